@@ -1,0 +1,57 @@
+#include "textflag.h"
+
+// A site is called as a C function would be: the System V convention passes the
+// first six integers in DI, SI, DX, CX, R8 and R9, and the others on the stack,
+// the seventh lowest. cgo's switch to the system stack is left out, as a site
+// needs none: it is a nop and a return.
+//
+// The frames are larger than they need be, by 192 bytes. That is more than a
+// traced site puts below them: its return address, and where the kernel made the
+// nop a call, what that call and the uprobe trampoline push (32 bytes; behind a
+// ten-byte nop another 128, the red zone). So the linker, which sees no callee,
+// still counts those bytes against the stack that a NOSPLIT chain may use.
+
+#define SITE AX
+#define WORDS R10
+
+// func Few(site unsafe.Pointer, words *[6]uint64)
+TEXT ·Few(SB), NOSPLIT, $192-16
+	MOVQ site+0(FP), SITE
+	MOVQ words+8(FP), WORDS
+	MOVQ 0(WORDS), DI  // argument 0
+	MOVQ 8(WORDS), SI  // argument 1
+	MOVQ 16(WORDS), DX // argument 2
+	MOVQ 24(WORDS), CX // argument 3
+	MOVQ 32(WORDS), R8 // argument 4
+	MOVQ 40(WORDS), R9 // argument 5
+	CALL SITE
+	RET
+
+// func Many(site unsafe.Pointer, words *[12]uint64)
+TEXT ·Many(SB), NOSPLIT, $240-16
+	MOVQ site+0(FP), SITE
+	MOVQ words+8(FP), WORDS
+
+	// The call pushes the return address, so that 0(SP) is 8(%rsp) at the
+	// site.
+	MOVQ 48(WORDS), R11
+	MOVQ R11, 0(SP)     // argument 6
+	MOVQ 56(WORDS), R11
+	MOVQ R11, 8(SP)     // argument 7
+	MOVQ 64(WORDS), R11
+	MOVQ R11, 16(SP)    // argument 8
+	MOVQ 72(WORDS), R11
+	MOVQ R11, 24(SP)    // argument 9
+	MOVQ 80(WORDS), R11
+	MOVQ R11, 32(SP)    // argument 10
+	MOVQ 88(WORDS), R11
+	MOVQ R11, 40(SP)    // argument 11
+
+	MOVQ 0(WORDS), DI  // argument 0
+	MOVQ 8(WORDS), SI  // argument 1
+	MOVQ 16(WORDS), DX // argument 2
+	MOVQ 24(WORDS), CX // argument 3
+	MOVQ 32(WORDS), R8 // argument 4
+	MOVQ 40(WORDS), R9 // argument 5
+	CALL SITE
+	RET

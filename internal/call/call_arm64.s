@@ -1,0 +1,40 @@
+#include "textflag.h"
+
+// A site is called as a C function would be: AAPCS64 passes the first eight
+// integers in R0 to R7, and the others on the stack, the ninth lowest. cgo's
+// switch to the system stack is left out, as a site needs none: it is a nop
+// and a return. The kernel steps a traced site out of line and pushes nothing.
+
+#define SITE R9
+#define WORDS R10
+
+// func Few(site unsafe.Pointer, words *[6]uint64)
+TEXT ·Few(SB), NOSPLIT, $16-16
+	MOVD site+0(FP), SITE
+	MOVD words+8(FP), WORDS
+	LDP  0(WORDS), (R0, R1)  // arguments 0 and 1
+	LDP  16(WORDS), (R2, R3) // arguments 2 and 3
+	LDP  32(WORDS), (R4, R5) // arguments 4 and 5
+	BL   (SITE)
+	RET
+
+// func Many(site unsafe.Pointer, words *[12]uint64)
+TEXT ·Many(SB), NOSPLIT, $16-16
+	MOVD site+0(FP), SITE
+	MOVD words+8(FP), WORDS
+
+	// 0(RSP) holds the saved link register, by Go's convention, where the
+	// site expects argument 8: make room below it.
+	SUB  $32, RSP
+	LDP  64(WORDS), (R11, R12)
+	STP  (R11, R12), 0(RSP)  // arguments 8 and 9
+	LDP  80(WORDS), (R11, R12)
+	STP  (R11, R12), 16(RSP) // arguments 10 and 11
+
+	LDP  0(WORDS), (R0, R1)  // arguments 0 and 1
+	LDP  16(WORDS), (R2, R3) // arguments 2 and 3
+	LDP  32(WORDS), (R4, R5) // arguments 4 and 5
+	LDP  48(WORDS), (R6, R7) // arguments 6 and 7
+	BL   (SITE)
+	ADD  $32, RSP
+	RET

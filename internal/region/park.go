@@ -1,0 +1,115 @@
+//go:build linux
+
+package region
+
+import (
+	"bytes"
+	"sync"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/image"
+
+	"golang.org/x/sys/unix"
+)
+
+// parkedSlot returns what stands in place of a site while its provider is not
+// loaded: a return, wherever a thread that entered the site may come back to,
+// and a first byte that reads as idle. It depends on the kind of site:
+//
+//   - The one- and the five-byte nop: a thread stands at the nop, or behind it.
+//     Returns throughout.
+//   - The ten-byte nop, where the kernel optimised it, is a "lea -0x80(%rsp),
+//     %rsp" of five bytes and a call. A thread may stand between the two, with
+//     the stack pointer lowered: there it is raised again.
+//   - arm64's nop of four bytes: the nop, which reads as idle, and returns.
+func parkedSlot(site string) [image.SlotSize]byte {
+	const ret, arm64Ret, arm64Nop = "\xc3", "\xc0\x03\x5f\xd6", "\x1f\x20\x03\xd5"
+	var s string
+	switch site {
+	case "nop4":
+		s = arm64Nop + arm64Ret + arm64Nop + arm64Ret
+	case "nop10":
+		const raise = "\x48\x83\xec\x80" // sub $-0x80, %rsp
+		s = ret + ret + ret + ret + ret + raise + ret + ret + ret + ret + ret + ret + ret
+	default:
+		for range image.SlotSize {
+			s += ret
+		}
+	}
+	return [image.SlotSize]byte([]byte(s))
+}
+
+// parked is sealed memory full of parked slots, one for the process.
+var parked struct {
+	sync.Mutex
+	fd   int
+	size uintptr // 0 while there is none
+	site string
+}
+
+// park replaces a range by parked slots.
+func park(r *span) error {
+	err := parkShared(r)
+	if err != nil {
+		// Where no memfd may be had or executed. This is the one place
+		// where anonymous memory becomes executable.
+		err = parkAnonymous(r)
+	}
+	return err
+}
+
+// parkShared maps the process's parked slots over a range.
+func parkShared(r *span) error {
+	parked.Lock()
+	defer parked.Unlock()
+	if parked.size < r.size || parked.site != r.site {
+		// Rounded up to a power of two, so that a provider that grows does
+		// not make it anew each time.
+		size := uintptr(4096)
+		for size < r.size {
+			size *= 2
+		}
+		slot := parkedSlot(r.site)
+		fd, err := newMemfd("stapsdt-parked", bytes.Repeat(slot[:], int(size/image.SlotSize)))
+		if err != nil {
+			return err
+		}
+		if parked.size > 0 {
+			unix.Close(parked.fd)
+		}
+		parked.fd, parked.size, parked.site = fd, size, r.site
+	}
+	const prot, flags = unix.PROT_READ | unix.PROT_EXEC, unix.MAP_PRIVATE | unix.MAP_FIXED
+	// SAFETY: the range is the Space's own. A thread in it finds, at each
+	// address it may stand at, a way back.
+	_, err := unix.MmapPtr(parked.fd, 0, r.addr, r.size, prot, flags)
+	return err
+}
+
+// parkAnonymous moves anonymous pages of parked slots over a range. They are
+// never writable and executable at once, and nobody knows their address before
+// they are moved.
+func parkAnonymous(r *span) error {
+	addr, err := unix.MmapPtr(-1, 0, nil, r.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return err
+	}
+	// SAFETY: the pages were mapped just above, size bytes, writable.
+	pages := unsafe.Slice((*byte)(addr), r.size)
+	slot := parkedSlot(r.site)
+	for at := 0; at < len(pages); at += copy(pages[at:], slot[:]) {
+	}
+	if err := unix.Mprotect(pages, unix.PROT_READ|unix.PROT_EXEC); err != nil {
+		unix.MunmapPtr(addr, r.size)
+		return err
+	}
+	const flags = unix.MREMAP_MAYMOVE | unix.MREMAP_FIXED
+	// SAFETY: both ranges are of whole pages, r.size bytes, and ours. The
+	// first is given up; the second is parked in one step.
+	_, _, errno := unix.Syscall6(unix.SYS_MREMAP, uintptr(addr), r.size, r.size, flags, uintptr(r.addr), 0)
+	if errno != 0 {
+		unix.MunmapPtr(addr, r.size)
+		return errno
+	}
+	return nil
+}

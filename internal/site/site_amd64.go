@@ -1,0 +1,93 @@
+//go:build linux
+
+package site
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// sysUprobe is the system call that a uprobe trampoline makes. Made from
+// elsewhere it changes nothing, and its error tells which nops the kernel turns
+// into calls (kernel: arch/x86/kernel/uprobes.c).
+const sysUprobe = 336
+
+// kernel is what the choice is made of.
+type kernel struct {
+	// major and minor are the release, or zeros where it is unknown.
+	major, minor int
+	// seccomp reports that a filter may kill the process for a system call
+	// that it does not know, or that this cannot be told.
+	seccomp bool
+	// uprobe makes the uprobe system call and returns its error, or nil.
+	uprobe func() error
+}
+
+func choose() string {
+	k := kernel{seccomp: filtered(), uprobe: func() error {
+		if _, _, errno := unix.RawSyscall(sysUprobe, 0, 0, 0); errno != 0 {
+			return errno
+		}
+		return nil
+	}}
+	k.major, k.minor = release()
+	return k.site()
+}
+
+// site returns the nop that the kernel traces at the lowest cost, of those that
+// it lets a tracer attach to: a probe that nothing can attach to is worse than a
+// slow one, so what is not known for certain gets one byte.
+func (k *kernel) site() string {
+	if !k.seccomp {
+		switch k.uprobe() {
+		case unix.ENXIO:
+			return "nop5"
+		case unix.EPROTO:
+			return "nop10"
+		}
+		return "nop1"
+	}
+	switch {
+	case k.major > 7 || k.major == 7 && k.minor >= 3:
+		return "nop10"
+	case k.major == 7 || k.major == 6 && k.minor >= 18:
+		return "nop5"
+	}
+	return "nop1"
+}
+
+// filtered reports whether a seccomp filter may be in force.
+func filtered() bool {
+	status, err := os.ReadFile("/proc/self/status")
+	return err != nil || !bytes.Contains(status, []byte("\nSeccomp:\t0\n"))
+}
+
+// release returns the kernel's major and minor version, or zeros.
+func release() (major, minor int) {
+	var uts unix.Utsname
+	if unix.Uname(&uts) != nil {
+		return 0, 0
+	}
+	return parseRelease(unix.ByteSliceToString(uts.Release[:]))
+}
+
+func parseRelease(s string) (major, minor int) {
+	first, rest, _ := strings.Cut(s, ".")
+	end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(rest)
+	}
+	major, err := strconv.Atoi(first)
+	if err != nil {
+		return 0, 0
+	}
+	minor, err = strconv.Atoi(rest[:end])
+	if err != nil {
+		return 0, 0
+	}
+	return major, minor
+}

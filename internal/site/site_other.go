@@ -1,0 +1,5 @@
+//go:build !arm64 && !(linux && amd64)
+
+package site
+
+func choose() string { return "" }
