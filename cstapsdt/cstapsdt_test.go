@@ -1,0 +1,160 @@
+//go:build linux && cgo && !stapsdt_nocgo
+
+package cstapsdt
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/image"
+	"github.com/go-stapsdt/stapsdt/internal/site"
+
+	_ "github.com/ianlancetaylor/cgosymbolizer"
+	"github.com/stretchr/testify/require"
+)
+
+// definition is a provider to be built by both writers.
+type definition struct {
+	provider string
+	probes   []image.Probe
+}
+
+// requireSameImage finds that C and Go build the same bytes, for each
+// architecture and each kind of site.
+func requireSameImage(t *testing.T, d definition) {
+	t.Helper()
+	c, err := NewProvider(d.provider)
+	require.NoError(t, err)
+	defer c.Close()
+	for _, p := range d.probes {
+		require.NoError(t, c.AddProbe(p.Name, p.Args))
+	}
+	for i := range image.Arches() {
+		arch := &image.Arches()[i]
+		for j := range arch.Sites {
+			kind := &arch.Sites[j]
+			want, err := image.Build(arch, kind, d.provider, d.probes)
+			require.NoError(t, err)
+			got, text, err := c.Image(arch.Name, kind.Name)
+			require.NoError(t, err)
+			if !bytes.Equal(want.Bytes, got) {
+				t.Fatalf("%s %s: images of %+v differ: %d bytes from Go, %d from C", arch.Name, kind.Name, d, len(want.Bytes), len(got))
+			}
+			if len(d.probes) > 0 {
+				require.Equal(t, want.Text, text)
+			}
+		}
+	}
+}
+
+var types = []int8{1, -1, 2, -2, 4, -4, 8, -8}
+
+// random makes a definition from random numbers. What the names are made of is
+// all that a C string can hold.
+func random(r *rand.Rand) definition {
+	name := func() string {
+		b := make([]byte, 1+r.IntN(1+r.IntN(254)))
+		for i := range b {
+			b[i] = byte(1 + r.IntN(255))
+		}
+		return string(b)
+	}
+	d := definition{provider: name()}
+	byName := map[string][]int8{}
+	for range r.IntN(1 + r.IntN(40)) {
+		n := name()
+		args, again := byName[n]
+		if !again {
+			args = make([]int8, r.IntN(image.MaxArgs+1))
+			for i := range args {
+				args[i] = types[r.IntN(len(types))]
+			}
+			byName[n] = args
+		}
+		d.probes = append(d.probes, image.Probe{Name: n, Args: args})
+	}
+	return d
+}
+
+func TestImagesAreEqual(t *testing.T) {
+	requireSameImage(t, definition{provider: "empty"})
+	requireSameImage(t, definition{"twice", []image.Probe{{Name: "p", Args: []int8{4}}, {Name: "p", Args: []int8{4}}}})
+	many := definition{provider: "many"}
+	for range 5000 {
+		many.probes = append(many.probes, image.Probe{Name: "probe", Args: []int8{8, -8}})
+	}
+	requireSameImage(t, many)
+
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	for i := range 3000 {
+		d := random(r)
+		if !t.Run("", func(t *testing.T) { requireSameImage(t, d) }) {
+			t.Fatalf("seed %d, case %d", seed, i)
+		}
+	}
+}
+
+func FuzzImagesAreEqual(f *testing.F) {
+	f.Add("provider", "probe", []byte{0, 7}, uint8(2))
+	f.Add("p", "x y", []byte{}, uint8(0))
+	f.Fuzz(func(t *testing.T, provider, probe string, args []byte, copies uint8) {
+		provider, _, _ = strings.Cut(provider, "\x00")
+		probe, _, _ = strings.Cut(probe, "\x00")
+		if provider == "" || probe == "" || len(args) > image.MaxArgs {
+			t.Skip()
+		}
+		p := image.Probe{Name: probe, Args: make([]int8, len(args))}
+		for i, a := range args {
+			p.Args[i] = types[int(a)%len(types)]
+		}
+		d := definition{provider: provider}
+		for range copies {
+			d.probes = append(d.probes, p)
+		}
+		requireSameImage(t, d)
+	})
+}
+
+func TestErrorsCross(t *testing.T) {
+	p, err := NewProvider("errors")
+	require.NoError(t, err)
+	defer p.Close()
+	_, err = NewProvider("")
+	require.Error(t, err)
+	for _, args := range [][]int8{{0}, {3}, {16}, make([]int8, 13)} {
+		err := p.AddProbe("bad", args)
+		var e *Error
+		require.ErrorAs(t, err, &e)
+		require.NotEqual(t, -1, e.Code)
+		require.NotEmpty(t, e.Text)
+	}
+	require.Error(t, p.AddProbe("", nil))
+	_, _, err = p.Image("vax", "nop1")
+	require.Error(t, err)
+	_, _, err = p.Image("arm64", "nop1")
+	require.Error(t, err)
+}
+
+func TestSameSite(t *testing.T) {
+	require.Equal(t, site.Chosen(), Site(), "C and Go must choose the same kind of site")
+}
+
+// TestCrashNamesItself: when C code faults, the trace has its frames by name.
+func TestCrashNamesItself(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "crash")
+	out, err := exec.Command("go", "build", "-o", program, "./testdata/crash").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	out, err = exec.Command(program).CombinedOutput()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, "%s", out)
+	trace := string(out)
+	require.Contains(t, trace, "SIGSEGV")
+	require.Contains(t, trace, "providerAddProbeV\n", "the C function")
+	require.Contains(t, trace, "provider.c:", "its file and line")
+	require.Contains(t, trace, "cstapsdt.(*Provider).AddProbe", "the Go function that called it")
+}

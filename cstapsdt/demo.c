@@ -1,0 +1,92 @@
+//go:build ignore
+
+/*
+ * demo PROVIDER PROBE... defines the probes, each with a uint64 and an int64,
+ * and fires all of them every three seconds until it is killed. With -f the
+ * shared object is a file in /tmp; with -t MS the pause is as many milliseconds.
+ */
+#define _GNU_SOURCE
+#include "libstapsdt.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal)
+{
+	(void)signal;
+	stopped = 1;
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: demo [-f] [-t MS] PROVIDER PROBE...\n");
+	return 2;
+}
+
+static void fire_all(SDTProvider_t *provider, uint64_t count)
+{
+	for (SDTProbeList_t *list = provider->probes; list; list = list->next) {
+		printf("%s:%s(%" PRIu64 ", %" PRId64 ")%s\n", provider->name, list->probe.name,
+		       count, -(int64_t)count, probeIsEnabled(&list->probe) ? " traced" : "");
+		probeFire(&list->probe, count, -(int64_t)count);
+	}
+	fflush(stdout);
+}
+
+static int run(SDTProvider_t *provider, char **names, long pause)
+{
+	struct timespec wait = {pause / 1000, pause % 1000 * 1000000};
+
+	for (; *names; names++)
+		if (!providerAddProbe(provider, *names, 2, uint64, int64))
+			return -1;
+	if (providerLoad(provider) != 0)
+		return -1;
+	printf("loaded as %s; in another terminal:\n"
+	       "bpftrace -p %d -e 'usdt:*:%s:%s { printf(\"%%d %%d\\n\", arg0, arg1); }'\n",
+	       provider->_filename, (int)getpid(), provider->name, provider->probes->probe.name);
+	for (uint64_t count = 1; !stopped; count++) {
+		fire_all(provider, count);
+		nanosleep(&wait, NULL);
+	}
+	return providerUnload(provider);
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction action = {.sa_handler = stop};
+	MemFDOption_t memory = memfd_enabled;
+	SDTProvider_t *provider;
+	long pause = 3000;
+	int option, status;
+
+	while ((option = getopt(argc, argv, "ft:")) != -1) {
+		if (option == 'f')
+			memory = memfd_disabled;
+		else if (option == 't')
+			pause = atol(optarg);
+		else
+			return usage();
+	}
+	if (argc - optind < 2)
+		return usage();
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	provider = providerInit(argv[optind]);
+	if (!provider)
+		return usage();
+	status = providerUseMemfd(provider, memory);
+	if (status == 0)
+		status = run(provider, argv + optind + 1, pause);
+	if (status != 0)
+		fprintf(stderr, "demo: %s\n", providerError(provider));
+	providerDestroy(provider);
+	return status ? 1 : 0;
+}

@@ -1,0 +1,60 @@
+/* The probes by name: open addressing, at most half full, never shrinking. */
+#include "private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t hash(const char *name)
+{
+	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 0x100000001b3;
+	return (size_t)(hash ^ hash >> 32);
+}
+
+static struct sdt_probe **find(const struct sdt_names *names, const char *name)
+{
+	size_t i = hash(name) & (names->size - 1);
+
+	while (names->slots[i] && strcmp(names->slots[i]->name, name) != 0)
+		i = (i + 1) & (names->size - 1);
+	return &names->slots[i];
+}
+
+const struct sdt_probe *sdt_names_find(const struct sdt_names *names, const char *name)
+{
+	return names->size ? *find(names, name) : NULL;
+}
+
+/* sdt_names_reserve makes room for one more, so that sdt_names_add cannot fail. */
+bool sdt_names_reserve(struct sdt_names *names)
+{
+	struct sdt_names grown = {.used = names->used};
+
+	if (names->used < names->size / 2)
+		return true;
+	if (names->size > SIZE_MAX / 2 / sizeof *names->slots)
+		return false;
+	grown.size = names->size ? 2 * names->size : 8;
+	grown.slots = calloc(grown.size, sizeof *grown.slots);
+	if (!grown.slots)
+		return false;
+	for (size_t i = 0; i < names->size; i++)
+		if (names->slots[i])
+			*find(&grown, names->slots[i]->name) = names->slots[i];
+	free(names->slots);
+	*names = grown;
+	return true;
+}
+
+/* sdt_names_add adds a probe, unless its name is there already. */
+void sdt_names_add(struct sdt_names *names, struct sdt_probe *probe)
+{
+	struct sdt_probe **slot = find(names, probe->name);
+
+	if (*slot)
+		return;
+	*slot = probe;
+	names->used++;
+}
