@@ -2,8 +2,8 @@
 
 package site
 
-// IdleByte stands for a site where there are none.
-const IdleByte = 0
+// Idle stands for a site where there are none.
+const Idle = 0
 
-// Patched reports false: there is nothing to attach to.
-func Patched(first byte) bool { return false }
+// No byte is a tracer's.
+const Mask, Bits = 0, 1

@@ -1,0 +1,103 @@
+//go:build linux && (amd64 || arm64)
+
+package stapsdt
+
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt/internal/image"
+	"github.com/go-stapsdt/stapsdt/internal/region"
+	"github.com/go-stapsdt/stapsdt/internal/site"
+)
+
+// loader is what a provider has outside the Go heap: the addresses that its
+// images were mapped at, the memory of one that is in no file, and what builds
+// them. Its methods are called with the provider's lock held.
+type loader struct {
+	imager imager
+	space  region.Space
+	home   *region.Home
+}
+
+// siteKind returns the kind of site that images are made with. Tests replace
+// it.
+var siteKind = site.Chosen
+
+// load builds the provider's image, maps it, and publishes its sites. It
+// returns where the image is.
+func (l *loader) load(p *Provider) (path string, err error) {
+	kind := siteKind()
+	im, err := l.imager.image(p, image.Host(), kind)
+	if err != nil {
+		return "", err
+	}
+	home, sites, err := region.Load(&l.space, &region.Image{
+		Bytes:    im.Bytes,
+		ID:       im.BuildID(),
+		Provider: p.name,
+		Site:     kind,
+		Text:     im.Text,
+		TextSize: uint64(im.Sites) * image.SlotSize,
+	}, region.Options{Dir: p.opts.dir, Memfd: p.opts.memfd})
+	if err != nil {
+		code := TmpCreation
+		if errors.Is(err, region.ErrMap) {
+			code = SharedLibraryOpen
+		}
+		return "", &Error{Op: "load", Provider: p.name, Code: code, Err: err}
+	}
+	l.home = home
+	for i, probe := range p.probes {
+		probe.move(sites.At(i))
+	}
+	return home.Path, nil
+}
+
+// unload replaces the image by slots that do nothing, when no probe points into
+// it any more.
+func (l *loader) unload() error {
+	err := l.space.Park()
+	l.home.Close()
+	l.home = nil
+	return err
+}
+
+// close gives back what only a further load would need. The addresses stay: a
+// goroutine may have loaded one just now.
+func (l *loader) close() { l.imager.release() }
+
+// release gives back everything, when the provider and its probes are garbage.
+func (l *loader) release() {
+	l.imager.release()
+	l.space.Free()
+	if l.home != nil {
+		l.home.Close()
+	}
+}
+
+// enter calls a site with the first n words.
+func enter(at unsafe.Pointer, words *[MaxArgs]uint64, n int) {
+	// SAFETY: at is a site's address, or one where a site was, in the
+	// provider's space, which is not freed before the provider and all of its
+	// probes are garbage. The caller keeps the probe alive.
+	if n <= call.MaxRegs {
+		call.Few(at, (*[call.MaxRegs]uint64)(words[:]))
+	} else {
+		call.Many(at, words)
+	}
+}
+
+// notes returns the probes as an image describes them, from the first-th on.
+func (p *Provider) notes(first int) []image.Probe {
+	list := make([]image.Probe, len(p.probes)-first)
+	for i, probe := range p.probes[first:] {
+		list[i].Name = probe.name
+		list[i].Args = make([]int8, len(probe.args))
+		for j, t := range probe.args {
+			list[i].Args[j] = t.note()
+		}
+	}
+	return list
+}

@@ -1,0 +1,157 @@
+package stapsdt
+
+import (
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/site"
+)
+
+// Probe is a trace point of a provider: a name, and the types of its arguments.
+// Its methods may be called from any goroutine at any time, before the provider
+// is loaded, while it is unloaded and after it was closed. A Probe comes from
+// AddProbe; it must not be copied.
+type Probe struct {
+	// at is a *byte, the first of the site: of one in the mapped image while
+	// the provider is loaded, and of noSite otherwise. It is never nil, and
+	// is read and written atomically. It comes first: see Probe6.Fire.
+	at unsafe.Pointer
+
+	_ noCopy
+
+	provider *Provider
+	name     string
+	args     []ArgType
+}
+
+// noCopy lets go vet find copies.
+type noCopy struct{}
+
+func (*noCopy) Lock()   {}
+func (*noCopy) Unlock() {}
+
+// noSite is the site of probes that are not loaded. Its first byte reads as
+// idle, and nothing patches it.
+var noSite = [1]byte{site.Idle}
+
+// init makes p a probe that is not loaded.
+func (p *Probe) init(provider *Provider, name string, args []ArgType) {
+	p.provider, p.name, p.args = provider, name, args
+	p.move(&noSite[0])
+}
+
+// move points the probe at another site.
+func (p *Probe) move(site *byte) { atomic.StorePointer(&p.at, unsafe.Pointer(site)) }
+
+// on reports whether the probe's site is patched: the load of its address, the
+// load of its first byte, a compare.
+//
+// The mapping that is read must outlast the read, so p must be alive until then:
+// the callers use p afterwards where the result is true, which the compiler
+// cannot know before.
+func (p *Probe) on() bool {
+	return *(*byte)(atomic.LoadPointer(&p.at))&site.Mask == site.Bits
+}
+
+// Name returns the probe's name.
+func (p *Probe) Name() string { return p.name }
+
+// Provider returns the provider that the probe belongs to.
+func (p *Probe) Provider() *Provider { return p.provider }
+
+// Args returns the types of the probe's arguments.
+func (p *Probe) Args() []ArgType { return slices.Clone(p.args) }
+
+// String returns "provider:probe", as tracers write it.
+func (p *Probe) String() string { return p.provider.name + ":" + p.name }
+
+// Enabled reports whether a tracer is attached to this probe in this process.
+// It is advisory: a tracer may attach or leave at any moment, and Fire is right
+// to call either way. It spares the work of computing arguments that nobody
+// sees.
+func (p *Probe) Enabled() bool {
+	on := p.on()
+	runtime.KeepAlive(p)
+	return on
+}
+
+// Fire reports an event with its arguments to whoever is attached to the probe,
+// and does nothing while nobody is. An argument is an integer of any type whose
+// value the ArgType can hold, a bool, a uintptr or an unsafe.Pointer; for a
+// String it is a string or a []byte, of which the tracer can read a copy, up to
+// the first NUL and MaxString bytes, until Fire returns.
+//
+// While a tracer is attached the arguments are checked, and nothing is reported
+// when they are wrong: the error is an *Error that wraps ErrArgCount or
+// ErrArgType.
+func (p *Probe) Fire(args ...any) error {
+	if p.on() {
+		return p.fireAny(args)
+	}
+	return nil
+}
+
+// fireAny fires a probe that was found enabled.
+func (p *Probe) fireAny(args []any) error {
+	if len(args) != len(p.args) {
+		return p.fireError(fmt.Errorf("%w: %d, not %d", ErrArgCount, len(args), len(p.args)))
+	}
+	var words [MaxArgs]uint64
+	var strings [MaxArgs]string
+	size := 0
+	for i, arg := range args {
+		t := p.args[i]
+		w, text, ok := t.word(arg)
+		if !ok {
+			return p.argError(i, arg)
+		}
+		words[i] = w
+		if t == String {
+			strings[i] = text
+			size += textSize(text)
+		}
+	}
+	p.fireWords(&words, &strings, size)
+	return nil
+}
+
+// fireWords enters the site. Where an argument is a String, its text, of size
+// bytes in all, is put where the tracer can read it.
+func (p *Probe) fireWords(words *[MaxArgs]uint64, strings *[MaxArgs]string, size int) {
+	var copies *texts
+	if size > 0 {
+		copies = getTexts(size)
+		for i, t := range p.args {
+			if t == String {
+				words[i] = copies.add(strings[i])
+			}
+		}
+	}
+	// The address that is called is the one that is tested here. on tested
+	// another load of it, and the provider may have been unloaded since.
+	if at := atomic.LoadPointer(&p.at); *(*byte)(at)&site.Mask == site.Bits {
+		enter(at, words, len(p.args))
+	}
+	if copies != nil {
+		putTexts(copies)
+	}
+	runtime.KeepAlive(p)
+}
+
+func (p *Probe) fireError(err error) error {
+	return &Error{Op: "fire", Provider: p.provider.name, Probe: p.name, Code: NoError, Err: err}
+}
+
+// argError is the error for an argument that its type cannot hold. It takes the
+// type's name and not the value, which then need not be on the heap.
+func (p *Probe) argError(i int, arg any) error {
+	name := "nil"
+	if t := reflect.TypeOf(arg); t != nil {
+		name = t.String()
+	}
+	return p.fireError(fmt.Errorf("%w: argument %d is %v, which cannot hold this %s", ErrArgType, i, p.args[i], name))
+}

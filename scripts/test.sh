@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Runs every test, in both builds, with real tracers. On a fresh Debian or Ubuntu
+# with Go and gcc it installs the rest. With CI=true nothing is skipped for want
+# of a tool or of root.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/install.sh
+
+need gcc=gcc g++=g++ clang=clang make=make pkg-config=pkg-config python3=python3 valgrind=valgrind gdb=gdb strace=strace \
+	bpftrace=bpftrace tplist-bpfcc=bpfcc-tools perf=linux-perf eu-readelf=elfutils readelf=binutils file=file \
+	/usr/include/libelf.h=libelf-dev /usr/include/"$(uname -m)"-linux-gnu/sys/sdt.h=systemtap-sdt-dev
+command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "go vet, gofmt, generated files"
+[ -z "$(gofmt -l .)" ] || { gofmt -d . ; exit 1; }
+for cgo in 1 0; do CGO_ENABLED=$cgo go vet ./...; done
+(cd internal/image && go run ./gen ../../cstapsdt/arch.def "${TMPDIR:-/tmp}/arch_table.$$" &&
+	cmp arch_table.go "${TMPDIR:-/tmp}/arch_table.$$" && rm "${TMPDIR:-/tmp}/arch_table.$$")
+go mod verify >/dev/null
+
+step "other systems and architectures compile"
+for target in linux/arm64 linux/riscv64 linux/s390x linux/386 darwin/arm64 windows/amd64 freebsd/amd64; do
+	GOOS=${target%/*} GOARCH=${target#*/} CGO_ENABLED=0 go vet ./...
+done
+
+step "go test, cgo"
+go test -shuffle=on ./...
+step "go test, cgo, race detector"
+go test -race -shuffle=on . ./internal/region ./internal/site ./internal/image
+step "go test, CGO_ENABLED=0"
+CGO_ENABLED=0 go test -shuffle=on ./...
+step "go test, cgo, -tags stapsdt_nocgo, without optimisation"
+go test -tags stapsdt_nocgo -gcflags='all=-N -l' -shuffle=on .
+
+step "make -C cstapsdt test"
+make -C cstapsdt test
+
+step "scripts/demo.sh"
+scripts/demo.sh
+CGO_ENABLED=0 scripts/demo.sh

@@ -1,0 +1,20 @@
+//go:build linux && (amd64 || arm64) && (!cgo || stapsdt_nocgo)
+
+package stapsdt
+
+import "github.com/go-stapsdt/stapsdt/internal/image"
+
+// imager builds a provider's images, in Go.
+type imager struct{}
+
+// image builds the image of the provider's probes.
+func (*imager) image(p *Provider, arch *image.Arch, kind string) (*image.Image, error) {
+	im, err := image.Build(arch, arch.SiteByName(kind), p.name, p.notes(0))
+	if err != nil {
+		return nil, &Error{Op: "load", Provider: p.name, Code: ElfCreation, Err: err}
+	}
+	return im, nil
+}
+
+// release has nothing to give back.
+func (*imager) release() {}

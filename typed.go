@@ -1,0 +1,327 @@
+package stapsdt
+
+import (
+	"reflect"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/site"
+)
+
+// Arg is what an argument of a typed probe can be. A tracer sees a bool as an
+// unsigned byte, an int and a uint as 8 bytes, a pointer as its address, and a
+// string or a []byte as a String.
+type Arg interface {
+	~bool |
+		~int8 | ~int16 | ~int32 | ~int64 | ~int |
+		~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint | ~uintptr |
+		~unsafe.Pointer | ~string | ~[]byte
+}
+
+// argType returns the ArgType that describes a T.
+func argType[T Arg]() ArgType {
+	typ := reflect.TypeFor[T]()
+	switch typ.Kind() {
+	case reflect.String, reflect.Slice:
+		return String
+	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Int:
+		return -ArgType(typ.Size())
+	}
+	return ArgType(typ.Size())
+}
+
+// define makes probe one of the provider's. An error waits for Load, so that
+// probes can be package variables.
+func (p *Provider) define(probe *Probe, name string, args ...ArgType) {
+	if err := p.add(probe, name, args); err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.err == nil {
+			p.err = err
+		}
+	}
+}
+
+// fireTyped fires a probe that was found enabled, with arguments of the types in
+// p.args at the addresses in args.
+func (p *Probe) fireTyped(args ...unsafe.Pointer) {
+	var words [MaxArgs]uint64
+	var strings [MaxArgs]string
+	size := 0
+	for i, t := range p.args {
+		// SAFETY: the i-th pointer is to a variable of the typed Fire that
+		// called, whose type gave p.args[i] its value in argType. It lives
+		// in that frame. A []byte is read as a string: its first two words
+		// are the same, and the bytes are only read, before Fire returns.
+		switch arg := args[i]; t {
+		case Uint8:
+			words[i] = uint64(*(*uint8)(arg))
+		case Int8:
+			words[i] = uint64(*(*int8)(arg))
+		case Uint16:
+			words[i] = uint64(*(*uint16)(arg))
+		case Int16:
+			words[i] = uint64(*(*int16)(arg))
+		case Uint32:
+			words[i] = uint64(*(*uint32)(arg))
+		case Int32:
+			words[i] = uint64(*(*int32)(arg))
+		case Uint64, Int64:
+			words[i] = *(*uint64)(arg)
+		case String:
+			strings[i] = *(*string)(arg)
+			size += textSize(strings[i])
+		}
+	}
+	p.fireWords(&words, &strings, size)
+}
+
+// The typed probes follow. Each Fire is inlined: while nobody traces, it is what
+// on does. What the branch leads to is a function of its own, so that the
+// arguments stay in registers until then.
+
+// Probe0 is a probe with no arguments.
+type Probe0 struct{ Probe }
+
+// NewProbe0 defines a probe of the provider with no arguments. A definition that
+// fails is reported by Load.
+func NewProbe0(p *Provider, name string) *Probe0 {
+	t := new(Probe0)
+	p.define(&t.Probe, name)
+	return t
+}
+
+// Fire reports an event to whoever is attached to the probe, and does nothing
+// while nobody is.
+func (t *Probe0) Fire() {
+	if t.on() {
+		t.fire()
+	}
+}
+
+//go:noinline
+func (t *Probe0) fire() { t.fireTyped() }
+
+// Probe1 is a probe with one argument.
+type Probe1[A Arg] struct{ Probe }
+
+// NewProbe1 defines a probe of the provider with one argument. A definition that
+// fails is reported by Load.
+func NewProbe1[A Arg](p *Provider, name string) *Probe1[A] {
+	t := new(Probe1[A])
+	p.define(&t.Probe, name, argType[A]())
+	return t
+}
+
+// Fire reports an event to whoever is attached to the probe, and does nothing
+// while nobody is.
+func (t *Probe1[A]) Fire(a A) {
+	if t.on() {
+		t.fire(a)
+	}
+}
+
+// FireFunc is Fire with what args returns. It runs only while a tracer is attached.
+func (t *Probe1[A]) FireFunc(args func() A) {
+	if t.on() {
+		t.fireFunc(args)
+	}
+}
+
+//go:noinline
+func (t *Probe1[A]) fireFunc(args func() A) {
+	a := args()
+	t.fire(a)
+}
+
+//go:noinline
+func (t *Probe1[A]) fire(a A) {
+	t.fireTyped(unsafe.Pointer(&a))
+}
+
+// Probe2 is a probe with two arguments.
+type Probe2[A, B Arg] struct{ Probe }
+
+// NewProbe2 defines a probe of the provider with two arguments. A definition that
+// fails is reported by Load.
+func NewProbe2[A, B Arg](p *Provider, name string) *Probe2[A, B] {
+	t := new(Probe2[A, B])
+	p.define(&t.Probe, name, argType[A](), argType[B]())
+	return t
+}
+
+// Fire reports an event to whoever is attached to the probe, and does nothing
+// while nobody is.
+func (t *Probe2[A, B]) Fire(a A, b B) {
+	if t.on() {
+		t.fire(a, b)
+	}
+}
+
+// FireFunc is Fire with what args returns. It runs only while a tracer is attached.
+func (t *Probe2[A, B]) FireFunc(args func() (A, B)) {
+	if t.on() {
+		t.fireFunc(args)
+	}
+}
+
+//go:noinline
+func (t *Probe2[A, B]) fireFunc(args func() (A, B)) {
+	a, b := args()
+	t.fire(a, b)
+}
+
+//go:noinline
+func (t *Probe2[A, B]) fire(a A, b B) {
+	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b))
+}
+
+// Probe3 is a probe with three arguments.
+type Probe3[A, B, C Arg] struct{ Probe }
+
+// NewProbe3 defines a probe of the provider with three arguments. A definition that
+// fails is reported by Load.
+func NewProbe3[A, B, C Arg](p *Provider, name string) *Probe3[A, B, C] {
+	t := new(Probe3[A, B, C])
+	p.define(&t.Probe, name, argType[A](), argType[B](), argType[C]())
+	return t
+}
+
+// Fire reports an event to whoever is attached to the probe, and does nothing
+// while nobody is.
+func (t *Probe3[A, B, C]) Fire(a A, b B, c C) {
+	if t.on() {
+		t.fire(a, b, c)
+	}
+}
+
+// FireFunc is Fire with what args returns. It runs only while a tracer is attached.
+func (t *Probe3[A, B, C]) FireFunc(args func() (A, B, C)) {
+	if t.on() {
+		t.fireFunc(args)
+	}
+}
+
+//go:noinline
+func (t *Probe3[A, B, C]) fireFunc(args func() (A, B, C)) {
+	a, b, c := args()
+	t.fire(a, b, c)
+}
+
+//go:noinline
+func (t *Probe3[A, B, C]) fire(a A, b B, c C) {
+	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c))
+}
+
+// Probe4 is a probe with four arguments.
+type Probe4[A, B, C, D Arg] struct{ Probe }
+
+// NewProbe4 defines a probe of the provider with four arguments. A definition that
+// fails is reported by Load.
+func NewProbe4[A, B, C, D Arg](p *Provider, name string) *Probe4[A, B, C, D] {
+	t := new(Probe4[A, B, C, D])
+	p.define(&t.Probe, name, argType[A](), argType[B](), argType[C](), argType[D]())
+	return t
+}
+
+// Fire reports an event to whoever is attached to the probe, and does nothing
+// while nobody is.
+func (t *Probe4[A, B, C, D]) Fire(a A, b B, c C, d D) {
+	if t.on() {
+		t.fire(a, b, c, d)
+	}
+}
+
+// FireFunc is Fire with what args returns. It runs only while a tracer is attached.
+func (t *Probe4[A, B, C, D]) FireFunc(args func() (A, B, C, D)) {
+	if t.on() {
+		t.fireFunc(args)
+	}
+}
+
+//go:noinline
+func (t *Probe4[A, B, C, D]) fireFunc(args func() (A, B, C, D)) {
+	a, b, c, d := args()
+	t.fire(a, b, c, d)
+}
+
+//go:noinline
+func (t *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) {
+	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d))
+}
+
+// Probe5 is a probe with five arguments.
+type Probe5[A, B, C, D, E Arg] struct{ Probe }
+
+// NewProbe5 defines a probe of the provider with five arguments. A definition that
+// fails is reported by Load.
+func NewProbe5[A, B, C, D, E Arg](p *Provider, name string) *Probe5[A, B, C, D, E] {
+	t := new(Probe5[A, B, C, D, E])
+	p.define(&t.Probe, name, argType[A](), argType[B](), argType[C](), argType[D](), argType[E]())
+	return t
+}
+
+// Fire reports an event to whoever is attached to the probe, and does nothing
+// while nobody is.
+func (t *Probe5[A, B, C, D, E]) Fire(a A, b B, c C, d D, e E) {
+	if t.on() {
+		t.fire(a, b, c, d, e)
+	}
+}
+
+// FireFunc is Fire with what args returns. It runs only while a tracer is attached.
+func (t *Probe5[A, B, C, D, E]) FireFunc(args func() (A, B, C, D, E)) {
+	if t.on() {
+		t.fireFunc(args)
+	}
+}
+
+//go:noinline
+func (t *Probe5[A, B, C, D, E]) fireFunc(args func() (A, B, C, D, E)) {
+	a, b, c, d, e := args()
+	t.fire(a, b, c, d, e)
+}
+
+//go:noinline
+func (t *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) {
+	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e))
+}
+
+// Probe6 is a probe with six arguments.
+type Probe6[A, B, C, D, E, F Arg] struct{ Probe }
+
+// NewProbe6 defines a probe of the provider with six arguments. A definition that
+// fails is reported by Load.
+func NewProbe6[A, B, C, D, E, F Arg](p *Provider, name string) *Probe6[A, B, C, D, E, F] {
+	t := new(Probe6[A, B, C, D, E, F])
+	p.define(&t.Probe, name, argType[A](), argType[B](), argType[C](), argType[D](), argType[E](), argType[F]())
+	return t
+}
+
+// Fire reports an event to whoever is attached to the probe, and does nothing
+// while nobody is.
+func (t *Probe6[A, B, C, D, E, F]) Fire(a A, b B, c C, d D, e E, f F) {
+	// This is t.on(), spelled so that the inliner's budget holds it.
+	// SAFETY: Probe is the first member of t, and at the first of Probe.
+	if *(*byte)(atomic.LoadPointer((*unsafe.Pointer)(unsafe.Pointer(t))))&site.Mask == site.Bits {
+		t.fire(a, b, c, d, e, f)
+	}
+}
+
+// FireFunc is Fire with what args returns. It runs only while a tracer is attached.
+func (t *Probe6[A, B, C, D, E, F]) FireFunc(args func() (A, B, C, D, E, F)) {
+	if t.on() {
+		t.fireFunc(args)
+	}
+}
+
+//go:noinline
+func (t *Probe6[A, B, C, D, E, F]) fireFunc(args func() (A, B, C, D, E, F)) {
+	a, b, c, d, e, f := args()
+	t.fire(a, b, c, d, e, f)
+}
+
+//go:noinline
+func (t *Probe6[A, B, C, D, E, F]) fire(a A, b B, c C, d D, e E, f F) {
+	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e), unsafe.Pointer(&f))
+}

@@ -1,0 +1,201 @@
+package stapsdt
+
+import (
+	"reflect"
+	"strconv"
+	"sync"
+	"unsafe"
+)
+
+// Limits.
+const (
+	// MaxArgs is the number of arguments a probe can have: SystemTap's own
+	// limit.
+	MaxArgs = 12
+	// MaxString is the number of bytes of a string that a tracer can see,
+	// the NUL at its end included. Longer strings are cut.
+	MaxString = 4096
+)
+
+// ArgType is the type of a probe's argument, as a tracer sees it. The values are
+// those of libstapsdt's ArgType_t: the size in bytes, negative where it is
+// signed. String is an addition.
+type ArgType int8
+
+// The types of arguments.
+const (
+	NoArg  ArgType = 0
+	Uint8  ArgType = 1
+	Int8   ArgType = -1
+	Uint16 ArgType = 2
+	Int16  ArgType = -2
+	Uint32 ArgType = 4
+	Int32  ArgType = -4
+	Uint64 ArgType = 8
+	Int64  ArgType = -8
+
+	// String is the address of NUL-terminated bytes, which a tracer reads
+	// while the probe fires: str(arg0) in bpftrace. To a tracer it is an
+	// unsigned integer of 8 bytes.
+	String ArgType = 16
+)
+
+// Size returns the size of what the tracer is passed, in bytes: 0 for NoArg
+// and for what is no ArgType.
+func (t ArgType) Size() int {
+	switch t {
+	case Uint8, Int8:
+		return 1
+	case Uint16, Int16:
+		return 2
+	case Uint32, Int32:
+		return 4
+	case Uint64, Int64, String:
+		return 8
+	}
+	return 0
+}
+
+// Signed reports whether the tracer extends the sign.
+func (t ArgType) Signed() bool { return t < 0 && t.Size() > 0 }
+
+// String returns the name of the constant, in lower case, as Go and libstapsdt
+// spell the type.
+func (t ArgType) String() string {
+	switch {
+	case t == NoArg:
+		return "noarg"
+	case t == String:
+		return "string"
+	case t.Size() == 0:
+		return "ArgType(" + strconv.Itoa(int(t)) + ")"
+	case t.Signed():
+		return "int" + strconv.Itoa(8*t.Size())
+	}
+	return "uint" + strconv.Itoa(8*t.Size())
+}
+
+// valid reports whether a probe can have an argument of the type.
+func (t ArgType) valid() bool { return t.Size() > 0 }
+
+// note returns the type as a note spells it.
+func (t ArgType) note() int8 {
+	if t.Signed() {
+		return -int8(t.Size())
+	}
+	return int8(t.Size())
+}
+
+// holds reports whether the type can hold a value without changing it.
+func (t ArgType) holdsInt(v int64) bool {
+	bits := 8 * t.Size()
+	if t.Signed() {
+		return v<<(64-bits)>>(64-bits) == v
+	}
+	return v >= 0 && t.holdsUint(uint64(v))
+}
+
+func (t ArgType) holdsUint(v uint64) bool {
+	bits := 8 * t.Size()
+	if t.Signed() {
+		bits--
+	}
+	return bits == 64 || v>>bits == 0
+}
+
+// word converts an argument of Fire into the 64 bits that a tracer is passed,
+// or, for a String, returns the text instead. It reports whether the type can
+// hold the value.
+func (t ArgType) word(arg any) (w uint64, text string, ok bool) {
+	if t == String {
+		switch v := arg.(type) {
+		case string:
+			return 0, v, true
+		case []byte:
+			// SAFETY: the text is only read, before Fire returns, while
+			// the caller's argument holds the bytes. That they may not
+			// be written to meanwhile is the caller's ordinary duty.
+			return 0, unsafe.String(unsafe.SliceData(v), len(v)), true
+		}
+	}
+	switch v := arg.(type) {
+	case int:
+		return uint64(v), "", t != String && t.holdsInt(int64(v))
+	case int64:
+		return uint64(v), "", t != String && t.holdsInt(v)
+	case int32:
+		return uint64(v), "", t != String && t.holdsInt(int64(v))
+	case uint64:
+		return v, "", t != String && t.holdsUint(v)
+	case uint32:
+		return uint64(v), "", t != String && t.holdsUint(uint64(v))
+	}
+	return t.reflectWord(reflect.ValueOf(arg))
+}
+
+// reflectWord is word for the less common types, and those that are built on
+// others.
+func (t ArgType) reflectWord(v reflect.Value) (w uint64, text string, ok bool) {
+	kind := v.Kind()
+	if t == String {
+		switch {
+		case kind == reflect.String:
+			return 0, v.String(), true
+		case kind == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8:
+			b := v.Bytes()
+			// SAFETY: as in word.
+			return 0, unsafe.String(unsafe.SliceData(b), len(b)), true
+		}
+		return 0, "", false
+	}
+	switch {
+	case v.CanInt():
+		return uint64(v.Int()), "", t.holdsInt(v.Int())
+	case v.CanUint():
+		return v.Uint(), "", t.holdsUint(v.Uint())
+	case kind == reflect.Bool:
+		if v.Bool() {
+			w = 1
+		}
+		return w, "", true
+	case kind == reflect.UnsafePointer:
+		w = uint64(uintptr(v.UnsafePointer()))
+		return w, "", t.holdsUint(w)
+	}
+	return 0, "", false
+}
+
+// texts collects the strings that a probe is fired with, NUL-terminated, where
+// a tracer can read them: memory of the heap, which the garbage collector does
+// not move.
+type texts struct{ buf []byte }
+
+var textPool = sync.Pool{New: func() any { return &texts{make([]byte, 0, MaxString)} }}
+
+// textSize returns how many bytes a string takes.
+func textSize(s string) int { return min(len(s), MaxString-1) + 1 }
+
+// getTexts returns room for size bytes.
+func getTexts(size int) *texts {
+	t := textPool.Get().(*texts)
+	if cap(t.buf) < size {
+		t.buf = make([]byte, 0, size)
+	}
+	t.buf = t.buf[:0]
+	return t
+}
+
+// add appends a string, cut at MaxString, and returns its address.
+func (t *texts) add(s string) uint64 {
+	start := len(t.buf)
+	t.buf = append(t.buf, s[:textSize(s)-1]...)
+	t.buf = append(t.buf, 0)
+	// SAFETY: the address is passed to a tracer as an integer, and is never
+	// made a pointer again. The buffer is on the heap, which does not move,
+	// does not grow, as getTexts was asked for enough, and is kept alive by
+	// putTexts, after the site was called.
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(t.buf[start:]))))
+}
+
+// putTexts gives the room back. Nothing reads it after the site has returned.
+func putTexts(t *texts) { textPool.Put(t) }

@@ -1,0 +1,128 @@
+package stapsdt
+
+import (
+	"math"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestArgType(t *testing.T) {
+	for _, c := range []struct {
+		typ    ArgType
+		size   int
+		signed bool
+		name   string
+		note   int8
+	}{
+		{Uint8, 1, false, "uint8", 1}, {Int8, 1, true, "int8", -1},
+		{Uint16, 2, false, "uint16", 2}, {Int16, 2, true, "int16", -2},
+		{Uint32, 4, false, "uint32", 4}, {Int32, 4, true, "int32", -4},
+		{Uint64, 8, false, "uint64", 8}, {Int64, 8, true, "int64", -8},
+		{String, 8, false, "string", 8},
+	} {
+		require.Equal(t, c.size, c.typ.Size())
+		require.Equal(t, c.signed, c.typ.Signed())
+		require.Equal(t, c.name, c.typ.String())
+		require.Equal(t, c.note, c.typ.note())
+		require.True(t, c.typ.valid())
+	}
+	require.Equal(t, "noarg", NoArg.String())
+	require.Zero(t, NoArg.Size())
+	require.False(t, NoArg.valid())
+	for _, bad := range []ArgType{3, -16, -3, 127, -128} {
+		require.Zero(t, bad.Size())
+		require.False(t, bad.Signed())
+		require.False(t, bad.valid())
+	}
+}
+
+type (
+	userID  uint64
+	level   int8
+	path    string
+	blob    []byte
+	flag    bool
+	pointer unsafe.Pointer
+)
+
+func TestWord(t *testing.T) {
+	x := 1
+	address := uint64(uintptr(unsafe.Pointer(&x)))
+	for _, c := range []struct {
+		typ  ArgType
+		arg  any
+		want uint64
+		ok   bool
+	}{
+		{Uint8, 0, 0, true}, {Uint8, 255, 255, true}, {Uint8, 256, 0, false}, {Uint8, -1, 0, false}, {Uint8, uint64(256), 0, false},
+		{Int8, 127, 127, true}, {Int8, -128, math.MaxUint64 - 127, true}, {Int8, 128, 0, false}, {Int8, -129, 0, false}, {Int8, uint8(128), 0, false},
+		{Uint16, uint16(math.MaxUint16), math.MaxUint16, true}, {Uint16, 1 << 16, 0, false},
+		{Int16, int16(math.MinInt16), 1<<64 - 1<<15, true}, {Int16, 1 << 15, 0, false},
+		{Uint32, uint32(math.MaxUint32), math.MaxUint32, true}, {Uint32, int64(1) << 32, 0, false},
+		{Int32, int32(math.MinInt32), 1<<64 - 1<<31, true}, {Int32, uint32(1) << 31, 0, false},
+		{Uint64, uint64(math.MaxUint64), math.MaxUint64, true}, {Uint64, int8(-1), 0, false}, {Uint64, uintptr(7), 7, true},
+		{Int64, int64(math.MinInt64), 1 << 63, true}, {Int64, uint64(1) << 63, 0, false}, {Int64, -1, math.MaxUint64, true},
+		{Uint8, true, 1, true}, {Int64, false, 0, true}, {Int8, flag(true), 1, true},
+		{Uint64, unsafe.Pointer(&x), address, true}, {Uint64, pointer(&x), address, true}, {Uint8, unsafe.Pointer(&x), 0, false},
+		{Uint64, userID(9), 9, true}, {Int16, level(-3), 1<<64 - 3, true}, {Uint8, level(-3), 0, false},
+		{Int64, 1.0, 0, false}, {Int64, "1", 0, false}, {Int64, nil, 0, false}, {Int64, &x, 0, false}, {Int64, complex(1, 0), 0, false},
+		{String, 1, 0, false}, {String, uint32(1), 0, false}, {String, nil, 0, false}, {String, []int8{1}, 0, false},
+	} {
+		w, text, ok := c.typ.word(c.arg)
+		require.Equal(t, c.ok, ok, "%v %T %v", c.typ, c.arg, c.arg)
+		require.Empty(t, text)
+		if ok {
+			require.Equal(t, c.want, w, "%v %T %v", c.typ, c.arg, c.arg)
+		}
+	}
+	for _, arg := range []any{"text", []byte("text"), path("text"), blob("text")} {
+		_, text, ok := String.word(arg)
+		require.True(t, ok)
+		require.Equal(t, "text", text)
+	}
+	for _, arg := range []any{"", []byte(nil), []byte{}, blob(nil)} {
+		_, text, ok := String.word(arg)
+		require.True(t, ok)
+		require.Empty(t, text)
+	}
+}
+
+// read returns the bytes at an address up to the first NUL, as a tracer does.
+func read(t *testing.T, texts *texts, addr uint64) string {
+	t.Helper()
+	start := uintptr(addr) - uintptr(unsafe.Pointer(unsafe.SliceData(texts.buf)))
+	for i, b := range texts.buf[start:] {
+		if b == 0 {
+			return string(texts.buf[start:][:i])
+		}
+	}
+	t.Fatal("no NUL at the end")
+	return ""
+}
+
+func TestTexts(t *testing.T) {
+	long := make([]byte, 10_000)
+	for i := range long {
+		long[i] = byte('a' + i%26)
+	}
+	list := []string{"", "a", string(long[:MaxString-2]), string(long[:MaxString-1]), string(long[:MaxString]), string(long), "x\x00y", "ünï"}
+	size := 0
+	for _, s := range list {
+		size += textSize(s)
+	}
+	texts := getTexts(size)
+	defer putTexts(texts)
+	room := cap(texts.buf)
+	want := []string{"", "a", string(long[:MaxString-2]), string(long[:MaxString-1]), string(long[:MaxString-1]), string(long[:MaxString-1]), "x", "ünï"}
+	addrs := make([]uint64, len(list))
+	for i, s := range list {
+		addrs[i] = texts.add(s)
+	}
+	require.Equal(t, room, cap(texts.buf), "the texts have moved")
+	require.Len(t, texts.buf, size)
+	for i := range list {
+		require.Equal(t, want[i], read(t, texts, addrs[i]))
+	}
+}
