@@ -4,9 +4,8 @@ package stapsdt
 
 import (
 	"errors"
-	"unsafe"
+	"runtime"
 
-	"github.com/go-stapsdt/stapsdt/internal/call"
 	"github.com/go-stapsdt/stapsdt/internal/image"
 	"github.com/go-stapsdt/stapsdt/internal/region"
 	"github.com/go-stapsdt/stapsdt/internal/site"
@@ -56,8 +55,16 @@ func (l *loader) load(p *Provider) (path string, err error) {
 }
 
 // unload replaces the image by slots that do nothing, when no probe points into
-// it any more.
-func (l *loader) unload() error {
+// it any more. traced says that a tracer is attached to one.
+//
+// That would be safe at any moment. But a fire that is in the kernel's hands just
+// then would be lost to the tracer, so while there is one, those that have begun
+// are let end: they are in assembly, where a goroutine does not stop, so that the
+// world stops only when each has returned.
+func (l *loader) unload(traced bool) error {
+	if traced {
+		runtime.ReadMemStats(new(runtime.MemStats)) // stops the world
+	}
 	err := l.space.Park()
 	l.home.Close()
 	l.home = nil
@@ -74,18 +81,6 @@ func (l *loader) release() {
 	l.space.Free()
 	if l.home != nil {
 		l.home.Close()
-	}
-}
-
-// enter calls a site with the first n words.
-func enter(at unsafe.Pointer, words *[MaxArgs]uint64, n int) {
-	// SAFETY: at is a site's address, or one where a site was, in the
-	// provider's space, which is not freed before the provider and all of its
-	// probes are garbage. The caller keeps the probe alive.
-	if n <= call.MaxRegs {
-		call.Few(at, (*[call.MaxRegs]uint64)(words[:]))
-	} else {
-		call.Many(at, words)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/go-stapsdt/stapsdt/internal/site"
+	"github.com/go-stapsdt/stapsdt/internal/call"
 )
 
 // Probe is a trace point of a provider: a name, and the types of its arguments.
@@ -36,7 +36,7 @@ func (*noCopy) Unlock() {}
 
 // noSite is the site of probes that are not loaded. Its first byte reads as
 // idle, and nothing patches it.
-var noSite = [1]byte{site.Idle}
+var noSite = [1]byte{call.Idle}
 
 // init makes p a probe that is not loaded.
 func (p *Probe) init(provider *Provider, name string, args []ArgType) {
@@ -54,7 +54,7 @@ func (p *Probe) move(site *byte) { atomic.StorePointer(&p.at, unsafe.Pointer(sit
 // the callers use p afterwards where the result is true, which the compiler
 // cannot know before.
 func (p *Probe) on() bool {
-	return *(*byte)(atomic.LoadPointer(&p.at))&site.Mask == site.Bits
+	return *(*byte)(atomic.LoadPointer(&p.at))&call.Mask == call.Bits
 }
 
 // Name returns the probe's name.
@@ -83,7 +83,8 @@ func (p *Probe) Enabled() bool {
 // and does nothing while nobody is. An argument is an integer of any type whose
 // value the ArgType can hold, a bool, a uintptr or an unsafe.Pointer; for a
 // String it is a string or a []byte, of which the tracer can read a copy, up to
-// the first NUL and MaxString bytes, until Fire returns.
+// the first NUL and MaxString bytes, until Fire returns. What a pointer points to
+// is alive until then too.
 //
 // While a tracer is attached the arguments are checked, and nothing is reported
 // when they are wrong: the error is an *Error that wraps ErrArgCount or
@@ -116,12 +117,14 @@ func (p *Probe) fireAny(args []any) error {
 		}
 	}
 	p.fireWords(&words, &strings, size)
+	keep(args)
 	return nil
 }
 
 // fireWords enters the site. Where an argument is a String, its text, of size
-// bytes in all, is put where the tracer can read it.
-func (p *Probe) fireWords(words *[MaxArgs]uint64, strings *[MaxArgs]string, size int) {
+// bytes in all, is put where the tracer can read it. It reports whether there was
+// a tracer still: on's answer may be out of date.
+func (p *Probe) fireWords(words *[MaxArgs]uint64, strings *[MaxArgs]string, size int) (fired bool) {
 	var copies *texts
 	if size > 0 {
 		copies = getTexts(size)
@@ -131,15 +134,18 @@ func (p *Probe) fireWords(words *[MaxArgs]uint64, strings *[MaxArgs]string, size
 			}
 		}
 	}
-	// The address that is called is the one that is tested here. on tested
-	// another load of it, and the provider may have been unloaded since.
-	if at := atomic.LoadPointer(&p.at); *(*byte)(at)&site.Mask == site.Bits {
-		enter(at, words, len(p.args))
+	// SAFETY: at is what package call asks for: its mapping is not given back
+	// before the provider and all of its probes are garbage, and p is alive.
+	if len(p.args) <= call.MaxRegs {
+		fired = call.Few(&p.at, (*[call.MaxRegs]uint64)(words[:]))
+	} else {
+		fired = call.Many(&p.at, words)
 	}
 	if copies != nil {
 		putTexts(copies)
 	}
 	runtime.KeepAlive(p)
+	return fired
 }
 
 func (p *Probe) fireError(err error) error {

@@ -172,9 +172,12 @@ func (p *Provider) Load() error {
 }
 
 // Unload takes the probes back from tracers. They are no-ops from then on, also
-// for goroutines that fire at this moment, and none of them is waited for.
-// Probes can be added afterwards, and the provider can be loaded again. Unload
-// of a provider that is not loaded does nothing.
+// for goroutines that fire at this moment; what they have begun to fire, a tracer
+// still sees. Probes can be added afterwards, and the provider can be loaded
+// again. Unload of a provider that is not loaded does nothing.
+//
+// While a tracer is attached, Unload stops the world for an instant, as the
+// garbage collector does.
 //
 // When the mapping cannot be replaced by an empty one, it is kept, which costs
 // its memory, and an *Error of Code SharedLibraryClose says so. The provider is
@@ -189,11 +192,13 @@ func (p *Provider) unload() error {
 	if !p.loaded {
 		return nil
 	}
+	traced := false
 	for _, probe := range p.probes {
+		traced = traced || probe.on()
 		probe.move(&noSite[0])
 	}
 	p.path, p.loaded = "", false
-	if err := p.image.unload(); err != nil {
+	if err := p.image.unload(traced); err != nil {
 		return &Error{Op: "unload", Provider: p.name, Code: SharedLibraryClose, Err: err}
 	}
 	return nil

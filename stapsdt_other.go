@@ -2,8 +2,6 @@
 
 package stapsdt
 
-import "unsafe"
-
 // loader stands in where there are no probes: operating systems other than
 // Linux, and architectures that cstapsdt/arch.def has no row for.
 type loader struct{}
@@ -12,11 +10,8 @@ func (*loader) load(p *Provider) (path string, err error) {
 	return "", p.fail("load", "", ErrUnsupported)
 }
 
-func (*loader) unload() error { return nil }
+func (*loader) unload(traced bool) error { return nil }
 
 func (*loader) close() {}
 
 func (*loader) release() {}
-
-// enter is never reached: no probe is enabled.
-func enter(at unsafe.Pointer, words *[MaxArgs]uint64, n int) {}

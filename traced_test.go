@@ -15,7 +15,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/tracetest"
 
@@ -26,12 +25,16 @@ import (
 const patience = 10 * time.Second
 
 func TestMain(m *testing.M) {
-	tracetest.Main(m, map[string]func(args []string){"probes": probesChild})
+	tracetest.Main(m, map[string]func(args []string){
+		"probes":   probesChild,
+		"churn":    churnChild,
+		"loadonce": loadOnceChild,
+	})
 }
 
-// traced is a probe that the kernel alone was attached to, with what an
+// tracedProbe is a probe that the kernel alone was attached to, with what an
 // independent parser reads in its note.
-type traced struct {
+type tracedProbe struct {
 	*Probe
 	uprobe *tracetest.Uprobe
 	note   tracetest.Note
@@ -40,7 +43,7 @@ type traced struct {
 // trace attaches to probes of one provider, for what the test's own thread fires,
 // and detaches when the test ends. (To detach an event takes the kernel tens of
 // milliseconds, and for every thread it needs one for each processor.)
-func trace(t testing.TB, probes ...*Probe) []traced {
+func trace(t testing.TB, probes ...*Probe) []tracedProbe {
 	t.Helper()
 	tracetest.NeedUprobes(t)
 	runtime.LockOSThread()
@@ -50,13 +53,13 @@ func trace(t testing.TB, probes ...*Probe) []traced {
 	notes, err := tracetest.Notes(p.Path())
 	require.NoError(t, err)
 	require.Len(t, notes, len(p.Probes()))
-	list := make([]traced, len(probes))
+	list := make([]tracedProbe, len(probes))
 	t.Cleanup(func() { detach(list) })
 	for i, probe := range probes {
 		note := notes[slices.Index(p.Probes(), probe)]
 		u, err := tracetest.AttachUprobe(p.Path(), note.Offset, tracetest.WithThread(thread))
 		require.NoError(t, err)
-		list[i] = traced{probe, u, note}
+		list[i] = tracedProbe{probe, u, note}
 	}
 	for _, p := range list {
 		require.Equal(t, p.name, p.note.Name)
@@ -66,7 +69,7 @@ func trace(t testing.TB, probes ...*Probe) []traced {
 	return list
 }
 
-func detach(list []traced) {
+func detach(list []tracedProbe) {
 	for _, p := range list {
 		if p.uprobe != nil {
 			p.uprobe.Close()
@@ -75,7 +78,7 @@ func detach(list []traced) {
 }
 
 // read returns the next sample of a fire, which must have come from here.
-func (p traced) read(t testing.TB) tracetest.Sample {
+func (p tracedProbe) read(t testing.TB) tracetest.Sample {
 	t.Helper()
 	s, err := p.uprobe.Read(patience)
 	require.NoError(t, err)
@@ -84,7 +87,7 @@ func (p traced) read(t testing.TB) tracetest.Sample {
 }
 
 // arg returns an argument of a sample, decoded by the note.
-func (p traced) arg(t testing.TB, s tracetest.Sample, i int) uint64 {
+func (p tracedProbe) arg(t testing.TB, s tracetest.Sample, i int) uint64 {
 	t.Helper()
 	word, err := s.Arg(p.note.Args[i])
 	require.NoError(t, err)
@@ -206,17 +209,12 @@ func TestStringsAsTheKernelSeesThem(t *testing.T) {
 	require.NoError(t, err)
 	load(t, p)
 	traced := trace(t, probe)[0]
-	text := func(addr uint64, size int) string {
-		// SAFETY: the pooled buffer is still what it was when the tracer
-		// could have read it: nobody has taken it since.
-		return string(unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), uintptr(addr))), size))
-	}
 	for _, s := range []string{"", "a", long[:255], long[:4094], long[:4095], long[:4096], long, "nul\x00inside", "grüße, 世界", "\xff\xfe"} {
 		for _, arg := range []any{s, []byte(s), path(s), blob(s)} {
 			require.NoError(t, probe.Fire(arg, -7, "second"))
 			sample := traced.read(t)
-			require.Equal(t, s[:textSize(s)-1]+"\x00", text(traced.arg(t, sample, 0), textSize(s)))
-			require.Equal(t, "second\x00", text(traced.arg(t, sample, 2), 7))
+			require.Equal(t, s[:textSize(s)-1]+"\x00", textAt(traced.arg(t, sample, 0), textSize(s)))
+			require.Equal(t, "second\x00", textAt(traced.arg(t, sample, 2), 7))
 		}
 	}
 }
@@ -349,7 +347,7 @@ func (c *child) do(o order) string {
 	line, err := json.Marshal(o)
 	require.NoError(c.t, err)
 	c.Say(string(line))
-	return strings.TrimPrefix(c.Expect("ok", patience), "ok ")
+	return c.Expect("ok", patience)
 }
 
 func ints(typ ArgType, values ...any) []arg {

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/go-stapsdt/stapsdt/internal/site"
+	"github.com/go-stapsdt/stapsdt/internal/call"
 )
 
 // Arg is what an argument of a typed probe can be. A tracer sees a bool as an
@@ -43,8 +43,8 @@ func (p *Provider) define(probe *Probe, name string, args ...ArgType) {
 }
 
 // fireTyped fires a probe that was found enabled, with arguments of the types in
-// p.args at the addresses in args.
-func (p *Probe) fireTyped(args ...unsafe.Pointer) {
+// p.args at the addresses in args. It reports what fireWords does.
+func (p *Probe) fireTyped(args ...unsafe.Pointer) (fired bool) {
 	var words [MaxArgs]uint64
 	var strings [MaxArgs]string
 	size := 0
@@ -73,8 +73,14 @@ func (p *Probe) fireTyped(args ...unsafe.Pointer) {
 			size += textSize(strings[i])
 		}
 	}
-	p.fireWords(&words, &strings, size)
+	return p.fireWords(&words, &strings, size)
 }
+
+// keep keeps an argument alive until the tracer has seen it: what a pointer
+// points to must not be freed when all that is left of it is a word.
+//
+//go:noinline
+func keep[T any](T) {}
 
 // The typed probes follow. Each Fire is inlined: while nobody traces, it is what
 // on does. What the branch leads to is a function of its own, so that the
@@ -137,6 +143,7 @@ func (t *Probe1[A]) fireFunc(args func() A) {
 //go:noinline
 func (t *Probe1[A]) fire(a A) {
 	t.fireTyped(unsafe.Pointer(&a))
+	keep(a)
 }
 
 // Probe2 is a probe with two arguments.
@@ -174,6 +181,8 @@ func (t *Probe2[A, B]) fireFunc(args func() (A, B)) {
 //go:noinline
 func (t *Probe2[A, B]) fire(a A, b B) {
 	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b))
+	keep(a)
+	keep(b)
 }
 
 // Probe3 is a probe with three arguments.
@@ -211,6 +220,9 @@ func (t *Probe3[A, B, C]) fireFunc(args func() (A, B, C)) {
 //go:noinline
 func (t *Probe3[A, B, C]) fire(a A, b B, c C) {
 	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c))
+	keep(a)
+	keep(b)
+	keep(c)
 }
 
 // Probe4 is a probe with four arguments.
@@ -248,6 +260,10 @@ func (t *Probe4[A, B, C, D]) fireFunc(args func() (A, B, C, D)) {
 //go:noinline
 func (t *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) {
 	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d))
+	keep(a)
+	keep(b)
+	keep(c)
+	keep(d)
 }
 
 // Probe5 is a probe with five arguments.
@@ -285,6 +301,11 @@ func (t *Probe5[A, B, C, D, E]) fireFunc(args func() (A, B, C, D, E)) {
 //go:noinline
 func (t *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) {
 	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e))
+	keep(a)
+	keep(b)
+	keep(c)
+	keep(d)
+	keep(e)
 }
 
 // Probe6 is a probe with six arguments.
@@ -303,7 +324,7 @@ func NewProbe6[A, B, C, D, E, F Arg](p *Provider, name string) *Probe6[A, B, C, 
 func (t *Probe6[A, B, C, D, E, F]) Fire(a A, b B, c C, d D, e E, f F) {
 	// This is t.on(), spelled so that the inliner's budget holds it.
 	// SAFETY: Probe is the first member of t, and at the first of Probe.
-	if *(*byte)(atomic.LoadPointer((*unsafe.Pointer)(unsafe.Pointer(t))))&site.Mask == site.Bits {
+	if *(*byte)(atomic.LoadPointer((*unsafe.Pointer)(unsafe.Pointer(t))))&call.Mask == call.Bits {
 		t.fire(a, b, c, d, e, f)
 	}
 }
@@ -324,4 +345,10 @@ func (t *Probe6[A, B, C, D, E, F]) fireFunc(args func() (A, B, C, D, E, F)) {
 //go:noinline
 func (t *Probe6[A, B, C, D, E, F]) fire(a A, b B, c C, d D, e E, f F) {
 	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e), unsafe.Pointer(&f))
+	keep(a)
+	keep(b)
+	keep(c)
+	keep(d)
+	keep(e)
+	keep(f)
 }

@@ -1,3 +1,4 @@
+#include "go_asm.h"
 #include "textflag.h"
 
 // A site is called as a C function would be: the System V convention passes the
@@ -14,23 +15,39 @@
 #define SITE AX
 #define WORDS R10
 
-// func Few(site unsafe.Pointer, words *[6]uint64)
-TEXT ·Few(SB), NOSPLIT, $192-16
-	MOVQ site+0(FP), SITE
-	MOVQ words+8(FP), WORDS
-	MOVQ 0(WORDS), DI  // argument 0
-	MOVQ 8(WORDS), SI  // argument 1
-	MOVQ 16(WORDS), DX // argument 2
-	MOVQ 24(WORDS), CX // argument 3
-	MOVQ 32(WORDS), R8 // argument 4
-	MOVQ 40(WORDS), R9 // argument 5
+// LOAD loads the site's address, once, and leaves when it is not patched.
+#define LOAD \
+	MOVQ at+0(FP), SITE; \
+	MOVQ words+8(FP), WORDS; \
+	MOVQ (SITE), SITE; \
+	MOVBLZX (SITE), R11; \
+	ANDL $const_Mask, R11; \
+	CMPL R11, $const_Bits; \
+	JNE  idle
+
+// REGISTERS moves arguments 0 to 5.
+#define REGISTERS \
+	MOVQ 0(WORDS), DI; \
+	MOVQ 8(WORDS), SI; \
+	MOVQ 16(WORDS), DX; \
+	MOVQ 24(WORDS), CX; \
+	MOVQ 32(WORDS), R8; \
+	MOVQ 40(WORDS), R9
+
+// func Few(at *unsafe.Pointer, words *[6]uint64) (called bool)
+TEXT ·Few(SB), NOSPLIT, $192-17
+	LOAD
+	REGISTERS
 	CALL SITE
+	MOVB $1, called+16(FP)
+	RET
+idle:
+	MOVB $0, called+16(FP)
 	RET
 
-// func Many(site unsafe.Pointer, words *[12]uint64)
-TEXT ·Many(SB), NOSPLIT, $240-16
-	MOVQ site+0(FP), SITE
-	MOVQ words+8(FP), WORDS
+// func Many(at *unsafe.Pointer, words *[12]uint64) (called bool)
+TEXT ·Many(SB), NOSPLIT, $240-17
+	LOAD
 
 	// The call pushes the return address, so that 0(SP) is 8(%rsp) at the
 	// site.
@@ -47,11 +64,10 @@ TEXT ·Many(SB), NOSPLIT, $240-16
 	MOVQ 88(WORDS), R11
 	MOVQ R11, 40(SP)    // argument 11
 
-	MOVQ 0(WORDS), DI  // argument 0
-	MOVQ 8(WORDS), SI  // argument 1
-	MOVQ 16(WORDS), DX // argument 2
-	MOVQ 24(WORDS), CX // argument 3
-	MOVQ 32(WORDS), R8 // argument 4
-	MOVQ 40(WORDS), R9 // argument 5
+	REGISTERS
 	CALL SITE
+	MOVB $1, called+16(FP)
+	RET
+idle:
+	MOVB $0, called+16(FP)
 	RET

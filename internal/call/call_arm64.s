@@ -1,3 +1,4 @@
+#include "go_asm.h"
 #include "textflag.h"
 
 // A site is called as a C function would be: AAPCS64 passes the first eight
@@ -8,20 +9,33 @@
 #define SITE R9
 #define WORDS R10
 
-// func Few(site unsafe.Pointer, words *[6]uint64)
-TEXT ·Few(SB), NOSPLIT, $16-16
-	MOVD site+0(FP), SITE
-	MOVD words+8(FP), WORDS
+// LOAD loads the site's address, once, and leaves when it is not patched.
+#define LOAD \
+	MOVD at+0(FP), SITE; \
+	MOVD words+8(FP), WORDS; \
+	LDAR (SITE), SITE; \
+	MOVBU (SITE), R11; \
+	AND  $const_Mask, R11; \
+	CMP  $const_Bits, R11; \
+	BNE  idle
+
+// func Few(at *unsafe.Pointer, words *[6]uint64) (called bool)
+TEXT ·Few(SB), NOSPLIT, $16-17
+	LOAD
 	LDP  0(WORDS), (R0, R1)  // arguments 0 and 1
 	LDP  16(WORDS), (R2, R3) // arguments 2 and 3
 	LDP  32(WORDS), (R4, R5) // arguments 4 and 5
 	BL   (SITE)
+	MOVD $1, R11
+	MOVB R11, called+16(FP)
+	RET
+idle:
+	MOVB ZR, called+16(FP)
 	RET
 
-// func Many(site unsafe.Pointer, words *[12]uint64)
-TEXT ·Many(SB), NOSPLIT, $16-16
-	MOVD site+0(FP), SITE
-	MOVD words+8(FP), WORDS
+// func Many(at *unsafe.Pointer, words *[12]uint64) (called bool)
+TEXT ·Many(SB), NOSPLIT, $16-17
+	LOAD
 
 	// 0(RSP) holds the saved link register, by Go's convention, where the
 	// site expects argument 8: make room below it.
@@ -37,4 +51,9 @@ TEXT ·Many(SB), NOSPLIT, $16-16
 	LDP  48(WORDS), (R6, R7) // arguments 6 and 7
 	BL   (SITE)
 	ADD  $32, RSP
+	MOVD $1, R11
+	MOVB R11, called+16(FP)
+	RET
+idle:
+	MOVB ZR, called+16(FP)
 	RET

@@ -13,30 +13,25 @@ import (
 )
 
 // parkedSlot returns what stands in place of a site while its provider is not
-// loaded: a return, wherever a thread that entered the site may come back to,
-// and a first byte that reads as idle. It depends on the kind of site:
+// loaded. Its first byte reads as idle, and it returns wherever a thread that
+// entered the site may stand, or come back to:
 //
-//   - The one- and the five-byte nop: a thread stands at the nop, or behind it.
-//     Returns throughout.
+//   - The one- and the five-byte nop: at the nop, or behind it.
 //   - The ten-byte nop, where the kernel optimised it, is a "lea -0x80(%rsp),
 //     %rsp" of five bytes and a call. A thread may stand between the two, with
 //     the stack pointer lowered: there it is raised again.
-//   - arm64's nop of four bytes: the nop, which reads as idle, and returns.
+//   - arm64's nop of four bytes: at the nop, which is what reads as idle, or
+//     behind it.
 func parkedSlot(site string) [image.SlotSize]byte {
-	const ret, arm64Ret, arm64Nop = "\xc3", "\xc0\x03\x5f\xd6", "\x1f\x20\x03\xd5"
-	var s string
-	switch site {
-	case "nop4":
-		s = arm64Nop + arm64Ret + arm64Nop + arm64Ret
-	case "nop10":
-		const raise = "\x48\x83\xec\x80" // sub $-0x80, %rsp
-		s = ret + ret + ret + ret + ret + raise + ret + ret + ret + ret + ret + ret + ret
-	default:
-		for range image.SlotSize {
-			s += ret
-		}
+	if site == "nop4" {
+		const nop, ret = "\x1f\x20\x03\xd5", "\xc0\x03\x5f\xd6"
+		return [image.SlotSize]byte([]byte(nop + ret + nop + ret))
 	}
-	return [image.SlotSize]byte([]byte(s))
+	slot := [image.SlotSize]byte(bytes.Repeat([]byte("\xc3"), image.SlotSize)) // ret
+	if site == "nop10" {
+		copy(slot[5:], "\x48\x83\xec\x80") // sub $-0x80, %rsp
+	}
+	return slot
 }
 
 // parked is sealed memory full of parked slots, one for the process.
@@ -46,6 +41,12 @@ var parked struct {
 	size uintptr // 0 while there is none
 	site string
 }
+
+// The two ways to park, which tests let fail.
+var (
+	parkShared    = realParkShared
+	parkAnonymous = realParkAnonymous
+)
 
 // park replaces a range by parked slots.
 func park(r *span) error {
@@ -58,8 +59,8 @@ func park(r *span) error {
 	return err
 }
 
-// parkShared maps the process's parked slots over a range.
-func parkShared(r *span) error {
+// realParkShared maps the process's parked slots over a range.
+func realParkShared(r *span) error {
 	parked.Lock()
 	defer parked.Unlock()
 	if parked.size < r.size || parked.site != r.site {
@@ -86,10 +87,10 @@ func parkShared(r *span) error {
 	return err
 }
 
-// parkAnonymous moves anonymous pages of parked slots over a range. They are
+// realParkAnonymous moves anonymous pages of parked slots over a range. They are
 // never writable and executable at once, and nobody knows their address before
 // they are moved.
-func parkAnonymous(r *span) error {
+func realParkAnonymous(r *span) error {
 	addr, err := unix.MmapPtr(-1, 0, nil, r.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ package site
 import (
 	"bytes"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -28,6 +29,10 @@ type kernel struct {
 }
 
 func choose() string {
+	// A seccomp filter is a thread's own: the one that is looked at must be
+	// the one that makes the call.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	k := kernel{seccomp: filtered(), uprobe: func() error {
 		if _, _, errno := unix.RawSyscall(sysUprobe, 0, 0, 0); errno != 0 {
 			return errno
@@ -62,7 +67,7 @@ func (k *kernel) site() string {
 
 // filtered reports whether a seccomp filter may be in force.
 func filtered() bool {
-	status, err := os.ReadFile("/proc/self/status")
+	status, err := os.ReadFile("/proc/thread-self/status")
 	return err != nil || !bytes.Contains(status, []byte("\nSeccomp:\t0\n"))
 }
 

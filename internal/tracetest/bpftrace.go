@@ -3,7 +3,6 @@
 package tracetest
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -106,20 +105,36 @@ func (tr *Tracer) WaitLines(n int, timeout time.Duration) []string {
 
 // Stop interrupts bpftrace, which then prints its maps, waits for its end, and returns the lines of [Tracer.Lines]. It
 // fails the test when bpftrace does not end well. Maps are complete; a line that was not printed yet may be dropped by
-// bpftrace, so wait for the last one before. The sites are nops again when it returns, unless something else traces them.
+// bpftrace, so wait for the last one before. A program that calls exit() is to be waited for, with Wait, before it is
+// stopped. The sites are nops again when Stop returns, unless something else traces them.
 func (tr *Tracer) Stop() (output string) {
 	tr.t.Helper()
 	if !tr.stopped {
 		tr.stopped = true
-		tr.Signal(syscall.SIGINT)
-		err := tr.Wait(patience)
-		var status *exec.ExitError
-		switch {
-		case errors.As(err, &status) && status.Sys().(syscall.WaitStatus).Signal() == syscall.SIGINT:
-			// It had not set its handler, or was at its end: a program that calls exit() resets it early.
-		case err != nil:
+		tr.interrupt()
+		if err := tr.Wait(patience); err != nil {
 			tr.fatalf("ended with %v", err)
 		}
 	}
 	return strings.Join(tr.Lines(), "\n")
+}
+
+// interrupt sends SIGINT until bpftrace acts on it. 0.17 notes a SIGINT that comes while it prints, but then looks at
+// the note only when another event comes, or when a signal interrupts its wait for one: if nothing fires any more it runs
+// for ever. So it is told again, unless it has begun to print its maps, which it does after two newlines: at that point
+// SIGINT would kill it.
+func (tr *Tracer) interrupt() {
+	tr.t.Helper()
+	tr.mu.Lock()
+	before := len(tr.lines)
+	tr.mu.Unlock()
+	ending := func() bool {
+		return tr.exited || slices.Contains(tr.lines[before:], line{text: ""})
+	}
+	for again := 500 * time.Millisecond; again < patience; again *= 2 {
+		tr.Signal(syscall.SIGINT)
+		if tr.wait(again, ending) {
+			return
+		}
+	}
 }

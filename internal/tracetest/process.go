@@ -44,8 +44,7 @@ type line struct {
 	text   string
 }
 
-// Command starts cmd, of which Stdin, Stdout, Stderr and SysProcAttr must not be set, and fails the test when it
-// cannot. The process does not outlive the test binary, whatever ends that.
+// Command starts cmd, of which Stdin, Stdout and Stderr must not be set, and fails the test when it cannot. The process does not outlive the test binary, whatever ends that.
 func Command(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{t: t, name: strings.Join(cmd.Args, " "), cmd: cmd, changed: make(chan struct{})}
@@ -57,7 +56,10 @@ func Command(t testing.TB, cmd *exec.Cmd) *Process {
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	// What the process left behind may hold its pipes open: do not wait for that.
 	cmd.WaitDelay = 2 * time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 
 	started := make(chan error)
 	go func() {

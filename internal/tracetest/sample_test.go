@@ -4,6 +4,7 @@ package tracetest
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"testing"
 
@@ -112,7 +113,7 @@ func TestSampleArg(t *testing.T) {
 	}
 	for _, a := range []Arg{
 		{8, "9(%rsp)"}, {1, "16(%rsp)"}, {1, "-1(%rsp)"}, {8, "9223372036854775807(%rsp)"}, {8, "-9223372036854775808(%rsp)"}, {8, "(%rbp)"},
-		{8, "x0"}, {8, "[sp, 0]"}, {3, "%rdi"}, {0, "%rdi"}, {64, "%rdi"}, {-1 << 63, "%rdi"}, {8, "$5"}, {8, ""},
+		{8, "x0"}, {8, "[sp, 0]"}, {3, "%rdi"}, {0, "%rdi"}, {64, "%rdi"}, {math.MinInt, "%rdi"}, {8, "$5"}, {8, ""},
 	} {
 		_, err := sampleOf(t, "amd64", sp).Arg(a)
 		require.Error(t, err, a.String())

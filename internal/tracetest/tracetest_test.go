@@ -262,14 +262,18 @@ func TestUprobeErrors(t *testing.T) {
 func TestBpftraceSeesValues(t *testing.T) {
 	path, notes := demo(t)
 	p := start(t, path)
+	idle := map[string]byte{}
+	for name, n := range notes {
+		idle[name] = siteByte(t, p, path, n)
+	}
 	// With -p, and with no path: a path beside -p makes later versions attach twice.
 	tr := tracetest.Bpftrace(t, `
 		usdt:*:demo:four { printf("four %d %d %d %d\n", arg0, arg1, arg2, arg3); }
 		usdt:*:demo:stack { printf("stack %d %d\n", arg0, arg1); @stack = count(); }
 		usdt:*:demo:register { printf("register %d %d\n", arg0, arg1); @register = count(); }`,
 		"-p", fmt.Sprint(p.PID()))
-	for _, n := range notes {
-		require.NotEqual(t, byte(0x90), siteByte(t, p, path, n), "bpftrace was not attached when it said so")
+	for name, n := range notes {
+		require.NotEqual(t, idle[name], siteByte(t, p, path, n), "bpftrace was not attached when it said so")
 	}
 	for _, order := range []string{"four -5 65535 -70000 -1", "stack 0x1122334480000000 -9", "register 0x11223344556680ff 3"} {
 		p.Say(order)
@@ -285,6 +289,9 @@ func TestBpftraceSeesValues(t *testing.T) {
 	require.Contains(t, out, "@register: 1001\n")
 	require.Contains(t, out, "@stack: 1")
 	require.Equal(t, out, tr.Stop())
+	for name, n := range notes {
+		require.Equal(t, idle[name], siteByte(t, p, path, n), "bpftrace was attached when it had stopped")
+	}
 }
 
 func TestBpftraceOfPath(t *testing.T) {

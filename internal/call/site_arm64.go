@@ -1,4 +1,4 @@
-package site
+package call
 
 // Idle is the first byte of the nop, for probes that have no site.
 const Idle = 0x1f

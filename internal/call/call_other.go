@@ -1,0 +1,17 @@
+//go:build !amd64 && !arm64
+
+package call
+
+import "unsafe"
+
+// Idle stands for a site where there are none.
+const Idle = 0
+
+// No byte is a tracer's.
+const Mask, Bits = 0, 1
+
+// Few is never reached: no probe is enabled.
+func Few(at *unsafe.Pointer, words *[MaxRegs]uint64) (called bool) { return false }
+
+// Many is never reached.
+func Many(at *unsafe.Pointer, words *[Max]uint64) (called bool) { return false }
