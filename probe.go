@@ -26,6 +26,9 @@ type Probe struct {
 	provider *Provider
 	name     string
 	args     []ArgType
+
+	strings  int    // how many of args are Strings
+	pointers uint16 // which arguments of a typed probe are pointers, a bit each
 }
 
 // noCopy lets go vet find copies.
@@ -41,6 +44,11 @@ var noSite = [1]byte{call.Idle}
 // init makes p a probe that is not loaded.
 func (p *Probe) init(provider *Provider, name string, args []ArgType) {
 	p.provider, p.name, p.args = provider, name, args
+	for _, t := range args {
+		if t == String {
+			p.strings++
+		}
+	}
 	p.move(&noSite[0])
 }
 
@@ -102,36 +110,48 @@ func (p *Probe) fireAny(args []any) error {
 		return p.fireError(fmt.Errorf("%w: %d, not %d", ErrArgCount, len(args), len(p.args)))
 	}
 	var words [MaxArgs]uint64
-	var strings [MaxArgs]string
-	size := 0
+	var variables [MaxArgs]unsafe.Pointer
+	var pointers uint16
+	var copies *texts
+	if p.strings > 0 {
+		copies = getTexts(p.strings)
+		defer copies.put()
+	}
 	for i, arg := range args {
 		t := p.args[i]
-		w, text, ok := t.word(arg)
-		if !ok {
+		w, text, kind := t.word(arg)
+		switch kind {
+		case wordArg:
+			words[i] = w
+		case textArg:
+			words[i] = copies.add(text)
+		case pointerArg:
+			// SAFETY: a pointer is itself the second word of an interface.
+			variables[i] = unsafe.Add(unsafe.Pointer(&args[i]), unsafe.Sizeof(uintptr(0)))
+			pointers |= 1 << i
+		default:
 			return p.argError(i, arg)
 		}
-		words[i] = w
-		if t == String {
-			strings[i] = text
-			size += textSize(text)
-		}
 	}
-	p.fireWords(&words, &strings, size)
+	p.enter(&words, variables[:], pointers)
 	keep(args)
 	return nil
 }
 
-// fireWords enters the site. Where an argument is a String, its text, of size
-// bytes in all, is put where the tracer can read it. It reports whether there was
-// a tracer still: on's answer may be out of date.
-func (p *Probe) fireWords(words *[MaxArgs]uint64, strings *[MaxArgs]string, size int) (fired bool) {
-	var copies *texts
-	if size > 0 {
-		copies = getTexts(size)
-		for i, t := range p.args {
-			if t == String {
-				words[i] = copies.add(strings[i])
-			}
+// enter enters the site with words for arguments. Those that are pointers it
+// reads only now, from the variables that hold them: what they point to may be on
+// this goroutine's stack, which could still move before. It reports whether there
+// was a tracer still, as on's answer may be out of date.
+//
+// A function that is not split is not preempted either, except in what it calls,
+// and neither is that (isAsyncSafePoint in runtime/preempt.go).
+//
+//go:nosplit
+func (p *Probe) enter(words *[MaxArgs]uint64, variables []unsafe.Pointer, pointers uint16) (fired bool) {
+	for i := 0; pointers != 0; i, pointers = i+1, pointers>>1 {
+		if pointers&1 != 0 {
+			// SAFETY: the caller's variable of a pointer type.
+			words[i] = uint64(*(*uintptr)(variables[i]))
 		}
 	}
 	// SAFETY: at is what package call asks for: its mapping is not given back
@@ -140,9 +160,6 @@ func (p *Probe) fireWords(words *[MaxArgs]uint64, strings *[MaxArgs]string, size
 		fired = call.Few(&p.at, (*[call.MaxRegs]uint64)(words[:]))
 	} else {
 		fired = call.Many(&p.at, words)
-	}
-	if copies != nil {
-		putTexts(copies)
 	}
 	runtime.KeepAlive(p)
 	return fired

@@ -1,4 +1,98 @@
-// Package stapsdt creates USDT probes (SystemTap SDT trace points) at run time.
+// Package stapsdt creates USDT probes (SystemTap SDT trace points) at run time,
+// which every Linux tracer can attach to, and which cost next to nothing while
+// none does.
+//
+//	var app = stapsdt.NewProvider("myapp")
+//	var request = stapsdt.NewProbe2[string, int32](app, "request__done")
+//
+//	func main() {
+//		if err := app.Load(); err != nil {
+//			log.Print(err) // the probes stay no-ops
+//		}
+//		defer app.Close()
+//		...
+//		request.Fire(r.URL.Path, 200)
+//	}
+//
+//	# bpftrace -p $(pgrep myapp) -e 'usdt:*:myapp:request__done { printf("%s %d\n", str(arg0), arg1); }'
+//	/index.html 200
+//
+// # Lifecycle
+//
+// A [Provider] is a name and a list of probes. Define them with [NewProvider] and
+// [NewProbe0] to [NewProbe6], as package variables or later, or with
+// [Provider.AddProbe] when their arguments are known at run time only. What is
+// wrong with a definition is reported by [Provider.Load], which puts the probes
+// where tracers find them. [Provider.Unload] takes them back; then probes can be
+// added, and the provider can be loaded again. [Provider.Close] unloads it for
+// good. A provider that is garbage, with all its probes, is given back too.
+//
+// # Arguments
+//
+// A probe has up to [MaxArgs] arguments; a typed one up to six, which the compiler
+// checks. A tracer sees
+//
+//	Go                                note   bpftrace
+//	bool, uint8                       1@     arg0
+//	int8                              -1@    arg0, signed
+//	uint16, int16                     2@ -2@
+//	uint32, int32                     4@ -4@
+//	uint64, uint, uintptr             8@
+//	int64, int                        -8@
+//	unsafe.Pointer                    8@     *(struct name *)arg0, and what it points to
+//	string, []byte                    8@     str(arg0)
+//
+// and types that are built on them. Of a string it can read a copy that is
+// NUL-terminated, and cut at [MaxString] bytes, until Fire returns. Text behind a
+// NUL is copied too, though str stops there. bpftrace shows 64 bytes of a string,
+// unless BPFTRACE_STRLEN says otherwise.
+//
+// A name may be defined twice, with the same arguments: two places that mean one
+// event. Tracers attach to both.
+//
+// # Concurrency
+//
+// Everything may be called from any goroutine at any time. Fire, FireFunc and
+// Enabled never wait for anything, whatever the provider is doing, and are no-ops
+// when it is not loaded. What a tracer does with an event it does while Fire
+// waits, as with every uprobe.
+//
+// # Cost
+//
+// While no tracer is attached, Fire of a typed probe is inlined: the load of an
+// address, the load of a byte, a compare and a branch. Nothing is allocated or
+// copied, but the arguments are computed, as those of any call: use FireFunc, or
+// ask Enabled, where that is expensive. With a tracer attached it is the kernel's
+// price of a uprobe. The figures are in the README.
+//
+// Enabled is advisory. A tracer may come or go between it and a Fire.
+//
+// # Tracers
+//
+// Every uprobe tracer works: bpftrace, bcc, perf, libbpf, SystemTap, the kernel's
+// own tracefs. Nobody needs to know that the probes are made at run time. The image
+// is a file with a name that is made of its content, in the first folder that can
+// be used of: [WithDir]'s, $STAPSDT_DIR, $XDG_RUNTIME_DIR/stapsdt and
+// $TMPDIR/stapsdt-UID. Processes that have the same probes share it, and a tracer
+// that is attached to the file traces all of them, those that start later too.
+// Where no folder can be written to, or mapped executable from, the image is in
+// memory (a memfd). [Provider.Path] tells which.
+//
+// Tracers that bind to a thread miss goroutines that move to another. gdb sees
+// what the dynamic loader has loaded, which these images are not.
+//
+// # Platforms
+//
+// Linux on amd64 and arm64, with cgo or without. With cgo the image is built by the
+// C library in cstapsdt, with libelf; without (CGO_ENABLED=0, or the build tag
+// stapsdt_nocgo) in Go, the same bytes. Elsewhere everything compiles, Load
+// returns [ErrUnsupported], and the probes are no-ops.
+//
+// # Failure
+//
+// A probe never takes the program down. When Load fails, the probes stay no-ops.
+// Every error is an [*Error], which wraps one of the sentinels, or has the
+// [ErrorCode] of the step that failed.
 package stapsdt
 
 import (

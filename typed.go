@@ -30,9 +30,19 @@ func argType[T Arg]() ArgType {
 	return ArgType(typ.Size())
 }
 
+// isPointer returns the bit that says whether the i-th argument, a T, is a
+// pointer.
+func isPointer[T Arg](i int) uint16 {
+	if reflect.TypeFor[T]().Kind() == reflect.UnsafePointer {
+		return 1 << i
+	}
+	return 0
+}
+
 // define makes probe one of the provider's. An error waits for Load, so that
 // probes can be package variables.
-func (p *Provider) define(probe *Probe, name string, args ...ArgType) {
+func (p *Provider) define(probe *Probe, name string, pointers uint16, args ...ArgType) {
+	probe.pointers = pointers
 	if err := p.add(probe, name, args); err != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -43,11 +53,13 @@ func (p *Provider) define(probe *Probe, name string, args ...ArgType) {
 }
 
 // fireTyped fires a probe that was found enabled, with arguments of the types in
-// p.args at the addresses in args. It reports what fireWords does.
+// p.args at the addresses in args. It reports what enter does.
 func (p *Probe) fireTyped(args ...unsafe.Pointer) (fired bool) {
 	var words [MaxArgs]uint64
-	var strings [MaxArgs]string
-	size := 0
+	var copies *texts
+	if p.strings > 0 {
+		copies = getTexts(p.strings)
+	}
 	for i, t := range p.args {
 		// SAFETY: the i-th pointer is to a variable of the typed Fire that
 		// called, whose type gave p.args[i] its value in argType. It lives
@@ -69,11 +81,14 @@ func (p *Probe) fireTyped(args ...unsafe.Pointer) (fired bool) {
 		case Uint64, Int64:
 			words[i] = *(*uint64)(arg)
 		case String:
-			strings[i] = *(*string)(arg)
-			size += textSize(strings[i])
+			words[i] = copies.add(*(*string)(arg))
 		}
 	}
-	return p.fireWords(&words, &strings, size)
+	fired = p.enter(&words, args, p.pointers)
+	if copies != nil {
+		copies.put()
+	}
+	return fired
 }
 
 // keep keeps an argument alive until the tracer has seen it: what a pointer
@@ -93,7 +108,7 @@ type Probe0 struct{ Probe }
 // fails is reported by Load.
 func NewProbe0(p *Provider, name string) *Probe0 {
 	t := new(Probe0)
-	p.define(&t.Probe, name)
+	p.define(&t.Probe, name, 0)
 	return t
 }
 
@@ -115,7 +130,7 @@ type Probe1[A Arg] struct{ Probe }
 // fails is reported by Load.
 func NewProbe1[A Arg](p *Provider, name string) *Probe1[A] {
 	t := new(Probe1[A])
-	p.define(&t.Probe, name, argType[A]())
+	p.define(&t.Probe, name, isPointer[A](0), argType[A]())
 	return t
 }
 
@@ -153,7 +168,7 @@ type Probe2[A, B Arg] struct{ Probe }
 // fails is reported by Load.
 func NewProbe2[A, B Arg](p *Provider, name string) *Probe2[A, B] {
 	t := new(Probe2[A, B])
-	p.define(&t.Probe, name, argType[A](), argType[B]())
+	p.define(&t.Probe, name, isPointer[A](0)|isPointer[B](1), argType[A](), argType[B]())
 	return t
 }
 
@@ -192,7 +207,7 @@ type Probe3[A, B, C Arg] struct{ Probe }
 // fails is reported by Load.
 func NewProbe3[A, B, C Arg](p *Provider, name string) *Probe3[A, B, C] {
 	t := new(Probe3[A, B, C])
-	p.define(&t.Probe, name, argType[A](), argType[B](), argType[C]())
+	p.define(&t.Probe, name, isPointer[A](0)|isPointer[B](1)|isPointer[C](2), argType[A](), argType[B](), argType[C]())
 	return t
 }
 
@@ -232,7 +247,7 @@ type Probe4[A, B, C, D Arg] struct{ Probe }
 // fails is reported by Load.
 func NewProbe4[A, B, C, D Arg](p *Provider, name string) *Probe4[A, B, C, D] {
 	t := new(Probe4[A, B, C, D])
-	p.define(&t.Probe, name, argType[A](), argType[B](), argType[C](), argType[D]())
+	p.define(&t.Probe, name, isPointer[A](0)|isPointer[B](1)|isPointer[C](2)|isPointer[D](3), argType[A](), argType[B](), argType[C](), argType[D]())
 	return t
 }
 
@@ -273,7 +288,7 @@ type Probe5[A, B, C, D, E Arg] struct{ Probe }
 // fails is reported by Load.
 func NewProbe5[A, B, C, D, E Arg](p *Provider, name string) *Probe5[A, B, C, D, E] {
 	t := new(Probe5[A, B, C, D, E])
-	p.define(&t.Probe, name, argType[A](), argType[B](), argType[C](), argType[D](), argType[E]())
+	p.define(&t.Probe, name, isPointer[A](0)|isPointer[B](1)|isPointer[C](2)|isPointer[D](3)|isPointer[E](4), argType[A](), argType[B](), argType[C](), argType[D](), argType[E]())
 	return t
 }
 
@@ -315,7 +330,7 @@ type Probe6[A, B, C, D, E, F Arg] struct{ Probe }
 // fails is reported by Load.
 func NewProbe6[A, B, C, D, E, F Arg](p *Provider, name string) *Probe6[A, B, C, D, E, F] {
 	t := new(Probe6[A, B, C, D, E, F])
-	p.define(&t.Probe, name, argType[A](), argType[B](), argType[C](), argType[D](), argType[E](), argType[F]())
+	p.define(&t.Probe, name, isPointer[A](0)|isPointer[B](1)|isPointer[C](2)|isPointer[D](3)|isPointer[E](4)|isPointer[F](5), argType[A](), argType[B](), argType[C](), argType[D](), argType[E](), argType[F]())
 	return t
 }
 

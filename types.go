@@ -103,99 +103,119 @@ func (t ArgType) holdsUint(v uint64) bool {
 	return bits == 64 || v>>bits == 0
 }
 
-// word converts an argument of Fire into the 64 bits that a tracer is passed,
-// or, for a String, returns the text instead. It reports whether the type can
-// hold the value.
-func (t ArgType) word(arg any) (w uint64, text string, ok bool) {
+// argKind is how an argument of Fire is passed.
+type argKind int
+
+const (
+	badArg     argKind = iota // its type cannot hold it
+	wordArg                   // as 64 bits
+	textArg                   // as the address of a copy of its text
+	pointerArg                // as itself
+)
+
+// word converts an argument of Fire into the 64 bits that a tracer is passed, or
+// into the text that it is to find.
+func (t ArgType) word(arg any) (w uint64, text string, kind argKind) {
 	if t == String {
-		switch v := arg.(type) {
-		case string:
-			return 0, v, true
-		case []byte:
-			// SAFETY: the text is only read, before Fire returns, while
-			// the caller's argument holds the bytes. That they may not
-			// be written to meanwhile is the caller's ordinary duty.
-			return 0, unsafe.String(unsafe.SliceData(v), len(v)), true
-		}
+		return textWord(arg)
 	}
+	fits := false
 	switch v := arg.(type) {
 	case int:
-		return uint64(v), "", t != String && t.holdsInt(int64(v))
+		w, fits = uint64(v), t.holdsInt(int64(v))
 	case int64:
-		return uint64(v), "", t != String && t.holdsInt(v)
+		w, fits = uint64(v), t.holdsInt(v)
 	case int32:
-		return uint64(v), "", t != String && t.holdsInt(int64(v))
+		w, fits = uint64(v), t.holdsInt(int64(v))
 	case uint64:
-		return v, "", t != String && t.holdsUint(v)
+		w, fits = v, t.holdsUint(v)
 	case uint32:
-		return uint64(v), "", t != String && t.holdsUint(uint64(v))
+		w, fits = uint64(v), t.holdsUint(uint64(v))
+	default:
+		return t.reflectWord(reflect.ValueOf(arg))
 	}
-	return t.reflectWord(reflect.ValueOf(arg))
+	if !fits {
+		return 0, "", badArg
+	}
+	return w, "", wordArg
 }
 
-// reflectWord is word for the less common types, and those that are built on
-// others.
-func (t ArgType) reflectWord(v reflect.Value) (w uint64, text string, ok bool) {
-	kind := v.Kind()
-	if t == String {
-		switch {
-		case kind == reflect.String:
-			return 0, v.String(), true
-		case kind == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8:
-			b := v.Bytes()
-			// SAFETY: as in word.
-			return 0, unsafe.String(unsafe.SliceData(b), len(b)), true
+// textWord is word for a String.
+func textWord(arg any) (w uint64, text string, kind argKind) {
+	var b []byte
+	switch v := arg.(type) {
+	case string:
+		return 0, v, textArg
+	case []byte:
+		b = v
+	default:
+		switch v := reflect.ValueOf(arg); {
+		case v.Kind() == reflect.String:
+			return 0, v.String(), textArg
+		case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8:
+			b = v.Bytes()
+		default:
+			return 0, "", badArg
 		}
-		return 0, "", false
 	}
+	// SAFETY: the text is only read, before Fire returns, while the caller's
+	// argument holds the bytes. That nobody writes to them meanwhile is the
+	// caller's ordinary duty.
+	return 0, unsafe.String(unsafe.SliceData(b), len(b)), textArg
+}
+
+// reflectWord is word for the less common integers, and for types that are built
+// on others.
+func (t ArgType) reflectWord(v reflect.Value) (w uint64, text string, kind argKind) {
+	fits := false
 	switch {
 	case v.CanInt():
-		return uint64(v.Int()), "", t.holdsInt(v.Int())
+		w, fits = uint64(v.Int()), t.holdsInt(v.Int())
 	case v.CanUint():
-		return v.Uint(), "", t.holdsUint(v.Uint())
-	case kind == reflect.Bool:
-		if v.Bool() {
+		w, fits = v.Uint(), t.holdsUint(v.Uint())
+	case v.Kind() == reflect.Bool:
+		if fits = true; v.Bool() {
 			w = 1
 		}
-		return w, "", true
-	case kind == reflect.UnsafePointer:
-		w = uint64(uintptr(v.UnsafePointer()))
-		return w, "", t.holdsUint(w)
+	case v.Kind() == reflect.UnsafePointer:
+		if t.Size() == int(unsafe.Sizeof(uintptr(0))) {
+			return 0, "", pointerArg
+		}
 	}
-	return 0, "", false
+	if !fits {
+		return 0, "", badArg
+	}
+	return w, "", wordArg
 }
 
-// texts collects the strings that a probe is fired with, NUL-terminated, where
-// a tracer can read them: memory of the heap, which the garbage collector does
-// not move.
+// texts holds copies of the strings that a probe is fired with, NUL-terminated,
+// where a tracer can read them: memory of the heap, which the garbage collector
+// does not move.
 type texts struct{ buf []byte }
 
 var textPool = sync.Pool{New: func() any { return &texts{make([]byte, 0, MaxString)} }}
 
-// textSize returns how many bytes a string takes.
-func textSize(s string) int { return min(len(s), MaxString-1) + 1 }
-
-// getTexts returns room for size bytes.
-func getTexts(size int) *texts {
+// getTexts returns room for n strings.
+func getTexts(n int) *texts {
 	t := textPool.Get().(*texts)
-	if cap(t.buf) < size {
-		t.buf = make([]byte, 0, size)
+	if cap(t.buf) < n*MaxString {
+		t.buf = make([]byte, 0, n*MaxString)
 	}
 	t.buf = t.buf[:0]
 	return t
 }
 
-// add appends a string, cut at MaxString, and returns its address.
+// add copies a string, cut at MaxString, and returns the copy's address.
 func (t *texts) add(s string) uint64 {
 	start := len(t.buf)
-	t.buf = append(t.buf, s[:textSize(s)-1]...)
+	t.buf = append(t.buf, s[:min(len(s), MaxString-1)]...)
 	t.buf = append(t.buf, 0)
 	// SAFETY: the address is passed to a tracer as an integer, and is never
 	// made a pointer again. The buffer is on the heap, which does not move,
 	// does not grow, as getTexts was asked for enough, and is kept alive by
-	// putTexts, after the site was called.
+	// put, after the site was called.
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(t.buf[start:]))))
 }
 
-// putTexts gives the room back. Nothing reads it after the site has returned.
-func putTexts(t *texts) { textPool.Put(t) }
+// put gives the room back. Nothing reads it after the site has returned.
+func (t *texts) put() { textPool.Put(t) }

@@ -55,6 +55,36 @@ func TestTypedProbesAsTheKernelSeesThem(t *testing.T) {
 	require.Equal(t, uint64(uintptr(unsafe.Pointer(object))), list[3].arg(t, s, 5))
 }
 
+// TestPointersToTheStack: a variable on the goroutine's stack may move until the
+// very moment that the tracer is given its address.
+func TestPointersToTheStack(t *testing.T) {
+	p := newProvider(t, "stack")
+	typed := NewProbe2[unsafe.Pointer, string](p, "typed")
+	dynamic, err := p.AddProbe("dynamic", String, Uint64)
+	require.NoError(t, err)
+	load(t, p)
+	list := trace(t, &typed.Probe, dynamic)
+	for depth := range 64 {
+		deep(depth, func() error {
+			local := [4]uint64{uint64(depth)}
+			typed.Fire(unsafe.Pointer(&local), "text")
+			after := uint64(uintptr(unsafe.Pointer(&local)))
+			require.Equal(t, after, list[0].arg(t, list[0].read(t), 0))
+			local[0]++
+			return nil
+		})
+		deep(depth, func() error {
+			local := [4]uint64{uint64(depth)}
+			err := dynamic.Fire("text", unsafe.Pointer(&local))
+			after := uint64(uintptr(unsafe.Pointer(&local)))
+			require.NoError(t, err)
+			require.Equal(t, after, list[1].arg(t, list[1].read(t), 1))
+			local[0]++
+			return nil
+		})
+	}
+}
+
 // textAt reads bytes that a probe was fired with. The pooled buffer is still what
 // it was when the tracer could have read it: nobody has taken it since.
 func textAt(addr uint64, size int) string {
