@@ -480,16 +480,40 @@ func TestStackNamesTheCaller(t *testing.T) {
 	tracer.Stop()
 }
 
-// startHello builds examples/hello as this test was built, and starts it.
+// TestTranslator: a bpftrace script reads the members of a struct that a Go value
+// was translated to.
+func TestTranslator(t *testing.T) {
+	tracetest.NeedRoot(t)
+	translator := startExample(t, "translator", "serving")
+	script, err := os.ReadFile("examples/translator/requests.bt")
+	require.NoError(t, err)
+	tracer := tracetest.Bpftrace(t, string(script), "-p", strconv.Itoa(translator.PID()))
+	for _, line := range tracer.WaitLines(4, patience) {
+		var item, status, ms int
+		_, err := fmt.Sscanf(line, "GET /item/%d %d %d ms", &item, &status, &ms)
+		require.NoError(t, err, line)
+		require.Equal(t, 200+item%2*204, status)
+		require.GreaterOrEqual(t, ms, 100)
+	}
+	tracer.Stop()
+}
+
 func startHello(t *testing.T) *tracetest.Process {
 	t.Helper()
-	program := t.TempDir() + "/hello"
-	out, err := exec.Command("go", "build", "-o", program, "./examples/hello").CombinedOutput()
+	return startExample(t, "hello", "bpftrace -p")
+}
+
+// startExample builds an example as this test was built, and starts it. It is
+// ready when it says so.
+func startExample(t *testing.T, name, ready string) *tracetest.Process {
+	t.Helper()
+	program := t.TempDir() + "/" + name
+	out, err := exec.Command("go", "build", "-o", program, "./examples/"+name).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir()+"/images")
 	p := tracetest.Command(t, cmd)
-	p.WaitLine("bpftrace -p", patience)
+	p.WaitLine(ready, patience)
 	return p
 }
 
@@ -510,6 +534,9 @@ func TestListings(t *testing.T) {
 		require.Regexp(t, `listed[\s\S]*second`, out)
 		require.NotContains(t, out, "arning")
 	}
+	t.Setenv("HOME", t.TempDir()) // perf's cache
+	run(t, "perf", "buildid-cache", "--add", path)
+	require.Regexp(t, `sdt_listed:first[\s\S]*sdt_listed:second`, run(t, "perf", "list", "sdt"))
 }
 
 // run runs a tool that must be there and succeed, and returns what it prints.

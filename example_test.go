@@ -1,0 +1,78 @@
+package stapsdt_test
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt"
+)
+
+var (
+	app     = stapsdt.NewProvider("myapp")
+	request = stapsdt.NewProbe2[string, int32](app, "request__done")
+)
+
+// Probes can be package variables. What is wrong with one is told by Load.
+func Example() {
+	if err := app.Load(); err != nil {
+		log.Print(err) // the probes stay no-ops
+	}
+	defer app.Close()
+
+	request.Fire("/index.html", 200)
+	fmt.Println(request)
+	// Output: myapp:request__done
+}
+
+// A probe whose arguments are known at run time only.
+func ExampleProvider_AddProbe() {
+	p := stapsdt.NewProvider("dynamic")
+	probe, err := p.AddProbe("line", stapsdt.String, stapsdt.Uint32)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := p.Load(); err != nil {
+		log.Print(err)
+	}
+	defer p.Close()
+
+	// Any integer that fits will do. The error is nil while nobody traces.
+	fmt.Println(probe.Fire("main.lua", 17), probe.Args())
+	// Output: <nil> [string uint32]
+}
+
+// FireFunc computes the arguments only while a tracer is attached.
+func ExampleProbe2_FireFunc() {
+	p := stapsdt.NewProvider("lazy")
+	took := stapsdt.NewProbe2[string, time.Duration](p, "took")
+	start := time.Now()
+	took.FireFunc(func() (string, time.Duration) {
+		return fmt.Sprintf("%v", start.Weekday()), time.Since(start)
+	})
+	fmt.Println(took.Args())
+	// Output: [string int64]
+}
+
+// Enabled tells whether to do work that only a tracer sees.
+func ExampleProbe_Enabled() {
+	if request.Enabled() {
+		fmt.Println("somebody is tracing")
+	}
+	// Output:
+}
+
+// Errors wrap what a program may want to decide on.
+func ExampleError() {
+	p := stapsdt.NewProvider("no spaces, please")
+	err := p.Load()
+	fmt.Println(errors.Is(err, stapsdt.ErrName))
+	var e *stapsdt.Error
+	if errors.As(err, &e) {
+		fmt.Println(e.Op, e.Code)
+	}
+	// Output:
+	// true
+	// define noError
+}
