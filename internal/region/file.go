@@ -4,11 +4,11 @@ package region
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -168,11 +168,16 @@ func writeUnnamed(folder int, name string, image []byte) error {
 	return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), folder, name, unix.AT_SYMLINK_FOLLOW)
 }
 
+// temps counts the temporary names of this process.
+var temps atomic.Uint64
+
 // writeNamed writes a file under a name of its own, then links it to the right
 // one. It never renames: that would take the path from processes that have
 // mapped a file which came first.
 func writeNamed(folder int, name string, image []byte) error {
-	temp := "." + trim(name, 100) + "." + rand.Text()
+	// The folder is ours alone: the name need not be hard to guess. Its turn
+	// and its time tell those of this process apart, and of other machines.
+	temp := fmt.Sprintf(".%s.%d.%d.%d", trim(name, 100), os.Getpid(), temps.Add(1), time.Now().UnixNano())
 	fd, err := open(folder, temp, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o400)
 	if err != nil {
 		return err

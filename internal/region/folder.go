@@ -24,7 +24,7 @@ func folders(dir string) []string {
 		if d == "" {
 			continue
 		}
-		if abs, err := filepath.Abs(d); err == nil {
+		if abs, err := absolute(d); err == nil {
 			list = append(list, abs)
 		}
 	}
@@ -35,6 +35,20 @@ func folders(dir string) []string {
 		list = append(list, filepath.Join(d, "stapsdt-"+strconv.Itoa(os.Geteuid())))
 	}
 	return list
+}
+
+// absolute returns a path from the root. (filepath.Abs would add a tenth of the
+// package's size to every program.)
+func absolute(path string) (string, error) {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path), nil
+	}
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Getcwd(buf)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(unix.ByteSliceToString(buf[:n]), path), nil
 }
 
 // openFolder opens a folder that nobody but this user can write to, and makes it

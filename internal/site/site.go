@@ -4,6 +4,14 @@ package site
 
 import "sync"
 
+var chosen struct {
+	once sync.Once
+	name string
+}
+
 // Chosen returns the name of the kind of site for this process, by the names
 // of cstapsdt/arch.def, or "" on a system that has none. It asks the kernel once.
-var Chosen = sync.OnceValue(choose)
+func Chosen() string {
+	chosen.once.Do(func() { chosen.name = choose() })
+	return chosen.name
+}
