@@ -177,7 +177,8 @@ int sdt_image_make(struct sdt_provider *provider, const struct sdt_arch *arch,
 	}
 out:
 	if (failed)
-		sdt_fail(api, elfCreationError, "make the image of %s: out of memory", api->name);
+		sdt_fail(api, elfCreationError, "make the image of %s: out of memory, or too large",
+			 api->name);
 	else
 		status = sdt_elf_write(provider, image);
 	for (int i = 1; i < SDT_SECTIONS; i++)

@@ -47,8 +47,9 @@
  *
  * Tracers. bpftrace -p, bcc and gdb find a loaded provider in either place
  * that providerUseMemfd chooses. perf, and bpftrace from 0.25 on, need a file:
- * memfd_disabled. A provider's name can stand in a tracer's command only if it
- * has no colon, space, comma, quote, wildcard or brace; so can a probe's.
+ * memfd_disabled. A name with a colon, space, comma, quote, wildcard or brace
+ * is taken here, but cannot be written in a tracer's command; perf takes
+ * letters, digits and underscores only.
  *
  * Platforms: Linux on x86-64 and on little-endian AArch64. Elsewhere it
  * compiles, and providerLoad fails.

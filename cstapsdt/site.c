@@ -83,6 +83,7 @@ static const char *best(void)
 
 #endif
 
+/* choose: STAPSDT_SITE, a site's name, is for tests. */
 static const struct sdt_site *choose(void)
 {
 	const char *name = secure_getenv("STAPSDT_SITE");
@@ -103,15 +104,16 @@ const struct sdt_site *sdt_site_host(void)
 	const struct sdt_site *site = atomic_load(&chosen), *none = NULL;
 	int reason;
 
-	if (site)
-		return site;
-	reason = errno;
-	site = choose();
-	errno = reason;
-	if (!site)
-		return NULL;
-	if (!atomic_compare_exchange_strong(&chosen, &none, site))
-		site = none;
+	if (!site) {
+		reason = errno;
+		site = choose();
+		errno = reason;
+		if (!site)
+			return NULL;
+		if (!atomic_compare_exchange_strong(&chosen, &none, site))
+			site = none;
+	}
+	/* Every caller: it publishes sites next, and the thread that chose may not be here yet. */
 	atomic_store(&sdt_site_idle, (unsigned char)site->nop[0]);
 	return site;
 }

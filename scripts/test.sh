@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 
 need gcc=gcc g++=g++ clang=clang make=make pkg-config=pkg-config python3=python3 valgrind=valgrind gdb=gdb strace=strace \
 	bpftrace=bpftrace tplist-bpfcc=bpfcc-tools perf=linux-perf eu-readelf=elfutils readelf=binutils file=file \
+	aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu /usr/aarch64-linux-gnu/include/stdio.h=libc6-dev-arm64-cross \
+	qemu-aarch64-static=qemu-user-static \
 	/usr/include/libelf.h=libelf-dev /usr/include/"$(uname -m)"-linux-gnu/sys/sdt.h=systemtap-sdt-dev
 command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
 
@@ -33,6 +35,9 @@ step "go test, CGO_ENABLED=0"
 CGO_ENABLED=0 go test -shuffle=on ./...
 step "go test, cgo, -tags stapsdt_nocgo, without optimisation"
 go test -tags stapsdt_nocgo -gcflags='all=-N -l' -shuffle=on .
+
+step "go test, arm64, under qemu"
+GOARCH=arm64 CGO_ENABLED=0 go test -exec qemu-aarch64-static ./internal/call ./internal/region ./internal/site ./internal/image
 
 step "make -C cstapsdt test"
 make -C cstapsdt test

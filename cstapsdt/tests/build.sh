@@ -1,0 +1,103 @@
+#!/bin/sh
+# Compilers, the header alone, an architecture without a row, libelf's headers missing, what is exported.
+suite=build
+. "$(dirname "$0")/lib.sh"
+
+strict="-Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Werror"
+
+compile_all() {
+	for source in *.c tests/*.c; do
+		"$1" -std=c11 $strict $2 -c -o "$log/object" "$source" || return
+	done
+}
+
+header() {
+	language=$1
+	shift
+	{
+		[ "$1" = errno ] && echo '#include <errno.h>'
+		echo '#include "libstapsdt.h"'
+		echo '#include "libstapsdt.h"'
+		echo 'int use(SDTProvider_t *p); int use(SDTProvider_t *p) { return providerErrno(p) == noError; }'
+	} >"$log/header.$language"
+	shift
+	"$@" -I. -Wall -Wextra -Wpedantic -Werror -fsyntax-only "$log/header.$language"
+}
+
+# errno is a macro again after the header, where it was one before.
+errno_kept() {
+	printf '#include <errno.h>\n#include "libstapsdt.h"\nint use(void);\nint use(void) { return errno; }\n' >"$log/kept.c"
+	"$CC" -I. -std=c11 -Wall -Wextra -Werror -fsyntax-only "$log/kept.c"
+}
+
+without_libelf() {
+	mkdir -p "$log/empty"
+	"$CC" -nostdinc -isystem "$log/empty" -fsyntax-only elf.c 2>"$log/errors"
+	[ $? -ne 0 ] && [ "$(grep -c 'error: ' "$log/errors")" -eq 1 ] &&
+		grep -q 'error.*apt-get install libelf-dev.*CGO_ENABLED=0' "$log/errors" && return
+	cat "$log/errors"
+	return 1
+}
+
+other_architecture() {
+	cat >"$log/other.c" <<'END'
+#include "libstapsdt.h"
+#include <stdio.h>
+#include <string.h>
+int main(void)
+{
+	SDTProvider_t *provider = providerInit("other");
+	SDTProbe_t *probe = providerAddProbe(provider, "probe", 1, uint64);
+	void *image;
+	size_t size;
+	int bad = !probe || providerLoad(provider) != -1;
+
+	bad |= providerErrno(provider) != elfCreationError;
+	bad |= !strstr(providerError(provider), "not supported on this architecture");
+	bad |= providerImage(provider, &image, &size) != -1;
+	probeFire(probe, (uint64_t)1);
+	bad |= probeIsEnabled(probe);
+	puts(providerError(provider));
+	providerDestroy(provider);
+	return bad;
+}
+END
+	"$CC" -std=c11 -I. '-DSDT_HOST_ARCH="other"' -o "$log/other" "$log/other.c" \
+		$(ls *.c | grep -v demo.c) -lelf -ldl && "$log/other"
+}
+
+exported() {
+	nm -D --defined-only "$OUT/libstapsdt.so.0" | awk '{ print $3 }' | sort >"$log/exported"
+	sed -n 's/^SDT_API.*[ *]\(p[A-Za-z]*\)(.*/\1/p' libstapsdt.h | sort >"$log/declared"
+	diff "$log/declared" "$log/exported" && [ "$(wc -l <"$log/exported")" -eq 14 ]
+}
+
+soname() {
+	readelf -d "$OUT/libstapsdt.so.0" | grep -q 'SONAME.*\[libstapsdt.so.0\]' &&
+		[ "$(readlink "$OUT/libstapsdt.so")" = libstapsdt.so.0 ]
+}
+
+# What the files' layout promises: no long files, no long functions.
+sizes() {
+	wc -l *.c private.h tests/*.c | awk '$2 != "total" && $1 > 400 { print; bad = 1 } END { exit bad }' &&
+		awk 'FNR == 1 { start = 0 } /^\{/ { start = FNR } /^\}/ { if (start && FNR - start > 60) { print FILENAME ":" start; bad = 1 } start = 0 } END { exit bad }' *.c tests/*.c
+}
+
+for compiler in gcc clang; do
+	have $compiler $compiler "$compiler without a warning" || continue
+	check "$compiler without a warning" compile_all $compiler -O2
+	check "$compiler without a warning, unoptimized" compile_all $compiler -O0
+	check "$compiler: the header as C11" header c alone $compiler -std=c11
+	check "$compiler: after errno.h, as C11" header c errno $compiler -std=c11
+done
+for compiler in g++ clang++; do
+	have $compiler "g++ clang" "$compiler: the header as C++17" || continue
+	check "$compiler: the header as C++17" header cpp alone $compiler -std=c++17
+	check "$compiler: after errno.h, as C++17" header cpp errno $compiler -std=c++17
+done
+check "errno is kept" errno_kept
+check "without libelf's headers, one line" without_libelf
+check "an architecture without a row" other_architecture
+check "exactly the API is exported" exported
+check "soname and link" soname
+check "sizes of files and functions" sizes

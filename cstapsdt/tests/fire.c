@@ -1,0 +1,148 @@
+/* What arrives at a trace point, and when it counts as enabled. */
+#include "test.h"
+
+#include <stdint.h>
+#include <sys/mman.h>
+
+static uint64_t seen[SDT_MAX_ARGUMENTS];
+static int calls;
+
+static void record(const uint64_t *values, size_t count)
+{
+	memcpy(seen, values, count * sizeof *values);
+	calls++;
+}
+
+static void record6(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f)
+{
+	record((uint64_t[]){a, b, c, d, e, f}, 6);
+}
+
+static void record12(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f,
+		     uint64_t g, uint64_t h, uint64_t i, uint64_t j, uint64_t k, uint64_t l)
+{
+	record((uint64_t[]){a, b, c, d, e, f, g, h, i, j, k, l}, 12);
+}
+
+static void *recorder(int count)
+{
+	return count <= 6 ? (void *)(uintptr_t)record6 : (void *)(uintptr_t)record12;
+}
+
+static SDTProbe_t *add(SDTProvider_t *provider, int count)
+{
+	ArgType_t types[SDT_MAX_ARGUMENTS];
+	char name[32];
+
+	for (int i = 0; i < SDT_MAX_ARGUMENTS; i++)
+		types[i] = i & 1 ? int64 : uint64;
+	snprintf(name, sizeof name, "args%d", count);
+	return providerAddProbeV(provider, name, count, types);
+}
+
+static const uint64_t v[SDT_MAX_ARGUMENTS] = {
+	1, UINT64_MAX, 0x8000000000000000, 0x0123456789abcdef, 5, 6, 7, INT64_MAX, 9, 10, 11, 12};
+
+static void expect(int count)
+{
+	CHECK(calls == 1);
+	CHECK(memcmp(seen, v, (size_t)count * sizeof v[0]) == 0);
+	calls = 0;
+	memset(seen, 0x55, sizeof seen);
+}
+
+static void arguments(void)
+{
+	SDTProvider_t *provider = providerInit("arguments");
+
+	for (int count = 0; count <= SDT_MAX_ARGUMENTS; count++) {
+		SDTProbe_t *probe = add(provider, count);
+
+		probe->_fire = recorder(count);
+		calls = 0;
+		CHECK(probeIsEnabled(probe) == 1);
+		probeFire(probe, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10],
+			  v[11]);
+		expect(count);
+		probeFireV(probe, v);
+		expect(count);
+		probeFireV(probe, NULL);
+		CHECK(calls == (count == 0));
+		probe->_fire = NULL;
+	}
+	providerDestroy(provider);
+}
+
+/* A copy of a probe's public part fires: wrappers pass structs by value. */
+static void copy(void)
+{
+	SDTProvider_t *provider = providerInit("copy");
+	SDTProbe_t copied = *add(provider, 3);
+
+	copied._fire = recorder(3);
+	calls = 0;
+	probeFire(&copied, v[0], v[1], v[2]);
+	expect(3);
+	copied.argCount = 13;
+	probeFire(&copied);
+	probeFireV(&copied, v);
+	CHECK(calls == 0);
+	providerDestroy(provider);
+}
+
+/* patch makes the site jump to a function, as a tracer does in its way. */
+static void patch(unsigned char *site, void *target)
+{
+	static const unsigned char jump[] =
+#if defined(__x86_64__)
+		{0xff, 0x25, 0, 0, 0, 0}; /* jmp *0(%rip) */
+#else
+		{0x50, 0, 0, 0x58, 0, 0x02, 0x1f, 0xd6}; /* ldr x16, .+8; br x16 */
+#endif
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	CHECK(mprotect((void *)((uintptr_t)site & ~(page - 1)), page,
+		       PROT_READ | PROT_WRITE | PROT_EXEC) == 0);
+	memcpy(site, jump, sizeof jump);
+	memcpy(site + sizeof jump, &target, sizeof target);
+	__builtin___clear_cache((char *)site, (char *)site + 16);
+}
+
+static void through_the_site(void)
+{
+	SDTProvider_t *provider = providerInit("site");
+	unsigned char saved[16];
+
+	for (int count = 0; count <= SDT_MAX_ARGUMENTS; count++)
+		add(provider, count);
+	CHECK(providerLoad(provider) == 0);
+	for (SDTProbeList_t *list = provider->probes; list; list = list->next) {
+		SDTProbe_t *probe = &list->probe;
+
+		calls = 0;
+		probeFire(probe, v[0]);
+		CHECK(probeIsEnabled(probe) == 0 && calls == 0);
+		memcpy(saved, probe->_fire, sizeof saved);
+		patch(probe->_fire, recorder(probe->argCount));
+		CHECK(probeIsEnabled(probe) == 1);
+		probeFire(probe, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10],
+			  v[11]);
+		expect(probe->argCount);
+		probeFireV(probe, v);
+		expect(probe->argCount);
+		memcpy(probe->_fire, saved, sizeof saved);
+		__builtin___clear_cache(probe->_fire, (char *)probe->_fire + 16);
+		CHECK(probeIsEnabled(probe) == 0);
+		probeFireV(probe, v);
+		CHECK(calls == 0);
+	}
+	providerDestroy(provider);
+}
+
+static const struct test tests[] = {
+	{"0 to 12 arguments", arguments},
+	{"a copied probe", copy},
+	{"through a patched site", through_the_site},
+};
+
+TEST_MAIN("fire", tests)

@@ -1,0 +1,111 @@
+/* What it costs, as figures; and limits wide enough for a busy machine. */
+#include "test.h"
+
+#include <time.h>
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static double min(double a, double b)
+{
+	return a < b ? a : b;
+}
+
+static SDTProvider_t *define(int count)
+{
+	SDTProvider_t *provider = test_provider("speed");
+	char name[32];
+
+	for (int i = 0; i < count; i++) {
+		snprintf(name, sizeof name, "probe_%d", i);
+		providerAddProbe(provider, name, 3, uint64, int32, uint8);
+	}
+	return provider;
+}
+
+static void one_image(void)
+{
+	SDTProvider_t *provider = define(1);
+	double best = 1e9;
+
+	for (int i = 0; i < 2000; i++) {
+		double start = now();
+		void *image;
+		size_t size;
+
+		CHECK(providerImage(provider, &image, &size) == 0);
+		best = min(best, now() - start);
+		free(image);
+	}
+	printf("# one probe: image %.1f us\n", best);
+	CHECK(best < 100);
+	providerDestroy(provider);
+}
+
+/* load_time is the best of three loads, in milliseconds. */
+static double load_time(int count)
+{
+	double best = 1e9, add = now();
+	SDTProvider_t *provider = define(count);
+
+	add = now() - add;
+	for (int i = 0; i < 3; i++) {
+		double start = now();
+
+		CHECK(providerLoad(provider) == 0);
+		best = min(best, now() - start);
+		CHECK(providerUnload(provider) == 0);
+	}
+	printf("# %6d probes: define %.1f ms, load %.1f ms\n", count, add / 1e3, best / 1e3);
+	providerDestroy(provider);
+	return best / 1e3;
+}
+
+static void many(void)
+{
+	double some, all;
+
+	load_time(1);
+	some = load_time(20000);
+	all = load_time(100000);
+	CHECK(some < 60);
+	CHECK(all < 5 * some * 2); /* linear, with room for a cache that is too small */
+}
+
+static void idle(void)
+{
+	SDTProvider_t *provider = define(1);
+	SDTProbe_t *probe = &provider->probes->probe;
+	double fire = 1e9, enabled = 1e9, start;
+	int n = 1000000;
+
+	CHECK(providerLoad(provider) == 0);
+	for (int k = 0; k < 20; k++) {
+		start = now();
+		for (int i = 0; i < n; i++)
+			probeFire(probe, (uint64_t)i, (uint64_t)i, (uint64_t)i);
+		fire = min(fire, now() - start);
+		start = now();
+		for (int i = 0; i < n; i++)
+			CHECK(!probeIsEnabled(probe));
+		enabled = min(enabled, now() - start);
+	}
+	fire *= 1000.0 / n;
+	enabled *= 1000.0 / n;
+	printf("# idle: probeFire %.2f ns, probeIsEnabled %.2f ns\n", fire, enabled);
+	CHECK(fire < 20);
+	providerDestroy(provider);
+}
+
+static const struct test tests[] = {
+	{"one image", one_image},
+	{"20,000 probes", many},
+	{"idle", idle},
+};
+
+TEST_MAIN("speed", tests)

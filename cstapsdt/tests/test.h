@@ -1,0 +1,109 @@
+/*
+ * A test program is a table of functions. Each prints "ok", "not ok" or "skip"
+ * with its name, and must leave no descriptor open and no file in /tmp.
+ */
+#ifndef TEST_H
+#define TEST_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "../libstapsdt.h"
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct test {
+	const char *name;
+	void (*run)(void);
+};
+
+static int test_failures;
+static const char *test_skipped;
+
+#define CHECK(condition)                                                                          \
+	((condition) ? (void)0                                                                     \
+		     : (void)(test_failures++, printf("# %s:%d: %s\n", __FILE__, __LINE__, #condition)))
+
+/* CHECK_ERROR expects the code, and a line of error with the words in it. */
+#define CHECK_ERROR(provider, code, words)                                                        \
+	do {                                                                                       \
+		CHECK(providerErrno(provider) == (code));                                          \
+		CHECK(strstr(providerError(provider), (words)) != NULL);                           \
+		if (test_failures)                                                                 \
+			printf("# the error is \"%s\"\n", providerError(provider));                \
+	} while (0)
+
+#define SKIP(reason)                                                                              \
+	do {                                                                                       \
+		test_skipped = (reason);                                                           \
+		return;                                                                            \
+	} while (0)
+
+/* test_provider is a provider whose files in /tmp are known for this process's. */
+static inline SDTProvider_t *test_provider(const char *name)
+{
+	char full[512];
+
+	snprintf(full, sizeof full, "sdttest%d-%s", (int)getpid(), name);
+	return providerInit(full);
+}
+
+static inline int test_count(const char *folder, const char *prefix)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+	int count = 0;
+
+	while (dir && (entry = readdir(dir)))
+		count += strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+static inline int test_files(void)
+{
+	char prefix[32];
+
+	snprintf(prefix, sizeof prefix, "sdttest%d-", (int)getpid());
+	return test_count("/tmp", prefix);
+}
+
+static inline int test_descriptors(void)
+{
+	return test_count("/proc/self/fd", "");
+}
+
+static inline int test_main(const char *suite, const struct test *tests, size_t count)
+{
+	const char *flavor = getenv("TEST_FLAVOR");
+	int failed = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		int descriptors = test_descriptors(), files = test_files();
+
+		test_failures = 0;
+		test_skipped = NULL;
+		tests[i].run();
+		CHECK(test_descriptors() == descriptors);
+		CHECK(test_files() == files);
+		printf("%s %s: %s%s%s%s%s\n",
+		       test_failures ? "not ok" : test_skipped ? "skip" : "ok", suite,
+		       tests[i].name, flavor ? " (" : "", flavor ? flavor : "", flavor ? ")" : "",
+		       test_skipped ? test_skipped : "");
+		fflush(stdout);
+		failed += test_failures != 0;
+	}
+	return failed != 0;
+}
+
+#define TEST_MAIN(suite, tests) \
+	int main(void) { return test_main(suite, tests, sizeof(tests) / sizeof(tests)[0]); }
+
+#endif

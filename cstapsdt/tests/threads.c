@@ -1,0 +1,97 @@
+/* Providers used by threads at once, one each; and one provider fired by all. */
+#include "test.h"
+
+#include <pthread.h>
+
+#define THREADS 4
+
+static void *reload(void *data)
+{
+	int index = *(int *)data;
+
+	for (int i = 0; i < 50; i++) {
+		char name[32];
+		SDTProvider_t *provider;
+
+		snprintf(name, sizeof name, "thread%d", index);
+		provider = test_provider(name);
+		providerUseMemfd(provider, index & 1 ? memfd_enabled : memfd_disabled);
+		for (int k = 0; k < 20; k++) {
+			snprintf(name, sizeof name, "probe%d", k);
+			if (!providerAddProbe(provider, name, 1, uint64))
+				return "add";
+		}
+		if (providerLoad(provider) != 0)
+			return "load";
+		for (SDTProbeList_t *list = provider->probes; list; list = list->next)
+			probeFire(&list->probe, (uint64_t)i);
+		if (providerUnload(provider) != 0)
+			return "unload";
+		providerDestroy(provider);
+	}
+	return NULL;
+}
+
+static void *fire(void *data)
+{
+	for (int i = 0; i < 100000; i++) {
+		if (probeIsEnabled(data))
+			return "enabled";
+		probeFire(data, (uint64_t)i);
+		probeFireV(data, NULL);
+	}
+	return NULL;
+}
+
+static void in_threads(void *(*run)(void *), void *(*data)(int))
+{
+	pthread_t threads[THREADS];
+	void *result;
+
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&threads[i], NULL, run, data(i)) == 0);
+	for (int i = 0; i < THREADS; i++) {
+		CHECK(pthread_join(threads[i], &result) == 0);
+		if (result)
+			printf("# thread %d: %s\n", i, (char *)result);
+		CHECK(result == NULL);
+	}
+}
+
+static void *number(int index)
+{
+	static int numbers[THREADS];
+
+	numbers[index] = index;
+	return &numbers[index];
+}
+
+static SDTProbe_t *shared;
+
+static void *shared_probe(int index)
+{
+	(void)index;
+	return shared;
+}
+
+static void one_each(void)
+{
+	in_threads(reload, number);
+}
+
+static void one_for_all(void)
+{
+	SDTProvider_t *provider = test_provider("shared");
+
+	shared = providerAddProbe(provider, "probe", 1, uint64);
+	CHECK(providerLoad(provider) == 0);
+	in_threads(fire, shared_probe);
+	providerDestroy(provider);
+}
+
+static const struct test tests[] = {
+	{"a provider each", one_each},
+	{"a provider for all", one_for_all},
+};
+
+TEST_MAIN("threads", tests)
