@@ -1,0 +1,65 @@
+package stapsdt
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// scriptArgs is how many arguments every bpftrace reads: those that are in
+// registers on every architecture.
+const scriptArgs = 6
+
+// WriteScript writes a bpftrace program that prints every event of the provider,
+// a line each, with the arguments formatted by their types:
+//
+//	myapp:request__done("/index.html", 200)
+//
+// The program that it writes says how to run it. Of a probe with more than six
+// arguments it prints the first six, as bpftrace 0.17 reads no more of them. The
+// provider need not be loaded, unless its image is kept in memory: then the
+// script is for this process only. The error is w's.
+func (p *Provider) WriteScript(w io.Writer) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var b strings.Builder
+	where := "*"
+	if strings.HasPrefix(p.path, "/proc/") {
+		where = p.path
+		fmt.Fprintf(&b, "// Prints what %s fires. Run it, as root, with\n//\n//\tbpftrace FILE\n", p.name)
+	} else {
+		fmt.Fprintf(&b, "// Prints what %s fires in a process. Run it, as root, with\n//\n//\tbpftrace -p PID FILE\n", p.name)
+	}
+	for _, probe := range p.probes {
+		if p.byName[probe.name] == probe { // a second trace point has its name
+			probe.writeClause(&b, where)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeClause writes what prints one probe.
+func (p *Probe) writeClause(b *strings.Builder, where string) {
+	verbs, args := make([]string, 0, scriptArgs), ""
+	for i, t := range p.args[:min(len(p.args), scriptArgs)] {
+		verb, arg := "%lu", fmt.Sprintf("arg%d", i)
+		switch {
+		case t == String:
+			verb, arg = `\"%s\"`, "str("+arg+")"
+		case t.Signed():
+			verb = "%ld"
+		case p.pointers>>i&1 == 1:
+			verb = "0x%lx"
+		}
+		verbs = append(verbs, verb)
+		args += ", " + arg
+	}
+	fmt.Fprintf(b, "\nusdt:%s:%s\n{\n", where, p)
+	if len(p.args) > scriptArgs {
+		verbs = append(verbs, "...")
+		fmt.Fprintf(b, "\t// of %d arguments\n", len(p.args))
+	}
+	format := strings.NewReplacer(`\`, `\\`, "%", "%%").Replace(p.String()) + "(" + strings.Join(verbs, ", ") + `)\n`
+	fmt.Fprintf(b, "\tprintf(\"%s\"%s);\n}\n", format, args)
+}
