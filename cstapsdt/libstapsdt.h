@@ -22,6 +22,23 @@
  * it was unloaded, a probe does nothing. When loading fails the program may go
  * on, with probes that do nothing.
  *
+ *	providerInit
+ *	     |
+ *	     v
+ *	providerAddProbe  <----------+
+ *	     |                       |
+ *	     v                       |
+ *	providerLoad                 |
+ *	     |                       |
+ *	     v                       |
+ *	probeIsEnabled, probeFire    |    as often as you like, from any thread
+ *	     |                       |
+ *	     v                       |
+ *	providerUnload  -------------+
+ *	     |
+ *	     v
+ *	providerDestroy
+ *
  * Failure. A function that returns int returns 0, or -1 when it failed, except
  * for probeIsEnabled, which reports 1 or 0; one that returns a pointer returns
  * NULL. Then `errno` and `error` of the provider hold the kind of the failure
@@ -51,7 +68,7 @@
  * is taken here, but cannot be written in a tracer's command; perf takes
  * letters, digits and underscores only.
  *
- * Platforms: Linux on x86-64 and on little-endian AArch64. Elsewhere it
+ * Platforms. Linux on x86-64 and on little-endian AArch64. Elsewhere it
  * compiles, and providerLoad fails.
  */
 #ifndef LIBSTAPSDT_H

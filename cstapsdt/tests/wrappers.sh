@@ -12,7 +12,17 @@ installs() {
 ./opt/sdt/lib/libstapsdt.so
 ./opt/sdt/lib/libstapsdt.so.0
 ./opt/sdt/lib/pkgconfig/libstapsdt.pc
+./opt/sdt/share/man/man3/libstapsdt.3
 END
+}
+
+# Every name of the header is in the page, and a formatter has nothing to say of it.
+manual() {
+	page=$log/root/opt/sdt/share/man/man3/libstapsdt.3
+	for symbol in $(sed -n 's/^SDT_API.*[ *]\(p[A-Za-z]*\)(.*/\1/p; s/^} \(.*\);/\1/p' libstapsdt.h); do
+		grep -q "^.SS $symbol$" "$page" || { echo "no section on $symbol"; return 1; }
+	done
+	mandoc -T lint -W warning "$page"
 }
 
 # The flags of the installed file, moved to where it was really put.
@@ -48,6 +58,7 @@ sites() {
 }
 
 check "install" installs
+have mandoc mandoc "the manual page" && check "the manual page" manual
 have pkg-config pkg-config "C++ by pkg-config" && check "C++ by pkg-config" pkgconfig
 check "C++, linked statically" static_link
 have python3 python3 "Python's ctypes" && check "Python's ctypes" python

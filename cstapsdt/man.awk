@@ -1,0 +1,182 @@
+# Makes the manual page of the C library of the comments in its header:
+#
+#	awk -v version=0.1.1 -v date=2026-11-21 -f man.awk libstapsdt.h >libstapsdt.3
+#
+# The first comment is the description; a paragraph of it that begins with a word
+# and a dot is a section of its own, and what is indented by a tab is shown as it
+# stands. A later comment tells of the declaration after it.
+
+function escape(s) {
+	gsub(/\\/, "\\e", s)
+	gsub(/-/, "\\-", s)
+	sub(/^[.']/, "\\\\\\&&", s)
+	return s
+}
+
+# The API's names in a text are set in bold.
+function text(s,   out) {
+	s = escape(s)
+	out = ""
+	while (match(s, /(provider|probe)[A-Z][A-Za-z]*|SDT[A-Za-z]+_t|[a-z][A-Za-z]+Error|memfd_[a-z]+|[A-Z_]+_ARGUMENTS/)) {
+		out = out substr(s, 1, RSTART - 1) "\\fB" substr(s, RSTART, RLENGTH) "\\fR"
+		s = substr(s, RSTART + RLENGTH)
+	}
+	return out s
+}
+
+function literal(s) {
+	if (!shown)
+		print (headed ? "" : ".PP\n") ".nf\n.RS 4"
+	shown = 1
+	headed = 0
+	print escape(s)
+}
+
+function end_literal() {
+	if (shown)
+		print ".RE\n.fi"
+	shown = 0
+}
+
+function line(s, fresh, heading) {
+	if (s ~ /^\t/) {
+		literal(substr(s, 2))
+		return
+	}
+	end_literal()
+	if (s == "")
+		return
+	if (fresh && heading && match(s, /^[A-Za-z]+\. /)) {
+		section(".SS", substr(s, 1, RLENGTH - 2))
+		s = substr(s, RLENGTH + 1)
+	} else if (fresh && !headed) {
+		print ".PP"
+	}
+	headed = 0
+	print text(s)
+}
+
+# section begins one; its first paragraph needs no mark of its own.
+function section(macro, title) {
+	print macro " " title
+	headed = 1
+}
+
+# body prints the comment: heading says whether paragraphs may have a name.
+function body(comment, heading,   lines, n, i) {
+	n = split(comment, lines, "\n")
+	for (i = 1; i <= n; i++)
+		line(lines[i], i == 1 || lines[i - 1] == "" || lines[i - 1] ~ /^\t/, heading)
+	end_literal()
+}
+
+function code(s,   lines, n, i) {
+	n = split(s, lines, "\n")
+	for (i = 1; i <= n; i++)
+		literal(lines[i])
+	end_literal()
+}
+
+# declared keeps a declaration with its comment, until all are known.
+function declared(s,   name) {
+	gsub(/SDT_API /, "", s)
+	if (s ~ /^typedef/) {
+		name = s
+		sub(/^.*} /, "", name)
+		sub(/;$/, "", name)
+		types[++ntypes] = name
+		type_code[ntypes] = s
+		type_text[ntypes] = comment
+	} else {
+		name = s
+		sub(/\(.*/, "", name)
+		sub(/^.*[ *]/, "", name)
+		functions[++nfunctions] = name
+		function_code[nfunctions] = s
+		function_text[nfunctions] = comment
+	}
+	comment = ""
+}
+
+/^\/\*.*\*\/$/ {
+	comment = $0
+	gsub(/^\/\* | \*\/$/, "", comment)
+	commented = 1
+	next
+}
+/^\/\*$/ {
+	inside = 1
+	comment = ""
+	next
+}
+inside && /^ \*\/$/ {
+	inside = 0
+	if (!description) {
+		description = comment
+		comment = ""
+	}
+	commented = 1
+	next
+}
+inside {
+	sub(/^ \*/, "")
+	sub(/^ /, "")
+	comment = comment (comment == "" ? "" : "\n") $0
+	next
+}
+declaration != "" {
+	declaration = declaration "\n" $0
+	if (/;.*$/ && (declaration !~ /\{/ || /^}/)) {
+		declared(declaration)
+		declaration = ""
+	}
+	next
+}
+commented && /^#define [A-Z_]+_ARGUMENTS/ {
+	limits = limits (limits == "" ? "" : "\n") $0
+	limit_text = limit_text == "" ? comment : limit_text
+	next
+}
+/^#|^$|^}|^extern|^struct / {
+	next
+}
+commented {
+	declaration = $0
+	if (/;$/) {
+		declared(declaration)
+		declaration = ""
+	}
+}
+
+END {
+	first = description
+	sub(/\n.*/, "", first)
+	name = first
+	sub(/:.*/, "", name)
+	sub(/^[^:]*: /, "", first)
+	sub(/\.$/, "", first)
+	sub(/^[^\n]*\n/, "", description)
+	print ".TH LIBSTAPSDT 3 \"" date "\" \"libstapsdt " version "\" \"Library Functions\""
+	print ".SH NAME\n" name " \\- " escape(first)
+	print ".SH SYNOPSIS\n.nf\n.B #include <libstapsdt.h>\n.PP"
+	for (i = 1; i <= nfunctions; i++)
+		print "\\fB" escape(function_code[i]) "\\fR"
+	print ".PP\nLink with \\fB\\-lstapsdt\\fR: \\fBpkg\\-config \\-\\-cflags \\-\\-libs libstapsdt\\fR\n.fi"
+	section(".SH", "DESCRIPTION")
+	body(description, 1)
+	print ".SH TYPES"
+	print ".SS Limits\n" text(limit_text)
+	code(limits)
+	for (i = 1; i <= ntypes; i++) {
+		section(".SS", types[i])
+		body(type_text[i], 0)
+		code(type_code[i])
+	}
+	print ".SH FUNCTIONS"
+	for (i = 1; i <= nfunctions; i++) {
+		section(".SS", functions[i])
+		code(function_code[i])
+		body(function_text[i], 0)
+	}
+	print ".SH SEE ALSO\n.BR bpftrace (8),\n.BR dlopen (3),\n.BR memfd_create (2),\n.BR stappaths (7)"
+}

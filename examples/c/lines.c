@@ -1,0 +1,40 @@
+/*
+ * lines counts the lines and bytes of its input, as wc does, and fires a probe
+ * for each line. It shows the whole life of a provider in C.
+ *
+ *	make && yes hello | head -n 100000000 | ./lines
+ *
+ * Beside it, as root, the lines by their length:
+ *
+ *	bpftrace -p $(pgrep -x lines) lengths.bt
+ */
+#define _GNU_SOURCE
+#include <libstapsdt.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(void)
+{
+	SDTProvider_t *provider = providerInit("lines");
+	SDTProbe_t *line = providerAddProbe(provider, "line__read", 3, uint64, uint32, uint64);
+	size_t capacity = 0, bytes = 0, lines = 0;
+	char *text = NULL;
+	ssize_t size;
+
+	/* A file: bpftrace from 0.25 on does not find what is in memory. */
+	providerUseMemfd(provider, memfd_disabled);
+	if (providerLoad(provider) != 0)
+		fprintf(stderr, "no probes: %s\n", providerError(provider)); /* and go on */
+
+	while ((size = getline(&text, &capacity, stdin)) > 0) {
+		lines++;
+		bytes += (size_t)size;
+		/* The text, which a tracer reads while the probe fires; its length; its number. */
+		probeFire(line, (uint64_t)(uintptr_t)text, (uint64_t)size, (uint64_t)lines);
+	}
+	printf("%zu %zu\n", lines, bytes);
+	free(text);
+	providerDestroy(provider);
+	return 0;
+}

@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+"""Works on tasks, and fires a probe when one is done.
+
+    LD_LIBRARY_PATH=cstapsdt/out python3 examples/python/tasks.py
+
+Beside it, as root:
+
+    bpftrace -p PID -e 'usdt:*:tasks:task__done { printf("%s %d us\\n", str(arg0), arg1); }'
+"""
+
+import itertools
+import os
+import time
+
+from stapsdt import INT32, STRING, UINT64, Error, Provider
+
+with Provider("tasks") as tasks:
+    done = tasks.probe("task__done", STRING, UINT64, INT32)
+    try:
+        tasks.load()
+    except Error as error:
+        print("no probes:", error)  # and go on
+    print(f"process {os.getpid()} works", flush=True)
+    for number in itertools.count(1):
+        start = time.monotonic()
+        time.sleep(0.05)
+        done.fire(f"task {number}", int((time.monotonic() - start) * 1e6), -number)
