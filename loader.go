@@ -18,6 +18,7 @@ type loader struct {
 	imager imager
 	space  region.Space
 	home   *region.Home
+	kind   string // of the sites of the live image
 }
 
 // siteKind returns the kind of site that images are made with. Tests replace
@@ -47,7 +48,7 @@ func (l *loader) load(p *Provider) (path string, err error) {
 		}
 		return "", &Error{Op: "load", Provider: p.name, Code: code, Err: err}
 	}
-	l.home = home
+	l.home, l.kind = home, kind
 	for i, probe := range p.probes {
 		probe.move(sites.At(i))
 	}
@@ -61,8 +62,12 @@ func (l *loader) load(p *Provider) (path string, err error) {
 // then would be lost to the tracer, so while there is one, those that have begun
 // are let end: they are in assembly, where a goroutine does not stop, so that the
 // world stops only when each has returned.
+//
+// With the ten-byte nop they must be, be there a tracer or not: a thread can stand
+// in the middle of what the kernel made of it, where a parked slot leads it back,
+// but not the nop of the next load.
 func (l *loader) unload(traced bool) error {
-	if traced {
+	if traced || l.kind == "nop10" {
 		runtime.ReadMemStats(new(runtime.MemStats)) // stops the world
 	}
 	err := l.space.Park()

@@ -14,7 +14,8 @@ import (
 // Probe is a trace point of a provider: a name, and the types of its arguments.
 // Its methods may be called from any goroutine at any time, before the provider
 // is loaded, while it is unloaded and after it was closed. A Probe comes from
-// AddProbe; it must not be copied.
+// AddProbe, or is part of a typed one; the zero Probe cannot be used, and none may
+// be copied.
 type Probe struct {
 	// at is a *byte, the first of the site: of one in the mapped image while
 	// the provider is loaded, and of noSite otherwise. It is never nil, and
@@ -52,8 +53,13 @@ func (p *Probe) init(provider *Provider, name string, args []ArgType) {
 	p.move(&noSite[0])
 }
 
-// move points the probe at another site.
-func (p *Probe) move(site *byte) { atomic.StorePointer(&p.at, unsafe.Pointer(site)) }
+// move points the probe at another site, and returns the one before.
+func (p *Probe) move(site *byte) (old *byte) {
+	return (*byte)(atomic.SwapPointer(&p.at, unsafe.Pointer(site)))
+}
+
+// patched reports whether a tracer is attached to a site.
+func patched(site *byte) bool { return *site&call.Mask == call.Bits }
 
 // on reports whether the probe's site is patched: the load of its address, the
 // load of its first byte, a compare.
@@ -144,9 +150,12 @@ func (p *Probe) fireAny(args []any) error {
 // was a tracer still, as on's answer may be out of date.
 //
 // A function that is not split is not preempted either, except in what it calls,
-// and neither is that (isAsyncSafePoint in runtime/preempt.go).
+// and neither is that (isAsyncSafePoint in runtime/preempt.go). It must stay a
+// function of its own: inlined, as a profile may have it, its code would be that
+// of a caller which is preempted.
 //
 //go:nosplit
+//go:noinline
 func (p *Probe) enter(words *[MaxArgs]uint64, variables []unsafe.Pointer, pointers uint16) (fired bool) {
 	for i := 0; pointers != 0; i, pointers = i+1, pointers>>1 {
 		if pointers&1 != 0 {

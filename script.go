@@ -20,6 +20,12 @@ const scriptArgs = 6
 // provider need not be loaded, unless its image is kept in memory: then the
 // script is for this process only. The error is w's.
 func (p *Provider) WriteScript(w io.Writer) error {
+	_, err := io.WriteString(w, p.script())
+	return err
+}
+
+// script returns the program. Nothing is written while the lock is held.
+func (p *Provider) script() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var b strings.Builder
@@ -35,8 +41,7 @@ func (p *Provider) WriteScript(w io.Writer) error {
 			probe.writeClause(&b, where)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // writeClause writes what prints one probe.

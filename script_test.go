@@ -74,8 +74,13 @@ usdt:*:50%:back\slash
 }
 `, script.String())
 	require.Error(t, p.WriteScript(failing{}))
+	require.NoError(t, p.WriteScript(asking{p})) // it holds no lock
 }
 
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
+
+type asking struct{ p *Provider }
+
+func (w asking) Write(b []byte) (int, error) { return len(b), w.p.Unload() }

@@ -93,9 +93,15 @@
 // A probe never takes the program down. When Load fails, the probes stay no-ops.
 // Every error is an [*Error], which wraps one of the sentinels, or has the
 // [ErrorCode] of the step that failed.
+//
+// What is mapped is a file, as of every program: whoever may write to it, which is
+// its owner and root, can crash those who run it, by truncating it for example.
+// Deleting it harms nobody, but tracers find it no more. [WithMemfd] keeps the image
+// in memory that is sealed.
 package stapsdt
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -108,7 +114,7 @@ import (
 const MaxName = 255
 
 // Provider is a set of probes that are loaded together, and the first half of
-// their names. Its methods are safe for concurrent use. Load, Unload and Close
+// their names. It comes from NewProvider; the zero Provider cannot be used. Its methods are safe for concurrent use. Load, Unload and Close
 // wait for each other; nothing ever waits for a probe that fires.
 type Provider struct {
 	name string
@@ -130,6 +136,8 @@ type Provider struct {
 // NewProvider defines a provider. Nothing is loaded or allocated outside the
 // program's own memory until Load, which also reports a bad name: 1 to MaxName
 // bytes of UTF-8 without control characters, spaces and any of : * ? / " , { }.
+// Every tracer takes ASCII letters, digits and underscores; bpftrace takes a dash
+// and a dot besides. The same is true of a probe's name.
 func NewProvider(name string, opts ...Option) *Provider {
 	p := &Provider{name: name, byName: map[string]*Probe{}, image: new(loader)}
 	for _, o := range opts {
@@ -245,7 +253,8 @@ func (p *Provider) checkName(name, probe string) error {
 // probes can be loaded too. When it fails the probes stay no-ops, and the
 // program can go on: a definition's error, ErrLoaded, ErrClosed, ErrUnsupported,
 // or an *Error whose Code tells the step, with the reason of each folder that
-// was tried.
+// was tried. A wrong definition fails every Load; one that was made while the
+// provider was loaded fails the next, and is left out from then on.
 func (p *Provider) Load() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -255,7 +264,11 @@ func (p *Provider) Load() error {
 	case p.loaded:
 		return p.fail("load", "", ErrLoaded)
 	case p.err != nil:
-		return p.err
+		err := p.err
+		if errors.Is(err, ErrLoaded) {
+			p.err = nil // it came too late for the last load, and is no part of this one
+		}
+		return err
 	}
 	path, err := p.image.load(p)
 	if err != nil {
@@ -286,11 +299,12 @@ func (p *Provider) unload() error {
 	if !p.loaded {
 		return nil
 	}
-	traced := false
-	for _, probe := range p.probes {
-		traced = traced || probe.on()
-		probe.move(&noSite[0])
+	sites := make([]*byte, len(p.probes))
+	for i, probe := range p.probes {
+		sites[i] = probe.move(&noSite[0])
 	}
+	// A tracer that comes later than this finds nobody on the way to a site.
+	traced := slices.ContainsFunc(sites, patched)
 	p.path, p.loaded = "", false
 	if err := p.image.unload(traced); err != nil {
 		return &Error{Op: "unload", Provider: p.name, Code: SharedLibraryClose, Err: err}

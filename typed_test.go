@@ -66,6 +66,27 @@ func TestTypedDefinitionErrorsWaitForLoad(t *testing.T) {
 	require.ErrorIs(t, p.Load(), ErrLoaded, "what could not be added then is told now")
 }
 
+// TestLateDefinition: a probe that is defined while the provider is loaded is
+// reported once, and no more.
+func TestLateDefinition(t *testing.T) {
+	p := newProvider(t, "late")
+	early := NewProbe1[int](p, "early")
+	load(t, p)
+	late := NewProbe1[int](p, "late")
+	late.Fire(1)
+	require.NoError(t, p.Unload())
+	require.ErrorIs(t, p.Load(), ErrLoaded)
+	require.NoError(t, p.Load())
+	require.Equal(t, []*Probe{&early.Probe}, p.Probes())
+
+	NewProbe1[int](p, "late again")
+	require.NoError(t, p.Unload())
+	NewProbe1[int](p, "")
+	for range 2 { // what is wrong stays wrong
+		require.ErrorIs(t, p.Load(), ErrName)
+	}
+}
+
 // TestWrongArgumentsDoNotCompile type-checks each program of testdata/wrong.go
 // and finds the error that the comment beside it names, and no other.
 func TestWrongArgumentsDoNotCompile(t *testing.T) {

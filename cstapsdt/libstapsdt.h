@@ -236,7 +236,8 @@ SDT_API int providerImage(SDTProvider_t *provider, void **image, size_t *size);
 /*
  * probeOffset is the trace point's offset in the last image that providerImage
  * or providerLoad made, in bytes: what the kernel's uprobe interfaces ask for.
- * -1 when there was none, or when the probe was added later.
+ * -1 when there was none, or when the probe was added later. Not for a copy of
+ * an SDTProbe_t, which lacks the private data.
  */
 SDT_API int64_t probeOffset(const SDTProbe_t *probe);
 

@@ -15,7 +15,7 @@ typedef void (*fire12_fn)(word, word, word, word, word, word, word, word, word, 
 #endif
 
 /*
- * Everything here reads public members only, so that a copy of an SDTProbe_t
+ * What fires and tests reads public members only, so that a copy of an SDTProbe_t
  * fires as well. The address that is tested is the one that is called.
  */
 static inline void *enabled_site(const SDTProbe_t *probe)

@@ -38,8 +38,9 @@ TEXT ·Many(SB), NOSPLIT, $16-17
 	LOAD
 
 	// 0(RSP) holds the saved link register, by Go's convention, where the
-	// site expects argument 8: make room below it.
-	SUB  $32, RSP
+	// site expects argument 8, and -8(RSP) the saved frame pointer, which
+	// stack walks read: make room below both.
+	SUB  $48, RSP
 	LDP  64(WORDS), (R11, R12)
 	STP  (R11, R12), 0(RSP)  // arguments 8 and 9
 	LDP  80(WORDS), (R11, R12)
@@ -50,7 +51,7 @@ TEXT ·Many(SB), NOSPLIT, $16-17
 	LDP  32(WORDS), (R4, R5) // arguments 4 and 5
 	LDP  48(WORDS), (R6, R7) // arguments 6 and 7
 	BL   (SITE)
-	ADD  $32, RSP
+	ADD  $48, RSP
 	MOVD $1, R11
 	MOVB R11, called+16(FP)
 	RET

@@ -25,9 +25,16 @@ func code(t *testing.T, bytes string) unsafe.Pointer {
 	return unsafe.Pointer(&page[0])
 }
 
+// recorded is what the recorder stores: the arguments, then the frame pointer, and
+// what it points to, which is the caller's.
+type recorded struct {
+	args          [Max]uint64
+	frame, caller uintptr
+}
+
 // recorder is code that stores the arguments it is called with at an address, as
-// a C function of twelve integers finds them.
-func recorder(out *[Max]uint64) string {
+// a C function of twelve integers finds them, and the frame pointers.
+func recorder(out *recorded) string {
 	addr := uint64(uintptr(unsafe.Pointer(out)))
 	var b strings.Builder
 	put := func(bytes ...byte) { b.Write(bytes) }
@@ -44,6 +51,9 @@ func recorder(out *[Max]uint64) string {
 			put(0x4c, 0x8b, 0x54, 0x24, byte(8+8*i)) // mov 8+8i(%rsp), %r10
 			put(0x4d, 0x89, 0x53, byte(48+8*i))      // mov %r10, 48+8i(%r11)
 		}
+		put(0x49, 0x89, 0x6b, 96)  // mov %rbp, 96(%r11)
+		put(0x4c, 0x8b, 0x55, 0)   // mov 0(%rbp), %r10
+		put(0x4d, 0x89, 0x53, 104) // mov %r10, 104(%r11)
 		put(0xc3)
 		return b.String()
 	}
@@ -62,7 +72,10 @@ func recorder(out *[Max]uint64) string {
 		word(0xf9400000 | i<<10 | 31<<5 | 11)     // ldr x11, [sp, 8i]
 		word(0xf9000000 | (8+i)<<10 | 10<<5 | 11) // str x11, [x10, 64+8i]
 	}
-	word(0xd65f03c0) // ret
+	word(0xf9000000 | 12<<10 | 10<<5 | 29) // str x29, [x10, 96]
+	word(0xf9400000 | 29<<5 | 11)          // ldr x11, [x29]
+	word(0xf9000000 | 13<<10 | 10<<5 | 11) // str x11, [x10, 104]
+	word(0xd65f03c0)                       // ret
 	return b.String()
 }
 
@@ -75,17 +88,25 @@ func prologue() string {
 }
 
 func TestArguments(t *testing.T) {
-	out := new([Max]uint64)
+	out := new(recorded)
 	at := code(t, prologue()+recorder(out))
+	// A stack walk goes from frame to frame, upwards by not much.
+	requireFrames := func() {
+		t.Helper()
+		require.Greater(t, out.caller, out.frame)
+		require.Less(t, out.caller-out.frame, uintptr(4096))
+		*out = recorded{}
+	}
 	var words [Max]uint64
 	for i := range words {
 		words[i] = uint64(0x0101010101010101) * uint64(i+1)
 	}
 	require.True(t, Many(&at, &words))
-	require.Equal(t, words, *out)
-	*out = [Max]uint64{}
+	require.Equal(t, words, out.args)
+	requireFrames()
 	require.True(t, Few(&at, (*[MaxRegs]uint64)(words[:])))
-	require.Equal(t, words[:MaxRegs], out[:MaxRegs])
+	require.Equal(t, words[:MaxRegs], out.args[:MaxRegs])
+	requireFrames()
 }
 
 // TestIdle: what is not patched is not called, be it executable or not.

@@ -35,8 +35,12 @@ func trim(s string, n int) string {
 }
 
 // attempts bounds how often a file is looked for again that other processes
-// replace at the same time.
-const attempts = 10
+// replace at the same time, and lockPatience how long a process waits for those
+// that have come before it to replace a bad one.
+const (
+	attempts     = 10
+	lockPatience = time.Second
+)
 
 // openFile opens the file of that name in a folder and of those bytes, and
 // writes it when it is not there. It reports whether it was written now.
@@ -119,10 +123,10 @@ func checkFile(fd int, image []byte) error {
 // that do it at the same time take turns: the second would remove the good file
 // that the first one's loader has put there, and mapped.
 func removeBad(folder int, name string, image []byte) error {
-	for try := 0; unix.Flock(folder, unix.LOCK_EX|unix.LOCK_NB) != nil; try++ {
+	for start := time.Now(); unix.Flock(folder, unix.LOCK_EX|unix.LOCK_NB) != nil; {
 		// Not forever: somebody who may only read the folder can hold
 		// this lock too.
-		if try == attempts {
+		if time.Since(start) > lockPatience {
 			return fmt.Errorf("%w, and another process holds the folder's lock", errBadFile)
 		}
 		time.Sleep(time.Millisecond)
@@ -193,11 +197,17 @@ func writeNamed(folder int, name string, image []byte) error {
 // fill writes an image to a new file. It is not synced: whoever finds the file
 // compares its bytes, so a half one left by a crash of the machine is replaced.
 func fill(fd int, image []byte) error {
-	// The umask may have taken the right to read.
-	if err := unix.Fchmod(fd, 0o400); err != nil {
+	if err := write(fd, image); err != nil {
 		return err
 	}
-	return write(fd, image)
+	// The umask may have taken the right to read. The sticky bit, which has
+	// no other meaning for a file, keeps it from those who clean /tmp by age
+	// (systemd's tmpfiles.d(5)): a mapped file is read by nobody, and looks
+	// old. Where the bit cannot be set, that is no reason to fail.
+	if unix.Fchmod(fd, 0o400|unix.S_ISVTX) == nil {
+		return nil
+	}
+	return unix.Fchmod(fd, 0o400)
 }
 
 // write writes all of content.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,11 +17,38 @@ import (
 // what is in it.
 var errNotOurs = errors.New("somebody else could write to it")
 
+// getenv is os.Getenv, but for a program that has more rights than whoever started
+// it: what that user sets must not say where it writes. (glibc's secure_getenv.)
+func getenv(name string) string {
+	if secure() {
+		return ""
+	}
+	return os.Getenv(name)
+}
+
+// secure reports whether the program got rights by being started (set-user-ID, file
+// capabilities): AT_SECURE of getauxval(3).
+var secure = sync.OnceValue(func() bool {
+	vector, err := unix.Auxv()
+	if err != nil {
+		return unix.Getuid() != unix.Geteuid() || unix.Getgid() != unix.Getegid()
+	}
+	for _, pair := range vector {
+		if pair[0] == atSecure {
+			return pair[1] != 0
+		}
+	}
+	return false
+})
+
+// atSecure is AT_SECURE of linux/auxvec.h.
+const atSecure = 23
+
 // folders returns the folders that images may be kept in, best first. Which of
 // them can be used is seen when one is opened.
 func folders(dir string) []string {
 	var list []string
-	for _, d := range []string{dir, os.Getenv("STAPSDT_DIR")} {
+	for _, d := range []string{dir, getenv("STAPSDT_DIR")} {
 		if d == "" {
 			continue
 		}
@@ -28,13 +56,24 @@ func folders(dir string) []string {
 			list = append(list, abs)
 		}
 	}
-	if d := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
+	if d := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) && isOurs(d) {
 		list = append(list, filepath.Join(d, "stapsdt"))
 	}
-	if d := os.TempDir(); filepath.IsAbs(d) {
+	d := getenv("TMPDIR")
+	if d == "" {
+		d = "/tmp"
+	}
+	if filepath.IsAbs(d) {
 		list = append(list, filepath.Join(d, "stapsdt-"+strconv.Itoa(os.Geteuid())))
 	}
 	return list
+}
+
+// isOurs reports whether a path is this user's. After sudo, $XDG_RUNTIME_DIR may be
+// another's, whose own programs a folder of ours in it would stand in the way of.
+func isOurs(path string) bool {
+	var st unix.Stat_t
+	return unix.Stat(path, &st) == nil && st.Uid == uint32(os.Geteuid())
 }
 
 // absolute returns a path from the root. (filepath.Abs would add a tenth of the

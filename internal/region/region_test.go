@@ -91,7 +91,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, im.Bytes, got)
 	info, err := os.Stat(home.Path)
 	require.NoError(t, err)
-	require.EqualValues(t, 0o400, info.Mode())
+	require.Equal(t, os.ModeSticky|0o400, info.Mode(), "what cleans /tmp by age passes over the sticky bit")
 	info, err = os.Stat(dir)
 	require.NoError(t, err)
 	require.EqualValues(t, 0o700, info.Mode().Perm())
@@ -266,6 +266,18 @@ func TestChain(t *testing.T) {
 	require.True(t, strings.HasPrefix(home.Path, "/proc/"), home.Path)
 }
 
+// TestAnotherUsersRuntimeFolder: root's programs leave no folder in it.
+func TestAnotherUsersRuntimeFolder(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give a folder away")
+	}
+	theirs := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", theirs)
+	require.Contains(t, folders(""), filepath.Join(theirs, "stapsdt"))
+	require.NoError(t, os.Chown(theirs, 12345, 12345))
+	require.NotContains(t, folders(""), filepath.Join(theirs, "stapsdt"))
+}
+
 func TestRelativeFolderBecomesAbsolute(t *testing.T) {
 	t.Chdir(t.TempDir())
 	home := load(t, testImage(t, 1), only(t, "images"))
@@ -289,7 +301,7 @@ func TestNamedTemporaryFile(t *testing.T) {
 }
 
 // TestHeldLock: somebody who holds the folder's lock cannot hold a load up for
-// longer than the attempts take.
+// longer than its patience.
 func TestHeldLock(t *testing.T) {
 	dir := t.TempDir()
 	im := testImage(t, 1)

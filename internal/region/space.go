@@ -19,7 +19,9 @@ import (
 // so that there is no moment at which a goroutine that loaded a site's address
 // earlier could read or call nothing. What it finds is a site or a parked slot,
 // and both can be entered, and returned to, at every point at which a thread
-// can stand in the other (see parkedSlot).
+// can stand in the other (see parkedSlot). The exception is a live ten-byte nop,
+// which cannot be entered in its middle: whoever parks those sees to it first
+// that no thread stands there.
 
 // Space is the address ranges of one provider. The zero Space is empty. Its
 // methods are not safe for concurrent use; calling into it is.
