@@ -115,32 +115,35 @@ func (p *Probe) fireAny(args []any) error {
 	if len(args) != len(p.args) {
 		return p.fireError(fmt.Errorf("%w: %d, not %d", ErrArgCount, len(args), len(p.args)))
 	}
-	var words [MaxArgs]uint64
+	var e event
+	e.begin(p)
 	var variables [MaxArgs]unsafe.Pointer
 	var pointers uint16
-	var copies *texts
-	if p.strings > 0 {
-		copies = getTexts(p.strings)
-		defer copies.put()
-	}
 	for i, arg := range args {
 		t := p.args[i]
 		w, text, kind := t.word(arg)
 		switch kind {
 		case wordArg:
-			words[i] = w
+			e.words[i] = w
 		case textArg:
-			words[i] = copies.add(text)
+			e.words[i] = e.copies.add(text)
 		case pointerArg:
 			// SAFETY: a pointer is itself the second word of an interface.
 			variables[i] = unsafe.Add(unsafe.Pointer(&args[i]), unsafe.Sizeof(uintptr(0)))
 			pointers |= 1 << i
 		default:
+			e.end()
 			return p.argError(i, arg)
 		}
 	}
-	p.enter(&words, variables[:], pointers)
+	if pointers == 0 && len(p.args) <= call.MaxRegs {
+		call.Few(&p.at, e.registers()) // as a typed probe does
+	} else {
+		p.enter(&e.words, variables[:], pointers)
+	}
+	e.end()
 	keep(args)
+	runtime.KeepAlive(p)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package stapsdt
 import (
 	"errors"
 	"reflect"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -54,14 +55,11 @@ func (p *Provider) define(probe *Probe, name string, pointers uint16, args ...Ar
 	}
 }
 
-// fireTyped fires a probe that was found enabled, with arguments of the types in
-// p.args at the addresses in args. It reports what enter does.
-func (p *Probe) fireTyped(args ...unsafe.Pointer) (fired bool) {
-	var words [MaxArgs]uint64
-	var copies *texts
-	if p.strings > 0 {
-		copies = getTexts(p.strings)
-	}
+// set makes the words of arguments, of the types in p.args, at the addresses in
+// args. What pointers point to may be on the goroutine's stack, which can still
+// move: enter makes the words of those.
+func (e *event) set(p *Probe, args []unsafe.Pointer) {
+	e.begin(p)
 	for i, t := range p.args {
 		// SAFETY: the i-th pointer is to a variable of the typed Fire that
 		// called, whose type gave p.args[i] its value in argType. It lives
@@ -69,28 +67,23 @@ func (p *Probe) fireTyped(args ...unsafe.Pointer) (fired bool) {
 		// are the same, and the bytes are only read, before Fire returns.
 		switch arg := args[i]; t {
 		case Uint8:
-			words[i] = uint64(*(*uint8)(arg))
+			e.words[i] = uint64(*(*uint8)(arg))
 		case Int8:
-			words[i] = uint64(*(*int8)(arg))
+			e.words[i] = uint64(*(*int8)(arg))
 		case Uint16:
-			words[i] = uint64(*(*uint16)(arg))
+			e.words[i] = uint64(*(*uint16)(arg))
 		case Int16:
-			words[i] = uint64(*(*int16)(arg))
+			e.words[i] = uint64(*(*int16)(arg))
 		case Uint32:
-			words[i] = uint64(*(*uint32)(arg))
+			e.words[i] = uint64(*(*uint32)(arg))
 		case Int32:
-			words[i] = uint64(*(*int32)(arg))
+			e.words[i] = uint64(*(*int32)(arg))
 		case Uint64, Int64:
-			words[i] = *(*uint64)(arg)
+			e.words[i] = *(*uint64)(arg)
 		case String:
-			words[i] = copies.add(*(*string)(arg))
+			e.words[i] = e.copies.add(*(*string)(arg))
 		}
 	}
-	fired = p.enter(&words, args, p.pointers)
-	if copies != nil {
-		copies.put()
-	}
-	return fired
 }
 
 // keep keeps an argument alive until the tracer has seen it: what a pointer
@@ -100,8 +93,11 @@ func (p *Probe) fireTyped(args ...unsafe.Pointer) (fired bool) {
 func keep[T any](T) {}
 
 // The typed probes follow. Each Fire is inlined: while nobody traces, it is what
-// on does. What the branch leads to is a function of its own, so that the
-// arguments stay in registers until then.
+// on does. What the branch leads to is a function of its own, fire, so that the
+// arguments stay in registers until then. fire reports what enter does; but
+// without pointers it enters the site itself: behind a system call, and a traced
+// site is one, many processors have forgotten where to return to, so that each
+// frame above the site costs.
 
 // Probe0 is a probe with no arguments.
 type Probe0 struct{ Probe }
@@ -123,7 +119,12 @@ func (t *Probe0) Fire() {
 }
 
 //go:noinline
-func (t *Probe0) fire() { t.fireTyped() }
+func (t *Probe0) fire() (fired bool) {
+	var ev event
+	fired = call.Few(&t.at, ev.registers())
+	runtime.KeepAlive(t)
+	return fired
+}
 
 // Probe1 is a probe with one argument.
 type Probe1[A Arg] struct{ Probe }
@@ -158,9 +159,19 @@ func (t *Probe1[A]) fireFunc(args func() A) {
 }
 
 //go:noinline
-func (t *Probe1[A]) fire(a A) {
-	t.fireTyped(unsafe.Pointer(&a))
+func (t *Probe1[A]) fire(a A) (fired bool) {
+	var ev event
+	args := [...]unsafe.Pointer{unsafe.Pointer(&a)}
+	ev.set(&t.Probe, args[:])
+	if t.pointers == 0 {
+		fired = call.Few(&t.at, ev.registers())
+	} else {
+		fired = t.enter(&ev.words, args[:], t.pointers)
+	}
+	ev.end()
 	keep(a)
+	runtime.KeepAlive(t)
+	return fired
 }
 
 // Probe2 is a probe with two arguments.
@@ -196,10 +207,20 @@ func (t *Probe2[A, B]) fireFunc(args func() (A, B)) {
 }
 
 //go:noinline
-func (t *Probe2[A, B]) fire(a A, b B) {
-	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b))
+func (t *Probe2[A, B]) fire(a A, b B) (fired bool) {
+	var ev event
+	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b)}
+	ev.set(&t.Probe, args[:])
+	if t.pointers == 0 {
+		fired = call.Few(&t.at, ev.registers())
+	} else {
+		fired = t.enter(&ev.words, args[:], t.pointers)
+	}
+	ev.end()
 	keep(a)
 	keep(b)
+	runtime.KeepAlive(t)
+	return fired
 }
 
 // Probe3 is a probe with three arguments.
@@ -235,11 +256,21 @@ func (t *Probe3[A, B, C]) fireFunc(args func() (A, B, C)) {
 }
 
 //go:noinline
-func (t *Probe3[A, B, C]) fire(a A, b B, c C) {
-	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c))
+func (t *Probe3[A, B, C]) fire(a A, b B, c C) (fired bool) {
+	var ev event
+	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c)}
+	ev.set(&t.Probe, args[:])
+	if t.pointers == 0 {
+		fired = call.Few(&t.at, ev.registers())
+	} else {
+		fired = t.enter(&ev.words, args[:], t.pointers)
+	}
+	ev.end()
 	keep(a)
 	keep(b)
 	keep(c)
+	runtime.KeepAlive(t)
+	return fired
 }
 
 // Probe4 is a probe with four arguments.
@@ -275,12 +306,22 @@ func (t *Probe4[A, B, C, D]) fireFunc(args func() (A, B, C, D)) {
 }
 
 //go:noinline
-func (t *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) {
-	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d))
+func (t *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) (fired bool) {
+	var ev event
+	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d)}
+	ev.set(&t.Probe, args[:])
+	if t.pointers == 0 {
+		fired = call.Few(&t.at, ev.registers())
+	} else {
+		fired = t.enter(&ev.words, args[:], t.pointers)
+	}
+	ev.end()
 	keep(a)
 	keep(b)
 	keep(c)
 	keep(d)
+	runtime.KeepAlive(t)
+	return fired
 }
 
 // Probe5 is a probe with five arguments.
@@ -316,13 +357,23 @@ func (t *Probe5[A, B, C, D, E]) fireFunc(args func() (A, B, C, D, E)) {
 }
 
 //go:noinline
-func (t *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) {
-	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e))
+func (t *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) (fired bool) {
+	var ev event
+	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e)}
+	ev.set(&t.Probe, args[:])
+	if t.pointers == 0 {
+		fired = call.Few(&t.at, ev.registers())
+	} else {
+		fired = t.enter(&ev.words, args[:], t.pointers)
+	}
+	ev.end()
 	keep(a)
 	keep(b)
 	keep(c)
 	keep(d)
 	keep(e)
+	runtime.KeepAlive(t)
+	return fired
 }
 
 // Probe6 is a probe with six arguments.
@@ -360,12 +411,22 @@ func (t *Probe6[A, B, C, D, E, F]) fireFunc(args func() (A, B, C, D, E, F)) {
 }
 
 //go:noinline
-func (t *Probe6[A, B, C, D, E, F]) fire(a A, b B, c C, d D, e E, f F) {
-	t.fireTyped(unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e), unsafe.Pointer(&f))
+func (t *Probe6[A, B, C, D, E, F]) fire(a A, b B, c C, d D, e E, f F) (fired bool) {
+	var ev event
+	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e), unsafe.Pointer(&f)}
+	ev.set(&t.Probe, args[:])
+	if t.pointers == 0 {
+		fired = call.Few(&t.at, ev.registers())
+	} else {
+		fired = t.enter(&ev.words, args[:], t.pointers)
+	}
+	ev.end()
 	keep(a)
 	keep(b)
 	keep(c)
 	keep(d)
 	keep(e)
 	keep(f)
+	runtime.KeepAlive(t)
+	return fired
 }

@@ -3,7 +3,6 @@ package stapsdt
 import (
 	"reflect"
 	"strconv"
-	"sync"
 	"unsafe"
 )
 
@@ -187,35 +186,3 @@ func (t ArgType) reflectWord(v reflect.Value) (w uint64, text string, kind argKi
 	}
 	return w, "", wordArg
 }
-
-// texts holds copies of the strings that a probe is fired with, NUL-terminated,
-// where a tracer can read them: memory of the heap, which the garbage collector
-// does not move.
-type texts struct{ buf []byte }
-
-var textPool = sync.Pool{New: func() any { return &texts{make([]byte, 0, MaxString)} }}
-
-// getTexts returns room for n strings.
-func getTexts(n int) *texts {
-	t := textPool.Get().(*texts)
-	if cap(t.buf) < n*MaxString {
-		t.buf = make([]byte, 0, n*MaxString)
-	}
-	t.buf = t.buf[:0]
-	return t
-}
-
-// add copies a string, cut at MaxString, and returns the copy's address.
-func (t *texts) add(s string) uint64 {
-	start := len(t.buf)
-	t.buf = append(t.buf, s[:min(len(s), MaxString-1)]...)
-	t.buf = append(t.buf, 0)
-	// SAFETY: the address is passed to a tracer as an integer, and is never
-	// made a pointer again. The buffer is on the heap, which does not move,
-	// does not grow, as getTexts was asked for enough, and is kept alive by
-	// put, after the site was called.
-	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(t.buf[start:]))))
-}
-
-// put gives the room back. Nothing reads it after the site has returned.
-func (t *texts) put() { textPool.Put(t) }

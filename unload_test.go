@@ -142,8 +142,7 @@ func churnChild([]string) {
 			for i := uint64(0); !stop.Load(); i++ {
 				value := uint64(g)<<32 + i
 				// What Fire does, with its answer.
-				text := "text"
-				if event.Enabled() && event.fireTyped(unsafe.Pointer(&text), unsafe.Pointer(&value)) {
+				if event.Enabled() && event.fire("text", value) {
 					fired.Add(1)
 					sum.Add(value)
 				}

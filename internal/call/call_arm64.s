@@ -5,6 +5,8 @@
 // integers in R0 to R7, and the others on the stack, the ninth lowest. cgo's
 // switch to the system stack is left out, as a site needs none: it is a nop
 // and a return. The kernel steps a traced site out of line and pushes nothing.
+//
+// Few needs no frame, and jumps: the site returns to Few's caller.
 
 #define SITE R9
 #define WORDS R10
@@ -20,15 +22,14 @@
 	BNE  idle
 
 // func Few(at *unsafe.Pointer, words *[6]uint64) (called bool)
-TEXT ·Few(SB), NOSPLIT, $16-17
+TEXT ·Few(SB), NOSPLIT, $0-17
 	LOAD
 	LDP  0(WORDS), (R0, R1)  // arguments 0 and 1
 	LDP  16(WORDS), (R2, R3) // arguments 2 and 3
 	LDP  32(WORDS), (R4, R5) // arguments 4 and 5
-	BL   (SITE)
 	MOVD $1, R11
 	MOVB R11, called+16(FP)
-	RET
+	B    (SITE)
 idle:
 	MOVB ZR, called+16(FP)
 	RET

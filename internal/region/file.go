@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"path"
 	"sync/atomic"
 	"time"
 
@@ -226,12 +226,12 @@ func write(fd int, content []byte) error {
 }
 
 // placeFile puts an image into a folder.
-func placeFile(path, name string, image []byte) (*Home, error) {
-	folder, err := openFolder(path)
+func placeFile(dir, name string, image []byte) (*Home, error) {
+	folder, err := openFolder(dir)
 	if err != nil {
 		return nil, err
 	}
-	full := filepath.Join(path, name)
+	full := path.Join(dir, name)
 	fd, fresh, err := openFile(folder, name, image)
 	if err != nil {
 		unix.Close(folder)

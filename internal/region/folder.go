@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"path" // path/filepath does work before main
 	"strconv"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,7 +27,7 @@ func getenv(name string) string {
 
 // secure reports whether the program got rights by being started (set-user-ID, file
 // capabilities): AT_SECURE of getauxval(3).
-var secure = sync.OnceValue(func() bool {
+func secure() bool {
 	vector, err := unix.Auxv()
 	if err != nil {
 		return unix.Getuid() != unix.Geteuid() || unix.Getgid() != unix.Getegid()
@@ -39,7 +38,7 @@ var secure = sync.OnceValue(func() bool {
 		}
 	}
 	return false
-})
+}
 
 // atSecure is AT_SECURE of linux/auxvec.h.
 const atSecure = 23
@@ -56,58 +55,58 @@ func folders(dir string) []string {
 			list = append(list, abs)
 		}
 	}
-	if d := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) && isOurs(d) {
-		list = append(list, filepath.Join(d, "stapsdt"))
+	if d := getenv("XDG_RUNTIME_DIR"); path.IsAbs(d) && isOurs(d) {
+		list = append(list, path.Join(d, "stapsdt"))
 	}
 	d := getenv("TMPDIR")
 	if d == "" {
 		d = "/tmp"
 	}
-	if filepath.IsAbs(d) {
-		list = append(list, filepath.Join(d, "stapsdt-"+strconv.Itoa(os.Geteuid())))
+	if path.IsAbs(d) {
+		list = append(list, path.Join(d, "stapsdt-"+strconv.Itoa(os.Geteuid())))
 	}
 	return list
 }
 
-// isOurs reports whether a path is this user's. After sudo, $XDG_RUNTIME_DIR may be
+// isOurs reports whether a folder is this user's. After sudo, $XDG_RUNTIME_DIR may be
 // another's, whose own programs a folder of ours in it would stand in the way of.
-func isOurs(path string) bool {
+func isOurs(dir string) bool {
 	var st unix.Stat_t
-	return unix.Stat(path, &st) == nil && st.Uid == uint32(os.Geteuid())
+	return unix.Stat(dir, &st) == nil && st.Uid == uint32(os.Geteuid())
 }
 
 // absolute returns a path from the root. (filepath.Abs would add a tenth of the
 // package's size to every program.)
-func absolute(path string) (string, error) {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path), nil
+func absolute(dir string) (string, error) {
+	if path.IsAbs(dir) {
+		return path.Clean(dir), nil
 	}
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Getcwd(buf)
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(unix.ByteSliceToString(buf[:n]), path), nil
+	return path.Join(unix.ByteSliceToString(buf[:n]), dir), nil
 }
 
 // openFolder opens a folder that nobody but this user can write to, and makes it
 // when it is not there: a file that is mapped executable must be ours. It
 // returns a descriptor, which is what the files in it are reached through, so
 // that the folder that was checked is the one that is used.
-func openFolder(path string) (int, error) {
+func openFolder(dir string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, err := open(unix.AT_FDCWD, path, flags, 0)
+	fd, err := open(unix.AT_FDCWD, dir, flags, 0)
 	if err == unix.ENOENT {
-		if err = unix.Mkdir(path, 0o700); err == nil || err == unix.EEXIST {
-			fd, err = open(unix.AT_FDCWD, path, flags, 0)
+		if err = unix.Mkdir(dir, 0o700); err == nil || err == unix.EEXIST {
+			fd, err = open(unix.AT_FDCWD, dir, flags, 0)
 		}
 	}
 	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: path, Err: err}
+		return -1, &os.PathError{Op: "open", Path: dir, Err: err}
 	}
 	if err := checkFolder(fd); err != nil {
 		unix.Close(fd)
-		return -1, &os.PathError{Op: "use", Path: path, Err: err}
+		return -1, &os.PathError{Op: "use", Path: dir, Err: err}
 	}
 	return fd, nil
 }

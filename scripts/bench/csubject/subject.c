@@ -1,7 +1,7 @@
 /*
- * The C programs that the table compares with. It speaks the language of
- * ../subject: for each line "ROW N" it does the row's operation N times, and
- * answers with the nanoseconds that took. STAPSDT_SITE chooses the nop of the
+ * The C program that the table compares with. It speaks the language of
+ * ../subject: for each line "ROW N" it answers with the nanoseconds that N
+ * fires took, or a load of N probes. STAPSDT_SITE chooses the nop of the
  * library's probes.
  */
 #include <stdio.h>
@@ -75,12 +75,11 @@ static double enabled(long n)
 	return start;
 }
 
-/* load makes a provider of that many probes, and times what loading it takes. */
-static double load(long count, MemFDOption_t place)
+/* define makes a provider of that many probes, which keeps its image in that place. */
+static SDTProvider_t *define(long count, MemFDOption_t place)
 {
 	SDTProvider_t *p = providerInit("benchload");
 	char name[32];
-	double took;
 
 	for (long i = 0; i < count; i++) {
 		snprintf(name, sizeof name, "probe%06ld", i);
@@ -89,30 +88,101 @@ static double load(long count, MemFDOption_t place)
 	}
 	if (providerUseMemfd(p, place) != 0)
 		die(p);
-	took = now();
+	return p;
+}
+
+static double load(SDTProvider_t *p)
+{
+	double took = now();
+
 	if (providerLoad(p) != 0)
 		die(p);
-	took = now() - took;
-	providerDestroy(p);
-	return took;
+	return now() - took;
+}
+
+static double unload(SDTProvider_t *p)
+{
+	double took = now();
+
+	if (providerUnload(p) != 0)
+		die(p);
+	return now() - took;
 }
 
 static double load_file(long count)
 {
-	return load(count, memfd_disabled);
+	SDTProvider_t *p = define(count, memfd_disabled);
+	double took = load(p);
+
+	providerDestroy(p);
+	return took;
 }
 
 static double load_memory(long count)
 {
-	return load(count, memfd_enabled);
+	SDTProvider_t *p = define(count, memfd_enabled);
+	double took = load(p);
+
+	providerDestroy(p);
+	return took;
+}
+
+static double unload_file(long count)
+{
+	SDTProvider_t *p = define(count, memfd_disabled);
+	double took;
+
+	load(p);
+	took = unload(p);
+	providerDestroy(p);
+	return took;
+}
+
+static double reload_file(long count)
+{
+	SDTProvider_t *p = define(count, memfd_disabled);
+	double took;
+
+	load(p);
+	took = unload(p);
+	took += load(p);
+	providerDestroy(p);
+	return took;
+}
+
+/* mapped is how many bytes of this process's addresses that many loaded probes take. */
+static double mapped(long count)
+{
+	SDTProvider_t *p = define(count, memfd_disabled);
+	FILE *maps;
+	char line[512];
+	unsigned long start, end;
+	double total = 0;
+
+	load(p);
+	maps = fopen("/proc/self/maps", "r");
+	while (maps && fgets(line, sizeof line, maps))
+		if (strstr(line, "/benchload-") && sscanf(line, "%lx-%lx", &start, &end) == 2)
+			total += (double)(end - start);
+	if (maps)
+		fclose(maps);
+	providerDestroy(p);
+	return total;
 }
 
 static const struct {
 	const char *name;
 	double (*run)(long n);
 } rows[] = {
-	{"sdt", sdt},         {"call", call},           {"fire", fire},
-	{"enabled", enabled}, {"loadfile", load_file}, {"loadmemory", load_memory},
+	{"sdt", sdt},
+	{"call", call},
+	{"fire", fire},
+	{"enabled", enabled},
+	{"loadnew", load_file},
+	{"loadmemory", load_memory},
+	{"unload", unload_file},
+	{"reload", reload_file},
+	{"mapped", mapped},
 };
 
 int main(void)

@@ -1,9 +1,12 @@
 //go:build linux
 
-// Command subject is the Go program that the table of scripts/bench.sh measures
-// while a tracer is attached to it. For each line "ROW N" it fires the row's
-// probe N times, and answers with the nanoseconds that took; for "allocs ROW N",
-// with the allocations.
+// Command subject is the Go program that scripts/bench.sh measures. For each line
+// "ROW N" it does the row's operation and answers with a number: the nanoseconds
+// that N fires took, or those that a load of N probes took; for "allocs ROW N",
+// the allocations.
+//
+// Time is its thread's on a processor. What other jobs take of the machine is not
+// in it, and what the kernel does for the thread is.
 package main
 
 import (
@@ -14,43 +17,30 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt"
-
 	"golang.org/x/sys/unix"
 )
 
-var (
-	bench     = stapsdt.NewProvider("bench")
-	two       = stapsdt.NewProbe2[uint64, int32](bench, "two")
-	text      = stapsdt.NewProbe2[string, int32](bench, "text")
-	anyTwo, _ = bench.AddProbe("any", stapsdt.Uint64, stapsdt.Int32)
-)
+// rows are the operations by name. Each returns what it measured.
+var rows = map[string]func(n int) int64{
+	"enabled": timed(enabled), "zero": timed(fireZero), "two": timed(fireTwo), "text": timed(fireText), "six": timed(fireSix),
+	"any": timed(fireAny), "func": timed(fireFunc), "debug": timed(logDebug), "attrs": timed(logAttrs),
+	"alone":    func(n int) int64 { return together(1, n) },
+	"together": func(n int) int64 { return together(2, n) },
 
-// path has 16 bytes.
-var path = "/index/page.html"
-
-var rows = map[string]func(n int){
-	"two": func(n int) {
-		for i := range n {
-			two.Fire(uint64(i), 200)
-		}
-	},
-	"text": func(n int) {
-		for range n {
-			text.Fire(path, 200)
-		}
-	},
-	"any": func(n int) {
-		for i := range n {
-			if err := anyTwo.Fire(uint64(i), int32(200)); err != nil {
-				log.Fatal(err)
-			}
-		}
-	},
+	"loadnew": loadNew, "loadexisting": loadExisting, "unload": unload, "reload": reload,
+	"mapped": mapped, "file": fileSize,
 }
 
-// now is this thread's time on a processor: what other jobs, and other threads of
-// the Go runtime, take of the machine is not in it.
+// timed makes a row of what does something n times.
+func timed(f func(n int)) func(n int) int64 {
+	return func(n int) int64 {
+		start := now()
+		f(n)
+		return now() - start
+	}
+}
+
+// now is this thread's time on a processor, in nanoseconds.
 func now() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -59,6 +49,7 @@ func now() int64 {
 	return t.Nano()
 }
 
+// allocs is how many allocations there were in this process.
 func allocs() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -67,11 +58,8 @@ func allocs() uint64 {
 
 func main() {
 	log.SetFlags(0)
-	if err := bench.Load(); err != nil {
-		log.Fatal(err)
-	}
-	defer bench.Close()
 	runtime.LockOSThread()
+	check(bench.Load())
 	fmt.Println("ready")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		line, count := strings.CutPrefix(in.Text(), "allocs ")
@@ -80,14 +68,22 @@ func main() {
 		if _, err := fmt.Sscan(line, &name, &n); err != nil {
 			log.Fatal(err)
 		}
-		if count {
-			before := allocs()
-			rows[name](n)
-			fmt.Println("took", allocs()-before)
-			continue
+		row := rows[name]
+		if row == nil {
+			log.Fatalf("no row %q", name)
 		}
-		start := now()
-		rows[name](n)
-		fmt.Println("took", now()-start)
+		before := allocs()
+		answer := row(n)
+		if count {
+			answer = int64(allocs() - before)
+		}
+		fmt.Println("took", answer)
+	}
+	check(bench.Close())
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
 	}
 }

@@ -1,0 +1,33 @@
+# What stapsdt is built and tested with, and how a program that uses it becomes an
+# image of one file.
+#
+#	docker build --target toolchain -t stapsdt .    Go, gcc, libelf, bpftrace and the other tracers
+#	docker build .                                  and builds and tests the project in it
+#	docker build --target hello -t hello .          examples/hello, static, in an empty image
+#
+# A build may not attach tracers. To run those tests too:
+#
+#	docker run --rm --privileged --pid host -v /sys:/sys -e CI=true stapsdt scripts/test.sh
+
+FROM golang:1.26-bookworm AS toolchain
+COPY scripts/install.sh scripts/tools.sh /tools/
+RUN /tools/tools.sh && rm -rf /var/lib/apt/lists/*
+WORKDIR /stapsdt
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+
+FROM toolchain AS build
+RUN CGO_ENABLED=0 go build -trimpath -ldflags=-s -o /hello ./examples/hello
+
+# No libc, no shell, no /tmp: the probes are kept in memory, and bpftrace finds them
+# at the path that Provider.Path returns.
+FROM scratch AS hello
+COPY --from=build /hello /hello
+ENTRYPOINT ["/hello"]
+
+# As a user who may not attach: what needs root is skipped.
+FROM toolchain AS test
+RUN useradd --create-home tester && chown -R tester /stapsdt
+USER tester
+RUN scripts/test.sh

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Measures what probes cost, idle, traced and loaded, beside what else there is,
+# and prints a table in Markdown.
+#
+#   scripts/bench.sh [--quick] [--readme] [--check]
+#
+#   --quick   fewer rounds
+#   --readme  also puts the table into README.md, between its marks
+#   --check   also compares with the targets, and fails when one is missed
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/install.sh
+
+for option in "$@"; do
+	case $option in
+	--quick | --readme | --check) ;;
+	*)
+		sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
+		exit 2
+		;;
+	esac
+done
+
+need gcc=gcc make=make bpftrace=bpftrace /usr/include/libelf.h=libelf-dev \
+	/usr/include/"$(uname -m)"-linux-gnu/sys/sdt.h=systemtap-sdt-dev
+command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
+
+# Images are kept in memory where that can be, as by default below
+# $XDG_RUNTIME_DIR: what a disk's file system takes for a new file, and for its
+# search for a free inode, is not what is measured. (The C library's go to /tmp.)
+memory() {
+	local dir
+	for dir in "${XDG_RUNTIME_DIR:-}" /dev/shm; do
+		if [ -w "$dir" ] && [ "$(stat -f -c %T "$dir")" = tmpfs ] && ! findmnt -no OPTIONS -T "$dir" | grep -qw noexec; then
+			echo "$dir"
+			return
+		fi
+	done
+	echo "${TMPDIR:-/tmp}"
+}
+
+work=$(mktemp -d)
+images=$(mktemp -d -p "$(memory)")
+# shellcheck disable=SC2154 # install.sh sets it
+trap '$sudo rm -rf "$work" "$images"' EXIT
+
+CGO_ENABLED=0 go build -o "$work/subject-go" ./scripts/bench/subject
+CGO_ENABLED=1 go build -o "$work/subject-cgo" ./scripts/bench/subject
+for tags in "" probes; do
+	CGO_ENABLED=0 go build -tags "$tags" -o "$work/hello${tags:+-$tags}" ./scripts/bench/hello
+	CGO_ENABLED=0 go build -tags "$tags" -ldflags '-s -w' -o "$work/hello-stripped${tags:+-$tags}" ./scripts/bench/hello
+done
+make -s -C cstapsdt OUT="$work/lib" "$work/lib/libstapsdt.a"
+gcc -std=gnu11 -O2 -Wall -Wextra -I cstapsdt -o "$work/csubject" scripts/bench/csubject/subject.c "$work/lib/libstapsdt.a" -lelf -ldl
+
+CGO_ENABLED=0 go build -o "$work/table" ./scripts/bench/table
+$sudo "$work/table" -work "$work" -images "$images" "$@"

@@ -1,0 +1,5 @@
+//go:build !probes
+
+package main
+
+func fire() {}
