@@ -7,6 +7,13 @@ cd "$(dirname "$0")/.."
 scripts/tools.sh
 command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
 
+# may_attach reports whether this user may attach tracers; with CI=true it must be so.
+may_attach() {
+	[ "${CI:-}" = true ] || [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null && return
+	echo "skipped: it attaches tracers, which needs root"
+	return 1
+}
+
 step() { printf '\n== %s\n' "$*"; }
 
 step "go vet, gofmt, generated files"
@@ -30,6 +37,11 @@ CGO_ENABLED=0 go test -shuffle=on ./...
 step "go test, cgo, -tags stapsdt_nocgo, without optimisation"
 go test -tags stapsdt_nocgo -gcflags='all=-N -l' -shuffle=on .
 
+step "internal/systest: every argument, through BPF"
+for cgo in 1 0; do (cd internal/systest && CGO_ENABLED=$cgo go vet ./... && CGO_ENABLED=$cgo go test -shuffle=on ./...); done
+step "scripts/soak.sh 20"
+if may_attach; then scripts/soak.sh 20; fi
+
 step "go test, arm64, under qemu"
 GOARCH=arm64 CGO_ENABLED=0 go test -exec qemu-aarch64-static ./internal/call ./internal/region ./internal/site ./internal/image
 
@@ -37,9 +49,7 @@ step "make -C cstapsdt test"
 make -C cstapsdt test
 
 step "scripts/demo.sh"
-if [ "${CI:-}" != true ] && [ "$(id -u)" -ne 0 ] && ! sudo -n true 2>/dev/null; then
-	echo "skipped: it attaches a tracer, which needs root"
-	exit
+if may_attach; then
+	scripts/demo.sh
+	CGO_ENABLED=0 scripts/demo.sh
 fi
-scripts/demo.sh
-CGO_ENABLED=0 scripts/demo.sh

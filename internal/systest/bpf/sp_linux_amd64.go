@@ -1,0 +1,3 @@
+package bpf
+
+const stackPointer = "%rsp"
