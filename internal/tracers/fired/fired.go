@@ -1,0 +1,38 @@
+// Package fired says what the subjects fire, and so what a tracer must print.
+package fired
+
+import (
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt"
+)
+
+// Probe is a probe whose arguments follow from the number of the event, which is the first of them.
+type Probe struct {
+	Name   string
+	Types  []stapsdt.ArgType
+	Values func(n uint64) []any
+}
+
+// Pair is what cstapsdt's demo fires as well, under any name.
+var Pair = Probe{
+	Name:   "pair",
+	Types:  []stapsdt.ArgType{stapsdt.Uint64, stapsdt.Int64},
+	Values: func(n uint64) []any { return []any{n, -int64(n)} },
+}
+
+// Wide has an argument of every type, negative numbers and such with the highest bit, and all the arguments there can
+// be: on every architecture some are on the stack, a string among them.
+var Wide = Probe{
+	Name: "wide",
+	Types: []stapsdt.ArgType{
+		stapsdt.Uint64, stapsdt.String, stapsdt.Int64, stapsdt.Uint8, stapsdt.Int8, stapsdt.Int16,
+		stapsdt.Int64, stapsdt.Uint64, stapsdt.Uint32, stapsdt.Int32, stapsdt.String, stapsdt.Uint16,
+	},
+	Values: func(n uint64) []any {
+		return []any{
+			n, fmt.Sprintf("text-%d", n), -int64(n), uint8(200 + n%50), -1 - int8(n%100), int16(-300 - int16(n%1000)),
+			-int64(n) << 32, 1<<63 + n, 1<<31 + uint32(n), -int32(n), fmt.Sprintf("stack-%d", n), uint16(1<<15 + n),
+		}
+	},
+}
