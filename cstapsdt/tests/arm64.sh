@@ -3,24 +3,17 @@
 # ARM64_LIBELF, or from the distribution's packages, unpacked into out/arm64: the host's stay as they are.
 suite=arm64
 . "$(dirname "$0")/lib.sh"
+. ../scripts/debian.sh
 root=$OUT/arm64
 sysroot=${ARM64_LIBELF:-$root/sysroot}
 
-# apt with a root of its own, for another architecture, from the archive in $archive.
+# fetch unpacks the distribution's libelf for arm64, and leaves the host's as it is.
 fetch() {
 	. /etc/os-release
-	source="[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $archive $VERSION_CODENAME main"
-	mkdir -p "$root/apt/etc/apt/apt.conf.d" "$root/apt/etc/apt/preferences.d" "$root/apt/var/lib/dpkg" \
-		"$root/apt/var/lib/apt/lists/partial" "$root/apt/var/cache/apt/archives/partial" "$root/debs" || return
-	: >"$root/apt/var/lib/dpkg/status"
-	echo "deb $source" >"$root/apt/etc/apt/sources.list"
-	set -- -o "Dir=$root/apt" -o "Dir::State::status=$root/apt/var/lib/dpkg/status" \
-		-o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User=root \
-		-o Acquire::Languages=none
-	apt-get -q "$@" update || return
+	mkdir -p "$root/debs" || return
 	for package in libelf-dev libelf1 libelf1t64 zlib1g libzstd1; do
-		[ -n "$(apt-cache "$@" show $package 2>/dev/null)" ] || continue
-		(cd "$root/debs" && apt-get -q "$@" download $package) || return
+		foreign_apt "$root/apt" "$VERSION_CODENAME" arm64 apt-cache show $package 2>/dev/null | grep -q . || continue
+		(cd "$root/debs" && foreign_apt "$root/apt" "$VERSION_CODENAME" arm64 apt-get download $package) || return
 	done
 	for deb in "$root"/debs/*.deb; do
 		dpkg-deb -x "$deb" "$root/sysroot.new" || return
@@ -53,10 +46,8 @@ same_image() {
 have aarch64-linux-gnu-gcc "gcc-aarch64-linux-gnu libc6-dev-arm64-cross" "build" || exit 0
 if [ ! -e "$sysroot/usr/include/libelf.h" ]; then
 	have apt-get apt "libelf for arm64" || exit 0
-	archive=$(apt-get indextargets --format '$(SITE) $(LABEL)' 'Created-By: Packages' |
-		sed -n 's/ Debian$//p' | head -n 1)
-	if [ -z "$archive" ]; then
-		echo "# arm64 is left out: this host's archive is not Debian's; give a folder as ARM64_LIBELF"
+	if ! debian_archive >"$log/archive" 2>&1; then
+		sed 's/^/# arm64 is left out: /' "$log/archive"
 		exit 0
 	fi
 	rm -rf "$root/apt" "$root/debs" "$root/sysroot.new"
