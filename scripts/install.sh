@@ -1,6 +1,8 @@
 # Installs the Debian or Ubuntu packages that are not there yet; to be sourced.
 #
-#   need COMMAND-OR-FILE=PACKAGE ...
+#   need COMMAND-OR-FILE=PACKAGE[|PACKAGE...] ...
+#
+# The first of the packages that the distribution has is taken.
 #
 # It says what it installs, and fails with what to install by hand where there
 # is no apt-get.
@@ -17,8 +19,15 @@ need() {
 		echo "Install these first: ${missing[*]}" >&2
 		return 1
 	fi
-	echo "Installing ${missing[*]}"
 	export DEBIAN_FRONTEND=noninteractive
 	$sudo apt-get update -qq
-	$sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+	local packages=() names name
+	for names in "${missing[@]}"; do
+		for name in ${names//|/ }; do
+			[ -z "$(apt-cache show "$name" 2>/dev/null)" ] || break
+		done
+		packages+=("$name") # the last, if it has none: apt-get says so
+	done
+	echo "Installing ${packages[*]}"
+	$sudo apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 }

@@ -48,6 +48,9 @@ GOARCH=arm64 CGO_ENABLED=0 go test -exec qemu-aarch64-static ./internal/call ./i
 step "make -C cstapsdt test"
 make -C cstapsdt test
 
+step "scripts/docs.sh"
+if may_attach && [ "$(id -u)" -eq 0 ]; then scripts/docs.sh; fi
+
 step "scripts/demo.sh"
 if may_attach; then
 	scripts/demo.sh
