@@ -14,12 +14,13 @@ import (
 	"time"
 )
 
-// patience is how long a check waits for what should take milliseconds, and
-// limit how long it may take as a whole: guests are emulated, on machines that
-// do other things too.
+// patience is how long a check waits for what should take moments, starting for
+// bpftrace to start and attach, which takes seconds, and limit how long a check
+// may take as a whole: guests are emulated, on machines that do other things too.
 const (
-	patience = 20 * time.Second
-	limit    = time.Minute
+	patience = time.Minute
+	starting = 4 * time.Minute
+	limit    = 5 * time.Minute
 )
 
 // T is what a check reports to. It is a testing.TB, so that package tracetest
@@ -27,6 +28,7 @@ const (
 type T struct {
 	testing.TB // nil: only the methods below are called
 
+	name     string
 	notes    []string // what an "ok" line tells
 	why      []string // what a "FAILED" line tells
 	skip     string
@@ -40,6 +42,7 @@ func (t *T) Notef(format string, args ...any) {
 
 // The methods of testing.TB that are in use.
 
+func (t *T) Name() string    { return t.name }
 func (t *T) Helper()         {}
 func (t *T) Failed() bool    { return len(t.why) > 0 }
 func (t *T) Log(args ...any) { t.Errorf("%s", fmt.Sprint(args...)) }
@@ -96,7 +99,7 @@ func (t *T) perform(run func(*T)) {
 }
 
 // line returns the check's line.
-func (t *T) line(name string) string {
+func (t *T) line() string {
 	word, list := "ok", t.notes
 	switch {
 	case t.Failed():
@@ -104,7 +107,7 @@ func (t *T) line(name string) string {
 	case t.skip != "":
 		word, list = "skipped", []string{t.skip}
 	}
-	line := word + " " + name
+	line := word + " " + t.name
 	if len(list) > 0 {
 		// testify explains a failure on many lines.
 		line += ": " + strings.Join(strings.Fields(strings.Join(list, "; ")), " ")
@@ -129,10 +132,10 @@ func runAll(list []check) bool {
 			}
 			os.Exit(1)
 		})
-		t := new(T)
+		t := &T{name: c.name}
 		t.perform(c.run)
 		watchdog.Stop()
-		fmt.Println(t.line(c.name))
+		fmt.Println(t.line())
 		switch {
 		case t.Failed():
 			failed++

@@ -31,6 +31,7 @@ var checks = []check{
 	{"site/attach", attachableSites},
 	{"site/cost", siteCost},
 	{"site/bytes", siteBytes},
+	{"site/changes", siteChanges},
 	{"enabled/file", func(t *T) { enabled(t, inFile) }},
 	{"enabled/memfd", func(t *T) { enabled(t, inMemory) }},
 	{"arguments/file", func(t *T) { arguments(t, inFile) }},
@@ -45,8 +46,10 @@ var checks = []check{
 }
 
 var bpftraceChecks = []check{
+	{"bpftrace/version", bpftraceVersion},
 	{"bpftrace/arguments", bpftraceArguments},
 	{"bpftrace/string", bpftraceString},
+	{"bpftrace/stack", bpftraceStack},
 }
 
 func main() {

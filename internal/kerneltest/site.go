@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -99,9 +100,17 @@ func expectedSites(arch, release string) []string {
 	return []string{"nop10"}
 }
 
-// chosenSite: the kind that the kernel is asked for is the expected one.
+// chosenSite: the kind that the kernel is asked for is the expected one, and it
+// is what stands in a provider's image where the note says that the site is.
 func chosenSite(t *T) {
 	require.Contains(t, expectedSites(runtime.GOARCH, release()), site.Chosen())
+	p, event := oneEvent(t, inFile)
+	file, err := os.ReadFile(p.Path())
+	require.NoError(t, err)
+	nop := image.Host().SiteByName(site.Chosen()).Nop
+	offset := noteOf(t, event).Offset
+	want := slices.Concat([]byte(nop), []byte(image.Host().Ret))
+	require.Equal(t, want, file[offset:][:len(want)])
 	t.Notef("%s", site.Chosen())
 }
 
@@ -147,7 +156,9 @@ func siteCost(t *T) {
 			}
 			start := time.Now()
 			for range fires {
-				b.fire()
+				if !b.fire() {
+					t.Fatalf("%s: the attached site was not entered", kinds[i].Name)
+				}
 			}
 			times[i] = append(times[i], time.Since(start))
 		}

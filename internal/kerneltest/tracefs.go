@@ -9,18 +9,20 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/tracetest"
 
 	"github.com/stretchr/testify/require"
 )
 
 // tracingFolder returns where tracefs is mounted, with uprobe events.
 func tracingFolder(t *T) string {
+	var err error
 	for _, dir := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
-		if _, err := os.Stat(dir + "/uprobe_events"); err == nil {
+		if _, err = os.Stat(dir + "/uprobe_events"); err == nil {
 			return dir
 		}
 	}
-	t.Skipf("no tracefs with uprobe_events")
+	tracetest.Need(t, "tracefs with uprobe_events", err)
 	return ""
 }
 
