@@ -8,11 +8,11 @@
 
 #define SDT_ARCH(...)
 #define SDT_SITE(...)
-#define SDT_REGISTERS(arch, ...) static const char *const registers_##arch[] = {__VA_ARGS__};
+#define SDT_REGISTERS(arch, ...) static const char *const registers_##arch[] = {__VA_ARGS__, NULL};
 #define SDT_STACK(arch, format, first)                                                            \
-	static int stack_##arch(char *out, size_t size, unsigned slot)                             \
+	static int stack_##arch(char *out, size_t size, unsigned offset)                           \
 	{                                                                                          \
-		return snprintf(out, size, format, (first) + 8U * slot);                           \
+		return snprintf(out, size, format, (first) + offset);                              \
 	}
 #include "arch.def"
 #undef SDT_ARCH
@@ -32,9 +32,9 @@ static const struct sdt_site sites[] = {
 #undef SDT_SITE
 
 #define SDT_SITE(...)
-#define SDT_ARCH(name, machine, page, ret, fill)                                                  \
-	{#name,           machine,                  page,        ret, sizeof(ret) - 1, fill,       \
-	 registers_##name, COUNT(registers_##name), stack_##name},
+#define SDT_ARCH(name, machine, flags, class, data, hash, page, ret, fill)                        \
+	{#name, machine, flags, class, data, hash, page, ret, sizeof(ret) - 1, fill,               \
+	 registers_##name, stack_##name},
 static const struct sdt_arch archs[] = {
 #include "arch.def"
 };
@@ -59,14 +59,29 @@ const struct sdt_site *sdt_site_find(const char *arch, const char *name)
 /* sdt_arch_operands writes where the first count arguments are found at a trace point. */
 void sdt_arch_operands(const struct sdt_arch *arch, struct sdt_operands *operands, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		char *out = operands->text[i];
+	const char *const *next = arch->registers;
+	unsigned offset = 0;
 
-		if (i < arch->register_count)
-			snprintf(out, sizeof operands->text[i], "%s", arch->registers[i]);
+	for (size_t i = 0; i < count; i++) {
+		struct sdt_operand *whole = &operands->of[SDT_SIZES - 1][i];
+
+		if (*next)
+			snprintf(whole->text, sizeof whole->text, "%s", *next);
 		else
-			arch->stack(out, sizeof operands->text[i],
-				    (unsigned)(i - arch->register_count));
-		operands->size[i] = strlen(out);
+			arch->stack(whole->text, sizeof whole->text, offset);
+		whole->length = strlen(whole->text);
+		for (unsigned size = 0; size < SDT_SIZES - 1; size++) {
+			struct sdt_operand *part = &operands->of[size][i];
+
+			*part = *whole;
+			if (*next || !sdt_big_endian(arch))
+				continue;
+			arch->stack(part->text, sizeof part->text, offset + 8 - (1U << size));
+			part->length = strlen(part->text);
+		}
+		if (*next)
+			next++;
+		else
+			offset += 8;
 	}
 }

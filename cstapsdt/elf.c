@@ -7,7 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libelf.h>
+#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,22 +25,22 @@ const char *const sdt_section_names[SDT_SECTIONS] = {
 	[SDT_SHSTRTAB] = ".shstrtab",
 };
 
-/* Notes are bytes already, so that libelf has nothing to convert. */
+/* The contents are the file's bytes already, so that libelf has nothing to convert. */
 static const struct {
 	Elf64_Word type;
-	Elf64_Xword flags, align;
-	Elf_Type data;
+	Elf64_Xword flags;
+	size_t align; /* 0 is a word's */
 	Elf64_Word link, info;
 } sections[SDT_SECTIONS] = {
-	[SDT_BUILD_ID] = {SHT_NOTE, SHF_ALLOC, 4, ELF_T_BYTE, 0, 0},
-	[SDT_HASH] = {SHT_HASH, SHF_ALLOC, 8, ELF_T_WORD, SDT_DYNSYM, 0},
-	[SDT_DYNSYM] = {SHT_DYNSYM, SHF_ALLOC, 8, ELF_T_SYM, SDT_DYNSTR, 1},
-	[SDT_DYNSTR] = {SHT_STRTAB, SHF_ALLOC, 1, ELF_T_BYTE, 0, 0},
-	[SDT_TEXT] = {SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 16, ELF_T_BYTE, 0, 0},
-	[SDT_BASE] = {SHT_PROGBITS, SHF_ALLOC, 1, ELF_T_BYTE, 0, 0},
-	[SDT_DYNAMIC] = {SHT_DYNAMIC, SHF_ALLOC | SHF_WRITE, 8, ELF_T_DYN, SDT_DYNSTR, 0},
-	[SDT_NOTES] = {SHT_NOTE, 0, 4, ELF_T_BYTE, 0, 0},
-	[SDT_SHSTRTAB] = {SHT_STRTAB, 0, 1, ELF_T_BYTE, 0, 0},
+	[SDT_BUILD_ID] = {SHT_NOTE, SHF_ALLOC, 4, 0, 0},
+	[SDT_HASH] = {SHT_HASH, SHF_ALLOC, 0, SDT_DYNSYM, 0},
+	[SDT_DYNSYM] = {SHT_DYNSYM, SHF_ALLOC, 0, SDT_DYNSTR, 1},
+	[SDT_DYNSTR] = {SHT_STRTAB, SHF_ALLOC, 1, 0, 0},
+	[SDT_TEXT] = {SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 16, 0, 0},
+	[SDT_BASE] = {SHT_PROGBITS, SHF_ALLOC, 1, 0, 0},
+	[SDT_DYNAMIC] = {SHT_DYNAMIC, SHF_ALLOC | SHF_WRITE, 0, SDT_DYNSTR, 0},
+	[SDT_NOTES] = {SHT_NOTE, 0, 4, 0, 0},
+	[SDT_SHSTRTAB] = {SHT_STRTAB, 0, 1, 0, 0},
 };
 
 #define SEGMENTS 5
@@ -65,42 +65,42 @@ static int scratch(void)
 
 static bool add_header(Elf *elf, const struct sdt_image *image)
 {
-	Elf64_Ehdr *header = elf64_newehdr(elf);
+	GElf_Ehdr header;
 
-	if (!header)
+	if (!gelf_newehdr(elf, image->arch->class) || !gelf_getehdr(elf, &header))
 		return false;
-	header->e_ident[EI_DATA] = ELFDATA2LSB;
-	header->e_type = ET_DYN;
-	header->e_machine = image->arch->machine;
-	header->e_version = EV_CURRENT;
-	header->e_shstrndx = SDT_SHSTRTAB;
-	return true;
+	header.e_ident[EI_DATA] = image->arch->data;
+	header.e_type = ET_DYN;
+	header.e_machine = image->arch->machine;
+	header.e_flags = image->arch->flags;
+	header.e_version = EV_CURRENT;
+	header.e_shstrndx = SDT_SHSTRTAB;
+	return gelf_update_ehdr(elf, &header) != 0;
 }
 
-static bool add_section(Elf *elf, struct sdt_buffer *content, int index, size_t name)
+static bool add_section(Elf *elf, struct sdt_image *image, int index, size_t name)
 {
 	Elf_Scn *section = elf_newscn(elf);
-	Elf64_Shdr *header;
+	GElf_Shdr header;
 	Elf_Data *data;
 
 	/* Short of memory, elf_newscn may return a section that cannot be used. */
 	if (elf_errno() != 0 || !section)
 		return false;
-	header = elf64_getshdr(section);
 	data = elf_newdata(section);
-	if (!header || !data)
+	if (!data || !gelf_getshdr(section, &header))
 		return false;
-	data->d_buf = content->data;
-	data->d_size = content->size;
-	data->d_type = sections[index].data;
-	data->d_align = sections[index].align;
+	data->d_buf = image->content[index].data;
+	data->d_size = image->content[index].size;
+	data->d_type = ELF_T_BYTE;
+	data->d_align = sections[index].align ? sections[index].align : sdt_word_size(image->arch);
 	data->d_version = EV_CURRENT;
-	header->sh_name = (Elf64_Word)name;
-	header->sh_type = sections[index].type;
-	header->sh_flags = sections[index].flags;
-	header->sh_link = sections[index].link;
-	header->sh_info = sections[index].info;
-	return true;
+	header.sh_name = (Elf64_Word)name;
+	header.sh_type = sections[index].type;
+	header.sh_flags = sections[index].flags;
+	header.sh_link = sections[index].link;
+	header.sh_info = sections[index].info;
+	return gelf_update_shdr(section, &header) != 0;
 }
 
 /*
@@ -111,24 +111,26 @@ static bool place(Elf *elf, struct sdt_image *image)
 {
 	for (int i = 1; i < SDT_SECTIONS; i++) {
 		Elf_Scn *section = elf_getscn(elf, (size_t)i);
-		Elf64_Shdr *header = section ? elf64_getshdr(section) : NULL;
+		GElf_Shdr header;
 
-		if (!header)
+		if (!section || !gelf_getshdr(section, &header))
 			return false;
-		image->offset[i] = header->sh_offset;
-		if (header->sh_flags & SHF_ALLOC)
-			image->addr[i] = header->sh_offset;
-		if (header->sh_flags & SHF_WRITE)
+		image->offset[i] = header.sh_offset;
+		if (header.sh_flags & SHF_ALLOC)
+			image->addr[i] = header.sh_offset;
+		if (header.sh_flags & SHF_WRITE)
 			image->addr[i] += image->arch->page;
-		header->sh_addr = image->addr[i];
+		header.sh_addr = image->addr[i];
+		if (!gelf_update_shdr(section, &header))
+			return false;
 	}
 	return true;
 }
 
-static Elf64_Phdr segment(const struct sdt_image *image, Elf64_Word type, Elf64_Word flags,
-			  int section, Elf64_Xword align)
+static GElf_Phdr segment(const struct sdt_image *image, Elf64_Word type, Elf64_Word flags,
+			 int section, Elf64_Xword align)
 {
-	return (Elf64_Phdr){
+	return (GElf_Phdr){
 		.p_type = type,
 		.p_flags = flags,
 		.p_offset = image->offset[section],
@@ -140,38 +142,39 @@ static Elf64_Phdr segment(const struct sdt_image *image, Elf64_Word type, Elf64_
 	};
 }
 
-static void fill_segments(Elf64_Phdr *out, const struct sdt_image *image)
+static bool add_segments(Elf *elf, const struct sdt_image *image)
 {
-	Elf64_Xword page = image->arch->page;
+	Elf64_Xword page = image->arch->page, word = sdt_word_size(image->arch);
 	Elf64_Xword end = image->offset[SDT_BASE] + image->content[SDT_BASE].size;
+	GElf_Phdr segments[SEGMENTS] = {
+		{.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_filesz = end, .p_memsz = end,
+		 .p_align = page},
+		segment(image, PT_LOAD, PF_R | PF_W, SDT_DYNAMIC, page),
+		segment(image, PT_DYNAMIC, PF_R | PF_W, SDT_DYNAMIC, word),
+		segment(image, PT_NOTE, PF_R, SDT_BUILD_ID, 4),
+		{.p_type = PT_GNU_STACK, .p_flags = PF_R | PF_W, .p_align = 16},
+	};
 
-	out[0] = (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_filesz = end,
-			      .p_memsz = end, .p_align = page};
-	out[1] = segment(image, PT_LOAD, PF_R | PF_W, SDT_DYNAMIC, page);
-	out[2] = segment(image, PT_DYNAMIC, PF_R | PF_W, SDT_DYNAMIC, 8);
-	out[3] = segment(image, PT_NOTE, PF_R, SDT_BUILD_ID, 4);
-	out[4] = (Elf64_Phdr){.p_type = PT_GNU_STACK, .p_flags = PF_R | PF_W, .p_align = 16};
+	for (int i = 0; i < SEGMENTS; i++)
+		if (!gelf_update_phdr(elf, i, &segments[i]))
+			return false;
+	return true;
 }
 
 /* write_file has libelf lay the file out and write it; its size, or -1. */
 static int64_t write_file(Elf *elf, struct sdt_image *image)
 {
-	Elf64_Phdr *segments;
 	size_t name = 1;
 
-	if (!add_header(elf, image))
-		return -1;
-	segments = elf64_newphdr(elf, SEGMENTS);
-	if (!segments)
+	if (!add_header(elf, image) || !gelf_newphdr(elf, SEGMENTS))
 		return -1;
 	for (int i = 1; i < SDT_SECTIONS; i++) {
-		if (!add_section(elf, &image->content[i], i, name))
+		if (!add_section(elf, image, i, name))
 			return -1;
 		name += strlen(sdt_section_names[i]) + 1;
 	}
-	if (elf_update(elf, ELF_C_NULL) < 0 || !place(elf, image))
+	if (elf_update(elf, ELF_C_NULL) < 0 || !place(elf, image) || !add_segments(elf, image))
 		return -1;
-	fill_segments(segments, image);
 	sdt_image_place(image);
 	return elf_update(elf, ELF_C_WRITE);
 }

@@ -16,45 +16,66 @@ static uint32_t elf_hash_of(const char *name)
 	return hash;
 }
 
-static void fill_hash(const struct sdt_provider *provider, struct sdt_buffer *out)
+static void fill_hash(const struct sdt_provider *provider, struct sdt_image *image)
 {
+	const struct sdt_arch *arch = image->arch;
 	uint32_t buckets = provider->count ? (uint32_t)provider->count : 1;
-	uint32_t chains = (uint32_t)provider->count + 1, i = 0, *words, *bucket, *chain;
-	size_t size = (2 + (size_t)buckets + chains) * sizeof *words;
+	uint32_t chains = (uint32_t)provider->count + 1, i = 0;
+	size_t size = (2 + (size_t)buckets + chains) * arch->hash;
+	unsigned char *bucket = sdt_buffer_extend(&image->content[SDT_HASH], size), *chain;
+	/* An entry's value fits into 4 bytes: the last of 8 on a big-endian machine. */
+	size_t low = arch->hash == 8 && sdt_big_endian(arch) ? 4 : 0;
 
-	words = sdt_buffer_extend(out, size);
-	if (!words)
+	if (!bucket)
 		return;
-	memset(words, 0, size);
-	words[0] = buckets;
-	words[1] = chains;
-	bucket = words + 2;
-	chain = bucket + buckets;
+	memset(bucket, 0, size);
+	bucket = sdt_put(arch, bucket, arch->hash, buckets);
+	bucket = sdt_put(arch, bucket, arch->hash, chains);
+	chain = bucket + buckets * arch->hash;
 	for (const struct sdt_probe *p = sdt_first(provider); p; p = sdt_next(p)) {
-		uint32_t *head = &bucket[elf_hash_of(p->name) % buckets];
+		unsigned char *head = bucket + elf_hash_of(p->name) % buckets * arch->hash + low;
 
-		chain[++i] = *head;
-		*head = i;
+		memcpy(chain + ++i * arch->hash + low, head, sizeof i);
+		sdt_put32(arch, head, i);
 	}
+}
+
+/* The members of a symbol: their sizes agree in both classes, their places do not. */
+struct symbol {
+	size_t size, info, index, value, extent;
+};
+
+static const struct symbol *symbol_of(const struct sdt_arch *arch)
+{
+	static const struct symbol in32 = {
+		sizeof(Elf32_Sym), offsetof(Elf32_Sym, st_info), offsetof(Elf32_Sym, st_shndx),
+		offsetof(Elf32_Sym, st_value), offsetof(Elf32_Sym, st_size)};
+	static const struct symbol in64 = {
+		sizeof(Elf64_Sym), offsetof(Elf64_Sym, st_info), offsetof(Elf64_Sym, st_shndx),
+		offsetof(Elf64_Sym, st_value), offsetof(Elf64_Sym, st_size)};
+
+	return arch->class == ELFCLASS32 ? &in32 : &in64;
 }
 
 static void fill_symbols(const struct sdt_provider *provider, struct sdt_image *image)
 {
+	const struct sdt_arch *arch = image->arch;
+	const struct symbol *in = symbol_of(arch);
 	struct sdt_buffer *strings = &image->content[SDT_DYNSTR];
-	Elf64_Sym *symbol = sdt_buffer_extend(&image->content[SDT_DYNSYM],
-					      (provider->count + 1) * sizeof *symbol);
+	size_t size = (provider->count + 1) * in->size;
+	unsigned char *symbol = sdt_buffer_extend(&image->content[SDT_DYNSYM], size);
 
 	sdt_buffer_fill(strings, 0, 1);
 	if (!symbol)
 		return;
-	*symbol++ = (Elf64_Sym){0};
+	memset(symbol, 0, size);
 	for (const struct sdt_probe *p = sdt_first(provider); p; p = sdt_next(p)) {
-		*symbol++ = (Elf64_Sym){
-			.st_name = (Elf64_Word)strings->size,
-			.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
-			.st_shndx = SDT_TEXT,
-			.st_size = image->site->nop_size + image->arch->ret_size,
-		};
+		symbol += in->size;
+		sdt_put32(arch, symbol, (uint32_t)strings->size);
+		symbol[in->info] = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+		symbol[in->index + sdt_big_endian(arch)] = SDT_TEXT;
+		sdt_put(arch, symbol + in->extent, sdt_word_size(arch),
+			image->site->nop_size + arch->ret_size);
 		sdt_buffer_add(strings, p->name, p->name_size);
 	}
 	if (strings->size > UINT32_MAX)
@@ -88,46 +109,56 @@ static void fill_notes(const struct sdt_provider *provider, struct sdt_image *im
 			count = p->list.probe.argCount;
 	sdt_arch_operands(image->arch, &operands, (size_t)count);
 	for (const struct sdt_probe *p = sdt_first(provider); p; p = sdt_next(p))
-		sdt_note_add(notes, &operands, provider, p);
+		sdt_note_add(notes, image->arch, &operands, provider, p);
 }
 
-static void fill_build_id(struct sdt_buffer *out)
+static void fill_build_id(struct sdt_image *image)
 {
+	struct sdt_buffer *out = &image->content[SDT_BUILD_ID];
 	unsigned char *note = sdt_buffer_extend(out, SDT_ID_OFFSET + SDT_ID_SIZE);
 
 	if (!note)
 		return;
 	memset(note, 0, SDT_ID_OFFSET + SDT_ID_SIZE);
-	sdt_put32(note, 4);
-	sdt_put32(note + 4, SDT_ID_SIZE);
-	sdt_put32(note + 8, NT_GNU_BUILD_ID);
-	memcpy(note + 12, "GNU", 4);
+	note = sdt_put32(image->arch, note, 4);
+	note = sdt_put32(image->arch, note, SDT_ID_SIZE);
+	note = sdt_put32(image->arch, note, NT_GNU_BUILD_ID);
+	memcpy(note, "GNU", 4);
 }
 
-/* The dynamic section's entries; their values are written by sdt_image_place. */
-static const Elf64_Sxword tags[] = {DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_NULL};
+/* The dynamic section: DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_NULL. */
+#define DYNAMIC_ENTRIES 6
 
-static void fill_dynamic(struct sdt_buffer *out)
+static void place_dynamic(struct sdt_image *image)
 {
-	for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++)
-		sdt_buffer_add(out, &(Elf64_Dyn){.d_tag = tags[i]}, sizeof(Elf64_Dyn));
+	const uint64_t words[2 * DYNAMIC_ENTRIES] = {
+		DT_HASH, image->addr[SDT_HASH],
+		DT_STRTAB, image->addr[SDT_DYNSTR],
+		DT_SYMTAB, image->addr[SDT_DYNSYM],
+		DT_STRSZ, image->content[SDT_DYNSTR].size,
+		DT_SYMENT, symbol_of(image->arch)->size,
+		DT_NULL, 0,
+	};
+	unsigned char *out = image->content[SDT_DYNAMIC].data;
+
+	for (size_t i = 0; i < 2 * DYNAMIC_ENTRIES; i++)
+		out = sdt_put(image->arch, out, sdt_word_size(image->arch), words[i]);
 }
 
 /* sdt_image_place writes the addresses, when libelf has laid the sections out. */
 void sdt_image_place(struct sdt_image *image)
 {
-	Elf64_Dyn *dynamic = (Elf64_Dyn *)(void *)image->content[SDT_DYNAMIC].data;
-	Elf64_Sym *symbols = (Elf64_Sym *)(void *)image->content[SDT_DYNSYM].data;
-	size_t count = image->content[SDT_DYNSYM].size / sizeof *symbols;
+	const struct symbol *in = symbol_of(image->arch);
+	struct sdt_buffer *symbols = &image->content[SDT_DYNSYM];
+	uint64_t site = image->addr[SDT_TEXT];
 
-	for (size_t i = 1; i < count; i++)
-		symbols[i].st_value = image->addr[SDT_TEXT] + SDT_SLOT * (i - 1);
-	dynamic[0].d_un.d_val = image->addr[SDT_HASH];
-	dynamic[1].d_un.d_val = image->addr[SDT_DYNSTR];
-	dynamic[2].d_un.d_val = image->addr[SDT_DYNSYM];
-	dynamic[3].d_un.d_val = image->content[SDT_DYNSTR].size;
-	dynamic[4].d_un.d_val = sizeof *symbols;
-	sdt_notes_place(&image->content[SDT_NOTES], image->addr[SDT_TEXT], image->addr[SDT_BASE]);
+	for (size_t at = in->size; at < symbols->size; at += in->size) {
+		sdt_put(image->arch, symbols->data + at + in->value, sdt_word_size(image->arch), site);
+		site += SDT_SLOT;
+	}
+	place_dynamic(image);
+	sdt_notes_place(&image->content[SDT_NOTES], image->arch, image->addr[SDT_TEXT],
+			image->addr[SDT_BASE]);
 }
 
 /* build_id writes the FNV-1a hash, of 128 bits, of the file without it. */
@@ -162,12 +193,13 @@ int sdt_image_make(struct sdt_provider *provider, const struct sdt_arch *arch,
 	*image = (struct sdt_image){.arch = arch, .site = site};
 	if (failed)
 		goto out;
-	fill_build_id(&image->content[SDT_BUILD_ID]);
-	fill_hash(provider, &image->content[SDT_HASH]);
+	fill_build_id(image);
+	fill_hash(provider, image);
 	fill_symbols(provider, image);
 	fill_text(provider, image);
 	sdt_buffer_fill(&image->content[SDT_BASE], 0, 1);
-	fill_dynamic(&image->content[SDT_DYNAMIC]);
+	sdt_buffer_fill(&image->content[SDT_DYNAMIC], 0,
+			2 * DYNAMIC_ENTRIES * sdt_word_size(arch));
 	fill_notes(provider, image);
 	sdt_buffer_fill(&image->content[SDT_SHSTRTAB], 0, 1);
 	for (int i = 1; i < SDT_SECTIONS; i++) {

@@ -208,7 +208,7 @@ static int load(struct sdt_provider *provider, const struct sdt_image *image)
 	api->_handle = handle;
 	api->_filename = place.path;
 	api->_memfd = place.fd;
-	publish(provider, provider->base + image->offset[SDT_TEXT]);
+	publish(provider, provider->base + (uintptr_t)image->offset[SDT_TEXT]);
 	return 0;
 fail:
 	if (!place.memory)

@@ -1,4 +1,4 @@
-/* .note.stapsdt: what a tracer reads of each trace point. All of it is little-endian bytes. */
+/* .note.stapsdt: what a tracer reads of each trace point, as bytes in the order of its machine. */
 #include "private.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #define OWNER "stapsdt"
 #define TYPE 3
 #define HEADER (12 + sizeof OWNER)
-#define WORDS 24 /* location, base, semaphore */
+#define WORDS 3 /* location, base, semaphore */
 
 static size_t padding(size_t size)
 {
@@ -17,6 +17,7 @@ static size_t padding(size_t size)
 static size_t arguments(char *out, const struct sdt_operands *operands,
 			const struct sdt_probe *probe)
 {
+	const struct sdt_operand *operand;
 	char *start = out;
 
 	for (int i = 0; i < probe->list.probe.argCount; i++) {
@@ -28,21 +29,24 @@ static size_t arguments(char *out, const struct sdt_operands *operands,
 			*out++ = '-';
 		*out++ = (char)('0' + (type < 0 ? -type : type));
 		*out++ = '@';
-		memcpy(out, operands->text[i], operands->size[i]);
-		out += operands->size[i];
+		operand = &operands->of[sdt_size_index(type)][i];
+		memcpy(out, operand->text, operand->length);
+		out += operand->length;
 	}
 	*out++ = '\0';
 	return (size_t)(out - start);
 }
 
-void sdt_note_add(struct sdt_buffer *notes, const struct sdt_operands *operands,
-		  const struct sdt_provider *provider, const struct sdt_probe *probe)
+void sdt_note_add(struct sdt_buffer *notes, const struct sdt_arch *arch,
+		  const struct sdt_operands *operands, const struct sdt_provider *provider,
+		  const struct sdt_probe *probe)
 {
-	char args[SDT_MAX_ARGUMENTS * (4 + sizeof operands->text[0])];
+	char args[SDT_MAX_ARGUMENTS * (4 + sizeof operands->of[0][0].text)];
+	size_t words = WORDS * sdt_word_size(arch);
 	size_t args_size = arguments(args, operands, probe), size;
 	unsigned char *note;
 
-	if (__builtin_add_overflow(WORDS + args_size, provider->name_size, &size) ||
+	if (__builtin_add_overflow(words + args_size, provider->name_size, &size) ||
 	    __builtin_add_overflow(size, probe->name_size, &size) || size > UINT32_MAX / 2) {
 		notes->failed = true;
 		return;
@@ -50,13 +54,13 @@ void sdt_note_add(struct sdt_buffer *notes, const struct sdt_operands *operands,
 	note = sdt_buffer_extend(notes, HEADER + size + padding(size));
 	if (!note)
 		return;
-	sdt_put32(note, sizeof OWNER);
-	sdt_put32(note + 4, (uint32_t)size);
-	sdt_put32(note + 8, TYPE);
-	memcpy(note + 12, OWNER, sizeof OWNER);
-	note += HEADER;
-	memset(note, 0, WORDS);
-	note += WORDS;
+	note = sdt_put32(arch, note, sizeof OWNER);
+	note = sdt_put32(arch, note, (uint32_t)size);
+	note = sdt_put32(arch, note, TYPE);
+	memcpy(note, OWNER, sizeof OWNER);
+	note += sizeof OWNER;
+	memset(note, 0, words);
+	note += words;
 	memcpy(note, provider->name, provider->name_size);
 	note += provider->name_size;
 	memcpy(note, probe->name, probe->name_size);
@@ -65,20 +69,17 @@ void sdt_note_add(struct sdt_buffer *notes, const struct sdt_operands *operands,
 	memset(note + args_size, 0, padding(size));
 }
 
-static uint32_t get32(const unsigned char *in)
-{
-	return in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
-}
-
 /* sdt_notes_place writes the addresses, which are known once the sections are laid out. */
-void sdt_notes_place(struct sdt_buffer *notes, uint64_t sites, uint64_t base)
+void sdt_notes_place(struct sdt_buffer *notes, const struct sdt_arch *arch, uint64_t sites,
+		     uint64_t base)
 {
+	size_t word = sdt_word_size(arch);
+
 	for (size_t at = 0; at < notes->size; sites += SDT_SLOT) {
 		unsigned char *note = notes->data + at;
-		size_t size = get32(note + 4);
+		size_t size = sdt_get32(arch, note + 4);
 
-		sdt_put64(note + HEADER, sites);
-		sdt_put64(note + HEADER + 8, base);
+		sdt_put(arch, sdt_put(arch, note + HEADER, word, sites), word, base);
 		at += HEADER + size + padding(size);
 	}
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "libstapsdt.h"
 
@@ -18,6 +19,16 @@
 #define SDT_HOST_ARCH "amd64"
 #elif defined(__aarch64__) && defined(__LP64__) && defined(__AARCH64EL__)
 #define SDT_HOST_ARCH "arm64"
+#elif defined(__riscv) && defined(__riscv_float_abi_double) && defined(__LP64__)
+#define SDT_HOST_ARCH "riscv64"
+#elif defined(__s390x__)
+#define SDT_HOST_ARCH "s390x"
+#elif defined(__powerpc64__) && defined(__LITTLE_ENDIAN__) && defined(_CALL_ELF) && _CALL_ELF == 2
+#define SDT_HOST_ARCH "ppc64le"
+#elif defined(__i386__)
+#define SDT_HOST_ARCH "386"
+#elif defined(__ARM_EABI__) && defined(__ARMEL__)
+#define SDT_HOST_ARCH "arm"
 #else
 #define SDT_HOST_ARCH "other"
 #endif
@@ -38,40 +49,90 @@ void sdt_buffer_add(struct sdt_buffer *buffer, const void *bytes, size_t size);
 void sdt_buffer_fill(struct sdt_buffer *buffer, unsigned char byte, size_t size);
 void sdt_buffer_free(struct sdt_buffer *buffer);
 
-static inline void sdt_put32(unsigned char *out, uint32_t value)
-{
-	for (int i = 0; i < 4; i++)
-		out[i] = (unsigned char)(value >> (8 * i));
-}
-
-static inline void sdt_put64(unsigned char *out, uint64_t value)
-{
-	sdt_put32(out, (uint32_t)value);
-	sdt_put32(out + 4, (uint32_t)(value >> 32));
-}
-
 /* arch.c: arch.def as data. */
 struct sdt_arch {
 	const char *name;
 	uint16_t machine;
+	uint32_t flags;
+	unsigned char class, data;
+	size_t hash;
 	uint64_t page;
 	const char *ret;
 	size_t ret_size;
 	unsigned char fill;
-	const char *const *registers;
-	size_t register_count;
-	int (*stack)(char *out, size_t size, unsigned slot);
+	const char *const *registers; /* ended by NULL */
+	int (*stack)(char *out, size_t size, unsigned offset);
 };
+
+static inline bool sdt_big_endian(const struct sdt_arch *arch)
+{
+	return arch->data == 2;
+}
+
+/* sdt_word_size is the size of an address, in bytes. */
+static inline size_t sdt_word_size(const struct sdt_arch *arch)
+{
+	return arch->class == 1 ? 4 : 8;
+}
+
+/* Numbers as the architecture has them in memory. Each returns where the next one goes. */
+static inline unsigned char *sdt_put32(const struct sdt_arch *arch, unsigned char *out,
+				       uint32_t value)
+{
+	if (sdt_big_endian(arch) != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__))
+		value = __builtin_bswap32(value);
+	memcpy(out, &value, sizeof value);
+	return out + sizeof value;
+}
+
+static inline uint32_t sdt_get32(const struct sdt_arch *arch, const unsigned char *in)
+{
+	uint32_t value;
+
+	memcpy(&value, in, sizeof value);
+	if (sdt_big_endian(arch) != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__))
+		value = __builtin_bswap32(value);
+	return value;
+}
+
+static inline unsigned char *sdt_put64(const struct sdt_arch *arch, unsigned char *out,
+				       uint64_t value)
+{
+	if (sdt_big_endian(arch) != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__))
+		value = __builtin_bswap64(value);
+	memcpy(out, &value, sizeof value);
+	return out + sizeof value;
+}
+
+/* sdt_put writes a number of 4 or 8 bytes. */
+static inline unsigned char *sdt_put(const struct sdt_arch *arch, unsigned char *out, size_t size,
+				     uint64_t value)
+{
+	return size == 4 ? sdt_put32(arch, out, (uint32_t)value) : sdt_put64(arch, out, value);
+}
 
 struct sdt_site {
 	const char *arch, *name, *nop;
 	size_t nop_size;
 };
 
-struct sdt_operands {
-	char text[SDT_MAX_ARGUMENTS][24];
-	size_t size[SDT_MAX_ARGUMENTS];
+/* An operand is where an argument is; on a big-endian machine it depends on its size. */
+struct sdt_operand {
+	char text[24];
+	size_t length;
 };
+
+#define SDT_SIZES 4 /* 1, 2, 4 and 8 bytes */
+
+struct sdt_operands {
+	struct sdt_operand of[SDT_SIZES][SDT_MAX_ARGUMENTS];
+};
+
+/* sdt_size_index is 0 to 3 for a type of 1, 2, 4 or 8 bytes, signed or not. */
+static inline size_t sdt_size_index(int type)
+{
+	return (size_t)__builtin_ctz((unsigned)(type < 0 ? -type : type));
+}
 
 const struct sdt_arch *sdt_arch_find(const char *name);
 const struct sdt_site *sdt_site_find(const char *arch, const char *name);
@@ -136,9 +197,11 @@ int sdt_fail(SDTProvider_t *provider, SDTError_t code, const char *format, ...)
 void sdt_clear(SDTProvider_t *provider);
 
 /* note.c: .note.stapsdt. */
-void sdt_note_add(struct sdt_buffer *notes, const struct sdt_operands *operands,
-		  const struct sdt_provider *provider, const struct sdt_probe *probe);
-void sdt_notes_place(struct sdt_buffer *notes, uint64_t sites, uint64_t base);
+void sdt_note_add(struct sdt_buffer *notes, const struct sdt_arch *arch,
+		  const struct sdt_operands *operands, const struct sdt_provider *provider,
+		  const struct sdt_probe *probe);
+void sdt_notes_place(struct sdt_buffer *notes, const struct sdt_arch *arch, uint64_t sites,
+		     uint64_t base);
 
 /* The sections of an image, by their index. */
 enum {

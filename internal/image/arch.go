@@ -2,6 +2,7 @@ package image
 
 import (
 	"fmt"
+	"math/bits"
 	"runtime"
 )
 
@@ -19,6 +20,10 @@ const MaxArgs = 12
 type Arch struct {
 	Name       string
 	Machine    uint16
+	Flags      uint32
+	Class      byte
+	Data       byte
+	Hash       uint64
 	Page       uint64
 	Ret        string
 	Fill       byte
@@ -62,26 +67,48 @@ func (a *Arch) SiteByName(name string) *Site {
 	return nil
 }
 
-// operand returns where argument i (from 0) is found at a trace point, in the
-// notation of the notes.
-func (a *Arch) operand(i int) string {
+// bigEndian reports whether the architecture has a number's first byte first.
+func (a *Arch) bigEndian() bool { return a.Data == 2 }
+
+// operand returns where argument i (from 0) of a size, in bytes, is found at a
+// trace point, in the notation of the notes.
+func (a *Arch) operand(i, size int) string {
 	if i < len(a.Registers) {
 		return a.Registers[i]
 	}
-	return fmt.Sprintf(a.Stack, a.StackFirst+8*(i-len(a.Registers)))
+	offset := a.StackFirst + 8*(i-len(a.Registers))
+	if a.bigEndian() {
+		offset += 8 - size
+	}
+	return fmt.Sprintf(a.Stack, offset)
 }
 
-// operands returns the notation of the first MaxArgs arguments.
-func (a *Arch) operands() [MaxArgs]string {
-	var ops [MaxArgs]string
-	for i := range ops {
-		ops[i] = a.operand(i)
+// operands is the notation of MaxArgs arguments of 1, 2, 4 and 8 bytes; or of any
+// size, where that makes no difference.
+type operands [][MaxArgs]string
+
+func (a *Arch) operands() operands {
+	sizes := 1
+	if a.bigEndian() {
+		sizes = 4
+	}
+	ops := make(operands, sizes)
+	for s := range ops {
+		for i := range ops[s] {
+			ops[s][i] = a.operand(i, 1<<s)
+		}
 	}
 	return ops
 }
 
-// slot returns the bytes of one site: nop, return, filling.
-func (a *Arch) slot(s *Site) [SlotSize]byte {
+// of returns the notation of argument i, of a type as notes spell it.
+func (ops operands) of(i int, t int8) string {
+	size := bits.TrailingZeros8(uint8(max(t, -t)))
+	return ops[min(size, len(ops)-1)][i]
+}
+
+// Slot returns the bytes of one site: nop, return, filling.
+func (a *Arch) Slot(s *Site) [SlotSize]byte {
 	var slot [SlotSize]byte
 	n := copy(slot[:], s.Nop)
 	n += copy(slot[n:], a.Ret)

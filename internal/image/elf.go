@@ -3,11 +3,6 @@ package image
 // The parts of the ELF format that an image needs, by the names of the System
 // V ABI. debug/elf has them too, at the price of its size in every program.
 const (
-	ehdrSize  = 64
-	phdrSize  = 56
-	shdrSize  = 64
-	symSize   = 24
-	dynSize   = 16
 	phdrCount = 5
 	dynCount  = 6
 
@@ -34,6 +29,24 @@ const (
 	dtNull, dtHash, dtStrtab, dtSymtab, dtStrsz, dtSyment = 0, 4, 5, 6, 10, 11
 )
 
+// class is the sizes of the format's structures where a word has 4 or 8 bytes.
+type class struct {
+	word, ehdr, phdr, shdr, sym, dyn uint64
+}
+
+// classes are the two, by their number in EI_CLASS.
+var classes = [...]class{
+	1: {word: 4, ehdr: 52, phdr: 32, shdr: 40, sym: 16, dyn: 8},
+	2: {word: 8, ehdr: 64, phdr: 56, shdr: 64, sym: 24, dyn: 16},
+}
+
+// idOffset returns where the build id stands: behind the ELF header, the program
+// headers and the header of its note.
+func (c *class) idOffset() uint64 { return c.ehdr + phdrCount*c.phdr + noteHead + 4 }
+
+// noteHead is the size of a note's header: name size, description size, type.
+const noteHead = 12
+
 // The sections, by their index.
 const (
 	secNull = iota
@@ -54,49 +67,70 @@ const sectionNames = "\x00.note.gnu.build-id\x00.hash\x00.dynsym\x00.dynstr\x00.
 	".stapsdt.base\x00.dynamic\x00.note.stapsdt\x00.shstrtab\x00"
 
 // sectionTypes is what the header of each section says of it, its place left
-// out.
+// out. An align of 0 is a word's.
 var sectionTypes = [secCount]struct {
 	name       uint32 // offset in sectionNames
 	kind       uint32
 	flags      uint64
 	align      uint64
-	entsize    uint64
 	link, info uint32
 }{
 	secBuildID:     {name: 1, kind: shtNote, flags: shfAlloc, align: 4},
-	secHash:        {name: 20, kind: shtHash, flags: shfAlloc, align: 8, entsize: 4, link: secDynsym},
-	secDynsym:      {name: 26, kind: shtDynsym, flags: shfAlloc, align: 8, entsize: symSize, link: secDynstr, info: 1},
+	secHash:        {name: 20, kind: shtHash, flags: shfAlloc, link: secDynsym},
+	secDynsym:      {name: 26, kind: shtDynsym, flags: shfAlloc, link: secDynstr, info: 1},
 	secDynstr:      {name: 34, kind: shtStrtab, flags: shfAlloc, align: 1},
 	secText:        {name: 42, kind: shtProgbits, flags: shfAlloc | shfExec, align: SlotSize},
 	secBase:        {name: 48, kind: shtProgbits, flags: shfAlloc, align: 1},
-	secDynamic:     {name: 62, kind: shtDynamic, flags: shfAlloc | shfWrite, align: 8, entsize: dynSize, link: secDynstr},
+	secDynamic:     {name: 62, kind: shtDynamic, flags: shfAlloc | shfWrite, link: secDynstr},
 	secNotes:       {name: 71, kind: shtNote, align: 4},
 	secSectionName: {name: 85, kind: shtStrtab, align: 1},
+}
+
+// sectionAlign returns the alignment of section i.
+func (w *writer) sectionAlign(i int) uint64 {
+	if sectionTypes[i].align == 0 {
+		return w.word
+	}
+	return sectionTypes[i].align
+}
+
+// entrySize returns the size of an entry of section i, if it is a table.
+func (w *writer) entrySize(i int) uint64 {
+	switch i {
+	case secHash:
+		return w.arch.Hash
+	case secDynsym:
+		return w.sym
+	case secDynamic:
+		return w.dyn
+	}
+	return 0
 }
 
 // headers appends the ELF header, the program headers and the build id, which
 // stays zero until the image is hashed.
 func (w *writer) headers() {
-	w.bytes("\x7fELF\x02\x01\x01")
+	w.bytes("\x7fELF")
+	w.out = append(w.out, w.arch.Class, w.arch.Data, 1)
 	w.pad(16)
 	w.u16(etDyn)
 	w.u16(w.arch.Machine)
 	w.u32(1)
-	w.u64(0) // entry
-	w.u64(ehdrSize)
-	w.u64(w.headersAt)
-	w.u32(0) // flags
-	w.u16(ehdrSize)
-	w.u16(phdrSize)
+	w.addr(0) // entry
+	w.addr(w.ehdr)
+	w.addr(w.headersAt)
+	w.u32(w.arch.Flags)
+	w.u16(uint16(w.ehdr))
+	w.u16(uint16(w.phdr))
 	w.u16(phdrCount)
-	w.u16(shdrSize)
+	w.u16(uint16(w.shdr))
 	w.u16(secCount)
 	w.u16(secSectionName)
 
 	base, dynamic, id := w.sections[secBase], w.sections[secDynamic], w.sections[secBuildID]
 	w.programHeader(ptLoad, pfR|pfX, section{size: base.offset + base.size}, w.arch.Page)
 	w.programHeader(ptLoad, pfR|pfW, dynamic, w.arch.Page)
-	w.programHeader(ptDynamic, pfR|pfW, dynamic, 8)
+	w.programHeader(ptDynamic, pfR|pfW, dynamic, w.word)
 	w.programHeader(ptNote, pfR, id, 4)
 	w.programHeader(ptGNUStack, pfR|pfW, section{}, 16)
 
@@ -104,34 +138,39 @@ func (w *writer) headers() {
 	w.u32(buildIDSize)
 	w.u32(3) // NT_GNU_BUILD_ID
 	w.cstring("GNU")
-	w.pad(buildIDOffset + buildIDSize)
+	w.pad(w.idOffset() + buildIDSize)
 }
 
 func (w *writer) programHeader(kind, flags uint32, s section, align uint64) {
 	w.u32(kind)
-	w.u32(flags)
-	w.u64(s.offset)
-	w.u64(s.addr)
-	w.u64(s.addr)
-	w.u64(s.size)
-	w.u64(s.size)
-	w.u64(align)
+	if w.word == 8 {
+		w.u32(flags)
+	}
+	w.addr(s.offset)
+	w.addr(s.addr)
+	w.addr(s.addr)
+	w.addr(s.size)
+	w.addr(s.size)
+	if w.word == 4 {
+		w.u32(flags)
+	}
+	w.addr(align)
 }
 
 // sectionHeaders appends the section header table, which ends the file.
 func (w *writer) sectionHeaders() {
-	w.pad(w.headersAt)
-	for i, s := range w.sections {
-		t := &sectionTypes[i]
+	w.pad(w.headersAt + w.shdr) // that of no section is all zeros
+	for i := secBuildID; i < secCount; i++ {
+		t, s := &sectionTypes[i], &w.sections[i]
 		w.u32(t.name)
 		w.u32(t.kind)
-		w.u64(t.flags)
-		w.u64(s.addr)
-		w.u64(s.offset)
-		w.u64(s.size)
+		w.addr(t.flags)
+		w.addr(s.addr)
+		w.addr(s.offset)
+		w.addr(s.size)
 		w.u32(t.link)
 		w.u32(t.info)
-		w.u64(t.align)
-		w.u64(t.entsize)
+		w.addr(w.sectionAlign(i))
+		w.addr(w.entrySize(i))
 	}
 }

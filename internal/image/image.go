@@ -33,16 +33,12 @@ type Image struct {
 	Sites int
 }
 
-// buildIDOffset is where the build id stands: behind the ELF header, five
-// program headers and the header of its note.
-const (
-	buildIDOffset = ehdrSize + phdrCount*phdrSize + 16
-	buildIDSize   = 16
-)
+const buildIDSize = 16
 
 // BuildID returns the image's build id, which is a hash of its bytes.
 func (im *Image) BuildID() [buildIDSize]byte {
-	return [buildIDSize]byte(im.Bytes[buildIDOffset:])
+	const eiClass = 4
+	return [buildIDSize]byte(im.Bytes[classes[im.Bytes[eiClass]].idOffset():])
 }
 
 // errTooLarge is returned for what a 32-bit offset into a string table cannot
@@ -51,7 +47,12 @@ var errTooLarge = errors.New("the image is too large")
 
 // Build lays out the image of a provider's probes.
 func Build(a *Arch, s *Site, provider string, probes []Probe) (*Image, error) {
-	w := writer{arch: a, site: s, provider: provider, probes: probes, operands: a.operands()}
+	w := writer{class: classes[a.Class], arch: a, site: s, provider: provider, probes: probes, operands: a.operands()}
+	if a.bigEndian() {
+		w.order = binary.BigEndian
+	} else {
+		w.order = binary.LittleEndian
+	}
 	if err := w.layout(); err != nil {
 		return nil, err
 	}
@@ -65,17 +66,19 @@ func Build(a *Arch, s *Site, provider string, probes []Probe) (*Image, error) {
 	w.sectionHeaders()
 	id := fnv.New128a()
 	id.Write(w.out)
-	id.Sum(w.out[buildIDOffset:buildIDOffset])
+	id.Sum(w.out[w.idOffset():w.idOffset()])
 	return &Image{Bytes: w.out, Text: w.sections[secText].offset, Sites: len(probes)}, nil
 }
 
 // writer holds the layout, then the bytes appended so far.
 type writer struct {
+	class
 	arch     *Arch
+	order    binary.AppendByteOrder
 	site     *Site
 	provider string
 	probes   []Probe
-	operands [MaxArgs]string
+	operands operands
 
 	sections [secCount]section
 	headersAt,
@@ -97,23 +100,23 @@ func (w *writer) layout() error {
 		notes += align(noteHeader+w.descSize(&w.probes[i]), 4)
 	}
 	n := uint64(len(w.probes))
-	if strings > math.MaxUint32 || n > math.MaxUint32/symSize {
+	if strings > math.MaxUint32 || n > math.MaxUint32/64 {
 		return errTooLarge
 	}
 	sizes := [secCount]uint64{
-		secBuildID:     16 + buildIDSize,
-		secHash:        4 * (2 + max(1, n) + n + 1),
-		secDynsym:      symSize * (n + 1),
+		secBuildID:     noteHead + 4 + buildIDSize,
+		secHash:        w.arch.Hash * (2 + max(1, n) + n + 1),
+		secDynsym:      w.sym * (n + 1),
 		secDynstr:      strings,
 		secText:        SlotSize * n,
 		secBase:        1,
-		secDynamic:     dynSize * dynCount,
+		secDynamic:     w.dyn * dynCount,
 		secNotes:       notes,
 		secSectionName: uint64(len(sectionNames)),
 	}
-	at := uint64(ehdrSize + phdrCount*phdrSize)
+	at := w.ehdr + phdrCount*w.phdr
 	for i := secBuildID; i < secCount; i++ {
-		at = align(at, sectionTypes[i].align)
+		at = align(at, w.sectionAlign(i))
 		s := section{offset: at, size: sizes[i]}
 		switch {
 		case i == secDynamic:
@@ -124,8 +127,8 @@ func (w *writer) layout() error {
 		w.sections[i] = s
 		at += sizes[i]
 	}
-	w.headersAt = align(at, 8)
-	w.end = w.headersAt + secCount*shdrSize
+	w.headersAt = align(at, w.word)
+	w.end = w.headersAt + secCount*w.shdr
 	return nil
 }
 
@@ -142,9 +145,20 @@ func (w *writer) cstring(s string) {
 	w.out = append(w.out, s...)
 	w.out = append(w.out, 0)
 }
-func (w *writer) u16(v uint16) { w.out = binary.LittleEndian.AppendUint16(w.out, v) }
-func (w *writer) u32(v uint32) { w.out = binary.LittleEndian.AppendUint32(w.out, v) }
-func (w *writer) u64(v uint64) { w.out = binary.LittleEndian.AppendUint64(w.out, v) }
+func (w *writer) u16(v uint16) { w.out = w.order.AppendUint16(w.out, v) }
+func (w *writer) u32(v uint32) { w.out = w.order.AppendUint32(w.out, v) }
+
+// addr appends an address, or another number that has a word.
+func (w *writer) addr(v uint64) { w.number(w.word, v) }
+
+// number appends a number of 4 or 8 bytes.
+func (w *writer) number(size, v uint64) {
+	if size == 4 {
+		w.out = w.order.AppendUint32(w.out, uint32(v))
+	} else {
+		w.out = w.order.AppendUint64(w.out, v)
+	}
+}
 
 // pad appends zeros up to an offset in the file.
 func (w *writer) pad(to uint64) {
@@ -165,30 +179,42 @@ func (w *writer) symbols() {
 		heads[b] = uint32(i + 1)
 	}
 	w.pad(w.sections[secHash].offset)
-	w.u32(uint32(buckets))
-	w.u32(uint32(n + 1))
+	w.number(w.arch.Hash, uint64(buckets))
+	w.number(w.arch.Hash, uint64(n+1))
 	for _, h := range heads {
-		w.u32(h)
+		w.number(w.arch.Hash, uint64(h))
 	}
 	for _, c := range chains {
-		w.u32(c)
+		w.number(w.arch.Hash, uint64(c))
 	}
 
 	w.pad(w.sections[secDynsym].offset)
-	w.pad(w.sections[secDynsym].offset + symSize)
-	name, size := uint32(1), uint64(len(w.site.Nop)+len(w.arch.Ret))
+	w.pad(w.sections[secDynsym].offset + w.sym)
+	name := uint32(1)
 	for i := range w.probes {
-		w.u32(name)
-		w.out = append(w.out, stbGlobal<<4|sttFunc, 0)
-		w.u16(secText)
-		w.u64(w.siteAddr(i))
-		w.u64(size)
+		w.symbol(name, w.siteAddr(i))
 		name += uint32(len(w.probes[i].Name)) + 1
 	}
 
 	w.out = append(w.out, 0)
 	for i := range w.probes {
 		w.cstring(w.probes[i].Name)
+	}
+}
+
+// symbol appends the symbol of one site.
+func (w *writer) symbol(name uint32, addr uint64) {
+	size := uint64(len(w.site.Nop) + len(w.arch.Ret))
+	w.u32(name)
+	if w.word == 4 {
+		w.addr(addr)
+		w.addr(size)
+	}
+	w.out = append(w.out, stbGlobal<<4|sttFunc, 0)
+	w.u16(secText)
+	if w.word == 8 {
+		w.addr(addr)
+		w.addr(size)
 	}
 }
 
@@ -207,7 +233,7 @@ func elfHash(name string) uint32 {
 // text appends the sites, and the byte that the notes call their base.
 func (w *writer) text() {
 	w.pad(w.sections[secText].offset)
-	slot := w.arch.slot(w.site)
+	slot := w.arch.Slot(w.site)
 	for range w.probes {
 		w.out = append(w.out, slot[:]...)
 	}
@@ -223,28 +249,28 @@ func (w *writer) dynamic() {
 		{dtStrtab, w.sections[secDynstr].addr},
 		{dtSymtab, w.sections[secDynsym].addr},
 		{dtStrsz, w.sections[secDynstr].size},
-		{dtSyment, symSize},
+		{dtSyment, w.sym},
 		{dtNull, 0},
 	} {
-		w.u64(d[0])
-		w.u64(d[1])
+		w.addr(d[0])
+		w.addr(d[1])
 	}
 }
 
 const (
-	noteHeader = 12 + 8 // name size, description size, type, "stapsdt\0"
-	noteWords  = 3 * 8  // location, base, semaphore
+	noteHeader = noteHead + 8 // and "stapsdt\0"
+	noteWords  = 3            // location, base, semaphore
 	noteType   = 3
 )
 
 // descSize returns the size of a note's description, padding left out.
 func (w *writer) descSize(p *Probe) uint64 {
-	size := noteWords + len(w.provider) + 1 + len(p.Name) + 1 + 1
+	size := noteWords*int(w.word) + len(w.provider) + 1 + len(p.Name) + 1 + 1
 	for i, t := range p.Args {
 		if i > 0 {
 			size++
 		}
-		size += 2 + len(w.operands[i]) // a digit and "@"
+		size += 2 + len(w.operands.of(i, t)) // a digit and "@"
 		if t < 0 {
 			size++
 		}
@@ -261,9 +287,9 @@ func (w *writer) notes() {
 		w.u32(uint32(w.descSize(p)))
 		w.u32(noteType)
 		w.bytes("stapsdt\x00")
-		w.u64(w.siteAddr(i))
-		w.u64(w.sections[secBase].addr)
-		w.u64(0) // no semaphore: a site is enabled when it is patched
+		w.addr(w.siteAddr(i))
+		w.addr(w.sections[secBase].addr)
+		w.addr(0) // no semaphore: a site is enabled when it is patched
 		w.cstring(w.provider)
 		w.cstring(p.Name)
 		for j, t := range p.Args {
@@ -272,7 +298,7 @@ func (w *writer) notes() {
 			}
 			w.out = strconv.AppendInt(w.out, int64(t), 10)
 			w.bytes("@")
-			w.bytes(w.operands[j])
+			w.bytes(w.operands.of(j, t))
 		}
 		w.out = append(w.out, 0)
 		w.pad(align(uint64(len(w.out)), 4))

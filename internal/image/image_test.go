@@ -3,7 +3,6 @@ package image
 import (
 	"bytes"
 	"debug/elf"
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -82,41 +81,109 @@ func TestHash(t *testing.T) {
 	for i := range probes {
 		probes[i].Name = fmt.Sprint("probe", i)
 	}
-	a := &arches[0]
-	im, err := Build(a, &a.Sites[0], "p", probes)
-	require.NoError(t, err)
-	f, err := elf.NewFile(bytes.NewReader(im.Bytes))
-	require.NoError(t, err)
-	symbols, err := f.DynamicSymbols()
-	require.NoError(t, err)
-	table, err := f.Section(".hash").Data()
-	require.NoError(t, err)
-	word := func(i uint32) uint32 { return binary.LittleEndian.Uint32(table[4*i:]) }
-	buckets, chains := word(0), word(1)
-	require.EqualValues(t, 1001, chains)
-	for i, p := range probes {
-		j := word(2 + elfHash(p.Name)%buckets)
-		for ; j != 0 && symbols[j-1].Name != p.Name; j = word(2 + buckets + j) {
+	forEachTarget(t, func(t *testing.T, a *Arch, s *Site) {
+		im, err := Build(a, s, "p", probes)
+		require.NoError(t, err)
+		f, err := elf.NewFile(bytes.NewReader(im.Bytes))
+		require.NoError(t, err)
+		symbols, err := f.DynamicSymbols()
+		require.NoError(t, err)
+		section := f.Section(".hash")
+		table, err := section.Data()
+		require.NoError(t, err)
+		word := func(i uint32) uint32 {
+			if entry := table[uint64(i)*section.Entsize:]; section.Entsize == 4 {
+				return f.ByteOrder.Uint32(entry)
+			}
+			require.Equal(t, "s390x", a.Name, "no other has entries of 8 bytes")
+			return uint32(f.ByteOrder.Uint64(table[8*i:]))
 		}
-		require.EqualValues(t, i+1, j)
-	}
+		buckets, chains := word(0), word(1)
+		require.EqualValues(t, 1001, chains)
+		for i, p := range probes {
+			j := word(2 + elfHash(p.Name)%buckets)
+			for ; j != 0 && symbols[j-1].Name != p.Name; j = word(2 + buckets + j) {
+			}
+			require.EqualValues(t, i+1, j)
+		}
+	})
 	require.EqualValues(t, 0x077905a6, elfHash("printf"), "the System V ABI's example")
+}
+
+// arguments is what the notes say of the sample's probe "all": by the register
+// and stack conventions of each architecture, in what SystemTap, libbpf and bcc
+// read there.
+var arguments = map[string]string{
+	"amd64":   "1@%rdi -1@%rsi 2@%rdx -2@%rcx 4@%r8 -4@%r9 8@8(%rsp) -8@16(%rsp) 8@24(%rsp) -4@32(%rsp) 1@40(%rsp) -2@48(%rsp)",
+	"arm64":   "1@x0 -1@x1 2@x2 -2@x3 4@x4 -4@x5 8@x6 -8@x7 8@[sp, 0] -4@[sp, 8] 1@[sp, 16] -2@[sp, 24]",
+	"riscv64": "1@a0 -1@a1 2@a2 -2@a3 4@a4 -4@a5 8@a6 -8@a7 8@0(sp) -4@8(sp) 1@16(sp) -2@24(sp)",
+	"s390x":   "1@%r2 -1@%r3 2@%r4 -2@%r5 4@%r6 -4@164(%r15) 8@168(%r15) -8@176(%r15) 8@184(%r15) -4@196(%r15) 1@207(%r15) -2@214(%r15)",
+	"ppc64le": "1@3 -1@4 2@5 -2@6 4@7 -4@8 8@9 -8@10 8@96(1) -4@104(1) 1@112(1) -2@120(1)",
+	"386":     "1@4(%esp) -1@12(%esp) 2@20(%esp) -2@28(%esp) 4@36(%esp) -4@44(%esp) 8@52(%esp) -8@60(%esp) 8@68(%esp) -4@76(%esp) 1@84(%esp) -2@92(%esp)",
+	"arm":     "1@[sp, #0] -1@[sp, #8] 2@[sp, #16] -2@[sp, #24] 4@[sp, #32] -4@[sp, #40] 8@[sp, #48] -8@[sp, #56] 8@[sp, #64] -4@[sp, #72] 1@[sp, #80] -2@[sp, #88]",
+}
+
+func TestNotes(t *testing.T) {
+	forEachTarget(t, func(t *testing.T, a *Arch, s *Site) {
+		im, err := Build(a, s, "provider", sample)
+		require.NoError(t, err)
+		f, err := elf.NewFile(bytes.NewReader(im.Bytes))
+		require.NoError(t, err)
+		notes, err := f.Section(".note.stapsdt").Data()
+		require.NoError(t, err)
+		word := 8
+		if f.Class == elf.ELFCLASS32 {
+			word = 4
+		}
+		for i, p := range sample {
+			require.EqualValues(t, 8, f.ByteOrder.Uint32(notes), "the owner's name")
+			size := f.ByteOrder.Uint32(notes[4:])
+			require.EqualValues(t, 3, f.ByteOrder.Uint32(notes[8:]))
+			require.Equal(t, "stapsdt\x00", string(notes[12:20]))
+			desc := notes[20:][:size]
+			notes = notes[20+(size+3)&^3:]
+			addr := func(n int) uint64 {
+				if word == 4 {
+					return uint64(f.ByteOrder.Uint32(desc[4*n:]))
+				}
+				return f.ByteOrder.Uint64(desc[8*n:])
+			}
+			require.Equal(t, im.Text+SlotSize*uint64(i), addr(0))
+			require.Equal(t, f.Section(".stapsdt.base").Addr, addr(1))
+			require.Zero(t, addr(2))
+			texts := strings.Split(string(desc[3*word:]), "\x00")
+			require.Equal(t, "provider", texts[0])
+			require.Equal(t, p.Name, texts[1])
+			if p.Name == "all" {
+				require.Equal(t, arguments[a.Name], texts[2])
+			}
+			require.Equal(t, "", texts[3])
+			require.Len(t, texts, 4)
+		}
+		require.Empty(t, notes)
+	})
 }
 
 // golden holds the build ids of the sample, which are a hash of all its bytes: a
 // change of them changes the names of files, and is not to be made unawares.
 var golden = map[string]string{
-	"nop4":  "6e10a458a7ad9d7dc298ba6a97805406",
-	"nop10": "0a2f5bf3bafd2a8d3af64a9e4287ee45",
-	"nop5":  "ebe2e7eab8f5eaa1fa6ebb9d72164bdd",
-	"nop1":  "2f4abb669aafcffbe8acf071a6ae695d",
+	"amd64/nop1":  "2f4abb669aafcffbe8acf071a6ae695d",
+	"amd64/nop5":  "ebe2e7eab8f5eaa1fa6ebb9d72164bdd",
+	"amd64/nop10": "0a2f5bf3bafd2a8d3af64a9e4287ee45",
+	"arm64/nop4":  "6e10a458a7ad9d7dc298ba6a97805406",
+
+	"riscv64/nop2": "807439d1f571be1f0c2f59f4b7df397a",
+	"s390x/nop4":   "c885c4fa8e0125e30410d4f7ebb4955f",
+	"ppc64le/nop4": "fa586bcfbdcb76dd9704c9add20859d7",
+	"386/nop1":     "ade41a3694c26f9776a6f8efa158befe",
+	"arm/nop4":     "e82e646422d47c384164b474a7d59925",
 }
 
 func TestGolden(t *testing.T) {
 	forEachTarget(t, func(t *testing.T, a *Arch, s *Site) {
 		im, err := Build(a, s, "golden", sample)
 		require.NoError(t, err)
-		require.Equal(t, golden[s.Name], fmt.Sprintf("%x", im.BuildID()), "the image has changed")
+		require.Equal(t, golden[a.Name+"/"+s.Name], fmt.Sprintf("%x", im.BuildID()), "the image has changed")
 	})
 }
 

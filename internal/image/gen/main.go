@@ -41,12 +41,17 @@ func main() {
 	}
 }
 
+// archFields are the members of Arch that a row of SDT_ARCH gives, after its
+// name.
+var archFields = []string{"Machine", "Flags", "Class", "Data", "Hash", "Page", "Ret", "Fill"}
+
 // arch is what the rows of one architecture say, as Go source.
 type arch struct {
-	name, machine, page, ret, fill string
-	sites                          []string
-	registers                      string
-	stack, first                   string
+	name         string
+	elf          []string // machine to fill, in the order of archFields
+	sites        []string
+	registers    string
+	stack, first string
 }
 
 func generate(def []byte) ([]byte, error) {
@@ -56,10 +61,10 @@ func generate(def []byte) ([]byte, error) {
 		kind, fields := string(m[1]), strings.Split(string(m[2]), ", ")
 		name := fields[0]
 		if kind == "ARCH" {
-			if len(fields) != 5 {
-				return nil, fmt.Errorf("SDT_ARCH wants 5 fields: %s", m[0])
+			if len(fields) != 1+len(archFields) {
+				return nil, fmt.Errorf("SDT_ARCH wants %d fields: %s", 1+len(archFields), m[0])
 			}
-			a := &arch{name: name, machine: fields[1], page: fields[2], ret: fields[3], fill: fields[4]}
+			a := &arch{name: name, elf: fields[1:]}
 			byName[name] = a
 			arches = append(arches, a)
 			continue
@@ -72,7 +77,9 @@ func generate(def []byte) ([]byte, error) {
 		case "SITE":
 			a.sites = append(a.sites, fmt.Sprintf("{Name: %q, Nop: %s}", fields[1], fields[2]))
 		case "REGISTERS":
-			a.registers = strings.Join(fields[1:], ", ")
+			if a.registers = strings.Join(fields[1:], ", "); a.registers == "NULL" {
+				a.registers = ""
+			}
 		case "STACK":
 			// Formats with commas in them were split too.
 			a.first = fields[len(fields)-1]
@@ -83,8 +90,10 @@ func generate(def []byte) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString(header)
 	for _, a := range arches {
-		fmt.Fprintf(&out, "{\nName: %q,\nMachine: %s,\nPage: %s,\nRet: %s,\nFill: %s,\n",
-			a.name, a.machine, a.page, a.ret, a.fill)
+		fmt.Fprintf(&out, "{\nName: %q,\n", a.name)
+		for i, field := range archFields {
+			fmt.Fprintf(&out, "%s: %s,\n", field, a.elf[i])
+		}
 		fmt.Fprintf(&out, "Sites: []Site{\n%s,\n},\n", strings.Join(a.sites, ",\n"))
 		fmt.Fprintf(&out, "Registers: []string{%s},\nStack: %s,\nStackFirst: %s,\n},\n",
 			a.registers, a.stack, a.first)
