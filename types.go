@@ -177,7 +177,7 @@ func (t ArgType) reflectWord(v reflect.Value) (w uint64, text string, kind argKi
 			w = 1
 		}
 	case v.Kind() == reflect.UnsafePointer:
-		if t.Size() == int(unsafe.Sizeof(uintptr(0))) {
+		if t.Size() >= int(unsafe.Sizeof(uintptr(0))) {
 			return 0, "", pointerArg
 		}
 	}

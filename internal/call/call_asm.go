@@ -1,11 +1,12 @@
-//go:build amd64 || arm64
+//go:build 386 || amd64 || arm || arm64 || ppc64le || riscv64 || s390x
 
 package call
 
 import "unsafe"
 
-// Few calls the site whose address is at *at with up to six arguments, all in
-// registers, when the site is patched. It reports whether it was.
+// Few calls the site whose address is at *at with up to six arguments, in
+// registers where there are as many, when the site is patched. It reports
+// whether it was.
 //
 // The address is loaded, tested and called in one go, in assembly, where a
 // goroutine is never preempted. So when the world has been stopped once since

@@ -1,4 +1,4 @@
-//go:build !amd64 && !arm64
+//go:build !(386 || amd64 || arm || arm64 || ppc64le || riscv64 || s390x)
 
 package call
 

@@ -4,6 +4,7 @@ package region
 
 import (
 	"bytes"
+	"runtime"
 	"sync"
 	"unsafe"
 
@@ -20,12 +21,12 @@ import (
 //   - The ten-byte nop, where the kernel optimised it, is a "lea -0x80(%rsp),
 //     %rsp" of five bytes and a call. A thread may stand between the two, with
 //     the stack pointer lowered: there it is raised again.
-//   - arm64's nop of four bytes: at the nop, which is what reads as idle, or
-//     behind it.
+//   - The nop of any other architecture: at the nop, which is what reads as
+//     idle, or behind it. That is a site itself, which nobody can trace here.
 func parkedSlot(site string) [image.SlotSize]byte {
-	if site == "nop4" {
-		const nop, ret = "\x1f\x20\x03\xd5", "\xc0\x03\x5f\xd6"
-		return [image.SlotSize]byte([]byte(nop + ret + nop + ret))
+	if runtime.GOARCH != "amd64" {
+		host := image.Host()
+		return host.Slot(host.SiteByName(site))
 	}
 	slot := [image.SlotSize]byte(bytes.Repeat([]byte("\xc3"), image.SlotSize)) // ret
 	if site == "nop10" {

@@ -1,3 +1,5 @@
+//go:build 386 || amd64
+
 package call
 
 // Idle is the first byte of a nop, for probes that have no site.

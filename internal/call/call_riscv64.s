@@ -1,0 +1,69 @@
+#include "go_asm.h"
+#include "textflag.h"
+
+// A site is called as a C function would be: the first eight integers are passed
+// in A0 to A7 (X10 to X17), and the others on the stack, the ninth lowest. cgo's
+// switch to the system stack is left out, as a site needs none: it is a nop and
+// a return. The kernel steps a traced site out of line and pushes nothing.
+
+#define SITE X5
+#define WORDS X6
+
+// LOAD loads the site's address, once, and leaves when it is not patched.
+#define LOAD \
+	MOV  at+0(FP), SITE; \
+	MOV  words+8(FP), WORDS; \
+	MOV  (SITE), SITE; \
+	MOVBU (SITE), X7; \
+	AND  $const_Mask, X7; \
+	MOV  $const_Bits, X28; \
+	BNE  X7, X28, idle
+
+// REGISTERS moves arguments 0 to 5.
+#define REGISTERS \
+	MOV  0(WORDS), X10; \
+	MOV  8(WORDS), X11; \
+	MOV  16(WORDS), X12; \
+	MOV  24(WORDS), X13; \
+	MOV  32(WORDS), X14; \
+	MOV  40(WORDS), X15
+
+// func Few(at *unsafe.Pointer, words *[6]uint64) (called bool)
+TEXT ·Few(SB), NOSPLIT, $16-17
+	LOAD
+	REGISTERS
+	CALL SITE
+	MOV  $1, X7
+	MOVB X7, called+16(FP)
+	RET
+idle:
+	MOVB ZERO, called+16(FP)
+	RET
+
+// func Many(at *unsafe.Pointer, words *[12]uint64) (called bool)
+TEXT ·Many(SB), NOSPLIT, $16-17
+	LOAD
+
+	// 0(X2) holds the saved link register, by Go's convention, where the site
+	// expects argument 8: make room below it.
+	ADD  $-32, X2
+	MOV  64(WORDS), X7
+	MOV  X7, 0(X2)       // argument 8
+	MOV  72(WORDS), X7
+	MOV  X7, 8(X2)       // argument 9
+	MOV  80(WORDS), X7
+	MOV  X7, 16(X2)      // argument 10
+	MOV  88(WORDS), X7
+	MOV  X7, 24(X2)      // argument 11
+
+	REGISTERS
+	MOV  48(WORDS), X16  // argument 6
+	MOV  56(WORDS), X17  // argument 7
+	CALL SITE
+	ADD  $32, X2
+	MOV  $1, X7
+	MOVB X7, called+16(FP)
+	RET
+idle:
+	MOVB ZERO, called+16(FP)
+	RET
