@@ -68,8 +68,10 @@
  * is taken here, but cannot be written in a tracer's command; perf takes
  * letters, digits and underscores only.
  *
- * Platforms. Linux on x86-64 and on little-endian AArch64. Elsewhere it
- * compiles, and providerLoad fails.
+ * Platforms. Linux on x86-64 and on little-endian AArch64. Experimental, for
+ * want of a kernel to trace them on: RISC-V with 64 bits, s390x, little-endian
+ * POWER (ELFv2), i386 and little-endian ARM (EABI). Elsewhere it compiles, and
+ * providerLoad fails. The values passed to probeFire have 64 bits everywhere.
  */
 #ifndef LIBSTAPSDT_H
 #define LIBSTAPSDT_H

@@ -4,8 +4,19 @@
 #include <stdatomic.h>
 
 typedef uint64_t word;
-typedef void (*fire6_fn)(word, word, word, word, word, word);
-typedef void (*fire12_fn)(word, word, word, word, word, word, word, word, word, word, word, word);
+
+/* On arm, words of no meaning fill the registers, so that the values are on the stack: see arch.def. */
+#if defined(__arm__)
+#define FILL_TYPES uint32_t, uint32_t, uint32_t, uint32_t,
+#define FILL 0, 0, 0, 0,
+#else
+#define FILL_TYPES
+#define FILL
+#endif
+
+typedef void (*fire6_fn)(FILL_TYPES word, word, word, word, word, word);
+typedef void (*fire12_fn)(FILL_TYPES word, word, word, word, word, word, word, word, word, word,
+			  word, word);
 
 /* A site has no type information before it that a sanitizer could check. */
 #if defined(__clang__)
@@ -36,9 +47,9 @@ NO_FUNCTION_CHECK
 static void call(void *site, const word *v, int count)
 {
 	if (count <= 6)
-		((fire6_fn)site)(v[0], v[1], v[2], v[3], v[4], v[5]);
+		((fire6_fn)site)(FILL v[0], v[1], v[2], v[3], v[4], v[5]);
 	else
-		((fire12_fn)site)(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9],
+		((fire12_fn)site)(FILL v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9],
 				  v[10], v[11]);
 }
 

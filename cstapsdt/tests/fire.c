@@ -13,14 +13,25 @@ static void record(const uint64_t *values, size_t count)
 	calls++;
 }
 
-static void record6(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f)
+/* The library fills arm's registers: see arch.def. */
+#if defined(__arm__)
+#define FILLED uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3,
+#define UNUSED (void)r0, (void)r1, (void)r2, (void)r3
+#else
+#define FILLED
+#define UNUSED (void)0
+#endif
+
+static void record6(FILLED uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f)
 {
+	UNUSED;
 	record((uint64_t[]){a, b, c, d, e, f}, 6);
 }
 
-static void record12(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f,
+static void record12(FILLED uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f,
 		     uint64_t g, uint64_t h, uint64_t i, uint64_t j, uint64_t k, uint64_t l)
 {
+	UNUSED;
 	record((uint64_t[]){a, b, c, d, e, f, g, h, i, j, k, l}, 12);
 }
 
@@ -90,28 +101,50 @@ static void copy(void)
 	providerDestroy(provider);
 }
 
+/* The jump to an address that stands at its end. It may reach into the next slots. */
+static const unsigned char jump[] = {
+#if defined(__x86_64__)
+	0xff, 0x25, 0, 0, 0, 0, /* jmp *0(%rip) */
+#elif defined(__aarch64__)
+	0x50, 0, 0, 0x58, 0, 0x02, 0x1f, 0xd6, /* ldr x16, .+8; br x16 */
+#elif defined(__riscv)
+	0x97, 2, 0, 0, 0x83, 0xb2, 0xc2, 0, 0x67, 0x80, 2, 0, /* auipc t0, 0; ld t0, 12(t0); jr t0 */
+#elif defined(__s390x__)
+	0x0d, 0x10, 0xe3, 0x10, 0x10, 0x08, 0, 0x04, 0x07, 0xf1, /* basr %r1,0; lg %r1,8(%r1); br %r1 */
+#elif defined(__powerpc64__)
+	0xa6, 0x02, 0x08, 0x7c, 0x05, 0, 0x9f, 0x42, /* mflr 0; bcl 20,31,.+4 */
+	0xa6, 0x02, 0x88, 0x7d, 0xa6, 0x03, 0x08, 0x7c, /* mflr 12; mtlr 0 */
+	0x14, 0, 0x8c, 0xe9, 0xa6, 0x03, 0x89, 0x7d, /* ld 12, 20(12); mtctr 12 */
+	0x20, 0x04, 0x80, 0x4e, /* bctr */
+#elif defined(__i386__)
+	0xff, 0x25, 0, 0, 0, 0, /* jmp *TARGET */
+#elif defined(__arm__)
+	0x04, 0xf0, 0x1f, 0xe5, /* ldr pc, [pc, #-4] */
+#endif
+};
+
+#define PATCH (sizeof jump + sizeof(void *))
+
 /* patch makes the site jump to a function, as a tracer does in its way. */
 static void patch(unsigned char *site, void *target)
 {
-	static const unsigned char jump[] =
-#if defined(__x86_64__)
-		{0xff, 0x25, 0, 0, 0, 0}; /* jmp *0(%rip) */
-#else
-		{0x50, 0, 0, 0x58, 0, 0x02, 0x1f, 0xd6}; /* ldr x16, .+8; br x16 */
-#endif
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
 	CHECK(mprotect((void *)((uintptr_t)site & ~(page - 1)), page,
 		       PROT_READ | PROT_WRITE | PROT_EXEC) == 0);
 	memcpy(site, jump, sizeof jump);
 	memcpy(site + sizeof jump, &target, sizeof target);
-	__builtin___clear_cache((char *)site, (char *)site + 16);
+#if defined(__i386__)
+	target = site + sizeof jump;
+	memcpy(site + 2, &target, sizeof target);
+#endif
+	__builtin___clear_cache((char *)site, (char *)site + PATCH);
 }
 
 static void through_the_site(void)
 {
 	SDTProvider_t *provider = providerInit("site");
-	unsigned char saved[16];
+	unsigned char saved[PATCH];
 
 	for (int count = 0; count <= SDT_MAX_ARGUMENTS; count++)
 		add(provider, count);
@@ -131,7 +164,7 @@ static void through_the_site(void)
 		probeFireV(probe, v);
 		expect(probe->argCount);
 		memcpy(probe->_fire, saved, sizeof saved);
-		__builtin___clear_cache(probe->_fire, (char *)probe->_fire + 16);
+		__builtin___clear_cache(probe->_fire, (char *)probe->_fire + PATCH);
 		CHECK(probeIsEnabled(probe) == 0);
 		probeFireV(probe, v);
 		CHECK(calls == 0);

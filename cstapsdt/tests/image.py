@@ -18,7 +18,51 @@ ARCHS = {
         sites={"nop4": b"\x1f\x20\x03\xd5"},
         operands=["x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "[sp, 0]", "[sp, 8]",
                   "[sp, 16]", "[sp, 24]"]),
+    "riscv64": dict(
+        machine=243, flags=5, page=0x1000, ret=b"\x82\x80", fill=b"\0", sites={"nop2": b"\x01\0"},
+        operands=["a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "0(sp)", "8(sp)", "16(sp)",
+                  "24(sp)"]),
+    "s390x": dict(
+        machine=22, order=">", hash="Q", page=0x1000, ret=b"\x07\xfe", fill=b"\0",
+        sites={"nop4": b"\x47\0\0\0"},
+        # On the stack the value is at the end of its 8 bytes.
+        operands=["%r2", "%r3", "%r4", "%r5", "%r6"] + [
+            lambda size, end=end: f"{end - size}(%r15)" for end in range(168, 217, 8)]),
+    "ppc64le": dict(
+        machine=21, flags=2, page=0x10000, ret=b"\x20\0\x80\x4e", fill=b"\0",
+        sites={"nop4": b"\0\0\0\x60"},
+        operands=["3", "4", "5", "6", "7", "8", "9", "10", "96(1)", "104(1)", "112(1)", "120(1)"]),
+    "386": dict(
+        machine=3, word="I", page=0x1000, ret=b"\xc3", fill=b"\xcc", sites={"nop1": b"\x90"},
+        operands=[f"{at}(%esp)" for at in range(4, 100, 8)]),
+    "arm": dict(
+        machine=40, flags=0x05000000, word="I", page=0x10000, ret=b"\x1e\xff\x2f\xe1", fill=b"\0",
+        sites={"nop4": b"\0\0\xa0\xe1"}, operands=[f"[sp, #{at}]" for at in range(0, 96, 8)]),
 }
+
+
+class Format:
+    """The architecture's numbers: W in a format is a word."""
+
+    def __init__(self, arch):
+        self.order, self.word = arch.get("order", "<"), arch.get("word", "Q")
+        self.wide = self.word == "Q"
+        self.size = 8 if self.wide else 4
+
+    def pack(self, layout, *values):
+        return struct.pack(self.order + layout.replace("W", self.word), *values)
+
+    def symbol(self, name, info, section, value, size):
+        if self.wide:
+            return self.pack("IBBHQQ", name, info, 0, section, value, size)
+        return self.pack("IIIBBH", name, value, size, info, 0, section)
+
+    def segment(self, kind, flags, where, alignment):
+        offset, address, size = where
+        if self.wide:
+            return self.pack("IIQQQQQQ", kind, flags, offset, address, address, size, size,
+                             alignment)
+        return self.pack("IIIIIIII", kind, offset, address, address, size, size, flags, alignment)
 
 
 def align(data, to):
@@ -42,22 +86,29 @@ def fnv128(data):
     return h.to_bytes(16, "big")
 
 
-def hash_table(names):
+def hash_table(f, entry, names):
     buckets = [0] * max(1, len(names))
     chains = [0] * (len(names) + 1)
     for i, name in enumerate(names, 1):
         b = elf_hash(name) % len(buckets)
         chains[i], buckets[b] = buckets[b], i
-    return struct.pack(f"<{2 + len(buckets) + len(chains)}I", len(buckets), len(chains),
-                       *buckets, *chains)
+    return f.pack(f"{2 + len(buckets) + len(chains)}{entry}", len(buckets), len(chains), *buckets,
+                  *chains)
 
 
-def note(location, base, provider, name, args):
-    desc = struct.pack("<QQQ", location, base, 0) + provider + b"\0" + name + b"\0" + args + b"\0"
-    return align(struct.pack("<III", 8, len(desc), 3) + b"stapsdt\0" + desc, 4)
+def note(f, location, base, provider, name, args):
+    desc = f.pack("WWW", location, base, 0) + provider + b"\0" + name + b"\0" + args + b"\0"
+    return align(f.pack("III", 8, len(desc), 3) + b"stapsdt\0" + desc, 4)
+
+
+def argument(operand, kind):
+    return f"{kind}@{operand(abs(kind)) if callable(operand) else operand}"
 
 
 def image(arch, site, provider, probes):
+    f = Format(arch)
+    header_size, segment_size = (64, 56) if f.wide else (52, 32)
+    symbol_size = len(f.symbol(0, 0, 0, 0, 0))
     nop = arch["sites"][site]
     names = [name for name, _ in probes]
     strings, name_at = b"\0", []
@@ -67,8 +118,8 @@ def image(arch, site, provider, probes):
     slot = nop + arch["ret"]
     slot += arch["fill"] * (16 - len(slot))
 
-    data = bytearray(64 + 5 * 56)
-    headers, at = [bytes(64)], {}
+    data = bytearray(header_size + 5 * segment_size)
+    headers, at = [bytes(64 if f.wide else 40)], {}
     section_names = b"\0"
 
     def section(name, kind, flags, alignment, entry, link, info, content, shift=0):
@@ -76,8 +127,8 @@ def image(arch, site, provider, probes):
         data.extend(b"\0" * (-len(data) % alignment))
         offset = len(data)
         address = offset + shift if flags & 2 else 0
-        headers.append(struct.pack("<IIQQQQIIQQ", len(section_names), kind, flags, address, offset,
-                                   len(content), link, info, alignment, entry))
+        headers.append(f.pack("IIWWWWIIWW", len(section_names), kind, flags, address, offset,
+                              len(content), link, info, alignment, entry))
         section_names += name + b"\0"
         at[name] = (offset, address, len(content))
         data.extend(content)
@@ -86,16 +137,15 @@ def image(arch, site, provider, probes):
         return len(data) + (-len(data) % alignment)
 
     section(b".note.gnu.build-id", 7, 2, 4, 0, 0, 0,
-            struct.pack("<III", 4, 16, 3) + b"GNU\0" + bytes(16))
-    section(b".hash", 5, 2, 8, 4, 3, 0, hash_table(names))
-    symbols_size = 24 * (len(names) + 1)
-    text = next_at(8) + symbols_size + len(strings)
+            f.pack("III", 4, 16, 3) + b"GNU\0" + bytes(16))
+    entry = arch.get("hash", "I")
+    section(b".hash", 5, 2, f.size, struct.calcsize("=" + entry), 3, 0, hash_table(f, entry, names))
+    text = next_at(f.size) + symbol_size * (len(names) + 1) + len(strings)
     text += -text % 16
-    symbols = bytes(24)
+    symbols = bytes(symbol_size)
     for i, at_name in enumerate(name_at):
-        symbols += struct.pack("<IBBHQQ", at_name, 0x12, 0, 5, text + 16 * i,
-                               len(nop) + len(arch["ret"]))
-    section(b".dynsym", 11, 2, 8, 24, 4, 1, symbols)
+        symbols += f.symbol(at_name, 0x12, 5, text + 16 * i, len(nop) + len(arch["ret"]))
+    section(b".dynsym", 11, 2, f.size, symbol_size, 4, 1, symbols)
     section(b".dynstr", 3, 2, 1, 0, 0, 0, strings)
     section(b".text", 1, 6, 16, 0, 0, 0, slot * len(names))
     assert at[b".text"][0] == text
@@ -103,34 +153,32 @@ def image(arch, site, provider, probes):
     end = len(data)
     base = at[b".stapsdt.base"][1]
     tags = [(4, at[b".hash"][1]), (5, at[b".dynstr"][1]), (6, at[b".dynsym"][1]),
-            (10, len(strings)), (11, 24), (0, 0)]
-    section(b".dynamic", 6, 3, 8, 16, 4, 0, b"".join(struct.pack("<QQ", *tag) for tag in tags),
-            arch["page"])
+            (10, len(strings)), (11, symbol_size), (0, 0)]
+    section(b".dynamic", 6, 3, f.size, 2 * f.size, 4, 0,
+            b"".join(f.pack("WW", *tag) for tag in tags), arch["page"])
     notes = b""
     for i, (name, types) in enumerate(probes):
-        args = " ".join(f"{t}@{arch['operands'][k]}" for k, t in enumerate(types))
-        notes += note(text + 16 * i, base, provider, name, args.encode())
+        args = " ".join(argument(arch["operands"][k], t) for k, t in enumerate(types))
+        notes += note(f, text + 16 * i, base, provider, name, args.encode())
     section(b".note.stapsdt", 7, 0, 4, 0, 0, 0, notes)
     section(b".shstrtab", 3, 0, 1, 0, 0, 0, section_names + b".shstrtab\0")
 
-    data.extend(b"\0" * (-len(data) % 8))
+    data.extend(b"\0" * (-len(data) % f.size))
     section_headers = len(data)
     for header in headers:
         data.extend(header)
-    data[0:64] = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack(
-        "<HHIQQQIHHHHHH", 3, arch["machine"], 1, 0, 64, section_headers, 0, 64, 56, 5, 64, 10, 9)
-
-    def segment(kind, flags, where, alignment):
-        offset, address, size = where
-        return struct.pack("<IIQQQQQQ", kind, flags, offset, address, address, size, size,
-                           alignment)
-
-    data[64:344] = (segment(1, 5, (0, 0, end), arch["page"])
-                    + segment(1, 6, at[b".dynamic"], arch["page"])
-                    + segment(2, 6, at[b".dynamic"], 8)
-                    + segment(4, 4, at[b".note.gnu.build-id"], 4)
-                    + segment(0x6474E551, 6, (0, 0, 0), 16))
-    data[360:376] = fnv128(data)
+    ident = b"\x7fELF" + bytes([2 if f.wide else 1, 1 if f.order == "<" else 2, 1]) + bytes(9)
+    start = ident + f.pack(
+        "HHIWWWIHHHHHH", 3, arch["machine"], 1, 0, header_size, section_headers,
+        arch.get("flags", 0), header_size, segment_size, 5, len(headers[0]), 10, 9)
+    start += (f.segment(1, 5, (0, 0, end), arch["page"])
+              + f.segment(1, 6, at[b".dynamic"], arch["page"])
+              + f.segment(2, 6, at[b".dynamic"], f.size)
+              + f.segment(4, 4, at[b".note.gnu.build-id"], 4)
+              + f.segment(0x6474E551, 6, (0, 0, 0), 16))
+    data[:len(start)] = start
+    build_id = at[b".note.gnu.build-id"][0] + 16
+    data[build_id:build_id + 16] = fnv128(data)
     return bytes(data)
 
 

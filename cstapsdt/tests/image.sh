@@ -56,7 +56,8 @@ nothing_writable_and_executable() {
 	! readelf -lW "$log/$1.$2" | grep -q RWE
 }
 
-for pair in "amd64 nop1" "amd64 nop5" "amd64 nop10" "arm64 nop4"; do
+for pair in "amd64 nop1" "amd64 nop5" "amd64 nop10" "arm64 nop4" "riscv64 nop2" "s390x nop4" \
+	"ppc64le nop4" "386 nop1" "arm nop4"; do
 	set -- $pair
 	if have python3 python3 "$pair, byte for byte"; then
 		check "$pair, byte for byte: a probe" same_bytes "$@" app request__done:8:-4
@@ -73,6 +74,11 @@ for pair in "amd64 nop1" "amd64 nop5" "amd64 nop10" "arm64 nop4"; do
 	case $1 in
 	amd64) check "$pair: eu-readelf -n" eu_notes "$@" "8@%rdi 8@%rsi" ;;
 	arm64) check "$pair: eu-readelf -n" eu_notes "$@" "8@x0 8@x1" ;;
+	riscv64) check "$pair: eu-readelf -n" eu_notes "$@" "8@a0 8@a1" ;;
+	s390x) check "$pair: eu-readelf -n" eu_notes "$@" "8@%r2 8@%r3" ;;
+	ppc64le) check "$pair: eu-readelf -n" eu_notes "$@" "8@3 8@4" ;;
+	386) check "$pair: eu-readelf -n" eu_notes "$@" "8@4(%esp) 8@12(%esp)" ;;
+	arm) check "$pair: eu-readelf -n" eu_notes "$@" "8@\[sp, #0\] 8@\[sp, #8\]" ;;
 	esac
 	if echo '#include <sys/sdt.h>' | "$CC" -fsyntax-only -xc - 2>/dev/null; then
 		check "$pair: eu-elflint" lint "$@"

@@ -45,6 +45,10 @@ static bool no_memfd(unsigned error)
 	return filter(code, sizeof code / sizeof code[0]);
 }
 
+#ifndef SYS_mmap
+#define SYS_mmap SYS_mmap2
+#endif
+
 /* no_mapping refuses files mapped executable, as SELinux may; valgrind needs memory that is. */
 static bool no_mapping(void)
 {

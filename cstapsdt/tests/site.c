@@ -58,17 +58,17 @@ static const char *by_release(void)
 
 #define FIRST "nop1"
 #else
+#define FIRST sdt_site_find(SDT_HOST_ARCH, NULL)->name
+
 static const char *by_answer(void)
 {
-	return "nop4";
+	return FIRST;
 }
 
 static const char *by_release(void)
 {
-	return "nop4";
+	return FIRST;
 }
-
-#define FIRST "nop4"
 #endif
 
 /* in_child runs a case in a process that has not chosen yet; 77 is a skip. */
@@ -147,15 +147,10 @@ static int killing_thread(void)
 
 static int chosen(void)
 {
-	const struct sdt_site *last = NULL;
+	const struct sdt_site *last = sdt_site_find(SDT_HOST_ARCH, "nop10");
 
-	for (int i = 0; i < 3; i++) {
-		static const char *const names[] = {"nop10", "nop5", "nop4"};
-
-		last = sdt_site_find(SDT_HOST_ARCH, names[i]);
-		if (last)
-			break;
-	}
+	if (!last)
+		last = sdt_site_find(SDT_HOST_ARCH, NULL);
 	setenv("STAPSDT_SITE", last->name, 1);
 	if (!is(last->name))
 		return 1;
