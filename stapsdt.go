@@ -85,8 +85,17 @@
 //
 // Linux on amd64 and arm64, with cgo or without. With cgo the image is built by the
 // C library in cstapsdt, with libelf; without (CGO_ENABLED=0, or the build tag
-// stapsdt_nocgo) in Go, the same bytes. Elsewhere everything compiles, Load
-// returns [ErrUnsupported], and the probes are no-ops.
+// stapsdt_nocgo) in Go, the same bytes.
+//
+// riscv64, s390x, ppc64le, 386 and arm are experimental: they pass the tests under
+// emulation, but nobody has traced them on a kernel of their own (a 386 program
+// can be traced by bpftrace on an amd64 kernel). Not every tracer reads arguments
+// there: libbpf has no USDT on ppc64le, nor for a program of 32 bits on a 64-bit
+// system, and bcc has none on riscv64 and arm. On 386 and arm an int, a uint, a
+// uintptr and a pointer have 4 bytes.
+//
+// Elsewhere everything compiles, Load returns [ErrUnsupported], and the probes are
+// no-ops.
 //
 // # Failure
 //

@@ -24,7 +24,7 @@ for cgo in 1 0; do CGO_ENABLED=$cgo go vet ./...; done
 go mod verify >/dev/null
 
 step "other systems and architectures compile"
-for target in linux/arm64 linux/riscv64 linux/s390x linux/386 darwin/arm64 windows/amd64 freebsd/amd64; do
+for target in linux/{arm64,riscv64,s390x,ppc64le,386,arm,loong64} darwin/arm64 windows/amd64 freebsd/amd64; do
 	GOOS=${target%/*} GOARCH=${target#*/} CGO_ENABLED=0 go vet ./...
 done
 
@@ -42,8 +42,17 @@ for cgo in 1 0; do (cd internal/systest && CGO_ENABLED=$cgo go vet ./... && CGO_
 step "scripts/soak.sh 20"
 if may_attach; then scripts/soak.sh 20; fi
 
-step "go test, arm64, under qemu"
-GOARCH=arm64 CGO_ENABLED=0 go test -exec qemu-aarch64-static ./internal/call ./internal/region ./internal/site ./internal/image
+step "the oldest Go"
+oldest=go$(sed -n 's/^go //p' go.mod)
+[[ $oldest == go*.*.* ]] || oldest=$oldest.0
+for cgo in 1 0; do
+	GOTOOLCHAIN=$oldest CGO_ENABLED=$cgo go vet ./...
+	GOTOOLCHAIN=$oldest CGO_ENABLED=$cgo go test -short ./internal/image ./internal/call ./internal/site ./internal/region
+	GOTOOLCHAIN=$oldest CGO_ENABLED=$cgo go test -run 'Lifecycle|Patched|Arrive' .
+done
+
+step "scripts/architectures.sh"
+scripts/architectures.sh
 
 step "make -C cstapsdt test"
 make -C cstapsdt test
@@ -55,4 +64,5 @@ step "scripts/demo.sh"
 if may_attach; then
 	scripts/demo.sh
 	CGO_ENABLED=0 scripts/demo.sh
+	[ "$(go env GOHOSTARCH)" != amd64 ] || GOARCH=386 CGO_ENABLED=0 scripts/demo.sh
 fi
