@@ -1,16 +1,14 @@
-/* The image as an ELF file, laid out and written by libelf. */
+/* The image as an ELF file, laid out by libelf. */
 #if !__has_include(<libelf.h>)
 #error "stapsdt: libelf's headers are missing: apt-get install libelf-dev (or dnf install elfutils-libelf-devel, apk add elfutils-dev), or build with CGO_ENABLED=0"
 #else
 
 #include "private.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 const char *const sdt_section_names[SDT_SECTIONS] = {
@@ -44,24 +42,6 @@ static const struct {
 };
 
 #define SEGMENTS 5
-
-/* scratch opens a nameless file: libelf writes to descriptors only. */
-static int scratch(void)
-{
-	char name[] = "/tmp/stapsdt-XXXXXX";
-	int fd = memfd_create("stapsdt", MFD_CLOEXEC | 8 /* MFD_NOEXEC_SEAL, since 6.3 */);
-
-	if (fd < 0 && errno == EINVAL)
-		fd = memfd_create("stapsdt", MFD_CLOEXEC);
-	if (fd < 0)
-		fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd < 0) {
-		fd = mkostemp(name, O_CLOEXEC);
-		if (fd >= 0)
-			unlink(name);
-	}
-	return fd;
-}
 
 static bool add_header(Elf *elf, const struct sdt_image *image)
 {
@@ -161,10 +141,11 @@ static bool add_segments(Elf *elf, const struct sdt_image *image)
 	return true;
 }
 
-/* write_file has libelf lay the file out and write it; its size, or -1. */
-static int64_t write_file(Elf *elf, struct sdt_image *image)
+/* lay_out has libelf lay the file out; its size, or -1. */
+static int64_t lay_out(Elf *elf, struct sdt_image *image)
 {
 	size_t name = 1;
+	int64_t size;
 
 	if (!add_header(elf, image) || !gelf_newphdr(elf, SEGMENTS))
 		return -1;
@@ -173,65 +154,82 @@ static int64_t write_file(Elf *elf, struct sdt_image *image)
 			return -1;
 		name += strlen(sdt_section_names[i]) + 1;
 	}
-	if (elf_update(elf, ELF_C_NULL) < 0 || !place(elf, image) || !add_segments(elf, image))
+	size = elf_update(elf, ELF_C_NULL);
+	if (size < 0 || !place(elf, image) || !add_segments(elf, image))
 		return -1;
 	sdt_image_place(image);
-	return elf_update(elf, ELF_C_WRITE);
+	return size;
 }
 
-static unsigned char *read_back(int fd, size_t size)
+/* put converts count headers to the file's byte order, at an offset of the image. */
+static bool put(Elf *elf, struct sdt_image *image, Elf_Type type, void *headers, size_t count,
+		uint64_t offset)
 {
-	unsigned char *bytes = malloc(size);
-	size_t done = 0;
-	ssize_t n;
+	size_t size = gelf_fsize(elf, type, count, EV_CURRENT);
+	Elf_Data from = {.d_buf = headers, .d_type = type, .d_version = EV_CURRENT, .d_size = size};
+	Elf_Data to = from;
 
-	while (bytes && done < size) {
-		n = pread(fd, bytes + done, size - done, (off_t)done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			errno = n ? errno : EIO;
-			free(bytes);
-			return NULL;
-		}
-		done += (size_t)n;
+	to.d_buf = image->bytes + offset;
+	return headers && gelf_xlatetof(elf, &to, &from, image->arch->data);
+}
+
+/* assemble makes the bytes of what was laid out. (libelf writes to files only.) */
+static bool assemble(Elf *elf, struct sdt_image *image)
+{
+	bool wide = image->arch->class == ELFCLASS64;
+	size_t entry = gelf_fsize(elf, ELF_T_SHDR, 1, EV_CURRENT);
+	GElf_Ehdr header;
+	void *raw;
+
+	image->bytes = calloc(1, image->size);
+	if (!image->bytes || !gelf_getehdr(elf, &header))
+		return false;
+	raw = wide ? (void *)elf64_getehdr(elf) : (void *)elf32_getehdr(elf);
+	if (!put(elf, image, ELF_T_EHDR, raw, 1, 0))
+		return false;
+	raw = wide ? (void *)elf64_getphdr(elf) : (void *)elf32_getphdr(elf);
+	if (!put(elf, image, ELF_T_PHDR, raw, SEGMENTS, header.e_phoff))
+		return false;
+	for (int i = 1; i < SDT_SECTIONS; i++) {
+		Elf_Scn *section = elf_getscn(elf, (size_t)i);
+
+		raw = wide ? (void *)elf64_getshdr(section) : (void *)elf32_getshdr(section);
+		if (!put(elf, image, ELF_T_SHDR, raw, 1, header.e_shoff + entry * (size_t)i))
+			return false;
+		if (image->content[i].size)
+			memcpy(image->bytes + image->offset[i], image->content[i].data,
+			       image->content[i].size);
 	}
-	return bytes;
+	return true;
 }
 
 /* sdt_elf_write makes the image's bytes of its sections. */
 int sdt_elf_write(struct sdt_provider *provider, struct sdt_image *image)
 {
 	SDTProvider_t *api = &provider->api;
-	int status = -1, fd;
+	int reason, fd;
 	int64_t size;
-	int reason;
 	Elf *elf;
 
 	elf_version(EV_CURRENT);
 	(void)elf_errno(); /* an earlier caller's, which reading it takes away */
-	fd = scratch();
+	/* libelf wants a descriptor, be there nothing to do with it. */
+	fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return sdt_fail(api, elfCreationError, "make the image of %s: no scratch file: %m",
-				provider->name);
+		return sdt_fail(api, elfCreationError, "make the image of %s: %m", api->name);
 	elf = elf_begin(fd, ELF_C_WRITE, NULL);
-	size = elf ? write_file(elf, image) : -1;
-	if (size < 0) {
+	size = elf ? lay_out(elf, image) : -1;
+	image->size = size < 0 ? 0 : (size_t)size;
+	if (size < 0 || !assemble(elf, image)) {
 		reason = elf_errno();
-		sdt_fail(api, elfCreationError, "make the image of %s: libelf: %s", provider->name,
+		sdt_fail(api, elfCreationError, "make the image of %s: libelf: %s", api->name,
 			 reason ? elf_errmsg(reason) : "out of memory");
-		goto out;
+		free(image->bytes);
+		image->bytes = NULL;
 	}
-	image->size = (size_t)size;
-	image->bytes = read_back(fd, image->size);
-	if (!image->bytes)
-		sdt_fail(api, elfCreationError, "make the image of %s: read it: %m", provider->name);
-	else
-		status = 0;
-out:
 	elf_end(elf);
 	close(fd);
-	return status;
+	return image->bytes ? 0 : -1;
 }
 
 #endif

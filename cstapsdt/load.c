@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* The kernel's limit is 255 with its own prefix "memfd:". */
@@ -109,8 +110,22 @@ static int open_file(SDTProvider_t *provider, struct place *place)
 	return -1;
 }
 
+/* A process whose limit (ulimit -f) is lower is ended by a signal when it writes. */
+static bool may_write(size_t size)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+	    size <= limit.rlim_cur)
+		return true;
+	errno = EFBIG;
+	return false;
+}
+
 static bool write_all(int fd, const unsigned char *bytes, size_t size)
 {
+	if (!may_write(size))
+		return false;
 	while (size) {
 		ssize_t n = write(fd, bytes, size);
 

@@ -88,21 +88,6 @@ static bool tmp(unsigned long flags, const char *options)
 	       mount("none", "/tmp", "tmpfs", flags, options) == 0;
 }
 
-/* no_tmpfile is a file system without files that have no name, and no memfd either. */
-static bool no_tmpfile(void)
-{
-	const struct sock_filter code[] = {
-		LOAD(offsetof(struct seccomp_data, nr)),
-		UNLESS(SYS_openat, 3),
-		LOAD(ARGUMENT(2)),
-		UNLESS_BITS(O_TMPFILE & ~O_DIRECTORY, 1),
-		FAIL(EOPNOTSUPP),
-		ALLOW,
-	};
-
-	return tmp(0, NULL) && filter(code, sizeof code / sizeof code[0]) && no_memfd(ENOSYS);
-}
-
 /* no_unknown is a filter that kills for a system call that it does not know: 336 is uprobe. */
 static bool no_unknown(void)
 {
@@ -240,12 +225,6 @@ static void unexecutable_tmp(void)
 	loads(memfd_enabled);
 }
 
-static void only_files(void)
-{
-	loads(memfd_disabled);
-	CHECK(test_count("/tmp", "stapsdt-") == 0);
-}
-
 static void only_memory(void)
 {
 	loads(memfd_enabled);
@@ -256,16 +235,16 @@ static bool older_without_tmp(void)
 	return read_only_tmp() && no_flag();
 }
 
-/* Neither a memfd nor a /tmp: no scratch file either. */
+/* Neither a memfd nor a /tmp. */
 static bool nothing(void)
 {
 	return read_only_tmp() && memfd_enosys();
 }
 
-static void no_scratch(void)
+static void no_place(void)
 {
-	refuses(memfd_enabled, elfCreationError, "no scratch file: Read-only file system");
-	refuses(memfd_disabled, elfCreationError, "no scratch file: Read-only file system");
+	refuses(memfd_enabled, tmpCreationError, "create a memfd: Function not implemented");
+	refuses(memfd_disabled, tmpCreationError, "Read-only file system");
 }
 
 static bool few_descriptors(void)
@@ -293,6 +272,20 @@ static void no_descriptors(void)
 	while (count > 0)
 		close(fds[--count]);
 	providerDestroy(made);
+}
+
+/* Less than an image, and more than what a checker writes to its log. */
+static bool small_files(void)
+{
+	struct rlimit limit = {8192, 8192};
+
+	return setrlimit(RLIMIT_FSIZE, &limit) == 0;
+}
+
+static void no_files(void)
+{
+	refuses(memfd_enabled, tmpCreationError, "File too large");
+	refuses(memfd_disabled, tmpCreationError, "File too large");
 }
 
 /* vm.memfd_noexec belongs to a PID namespace, and only rises. */
@@ -327,13 +320,13 @@ CASE(not_mapped, no_mapping, unmappable, SECCOMP)
 CASE(killing_filter, no_unknown, both_load, SECCOMP)
 CASE(older_kernel, no_flag, both_load, SECCOMP)
 CASE(older_no_tmp, older_without_tmp, only_memory, ROOT)
-CASE(named_scratch, no_tmpfile, only_files, ROOT)
 CASE(tmp_read_only, read_only_tmp, unwritable_tmp, ROOT)
 CASE(tmp_full, full_tmp, filled_tmp, ROOT)
 CASE(tmp_noexec, noexec_tmp, unexecutable_tmp, ROOT)
-CASE(nowhere, nothing, no_scratch, ROOT)
+CASE(nowhere, nothing, no_place, ROOT)
 CASE(sysctl, memfd_noexec, refused_memfd, "not root, or no vm.memfd_noexec")
 CASE(descriptors, few_descriptors, no_descriptors, "no limit")
+CASE(file_size, small_files, no_files, "no limit")
 
 static const struct test tests[] = {
 	{"memfd_create refused", memfd_refused},
@@ -342,13 +335,13 @@ static const struct test tests[] = {
 	{"a filter that kills", killing_filter},
 	{"a kernel before 6.3", older_kernel},
 	{"a kernel before 6.3, without /tmp", older_no_tmp},
-	{"no memfd and no O_TMPFILE", named_scratch},
 	{"/tmp read-only", tmp_read_only},
 	{"/tmp full", tmp_full},
 	{"/tmp noexec", tmp_noexec},
 	{"neither memfd nor /tmp", nowhere},
 	{"vm.memfd_noexec=2", sysctl},
 	{"no descriptors left", descriptors},
+	{"no file may be large", file_size},
 };
 
 TEST_MAIN("restrict", tests)
