@@ -1,0 +1,323 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/tracetest"
+
+	"github.com/stretchr/testify/require"
+)
+
+const patience = 20 * time.Second
+
+// build builds the program, as users do: a test's binary would be without symbols.
+var build = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(os.TempDir(), fmt.Sprintf("stapsdt-http-%d", os.Getpid()))
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return program, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if program, err := build(); err == nil {
+		os.Remove(program)
+	}
+	os.Exit(code)
+}
+
+// server is the program, running.
+type server struct {
+	*tracetest.Process
+	url string
+}
+
+func start(t testing.TB) *server {
+	t.Helper()
+	program, err := build()
+	require.NoError(t, err)
+	p := tracetest.Command(t, exec.Command(program, "-listen", "127.0.0.1:0", "-db", filepath.Join(t.TempDir(), "shop.db")))
+	line := p.WaitLine(" serves ", patience)
+	return &server{Process: p, url: line[strings.Index(line, "http://"):]}
+}
+
+// trace runs one of the scripts on the server.
+func (s *server) trace(t testing.TB, script string, args ...string) *tracetest.Tracer {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("scripts", script))
+	require.NoError(t, err)
+	if _, minor := tracetest.BpftraceVersion(t); minor > 17 && script == "offcpu.bt" {
+		// With -p it would not see a thread come back after one of another process.
+		return tracetest.Bpftrace(t, strings.ReplaceAll(string(text), "usdt:*:", "usdt:"+s.probes(t)+":"), args...)
+	}
+	return tracetest.Bpftrace(t, string(text), append([]string{"-p", strconv.Itoa(s.PID())}, args...)...)
+}
+
+// probes is the file of the probes, by a path that holds in a chroot too.
+func (s *server) probes(t testing.TB) string {
+	t.Helper()
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", s.PID()))
+	require.NoError(t, err)
+	m := regexp.MustCompile(` (/\S+/shop-[0-9a-f]+\.so)\n`).FindSubmatch(maps)
+	require.NotNil(t, m)
+	return fmt.Sprintf("/proc/%d/root%s", s.PID(), m[1])
+}
+
+// do sends a request and returns the answer's length. It may be called from any
+// goroutine.
+func (s *server) do(method, path string, status int) (bytes int64, err error) {
+	r, err := http.NewRequest(method, s.url+path, nil)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != status {
+		return 0, fmt.Errorf("%s %s: %s", method, path, answer.Status)
+	}
+	return io.Copy(io.Discard, answer.Body)
+}
+
+// load sends a request n times, by four clients at once, and returns how many bytes
+// were answered.
+func (s *server) load(t testing.TB, n int, method, path string, status int) int64 {
+	t.Helper()
+	type result struct {
+		bytes int64
+		err   error
+	}
+	todo, results := make(chan struct{}, n), make(chan result, n)
+	for range n {
+		todo <- struct{}{}
+	}
+	close(todo)
+	for range 4 {
+		go func() {
+			for range todo {
+				bytes, err := s.do(method, path, status)
+				results <- result{bytes, err}
+			}
+		}()
+	}
+	var sum int64
+	for range n {
+		r := <-results
+		require.NoError(t, r.err)
+		sum += r.bytes
+	}
+	return sum
+}
+
+// needTracefs lets bpftrace find the kernel's tracepoints, where nobody mounted them.
+func needTracefs(t *testing.T) {
+	t.Helper()
+	tracetest.NeedRoot(t)
+	if _, err := os.Stat("/sys/kernel/tracing/events"); err == nil {
+		return
+	}
+	script, err := filepath.Abs("testdata/tracefs.sh")
+	require.NoError(t, err)
+	tracetest.Need(t, "tracefs", exec.Command(script, "test", "-d", "/sys/kernel/tracing/events/sched").Run())
+	bpftrace := os.Getenv("BPFTRACE")
+	if bpftrace == "" {
+		bpftrace = "bpftrace"
+	}
+	t.Setenv("BPFTRACE", script+" "+bpftrace)
+}
+
+// bucket is a line of a histogram: [32K, 64K)  3 |@@@|
+var bucket = regexp.MustCompile(`^\[(\d+)([KM]?)(?:, \S+\)|\]) +(\d+) \|`)
+
+// histogram returns the counts of a histogram's buckets by their lower end.
+func histogram(t *testing.T, output, name string) map[int]int {
+	t.Helper()
+	_, rest, ok := strings.Cut(output, name+":")
+	require.True(t, ok, "no %s in %s", name, output)
+	_, rest, _ = strings.Cut(rest, "\n")
+	counts := map[int]int{}
+	for line := range strings.Lines(rest) {
+		m := bucket.FindStringSubmatch(line)
+		if m == nil {
+			break
+		}
+		from, count := number(t, m[1])*map[string]int{"": 1, "K": 1 << 10, "M": 1 << 20}[m[2]], number(t, m[3])
+		if count > 0 {
+			counts[from] = count
+		}
+	}
+	return counts
+}
+
+func number(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	require.NoError(t, err)
+	return n
+}
+
+func total(counts map[int]int) int {
+	sum := 0
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+func TestLatencyByPath(t *testing.T) {
+	s := start(t)
+	s.load(t, 5, "GET", "/items/1", 200) // before anybody looks: not counted
+	tr := s.trace(t, "latency.bt")
+	found := s.load(t, 40, "GET", "/items/1", 200)
+	s.load(t, 7, "GET", "/items/99", 404)
+	s.load(t, 1, "POST", "/items?name=pear", 200)
+	s.load(t, 3, "POST", "/items?name=pear", 500)
+	s.load(t, 8, "GET", "/supplier?ms=40", 200)
+	out := tr.Stop() + "\n"
+
+	require.Contains(t, out, "@requests[GET, /items/1, 200]: 40\n")
+	require.Contains(t, out, "@requests[GET, /items/99, 404]: 7\n")
+	require.Contains(t, out, "@requests[POST, /items, 200]: 1\n")
+	require.Contains(t, out, "@requests[POST, /items, 500]: 3\n")
+	require.Contains(t, out, fmt.Sprintf("@bytes[GET, /items/1]: %d\n", found))
+	require.Equal(t, 40, total(histogram(t, out, "@microseconds[GET, /items/1]")))
+	require.Equal(t, 4, total(histogram(t, out, "@microseconds[POST, /items]")))
+	// 40 ms are in the bucket that begins at 32 K, or above when the machine is busy.
+	supplier := histogram(t, out, "@microseconds[GET, /supplier]")
+	require.Equal(t, 8, total(supplier))
+	for from := range supplier {
+		require.GreaterOrEqual(t, from, 32<<10)
+		require.Less(t, from, int(patience.Microseconds()))
+	}
+}
+
+func TestSlowQueries(t *testing.T) {
+	s := start(t)
+	t.Run("threshold", func(t *testing.T) {
+		tr := s.trace(t, "slow.bt", "100")
+		s.load(t, 20, "GET", "/items/1", 200)
+		s.load(t, 2, "GET", "/report?n=1000000", 200)
+		lines := tr.WaitLines(2, patience)
+		tr.Stop()
+		require.Len(t, lines, 2)
+		for _, line := range lines {
+			m := regexp.MustCompile(`^(\d+) us, 1 rows, /report: WITH RECURSIVE n\(i\) AS `).FindStringSubmatch(line)
+			require.NotNil(t, m, line)
+			require.GreaterOrEqual(t, number(t, m[1]), 100_000)
+		}
+	})
+	t.Run("all", func(t *testing.T) {
+		tr := s.trace(t, "slow.bt", "0")
+		s.load(t, 1, "GET", "/items/1", 200)
+		s.load(t, 1, "GET", "/items/99", 404)
+		s.load(t, 1, "POST", "/items?name=plum", 200)
+		s.load(t, 1, "POST", "/items?name=plum", 500)
+		lines := tr.WaitLines(5, patience)
+		tr.Stop()
+		for i, line := range lines {
+			lines[i] = regexp.MustCompile(`^\d+ us`).ReplaceAllString(line, "N us")
+		}
+		require.ElementsMatch(t, []string{
+			"N us, 1 rows, /items/1: SELECT name FROM item WHERE id = ?",
+			"N us, 0 rows, /items/99: SELECT name FROM item WHERE id = ?",
+			"N us, 1 rows, /items: INSERT INTO item (name) VALUES (?)",
+			"N us, -1 rows, /items: INSERT INTO item (name) VALUES (?)",
+			"  failed: constraint failed: UNIQUE constraint failed: item.name (2067)",
+		}, lines)
+	})
+}
+
+func TestInFlight(t *testing.T) {
+	s := start(t)
+	tr := s.trace(t, "inflight.bt")
+	answered := make(chan error)
+	for range 3 {
+		go func() {
+			_, err := s.do("GET", "/supplier?ms=3500", 200)
+			answered <- err
+		}()
+	}
+	tr.WaitMatch(regexp.MustCompile(`^@in_flight: 3$`), patience)
+	for range 3 {
+		require.NoError(t, <-answered)
+	}
+	tr.WaitMatch(regexp.MustCompile(`^@in_flight: 0$`), patience)
+	tr.Stop()
+
+	at := regexp.MustCompile(`^at (\d+) ms$`)
+	since := regexp.MustCompile(`^@since\[(\d+), GET, /supplier\]: (\d+)$`)
+	now, began, listed := 0, map[string]int{}, map[string]int{}
+	for _, line := range tr.Lines() {
+		if m := at.FindStringSubmatch(line); m != nil {
+			now = number(t, m[1])
+		}
+		if m := since.FindStringSubmatch(line); m != nil {
+			require.LessOrEqual(t, number(t, m[2]), now)
+			require.Less(t, now, number(t, m[2])+int(patience.Milliseconds()))
+			began[m[1]] = number(t, m[2])
+			listed[m[1]]++
+		}
+	}
+	require.Len(t, began, 3)
+	for id, n := range listed {
+		require.GreaterOrEqual(t, n, 2, "request %s was in flight for more than three seconds", id)
+	}
+}
+
+// TestOffCPU sees what waits: a request for its supplier, and others for the
+// database's one connection.
+func TestOffCPU(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the script reads registers of amd64")
+	}
+	needTracefs(t)
+	s := start(t)
+	tr := s.trace(t, "offcpu.bt")
+	s.load(t, 6, "GET", "/supplier?ms=50", 200)
+	s.load(t, 4, "GET", "/report?n=200000", 200)
+	out := tr.Stop() + "\n"
+
+	waited := map[string][]int{}
+	for _, m := range regexp.MustCompile(`@by_request\[\d+, (\S+)\]: (\d+)\n`).FindAllStringSubmatch(out, -1) {
+		waited[m[1]] = append(waited[m[1]], number(t, m[2]))
+	}
+	require.Len(t, waited["/supplier"], 6)
+	for _, us := range waited["/supplier"] {
+		// The timer runs a moment before the thread sleeps.
+		require.GreaterOrEqual(t, us, 45_000)
+		require.Less(t, us, int(patience.Microseconds()))
+	}
+	require.GreaterOrEqual(t, stackTime(t, out, "/supplier", "main.waitForSupplier,"), 6*45_000)
+	// Of four that come at once, three wait until one, two and three others are done.
+	require.GreaterOrEqual(t, stackTime(t, out, "/report", "database/sql.(*DB).conn,"), 3*5_000)
+	require.Zero(t, stackTime(t, out, "/report", "main.waitForSupplier,"))
+}
+
+// stackTime sums the time of a path's stacks in which a function is.
+func stackTime(t *testing.T, output, path, function string) int {
+	t.Helper()
+	sum := 0
+	for _, m := range regexp.MustCompile(`@by_stack\[(\S+), (.*)\]: (\d+)\n`).FindAllStringSubmatch(output, -1) {
+		if m[1] == path && strings.Contains(m[2], function) {
+			sum += number(t, m[3])
+		}
+	}
+	return sum
+}

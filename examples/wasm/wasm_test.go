@@ -1,0 +1,163 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/tracetest"
+
+	"github.com/stretchr/testify/require"
+)
+
+const patience = 20 * time.Second
+
+// build builds the program, as users do.
+var build = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(os.TempDir(), fmt.Sprintf("stapsdt-wasm-%d", os.Getpid()))
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return program, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if program, err := build(); err == nil {
+		os.Remove(program)
+	}
+	os.Exit(code)
+}
+
+// host is the program, running.
+type host struct {
+	*tracetest.Process
+	probes string
+}
+
+func start(t *testing.T, args ...string) *host {
+	t.Helper()
+	program, err := build()
+	require.NoError(t, err)
+	p := tracetest.Command(t, exec.Command(program, args...))
+	_, probes, ok := strings.Cut(p.WaitLine(" has its probes in ", patience), " has its probes in ")
+	require.True(t, ok)
+	return &host{p, probes}
+}
+
+func (h *host) call(t *testing.T, line string, result int) {
+	t.Helper()
+	h.Say(line)
+	require.Equal(t, fmt.Sprintf("[%d]", result), h.Expect("= ", patience))
+}
+
+func (h *host) trace(t *testing.T, script string) *tracetest.Tracer {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("scripts", script))
+	require.NoError(t, err)
+	return tracetest.Bpftrace(t, string(text), "-p", strconv.Itoa(h.PID()))
+}
+
+// requireFlow waits for what flow.bt shows, and compares it without the time.
+func requireFlow(t *testing.T, tr *tracetest.Tracer, want ...string) {
+	t.Helper()
+	lines := tr.WaitLines(len(want), patience)
+	slices.Sort(lines) // all times have as many digits
+	for i, l := range lines {
+		_, lines[i], _ = strings.Cut(l, " ")
+	}
+	require.Equal(t, want, lines)
+}
+
+func TestFlow(t *testing.T) {
+	h := start(t, "-trace")
+	h.call(t, "fib 3", 2) // before anybody looks
+	tr := h.trace(t, "flow.bt")
+	h.call(t, "fib 2", 1)
+	// Function 0 is the host's sleep, which is no function of the guest's.
+	h.call(t, "nap 1", 2)
+	h.Say("divide 1 0")
+	h.Expect("wasm error: integer divide by zero", patience)
+	requireFlow(t, tr,
+		"2 1 -> fib (guest, function 1)",
+		"2 2 -> fib (guest, function 1)",
+		"2 2 <- fib (guest, function 1)",
+		"2 2 -> fib (guest, function 1)",
+		"2 2 <- fib (guest, function 1)",
+		"2 2 -> add (guest, function 2)",
+		"2 2 <- add (guest, function 2)",
+		"2 1 <- fib (guest, function 1)",
+		"3 1 -> nap (guest, function 5)",
+		"3 2 -> wait (guest, function 6)",
+		"3 2 <- wait (guest, function 6)",
+		"3 2 -> wait (guest, function 6)",
+		"3 2 <- wait (guest, function 6)",
+		"3 2 -> add (guest, function 2)",
+		"3 2 <- add (guest, function 2)",
+		"3 1 <- nap (guest, function 5)",
+		"4 1 -> divide (guest, function 3)",
+		"4 2 -> quotient (guest, function 4)",
+		"4 2 <- quotient (guest, function 4)",
+		"4 1 <- divide (guest, function 3)")
+	tr.Stop()
+}
+
+// table returns the entries of a map that a script printed.
+func table(t *testing.T, output, name string) map[string]int {
+	t.Helper()
+	entries := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^@`+name+`\[(.*)\]: (\d+)$`).FindAllStringSubmatch(output, -1) {
+		n, err := strconv.Atoi(m[2])
+		require.NoError(t, err)
+		entries[m[1]] = n
+	}
+	return entries
+}
+
+func TestTime(t *testing.T) {
+	h := start(t, "-trace")
+	tr := h.trace(t, "time.bt")
+	h.call(t, "fib 7", 13)
+	h.call(t, "nap 40", 80)
+	out := tr.Stop()
+	calls, inclusive, exclusive := table(t, out, "calls"), table(t, out, "inclusive"), table(t, out, "exclusive")
+	// fib(7) makes 41 calls of fib, of which 20 add.
+	require.Equal(t, 41, calls["fib"])
+	require.Equal(t, 20+1, calls["add"])
+	require.Equal(t, 1, calls["nap"])
+	require.Equal(t, 2, calls["wait"])
+	require.GreaterOrEqual(t, exclusive["wait"], 80_000)
+	require.GreaterOrEqual(t, inclusive["nap"], inclusive["wait"])
+	require.Less(t, exclusive["nap"], 40_000)
+	require.Less(t, inclusive["fib"], int(patience.Microseconds()))
+	require.GreaterOrEqual(t, inclusive["fib"], exclusive["fib"])
+}
+
+// TestListensOnlyIfTraced starts the program without being asked to listen: a tracer
+// that is there before it sees everything, and one that comes after it nothing.
+func TestListensOnlyIfTraced(t *testing.T) {
+	t.Setenv("STAPSDT_DIR", filepath.Join(t.TempDir(), "probes"))
+	early := start(t)
+	// The path by way of the process holds in a chroot too.
+	count := fmt.Sprintf(`usdt:/proc/%d/root%s:wasm:function__entry { @entries[pid, str(arg1)] = count(); }`, early.PID(), early.probes)
+	tr := tracetest.Bpftrace(t, count)
+	late := start(t)
+	require.Equal(t, early.probes, late.probes)
+	early.call(t, "fib 5", 5)
+	late.call(t, "fib 5", 5)
+	entries := table(t, tr.Stop(), "entries")
+	require.Equal(t, map[string]int{
+		fmt.Sprintf("%d, fib", late.PID()): 15,
+		fmt.Sprintf("%d, add", late.PID()): 7,
+	}, entries)
+}
