@@ -2,11 +2,12 @@
 # Boots other kernels and architectures under qemu, checks the library on them
 # (internal/kerneltest), and prints a table.
 #
-#   scripts/kernels.sh [--quick] [NAME...]      all of them without a name
+#   scripts/kernels.sh [--readme | --quick] [NAME...]      all of them without a name
 #
 #   NAME       amd64-5.10 amd64-6.1 amd64-6.12 amd64-7.2 arm64-6.1 arm64-6.12 arm64-7.2
 #   --quick    without bpftrace; unless named, only a kernel before 6.18, 7.2
 #              and one of arm64
+#   --readme   the table of all of them becomes README.md's, when all is well
 #
 # The kernels are Debian's, and bpftrace is the one of the same release. What was
 # downloaded is kept in $STAPSDT_CACHE, by default ~/.cache/stapsdt (about 2 GB).
@@ -14,17 +15,23 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/install.sh
 . scripts/debian.sh
+. scripts/readme.sh
 
 all="amd64-5.10 amd64-6.1 amd64-6.12 amd64-7.2 arm64-6.1 arm64-6.12 arm64-7.2"
-quick=
+quick='' readme=''
 names=()
 for arg in "$@"; do
-	case " --quick $all " in
-	*" $arg "*) ;;
-	*) echo "$arg is none of: --quick $all" >&2; exit 2 ;;
+	case " $all " in *" $arg "*) names+=("$arg"); continue ;; esac
+	case $arg in
+	--quick) quick=yes ;;
+	--readme) readme=yes ;;
+	*) echo "$arg is none of: --quick --readme $all" >&2; exit 2 ;;
 	esac
-	if [ "$arg" = --quick ]; then quick=yes; else names+=("$arg"); fi
 done
+if [ -n "$readme" ] && [ "$quick${names[*]:-}" ]; then
+	echo "README's table is of all kernels" >&2
+	exit 2
+fi
 if [ ${#names[@]} -eq 0 ]; then
 	if [ -n "$quick" ]; then names=(amd64-6.1 amd64-7.2 arm64-6.12); else read -ra names <<<"$all"; fi
 fi
@@ -147,11 +154,17 @@ run() {
 	echo "$row $(line 'ok bpftrace\/version: '): $good passed, $bad failed, $(grep -c '^skipped ' "$console" || true) skipped |"
 }
 
+# In this shell, as run counts.
+exec 3>&1 >"$work/table"
 echo "| name | kernel | site | traced cost of each kind | passed | failed | bpftrace |"
 echo "|---|---|---|---|---|---|---|"
 for name in "${names[@]}"; do
 	run "$name"
+	tail -n 1 "$work/table" >&2
 done
+exec >&3
+cat "$work/table"
 echo
 echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+[ "$failed" -eq 0 ] || exit 1
+[ -z "$readme" ] || readme_table kernels "$work/table"

@@ -57,6 +57,14 @@ scripts/architectures.sh
 step "make -C cstapsdt test"
 make -C cstapsdt test
 
+step "examples"
+for example in http lua wasm; do
+	for cgo in 1 0; do (cd examples/$example && CGO_ENABLED=$cgo go vet ./... && CGO_ENABLED=$cgo go test ./...); done
+done
+
+step "scripts/kernels.sh --quick"
+scripts/kernels.sh --quick
+
 step "scripts/docs.sh"
 if may_attach && [ "$(id -u)" -eq 0 ]; then scripts/docs.sh; fi
 

@@ -35,6 +35,7 @@ fi
 
 . scripts/install.sh
 . scripts/debian.sh
+. scripts/readme.sh
 
 usage() {
 	echo "usage: tracers.sh [--readme] [--table FILE] [NAME]" >&2
@@ -60,7 +61,7 @@ if [ -n "$readme" ] && [ -n "$name" ]; then
 fi
 
 machine=$(uname -m)
-need gcc=gcc make=make clang=clang unshare=util-linux bpftrace=bpftrace tplist-bpfcc=bpfcc-tools perf=linux-perf gdb=gdb \
+need gcc=gcc make=make clang=clang unshare=util-linux bpftrace=bpftrace tplist-bpfcc=bpfcc-tools "perf=linux-perf|linux-tools-$(uname -r)|linux-tools-generic" gdb=gdb \
 	readelf=binutils eu-readelf=elfutils trace-cmd=trace-cmd uftrace=uftrace lttng=lttng-tools stap=systemtap \
 	/usr/include/libelf.h=libelf-dev /usr/include/bpf/usdt.bpf.h=libbpf-dev \
 	/usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring
@@ -120,12 +121,6 @@ $sudo env HOME="$work/home" TMPDIR="$work" STAPSDT_DIR="$work/images" LC_ALL=C C
 
 [ -z "$table" ] || cp "$work/table.md" "$table"
 if [ -n "$readme" ] && [ "$status" -eq 0 ]; then
-	awk -v table="$work/table.md" '
-		/<!-- \/tracers -->/ { inside = 0 }
-		!inside { print }
-		/<!-- tracers -->/ { inside = 1; found++; print ""; while ((getline row < table) > 0) print row; print "" }
-		END { exit found != 1 || inside }' README.md >"$work/README.md" ||
-		{ echo "README.md needs one place for the table, between <!-- tracers --> and <!-- /tracers -->" >&2; exit 1; }
-	cat "$work/README.md" >README.md
+	readme_table tracers "$work/table.md"
 fi
 exit "$status"
