@@ -42,13 +42,19 @@ for cgo in 1 0; do (cd internal/systest && CGO_ENABLED=$cgo go vet ./... && CGO_
 step "scripts/soak.sh 20"
 if may_attach; then scripts/soak.sh 20; fi
 
-step "the oldest Go"
+# The go directive's, and the two newest when this was written.
 oldest=go$(sed -n 's/^go //p' go.mod)
 [[ $oldest == go*.*.* ]] || oldest=$oldest.0
-for cgo in 1 0; do
-	GOTOOLCHAIN=$oldest CGO_ENABLED=$cgo go vet ./...
-	GOTOOLCHAIN=$oldest CGO_ENABLED=$cgo go test -short ./internal/image ./internal/call ./internal/site ./internal/region
-	GOTOOLCHAIN=$oldest CGO_ENABLED=$cgo go test -run 'Lifecycle|Patched|Arrive' .
+for version in "$oldest" go1.26.8 go1.27.4; do
+	[ "$(go env GOVERSION)" != "$version" ] || continue
+	step "$version"
+	for cgo in 1 0; do
+		export GOTOOLCHAIN=$version CGO_ENABLED=$cgo
+		go vet . ./internal/... ./cstapsdt
+		go test -short ./internal/image ./internal/call ./internal/site ./internal/region
+		go test -run 'Lifecycle|Patched|Arrive|Inline|Allocate|Unload|Bpftrace' .
+		unset GOTOOLCHAIN CGO_ENABLED
+	done
 done
 
 step "scripts/architectures.sh"
