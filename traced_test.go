@@ -5,6 +5,7 @@ package stapsdt
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -25,11 +26,11 @@ import (
 const patience = 10 * time.Second
 
 func TestMain(m *testing.M) {
-	tracetest.Main(m, map[string]func(args []string){
-		"probes":   probesChild,
-		"churn":    churnChild,
-		"loadonce": loadOnceChild,
-	})
+	children := maps.Clone(faultChildren)
+	children["probes"] = probesChild
+	children["churn"] = churnChild
+	children["loadonce"] = loadOnceChild
+	tracetest.Main(m, children)
 }
 
 // tracedProbe is a probe that the kernel alone was attached to, with what an

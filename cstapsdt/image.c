@@ -238,7 +238,7 @@ int sdt_image_host(struct sdt_provider *provider, struct sdt_image *image)
 
 int providerImage(SDTProvider_t *provider, void **image, size_t *size)
 {
-	struct sdt_image made;
+	struct sdt_image made = {0};
 
 	if (!provider)
 		return -1;
@@ -259,7 +259,7 @@ int sdt_provider_image(SDTProvider_t *provider, const char *arch, const char *si
 {
 	const struct sdt_arch *arch_row = sdt_arch_find(arch);
 	const struct sdt_site *site_row = sdt_site_find(arch, site);
-	struct sdt_image made;
+	struct sdt_image made = {0};
 
 	sdt_clear(provider);
 	if (!arch_row || !site_row)

@@ -99,7 +99,7 @@ static int check_types(SDTProvider_t *provider, const char *name, int count, con
 	if (!other)
 		return 0;
 	if (other->list.probe.argCount != count ||
-	    (count && memcmp(other->types, types, (size_t)count * sizeof *types) != 0))
+	    (count > 0 && memcmp(other->types, types, (size_t)count * sizeof *types) != 0))
 		return sdt_fail(provider, elfCreationError,
 				"add probe %s:%s: it is there already, with other arguments",
 				provider->name, name);

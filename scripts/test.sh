@@ -37,6 +37,8 @@ CGO_ENABLED=0 go test -shuffle=on ./...
 step "go test, cgo, -tags stapsdt_nocgo, without optimisation"
 go test -tags stapsdt_nocgo -gcflags='all=-N -l' -shuffle=on .
 
+step "internal/sandbox: seccomp, namespaces"
+for cgo in 1 0; do (cd internal/sandbox && CGO_ENABLED=$cgo go vet ./... && CGO_ENABLED=$cgo go test ./...); done
 step "internal/systest: every argument, through BPF"
 for cgo in 1 0; do (cd internal/systest && CGO_ENABLED=$cgo go vet ./... && CGO_ENABLED=$cgo go test -shuffle=on ./...); done
 step "scripts/soak.sh 20"
@@ -62,6 +64,9 @@ scripts/architectures.sh
 
 step "make -C cstapsdt test"
 make -C cstapsdt test
+
+step "scripts/lint.sh"
+scripts/lint.sh
 
 step "examples"
 for example in http lua wasm; do

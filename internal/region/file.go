@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -123,13 +122,8 @@ func checkFile(fd int, image []byte) error {
 // that do it at the same time take turns: the second would remove the good file
 // that the first one's loader has put there, and mapped.
 func removeBad(folder int, name string, image []byte) error {
-	for start := time.Now(); unix.Flock(folder, unix.LOCK_EX|unix.LOCK_NB) != nil; {
-		// Not forever: somebody who may only read the folder can hold
-		// this lock too.
-		if time.Since(start) > lockPatience {
-			return fmt.Errorf("%w, and another process holds the folder's lock", errBadFile)
-		}
-		time.Sleep(time.Millisecond)
+	if err := lock(folder); err != nil {
+		return fmt.Errorf("%w, and the folder cannot be locked: %w", errBadFile, err)
 	}
 	defer unix.Flock(folder, unix.LOCK_UN)
 
@@ -144,6 +138,17 @@ func removeBad(folder int, name string, image []byte) error {
 		return fmt.Errorf("%w, and it cannot be removed: %w", errBadFile, err)
 	}
 	return nil
+}
+
+// lock has those that change what is in a folder take turns. Nobody waits for ever:
+// somebody who may only read the folder can hold the lock too.
+func lock(folder int) error {
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		err := unix.Flock(folder, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil || err != unix.EWOULDBLOCK && err != unix.EINTR || time.Since(start) > lockPatience {
+			return err
+		}
+	}
 }
 
 // writeFile writes an image where no file is. It gets its name when it is
@@ -172,26 +177,29 @@ func writeUnnamed(folder int, name string, image []byte) error {
 	return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), folder, name, unix.AT_SYMLINK_FOLLOW)
 }
 
-// temps counts the temporary names of this process.
-var temps atomic.Uint64
+// tempName is a file that is being written. There is one a folder, so that a
+// process that dies leaves one at most, which the next removes.
+const tempName = ".writing"
 
-// writeNamed writes a file under a name of its own, then links it to the right
-// one. It never renames: that would take the path from processes that have
-// mapped a file which came first.
+// writeNamed writes a file under another name, then links it to the right one. It
+// never renames: that would take the path from processes that have mapped a file
+// which came first.
 func writeNamed(folder int, name string, image []byte) error {
-	// The folder is ours alone: the name need not be hard to guess. Its turn
-	// and its time tell those of this process apart, and of other machines.
-	temp := fmt.Sprintf(".%s.%d.%d.%d", trim(name, 100), os.Getpid(), temps.Add(1), time.Now().UnixNano())
-	fd, err := open(folder, temp, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o400)
+	if err := lock(folder); err != nil {
+		return err
+	}
+	defer unix.Flock(folder, unix.LOCK_UN)
+	unix.Unlinkat(folder, tempName, 0)
+	fd, err := open(folder, tempName, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o400)
 	if err != nil {
 		return err
 	}
-	defer unix.Unlinkat(folder, temp, 0)
+	defer unix.Unlinkat(folder, tempName, 0)
 	defer unix.Close(fd)
 	if err := fill(fd, image); err != nil {
 		return err
 	}
-	return unix.Linkat(folder, temp, folder, name, 0)
+	return unix.Linkat(folder, tempName, folder, name, 0)
 }
 
 // fill writes an image to a new file. It is not synced: whoever finds the file

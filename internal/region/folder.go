@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path" // path/filepath does work before main
+	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -131,10 +133,25 @@ func checkOwner(st *unix.Stat_t) error {
 	if st.Uid != uint32(os.Geteuid()) {
 		return fmt.Errorf("it is owned by user %d: %w", st.Uid, errNotOurs)
 	}
+	if st.Uid == overflowUser && !allUsersMapped() {
+		return fmt.Errorf("in this user namespace its owner cannot be told: %w", errNotOurs)
+	}
 	if st.Mode&0o022 != 0 {
 		return fmt.Errorf("its mode is %#o: %w", st.Mode&0o7777, errNotOurs)
 	}
 	return nil
+}
+
+// overflowUser is what the kernel calls every user that has no number in a user
+// namespace (user_namespaces(7)): the owner of a file, and a process that looks at
+// itself.
+const overflowUser = 65534
+
+// allUsersMapped reports whether every user has a number here, so that nobody's is
+// nobody else's.
+func allUsersMapped() bool {
+	users, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && slices.Equal(strings.Fields(string(users)), []string{"0", "0", "4294967295"})
 }
 
 // open is openat, again when a signal interrupts it, as it may on a network's

@@ -6,10 +6,7 @@
 // instruction set's encoding, and uses nothing of what it is a test of.
 package recorder
 
-import (
-	"encoding/binary"
-	"unsafe"
-)
+import "unsafe"
 
 // Arguments is the number of arguments that are stored.
 const Arguments = 12
@@ -21,8 +18,9 @@ type Record struct {
 	Frame, Caller uint64
 }
 
-// Code returns the function, which stores into out, a package variable. It begins with an instruction of no effect, whose
-// first byte reads as patched, and ends with a return.
+// Code returns the function, which stores into out, a package variable. It begins
+// with an instruction of no effect, whose first byte reads as patched, and ends with
+// a return.
 func Code(out *Record) []byte {
 	// SAFETY: the address becomes an operand of the code. Callers give static
 	// memory, which neither moves nor is freed.
@@ -33,8 +31,3 @@ func Code(out *Record) []byte {
 type asm []byte
 
 func (a *asm) bytes(b ...byte) { *a = append(*a, b...) }
-func (a *asm) little(words ...uint32) {
-	for _, w := range words {
-		*a = binary.LittleEndian.AppendUint32(*a, w)
-	}
-}
