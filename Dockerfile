@@ -28,6 +28,6 @@ ENTRYPOINT ["/hello"]
 
 # As a user who may not attach: what needs root is skipped.
 FROM toolchain AS test
-RUN useradd --create-home tester && chown -R tester /stapsdt
+RUN useradd --create-home tester && chown -R tester /stapsdt /go
 USER tester
 RUN scripts/test.sh

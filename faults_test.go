@@ -31,6 +31,8 @@ var faultErrors = map[string][]string{
 	"fstat":        {"EIO", "ENOMEM"},
 	"newfstatat":   {"EIO", "ENOMEM"},
 	"fstatfs":      {"EIO", "ENOSYS"},
+	"getrlimit":    {"EFAULT"},
+	"prlimit64":    {"EFAULT", "EPERM"},
 	"fchmod":       {"EPERM", "EIO", "EROFS"},
 	"fchmodat":     {"EPERM", "EIO", "EROFS"},
 	"ftruncate":    {"ENOSPC", "EIO", "EPERM"},

@@ -7,7 +7,7 @@ import (
 )
 
 // scriptArgs is how many arguments every bpftrace reads: those that are in
-// registers on every architecture.
+// registers on amd64.
 const scriptArgs = 6
 
 // WriteScript writes a bpftrace program that prints every event of the provider,
@@ -18,8 +18,13 @@ const scriptArgs = 6
 // The program that it writes says how to run it. Of a probe with more than six
 // arguments it prints the first six, as bpftrace 0.17 reads no more of them. The
 // provider need not be loaded, unless its image is kept in memory: then the
-// script is for this process only. The error is w's.
+// script is for this process only. The error
+// is w's, or ErrName.
 func (p *Provider) WriteScript(w io.Writer) error {
+	// What root will run holds no name that was not looked at.
+	if err := p.checkName(p.name, ""); err != nil {
+		return err
+	}
 	_, err := io.WriteString(w, p.script())
 	return err
 }

@@ -145,7 +145,8 @@ func (t *Probe1[A]) Fire(a A) {
 	}
 }
 
-// FireFunc is Fire with what args returns. It runs only while a tracer is attached.
+// FireFunc is Fire with what args returns. It runs only while a tracer is attached,
+// and so must not panic: nobody would see it before.
 func (t *Probe1[A]) FireFunc(args func() A) {
 	if t.on() {
 		t.fireFunc(args)
@@ -193,7 +194,8 @@ func (t *Probe2[A, B]) Fire(a A, b B) {
 	}
 }
 
-// FireFunc is Fire with what args returns. It runs only while a tracer is attached.
+// FireFunc is Fire with what args returns. It runs only while a tracer is attached,
+// and so must not panic: nobody would see it before.
 func (t *Probe2[A, B]) FireFunc(args func() (A, B)) {
 	if t.on() {
 		t.fireFunc(args)
@@ -242,7 +244,8 @@ func (t *Probe3[A, B, C]) Fire(a A, b B, c C) {
 	}
 }
 
-// FireFunc is Fire with what args returns. It runs only while a tracer is attached.
+// FireFunc is Fire with what args returns. It runs only while a tracer is attached,
+// and so must not panic: nobody would see it before.
 func (t *Probe3[A, B, C]) FireFunc(args func() (A, B, C)) {
 	if t.on() {
 		t.fireFunc(args)
@@ -292,7 +295,8 @@ func (t *Probe4[A, B, C, D]) Fire(a A, b B, c C, d D) {
 	}
 }
 
-// FireFunc is Fire with what args returns. It runs only while a tracer is attached.
+// FireFunc is Fire with what args returns. It runs only while a tracer is attached,
+// and so must not panic: nobody would see it before.
 func (t *Probe4[A, B, C, D]) FireFunc(args func() (A, B, C, D)) {
 	if t.on() {
 		t.fireFunc(args)
@@ -343,7 +347,8 @@ func (t *Probe5[A, B, C, D, E]) Fire(a A, b B, c C, d D, e E) {
 	}
 }
 
-// FireFunc is Fire with what args returns. It runs only while a tracer is attached.
+// FireFunc is Fire with what args returns. It runs only while a tracer is attached,
+// and so must not panic: nobody would see it before.
 func (t *Probe5[A, B, C, D, E]) FireFunc(args func() (A, B, C, D, E)) {
 	if t.on() {
 		t.fireFunc(args)
@@ -397,7 +402,8 @@ func (t *Probe6[A, B, C, D, E, F]) Fire(a A, b B, c C, d D, e E, f F) {
 	}
 }
 
-// FireFunc is Fire with what args returns. It runs only while a tracer is attached.
+// FireFunc is Fire with what args returns. It runs only while a tracer is attached,
+// and so must not panic: nobody would see it before.
 func (t *Probe6[A, B, C, D, E, F]) FireFunc(args func() (A, B, C, D, E, F)) {
 	if t.on() {
 		t.fireFunc(args)

@@ -214,7 +214,7 @@ int sdt_elf_write(struct sdt_provider *provider, struct sdt_image *image)
 	elf_version(EV_CURRENT);
 	(void)elf_errno(); /* an earlier caller's, which reading it takes away */
 	/* libelf wants a descriptor, be there nothing to do with it. */
-	fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = open("/", O_PATH | O_CLOEXEC);
 	if (fd < 0)
 		return sdt_fail(api, elfCreationError, "make the image of %s: %m", api->name);
 	elf = elf_begin(fd, ELF_C_WRITE, NULL);

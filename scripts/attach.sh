@@ -19,7 +19,9 @@ fail() {
 
 [ $# -ge 2 ] && [ $# -le 3 ] || fail 2 "usage: attach.sh PID [PROVIDER:]PROBE [SECONDS]"
 pid=$1 probe=$2 seconds=${3:-10}
-case $pid$seconds in *[!0-9]*) fail 2 "PID and SECONDS are numbers" ;; esac
+for number in "$pid" "$seconds"; do
+	case $number in "" | 0* | *[!0-9]*) fail 2 "PID and SECONDS are numbers" ;; esac
+done
 case $probe in *:*) ;; *) probe="*:$probe" ;; esac
 
 [ -d "/proc/$pid" ] || fail 3 "no process $pid"
@@ -28,7 +30,7 @@ command -v bpftrace >/dev/null || fail 5 "no bpftrace: install it (apt-get insta
 
 # list PATTERN: the probes of the process that match, a line each.
 list() {
-	timeout 60 bpftrace -p "$pid" -l "$1" 2>/dev/null | grep '^usdt:' || true
+	timeout -k 5 60 bpftrace -p "$pid" -l "$1" 2>/dev/null | grep '^usdt:' || true
 }
 
 # in_memory: the images that the process keeps in a memfd, which newer versions of
@@ -58,7 +60,7 @@ fi
 errors=$(mktemp)
 trap 'rm -f "$errors"' EXIT
 status=0
-seen=$(timeout -s INT "$seconds" bpftrace -B line ${flags[@]+"${flags[@]}"} \
+seen=$(timeout -k 5 -s INT "$seconds" bpftrace -B line ${flags[@]+"${flags[@]}"} \
 	-e "usdt:$where:$probe { printf(\"%s fired\n\", probe); exit(); }" 2>"$errors") || status=$?
 case $seen in
 *" fired"*) echo "${probe#\*:} fired" ;;

@@ -20,9 +20,12 @@ debian_archive() {
 		echo "$DEBIAN_ARCHIVE"
 		return
 	fi
+	# The label is known when the lists are; a system that is Debian has its own.
 	# shellcheck disable=SC2016 # it is apt that expands these
 	apt-get indextargets --format '$(SITE) $(LABEL)' 'Created-By: Packages' |
-		awk 'NF == 2 && $2 == "Debian" && !found++ { print $1 } END { exit !found }' && return
+		awk -v id="$(. /etc/os-release && echo "$ID")" '
+			!found && ($2 == "Debian" || NF == 1 && id == "debian" && $1 ~ /\/debian\/?$/) { print $1; found = 1 }
+			END { exit !found }' && return
 	echo "No Debian archive is among apt's sources: give the address of one as DEBIAN_ARCHIVE" >&2
 	return 1
 }

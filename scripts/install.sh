@@ -12,10 +12,10 @@ if [ "$(id -u)" -eq 0 ]; then sudo=; else sudo=sudo; fi
 need() {
 	local missing=() pair
 	for pair in "$@"; do
-		command -v "${pair%%=*}" >/dev/null 2>&1 || [ -e "${pair%%=*}" ] || missing+=("${pair#*=}")
+		PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%=*}" >/dev/null 2>&1 || [ -e "${pair%%=*}" ] || missing+=("${pair#*=}")
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
-	if ! command -v apt-get >/dev/null; then
+	if ! command -v apt-get >/dev/null || { [ -n "$sudo" ] && ! command -v sudo >/dev/null; }; then
 		echo "Install these first: ${missing[*]}" >&2
 		return 1
 	fi

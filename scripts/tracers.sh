@@ -22,7 +22,7 @@ inside() {
 	shift
 	# Whoever traces by path from inside of the tree must see the same files.
 	for folder in proc sys dev tmp run; do mkdir -p "$tree/$folder"; done
-	mount -t tracefs tracefs /sys/kernel/tracing
+	mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing
 	mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
 	mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
 	for folder in proc sys dev tmp; do mount --rbind "/$folder" "$tree/$folder"; done

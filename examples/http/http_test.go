@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,22 +22,7 @@ import (
 
 const patience = 20 * time.Second
 
-// build builds the program, as users do: a test's binary would be without symbols.
-var build = sync.OnceValues(func() (string, error) {
-	program := filepath.Join(os.TempDir(), fmt.Sprintf("stapsdt-http-%d", os.Getpid()))
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return program, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if program, err := build(); err == nil {
-		os.Remove(program)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 
 // server is the program, running.
 type server struct {
@@ -49,33 +32,9 @@ type server struct {
 
 func start(t testing.TB) *server {
 	t.Helper()
-	program, err := build()
-	require.NoError(t, err)
-	p := tracetest.Command(t, exec.Command(program, "-listen", "127.0.0.1:0", "-db", filepath.Join(t.TempDir(), "shop.db")))
+	p := tracetest.Command(t, exec.Command(tracetest.Build(t, "."), "-listen", "127.0.0.1:0", "-db", filepath.Join(t.TempDir(), "shop.db")))
 	line := p.WaitLine(" serves ", patience)
 	return &server{Process: p, url: line[strings.Index(line, "http://"):]}
-}
-
-// trace runs one of the scripts on the server.
-func (s *server) trace(t testing.TB, script string, args ...string) *tracetest.Tracer {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("scripts", script))
-	require.NoError(t, err)
-	if _, minor := tracetest.BpftraceVersion(t); minor > 17 && script == "offcpu.bt" {
-		// With -p it would not see a thread come back after one of another process.
-		return tracetest.Bpftrace(t, strings.ReplaceAll(string(text), "usdt:*:", "usdt:"+s.probes(t)+":"), args...)
-	}
-	return tracetest.Bpftrace(t, string(text), append([]string{"-p", strconv.Itoa(s.PID())}, args...)...)
-}
-
-// probes is the file of the probes, by a path that holds in a chroot too.
-func (s *server) probes(t testing.TB) string {
-	t.Helper()
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", s.PID()))
-	require.NoError(t, err)
-	m := regexp.MustCompile(` (/\S+/shop-[0-9a-f]+\.so)\n`).FindSubmatch(maps)
-	require.NotNil(t, m)
-	return fmt.Sprintf("/proc/%d/root%s", s.PID(), m[1])
 }
 
 // do sends a request and returns the answer's length. It may be called from any
@@ -126,23 +85,6 @@ func (s *server) load(t testing.TB, n int, method, path string, status int) int6
 	return sum
 }
 
-// needTracefs lets bpftrace find the kernel's tracepoints, where nobody mounted them.
-func needTracefs(t *testing.T) {
-	t.Helper()
-	tracetest.NeedRoot(t)
-	if _, err := os.Stat("/sys/kernel/tracing/events"); err == nil {
-		return
-	}
-	script, err := filepath.Abs("testdata/tracefs.sh")
-	require.NoError(t, err)
-	tracetest.Need(t, "tracefs", exec.Command(script, "test", "-d", "/sys/kernel/tracing/events/sched").Run())
-	bpftrace := os.Getenv("BPFTRACE")
-	if bpftrace == "" {
-		bpftrace = "bpftrace"
-	}
-	t.Setenv("BPFTRACE", script+" "+bpftrace)
-}
-
 // bucket is a line of a histogram: [32K, 64K)  3 |@@@|
 var bucket = regexp.MustCompile(`^\[(\d+)([KM]?)(?:, \S+\)|\]) +(\d+) \|`)
 
@@ -184,7 +126,7 @@ func total(counts map[int]int) int {
 func TestLatencyByPath(t *testing.T) {
 	s := start(t)
 	s.load(t, 5, "GET", "/items/1", 200) // before anybody looks: not counted
-	tr := s.trace(t, "latency.bt")
+	tr := tracetest.Script(t, s.Process, "scripts/latency.bt")
 	found := s.load(t, 40, "GET", "/items/1", 200)
 	s.load(t, 7, "GET", "/items/99", 404)
 	s.load(t, 1, "POST", "/items?name=pear", 200)
@@ -211,7 +153,7 @@ func TestLatencyByPath(t *testing.T) {
 func TestSlowQueries(t *testing.T) {
 	s := start(t)
 	t.Run("threshold", func(t *testing.T) {
-		tr := s.trace(t, "slow.bt", "100")
+		tr := tracetest.Script(t, s.Process, "scripts/slow.bt", "100")
 		s.load(t, 20, "GET", "/items/1", 200)
 		s.load(t, 2, "GET", "/report?n=1000000", 200)
 		lines := tr.WaitLines(2, patience)
@@ -224,7 +166,7 @@ func TestSlowQueries(t *testing.T) {
 		}
 	})
 	t.Run("all", func(t *testing.T) {
-		tr := s.trace(t, "slow.bt", "0")
+		tr := tracetest.Script(t, s.Process, "scripts/slow.bt", "0")
 		s.load(t, 1, "GET", "/items/1", 200)
 		s.load(t, 1, "GET", "/items/99", 404)
 		s.load(t, 1, "POST", "/items?name=plum", 200)
@@ -246,7 +188,7 @@ func TestSlowQueries(t *testing.T) {
 
 func TestInFlight(t *testing.T) {
 	s := start(t)
-	tr := s.trace(t, "inflight.bt")
+	tr := tracetest.Script(t, s.Process, "scripts/inflight.bt")
 	answered := make(chan error)
 	for range 3 {
 		go func() {
@@ -287,16 +229,17 @@ func TestOffCPU(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the script reads registers of amd64")
 	}
-	needTracefs(t)
+	tracetest.NeedTracefs(t)
 	s := start(t)
-	tr := s.trace(t, "offcpu.bt")
+	tr := tracetest.KernelScript(t, s.Process, "shop", "scripts/offcpu.bt")
 	s.load(t, 6, "GET", "/supplier?ms=50", 200)
 	s.load(t, 4, "GET", "/report?n=200000", 200)
 	out := tr.Stop() + "\n"
 
 	waited := map[string][]int{}
-	for _, m := range regexp.MustCompile(`@by_request\[\d+, (\S+)\]: (\d+)\n`).FindAllStringSubmatch(out, -1) {
-		waited[m[1]] = append(waited[m[1]], number(t, m[2]))
+	for key, us := range tracetest.Table(t, out, "by_request") {
+		_, path, _ := strings.Cut(key, ", ")
+		waited[path] = append(waited[path], us)
 	}
 	require.Len(t, waited["/supplier"], 6)
 	for _, us := range waited["/supplier"] {
@@ -314,9 +257,9 @@ func TestOffCPU(t *testing.T) {
 func stackTime(t *testing.T, output, path, function string) int {
 	t.Helper()
 	sum := 0
-	for _, m := range regexp.MustCompile(`@by_stack\[(\S+), (.*)\]: (\d+)\n`).FindAllStringSubmatch(output, -1) {
-		if m[1] == path && strings.Contains(m[2], function) {
-			sum += number(t, m[3])
+	for key, us := range tracetest.Table(t, output, "by_stack") {
+		if of, stack, _ := strings.Cut(key, ", "); of == path && strings.Contains(stack, function) {
+			sum += us
 		}
 	}
 	return sum

@@ -5,11 +5,13 @@ package main
 import (
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/tracetest"
+
 	"github.com/stretchr/testify/require"
 )
 
 func TestBytesAllocated(t *testing.T) {
-	bytes := table(t, run(t, "malloc.bt", "memory"), "bytes")
+	bytes := tracetest.Table(t, run(t, "malloc.bt", "memory"), "bytes")
 	require.Equal(t, 10<<20, bytes["allocate"])
 	require.Zero(t, bytes["fill"])
 }

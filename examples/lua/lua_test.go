@@ -9,9 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,22 +23,7 @@ const patience = 20 * time.Second
 // program is what the tests run.
 const program = "testdata/work.lua"
 
-// build builds the interpreter, as users do.
-var build = sync.OnceValues(func() (string, error) {
-	file := filepath.Join(os.TempDir(), fmt.Sprintf("stapsdt-lua-%d", os.Getpid()))
-	if out, err := exec.Command("go", "build", "-o", file, ".").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return file, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if file, err := build(); err == nil {
-		os.Remove(file)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 
 // run starts the program, attaches a script, has the program do what it is told, and
 // returns what the script printed.
@@ -53,17 +36,13 @@ func run(t *testing.T, script string, commands ...string) string {
 // lines that it has not printed may be lost then. Maps never are.
 func runUntil(t *testing.T, printed func(lines []string) bool, script string, commands ...string) string {
 	t.Helper()
-	file, err := build()
-	require.NoError(t, err)
-	text, err := os.ReadFile(filepath.Join("scripts", script))
-	require.NoError(t, err)
-	p := tracetest.Command(t, exec.Command(file, program))
+	p := tracetest.Command(t, exec.Command(tracetest.Build(t, "."), program))
 	do := func(command string) {
 		p.Say(command)
 		p.Expect("done "+command, patience)
 	}
 	do("flow") // before anybody looks
-	tr := trace(t, p, script, string(text))
+	tr := trace(t, p, script)
 	for _, command := range append([]string{"ready"}, commands...) {
 		do(command)
 	}
@@ -75,48 +54,13 @@ func runUntil(t *testing.T, printed func(lines []string) bool, script string, co
 	return out
 }
 
-func trace(t *testing.T, p *tracetest.Process, script, text string) *tracetest.Tracer {
+func trace(t *testing.T, p *tracetest.Process, script string) *tracetest.Tracer {
 	t.Helper()
-	_, minor := tracetest.BpftraceVersion(t)
-	if minor <= 17 || script != "faults.bt" && script != "hot.bt" {
-		return tracetest.Bpftrace(t, text, "-p", strconv.Itoa(p.PID()))
+	file := filepath.Join("scripts", script)
+	if script == "faults.bt" || script == "hot.bt" {
+		return tracetest.KernelScript(t, p, "lua", file)
 	}
-	// With -p it would see the faults and samples of the first thread only. This path
-	// of the probes' file holds in a chroot too.
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID()))
-	require.NoError(t, err)
-	m := regexp.MustCompile(` (/\S+/lua-[0-9a-f]+\.so)\n`).FindSubmatch(maps)
-	require.NotNil(t, m)
-	return tracetest.Bpftrace(t, strings.ReplaceAll(text, "usdt:*:", fmt.Sprintf("usdt:/proc/%d/root%s:", p.PID(), m[1])))
-}
-
-// needTracefs lets bpftrace find the kernel's tracepoints, where nobody mounted them.
-func needTracefs(t *testing.T) {
-	t.Helper()
-	tracetest.NeedRoot(t)
-	if _, err := os.Stat("/sys/kernel/tracing/events"); err == nil {
-		return
-	}
-	script, err := filepath.Abs("testdata/tracefs.sh")
-	require.NoError(t, err)
-	tracetest.Need(t, "tracefs", exec.Command(script, "test", "-d", "/sys/kernel/tracing/events/sched").Run())
-	bpftrace := os.Getenv("BPFTRACE")
-	if bpftrace == "" {
-		bpftrace = "bpftrace"
-	}
-	t.Setenv("BPFTRACE", script+" "+bpftrace)
-}
-
-// table returns the entries of a map that a script printed.
-func table(t *testing.T, output, name string) map[string]int {
-	t.Helper()
-	entries := map[string]int{}
-	for _, m := range regexp.MustCompile(`(?m)^@`+name+`\[(.*)\]: (\d+)$`).FindAllStringSubmatch(output, -1) {
-		n, err := strconv.Atoi(m[2])
-		require.NoError(t, err)
-		entries[m[1]] = n
-	}
-	return entries
+	return tracetest.Script(t, p, file)
 }
 
 // line returns the number of the program's line that has a text.
@@ -204,7 +148,7 @@ func TestFlowOfCoroutines(t *testing.T) {
 
 func TestTime(t *testing.T) {
 	out := run(t, "time.bt", "time", "recursion")
-	calls, inclusive, exclusive := table(t, out, "calls"), table(t, out, "inclusive"), table(t, out, "exclusive")
+	calls, inclusive, exclusive := tracetest.Table(t, out, "calls"), tracetest.Table(t, out, "inclusive"), tracetest.Table(t, out, "exclusive")
 	for _, m := range []map[string]int{calls, inclusive, exclusive} {
 		delete(m, "ready")
 	}
@@ -223,7 +167,7 @@ func TestTime(t *testing.T) {
 }
 
 func TestPageFaults(t *testing.T) {
-	faults := table(t, run(t, "faults.bt", "memory"), "faults")
+	faults := tracetest.Table(t, run(t, "faults.bt", "memory"), "faults")
 	// Ten buffers of a mebibyte, all of whose pages fill brings in. The first page
 	// is there already when malloc keeps its books in it.
 	pages := 10 * (1 << 20) / os.Getpagesize()
@@ -232,9 +176,9 @@ func TestPageFaults(t *testing.T) {
 }
 
 func TestLockWaits(t *testing.T) {
-	needTracefs(t)
+	tracetest.NeedTracefs(t)
 	out := run(t, "locks.bt", "lock")
-	waited, waits := table(t, out, "waited"), table(t, out, "waits")
+	waited, waits := tracetest.Table(t, out, "waited"), tracetest.Table(t, out, "waits")
 	// The other program has the lock for 200 ms, of which critical comes 50 late,
 	// or later when the machine is busy.
 	require.Positive(t, waits["critical"])
@@ -245,7 +189,7 @@ func TestLockWaits(t *testing.T) {
 }
 
 func TestHotPath(t *testing.T) {
-	samples := table(t, run(t, "hot.bt", "time"), "samples")
+	samples := tracetest.Table(t, run(t, "hot.bt", "time"), "samples")
 	spin, outer := samples["spin, outer, time"], samples["outer, time, "]
 	all := 0
 	for _, n := range samples {
@@ -259,7 +203,7 @@ func TestHotPath(t *testing.T) {
 }
 
 func TestLines(t *testing.T) {
-	lines := table(t, run(t, "lines.bt", "flow"), "lines")
+	lines := tracetest.Table(t, run(t, "lines.bt", "flow"), "lines")
 	executed := func(text string) int { return lines[fmt.Sprintf("%s, %d", program, line(t, text))] }
 	require.Equal(t, 5, executed("return n + 1"))
 	// Twice, and twice more when the call is back.

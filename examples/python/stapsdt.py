@@ -54,19 +54,25 @@ class Probe:
         return bool(_lib.probeIsEnabled(self._probe))
 
     def fire(self, *values):
-        """Reports an event; a string is a str or bytes. Nothing is converted while nobody looks."""
-        if not self.enabled():
-            return
-        if len(values) != len(self.types):
-            raise TypeError(f"{len(values)} arguments, not {len(self.types)}")
+        """Reports an event; a string is a str or bytes. Nothing is converted while nobody looks.
+
+        Returns whether it was reported. A wrong argument is no exception: it would be
+        raised only while somebody looks.
+        """
+        if not self.enabled() or len(values) != len(self.types):
+            return False
         words = (ctypes.c_uint64 * len(values))()
         strings = []  # which live until the probe has fired
-        for i, (kind, value) in enumerate(zip(self.types, values)):
-            if kind == STRING:
-                strings.append(ctypes.c_char_p(value.encode() if isinstance(value, str) else value))
-                value = ctypes.cast(strings[-1], ctypes.c_void_p).value
-            words[i] = value & (1 << 64) - 1
+        try:
+            for i, (kind, value) in enumerate(zip(self.types, values)):
+                if kind == STRING:
+                    strings.append(ctypes.c_char_p(value.encode() if isinstance(value, str) else value))
+                    value = ctypes.cast(strings[-1], ctypes.c_void_p).value
+                words[i] = value & (1 << 64) - 1
+        except (TypeError, ValueError):
+            return False
         _lib.probeFireV(self._probe, words)
+        return True
 
 
 class Provider:

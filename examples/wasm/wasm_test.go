@@ -4,14 +4,10 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,22 +18,7 @@ import (
 
 const patience = 20 * time.Second
 
-// build builds the program, as users do.
-var build = sync.OnceValues(func() (string, error) {
-	program := filepath.Join(os.TempDir(), fmt.Sprintf("stapsdt-wasm-%d", os.Getpid()))
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return program, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if program, err := build(); err == nil {
-		os.Remove(program)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 
 // host is the program, running.
 type host struct {
@@ -47,9 +28,7 @@ type host struct {
 
 func start(t *testing.T, args ...string) *host {
 	t.Helper()
-	program, err := build()
-	require.NoError(t, err)
-	p := tracetest.Command(t, exec.Command(program, args...))
+	p := tracetest.Command(t, exec.Command(tracetest.Build(t, "."), args...))
 	_, probes, ok := strings.Cut(p.WaitLine(" has its probes in ", patience), " has its probes in ")
 	require.True(t, ok)
 	return &host{p, probes}
@@ -59,13 +38,6 @@ func (h *host) call(t *testing.T, line string, result int) {
 	t.Helper()
 	h.Say(line)
 	require.Equal(t, fmt.Sprintf("[%d]", result), h.Expect("= ", patience))
-}
-
-func (h *host) trace(t *testing.T, script string) *tracetest.Tracer {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("scripts", script))
-	require.NoError(t, err)
-	return tracetest.Bpftrace(t, string(text), "-p", strconv.Itoa(h.PID()))
 }
 
 // requireFlow waits for what flow.bt shows, and compares it without the time.
@@ -82,7 +54,7 @@ func requireFlow(t *testing.T, tr *tracetest.Tracer, want ...string) {
 func TestFlow(t *testing.T) {
 	h := start(t, "-trace")
 	h.call(t, "fib 3", 2) // before anybody looks
-	tr := h.trace(t, "flow.bt")
+	tr := tracetest.Script(t, h.Process, "scripts/flow.bt")
 	h.call(t, "fib 2", 1)
 	// Function 0 is the host's sleep, which is no function of the guest's.
 	h.call(t, "nap 1", 2)
@@ -112,25 +84,13 @@ func TestFlow(t *testing.T) {
 	tr.Stop()
 }
 
-// table returns the entries of a map that a script printed.
-func table(t *testing.T, output, name string) map[string]int {
-	t.Helper()
-	entries := map[string]int{}
-	for _, m := range regexp.MustCompile(`(?m)^@`+name+`\[(.*)\]: (\d+)$`).FindAllStringSubmatch(output, -1) {
-		n, err := strconv.Atoi(m[2])
-		require.NoError(t, err)
-		entries[m[1]] = n
-	}
-	return entries
-}
-
 func TestTime(t *testing.T) {
 	h := start(t, "-trace")
-	tr := h.trace(t, "time.bt")
+	tr := tracetest.Script(t, h.Process, "scripts/time.bt")
 	h.call(t, "fib 7", 13)
 	h.call(t, "nap 40", 80)
 	out := tr.Stop()
-	calls, inclusive, exclusive := table(t, out, "calls"), table(t, out, "inclusive"), table(t, out, "exclusive")
+	calls, inclusive, exclusive := tracetest.Table(t, out, "calls"), tracetest.Table(t, out, "inclusive"), tracetest.Table(t, out, "exclusive")
 	// fib(7) makes 41 calls of fib, of which 20 add.
 	require.Equal(t, 41, calls["fib"])
 	require.Equal(t, 20+1, calls["add"])
@@ -155,7 +115,7 @@ func TestListensOnlyIfTraced(t *testing.T) {
 	require.Equal(t, early.probes, late.probes)
 	early.call(t, "fib 5", 5)
 	late.call(t, "fib 5", 5)
-	entries := table(t, tr.Stop(), "entries")
+	entries := tracetest.Table(t, tr.Stop(), "entries")
 	require.Equal(t, map[string]int{
 		fmt.Sprintf("%d, fib", late.PID()): 15,
 		fmt.Sprintf("%d, add", late.PID()): 7,

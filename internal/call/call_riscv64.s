@@ -6,7 +6,8 @@
 // switch to the system stack is left out, as a site needs none: it is a nop and
 // a return. The kernel steps a traced site out of line and pushes nothing.
 
-#define SITE X5
+// Not X5, which is an alternate link register: a call by it looks like a return.
+#define SITE X29
 #define WORDS X6
 
 // LOAD loads the site's address, once, and leaves when it is not patched.

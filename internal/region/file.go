@@ -220,6 +220,12 @@ func fill(fd int, image []byte) error {
 
 // write writes all of content.
 func write(fd int, content []byte) error {
+	// More than the limit of a file (ulimit -f) is a signal, which ends a C program
+	// that Go is a library of.
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) == nil && uint64(len(content)) > limit.Cur {
+		return unix.EFBIG
+	}
 	for len(content) > 0 {
 		n, err := unix.Write(fd, content)
 		if err == unix.EINTR {

@@ -401,3 +401,17 @@ func TestKeptMapping(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, sites, again)
 }
+
+// TestFileSizeLimit: what does not fit is an error, before it is a signal.
+func TestFileSizeLimit(t *testing.T) {
+	im := testImage(t, 1)
+	var old unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
+	small := unix.Rlimit{Cur: uint64(len(im.Bytes)) - 1, Max: old.Max}
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &small))
+	defer unix.Setrlimit(unix.RLIMIT_FSIZE, &old)
+	space := new(Space)
+	_, _, err := Load(space, im, only(t, t.TempDir()))
+	require.ErrorIs(t, err, unix.EFBIG)
+	require.ErrorIs(t, err, ErrPlace)
+}

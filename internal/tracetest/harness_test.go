@@ -88,7 +88,7 @@ func TestNeed(t *testing.T) {
 }
 
 func TestParseRelease(t *testing.T) {
-	for s, want := range map[string][2]int{"6.18.44-fc-v657": {6, 18}, "7.2-rc1": {7, 2}, "6.1": {6, 1}, "5.10.0": {5, 10}} {
+	for s, want := range map[string][2]int{"6.18.44-vendor-v12": {6, 18}, "7.2-rc1": {7, 2}, "6.1": {6, 1}, "5.10.0": {5, 10}} {
 		got, err := parseRelease(s)
 		require.NoError(t, err, s)
 		require.Equal(t, want, got, s)

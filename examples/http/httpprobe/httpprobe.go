@@ -81,7 +81,7 @@ func (p *Probes) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 	defer func() {
 		p.done.Fire(id, method, path, int32(sent.status), int64(time.Since(began)), sent.bytes)
 	}()
-	next.ServeHTTP(sent, r.WithContext(context.WithValue(r.Context(), idKey{}, id)))
+	next.ServeHTTP(sent.writer(), r.WithContext(context.WithValue(r.Context(), idKey{}, id)))
 	if sent.status == 0 {
 		sent.status = http.StatusOK
 	}

@@ -113,3 +113,42 @@ func BenchmarkHandler(b *testing.B) {
 		})
 	}
 }
+
+// plainWriter can nothing but write.
+type plainWriter struct{ http.ResponseWriter }
+
+// TestWriterCanTheSame: a handler that asks what its ResponseWriter can is told the
+// same while somebody traces.
+func TestWriterCanTheSame(t *testing.T) {
+	p, probes := load(t)
+	can := map[bool][2]bool{}
+	ask := probes.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, flushes := w.(http.Flusher)
+		_, hijacks := w.(http.Hijacker)
+		can[RequestID(r.Context()) != 0] = [2]bool{flushes, hijacks}
+	}))
+	server := httptest.NewServer(ask)
+	defer server.Close()
+	through := map[string]func(){
+		"a server": func() {
+			answer, err := http.Get(server.URL)
+			require.NoError(t, err)
+			answer.Body.Close()
+		},
+		"HTTP/2, as it were": func() { ask.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)) },
+		"a plain writer": func() {
+			ask.ServeHTTP(plainWriter{httptest.NewRecorder()}, httptest.NewRequest("GET", "/", nil))
+		},
+	}
+	untraced := map[string][2]bool{}
+	for name, run := range through {
+		run()
+		untraced[name] = can[false]
+	}
+	require.Equal(t, map[string][2]bool{"a server": {true, true}, "HTTP/2, as it were": {true, false}, "a plain writer": {false, false}}, untraced)
+	trace(t, p)
+	for name, run := range through {
+		run()
+		require.Equal(t, untraced[name], can[true], name)
+	}
+}

@@ -5,8 +5,7 @@ import (
 	"net/http"
 )
 
-// recorder notes what is sent through a ResponseWriter. Whoever needs more of that
-// than Write finds it with http.NewResponseController, by way of Unwrap.
+// recorder notes what is sent through a ResponseWriter.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -14,6 +13,33 @@ type recorder struct {
 }
 
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// writer returns what a handler gets. It can what the ResponseWriter can, for a handler
+// that asks: its answer must not depend on whether somebody traces. (The rest is
+// found with http.NewResponseController, by way of Unwrap.)
+func (r *recorder) writer() http.ResponseWriter {
+	flusher, flushes := r.ResponseWriter.(http.Flusher)
+	hijacker, hijacks := r.ResponseWriter.(http.Hijacker)
+	switch {
+	case flushes && hijacks:
+		return struct {
+			*recorder
+			http.Flusher
+			http.Hijacker
+		}{r, flusher, hijacker}
+	case flushes:
+		return struct {
+			*recorder
+			http.Flusher
+		}{r, flusher}
+	case hijacks:
+		return struct {
+			*recorder
+			http.Hijacker
+		}{r, hijacker}
+	}
+	return r
+}
 
 // WriteHeader notes the first final status. Informational ones precede it, but for
 // 101, after which no other comes.

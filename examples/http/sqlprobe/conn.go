@@ -42,29 +42,54 @@ type contextConn interface {
 type conn struct {
 	contextConn
 	probes *Probes
+	// skipped is a query that the driver would rather have prepared, which is
+	// what database/sql does next.
+	skipped *query
+}
+
+// skip keeps a query for the statement that will be prepared of it.
+func (c *conn) skip(q *query, err error) bool {
+	if err != driver.ErrSkip {
+		return false
+	}
+	c.skipped = q
+	return true
 }
 
 func (c *conn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
 	q := c.probes.begin(ctx, text)
-	return q.result(c.contextConn.ExecContext(ctx, text, args))
+	r, err := c.contextConn.ExecContext(ctx, text, args)
+	if c.skip(q, err) {
+		return nil, err
+	}
+	return q.result(r, err)
 }
 
 func (c *conn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
 	q := c.probes.begin(ctx, text)
-	return q.rows(c.contextConn.QueryContext(ctx, text, args))
+	r, err := c.contextConn.QueryContext(ctx, text, args)
+	if c.skip(q, err) {
+		return nil, err
+	}
+	return q.rows(r, err)
 }
 
 func (c *conn) PrepareContext(ctx context.Context, text string) (driver.Stmt, error) {
+	skipped := c.skipped
+	c.skipped = nil
 	prepared, err := c.contextConn.PrepareContext(ctx, text)
 	if err != nil {
+		skipped.end(0, err)
 		return nil, err
 	}
 	to, ok := prepared.(contextStmt)
 	if !ok {
 		prepared.Close()
-		return nil, fmt.Errorf("sqlprobe: %T takes no contexts", prepared)
+		err := fmt.Errorf("sqlprobe: %T takes no contexts", prepared)
+		skipped.end(0, err)
+		return nil, err
 	}
-	return &stmt{contextStmt: to, probes: c.probes, text: text}, nil
+	return &stmt{contextStmt: to, probes: c.probes, text: text, begun: skipped}, nil
 }
 
 func (c *conn) Ping(ctx context.Context) error {
@@ -108,15 +133,25 @@ type stmt struct {
 	contextStmt
 	probes *Probes
 	text   string
+	begun  *query // its first execution, when it was begun without it
+}
+
+// begin reports the start of an execution, unless that was done.
+func (s *stmt) begin(ctx context.Context) *query {
+	if q := s.begun; q != nil {
+		s.begun = nil
+		return q
+	}
+	return s.probes.begin(ctx, s.text)
 }
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	q := s.probes.begin(ctx, s.text)
+	q := s.begin(ctx)
 	return q.result(s.contextStmt.ExecContext(ctx, args))
 }
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	q := s.probes.begin(ctx, s.text)
+	q := s.begin(ctx)
 	return q.rows(s.contextStmt.QueryContext(ctx, args))
 }
 

@@ -114,6 +114,54 @@ func TestTracedDriverBehavesTheSame(t *testing.T) {
 	}
 }
 
+// skippingDriver would rather have everything prepared, as a driver may.
+type skippingDriver struct{ sqlite.Driver }
+
+type skippingConn struct{ contextConn }
+
+func (d *skippingDriver) Open(name string) (driver.Conn, error) {
+	c, err := d.Driver.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return skippingConn{c.(contextConn)}, nil
+}
+
+func (skippingConn) ExecContext(context.Context, string, []driver.NamedValue) (driver.Result, error) {
+	return nil, driver.ErrSkip
+}
+
+func (skippingConn) QueryContext(context.Context, string, []driver.NamedValue) (driver.Rows, error) {
+	return nil, driver.ErrSkip
+}
+
+func TestSkippedQueryIsReportedOnce(t *testing.T) {
+	tracetest.NeedUprobes(t)
+	p, probes, _ := open(t)
+	db := sql.OpenDB(probes.Connector(&skippingDriver{}, ":memory:"))
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	notes, err := tracetest.Notes(p.Path())
+	require.NoError(t, err)
+	for _, n := range notes {
+		c, err := tracetest.CountUprobe(p.Path(), n.Offset)
+		require.NoError(t, err)
+		defer c.Close()
+		defer func() {
+			seen, err := c.Count()
+			require.NoError(t, err)
+			require.EqualValues(t, 3, seen, n.Name)
+		}()
+	}
+	_, err = db.Exec("CREATE TABLE a (b INTEGER)")
+	require.NoError(t, err)
+	var one int
+	require.NoError(t, db.QueryRow("SELECT 1").Scan(&one))
+	_, err = db.Exec("no such thing")
+	require.Error(t, err)
+	require.EqualValues(t, 3, probes.ids.Load())
+}
+
 // oldDriver is one from before contexts.
 type oldDriver struct{}
 

@@ -1,0 +1,55 @@
+//go:build linux
+
+package tracetest
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Script runs a file with a bpftrace program on a process, as "bpftrace -p PID FILE ARGS" does, and returns when its
+// probes are attached. See [Bpftrace].
+func Script(t testing.TB, p *Process, file string, args ...string) *Tracer {
+	t.Helper()
+	return Bpftrace(t, read(t, file), append([]string{"-p", strconv.Itoa(p.PID())}, args...)...)
+}
+
+// KernelScript is [Script] for a program that has events of the kernel beside the probes of one provider, usdt:*:….
+// Where bpftrace is later than 0.17, -p would keep those events to the process's first thread, or to the moments when it
+// runs. So there the probes' file takes the place of the asterisk, and nothing that of -p.
+func KernelScript(t testing.TB, p *Process, provider, file string, args ...string) *Tracer {
+	t.Helper()
+	if _, minor := BpftraceVersion(t); minor <= 17 {
+		return Script(t, p, file, args...)
+	}
+	return Bpftrace(t, onFile(read(t, file), ProbesFile(t, p.PID(), provider)), args...)
+}
+
+func onFile(program, file string) string {
+	return strings.ReplaceAll(program, "usdt:*:", "usdt:"+file+":")
+}
+
+// ProbesFile is the file of a provider's probes that a process has mapped, by way of /proc/PID/root: a path that holds
+// in a chroot and from other containers too, while the process lives.
+func ProbesFile(t testing.TB, pid int, provider string) string {
+	t.Helper()
+	maps := read(t, fmt.Sprintf("/proc/%d/maps", pid))
+	m := regexp.MustCompile(` (/\S+/` + regexp.QuoteMeta(provider) + `-[0-9a-f]+\.so)\n`).FindStringSubmatch(maps)
+	if m == nil {
+		t.Fatalf("process %d has no file of %s:\n%s", pid, provider, maps)
+	}
+	return fmt.Sprintf("/proc/%d/root%s", pid, m[1])
+}
+
+func read(t testing.TB, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
