@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"os"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -75,4 +76,21 @@ func ExampleError() {
 	// Output:
 	// true
 	// define noError
+}
+
+// A provider writes the bpftrace program that prints its events. Write it to a file,
+// and run bpftrace -p PID FILE.
+func ExampleProvider_WriteScript() {
+	app := stapsdt.NewProvider("myapp")
+	stapsdt.NewProbe2[string, int32](app, "request__done")
+	app.WriteScript(os.Stdout)
+	// Output:
+	// // Prints what myapp fires in a process. Run it, as root, with
+	// //
+	// //	bpftrace -p PID FILE
+	//
+	// usdt:*:myapp:request__done
+	// {
+	// 	printf("myapp:request__done(\"%s\", %ld)\n", str(arg0), arg1);
+	// }
 }

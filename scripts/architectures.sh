@@ -24,6 +24,16 @@ emulator() {
 	esac
 }
 
+# with_cgo COMMAND... runs it with cgo for arm64, with the libelf that the C library's
+# tests have fetched.
+sysroot=$PWD/cstapsdt/out/arm64/sysroot
+with_cgo() {
+	local lib=$sysroot/usr/lib/aarch64-linux-gnu:$sysroot/lib/aarch64-linux-gnu
+	GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc CGO_CFLAGS="-O2 -g -I$sysroot/usr/include" \
+		CGO_LDFLAGS="-L${lib%%:*} -Wl,-rpath-link,$lib" \
+		"$@" -exec "qemu-aarch64-static -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=$lib"
+}
+
 need qemu-aarch64-static=qemu-user-static
 passed=0 failed=0
 for arch in "${@:-${all[@]}}"; do
@@ -32,6 +42,14 @@ for arch in "${@:-${all[@]}}"; do
 	fi
 	emulator "$arch"
 	printf '%s\n' "$arch"
+	if [ "$arch" = arm64 ] && [ -e "$sysroot/usr/include/libelf.h" ]; then
+		printf '%s\n' "$arch, cgo"
+		if with_cgo go test -run "$root" . && with_cgo go test -run 'TestImagesAreEqual|TestErrorsCross' ./cstapsdt; then
+			passed=$((passed + 1))
+		else
+			failed=$((failed + 1))
+		fi
+	fi
 	if GOARCH=$arch CGO_ENABLED=0 go test ${exec[@]+"${exec[@]}"} "${packages[@]}" &&
 		GOARCH=$arch CGO_ENABLED=0 go test ${exec[@]+"${exec[@]}"} -run "$root" .; then
 		passed=$((passed + 1))

@@ -59,11 +59,11 @@ for version in "$oldest" go1.26.8 go1.27.4; do
 	done
 done
 
-step "scripts/architectures.sh"
-scripts/architectures.sh
-
 step "make -C cstapsdt test"
 make -C cstapsdt test
+
+step "scripts/architectures.sh"
+scripts/architectures.sh
 
 step "scripts/lint.sh"
 scripts/lint.sh
