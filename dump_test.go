@@ -130,6 +130,9 @@ func requireDump(t *testing.T, lines []string) (stacks []string) {
 // TestDumpWhileFiring: SIGQUIT dumps the stacks of a program whose threads are
 // inside traced Fires, each of them well-formed and with its Go callers.
 func TestDumpWhileFiring(t *testing.T) {
+	if raceDetector() {
+		t.Skip("in the race detector's own code a thread has another stack, and the runtime's dump of it crashes")
+	}
 	inFire, inSites := 0, 0
 	for range 5 {
 		// "crash" has every thread dump its own goroutine, where it stands.
@@ -148,11 +151,11 @@ func TestDumpWhileFiring(t *testing.T) {
 		stacks := requireDump(t, lines)
 		require.Greater(t, len(stacks), 4)
 		for _, stack := range stacks {
-			if strings.Contains(stack, "stapsdt.(*Probe2[") {
+			if strings.Contains(stack, "unknown pc") {
+				inSites++ // whose dump ends there
+			} else if strings.Contains(stack, "stapsdt.(*Probe2[...]).fire(") {
 				require.Contains(t, stack, "stapsdt.callerOfFire")
 				inFire++
-			} else if strings.Contains(stack, "unknown pc") {
-				inSites++
 			}
 		}
 	}
