@@ -63,7 +63,10 @@
 // address, the load of a byte, a compare and a branch. Nothing is allocated or
 // copied, but the arguments are computed, as those of any call: use FireFunc, or
 // ask Enabled, where that is expensive. With a tracer attached it is the kernel's
-// price of a uprobe. The figures are in the README.
+// price of a uprobe, nothing is allocated either, and strings are copied. On an AMD
+// EPYC with Linux 6.18 that was 0.3 to 0.6 ns idle, and 450 ns while bpftrace counts,
+// 1.05 times what a C program's call of such a site takes; the README has the
+// table.
 //
 // Enabled is advisory. A tracer may come or go between it and a Fire.
 //
