@@ -72,8 +72,9 @@
 //
 // # Tracers
 //
-// Every uprobe tracer works: bpftrace, bcc, perf, libbpf, SystemTap, the kernel's
-// own tracefs. Nobody needs to know that the probes are made at run time. The image
+// bpftrace, bcc, perf, libbpf and the kernel's own tracefs trace these probes as any
+// other; the README has a table of what was tried. None needs to know that they are
+// made at run time. The image
 // is a file with a name that is made of its content, in the first folder that can
 // be used of: [WithDir]'s, $STAPSDT_DIR, $XDG_RUNTIME_DIR/stapsdt and
 // $TMPDIR/stapsdt-UID. Processes that have the same probes share it, and a tracer
