@@ -74,13 +74,12 @@
 //
 // bpftrace, bcc, perf, libbpf and the kernel's own tracefs trace these probes as any
 // other; the README has a table of what was tried. None needs to know that they are
-// made at run time. The image
-// is a file with a name that is made of its content, in the first folder that can
-// be used of: [WithDir]'s, $STAPSDT_DIR, $XDG_RUNTIME_DIR/stapsdt and
-// $TMPDIR/stapsdt-UID. Processes that have the same probes share it, and a tracer
-// that is attached to the file traces all of them, those that start later too.
-// Where no folder can be written to, or mapped executable from, the image is in
-// memory (a memfd). [Provider.Path] tells which.
+// made at run time. The image is a file with a name that is made of its content, in
+// the first folder that can be used of: [WithDir]'s, $STAPSDT_DIR,
+// $XDG_RUNTIME_DIR/stapsdt and $TMPDIR/stapsdt-UID. Processes that have the same
+// probes share it, and a tracer that is attached to the file traces all of them,
+// those that start later too. Where no folder can be written to, or mapped
+// executable from, the image is in memory (a memfd). [Provider.Path] tells which.
 //
 // Tracers that bind to a thread miss goroutines that move to another. gdb sees
 // what the dynamic loader has loaded, which these images are not.
