@@ -50,13 +50,13 @@ var faultErrors = map[string][]string{
 	"mremap":       {"ENOMEM", "EFAULT", "EINVAL"},
 	"memfd_create": {"ENOSYS", "EPERM", "EACCES", "EMFILE", "ENFILE", "ENOMEM", "EINVAL"},
 	"fcntl":        {"EPERM", "EBUSY", "EINVAL"},
-	"uname":        {"EFAULT"},
 }
 
 // faultIgnored are calls that cannot fail, or whose failure leaves nothing to be
 // done: an image that cannot be unmapped, a descriptor that close reports an error
-// for, and has closed.
-var faultIgnored = regexp.MustCompile(`^(close|munmap|get[a-z]*[ug]id|uprobe|syscall_0x150)$`)
+// for, and has closed; uname, without which another kind of site is chosen, whose
+// image has another name.
+var faultIgnored = regexp.MustCompile(`^(close|munmap|get[a-z]*[ug]id|uname|uprobe|syscall_0x150)$`)
 
 // faultWay is one way that a load can go.
 type faultWay struct {

@@ -520,6 +520,7 @@ func startExample(t *testing.T, name, ready string) *tracetest.Process {
 
 // TestListings: the other tools that list a process's probes.
 func TestListings(t *testing.T) {
+	tracetest.NeedRoot(t)
 	c := startChild(t)
 	c.do(order{Op: "add", Provider: "listed", Probe: "first", Types: []ArgType{Uint8, String}})
 	c.do(order{Op: "add", Provider: "listed", Probe: "second"})
