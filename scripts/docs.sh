@@ -2,7 +2,10 @@
 # Runs what README.md and the examples tell a reader to run, and looks at what is
 # printed. What attaches tracers wants root.
 #
-#   docs.sh [--docker]     with the images of the Dockerfile too
+#   docs.sh [--docker | --all]
+#
+#   --docker   with the images of the Dockerfile too
+#   --all      and with the other scripts that README.md names, which take minutes
 #
 # The last line says how many passed.
 set -euo pipefail
@@ -269,7 +272,10 @@ for cgo in 1 0; do
 	end
 done
 
+check "examples/lua: go test -bench" bash -ec "$(readme 'go test .*bench') -benchtime 10x"
+
 copy wasm
+check "examples/wasm: go test -bench" bash -ec "$(readme 'go test .*bench') -benchtime 10x"
 begin "$(readme 'go run')"
 file=$(sed -n 's/.* has its probes in //p' "$work/out")
 follow ' 1 <- divide \(guest, function 3\)$' "$(readme 'bpftrace .*/flow')"
@@ -284,7 +290,13 @@ check "examples/wasm: the flow" flow
 end
 cd "$root"
 
-if [ "${1:-}" = --docker ]; then
+if [ "${1:-}" = --all ]; then
+	check "scripts/bench.sh" scripts/bench.sh --quick
+	check "scripts/tracers.sh" scripts/tracers.sh
+	check "scripts/kernels.sh" scripts/kernels.sh
+	check "scripts/soak.sh" scripts/soak.sh
+fi
+if [ "${1:-}" = --docker ] || [ "${1:-}" = --all ]; then
 	check "docker build, toolchain" docker build --network host --target toolchain -t stapsdt .
 	check "docker build, hello" docker build --network host --target hello -t hello .
 	docker run -d --rm --name "docs$$" --network none hello >/dev/null
