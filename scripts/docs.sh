@@ -11,6 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/install.sh
+. scripts/check.sh
 
 need gcc=gcc make=make pkg-config=pkg-config bpftrace=bpftrace python3=python3 curl=curl setsid=util-linux \
 	/usr/include/libelf.h=libelf-dev
@@ -18,26 +19,12 @@ command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.d
 [ "$(id -u)" -eq 0 ] || { echo "This attaches tracers: run it as root." >&2; exit 2; }
 
 root=$PWD work=$(mktemp -d)
-passed=0 failed=0 background=()
+background=()
 finish() {
 	for job in ${background[@]+"${background[@]}"}; do kill -- "$job" 2>/dev/null || true; done
 	rm -rf "$work"
 }
 trap finish EXIT
-
-# check NAME COMMAND...: it succeeds; what it printed is shown when it does not.
-check() {
-	local name=$1
-	shift
-	if "$@" >"$work/log" 2>&1; then
-		echo "ok $name"
-		passed=$((passed + 1))
-	else
-		sed 's/^/# /' "$work/log"
-		echo "not ok $name"
-		failed=$((failed + 1))
-	fi
-}
 
 # eventually COMMAND...: it succeeds within $patience seconds.
 patience=20
@@ -307,5 +294,4 @@ if [ "${1:-}" = --docker ] || [ "${1:-}" = --all ]; then
 fi
 
 echo
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+verdict

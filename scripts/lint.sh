@@ -18,21 +18,8 @@ need gcc=gcc clang=clang shellcheck=shellcheck /usr/include/libelf.h=libelf-dev
 
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
-passed=0 failed=0
-
-# check NAME COMMAND...: it succeeds; its output is shown when it does not.
-check() {
-	local name=$1
-	shift
-	if "$@" >"$temp/log" 2>&1; then
-		echo "ok $name"
-		passed=$((passed + 1))
-	else
-		sed 's/^/# /' "$temp/log"
-		echo "not ok $name"
-		failed=$((failed + 1))
-	fi
-}
+# shellcheck source=scripts/check.sh
+. scripts/check.sh
 
 formatted() {
 	local list
@@ -98,5 +85,4 @@ check "clang --analyze" analyzed
 check "shellcheck" shellcheck -x -S warning -s bash scripts/*.sh .ci/run
 check "shellcheck, cstapsdt/tests" shellcheck -S error -s sh cstapsdt/tests/*.sh
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+verdict

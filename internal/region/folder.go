@@ -18,15 +18,6 @@ import (
 // what is in it.
 var errNotOurs = errors.New("somebody else could write to it")
 
-// getenv is os.Getenv, but for a program that has more rights than whoever started
-// it: what that user sets must not say where it writes. (glibc's secure_getenv.)
-func getenv(name string) string {
-	if secure() {
-		return ""
-	}
-	return os.Getenv(name)
-}
-
 // secure reports whether the program got rights by being started (set-user-ID, file
 // capabilities): AT_SECURE of getauxval(3).
 func secure() bool {
@@ -48,6 +39,12 @@ const atSecure = 23
 // folders returns the folders that images may be kept in, best first. Which of
 // them can be used is seen when one is opened.
 func folders(dir string) []string {
+	getenv := os.Getenv
+	if secure() {
+		// What the user sets must not say where a program with more rights
+		// writes. (glibc's secure_getenv.)
+		getenv = func(string) string { return "" }
+	}
 	var list []string
 	for _, d := range []string{dir, getenv("STAPSDT_DIR")} {
 		if d == "" {
