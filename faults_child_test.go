@@ -21,19 +21,6 @@ import (
 // This file is what a program does whose system calls fail. faults_test.go makes
 // them fail.
 
-// faultChildren are the children of the tests of faults, attacks and dumps, by
-// the names that tracetest.Child starts them by.
-var faultChildren = map[string]func(args []string){
-	"fault":    faultChild,
-	"limit":    limitChild,
-	"vanish":   vanishChild,
-	"killed":   killedChild,
-	"attacker": attackerChild,
-	"victim":   victimChild,
-	"dump":     dumpChild,
-	"profile":  profileChild,
-}
-
 // faultProbes is how many probes the child's provider has.
 const faultProbes = 3
 

@@ -5,7 +5,6 @@ package stapsdt
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -26,11 +25,19 @@ import (
 const patience = 10 * time.Second
 
 func TestMain(m *testing.M) {
-	children := maps.Clone(faultChildren)
-	children["probes"] = probesChild
-	children["churn"] = churnChild
-	children["loadonce"] = loadOnceChild
-	tracetest.Main(m, children)
+	tracetest.Main(m, map[string]func(args []string){
+		"probes":   probesChild,
+		"churn":    churnChild,
+		"loadonce": loadOnceChild,
+		"fault":    faultChild,
+		"limit":    limitChild,
+		"vanish":   vanishChild,
+		"killed":   killedChild,
+		"attacker": attackerChild,
+		"victim":   victimChild,
+		"dump":     dumpChild,
+		"profile":  profileChild,
+	})
 }
 
 // tracedProbe is a probe that the kernel alone was attached to, with what an

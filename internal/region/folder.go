@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/internal/proc"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -147,15 +149,8 @@ const overflowUser = 65534
 // allUsersMapped reports whether every user has a number here, so that nobody's is
 // nobody else's.
 func allUsersMapped() bool {
-	// (os.ReadFile would add a third of the package's size to every program.)
-	fd, err := open(unix.AT_FDCWD, "/proc/self/uid_map", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	var users [80]byte
-	n, err := unix.Read(fd, users[:])
-	return err == nil && slices.Equal(strings.Fields(string(users[:n])), []string{"0", "0", "4294967295"})
+	users := strings.Fields(string(proc.Read("/proc/self/uid_map", 80)))
+	return slices.Equal(users, []string{"0", "0", "4294967295"})
 }
 
 // open is openat, again when a signal interrupts it, as it may on a network's

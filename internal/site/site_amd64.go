@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/internal/proc"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -64,27 +66,9 @@ func (k *kernel) site() string {
 	return "nop1"
 }
 
-// filtered reports whether a seccomp filter may be in force. (os.ReadFile would
-// add a tenth of the package's size to every program.)
+// filtered reports whether a seccomp filter may be in force.
 func filtered() bool {
-	fd, err := unix.Open("/proc/thread-self/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return true
-	}
-	defer unix.Close(fd)
-	status := make([]byte, 16<<10)
-	size := 0
-	for size < len(status) {
-		n, err := unix.Read(fd, status[size:])
-		if err == unix.EINTR {
-			continue
-		}
-		if n <= 0 || err != nil {
-			break
-		}
-		size += n
-	}
-	return !bytes.Contains(status[:size], []byte("\nSeccomp:\t0\n"))
+	return !bytes.Contains(proc.Read("/proc/thread-self/status", 16<<10), []byte("\nSeccomp:\t0\n"))
 }
 
 // release returns the kernel's major and minor version, or zeros.
