@@ -20,12 +20,14 @@ debian_archive() {
 		echo "$DEBIAN_ARCHIVE"
 		return
 	fi
-	# The label is known when the lists are; a system that is Debian has its own.
+	# The label is known where there are lists, as in an image there are not; a system that is Debian has its own.
 	# shellcheck disable=SC2016 # it is apt that expands these
-	apt-get indextargets --format '$(SITE) $(LABEL)' 'Created-By: Packages' |
-		awk -v id="$(. /etc/os-release && echo "$ID")" '
-			!found && ($2 == "Debian" || NF == 1 && id == "debian" && $1 ~ /\/debian\/?$/) { print $1; found = 1 }
-			END { exit !found }' && return
+	{
+		apt-get indextargets --format '$(SITE) $(LABEL)' 'Created-By: Packages'
+		apt-get indextargets --no-release-info --format '$(SITE)' 'Created-By: Packages'
+	} | awk -v id="$(. /etc/os-release && echo "$ID")" '
+		!found && ($2 == "Debian" || NF == 1 && id == "debian" && $1 ~ /\/debian\/?$/) { print $1; found = 1 }
+		END { exit !found }' && return
 	echo "No Debian archive is among apt's sources: give the address of one as DEBIAN_ARCHIVE" >&2
 	return 1
 }

@@ -139,6 +139,6 @@ func kilobytes(v float64) string { return fmt.Sprintf("%.0f KB", v/1000) }
 func (r results) sizes(s *strings.Builder) {
 	fmt.Fprintf(s, "A static hello grows by %.0f KB stripped, %.0f KB with symbols and DWARF; %.0f KB more are mapped when it runs. ",
 		r.median(addedStripped), r.median(addedUnstripped), r.median(addedLoaded))
-	fmt.Fprintf(s, "%.0f packages of it do something before main; what it imports allocates %.0f times then.\n",
+	fmt.Fprintf(s, "%.0f packages of it do something before main; what it imports makes %.0f allocation(s) then.\n",
 		r.median(addedInit), r.median(addedInitAllocs))
 }
