@@ -11,6 +11,9 @@ import (
 var (
 	// ErrLoaded: the provider is loaded, and must not be for this.
 	ErrLoaded = errors.New("the provider is loaded")
+	// ErrLate: a typed probe was defined while the provider was loaded, and is
+	// not part of it.
+	ErrLate = errors.New("it was defined while the provider was loaded")
 	// ErrClosed: the provider was closed.
 	ErrClosed = errors.New("the provider is closed")
 	// ErrName: a provider's or a probe's name is not one that tracers take,

@@ -175,8 +175,12 @@ func (m *model) addTyped(in *program) {
 	case 3:
 		probe = &NewProbe6[int, uint16, []byte, int32, uintptr, int16](m.p, define(Int64, Uint16, String, Int32, Uint64, Int16)).Probe
 	}
-	if m.typedErr == nil || m.typedErr == ErrLoaded {
-		m.typedErr = cmp.Or(want, m.typedErr)
+	if m.typedErr == nil || m.typedErr == ErrLate {
+		late := want
+		if want == ErrLoaded {
+			late = ErrLate
+		}
+		m.typedErr = cmp.Or(late, m.typedErr)
 	}
 	m.added(want, probe, name, args)
 }
@@ -192,7 +196,7 @@ func (m *model) load(*program) {
 		want = ErrName
 	case m.typedErr != nil:
 		want = m.typedErr
-		if want == ErrLoaded {
+		if want == ErrLate {
 			m.typedErr = nil // it is told once
 		}
 	default:

@@ -22,10 +22,11 @@
 // A [Provider] is a name and a list of probes. Define them with [NewProvider] and
 // [NewProbe0] to [NewProbe6], as package variables or later, or with
 // [Provider.AddProbe] when their arguments are known at run time only. What is
-// wrong with a definition is reported by [Provider.Load], which puts the probes
-// where tracers find them. [Provider.Unload] takes them back; then probes can be
-// added, and the provider can be loaded again. [Provider.Close] unloads it for
-// good. A provider that is garbage, with all its probes, is given back too.
+// wrong with the definition of a typed probe is reported by [Provider.Load], which
+// puts the probes where tracers find them. [Provider.Unload] takes them back; then
+// probes can be added, and the provider can be loaded again. [Provider.Close]
+// unloads it for good. A provider that is garbage, with all its probes, is given
+// back too.
 //
 // # Arguments
 //
@@ -126,8 +127,9 @@ import (
 const MaxName = 255
 
 // Provider is a set of probes that are loaded together, and the first half of
-// their names. It comes from NewProvider; the zero Provider cannot be used. Its methods are safe for concurrent use. Load, Unload and Close
-// wait for each other; nothing ever waits for a probe that fires.
+// their names. It comes from NewProvider; the zero Provider has no name, and takes
+// no probes. Its methods are safe for concurrent use. Load, Unload and Close wait
+// for each other; nothing ever waits for a probe that fires.
 type Provider struct {
 	name string
 	opts options
@@ -153,7 +155,9 @@ type Provider struct {
 func NewProvider(name string, opts ...Option) *Provider {
 	p := &Provider{name: name, byName: map[string]*Probe{}, image: new(loader)}
 	for _, o := range opts {
-		o(&p.opts)
+		if o != nil {
+			o(&p.opts)
+		}
 	}
 	p.err = p.checkName(name, "")
 	runtime.AddCleanup(p, (*loader).release, p.image)
@@ -214,6 +218,9 @@ func (p *Provider) add(probe *Probe, name string, args []ArgType) error {
 
 // checkProbe reports why a probe cannot be added, or nil.
 func (p *Provider) checkProbe(name string, args []ArgType) error {
+	if p.image == nil {
+		return p.checkName(p.name, "") // the zero Provider
+	}
 	if p.closed {
 		return p.fail("define", name, ErrClosed)
 	}
@@ -265,19 +272,22 @@ func (p *Provider) checkName(name, probe string) error {
 // probes can be loaded too. When it fails the probes stay no-ops, and the
 // program can go on: a definition's error, ErrLoaded, ErrClosed, ErrUnsupported,
 // or an *Error whose Code tells the step, with the reason of each folder that
-// was tried. A wrong definition fails every Load; one that was made while the
-// provider was loaded fails the next, and is left out from then on.
+// was tried. A typed probe with a wrong definition fails every Load; one that was
+// defined while the provider was loaded fails the next, with ErrLate, and is left
+// out from then on.
 func (p *Provider) Load() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
+	case p.image == nil:
+		return p.checkName(p.name, "") // the zero Provider
 	case p.closed:
 		return p.fail("load", "", ErrClosed)
 	case p.loaded:
 		return p.fail("load", "", ErrLoaded)
 	case p.err != nil:
 		err := p.err
-		if errors.Is(err, ErrLoaded) {
+		if errors.Is(err, ErrLate) {
 			p.err = nil // it came too late for the last load, and is no part of this one
 		}
 		return err
@@ -296,7 +306,8 @@ func (p *Provider) Load() error {
 // again. Unload of a provider that is not loaded does nothing.
 //
 // While a tracer is attached, Unload stops the world for an instant, as the
-// garbage collector does.
+// garbage collector does; and always where the kernel's site is the ten-byte nop
+// (the README's table of kernels shows which).
 //
 // When the mapping cannot be replaced by an empty one, it is kept, which costs
 // its memory, and an *Error of Code SharedLibraryClose says so. The provider is
@@ -329,7 +340,7 @@ func (p *Provider) unload() error {
 func (p *Provider) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed || p.image == nil {
 		return nil
 	}
 	err := p.unload()

@@ -3,6 +3,7 @@ package stapsdt
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -20,6 +21,22 @@ func load(t testing.TB, p *Provider) {
 // newProvider defines a provider that is kept in a folder of the test's own.
 func newProvider(t testing.TB, name string, opts ...Option) *Provider {
 	return NewProvider(name, append([]Option{WithDir(t.TempDir() + "/images")}, opts...)...)
+}
+
+// TestZeroProvider: what NewProvider did not make has no name, and says so.
+func TestZeroProvider(t *testing.T) {
+	var p Provider
+	probe, err := p.AddProbe("probe", Int32)
+	require.ErrorIs(t, err, ErrName)
+	require.NoError(t, probe.Fire(1))
+	NewProbe1[int](&p, "typed").Fire(1)
+	require.ErrorIs(t, p.Load(), ErrName)
+	require.ErrorIs(t, p.WriteScript(io.Discard), ErrName)
+	require.Empty(t, p.Probes())
+	require.NoError(t, p.Unload())
+	require.NoError(t, p.Close())
+
+	load(t, newProvider(t, "options", nil)) // an option that is not wanted
 }
 
 func TestLifecycle(t *testing.T) {

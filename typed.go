@@ -42,16 +42,21 @@ func isPointer[T Arg](i int) uint16 {
 }
 
 // define makes probe one of the provider's. An error waits for Load, so that
-// probes can be package variables. One that came too late, while the provider was
-// loaded, makes no other wrong: Load says so once.
+// probes can be package variables. One that came too late makes no other wrong:
+// Load says so once.
 func (p *Provider) define(probe *Probe, name string, pointers uint16, args ...ArgType) {
 	probe.pointers = pointers
-	if err := p.add(probe, name, args); err != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.err == nil || errors.Is(p.err, ErrLoaded) {
-			p.err = err
-		}
+	err := p.add(probe, name, args)
+	if err == nil {
+		return
+	}
+	if errors.Is(err, ErrLoaded) {
+		err = p.fail("define", name, ErrLate) // Load must not seem to say that the provider is loaded
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil || errors.Is(p.err, ErrLate) {
+		p.err = err
 	}
 }
 

@@ -63,7 +63,7 @@ func TestTypedDefinitionErrorsWaitForLoad(t *testing.T) {
 	late.Fire()
 	require.Empty(t, p.Probes())
 	require.NoError(t, p.Unload())
-	require.ErrorIs(t, p.Load(), ErrLoaded, "what could not be added then is told now")
+	require.ErrorIs(t, p.Load(), ErrLate, "what could not be added then is told now")
 }
 
 // TestLateDefinition: a probe that is defined while the provider is loaded is
@@ -75,7 +75,10 @@ func TestLateDefinition(t *testing.T) {
 	late := NewProbe1[int](p, "late")
 	late.Fire(1)
 	require.NoError(t, p.Unload())
-	require.ErrorIs(t, p.Load(), ErrLoaded)
+	err := p.Load()
+	require.ErrorIs(t, err, ErrLate)
+	require.NotErrorIs(t, err, ErrLoaded, "who loads what may be loaded would take it for success")
+	require.False(t, p.Loaded())
 	require.NoError(t, p.Load())
 	require.Equal(t, []*Probe{&early.Probe}, p.Probes())
 
