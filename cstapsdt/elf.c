@@ -23,6 +23,9 @@ const char *const sdt_section_names[SDT_SECTIONS] = {
 	[SDT_SHSTRTAB] = ".shstrtab",
 };
 
+/* More than a slot for the Go package, which loads images over the addresses of earlier ones. */
+#define TEXT_ALIGN 256
+
 /* The contents are the file's bytes already, so that libelf has nothing to convert. */
 static const struct {
 	Elf64_Word type;
@@ -34,7 +37,7 @@ static const struct {
 	[SDT_HASH] = {SHT_HASH, SHF_ALLOC, 0, SDT_DYNSYM, 0},
 	[SDT_DYNSYM] = {SHT_DYNSYM, SHF_ALLOC, 0, SDT_DYNSTR, 1},
 	[SDT_DYNSTR] = {SHT_STRTAB, SHF_ALLOC, 1, 0, 0},
-	[SDT_TEXT] = {SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 16, 0, 0},
+	[SDT_TEXT] = {SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT_ALIGN, 0, 0},
 	[SDT_BASE] = {SHT_PROGBITS, SHF_ALLOC, 1, 0, 0},
 	[SDT_DYNAMIC] = {SHT_DYNAMIC, SHF_ALLOC | SHF_WRITE, 0, SDT_DYNSTR, 0},
 	[SDT_NOTES] = {SHT_NOTE, 0, 4, 0, 0},

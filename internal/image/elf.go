@@ -66,6 +66,11 @@ const (
 const sectionNames = "\x00.note.gnu.build-id\x00.hash\x00.dynsym\x00.dynstr\x00.text\x00" +
 	".stapsdt.base\x00.dynamic\x00.note.stapsdt\x00.shstrtab\x00"
 
+// textAlign is more than a slot, so that the sites of a provider's images, as it
+// grows, start at few different places of a page. An image that is loaded over
+// another's addresses must start where that one did.
+const textAlign = 256
+
 // sectionTypes is what the header of each section says of it, its place left
 // out. An align of 0 is a word's.
 var sectionTypes = [secCount]struct {
@@ -79,7 +84,7 @@ var sectionTypes = [secCount]struct {
 	secHash:        {name: 20, kind: shtHash, flags: shfAlloc, link: secDynsym},
 	secDynsym:      {name: 26, kind: shtDynsym, flags: shfAlloc, link: secDynstr, info: 1},
 	secDynstr:      {name: 34, kind: shtStrtab, flags: shfAlloc, align: 1},
-	secText:        {name: 42, kind: shtProgbits, flags: shfAlloc | shfExec, align: SlotSize},
+	secText:        {name: 42, kind: shtProgbits, flags: shfAlloc | shfExec, align: textAlign},
 	secBase:        {name: 48, kind: shtProgbits, flags: shfAlloc, align: 1},
 	secDynamic:     {name: 62, kind: shtDynamic, flags: shfAlloc | shfWrite, link: secDynstr},
 	secNotes:       {name: 71, kind: shtNote, align: 4},

@@ -167,16 +167,16 @@ func TestNotes(t *testing.T) {
 // golden holds the build ids of the sample, which are a hash of all its bytes: a
 // change of them changes the names of files, and is not to be made unawares.
 var golden = map[string]string{
-	"amd64/nop1":  "2f4abb669aafcffbe8acf071a6ae695d",
-	"amd64/nop5":  "ebe2e7eab8f5eaa1fa6ebb9d72164bdd",
-	"amd64/nop10": "0a2f5bf3bafd2a8d3af64a9e4287ee45",
-	"arm64/nop4":  "6e10a458a7ad9d7dc298ba6a97805406",
+	"amd64/nop1":  "5dcaa01d7c7ff39f78666788db48fa85",
+	"amd64/nop5":  "bcc8094c8aa3551bf7308764e2344d9d",
+	"amd64/nop10": "7177451b475e8e40f6fd66e2d055d205",
+	"arm64/nop4":  "41c6cb631b26c7c416c31219b6ed5089",
 
-	"riscv64/nop2": "807439d1f571be1f0c2f59f4b7df397a",
-	"s390x/nop4":   "c885c4fa8e0125e30410d4f7ebb4955f",
-	"ppc64le/nop4": "fa586bcfbdcb76dd9704c9add20859d7",
-	"386/nop1":     "ade41a3694c26f9776a6f8efa158befe",
-	"arm/nop4":     "e82e646422d47c384164b474a7d59925",
+	"riscv64/nop2": "79415f441dd2e6e9488abadfbd3efd35",
+	"s390x/nop4":   "8f4b46133dc29478af58a84143141e5a",
+	"ppc64le/nop4": "bf5225e0ad692be166e1396d38ed8670",
+	"386/nop1":     "7f90ecc3145526691aeb1f76910002b8",
+	"arm/nop4":     "b5d206bd0237cbadc087e33b744d3d47",
 }
 
 func TestGolden(t *testing.T) {

@@ -27,8 +27,9 @@ type Home struct {
 	// Path is where a tracer finds the image.
 	Path string
 
-	fd     int
-	folder int // the file's folder, or -1
+	fd     int    // what the image is mapped from, or -1
+	memory *memfd // what fd is the descriptor of, or nil: a file
+	folder int    // the file's folder, or -1
 	name   string
 	fresh  bool // the file was written by this process, now
 }
@@ -47,9 +48,9 @@ func (h *Home) settle() {
 // and for the next load.
 func (h *Home) Close() {
 	h.settle()
-	if h.fd >= 0 {
-		unix.Close(h.fd)
-		h.fd = -1
+	if h.memory != nil {
+		h.memory.close()
+		h.memory, h.fd = nil, -1
 	}
 }
 

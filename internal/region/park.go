@@ -38,9 +38,9 @@ func parkedSlot(site string) [image.SlotSize]byte {
 // parked is sealed memory full of parked slots, one for the process.
 var parked struct {
 	sync.Mutex
-	fd   int
-	size uintptr // 0 while there is none
-	site string
+	memory *memfd // nil while there is none
+	size   uintptr
+	site   string
 }
 
 // The two ways to park, which tests let fail.
@@ -64,7 +64,7 @@ func park(r *span) error {
 func realParkShared(r *span) error {
 	parked.Lock()
 	defer parked.Unlock()
-	if parked.size < r.size || parked.site != r.site {
+	if parked.size < r.size || parked.site != r.site || !parked.memory.there() {
 		// Rounded up to a power of two, so that a provider that grows does
 		// not make it anew each time.
 		size := uintptr(4096)
@@ -72,19 +72,19 @@ func realParkShared(r *span) error {
 			size *= 2
 		}
 		slot := parkedSlot(r.site)
-		fd, err := newMemfd("stapsdt-parked", bytes.Repeat(slot[:], int(size/image.SlotSize)))
+		memory, err := newMemfd("stapsdt-parked", bytes.Repeat(slot[:], int(size/image.SlotSize)))
 		if err != nil {
 			return err
 		}
-		if parked.size > 0 {
-			unix.Close(parked.fd)
+		if parked.memory != nil {
+			parked.memory.close()
 		}
-		parked.fd, parked.size, parked.site = fd, size, r.site
+		parked.memory, parked.size, parked.site = memory, size, r.site
 	}
 	const prot, flags = unix.PROT_READ | unix.PROT_EXEC, unix.MAP_PRIVATE | unix.MAP_FIXED
 	// SAFETY: the range is the Space's own. A thread in it finds, at each
 	// address it may stand at, a way back.
-	_, err := unix.MmapPtr(parked.fd, 0, r.addr, r.size, prot, flags)
+	_, err := unix.MmapPtr(parked.memory.fd, 0, r.addr, r.size, prot, flags)
 	return err
 }
 

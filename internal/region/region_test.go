@@ -376,6 +376,59 @@ func TestParkAndReuse(t *testing.T) {
 	}
 }
 
+// TestStolenDescriptors: a program that closes what is not its own, and opens files
+// under the numbers, has none of those mapped or closed.
+func TestStolenDescriptors(t *testing.T) {
+	name := t.TempDir() + "/theirs"
+	require.NoError(t, os.WriteFile(name, make([]byte, 1<<16), 0o600))
+	im := testImage(t, 1)
+	var space Space
+	defer space.Free()
+	home, _, err := Load(&space, im, Options{Memfd: true})
+	require.NoError(t, err)
+	require.NoError(t, space.Park()) // which makes the parked slots
+
+	stolen := []int{home.fd, parked.memory.fd}
+	for _, number := range stolen {
+		fd, err := unix.Open(name, unix.O_RDONLY, 0)
+		require.NoError(t, err)
+		require.NoError(t, unix.Dup3(fd, number, 0))
+		unix.Close(fd)
+		defer unix.Close(number)
+	}
+	home.Close()
+	home, sites, err := Load(&space, im, Options{Memfd: true})
+	require.NoError(t, err)
+	require.NoError(t, space.Park())
+	requireParked(t, sites.At(0))
+	home.Close()
+	for _, number := range stolen {
+		_, err := unix.FcntlInt(uintptr(number), unix.F_GETFD, 0)
+		require.NoError(t, err, "it is not ours to close")
+	}
+}
+
+// TestGrowingImage: a provider that is loaded again with one probe more, and again,
+// comes back to its ranges, of which it has few; and what was a site stays parked.
+func TestGrowingImage(t *testing.T) {
+	var space Space
+	defer space.Free()
+	opts := Options{Memfd: true}
+	published := make(map[*byte]bool)
+	for n := 1; n <= 1500; n++ {
+		home, sites, err := Load(&space, testImage(t, n), opts)
+		require.NoError(t, err)
+		published[sites.At(0)], published[sites.At(n-1)] = true, true
+		require.NoError(t, space.Park())
+		home.Close()
+	}
+	// Sites start at each 256th byte of a page, and ranges are of 1, 2, 4 and 8 pages.
+	require.LessOrEqual(t, len(space.ranges), 16*4)
+	for at := range published {
+		requireParked(t, at)
+	}
+}
+
 func requireParked(t testing.TB, at *byte) {
 	t.Helper()
 	require.NotEqual(t, byte(call.Bits), *at&call.Mask, "a parked slot reads as idle")

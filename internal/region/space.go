@@ -54,9 +54,9 @@ func (s Sites) At(i int) *byte {
 // Map maps the pages of an image that hold its sites, readable and executable,
 // from the descriptor of what keeps it. On failure nothing has changed.
 func (s *Space) Map(fd int, im *Image) (Sites, error) {
-	page := uint64(os.Getpagesize())
-	start := im.Text &^ (page - 1)
-	end := (im.Text + max(im.TextSize, 1) + page - 1) &^ (page - 1)
+	page := uintptr(os.Getpagesize())
+	start := im.Text &^ uint64(page-1)
+	end := (im.Text + max(im.TextSize, 1) + uint64(page) - 1) &^ uint64(page-1)
 	size, phase := uintptr(end-start), uintptr(im.Text-start)
 
 	const prot = unix.PROT_READ | unix.PROT_EXEC
@@ -68,15 +68,38 @@ func (s *Space) Map(fd int, im *Image) (Sites, error) {
 			return Sites{}, err
 		}
 	} else {
-		addr, err := unix.MmapPtr(fd, int64(start), nil, size, prot, unix.MAP_PRIVATE)
+		addr, whole, err := mapNew(fd, int64(start), size, page, prot)
 		if err != nil {
 			return Sites{}, err
 		}
-		r = &span{addr: addr, size: size, phase: phase, site: im.Site}
+		r = &span{addr: addr, size: whole, phase: phase, site: im.Site}
 		s.ranges = append(s.ranges, r)
 	}
 	s.live = r
 	return Sites{unsafe.Add(r.addr, phase)}, nil
+}
+
+// mapNew maps size bytes of a file, from start on, at a new address. The range
+// that it returns is up to twice as large, a power of two of pages: a provider
+// that grows by a probe at a time comes back to it, so that its ranges, which stay
+// for as long as it does, are few.
+func mapNew(fd int, start int64, size, page uintptr, prot int) (addr unsafe.Pointer, whole uintptr, err error) {
+	for whole = page; whole < size; whole *= 2 {
+	}
+	if whole == size {
+		addr, err = unix.MmapPtr(fd, start, nil, size, prot, unix.MAP_PRIVATE)
+		return addr, whole, err
+	}
+	addr, err = unix.MmapPtr(-1, 0, nil, whole, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, 0, err
+	}
+	// SAFETY: the range was made just above, and nobody else has its address.
+	if _, err := unix.MmapPtr(fd, start, addr, size, prot, unix.MAP_PRIVATE|unix.MAP_FIXED); err != nil {
+		unix.MunmapPtr(addr, whole)
+		return nil, 0, err
+	}
+	return addr, whole, nil
 }
 
 // find returns a range that an image of that shape can be mapped over, or nil.
