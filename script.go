@@ -49,9 +49,26 @@ func (p *Provider) script() string {
 	return b.String()
 }
 
+// quoted returns a name as bpftrace takes it in a probe's place: in quotes, when it has
+// more than letters, digits and what bpftrace knows otherwise. A backslash it knows
+// (0.17 does not find one in quotes).
+func quoted(name string) string {
+	for _, r := range name {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune(`_.-\`, r):
+		default:
+			return `"` + strings.ReplaceAll(name, `\`, `\\`) + `"`
+		}
+	}
+	return name
+}
+
 // writeClause writes what prints one probe.
 func (p *Probe) writeClause(b *strings.Builder, where string) {
-	verbs, args := make([]string, 0, scriptArgs), ""
+	// Not every bpftrace knows %% in a format.
+	name := strings.NewReplacer(`\`, `\\`, "%", "%s").Replace(p.String())
+	args := strings.Repeat(`, "%"`, strings.Count(name, "%"))
+	verbs := make([]string, 0, scriptArgs)
 	for i, t := range p.args[:min(len(p.args), scriptArgs)] {
 		verb, arg := "%lu", fmt.Sprintf("arg%d", i)
 		switch {
@@ -65,11 +82,10 @@ func (p *Probe) writeClause(b *strings.Builder, where string) {
 		verbs = append(verbs, verb)
 		args += ", " + arg
 	}
-	fmt.Fprintf(b, "\nusdt:%s:%s\n{\n", where, p)
+	fmt.Fprintf(b, "\nusdt:%s:%s:%s\n{\n", where, quoted(p.provider.name), quoted(p.name))
 	if len(p.args) > scriptArgs {
 		verbs = append(verbs, "...")
 		fmt.Fprintf(b, "\t// of %d arguments\n", len(p.args))
 	}
-	format := strings.NewReplacer(`\`, `\\`, "%", "%%").Replace(p.String()) + "(" + strings.Join(verbs, ", ") + `)\n`
-	fmt.Fprintf(b, "\tprintf(\"%s\"%s);\n}\n", format, args)
+	fmt.Fprintf(b, "\tprintf(\"%s(%s)\\n\"%s);\n}\n", name, strings.Join(verbs, ", "), args)
 }

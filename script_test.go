@@ -4,6 +4,7 @@ package stapsdt
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -58,6 +59,30 @@ func TestWriteScript(t *testing.T) {
 	}
 }
 
+// TestWriteScriptNames has bpftrace run a script of names that mean something to it.
+func TestWriteScriptNames(t *testing.T) {
+	names := []string{
+		"plain", "dash-dot.v2", `back\slash`, "a;b", "a(b)", "a|b", "a%d", "a@b", "a=b", "a<b>", "it's", "~a", "$1", "#a", "a&&b",
+		"a[0]", "!a", "`a`", "grüße", "名前",
+	}
+	p := newProvider(t, "it's;$1")
+	probes := make([]*Probe1[int], len(names))
+	lines := make([]string, len(names))
+	for i, name := range names {
+		probes[i] = NewProbe1[int](p, name)
+		lines[i] = fmt.Sprintf("it's;$1:%s(%d)", name, i)
+	}
+	load(t, p)
+	var script strings.Builder
+	require.NoError(t, p.WriteScript(&script))
+	tracer := tracetest.Bpftrace(t, script.String(), "-p", strconv.Itoa(os.Getpid()))
+	for i, probe := range probes {
+		probe.Fire(i)
+	}
+	require.Equal(t, lines, tracer.WaitLines(len(lines), patience))
+	tracer.Stop()
+}
+
 // TestWriteScriptUnloaded: a script can be written before there is a process.
 func TestWriteScriptUnloaded(t *testing.T) {
 	p := NewProvider("50%")
@@ -68,9 +93,9 @@ func TestWriteScriptUnloaded(t *testing.T) {
 //
 //	bpftrace -p PID FILE
 
-usdt:*:50%:back\slash
+usdt:*:"50%":back\slash
 {
-	printf("50%%:back\\slash(%ld)\n", arg0);
+	printf("50%s:back\\slash(%ld)\n", "%", arg0);
 }
 `, script.String())
 	require.Error(t, p.WriteScript(failing{}))
