@@ -10,8 +10,8 @@ type options struct {
 
 // WithDir keeps the provider's file in dir, which is tried before $STAPSDT_DIR
 // and the folders after it. It is made, mode 0700, when it is not there; its
-// parent must be. A folder that another user owns or can write to is passed
-// over.
+// parent must be. A folder that another user owns or can write to is passed over,
+// as one that cannot be used is; Path tells where the file is.
 func WithDir(dir string) Option {
 	return func(o *options) { o.dir = dir }
 }

@@ -82,14 +82,19 @@
 // those that start later too. Where no folder can be written to, or mapped
 // executable from, the image is in memory (a memfd). [Provider.Path] tells which.
 //
+// The file stays when the program ends, for the next. So each other set of probes
+// leaves one: who adds probes all the time adds many before a Load, or takes
+// [WithMemfd].
+//
 // Tracers that bind to a thread miss goroutines that move to another. gdb sees
 // what the dynamic loader has loaded, which these images are not.
 //
 // # Platforms
 //
 // Linux on amd64 and arm64, with cgo or without. With cgo the image is built by the
-// C library in cstapsdt, with libelf; without (CGO_ENABLED=0, or the build tag
-// stapsdt_nocgo) in Go, the same bytes.
+// C library in cstapsdt, with libelf, whose libelf.so.1 must be there where the
+// program runs, or it does not start; without (CGO_ENABLED=0, or the build tag
+// stapsdt_nocgo) in Go, the same bytes, and nothing is needed.
 //
 // riscv64, s390x, ppc64le, 386 and arm are experimental: they pass the tests under
 // emulation, but nobody has traced them on a kernel of their own (a 386 program
@@ -108,9 +113,13 @@
 // [ErrorCode] of the step that failed.
 //
 // What is mapped is a file, as of every program: whoever may write to it, which is
-// its owner and root, can crash those who run it, by truncating it for example.
-// Deleting it harms nobody, but tracers find it no more. [WithMemfd] keeps the image
-// in memory that is sealed.
+// its owner and root, can crash those who run it, or have them run other code. That
+// is more than the same user can do otherwise where a folder is shared by containers
+// that are kept apart: [WithMemfd] keeps the image in memory that is sealed.
+//
+// Deleting the file harms nobody, but tracers find it no more, until the provider
+// is unloaded and loaded again. ($XDG_RUNTIME_DIR is emptied when the user's last session
+// ends.)
 package stapsdt
 
 import (

@@ -185,24 +185,28 @@ SDT_API SDTProbe_t *providerAddProbeV(SDTProvider_t *provider, const char *name,
 /*
  * providerUseMemfd chooses where providerLoad puts the shared object:
  * memfd_enabled, the default, in memory; memfd_disabled in a file named
- * /tmp/NAME-XXXXXX.so, which lives until the provider is unloaded. -1 when the
- * provider is loaded or the option unknown (elfCreationError).
+ * /tmp/NAME-XXXXXX.so, which lives until the provider is unloaded, and stays
+ * when the process ends before. -1 when the provider is loaded or the option
+ * unknown (elfCreationError).
  */
 SDT_API int providerUseMemfd(SDTProvider_t *provider, const MemFDOption_t use_memfd);
 
 /*
  * providerLoad makes the probes visible to tracers. A slash in the provider's
  * name fails with tmpCreationError, and so does a name longer than 249 bytes
- * in memory, or longer than the file system takes in a file. Loading a loaded
- * provider fails with sharedLibraryOpenError.
+ * in memory, or, in a file, one longer than the file system takes or with a
+ * dollar sign. Loading a loaded provider fails with sharedLibraryOpenError.
  */
 SDT_API int providerLoad(SDTProvider_t *provider);
 
 /*
  * providerUnload takes the probes away from tracers, closes the memfd or
- * removes the file. sharedLibraryCloseError when the provider is not loaded,
- * when somebody else closed its handle, or when the file could not be removed;
- * in the last two cases the provider is unloaded all the same.
+ * removes the file. A child that was forked from the process that loaded it
+ * leaves the file to that one, while it lives. sharedLibraryCloseError when the
+ * provider is not loaded, when somebody else closed its handle, or when the file
+ * could not be removed; in the last two cases the provider is unloaded all the
+ * same. Where dlclose unloads nothing, as in musl, the probes are gone for
+ * tracers, but what was mapped stays, at each load more.
  */
 SDT_API int providerUnload(SDTProvider_t *provider);
 

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The kernel's limit is 255 with its own prefix "memfd:". */
@@ -58,6 +60,18 @@ static char *descriptor_path(int fd)
 	return join(path, "", "");
 }
 
+/* above_standard moves a descriptor to where nobody prints to who has closed stdout. */
+static int above_standard(int fd)
+{
+	int higher;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	close(fd);
+	return higher;
+}
+
 static int open_memory(SDTProvider_t *provider, struct place *place)
 {
 	if (strlen(provider->name) > MEMFD_NAME_MAX)
@@ -67,6 +81,7 @@ static int open_memory(SDTProvider_t *provider, struct place *place)
 	place->fd = memfd_create(provider->name, MFD_CLOEXEC | MFD_EXECUTABLE);
 	if (place->fd < 0 && errno == EINVAL)
 		place->fd = memfd_create(provider->name, MFD_CLOEXEC);
+	place->fd = above_standard(place->fd);
 	if (place->fd < 0)
 		return sdt_fail(provider, tmpCreationError, "load %s: create a memfd: %m",
 				provider->name);
@@ -205,11 +220,12 @@ static int load(struct sdt_provider *provider, const struct sdt_image *image)
 {
 	SDTProvider_t *api = &provider->api;
 	struct place place = {.memory = api->_use_memfd == memfd_enabled};
+	struct stat file;
 	void *handle;
 
 	if ((place.memory ? open_memory : open_file)(api, &place) != 0)
 		return -1;
-	if (!write_all(place.fd, image->bytes, image->size)) {
+	if (fstat(place.fd, &file) != 0 || !write_all(place.fd, image->bytes, image->size)) {
 		sdt_fail(api, tmpCreationError, "load %s: write %s: %m", api->name, place.path);
 		goto fail;
 	}
@@ -220,6 +236,8 @@ static int load(struct sdt_provider *provider, const struct sdt_image *image)
 		close(place.fd);
 		place.fd = -1;
 	}
+	provider->owner =
+		(struct sdt_owner){.loader = getpid(), .dev = file.st_dev, .ino = file.st_ino};
 	api->_handle = handle;
 	api->_filename = place.path;
 	api->_memfd = place.fd;
@@ -247,6 +265,11 @@ int providerLoad(SDTProvider_t *provider)
 	if (strchr(provider->name, '/'))
 		return sdt_fail(provider, tmpCreationError, "load %s: the name has a slash",
 				provider->name);
+	/* dlopen would put its own words for $LIB, $ORIGIN and $PLATFORM. */
+	if (provider->_use_memfd != memfd_enabled && strchr(provider->name, '$'))
+		return sdt_fail(provider, tmpCreationError,
+				"load %s: the name has a dollar sign, which no file's may",
+				provider->name);
 	if (sdt_image_host(sdt_provider(provider), &image) != 0)
 		return -1;
 	status = load(sdt_provider(provider), &image);
@@ -261,6 +284,32 @@ static int is_ours(struct dl_phdr_info *info, size_t size, void *data)
 	(void)size;
 	return info->dlpi_addr == provider->base && info->dlpi_name &&
 	       strcmp(info->dlpi_name, provider->api._filename) == 0;
+}
+
+/*
+ * close_memory closes the memfd. Who closed it already, as a daemon that closes
+ * all it knows, may have another file under its number.
+ */
+static void close_memory(const struct sdt_provider *provider)
+{
+	struct stat file;
+
+	if (fstat(provider->api._memfd, &file) == 0 && file.st_dev == provider->owner.dev &&
+	    file.st_ino == provider->owner.ino)
+		close(provider->api._memfd);
+}
+
+/*
+ * remove_file leaves the file to the process that loaded it, where that is
+ * another: we are its child, and tracers find its probes by that name.
+ */
+static bool remove_file(const struct sdt_provider *provider)
+{
+	pid_t loader = provider->owner.loader;
+
+	if (loader != getpid() && (kill(loader, 0) == 0 || errno != ESRCH))
+		return true;
+	return unlink(provider->api._filename) == 0 || errno == ENOENT;
 }
 
 int providerUnload(SDTProvider_t *provider)
@@ -282,8 +331,8 @@ int providerUnload(SDTProvider_t *provider)
 		status = sdt_fail(provider, sharedLibraryCloseError, "unload %s: %s",
 				  provider->name, why());
 	if (provider->_memfd >= 0)
-		close(provider->_memfd);
-	else if (unlink(provider->_filename) != 0 && errno != ENOENT && status == 0)
+		close_memory(sdt_provider(provider));
+	else if (!remove_file(sdt_provider(provider)) && status == 0)
 		status = sdt_fail(provider, sharedLibraryCloseError, "unload %s: remove %s: %m",
 				  provider->name, provider->_filename);
 	free(provider->_filename);

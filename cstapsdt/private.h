@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "libstapsdt.h"
 
@@ -156,6 +157,13 @@ struct sdt_names {
 	size_t size, used;
 };
 
+/* Whose the memfd or the file of a loaded image is. */
+struct sdt_owner {
+	pid_t loader; /* the process that loaded it */
+	dev_t dev;    /* what the memfd is */
+	ino_t ino;
+};
+
 struct sdt_provider {
 	SDTProvider_t api;
 	struct sdt_probe *last;
@@ -164,6 +172,7 @@ struct sdt_provider {
 	size_t described;     /* the probes in the last image */
 	uint64_t text_offset; /* where its sites begin */
 	uintptr_t base;       /* where it was loaded */
+	struct sdt_owner owner;
 	size_t name_size;
 	char name[];
 };

@@ -141,13 +141,13 @@ def image(arch, site, provider, probes):
     entry = arch.get("hash", "I")
     section(b".hash", 5, 2, f.size, struct.calcsize("=" + entry), 3, 0, hash_table(f, entry, names))
     text = next_at(f.size) + symbol_size * (len(names) + 1) + len(strings)
-    text += -text % 16
+    text += -text % 256
     symbols = bytes(symbol_size)
     for i, at_name in enumerate(name_at):
         symbols += f.symbol(at_name, 0x12, 5, text + 16 * i, len(nop) + len(arch["ret"]))
     section(b".dynsym", 11, 2, f.size, symbol_size, 4, 1, symbols)
     section(b".dynstr", 3, 2, 1, 0, 0, 0, strings)
-    section(b".text", 1, 6, 16, 0, 0, 0, slot * len(names))
+    section(b".text", 1, 6, 256, 0, 0, 0, slot * len(names))
     assert at[b".text"][0] == text
     section(b".stapsdt.base", 1, 2, 1, 0, 0, 0, b"\0")
     end = len(data)

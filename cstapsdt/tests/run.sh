@@ -59,7 +59,7 @@ all="define lifecycle fire site alloc restrict threads sequence"
 asan="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 {
 	# DWARF 4 is what every valgrind reads of every compiler.
-	build plain CFLAGS="-O2 -gdwarf-4" all demo tests
+	build plain OUT="$OUT" CFLAGS="-O2 -gdwarf-4" all demo tests
 	run plain "$OUT" -- $all uprobe speed
 	if has -fsanitize=address,undefined; then
 		build "ASan and UBSan" OUT="$OUT/asan" CFLAGS="$asan" tests
