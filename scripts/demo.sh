@@ -14,6 +14,7 @@ pid=
 trap 'kill "$pid" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 go build -o "$work/hello" ./examples/hello
+: >"$work/out" # which is read before the program may have begun
 "$work/hello" >"$work/out" &
 pid=$!
 until grep -q bpftrace "$work/out"; do

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 . scripts/install.sh
 . scripts/check.sh
 
-need gcc=gcc make=make pkg-config=pkg-config bpftrace=bpftrace python3=python3 curl=curl setsid=util-linux \
+need gcc=gcc make=make pkg-config=pkg-config bpftrace=bpftrace python3=python3 curl=curl setsid=util-linux setpriv=util-linux \
 	/usr/include/libelf.h=libelf-dev
 command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
 [ "$(id -u)" -eq 0 ] || { echo "This attaches tracers: run it as root." >&2; exit 2; }
@@ -104,9 +104,16 @@ done
 check "attach.sh: no such process" exits 3 scripts/attach.sh 4194304 myapp:other
 check "attach.sh: no probes" exits 6 scripts/attach.sh $$ myapp:other
 check "attach.sh: usage" exits 2 scripts/attach.sh
+check "attach.sh: a name with a space" exits 2 scripts/attach.sh $$ 'my app:other'
+check "attach.sh: may not attach" exits 4 setpriv --bounding-set -sys_admin,-bpf scripts/attach.sh $$ myapp:other
+mkdir "$work/broken"
+printf '#!/bin/sh\nexit 127\n' >"$work/broken/bpftrace"
+chmod +x "$work/broken/bpftrace"
+check "attach.sh: bpftrace is broken" exits 8 env PATH="$work/broken:$PATH" scripts/attach.sh $$ myapp:other
 go build -o "$work/hello" ./examples/hello
 start env STAPSDT_DIR=/nowhere/at XDG_RUNTIME_DIR= TMPDIR=/nowhere/all "$work/hello"
 check "attach.sh: in memory" scripts/attach.sh $pid hello:greeting
+check "attach.sh: may not look" exits 4 setpriv --bounding-set -sys_ptrace scripts/attach.sh $pid hello:greeting
 check "attach.sh: stopped, it does not fire" exits 1 sh -c "kill -STOP $pid; scripts/attach.sh $pid hello:greeting 2"
 
 go build -o "$work/translator" ./examples/translator
@@ -221,13 +228,14 @@ follow_kernel() {
 }
 
 copy http
-begin "$(readme 'go run' | sed 's/:8080/:0/')"
+check "examples/http: go build" bash -c "$(readme 'go build')"
+begin "$(readme './shop' | sed 's/:8080/:0/')"
 address=$(sed -n 's|.* serves http://||p' "$work/out")
 follow '^@requests\[POST, /items, 200\]: 1$' "$(readme 'bpftrace .*/latency')"
 follow '^[0-9]+ us, 1 rows, /report: WITH RECURSIVE ' "$(readme 'bpftrace .*/slow')"
 follow '^@since\[[0-9]+, GET, /supplier\]: [0-9]+$' "$(readme 'bpftrace .*/inflight')"
 follow_kernel '^@by_request\[[0-9]+, /supplier\]: [0-9]{7}$' "$(readme 'bpftrace -p .*/offcpu')"
-follow '^@by_request\[[0-9]+, /supplier\]: [0-9]{7}$' "$(readme 'file=\|bpftrace -e')"
+follow '^@by_stack\[/supplier, time.Sleep, main.waitForSupplier, .*\]: [0-9]{7}$' "$(readme 'file=\|bpftrace -e')"
 check "examples/http: tracers" attached
 check "examples/http: curl" bash -ec "$(readme curl | sed "s/localhost:8080/$address/;s/^curl/& -fsS/")"
 leave http

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Works on tasks, and fires a probe when one is done.
 
+    make -C cstapsdt
     LD_LIBRARY_PATH=cstapsdt/out python3 examples/python/tasks.py
 
 Beside it, as root:
