@@ -96,6 +96,7 @@ func TestWrongArgumentsDoNotCompile(t *testing.T) {
 	source, err := os.ReadFile("testdata/wrong.txt")
 	require.NoError(t, err)
 	files := token.NewFileSet()
+	t.Setenv("TMPDIR", t.TempDir()) // where the importer leaves what cgo makes
 	imported := importer.ForCompiler(files, "source", nil)
 	check := func(statement string) error {
 		program := "package p\nimport (\"unsafe\"; . \"github.com/go-stapsdt/stapsdt\")\n" +

@@ -115,6 +115,7 @@ start env STAPSDT_DIR=/nowhere/at XDG_RUNTIME_DIR= TMPDIR=/nowhere/all "$work/he
 check "attach.sh: in memory" scripts/attach.sh $pid hello:greeting
 check "attach.sh: may not look" exits 4 setpriv --bounding-set -sys_ptrace scripts/attach.sh $pid hello:greeting
 check "attach.sh: stopped, it does not fire" exits 1 sh -c "kill -STOP $pid; scripts/attach.sh $pid hello:greeting 2"
+kill -CONT $pid # or it would not end with the others
 
 go build -o "$work/translator" ./examples/translator
 start "$work/translator"
