@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,8 +235,8 @@ static int load(struct sdt_provider *provider, const struct sdt_image *image)
 		close(place.fd);
 		place.fd = -1;
 	}
-	provider->owner =
-		(struct sdt_owner){.loader = getpid(), .dev = file.st_dev, .ino = file.st_ino};
+	provider->owner = (struct sdt_owner){
+		.loader = sdt_this_process(), .dev = file.st_dev, .ino = file.st_ino};
 	api->_handle = handle;
 	api->_filename = place.path;
 	api->_memfd = place.fd;
@@ -301,13 +300,11 @@ static void close_memory(const struct sdt_provider *provider)
 
 /*
  * remove_file leaves the file to the process that loaded it, where that is
- * another: we are its child, and tracers find its probes by that name.
+ * another and may live: we are its child, and tracers find its probes by that name.
  */
 static bool remove_file(const struct sdt_provider *provider)
 {
-	pid_t loader = provider->owner.loader;
-
-	if (loader != getpid() && (kill(loader, 0) == 0 || errno != ESRCH))
+	if (sdt_is_elsewhere(&provider->owner.loader))
 		return true;
 	return unlink(provider->api._filename) == 0 || errno == ENOENT;
 }

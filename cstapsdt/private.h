@@ -157,10 +157,21 @@ struct sdt_names {
 	size_t size, used;
 };
 
+/* A process, by its number, which in another namespace may be another's. */
+struct sdt_process {
+	pid_t pid;
+	ino_t namespace;
+};
+
+struct sdt_process sdt_this_process(void);
+
+/* sdt_is_elsewhere reports that it is another process than this, and may live. */
+bool sdt_is_elsewhere(const struct sdt_process *process);
+
 /* Whose the memfd or the file of a loaded image is. */
 struct sdt_owner {
-	pid_t loader; /* the process that loaded it */
-	dev_t dev;    /* what the memfd is */
+	struct sdt_process loader;
+	dev_t dev; /* what the memfd is */
 	ino_t ino;
 };
 

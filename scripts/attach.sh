@@ -31,6 +31,12 @@ has_capability() {
 	[ $((16#$all >> $1 & 1)) -eq 1 ]
 }
 
+# ended: it is gone, or nobody has waited for it yet.
+ended() {
+	case $(sed 's/.*) //;s/ .*//' "/proc/$pid/stat" 2>/dev/null) in "" | [ZX]*) return 0 ;; esac
+	return 1
+}
+
 # may_look: bpftrace finds the probes in the process's map, and reads the files through
 # its root.
 may_look() { cat "/proc/$pid/maps" >/dev/null 2>&1 && [ -d "/proc/$pid/root/" ]; }
@@ -47,10 +53,11 @@ case $probe in
 esac
 
 [ -d "/proc/$pid" ] || fail 3 "no process $pid"
+! ended || fail 3 "process $pid ended"
 [ "$(id -u)" -eq 0 ] || fail 4 "not root: try sudo"
 has_capability 21 || { has_capability 38 && has_capability 39; } ||
 	fail 4 "no CAP_SYS_ADMIN (or CAP_PERFMON and CAP_BPF), which attaching takes"
-may_look || fail 4 "process $pid may not be looked at: that takes CAP_SYS_PTRACE"
+may_look || ended || fail 4 "process $pid may not be looked at: that takes CAP_SYS_PTRACE"
 command -v bpftrace >/dev/null || fail 5 "no bpftrace: install it (apt-get install bpftrace)"
 errors=$(mktemp)
 trap 'rm -f "$errors"' EXIT
@@ -68,7 +75,7 @@ mapped() {
 		FNR == NR { if (match($0, /\/.*/)) maps[substr($0, RSTART)]; next }
 		{ path = $0; sub(/^usdt:/, "", path); sub(/:[^:]*:[^:]*$/, "", path); sub(root, "", path) }
 		path in maps
-	' "/proc/$pid/maps" -
+	' "/proc/$pid/maps" - 2>/dev/null || true
 }
 
 # in_memory: the images that the process keeps in a memfd, which newer versions of
@@ -90,6 +97,7 @@ if [ -z "$(list "usdt:*:$probe" | mapped)" ]; then
 		for fd in $(in_memory); do
 			others+=$(list "usdt:$fd:*" | sed 's/^usdt:.*:\([^:]*:[^:]*\)$/ \1/')
 		done
+		! ended || fail 3 "process $pid ended"
 		[ -n "$others" ] || fail 6 "process $pid has no probes: is the provider loaded?"
 		fail 7 "process $pid has no probe ${probe#\*:}, but $(echo $others)"
 	fi
@@ -102,8 +110,9 @@ seen=$(timeout -k 5 -s INT $((seconds + 60)) bpftrace -B line ${flags[@]+"${flag
 case $seen in
 *" fired"*) echo "${probe#\*:} fired" ;;
 *)
-	[ -d "/proc/$pid" ] || fail 3 "process $pid ended"
+	! ended || fail 3 "process $pid ended"
 	case $seen in *silent*) fail 1 "${probe#\*:} did not fire in $seconds s" ;; esac
+	has_capability 21 || { cat "$errors" >&2; fail 4 "this kernel or bpftrace takes CAP_SYS_ADMIN"; }
 	broken "bpftrace could not attach"
 	;;
 esac

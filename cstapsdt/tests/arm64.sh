@@ -60,7 +60,7 @@ fi
 check "build" build
 check "readelf" is_arm64
 have qemu-aarch64-static qemu-user-static "run" || exit 0
-for program in define lifecycle fire alloc threads; do
+for program in define lifecycle fork fire alloc threads; do
 	check "qemu: $program" emulate "$OUT/arm64/build/tests/$program"
 done
 check "the same image of arm64 from either" same_image "arm64 nop4"

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -247,69 +246,6 @@ static void image(void)
 	providerDestroy(provider);
 }
 
-/* A child has its own descriptors, the loader's memory of its parent's paths, and not its file. */
-static void fork_in(MemFDOption_t place)
-{
-	SDTProvider_t *provider = two_probes("fork", place);
-	int status;
-	pid_t child;
-
-	CHECK(providerLoad(provider) == 0);
-	child = fork();
-	if (child == 0) {
-		fire_all(provider);
-		CHECK(providerUnload(provider) == 0);
-		CHECK(providerLoad(provider) == 0);
-		fire_all(provider);
-		providerDestroy(provider);
-		_exit(test_failures != 0);
-	}
-	CHECK(waitpid(child, &status, 0) == child && status == 0);
-	CHECK(access(provider->_filename, R_OK) == 0);
-	fire_all(provider);
-	providerDestroy(provider);
-}
-
-static void after_fork(void)
-{
-	fork_in(memfd_enabled);
-	fork_in(memfd_disabled);
-}
-
-/* What a parent that has ended left to its child, the child removes. */
-static void inherited(void)
-{
-	char path[64];
-	int status, report[2];
-	ssize_t size;
-	pid_t parent;
-
-	CHECK(pipe(report) == 0);
-	parent = fork();
-	if (parent == 0) {
-		SDTProvider_t *provider = two_probes("daemon", memfd_disabled);
-
-		CHECK(providerLoad(provider) == 0);
-		parent = getpid();
-		if (fork() != 0)
-			raise(SIGKILL);
-		while (kill(parent, 0) == 0)
-			usleep(1000);
-		snprintf(path, sizeof path, "%s", provider->_filename);
-		CHECK(access(path, R_OK) == 0);
-		providerDestroy(provider);
-		CHECK(write(report[1], path, strlen(path)) > 0);
-		_exit(0);
-	}
-	close(report[1]);
-	CHECK(waitpid(parent, &status, 0) == parent && WIFSIGNALED(status));
-	size = read(report[0], path, sizeof path - 1);
-	CHECK(size > 0);
-	path[size > 0 ? size : 0] = '\0';
-	CHECK(access(path, F_OK) == -1 && errno == ENOENT);
-	close(report[0]);
-}
-
 /* A file that has the memfd's number after somebody closed that is not ours to close. */
 static void number_reused(void)
 {
@@ -317,9 +253,10 @@ static void number_reused(void)
 	int other;
 
 	CHECK(providerLoad(provider) == 0);
-	close(provider->_memfd);
 	other = open("/dev/null", O_RDONLY);
-	CHECK(other == provider->_memfd);
+	CHECK(dup2(other, provider->_memfd) == provider->_memfd);
+	close(other);
+	other = provider->_memfd;
 	CHECK(providerUnload(provider) == 0);
 	CHECK(fcntl(other, F_GETFD) != -1);
 	close(other);
@@ -359,8 +296,6 @@ static const struct test tests[] = {
 	{"a provider without probes", no_probes},
 	{"a descriptor's number that the loader knows", number_taken},
 	{"the image as bytes, and offsets", image},
-	{"after fork", after_fork},
-	{"a file that a parent left", inherited},
 	{"a memfd's number that another file has", number_reused},
 	{"without stdin, stdout and stderr", standard_closed},
 };

@@ -55,7 +55,7 @@ has() {
 	return 1
 }
 
-all="define lifecycle fire site alloc restrict threads sequence"
+all="define lifecycle fork fire site alloc restrict threads sequence"
 asan="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 {
 	# DWARF 4 is what every valgrind reads of every compiler.

@@ -4,7 +4,7 @@ suite=wrappers
 . "$(dirname "$0")/lib.sh"
 
 installs() {
-	make -s install PREFIX=/opt/sdt DESTDIR="$log/root" || return
+	make -s install OUT="$OUT" PREFIX=/opt/sdt DESTDIR="$log/root" || return
 	(cd "$log/root" && find . ! -type d | sort) >"$log/installed"
 	diff - "$log/installed" <<'END'
 ./opt/sdt/include/libstapsdt.h
@@ -45,7 +45,7 @@ python() {
 }
 
 uninstalls() {
-	make -s uninstall PREFIX=/opt/sdt DESTDIR="$log/root" || return
+	make -s uninstall OUT="$OUT" PREFIX=/opt/sdt DESTDIR="$log/root" || return
 	(cd "$log/root" && find . ! -type d) | diff /dev/null -
 }
 

@@ -41,7 +41,7 @@ func (m *memfd) there() bool {
 
 // close gives the memory back, unless it is gone.
 func (m *memfd) close() {
-	if file, err := inodeOf(m.fd); err != nil || file == m.file {
+	if file, err := inodeOf(m.fd); err != unix.EBADF && (err != nil || file == m.file) {
 		unix.Close(m.fd)
 	}
 }

@@ -1,0 +1,49 @@
+/* Whether a process that something belongs to is another one than this, and lives. */
+#include "private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* lives reports that a process has not ended. One that nobody has waited for has. */
+static bool lives(pid_t pid)
+{
+	char path[32], line[1024] = "";
+	const char *after;
+	ssize_t size;
+	int fd;
+
+	if (kill(pid, 0) != 0 && errno == ESRCH)
+		return false;
+	snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	size = read(fd, line, sizeof line - 1);
+	close(fd);
+	after = size > 0 ? strrchr(line, ')') : NULL; /* the name may have any character */
+	return !after || (strncmp(after, ") Z", 3) != 0 && strncmp(after, ") X", 3) != 0);
+}
+
+struct sdt_process sdt_this_process(void)
+{
+	struct sdt_process self = {.pid = getpid()};
+	struct stat namespace;
+
+	if (stat("/proc/self/ns/pid", &namespace) == 0)
+		self.namespace = namespace.st_ino;
+	return self;
+}
+
+bool sdt_is_elsewhere(const struct sdt_process *process)
+{
+	struct sdt_process self = sdt_this_process();
+
+	if (self.namespace != process->namespace)
+		return true;
+	return self.pid != process->pid && lives(process->pid);
+}

@@ -1,0 +1,120 @@
+/* Children of a process that has loaded a provider. */
+#include "test.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+static SDTProvider_t *loaded(const char *name, MemFDOption_t place)
+{
+	SDTProvider_t *provider = test_provider(name);
+
+	CHECK(providerUseMemfd(provider, place) == 0);
+	CHECK(providerAddProbe(provider, "probe", 1, uint64) != NULL);
+	CHECK(providerLoad(provider) == 0);
+	return provider;
+}
+
+static void fire(SDTProvider_t *provider) { probeFire(&provider->probes->probe, (uint64_t)1); }
+
+/* A child has its own descriptors, the loader's memory of its parent's paths, and not its file. */
+static void child_of(SDTProvider_t *provider)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		fire(provider);
+		CHECK(providerUnload(provider) == 0);
+		CHECK(providerLoad(provider) == 0);
+		fire(provider);
+		providerDestroy(provider);
+		_exit(test_failures != 0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	CHECK(access(provider->_filename, R_OK) == 0);
+	fire(provider);
+	providerDestroy(provider);
+}
+
+static void in_memory(void) { child_of(loaded("memory", memfd_enabled)); }
+static void in_a_file(void) { child_of(loaded("file", memfd_disabled)); }
+
+/* A child in a namespace of its own does not see that its parent lives. */
+static void in_another_namespace(void)
+{
+	SDTProvider_t *provider = loaded("namespace", memfd_disabled);
+	int status;
+	pid_t child = fork(), grandchild;
+
+	if (child == 0) {
+		if (unshare(CLONE_NEWPID) != 0) {
+			providerDestroy(provider);
+			_exit(2);
+		}
+		grandchild = fork();
+		if (grandchild == 0) {
+			CHECK(getpid() == 1);
+			providerDestroy(provider);
+			_exit(test_failures != 0);
+		}
+		CHECK(waitpid(grandchild, &status, 0) == grandchild && status == 0);
+		providerDestroy(provider);
+		_exit(test_failures != 0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+	CHECK(WEXITSTATUS(status) != 1);
+	CHECK(access(provider->_filename, R_OK) == 0);
+	providerDestroy(provider);
+	if (WEXITSTATUS(status) == 2)
+		SKIP("not root");
+}
+
+/* The parent ends; its child unloads, and reports the name of the file. */
+static void daemon_and_parent(int report)
+{
+	SDTProvider_t *provider = loaded("daemon", memfd_disabled);
+	pid_t parent = getpid();
+	char path[64];
+
+	if (fork() != 0)
+		raise(SIGKILL);
+	while (getppid() == parent) /* which is a zombie then */
+		usleep(1000);
+	snprintf(path, sizeof path, "%s", provider->_filename);
+	CHECK(access(path, R_OK) == 0);
+	providerDestroy(provider);
+	CHECK(write(report, path, strlen(path)) > 0);
+	_exit(0);
+}
+
+/* What a parent that has ended left to its child, the child removes. */
+static void left_by_a_parent(void)
+{
+	char path[64];
+	int status, report[2];
+	ssize_t size;
+	pid_t parent;
+
+	CHECK(pipe(report) == 0);
+	parent = fork();
+	if (parent == 0)
+		daemon_and_parent(report[1]);
+	close(report[1]);
+	size = read(report[0], path, sizeof path - 1);
+	CHECK(size > 0);
+	CHECK(waitpid(parent, &status, 0) == parent && WIFSIGNALED(status));
+	path[size > 0 ? size : 0] = '\0';
+	CHECK(access(path, F_OK) == -1 && errno == ENOENT);
+	close(report[0]);
+}
+
+static const struct test tests[] = {
+	{"in memory", in_memory},
+	{"in a file", in_a_file},
+	{"in another namespace", in_another_namespace},
+	{"left by a parent", left_by_a_parent},
+};
+
+TEST_MAIN("fork", tests)
