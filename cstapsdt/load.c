@@ -235,8 +235,9 @@ static int load(struct sdt_provider *provider, const struct sdt_image *image)
 		close(place.fd);
 		place.fd = -1;
 	}
-	provider->owner = (struct sdt_owner){
-		.loader = sdt_this_process(), .dev = file.st_dev, .ino = file.st_ino};
+	provider->owner = (struct sdt_owner){.dev = file.st_dev, .ino = file.st_ino};
+	if (!place.memory)
+		provider->owner.loader = sdt_this_process();
 	api->_handle = handle;
 	api->_filename = place.path;
 	api->_memfd = place.fd;

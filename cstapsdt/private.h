@@ -160,7 +160,7 @@ struct sdt_names {
 /* A process, by its number, which in another namespace may be another's. */
 struct sdt_process {
 	pid_t pid;
-	ino_t namespace;
+	unsigned long namespace; /* 0 without /proc */
 };
 
 struct sdt_process sdt_this_process(void);
@@ -170,8 +170,8 @@ bool sdt_is_elsewhere(const struct sdt_process *process);
 
 /* Whose the memfd or the file of a loaded image is. */
 struct sdt_owner {
-	struct sdt_process loader;
-	dev_t dev; /* what the memfd is */
+	struct sdt_process loader; /* of a file */
+	dev_t dev; /* of a memfd */
 	ino_t ino;
 };
 

