@@ -171,7 +171,7 @@ bool sdt_is_elsewhere(const struct sdt_process *process);
 /* Whose the memfd or the file of a loaded image is. */
 struct sdt_owner {
 	struct sdt_process loader; /* of a file */
-	dev_t dev; /* of a memfd */
+	dev_t dev;                 /* of a memfd */
 	ino_t ino;
 };
 

@@ -65,21 +65,17 @@ func realParkShared(r *span) error {
 	parked.Lock()
 	defer parked.Unlock()
 	if parked.size < r.size || parked.site != r.site || !parked.memory.there() {
-		// Rounded up to a power of two, so that a provider that grows does
-		// not make it anew each time.
-		size := uintptr(4096)
-		for size < r.size {
-			size *= 2
-		}
+		// A range is a power of two of pages, so that a provider that grows
+		// does not make this anew each time.
 		slot := parkedSlot(r.site)
-		memory, err := newMemfd("stapsdt-parked", bytes.Repeat(slot[:], int(size/image.SlotSize)))
+		memory, err := newMemfd("stapsdt-parked", bytes.Repeat(slot[:], int(r.size/image.SlotSize)))
 		if err != nil {
 			return err
 		}
 		if parked.memory != nil {
 			parked.memory.close()
 		}
-		parked.memory, parked.size, parked.site = memory, size, r.site
+		parked.memory, parked.size, parked.site = memory, r.size, r.site
 	}
 	const prot, flags = unix.PROT_READ | unix.PROT_EXEC, unix.MAP_PRIVATE | unix.MAP_FIXED
 	// SAFETY: the range is the Space's own. A thread in it finds, at each

@@ -33,7 +33,7 @@ type Space struct {
 // span is a range of whole pages.
 type span struct {
 	addr unsafe.Pointer
-	size uintptr
+	size uintptr // a power of two of pages
 	// phase is where in its first page the first site stands, and site its
 	// kind. An image that has the same puts its slots where those of the one
 	// before it were.
