@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/call"
 	"github.com/go-stapsdt/stapsdt/internal/image"
 	"github.com/go-stapsdt/stapsdt/internal/site"
+	"github.com/go-stapsdt/stapsdt/internal/tracetest"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -268,9 +269,7 @@ func TestChain(t *testing.T) {
 
 // TestAnotherUsersRuntimeFolder: root's programs leave no folder in it.
 func TestAnotherUsersRuntimeFolder(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to give a folder away")
-	}
+	tracetest.NeedRoot(t) // to give a folder away
 	theirs := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", theirs)
 	require.Contains(t, folders(""), filepath.Join(theirs, "stapsdt"))
