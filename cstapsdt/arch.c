@@ -1,4 +1,7 @@
-/* arch.def, read once for each kind of row, as the later ones refer to the earlier. */
+/*
+ * The architectures and their nops, as tables made from arch.def. It is included
+ * once for each kind of row, because the later tables refer to the earlier ones.
+ */
 #include "private.h"
 
 #include <stdio.h>
@@ -7,31 +10,44 @@
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 #define SDT_ARCH(...)
-#define SDT_SITE(...)
+#define SDT_NOP(...)
+#define SDT_DWARF(...)
 #define SDT_REGISTERS(arch, ...) static const char *const registers_##arch[] = {__VA_ARGS__, NULL};
 #define SDT_STACK(arch, format, first)                                                            \
+	enum { stack_first_##arch = (first) };                                                     \
 	static int stack_##arch(char *out, size_t size, unsigned offset)                           \
 	{                                                                                          \
-		return snprintf(out, size, format, (first) + offset);                              \
+		return snprintf(out, size, format, stack_first_##arch + offset);                   \
 	}
 #include "arch.def"
-#undef SDT_ARCH
-#undef SDT_SITE
 #undef SDT_REGISTERS
 #undef SDT_STACK
+#undef SDT_DWARF
 
 #define SDT_REGISTERS(...)
 #define SDT_STACK(...)
 
-#define SDT_ARCH(...)
-#define SDT_SITE(arch, name, nop) {#arch, #name, nop, sizeof(nop) - 1},
-static const struct sdt_site sites[] = {
+#define BYTES(...) ((const unsigned char[]){__VA_ARGS__})
+#define SDT_DWARF(arch, stack, ...)                                                               \
+	{#arch, BYTES(__VA_ARGS__), sizeof BYTES(__VA_ARGS__), stack, stack_first_##arch},
+static const struct sdt_registers registers[] = {
 #include "arch.def"
 };
 #undef SDT_ARCH
-#undef SDT_SITE
+#undef SDT_NOP
+#undef SDT_DWARF
 
-#define SDT_SITE(...)
+#define SDT_DWARF(...)
+
+#define SDT_ARCH(...)
+#define SDT_NOP(arch, name, code, split) {#arch, #name, code, sizeof(code) - 1, split},
+static const struct sdt_nop nops[] = {
+#include "arch.def"
+};
+#undef SDT_ARCH
+#undef SDT_NOP
+
+#define SDT_NOP(...)
 #define SDT_ARCH(name, machine, flags, class, data, hash, page, ret, fill)                        \
 	{#name, machine, flags, class, data, hash, page, ret, sizeof(ret) - 1, fill,               \
 	 registers_##name, stack_##name},
@@ -47,16 +63,42 @@ const struct sdt_arch *sdt_arch_find(const char *name)
 	return NULL;
 }
 
-/* sdt_site_find finds a kind of site by its name; without one, the one that every kernel takes. */
-const struct sdt_site *sdt_site_find(const char *arch, const char *name)
+/* sdt_registers_find returns NULL if the images of the architecture have no DWARF. */
+const struct sdt_registers *sdt_registers_find(const struct sdt_arch *arch)
 {
-	for (size_t i = 0; i < COUNT(sites); i++)
-		if (strcmp(sites[i].arch, arch) == 0 && (!name || strcmp(sites[i].name, name) == 0))
-			return &sites[i];
+	for (size_t i = 0; i < COUNT(registers); i++)
+		if (strcmp(registers[i].arch, arch->name) == 0)
+			return &registers[i];
 	return NULL;
 }
 
-/* sdt_arch_operands writes where the first count arguments are found at a trace point. */
+/*
+ * sdt_nop_find returns the nop of that name. If name is NULL, it returns the nop to
+ * which every kernel attaches.
+ */
+const struct sdt_nop *sdt_nop_find(const char *arch, const char *name)
+{
+	for (size_t i = 0; i < COUNT(nops); i++)
+		if (strcmp(nops[i].arch, arch) == 0 && (!name || strcmp(nops[i].name, name) == 0))
+			return &nops[i];
+	return NULL;
+}
+
+/* sdt_nop_names writes the names of the nops: "nop1, nop5, nop10", for example. */
+void sdt_nop_names(const char *arch, char *out, size_t size)
+{
+	const char *comma = "";
+	size_t at = 0;
+
+	for (size_t i = 0; i < COUNT(nops) && at < size; i++) {
+		if (strcmp(nops[i].arch, arch) != 0)
+			continue;
+		at += (size_t)snprintf(out + at, size - at, "%s%s", comma, nops[i].name);
+		comma = ", ";
+	}
+}
+
+/* sdt_arch_operands writes where a tracer finds the first count arguments at a site. */
 void sdt_arch_operands(const struct sdt_arch *arch, struct sdt_operands *operands, size_t count)
 {
 	const char *const *next = arch->registers;

@@ -1,9 +1,10 @@
+/* A buffer of bytes that grows. */
 #include "private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* sdt_buffer_extend adds size bytes that the caller fills; NULL when memory is short. */
+/* sdt_buffer_extend adds size bytes for the caller to fill. It returns NULL if memory is short. */
 void *sdt_buffer_extend(struct sdt_buffer *buffer, size_t size)
 {
 	unsigned char *data = buffer->data;

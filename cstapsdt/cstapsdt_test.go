@@ -4,6 +4,7 @@ package cstapsdt
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
@@ -12,21 +13,30 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/image"
 	"github.com/go-stapsdt/stapsdt/internal/site"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	_ "github.com/ianlancetaylor/cgosymbolizer"
 	"github.com/stretchr/testify/require"
 )
 
-// definition is a provider to be built by both writers.
+// definition is a provider whose image both writers build.
 type definition struct {
 	provider string
 	probes   []image.Probe
 }
 
-// requireSameImage finds that C and Go build the same bytes, for each
-// architecture and each kind of site.
+func needLibelf(t *testing.T) {
+	t.Helper()
+	if !HasLibelf() {
+		testenv.Needs(t, "libelf", errors.New("no headers, or no library"))
+	}
+}
+
+// requireSameImage requires that C and Go build the same bytes, for each
+// architecture and each nop.
 func requireSameImage(t *testing.T, d definition) {
 	t.Helper()
+	needLibelf(t)
 	c, err := NewProvider(d.provider)
 	require.NoError(t, err)
 	defer c.Close()
@@ -35,14 +45,14 @@ func requireSameImage(t *testing.T, d definition) {
 	}
 	for i := range image.Arches() {
 		arch := &image.Arches()[i]
-		for j := range arch.Sites {
-			kind := &arch.Sites[j]
-			want, err := image.Build(arch, kind, d.provider, d.probes)
+		for j := range arch.Nops {
+			nop := &arch.Nops[j]
+			want, err := image.Build(arch, nop, d.provider, d.probes, nil)
 			require.NoError(t, err)
-			got, text, err := c.Image(arch.Name, kind.Name)
+			got, text, err := c.Image(arch.Name, nop.Name, nil)
 			require.NoError(t, err)
 			if !bytes.Equal(want.Bytes, got) {
-				t.Fatalf("%s %s: images of %+v differ: %d bytes from Go, %d from C", arch.Name, kind.Name, d, len(want.Bytes), len(got))
+				t.Fatalf("%s %s: images of %+v differ: %d bytes from Go, %d from C", arch.Name, nop.Name, d, len(want.Bytes), len(got))
 			}
 			if len(d.probes) > 0 {
 				require.Equal(t, want.Text, text)
@@ -53,8 +63,8 @@ func requireSameImage(t *testing.T, d definition) {
 
 var types = []int8{1, -1, 2, -2, 4, -4, 8, -8}
 
-// random makes a definition from random numbers. What the names are made of is
-// all that a C string can hold.
+// random makes a definition from random numbers. Its names have any byte that a C
+// string can hold.
 func random(r *rand.Rand) definition {
 	name := func() string {
 		b := make([]byte, 1+r.IntN(1+r.IntN(254)))
@@ -134,18 +144,20 @@ func TestErrorsCross(t *testing.T) {
 		require.NotEmpty(t, e.Text)
 	}
 	require.Error(t, p.AddProbe("", nil))
-	_, _, err = p.Image("vax", "nop1")
+	_, _, err = p.Image("vax", "nop1", nil)
 	require.Error(t, err)
-	_, _, err = p.Image("arm64", "nop1")
+	_, _, err = p.Image("arm64", "nop1", nil)
 	require.Error(t, err)
 }
 
-func TestSameSite(t *testing.T) {
-	require.Equal(t, site.Chosen(), Site(), "C and Go must choose the same kind of site")
+func TestSameNop(t *testing.T) {
+	require.Equal(t, site.Chosen().Name, Nop(), "C and Go must choose the same nop")
 }
 
-// TestCrashNamesItself: when C code faults, the trace has its frames by name.
+// TestCrashNamesItself: if C code faults, the stack trace names its frames.
 func TestCrashNamesItself(t *testing.T) {
+	testenv.NotSanitized(t, "its program is not")
+	testenv.NotEmulated(t, "what it builds is a program of another machine")
 	program := filepath.Join(t.TempDir(), "crash")
 	out, err := exec.Command("go", "build", "-o", program, "./testdata/crash").CombinedOutput()
 	require.NoError(t, err, "%s", out)

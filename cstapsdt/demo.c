@@ -1,9 +1,9 @@
 //go:build ignore
 
 /*
- * demo PROVIDER PROBE... defines the probes, each with a uint64 and an int64,
- * and fires all of them every three seconds until it is killed. With -f the
- * shared object is a file in /tmp; with -t MS the pause is as many milliseconds.
+ * demo PROVIDER PROBE... adds the probes, each with the arguments count, a uint64, and
+ * negative, an int64, and fires all of them every three seconds until it is killed. With -f the image is
+ * in a file in /tmp. With -t MS the pause is MS milliseconds.
  */
 #define _GNU_SOURCE
 #include "libstapsdt.h"
@@ -42,10 +42,11 @@ static void fire_all(SDTProvider_t *provider, uint64_t count)
 
 static int run(SDTProvider_t *provider, char **names, long pause)
 {
+	static const SDTArgument_t arguments[] = {{"count", uint64}, {"negative", int64}};
 	struct timespec wait = {pause / 1000, pause % 1000 * 1000000};
 
 	for (; *names; names++)
-		if (!providerAddProbe(provider, *names, 2, uint64, int64))
+		if (!providerAddNamedProbe(provider, *names, 2, arguments))
 			return -1;
 	if (providerLoad(provider) != 0)
 		return -1;
@@ -82,9 +83,8 @@ int main(int argc, char **argv)
 	provider = providerInit(argv[optind]);
 	if (!provider)
 		return usage();
-	status = providerUseMemfd(provider, memory);
-	if (status == 0)
-		status = run(provider, argv + optind + 1, pause);
+	providerUseMemfd(provider, memory);
+	status = run(provider, argv + optind + 1, pause);
 	if (status != 0)
 		fprintf(stderr, "demo: %s\n", providerError(provider));
 	providerDestroy(provider);

@@ -1,17 +1,18 @@
+/* The error of the last call on a provider: its code and its line. */
 #include "private.h"
 
-static void set(SDTProvider_t *provider, SDTError_t code, char *error)
+static void set_error(SDTProvider_t *provider, SDTError_t code, char *error)
 {
 	provider->errno = code;
 	provider->error = error;
 }
 
-static SDTError_t get(const SDTProvider_t *provider)
+static SDTError_t get_code(const SDTProvider_t *provider)
 {
 	return provider->errno;
 }
 
-/* From here on `errno` is the system's: these headers make a macro of it. */
+/* From here on, `errno` is the system's, because these headers make it a macro. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,10 +21,10 @@ static SDTError_t get(const SDTProvider_t *provider)
 void sdt_clear(SDTProvider_t *provider)
 {
 	free(provider->error);
-	set(provider, noError, NULL);
+	set_error(provider, noError, NULL);
 }
 
-static char *vformat(int reason, const char *format, va_list values)
+static char *format_line(int reason, const char *format, va_list values)
 {
 	va_list again;
 	char *line = NULL;
@@ -48,16 +49,16 @@ int sdt_fail(SDTProvider_t *provider, SDTError_t code, const char *format, ...)
 	char *line;
 
 	va_start(values, format);
-	line = vformat(reason, format, values);
+	line = format_line(reason, format, values);
 	va_end(values);
 	free(provider->error);
-	set(provider, code, line);
+	set_error(provider, code, line);
 	return -1;
 }
 
 SDTError_t providerErrno(const SDTProvider_t *provider)
 {
-	return provider ? get(provider) : elfCreationError;
+	return provider ? get_code(provider) : elfCreationError;
 }
 
 const char *providerError(const SDTProvider_t *provider)
@@ -66,5 +67,5 @@ const char *providerError(const SDTProvider_t *provider)
 		return "no provider";
 	if (provider->error)
 		return provider->error;
-	return get(provider) == noError ? "" : "out of memory";
+	return get_code(provider) == noError ? "" : "out of memory";
 }

@@ -1,11 +1,11 @@
-/* What is in an image: everything but its place in the file, which is elf.c's. */
+/* The image of a provider: the contents of its sections, which elf.c lays out and writes. */
 #include "private.h"
 
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t elf_hash_of(const char *name)
+static uint32_t hash_symbol_name(const char *name)
 {
 	uint32_t hash = 0;
 
@@ -23,7 +23,7 @@ static void fill_hash(const struct sdt_provider *provider, struct sdt_image *ima
 	uint32_t chains = (uint32_t)provider->count + 1, i = 0;
 	size_t size = (2 + (size_t)buckets + chains) * arch->hash;
 	unsigned char *bucket = sdt_buffer_extend(&image->content[SDT_HASH], size), *chain;
-	/* An entry's value fits into 4 bytes: the last of 8 on a big-endian machine. */
+	/* A value fits into 4 bytes; on a big-endian machine they are the last of 8. */
 	size_t low = arch->hash == 8 && sdt_big_endian(arch) ? 4 : 0;
 
 	if (!bucket)
@@ -33,14 +33,15 @@ static void fill_hash(const struct sdt_provider *provider, struct sdt_image *ima
 	bucket = sdt_put(arch, bucket, arch->hash, chains);
 	chain = bucket + buckets * arch->hash;
 	for (const struct sdt_probe *p = sdt_first(provider); p; p = sdt_next(p)) {
-		unsigned char *head = bucket + elf_hash_of(p->name) % buckets * arch->hash + low;
+		uint32_t at = hash_symbol_name(p->name) % buckets;
+		unsigned char *head = bucket + at * arch->hash + low;
 
 		memcpy(chain + ++i * arch->hash + low, head, sizeof i);
 		sdt_put32(arch, head, i);
 	}
 }
 
-/* The members of a symbol: their sizes agree in both classes, their places do not. */
+/* The offsets of a symbol's members. Both classes have the same members in a different order. */
 struct symbol {
 	size_t size, info, index, value, extent;
 };
@@ -75,7 +76,7 @@ static void fill_symbols(const struct sdt_provider *provider, struct sdt_image *
 		symbol[in->info] = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
 		symbol[in->index + sdt_big_endian(arch)] = SDT_TEXT;
 		sdt_put(arch, symbol + in->extent, sdt_word_size(arch),
-			image->site->nop_size + arch->ret_size);
+			image->nop->size + arch->ret_size);
 		sdt_buffer_add(strings, p->name, p->name_size);
 	}
 	if (strings->size > UINT32_MAX)
@@ -85,12 +86,12 @@ static void fill_symbols(const struct sdt_provider *provider, struct sdt_image *
 static void fill_text(const struct sdt_provider *provider, struct sdt_image *image)
 {
 	const struct sdt_arch *arch = image->arch;
-	const struct sdt_site *site = image->site;
+	const struct sdt_nop *nop = image->nop;
 	unsigned char slot[SDT_SLOT], *out;
 
 	memset(slot, arch->fill, sizeof slot);
-	memcpy(slot, site->nop, site->nop_size);
-	memcpy(slot + site->nop_size, arch->ret, arch->ret_size);
+	memcpy(slot, nop->code, nop->size);
+	memcpy(slot + nop->size, arch->ret, arch->ret_size);
 	out = sdt_buffer_extend(&image->content[SDT_TEXT], provider->count * sizeof slot);
 	if (!out)
 		return;
@@ -129,7 +130,7 @@ static void fill_build_id(struct sdt_image *image)
 /* The dynamic section: DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_NULL. */
 #define DYNAMIC_ENTRIES 6
 
-static void place_dynamic(struct sdt_image *image)
+static void write_dynamic(struct sdt_image *image)
 {
 	const uint64_t words[2 * DYNAMIC_ENTRIES] = {
 		DT_HASH, image->addr[SDT_HASH],
@@ -145,24 +146,25 @@ static void place_dynamic(struct sdt_image *image)
 		out = sdt_put(image->arch, out, sdt_word_size(image->arch), words[i]);
 }
 
-/* sdt_image_place writes the addresses, when libelf has laid the sections out. */
-void sdt_image_place(struct sdt_image *image)
+/* write_addresses completes the sections, once libelf has laid them out. */
+static void write_addresses(struct sdt_image *image)
 {
 	const struct symbol *in = symbol_of(image->arch);
 	struct sdt_buffer *symbols = &image->content[SDT_DYNSYM];
 	uint64_t site = image->addr[SDT_TEXT];
 
 	for (size_t at = in->size; at < symbols->size; at += in->size) {
-		sdt_put(image->arch, symbols->data + at + in->value, sdt_word_size(image->arch), site);
+		sdt_put(image->arch, symbols->data + at + in->value, sdt_word_size(image->arch),
+			site);
 		site += SDT_SLOT;
 	}
-	place_dynamic(image);
-	sdt_notes_place(&image->content[SDT_NOTES], image->arch, image->addr[SDT_TEXT],
+	write_dynamic(image);
+	sdt_notes_address(&image->content[SDT_NOTES], image->arch, image->addr[SDT_TEXT],
 			image->addr[SDT_BASE]);
 }
 
-/* build_id writes the FNV-1a hash, of 128 bits, of the file without it. */
-static void build_id(struct sdt_image *image)
+/* write_build_id writes the 128-bit FNV-1a hash of the file, whose build ID is still zero. */
+static void write_build_id(struct sdt_image *image)
 {
 	unsigned char *id = image->bytes + image->offset[SDT_BUILD_ID] + SDT_ID_OFFSET;
 	uint64_t high = 0x6c62272e07bb0142, low = 0x62b821756295c58d;
@@ -182,58 +184,124 @@ static void build_id(struct sdt_image *image)
 	}
 }
 
-/* sdt_image_make makes an image, whose bytes are the caller's to free. */
-int sdt_image_make(struct sdt_provider *provider, const struct sdt_arch *arch,
-		   const struct sdt_site *site, struct sdt_image *image)
+/* copy_debug copies the debug sections that Go has made. */
+static void copy_debug(struct sdt_image *image)
 {
-	SDTProvider_t *api = &provider->api;
-	bool failed = provider->count > UINT32_MAX / 64;
-	int status = -1;
+	const unsigned char *bytes = image->debug->bytes;
 
-	*image = (struct sdt_image){.arch = arch, .site = site};
-	if (failed)
-		goto out;
+	for (int i = 0; i < SDT_DEBUG_SECTIONS; i++) {
+		sdt_buffer_add(&image->content[SDT_INFO + i], bytes, image->debug->size[i]);
+		bytes += image->debug->size[i];
+	}
+}
+
+/* fill_debug makes the debug sections, whose sizes do not depend on the addresses. */
+static bool fill_debug(const struct sdt_provider *provider, struct sdt_image *image)
+{
+	if (image->debug)
+		copy_debug(image);
+	else if (image->described)
+		return sdt_dwarf_fill(provider, image);
+	return true;
+}
+
+/* fill_sections makes the sections, without addresses. */
+static bool fill_sections(const struct sdt_provider *provider, struct sdt_image *image)
+{
+	struct sdt_buffer *names = &image->content[SDT_SHSTRTAB];
+	bool failed = false;
+
+	if (provider->count > UINT32_MAX / 64)
+		return false;
 	fill_build_id(image);
 	fill_hash(provider, image);
 	fill_symbols(provider, image);
 	fill_text(provider, image);
 	sdt_buffer_fill(&image->content[SDT_BASE], 0, 1);
 	sdt_buffer_fill(&image->content[SDT_DYNAMIC], 0,
-			2 * DYNAMIC_ENTRIES * sdt_word_size(arch));
+			2 * DYNAMIC_ENTRIES * sdt_word_size(image->arch));
 	fill_notes(provider, image);
-	sdt_buffer_fill(&image->content[SDT_SHSTRTAB], 0, 1);
+	if (!fill_debug(provider, image))
+		return false;
+	sdt_buffer_fill(names, 0, 1);
 	for (int i = 1; i < SDT_SECTIONS; i++) {
-		sdt_buffer_add(&image->content[SDT_SHSTRTAB], sdt_section_names[i],
-			       strlen(sdt_section_names[i]) + 1);
+		if (sdt_section_number(image, i))
+			sdt_buffer_add(names, sdt_section_names[i],
+				       strlen(sdt_section_names[i]) + 1);
 		failed |= image->content[i].failed;
 	}
-out:
-	if (failed)
-		sdt_fail(api, elfCreationError, "make the image of %s: out of memory, or too large",
-			 api->name);
-	else
-		status = sdt_elf_write(provider, image);
-	for (int i = 1; i < SDT_SECTIONS; i++)
-		sdt_buffer_free(&image->content[i]);
-	if (status != 0)
-		return -1;
-	build_id(image);
-	provider->described = provider->count;
-	provider->text_offset = image->offset[SDT_TEXT];
+	return !failed;
+}
+
+static int fail_memory(struct sdt_provider *provider)
+{
+	return sdt_fail(&provider->api, elfCreationError,
+			"make the image of %s: out of memory, or too large", provider->name);
+}
+
+/*
+ * complete_sections writes what depends on the addresses, once libelf has laid out the
+ * sections.
+ */
+static int complete_sections(struct sdt_provider *provider, struct sdt_image *image)
+{
+	if (image->debug && image->debug->text != image->addr[SDT_TEXT])
+		return sdt_fail(&provider->api, elfCreationError,
+				"make the image of %s: the sites are described at %#llx, not %#llx",
+				provider->name, (unsigned long long)image->debug->text,
+				(unsigned long long)image->addr[SDT_TEXT]);
+	write_addresses(image);
+	if (image->described && !image->debug && !sdt_dwarf_fill(provider, image))
+		return fail_memory(provider);
 	return 0;
 }
 
-/* sdt_image_host makes the image for this process. */
+/*
+ * sdt_image_make makes an image, with the given debug sections or, if debug is NULL, with
+ * those of the provider's names. The caller frees its bytes.
+ */
+int sdt_image_make(struct sdt_provider *provider, const struct sdt_arch *arch,
+		   const struct sdt_nop *nop, const struct sdt_debug *debug,
+		   struct sdt_image *image)
+{
+	struct sdt_elf elf = SDT_ELF_CLOSED;
+	int status = -1;
+
+	*image = (struct sdt_image){.arch = arch, .nop = nop, .debug = debug};
+	image->described = debug || (provider->named && sdt_registers_find(arch));
+	if (!fill_sections(provider, image)) {
+		fail_memory(provider);
+		goto out;
+	}
+	if (sdt_elf_lay_out(&elf, provider, image) != 0)
+		goto out;
+	if (complete_sections(provider, image) != 0)
+		goto out;
+	if (sdt_elf_write(&elf, provider, image) != 0)
+		goto out;
+	write_build_id(image);
+	provider->described = provider->count;
+	provider->text_offset = image->offset[SDT_TEXT];
+	status = 0;
+out:
+	sdt_elf_close(&elf);
+	for (int i = 1; i < SDT_SECTIONS; i++)
+		sdt_buffer_free(&image->content[i]);
+	return status;
+}
+
+/* sdt_image_host makes the image for this process, with the nop that the provider uses. */
 int sdt_image_host(struct sdt_provider *provider, struct sdt_image *image)
 {
 	const struct sdt_arch *arch = sdt_arch_find(SDT_HOST_ARCH);
-	const struct sdt_site *site = sdt_site_host();
+	const struct sdt_nop *nop;
 
-	if (!arch || !site)
+	if (!arch)
 		return sdt_fail(&provider->api, elfCreationError,
 				"make the image of %s: not supported on this architecture",
 				provider->name);
-	return sdt_image_make(provider, arch, site, image);
+	nop = sdt_nop_of(provider);
+	return nop ? sdt_image_make(provider, arch, nop, NULL, image) : -1;
 }
 
 int providerImage(SDTProvider_t *provider, void **image, size_t *size)
@@ -245,7 +313,7 @@ int providerImage(SDTProvider_t *provider, void **image, size_t *size)
 	sdt_clear(provider);
 	if (!image || !size)
 		return sdt_fail(provider, elfCreationError,
-				"make the image of %s: nowhere to put it", provider->name);
+				"make the image of %s: image or size is NULL", provider->name);
 	if (sdt_image_host(sdt_provider(provider), &made) != 0)
 		return -1;
 	*image = made.bytes;
@@ -253,20 +321,20 @@ int providerImage(SDTProvider_t *provider, void **image, size_t *size)
 	return 0;
 }
 
-/* sdt_provider_image is providerImage for any architecture and site of arch.def. */
-int sdt_provider_image(SDTProvider_t *provider, const char *arch, const char *site, void **image,
-		       size_t *size)
+/* sdt_provider_image is providerImage for any architecture and nop of arch.def. */
+int sdt_provider_image(SDTProvider_t *provider, const char *arch, const char *nop,
+		       const struct sdt_debug *debug, void **image, size_t *size)
 {
 	const struct sdt_arch *arch_row = sdt_arch_find(arch);
-	const struct sdt_site *site_row = sdt_site_find(arch, site);
+	const struct sdt_nop *nop_row = sdt_nop_find(arch, nop);
 	struct sdt_image made = {0};
 
 	sdt_clear(provider);
-	if (!arch_row || !site_row)
+	if (!arch_row || !nop_row)
 		return sdt_fail(provider, elfCreationError,
-				"make the image of %s: no site %s on architecture %s",
-				provider->name, site, arch);
-	if (sdt_image_make(sdt_provider(provider), arch_row, site_row, &made) != 0)
+				"make the image of %s: no nop %s on architecture %s",
+				provider->name, nop, arch);
+	if (sdt_image_make(sdt_provider(provider), arch_row, nop_row, debug, &made) != 0)
 		return -1;
 	*image = made.bytes;
 	*size = made.size;

@@ -4,6 +4,7 @@
  *	SDTProvider_t *app = providerInit("myapp");
  *	SDTProbe_t *done = providerAddProbe(app, "request__done", 2, uint64, int32);
  *
+ *	providerUseMemfd(app, memfd_disabled);
  *	if (providerLoad(app) != 0)
  *		fprintf(stderr, "%s\n", providerError(app));
  *	...
@@ -14,13 +15,17 @@
  *
  *	# bpftrace -p PID -e 'usdt:*:myapp:request__done { printf("%s %d\n", str(arg0), arg1); }'
  *
+ * With memfd_disabled the probes are in a file. By default they are in memory,
+ * where bpftrace -p does not find them from version 0.25 on.
+ *
  * Lifecycle. A provider is a name and a list of probes. Add the probes, then
- * load: the library writes one shared object that describes them and loads it
- * into this process, where tracers find it. Unload takes it away again, after
- * which probes may be added and the provider may be loaded anew. Destroy frees
- * the provider with all of its probes. Until its provider is loaded, and after
- * it was unloaded, a probe does nothing. When loading fails the program may go
- * on, with probes that do nothing.
+ * load the provider: the library builds an image, which is one shared object
+ * with a site (a trace point) for each probe, and loads it into this process,
+ * where tracers find it. Unloading the provider removes the image. After that,
+ * more probes can be added, and the provider can be loaded again. Destroying the
+ * provider frees it and all of its probes. A probe does nothing until its
+ * provider is loaded, and after the provider is unloaded. If loading fails, the
+ * program can continue, with probes that do nothing.
  *
  *	providerInit
  *	     |
@@ -39,39 +44,62 @@
  *	     v
  *	providerDestroy
  *
- * Failure. A function that returns int returns 0, or -1 when it failed, except
- * for probeIsEnabled, which reports 1 or 0; one that returns a pointer returns
- * NULL. Then `errno` and `error` of the provider hold the kind of the failure
- * and one line that says what could not be done and why. They tell of the last
- * call to providerAddProbe, providerAddProbeV, providerLoad, providerUnload,
- * providerUseMemfd or providerImage on this provider: a call that succeeds
- * sets them to noError and NULL. The line belongs to the provider and lives
- * until the next of these calls. A failed call changes nothing else, with the
- * exception that providerUnload documents. Every function survives NULL.
+ * Failure. A function that returns int returns 0 on success and -1 on failure,
+ * with two exceptions: providerUseMemfd returns 1 on success and 0 on failure,
+ * and probeIsEnabled returns 1 or 0 as its answer. A function that returns a
+ * pointer returns NULL on failure. After a failure, the provider's `errno` holds
+ * the kind of the failure, and its `error` holds one line that says what could
+ * not be done and why. Both describe the last call to providerAddProbe,
+ * providerAddProbeV, providerAddNamedProbe, providerLoad, providerUnload, providerUseMemfd,
+ * providerUseSite or providerImage on this provider. A call that succeeds sets
+ * them to noError and NULL. The line belongs to the provider and is valid until
+ * the next of these calls. A failed call changes nothing else, with one
+ * exception, which providerUnload documents. Every function tolerates NULL.
  *
- * errno. After <errno.h> that word is a macro, and `provider->errno` does not
- * compile. Use providerErrno(provider), which works everywhere.
+ * errno. Because <errno.h> makes this word a macro, `provider->errno` does not
+ * compile after it. Use providerErrno(provider), which works everywhere.
  *
- * Threads. Different providers may be used by different threads at once. Calls
- * on one provider need a lock, or one thread; but any number of threads may
- * fire and test probes of a loaded provider. The caller sees to it that no
- * thread fires a probe while its provider is unloaded or destroyed.
+ * Threads. Several threads may use different providers at the same time. Calls
+ * on one provider must come from one thread or be protected by a lock, but any
+ * number of threads may fire and test the probes of a loaded provider. The
+ * caller must ensure that no thread fires a probe while its provider is unloaded
+ * or destroyed.
  *
- * Cost. A probe that nobody traces costs a few instructions: the values passed
- * to probeFire are computed, but not read. Where computing them is expensive,
- * ask probeIsEnabled first. A traced probe costs what the kernel needs for a
+ * Cost. A probe that is not traced costs a few instructions: the values passed
+ * to probeFire are computed, but not read. If they are expensive to compute,
+ * call probeIsEnabled first. A traced probe costs what the kernel needs for a
  * uprobe.
  *
- * Tracers. bpftrace -p, bcc and gdb find a loaded provider in either place
- * that providerUseMemfd chooses. perf, and bpftrace from 0.25 on, need a file:
- * memfd_disabled. A name with a colon, space, comma, quote, wildcard or brace
- * is taken here, but cannot be written in a tracer's command; perf takes
- * letters, digits and underscores only.
+ * Forks. A forked child has its parent's probes: it can fire them, even while a
+ * tracer is attached, and it can unload and load them again. A provider's file
+ * remains at least until the process that loaded it unloads it or has ended. A
+ * child made by a raw clone(2) is safe with sdt_site_safe, the default, but not
+ * with sdt_site_fast: see providerUseSite.
  *
- * Platforms. Linux on x86-64 and on little-endian AArch64. Experimental, for
- * want of a kernel to trace them on: RISC-V with 64 bits, s390x, little-endian
- * POWER (ELFv2), i386 and little-endian ARM (EABI). Elsewhere it compiles, and
- * providerLoad fails. The values passed to probeFire have 64 bits everywhere.
+ * Wrappers. A program that was written for the original libstapsdt runs with
+ * this library: the structs, the functions and their return values are the same.
+ * Some wrappers test a probe inline, by (*_fire & 0x90) == 0x90, instead of
+ * calling probeIsEnabled. That works only with the one-byte nop of x86, which is
+ * the default there. With the nops of five and ten bytes, every probe appears to
+ * be enabled all the time, and the program computes the arguments for nothing.
+ *
+ * Environment. STAPSDT_DIR names the directory for files, instead of /tmp: see
+ * providerLoad. STAPSDT_SITE chooses the nop: see providerUseSite. With
+ * STAPSDT_DEBUG=1, each load writes one line to standard error, with the
+ * provider, the path and the nop. A program that runs with privileges of its
+ * own, such as a set-user-ID program, ignores all three.
+ *
+ * Tracers. bcc, gdb, and bpftrace -p before version 0.25 find a loaded provider
+ * both in memory and in a file. perf and later versions of bpftrace need a file:
+ * use memfd_disabled. The library accepts a name with a colon, space, comma,
+ * quote, wildcard or brace, but the name cannot be written in a tracer's command.
+ * perf accepts only letters, digits and underscores.
+ *
+ * Platforms. The library supports Linux on x86-64 and on little-endian AArch64.
+ * Support for 64-bit RISC-V, s390x, little-endian POWER (ELFv2), i386 and
+ * little-endian ARM (EABI) is experimental, because there was no kernel to trace
+ * them on. On other platforms the library compiles, and providerLoad fails. The
+ * values passed to probeFire have 64 bits on every platform.
  */
 #ifndef LIBSTAPSDT_H
 #define LIBSTAPSDT_H
@@ -79,7 +107,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The most arguments of a probe defined by providerAddProbe, and by providerAddProbeV. */
+/* The largest number of arguments for providerAddProbe, and for the other two functions. */
 #define MAX_ARGUMENTS 6
 #define SDT_MAX_ARGUMENTS 12
 
@@ -89,7 +117,7 @@
 #define SDT_API
 #endif
 
-/* <errno.h> makes a macro of the name of one member below. */
+/* <errno.h> makes the name of a member below a macro. */
 #pragma push_macro("errno")
 #undef errno
 
@@ -97,19 +125,19 @@
 extern "C" {
 #endif
 
-/* What kind of failure it was. */
+/* The kind of a failure. */
 typedef enum {
 	noError = -1,
-	elfCreationError = 0,        /* the definition, or the making of the image */
-	tmpCreationError = 1,        /* the file or memfd that holds the image */
-	sharedLibraryOpenError = 2,  /* loading it */
-	symbolLoadingError = 3,      /* finding the trace points in what was loaded */
-	sharedLibraryCloseError = 4  /* unloading it */
+	elfCreationError = 0,        /* defining a probe, or building the image */
+	tmpCreationError = 1,        /* making the file or memfd for the image */
+	sharedLibraryOpenError = 2,  /* loading the image */
+	symbolLoadingError = 3,      /* finding the sites in the loaded image */
+	sharedLibraryCloseError = 4  /* unloading the image */
 } SDTError_t;
 
-/* An argument's size in bytes, negative where it is signed. A pointer is a uint64. */
+/* An argument's size in bytes, negative if it is signed. A pointer is a uint64. */
 typedef enum {
-	noarg = 0, /* not a type that a probe can have */
+	noarg = 0, /* not a valid type for an argument */
 	uint8 = 1,
 	int8 = -1,
 	uint16 = 2,
@@ -117,140 +145,234 @@ typedef enum {
 	uint32 = 4,
 	int32 = -4,
 	uint64 = 8,
-	int64 = -8
+	int64 = -8,
+	sdt_string = 16 /* see SDTArgument_t */
 } ArgType_t;
 
-/* Where a loaded provider lives: in a file in /tmp, or in memory. */
+/*
+ * An argument of providerAddNamedProbe: its name and its type. The name is a C
+ * identifier of at most 32 ASCII letters, digits and underscores, and neither a
+ * keyword of C or bpftrace nor a name that the kernel's events reserve, such as
+ * common_pid.
+ *
+ * The type may be `sdt_string`, which the other functions do not accept: the
+ * address of text that ends with a NUL. A tracer that does not know the names
+ * sees a uint64.
+ */
+typedef struct SDTArgument {
+	const char *name;
+	ArgType_t type;
+} SDTArgument_t;
+
+/* Where the image of a loaded provider is kept: in a file in /tmp, or in memory. */
 typedef enum {
 	memfd_disabled = 0,
 	memfd_enabled = 1
 } MemFDOption_t;
 
+/* The choice of the nop at each site: see providerUseSite. */
+typedef enum {
+	sdt_site_safe = 0, /* on x86 a nop of one byte, with which everything works */
+	sdt_site_fast = 1  /* the nop that this kernel traces at the lowest cost */
+} SDTSite_t;
+
 struct SDTProvider;
 
 /*
- * A probe. Made by providerAddProbe only: private data follows the members,
- * and those whose names begin with an underscore are not to be written.
+ * A probe. Only providerAddProbe, providerAddProbeV and providerAddNamedProbe make
+ * one, because private data follows the members. Do not write to members whose names begin with an
+ * underscore.
  */
 typedef struct SDTProbe {
 	char *name;
-	ArgType_t argFmt[MAX_ARGUMENTS]; /* the first types; noarg after the last */
-	void *_fire;                     /* the trace point, NULL unless loaded */
+	ArgType_t argFmt[MAX_ARGUMENTS]; /* up to six types, noarg after the last */
+	void *_fire;                     /* the site, NULL unless loaded */
 	struct SDTProvider *provider;
-	int argCount;                    /* up to SDT_MAX_ARGUMENTS */
+	int argCount;                    /* at most SDT_MAX_ARGUMENTS */
 } SDTProbe_t;
 
-/* The probes of a provider, in the order of their definition. */
+/* The probes of a provider, in the order in which they were added. */
 typedef struct SDTProbeList_ {
 	SDTProbe_t probe;
 	struct SDTProbeList_ *next;
 } SDTProbeList_t;
 
-/* A provider. Made by providerInit only, as above. */
+/*
+ * A provider. Only providerInit makes one. As with a probe, private data follows
+ * the members, and those whose names begin with an underscore are not to be
+ * written to.
+ */
 typedef struct SDTProvider {
 	char *name;
 	SDTProbeList_t *probes;
 	SDTError_t errno;         /* see providerErrno */
 	char *error;              /* see providerError */
-	void *_handle;            /* dlopen's, NULL unless loaded */
-	char *_filename;          /* what was opened, NULL unless loaded */
+	void *_handle;            /* from dlopen, NULL unless loaded */
+	char *_filename;          /* the path of the image, NULL unless loaded */
 	int _memfd;               /* the memfd's descriptor, or -1 */
 	MemFDOption_t _use_memfd;
 } SDTProvider_t;
 
 /*
- * providerInit makes a provider without probes. The name is copied, and so are
- * all names below. NULL when the name is NULL or empty or memory is short.
+ * providerInit returns a new provider without probes. Like the functions below,
+ * it copies the name that it is given. It returns NULL if the name is NULL or
+ * empty, or if memory is short.
  */
 SDT_API SDTProvider_t *providerInit(const char *name);
 
 /*
- * providerAddProbe defines a probe. argCount, at most MAX_ARGUMENTS, is the
- * number of ArgType_t that follow it. The provider must not be loaded. The
- * probe belongs to the provider.
+ * providerAddProbe adds a probe to a provider, which must not be loaded.
+ * argCount, at most MAX_ARGUMENTS, is the number of ArgType_t that follow it.
+ * The probe belongs to the provider.
  *
- * A name that the provider has already, with the same types, makes a second
- * trace point of the same event: a tracer attaches to both. With other types
- * it is refused. The code of every failure is elfCreationError.
+ * If the provider already has a probe with this name and the same types, the new
+ * one is a second site of the same event, and a tracer attaches to both. If the
+ * types differ, the call fails. The code of every failure is elfCreationError.
  */
 SDT_API SDTProbe_t *providerAddProbe(SDTProvider_t *provider, const char *name, int argCount, ...);
 
 /*
- * providerAddProbeV is providerAddProbe with the types in an array, at most
- * SDT_MAX_ARGUMENTS of them. types may be NULL when argCount is 0.
+ * providerAddProbeV is providerAddProbe with the types in an array of at most
+ * SDT_MAX_ARGUMENTS. types may be NULL if argCount is 0.
  */
 SDT_API SDTProbe_t *providerAddProbeV(SDTProvider_t *provider, const char *name, int argCount,
 				      const ArgType_t *types);
 
 /*
- * providerUseMemfd chooses where providerLoad puts the shared object:
- * memfd_enabled, the default, in memory; memfd_disabled in a file named
- * /tmp/NAME-XXXXXX.so, which lives until the provider is unloaded, and stays
- * when the process ends before. -1 when the provider is loaded or the option
+ * providerAddNamedProbe is providerAddProbeV with names of the arguments, of which
+ * there are at most SDT_MAX_ARGUMENTS. arguments may be NULL if argCount is 0.
+ *
+ *	const SDTArgument_t done[] = {{"path", sdt_string}, {"status", int32}};
+ *	SDTProbe_t *probe = providerAddNamedProbe(app, "request__done", 2, done);
+ *
+ *	# bpftrace -e 'uprobe:FILE:request__done { printf("%s %d", str(args.path), args.status); }'
+ *	# perf probe -x FILE --add 'request__done path:string status'
+ *
+ * The names and types are in the image as DWARF, on x86-64 and AArch64. Tracers
+ * read them from a file, so use memfd_disabled; FILE is the `_filename` of the
+ * loaded provider. bpftrace 0.17 spells it args->path. bpftrace knows only the first
+ * six arguments. An image without names has no DWARF.
+ *
+ * All probes of the same name have the same names of arguments. If the provider
+ * already has the probe with other names, the call fails. A probe that is added
+ * without names gets those of the others.
+ */
+SDT_API SDTProbe_t *providerAddNamedProbe(SDTProvider_t *provider, const char *name, int argCount,
+					  const SDTArgument_t *arguments);
+
+/*
+ * providerUseMemfd chooses where providerLoad keeps the image. With
+ * memfd_enabled, the default, it is in memory. With memfd_disabled it is in a
+ * file named /tmp/NAME-XXXXXX.so, which exists until the provider is unloaded,
+ * and remains if the process ends before that. If the environment variable
+ * STAPSDT_DIR is set, the file is made in that directory and nowhere else.
+ * providerUseMemfd returns 1, or 0 if the provider is loaded or the option is
  * unknown (elfCreationError).
  */
 SDT_API int providerUseMemfd(SDTProvider_t *provider, const MemFDOption_t use_memfd);
 
 /*
- * providerLoad makes the probes visible to tracers. A slash in the provider's
- * name fails with tmpCreationError, and so does a name longer than 249 bytes
- * in memory, or, in a file, one longer than the file system takes or with a
- * dollar sign. Loading a loaded provider fails with sharedLibraryOpenError.
+ * providerUseSite chooses the nop at the provider's sites. sdt_site_safe, the
+ * default, is the nop of the original library, to which every kernel attaches:
+ * on x86 it has one byte. sdt_site_fast is the nop that this kernel traces at the
+ * lowest cost. On x86-64 from Linux 6.18 on, it has five or ten bytes; the kernel
+ * turns it into a call, and a traced fire takes a quarter to a third less time.
+ * On older kernels and other architectures both are the same. sdt_site_fast has
+ * these disadvantages:
+ *
+ * A wrapper that inlines the original library's test, (*_fire & 0x90) == 0x90,
+ * considers every probe enabled all the time.
+ *
+ * A child that is made while a tracer is attached inherits the call, but not
+ * always the code that it calls. After fork(3), the library maps the image again
+ * before the child continues. The library does not notice a raw clone(2): when
+ * the child fires, it dies of SIGSEGV or executes whatever is mapped at that
+ * address by then.
+ *
+ * Under syscall user dispatch, which Wine uses, a traced fire raises SIGSYS.
+ *
+ * The environment variable STAPSDT_SITE overrides this call. Its value is "fast"
+ * or the name of a nop: nop1, nop5 or nop10 on x86-64, nop4 on AArch64. Any other
+ * name makes providerLoad fail (elfCreationError).
+ *
+ * providerUseSite returns -1 if the provider is loaded or the choice is unknown
+ * (elfCreationError).
+ */
+SDT_API int providerUseSite(SDTProvider_t *provider, SDTSite_t site);
+
+/*
+ * providerLoad makes the probes visible to tracers. If the provider is already
+ * loaded, it does nothing. It fails with tmpCreationError if the provider's name
+ * has a slash, if the name of a provider in memory is longer than 249 bytes, or
+ * if the name of a provider in a file has a dollar sign or is longer than the
+ * file system allows.
+ *
+ * It also fails with tmpCreationError if the directory for the file is on a
+ * network or FUSE file system: a probe reads a page of its file, and could wait
+ * forever or die of SIGBUS. A STAPSDT_DIR that does not exist is created with the
+ * mode 0700. A STAPSDT_DIR is not used, and loading fails, if another user could
+ * exchange the files in it, or if its path has a colon or a newline, which
+ * tracers cannot read, or a dollar sign, which dlopen expands.
  */
 SDT_API int providerLoad(SDTProvider_t *provider);
 
 /*
- * providerUnload takes the probes away from tracers, closes the memfd or
- * removes the file. A child that was forked from the process that loaded it
- * leaves the file to that one, while it lives. sharedLibraryCloseError when the
- * provider is not loaded, when somebody else closed its handle, or when the file
- * could not be removed; in the last two cases the provider is unloaded all the
- * same. Where dlclose unloads nothing, as in musl, the probes are gone for
- * tracers, but what was mapped stays, at each load more.
+ * providerUnload hides the probes from tracers, and closes the memfd or removes
+ * the file. In a forked child of the process that loaded the provider, it leaves
+ * the file in place while that process lives. If the provider is not loaded,
+ * providerUnload does nothing.
+ *
+ * It fails with sharedLibraryCloseError if other code has closed the handle, or
+ * if the file cannot be removed. Even then, the provider is unloaded. Where
+ * dlclose unloads nothing, as in musl, tracers no longer find the probes, but the
+ * image stays mapped, and each load maps one more.
  */
 SDT_API int providerUnload(SDTProvider_t *provider);
 
-/* providerDestroy unloads the provider when it is loaded, and frees it and its probes. */
+/* providerDestroy unloads the provider if it is loaded, and frees it and its probes. */
 SDT_API void providerDestroy(SDTProvider_t *provider);
 
 /*
- * probeFire passes the trace point with argCount values. Pass every value as
- * 64 bits, whatever the type's size: an integer constant needs a cast to
- * uint64_t. A tracer reads as many low bytes as the type has.
+ * probeFire reports an event with argCount values. Pass every value as 64 bits,
+ * whatever the size of its type: an integer constant needs a cast to uint64_t. A
+ * tracer reads as many of the low bytes as the type has.
  */
 SDT_API void probeFire(SDTProbe_t *probe, ...);
 
 /*
- * probeFireV is probeFire with the values in an array of argCount words. When
- * values is NULL, a probe that has arguments is not fired.
+ * probeFireV is probeFire with the values in an array of argCount words. If
+ * values is NULL, it does not fire a probe that has arguments.
  */
 SDT_API void probeFireV(SDTProbe_t *probe, const uint64_t *values);
 
 /*
  * probeIsEnabled reports whether a tracer is attached to the probe in this
- * process. The answer may be outdated by the time it is returned.
+ * process. The answer may be out of date by the time it is returned.
  */
 SDT_API int probeIsEnabled(SDTProbe_t *probe);
 
 /*
- * providerImage makes the shared object that providerLoad would load, as bytes
- * in memory that the caller frees with free(). Equal providers have equal
- * images. The provider may be loaded or not.
+ * providerImage builds the image that providerLoad would load. The caller
+ * releases its bytes with free(). Equal providers have equal images. The provider
+ * may be loaded or not.
  */
 SDT_API int providerImage(SDTProvider_t *provider, void **image, size_t *size);
 
 /*
- * probeOffset is the trace point's offset in the last image that providerImage
- * or providerLoad made, in bytes: what the kernel's uprobe interfaces ask for.
- * -1 when there was none, or when the probe was added later. Not for a copy of
- * an SDTProbe_t, which lacks the private data.
+ * probeOffset returns the offset, in bytes, of the probe's site in the last image
+ * that providerImage or providerLoad built, as the kernel's uprobe interfaces
+ * expect it. It returns -1 if there was no image, or if the probe was added later.
+ * Do not pass a copy of an SDTProbe_t, which lacks the private data.
  */
 SDT_API int64_t probeOffset(const SDTProbe_t *probe);
 
-/* providerErrno is the last call's code; elfCreationError for NULL. */
+/* providerErrno returns the code of the last call, or elfCreationError for NULL. */
 SDT_API SDTError_t providerErrno(const SDTProvider_t *provider);
 
-/* providerError is the last call's line of error, "" when there is none. Never NULL. */
+/*
+ * providerError returns the error line of the last call, or "" if there is none.
+ * It never returns NULL.
+ */
 SDT_API const char *providerError(const SDTProvider_t *provider);
 
 #ifdef __cplusplus

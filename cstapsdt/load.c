@@ -1,166 +1,23 @@
+/* Loading an image into the process, and unloading it. */
 #include "private.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The kernel's limit is 255 with its own prefix "memfd:". */
-#define MEMFD_NAME_MAX 249
-#define MFD_EXECUTABLE 0x10 /* MFD_EXEC, since 6.3: glibc of 2023 has it */
-
-static char *join(const char *before, const char *name, const char *after)
-{
-	size_t size = strlen(before) + strlen(name), tail = strlen(after) + 1;
-	char *out;
-
-	if (__builtin_add_overflow(size, tail, &size))
-		return NULL;
-	out = malloc(size);
-	if (out)
-		snprintf(out, size, "%s%s%s", before, name, after);
-	return out;
-}
-
-/* The place a loaded image has: a file, or a memfd. */
-struct place {
-	int fd;
-	char *path; /* that opens it */
-	bool memory;
-};
-
-static int no_memory(SDTProvider_t *provider)
-{
-	return sdt_fail(provider, tmpCreationError, "load %s: out of memory", provider->name);
-}
-
-/*
- * descriptor_path is /proc/PID/fd/N. A debugger opens what the loader opened:
- * /proc/self would be the debugger there, whose descriptor N may be a pipe that
- * it reads forever. The link says which PID that is in this mount of /proc,
- * where getpid's may be another's or nobody's.
- */
-static char *descriptor_path(int fd)
-{
-	char self[16], path[48];
-	ssize_t size = readlink("/proc/self", self, sizeof self - 1);
-
-	if (size <= 0)
-		size = snprintf(self, sizeof self, "self");
-	self[size] = '\0';
-	snprintf(path, sizeof path, "/proc/%s/fd/%d", self, fd);
-	return join(path, "", "");
-}
-
-/* above_standard moves a descriptor to where nobody prints to who has closed stdout. */
-static int above_standard(int fd)
-{
-	int higher;
-
-	if (fd < 0 || fd > STDERR_FILENO)
-		return fd;
-	higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	close(fd);
-	return higher;
-}
-
-static int open_memory(SDTProvider_t *provider, struct place *place)
-{
-	if (strlen(provider->name) > MEMFD_NAME_MAX)
-		return sdt_fail(provider, tmpCreationError,
-				"load %s: the name is longer than a memfd's %d bytes",
-				provider->name, MEMFD_NAME_MAX);
-	place->fd = memfd_create(provider->name, MFD_CLOEXEC | MFD_EXECUTABLE);
-	if (place->fd < 0 && errno == EINVAL)
-		place->fd = memfd_create(provider->name, MFD_CLOEXEC);
-	place->fd = above_standard(place->fd);
-	if (place->fd < 0)
-		return sdt_fail(provider, tmpCreationError, "load %s: create a memfd: %m",
-				provider->name);
-	place->path = descriptor_path(place->fd);
-	if (!place->path) {
-		close(place->fd);
-		return no_memory(provider);
-	}
-	return 0;
-}
-
-/* renumber moves the memfd to a higher descriptor, whose path is another. */
-static bool renumber(struct place *place)
-{
-	int fd = fcntl(place->fd, F_DUPFD_CLOEXEC, place->fd + 1);
-	char *path = fd < 0 ? NULL : descriptor_path(fd);
-
-	if (!path) {
-		if (fd >= 0)
-			close(fd);
-		return false;
-	}
-	close(place->fd);
-	free(place->path);
-	place->fd = fd;
-	place->path = path;
-	return true;
-}
-
-static int open_file(SDTProvider_t *provider, struct place *place)
-{
-	place->path = join("/tmp/", provider->name, "-XXXXXX.so");
-	if (!place->path)
-		return no_memory(provider);
-	place->fd = mkostemps(place->path, 3, O_CLOEXEC);
-	if (place->fd >= 0)
-		return 0;
-	sdt_fail(provider, tmpCreationError, "load %s: create /tmp/%s-XXXXXX.so: %m",
-		 provider->name, provider->name);
-	free(place->path);
-	return -1;
-}
-
-/* A process whose limit (ulimit -f) is lower is ended by a signal when it writes. */
-static bool may_write(size_t size)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-	    size <= limit.rlim_cur)
-		return true;
-	errno = EFBIG;
-	return false;
-}
-
-static bool write_all(int fd, const unsigned char *bytes, size_t size)
-{
-	if (!may_write(size))
-		return false;
-	while (size) {
-		ssize_t n = write(fd, bytes, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		bytes += n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
-static const char *why(void)
+static const char *loader_error(void)
 {
 	const char *text = dlerror();
 
 	return text ? text : "no reason given";
 }
 
-/* is_image reports whether what the loader answered with is the image. */
+/* is_image reports whether the library that the loader returned is the image. */
 static bool is_image(const struct link_map *map, const struct sdt_image *image)
 {
 	uint64_t id = image->offset[SDT_BUILD_ID];
@@ -171,12 +28,13 @@ static bool is_image(const struct link_map *map, const struct sdt_image *image)
 }
 
 /*
- * open_library returns the handle and sets the provider's base. The loader
- * knows a library by its path: somebody may have loaded another from a
- * descriptor that had our number, and closed that. Then we take another number.
+ * open_library returns the handle and sets the provider's base. The loader knows a
+ * library by its path. If other code has loaded another library from a descriptor
+ * that had the number of ours, and has closed it, the loader returns that library;
+ * then we take another number.
  */
 static void *open_library(struct sdt_provider *provider, const struct sdt_image *image,
-			  struct place *place)
+			  struct sdt_place *place)
 {
 	SDTProvider_t *api = &provider->api;
 	struct link_map *map;
@@ -185,11 +43,12 @@ static void *open_library(struct sdt_provider *provider, const struct sdt_image 
 	for (int tries = 0; tries < 100; tries++) {
 		handle = dlopen(place->path, RTLD_NOW | RTLD_LOCAL);
 		if (!handle) {
-			sdt_fail(api, sharedLibraryOpenError, "load %s: %s", api->name, why());
+			sdt_fail(api, sharedLibraryOpenError, "load %s: %s", api->name,
+				 loader_error());
 			return NULL;
 		}
 		if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) {
-			sdt_fail(api, symbolLoadingError, "load %s: %s", api->name, why());
+			sdt_fail(api, symbolLoadingError, "load %s: %s", api->name, loader_error());
 			dlclose(handle);
 			return NULL;
 		}
@@ -198,7 +57,7 @@ static void *open_library(struct sdt_provider *provider, const struct sdt_image 
 			return handle;
 		}
 		dlclose(handle);
-		if (!place->memory || !renumber(place))
+		if (!place->memory || !sdt_place_renumber(place))
 			break;
 	}
 	sdt_fail(api, symbolLoadingError, "load %s: another library is loaded as %s", api->name,
@@ -206,7 +65,7 @@ static void *open_library(struct sdt_provider *provider, const struct sdt_image 
 	return NULL;
 }
 
-static void publish(struct sdt_provider *provider, uintptr_t site)
+static void publish_sites(struct sdt_provider *provider, uintptr_t site)
 {
 	for (SDTProbeList_t *p = provider->api.probes; p; p = p->next) {
 		__atomic_store_n(&p->probe._fire, (void *)site, __ATOMIC_RELEASE);
@@ -215,40 +74,137 @@ static void publish(struct sdt_provider *provider, uintptr_t site)
 	}
 }
 
-static int load(struct sdt_provider *provider, const struct sdt_image *image)
+/* show_members copies the state of the provider to the public members that wrappers read. */
+static void show_members(struct sdt_provider *provider)
+{
+	provider->api._handle = provider->handle;
+	provider->api._filename = provider->place.path;
+	provider->api._memfd = provider->place.fd;
+}
+
+static int is_our_library(struct dl_phdr_info *info, size_t size, void *data)
+{
+	const struct sdt_provider *provider = data;
+
+	(void)size;
+	return info->dlpi_addr == provider->base && info->dlpi_name &&
+	       strcmp(info->dlpi_name, provider->place.path) == 0;
+}
+
+/*
+ * close_memfd closes the memfd. If the program has already closed it, as a daemon does
+ * that closes all descriptors, another file may have its number.
+ */
+static void close_memfd(const struct sdt_place *place)
+{
+	struct stat file;
+
+	if (fstat(place->fd, &file) == 0 && file.st_dev == place->dev && file.st_ino == place->ino)
+		close(place->fd);
+}
+
+/*
+ * remove_file does not remove the file if another process has loaded it and may still
+ * be alive: we are a child of that process, and tracers find its probes by the file.
+ */
+static bool remove_file(const struct sdt_provider *provider)
+{
+	if (sdt_is_elsewhere(&provider->loader))
+		return true;
+	return unlink(provider->place.path) == 0 || errno == ENOENT;
+}
+
+/*
+ * unload_provider reads private members only, because wrappers may have set the
+ * public ones to NULL.
+ */
+static int unload_provider(struct sdt_provider *provider)
 {
 	SDTProvider_t *api = &provider->api;
-	struct place place = {.memory = api->_use_memfd == memfd_enabled};
-	struct stat file;
+	int status = 0;
+
+	publish_sites(provider, 0);
+	sdt_fork_forget(provider->kept);
+	provider->kept = NULL;
+	/* If other code has closed the handle, it points to freed memory. */
+	if (!dl_iterate_phdr(is_our_library, provider))
+		status = sdt_fail(api, sharedLibraryCloseError,
+				  "unload %s: its handle was already closed", provider->name);
+	else if (dlclose(provider->handle) != 0)
+		status = sdt_fail(api, sharedLibraryCloseError, "unload %s: %s", provider->name,
+				  loader_error());
+	if (provider->place.memory)
+		close_memfd(&provider->place);
+	else if (!remove_file(provider) && status == 0)
+		status = sdt_fail(api, sharedLibraryCloseError, "unload %s: remove %s: %m",
+				  provider->name, provider->place.path);
+	free(provider->place.path);
+	provider->handle = NULL;
+	provider->place = (struct sdt_place){.fd = -1};
+	show_members(provider);
+	return status;
+}
+
+/*
+ * keep_mapping makes forked children repair the sites, if their nop is one that the
+ * kernel turns into a call. It must be called before any probe has an address.
+ */
+static int keep_mapping(struct sdt_provider *provider, const struct sdt_image *image)
+{
+	const struct sdt_place *place = &provider->place;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t end = image->offset[SDT_BASE] + 1; /* of the executable mapping */
+	struct sdt_mapping mapping = {
+		.start = (void *)provider->base,
+		.size = (end + page - 1) & -page,
+		.dev = place->dev,
+		.ino = place->ino,
+		.memory = place->memory ? place->fd : -1,
+	};
+
+	if (image->nop == sdt_nop_find(image->arch->name, NULL))
+		return 0;
+	provider->kept = sdt_fork_keep(&mapping, place->path);
+	return provider->kept ? 0 : -1;
+}
+
+static int load_image(struct sdt_provider *provider, const struct sdt_image *image)
+{
+	struct sdt_place place;
 	void *handle;
 
-	if ((place.memory ? open_memory : open_file)(api, &place) != 0)
+	if (sdt_place_make(&provider->api, image, &place) != 0)
 		return -1;
-	if (fstat(place.fd, &file) != 0 || !write_all(place.fd, image->bytes, image->size)) {
-		sdt_fail(api, tmpCreationError, "load %s: write %s: %m", api->name, place.path);
-		goto fail;
-	}
 	handle = open_library(provider, image, &place);
-	if (!handle)
-		goto fail;
+	if (!handle) {
+		sdt_place_discard(&place);
+		return -1;
+	}
 	if (!place.memory) {
 		close(place.fd);
 		place.fd = -1;
+		provider->loader = sdt_this_process();
 	}
-	provider->owner = (struct sdt_owner){.dev = file.st_dev, .ino = file.st_ino};
-	if (!place.memory)
-		provider->owner.loader = sdt_this_process();
-	api->_handle = handle;
-	api->_filename = place.path;
-	api->_memfd = place.fd;
-	publish(provider, provider->base + (uintptr_t)image->offset[SDT_TEXT]);
+	provider->handle = handle;
+	provider->place = place;
+	if (keep_mapping(provider, image) != 0) {
+		unload_provider(provider);
+		return sdt_fail(&provider->api, sharedLibraryOpenError, "load %s: out of memory",
+				provider->name);
+	}
+	show_members(provider);
+	publish_sites(provider, provider->base + (uintptr_t)image->offset[SDT_TEXT]);
 	return 0;
-fail:
-	if (!place.memory)
-		unlink(place.path);
-	close(place.fd);
-	free(place.path);
-	return -1;
+}
+
+/* report_place writes where the image is, with STAPSDT_DEBUG=1. libelf builds every image. */
+static void report_place(const SDTProvider_t *provider, const struct sdt_nop *nop)
+{
+	const char *debug = secure_getenv("STAPSDT_DEBUG");
+
+	if (debug && strcmp(debug, "1") == 0)
+		dprintf(STDERR_FILENO, "stapsdt: %s: placed in %s (%s, built by libelf)\n",
+			provider->name, provider->_filename, nop->name);
 }
 
 int providerLoad(SDTProvider_t *provider)
@@ -259,83 +215,29 @@ int providerLoad(SDTProvider_t *provider)
 	if (!provider)
 		return -1;
 	sdt_clear(provider);
-	if (provider->_handle)
-		return sdt_fail(provider, sharedLibraryOpenError, "load %s: it is loaded",
-				provider->name);
+	if (sdt_is_loaded(provider))
+		return 0;
 	if (strchr(provider->name, '/'))
 		return sdt_fail(provider, tmpCreationError, "load %s: the name has a slash",
 				provider->name);
-	/* dlopen would put its own words for $LIB, $ORIGIN and $PLATFORM. */
+	/* dlopen would expand $LIB, $ORIGIN and $PLATFORM. */
 	if (provider->_use_memfd != memfd_enabled && strchr(provider->name, '$'))
 		return sdt_fail(provider, tmpCreationError,
-				"load %s: the name has a dollar sign, which no file's may",
+				"load %s: the name has a dollar sign, which dlopen would expand",
 				provider->name);
 	if (sdt_image_host(sdt_provider(provider), &image) != 0)
 		return -1;
-	status = load(sdt_provider(provider), &image);
+	status = load_image(sdt_provider(provider), &image);
+	if (status == 0)
+		report_place(provider, image.nop);
 	free(image.bytes);
 	return status;
 }
 
-static int is_ours(struct dl_phdr_info *info, size_t size, void *data)
-{
-	const struct sdt_provider *provider = data;
-
-	(void)size;
-	return info->dlpi_addr == provider->base && info->dlpi_name &&
-	       strcmp(info->dlpi_name, provider->api._filename) == 0;
-}
-
-/*
- * close_memory closes the memfd. Who closed it already, as a daemon that closes
- * all it knows, may have another file under its number.
- */
-static void close_memory(const struct sdt_provider *provider)
-{
-	struct stat file;
-
-	if (fstat(provider->api._memfd, &file) == 0 && file.st_dev == provider->owner.dev &&
-	    file.st_ino == provider->owner.ino)
-		close(provider->api._memfd);
-}
-
-/*
- * remove_file leaves the file to the process that loaded it, where that is
- * another and may live: we are its child, and tracers find its probes by that name.
- */
-static bool remove_file(const struct sdt_provider *provider)
-{
-	if (sdt_is_elsewhere(&provider->owner.loader))
-		return true;
-	return unlink(provider->api._filename) == 0 || errno == ENOENT;
-}
-
 int providerUnload(SDTProvider_t *provider)
 {
-	int status = 0;
-
 	if (!provider)
 		return -1;
 	sdt_clear(provider);
-	if (!provider->_handle)
-		return sdt_fail(provider, sharedLibraryCloseError, "unload %s: it is not loaded",
-				provider->name);
-	publish(sdt_provider(provider), 0);
-	/* A handle that somebody else closed points to freed memory. */
-	if (!dl_iterate_phdr(is_ours, sdt_provider(provider)))
-		status = sdt_fail(provider, sharedLibraryCloseError,
-				  "unload %s: its handle was closed already", provider->name);
-	else if (dlclose(provider->_handle) != 0)
-		status = sdt_fail(provider, sharedLibraryCloseError, "unload %s: %s",
-				  provider->name, why());
-	if (provider->_memfd >= 0)
-		close_memory(sdt_provider(provider));
-	else if (!remove_file(sdt_provider(provider)) && status == 0)
-		status = sdt_fail(provider, sharedLibraryCloseError, "unload %s: remove %s: %m",
-				  provider->name, provider->_filename);
-	free(provider->_filename);
-	provider->_handle = NULL;
-	provider->_filename = NULL;
-	provider->_memfd = -1;
-	return status;
+	return sdt_is_loaded(provider) ? unload_provider(sdt_provider(provider)) : 0;
 }

@@ -1,27 +1,45 @@
-# Makes the manual page of the C library of the comments in its header:
+# The manual page of the C library, made from the comments in its header:
 #
 #	awk -v version=0.1.1 -v date=2026-11-21 -f man.awk libstapsdt.h >libstapsdt.3
 #
-# The first comment is the description; a paragraph of it that begins with a word
-# and a dot is a section of its own, and what is indented by a tab is shown as it
-# stands. A later comment tells of the declaration after it.
+# The first comment is the description. If one of its paragraphs begins with a word
+# and a period, the word is the title of a section. Lines that are indented by a
+# tab are shown as they are. Each later comment describes the declaration after it.
 
 function escape(s) {
 	gsub(/\\/, "\\e", s)
 	gsub(/-/, "\\-", s)
+	return no_request(s)
+}
+
+# no_request keeps a line from being read as a request of the formatter.
+function no_request(s) {
 	sub(/^[.']/, "\\\\\\&&", s)
 	return s
 }
 
-# The API's names in a text are set in bold.
-function text(s,   out) {
+# text sets the API's names, and what is between backquotes, in bold.
+function text(s,   out, name) {
 	s = escape(s)
 	out = ""
-	while (match(s, /(provider|probe)[A-Z][A-Za-z]*|SDT[A-Za-z]+_t|[a-z][A-Za-z]+Error|memfd_[a-z]+|[A-Z_]+_ARGUMENTS/)) {
-		out = out substr(s, 1, RSTART - 1) "\\fB" substr(s, RSTART, RLENGTH) "\\fR"
+	while (match(s, /`[^`]+`|(provider|probe)[A-Z][A-Za-z]*|SDT[A-Za-z]+_t|[a-z][A-Za-z]+Error|memfd_[a-z]+|sdt_[a-z_]+|STAPSDT_[A-Z]+|[A-Z_]+_ARGUMENTS/)) {
+		name = substr(s, RSTART, RLENGTH)
+		gsub(/`/, "", name)
+		out = out substr(s, 1, RSTART - 1) "\\fB" name "\\fR"
 		s = substr(s, RSTART + RLENGTH)
 	}
-	return out s
+	return wrap(out s)
+}
+
+# wrap breaks a line of more than 80 bytes, as mandoc asks.
+function wrap(s,   end) {
+	if (length(s) <= 80)
+		return s
+	for (end = 80; end > 1 && substr(s, end, 1) != " "; end--)
+		;
+	if (end == 1)
+		return s
+	return substr(s, 1, end - 1) "\n" wrap(no_request(substr(s, end + 1)))
 }
 
 function literal(s) {
@@ -56,13 +74,13 @@ function line(s, fresh, heading) {
 	print text(s)
 }
 
-# section begins one; its first paragraph needs no mark of its own.
+# section begins a section, whose first paragraph needs no mark of its own.
 function section(macro, title) {
 	print macro " " title
 	headed = 1
 }
 
-# body prints the comment: heading says whether paragraphs may have a name.
+# body prints a comment. heading says whether its paragraphs may begin with a title.
 function body(comment, heading,   lines, n, i) {
 	n = split(comment, lines, "\n")
 	for (i = 1; i <= n; i++)
@@ -77,7 +95,7 @@ function code(s,   lines, n, i) {
 	end_literal()
 }
 
-# declared keeps a declaration with its comment, until all are known.
+# declared keeps a declaration and its comment until all are known.
 function declared(s,   name) {
 	gsub(/SDT_API /, "", s)
 	if (s ~ /^typedef/) {

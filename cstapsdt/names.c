@@ -1,33 +1,33 @@
-/* The probes by name: open addressing, at most half full, never shrinking. */
+/* The probes by name: a hash table with open addressing, at most half full, that never shrinks. */
 #include "private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static size_t hash(const char *name)
+uint64_t sdt_names_hash(const char *name)
 {
 	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
 
 	for (; *name; name++)
 		hash = (hash ^ (unsigned char)*name) * 0x100000001b3;
-	return (size_t)(hash ^ hash >> 32);
+	return hash ^ hash >> 32;
 }
 
-static struct sdt_probe **find(const struct sdt_names *names, const char *name)
+static struct sdt_probe **find_slot(const struct sdt_names *names, const char *name)
 {
-	size_t i = hash(name) & (names->size - 1);
+	size_t i = (size_t)sdt_names_hash(name) & (names->size - 1);
 
 	while (names->slots[i] && strcmp(names->slots[i]->name, name) != 0)
 		i = (i + 1) & (names->size - 1);
 	return &names->slots[i];
 }
 
-const struct sdt_probe *sdt_names_find(const struct sdt_names *names, const char *name)
+struct sdt_probe *sdt_names_find(const struct sdt_names *names, const char *name)
 {
-	return names->size ? *find(names, name) : NULL;
+	return names->size ? *find_slot(names, name) : NULL;
 }
 
-/* sdt_names_reserve makes room for one more, so that sdt_names_add cannot fail. */
+/* sdt_names_reserve makes room for one more probe, so that sdt_names_add cannot fail. */
 bool sdt_names_reserve(struct sdt_names *names)
 {
 	struct sdt_names grown = {.used = names->used};
@@ -42,16 +42,16 @@ bool sdt_names_reserve(struct sdt_names *names)
 		return false;
 	for (size_t i = 0; i < names->size; i++)
 		if (names->slots[i])
-			*find(&grown, names->slots[i]->name) = names->slots[i];
+			*find_slot(&grown, names->slots[i]->name) = names->slots[i];
 	free(names->slots);
 	*names = grown;
 	return true;
 }
 
-/* sdt_names_add adds a probe, unless its name is there already. */
+/* sdt_names_add adds the probe, unless there is already one with its name. */
 void sdt_names_add(struct sdt_names *names, struct sdt_probe *probe)
 {
-	struct sdt_probe **slot = find(names, probe->name);
+	struct sdt_probe **slot = find_slot(names, probe->name);
 
 	if (*slot)
 		return;

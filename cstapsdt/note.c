@@ -1,4 +1,4 @@
-/* .note.stapsdt: what a tracer reads of each trace point, as bytes in the order of its machine. */
+/* The notes in .note.stapsdt, which describe the sites to tracers. */
 #include "private.h"
 
 #include <string.h>
@@ -13,15 +13,15 @@ static size_t padding(size_t size)
 	return -size & 3;
 }
 
-/* arguments writes "8@%rdi -4@%rsi", and the NUL; out has room for it. */
-static size_t arguments(char *out, const struct sdt_operands *operands,
-			const struct sdt_probe *probe)
+/* write_arguments writes "8@%rdi -4@%rsi", for example, and a NUL. out must have room for it. */
+static size_t write_arguments(char *out, const struct sdt_operands *operands,
+			      const struct sdt_probe *probe)
 {
 	const struct sdt_operand *operand;
 	char *start = out;
 
 	for (int i = 0; i < probe->list.probe.argCount; i++) {
-		int type = (int)probe->types[i];
+		int type = sdt_tracer_type(probe->types[i]);
 
 		if (i > 0)
 			*out++ = ' ';
@@ -43,7 +43,7 @@ void sdt_note_add(struct sdt_buffer *notes, const struct sdt_arch *arch,
 {
 	char args[SDT_MAX_ARGUMENTS * (4 + sizeof operands->of[0][0].text)];
 	size_t words = WORDS * sdt_word_size(arch);
-	size_t args_size = arguments(args, operands, probe), size;
+	size_t args_size = write_arguments(args, operands, probe), size;
 	unsigned char *note;
 
 	if (__builtin_add_overflow(words + args_size, provider->name_size, &size) ||
@@ -69,8 +69,8 @@ void sdt_note_add(struct sdt_buffer *notes, const struct sdt_arch *arch,
 	memset(note + args_size, 0, padding(size));
 }
 
-/* sdt_notes_place writes the addresses, which are known once the sections are laid out. */
-void sdt_notes_place(struct sdt_buffer *notes, const struct sdt_arch *arch, uint64_t sites,
+/* sdt_notes_address writes the addresses, which are known when the sections have been laid out. */
+void sdt_notes_address(struct sdt_buffer *notes, const struct sdt_arch *arch, uint64_t sites,
 		     uint64_t base)
 {
 	size_t word = sdt_word_size(arch);

@@ -1,4 +1,4 @@
-/* What the library's files share. */
+/* The declarations that the library's files share, in a section for each file. */
 #ifndef SDT_PRIVATE_H
 #define SDT_PRIVATE_H
 
@@ -14,7 +14,7 @@
 
 #include "libstapsdt.h"
 
-/* GOARCH's name for the machine this is compiled for; tests define another. */
+/* GOARCH's name for the architecture that this is compiled for. Tests define another. */
 #ifndef SDT_HOST_ARCH
 #if defined(__x86_64__) && defined(__LP64__)
 #define SDT_HOST_ARCH "amd64"
@@ -35,10 +35,49 @@
 #endif
 #endif
 
+/*
+ * A site is patched if SDT_MASK of its first byte is SDT_BITS, whichever nop it has:
+ * internal/call/site_GOARCH.go says why. On other architectures no site is patched.
+ */
+#if defined(__x86_64__) || defined(__i386__)
+#define SDT_MASK 0x48
+#define SDT_BITS 0x48
+#elif defined(__aarch64__)
+#define SDT_MASK 0x1f
+#define SDT_BITS 0
+#elif defined(__riscv)
+#define SDT_MASK 0x02
+#define SDT_BITS 0x02
+#elif defined(__s390x__)
+#define SDT_MASK 0x07
+#define SDT_BITS 0
+#elif defined(__powerpc64__)
+#define SDT_MASK 0x08
+#define SDT_BITS 0x08
+#elif defined(__arm__)
+#define SDT_MASK 0xf0
+#define SDT_BITS 0xf0
+#else
+#define SDT_MASK 0
+#define SDT_BITS 1
+#endif
+
+static inline bool sdt_is_patched(unsigned char first)
+{
+	return (first & SDT_MASK) == SDT_BITS;
+}
+
 /* A slot holds one site: its nop, whose address is the trace point, and a return. */
 #define SDT_SLOT 16
 
-/* buffer.c: bytes that grow. A failure sticks, so that it is asked for once, at the end. */
+/* Types that more than one section needs. */
+struct sdt_provider;
+struct sdt_image;
+
+/*
+ * buffer.c: bytes that grow. A failure sticks, so that it is enough to look at
+ * `failed` once, at the end.
+ */
 struct sdt_buffer {
 	unsigned char *data;
 	size_t size, capacity;
@@ -50,7 +89,7 @@ void sdt_buffer_add(struct sdt_buffer *buffer, const void *bytes, size_t size);
 void sdt_buffer_fill(struct sdt_buffer *buffer, unsigned char byte, size_t size);
 void sdt_buffer_free(struct sdt_buffer *buffer);
 
-/* arch.c: arch.def as data. */
+/* arch.c: the architectures and their nops. arch.def describes the members. */
 struct sdt_arch {
 	const char *name;
 	uint16_t machine;
@@ -65,18 +104,60 @@ struct sdt_arch {
 	int (*stack)(char *out, size_t size, unsigned offset);
 };
 
+struct sdt_nop {
+	const char *arch, *name, *code;
+	size_t size;
+	bool split;
+};
+
+/* Where an argument is. On a big-endian machine this depends on its size. */
+struct sdt_operand {
+	char text[24];
+	size_t length;
+};
+
+/* DWARF's numbers of the registers with arguments, and of the stack pointer. */
+struct sdt_registers {
+	const char *arch;
+	const unsigned char *args;
+	size_t count;
+	unsigned char stack;
+	unsigned stack_first; /* the offset of the first argument on the stack */
+};
+
+#define SDT_SIZES 4 /* 1, 2, 4 and 8 bytes */
+
+struct sdt_operands {
+	struct sdt_operand of[SDT_SIZES][SDT_MAX_ARGUMENTS];
+};
+
+const struct sdt_arch *sdt_arch_find(const char *name);
+const struct sdt_registers *sdt_registers_find(const struct sdt_arch *arch);
+const struct sdt_nop *sdt_nop_find(const char *arch, const char *name);
+void sdt_nop_names(const char *arch, char *out, size_t size);
+void sdt_arch_operands(const struct sdt_arch *arch, struct sdt_operands *operands, size_t count);
+
+/* sdt_size_index returns 0 to 3 for a type of 1, 2, 4 or 8 bytes, signed or not. */
+static inline size_t sdt_size_index(int type)
+{
+	return (size_t)__builtin_ctz((unsigned)(type < 0 ? -type : type));
+}
+
 static inline bool sdt_big_endian(const struct sdt_arch *arch)
 {
 	return arch->data == 2;
 }
 
-/* sdt_word_size is the size of an address, in bytes. */
+/* sdt_word_size returns the size of an address, in bytes. */
 static inline size_t sdt_word_size(const struct sdt_arch *arch)
 {
 	return arch->class == 1 ? 4 : 8;
 }
 
-/* Numbers as the architecture has them in memory. Each returns where the next one goes. */
+/*
+ * Numbers in the byte order of the architecture. Each function that writes one returns
+ * the address after it.
+ */
 static inline unsigned char *sdt_put32(const struct sdt_arch *arch, unsigned char *out,
 				       uint32_t value)
 {
@@ -112,52 +193,30 @@ static inline unsigned char *sdt_put(const struct sdt_arch *arch, unsigned char 
 	return size == 4 ? sdt_put32(arch, out, (uint32_t)value) : sdt_put64(arch, out, value);
 }
 
-struct sdt_site {
-	const char *arch, *name, *nop;
-	size_t nop_size;
+/*
+ * nop.c: the choice of the nop. sdt_nop_fastest returns NULL on an architecture
+ * without a nop. sdt_nop_of records a failure if it returns NULL.
+ */
+const struct sdt_nop *sdt_nop_fastest(void);
+const struct sdt_nop *sdt_nop_of(struct sdt_provider *provider);
+const char *sdt_nop_name(void);
+
+/* fork.c: the executable pages of an image, which a forked child maps again. */
+struct sdt_mapping {
+	struct sdt_mapping *next, **link; /* link is the pointer to this one */
+	void *start;
+	size_t size;     /* whole pages */
+	uint64_t offset; /* in the file */
+	dev_t dev;       /* identifies the file, with ino */
+	ino_t ino;
+	int memory; /* the descriptor of a memfd, or -1 */
+	char path[];
 };
 
-/* An operand is where an argument is; on a big-endian machine it depends on its size. */
-struct sdt_operand {
-	char text[24];
-	size_t length;
-};
+struct sdt_mapping *sdt_fork_keep(const struct sdt_mapping *from, const char *path);
+void sdt_fork_forget(struct sdt_mapping *mapping);
 
-#define SDT_SIZES 4 /* 1, 2, 4 and 8 bytes */
-
-struct sdt_operands {
-	struct sdt_operand of[SDT_SIZES][SDT_MAX_ARGUMENTS];
-};
-
-/* sdt_size_index is 0 to 3 for a type of 1, 2, 4 or 8 bytes, signed or not. */
-static inline size_t sdt_size_index(int type)
-{
-	return (size_t)__builtin_ctz((unsigned)(type < 0 ? -type : type));
-}
-
-const struct sdt_arch *sdt_arch_find(const char *name);
-const struct sdt_site *sdt_site_find(const char *arch, const char *name);
-void sdt_arch_operands(const struct sdt_arch *arch, struct sdt_operands *operands, size_t count);
-
-/* site.c: the kind of site this process uses, and its first byte while nobody traces it. */
-extern _Atomic unsigned char sdt_site_idle;
-const struct sdt_site *sdt_site_host(void);
-const char *sdt_site_name(void);
-
-/* provider.c: the public structs are the first members of these. */
-struct sdt_probe {
-	SDTProbeList_t list;
-	size_t index, name_size; /* name_size counts the NUL */
-	ArgType_t types[SDT_MAX_ARGUMENTS];
-	char name[];
-};
-
-struct sdt_names {
-	struct sdt_probe **slots;
-	size_t size, used;
-};
-
-/* A process, by its number, which in another namespace may be another's. */
+/* process.c: a process by its number, which in another namespace may be another process. */
 struct sdt_process {
 	pid_t pid;
 	unsigned long namespace; /* 0 without /proc */
@@ -165,32 +224,85 @@ struct sdt_process {
 
 struct sdt_process sdt_this_process(void);
 
-/* sdt_is_elsewhere reports that it is another process than this, and may live. */
+/* sdt_is_elsewhere reports whether it is another process than this one, and may be alive. */
 bool sdt_is_elsewhere(const struct sdt_process *process);
 
-/* Whose the memfd or the file of a loaded image is. */
-struct sdt_owner {
-	struct sdt_process loader; /* of a file */
-	dev_t dev;                 /* of a memfd */
+/* place.c: where an image is kept, in a memfd or a file. */
+struct sdt_place {
+	bool memory;
+	const char *directory; /* of a file, while it is made */
+	int fd;     /* -1 if the image is in a file and is loaded */
+	char *path; /* opens the place */
+	dev_t dev;  /* identifies the file, with ino: a memfd's number may be reused */
 	ino_t ino;
+};
+
+int sdt_place_make(SDTProvider_t *provider, const struct sdt_image *image, struct sdt_place *place);
+bool sdt_place_renumber(struct sdt_place *place);
+void sdt_place_discard(struct sdt_place *place);
+
+/* directory.c: the directory for files. */
+int sdt_directory(SDTProvider_t *provider, char path[]);
+
+/* filesystem.c: the file systems that could make a probe wait. */
+const char *sdt_remote_filesystem(const char *path);
+
+/* names.c: the first probe of each name. */
+struct sdt_names {
+	struct sdt_probe **slots;
+	size_t size, used;
+};
+
+uint64_t sdt_names_hash(const char *name);
+struct sdt_probe *sdt_names_find(const struct sdt_names *names, const char *name);
+bool sdt_names_reserve(struct sdt_names *names);
+void sdt_names_add(struct sdt_names *names, struct sdt_probe *probe);
+
+/* provider.c and probe.c: the public structs are the first members of these. */
+struct sdt_probe {
+	SDTProbeList_t list;
+	size_t index, name_size; /* name_size counts the NUL */
+	ArgType_t types[SDT_MAX_ARGUMENTS]; /* sdt_string is a uint64 for tracers */
+	/*
+	 * The names of the arguments, one after the other with a NUL each, or NULL. The
+	 * first probe of a name has them for all.
+	 */
+	char *arguments;
+	char name[];
 };
 
 struct sdt_provider {
 	SDTProvider_t api;
 	struct sdt_probe *last;
 	size_t count;
+	SDTSite_t site;
 	struct sdt_names names;
-	size_t described;     /* the probes in the last image */
-	uint64_t text_offset; /* where its sites begin */
-	uintptr_t base;       /* where it was loaded */
-	struct sdt_owner owner;
+	bool named;           /* whether a probe has names of arguments */
+	size_t described;     /* the number of probes in the last image */
+	uint64_t text_offset; /* of the first site in the last image */
+	void *handle;         /* from dlopen, NULL unless loaded */
+	uintptr_t base;       /* the address at which the image is loaded */
+	struct sdt_place place;
+	struct sdt_mapping *kept;  /* the pages that forked children map again, or NULL */
+	struct sdt_process loader; /* the process that removes a file */
 	size_t name_size;
 	char name[];
 };
 
+/* sdt_tracer_type returns the type as which tracers see an argument. */
+static inline int sdt_tracer_type(ArgType_t type)
+{
+	return type == sdt_string ? uint64 : (int)type;
+}
+
 static inline struct sdt_provider *sdt_provider(SDTProvider_t *provider)
 {
 	return (struct sdt_provider *)provider;
+}
+
+static inline bool sdt_is_loaded(const SDTProvider_t *provider)
+{
+	return ((const struct sdt_provider *)provider)->handle != NULL;
 }
 
 static inline const struct sdt_probe *sdt_next(const struct sdt_probe *probe)
@@ -203,64 +315,27 @@ static inline const struct sdt_probe *sdt_first(const struct sdt_provider *provi
 	return (const struct sdt_probe *)provider->api.probes;
 }
 
-/* names.c: the first probe of each name. */
-const struct sdt_probe *sdt_names_find(const struct sdt_names *names, const char *name);
-bool sdt_names_reserve(struct sdt_names *names);
-void sdt_names_add(struct sdt_names *names, struct sdt_probe *probe);
-
 /*
- * error.c. sdt_fail records a failure and returns -1; %m in its format is the
- * system's reason.
+ * error.c: the error of a provider. sdt_fail records a failure and returns -1; %m in
+ * its format is the system's reason.
  */
 int sdt_fail(SDTProvider_t *provider, SDTError_t code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void sdt_clear(SDTProvider_t *provider);
 
-/* note.c: .note.stapsdt. */
+/* argument.c: the names of arguments. */
+const char *sdt_argument_fault(const char *name);
+
+/* note.c: the notes in .note.stapsdt. */
 void sdt_note_add(struct sdt_buffer *notes, const struct sdt_arch *arch,
 		  const struct sdt_operands *operands, const struct sdt_provider *provider,
 		  const struct sdt_probe *probe);
-void sdt_notes_place(struct sdt_buffer *notes, const struct sdt_arch *arch, uint64_t sites,
-		     uint64_t base);
+void sdt_notes_address(struct sdt_buffer *notes, const struct sdt_arch *arch, uint64_t sites,
+		       uint64_t base);
 
-/* The sections of an image, by their index. */
-enum {
-	SDT_BUILD_ID = 1,
-	SDT_HASH,
-	SDT_DYNSYM,
-	SDT_DYNSTR,
-	SDT_TEXT,
-	SDT_BASE,
-	SDT_DYNAMIC,
-	SDT_NOTES,
-	SDT_SHSTRTAB,
-	SDT_SECTIONS
-};
+#include "image.h"
 
-/* The note's header, "GNU" and the id: the id's place in it, and its size. */
-#define SDT_ID_OFFSET 16
-#define SDT_ID_SIZE 16
-
-/* image.c: what is in an image. */
-struct sdt_image {
-	const struct sdt_arch *arch;
-	const struct sdt_site *site;
-	struct sdt_buffer content[SDT_SECTIONS];
-	uint64_t offset[SDT_SECTIONS]; /* in the file */
-	uint64_t addr[SDT_SECTIONS];   /* from the load base; 0 when not loaded */
-	unsigned char *bytes;          /* the finished file, malloc's */
-	size_t size;
-};
-
-int sdt_image_make(struct sdt_provider *provider, const struct sdt_arch *arch,
-		   const struct sdt_site *site, struct sdt_image *image);
-int sdt_image_host(struct sdt_provider *provider, struct sdt_image *image);
-void sdt_image_place(struct sdt_image *image);
-int sdt_provider_image(SDTProvider_t *provider, const char *arch, const char *site, void **image,
-		       size_t *size);
-
-/* elf.c: how it is laid out and written, by libelf. */
-extern const char *const sdt_section_names[SDT_SECTIONS];
-int sdt_elf_write(struct sdt_provider *provider, struct sdt_image *image);
+/* elflib.c: libelf's functions, which elflib.h has in a table. */
+bool sdt_has_libelf(void);
 
 #endif

@@ -1,11 +1,11 @@
+/* Firing a probe, and asking whether it is enabled. */
 #include "private.h"
 
 #include <stdarg.h>
-#include <stdatomic.h>
 
 typedef uint64_t word;
 
-/* On arm, words of no meaning fill the registers, so that the values are on the stack: see arch.def. */
+/* On arm, unused words fill the registers, so that all values are on the stack: see arch.def. */
 #if defined(__arm__)
 #define FILL_TYPES uint32_t, uint32_t, uint32_t, uint32_t,
 #define FILL 0, 0, 0, 0,
@@ -18,7 +18,7 @@ typedef void (*fire6_fn)(FILL_TYPES word, word, word, word, word, word);
 typedef void (*fire12_fn)(FILL_TYPES word, word, word, word, word, word, word, word, word, word,
 			  word, word);
 
-/* A site has no type information before it that a sanitizer could check. */
+/* A sanitizer would look for type information before a site, which has none. */
 #if defined(__clang__)
 #define NO_FUNCTION_CHECK __attribute__((no_sanitize("function")))
 #else
@@ -26,8 +26,9 @@ typedef void (*fire12_fn)(FILL_TYPES word, word, word, word, word, word, word, w
 #endif
 
 /*
- * What fires and tests reads public members only, so that a copy of an SDTProbe_t
- * fires as well. The address that is tested is the one that is called.
+ * enabled_site returns the site if it is enabled, or NULL. It reads only public
+ * members, so that a copy of an SDTProbe_t fires too. The caller calls the address
+ * that was tested, rather than load it a second time.
  */
 static inline void *enabled_site(const SDTProbe_t *probe)
 {
@@ -36,15 +37,14 @@ static inline void *enabled_site(const SDTProbe_t *probe)
 	if (!probe)
 		return NULL;
 	site = __atomic_load_n(&probe->_fire, __ATOMIC_RELAXED);
-	/* volatile: the kernel writes there. */
-	if (!site || *(const volatile unsigned char *)site ==
-			     atomic_load_explicit(&sdt_site_idle, memory_order_relaxed))
+	/* volatile, because the kernel writes to the site */
+	if (!site || !sdt_is_patched(*(const volatile unsigned char *)site))
 		return NULL;
 	return site;
 }
 
 NO_FUNCTION_CHECK
-static void call(void *site, const word *v, int count)
+static void call_site(void *site, const word *v, int count)
 {
 	if (count <= 6)
 		((fire6_fn)site)(FILL v[0], v[1], v[2], v[3], v[4], v[5]);
@@ -65,7 +65,7 @@ void probeFire(SDTProbe_t *probe, ...)
 	for (int i = 0; i < probe->argCount; i++)
 		values[i] = va_arg(list, word);
 	va_end(list);
-	call(site, values, probe->argCount);
+	call_site(site, values, probe->argCount);
 }
 
 void probeFireV(SDTProbe_t *probe, const uint64_t *values)
@@ -79,7 +79,7 @@ void probeFireV(SDTProbe_t *probe, const uint64_t *values)
 		return;
 	for (int i = 0; i < probe->argCount; i++)
 		all[i] = values[i];
-	call(site, all, probe->argCount);
+	call_site(site, all, probe->argCount);
 }
 
 int probeIsEnabled(SDTProbe_t *probe)

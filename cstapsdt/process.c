@@ -1,4 +1,4 @@
-/* Whether a process that something belongs to is another one than this, and lives. */
+/* The process that owns a file: whether it is this one, and whether it is alive. */
 #include "private.h"
 
 #include <errno.h>
@@ -8,8 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* lives reports that a process has not ended. One that nobody has waited for has. */
-static bool lives(pid_t pid)
+/*
+ * is_process_alive reports whether the process has not ended. A zombie, which has
+ * ended but has not been waited for, is not alive.
+ */
+static bool is_process_alive(pid_t pid)
 {
 	char path[32], line[1024] = "";
 	const char *after;
@@ -24,7 +27,7 @@ static bool lives(pid_t pid)
 		return true;
 	size = read(fd, line, sizeof line - 1);
 	close(fd);
-	after = size > 0 ? strrchr(line, ')') : NULL; /* the name may have any character */
+	after = size > 0 ? strrchr(line, ')') : NULL; /* the name before it may have any character */
 	return !after || (strncmp(after, ") Z", 3) != 0 && strncmp(after, ") X", 3) != 0);
 }
 
@@ -33,7 +36,7 @@ struct sdt_process sdt_this_process(void)
 	struct sdt_process self = {.pid = getpid()};
 	char link[32] = "";
 
-	/* "pid:[4026531836]", which takes the kernel half as long as stat */
+	/* "pid:[4026531836]", which the kernel reads in half the time of a stat */
 	if (readlink("/proc/self/ns/pid", link, sizeof link - 1) > 0)
 		sscanf(link, "pid:[%lu]", &self.namespace);
 	return self;
@@ -45,5 +48,5 @@ bool sdt_is_elsewhere(const struct sdt_process *process)
 
 	if (self.namespace != process->namespace)
 		return true;
-	return self.pid != process->pid && lives(process->pid);
+	return self.pid != process->pid && is_process_alive(process->pid);
 }

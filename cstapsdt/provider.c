@@ -1,3 +1,4 @@
+/* Providers: defining them, adding their probes, and destroying them. */
 #include "private.h"
 
 #include <stdarg.h>
@@ -51,14 +52,15 @@ SDTProvider_t *providerInit(const char *name)
 	return &provider->api;
 }
 
-/* check is what can be said before the types are read. */
-static int check(SDTProvider_t *provider, const char *name, int count, int limit)
+/* check_definition checks a definition before its types are read. */
+static int check_definition(SDTProvider_t *provider, const char *name, int count, int limit)
 {
 	sdt_clear(provider);
-	if (!name || !*name)
-		return sdt_fail(provider, elfCreationError, "add a probe to %s: no name",
-				provider->name);
-	if (provider->_handle)
+	if (!name || !*name) {
+		sdt_fail(provider, elfCreationError, "add a probe to %s: no name", provider->name);
+		return -1;
+	}
+	if (sdt_is_loaded(provider))
 		return sdt_fail(provider, elfCreationError,
 				"add probe %s:%s: the provider is loaded", provider->name, name);
 	if (count < 0 || count > limit)
@@ -68,9 +70,11 @@ static int check(SDTProvider_t *provider, const char *name, int count, int limit
 	return 0;
 }
 
-static bool is_type(ArgType_t type)
+static bool is_type(ArgType_t type, bool named)
 {
 	switch (type) {
+	case sdt_string:
+		return named;
 	case uint8:
 	case int8:
 	case uint16:
@@ -86,60 +90,144 @@ static bool is_type(ArgType_t type)
 	return false;
 }
 
-static int check_types(SDTProvider_t *provider, const char *name, int count, const ArgType_t *types)
+/* A definition of a probe. names is NULL if the arguments have none. */
+struct definition {
+	const char *name;
+	int count;
+	const ArgType_t *types;
+	const char *const *names;
+};
+
+static int check_types(SDTProvider_t *provider, const struct definition *wanted)
 {
+	size_t size = (size_t)wanted->count * sizeof *wanted->types;
 	const struct sdt_probe *other;
 
-	for (int i = 0; i < count; i++)
-		if (!is_type(types[i]))
+	for (int i = 0; i < wanted->count; i++)
+		if (!is_type(wanted->types[i], wanted->names))
 			return sdt_fail(provider, elfCreationError,
 					"add probe %s:%s: argument %d has the unknown type %d",
-					provider->name, name, i, (int)types[i]);
-	other = sdt_names_find(&sdt_provider(provider)->names, name);
+					provider->name, wanted->name, i, (int)wanted->types[i]);
+	other = sdt_names_find(&sdt_provider(provider)->names, wanted->name);
 	if (!other)
 		return 0;
-	if (other->list.probe.argCount != count ||
-	    (count > 0 && memcmp(other->types, types, (size_t)count * sizeof *types) != 0))
+	if (other->list.probe.argCount != wanted->count ||
+	    (wanted->types && memcmp(other->types, wanted->types, size) != 0))
 		return sdt_fail(provider, elfCreationError,
-				"add probe %s:%s: it is there already, with other arguments",
-				provider->name, name);
+				"add probe %s:%s: the provider has it already, with other types",
+				provider->name, wanted->name);
 	return 0;
 }
 
-static struct sdt_probe *make(const char *name, int count, const ArgType_t *types)
+/* are_names reports whether the names of a probe's arguments are these. */
+static bool are_names(const char *arguments, const struct definition *wanted)
+{
+	for (int i = 0; i < wanted->count; i++) {
+		if (strcmp(arguments, wanted->names[i]) != 0)
+			return false;
+		arguments += strlen(arguments) + 1;
+	}
+	return true;
+}
+
+static int check_names(SDTProvider_t *provider, const struct definition *wanted)
+{
+	const struct sdt_probe *other;
+	const char *fault;
+
+	for (int i = 0; wanted->names && i < wanted->count; i++) {
+		fault = sdt_argument_fault(wanted->names[i]);
+		for (int j = 0; !fault && j < i; j++)
+			if (strcmp(wanted->names[i], wanted->names[j]) == 0)
+				fault = "the name of another one";
+		if (fault)
+			return sdt_fail(provider, elfCreationError,
+					"add probe %s:%s: argument %d has %s", provider->name,
+					wanted->name, i, fault);
+	}
+	other = sdt_names_find(&sdt_provider(provider)->names, wanted->name);
+	if (wanted->names && other && other->arguments && !are_names(other->arguments, wanted))
+		return sdt_fail(provider, elfCreationError,
+				"add probe %s:%s: the provider has it already, with other names of "
+				"arguments",
+				provider->name, wanted->name);
+	return 0;
+}
+
+/* join_names returns the names in the form that a probe keeps, or NULL if memory is short. */
+static char *join_names(const struct definition *wanted)
+{
+	size_t size = 0, length;
+	char *joined, *out;
+
+	for (int i = 0; i < wanted->count; i++)
+		size += strlen(wanted->names[i]) + 1; /* a name is short */
+	out = joined = malloc(size);
+	for (int i = 0; joined && i < wanted->count; i++) {
+		length = strlen(wanted->names[i]) + 1;
+		memcpy(out, wanted->names[i], length);
+		out += length;
+	}
+	return joined;
+}
+
+static struct sdt_probe *make_probe(const struct definition *wanted)
 {
 	struct sdt_probe *probe;
-	size_t name_size = strlen(name) + 1, size;
+	size_t name_size = strlen(wanted->name) + 1, size;
 
 	if (__builtin_add_overflow(sizeof *probe, name_size, &size))
 		return NULL;
 	probe = calloc(1, size);
 	if (!probe)
 		return NULL;
-	memcpy(probe->name, name, name_size);
+	memcpy(probe->name, wanted->name, name_size);
 	probe->name_size = name_size;
 	probe->list.probe.name = probe->name;
-	probe->list.probe.argCount = count;
-	for (int i = 0; i < count; i++) {
-		probe->types[i] = types[i];
+	probe->list.probe.argCount = wanted->count;
+	for (int i = 0; i < wanted->count; i++) {
+		probe->types[i] = wanted->types[i];
 		if (i < MAX_ARGUMENTS)
-			probe->list.probe.argFmt[i] = types[i];
+			probe->list.probe.argFmt[i] = wanted->types[i];
 	}
 	return probe;
 }
 
-static SDTProbe_t *add(SDTProvider_t *api, const char *name, int count, const ArgType_t *types)
+static SDTProbe_t *fail_probe(SDTProvider_t *provider, const char *name, const char *reason)
+{
+	sdt_fail(provider, elfCreationError, "add probe %s:%s: %s", provider->name, name, reason);
+	return NULL;
+}
+
+/* keep_names gives the names to the first probe of the name, unless it has them already. */
+static void keep_names(struct sdt_provider *provider, const char *name, char *arguments)
+{
+	struct sdt_probe *first = sdt_names_find(&provider->names, name);
+
+	if (!arguments || first->arguments) {
+		free(arguments);
+		return;
+	}
+	first->arguments = arguments;
+	provider->named = true;
+}
+
+static SDTProbe_t *add_probe(SDTProvider_t *api, const struct definition *wanted)
 {
 	struct sdt_provider *provider = sdt_provider(api);
+	bool named = wanted->names && wanted->count > 0;
 	struct sdt_probe *probe;
+	char *arguments = NULL;
 
-	if (check_types(api, name, count, types) != 0)
+	if (check_types(api, wanted) != 0 || check_names(api, wanted) != 0)
 		return NULL;
-	probe = make(name, count, types);
-	if (!probe || !sdt_names_reserve(&provider->names)) {
+	probe = make_probe(wanted);
+	if (named)
+		arguments = join_names(wanted);
+	if (!probe || (named && !arguments) || !sdt_names_reserve(&provider->names)) {
 		free(probe);
-		sdt_fail(api, elfCreationError, "add probe %s:%s: out of memory", api->name, name);
-		return NULL;
+		free(arguments);
+		return fail_probe(api, wanted->name, "out of memory");
 	}
 	probe->list.probe.provider = api;
 	probe->index = provider->count++;
@@ -149,6 +237,7 @@ static SDTProbe_t *add(SDTProvider_t *api, const char *name, int count, const Ar
 		api->probes = &probe->list;
 	provider->last = probe;
 	sdt_names_add(&provider->names, probe);
+	keep_names(provider, wanted->name, arguments);
 	return &probe->list.probe;
 }
 
@@ -157,41 +246,75 @@ SDTProbe_t *providerAddProbe(SDTProvider_t *provider, const char *name, int argC
 	ArgType_t types[MAX_ARGUMENTS];
 	va_list values;
 
-	if (!provider || check(provider, name, argCount, MAX_ARGUMENTS) != 0)
+	if (!provider || check_definition(provider, name, argCount, MAX_ARGUMENTS) != 0)
 		return NULL;
 	va_start(values, argCount);
 	for (int i = 0; i < argCount; i++)
 		types[i] = (ArgType_t)va_arg(values, int);
 	va_end(values);
-	return add(provider, name, argCount, types);
+	return add_probe(provider, &(struct definition){name, argCount, types, NULL});
 }
 
 SDTProbe_t *providerAddProbeV(SDTProvider_t *provider, const char *name, int argCount,
 			      const ArgType_t *types)
 {
-	if (!provider || check(provider, name, argCount, SDT_MAX_ARGUMENTS) != 0)
+	if (!provider || check_definition(provider, name, argCount, SDT_MAX_ARGUMENTS) != 0)
 		return NULL;
-	if (!types && argCount > 0) {
-		sdt_fail(provider, elfCreationError, "add probe %s:%s: no argument types",
-			 provider->name, name);
-		return NULL;
-	}
-	return add(provider, name, argCount, types);
+	if (!types && argCount > 0)
+		return fail_probe(provider, name, "types is NULL");
+	return add_probe(provider, &(struct definition){name, argCount, types, NULL});
 }
 
+SDTProbe_t *providerAddNamedProbe(SDTProvider_t *provider, const char *name, int argCount,
+				  const SDTArgument_t *arguments)
+{
+	ArgType_t types[SDT_MAX_ARGUMENTS];
+	const char *names[SDT_MAX_ARGUMENTS];
+
+	if (!provider || check_definition(provider, name, argCount, SDT_MAX_ARGUMENTS) != 0)
+		return NULL;
+	if (!arguments && argCount > 0)
+		return fail_probe(provider, name, "arguments is NULL");
+	for (int i = 0; i < argCount; i++) {
+		types[i] = arguments[i].type;
+		names[i] = arguments[i].name;
+	}
+	return add_probe(provider, &(struct definition){name, argCount, types, names});
+}
+
+/* Like the original library, it returns 1 on success and 0 on failure. */
 int providerUseMemfd(SDTProvider_t *provider, const MemFDOption_t use_memfd)
+{
+	if (!provider)
+		return 0;
+	sdt_clear(provider);
+	if (sdt_is_loaded(provider))
+		sdt_fail(provider, elfCreationError,
+			 "choose where to keep %s: the provider is loaded", provider->name);
+	else if (use_memfd != memfd_enabled && use_memfd != memfd_disabled)
+		sdt_fail(provider, elfCreationError,
+			 "choose where to keep %s: unknown option %d", provider->name,
+			 (int)use_memfd);
+	else {
+		provider->_use_memfd = use_memfd;
+		return 1;
+	}
+	return 0;
+}
+
+int providerUseSite(SDTProvider_t *provider, SDTSite_t site)
 {
 	if (!provider)
 		return -1;
 	sdt_clear(provider);
-	if (provider->_handle)
+	if (sdt_is_loaded(provider))
 		return sdt_fail(provider, elfCreationError,
-				"choose where %s is loaded: it is loaded", provider->name);
-	if (use_memfd != memfd_enabled && use_memfd != memfd_disabled)
+				"choose the nop of %s: the provider is loaded", provider->name);
+	if (site != sdt_site_safe && site != sdt_site_fast)
 		return sdt_fail(provider, elfCreationError,
-				"choose where %s is loaded: unknown option %d", provider->name,
-				(int)use_memfd);
-	provider->_use_memfd = use_memfd;
+				"choose the nop of %s: unknown choice %d", provider->name,
+				(int)site);
+	sdt_provider(provider)->site = site;
 	return 0;
 }
 
@@ -201,10 +324,11 @@ void providerDestroy(SDTProvider_t *provider)
 
 	if (!provider)
 		return;
-	if (provider->_handle)
+	if (sdt_is_loaded(provider))
 		(void)providerUnload(provider);
 	for (probe = provider->probes; probe; probe = next) {
 		next = probe->next;
+		free(((struct sdt_probe *)probe)->arguments);
 		free(probe);
 	}
 	free(sdt_provider(provider)->names.slots);

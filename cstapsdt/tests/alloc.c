@@ -1,6 +1,6 @@
 /*
- * Every allocation fails once. This program is linked with --wrap=malloc and
- * so on, and with libelf.a, so that libelf's allocations fail as well.
+ * A test in which every allocation fails once. It is linked with --wrap=malloc and so
+ * on, and with libelf.a, so that the allocations of libelf fail too.
  */
 #include "test.h"
 
@@ -13,11 +13,11 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 void __wrap_free(void *memory);
 
-static long left = -1; /* allocations until the one that fails; negative: none does */
+static long left = -1; /* allocations before the one that fails, or negative if none does */
 static long live;
 static bool failed;
 
-static bool fails(void)
+static bool allocation_fails(void)
 {
 	if (left < 0 || left-- > 0)
 		return false;
@@ -25,7 +25,7 @@ static bool fails(void)
 	return true;
 }
 
-static void *count(void *memory)
+static void *count_block(void *memory)
 {
 	live += memory != NULL;
 	return memory;
@@ -33,19 +33,19 @@ static void *count(void *memory)
 
 void *__wrap_malloc(size_t size)
 {
-	return fails() ? NULL : count(__real_malloc(size));
+	return allocation_fails() ? NULL : count_block(__real_malloc(size));
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-	return fails() ? NULL : count(__real_calloc(n, size));
+	return allocation_fails() ? NULL : count_block(__real_calloc(n, size));
 }
 
 void *__wrap_realloc(void *old, size_t size)
 {
 	void *memory;
 
-	if (fails())
+	if (allocation_fails())
 		return NULL;
 	memory = __real_realloc(old, size);
 	live += !old && memory;
@@ -58,8 +58,8 @@ void __wrap_free(void *memory)
 	__real_free(memory);
 }
 
-/* consistent checks what a call left, given whether it succeeded. */
-static bool consistent(SDTProvider_t *provider, bool succeeded)
+/* check_errors checks what a call left, given whether it succeeded. */
+static bool check_errors(SDTProvider_t *provider, bool succeeded)
 {
 	CHECK((providerErrno(provider) == noError) == succeeded);
 	CHECK((*providerError(provider) == '\0') == succeeded);
@@ -67,7 +67,7 @@ static bool consistent(SDTProvider_t *provider, bool succeeded)
 	return succeeded;
 }
 
-static void define(SDTProvider_t *provider)
+static void define_probes(SDTProvider_t *provider)
 {
 	static const ArgType_t types[12] = {uint8, int8,  uint16, int16, uint32, int32,
 					    uint64, int64, uint8,  int8,  uint16, int16};
@@ -75,13 +75,21 @@ static void define(SDTProvider_t *provider)
 
 	for (int i = 0; i < 20; i++) {
 		snprintf(name, sizeof name, "probe%d", i);
-		consistent(provider, providerAddProbe(provider, name, 2, uint64, int32) != NULL);
+		check_errors(provider, providerAddProbe(provider, name, 2, uint64, int32) != NULL);
 	}
-	consistent(provider, providerAddProbeV(provider, "twelve", 12, types) != NULL);
-	consistent(provider, providerAddProbeV(provider, "twelve", 12, types) != NULL);
+	check_errors(provider, providerAddProbeV(provider, "twelve", 12, types) != NULL);
+	check_errors(provider, providerAddProbeV(provider, "twelve", 12, types) != NULL);
+	for (int i = 0; i < 20; i++) {
+		char argument[32];
+		SDTArgument_t arguments[] = {{"path", sdt_string}, {argument, int32}};
+
+		snprintf(name, sizeof name, "named%d", i);
+		snprintf(argument, sizeof argument, "status%d", i);
+		check_errors(provider, providerAddNamedProbe(provider, name, 2, arguments) != NULL);
+	}
 }
 
-static void fire(SDTProvider_t *provider)
+static void fire_probes(SDTProvider_t *provider)
 {
 	for (SDTProbeList_t *list = provider->probes; list; list = list->next) {
 		CHECK((list->probe._fire != NULL) == (provider->_handle != NULL));
@@ -89,7 +97,7 @@ static void fire(SDTProvider_t *provider)
 	}
 }
 
-static bool everything(MemFDOption_t place)
+static bool use_provider(MemFDOption_t place)
 {
 	SDTProvider_t *provider = test_provider("alloc");
 	bool good = provider != NULL;
@@ -101,36 +109,36 @@ static bool everything(MemFDOption_t place)
 		return false;
 	}
 	providerUseMemfd(provider, place);
-	define(provider);
-	if (consistent(provider, providerImage(provider, &image, &size) == 0))
+	define_probes(provider);
+	if (check_errors(provider, providerImage(provider, &image, &size) == 0))
 		free(image);
 	else
 		good = false;
-	if (!consistent(provider, providerLoad(provider) == 0))
+	if (!check_errors(provider, providerLoad(provider) == 0))
 		good = false;
-	fire(provider);
+	fire_probes(provider);
 	if (provider->_handle)
-		consistent(provider, providerUnload(provider) == 0);
-	fire(provider);
-	if (consistent(provider, providerLoad(provider) == 0))
-		fire(provider);
+		check_errors(provider, providerUnload(provider) == 0);
+	fire_probes(provider);
+	if (check_errors(provider, providerLoad(provider) == 0))
+		fire_probes(provider);
 	providerDestroy(provider);
 	return good;
 }
 
-static void each_fails(MemFDOption_t place)
+static void fail_each_allocation(MemFDOption_t place)
 {
 	int files = test_files();
 	long at, before;
 
-	CHECK(everything(place));
+	CHECK(use_provider(place));
 	before = live;
 	for (at = 0;; at++) {
 		int descriptors = test_descriptors();
 
 		failed = false;
 		left = at;
-		everything(place);
+		use_provider(place);
 		left = -1;
 		if (!failed)
 			break;
@@ -143,17 +151,17 @@ static void each_fails(MemFDOption_t place)
 	}
 	printf("# %ld allocations\n", at);
 	CHECK(at > 100);
-	CHECK(everything(place));
+	CHECK(use_provider(place));
 }
 
 static void in_memory(void)
 {
-	each_fails(memfd_enabled);
+	fail_each_allocation(memfd_enabled);
 }
 
 static void in_a_file(void)
 {
-	each_fails(memfd_disabled);
+	fail_each_allocation(memfd_disabled);
 }
 
 static const struct test tests[] = {

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Cross-built for arm64, read by readelf, run by qemu. libelf for it comes from the folder
-# ARM64_LIBELF, or from the distribution's packages, unpacked into out/arm64: the host's stay as they are.
+# Tests of a cross-build for arm64, with readelf and qemu. libelf for arm64 comes from the directory
+# ARM64_LIBELF, or from the distribution's packages, which are unpacked into out/arm64.
 suite=arm64
 . "$(dirname "$0")/lib.sh"
-. ../scripts/debian.sh
+. ../scripts/lib/debian.sh
 root=$OUT/arm64
 sysroot=${ARM64_LIBELF:-$root/sysroot}
 
-# fetch unpacks the distribution's libelf for arm64, and leaves the host's as it is.
+# fetch unpacks the distribution's libelf for arm64, and installs nothing.
 fetch() {
 	. /etc/os-release
 	mkdir -p "$root/debs" || return
@@ -53,7 +53,7 @@ if [ ! -e "$sysroot/usr/include/libelf.h" ]; then
 	rm -rf "$root/apt" "$root/debs" "$root/sysroot.new"
 	if ! fetch >"$log/fetch" 2>&1; then
 		sed 's/^/# /' "$log/fetch"
-		echo "skip $suite: libelf for arm64 cannot be fetched: give its folder as ARM64_LIBELF"
+		echo "skip $suite: libelf for arm64 cannot be fetched: give its directory as ARM64_LIBELF"
 		exit 0
 	fi
 fi

@@ -1,4 +1,4 @@
-/* What arrives at a trace point, and when it counts as enabled. */
+/* Tests of the values that arrive at a site, and of when a site is enabled. */
 #include "test.h"
 
 #include <stdint.h>
@@ -7,13 +7,13 @@
 static uint64_t seen[SDT_MAX_ARGUMENTS];
 static int calls;
 
-static void record(const uint64_t *values, size_t count)
+static void record_values(const uint64_t *values, size_t count)
 {
 	memcpy(seen, values, count * sizeof *values);
 	calls++;
 }
 
-/* The library fills arm's registers: see arch.def. */
+/* On arm, the library fills the registers: see arch.def. */
 #if defined(__arm__)
 #define FILLED uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3,
 #define UNUSED (void)r0, (void)r1, (void)r2, (void)r3
@@ -25,93 +25,33 @@ static void record(const uint64_t *values, size_t count)
 static void record6(FILLED uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f)
 {
 	UNUSED;
-	record((uint64_t[]){a, b, c, d, e, f}, 6);
+	record_values((uint64_t[]){a, b, c, d, e, f}, 6);
 }
 
 static void record12(FILLED uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f,
 		     uint64_t g, uint64_t h, uint64_t i, uint64_t j, uint64_t k, uint64_t l)
 {
 	UNUSED;
-	record((uint64_t[]){a, b, c, d, e, f, g, h, i, j, k, l}, 12);
+	record_values((uint64_t[]){a, b, c, d, e, f, g, h, i, j, k, l}, 12);
 }
 
-static void *recorder(int count)
-{
-	return count <= 6 ? (void *)(uintptr_t)record6 : (void *)(uintptr_t)record12;
-}
-
-static SDTProbe_t *add(SDTProvider_t *provider, int count)
-{
-	ArgType_t types[SDT_MAX_ARGUMENTS];
-	char name[32];
-
-	for (int i = 0; i < SDT_MAX_ARGUMENTS; i++)
-		types[i] = i & 1 ? int64 : uint64;
-	snprintf(name, sizeof name, "args%d", count);
-	return providerAddProbeV(provider, name, count, types);
-}
-
-static const uint64_t v[SDT_MAX_ARGUMENTS] = {
-	1, UINT64_MAX, 0x8000000000000000, 0x0123456789abcdef, 5, 6, 7, INT64_MAX, 9, 10, 11, 12};
-
-static void expect(int count)
-{
-	CHECK(calls == 1);
-	CHECK(memcmp(seen, v, (size_t)count * sizeof v[0]) == 0);
-	calls = 0;
-	memset(seen, 0x55, sizeof seen);
-}
-
-static void arguments(void)
-{
-	SDTProvider_t *provider = providerInit("arguments");
-
-	for (int count = 0; count <= SDT_MAX_ARGUMENTS; count++) {
-		SDTProbe_t *probe = add(provider, count);
-
-		probe->_fire = recorder(count);
-		calls = 0;
-		CHECK(probeIsEnabled(probe) == 1);
-		probeFire(probe, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10],
-			  v[11]);
-		expect(count);
-		probeFireV(probe, v);
-		expect(count);
-		probeFireV(probe, NULL);
-		CHECK(calls == (count == 0));
-		probe->_fire = NULL;
-	}
-	providerDestroy(provider);
-}
-
-/* A copy of a probe's public part fires: wrappers pass structs by value. */
-static void copy(void)
-{
-	SDTProvider_t *provider = providerInit("copy");
-	SDTProbe_t copied = *add(provider, 3);
-
-	copied._fire = recorder(3);
-	calls = 0;
-	probeFire(&copied, v[0], v[1], v[2]);
-	expect(3);
-	copied.argCount = 13;
-	probeFire(&copied);
-	probeFireV(&copied, v);
-	CHECK(calls == 0);
-	providerDestroy(provider);
-}
-
-/* The jump to an address that stands at its end. It may reach into the next slots. */
+/*
+ * A jump to the address that follows it. Its first byte reads as patched; on some
+ * architectures it starts with an instruction that does nothing for that. It may be
+ * longer than a slot.
+ */
 static const unsigned char jump[] = {
 #if defined(__x86_64__)
 	0xff, 0x25, 0, 0, 0, 0, /* jmp *0(%rip) */
 #elif defined(__aarch64__)
-	0x50, 0, 0, 0x58, 0, 0x02, 0x1f, 0xd6, /* ldr x16, .+8; br x16 */
+	0xe0, 0x03, 0, 0xaa, 0x50, 0, 0, 0x58, 0, 0x02, 0x1f, 0xd6, /* mov x0, x0; ldr x16, .+8; br x16 */
 #elif defined(__riscv)
 	0x97, 2, 0, 0, 0x83, 0xb2, 0xc2, 0, 0x67, 0x80, 2, 0, /* auipc t0, 0; ld t0, 12(t0); jr t0 */
 #elif defined(__s390x__)
+	0x18, 0x11, /* lr %r1,%r1 */
 	0x0d, 0x10, 0xe3, 0x10, 0x10, 0x08, 0, 0x04, 0x07, 0xf1, /* basr %r1,0; lg %r1,8(%r1); br %r1 */
 #elif defined(__powerpc64__)
+	0x08, 0, 0, 0x38, /* li 0,8 */
 	0xa6, 0x02, 0x08, 0x7c, 0x05, 0, 0x9f, 0x42, /* mflr 0; bcl 20,31,.+4 */
 	0xa6, 0x02, 0x88, 0x7d, 0xa6, 0x03, 0x08, 0x7c, /* mflr 12; mtlr 0 */
 	0x14, 0, 0x8c, 0xe9, 0xa6, 0x03, 0x89, 0x7d, /* ld 12, 20(12); mtctr 12 */
@@ -119,14 +59,15 @@ static const unsigned char jump[] = {
 #elif defined(__i386__)
 	0xff, 0x25, 0, 0, 0, 0, /* jmp *TARGET */
 #elif defined(__arm__)
+	0xf0, 0xc0, 0x8c, 0xe3, /* orr r12, r12, #0xf0 */
 	0x04, 0xf0, 0x1f, 0xe5, /* ldr pc, [pc, #-4] */
 #endif
 };
 
 #define PATCH (sizeof jump + sizeof(void *))
 
-/* patch makes the site jump to a function, as a tracer does in its way. */
-static void patch(unsigned char *site, void *target)
+/* patch_site makes the site jump to a function. A tracer also changes the site. */
+static void patch_site(unsigned char *site, void *target)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
@@ -141,13 +82,94 @@ static void patch(unsigned char *site, void *target)
 	__builtin___clear_cache((char *)site, (char *)site + PATCH);
 }
 
+static void *recorder_of(int count)
+{
+	return count <= 6 ? (void *)(uintptr_t)record6 : (void *)(uintptr_t)record12;
+}
+
+/* recorder returns code that reads as patched, like a site that a tracer has written to. */
+static void *recorder(int count)
+{
+	static unsigned char *pages;
+	unsigned char *site;
+
+	if (!pages) {
+		pages = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		CHECK(pages != MAP_FAILED);
+	}
+	site = pages + (count <= 6 ? 0 : 128);
+	patch_site(site, recorder_of(count));
+	return site;
+}
+
+static SDTProbe_t *add_probe(SDTProvider_t *provider, int count)
+{
+	ArgType_t types[SDT_MAX_ARGUMENTS];
+	char name[32];
+
+	for (int i = 0; i < SDT_MAX_ARGUMENTS; i++)
+		types[i] = i & 1 ? int64 : uint64;
+	snprintf(name, sizeof name, "args%d", count);
+	return providerAddProbeV(provider, name, count, types);
+}
+
+static const uint64_t v[SDT_MAX_ARGUMENTS] = {
+	1, UINT64_MAX, 0x8000000000000000, 0x0123456789abcdef, 5, 6, 7, INT64_MAX, 9, 10, 11, 12};
+
+static void expect_values(int count)
+{
+	CHECK(calls == 1);
+	CHECK(memcmp(seen, v, (size_t)count * sizeof v[0]) == 0);
+	calls = 0;
+	memset(seen, 0x55, sizeof seen);
+}
+
+static void arguments(void)
+{
+	SDTProvider_t *provider = providerInit("arguments");
+
+	for (int count = 0; count <= SDT_MAX_ARGUMENTS; count++) {
+		SDTProbe_t *probe = add_probe(provider, count);
+
+		probe->_fire = recorder(count);
+		calls = 0;
+		CHECK(probeIsEnabled(probe) == 1);
+		probeFire(probe, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10],
+			  v[11]);
+		expect_values(count);
+		probeFireV(probe, v);
+		expect_values(count);
+		probeFireV(probe, NULL);
+		CHECK(calls == (count == 0));
+		probe->_fire = NULL;
+	}
+	providerDestroy(provider);
+}
+
+/* A copy of the public part of a probe fires, because wrappers pass structs by value. */
+static void copy(void)
+{
+	SDTProvider_t *provider = providerInit("copy");
+	SDTProbe_t copied = *add_probe(provider, 3);
+
+	copied._fire = recorder(3);
+	calls = 0;
+	probeFire(&copied, v[0], v[1], v[2]);
+	expect_values(3);
+	copied.argCount = 13;
+	probeFire(&copied);
+	probeFireV(&copied, v);
+	CHECK(calls == 0);
+	providerDestroy(provider);
+}
+
 static void through_the_site(void)
 {
 	SDTProvider_t *provider = providerInit("site");
 	unsigned char saved[PATCH];
 
 	for (int count = 0; count <= SDT_MAX_ARGUMENTS; count++)
-		add(provider, count);
+		add_probe(provider, count);
 	CHECK(providerLoad(provider) == 0);
 	for (SDTProbeList_t *list = provider->probes; list; list = list->next) {
 		SDTProbe_t *probe = &list->probe;
@@ -156,13 +178,13 @@ static void through_the_site(void)
 		probeFire(probe, v[0]);
 		CHECK(probeIsEnabled(probe) == 0 && calls == 0);
 		memcpy(saved, probe->_fire, sizeof saved);
-		patch(probe->_fire, recorder(probe->argCount));
+		patch_site(probe->_fire, recorder_of(probe->argCount));
 		CHECK(probeIsEnabled(probe) == 1);
 		probeFire(probe, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10],
 			  v[11]);
-		expect(probe->argCount);
+		expect_values(probe->argCount);
 		probeFireV(probe, v);
-		expect(probe->argCount);
+		expect_values(probe->argCount);
 		memcpy(probe->_fire, saved, sizeof saved);
 		__builtin___clear_cache(probe->_fire, (char *)probe->_fire + PATCH);
 		CHECK(probeIsEnabled(probe) == 0);

@@ -1,4 +1,4 @@
-/* Children of a process that has loaded a provider. */
+/* Tests of the children of a process that has loaded a provider. */
 #include "test.h"
 
 #include <errno.h>
@@ -6,45 +6,48 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-static SDTProvider_t *loaded(const char *name, MemFDOption_t place)
+static SDTProvider_t *loaded_provider(const char *name, MemFDOption_t place)
 {
 	SDTProvider_t *provider = test_provider(name);
 
-	CHECK(providerUseMemfd(provider, place) == 0);
+	CHECK(providerUseMemfd(provider, place) == 1);
 	CHECK(providerAddProbe(provider, "probe", 1, uint64) != NULL);
 	CHECK(providerLoad(provider) == 0);
 	return provider;
 }
 
-static void fire(SDTProvider_t *provider) { probeFire(&provider->probes->probe, (uint64_t)1); }
+static void fire_probe(SDTProvider_t *provider) { probeFire(&provider->probes->probe, (uint64_t)1); }
 
-/* A child has its own descriptors, the loader's memory of its parent's paths, and not its file. */
+/*
+ * A child has its own descriptors, and its loader knows the paths of its parent, but the
+ * file belongs to the parent.
+ */
 static void child_of(SDTProvider_t *provider)
 {
 	int status;
 	pid_t child = fork();
 
 	if (child == 0) {
-		fire(provider);
+		fire_probe(provider);
 		CHECK(providerUnload(provider) == 0);
 		CHECK(providerLoad(provider) == 0);
-		fire(provider);
+		fire_probe(provider);
 		providerDestroy(provider);
 		_exit(test_failures != 0);
 	}
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 	CHECK(access(provider->_filename, R_OK) == 0);
-	fire(provider);
+	fire_probe(provider);
 	providerDestroy(provider);
 }
 
-static void in_memory(void) { child_of(loaded("memory", memfd_enabled)); }
-static void in_a_file(void) { child_of(loaded("file", memfd_disabled)); }
+static void in_memory(void) { child_of(loaded_provider("memory", memfd_enabled)); }
+static void in_a_file(void) { child_of(loaded_provider("file", memfd_disabled)); }
 
-/* A child in a namespace of its own does not see that its parent lives. */
+/* A child in its own PID namespace cannot see whether its parent is alive. */
 static void in_another_namespace(void)
 {
-	SDTProvider_t *provider = loaded("namespace", memfd_disabled);
+	SDTProvider_t *provider = loaded_provider("namespace", memfd_disabled);
 	int status;
 	pid_t child = fork(), grandchild;
 
@@ -71,16 +74,16 @@ static void in_another_namespace(void)
 		SKIP("not root");
 }
 
-/* The parent ends; its child unloads, and reports the name of the file. */
+/* The parent ends. Its child unloads, and reports the name of the file. */
 static void daemon_and_parent(int report)
 {
-	SDTProvider_t *provider = loaded("daemon", memfd_disabled);
+	SDTProvider_t *provider = loaded_provider("daemon", memfd_disabled);
 	pid_t parent = getpid();
 	char path[64];
 
 	if (fork() != 0)
 		raise(SIGKILL);
-	while (getppid() == parent) /* which is a zombie then */
+	while (getppid() == parent) /* which is then a zombie */
 		usleep(1000);
 	snprintf(path, sizeof path, "%s", provider->_filename);
 	CHECK(access(path, R_OK) == 0);
@@ -89,7 +92,7 @@ static void daemon_and_parent(int report)
 	_exit(0);
 }
 
-/* What a parent that has ended left to its child, the child removes. */
+/* A child removes the file of a parent that has ended. */
 static void left_by_a_parent(void)
 {
 	char path[64];

@@ -1,4 +1,4 @@
-"""The image, written once more and from its description: ARCH SITE PROVIDER PROBE[:TYPE...]...
+"""The image, written once more and from its description: ARCH NOP PROVIDER PROBE[:TYPE...]...
 
 Writes the bytes to the standard output, for comparison with what the library makes.
 """
@@ -9,35 +9,35 @@ import sys
 ARCHS = {
     "amd64": dict(
         machine=62, page=0x1000, ret=b"\xc3", fill=b"\xcc",
-        sites={"nop1": b"\x90", "nop5": b"\x0f\x1f\x44\0\0",
+        nops={"nop1": b"\x90", "nop5": b"\x0f\x1f\x44\0\0",
                "nop10": b"\x66\x2e\x0f\x1f\x84\0\0\0\0\0"},
         operands=["%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9", "8(%rsp)", "16(%rsp)",
                   "24(%rsp)", "32(%rsp)", "40(%rsp)", "48(%rsp)"]),
     "arm64": dict(
         machine=183, page=0x10000, ret=b"\xc0\x03\x5f\xd6", fill=b"\0",
-        sites={"nop4": b"\x1f\x20\x03\xd5"},
+        nops={"nop4": b"\x1f\x20\x03\xd5"},
         operands=["x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "[sp, 0]", "[sp, 8]",
                   "[sp, 16]", "[sp, 24]"]),
     "riscv64": dict(
-        machine=243, flags=5, page=0x1000, ret=b"\x82\x80", fill=b"\0", sites={"nop2": b"\x01\0"},
+        machine=243, flags=5, page=0x1000, ret=b"\x82\x80", fill=b"\0", nops={"nop2": b"\x01\0"},
         operands=["a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "0(sp)", "8(sp)", "16(sp)",
                   "24(sp)"]),
     "s390x": dict(
         machine=22, order=">", hash="Q", page=0x1000, ret=b"\x07\xfe", fill=b"\0",
-        sites={"nop4": b"\x47\0\0\0"},
+        nops={"nop4": b"\x47\0\0\0"},
         # On the stack the value is at the end of its 8 bytes.
         operands=["%r2", "%r3", "%r4", "%r5", "%r6"] + [
             lambda size, end=end: f"{end - size}(%r15)" for end in range(168, 217, 8)]),
     "ppc64le": dict(
         machine=21, flags=2, page=0x10000, ret=b"\x20\0\x80\x4e", fill=b"\0",
-        sites={"nop4": b"\0\0\0\x60"},
+        nops={"nop4": b"\0\0\0\x60"},
         operands=["3", "4", "5", "6", "7", "8", "9", "10", "96(1)", "104(1)", "112(1)", "120(1)"]),
     "386": dict(
-        machine=3, word="I", page=0x1000, ret=b"\xc3", fill=b"\xcc", sites={"nop1": b"\x90"},
+        machine=3, word="I", page=0x1000, ret=b"\xc3", fill=b"\xcc", nops={"nop1": b"\x90"},
         operands=[f"{at}(%esp)" for at in range(4, 100, 8)]),
     "arm": dict(
         machine=40, flags=0x05000000, word="I", page=0x10000, ret=b"\x1e\xff\x2f\xe1", fill=b"\0",
-        sites={"nop4": b"\0\0\xa0\xe1"}, operands=[f"[sp, #{at}]" for at in range(0, 96, 8)]),
+        nops={"nop4": b"\0\0\xa0\xe1"}, operands=[f"[sp, #{at}]" for at in range(0, 96, 8)]),
 }
 
 
@@ -105,11 +105,11 @@ def argument(operand, kind):
     return f"{kind}@{operand(abs(kind)) if callable(operand) else operand}"
 
 
-def image(arch, site, provider, probes):
+def image(arch, nop_name, provider, probes, debug):
     f = Format(arch)
     header_size, segment_size = (64, 56) if f.wide else (52, 32)
     symbol_size = len(f.symbol(0, 0, 0, 0, 0))
-    nop = arch["sites"][site]
+    nop = arch["nops"][nop_name]
     names = [name for name, _ in probes]
     strings, name_at = b"\0", []
     for name in names:
@@ -161,6 +161,9 @@ def image(arch, site, provider, probes):
         args = " ".join(argument(arch["operands"][k], t) for k, t in enumerate(types))
         notes += note(f, text + 16 * i, base, provider, name, args.encode())
     section(b".note.stapsdt", 7, 0, 4, 0, 0, 0, notes)
+    for name, content in debug:
+        strings = name == b".debug_str"
+        section(name, 1, 0x30 if strings else 0, 1, strings, 0, 0, content)
     section(b".shstrtab", 3, 0, 1, 0, 0, 0, section_names + b".shstrtab\0")
 
     data.extend(b"\0" * (-len(data) % f.size))
@@ -170,7 +173,7 @@ def image(arch, site, provider, probes):
     ident = b"\x7fELF" + bytes([2 if f.wide else 1, 1 if f.order == "<" else 2, 1]) + bytes(9)
     start = ident + f.pack(
         "HHIWWWIHHHHHH", 3, arch["machine"], 1, 0, header_size, section_headers,
-        arch.get("flags", 0), header_size, segment_size, 5, len(headers[0]), 10, 9)
+        arch.get("flags", 0), header_size, segment_size, 5, len(headers[0]), len(headers), len(headers) - 1)
     start += (f.segment(1, 5, (0, 0, end), arch["page"])
               + f.segment(1, 6, at[b".dynamic"], arch["page"])
               + f.segment(2, 6, at[b".dynamic"], f.size)
@@ -182,13 +185,34 @@ def image(arch, site, provider, probes):
     return bytes(data)
 
 
+def debug_sections(path):
+    """Returns the debug sections of an image of a 64-bit little-endian architecture."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at, = struct.unpack_from("<Q", data, 40)
+    count, names = struct.unpack_from("<HH", data, 60)
+    headers = [struct.unpack_from("<IIQQQQ", data, at + 64 * i) for i in range(count)]
+    sections = []
+    for name, _, _, _, offset, size in headers:
+        start = headers[names][4] + name
+        name = data[start:data.index(b"\0", start)]
+        if name.startswith(b".debug_"):
+            sections.append((name, data[offset:offset + size]))
+    return sections
+
+
 def main():
-    arch, site, provider = sys.argv[1:4]
+    """Takes the arguments of dump, and after --debug an image that has the debug sections."""
+    debug = []
+    if sys.argv[1] == "--debug":
+        debug = debug_sections(sys.argv[2])
+        del sys.argv[1:3]
+    arch, nop, provider = sys.argv[1:4]
     probes = []
     for word in sys.argv[4:]:
         name, *types = os.fsencode(word).split(b":")
-        probes.append((name, [int(t) for t in types]))
-    sys.stdout.buffer.write(image(ARCHS[arch], site, os.fsencode(provider), probes))
+        probes.append((name, [min(int(t.split(b"=")[0]), 8) for t in types]))
+    sys.stdout.buffer.write(image(ARCHS[arch], nop, os.fsencode(provider), probes, debug))
 
 
 main()

@@ -1,11 +1,25 @@
 #!/bin/sh
-# The image, read by others: byte for byte, readelf, eu-readelf, eu-elflint.
+# Tests of the image with other programs: byte for byte, readelf, eu-readelf, eu-elflint.
 suite=image
 . "$(dirname "$0")/lib.sh"
 dump=$OUT/tests/dump
 
 same_bytes() {
 	"$dump" "$@" >"$log/c" && python3 tests/image.py "$@" >"$log/python" && cmp "$log/c" "$log/python"
+}
+
+# The names make no difference except for the debug sections, which Python copies.
+same_named() {
+	"$dump" "$@" >"$log/c" && python3 tests/image.py --debug "$log/c" "$@" >"$log/python" &&
+		cmp "$log/c" "$log/python" && [ "$(readelf -SW "$log/c" | grep -c ' \.debug_')" -eq 5 ]
+}
+
+no_complaints() {
+	file=$1
+	shift
+	"$@" "$file" >"$log/dwarf" 2>"$log/complaints" && [ ! -s "$log/complaints" ] && return
+	cat "$log/complaints"
+	return 1
 }
 
 many() {
@@ -29,7 +43,7 @@ eu_notes() {
 		grep -q "Name: greeting, Args: '$3'" "$log/notes" && grep -q "Name: none, Args: ''" "$log/notes"
 }
 
-# What eu-elflint says of a library with a probe of <sys/sdt.h> is the measure.
+# Our image may have only the complaints that a library with a probe of <sys/sdt.h> has.
 complaints() {
 	eu-elflint --gnu-ld "$1" | sed -e 's/section \[ *[0-9]*\]/section/' -e 's/ at offset [0-9]*//' | sort -u
 }
@@ -49,7 +63,7 @@ deterministic() {
 
 unknown() {
 	! "$dump" "$1" "$2" provider probe >"$log/none" 2>"$log/error" &&
-		grep -q "dump: make the image of provider: no site $2 on architecture $1" "$log/error"
+		grep -q "dump: make the image of provider: no nop $2 on architecture $1" "$log/error"
 }
 
 nothing_writable_and_executable() {
@@ -86,6 +100,23 @@ for pair in "amd64 nop1" "amd64 nop5" "amd64 nop10" "arm64 nop4" "riscv64 nop2" 
 		echo "skip $suite: $pair: eu-elflint: no sys/sdt.h: apt-get install systemtap-sdt-dev"
 	fi
 done
+names="request__done:16=path:-4=status none:1 all:1=a:-1=b:2=c:-2=d:4=e:-4=f:8=g:-8=h:16=i:1=j:1=k:1=l"
+for pair in "amd64 nop1" "amd64 nop5" "arm64 nop4"; do
+	set -- $pair
+	have python3 python3 "$pair, names, byte for byte" &&
+		check "$pair, names, byte for byte" same_named "$@" app $names
+	"$dump" "$@" app $names >"$log/named"
+	have readelf binutils "$pair, names: readelf" &&
+		check "$pair, names: readelf --debug-dump" no_complaints "$log/named" readelf --debug-dump
+	have eu-readelf elfutils "$pair, names: eu-readelf" &&
+		check "$pair, names: eu-readelf -w" no_complaints "$log/named" eu-readelf -w
+	have eu-elflint elfutils "$pair, names: eu-elflint" && cp "$log/named" "$log/$1.$2" &&
+		check "$pair, names: eu-elflint" lint "$@"
+	have llvm-dwarfdump llvm "$pair, names: llvm-dwarfdump" &&
+		check "$pair, names: llvm-dwarfdump --verify" no_complaints "$log/named" llvm-dwarfdump --verify
+done
+have python3 python3 "riscv64, names" &&
+	check "riscv64 nop2, names: there is no DWARF" same_bytes riscv64 nop2 app $names
 check "equal providers have equal images" deterministic
-check "an unknown site" unknown amd64 nop4
+check "an unknown nop" unknown amd64 nop4
 check "an unknown architecture" unknown mips nop4

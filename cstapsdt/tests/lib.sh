@@ -1,4 +1,4 @@
-# What the shell tests share. Each prints "ok", "not ok" or "skip" lines, as the C ones do.
+# The functions of the shell tests, which print "ok", "not ok" or "skip" lines, as the C tests do.
 set -u
 cd "$(dirname "$0")/.."
 export LC_ALL=C
@@ -11,7 +11,7 @@ CC=${CC:-cc}
 log=$(mktemp -d "${TMPDIR:-/tmp}/stapsdt-test-XXXXXX")
 trap 'rm -rf "$log"' EXIT
 
-# check NAME COMMAND...: it succeeds; its output is shown when it does not.
+# check NAME COMMAND...: the command must succeed; its output is shown if it fails.
 check() {
 	name=$1
 	shift
@@ -23,14 +23,14 @@ check() {
 	fi
 }
 
-# have COMMAND PACKAGE NAME: reports whether the command is there; if not, the test is a skip.
+# have COMMAND PACKAGE NAME: reports whether the command exists; if not, the test is skipped.
 have() {
 	command -v "$1" >/dev/null && return
 	echo "skip $suite: $3: no $1: apt-get install $2"
 	return 1
 }
 
-# wait_for SECONDS COMMAND...: until it succeeds.
+# wait_for SECONDS COMMAND...: waits until the command succeeds.
 wait_for() {
 	tries=$(($1 * 10))
 	shift

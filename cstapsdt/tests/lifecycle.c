@@ -1,4 +1,4 @@
-/* Loading and unloading, in memory and in a file. */
+/* Tests of loading and unloading, in memory and in a file. */
 #include "test.h"
 
 #include <dlfcn.h>
@@ -14,13 +14,13 @@ static SDTProvider_t *two_probes(const char *name, MemFDOption_t place)
 {
 	SDTProvider_t *provider = test_provider(name);
 
-	CHECK(providerUseMemfd(provider, place) == 0);
+	CHECK(providerUseMemfd(provider, place) == 1);
 	CHECK(providerAddProbe(provider, "first", 2, uint64, int32) != NULL);
 	CHECK(providerAddProbe(provider, "second", 0) != NULL);
 	return provider;
 }
 
-/* sites_are_named asks the loader which symbol each trace point is. */
+/* sites_are_named asks the loader for the symbol of each site. */
 static bool sites_are_named(SDTProvider_t *provider)
 {
 	for (SDTProbeList_t *list = provider->probes; list; list = list->next) {
@@ -95,32 +95,73 @@ static void file(void)
 
 	CHECK(providerLoad(provider) == 0);
 	CHECK(unlink(provider->_filename) == 0);
-	CHECK(providerUnload(provider) == 0); /* somebody cleaned /tmp: nothing to say */
+	CHECK(providerUnload(provider) == 0); /* no error, as if /tmp had been cleaned */
 	providerDestroy(provider);
 }
 
-static void misuse(void)
+/* Wrappers of the original library expect a call that has nothing to do to succeed. */
+static void answers(void)
 {
 	for (int i = 0; i < 2; i++) {
-		SDTProvider_t *provider = two_probes("misuse", places[i]);
-		void *fire;
+		SDTProvider_t *provider = test_provider("answers");
+		void *fire, *handle;
 
-		CHECK(providerUnload(provider) == -1);
-		CHECK_ERROR(provider, sharedLibraryCloseError, "not loaded");
+		CHECK(providerUseMemfd(provider, memfd_disabled) == 1);
+		CHECK(providerUseMemfd(provider, places[i]) == 1);
+		CHECK_ERROR(provider, noError, "");
+		CHECK(providerUseMemfd(provider, (MemFDOption_t)2) == 0);
+		CHECK_ERROR(provider, elfCreationError, "unknown option 2");
+		CHECK(providerUnload(provider) == 0);
+		CHECK_ERROR(provider, noError, "");
+		CHECK(providerAddProbe(provider, "first", 0) != NULL);
 		CHECK(providerLoad(provider) == 0);
 		fire = provider->probes->probe._fire;
-		CHECK(providerLoad(provider) == -1);
-		CHECK_ERROR(provider, sharedLibraryOpenError, "it is loaded");
+		handle = provider->_handle;
 		CHECK(!providerAddProbe(provider, "late", 0));
 		CHECK_ERROR(provider, elfCreationError, "the provider is loaded");
 		CHECK(!providerAddProbeV(provider, "late", 0, NULL));
-		CHECK(providerUseMemfd(provider, memfd_enabled) == -1);
-		CHECK_ERROR(provider, elfCreationError, "it is loaded");
-		CHECK(provider->probes->probe._fire == fire);
+		CHECK(providerLoad(provider) == 0);
+		CHECK_ERROR(provider, noError, "");
+		CHECK(providerUseMemfd(provider, places[!i]) == 0);
+		CHECK_ERROR(provider, elfCreationError, "the provider is loaded");
+		CHECK(provider->probes->probe._fire == fire && provider->_handle == handle);
+		CHECK((provider->_memfd >= 0) == (places[i] == memfd_enabled));
 		CHECK(providerUnload(provider) == 0);
-		CHECK(providerUnload(provider) == -1);
+		CHECK(providerUnload(provider) == 0);
+		CHECK_ERROR(provider, noError, "");
 		CHECK(providerLoad(provider) == 0);
 		providerDestroy(provider); /* while loaded */
+	}
+	CHECK(providerLoad(NULL) == -1 && providerUnload(NULL) == -1);
+	CHECK(providerUseMemfd(NULL, memfd_enabled) == 0);
+}
+
+/* Ruby's wrapper overwrites the name of the file before it unloads; others could do so too. */
+static void overwritten(void)
+{
+	void *const values[] = {NULL, (void *)(uintptr_t)8};
+
+	for (int i = 0; i < 8; i++) {
+		SDTProvider_t *provider = two_probes("overwritten", places[i & 1]);
+		void *value = values[i >> 1 & 1];
+		char *path;
+
+		CHECK(providerLoad(provider) == 0);
+		path = strdup(provider->_filename);
+		provider->_filename = value;
+		if (i & 4) {
+			provider->_handle = value;
+			provider->_memfd = value ? 12345 : -1;
+			provider->_use_memfd = places[!(i & 1)];
+		}
+		CHECK(!providerAddProbe(provider, "late", 0));
+		CHECK(providerUnload(provider) == 0);
+		CHECK(!provider->_filename && !provider->_handle && provider->_memfd == -1);
+		CHECK(access(path, F_OK) != 0);
+		free(path);
+		CHECK(providerLoad(provider) == 0 && provider->_filename);
+		provider->_filename = value;
+		providerDestroy(provider);
 	}
 }
 
@@ -132,9 +173,9 @@ static void closed_by_another(void)
 		CHECK(providerLoad(provider) == 0);
 		CHECK(dlclose(provider->_handle) == 0);
 		CHECK(providerUnload(provider) == -1);
-		CHECK_ERROR(provider, sharedLibraryCloseError, "closed already");
+		CHECK_ERROR(provider, sharedLibraryCloseError, "its handle was already closed");
 		CHECK(!provider->_handle && provider->_memfd == -1);
-		CHECK(providerLoad(provider) == 0); /* it is a provider like any other after that */
+		CHECK(providerLoad(provider) == 0); /* it can be used again */
 		CHECK(dlclose(provider->_handle) == 0);
 		providerDestroy(provider);
 	}
@@ -156,8 +197,8 @@ static void bad_names(void)
 	}
 	provider = two_probes("a$LIB", memfd_disabled);
 	CHECK(providerLoad(provider) == -1);
-	CHECK_ERROR(provider, tmpCreationError, "the name has a dollar sign");
-	CHECK(providerUseMemfd(provider, memfd_enabled) == 0);
+	CHECK_ERROR(provider, tmpCreationError, "the name has a dollar sign, which dlopen would expand");
+	CHECK(providerUseMemfd(provider, memfd_enabled) == 1);
 	CHECK(providerLoad(provider) == 0);
 	providerDestroy(provider);
 	memset(name, 'n', 249);
@@ -167,7 +208,7 @@ static void bad_names(void)
 	name[249] = 'n';
 	provider = providerInit(name);
 	CHECK(providerLoad(provider) == -1);
-	CHECK_ERROR(provider, tmpCreationError, "longer than a memfd's 249 bytes");
+	CHECK_ERROR(provider, tmpCreationError, "the name is longer than the 249 bytes of a memfd's name");
 	memset(name, 'n', 299);
 	providerDestroy(provider);
 	provider = providerInit(name);
@@ -189,7 +230,7 @@ static void no_probes(void)
 	}
 }
 
-/* The loader remembers /proc/PID/fd/N although that descriptor is another file's now. */
+/* The loader knows /proc/PID/fd/N, although another file has that descriptor now. */
 static void number_taken(void)
 {
 	SDTProvider_t *other = two_probes("other", memfd_enabled);
@@ -246,7 +287,7 @@ static void image(void)
 	providerDestroy(provider);
 }
 
-/* A file that has the memfd's number after somebody closed that is not ours to close. */
+/* If other code has closed the memfd, and another file has its number, we must not close it. */
 static void number_reused(void)
 {
 	SDTProvider_t *provider = two_probes("reused", memfd_enabled);
@@ -264,7 +305,7 @@ static void number_reused(void)
 	providerDestroy(provider);
 }
 
-/* A program without stdin, stdout and stderr must not print into a memfd. */
+/* A program that has closed stdin, stdout and stderr must not print into a memfd. */
 static void standard_closed(void)
 {
 	int status;
@@ -290,7 +331,8 @@ static void standard_closed(void)
 static const struct test tests[] = {
 	{"load, fire, unload, again", cycles},
 	{"the file in /tmp", file},
-	{"load twice, unload unloaded, add late", misuse},
+	{"what the original answers", answers},
+	{"members that a wrapper overwrites", overwritten},
 	{"a handle closed by another", closed_by_another},
 	{"bad names", bad_names},
 	{"a provider without probes", no_probes},

@@ -1,7 +1,7 @@
 /*
- * Systems that refuse something: seccomp filters, a /tmp that cannot be
- * written, filled or executed, a kernel that takes no executable memfd. Each
- * in a child process, as there is no way back.
+ * Tests on systems that refuse something: seccomp filters, a /tmp that is read-only,
+ * full or noexec, a kernel that refuses an executable memfd. Each runs in a child
+ * process, because the restriction cannot be undone.
  */
 #include "test.h"
 
@@ -25,7 +25,7 @@
 #define FAIL(error) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
 #define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
-static bool filter(const struct sock_filter *code, size_t count)
+static bool install_filter(const struct sock_filter *code, size_t count)
 {
 	struct sock_fprog program = {(unsigned short)count, (struct sock_filter *)code};
 
@@ -42,14 +42,17 @@ static bool no_memfd(unsigned error)
 		ALLOW,
 	};
 
-	return filter(code, sizeof code / sizeof code[0]);
+	return install_filter(code, sizeof code / sizeof code[0]);
 }
 
 #ifndef SYS_mmap
 #define SYS_mmap SYS_mmap2
 #endif
 
-/* no_mapping refuses files mapped executable, as SELinux may; valgrind needs memory that is. */
+/*
+ * no_mapping refuses executable mappings of files, as SELinux may. It allows those of
+ * memory, which valgrind needs.
+ */
 static bool no_mapping(void)
 {
 	const struct sock_filter code[] = {
@@ -63,10 +66,10 @@ static bool no_mapping(void)
 		ALLOW,
 	};
 
-	return filter(code, sizeof code / sizeof code[0]);
+	return install_filter(code, sizeof code / sizeof code[0]);
 }
 
-/* no_flag is a kernel before 6.3, which does not know MFD_EXEC and MFD_NOEXEC_SEAL. */
+/* no_flag imitates a kernel before 6.3, which does not know MFD_EXEC and MFD_NOEXEC_SEAL. */
 static bool no_flag(void)
 {
 	const struct sock_filter code[] = {
@@ -78,17 +81,17 @@ static bool no_flag(void)
 		ALLOW,
 	};
 
-	return filter(code, sizeof code / sizeof code[0]);
+	return install_filter(code, sizeof code / sizeof code[0]);
 }
 
-/* tmp mounts another /tmp, in a mount namespace of its own. */
-static bool tmp(unsigned long flags, const char *options)
+/* mount_tmp mounts another /tmp, in a mount namespace of its own. */
+static bool mount_tmp(unsigned long flags, const char *options)
 {
 	return unshare(CLONE_NEWNS) == 0 && mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0 &&
 	       mount("none", "/tmp", "tmpfs", flags, options) == 0;
 }
 
-/* no_unknown is a filter that kills for a system call that it does not know: 336 is uprobe. */
+/* no_unknown kills the process for system call 336, uprobe, as for one that it does not know. */
 static bool no_unknown(void)
 {
 	const struct sock_filter code[] = {
@@ -98,7 +101,7 @@ static bool no_unknown(void)
 		ALLOW,
 	};
 
-	return filter(code, sizeof code / sizeof code[0]);
+	return install_filter(code, sizeof code / sizeof code[0]);
 }
 
 static SDTProvider_t *provider(MemFDOption_t place)
@@ -111,7 +114,7 @@ static SDTProvider_t *provider(MemFDOption_t place)
 	return made;
 }
 
-static void loads(MemFDOption_t place)
+static void provider_loads(MemFDOption_t place)
 {
 	SDTProvider_t *made = provider(place);
 
@@ -121,7 +124,7 @@ static void loads(MemFDOption_t place)
 	providerDestroy(made);
 }
 
-static void refuses(MemFDOption_t place, SDTError_t code, const char *words)
+static void load_fails(MemFDOption_t place, SDTError_t code, const char *words)
 {
 	SDTProvider_t *made = provider(place);
 	int descriptors = test_descriptors(), files = test_files();
@@ -137,7 +140,7 @@ static void refuses(MemFDOption_t place, SDTError_t code, const char *words)
 	providerDestroy(made);
 }
 
-/* in_child runs a test where it can change the system: 0 it can, 77 it cannot. */
+/* in_child runs a test in a process for which it has changed the system; 77 is a skip. */
 static void in_child(bool (*prepare)(void), void (*run)(void), const char *without)
 {
 	int status;
@@ -170,64 +173,64 @@ static bool memfd_enosys(void)
 
 static void refused_memfd(void)
 {
-	refuses(memfd_enabled, tmpCreationError, "create a memfd: Permission denied");
-	loads(memfd_disabled);
+	load_fails(memfd_enabled, tmpCreationError, "create a memfd: Permission denied");
+	provider_loads(memfd_disabled);
 }
 
 static void unknown_memfd(void)
 {
-	refuses(memfd_enabled, tmpCreationError, "create a memfd: Function not implemented");
-	loads(memfd_disabled);
+	load_fails(memfd_enabled, tmpCreationError, "create a memfd: Function not implemented");
+	provider_loads(memfd_disabled);
 }
 
 static void unmappable(void)
 {
-	refuses(memfd_enabled, sharedLibraryOpenError, "/fd/");
-	refuses(memfd_disabled, sharedLibraryOpenError, "/tmp/sdttest");
+	load_fails(memfd_enabled, sharedLibraryOpenError, "/fd/");
+	load_fails(memfd_disabled, sharedLibraryOpenError, "/tmp/sdttest");
 }
 
-static void both_load(void)
+static void both_places_load(void)
 {
-	loads(memfd_enabled);
-	loads(memfd_disabled);
+	provider_loads(memfd_enabled);
+	provider_loads(memfd_disabled);
 }
 
 static bool read_only_tmp(void)
 {
-	return tmp(MS_RDONLY, NULL);
+	return mount_tmp(MS_RDONLY, NULL);
 }
 
 static bool full_tmp(void)
 {
-	return tmp(0, "size=4k");
+	return mount_tmp(0, "size=4k");
 }
 
 static bool noexec_tmp(void)
 {
-	return tmp(MS_NOEXEC, NULL);
+	return mount_tmp(MS_NOEXEC, NULL);
 }
 
 static void unwritable_tmp(void)
 {
-	refuses(memfd_disabled, tmpCreationError, "Read-only file system");
-	loads(memfd_enabled);
+	load_fails(memfd_disabled, tmpCreationError, "Read-only file system");
+	provider_loads(memfd_enabled);
 }
 
 static void filled_tmp(void)
 {
-	refuses(memfd_disabled, tmpCreationError, "No space left on device");
-	loads(memfd_enabled);
+	load_fails(memfd_disabled, tmpCreationError, "No space left on device");
+	provider_loads(memfd_enabled);
 }
 
 static void unexecutable_tmp(void)
 {
-	refuses(memfd_disabled, sharedLibraryOpenError, "/tmp/sdttest");
-	loads(memfd_enabled);
+	load_fails(memfd_disabled, sharedLibraryOpenError, "/tmp/sdttest");
+	provider_loads(memfd_enabled);
 }
 
 static void only_memory(void)
 {
-	loads(memfd_enabled);
+	provider_loads(memfd_enabled);
 }
 
 static bool older_without_tmp(void)
@@ -243,8 +246,8 @@ static bool nothing(void)
 
 static void no_place(void)
 {
-	refuses(memfd_enabled, tmpCreationError, "create a memfd: Function not implemented");
-	refuses(memfd_disabled, tmpCreationError, "Read-only file system");
+	load_fails(memfd_enabled, tmpCreationError, "create a memfd: Function not implemented");
+	load_fails(memfd_disabled, tmpCreationError, "Read-only file system");
 }
 
 static bool few_descriptors(void)
@@ -267,14 +270,14 @@ static void no_descriptors(void)
 	CHECK(providerLoad(made) == -1);
 	CHECK_ERROR(made, elfCreationError, "Too many open files");
 	close(fds[--count]);
-	CHECK(providerLoad(made) == -1); /* one for the memfd, none for the loader */
+	CHECK(providerLoad(made) == -1); /* one is free for the memfd, none for the loader */
 	CHECK_ERROR(made, sharedLibraryOpenError, "Too many open files");
 	while (count > 0)
 		close(fds[--count]);
 	providerDestroy(made);
 }
 
-/* Less than an image, and more than what a checker writes to its log. */
+/* The limit is less than an image, and more than valgrind writes to its log. */
 static bool small_files(void)
 {
 	struct rlimit limit = {8192, 8192};
@@ -284,11 +287,11 @@ static bool small_files(void)
 
 static void no_files(void)
 {
-	refuses(memfd_enabled, tmpCreationError, "File too large");
-	refuses(memfd_disabled, tmpCreationError, "File too large");
+	load_fails(memfd_enabled, tmpCreationError, "File too large");
+	load_fails(memfd_disabled, tmpCreationError, "File too large");
 }
 
-/* vm.memfd_noexec belongs to a PID namespace, and only rises. */
+/* vm.memfd_noexec belongs to a PID namespace, and can only be raised. */
 static bool memfd_noexec(void)
 {
 	int fd, status;
@@ -298,7 +301,7 @@ static bool memfd_noexec(void)
 	if (unshare(CLONE_NEWPID) != 0)
 		return false;
 	child = fork();
-	if (child != 0) { /* the one in the namespace goes on; this one passes on its end */
+	if (child != 0) { /* the child continues; this process passes on its status */
 		waitpid(child, &status, 0);
 		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 	}
@@ -317,8 +320,8 @@ static bool memfd_noexec(void)
 CASE(memfd_refused, memfd_eacces, refused_memfd, SECCOMP)
 CASE(memfd_unknown, memfd_enosys, unknown_memfd, SECCOMP)
 CASE(not_mapped, no_mapping, unmappable, SECCOMP)
-CASE(killing_filter, no_unknown, both_load, SECCOMP)
-CASE(older_kernel, no_flag, both_load, SECCOMP)
+CASE(killing_filter, no_unknown, both_places_load, SECCOMP)
+CASE(older_kernel, no_flag, both_places_load, SECCOMP)
 CASE(older_no_tmp, older_without_tmp, only_memory, ROOT)
 CASE(tmp_read_only, read_only_tmp, unwritable_tmp, ROOT)
 CASE(tmp_full, full_tmp, filled_tmp, ROOT)

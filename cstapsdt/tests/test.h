@@ -1,6 +1,7 @@
 /*
- * A test program is a table of functions. Each prints "ok", "not ok" or "skip"
- * with its name, and must leave no descriptor open and no file in /tmp.
+ * The frame of a test program, which is a table of functions. For each it prints "ok",
+ * "not ok" or "skip" with its name. A function must leave no descriptor open, no file
+ * in /tmp and no library loaded.
  */
 #ifndef TEST_H
 #define TEST_H
@@ -12,6 +13,7 @@
 #include "../libstapsdt.h"
 
 #include <dirent.h>
+#include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +32,7 @@ static const char *test_skipped;
 	((condition) ? (void)0                                                                     \
 		     : (void)(test_failures++, printf("# %s:%d: %s\n", __FILE__, __LINE__, #condition)))
 
-/* CHECK_ERROR expects the code, and a line of error with the words in it. */
+/* CHECK_ERROR expects the code, and an error line that contains the words. */
 #define CHECK_ERROR(provider, code, words)                                                        \
 	do {                                                                                       \
 		CHECK(providerErrno(provider) == (code));                                          \
@@ -45,7 +47,7 @@ static const char *test_skipped;
 		return;                                                                            \
 	} while (0)
 
-/* test_provider is a provider whose files in /tmp are known for this process's. */
+/* test_provider returns a provider whose files in /tmp can be recognized as this process's. */
 static inline SDTProvider_t *test_provider(const char *name)
 {
 	char full[512];
@@ -75,6 +77,23 @@ static inline int test_files(void)
 	return test_count("/tmp", prefix);
 }
 
+static inline int test_count_object(struct dl_phdr_info *info, size_t size, void *count)
+{
+	(void)info;
+	(void)size;
+	++*(int *)count;
+	return 0;
+}
+
+/* test_objects counts the libraries that the loader has loaded. */
+static inline int test_objects(void)
+{
+	int count = 0;
+
+	dl_iterate_phdr(test_count_object, &count);
+	return count;
+}
+
 static inline int test_descriptors(void)
 {
 	return test_count("/proc/self/fd", "");
@@ -86,13 +105,14 @@ static inline int test_main(const char *suite, const struct test *tests, size_t 
 	int failed = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		int descriptors = test_descriptors(), files = test_files();
+		int descriptors = test_descriptors(), files = test_files(), objects = test_objects();
 
 		test_failures = 0;
 		test_skipped = NULL;
 		tests[i].run();
 		CHECK(test_descriptors() == descriptors);
 		CHECK(test_files() == files);
+		CHECK(test_objects() == objects);
 		printf("%s %s: %s%s%s%s%s\n",
 		       test_failures ? "not ok" : test_skipped ? "skip" : "ok", suite,
 		       tests[i].name, flavor ? " (" : "", flavor ? flavor : "", flavor ? ")" : "",

@@ -1,11 +1,11 @@
-/* Providers used by threads at once, one each; and one provider fired by all. */
+/* Tests of threads: a provider for each, and one provider that all of them fire. */
 #include "test.h"
 
 #include <pthread.h>
 
 #define THREADS 4
 
-static void *reload(void *data)
+static void *reload_providers(void *data)
 {
 	int index = *(int *)data;
 
@@ -32,7 +32,7 @@ static void *reload(void *data)
 	return NULL;
 }
 
-static void *fire(void *data)
+static void *fire_probe(void *data)
 {
 	for (int i = 0; i < 100000; i++) {
 		if (probeIsEnabled(data))
@@ -76,7 +76,7 @@ static void *shared_probe(int index)
 
 static void one_each(void)
 {
-	in_threads(reload, number);
+	in_threads(reload_providers, number);
 }
 
 static void one_for_all(void)
@@ -85,7 +85,7 @@ static void one_for_all(void)
 
 	shared = providerAddProbe(provider, "probe", 1, uint64);
 	CHECK(providerLoad(provider) == 0);
-	in_threads(fire, shared_probe);
+	in_threads(fire_probe, shared_probe);
 	providerDestroy(provider);
 }
 

@@ -29,9 +29,9 @@ int main()
 	const std::string text = "hello";
 	probeFire(two, reinterpret_cast<uint64_t>(text.c_str()), uint64_t(7));
 	probeFireV(twelve, std::vector<uint64_t>(SDT_MAX_ARGUMENTS).data());
-	if (probeIsEnabled(two) || probeOffset(two) <= 0 || providerLoad(app.get()) != -1)
+	if (probeIsEnabled(two) || probeOffset(two) <= 0 || providerLoad(app.get()) != 0)
 		return 1;
-	if (providerErrno(app.get()) != sharedLibraryOpenError)
+	if (providerUnload(app.get()) != 0 || providerUnload(app.get()) != 0)
 		return 1;
 	return 0;
 }

@@ -1,5 +1,6 @@
 """A wrapper as one is written for libstapsdt 0.1: ctypes, structs by offset, the documented calls."""
 import ctypes
+import mmap
 import os
 import sys
 
@@ -43,8 +44,10 @@ assert [provider.contents.probes[0].probe.name,
 assert list(first.contents.argFmt) == [UINT64, INT32, 0, 0, 0, 0]
 
 for use_memfd in 1, 0:
-    assert lib.providerUseMemfd(provider, use_memfd) == 0
+    assert lib.providerUseMemfd(provider, use_memfd) == 1
+    assert lib.providerUnload(provider) == 0
     assert lib.providerLoad(provider) == 0, provider.contents.error
+    assert lib.providerLoad(provider) == 0 and lib.providerUseMemfd(provider, use_memfd) == 0
     path = provider.contents._filename
     assert os.path.exists(path) and first.contents._fire
     assert lib.probeIsEnabled(first) == 0
@@ -53,16 +56,30 @@ for use_memfd in 1, 0:
     lib.probeFire(second)
     assert not lib.providerAddProbe(provider, b"late", 0)
     assert provider.contents.errno == 0 and b"is loaded" in provider.contents.error
+    provider.contents._filename = None  # as Ruby's wrapper does
     assert lib.providerUnload(provider) == 0
     assert not os.path.exists(path)
 
 assert not lib.providerAddProbe(provider, b"many", 7, 1, 1, 1, 1, 1, 1, 1)
-assert lib.providerUnload(provider) == -1 and provider.contents.errno == 4
+assert provider.contents.errno == 0 and lib.providerUnload(provider) == 0
+
+# The jump to an address that stands after it; its first byte reads as patched.
+JUMPS = {"x86_64": "ff2500000000", "aarch64": "e00300aa5000005800021fd6"}
+pages = []
+
+
+def patched(function):
+    page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    pages.append(page)
+    page.write(bytes.fromhex(JUMPS[os.uname().machine]))
+    page.write(bytes(ctypes.c_void_p(ctypes.cast(function, ctypes.c_void_p).value)))
+    return ctypes.addressof(ctypes.c_char.from_buffer(page))
+
 
 fired = []
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64)
 callback = CALLBACK(lambda a, b: fired.append((a, b)))
-first.contents._fire = ctypes.cast(callback, ctypes.c_void_p)
+first.contents._fire = patched(callback)
 lib.probeFire(first, ctypes.c_ulonglong(7), ctypes.c_ulonglong(2**64 - 1))
 assert fired == [(7, 2**64 - 1)], fired
 lib.probeFire(first, 7, -5)  # as C ints, of which a tracer reads the low bytes

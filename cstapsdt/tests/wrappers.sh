@@ -1,5 +1,5 @@
 #!/bin/sh
-# The library as others use it: installed, by pkg-config, from C++ and from Python.
+# Tests of the installed library: with pkg-config, from C++ and from Python.
 suite=wrappers
 . "$(dirname "$0")/lib.sh"
 
@@ -16,16 +16,16 @@ installs() {
 END
 }
 
-# Every name of the header is in the page, and a formatter has nothing to say of it.
+# Every name of the header is in the page, and mandoc has no complaint.
 manual() {
 	page=$log/root/opt/sdt/share/man/man3/libstapsdt.3
 	for symbol in $(sed -n 's/^SDT_API.*[ *]\(p[A-Za-z]*\)(.*/\1/p; s/^} \(.*\);/\1/p' libstapsdt.h); do
 		grep -q "^.SS $symbol$" "$page" || { echo "no section on $symbol"; return 1; }
 	done
-	mandoc -T lint -W warning "$page"
+	mandoc -T lint -W style "$page"
 }
 
-# The flags of the installed file, moved to where it was really put.
+# The flags of the installed file, with the directory in which it really is.
 flags() {
 	PKG_CONFIG_PATH=$log/root/opt/sdt/lib/pkgconfig pkg-config "$@" libstapsdt |
 		sed "s|/opt/sdt|$log/root/opt/sdt|g"
@@ -44,17 +44,37 @@ python() {
 	LD_LIBRARY_PATH=$OUT python3 tests/wrapper.py
 }
 
+# The fast nop too: the children map its page again.
+python_forks() {
+	LD_LIBRARY_PATH=$OUT python3 tests/fork.py && STAPSDT_SITE=fast LD_LIBRARY_PATH=$OUT python3 tests/fork.py
+}
+
 uninstalls() {
 	make -s uninstall OUT="$OUT" PREFIX=/opt/sdt DESTDIR="$log/root" || return
 	(cd "$log/root" && find . ! -type d) | diff /dev/null -
 }
 
-# The environment chooses the nop; each is a trace point that the kernel takes, but for the last on some.
-sites() {
-	for site in nop1 nop5 nonsense; do
-		STAPSDT_SITE=$site "$OUT/tests/fire" && STAPSDT_SITE=$site "$OUT/tests/uprobe" || return
+# The environment chooses the nop. The kernel attaches to each of them, but not everywhere to the last.
+nops() {
+	for nop in nop1 nop5 fast; do
+		STAPSDT_SITE=$nop "$OUT/tests/fire" && STAPSDT_SITE=$nop "$OUT/tests/uprobe" || return
 	done
 	STAPSDT_SITE=nop10 "$OUT/tests/fire"
+}
+
+# A set-user-ID program ignores the environment of its user.
+set_user_id() {
+	chmod 755 "$log" && cp demo "$log/demo" && chmod 4755 "$log/demo" || return
+	STAPSDT_DIR=/nonexistent STAPSDT_SITE=nonsense STAPSDT_DEBUG=1 \
+		setpriv --reuid=65534 --clear-groups "$log/demo" -f -t 100 setuid$$ probe >"$log/setuid" 2>&1 &
+	demo=$!
+	wait_for 60 grep -q "^loaded as /tmp/setuid$$-" "$log/setuid"
+	found=$?
+	kill $demo
+	wait $demo
+	[ $found -eq 0 ] && ! grep stapsdt: "$log/setuid" && return
+	cat "$log/setuid"
+	return 1
 }
 
 check "install" installs
@@ -63,4 +83,12 @@ have pkg-config pkg-config "C++ by pkg-config" && check "C++ by pkg-config" pkgc
 check "C++, linked statically" static_link
 have python3 python3 "Python's ctypes" && check "Python's ctypes" python
 check "uninstall" uninstalls
-check "STAPSDT_SITE" sites
+check "STAPSDT_SITE" nops
+if [ "$(id -u)" -ne 0 ]; then
+	echo "skip $suite: a set-user-ID program: not root"
+	echo "skip $suite: Python's multiprocessing, traced: not root"
+else
+	have setpriv util-linux "a set-user-ID program" && check "a set-user-ID program" set_user_id
+	have python3 python3 "Python's multiprocessing, traced" &&
+		check "Python's multiprocessing, traced" python_forks
+fi

@@ -11,12 +11,12 @@ import (
 // SlotSize is the distance between two sites, in bytes.
 const SlotSize = 16
 
-// MaxArgs is the number of arguments that a note can describe: SystemTap's own
+// MaxArgs is the largest number of arguments that a note can describe. It is SystemTap's
 // limit.
 const MaxArgs = 12
 
-// Arch is an architecture that images can be made for: a row of
-// cstapsdt/arch.def, where its members are explained.
+// Arch is an architecture for which images can be built: a row of cstapsdt/arch.def, which
+// explains the fields.
 type Arch struct {
 	Name       string
 	Machine    uint16
@@ -27,20 +27,31 @@ type Arch struct {
 	Page       uint64
 	Ret        string
 	Fill       byte
-	Sites      []Site
+	Nops       []Nop
 	Registers  []string
 	Stack      string
 	StackFirst int
+	DWARF      *Registers // nil if images have no debug sections
 }
 
-// Site is a kind of site: a nop, whose address is the trace point. The return
-// that follows it is the architecture's.
-type Site struct {
+// Registers holds DWARF's numbers of the stack pointer, and of the registers in
+// Arch.Registers.
+type Registers struct {
+	Stack byte
+	Args  []byte
+}
+
+// Nop is a kind of nop: the instruction whose address is the trace point. In a site, the
+// architecture's return instruction follows it.
+type Nop struct {
 	Name string
-	Nop  string
+	Code string
+	// Split reports whether the kernel may turn the nop into two instructions, so that
+	// a thread can be stopped inside it.
+	Split bool
 }
 
-// ArchByName returns the architecture that GOARCH calls name, or nil.
+// ArchByName returns the architecture whose GOARCH is name, or nil.
 func ArchByName(name string) *Arch {
 	for i := range arches {
 		if arches[i].Name == name {
@@ -53,25 +64,25 @@ func ArchByName(name string) *Arch {
 // Arches returns every architecture, for tests.
 func Arches() []Arch { return arches[:] }
 
-// Host returns the architecture that this program runs on, or nil where the
-// table has no row for it.
+// Host returns the architecture that this program runs on, or nil if the table has no row
+// for it.
 func Host() *Arch { return ArchByName(runtime.GOARCH) }
 
-// SiteByName returns the architecture's kind of site of that name, or nil.
-func (a *Arch) SiteByName(name string) *Site {
-	for i := range a.Sites {
-		if a.Sites[i].Name == name {
-			return &a.Sites[i]
+// NopByName returns the architecture's nop of that name, or nil.
+func (a *Arch) NopByName(name string) *Nop {
+	for i := range a.Nops {
+		if a.Nops[i].Name == name {
+			return &a.Nops[i]
 		}
 	}
 	return nil
 }
 
-// bigEndian reports whether the architecture has a number's first byte first.
+// bigEndian reports whether the architecture stores a number's most significant byte first.
 func (a *Arch) bigEndian() bool { return a.Data == 2 }
 
-// operand returns where argument i (from 0) of a size, in bytes, is found at a
-// trace point, in the notation of the notes.
+// operand returns, in the notation of the notes, where argument i is at a trace point. i
+// starts at 0, and size is the argument's size in bytes.
 func (a *Arch) operand(i, size int) string {
 	if i < len(a.Registers) {
 		return a.Registers[i]
@@ -83,8 +94,8 @@ func (a *Arch) operand(i, size int) string {
 	return fmt.Sprintf(a.Stack, offset)
 }
 
-// operands is the notation of MaxArgs arguments of 1, 2, 4 and 8 bytes; or of any
-// size, where that makes no difference.
+// operands holds the notation of MaxArgs arguments: a row for each of the sizes 1, 2, 4 and 8
+// bytes, or a single row if the size makes no difference.
 type operands [][MaxArgs]string
 
 func (a *Arch) operands() operands {
@@ -101,16 +112,16 @@ func (a *Arch) operands() operands {
 	return ops
 }
 
-// of returns the notation of argument i, of a type as notes spell it.
+// of returns the notation of argument i, whose type t is in the notation of the notes.
 func (ops operands) of(i int, t int8) string {
 	size := bits.TrailingZeros8(uint8(max(t, -t)))
 	return ops[min(size, len(ops)-1)][i]
 }
 
-// Slot returns the bytes of one site: nop, return, filling.
-func (a *Arch) Slot(s *Site) [SlotSize]byte {
+// Slot returns the bytes of a site: the nop, the return, and fill bytes.
+func (a *Arch) Slot(nop *Nop) [SlotSize]byte {
 	var slot [SlotSize]byte
-	n := copy(slot[:], s.Nop)
+	n := copy(slot[:], nop.Code)
 	n += copy(slot[n:], a.Ret)
 	for ; n < SlotSize; n++ {
 		slot[n] = a.Fill

@@ -13,14 +13,15 @@ var arches = [...]Arch{
 		Page:    0x1000,
 		Ret:     "\xc3",
 		Fill:    0xcc,
-		Sites: []Site{
-			{Name: "nop1", Nop: "\x90"},
-			{Name: "nop5", Nop: "\x0f\x1f\x44\x00\x00"},
-			{Name: "nop10", Nop: "\x66\x2e\x0f\x1f\x84\x00\x00\x00\x00\x00"},
+		Nops: []Nop{
+			{Name: "nop1", Code: "\x90", Split: false},
+			{Name: "nop5", Code: "\x0f\x1f\x44\x00\x00", Split: false},
+			{Name: "nop10", Code: "\x66\x2e\x0f\x1f\x84\x00\x00\x00\x00\x00", Split: true},
 		},
 		Registers:  []string{"%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9"},
 		Stack:      "%d(%%rsp)",
 		StackFirst: 8,
+		DWARF:      &Registers{Stack: 7, Args: []byte{5, 4, 1, 2, 8, 9}},
 	},
 	{
 		Name:    "arm64",
@@ -32,12 +33,13 @@ var arches = [...]Arch{
 		Page:    0x10000,
 		Ret:     "\xc0\x03\x5f\xd6",
 		Fill:    0x00,
-		Sites: []Site{
-			{Name: "nop4", Nop: "\x1f\x20\x03\xd5"},
+		Nops: []Nop{
+			{Name: "nop4", Code: "\x1f\x20\x03\xd5", Split: false},
 		},
 		Registers:  []string{"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"},
 		Stack:      "[sp, %d]",
 		StackFirst: 0,
+		DWARF:      &Registers{Stack: 31, Args: []byte{0, 1, 2, 3, 4, 5, 6, 7}},
 	},
 	{
 		Name:    "riscv64",
@@ -49,8 +51,8 @@ var arches = [...]Arch{
 		Page:    0x1000,
 		Ret:     "\x82\x80",
 		Fill:    0x00,
-		Sites: []Site{
-			{Name: "nop2", Nop: "\x01\x00"},
+		Nops: []Nop{
+			{Name: "nop2", Code: "\x01\x00", Split: false},
 		},
 		Registers:  []string{"a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7"},
 		Stack:      "%d(sp)",
@@ -66,8 +68,8 @@ var arches = [...]Arch{
 		Page:    0x1000,
 		Ret:     "\x07\xfe",
 		Fill:    0x00,
-		Sites: []Site{
-			{Name: "nop4", Nop: "\x47\x00\x00\x00"},
+		Nops: []Nop{
+			{Name: "nop4", Code: "\x47\x00\x00\x00", Split: false},
 		},
 		Registers:  []string{"%r2", "%r3", "%r4", "%r5", "%r6"},
 		Stack:      "%d(%%r15)",
@@ -83,8 +85,8 @@ var arches = [...]Arch{
 		Page:    0x10000,
 		Ret:     "\x20\x00\x80\x4e",
 		Fill:    0x00,
-		Sites: []Site{
-			{Name: "nop4", Nop: "\x00\x00\x00\x60"},
+		Nops: []Nop{
+			{Name: "nop4", Code: "\x00\x00\x00\x60", Split: false},
 		},
 		Registers:  []string{"3", "4", "5", "6", "7", "8", "9", "10"},
 		Stack:      "%d(1)",
@@ -100,8 +102,8 @@ var arches = [...]Arch{
 		Page:    0x1000,
 		Ret:     "\xc3",
 		Fill:    0xcc,
-		Sites: []Site{
-			{Name: "nop1", Nop: "\x90"},
+		Nops: []Nop{
+			{Name: "nop1", Code: "\x90", Split: false},
 		},
 		Registers:  []string{},
 		Stack:      "%d(%%esp)",
@@ -117,8 +119,8 @@ var arches = [...]Arch{
 		Page:    0x10000,
 		Ret:     "\x1e\xff\x2f\xe1",
 		Fill:    0x00,
-		Sites: []Site{
-			{Name: "nop4", Nop: "\x00\x00\xa0\xe1"},
+		Nops: []Nop{
+			{Name: "nop4", Code: "\x00\x00\xa0\xe1", Split: false},
 		},
 		Registers:  []string{},
 		Stack:      "[sp, #%d]",

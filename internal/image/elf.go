@@ -1,7 +1,7 @@
 package image
 
-// The parts of the ELF format that an image needs, by the names of the System
-// V ABI. debug/elf has them too, at the price of its size in every program.
+// The parts of the ELF format that an image needs, with the names of the System V ABI. They
+// are not taken from debug/elf, because it would add its size to every program.
 const (
 	phdrCount = 5
 	dynCount  = 6
@@ -22,32 +22,33 @@ const (
 	shtNote     = 7
 	shtDynsym   = 11
 
-	shfWrite, shfAlloc, shfExec = 1, 2, 4
+	shfWrite, shfAlloc, shfExec, shfMerge, shfStrings = 1, 2, 4, 0x10, 0x20
 
 	stbGlobal, sttFunc = 1, 2
 
 	dtNull, dtHash, dtStrtab, dtSymtab, dtStrsz, dtSyment = 0, 4, 5, 6, 10, 11
 )
 
-// class is the sizes of the format's structures where a word has 4 or 8 bytes.
+// class holds the sizes of the format's structures, which depend on whether a word has 4 or
+// 8 bytes.
 type class struct {
 	word, ehdr, phdr, shdr, sym, dyn uint64
 }
 
-// classes are the two, by their number in EI_CLASS.
+// classes holds the two classes, indexed by their number in EI_CLASS.
 var classes = [...]class{
 	1: {word: 4, ehdr: 52, phdr: 32, shdr: 40, sym: 16, dyn: 8},
 	2: {word: 8, ehdr: 64, phdr: 56, shdr: 64, sym: 24, dyn: 16},
 }
 
-// idOffset returns where the build id stands: behind the ELF header, the program
+// idOffset returns the offset of the build id, which follows the ELF header, the program
 // headers and the header of its note.
 func (c *class) idOffset() uint64 { return c.ehdr + phdrCount*c.phdr + noteHead + 4 }
 
 // noteHead is the size of a note's header: name size, description size, type.
 const noteHead = 12
 
-// The sections, by their index.
+// The indexes of the sections.
 const (
 	secNull = iota
 	secBuildID
@@ -58,21 +59,28 @@ const (
 	secBase
 	secDynamic
 	secNotes
-	secSectionName
-	secCount
+	secDebug       // the first of DebugSections, which an image without names lacks
+	secDebugString = secDebug + 2
+	secSectionName = secDebug + DebugSections
+	secCount       = secSectionName + 1
 )
 
-// sectionNames is the string table of the section headers.
-const sectionNames = "\x00.note.gnu.build-id\x00.hash\x00.dynsym\x00.dynstr\x00.text\x00" +
-	".stapsdt.base\x00.dynamic\x00.note.stapsdt\x00.shstrtab\x00"
+// sectionNames is the string table of the section headers, with the names of the debug
+// sections between its parts if there are any.
+const (
+	sectionNames = "\x00.note.gnu.build-id\x00.hash\x00.dynsym\x00.dynstr\x00.text\x00" +
+		".stapsdt.base\x00.dynamic\x00.note.stapsdt\x00"
+	debugNames = ".debug_info\x00.debug_abbrev\x00.debug_str\x00.debug_aranges\x00.debug_line\x00"
+	lastName   = ".shstrtab\x00"
+)
 
-// textAlign is more than a slot, so that the sites of a provider's images, as it
-// grows, start at few different places of a page. An image that is loaded over
-// another's addresses must start where that one did.
+// textAlign is larger than a slot, so that the sites of the images of a growing provider start
+// at few different offsets in a page. An image can be loaded over the addresses of another
+// only if its sites start at the same offset.
 const textAlign = 256
 
-// sectionTypes is what the header of each section says of it, its place left
-// out. An align of 0 is a word's.
+// sectionTypes holds the content of each section's header, except where the section is. An
+// align of 0 stands for the size of a word.
 var sectionTypes = [secCount]struct {
 	name       uint32 // offset in sectionNames
 	kind       uint32
@@ -88,7 +96,34 @@ var sectionTypes = [secCount]struct {
 	secBase:        {name: 48, kind: shtProgbits, flags: shfAlloc, align: 1},
 	secDynamic:     {name: 62, kind: shtDynamic, flags: shfAlloc | shfWrite, link: secDynstr},
 	secNotes:       {name: 71, kind: shtNote, align: 4},
-	secSectionName: {name: 85, kind: shtStrtab, align: 1},
+	secDebug:       {name: 85, kind: shtProgbits, align: 1},
+	secDebug + 1:   {name: 97, kind: shtProgbits, align: 1},
+	secDebugString: {name: 111, kind: shtProgbits, flags: shfMerge | shfStrings, align: 1},
+	secDebug + 3:   {name: 122, kind: shtProgbits, align: 1},
+	secDebug + 4:   {name: 137, kind: shtProgbits, align: 1},
+	secSectionName: {kind: shtStrtab, align: 1}, // its name is the last
+}
+
+// absent reports whether the image does not have section i.
+func (w *writer) absent(i int) bool {
+	return w.describe == nil && i >= secDebug && i < secSectionName
+}
+
+// sections returns the number of the image's sections.
+func (w *writer) sectionCount() int {
+	if w.describe == nil {
+		return secCount - DebugSections
+	}
+	return secCount
+}
+
+// names returns the string table of the section headers, and the offset of its last name.
+func (w *writer) names() (table string, last uint32) {
+	table = sectionNames
+	if w.describe != nil {
+		table += debugNames
+	}
+	return table + lastName, uint32(len(table))
 }
 
 // sectionAlign returns the alignment of section i.
@@ -99,7 +134,7 @@ func (w *writer) sectionAlign(i int) uint64 {
 	return sectionTypes[i].align
 }
 
-// entrySize returns the size of an entry of section i, if it is a table.
+// entrySize returns the size of an entry of section i, or 0 if it is not a table.
 func (w *writer) entrySize(i int) uint64 {
 	switch i {
 	case secHash:
@@ -108,12 +143,14 @@ func (w *writer) entrySize(i int) uint64 {
 		return w.sym
 	case secDynamic:
 		return w.dyn
+	case secDebugString: // of strings, their character
+		return 1
 	}
 	return 0
 }
 
-// headers appends the ELF header, the program headers and the build id, which
-// stays zero until the image is hashed.
+// headers appends the ELF header, the program headers and the build id, which is zero until
+// the image is hashed.
 func (w *writer) headers() {
 	w.bytes("\x7fELF")
 	w.out = append(w.out, w.arch.Class, w.arch.Data, 1)
@@ -129,8 +166,8 @@ func (w *writer) headers() {
 	w.u16(uint16(w.phdr))
 	w.u16(phdrCount)
 	w.u16(uint16(w.shdr))
-	w.u16(secCount)
-	w.u16(secSectionName)
+	w.u16(uint16(w.sectionCount()))
+	w.u16(uint16(w.sectionCount() - 1)) // the index of the section with the names
 
 	base, dynamic, id := w.sections[secBase], w.sections[secDynamic], w.sections[secBuildID]
 	w.programHeader(ptLoad, pfR|pfX, section{size: base.offset + base.size}, w.arch.Page)
@@ -164,9 +201,16 @@ func (w *writer) programHeader(kind, flags uint32, s section, align uint64) {
 
 // sectionHeaders appends the section header table, which ends the file.
 func (w *writer) sectionHeaders() {
-	w.pad(w.headersAt + w.shdr) // that of no section is all zeros
+	w.pad(w.headersAt + w.shdr) // the header of the null section is all zeros
+	_, last := w.names()
 	for i := secBuildID; i < secCount; i++ {
-		t, s := &sectionTypes[i], &w.sections[i]
+		if w.absent(i) {
+			continue
+		}
+		t, s := sectionTypes[i], &w.sections[i]
+		if i == secSectionName {
+			t.name = last
+		}
 		w.u32(t.name)
 		w.u32(t.kind)
 		w.addr(t.flags)

@@ -1,10 +1,9 @@
-// Package image lays out the shared object that shows probes to tracers: an
-// ELF file with one site for each trace point and one SystemTap SDT note that
-// describes it.
+// Package image builds the shared object that shows probes to tracers: an ELF file with a
+// site for each trace point and a SystemTap SDT note that describes it.
 //
-// An image is a deterministic function of the architecture, the kind of site,
-// the provider's name and the probes in order. cstapsdt/image.c writes the same
-// bytes with libelf.
+// An image is a deterministic function of the architecture, the nop, the provider's name, the
+// probes in order, and their description in DWARF if they have one. cstapsdt/image.c writes
+// the same bytes with libelf.
 package image
 
 import (
@@ -15,23 +14,41 @@ import (
 	"strconv"
 )
 
-// Probe is one trace point: its name, and the type of each argument as the
-// note spells it, which is its size in bytes, negative where it is signed.
+// Probe is a trace point: its name, and the type of each argument in the notation of the
+// note, which is the size in bytes, negative for a signed type.
 type Probe struct {
 	Name string
 	Args []int8
 }
 
-// Image is a shared object, and where its sites are.
+// DebugSections is the number of sections that describe the probes to debuggers:
+// .debug_info, .debug_abbrev, .debug_str, .debug_aranges and .debug_line.
+const DebugSections = 5
+
+// Debug holds the contents of these sections. They are part of the file, but not loaded.
+type Debug = [DebugSections][]byte
+
+// Describe returns the debug sections of an image whose first site is at the address text,
+// relative to the image's base.
+type Describe func(text uint64) Debug
+
+// Image is a shared object and the location of its sites.
 type Image struct {
-	// Bytes is the file.
+	// Bytes is the content of the file.
 	Bytes []byte
-	// Text is the offset of the first site in the file, in bytes. Site i is
-	// at Text + i*SlotSize.
+	// Text is the offset of the first site in the file, in bytes. Site i is at
+	// Text + i*SlotSize.
 	Text uint64
-	// Sites is the number of sites.
+	// Sites is the number of sites, and Nop the instruction that each begins with.
 	Sites int
+	Nop   *Nop
+	// Provider is the name of the provider, and Builder that of the image's builder. Both
+	// appear in messages.
+	Provider, Builder string
 }
+
+// TextSize returns the size of all sites, in bytes.
+func (im *Image) TextSize() uint64 { return uint64(im.Sites) * SlotSize }
 
 const buildIDSize = 16
 
@@ -41,18 +58,14 @@ func (im *Image) BuildID() [buildIDSize]byte {
 	return [buildIDSize]byte(im.Bytes[classes[im.Bytes[eiClass]].idOffset():])
 }
 
-// errTooLarge is returned for what a 32-bit offset into a string table cannot
-// reach.
+// errTooLarge is returned if a 32-bit offset cannot reach all of a string table.
 var errTooLarge = errors.New("the image is too large")
 
-// Build lays out the image of a provider's probes.
-func Build(a *Arch, s *Site, provider string, probes []Probe) (*Image, error) {
-	w := writer{class: classes[a.Class], arch: a, site: s, provider: provider, probes: probes, operands: a.operands()}
-	if a.bigEndian() {
-		w.order = binary.BigEndian
-	} else {
-		w.order = binary.LittleEndian
-	}
+// Build builds the image of a provider's probes. It has no debug sections if describe is
+// nil, and its other sections are where they would be without them.
+func Build(a *Arch, nop *Nop, provider string, probes []Probe, describe Describe) (*Image, error) {
+	w := newWriter(a, nop, provider, probes)
+	w.describe = describe
 	if err := w.layout(); err != nil {
 		return nil, err
 	}
@@ -62,23 +75,52 @@ func Build(a *Arch, s *Site, provider string, probes []Probe) (*Image, error) {
 	w.text()
 	w.dynamic()
 	w.notes()
-	w.names()
+	for _, content := range w.debug {
+		w.out = append(w.out, content...)
+	}
+	table, _ := w.names()
+	w.bytes(table)
 	w.sectionHeaders()
 	id := fnv.New128a()
 	id.Write(w.out)
 	id.Sum(w.out[w.idOffset():w.idOffset()])
-	return &Image{Bytes: w.out, Text: w.sections[secText].offset, Sites: len(probes)}, nil
+	return &Image{
+		Bytes: w.out, Text: w.sections[secText].offset, Sites: len(probes), Nop: nop,
+		Provider: provider, Builder: "Go",
+	}, nil
 }
 
-// writer holds the layout, then the bytes appended so far.
+// Text returns the address of the first site in the image of a provider's probes, which is
+// also its offset in the file.
+func Text(a *Arch, provider string, probes []Probe) (uint64, error) {
+	w := newWriter(a, &a.Nops[0], provider, probes)
+	if err := w.layout(); err != nil {
+		return 0, err
+	}
+	return w.siteAddr(0), nil
+}
+
+func newWriter(a *Arch, nop *Nop, provider string, probes []Probe) *writer {
+	w := writer{class: classes[a.Class], arch: a, nop: nop, provider: provider, probes: probes, operands: a.operands()}
+	if a.bigEndian() {
+		w.order = binary.BigEndian
+	} else {
+		w.order = binary.LittleEndian
+	}
+	return &w
+}
+
+// writer holds the layout of an image and the bytes appended so far.
 type writer struct {
 	class
 	arch     *Arch
 	order    binary.AppendByteOrder
-	site     *Site
+	nop      *Nop
 	provider string
 	probes   []Probe
 	operands operands
+	describe Describe
+	debug    Debug
 
 	sections [secCount]section
 	headersAt,
@@ -87,12 +129,12 @@ type writer struct {
 	out []byte
 }
 
-// section is where a section stands.
+// section is the location of a section.
 type section struct {
 	offset, addr, size uint64
 }
 
-// layout gives every section its place, in the order of the file.
+// layout computes the location of every section, in the order of the file.
 func (w *writer) layout() error {
 	var strings, notes uint64 = 1, 0
 	for i := range w.probes {
@@ -104,18 +146,30 @@ func (w *writer) layout() error {
 		return errTooLarge
 	}
 	sizes := [secCount]uint64{
-		secBuildID:     noteHead + 4 + buildIDSize,
-		secHash:        w.arch.Hash * (2 + max(1, n) + n + 1),
-		secDynsym:      w.sym * (n + 1),
-		secDynstr:      strings,
-		secText:        SlotSize * n,
-		secBase:        1,
-		secDynamic:     w.dyn * dynCount,
-		secNotes:       notes,
-		secSectionName: uint64(len(sectionNames)),
+		secBuildID: noteHead + 4 + buildIDSize,
+		secHash:    w.arch.Hash * (2 + max(1, n) + n + 1),
+		secDynsym:  w.sym * (n + 1),
+		secDynstr:  strings,
+		secText:    SlotSize * n,
+		secBase:    1,
+		secDynamic: w.dyn * dynCount,
+		secNotes:   notes,
 	}
 	at := w.ehdr + phdrCount*w.phdr
 	for i := secBuildID; i < secCount; i++ {
+		if w.absent(i) {
+			continue
+		}
+		switch i {
+		case secDebug:
+			w.debug = w.describe(w.siteAddr(0))
+			for j, content := range w.debug {
+				sizes[secDebug+j] = uint64(len(content))
+			}
+		case secSectionName:
+			table, _ := w.names()
+			sizes[i] = uint64(len(table))
+		}
 		at = align(at, w.sectionAlign(i))
 		s := section{offset: at, size: sizes[i]}
 		switch {
@@ -128,7 +182,7 @@ func (w *writer) layout() error {
 		at += sizes[i]
 	}
 	w.headersAt = align(at, w.word)
-	w.end = w.headersAt + secCount*w.shdr
+	w.end = w.headersAt + uint64(w.sectionCount())*w.shdr
 	return nil
 }
 
@@ -148,7 +202,7 @@ func (w *writer) cstring(s string) {
 func (w *writer) u16(v uint16) { w.out = w.order.AppendUint16(w.out, v) }
 func (w *writer) u32(v uint32) { w.out = w.order.AppendUint32(w.out, v) }
 
-// addr appends an address, or another number that has a word.
+// addr appends an address, or another number of a word's size.
 func (w *writer) addr(v uint64) { w.number(w.word, v) }
 
 // number appends a number of 4 or 8 bytes.
@@ -167,8 +221,8 @@ func (w *writer) pad(to uint64) {
 	}
 }
 
-// symbols appends .hash, .dynsym and .dynstr: a function symbol a site, by
-// which stack traces name it.
+// symbols appends .hash, .dynsym and .dynstr, with a function symbol for each site, which
+// gives the site its name in stack traces.
 func (w *writer) symbols() {
 	n := len(w.probes)
 	buckets := max(1, n)
@@ -204,7 +258,7 @@ func (w *writer) symbols() {
 
 // symbol appends the symbol of one site.
 func (w *writer) symbol(name uint32, addr uint64) {
-	size := uint64(len(w.site.Nop) + len(w.arch.Ret))
+	size := uint64(len(w.nop.Code) + len(w.arch.Ret))
 	w.u32(name)
 	if w.word == 4 {
 		w.addr(addr)
@@ -230,18 +284,18 @@ func elfHash(name string) uint32 {
 	return h
 }
 
-// text appends the sites, and the byte that the notes call their base.
+// text appends the sites, and the byte that the notes refer to as their base.
 func (w *writer) text() {
 	w.pad(w.sections[secText].offset)
-	slot := w.arch.Slot(w.site)
+	slot := w.arch.Slot(w.nop)
 	for range w.probes {
 		w.out = append(w.out, slot[:]...)
 	}
 	w.out = append(w.out, 0)
 }
 
-// dynamic appends the dynamic section, by which the dynamic loader maps the
-// image for the C library.
+// dynamic appends the dynamic section, which the dynamic loader needs to map the image for
+// the C library.
 func (w *writer) dynamic() {
 	w.pad(w.sections[secDynamic].offset)
 	for _, d := range [dynCount][2]uint64{
@@ -263,7 +317,7 @@ const (
 	noteType   = 3
 )
 
-// descSize returns the size of a note's description, padding left out.
+// descSize returns the size of a note's description without padding.
 func (w *writer) descSize(p *Probe) uint64 {
 	size := noteWords*int(w.word) + len(w.provider) + 1 + len(p.Name) + 1 + 1
 	for i, t := range p.Args {
@@ -278,7 +332,7 @@ func (w *writer) descSize(p *Probe) uint64 {
 	return uint64(size)
 }
 
-// notes appends .note.stapsdt, the part that tracers read.
+// notes appends .note.stapsdt, which tracers read.
 func (w *writer) notes() {
 	w.pad(w.sections[secNotes].offset)
 	for i := range w.probes {
@@ -289,7 +343,7 @@ func (w *writer) notes() {
 		w.bytes("stapsdt\x00")
 		w.addr(w.siteAddr(i))
 		w.addr(w.sections[secBase].addr)
-		w.addr(0) // no semaphore: a site is enabled when it is patched
+		w.addr(0) // no semaphore: a probe is enabled when its site is patched
 		w.cstring(w.provider)
 		w.cstring(p.Name)
 		for j, t := range p.Args {
@@ -303,9 +357,4 @@ func (w *writer) notes() {
 		w.out = append(w.out, 0)
 		w.pad(align(uint64(len(w.out)), 4))
 	}
-}
-
-// names appends the names of the sections.
-func (w *writer) names() {
-	w.bytes(sectionNames)
 }

@@ -11,10 +11,10 @@ import (
 )
 
 // forEachTarget runs a test for each architecture and each kind of site.
-func forEachTarget(t *testing.T, test func(t *testing.T, a *Arch, s *Site)) {
+func forEachTarget(t *testing.T, test func(t *testing.T, a *Arch, s *Nop)) {
 	for i := range arches {
-		for j := range arches[i].Sites {
-			a, s := &arches[i], &arches[i].Sites[j]
+		for j := range arches[i].Nops {
+			a, s := &arches[i], &arches[i].Nops[j]
 			t.Run(a.Name+"/"+s.Name, func(t *testing.T) { test(t, a, s) })
 		}
 	}
@@ -29,8 +29,8 @@ var sample = []Probe{
 }
 
 func TestReadByAnother(t *testing.T) {
-	forEachTarget(t, func(t *testing.T, a *Arch, s *Site) {
-		im, err := Build(a, s, "provider", sample)
+	forEachTarget(t, func(t *testing.T, a *Arch, s *Nop) {
+		im, err := Build(a, s, "provider", sample, nil)
 		require.NoError(t, err)
 		f, err := elf.NewFile(bytes.NewReader(im.Bytes))
 		require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestReadByAnother(t *testing.T) {
 			require.Equal(t, elf.STT_FUNC, elf.ST_TYPE(symbol.Info))
 			require.Equal(t, im.Text+uint64(i)*SlotSize, symbol.Value)
 			site := code[symbol.Value-text.Addr:][:symbol.Size]
-			require.Equal(t, s.Nop+a.Ret, string(site))
+			require.Equal(t, s.Code+a.Ret, string(site))
 		}
 		require.Equal(t, len(sample), im.Sites)
 
@@ -81,8 +81,8 @@ func TestHash(t *testing.T) {
 	for i := range probes {
 		probes[i].Name = fmt.Sprint("probe", i)
 	}
-	forEachTarget(t, func(t *testing.T, a *Arch, s *Site) {
-		im, err := Build(a, s, "p", probes)
+	forEachTarget(t, func(t *testing.T, a *Arch, s *Nop) {
+		im, err := Build(a, s, "p", probes, nil)
 		require.NoError(t, err)
 		f, err := elf.NewFile(bytes.NewReader(im.Bytes))
 		require.NoError(t, err)
@@ -124,8 +124,8 @@ var arguments = map[string]string{
 }
 
 func TestNotes(t *testing.T) {
-	forEachTarget(t, func(t *testing.T, a *Arch, s *Site) {
-		im, err := Build(a, s, "provider", sample)
+	forEachTarget(t, func(t *testing.T, a *Arch, s *Nop) {
+		im, err := Build(a, s, "provider", sample, nil)
 		require.NoError(t, err)
 		f, err := elf.NewFile(bytes.NewReader(im.Bytes))
 		require.NoError(t, err)
@@ -180,8 +180,8 @@ var golden = map[string]string{
 }
 
 func TestGolden(t *testing.T) {
-	forEachTarget(t, func(t *testing.T, a *Arch, s *Site) {
-		im, err := Build(a, s, "golden", sample)
+	forEachTarget(t, func(t *testing.T, a *Arch, s *Nop) {
+		im, err := Build(a, s, "golden", sample, nil)
 		require.NoError(t, err)
 		require.Equal(t, golden[a.Name+"/"+s.Name], fmt.Sprintf("%x", im.BuildID()), "the image has changed")
 	})
@@ -189,15 +189,15 @@ func TestGolden(t *testing.T) {
 
 func TestBuildIDCoversEverything(t *testing.T) {
 	seen := map[[16]byte]string{}
-	add := func(what string, a *Arch, s *Site, provider string, probes []Probe) {
-		im, err := Build(a, s, provider, probes)
+	add := func(what string, a *Arch, s *Nop, provider string, probes []Probe) {
+		im, err := Build(a, s, provider, probes, nil)
 		require.NoError(t, err)
 		require.Empty(t, seen[im.BuildID()], what)
 		seen[im.BuildID()] = what
 	}
-	forEachTarget(t, func(t *testing.T, a *Arch, s *Site) { add(t.Name(), a, s, "p", sample) })
+	forEachTarget(t, func(t *testing.T, a *Arch, s *Nop) { add(t.Name(), a, s, "p", sample) })
 	a := &arches[0]
-	s := &a.Sites[0]
+	s := &a.Nops[0]
 	add("no probes", a, s, "p", nil)
 	add("another provider", a, s, "q", sample)
 	add("another order", a, s, "p", []Probe{sample[1], sample[0]})
@@ -216,7 +216,7 @@ func FuzzBuild(f *testing.F) {
 			args[i] = []int8{1, -1, 2, -2, 4, -4, 8, -8}[(int(n)+i)%8]
 		}
 		a := &arches[int(n)%len(arches)]
-		im, err := Build(a, &a.Sites[0], provider, []Probe{{first, args}, {second, nil}})
+		im, err := Build(a, &a.Nops[0], provider, []Probe{{first, args}, {second, nil}}, nil)
 		require.NoError(t, err)
 		file, err := elf.NewFile(bytes.NewReader(im.Bytes))
 		require.NoError(t, err)
@@ -224,5 +224,67 @@ func FuzzBuild(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, first, symbols[0].Name)
 		require.Equal(t, second, symbols[1].Name)
+	})
+}
+
+func TestNopByName(t *testing.T) {
+	for i := range Arches() {
+		arch := &Arches()[i]
+		for j := range arch.Nops {
+			require.Same(t, &arch.Nops[j], arch.NopByName(arch.Nops[j].Name))
+		}
+		require.Nil(t, arch.NopByName("no such kind"))
+	}
+}
+
+// TestDebugSections: the description of the probes moves no other section, and is not
+// loaded.
+func TestDebugSections(t *testing.T) {
+	names := []string{".debug_info", ".debug_abbrev", ".debug_str", ".debug_aranges", ".debug_line"}
+	debug := Debug{[]byte("info"), []byte("abbrev"), {}, []byte("aranges"), []byte("l")}
+	forEachTarget(t, func(t *testing.T, a *Arch, s *Nop) {
+		var at uint64
+		with, err := Build(a, s, "provider", sample, func(text uint64) Debug { at = text; return debug })
+		require.NoError(t, err)
+		require.Equal(t, with.Text, at)
+		without, err := Build(a, s, "provider", sample, nil)
+		require.NoError(t, err)
+		require.Equal(t, without.Text, with.Text)
+		text, err := Text(a, "provider", sample)
+		require.NoError(t, err)
+		require.Equal(t, with.Text, text)
+		require.NotEqual(t, without.BuildID(), with.BuildID())
+
+		f, err := elf.NewFile(bytes.NewReader(with.Bytes))
+		require.NoError(t, err)
+		bare, err := elf.NewFile(bytes.NewReader(without.Bytes))
+		require.NoError(t, err)
+		require.Equal(t, bare.Progs[0].ProgHeader, f.Progs[0].ProgHeader)
+		last := len(bare.Sections) - 1
+		for i, s := range bare.Sections[:last] {
+			require.Equal(t, s.SectionHeader, f.Sections[i].SectionHeader)
+		}
+		end := f.Section(".note.stapsdt").Offset + f.Section(".note.stapsdt").Size
+		for i, name := range names {
+			s := f.Sections[last+i]
+			require.Equal(t, name, s.Name)
+			require.Equal(t, elf.SHT_PROGBITS, s.Type)
+			var flags elf.SectionFlag
+			var entry uint64
+			if name == ".debug_str" { // as eu-elflint wants it
+				flags, entry = elf.SHF_MERGE|elf.SHF_STRINGS, 1
+			}
+			require.Equal(t, flags, s.Flags)
+			require.Equal(t, entry, s.Entsize)
+			require.Zero(t, s.Addr)
+			require.EqualValues(t, 1, s.Addralign)
+			require.Equal(t, end, s.Offset, "they follow each other")
+			end += s.Size
+			content, err := s.Data()
+			require.NoError(t, err)
+			require.Equal(t, string(debug[i]), string(content))
+		}
+		require.Equal(t, ".shstrtab", f.Sections[last+len(names)].Name)
+		require.Len(t, f.Sections, last+len(names)+1)
 	})
 }

@@ -1,5 +1,5 @@
-// Command gen makes arch_table.go of cstapsdt/arch.def, so that the C library
-// and the Go package lay images out from one table. Run it with go generate.
+// Command gen makes arch_table.go from cstapsdt/arch.def, so that the C library and the Go
+// package lay out images from one table. Run it with go generate.
 package main
 
 import (
@@ -20,7 +20,7 @@ var arches = [...]Arch{
 `
 
 // row matches one use of a macro of the table, which may span lines.
-var row = regexp.MustCompile(`(?m)^SDT_(ARCH|SITE|REGISTERS|STACK)\(([^\n]*)\)$`)
+var row = regexp.MustCompile(`(?m)^SDT_(ARCH|NOP|REGISTERS|STACK|DWARF)\(([^\n]*)\)$`)
 
 func main() {
 	log.SetFlags(0)
@@ -41,17 +41,17 @@ func main() {
 	}
 }
 
-// archFields are the members of Arch that a row of SDT_ARCH gives, after its
-// name.
+// archFields are the fields of Arch that a row of SDT_ARCH sets, after the name.
 var archFields = []string{"Machine", "Flags", "Class", "Data", "Hash", "Page", "Ret", "Fill"}
 
-// arch is what the rows of one architecture say, as Go source.
+// arch holds the content of one architecture's rows, as Go source.
 type arch struct {
 	name         string
 	elf          []string // machine to fill, in the order of archFields
-	sites        []string
+	nops         []string
 	registers    string
 	stack, first string
+	dwarf        string
 }
 
 func generate(def []byte) ([]byte, error) {
@@ -74,16 +74,18 @@ func generate(def []byte) ([]byte, error) {
 			return nil, fmt.Errorf("no SDT_ARCH row before %s", m[0])
 		}
 		switch kind {
-		case "SITE":
-			a.sites = append(a.sites, fmt.Sprintf("{Name: %q, Nop: %s}", fields[1], fields[2]))
+		case "NOP":
+			a.nops = append(a.nops, fmt.Sprintf("{Name: %q, Code: %s, Split: %s}", fields[1], fields[2], fields[3]))
 		case "REGISTERS":
 			if a.registers = strings.Join(fields[1:], ", "); a.registers == "NULL" {
 				a.registers = ""
 			}
 		case "STACK":
-			// Formats with commas in them were split too.
+			// A format that contains commas was split too.
 			a.first = fields[len(fields)-1]
 			a.stack = strings.ReplaceAll(strings.Join(fields[1:len(fields)-1], ", "), "%u", "%d")
+		case "DWARF":
+			a.dwarf = fmt.Sprintf("DWARF: &Registers{Stack: %s, Args: []byte{%s}},\n", fields[1], strings.Join(fields[2:], ", "))
 		}
 	}
 
@@ -94,9 +96,9 @@ func generate(def []byte) ([]byte, error) {
 		for i, field := range archFields {
 			fmt.Fprintf(&out, "%s: %s,\n", field, a.elf[i])
 		}
-		fmt.Fprintf(&out, "Sites: []Site{\n%s,\n},\n", strings.Join(a.sites, ",\n"))
-		fmt.Fprintf(&out, "Registers: []string{%s},\nStack: %s,\nStackFirst: %s,\n},\n",
-			a.registers, a.stack, a.first)
+		fmt.Fprintf(&out, "Nops: []Nop{\n%s,\n},\n", strings.Join(a.nops, ",\n"))
+		fmt.Fprintf(&out, "Registers: []string{%s},\nStack: %s,\nStackFirst: %s,\n%s},\n",
+			a.registers, a.stack, a.first, a.dwarf)
 	}
 	out.WriteString("}\n")
 	return format.Source(out.Bytes())

@@ -1,0 +1,172 @@
+//go:build linux && cgo && !stapsdt_nocgo
+
+package cstapsdt
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/dwarf"
+	"github.com/go-stapsdt/stapsdt/internal/image"
+
+	"github.com/stretchr/testify/require"
+)
+
+// goTypes are the types in Go with the names of ArgType_t's values.
+var goTypes = map[int8]reflect.Type{
+	1: reflect.TypeFor[uint8](), -1: reflect.TypeFor[int8](), 2: reflect.TypeFor[uint16](), -2: reflect.TypeFor[int16](),
+	4: reflect.TypeFor[uint32](), -4: reflect.TypeFor[int32](), 8: reflect.TypeFor[uint64](), -8: reflect.TypeFor[int64](),
+	16: reflect.TypeFor[string](),
+}
+
+// named is a probe whose arguments have names, if they are not nil.
+type named struct {
+	name  string
+	types []int8
+	names []string
+}
+
+// describe returns what Go's encoder makes of the probes.
+func describe(provider string, probes []named, arch *image.Arch, nop *image.Nop) image.Describe {
+	names := map[string][]string{}
+	for _, p := range probes {
+		if p.names != nil {
+			names[p.name] = p.names
+		}
+	}
+	return func(text uint64) image.Debug {
+		u := dwarf.Unit{Arch: arch, Name: provider, Low: text, High: text + uint64(len(probes))*image.SlotSize}
+		for i, p := range probes {
+			s := dwarf.Site{Name: p.name, Addr: text + uint64(i)*image.SlotSize, Size: uint64(len(nop.Code) + len(arch.Ret))}
+			for j, name := range names[p.name] {
+				s.Params = append(s.Params, dwarf.Param{Name: name, Type: goTypes[p.types[j]]})
+			}
+			u.Sites = append(u.Sites, s)
+		}
+		return dwarf.Encode(&u)
+	}
+}
+
+// requireSameDWARF requires that C describes probes with the same bytes as Go, and that it
+// lays out Go's description as Go does.
+func requireSameDWARF(t *testing.T, provider string, probes []named) {
+	t.Helper()
+	needLibelf(t)
+	c, err := NewProvider(provider)
+	require.NoError(t, err)
+	defer c.Close()
+	plain, err := NewProvider(provider)
+	require.NoError(t, err)
+	defer plain.Close()
+	var list []image.Probe
+	described := false
+	for _, p := range probes {
+		note := image.Probe{Name: p.name}
+		for _, size := range p.types {
+			note.Args = append(note.Args, min(size, 8))
+		}
+		list = append(list, note)
+		require.NoError(t, plain.AddProbe(note.Name, note.Args))
+		if p.names == nil {
+			require.NoError(t, c.AddProbe(note.Name, p.types))
+			continue
+		}
+		require.NoError(t, c.AddNamedProbe(p.name, p.names, p.types))
+		described = described || len(p.names) > 0
+	}
+	for i := range image.Arches() {
+		arch := &image.Arches()[i]
+		for j := range arch.Nops {
+			nop := &arch.Nops[j]
+			var d image.Describe
+			var debug *Debug
+			if described && arch.DWARF != nil {
+				d = describe(provider, probes, arch, nop)
+				text, err := image.Text(arch, provider, list)
+				require.NoError(t, err)
+				debug = &Debug{d(text), text}
+			}
+			want, err := image.Build(arch, nop, provider, list, d)
+			require.NoError(t, err)
+			got, text, err := c.Image(arch.Name, nop.Name, nil)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(want.Bytes, got), "%s %s: C's own: %+v", arch.Name, nop.Name, probes)
+			if len(probes) > 0 {
+				require.Equal(t, want.Text, text)
+			}
+			got, _, err = plain.Image(arch.Name, nop.Name, debug)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(want.Bytes, got), "%s %s: Go's in C's image: %+v", arch.Name, nop.Name, probes)
+		}
+	}
+}
+
+func TestNamedImagesAreEqual(t *testing.T) {
+	requireSameDWARF(t, "none", nil)
+	requireSameDWARF(t, "empty", []named{{"p", []int8{}, []string{}}})
+	requireSameDWARF(t, "one", []named{{"p", []int8{16, -4}, []string{"path", "status"}}})
+	all := named{"all", []int8{1, -1, 2, -2, 4, -4, 8, -8, 16, 1, 16, -8}, []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}}
+	requireSameDWARF(t, "all", []named{all, {"unnamed", []int8{4}, nil}, {"p", []int8{-8}, []string{"stapsdt"}}, all})
+	requireSameDWARF(t, "shared", []named{{"p", []int8{1}, nil}, {"p", []int8{1}, []string{"a"}}, {"p", []int8{1}, nil}})
+	var many []named
+	for i := range 300 {
+		many = append(many, named{fmt.Sprint("probe", i), []int8{8, 16}, []string{fmt.Sprint("a", i), fmt.Sprint("b", i%7)}})
+	}
+	requireSameDWARF(t, "many", many)
+
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	for i := range 1000 {
+		d := random(r)
+		var probes []named
+		names := map[string][]string{}
+		for _, p := range d.probes {
+			n := named{name: p.Name, types: p.Args}
+			if r.IntN(3) > 0 {
+				if names[p.Name] == nil {
+					names[p.Name] = []string{}
+					for j := range p.Args {
+						names[p.Name] = append(names[p.Name], fmt.Sprintf("x%d_%d", j, r.IntN(4)))
+					}
+				}
+				n.names = names[p.Name]
+			}
+			probes = append(probes, n)
+		}
+		if !t.Run("", func(t *testing.T) { requireSameDWARF(t, d.provider, probes) }) {
+			t.Fatalf("seed %d, case %d", seed, i)
+		}
+	}
+}
+
+// FuzzDebugSections: C lays out any debug sections as Go does.
+func FuzzDebugSections(f *testing.F) {
+	f.Add("p", []byte("info"), []byte("abbrev"), []byte("str"), []byte("aranges"), []byte("line"))
+	f.Add("provider", []byte{}, []byte{}, []byte{}, []byte{}, []byte{})
+	f.Fuzz(func(t *testing.T, probe string, info, abbrev, str, aranges, line []byte) {
+		needLibelf(t)
+		probe, _, _ = strings.Cut(probe, "\x00")
+		if probe == "" {
+			t.Skip()
+		}
+		c, err := NewProvider("provider")
+		require.NoError(t, err)
+		defer c.Close()
+		require.NoError(t, c.AddProbe(probe, nil))
+		sections := image.Debug{info, abbrev, str, aranges, line}
+		for i := range image.Arches() {
+			arch := &image.Arches()[i]
+			want, err := image.Build(arch, &arch.Nops[0], "provider", []image.Probe{{Name: probe}}, func(uint64) image.Debug { return sections })
+			require.NoError(t, err)
+			got, _, err := c.Image(arch.Name, arch.Nops[0].Name, &Debug{sections, want.Text})
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(want.Bytes, got), arch.Name)
+			_, _, err = c.Image(arch.Name, arch.Nops[0].Name, &Debug{sections, want.Text + 16})
+			require.ErrorContains(t, err, "the sites are described at")
+		}
+	})
+}

@@ -1,0 +1,267 @@
+/* The place of an image, where the loader and tracers find it: a memfd or a file. */
+#include "private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The kernel's limit of 255 includes its prefix "memfd:". */
+#define MEMFD_NAME_MAX 249
+#define MFD_EXECUTABLE 0x10 /* MFD_EXEC, since Linux 6.3 and the glibc of 2023 */
+
+/* A pattern for mkostemps, from the directory and the provider. */
+#define SUFFIX ".so"
+#define PATTERN "%s/%s-XXXXXX" SUFFIX
+
+static char *make_pattern(const char *directory, const char *name)
+{
+	int size = snprintf(NULL, 0, PATTERN, directory, name);
+	char *path = size < 0 ? NULL : malloc((size_t)size + 1);
+
+	if (path)
+		snprintf(path, (size_t)size + 1, PATTERN, directory, name);
+	return path;
+}
+
+static int fail_memory(SDTProvider_t *provider)
+{
+	return sdt_fail(provider, tmpCreationError, "load %s: out of memory", provider->name);
+}
+
+/*
+ * descriptor_path returns /proc/PID/fd/N. A debugger opens the path that the loader
+ * opened. There, /proc/self would be the debugger itself, whose descriptor N may be a
+ * pipe that it would read forever. The PID comes from the link /proc/self, because in
+ * this mount of /proc the number that getpid returns may belong to another process or
+ * to none.
+ */
+static char *descriptor_path(int fd)
+{
+	char self[16], *path = malloc(48);
+	ssize_t size = readlink("/proc/self", self, sizeof self - 1);
+
+	if (size <= 0)
+		size = snprintf(self, sizeof self, "self");
+	self[size] = '\0';
+	if (path)
+		snprintf(path, 48, "/proc/%s/fd/%d", self, fd);
+	return path;
+}
+
+static int create_memfd(const char *name, struct sdt_place *place)
+{
+	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd = memfd_create(name, flags | MFD_EXECUTABLE);
+
+	(void)place;
+	return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
+}
+
+/* create_file leaves place->path NULL if it fails. */
+static int create_file(const char *name, struct sdt_place *place)
+{
+	int fd = -1, reason;
+
+	place->path = make_pattern(place->directory, name);
+	if (place->path)
+		fd = mkostemps(place->path, (int)strlen(SUFFIX), O_CLOEXEC);
+	if (fd > STDERR_FILENO)
+		return fd;
+	reason = errno;
+	if (fd >= 0)
+		unlink(place->path);
+	free(place->path);
+	place->path = NULL;
+	errno = reason;
+	return fd;
+}
+
+/*
+ * create_descriptor returns a descriptor that does not have the number of a standard
+ * file, so that the program does not print into the image. If the program has closed
+ * its standard files, the first descriptors get those numbers; they are only held
+ * until the numbers are taken. To move one of them to a higher number would not be
+ * enough: its file would still get what another thread was about to print.
+ */
+static int create_descriptor(const char *name, struct sdt_place *place)
+{
+	int low[STDERR_FILENO + 1], count = 0, fd, reason;
+
+	while ((fd = (place->memory ? create_memfd : create_file)(name, place)) >= 0 &&
+	       fd <= STDERR_FILENO && count <= STDERR_FILENO)
+		low[count++] = fd;
+	reason = errno;
+	if (fd >= 0 && fd <= STDERR_FILENO) { /* another thread closes what we hold */
+		close(fd);
+		fd = -1;
+		reason = EBUSY;
+	}
+	while (count > 0)
+		close(low[--count]);
+	errno = reason;
+	return fd;
+}
+
+static int open_memfd(SDTProvider_t *provider, struct sdt_place *place)
+{
+	if (strlen(provider->name) > MEMFD_NAME_MAX)
+		return sdt_fail(provider, tmpCreationError,
+				"load %s: the name is longer than the %d bytes of a memfd's name",
+				provider->name, MEMFD_NAME_MAX);
+	place->fd = create_descriptor(provider->name, place);
+	if (place->fd < 0)
+		return sdt_fail(provider, tmpCreationError, "load %s: create a memfd: %m",
+				provider->name);
+	place->path = descriptor_path(place->fd);
+	if (place->path)
+		return 0;
+	close(place->fd);
+	return fail_memory(provider);
+}
+
+/* sdt_place_renumber moves the memfd to a higher descriptor, which has another path. */
+bool sdt_place_renumber(struct sdt_place *place)
+{
+	int fd = fcntl(place->fd, F_DUPFD_CLOEXEC, place->fd + 1);
+	char *path = fd < 0 ? NULL : descriptor_path(fd);
+
+	if (!path) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	close(place->fd);
+	free(place->path);
+	place->fd = fd;
+	place->path = path;
+	return true;
+}
+
+static int open_file(SDTProvider_t *provider, struct sdt_place *place)
+{
+	char directory[PATH_MAX];
+
+	if (sdt_directory(provider, directory) != 0)
+		return -1;
+	place->directory = directory;
+	place->fd = create_descriptor(provider->name, place);
+	place->directory = NULL;
+	if (place->fd >= 0)
+		return 0;
+	return sdt_fail(provider, tmpCreationError, "load %s: create " PATTERN ": %m",
+			provider->name, directory, provider->name);
+}
+
+/* sdt_place_discard removes the place of an image that is not loaded. */
+void sdt_place_discard(struct sdt_place *place)
+{
+	if (place->path && !place->memory)
+		unlink(place->path);
+	close(place->fd);
+	free(place->path);
+	place->path = NULL;
+}
+
+/*
+ * is_within_limit reports whether the process may write a file of that size. A signal
+ * ends a process that writes more than its limit (ulimit -f).
+ */
+static bool is_within_limit(size_t size)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+	    size <= limit.rlim_cur)
+		return true;
+	errno = EFBIG;
+	return false;
+}
+
+/* write_bytes replaces the contents of the file by the bytes, and does not use its position. */
+static bool write_bytes(int fd, const unsigned char *bytes, size_t size)
+{
+	if (!is_within_limit(size))
+		return false;
+	for (size_t at = 0; at < size;) {
+		ssize_t n = pwrite(fd, bytes + at, size - at, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		at += (size_t)n;
+	}
+	return ftruncate(fd, (off_t)size) == 0;
+}
+
+/* holds_bytes reports whether the file holds exactly the bytes. */
+static bool holds_bytes(int fd, const unsigned char *bytes, size_t size)
+{
+	unsigned char part[4096];
+	struct stat file;
+	size_t at = 0;
+
+	if (fstat(fd, &file) != 0 || file.st_size != (off_t)size)
+		return false;
+	while (at < size) {
+		ssize_t n = pread(fd, part, sizeof part, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0 || (size_t)n > size - at || memcmp(part, bytes + at, (size_t)n) != 0)
+			return false;
+		at += (size_t)n;
+	}
+	return true;
+}
+
+/*
+ * fill_place writes the image and reads it back. In between it seals a memfd, so that
+ * its contents remain those that were compared. If the system has no seals, the memfd
+ * is not sealed.
+ */
+static int fill_place(SDTProvider_t *provider, struct sdt_place *place,
+		      const struct sdt_image *image, bool *filled)
+{
+	struct stat file;
+
+	if (fstat(place->fd, &file) != 0 || !write_bytes(place->fd, image->bytes, image->size))
+		return sdt_fail(provider, tmpCreationError, "load %s: write %s: %m",
+				provider->name, place->path);
+	place->dev = file.st_dev;
+	place->ino = file.st_ino;
+	if (place->memory)
+		(void)fcntl(place->fd, F_ADD_SEALS,
+			    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+	*filled = holds_bytes(place->fd, image->bytes, image->size);
+	return 0;
+}
+
+/* sdt_place_make puts the image into the place that the provider uses, and leaves it open. */
+int sdt_place_make(SDTProvider_t *provider, const struct sdt_image *image, struct sdt_place *place)
+{
+	*place = (struct sdt_place){.memory = provider->_use_memfd == memfd_enabled};
+	for (int tries = 0; tries < 3; tries++) {
+		bool filled = false;
+		int status;
+
+		if ((place->memory ? open_memfd : open_file)(provider, place) != 0)
+			return -1;
+		status = fill_place(provider, place, image, &filled);
+		if (status == 0 && filled)
+			return 0;
+		sdt_place_discard(place);
+		if (status != 0)
+			return -1;
+	}
+	return sdt_fail(provider, tmpCreationError,
+			"load %s: other code writes to the file or memfd of the image",
+			provider->name);
+}

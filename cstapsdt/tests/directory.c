@@ -1,0 +1,306 @@
+/* Tests of STAPSDT_DIR, and of file systems and directories that the library refuses. */
+#include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+
+/* The library calls this statfs, which says that every file is on the pretended file system. */
+static uint32_t pretended;
+
+int statfs(const char *path, struct statfs *status)
+{
+	int result = (int)syscall(SYS_statfs, path, status);
+
+	if (result == 0 && pretended)
+		status->f_type = (__typeof__(status->f_type))pretended;
+	return result;
+}
+
+static char base[] = "/tmp/sdttest-dir-XXXXXX"; /* a case removes what it creates */
+static char path[PATH_MAX];
+
+static const char *in_base(const char *name)
+{
+	snprintf(path, sizeof path, "%s/%s", base, name);
+	return path;
+}
+
+/* in_child runs a case with its own directory and environment; 77 is a skip. */
+static void in_child(int (*run)(void), const char *without)
+{
+	int status;
+	pid_t child;
+
+	strcpy(base + strlen(base) - 6, "XXXXXX");
+	CHECK(mkdtemp(base) != NULL);
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		status = run();
+		fflush(stdout);
+		_exit(status);
+	}
+	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+	CHECK(rmdir(base) == 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		SKIP(without);
+	CHECK(status == 0);
+}
+
+static SDTProvider_t *provider(MemFDOption_t place)
+{
+	SDTProvider_t *made = test_provider("directory");
+
+	providerUseMemfd(made, place);
+	CHECK(providerAddProbe(made, "probe", 1, uint64) != NULL);
+	return made;
+}
+
+/* loads_in reports whether a load creates the file in the directory, and an unload removes it. */
+static bool loads_in(const char *directory, const char *named)
+{
+	SDTProvider_t *made = provider(memfd_disabled);
+	char real[PATH_MAX], pattern[PATH_MAX + 64], prefix[64];
+	bool good;
+
+	if (named)
+		setenv("STAPSDT_DIR", named, 1);
+	good = providerLoad(made) == 0 && realpath(directory, real);
+	snprintf(prefix, sizeof prefix, "sdttest%d-directory-", (int)getpid());
+	snprintf(pattern, sizeof pattern, "%s/%s", real, prefix);
+	if (good)
+		good = strncmp(made->_filename, pattern, strlen(pattern)) == 0 &&
+		       access(made->_filename, R_OK) == 0 && test_count(directory, prefix) == 1;
+	else
+		printf("# %s\n", providerError(made));
+	probeFire(&made->probes->probe, (uint64_t)1);
+	good = chdir("/") == 0 && providerUnload(made) == 0 && good;
+	good = test_count(real, prefix) == 0 && good;
+	providerDestroy(made);
+	return good;
+}
+
+/* load_fails reports whether a load fails with these words, and a load into memory succeeds. */
+static bool load_fails(const char *named, const char *words)
+{
+	SDTProvider_t *made = provider(memfd_disabled);
+	bool good;
+
+	if (named)
+		setenv("STAPSDT_DIR", named, 1);
+	good = providerLoad(made) == -1 && providerErrno(made) == tmpCreationError &&
+	       strstr(providerError(made), words) && !made->_filename;
+	if (!good)
+		printf("# not \"%s\": \"%s\"\n", words, providerError(made));
+	good = providerUseMemfd(made, memfd_enabled) == 1 && providerLoad(made) == 0 && good;
+	providerDestroy(made);
+	return good;
+}
+
+static int default_place(void)
+{
+	unsetenv("STAPSDT_DIR");
+	return !loads_in("/tmp", "");
+}
+
+static int made_where_missing(void)
+{
+	struct stat status;
+	char name[PATH_MAX];
+
+	strcpy(name, in_base("new"));
+	umask(0277);
+	CHECK(loads_in(name, name));
+	CHECK(stat(name, &status) == 0 && status.st_mode == (S_IFDIR | 0700));
+	CHECK(loads_in(name, name)); /* the directory exists now */
+	CHECK(rmdir(name) == 0);
+	CHECK(load_fails(in_base("missing/new"), "missing/new: No such file or directory"));
+	CHECK(symlink("nothing", in_base("dangling")) == 0);
+	CHECK(load_fails(in_base("dangling"), "dangling: No such file or directory"));
+	CHECK(unlink(in_base("dangling")) == 0);
+	return test_failures != 0;
+}
+
+/* Tracers need an absolute path, and so does the removal of the file. */
+static int relative_path(void)
+{
+	char name[PATH_MAX];
+
+	strcpy(name, in_base("real"));
+	CHECK(mkdir(name, 0700) == 0);
+	CHECK(chdir(base) == 0 && symlink("real", "link") == 0);
+	CHECK(loads_in(name, "link/../real"));
+	CHECK(chdir(base) == 0 && loads_in(name, "./link"));
+	CHECK(unlink(in_base("link")) == 0 && rmdir(name) == 0);
+	return test_failures != 0;
+}
+
+static int bad_signs(void)
+{
+	static const char *const names[][2] = {
+		{"a:b", "has a colon"}, {"a\nb", "has a newline"}, {"a$b", "has a dollar sign"}};
+
+	for (int i = 0; i < 3; i++) {
+		CHECK(load_fails(in_base(names[i][0]), names[i][1]));
+		CHECK(rmdir(in_base(names[i][0])) == 0); /* created before its path is checked */
+	}
+	return test_failures != 0;
+}
+
+static int not_a_directory(void)
+{
+	int fd = open(in_base("file"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+	close(fd);
+	CHECK(fd >= 0 && load_fails(in_base("file"), "file: Not a directory"));
+	CHECK(unlink(in_base("file")) == 0);
+	return test_failures != 0;
+}
+
+static int others_write(void)
+{
+	static const char words[] = "another user could exchange";
+
+	CHECK(chmod(base, 0770) == 0 && load_fails(base, words));
+	CHECK(chmod(base, 0707) == 0 && load_fails(base, words));
+	CHECK(chmod(base, 01777) == 0 && loads_in(base, base));
+	CHECK(chmod(base, 0755) == 0 && loads_in(base, base));
+	if (geteuid() != 0)
+		return test_failures != 0;
+	CHECK(chown(base, 12345, 0) == 0 && load_fails(base, words));
+	CHECK(chown(base, 0, 12345) == 0 && loads_in(base, base));
+	return test_failures != 0;
+}
+
+static int root_owns(void)
+{
+	if (geteuid() != 0)
+		return 77;
+	CHECK(chmod(base, 01777) == 0 && setresuid(12345, 12345, 12345) == 0);
+	CHECK(loads_in(base, base)); /* as in /tmp */
+	CHECK(load_fails("/root/new", "use /root/new: Permission denied"));
+	return test_failures != 0;
+}
+
+static int remote_filesystem(void)
+{
+	static const struct {
+		uint32_t type;
+		const char *name;
+	} kinds[] = {
+		{0x6969, "NFS"}, {0x517b, "SMB"}, {0xff534d42, "CIFS"}, {0xfe534d42, "SMB2"},
+		{0x65735546, "FUSE"}, {0x00c36400, "CephFS"}, {0x5346414f, "AFS"}, {0x6b414653, "kAFS"},
+		{0x73757245, "Coda"}, {0x01021997, "9P"}, {0x564c, "NCP"}, {0x7461636f, "OCFS2"},
+		{0x01161970, "GFS2"}, {0x47504653, "GPFS"}, {0x0bd00bd0, "Lustre"},
+		{0x19830326, "BeeGFS"}, {0xaad7aaea, "PanFS"}, {0x786f4256, "vboxsf"},
+		{0xbacbacbc, "vmhgfs"}, {0x7c7c6673, "prl_fs"}, {0x61636673, "ACFS"}, {0xbeefdead, "SNFS"},
+		{0x5346314d, "M1FS"}, {0xa501fcf5, "VxFS"},
+	};
+	char words[64];
+
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		pretended = kinds[i].type;
+		snprintf(words, sizeof words, "it is on %s, where", kinds[i].name);
+		CHECK(load_fails(base, words));
+		CHECK(load_fails("", words)); /* /tmp */
+	}
+	pretended = 0x01021994; /* tmpfs */
+	CHECK(loads_in(base, base));
+	return test_failures != 0;
+}
+
+/* The file system of another user, which answers nothing: the kernel only tells its type. */
+static int fuse(void)
+{
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	char options[128];
+
+	snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=12345,group_id=0", fd);
+	if (fd < 0 || unshare(CLONE_NEWNS) != 0 ||
+	    mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("fuse", base, "fuse", 0, options) != 0)
+		return 77;
+	alarm(120); /* a load that asks the other user would never end */
+	CHECK(load_fails(base, "it is on FUSE"));
+	CHECK(umount2(base, MNT_DETACH) == 0);
+	return test_failures != 0;
+}
+
+/* report_of_load returns in out what a load writes to standard error. */
+static void report_of_load(const char *debug, MemFDOption_t place, char *out, size_t size)
+{
+	SDTProvider_t *made = provider(place);
+	int fds[2], kept = dup(STDERR_FILENO);
+	char want[2 * PATH_MAX];
+	ssize_t got;
+
+	CHECK(pipe2(fds, O_NONBLOCK) == 0);
+	setenv("STAPSDT_DEBUG", debug, 1);
+	dup2(fds[1], STDERR_FILENO);
+	CHECK(providerLoad(made) == 0);
+	CHECK(providerLoad(made) == 0); /* which writes nothing */
+	dup2(kept, STDERR_FILENO);
+	got = read(fds[0], out, size - 1);
+	out[got > 0 ? got : 0] = '\0';
+	snprintf(want, sizeof want, "stapsdt: %s: placed in %s (", made->name, made->_filename);
+	CHECK(!*out || strncmp(out, want, strlen(want)) == 0);
+	close(kept);
+	close(fds[0]);
+	close(fds[1]);
+	providerDestroy(made);
+}
+
+static int debug_line(void)
+{
+	static const char end[] = ", built by libelf)\n";
+	char line[2 * PATH_MAX];
+
+	unsetenv("STAPSDT_SITE");
+	for (int place = memfd_disabled; place <= memfd_enabled; place++) {
+		report_of_load("1", (MemFDOption_t)place, line, sizeof line);
+		CHECK(strlen(line) > sizeof end && strchr(line, '\n') == line + strlen(line) - 1);
+		CHECK(strcmp(line + strlen(line) - strlen(end), end) == 0);
+		CHECK(strstr(line, " (nop") != NULL);
+		report_of_load("0", (MemFDOption_t)place, line, sizeof line);
+		CHECK(!*line);
+		report_of_load("", (MemFDOption_t)place, line, sizeof line);
+		CHECK(!*line);
+	}
+	return test_failures != 0;
+}
+
+#define CASE(name, without) \
+	static void test_##name(void) { in_child(name, without); }
+
+CASE(default_place, "")
+CASE(made_where_missing, "")
+CASE(relative_path, "")
+CASE(bad_signs, "")
+CASE(not_a_directory, "")
+CASE(others_write, "")
+CASE(root_owns, "not root")
+CASE(remote_filesystem, "")
+CASE(fuse, "not root, or no FUSE")
+CASE(debug_line, "")
+
+static const struct test tests[] = {
+	{"without STAPSDT_DIR", test_default_place},
+	{"made where it is missing", test_made_where_missing},
+	{"a relative path, and links", test_relative_path},
+	{"a colon, a newline, a dollar sign", test_bad_signs},
+	{"no directory", test_not_a_directory},
+	{"what others can write to", test_others_write},
+	{"root's, with the sticky bit", test_root_owns},
+	{"file systems of a network", test_remote_filesystem},
+	{"a FUSE file system", test_fuse},
+	{"STAPSDT_DEBUG", test_debug_line},
+};
+
+TEST_MAIN("directory", tests)

@@ -1,0 +1,203 @@
+// Package dwarf describes the sites of an image as functions, in DWARF 4, so that debuggers
+// and tracers know the names and types of a probe's arguments.
+//
+// The description is a compilation unit in C, because lldb ignores the parameters of a
+// unit in Go. Each site is a function with the probe's name. Its first six arguments are
+// parameters, and the others are variables: bpftrace rejects a function with more
+// parameters than it has registers for. There is no code to step through, but perf reads
+// the header of a line table before it accepts a function's name.
+//
+// cstapsdt/dwarf.c writes the same bytes for the types that C has.
+package dwarf
+
+import (
+	"encoding/binary"
+	"reflect"
+
+	"github.com/go-stapsdt/stapsdt/internal/image"
+)
+
+// Param is an argument of a probe: its name, and its type in the program.
+type Param struct {
+	Name string
+	Type reflect.Type
+}
+
+// Site is a function: the name of a probe, the address and the size in bytes of its code,
+// and its arguments. A site whose arguments have no names has no Params.
+type Site struct {
+	Name       string
+	Addr, Size uint64
+	Params     []Param
+}
+
+// Unit describes an image.
+type Unit struct {
+	Arch      *image.Arch // one that has DWARF registers
+	Name      string      // the provider's
+	Low, High uint64      // the addresses of the first site, and after the last
+	Sites     []Site
+}
+
+// maxParams is the number of arguments that every tracer accepts as parameters.
+const maxParams = 6
+
+// Encode returns the sections that describe a unit. It is deterministic.
+func Encode(u *Unit) image.Debug {
+	e := encoder{unit: u, strings: map[string]uint32{}}
+	e.header()
+	for i := range u.Sites {
+		for _, p := range u.Sites[i].Params {
+			e.param(p.Type)
+		}
+	}
+	e.describeTypes()
+	for i := range u.Sites {
+		e.site(i, &u.Sites[i])
+	}
+	e.u8(0) // the end of the unit's children
+	binary.LittleEndian.PutUint32(e.info, uint32(len(e.info)-4))
+	return image.Debug{e.info, []byte(abbrevs), e.str, aranges(u), line(u)}
+}
+
+// encoder holds .debug_info and .debug_str, and the offsets in them.
+type encoder struct {
+	unit      *Unit
+	info, str []byte
+	strings   map[string]uint32
+	types
+}
+
+// The functions that append are not inlined, because every program with names links the
+// encoder: a program with 20 named probes would be 20 KB larger.
+
+//go:noinline
+func (e *encoder) u8(v byte) { e.info = append(e.info, v) }
+
+//go:noinline
+func (e *encoder) u32(v uint32) { e.info = binary.LittleEndian.AppendUint32(e.info, v) }
+
+func (e *encoder) u64(v uint64) {
+	e.u32(uint32(v))
+	e.u32(uint32(v >> 32))
+}
+
+// uleb appends a number in LEB128.
+//
+//go:noinline
+func (e *encoder) uleb(v uint64) {
+	for ; v >= 0x80; v >>= 7 {
+		e.u8(byte(v) | 0x80)
+	}
+	e.u8(byte(v))
+}
+
+// string appends a reference to a string in .debug_str, which has each string once.
+func (e *encoder) string(s string) {
+	at, ok := e.strings[s]
+	if !ok {
+		at = uint32(len(e.str))
+		e.strings[s] = at
+		e.str = append(append(e.str, s...), 0)
+	}
+	e.u32(at)
+}
+
+const (
+	version   = 4
+	addrSize  = 8
+	languageC = 0x0c // DW_LANG_C99
+
+	producer = "stapsdt"
+	// directory is the one of the provider's name as a file name: perf dereferences it.
+	directory = "/"
+)
+
+// header appends the header of the unit and its first entry.
+func (e *encoder) header() {
+	e.u32(0) // the length, which is known at the end
+	e.info = binary.LittleEndian.AppendUint16(e.info, version)
+	e.u32(0) // the offset of the abbreviations
+	e.u8(addrSize)
+	e.u8(abbrevUnit)
+	e.string(producer)
+	e.u8(languageC)
+	e.string(e.unit.Name)
+	e.string(directory)
+	e.u64(e.unit.Low)
+	e.u32(uint32(e.unit.High - e.unit.Low))
+	e.u32(0) // the offset of the line table
+}
+
+// site appends the function at a site. Its line is its number.
+func (e *encoder) site(i int, s *Site) {
+	if len(s.Params) > 0 {
+		e.u8(abbrevSite)
+	} else {
+		e.u8(abbrevBareSite)
+	}
+	e.string(s.Name)
+	e.u64(s.Addr)
+	e.u8(byte(s.Size))
+	e.u8(1) // the first file
+	e.uleb(uint64(i) + 1)
+	for j, p := range s.Params {
+		if j < maxParams {
+			e.u8(abbrevParam)
+		} else {
+			e.u8(abbrevVariable)
+		}
+		e.string(p.Name)
+		e.u32(e.queue[e.param(p.Type)].at)
+		e.location(j)
+	}
+	if len(s.Params) > 0 {
+		e.u8(0) // the end of the parameters
+	}
+}
+
+const (
+	opReg0  = 0x50 // DW_OP_reg0: the value is in the register
+	opBreg0 = 0x70 // DW_OP_breg0: the value is at an offset from the register
+)
+
+// location appends where argument i is when the site is entered.
+func (e *encoder) location(i int) {
+	arch, registers := e.unit.Arch, e.unit.Arch.DWARF
+	if i < len(registers.Args) {
+		e.u8(1)
+		e.u8(opReg0 + registers.Args[i])
+		return
+	}
+	offset := arch.StackFirst + 8*(i-len(registers.Args)) // below 64, which is one byte of LEB128
+	e.u8(2)
+	e.u8(opBreg0 + registers.Stack)
+	e.u8(byte(offset))
+}
+
+// arangesHeader is .debug_aranges up to the addresses: the length, the version, the offset
+// of the unit, the size of an address, and padding to twice that size.
+const arangesHeader = "\x2c\x00\x00\x00" + "\x02\x00" + "\x00\x00\x00\x00" + "\x08\x00" + "\x00\x00\x00\x00"
+
+// aranges returns .debug_aranges, without which tools search all units for an address.
+func aranges(u *Unit) []byte {
+	b := make([]byte, len(arangesHeader)+4*addrSize) // a range, and zeros at the end
+	n := copy(b, arangesHeader)
+	binary.LittleEndian.PutUint64(b[n:], u.Low)
+	binary.LittleEndian.PutUint64(b[n+addrSize:], u.High-u.Low)
+	return b
+}
+
+// lineHeader is the header of a line table from minimum_instruction_length on. The values
+// are the usual ones, because nothing uses them.
+const lineHeader = "\x01\x01\x01\xfb\x0e\x0d" + "\x00\x01\x01\x01\x01\x00\x00\x00\x01\x00\x00\x01"
+
+// line returns .debug_line: a table with one file and no lines. It begins with its length,
+// the version, and the length of the rest of the header.
+func line(u *Unit) []byte {
+	b := append([]byte("\x00\x00\x00\x00"+"\x04\x00"+"\x00\x00\x00\x00"+lineHeader+"\x00"), u.Name...)
+	b = append(b, "\x00\x00\x00\x00"+"\x00"...)
+	binary.LittleEndian.PutUint32(b, uint32(len(b)-4))
+	binary.LittleEndian.PutUint32(b[6:], uint32(len(b)-10))
+	return b
+}

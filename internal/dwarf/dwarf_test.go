@@ -1,0 +1,384 @@
+package dwarf
+
+import (
+	"bytes"
+	"debug/dwarf"
+	"debug/elf"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/image"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/require"
+)
+
+type (
+	userID  int64
+	path    string
+	ratio   float64
+	flags   [3]uint16
+	list    []*node
+	handler interface{ Handle() }
+	table   map[string]int
+
+	embedded struct {
+		A uint8
+		_ [3]byte
+		B bool
+	}
+
+	node struct {
+		embedded
+		Next   *node
+		List   list
+		Path   path
+		Plain  string
+		Ratio  ratio
+		Phase  complex128
+		Flags  flags
+		None   [0]int64
+		Grid   [2][3]int8
+		Any    any
+		Do     handler
+		Err    error
+		Table  table
+		Chan   chan int
+		Func   func(int) string
+		Raw    unsafe.Pointer
+		Word   uintptr
+		Elapse time.Duration
+		Inner  struct{ X, Y float32 }
+		Empty  struct{}
+		Deep   ***node
+		_      int64
+	}
+)
+
+func param[T any](name string) Param { return Param{name, reflect.TypeFor[T]()} }
+
+// all has every kind of type, more arguments than registers, a probe without names, one
+// without arguments, and a probe twice.
+var all = []Site{
+	{Name: "ints", Params: []Param{
+		param[int8]("a"), param[uint8]("b"), param[int16]("c"), param[uint16]("d"), param[int32]("e"), param[uint32]("f"),
+		param[int64]("g"), param[uint64]("h"), param[int]("i"), param[uint]("j"), param[uintptr]("k"), param[userID]("l"),
+	}},
+	{Name: "unnamed"},
+	{Name: "request__done", Params: []Param{
+		param[path]("path"), param[[]byte]("body"), param[time.Duration]("elapsed"), param[bool]("ok"), param[float32]("f"), param[ratio]("ratio"),
+		param[*node]("node"), param[unsafe.Pointer]("raw"),
+	}},
+	{Name: "again", Params: []Param{param[string]("path")}},
+	{Name: "again", Params: []Param{param[string]("path")}},
+}
+
+// build returns an image with a description of sites.
+func build(t testing.TB, arch string, sites []Site) []byte {
+	t.Helper()
+	a := image.ArchByName(arch)
+	nop := &a.Nops[0]
+	probes := make([]image.Probe, len(sites))
+	for i, s := range sites {
+		probes[i].Name = s.Name
+		for _, p := range s.Params {
+			probes[i].Args = append(probes[i].Args, note(p.Type))
+		}
+	}
+	im, err := image.Build(a, nop, "provider", probes, func(text uint64) image.Debug {
+		u := Unit{Arch: a, Name: "provider", Low: text, High: text + uint64(len(sites))*image.SlotSize}
+		for i, s := range sites {
+			s.Addr, s.Size = text+uint64(i)*image.SlotSize, uint64(len(nop.Code)+len(a.Ret))
+			u.Sites = append(u.Sites, s)
+		}
+		return Encode(&u)
+	})
+	require.NoError(t, err)
+	return im.Bytes
+}
+
+// note returns an argument's type in a note.
+func note(t reflect.Type) int8 {
+	switch t.Kind() {
+	case reflect.String, reflect.Slice:
+		return 8
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return -int8(t.Size())
+	}
+	return int8(t.Size())
+}
+
+func forEachArch(t *testing.T, test func(t *testing.T, arch string)) {
+	for _, arch := range []string{"amd64", "arm64"} {
+		t.Run(arch, func(t *testing.T) { test(t, arch) })
+	}
+}
+
+func TestReadTypes(t *testing.T) {
+	forEachArch(t, func(t *testing.T, arch string) {
+		file := bytes.NewReader(build(t, arch, all))
+		probes, err := sdt.Read(file)
+		require.NoError(t, err)
+		require.NoError(t, sdt.ReadTypes(file, probes))
+		require.Len(t, probes, len(all))
+		for i, p := range probes {
+			require.Equal(t, all[i].Name, p.Name)
+			require.Len(t, p.Args, len(all[i].Params))
+			for j, arg := range p.Args {
+				want := all[i].Params[j]
+				require.Equal(t, want.Name, arg.Name)
+				if k := want.Type.Kind(); k == reflect.String || k == reflect.Slice {
+					require.True(t, arg.Type.IsString(), "%v", arg.Type)
+					continue
+				}
+				requireType(t, want.Type, arg.Type, map[reflect.Type]bool{})
+			}
+		}
+	})
+}
+
+// requireType requires that DWARF describes a type as Go lays it out.
+func requireType(t *testing.T, want reflect.Type, got *sdt.Type, seen map[reflect.Type]bool) {
+	t.Helper()
+	if seen[want] {
+		return
+	}
+	seen[want] = true
+	require.EqualValues(t, want.Size(), got.Size, "%v", want)
+	if want.Name() != "" {
+		require.Equal(t, want.String(), got.Name)
+	}
+	words := func(names ...string) {
+		t.Helper()
+		require.Equal(t, sdt.Struct, got.Kind, "%v", want)
+		require.Len(t, got.Fields, len(names))
+		for i, name := range names {
+			require.Equal(t, name, got.Fields[i].Name)
+			require.EqualValues(t, 8*i, got.Fields[i].Offset)
+			require.EqualValues(t, 8, got.Fields[i].Type.Size)
+		}
+	}
+	switch want.Kind() {
+	case reflect.Bool:
+		require.Equal(t, sdt.Bool, got.Kind)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		require.Equal(t, sdt.Int, got.Kind)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		require.Equal(t, sdt.Uint, got.Kind)
+	case reflect.Float32, reflect.Float64:
+		require.Equal(t, sdt.Float, got.Kind)
+	case reflect.Complex128:
+		require.Equal(t, sdt.Other, got.Kind)
+	case reflect.Pointer:
+		require.Equal(t, sdt.Pointer, got.Kind)
+		requireType(t, want.Elem(), got.Elem, seen)
+	case reflect.UnsafePointer, reflect.Map, reflect.Chan, reflect.Func:
+		require.Equal(t, sdt.Pointer, got.Kind)
+		require.Equal(t, want.String(), got.Name)
+		require.Equal(t, "void", got.Elem.Name)
+	case reflect.String:
+		words("str", "len")
+		requireType(t, reflect.TypeFor[byte](), got.Fields[0].Type.Elem, seen)
+	case reflect.Slice:
+		words("array", "len", "cap")
+		require.Equal(t, want.String(), got.Name)
+		requireType(t, want.Elem(), got.Fields[0].Type.Elem, seen)
+	case reflect.Interface:
+		if want.NumMethod() == 0 {
+			words("_type", "data")
+		} else {
+			words("tab", "data")
+		}
+	case reflect.Array:
+		require.Equal(t, sdt.Array, got.Kind)
+		require.EqualValues(t, want.Len(), got.Count)
+		requireType(t, want.Elem(), got.Elem, seen)
+	case reflect.Struct:
+		require.Equal(t, sdt.Struct, got.Kind)
+		require.Equal(t, want.String(), got.Name)
+		i := 0
+		for _, f := range reflect.VisibleFields(want) {
+			if len(f.Index) > 1 || f.Name == "_" {
+				continue
+			}
+			require.Equal(t, f.Name, got.Fields[i].Name)
+			require.EqualValues(t, f.Offset, got.Fields[i].Offset)
+			requireType(t, f.Type, got.Fields[i].Type, seen)
+			i++
+		}
+		require.Len(t, got.Fields, i)
+	default:
+		t.Fatalf("no case for %v", want)
+	}
+}
+
+// locations are where a C function finds its arguments: the operators of DWARF.
+var locations = map[string][]string{
+	"amd64": {"55", "54", "51", "52", "58", "59", "7708", "7710", "7718", "7720", "7728", "7730"},
+	"arm64": {"50", "51", "52", "53", "54", "55", "56", "57", "8f00", "8f08", "8f10", "8f18"},
+}
+
+func TestDWARF(t *testing.T) {
+	forEachArch(t, func(t *testing.T, arch string) {
+		f, err := elf.NewFile(bytes.NewReader(build(t, arch, all)))
+		require.NoError(t, err)
+		symbols, err := f.DynamicSymbols()
+		require.NoError(t, err)
+		data, err := f.DWARF()
+		require.NoError(t, err)
+		r := data.Reader()
+		unit, err := r.Next()
+		require.NoError(t, err)
+		require.Equal(t, "provider", unit.Val(dwarf.AttrName))
+		require.EqualValues(t, 0x0c, unit.Val(dwarf.AttrLanguage))
+		ranges, err := data.Ranges(unit)
+		require.NoError(t, err)
+		text := f.Section(".text")
+		require.Equal(t, [][2]uint64{{text.Addr, text.Addr + text.Size}}, ranges)
+		lines, err := data.LineReader(unit)
+		require.NoError(t, err)
+		require.ErrorContains(t, lines.Next(new(dwarf.LineEntry)), "EOF")
+		require.Equal(t, "/provider", lines.Files()[1].Name)
+
+		site, arg := -1, 0
+		for {
+			e, err := r.Next()
+			require.NoError(t, err)
+			if e == nil {
+				break
+			}
+			switch e.Tag {
+			case dwarf.TagSubprogram:
+				site, arg = site+1, 0
+				require.Equal(t, all[site].Name, e.Val(dwarf.AttrName))
+				require.Equal(t, symbols[site].Value, e.Val(dwarf.AttrLowpc))
+				require.EqualValues(t, symbols[site].Size, e.Val(dwarf.AttrHighpc))
+				require.EqualValues(t, site+1, e.Val(dwarf.AttrDeclLine))
+				require.EqualValues(t, 1, e.Val(dwarf.AttrDeclFile))
+				require.Equal(t, true, e.Val(dwarf.AttrExternal))
+			case dwarf.TagFormalParameter, dwarf.TagVariable:
+				require.Equal(t, arg < 6, e.Tag == dwarf.TagFormalParameter)
+				require.Equal(t, locations[arch][arg], fmt.Sprintf("%x", e.Val(dwarf.AttrLocation)))
+				arg++
+			}
+		}
+		require.Equal(t, len(all)-1, site)
+	})
+}
+
+// TestFloats: a float is a number to the tracers of an argument, and a float in a struct.
+func TestFloats(t *testing.T) {
+	sites := []Site{{Name: "p", Params: []Param{param[float32]("f"), param[ratio]("ratio"), param[*node]("node")}}}
+	f, err := elf.NewFile(bytes.NewReader(build(t, "amd64", sites)))
+	require.NoError(t, err)
+	data, err := f.DWARF()
+	require.NoError(t, err)
+	var types []dwarf.Type
+	for r := data.Reader(); ; {
+		e, err := r.Next()
+		require.NoError(t, err)
+		if e == nil {
+			break
+		}
+		if e.Tag == dwarf.TagFormalParameter {
+			typ, err := data.Type(e.Val(dwarf.AttrType).(dwarf.Offset))
+			require.NoError(t, err)
+			types = append(types, typ)
+		}
+	}
+	require.Len(t, types, 3)
+	require.IsType(t, (*dwarf.UintType)(nil), types[0])
+	require.IsType(t, (*dwarf.UintType)(nil), types[1].(*dwarf.TypedefType).Type)
+	inNode := map[string]dwarf.Type{}
+	for _, field := range types[2].(*dwarf.PtrType).Type.(*dwarf.StructType).Field {
+		inNode[field.Name] = field.Type
+	}
+	require.IsType(t, (*dwarf.FloatType)(nil), inNode["Ratio"].(*dwarf.TypedefType).Type)
+}
+
+func TestDeterministic(t *testing.T) {
+	first := build(t, "amd64", all)
+	for range 20 {
+		require.Equal(t, first, build(t, "amd64", all))
+	}
+}
+
+// TestReadByOthers: no reader of DWARF has a complaint.
+func TestReadByOthers(t *testing.T) {
+	forEachArch(t, func(t *testing.T, arch string) {
+		file := filepath.Join(t.TempDir(), "image.so")
+		require.NoError(t, os.WriteFile(file, build(t, arch, all), 0o644))
+		for _, reader := range []struct {
+			pkg  string
+			args []string
+		}{
+			{"binutils", []string{"readelf", "--debug-dump"}},
+			{"elfutils", []string{"eu-readelf", "-w"}},
+			{"llvm", []string{"llvm-dwarfdump", "--verify"}},
+		} {
+			t.Run(reader.args[0], func(t *testing.T) {
+				tool := testenv.NeedsTool(t, reader.args[0], reader.pkg)
+				cmd := exec.Command(tool, append(reader.args[1:], file)...)
+				var complaints bytes.Buffer
+				cmd.Stderr = &complaints
+				out, err := cmd.Output()
+				require.NoError(t, err, "%s%s", out, &complaints)
+				require.Empty(t, complaints.String())
+				require.NotRegexp(t, `(?i)error:|warning:|invalid|corrupt|\?\?\?`, string(out))
+			})
+		}
+	})
+}
+
+func TestSize(t *testing.T) {
+	var sites []Site
+	for i := range 20 {
+		sites = append(sites, Site{Name: fmt.Sprintf("request__%d", i), Params: []Param{
+			param[string]("path"), param[int32]("status"), param[time.Duration]("elapsed"), param[*embedded]("request"),
+		}})
+	}
+	bare := make([]Site, len(sites))
+	args := 0
+	for i, s := range sites {
+		bare[i] = Site{Name: s.Name}
+		args += len(s.Params)
+	}
+	size := func(sites []Site) int {
+		n := 0
+		for _, section := range Encode(&Unit{Arch: image.ArchByName("amd64"), Name: "provider", Sites: sites}) {
+			n += len(section)
+		}
+		return n
+	}
+	t.Logf("%d bytes for each of %d arguments", size(sites)/args, args)
+	require.LessOrEqual(t, size(sites), 40*args, "all of the description, for %d arguments", args)
+	require.LessOrEqual(t, size(sites)-size(bare), 20*args)
+
+	// A type with many relatives does not bring all of them.
+	all := size([]Site{{Name: "request", Params: []Param{param[*http.Request]("request")}}})
+	t.Logf("%d bytes for an *http.Request", all)
+	require.Less(t, all, 16<<10)
+}
+
+// TestNames: two types that tracers could confuse have two names.
+func TestNames(t *testing.T) {
+	first, second := local1(), local2()
+	require.Equal(t, first.String(), second.String())
+	file := bytes.NewReader(build(t, "amd64", []Site{{Name: "p", Params: []Param{{"a", first}, {"b", second}}}}))
+	probes, err := sdt.Read(file)
+	require.NoError(t, err)
+	require.NoError(t, sdt.ReadTypes(file, probes))
+	require.Equal(t, "dwarf.local", probes[0].Args[0].Type.Name)
+	require.NotEqual(t, "dwarf.local", probes[0].Args[1].Type.Name)
+}
+
+func local1() reflect.Type { type local int32; return reflect.TypeFor[local]() }
+func local2() reflect.Type { type local int32; return reflect.TypeFor[local]() }
