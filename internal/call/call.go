@@ -1,12 +1,11 @@
-// Package call tests and enters sites: it moves words into the registers and the
-// stack slots where a probe's note says that its arguments are, and calls the
-// site on the goroutine's own stack. Why the Go runtime permits that is argued in
-// RATIONALE.md.
+// Package call tests and enters sites: it moves words into the registers and the stack slots
+// that a probe's note names, and calls the site on the goroutine's own stack. RATIONALE.md
+// explains why the Go runtime permits this.
 //
-// It is a package of its own because one that uses cgo can hold no Go assembly.
+// It is a package of its own because a package that uses cgo cannot contain Go assembly.
 package call
 
-// MaxRegs is how many words Few passes, and Max how many Many does.
+// MaxRegs is the number of words that Few passes, and Max the number that Many passes.
 const (
 	MaxRegs = 6
 	Max     = 12

@@ -1,14 +1,16 @@
+//go:build !stapsdt_noload
+
 #include "go_asm.h"
 #include "textflag.h"
 
-// A site is called as a C function would be: all arguments are on the stack, the
-// first lowest, of 8 bytes each. cgo's switch to the system stack is left out, as
-// a site needs none: it is a nop and a return. The kernel emulates a traced nop
-// and pushes nothing.
+// A site is called like a C function: all arguments are on the stack, in 8 bytes each,
+// the first at the lowest address. cgo's switch to the system stack is omitted, because
+// a site does not need it: it is a nop and a return. The kernel emulates a traced nop and
+// pushes nothing.
 
 #define SITE AX
 
-// LOAD loads the site's address, once, and leaves when it is not patched.
+// LOAD loads the site's address, once, and jumps to idle if the site is not patched.
 #define LOAD \
 	MOVL at+0(FP), SITE; \
 	MOVL words+4(FP), SI; \
@@ -18,8 +20,8 @@
 	CMPL CX, $const_Bits; \
 	JNE  idle
 
-// COPY copies n words of 4 bytes to the stack's top. The call pushes the return
-// address, so that 0(SP) is 4(%esp) at the site.
+// COPY copies n words of 4 bytes to the top of the stack. The call pushes the return
+// address, so 0(SP) is 4(%esp) at the site.
 #define COPY(n) \
 	MOVL SP, DI; \
 	MOVL $n, CX; \
@@ -46,4 +48,10 @@ TEXT ·Many(SB), NOSPLIT, $104-9
 	RET
 idle:
 	MOVB $0, called+8(FP)
+	RET
+
+// func Goroutine() uintptr
+TEXT ·Goroutine(SB), NOSPLIT, $0-4
+	MOVL (TLS), AX
+	MOVL AX, ret+0(FP)
 	RET

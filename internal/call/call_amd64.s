@@ -1,25 +1,27 @@
+//go:build !stapsdt_noload
+
 #include "go_asm.h"
 #include "textflag.h"
 
-// A site is called as a C function would be: the System V convention passes the
-// first six integers in DI, SI, DX, CX, R8 and R9, and the others on the stack,
-// the seventh lowest. cgo's switch to the system stack is left out, as a site
-// needs none: it is a nop and a return.
+// A site is called like a C function: the System V convention passes the first six
+// integers in DI, SI, DX, CX, R8 and R9, and the others on the stack, the seventh at the
+// lowest address. cgo's switch to the system stack is omitted, because a site does not
+// need it: it is a nop and a return.
 //
-// Few needs no frame, and jumps: the site returns to Few's caller. Behind a traced
-// site the processor has often forgotten where to return to, and each frame less is
-// a few nanoseconds less.
+// Few needs no frame and jumps to the site, which returns to Few's caller. After a traced
+// site the processor has often forgotten where to return to, and each frame that is saved
+// saves a few nanoseconds.
 //
-// A traced site puts less than 192 bytes on the stack: where the kernel made the
-// nop a call, what that call and the uprobe trampoline push (32 bytes; behind a
-// ten-byte nop another 128, the red zone). The linker, which sees no callee, does
-// not count them. Many's frame is larger by as much, and Few is called by fire and
-// enter, whose chain leaves hundreds of bytes of what a NOSPLIT chain may use.
+// A traced site puts less than 192 bytes on the stack: if the kernel has turned the nop
+// into a call, this call and the uprobe trampoline push 32 bytes, and with a ten-byte nop
+// the red zone adds 128. The linker does not count them, because it sees no callee. So
+// Many's frame is larger than it needs by 192 bytes. Few's callers, fire and enter, leave
+// hundreds of the bytes that a NOSPLIT chain may use.
 
 #define SITE AX
 #define WORDS R10
 
-// LOAD loads the site's address, once, and leaves when it is not patched.
+// LOAD loads the site's address, once, and jumps to idle if the site is not patched.
 #define LOAD \
 	MOVQ at+0(FP), SITE; \
 	MOVQ words+8(FP), WORDS; \
@@ -52,8 +54,7 @@ idle:
 TEXT ·Many(SB), NOSPLIT, $240-17
 	LOAD
 
-	// The call pushes the return address, so that 0(SP) is 8(%rsp) at the
-	// site.
+	// The call pushes the return address, so 0(SP) is 8(%rsp) at the site.
 	MOVQ 48(WORDS), R11
 	MOVQ R11, 0(SP)     // argument 6
 	MOVQ 56(WORDS), R11
@@ -73,4 +74,10 @@ TEXT ·Many(SB), NOSPLIT, $240-17
 	RET
 idle:
 	MOVB $0, called+16(FP)
+	RET
+
+// func Goroutine() uintptr
+TEXT ·Goroutine(SB), NOSPLIT, $0-8
+	MOVQ (TLS), AX
+	MOVQ AX, ret+0(FP)
 	RET

@@ -1,17 +1,18 @@
+//go:build !stapsdt_noload
+
 #include "go_asm.h"
 #include "textflag.h"
 
-// A site is called as a C function would be whose first four integers, in R0 to
-// R3, mean nothing: all arguments are on the stack, the first lowest, of 8 bytes
-// each. cgo's switch to the system stack is left out, as a site needs none: it is
-// a nop and a return. The kernel steps a traced site out of line and pushes
-// nothing.
+// A site is called like a C function whose first four integers, in R0 to R3, are unused:
+// all arguments are on the stack, in 8 bytes each, the first at the lowest address. cgo's
+// switch to the system stack is omitted, because a site does not need it: it is a nop and
+// a return. The kernel single-steps a traced site out of line and pushes nothing.
 
 #define SITE R0
 #define WORDS R1
 #define TO R2
 
-// LOAD loads the site's address, once, and leaves when it is not patched.
+// LOAD loads the site's address, once, and jumps to idle if the site is not patched.
 #define LOAD \
 	MOVW at+0(FP), SITE; \
 	MOVW words+4(FP), WORDS; \
@@ -26,8 +27,8 @@
 	MOVM.IA.W (WORDS), [R3-R8]; \
 	MOVM.IA.W [R3-R8], (TO)
 
-// 0(R13) holds the saved link register, by Go's convention, where the site
-// expects argument 0: both make room below it.
+// By Go's convention, 0(R13) holds the saved link register, where the site expects
+// argument 0. So both functions make room below it.
 
 // func Few(at *unsafe.Pointer, words *[6]uint64) (called bool)
 TEXT ·Few(SB), NOSPLIT, $8-9
@@ -63,4 +64,10 @@ TEXT ·Many(SB), NOSPLIT, $8-9
 idle:
 	MOVW $0, R3
 	MOVB R3, called+8(FP)
+	RET
+
+// func Goroutine() uintptr
+TEXT ·Goroutine(SB), NOSPLIT, $0-4
+	MOVW g, R0
+	MOVW R0, ret+0(FP)
 	RET

@@ -1,17 +1,19 @@
+//go:build !stapsdt_noload
+
 #include "go_asm.h"
 #include "textflag.h"
 
-// A site is called as a C function would be: AAPCS64 passes the first eight
-// integers in R0 to R7, and the others on the stack, the ninth lowest. cgo's
-// switch to the system stack is left out, as a site needs none: it is a nop
-// and a return. The kernel steps a traced site out of line and pushes nothing.
+// A site is called like a C function: AAPCS64 passes the first eight integers in R0 to R7,
+// and the others on the stack, the ninth at the lowest address. cgo's switch to the system
+// stack is omitted, because a site does not need it: it is a nop and a return. The kernel
+// single-steps a traced site out of line and pushes nothing.
 //
-// Few needs no frame, and jumps: the site returns to Few's caller.
+// Few needs no frame and jumps to the site, which returns to Few's caller.
 
 #define SITE R9
 #define WORDS R10
 
-// LOAD loads the site's address, once, and leaves when it is not patched.
+// LOAD loads the site's address, once, and jumps to idle if the site is not patched.
 #define LOAD \
 	MOVD at+0(FP), SITE; \
 	MOVD words+8(FP), WORDS; \
@@ -38,9 +40,9 @@ idle:
 TEXT ·Many(SB), NOSPLIT, $16-17
 	LOAD
 
-	// 0(RSP) holds the saved link register, by Go's convention, where the
-	// site expects argument 8, and -8(RSP) the saved frame pointer, which
-	// stack walks read: make room below both.
+	// By Go's convention, 0(RSP) holds the saved link register, where the site
+	// expects argument 8, and -8(RSP) holds the saved frame pointer, which stack
+	// walks read. So make room below both.
 	SUB  $48, RSP
 	LDP  64(WORDS), (R11, R12)
 	STP  (R11, R12), 0(RSP)  // arguments 8 and 9
@@ -58,4 +60,10 @@ TEXT ·Many(SB), NOSPLIT, $16-17
 	RET
 idle:
 	MOVB ZR, called+16(FP)
+	RET
+
+// func Goroutine() uintptr
+TEXT ·Goroutine(SB), NOSPLIT, $0-8
+	MOVD g, R0
+	MOVD R0, ret+0(FP)
 	RET

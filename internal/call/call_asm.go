@@ -1,28 +1,30 @@
-//go:build 386 || amd64 || arm || arm64 || ppc64le || riscv64 || s390x
+//go:build (386 || amd64 || arm || arm64 || ppc64le || riscv64 || s390x) && !stapsdt_noload
 
 package call
 
 import "unsafe"
 
-// Few calls the site whose address is at *at with up to six arguments, in
-// registers where there are as many, when the site is patched. It reports
-// whether it was.
+// Few calls the site whose address is *at with up to six arguments if the site is patched,
+// and reports whether it was. The arguments are in registers on architectures that have
+// enough for them.
 //
-// The address is loaded, tested and called in one go, in assembly, where a
-// goroutine is never preempted. So when the world has been stopped once since
-// *at was changed, no goroutine is on its way to the site that was there before,
-// or in it.
+// Few loads the address, tests the site and calls it in assembly, where a goroutine is never
+// preempted. So once the world has been stopped after *at was changed, no goroutine is in the
+// previous site or on its way to it.
 //
-// SAFETY: *at is the address of one byte that reads as idle, or of a site or
-// what stands where one was: leaf code of a few bytes, which returns and touches
-// neither registers nor memory. The caller keeps the mapping alive until Few has
-// returned.
+// SAFETY: *at is the address of a byte that reads as idle, of a site, or of the code that
+// replaced a site: leaf code of a few bytes, which returns and touches neither registers nor
+// memory. The caller keeps the mapping alive until Few has returned.
 //
 //go:noescape
 func Few(at *unsafe.Pointer, words *[MaxRegs]uint64) (called bool)
 
-// Many calls the site with up to twelve arguments, those beyond the registers
-// on the stack. What is said of Few holds for it.
+// Many is like Few with up to twelve arguments. Those that do not fit into registers are on
+// the stack.
 //
 //go:noescape
 func Many(at *unsafe.Pointer, words *[Max]uint64) (called bool)
+
+// Goroutine returns the address of the runtime's g, which identifies the calling goroutine
+// until it ends.
+func Goroutine() uintptr

@@ -1,16 +1,17 @@
+//go:build !stapsdt_noload
+
 #include "go_asm.h"
 #include "textflag.h"
 
-// A site is called as a C function would be: ELFv2 passes the first eight
-// integers in R3 to R10, and the others on the stack, above the frame's header of
-// 32 bytes and the room for those eight. cgo's switch to the system stack is left
-// out, as a site needs none: it is a nop and a return. The kernel emulates a traced
-// nop and pushes nothing.
+// A site is called like a C function: ELFv2 passes the first eight integers in R3 to R10,
+// and the others on the stack, above the frame's header of 32 bytes and the room for those
+// eight. cgo's switch to the system stack is omitted, because a site does not need it: it
+// is a nop and a return. The kernel emulates a traced nop and pushes nothing.
 
 #define SITE R12
 #define WORDS R11
 
-// LOAD loads the site's address, once, and leaves when it is not patched.
+// LOAD loads the site's address, once, and jumps to idle if the site is not patched.
 #define LOAD \
 	MOVD at+0(FP), SITE; \
 	MOVD words+8(FP), WORDS; \
@@ -62,4 +63,10 @@ TEXT ·Many(SB), NOSPLIT, $96-17
 	RET
 idle:
 	MOVB R0, called+16(FP)
+	RET
+
+// func Goroutine() uintptr
+TEXT ·Goroutine(SB), NOSPLIT, $0-8
+	MOVD g, R3
+	MOVD R3, ret+0(FP)
 	RET

@@ -1,16 +1,19 @@
+//go:build !stapsdt_noload
+
 #include "go_asm.h"
 #include "textflag.h"
 
-// A site is called as a C function would be: the first eight integers are passed
-// in A0 to A7 (X10 to X17), and the others on the stack, the ninth lowest. cgo's
-// switch to the system stack is left out, as a site needs none: it is a nop and
-// a return. The kernel steps a traced site out of line and pushes nothing.
+// A site is called like a C function: the first eight integers are passed in A0 to A7 (X10
+// to X17), and the others on the stack, the ninth at the lowest address. cgo's switch to
+// the system stack is omitted, because a site does not need it: it is a nop and a return.
+// The kernel single-steps a traced site out of line and pushes nothing.
 
-// Not X5, which is an alternate link register: a call by it looks like a return.
+// SITE is not X5, because that is an alternate link register: a call through it looks like
+// a return.
 #define SITE X29
 #define WORDS X6
 
-// LOAD loads the site's address, once, and leaves when it is not patched.
+// LOAD loads the site's address, once, and jumps to idle if the site is not patched.
 #define LOAD \
 	MOV  at+0(FP), SITE; \
 	MOV  words+8(FP), WORDS; \
@@ -45,8 +48,8 @@ idle:
 TEXT ·Many(SB), NOSPLIT, $16-17
 	LOAD
 
-	// 0(X2) holds the saved link register, by Go's convention, where the site
-	// expects argument 8: make room below it.
+	// By Go's convention, 0(X2) holds the saved link register, where the site expects
+	// argument 8. So make room below it.
 	ADD  $-32, X2
 	MOV  64(WORDS), X7
 	MOV  X7, 0(X2)       // argument 8
@@ -67,4 +70,10 @@ TEXT ·Many(SB), NOSPLIT, $16-17
 	RET
 idle:
 	MOVB ZERO, called+16(FP)
+	RET
+
+// func Goroutine() uintptr
+TEXT ·Goroutine(SB), NOSPLIT, $0-8
+	MOV  g, X10
+	MOV  X10, ret+0(FP)
 	RET

@@ -1,17 +1,18 @@
+//go:build !stapsdt_noload
+
 #include "go_asm.h"
 #include "textflag.h"
 
-// A site is called as a C function would be: the first five integers are passed
-// in R2 to R6, and the others on the stack, above 160 bytes that belong to the
-// callee. cgo's switch to the system stack is left out, as a site needs none: it
-// is a nop and a return. The kernel steps a traced site out of line and pushes
-// nothing. Go keeps the link register in the first of the callee's bytes, which
-// a site does not touch.
+// A site is called like a C function: the first five integers are passed in R2 to R6, and
+// the others on the stack, above 160 bytes that belong to the callee. cgo's switch to the
+// system stack is omitted, because a site does not need it: it is a nop and a return. The
+// kernel single-steps a traced site out of line and pushes nothing. Go keeps the link
+// register in the first of the callee's bytes, which a site does not touch.
 
 #define SITE R7
 #define WORDS R8
 
-// LOAD loads the site's address, once, and leaves when it is not patched.
+// LOAD loads the site's address, once, and jumps to idle if the site is not patched.
 #define LOAD \
 	MOVD at+0(FP), SITE; \
 	MOVD words+8(FP), WORDS; \
@@ -20,7 +21,7 @@
 	AND  $const_Mask, R9; \
 	CMPBNE R9, $const_Bits, idle
 
-// REGISTERS moves arguments 0 to 4, and the first that is on the stack.
+// REGISTERS moves arguments 0 to 4, and argument 5, the first on the stack.
 #define REGISTERS \
 	MOVD 0(WORDS), R2; \
 	MOVD 8(WORDS), R3; \
@@ -62,4 +63,10 @@ TEXT ·Many(SB), NOSPLIT, $216-17
 	RET
 idle:
 	MOVB $0, called+16(FP)
+	RET
+
+// func Goroutine() uintptr
+TEXT ·Goroutine(SB), NOSPLIT, $0-8
+	MOVD g, R2
+	MOVD R2, ret+0(FP)
 	RET

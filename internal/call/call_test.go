@@ -1,4 +1,4 @@
-//go:build linux && (386 || amd64 || arm || arm64 || ppc64le || riscv64 || s390x)
+//go:build linux && (386 || amd64 || arm || arm64 || ppc64le || riscv64 || s390x) && !stapsdt_noload
 
 package call
 
@@ -55,8 +55,8 @@ func TestArguments(t *testing.T) {
 func TestIdle(t *testing.T) {
 	var words [Max]uint64
 	bytes := []byte{Idle}
-	for _, s := range image.Host().Sites {
-		bytes = append(bytes, s.Nop[0])
+	for _, s := range image.Host().Nops {
+		bytes = append(bytes, s.Code[0])
 	}
 	if runtime.GOARCH == "amd64" {
 		bytes = append(bytes, 0xc3) // what stands where a site was
@@ -73,8 +73,8 @@ func TestIdle(t *testing.T) {
 func TestPatched(t *testing.T) {
 	patched := func(b byte) bool { return b&Mask == Bits }
 	require.False(t, patched(Idle))
-	for _, s := range image.Host().Sites {
-		require.False(t, patched(s.Nop[0]), s.Name)
+	for _, s := range image.Host().Nops {
+		require.False(t, patched(s.Code[0]), s.Name)
 	}
 	for _, b := range recorder.Breakpoints {
 		require.True(t, patched(b), "%#x", b)

@@ -1,13 +1,13 @@
-//go:build 386 || amd64
+//go:build (386 || amd64) && !stapsdt_noload
 
 package call
 
-// Idle is the first byte of a nop, for probes that have no site.
+// Idle is the first byte of a nop. Probes that have no site use it instead.
 const Idle = 0x90
 
-// A site is patched when Mask of its first byte is Bits. A nop begins with 90,
-// 0f or 66. What the kernel and debuggers write over it is cc, then e8 or 48
-// where the kernel made it a call; what stands where a site was (package region)
-// begins with c3. Bits 3 and 6 tell the patched from the others in one test, so
-// that it need not be loaded which nop this process chose.
+// A site is patched if its first byte, masked with Mask, is Bits. A nop begins with 90, 0f or
+// 66. The kernel and debuggers overwrite this byte with cc, and the kernel then with e8 or 48
+// if it turns the nop into a call. The code that replaces a site (package region) begins with
+// c3. Bits 3 and 6 distinguish the patched sites from the others in one test, so Fire does not
+// have to load which nop this process chose.
 const Mask, Bits = 0x48, 0x48

@@ -1,17 +1,25 @@
-// Package site chooses the kind of site that the running kernel traces best.
-// The rule is DESIGN's, and cstapsdt/site.c follows it too.
+// Package site chooses the nop that the running kernel traces at the lowest cost.
+// cstapsdt/nop.c follows the same rule.
 package site
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/go-stapsdt/stapsdt/internal/image"
+)
 
 var chosen struct {
 	once sync.Once
-	name string
+	nop  *image.Nop
 }
 
-// Chosen returns the name of the kind of site for this process, by the names
-// of cstapsdt/arch.def, or "" on a system that has none. It asks the kernel once.
-func Chosen() string {
-	chosen.once.Do(func() { chosen.name = choose() })
-	return chosen.name
+// Chosen returns the nop that costs least while this kernel traces it, or nil on a system
+// that has none. It asks the kernel only once.
+func Chosen() *image.Nop {
+	chosen.once.Do(func() {
+		if host := image.Host(); host != nil {
+			chosen.nop = host.NopByName(choose())
+		}
+	})
+	return chosen.nop
 }

@@ -13,25 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sysUprobe is the system call that a uprobe trampoline makes. Made from
-// elsewhere it changes nothing, and its error tells which nops the kernel turns
-// into calls (kernel: arch/x86/kernel/uprobes.c).
+// sysUprobe is the system call that a uprobe trampoline makes. Made from elsewhere it changes
+// nothing, and its error shows which nops the kernel turns into calls (in the kernel,
+// arch/x86/kernel/uprobes.c).
 const sysUprobe = 336
 
-// kernel is what the choice is made of.
+// kernel describes the properties of the kernel on which the choice depends.
 type kernel struct {
-	// major and minor are the release, or zeros where it is unknown.
+	// major and minor are the release, or zeros if it is unknown.
 	major, minor int
-	// seccomp reports that a filter may kill the process for a system call
-	// that it does not know, or that this cannot be told.
+	// seccomp reports whether a filter might kill the process for a system call that
+	// the filter does not know. It is true if this cannot be determined.
 	seccomp bool
-	// uprobe makes the uprobe system call and returns its error, or nil.
+	// uprobe makes the uprobe system call and returns its error.
 	uprobe func() error
 }
 
 func choose() string {
-	// A seccomp filter is a thread's own: the one that is looked at must be
-	// the one that makes the call.
+	// Seccomp filters belong to threads: the thread that is examined must be the one
+	// that makes the call.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	k := kernel{seccomp: filtered(), uprobe: func() error {
@@ -44,9 +44,9 @@ func choose() string {
 	return k.site()
 }
 
-// site returns the nop that the kernel traces at the lowest cost, of those that
-// it lets a tracer attach to: a probe that nothing can attach to is worse than a
-// slow one, so what is not known for certain gets one byte.
+// site returns the nop that costs least while it is traced, among those to which the kernel
+// lets a tracer attach. A probe to which nothing can attach is worse than a slow one, so in
+// case of doubt it returns the one-byte nop.
 func (k *kernel) site() string {
 	if !k.seccomp {
 		switch k.uprobe() {

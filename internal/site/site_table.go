@@ -4,12 +4,5 @@ package site
 
 import "github.com/go-stapsdt/stapsdt/internal/image"
 
-// choose takes the first kind, which every kernel attaches to: only on amd64
-// are there others.
-func choose() string {
-	host := image.Host()
-	if host == nil {
-		return ""
-	}
-	return host.Sites[0].Name
-}
+// choose returns the first nop, to which every kernel can attach. Only amd64 has others.
+func choose() string { return image.Host().Nops[0].Name }

@@ -5,8 +5,6 @@ package site
 import (
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/image"
-
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -43,5 +41,21 @@ func TestChoice(t *testing.T) {
 		require.Equal(t, c.want, k.site(), "%+v", c)
 		require.Equal(t, !c.seccomp, asked, "under seccomp the kernel must not be asked")
 	}
-	require.NotNil(t, image.Host().SiteByName(Chosen()))
+	require.NotNil(t, Chosen())
+}
+
+// TestEnvironment: $STAPSDT_SITE decides, and what it cannot have is refused.
+func TestEnvironment(t *testing.T) {
+	for name, want := range map[string]string{"": Chosen().Name, "fast": Chosen().Name, "nop1": "nop1", "nop10": "nop10"} {
+		t.Setenv("STAPSDT_SITE", name)
+		got, err := ForProcess()
+		require.NoError(t, err)
+		if name == "" && mayForkUnrepaired {
+			want = "nop1"
+		}
+		require.Equal(t, want, got.Name, name)
+	}
+	t.Setenv("STAPSDT_SITE", "nop4")
+	_, err := ForProcess()
+	require.EqualError(t, err, "STAPSDT_SITE=nop4: sites on amd64 are nop1, nop5, nop10, or fast")
 }

@@ -1,9 +1,9 @@
 //go:build 386 || amd64 || arm || arm64 || ppc64le || riscv64 || s390x
 
-// Package recorder is machine code that tests put in a site's place: a function
-// that stores the twelve arguments of 8 bytes that it is called with where the
-// notes say that they are. Each architecture's file writes it from the
-// instruction set's encoding, and uses nothing of what it is a test of.
+// Package recorder makes machine code that tests put in the place of a site: a function that
+// stores twelve arguments of 8 bytes, which it reads from where the notes say that they are.
+// Each architecture's file writes the function from the encoding of the instruction set, and
+// uses nothing of the code that it tests.
 package recorder
 
 import "unsafe"
@@ -11,19 +11,19 @@ import "unsafe"
 // Arguments is the number of arguments that are stored.
 const Arguments = 12
 
-// Record is what the function stores: the arguments; and where Go keeps frame
-// pointers, that one, and what it points to, which is the caller's.
+// Record is what the function stores: the arguments and, on architectures on which Go keeps
+// frame pointers, the frame pointer and the value that it points to, which is the caller's.
 type Record struct {
 	Args          [Arguments]uint64
 	Frame, Caller uint64
 }
 
-// Code returns the function, which stores into out, a package variable. It begins
-// with an instruction of no effect, whose first byte reads as patched, and ends with
-// a return.
+// Code returns the function, which stores into out, a package variable. It begins with an
+// instruction that has no effect and whose first byte reads as patched. It ends with a
+// return.
 func Code(out *Record) []byte {
-	// SAFETY: the address becomes an operand of the code. Callers give static
-	// memory, which neither moves nor is freed.
+	// SAFETY: the address becomes an operand of the code. Callers pass static memory,
+	// which neither moves nor is freed.
 	return code(uint64(uintptr(unsafe.Pointer(out))))
 }
 

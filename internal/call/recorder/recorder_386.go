@@ -5,7 +5,7 @@ import "encoding/binary"
 // Breakpoints are the first bytes that a tracer can leave at a site: int3.
 var Breakpoints = []byte{0xcc}
 
-// Frames reports that there are no frame pointers.
+// Frames reports whether Go keeps frame pointers.
 const Frames = false
 
 func code(addr uint64) (a asm) {

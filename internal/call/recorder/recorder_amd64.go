@@ -4,7 +4,7 @@ package recorder
 // the call or the lea that the kernel turns a nop into.
 var Breakpoints = []byte{0xcc, 0xe8, 0x48}
 
-// Frames reports that there are frame pointers.
+// Frames reports whether Go keeps frame pointers.
 const Frames = true
 
 func code(addr uint64) (a asm) {

@@ -4,7 +4,7 @@ package recorder
 // kernel's e7f001f9, and debuggers' e7f001f0 and e7ffdefe.
 var Breakpoints = []byte{0xf9, 0xf0, 0xfe}
 
-// Frames reports that there are no frame pointers.
+// Frames reports whether Go keeps frame pointers.
 const Frames = false
 
 func code(addr uint64) (a asm) {

@@ -4,7 +4,7 @@ package recorder
 // kernel's brk #5, and debuggers' brk #0.
 var Breakpoints = []byte{0xa0, 0x00}
 
-// Frames reports that there are frame pointers.
+// Frames reports whether Go keeps frame pointers.
 const Frames = true
 
 func code(addr uint64) (a asm) {

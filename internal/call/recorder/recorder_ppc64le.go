@@ -4,7 +4,7 @@ package recorder
 // the kernel's trap, 7fe00008, and of debuggers' 7d821008.
 var Breakpoints = []byte{0x08}
 
-// Frames reports that there are no frame pointers.
+// Frames reports whether Go keeps frame pointers.
 const Frames = false
 
 func code(addr uint64) (a asm) {

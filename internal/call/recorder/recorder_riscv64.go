@@ -6,7 +6,7 @@ import "encoding/binary"
 // and ebreak.
 var Breakpoints = []byte{0x02, 0x73}
 
-// Frames reports that there are no frame pointers.
+// Frames reports whether Go keeps frame pointers.
 const Frames = false
 
 func code(addr uint64) (a asm) {

@@ -6,7 +6,7 @@ import "encoding/binary"
 // kernel's 00 02, and of debuggers' 00 01.
 var Breakpoints = []byte{0x00}
 
-// Frames reports that there are no frame pointers.
+// Frames reports whether Go keeps frame pointers.
 const Frames = false
 
 func code(addr uint64) (a asm) {

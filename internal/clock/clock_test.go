@@ -1,0 +1,41 @@
+package clock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestNow(t *testing.T) {
+	before := Now()
+	time.Sleep(time.Millisecond)
+	require.GreaterOrEqual(t, Now()-before, time.Millisecond)
+}
+
+// TestBubble: a bubble has a time of its own, whether the process has its origin before it or
+// not, and does not spoil the process's.
+func TestBubble(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		process.Store(nil)
+		if first {
+			Now()
+		}
+		synctest.Test(t, func(t *testing.T) {
+			at := Now()
+			time.Sleep(time.Hour)
+			require.Equal(t, time.Hour, Now()-at)
+			require.Equal(t, time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC).UnixNano(), Now().Nanoseconds())
+		})
+		before := Now()
+		time.Sleep(time.Millisecond)
+		require.Less(t, Now()-before, time.Minute)
+	}
+}
+
+func BenchmarkNow(b *testing.B) {
+	for range b.N {
+		Now()
+	}
+}
