@@ -1,12 +1,12 @@
 //go:build linux
 
-// Package proc reads the small files in which the kernel tells a process of itself.
+// Package proc reads the small files with which the kernel describes a process to itself.
 package proc
 
 import "golang.org/x/sys/unix"
 
-// Read returns the first bytes of a file, at most max: what can be read of it, which
-// is nothing when it cannot be opened. (os.ReadFile would add a third of this
+// Read returns the first bytes of a file, at most max. It returns as many as can be read,
+// which is none if the file cannot be opened. (os.ReadFile would add a third of this
 // module's size to every program.)
 func Read(path string, max int) []byte {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -1,51 +1,85 @@
 //go:build linux
 
-// Package region is where images live: the files and memfds that hold their
-// bytes, and the address ranges that they are mapped at. An address that was
-// once a site can be called for as long as its Space is not freed.
+// Package region keeps images: it manages the files and memfds that hold their bytes, and
+// the address ranges that they are mapped at. An address that was once a site can be called
+// until its Space is freed.
 package region
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/image"
 
 	"golang.org/x/sys/unix"
 )
 
-// Options says where an image is to be kept.
+// Options says where to keep an image. The zero Options leaves the choice to the
+// environment.
 type Options struct {
-	// Dir is the folder that is tried first, or "".
+	// Dir is the directory that the image must be kept in, or "".
 	Dir string
-	// Memfd keeps the image in memory, where no file is tried.
+	// Memfd keeps the image in memory, without trying any file.
 	Memfd bool
 }
 
-// Home is where an image's bytes are: a file, or memory with a descriptor.
+// Home is where an image's bytes are: a file, or memory that has a descriptor.
 type Home struct {
-	// Path is where a tracer finds the image.
-	Path string
+	path    string // of a file
+	process string // for memory: see process
+	mapping string // for memory, once it is mapped: see Path
 
+	file   inode
 	fd     int    // what the image is mapped from, or -1
-	memory *memfd // what fd is the descriptor of, or nil: a file
-	folder int    // the file's folder, or -1
-	name   string
-	fresh  bool // the file was written by this process, now
+	memory *memfd // the memory that fd is the descriptor of, or nil for a file
+	dirfd  int    // the file's directory, or -1
 }
 
-// settle gives back what a loaded image does not need: all of a file's
-// descriptors, and none of a memfd's, which is what its Path refers to.
+// Path returns where a tracer finds the image, or "". A tracer finds memory through its
+// descriptor. If the program has put another file under the descriptor's number (a daemon's
+// dup2), Path returns the link of the mapping, which root can follow.
+func (h *Home) Path() string {
+	switch {
+	case h.memory == nil:
+		return h.path
+	case h.process == "":
+		return ""
+	case h.memory.there():
+		return h.process + "/fd/" + strconv.Itoa(h.memory.fd)
+	case h.mapping == "":
+		return ""
+	}
+	return h.process + "/map_files/" + h.mapping
+}
+
+// InMemory reports whether the image is in memory and not in a file.
+func (h *Home) InMemory() bool { return h.memory != nil }
+
+// File identifies the file that the image is in. memory is its descriptor if the image is in
+// memory, and -1 otherwise.
+func (h *Home) File() (dev, ino uint64, memory int) {
+	memory = -1
+	if h.memory != nil {
+		memory = h.fd
+	}
+	return h.file.dev, h.file.ino, memory
+}
+
+// settle closes the descriptors that a loaded image does not need: all of a file's, but not
+// that of a memfd, which its Path refers to.
 func (h *Home) settle() {
-	if h.folder >= 0 {
-		unix.Close(h.folder)
+	if h.dirfd >= 0 {
+		unix.Close(h.dirfd)
 		unix.Close(h.fd)
-		h.folder, h.fd = -1, -1
+		h.dirfd, h.fd = -1, -1
 	}
 }
 
-// Close gives back what is open. A file stays where it is, for other processes
-// and for the next load.
+// Close closes all descriptors. A file stays where it is, for other processes and for the
+// next load.
 func (h *Home) Close() {
 	h.settle()
 	if h.memory != nil {
@@ -54,68 +88,54 @@ func (h *Home) Close() {
 	}
 }
 
-// discard closes a home that turned out to be of no use, and leaves no file that
-// was not there before.
-func (h *Home) discard() {
-	if h.fresh {
-		unix.Unlinkat(h.folder, h.name, 0)
-	}
-	h.Close()
-}
-
-// Errors of Load, which say at what it failed last.
+// The errors of Load. They say at which step it failed last.
 var (
-	ErrPlace = errors.New("no place for the image")
-	ErrMap   = errors.New("the image cannot be mapped")
+	ErrPlace = errors.New("no usable location for the probe image")
+	ErrMap   = errors.New("the probe image cannot be mapped")
 )
 
-// Image is what Load needs to know of an image.
-type Image struct {
-	Bytes    []byte
-	ID       [16]byte
-	Provider string
-	// Site is the kind of site, and Text and TextSize say where the sites
-	// are in Bytes.
-	Site           string
-	Text, TextSize uint64
-}
-
-// Load keeps an image in the first place that can be written to and mapped
-// from, and maps its sites in the space. It fails with ErrPlace or ErrMap, and
-// the reason for each place.
-func Load(space *Space, im *Image, opts Options) (*Home, Sites, error) {
-	var reasons []error
+// Load keeps an image in the first place that it can be written to and mapped from, and maps
+// its sites in the space. It fails with ErrPlace or ErrMap and the reason for each place.
+func Load(space *Space, im *image.Image, opts Options) (*Home, Sites, error) {
+	var reasons list
 	kind := ErrPlace
-	try := func(h *Home, err error) (*Home, Sites, bool) {
-		if err != nil {
-			reasons = append(reasons, err)
-			return nil, Sites{}, false
-		}
-		sites, err := space.Map(h.fd, im)
-		if err != nil {
-			kind = ErrMap
-			reasons = append(reasons, &os.PathError{Op: "map", Path: h.Path, Err: err})
-			h.discard()
-			return nil, Sites{}, false
-		}
-		h.settle()
-		return h, sites, true
-	}
-	if !opts.Memfd {
-		name := fileName(im.Provider, im.ID)
-		for _, path := range folders(opts.Dir) {
-			if h, sites, ok := try(placeFile(path, name, im.Bytes)); ok {
-				return h, sites, nil
+	for _, p := range places(opts) {
+		home, err := p.keep(im)
+		if err == nil {
+			var sites Sites
+			if sites, err = home.mapped(space, im); err == nil {
+				debugLoaded(im, home)
+				return home, sites, nil
 			}
+			kind = ErrMap
+			err = &os.PathError{Op: "map", Path: home.Path(), Err: err}
+			// A file stays, because another process may have mapped it by now.
+			home.Close()
 		}
+		err = p.because(err)
+		debugSkipped(im, err)
+		reasons = append(reasons, err)
 	}
-	if h, sites, ok := try(placeMemfd(im)); ok {
-		return h, sites, nil
-	}
-	return nil, Sites{}, fmt.Errorf("%w: %w", kind, list(reasons))
+	return nil, Sites{}, fmt.Errorf("%w: %w", kind, reasons)
 }
 
-// list is several errors on one line.
+// mapped maps the image's sites in the space, and closes the descriptors that are then no
+// longer needed.
+func (h *Home) mapped(space *Space, im *image.Image) (Sites, error) {
+	var err error
+	if h.file, err = inodeOf(h.fd); err != nil {
+		return Sites{}, err
+	}
+	sites, err := space.Map(h.fd, im)
+	if err != nil {
+		return Sites{}, err
+	}
+	h.mapping = space.live.mapping.name()
+	h.settle()
+	return sites, nil
+}
+
+// list joins several errors on one line.
 type list []error
 
 func (l list) Error() string {

@@ -3,56 +3,64 @@
 package region
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
+
+	"github.com/go-stapsdt/stapsdt/internal/image"
 
 	"golang.org/x/sys/unix"
 )
 
-// mfdExec is MFD_EXEC: the memory may be mapped executable, which a system can
-// have forbidden by default (sysctl vm.memfd_noexec). Linux 6.3.
+// mfdExec is MFD_EXEC, of Linux 6.3: the memory may be mapped executable, which a system can
+// forbid by default (sysctl vm.memfd_noexec).
 const mfdExec = 0x10
 
-// maxMemfdName is the longest name that the kernel takes.
+// maxMemfdName is the length of the longest name that the kernel accepts.
 const maxMemfdName = 249
 
-// memfd is sealed memory that is kept open. A program may close descriptors that are
-// not its own (closefrom of a daemon, a second Close of one), and another file gets
-// the number: so it is compared before it is used or closed.
+// memfd is sealed memory that is kept open. A program may close descriptors that it did not
+// open (a daemon by closefrom, or by closing one twice), and another file may then get the
+// number. So the descriptor's file is compared before the descriptor is used or closed.
 type memfd struct {
 	fd   int
 	file inode
 }
 
-// inode tells one open file from another.
-type inode struct{ dev, ino uint64 }
-
-func inodeOf(fd int) (inode, error) {
-	var st unix.Stat_t
-	err := unix.Fstat(fd, &st)
-	return inode{st.Dev, st.Ino}, err
-}
-
-// there reports whether the descriptor is still that of the memory.
+// there reports whether the descriptor still refers to the memory.
 func (m *memfd) there() bool {
 	file, err := inodeOf(m.fd)
 	return err == nil && file == m.file
 }
 
-// close gives the memory back, unless it is gone.
+// close closes the descriptor unless it refers to another file by now.
 func (m *memfd) close() {
 	if file, err := inodeOf(m.fd); err != unix.EBADF && (err != nil || file == m.file) {
 		unix.Close(m.fd)
 	}
 }
 
-// newMemfd makes memory that holds content.
+// errPrinted is returned if the program wrote something else to new memory.
+var errPrinted = errors.New("the program keeps printing to the new descriptor")
+
+// newMemfd creates memory that holds content.
 func newMemfd(name string, content []byte) (*memfd, error) {
-	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	name = trim(name, maxMemfdName)
-	fd, err := unix.MemfdCreate(name, flags|mfdExec)
-	if err == unix.EINVAL {
-		fd, err = unix.MemfdCreate(name, flags) // Linux before 6.3
+	for range attempts {
+		m, err := tryMemfd(name, content)
+		if err != errPrinted {
+			return m, err
+		}
+	}
+	return nil, fmt.Errorf("memfd: %w", errPrinted)
+}
+
+// tryMemfd fails with errPrinted if another thread printed to the descriptor, which briefly
+// had the number of a standard one.
+func tryMemfd(name string, content []byte) (*memfd, error) {
+	fd, err := createMemfd(trim(name, maxMemfdName))
+	if err == errPrinted {
+		return nil, err
 	}
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
@@ -64,20 +72,80 @@ func newMemfd(name string, content []byte) (*memfd, error) {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 	}
 	if err == nil {
-		m.file, err = inodeOf(fd)
+		err = m.check(content)
 	}
 	if err != nil {
 		unix.Close(fd)
-		return nil, fmt.Errorf("memfd: %w", err)
+		if err != errPrinted {
+			err = fmt.Errorf("memfd: %w", err)
+		}
+		return nil, err
 	}
 	return m, nil
 }
 
+// createMemfd creates empty memory.
+func createMemfd(name string) (int, error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate(name, flags|mfdExec)
+	if err == unix.EINVAL {
+		fd, err = unix.MemfdCreate(name, flags) // Linux before 6.3
+	}
+	if err != nil {
+		return -1, err
+	}
+	lifted, err := lift(fd)
+	if err != nil || lifted == fd {
+		return lifted, err
+	}
+	// A daemon may have just put another file under the number: do not write to it.
+	seals, err := unix.FcntlInt(uintptr(lifted), unix.F_GET_SEALS, 0)
+	if err != nil || seals&(unix.F_SEAL_WRITE|unix.F_SEAL_SEAL) != 0 {
+		unix.Close(lifted)
+		return -1, errPrinted
+	}
+	return lifted, nil
+}
+
+// check compares sealed memory with its intended content, and records which file it is.
+func (m *memfd) check(content []byte) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(m.fd, &st); err != nil {
+		return err
+	}
+	m.file = inode{uint64(st.Dev), st.Ino}
+	same, err := holds(m.fd, content)
+	if err == nil && (!same || st.Size != int64(len(content))) {
+		return errPrinted
+	}
+	return err
+}
+
 // placeMemfd puts an image into memory.
-func placeMemfd(im *Image) (*Home, error) {
+func placeMemfd(im *image.Image) (*Home, error) {
 	m, err := newMemfd(im.Provider, im.Bytes)
 	if err != nil {
 		return nil, err
 	}
-	return &Home{Path: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), m.fd), fd: m.fd, memory: m, folder: -1}, nil
+	return &Home{process: process(), fd: m.fd, memory: m, dirfd: -1}, nil
+}
+
+// process returns the directory of /proc in which tracers find this process, or "". It takes
+// the process's number from the link /proc/self: if /proc belongs to another PID namespace,
+// the number that getpid returns is that of another process there, or of none. (The link
+// itself would lead a tracer to the tracer.)
+func process() string {
+	var number [16]byte
+	n, err := unix.Readlink("/proc/self", number[:])
+	if err == nil {
+		if _, err = strconv.ParseUint(string(number[:n]), 10, 31); err == nil {
+			return "/proc/" + string(number[:n])
+		}
+	}
+	var fs unix.Statfs_t
+	if unix.Statfs("/proc", &fs) == nil && fs.Type == unix.PROC_SUPER_MAGIC {
+		return "" // it belongs to a PID namespace that this process is not in
+	}
+	// There is no /proc here, but a tracer that shares the PID namespace has one.
+	return "/proc/" + strconv.Itoa(os.Getpid())
 }

@@ -13,48 +13,47 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// parkedSlot returns what stands in place of a site while its provider is not
-// loaded. Its first byte reads as idle, and it returns wherever a thread that
-// entered the site may stand, or come back to:
+// parkedSlot returns the code that replaces a site while its provider is not loaded. Its
+// first byte reads as idle. It returns from every point at which a thread that entered the
+// site can be, or to which it can come back:
 //
-//   - The one- and the five-byte nop: at the nop, or behind it.
-//   - The ten-byte nop, where the kernel optimised it, is a "lea -0x80(%rsp),
-//     %rsp" of five bytes and a call. A thread may stand between the two, with
-//     the stack pointer lowered: there it is raised again.
-//   - The nop of any other architecture: at the nop, which is what reads as
-//     idle, or behind it. That is a site itself, which nobody can trace here.
-func parkedSlot(site string) [image.SlotSize]byte {
+//   - With the one-byte and the five-byte nop: at the nop, or after it.
+//   - The ten-byte nop, once the kernel has optimized it, is a "lea -0x80(%rsp),
+//     %rsp" of five bytes and a call. A thread can be between the two, with the
+//     stack pointer lowered: the code there raises it again.
+//   - On any other architecture: at the nop, which reads as idle, or after it. The
+//     code is itself a site, but no tracer can find it there.
+func parkedSlot(nop *image.Nop) [image.SlotSize]byte {
 	if runtime.GOARCH != "amd64" {
-		host := image.Host()
-		return host.Slot(host.SiteByName(site))
+		return image.Host().Slot(nop)
 	}
 	slot := [image.SlotSize]byte(bytes.Repeat([]byte("\xc3"), image.SlotSize)) // ret
-	if site == "nop10" {
+	if nop.Split {
 		copy(slot[5:], "\x48\x83\xec\x80") // sub $-0x80, %rsp
 	}
 	return slot
 }
 
-// parked is sealed memory full of parked slots, one for the process.
+// parked is the process's sealed memory full of parked slots.
 var parked struct {
 	sync.Mutex
-	memory *memfd // nil while there is none
+	memory *memfd // nil until it is needed
 	size   uintptr
-	site   string
+	nop    *image.Nop
 }
 
-// The two ways to park, which tests let fail.
+// The two ways to park. Tests make them fail.
 var (
 	parkShared    = realParkShared
 	parkAnonymous = realParkAnonymous
 )
 
-// park replaces a range by parked slots.
+// park replaces a range with parked slots.
 func park(r *span) error {
 	err := parkShared(r)
 	if err != nil {
-		// Where no memfd may be had or executed. This is the one place
-		// where anonymous memory becomes executable.
+		// A memfd cannot be created or executed. This is the only place where
+		// anonymous memory becomes executable.
 		err = parkAnonymous(r)
 	}
 	return err
@@ -64,10 +63,10 @@ func park(r *span) error {
 func realParkShared(r *span) error {
 	parked.Lock()
 	defer parked.Unlock()
-	if parked.size < r.size || parked.site != r.site || !parked.memory.there() {
-		// A range is a power of two of pages, so that a provider that grows
-		// does not make this anew each time.
-		slot := parkedSlot(r.site)
+	if parked.size < r.size || parked.nop != r.nop || !parked.memory.there() {
+		// The size of a range is a power of two of pages, so that a provider that
+		// grows does not need new memory each time.
+		slot := parkedSlot(r.nop)
 		memory, err := newMemfd("stapsdt-parked", bytes.Repeat(slot[:], int(r.size/image.SlotSize)))
 		if err != nil {
 			return err
@@ -75,26 +74,26 @@ func realParkShared(r *span) error {
 		if parked.memory != nil {
 			parked.memory.close()
 		}
-		parked.memory, parked.size, parked.site = memory, r.size, r.site
+		parked.memory, parked.size, parked.nop = memory, r.size, r.nop
 	}
 	const prot, flags = unix.PROT_READ | unix.PROT_EXEC, unix.MAP_PRIVATE | unix.MAP_FIXED
-	// SAFETY: the range is the Space's own. A thread in it finds, at each
-	// address it may stand at, a way back.
+	// SAFETY: the range belongs to the Space. From every address at which a thread can
+	// be in it, the slots return.
 	_, err := unix.MmapPtr(parked.memory.fd, 0, r.addr, r.size, prot, flags)
 	return err
 }
 
-// realParkAnonymous moves anonymous pages of parked slots over a range. They are
-// never writable and executable at once, and nobody knows their address before
-// they are moved.
+// realParkAnonymous moves anonymous pages of parked slots over a range. The pages are never
+// both writable and executable, and no other thread knows their address before they are
+// moved.
 func realParkAnonymous(r *span) error {
 	addr, err := unix.MmapPtr(-1, 0, nil, r.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return err
 	}
-	// SAFETY: the pages were mapped just above, size bytes, writable.
+	// SAFETY: the pages were mapped just above, writable, with r.size bytes.
 	pages := unsafe.Slice((*byte)(addr), r.size)
-	slot := parkedSlot(r.site)
+	slot := parkedSlot(r.nop)
 	for at := 0; at < len(pages); at += copy(pages[at:], slot[:]) {
 	}
 	if err := unix.Mprotect(pages, unix.PROT_READ|unix.PROT_EXEC); err != nil {
@@ -102,8 +101,8 @@ func realParkAnonymous(r *span) error {
 		return err
 	}
 	const flags = unix.MREMAP_MAYMOVE | unix.MREMAP_FIXED
-	// SAFETY: both ranges are of whole pages, r.size bytes, and ours. The
-	// first is given up; the second is parked in one step.
+	// SAFETY: both ranges are ours and consist of whole pages, r.size bytes each. The
+	// first ceases to exist; the second is parked in one step.
 	_, _, errno := unix.Syscall6(unix.SYS_MREMAP, uintptr(addr), r.size, r.size, flags, uintptr(r.addr), 0)
 	if errno != 0 {
 		unix.MunmapPtr(addr, r.size)

@@ -1,4 +1,4 @@
-//go:build linux && (386 || amd64 || arm || arm64 || ppc64le || riscv64 || s390x)
+//go:build linux && (386 || amd64 || arm || arm64 || ppc64le || riscv64 || s390x) && !stapsdt_noload
 
 package region
 
@@ -8,14 +8,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/call"
 	"github.com/go-stapsdt/stapsdt/internal/image"
 	"github.com/go-stapsdt/stapsdt/internal/site"
-	"github.com/go-stapsdt/stapsdt/internal/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -23,6 +26,10 @@ import (
 
 // TestMain fails when a test leaves a descriptor or a mapping of an image.
 func TestMain(m *testing.M) {
+	if run := children[os.Getenv(childVariable)]; run != nil {
+		run(os.Args[1:])
+		os.Exit(0)
+	}
 	code := m.Run()
 	for _, what := range []string{"/proc/self/fd", "/proc/self/maps"} {
 		for _, line := range open_(what) {
@@ -50,29 +57,44 @@ func open_(what string) (lines []string) {
 }
 
 // testImage builds an image with n probes.
-func testImage(t testing.TB, n int) *Image {
+func testImage(t testing.TB, n int) *image.Image {
 	t.Helper()
+	im, err := buildTest(n)
+	require.NoError(t, err)
+	return im
+}
+
+func buildTest(n int) (*image.Image, error) {
 	probes := make([]image.Probe, n)
 	for i := range probes {
 		probes[i] = image.Probe{Name: fmt.Sprint("probe", i), Args: []int8{8}}
 	}
-	host := image.Host()
-	im, err := image.Build(host, host.SiteByName(site.Chosen()), "regiontest", probes)
-	require.NoError(t, err)
-	return &Image{Bytes: im.Bytes, ID: im.BuildID(), Provider: "regiontest", Site: site.Chosen(), Text: im.Text, TextSize: uint64(n) * image.SlotSize}
+	return image.Build(image.Host(), site.Chosen(), "regiontest", probes, nil)
 }
 
-// only makes the folder the only one that images can be kept in.
+// only demands the directory, and lets no other be used.
 func only(t testing.TB, dir string) Options {
+	t.Helper()
+	nowhere(t)
+	return Options{Dir: dir}
+}
+
+// nowhere leaves the environment without a directory that can be used.
+func nowhere(t testing.TB) {
 	t.Helper()
 	t.Setenv("STAPSDT_DIR", "")
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("TMPDIR", "/nonexistent")
-	return Options{Dir: dir}
+}
+
+// requireMemory finds that an image is in memory.
+func requireMemory(t testing.TB, home *Home) {
+	t.Helper()
+	require.Equal(t, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), home.fd), home.Path())
 }
 
 // load loads an image and gives it back when the test ends.
-func load(t testing.TB, im *Image, opts Options) *Home {
+func load(t testing.TB, im *image.Image, opts Options) *Home {
 	t.Helper()
 	var space Space
 	home, sites, err := Load(&space, im, opts)
@@ -86,11 +108,11 @@ func TestFile(t *testing.T) {
 	im := testImage(t, 3)
 	dir := filepath.Join(t.TempDir(), "new")
 	home := load(t, im, only(t, dir))
-	require.Equal(t, filepath.Join(dir, fmt.Sprintf("regiontest-%x.so", im.ID)), home.Path)
-	got, err := os.ReadFile(home.Path)
+	require.Equal(t, filepath.Join(dir, fmt.Sprintf("regiontest-%x.so", im.BuildID())), home.Path())
+	got, err := os.ReadFile(home.Path())
 	require.NoError(t, err)
 	require.Equal(t, im.Bytes, got)
-	info, err := os.Stat(home.Path)
+	info, err := os.Stat(home.Path())
 	require.NoError(t, err)
 	require.Equal(t, os.ModeSticky|0o400, info.Mode(), "what cleans /tmp by age passes over the sticky bit")
 	info, err = os.Stat(dir)
@@ -99,14 +121,14 @@ func TestFile(t *testing.T) {
 
 	// What is there already is used as it is, and stays.
 	again := load(t, im, Options{Dir: dir})
-	require.Equal(t, home.Path, again.Path)
-	after, err := os.Stat(home.Path)
+	require.Equal(t, home.Path(), again.Path())
+	after, err := os.Stat(home.Path())
 	require.NoError(t, err)
-	before, err := os.Stat(again.Path)
+	before, err := os.Stat(again.Path())
 	require.NoError(t, err)
 	require.True(t, os.SameFile(before, after))
-	requireMapped(t, home.Path)
-	requireOnlyFile(t, home.Path)
+	requireMapped(t, home.Path())
+	requireOnlyFile(t, home.Path())
 }
 
 // requireMapped finds the path in this process's mappings, where tracers look.
@@ -131,14 +153,49 @@ func requireOnlyFile(t testing.TB, path string) {
 func TestMemfd(t *testing.T) {
 	im := testImage(t, 3)
 	home := load(t, im, Options{Memfd: true})
-	require.True(t, strings.HasPrefix(home.Path, fmt.Sprintf("/proc/%d/fd/", os.Getpid())))
-	got, err := os.ReadFile(home.Path)
+	requireMemory(t, home)
+	got, err := os.ReadFile(home.Path())
 	require.NoError(t, err)
 	require.Equal(t, im.Bytes, got)
 	requireMapped(t, "/memfd:regiontest (deleted)")
 	seals, err := unix.FcntlInt(uintptr(home.fd), unix.F_GET_SEALS, 0)
 	require.NoError(t, err)
 	require.Equal(t, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE|unix.F_SEAL_SEAL, seals&0x0f)
+}
+
+// TestPathOfLostMemory: when a daemon has put another file under the memory's number, the
+// path leads to the mapping, not to that file.
+func TestPathOfLostMemory(t *testing.T) {
+	testenv.NotEmulated(t, "an emulator may shift the addresses of what is mapped")
+	im := testImage(t, 3)
+	home := load(t, im, Options{Memfd: true})
+	null, err := unix.Open("/dev/null", unix.O_RDONLY, 0)
+	require.NoError(t, err)
+	defer unix.Close(null)
+	kept, err := unix.FcntlInt(uintptr(home.fd), unix.F_DUPFD_CLOEXEC, 3)
+	require.NoError(t, err)
+	defer unix.Close(kept)
+	number := home.fd
+	requireMapping := func() {
+		path := home.Path()
+		require.True(t, strings.HasPrefix(path, fmt.Sprintf("/proc/%d/map_files/", os.Getpid())), path)
+		_, err := os.Lstat(path)
+		require.NoError(t, err)
+		if os.Geteuid() == 0 {
+			got, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, im.Bytes, got)
+		}
+	}
+	require.NoError(t, unix.Dup3(null, number, unix.O_CLOEXEC))
+	requireMapping()
+	unix.Close(number)
+	requireMapping()
+	require.NoError(t, unix.Dup3(kept, number, unix.O_CLOEXEC))
+	requireMemory(t, home)
+	home.process = ""
+	require.Empty(t, home.Path())
+	home.process = process()
 }
 
 func TestFileNames(t *testing.T) {
@@ -150,6 +207,20 @@ func TestFileNames(t *testing.T) {
 		require.NotContains(t, file, "/")
 		require.NotContains(t, file, "\ufffd")
 		require.True(t, strings.HasSuffix(file, "-ab0000000000000000000000000000cd.so"))
+	}
+}
+
+// TestTrim cuts a name between characters, and no shorter than it must be.
+func TestTrim(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		max  int
+		want string
+	}{
+		{"name", 5, "name"}, {"name", 4, "name"}, {"name", 3, "nam"}, {"name", 0, ""}, {"aü", 3, "aü"}, {"aü", 2, "a"}, {"ü", 1, ""},
+		{"世界", 5, "世"}, {"世界", 4, "世"}, {"世界", 3, "世"}, {"世界", 2, ""}, {"\x80\x80", 1, ""},
+	} {
+		require.Equal(t, c.want, trim(c.name, c.max), "%q, %d", c.name, c.max)
 	}
 }
 
@@ -192,13 +263,14 @@ func TestBadFilesAreReplaced(t *testing.T) {
 	for name, plant := range plant {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			path := filepath.Join(dir, fileName(im.Provider, im.ID))
+			path := filepath.Join(dir, fileName(im.Provider, im.BuildID()))
 			plant(t, path)
 			home := load(t, im, only(t, dir))
-			require.Equal(t, path, home.Path)
+			require.Equal(t, path, home.Path())
 			info, err := os.Lstat(path)
 			require.NoError(t, err)
-			require.True(t, info.Mode().IsRegular())
+			require.Equal(t, os.ModeSticky|0o400, info.Mode(), "it is a new file")
+			require.EqualValues(t, os.Geteuid(), info.Sys().(*syscall.Stat_t).Uid)
 			got, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.Equal(t, im.Bytes, got)
@@ -208,9 +280,10 @@ func TestBadFilesAreReplaced(t *testing.T) {
 	}
 }
 
-// TestFoldersThatAreNotOurs are passed over, and nothing is put into them.
-func TestFoldersThatAreNotOurs(t *testing.T) {
-	folders := map[string]func(t *testing.T, dir string){
+// TestDirectoriesThatAreNotOurs are passed over, or an error where they were demanded, and
+// nothing is put into them.
+func TestDirectoriesThatAreNotOurs(t *testing.T) {
+	directories := map[string]func(t *testing.T, dir string){
 		"others can write": func(t *testing.T, dir string) {
 			require.NoError(t, os.Mkdir(dir, 0o700))
 			require.NoError(t, os.Chmod(dir, 0o777))
@@ -219,7 +292,7 @@ func TestFoldersThatAreNotOurs(t *testing.T) {
 			require.NoError(t, os.Mkdir(dir, 0o700))
 			require.NoError(t, os.Chmod(dir, 0o770))
 		},
-		"a link to a good folder": func(t *testing.T, dir string) {
+		"a link to a good directory": func(t *testing.T, dir string) {
 			require.NoError(t, os.Symlink(t.TempDir(), dir))
 		},
 		"a file":  func(t *testing.T, dir string) { require.NoError(t, os.WriteFile(dir, nil, 0o600)) },
@@ -227,95 +300,208 @@ func TestFoldersThatAreNotOurs(t *testing.T) {
 		"no room": func(t *testing.T, dir string) { require.NoError(t, os.Symlink(dir, dir)) },
 	}
 	if os.Geteuid() == 0 {
-		folders["somebody else's"] = func(t *testing.T, dir string) {
+		directories["somebody else's"] = func(t *testing.T, dir string) {
 			require.NoError(t, os.Mkdir(dir, 0o700))
 			require.NoError(t, os.Chown(dir, 65534, 65534))
 		}
 	}
 	im := testImage(t, 1)
-	for name, plant := range folders {
+	for name, plant := range directories {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "images")
+			base, second := t.TempDir(), t.TempDir()
+			dir := filepath.Join(base, "stapsdt")
 			plant(t, dir)
-			second := filepath.Join(t.TempDir(), "images")
-			opts := only(t, dir)
-			t.Setenv("STAPSDT_DIR", second)
-			home := load(t, im, opts)
-			require.Equal(t, second, filepath.Dir(home.Path))
+			nowhere(t)
+			requireRefused(t, im, dir)
+			t.Setenv("XDG_RUNTIME_DIR", base)
+			t.Setenv("TMPDIR", second)
+			home := load(t, im, Options{})
+			require.Equal(t, fmt.Sprintf("%s/stapsdt-%d", second, os.Geteuid()), filepath.Dir(home.Path()))
 			entries, _ := os.ReadDir(dir)
 			require.Empty(t, entries)
 		})
 	}
 }
 
+// requireRefused finds that an image is kept nowhere when it cannot be kept in dir, and
+// that the error says who demanded it. It returns the error.
+func requireRefused(t testing.TB, im *image.Image, dir string) error {
+	t.Helper()
+	var space Space
+	_, _, err := Load(&space, im, Options{Dir: dir})
+	require.ErrorIs(t, err, ErrPlace)
+	require.ErrorContains(t, err, "WithDir: ")
+	t.Setenv("STAPSDT_DIR", dir)
+	_, _, err = Load(&space, im, Options{})
+	require.ErrorIs(t, err, ErrPlace)
+	require.ErrorContains(t, err, "$STAPSDT_DIR: ")
+	require.NotContains(t, err.Error(), "\n")
+	require.Empty(t, space.ranges)
+	t.Setenv("STAPSDT_DIR", "")
+	return err
+}
+
 // TestChain takes away one place after the other.
 func TestChain(t *testing.T) {
 	base := t.TempDir()
 	im := testImage(t, 1)
-	opts := Options{Dir: base + "/dir"}
-	t.Setenv("STAPSDT_DIR", base+"/env")
+	t.Setenv("STAPSDT_DIR", "")
 	t.Setenv("XDG_RUNTIME_DIR", base)
 	t.Setenv("TMPDIR", base)
-	user := fmt.Sprintf("stapsdt-%d", os.Geteuid())
-	for _, want := range []string{"dir", "env", "stapsdt", user} {
-		home := load(t, im, opts)
-		require.Equal(t, filepath.Join(base, want), filepath.Dir(home.Path))
+	for _, want := range []string{"stapsdt", fmt.Sprintf("stapsdt-%d", os.Geteuid())} {
+		home := load(t, im, Options{})
+		require.Equal(t, filepath.Join(base, want), filepath.Dir(home.Path()))
 		require.NoError(t, os.RemoveAll(filepath.Join(base, want)))
 		require.NoError(t, os.WriteFile(filepath.Join(base, want), nil, 0o600))
 	}
-	home := load(t, im, opts)
-	require.True(t, strings.HasPrefix(home.Path, "/proc/"), home.Path)
+	requireMemory(t, load(t, im, Options{}))
 }
 
-// TestAnotherUsersRuntimeFolder: root's programs leave no folder in it.
-func TestAnotherUsersRuntimeFolder(t *testing.T) {
-	tracetest.NeedRoot(t) // to give a folder away
+// TestDemands: an option overrides the variable, the variable overrides the rest of the
+// environment, and nothing takes the place of what was demanded.
+func TestDemands(t *testing.T) {
+	base := t.TempDir()
+	im := testImage(t, 1)
+	t.Setenv("STAPSDT_DIR", base+"/variable")
+	t.Setenv("XDG_RUNTIME_DIR", base)
+	t.Setenv("TMPDIR", base)
+	home := load(t, im, Options{Dir: base + "/option"})
+	require.Equal(t, base+"/option", filepath.Dir(home.Path()))
+	home = load(t, im, Options{})
+	require.Equal(t, base+"/variable", filepath.Dir(home.Path()))
+	requireMemory(t, load(t, im, Options{Memfd: true}))
+	require.ErrorIs(t, requireRefused(t, im, base+"/no/parent"), unix.ENOENT)
+	require.Len(t, places(Options{}), 3, "stapsdt, stapsdt-UID and memory")
+	t.Setenv("STAPSDT_DIR", base+"/option")
+	require.Len(t, places(Options{}), 1)
+	entries, err := os.ReadDir(base)
+	require.NoError(t, err)
+	require.Len(t, entries, 2, "%v", entries)
+}
+
+// TestAnotherUsersRuntimeDirectory: root's programs leave no directory in it.
+func TestAnotherUsersRuntimeDirectory(t *testing.T) {
+	testenv.NeedsRoot(t) // to give a directory away
 	theirs := t.TempDir()
+	nowhere(t)
 	t.Setenv("XDG_RUNTIME_DIR", theirs)
-	require.Contains(t, folders(""), filepath.Join(theirs, "stapsdt"))
+	im := testImage(t, 1)
+	require.Equal(t, filepath.Join(theirs, "stapsdt"), filepath.Dir(load(t, im, Options{}).Path()))
+	require.NoError(t, os.RemoveAll(filepath.Join(theirs, "stapsdt")))
 	require.NoError(t, os.Chown(theirs, 12345, 12345))
-	require.NotContains(t, folders(""), filepath.Join(theirs, "stapsdt"))
+	requireMemory(t, load(t, im, Options{}))
+	require.NoDirExists(t, filepath.Join(theirs, "stapsdt"))
 }
 
-func TestRelativeFolderBecomesAbsolute(t *testing.T) {
+// TestRelativeVariables are no places, other than those that are demanded.
+func TestRelativeVariables(t *testing.T) {
+	t.Chdir(t.TempDir())
+	nowhere(t)
+	t.Setenv("XDG_RUNTIME_DIR", ".")
+	t.Setenv("TMPDIR", ".")
+	requireMemory(t, load(t, testImage(t, 1), Options{}))
+	entries, err := os.ReadDir(".")
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+func TestRelativeDirectoryBecomesAbsolute(t *testing.T) {
 	t.Chdir(t.TempDir())
 	home := load(t, testImage(t, 1), only(t, "images"))
-	require.True(t, filepath.IsAbs(home.Path))
-	require.FileExists(t, home.Path)
+	require.True(t, filepath.IsAbs(home.Path()))
+	require.FileExists(t, home.Path())
+	t.Setenv("STAPSDT_DIR", "variable/../images")
+	require.Equal(t, home.Path(), load(t, testImage(t, 1), Options{}).Path())
+}
+
+// TestPathsThatTracersCannotTake are refused, and passed over.
+func TestPathsThatTracersCannotTake(t *testing.T) {
+	im := testImage(t, 1)
+	for _, name := range []string{"a:b", "a\nb", "a\tb", "\x1b[2J", "a\x7f"} {
+		base := t.TempDir()
+		nowhere(t)
+		dir := base + "/" + name
+		require.ErrorContains(t, requireRefused(t, im, dir), "tracers cannot find probes in a path that contains ")
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		require.Error(t, requireRefused(t, im, dir+"/images"))
+		t.Setenv("XDG_RUNTIME_DIR", dir)
+		t.Setenv("TMPDIR", dir)
+		requireMemory(t, load(t, im, Options{}))
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Empty(t, entries)
+	}
+	for _, name := range []string{"a b", "ä", "世", "a,b", "a=b", strings.Repeat("x", 200)} {
+		load(t, im, only(t, t.TempDir()+"/"+name))
+	}
+}
+
+// TestDeletedWorkingDirectory: a path cannot be made of it.
+func TestDeletedWorkingDirectory(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	require.NoError(t, os.Mkdir(gone, 0o700))
+	t.Chdir(gone)
+	require.NoError(t, os.Remove(gone))
+	nowhere(t)
+	require.ErrorIs(t, requireRefused(t, testImage(t, 1), "images"), unix.ENOENT)
 }
 
 // TestNamedTemporaryFile: where a file cannot be made without a name.
 func TestNamedTemporaryFile(t *testing.T) {
 	dir := t.TempDir()
-	folder, err := openFolder(dir)
+	dirfd, err := openDirectory(dir)
 	require.NoError(t, err)
-	defer unix.Close(folder)
+	defer unix.Close(dirfd)
 	content := []byte("content")
-	require.NoError(t, writeNamed(folder, "name.so", content))
-	require.Equal(t, unix.EEXIST, writeNamed(folder, "name.so", content))
+	require.NoError(t, writeNamed(dirfd, "name.so", content))
+	require.Equal(t, unix.EEXIST, writeNamed(dirfd, "name.so", content))
 	got, err := os.ReadFile(dir + "/name.so")
 	require.NoError(t, err)
 	require.Equal(t, content, got)
 	requireOnlyFile(t, dir+"/name.so")
 }
 
-// TestHeldLock: somebody who holds the folder's lock cannot hold a load up for
+// TestFileThatCannotBeMapped stays: another process may have mapped it in the meantime,
+// and tracers find that one by the file.
+func TestFileThatCannotBeMapped(t *testing.T) {
+	dir := t.TempDir()
+	good := testImage(t, 1)
+	bad := *good
+	if strconv.IntSize == 32 {
+		t.Skip("a size that no address space has is no int here")
+	}
+	bits := 56
+	bad.Sites = 1 << bits // no address space is so large
+	var space Space
+	_, _, err := Load(&space, &bad, only(t, dir))
+	require.ErrorIs(t, err, ErrMap)
+	require.Empty(t, space.ranges)
+	path := filepath.Join(dir, fileName(good.Provider, good.BuildID()))
+	require.FileExists(t, path)
+	require.Equal(t, path, load(t, good, only(t, dir)).Path())
+}
+
+// TestHeldLock: somebody who holds the directory's lock cannot hold a load up for
 // longer than its patience.
 func TestHeldLock(t *testing.T) {
 	dir := t.TempDir()
 	im := testImage(t, 1)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, fileName(im.Provider, im.ID)), []byte("bad"), 0o400))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, fileName(im.Provider, im.BuildID())), []byte("bad"), 0o400))
 	other, err := os.Open(dir)
 	require.NoError(t, err)
 	defer other.Close()
 	require.NoError(t, unix.Flock(int(other.Fd()), unix.LOCK_EX))
-	home := load(t, im, only(t, dir))
-	require.True(t, strings.HasPrefix(home.Path, "/proc/"), home.Path)
+	var space Space
+	start := time.Now()
+	_, _, err = Load(&space, im, only(t, dir))
+	require.ErrorIs(t, err, unix.EWOULDBLOCK)
+	require.Less(t, time.Since(start), patience)
 }
 
 func TestNowhere(t *testing.T) {
 	im := testImage(t, 1)
-	opts := only(t, "/proc/self")
+	nowhere(t)
+	opts := Options{}
 	var none unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &none))
 	all := none
@@ -410,13 +596,21 @@ func TestStolenDescriptors(t *testing.T) {
 // TestGrowingImage: a provider that is loaded again with one probe more, and again,
 // comes back to its ranges, of which it has few; and what was a site stays parked.
 func TestGrowingImage(t *testing.T) {
+	testenv.NotRaced(t, "it makes images of a million probes together")
 	var space Space
 	defer space.Free()
 	opts := Options{Memfd: true}
 	published := make(map[*byte]bool)
+	idle, live := parkedSlot(site.Chosen()), image.Host().Slot(site.Chosen())
 	for n := 1; n <= 1500; n++ {
 		home, sites, err := Load(&space, testImage(t, n), opts)
 		require.NoError(t, err)
+		for at := range published { // a goroutine may still call it
+			slot := unsafe.Slice(at, image.SlotSize)
+			if !bytes.Equal(slot, idle[:]) && !bytes.Equal(slot, live[:]) {
+				t.Fatalf("with %d probes, %x is in a site's place", n, slot)
+			}
+		}
 		published[sites.At(0)], published[sites.At(n-1)] = true, true
 		require.NoError(t, space.Park())
 		home.Close()
@@ -433,6 +627,57 @@ func requireParked(t testing.TB, at *byte) {
 	require.NotEqual(t, byte(call.Bits), *at&call.Mask, "a parked slot reads as idle")
 	slot := parkedSlot(site.Chosen())
 	require.Equal(t, slot[:], unsafe.Slice(at, image.SlotSize))
+}
+
+// TestParkedMemoryIsKept: one memory serves every range that is no larger.
+func TestParkedMemoryIsKept(t *testing.T) {
+	var space Space
+	defer space.Free()
+	opts := Options{Memfd: true}
+	cycle := func(probes int) *memfd {
+		home, _, err := Load(&space, testImage(t, probes), opts)
+		require.NoError(t, err)
+		require.NoError(t, space.Park())
+		home.Close()
+		return parked.memory
+	}
+	large := cycle(5000)
+	require.Same(t, large, cycle(5000))
+	require.Same(t, large, cycle(1))
+	require.NotSame(t, large, cycle(50000))
+	memories := 0
+	for _, file := range open_("/proc/self/fd") {
+		if strings.Contains(file, "stapsdt-parked") {
+			memories++
+		}
+	}
+	require.Equal(t, 1, memories)
+}
+
+// TestFailedMapLeavesNoRange: the address space that was reserved is given back.
+func TestFailedMapLeavesNoRange(t *testing.T) {
+	if unsafe.Sizeof(uintptr(0)) < 8 {
+		t.Skip("a range that can be told from the heap does not fit into 32 bits")
+	}
+	pages := func() (n int) {
+		statm, err := os.ReadFile("/proc/self/statm")
+		require.NoError(t, err)
+		_, err = fmt.Sscan(string(statm), &n)
+		require.NoError(t, err)
+		return n
+	}
+	if strconv.IntSize == 32 {
+		t.Skip("the address space is too small for this size")
+	}
+	size := int64(3 << 30) // of which a power of two is reserved
+	im := *testImage(t, 1)
+	im.Sites = int(size / image.SlotSize)
+	before := pages()
+	var space Space
+	_, err := space.Map(-1, &im)
+	require.ErrorIs(t, err, unix.EBADF)
+	require.Empty(t, space.ranges)
+	require.Less(t, pages()-before, int(size)/os.Getpagesize())
 }
 
 // TestKeptMapping: where nothing can replace it, the image stays.

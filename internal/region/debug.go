@@ -1,0 +1,47 @@
+//go:build linux
+
+package region
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/go-stapsdt/stapsdt/internal/image"
+	"github.com/go-stapsdt/stapsdt/internal/proc"
+
+	"golang.org/x/sys/unix"
+)
+
+// debugLoaded prints where an image was placed and what it is, if STAPSDT_DEBUG=1 is in the
+// environment.
+func debugLoaded(im *image.Image, home *Home) {
+	if debugging() {
+		how := "by " + im.Builder
+		if im.Builder == "Go" {
+			how = "in Go"
+		}
+		debug(im, fmt.Sprintf("placed in %s (%s, built %s)", home.Path(), im.Nop.Name, how))
+	}
+}
+
+// debugSkipped prints why a place was not used.
+func debugSkipped(im *image.Image, err error) {
+	if debugging() {
+		debug(im, fmt.Sprintf("skipped: %v", err))
+	}
+}
+
+func debugging() bool { return proc.Getenv("STAPSDT_DEBUG") == "1" }
+
+// debug writes a line to standard error with one system call, so that the lines of several
+// threads and processes do not mix.
+func debug(im *image.Image, text string) {
+	line := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, "stapsdt: "+im.Provider+": "+text)
+	unix.Write(unix.Stderr, []byte(line+"\n"))
+}
