@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,7 +20,7 @@ import (
 // The loops count to b.N: before Go 1.26 the compiler inlines nothing in a b.Loop,
 // and a Fire that is not inlined is not what programs have.
 
-// loadForBench loads a provider in a folder of the benchmark's own. Where there
+// loadForBench loads a provider in a directory of the benchmark's own. Where there
 // are no probes it leaves it as it is: Fire costs the same there.
 func loadForBench(b testing.TB, p *Provider) {
 	b.Helper()
@@ -323,6 +325,7 @@ func BenchmarkReload(b *testing.B) {
 // TestIdleDoesNotAllocate fires everything that can be fired, once a run, while
 // nobody traces.
 func TestIdleDoesNotAllocate(t *testing.T) {
+	testenv.NotSanitized(t, "the address sanitizer has variables escape")
 	s := newIdleProbes(t)
 	for _, f := range s.idleFires() {
 		require.Zero(t, testing.AllocsPerRun(100, func() { f.fire(1) }), f.name)

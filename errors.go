@@ -6,53 +6,68 @@ import (
 	"strings"
 )
 
-// What a caller may want to decide on. They come wrapped in an *Error: test
-// for them with errors.Is.
+// The errors that a caller may want to act on. The functions of this package return them
+// wrapped in an *Error: test for them with errors.Is.
 var (
-	// ErrLoaded: the provider is loaded, and must not be for this.
-	ErrLoaded = errors.New("the provider is loaded")
-	// ErrLate: a typed probe was defined while the provider was loaded, and is
-	// not part of it.
-	ErrLate = errors.New("it was defined while the provider was loaded")
-	// ErrClosed: the provider was closed.
+	// ErrLoaded means that the provider is already loaded.
+	ErrLoaded = errors.New("the provider is already loaded")
+	// ErrClosed means that the provider has been closed.
 	ErrClosed = errors.New("the provider is closed")
-	// ErrName: a provider's or a probe's name is not one that tracers take,
-	// or it is taken by a probe with other arguments.
+	// ErrName means that tracers do not accept the name of a provider, a probe or an
+	// argument, or that a probe with other arguments already has the name.
 	ErrName = errors.New("invalid name")
-	// ErrTooManyArgs: more than MaxArgs arguments were defined.
+	// ErrTooManyArgs means that a probe was defined with more than MaxArgs arguments.
 	ErrTooManyArgs = errors.New("too many arguments")
-	// ErrArgCount: Fire was given another number of arguments than the probe
+	// ErrArgCount means that the number of arguments passed to Fire, or the number of
+	// names given to arguments, differs from the number of arguments that the probe
 	// has.
 	ErrArgCount = errors.New("wrong number of arguments")
-	// ErrArgType: an ArgType is none, or Fire was given a value that the
-	// argument's type cannot hold.
-	ErrArgType = errors.New("wrong type of argument")
-	// ErrUnsupported: there are no probes on this operating system or
-	// architecture.
+	// ErrArgType means that an ArgType is invalid, or that a value passed to Fire
+	// cannot be represented in it.
+	ErrArgType = errors.New("wrong argument type")
+	// ErrPlace means that the image could not be written anywhere. The error gives the
+	// reason for each place that was tried. Another directory may help: see WithDir.
+	ErrPlace = errors.New("no usable location for the probe image")
+	// ErrMap means that the image was written but could not be mapped as executable:
+	// the program has no address space or mappings left (vm.max_map_count), or a
+	// security policy forbids it.
+	ErrMap = errors.New("the probe image cannot be mapped")
+	// ErrUnsupported means that this operating system or architecture has no probes.
 	ErrUnsupported = errors.New("not supported on this system")
 )
 
-// Error is what every function of this package returns when it fails.
+// Error is the type of every error that this package returns. LoadAll joins the errors of
+// several providers.
 type Error struct {
-	// Op is what failed: "define", "load", "unload" or "fire".
+	// Op is the operation that failed: "define", "load", "unload", "fire" or "script".
 	Op string
-	// Provider and Probe are the names of what it failed for. Probe is ""
-	// where it was the provider as a whole.
+	// Provider and Probe are the names of the provider and the probe for which the
+	// operation failed. Probe is "" if the error concerns the provider as a whole.
 	Provider, Probe string
-	// Code is libstapsdt's code for the failure, or NoError for one that it
-	// has none for, such as a bad name.
+	// Code is the step of loading or unloading that failed. It is NoError if the error
+	// belongs to none of the steps, as for an invalid name.
 	Code ErrorCode
 	// Err is the reason.
 	Err error
 }
 
-// Error returns one line that names what failed, for whom, and why.
+// Error returns one line that names the operation, its provider and probe, and the
+// reason.
 func (e *Error) Error() string {
+	if e == nil {
+		return "<nil>"
+	}
 	var s strings.Builder
 	s.WriteString("stapsdt: ")
-	s.WriteString(e.Op)
-	s.WriteByte(' ')
-	s.WriteString(printable(e.Provider))
+	if e.Op == "" {
+		s.WriteString("error")
+	} else {
+		s.WriteString(e.Op)
+	}
+	if e.Provider != "" || e.Probe != "" {
+		s.WriteByte(' ')
+		s.WriteString(printable(e.Provider))
+	}
 	if e.Probe != "" {
 		s.WriteByte(':')
 		s.WriteString(printable(e.Probe))
@@ -68,30 +83,47 @@ func (e *Error) Error() string {
 	return s.String()
 }
 
-// printable returns a name, which may be a bad one, fit for a log.
+// printable returns a name in a form that is safe to log, even if the name is invalid.
 func printable(name string) string {
 	quoted := strconv.Quote(name)
 	return quoted[1 : len(quoted)-1]
 }
 
-// Unwrap returns the reason.
-func (e *Error) Unwrap() error { return e.Err }
+// Unwrap returns e.Err.
+func (e *Error) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
-// ErrorCode says at which step of loading or unloading something failed: the
-// values of libstapsdt's SDTError_t.
+// reason is an error of an internal package whose text already contains that of the
+// sentinel.
+type reason struct {
+	error
+	sentinel error
+}
+
+func (r reason) Is(target error) bool { return target == r.sentinel }
+
+func (r reason) Unwrap() error { return r.error }
+
+// ErrorCode is the step of loading or unloading that failed. The steps are those of
+// libstapsdt's SDTError_t. Each value is one greater than there, so that the zero
+// ErrorCode is no failure.
 type ErrorCode int
 
-// The codes, by libstapsdt's values.
+// The steps of loading and unloading.
 const (
-	NoError            ErrorCode = -1 // none of the steps below
-	ElfCreation        ErrorCode = 0  // the image could not be built
-	TmpCreation        ErrorCode = 1  // no file or memory could be had for it
-	SharedLibraryOpen  ErrorCode = 2  // it could not be mapped
-	SymbolLoading      ErrorCode = 3  // its sites were not found
-	SharedLibraryClose ErrorCode = 4  // it could not be unmapped
+	NoError            ErrorCode = iota // none of the steps below
+	ElfCreation                         // the image could not be built
+	TmpCreation                         // no file or memory was available for the image
+	SharedLibraryOpen                   // the image could not be mapped
+	SymbolLoading                       // the image's sites were not found
+	SharedLibraryClose                  // the image could not be unmapped
 )
 
-// String returns the name that libstapsdt has for the code.
+// String returns libstapsdt's name for the code.
 func (c ErrorCode) String() string {
 	switch c {
 	case NoError:

@@ -1,64 +1,100 @@
 package stapsdt
 
 import (
-	"sync"
-	"unsafe"
-
-	"github.com/go-stapsdt/stapsdt/internal/call"
+	"strconv"
+	"strings"
+	"time"
 )
 
-// event is what a probe passes to its site: the words, and the copies of
-// strings that they may be the addresses of.
-type event struct {
-	words  [MaxArgs]uint64
-	copies *texts
+// Event is what an observer sees of a fire: the probe, the time and the arguments. It is
+// valid until the observer returns; a Clone stays valid. Its methods are safe for concurrent
+// use. See Provider.Observe.
+type Event struct {
+	probe *Probe
+	time  time.Duration
+	words [MaxArgs]uint64
+	texts *texts // of the strings, or nil
 }
 
-// begin makes room for the strings of a probe.
-func (e *event) begin(p *Probe) {
-	if p.strings > 0 {
-		e.copies = getTexts(p.strings)
+// Probe returns the probe that was fired. Its ArgNames are the names of the event's arguments.
+func (e *Event) Probe() *Probe { return e.probe }
+
+// Time returns when the event occurred, by a monotonic clock: on Linux by CLOCK_MONOTONIC,
+// which bpftrace shows as nsecs, to within a microsecond, and elsewhere since an arbitrary
+// point. In a bubble of testing/synctest it is the bubble's time.
+func (e *Event) Time() time.Duration { return e.time }
+
+// NumArgs returns the number of arguments.
+func (e *Event) NumArgs() int { return len(e.probe.args) }
+
+// Arg returns the i-th argument. It panics if there is none. The text of a string is what a
+// tracer sees: at most MaxString-1 bytes.
+func (e *Event) Arg(i int) Value {
+	p := e.probe
+	v := Value{kind: p.kinds[:len(p.args)][i], num: e.words[i]}
+	switch p.args[i] {
+	case String:
+		before := 0
+		for _, t := range p.args[:i] {
+			if t == String {
+				before++
+			}
+		}
+		v.num, v.text = 0, e.texts.at(before)
+	case Float32:
+		v = float32Value(v.num)
 	}
+	return v
 }
 
-// registers returns the words of a probe that has no more than these.
-func (e *event) registers() *[call.MaxRegs]uint64 { return (*[call.MaxRegs]uint64)(e.words[:]) }
-
-// end gives the copies back, when the tracer has seen them.
-func (e *event) end() {
-	if e.copies != nil {
-		e.copies.put()
+// Clone returns a copy of the event that stays valid when the observer has returned.
+func (e *Event) Clone() *Event {
+	c := *e
+	if e.texts != nil {
+		texts := *e.texts
+		texts.buf = append([]byte(nil), e.texts.buf...)
+		c.texts = &texts
 	}
+	return &c
 }
 
-// texts holds copies of the strings that a probe is fired with, NUL-terminated,
-// where a tracer can read them: memory of the heap, which the garbage collector
-// does not move.
-type texts struct{ buf []byte }
-
-var textPool = sync.Pool{New: func() any { return &texts{make([]byte, 0, MaxString)} }}
-
-// getTexts returns room for n strings.
-func getTexts(n int) *texts {
-	t := textPool.Get().(*texts)
-	if cap(t.buf) < n*MaxString {
-		t.buf = make([]byte, 0, n*MaxString)
+// rawEvent is raw.Event.
+var rawEvent = func(event any) (words []uint64, texts []byte, ends []uint16) {
+	e := event.(*Event)
+	words = e.words[:len(e.probe.args)]
+	if t := e.texts; t != nil {
+		return words, t.buf, t.ends[:t.n]
 	}
-	t.buf = t.buf[:0]
-	return t
+	return words, nil, nil
 }
 
-// add copies a string, cut at MaxString, and returns the copy's address.
-func (t *texts) add(s string) uint64 {
-	start := len(t.buf)
-	t.buf = append(t.buf, s[:min(len(s), MaxString-1)]...)
-	t.buf = append(t.buf, 0)
-	// SAFETY: the address is passed to a tracer as an integer, and is never
-	// made a pointer again. The buffer is on the heap, which does not move,
-	// does not grow, as getTexts was asked for enough, and is kept alive by
-	// put, after the site was called.
-	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(t.buf[start:]))))
+// String returns the event in one line, such as
+//
+//	myapp:request__done(path="/index.html", status=200)
+//
+// for logs and test failures. The format may change.
+func (e *Event) String() string {
+	if e == nil || e.probe == nil {
+		return "<no event>"
+	}
+	var s strings.Builder
+	s.WriteString(e.probe.String())
+	s.WriteByte('(')
+	names := e.probe.ArgNames()
+	for i := range e.NumArgs() {
+		if i > 0 {
+			s.WriteString(", ")
+		}
+		if names != nil {
+			s.WriteString(names[i])
+			s.WriteByte('=')
+		}
+		if v := e.Arg(i); v.Kind() == KindString {
+			s.WriteString(strconv.Quote(v.text))
+		} else {
+			s.WriteString(v.String())
+		}
+	}
+	s.WriteByte(')')
+	return s.String()
 }
-
-// put gives the room back. Nothing reads it after the site has returned.
-func (t *texts) put() { textPool.Put(t) }

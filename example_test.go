@@ -44,6 +44,40 @@ func ExampleProvider_AddProbe() {
 	// Output: <nil> [string uint32]
 }
 
+// Names follow the probe's name. With them, tracers show what an argument is.
+func ExampleNewProbe2() {
+	p := stapsdt.NewProvider("names")
+	request := stapsdt.NewProbe2[string, time.Duration](p, "request__done", "path", "elapsed")
+	fmt.Println(request.ArgNames(), request.Args())
+	// Output: [path elapsed] [string int64]
+}
+
+// The arguments of a probe from AddProbe have names, too.
+func ExampleProbe_NameArgs() {
+	p := stapsdt.NewProvider("dynamic_names")
+	probe, err := p.AddProbe("line", stapsdt.String, stapsdt.Uint32)
+	if err == nil {
+		err = probe.NameArgs("file", "number")
+	}
+	fmt.Println(probe.ArgNames(), err)
+	// Output: [file number] <nil>
+}
+
+// The fields of a struct are the arguments.
+func ExampleNewProbeOf() {
+	type Request struct {
+		Path       string
+		HTTPStatus int32
+		Elapsed    time.Duration `probe:"nanoseconds"`
+		RemoteAddr string        `probe:"-"` // not an argument
+	}
+	p := stapsdt.NewProvider("fields")
+	request := stapsdt.NewProbeOf[Request](p, "request__done")
+	request.Fire(Request{Path: "/index.html", HTTPStatus: 200, Elapsed: time.Millisecond})
+	fmt.Println(request.ArgNames(), request.Args())
+	// Output: [path http_status nanoseconds] [string int32 int64]
+}
+
 // FireFunc computes the arguments only while a tracer is attached.
 func ExampleProbe2_FireFunc() {
 	p := stapsdt.NewProvider("lazy")
@@ -83,14 +117,20 @@ func ExampleError() {
 func ExampleProvider_WriteScript() {
 	app := stapsdt.NewProvider("myapp")
 	stapsdt.NewProbe2[string, int32](app, "request__done")
+	stapsdt.NewProbe1[string](app, "reload", "file")
 	app.WriteScript(os.Stdout)
 	// Output:
-	// // Prints what myapp fires in a process. Run it, as root, with
+	// // Prints the events of myapp in a process. Run it as root:
 	// //
 	// //	bpftrace -p PID FILE
 	//
 	// usdt:*:myapp:request__done
 	// {
 	// 	printf("myapp:request__done(\"%s\", %ld)\n", str(arg0), arg1);
+	// }
+	//
+	// usdt:*:myapp:reload
+	// {
+	// 	printf("myapp:reload file=\"%s\"\n", str(arg0));
 	// }
 }

@@ -1,6 +1,6 @@
 package stapsdt
 
-// Option changes how a provider is loaded.
+// Option changes how a provider is loaded. Options are arguments of NewProvider.
 type Option func(*options)
 
 type options struct {
@@ -8,17 +8,26 @@ type options struct {
 	memfd bool
 }
 
-// WithDir keeps the provider's file in dir, which is tried before $STAPSDT_DIR
-// and the folders after it. It is made, mode 0700, when it is not there; its
-// parent must be. A folder that another user owns or can write to is passed over,
-// as one that cannot be used is; Path tells where the file is.
+// WithDir keeps the provider's file in dir and nowhere else: if dir cannot be used,
+// Load fails and says why. It takes precedence over $STAPSDT_DIR. A relative dir is
+// relative to the working directory at the time of Load. Load creates the directory with
+// mode 0700 if it does not exist; its parent must exist.
+//
+// The directory must belong to this user, and no other user may be able to write to it. It
+// must not be on a file system that is mounted noexec, nor on a network or FUSE file
+// system, whose server could stop the program at any probe. Its path must not contain a
+// colon or a control character, because tracers cannot handle them.
+//
+// WithDir("") leaves the choice of the directory to the environment. Of several WithDir and [WithMemfd]
+// options the last one applies.
 func WithDir(dir string) Option {
-	return func(o *options) { o.dir = dir }
+	return func(o *options) { o.dir, o.memfd = dir, false }
 }
 
-// WithMemfd keeps the provider in memory instead of a file. A tracer then finds
-// it at Path, which is /proc/PID/fd/N, and only in this process; bpftrace from
-// version 0.25 on, Tetragon and libbpf do not find it by the process alone.
+// WithMemfd keeps the provider in memory instead of a file, whatever the environment
+// says. A tracer then finds it at Path, which is /proc/PID/fd/N, and only in this
+// process; bpftrace 0.25 and later, Tetragon and libbpf do not find it by the process
+// alone. Of several WithDir and WithMemfd options the last one applies.
 func WithMemfd() Option {
-	return func(o *options) { o.memfd = true }
+	return func(o *options) { o.dir, o.memfd = "", true }
 }

@@ -1,14 +1,16 @@
-//go:build linux && (386 || amd64 || arm || arm64 || ppc64le || riscv64 || s390x)
+//go:build linux && (386 || amd64 || arm || arm64 || ppc64le || riscv64 || s390x) && !stapsdt_noload
 
 package stapsdt
 
 import (
+	"math"
 	"os"
 	"sync"
 	"testing"
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/call/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -24,10 +26,10 @@ func patch(t *testing.T, p *Probe, b byte) {
 	page := uintptr(os.Getpagesize())
 	// SAFETY: the site is mapped, privately, for as long as the provider is
 	// loaded, and with it the page that it is in.
-	start := unsafe.Add(p.at, -int(uintptr(p.at)%page))
+	start := unsafe.Add(p.site, -int(uintptr(p.site)%page))
 	pages := unsafe.Slice((*byte)(start), page)
 	require.NoError(t, unix.Mprotect(pages, unix.PROT_READ|unix.PROT_WRITE))
-	*(*byte)(p.at) = b
+	*(*byte)(p.site) = b
 	require.NoError(t, unix.Mprotect(pages, unix.PROT_READ|unix.PROT_EXEC))
 }
 
@@ -37,12 +39,13 @@ func TestPatchedSiteIsEnabled(t *testing.T) {
 		probe := NewProbe0(p, "probe")
 		other := NewProbe0(p, "other")
 		load(t, p)
-		nop := *(*byte)(probe.at)
+		nop := *(*byte)(probe.site)
 		require.False(t, probe.Enabled())
 		probe.Fire()
 		for _, b := range recorder.Breakpoints {
 			patch(t, &probe.Probe, b)
 			require.True(t, probe.Enabled(), "%#x", b)
+			require.True(t, probe.Traced())
 			require.False(t, other.Enabled())
 			patch(t, &probe.Probe, nop)
 			require.False(t, probe.Enabled())
@@ -89,6 +92,13 @@ func TestValuesArrive(t *testing.T) {
 	require.EqualValues(t, 1, uint8(recorded.Args[4]))
 	require.EqualValues(t, uintptr(x), recorded.Args[5])
 
+	floats := NewProbe3[float32, seconds, float64](p, "floats")
+	recordAt(t, &floats.Probe)
+	floats.Fire(-1.5, 0.1, math.Inf(1))
+	require.EqualValues(t, uint32(0xbfc00000), uint32(recorded.Args[0]))
+	require.EqualValues(t, uint64(0x3fb999999999999a), recorded.Args[1])
+	require.EqualValues(t, uint64(0x7ff<<52), recorded.Args[2])
+
 	types := make([]ArgType, MaxArgs)
 	values := make([]any, MaxArgs)
 	for i := range types {
@@ -100,6 +110,94 @@ func TestValuesArrive(t *testing.T) {
 	require.NoError(t, many.Fire(values...))
 	for i := range types {
 		require.Equal(t, values[i], recorded.Args[i], "argument %d", i)
+	}
+}
+
+// TestFieldsArrive fires structs with as many fields as registers, and with more.
+func TestFieldsArrive(t *testing.T) {
+	p := newProvider(t, "fields")
+	type few struct {
+		A int8
+		B float32
+		_ [5]byte
+		C uint64
+		D *object
+	}
+	small := NewProbeOf[few](p, "small")
+	recordAt(t, &small.Probe)
+	global := &recordedObject // a goroutine's stack may move before it is compared
+	check := func() {
+		t.Helper()
+		require.EqualValues(t, -1, int8(recorded.Args[0]))
+		require.EqualValues(t, 0x3f000000, uint32(recorded.Args[1]))
+		require.EqualValues(t, uint64(1<<63+4), recorded.Args[2])
+		require.EqualValues(t, uintptr(unsafe.Pointer(global)), recorded.Args[3])
+		recorded = recorder.Record{}
+	}
+	small.Fire(few{A: -1, B: 0.5, C: 1<<63 + 4, D: global})
+	check()
+	small.FireFunc(func() few { return few{A: -1, B: 0.5, C: 1<<63 + 4, D: global} })
+	check()
+	plain := NewProbeOf[details](p, "plain")
+	recordAt(t, &plain.Probe)
+	plain.Fire(details{Status: -3, Elapsed: 1 << 40})
+	require.EqualValues(t, -3, int32(recorded.Args[0]))
+	require.EqualValues(t, uint64(1<<40), recorded.Args[1])
+
+	type many struct {
+		A, B, C uint64
+		Inner   *object
+		details
+		D, E, F, G uint64
+		Raw        unsafe.Pointer
+		Last       float64
+	}
+	large := NewProbeOf[many](p, "large")
+	require.Len(t, large.Args(), MaxArgs)
+	recordAt(t, &large.Probe)
+	large.Fire(many{A: 1, B: 2, C: 3, Inner: global, details: details{-5, 6}, D: 7, E: 8, F: 9, G: 10, Raw: unsafe.Pointer(global), Last: 1.5})
+	address := uint64(uintptr(unsafe.Pointer(global)))
+	recorded.Args[4] = uint64(int64(int32(recorded.Args[4])))
+	require.Equal(t, [MaxArgs]uint64{1, 2, 3, address, 1<<64 - 5, 6, 7, 8, 9, 10, address, math.Float64bits(1.5)}, recorded.Args)
+}
+
+// TestManyFieldsArrive: without pointers, too, more arguments than registers are passed.
+func TestManyFieldsArrive(t *testing.T) {
+	type many struct{ A, B, C, D, E, F, G, H, I, J, K, L uint64 }
+	probe := NewProbeOf[many](newProvider(t, "many"), "many")
+	recordAt(t, &probe.Probe)
+	probe.Fire(many{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})
+	require.Equal(t, [MaxArgs]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, recorded.Args)
+}
+
+var recordedObject object
+
+// TestFieldsDoNotAllocate: neither the arguments nor what they point to escape.
+func TestFieldsDoNotAllocate(t *testing.T) {
+	testenv.NotRaced(t, "sync.Pool drops what it was given, at random")
+	testenv.NotSanitized(t, "the address sanitizer has variables escape")
+	testenv.NeedsOptimization(t, "Fire is not inlined, and its arguments are allocated")
+	p := newProvider(t, "allocs")
+	probe := NewProbeOf[request](p, "request")
+	small := NewProbeOf[details](p, "small")
+	body, number := []byte("body"), 0
+	fires := map[string]func(){
+		"large": func() {
+			number++
+			probe.Fire(request{ID: userID(number), Path: string(body), details: details{Status: 200}, Body: body, Object: &object{A: number}, Raw: unsafe.Pointer(&object{B: number})})
+		},
+		"small": func() { small.Fire(details{int32(number), 1}) },
+		"func": func() {
+			probe.FireFunc(func() request { return request{ID: userID(number), Path: "path", Body: body, Object: &recordedObject} })
+		},
+	}
+	for name, fire := range fires {
+		require.Zero(t, testing.AllocsPerRun(100, fire), "%s, idle", name)
+	}
+	recordAt(t, &probe.Probe)
+	recordAt(t, &small.Probe)
+	for name, fire := range fires {
+		require.Zero(t, testing.AllocsPerRun(100, fire), "%s, traced", name)
 	}
 }
 

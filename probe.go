@@ -9,18 +9,26 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt/internal/misfire"
 )
 
-// Probe is a trace point of a provider: a name, and the types of its arguments.
-// Its methods may be called from any goroutine at any time, before the provider
-// is loaded, while it is unloaded and after it was closed. A Probe comes from
-// AddProbe, or is part of a typed one; the zero Probe cannot be used, and none may
-// be copied.
+// Probe is a trace point of a provider: a name and the types of its arguments. AddProbe
+// returns one, and every typed probe contains one. A Probe must not be copied.
+//
+// Its methods may be called from any goroutine at any time: before the provider is
+// loaded, while it is being unloaded, and after it has been closed.
+//
+// The zero Probe has no name and no provider. Its Fire and Enabled panic, because a test
+// for it would add an instruction to every Fire.
 type Probe struct {
-	// at is a *byte, the first of the site: of one in the mapped image while
-	// the provider is loaded, and of noSite otherwise. It is never nil, and
-	// is read and written atomically. It comes first: see Probe6.Fire.
+	// at is a *byte, which on tests: watched while the probe is observed, and
+	// otherwise the same as site. It is never nil once the probe is defined, and is read
+	// and written atomically. It is the first field: see Probe6.Fire.
 	at unsafe.Pointer
+	// site is a *byte, the first byte of the site, which package call tests again and
+	// enters: a site of the mapped image while the provider is loaded, and noSite
+	// otherwise. It is never nil either, and is read and written atomically.
+	site unsafe.Pointer
 
 	_ noCopy
 
@@ -28,45 +36,56 @@ type Probe struct {
 	name     string
 	args     []ArgType
 
-	strings  int    // how many of args are Strings
-	pointers uint16 // which arguments of a typed probe are pointers, a bit each
+	names atomic.Pointer[[]string] // of the arguments, or nil; see Provider.nameSites
+	types []reflect.Type           // of the arguments of a typed probe
+
+	kinds    [MaxArgs]Kind // of the arguments' values
+	strings  int           // the number of Strings in args
+	pointers uint16        // a bit for each argument of a typed probe: whether it is a pointer
 }
 
-// noCopy lets go vet find copies.
+// noCopy makes go vet report copies.
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// noSite is the site of probes that are not loaded. Its first byte reads as
-// idle, and nothing patches it.
+// noSite is the site of every probe that is not loaded. Its first byte reads as idle, and
+// nothing patches it.
 var noSite = [1]byte{call.Idle}
 
-// init makes p a probe that is not loaded.
+// init initializes p as a probe that is not loaded.
 func (p *Probe) init(provider *Provider, name string, args []ArgType) {
 	p.provider, p.name, p.args = provider, name, args
-	for _, t := range args {
+	for i, t := range args {
 		if t == String {
 			p.strings++
+		}
+		if i < MaxArgs {
+			p.kinds[i] = p.kindOf(i)
 		}
 	}
 	p.move(&noSite[0])
 }
 
-// move points the probe at another site, and returns the one before.
+// move points the probe at another site and returns the previous one.
 func (p *Probe) move(site *byte) (old *byte) {
-	return (*byte)(atomic.SwapPointer(&p.at, unsafe.Pointer(site)))
+	old = (*byte)(atomic.SwapPointer(&p.site, unsafe.Pointer(site)))
+	if !p.observed() {
+		atomic.StorePointer(&p.at, unsafe.Pointer(site))
+	}
+	return old
 }
 
 // patched reports whether a tracer is attached to a site.
 func patched(site *byte) bool { return *site&call.Mask == call.Bits }
 
-// on reports whether the probe's site is patched: the load of its address, the
-// load of its first byte, a compare.
+// on reports whether the probe's site is patched, or the probe is observed. It loads an
+// address and the byte there, and compares.
 //
-// The mapping that is read must outlast the read, so p must be alive until then:
-// the callers use p afterwards where the result is true, which the compiler
-// cannot know before.
+// The mapping must outlast the read, so p must stay alive until then. The callers ensure
+// this: they use p afterwards if the result is true, and the compiler cannot know the
+// result in advance.
 func (p *Probe) on() bool {
 	return *(*byte)(atomic.LoadPointer(&p.at))&call.Mask == call.Bits
 }
@@ -74,35 +93,53 @@ func (p *Probe) on() bool {
 // Name returns the probe's name.
 func (p *Probe) Name() string { return p.name }
 
-// Provider returns the provider that the probe belongs to.
+// Provider returns the provider that the probe was defined with. It may be nil.
 func (p *Probe) Provider() *Provider { return p.provider }
 
 // Args returns the types of the probe's arguments.
 func (p *Probe) Args() []ArgType { return slices.Clone(p.args) }
 
-// String returns "provider:probe", as tracers write it.
-func (p *Probe) String() string { return p.provider.name + ":" + p.name }
+// String returns "provider:probe", the notation that tracers use.
+func (p *Probe) String() string { return p.provider.Name() + ":" + p.name }
 
-// Enabled reports whether a tracer is attached to this probe in this process.
-// It is advisory: a tracer may attach or leave at any moment, and Fire is right
-// to call either way. It spares the work of computing arguments that nobody
-// sees.
+// ArgKinds returns the kinds of the values that an event of the probe has.
+func (p *Probe) ArgKinds() []Kind { return slices.Clone(p.kinds[:min(len(p.args), MaxArgs)]) }
+
+// Traced reports whether a tracer is attached to this probe in this process. Unlike Enabled,
+// it does not count observers. Like Enabled, it is advisory.
+func (p *Probe) Traced() bool {
+	if p.provider.zero() {
+		return false
+	}
+	traced := patched((*byte)(atomic.LoadPointer(&p.site)))
+	runtime.KeepAlive(p)
+	return traced
+}
+
+// Observed reports whether the program observes the probe: see [Provider.Observe].
+func (p *Probe) Observed() bool { return p.observed() }
+
+// Enabled reports whether a tracer is attached to this probe in this process, or the
+// probe is observed. Use it to avoid computing arguments that no tracer sees. The result
+// is advisory: a tracer may attach or detach at any moment, and Fire may be called in either
+// case.
 func (p *Probe) Enabled() bool {
 	on := p.on()
 	runtime.KeepAlive(p)
 	return on
 }
 
-// Fire reports an event with its arguments to whoever is attached to the probe,
-// and does nothing while nobody is. An argument is an integer of any type whose
-// value the ArgType can hold, a bool, a uintptr or an unsafe.Pointer; for a
-// String it is a string or a []byte, of which the tracer can read a copy, up to
-// the first NUL and MaxString bytes, until Fire returns. What a pointer points to
-// is alive until then too.
+// Fire reports an event with its arguments to the tracers that are attached to the probe,
+// and to its observers. While there are none, it does nothing.
 //
-// While a tracer is attached the arguments are checked, and nothing is reported
-// when they are wrong: the error is an *Error that wraps ErrArgCount or
-// ErrArgType.
+// An argument is an integer of any type whose value the ArgType can hold, a bool, a
+// uintptr or an unsafe.Pointer. For a String it is a string or a []byte, which is passed
+// as a NUL-terminated copy of at most MaxString bytes, valid until Fire returns. The
+// memory that a pointer refers to is also kept alive until then. For a Float32 the
+// argument is a float32, and for a Float64 a float32 or a float64.
+//
+// The arguments are checked only while there is a tracer or an observer. If they are wrong, no event
+// is reported, and Fire returns an *Error that wraps ErrArgCount or ErrArgType.
 func (p *Probe) Fire(args ...any) error {
 	if p.on() {
 		return p.fireAny(args)
@@ -113,10 +150,10 @@ func (p *Probe) Fire(args ...any) error {
 // fireAny fires a probe that was found enabled.
 func (p *Probe) fireAny(args []any) error {
 	if len(args) != len(p.args) {
-		return p.fireError(fmt.Errorf("%w: %d, not %d", ErrArgCount, len(args), len(p.args)))
+		return p.fireError(fmt.Errorf("%w: got %d, want %d", ErrArgCount, len(args), len(p.args)))
 	}
-	var e event
-	e.begin(p)
+	var a arguments
+	a.begin(p)
 	var variables [MaxArgs]unsafe.Pointer
 	var pointers uint16
 	for i, arg := range args {
@@ -124,69 +161,79 @@ func (p *Probe) fireAny(args []any) error {
 		w, text, kind := t.word(arg)
 		switch kind {
 		case wordArg:
-			e.words[i] = w
+			a.words[i] = w
 		case textArg:
-			e.words[i] = e.copies.add(text)
+			a.words[i] = a.copies.add(text)
 		case pointerArg:
-			// SAFETY: a pointer is itself the second word of an interface.
+			// SAFETY: the second word of an interface that holds a pointer is the pointer.
 			variables[i] = unsafe.Add(unsafe.Pointer(&args[i]), unsafe.Sizeof(uintptr(0)))
 			pointers |= 1 << i
+			a.words[i] = uint64(*(*uintptr)(variables[i])) // for the observers
 		default:
-			e.end()
+			a.end()
 			return p.argError(i, arg)
 		}
 	}
-	if pointers == 0 && len(p.args) <= call.MaxRegs {
-		call.Few(&p.at, e.registers()) // as a typed probe does
-	} else {
-		p.enter(&e.words, variables[:], pointers)
+	if p.observed() {
+		p.notify(&a)
 	}
-	e.end()
+	if pointers == 0 && len(p.args) <= call.MaxRegs {
+		call.Few(&p.site, a.registers()) // like a typed probe
+	} else {
+		p.enter(&a.words, variables[:], pointers)
+	}
+	a.end()
 	keep(args)
 	runtime.KeepAlive(p)
 	return nil
 }
 
-// enter enters the site with words for arguments. Those that are pointers it
-// reads only now, from the variables that hold them: what they point to may be on
-// this goroutine's stack, which could still move before. It reports whether there
-// was a tracer still, as on's answer may be out of date.
+// enter enters the site with words as the arguments. It reads pointer arguments only now,
+// from the variables that hold them, because they may point into this goroutine's stack,
+// which could still move before. It reports whether a tracer was still attached, because
+// the answer of on may be out of date.
 //
-// A function that is not split is not preempted either, except in what it calls,
-// and neither is that (isAsyncSafePoint in runtime/preempt.go). It must stay a
-// function of its own: inlined, as a profile may have it, its code would be that
-// of a caller which is preempted.
+// A nosplit function is not preempted, and neither is the assembly that it calls
+// (isAsyncSafePoint in runtime/preempt.go). enter must not be inlined, as a profile might
+// suggest: its code would then belong to a caller that can be preempted.
 //
 //go:nosplit
 //go:noinline
 func (p *Probe) enter(words *[MaxArgs]uint64, variables []unsafe.Pointer, pointers uint16) (fired bool) {
 	for i := 0; pointers != 0; i, pointers = i+1, pointers>>1 {
 		if pointers&1 != 0 {
-			// SAFETY: the caller's variable of a pointer type.
+			// SAFETY: variables[i] is the address of the caller's variable, whose type
+			// is a pointer.
 			words[i] = uint64(*(*uintptr)(variables[i]))
 		}
 	}
-	// SAFETY: at is what package call asks for: its mapping is not given back
-	// before the provider and all of its probes are garbage, and p is alive.
+	// SAFETY: site satisfies the requirements of package call: its mapping is not
+	// released before the provider and all of its probes become unreachable, and p is
+	// alive.
 	if len(p.args) <= call.MaxRegs {
-		fired = call.Few(&p.at, (*[call.MaxRegs]uint64)(words[:]))
+		fired = call.Few(&p.site, (*[call.MaxRegs]uint64)(words[:]))
 	} else {
-		fired = call.Many(&p.at, words)
+		fired = call.Many(&p.site, words)
 	}
 	runtime.KeepAlive(p)
 	return fired
 }
 
 func (p *Probe) fireError(err error) error {
-	return &Error{Op: "fire", Provider: p.provider.name, Probe: p.name, Code: NoError, Err: err}
+	err = &Error{Op: "fire", Provider: p.provider.Name(), Probe: p.name, Err: err}
+	if report := misfire.Report.Load(); report != nil {
+		(*report)(p, err)
+	}
+	return err
 }
 
-// argError is the error for an argument that its type cannot hold. It takes the
-// type's name and not the value, which then need not be on the heap.
+// argError returns the error for a value that the argument's type cannot hold. The text
+// has the name of the value's type and not the value, which therefore need not escape to
+// the heap.
 func (p *Probe) argError(i int, arg any) error {
 	name := "nil"
 	if t := reflect.TypeOf(arg); t != nil {
 		name = t.String()
 	}
-	return p.fireError(fmt.Errorf("%w: argument %d is %v, which cannot hold this %s", ErrArgType, i, p.args[i], name))
+	return p.fireError(fmt.Errorf("%w: argument %d has the type %v, which cannot hold this %s", ErrArgType, i, p.args[i], name))
 }

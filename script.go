@@ -6,86 +6,120 @@ import (
 	"strings"
 )
 
-// scriptArgs is how many arguments every bpftrace reads: those that are in
-// registers on amd64.
+// scriptArgs is the number of arguments that every version of bpftrace reads: those that
+// are in registers on amd64.
 const scriptArgs = 6
 
-// WriteScript writes a bpftrace program that prints every event of the provider,
-// a line each, with the arguments formatted by their types:
+// WriteScript writes a bpftrace program that prints each event of the provider on a line,
+// with its arguments formatted according to their types:
 //
 //	myapp:request__done("/index.html", 200)
 //
-// The program that it writes says how to run it. Of a probe with more than six
-// arguments it prints the first six, as bpftrace 0.17 reads no more of them. The
-// provider need not be loaded, unless its image is kept in memory: then the
-// script is for this process only. The error
-// is w's, or ErrName.
+// If the arguments have names, the line has them too:
+//
+//	myapp:request__done path="/index.html" status=200
+//
+// bpftrace cannot print floating-point numbers: the program prints their bits, in
+// hexadecimal. A comment in the program says how to run it. If a probe has more than six arguments, the
+// program prints only the first six, because bpftrace 0.17 reads no more.
+//
+// The provider need not be loaded, unless its image is kept in memory: the program then
+// works only for this process. For a loaded provider, the program has the probes that are
+// in the image.
+//
+// If WriteScript fails, it returns an *Error that wraps w's error or ErrName.
 func (p *Provider) WriteScript(w io.Writer) error {
-	// What root will run holds no name that was not looked at.
-	if err := p.checkName(p.name, ""); err != nil {
+	// Root will run the program, so it must not contain an unchecked name.
+	if err := p.checkName(p.Name(), ""); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, p.script())
-	return err
+	if _, err := io.WriteString(w, p.script()); err != nil {
+		return p.fail("script", "", err)
+	}
+	return nil
 }
 
-// script returns the program. Nothing is written while the lock is held.
+// script returns the program. It does not write, because it holds the lock.
 func (p *Provider) script() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var b strings.Builder
 	where := "*"
-	if strings.HasPrefix(p.path, "/proc/") {
-		where = p.path
-		fmt.Fprintf(&b, "// Prints what %s fires. Run it, as root, with\n//\n//\tbpftrace FILE\n", p.name)
+	if path, inMemory := p.place(); inMemory && path != "" {
+		where = path
+		fmt.Fprintf(&b, "// Prints the events of %s in this process. Run it as root:\n//\n//\tbpftrace FILE\n", p.name)
 	} else {
-		fmt.Fprintf(&b, "// Prints what %s fires in a process. Run it, as root, with\n//\n//\tbpftrace -p PID FILE\n", p.name)
+		fmt.Fprintf(&b, "// Prints the events of %s in a process. Run it as root:\n//\n//\tbpftrace -p PID FILE\n", p.name)
 	}
-	for _, probe := range p.probes {
-		if p.byName[probe.name] == probe { // a second trace point has its name
+	probes := p.probes
+	if p.loaded {
+		probes = probes[:p.live] // bpftrace may refuse a program with a probe that it does not find
+	}
+	for _, probe := range probes {
+		if p.byName[probe.name] == probe { // a clause covers all sites of its name
 			probe.writeClause(&b, where)
 		}
 	}
 	return b.String()
 }
 
-// quoted returns a name as bpftrace takes it in a probe's place: in quotes, when it has
-// more than letters, digits and what bpftrace knows otherwise. A backslash it knows
-// (0.17 does not find one in quotes).
+// quoted returns a name in the form that bpftrace accepts in a probe specification: in
+// quotes, if it contains anything except letters, digits and the characters "_.-".
+// bpftrace reads a quoted string twice, and each time turns two backslashes into one
+// (tried with 0.17, which also accepts a backslash without quotes, but not at the end).
 func quoted(name string) string {
 	for _, r := range name {
 		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune(`_.-\`, r):
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune("_.-", r):
 		default:
-			return `"` + strings.ReplaceAll(name, `\`, `\\`) + `"`
+			return `"` + strings.ReplaceAll(name, `\`, `\\\\`) + `"`
 		}
 	}
 	return name
 }
 
-// writeClause writes what prints one probe.
+// writeClause writes the clause that prints the events of one probe.
 func (p *Probe) writeClause(b *strings.Builder, where string) {
-	// Not every bpftrace knows %% in a format.
+	// Not every version of bpftrace accepts %% in a format.
 	name := strings.NewReplacer(`\`, `\\`, "%", "%s").Replace(p.String())
 	args := strings.Repeat(`, "%"`, strings.Count(name, "%"))
-	verbs := make([]string, 0, scriptArgs)
+	names := p.argNames() // identifiers, which need no quotes
+	fmt.Fprintf(b, "\nusdt:%s:%s:%s\n{\n", where, quoted(p.provider.name), quoted(p.name))
+	if len(p.args) > scriptArgs {
+		fmt.Fprintf(b, "\t// of %d arguments\n", len(p.args))
+	}
+	verbs := make([]string, 0, scriptArgs+1)
 	for i, t := range p.args[:min(len(p.args), scriptArgs)] {
-		verb, arg := "%lu", fmt.Sprintf("arg%d", i)
-		switch {
-		case t == String:
-			verb, arg = `\"%s\"`, "str("+arg+")"
-		case t.Signed():
-			verb = "%ld"
-		case p.pointers>>i&1 == 1:
-			verb = "0x%lx"
+		verb, arg := p.format(i)
+		if t.float() {
+			fmt.Fprintf(b, "\t// arg%d is a %v: these are its bits\n", i, t)
+		}
+		if names != nil {
+			verb = names[i] + "=" + verb
 		}
 		verbs = append(verbs, verb)
 		args += ", " + arg
 	}
-	fmt.Fprintf(b, "\nusdt:%s:%s:%s\n{\n", where, quoted(p.provider.name), quoted(p.name))
 	if len(p.args) > scriptArgs {
 		verbs = append(verbs, "...")
-		fmt.Fprintf(b, "\t// of %d arguments\n", len(p.args))
 	}
-	fmt.Fprintf(b, "\tprintf(\"%s(%s)\\n\"%s);\n}\n", name, strings.Join(verbs, ", "), args)
+	list := "(" + strings.Join(verbs, ", ") + ")"
+	if names != nil {
+		list = " " + strings.Join(verbs, " ")
+	}
+	fmt.Fprintf(b, "\tprintf(\"%s%s\\n\"%s);\n}\n", name, list, args)
+}
+
+// format returns how bpftrace prints an argument: the verb, and the expression.
+func (p *Probe) format(i int) (verb, arg string) {
+	arg = fmt.Sprintf("arg%d", i)
+	switch t := p.args[i]; {
+	case t == String:
+		return `\"%s\"`, "str(" + arg + ")"
+	case t.Signed():
+		return "%ld", arg
+	case t.float(), p.pointers>>i&1 == 1:
+		return "0x%lx", arg
+	}
+	return "%lu", arg
 }

@@ -1,4 +1,4 @@
-//go:build linux && (amd64 || arm64)
+//go:build linux && (amd64 || arm64) && !stapsdt_noload
 
 package stapsdt
 
@@ -6,81 +6,36 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
-	"unsafe"
-
-	"github.com/go-stapsdt/stapsdt/internal/tracetest"
 
 	"github.com/stretchr/testify/require"
 )
 
-// scripted defines a provider of every kind of argument.
-func scripted(opts ...Option) (p *Provider, fire func()) {
-	p = NewProvider("my-app.v2", opts...)
-	plain := NewProbe0(p, "plain")
-	event := NewProbe5[string, int32, uint8, unsafe.Pointer, bool](p, "event")
-	again := NewProbe5[string, int32, uint8, unsafe.Pointer, bool](p, "event")
-	many, _ := p.AddProbe("many", Uint8, Int16, Uint32, Int64, String, Uint64, Uint8, Uint8)
-	return p, func() {
-		plain.Fire()
-		event.Fire("grüße", -2, 3, nil, true)
-		again.Fire("", 2, 255, nil, false)
-		many.Fire(1, -2, 3, -4, "100%\n", uint64(1)<<63, 7, 8)
+// TestQuoted: what every bpftrace takes as it is, is written as it is.
+func TestQuoted(t *testing.T) {
+	for name, want := range map[string]string{
+		"azAZ09_": "azAZ09_", "a-b.c": "a-b.c", "a`": "\"a`\"", "a[": `"a["`, "a@": `"a@"`, "a;": `"a;"`, `a\b`: `"a\\\\b"`, "ä": `"ä"`,
+	} {
+		require.Equal(t, want, quoted(name))
 	}
 }
 
-// TestWriteScript has bpftrace run what is written, of a provider in a file and
-// of one in memory.
-func TestWriteScript(t *testing.T) {
-	for place, opts := range map[string][]Option{"file": {WithDir(t.TempDir() + "/images")}, "memory": {WithMemfd()}} {
-		t.Run(place, func(t *testing.T) {
-			p, fire := scripted(opts...)
-			load(t, p)
-			var script strings.Builder
-			require.NoError(t, p.WriteScript(&script))
-			var args []string
-			if place == "file" {
-				require.Contains(t, script.String(), "bpftrace -p PID FILE")
-				args = []string{"-p", strconv.Itoa(os.Getpid())}
-			}
-			tracer := tracetest.Bpftrace(t, script.String(), args...)
-			fire()
-			require.Equal(t, []string{
-				`my-app.v2:plain()`,
-				`my-app.v2:event("grüße", -2, 3, 0x0, 1)`,
-				`my-app.v2:event("", 2, 255, 0x0, 0)`,
-				`my-app.v2:many(1, -2, 3, -4, "100%`,
-				`", 9223372036854775808, ...)`,
-			}, tracer.WaitLines(5, patience))
-			tracer.Stop()
-		})
+// TestWriteScriptWhere: only an image in memory is traced by its path, whatever
+// directory a file is in.
+func TestWriteScriptWhere(t *testing.T) {
+	for what, opts := range map[string][]Option{
+		"memory": {WithMemfd()},
+		"file":   {WithDir(fmt.Sprintf("/proc/%d/root%s/a directory", os.Getpid(), t.TempDir()))},
+	} {
+		p := NewProvider("where", opts...)
+		NewProbe0(p, "x")
+		load(t, p)
+		var script strings.Builder
+		require.NoError(t, p.WriteScript(&script))
+		require.NotContains(t, script.String(), "self")
+		require.Equal(t, what == "file", strings.Contains(script.String(), "\nusdt:*:where:x\n"), "%s\n%s", p.Path(), &script)
 	}
-}
-
-// TestWriteScriptNames has bpftrace run a script of names that mean something to it.
-func TestWriteScriptNames(t *testing.T) {
-	names := []string{
-		"plain", "dash-dot.v2", `back\slash`, "a;b", "a(b)", "a|b", "a%d", "a@b", "a=b", "a<b>", "it's", "~a", "$1", "#a", "a&&b",
-		"a[0]", "!a", "`a`", "grüße", "名前",
-	}
-	p := newProvider(t, "it's;$1")
-	probes := make([]*Probe1[int], len(names))
-	lines := make([]string, len(names))
-	for i, name := range names {
-		probes[i] = NewProbe1[int](p, name)
-		lines[i] = fmt.Sprintf("it's;$1:%s(%d)", name, i)
-	}
-	load(t, p)
-	var script strings.Builder
-	require.NoError(t, p.WriteScript(&script))
-	tracer := tracetest.Bpftrace(t, script.String(), "-p", strconv.Itoa(os.Getpid()))
-	for i, probe := range probes {
-		probe.Fire(i)
-	}
-	require.Equal(t, lines, tracer.WaitLines(len(lines), patience))
-	tracer.Stop()
 }
 
 // TestWriteScriptUnloaded: a script can be written before there is a process.
@@ -89,22 +44,71 @@ func TestWriteScriptUnloaded(t *testing.T) {
 	NewProbe1[int](p, `back\slash`)
 	var script strings.Builder
 	require.NoError(t, p.WriteScript(&script))
-	require.Equal(t, `// Prints what 50% fires in a process. Run it, as root, with
+	require.Equal(t, `// Prints the events of 50% in a process. Run it as root:
 //
 //	bpftrace -p PID FILE
 
-usdt:*:"50%":back\slash
+usdt:*:"50%":"back\\\\slash"
 {
 	printf("50%s:back\\slash(%ld)\n", "%", arg0);
 }
 `, script.String())
-	require.Error(t, p.WriteScript(failing{}))
+	err := p.WriteScript(failing{})
+	require.ErrorIs(t, err, errFull)
+	require.EqualError(t, err, "stapsdt: script 50%: full")
+	requireOneLine(t, err)
 	require.NoError(t, p.WriteScript(asking{p})) // it holds no lock
+}
+
+// TestWriteScriptNames: what has names is printed with them.
+func TestWriteScriptNames(t *testing.T) {
+	p := NewProvider("names")
+	NewProbe2[string, int32](p, "request__done", "path", "status")
+	NewProbe2[float64, float32](p, "half%")
+	NewProbeOf[struct {
+		ID      uint64
+		Seconds float64
+		Object  *object
+		Text    []byte
+		OK      bool
+		Small   int8
+		More    string
+	}](p, "fields")
+	NewProbe0(p, "none")
+	var script strings.Builder
+	require.NoError(t, p.WriteScript(&script))
+	_, clauses, _ := strings.Cut(script.String(), "\n\n")
+	require.Equal(t, `usdt:*:names:request__done
+{
+	printf("names:request__done path=\"%s\" status=%ld\n", str(arg0), arg1);
+}
+
+usdt:*:names:"half%"
+{
+	// arg0 is a float64: these are its bits
+	// arg1 is a float32: these are its bits
+	printf("names:half%s(0x%lx, 0x%lx)\n", "%", arg0, arg1);
+}
+
+usdt:*:names:fields
+{
+	// of 7 arguments
+	// arg1 is a float64: these are its bits
+	printf("names:fields id=%lu seconds=0x%lx object=0x%lx text=\"%s\" ok=%lu small=%ld ...\n", arg0, arg1, arg2, str(arg3), arg4, arg5);
+}
+
+usdt:*:names:none
+{
+	printf("names:none()\n");
+}
+`, clauses)
 }
 
 type failing struct{}
 
-func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
+var errFull = errors.New("full")
+
+func (failing) Write([]byte) (int, error) { return 0, errFull }
 
 type asking struct{ p *Provider }
 

@@ -1,4 +1,4 @@
-//go:build linux && (386 || amd64 || arm || arm64 || ppc64le || riscv64 || s390x) && cgo && !stapsdt_nocgo
+//go:build linux && cgo && !stapsdt_nocgo && !stapsdt_noload
 
 package stapsdt
 
@@ -9,30 +9,34 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/image"
 )
 
-// imager builds a provider's images with the C library, whose SDTProvider_t and
-// SDTProbe_t it keeps from the first load on. The provider's Close frees them,
-// or its cleanup when it is garbage.
+// imager builds a provider's images with the C library. It keeps the provider's
+// SDTProvider_t and SDTProbe_t from the first load until Close, or until the cleanup after
+// the provider has become unreachable. Without libelf, which the C library needs, imager
+// builds the images in Go, with the same bytes.
 type imager struct {
 	c *cstapsdt.Provider
-	// added is how many of the provider's probes C has.
+	// added is the number of the provider's probes that the C library has.
 	added int
 }
 
 // image builds the image of the provider's probes.
-func (im *imager) image(p *Provider, arch *image.Arch, kind string) (*image.Image, error) {
-	built, err := im.build(p, arch, kind)
+func (im *imager) image(p *Provider, arch *image.Arch, nop *image.Nop) (*image.Image, error) {
+	if !cstapsdt.HasLibelf() {
+		return p.build(arch, nop)
+	}
+	built, err := im.build(p, arch, nop)
 	if err != nil {
 		e := &Error{Op: "load", Provider: p.name, Code: ElfCreation, Err: err}
 		var c *cstapsdt.Error
 		if errors.As(err, &c) {
-			e.Code = ErrorCode(c.Code)
+			e.Code = ErrorCode(c.Code + 1) // see ErrorCode
 		}
 		return nil, e
 	}
 	return built, nil
 }
 
-func (im *imager) build(p *Provider, arch *image.Arch, kind string) (*image.Image, error) {
+func (im *imager) build(p *Provider, arch *image.Arch, nop *image.Nop) (*image.Image, error) {
 	if im.c == nil {
 		c, err := cstapsdt.NewProvider(p.name)
 		if err != nil {
@@ -46,17 +50,62 @@ func (im *imager) build(p *Provider, arch *image.Arch, kind string) (*image.Imag
 		}
 		im.added++
 	}
-	bytes, text, err := im.c.Image(arch.Name, kind)
+	debug, err := p.debug(arch, nop)
 	if err != nil {
 		return nil, err
 	}
-	return &image.Image{Bytes: bytes, Text: text, Sites: im.added}, nil
+	bytes, text, err := im.c.Image(arch.Name, nop.Name, debug)
+	if err != nil {
+		return nil, err
+	}
+	return &image.Image{
+		Bytes: bytes, Text: text, Sites: im.added, Nop: nop,
+		Provider: p.name, Builder: "libelf",
+	}, nil
 }
 
-// release frees what C has.
+// debug returns the debug sections of the image, or nil if it has none. Go and C agree on
+// where the sites are.
+func (p *Provider) debug(arch *image.Arch, nop *image.Nop) (*cstapsdt.Debug, error) {
+	describe := p.description(arch, nop)
+	if describe == nil {
+		return nil, nil
+	}
+	text, err := image.Text(arch, p.name, p.notes(0))
+	if err != nil {
+		return nil, err
+	}
+	return &cstapsdt.Debug{Sections: describe(text), Text: text}, nil
+}
+
+// release frees the C library's provider.
 func (im *imager) release() {
 	if im.c != nil {
 		im.c.Close()
 		*im = imager{}
 	}
+}
+
+// forkGuard makes the children that C code in this process forks repair the live image.
+// They need this if the kernel turns traced nops into calls: see RATIONALE.md, "Why a
+// forked child maps its images again".
+type forkGuard struct{ kept *cstapsdt.Kept }
+
+func (g *forkGuard) guard(l *loader) (err error) {
+	if l.nop == &image.Host().Nops[0] {
+		return nil // it is traced by a breakpoint, which a child inherits completely
+	}
+	m := l.space.Live()
+	dev, ino, memory := l.home.File()
+	g.kept, err = cstapsdt.Keep(cstapsdt.Mapping{
+		Start: m.Start, Size: m.Size, Offset: m.Offset, Dev: dev, Ino: ino, Path: l.home.Path(), Memory: memory,
+	})
+	return err
+}
+
+// forget ends the repairs. It is called when no probe refers to the image any longer, and
+// before the image is replaced.
+func (g *forkGuard) forget() {
+	g.kept.Forget()
+	g.kept = nil
 }

@@ -1,20 +1,25 @@
-//go:build linux && (386 || amd64 || arm || arm64 || ppc64le || riscv64 || s390x) && (!cgo || stapsdt_nocgo)
+//go:build linux && (!cgo || stapsdt_nocgo) && !stapsdt_noload
 
 package stapsdt
 
 import "github.com/go-stapsdt/stapsdt/internal/image"
 
-// imager builds a provider's images, in Go.
+// imager builds a provider's images in Go.
 type imager struct{}
 
 // image builds the image of the provider's probes.
-func (*imager) image(p *Provider, arch *image.Arch, kind string) (*image.Image, error) {
-	im, err := image.Build(arch, arch.SiteByName(kind), p.name, p.notes(0))
-	if err != nil {
-		return nil, &Error{Op: "load", Provider: p.name, Code: ElfCreation, Err: err}
-	}
-	return im, nil
+func (*imager) image(p *Provider, arch *image.Arch, nop *image.Nop) (*image.Image, error) {
+	return p.build(arch, nop)
 }
 
-// release has nothing to give back.
+// release does nothing: there is nothing to release.
 func (*imager) release() {}
+
+// forkGuard does nothing. A program without cgo forks only to start another program. In a
+// program with cgo and the tag stapsdt_nocgo, package site chooses a nop that survives a
+// fork.
+type forkGuard struct{}
+
+func (forkGuard) guard(*loader) error { return nil }
+
+func (forkGuard) forget() {}

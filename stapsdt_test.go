@@ -5,41 +5,73 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// load loads a provider in a folder of the test's own, and closes it at its end.
+// load loads a provider in a directory of the test's own, and closes it at its end.
 func load(t testing.TB, p *Provider) {
 	t.Helper()
+	needsLoader(t)
 	require.NoError(t, p.Load())
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 }
 
-// newProvider defines a provider that is kept in a folder of the test's own.
+// newProvider defines a provider that is kept in a directory of the test's own.
 func newProvider(t testing.TB, name string, opts ...Option) *Provider {
 	return NewProvider(name, append([]Option{WithDir(t.TempDir() + "/images")}, opts...)...)
 }
 
-// TestZeroProvider: what NewProvider did not make has no name, and says so.
+// TestZeroProvider: what NewProvider did not make has no name, and says so. Its
+// probes do nothing.
 func TestZeroProvider(t *testing.T) {
-	var p Provider
-	probe, err := p.AddProbe("probe", Int32)
-	require.ErrorIs(t, err, ErrName)
-	require.NoError(t, probe.Fire(1))
-	NewProbe1[int](&p, "typed").Fire(1)
-	require.ErrorIs(t, p.Load(), ErrName)
-	require.ErrorIs(t, p.WriteScript(io.Discard), ErrName)
-	require.Empty(t, p.Probes())
-	require.NoError(t, p.Unload())
-	require.NoError(t, p.Close())
-
+	for what, p := range map[string]*Provider{"zero": {}, "nil": nil} {
+		t.Run(what, func(t *testing.T) {
+			probe, err := p.AddProbe("probe", Int32)
+			require.EqualError(t, err, "stapsdt: define: invalid name: the name is empty")
+			require.ErrorIs(t, err, ErrName)
+			require.NoError(t, probe.Fire(1))
+			require.Same(t, p, probe.Provider())
+			require.Equal(t, ":probe", probe.String())
+			enable(probe)
+			require.EqualError(t, probe.Fire(), "stapsdt: fire :probe: wrong number of arguments: got 0, want 1")
+			typed := NewProbe1[int](p, "typed")
+			typed.Fire(1)
+			require.False(t, typed.Enabled())
+			require.Equal(t, ":typed", typed.String())
+			require.ErrorIs(t, p.Load(), ErrName)
+			require.ErrorIs(t, p.WriteScript(io.Discard), ErrName)
+			require.Empty(t, p.Name())
+			require.Empty(t, p.Path())
+			require.False(t, p.Loaded())
+			require.Empty(t, p.Probes())
+			require.NoError(t, p.Unload())
+			require.NoError(t, p.Close())
+			require.NoError(t, p.Close())
+		})
+	}
 	load(t, newProvider(t, "options", nil)) // an option that is not wanted
 }
 
+// TestZeroProbe: a probe that nothing defined can be asked for what it is. It
+// cannot be fired, as the documentation says: the test for that would cost.
+func TestZeroProbe(t *testing.T) {
+	var zero Probe6[int, int, int, int, int, int]
+	require.Empty(t, zero.Name())
+	require.Equal(t, ":", zero.String())
+	require.Nil(t, zero.Provider())
+	require.Empty(t, zero.Args())
+	require.Panics(t, func() { zero.Enabled() })
+	require.Panics(t, func() { zero.Fire(1, 2, 3, 4, 5, 6) })
+	require.Panics(t, func() { zero.FireFunc(nil) })
+	require.Panics(t, func() { new(Probe).Fire() })
+}
+
 func TestLifecycle(t *testing.T) {
+	needsLoader(t)
 	p := newProvider(t, "life")
 	first, err := p.AddProbe("first", Uint8, String)
 	require.NoError(t, err)
@@ -57,10 +89,6 @@ func TestLifecycle(t *testing.T) {
 	require.False(t, first.Enabled())
 	require.NoError(t, first.Fire(1, "one"))
 
-	late, err := p.AddProbe("late")
-	require.ErrorIs(t, err, ErrLoaded)
-	require.NoError(t, late.Fire(), "a probe that could not be added does nothing")
-	require.Equal(t, []*Probe{first}, p.Probes())
 	require.ErrorIs(t, p.Load(), ErrLoaded)
 
 	require.NoError(t, p.Unload())
@@ -91,6 +119,7 @@ func TestEmptyProviderLoads(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
+	needsLoader(t)
 	good := []string{"a", "request__done", "my-app.v2", "sub-entry", "ünïcode", "日本", strings.Repeat("x", MaxName), "%s", "..", "a'b", "$(x)", `back\slash`}
 	bad := []string{"", strings.Repeat("x", MaxName+1), "a:b", "a*", "a?", "a/b", "/", `a"b`, "a,b", "a{", "}", "a b", "a\tb", "a\nb",
 		"nul\x00", "\x7f", "\xff\xfe", "\u0085", "\u00a0", "\u2028", "\x1b[31m", "zero\u200bwidth", "\u202ertl"}
@@ -141,6 +170,14 @@ func TestSecondTracePoint(t *testing.T) {
 	require.Len(t, p.Probes(), 2)
 }
 
+// TestDocumentedLimits: what the README, SECURITY.md and other tools say in
+// numbers.
+func TestDocumentedLimits(t *testing.T) {
+	require.Equal(t, 255, MaxName)
+	require.Equal(t, 12, MaxArgs)
+	require.Equal(t, 4096, MaxString)
+}
+
 func TestArgumentLimits(t *testing.T) {
 	p := newProvider(t, "limits")
 	for n := range MaxArgs + 1 {
@@ -178,8 +215,10 @@ func TestFireChecks(t *testing.T) {
 	probe, err := p.AddProbe("pair", Uint8, String)
 	require.NoError(t, err)
 	require.NoError(t, probe.Fire("not", "checked", "while", "idle"))
+	require.False(t, patched(&noSite[0]))
 	enable(probe)
 	require.True(t, probe.Enabled())
+	require.True(t, patched((*byte)(probe.at)), "Unload looks at the site as Fire does")
 	for _, args := range [][]any{{}, {1}, {1, "a", 2}} {
 		err := probe.Fire(args...)
 		require.ErrorIs(t, err, ErrArgCount, "%v", args)
@@ -195,32 +234,88 @@ func TestFireChecks(t *testing.T) {
 		requireOneLine(t, err)
 		var e *Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, Error{Op: "fire", Provider: "checks", Probe: "pair", Code: NoError, Err: e.Err}, *e)
+		require.Equal(t, Error{Op: "fire", Provider: "checks", Probe: "pair", Err: e.Err}, *e)
 	}
 }
 
+// TestLoadFailureLeavesNoOps: where a directory was demanded there is no other place.
 func TestLoadFailureLeavesNoOps(t *testing.T) {
+	needsLoader(t)
 	p := NewProvider("nowhere", WithDir("/proc/self"))
 	probe, err := p.AddProbe("x", Int32)
 	require.NoError(t, err)
+	err = p.Load()
+	require.ErrorIs(t, err, ErrPlace)
+	require.ErrorContains(t, err, "WithDir: ")
+	requireOneLine(t, err)
+	require.False(t, p.Loaded())
+	require.Empty(t, p.Path())
+	require.NoError(t, probe.Fire(1))
+
 	t.Setenv("STAPSDT_DIR", "/proc/self/fdinfo")
+	demanded := NewProvider("nowhere")
+	err = demanded.Load()
+	require.ErrorIs(t, err, ErrPlace)
+	require.ErrorContains(t, err, "$STAPSDT_DIR: ")
+
+	t.Setenv("STAPSDT_DIR", "")
 	t.Setenv("XDG_RUNTIME_DIR", "/nonexistent")
 	t.Setenv("TMPDIR", "/nonexistent")
-	require.NoError(t, p.Load(), "memory is the last resort")
-	require.True(t, strings.HasPrefix(p.Path(), fmt.Sprintf("/proc/%d/fd/", os.Getpid())), p.Path())
-	require.NoError(t, probe.Fire(1))
-	require.NoError(t, p.Close())
+	require.NoError(t, demanded.Load(), "memory is the last resort")
+	require.True(t, strings.HasPrefix(demanded.Path(), fmt.Sprintf("/proc/%d/fd/", os.Getpid())), demanded.Path())
+	require.NoError(t, demanded.Close())
+}
+
+// TestLastPlaceApplies: of the options that say where a provider is kept.
+func TestLastPlaceApplies(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	t.Setenv("STAPSDT_DIR", other)
+	for _, c := range []struct {
+		opts []Option
+		want string
+	}{
+		{nil, other},
+		{[]Option{WithDir(dir)}, dir},
+		{[]Option{WithDir(other), WithDir(dir)}, dir},
+		{[]Option{WithMemfd(), WithDir(dir)}, dir},
+		{[]Option{WithDir(dir), WithDir("")}, other},
+		{[]Option{WithMemfd(), WithDir("")}, other},
+		{[]Option{WithDir(dir), WithMemfd()}, fmt.Sprintf("/proc/%d/fd", os.Getpid())},
+	} {
+		p := NewProvider("place", c.opts...)
+		load(t, p)
+		require.Equal(t, c.want, filepath.Dir(p.Path()))
+	}
 }
 
 func TestErrorCodes(t *testing.T) {
 	for code, text := range map[ErrorCode]string{
 		NoError: "noError", ElfCreation: "elfCreationError", TmpCreation: "tmpCreationError",
 		SharedLibraryOpen: "sharedLibraryOpenError", SymbolLoading: "symbolLoadingError",
-		SharedLibraryClose: "sharedLibraryCloseError", 9: "ErrorCode(9)",
+		SharedLibraryClose: "sharedLibraryCloseError", 9: "ErrorCode(9)", -1: "ErrorCode(-1)",
 	} {
 		require.Equal(t, text, code.String())
 	}
+	require.Zero(t, NoError)
 	err := &Error{Op: "load", Provider: "p\n", Code: TmpCreation, Err: os.ErrPermission}
 	require.Equal(t, `stapsdt: load p\n: tmpCreationError: permission denied`, err.Error())
 	require.ErrorIs(t, err, os.ErrPermission)
+}
+
+// TestUnfilledErrors: an Error that somebody else made, or left nil in an error, prints
+// something that is true.
+func TestUnfilledErrors(t *testing.T) {
+	for text, err := range map[string]*Error{
+		"<nil>":                              nil,
+		"stapsdt: error":                     {},
+		"stapsdt: error: permission denied":  {Err: os.ErrPermission},
+		"stapsdt: load":                      {Op: "load"},
+		"stapsdt: load p":                    {Op: "load", Provider: "p"},
+		"stapsdt: define :x":                 {Op: "define", Probe: "x"},
+		"stapsdt: error p: tmpCreationError": {Provider: "p", Code: TmpCreation},
+	} {
+		require.Equal(t, text, err.Error())
+	}
+	require.NoError(t, (*Error)(nil).Unwrap())
+	require.NotErrorIs(t, (*Error)(nil), os.ErrPermission)
 }

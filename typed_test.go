@@ -8,10 +8,13 @@ import (
 	"go/token"
 	"go/types"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -30,15 +33,18 @@ func TestTypedProbesDescribeTheirArguments(t *testing.T) {
 		{&NewProbe1[bool](p, "p1").Probe, []ArgType{Uint8}},
 		{&NewProbe2[int8, uint8](p, "p2").Probe, []ArgType{Int8, Uint8}},
 		{&NewProbe3[int16, uint16, int32](p, "p3").Probe, []ArgType{Int16, Uint16, Int32}},
-		{&NewProbe4[uint32, int64, uint64, int](p, "p4").Probe, []ArgType{Uint32, Int64, Uint64, argType[int]()}},
+		{&NewProbe4[uint32, int64, uint64, int](p, "p4").Probe, []ArgType{Uint32, Int64, Uint64, argTypeOf(reflect.TypeFor[int]())}},
 		{&NewProbe5[uint, uintptr, unsafe.Pointer, string, []byte](p, "p5").Probe, []ArgType{word, word, word, String, String}},
 		{&NewProbe6[userID, level, path, blob, flag, pointer](p, "p6").Probe, []ArgType{Uint64, Int8, String, String, Uint8, word}},
+		{&NewProbe2[float32, float64](p, "f2").Probe, []ArgType{Float32, Float64}},
+		{&NewProbe2[ratio, seconds](p, "r2").Probe, []ArgType{Float32, Float64}},
 	} {
 		require.Equal(t, c.want, c.probe.Args())
 		require.Same(t, p, c.probe.Provider())
-		require.Equal(t, "typed:p"+fmt.Sprint(len(c.want)), c.probe.String())
+		require.Equal(t, fmt.Sprint(len(c.want)), strings.TrimLeft(c.probe.Name(), "pfr"))
+		require.Equal(t, "typed:"+c.probe.Name(), c.probe.String())
 	}
-	require.Len(t, p.Probes(), 7)
+	require.Len(t, p.Probes(), 9)
 }
 
 func TestTypedDefinitionErrorsWaitForLoad(t *testing.T) {
@@ -57,42 +63,15 @@ func TestTypedDefinitionErrorsWaitForLoad(t *testing.T) {
 	fine.Fire("x")
 	require.False(t, bad.Enabled())
 
-	p = newProvider(t, "late")
-	load(t, p)
-	late := NewProbe0(p, "late")
-	late.Fire()
-	require.Empty(t, p.Probes())
-	require.NoError(t, p.Unload())
-	require.ErrorIs(t, p.Load(), ErrLate, "what could not be added then is told now")
-}
-
-// TestLateDefinition: a probe that is defined while the provider is loaded is
-// reported once, and no more.
-func TestLateDefinition(t *testing.T) {
-	p := newProvider(t, "late")
-	early := NewProbe1[int](p, "early")
-	load(t, p)
-	late := NewProbe1[int](p, "late")
-	late.Fire(1)
-	require.NoError(t, p.Unload())
-	err := p.Load()
-	require.ErrorIs(t, err, ErrLate)
-	require.NotErrorIs(t, err, ErrLoaded, "who loads what may be loaded would take it for success")
-	require.False(t, p.Loaded())
-	require.NoError(t, p.Load())
-	require.Equal(t, []*Probe{&early.Probe}, p.Probes())
-
-	NewProbe1[int](p, "late again")
-	require.NoError(t, p.Unload())
-	NewProbe1[int](p, "")
-	for range 2 { // what is wrong stays wrong
-		require.ErrorIs(t, p.Load(), ErrName)
-	}
+	NewProbe1[int](p, "b*d")
+	require.ErrorAs(t, p.Load(), &e)
+	require.Equal(t, "not good", e.Probe, "what is wrong stays wrong")
 }
 
 // TestWrongArgumentsDoNotCompile type-checks each program of testdata/wrong.go
 // and finds the error that the comment beside it names, and no other.
 func TestWrongArgumentsDoNotCompile(t *testing.T) {
+	testenv.Long(t, "it type-checks the standard library's source")
 	source, err := os.ReadFile("testdata/wrong.txt")
 	require.NoError(t, err)
 	files := token.NewFileSet()

@@ -1,24 +1,24 @@
 package stapsdt
 
 import (
+	"math"
 	"reflect"
 	"strconv"
 	"unsafe"
 )
 
-// Limits.
+// The limits of a probe's arguments.
 const (
-	// MaxArgs is the number of arguments a probe can have: SystemTap's own
-	// limit.
+	// MaxArgs is the largest number of arguments of a probe. It is SystemTap's limit.
 	MaxArgs = 12
-	// MaxString is the number of bytes of a string that a tracer can see,
-	// the NUL at its end included. Longer strings are cut.
+	// MaxString is the largest number of bytes of a string that a tracer can see,
+	// including the NUL at its end. Longer strings are cut.
 	MaxString = 4096
 )
 
-// ArgType is the type of a probe's argument, as a tracer sees it. The values are
-// those of libstapsdt's ArgType_t: the size in bytes, negative where it is
-// signed. String is an addition.
+// ArgType is the type of a probe's argument, as a tracer sees it. The values are those of
+// libstapsdt's ArgType_t: the size in bytes, negative for a signed type. String, Float32 and
+// Float64 are additions.
 type ArgType int8
 
 // The types of arguments.
@@ -33,33 +33,42 @@ const (
 	Uint64 ArgType = 8
 	Int64  ArgType = -8
 
-	// String is the address of NUL-terminated bytes, which a tracer reads
-	// while the probe fires: str(arg0) in bpftrace. To a tracer it is an
-	// unsigned integer of 8 bytes.
+	// String is the address of NUL-terminated bytes. A tracer sees an unsigned
+	// integer of 8 bytes, and reads the bytes at this address while the probe fires:
+	// str(arg0) in bpftrace.
 	String ArgType = 16
+
+	// Float32 and Float64 are floating-point numbers. They are passed like integers,
+	// because notes cannot describe floating-point registers to every tracer: a tracer
+	// sees an unsigned integer with the bits of the number (math.Float64bits).
+	Float32 ArgType = 32 + 4
+	Float64 ArgType = 32 + 8
 )
 
-// Size returns the size of what the tracer is passed, in bytes: 0 for NoArg
-// and for what is no ArgType.
+// Size returns the size in bytes of the value that a tracer sees. It is 0 for NoArg and
+// for an invalid ArgType.
 func (t ArgType) Size() int {
 	switch t {
 	case Uint8, Int8:
 		return 1
 	case Uint16, Int16:
 		return 2
-	case Uint32, Int32:
+	case Uint32, Int32, Float32:
 		return 4
-	case Uint64, Int64, String:
+	case Uint64, Int64, String, Float64:
 		return 8
 	}
 	return 0
 }
 
-// Signed reports whether the tracer extends the sign.
+// float reports whether t is a floating-point number.
+func (t ArgType) float() bool { return t == Float32 || t == Float64 }
+
+// Signed reports whether tracers extend the sign of the value.
 func (t ArgType) Signed() bool { return t < 0 && t.Size() > 0 }
 
-// String returns the name of the constant, in lower case, as Go and libstapsdt
-// spell the type.
+// String returns the name of the constant in lower case, which is the name of the type in
+// Go and libstapsdt.
 func (t ArgType) String() string {
 	switch {
 	case t == NoArg:
@@ -68,16 +77,18 @@ func (t ArgType) String() string {
 		return "string"
 	case t.Size() == 0:
 		return "ArgType(" + strconv.Itoa(int(t)) + ")"
+	case t.float():
+		return "float" + strconv.Itoa(8*t.Size())
 	case t.Signed():
 		return "int" + strconv.Itoa(8*t.Size())
 	}
 	return "uint" + strconv.Itoa(8*t.Size())
 }
 
-// valid reports whether a probe can have an argument of the type.
+// valid reports whether an argument of a probe can have the type.
 func (t ArgType) valid() bool { return t.Size() > 0 }
 
-// note returns the type as a note spells it.
+// note returns the type in the notation of a note.
 func (t ArgType) note() int8 {
 	if t.Signed() {
 		return -int8(t.Size())
@@ -85,7 +96,7 @@ func (t ArgType) note() int8 {
 	return int8(t.Size())
 }
 
-// holds reports whether the type can hold a value without changing it.
+// holdsInt reports whether the type can hold v without changing it.
 func (t ArgType) holdsInt(v int64) bool {
 	bits := 8 * t.Size()
 	if t.Signed() {
@@ -94,6 +105,7 @@ func (t ArgType) holdsInt(v int64) bool {
 	return v >= 0 && t.holdsUint(uint64(v))
 }
 
+// holdsUint is holdsInt for an unsigned value.
 func (t ArgType) holdsUint(v uint64) bool {
 	bits := 8 * t.Size()
 	if t.Signed() {
@@ -106,17 +118,20 @@ func (t ArgType) holdsUint(v uint64) bool {
 type argKind int
 
 const (
-	badArg     argKind = iota // its type cannot hold it
+	badArg     argKind = iota // not at all: its ArgType cannot hold it
 	wordArg                   // as 64 bits
 	textArg                   // as the address of a copy of its text
 	pointerArg                // as itself
 )
 
-// word converts an argument of Fire into the 64 bits that a tracer is passed, or
-// into the text that it is to find.
+// word converts an argument of Fire into the 64 bits that a tracer sees, or into the text
+// that the tracer is to find at an address.
 func (t ArgType) word(arg any) (w uint64, text string, kind argKind) {
 	if t == String {
 		return textWord(arg)
+	}
+	if t.float() {
+		return t.floatWord(arg)
 	}
 	fits := false
 	switch v := arg.(type) {
@@ -139,6 +154,32 @@ func (t ArgType) word(arg any) (w uint64, text string, kind argKind) {
 	return w, "", wordArg
 }
 
+// floatWord is word for a Float32, which holds any float32, and a Float64, which holds any
+// float32 and float64.
+func (t ArgType) floatWord(arg any) (w uint64, text string, kind argKind) {
+	var f float64
+	size := 8
+	switch number := arg.(type) {
+	case float64:
+		f = number
+	case float32:
+		f, size = float64(number), 4
+	default:
+		v := reflect.ValueOf(arg)
+		if !v.CanFloat() {
+			return 0, "", badArg
+		}
+		f, size = v.Float(), int(v.Type().Size())
+	}
+	switch {
+	case t == Float64:
+		return math.Float64bits(f), "", wordArg
+	case size == 4:
+		return uint64(math.Float32bits(float32(f))), "", wordArg
+	}
+	return 0, "", badArg
+}
+
 // textWord is word for a String.
 func textWord(arg any) (w uint64, text string, kind argKind) {
 	var b []byte
@@ -157,14 +198,14 @@ func textWord(arg any) (w uint64, text string, kind argKind) {
 			return 0, "", badArg
 		}
 	}
-	// SAFETY: the text is only read, before Fire returns, while the caller's
-	// argument holds the bytes. That nobody writes to them meanwhile is the
-	// caller's ordinary duty.
+	// SAFETY: the text is only read, and only before Fire returns, while the caller's
+	// argument keeps the bytes alive. As with any []byte argument, the caller ensures
+	// that no other goroutine writes to them meanwhile.
 	return 0, unsafe.String(unsafe.SliceData(b), len(b)), textArg
 }
 
-// reflectWord is word for the less common integers, and for types that are built
-// on others.
+// reflectWord is word for the less common integer types, and for defined types such as
+// time.Duration.
 func (t ArgType) reflectWord(v reflect.Value) (w uint64, text string, kind argKind) {
 	fits := false
 	switch {

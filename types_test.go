@@ -21,6 +21,7 @@ func TestArgType(t *testing.T) {
 		{Uint32, 4, false, "uint32", 4}, {Int32, 4, true, "int32", -4},
 		{Uint64, 8, false, "uint64", 8}, {Int64, 8, true, "int64", -8},
 		{String, 8, false, "string", 8},
+		{Float32, 4, false, "float32", 4}, {Float64, 8, false, "float64", 8},
 	} {
 		require.Equal(t, c.size, c.typ.Size())
 		require.Equal(t, c.signed, c.typ.Signed())
@@ -31,7 +32,7 @@ func TestArgType(t *testing.T) {
 	require.Equal(t, "noarg", NoArg.String())
 	require.Zero(t, NoArg.Size())
 	require.False(t, NoArg.valid())
-	for _, bad := range []ArgType{3, -16, -3, 127, -128} {
+	for _, bad := range []ArgType{3, -16, -3, 127, -128, -Float32, -Float64, 32, 33} {
 		require.Zero(t, bad.Size())
 		require.False(t, bad.Signed())
 		require.False(t, bad.valid())
@@ -45,6 +46,8 @@ type (
 	blob    []byte
 	flag    bool
 	pointer unsafe.Pointer
+	ratio   float32
+	seconds float64
 )
 
 func TestWord(t *testing.T) {
@@ -56,18 +59,23 @@ func TestWord(t *testing.T) {
 		ok   bool
 	}{
 		{Uint8, 0, 0, true}, {Uint8, 255, 255, true}, {Uint8, 256, 0, false}, {Uint8, -1, 0, false}, {Uint8, uint64(256), 0, false},
-		{Int8, 127, 127, true}, {Int8, -128, math.MaxUint64 - 127, true}, {Int8, 128, 0, false}, {Int8, -129, 0, false}, {Int8, uint8(128), 0, false},
+		{Int8, 127, 127, true}, {Int8, -128, math.MaxUint64 - 127, true}, {Int8, 128, 0, false}, {Int8, -129, 0, false}, {Int8, uint8(128), 0, false}, {Int8, uint8(127), 127, true},
 		{Uint16, uint16(math.MaxUint16), math.MaxUint16, true}, {Uint16, 1 << 16, 0, false},
-		{Int16, int16(math.MinInt16), 1<<64 - 1<<15, true}, {Int16, 1 << 15, 0, false},
+		{Int16, int16(math.MinInt16), 1<<64 - 1<<15, true}, {Int16, 1 << 15, 0, false}, {Int16, uint16(1 << 15), 0, false}, {Int16, uint16(math.MaxInt16), math.MaxInt16, true},
 		{Uint32, uint32(math.MaxUint32), math.MaxUint32, true}, {Uint32, int64(1) << 32, 0, false},
-		{Int32, int32(math.MinInt32), 1<<64 - 1<<31, true}, {Int32, uint32(1) << 31, 0, false},
+		{Int32, int32(math.MinInt32), 1<<64 - 1<<31, true}, {Int32, uint32(1) << 31, 0, false}, {Int32, uint32(math.MaxInt32), math.MaxInt32, true},
 		{Uint64, uint64(math.MaxUint64), math.MaxUint64, true}, {Uint64, int8(-1), 0, false}, {Uint64, uintptr(7), 7, true},
-		{Int64, int64(math.MinInt64), 1 << 63, true}, {Int64, uint64(1) << 63, 0, false}, {Int64, -1, math.MaxUint64, true},
+		{Int64, int64(math.MinInt64), 1 << 63, true}, {Int64, uint64(1) << 63, 0, false}, {Int64, uint64(math.MaxInt64), math.MaxInt64, true}, {Int64, -1, math.MaxUint64, true},
 		{Uint8, true, 1, true}, {Int64, false, 0, true}, {Int8, flag(true), 1, true},
 		{Uint8, unsafe.Pointer(&x), 0, false}, {Uint32, pointer(&x), 0, false},
 		{Uint64, userID(9), 9, true}, {Int16, level(-3), 1<<64 - 3, true}, {Uint8, level(-3), 0, false},
 		{Int64, 1.0, 0, false}, {Int64, "1", 0, false}, {Int64, nil, 0, false}, {Int64, &x, 0, false}, {Int64, complex(1, 0), 0, false},
-		{String, 1, 0, false}, {String, uint32(1), 0, false}, {String, nil, 0, false}, {String, []int8{1}, 0, false},
+		{Float64, 1.5, 0x3ff8 << 48, true}, {Float64, float32(1.5), 0x3ff8 << 48, true}, {Float64, seconds(-0.1), 0xbfb999999999999a, true}, {Float64, ratio(-2), 0xc << 60, true},
+		{Float64, math.Inf(1), 0x7ff << 52, true}, {Float64, math.Copysign(0, -1), 1 << 63, true}, {Float64, math.Float64frombits(0x7ff8<<48 | 7), 0x7ff8<<48 | 7, true},
+		{Float32, float32(1.5), 0x3fc00000, true}, {Float32, ratio(-0.1), 0xbdcccccd, true}, {Float32, float32(math.MaxFloat32), 0x7f7fffff, true}, {Float32, float32(math.Inf(-1)), 0xff800000, true},
+		{Float32, 1.5, 0, false}, {Float32, seconds(1.5), 0, false}, {Float32, 1, 0, false}, {Float64, 1, 0, false}, {Float64, uint64(1), 0, false}, {Float64, true, 0, false},
+		{Float64, "1", 0, false}, {Float64, nil, 0, false}, {Float32, unsafe.Pointer(&x), 0, false}, {Float64, complex(1, 0), 0, false}, {Uint64, 1.0, 0, false}, {Uint32, ratio(1), 0, false},
+		{String, 1.0, 0, false}, {String, 1, 0, false}, {String, uint32(1), 0, false}, {String, nil, 0, false}, {String, []int8{1}, 0, false},
 	} {
 		w, text, kind := c.typ.word(c.arg)
 		require.Equal(t, c.ok, kind == wordArg, "%v %T %v", c.typ, c.arg, c.arg)
@@ -122,6 +130,9 @@ func TestTexts(t *testing.T) {
 	addrs := make([]uint64, len(list))
 	for i, s := range list {
 		addrs[i] = texts.add(s)
+	}
+	for i, s := range list {
+		require.Equal(t, s[:min(len(s), MaxString-1)], texts.at(i), "with what follows a NUL")
 	}
 	require.Equal(t, room, cap(texts.buf), "the texts have moved")
 	for i := range list {

@@ -1,0 +1,205 @@
+// Package stapsdt creates USDT probes (SystemTap SDT) at run time. bpftrace, bcc,
+// perf, DTrace and programs built on libbpf can attach to them. A probe costs next to
+// nothing while no tracer is attached.
+//
+//	var app = stapsdt.NewProvider("myapp")
+//	var request = stapsdt.NewProbe2[string, int32](app, "request__done")
+//
+//	func main() {
+//		if err := app.Load(); err != nil {
+//			log.Print(err) // the probes stay no-ops
+//		}
+//		defer app.Close()
+//		...
+//		request.Fire(r.URL.Path, 200)
+//	}
+//
+//	# bpftrace -p $(pgrep myapp) -e 'usdt:*:myapp:request__done { printf("%s %d\n", str(arg0), arg1); }'
+//	/index.html 200
+//
+// # Lifecycle
+//
+// A [Provider] is a name and a list of probes. Define providers with [NewProvider] and
+// probes with [NewProbe0] to [NewProbe6] or [NewProbeOf], as package variables or later.
+// If a probe's arguments are known only at run time, define it with [Provider.AddProbe].
+//
+// [Provider.Load] makes the probes visible to tracers, and reports any error in the
+// definition of a typed probe. [Provider.Unload] hides them again; the provider can
+// then be reloaded. [Provider.Close] unloads it for good. A provider's resources are
+// released when it and all of its probes become unreachable.
+//
+// A probe that is defined while its provider is loaded becomes part of it at the next
+// Load. Until then it is a no-op.
+//
+// A library defines its probes as package variables and never loads them. The program
+// that uses it calls [LoadAll] once, in main.
+//
+// # Arguments
+//
+// A probe has up to [MaxArgs] arguments. The compiler checks those of a typed probe:
+// up to six, or the fields of a struct. A tracer sees them as follows:
+//
+//	Go                                note   bpftrace
+//	bool, uint8                       1@     arg0
+//	int8                              -1@    arg0, signed
+//	uint16, int16                     2@ -2@
+//	uint32, int32                     4@ -4@
+//	uint64, uint, uintptr             8@
+//	int64, int                        -8@
+//	unsafe.Pointer                    8@     *(struct name *)arg0, and what it points to
+//	string, []byte                    8@     str(arg0)
+//	float32, float64                  4@ 8@  arg0, the bits of the number
+//
+// Types whose underlying type is in the table are treated alike. A string or []byte is
+// passed as a NUL-terminated copy of at most [MaxString] bytes, valid until Fire
+// returns. The copy includes text that follows a NUL, but str stops at the NUL.
+// A field of a [ProbeOf] can also be a pointer to a struct, passed as its address.
+// bpftrace shows 64 bytes of a string unless BPFTRACE_STRLEN is set.
+//
+// A name may be defined twice with the same arguments. The two are sites of one event,
+// and tracers attach to both. The same applies to two providers of one name: while one
+// is loaded, loading the other fails if a probe of both has different arguments.
+//
+// # Names and types
+//
+// Arguments can have names. They follow the probe's name in [NewProbe1] to [NewProbe6],
+// or are given by [Probe.NameArgs] to a probe of AddProbe:
+//
+//	var request = stapsdt.NewProbe2[string, int32](app, "request__done", "path", "status")
+//
+// [NewProbeOf] takes the arguments, up to twelve, from the fields of a struct. They have
+// the fields' names in snake case, or those in the fields' tags:
+//
+//	type Request struct {
+//		Path     string
+//		Status   int32         `probe:"code"`
+//		Duration time.Duration // an int64 of the type time.Duration
+//		Conn     *Conn         // a tracer can read the fields of this struct
+//	}
+//
+//	var request = stapsdt.NewProbeOf[Request](app, "request__done")
+//
+//	request.Fire(Request{Path: r.URL.Path, Status: 200, Duration: d, Conn: c})
+//
+// The image then contains the names and the Go types as DWARF, which tools read from the
+// file that [Provider.Path] returns. They find each probe as a function:
+//
+//	# bpftrace -lv 'uprobe:FILE:request__done'
+//	# bpftrace -e 'uprobe:FILE:request__done { printf("%s %d\n", str(args.path), args.code); }'
+//	# perf probe -x FILE --add 'request__done path:string code'
+//
+// (bpftrace 0.17 spells it args->path.) bpftrace reads the first six arguments in this way.
+// Names cost nothing while the program runs: the DWARF is in the file and is not loaded.
+// The image of a provider without names is what it was, and a program without names does
+// not contain the encoder.
+//
+// # Concurrency
+//
+// All functions and methods may be called from any goroutine at any time. Fire,
+// FireFunc and Enabled never wait, whatever the provider is doing, and are no-ops
+// while it is not loaded. As with every uprobe, Fire returns only after the tracer has
+// handled the event.
+//
+// # Cost
+//
+// While no tracer is attached, Fire of a typed probe is inlined: it loads an address,
+// loads a byte, compares it and branches. It allocates and copies nothing. Its
+// arguments are evaluated, like those of any call: if that is expensive, use FireFunc,
+// or ask Enabled first. A ProbeOf also copies a struct that does not fit into registers. While a tracer is attached, a fire costs what the kernel needs
+// for a uprobe; it copies strings and allocates nothing. On an AMD EPYC with Linux 6.18
+// an idle fire took 0.3 to 0.6 ns, and a fire counted by bpftrace 450 ns, which is 1.05
+// times what a C program's call of such a site takes. The table is in docs/cost.md.
+//
+// Enabled is advisory: a tracer may attach or detach between it and a Fire.
+//
+// # Observers
+//
+// A program can receive its own events, without a tracer, on every operating system, and
+// whether or not the provider is loaded:
+//
+//	stop := app.Observe(func(e *stapsdt.Event) {
+//		log.Print(e) // myapp:request__done(path="/index.html", status=200)
+//	})
+//	defer stop()
+//
+// Tracers and observers see the same events. See [Provider.Observe] for what an observer may
+// do. Package probetest records events in tests, and package proberec keeps the last ones
+// in memory.
+//
+// # Tracers
+//
+// bpftrace, bcc, perf, libbpf and the kernel's own tracefs trace these probes like any
+// others, and need not know that they were made at run time. docs/tracers.md has a table
+// of what was tried. The image that describes the probes is a file whose name is derived
+// from its content. Processes with the same probes share it, and a tracer attached to
+// the file traces all of them, including those that start later.
+//
+// [WithDir] and, without it, $STAPSDT_DIR demand a directory: if it cannot be used,
+// Load fails and says why. If neither is set, the file is in
+// $XDG_RUNTIME_DIR/stapsdt or, if that cannot be used, in $TMPDIR/stapsdt-UID, where
+// TMPDIR defaults to /tmp. If neither directory can be used, the image is in memory (a
+// memfd). [Provider.Path] returns where it is. A set-user-ID program, or one with file
+// capabilities, ignores all of these variables.
+//
+// With STAPSDT_DEBUG=1 in the environment, each Load writes to standard error where it
+// placed the image, which nop its sites have, what built it, and why it skipped each
+// earlier directory.
+//
+// The file stays when the program ends, and the next run uses it. Each different set
+// of probes leaves a file of its own. If a program keeps adding probes, add many
+// before each Load, or use [WithMemfd].
+//
+// Deleting the file is safe, but tracers cannot find the probes until the provider is
+// reloaded. ($XDG_RUNTIME_DIR is emptied when the user's last session ends.) An overlay
+// file system that copies a loaded file to its upper layer, because its mode or content
+// is changed, also hides the probes until then.
+//
+// A provider uses one of the process's mappings (vm.max_map_count, 65,530 by default)
+// until it becomes unreachable. Go's heap needs mappings too, and a program that has
+// none left ends: put many probes into few providers.
+//
+// If two providers of one process share their name and the name of a probe,
+// "bpftrace -p" of version 0.17 attaches to only one of them; attach to the Path of
+// each instead. Under syscall user dispatch (Wine), a traced site that the kernel has
+// turned into a call raises SIGSYS; STAPSDT_SITE=nop1 avoids that.
+//
+// Tracers that bind to a thread miss goroutines that move to another thread. gdb sees
+// only what the dynamic loader has loaded, which does not include these images.
+//
+// # Platforms
+//
+// Linux on amd64 and arm64, with or without cgo, in dynamic and static programs. With
+// cgo, the image is built by the C library in cstapsdt if libelf is available, both
+// when the program is built (its headers) and when it runs. Otherwise, and without cgo
+// (CGO_ENABLED=0, or the build tag stapsdt_nocgo), it is built in Go, with the same
+// bytes. With cgo, a process forked by C code can go on firing. With the tag this is
+// also true, because the program then uses a slower site that survives a fork.
+//
+// riscv64, s390x, ppc64le, 386 and arm are experimental: they pass the tests under
+// emulation, but have not been traced on a kernel of their own. (A 386 program can be
+// traced by bpftrace on an amd64 kernel.) Not every tracer reads arguments there:
+// libbpf has no USDT on ppc64le, nor for a 32-bit program on a 64-bit system, and bcc
+// has none on riscv64 and arm. On 386 and arm an int, a uint, a uintptr and a pointer
+// have 4 bytes.
+//
+// On other systems the package compiles, Load returns [ErrUnsupported], and only observers
+// see events.
+//
+// # Failure
+//
+// A probe never takes the program down. When Load fails, the probes stay no-ops. A
+// definition that fails returns a probe that is a no-op, and so does one with a nil
+// provider. The exception is a probe that was never defined: Fire, FireFunc and Enabled
+// of the zero [Probe], [Probe0] to [Probe6] or [ProbeOf], or of a nil one, panic, because a test for
+// these would add an instruction to every Fire.
+//
+// Every error is an [*Error]. It wraps one of the sentinels, or has the [ErrorCode] of
+// the step that failed. [LoadAll] joins the errors of all providers. [ErrPlace] and
+// [ErrMap] mean that the program's environment must change before Load can succeed.
+//
+// The image is mapped from a file, like every program. Its owner and root can write to
+// the file, and can thereby crash the processes that have it mapped, or make them run
+// other code. Usually the same user can do that anyway, but not if containers that are
+// otherwise separated share the directory. [WithMemfd] keeps the image in sealed
+// memory instead.
+package stapsdt

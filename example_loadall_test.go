@@ -1,0 +1,27 @@
+package stapsdt_test
+
+import (
+	"log"
+
+	"github.com/go-stapsdt/stapsdt"
+)
+
+// A library defines its probes as package variables, and never loads them.
+var (
+	library = stapsdt.NewProvider("mylibrary")
+	lookup  = stapsdt.NewProbe2[string, bool](library, "cache__lookup")
+)
+
+// Lookup is a function of the library.
+func Lookup(key string) (found bool) {
+	lookup.Fire(key, found)
+	return found
+}
+
+// The program's main loads the probes of all the libraries that it uses.
+func ExampleLoadAll() {
+	if err := stapsdt.LoadAll(); err != nil {
+		log.Print(err) // the probes of these providers stay no-ops
+	}
+	Lookup("key")
+}

@@ -1,0 +1,130 @@
+//go:build linux && !stapsdt_noload
+
+package stapsdt
+
+import (
+	"errors"
+	"runtime"
+
+	"github.com/go-stapsdt/stapsdt/internal/image"
+	"github.com/go-stapsdt/stapsdt/internal/region"
+	"github.com/go-stapsdt/stapsdt/internal/site"
+)
+
+// loader holds what a provider has outside the Go heap: the addresses that its images were
+// mapped at, the memory of an image that is in no file, and the builder of the images.
+// Its methods are called with the provider's lock held.
+type loader struct {
+	imager imager
+	space  region.Space
+	home   *region.Home
+	nop    *image.Nop // of the live image
+	forks  forkGuard
+}
+
+// chooseNop returns the nop of the sites. Tests replace it.
+var chooseNop = site.ForProcess
+
+// load builds the provider's image, maps it, and publishes its sites.
+func (l *loader) load(p *Provider) error {
+	arch := image.Host()
+	if arch == nil {
+		return p.fail("load", "", ErrUnsupported)
+	}
+	nop, err := chooseNop()
+	if err != nil {
+		return &Error{Op: "load", Provider: p.name, Code: ElfCreation, Err: err}
+	}
+	im, err := l.imager.image(p, arch, nop)
+	if err != nil {
+		return err
+	}
+	home, sites, err := region.Load(&l.space, im, region.Options{Dir: p.opts.dir, Memfd: p.opts.memfd})
+	if err != nil {
+		code, sentinel := TmpCreation, ErrPlace
+		if errors.Is(err, region.ErrMap) {
+			code, sentinel = SharedLibraryOpen, ErrMap
+		}
+		return &Error{Op: "load", Provider: p.name, Code: code, Err: reason{err, sentinel}}
+	}
+	l.home, l.nop = home, nop
+	if err := l.forks.guard(l); err != nil {
+		_ = l.unload(false) // no probe had an address of the image yet
+		return &Error{Op: "load", Provider: p.name, Code: SharedLibraryOpen, Err: err}
+	}
+	for i, probe := range p.probes {
+		probe.move(sites.At(i))
+	}
+	return nil
+}
+
+// place returns where a tracer finds the loaded image, and reports whether that is in
+// memory.
+func (l *loader) place() (path string, memory bool) { return l.home.Path(), l.home.InMemory() }
+
+// unload replaces the image with slots that do nothing. No probe may refer to the image
+// any longer. traced reports whether a tracer is attached to one of the sites.
+//
+// The replacement is safe at any moment. But the tracer would lose the event of a fire
+// that is in the kernel at that moment. So if a tracer is attached, unload first lets the
+// fires that have begun end: they are in assembly, where a goroutine does not stop, so
+// the world stops only after each of them has returned.
+//
+// With a nop that the kernel may split, unload always does this. A thread can be in the
+// middle of what the kernel made of the nop: a parked slot returns from there, but the nop
+// of the next load does not.
+func (l *loader) unload(traced bool) error {
+	if traced || l.nop.Split {
+		runtime.ReadMemStats(new(runtime.MemStats)) // stops the world
+	}
+	l.forks.forget()
+	err := l.space.Park()
+	l.home.Close()
+	l.home = nil
+	return err
+}
+
+// close releases what only another load would need. The addresses stay mapped, because a
+// goroutine may have just loaded one.
+func (l *loader) close() { l.imager.release() }
+
+// release releases everything after the provider and its probes have become unreachable.
+func (l *loader) release() {
+	l.imager.release()
+	l.forks.forget()
+	l.space.Free()
+	if l.home != nil {
+		l.home.Close()
+	}
+}
+
+// build builds the image in Go.
+func (p *Provider) build(arch *image.Arch, nop *image.Nop) (*image.Image, error) {
+	im, err := image.Build(arch, nop, p.name, p.notes(0), p.description(arch, nop))
+	if err != nil {
+		return nil, &Error{Op: "load", Provider: p.name, Code: ElfCreation, Err: err}
+	}
+	return im, nil
+}
+
+// description returns what describes the sites of the image, or nil if no argument has a
+// name, or if the images of the architecture have no debug sections.
+func (p *Provider) description(arch *image.Arch, nop *image.Nop) image.Describe {
+	if p.describe == nil || arch.DWARF == nil {
+		return nil
+	}
+	return func(text uint64) image.Debug { return p.describe.sections(p, arch, nop, text) }
+}
+
+// notes returns the image's descriptions of the probes from index first on.
+func (p *Provider) notes(first int) []image.Probe {
+	list := make([]image.Probe, len(p.probes)-first)
+	for i, probe := range p.probes[first:] {
+		list[i].Name = probe.name
+		list[i].Args = make([]int8, len(probe.args))
+		for j, t := range probe.args {
+			list[i].Args[j] = t.note()
+		}
+	}
+	return list
+}

@@ -1,0 +1,191 @@
+package stapsdt
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// ArgNames returns the names of the probe's arguments. It returns nil if they have none.
+func (p *Probe) ArgNames() []string { return slices.Clone(p.argNames()) }
+
+// argNames is ArgNames without the copy.
+func (p *Probe) argNames() []string {
+	if names := p.names.Load(); names != nil {
+		return *names
+	}
+	return nil
+}
+
+// NameArgs names the arguments of a probe that [Provider.AddProbe] has defined, in their
+// order. The other probes of the same name and provider have the same names. To have an
+// effect, it must be called before Load.
+//
+// A name is a C identifier of at most 32 ASCII letters, digits and underscores, and neither
+// a keyword of C or bpftrace nor a name that perf's events reserve, such as common_pid.
+//
+// NameArgs fails with ErrArgCount if the number of names is not that of the arguments,
+// with ErrName if a name is invalid, occurs twice, or differs from the one that the
+// argument already has, with ErrLoaded while the provider is loaded with the probe, and
+// with ErrClosed. The names then stay as they were. NameArgs fails with ErrName for a
+// probe that AddProbe has rejected.
+func (p *Probe) NameArgs(names ...string) error {
+	provider := p.provider
+	if provider.zero() {
+		return provider.checkName("", "")
+	}
+	provider.mu.Lock()
+	defer provider.mu.Unlock()
+	return provider.nameArgs(p, slices.Clone(names))
+}
+
+// nameArgs is NameArgs, with the lock held.
+func (p *Provider) nameArgs(probe *Probe, names []string) error {
+	if p.closed {
+		return p.fail("define", probe.name, ErrClosed)
+	}
+	first := p.byName[probe.name]
+	if first == nil || !slices.Equal(first.args, probe.args) {
+		return p.fail("define", probe.name, fmt.Errorf("%w: the provider does not have this probe", ErrName))
+	}
+	if len(names) == 0 && len(probe.args) != 0 { // which checkNames allows
+		return p.fail("define", probe.name, fmt.Errorf("%w: got no names, want %d", ErrArgCount, len(probe.args)))
+	}
+	if err := p.checkNames(probe.name, probe.args, names); err != nil {
+		return err
+	}
+	if slices.Equal(names, first.argNames()) {
+		return nil
+	}
+	if slices.Contains(p.probes[:p.live], probe) {
+		return p.fail("define", probe.name, ErrLoaded)
+	}
+	if probe.types == nil {
+		for _, t := range probe.args {
+			probe.types = append(probe.types, goType(t))
+		}
+	}
+	p.nameSites(probe, names, naming)
+	return nil
+}
+
+// goTypes has a value of each type that has the name of an ArgType.
+var goTypes = [...]any{
+	uint8(0), int8(0), uint16(0), int16(0), uint32(0), int32(0), uint64(0), int64(0), float32(0), float64(0), "",
+}
+
+// goType returns the type that has the name of an ArgType.
+func goType(t ArgType) reflect.Type {
+	for _, v := range &goTypes {
+		if typ := reflect.TypeOf(v); typ.String() == t.String() {
+			return typ
+		}
+	}
+	panic("no Go type has the name of " + t.String())
+}
+
+// nameSites gives names to all sites of a probe or, without names, those of the other
+// sites to this one. The names of a name never change once it has some. A site without Go
+// types, as AddProbe's are, gets those of the others: they have the same ArgTypes.
+func (p *Provider) nameSites(probe *Probe, names []string, d *describer) {
+	if len(names) == 0 {
+		first := p.byName[probe.name]
+		probe.names.Store(first.names.Load())
+		if probe.types == nil {
+			probe.types = first.types
+		}
+		return
+	}
+	p.describe = d
+	for _, site := range p.probes {
+		if site.name == probe.name {
+			site.names.Store(&names)
+			if site.types == nil {
+				site.types = probe.types
+			}
+		}
+	}
+}
+
+// checkNames reports what is wrong with the names of a probe's arguments, or returns nil.
+// It accepts none at all.
+func (p *Provider) checkNames(probe string, args []ArgType, names []string) error {
+	sentinel, why := ErrName, ""
+	if len(names) != 0 && len(names) != len(args) {
+		sentinel, why = ErrArgCount, fmt.Sprintf("got %d names, want %d", len(names), len(args))
+	} else {
+		why = p.namesFault(probe, names)
+	}
+	if why == "" {
+		return nil
+	}
+	return p.fail("define", probe, fmt.Errorf("%w: %s", sentinel, why))
+}
+
+// namesFault returns what is wrong with the names of a probe's arguments, or "".
+func (p *Provider) namesFault(probe string, names []string) string {
+	for i, name := range names {
+		why := nameFault(name)
+		if why == "" && slices.Contains(names[:i], name) {
+			why = "occurs twice"
+		}
+		if why != "" {
+			return fmt.Sprintf("the name %q of argument %d %s", name, i, why)
+		}
+	}
+	if first := p.byName[probe]; first != nil && len(names) != 0 && !agreeing(first.argNames(), names) {
+		return fmt.Sprintf("a probe of this name has the argument names %v", first.argNames())
+	}
+	return ""
+}
+
+// agreeing reports whether probes with these names of arguments can have the same name.
+func agreeing(a, b []string) bool { return a == nil || b == nil || slices.Equal(a, b) }
+
+// signature returns the arguments for an error about their difference from those of other:
+// their types and, if these are the same, their names.
+func (p *Probe) signature(other *Probe) any {
+	if slices.Equal(p.args, other.args) {
+		return p.argNames()
+	}
+	return p.args
+}
+
+// nameFault returns what is wrong with the name of an argument, or "".
+func nameFault(name string) string {
+	switch {
+	case name == "":
+		return "is empty"
+	case len(name) > maxArgName:
+		return "has more than 32 bytes"
+	case slices.Contains(strings.Fields(keywords), name):
+		return "is reserved"
+	}
+	for i, r := range name {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', r == '_', i > 0 && '0' <= r && r <= '9':
+		default:
+			return "is not a C identifier"
+		}
+	}
+	return ""
+}
+
+// maxArgName is the longest name that the kernel gives to an argument of an event, which
+// is how perf shows arguments (MAX_ARG_NAME_LEN in kernel/trace/trace_probe.h).
+const maxArgName = 32
+
+// keywords are those of C, up to C23, which gdb and perf parse; those of bpftrace; and the
+// names of the fields that the kernel gives each event (reserved_field_names in
+// kernel/trace/trace_probe.h).
+const keywords = `
+	auto bool break case char const constexpr continue default do double else enum extern
+	false float for goto if inline int long nullptr register restrict return short signed
+	sizeof static static_assert struct switch thread_local true typedef typeof
+	typeof_unqual union unsigned void volatile while alignas alignof asm
+	_Alignas _Alignof _Atomic _BitInt _Bool _Complex _Generic _Imaginary _Noreturn
+	_Static_assert _Thread_local
+	unroll offsetof
+	common_type common_flags common_preempt_count common_pid common_tgid
+	__probe_ip __probe_ret_ip __probe_func`

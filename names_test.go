@@ -1,0 +1,220 @@
+package stapsdt
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestArgNames(t *testing.T) {
+	p := newProvider(t, "names")
+	for i, probe := range []*Probe{
+		&NewProbe1[int](p, "p1", "a").Probe,
+		&NewProbe2[int, string](p, "p2", "a", "b").Probe,
+		&NewProbe3[int, string, int](p, "p3", "a", "b", "c").Probe,
+		&NewProbe4[int, string, int, int](p, "p4", "a", "b", "c", "d").Probe,
+		&NewProbe5[int, string, int, int, bool](p, "p5", "a", "b", "c", "d", "e").Probe,
+		&NewProbe6[int, string, int, int, bool, int8](p, "p6", "a", "b", "c", "d", "e", "f").Probe,
+	} {
+		require.Equal(t, []string{"a", "b", "c", "d", "e", "f"}[:i+1], probe.ArgNames())
+		require.Len(t, probe.types, i+1)
+	}
+	require.Nil(t, NewProbe0(p, "p0").ArgNames())
+	require.Nil(t, NewProbe2[int, int](p, "none").ArgNames())
+	require.Nil(t, NewProbe2[int, int](p, "none", []string{}...).ArgNames())
+	require.Nil(t, NewProbe1[int](nil, "nil", "a").ArgNames())
+	require.NoError(t, p.err)
+	require.NotNil(t, p.describe)
+	names := NewProbe1[int](p, "p1").ArgNames()
+	names[0] = "changed"
+	require.Equal(t, []string{"a"}, p.Probes()[0].ArgNames(), "the caller has a copy")
+	list := []string{"a", "b"}
+	probe := NewProbe2[int, int](p, "list", list...)
+	list[0] = "not a name"
+	require.Equal(t, []string{"a", "b"}, probe.ArgNames(), "so has the probe")
+	require.Nil(t, new(Probe).ArgNames())
+}
+
+// TestNoNamesNoEncoder: without names the provider has none.
+func TestNoNamesNoEncoder(t *testing.T) {
+	p := newProvider(t, "unnamed")
+	NewProbe1[int](p, "p1")
+	_, err := p.AddProbe("p2", Int8)
+	require.NoError(t, err)
+	require.Nil(t, p.describe)
+}
+
+func TestWrongNames(t *testing.T) {
+	for _, c := range []struct {
+		names    []string
+		sentinel error
+		text     string
+	}{
+		{[]string{"a"}, ErrArgCount, "wrong number of arguments: got 1 names, want 2"},
+		{[]string{"a", "b", "c"}, ErrArgCount, "wrong number of arguments: got 3 names, want 2"},
+		{[]string{"a", ""}, ErrName, `invalid name: the name "" of argument 1 is empty`},
+		{[]string{"a", "a"}, ErrName, `invalid name: the name "a" of argument 1 occurs twice`},
+		{[]string{"1a", "b"}, ErrName, `invalid name: the name "1a" of argument 0 is not a C identifier`},
+		{[]string{"a", "b-c"}, ErrName, `invalid name: the name "b-c" of argument 1 is not a C identifier`},
+		{[]string{"größe", "b"}, ErrName, `invalid name: the name "größe" of argument 0 is not a C identifier`},
+		{[]string{"a\n", "b"}, ErrName, `invalid name: the name "a\n" of argument 0 is not a C identifier`},
+		{[]string{"a", "int"}, ErrName, `invalid name: the name "int" of argument 1 is reserved`},
+		{[]string{"a", "common_pid"}, ErrName, `invalid name: the name "common_pid" of argument 1 is reserved`},
+		{[]string{strings.Repeat("x", 33), "b"}, ErrName, `invalid name: the name "` + strings.Repeat("x", 33) + `" of argument 0 has more than 32 bytes`},
+	} {
+		p := newProvider(t, "wrong")
+		probe := NewProbe2[int32, string](p, "probe", c.names...)
+		require.Nil(t, probe.ArgNames())
+		probe.Fire(1, "")
+		err := p.Load()
+		require.ErrorIs(t, err, c.sentinel)
+		require.EqualError(t, err, "stapsdt: define wrong:probe: "+c.text)
+		requireOneLine(t, err)
+		require.Empty(t, p.Probes())
+
+		p = newProvider(t, "wrong")
+		dynamic, err := p.AddProbe("probe", Int32, String)
+		require.NoError(t, err)
+		require.EqualError(t, dynamic.NameArgs(c.names...), "stapsdt: define wrong:probe: "+c.text)
+		require.Nil(t, dynamic.ArgNames())
+		require.NoError(t, dynamic.NameArgs("_", "Z9_"))
+	}
+}
+
+func TestNameFault(t *testing.T) {
+	for _, name := range []string{"a", "_", "__", "A9", "path", "pid", "str", "comm", "count", "args", "arg0", strings.Repeat("x", 32)} {
+		require.Empty(t, nameFault(name), name)
+	}
+	for _, name := range []string{"", "9", "a b", "a.b", "a%s", "a\"", "ä", "a\x00", "\xff", "while", "_Bool", "unroll", "__probe_ip", strings.Repeat("x", 33)} {
+		require.NotEmpty(t, nameFault(name), name)
+	}
+}
+
+// TestSitesShareNames: the names belong to the probe, whichever of its definitions
+// gives them.
+func TestSitesShareNames(t *testing.T) {
+	p := newProvider(t, "share")
+	first := NewProbe2[int32, string](p, "probe")
+	second := NewProbe2[int32, string](p, "probe", "a", "b")
+	third, err := p.AddProbe("probe", Int32, String)
+	require.NoError(t, err)
+	other := NewProbe2[int32, string](p, "other")
+	for _, probe := range []*Probe{&first.Probe, &second.Probe, third} {
+		require.Equal(t, []string{"a", "b"}, probe.ArgNames())
+	}
+	require.Nil(t, other.ArgNames())
+	require.NoError(t, third.NameArgs("a", "b"), "it has these names")
+	err = third.NameArgs("a", "c")
+	require.ErrorIs(t, err, ErrName)
+	require.EqualError(t, err, "stapsdt: define share:probe: invalid name: a probe of this name has the argument names [a b]")
+	NewProbe2[int32, string](p, "probe", "b", "a")
+	require.EqualError(t, p.Load(), err.Error())
+}
+
+func TestNameArgs(t *testing.T) {
+	p := newProvider(t, "later")
+	probe, err := p.AddProbe("probe", Int32, Uint8)
+	require.NoError(t, err)
+	site, err := p.AddProbe("probe", Int32, Uint8)
+	require.NoError(t, err)
+	require.ErrorIs(t, probe.NameArgs(), ErrArgCount)
+	names := []string{"a", "b"}
+	require.NoError(t, probe.NameArgs(names...))
+	names[0] = "changed"
+	require.Equal(t, []string{"a", "b"}, probe.ArgNames())
+	require.Equal(t, []string{"a", "b"}, site.ArgNames())
+	require.NotNil(t, p.describe)
+	none, err := p.AddProbe("none")
+	require.NoError(t, err)
+	require.NoError(t, none.NameArgs())
+	require.ErrorIs(t, none.NameArgs("a"), ErrArgCount)
+
+	rejected, err := p.AddProbe("probe", Int8)
+	require.ErrorIs(t, err, ErrName)
+	err = rejected.NameArgs("a")
+	require.ErrorIs(t, err, ErrName)
+	requireOneLine(t, err)
+	nowhere, err := (*Provider)(nil).AddProbe("probe", Int8)
+	require.ErrorIs(t, err, ErrName)
+	require.ErrorIs(t, nowhere.NameArgs("a"), ErrName)
+	require.ErrorIs(t, new(Probe).NameArgs(), ErrName)
+
+	require.NoError(t, p.Close())
+	require.ErrorIs(t, probe.NameArgs("a", "b"), ErrClosed)
+}
+
+// TestConcurrentNames: names can be read and given at any time.
+func TestConcurrentNames(t *testing.T) {
+	p := newProvider(t, "concurrent")
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 20 {
+				probe, err := p.AddProbe("probe", Int8)
+				if err == nil && probe.NameArgs("a") == nil {
+					_ = probe.ArgNames()
+				}
+			}
+		})
+		wg.Go(func() {
+			for range 20 {
+				for _, probe := range p.Probes() {
+					_ = probe.ArgNames()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, probe := range p.Probes() {
+		require.Equal(t, []string{"a"}, probe.ArgNames())
+	}
+}
+
+// TestEncoderIsLinkedForNames builds a program for each way to define a probe, and looks for
+// the encoder of names in it, and for what calls observers.
+func TestEncoderIsLinkedForNames(t *testing.T) {
+	testenv.Long(t, "it builds programs")
+	testenv.NeedsTool(t, "go", "golang")
+	testenv.NeedsOptimization(t, "the constructors are not inlined")
+	for name, c := range map[string]struct {
+		definitions string
+		linked      bool
+	}{
+		"none": {"p0 = NewProbe0(p, \"p0\")\np1 = NewProbe1[int](p, \"p1\")\np2 = NewProbe2[int, userID](p, \"p2\")\np3 = NewProbe3[int, string, bool](p, \"p3\")\n" +
+			"p4 = NewProbe4[int, string, []byte, int](p, \"p4\")\np5 = NewProbe5[int, string, bool, int, uintptr](p, \"p5\")\n" +
+			"p6 = NewProbe6[int, string, bool, int, int, int](p, \"p6\")\np7, _ = p.AddProbe(\"p7\", Int8)", false},
+		"typed":    {`p1 = NewProbe1[int](p, "p1", "a")`, true},
+		"observed": {"p1 = NewProbe1[int](p, \"p1\")\nstop = p.Observe(func(*Event) {})", false},
+		"dynamic":  {"p1, _ = p.AddProbe(\"p1\", Int8)\n_ = p1.NameArgs(\"a\")", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
+			program := "package main\nimport . \"github.com/go-stapsdt/stapsdt\"\ntype userID uint64\nvar (\np = NewProvider(\"p\")\n" + c.definitions +
+				"\n)\nfunc main() { println(p.Load(), len(p.Probes())) }\n"
+			require.NoError(t, os.WriteFile(source, []byte(program), 0o600))
+			run := func(args ...string) string {
+				cmd := exec.Command("go", args...)
+				cmd.Env = append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0")
+				out, err := cmd.CombinedOutput()
+				require.NoError(t, err, "go %s\n%s", strings.Join(args, " "), out)
+				return string(out)
+			}
+			run("build", "-o", binary, source)
+			symbols := run("tool", "nm", binary)
+			require.Contains(t, symbols, "stapsdt.(*Provider).add\n")
+			require.Equal(t, c.linked, strings.Contains(symbols, "stapsdt.describe\n"))
+			require.Equal(t, name == "observed", strings.Contains(symbols, "stapsdt.(*goroutines).enter\n"))
+			require.Equal(t, name == "observed", strings.Contains(symbols, "stapsdt.observing\n"))
+			require.Equal(t, c.linked, strings.Contains(symbols, "stapsdt.(*Provider).checkNames\n"))
+			require.Equal(t, c.linked, strings.Contains(symbols, "internal/dwarf."), "also of what packages do before main")
+		})
+	}
+}

@@ -1,0 +1,195 @@
+package stapsdt
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
+	"github.com/go-stapsdt/stapsdt/internal/raw"
+)
+
+// observers are those of a provider, and the functions that call them. A fire calls these
+// functions through this variable, and only Observe assigns them to it, so that the linker
+// leaves what observers need out of programs that do not call Observe. They have no pointer to
+// the arguments, which would escape to the heap.
+type observers struct {
+	list   []*observer
+	enter  func() mark
+	notify func(list []*observer, m mark)
+}
+
+func newObservers(list []*observer) *observers {
+	return &observers{list, enterObserver, notify}
+}
+
+// observer is a function that Observe was called with.
+type observer struct {
+	f       func(*Event)
+	only    []*Probe // the probes that it observes, or none for all
+	stopped atomic.Bool
+}
+
+// observes reports whether the observer wants a probe's events.
+func (o *observer) observes(p *Probe) bool { return len(o.only) == 0 || slices.Contains(o.only, p) }
+
+// watched is what at points to while a probe is observed. It reads as patched, and is never
+// executed: package call enters site, which is another byte.
+var watched = [1]byte{call.Bits}
+
+// Observe calls f with each event of the given probes of the provider, or of all of its
+// probes if none is given, until stop is called. f runs in the goroutine that fires, before
+// Fire returns. Observe needs no tracer, no privileges and no Load, and works on every
+// operating system: an observer sees the events of a provider that is loaded, not yet
+// loaded, or unloaded, and, if no probes are given, those of probes that are defined later.
+// A provider may have any number of observers. An observer sees every event whose Fire begins
+// after Observe has returned and returns before stop is called.
+//
+// Several goroutines may call f at once. f must not keep the Event or its text after it
+// returns, but may keep a Clone. A fire takes as long as its observers: f should be quick,
+// and if it blocks, so does the goroutine that fires. An event that f itself fires, of any
+// provider, reaches tracers but no observer, so that f cannot call itself through a probe.
+//
+// A panic in f does not reach the goroutine that fires. It ends the observation as stop
+// does, and is reported, with its stack, on standard error. runtime.Goexit in f, which
+// testing.T.FailNow calls, ends the goroutine that fires.
+//
+// stop may be called from any goroutine, including from f, and more than once. A fire that
+// begins after stop has returned does not call f. Nothing waits for a fire, and neither does
+// stop: calls of f that have begun may still be running. While a probe is observed, it is
+// enabled, and its arguments are evaluated and checked as they are for a tracer. Observing
+// one probe leaves the others as they are.
+//
+// Close ends every observation. Observe does nothing if the provider is closed, zero or nil,
+// or if f is nil; the stop that it returns can be called nevertheless.
+func (p *Provider) Observe(f func(*Event), probes ...*Probe) (stop func()) {
+	if p.zero() || f == nil {
+		return func() {}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return func() {}
+	}
+	clock.Now() // sets the clock's origin, which takes longer than to read it
+	raw.Event.Store(&rawEvent)
+	o := &observer{f: f, only: slices.Clone(probes)}
+	p.setObservers(newObservers(append(slices.Clip(p.observing()), o)))
+	return func() { p.stop(o) }
+}
+
+// stop ends an observation.
+func (p *Provider) stop(o *observer) {
+	o.stopped.Store(true)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := slices.Clone(p.observing())
+	list = slices.DeleteFunc(list, func(other *observer) bool { return other == o })
+	if len(list) == 0 {
+		p.setObservers(nil)
+	} else {
+		p.setObservers(newObservers(list))
+	}
+}
+
+// setObservers replaces the observers. With nil, it ends every observation. The lock is held.
+func (p *Provider) setObservers(o *observers) {
+	if o == nil {
+		for _, last := range p.observing() {
+			last.stopped.Store(true)
+		}
+	}
+	p.observers.Store(o)
+	for _, probe := range p.probes {
+		probe.watch(p.observes(probe))
+	}
+}
+
+// observing returns the observers.
+func (p *Provider) observing() []*observer {
+	if o := p.observers.Load(); o != nil {
+		return o.list
+	}
+	return nil
+}
+
+// observes reports whether one of the provider's observers wants a probe's events.
+func (p *Provider) observes(probe *Probe) bool {
+	return slices.ContainsFunc(p.observing(), func(o *observer) bool { return o.observes(probe) })
+}
+
+// watch lets on find the probe enabled, or look at its site again. The provider's lock is
+// held.
+func (p *Probe) watch(observed bool) {
+	if observed {
+		atomic.StorePointer(&p.at, unsafe.Pointer(&watched[0]))
+	} else {
+		atomic.StorePointer(&p.at, atomic.LoadPointer(&p.site))
+	}
+}
+
+// observed reports whether the probe has observers that a fire must call.
+func (p *Probe) observed() bool {
+	return atomic.LoadPointer(&p.at) == unsafe.Pointer(&watched[0])
+}
+
+// notify calls the provider's observers, if the last one has not just been stopped.
+func (p *Probe) notify(a *arguments) {
+	o := p.provider.observers.Load()
+	if o == nil {
+		return
+	}
+	m := o.enter()
+	if m.event == nil {
+		return // an observer fires
+	}
+	e := m.event
+	e.probe, e.texts = p, a.copies
+	for i := range min(len(p.args), MaxArgs) { // faster than a copy: the words have only just been stored
+		e.words[i] = a.words[i]
+	}
+	o.notify(o.list, m)
+}
+
+func enterObserver() mark { return observing.enter(call.Goroutine()) }
+
+// notify calls observers with the event of a goroutine that has entered the set, and leaves it.
+func notify(list []*observer, m mark) {
+	defer observing.leave(m) // also if an observer ends the goroutine
+	e := m.event
+	e.time = clock.Now()
+	for _, o := range list {
+		if !o.stopped.Load() && o.observes(e.probe) && !o.call(e) {
+			o.failed(e.probe.provider, nil)
+		}
+	}
+}
+
+// call calls the observer, and reports a panic. If call returns false, the observer has
+// panicked with nil, as GODEBUG=panicnil=1 allows: recover alone cannot tell this from
+// runtime.Goexit, after which call does not return.
+func (o *observer) call(e *Event) (ok bool) {
+	defer func() {
+		if ok {
+			return
+		}
+		if r := recover(); r != nil {
+			o.failed(e.probe.provider, r)
+			ok = true
+		}
+	}()
+	o.f(e)
+	return true
+}
+
+// failed ends an observation that has panicked.
+func (o *observer) failed(p *Provider, reason any) {
+	p.stop(o)
+	stack := make([]byte, 16<<10)
+	stack = stack[:runtime.Stack(stack, false)]
+	fmt.Fprintf(os.Stderr, "stapsdt: an observer of %s panicked, and observes no longer: %v\n\n%s", printable(p.name), reason, stack)
+}

@@ -1,0 +1,90 @@
+package stapsdt
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-stapsdt/stapsdt/internal/call"
+)
+
+// observing is the set of the goroutines that are in an observer, with their events.
+var observing goroutines
+
+// goroutines is a set of goroutines. A goroutine adds, finds and removes only itself, so
+// that no other can invalidate what it has found. It owns an event while it is in the set,
+// which is cheaper than one from a pool.
+type goroutines struct {
+	buckets [64]bucket
+	events  [64][len(bucket{})]Event
+	// others are the goroutines that found their bucket full, and count is their number.
+	count  atomic.Int64
+	mu     sync.Mutex
+	others map[uintptr]bool
+}
+
+// bucket holds up to 8 goroutines, and 0 in each free slot. It fills a cache line on 64-bit
+// machines.
+type bucket [8]atomic.Uintptr
+
+// mark is what a goroutine has in the set: an event, and the slot that it leaves, or nil if
+// it is one of others.
+type mark struct {
+	event *Event
+	slot  *atomic.Uintptr
+}
+
+// enter adds the calling goroutine, g. It returns the zero mark if the goroutine is in the
+// set.
+func (s *goroutines) enter(g uintptr) mark {
+	i := uint64(g) * 0x9e3779b97f4a7c15 >> 58 // a Fibonacci hash, of 6 bits
+	b := &s.buckets[i]
+	free := -1
+	for j := range b {
+		switch b[j].Load() {
+		case g:
+			return mark{}
+		case 0:
+			free = j
+		}
+	}
+	if s.count.Load() > 0 && s.other(g) {
+		return mark{}
+	}
+	if free >= 0 && b[free].CompareAndSwap(0, g) {
+		return mark{&s.events[i][free], &b[free]}
+	}
+	for j := range b {
+		if b[j].CompareAndSwap(0, g) {
+			return mark{&s.events[i][j], &b[j]}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.others == nil {
+		s.others = map[uintptr]bool{}
+	}
+	s.others[g] = true
+	s.count.Add(1)
+	return mark{new(Event), nil}
+}
+
+// other reports whether g is one of others.
+func (s *goroutines) other(g uintptr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.others[g]
+}
+
+// leave removes the calling goroutine. An observer that has kept its event finds that it is
+// none any longer.
+func (s *goroutines) leave(m mark) {
+	m.event.probe, m.event.texts = nil, nil
+	if m.slot != nil {
+		m.slot.Store(0)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.others, call.Goroutine())
+	s.count.Add(-1)
+}

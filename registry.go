@@ -1,0 +1,135 @@
+package stapsdt
+
+import (
+	"container/list"
+	"errors"
+	"sync"
+	"weak"
+)
+
+// registry lists the process's providers without keeping them alive: all of them, those that
+// wait for LoadAll, and those that are loaded.
+type registry struct {
+	mu sync.Mutex
+	// open holds the records of the providers that are not closed, in the order of their
+	// definition.
+	open list.List
+	// waiting holds the records of the providers that were never loaded and are not
+	// closed, in the order of their definition.
+	waiting list.List
+	// loaded holds the records of the providers that are loaded or being loaded, by
+	// name.
+	loaded map[string][]*record
+}
+
+// providers is the process's registry. Its lock may be taken while a provider's lock is
+// held, but not the other way round.
+var providers registry
+
+// record is a provider's entry in the registry. It refers to the provider only weakly, so
+// that it does not keep it alive.
+type record struct {
+	provider weak.Pointer[Provider]
+	name     string
+	// element is the record's element of waiting, or nil, and open that of open.
+	element, open *list.Element
+}
+
+// define records a new provider.
+func (g *registry) define(r *record) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r.element, r.open = g.waiting.PushBack(r), g.open.PushBack(r)
+}
+
+// reachable returns the providers of a list. The lock is held.
+func reachable(records *list.List) (all []*Provider) {
+	for e := records.Front(); e != nil; e = e.Next() {
+		if p := e.Value.(*record).provider.Value(); p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// neverLoaded returns the providers that wait for LoadAll.
+func (g *registry) neverLoaded() []*Provider {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return reachable(&g.waiting)
+}
+
+// Providers returns the providers of the process that are not closed, in the order of their
+// definition. Like LoadAll, it finds them although nothing was registered. A provider remains
+// in the list until it and all of its probes are unreachable.
+func Providers() []*Provider {
+	providers.mu.Lock()
+	defer providers.mu.Unlock()
+	return reachable(&providers.open)
+}
+
+// waits reports whether a provider was never loaded and is not closed.
+func (g *registry) waits(r *record) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return r.element != nil
+}
+
+// leave ends the wait of a provider that was loaded or closed, or is unreachable.
+func (g *registry) leave(r *record) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.element != nil {
+		g.waiting.Remove(r.element)
+		r.element = nil
+	}
+}
+
+// closed removes a provider that was closed, or is unreachable, from the list of all.
+func (g *registry) closed(r *record) {
+	g.leave(r)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.open != nil {
+		g.open.Remove(r.open)
+		r.open = nil
+	}
+}
+
+// forget removes every trace of a provider that is unreachable.
+func (g *registry) forget(r *record) {
+	g.closed(r)
+	g.disclaim(r)
+}
+
+// LoadAll loads every provider of the process that was never loaded and is not closed, in
+// the order of their definition. It does not reload a provider that was unloaded, but it
+// tries again to load one whose Load has failed. If some providers cannot be loaded,
+// LoadAll loads the others and returns the joined errors, each of which is an *Error.
+//
+// With LoadAll, a library can define its probes as package variables and load nothing. The
+// program decides, and calls LoadAll once, in main:
+//
+//	func main() {
+//		if err := stapsdt.LoadAll(); err != nil {
+//			log.Print(err) // the probes of these providers stay no-ops
+//		}
+//		...
+//	}
+func LoadAll() error {
+	var errs []error
+	for _, p := range providers.neverLoaded() {
+		errs = append(errs, p.loadFirst())
+	}
+	return errors.Join(errs...)
+}
+
+// loadFirst loads a provider, unless it was loaded or closed in the meantime.
+func (p *Provider) loadFirst() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !providers.waits(p.record) {
+		return nil
+	}
+	return p.load()
+}

@@ -1,0 +1,171 @@
+package stapsdt
+
+import (
+	"math"
+	"reflect"
+	"strconv"
+	"time"
+)
+
+// Kind is the kind of a Value.
+type Kind uint8
+
+// The kinds of values, and the types of arguments that have them. An argument of a probe
+// that AddProbe defined has one of the first four.
+const (
+	_            Kind = iota
+	KindInt64         // int8 to int64, int
+	KindUint64        // uint8 to uint64, uint, uintptr
+	KindFloat64       // float32, float64
+	KindString        // string, []byte
+	KindBool          // bool
+	KindDuration      // time.Duration
+	KindPointer       // unsafe.Pointer, and pointers in the struct of a ProbeOf
+)
+
+// String returns the name of the kind's type in Go: int64, time.Duration and so on.
+func (k Kind) String() string {
+	switch k {
+	case KindInt64:
+		return "int64"
+	case KindUint64:
+		return "uint64"
+	case KindFloat64:
+		return "float64"
+	case KindString:
+		return "string"
+	case KindBool:
+		return "bool"
+	case KindDuration:
+		return "time.Duration"
+	case KindPointer:
+		return "uintptr"
+	}
+	return "Kind(" + strconv.Itoa(int(k)) + ")"
+}
+
+// Value is the value of an event's argument. To make one takes no allocation. The zero Value
+// is of no kind, and its methods return zero values.
+type Value struct {
+	kind Kind
+	num  uint64 // the number, with its sign extended, or the bits of the float64
+	text string
+}
+
+// float32Value returns the Value of a Float32, from its bits.
+func float32Value(bits uint64) Value {
+	return Value{kind: KindFloat64, num: math.Float64bits(float64(math.Float32frombits(uint32(bits))))}
+}
+
+// kindOf returns the kind of an argument's values: that of its Go type, or of its ArgType.
+func (p *Probe) kindOf(i int) Kind {
+	if p.types != nil {
+		switch typ := p.types[i]; {
+		case typ == reflect.TypeFor[time.Duration]():
+			return KindDuration
+		case typ.Kind() == reflect.Bool:
+			return KindBool
+		case typ.Kind() == reflect.UnsafePointer, typ.Kind() == reflect.Pointer:
+			return KindPointer
+		}
+	}
+	switch t := p.args[i]; {
+	case t == String:
+		return KindString
+	case t.float():
+		return KindFloat64
+	case t.Signed():
+		return KindInt64
+	}
+	return KindUint64
+}
+
+// Kind returns the value's kind.
+func (v Value) Kind() Kind { return v.kind }
+
+// Int64 returns the value of an integer, a duration in nanoseconds, a bool (1 for true), a
+// pointer, or a float64 without its fraction, as a Go conversion to int64 does. It returns 0
+// for a string.
+func (v Value) Int64() int64 {
+	if v.kind == KindFloat64 {
+		return int64(math.Float64frombits(v.num))
+	}
+	return int64(v.num)
+}
+
+// Uint64 is like Int64 with a conversion to uint64.
+func (v Value) Uint64() uint64 {
+	if v.kind == KindFloat64 {
+		return uint64(math.Float64frombits(v.num))
+	}
+	return v.num
+}
+
+// Float64 is like Int64 with a conversion to float64.
+func (v Value) Float64() float64 {
+	switch v.kind {
+	case KindFloat64:
+		return math.Float64frombits(v.num)
+	case KindInt64, KindDuration:
+		return float64(int64(v.num))
+	}
+	return float64(v.num)
+}
+
+// Bool reports whether the value is true, or a number or an address other than 0.
+func (v Value) Bool() bool {
+	if v.kind == KindFloat64 {
+		return v.Float64() != 0
+	}
+	return v.num != 0
+}
+
+// Duration returns Int64 as a duration.
+func (v Value) Duration() time.Duration { return time.Duration(v.Int64()) }
+
+// Pointer returns the address that a pointer was, or Uint64 as a uintptr. What was there may
+// have moved or be gone.
+func (v Value) Pointer() uintptr { return uintptr(v.Uint64()) }
+
+// String returns a string, or any other value as fmt.Print prints its type, and a pointer as
+// a hexadecimal number. The text of an Event that is not a Clone is valid until the observer
+// returns.
+func (v Value) String() string {
+	switch v.kind {
+	case KindInt64:
+		return strconv.FormatInt(int64(v.num), 10)
+	case KindUint64:
+		return strconv.FormatUint(v.num, 10)
+	case KindFloat64:
+		return strconv.FormatFloat(v.Float64(), 'g', -1, 64)
+	case KindBool:
+		return strconv.FormatBool(v.num != 0)
+	case KindDuration:
+		return v.Duration().String()
+	case KindPointer:
+		return "0x" + strconv.FormatUint(v.num, 16)
+	}
+	return v.text
+}
+
+// Any returns the value as an int64, uint64, float64, string, bool, time.Duration or, for a
+// pointer, uintptr, and the zero Value as nil.
+func (v Value) Any() any {
+	switch v.kind {
+	case KindInt64:
+		return v.Int64()
+	case KindUint64:
+		return v.num
+	case KindFloat64:
+		return v.Float64()
+	case KindString:
+		return v.text
+	case KindBool:
+		return v.Bool()
+	case KindDuration:
+		return v.Duration()
+	case KindPointer:
+		return v.Pointer()
+	}
+	return nil
+}
