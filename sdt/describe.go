@@ -1,0 +1,254 @@
+package sdt
+
+import (
+	"debug/dwarf"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// maxFields is how many attributes of DWARF are looked at, about three seconds' worth.
+const maxFields = 1 << 26
+
+// ReadTypes sets the Name and Type of the arguments of probes, as far as the DWARF of an
+// ELF file describes them: the file that the probes were read from, or the file with its
+// debugging information. Without DWARF it does nothing.
+//
+// A probe is described by a function at the address of its site that has the probe's name
+// and, in order, its arguments as parameters. Arguments after the sixth may be variables of
+// the function instead. That is how stapsdt writes them, and C functions that are probes
+// match too. A site inside a function that has another name is left without names, because
+// nothing says which of its variables the arguments are.
+//
+// If ReadTypes returns an error, it has still described the probes that the error does not
+// concern. More than 64 MiB of DWARF are an error, and so is a section that is compressed by
+// anything but zlib.
+func ReadTypes(r io.ReaderAt, probes []Probe) error {
+	f, err := openELF(r)
+	if err != nil {
+		return err
+	}
+	d := describer{sites: map[uint64][]*Probe{}}
+	for i := range probes {
+		p := &probes[i]
+		if len(p.Args) > 0 {
+			at := f.mask(p.Address + f.shift(p.Base))
+			d.sites[at] = append(d.sites[at], p)
+		}
+	}
+	if len(d.sites) == 0 {
+		return nil
+	}
+	debug, err := f.readDWARF()
+	if debug == nil || err != nil {
+		return err
+	}
+	d.types = newTypes(debug.data, int64(f.pick(4, 8)))
+	d.entries = entries{r: debug.data.Reader(), budget: maxFields}
+	for at := range d.sites {
+		d.addrs = append(d.addrs, at)
+	}
+	slices.Sort(d.addrs)
+	for _, u := range debug.units {
+		if err := d.unit(u, debug.ranges[u.offset]); err != nil {
+			d.errs = append(d.errs, fmt.Errorf(".debug_info+%#x: %w", u.offset, err))
+			if errors.Is(err, errBudget) || len(d.errs) > maxErrors {
+				break
+			}
+		}
+	}
+	if err := d.types.resolve(); err != nil {
+		d.errs = append(d.errs, err)
+	}
+	d.assign()
+	return errors.Join(d.errs...)
+}
+
+// describer looks for the functions at the sites of probes.
+type describer struct {
+	sites   map[uint64][]*Probe
+	addrs   []uint64 // the keys of sites, in order
+	entries entries
+	types   *types
+	found   []description
+	errs    []error
+}
+
+// description is what was found for a probe.
+type description struct {
+	probe *Probe
+	args  []param
+}
+
+type param struct {
+	name string
+	typ  *Type
+}
+
+// unit walks the functions of a compilation unit that can have sites.
+func (d *describer) unit(u unit, ranges [][2]uint64) error {
+	root, err := d.entries.at(u.entry)
+	if err != nil || root == nil || !root.Children || !d.relevant(root, ranges) {
+		return err
+	}
+	// Depth counts the entries that we are in. Those in an opaque one are skipped by
+	// reading them, since a sibling attribute could lead anywhere.
+	opaque := 0
+	for depth := 1; depth > 0; {
+		e, err := d.entries.next()
+		if err != nil {
+			return err
+		}
+		switch {
+		case e == nil:
+			return nil
+		case e.Tag == 0:
+			depth--
+			if depth < opaque {
+				opaque = 0
+			}
+			continue
+		case opaque == 0 && e.Tag == dwarf.TagSubprogram:
+			done, err := d.function(e)
+			if err != nil {
+				return err
+			}
+			if done {
+				continue // the entry's children, up to their end
+			}
+		}
+		if e.Children {
+			depth++
+			if opaque == 0 && e.Tag != dwarf.TagNamespace {
+				opaque = depth
+			}
+		}
+	}
+	return nil
+}
+
+// relevant reports whether a unit can have a site: not if all of its addresses are known,
+// and no site among them.
+func (d *describer) relevant(root *dwarf.Entry, ranges [][2]uint64) bool {
+	low, isLow := root.Val(dwarf.AttrLowpc).(uint64)
+	switch high := root.Val(dwarf.AttrHighpc).(type) {
+	case uint64:
+		if isLow {
+			ranges = [][2]uint64{{low, high}}
+		}
+	case int64:
+		if isLow {
+			ranges = [][2]uint64{{low, low + uint64(high)}}
+		}
+	}
+	for _, r := range ranges {
+		if i, _ := slices.BinarySearch(d.addrs, r[0]); i < len(d.addrs) && d.addrs[i] < r[1] {
+			return true
+		}
+	}
+	return len(ranges) == 0
+}
+
+// function collects the parameters of a function at a site. It reports whether it has read
+// the entry's children.
+func (d *describer) function(e *dwarf.Entry) (bool, error) {
+	low, ok := e.Val(dwarf.AttrLowpc).(uint64)
+	sites := d.sites[low]
+	if !ok || len(sites) == 0 || !e.Children {
+		return false, nil
+	}
+	name, _ := d.types.attr(e, dwarf.AttrName).(string)
+	params, rest, err := d.params()
+	if err != nil {
+		return false, err
+	}
+	for _, p := range sites {
+		args := params
+		if len(params) == 6 && len(p.Args) > 6 {
+			args = slices.Concat(params, rest)
+		}
+		if p.Name == name && len(args) == len(p.Args) {
+			d.found = append(d.found, description{p, args})
+		}
+	}
+	return true, nil
+}
+
+// params reads the children of a function up to their end.
+func (d *describer) params() (params, rest []param, err error) {
+	for depth := 1; depth > 0; {
+		e, err := d.entries.next()
+		if err != nil || e == nil {
+			return nil, nil, err
+		}
+		switch {
+		case e.Tag == 0:
+			depth--
+		case depth == 1 && e.Tag == dwarf.TagFormalParameter:
+			params = append(params, d.param(e))
+		case depth == 1 && e.Tag == dwarf.TagVariable:
+			rest = append(rest, d.param(e))
+		}
+		if e.Children {
+			depth++
+		}
+	}
+	return params, rest, nil
+}
+
+func (d *describer) param(e *dwarf.Entry) param {
+	var p param
+	p.name, _ = d.types.attr(e, dwarf.AttrName).(string)
+	if at, ok := d.types.attr(e, dwarf.AttrType).(dwarf.Offset); ok {
+		p.typ = d.types.of(at)
+	}
+	return p
+}
+
+// assign gives the arguments their names and types, when all types are resolved. A type
+// whose size is not the argument's describes something else.
+func (d *describer) assign() {
+	for _, f := range d.found {
+		i := slices.IndexFunc(f.args, func(p param) bool { return p.name == "" || p.typ == nil })
+		for j := 0; i < 0 && j < len(f.args); j++ {
+			if int64(f.probe.Args[j].Size) != f.args[j].typ.Size {
+				i = j
+			}
+		}
+		if i >= 0 {
+			if len(d.errs) < maxErrors {
+				d.errs = append(d.errs, fmt.Errorf("%s:%s: argument %d is %s of %d bytes in the note, but %q of type %v in DWARF", f.probe.Provider,
+					f.probe.Name, i, &f.probe.Args[i], f.probe.Args[i].Size, f.args[i].name, f.args[i].typ))
+			}
+			continue
+		}
+		for i, p := range f.args {
+			f.probe.Args[i].Name, f.probe.Args[i].Type = p.name, p.typ
+		}
+	}
+}
+
+var errBudget = fmt.Errorf("more than %d attributes of DWARF", maxFields)
+
+// entries reads entries of DWARF until it has seen too many.
+type entries struct {
+	r      *dwarf.Reader
+	budget int
+}
+
+func (s *entries) at(offset dwarf.Offset) (*dwarf.Entry, error) {
+	s.r.Seek(offset)
+	return s.next()
+}
+
+func (s *entries) next() (*dwarf.Entry, error) {
+	e, err := s.r.Next()
+	if e == nil || err != nil {
+		return nil, err
+	}
+	if s.budget -= 1 + len(e.Field); s.budget < 0 {
+		return nil, errBudget
+	}
+	return e, nil
+}

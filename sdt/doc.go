@@ -1,0 +1,62 @@
+// Package sdt reads the SDT probes of programs and libraries: which there are, where a
+// tracer attaches to them, and where it finds their arguments.
+//
+// SDT (SystemTap's statically defined tracing, also called USDT) is the format in which
+// stapsdt, the macros of <sys/sdt.h>, and the probes built into PostgreSQL, PHP, Ruby and
+// the Java VM describe themselves. A probe's site is a nop. For each site the file has a
+// note with the names of the provider and the probe, the address of the site, and a line of
+// text with the arguments. bpftrace, bcc, perf and gdb read these notes, and so does this
+// package, on every system and for files of every architecture, without running anything.
+//
+// # Probes
+//
+// [ReadFile] returns one [Probe] for each note of a file:
+//
+//	probes, err := sdt.ReadFile("/usr/lib/postgresql/15/bin/postgres")
+//
+// To attach to a probe, give its Offset to the kernel as a uprobe's offset in this file, and
+// its SemaphoreOffset, if that is not 0, as the uprobe's reference counter. Several probes
+// can have one name: attach to all of them.
+//
+// # Arguments
+//
+// The note of a probe with two arguments says, for example, "-4@%esi 8@16(%rsp)": a signed
+// value of 4 bytes in the register esi, and an unsigned one of 8 bytes in memory, 16 bytes
+// above the stack pointer. Each becomes an [Arg] with its size, its sign and its [Operand],
+// which holds from when a thread reaches the site until it leaves it. To read an argument:
+//
+//	switch o := arg.Operand; o.Kind {
+//	case sdt.InRegister:
+//		value = register(o.Base.Full) >> o.Base.Shift
+//	case sdt.InMemory:
+//		value = load(symbol(o.Symbol) + register(o.Base.Full) + register(o.Index.Full)*o.Scale + o.Displacement)
+//	case sdt.Constant:
+//		value = symbol(o.Symbol) + o.Displacement
+//	}
+//
+// and then cut it to arg.Size bytes, and extend it by its sign if arg.Signed is set. A float
+// is in a general register or in memory more often than in one of its own: arg.Float says
+// that the bits are those of a floating-point number.
+//
+// The operands are as the compiler of the program wrote them, in the notation of the
+// architecture's assembler. This package reads those of amd64, arm64, riscv64, s390x,
+// ppc64le, 386 and arm. If it does not understand an operand, or if the operand has more
+// than one meaning, the argument's Err says why, its Kind is [Unknown], and its String is
+// still what the note says. Examples are thread-local variables, addresses that need a
+// relocation, and on ARM a symbol, for which compilers do not say whether they mean the
+// symbol's address or what is there.
+//
+// # Names and types
+//
+// A note has no names and no types. If the file, or the file with its debugging
+// information, describes the sites in DWARF, as images of stapsdt can, [ReadTypes] adds
+// them: "path char *, status int". A pointer to a struct comes with the fields of the
+// struct.
+//
+// # Untrusted files
+//
+// Everything here can be used on files of unknown origin. Damaged notes are errors that say
+// which note and which bytes are wrong, and do not hide the other notes. Lengths are not
+// believed before the bytes were read, and limits, far above what real programs have, bound
+// the time and the memory that a file costs.
+package sdt

@@ -1,0 +1,158 @@
+package sdt
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+)
+
+const (
+	noteOwner = "stapsdt\x00"
+	noteType  = 3
+
+	// maxArgs is how many arguments the notes of one file may have, and maxErrors how
+	// many damaged notes are named.
+	maxArgs   = 1 << 18
+	maxErrors = 100
+)
+
+// walker collects the probes of a file's notes, and what is wrong with them.
+type walker struct {
+	file   *elfFile
+	probes []Probe
+	errs   []error
+	budget int // of arguments
+}
+
+var errTooMany = errors.New("too many errors")
+
+func (w *walker) fail(err error) {
+	switch n := len(w.errs); {
+	case n < maxErrors:
+		w.errs = append(w.errs, err)
+	case n == maxErrors:
+		w.errs = append(w.errs, errTooMany)
+	}
+}
+
+// section walks a section of notes. An error of a note is told with its offset in the
+// section, and where the next one begins is known in spite of it; a length that leads out
+// of the section ends the walk.
+func (w *walker) section(s section) {
+	fail := func(at uint64, format string, args ...any) {
+		w.fail(fmt.Errorf("%s+%#x: %w", noteSection, at, fmt.Errorf(format, args...)))
+	}
+	switch {
+	case s.kind == elf.SHT_NOBITS:
+		return // of a file of debug information whose notes are in another one
+	case s.kind != elf.SHT_NOTE:
+		fail(0, "the section's type is %v", s.kind)
+		return
+	case s.flags&elf.SHF_COMPRESSED != 0:
+		fail(0, "the section is compressed")
+		return
+	case s.align != 8 && s.align > 4:
+		fail(0, "the section's alignment of %d is neither 4 nor 8", s.align)
+		return
+	}
+	data, err := readRange(w.file.r, s.offset, s.size)
+	if err != nil {
+		fail(0, "%d bytes at %#x of the file: %w", s.size, s.offset, err)
+		return
+	}
+	// The padding follows the section's alignment. Readers take 0, 1 and 2 for 4.
+	pad := max(s.align, 4)
+	pad &^= 3
+	const header = 12
+	size := uint64(len(data))
+	for at := uint64(0); at < size; {
+		if size-at < header {
+			fail(at, "%d bytes are too few for the header of a note", size-at)
+			return
+		}
+		// The lengths are 32 bits each and the sums 64, so nothing here can wrap.
+		nameSize := uint64(w.file.order.Uint32(data[at:]))
+		descSize := uint64(w.file.order.Uint32(data[at+4:]))
+		kind := w.file.order.Uint32(data[at+8:])
+		name := at + header
+		desc := alignUp(name+nameSize, pad)
+		end := desc + descSize
+		if name+nameSize > size || end > size {
+			fail(at, "the name's %d and the descriptor's %d bytes exceed the section's %d", nameSize, descSize, size)
+			return
+		}
+		if kind == noteType && string(data[name:name+nameSize]) == noteOwner {
+			if err := w.note(data[desc:end], desc); err != nil {
+				fail(at, "%w", err)
+			}
+		}
+		// The last note may lack its padding: at then exceeds the size, and the walk ends.
+		at = alignUp(end, pad)
+	}
+}
+
+func alignUp(n, to uint64) uint64 { return (n + to - 1) &^ (to - 1) }
+
+// note reads a descriptor, which is at an offset of its section: three addresses, then
+// three strings.
+func (w *walker) note(desc []byte, at uint64) error {
+	var p Probe
+	word := w.file.pick(4, 8)
+	if len(desc) < 3*word {
+		return fmt.Errorf("descriptor at %#x: %d bytes are too few for three addresses", at, len(desc))
+	}
+	for i, to := range []*uint64{&p.Address, &p.Base, &p.Semaphore} {
+		if word == 4 {
+			*to = uint64(w.file.order.Uint32(desc[i*word:]))
+		} else {
+			*to = w.file.order.Uint64(desc[i*word:])
+		}
+	}
+	var text [3]string
+	rest := desc[3*word:]
+	for i, what := range []string{"provider", "name", "arguments"} {
+		s, after, ok := bytes.Cut(rest, []byte{0})
+		if !ok {
+			return fmt.Errorf("%s at %#x: no NUL in %d bytes", what, at+uint64(len(desc)-len(rest)), len(rest))
+		}
+		text[i], rest = string(s), after
+	}
+	p.Provider, p.Name = text[0], text[1]
+	if p.Provider == "" || p.Name == "" {
+		return fmt.Errorf("names at %#x: %q:%q is incomplete", at+uint64(3*word), p.Provider, p.Name)
+	}
+	if len(bytes.Trim(rest, "\x00")) != 0 {
+		return fmt.Errorf("%s:%s: %d bytes at %#x follow the arguments", p.Provider, p.Name, len(rest), at+uint64(len(desc)-len(rest)))
+	}
+	words := splitArgs(text[2])
+	if w.budget -= len(words); w.budget < 0 {
+		return fmt.Errorf("%s:%s: the file has more than %d arguments", p.Provider, p.Name, maxArgs)
+	}
+	p.Args = parseArgs(w.file.notation(), words)
+	if err := w.place(&p); err != nil {
+		return fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
+	}
+	w.probes = append(w.probes, p)
+	return nil
+}
+
+// place finds a probe's site and semaphore in the file.
+func (w *walker) place(p *Probe) error {
+	if w.file.kind == elf.ET_REL {
+		return errors.New("an object file has no addresses before it is linked")
+	}
+	shift := w.file.shift(p.Base)
+	var ok bool
+	if p.Offset, ok = w.file.fileOffset(w.file.mask(p.Address+shift), true); !ok {
+		return fmt.Errorf("address %#x is in no executable segment", w.file.mask(p.Address+shift))
+	}
+	if p.Semaphore == 0 {
+		return nil
+	}
+	at := w.file.mask(p.Semaphore + shift)
+	if p.SemaphoreOffset, ok = w.file.fileOffset(at, false); !ok {
+		return fmt.Errorf("semaphore at %#x is in no segment", at)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package sdt
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// ErrNoProbes means that a file is sound ELF and contains no SDT notes.
+var ErrNoProbes = errors.New("no SDT probes")
+
+// Probe is one site of a probe, as one note describes it. A probe that the program fires
+// in several places, or that the compiler has inlined, has one site for each.
+type Probe struct {
+	Provider, Name string
+
+	// Address, Base and Semaphore are the addresses in the note, as readelf -n shows
+	// them: of the site, of the section .stapsdt.base when the note was written, and of
+	// the counter that a tracer increments while it is attached. A probe without such a
+	// counter has a Semaphore of 0.
+	Address, Base, Semaphore uint64
+
+	// Offset and SemaphoreOffset are where the site and its semaphore are in the file,
+	// which is what the kernel's uprobes take. If .stapsdt.base is not at Base, because
+	// the file was prelinked, they differ from the note's addresses by that distance.
+	// SemaphoreOffset is 0 if there is no semaphore.
+	Offset, SemaphoreOffset uint64
+
+	Args []Arg
+}
+
+// ReadFile is [Read] for the file at a path, which may be one of /proc/PID/map_files.
+func ReadFile(path string) ([]Probe, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	probes, err := Read(f)
+	if err != nil {
+		return probes, fmt.Errorf("%s: %w", path, err)
+	}
+	return probes, nil
+}
+
+// Read returns the probes of an ELF file, in the order of its notes. Files of 32 and 64
+// bits and of either byte order are read, on every system. The error wraps [ErrNoProbes] if
+// the file has none.
+//
+// A damaged note does not hide the others: Read returns the probes of those that it could
+// read, and an error that names each of the others by its offset in the section and says
+// which bytes are wrong.
+//
+// Read asks r for nothing but headers and notes, and allocates no more than they need. It
+// refuses what exceeds 8 MiB of notes or 262144 arguments.
+func Read(r io.ReaderAt) ([]Probe, error) {
+	f, err := openELF(r)
+	if err != nil {
+		return nil, err
+	}
+	w := walker{file: f, budget: maxArgs}
+	left := uint64(maxNotes)
+	for _, s := range f.notes {
+		if s.size > left {
+			w.fail(fmt.Errorf("%s: %d bytes of notes exceed the limit of %d", noteSection, s.size, maxNotes))
+			break
+		}
+		left -= s.size
+		w.section(s)
+	}
+	if len(w.probes) == 0 && len(w.errs) == 0 {
+		return nil, ErrNoProbes
+	}
+	return w.probes, errors.Join(w.errs...)
+}

@@ -1,0 +1,84 @@
+package sdt
+
+// Type is the type of an argument as DWARF describes it. Typedefs and qualifiers are
+// resolved, except that a typedef gives its name. A type can refer to itself through a
+// Pointer and in no other way.
+type Type struct {
+	// Name is the name in the program's source: "int", "time.Duration", "request". It is
+	// empty for pointers without a typedef and for anonymous structs.
+	Name string
+	Kind TypeKind
+	// Size is in bytes.
+	Size int64
+	// Elem is what a Pointer points to or what an Array consists of, and nil for others.
+	Elem *Type
+	// Count is how many elements an Array has, and 0 if that is not known.
+	Count int64
+	// Fields are those of a Struct, in their order. A struct that was only declared has
+	// none.
+	Fields []Field
+}
+
+// Field is a field of a struct.
+type Field struct {
+	Name string
+	Type *Type
+	// Offset is in bytes from the beginning of the struct.
+	Offset int64
+	// BitSize is 0 unless this is a bit field, which then begins BitOffset bits after
+	// the beginning of the struct.
+	BitOffset, BitSize int64
+}
+
+// TypeKind says what values a type has.
+type TypeKind uint8
+
+// The kinds of types.
+const (
+	// Other is a type that is none of the following, such as void or a function.
+	Other TypeKind = iota
+	// Bool, Int, Uint and Float are numbers of the type's Size. An enumeration is an Int
+	// or a Uint. An argument of a Go probe is a Float if its type has the name float32 or
+	// float64, although DWARF describes it as an unsigned number.
+	Bool
+	Int
+	Uint
+	Float
+	// Char is C's char, whether signed or not.
+	Char
+	// Pointer is an address of an Elem.
+	Pointer
+	// Array is Count Elems in a row.
+	Array
+	// Struct has Fields. Those of a union overlap.
+	Struct
+)
+
+// IsString reports whether the type is a pointer to char, which is C's way to pass text
+// that ends with a NUL.
+func (t *Type) IsString() bool {
+	return t != nil && t.Kind == Pointer && t.Elem.Kind == Char
+}
+
+// String returns the type's name, and "int *" for a pointer to an int.
+func (t *Type) String() string {
+	suffix := ""
+	for range 8 {
+		switch {
+		case t == nil:
+			return "?" + suffix
+		case t.Name != "":
+			return t.Name + suffix
+		case t.Kind == Pointer && suffix == "":
+			suffix = " *"
+		case t.Kind == Pointer:
+			suffix = " *" + suffix[1:]
+		case t.Kind == Struct:
+			return "struct" + suffix
+		default:
+			return "?" + suffix
+		}
+		t = t.Elem
+	}
+	return "?" + suffix
+}
