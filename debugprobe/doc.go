@@ -1,0 +1,98 @@
+// Package debugprobe serves a page on which a program's probes can be watched live in a
+// browser, in the manner of net/http/pprof. It needs no tracer, no root and no Linux: the
+// program observes itself (see stapsdt.Provider.Observe).
+//
+//	mux.Handle("/debug/probes/", debugprobe.Handler())
+//
+// Given a flight recorder (package proberec), the page also shows what it holds:
+//
+//	mux.Handle("/debug/probes/", debugprobe.Handler(recorder))
+//
+// # Warning
+//
+// The page shows the arguments of every probe of the process, including those of libraries.
+// They may contain personal data, queries, or secrets. Anyone who can reach the handler can read
+// them, and can make watched probes slower. Mount it where only those who operate the program
+// can reach it: on a server of its own that listens on localhost, or below a handler that
+// checks who is asking. Importing this package mounts nothing.
+//
+// The handler answers no request that a browser makes on behalf of another site. A server that
+// is reached on a loopback address answers only requests for localhost or a loopback address,
+// as otherwise any site could read the probes of a developer's machine (DNS rebinding). If a
+// reverse proxy on the same machine forwards requests, let it set the header Host to
+// localhost. A Content-Security-Policy allows the page to run only its own scripts.
+//
+// # What it serves
+//
+// Relative to where the handler is mounted:
+//
+//	./                the page
+//	probes.json       the providers and probes: names, types, state
+//	events            live events, as server-sent events
+//	events.json       live events, as JSON lines
+//	histogram.json    a histogram of the next seconds' events
+//	recorder.json     what flight recorders hold, as JSON lines; ?last=100 restricts it
+//
+// Live events and histograms have these parameters, all of which are optional:
+//
+//	provider, probe   watch only providers, or probes, of that name
+//	filter            a condition, such as status >= 500 && strings.HasPrefix(path, "/api/")
+//	seconds           stop after that time: 1 to 600; 60 by default, 10 for histogram.json
+//	events            stop after that many events
+//	rate              send at most that many events per second: 1 to 1000; 100 by default
+//	value             make a histogram of this number
+//	by                make a histogram, or count, for each value of this expression
+//
+// filter, value and by are Go expressions. Their names are those of the arguments, arg0, arg1
+// and so on, and pid, provider and probe. They may contain literals, the usual operators, len,
+// strings.HasPrefix, strings.HasSuffix, strings.Contains, and time.Second and the like. They
+// are evaluated in the program, while the probe fires. An expression must be valid for every
+// probe that is watched.
+//
+//	curl -N 'localhost:8080/debug/probes/events.json?probe=request__done&filter=status>=500'
+//
+// An event is an object on a line of its own:
+//
+//	{"time":"2026-01-02T15:04:05.123456789Z","provider":"myapp","probe":"request__done","pid":4711,"args":{"path":"/","status":500}}
+//
+// The arguments are in their order and have their names, or arg0, arg1 and so on. A duration is
+// in nanoseconds. A pointer is a string in hexadecimal, and so are numbers that JSON lacks:
+// "NaN", "+Inf" and "-Inf". Strings are cut at 1024 bytes; a cut one ends in "…".
+//
+// The last line of events.json, unless the client ends the stream, says why it is the last,
+// and how many events there were:
+//
+//	{"end":{"reason":"time","stats":{"matched":1200,"sent":1000,"dropped":200,"faults":0}}}
+//
+// The reason is "time", "events" or "shutdown". An event is matched if the filter accepts it,
+// and then either sent or dropped, unless "events" is reached. It is a fault if an expression
+// has no value, because it divides by zero or is not a finite number.
+//
+// In the stream of server-sent events, a message without a name is an event. Every second there
+// is also one named "stats", with an object like the one above, and, if value or by is given,
+// one named "histogram", with the content of histogram.json. The last is named "end".
+//
+// An error is answered with an HTTP status of at least 400 and an object:
+//
+//	{"error":{"message":"undefined: pth","parameter":"filter","offset":17,"text":"..."}}
+//
+// offset is the place in the parameter, in bytes, and text shows it.
+//
+// # Cost
+//
+// While nobody watches, the handler costs nothing. While a probe is watched, each Fire of it
+// calls the viewer's filter in the goroutine that fires, and counts the event. What a viewer
+// can cost is limited:
+//
+//   - At most 8 viewers watch at the same time, in all handlers of a process. A ninth is
+//     answered with the status 503.
+//   - A viewer is stopped after 10 minutes at the latest, and when the server shuts down.
+//   - A viewer receives at most 1000 events per second, except that a burst may have as many.
+//     Others are counted, take part in the histogram, and are dropped.
+//   - Events wait for the connection in buffers of 256 KiB, two for each viewer. If a client is
+//     too slow, events are dropped and counted; a Fire never waits for a client. If a
+//     client accepts nothing for five seconds, its stream ends.
+//   - An expression has at most 1024 bytes. A histogram has at most 32 groups, the first that
+//     appear, and the buckets of a group take at most 6 KiB.
+//   - One client at a time reads the flight recorders. That takes as much memory as they do.
+package debugprobe

@@ -1,0 +1,104 @@
+package debugprobe
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/go-stapsdt/stapsdt"
+)
+
+// listing is the answer of probes.json.
+type listing struct {
+	PID       int             `json:"pid"`
+	Program   string          `json:"program"`
+	Go        string          `json:"go"`
+	Viewers   int             `json:"viewers"`
+	Most      int             `json:"max_viewers"`
+	Recorders int             `json:"recorders"` // the number of flight recorders
+	Providers []*providerInfo `json:"providers"`
+}
+
+type providerInfo struct {
+	Name   string       `json:"name"`
+	Loaded bool         `json:"loaded"`
+	Path   string       `json:"path,omitempty"`
+	Probes []*probeInfo `json:"probes"`
+}
+
+type probeInfo struct {
+	Name     string    `json:"name"`
+	Args     []argInfo `json:"args"`
+	Sites    int       `json:"sites"`
+	Traced   bool      `json:"traced"`
+	Observed bool      `json:"observed"`
+}
+
+type argInfo struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+}
+
+func (f *flight) serveList(w http.ResponseWriter, r *http.Request) error {
+	l := listing{PID: os.Getpid(), Program: program(), Go: runtime.Version(), Viewers: int(viewers.Load()), Most: maxViewers,
+		Recorders: len(f.recorders), Providers: []*providerInfo{}}
+	for _, p := range stapsdt.Providers() {
+		l.Providers = append(l.Providers, describe(p))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	writeJSON(w, l)
+	return nil
+}
+
+func program() string {
+	file, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(file)
+}
+
+// describe describes a provider. The sites of one name are one probe.
+func describe(p *stapsdt.Provider) *providerInfo {
+	info := &providerInfo{Name: p.Name(), Loaded: p.Loaded(), Path: p.Path(), Probes: []*probeInfo{}}
+	byName := map[string]*probeInfo{}
+	for _, probe := range p.Probes() {
+		i := byName[probe.Name()]
+		if i == nil {
+			i = &probeInfo{Name: probe.Name(), Args: []argInfo{}}
+			for n, name := range argNames(probe) {
+				i.Args = append(i.Args, argInfo{name, typeName(probe, n)})
+			}
+			byName[i.Name] = i
+			info.Probes = append(info.Probes, i)
+		}
+		i.Sites++
+		i.Traced = i.Traced || probe.Traced()
+		i.Observed = i.Observed || probe.Observed()
+	}
+	return info
+}
+
+// argNames returns a name for each argument: its own, or arg0, arg1 and so on.
+func argNames(p *stapsdt.Probe) []string {
+	if names := p.ArgNames(); names != nil {
+		return names
+	}
+	return positions[:len(p.Args())]
+}
+
+var positions = [stapsdt.MaxArgs]string{"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8", "arg9", "arg10", "arg11"}
+
+// typeName returns the type of an argument in Go, as far as a tracer could know it.
+func typeName(p *stapsdt.Probe, i int) string {
+	switch p.ArgKinds()[i] {
+	case stapsdt.KindBool:
+		return "bool"
+	case stapsdt.KindDuration:
+		return "time.Duration"
+	case stapsdt.KindPointer:
+		return "pointer"
+	}
+	return p.Args()[i].String()
+}

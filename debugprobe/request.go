@@ -1,0 +1,230 @@
+package debugprobe
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+)
+
+// The limits of what a viewer can ask for, and what applies if it does not say.
+const (
+	maxViewers   = 8
+	maxSource    = 1024 // of an expression, in bytes
+	maxSeconds   = 600
+	usualSeconds = 60
+	maxRate      = 1000 // events per second
+	usualRate    = 100
+)
+
+// request is what a viewer wants to see.
+type request struct {
+	probes  map[*stapsdt.Probe]*watched
+	seconds time.Duration
+	rate    int
+	most    int // stop after this many events; 0 is no limit
+	grouped bool
+}
+
+// watched is what a viewer does with the events of a probe.
+type watched struct {
+	names     []string
+	filter    *expr.Expr // or nil
+	value, by *expr.Expr // of the histogram, or nil
+	numArgs   int
+	probe     *stapsdt.Probe
+}
+
+// parse reads the parameters of a request.
+func parse(r *http.Request) (*request, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, &problem{Status: http.StatusBadRequest, Message: "the query is malformed"}
+	}
+	for name, values := range query {
+		switch name {
+		case "provider", "probe", "filter", "value", "by", "seconds", "rate", "events":
+			if len(values) > 1 {
+				return nil, bad(name, "the parameter %s is given more than once", name)
+			}
+		default:
+			return nil, bad(name, "there is no parameter %q", name)
+		}
+	}
+	q := &request{probes: map[*stapsdt.Probe]*watched{}}
+	seconds, err := number(query, "seconds", usualSeconds, maxSeconds)
+	if err != nil {
+		return nil, err
+	}
+	q.seconds = time.Duration(seconds) * time.Second
+	if q.rate, err = number(query, "rate", usualRate, maxRate); err != nil {
+		return nil, err
+	}
+	if q.most, err = number(query, "events", 0, 1<<30); err != nil {
+		return nil, err
+	}
+	return q, q.choose(query)
+}
+
+// number reads a whole number from 1 to most.
+func number(query url.Values, name string, usual, most int) (int, error) {
+	s := query.Get(name)
+	if s == "" {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > most {
+		return 0, bad(name, "%s must be a whole number from 1 to %d", name, most)
+	}
+	return n, nil
+}
+
+func bad(parameter, format string, args ...any) error {
+	return &problem{Status: http.StatusBadRequest, Parameter: parameter, Message: fmt.Sprintf(format, args...)}
+}
+
+// choose finds the probes and checks the expressions for each of them.
+func (q *request) choose(query url.Values) error {
+	provider, name := query.Get("provider"), query.Get("probe")
+	q.grouped = query.Get("value") != "" || query.Get("by") != ""
+	for _, p := range stapsdt.Providers() {
+		if provider != "" && p.Name() != provider {
+			continue
+		}
+		for _, probe := range p.Probes() {
+			if name != "" && probe.Name() != name {
+				continue
+			}
+			w, err := watch(probe, query)
+			if err != nil {
+				return err
+			}
+			q.probes[probe] = w
+		}
+	}
+	if len(q.probes) == 0 {
+		return &problem{Status: http.StatusNotFound, Parameter: "probe", Message: "no provider has such a probe"}
+	}
+	return nil
+}
+
+func watch(probe *stapsdt.Probe, query url.Values) (*watched, error) {
+	w := &watched{names: argNames(probe), numArgs: len(probe.Args()), probe: probe}
+	vars := w.vars()
+	for _, e := range []struct {
+		name  string
+		to    **expr.Expr
+		parse func(string, []expr.Var) (*expr.Expr, error)
+	}{{"filter", &w.filter, expr.ParseFilter}, {"value", &w.value, parseNumber}, {"by", &w.by, expr.Parse}} {
+		src := query.Get(e.name)
+		if src == "" {
+			continue
+		}
+		if len(src) > maxSource {
+			return nil, bad(e.name, "the expression has %d bytes, at most %d are allowed", len(src), maxSource)
+		}
+		parsed, err := e.parse(src, vars)
+		if err != nil {
+			return nil, located(e.name, probe, err)
+		}
+		*e.to = parsed
+	}
+	return w, nil
+}
+
+func parseNumber(src string, vars []expr.Var) (*expr.Expr, error) {
+	e, err := expr.Parse(src, vars)
+	if err != nil {
+		return nil, err
+	}
+	switch e.Type().Kind {
+	case expr.Int, expr.Uint, expr.Float:
+		return e, nil
+	}
+	return nil, &expr.Error{Src: src, Pos: e.Root.Pos, Msg: fmt.Sprintf("a histogram needs a number, and this is of type %v", e.Type())}
+}
+
+// located reports the place of an error in an expression.
+func located(parameter string, probe *stapsdt.Probe, err error) error {
+	p := &problem{Status: http.StatusBadRequest, Parameter: parameter, Message: err.Error()}
+	var at *expr.Error
+	if errors.As(err, &at) {
+		p.Message, p.Text, p.Offset = fmt.Sprintf("%s (for %s)", at.Msg, probe), at.Error(), &at.Pos
+	}
+	return p
+}
+
+// The variables after the arguments.
+var extra = []expr.Var{
+	{Name: "pid", Type: expr.Type{Kind: expr.Int, Size: 8}},
+	{Name: "provider", Type: expr.Type{Kind: expr.String}},
+	{Name: "probe", Type: expr.Type{Kind: expr.String}},
+}
+
+var pid = int64(os.Getpid())
+
+// vars returns the names that expressions may use. The names of arguments come first, so that
+// they hide others.
+func (w *watched) vars() []expr.Var {
+	var byName, byPosition []expr.Var
+	args, kinds := w.probe.Args(), w.probe.ArgKinds()
+	for i := range w.numArgs {
+		t := exprType(kinds[i], args[i].Size())
+		byName, byPosition = append(byName, expr.Var{Name: w.names[i], Type: t}), append(byPosition, expr.Var{Name: positions[i], Type: t})
+	}
+	return append(append(byName, byPosition...), extra...)
+}
+
+func exprType(k stapsdt.Kind, size int) expr.Type {
+	switch k {
+	case stapsdt.KindInt64:
+		return expr.Type{Kind: expr.Int, Size: size}
+	case stapsdt.KindDuration:
+		return expr.Type{Kind: expr.Int, Size: 8, Duration: true}
+	case stapsdt.KindFloat64:
+		return expr.Type{Kind: expr.Float, Size: size}
+	case stapsdt.KindBool:
+		return expr.Type{Kind: expr.Bool, Size: 1}
+	case stapsdt.KindString:
+		return expr.Type{Kind: expr.String}
+	}
+	return expr.Type{Kind: expr.Uint, Size: size}
+}
+
+// get returns the value of a variable for an event. It follows the order of vars.
+func (w *watched) get(e *stapsdt.Event, i int) expr.Value {
+	if i >= 2*w.numArgs {
+		switch i - 2*w.numArgs {
+		case 0:
+			return expr.IntValue(pid)
+		case 1:
+			return expr.StringValue(w.probe.Provider().Name())
+		}
+		return expr.StringValue(w.probe.Name())
+	}
+	if i >= w.numArgs {
+		i -= w.numArgs
+	}
+	switch v := e.Arg(i); v.Kind() {
+	case stapsdt.KindInt64:
+		return expr.IntValue(v.Int64())
+	case stapsdt.KindDuration:
+		return expr.IntValue(int64(v.Duration()))
+	case stapsdt.KindFloat64:
+		return expr.FloatValue(v.Float64())
+	case stapsdt.KindBool:
+		return expr.BoolValue(v.Bool())
+	case stapsdt.KindString:
+		return expr.StringValue(v.String())
+	case stapsdt.KindPointer:
+		return expr.UintValue(uint64(v.Pointer()))
+	default:
+		return expr.UintValue(v.Uint64())
+	}
+}

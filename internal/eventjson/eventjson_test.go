@@ -1,0 +1,96 @@
+package eventjson
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt"
+
+	"github.com/stretchr/testify/require"
+)
+
+// events observes a provider.
+func events(t *testing.T, p *stapsdt.Provider) *[]*stapsdt.Event {
+	var list []*stapsdt.Event
+	t.Cleanup(p.Observe(func(e *stapsdt.Event) { list = append(list, e.Clone()) }))
+	return &list
+}
+
+func TestAppend(t *testing.T) {
+	p := stapsdt.NewProvider("my\u00fcapp")
+	named := stapsdt.NewProbe3[string, int32, bool](p, "named", "path", "status", "ok")
+	none := stapsdt.NewProbe0(p, "none")
+	other := stapsdt.NewProbe6[uint64, float64, time.Duration, unsafe.Pointer, []byte, float32](p, "other")
+	list := events(t, p)
+	before := time.Now()
+	named.Fire("/</a>\"\x01\xff", -5, true)
+	none.Fire()
+	other.Fire(math.MaxUint64, math.Inf(-1), -time.Second, nil, []byte("x\u2028"), 0.5)
+	after := time.Now()
+	enc := NewEncoder()
+	var texts []string
+	for _, e := range *list {
+		line := enc.Append(nil, e)
+		var event struct {
+			Time     time.Time
+			Provider string
+			Probe    string
+			PID      int
+			Args     map[string]any
+		}
+		d := json.NewDecoder(strings.NewReader(string(line)))
+		d.DisallowUnknownFields()
+		require.NoError(t, d.Decode(&event), "%s", line)
+		require.WithinRange(t, event.Time, before.Add(-time.Second), after.Add(time.Second))
+		require.Equal(t, time.UTC, event.Time.Location())
+		require.Equal(t, "my\u00fcapp", event.Provider)
+		require.Equal(t, e.Probe().Name(), event.Probe)
+		require.Equal(t, os.Getpid(), event.PID)
+		_, args, _ := strings.Cut(string(line), `"args":`)
+		texts = append(texts, args)
+	}
+	require.Equal(t, []string{
+		`{"path":"/\u003c/a\u003e\"\u0001` + "\ufffd" + `","status":-5,"ok":true}}`,
+		`{}}`,
+		`{"arg0":18446744073709551615,"arg1":"-Inf","arg2":-1000000000,"arg3":"0x0","arg4":"x\u2028","arg5":0.5}}`,
+	}, texts)
+}
+
+// FuzzString: what was written is read back.
+func FuzzString(f *testing.F) {
+	f.Add("a\"\\\n\t\r\x00\x7f<>&\u2028\xff\xed\xa0\x80\U0001f600")
+	f.Fuzz(func(t *testing.T, s string) {
+		text := AppendString(nil, s)
+		require.True(t, utf8.Valid(text))
+		var got string
+		require.NoError(t, json.Unmarshal(text, &got))
+		want, err := json.Marshal(s)
+		require.NoError(t, err)
+		var same string
+		require.NoError(t, json.Unmarshal(want, &same))
+		require.Equal(t, same, got)
+	})
+}
+
+// FuzzFloat: every float64 is JSON, and exact.
+func FuzzFloat(f *testing.F) {
+	f.Add(uint64(1))
+	f.Add(math.Float64bits(1e300))
+	f.Fuzz(func(t *testing.T, bits uint64) {
+		want := math.Float64frombits(bits)
+		text := AppendNumber(nil, stapsdt.KindFloat64, bits)
+		if math.IsNaN(want) || math.IsInf(want, 0) {
+			require.True(t, json.Valid(text))
+			return
+		}
+		var got float64
+		require.NoError(t, json.Unmarshal(text, &got))
+		require.Equal(t, want, got)
+	})
+}

@@ -1,0 +1,169 @@
+package expr
+
+import (
+	"go/constant"
+	"go/token"
+	"math"
+)
+
+// Constants are exact, as the compiler's are. It limits them to 512 bits, and so do we,
+// because an expression could otherwise fill the memory.
+const (
+	maxBits  = 512
+	maxShift = 1023 - 1 + 52
+)
+
+// constant returns an untyped constant, if it is not too large.
+func (c *checker) constant(v constant.Value, pos int) (operand, error) {
+	switch v.Kind() {
+	case constant.Int:
+		if constant.BitLen(v) > maxBits {
+			return operand{}, c.errorf(pos, "the constant is too large")
+		}
+	case constant.Unknown:
+		return operand{}, c.errorf(pos, "the constant is too large or too small")
+	case constant.Float:
+		if f, _ := constant.Float64Val(v); math.IsInf(f, 0) {
+			// It may still be part of an expression with a sensible result, but then it is
+			// no filter.
+			return operand{}, c.errorf(pos, "the constant is too large")
+		}
+	}
+	return operand{val: v, untyped: true, pos: pos}, nil
+}
+
+// convert converts an untyped constant to a type. A typed operand must have the type's kind.
+func (c *checker) convert(x operand, t Type) (operand, error) {
+	if !x.untyped {
+		if x.typ.Kind != t.Kind {
+			return operand{}, c.errorf(x.pos, "%s is of type %s, and must be a %v", x.text, x.describe(), t)
+		}
+		return x, nil
+	}
+	v, problem := represent(x.val, t)
+	if problem != "" {
+		return operand{}, c.errorf(x.pos, "%s (%s) %s %v", x.text, x.describe(), problem, t)
+	}
+	return operand{typ: t, val: v, converted: true, pos: x.pos, text: x.text}, nil
+}
+
+// represent returns a constant as the type represents it, or why the type cannot do so.
+func represent(v constant.Value, t Type) (_ constant.Value, problem string) {
+	const mismatch = "is not a"
+	number := v.Kind() == constant.Int || v.Kind() == constant.Float
+	switch t.Kind {
+	case Bool:
+		if v.Kind() != constant.Bool {
+			return nil, mismatch
+		}
+		return v, ""
+	case String:
+		if v.Kind() != constant.String {
+			return nil, mismatch
+		}
+		return v, ""
+	case Float:
+		if !number {
+			return nil, mismatch
+		}
+		return float(v, t.Size)
+	}
+	if !number {
+		return nil, mismatch
+	}
+	i := constant.ToInt(v)
+	if i.Kind() != constant.Int {
+		return nil, "would be truncated to"
+	}
+	if !holds(i, t) {
+		return nil, "overflows"
+	}
+	return i, ""
+}
+
+// float rounds a constant to a float of that size.
+func float(v constant.Value, size int) (_ constant.Value, problem string) {
+	v = constant.ToFloat(v)
+	f, _ := constant.Float64Val(v)
+	if size == 4 {
+		single, _ := constant.Float32Val(v)
+		f = float64(single)
+	}
+	if math.IsInf(f, 0) {
+		return nil, "overflows"
+	}
+	return constant.MakeFloat64(f), ""
+}
+
+// holds reports whether an integer type can represent an integer.
+func holds(v constant.Value, t Type) bool {
+	bits := 8 * t.Size
+	if t.Kind == Uint {
+		return constant.Sign(v) >= 0 && constant.BitLen(v) <= bits
+	}
+	if constant.Sign(v) < 0 { // -128 needs as many bits as 127
+		v = constant.BinaryOp(v, token.ADD, constant.MakeInt64(1))
+	}
+	return constant.BitLen(v) < bits
+}
+
+func (c *checker) unaryConstant(tok token.Token, x operand, pos int) (operand, error) {
+	bits := uint(0)
+	if tok == token.XOR && x.typ.Kind == Uint {
+		bits = uint(8 * x.typ.Size)
+	}
+	return c.result(x.typ, x.untyped, constant.UnaryOp(tok, x.val, bits), pos, pos)
+}
+
+// result returns a constant that was computed at pos. A typed one must fit its type.
+func (c *checker) result(t Type, untyped bool, v constant.Value, start, pos int) (operand, error) {
+	if untyped {
+		x, err := c.constant(v, pos)
+		x.pos = start
+		return x, err
+	}
+	w, problem := represent(v, t)
+	if problem != "" {
+		return operand{}, c.errorf(pos, "the constant %s %v", problem, t)
+	}
+	return operand{typ: t, val: w, pos: start}, nil
+}
+
+func (c *checker) untypedArithmetic(op Op, tok token.Token, x, y operand, pos int) (operand, error) {
+	integers := x.val.Kind() == constant.Int && y.val.Kind() == constant.Int
+	if op > Div && !integers {
+		float := x
+		if y.val.Kind() == constant.Float {
+			float = y
+		}
+		return operand{}, c.undefined(tok, float, pos)
+	}
+	if (op == Div || op == Rem) && constant.Sign(y.val) == 0 {
+		return operand{}, c.errorf(y.pos, "division by zero")
+	}
+	if op == Div && integers {
+		tok = token.QUO_ASSIGN // package constant's name for it
+	}
+	return c.result(Type{}, true, constant.BinaryOp(x.val, tok, y.val), x.pos, pos)
+}
+
+func (c *checker) typedArithmetic(op Op, tok token.Token, t Type, x, y operand, pos int) (operand, error) {
+	if op == Div {
+		if t.Kind == Float {
+			if constant.Sign(y.val) == 0 {
+				return operand{}, c.errorf(y.pos, "division by zero")
+			}
+		} else {
+			tok = token.QUO_ASSIGN
+		}
+	}
+	return c.result(t, false, constant.BinaryOp(x.val, tok, y.val), x.pos, pos)
+}
+
+func (c *checker) shiftConstant(tok token.Token, x, y operand, pos int) (operand, error) {
+	n, exact := constant.Uint64Val(constant.ToInt(y.val))
+	if !exact || n > maxShift {
+		return operand{}, c.errorf(y.pos, "the shift count %s is too large", y.text)
+	}
+	return c.result(x.typ, x.untyped, constant.Shift(constant.ToInt(x.val), tok, uint(n)), x.pos, pos)
+}

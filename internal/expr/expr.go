@@ -1,0 +1,182 @@
+// Package expr checks and evaluates filters: Go expressions over the arguments of a probe.
+//
+//	status >= 500 && strings.HasPrefix(path, "/api/")
+//	elapsed > 10*time.Millisecond || failed
+//
+// An expression consists of names, Go's literals, parentheses, and:
+//
+//	== != < <= > >=                  numbers and strings; == and != also bools
+//	&& || !                          bools
+//	+ - * /                          numbers
+//	% & | ^ &^ << >>                 integers
+//	len(s)                           the length of a string in bytes
+//	strings.HasPrefix, HasSuffix, Contains
+//	time.Nanosecond, Microsecond, Millisecond, Second, Minute, Hour
+//
+// Everything means what it means in Go. In particular, literals are untyped constants: they
+// take the type of the other operand, and a constant that this type cannot represent is an
+// error. Integer arithmetic wraps around. The differences are:
+//
+//   - Operands may have different numeric types. They are compared by their mathematical
+//     values: an int8 of -1 is less than every uint64. For arithmetic, two unsigned integers
+//     become the larger of their types, two signed ones likewise, an unsigned and a signed
+//     one become int64, and an integer and a float become float64.
+//   - A division by zero and a shift by a negative count do not panic. They are a fault, and
+//     the whole expression does not match, whatever operators surround the fault. && and ||
+//     do not evaluate their right operand needlessly, so n != 0 && sum/n > 10 has no fault.
+//   - A constant that is shifted by a variable is an int64, whatever the context.
+//   - A quotient of two durations is an int64, not a duration.
+//
+// The same checked tree serves a compiler: see [Expr.Root].
+package expr
+
+import (
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Expressions may come from anywhere, so their size is limited.
+const (
+	// MaxSource is the largest length of an expression in bytes.
+	MaxSource = 4096
+	// MaxDepth is the largest depth of an expression: of its parentheses, and of its
+	// operators, where a || b || c is two deep.
+	MaxDepth = 250
+)
+
+// Var is a name that an expression may use. In a list of several, the first of a name
+// applies, and all hide Go's true and false.
+type Var struct {
+	Name string
+	Type Type
+}
+
+// Expr is a checked expression. It is immutable, and its methods may be called from any
+// goroutine.
+type Expr struct {
+	// Root is the tree. Its parts must not be changed.
+	Root *Node
+
+	src string
+}
+
+// String returns the source.
+func (e *Expr) String() string { return e.src }
+
+// Type returns the type of the expression's value.
+func (e *Expr) Type() Type { return e.Root.Type }
+
+// Error says what is wrong with an expression, and where.
+type Error struct {
+	Src string
+	Pos int // a byte offset in Src, at most its length
+	Msg string
+}
+
+// Error returns the message, and below it the line of the source with a caret under the
+// place.
+//
+//	undefined: pth (byte 17)
+//		status >= 500 && pth == "/"
+//		                 ^
+func (e *Error) Error() string {
+	pos := min(max(e.Pos, 0), len(e.Src))
+	start := strings.LastIndexByte(e.Src[:pos], '\n') + 1
+	line := e.Src[start:]
+	if end := strings.IndexByte(line, '\n'); end >= 0 {
+		line = line[:end]
+	}
+	var shown, caret strings.Builder
+	for i, r := range line {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			r = '.' // also for a tab, so that the caret stays in its column
+			if i < len(line) && line[i] == '\t' {
+				r = ' '
+			}
+		}
+		shown.WriteRune(r)
+		if start+i < pos {
+			caret.WriteByte(' ')
+		}
+	}
+	return fmt.Sprintf("%s (byte %d)\n\t%s\n\t%s^", e.Msg, pos, shown.String(), caret.String())
+}
+
+// Parse checks an expression, whose names are those of vars. If it is wrong, Parse returns
+// an *Error.
+func Parse(src string, vars []Var) (*Expr, error) {
+	c := &checker{src: src, vars: vars}
+	tree, err := c.parse()
+	if err != nil {
+		return nil, err
+	}
+	x, err := c.expr(tree, 0)
+	if err != nil {
+		return nil, err
+	}
+	root, err := c.settle(x)
+	if err != nil {
+		return nil, err
+	}
+	return &Expr{Root: root, src: src}, nil
+}
+
+// ParseFilter is Parse for an expression that must be a bool.
+func ParseFilter(src string, vars []Var) (*Expr, error) {
+	e, err := Parse(src, vars)
+	if err != nil {
+		return nil, err
+	}
+	if e.Type().Kind != Bool {
+		return nil, &Error{Src: src, Pos: e.Root.Pos, Msg: fmt.Sprintf("the filter is of type %v and must be a condition (bool)", e.Type())}
+	}
+	return e, nil
+}
+
+// parse parses the source without checking names and types.
+func (c *checker) parse() (ast.Expr, error) {
+	if len(c.src) > MaxSource {
+		return nil, c.errorf(MaxSource, "the expression has %d bytes, at most %d are allowed", len(c.src), MaxSource)
+	}
+	if strings.TrimSpace(c.src) == "" {
+		return nil, c.errorf(len(c.src), "the expression is empty")
+	}
+	fset := token.NewFileSet()
+	tree, err := parser.ParseExprFrom(fset, "", c.src, parser.SkipObjectResolution)
+	if err != nil {
+		if list, ok := err.(scanner.ErrorList); ok && len(list) > 0 {
+			return nil, c.errorf(list[0].Pos.Offset, "%s", list[0].Msg)
+		}
+		return nil, c.errorf(0, "%v", err)
+	}
+	c.file = fset.File(tree.Pos())
+	return tree, nil
+}
+
+// settle gives an untyped constant its default type.
+func (c *checker) settle(x operand) (*Node, error) {
+	if !x.untyped {
+		return x.node(), nil
+	}
+	t := Type{Kind: Bool, Size: 1}
+	switch x.val.Kind() {
+	case constant.String:
+		t = Type{Kind: String}
+	case constant.Int:
+		t = Type{Kind: Int, Size: 8}
+	case constant.Float:
+		t = Type{Kind: Float, Size: 8}
+	}
+	y, err := c.convert(x, t)
+	if err != nil {
+		return nil, err
+	}
+	return y.node(), nil
+}

@@ -1,0 +1,351 @@
+package expr
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// world is the names that the tests use, with values.
+type world struct {
+	vars   []Var
+	values []Value
+}
+
+func (w *world) add(name string, t Type, v Value) {
+	w.vars, w.values = append(w.vars, Var{name, t}), append(w.values, v)
+}
+
+func (w *world) get(i int) Value { return w.values[i] }
+
+func shopWorld() *world {
+	w := &world{}
+	w.add("path", Type{Kind: String}, StringValue("/api/items"))
+	w.add("status", Type{Kind: Int, Size: 4}, IntValue(503))
+	w.add("elapsed", Type{Kind: Int, Size: 8, Duration: true}, IntValue(int64(25*time.Millisecond)))
+	w.add("bytes", Type{Kind: Uint, Size: 8}, UintValue(math.MaxUint64))
+	w.add("failed", Type{Kind: Bool}, BoolValue(true))
+	w.add("load", Type{Kind: Float, Size: 8}, FloatValue(0.75))
+	w.add("single", Type{Kind: Float, Size: 4}, FloatValue(float64(float32(0.1))))
+	w.add("nan", Type{Kind: Float, Size: 8}, FloatValue(math.NaN()))
+	w.add("tiny", Type{Kind: Int, Size: 1}, IntValue(-1))
+	w.add("zero", Type{Kind: Int, Size: 8}, IntValue(0))
+	w.add("small", Type{Kind: Uint, Size: 1}, UintValue(200))
+	w.add("big", Type{Kind: Int, Size: 8}, IntValue(1<<53+1))
+	return w
+}
+
+func TestFilters(t *testing.T) {
+	w := shopWorld()
+	for src, want := range map[string]bool{
+		`status >= 500 && strings.HasPrefix(path, "/api/")`: true,
+		`status == 200 || path == "/"`:                      false,
+		`elapsed > 10*time.Millisecond`:                     true,
+		`elapsed/time.Millisecond == 25`:                    true,
+		`elapsed >= 25000000`:                               true,
+		`failed`:                                            true,
+		`!failed`:                                           false,
+		`failed == true && failed != false`:                 true,
+		`strings.HasSuffix(path, "items")`:                  true,
+		`strings.Contains(path, "pi/")`:                     true,
+		`strings.Contains("abc", "d")`:                      false,
+		`len(path) == 10 && len("日") == 3`:                  true,
+		`path < "/b" && path >= "/api" && path != ""`:       true,
+		`load*4 == 3`:                                       true,
+		`load > .5 && -load < 0`:                            true,
+		`single == 0.1`:                                     true, // as in Go, the constant is a float32
+		`single*10 == 1`:                                    true,
+		`nan == nan || nan < 1 || nan >= 1`:                 false,
+		`nan != nan`:                                        true,
+		`'a' == 97`:                                         true,
+		"path == `/api/items`":                              true,
+		`status&1 == 1 && status|8 == 511 && status^1 == 502 && status&^3 == 500`: true,
+		`status<<1 == 1006 && status>>1 == 251 && 1<<zero == 1`:                   true,
+		`^status == -504 && +status == 503`:                                       true,
+		`status%100/3 == 1`:                                                       true,
+		`true`:                                                                    true,
+		`1 < 2 == true`:                                                           true,
+
+		// Operands of several types.
+		`tiny < bytes && bytes > tiny && tiny != bytes`: true,
+		`!(bytes <= tiny) && !(tiny == bytes)`:          true,
+		`status > tiny && small < status`:               true,
+		`small > tiny && tiny + small == 199`:           true, // int64
+		`bytes + tiny < 0`:                              true, // int64, which wraps around
+		`small + small == 144`:                          true, // uint8, as in Go
+		`big > load && tiny < load && bytes > load`:     true,
+		`load*big > 0 && big == 9007199254740993`:       true,
+		`elapsed*status > elapsed`:                      true,
+		`bytes > elapsed`:                               true,
+		`single < load`:                                 true,
+	} {
+		e, err := ParseFilter(src, w.vars)
+		require.NoError(t, err, src)
+		match, fault := e.Bool(w.get)
+		require.Equal(t, want, match, src)
+		require.False(t, fault, src)
+		require.Equal(t, src, e.String())
+	}
+}
+
+// TestExactComparison: 2^53+1 is no float64.
+func TestExactComparison(t *testing.T) {
+	type compared struct {
+		x, y Type
+		v, w Value
+		want int
+	}
+	i64, u64, f64 := Type{Kind: Int, Size: 8}, Type{Kind: Uint, Size: 8}, Type{Kind: Float, Size: 8}
+	for _, c := range []compared{
+		{i64, f64, IntValue(1<<53 + 1), FloatValue(1 << 53), 1},
+		{i64, f64, IntValue(-1<<53 - 1), FloatValue(-1 << 53), -1},
+		{i64, f64, IntValue(math.MaxInt64), FloatValue(1 << 63), -1},
+		{i64, f64, IntValue(math.MinInt64), FloatValue(-1 << 63), 0},
+		{i64, f64, IntValue(math.MinInt64), FloatValue(math.Inf(-1)), 1},
+		{i64, f64, IntValue(3), FloatValue(3.5), -1},
+		{i64, f64, IntValue(-3), FloatValue(-3.5), 1},
+		{i64, f64, IntValue(0), FloatValue(-0.5), 1},
+		{i64, f64, IntValue(0), FloatValue(math.Copysign(0, -1)), 0},
+		{u64, f64, UintValue(math.MaxUint64), FloatValue(1 << 64), -1},
+		{u64, f64, UintValue(math.MaxUint64), FloatValue(math.Inf(1)), -1},
+		{u64, f64, UintValue(0), FloatValue(-0.5), 1},
+		{u64, f64, UintValue(1 << 63), FloatValue(1 << 63), 0},
+		{u64, i64, UintValue(1 << 63), IntValue(math.MinInt64), 1},
+		{i64, u64, IntValue(math.MinInt64), UintValue(1 << 63), -1},
+		{i64, u64, IntValue(math.MaxInt64), UintValue(math.MaxInt64), 0},
+	} {
+		vars := []Var{{"x", c.x}, {"y", c.y}}
+		values := []Value{c.v, c.w}
+		for src, want := range map[string]bool{
+			"x == y": c.want == 0, "x != y": c.want != 0, "x < y": c.want < 0, "x <= y": c.want <= 0, "x > y": c.want > 0, "x >= y": c.want >= 0,
+			"y == x": c.want == 0, "y != x": c.want != 0, "y < x": c.want > 0, "y <= x": c.want >= 0, "y > x": c.want < 0, "y >= x": c.want <= 0,
+		} {
+			e, err := Parse(src, vars)
+			require.NoError(t, err)
+			match, _ := e.Bool(func(i int) Value { return values[i] })
+			require.Equal(t, want, match, "%s %v %v", src, c.v, c.w)
+		}
+	}
+}
+
+func TestFaults(t *testing.T) {
+	w := shopWorld()
+	for src, faulty := range map[string]bool{
+		`status/zero == 1`:                       true,
+		`!(status/zero == 1)`:                    true,
+		`status%zero == 1 || true`:               true,
+		`true || status%zero == 1`:               false,
+		`zero != 0 && status/zero == 1`:          false,
+		`zero == 0 || status/zero == 1`:          false,
+		`(small-small)/(small-small) == 0`:       true,
+		`status << tiny == 0`:                    true,
+		`1 >> tiny == 0`:                         true,
+		`load/0 > 1`:                             false, // +Inf, as in Go
+		`status << 100 == 0 && tiny >> 99 == -1`: false,
+	} {
+		e, err := ParseFilter(src, w.vars)
+		require.NoError(t, err, src)
+		match, fault := e.Bool(w.get)
+		require.Equal(t, faulty, fault, src)
+		require.False(t, match && fault, src)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	w := shopWorld()
+	w.add("type", Type{Kind: String}, Value{}) // no identifier: only arg12 would name it
+	for _, c := range []struct{ src, at, msg string }{
+		{`status >= 500 && pth == "/"`, `pth`, "undefined: pth; the names are path, status, elapsed"},
+		{`status = 500`, `= 500`, ""},
+		{`status >= `, ``, "expected operand"},
+		{``, ``, "empty"},
+		{"  \n", ``, "empty"},
+		{`status == "500"`, `==`, `mismatched types: status is of type int32, and "500" of type untyped string`},
+		{`path == 5`, `==`, "mismatched types: path is of type string, and 5 of type untyped int"},
+		{`path == status`, `==`, "mismatched types"},
+		{`failed == 1`, `==`, "mismatched types"},
+		{`1 == "x"`, `==`, "mismatched types"},
+		{`status && failed`, `&&`, "the operator && is not defined for status (int32)"},
+		{`failed || 1`, `||`, "mismatched types"},
+		{`failed < true`, `<`, "the operator < is not defined for failed (bool)"},
+		{`!status == 1`, `!status`, "the operator ! is not defined for status (int32)"},
+		{`-path == ""`, `-path`, "the operator - is not defined for path (string)"},
+		{`^load == 1`, `^load`, "the operator ^ is not defined for load (float64)"},
+		{`path + "x" == ""`, `+`, "strings cannot be concatenated"},
+		{`"a" + "x" == ""`, `+`, "strings cannot be concatenated"},
+		{`load % 2 == 0`, `%`, "the operator % is not defined for load (float64)"},
+		{`status % load == 0`, `%`, "the operator % is not defined for load (float64)"},
+		{`5.5 % 2 == 0`, `%`, "the operator % is not defined for 5.5 (untyped float)"},
+		{`small == 256`, `256`, "256 (untyped int) overflows uint8"},
+		{`small == -1`, `-1`, "-1 (untyped int) overflows uint8"},
+		{`tiny == 128`, `128`, "128 (untyped int) overflows int8"},
+		{`status == 1<<31`, `1<<31`, "overflows int32"},
+		{`status == 2.5`, `2.5`, "2.5 (untyped float) would be truncated to int32"},
+		{`elapsed > 1.5*time.Second`, `1.5*`, "1.5 (untyped float) would be truncated to time.Duration"},
+		{`single > 1e39`, `1e39`, "overflows float32"},
+		{`elapsed > 1e6*time.Hour*24`, `*24`, "the constant overflows time.Duration"},
+		{`status / 0 == 1`, `0 ==`, "division by zero"},
+		{`status % (1-1) == 1`, `1-1`, "division by zero"},
+		{`1 / 0.0 == 1`, `0.0`, "division by zero"},
+		{`status << -1 == 0`, `-1`, "negative shift count"},
+		{`status << 1.5 == 0`, `<<`, "the operator << is not defined for 1.5 (untyped float)"},
+		{`1 << 5000 == 0`, `5000`, "too large"},
+		{`1 << 600 == 0`, `<< 600`, "too large"},
+		{`1 << 500 * (1 << 500) == 0`, `* (1`, "too large"},
+		{`1e400 > load`, `1e400`, "too large"},
+		{`1e999999999 > load`, `1e999`, ""},
+		{`99999999999999999999`, `9999`, "overflows int64"},
+		{`len(status) == 1`, `status)`, "status is of type int32, and must be a string"},
+		{`len(5) == 1`, `5)`, "5 (untyped int) is not a string"},
+		{`len() == 1`, `) ==`, "len takes one argument, not 0"},
+		{`strings.HasPrefix(path) == true`, `) ==`, "strings.HasPrefix takes two arguments, not 1"},
+		{`strings.Contains(path...)`, `)`, "takes two arguments"},
+		{`strings.Title(path) == ""`, `strings.T`, "undefined function: strings.Title; the functions are"},
+		{`os.Exit(1)`, `os`, "undefined function: os.Exit"},
+		{`exit(1)`, `exit`, "undefined function: exit"},
+		{`path.HasPrefix("/")`, `path`, "undefined function: path.HasPrefix"},
+		{`strings.HasPrefix`, `strings`, "strings.HasPrefix must be called"},
+		{`time.Year`, `time`, "undefined: time.Year"},
+		{`time`, `time`, "must be used as in"},
+		{`path[0] == 'a'`, `path`, "filters consist of"},
+		{`*path == 1`, `*path`, "filters consist of"},
+		{`&path == 1`, `&path`, "the operator & is not supported"},
+		{`<-path`, `<-`, "the operator <- is not supported"},
+		{`func() bool { for {} }()`, `func`, "cannot be called"},
+		{`struct{}{} == 1`, `struct`, "filters consist of"},
+		{`1i == 1`, `1i`, "complex numbers"},
+		{`status`, `status`, "the filter is of type int32 and must be a condition"},
+		{`1 + 1`, `1`, "the filter is of type int64"},
+		{`type == ""`, `type`, ""},
+		{`nil == nil`, `nil`, "cannot be used"},
+		{`"\x00` + "\x00" + `" == path`, "\x00", ""},
+		{`status == 1; true`, `; true`, ""},
+		{`"unterminated`, `"unt`, ""},
+		{"//line x:1\npth == 1", "pth", "undefined: pth"},
+		{strings.Repeat("(", MaxDepth+2) + "failed" + strings.Repeat(")", MaxDepth+2), "(failed", "nested"},
+		{strings.Repeat("!", MaxDepth+1) + "failed", "failed", "nested"},
+		{strings.Repeat("failed||", MaxDepth+1) + "failed", "failed", "nested"},
+		{strings.Repeat(" ", MaxSource) + "failed", "failed", "the expression has 4102 bytes, at most 4096 are allowed"},
+		{strings.Repeat("(", MaxSource), "", ""},
+	} {
+		_, err := ParseFilter(c.src, w.vars)
+		var e *Error
+		require.True(t, errors.As(err, &e), c.src)
+		require.Contains(t, e.Msg, c.msg, c.src)
+		require.True(t, strings.HasPrefix(c.src[e.Pos:], c.at), "%s: at %q, want %q", c.src, c.src[e.Pos:], c.at)
+		require.Contains(t, err.Error(), e.Msg)
+	}
+}
+
+func TestErrorShowsThePlace(t *testing.T) {
+	for _, c := range []struct {
+		e    Error
+		want string
+	}{
+		{Error{"a && pth", 5, "undefined: pth"}, "undefined: pth (byte 5)\n\ta && pth\n\t     ^"},
+		{Error{"日本 == \"x\" ||", 16, "m"}, "m (byte 16)\n\t日本 == \"x\" ||\n\t            ^"},
+		{Error{"a ||\n\tb + c ||\nd", 8, "m"}, "m (byte 8)\n\t b + c ||\n\t   ^"},
+		{Error{"a\x1b[31m\xff ==", 9, "m"}, "m (byte 9)\n\ta.[31m. ==\n\t         ^"},
+		{Error{"", 0, "m"}, "m (byte 0)\n\t\n\t^"},
+		{Error{"ab", 99, "m"}, "m (byte 2)\n\tab\n\t  ^"},
+	} {
+		require.Equal(t, c.want, c.e.Error())
+	}
+}
+
+// TestValues: an expression may have any type.
+func TestValues(t *testing.T) {
+	w := shopWorld()
+	for src, want := range map[string]Type{
+		"status":                    {Kind: Int, Size: 4},
+		"status + 1":                {Kind: Int, Size: 4},
+		"status + zero":             {Kind: Int, Size: 8},
+		"small + bytes":             {Kind: Uint, Size: 8},
+		"small + tiny":              {Kind: Int, Size: 8},
+		"status * load":             {Kind: Float, Size: 8},
+		"single * 2":                {Kind: Float, Size: 4},
+		"elapsed":                   {Kind: Int, Size: 8, Duration: true},
+		"elapsed / 2":               {Kind: Int, Size: 8, Duration: true},
+		"elapsed / time.Second":     {Kind: Int, Size: 8},
+		"path":                      {Kind: String},
+		"len(path)":                 {Kind: Int, Size: 8},
+		"status >= 500":             {Kind: Bool, Size: 1},
+		"1.5":                       {Kind: Float, Size: 8},
+		"1 << status":               {Kind: Int, Size: 8},
+		`"x"`:                       {Kind: String},
+		"time.Second * len(\"ab\")": {Kind: Int, Size: 8, Duration: true},
+	} {
+		e, err := Parse(src, w.vars)
+		require.NoError(t, err, src)
+		require.Equal(t, want, e.Type(), src)
+		_, fault := e.Eval(w.get)
+		require.False(t, fault)
+	}
+	e, err := Parse("status / 100", w.vars)
+	require.NoError(t, err)
+	v, _ := e.Eval(w.get)
+	require.EqualValues(t, 5, v.Int())
+	match, fault := e.Bool(w.get)
+	require.False(t, match || fault)
+}
+
+// TestNames: an argument's name hides Go's names, and the first of a name applies.
+func TestNames(t *testing.T) {
+	vars := []Var{{"true", Type{Kind: Int, Size: 8}}, {"len", Type{Kind: String}}, {"x", Type{Kind: Bool}}, {"x", Type{Kind: String}}}
+	e, err := Parse("true == 7 && len(len) == 3 && x", vars)
+	require.NoError(t, err)
+	match, _ := e.Bool(func(i int) Value { return []Value{IntValue(7), StringValue("abc"), BoolValue(true)}[i] })
+	require.True(t, match)
+}
+
+func TestEvaluationAllocatesNothing(t *testing.T) {
+	w := shopWorld()
+	e, err := ParseFilter(`(status >= 400 || failed) && elapsed > 10*time.Millisecond && strings.HasPrefix(path, "/api/") && load*2 > 1 && bytes > tiny && status/zero != 3`, w.vars)
+	require.NoError(t, err)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		values := w.values // captured, as an event is
+		e.Bool(func(i int) Value { return values[i] })
+	}))
+}
+
+func BenchmarkBool(b *testing.B) {
+	w := shopWorld()
+	e, err := ParseFilter(`status >= 500 && strings.HasPrefix(path, "/api/")`, w.vars)
+	require.NoError(b, err)
+	for b.Loop() {
+		e.Bool(w.get)
+	}
+}
+
+// FuzzParse: no expression crashes the parser, and every one that is accepted can be
+// evaluated. An error points into the source.
+func FuzzParse(f *testing.F) {
+	for _, src := range []string{
+		`status >= 500 && strings.HasPrefix(path, "/api/")`, `elapsed > 10*time.Millisecond`, `1<<status == zero`, `load/0 > nan`, "'a' + 1.5e3 == 0x1p-2",
+		`!failed || len(path)%3 == 0 && small&^7 != bytes`, `func(){}()`, "//line :1\n`x`", `-(-128) == tiny`, `1e1000/1e-1000 < 1`,
+	} {
+		f.Add(src)
+	}
+	w := shopWorld()
+	f.Fuzz(func(t *testing.T, src string) {
+		start := time.Now()
+		e, err := Parse(src, w.vars)
+		if time.Since(start) > time.Second {
+			t.Fatalf("%q took %v", src, time.Since(start))
+		}
+		var bad *Error
+		switch {
+		case err == nil:
+			e.Eval(w.get)
+			e.Bool(w.get)
+		case !errors.As(err, &bad):
+			t.Fatalf("%q: %v", src, err)
+		case bad.Pos < 0 || bad.Pos > len(src) || bad.Msg == "" || bad.Error() == "":
+			t.Fatalf("%q: %+v", src, bad)
+		}
+	})
+}

@@ -1,0 +1,346 @@
+package proberec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// line is an event as it was written.
+type line struct {
+	Time     time.Time
+	Provider string
+	Probe    string
+	PID      int
+	Args     map[string]any
+}
+
+// written returns what a recorder has.
+func written(t testing.TB, r *Recorder) (lines []line) {
+	t.Helper()
+	var out bytes.Buffer
+	n, err := r.WriteTo(&out)
+	require.NoError(t, err)
+	require.EqualValues(t, out.Len(), n)
+	for d := json.NewDecoder(&out); d.More(); {
+		var l line
+		require.NoError(t, d.Decode(&l))
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+func TestRecorder(t *testing.T) {
+	p, q := stapsdt.NewProvider("p"), stapsdt.NewProvider("q")
+	all := stapsdt.NewProbe6[string, int32, bool, time.Duration, float64, []byte](p, "all", "a", "b", "c", "d", "e", "f")
+	pointer := stapsdt.NewProbe3[unsafe.Pointer, uint64, float32](q, "pointer")
+	r := New(0, p, q)
+	require.Empty(t, written(t, r), "not started yet")
+	r.Stop()
+	r.Start()
+	r.Start()
+	require.True(t, all.Enabled())
+	before := time.Now()
+	all.Fire("text", -1, true, time.Second, 0.5, []byte("bytes"))
+	pointer.Fire(nil, math.MaxUint64, -0.5)
+	all.Fire("", 0, false, 0, math.NaN(), nil)
+	r.Stop()
+	r.Stop()
+	require.False(t, all.Enabled())
+	lines := written(t, r)
+	require.Len(t, lines, 3)
+	require.WithinRange(t, lines[0].Time, before.Add(-time.Second), time.Now().Add(time.Second))
+	require.Equal(t, map[string]any{"a": "text", "b": -1., "c": true, "d": 1e9, "e": 0.5, "f": "bytes"}, lines[0].Args)
+	require.Equal(t, "q", lines[1].Provider)
+	require.Equal(t, "pointer", lines[1].Probe)
+	require.Equal(t, map[string]any{"arg0": "0x0", "arg1": float64(math.MaxUint64), "arg2": -0.5}, lines[1].Args)
+	require.Equal(t, map[string]any{"a": "", "b": 0., "c": false, "d": 0., "e": "NaN", "f": ""}, lines[2].Args)
+	require.False(t, lines[2].Time.Before(lines[0].Time))
+	r.Start()
+	pointer.Fire(nil, 1, 1)
+	require.Len(t, written(t, r), 4, "Start continues")
+	r.Stop()
+
+	New(1, nil).Start()
+	new(Recorder).Start()
+	require.Empty(t, written(t, new(Recorder)))
+}
+
+// TestStartWhileWriting: WriteTo may see the first Start, or not.
+func TestStartWhileWriting(t *testing.T) {
+	for range 20 {
+		r := New(0)
+		var wg sync.WaitGroup
+		wg.Go(r.Start)
+		wg.Go(func() { require.Empty(t, written(t, r)) })
+		wg.Wait()
+		r.Stop()
+	}
+}
+
+// TestLastEventsAreKept: of more events than there is memory for, the last ones, without a
+// gap, and not much fewer than there is room for.
+func TestLastEventsAreKept(t *testing.T) {
+	p := stapsdt.NewProvider("p")
+	probe := stapsdt.NewProbe2[int64, string](p, "event", "n", "text")
+	for _, size := range []int{0, 8 * chunkBytes} {
+		r := New(size, p)
+		r.Start()
+		const fires = 30_000
+		for n := range int64(fires) {
+			probe.Fire(n, strings.Repeat("x", int(n%100)))
+		}
+		r.Stop()
+		lines := written(t, r)
+		perEvent := headBytes + 16 + 3 + 50
+		require.Greater(t, len(lines), max(size, MinBytes)/2/perEvent)
+		require.LessOrEqual(t, len(lines), max(size, MinBytes)/perEvent+100)
+		for i, l := range lines {
+			n := fires - len(lines) + i
+			require.EqualValues(t, n, l.Args["n"])
+			require.Len(t, l.Args["text"], n%100)
+		}
+	}
+}
+
+// TestLargestEvent: it has room in a chunk.
+func TestLargestEvent(t *testing.T) {
+	p := stapsdt.NewProvider("p")
+	types, args := make([]stapsdt.ArgType, stapsdt.MaxArgs), make([]any, stapsdt.MaxArgs)
+	for i := range types {
+		types[i], args[i] = stapsdt.String, strings.Repeat(fmt.Sprint(i%10), 2*stapsdt.MaxString)
+	}
+	probe, err := p.AddProbe("event", types...)
+	require.NoError(t, err)
+	r := New(0, p)
+	r.Start()
+	defer r.Stop()
+	for range 10 {
+		require.NoError(t, probe.Fire(args...))
+	}
+	lines := written(t, r)
+	require.GreaterOrEqual(t, len(lines), 3)
+	for i, arg := range args {
+		require.Equal(t, arg.(string)[:stapsdt.MaxString-1], lines[0].Args[fmt.Sprint("arg", i)])
+	}
+}
+
+// TestConcurrentRecording writes while goroutines fire: what is written is in order, and
+// each goroutine's last events are there without a gap.
+func TestConcurrentRecording(t *testing.T) {
+	p := stapsdt.NewProvider("p")
+	probe := stapsdt.NewProbe3[int, int, string](p, "event", "goroutine", "n", "text")
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	r := New(16*chunkBytes, p)
+	r.Start()
+	require.Len(t, r.shards, 4)
+	var wg sync.WaitGroup
+	const goroutines, fires = 8, 4000
+	for g := range goroutines {
+		wg.Go(func() {
+			for n := range fires {
+				probe.Fire(g, n, fmt.Sprint(g, "-", n))
+				if n%50 == 0 {
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	check := func() map[int]int {
+		last := map[int]int{}
+		var at time.Time
+		for _, l := range written(t, r) {
+			g, n := int(l.Args["goroutine"].(float64)), int(l.Args["n"].(float64))
+			require.Equal(t, fmt.Sprint(g, "-", n), l.Args["text"])
+			require.False(t, l.Time.Before(at))
+			at = l.Time
+			if before, ok := last[g]; ok {
+				require.Equal(t, before+1, n)
+			}
+			last[g] = n
+		}
+		return last
+	}
+	for range 10 {
+		check()
+	}
+	wg.Wait()
+	r.Stop()
+	last := check()
+	require.NotEmpty(t, last)
+	for _, n := range last {
+		require.Equal(t, fires-1, n)
+	}
+}
+
+// TestChunkRetiredMeanwhile: a chunk that becomes full while WriteTo runs is not written twice,
+// and of one that is then emptied, nothing is.
+func TestChunkRetiredMeanwhile(t *testing.T) {
+	p := stapsdt.NewProvider("p")
+	probe := stapsdt.NewProbe1[string](p, "event")
+	r := New(0, p)
+	r.Start()
+	defer r.Stop()
+	probe.Fire("first")
+	parts := r.parts()
+	fill := func() {
+		for range chunkBytes / 1000 {
+			probe.Fire(strings.Repeat("x", 1000))
+		}
+	}
+	fill()
+	require.Len(t, decode(r.copies(parts)), 1)
+	require.Len(t, written(t, r), 1+chunkBytes/1000)
+	for range MinBytes/chunkBytes - 1 {
+		fill()
+	}
+	require.Empty(t, decode(r.copies(parts)))
+}
+
+// TestNoGap: while events replace each other faster than they are copied, what WriteTo writes
+// lacks the oldest, and none between others.
+func TestNoGap(t *testing.T) {
+	p := stapsdt.NewProvider("p")
+	types, args := make([]stapsdt.ArgType, stapsdt.MaxArgs), make([]any, stapsdt.MaxArgs)
+	types[0] = stapsdt.Uint64
+	for i := 1; i < stapsdt.MaxArgs; i++ { // each event takes most of a chunk
+		types[i], args[i] = stapsdt.String, strings.Repeat("x", stapsdt.MaxString)
+	}
+	probe, err := p.AddProbe("event", types...)
+	require.NoError(t, err)
+	r := New(0, p)
+	r.Start()
+	defer r.Stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	var end atomic.Bool
+	defer end.Store(true)
+	wg.Go(func() {
+		for n := 0; !end.Load(); n++ {
+			args[0] = n
+			if err := probe.Fire(args...); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for start, reads := time.Now(), 0; reads == 0 || reads < 5000 && time.Since(start) < 2*time.Second; {
+		records, _ := r.snapshot()
+		for i, rec := range records {
+			require.Equal(t, numberOf(records[0])+uint64(i), numberOf(rec))
+		}
+		if len(records) > 0 {
+			reads++
+		}
+	}
+}
+
+// numberOf returns the first argument of a record.
+func numberOf(rec record) uint64 { return binary.LittleEndian.Uint64(rec.args) }
+
+// TestOrderInBubble: events of the same time are in the order of their fires.
+func TestOrderInBubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := stapsdt.NewProvider("p")
+		probe := stapsdt.NewProbe1[int](p, "event", "n")
+		r := New(0, p)
+		r.Start()
+		for n := range 4000 {
+			probe.Fire(n)
+		}
+		r.Stop()
+		lines := written(t, r)
+		require.Len(t, lines, 4000)
+		for n, l := range lines {
+			require.EqualValues(t, n, l.Args["n"])
+		}
+	})
+}
+
+type failingWriter struct{ room int }
+
+func (f *failingWriter) Write(b []byte) (int, error) {
+	n := min(f.room, len(b))
+	f.room -= n
+	if n < len(b) {
+		return n, errors.New("no room")
+	}
+	return n, nil
+}
+
+func TestWriteFails(t *testing.T) {
+	p := stapsdt.NewProvider("p")
+	probe := stapsdt.NewProbe0(p, "event")
+	r := New(0, p)
+	r.Start()
+	defer r.Stop()
+	for range 10_000 {
+		probe.Fire()
+	}
+	n, err := r.WriteTo(&failingWriter{100_000})
+	require.EqualError(t, err, "no room")
+	require.EqualValues(t, 100_000, n)
+}
+
+func TestRecordingDoesNotAllocate(t *testing.T) {
+	testenv.NotRaced(t, "sync.Pool drops what it was given, at random")
+	testenv.NeedsOptimization(t, "Fire is not inlined, and its arguments are allocated")
+	p := stapsdt.NewProvider("p")
+	probe := stapsdt.NewProbe3[int, int, string](p, "event", "goroutine", "n", "text")
+	other := stapsdt.NewProbe0(p, "other")
+	r := New(0, p)
+	r.Start()
+	defer r.Stop()
+	require.Zero(t, testing.AllocsPerRun(20_000, func() {
+		probe.Fire(1, 2, "text")
+		other.Fire()
+	}))
+}
+
+func BenchmarkRecorded(b *testing.B) {
+	p := stapsdt.NewProvider("p")
+	none := stapsdt.NewProbe0(p, "none")
+	integers := stapsdt.NewProbe2[uint64, int32](p, "integers")
+	mixed := stapsdt.NewProbe4[string, int32, bool, time.Duration](p, "mixed")
+	r := New(16<<20, p)
+	r.Start()
+	defer r.Stop()
+	for _, c := range []struct {
+		name string
+		fire func(i int)
+	}{
+		{"args=0", func(int) { none.Fire() }},
+		{"args=2", func(i int) { integers.Fire(uint64(i), 200) }},
+		{"args=4", func(i int) { mixed.Fire("/index.html", 200, true, time.Duration(i)) }},
+	} {
+		for _, goroutines := range []int{1, 2} {
+			b.Run(fmt.Sprint(c.name, "/goroutines=", goroutines), func(b *testing.B) {
+				b.ReportAllocs()
+				var group sync.WaitGroup
+				for range goroutines {
+					group.Go(func() {
+						for i := range b.N {
+							c.fire(i)
+						}
+					})
+				}
+				group.Wait()
+			})
+		}
+	}
+}

@@ -1,0 +1,256 @@
+// Package probetest records the events of probes in tests: without a tracer, without root,
+// and on every operating system.
+//
+//	func TestHandler(t *testing.T) {
+//		rec := probetest.Record(t, probes)
+//		get(t, "/index.html")
+//		rec.Want(func() {
+//			requestStart.Fire("/index.html")
+//			requestDone.Fire("/index.html", 200)
+//		})
+//	}
+//
+// Want compares the events that were recorded with those that its function fires. The
+// compiler checks the types of the expected arguments, as it checks those of the program. To
+// look at single events, use [Recorder.Events]; to wait for those of other goroutines,
+// [Recorder.Wait].
+//
+// The provider need not be loaded, but must not be closed. While it is recorded, its probes
+// are enabled: the functions of FireFunc run, and the arguments of [stapsdt.Probe.Fire] are
+// checked. A fire with wrong arguments fails the test, whether or not the program looks at
+// the error.
+//
+// # Parallel tests
+//
+// A recorder sees what the whole process fires. Tests that run in parallel therefore need
+// providers of their own, or a filter for their own events, such as an identifier among the
+// arguments:
+//
+//	mine := probetest.If(func(e *stapsdt.Event) bool { return e.Arg(0).String() == user })
+//	rec.Want(func() { login.Fire(user, true) }, mine)
+//
+// # Bubbles
+//
+// Recorders work in bubbles of testing/synctest, where the events have the bubble's time. Call
+// synctest.Wait in place of [Recorder.Wait] there.
+package probetest
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/call"
+)
+
+// Recorder holds the events of a provider that were fired since Record or Reset, in the order
+// in which they were recorded. Events of one goroutine are in the order of their fires. Its
+// methods are safe for concurrent use.
+type Recorder struct {
+	t        testing.TB
+	provider *stapsdt.Provider
+
+	mu     sync.Mutex
+	events []*stapsdt.Event
+	ended  bool
+	// expected are the events that functions of Want have fired, by goroutine.
+	expected map[uintptr][]*stapsdt.Event
+}
+
+// Record records the events of a provider until the test ends.
+func Record(t testing.TB, p *stapsdt.Provider) *Recorder {
+	t.Helper()
+	if p == nil {
+		t.Fatal("probetest: the provider is nil, and so its probes do nothing")
+	}
+	r := &Recorder{t: t, provider: p, expected: map[uintptr][]*stapsdt.Event{}}
+	recorders.add(r)
+	stop := p.Observe(r.record)
+	t.Cleanup(func() {
+		stop()
+		recorders.remove(r)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.ended = true
+	})
+	return r
+}
+
+// record records an event.
+func (r *Recorder) record(e *stapsdt.Event) {
+	e = e.Clone()
+	g := call.Goroutine()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if list, ok := r.expected[g]; ok {
+		r.expected[g] = append(list, e)
+	} else {
+		r.events = append(r.events, e)
+	}
+}
+
+// misfired fails the test for a fire with wrong arguments.
+func (r *Recorder) misfired(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.ended { // Errorf would panic
+		r.t.Errorf("probetest: %v\n\tfired at %s", err, firedAt())
+	}
+}
+
+// firedAt returns the file and line of the call of Fire.
+func firedAt() string {
+	var pcs [32]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	fire := false
+	for {
+		frame, more := frames.Next()
+		if fire {
+			return fmt.Sprintf("%s:%d", frame.File, frame.Line)
+		}
+		fire = strings.HasSuffix(frame.Function, "stapsdt.(*Probe).Fire")
+		if !more {
+			return "an unknown place"
+		}
+	}
+}
+
+// Option selects events, or how they are compared. Several options that select leave the
+// events that all of them select.
+type Option func(*options)
+
+type options struct {
+	filters []func(*stapsdt.Event) bool
+	ignored []string
+}
+
+func newOptions(opts []Option) *options {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return &o
+}
+
+// Of selects the events of some probes. A typed probe's Probe is its field of this name:
+// probetest.Of(&requestDone.Probe). Probes that share a name are selected together.
+func Of(probes ...*stapsdt.Probe) Option {
+	return If(func(e *stapsdt.Event) bool {
+		return slices.ContainsFunc(probes, func(p *stapsdt.Probe) bool { return p.Name() == e.Probe().Name() })
+	})
+}
+
+// If selects the events for which selects returns true.
+func If(selects func(*stapsdt.Event) bool) Option {
+	return func(o *options) { o.filters = append(o.filters, selects) }
+}
+
+// Ignore excludes arguments from the comparison of Want by their names, such as durations and
+// addresses.
+func Ignore(names ...string) Option {
+	return func(o *options) { o.ignored = append(o.ignored, names...) }
+}
+
+// selected returns the events that the options select.
+func (o *options) selected(events []*stapsdt.Event) (selected []*stapsdt.Event) {
+	for _, e := range events {
+		if !slices.ContainsFunc(o.filters, func(f func(*stapsdt.Event) bool) bool { return !f(e) }) {
+			selected = append(selected, e)
+		}
+	}
+	return selected
+}
+
+// all returns all that was recorded.
+func (r *Recorder) all() []*stapsdt.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.events)
+}
+
+// Events returns the events that were recorded and that the options select.
+func (r *Recorder) Events(opts ...Option) []*stapsdt.Event {
+	return newOptions(opts).selected(r.all())
+}
+
+// Reset forgets the events that were recorded.
+func (r *Recorder) Reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = nil
+}
+
+// Wait waits until at least n events are recorded that the options select, and returns them.
+// If that takes longer than timeout, it ends the test with FailNow.
+func (r *Recorder) Wait(timeout time.Duration, n int, opts ...Option) []*stapsdt.Event {
+	r.t.Helper()
+	o := newOptions(opts)
+	for start := time.Now(); ; {
+		late := time.Since(start) >= timeout
+		all := r.all()
+		events := o.selected(all)
+		switch {
+		case len(events) >= n:
+			return events
+		case late:
+			r.t.Fatalf("probetest: %d of %d events of %s after %v; all that were recorded:\n%s",
+				len(events), n, r.provider.Name(), timeout, list(all))
+			return nil
+		}
+		// Not a channel: one of a bubble must not be used by a fire outside.
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// list returns the events, a line for each.
+func list(events []*stapsdt.Event) string {
+	if len(events) == 0 {
+		return "\tnone"
+	}
+	var s strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&s, "\t%v\n", e)
+	}
+	return strings.TrimSuffix(s.String(), "\n")
+}
+
+// Want calls fire, which fires the events that are expected, and fails the test if they are
+// not the events that were recorded before. Both are restricted to what the options select.
+// Events are equal if their probes have the same name and their arguments the same types and
+// values. Their times are not compared.
+//
+// What fire fires, in its own goroutine, is not recorded. Tracers and other observers see it.
+func (r *Recorder) Want(fire func(), opts ...Option) {
+	r.t.Helper()
+	o := newOptions(opts)
+	got := o.selected(r.all())
+	want := o.selected(r.expect(fire))
+	if diff := o.diff(want, got); diff != "" {
+		r.t.Errorf("probetest: the events of %s differ (-want +got):\n%s", r.provider.Name(), diff)
+	}
+}
+
+// expect returns what fire fires.
+func (r *Recorder) expect(fire func()) []*stapsdt.Event {
+	g := call.Goroutine()
+	set := func(list []*stapsdt.Event) (old []*stapsdt.Event) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		old = r.expected[g]
+		if list == nil {
+			delete(r.expected, g)
+		} else {
+			r.expected[g] = list
+		}
+		return old
+	}
+	set([]*stapsdt.Event{})
+	defer set(nil) // if fire does not return
+	fire()
+	return set(nil)
+}
