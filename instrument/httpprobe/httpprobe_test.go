@@ -1,0 +1,541 @@
+package httpprobe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/probetest"
+	"github.com/go-stapsdt/stapsdt/span"
+
+	"github.com/stretchr/testify/require"
+)
+
+const patience = time.Minute
+
+func provider(t testing.TB) *stapsdt.Provider {
+	p := stapsdt.NewProvider("httpprobe")
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// named selects the events of a probe.
+func named(name string) probetest.Option {
+	return probetest.If(func(e *stapsdt.Event) bool { return e.Probe().Name() == name })
+}
+
+// args returns the arguments of an event by their names.
+func args(e *stapsdt.Event) map[string]any {
+	all := map[string]any{}
+	for i, name := range e.Probe().ArgNames() {
+		all[name] = e.Arg(i).Any()
+	}
+	return all
+}
+
+func TestIdle(t *testing.T) {
+	p := provider(t)
+	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+	handler := NewServer(p).Handler(http.HandlerFunc(func(gotW http.ResponseWriter, gotR *http.Request) {
+		if gotW != w || gotR != r {
+			t.Error("the handler was not given what the server gave")
+		}
+	}))
+	answer := &http.Response{}
+	through := NewClient(p).Transport(roundTripper(func(got *http.Request) (*http.Response, error) {
+		if got != r {
+			t.Error("the transport was not given what the client gave")
+		}
+		return answer, nil
+	}))
+	run := func() {
+		handler.ServeHTTP(w, r)
+		if got, err := through.RoundTrip(r); got != answer || err != nil {
+			t.Error("the client was not given what the transport gave")
+		}
+	}
+	run()
+	testenv.NotRaced(t, "the detector allocates")
+	require.Zero(t, testing.AllocsPerRun(100, run))
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestStatus(t *testing.T) {
+	p := provider(t)
+	server := NewServer(p)
+	rec := probetest.Record(t, p)
+	for name, tt := range map[string]struct {
+		handler func(w http.ResponseWriter)
+		status  int32
+		bytes   int64
+		err     string
+	}{
+		"nothing":     {func(http.ResponseWriter) {}, 200, 0, ""},
+		"implied":     {func(w http.ResponseWriter) { w.Write([]byte("four")) }, 200, 4, ""},
+		"string":      {func(w http.ResponseWriter) { io.WriteString(w, "four") }, 200, 4, ""},
+		"not found":   {func(w http.ResponseWriter) { http.Error(w, "no", 404) }, 404, 3, ""},
+		"hints":       {func(w http.ResponseWriter) { w.WriteHeader(103); w.WriteHeader(204) }, 204, 0, ""},
+		"twice":       {func(w http.ResponseWriter) { w.WriteHeader(201); w.WriteHeader(202) }, 201, 0, ""},
+		"switch":      {func(w http.ResponseWriter) { w.WriteHeader(101) }, 101, 0, ""},
+		"copy":        {func(w http.ResponseWriter) { io.Copy(w, struct{ io.Reader }{strings.NewReader("seven..")}) }, 200, 7, ""},
+		"flush":       {func(w http.ResponseWriter) { http.NewResponseController(w).Flush(); panic(1) }, 200, 0, "panicked"},
+		"panic":       {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, 0, 0, "panicked"},
+		"late":        {func(w http.ResponseWriter) { io.WriteString(w, "fo"); panic(http.ErrAbortHandler) }, 200, 2, "panicked"},
+		"not changed": {func(w http.ResponseWriter) { w.Header().Set("A", "b"); w.WriteHeader(304) }, 304, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rec.Reset()
+			var id uint64
+			handler := server.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				id = span.ID(r.Context())
+				tt.handler(w)
+			}))
+			r := httptest.NewRequest("PUT", "http://host/a/b?secret", nil)
+			func() {
+				defer func() { recover() }()
+				handler.ServeHTTP(httptest.NewRecorder(), r)
+			}()
+			require.NotZero(t, id)
+			require.Zero(t, span.ID(r.Context()))
+			rec.Want(func() {
+				stapsdt.NewProbe6[uint64, uint64, string, string, string, string](p, "request__start", "id", "parent", "method", "path", "host", "remote").Fire(id, 0, "PUT", "/a/b", "host", r.RemoteAddr)
+				stapsdt.NewProbeOf[wantEnd](p, "request__end").Fire(wantEnd{ID: id, Error: tt.err, Route: "/a/b", Status: tt.status, Bytes: tt.bytes, Method: "PUT", Path: "/a/b"})
+			}, probetest.Ignore("nanoseconds"), probetest.If(func(e *stapsdt.Event) bool { return e.Probe().Name() != "request__thread" }))
+		})
+	}
+}
+
+type wantEnd struct {
+	ID, Parent   uint64
+	Nanoseconds  time.Duration
+	Error, Route string
+	Status       int32
+	Bytes        int64
+	Method, Path string
+}
+
+// routes is a mux within middleware, which looks at what the mux has found.
+func routes(t *testing.T, server *Server, found *[]string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /items/{id}/{rest...}", func(w http.ResponseWriter, r *http.Request) {})
+	mux.HandleFunc("/form", func(w http.ResponseWriter, r *http.Request) {
+		require.NoError(t, r.ParseMultipartForm(1))
+	})
+	inner := server.Handler(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inner.ServeHTTP(w, r)
+		*found = []string{r.Pattern, r.PathValue("id"), r.PathValue("rest"), r.FormValue("field")}
+	})
+}
+
+// TestOutside: handlers around the server's see what the inner ones have set, as they do
+// while nothing traces.
+func TestOutside(t *testing.T) {
+	p := provider(t)
+	server := NewServer(p)
+	var form bytes.Buffer
+	parts := multipart.NewWriter(&form)
+	require.NoError(t, parts.WriteField("field", "value"))
+	require.NoError(t, parts.Close())
+	requests := func() []*http.Request {
+		post := httptest.NewRequest("POST", "/form", bytes.NewReader(form.Bytes()))
+		post.Header.Set("Content-Type", parts.FormDataContentType())
+		return []*http.Request{httptest.NewRequest("GET", "/items/7/a/b", nil), post, httptest.NewRequest("GET", "/none", nil)}
+	}
+	all := func() (all [][]string) {
+		for _, r := range requests() {
+			var found []string
+			routes(t, server, &found).ServeHTTP(httptest.NewRecorder(), r)
+			all = append(all, found)
+		}
+		return all
+	}
+	untraced := all()
+	require.Equal(t, []string{"GET /items/{id}/{rest...}", "7", "a/b", ""}, untraced[0])
+	require.Equal(t, []string{"/form", "", "", "value"}, untraced[1])
+	rec := probetest.Record(t, p)
+	require.Equal(t, untraced, all())
+	var route []any
+	for _, e := range rec.Events(named("request__end")) {
+		route = append(route, args(e)["route"])
+	}
+	require.Equal(t, []any{"GET /items/{id}/{rest...}", "/form", "/none"}, route)
+}
+
+// TestUploadIsDeleted: the server deletes the files of a form, which it looks for in its own
+// request.
+func TestUploadIsDeleted(t *testing.T) {
+	p := provider(t)
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	t.Setenv("TMP", dir)
+	server := httptest.NewServer(NewServer(p).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseMultipartForm(1); err != nil {
+			t.Error(err)
+		}
+		files, err := os.ReadDir(dir)
+		if err != nil || len(files) != 1 {
+			t.Error("there is no file", err)
+		}
+	})))
+	defer server.Close()
+	probetest.Record(t, p)
+	var form bytes.Buffer
+	parts := multipart.NewWriter(&form)
+	file, err := parts.CreateFormFile("file", "name")
+	require.NoError(t, err)
+	_, err = file.Write(make([]byte, 11<<20))
+	require.NoError(t, err)
+	require.NoError(t, parts.Close())
+	answer, err := http.Post(server.URL, parts.FormDataContentType(), &form)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, 200, answer.StatusCode)
+	require.Eventually(t, func() bool {
+		files, err := os.ReadDir(dir)
+		return err == nil && len(files) == 0
+	}, patience, time.Millisecond)
+}
+
+// optional are the methods that a ResponseWriter may have.
+var optional = []string{"Flush", "FlushError", "Hijack", "CloseNotify", "Push", "ReadFrom", "WriteString"}
+
+// has returns those that w has.
+func has(w http.ResponseWriter) (list []string) {
+	for _, name := range optional {
+		if _, ok := reflect.TypeOf(w).MethodByName(name); ok {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// plainWriter can only write.
+type plainWriter struct{ http.ResponseWriter }
+
+// TestWriterHasTheSameMethods: a handler that looks at what its ResponseWriter can do finds the same
+// while it is traced, and all of it works.
+func TestWriterHasTheSameMethods(t *testing.T) {
+	p := provider(t)
+	server := NewServer(p)
+	type result struct {
+		Methods    []string
+		Deadline   bool
+		FullDuplex bool
+	}
+	through := map[string]func(http.Handler){
+		"HTTP/1": func(h http.Handler) { get(t, h, false) },
+		"HTTP/2": func(h http.Handler) { get(t, h, true) },
+		"recorder": func(h http.Handler) {
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		},
+		"timeout": func(h http.Handler) { get(t, http.TimeoutHandler(h, patience, "late"), false) },
+		"plain": func(h http.Handler) {
+			h.ServeHTTP(plainWriter{httptest.NewRecorder()}, httptest.NewRequest("GET", "/", nil))
+		},
+	}
+	ask := func(run func(http.Handler)) (r result, traced bool) {
+		run(server.Handler(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			control := http.NewResponseController(w)
+			r = result{has(w), control.SetReadDeadline(time.Time{}) == nil, control.EnableFullDuplex() == nil}
+			traced = span.ID(req.Context()) != 0
+		})))
+		return r, traced
+	}
+	untraced := map[string]result{}
+	for name, run := range through {
+		var traced bool
+		untraced[name], traced = ask(run)
+		require.False(t, traced)
+	}
+	require.Equal(t, map[string]result{
+		"HTTP/1":   {[]string{"Flush", "FlushError", "Hijack", "CloseNotify", "ReadFrom", "WriteString"}, true, true},
+		"HTTP/2":   {[]string{"Flush", "FlushError", "CloseNotify", "Push", "WriteString"}, true, true},
+		"recorder": {[]string{"Flush", "WriteString"}, false, false},
+		"timeout":  {[]string{"Push"}, false, false},
+		"plain":    {nil, false, false},
+	}, untraced)
+	probetest.Record(t, p)
+	for name, run := range through {
+		got, traced := ask(run)
+		require.True(t, traced)
+		require.Equal(t, untraced[name], got, name)
+	}
+}
+
+// get gets / from a handler.
+func get(t *testing.T, h http.Handler, http2 bool) {
+	server := httptest.NewUnstartedServer(h)
+	server.EnableHTTP2 = http2
+	if http2 {
+		server.StartTLS()
+	} else {
+		server.Start()
+	}
+	defer server.Close()
+	answer, err := server.Client().Get(server.URL)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http2, answer.ProtoMajor == 2)
+}
+
+// TestEverySetOfMethods: for each set of optional methods, the writer has just these.
+func TestEverySetOfMethods(t *testing.T) {
+	type (
+		flush  interface{ Flush() }
+		failed interface{ FlushError() error }
+		hijack interface{ http.Hijacker }
+		closed interface{ CloseNotify() <-chan bool }
+		push   interface{ http.Pusher }
+		from   interface{ io.ReaderFrom }
+		text   interface{ io.StringWriter }
+	)
+	sets := []http.ResponseWriter{
+		struct{ http.ResponseWriter }{},
+		struct {
+			http.ResponseWriter
+			flush
+		}{},
+		struct {
+			http.ResponseWriter
+			failed
+		}{},
+		struct {
+			http.ResponseWriter
+			hijack
+		}{},
+		struct {
+			http.ResponseWriter
+			closed
+		}{},
+		struct {
+			http.ResponseWriter
+			push
+		}{},
+		struct {
+			http.ResponseWriter
+			from
+		}{},
+		struct {
+			http.ResponseWriter
+			text
+		}{},
+		struct {
+			http.ResponseWriter
+			failed
+			hijack
+			closed
+			push
+			from
+			text
+		}{},
+		struct {
+			http.ResponseWriter
+			flush
+			hijack
+			push
+			text
+		}{},
+		struct {
+			http.ResponseWriter
+			flush
+			failed
+			closed
+			from
+		}{},
+		struct {
+			http.ResponseWriter
+			flush
+			failed
+			hijack
+			closed
+			push
+			from
+			text
+		}{},
+	}
+	for _, w := range sets {
+		r := &recorder{ResponseWriter: w}
+		require.Equal(t, has(w), has(r.writer()))
+		require.Same(t, r, r.writer().(interface{ self() *recorder }).self())
+	}
+}
+
+func (r *recorder) self() *recorder { return r }
+
+// TestHijack: a handler that takes over the connection has no status.
+func TestHijack(t *testing.T) {
+	p := provider(t)
+	server := httptest.NewServer(NewServer(p).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 299 Mine\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
+		if _, err := w.Write([]byte("more")); !errors.Is(err, http.ErrHijacked) {
+			t.Error(err)
+		}
+	})))
+	defer server.Close()
+	rec := probetest.Record(t, p)
+	answer, err := http.Get(server.URL)
+	require.NoError(t, err)
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.Equal(t, "hi", string(text))
+	require.Equal(t, 299, answer.StatusCode)
+	end := args(rec.Wait(patience, 1, named("request__end"))[0])
+	require.EqualValues(t, 0, end["status"])
+	require.EqualValues(t, 0, end["bytes"])
+}
+
+// TestClientGone: a request whose client has gone has an error.
+func TestClientGone(t *testing.T) {
+	p := provider(t)
+	started := make(chan bool)
+	server := httptest.NewServer(NewServer(p).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(started)
+		<-r.Context().Done()
+	})))
+	defer server.Close()
+	rec := probetest.Record(t, p)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
+	require.NoError(t, err)
+	go func() {
+		<-started
+		cancel()
+	}()
+	_, err = http.DefaultClient.Do(r)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, "context canceled", args(rec.Wait(patience, 1, named("request__end"))[0])["error"])
+}
+
+// TestThread: while request__thread is traced, the goroutine stays on its thread.
+func TestThread(t *testing.T) {
+	p := provider(t)
+	server := NewServer(p)
+	thread := 0
+	defer p.Observe(func(e *stapsdt.Event) {
+		if e.Probe() == &server.thread.Probe {
+			thread++
+			require.Equal(t, "GET", e.Arg(1).String())
+		}
+	})()
+	server.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panicked := false
+		func() {
+			defer func() { panicked = recover() != nil }()
+			runtime.UnlockOSThread() // the lock that there must be
+			runtime.LockOSThread()
+		}()
+		require.False(t, panicked)
+	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	require.Equal(t, 1, thread)
+}
+
+func TestTraceparent(t *testing.T) {
+	const trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+	for text, valid := range map[string]bool{
+		"00-" + trace + "-" + parent + "-01":                   true,
+		"cc-" + trace + "-" + parent + "-00":                   true,
+		"cc-" + trace + "-" + parent + "-00-more":              true,
+		"00-" + trace + "-" + parent + "-01-more":              false,
+		"cc-" + trace + "-" + parent + "-00more":               false,
+		"ff-" + trace + "-" + parent + "-01":                   false,
+		"00-" + strings.Repeat("0", 32) + "-" + parent + "-01": false,
+		"00-" + trace + "-" + strings.Repeat("0", 16) + "-01":  false,
+		"00-" + strings.ToUpper(trace) + "-" + parent + "-01":  false,
+		"00-" + trace + "x" + parent + "-01":                   false,
+		"00-" + trace[1:] + "--" + parent + "-01":              false,
+		"0x-" + trace + "-" + parent + "-01":                   false,
+		"00-" + trace + "-" + parent + "-0":                    false,
+		"":                                                     false, "00": false,
+	} {
+		id, spanID, ok := parseTraceparent(text)
+		require.Equal(t, valid, ok, text)
+		if ok {
+			require.Equal(t, trace+parent, fmt.Sprintf("%x%x", id, spanID))
+		}
+	}
+	p := provider(t)
+	handler := NewServer(p).Handler(http.NotFoundHandler())
+	rec := probetest.Record(t, p)
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("traceparent", "00-"+trace+"-"+parent+"-01")
+	handler.ServeHTTP(httptest.NewRecorder(), r)
+	events := rec.Events(named("request__context"))
+	require.Len(t, events, 1)
+	e := args(events[0])
+	require.Equal(t, trace+parent, fmt.Sprintf("%016x%016x%016x", e["trace_high"], e["trace_low"], e["span"]))
+	r.Header.Add("traceparent", "00-"+trace+"-"+parent+"-01")
+	handler.ServeHTTP(httptest.NewRecorder(), r)
+	require.Len(t, rec.Events(named("request__context")), 1)
+	require.Len(t, rec.Events(named("request__start")), 2)
+}
+
+// TestConcurrent requests through all of it, for the race detector: the handler's goroutines
+// read their request when the handler has returned.
+func TestConcurrent(t *testing.T) {
+	p := provider(t)
+	late := make(chan string, 1000)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/{id}", func(w http.ResponseWriter, r *http.Request) {
+		go func() { late <- r.Pattern + r.Method + fmt.Sprint(r.Context().Err() == nil) }()
+		io.WriteString(w, r.PathValue("id"))
+	})
+	inner := NewServer(p).Handler(mux)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer context.AfterFunc(r.Context(), func() { late <- r.Method + r.URL.Path })()
+		inner.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: NewClient(p).Transport(server.Client().Transport)}
+	rec := probetest.Record(t, p)
+	errs := make(chan error)
+	const n = 20
+	for i := range n {
+		go func() {
+			answer, err := client.Get(fmt.Sprint(server.URL, "/", i))
+			if err == nil {
+				var text []byte
+				text, err = io.ReadAll(answer.Body)
+				answer.Body.Close()
+				if string(text) != fmt.Sprint(i) {
+					err = errors.Join(err, fmt.Errorf("got %q", text))
+				}
+			}
+			errs <- err
+		}()
+	}
+	for range n {
+		require.NoError(t, <-errs)
+	}
+	rec.Wait(patience, n, named("request__end"))
+	for _, probe := range []string{"fetch__start", "fetch__end", "request__start"} {
+		require.Len(t, rec.Events(named(probe)), n, probe)
+	}
+	ids := map[any]bool{}
+	for _, e := range rec.Events() {
+		ids[e.Arg(0).Any()] = true
+	}
+	require.Len(t, ids, 2*n)
+}

@@ -1,0 +1,120 @@
+package slogprobe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/slogtest"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/probetest"
+	"github.com/go-stapsdt/stapsdt/span"
+
+	"github.com/stretchr/testify/require"
+)
+
+func provider(t testing.TB) *stapsdt.Provider {
+	p := stapsdt.NewProvider("slogprobe")
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// quiet writes warnings without their time.
+func quiet(to *bytes.Buffer) slog.Handler {
+	return slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+}
+
+// broken panics when it is logged.
+type broken struct{}
+
+func (broken) LogValue() slog.Value { panic("broken") }
+
+// log logs records of all kinds.
+func log(ctx context.Context, logger *slog.Logger) {
+	logger.DebugContext(ctx, "detail", "a", 1, "msg", "mine", "level", "mine")
+	child := logger.With("user", "u 1").WithGroup("db").With("rows", 3)
+	child.InfoContext(ctx, "query", "text", "SELECT", slog.Group("time", "t", true))
+	child.ErrorContext(ctx, "failed", "err", errors.New("no"), "b", broken{})
+	logger.Warn("")
+}
+
+// TestRecords: tracers see all records, and the program's handler what it sees without them.
+func TestRecords(t *testing.T) {
+	p := provider(t)
+	var untraced, traced bytes.Buffer
+	probes := New(p)
+	log(t.Context(), slog.New(probes.Handler(quiet(&untraced))))
+	require.Equal(t, 2, strings.Count(untraced.String(), "\n"))
+	work := span.New[struct{}, struct{}](p, "work")
+	rec := probetest.Record(t, p)
+	logger := slog.New(probes.Handler(quiet(&traced)))
+	require.True(t, logger.Enabled(t.Context(), slog.LevelDebug))
+	ctx, s := work.Start(t.Context(), struct{}{})
+	rec.Reset()
+	log(ctx, logger)
+	require.Equal(t, untraced.String(), traced.String())
+	fire := func(spanID uint64, level int64, message, attributes string) {
+		probes.record.Fire(record{Span: spanID, Level: level, Message: message, Attributes: attributes})
+	}
+	broken := rec.Events()[2].Arg(3).String()
+	require.Regexp(t, `^user="u 1" db.rows=3 db.err=no db.b="LogValue panicked`, broken)
+	rec.Want(func() {
+		fire(s.ID(), -4, "detail", "a=1 msg=mine level=mine")
+		fire(s.ID(), 0, "query", `user="u 1" db.rows=3 db.text=SELECT db.time.t=true`)
+		fire(s.ID(), 8, "failed", broken)
+		fire(0, 4, "", "")
+	}, probetest.Ignore("file", "line"))
+	e := rec.Events()[0]
+	_, file, _, _ := runtime.Caller(0)
+	require.Equal(t, file, e.Arg(4).String())
+	require.Greater(t, e.Arg(5).Int64(), int64(1))
+
+	rec.Reset()
+	h := probes.Handler(quiet(&traced))
+	require.NoError(t, h.Handle(nil, slog.Record{Message: "bare", Level: slog.LevelWarn})) //lint:ignore SA1012 nil is a mistake that slog allows
+	require.Equal(t, []any{uint64(0), "bare", "", int64(0)}, []any{rec.Events()[0].Arg(0).Any(), rec.Events()[0].Arg(2).Any(), rec.Events()[0].Arg(4).Any(), rec.Events()[0].Arg(5).Any()})
+}
+
+// TestIdle: the program's handler decides, and nothing is allocated.
+func TestIdle(t *testing.T) {
+	var written bytes.Buffer
+	logger := slog.New(New(provider(t)).Handler(quiet(&written)))
+	require.False(t, logger.Enabled(t.Context(), slog.LevelInfo))
+	require.True(t, logger.Enabled(t.Context(), slog.LevelWarn))
+	require.NoError(t, logger.Handler().Handle(t.Context(), slog.Record{Level: slog.LevelInfo})) // made for a tracer that has left
+	require.Empty(t, written.String())
+	testenv.NotRaced(t, "the detector allocates")
+	ctx := t.Context()
+	require.Zero(t, testing.AllocsPerRun(100, func() { logger.DebugContext(ctx, "detail", "a", 1) }))
+}
+
+// TestHandler: the handler does what package slog asks of handlers.
+func TestHandler(t *testing.T) {
+	for _, traced := range []bool{false, true} {
+		p := provider(t)
+		probes := New(p)
+		if traced {
+			defer p.Observe(func(*stapsdt.Event) {})()
+		}
+		var written bytes.Buffer
+		slogtest.Run(t, func(*testing.T) slog.Handler {
+			written.Reset()
+			return probes.Handler(slog.NewJSONHandler(&written, nil))
+		}, func(t *testing.T) map[string]any {
+			all := map[string]any{}
+			require.NoError(t, json.Unmarshal(written.Bytes(), &all))
+			return all
+		})
+	}
+}

@@ -1,0 +1,107 @@
+package sqlprobe
+
+import (
+	"database/sql/driver"
+	"io"
+	"reflect"
+)
+
+// rows holds the rows of a query that is reported, and counts those that are read. It passes
+// the calls of optional methods on to the driver's; if these do not exist, it answers as
+// database/sql would. The exception is NextResultSet: see newRows.
+type rows struct {
+	driver.Rows
+	query *query
+	read  int64
+	eof   bool
+	err   error
+}
+
+// newRows returns rows that have NextResultSet if the driver's do. database/sql closes those
+// that have none when the last row has been read.
+func newRows(r driver.Rows, q *query) driver.Rows {
+	mine := &rows{Rows: r, query: q}
+	if to, ok := r.(driver.RowsNextResultSet); ok {
+		return &resultSets{mine, to}
+	}
+	return mine
+}
+
+func (r *rows) Next(to []driver.Value) error {
+	err := r.Rows.Next(to)
+	r.note(err)
+	if err == nil {
+		r.read++
+	}
+	return err
+}
+
+// Close reports once that the query has ended.
+func (r *rows) Close() error {
+	err := r.Rows.Close()
+	r.note(err)
+	if r.err == nil && !r.eof { // database/sql closes the rows of a context that is done
+		r.err = r.query.ctx.Err()
+	}
+	r.query.end(r.read, r.err)
+	return err
+}
+
+// note keeps the first error. The end of the rows is not an error.
+func (r *rows) note(err error) {
+	if err == io.EOF {
+		r.eof = true
+	} else if r.err == nil {
+		r.err = err
+	}
+}
+
+// resultSets are rows that may be followed by others.
+type resultSets struct {
+	*rows
+	to driver.RowsNextResultSet
+}
+
+func (r *resultSets) HasNextResultSet() bool { return r.to.HasNextResultSet() }
+
+func (r *resultSets) NextResultSet() error {
+	err := r.to.NextResultSet()
+	r.eof = false
+	r.note(err)
+	return err
+}
+
+func (r *rows) ColumnTypeScanType(i int) reflect.Type {
+	if to, ok := r.Rows.(driver.RowsColumnTypeScanType); ok {
+		return to.ColumnTypeScanType(i)
+	}
+	return reflect.TypeFor[any]()
+}
+
+func (r *rows) ColumnTypeDatabaseTypeName(i int) string {
+	if to, ok := r.Rows.(driver.RowsColumnTypeDatabaseTypeName); ok {
+		return to.ColumnTypeDatabaseTypeName(i)
+	}
+	return ""
+}
+
+func (r *rows) ColumnTypeLength(i int) (length int64, ok bool) {
+	if to, ok := r.Rows.(driver.RowsColumnTypeLength); ok {
+		return to.ColumnTypeLength(i)
+	}
+	return 0, false
+}
+
+func (r *rows) ColumnTypeNullable(i int) (nullable, ok bool) {
+	if to, ok := r.Rows.(driver.RowsColumnTypeNullable); ok {
+		return to.ColumnTypeNullable(i)
+	}
+	return false, false
+}
+
+func (r *rows) ColumnTypePrecisionScale(i int) (precision, scale int64, ok bool) {
+	if to, ok := r.Rows.(driver.RowsColumnTypePrecisionScale); ok {
+		return to.ColumnTypePrecisionScale(i)
+	}
+	return 0, 0, false
+}

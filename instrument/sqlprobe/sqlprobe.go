@@ -1,0 +1,186 @@
+// Package sqlprobe reports what programs do with their databases, through database/sql, to
+// tracers. It wraps drivers of all kinds.
+//
+//	app := stapsdt.NewProvider("shop")
+//	probes := sqlprobe.New(app)
+//	err := app.Load()
+//	...
+//	db, err := probes.Open("sqlite", "shop.db") // in place of sql.Open
+//
+// It defines these probes, which report spans: see package span for their ids, parents,
+// durations and errors, and for what they cost while nothing traces.
+//
+//	query__start(id, parent, text)
+//	query__end(id, parent, nanoseconds, error, text, rows)
+//	connect__start(id, parent)
+//	connect__end(id, parent, nanoseconds, error)
+//	transaction__start(id, parent)
+//	transaction__end(id, parent, nanoseconds, error, committed)
+//
+// The text of a query is as the program wrote it, with placeholders for its arguments, which
+// are not reported. rows is the number of rows that were read, or that a statement changed;
+// it is -1 if the query failed or the driver does not know. A query that returns rows ends
+// when they are closed. Rows that are never closed have no end, and neither has a transaction
+// that is neither committed nor rolled back.
+package sqlprobe
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/span"
+)
+
+// Probes holds the probes.
+type Probes struct {
+	queries      *span.Operation[queryStart, queryEnd]
+	connects     *span.Operation[none, none]
+	transactions *span.Operation[none, transactionEnd]
+}
+
+type (
+	none       struct{}
+	queryStart struct{ Text string }
+	queryEnd   struct {
+		Text string
+		Rows int64
+	}
+	transactionEnd struct{ Committed bool }
+)
+
+// New defines the probes. If the provider already has others of these names, its Load
+// reports it. With a nil provider nothing is reported.
+func New(p *stapsdt.Provider, opts ...span.Option) *Probes {
+	return &Probes{
+		queries:      span.New[queryStart, queryEnd](p, "query", opts...),
+		connects:     span.New[none, none](p, "connect", opts...),
+		transactions: span.New[none, transactionEnd](p, "transaction", opts...),
+	}
+}
+
+// Open is like sql.Open, and reports what is done with the database.
+func (p *Probes) Open(driverName, dataSourceName string) (*sql.DB, error) {
+	db, err := sql.Open(driverName, dataSourceName)
+	if err != nil {
+		return nil, err
+	}
+	d := db.Driver()
+	if err := db.Close(); err != nil { // it has connected to nothing
+		return nil, err
+	}
+	c, err := connectorOf(d, dataSourceName)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(p.Connector(c)), nil
+}
+
+// connectorOf returns the connector that sql.Open makes.
+func connectorOf(d driver.Driver, name string) (driver.Connector, error) {
+	if to, ok := d.(driver.DriverContext); ok {
+		return to.OpenConnector(name)
+	}
+	return nameConnector{d, name}, nil
+}
+
+// nameConnector is the connector of a driver that makes none.
+type nameConnector struct {
+	driver driver.Driver
+	name   string
+}
+
+func (c nameConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.name) }
+func (c nameConnector) Driver() driver.Driver                        { return c.driver }
+
+// Connector returns a connector for sql.OpenDB, which connects with c and reports what is
+// done with the connections. Its Driver is that of c. It has a method Close if c does.
+//
+// With database/sql the connections behave as those of c, whichever of the optional
+// interfaces of package driver these implement. sql.Conn.Raw passes one that is wrapped;
+// its method Unwrap returns the driver's own.
+func (p *Probes) Connector(c driver.Connector) driver.Connector {
+	mine := &connector{c, p}
+	if to, ok := c.(closer); ok {
+		return struct {
+			*connector
+			closer
+		}{mine, to}
+	}
+	return mine
+}
+
+// closer is an optional interface of a connector.
+type closer interface{ Close() error }
+
+type connector struct {
+	driver.Connector
+	probes *Probes
+}
+
+// Connect opens a connection and reports that.
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	ctx, s := c.probes.connects.Start(ctx, none{})
+	opened, err := c.Connector.Connect(ctx)
+	s.End(none{}, err)
+	if err != nil || opened == nil {
+		return opened, err
+	}
+	return newConn(opened, c.probes), nil
+}
+
+// query is a query that is reported. A nil query is not, but its methods may be called.
+type query struct {
+	span *span.Span[queryEnd]
+	ctx  context.Context
+	text string
+}
+
+// begin reports the start of a query. While nothing traces it, it returns ctx and nil.
+func (p *Probes) begin(ctx context.Context, text string) (context.Context, *query) {
+	ctx, s := p.queries.Start(ctx, queryStart{text})
+	if s == nil {
+		return ctx, nil
+	}
+	return ctx, &query{s, ctx, text}
+}
+
+// end reports that a query has ended, or that it failed if err is not nil.
+func (q *query) end(rows int64, err error) {
+	if q == nil {
+		return
+	}
+	if err != nil {
+		rows = -1
+	}
+	q.span.End(queryEnd{q.text, rows}, err)
+}
+
+// result reports the end of a statement that has no rows.
+func (q *query) result(r driver.Result, err error) (driver.Result, error) {
+	if q == nil {
+		return r, err
+	}
+	changed := int64(-1)
+	if err == nil && r != nil {
+		if n, err := r.RowsAffected(); err == nil { // some drivers do not know it
+			changed = n
+		}
+	}
+	q.end(changed, err)
+	return r, err
+}
+
+// rows reports the end of a query that failed. For any other query it returns rows that
+// report the end when they are closed.
+func (q *query) rows(r driver.Rows, err error) (driver.Rows, error) {
+	if q == nil {
+		return r, err
+	}
+	if err != nil || r == nil {
+		q.end(-1, err)
+		return r, err
+	}
+	return newRows(r, q), nil
+}
