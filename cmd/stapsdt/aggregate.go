@@ -1,0 +1,256 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf"
+	"github.com/spf13/cobra"
+)
+
+// aggregate is what count and hist have in common: tables in the kernel, which are shown at
+// the end and at intervals.
+type aggregate struct {
+	tracing
+	output   string
+	by       []string
+	interval time.Duration
+
+	value   string // of a histogram
+	buckets program.Buckets
+
+	tables  map[string]*ebpf.Map // by layout
+	counted []*counted           // by the numbers of the probes
+	next    time.Time            // when to show the numbers
+	shown   time.Time            // when they were shown last
+	counts  map[string]uint64    // and which they were, by row.key
+	lines   int                  // and how many lines that took
+}
+
+// counted is the program of a probe.
+type counted struct {
+	*program.Aggregate
+	table *ebpf.Map
+	own   bool // whether no other program has this table
+}
+
+func (a *aggregate) flags(c *cobra.Command) {
+	a.tracing.flags(c)
+	outputFlag(c, &a.output)
+	c.Flags().StringArrayVar(&a.by, "by", nil, "count for each value of the Go expressions `EXPR,...` separately")
+	c.Flags().DurationVarP(&a.interval, "interval", "i", 0, "show the numbers at this interval too, such as 1s")
+}
+
+// A table with keys can have so many rows, but one of a histogram that is large because there
+// are many processors has fewer.
+const (
+	maxRows  = 16384
+	maxBytes = 64 << 20
+)
+
+// histRows is the number of rows of a histogram with keys, of which each bucket is one.
+func histRows() uint32 {
+	const rowSize = 16
+	return min(4*maxRows, max(maxRows/4, maxBytes/uint32(rowSize*ebpf.MustPossibleCPU())))
+}
+
+// run counts, and shows the numbers with show.
+func (a *aggregate) run(ctx context.Context, specs []string, show func(rows []*row) []byte) error {
+	if err := checkOutput(a.output); err != nil {
+		return err
+	}
+	if a.interval < 0 {
+		return usagef("the interval %v is negative", a.interval)
+	}
+	a.by = splitExprs(a.by)
+	a.tables = map[string]*ebpf.Map{}
+	defer a.close()
+	a.load = a.loadProgram
+	if err := a.open(specs); err != nil {
+		return err
+	}
+	if err := a.begin(); err != nil {
+		return err
+	}
+	a.shown, a.counts = time.Now(), map[string]uint64{}
+	a.next = a.shown.Add(a.interval)
+	err := a.watch(ctx, func(wait time.Duration) (bool, error) {
+		sleep(ctx, wait)
+		if a.interval == 0 || time.Now().Before(a.next) {
+			return true, nil
+		}
+		a.next = a.next.Add(a.interval)
+		return true, a.display(show, false)
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.detach(); err != nil {
+		return err
+	}
+	if err := a.display(show, true); err != nil {
+		return err
+	}
+	stats, err := a.env.ReadStats()
+	if err != nil {
+		return err
+	}
+	if stats.Lost > 0 {
+		a.warn("%d events were lost, because there are too many different values of --by", stats.Lost)
+	}
+	a.unevaluated(stats)
+	return nil
+}
+
+func sleep(ctx context.Context, wait time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(wait):
+	}
+}
+
+func (a *aggregate) close() {
+	a.tracing.close()
+	for _, table := range a.tables {
+		table.Close()
+	}
+	for _, c := range a.counted {
+		if c.own {
+			c.table.Close()
+		}
+	}
+}
+
+func (a *aggregate) loadProgram(p *program.Probe, id uint32) (*ebpf.Program, error) {
+	agg, err := program.NewAggregate(p, a.filter, a.by, a.value, a.buckets)
+	if err != nil {
+		return nil, err
+	}
+	c := &counted{Aggregate: agg}
+	layout := agg.Layout()
+	if c.own = a.buckets != nil && len(a.by) == 0; !c.own {
+		c.table = a.tables[layout]
+	}
+	if c.table == nil {
+		rows := uint32(maxRows)
+		if a.buckets != nil {
+			rows = histRows()
+		}
+		if c.table, err = agg.NewTable(rows); err != nil {
+			return nil, mapError(err)
+		}
+		if !c.own {
+			a.tables[layout] = c.table
+		}
+	}
+	prog, err := agg.Load(a.env, c.table, id)
+	if err != nil {
+		if c.own {
+			c.table.Close()
+		}
+		return nil, err
+	}
+	a.counted = append(a.counted, c)
+	return prog, nil
+}
+
+// row is what was counted of a probe with the same values of --by, at all of its sites.
+type row struct {
+	key             string
+	provider, probe string
+	value           expr.Type // of a histogram
+	text, json      []string  // of the values of --by
+	count           uint64
+	rate            float64 // per second, since it was shown last
+	buckets         map[int]bucket
+}
+
+type bucket struct{ count, sum uint64 }
+
+// rows reads the tables.
+func (a *aggregate) rows() ([]*row, error) {
+	merged := map[string]*row{}
+	seen := map[*ebpf.Map]bool{}
+	for i, c := range a.counted {
+		if seen[c.table] {
+			continue
+		}
+		seen[c.table] = true
+		err := c.Rows(c.table, len(a.counted), func(r program.Row) {
+			id := int(r.ID)
+			if c.own {
+				id = i
+			}
+			a.merge(merged, id, r)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	all := make([]*row, 0, len(merged))
+	for _, r := range merged {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *row) int {
+		return cmp.Or(-cmp.Compare(a.count, b.count), cmp.Compare(a.provider+":"+a.probe, b.provider+":"+b.probe), slices.Compare(a.text, b.text))
+	})
+	return all, nil
+}
+
+func (a *aggregate) merge(merged map[string]*row, id int, r program.Row) {
+	c, p := a.counted[id], a.probes[id]
+	n := &row{provider: p.Provider, probe: p.Name, value: c.Value, buckets: map[int]bucket{}}
+	key := p.String()
+	for i := range c.Keys {
+		bits, text, cut := c.KeyValue(r.Key, i)
+		n.text = append(n.text, string(render.KeyText(&c.Keys[i], bits, text, cut)))
+		n.json = append(n.json, string(render.KeyJSON(&c.Keys[i], bits, text)))
+		key += "\x00" + n.text[i]
+	}
+	if merged[key] == nil {
+		n.key = key
+		merged[key] = n
+	}
+	n = merged[key]
+	n.count += r.Count
+	b := n.buckets[r.Bucket]
+	n.buckets[r.Bucket] = bucket{b.count + r.Count, b.sum + r.Sum}
+}
+
+// display shows the numbers: on a terminal instead of those before, and only as many as it
+// has space for, apart from the last.
+func (a *aggregate) display(show func([]*row) []byte, last bool) error {
+	rows, err := a.rows()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	for _, r := range rows {
+		r.rate = float64(r.count-a.counts[r.key]) / now.Sub(a.shown).Seconds()
+		a.counts[r.key] = r.count
+	}
+	a.shown = now
+	text := show(rows)
+	if height, width, ok := terminal(a.stdout); ok && a.output == "text" {
+		if !last {
+			text = []byte(fit(string(text), height, width))
+		}
+		a.lines, text = bytes.Count(text, []byte("\n")), append(render.Replace(a.lines), text...)
+	} else if a.output == "text" {
+		if a.lines > 0 {
+			text = append([]byte("\n"), text...)
+		}
+		a.lines = 1
+	}
+	_, err = a.stdout.Write(text)
+	return err
+}

@@ -1,0 +1,31 @@
+//go:build linux
+
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+)
+
+// splitExprs splits expressions at the commas between them. What is not valid Go stays one
+// expression, whose error is found later.
+func splitExprs(lists []string) (all []string) {
+	for _, list := range lists {
+		const before = "f("
+		fset := token.NewFileSet()
+		tree, err := parser.ParseExprFrom(fset, "", before+list+")", parser.SkipObjectResolution)
+		call, ok := tree.(*ast.CallExpr)
+		if err != nil || !ok || len(call.Args) == 0 {
+			all = append(all, list)
+			continue
+		}
+		file := fset.File(call.Pos())
+		for _, arg := range call.Args {
+			start, end := file.Offset(arg.Pos()), file.Offset(arg.End())
+			all = append(all, strings.TrimSpace(list[start-len(before):end-len(before)]))
+		}
+	}
+	return all
+}

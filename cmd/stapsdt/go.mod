@@ -1,0 +1,15 @@
+module github.com/go-stapsdt/stapsdt/cmd/stapsdt
+
+go 1.25.0
+
+require (
+	github.com/cilium/ebpf v0.22.0
+	github.com/go-stapsdt/stapsdt v0.1.0
+	github.com/spf13/cobra v1.10.2
+	golang.org/x/sys v0.43.0
+)
+
+require (
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/spf13/pflag v1.0.10 // indirect
+)

@@ -1,0 +1,140 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+
+	"github.com/spf13/cobra"
+)
+
+type hist struct {
+	aggregate
+	linear string
+}
+
+func (s *session) histCommand() *cobra.Command {
+	h := &hist{aggregate: aggregate{tracing: tracing{session: s}}}
+	c := &cobra.Command{
+		Use:   "hist SPEC EXPR (-p PID | -a | with FILE in SPEC)",
+		Short: "Print a histogram and quantiles of a value",
+		Long: `Collect the values of a Go expression in the kernel, until Ctrl-C, and print a histogram
+and quantiles. The buckets are powers of two, or of one size with --linear.
+
+SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are meant.`,
+		Example: `  stapsdt hist -p 1234 myapp:request__done elapsed
+  stapsdt hist -a myapp:request__done elapsed/time.Millisecond --by path --linear 0:100:10`,
+		RunE: func(c *cobra.Command, args []string) error { return h.run(c.Context(), args) },
+	}
+	h.flags(c)
+	c.Flags().StringVar(&h.linear, "linear", "", "buckets of one size, from `LOW:HIGH:STEP`; durations such as 10ms are allowed")
+	return c
+}
+
+func (h *hist) run(ctx context.Context, args []string) (err error) {
+	if len(args) != 2 {
+		return usagef("hist takes a SPEC and an expression, such as myapp:request__done elapsed")
+	}
+	h.value, h.buckets = args[1], program.Powers{}
+	if h.linear != "" {
+		if h.buckets, err = parseLinear(h.linear); err != nil {
+			return err
+		}
+	}
+	return h.aggregate.run(ctx, args[:1], h.show)
+}
+
+func parseLinear(text string) (program.Buckets, error) {
+	parts := strings.Split(text, ":")
+	if len(parts) != 3 {
+		return nil, usagef("--linear %s is not LOW:HIGH:STEP", text)
+	}
+	var numbers [3]int64
+	for i, part := range parts {
+		n, err := strconv.ParseInt(part, 0, 64)
+		if err != nil {
+			var d time.Duration
+			if d, err = time.ParseDuration(part); err != nil {
+				return nil, usagef("--linear %s: %q is neither an integer nor a duration", text, part)
+			}
+			n = int64(d)
+		}
+		numbers[i] = n
+	}
+	l := program.Linear{Low: numbers[0], High: numbers[1], Step: numbers[2]}
+	if err := l.Check(); err != nil {
+		return nil, usagef("--linear %s: %w", text, err)
+	}
+	return l, nil
+}
+
+func (h *hist) show(rows []*row) []byte {
+	if h.output == "json" {
+		return h.jsonRows(rows, func(r *row) string { return h.json(r) })
+	}
+	if len(rows) == 0 {
+		return []byte("no events\n")
+	}
+	var b bytes.Buffer
+	for i, r := range rows {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		title := render.Printable(r.provider+":"+r.probe) + " " + h.value
+		for j, text := range r.text {
+			title += fmt.Sprintf(" %s=%s", h.by[j], text)
+		}
+		hg := h.histogram(r)
+		fmt.Fprintf(&b, "%s\n", title)
+		hg.Text(&b)
+	}
+	return b.Bytes()
+}
+
+func (h *hist) histogram(r *row) *render.Histogram {
+	hg := &render.Histogram{Type: r.value}
+	for i := range h.buckets.Len() {
+		got, ok := r.buckets[i]
+		if !ok {
+			continue
+		}
+		low, high := h.buckets.Bounds(i)
+		hg.Buckets = append(hg.Buckets, render.Bucket{Low: low, High: high, Count: got.count, Sum: got.sum})
+	}
+	hg.Sort()
+	if h.linear == "" {
+		hg.Group = render.PowersOfTwo
+	}
+	return hg
+}
+
+func (h *hist) json(r *row) string {
+	hg := h.histogram(r)
+	var b strings.Builder
+	fmt.Fprintf(&b, `,"count":%d,"average":%s`, r.count, number(hg.Average()))
+	for _, q := range render.Quantiles {
+		fmt.Fprintf(&b, `,"%s":%s`, q.Name, number(hg.Quantile(q.Part)))
+	}
+	b.WriteString(`,"buckets":[`)
+	for i, k := range hg.Buckets {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"low":%s,"high":%s,"count":%d}`, number(k.Low), number(k.High), k.Count)
+	}
+	b.WriteByte(']')
+	return b.String()
+}
+
+// number is a number in JSON, which has no infinity: null.
+func number(f float64) string {
+	return string(render.AppendJSONFloat(nil, f))
+}

@@ -1,0 +1,103 @@
+//go:build linux
+
+// Package attach attaches BPF programs to the sites of probes. All that it returns ends with
+// this process, however that ends: the kernel then restores the sites, and lowers the
+// semaphores that it has raised.
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// Links are what keeps programs attached.
+type Links []io.Closer
+
+// Close detaches. Where each site has an event of its own, the kernel takes its time for
+// each, which is why they are closed at the same time.
+func (l Links) Close() error {
+	errs := make([]error, len(l))
+	var wg sync.WaitGroup
+	limit := make(chan struct{}, 64)
+	for i, c := range l {
+		limit <- struct{}{}
+		wg.Go(func() {
+			errs[i] = c.Close()
+			<-limit
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Attach attaches a program to sites of the file at path, in all processes that have mapped
+// the file and that will. With multi it uses uprobe_multi, and otherwise one perf event for
+// each site. If a site is wrong, the others are attached, and the error says so.
+func Attach(prog *ebpf.Program, path string, sites []sdt.Probe, multi bool) (Links, error) {
+	executable, err := link.OpenExecutable(path)
+	if err != nil {
+		return nil, err
+	}
+	if multi {
+		l, err := attachMulti(executable, prog, sites)
+		if err == nil || refused(err) || len(sites) == 1 {
+			return closers(l), wrap(err, sites[0])
+		}
+	}
+	var links Links
+	var errs []error
+	for _, s := range sites {
+		var l link.Link
+		if multi {
+			l, err = attachMulti(executable, prog, []sdt.Probe{s})
+		} else {
+			l, err = executable.Uprobe("", prog, &link.UprobeOptions{Address: s.Offset, RefCtrOffset: s.SemaphoreOffset})
+		}
+		if err != nil {
+			errs = append(errs, wrap(err, s))
+			if refused(err) {
+				break
+			}
+			continue
+		}
+		links = append(links, l)
+	}
+	return links, errors.Join(errs...)
+}
+
+func attachMulti(executable *link.Executable, prog *ebpf.Program, sites []sdt.Probe) (link.Link, error) {
+	var opts link.UprobeMultiOptions
+	for _, s := range sites {
+		opts.Addresses = append(opts.Addresses, s.Offset)
+		opts.RefCtrOffsets = append(opts.RefCtrOffsets, s.SemaphoreOffset)
+	}
+	return executable.UprobeMulti(nil, prog, &opts)
+}
+
+func closers(l link.Link) Links {
+	if l == nil {
+		return nil
+	}
+	return Links{l}
+}
+
+func refused(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) }
+
+func wrap(err error, s sdt.Probe) error {
+	switch {
+	case err == nil:
+		return nil
+	case refused(err):
+		return rights.New("attaching to probes", err, rights.BPF, rights.Perfmon)
+	}
+	return fmt.Errorf("the site of %s:%s at %#x cannot be traced: %w", s.Provider, s.Name, s.Offset, err)
+}

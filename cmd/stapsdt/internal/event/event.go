@@ -1,0 +1,223 @@
+//go:build linux
+
+// Package event reads what the programs of package program write.
+package event
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+)
+
+// Event is a record of an event. It and its values are valid until the Stream is asked for
+// more.
+type Event struct {
+	// Time is CLOCK_MONOTONIC.
+	Time     time.Duration
+	ID       uint32 // of the probe
+	CPU      uint32
+	PID, TID uint32
+	raw      []byte
+}
+
+// Comm returns the name of the thread.
+func (e *Event) Comm() []byte { return cString(e.raw[24:40]) }
+
+func cString(b []byte) []byte {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		return b[:i]
+	}
+	return b
+}
+
+// Value is a value of an event.
+type Value struct {
+	Type expr.Type
+	// Bits are those of a number or a bool, and the address of a text.
+	Bits uint64
+	Text []byte
+	// Cut says that the text is longer.
+	Cut bool
+	// Struct is what the value points to, and nil if it could not be read or was not asked
+	// for. Texts are its texts.
+	Struct []byte
+	Texts  []Text
+	// Missing says that the memory with the value could not be read.
+	Missing bool
+}
+
+// Text is a text of a struct.
+type Text struct {
+	Text         []byte
+	Cut, Missing bool
+}
+
+// Float returns the value of a float.
+func (v Value) Float() float64 {
+	if v.Type.Size == 4 {
+		return float64(math.Float32frombits(uint32(v.Bits)))
+	}
+	return math.Float64frombits(v.Bits)
+}
+
+// Value returns the i-th item of a record.
+func (e *Event) Value(items []program.Item, i int) Value {
+	item := &items[i]
+	v := Value{Type: item.Type}
+	raw := e.raw[item.Offset:][:item.Size]
+	v.Missing = binary.NativeEndian.Uint64(e.raw[40:])>>i&1 != 0
+	if item.Err() != nil {
+		return v
+	}
+	if v.Missing && item.Type.Kind != expr.String {
+		return v
+	}
+	v.Bits = binary.NativeEndian.Uint64(raw)
+	if item.Type.Kind == expr.String && !v.Missing {
+		length := int(binary.NativeEndian.Uint64(raw[8:])) // with the NUL
+		v.Text = cString(raw[16:][:min(length, len(raw)-16)])
+		if v.Cut = len(v.Text) > item.TextSize; v.Cut {
+			v.Text = v.Text[:item.TextSize]
+		}
+	}
+	if d := item.Details; d != nil && binary.NativeEndian.Uint64(e.raw[d.Offset-8:]) == 0 {
+		v.Struct = e.raw[d.Offset:][:d.Size]
+		for _, t := range d.Texts {
+			v.Texts = append(v.Texts, e.detail(t))
+		}
+	}
+	return v
+}
+
+func (e *Event) detail(d program.DetailText) Text {
+	length := int64(binary.NativeEndian.Uint64(e.raw[d.Offset-8:]))
+	if length < 0 {
+		return Text{Missing: true}
+	}
+	text := e.raw[d.Offset:][:min(length, int64(d.TextSize)+1)]
+	if !d.IsGo {
+		text = cString(text)
+	}
+	cut := d.IsGo && length > int64(d.TextSize) || len(text) > d.TextSize
+	return Text{Text: text[:min(len(text), d.TextSize)], Cut: cut}
+}
+
+// Stream reads events from a ring buffer, in the order of their times.
+type Stream struct {
+	reader  *ringbuf.Reader
+	sizes   func(id uint32) int
+	pending []*Event
+	free    []*Event
+	ready   []*Event
+}
+
+// slack is how much later than its time an event can appear in the ring: the program takes
+// the time just before it reserves the record, and can be interrupted in between.
+const slack = 10 * time.Millisecond
+
+// NewStream returns a Stream. sizes returns the size of the records of a probe.
+func NewStream(ring *ebpf.Map, sizes func(id uint32) int) (*Stream, error) {
+	reader, err := ringbuf.NewReader(ring)
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	return &Stream{reader: reader, sizes: sizes}, nil
+}
+
+// Close closes the stream.
+func (s *Stream) Close() error { return s.reader.Close() }
+
+// Now returns CLOCK_MONOTONIC.
+func Now() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return time.Duration(t.Nano())
+}
+
+// Read waits for events, at most for a time, and returns those whose place in the order is
+// certain. With drain it does not wait, and returns all that there are.
+func (s *Stream) Read(wait time.Duration, drain bool) ([]*Event, error) {
+	s.free = append(s.free, s.ready...)
+	s.ready = s.ready[:0]
+	if len(s.pending) > 0 {
+		wait = min(wait, slack)
+	}
+	if drain {
+		wait = 0
+	}
+	s.reader.SetDeadline(time.Now().Add(wait))
+	// What was written before now will have been read when the ring is empty.
+	certain := Now() - slack
+	const batch = 4096
+	for i := 0; ; i++ {
+		if i == batch {
+			// The ring is almost in order.
+			certain = s.pending[len(s.pending)-1].Time - slack
+			break
+		}
+		var record ringbuf.Record
+		e := s.event()
+		record.RawSample = e.raw
+		err := s.reader.ReadInto(&record)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			s.free = append(s.free, e)
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read events: %w", err)
+		}
+		e.raw = record.RawSample
+		if err := s.decode(e); err != nil {
+			return nil, err
+		}
+		s.pending = append(s.pending, e)
+		if i == 0 { // only the first one is waited for
+			s.reader.SetDeadline(time.Unix(1, 0))
+		}
+	}
+	slices.SortStableFunc(s.pending, byTime)
+	n := len(s.pending)
+	if !drain {
+		n, _ = slices.BinarySearchFunc(s.pending, certain, func(e *Event, t time.Duration) int { return cmp.Compare(e.Time, t) })
+	}
+	s.ready = append(s.ready, s.pending[:n]...)
+	s.pending = slices.Delete(s.pending, 0, n)
+	return s.ready, nil
+}
+
+func byTime(a, b *Event) int { return cmp.Compare(a.Time, b.Time) }
+
+func (s *Stream) event() *Event {
+	if n := len(s.free); n > 0 {
+		e := s.free[n-1]
+		s.free = s.free[:n-1]
+		return e
+	}
+	return new(Event)
+}
+
+func (s *Stream) decode(e *Event) error {
+	if len(e.raw) >= program.RecordHeader {
+		word := func(at int) uint64 { return binary.NativeEndian.Uint64(e.raw[at:]) }
+		e.Time = time.Duration(word(0))
+		e.ID, e.CPU = uint32(word(8)), uint32(word(8)>>32)
+		e.TID, e.PID = uint32(word(16)), uint32(word(16)>>32)
+		if len(e.raw) == s.sizes(e.ID) {
+			return nil
+		}
+	}
+	return fmt.Errorf("read events: a record has %d bytes", len(e.raw))
+}

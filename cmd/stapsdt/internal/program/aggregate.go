@@ -1,0 +1,223 @@
+//go:build linux
+
+package program
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// Aggregate is a program that counts events in the kernel: by the values of expressions, and
+// if Buckets is set by the bucket of a value.
+type Aggregate struct {
+	// Keys are in a key of the table, in this order.
+	Keys []Item
+	// KeySize is the size of a key, which begins with the number of the probe in 8 bytes, and
+	// ends with the number of the bucket in 8 bytes if there are buckets.
+	KeySize int
+	// Value is the type of the value that the buckets are of.
+	Value expr.Type
+
+	buckets Buckets
+	probe   *Probe
+	filter  *Expr
+	value   *Expr
+}
+
+const keyHeader = 8
+
+// NewAggregate checks the expressions of a program that counts. Without buckets, value is "".
+func NewAggregate(probe *Probe, filter string, by []string, value string, buckets Buckets) (*Aggregate, error) {
+	a := &Aggregate{probe: probe, KeySize: keyHeader, buckets: buckets}
+	var err error
+	if filter != "" {
+		if a.filter, err = probe.ParseFilter(filter); err != nil {
+			return nil, err
+		}
+	}
+	for _, src := range by {
+		e, err := probe.Parse(src)
+		if err != nil {
+			return nil, err
+		}
+		item := probe.item(e)
+		if item.Type.Kind == expr.String && e.Root.Op != expr.Load {
+			return nil, &expr.Error{Src: src, Pos: e.Root.Pos, Msg: "this cannot be evaluated in the kernel: a text must be a variable"}
+		}
+		item.Offset, item.Size = a.KeySize, 8
+		switch {
+		case item.Type.Kind == expr.String && item.source.kind == fromComm:
+			item.Size, item.TextSize = commSize, commSize
+		case item.Type.Kind == expr.String:
+			item.Size, item.TextSize = textSlot, TextSize
+		}
+		a.KeySize += item.Size
+		a.Keys = append(a.Keys, item)
+	}
+	if buckets != nil {
+		a.KeySize += 8
+		if a.value, err = probe.Parse(value); err != nil {
+			return nil, err
+		}
+		a.Value = a.value.Type()
+		if k := a.Value.Kind; k != expr.Int && k != expr.Uint {
+			return nil, &expr.Error{Src: value, Pos: a.value.Root.Pos, Msg: fmt.Sprintf("a histogram takes integers, and this is a %v", a.Value)}
+		}
+		if err := buckets.fits(a.Value); err != nil {
+			return nil, &expr.Error{Src: value, Pos: a.value.Root.Pos, Msg: err.Error()}
+		}
+	}
+	return a, nil
+}
+
+// Layout is equal for programs that can have the same table.
+func (a *Aggregate) Layout() string {
+	var b strings.Builder
+	for _, k := range a.Keys {
+		fmt.Fprintf(&b, "%d ", k.Size)
+	}
+	return b.String()
+}
+
+// A row of a table is a number of events, and the sum of their values.
+const (
+	rowCount = 0
+	rowSum   = 8
+	rowSize  = 16
+)
+
+// NewTable returns a map for programs of a layout. Without keys, it has a place for each of
+// at most 4096 probes and their buckets, and otherwise for as many rows as it says.
+func (a *Aggregate) NewTable(rows uint32) (*ebpf.Map, error) {
+	spec := &ebpf.MapSpec{Name: "table", Type: ebpf.PerCPUHash, KeySize: uint32(a.KeySize), ValueSize: rowSize, MaxEntries: rows}
+	if len(a.Keys) == 0 {
+		spec.Type, spec.KeySize, spec.MaxEntries = ebpf.PerCPUArray, 4, maxProbes
+		if a.buckets != nil {
+			spec.MaxEntries = uint32(a.buckets.Len())
+		}
+	}
+	return ebpf.NewMap(spec)
+}
+
+// maxProbes is how many probes a table without keys counts.
+const maxProbes = 4096
+
+// Load loads the program for a probe, whose number is id. The table must be of the program's
+// layout, and of a histogram without keys the probe's own.
+func (a *Aggregate) Load(env *Env, table *ebpf.Map, id uint32) (*ebpf.Program, error) {
+	if len(a.Keys) == 0 && a.buckets == nil && id >= maxProbes {
+		return nil, errors.New("too many different probes: at most 4096 are counted at a time")
+	}
+	b := newBuilder(env, a.probe)
+	b.begin()
+	key := b.key(a)
+	if err := b.filter(a.filter); err != nil {
+		return nil, err
+	}
+	value := b.alloc(8)
+	if a.value != nil {
+		if err := b.fetch(a.value, a.value.Root); err != nil {
+			return nil, err
+		}
+		if err := (&compiler{b, a.value}).value(a.value.Root); err != nil {
+			return nil, err
+		}
+		b.add(asm.StoreMem(asm.RFP, value, asm.R0, asm.DWord))
+		a.buckets.emit(b, a.Value)
+		// For an array, only the lower half is the key.
+		b.add(asm.StoreMem(asm.RFP, key+int16(a.KeySize)-8, asm.R0, asm.DWord))
+	}
+	b.constant(asm.R0, int64(id))
+	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
+	for i := range a.Keys {
+		if err := b.keyItem(&a.Keys[i], key); err != nil {
+			return nil, err
+		}
+	}
+	at := key
+	if len(a.Keys) == 0 && a.value != nil {
+		at += int16(a.KeySize) - 8
+	}
+	b.row(table, at, len(a.Keys) > 0)
+	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, rowCount))
+	if a.value != nil {
+		b.add(asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, rowSum))
+	}
+	b.end()
+	return b.load(a.probe.Name)
+}
+
+// key reserves the key, and says which texts are read directly into it.
+func (b *builder) key(a *Aggregate) (at int16) {
+	at = b.alloc(int16(a.KeySize))
+	for _, k := range a.Keys {
+		if s, ok := k.text(); ok {
+			if _, taken := b.place[s]; !taken {
+				b.place[s] = at + int16(k.Offset)
+			}
+		}
+	}
+	return at
+}
+
+// text returns where the text of an item comes from.
+func (i *Item) text() (source, bool) {
+	if i.Type.Kind != expr.String {
+		return source{}, false
+	}
+	return i.expr.vars.sources[i.expr.Root.Var], true
+}
+
+// keyItem puts the value of an item into the key.
+func (b *builder) keyItem(item *Item, key int16) error {
+	at := key + int16(item.Offset)
+	if err := b.fetch(item.expr, item.expr.Root); err != nil {
+		return err
+	}
+	s, isText := item.text()
+	if !isText {
+		if err := (&compiler{b, item.expr}).value(item.expr.Root); err != nil {
+			return err
+		}
+		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
+		return nil
+	}
+	if t := b.texts[s]; t.at != at { // the same text is in the key twice
+		for i := int16(0); i < t.size; i += 8 {
+			b.add(asm.LoadMem(asm.R0, asm.RFP, t.at+i, asm.DWord), asm.StoreMem(asm.RFP, at+i, asm.R0, asm.DWord))
+		}
+	}
+	return nil
+}
+
+// row leaves the row of a key in R0. With create it is made if there is none, and there are
+// no more rows at "lost".
+func (b *builder) row(table *ebpf.Map, key int16, create bool) {
+	b.lookup(table.FD(), key)
+	if !create {
+		b.add(asm.JEq.Imm(asm.R0, 0, "lost"))
+		return
+	}
+	found := b.fresh("row")
+	zero := b.alloc(rowSize)
+	b.add(
+		asm.JNE.Imm(asm.R0, 0, found),
+		asm.Mov.Imm(asm.R0, 0),
+		asm.StoreMem(asm.RFP, zero, asm.R0, asm.DWord),
+		asm.StoreMem(asm.RFP, zero+8, asm.R0, asm.DWord),
+		asm.LoadMapPtr(asm.R1, table.FD()),
+	)
+	b.stack(asm.R2, key)
+	b.stack(asm.R3, zero)
+	const noExist = 1 // another thread may have made it meanwhile
+	b.add(asm.Mov.Imm(asm.R4, noExist), asm.FnMapUpdateElem.Call())
+	b.lookup(table.FD(), key)
+	b.add(asm.JEq.Imm(asm.R0, 0, "lost"))
+	b.label(found)
+}

@@ -1,0 +1,154 @@
+//go:build linux
+
+package program
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"unicode"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+)
+
+// Kernel is what the kernel can do.
+type Kernel struct {
+	// Multi is uprobe_multi, from Linux 6.6.
+	Multi bool
+	// Sleepable says that programs of uprobes may sleep, from Linux 6.0.
+	Sleepable bool
+}
+
+// Namespace is the PID namespace of this process, by its file in /proc/self/ns.
+type Namespace struct{ Device, Inode uint64 }
+
+// Env is what all programs of a run share.
+type Env struct {
+	Kernel Kernel
+	// Processes has the processes that are meant, or is nil for all.
+	Processes *ebpf.Map
+	// Roots are those of them that the command line names: to look for these first costs less.
+	Roots []int
+	// Namespace is nil in the initial PID namespace.
+	Namespace *Namespace
+	// Stats has the counters that Stats reads.
+	Stats *ebpf.Map
+}
+
+// The indices of Env.Stats.
+const (
+	statLost = iota
+	statUnevaluated
+	statCount
+)
+
+// Stats are numbers of events that were not shown.
+type Stats struct {
+	// Lost had no room in the ring buffer or in a map.
+	Lost uint64
+	// Unevaluated reached the filter or a key, but memory that it needs could not be read,
+	// or it divides by 0.
+	Unevaluated uint64
+}
+
+// NewStats makes a map for Env.Stats.
+func NewStats() (*ebpf.Map, error) {
+	return ebpf.NewMap(&ebpf.MapSpec{Name: "stats", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: statCount})
+}
+
+// ReadStats reads Env.Stats.
+func (e *Env) ReadStats() (s Stats, err error) {
+	for i, to := range []*uint64{statLost: &s.Lost, statUnevaluated: &s.Unevaluated} {
+		var each []uint64
+		if err := e.Stats.Lookup(uint32(i), &each); err != nil {
+			return s, err
+		}
+		for _, n := range each {
+			*to += n
+		}
+	}
+	return s, nil
+}
+
+// license allows the helpers that read a program's memory.
+const license = "Dual MIT/GPL"
+
+// load loads a program. sleep says that it reads memory of the traced program.
+func (e *Env) load(name string, ins asm.Instructions, sleep bool) (*ebpf.Program, error) {
+	spec := &ebpf.ProgramSpec{Name: objectName(name), Type: ebpf.Kprobe, Instructions: ins, License: license}
+	if e.Kernel.Multi {
+		spec.AttachType = ebpf.AttachTraceUprobeMulti
+	}
+	if sleep && e.Kernel.Sleepable {
+		spec.Flags = unix.BPF_F_SLEEPABLE
+	}
+	prog, err := ebpf.NewProgram(spec)
+	if errors.Is(err, unix.EPERM) {
+		return nil, rights.New("loading BPF programs", err, rights.BPF, rights.Perfmon)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load the program of %s: %w", name, err)
+	}
+	return prog, nil
+}
+
+// objectName makes a name of what the kernel allows in one.
+func objectName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x80 && (r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// Detect finds out what the kernel can do.
+func Detect() (k Kernel, err error) {
+	if registers == nil {
+		return k, fmt.Errorf("probes are traced on amd64 and arm64, and this is %s", runtime.GOARCH)
+	}
+	// Without CAP_BPF it cannot tell whether there is a limit, and what follows says so.
+	if err := rlimit.RemoveMemlock(); err != nil && rights.Has(rights.BPF) {
+		return k, rights.New("locking memory", err, rights.Resource)
+	}
+	if err := features.HaveBPFLinkUprobeMulti(); err == nil {
+		return Kernel{Multi: true, Sleepable: true}, nil
+	} else if !errors.Is(err, ebpf.ErrNotSupported) {
+		return k, rights.New("loading BPF programs", err, rights.BPF, rights.Perfmon)
+	}
+	if err := features.HaveMapType(ebpf.RingBuf); err != nil {
+		return k, fmt.Errorf("tracing takes Linux 5.8 or later: %w", err)
+	}
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.Kprobe, License: license, Flags: unix.BPF_F_SLEEPABLE,
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
+	if err == nil {
+		k.Sleepable = true
+		prog.Close()
+	}
+	return k, nil
+}
+
+// initialPID is the inode of the initial PID namespace (PROC_PID_INIT_INO).
+const initialPID = 0xEFFFFFFC
+
+// CurrentNamespace returns the PID namespace of this process, or nil if it is the initial
+// one.
+func CurrentNamespace() (*Namespace, error) {
+	var stat unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &stat); err != nil {
+		return nil, fmt.Errorf("find the PID namespace: %w", err)
+	}
+	if stat.Ino == initialPID {
+		return nil, nil
+	}
+	return &Namespace{stat.Dev, stat.Ino}, nil
+}

@@ -1,0 +1,138 @@
+//go:build linux
+
+package program
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// Arg is an argument of a probe.
+type Arg struct {
+	sdt.Arg
+	// Delta is the distance from the site to the symbol of the operand, if it has one.
+	Delta int64
+}
+
+// Name returns the name of the i-th argument, which is argI if it has none of its own.
+func (p *Probe) ArgName(i int) string {
+	if name := p.Args[i].Name; name != "" {
+		return name
+	}
+	return fmt.Sprintf("arg%d", i)
+}
+
+// Probe is what one program serves: all sites of a probe whose arguments are at the same
+// places and have the same types.
+type Probe struct {
+	Provider, Name string
+	Args           []Arg
+}
+
+// Key is equal for probes that are the same but for their sites.
+func (p *Probe) Key() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q %q", p.Provider, p.Name)
+	for _, a := range p.Args {
+		fmt.Fprintf(&b, " %q %d %q %q", a.Operand.Text, a.Delta, a.Name, a.Type)
+		fmt.Fprintf(&b, " %d %t %t", a.Size, a.Signed, a.Float)
+	}
+	return b.String()
+}
+
+// String returns PROVIDER:NAME.
+func (p *Probe) String() string { return p.Provider + ":" + p.Name }
+
+// kind is where the value of a variable comes from.
+type kind uint8
+
+const (
+	fromArg  kind = iota // the value of an argument
+	fromText             // the text that an argument points to
+	fromPID
+	fromTID
+	fromCPU
+	fromComm
+)
+
+// source is where the value of a variable comes from.
+type source struct {
+	kind kind
+	arg  int
+}
+
+// variables are what the expressions of a probe may use.
+type variables struct {
+	vars    []expr.Var
+	sources []source
+}
+
+func (v *variables) add(name string, t expr.Type, s source) {
+	v.vars = append(v.vars, expr.Var{Name: name, Type: t})
+	v.sources = append(v.sources, s)
+}
+
+// variables returns the variables of a probe: its arguments by their names and by their
+// numbers, and those that every probe has. The name of an argument hides others.
+func (p *Probe) variables() *variables {
+	v := &variables{}
+	for _, named := range []bool{true, false} {
+		for i, a := range p.Args {
+			name := a.Name
+			if !named {
+				name = fmt.Sprintf("arg%d", i)
+			}
+			if name == "" {
+				continue
+			}
+			t := ArgType(a.Arg)
+			s := source{fromArg, i}
+			if t.Kind == expr.String {
+				s.kind = fromText
+			}
+			v.add(name, t, s)
+		}
+	}
+	v.add("pid", expr.Type{Kind: expr.Uint, Size: 4}, source{kind: fromPID})
+	v.add("tid", expr.Type{Kind: expr.Uint, Size: 4}, source{kind: fromTID})
+	v.add("cpu", expr.Type{Kind: expr.Uint, Size: 4}, source{kind: fromCPU})
+	v.add("comm", expr.Type{Kind: expr.String}, source{kind: fromComm})
+	return v
+}
+
+// ArgType returns the type of an argument in expressions.
+func ArgType(a sdt.Arg) expr.Type {
+	size := a.Size
+	if size == 0 {
+		size = 8
+	}
+	if t := a.Type; t != nil {
+		switch t.Kind {
+		case sdt.Bool:
+			return expr.Type{Kind: expr.Bool, Size: 1}
+		case sdt.Int:
+			return expr.Type{Kind: expr.Int, Size: size, Duration: size == 8 && t.Name == "time.Duration"}
+		case sdt.Uint:
+			return expr.Type{Kind: expr.Uint, Size: size}
+		case sdt.Float:
+			if size >= 4 {
+				return expr.Type{Kind: expr.Float, Size: size}
+			}
+		case sdt.Pointer:
+			if t.IsString() {
+				return expr.Type{Kind: expr.String}
+			}
+			return expr.Type{Kind: expr.Uint, Size: size}
+		}
+	}
+	switch {
+	case a.Float && size >= 4:
+		return expr.Type{Kind: expr.Float, Size: size}
+	case a.Signed:
+		return expr.Type{Kind: expr.Int, Size: size}
+	}
+	return expr.Type{Kind: expr.Uint, Size: size}
+}

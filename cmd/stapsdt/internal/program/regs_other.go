@@ -1,0 +1,8 @@
+//go:build linux && !amd64 && !arm64
+
+package program
+
+// On other architectures nothing can be attached: Kernel says so.
+var registers map[string]int16
+
+const ipOffset = 0

@@ -1,0 +1,86 @@
+//go:build linux
+
+package program
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf"
+)
+
+// Row is what was counted with a key.
+type Row struct {
+	ID     uint32 // of the probe
+	Key    []byte // to be read by KeyValue
+	Bucket int
+	// Count is the number of events, and Sum that of their values, modulo 2^64.
+	Count, Sum uint64
+}
+
+// Rows reads a table of so many probes. While it is being counted in, rows may be missing.
+func (a *Aggregate) Rows(table *ebpf.Map, probes int, yield func(Row)) error {
+	var each []row
+	if len(a.Keys) == 0 {
+		n := uint32(probes)
+		if a.buckets != nil {
+			n = table.MaxEntries()
+		}
+		for i := range n {
+			if err := table.Lookup(i, &each); err != nil {
+				return fmt.Errorf("read counts: %w", err)
+			}
+			r := Row{ID: i}
+			if a.buckets != nil {
+				r = Row{Bucket: int(i)}
+			}
+			if r.add(each); r.Count > 0 {
+				yield(r)
+			}
+		}
+		return nil
+	}
+	var key []byte
+	entries := table.Iterate()
+	for entries.Next(&key, &each) {
+		r := Row{ID: uint32(binary.NativeEndian.Uint64(key)), Key: bytes.Clone(key)}
+		if a.buckets != nil {
+			r.Bucket = int(binary.NativeEndian.Uint64(key[a.KeySize-8:]))
+		}
+		r.add(each)
+		yield(r)
+	}
+	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
+		return fmt.Errorf("read counts: %w", err)
+	}
+	return nil
+}
+
+// row is a value of a table.
+type row struct{ Count, Sum uint64 }
+
+func (r *Row) add(each []row) {
+	for _, one := range each {
+		r.Count += one.Count
+		r.Sum += one.Sum
+	}
+}
+
+// KeyValue returns the value of the i-th key: its bits or its text, and whether the text is
+// longer than that.
+func (a *Aggregate) KeyValue(key []byte, i int) (bits uint64, text []byte, cut bool) {
+	k := &a.Keys[i]
+	raw := key[k.Offset:][:k.Size]
+	if k.Type.Kind != expr.String {
+		return binary.NativeEndian.Uint64(raw), nil, false
+	}
+	if end := bytes.IndexByte(raw, 0); end >= 0 {
+		raw = raw[:end]
+	}
+	// A text of just this length looks like one that was cut.
+	return 0, raw, len(raw) == TextSize
+}

@@ -1,0 +1,201 @@
+//go:build linux
+
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+)
+
+// Bucket is a part of a histogram: the values from Low up to, but not including, High.
+type Bucket struct {
+	Low, High float64
+	Count     uint64
+	// Sum is that of the values, modulo 2^64.
+	Sum uint64
+}
+
+// Histogram is the distribution of a value.
+type Histogram struct {
+	Type expr.Type
+	// Buckets are those with values, in order.
+	Buckets []Bucket
+	// Group returns the bounds of the bucket that is shown for one, if these are larger.
+	Group func(Bucket) (low, high float64)
+}
+
+// Sort sorts the buckets.
+func (h *Histogram) Sort() {
+	slices.SortFunc(h.Buckets, func(a, b Bucket) int { return cmp.Compare(a.Low, b.Low) })
+}
+
+// PowersOfTwo shows buckets that begin and end at powers of two, and one for each of 0 and 1.
+func PowersOfTwo(b Bucket) (low, high float64) {
+	if b.Low < 2 {
+		return b.Low, b.High
+	}
+	low = math.Exp2(math.Floor(math.Log2(b.Low)))
+	return low, 2 * low
+}
+
+// Quantiles are those that are shown.
+var Quantiles = []struct {
+	Name string
+	Part float64
+}{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}}
+
+// Count returns the number of values.
+func (h *Histogram) Count() (n uint64) {
+	for _, b := range h.Buckets {
+		n += b.Count
+	}
+	return n
+}
+
+// average is that of the values of a bucket. If the sum has overflowed, or if it does not
+// lie in the bucket for another reason, it is the middle.
+func (h *Histogram) average(b Bucket) float64 {
+	mean := float64(b.Sum) / float64(b.Count)
+	if h.Type.Kind == expr.Int {
+		mean = float64(int64(b.Sum)) / float64(b.Count)
+	}
+	switch {
+	case mean >= b.Low && mean < b.High:
+		return mean
+	case math.IsInf(b.Low, 0):
+		return b.High
+	case math.IsInf(b.High, 0):
+		return b.Low
+	}
+	return (b.Low + b.High) / 2
+}
+
+// Average returns the average of the values.
+func (h *Histogram) Average() float64 {
+	sum := 0.
+	for _, b := range h.Buckets {
+		sum += h.average(b) * float64(b.Count)
+	}
+	return sum / float64(max(h.Count(), 1))
+}
+
+// Quantile returns the value below which a part of the values is: the average of the bucket
+// with that value.
+func (h *Histogram) Quantile(part float64) float64 {
+	rank := uint64(math.Ceil(part * float64(h.Count())))
+	for _, b := range h.Buckets {
+		if rank <= b.Count {
+			return h.average(b)
+		}
+		rank -= b.Count
+	}
+	return 0
+}
+
+const barWidth = 52
+
+// Text writes the histogram for people, as bpftrace does, and the quantiles.
+func (h *Histogram) Text(w io.Writer) {
+	grouped := h.grouped()
+	var most uint64
+	labels := make([]string, len(grouped))
+	width := 0
+	for i, b := range grouped {
+		most = max(most, b.Count)
+		labels[i] = h.label(b)
+		width = max(width, len([]rune(labels[i])))
+	}
+	for i, b := range grouped {
+		bar := strings.Repeat("@", int(math.Ceil(float64(b.Count)*barWidth/float64(max(most, 1)))))
+		fmt.Fprintf(w, "%-*s %10d |%-*s|\n", width, labels[i], b.Count, barWidth, bar)
+	}
+	fmt.Fprintf(w, "count %d  average %s", h.Count(), h.format(h.Average()))
+	for _, q := range Quantiles {
+		fmt.Fprintf(w, "  %s %s", q.Name, h.format(h.Quantile(q.Part)))
+	}
+	fmt.Fprintln(w)
+}
+
+// grouped returns the buckets that are shown, with empty ones between them.
+func (h *Histogram) grouped() (all []Bucket) {
+	for _, b := range h.Buckets {
+		if h.Group != nil {
+			b.Low, b.High = h.Group(b)
+		}
+		n := len(all)
+		if n > 0 && all[n-1].Low == b.Low {
+			all[n-1].Count += b.Count
+			continue
+		}
+		for n > 0 && all[n-1].High < b.Low && h.Group != nil {
+			low := all[n-1].High
+			if math.IsInf(low, 0) {
+				break
+			}
+			_, high := h.Group(Bucket{Low: low, High: low + 1})
+			all = append(all, Bucket{Low: low, High: high})
+			n++
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+func (h *Histogram) label(b Bucket) string {
+	switch {
+	case math.IsInf(b.Low, 0):
+		return fmt.Sprintf("(..., %s)", h.format(b.High))
+	case math.IsInf(b.High, 0):
+		return fmt.Sprintf("[%s, ...)", h.format(b.Low))
+	case b.High == b.Low+1 && !h.Type.Duration:
+		return fmt.Sprintf("[%s]", h.format(b.Low))
+	}
+	return fmt.Sprintf("[%s, %s)", h.format(b.Low), h.format(b.High))
+}
+
+// format returns a number with at most four digits: as a duration, or with bpftrace's
+// suffixes for powers of 1024 if it is a whole number of these.
+func (h *Histogram) format(f float64) string {
+	if h.Type.Duration {
+		return Duration(f)
+	}
+	for i, suffix := range []string{"E", "P", "T", "G", "M", "K"} {
+		unit := math.Exp2(float64(60 - 10*i))
+		if math.Abs(f) >= unit && math.Mod(f, unit) == 0 {
+			return strconv.FormatFloat(f/unit, 'f', -1, 64) + suffix
+		}
+	}
+	if f == math.Trunc(f) {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(f, 'g', 4, 64)
+}
+
+// Duration returns a number of nanoseconds with three digits.
+func Duration(f float64) string {
+	if math.Abs(f) >= math.MaxInt64 {
+		return strconv.FormatFloat(f/1e9, 'g', 3, 64) + "s"
+	}
+	d := time.Duration(f)
+	unit := time.Duration(1)
+	for d.Abs() >= 1000*unit {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}
+
+// AppendJSONFloat appends a number in JSON, which has no infinity: null.
+func AppendJSONFloat(to []byte, f float64) []byte {
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		return append(to, "null"...)
+	}
+	return strconv.AppendFloat(to, f, 'f', -1, 64)
+}

@@ -1,0 +1,166 @@
+//go:build linux
+
+package render
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+)
+
+// Source is a probe as an event shows it.
+type Source struct {
+	Provider, Probe string
+	Items           []program.Item
+}
+
+// Lines writes a line for each event.
+type Lines struct {
+	// JSON writes an object of JSON for each event, and otherwise it is text for people.
+	JSON bool
+	// Color is for a terminal.
+	Color bool
+	// Boot is when the clock of the events began.
+	Boot time.Time
+
+	width int // of the column of probes, so far
+	buf   []byte
+	began bool
+}
+
+const (
+	bold, dim, cyan, plain = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
+	minWidth               = 24
+)
+
+// Known makes the column of probes wide enough for one.
+func (l *Lines) Known(s *Source) {
+	l.width = max(l.width, minWidth, len(s.Provider)+1+len(s.Probe))
+}
+
+// Event adds an event to what Flush writes.
+func (l *Lines) Event(s *Source, e *event.Event) {
+	if l.JSON {
+		l.json(s, e)
+	} else {
+		l.text(s, e)
+	}
+}
+
+// Flush writes the events.
+func (l *Lines) Flush(w io.Writer) error {
+	if len(l.buf) == 0 {
+		return nil
+	}
+	_, err := w.Write(l.buf)
+	l.buf = l.buf[:0]
+	return err
+}
+
+// Size is how many bytes Flush will write.
+func (l *Lines) Size() int { return len(l.buf) }
+
+func (l *Lines) paint(color string) {
+	if l.Color {
+		l.buf = append(l.buf, color...)
+	}
+}
+
+// pad adds spaces until the line, which began at start, is width characters long.
+func (l *Lines) pad(start, width int) {
+	for len(l.buf)-start < width {
+		l.buf = append(l.buf, ' ')
+	}
+}
+
+func (l *Lines) text(s *Source, e *event.Event) {
+	l.Known(s)
+	if !l.began {
+		l.began = true
+		l.paint(dim)
+		l.buf = fmt.Appendf(l.buf, "%-15s %7s %-15s %-*s ARGUMENTS", "TIME", "PID", "COMM", l.width, "PROBE")
+		l.paint(plain)
+		l.buf = append(l.buf, '\n')
+	}
+	l.paint(dim)
+	l.buf = l.Boot.Add(e.Time).AppendFormat(l.buf, "15:04:05.000000")
+	l.paint(plain)
+	start := len(l.buf)
+	l.pad(start, 8-decimals(e.PID))
+	l.buf = strconv.AppendUint(l.buf, uint64(e.PID), 10)
+	l.buf = append(l.buf, ' ')
+	start = len(l.buf)
+	l.buf = append(l.buf, Printable(string(e.Comm()))...)
+	l.pad(start, 16)
+	l.paint(bold)
+	start = len(l.buf)
+	l.buf = append(l.buf, Printable(s.Provider)...)
+	l.buf = append(l.buf, ':')
+	l.buf = append(l.buf, Printable(s.Probe)...)
+	end := len(l.buf)
+	l.paint(plain)
+	if len(s.Items) > 0 {
+		l.pad(start+len(l.buf)-end, l.width)
+	}
+	for i := range s.Items {
+		item := &s.Items[i]
+		l.buf = append(l.buf, ' ')
+		l.paint(cyan)
+		l.buf = append(l.buf, Printable(item.Name)...)
+		l.buf = append(l.buf, '=')
+		l.paint(plain)
+		l.buf = appendText(l.buf, item, e.Value(s.Items, i))
+	}
+	l.buf = append(l.buf, '\n')
+}
+
+func decimals(n uint32) int {
+	digits := 1
+	for ; n >= 10; n /= 10 {
+		digits++
+	}
+	return digits
+}
+
+func (l *Lines) json(s *Source, e *event.Event) {
+	l.buf = append(l.buf, `{"time":"`...)
+	l.buf = l.Boot.Add(e.Time).UTC().AppendFormat(l.buf, "2006-01-02T15:04:05.000000000Z07:00")
+	l.buf = append(l.buf, `","provider":`...)
+	l.buf = AppendJSONString(l.buf, s.Provider)
+	l.buf = append(l.buf, `,"probe":`...)
+	l.buf = AppendJSONString(l.buf, s.Probe)
+	l.buf = append(l.buf, `,"pid":`...)
+	l.buf = strconv.AppendUint(l.buf, uint64(e.PID), 10)
+	l.buf = append(l.buf, `,"tid":`...)
+	l.buf = strconv.AppendUint(l.buf, uint64(e.TID), 10)
+	l.buf = append(l.buf, `,"comm":`...)
+	l.buf = AppendJSONString(l.buf, e.Comm())
+	l.buf = append(l.buf, `,"args":{`...)
+	var cut []string
+	for i := range s.Items {
+		item := &s.Items[i]
+		if i > 0 {
+			l.buf = append(l.buf, ',')
+		}
+		v := e.Value(s.Items, i)
+		l.buf = AppendJSONString(l.buf, item.Name)
+		l.buf = append(l.buf, ':')
+		l.buf = appendJSON(l.buf, item, v)
+		if v.Cut {
+			cut = append(cut, item.Name)
+		}
+	}
+	l.buf = append(l.buf, '}')
+	for i, name := range cut {
+		l.buf = append(l.buf, [2]string{`,"cut":[`, `,`}[min(i, 1)]...)
+		l.buf = AppendJSONString(l.buf, name)
+	}
+	if len(cut) > 0 {
+		l.buf = append(l.buf, ']')
+	}
+	l.buf = append(l.buf, "}\n"...)
+}

@@ -1,0 +1,137 @@
+//go:build linux
+
+package render
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// isPointer reports whether a number is known to be an address.
+func isPointer(i *program.Item) bool {
+	return i.Described != nil && i.Described.Kind == sdt.Pointer && !i.Described.IsString()
+}
+
+// appendText appends a value for people.
+func appendText(to []byte, i *program.Item, v event.Value) []byte {
+	switch {
+	case i.Err() != nil:
+		return append(to, "<unavailable>"...)
+	case v.Type.Kind == expr.String && v.Bits == 0:
+		return append(to, "<null>"...)
+	case v.Missing && v.Type.Kind == expr.String:
+		return fmt.Appendf(to, "<unreadable %#x>", v.Bits)
+	case v.Missing:
+		return append(to, "<unreadable>"...)
+	case v.Type.Kind == expr.String:
+		to = strconv.AppendQuote(to, string(v.Text))
+		if v.Cut {
+			to = append(to, "…"...)
+		}
+		return to
+	case v.Struct != nil:
+		f := fields{d: i.Details, v: &v}
+		return f.structure(to, i.Details.Type, 0)
+	case isPointer(i):
+		return fmt.Appendf(to, "%#x", v.Bits)
+	}
+	return AppendNumber(to, v.Type, v.Bits)
+}
+
+// AppendNumber appends a number, a bool or a duration for people.
+func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
+	switch {
+	case t.Kind == expr.Bool:
+		return strconv.AppendBool(to, bits != 0)
+	case t.Duration:
+		return append(to, time.Duration(bits).String()...)
+	case t.Kind == expr.Int:
+		return strconv.AppendInt(to, int64(bits), 10)
+	case t.Kind == expr.Float:
+		return strconv.AppendFloat(to, event.Value{Type: t, Bits: bits}.Float(), 'g', -1, 8*t.Size)
+	}
+	return strconv.AppendUint(to, bits, 10)
+}
+
+// appendJSON appends a value in JSON. What could not be read is null, and an address is a
+// text in hexadecimal, because JSON has no numbers for it.
+func appendJSON(to []byte, i *program.Item, v event.Value) []byte {
+	switch {
+	case i.Err() != nil, v.Missing, v.Type.Kind == expr.String && v.Bits == 0:
+		return append(to, "null"...)
+	case v.Type.Kind == expr.String:
+		return AppendJSONString(to, v.Text)
+	case v.Struct != nil:
+		f := fields{d: i.Details, v: &v, json: true}
+		return f.structure(to, i.Details.Type, 0)
+	case isPointer(i):
+		return fmt.Appendf(to, `"%#x"`, v.Bits)
+	}
+	return AppendJSONNumber(to, v.Type, v.Bits)
+}
+
+// AppendJSONNumber appends a number or a bool in JSON. A duration is its nanoseconds, and a
+// float that JSON has no number for is a text.
+func AppendJSONNumber(to []byte, t expr.Type, bits uint64) []byte {
+	t.Duration = false
+	if t.Kind == expr.Float {
+		f := event.Value{Type: t, Bits: bits}.Float()
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return strconv.AppendQuote(to, strconv.FormatFloat(f, 'g', -1, 64))
+		}
+	}
+	return AppendNumber(to, t, bits)
+}
+
+// AppendJSONString appends a text in JSON. Bytes that are not UTF-8 become U+FFFD.
+func AppendJSONString[T string | []byte](to []byte, text T) []byte {
+	const hex = "0123456789abcdef"
+	s := string(text)
+	to = append(to, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c == '"' || c == '\\':
+			to = append(to, '\\', c)
+		case c == '\n':
+			to = append(to, '\\', 'n')
+		case c < ' ' || c == 0x7f:
+			to = append(to, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		case c < utf8.RuneSelf:
+			to = append(to, c)
+		default:
+			r, size := utf8.DecodeRuneInString(s[i:])
+			to = utf8.AppendRune(to, r)
+			i += size
+			continue
+		}
+		i++
+	}
+	return append(to, '"')
+}
+
+// KeyText returns a value of a key for people.
+func KeyText(i *program.Item, bits uint64, text []byte, cut bool) []byte {
+	return appendText(nil, i, keyValue(i, bits, text, cut))
+}
+
+// KeyJSON returns a value of a key in JSON.
+func KeyJSON(i *program.Item, bits uint64, text []byte) []byte {
+	return appendJSON(nil, i, keyValue(i, bits, text, false))
+}
+
+func keyValue(i *program.Item, bits uint64, text []byte, cut bool) event.Value {
+	v := event.Value{Type: i.Type, Bits: bits, Text: text, Cut: cut}
+	if i.Type.Kind == expr.String {
+		v.Bits = 1 // it is not null
+	}
+	return v
+}

@@ -1,0 +1,103 @@
+//go:build linux
+
+// Package rights says which capabilities are missing.
+package rights
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Capability is a Linux capability.
+type Capability int
+
+// The capabilities that tracing may take.
+const (
+	// Ptrace opens the files, the memory and the memory map of other users' processes.
+	Ptrace Capability = unix.CAP_SYS_PTRACE
+	// Search looks into the directories of other users, such as /proc/PID/map_files.
+	Search Capability = unix.CAP_DAC_READ_SEARCH
+	// Restore opens /proc/PID/map_files, from Linux 5.9.
+	Restore Capability = unix.CAP_CHECKPOINT_RESTORE
+	// BPF and Perfmon load BPF programs and attach them, from Linux 5.8.
+	BPF     Capability = unix.CAP_BPF
+	Perfmon Capability = unix.CAP_PERFMON
+	// Resource raises the limit of locked memory, which BPF maps count for before
+	// Linux 5.11.
+	Resource Capability = unix.CAP_SYS_RESOURCE
+)
+
+var names = map[Capability]string{
+	Ptrace: "CAP_SYS_PTRACE", Search: "CAP_DAC_READ_SEARCH", Restore: "CAP_CHECKPOINT_RESTORE", BPF: "CAP_BPF", Perfmon: "CAP_PERFMON", Resource: "CAP_SYS_RESOURCE",
+}
+
+// String returns the name, as in CAP_BPF.
+func (c Capability) String() string { return names[c] }
+
+// Error means that something was refused. It names the capabilities that it needs and that
+// this process does not have.
+type Error struct {
+	Op      string // "attaching to probes"
+	Missing []Capability
+	Err     error // the kernel's
+}
+
+// New returns an Error for what an operation needs.
+func New(op string, err error, needed ...Capability) *Error {
+	e := &Error{Op: op, Err: err}
+	for _, c := range needed {
+		if !Has(c) {
+			e.Missing = append(e.Missing, c)
+		}
+	}
+	return e
+}
+
+// Has reports whether this process has what a capability allows. The newer ones are
+// included in CAP_SYS_ADMIN.
+func Has(c Capability) bool {
+	effective := effective()
+	admin := (c == Restore || c == BPF || c == Perfmon) && effective&(1<<unix.CAP_SYS_ADMIN) != 0
+	return effective&(1<<c) != 0 || admin
+}
+
+// effective returns the set of effective capabilities, and all if it cannot be read.
+func effective() uint64 {
+	status, err := os.ReadFile("/proc/thread-self/status")
+	if err != nil {
+		return ^uint64(0)
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			if set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64); err == nil {
+				return set
+			}
+		}
+	}
+	return ^uint64(0)
+}
+
+// Error returns one sentence.
+func (e *Error) Error() string {
+	switch len(e.Missing) {
+	case 0:
+		// All capabilities are there, so that something else forbids it, such as a security
+		// module, seccomp or a user namespace.
+		return fmt.Sprintf("%s is not permitted here, although no capability is missing: %v", e.Op, e.Err)
+	case 1:
+		return fmt.Sprintf("%s needs %v", e.Op, e.Missing[0])
+	}
+	var all []string
+	for _, c := range e.Missing {
+		all = append(all, c.String())
+	}
+	last := len(all) - 1
+	return fmt.Sprintf("%s needs %s and %s", e.Op, strings.Join(all[:last], ", "), all[last])
+}
+
+// Unwrap returns the kernel's error.
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,67 @@
+//go:build linux
+
+package target
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Spec says which probes are meant: [FILE:]PROVIDER:PROBE. The provider and the probe may
+// be globs, with *, ? and [a-z].
+type Spec struct {
+	File            string // "" means the files of the processes that were asked for
+	Provider, Probe string
+	text            string
+}
+
+// ParseSpec reads a Spec. The file may contain colons.
+func ParseSpec(text string) (Spec, error) {
+	s := Spec{text: text}
+	rest, probe, ok := cutLast(text)
+	if !ok {
+		return s, fmt.Errorf("%q is not [FILE:]PROVIDER:PROBE", text)
+	}
+	s.Probe = probe
+	s.Provider = rest
+	if file, provider, ok := cutLast(rest); ok {
+		s.File, s.Provider = file, provider
+		if file == "" {
+			return s, fmt.Errorf("%q has an empty FILE", text)
+		}
+	}
+	for _, glob := range []string{s.Provider, s.Probe} {
+		if glob == "" {
+			return s, fmt.Errorf("%q is not [FILE:]PROVIDER:PROBE: use * for any name", text)
+		}
+		if _, err := path.Match(glob, ""); errors.Is(err, path.ErrBadPattern) {
+			return s, fmt.Errorf("%q in %q is not a valid pattern", glob, text)
+		}
+	}
+	return s, nil
+}
+
+func cutLast(s string) (before, after string, found bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+// Match reports whether a probe is meant, wherever it is.
+func (s Spec) Match(provider, probe string) bool {
+	return match(s.Provider, provider) && match(s.Probe, probe)
+}
+
+// match is path.Match in which the slash is a character like others.
+func match(pattern, name string) bool {
+	const slash = "\x00"
+	ok, err := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(name, "/", slash))
+	return ok && err == nil
+}
+
+// String returns the text that was parsed.
+func (s Spec) String() string { return s.text }

@@ -1,0 +1,144 @@
+//go:build linux
+
+package target
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Watcher hears from the kernel which processes map executable files, so that their probes
+// are found within moments and not only when all processes are looked at again. It takes
+// CAP_PERFMON, or CAP_SYS_ADMIN.
+type Watcher struct {
+	rings []*mmapRing
+}
+
+// mmapRing is the event of one processor, and the memory where its records are.
+type mmapRing struct {
+	fd     int
+	memory []byte
+}
+
+// ringPages is how many pages of records a processor has.
+const ringPages = 16
+
+// NewWatcher begins to watch all processors that are online.
+func NewWatcher() (w *Watcher, err error) {
+	cpus, err := onlineCPUs()
+	if err != nil {
+		return nil, err
+	}
+	w = &Watcher{}
+	defer func() {
+		if err != nil {
+			w.Close()
+		}
+	}()
+	for _, cpu := range cpus {
+		attr := &unix.PerfEventAttr{
+			Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+			Bits: unix.PerfBitMmap | unix.PerfBitMmap2, Sample: 1, Wakeup: 1,
+		}
+		fd, err := unix.PerfEventOpen(attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		if err != nil {
+			return nil, fmt.Errorf("watch processor %d: %w", cpu, err)
+		}
+		ring := &mmapRing{fd: fd}
+		w.rings = append(w.rings, ring)
+		ring.memory, err = unix.Mmap(fd, 0, (1+ringPages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			return nil, fmt.Errorf("watch processor %d: %w", cpu, err)
+		}
+	}
+	return w, nil
+}
+
+// Close ends the watching.
+func (w *Watcher) Close() {
+	for _, r := range w.rings {
+		if r.memory != nil {
+			_ = unix.Munmap(r.memory)
+		}
+		unix.Close(r.fd)
+	}
+	w.rings = nil
+}
+
+// Mapped returns the processes that have mapped executable files since the last call. If
+// there were too many to tell, all is true.
+func (w *Watcher) Mapped() (pids []int, all bool) {
+	for _, r := range w.rings {
+		r.read(func(kind uint32, body []byte) {
+			switch {
+			case kind == unix.PERF_RECORD_LOST:
+				all = true
+			case kind == unix.PERF_RECORD_MMAP2 && len(body) >= 4:
+				pids = append(pids, int(binary.NativeEndian.Uint32(body)))
+			}
+		})
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids), all
+}
+
+// read calls yield for each record of the ring.
+func (r *mmapRing) read(yield func(kind uint32, body []byte)) {
+	// SAFETY: the kernel keeps this struct at the beginning of the memory, which begins at a
+	// page, is larger than the struct, and stays mapped until Close.
+	page := (*unix.PerfEventMmapPage)(unsafe.Pointer(&r.memory[0]))
+	data := r.memory[os.Getpagesize():]
+	mask := uint64(len(data) - 1)
+	head, tail := atomic.LoadUint64(&page.Data_head), page.Data_tail
+	for tail < head {
+		header := data[tail&mask:] // of 8 bytes, which records are multiples of
+		kind, size := binary.NativeEndian.Uint32(header), uint64(binary.NativeEndian.Uint16(header[6:]))
+		if size < 8 || size > head-tail {
+			tail = head // cannot be
+			break
+		}
+		body := make([]byte, size-8)
+		for i := range body {
+			body[i] = data[(tail+8+uint64(i))&mask]
+		}
+		yield(kind, body)
+		tail += size
+	}
+	atomic.StoreUint64(&page.Data_tail, tail)
+}
+
+// onlineCPUs returns the numbers in a list such as "0-3,8".
+func onlineCPUs() ([]int, error) {
+	list, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return nil, err
+	}
+	return parseCPUs(strings.TrimSpace(string(list)))
+}
+
+func parseCPUs(list string) (cpus []int, err error) {
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err1 := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if err := errors.Join(err1, err2); err != nil || from < 0 || to < from || to > 1<<16 {
+			return nil, fmt.Errorf("the list of processors %q is invalid", list)
+		}
+		for cpu := from; cpu <= to; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}

@@ -1,0 +1,7 @@
+//go:build linux
+
+package main
+
+import "os"
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -1,0 +1,122 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/sdt"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// The exit statuses, which docs/command.md lists.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+	exitNothing = 3
+	exitRights  = 4
+)
+
+// errUsage means that the command line is wrong.
+var errUsage = errors.New("usage")
+
+// errNothing means that no probe matches.
+var errNothing = errors.New("no such probe")
+
+// session is what the commands write to.
+type session struct {
+	stdout, stderr io.Writer
+}
+
+// warn prints a line for people. Nothing that a program reads is there.
+func (s *session) warn(format string, args ...any) {
+	fmt.Fprintf(s.stderr, "stapsdt: "+format+"\n", args...)
+}
+
+func usagef(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{errUsage}, args...)...)
+}
+
+// run runs the command and returns its exit status.
+func run(args []string, stdout, stderr io.Writer) int {
+	// The end of a reader ("| head") is an error of Write, not a signal.
+	signal.Ignore(unix.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM, unix.SIGHUP)
+	defer stop()
+	s := &session{stdout, stderr}
+	root := s.command()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil || errors.Is(err, unix.EPIPE) {
+		return 0
+	}
+	return s.fail(err)
+}
+
+// fail prints an error and returns its exit status.
+func (s *session) fail(err error) int {
+	var refused *rights.Error
+	var wrong *expr.Error
+	text := strings.TrimPrefix(err.Error(), errUsage.Error()+": ")
+	switch {
+	case errors.Is(err, errUsage), errors.As(err, &wrong):
+		s.warn("%s", text)
+		return exitUsage
+	case errors.As(err, &refused):
+		s.warn("%s; a program that mounts debugprobe shows its probes without", text)
+		return exitRights
+	case errors.Is(err, errNothing), errors.Is(err, sdt.ErrNoProbes), errors.Is(err, target.ErrNoProcess), errors.Is(err, fs.ErrNotExist):
+		s.warn("%s", text)
+		return exitNothing
+	}
+	s.warn("%s", text)
+	return exitFailure
+}
+
+func (s *session) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "stapsdt",
+		Short: "List, trace and count the SDT probes of any program",
+		Long: `stapsdt lists, traces and counts the SDT probes (USDT probes) of any program.
+
+A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *, ? and [a-z].`,
+		Version:           version(),
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+		// Without a command it prints the help, and a word that is no command is an error.
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("there is no command %q: see stapsdt help", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
+	root.AddCommand(s.listCommand(), s.traceCommand(), s.countCommand(), s.histCommand())
+	return root
+}
+
+// version is the version of the module that was built, as go install knows it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(unknown)"
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,109 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/spf13/cobra"
+)
+
+// where are the flags that say which processes are meant.
+type where struct {
+	pids []int
+	all  bool
+}
+
+func (w *where) flags(c *cobra.Command) {
+	c.Flags().IntSliceVarP(&w.pids, "pid", "p", nil, "the process `PID`, with its shared libraries; may be repeated")
+	c.Flags().BoolVarP(&w.all, "all", "a", false, "every process on the machine, in containers too")
+	_ = c.RegisterFlagCompletionFunc("pid", completePID)
+}
+
+func (w *where) check() error {
+	if w.all && len(w.pids) > 0 {
+		return usagef("-p and -a exclude each other")
+	}
+	for _, pid := range w.pids {
+		if pid <= 0 {
+			return usagef("%d is not a process", pid)
+		}
+	}
+	return nil
+}
+
+func completePID(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	pids, err := target.Processes()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var all []string
+	for _, pid := range pids {
+		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil {
+			all = append(all, strconv.Itoa(pid)+"\t"+string(name[:max(0, len(name)-1)]))
+		}
+	}
+	return all, cobra.ShellCompDirectiveNoFileComp
+}
+
+// scan is what was found in processes.
+type scan struct {
+	files []*target.File
+	uses  map[*target.File][]use
+	// refused is the first refusal, and processes is how many there were.
+	refused   *rights.Error
+	processes int
+}
+
+// use is a process that has mapped a file.
+type use struct {
+	pid int
+	target.Use
+}
+
+// scan looks at the processes that are meant. It is an error if one of those that were
+// named has exited or cannot be read. Of all processes, some always exit while it looks, and
+// those that cannot be read are counted.
+func (w *where) scan(finder *target.Finder) (*scan, error) {
+	pids := w.pids
+	if w.all {
+		var err error
+		if pids, err = target.Processes(); err != nil {
+			return nil, err
+		}
+	}
+	s := &scan{uses: map[*target.File][]use{}}
+	for _, pid := range pids {
+		uses, skipped, err := finder.Process(pid)
+		if err != nil && !w.all {
+			return nil, err
+		}
+		var refused *rights.Error
+		if errors.As(errors.Join(err, skipped), &refused) {
+			if s.refused == nil {
+				s.refused = refused
+			}
+			s.processes++
+		}
+		for _, u := range uses {
+			if s.uses[u.File] == nil {
+				s.files = append(s.files, u.File)
+			}
+			s.uses[u.File] = append(s.uses[u.File], use{pid, u})
+		}
+	}
+	return s, nil
+}
+
+// processCount returns "1 process is" or "2 processes are".
+func processCount(n int) string {
+	if n == 1 {
+		return "1 process is"
+	}
+	return fmt.Sprintf("%d processes are", n)
+}

@@ -1,0 +1,51 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal returns the size of the terminal that w is, or false if it is something else.
+func terminal(w any) (rows, columns int, ok bool) {
+	f, isFile := w.(*os.File)
+	if !isFile || os.Getenv("TERM") == "dumb" {
+		return 0, 0, false
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, 0, false
+	}
+	if size.Row == 0 || size.Col == 0 { // unknown
+		return 24, 80, true
+	}
+	return int(size.Row), int(size.Col), true
+}
+
+// colored reports whether colors may be used.
+func colored(w any) bool {
+	_, _, ok := terminal(w)
+	return ok && os.Getenv("NO_COLOR") == ""
+}
+
+// fit cuts text to a part of a terminal, so that it can be replaced later.
+func fit(text string, rows, columns int) string {
+	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
+	var b strings.Builder
+	for i, line := range lines {
+		if rest := len(lines) - i; i == rows-2 && rest > 1 {
+			fmt.Fprintf(&b, "… %d more lines\n", rest)
+			break
+		}
+		runes := []rune(strings.TrimSuffix(line, "\n"))
+		if len(runes) > columns {
+			runes = append(runes[:columns-1], '…')
+		}
+		b.WriteString(string(runes) + "\n")
+	}
+	return b.String()
+}

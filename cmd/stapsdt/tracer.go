@@ -1,0 +1,434 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/cilium/ebpf"
+	"github.com/spf13/cobra"
+)
+
+// tracing is what trace, count and hist have in common: which probes of which processes,
+// the filter, and when to end.
+type tracing struct {
+	*session
+	where    where
+	filter   string
+	duration time.Duration
+	single   bool // one perf event for each site, as before Linux 6.6
+
+	specs     []wanted
+	finder    *target.Finder
+	processes *processes
+	watcher   *target.Watcher // nil if it is not permitted
+	env       *program.Env
+	// load makes the program of a probe, whose number is id. It is called once for each.
+	load func(p *program.Probe, id uint32) (*ebpf.Program, error)
+
+	running  bool                     // whether it has begun, so that it goes on if a new probe is wrong
+	programs map[string]*ebpf.Program // by Probe.Key
+	probes   []*program.Probe         // by their numbers
+	attached map[*target.File]*attachment
+	sites    int
+}
+
+// wanted is a spec, with its file if it names one.
+type wanted struct {
+	target.Spec
+	file *target.File
+}
+
+// attachment is what is attached to a file.
+type attachment struct {
+	links attach.Links
+	sites int
+	used  time.Time // when a process was last seen that has mapped the file
+	named bool      // whether the command line names it, so that processes are not looked at
+}
+
+func (t *tracing) flags(c *cobra.Command) {
+	t.where.flags(c)
+	c.Flags().StringVarP(&t.filter, "where", "w", "", "only events for which the Go expression `EXPR` is true, such as 'status >= 500'")
+	c.Flags().DurationVarP(&t.duration, "duration", "d", 0, "end after this time, such as 10s")
+	c.Flags().BoolVar(&t.single, "single", false, "attach to each site on its own, as on kernels before 6.6")
+	_ = c.Flags().MarkHidden("single")
+}
+
+// open prepares what does not depend on the probes, and attaches to those that exist.
+func (t *tracing) open(specs []string) (err error) {
+	if err := t.check(specs); err != nil {
+		return err
+	}
+	// A process that does not exist is a better error than missing rights.
+	for _, pid := range t.where.pids {
+		if !target.Alive(pid) {
+			return fmt.Errorf("process %d: %w", pid, target.ErrNoProcess)
+		}
+	}
+	t.finder = target.NewFinder()
+	t.programs, t.attached = map[string]*ebpf.Program{}, map[*target.File]*attachment{}
+	t.env = &program.Env{}
+	if t.env.Kernel, err = program.Detect(); err != nil {
+		return err
+	}
+	t.env.Kernel.Multi = t.env.Kernel.Multi && !t.single
+	if t.env.Namespace, err = program.CurrentNamespace(); err != nil {
+		return err
+	}
+	if t.env.Stats, err = program.NewStats(); err != nil {
+		return mapError(err)
+	}
+	if len(t.where.pids) > 0 {
+		if t.processes, err = follow(t.where.pids, t.env.Namespace); err != nil {
+			return err
+		}
+		t.env.Processes, t.env.Roots = t.processes.pids, t.where.pids
+	}
+	return nil
+}
+
+func mapError(err error) error {
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		return err
+	}
+	return rights.New("loading BPF maps", err, rights.BPF)
+}
+
+func (t *tracing) check(specs []string) error {
+	if len(specs) == 0 {
+		return usagef("which probes? Give [FILE:]PROVIDER:PROBE, such as 'myapp:*'")
+	}
+	if err := t.where.check(); err != nil {
+		return err
+	}
+	for _, text := range specs {
+		spec, err := target.ParseSpec(text)
+		if err != nil {
+			return usagef("%w", err)
+		}
+		if spec.File == "" && !t.where.all && len(t.where.pids) == 0 {
+			return usagef("which processes? Give -p PID, or -a for all, or a file as in FILE:%s", text)
+		}
+		t.specs = append(t.specs, wanted{Spec: spec})
+	}
+	if t.duration < 0 {
+		return usagef("the duration %v is negative", t.duration)
+	}
+	return nil
+}
+
+// begin attaches to the probes that exist.
+func (t *tracing) begin() error {
+	defer t.slow("attaching to probes")()
+	if err := t.openFiles(); err != nil {
+		return err
+	}
+	for _, spec := range t.specs {
+		if spec.file == nil {
+			continue
+		}
+		if err := t.attach(spec.file); err != nil {
+			return err
+		}
+		t.attached[spec.file].named = true
+	}
+	if t.where.all || t.processes != nil {
+		t.watcher, _ = target.NewWatcher()
+	}
+	if err := t.scan(true); err != nil {
+		return err
+	}
+	if t.sites > 0 {
+		return nil
+	}
+	if !t.where.all {
+		return fmt.Errorf("%w: no file of the process has %s", errNothing, t.wanted())
+	}
+	t.warn("no process has %s yet; waiting for one", t.wanted())
+	return nil
+}
+
+func (t *tracing) wanted() string {
+	var all []string
+	for _, spec := range t.specs {
+		all = append(all, spec.String())
+	}
+	return strings.Join(all, " or ")
+}
+
+// openFiles opens the files that the command line names. Each must have what it names.
+func (t *tracing) openFiles() error {
+	for i := range t.specs {
+		spec := &t.specs[i]
+		if spec.File == "" {
+			continue
+		}
+		f, err := t.finder.Open(spec.File)
+		if err != nil {
+			if errors.Is(err, sdt.ErrNoProbes) {
+				return fmt.Errorf("%w; if it is a program that loads its probes at run time, use -p or -a", err)
+			}
+			return err
+		}
+		spec.file = f
+		if !slices.ContainsFunc(f.Probes, func(p sdt.Probe) bool { return spec.Match(p.Provider, p.Name) }) {
+			return fmt.Errorf("%w: %s has no %s:%s", errNothing, spec.File, spec.Provider, spec.Probe)
+		}
+	}
+	return nil
+}
+
+// scan attaches to what the processes have mapped since the last time.
+func (t *tracing) scan(first bool) error {
+	if !t.where.all && t.processes == nil {
+		return nil
+	}
+	w := t.where
+	if t.processes != nil && !first {
+		w = where{pids: t.processes.list()}
+	}
+	found, err := w.scan(t.finder)
+	if errors.Is(err, target.ErrNoProcess) && !first {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if first && found.refused != nil {
+		if len(found.files) == 0 && len(found.refused.Missing) > 0 {
+			return found.refused
+		}
+		t.warn("%s not traced completely: %v", processCount(found.processes), found.refused)
+	}
+	return t.attachAll(found)
+}
+
+func (t *tracing) attachAll(found *scan) error {
+	for _, f := range found.files {
+		if err := t.attach(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look attaches to what processes have mapped just now, as far as the kernel tells.
+func (t *tracing) look() error {
+	if t.watcher == nil {
+		return nil
+	}
+	pids, all := t.watcher.Mapped()
+	if all {
+		return t.scan(false)
+	}
+	if t.processes != nil {
+		pids = slices.DeleteFunc(pids, func(pid int) bool { return !t.processes.has(pid) })
+	}
+	for _, pid := range pids {
+		found, err := (&where{pids: []int{pid}}).scan(t.finder)
+		if err != nil {
+			continue // it has ended, or it may not be looked at
+		}
+		if err := t.attachAll(found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attach attaches to the probes of a file that are meant, once.
+func (t *tracing) attach(f *target.File) error {
+	if a := t.attached[f]; a != nil {
+		a.used = time.Now()
+		return nil
+	}
+	a := &attachment{used: time.Now()}
+	t.attached[f] = a
+	byProgram := map[*ebpf.Program][]sdt.Probe{}
+	var order []*ebpf.Program
+	problem := f.Problem != nil
+	for _, p := range f.Probes {
+		if !t.meant(f, p) {
+			continue
+		}
+		if problem {
+			t.warn("%s: %v", f.Path, f.Problem)
+			problem = false
+		}
+		prog, err := t.program(f, p)
+		if err != nil && !t.running {
+			return err
+		}
+		if err != nil {
+			t.warn("%v; its events are not included", err)
+		}
+		if prog == nil {
+			continue
+		}
+		if byProgram[prog] == nil {
+			order = append(order, prog)
+		}
+		byProgram[prog] = append(byProgram[prog], p)
+	}
+	for _, prog := range order {
+		links, err := attach.Attach(prog, f.AttachPath(), byProgram[prog], t.env.Kernel.Multi)
+		a.links = append(a.links, links...)
+		var refused *rights.Error
+		if errors.As(err, &refused) {
+			return refused
+		}
+		if err != nil {
+			t.warn("%s: %v", f.Path, err)
+		}
+		a.sites += len(byProgram[prog])
+	}
+	t.sites += a.sites
+	return nil
+}
+
+// forgotten is how long a deleted file without a process stays open.
+const forgotten = 30 * time.Second
+
+// forget detaches from files that nothing can map again: they were deleted, and no process
+// has them. Images of processes that have ended are such files.
+func (t *tracing) forget() {
+	for f, a := range t.attached {
+		if !a.named && time.Since(a.used) > forgotten && f.Deleted() {
+			_ = a.links.Close()
+			t.sites -= a.sites
+			delete(t.attached, f)
+			t.finder.Forget(f)
+		}
+	}
+}
+
+// meant reports whether a probe of a file is to be traced.
+func (t *tracing) meant(f *target.File, p sdt.Probe) bool {
+	for _, spec := range t.specs {
+		if spec.Match(p.Provider, p.Name) && (spec.File == "" || spec.file == f) {
+			return true
+		}
+	}
+	return false
+}
+
+// program returns the program of a probe, which is nil after an error.
+func (t *tracing) program(f *target.File, site sdt.Probe) (*ebpf.Program, error) {
+	p := &program.Probe{Provider: site.Provider, Name: site.Name}
+	for i, delta := range f.Deltas(&site) {
+		p.Args = append(p.Args, program.Arg{Arg: site.Args[i], Delta: delta})
+	}
+	key := p.Key()
+	if prog, ok := t.programs[key]; ok {
+		return prog, nil
+	}
+	prog, err := t.load(p, uint32(len(t.probes)))
+	if err != nil {
+		t.programs[key] = nil // it is said once
+		return nil, fmt.Errorf("%v: %w", p, err)
+	}
+	t.probes = append(t.probes, p)
+	t.programs[key] = prog
+	return prog, nil
+}
+
+const (
+	// interval is how long a process can have a new file before it is found, if the kernel
+	// does not tell.
+	interval = 250 * time.Millisecond
+	// With many processes, looking at them takes one part in so many of a processor.
+	scanning = 20
+)
+
+// watch calls tick again and again until ctx is done, the time is over or the processes have
+// exited, and attaches to what appears meanwhile. tick waits as long as it is told, and
+// reports whether to go on.
+func (t *tracing) watch(ctx context.Context, tick func(wait time.Duration) (bool, error)) error {
+	t.running = true
+	end := time.Now().Add(t.duration)
+	if t.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end)
+		defer cancel()
+	}
+	next := time.Now().Add(interval)
+	for ctx.Err() == nil {
+		wait := 20 * time.Millisecond
+		if t.duration > 0 {
+			wait = min(wait, time.Until(end))
+		}
+		more, err := tick(max(wait, 0))
+		if err != nil || !more {
+			return err
+		}
+		if err := t.look(); err != nil {
+			return err
+		}
+		if time.Now().Before(next) {
+			continue
+		}
+		if t.processes != nil && !t.processes.purge() {
+			return nil
+		}
+		start := time.Now()
+		if err := t.scan(false); err != nil {
+			return err
+		}
+		t.forget()
+		next = time.Now().Add(max(interval, scanning*time.Since(start)))
+	}
+	return nil
+}
+
+// detach ends the tracing. What was fired is then in the maps.
+func (t *tracing) detach() error {
+	var links attach.Links
+	for _, a := range t.attached {
+		links = append(links, a.links...)
+		a.links = nil
+	}
+	if t.processes != nil && t.processes.link != nil {
+		links = append(links, t.processes.link)
+		t.processes.link = nil
+	}
+	defer t.slow(fmt.Sprintf("detaching from %d sites", t.sites))()
+	return links.Close()
+}
+
+// slow says what is being done, if that takes more than a second, until done is called.
+func (s *session) slow(what string) (done func()) {
+	timer := time.AfterFunc(time.Second, func() { s.warn("%s, which takes a while", what) })
+	return func() { timer.Stop() }
+}
+
+// close releases everything.
+func (t *tracing) close() {
+	_ = t.detach()
+	for _, prog := range t.programs {
+		prog.Close()
+	}
+	if t.processes != nil {
+		t.processes.close()
+	}
+	if t.watcher != nil {
+		t.watcher.Close()
+	}
+	if t.env != nil && t.env.Stats != nil {
+		t.env.Stats.Close()
+	}
+	if t.finder != nil {
+		t.finder.Close()
+	}
+}
