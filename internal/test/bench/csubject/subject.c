@@ -1,0 +1,214 @@
+/*
+ * The C program that the table compares with. It speaks the language of
+ * ../subject: for each line "ROW N" it answers with the nanoseconds that N
+ * fires took, or a load of N probes. STAPSDT_SITE chooses the nop of the
+ * library's probes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sys/sdt.h>
+
+#include "libstapsdt.h"
+
+static SDTProvider_t *provider;
+static SDTProbe_t *probe;
+
+/* now is this thread's time on a processor: what other jobs take of the machine is not in it. */
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void die(const SDTProvider_t *failed)
+{
+	fprintf(stderr, "%s\n", providerError(failed));
+	exit(1);
+}
+
+/* sdt.h's site is one nop of one byte, in the loop itself. */
+static double sdt(long n)
+{
+	double start = now();
+
+	for (long i = 0; i < n; i++)
+		DTRACE_PROBE2(bench, inlined, (uint64_t)i, (int32_t)200);
+	return now() - start;
+}
+
+/* A site that is called, by nothing but a call: the floor for any library. */
+static double call(long n)
+{
+	void (*site)(uint64_t, uint64_t) = (void (*)(uint64_t, uint64_t))(uintptr_t)probe->_fire;
+	double start = now();
+
+	for (long i = 0; i < n; i++)
+		site((uint64_t)i, 200);
+	return now() - start;
+}
+
+static double fire(long n)
+{
+	double start = now();
+
+	for (long i = 0; i < n; i++)
+		probeFire(probe, (uint64_t)i, (uint64_t)200);
+	return now() - start;
+}
+
+static double enabled(long n)
+{
+	int on = 0;
+	double start = now();
+
+	for (long i = 0; i < n; i++)
+		on |= probeIsEnabled(probe);
+	start = now() - start;
+	if (on)
+		fputs("a tracer is attached\n", stderr);
+	return start;
+}
+
+/* define makes a provider of that many probes, which keeps its image in that place. */
+static SDTProvider_t *define(long count, MemFDOption_t place)
+{
+	SDTProvider_t *p = providerInit("benchload");
+	char name[32];
+
+	for (long i = 0; i < count; i++) {
+		snprintf(name, sizeof name, "probe%06ld", i);
+		if (!providerAddProbe(p, name, 2, uint64, int32))
+			die(p);
+	}
+	if (providerUseMemfd(p, place) != 1)
+		die(p);
+	return p;
+}
+
+static double load(SDTProvider_t *p)
+{
+	double took = now();
+
+	if (providerLoad(p) != 0)
+		die(p);
+	return now() - took;
+}
+
+static double unload(SDTProvider_t *p)
+{
+	double took = now();
+
+	if (providerUnload(p) != 0)
+		die(p);
+	return now() - took;
+}
+
+static double load_file(long count)
+{
+	SDTProvider_t *p = define(count, memfd_disabled);
+	double took = load(p);
+
+	providerDestroy(p);
+	return took;
+}
+
+static double load_memory(long count)
+{
+	SDTProvider_t *p = define(count, memfd_enabled);
+	double took = load(p);
+
+	providerDestroy(p);
+	return took;
+}
+
+static double unload_file(long count)
+{
+	SDTProvider_t *p = define(count, memfd_disabled);
+	double took;
+
+	load(p);
+	took = unload(p);
+	providerDestroy(p);
+	return took;
+}
+
+static double reload_file(long count)
+{
+	SDTProvider_t *p = define(count, memfd_disabled);
+	double took;
+
+	load(p);
+	took = unload(p);
+	took += load(p);
+	providerDestroy(p);
+	return took;
+}
+
+/* mapped is how many bytes of this process's addresses that many loaded probes take. */
+static double mapped(long count)
+{
+	SDTProvider_t *p = define(count, memfd_disabled);
+	FILE *maps;
+	char line[512];
+	unsigned long start, end;
+	double total = 0;
+
+	load(p);
+	maps = fopen("/proc/self/maps", "r");
+	while (maps && fgets(line, sizeof line, maps))
+		if (strstr(line, "/benchload-") && sscanf(line, "%lx-%lx", &start, &end) == 2)
+			total += (double)(end - start);
+	if (maps)
+		fclose(maps);
+	providerDestroy(p);
+	return total;
+}
+
+static const struct {
+	const char *name;
+	double (*run)(long n);
+} rows[] = {
+	{"sdt", sdt},
+	{"call", call},
+	{"fire", fire},
+	{"enabled", enabled},
+	{"loadnew", load_file},
+	{"loadmemory", load_memory},
+	{"unload", unload_file},
+	{"reload", reload_file},
+	{"mapped", mapped},
+};
+
+int main(void)
+{
+	char line[64], name[32];
+	long n;
+
+	provider = providerInit("bench");
+	probe = providerAddProbe(provider, "two", 2, uint64, int32);
+	providerUseMemfd(provider, memfd_disabled);
+	if (providerLoad(provider) != 0)
+		die(provider);
+	puts("ready");
+	fflush(stdout);
+	while (fgets(line, sizeof line, stdin)) {
+		size_t i = 0;
+
+		if (sscanf(line, "%31s %ld", name, &n) != 2)
+			return 2;
+		while (i < sizeof rows / sizeof *rows && strcmp(rows[i].name, name) != 0)
+			i++;
+		if (i == sizeof rows / sizeof *rows)
+			return 2;
+		printf("took %.0f\n", rows[i].run(n));
+		fflush(stdout);
+	}
+	providerDestroy(provider);
+	return 0;
+}

@@ -1,0 +1,5 @@
+//go:build !probes && !bare && !named
+
+package main
+
+func fire() {}

@@ -1,0 +1,119 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/debugprobe"
+	"github.com/go-stapsdt/stapsdt/proberec"
+)
+
+// inside is a provider whose events the program itself sees. No tracer attaches to it.
+type inside struct {
+	provider *stapsdt.Provider
+	two      *stapsdt.Probe2[uint64, int32]
+	text     *stapsdt.Probe2[string, int32]
+}
+
+func newInside(name string) inside {
+	p := stapsdt.NewProvider(name)
+	return inside{p, stapsdt.NewProbe2[uint64, int32](p, "two", "id", "status"), stapsdt.NewProbe2[string, int32](p, "text", "path", "status")}
+}
+
+func (s inside) fireTwo(n int) {
+	for i := range n {
+		s.two.Fire(uint64(i), 200)
+	}
+}
+
+func (s inside) fireText(n int) {
+	for range n {
+		s.text.Fire(path, 200)
+	}
+}
+
+var (
+	observed = newInside("observed")
+	recorded = newInside("recorded")
+	watched  = newInside("watched")
+	recorder = proberec.New(16<<20, recorded.provider)
+)
+
+// statuses keeps the observer from being empty.
+var statuses int64
+
+// startInside loads the providers and begins to observe one and to record another. The first
+// row that needs this calls it, because the recorder's memory makes collections of garbage
+// rarer, which changes what a load takes.
+var startInside = sync.OnceFunc(func() {
+	for _, s := range []inside{observed, recorded, watched} {
+		check(s.provider.Load())
+	}
+	observed.provider.Observe(func(e *stapsdt.Event) { statuses += e.Arg(1).Int64() })
+	recorder.Start()
+})
+
+func stopInside() {
+	recorder.Stop()
+	runtime.KeepAlive(statuses)
+	for _, s := range []inside{observed, recorded, watched} {
+		check(s.provider.Close())
+	}
+}
+
+// seen makes a row of events that the program itself sees.
+func seen(fire func(n int)) func(n int) int64 {
+	row := timed(fire)
+	return func(n int) int64 {
+		startInside()
+		return row(n)
+	}
+}
+
+// begin is what the clock is read since.
+var begin = time.Now()
+
+func readClock(n int) {
+	var elapsed time.Duration
+	for range n {
+		elapsed += time.Since(begin)
+	}
+	runtime.KeepAlive(elapsed) // or the compiler may remove the readings
+}
+
+// fireWatched returns what n fires take while a viewer of package debugprobe has a filter that
+// accepts none of them.
+func fireWatched(n int) int64 {
+	startInside()
+	ctx, cancel := context.WithCancel(context.Background())
+	query := url.Values{"provider": {"watched"}, "filter": {`status >= 500 && strings.HasPrefix(path, "/api/")`}, "probe": {"text"}}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/debug/probes/events?"+query.Encode(), nil)
+	check(err)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		debugprobe.Handler().ServeHTTP(discard{}, r)
+	}()
+	for !watched.text.Observed() {
+		runtime.Gosched()
+	}
+	took := timed(watched.fireText)(n)
+	cancel()
+	<-ended
+	return took
+}
+
+// discard is a connection that accepts everything.
+type discard struct{}
+
+func (discard) Header() http.Header         { return http.Header{} }
+func (discard) WriteHeader(int)             {}
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) Flush()                      {}

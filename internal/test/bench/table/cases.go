@@ -1,0 +1,132 @@
+//go:build linux
+
+package main
+
+import "fmt"
+
+// measurement is a row that one subject is asked for.
+type measurement struct {
+	subject, phase string
+	row            string // as the subject calls it
+	n              int
+	times          int     // how often a round asks, of which the median counts
+	per            float64 // what its answer is divided by
+}
+
+// key is where results have it.
+func (m measurement) key() string { return m.subject + " " + m.phase + " " + m.row }
+
+// fires returns measurements of n fires a round, in nanoseconds each.
+func fires(subject, phase string, n int, rows ...string) []measurement {
+	var list []measurement
+	for _, row := range rows {
+		list = append(list, measurement{subject, phase, row, n, 1, float64(n)})
+	}
+	return list
+}
+
+// allocations returns measurements of what n fires allocate.
+func allocations(subject, phase string, n int, rows ...string) []measurement {
+	var list []measurement
+	for _, row := range rows {
+		list = append(list, measurement{subject, phase, "allocs " + row, n, 1, 1})
+	}
+	return list
+}
+
+// The rows that allocate nothing: while there is no tracer, while there is one, and while
+// the program itself sees the events.
+var (
+	idleRows   = []string{"enabled", "zero", "two", "text", "six", "struct", "any", "func"}
+	tracedRows = []string{"two", "text", "struct", "any"}
+	insideRows = []string{"observedtwo", "observedtext", "recordedtwo", "recordedtext"}
+)
+
+func idleCases() []measurement {
+	const n = 2_000_000
+	var list []measurement
+	for _, subject := range []string{pureGo, withCgo} {
+		list = append(list, fires(subject, "idle", n, idleRows...)...)
+		list = append(list, fires(subject, "idle", 10*n, "alone", "together")...)
+		list = append(list, allocations(subject, "idle", 10_000, idleRows...)...)
+	}
+	list = append(list, fires(pureGo, "idle", n/4, "debug", "attrs")...)
+	for _, kind := range siteKinds() {
+		list = append(list, fires(cSubject(kind), "idle", n, "call")...)
+	}
+	return append(list, fires(chosen(), "idle", n, "sdt", "fire", "enabled")...)
+}
+
+func tracedCases() []measurement {
+	const n = 50_000
+	var list []measurement
+	for _, subject := range []string{pureGo, withCgo} {
+		list = append(list, fires(subject, "traced", n, tracedRows...)...)
+	}
+	for _, kind := range siteKinds() {
+		list = append(list, fires(cSubject(kind), "traced", n, "call")...)
+	}
+	list = append(list, fires(chosen(), "traced", n, "sdt", "fire")...)
+	for _, subject := range []string{pureGo, withCgo} {
+		list = append(list, allocations(subject, "traced", n, tracedRows...)...)
+	}
+	return list
+}
+
+// insideCases are the events that the program itself sees.
+func insideCases() []measurement {
+	const n = 200_000
+	var list []measurement
+	for _, subject := range []string{pureGo, withCgo} {
+		list = append(list, fires(subject, "inside", n, "clock")...)
+		list = append(list, fires(subject, "inside", n, insideRows...)...)
+		list = append(list, fires(subject, "inside", n, "watchedtext")...)
+		list = append(list, allocations(subject, "inside", 10_000, insideRows...)...)
+	}
+	return list
+}
+
+// loads returns measurements of loading n probes, in microseconds; their phase
+// is the number.
+func loads(subject string, n, times int, rows ...string) []measurement {
+	var list []measurement
+	for _, row := range rows {
+		list = append(list, measurement{subject, fmt.Sprint(n), row, n, times, 1000})
+	}
+	return list
+}
+
+// The sizes of large providers. They are written out in the keys and names of
+// table.go and targets.go.
+const (
+	many = 20_000
+	most = 100_000
+)
+
+func loadCases() []measurement {
+	var list []measurement
+	for _, subject := range []string{pureGo, withCgo} {
+		list = append(list, loads(subject, 1, 21, "loadnew", "loadexisting", "unload", "reload")...)
+		list = append(list, loads(subject, 100, 5, "loadexisting")...)
+		list = append(list, loads(subject, 1000, 3, "loadexisting")...)
+	}
+	list = append(list, loads(chosen(), 1, 21, "loadnew", "loadmemory", "unload", "reload")...)
+	list = append(list, loads(chosen(), 100, 5, "loadnew")...)
+	return append(list, loads(chosen(), 1000, 3, "loadnew")...)
+}
+
+// largeCases are those that take long. Each is asked three times in a row: at the
+// first, the memory that it takes is often new to the process, which costs more
+// than the work that is done with it.
+func largeCases() []measurement {
+	var list []measurement
+	for _, subject := range []string{pureGo, withCgo} {
+		list = append(list, loads(subject, many, 3, "loadnew", "loadexisting", "unload", "reload")...)
+		list = append(list, loads(subject, most, 3, "loadexisting")...)
+		list = append(list, measurement{subject, fmt.Sprint(many), "mapped", many, 1, 1})
+		list = append(list, measurement{subject, fmt.Sprint(many), "file", many, 1, 1})
+	}
+	list = append(list, loads(chosen(), many, 3, "loadnew", "unload", "reload")...)
+	list = append(list, loads(chosen(), most, 3, "loadnew")...)
+	return append(list, measurement{chosen(), fmt.Sprint(many), "mapped", many, 1, 1})
+}

@@ -1,0 +1,63 @@
+//go:build linux
+
+package main
+
+import "fmt"
+
+// measure asks for all of list, in so many rounds.
+func (r results) measure(all subjects, list []measurement, rounds int) error {
+	for range rounds {
+		for _, m := range list {
+			answers := results{}
+			for range m.times {
+				answer, err := all[m.subject].ask(m.row, m.n)
+				if err != nil {
+					return err
+				}
+				answers[""] = append(answers[""], answer/m.per)
+			}
+			r[m.key()] = append(r[m.key()], answers.median(""))
+		}
+	}
+	return nil
+}
+
+// measureTraced is measure with a tracer attached to each subject. It fails when
+// the tracers have not counted every fire.
+func (r results) measureTraced(all subjects, list []measurement, rounds int) error {
+	tracers := map[string]*tracer{}
+	defer func() {
+		for _, t := range tracers {
+			t.kill()
+		}
+	}()
+	for name, s := range all {
+		t, err := attach(s.cmd.Process.Pid)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		tracers[name] = t
+	}
+	// The kernel optimises a site when it is hit for the first time.
+	const first = 1000
+	fired := map[string]int{}
+	for _, m := range list {
+		if _, err := all[m.subject].ask(m.row, first); err != nil {
+			return err
+		}
+		fired[m.subject] += first + rounds*m.n
+	}
+	if err := r.measure(all, list, rounds); err != nil {
+		return err
+	}
+	for name, t := range tracers {
+		seen, err := t.stop()
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if seen != fired[name] {
+			return fmt.Errorf("%s: fired %d times, of which bpftrace has counted %d", name, fired[name], seen)
+		}
+	}
+	return nil
+}

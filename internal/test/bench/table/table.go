@@ -1,0 +1,176 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// line is a row of the table of events: what is fired, and by whom.
+type line struct{ what, subject, row string }
+
+// eventLines are the rows of the first table, in order. What was not measured in
+// a phase, or not on this architecture, is left out.
+func eventLines() []line {
+	list := []line{
+		{"**Go**, `Probe2.Fire`, two integers", pureGo, "two"},
+		{"Go, cgo build", withCgo, "two"},
+		{"**Go**, `Probe2.Fire`, a string of 16 bytes and an integer", pureGo, "text"},
+		{"Go, cgo build", withCgo, "text"},
+		{"Go, `ProbeOf.Fire`, a string of 16 bytes and an integer", pureGo, "struct"},
+		{"**Go**, `Probe.Fire(...any)`, two integers", pureGo, "any"},
+		{"Go, cgo build", withCgo, "any"},
+		{"Go, `Probe6.Fire`, three strings and three integers", pureGo, "six"},
+		{"Go, `FireFunc`", pureGo, "func"},
+		{"Go, `Enabled`", pureGo, "enabled"},
+		{"**C**, our `probeFire`, two integers", chosen(), "fire"},
+		{"C, our `probeIsEnabled`", chosen(), "enabled"},
+		{"C, `<sys/sdt.h>`, `DTRACE_PROBE2`", chosen(), "sdt"},
+	}
+	for _, kind := range siteKinds() {
+		what := "C, a call of a " + nopNames[kind]
+		if cSubject(kind) == chosen() {
+			what += ", which is this kernel's"
+		}
+		list = append(list, line{what, cSubject(kind), "call"})
+	}
+	return append(list,
+		line{"`log/slog`, `Debug` with two integers, level off", pureGo, "debug"},
+		line{"`log/slog`, `LogAttrs` with two integers, level off", pureGo, "attrs"},
+	)
+}
+
+var nopNames = map[string]string{"nop1": "one-byte nop", "nop5": "five-byte nop", "nop10": "ten-byte nop", "nop4": "nop"}
+
+// markdown returns the tables.
+func markdown(r results, machine string) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s.\nMedians of processor time, including the loop. × is the ratio to a C program's call of the nop that "+
+		"this kernel gets.\n\n", machine)
+	r.events(&s)
+	s.WriteString("\n")
+	r.inside(&s)
+	s.WriteString("\n")
+	r.loads(&s)
+	s.WriteString("\n")
+	r.sizes(&s)
+	return s.String()
+}
+
+func (r results) events(s *strings.Builder) {
+	s.WriteString("| an event | idle | × | traced, `count()` | × |\n|---|--:|--:|--:|--:|\n")
+	for _, l := range eventLines() {
+		fmt.Fprintf(s, "| %s |", l.what)
+		for _, phase := range []string{"idle", "traced"} {
+			key, base := l.subject+" "+phase+" "+l.row, chosen()+" "+phase+" call"
+			if !r.has(key) {
+				s.WriteString(" | |")
+				continue
+			}
+			fmt.Fprintf(s, " %s | %.2f |", nanoseconds(r.median(key)), r.ratio(key, base))
+		}
+		s.WriteString("\n")
+	}
+}
+
+func nanoseconds(v float64) string {
+	if v < 100 {
+		return fmt.Sprintf("%.2f ns", v)
+	}
+	return fmt.Sprintf("%.0f ns", v)
+}
+
+// insideLines are the rows of the second table: what the program does with the events of its
+// own probes.
+var insideLines = []struct{ what, row string }{
+	{"one reading of the monotonic clock, `time.Since`", "clock"},
+	{"**observed**, two integers", "observedtwo"},
+	{"observed, a string of 16 bytes and an integer", "observedtext"},
+	{"**recorded** by `proberec`, two integers", "recordedtwo"},
+	{"recorded by `proberec`, a string of 16 bytes and an integer", "recordedtext"},
+	{"watched with `debugprobe`, the same, rejected by a filter", "watchedtext"},
+}
+
+func (r results) inside(s *strings.Builder) {
+	s.WriteString("| an event that the program itself sees | Go | above the clock | Go, cgo build | above the clock |\n|---|--:|--:|--:|--:|\n")
+	for _, l := range insideLines {
+		fmt.Fprintf(s, "| %s |", l.what)
+		for _, build := range []string{pureGo, withCgo} {
+			at := build + " inside "
+			fmt.Fprintf(s, " %.0f ns |", r.median(at+l.row))
+			if l.row == "clock" {
+				s.WriteString(" |")
+			} else {
+				fmt.Fprintf(s, " %.0f ns |", r.difference(at+l.row, at+"clock"))
+			}
+		}
+		s.WriteString("\n")
+	}
+}
+
+// loadLines are the rows of the third table: what is done, and which row of the
+// C program is the same.
+var loadLines = []struct{ what, row, c string }{
+	{"load, 1 probe, new file", "1 loadnew", "1 loadnew"},
+	{"load, 1 probe, the file is there", "1 loadexisting", ""},
+	{"load, 1 probe, in memory", "", "1 loadmemory"},
+	{"unload, 1 probe", "1 unload", "1 unload"},
+	{"reload, 1 probe", "1 reload", "1 reload"},
+	{"load, 100 probes", "100 loadexisting", "100 loadnew"},
+	{"load, 1,000 probes", "1000 loadexisting", "1000 loadnew"},
+	{"load, 20,000 probes", "20000 loadexisting", "20000 loadnew"},
+	{"load, 20,000 probes, new file", "20000 loadnew", "20000 loadnew"},
+	{"unload, 20,000 probes", "20000 unload", "20000 unload"},
+	{"reload, 20,000 probes", "20000 reload", "20000 reload"},
+	{"load, 100,000 probes", "100000 loadexisting", "100000 loadnew"},
+}
+
+func (r results) loads(s *strings.Builder) {
+	s.WriteString("| a provider | Go | Go, cgo build | × | C | × |\n|---|--:|--:|--:|--:|--:|\n")
+	for _, l := range loadLines {
+		fmt.Fprintf(s, "| %s |", l.what)
+		base := pureGo + " " + l.row
+		fmt.Fprintf(s, " %s |", r.cell(base, microseconds))
+		for _, key := range []string{withCgo + " " + l.row, chosen() + " " + l.c} {
+			fmt.Fprintf(s, " %s |", r.cell(key, microseconds))
+			if r.has(key) && r.has(base) {
+				fmt.Fprintf(s, " %.2f |", r.ratio(key, base))
+			} else {
+				s.WriteString(" |")
+			}
+		}
+		s.WriteString("\n")
+	}
+	fmt.Fprintf(s, "| mapped, of the file of 20,000 probes | %s of %s | %s | | %s | |\n",
+		r.cell(pureGo+" 20000 mapped", kilobytes), r.cell(pureGo+" 20000 file", kilobytes),
+		r.cell(withCgo+" 20000 mapped", kilobytes), r.cell(chosen()+" 20000 mapped", kilobytes))
+}
+
+// cell returns a figure, or nothing where there is none.
+func (r results) cell(key string, format func(float64) string) string {
+	if !r.has(key) {
+		return ""
+	}
+	return format(r.median(key))
+}
+
+func microseconds(v float64) string {
+	switch {
+	case v < 10:
+		return fmt.Sprintf("%.1f µs", v)
+	case v < 1000:
+		return fmt.Sprintf("%.0f µs", v)
+	}
+	return fmt.Sprintf("%.1f ms", v/1000)
+}
+
+func kilobytes(v float64) string { return fmt.Sprintf("%.0f KB", v/1000) }
+
+func (r results) sizes(s *strings.Builder) {
+	fmt.Fprintf(s, "A static hello grows by %.0f KB stripped, %.0f KB with symbols and DWARF; %.0f KB more are mapped when it runs. ",
+		r.median(addedStripped), r.median(addedUnstripped), r.median(addedLoaded))
+	fmt.Fprintf(s, "The names of the 70 arguments of twenty probes add %.0f KB. ", r.median(addedNames))
+	fmt.Fprintf(s, "%.0f packages of it do something before main; what it imports makes %.0f allocation(s) then.\n",
+		r.median(addedInit), r.median(addedInitAllocs))
+}

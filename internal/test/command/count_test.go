@@ -1,0 +1,269 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// counted is a line of count or hist with -o json.
+type counted struct {
+	Time                         time.Time
+	Provider, Probe              string
+	By                           map[string]any
+	Count                        int
+	Average, P50, P90, P99, P999 float64
+	Buckets                      []struct {
+		Low, High *float64
+		Count     int
+	}
+}
+
+// interrupts interrupts the command, which ends well.
+func (tr *tracer) interrupts() {
+	tr.Signal(os.Interrupt)
+	require.NoError(tr.t, tr.Wait(patience))
+}
+
+// counts interrupts the command, and returns what it counted.
+func (tr *tracer) counts() []counted {
+	tr.t.Helper()
+	tr.interrupts()
+	return lines[counted](tr.t, strings.Join(tr.Lines(), "\n"))
+}
+
+func TestCount(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--single"}} {
+		p, _ := cSubject(t)
+		tr := traces(t, p, slices.Concat([]string{"count", "-p", pid(p), "csubject:*"}, flags)...)
+		does(p, "fire 5")
+		does(p, "fork 1")
+		tr.Signal(os.Interrupt)
+		require.NoError(t, tr.Wait(patience))
+		// Of work, two sites were fired, whose operands differ.
+		require.Equal(t, []string{"COUNT  PROBE", "    8  csubject:work", "    6  csubject:other"}, tr.Lines())
+	}
+}
+
+func TestCountBy(t *testing.T) {
+	p := goSubject(t)
+	tr := traces(t, p, "count", "-o", "json", "-p", pid(p), "subject:request__done", "-w", "status != 3",
+		"--by", "status, cached, strings.HasSuffix(path, \"3\")", "--by", "path,comm,pid,elapsed/(20*time.Millisecond)")
+	does(p, "fire 50")
+	rows := tr.counts()
+	got := map[string]int{}
+	for _, r := range rows {
+		by := r.By
+		require.NotEmpty(t, by["comm"])
+		require.EqualValues(t, p.PID(), by["pid"])
+		got[fmt.Sprint(by["status"], by["cached"], by[`strings.HasSuffix(path, "3")`], by["path"], by["elapsed/(20*time.Millisecond)"])] += r.Count
+	}
+	want := map[string]int{}
+	for i := range 50 {
+		path := fmt.Sprintf("/item/%d", i)
+		if status := i%7 - 3; status != 3 {
+			want[fmt.Sprint(status, i%2 == 0, strings.HasSuffix(path, "3"), path, i/20)]++
+		}
+	}
+	require.Equal(t, want, got)
+	for _, flag := range []string{"-w", "--by"} {
+		r := runs(t, "count", "-p", pid(p), "subject:request__done", flag, "path == path")
+		require.Equal(t, 2, r.status)
+		require.Contains(t, r.stderr, "cannot be evaluated in the kernel")
+		require.Contains(t, r.stderr, "\n\tpath == path\n\t")
+	}
+}
+
+// TestCountExactly: several threads fire as fast as they can, at intervals the numbers grow,
+// and in the end they are what was fired.
+func TestCountExactly(t *testing.T) {
+	testenv.Long(t, "it fires millions of times")
+	p := goSubject(t)
+	tr := traces(t, p, "count", "-o", "json", "-p", pid(p), "subject:tick", "--by", "arg1,arg0%3", "-i", "100ms")
+	const each = 300_000
+	does(p, fmt.Sprintf("storm %d 4", each))
+	rows := tr.counts()
+	last := map[string]int{}
+	for _, r := range rows {
+		key := fmt.Sprint(r.By["arg1"], r.By["arg0%3"])
+		require.GreaterOrEqual(t, r.Count, last[key])
+		last[key] = r.Count
+	}
+	require.Len(t, last, 12)
+	for key, n := range last {
+		require.Equal(t, each/3, n, key)
+	}
+	require.Greater(t, len(rows), 12)
+}
+
+// TestCountTooMany: keys for which there is no room are events that are lost, and said to be.
+func TestCountTooMany(t *testing.T) {
+	p := goSubject(t)
+	tr := traces(t, p, "count", "-o", "json", "-p", pid(p), "subject:tick", "--by", "arg0")
+	does(p, "storm 20000 1")
+	sum := 0
+	for _, r := range tr.counts() {
+		sum += r.Count
+	}
+	require.Greater(t, sum, 10000)
+	match := regexp.MustCompile(`stapsdt: (\d+) events were lost, because there are too many different values of --by`).FindStringSubmatch(tr.Dump())
+	require.NotNil(t, match)
+	require.Equal(t, 20000, sum+must(strconv.Atoi(match[1]))(t))
+}
+
+func TestCountInterval(t *testing.T) {
+	p := goSubject(t)
+	tr := traces(t, p, "count", "-p", pid(p), "subject:tick", "-i", "100ms")
+	tr.WaitLine("no events", patience)
+	does(p, "storm 1000 1")
+	tr.WaitLine(" 1000  ", patience)
+	require.Regexp(t, `^ *COUNT  PER SECOND  PROBE$`, tr.WaitLine("COUNT", patience))
+	tr.interrupts()
+}
+
+func TestHist(t *testing.T) {
+	p := goSubject(t)
+	tr := traces(t, p, "hist", "-o", "json", "-p", pid(p), "subject:tick", "arg0*arg0", "--by", "arg1")
+	does(p, "storm 1000 2")
+	rows := tr.counts()
+	require.Len(t, rows, 2)
+	sum := 0.
+	for i := range 1000 {
+		sum += float64(i * i)
+	}
+	for i, r := range rows {
+		require.EqualValues(t, i, r.By["arg1"])
+		require.Equal(t, 1000, r.Count)
+		require.InDelta(t, sum/1000, r.Average, 1e-6)
+		for q, got := range map[float64]float64{0.5: r.P50, 0.9: r.P90, 0.99: r.P99} {
+			want := (q*1000 - 1) * (q*1000 - 1)
+			require.InDelta(t, want, got, want/8, "a bucket is an eighth of its lowest value")
+		}
+		for _, b := range r.Buckets {
+			want := 0
+			for i := range 1000 {
+				if v := float64(i * i); v >= *b.Low && v < *b.High {
+					want++
+				}
+			}
+			require.Equal(t, want, b.Count)
+		}
+	}
+}
+
+func TestHistText(t *testing.T) {
+	p := goSubject(t)
+	tr := traces(t, p, "hist", "-p", pid(p), "subject:request__done", "elapsed", "-w", "elapsed >= time.Millisecond")
+	linear := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "hist", "-p", pid(p), "subject:request__done", "elapsed", "--linear", "0s:6ms:2ms")), t}
+	status := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "hist", "-p", pid(p), "subject:request__done", "status", "--linear", "-2:2:1")), t}
+	attached := func() bool {
+		return strings.Contains(linksOf(t, linear), "uprobe") && strings.Contains(linksOf(t, status), "uprobe")
+	}
+	require.Eventually(t, attached, patience, 5*time.Millisecond)
+	does(p, "fire 9")
+	for _, tr := range []*tracer{tr, linear, status} {
+		tr.Signal(os.Interrupt)
+		require.NoError(t, tr.Wait(patience))
+	}
+	bar := func(n int) string { return "|" + strings.Repeat("@", n) + strings.Repeat(" ", 52-n) + "|" }
+	require.Equal(t, []string{
+		"subject:request__done elapsed",
+		"[524µs, 1.05ms)           1 " + bar(13),
+		"[1.05ms, 2.1ms)           1 " + bar(13),
+		"[2.1ms, 4.19ms)           2 " + bar(26),
+		"[4.19ms, 8.39ms)          4 " + bar(52),
+		"count 8  average 4.5ms  p50 4ms  p90 8ms  p99 8ms  p999 8ms",
+	}, tr.Lines())
+	require.Equal(t, []string{
+		"subject:request__done elapsed",
+		"[0s, 2ms)           2 " + bar(35),
+		"[2ms, 4ms)          2 " + bar(35),
+		"[4ms, 6ms)          2 " + bar(35),
+		"[6ms, ...)          3 " + bar(52),
+		"count 9  average 4ms  p50 4.5ms  p90 7ms  p99 7ms  p999 7ms",
+	}, linear.Lines())
+	require.Equal(t, []string{
+		"subject:request__done status",
+		"(..., -2)          2 " + bar(52),
+		"[-2]               2 " + bar(52),
+		"[-1]               1 " + bar(26),
+		"[0]                1 " + bar(26),
+		"[1]                1 " + bar(26),
+		"[2, ...)           2 " + bar(52),
+		"count 9  average -0.5556  p50 -1  p90 2.5  p99 2.5  p999 2.5",
+	}, status.Lines())
+	for args, message := range map[string]string{
+		"path":                       "a histogram takes integers, and this is a string",
+		"elapsed --linear 1:2":       "is not LOW:HIGH:STEP",
+		"elapsed --linear 1:2:x":     `"x" is neither an integer nor a duration`,
+		"elapsed --linear 2:1:1":     "the upper bound must be above the lower one",
+		"elapsed --linear 0:90000:1": "these are more than 1000 buckets",
+		"pid --linear -5:5:1":        "this is a uint32, and the lower bound is negative",
+	} {
+		r := runs(t, append([]string{"hist", "-p", pid(p), "subject:request__done"}, strings.Fields(args)...)...)
+		require.Equal(t, 2, r.status)
+		require.Contains(t, r.stderr, message)
+	}
+}
+
+// linksOf returns what the descriptors of a process say that they are.
+func linksOf(t *testing.T, tr *tracer) string {
+	out, err := exec.Command("grep", "-hs", "link_type", "-r", fmt.Sprintf("/proc/%d/fdinfo", tr.PID())).Output()
+	if err != nil {
+		return ""
+	}
+	return string(out)
+}
+
+// TestCostOfCounting: an event costs at most what it costs with bpftrace.
+func TestCostOfCounting(t *testing.T) {
+	testenv.Long(t, "it measures")
+	p := goSubject(t)
+	path := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
+	const fires = 50_000
+	storm := func() time.Duration {
+		least := time.Hour
+		for range 10 {
+			start := time.Now()
+			does(p, fmt.Sprintf("storm %d 1", fires))
+			least = min(least, time.Since(start)/fires)
+		}
+		return least
+	}
+	for name, c := range map[string]struct {
+		command []string
+		program string
+	}{
+		"count": {[]string{"count", "-p", pid(p), "subject:tick"}, "{ @ = count(); }"},
+		"by":    {[]string{"count", "-p", pid(p), "subject:tick", "--by", "arg1"}, "{ @[arg1] = count(); }"},
+		"hist":  {[]string{"hist", "-p", pid(p), "subject:tick", "arg0"}, "{ @ = hist(arg0); }"},
+	} {
+		// The machine does other things too: of several rounds, the one in the middle counts.
+		var ours, theirs []time.Duration
+		for range 5 {
+			tr := traces(t, p, c.command...)
+			ours = append(ours, storm())
+			tr.interrupts()
+			b := tracetest.Bpftrace(t, "usdt:"+path+":subject:tick "+c.program, "-p", pid(p))
+			theirs = append(theirs, storm())
+			b.Stop()
+		}
+		t.Logf("%s: %v, bpftrace %v", name, ours, theirs)
+		slices.Sort(ours)
+		slices.Sort(theirs)
+		require.LessOrEqual(t, float64(ours[2]), 1.1*float64(theirs[2]), name)
+	}
+}

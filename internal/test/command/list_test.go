@@ -1,0 +1,159 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+type listed struct {
+	File, Provider, Probe string
+	Args                  []struct{ Name, Type string }
+	Sites                 []struct {
+		Offset, Semaphore uint64
+		Operands          []string
+	}
+	Semaphore bool
+	PIDs      []int
+	Traced    *bool
+}
+
+func TestListProcess(t *testing.T) {
+	p := goSubject(t)
+	r := runs(t, "list", "-p", pid(p))
+	require.Zero(t, r.status)
+	require.Empty(t, r.stderr)
+	require.Contains(t, r.stdout, " (process "+pid(p)+")\n")
+	require.Contains(t, r.stdout, "\n  subject:request__done(path string, status int32, elapsed time.Duration, cached bool)\n")
+	require.Contains(t, r.stdout, "\n  subject:tick(uint64, uint8)\n")
+
+	all := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)
+	require.Len(t, all, 3)
+	require.Equal(t, "handled", all[0].Probe)
+	require.Equal(t, "request__done", all[1].Probe)
+	require.Equal(t, "elapsed", all[1].Args[2].Name)
+	require.Equal(t, "time.Duration", all[1].Args[2].Type)
+	require.Equal(t, []int{p.PID()}, all[0].PIDs)
+	require.False(t, *all[0].Traced)
+	require.FileExists(t, all[0].File)
+
+	// An image that was deleted, or that is in memory, is still there.
+	require.NoError(t, os.Remove(all[0].File))
+	if os.Geteuid() == 0 {
+		require.Contains(t, runs(t, "list", "-p", pid(p)).stdout, "(deleted) (process")
+		q := goSubject(t, "memfd")
+		r = runs(t, "list", "-p", pid(q))
+		require.Contains(t, r.stdout, "/memfd:")
+		require.Contains(t, r.stdout, "subject:tick")
+	}
+	does(p, "unload")
+	r = runs(t, "list", "-p", pid(p))
+	require.Equal(t, 3, r.status)
+	require.Equal(t, "stapsdt: no such probe: no file there has SDT probes\n", r.stderr)
+}
+
+func TestListFile(t *testing.T) {
+	p, path := cSubject(t)
+	all := lines[listed](t, runs(t, "list", "-o", "json", path).stdout)
+	require.Len(t, all, 3)
+	require.Equal(t, "other", all[0].Probe)
+	require.Empty(t, all[0].Args)
+	require.Equal(t, "text", all[1].Probe)
+	work := all[2]
+	require.True(t, work.Semaphore)
+	require.Len(t, work.Sites, 2)
+	require.Len(t, work.Args, 5)
+	require.Equal(t, "int32", work.Args[0].Type)
+	require.Equal(t, "float64", work.Args[4].Type)
+	require.Equal(t, []int{p.PID()}, work.PIDs)
+	r := runs(t, "list", "-v", path)
+	require.Contains(t, r.stdout, "csubject:work(")
+	require.Contains(t, r.stdout, "  # 2 sites, semaphore\n")
+	require.Contains(t, r.stdout, " "+work.Sites[0].Operands[0]+" ")
+	// The same file by its name alone.
+	t.Setenv("PATH", filepath.Dir(path)+":"+os.Getenv("PATH"))
+	require.Contains(t, runs(t, "list", "csubject").stdout, "csubject:other()")
+}
+
+// TestListTraced: what another tracer traces now.
+func TestListTraced(t *testing.T) {
+	testenv.NeedsRoot(t)
+	p, path := cSubject(t)
+	tr := tracetest.Bpftrace(t, `usdt:`+path+`:csubject:work { @ = count(); }`)
+	r := runs(t, "list", "-p", pid(p))
+	require.Contains(t, r.stdout, "  # 2 sites, semaphore, traced now\n")
+	require.Contains(t, r.stdout, "csubject:other()  # semaphore\n")
+	tr.Stop()
+	require.NotContains(t, runs(t, "list", "-p", pid(p)).stdout, "traced")
+}
+
+func TestListAll(t *testing.T) {
+	testenv.NeedsRoot(t)
+	p, path := cSubject(t)
+	q := goSubject(t)
+	var found []string
+	for _, l := range lines[listed](t, runs(t, "list", "-a", "-o", "json").stdout) {
+		for _, number := range l.PIDs {
+			if number == p.PID() && l.File == path || number == q.PID() {
+				found = append(found, l.Provider+":"+l.Probe)
+			}
+		}
+	}
+	require.ElementsMatch(t, []string{"csubject:other", "csubject:text", "csubject:work", "subject:handled", "subject:request__done", "subject:tick"}, found)
+}
+
+// TestUsage: each wrong command line is one sentence and a status.
+func TestUsage(t *testing.T) {
+	testenv.NeedsRoot(t) // else tracing is refused first
+	text := filepath.Join(t.TempDir(), "text")
+	require.NoError(t, os.WriteFile(text, []byte("hello"), 0o600))
+	for _, c := range []struct {
+		args, stderr string
+		status       int
+	}{
+		{"list", "list takes one of -p PID, -a and FILE", 2},
+		{"list -a " + text, "list takes one of -p PID, -a and FILE", 2},
+		{"list -p 0", "0 is not a process", 2},
+		{"list -p x", `invalid argument "x" for "-p, --pid" flag`, 2},
+		{"list -p 1 -a", "-p and -a exclude each other", 2},
+		{"list -o yaml -a", `the output format "yaml" is neither text nor json`, 2},
+		{"list --nonsense", "unknown flag: --nonsense", 2},
+		{"lits", `there is no command "lits"`, 2},
+		{"trace", "which probes?", 2},
+		{"trace a:b", "which processes?", 2},
+		{"trace -p 1 a", `"a" is not [FILE:]PROVIDER:PROBE`, 2},
+		{"trace -p 1 a:[b", `"[b" in "a:[b" is not a valid pattern`, 2},
+		{"trace -a --strlen 0 a:b", "--strlen must be between 1 and 4000", 2},
+		{"trace -a -d -1s a:b", "the duration -1s is negative", 2},
+		{"count -a", "which probes?", 2},
+		{"count -a -i -1s a:b", "the interval -1s is negative", 2},
+		{"hist -a a:b", "hist takes a SPEC and an expression", 2},
+		{"trace -p 2147483647 a:b", "process 2147483647: no such process", 3},
+		{"trace " + text + ":a:b", text + ": not an ELF file", 1},
+		{"trace " + text + "s:a:b", "no such file or directory", 3},
+		{"trace /proc/self/exe:a:b", "if it is a program that loads its probes at run time, use -p or -a", 3},
+		{"list " + text, text + ": not an ELF file", 1},
+		{"list " + filepath.Dir(text), ": not a regular file", 1},
+		{"list /dev/zero", "/dev/zero: not a regular file", 1},
+		{"list " + text + "s", text + "s: no such file or directory", 3},
+		{"list /proc/self/exe", "no SDT probes", 3},
+		{"list -p 2147483647", "process 2147483647: no such process", 3},
+	} {
+		r := runs(t, strings.Fields(c.args)...)
+		require.Equal(t, c.status, r.status, c.args)
+		require.Empty(t, r.stdout)
+		require.Contains(t, r.stderr, c.stderr)
+		require.True(t, strings.HasPrefix(r.stderr, "stapsdt: "), r.stderr)
+		require.Equal(t, 1, strings.Count(r.stderr, "\n"), r.stderr)
+	}
+	require.Zero(t, runs(t, "help").status)
+	require.Contains(t, runs(t).stdout, "stapsdt list")
+}

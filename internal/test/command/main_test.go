@@ -1,0 +1,115 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// patience is for what takes a second at most on an idle machine.
+const patience = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	// With -a, the command traces the subjects of another run of these tests too.
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "stapsdt-test-command.lock"), os.O_CREATE|os.O_RDONLY, 0o600)
+	if err == nil {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Setenv("CGO_ENABLED", "0") // as the command is distributed
+	tracetest.BuildMain(m)
+}
+
+// stapsdt returns the path of the command.
+func stapsdt(t testing.TB) string { return tracetest.Build(t, "../../../cmd/stapsdt") }
+
+// result is what a run of the command printed, and how it ended.
+type result struct {
+	stdout, stderr string
+	status         int
+}
+
+// runs runs the command until it ends by itself.
+func runs(t testing.TB, args ...string) result {
+	t.Helper()
+	return finish(t, exec.Command(stapsdt(t), args...))
+}
+
+func finish(t testing.TB, cmd *exec.Cmd) result {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	r := result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	t.Logf("%s\n%s%s(status %d)", strings.Join(cmd.Args[1:], " "), r.stdout, r.stderr, r.status)
+	return r
+}
+
+// goSubject starts the program in Go. Its images are in a directory of the test.
+func goSubject(t testing.TB, args ...string) *tracetest.Process {
+	t.Helper()
+	cmd := exec.Command(tracetest.Build(t, "subject"), args...)
+	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
+	p := tracetest.Command(t, cmd)
+	p.Expect("ready", patience)
+	return p
+}
+
+// cSubject starts the program in C.
+func cSubject(t testing.TB) (p *tracetest.Process, path string) {
+	t.Helper()
+	gcc := testenv.NeedsTool(t, "gcc", "gcc")
+	headers, _ := filepath.Glob("/usr/include/*/sys/sdt.h")
+	if _, err := os.Stat("/usr/include/sys/sdt.h"); len(headers) == 0 {
+		testenv.Needs(t, "sys/sdt.h (package systemtap-sdt-dev)", err)
+	}
+	path = filepath.Join(t.TempDir(), "csubject")
+	out, err := exec.Command(gcc, "-O2", "-Wall", "-o", path, "testdata/subject.c").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	p = tracetest.Command(t, exec.Command(path))
+	p.Expect("ready", patience)
+	return p, path
+}
+
+// does tells a subject something and waits until it is done.
+func does(p *tracetest.Process, line string) {
+	p.Say(line)
+	p.Expect("ok", patience)
+}
+
+// lines decodes JSON lines.
+func lines[T any](t testing.TB, text string) (all []T) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var v T
+		require.NoError(t, json.Unmarshal([]byte(line), &v), line)
+		all = append(all, v)
+	}
+	return all
+}
+
+func pid(p *tracetest.Process) string { return strconv.Itoa(p.PID()) }

@@ -1,0 +1,143 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// server is a PostgreSQL server, which does not run as root.
+type server struct {
+	*tracetest.Process
+	t         *testing.T
+	bin, data string
+}
+
+func newServer(t *testing.T) *server {
+	testenv.NeedsRoot(t)
+	testenv.Long(t, "it sets up a database server")
+	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) == 0 {
+		testenv.Needs(t, "PostgreSQL (package postgresql)", os.ErrNotExist)
+	}
+	s := &server{t: t, bin: filepath.Dir(found[len(found)-1]), data: t.TempDir()}
+	open(t, s.data)
+	require.NoError(t, os.Chown(s.data, 65534, 65534))
+	as := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(setpriv, append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", "--", s.bin + "/" + name}, args...)...)
+		cmd.Dir = s.data
+		return cmd
+	}
+	out, err := as("initdb", "-D", s.data+"/db", "-A", "trust", "-U", "test", "--no-sync", "--locale=C").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	s.Process = tracetest.Command(t, as("postgres", "-D", s.data+"/db", "-k", s.data, "-h", "", "-F"))
+	require.Eventually(t, func() bool {
+		return exec.Command(s.bin+"/pg_isready", "-h", s.data, "-U", "test", "-d", "postgres").Run() == nil
+	}, patience, 50*time.Millisecond)
+	t.Cleanup(func() { s.Signal(syscall.SIGINT); _ = s.Wait(patience) })
+	return s
+}
+
+// query runs queries in a session of its own, which the server forks a process for.
+func (s *server) query(queries ...string) {
+	s.t.Helper()
+	args := []string{"-h", s.data, "-U", "test", "-d", "postgres", "-q", "-X"}
+	for _, q := range queries {
+		args = append(args, "-c", q)
+	}
+	out, err := exec.Command(s.bin+"/psql", args...).CombinedOutput()
+	require.NoError(s.t, err, "%s", out)
+}
+
+// TestPostgreSQL: the processes that a server forks, queries and transactions with their
+// values, and semaphores.
+func TestPostgreSQL(t *testing.T) {
+	s := newServer(t)
+	s.query("create table items (id int, name text)")
+	tr := traces(t, s.Process, "trace", "-o", "json", "-p", pid(s.Process), "postgresql:query__start", "postgresql:query__done",
+		"--show", "str(arg0)", "-w", `strings.HasPrefix(str(arg0), "insert") || strings.Contains(str(arg0), "from items")`)
+	queries := []string{"insert into items values (1, 'one')", "select 1", "select * from items where id = 1", "insert into items values (2, 'two')"}
+	s.query(queries...)
+	var want, got []string
+	for _, q := range slices.Concat(queries[:1], queries[2:]) {
+		want = append(want, "query__start "+q, "query__done "+q)
+	}
+	backend := 0
+	for _, e := range tr.stops() {
+		got = append(got, fmt.Sprint(e.Probe, " ", e.Args["str(arg0)"]))
+		backend = e.PID
+	}
+	require.Equal(t, want, got)
+	require.NotEqual(t, s.PID(), backend, "a process that it has forked")
+
+	tr = traces(t, s.Process, "count", "-o", "json", "-p", pid(s.Process), "postgresql:transaction__*")
+	s.query("begin; insert into items values (3, 'three'); rollback", "select count(*) from items", "begin; select 1; commit")
+	counts := map[string]int{}
+	for _, r := range tr.counts() {
+		counts[r.Probe] = r.Count
+	}
+	// The autovacuum launcher may have transactions of its own.
+	require.Equal(t, 1, counts["transaction__abort"])
+	require.GreaterOrEqual(t, counts["transaction__commit"], 2)
+	require.Equal(t, counts["transaction__start"], counts["transaction__abort"]+counts["transaction__commit"])
+	require.NotContains(t, runs(t, "list", "-p", pid(s.Process)).stdout, "traced now")
+}
+
+// TestJava: a library that the program loads after it has started, and the names of threads.
+func TestJava(t *testing.T) {
+	testenv.NeedsRoot(t)
+	testenv.Long(t, "it runs a Java VM")
+	found, _ := filepath.Glob("/usr/lib/jvm/java-*-openjdk-*/lib/server/libjvm.so")
+	if len(found) == 0 {
+		testenv.Needs(t, "a Java VM with probes (package default-jdk-headless)", os.ErrNotExist)
+	}
+	jvm := found[0]
+	home := strings.TrimSuffix(jvm, "/lib/server/libjvm.so")
+	source := filepath.Join(t.TempDir(), "Threads.java")
+	require.NoError(t, os.WriteFile(source, []byte(`public class Threads {
+	public static void main(String[] args) throws Exception {
+		for (int i = 0; i < 3; i++) {
+			Thread t = new Thread(() -> {}, "worker-" + i);
+			t.start();
+			t.join();
+		}
+		System.gc();
+	}
+}
+`), 0o600))
+	cmd := exec.Command(stapsdt(t), "trace", "-o", "json", jvm+":hotspot:thread__start", "-d", "8s", "--show", "str(arg0),arg1",
+		"-w", `strings.HasPrefix(str(arg0), "worker-")`)
+	tr := &tracer{tracetest.Command(t, cmd), t}
+	gc := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "count", "-o", "json", jvm+":hotspot:gc__*")), t}
+	require.Eventually(t, func() bool {
+		return strings.Contains(linksOf(t, tr), "uprobe") && strings.Contains(linksOf(t, gc), "uprobe")
+	}, patience, 5*time.Millisecond)
+	java := exec.Command(home+"/bin/java", source)
+	out, err := java.CombinedOutput()
+	if err != nil && strings.Contains(string(out), "compiler") {
+		testenv.Needs(t, "javac (package default-jdk-headless)", err)
+	}
+	require.NoError(t, err, "%s", out)
+	events := tr.stops()
+	require.Equal(t, []any{"worker-0", "worker-1", "worker-2"}, args(events, "str(arg0)"))
+	require.Equal(t, []any{8., 8., 8.}, args(events, "arg1"))
+	require.Equal(t, java.Process.Pid, events[0].PID)
+	rows := gc.counts()
+	require.Len(t, rows, 2)
+	require.Positive(t, rows[0].Count)
+	require.Equal(t, rows[0].Count, rows[1].Count, "each that began has ended")
+}

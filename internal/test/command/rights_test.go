@@ -1,0 +1,85 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRights: what it needs for each way, found by taking it away, is what it says.
+func TestRights(t *testing.T) {
+	testenv.NeedsRoot(t)
+	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
+	p, path := cSubject(t)
+	open(t, path)
+	with := func(set string, user bool, args ...string) result {
+		t.Helper()
+		options := []string{"--bounding-set=" + set, "--"}
+		command := stapsdt(t)
+		if user { // with capabilities, if any, that are not root's
+			copied := filepath.Join(t.TempDir(), "stapsdt")
+			content, err := os.ReadFile(command)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(copied, content, 0o755))
+			open(t, copied)
+			options = []string{"--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=" + set, "--ambient-caps=" + set, "--"}
+			command = copied
+		}
+		return finish(t, exec.Command(setpriv, append(append(options, command), args...)...))
+	}
+	file := []string{"trace", "-d", "10ms", path + ":csubject:other"}
+	process := []string{"trace", "-d", "10ms", "-p", pid(p), "csubject:other"}
+	const suffix = "; a program that mounts debugprobe shows its probes without\n"
+	for _, c := range []struct {
+		set    string
+		user   bool
+		args   []string
+		refuse string
+	}{
+		// The file of root's program can be read, and all that is missing is named at once.
+		{"-all", false, file, "loading BPF programs needs CAP_BPF and CAP_PERFMON"},
+		{"-all,+bpf", false, file, "loading BPF programs needs CAP_PERFMON"},
+		{"-all,+perfmon", false, file, "loading BPF programs needs CAP_BPF"},
+		{"-all,+bpf,+perfmon", false, file, ""},
+		{"-all,+sys_admin", false, file, ""},
+		{"-all,+bpf,+perfmon", false, process, ""}, // it is root's own process
+		// Another user's process.
+		{"-all", true, []string{"list", "-p", pid(p)}, "reading the memory map of process " + pid(p) + " needs CAP_SYS_PTRACE"},
+		{"-all,+sys_ptrace", true, []string{"list", "-p", pid(p)}, ""},
+		// (From Linux 6.14, CAP_PERFMON is enough to read a memory map.)
+		{"-all,+bpf,+perfmon,+sys_ptrace", true, process, ""},
+	} {
+		r := with(c.set, c.user, c.args...)
+		if c.refuse == "" {
+			require.Zero(t, r.status, c)
+			continue
+		}
+		require.Equal(t, 4, r.status, c)
+		require.Equal(t, "stapsdt: "+c.refuse+suffix, r.stderr, c)
+	}
+	// The file of another user's process that was deleted is only in its memory.
+	require.NoError(t, os.Remove(path))
+	set := "-all,+bpf,+perfmon,+sys_ptrace"
+	for _, missing := range []string{"CAP_CHECKPOINT_RESTORE and CAP_DAC_READ_SEARCH", "CAP_DAC_READ_SEARCH"} {
+		r := with(set, true, process...)
+		require.Equal(t, 4, r.status)
+		require.Equal(t, "stapsdt: opening "+path+" of process "+pid(p)+" needs "+missing+suffix, r.stderr)
+		set += ",+checkpoint_restore"
+	}
+	require.Zero(t, with("-all,+bpf,+perfmon,+sys_ptrace,+checkpoint_restore,+dac_read_search", true, process...).status)
+}
+
+// open lets every user get at a file in a directory of a test.
+func open(t *testing.T, path string) {
+	temp := filepath.Clean(os.TempDir())
+	for ; path != temp && path != "/"; path = filepath.Dir(path) {
+		require.NoError(t, os.Chmod(path, 0o755))
+	}
+}

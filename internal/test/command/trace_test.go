@@ -1,0 +1,625 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/require"
+)
+
+// event is a line of trace -o json.
+type event struct {
+	Time            time.Time
+	Provider, Probe string
+	PID, TID        int
+	Comm            string
+	Args            map[string]any
+	Cut             []string
+}
+
+// tracer is a command that runs until it is told to stop.
+type tracer struct {
+	*tracetest.Process
+	t testing.TB
+}
+
+// traces starts the command, and returns when it is attached to all that it is told to trace
+// in the subject. It attaches to one probe after the other.
+func traces(t testing.TB, subject *tracetest.Process, args ...string) *tracer {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), args...)), t}
+	require.Eventually(t, func() bool { return tracedAs(t, subject, args) }, patience, 5*time.Millisecond, "it does not attach")
+	return tr
+}
+
+// specs matches an argument of the command that is the name of probes, and takes the file
+// from it.
+var specs = regexp.MustCompile(`^(?:/[^ ]*:)?([\w*?\[\]]+:[\w*?\[\]]+)$`)
+
+// tracedAs reports whether every probe of a subject that the command's arguments name is
+// traced.
+func tracedAs(t testing.TB, subject *tracetest.Process, args []string) bool {
+	out, err := exec.Command(stapsdt(t), "list", "-p", pid(subject)).Output()
+	if err != nil {
+		return false
+	}
+	found := false
+	for line := range strings.Lines(string(out)) {
+		name, _, ok := strings.Cut(strings.TrimSpace(line), "(")
+		for _, arg := range args {
+			spec := specs.FindStringSubmatch(arg)
+			if !ok || spec == nil {
+				continue
+			}
+			if matches, err := path.Match(spec[1], name); err != nil || !matches {
+				continue
+			}
+			if !strings.HasSuffix(strings.TrimSpace(line), "traced now") { // and not at some of its sites
+				return false
+			}
+			found = true
+		}
+	}
+	return found
+}
+
+// traced reports whether a tracer is attached to any site of a subject.
+func traced(t testing.TB, subject *tracetest.Process) bool {
+	out, err := exec.Command(stapsdt(t), "list", "-p", pid(subject)).Output()
+	return err == nil && strings.Contains(string(out), "traced now")
+}
+
+// ends waits until the command ends by itself, with a status of 0.
+func (tr *tracer) ends() []event {
+	tr.t.Helper()
+	require.NoError(tr.t, tr.Wait(patience))
+	return lines[event](tr.t, strings.Join(tr.Lines(), "\n"))
+}
+
+// stops interrupts the command, and returns what it traced.
+func (tr *tracer) stops() []event {
+	tr.t.Helper()
+	tr.Signal(os.Interrupt)
+	return tr.ends()
+}
+
+func args(events []event, name string) (all []any) {
+	for _, e := range events {
+		all = append(all, e.Args[name])
+	}
+	return all
+}
+
+// of returns the events of a process.
+func of(p *tracetest.Process, events []event) []event {
+	return slices.DeleteFunc(events, func(e event) bool { return e.PID != p.PID() })
+}
+
+func TestTrace(t *testing.T) {
+	for _, where := range []string{"file", "memfd"} {
+		t.Run(where, func(t *testing.T) {
+			p := goSubject(t, where)
+			before := time.Now()
+			tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "subject:*")
+			does(p, "fire 5")
+			does(p, "storm 1 1")
+			events := tr.stops()
+			require.Len(t, events, 6)
+			for i, e := range events[:5] {
+				require.Equal(t, "subject", e.Provider)
+				require.Equal(t, "request__done", e.Probe)
+				require.Equal(t, p.PID(), e.PID)
+				require.NotEmpty(t, e.Comm)
+				require.Equal(t, map[string]any{
+					"path": fmt.Sprintf("/item/%d", i), "status": float64(i - 3), "elapsed": float64(i * 1e6), "cached": i%2 == 0,
+				}, e.Args)
+				require.WithinRange(t, e.Time, before, time.Now())
+			}
+			require.Equal(t, "tick", events[5].Probe)
+			require.Equal(t, map[string]any{"arg0": 0., "arg1": 0.}, events[5].Args)
+			require.False(t, traced(t, p))
+		})
+	}
+}
+
+func TestTraceText(t *testing.T) {
+	p := goSubject(t)
+	tr := traces(t, p, "trace", "-p", pid(p), "subject:request__done", "-n", "2")
+	does(p, "fire 2")
+	require.NoError(t, tr.Wait(patience))
+	comm := strings.TrimSpace(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID())))(t)))
+	header, first, second := tr.Lines()[0], tr.Lines()[1], tr.Lines()[2]
+	require.Len(t, tr.Lines(), 3)
+	require.Regexp(t, `^TIME +PID COMM +PROBE +ARGUMENTS$`, header)
+	require.Regexp(t, fmt.Sprintf(`^\d\d:\d\d:\d\d\.\d{6} +%d %-15s subject:request__done +path="/item/0" status=-3 elapsed=0s cached=true$`, p.PID(), comm), first)
+	require.Contains(t, second, ` path="/item/1" status=-2 elapsed=1ms cached=false`)
+	require.Equal(t, strings.Index(header, "ARGUMENTS"), strings.Index(first, "path="))
+	require.Equal(t, strings.Index(header, "PROBE"), strings.Index(second, "subject:"))
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
+	}
+}
+
+// TestTraceC: semaphores, two sites of a name whose operands differ, operands in memory,
+// floats, and forked children, by uprobe_multi and by an event for each site.
+func TestTraceC(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--single"}} {
+		t.Run(fmt.Sprint(flags), func(t *testing.T) {
+			p, path := cSubject(t)
+			semaphores := func() string {
+				p.Say("semaphores")
+				defer p.Expect("ok", patience)
+				return p.Expect("semaphores ", patience)
+			}
+			require.Equal(t, "0 0", semaphores())
+			show := []string{"--show", "arg0,str(arg1),arg2,arg3", "--show", "arg4"}
+			tr := traces(t, p, slices.Concat([]string{"trace", "-o", "json", "-p", pid(p), "csubject:work"}, show, flags)...)
+			require.Equal(t, "2 0", semaphores(), "one for each site")
+			does(p, "fire 3")
+			p.Say("fork 1")
+			child := p.Expect("child ", patience)
+			p.Expect("ok", patience)
+			events := tr.stops()
+			require.Equal(t, "0 0", semaphores())
+			for _, e := range events {
+				e.Args["arg3"] = fmt.Sprint(e.Args["arg3"])
+			}
+			work := func(n int, text string, small int, large string, half float64) map[string]any {
+				return map[string]any{"arg0": float64(n), "str(arg1)": text, "arg2": float64(small), "arg3": large, "arg4": half}
+			}
+			const large = "9.223372036854776e+18"
+			var got []map[string]any
+			for _, e := range events {
+				got = append(got, e.Args)
+			}
+			require.Equal(t, []map[string]any{
+				work(0, "", 0, large, 0), work(1, "a", -1, large, 0.5), work(-1, "a", 7, "1", 0.5), work(2, "text", -2, large, 1),
+				work(0, "", 0, large, 1.5),
+			}, got)
+			require.Equal(t, child, strconv.Itoa(events[4].PID))
+
+			// The same by the file, while another process is not meant.
+			tr = traces(t, p, slices.Concat([]string{"trace", "-o", "json", path + ":csubject:work", "-w", `arg0 == 1 && str(arg1) == "a"`}, flags)...)
+			does(p, "fire 3")
+			require.Equal(t, []any{1.}, args(tr.stops(), "arg0"))
+		})
+	}
+}
+
+// TestTraceOthers: with -p, other processes with the same file are not shown.
+func TestTraceOthers(t *testing.T) {
+	p, path := cSubject(t)
+	q := tracetest.Command(t, exec.Command(path))
+	q.Expect("ready", patience)
+	tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:other")
+	does(q, "fire 3")
+	does(p, "fire 2")
+	events := tr.stops()
+	require.Len(t, events, 2)
+	require.Equal(t, p.PID(), events[0].PID)
+}
+
+// TestTraceMemory: what is paged out is read, and what is not there is not empty.
+func TestTraceMemory(t *testing.T) {
+	p, _ := cSubject(t)
+	tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:text", "--show", "str(arg0)")
+	does(p, "texts")
+	require.Equal(t, []any{"ELF\x02\x01\x01", "end", nil, nil}, args(tr.stops(), "str(arg0)"))
+	tr = traces(t, p, "trace", "-p", pid(p), "csubject:text", "--show", "str(arg0)", "-n", "4", "--strlen", "2")
+	does(p, "texts")
+	require.NoError(t, tr.Wait(patience))
+	text := strings.Join(tr.Lines(), "\n")
+	for _, want := range []string{` str(arg0)="EL"…`, ` str(arg0)="en"…`, ` str(arg0)=<null>`, ` str(arg0)=<unreadable 0x10>`} {
+		require.Contains(t, text, want)
+	}
+	// A filter that cannot be evaluated does not match, and says so.
+	tr = traces(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:text", "-w", `!strings.HasPrefix(str(arg0), "x")`)
+	does(p, "texts")
+	require.Len(t, tr.stops(), 2)
+	require.Contains(t, tr.Dump(), "2 events are not included")
+}
+
+func TestTraceFilter(t *testing.T) {
+	p := goSubject(t)
+	for filter, want := range map[string][]any{
+		`status > 0`: {1., 2., 3., 1., 2., 3.},
+		`status > 1 && strings.HasSuffix(path, "m/5")`:                   {2.},
+		`elapsed >= 8*time.Millisecond && elapsed < 10*time.Millisecond`: {-2., -1.},
+		`cached && status == -3`:                                         {-3.},
+		`100/status == 100`:                                              {1., 1.},
+		`pid == ` + pid(p) + ` && cpu < 4096 && arg1 == 3`:               {3., 3.},
+		`strings.Contains(path, "tem/1")`:                                {-2., 0., 1., 2., 3.},
+	} {
+		p := goSubject(t)
+		filter = regexp.MustCompile(`pid == \d+`).ReplaceAllString(filter, "pid == "+pid(p))
+		tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "-w", filter)
+		does(p, "fire 14")
+		require.Equal(t, want, args(tr.stops(), "status"), filter)
+	}
+	r := runs(t, "trace", "-p", pid(p), "subject:request__done", "-w", "status >= 500 && pth == \"/\"")
+	require.Equal(t, 2, r.status)
+	require.Contains(t, r.stderr, "undefined: pth")
+	require.Contains(t, r.stderr, "\n\tstatus >= 500 && pth == \"/\"\n\t                 ^\n")
+	r = runs(t, "trace", "-p", pid(p), "subject:nothing")
+	require.Equal(t, 3, r.status)
+	require.Contains(t, r.stderr, "no file of the process has subject:nothing")
+}
+
+// TestTraceAll: processes that start later, and providers that are loaded again.
+func TestTraceAll(t *testing.T) {
+	p := goSubject(t)
+	tr := traces(t, p, "trace", "-o", "json", "-a", "subject:request__done")
+	does(p, "fire 1")
+	does(p, "unload")
+	does(p, "load")
+	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	does(p, "fire 1")
+	q := goSubject(t)
+	require.Eventually(t, func() bool { return traced(t, q) }, patience, 5*time.Millisecond)
+	does(q, "fire 2")
+	events := tr.stops()
+	require.Equal(t, []any{"/item/0", "/item/1", "/item/0", "/item/1"}, args(events, "path"))
+	require.Equal(t, q.PID(), events[3].PID)
+}
+
+// TestTraceWaits: nothing has the probe yet.
+func TestTraceWaits(t *testing.T) {
+	testenv.NeedsRoot(t)
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "csubject:other", "-n", "1")), t}
+	p, _ := cSubject(t)
+	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	does(p, "fire 1")
+	require.Len(t, tr.ends(), 1)
+	require.Contains(t, tr.Dump(), "no process has csubject:other yet; waiting for one")
+}
+
+// TestTraceEnds: each way to end is a clean one, and leaves nothing attached.
+func TestTraceEnds(t *testing.T) {
+	p, _ := cSubject(t)
+	detached := func() {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			p.Say("semaphores")
+			defer p.Expect("ok", patience)
+			return p.Expect("semaphores ", patience) == "0 0"
+		}, patience, 10*time.Millisecond)
+		require.False(t, traced(t, p))
+	}
+	options := []string{"trace", "-o", "json", "-p", pid(p), "csubject:other"}
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		tr := traces(t, p, options...)
+		does(p, "fire 1")
+		tr.Signal(signal)
+		require.Len(t, tr.ends(), 1)
+		detached()
+	}
+	tr := traces(t, p, options...)
+	tr.Signal(os.Kill)
+	require.Error(t, tr.Wait(patience))
+	detached()
+
+	require.Empty(t, traces(t, p, append(options, "-d", "300ms")...).ends())
+	detached()
+
+	tr = traces(t, p, append(options, "-n", "2")...)
+	does(p, "fire 5")
+	require.Len(t, tr.ends(), 2)
+	detached()
+
+	// The reader ends first.
+	cmd := exec.Command("bash", "-c", `set -o pipefail; "$@" | head -n 1`, "bash", stapsdt(t))
+	cmd.Args = append(cmd.Args, options...)
+	head := &tracer{tracetest.Command(t, cmd), t}
+	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	does(p, "fire 1")
+	head.WaitLine("csubject", patience)
+	require.Eventually(t, func() bool { does(p, "fire 1"); return !traced(t, p) }, patience, 10*time.Millisecond)
+	require.Len(t, head.ends(), 1)
+	detached()
+
+	// The process ends.
+	q, _ := cSubject(t)
+	tr = traces(t, q, "trace", "-o", "json", "-p", pid(q), "csubject:other")
+	does(q, "fire 3")
+	q.Hangup()
+	require.Len(t, tr.ends(), 3)
+}
+
+// TestTraceLoses: whatever the rate, what was fired was shown or is said to be lost.
+func TestTraceLoses(t *testing.T) {
+	testenv.Long(t, "it fires millions of times")
+	p := goSubject(t)
+	const each, goroutines = 400_000, 4
+	// The reader does not read, so that the pipe and then the ring are full.
+	cmd := exec.Command("bash", "-c", `"$@" 2>&1 >/dev/fd/3 | cat; exit 0`, "bash", stapsdt(t), "trace", "-o", "json", "-p", pid(p), "subject:tick")
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	cmd.ExtraFiles = []*os.File{w}
+	tr := &tracer{tracetest.Command(t, cmd), t}
+	require.NoError(t, w.Close())
+	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	does(p, fmt.Sprintf("storm %d %d", each, goroutines))
+	p.Hangup()
+	shown := 0
+	buf := make([]byte, 1<<20)
+	for {
+		n, err := r.Read(buf)
+		shown += strings.Count(string(buf[:n]), "\n")
+		if err != nil {
+			break
+		}
+	}
+	require.NoError(t, tr.Wait(patience))
+	lost := 0
+	for _, line := range tr.Lines() {
+		if match := regexp.MustCompile(`^stapsdt: (\d+) events were lost`).FindStringSubmatch(line); match != nil {
+			lost += must(strconv.Atoi(match[1]))(t)
+		}
+	}
+	t.Logf("%d shown, %d lost", shown, lost)
+	require.NotZero(t, lost)
+	require.Equal(t, each*goroutines, shown+lost)
+}
+
+// TestTraceBpftrace: bpftrace sees the same at the same time. It does not understand operands
+// that name a symbol, of which arg3 and arg4 are some.
+func TestTraceBpftrace(t *testing.T) {
+	p, path := cSubject(t)
+	tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:work", "--show", "arg0,str(arg1),arg2")
+	b := tracetest.Bpftrace(t, `usdt:`+path+`:csubject:work { printf("%d %s %d\n", (int32)arg0, str(arg1), (int16)arg2); }`, "-p", pid(p))
+	does(p, "fire 4")
+	b.WaitLines(6, patience)
+	events := tr.stops()
+	var got []string
+	for _, e := range events {
+		got = append(got, fmt.Sprintf("%v %v %v", e.Args["arg0"], e.Args["str(arg1)"], e.Args["arg2"]))
+	}
+	want := strings.Split(strings.TrimSpace(b.Stop()), "\n")
+	slices.Sort(got) // bpftrace's lines come in no certain order
+	slices.Sort(want)
+	require.Equal(t, want, got)
+}
+
+// TestAttachTime: the first event within a tenth of a second, and it ends in less time than
+// bpftrace takes to begin.
+func TestAttachTime(t *testing.T) {
+	testenv.NeedsRoot(t)
+	p, _ := cSubject(t)
+	var first, all []time.Duration
+	for range 5 {
+		p.Say("wait")
+		start := time.Now()
+		tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other", "-n", "1")), t}
+		p.Expect("ok", patience)
+		first = append(first, time.Since(start))
+		does(p, "fire 1")
+		require.Len(t, tr.ends(), 1)
+		all = append(all, time.Since(start))
+	}
+	t.Logf("attached after %v, ended after %v", first, all)
+	require.Less(t, slices.Min(first), 100*time.Millisecond)
+	require.Less(t, slices.Min(all), 430*time.Millisecond)
+}
+
+// TestTraceBrief: processes that live briefly, each with an image of its own, are found when
+// they map it.
+func TestTraceBrief(t *testing.T) {
+	testenv.NeedsRoot(t)
+	testenv.NotRaced(t, "it is too slow then")
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done")), t}
+	p := goSubject(t)
+	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	var want []any
+	for range 10 {
+		p := goSubject(t)
+		does(p, "rest 120")
+		does(p, "fire 1")
+		p.Say("quit")
+		require.NoError(t, p.Wait(patience))
+		want = append(want, float64(p.PID()))
+	}
+	var got []any
+	for _, e := range tr.stops() {
+		got = append(got, float64(e.PID))
+	}
+	require.Equal(t, want, got)
+}
+
+// TestTraceForgets: a file that nothing can map again is let go.
+func TestTraceForgets(t *testing.T) {
+	testenv.Long(t, "it lets go after half a minute")
+	p := goSubject(t)
+	tr := traces(t, p, "trace", "-o", "json", "-a", "subject:request__done")
+	image := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
+	holds := func() bool {
+		dir := fmt.Sprintf("/proc/%d/fd", tr.PID())
+		open, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		return slices.ContainsFunc(open, func(e os.DirEntry) bool {
+			file, _ := os.Readlink(filepath.Join(dir, e.Name())) // some are closed in between
+			return strings.HasPrefix(file, image)
+		})
+	}
+	require.True(t, holds())
+	p.Hangup()
+	require.NoError(t, p.Wait(patience))
+	_ = os.Remove(image)
+	require.Eventually(t, func() bool { return !holds() }, 2*patience, time.Second)
+	q := goSubject(t)
+	require.Eventually(t, func() bool { return traced(t, q) }, patience, 5*time.Millisecond)
+	does(q, "fire 1")
+	require.Len(t, of(q, tr.stops()), 1)
+}
+
+// TestTraceRate: a hundred thousand events per second from two threads are all shown.
+func TestTraceRate(t *testing.T) {
+	testenv.Long(t, "it fires for seconds")
+	testenv.NotRaced(t, "it is too slow then")
+	p := goSubject(t)
+	out := filepath.Join(t.TempDir(), "events")
+	cmd := exec.Command("bash", "-c", `exec "$@" >"$0"`, out, stapsdt(t), "trace", "-o", "json", "-p", pid(p), "subject:tick")
+	tr := &tracer{tracetest.Command(t, cmd), t}
+	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	start := time.Now()
+	does(p, "pace 150000 2 3000")
+	t.Logf("300000 events in %v", time.Since(start))
+	tr.Signal(os.Interrupt)
+	require.NoError(t, tr.Wait(patience))
+	events := lines[event](t, string(must(os.ReadFile(out))(t)))
+	require.Len(t, events, 300_000)
+	next := map[float64]float64{}
+	for i, e := range events {
+		require.Equal(t, next[e.Args["arg1"].(float64)], e.Args["arg0"])
+		next[e.Args["arg1"].(float64)]++
+		require.False(t, i > 0 && e.Time.Before(events[i-1].Time), "in the order of the times")
+	}
+}
+
+// TestNamespaces: a process in mount and PID namespaces of its own, whose image nobody else
+// sees, and the command in such namespaces.
+func TestNamespaces(t *testing.T) {
+	testenv.NeedsRoot(t)
+	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
+	dir := t.TempDir()
+	const script = `mount -t tmpfs -o mode=700 none "$0" && exec "$@"`
+	inside := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(unshare, append([]string{"--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", script, dir}, args...)...)
+		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+dir)
+		return cmd
+	}
+	p := tracetest.Command(t, inside(tracetest.Build(t, "subject")))
+	p.Expect("ready", patience)
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done", "-n", "2")), t}
+	outside := strings.TrimSpace(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
+	require.Eventually(t, func() bool {
+		return strings.Contains(string(must(exec.Command(stapsdt(t), "list", "-p", outside).Output())(t)), "traced now")
+	}, patience, 10*time.Millisecond)
+	does(p, "fire 2")
+	events := tr.ends()
+	require.Equal(t, []any{"/item/0", "/item/1"}, args(events, "path"))
+	require.Equal(t, outside, strconv.Itoa(events[0].PID), "its number out here")
+
+	// Both in there, where the subject is a child of the shell and has a low number.
+	both := `"$1" < <(sleep 1; echo fire 2; sleep 2) & sleep 0.5; exec "$2" trace -o json -p $! subject:request__done -d 2s`
+	r := finish(t, inside("bash", "-c", both, "bash", tracetest.Build(t, "subject"), stapsdt(t)))
+	require.Zero(t, r.status)
+	var json []string
+	for line := range strings.Lines(r.stdout) {
+		if strings.HasPrefix(line, "{") {
+			json = append(json, line)
+		}
+	}
+	events = lines[event](t, strings.Join(json, ""))
+	require.Equal(t, []any{"/item/0", "/item/1"}, args(events, "path"))
+	require.Less(t, events[0].PID, 100, "its number in there")
+}
+
+// TestTraceLies: notes that are wrong harm neither the program nor the probes whose notes
+// are right, and are said to be wrong.
+func TestTraceLies(t *testing.T) {
+	testenv.NeedsRoot(t)
+	_, path := cSubject(t)
+	original, err := os.ReadFile(path)
+	require.NoError(t, err)
+	probes, err := sdt.ReadFile(path)
+	require.NoError(t, err)
+	i := slices.IndexFunc(probes, func(p sdt.Probe) bool { return p.Name == "other" })
+	other := probes[i]
+	for name, c := range map[string]struct {
+		address, semaphore uint64
+		warning            string
+	}{
+		"elsewhere":        {address: 1 << 40, warning: "csubject"},
+		"in the data":      {address: other.Semaphore},
+		"in the header":    {address: other.Address &^ 0xfff},
+		"not a semaphore":  {semaphore: other.Address},
+		"semaphore beyond": {semaphore: 1 << 40, warning: "csubject"},
+		"odd semaphore":    {semaphore: other.Semaphore + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The three addresses of the note of other are in this order, nowhere else.
+			word := func(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }
+			before := slices.Concat(word(other.Address), word(other.Base), word(other.Semaphore))
+			require.Equal(t, 1, bytes.Count(original, before))
+			after := slices.Concat(word(cmp.Or(c.address, other.Address)), word(other.Base), word(cmp.Or(c.semaphore, other.Semaphore)))
+			liar := filepath.Join(t.TempDir(), "csubject")
+			require.NoError(t, os.WriteFile(liar, bytes.Replace(original, before, after, 1), 0o700))
+			p := tracetest.Command(t, exec.Command(liar))
+			p.Expect("ready", patience)
+			tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:*", "--show", "pid")
+			does(p, "fire 1")
+			tr.Signal(os.Interrupt)
+			require.NoError(t, tr.Wait(patience))
+			require.Contains(t, strings.Join(tr.Lines(), "\n"), `"probe":"work"`)
+			if c.warning != "" {
+				require.Contains(t, tr.Dump(), "err| stapsdt: ")
+			}
+			does(p, "fire 1") // it lives
+		})
+	}
+}
+
+// TestTraceStruct: -v shows the fields of a struct, and the texts that they refer to.
+func TestTraceStruct(t *testing.T) {
+	p := goSubject(t)
+	tr := traces(t, p, "trace", "-p", pid(p), "subject:handled", "-v", "-n", "2", "--strlen", "6")
+	does(p, "handle 2")
+	require.NoError(t, tr.Wait(patience))
+	text := regexp.MustCompile(`Large=\[[^]]*\]`).ReplaceAllString(tr.Lines()[2], "Large=[…]")
+	require.True(t, strings.HasSuffix(text,
+		` req={Path="/item/"… Status=-1 Flags=[1 2 1] Inner={Ratio=0.5 Name=""} Next=0x0 Took=1s Ok=true Large=[…] Last=…} n=1`), text)
+
+	tr = traces(t, p, "trace", "-o", "json", "-p", pid(p), "subject:handled", "-v")
+	does(p, "handle 2")
+	events := tr.stops()
+	require.Len(t, events, 2)
+	req := events[1].Args["req"].(map[string]any)
+	delete(req, "Large")
+	require.Equal(t, map[string]any{
+		"Path": "/item/1", "Status": -1., "Flags": []any{1., 2., 1.}, "Inner": map[string]any{"Ratio": 0.5, "Name": ""}, "Next": "0x0",
+		"Took": 1e9, "Ok": true, "Last": nil, // it is behind what is read of a large struct
+	}, req)
+
+	tr = traces(t, p, "trace", "-o", "json", "-p", pid(p), "subject:handled", "-w", "n == 1")
+	does(p, "handle 2")
+	require.Regexp(t, `^0x[0-9a-f]+$`, tr.stops()[0].Args["req"])
+}
+
+// TestTraceNew: a process that starts later and has a probe for which the expressions make
+// no sense does not end the tracing.
+func TestTraceNew(t *testing.T) {
+	p := goSubject(t)
+	tr := traces(t, p, "trace", "-o", "json", "-a", "*subject:[rw]*", "-w", "status == -3")
+	q, _ := cSubject(t)
+	const message = "csubject:work: undefined: status"
+	require.Eventually(t, func() bool { return strings.Contains(tr.Dump(), message) }, patience, 10*time.Millisecond)
+	does(q, "fire 1")
+	does(p, "fire 1")
+	require.Len(t, of(p, tr.stops()), 1)
+	require.Contains(t, tr.Dump(), "its events are not included")
+}

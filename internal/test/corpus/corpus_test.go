@@ -1,0 +1,242 @@
+//go:build linux
+
+package corpus
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+const download = "downloads packages of Debian"
+
+// eachFile runs a test for each file with probes of an architecture's packages, and returns
+// how many probes there were.
+func eachFile(t *testing.T, p packages, test func(path string, probes []sdt.Probe)) int {
+	t.Helper()
+	total := 0
+	for _, name := range p.names {
+		count := 0
+		for _, path := range elfFiles(t, unpack(t, p, name)) {
+			probes, err := sdt.ReadFile(path)
+			if errors.Is(err, sdt.ErrNoProbes) {
+				continue
+			}
+			require.NoError(t, err)
+			count += len(probes)
+			test(path, probes)
+		}
+		t.Logf("%s: %d probes", name, count)
+		total += count
+	}
+	return total
+}
+
+// readelfNotes reads the notes of a file as readelf prints them, one line for each.
+func readelfNotes(t *testing.T, path string) []string {
+	t.Helper()
+	readelf := testenv.NeedsTool(t, "readelf", "binutils")
+	out, err := exec.Command(readelf, "--notes", "--wide", path).Output()
+	require.NoError(t, err)
+	var notes []string
+	note := regexp.MustCompile(`Provider: (.*)\n *Name: (.*)\n *Location: 0x0*(\w+), Base: 0x0*(\w+), Semaphore: 0x0*(\w*)\n *Arguments: *(.*)\n`)
+	for _, m := range note.FindAllStringSubmatch(string(out), -1) {
+		if m[5] == "" {
+			m[5] = "0"
+		}
+		notes = append(notes, strings.Join(m[1:], " "))
+	}
+	return notes
+}
+
+// notUnderstood are the only operands of the corpus that are not. The assembler relates
+// these to the global offset table, whose place the note does not say.
+var notUnderstood = regexp.MustCompile(`^-4@[0-9]+\+CheckpointStats@GOTOFF\(%ebx\)$`)
+
+// Every note is as readelf shows it, and the operands of every architecture are understood.
+func TestReadelf(t *testing.T) {
+	testenv.Long(t, download)
+	for _, p := range corpora {
+		t.Run(p.arch, func(t *testing.T) {
+			args := 0
+			total := eachFile(t, p, func(path string, probes []sdt.Probe) {
+				var notes []string
+				for _, probe := range probes {
+					var words []string
+					for _, a := range probe.Args {
+						if a.Err != nil && !notUnderstood.MatchString(a.String()) {
+							t.Errorf("%s: %s:%s: %v", path, probe.Provider, probe.Name, a.Err)
+						}
+						words = append(words, a.String())
+					}
+					args += len(words)
+					notes = append(notes, fmt.Sprintf("%s %s %x %x %x %s", probe.Provider, probe.Name, probe.Address, probe.Base, probe.Semaphore,
+						strings.Join(words, " ")))
+				}
+				require.Equal(t, readelfNotes(t, path), notes, path)
+			})
+			require.Greater(t, total, 50)
+			t.Logf("%d probes with %d arguments", total, args)
+		})
+	}
+}
+
+// registers has the offsets of amd64's registers in the kernel's pt_regs.
+var registers = []string{"%r15", "%r14", "%r13", "%r12", "%rbp", "%rbx", "%r11", "%r10", "%r9", "%r8", "%rax", "%rcx", "%rdx", "%rsi", "%rdi", "", "",
+	"", "", "%rsp"}
+
+// asLibbpf writes an argument as testdata/libbpf.c prints it.
+func asLibbpf(a sdt.Arg) string {
+	size := a.Size
+	if a.Signed {
+		size = -size
+	}
+	o := a.Operand
+	register := 8 * slices.Index(registers, o.Base.Full)
+	if o.Symbol != "" || o.Index.Name != "" || a.Float {
+		return "refused"
+	}
+	switch o.Kind {
+	case sdt.InRegister:
+		return fmt.Sprintf("%d:register:0:%d", size, register)
+	case sdt.InMemory:
+		return fmt.Sprintf("%d:memory:%d:%d", size, o.Displacement, register)
+	case sdt.Constant:
+		return fmt.Sprintf("%d:constant:%d:0", size, o.Displacement)
+	}
+	return "refused"
+}
+
+// libbpf reads the same out of every note that it does not refuse. It refuses indexed
+// addresses and symbols.
+func TestLibbpf(t *testing.T) {
+	testenv.Long(t, download)
+	if runtime.GOARCH != "amd64" {
+		t.Skip("libbpf reads the notes of the machine that it is built for")
+	}
+	parser := libbpfParser(t)
+	var input bytes.Buffer
+	var want []string
+	refused := 0
+	eachFile(t, corpora[0], func(_ string, probes []sdt.Probe) {
+		for _, p := range probes {
+			var words, args []string
+			for _, a := range p.Args {
+				words = append(words, asLibbpf(a))
+				args = append(args, a.String())
+			}
+			line := strings.Join(words, " ")
+			if slices.Contains(words, "refused") {
+				line = "refused"
+				refused++
+			}
+			want = append(want, line)
+			fmt.Fprintln(&input, strings.Join(args, " "))
+		}
+	})
+	cmd := exec.Command(parser)
+	cmd.Stdin = &input
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	got := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	require.Equal(t, want, got)
+	t.Logf("%d notes, of which libbpf refuses %d", len(got), refused)
+	require.Less(t, refused, len(got)/4)
+}
+
+// asTplist writes an argument as bcc's tplist prints it.
+func asTplist(a sdt.Arg) string {
+	o := a.Operand
+	register := func(r sdt.Register) string {
+		name := strings.TrimPrefix(r.Full, "%r")
+		if name[0] >= '0' && name[0] <= '9' {
+			return "r" + name
+		}
+		return name
+	}
+	sign := "unsigned"
+	if a.Signed {
+		sign = "signed  "
+	}
+	text := ""
+	switch {
+	case o.Kind == sdt.Constant:
+		text = fmt.Sprint(o.Displacement)
+	case o.Kind == sdt.InRegister:
+		text = register(o.Base)
+	case o.Symbol != "":
+		text = "unrecognized argument format, flags 14" // bcc reads it, but does not print it
+	default:
+		direction, distance := "+", o.Displacement
+		if distance < 0 {
+			direction, distance = "-", -distance
+		}
+		index := ""
+		if o.Index.Name != "" {
+			index = " + " + register(o.Index)
+			if o.Scale > 1 {
+				index = fmt.Sprintf(" + (%s * %d)", register(o.Index), o.Scale)
+			}
+		}
+		text = fmt.Sprintf("*(%s %s %d%s)", register(o.Base), direction, distance, index)
+	}
+	return fmt.Sprintf("%d %s bytes @ %s", a.Size, sign, text)
+}
+
+// bcc reads the same out of every note. It lists the sites of one name together.
+func TestTplist(t *testing.T) {
+	testenv.Long(t, download)
+	if runtime.GOARCH != "amd64" {
+		t.Skip("bcc reads the notes of the machine that it is built for")
+	}
+	tplist := testenv.NeedsTool(t, "tplist-bpfcc", "bpfcc-tools")
+	eachFile(t, corpora[0], func(path string, probes []sdt.Probe) {
+		out, err := exec.Command(tplist, "-vv", "-l", path).Output()
+		require.NoError(t, err)
+		require.Equal(t, wantTplist(probes), sitesOfTplist(string(out)), path)
+	})
+}
+
+// wantTplist writes each site on a line, in order.
+func wantTplist(probes []sdt.Probe) (sites []string) {
+	for _, p := range probes {
+		line := fmt.Sprintf("%s:%s %#x %#x", p.Provider, p.Name, p.Semaphore, p.Address)
+		for _, a := range p.Args {
+			line += " | " + asTplist(a)
+		}
+		sites = append(sites, line)
+	}
+	slices.Sort(sites)
+	return sites
+}
+
+// sitesOfTplist reads tplist's output.
+func sitesOfTplist(out string) (sites []string) {
+	name := ""
+	for line := range strings.Lines(out) {
+		line = strings.TrimRight(line, "\n")
+		fields := strings.Fields(line)
+		switch {
+		case strings.Contains(line, " [sema "):
+			name = fields[0] + " " + strings.TrimSuffix(fields[len(fields)-1], "]")
+		case len(fields) > 2 && fields[0] == "location":
+			sites = append(sites, name+" "+fields[len(fields)-1])
+		case len(fields) > 2 && fields[0] == "argument":
+			_, text, _ := strings.Cut(line, fields[1]+" ")
+			sites[len(sites)-1] += " | " + text
+		}
+	}
+	slices.Sort(sites)
+	return sites
+}

@@ -1,0 +1,20 @@
+// Package test has the harnesses and the tests that need more than the users of the
+// package should download, or more time than its developers have at each change.
+// They are a module of their own.
+//
+//	arguments   every argument, as a BPF program sees it
+//	bench       what probes cost, beside what else there is: scripts/bench.sh
+//	bpf         BPF programs that record and count what is fired
+//	browser     package debugprobe's page, in a real browser
+//	command     the command stapsdt, on our programs and on other people's
+//	corpus      the probes of other people's programs, read by us and by others
+//	docs        what README, the examples and the guides tell a reader to run, and what it prints
+//	kernels     the library on one kernel after another: scripts/lib/kernels.sh
+//	notes       the notes of images of any names and arguments, read back
+//	process     programs that are traced, attacked, killed, or whose system calls fail
+//	sandbox     seccomp filters, namespaces, and systems without this or that
+//	soak        compares what was fired with what was seen, for a long time
+//	tracetest   lets a test attach real tracers to a probe
+//	tracers     every tracer that can be had, and what it prints: scripts/lib/tracers.sh
+//	values      what tests fire, and what a tracer must show of it
+package test

@@ -1,0 +1,96 @@
+//go:build linux && (amd64 || arm64)
+
+package docs_test
+
+import (
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// withPID puts the process of the example, or of its go run, in place of PID. The pattern
+// matches what the program prints, with its number as the group.
+func (d *document) withPID(p *tracetest.Process, pattern string) {
+	pid := p.WaitMatch(regexp.MustCompile(pattern), patience)[1]
+	d.replace = strings.NewReplacer("PID", pid)
+}
+
+func TestHello(t *testing.T) {
+	needs(t)
+	d := example(t, "hello")
+	d.build(t)
+	p := d.start(t, d.command(t, "go run"))
+	// The tracers run the commands that the program prints, because those name this run.
+	p.WaitLine("bpftrace -e", patience)
+	d.requireShown(t, p.Lines())
+	for _, option := range []string{"-p", "-e"} {
+		t.Run("bpftrace "+option, func(t *testing.T) {
+			command := p.WaitLine("bpftrace "+option, patience)
+			seen := d.sees(t, `^hello, tracer [0-9]+ [0-9]+$`, command)
+			d.requireShown(t, seen)
+		})
+	}
+}
+
+// member returns the process of that name in a program's group: what go run or a pipe
+// started.
+func member(t *testing.T, p *tracetest.Process, name string) (pid string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		out, err := exec.Command("pgrep", "-x", "-g", strconv.Itoa(p.PID()), name).Output()
+		pid = strings.TrimSpace(string(out))
+		return err == nil
+	}, patience, 100*time.Millisecond)
+	return pid
+}
+
+func TestTranslator(t *testing.T) {
+	needs(t)
+	d := example(t, "translator")
+	d.build(t)
+	p := d.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images "+d.command(t, "go run"))
+	path := p.WaitMatch(regexp.MustCompile(`^the probes are in (/.*)`), patience)[1]
+	declared := d.run(t, strings.NewReplacer("bpftrace", strings.Join(tracetest.BpftraceCommand(t), " "), "FILE", path).Replace(d.command(t, "bpftrace -lv"))+" 2>/dev/null")
+	d.requireShown(t, strings.Split(strings.Replace(declared, path, "FILE", 1), "\n"))
+	d.replace = strings.NewReplacer("FILE", path)
+	d.requireShown(t, d.sees(t, `^GET /item/[0-9]+ 404 [0-9]+ ms$`, d.command(t, "bpftrace -e")))
+}
+
+func TestC(t *testing.T) {
+	needs(t, "make", "gcc")
+	d := example(t, "c")
+	d.run(t, d.command(t, "make"))
+	p := startGroup(t, d.dir, d.command(t, "yes"))
+	d.replace = strings.NewReplacer("$(pgrep -nx lines)", member(t, p, "lines"))
+	var lines []string
+	// Events come all the time, and are shown at the end.
+	for long := time.Second; ; long *= 4 {
+		tr := d.trace(t, d.command(t, "bpftrace"))
+		time.Sleep(long)
+		tr.interrupt()
+		lines = tr.finish()
+		if long > patience/4 || slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "[4, 8)") }) {
+			break
+		}
+	}
+	matching(t, `^\[4, 8\)`, lines)
+	d.requireShown(t, matching(t, `^@length|^\[`, lines))
+	p.WaitMatch(regexp.MustCompile("^"+d.command(t, "[0-9]+ [0-9]+$")+"$"), 3*patience)
+}
+
+func TestPython(t *testing.T) {
+	needs(t, "make", "gcc", "python3")
+	d := example(t, "python")
+	d.run(t, d.command(t, "make"))
+	p := d.start(t, "env "+d.command(t, "LD_LIBRARY_PATH"))
+	d.withPID(p, `^\D*(\d+)`)
+	d.requireShown(t, d.sees(t, `^task [0-9]+ [0-9]+ us$`, d.command(t, "bpftrace")))
+}

@@ -1,0 +1,303 @@
+//go:build linux && (amd64 || arm64)
+
+package docs_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// image finds an image in a process's memory map: its range and its path.
+func image(t *testing.T, p *tracetest.Process, provider string) (addresses, path string) {
+	t.Helper()
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID()))
+	require.NoError(t, err)
+	m := regexp.MustCompile(`(?m)^(\S+) r-xp .* (/\S*\b` + provider + `-[0-9a-f]+\.so)`).FindSubmatch(maps)
+	require.NotNil(t, m, "%s", maps)
+	return string(m[1]), string(m[2])
+}
+
+// hello starts examples/hello, and puts its values in the place of the guide's.
+func (g *guide) hello(t *testing.T, env ...string) *tracetest.Process {
+	t.Helper()
+	program := t.TempDir() + "/hello"
+	example(t, "hello").run(t, "go build -o "+program+" .")
+	cmd := exec.Command(program)
+	cmd.Env = append(append(os.Environ(), "STAPSDT_DIR="+t.TempDir()+"/stapsdt-0", "HOME="+t.TempDir()), env...)
+	p := tracetest.Command(t, cmd)
+	p.WaitLine("bpftrace -e", patience)
+	addresses, path := image(t, p, "hello")
+	const action = `{ printf("%s %d\n", str(arg0), arg1); }`
+	g.replace = strings.NewReplacer("/proc/PID/rootFILE", fmt.Sprintf("/proc/%d/root%s", p.PID(), path), "PID", strconv.Itoa(p.PID()),
+		"$FILE", path, "FILE", path, "7fdb65236000-7fdb65237000", addresses, "-e …", "-e 'usdt:*:hello:greeting "+action+"'", "{ … }", action)
+	return p
+}
+
+// needsAMD64 skips a test of a guide that shows the registers of amd64.
+func needsAMD64(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the guide shows the registers of amd64")
+	}
+}
+
+func TestGuideNothingShows(t *testing.T) {
+	needs(t)
+	g := readGuide(t, "nothing-shows.md")
+	g.dir = repository(t)
+	t.Run("go run", func(t *testing.T) {
+		t.Setenv("CGO_ENABLED", "0") // the guide shows how the image was built
+		g.follow(t, "STAPSDT_DEBUG=1 go run")
+	})
+	g.hello(t)
+	g.follow(t, "grep stapsdt /proc/PID/maps")
+	g.follow(t, "bpftrace -l -p PID 'usdt:*:hello:*'")
+	g.follow(t, "/proc/PID/rootFILE:")
+	require.NoError(t, os.Remove(g.replace.Replace("FILE")))
+	g.follow(t, "grep hello- /proc/PID/maps")
+	g.follow(t, "map_files/7fdb65236000-7fdb65237000")
+}
+
+func TestGuideWithoutBpftrace(t *testing.T) {
+	needs(t, "perf=linux-perf", "readelf=binutils")
+	needsAMD64(t)
+	t.Setenv("HOME", t.TempDir()) // where perf's cache is
+	g := readGuide(t, "without-bpftrace.md")
+	g.hello(t)
+	g.follow(t, "mountpoint -q")
+	removeProbes := func() { _ = exec.Command("perf", "probe", "-d", "sdt_hello:*").Run() }
+	removeProbes() // of a test that was killed
+	t.Cleanup(removeProbes)
+	g.follow(t, "perf buildid-cache --add")
+	g.follow(t, "perf buildid-cache --remove")
+	g.follow(t, "readelf -n")
+
+	home := g.dir
+	remove := func() {
+		for _, command := range []string{"echo 0 >events/hello/greeting/enable", "echo -:hello/greeting >>uprobe_events"} {
+			_ = exec.Command("sh", "-c", "cd /sys/kernel/tracing && "+command).Run()
+		}
+	}
+	remove()
+	t.Cleanup(remove)
+	g.follow(t, ">>uprobe_events")
+	g.follow(t, `n > 100`)
+	g.run(t, "echo 0 >events/hello/greeting/filter; echo 0 >events/hello/greeting/enable")
+	g.dir = home
+	g.follow(t, "perf record -a -e hello:greeting")
+	g.follow(t, "perf record -a -g -e hello:greeting")
+	g.dir = "/sys/kernel/tracing"
+	g.follow(t, "echo 0 >events/hello/greeting/enable")
+	t.Run("durations", func(t *testing.T) { g.durations(t) })
+}
+
+// requests builds the program of goroutines.md, which fires when it is told to.
+func (d *document) requests(t *testing.T, program []string) *tracetest.Process {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(dir+"/main.go", []byte(strings.Join(program, "\n")), 0o600))
+	build := &document{dir: dir}
+	build.run(t, "go mod init requests; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go mod tidy; go build -o requests .")
+	p := build.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images ./requests")
+	p.WaitLine("press Enter", patience)
+	return p
+}
+
+// durations follows the section on durations, whose requests come while perf records.
+func (g *guide) durations(t *testing.T) {
+	data, err := os.ReadFile(repository(t) + "/docs/goroutines.md")
+	require.NoError(t, err)
+	p := g.requests(t, []string{regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(string(data))[1]})
+	_, path := image(t, p, "requests")
+	remove := func() {
+		_ = exec.Command("sh", "-c", "cd /sys/kernel/tracing; echo -:requests/start >>uprobe_events; echo -:requests/end >>uprobe_events").Run()
+	}
+	t.Cleanup(func() {
+		remove()
+	})
+	g.dir = "/sys/kernel/tracing"
+	b := g.find(t, "requests/start")
+	g.replace = strings.NewReplacer("$FILE", path)
+	var awk string
+	for i, c := range b.consoles() {
+		command := g.replace.Replace(c.command)
+		switch {
+		case i < 2:
+			g.run(t, command)
+		case strings.HasPrefix(command, "perf record"):
+			g.dir = t.TempDir()
+			g.run(t, "mkfifo go")
+			perf := startGroup(t, g.dir, strings.Replace(command, "-- sleep 3",
+				fmt.Sprintf("-o perf.data -- sh -c 'echo >go; while kill -0 %d 2>/dev/null; do sleep 0.1; done'", p.PID()), 1))
+			g.run(t, "timeout 120 cat go") // which ends when perf has begun to record
+			p.Say("")
+			require.NoError(t, perf.Wait(patience), perf.Dump())
+		default:
+			awk = g.run(t, strings.Replace(command, "perf script", "perf script -i perf.data", 1))
+		}
+	}
+	require.Regexp(t, `(?m)^1000 requests, [0-9.]+ ms on average$`, awk)
+}
+
+func TestGuideGoroutines(t *testing.T) {
+	needs(t, "gdb")
+	needsAMD64(t)
+	g := readGuide(t, "goroutines.md")
+	p := g.requests(t, g.find(t, "package main").lines)
+	script := strings.Join(g.find(t, "@by_goid[*(uint64*)").lines, "\n")
+	require.NoError(t, os.WriteFile(g.dir+"/pairs.bt", []byte(script), 0o600))
+	b := g.find(t, "pairs.bt").consoles()[0]
+	tr := g.trace(t, strings.Replace(b.command, "PID", strconv.Itoa(p.PID()), 1))
+	p.Say("")
+	require.NoError(t, p.Wait(patience))
+	tr.interrupt()
+	lines := tr.finish()
+	wrong := 0
+	for _, line := range b.output {
+		if name, isThread := strings.CutPrefix(line, "@thread["); isThread {
+			if m := regexp.MustCompile(`(?m)^@thread\[(?:wrong|lost)\]: (\d+)$`).FindStringSubmatch(line); m != nil {
+				wrong++ // and the number is another each time
+			}
+			require.NotEmpty(t, name)
+			continue
+		}
+		require.Contains(t, lines, line)
+	}
+	require.NotZero(t, wrong)
+	require.Regexp(t, `@thread\[(wrong|lost)\]: \d+`, strings.Join(lines, "\n"), "the thread was always right")
+
+	program := t.TempDir() + "/hello"
+	example(t, "hello").run(t, "go build -o "+program+" .")
+	g.replace = strings.NewReplacer("PROGRAM", program)
+	g.follow(t, "gdb -batch")
+}
+
+// TestGuideLibraries builds the guide's library, its program and its test.
+func TestGuideLibraries(t *testing.T) {
+	needs(t)
+	g := readGuide(t, "libraries.md")
+	write := func(path, text string) {
+		path = g.dir + "/" + path
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	code := func(text string) string { return strings.Join(g.find(t, text).lines, "\n") + "\n" }
+	write("cache/internal/probe/probe.go", code("package probe"))
+	write("cache/evict/evict.go", code("package evict"))
+	write("cache/cache.go", code("package cache")+"\nfunc get(string) (string, bool) { return \"\", false }\n")
+	write("main.go", `package main
+
+import (
+	"fmt"
+	"log"
+	"time"
+
+	"example.com/app/cache/evict"
+
+	"github.com/go-stapsdt/stapsdt"
+)
+
+`+strings.Replace(code("func main()"), "…", `fmt.Println("ready")
+	for range time.Tick(100 * time.Millisecond) {
+		evict.Drop("/old", 4096)
+	}`, 1))
+	write("cache/cache_test.go", "package cache\n\nimport (\n\t\"testing\"\n\n\t\"github.com/go-stapsdt/stapsdt\"\n)\n\n"+code("func TestProbes"))
+	g.run(t, "go mod init example.com/app; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go mod tidy; go vet ./...; go test ./...; go build -o app .")
+	write("main.go", strings.Replace(string(must(os.ReadFile(g.dir+"/main.go"))), `"example.com/app/cache/evict"`, `"example.com/app/cache"
+	"example.com/app/cache/evict"`, 1)+"\nvar _ = cache.Get\n")
+	g.run(t, "go build -o app .")
+	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images ./app")
+	p.WaitLine("ready", patience)
+	g.replace = strings.NewReplacer("PID", strconv.Itoa(p.PID()))
+	g.follow(t, "usdt:*:cache:entry__evicted")
+}
+
+func must(data []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// TestGuideDebugprobe builds the guide's program, and asks it as a reader does.
+func TestGuideDebugprobe(t *testing.T) {
+	needs(t, "curl")
+	g := readGuide(t, "debugprobe.md")
+	listener, err := net.Listen("tcp", "localhost:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	listener.Close()
+	code := strings.Join(g.find(t, "package main").lines, "\n")
+	require.NoError(t, os.WriteFile(g.dir+"/main.go", []byte(strings.ReplaceAll(code, "localhost:8080", address)), 0o600))
+	g.run(t, "go mod init app; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go mod tidy; go vet .; go build -o app .")
+	g.start(t, "./app")
+	g.replace = strings.NewReplacer("localhost:8080", address)
+	g.run(t, "curl -sSf -o page --retry 50 --retry-delay 1 --retry-connrefused http://"+address+"/debug/probes/; grep -q page.js page")
+	for _, text := range []string{"filter=sttus", "filter=status", "histogram.json", "probes.json"} {
+		g.follow(t, text)
+	}
+}
+
+// TestGuideInstrumentation builds the guide's program, and traces its requests as the guide says.
+func TestGuideInstrumentation(t *testing.T) {
+	needs(t, "curl")
+	g := readGuide(t, "instrumentation.md")
+	listener, err := net.Listen("tcp", "localhost:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	code := strings.Join(g.find(t, "package main").lines, "\n")
+	require.NoError(t, os.WriteFile(g.dir+"/main.go", []byte(strings.ReplaceAll(code, "localhost:8080", address)), 0o600))
+	g.run(t, "go mod init shop; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go mod tidy; go vet .; go build -o shop .")
+	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images ./shop")
+	g.run(t, "curl -sS -o /dev/null --retry 50 --retry-delay 1 --retry-connrefused http://"+address+"/none")
+	command := g.find(t, "bpftrace -p PID").lines[0]
+	_, program, found := strings.Cut(command, " -e ")
+	require.True(t, found, command)
+	tr := tracetest.Bpftrace(t, strings.Trim(program, "'"), "-p", strconv.Itoa(p.PID()))
+	g.run(t, "curl -sS -o /dev/null http://"+address+"/none")
+	require.Contains(t, tr.Stop(), "@us[/none]:")
+}
+
+// TestGuideNames builds the guide's program, and traces it by the names of the arguments.
+func TestGuideNames(t *testing.T) {
+	needs(t, "perf=linux-perf", "gdb", "gcc")
+	needsAMD64(t)
+	g := readGuide(t, "names.md")
+	code := func(text string) string { return strings.Join(g.find(t, text).lines, "\n") + "\n" }
+	require.NoError(t, os.WriteFile(g.dir+"/main.go", []byte(code("package main")), 0o600))
+	g.run(t, "go mod init shop; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go mod tidy; go build -o shop .")
+	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images ./shop")
+	p.WaitMatch(regexp.MustCompile(`/shop-`), patience)
+	addresses, path := image(t, p, "shop")
+	base, _, _ := strings.Cut(addresses, "-")
+	g.replace = strings.NewReplacer("FILE", path, "PID", strconv.Itoa(p.PID()), "BASE", base)
+	t.Run("C", func(t *testing.T) {
+		source := "#include <libstapsdt.h>\nvoid define(SDTProvider_t *provider);\nvoid define(SDTProvider_t *provider)\n{\n" + code("SDTArgument_t") + "}\n"
+		require.NoError(t, os.WriteFile(g.dir+"/named.c", []byte(source), 0o600))
+		g.run(t, "gcc -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -I "+repository(t)+"/cstapsdt named.c")
+	})
+	t.Run("bpftrace", func(t *testing.T) {
+		g.follow(t, "bpftrace -lv")
+		g.follow(t, "args->conn")
+	})
+	t.Run("perf", func(t *testing.T) {
+		t.Setenv("HOME", t.TempDir()) // where perf's cache is
+		remove := func() { _ = exec.Command("perf", "probe", "-d", "probe_shop:*").Run() }
+		remove() // of a test that was killed
+		t.Cleanup(remove)
+		g.follow(t, "perf probe -x FILE -V")
+		g.follow(t, "perf probe -d")
+	})
+	t.Run("gdb", func(t *testing.T) { g.follow(t, "add-symbol-file") })
+}

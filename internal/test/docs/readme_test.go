@@ -1,0 +1,93 @@
+//go:build linux && (amd64 || arm64)
+
+package docs_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// freeAddress returns an address that nothing listens on, because other programs may use the
+// port of the README. The host is one that no other program takes a port of by chance.
+func freeAddress(t *testing.T) string {
+	pid := os.Getpid()
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+pid>>16, pid>>8&255, pid&255))
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// request requests the address until the test ends.
+func request(t *testing.T, url string) {
+	done := make(chan struct{})
+	t.Cleanup(func() { close(done) })
+	go func() {
+		for {
+			if r, err := http.Get(url); err == nil {
+				r.Body.Close()
+			}
+			select {
+			case <-done:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}()
+}
+
+// TestReadme builds README's program in a module of its own, and traces it with README's
+// commands.
+func TestReadme(t *testing.T) {
+	needs(t)
+	root := repository(t)
+	data, err := os.ReadFile(root + "/README.md")
+	require.NoError(t, err)
+	text := string(data)
+	program := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(text)[1]
+	tracing := regexp.MustCompile("(?s)```\n# (bpftrace -p .*?)\n(.*?)\n```").FindStringSubmatch(text)
+	command, output := tracing[1], "^"+regexp.QuoteMeta(tracing[2])+"$"
+	action := command[strings.Index(command, "{"):strings.LastIndex(command, "}")]
+
+	address := freeAddress(t)
+	require.Contains(t, program, "localhost:8080")
+	d := read(t, root)
+	d.dir = t.TempDir()
+	require.NoError(t, os.WriteFile(d.dir+"/main.go", []byte(strings.ReplaceAll(program, "localhost:8080", address)), 0o600))
+	d.run(t, "go mod init myapp; go mod edit -replace github.com/go-stapsdt/stapsdt="+root+"; go mod tidy; go build -o myapp .")
+	p := d.start(t, "./myapp")
+	pid := fmt.Sprint(p.PID())
+	request(t, "http://"+address+"/index.html")
+
+	t.Run("the first tracer", func(t *testing.T) {
+		d.sees(t, output, strings.Replace(command, "$(pgrep myapp)", pid, 1))
+	})
+	maps, err := os.ReadFile("/proc/" + pid + "/maps")
+	require.NoError(t, err)
+	file := regexp.MustCompile(`/.*/myapp-[0-9a-f]*\.so`).Find(maps)
+	require.NotEmpty(t, file)
+	d.replace = strings.NewReplacer("PID", pid, "FILE", string(file), "{ … }", action+"}")
+	for name, pattern := range map[string]string{"this process": "bpftrace -p", "every process": "bpftrace -e"} {
+		t.Run(name, func(t *testing.T) { d.sees(t, output, d.command(t, pattern)) })
+	}
+	t.Run("attach.sh", func(t *testing.T) {
+		out, err := exec.Command(root+"/scripts/attach.sh", pid, "myapp:request__done").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	})
+}
+
+// TestInstall: the installation that README names.
+func TestInstall(t *testing.T) {
+	needs(t, "make", "gcc", "pkg-config")
+	d := read(t, repository(t))
+	d.dir = repository(t)
+	d.run(t, "make -C cstapsdt install DESTDIR="+t.TempDir())
+}

@@ -1,0 +1,19 @@
+module github.com/go-stapsdt/stapsdt/internal/test
+
+go 1.25.0
+
+require (
+	github.com/cilium/ebpf v0.22.0
+	github.com/elastic/go-seccomp-bpf v1.6.0
+	github.com/go-stapsdt/stapsdt v0.1.0
+	github.com/moby/profiles/seccomp v0.1.0
+	github.com/opencontainers/runtime-spec v1.2.1
+	github.com/stretchr/testify v1.12.1
+	golang.org/x/sys v0.43.0
+)
+
+require (
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/mod v0.31.0
+	golang.org/x/net v0.48.0 // indirect
+)

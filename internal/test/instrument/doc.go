@@ -1,0 +1,3 @@
+// Package instrument tests package span and the packages in instrument/ with tracers and, for
+// sqlprobe, with real drivers.
+package instrument

@@ -1,0 +1,213 @@
+//go:build linux && (amd64 || arm64)
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/require"
+)
+
+// firing fires from goroutines with stacks of every depth, until the process
+// ends.
+func firing() {
+	p := NewProvider("dumped")
+	event := NewProbe2[string, int](p, "event")
+	if err := p.Load(); err != nil {
+		fmt.Println("problem:", err)
+		os.Exit(1)
+	}
+	for g := range 2 * runtime.GOMAXPROCS(0) {
+		go func() {
+			for i := 0; ; i++ {
+				callerOfFire(event, g, i%50)
+			}
+		}()
+	}
+	fmt.Println("firing", p.Path())
+}
+
+//go:noinline
+func callerOfFire(event *Probe2[string, int], g, depth int) {
+	deep(depth, func() error {
+		event.Fire("text", g)
+		return nil
+	})
+}
+
+// dumpChild fires until it is killed.
+func dumpChild([]string) {
+	// No core of it is wanted.
+	syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{})
+	firing()
+	select {}
+}
+
+// profileChild fires, and takes a CPU profile meanwhile.
+//
+//	FILE
+func profileChild(args []string) {
+	firing()
+	waitLine()
+	file, err := os.Create(args[0])
+	if err == nil {
+		err = pprof.StartCPUProfile(file)
+	}
+	if err != nil {
+		fmt.Println("problem:", err)
+		os.Exit(1)
+	}
+	time.Sleep(time.Second)
+	pprof.StopCPUProfile()
+	file.Close()
+	fmt.Println("profiled")
+}
+
+// startFiring starts a child that fires, attaches to it, and waits until that has
+// had an effect.
+func startFiring(t *testing.T, child string, opts ...tracetest.ChildOption) (*tracetest.Process, *tracetest.Counter) {
+	t.Helper()
+	tracetest.NeedUprobes(t)
+	p := tracetest.Child(t, child, append(opts, tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()+"/images"))...)
+	path := p.Expect("firing ", patience)
+	notes, err := sdt.ReadFile(path)
+	require.NoError(t, err)
+	counter, err := tracetest.CountUprobe(path, notes[0].Offset)
+	require.NoError(t, err)
+	t.Cleanup(func() { counter.Close() })
+	require.Eventually(t, func() bool {
+		count, err := counter.Count()
+		return err == nil && count > 1000
+	}, patience, time.Millisecond)
+	return p, counter
+}
+
+// What a dump's lines look like.
+var (
+	goroutineLine = regexp.MustCompile(`^goroutine \d+ (gp=0x[0-9a-f]+ m=\S+ (mp=0x[0-9a-f]+ )?)?\[[^]]+\]:$`)
+	functionLine  = regexp.MustCompile(`^(created by )?[\w./*()\[\]{}\-·]+(\(.*\)| in goroutine \d+)$`)
+	placeLine     = regexp.MustCompile(`^\t\S+:\d+( \+0x[0-9a-f]+)?( fp=0x[0-9a-f]+ sp=0x[0-9a-f]+ pc=0x[0-9a-f]+)?$`)
+	registerLine  = regexp.MustCompile(`^\w+ +0x[0-9a-f]+$`)
+	// A thread that is in a site has no Go stack that could be told from there.
+	inSite = regexp.MustCompile(`^(runtime: g \d+ gp=0x[0-9a-f]+: unknown pc 0x[0-9a-f]+|stack: frame=\{.*|[ 0-9a-f]{16}: .*| {16}.*)$`)
+)
+
+// requireDump finds goroutines with whole stacks in what a program wrote when it
+// was told to quit, and returns the stacks.
+func requireDump(t *testing.T, lines []string) (stacks []string) {
+	t.Helper()
+	for i := 0; i < len(lines); i++ {
+		if !strings.HasPrefix(lines[i], "goroutine ") {
+			continue
+		}
+		require.Regexp(t, goroutineLine, lines[i])
+		first := i
+		for i++; lines[i] != "" && !registerLine.MatchString(lines[i]); i++ {
+			if inSite.MatchString(lines[i]) || strings.HasPrefix(lines[i], "\tgoroutine running on other thread") ||
+				strings.HasPrefix(lines[i], "...") {
+				continue
+			}
+			require.Regexp(t, functionLine, lines[i])
+			i++
+			require.Regexp(t, placeLine, lines[i])
+		}
+		stacks = append(stacks, strings.Join(lines[first:i], "\n"))
+	}
+	return stacks
+}
+
+// TestDumpWhileFiring: SIGQUIT dumps the stacks of a program whose threads are
+// inside traced Fires, each of them well-formed and with its Go callers.
+func TestDumpWhileFiring(t *testing.T) {
+	testenv.NotRaced(t, "in its code a thread has another stack, and the runtime's dump of it crashes")
+	inFire, inSites := 0, 0
+	for n := 0; n < 5 || inFire == 0 && n < 20; n++ {
+		// "crash" has every thread dump its own goroutine, where it stands.
+		child, _ := startFiring(t, "dump", tracetest.WithEnv("GOTRACEBACK=crash"))
+		child.Signal(syscall.SIGQUIT)
+		err := child.Wait(patience)
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit)
+		require.Equal(t, syscall.SIGABRT, exit.Sys().(syscall.WaitStatus).Signal(), child.Dump())
+		lines := errorLines(child)
+		text := strings.Join(lines, "\n")
+		require.Contains(t, text, "SIGQUIT: quit")
+		for _, bad := range []string{"fatal error", "panic", "unexpected return pc", "traceback stuck", "SIGSEGV", "SIGTRAP"} {
+			require.NotContains(t, text, bad)
+		}
+		stacks := requireDump(t, lines)
+		require.Greater(t, len(stacks), 4)
+		for _, stack := range stacks {
+			if strings.Contains(stack, "unknown pc") {
+				inSites++ // whose dump ends there
+			} else if strings.Contains(stack, "stapsdt.(*Probe2[...]).fire(") {
+				require.Contains(t, stack, "process.callerOfFire")
+				inFire++
+			}
+		}
+	}
+	require.NotZero(t, inFire, "no goroutine was inside Fire")
+	t.Log(inFire, "goroutines were in Fire, and", inSites, "threads in a site")
+}
+
+// errorLines is what a child wrote to standard error.
+func errorLines(child *tracetest.Process) (lines []string) {
+	for _, line := range strings.Split(child.Dump(), "\n") {
+		if text, ok := strings.CutPrefix(line, "  err| "); ok {
+			lines = append(lines, text)
+		}
+	}
+	return append(lines, "")
+}
+
+// TestProfileWhileFiring: CPU profiles of a program whose probes are traced can be
+// read, and say who fires.
+func TestProfileWhileFiring(t *testing.T) {
+	caller := regexp.MustCompile(`([0-9.]+)% +\S*process\.callerOfFire\n`)
+	inFire := false
+	for try := 0; try < 10 && !inFire; try++ {
+		top := profileFiring(t)
+		// On a busy machine a profile may have few samples, and none of
+		// them in Fire itself.
+		inFire = strings.Contains(top, "stapsdt.(*Probe2[")
+		found := caller.FindStringSubmatch(top)
+		if inFire {
+			require.NotNil(t, found, top)
+			require.NotEqual(t, "0", found[1])
+			t.Logf("%s%% of the samples are below the caller", found[1])
+		}
+	}
+	require.True(t, inFire, "no sample was taken in Fire")
+}
+
+// profileFiring takes a profile of a child that fires, and returns the functions
+// in it.
+func profileFiring(t *testing.T) string {
+	t.Helper()
+	file := t.TempDir() + "/profile"
+	child, counter := startFiring(t, "profile", tracetest.WithArgs(file))
+	before, err := counter.Count()
+	require.NoError(t, err)
+	child.Say("profile")
+	child.Expect("profiled", patience)
+	after, err := counter.Count()
+	require.NoError(t, err)
+	require.Greater(t, after, before+1000, "nothing was traced while the profile was taken")
+	out, err := exec.Command("go", "tool", "pprof", "-top", "-cum", file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}

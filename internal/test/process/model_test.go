@@ -1,0 +1,362 @@
+//go:build linux && (amd64 || arm64)
+
+package process
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/require"
+)
+
+// modelNames are the names that a sequence chooses from. The last ones are bad.
+var modelNames = []string{"event", "other-event", "a.b", "..", "ünï", strings.Repeat("x", MaxName), "", "a:b", "a/b", "nul\x00", strings.Repeat("x", MaxName+1)}
+
+const badNames = 6 // the index of the first
+
+var modelTypes = []ArgType{Uint8, Int8, Uint16, Int16, Uint32, Int32, Uint64, Int64, String, NoArg, 3}
+
+const badTypes = 9
+
+// program is a sequence of calls, made of bytes.
+type program struct{ bytes []byte }
+
+func (p *program) next(below int) int {
+	if len(p.bytes) == 0 {
+		return 0
+	}
+	b := p.bytes[0]
+	p.bytes = p.bytes[1:]
+	return int(b) % below
+}
+
+// choose is next for a list whose first ones are good, and are chosen more often.
+func (p *program) choose(good, all int) int {
+	if i := p.next(8*good + all - good); i >= 8*good {
+		return i - 7*good
+	} else {
+		return i % good
+	}
+}
+
+func (p *program) name() int { return p.choose(badNames, len(modelNames)) }
+
+func (p *program) types() (types []ArgType) {
+	for range p.choose(MaxArgs+1, MaxArgs+2) {
+		types = append(types, modelTypes[p.choose(badTypes, len(modelTypes))])
+	}
+	return types
+}
+
+// defined is a probe that the model has.
+type defined struct {
+	name string
+	args []ArgType
+}
+
+// model is what a provider is, by its documentation.
+type model struct {
+	t              *testing.T
+	p              *Provider
+	dir            string
+	memfd          bool
+	nameErr        bool
+	probes         []defined
+	live           int   // how many of probes were there at the last load
+	typedErr       error // a sentinel, of the first definition that waits for Load
+	loaded, closed bool
+	// all are the probes that were ever returned, those that could not be
+	// added too.
+	all []*Probe
+}
+
+func newModel(t *testing.T, in *program) *model {
+	name := in.name()
+	m := &model{t: t, dir: filepath.Join(t.TempDir(), "images"), nameErr: name >= badNames, memfd: in.next(2) == 1}
+	opts := []Option{WithDir(m.dir)}
+	if m.memfd {
+		opts = append(opts, WithMemfd())
+	}
+	m.p = NewProvider(modelNames[name], opts...)
+	require.Equal(t, modelNames[name], m.p.Name())
+	return m
+}
+
+// definition returns the sentinel that a definition fails with, or nil.
+func (m *model) definition(name int, args []ArgType) error {
+	switch {
+	case m.closed:
+		return ErrClosed
+	case name >= badNames:
+		return ErrName
+	case len(args) > MaxArgs:
+		return ErrTooManyArgs
+	}
+	for _, arg := range args {
+		if slices.Index(modelTypes, arg) >= badTypes {
+			return ErrArgType
+		}
+	}
+	for _, d := range m.probes {
+		if d.name == modelNames[name] && !slices.Equal(d.args, args) {
+			return ErrName
+		}
+	}
+	return nil
+}
+
+// requireError compares an error with the sentinel that it should wrap.
+func (m *model) requireError(want, err error) {
+	m.t.Helper()
+	if want == nil {
+		require.NoError(m.t, err)
+		return
+	}
+	require.ErrorIs(m.t, err, want)
+	requireOneLine(m.t, err)
+}
+
+// calls are what a sequence is made of.
+var modelCalls = []func(m *model, in *program){
+	(*model).addProbe, (*model).addTyped, (*model).load, (*model).unload, (*model).close,
+	(*model).fire, (*model).fire, (*model).load, (*model).unload,
+}
+
+func (m *model) addProbe(in *program) {
+	name, args := in.name(), in.types()
+	want := m.definition(name, args)
+	probe, err := m.p.AddProbe(modelNames[name], args...)
+	m.requireError(want, err)
+	m.added(want, probe, name, args)
+}
+
+func (m *model) added(failure error, probe *Probe, name int, args []ArgType) {
+	require.NotNil(m.t, probe)
+	require.Equal(m.t, modelNames[name], probe.Name())
+	require.Same(m.t, m.p, probe.Provider())
+	require.True(m.t, slices.Equal(args, probe.Args()))
+	m.all = append(m.all, probe)
+	if failure == nil {
+		m.probes = append(m.probes, defined{modelNames[name], args})
+	}
+}
+
+func (m *model) addTyped(in *program) {
+	name := in.name()
+	kind := in.next(4)
+	if in.next(8) > 0 {
+		// A wrong definition spoils all later loads: not too often.
+		name = kind
+	}
+	var args []ArgType
+	var probe *Probe
+	var want error
+	define := func(types ...ArgType) string {
+		args = types
+		want = m.definition(name, types)
+		return modelNames[name]
+	}
+	switch kind {
+	case 0:
+		probe = &NewProbe0(m.p, define()).Probe
+	case 1:
+		probe = &NewProbe1[string](m.p, define(String)).Probe
+	case 2:
+		probe = &NewProbe2[int8, bool](m.p, define(Int8, Uint8)).Probe
+	case 3:
+		probe = &NewProbe6[int, uint16, []byte, int32, uintptr, int16](m.p, define(Int64, Uint16, String, Int32, Uint64, Int16)).Probe
+	}
+	m.typedErr = cmp.Or(m.typedErr, want)
+	m.added(want, probe, name, args)
+}
+
+func (m *model) load(*program) {
+	var want error
+	switch {
+	case m.closed:
+		want = ErrClosed
+	case m.loaded:
+		want = ErrLoaded
+	case m.nameErr:
+		want = ErrName
+	case m.typedErr != nil:
+		want = m.typedErr
+	default:
+		m.loaded, m.live = true, len(m.probes)
+	}
+	m.requireError(want, m.p.Load())
+}
+
+func (m *model) unload(*program) {
+	require.NoError(m.t, m.p.Unload())
+	m.loaded = false
+}
+
+func (m *model) close(in *program) {
+	if in.next(4) != 0 { // or most of a sequence would be about nothing
+		return
+	}
+	require.NoError(m.t, m.p.Close())
+	m.loaded, m.closed = false, true
+}
+
+// fire fires any probe, with any arguments: nobody traces.
+func (m *model) fire(in *program) {
+	if len(m.all) == 0 {
+		return
+	}
+	probe := m.all[in.next(len(m.all))]
+	args := make([]any, in.next(4))
+	for i := range args {
+		args[i] = []any{1, -1, "text", nil, 1 << 40, []byte("bytes"), 1.5, struct{}{}}[in.next(8)]
+	}
+	require.NoError(m.t, probe.Fire(args...))
+}
+
+// check compares all that can be asked.
+func (m *model) check() {
+	t := m.t
+	t.Helper()
+	require.Equal(t, m.loaded, m.p.Loaded())
+	probes := m.p.Probes()
+	require.Len(t, probes, len(m.probes))
+	for i, d := range m.probes {
+		require.Equal(t, d.name, probes[i].Name())
+		require.True(t, slices.Equal(d.args, probes[i].Args()))
+	}
+	for _, probe := range m.all {
+		require.False(t, probe.Enabled())
+	}
+	path := m.p.Path()
+	if !m.loaded {
+		require.Empty(t, path)
+		return
+	}
+	require.Equal(t, !m.memfd, filepath.Dir(path) == m.dir, path)
+	notes, err := sdt.ReadFile(path)
+	if m.live > 0 {
+		require.NoError(t, err)
+	}
+	require.Len(t, notes, m.live)
+	for i, d := range m.probes[:m.live] {
+		require.Equal(t, d.name, notes[i].Name)
+		require.Equal(t, m.p.Name(), notes[i].Provider)
+		require.Len(t, notes[i].Args, len(d.args))
+		for j, arg := range d.args {
+			require.Equal(t, arg.Size(), notes[i].Args[j].Size)
+			require.Equal(t, arg.Signed(), notes[i].Args[j].Signed)
+		}
+	}
+}
+
+// FuzzCalls makes a sequence of calls of one provider, and compares each answer
+// with a model's.
+func FuzzCalls(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x00\x02\x05\x08\x02\x05\x00\x03\x02\x04\x00"))
+	f.Fuzz(func(t *testing.T, bytes []byte) {
+		in := &program{bytes[:min(len(bytes), 500)]}
+		m := newModel(t, in)
+		defer m.p.Close()
+		for len(in.bytes) > 0 {
+			modelCalls[in.next(len(modelCalls))](m, in)
+			m.check()
+		}
+	})
+}
+
+// FuzzConcurrentCalls makes three sequences of calls of one provider at once.
+// What holds whatever the order: the errors' kinds, that a list of probes only
+// grows, and that all is over after Close.
+func FuzzConcurrentCalls(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x00\x02\x05\x08\x02\x05\x00\x03\x02\x04\x00"))
+	f.Fuzz(func(t *testing.T, bytes []byte) {
+		dir := filepath.Join(t.TempDir(), "images")
+		p := NewProvider("busy", WithDir(dir))
+		first := NewProbe1[int](p, "first")
+		problems := make(chan error, 10_000)
+		var wg sync.WaitGroup
+		bytes = bytes[:min(len(bytes), 300)]
+		for i := range 3 {
+			share := bytes[i*len(bytes)/3 : (i+1)*len(bytes)/3]
+			wg.Go(func() {
+				c := concurrent{p: p, dir: dir, all: []*Probe{&first.Probe}}
+				// Often enough for them to meet.
+				for in := (&program{slices.Repeat(share, 10)}); len(in.bytes) > 0; {
+					if err := c.call(in); err != nil {
+						problems <- err
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.NoError(t, p.Close())
+		close(problems)
+		for err := range problems {
+			t.Error(err)
+		}
+		require.Empty(t, p.Path())
+		require.ErrorIs(t, p.Load(), ErrClosed)
+		for _, probe := range p.Probes() {
+			require.NoError(t, probe.Fire())
+			require.False(t, probe.Enabled())
+		}
+		require.Empty(t, mapped("busy"))
+	})
+}
+
+// concurrent is one of several goroutines that use a provider.
+type concurrent struct {
+	p    *Provider
+	dir  string
+	all  []*Probe // those it knows
+	seen []*Probe // what Probes has returned last
+}
+
+// call makes a call and returns what is wrong with its answer.
+func (c *concurrent) call(in *program) error {
+	allow := func(err error, sentinels ...error) error {
+		if err == nil || slices.ContainsFunc(sentinels, func(s error) bool { return errors.Is(err, s) }) {
+			return nil
+		}
+		return err
+	}
+	switch in.next(8) {
+	case 0:
+		probe, err := c.p.AddProbe(fmt.Sprint("more", in.next(3)), Int32)
+		c.all = append(c.all, probe)
+		return allow(err, ErrClosed)
+	case 1, 2:
+		return allow(c.p.Load(), ErrLoaded, ErrClosed)
+	case 3, 4:
+		return c.p.Unload()
+	case 5:
+		if in.next(128) == 0 {
+			return c.p.Close()
+		}
+		if path := c.p.Path(); path != "" && filepath.Dir(path) != c.dir {
+			return fmt.Errorf("loaded at %s", path)
+		}
+	case 6:
+		list := c.p.Probes()
+		if len(list) < len(c.seen) || !slices.Equal(c.seen, list[:len(c.seen)]) {
+			return fmt.Errorf("the probes were %v and are %v", c.seen, list)
+		}
+		c.seen = list
+	case 7:
+		probe := c.all[in.next(len(c.all))]
+		if probe.Enabled() {
+			return errors.New("enabled")
+		}
+		return probe.Fire("anything")
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+//go:build linux && (amd64 || arm64)
+
+package process
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/test/bpf"
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// storm makes calls without an end until stop, which returns their first error.
+func storm(calls ...func() error) (stop func() error) {
+	var end atomic.Bool
+	var wg sync.WaitGroup
+	errs := make(chan error, len(calls))
+	for _, call := range calls {
+		wg.Go(func() {
+			for !end.Load() {
+				if err := call(); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	return func() error {
+		end.Store(true)
+		wg.Wait()
+		close(errs)
+		return <-errs
+	}
+}
+
+// sums is what an observer sees of a window.
+type sums struct{ count, value, text atomic.Uint64 }
+
+func (s *sums) tally() bpf.Tally {
+	return bpf.Tally{Count: s.count.Load(), Value: s.value.Load(), Extra: s.text.Load()}
+}
+
+// TestTracersAndObserversSeeTheSame: of the events that lie within both attachments, a tracer
+// and an observer see each one once, with the same values, while other observers and tracers
+// come and go and other goroutines fire. Between the windows the provider is unloaded and
+// loaded.
+func TestTracersAndObserversSeeTheSame(t *testing.T) {
+	bpf.Need(t)
+	p := newProvider(t, "both")
+	event := NewProbe3[uint64, uint64, string](p, "event", "window", "value", "text")
+	load(t, p)
+	sites, err := bpf.Sites(p.Path())
+	require.NoError(t, err)
+	path, args := p.Path(), sites[0].Args
+	const windows, goroutines, fires = 30, 4, 500
+	counter, err := bpf.NewCounter(1, windows, bpf.Arguments{Window: args[0], Value: args[1], Extra: args[2], Text: true})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, counter.Close()) }()
+
+	stop := storm(
+		func() error { p.Observe(func(*Event) {})(); return nil },
+		func() error { p.Observe(func(e *Event) { _ = e.Clone().String() })(); return nil },
+		func() error {
+			c, err := tracetest.CountUprobe(path, sites[0].Offset)
+			if err != nil {
+				return err
+			}
+			return c.Close()
+		},
+		func() error { event.Fire(windows, 0, "a stray!"); return nil },
+	)
+	for window := range windows {
+		var seen sums
+		var unobserve func()
+		var detach func() error
+		begin := []func(){
+			func() {
+				unobserve = p.Observe(func(e *Event) {
+					if e.Arg(0).Uint64() == uint64(window) {
+						seen.count.Add(1)
+						seen.value.Add(e.Arg(1).Uint64())
+						seen.text.Add(binary.NativeEndian.Uint64([]byte(e.Arg(2).String())))
+					}
+				})
+			},
+			func() {
+				link, err := counter.Attach(path, sites)
+				require.NoError(t, err)
+				detach = link.Close
+			},
+		}
+		rand.Shuffle(2, func(i, j int) { begin[i], begin[j] = begin[j], begin[i] })
+		begin[0]()
+		event.Fire(windows, 0, "only one")
+		begin[1]()
+
+		var fired sums
+		var wg sync.WaitGroup
+		for g := range goroutines {
+			wg.Go(func() {
+				for n := range fires {
+					value, text := rand.Uint64(), fmt.Sprintf("%d-%06d", g, n)
+					event.Fire(uint64(window), value, text)
+					fired.count.Add(1)
+					fired.value.Add(value)
+					fired.text.Add(binary.NativeEndian.Uint64([]byte(text)))
+				}
+			})
+		}
+		wg.Wait()
+		if rand.IntN(2) == 0 {
+			unobserve()
+		}
+		require.NoError(t, detach())
+		unobserve()
+		require.Equal(t, fired.tally(), seen.tally(), "observed in window %d", window)
+		traced, err := counter.Tally(0, window)
+		require.NoError(t, err)
+		require.Equal(t, fired.tally(), traced, "traced in window %d", window)
+		require.NoError(t, p.Unload())
+		require.NoError(t, p.Load())
+	}
+	require.NoError(t, stop())
+	require.False(t, event.Enabled(), "all observers have gone")
+}
+
+// TestTracedWhileObserversFail: an observer's mistakes do not keep an event from the tracer. What
+// an observer fires is seen by the tracer too.
+func TestTracedWhileObserversFail(t *testing.T) {
+	tracetest.NeedUprobes(t)
+	p := newProvider(t, "mistakes")
+	event := NewProbe1[int64](p, "event")
+	load(t, p)
+	list := trace(t, &event.Probe)
+	calls := 0
+	stop := p.Observe(func(e *Event) {
+		if calls++; calls > 1 {
+			panic("expected by the test")
+		}
+		event.Fire(e.Arg(0).Int64() + 1)
+	})
+	defer stop()
+	event.Fire(1)
+	event.Fire(10)
+	event.Fire(20)
+	for _, want := range []uint64{2, 1, 10, 20} {
+		require.Equal(t, want, list[0].arg(t, list[0].read(t), 0))
+	}
+	require.Equal(t, 2, calls, "it observes no longer")
+}

@@ -1,0 +1,173 @@
+//go:build linux && (amd64 || arm64)
+
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestPathAfterDup2: when the program has put /dev/null under the number of the memory's
+// descriptor, as a daemon does, Path and the script still lead to the probes.
+func TestPathAfterDup2(t *testing.T) {
+	tracetest.NeedUprobes(t)
+	p := NewProvider("daemon", WithMemfd())
+	probe := NewProbe1[int](p, "event")
+	load(t, p)
+	var number int
+	_, err := fmt.Sscanf(p.Path(), fmt.Sprintf("/proc/%d/fd/%%d", os.Getpid()), &number)
+	require.NoError(t, err)
+	null, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	require.NoError(t, unix.Dup3(int(null.Fd()), number, unix.O_CLOEXEC))
+	null.Close()
+	defer unix.Close(number)
+
+	require.Regexp(t, fmt.Sprintf("^/proc/%d/map_files/[0-9a-f]+-[0-9a-f]+$", os.Getpid()), p.Path())
+	require.True(t, p.Loaded())
+	requireTraced(t, probe)
+	var script strings.Builder
+	require.NoError(t, p.WriteScript(&script))
+	require.Contains(t, script.String(), "usdt:"+p.Path()+":")
+}
+
+// TestPathInPIDNamespace: the program is process 1 in its own PID namespace, and has
+// another number in the /proc that it and its tracer see.
+func TestPathInPIDNamespace(t *testing.T) {
+	testenv.NeedsRoot(t)
+	child := tracetest.Child(t, "place", tracetest.WithArgs("memfd"), func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
+	})
+	require.Equal(t, "1", child.Expect("process ", patience))
+	path := child.Expect("loaded ", patience)
+	require.True(t, strings.HasPrefix(path, fmt.Sprintf("/proc/%d/fd/", child.PID())), path)
+	notes, err := sdt.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "place", notes[0].Provider)
+	require.Contains(t, child.Expect("script ", patience), "usdt:"+path+":place:event")
+	child.Hangup()
+	require.NoError(t, child.Wait(patience))
+}
+
+// TestPathWithAnothersProc: where /proc is that of a PID namespace which the program is
+// not in, no path leads to its memory, and none is given.
+func TestPathWithAnothersProc(t *testing.T) {
+	testenv.NeedsRoot(t)
+	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
+	nsenter := testenv.NeedsTool(t, "nsenter", "util-linux")
+	other := tracetest.Command(t, exec.Command(unshare, "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", "echo ready; cat"))
+	other.Expect("ready", patience)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(nsenter, fmt.Sprintf("--mount=/proc/%d/ns/mnt", other.PID()), self, "memfd")
+	cmd.Env = append(os.Environ(), "STAPSDT_TEST_CHILD=place")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "loaded \n")
+	require.Contains(t, string(out), "script usdt:*:place:event\n")
+	other.Hangup()
+	require.NoError(t, other.Wait(patience))
+}
+
+// placeChild loads a provider, and says where it is, until its input ends.
+//
+//	memfd|file
+func placeChild(args []string) {
+	var opts []Option
+	if args[0] == "memfd" {
+		opts = append(opts, WithMemfd())
+	}
+	p := NewProvider("place", opts...)
+	NewProbe1[int](p, "event")
+	fmt.Println("process", os.Getpid())
+	if err := p.Load(); err != nil {
+		fmt.Println("failed:", err)
+		return
+	}
+	fmt.Println("loaded", p.Path())
+	var script bytes.Buffer
+	p.WriteScript(&script)
+	fmt.Println("script", regexp.MustCompile("usdt:.*").FindString(script.String()))
+	io.Copy(io.Discard, os.Stdin)
+}
+
+// TestDebug: STAPSDT_DEBUG=1 says where a provider is, of which kind, and why it is not
+// somewhere better, one write for each line.
+func TestDebug(t *testing.T) {
+	debug := func(where string) []string {
+		cmd := exec.Command("/proc/self/exe", where)
+		cmd.Env = append(os.Environ(), "STAPSDT_TEST_CHILD=place", "STAPSDT_DEBUG=1", "STAPSDT_DIR=", "XDG_RUNTIME_DIR=relative",
+			"TMPDIR=/nonexistent/\n")
+		var out bytes.Buffer
+		cmd.Stderr = &out
+		require.NoError(t, cmd.Run())
+		return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	}
+	require.Len(t, debug("memfd"), 1)
+	lines := debug("file")
+	require.Len(t, lines, 3)
+	require.Equal(t, "stapsdt: place: skipped: $XDG_RUNTIME_DIR: it is not an absolute path", lines[0])
+	require.Regexp(t, `^stapsdt: place: skipped: .*"/nonexistent/\\n/stapsdt-\d+": tracers cannot find probes in a path that contains '\\n'$`, lines[1])
+	require.Regexp(t, `^stapsdt: place: placed in /proc/\d+/fd/\d+ \(nop\d+, built (in Go|by libelf)\)$`, lines[2])
+}
+
+// TestSetUserID: what the user sets has no effect on a program that has got another
+// user's rights by being started.
+func TestSetUserID(t *testing.T) {
+	testenv.NeedsRoot(t)
+	const owner, user = 23458, 23459
+	binary, public := publicDirectory(t)
+	require.NoError(t, os.Chmod(public, 0o777))
+	require.NoError(t, os.Chown(binary, owner, owner))
+	require.NoError(t, os.Chmod(binary, 0o755|os.ModeSetuid))
+	t.Cleanup(func() { os.RemoveAll(fmt.Sprintf("/tmp/stapsdt-%d", owner)) })
+	run := func(mode os.FileMode, variable string) (path, stderr string) {
+		require.NoError(t, os.Chmod(binary, mode))
+		cmd := exec.Command(binary, "file")
+		cmd.Dir = "/"
+		cmd.Env = []string{"STAPSDT_TEST_CHILD=place", "STAPSDT_DEBUG=1", variable + "=" + public + "/theirs"}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		out, err := cmd.Output()
+		require.NoError(t, err, "%s", out)
+		lines := strings.Split(string(out), "\n")
+		i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "loaded ") })
+		require.GreaterOrEqual(t, i, 0, "%s", out)
+		return strings.TrimPrefix(lines[i], "loaded "), said.String()
+	}
+	for _, variable := range []string{"STAPSDT_DIR", "XDG_RUNTIME_DIR", "TMPDIR"} {
+		require.NoError(t, os.Mkdir(public+"/theirs", 0o777))
+		require.NoError(t, os.Chown(public+"/theirs", user, user))
+		path, said := run(0o755, variable)
+		require.True(t, strings.HasPrefix(path, public+"/theirs/"), path)
+		require.Contains(t, said, "placed in "+path)
+
+		// With the owner's rights, the directory would be one that the owner can use.
+		require.NoError(t, os.RemoveAll(public+"/theirs"))
+		require.NoError(t, os.Mkdir(public+"/theirs", 0o700))
+		require.NoError(t, os.Chown(public+"/theirs", owner, owner))
+		path, said = run(0o755|os.ModeSetuid, variable)
+		require.Equal(t, fmt.Sprintf("/tmp/stapsdt-%d", owner), filepath.Dir(path), variable)
+		require.Empty(t, said)
+		require.Empty(t, entries(t, public+"/theirs"))
+		require.NoError(t, os.RemoveAll(public+"/theirs"))
+	}
+}

@@ -1,0 +1,95 @@
+//go:build linux
+
+package tracers
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// What scripts/lib/tracers.sh gives. Without a directory of programs the tracers are not run.
+var (
+	programs  = flag.String("programs", "", "the directory of the subjects and of the tracers that are built here")
+	foreign   = flag.String("foreign", "", "a tree of the newest Debian, to chroot into")
+	unnamed   = flag.Bool("unnamed", false, "give the arguments of the Go programs no names, and leave out the rows about names")
+	tableFile = flag.String("table", "", "where to write the table")
+)
+
+var found = newTable()
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	status := m.Run()
+	if *tableFile == "" {
+		os.Exit(status)
+	}
+	text := fmt.Sprintf("Linux %s on %s.\n\n%s", kernel(), runtime.GOARCH, found.markdown())
+	if err := os.WriteFile(*tableFile, []byte(text), 0o644); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = 1
+	}
+	fmt.Printf("\n%s\n%s\n", text, found.verdict())
+	// A run in which nothing was tried has shown nothing.
+	if len(found.lines) == 0 {
+		status = 1
+	}
+	os.Exit(status)
+}
+
+// kernel is the version of the running kernel, as users know it: "6.18".
+func kernel() string {
+	var uts unix.Utsname
+	if err := unix.Uname(&uts); err != nil {
+		return "?"
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(uts.Release[:]), "%d.%d", &major, &minor); err != nil {
+		return "?"
+	}
+	return fmt.Sprintf("%d.%d", major, minor)
+}
+
+func TestTracers(t *testing.T) {
+	if *programs == "" {
+		t.Skip("scripts/lib/tracers.sh runs the tracers")
+	}
+	for _, r := range allRows() {
+		t.Run(r.tool+" "+r.version()+" "+r.way, func(t *testing.T) {
+			for _, k := range kinds {
+				if r.lacks != nil && r.lacks(k) {
+					found.add(r.tool, r.version(), r.way, k, result{outcome: lacking})
+					continue
+				}
+				cell := result{outcome: failed}
+				t.Run(k.String(), func(t *testing.T) { cell = try(t, r, k) })
+				found.add(r.tool, r.version(), r.way, k, cell)
+			}
+		})
+	}
+}
+
+// try fills a cell. It returns only if the cell is as expected.
+func try(t *testing.T, r row, k kind) result {
+	s := start(t, k)
+	if r.cannot != nil {
+		if o := r.cannot(k); o != nil {
+			o.proof(t, s)
+			return result{outcome: impossible, why: o.why}
+		}
+	}
+	r.works(t, s)
+	cell := result{outcome: works}
+	if r.remark != nil {
+		cell.why = r.remark(k)
+	}
+	return cell
+}
+
+// built is the path of a program that scripts/lib/tracers.sh has built.
+func built(name string) string { return filepath.Join(*programs, name) }

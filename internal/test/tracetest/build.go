@@ -1,0 +1,74 @@
+//go:build linux
+
+package tracetest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// builds are programs, each built once, in a directory that is there while tests run.
+type builds struct {
+	mu        sync.Mutex
+	directory string
+	done      map[string]build
+}
+
+type build struct {
+	program string
+	err     error
+}
+
+var programs builds
+
+// BuildMain is the TestMain of a package whose tests use [Build]: it runs them, and removes what was built. It does not
+// return.
+func BuildMain(m *testing.M) { os.Exit(programs.during(m.Run)) }
+
+// Build builds the main package in a directory as users do, with the go command and the environment of the test, and
+// returns the program's path. A test binary's own code would do in most cases, but has no symbols for a tracer to show.
+// It is built once, and belongs to all tests of the binary, whose TestMain must be [BuildMain].
+func Build(t testing.TB, directory string) (program string) {
+	t.Helper()
+	program, err := programs.build(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// during returns what run returns. Programs can be built until then.
+func (b *builds) during(run func() int) int {
+	directory, err := os.MkdirTemp("", "stapsdt-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(directory)
+	b.directory, b.done = directory, map[string]build{}
+	return run()
+}
+
+func (b *builds) build(directory string) (program string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done == nil {
+		return "", fmt.Errorf("build %s: TestMain is not BuildMain", directory)
+	}
+	done, ok := b.done[directory]
+	if !ok {
+		done.program = filepath.Join(b.directory, strconv.Itoa(len(b.done)))
+		cmd := exec.Command("go", "build", "-o", done.program, ".")
+		cmd.Dir = directory
+		if out, err := cmd.CombinedOutput(); err != nil {
+			done.err = fmt.Errorf("go build in %s: %w\n%s", directory, err, out)
+		}
+		b.done[directory] = done
+	}
+	return done.program, done.err
+}

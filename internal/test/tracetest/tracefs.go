@@ -1,0 +1,40 @@
+//go:build linux
+
+package tracetest
+
+import (
+	_ "embed"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+)
+
+// tracefsEvents is where tracers look for the kernel's tracepoints.
+const tracefsEvents = "/sys/kernel/tracing/events"
+
+// tracefsScript is a file and not a -c argument because the words of $BPFTRACE have no spaces in them.
+//
+//go:embed testdata/tracefs.sh
+var tracefsScript []byte
+
+// NeedTracefs is [testenv.Needs] for the kernel's tracepoints, and for root. Where nobody mounted tracefs, every [Bpftrace] that
+// the test starts from now on runs in a mount namespace of its own that has it, and the machine stays as it is. It sets
+// $BPFTRACE for that, so the test cannot be parallel.
+func NeedTracefs(t testing.TB) {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	if _, err := os.Stat(tracefsEvents); err == nil {
+		return
+	}
+	bpftrace := BpftraceCommand(t)
+	script := filepath.Join(t.TempDir(), "tracefs.sh")
+	if err := os.WriteFile(script, tracefsScript, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Needs(t, "tracefs", exec.Command("sh", script, "test", "-d", filepath.Join(tracefsEvents, "sched")).Run())
+	t.Setenv("BPFTRACE", strings.Join(append([]string{"sh", script}, bpftrace...), " "))
+}

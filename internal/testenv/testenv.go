@@ -1,0 +1,109 @@
+// Package testenv lets tests say what they need and what they cannot stand, each with
+// the reason, so that no list of names elsewhere decides which of them run.
+//
+// What a test needs and does not find skips it on a laptop. Where the environment says
+// CI=true it fails the test, so that a machine which has lost a tracer does not go on as
+// a green one.
+package testenv
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Needs lets a test go on where err is nil. Otherwise the test cannot be run here.
+func Needs(t testing.TB, what string, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("CI needs %s: %v", what, err)
+	}
+	t.Skipf("needs %s: %v", what, err)
+}
+
+// NeedsRoot is [Needs] for an effective user of 0, which attaching a tracer takes, and
+// becoming another user.
+func NeedsRoot(t testing.TB) {
+	t.Helper()
+	var err error
+	if uid := os.Geteuid(); uid != 0 {
+		err = fmt.Errorf("the user is %d", uid)
+	}
+	Needs(t, "root", err)
+}
+
+// NeedsTool is [Needs] for a program in $PATH, whose path it returns. The package is
+// what to install.
+func NeedsTool(t testing.TB, name, pkg string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	Needs(t, name+" (package "+pkg+")", err)
+	return path
+}
+
+// Long skips a test that takes more than a few seconds where go test has the flag -short.
+func Long(t testing.TB, reason string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("long: " + reason)
+	}
+}
+
+// NotRaced skips a test in a program that was built with the race detector.
+func NotRaced(t testing.TB, reason string) {
+	t.Helper()
+	if built("-race", "true") {
+		t.Skip("with the race detector: " + reason)
+	}
+}
+
+// NotSanitized skips a test in a program that was built with the address or the memory
+// sanitizer.
+func NotSanitized(t testing.TB, reason string) {
+	t.Helper()
+	if built("-asan", "true") || built("-msan", "true") {
+		t.Skip("with a sanitizer: " + reason)
+	}
+}
+
+// NeedsOptimization skips a test in a program that was built without.
+func NeedsOptimization(t testing.TB, reason string) {
+	t.Helper()
+	if setting, _ := find("-gcflags"); strings.Contains(setting, "-N") {
+		t.Skip("without optimization: " + reason)
+	}
+}
+
+// NotEmulated skips a test where another machine's programs are emulated, of which the
+// environment variable STAPSDT_TEST_EMULATED tells.
+func NotEmulated(t testing.TB, reason string) {
+	t.Helper()
+	if emulator := os.Getenv("STAPSDT_TEST_EMULATED"); emulator != "" {
+		t.Skipf("in %s: %s", emulator, reason)
+	}
+}
+
+// built reports whether this program was built with a setting of that value.
+func built(key, value string) bool {
+	setting, found := find(key)
+	return found && setting == value
+}
+
+func find(key string) (value string, found bool) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", false
+	}
+	i := slices.IndexFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == key })
+	if i < 0 {
+		return "", false
+	}
+	return info.Settings[i].Value, true
+}
