@@ -1,10 +1,10 @@
 /*
- * lines counts the lines and bytes of its input, as wc does, and fires a probe
- * for each line. It shows the whole life of a provider in C.
+ * lines counts the lines and bytes of its input, as wc does, and fires a probe for
+ * each line. It shows the complete life of a provider in C.
  *
  *	make && yes hello | head -n 100000000 | ./lines
  *
- * Beside it, as root, the lines by their length:
+ * In another terminal, as root, a histogram of the lengths of the lines:
  *
  *	bpftrace -p $(pgrep -x lines) lengths.bt
  */
@@ -22,15 +22,15 @@ int main(void)
 	char *text = NULL;
 	ssize_t size;
 
-	/* A file: bpftrace from 0.25 on does not find what is in memory. */
+	/* In a file, because bpftrace -p from 0.25 on does not find probes in memory. */
 	providerUseMemfd(provider, memfd_disabled);
 	if (providerLoad(provider) != 0)
-		fprintf(stderr, "no probes: %s\n", providerError(provider)); /* and go on */
+		fprintf(stderr, "no probes: %s\n", providerError(provider)); /* and continue */
 
 	while ((size = getline(&text, &capacity, stdin)) > 0) {
 		lines++;
 		bytes += (size_t)size;
-		/* The text, which a tracer reads while the probe fires; its length; its number. */
+		/* The text of the line, which a tracer reads while the probe fires, its length and number. */
 		probeFire(line, (uint64_t)(uintptr_t)text, (uint64_t)size, (uint64_t)lines);
 	}
 	printf("%zu %zu\n", lines, bytes);

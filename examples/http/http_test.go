@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,12 +17,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/internal/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 
 	"github.com/stretchr/testify/require"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 
@@ -37,33 +39,28 @@ func start(t testing.TB) *server {
 	return &server{Process: p, url: line[strings.Index(line, "http://"):]}
 }
 
-// do sends a request and returns the answer's length. It may be called from any
-// goroutine.
-func (s *server) do(method, path string, status int) (bytes int64, err error) {
+// do sends a request. It may be called from any goroutine.
+func (s *server) do(method, path string, status int) error {
 	r, err := http.NewRequest(method, s.url+path, nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != status {
-		return 0, fmt.Errorf("%s %s: %s", method, path, answer.Status)
+		return fmt.Errorf("%s %s: %s", method, path, answer.Status)
 	}
-	return io.Copy(io.Discard, answer.Body)
+	_, err = io.Copy(io.Discard, answer.Body)
+	return err
 }
 
-// load sends a request n times, by four clients at once, and returns how many bytes
-// were answered.
-func (s *server) load(t testing.TB, n int, method, path string, status int) int64 {
+// load sends a request n times, by four clients at once.
+func (s *server) load(t testing.TB, n int, method, path string, status int) {
 	t.Helper()
-	type result struct {
-		bytes int64
-		err   error
-	}
-	todo, results := make(chan struct{}, n), make(chan result, n)
+	todo, results := make(chan struct{}, n), make(chan error, n)
 	for range n {
 		todo <- struct{}{}
 	}
@@ -71,18 +68,13 @@ func (s *server) load(t testing.TB, n int, method, path string, status int) int6
 	for range 4 {
 		go func() {
 			for range todo {
-				bytes, err := s.do(method, path, status)
-				results <- result{bytes, err}
+				results <- s.do(method, path, status)
 			}
 		}()
 	}
-	var sum int64
 	for range n {
-		r := <-results
-		require.NoError(t, r.err)
-		sum += r.bytes
+		require.NoError(t, <-results)
 	}
-	return sum
 }
 
 // bucket is a line of a histogram: [32K, 64K)  3 |@@@|
@@ -123,31 +115,52 @@ func total(counts map[int]int) int {
 	return sum
 }
 
-func TestLatencyByPath(t *testing.T) {
+func TestLatencyByRoute(t *testing.T) {
 	s := start(t)
 	s.load(t, 5, "GET", "/items/1", 200) // before anybody looks: not counted
 	tr := tracetest.Script(t, s.Process, "scripts/latency.bt")
-	found := s.load(t, 40, "GET", "/items/1", 200)
+	s.load(t, 40, "GET", "/items/1", 200)
 	s.load(t, 7, "GET", "/items/99", 404)
 	s.load(t, 1, "POST", "/items?name=pear", 200)
 	s.load(t, 3, "POST", "/items?name=pear", 500)
 	s.load(t, 8, "GET", "/supplier?ms=40", 200)
 	out := tr.Stop() + "\n"
 
-	require.Contains(t, out, "@requests[GET, /items/1, 200]: 40\n")
-	require.Contains(t, out, "@requests[GET, /items/99, 404]: 7\n")
-	require.Contains(t, out, "@requests[POST, /items, 200]: 1\n")
-	require.Contains(t, out, "@requests[POST, /items, 500]: 3\n")
-	require.Contains(t, out, fmt.Sprintf("@bytes[GET, /items/1]: %d\n", found))
-	require.Equal(t, 40, total(histogram(t, out, "@microseconds[GET, /items/1]")))
-	require.Equal(t, 4, total(histogram(t, out, "@microseconds[POST, /items]")))
+	require.Contains(t, out, "@requests[GET /items/{id}, 200]: 40\n")
+	require.Contains(t, out, "@requests[GET /items/{id}, 404]: 7\n")
+	require.Contains(t, out, "@requests[POST /items, 200]: 1\n")
+	require.Contains(t, out, "@requests[POST /items, 500]: 3\n")
+	require.Equal(t, 47, total(histogram(t, out, "@microseconds[GET /items/{id}]")))
+	require.Equal(t, 4, total(histogram(t, out, "@microseconds[POST /items]")))
 	// 40 ms are in the bucket that begins at 32 K, or above when the machine is busy.
-	supplier := histogram(t, out, "@microseconds[GET, /supplier]")
+	supplier := histogram(t, out, "@microseconds[GET /supplier]")
 	require.Equal(t, 8, total(supplier))
 	for from := range supplier {
 		require.GreaterOrEqual(t, from, 32<<10)
 		require.Less(t, from, int(patience.Microseconds()))
 	}
+}
+
+// TestPage: the shop shows its probes itself.
+func TestPage(t *testing.T) {
+	s := start(t)
+	answer, err := http.Get(s.url + "/debug/probes/events.json?probe=request__end&filter=status==404&events=1")
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	lines := bufio.NewReader(answer.Body)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil { // until the shop observes the probe
+			_ = s.do("GET", "/items/1", 200)
+			_ = s.do("GET", "/items/99", 404)
+		}
+	}()
+	line, err := lines.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, `"provider":"shop","probe":"request__end"`)
+	require.Contains(t, line, `"route":"GET /items/{id}","status":404,"bytes":13,"method":"GET","path":"/items/99"}`)
 }
 
 func TestSlowQueries(t *testing.T) {
@@ -192,8 +205,7 @@ func TestInFlight(t *testing.T) {
 	answered := make(chan error)
 	for range 3 {
 		go func() {
-			_, err := s.do("GET", "/supplier?ms=3500", 200)
-			answered <- err
+			answered <- s.do("GET", "/supplier?ms=6000", 200)
 		}()
 	}
 	tr.WaitMatch(regexp.MustCompile(`^@in_flight: 3$`), patience)
@@ -219,7 +231,7 @@ func TestInFlight(t *testing.T) {
 	}
 	require.Len(t, began, 3)
 	for id, n := range listed {
-		require.GreaterOrEqual(t, n, 2, "request %s was in flight for more than three seconds", id)
+		require.GreaterOrEqual(t, n, 2, "request %s was in flight for six seconds", id)
 	}
 }
 
@@ -243,11 +255,11 @@ func TestOffCPU(t *testing.T) {
 	}
 	require.Len(t, waited["/supplier"], 6)
 	for _, us := range waited["/supplier"] {
-		// The timer runs a moment before the thread sleeps.
-		require.GreaterOrEqual(t, us, 45_000)
+		// The timer runs a moment before the thread sleeps, and longer on a busy machine.
+		require.GreaterOrEqual(t, us, 25_000)
 		require.Less(t, us, int(patience.Microseconds()))
 	}
-	require.GreaterOrEqual(t, stackTime(t, out, "/supplier", "main.waitForSupplier,"), 6*45_000)
+	require.GreaterOrEqual(t, stackTime(t, out, "/supplier", "main.waitForSupplier,"), 6*25_000)
 	// Of four that come at once, three wait until one, two and three others are done.
 	require.GreaterOrEqual(t, stackTime(t, out, "/report", "database/sql.(*DB).conn,"), 3*5_000)
 	require.Zero(t, stackTime(t, out, "/report", "main.waitForSupplier,"))

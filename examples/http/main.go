@@ -1,4 +1,4 @@
-// Command http is a small shop, whose requests and queries tracers can see.
+// Command http is a small shop whose requests and queries tracers can see.
 package main
 
 import (
@@ -13,8 +13,9 @@ import (
 	"os/signal"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/examples/http/httpprobe"
-	"github.com/go-stapsdt/stapsdt/examples/http/sqlprobe"
+	"github.com/go-stapsdt/stapsdt/debugprobe"
+	"github.com/go-stapsdt/stapsdt/instrument/httpprobe"
+	"github.com/go-stapsdt/stapsdt/instrument/sqlprobe"
 )
 
 func main() {
@@ -31,8 +32,8 @@ func main() {
 // run serves until ctx is done.
 func run(ctx context.Context, address, file string) error {
 	app := stapsdt.NewProvider("shop")
-	requests := httpprobe.New(app)
-	queries := sqlprobe.New(app, httpprobe.RequestID)
+	requests := httpprobe.NewServer(app)
+	queries := sqlprobe.New(app)
 	if err := app.Load(); err != nil {
 		log.Print(err) // the probes stay no-ops
 	}
@@ -48,12 +49,15 @@ func run(ctx context.Context, address, file string) error {
 		return err
 	}
 	fmt.Printf("process %d serves http://%s\n", os.Getpid(), listener.Addr())
-	server := &http.Server{Handler: requests.Handler(s.routes())}
+	mux := http.NewServeMux()
+	mux.Handle("/", requests.Handler(s.routes()))
+	mux.Handle("/debug/probes/", debugprobe.Handler()) // for those who can reach localhost
+	server := &http.Server{Handler: mux}
 	shutdown := func() error { return server.Shutdown(context.WithoutCancel(ctx)) }
 	defer context.AfterFunc(ctx, func() { _ = shutdown() })()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	// Serve returns when Shutdown begins: wait for the requests that run.
+	// Serve returns when Shutdown begins: wait for the requests that are still running.
 	return shutdown()
 }

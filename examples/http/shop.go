@@ -10,24 +10,27 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/examples/http/sqlprobe"
-	"modernc.org/sqlite"
+	"github.com/go-stapsdt/stapsdt/instrument/sqlprobe"
+	_ "modernc.org/sqlite"
 )
 
-// schema has one item to begin with.
+// schema starts with one item.
 const schema = `
 	CREATE TABLE IF NOT EXISTS item (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 	INSERT OR IGNORE INTO item VALUES (1, 'apple')`
 
-// report is slow, as reports are: it counts to a number.
+// report is slow, as reports are: it counts up to a number.
 const report = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT sum(i) FROM n`
 
-// shop sells items that are in a database.
+// shop sells the items of a database.
 type shop struct{ db *sql.DB }
 
 func openShop(ctx context.Context, file string, queries *sqlprobe.Probes) (*shop, error) {
-	db := sql.OpenDB(queries.Connector(&sqlite.Driver{}, file))
-	// SQLite has one writer at a time. Who waits, waits in the pool.
+	db, err := queries.Open("sqlite", file)
+	if err != nil {
+		return nil, err
+	}
+	// SQLite allows one writer at a time. Requests wait for it in the pool.
 	db.SetMaxOpenConns(1)
 	if _, err := db.ExecContext(ctx, schema); err != nil {
 		return nil, errors.Join(fmt.Errorf("create tables: %w", err), db.Close())
@@ -61,7 +64,7 @@ func (s *shop) add(w http.ResponseWriter, r *http.Request) {
 	answer(w, id, err)
 }
 
-// report works hard: ?n= says how hard.
+// report does work: ?n= says how much.
 func (s *shop) report(w http.ResponseWriter, r *http.Request) {
 	n, err := strconv.Atoi(r.FormValue("n"))
 	var sum int64
@@ -71,7 +74,7 @@ func (s *shop) report(w http.ResponseWriter, r *http.Request) {
 	answer(w, sum, err)
 }
 
-// supplier waits for somebody else, ?ms= milliseconds.
+// supplier waits for a supplier, for ?ms= milliseconds.
 func (s *shop) supplier(w http.ResponseWriter, r *http.Request) {
 	ms, err := strconv.Atoi(r.FormValue("ms"))
 	if err == nil {
@@ -80,7 +83,7 @@ func (s *shop) supplier(w http.ResponseWriter, r *http.Request) {
 	answer(w, ms, err)
 }
 
-// waitForSupplier is a function of its own so that stacks show it.
+// waitForSupplier is a separate function so that stacks show it.
 //
 //go:noinline
 func waitForSupplier(d time.Duration) { time.Sleep(d) }
@@ -92,7 +95,7 @@ func answer(w http.ResponseWriter, value any, err error) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	default:
-		// The client has gone when this fails.
+		// If this fails, the client has gone.
 		_ = json.NewEncoder(w).Encode(value)
 	}
 }

@@ -2,5 +2,5 @@
 
 package main
 
-// Should C code crash, its frames are named in the trace.
+// If C code crashes, the trace names its frames.
 import _ "github.com/ianlancetaylor/cgosymbolizer"

@@ -7,8 +7,8 @@ import (
 	rt "github.com/arnodel/golua/runtime"
 )
 
-// A buffer is memory outside of Go's heap: malloc's where there is C, mmap's
-// otherwise (see allocate). Touching it is what brings its pages in.
+// A buffer is memory outside Go's heap, from malloc in a program with cgo, and from mmap
+// otherwise (see allocate). Its pages are allocated when they are touched.
 
 // buffer(bytes) returns a function that writes to every page, and one that frees.
 func newBuffer(t *rt.Thread, c *rt.GoCont) (rt.Cont, error) {

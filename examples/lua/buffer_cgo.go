@@ -7,11 +7,11 @@ import "C"
 
 import "unsafe"
 
-// allocate returns memory from malloc, and what frees it.
+// allocate returns memory from malloc, and a function that frees it.
 func allocate(size int) (memory []byte, free func(), err error) {
-	// C.malloc does not return when there is no memory.
+	// If there is no memory, C.malloc does not return.
 	p := C.malloc(C.size_t(size))
-	// SAFETY: malloc's size bytes are ours until free, after which newBuffer drops
-	// the slice.
+	// SAFETY: the size bytes from malloc belong to us until free. newBuffer drops the
+	// slice after that.
 	return unsafe.Slice((*byte)(p), size), func() { C.free(p) }, nil
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate returns memory from mmap, and what frees it.
+// allocate returns memory from mmap, and a function that frees it.
 func allocate(size int) (memory []byte, free func(), err error) {
 	memory, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	rt "github.com/arnodel/golua/runtime"
 )
 
-// host is what a Lua program finds beside Lua's own library.
+// host provides the functions that a Lua program has in addition to Lua's own library.
 type host struct {
 	probes *luaprobe.Probes
 	tracer *luaprobe.Tracer
@@ -44,7 +44,7 @@ func interpret(probes *luaprobe.Probes, name string, source []byte) error {
 	return rt.Call(r.MainThread(), rt.FunctionValue(program), nil, rt.NewTerminationWith(nil, 0, false))
 }
 
-// tracing() is true when somebody traces what is called from now on.
+// tracing() returns true if the functions that are called from now on are traced.
 func (h *host) tracing(t *rt.Thread, c *rt.GoCont) (rt.Cont, error) {
 	return c.PushingNext1(t.Runtime, rt.BoolValue(h.tracer.Tracing())), nil
 }
@@ -73,7 +73,7 @@ func sleep(_ *rt.Thread, c *rt.GoCont) (rt.Cont, error) {
 	return c.Next(), nil
 }
 
-// shared is what programs that run at the same time may share.
+// shared holds the state that programs share if they run at the same time.
 var shared sync.Mutex
 
 // acquire() waits until no other program has the lock.
@@ -82,7 +82,7 @@ func acquire(_ *rt.Thread, c *rt.GoCont) (rt.Cont, error) {
 	return c.Next(), nil
 }
 
-// release() gives the lock back.
+// release() releases the lock.
 func release(_ *rt.Thread, c *rt.GoCont) (rt.Cont, error) {
 	shared.Unlock()
 	return c.Next(), nil

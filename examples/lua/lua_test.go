@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/internal/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 
 	"github.com/stretchr/testify/require"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // program is what the tests run.
 const program = "testdata/work.lua"
@@ -179,13 +179,13 @@ func TestLockWaits(t *testing.T) {
 	tracetest.NeedTracefs(t)
 	out := run(t, "locks.bt", "lock")
 	waited, waits := tracetest.Table(t, out, "waited"), tracetest.Table(t, out, "waits")
-	// The other program has the lock for 200 ms, of which critical comes 50 late,
+	// The other program has the lock for 1,000 ms, of which critical comes 50 late,
 	// or later when the machine is busy.
 	require.Positive(t, waits["critical"])
 	require.Greater(t, waited["critical"], 50_000)
-	require.Less(t, waited["critical"], 200_000)
-	require.GreaterOrEqual(t, waited["lock"], 45_000)
-	require.GreaterOrEqual(t, waited["<main chunk>"], 190_000)
+	require.Less(t, waited["critical"], int(patience.Microseconds()))
+	require.GreaterOrEqual(t, waited["lock"], 25_000)
+	require.GreaterOrEqual(t, waited["<main chunk>"], 900_000)
 }
 
 func TestHotPath(t *testing.T) {

@@ -1,12 +1,12 @@
-"""USDT probes for Python, over libstapsdt.so.0 by ctypes.
+"""USDT probes for Python, through libstapsdt.so.0 and ctypes.
 
     app = Provider("myapp")
     done = app.probe("request__done", STRING, INT32)
     app.load()
     done.fire("/index.html", 200)
 
-Build the library with make -C cstapsdt, and name its folder in LD_LIBRARY_PATH,
-or install it.
+Build the library with make -C cstapsdt, and put its directory into LD_LIBRARY_PATH,
+or install the library.
 """
 
 import ctypes
@@ -35,17 +35,17 @@ for _name, _result, *_arguments in (
 
 
 class Error(Exception):
-    """What the library said."""
+    """An error of the library, with its text."""
 
 
 class Probe:
-    """A probe. Provider.probe makes it."""
+    """A probe. Provider.probe returns one."""
 
     def __init__(self, provider, name, types):
         words = [UINT64 if t == STRING else t for t in types]
         array = (ctypes.c_int * len(words))(*words)
         self.types = types
-        self.provider = provider  # which owns the probe, and must live as long
+        self.provider = provider  # owns the probe, and must live as long
         self._probe = _lib.providerAddProbeV(provider._provider, name.encode(), len(words), array)
         provider._check(self._probe)
 
@@ -54,15 +54,16 @@ class Probe:
         return bool(_lib.probeIsEnabled(self._probe))
 
     def fire(self, *values):
-        """Reports an event; a string is a str or bytes. Nothing is converted while nobody looks.
+        """Reports an event. Pass a string as str or bytes.
 
-        Returns whether it was reported. A wrong argument is no exception: it would be
-        raised only while somebody looks.
+        The values are converted only while a tracer is attached. Returns whether the event
+        was reported. A wrong argument raises no exception, because it would do so only
+        while a tracer is attached.
         """
         if not self.enabled() or len(values) != len(self.types):
             return False
         words = (ctypes.c_uint64 * len(values))()
-        strings = []  # which live until the probe has fired
+        strings = []  # must live until the probe has fired
         try:
             for i, (kind, value) in enumerate(zip(self.types, values)):
                 if kind == STRING:
@@ -76,14 +77,14 @@ class Probe:
 
 
 class Provider:
-    """A set of probes that are loaded together. A context manager: it is closed at the end."""
+    """A set of probes that are loaded together. As a context manager, it closes itself."""
 
     def __init__(self, name):
         self._provider = _lib.providerInit(name.encode())
         if not self._provider:
             raise Error(f"no provider {name!r}")
-        # A file: bpftrace from 0.25 on does not find what is in memory.
-        _lib.providerUseMemfd(self._provider, _MEMFD_DISABLED)
+        # In a file, because bpftrace -p from 0.25 on does not find probes in memory.
+        self._check(_lib.providerUseMemfd(self._provider, _MEMFD_DISABLED) == 1)
 
     def probe(self, name, *types):
         return Probe(self, name, types)
@@ -95,7 +96,7 @@ class Provider:
         self._check(_lib.providerUnload(self._provider) == 0)
 
     def close(self):
-        """Frees the provider. Its probes must not be used any more."""
+        """Frees the provider. Its probes must no longer be used."""
         _lib.providerDestroy(self._provider)
         self._provider = None
 

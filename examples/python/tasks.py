@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Works on tasks, and fires a probe when one is done.
+"""Works on tasks, and fires a probe after each.
 
     make -C cstapsdt
     LD_LIBRARY_PATH=cstapsdt/out python3 examples/python/tasks.py
 
-Beside it, as root:
+In another terminal, as root:
 
     bpftrace -p PID -e 'usdt:*:tasks:task__done { printf("%s %d us\\n", str(arg0), arg1); }'
 """
@@ -20,7 +20,7 @@ with Provider("tasks") as tasks:
     try:
         tasks.load()
     except Error as error:
-        print("no probes:", error)  # and go on
+        print("no probes:", error)  # and continue
     print(f"process {os.getpid()} works", flush=True)
     for number in itertools.count(1):
         start = time.monotonic()

@@ -1,54 +1,49 @@
-// Command translator passes a struct to a tracer: what DTrace calls a translator.
-// The struct has a layout of its own, made for the tracer, which stays as it is
-// when the Go type behind it changes; and it is filled only while somebody looks.
+// Command translator passes a struct to a tracer, which DTrace calls a translator. The
+// struct is made for the tracer, so that scripts do not depend on the type that the program
+// works with. The program fills the struct only while a tracer is attached.
 //
-// Run it, and beside it:
-//
-//	bpftrace -p $(pgrep translator) examples/translator/requests.bt
+// The README has the commands to run and trace it.
 package main
 
 import (
 	"fmt"
 	"time"
-	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
 )
 
 var (
 	app     = stapsdt.NewProvider("translator")
-	request = stapsdt.NewProbe1[unsafe.Pointer](app, "request__done")
+	request = stapsdt.NewProbeOf[requestDone](app, "request__done")
 )
 
-// Request is what the program works with. Its members are nobody else's business.
+// Request is the type that the program works with. Its fields may change freely.
 type Request struct {
 	method, path string
 	started      time.Time
 	status       int
 }
 
-// requestInfo is what a tracer sees of a Request: requests.bt has the same
-// struct. Members of a fixed size, the widest first, have the same layout in Go
-// and in C.
+// requestDone has the probe's arguments: one, with the name info.
+type requestDone struct{ Info *requestInfo }
+
+// requestInfo is the struct that a tracer sees for a Request. The file of the probes
+// describes it, so a script reads the fields by their names, wherever they are.
 type requestInfo struct {
-	nanoseconds uint64
-	status      uint32
-	method      [8]byte
-	path        [52]byte
+	Method, Path string
+	Status       int32
+	Elapsed      time.Duration
 }
 
-// done reports a request that was answered.
+// done reports that a request was answered.
 func (r *Request) done() {
-	request.FireFunc(func() unsafe.Pointer {
-		info := &requestInfo{
-			nanoseconds: uint64(time.Since(r.started)),
-			status:      uint32(r.status),
-		}
-		copy(info.method[:len(info.method)-1], r.method)
-		copy(info.path[:len(info.path)-1], r.path)
-		// SAFETY: the probe keeps what it points to alive until the tracer
-		// has seen it.
-		return unsafe.Pointer(info)
+	request.FireFunc(func() requestDone {
+		return requestDone{&requestInfo{
+			Method:  r.method,
+			Path:    r.path,
+			Status:  int32(r.status),
+			Elapsed: time.Since(r.started),
+		}}
 	})
 }
 
@@ -57,7 +52,7 @@ func main() {
 		fmt.Println(err)
 	}
 	defer app.Close()
-	fmt.Println("serving")
+	fmt.Println("the probes are in", app.Path())
 	for i := 0; ; i++ {
 		r := &Request{method: "GET", path: fmt.Sprintf("/item/%d", i), started: time.Now(), status: 200 + i%2*204}
 		time.Sleep(100 * time.Millisecond)

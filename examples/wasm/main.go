@@ -1,4 +1,4 @@
-// Command wasm runs functions of a WebAssembly module, which tracers can see.
+// Command wasm runs functions of a WebAssembly module that tracers can see.
 package main
 
 import (
@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// run calls what standard input says, a function and its arguments on a line.
+// run makes the calls on standard input: a function and its arguments per line.
 func run(ctx context.Context, trace bool) error {
 	provider := stapsdt.NewProvider("wasm")
 	probes := wasmprobe.New(provider)
@@ -59,7 +59,7 @@ func run(ctx context.Context, trace bool) error {
 	return errors.Join(in.Err(), module.Close(ctx))
 }
 
-// load makes a module of the guest.
+// load makes a module from the guest.
 func load(ctx context.Context, probes *wasmprobe.Probes, trace bool) (api.Module, error) {
 	r := wazero.NewRuntime(ctx)
 	sleep := func(ms int32) { time.Sleep(time.Duration(ms) * time.Millisecond) }

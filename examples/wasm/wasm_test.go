@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/internal/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 
 	"github.com/stretchr/testify/require"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 
@@ -98,7 +98,8 @@ func TestTime(t *testing.T) {
 	require.Equal(t, 2, calls["wait"])
 	require.GreaterOrEqual(t, exclusive["wait"], 80_000)
 	require.GreaterOrEqual(t, inclusive["nap"], inclusive["wait"])
-	require.Less(t, exclusive["nap"], 40_000)
+	// Not even what nap has waited for the processor counts twice.
+	require.LessOrEqual(t, exclusive["nap"], inclusive["nap"]-inclusive["wait"]+10)
 	require.Less(t, inclusive["fib"], int(patience.Microseconds()))
 	require.GreaterOrEqual(t, inclusive["fib"], exclusive["fib"])
 }

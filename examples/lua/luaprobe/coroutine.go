@@ -4,7 +4,8 @@ import (
 	rt "github.com/arnodel/golua/runtime"
 )
 
-// replaceCoroutines has the coroutines that the program makes adopted.
+// replaceCoroutines replaces the functions that create coroutines, so that their coroutines
+// are adopted.
 func (t *Tracer) replaceCoroutines() {
 	lib, ok := t.runtime.GlobalEnv().Get(rt.StringValue("coroutine")).TryTable()
 	if !ok {
@@ -15,7 +16,7 @@ func (t *Tracer) replaceCoroutines() {
 		t.runtime.SetEnvGoFunc(lib, "wrap", t.wrap, 1, false))
 }
 
-// start starts a coroutine that is adopted, of the function that is argument 0.
+// start starts a coroutine of the function in argument 0, and adopts it.
 func (t *Tracer) start(c *rt.GoCont) (*rt.Thread, error) {
 	if err := c.Check1Arg(); err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package luaprobe lets tracers see what golua runs: the functions of Lua programs,
-// as interpreters with USDT show theirs.
+// Package luaprobe lets tracers see the functions of Lua programs that golua runs, as other
+// interpreters with USDT probes do.
 //
 //	lua := stapsdt.NewProvider("lua")
 //	probes := luaprobe.New(lua)
@@ -8,25 +8,24 @@
 //	tracer, err := probes.Attach(runtime)
 //	defer tracer.Close()
 //
-// Three probes are defined, with CPython's arguments and one more:
+// It defines three probes, with CPython's arguments and one more:
 //
 //	function__entry(file, function, line, coroutine)
 //	function__return(file, function, line, coroutine)
 //	line(file, function, line, coroutine)
 //
-// The line of an entry is the first that the function has code on, and that of a
-// return 0 where the function has no return statement. A function that
-// ends in a tail call returns at it, and one that is left by an error returns when
-// the error is caught. One that had begun when the tracer came is not reported.
-// Functions that are written in Go are not either.
+// The line of an entry is the first line on which the function has code. The line of a return
+// is 0 if the function has no return statement. A function that ends in a tail call returns
+// at the call, and a function that an error leaves returns when the error is caught. Functions
+// that had begun when the tracer attached are not reported, nor are functions written in Go.
 //
-// The coroutine is a number, and what a script keeps is to be kept by it: a Lua
-// coroutine, and the program itself, is a goroutine, which moves from thread to
-// thread. The kernel's own events know only threads: so while there are reported
-// functions that have not returned yet, their goroutine is locked to its thread, and
-// from an entry to its return tid is as good as the coroutine.
+// The coroutine is a number. A script must use it as the key of its maps, because each Lua
+// coroutine, and the program itself, is a goroutine, which moves from thread to thread. The
+// kernel's own events know only threads. For their sake, a goroutine is locked to its thread
+// while reported functions on it have not returned, and tid can be the key from an entry to
+// its return.
 //
-// Nothing is installed in the interpreter while nobody traces.
+// While no tracer is attached, nothing is installed in the interpreter.
 package luaprobe
 
 import (
@@ -39,13 +38,13 @@ import (
 
 type place = stapsdt.Probe4[string, string, int32, uint64]
 
-// Probes are the probes of a provider's interpreters, of which there may be many.
+// Probes holds the probes. Any number of interpreters may share them.
 type Probes struct {
 	entry, ret, line *place
 	coroutines       atomic.Uint64
 }
 
-// New defines the probes. A definition that fails is reported by the provider's Load.
+// New defines the probes. If a definition is invalid, the provider's Load reports it.
 func New(p *stapsdt.Provider) *Probes {
 	return &Probes{
 		entry: stapsdt.NewProbe4[string, string, int32, uint64](p, "function__entry"),
@@ -54,7 +53,7 @@ func New(p *stapsdt.Provider) *Probes {
 	}
 }
 
-// hooks returns the interpreter's hooks that are needed for what is traced now.
+// hooks returns the hooks that the interpreter needs for the probes that are traced now.
 func (p *Probes) hooks() rt.DebugHookFlags {
 	var flags rt.DebugHookFlags
 	if p.entry.Enabled() || p.ret.Enabled() {

@@ -13,14 +13,15 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/arnodel/golua/lib"
 	rt "github.com/arnodel/golua/runtime"
 	"github.com/stretchr/testify/require"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func load(t testing.TB) (*stapsdt.Provider, *Probes) {
 	t.Helper()
@@ -47,9 +48,9 @@ func compile(t testing.TB, source string) (*rt.Runtime, rt.Value) {
 func attach(t testing.TB, p *stapsdt.Provider, name string) *tracetest.Counter {
 	t.Helper()
 	tracetest.NeedUprobes(t)
-	notes, err := tracetest.Notes(p.Path())
+	notes, err := sdt.ReadFile(p.Path())
 	require.NoError(t, err)
-	note := notes[slices.IndexFunc(notes, func(n tracetest.Note) bool { return n.Name == name })]
+	note := notes[slices.IndexFunc(notes, func(n sdt.Probe) bool { return n.Name == name })]
 	c, err := tracetest.CountUprobe(p.Path(), note.Offset)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })

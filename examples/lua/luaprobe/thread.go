@@ -7,20 +7,20 @@ import (
 	rt "github.com/arnodel/golua/runtime"
 )
 
-// thread is what is known of a coroutine, or of the main program. It is used by the
-// goroutine that runs it, and by the one of another while that one stands still.
+// thread is the state of a coroutine, or of the main program. The goroutine that runs it uses
+// it, and so does the goroutine of another coroutine while the first one does not run.
 type thread struct {
 	tracer    *Tracer
 	weak      weak.Pointer[rt.Thread]
 	id        uint64
 	hook      rt.Value
 	installed bool
-	// frames are the functions that were reported and have not returned. While there
-	// are any the goroutine is locked to its thread.
+	// frames holds the functions that were reported and have not returned. While it is
+	// not empty, the goroutine is locked to its thread.
 	frames []*rt.LuaCont
 }
 
-// set puts hooks in, or with 0 takes them out. It works in a hook too, where
+// set installs hooks, or removes them if flags is 0. It also works in a hook, where
 // SetupHooks does nothing.
 func (th *thread) set(to *rt.Thread, flags rt.DebugHookFlags) {
 	const all = rt.HookFlagCall | rt.HookFlagReturn | rt.HookFlagLine
@@ -35,7 +35,7 @@ func (th *thread) hookFunction() rt.Value {
 	return rt.FunctionValue(hook)
 }
 
-// event is the hook. When nobody traces any more it takes itself out.
+// event is the hook. It removes itself when no tracer is attached any longer.
 func (th *thread) event(t *rt.Thread, c *rt.GoCont) (rt.Cont, error) {
 	if flags := th.tracer.probes.hooks(); flags == 0 {
 		th.leave(t)
@@ -53,8 +53,8 @@ var (
 	line     = rt.StringValue("line")
 )
 
-// report reports an event, of a Lua function. The return of a Go function may be that
-// of pcall, which caught an error.
+// report reports an event of a Lua function. The return of a Go function may be that of
+// pcall, which caught an error.
 func (th *thread) report(c *rt.GoCont) {
 	of := parent(c.Next())
 	cont, isLua := of.(*rt.LuaCont)
@@ -65,7 +65,7 @@ func (th *thread) report(c *rt.GoCont) {
 			th.enter(cont)
 		}
 	case tailCall:
-		// What is called returns to where its caller would have, which is over.
+		// The called function returns to where its caller, which has ended, would have.
 		th.unwindTo(parent(of))
 		if isLua {
 			th.enter(cont)
@@ -81,8 +81,8 @@ func (th *thread) report(c *rt.GoCont) {
 	}
 }
 
-// unwindTo reports the return of all functions that do not lead to a continuation:
-// they ended in a tail call, or an error left them.
+// unwindTo reports the return of all functions that do not lead to a continuation: they ended
+// in a tail call, or an error left them.
 func (th *thread) unwindTo(c rt.Cont) {
 	for ; c != nil && len(th.frames) > 0; c = parent(c) {
 		for i := len(th.frames) - 1; i >= 0; i-- {
@@ -104,7 +104,7 @@ func (th *thread) enter(cont *rt.LuaCont) {
 	th.tracer.probes.entry.Fire(info.Source, info.Name, firstLine(cont), th.id)
 }
 
-// unwind reports the return of all functions from the one at depth on.
+// unwind reports the return of all functions from depth on.
 func (th *thread) unwind(depth int) {
 	for i := len(th.frames) - 1; i >= depth; i-- {
 		info := th.frames[i].DebugInfo()
@@ -113,7 +113,7 @@ func (th *thread) unwind(depth int) {
 	}
 }
 
-// pop forgets the innermost function.
+// pop removes the innermost function.
 func (th *thread) pop(i int) {
 	th.frames[i] = nil
 	th.frames = th.frames[:i]
@@ -122,7 +122,7 @@ func (th *thread) pop(i int) {
 	}
 }
 
-// leave takes the hooks out. Other coroutines find out by themselves.
+// leave removes the hooks. Other coroutines remove theirs by themselves.
 func (th *thread) leave(t *rt.Thread) {
 	for i := len(th.frames) - 1; i >= 0; i-- {
 		th.pop(i)

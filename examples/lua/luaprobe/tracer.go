@@ -10,34 +10,35 @@ import (
 	rt "github.com/arnodel/golua/runtime"
 )
 
-// period is how often a tracer is looked for, and so how late it may be noticed.
+// period is the time between two checks for a tracer, and so the longest delay until it is
+// noticed.
 const period = 50 * time.Millisecond
 
-// Tracer puts hooks into one interpreter while somebody traces, and takes them out.
+// Tracer installs hooks in one interpreter when a tracer attaches, and removes them when it
+// has detached.
 //
-// An interpreter's hooks may be touched only by what runs in it. To come there from
-// outside takes no test in the interpreter, as it has one already: at every call it
-// looks whether there are values to be finalized. A value of ours, the waker, is kept
-// alive by us alone. When a tracer is seen it is let go and the garbage collector is
-// run; at its next call the interpreter releases the waker, and the hooks are put in.
-// They are taken out by themselves.
+// Only code that runs in an interpreter may change its hooks. To run such code, Tracer uses a
+// test that the interpreter makes at every call anyway: whether there are values to be
+// finalized. Only Tracer refers to a value of its own, the waker. When it sees a tracer, it
+// drops the waker and runs the garbage collector. At its next call the interpreter releases
+// the waker, which installs the hooks. The hooks remove themselves.
 type Tracer struct {
 	probes  *Probes
 	runtime *rt.Runtime
 	meta    *rt.Table
-	waker   atomic.Pointer[rt.Value] // nil when it was let go
+	waker   atomic.Pointer[rt.Value] // nil after it was dropped
 	stop    chan struct{}
 	closed  atomic.Bool
 
-	// What runs in the interpreter owns these.
+	// The code that runs in the interpreter owns these.
 	armed   bool // there is a waker
 	threads []*thread
-	prune   int // the length at which threads that are gone are looked for
+	prune   int // the length at which to look for threads that are gone
 }
 
-// Attach lets an interpreter be traced. It must be called before the interpreter runs,
-// and replaces coroutine.create and coroutine.wrap, where they are loaded, by ones
-// whose coroutines can be traced too.
+// Attach makes an interpreter traceable. It must be called before the interpreter runs. If
+// coroutine.create and coroutine.wrap are loaded, Attach replaces them with functions whose
+// coroutines can be traced too.
 func (p *Probes) Attach(r *rt.Runtime) (*Tracer, error) {
 	if err := checkLayout(); err != nil {
 		return nil, err
@@ -50,8 +51,8 @@ func (p *Probes) Attach(r *rt.Runtime) (*Tracer, error) {
 	return t, nil
 }
 
-// Close ends the tracing. It is called when the interpreter does not run any more, by
-// the goroutine that it ran on. Functions that an error left return.
+// Close ends the tracing. Call it when the interpreter no longer runs, on the goroutine that
+// it ran on. Close reports the return of functions that an error left.
 func (t *Tracer) Close() {
 	t.closed.Store(true)
 	close(t.stop)
@@ -60,11 +61,11 @@ func (t *Tracer) Close() {
 	main.set(t.runtime.MainThread(), 0)
 }
 
-// Tracing reports whether hooks are in, and what the main program calls is reported.
-// It may be called by what runs in the interpreter.
+// Tracing reports whether the hooks are installed, so that the calls of the main program are
+// reported. Code that runs in the interpreter may call it.
 func (t *Tracer) Tracing() bool { return t.threads[0].installed }
 
-// watch sends the waker when somebody traces.
+// watch drops the waker when a tracer attaches.
 func (t *Tracer) watch() {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
@@ -90,18 +91,18 @@ func (t *Tracer) arm() {
 	t.waker.Store(&v)
 }
 
-// wake is what the interpreter releases.
+// wake is the value that the interpreter releases.
 type wake struct{ tracer *Tracer }
 
-// ReleaseResources is called by the interpreter, at a call; or when it is closed.
+// ReleaseResources is called by the interpreter, at a call or when it is closed.
 func (w *wake) ReleaseResources(*rt.UserData) {
 	if !w.tracer.closed.Load() {
 		w.tracer.install()
 	}
 }
 
-// install puts the hooks into every coroutine. When the tracer has left meanwhile, the
-// next is waited for.
+// install installs the hooks in every coroutine. If the tracer has detached meanwhile, it
+// waits for the next one.
 func (t *Tracer) install() {
 	t.armed = false
 	flags := t.probes.hooks()

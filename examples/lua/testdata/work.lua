@@ -125,7 +125,7 @@ function commands.memory()
 end
 
 function commands.lock()
-  spawn("acquire() print('locked') sleep(200) release()")
+  spawn("acquire() print('locked') sleep(1000) release()")
   sleep(50)
   critical()
 end

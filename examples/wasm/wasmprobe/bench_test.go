@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tetratelabs/wazero"

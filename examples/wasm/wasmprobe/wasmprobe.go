@@ -1,4 +1,4 @@
-// Package wasmprobe lets tracers see the functions of WebAssembly modules that wazero
+// Package wasmprobe lets tracers see the functions of the WebAssembly modules that wazero
 // runs.
 //
 //	provider := stapsdt.NewProvider("wasm")
@@ -10,15 +10,16 @@
 //	...
 //	module.ExportedFunction("work").Call(probes.Call(ctx))
 //
-// Two probes are defined:
+// It defines two probes:
 //
 //	function__entry(module, function, index, call)
 //	function__return(module, function, index, call)
 //
-// The module's name is the one that it was instantiated with, the function's the guest's
-// own, from its name section; the index stands where other languages have the line. The call is the number that Call gave to the context, 0
-// where it was not used: a goroutine moves from thread to thread, so that what a script
-// keeps is to be kept by it. A function that traps returns too.
+// module is the name with which the module was instantiated. function is the guest's own name
+// for the function, from its name section. index takes the place of the line in other
+// languages. call is the number that Call gave to the context, or 0 if Call was not used. A
+// script must use it as the key of its maps, because a goroutine moves from thread to thread.
+// function__return also fires for a function that traps.
 package wasmprobe
 
 import (
@@ -33,13 +34,13 @@ import (
 
 type function = stapsdt.Probe4[string, string, uint32, uint64]
 
-// Probes are the probes of a provider's modules.
+// Probes holds the probes for modules.
 type Probes struct {
 	entry, ret *function
 	calls      atomic.Uint64
 }
 
-// New defines the probes. A definition that fails is reported by the provider's Load.
+// New defines the probes. If a definition is invalid, the provider's Load reports it.
 func New(p *stapsdt.Provider) *Probes {
 	return &Probes{
 		entry: stapsdt.NewProbe4[string, string, uint32, uint64](p, "function__entry"),
@@ -47,9 +48,9 @@ func New(p *stapsdt.Provider) *Probes {
 	}
 }
 
-// ListenIfTraced is Listen when somebody traces now, and returns ctx as it is when
-// not: then wazero compiles what it would without this package, which costs nothing, and
-// a tracer that comes later sees nothing.
+// ListenIfTraced is Listen if a tracer is attached now. Otherwise it returns ctx: wazero then
+// compiles the same code as without this package, which costs nothing, and a tracer that
+// attaches later sees nothing.
 func (p *Probes) ListenIfTraced(ctx context.Context) context.Context {
 	if !p.entry.Enabled() && !p.ret.Enabled() {
 		return ctx
@@ -57,8 +58,8 @@ func (p *Probes) ListenIfTraced(ctx context.Context) context.Context {
 	return p.Listen(ctx)
 }
 
-// Listen returns a context for wazero's CompileModule or Instantiate, with which
-// every function of the module calls us, whether somebody traces or not.
+// Listen returns a context for wazero's CompileModule or Instantiate, with which every
+// function of the module calls the listener, whether or not a tracer is attached.
 func (p *Probes) Listen(ctx context.Context) context.Context {
 	return experimental.WithFunctionListenerFactory(ctx, factory{p})
 }
@@ -72,8 +73,8 @@ func (p *Probes) Call(ctx context.Context) context.Context {
 
 type factory struct{ probes *Probes }
 
-// NewFunctionListener returns the listener of one function, whose names are found here
-// and not at every call.
+// NewFunctionListener returns the listener of one function. It finds the names here, not at
+// every call.
 func (f factory) NewFunctionListener(def api.FunctionDefinition) experimental.FunctionListener {
 	name := def.Name()
 	if name == "" {
