@@ -10,19 +10,26 @@
 #	docker run --rm --privileged --pid host -v /sys:/sys -e CI=true stapsdt scripts/test.sh
 
 FROM golang:1.26-bookworm AS toolchain
-COPY scripts/install.sh scripts/tools.sh /tools/
+COPY scripts/tools.sh /tools/
+COPY scripts/lib/install.sh /tools/lib/
 RUN /tools/tools.sh && rm -rf /var/lib/apt/lists/*
 WORKDIR /stapsdt
-COPY go.mod go.sum ./
+COPY go.mod go.sum go.work go.work.sum ./
+COPY examples/http/go.mod examples/http/go.sum examples/http/
+COPY examples/lua/go.mod examples/lua/go.sum examples/lua/
+COPY examples/wasm/go.mod examples/wasm/go.sum examples/wasm/
+COPY internal/test/go.mod internal/test/go.sum internal/test/
 RUN go mod download
 COPY . .
 
 FROM toolchain AS build
 RUN CGO_ENABLED=0 go build -trimpath -ldflags=-s -o /hello ./examples/hello
 
-# No libc, no shell, no /tmp: the probes are kept in memory, and bpftrace finds them
-# at the path that Provider.Path returns.
+# No libc, no shell, no /tmp. The program creates the directory of the probes, where
+# every version of bpftrace finds them by the process; in memory, which would do as well,
+# 0.25 and later find them by the path alone.
 FROM scratch AS hello
+ENV STAPSDT_DIR=/probes
 COPY --from=build /hello /hello
 ENTRYPOINT ["/hello"]
 

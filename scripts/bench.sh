@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Measures what probes cost, idle, traced and loaded, beside what else there is,
+# Measures what probes cost when idle, when traced, and to load, next to the alternatives,
 # and prints a table in Markdown.
 #
-#   scripts/bench.sh [--quick] [--readme] [--check]
+#   scripts/bench.sh [--quick] [--write] [--check]
 #
-#   --quick   fewer rounds
-#   --readme  also puts the table into README.md, between its marks
-#   --check   also compares with the targets, and fails when one is missed
+#   --quick   measures fewer rounds
+#   --write   also puts the table into docs/cost.md, between its marks
+#   --check   also compares the figures with the targets, and fails if one is missed
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. scripts/install.sh
+. scripts/lib/install.sh
 
 for option in "$@"; do
 	case $option in
-	--quick | --readme | --check) ;;
+	--quick | --write | --check) ;;
 	*)
 		sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
 		exit 2
@@ -25,9 +25,9 @@ need gcc=gcc make=make bpftrace=bpftrace /usr/include/libelf.h=libelf-dev \
 	/usr/include/"$(uname -m)"-linux-gnu/sys/sdt.h=systemtap-sdt-dev
 command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
 
-# Images are kept in memory where that can be, as by default below
-# $XDG_RUNTIME_DIR: what a disk's file system takes for a new file, and for its
-# search for a free inode, is not what is measured. (The C library's go to /tmp.)
+# Images are kept in memory if possible, as they are by default below $XDG_RUNTIME_DIR: the
+# time that a disk's file system needs for a new file, and for finding a free inode, must not
+# be measured. (The C library keeps its images in /tmp.)
 memory() {
 	local dir
 	for dir in "${XDG_RUNTIME_DIR:-}" /dev/shm; do
@@ -44,14 +44,14 @@ images=$(mktemp -d -p "$(memory)")
 # shellcheck disable=SC2154 # install.sh sets it
 trap '$sudo rm -rf "$work" "$images"' EXIT
 
-CGO_ENABLED=0 go build -o "$work/subject-go" ./scripts/bench/subject
-CGO_ENABLED=1 go build -o "$work/subject-cgo" ./scripts/bench/subject
-for tags in "" probes; do
-	CGO_ENABLED=0 go build -tags "$tags" -o "$work/hello${tags:+-$tags}" ./scripts/bench/hello
-	CGO_ENABLED=0 go build -tags "$tags" -ldflags '-s -w' -o "$work/hello-stripped${tags:+-$tags}" ./scripts/bench/hello
+CGO_ENABLED=0 go build -o "$work/subject-go" ./internal/test/bench/subject
+CGO_ENABLED=1 go build -o "$work/subject-cgo" ./internal/test/bench/subject
+for tags in "" probes bare named; do
+	CGO_ENABLED=0 go build -tags "$tags" -o "$work/hello${tags:+-$tags}" ./internal/test/bench/hello
+	CGO_ENABLED=0 go build -tags "$tags" -ldflags '-s -w' -o "$work/hello-stripped${tags:+-$tags}" ./internal/test/bench/hello
 done
 make -s -C cstapsdt OUT="$work/lib" "$work/lib/libstapsdt.a"
-gcc -std=gnu11 -O2 -Wall -Wextra -I cstapsdt -o "$work/csubject" scripts/bench/csubject/subject.c "$work/lib/libstapsdt.a" -lelf -ldl
+gcc -std=gnu11 -O2 -Wall -Wextra -I cstapsdt -o "$work/csubject" internal/test/bench/csubject/subject.c "$work/lib/libstapsdt.a" -lelf -ldl
 
-CGO_ENABLED=0 go build -o "$work/table" ./scripts/bench/table
+CGO_ENABLED=0 go build -o "$work/table" ./internal/test/bench/table
 $sudo "$work/table" -work "$work" -images "$images" "$@"

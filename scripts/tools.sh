@@ -2,12 +2,12 @@
 # Installs what the tests need besides Go: compilers, libelf, the tracers.
 set -euo pipefail
 cd "$(dirname "$0")"
-. ./install.sh
+. lib/install.sh
 
 need gcc=gcc g++=g++ clang=clang make=make pkg-config=pkg-config python3=python3 valgrind=valgrind gdb=gdb strace=strace \
 	bpftrace=bpftrace tplist-bpfcc=bpfcc-tools "perf=linux-perf|linux-tools-$(uname -r)|linux-tools-generic" eu-readelf=elfutils readelf=binutils file=file mandoc=mandoc \
 	aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu /usr/aarch64-linux-gnu/include/stdio.h=libc6-dev-arm64-cross \
 	qemu-aarch64-static=qemu-user-static qemu-system-x86_64=qemu-system-x86 qemu-system-aarch64=qemu-system-arm cpio=cpio \
 	/usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring shellcheck=shellcheck \
-	systemd-analyze=systemd unshare=util-linux \
+	"chromium=chromium|chromium-browser" systemd-analyze=systemd unshare=util-linux curl=curl pgrep=procps \
 	/usr/include/libelf.h=libelf-dev /usr/include/"$(uname -m)"-linux-gnu/sys/sdt.h=systemtap-sdt-dev

@@ -1,11 +1,11 @@
-# Installs the Debian or Ubuntu packages that are not there yet; to be sourced.
+# Installs the Debian or Ubuntu packages that are missing; to be sourced.
 #
 #   need COMMAND-OR-FILE=PACKAGE[|PACKAGE...] ...
 #
-# The first of the packages that the distribution has is taken.
+# It takes the first of the packages that the distribution has.
 #
-# It says what it installs, and fails with what to install by hand where there
-# is no apt-get.
+# It prints what it installs. If there is no apt-get, it fails and prints what to install by
+# hand.
 
 if [ "$(id -u)" -eq 0 ]; then sudo=; else sudo=sudo; fi
 

@@ -1,25 +1,26 @@
 #!/usr/bin/env bash
-# Runs the tools that find mistakes without running a tracer: vet, staticcheck,
-# govulncheck, checkptr, the address sanitizer, clang's analyzer, shellcheck. The
-# race detector and valgrind run with the tests.
-#
-# The memory sanitizer is not among them: it reports every byte that a library
-# built without it has written, and libelf is one.
+# Runs the tools that find mistakes without a tracer: vet, staticcheck, govulncheck, checkptr,
+# the address and the memory sanitizer, clang's analyzer, and the linters of scripts and of CI's
+# workflow. The race detector and valgrind run with the tests.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-# shellcheck source=scripts/install.sh
-. scripts/install.sh
+cd "$(dirname "$0")/../.."
+# shellcheck source=scripts/lib/install.sh
+. scripts/lib/install.sh
 
+actionlint=github.com/rhysd/actionlint/cmd/actionlint@v1.7.7
 staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.7.0
 govulncheck=golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
 command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
 need gcc=gcc clang=clang shellcheck=shellcheck /usr/include/libelf.h=libelf-dev
+resources=$(clang -print-resource-dir) # of clang 14: .../lib/clang/14.0.6
+version=$(basename "$resources")
+need "$resources/include/sanitizer/msan_interface.h=libclang-rt-${version%%.*}-dev"
 
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
-# shellcheck source=scripts/check.sh
-. scripts/check.sh
+# shellcheck source=scripts/lib/check.sh
+. scripts/lib/check.sh
 
 formatted() {
 	local list
@@ -27,14 +28,20 @@ formatted() {
 	[ -z "$list" ] || { echo "$list"; return 1; }
 }
 
-# in_module FOLDER COMMAND...: in a module of its own there.
+# in_module DIRECTORY COMMAND... runs it in the module in that directory.
 in_module() (cd "$1" && shift && "$@")
 
-# Its list of vulnerabilities is on the internet: a machine without is no failure.
+# govulncheck's list of vulnerabilities is on the internet: a machine without internet is no
+# failure.
 vulnerabilities() {
-	if timeout 120 go run $govulncheck ./... >"$temp/vulnerabilities" 2>&1; then
+	local status=0
+	check "govulncheck builds" env GOBIN="$temp" go install $govulncheck
+	timeout 300 "$temp/govulncheck" ./... >"$temp/vulnerabilities" 2>&1 || status=$?
+	if [ $status -eq 0 ]; then
 		echo "ok govulncheck"
 		passed=$((passed + 1))
+	elif [ $status -eq 124 ]; then
+		echo "skip govulncheck: it has waited for five minutes"
 	elif grep -q 'fetching vulnerabilities' "$temp/vulnerabilities"; then
 		echo "skip govulncheck: $(grep 'fetching vulnerabilities' "$temp/vulnerabilities")"
 	else
@@ -44,10 +51,6 @@ vulnerabilities() {
 	fi
 }
 
-# What converts pointers and crosses into C, without what waits for other
-# processes.
-pointers='Fuzz|TestConcurrentCalls|TestReload|TestLifecycle|TestNames$|TestGarbage|TestStrings|TestTyped|TestPointers|TestParkAndReuse|TestErrorsCross|TestIdle$|TestPatched|TestArguments$'
-
 # sanitized PACKAGE: its tests, linked with the address sanitizer. A test binary
 # that go test runs itself has no symbols, by which to know the leak below.
 sanitized() {
@@ -55,7 +58,7 @@ sanitized() {
 	# cgosymbolizer, which only tests use, never frees the program's name; the
 	# number is made of its import path.
 	echo 'leak:_cgo_16071bd81a3c_Cfunc__Cmalloc' >"$temp/known"
-	(cd "$1" && LSAN_OPTIONS=suppressions=$temp/known "$temp/test" -test.run "$pointers")
+	(cd "$1" && LSAN_OPTIONS=suppressions=$temp/known "$temp/test" -test.short)
 }
 
 analyzed() {
@@ -74,15 +77,17 @@ for cgo in 1 0; do
 	check "staticcheck, CGO_ENABLED=$cgo" go run $staticcheck ./...
 done
 unset CGO_ENABLED
-check "go vet, internal/sandbox" in_module internal/sandbox go vet ./...
-check "staticcheck, internal/sandbox" in_module internal/sandbox go run $staticcheck ./...
+check "go vet, internal/test" in_module internal/test go vet ./...
+for module in internal/test cmd/stapsdt; do check "staticcheck, $module" in_module $module go run $staticcheck ./...; done
 vulnerabilities
-check "checkptr" go test -gcflags=all=-d=checkptr -run "$pointers" . ./internal/call ./internal/region ./internal/image ./cstapsdt
-for package in . ./cstapsdt ./internal/image; do
+check "checkptr" go test -short -gcflags=all=-d=checkptr . ./internal/call ./internal/region ./internal/image ./cstapsdt
+for package in . ./cstapsdt ./internal/test/notes; do
 	check "address sanitizer, $package" sanitized "$package"
 done
+check "memory sanitizer" env CC=clang go test -short -msan .
 check "clang --analyze" analyzed
-check "shellcheck" shellcheck -x -S warning -s bash scripts/*.sh .ci/run
+check "shellcheck" shellcheck -x -S warning -s bash scripts/*.sh scripts/lib/*.sh .ci/run
+check "actionlint" go run $actionlint
 check "shellcheck, cstapsdt/tests" shellcheck -S error -s sh cstapsdt/tests/*.sh
 
 verdict

@@ -1,8 +1,8 @@
-# Counts what passes and what fails; to be sourced.
+# Counts the checks that pass and fail; to be sourced.
 
 passed=0 failed=0
 
-# check NAME COMMAND...: it succeeds; what it printed is shown when it does not.
+# check NAME COMMAND... passes if the command succeeds, and shows its output otherwise.
 check() {
 	local name=$1 log status=0
 	shift
@@ -19,7 +19,7 @@ check() {
 	rm -f "$log"
 }
 
-# verdict says how many passed, and fails when one failed.
+# verdict prints how many passed, and fails if one failed.
 verdict() {
 	echo "$passed passed, $failed failed"
 	[ $failed -eq 0 ]

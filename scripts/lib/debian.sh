@@ -1,16 +1,16 @@
-# Packages of another Debian suite or architecture: the host's stay as they are,
-# and root is not needed. To be sourced, by sh or bash.
+# Unpacks packages of another Debian suite or architecture, without changing those of the host
+# and without root. To be sourced, by sh or bash.
 #
 #   foreign_apt ROOT SUITE ARCH apt-get|apt-cache ARG...
-#	runs apt for that suite and architecture. Its state is in the folder
-#	ROOT, which is made; its lists are renewed when they are a day old.
+#	runs apt for that suite and architecture. Its state is in the directory
+#	ROOT, which is created; its lists are renewed when they are a day old.
 #   foreign_tree ROOT SUITE ARCH TREE PACKAGE...
-#	unpacks the packages, and all that they depend on, into a new folder
-#	TREE, which is there afterwards only if all went well. One can chroot
-#	into it, but no package was configured.
+#	unpacks the packages and their dependencies into a new directory TREE,
+#	which exists afterwards only if nothing failed. It can be used for
+#	chroot, but no package in it is configured.
 #
-# The archive is the first Debian one among the host's apt sources, or what
-# DEBIAN_ARCHIVE says.
+# The archive is that of $DEBIAN_ARCHIVE or, if this is not set, the first Debian archive among
+# the host's apt sources.
 
 debian_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
@@ -28,11 +28,11 @@ debian_archive() {
 	} | awk -v id="$(. /etc/os-release && echo "$ID")" '
 		!found && ($2 == "Debian" || NF == 1 && id == "debian" && $1 ~ /\/debian\/?$/) { print $1; found = 1 }
 		END { exit !found }' && return
-	echo "No Debian archive is among apt's sources: give the address of one as DEBIAN_ARCHIVE" >&2
+	echo "There is no Debian archive among apt's sources: set DEBIAN_ARCHIVE to the address of one" >&2
 	return 1
 }
 
-# The bodies are subshells, as the variables of sh are global.
+# The functions' bodies are subshells, because the variables of sh are global.
 
 foreign_apt() (
 	mkdir -p "$1" && root=$(cd "$1" && pwd) || exit
@@ -66,8 +66,8 @@ foreign_tree() (
 	rm -rf "$tree.new" "$tree.debs"
 	# As in Debian, /bin and the like are links: older packages have files there.
 	mkdir -p "$tree.new" "$tree.debs/partial" && debs=$(cd "$tree.debs" && pwd) || exit
-	for folder in bin sbin lib lib64; do
-		mkdir -p "$tree.new/usr/$folder" && ln -s "usr/$folder" "$tree.new/$folder" || exit
+	for directory in bin sbin lib lib64; do
+		mkdir -p "$tree.new/usr/$directory" && ln -s "usr/$directory" "$tree.new/$directory" || exit
 	done
 	foreign_apt "$root" "$suite" "$arch" apt-get -qq -y --no-install-recommends --download-only \
 		-o "Dir::Cache::archives=$debs" install "$@" >/dev/null || exit

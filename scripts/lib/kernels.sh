@@ -1,35 +1,35 @@
 #!/usr/bin/env bash
-# Boots other kernels and architectures under qemu, checks the library on them
-# (internal/kerneltest), and prints a table.
+# Boots other kernels and architectures under qemu, tests the library on them
+# (internal/test/kernels), and prints a table. Without a NAME it boots all of them.
 #
-#   scripts/kernels.sh [--readme | --quick] [NAME...]      all of them without a name
+#   scripts/lib/kernels.sh [--write | --quick] [NAME...]
 #
 #   NAME       amd64-5.10 amd64-6.1 amd64-6.12 amd64-7.2 arm64-6.1 arm64-6.12 arm64-7.2
-#   --quick    without bpftrace; unless named, only a kernel before 6.18, 7.2
-#              and one of arm64
-#   --readme   the table of all of them becomes README.md's, when all is well
+#   --quick    runs the tests in short mode, without bpftrace, and by default only on a
+#              kernel before 6.18, on 7.2 and on one of arm64
+#   --write    puts the table of all kernels into docs/kernels.md if nothing failed
 #
-# The kernels are Debian's, and bpftrace is the one of the same release. What was
-# downloaded is kept in $STAPSDT_CACHE, by default ~/.cache/stapsdt (about 2 GB).
+# The kernels are Debian's, and bpftrace is that of the same release. The downloads are kept
+# in $STAPSDT_CACHE, by default ~/.cache/stapsdt (about 2 GB).
 set -euo pipefail
-cd "$(dirname "$0")/.."
-. scripts/install.sh
-. scripts/debian.sh
-. scripts/readme.sh
+cd "$(dirname "$0")/../.."
+. scripts/lib/install.sh
+. scripts/lib/debian.sh
+. scripts/lib/put_table.sh
 
 all="amd64-5.10 amd64-6.1 amd64-6.12 amd64-7.2 arm64-6.1 arm64-6.12 arm64-7.2"
-quick='' readme=''
+quick='' write=''
 names=()
 for arg in "$@"; do
 	case " $all " in *" $arg "*) names+=("$arg"); continue ;; esac
 	case $arg in
 	--quick) quick=yes ;;
-	--readme) readme=yes ;;
-	*) echo "$arg is none of: --quick --readme $all" >&2; exit 2 ;;
+	--write) write=yes ;;
+	*) echo "kernels.sh: unknown argument $arg; use one of: --quick --write $all" >&2; exit 2 ;;
 	esac
 done
-if [ -n "$readme" ] && [ "$quick${names[*]:-}" ]; then
-	echo "README's table is of all kernels" >&2
+if [ -n "$write" ] && [ "$quick${names[*]:-}" ]; then
+	echo "kernels.sh: --write needs all kernels" >&2
 	exit 2
 fi
 if [ ${#names[@]} -eq 0 ]; then
@@ -88,20 +88,20 @@ fetch_bpftrace() {
 	initramfs "$tree" >"$tree.cpio.new" && mv "$tree.cpio.new" "$tree.cpio" && rm -rf "$tree"
 }
 
-# initramfs FOLDER prints it as one.
+# initramfs DIRECTORY prints the directory as an initramfs.
 initramfs() { (cd "$1" && find . | cpio -o -H newc -R 0:0 --quiet); }
 
-# build ARCH makes the initramfs of which the test program is the first process.
+# build ARCH makes the initramfs in which the test binary is the first process.
 build() {
 	[ ! -e "$work/$1.cpio" ] || return 0
-	CGO_ENABLED=0 GOARCH=$1 go build -trimpath -ldflags='-s -w' -o "$work/$1/init" ./internal/kerneltest &&
+	CGO_ENABLED=0 GOARCH=$1 go test -c -trimpath -ldflags='-s -w' -o "$work/$1/init" ./internal/test/kernels &&
 		initramfs "$work/$1" >"$work/$1.cpio"
 }
 
-# boot NAME INITRAMFS MEGABYTES SECONDS FLAG... boots a kernel and prints its
-# console. It is emulated always: that is the same everywhere, in a guest too.
-# Without cx16, since under qemu 7.2 one in seven boots of Linux 6.12 crashed, often
-# right behind a cmpxchg16b, and none of as many did without.
+# boot NAME INITRAMFS MEGABYTES SECONDS FLAG... boots a kernel, runs the tests with the flags,
+# and prints the console. It always emulates the processor, which works everywhere, also in a
+# guest. The processor lacks cx16: with it, under qemu 7.2, one in seven boots of Linux 6.12
+# crashed, often right after a cmpxchg16b; without it none of as many did.
 boot() {
 	local kernel=$cache/kernel-$1 initrd=$2 memory=$3 seconds=$4 qemu console
 	case $1 in
@@ -112,46 +112,57 @@ boot() {
 	# shellcheck disable=SC2086 # several words
 	timeout --foreground "$seconds" $qemu -accel tcg,thread=multi -smp 1 -m "$memory" -display none -nic none \
 		-serial stdio -monitor none -no-reboot -kernel "$kernel" -initrd "$initrd" \
-		-append "console=$console quiet panic=-1 -- -guest $*" </dev/null 2>&1 | tr -d '\r' ||
-		echo "qemu ended with ${PIPESTATUS[0]}, of $seconds s"
+		-append "console=$console quiet panic=-1 -- -test.v -test.timeout=$((seconds - 60))s $*" </dev/null 2>&1 | tr -d '\r' ||
+		echo "qemu exited with status ${PIPESTATUS[0]} (its time limit is $seconds s)"
 }
 
 passed=0 failed=0
 
 # check NAME INITRAMFS MEGABYTES SECONDS FLAG... boots a kernel, leaves its console
-# in $console and what the checks counted in $good and $bad, and shows the console
-# when something is wrong with it.
+# in $console and the numbers of tests in $good and $bad, and shows the console if
+# something is wrong with it.
 check() {
 	console=$work/console
 	boot "$@" >"$console"
-	read -r good bad < <(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$console"; echo 0 1)
-	# A kernel that complains of itself has failed, whatever the checks say.
-	if [ "$good$bad" = 00 ] || [ "$bad" = 0 ] && grep -qE '(BUG|Oops|WARNING): |Call Trace:' "$console"; then bad=1; fi
+	good=$(count PASS) bad=$(count FAIL)
+	# Also wrong: a run that does not come to its end, one without tests, and a
+	# kernel that reports a fault of its own.
+	if [ "$bad" -eq 0 ] && { [ "$good" -eq 0 ] || ! grep -qx 'guest: passed' "$console" ||
+		grep -qE '(BUG|Oops|WARNING): |Call Trace:' "$console"; }; then
+		bad=1
+	fi
 	if [ "$bad" -ne 0 ]; then sed "s/^/$1: /" "$console" >&2; fi
 	passed=$((passed + good)) failed=$((failed + bad))
 }
 
-# line PATTERN prints what follows it in the console.
-line() { sed -n "s/^$1//p" "$console" | head -n 1; }
+# count RESULT [PREFIX] prints how many tests have a result, PASS, FAIL or SKIP. Only
+# names with the prefix count. A test with subtests counts once.
+count() { grep -c "^--- $1: ${2:-Test}" "$console" || true; }
 
-# run NAME downloads and boots a kernel, and prints its row.
+# attribute NAME prints the value that a test gave it.
+attribute() { sed -n "s/^=== ATTR  [^ ]* $1 //p" "$console" | head -n 1; }
+
+# run NAME downloads and boots a kernel, and prints its row, in which the tests that
+# use bpftrace have a column of their own.
 run() {
-	local suite arch=${1%%-*} row
+	local suite arch=${1%%-*} of bpftrace=
 	suite=$(suite_of "$1")
 	if ! { fetch_kernel "$1" "$suite" "$arch" && build "$arch" && { [ -n "$quick" ] || fetch_bpftrace "$suite" "$arch"; }; }; then
 		failed=$((failed + 1))
 		echo "| $1 | not run | | | | | |"
 		return
 	fi
-	check "$1" "$work/$arch.cpio" 1024 180
-	row="| $1 | $(line 'kernel ' | sed 's/ .*//') | $(line 'kernel .*, site ') | $(line 'ok site\/cost: ') | $good | $bad |"
 	if [ -n "$quick" ]; then
-		echo "$row |"
-		return
+		check "$1" "$work/$arch.cpio" 1024 900 -test.short
+	else
+		cat "$work/$arch.cpio" "$cache/bpftrace-$suite-$arch.cpio" >"$work/large.cpio"
+		check "$1" "$work/large.cpio" 2048 2400
+		of=TestBpftrace
+		bpftrace=$(printf ' %s: %d passed, %d failed, %d skipped' "$(attribute bpftrace)" \
+			"$(count PASS $of)" "$(count FAIL $of)" "$(count SKIP $of)")
+		good=$((good - $(count PASS $of))) bad=$((bad - $(count FAIL $of)))
 	fi
-	cat "$work/$arch.cpio" "$cache/bpftrace-$suite-$arch.cpio" >"$work/large.cpio"
-	check "$1" "$work/large.cpio" 2048 900 -bpftrace
-	echo "$row $(line 'ok bpftrace\/version: '): $good passed, $bad failed, $(grep -c '^skipped ' "$console" || true) skipped |"
+	echo "| $1 | $(attribute kernel) | $(attribute site) | $(attribute cost) | $good | $bad |$bpftrace |"
 }
 
 # In this shell, as run counts.
@@ -167,4 +178,4 @@ cat "$work/table"
 echo
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] || exit 1
-[ -z "$readme" ] || readme_table kernels "$work/table"
+[ -z "$write" ] || put_table kernels "$work/table"

@@ -1,5 +1,0 @@
-//go:build !probes
-
-package main
-
-func fire() {}
