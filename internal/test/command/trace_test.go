@@ -211,6 +211,30 @@ func TestTraceC(t *testing.T) {
 	}
 }
 
+// TestTraceForks: what a process forks is traced where tracefs is mounted, and where it is not.
+func TestTraceForks(t *testing.T) {
+	testenv.NeedsRoot(t)
+	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
+	const dirs = "/sys/kernel/tracing /sys/kernel/debug"
+	for name, script := range map[string]string{
+		"tracefs": "mount -t tracefs none /sys/kernel/tracing",
+		"none":    "for dir in " + dirs + `; do while umount -l "$dir" 2>/dev/null; do :; done; done; ! test -e /sys/kernel/tracing/events`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := cSubject(t)
+			cmd := exec.Command(unshare, "--mount", "sh", "-ec", script+`; exec "$@"`, "sh", stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other")
+			tr := &tracer{tracetest.Command(t, cmd), t}
+			require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+			p.Say("fork 1")
+			child := p.Expect("child ", patience)
+			p.Expect("ok", patience)
+			events := tr.stops()
+			require.Len(t, events, 1)
+			require.Equal(t, child, strconv.Itoa(events[0].PID))
+		})
+	}
+}
+
 // TestTraceOthers: with -p, other processes with the same file are not shown.
 func TestTraceOthers(t *testing.T) {
 	p, path := cSubject(t)
@@ -571,7 +595,8 @@ func TestTraceLies(t *testing.T) {
 			require.NoError(t, os.WriteFile(liar, bytes.Replace(original, before, after, 1), 0o700))
 			p := tracetest.Command(t, exec.Command(liar))
 			p.Expect("ready", patience)
-			tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:*", "--show", "pid")
+			tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:*", "--show", "pid")), t}
+			require.Eventually(t, func() bool { return tracedAs(t, p, []string{"csubject:work"}) }, patience, 5*time.Millisecond)
 			does(p, "fire 1")
 			tr.Signal(os.Interrupt)
 			require.NoError(t, tr.Wait(patience))

@@ -4,25 +4,103 @@ package program
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 )
 
 // FollowForks adds what the processes in a set fork to the set, until the link is closed.
-// New threads of the processes are added too. It needs tracefs.
+// New threads of the processes may be added too. It needs tracefs, or a kernel that describes
+// its types.
 func FollowForks(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
+	prog, l, err := followTracepoint(processes)
+	if err == nil {
+		return prog, l, nil
+	}
+	prog, l, rawErr := followRaw(processes)
+	if rawErr == nil {
+		return prog, l, nil
+	}
+	return nil, nil, errors.Join(err, rawErr)
+}
+
+// followTracepoint reads the child's number from the record of the tracepoint, which is
+// quick to find where tracefs is mounted.
+func followTracepoint(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
 	child, err := childOffset()
 	if err != nil {
 		return nil, nil, err
 	}
+	prog, err := forks(processes, ebpf.TracePoint, func(b *builder) {
+		b.add(
+			asm.LoadMem(asm.R0, regContext, child, asm.Word),
+			asm.StoreMem(asm.RFP, b.word, asm.R0, asm.Word),
+		)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := link.Tracepoint("sched", "sched_process_fork", prog, nil)
+	if err != nil {
+		return nil, nil, errors.Join(err, prog.Close())
+	}
+	return prog, l, nil
+}
+
+// followRaw reads the child's number from its task_struct, which is the tracepoint's second
+// argument.
+func followRaw(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
+	tgid, err := tgidOffset()
+	if err != nil {
+		return nil, nil, err
+	}
+	prog, err := forks(processes, ebpf.RawTracepoint, func(b *builder) {
+		b.stack(asm.R1, b.word)
+		b.add(
+			asm.Mov.Imm(asm.R2, 4),
+			asm.LoadMem(asm.R3, regContext, 8, asm.DWord),
+			asm.Add.Imm(asm.R3, tgid),
+			asm.FnProbeReadKernel.Call(),
+			asm.JNE.Imm(asm.R0, 0, "exit"),
+		)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_fork", Program: prog})
+	if err != nil {
+		return nil, nil, errors.Join(err, prog.Close())
+	}
+	return prog, l, nil
+}
+
+// tgidOffset returns where a task_struct has the number of its process.
+func tgidOffset() (int32, error) {
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return 0, err
+	}
+	var task *btf.Struct
+	if err := kernel.TypeByName("task_struct", &task); err != nil {
+		return 0, err
+	}
+	for _, m := range task.Members {
+		if m.Name == "tgid" {
+			return int32(m.Offset.Bytes()), nil
+		}
+	}
+	return 0, fmt.Errorf("task_struct has no tgid")
+}
+
+// forks returns a program that runs in the parent and adds a child, whose number the code
+// leaves in the builder's word.
+func forks(processes *ebpf.Map, kind ebpf.ProgramType, child func(*builder)) (*ebpf.Program, error) {
 	b := newBuilder(&Env{Processes: processes}, nil)
-	b.begin() // it runs in the parent
-	b.add(
-		asm.LoadMem(asm.R0, regContext, child, asm.Word),
-		asm.StoreMem(asm.RFP, b.word, asm.R0, asm.Word),
-	)
+	b.begin()
+	child(b)
 	value := b.alloc(8)
 	b.add(
 		asm.Mov.Imm(asm.R5, 1), asm.StoreMem(asm.RFP, value, asm.R5, asm.DWord),
@@ -35,15 +113,7 @@ func FollowForks(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
 	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
 	ins, err := b.finish()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "forks", Type: ebpf.TracePoint, Instructions: ins, License: license})
-	if err != nil {
-		return nil, nil, err
-	}
-	l, err := link.Tracepoint("sched", "sched_process_fork", prog, nil)
-	if err != nil {
-		return nil, nil, errors.Join(err, prog.Close())
-	}
-	return prog, l, nil
+	return ebpf.NewProgram(&ebpf.ProgramSpec{Name: "forks", Type: kind, Instructions: ins, License: license})
 }
