@@ -20,7 +20,7 @@ type processes struct {
 	pids *ebpf.Map // the set of their numbers, and of those of new threads
 	prog *ebpf.Program
 	link link.Link
-	// roots are those that were named. Without a link, forks are not followed by the
+	// Without a link, forks are not followed by the
 	// kernel, and children are looked for in /proc.
 	poll bool
 }
