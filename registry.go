@@ -7,16 +7,12 @@ import (
 	"weak"
 )
 
-// registry lists the process's providers without keeping them alive: all of them, those that
-// wait for LoadAll, and those that are loaded.
+// registry lists the process's providers without keeping them alive.
 type registry struct {
 	mu sync.Mutex
 	// open holds the records of the providers that are not closed, in the order of their
 	// definition.
 	open list.List
-	// waiting holds the records of the providers that were never loaded and are not
-	// closed, in the order of their definition.
-	waiting list.List
 	// loaded holds the records of the providers that are loaded or being loaded, by
 	// name.
 	loaded map[string][]*record
@@ -31,65 +27,56 @@ var providers registry
 type record struct {
 	provider weak.Pointer[Provider]
 	name     string
-	// element is the record's element of waiting, or nil, and open that of open.
-	element, open *list.Element
+	// waiting is whether the provider was never loaded, so that LoadAll does it.
+	waiting bool
+	open    *list.Element // of the registry's open, or nil
 }
 
 // define records a new provider.
 func (g *registry) define(r *record) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r.element, r.open = g.waiting.PushBack(r), g.open.PushBack(r)
+	r.waiting, r.open = true, g.open.PushBack(r)
 }
 
-// reachable returns the providers of a list. The lock is held.
-func reachable(records *list.List) (all []*Provider) {
-	for e := records.Front(); e != nil; e = e.Next() {
-		if p := e.Value.(*record).provider.Value(); p != nil {
+// reachable returns the providers that are not closed, in the order of their definition, or
+// only those that wait for LoadAll.
+func (g *registry) reachable(waiting bool) (all []*Provider) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for e := g.open.Front(); e != nil; e = e.Next() {
+		r := e.Value.(*record)
+		if p := r.provider.Value(); p != nil && (r.waiting || !waiting) {
 			all = append(all, p)
 		}
 	}
 	return all
 }
 
-// neverLoaded returns the providers that wait for LoadAll.
-func (g *registry) neverLoaded() []*Provider {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return reachable(&g.waiting)
-}
-
 // Providers returns the providers of the process that are not closed, in the order of their
 // definition. Like LoadAll, it finds them although nothing was registered. A provider remains
 // in the list until it and all of its probes are unreachable.
-func Providers() []*Provider {
-	providers.mu.Lock()
-	defer providers.mu.Unlock()
-	return reachable(&providers.open)
-}
+func Providers() []*Provider { return providers.reachable(false) }
 
 // waits reports whether a provider was never loaded and is not closed.
 func (g *registry) waits(r *record) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return r.element != nil
+	return r.waiting
 }
 
-// leave ends the wait of a provider that was loaded or closed, or is unreachable.
+// leave ends the wait of a provider that was loaded.
 func (g *registry) leave(r *record) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if r.element != nil {
-		g.waiting.Remove(r.element)
-		r.element = nil
-	}
+	r.waiting = false
 }
 
-// closed removes a provider that was closed, or is unreachable, from the list of all.
+// closed removes a provider that was closed, or is unreachable, from the list.
 func (g *registry) closed(r *record) {
-	g.leave(r)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	r.waiting = false
 	if r.open != nil {
 		g.open.Remove(r.open)
 		r.open = nil
@@ -118,7 +105,7 @@ func (g *registry) forget(r *record) {
 //	}
 func LoadAll() error {
 	var errs []error
-	for _, p := range providers.neverLoaded() {
+	for _, p := range providers.reachable(true) {
 		errs = append(errs, p.loadFirst())
 	}
 	return errors.Join(errs...)

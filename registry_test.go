@@ -21,7 +21,7 @@ import (
 // aside takes the providers of other tests out of the registry, until the test
 // ends.
 func aside(t testing.TB) {
-	others := providers.neverLoaded()
+	others := providers.reachable(true)
 	for _, p := range others {
 		providers.leave(p.record)
 	}
@@ -29,16 +29,21 @@ func aside(t testing.TB) {
 		providers.mu.Lock()
 		defer providers.mu.Unlock()
 		for _, p := range others {
-			p.record.element = providers.waiting.PushBack(p.record)
+			p.record.waiting = true
 		}
 	})
 }
 
-// waiting counts the registry's entries.
-func waiting() int {
+// waiting counts the records of providers that wait for LoadAll, reachable or not.
+func waiting() (n int) {
 	providers.mu.Lock()
 	defer providers.mu.Unlock()
-	return providers.waiting.Len()
+	for e := providers.open.Front(); e != nil; e = e.Next() {
+		if e.Value.(*record).waiting {
+			n++
+		}
+	}
+	return n
 }
 
 func closeAll(t testing.TB, list ...*Provider) {
@@ -97,7 +102,7 @@ func TestLoadAllOrder(t *testing.T) {
 		list = append(list, p)
 	}
 	t.Cleanup(func() { closeAll(t, list...) })
-	require.Equal(t, list, providers.neverLoaded())
+	require.Equal(t, list, providers.reachable(true))
 	var failed []string
 	var joined interface{ Unwrap() []error }
 	require.ErrorAs(t, LoadAll(), &joined)
