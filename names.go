@@ -49,9 +49,6 @@ func (p *Provider) nameArgs(probe *Probe, names []string) error {
 	if first == nil || !slices.Equal(first.args, probe.args) {
 		return p.fail("define", probe.name, fmt.Errorf("%w: the provider does not have this probe", ErrName))
 	}
-	if len(names) == 0 && len(probe.args) != 0 { // which checkNames allows
-		return p.fail("define", probe.name, fmt.Errorf("%w: got no names, want %d", ErrArgCount, len(probe.args)))
-	}
 	if err := p.checkNames(probe.name, probe.args, names); err != nil {
 		return err
 	}
@@ -109,10 +106,9 @@ func (p *Provider) nameSites(probe *Probe, names []string, d *describer) {
 }
 
 // checkNames reports what is wrong with the names of a probe's arguments, or returns nil.
-// It accepts none at all.
 func (p *Provider) checkNames(probe string, args []ArgType, names []string) error {
 	sentinel, why := ErrName, ""
-	if len(names) != 0 && len(names) != len(args) {
+	if len(names) != len(args) {
 		sentinel, why = ErrArgCount, fmt.Sprintf("got %d names, want %d", len(names), len(args))
 	} else {
 		why = p.namesFault(probe, names)
@@ -134,7 +130,7 @@ func (p *Provider) namesFault(probe string, names []string) string {
 			return fmt.Sprintf("the name %q of argument %d %s", name, i, why)
 		}
 	}
-	if first := p.byName[probe]; first != nil && len(names) != 0 && !agreeing(first.argNames(), names) {
+	if first := p.byName[probe]; first != nil && !agreeing(first.argNames(), names) {
 		return fmt.Sprintf("a probe of this name has the argument names %v", first.argNames())
 	}
 	return ""

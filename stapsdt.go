@@ -154,7 +154,7 @@ func (p *Provider) add(probe *Probe, name string, args []ArgType, names []string
 	if err := p.checkProbe(name, args); err != nil {
 		return err
 	}
-	if d != nil {
+	if len(names) > 0 {
 		if err := d.check(p, name, args, names); err != nil {
 			return err
 		}
