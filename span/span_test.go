@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/probetest"
 
@@ -26,23 +27,8 @@ type (
 	none = struct{}
 )
 
-func provider(t testing.TB) *stapsdt.Provider {
-	p := stapsdt.NewProvider("span")
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	return p
-}
-
-// args returns the arguments of an event by their names.
-func args(e *stapsdt.Event) map[string]any {
-	all := map[string]any{}
-	for i, name := range e.Probe().ArgNames() {
-		all[name] = e.Arg(i).Any()
-	}
-	return all
-}
-
 func TestSpan(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "span")
 	query := New[start, end](p, "query")
 	require.Equal(t, []string{"id", "parent", "text"}, query.start.ArgNames())
 	require.Equal(t, []string{"id", "parent", "nanoseconds", "error", "rows", "more"}, query.end.ArgNames())
@@ -61,8 +47,8 @@ func TestSpan(t *testing.T) {
 
 	events := rec.Events()
 	require.Len(t, events, 4)
-	ended := args(events[2])
-	require.Equal(t, map[string]any{"id": inner.ID(), "parent": outer.ID(), "text": "inner"}, args(events[1]))
+	ended := eventtest.Args(events[2])
+	require.Equal(t, map[string]any{"id": inner.ID(), "parent": outer.ID(), "text": "inner"}, eventtest.Args(events[1]))
 	require.Equal(t, map[string]any{"id": inner.ID(), "parent": outer.ID(), "nanoseconds": ended["nanoseconds"], "error": "broken", "rows": int64(3), "more": true}, ended)
 	require.GreaterOrEqual(t, ended["nanoseconds"], slept)
 	require.Less(t, ended["nanoseconds"], time.Minute)
@@ -76,7 +62,7 @@ func TestSpan(t *testing.T) {
 
 // TestIdle: nothing is done, made or allocated while nothing traces.
 func TestIdle(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "span")
 	query := New[start, end](p, "query", WithTraceContext(func(context.Context) (trace [16]byte, span [8]byte, ok bool) {
 		panic("nothing traces")
 	}))
@@ -115,7 +101,7 @@ func (failing) Error() string { panic("looked at") }
 
 // TestUntracedStart: a span that began untraced has no end.
 func TestUntracedStart(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "span")
 	query := New[start, end](p, "query")
 	ctx, s := query.Start(t.Context(), start{})
 	rec := probetest.Record(t, p)
@@ -124,12 +110,12 @@ func TestUntracedStart(t *testing.T) {
 
 	_, inner := query.Start(ctx, start{})
 	inner.End(end{}, nil)
-	require.Zero(t, args(rec.Events()[0])["parent"])
+	require.Zero(t, eventtest.Args(rec.Events()[0])["parent"])
 }
 
 // TestEachProbe: an observer of any one of the probes has complete spans.
 func TestEachProbe(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "span")
 	var trace TraceContext = func(context.Context) (trace [16]byte, span [8]byte, ok bool) { return trace, span, true }
 	query := New[start, end](p, "query", WithTraceContext(trace))
 	for _, probe := range []*stapsdt.Probe{query.start, query.end, query.context} {
@@ -165,7 +151,7 @@ func TestErrorText(t *testing.T) {
 
 // TestEndedTwice by many goroutines, none of which started it, is ended once.
 func TestEndedTwice(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "span")
 	query := New[start, end](p, "query")
 	rec := probetest.Record(t, p)
 	_, s := query.Start(t.Context(), start{})
@@ -180,7 +166,7 @@ func TestEndedTwice(t *testing.T) {
 
 // TestNeverEnded: what is left is garbage.
 func TestNeverEnded(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "span")
 	query := New[start, end](p, "query")
 	stop := p.Observe(func(*stapsdt.Event) {})
 	defer stop()
@@ -204,7 +190,7 @@ func TestNeverEnded(t *testing.T) {
 // TestDetached: a tracer that detaches while a span runs has no end, and the next one has no
 // end of it either if it comes later still.
 func TestDetached(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "span")
 	query := New[start, end](p, "query")
 	stop := p.Observe(func(*stapsdt.Event) {})
 	_, s := query.Start(t.Context(), start{})
@@ -219,7 +205,7 @@ func TestDetached(t *testing.T) {
 func TestIDs(t *testing.T) {
 	seen := map[uint64]bool{}
 	for range 3 {
-		p := provider(t)
+		p := eventtest.Provider(t, "span")
 		query := New[none, none](p, "query")
 		for range 2 {
 			p.Load() // where it can be loaded
@@ -236,7 +222,7 @@ func TestIDs(t *testing.T) {
 
 // TestContext: the context of a span is like its parent in all else.
 func TestContext(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "span")
 	query := New[start, end](p, "query")
 	defer p.Observe(func(*stapsdt.Event) {})()
 	type key struct{}
@@ -267,7 +253,7 @@ func TestContext(t *testing.T) {
 }
 
 func TestTraceContext(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "span")
 	type key struct{}
 	query := New[start, end](p, "query", WithTraceContext(func(ctx context.Context) (trace [16]byte, span [8]byte, ok bool) {
 		if ctx.Value(key{}) == nil {
@@ -307,7 +293,7 @@ func TestBubble(t *testing.T) {
 type wide[T any] struct{ A, B, C, D, E, F, G, H T }
 
 func TestDefinitions(t *testing.T) {
-	fits := provider(t)
+	fits := eventtest.Provider(t, "span")
 	New[struct {
 		wide[int]
 		I, J string
@@ -332,7 +318,7 @@ func TestDefinitions(t *testing.T) {
 		"private": {func(p *stapsdt.Provider) { New[none, struct{ a int }](p, "q") }, stapsdt.ErrArgType},
 		"name":    {func(p *stapsdt.Provider) { New[none, none](p, "a b") }, stapsdt.ErrName},
 	} {
-		p := provider(t)
+		p := eventtest.Provider(t, "span")
 		c.define(p)
 		require.ErrorIs(t, p.Load(), c.want, name)
 	}
@@ -347,7 +333,7 @@ var text = "SELECT"
 
 // BenchmarkIdle measures what a span takes while nothing traces.
 func BenchmarkIdle(b *testing.B) {
-	p := provider(b)
+	p := eventtest.Provider(b, "span")
 	small, big := New[start, end](p, "small"), New[large, large](p, "big")
 	ctx := b.Context()
 	b.Run("nothing", func(b *testing.B) {
@@ -394,7 +380,7 @@ func BenchmarkIdle(b *testing.B) {
 
 // BenchmarkObserved measures a span that an observer sees.
 func BenchmarkObserved(b *testing.B) {
-	p := provider(b)
+	p := eventtest.Provider(b, "span")
 	query := New[start, end](p, "query")
 	defer p.Observe(func(*stapsdt.Event) {})()
 	ctx := b.Context()

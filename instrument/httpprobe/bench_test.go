@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 )
 
 // BenchmarkHandler measures what a handler takes by itself, with idle probes around it, and
 // while it is observed.
 func BenchmarkHandler(b *testing.B) {
-	p := provider(b)
+	p := eventtest.Provider(b, "httpprobe")
 	bare := http.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
 	serve := func(name string, handler http.Handler) {
@@ -31,7 +32,7 @@ func BenchmarkHandler(b *testing.B) {
 
 // BenchmarkRequest measures a request of a client to a server in the same process.
 func BenchmarkRequest(b *testing.B) {
-	p := provider(b)
+	p := eventtest.Provider(b, "httpprobe")
 	handler := http.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	get := func(name string, handler http.Handler, wrap func(http.RoundTripper) http.RoundTripper) {
 		b.Run(name, func(b *testing.B) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/probetest"
 	"github.com/go-stapsdt/stapsdt/span"
 
@@ -20,7 +21,7 @@ import (
 
 // fetches returns a client that is recorded, and a server for it.
 func fetches(t *testing.T, http2 bool, h http.HandlerFunc) (*probetest.Recorder, *http.Client, *httptest.Server) {
-	p := provider(t)
+	p := eventtest.Provider(t, "httpprobe")
 	server := httptest.NewUnstartedServer(h)
 	server.EnableHTTP2 = http2
 	server.StartTLS()
@@ -53,7 +54,7 @@ func TestFetch(t *testing.T) {
 				answer, err := client.Do(r)
 				require.NoError(t, err)
 				require.Same(t, r, answer.Request)
-				require.Empty(t, rec.Events(named("fetch__end")))
+				require.Empty(t, rec.Events(eventtest.Named("fetch__end")))
 				text, err := io.ReadAll(answer.Body)
 				require.NoError(t, err)
 				require.Equal(t, "short", string(text))
@@ -62,7 +63,7 @@ func TestFetch(t *testing.T) {
 				events := rec.Events()
 				require.Len(t, events, 2)
 				rec.Reset()
-				start, end := args(events[0]), args(events[1])
+				start, end := eventtest.Args(events[0]), eventtest.Args(events[1])
 				require.Equal(t, map[string]any{"id": end["id"], "parent": uint64(0), "method": "DELETE", "host": hostPort, "path": "/a"}, start)
 				require.Equal(t, []any{"", hostPort, int64(418), int64(5), "DELETE"}, []any{end["error"], end["host"], end["status"], end["bytes"], end["method"]})
 				total := end["nanoseconds"].(time.Duration)
@@ -141,10 +142,10 @@ func TestFetchEnds(t *testing.T) {
 			answer, err := client.Do(r)
 			require.NoError(t, err)
 			tt.use(answer)
-			ends := rec.Events(named("fetch__end"))
+			ends := rec.Events(eventtest.Named("fetch__end"))
 			require.Len(t, ends, tt.ends)
 			if tt.ends > 0 {
-				end := args(ends[len(ends)-1])
+				end := eventtest.Args(ends[len(ends)-1])
 				require.Equal(t, []any{tt.status, tt.bytes, tt.err}, []any{end["status"], end["bytes"], end["error"]})
 			}
 		})
@@ -172,7 +173,7 @@ func TestFetchFails(t *testing.T) {
 	close(read)
 	require.ErrorIs(t, err, context.Canceled)
 	answer.Body.Close()
-	end := args(rec.Events(named("fetch__end"))[0])
+	end := eventtest.Args(rec.Events(eventtest.Named("fetch__end"))[0])
 	require.Equal(t, []any{"context canceled", int64(4), int64(200)}, []any{end["error"], end["bytes"], end["status"]})
 
 	server.CloseClientConnections()
@@ -180,7 +181,7 @@ func TestFetchFails(t *testing.T) {
 	rec.Reset()
 	_, err = client.Get(server.URL)
 	require.Error(t, err)
-	end = args(rec.Events(named("fetch__end"))[0])
+	end = eventtest.Args(rec.Events(eventtest.Named("fetch__end"))[0])
 	require.Contains(t, err.Error(), end["error"])
 	require.NotEmpty(t, end["error"])
 	require.EqualValues(t, 0, end["status"])
@@ -188,7 +189,7 @@ func TestFetchFails(t *testing.T) {
 
 // TestFetchParent: what a handler fetches belongs to its request.
 func TestFetchParent(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "httpprobe")
 	client := &http.Client{Transport: NewClient(p).Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
 		require.NotZero(t, span.ID(r.Context()))
 		return &http.Response{StatusCode: 200, Body: http.NoBody, Request: r}, nil
@@ -201,7 +202,7 @@ func TestFetchParent(t *testing.T) {
 	}))
 	rec := probetest.Record(t, p)
 	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
-	request, fetch := args(rec.Events(named("request__start"))[0]), args(rec.Events(named("fetch__start"))[0])
+	request, fetch := eventtest.Args(rec.Events(eventtest.Named("request__start"))[0]), eventtest.Args(rec.Events(eventtest.Named("fetch__start"))[0])
 	require.Equal(t, request["id"], fetch["parent"])
 }
 
@@ -215,7 +216,7 @@ func (l *legacy) CancelRequest(*http.Request) { l.canceled++ }
 
 // TestTransportIsLikeItsNext: optional methods, panics and wrong requests.
 func TestTransportIsLikeItsNext(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "httpprobe")
 	fetches := NewClient(p)
 	plain := fetches.Transport(roundTripper(nil))
 	_, idles := plain.(closeIdler)
@@ -248,9 +249,9 @@ func TestTransportIsLikeItsNext(t *testing.T) {
 	next.roundTripper = func(*http.Request) (*http.Response, error) { return nil, wrong }
 	_, err = through.RoundTrip(&http.Request{})
 	require.Same(t, wrong, err)
-	ends := rec.Events(named("fetch__end"))
+	ends := rec.Events(eventtest.Named("fetch__end"))
 	require.Len(t, ends, 1+1)
-	require.Equal(t, "panicked", args(ends[0])["error"])
+	require.Equal(t, "panicked", eventtest.Args(ends[0])["error"])
 
 	// A body of another kind keeps its WriteTo.
 	next.roundTripper = func(*http.Request) (*http.Response, error) {
@@ -264,7 +265,7 @@ func TestTransportIsLikeItsNext(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 4, n)
 	require.Equal(t, "text", text.String())
-	require.EqualValues(t, 4, args(rec.Events(named("fetch__end"))[0])["bytes"])
+	require.EqualValues(t, 4, eventtest.Args(rec.Events(eventtest.Named("fetch__end"))[0])["bytes"])
 }
 
 // TestOneProvider: a server and a client share it, and so do several handlers.

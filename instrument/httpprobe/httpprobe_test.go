@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/probetest"
 	"github.com/go-stapsdt/stapsdt/span"
@@ -26,28 +27,8 @@ import (
 
 const patience = time.Minute
 
-func provider(t testing.TB) *stapsdt.Provider {
-	p := stapsdt.NewProvider("httpprobe")
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	return p
-}
-
-// named selects the events of a probe.
-func named(name string) probetest.Option {
-	return probetest.If(func(e *stapsdt.Event) bool { return e.Probe().Name() == name })
-}
-
-// args returns the arguments of an event by their names.
-func args(e *stapsdt.Event) map[string]any {
-	all := map[string]any{}
-	for i, name := range e.Probe().ArgNames() {
-		all[name] = e.Arg(i).Any()
-	}
-	return all
-}
-
 func TestIdle(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "httpprobe")
 	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
 	handler := NewServer(p).Handler(http.HandlerFunc(func(gotW http.ResponseWriter, gotR *http.Request) {
 		if gotW != w || gotR != r {
@@ -77,7 +58,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestStatus(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "httpprobe")
 	server := NewServer(p)
 	rec := probetest.Record(t, p)
 	for name, tt := range map[string]struct {
@@ -147,7 +128,7 @@ func routes(t *testing.T, server *Server, found *[]string) http.Handler {
 // TestOutside: handlers around the server's see what the inner ones have set, as they do
 // while nothing traces.
 func TestOutside(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "httpprobe")
 	server := NewServer(p)
 	var form bytes.Buffer
 	parts := multipart.NewWriter(&form)
@@ -172,8 +153,8 @@ func TestOutside(t *testing.T) {
 	rec := probetest.Record(t, p)
 	require.Equal(t, untraced, all())
 	var route []any
-	for _, e := range rec.Events(named("request__end")) {
-		route = append(route, args(e)["route"])
+	for _, e := range rec.Events(eventtest.Named("request__end")) {
+		route = append(route, eventtest.Args(e)["route"])
 	}
 	require.Equal(t, []any{"GET /items/{id}/{rest...}", "/form", "/none"}, route)
 }
@@ -181,7 +162,7 @@ func TestOutside(t *testing.T) {
 // TestUploadIsDeleted: the server deletes the files of a form, which it looks for in its own
 // request.
 func TestUploadIsDeleted(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "httpprobe")
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	t.Setenv("TMP", dir)
@@ -232,7 +213,7 @@ type plainWriter struct{ http.ResponseWriter }
 // TestWriterHasTheSameMethods: a handler that looks at what its ResponseWriter can do finds the same
 // while it is traced, and all of it works.
 func TestWriterHasTheSameMethods(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "httpprobe")
 	server := NewServer(p)
 	type result struct {
 		Methods    []string
@@ -381,7 +362,7 @@ func (r *recorder) self() *recorder { return r }
 
 // TestHijack: a handler that takes over the connection has no status.
 func TestHijack(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "httpprobe")
 	server := httptest.NewServer(NewServer(p).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
@@ -402,14 +383,14 @@ func TestHijack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "hi", string(text))
 	require.Equal(t, 299, answer.StatusCode)
-	end := args(rec.Wait(patience, 1, named("request__end"))[0])
+	end := eventtest.Args(rec.Wait(patience, 1, eventtest.Named("request__end"))[0])
 	require.EqualValues(t, 0, end["status"])
 	require.EqualValues(t, 0, end["bytes"])
 }
 
 // TestClientGone: a request whose client has gone has an error.
 func TestClientGone(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "httpprobe")
 	started := make(chan bool)
 	server := httptest.NewServer(NewServer(p).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(started)
@@ -426,12 +407,12 @@ func TestClientGone(t *testing.T) {
 	}()
 	_, err = http.DefaultClient.Do(r)
 	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, "context canceled", args(rec.Wait(patience, 1, named("request__end"))[0])["error"])
+	require.Equal(t, "context canceled", eventtest.Args(rec.Wait(patience, 1, eventtest.Named("request__end"))[0])["error"])
 }
 
 // TestThread: while request__thread is traced, the goroutine stays on its thread.
 func TestThread(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "httpprobe")
 	server := NewServer(p)
 	thread := 0
 	defer p.Observe(func(e *stapsdt.Event) {
@@ -476,26 +457,26 @@ func TestTraceparent(t *testing.T) {
 			require.Equal(t, trace+parent, fmt.Sprintf("%x%x", id, spanID))
 		}
 	}
-	p := provider(t)
+	p := eventtest.Provider(t, "httpprobe")
 	handler := NewServer(p).Handler(http.NotFoundHandler())
 	rec := probetest.Record(t, p)
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("traceparent", "00-"+trace+"-"+parent+"-01")
 	handler.ServeHTTP(httptest.NewRecorder(), r)
-	events := rec.Events(named("request__context"))
+	events := rec.Events(eventtest.Named("request__context"))
 	require.Len(t, events, 1)
-	e := args(events[0])
+	e := eventtest.Args(events[0])
 	require.Equal(t, trace+parent, fmt.Sprintf("%016x%016x%016x", e["trace_high"], e["trace_low"], e["span"]))
 	r.Header.Add("traceparent", "00-"+trace+"-"+parent+"-01")
 	handler.ServeHTTP(httptest.NewRecorder(), r)
-	require.Len(t, rec.Events(named("request__context")), 1)
-	require.Len(t, rec.Events(named("request__start")), 2)
+	require.Len(t, rec.Events(eventtest.Named("request__context")), 1)
+	require.Len(t, rec.Events(eventtest.Named("request__start")), 2)
 }
 
 // TestConcurrent requests through all of it, for the race detector: the handler's goroutines
 // read their request when the handler has returned.
 func TestConcurrent(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "httpprobe")
 	late := make(chan string, 1000)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{id}", func(w http.ResponseWriter, r *http.Request) {
@@ -529,9 +510,9 @@ func TestConcurrent(t *testing.T) {
 	for range n {
 		require.NoError(t, <-errs)
 	}
-	rec.Wait(patience, n, named("request__end"))
+	rec.Wait(patience, n, eventtest.Named("request__end"))
 	for _, probe := range []string{"fetch__start", "fetch__end", "request__start"} {
-		require.Len(t, rec.Events(named(probe)), n, probe)
+		require.Len(t, rec.Events(eventtest.Named(probe)), n, probe)
 	}
 	ids := map[any]bool{}
 	for _, e := range rec.Events() {

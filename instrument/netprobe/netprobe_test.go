@@ -13,34 +13,15 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/probetest"
 
 	"github.com/stretchr/testify/require"
 )
 
-func provider(t testing.TB) *stapsdt.Provider {
-	p := stapsdt.NewProvider("netprobe")
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	return p
-}
-
-// named selects the events of a probe.
-func named(name string) probetest.Option {
-	return probetest.If(func(e *stapsdt.Event) bool { return e.Probe().Name() == name })
-}
-
-// args returns the arguments of an event by their names.
-func args(e *stapsdt.Event) map[string]any {
-	all := map[string]any{}
-	for i, name := range e.Probe().ArgNames() {
-		all[name] = e.Arg(i).Any()
-	}
-	return all
-}
-
 func TestDialAndAccept(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "netprobe")
 	probes := New(p)
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -64,17 +45,17 @@ func TestDialAndAccept(t *testing.T) {
 	closed := err.Error()
 	_, err = dial(t.Context(), "tcp", address)
 	require.Error(t, err)
-	id := func(i int) uint64 { return rec.Events(named("dial__start"))[i].Arg(0).Uint64() }
+	id := func(i int) uint64 { return rec.Events(eventtest.Named("dial__start"))[i].Arg(0).Uint64() }
 	rec.Want(func() {
 		probes.dialStart(p).Fire(id(0), 0, "tcp", address)
 		probes.accept.Fire("tcp", address, out.LocalAddr().String(), "")
 		probes.accept.Fire("tcp", address, "", closed)
 		probes.dialStart(p).Fire(id(1), 0, "tcp", address)
 	}, probetest.If(func(e *stapsdt.Event) bool { return e.Probe().Name() != "dial__end" }))
-	ends := rec.Events(named("dial__end"))
+	ends := rec.Events(eventtest.Named("dial__end"))
 	require.Len(t, ends, 2)
-	require.Equal(t, []any{"", address, address, "tcp"}, []any{args(ends[0])["error"], args(ends[0])["address"], args(ends[0])["remote"], args(ends[0])["network"]})
-	require.Equal(t, []any{err.Error(), address, "", "tcp"}, []any{args(ends[1])["error"], args(ends[1])["address"], args(ends[1])["remote"], args(ends[1])["network"]})
+	require.Equal(t, []any{"", address, address, "tcp"}, []any{eventtest.Args(ends[0])["error"], eventtest.Args(ends[0])["address"], eventtest.Args(ends[0])["remote"], eventtest.Args(ends[0])["network"]})
+	require.Equal(t, []any{err.Error(), address, "", "tcp"}, []any{eventtest.Args(ends[1])["error"], eventtest.Args(ends[1])["address"], eventtest.Args(ends[1])["remote"], eventtest.Args(ends[1])["network"]})
 }
 
 // dialStart returns another probe of the same name, with which a test says what it wants.
@@ -86,7 +67,7 @@ func TestListeners(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("sockets with names differ")
 	}
-	p := provider(t)
+	p := eventtest.Provider(t, "netprobe")
 	probes := New(p)
 	rec := probetest.Record(t, p)
 	path := filepath.Join(t.TempDir(), "s")
@@ -101,7 +82,7 @@ func TestListeners(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, in.Close())
 	require.NoError(t, l.Close())
-	require.Equal(t, path, args(rec.Events(named("accept"))[0])["local"])
+	require.Equal(t, path, eventtest.Args(rec.Events(eventtest.Named("accept"))[0])["local"])
 
 	rec.Reset()
 	other := probes.Listener(nowhere{})
@@ -119,7 +100,7 @@ func (nowhere) Close() error              { return nil }
 func (nowhere) Addr() net.Addr            { return nil }
 
 func TestHandshake(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "netprobe")
 	probes := New(p)
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
@@ -137,18 +118,18 @@ func TestHandshake(t *testing.T) {
 	require.NoError(t, handshake("example.com"))
 	err := handshake("other.test")
 	require.Error(t, err)
-	starts, ends := rec.Events(named("handshake__start")), rec.Events(named("handshake__end"))
+	starts, ends := rec.Events(eventtest.Named("handshake__start")), rec.Events(eventtest.Named("handshake__end"))
 	require.Len(t, starts, 2)
 	require.Len(t, ends, 2)
-	require.Equal(t, server.Listener.Addr().String(), args(starts[0])["remote"])
-	good := args(ends[0])
+	require.Equal(t, server.Listener.Addr().String(), eventtest.Args(starts[0])["remote"])
+	good := eventtest.Args(ends[0])
 	require.Equal(t, []any{"", "example.com", uint64(tls.VersionTLS13), false}, []any{good["error"], good["server_name"], good["version"], good["resumed"]})
 	require.NotZero(t, good["cipher_suite"])
-	require.Equal(t, err.Error(), args(ends[1])["error"])
+	require.Equal(t, err.Error(), eventtest.Args(ends[1])["error"])
 }
 
 func TestIdle(t *testing.T) {
-	probes := New(provider(t))
+	probes := New(eventtest.Provider(t, "netprobe"))
 	ctx := t.Context()
 	conn, failed := net.Conn(&net.TCPConn{}), errors.New("not looked at")
 	dial := probes.Dial(func(got context.Context, _, _ string) (net.Conn, error) {

@@ -12,18 +12,13 @@ import (
 	"testing/slogtest"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/probetest"
 	"github.com/go-stapsdt/stapsdt/span"
 
 	"github.com/stretchr/testify/require"
 )
-
-func provider(t testing.TB) *stapsdt.Provider {
-	p := stapsdt.NewProvider("slogprobe")
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	return p
-}
 
 // quiet writes warnings without their time.
 func quiet(to *bytes.Buffer) slog.Handler {
@@ -51,7 +46,7 @@ func log(ctx context.Context, logger *slog.Logger) {
 
 // TestRecords: tracers see all records, and the program's handler what it sees without them.
 func TestRecords(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "slogprobe")
 	var untraced, traced bytes.Buffer
 	probes := New(p)
 	log(t.Context(), slog.New(probes.Handler(quiet(&untraced))))
@@ -89,7 +84,7 @@ func TestRecords(t *testing.T) {
 // TestIdle: the program's handler decides, and nothing is allocated.
 func TestIdle(t *testing.T) {
 	var written bytes.Buffer
-	logger := slog.New(New(provider(t)).Handler(quiet(&written)))
+	logger := slog.New(New(eventtest.Provider(t, "slogprobe")).Handler(quiet(&written)))
 	require.False(t, logger.Enabled(t.Context(), slog.LevelInfo))
 	require.True(t, logger.Enabled(t.Context(), slog.LevelWarn))
 	require.NoError(t, logger.Handler().Handle(t.Context(), slog.Record{Level: slog.LevelInfo})) // made for a tracer that has left
@@ -102,7 +97,7 @@ func TestIdle(t *testing.T) {
 // TestHandler: the handler does what package slog asks of handlers.
 func TestHandler(t *testing.T) {
 	for _, traced := range []bool{false, true} {
-		p := provider(t)
+		p := eventtest.Provider(t, "slogprobe")
 		probes := New(p)
 		if traced {
 			defer p.Observe(func(*stapsdt.Event) {})()

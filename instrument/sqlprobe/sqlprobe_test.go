@@ -11,32 +11,12 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/probetest"
 
 	"github.com/stretchr/testify/require"
 )
-
-func provider(t testing.TB) *stapsdt.Provider {
-	p := stapsdt.NewProvider("sqlprobe")
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	return p
-}
-
-// named selects the events of a probe.
-func named(name string) probetest.Option {
-	return probetest.If(func(e *stapsdt.Event) bool { return e.Probe().Name() == name })
-}
-
-// args returns the arguments of an event by their names.
-func args(e *stapsdt.Event) map[string]any {
-	all := map[string]any{}
-	for i, name := range e.Probe().ArgNames() {
-		all[name] = e.Arg(i).Any()
-	}
-	return all
-}
 
 // use does with a database what programs do, and returns all that they can notice.
 func use(t *testing.T, db *sql.DB) (noticed []string) {
@@ -124,7 +104,7 @@ func use(t *testing.T, db *sql.DB) (noticed []string) {
 func TestDriversBehaveTheSame(t *testing.T) {
 	for name, connection := range drivers {
 		t.Run(name, func(t *testing.T) {
-			p := provider(t)
+			p := eventtest.Provider(t, "sqlprobe")
 			probes := New(p)
 			run := func(wrap func(driver.Connector) driver.Connector) (noticed, called []string) {
 				c := testConnector{&calls{}, connection}
@@ -155,7 +135,7 @@ func TestDriversBehaveTheSame(t *testing.T) {
 				}
 			}
 			require.Empty(t, running)
-			require.NotEmpty(t, rec.Events(named("query__end")))
+			require.NotEmpty(t, rec.Events(eventtest.Named("query__end")))
 		})
 	}
 }
@@ -164,15 +144,15 @@ func TestDriversBehaveTheSame(t *testing.T) {
 func TestQueries(t *testing.T) {
 	for _, name := range []string{"full", "skipping", "legacy", "bare"} {
 		t.Run(name, func(t *testing.T) {
-			p := provider(t)
+			p := eventtest.Provider(t, "sqlprobe")
 			db := sql.OpenDB(New(p).Connector(testConnector{&calls{}, drivers[name]}))
 			defer db.Close()
 			rec := probetest.Record(t, p)
 			ends := func(do func()) (ends []any) {
 				rec.Reset()
 				do()
-				for _, e := range rec.Events(named("query__end")) {
-					a := args(e)
+				for _, e := range rec.Events(eventtest.Named("query__end")) {
+					a := eventtest.Args(e)
 					ends = append(ends, a["text"], a["rows"], a["error"])
 				}
 				return ends
@@ -214,7 +194,7 @@ func TestQueries(t *testing.T) {
 
 // TestCancelledQuery: rows that database/sql closes because the context is done have its error.
 func TestCancelledQuery(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "sqlprobe")
 	db := sql.OpenDB(New(p).Connector(testConnector{&calls{}, drivers["full"]}))
 	defer db.Close()
 	rec := probetest.Record(t, p)
@@ -227,13 +207,13 @@ func TestCancelledQuery(t *testing.T) {
 	}
 	require.ErrorIs(t, r.Err(), context.Canceled)
 	require.NoError(t, r.Close())
-	ends := rec.Events(named("query__end"))
+	ends := rec.Events(eventtest.Named("query__end"))
 	require.Len(t, ends, 1)
-	require.Equal(t, "context canceled", args(ends[0])["error"])
+	require.Equal(t, "context canceled", eventtest.Args(ends[0])["error"])
 }
 
 func TestConnectsAndTransactions(t *testing.T) {
-	p := provider(t)
+	p := eventtest.Provider(t, "sqlprobe")
 	probes := New(p)
 	db := sql.OpenDB(probes.Connector(testConnector{&calls{}, drivers["full"]}))
 	defer db.Close()
@@ -245,18 +225,18 @@ func TestConnectsAndTransactions(t *testing.T) {
 	tx, err = db.Begin()
 	require.NoError(t, err)
 	require.NoError(t, tx.Rollback())
-	require.Len(t, rec.Events(named("connect__start")), 1)
-	require.Equal(t, "", args(rec.Events(named("connect__end"))[0])["error"])
-	ends := rec.Events(named("transaction__end"))
+	require.Len(t, rec.Events(eventtest.Named("connect__start")), 1)
+	require.Equal(t, "", eventtest.Args(rec.Events(eventtest.Named("connect__end"))[0])["error"])
+	ends := rec.Events(eventtest.Named("transaction__end"))
 	require.Len(t, ends, 2)
-	require.Equal(t, true, args(ends[0])["committed"])
-	require.Equal(t, false, args(ends[1])["committed"])
+	require.Equal(t, true, eventtest.Args(ends[0])["committed"])
+	require.Equal(t, false, eventtest.Args(ends[1])["committed"])
 
 	rec.Reset()
 	broken := sql.OpenDB(probes.Connector(testConnector{calls: &calls{}}))
 	defer broken.Close()
 	require.ErrorIs(t, broken.Ping(), errBroken)
-	require.Equal(t, "broken", args(rec.Events(named("connect__end"))[0])["error"])
+	require.Equal(t, "broken", eventtest.Args(rec.Events(eventtest.Named("connect__end"))[0])["error"])
 }
 
 // register registers two drivers, once in a process, however often the test runs.
@@ -311,7 +291,7 @@ func (c *closingConnector) Close() error { c.closed = true; return errBroken }
 
 // TestIdle: nothing is made or wrapped while nothing traces.
 func TestIdle(t *testing.T) {
-	probes := New(provider(t))
+	probes := New(eventtest.Provider(t, "sqlprobe"))
 	c, err := probes.Connector(testConnector{&calls{}, drivers["full"]}).Connect(t.Context())
 	require.NoError(t, err)
 	ctx := t.Context()

@@ -1,0 +1,32 @@
+// Package eventtest has what the tests of packages that define probes have in common.
+package eventtest
+
+import (
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/probetest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Provider returns a provider that is closed when the test ends.
+func Provider(t testing.TB, name string) *stapsdt.Provider {
+	p := stapsdt.NewProvider(name)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// Named selects the events of a probe.
+func Named(name string) probetest.Option {
+	return probetest.If(func(e *stapsdt.Event) bool { return e.Probe().Name() == name })
+}
+
+// Args returns the arguments of an event by their names.
+func Args(e *stapsdt.Event) map[string]any {
+	all := map[string]any{}
+	for i, name := range e.Probe().ArgNames() {
+		all[name] = e.Arg(i).Any()
+	}
+	return all
+}
