@@ -98,13 +98,16 @@ formatted() {
 	[ -z "$(gofmt -l .)" ] || { gofmt -d .; return 1; }
 }
 
+# generated makes every generated file again, in its place, and fails if one was different.
 generated() {
-	go run -C internal/image ./gen ../../cstapsdt/arch.def "$temp/arch_table.go"
-	cmp internal/image/arch_table.go "$temp/arch_table.go"
-	cp typed_gen.go "$temp/typed_gen.go"
-	go run typed_template.go
-	cmp typed_gen.go "$temp/typed_gen.go"
+	local file module changed=0 files
+	mapfile -t files < <(grep -rlE --include='*.go' '^// Code generated .* DO NOT EDIT\.$' .)
+	[ ${#files[@]} -gt 0 ]
+	for file in "${files[@]}"; do install -D "$file" "$temp/generated/$file"; done
+	for module in "${modules[@]}"; do go generate -C "$module" ./...; done
+	for file in "${files[@]}"; do cmp "$temp/generated/$file" "$file" || changed=1; done
 	go mod verify
+	return $changed
 }
 
 elsewhere() {
