@@ -212,7 +212,7 @@ func TestTraceC(t *testing.T) {
 }
 
 // withTracefs is a script for a mount namespace of its own.
-const withTracefs = "mount -t tracefs none /sys/kernel/tracing"
+const withTracefs = "test -d /sys/kernel/tracing/events || mount -t tracefs none /sys/kernel/tracing"
 
 // TestTraceForks: what a process forks is traced where tracefs is mounted, and where it is not.
 func TestTraceForks(t *testing.T) {
