@@ -440,7 +440,10 @@ func TestAttachTime(t *testing.T) {
 	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
 	p, _ := cSubject(t)
 	var first, all []time.Duration
-	for range 5 {
+	enough := func() bool { // on a busy machine after some rounds
+		return len(all) > 0 && slices.Min(first) < 100*time.Millisecond && slices.Min(all) < 430*time.Millisecond
+	}
+	for len(all) < 15 && !enough() {
 		p.Say("wait")
 		start := time.Now()
 		cmd := exec.Command(unshare, "--mount", "sh", "-ec", withTracefs+`; exec "$@"`, "sh", stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other", "-n", "1")
@@ -452,8 +455,7 @@ func TestAttachTime(t *testing.T) {
 		all = append(all, time.Since(start))
 	}
 	t.Logf("attached after %v, ended after %v", first, all)
-	require.Less(t, slices.Min(first), 100*time.Millisecond)
-	require.Less(t, slices.Min(all), 430*time.Millisecond)
+	require.True(t, enough())
 }
 
 // TestTraceBrief: processes that live briefly, each with an image of its own, are found when
