@@ -235,8 +235,8 @@ func (r *Recorder) Want(fire func(), opts ...Option) {
 	}
 }
 
-// expect returns what fire fires.
-func (r *Recorder) expect(fire func()) []*stapsdt.Event {
+// expect returns what fire fires, without what a Want in it has taken.
+func (r *Recorder) expect(fire func()) (list []*stapsdt.Event) {
 	g := call.Goroutine()
 	set := func(list []*stapsdt.Event) (old []*stapsdt.Event) {
 		r.mu.Lock()
@@ -249,8 +249,8 @@ func (r *Recorder) expect(fire func()) []*stapsdt.Event {
 		}
 		return old
 	}
-	set([]*stapsdt.Event{})
-	defer set(nil) // if fire does not return
+	around := set([]*stapsdt.Event{})
+	defer func() { list = set(around) }() // also if fire does not return
 	fire()
-	return set(nil)
+	return nil
 }

@@ -160,6 +160,21 @@ func TestWantPanics(t *testing.T) {
 }
 
 // TestWrongArguments: a fire with wrong arguments fails the test of its own provider.
+// TestWantInWant: the inner one takes only what it fires.
+func TestWantInWant(t *testing.T) {
+	a := newApp(t)
+	rec := Record(t, a.provider)
+	a.start.Fire("first")
+	a.done.Fire("second", 2, 0)
+	a.start.Fire("third")
+	rec.Want(func() {
+		a.start.Fire("first")
+		rec.Want(func() { a.done.Fire("second", 2, 0) }, Of(&a.done.Probe))
+		a.start.Fire("third")
+	}, Of(&a.start.Probe))
+	require.Len(t, rec.Events(), 3)
+}
+
 func TestWrongArguments(t *testing.T) {
 	a, other := newApp(t), newApp(t)
 	says := run(func(t testing.TB) {
