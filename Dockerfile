@@ -15,6 +15,7 @@ COPY scripts/lib/install.sh /tools/lib/
 RUN /tools/tools.sh && rm -rf /var/lib/apt/lists/*
 WORKDIR /stapsdt
 COPY go.mod go.sum go.work go.work.sum ./
+COPY cmd/stapsdt/go.mod cmd/stapsdt/go.sum cmd/stapsdt/
 COPY examples/http/go.mod examples/http/go.sum examples/http/
 COPY examples/lua/go.mod examples/lua/go.sum examples/lua/
 COPY examples/wasm/go.mod examples/wasm/go.sum examples/wasm/

@@ -45,3 +45,20 @@ func TestScriptsOfTheWorkflow(t *testing.T) {
 		})
 	}
 }
+
+// TestDockerfileCopiesTheWorkspace: the image downloads the modules before it has the rest of
+// the repository, and go refuses a workspace of which a module is missing.
+func TestDockerfileCopiesTheWorkspace(t *testing.T) {
+	workspace, err := os.ReadFile(root + "go.work")
+	require.NoError(t, err)
+	dockerfile, err := os.ReadFile(root + "Dockerfile")
+	require.NoError(t, err)
+	before, _, found := strings.Cut(string(dockerfile), "RUN go mod download")
+	require.True(t, found)
+	modules := regexp.MustCompile(`(?m)^\t\./(.+)$`).FindAllStringSubmatch(string(workspace), -1)
+	require.NotEmpty(t, modules)
+	for _, module := range modules {
+		directory := module[1] + "/"
+		require.Contains(t, before, "COPY "+directory+"go.mod "+directory+"go.sum "+directory+"\n")
+	}
+}
