@@ -54,7 +54,8 @@
 // passed as a NUL-terminated copy of at most [MaxString] bytes, valid until Fire
 // returns. The copy includes text that follows a NUL, but str stops at the NUL.
 // A field of a [ProbeOf] can also be a pointer to a struct, passed as its address.
-// bpftrace shows 64 bytes of a string unless BPFTRACE_STRLEN is set.
+// bpftrace cuts it further, at 63 bytes or, in 0.27, at 1023, unless BPFTRACE_STRLEN is
+// set.
 //
 // A name may be defined twice with the same arguments. The two are sites of one event,
 // and tracers attach to both. The same applies to two providers of one name: while one
@@ -62,8 +63,8 @@
 //
 // # Names and types
 //
-// Arguments can have names. They follow the probe's name in [NewProbe1] to [NewProbe6],
-// or are given by [Probe.NameArgs] to a probe of AddProbe:
+// Arguments can have names. For [NewProbe1] to [NewProbe6] they follow the probe's name;
+// for a probe of AddProbe, [Probe.NameArgs] sets them:
 //
 //	var request = stapsdt.NewProbe2[string, int32](app, "request__done", "path", "status")
 //
@@ -90,25 +91,25 @@
 //
 // (bpftrace 0.17 spells it args->path.) bpftrace reads the first six arguments in this way.
 // Names cost nothing while the program runs: the DWARF is in the file and is not loaded.
-// The image of a provider without names is what it was, and a program without names does
-// not contain the encoder.
+// Without names the image has no DWARF, and the program does not contain its encoder.
 //
 // # Concurrency
 //
 // All functions and methods may be called from any goroutine at any time. Fire,
-// FireFunc and Enabled never wait, whatever the provider is doing, and are no-ops
-// while it is not loaded. As with every uprobe, Fire returns only after the tracer has
-// handled the event.
+// FireFunc and Enabled never wait for the provider, whatever it is doing, and are no-ops
+// while it is neither loaded nor observed. As with every uprobe, Fire returns only after
+// the tracer has handled the event.
 //
 // # Cost
 //
 // While no tracer is attached, Fire of a typed probe is inlined: it loads an address,
 // loads a byte, compares it and branches. It allocates and copies nothing. Its
 // arguments are evaluated, like those of any call: if that is expensive, use FireFunc,
-// or ask Enabled first. A ProbeOf also copies a struct that does not fit into registers. While a tracer is attached, a fire costs what the kernel needs
-// for a uprobe; it copies strings and allocates nothing. On an AMD EPYC with Linux 6.18
-// an idle fire took 0.3 to 0.6 ns, and a fire counted by bpftrace 450 ns, which is 1.05
-// times what a C program's call of such a site takes. The table is in docs/cost.md.
+// or ask Enabled first. A ProbeOf also copies a struct that does not fit into registers.
+// While a tracer is attached, a fire costs what the kernel needs for a uprobe; it copies
+// strings and allocates nothing. On an AMD EPYC with Linux 6.18 an idle fire took 0.3 to
+// 0.6 ns, and a fire counted by bpftrace 450 ns, which is 1.05 times what a C program's
+// call of such a site takes. The table is in docs/cost.md.
 //
 // Enabled is advisory: a tracer may attach or detach between it and a Fire.
 //
@@ -131,8 +132,9 @@
 // bpftrace, bcc, perf, libbpf and the kernel's own tracefs trace these probes like any
 // others, and need not know that they were made at run time. docs/tracers.md has a table
 // of what was tried. The image that describes the probes is a file whose name is derived
-// from its content. Processes with the same probes share it, and a tracer attached to
-// the file traces all of them, including those that start later.
+// from its content. Processes share it if they have the same probes, user, directory
+// variables and mount namespace. A tracer attached to the file traces all of them,
+// including those that start later.
 //
 // [WithDir] and, without it, $STAPSDT_DIR demand a directory: if it cannot be used,
 // Load fails and says why. If neither is set, the file is in
@@ -155,8 +157,8 @@
 // is changed, also hides the probes until then.
 //
 // A provider uses one of the process's mappings (vm.max_map_count, 65,530 by default)
-// until it becomes unreachable. Go's heap needs mappings too, and a program that has
-// none left ends: put many probes into few providers.
+// until it becomes unreachable. Go's heap needs mappings too, and a program that runs
+// out of them ends: put many probes into few providers.
 //
 // If two providers of one process share their name and the name of a probe,
 // "bpftrace -p" of version 0.17 attaches to only one of them; attach to the Path of
@@ -168,8 +170,8 @@
 //
 // # Platforms
 //
-// Linux on amd64 and arm64, with or without cgo, in dynamic and static programs. With
-// cgo, the image is built by the C library in cstapsdt if libelf is available, both
+// Probes work on Linux on amd64 and arm64, with or without cgo, in dynamic and static
+// programs. With cgo, the image is built by the C library in cstapsdt if libelf is available, both
 // when the program is built (its headers) and when it runs. Otherwise, and without cgo
 // (CGO_ENABLED=0, or the build tag stapsdt_nocgo), it is built in Go, with the same
 // bytes. With cgo, a process forked by C code can go on firing. With the tag this is
@@ -190,8 +192,8 @@
 // A probe never takes the program down. When Load fails, the probes stay no-ops. A
 // definition that fails returns a probe that is a no-op, and so does one with a nil
 // provider. The exception is a probe that was never defined: Fire, FireFunc and Enabled
-// of the zero [Probe], [Probe0] to [Probe6] or [ProbeOf], or of a nil one, panic, because a test for
-// these would add an instruction to every Fire.
+// of the zero [Probe], [Probe0] to [Probe6] or [ProbeOf], or of a nil one, panic,
+// because a test for these would add an instruction to every Fire.
 //
 // Every error is an [*Error]. It wraps one of the sentinels, or has the [ErrorCode] of
 // the step that failed. [LoadAll] joins the errors of all providers. [ErrPlace] and

@@ -54,8 +54,8 @@ func (g *registry) reachable(waiting bool) (all []*Provider) {
 }
 
 // Providers returns the providers of the process that are not closed, in the order of their
-// definition. Like LoadAll, it finds them although nothing was registered. A provider remains
-// in the list until it and all of its probes are unreachable.
+// definition. Like LoadAll, it needs no registration. A provider remains in the list until it
+// and all of its probes are unreachable.
 func Providers() []*Provider { return providers.reachable(false) }
 
 // waits reports whether a provider was never loaded and is not closed.

@@ -20,8 +20,8 @@ const scriptArgs = 6
 //	myapp:request__done path="/index.html" status=200
 //
 // bpftrace cannot print floating-point numbers: the program prints their bits, in
-// hexadecimal. A comment in the program says how to run it. If a probe has more than six arguments, the
-// program prints only the first six, because bpftrace 0.17 reads no more.
+// hexadecimal. A comment in the program says how to run it. If a probe has more than six
+// arguments, the program prints only the first six, because bpftrace 0.17 reads no more.
 //
 // The provider need not be loaded, unless its image is kept in memory: the program then
 // works only for this process. For a loaded provider, the program has the probes that are

@@ -44,7 +44,7 @@ func (k Kind) String() string {
 	return "Kind(" + strconv.Itoa(int(k)) + ")"
 }
 
-// Value is the value of an event's argument. To make one takes no allocation. The zero Value
+// Value is the value of an event's argument. Making one does not allocate. The zero Value
 // is of no kind, and its methods return zero values.
 type Value struct {
 	kind Kind
@@ -123,8 +123,8 @@ func (v Value) Bool() bool {
 // Duration returns Int64 as a duration.
 func (v Value) Duration() time.Duration { return time.Duration(v.Int64()) }
 
-// Pointer returns the address that a pointer was, or Uint64 as a uintptr. What was there may
-// have moved or be gone.
+// Pointer returns the address that a pointer held, or Uint64 as a uintptr. The object at that
+// address may have been moved or freed since.
 func (v Value) Pointer() uintptr { return uintptr(v.Uint64()) }
 
 // String returns a string, or any other value as fmt.Print prints its type, and a pointer as
