@@ -103,7 +103,7 @@ func loadedBytes(path string) (float64, error) {
 // that has something to do before main.
 var initLine = regexp.MustCompile(`(?m)^init (\S+) @.*, (\d+) allocs$`)
 
-// measureInit counts the packages of this module that do something before main in
+// measureInit counts the packages of this module that run code before main in
 // the hello with probes, and what all that are not in the one without allocate.
 func (r results) measureInit() error {
 	without, err := initWork("hello")
@@ -131,7 +131,7 @@ func (r results) measureInit() error {
 	return nil
 }
 
-// initWork returns the packages that do something before main, and how often each
+// initWork returns the packages that run code before main, and how often each
 // allocates.
 func initWork(program string) (map[string]float64, error) {
 	cmd := exec.Command(filepath.Join(*work, program))

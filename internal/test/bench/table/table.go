@@ -171,6 +171,10 @@ func (r results) sizes(s *strings.Builder) {
 	fmt.Fprintf(s, "A static hello grows by %.0f KB stripped, %.0f KB with symbols and DWARF; %.0f KB more are mapped when it runs. ",
 		r.median(addedStripped), r.median(addedUnstripped), r.median(addedLoaded))
 	fmt.Fprintf(s, "The names of the 70 arguments of twenty probes add %.0f KB. ", r.median(addedNames))
-	fmt.Fprintf(s, "%.0f packages of it do something before main; what it imports makes %.0f allocation(s) then.\n",
-		r.median(addedInit), r.median(addedInitAllocs))
+	packages := "None"
+	if n := r.median(addedInit); n > 0 {
+		packages = fmt.Sprintf("%.0f", n)
+	}
+	fmt.Fprintf(s, "%s of its packages run code before main; its imports make %.0f allocation(s) then.\n",
+		packages, r.median(addedInitAllocs))
 }

@@ -32,7 +32,7 @@ func (r results) targets() []target {
 	list.add("size added to a static hello, stripped", 250, "KB", r.median(addedStripped))
 	list.add("size added to a static hello, mapped when it runs", 250, "KB", r.median(addedLoaded))
 	list.add("size that the names of twenty probes add to a program, stripped", maxNames, "KB", r.median(addedNames))
-	list.add("packages of ours that do something before main", 0, "", r.median(addedInit))
+	list.add("our packages that run code before main", 0, "", r.median(addedInit))
 	return list
 }
 
