@@ -10,6 +10,7 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/instrument/httpprobe"
 	"github.com/go-stapsdt/stapsdt/instrument/netprobe"
+	"github.com/go-stapsdt/stapsdt/instrument/otelprobe"
 	"github.com/go-stapsdt/stapsdt/instrument/slogprobe"
 	"github.com/go-stapsdt/stapsdt/instrument/sqlprobe"
 
@@ -27,6 +28,7 @@ var packages = []struct {
 	{"sqlprobe", func(p *stapsdt.Provider) { sqlprobe.New(p) }},
 	{"netprobe", func(p *stapsdt.Provider) { netprobe.New(p) }},
 	{"slogprobe", func(p *stapsdt.Provider) { slogprobe.New(p) }},
+	{"otelprobe", func(p *stapsdt.Provider) { otelprobe.New(p) }},
 }
 
 // TestTable: the table of probes in the guide is that of the code, and so are the comments of

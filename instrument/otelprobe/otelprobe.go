@@ -1,0 +1,234 @@
+// Package otelprobe reports the spans of OpenTelemetry's SDK to tracers: those of otelhttp,
+// otelgrpc, otelsql and every other instrumentation of the program, and its own.
+//
+//	app := stapsdt.NewProvider("shop")
+//	spans := otelprobe.New(app)
+//	err := app.Load()
+//	...
+//	otel.SetTracerProvider(sdktrace.NewTracerProvider(
+//		sdktrace.WithSpanProcessor(spans.SpanProcessor()),
+//		sdktrace.WithSampler(spans.Sampler(sampler)),
+//		sdktrace.WithBatcher(exporter),
+//	))
+//
+// It defines these probes, after the convention of package span:
+//
+//	span__start(id, parent, name, kind, scope, sampled)
+//	span__end(id, parent, nanoseconds, error, name, status, kind, trace_high, trace_low, scope, attributes)
+//	span__context(id, trace_high, trace_low, span)
+//
+// id and parent are OpenTelemetry's ids of the span and of its parent as integers, which
+// printed with %016x are those that a backend shows. parent is 0 if there is none, and may be
+// a span of another process. The halves of the trace's id are printed in the same way. span
+// is the id again, for scripts that read the contexts of all operations.
+//
+// nanoseconds is the time from the start to the end that the SDK exports. If the program
+// gives a span times of its own, it is the difference of those, but at least 0. name at the
+// start is the span's first name, and at the end its last. scope is the name of the tracer,
+// which is the import path of the instrumentation. kind is internal, server, client, producer
+// or consumer, and status is Unset, Error or Ok. attributes are those of the end, as
+// KEY=VALUE with a space between them. sampled says whether the span is also exported.
+//
+// error is empty if the status is Ok. Otherwise it is the description of the status Error or,
+// if there is none, the message of the last exception that the span has recorded, as it does
+// for a panic; and otherwise "Error" for that status.
+//
+// # Sampling
+//
+// SpanProcessor alone reports the spans that the program samples. With Sampler, a span that
+// the program drops is reported too: while the probes are traced, it is recorded, but neither
+// exported nor sampled by the services that the program calls.
+//
+// # Cost
+//
+// A span is reported if a probe is traced when the span starts. While none is, the processor
+// and the sampler each test a few bytes. The SDK copies each recorded span when it ends if it
+// has any processor; a program that exports spans has one already.
+package otelprobe
+
+import (
+	"context"
+	"encoding/binary"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/call"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Probes holds the probes.
+type Probes struct {
+	start   *stapsdt.ProbeOf[start]
+	end     *stapsdt.ProbeOf[end]
+	context *stapsdt.Probe4[uint64, uint64, uint64, uint64]
+}
+
+// start are the arguments of span__start.
+type start struct {
+	ID      uint64
+	Parent  uint64
+	Name    string
+	Kind    string
+	Scope   string
+	Sampled bool
+}
+
+// end are the arguments of span__end.
+type end struct {
+	ID          uint64
+	Parent      uint64
+	Nanoseconds time.Duration
+	Error       string
+	Name        string
+	Status      string
+	Kind        string
+	TraceHigh   uint64
+	TraceLow    uint64
+	Scope       string
+	Attributes  string
+}
+
+// New defines the probes. If the provider already has others of these names, its Load reports
+// it. With a nil provider nothing is reported.
+func New(p *stapsdt.Provider) *Probes {
+	return &Probes{
+		start:   stapsdt.NewProbeOf[start](p, "span__start"),
+		end:     stapsdt.NewProbeOf[end](p, "span__end"),
+		context: stapsdt.NewProbe4[uint64, uint64, uint64, uint64](p, "span__context", "id", "trace_high", "trace_low", "span"),
+	}
+}
+
+// enabled reports whether a span that starts now is reported.
+func (p *Probes) enabled() bool {
+	enabled := on(&p.start.Probe) || on(&p.end.Probe) || on(&p.context.Probe)
+	runtime.KeepAlive(p)
+	return enabled
+}
+
+// on is like that of package span: Probe.Enabled, without what keeps each probe alive.
+func on(p *stapsdt.Probe) bool {
+	// SAFETY: the first field of a Probe is a pointer to a byte that says whether the probe
+	// is enabled. The caller keeps the probe alive, and with it the byte.
+	return *(*byte)(atomic.LoadPointer((*unsafe.Pointer)(unsafe.Pointer(p))))&call.Mask == call.Bits
+}
+
+// SpanProcessor returns a processor that reports the spans that are recorded. It never
+// changes them, and its Shutdown and ForceFlush do nothing.
+func (p *Probes) SpanProcessor() sdktrace.SpanProcessor {
+	return &processor{probes: p, running: running{spans: map[spanKey]*entry{}}}
+}
+
+type processor struct {
+	probes  *Probes
+	running running
+}
+
+func (r *processor) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {
+	if r.probes.enabled() {
+		r.begin(s)
+	}
+}
+
+func (r *processor) OnEnd(s sdktrace.ReadOnlySpan) {
+	if r.running.count.Load() != 0 {
+		r.finish(s)
+	}
+}
+
+func (r *processor) Shutdown(context.Context) error   { return nil }
+func (r *processor) ForceFlush(context.Context) error { return nil }
+
+// begin reports that a span starts.
+func (r *processor) begin(s sdktrace.ReadWriteSpan) {
+	sc := s.SpanContext()
+	id := number(sc.SpanID())
+	if id == 0 || !r.running.add(s) { // of a generator of ids, or a kind of span, that the SDK does not have
+		return
+	}
+	r.probes.start.FireFunc(func() start {
+		return start{id, number(s.Parent().SpanID()), s.Name(), s.SpanKind().String(), s.InstrumentationScope().Name, sc.IsSampled()}
+	})
+	high, low := halves(sc.TraceID())
+	r.probes.context.Fire(id, high, low, id)
+}
+
+// finish reports that a span ends, if it reported its start.
+func (r *processor) finish(s sdktrace.ReadOnlySpan) {
+	if !r.running.remove(keyOf(s)) {
+		return
+	}
+	r.probes.end.FireFunc(func() end {
+		high, low := halves(s.SpanContext().TraceID())
+		return end{
+			ID: number(s.SpanContext().SpanID()), Parent: number(s.Parent().SpanID()),
+			Nanoseconds: max(0, s.EndTime().Sub(s.StartTime())), Error: errorText(s),
+			Name: s.Name(), Status: s.Status().Code.String(), Kind: s.SpanKind().String(),
+			TraceHigh: high, TraceLow: low,
+			Scope: s.InstrumentationScope().Name, Attributes: text(s.Attributes()),
+		}
+	})
+}
+
+// number returns an id as an integer, which printed in hexadecimal is the id's text.
+func number(id trace.SpanID) uint64 { return binary.BigEndian.Uint64(id[:]) }
+
+// halves returns a trace's id in the same way.
+func halves(id trace.TraceID) (high, low uint64) {
+	return binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])
+}
+
+// errorText returns the error that a span ended with.
+func errorText(s sdktrace.ReadOnlySpan) string {
+	status := s.Status()
+	if status.Code == codes.Ok {
+		return ""
+	}
+	if status.Description != "" {
+		return status.Description
+	}
+	events := s.Events()
+	for i := len(events) - 1; i >= 0; i-- {
+		if events[i].Name != "exception" {
+			continue
+		}
+		for _, a := range events[i].Attributes {
+			if a.Key == "exception.message" && a.Value.AsString() != "" {
+				return a.Value.AsString()
+			}
+		}
+	}
+	if status.Code == codes.Error {
+		return status.Code.String()
+	}
+	return ""
+}
+
+// text returns attributes as one text. Values that would be misread are quoted.
+func text(attributes []attribute.KeyValue) string {
+	var all strings.Builder
+	for _, a := range attributes {
+		if all.Len() > 0 {
+			all.WriteByte(' ')
+		}
+		all.WriteString(string(a.Key))
+		all.WriteByte('=')
+		value := a.Value.Emit()
+		if value == "" || strings.ContainsAny(value, " =\"\\\n\r\t") {
+			value = strconv.Quote(value)
+		}
+		all.WriteString(value)
+		if all.Len() > stapsdt.MaxString { // which is all that is reported
+			break
+		}
+	}
+	return all.String()
+}
