@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Boots other kernels and architectures under qemu, tests the library on them
-# (internal/test/kernels), and prints a table. Without a NAME it boots all of them.
+# Boots other kernels and architectures under qemu, tests the library and the command on
+# them (internal/test/kernels), and prints a table. Without a NAME it boots all of them.
 #
 #   scripts/lib/kernels.sh [--write | --quick] [NAME...]
 #
 #   NAME       amd64-5.10 amd64-6.1 amd64-6.12 amd64-7.2 arm64-6.1 arm64-6.12 arm64-7.2
 #   --quick    runs the tests in short mode, without bpftrace, and by default only on a
-#              kernel before 6.18, on 7.2 and on one of arm64
+#              kernel before 6.18, on 7.2 and on one of arm64; the command is tested on
+#              the first of them
 #   --write    puts the table of all kernels into docs/kernels.md if nothing failed
 #
 # The kernels are Debian's, and bpftrace is that of the same release. The downloads are kept
@@ -91,10 +92,13 @@ fetch_bpftrace() {
 # initramfs DIRECTORY prints the directory as an initramfs.
 initramfs() { (cd "$1" && find . | cpio -o -H newc -R 0:0 --quiet); }
 
-# build ARCH makes the initramfs in which the test binary is the first process.
+# build ARCH makes the initramfs in which the test binary is the first process, and which
+# has the command.
 build() {
 	[ ! -e "$work/$1.cpio" ] || return 0
-	CGO_ENABLED=0 GOARCH=$1 go test -c -trimpath -ldflags='-s -w' -o "$work/$1/init" ./internal/test/kernels &&
+	mkdir -p "$work/$1/usr/bin" &&
+		CGO_ENABLED=0 GOARCH=$1 go build -trimpath -ldflags='-s -w' -o "$work/$1/usr/bin/stapsdt" ./cmd/stapsdt &&
+		CGO_ENABLED=0 GOARCH=$1 go test -c -trimpath -ldflags='-s -w' -o "$work/$1/init" ./internal/test/kernels &&
 		initramfs "$work/$1" >"$work/$1.cpio"
 }
 
@@ -142,33 +146,38 @@ count() { grep -c "^--- $1: ${2:-Test}" "$console" || true; }
 # attribute NAME prints the value that a test gave it.
 attribute() { sed -n "s/^=== ATTR  [^ ]* $1 //p" "$console" | head -n 1; }
 
-# run NAME downloads and boots a kernel, and prints its row, in which the tests that
-# use bpftrace have a column of their own.
+# run NAME downloads and boots a kernel, and prints its row, in which the tests of the
+# command and those that use bpftrace have columns of their own.
 run() {
-	local suite arch=${1%%-*} of bpftrace=
+	local suite arch=${1%%-*} command=TestCommand of=TestBpftrace flags=-test.short bpftrace='' stapsdt=''
 	suite=$(suite_of "$1")
 	if ! { fetch_kernel "$1" "$suite" "$arch" && build "$arch" && { [ -n "$quick" ] || fetch_bpftrace "$suite" "$arch"; }; }; then
 		failed=$((failed + 1))
-		echo "| $1 | not run | | | | | |"
+		echo "| $1 | not run | | | | | | |"
 		return
 	fi
 	if [ -n "$quick" ]; then
-		check "$1" "$work/$arch.cpio" 1024 900 -test.short
+		# It is the same command everywhere, and takes about as long as all the rest.
+		[ "$1" = "${names[0]}" ] || flags+=" -test.skip=$command"
+		check "$1" "$work/$arch.cpio" 1024 900 "$flags"
 	else
 		cat "$work/$arch.cpio" "$cache/bpftrace-$suite-$arch.cpio" >"$work/large.cpio"
 		check "$1" "$work/large.cpio" 2048 2400
-		of=TestBpftrace
 		bpftrace=$(printf ' %s: %d passed, %d failed, %d skipped' "$(attribute bpftrace)" \
 			"$(count PASS $of)" "$(count FAIL $of)" "$(count SKIP $of)")
 		good=$((good - $(count PASS $of))) bad=$((bad - $(count FAIL $of)))
 	fi
-	echo "| $1 | $(attribute kernel) | $(attribute site) | $(attribute cost) | $good | $bad |$bpftrace |"
+	if [ "$(count PASS $command)$(count FAIL $command)" != 00 ]; then
+		stapsdt=$(printf ' %d passed, %d failed' "$(count PASS $command)" "$(count FAIL $command)")
+	fi
+	good=$((good - $(count PASS $command))) bad=$((bad - $(count FAIL $command)))
+	echo "| $1 | $(attribute kernel) | $(attribute site) | $(attribute cost) | $good | $bad |$stapsdt |$bpftrace |"
 }
 
 # In this shell, as run counts.
 exec 3>&1 >"$work/table"
-echo "| name | kernel | site | traced cost of each kind | passed | failed | bpftrace |"
-echo "|---|---|---|---|---|---|---|"
+echo "| name | kernel | site | traced cost of each kind | passed | failed | stapsdt | bpftrace |"
+echo "|---|---|---|---|---|---|---|---|"
 for name in "${names[@]}"; do
 	run "$name"
 	tail -n 1 "$work/table" >&2

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		runGuest()
 		return
 	}
-	tracetest.Main(m, map[string]func([]string){"subject": runSubject})
+	tracetest.Main(m, map[string]func([]string){"subject": runSubject, "server": runServer})
 }
 
 // release returns the kernel's release, as uname -r prints it.

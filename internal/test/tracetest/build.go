@@ -32,7 +32,7 @@ func BuildMain(m *testing.M) { os.Exit(programs.during(m.Run)) }
 
 // Build builds the main package in a directory as users do, with the go command and the environment of the test, and
 // returns the program's path. A test binary's own code would do in most cases, but has no symbols for a tracer to show.
-// It is built once, and belongs to all tests of the binary, whose TestMain must be [BuildMain].
+// It is built once, and belongs to all tests of the binary, whose TestMain must be [BuildMain] or [Main].
 func Build(t testing.TB, directory string) (program string) {
 	t.Helper()
 	program, err := programs.build(directory)
@@ -58,7 +58,7 @@ func (b *builds) build(directory string) (program string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.done == nil {
-		return "", fmt.Errorf("build %s: TestMain is not BuildMain", directory)
+		return "", fmt.Errorf("build %s: TestMain is neither BuildMain nor Main", directory)
 	}
 	done, ok := b.done[directory]
 	if !ok {

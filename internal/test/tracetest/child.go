@@ -15,11 +15,11 @@ import (
 const childVariable = "STAPSDT_TEST_CHILD"
 
 // Main is the TestMain of a package whose tests use [Child]. In the test process it runs the tests; in a child it runs
-// the function of the child's name with its arguments instead. It does not return.
+// the function of the child's name with its arguments instead. Its tests can use [Build] too. It does not return.
 func Main(m *testing.M, children map[string]func(args []string)) {
 	name, isChild := os.LookupEnv(childVariable)
 	if !isChild {
-		os.Exit(m.Run())
+		os.Exit(programs.during(m.Run))
 	}
 	run, ok := children[name]
 	if !ok {

@@ -1,0 +1,188 @@
+//go:build linux && (amd64 || arm64)
+
+package kernels
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// request is an event that the command stapsdt traces.
+type request struct {
+	path    string
+	status  int32
+	elapsed time.Duration
+	cached  bool
+}
+
+// requests returns the events whose values are compared.
+func requests() (all []request) {
+	for i := range 50 {
+		all = append(all, request{fmt.Sprintf("/item/%d", i), int32(i%7 - 3), time.Duration(i) * time.Millisecond, i%2 == 0})
+	}
+	return all
+}
+
+// first is fired until the command sees it: it has then attached.
+var first = request{path: "/first", status: 99}
+
+// matching is a filter of the command that the kernel evaluates, with each kind of operation,
+// and matches is what it means.
+const matching = `status != 3 && strings.HasPrefix(path, "/item/") && !strings.Contains(path, "m/4") && ` +
+	`(elapsed <= 20*time.Millisecond || cached) && !strings.HasSuffix(path, "8") || status == 99`
+
+func (r request) matches() bool {
+	return r.status != 3 && strings.HasPrefix(r.path, "/item/") && !strings.Contains(r.path, "m/4") &&
+		(r.elapsed <= 20*time.Millisecond || r.cached) && !strings.HasSuffix(r.path, "8") || r.status == 99
+}
+
+// runServer is the program that the command traces. It fires first or all requests.
+func runServer([]string) {
+	p := stapsdt.NewProvider("guestserver")
+	done := stapsdt.NewProbe4[string, int32, time.Duration, bool](p, "request__done", "path", "status", "elapsed", "cached")
+	if err := p.Load(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("ready")
+	tracetest.EachLine(func(line string) {
+		events := []request{first}
+		if line == "all" {
+			events = requests()
+		}
+		for _, r := range events {
+			done.Fire(r.path, r.status, r.elapsed, r.cached)
+		}
+		fmt.Println("enabled", done.Enabled())
+	})
+}
+
+// commandPath returns the path of the command. A guest has it in its $PATH, and this machine
+// builds it.
+func commandPath(t *testing.T) string {
+	const directory = "../../../cmd/stapsdt"
+	if _, err := os.Stat(directory); err == nil {
+		t.Setenv("CGO_ENABLED", "0") // as it is distributed
+		return tracetest.Build(t, directory)
+	}
+	return testenv.NeedsTool(t, "stapsdt", "cmd/stapsdt")
+}
+
+// row is what the command prints of an event or of a number.
+type row struct {
+	Args, By map[string]any
+	Count    int
+	Average  float64
+	Buckets  []struct {
+		Low, High *float64
+		Count     int
+	}
+}
+
+// commandPrints has the command trace the requests. It returns the rows that it printed, in
+// order, but those of first.
+func commandPrints(t *testing.T, verb string, args ...string) (rows []row) {
+	tracetest.NeedUprobes(t)
+	command := commandPath(t)
+	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
+	server.Expect("ready", patience)
+	args = append([]string{verb, "-o", "json", "-p", strconv.Itoa(server.PID()), "guestserver:*", "-w", matching}, args...)
+	tracer := tracetest.Command(t, exec.Command(command, args...))
+	printed := func() (rows []row) {
+		for _, line := range tracer.Lines() {
+			var r row
+			require.NoError(t, json.Unmarshal([]byte(line), &r), "%s", tracer.Dump())
+			rows = append(rows, r)
+		}
+		return rows
+	}
+	says := func(line, answer string) {
+		server.Say(line)
+		require.Equal(t, answer, server.Expect("enabled ", patience))
+	}
+	await(t, "the first line", tracer, func() bool {
+		server.Say("first")
+		server.Expect("enabled ", patience)
+		return len(printed()) > 0
+	})
+	says("all", "true")
+	tracer.Signal(os.Interrupt)
+	require.NoError(t, tracer.Wait(patience))
+	says("first", "false")
+	for _, r := range printed() {
+		if r.Args["status"] != 99. && r.By["status == 99"] != true {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// The command shows the values of the events that an expression selects.
+func TestCommandTrace(t *testing.T) {
+	var want, got []map[string]any
+	for _, r := range requests() {
+		if r.matches() {
+			want = append(want, map[string]any{"path": r.path, "status": float64(r.status), "elapsed": float64(r.elapsed), "cached": r.cached})
+		}
+	}
+	for _, r := range commandPrints(t, "trace") {
+		got = append(got, r.Args)
+	}
+	require.Greater(t, len(want), 5)
+	require.Less(t, len(want), len(requests()))
+	require.Equal(t, want, got)
+}
+
+// The command counts events by the values of expressions, one of which is text.
+func TestCommandCount(t *testing.T) {
+	want, got := map[string]int{}, map[string]int{}
+	for _, r := range requests() {
+		if r.matches() {
+			want[fmt.Sprint(r.cached, int(r.status)%2, strings.HasSuffix(r.path, "1"))]++
+		}
+	}
+	for _, r := range commandPrints(t, "count", "--by", `status == 99,cached,status%2,strings.HasSuffix(path, "1")`, "-i", "200ms") {
+		got[fmt.Sprint(r.By["cached"], r.By["status%2"], r.By[`strings.HasSuffix(path, "1")`])] = r.Count // the last is the whole
+	}
+	require.Greater(t, len(want), 4)
+	require.Equal(t, want, got)
+}
+
+// The command draws a histogram of an expression.
+func TestCommandHist(t *testing.T) {
+	rows := commandPrints(t, "hist", "elapsed", "--by", "status == 99", "-i", "200ms")
+	require.NotEmpty(t, rows)
+	h := rows[len(rows)-1]
+	count, sum := 0, time.Duration(0)
+	for _, r := range requests() {
+		if r.matches() {
+			count, sum = count+1, sum+r.elapsed
+		}
+	}
+	require.Equal(t, count, h.Count)
+	require.InDelta(t, float64(sum)/float64(count), h.Average, 1)
+	require.Greater(t, len(h.Buckets), 3)
+	for _, b := range h.Buckets {
+		want := 0
+		for _, r := range requests() {
+			if r.matches() && float64(r.elapsed) >= *b.Low && float64(r.elapsed) < *b.High {
+				want++
+			}
+		}
+		require.Equal(t, want, b.Count, "[%v, %v)", *b.Low, *b.High)
+		count -= b.Count
+	}
+	require.Zero(t, count, "events are in no bucket")
+}
