@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -102,6 +103,11 @@ func (t *tracing) open(specs []string) (err error) {
 func mapError(err error) error {
 	if errors.Is(err, ebpf.ErrNotSupported) {
 		return err
+	}
+	// Maps have a part for each processor, and only sysfs tells how many there are.
+	var missing *fs.PathError
+	if errors.As(err, &missing) && errors.Is(missing, fs.ErrNotExist) {
+		return fmt.Errorf("%v; mount sysfs at /sys", missing)
 	}
 	return rights.New("loading BPF maps", err, rights.BPF)
 }
