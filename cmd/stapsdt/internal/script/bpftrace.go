@@ -1,0 +1,181 @@
+//go:build linux
+
+package script
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// bpftraceArgs is the number of arguments that every version of bpftrace reads.
+const bpftraceArgs = 6
+
+// Bpftrace returns a program for bpftrace, from version 0.17 on, that prints a line for each
+// event: the process, its name, the probe and the arguments. skipped says of the probes that
+// are not in the program why bpftrace cannot trace them.
+func (s *Script) Bpftrace() (program string, skipped []string) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "// Prints the events of %s", render.Printable(s.Specs))
+	if len(s.PIDs) > 0 {
+		fmt.Fprintf(&b, " of %s", processes(s.PIDs))
+	}
+	b.WriteString(". Run it as root:\n//\n//\tbpftrace FILE\n")
+	for _, pid := range s.needed() {
+		fmt.Fprintf(&b, "//\n// It finds a probe through process %d, and works as long as this runs.\n", pid)
+	}
+	for _, sites := range s.byName() {
+		if why := obstacle(sites); why != "" {
+			skipped = append(skipped, fmt.Sprintf("%s in %s: %s", render.Printable(sites[0].Provider+":"+sites[0].Name), render.Printable(sites[0].File.Path), why))
+			continue
+		}
+		s.clause(&b, sites)
+	}
+	return b.String(), skipped
+}
+
+// processes returns "process 1" or "the processes 1, 2".
+func processes(pids []int) string {
+	if len(pids) == 1 {
+		return fmt.Sprintf("process %d", pids[0])
+	}
+	return "the processes " + strings.Trim(strings.ReplaceAll(fmt.Sprint(pids), " ", ", "), "[]")
+}
+
+// needed returns the processes through which files are found.
+func (s *Script) needed() (pids []int) {
+	for _, site := range s.Sites {
+		if pid := site.File.PID; pid != 0 && !slices.Contains(pids, pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// byName returns the sites of each name in a file. A clause of bpftrace covers them all.
+func (s *Script) byName() (all [][]Site) {
+	for _, site := range s.Sites {
+		i := slices.IndexFunc(all, func(sites []Site) bool {
+			return sites[0].File == site.File && sites[0].Provider == site.Provider && sites[0].Name == site.Name
+		})
+		if i < 0 {
+			all = append(all, nil)
+			i = len(all) - 1
+		}
+		all[i] = append(all[i], site)
+	}
+	return all
+}
+
+// obstacle returns why bpftrace cannot trace a probe, or "".
+func obstacle(sites []Site) string {
+	for _, name := range []string{sites[0].Provider, sites[0].Name} {
+		if !printable(name) || strings.ContainsAny(name, ` :*?/",{}`) {
+			return "bpftrace has no way to write this name"
+		}
+	}
+	if path := sites[0].File.Path; !printable(path) || strings.ContainsAny(path, `:*?"\`) {
+		return "bpftrace has no way to write this path"
+	}
+	for _, site := range sites {
+		for _, a := range site.Args {
+			// 0.17 reads another value, or the values of other arguments, and 0.27 refuses
+			// the probe.
+			spelled, _, _ := strings.Cut(a.String(), "@")
+			if a.Err != nil || a.Operand.Symbol != "" || a.Operand.Kind == sdt.InVector || strings.HasSuffix(spelled, "f") {
+				return fmt.Sprintf("bpftrace does not understand the operand %s; --for tracefs does more", render.Printable(a.String()))
+			}
+		}
+	}
+	return ""
+}
+
+func printable(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// quoted returns a path or a name in the form that bpftrace accepts in a probe specification.
+// bpftrace reads a quoted string twice, and each time turns two backslashes into one.
+func quoted(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return !plainByte(r) }) {
+		return `"` + strings.ReplaceAll(name, `\`, `\\\\`) + `"`
+	}
+	return name
+}
+
+func plainByte(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_.-/", r)
+}
+
+func (s *Script) clause(b *strings.Builder, sites []Site) {
+	fmt.Fprintf(b, "\n// %s\n", sites[0].describe())
+	fmt.Fprintf(b, "usdt:%s:%s:%s\n", quoted(sites[0].File.Path), quoted(sites[0].Provider), quoted(sites[0].Name))
+	if len(s.PIDs) > 0 {
+		var tests []string
+		for _, pid := range s.PIDs {
+			tests = append(tests, fmt.Sprintf("pid == %d", pid))
+		}
+		fmt.Fprintf(b, "/%s/\n", strings.Join(tests, " || "))
+	}
+	b.WriteString("{\n")
+	values := s.common(sites)
+	// Not every version of bpftrace accepts %% in a format.
+	name := strings.NewReplacer(`\`, `\\`, "%", "%s").Replace(sites[0].Provider + ":" + sites[0].Name)
+	list, args := "", "pid, comm"+strings.Repeat(`, "%"`, strings.Count(name, "%"))
+	for i, v := range values[:min(len(values), bpftraceArgs)] {
+		verb, arg := v.bpftrace(i)
+		if v.format == float {
+			fmt.Fprintf(b, "\t// %s is a float%d: these are its bits\n", v.name, 8*v.size())
+		}
+		list += " " + v.name + "=" + verb
+		args += ", " + arg
+	}
+	if n := len(values); n > bpftraceArgs {
+		fmt.Fprintf(b, "\t// of %d arguments: bpftrace 0.17 reads no more\n", n)
+		list += " ..."
+	}
+	fmt.Fprintf(b, "\tprintf(\"%%d %%s %s%s\\n\", %s);\n}\n", name, list, args)
+}
+
+// common returns the arguments that all sites of a name have. bpftrace extends each value by
+// the sign in the note of its site, so that one of 64 bits fits all.
+func (s *Script) common(sites []Site) []value {
+	values := s.values(&sites[0])
+	for i := range sites[1:] {
+		others := s.values(&sites[i+1])
+		values = values[:min(len(values), len(others))]
+		for j := range values {
+			if values[j].format == unsigned && others[j].format == signed {
+				values[j] = others[j]
+			}
+		}
+	}
+	return values
+}
+
+// bpftrace returns how bpftrace prints the i-th argument: the verb, and the expression.
+func (v *value) bpftrace(i int) (verb, arg string) {
+	arg = fmt.Sprintf("arg%d", i)
+	switch v.format {
+	case text:
+		return `\"%s\"`, "str(" + arg + ")"
+	case boolean:
+		return "%s", arg + ` ? "true" : "false"`
+	case address, float:
+		return "0x%lx", arg
+	case unsigned:
+		return "%lu", arg
+	}
+	if !v.Signed {
+		arg = fmt.Sprintf("(int%d)%s", 8*v.size(), arg)
+	}
+	if v.format == duration {
+		return "%ldns", arg
+	}
+	return "%ld", arg
+}

@@ -1,0 +1,132 @@
+//go:build linux
+
+// Package script writes scripts that print the events of probes by tracers that a machine
+// has already: bpftrace, and the kernel's own events in tracefs.
+//
+// Root will run them, and files of unknown origin have given the names in them. Whatever is
+// not known to be harmless is therefore quoted, replaced, or left out.
+package script
+
+import (
+	"fmt"
+	"slices"
+	"unicode"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// Site is a site of a probe.
+type Site struct {
+	sdt.Probe
+	File *File
+	// Deltas has for each argument the distance from the site to the symbol that its
+	// operand names.
+	Deltas []int64
+}
+
+// File is a file with sites.
+type File struct {
+	// Path leads to it, and is absolute.
+	Path string
+	// PID is 0, or the process without which there is no such path.
+	PID int
+	// Sum and Size are what cksum prints of it.
+	Sum  uint32
+	Size int64
+}
+
+// Script is what a script will trace.
+type Script struct {
+	// Specs are the probes that were asked for, in the words of the user.
+	Specs string
+	// PIDs are the processes to which the script is restricted, and nil for all.
+	PIDs  []int
+	Sites []Site
+	// Texts are the arguments that are texts, by their names or as arg0, although the files
+	// do not say so.
+	Texts []string
+}
+
+// format is how a value is shown.
+type format uint8
+
+const (
+	signed format = iota
+	unsigned
+	address
+	boolean
+	duration
+	float // its bits
+	text
+)
+
+// value is an argument as scripts show it.
+type value struct {
+	sdt.Arg
+	name   string // an identifier
+	named  bool   // whether the file knows the name
+	format format
+}
+
+// values returns the arguments of a site. No two have the same name.
+func (s *Script) values(site *Site) []value {
+	var all []value
+	for i, a := range site.Args {
+		position := fmt.Sprintf("arg%d", i)
+		v := value{Arg: a, name: a.Name, named: identifier(a.Name)}
+		if !v.named || slices.ContainsFunc(all, func(other value) bool { return other.name == a.Name }) {
+			v.name, v.named = position, false
+		}
+		v.format = formatOf(a)
+		if slices.Contains(s.Texts, position) || v.named && slices.Contains(s.Texts, v.name) {
+			v.format = text
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+func formatOf(a sdt.Arg) format {
+	switch t := program.ArgType(a); {
+	case t.Kind == expr.String:
+		return text
+	case t.Kind == expr.Bool:
+		return boolean
+	case t.Kind == expr.Float:
+		return float
+	case t.Duration:
+		return duration
+	case t.Kind == expr.Int:
+		return signed
+	case a.Type != nil && a.Type.Kind == sdt.Pointer:
+		return address
+	}
+	return unsigned
+}
+
+// identifier reports whether a name can be part of a script as it is.
+func identifier(name string) bool {
+	for i, r := range name {
+		if r != '_' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsDigit(r)) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// size is that of an argument in bytes.
+func (v *value) size() int {
+	if v.Size == 0 {
+		return 8
+	}
+	return v.Size
+}
+
+// describe returns the probe with the names and types of its arguments, for a comment.
+func (s *Site) describe() string {
+	return render.Printable(fmt.Sprintf("%s:%s(%s)", s.Provider, s.Name, target.Signature(s.Probe)))
+}

@@ -1,0 +1,141 @@
+//go:build linux
+
+package script
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// hostile are names that a file of unknown origin may have.
+const hostile = "a'\n\"$(touch pwned)`touch pwned`;|\\%s"
+
+func hostileScript(t *testing.T, name string) (*Script, string) {
+	dir := t.TempDir()
+	args := sdt.ParseArgs(elf.EM_X86_64, "-4@%edi 8@%rsi -8@$7 8f@big(%rip) 1@-3(%rbp) 4@(%rax,%rbx,4) 1@%ah 8@$4096 8@%xmm0")
+	args[0].Name, args[1].Name = name, name
+	file := &File{Path: filepath.Join(dir, strings.ReplaceAll(name, "/", "_")), Sum: 1, Size: 2}
+	return &Script{
+		Specs: name, PIDs: []int{12, 34}, Texts: []string{"arg1", "arg7"},
+		Sites: []Site{
+			{Probe: sdt.Probe{Provider: name, Name: name, Offset: 0x40, SemaphoreOffset: 0x80, Args: args}, File: file, Deltas: []int64{3: 0x1000, 8: 0}},
+			{Probe: sdt.Probe{Provider: name, Name: name, Offset: 0x50}, File: file},
+		},
+	}, dir
+}
+
+// TestHostileTracefs: the shell runs nothing but the definitions, whatever the names are.
+func TestHostileTracefs(t *testing.T) {
+	s, dir := hostileScript(t, hostile)
+	text, skipped := s.Tracefs()
+	head, _, ok := strings.Cut(text, "\n# shellcheck")
+	if !ok {
+		t.Fatal(text)
+	}
+	const stubs = "file() { printf 'file %s %s %s\\n' \"$@\"; }\ndefine() { printf '%s|%s\\n' \"$@\"; }\n"
+	path := filepath.Join(dir, "script")
+	if err := os.WriteFile(path, []byte(stubs+head+"\ndefine_all\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-eu", path)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, text)
+	}
+	name := unique("stapsdt_"+hostile, maxEvent, nil)
+	event := unique(hostile, maxEvent, nil)
+	want := fmt.Sprintf("file %s 1 2\n%s/%s|0x40(0x80) arg0=%%di:s32 arg1=+0(%%si):string arg2=\\7:s64 arg3=@+0x1040:x64 arg4=-3(%%bp):u8 arg7=@0x1000:string\n%[2]s/%[3]s_2|0x50\n",
+		s.Sites[0].File.Path, name, event)
+	if string(out) != want {
+		t.Errorf("got  %s\nwant %s", out, want)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "pwned")); err == nil {
+		t.Error("it ran a command in a name")
+	}
+	if len(skipped) != 3 || strings.Contains(strings.Join(skipped, ""), "\n") {
+		t.Errorf("%q", skipped)
+	}
+}
+
+// TestHostileBpftrace: what cannot be written safely is left out, with the reason.
+func TestHostileBpftrace(t *testing.T) {
+	s, _ := hostileScript(t, hostile)
+	text, skipped := s.Bpftrace()
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "//") {
+			t.Errorf("it has %q", line)
+		}
+	}
+	if len(skipped) != 1 || !strings.Contains(skipped[0], "no way to write this name") {
+		t.Errorf("%q", skipped)
+	}
+
+	s, _ = hostileScript(t, `50%\é`)
+	s.Sites = s.Sites[1:]
+	s.Sites[0].Args = sdt.ParseArgs(elf.EM_X86_64, "-4@%edi 8@%rsi 1@%al 4@%ecx 2@%dx 8@%r8 8@%r9")
+	s.Sites[0].File.Path = "/a dir/b"
+	text, _ = s.Bpftrace()
+	_, clause, _ := strings.Cut(text, "uint64)\n")
+	want := `usdt:"/a dir/b":"50%\\\\é":"50%\\\\é"
+/pid == 12 || pid == 34/
+{
+	// of 7 arguments: bpftrace 0.17 reads no more
+	printf("%d %s 50%s\\é:50%s\\é arg0=%ld arg1=\"%s\" arg2=%lu arg3=%lu arg4=%lu arg5=%lu ...\n", pid, comm, "%", "%", arg0, str(arg1), arg2, arg3, arg4, arg5);
+}
+`
+	if clause != want {
+		t.Errorf("got  %s\nwant %s", clause, want)
+	}
+}
+
+// TestUnique: names that tracefs accepts, and no two of them equal.
+func TestUnique(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	var names []string
+	for name, want := range map[string]string{
+		"a-b": "a_b", "1a": "_1a", "": "_", "ä": "_", "common_pid": "common_pid_2", long: long[:31],
+	} {
+		if got := unique(name, maxArgument, nil); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+	for range 12 {
+		names = append(names, unique(long, maxArgument, names))
+	}
+	if names[1] != long[:29]+"_2" || names[11] != long[:28]+"_12" {
+		t.Errorf("%q", names)
+	}
+}
+
+// TestSum: the sum is that of the command cksum.
+func TestSum(t *testing.T) {
+	for text, want := range map[string]uint32{"": 4294967295, "123456789": 930766865, strings.Repeat("a", 100_000): 0} {
+		sum, size, err := Sum(strings.NewReader(text))
+		if err != nil || size != int64(len(text)) {
+			t.Fatal(size, err)
+		}
+		if want == 0 {
+			cmd := exec.Command("cksum")
+			cmd.Stdin = strings.NewReader(text)
+			out, err := cmd.Output()
+			if err != nil {
+				t.Skip(err)
+			}
+			if got := fmt.Sprintf("%d %d\n", sum, size); got != string(out) {
+				t.Errorf("got %s, want %s", got, out)
+			}
+			continue
+		}
+		if sum != want {
+			t.Errorf("%q: got %d, want %d", text, sum, want)
+		}
+	}
+}

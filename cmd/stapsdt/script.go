@@ -1,0 +1,164 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/script"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+type scripting struct {
+	*session
+	where  where
+	tracer string
+	texts  []string
+}
+
+func (s *session) scriptCommand() *cobra.Command {
+	g := &scripting{session: s}
+	c := &cobra.Command{
+		Use:   "script SPEC... --for bpftrace|tracefs (-p PID | -a | with FILE in each SPEC)",
+		Short: "Print a script that traces the probes without this command",
+		Long: `Print a script that prints each event of the probes by a tracer that a machine has already:
+bpftrace, from version 0.17 on, or the kernel alone, by events in tracefs.
+
+SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are meant. The
+script has the probes that there are when it is made.`,
+		Example: `  stapsdt script -p 1234 'myapp:*' --for bpftrace >myapp.bt
+  stapsdt script postgres:postgresql:query__start --for tracefs --str arg0 >query.sh`,
+		RunE: func(_ *cobra.Command, args []string) error { return g.run(args) },
+	}
+	g.where.flags(c)
+	c.Flags().StringVar(&g.tracer, "for", "", "the `TRACER`: bpftrace, or tracefs for a shell script")
+	c.Flags().StringSliceVar(&g.texts, "str", nil, "the arguments `ARG,...` are texts, such as arg0, although the file does not say so")
+	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"bpftrace", "tracefs"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func (g *scripting) run(specs []string) error {
+	if g.tracer != "bpftrace" && g.tracer != "tracefs" {
+		return usagef("for which tracer? Give --for bpftrace or --for tracefs")
+	}
+	t := &tracing{session: g.session, where: g.where, finder: target.NewFinder()}
+	if err := t.check(specs); err != nil {
+		return err
+	}
+	defer t.finder.Close()
+	sites, err := g.sites(t)
+	if err != nil {
+		return err
+	}
+	generated := &script.Script{Specs: strings.Join(specs, " "), PIDs: slices.Sorted(slices.Values(g.where.pids)), Sites: sites, Texts: g.texts}
+	write := generated.Bpftrace
+	if g.tracer == "tracefs" {
+		write = generated.Tracefs
+	}
+	text, skipped := write()
+	for _, why := range skipped {
+		g.warn("%s", why)
+	}
+	_, err = io.WriteString(g.stdout, text)
+	return err
+}
+
+// sites returns the sites that are meant, in the order of their files and names.
+func (g *scripting) sites(t *tracing) (sites []script.Site, err error) {
+	if err := t.openFiles(); err != nil {
+		return nil, err
+	}
+	found := &scan{}
+	if t.where.all || len(t.where.pids) > 0 {
+		if found, err = t.where.scan(t.finder); err != nil {
+			return nil, err
+		}
+		if found.refused != nil {
+			if len(found.files) == 0 {
+				return nil, found.refused
+			}
+			g.warn("%s not included completely: %v", processCount(found.processes), found.refused)
+		}
+	}
+	for _, spec := range t.specs {
+		if spec.file != nil && !slices.Contains(found.files, spec.file) {
+			found.files = append(found.files, spec.file)
+		}
+	}
+	for _, f := range found.files {
+		of, err := g.of(t, f, found.uses[f])
+		if err != nil {
+			return nil, err
+		}
+		sites = append(sites, of...)
+	}
+	if len(sites) == 0 {
+		return nil, fmt.Errorf("%w: nothing there has %s", errNothing, t.wanted())
+	}
+	return sites, nil
+}
+
+// of returns the sites of a file that are meant.
+func (g *scripting) of(t *tracing, f *target.File, uses []use) (sites []script.Site, err error) {
+	probes := slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Probe) bool { return !t.meant(f, p) })
+	if len(probes) == 0 {
+		return nil, nil
+	}
+	if f.Problem != nil {
+		g.warn("%s: %v", f.Path, f.Problem)
+	}
+	file, err := found(f, uses)
+	if err != nil {
+		return nil, err
+	}
+	if file.Sum, file.Size, err = script.Sum(io.NewSectionReader(f, 0, 1<<62)); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(probes, func(a, b sdt.Probe) int {
+		return strings.Compare(a.Provider+":"+a.Name, b.Provider+":"+b.Name)
+	})
+	for _, p := range probes {
+		p.Args = slices.Clone(p.Args)
+		deltas := f.Deltas(&p)
+		sites = append(sites, script.Site{Probe: p, File: file, Deltas: deltas})
+	}
+	return sites, nil
+}
+
+// found returns a path that leads to a file, if need be through one of the processes that have
+// mapped it.
+func found(f *target.File, uses []use) (*script.File, error) {
+	path, err := filepath.Abs(strings.TrimSuffix(f.Path, " (deleted)"))
+	if err != nil {
+		return nil, err
+	}
+	if leads(path, f) {
+		return &script.File{Path: path}, nil
+	}
+	for _, u := range uses {
+		if through := fmt.Sprintf("/proc/%d/root%s", u.pid, path); leads(through, f) {
+			return &script.File{Path: through, PID: u.pid}, nil
+		}
+	}
+	for _, u := range uses {
+		for _, m := range u.Mappings {
+			if through := fmt.Sprintf("/proc/%d/map_files/%x-%x", u.pid, m.Start, m.End); leads(through, f) {
+				return &script.File{Path: through, PID: u.pid}, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("%w: no path leads to %s any more", errNothing, f.Path)
+}
+
+func leads(path string, f *target.File) bool {
+	var stat unix.Stat_t
+	return unix.Stat(path, &stat) == nil && f.ID == target.ID{Device: stat.Dev, Inode: stat.Ino}
+}

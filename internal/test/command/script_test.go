@@ -1,0 +1,218 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// scripted returns the script that the command prints.
+func scripted(t *testing.T, args ...string) string {
+	t.Helper()
+	r := runs(t, append([]string{"script"}, args...)...)
+	require.Zero(t, r.status)
+	return r.stdout
+}
+
+// TestScriptBpftrace: the names, the types and the values of a program in Go, whose image is
+// in a file or in memory, and of one in C.
+func TestScriptBpftrace(t *testing.T) {
+	want := []string{
+		`subject:request__done path="/item/0" status=-3 elapsed=0ns cached=true`,
+		`subject:request__done path="/item/1" status=-2 elapsed=1000000ns cached=false`,
+		`subject:tick arg0=0 arg1=0`,
+	}
+	for _, where := range []string{"file", "memfd"} {
+		p, other := goSubject(t, where), goSubject(t, where)
+		tr := tracetest.Bpftrace(t, scripted(t, "-p", pid(p), "subject:request__done", "subject:tick", "--for", "bpftrace"))
+		does(other, "fire 1")
+		does(p, "fire 2")
+		does(p, "storm 1 1")
+		var got []string
+		for _, line := range tr.WaitLines(3, patience) {
+			number, rest, _ := strings.Cut(line, " ")
+			require.Equal(t, pid(p), number, line)
+			_, event, _ := strings.Cut(rest, " ")
+			got = append(got, event)
+		}
+		slices.Sort(got) // lines of different processors come in no certain order
+		require.Equal(t, want, got)
+		tr.Stop()
+	}
+	// Semaphores, and an argument that the file does not call a text.
+	p, path := cSubject(t)
+	script := scripted(t, path+":csubject:text", path+":csubject:other", "--str", "arg0", "--for", "bpftrace")
+	require.Contains(t, script, `printf("%d %s csubject:text arg0=\"%s\"\n", pid, comm, str(arg0));`)
+	tr := tracetest.Bpftrace(t, script)
+	does(p, "fire 2")
+	for _, line := range tr.WaitLines(2, patience) {
+		require.Equal(t, pid(p)+" csubject csubject:other", line)
+	}
+	tr.Stop()
+}
+
+// TestScriptBpftraceRefuses: what bpftrace would read wrongly is not in the script.
+func TestScriptBpftraceRefuses(t *testing.T) {
+	_, path := cSubject(t)
+	r := runs(t, "script", path+":csubject:*", "--for", "bpftrace")
+	require.Zero(t, r.status)
+	require.Regexp(t, `^stapsdt: csubject:work in .*: bpftrace does not understand the operand 8@\S*large\S*; --for tracefs does more\n$`, r.stderr)
+	require.NotContains(t, r.stdout, "csubject:work")
+	require.Contains(t, r.stdout, "usdt:"+path+":csubject:other\n")
+}
+
+// tracefsEvents returns the events of the script's output, with their arguments, and without
+// what differs from run to run.
+func tracefsEvents(lines []string) (events []string) {
+	line := regexp.MustCompile(`^ *\S.*-(\d+) +\[\d+\] \S+ +[\d.]+: (\w+: )\(0x[0-9a-f]+\) ?(.*)$`)
+	for _, l := range lines {
+		if m := line.FindStringSubmatch(l); m != nil {
+			events = append(events, m[2]+m[3])
+		}
+	}
+	return events
+}
+
+// instance is the buffer of a script.
+var instance = regexp.MustCompile(`(?m)^instance=(\w+)$`)
+
+// inTracefs starts a shell script where tracefs is mounted, and waits until it has enabled the
+// last of its events.
+func inTracefs(t *testing.T, script string, events int, args ...string) *tracetest.Process {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
+	path := filepath.Join(t.TempDir(), "trace.sh")
+	require.NoError(t, os.WriteFile(path, []byte(script), 0o600))
+	const mounts = `mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing; exec sh "$@"`
+	p := tracetest.Command(t, exec.Command(unshare, append([]string{"--mount", "sh", "-ec", mounts, "sh", path}, args...)...))
+	if events > 0 {
+		root := fmt.Sprintf("/proc/%d/root/sys/kernel/tracing/instances/%s/events/stapsdt_*subject/*/enable", p.PID(), instance.FindStringSubmatch(script)[1])
+		require.Eventually(t, func() bool {
+			on := 0
+			files, _ := filepath.Glob(root)
+			for _, file := range files {
+				if text, _ := os.ReadFile(file); strings.HasPrefix(string(text), "1") {
+					on++
+				}
+			}
+			return on == events || p.Ended()
+		}, patience, 10*time.Millisecond, "its events are not enabled")
+	}
+	return p
+}
+
+// left returns what is left in tracefs of a script and of the events of a provider.
+func left(t *testing.T, script, provider string) string {
+	t.Helper()
+	const list = `mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing; cd /sys/kernel/tracing
+		grep -h " stapsdt_$1/" uprobe_events || :; ls -d "instances/$2" 2>/dev/null || :`
+	out, err := exec.Command("unshare", "--mount", "sh", "-ec", list, "sh", provider, instance.FindStringSubmatch(script)[1]).Output()
+	require.NoError(t, err)
+	return string(out)
+}
+
+// TestScriptTracefs: the types and the values, of one process and what it forks, and nothing
+// is left.
+func TestScriptTracefs(t *testing.T) {
+	for _, where := range []string{"file", "memfd"} {
+		p, other := goSubject(t, where), goSubject(t, where)
+		script := scripted(t, "-p", pid(p), "subject:[rt]*", "--for", "tracefs")
+		sh := inTracefs(t, script, 2)
+		does(other, "fire 1")
+		does(p, "fire 2")
+		does(p, "storm 1 1")
+		sh.WaitMatch(regexp.MustCompile(" tick: "), patience)
+		sh.Signal(os.Interrupt)
+		_ = sh.Wait(patience)
+		require.Equal(t, []string{
+			`request__done: path="/item/0" status=-3 elapsed=0 cached=1`,
+			`request__done: path="/item/1" status=-2 elapsed=1000000 cached=0`,
+			`tick: arg0=0 arg1=0`,
+		}, tracefsEvents(sh.Lines()))
+		require.Empty(t, left(t, script, "subject"))
+	}
+}
+
+// TestScriptTracefsC: semaphores, operands in memory, constants and symbols, and children.
+func TestScriptTracefsC(t *testing.T) {
+	p, original := cSubject(t)
+	// A path that the kernel does not read.
+	path := filepath.Join(filepath.Dir(original), "a #subject's")
+	require.NoError(t, os.Link(original, path))
+	script := scripted(t, "-p", pid(p), path+":csubject:work", "--str", "arg1", "--for", "tracefs")
+	sh := inTracefs(t, script, 2)
+	p.Say("semaphores")
+	require.Equal(t, "2 0", p.Expect("semaphores ", patience))
+	p.Expect("ok", patience)
+	does(p, "fire 2")
+	p.Say("fork 1")
+	p.Expect("ok", patience)
+	require.Eventually(t, func() bool { return len(tracefsEvents(sh.Lines())) == 4 }, patience, 10*time.Millisecond)
+	// A second one is refused, and does no harm.
+	again := inTracefs(t, script, 0)
+	require.Error(t, again.Wait(patience))
+	require.Contains(t, again.Dump(), "this script runs already")
+	sh.Signal(os.Interrupt)
+	_ = sh.Wait(patience)
+	require.Equal(t, []string{
+		`work: arg0=0 arg1="" arg2=0 arg3=9223372036854775808 arg4=0x0`,
+		`work: arg0=1 arg1="a" arg2=-1 arg3=9223372036854775808 arg4=0x3fe0000000000000`,
+		`work_2: arg0=-1 arg1="a" arg2=7 arg3=1 arg4=0x3fe0000000000000`,
+		`work: arg0=0 arg1="" arg2=0 arg3=9223372036854775808 arg4=0x3ff0000000000000`,
+	}, tracefsEvents(sh.Lines()))
+	require.Empty(t, left(t, script, "csubject"))
+
+	// Each step on its own.
+	require.NoError(t, inTracefs(t, script, 0, "add").Wait(patience))
+	does(p, "fire 1")
+	printing := inTracefs(t, script, 2, "print")
+	printing.WaitMatch(regexp.MustCompile(`work: .* arg1=""`), patience)
+	printing.Signal(os.Interrupt)
+	_ = printing.Wait(patience)
+	require.NoError(t, inTracefs(t, script, 0, "remove").Wait(patience))
+	require.Empty(t, left(t, script, "csubject"))
+
+	// Another file at the path: an offset could be in the middle of an instruction.
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.WriteFile(path, []byte("another"), 0o600))
+	changed := inTracefs(t, script, 0)
+	require.Error(t, changed.Wait(patience))
+	require.Contains(t, changed.Dump(), "has changed: make this script again")
+	require.Empty(t, left(t, script, "csubject"))
+}
+
+// TestScriptUsage: what cannot be scripted is said in a sentence, with a status.
+func TestScriptUsage(t *testing.T) {
+	_, path := cSubject(t)
+	for _, c := range []struct {
+		args, stderr string
+		status       int
+	}{
+		{"-a a:b", "for which tracer? Give --for bpftrace or --for tracefs", 2},
+		{"-a a:b --for perf", "for which tracer?", 2},
+		{"--for tracefs", "which probes?", 2},
+		{"a:b --for tracefs", "which processes?", 2},
+		{path + ":csubject:none --for tracefs", "has no csubject:none", 3},
+		{"-p 2147483647 a:b --for tracefs", "process 2147483647: no such process", 3},
+		{"-p " + fmt.Sprint(os.Getpid()) + " a:b --for tracefs", "no such probe: nothing there has a:b", 3},
+	} {
+		r := runs(t, append([]string{"script"}, strings.Fields(c.args)...)...)
+		require.Equal(t, c.status, r.status, c.args)
+		require.Empty(t, r.stdout)
+		require.Contains(t, r.stderr, c.stderr)
+	}
+}
