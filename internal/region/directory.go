@@ -47,13 +47,26 @@ func openDirectory(dir string) (int, error) {
 		fd, err = makeDirectory(dir)
 	}
 	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: dir, Err: err}
+		return -1, &os.PathError{Op: "open", Path: dir, Err: orLink(dir, err)}
 	}
 	if err := checkDirectory(fd); err != nil {
 		unix.Close(fd)
 		return -1, &os.PathError{Op: "use", Path: dir, Err: err}
 	}
 	return fd, nil
+}
+
+// errLink is why a link is not opened: a user who can replace it could choose the directory.
+var errLink = errors.New("it is a symbolic link")
+
+// orLink returns errLink if the kernel refused to open dir because it is a link, for which
+// the kernel's error is ENOTDIR. Any other error is returned as it is.
+func orLink(dir string, err error) error {
+	var st unix.Stat_t
+	if err == unix.ENOTDIR && unix.Lstat(dir, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return errLink
+	}
+	return err
 }
 
 // makeDirectory creates a directory and opens it.
