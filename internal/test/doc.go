@@ -11,6 +11,7 @@
 //	docs        what README, the examples and the guides tell a reader to run, and what it prints
 //	kernels     the library on one kernel after another: scripts/lib/kernels.sh
 //	notes       the notes of images of any names and arguments, read back
+//	postgres    starts servers of PostgreSQL
 //	process     programs that are traced, attacked, killed, or whose system calls fail
 //	sandbox     seccomp filters, namespaces, and systems without this or that
 //	soak        compares what was fired with what was seen, for a long time

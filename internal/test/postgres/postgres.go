@@ -1,0 +1,96 @@
+//go:build linux
+
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// User is the superuser, who needs no password, and the name of the database.
+const User = "shop"
+
+// patience is for what takes three seconds on an idle machine.
+const patience = 2 * time.Minute
+
+// Start starts a server that runs until the test ends, and returns the directory of its
+// socket.
+func Start(t testing.TB) (socket string) {
+	t.Helper()
+	bin := programs(t)
+	// Not t.TempDir: the server's user must be able to enter it, and the path of a socket
+	// is short.
+	dir, err := os.MkdirTemp("", "postgres")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	owner := owner()
+	if owner != nil {
+		require.NoError(t, os.Chown(dir, int(owner.Uid), int(owner.Gid)))
+	}
+	command := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(bin, name), args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+dir)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: owner}
+		return cmd
+	}
+	out, err := command("initdb", "-D", dir+"/data", "-U", User, "--auth=trust", "--no-sync", "--encoding=UTF8").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	server := command("postgres", "-D", dir+"/data", "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off")
+	p := tracetest.Command(t, server)
+	t.Cleanup(func() {
+		require.NoError(t, server.Process.Signal(syscall.SIGINT)) // it ends the connections
+		require.NoError(t, p.Wait(patience))
+	})
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		out, err := command("createdb", "-h", dir, "-U", User, User).CombinedOutput()
+		if err == nil {
+			return dir
+		}
+		var status *exec.ExitError
+		if !errors.As(err, &status) || time.Now().After(deadline) {
+			t.Fatalf("PostgreSQL has not started: %v: %s\n%s", err, out, p.Dump())
+		}
+	}
+}
+
+// DSN is how drivers connect to the server with this socket.
+func DSN(socket string) string {
+	return fmt.Sprintf("host=%s user=%s dbname=%s sslmode=disable", socket, User, User)
+}
+
+// programs returns the directory of the server's programs, which Debian does not have in
+// $PATH because there may be several versions. It takes the last.
+func programs(t testing.TB) string {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		path, err = filepath.EvalSymlinks(path)
+		require.NoError(t, err)
+		return filepath.Dir(path)
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("no initdb: install postgresql")
+	}
+	testenv.Needs(t, "PostgreSQL", err)
+	return strings.TrimSuffix(found[len(found)-1], "/initdb")
+}
+
+// owner returns whom the server runs as: nobody, in place of root, who must not run it.
+func owner() *syscall.Credential {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return &syscall.Credential{Uid: 65534, Gid: 65534}
+}
