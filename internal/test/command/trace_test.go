@@ -463,23 +463,33 @@ func TestAttachTime(t *testing.T) {
 func TestTraceBrief(t *testing.T) {
 	testenv.NeedsRoot(t)
 	testenv.NotRaced(t, "it is too slow then")
-	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done")), t}
-	p := goSubject(t)
-	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
-	var want []any
-	for range 10 {
+	brief := func(rest int) bool {
+		tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done")), t}
 		p := goSubject(t)
-		does(p, "rest 120")
-		does(p, "fire 1")
-		p.Say("quit")
-		require.NoError(t, p.Wait(patience))
-		want = append(want, float64(p.PID()))
+		require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+		var want, got []any
+		for range 10 {
+			p := goSubject(t)
+			does(p, fmt.Sprint("rest ", rest))
+			does(p, "fire 1")
+			p.Say("quit")
+			require.NoError(t, p.Wait(patience))
+			want = append(want, float64(p.PID()))
+		}
+		for _, e := range tr.stops() {
+			got = append(got, float64(e.PID))
+		}
+		t.Logf("with %d ms: %v of %v", rest, got, want)
+		return slices.Equal(want, got)
 	}
-	var got []any
-	for _, e := range tr.stops() {
-		got = append(got, float64(e.PID))
+	// A busy machine needs more time than an idle one. To look at all processes again and
+	// again, which the command also does, would take longer.
+	for _, rest := range []int{120, 240, 480, 960} {
+		if brief(rest) {
+			return
+		}
 	}
-	require.Equal(t, want, got)
+	require.Fail(t, "not all were found")
 }
 
 // TestTraceForgets: a file that nothing can map again is let go.
