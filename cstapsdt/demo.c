@@ -2,8 +2,8 @@
 
 /*
  * demo PROVIDER PROBE... adds the probes, each with the arguments count, a uint64, and
- * negative, an int64, and fires all of them every three seconds until it is killed. With -f the image is
- * in a file in /tmp. With -t MS the pause is MS milliseconds.
+ * negative, an int64, and fires all of them every three seconds until it is killed. With
+ * -f the image is in a file in /tmp. With -t MS the pause is MS milliseconds.
  */
 #define _GNU_SOURCE
 #include "libstapsdt.h"

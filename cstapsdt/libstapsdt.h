@@ -50,9 +50,9 @@
  * pointer returns NULL on failure. After a failure, the provider's `errno` holds
  * the kind of the failure, and its `error` holds one line that says what could
  * not be done and why. Both describe the last call to providerAddProbe,
- * providerAddProbeV, providerAddNamedProbe, providerLoad, providerUnload, providerUseMemfd,
- * providerUseSite or providerImage on this provider. A call that succeeds sets
- * them to noError and NULL. The line belongs to the provider and is valid until
+ * providerAddProbeV, providerAddNamedProbe, providerLoad, providerUnload,
+ * providerUseMemfd, providerUseSite or providerImage on this provider. A call
+ * that succeeds sets them to noError and NULL. The line belongs to the provider and is valid until
  * the next of these calls. A failed call changes nothing else, with one
  * exception, which providerUnload documents. Every function tolerates NULL.
  *
@@ -93,7 +93,9 @@
  * both in memory and in a file. perf and later versions of bpftrace need a file:
  * use memfd_disabled. The library accepts a name with a colon, space, comma,
  * quote, wildcard or brace, but the name cannot be written in a tracer's command.
- * perf accepts only letters, digits and underscores.
+ * perf accepts only letters, digits and underscores. Tracers take two providers
+ * of one name in a process for one: give their probes of the same name the same
+ * types, because the library does not compare providers.
  *
  * Platforms. The library supports Linux on x86-64 and on little-endian AArch64.
  * Support for 64-bit RISC-V, s390x, little-endian POWER (ELFv2), i386 and
@@ -180,8 +182,8 @@ struct SDTProvider;
 
 /*
  * A probe. Only providerAddProbe, providerAddProbeV and providerAddNamedProbe make
- * one, because private data follows the members. Do not write to members whose names begin with an
- * underscore.
+ * one, because private data follows the members. Do not write to members whose
+ * names begin with an underscore.
  */
 typedef struct SDTProbe {
 	char *name;
@@ -199,8 +201,7 @@ typedef struct SDTProbeList_ {
 
 /*
  * A provider. Only providerInit makes one. As with a probe, private data follows
- * the members, and those whose names begin with an underscore are not to be
- * written to.
+ * the members. Do not write to those whose names begin with an underscore.
  */
 typedef struct SDTProvider {
 	char *name;
