@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/traceparent"
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
@@ -159,7 +160,7 @@ type headerKey struct{}
 func fromHeader(ctx context.Context) (traceID [16]byte, spanID [8]byte, ok bool) {
 	header, _ := ctx.Value(headerKey{}).(http.Header)
 	if list := header["Traceparent"]; len(list) == 1 {
-		return parseTraceparent(list[0])
+		return traceparent.Parse(list[0])
 	}
 	return traceID, spanID, false
 }
