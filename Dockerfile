@@ -19,6 +19,7 @@ COPY cmd/stapsdt/go.mod cmd/stapsdt/go.sum cmd/stapsdt/
 COPY examples/http/go.mod examples/http/go.sum examples/http/
 COPY examples/lua/go.mod examples/lua/go.sum examples/lua/
 COPY examples/wasm/go.mod examples/wasm/go.sum examples/wasm/
+COPY instrument/grpcprobe/go.mod instrument/grpcprobe/go.sum instrument/grpcprobe/
 COPY instrument/otelprobe/go.mod instrument/otelprobe/go.sum instrument/otelprobe/
 COPY internal/test/go.mod internal/test/go.sum internal/test/
 RUN go mod download

@@ -86,7 +86,7 @@ finish() {
 	verdict
 }
 
-modules=(. internal/test cmd/stapsdt instrument/otelprobe examples/http examples/lua examples/wasm)
+modules=(. internal/test cmd/stapsdt instrument/grpcprobe instrument/otelprobe examples/http examples/lua examples/wasm)
 
 # vetted ENVIRONMENT... runs go vet in each module, with that environment.
 vetted() {
@@ -121,7 +121,7 @@ elsewhere() {
 tested() {
 	local cgo=$1
 	shift
-	CGO_ENABLED=$cgo go test -timeout 30m -shuffle=on "$@" ./... ./internal/test/... ./cmd/stapsdt/... ./instrument/otelprobe/...
+	CGO_ENABLED=$cgo go test -timeout 30m -shuffle=on "$@" ./... ./internal/test/... ./cmd/stapsdt/... ./instrument/{grpc,otel}probe/...
 }
 
 examples() {

@@ -78,7 +78,7 @@ for cgo in 1 0; do
 done
 unset CGO_ENABLED
 check "go vet, internal/test" in_module internal/test go vet ./...
-for module in internal/test cmd/stapsdt instrument/otelprobe; do check "staticcheck, $module" in_module $module go run $staticcheck ./...; done
+for module in internal/test cmd/stapsdt instrument/{grpc,otel}probe; do check "staticcheck, $module" in_module $module go run $staticcheck ./...; done
 vulnerabilities
 check "checkptr" go test -short -gcflags=all=-d=checkptr . ./internal/call ./internal/region ./internal/image ./cstapsdt
 for package in . ./cstapsdt ./internal/test/notes; do

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/instrument/grpcprobe"
 	"github.com/go-stapsdt/stapsdt/instrument/httpprobe"
 	"github.com/go-stapsdt/stapsdt/instrument/netprobe"
 	"github.com/go-stapsdt/stapsdt/instrument/otelprobe"
@@ -28,6 +29,7 @@ var packages = []struct {
 	{"sqlprobe", func(p *stapsdt.Provider) { sqlprobe.New(p) }},
 	{"netprobe", func(p *stapsdt.Provider) { netprobe.New(p) }},
 	{"slogprobe", func(p *stapsdt.Provider) { slogprobe.New(p) }},
+	{"grpcprobe", func(p *stapsdt.Provider) { grpcprobe.NewServer(p); grpcprobe.NewClient(p) }},
 	{"otelprobe", func(p *stapsdt.Provider) { otelprobe.New(p) }},
 }
 

@@ -1,0 +1,143 @@
+package grpcprobe
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/go-stapsdt/stapsdt/span"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+)
+
+// handler is the stats.Handler of a server or a client. In contexts it is the key of an RPC
+// that is reported.
+type handler struct {
+	server bool
+	// start starts an RPC. It returns ctx and nil if that is not reported.
+	start   func(ctx context.Context, method string) (context.Context, *rpc)
+	running atomic.Int64 // the RPCs that are reported and have not ended
+}
+
+// rpc is an RPC that is reported. Its events come from several goroutines.
+type rpc struct {
+	span           *span.Span[end]
+	method         string
+	remote         atomic.Pointer[string]
+	received, sent traffic
+	begun          atomic.Bool // the server knows the method
+	answered       atomic.Bool // it has sent the status
+	ended          atomic.Bool
+	garbage        runtime.Cleanup
+}
+
+// traffic is what goes in one direction.
+type traffic struct{ bytes, messages atomic.Int64 }
+
+func (t *traffic) add(bytes int) {
+	t.bytes.Add(int64(bytes))
+	t.messages.Add(1)
+}
+
+// newRPC returns the RPC of a span, or nil if there is none.
+func newRPC(sp *span.Span[end], method, remote string) *rpc {
+	if sp == nil {
+		return nil
+	}
+	address := remote // because remote itself would be allocated in any case
+	r := &rpc{span: sp, method: method}
+	r.remote.Store(&address)
+	return r
+}
+
+func (h *handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+	mine, r := h.start(ctx, info.FullMethodName)
+	if r == nil {
+		if h.running.Load() != 0 && ctx.Value(h) != nil {
+			return context.WithValue(ctx, h, r) // else it would be taken for the one whose context this is
+		}
+		return ctx
+	}
+	h.running.Add(1)
+	r.garbage = runtime.AddCleanup(r, func(running *atomic.Int64) { running.Add(-1) }, &h.running)
+	return context.WithValue(mine, h, r)
+}
+
+func (h *handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
+	if h.running.Load() == 0 {
+		return
+	}
+	if r, _ := ctx.Value(h).(*rpc); r != nil {
+		h.handle(ctx, r, event)
+	}
+}
+
+func (h *handler) handle(ctx context.Context, r *rpc, event stats.RPCStats) {
+	switch event := event.(type) {
+	case *stats.Begin:
+		r.begun.Store(true)
+	case *stats.InPayload:
+		r.received.add(event.Length)
+	case *stats.OutPayload:
+		r.sent.add(event.Length)
+	case *stats.OutHeader:
+		if !h.server && event.RemoteAddr != nil {
+			remote := event.RemoteAddr.String()
+			r.remote.Store(&remote)
+		}
+	case *stats.OutTrailer:
+		r.answered.Store(true)
+		if h.server && !r.begun.Load() { // there will be no other event
+			h.end(r, errUnknown)
+		}
+	case *stats.End:
+		err := event.Error
+		if err == nil && h.server && !r.answered.Load() {
+			if err = ctx.Err(); err == nil {
+				err = errPanicked
+			}
+		}
+		h.end(r, err)
+	}
+}
+
+var (
+	// errUnknown is the only reason for which gRPC does not begin an RPC.
+	errUnknown = status.Error(codes.Unimplemented, "unknown service or method")
+	// errPanicked is the error of a handler that does not return. It may also have called
+	// runtime.Goexit.
+	errPanicked = errors.New("panicked")
+)
+
+// end reports the end of an RPC.
+func (h *handler) end(r *rpc, err error) {
+	if r.ended.Swap(true) {
+		return
+	}
+	r.garbage.Stop()
+	h.running.Add(-1)
+	r.span.EndFunc(func() end {
+		return end{
+			Method: r.method, Code: uint32(code(err)),
+			Received: r.received.bytes.Load(), Sent: r.sent.bytes.Load(),
+			ReceivedMessages: r.received.messages.Load(), SentMessages: r.sent.messages.Load(),
+			Remote: *r.remote.Load(),
+		}
+	}, err)
+}
+
+// code returns the code of an error.
+func code(err error) codes.Code {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return status.FromContextError(err).Code()
+	}
+	return status.Code(err)
+}
+
+// Connections are reported by package netprobe.
+
+func (h *handler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (h *handler) HandleConn(context.Context, stats.ConnStats)                       {}
