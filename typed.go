@@ -126,5 +126,5 @@ func keep[T any](T) {}
 // Each fire ends with runtime.KeepAlive, which package call requires, and keep, which the
 // memory that pointers refer to requires. No test could detect their absence: the probe
 // and the arguments are in use until Few or enter has read them, and from then until the
-// site has returned the goroutine cannot stop, so that no collection can end. (In Enabled
-// one can, and TestIdleIsInlined checks for the KeepAlive there.)
+// site has returned the goroutine cannot stop, so that no collection can end. (In Enabled and
+// Traced one can. TestIdleIsInlined checks for the KeepAlive of Enabled, which is inlined.)
