@@ -27,6 +27,7 @@ const (
 	exitUsage   = 2
 	exitNothing = 3
 	exitRights  = 4
+	exitGone    = 5
 )
 
 // errUsage means that the command line is wrong.
@@ -84,6 +85,9 @@ func (s *session) fail(err error) int {
 		return exitNothing
 	}
 	s.warn("%s", text)
+	if status, ok := remoteStatus(err); ok {
+		return status
+	}
 	return exitFailure
 }
 

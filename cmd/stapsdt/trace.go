@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 
 	"github.com/cilium/ebpf"
@@ -42,12 +43,16 @@ const maxText = 4000
 func (s *session) traceCommand() *cobra.Command {
 	t := &trace{tracing: tracing{session: s}}
 	c := &cobra.Command{
-		Use:   "trace SPEC... (-p PID | -a | with FILE in each SPEC)",
+		Use:   "trace (SPEC... (-p PID | -a | with FILE in each SPEC) | http://HOST/debug/probes/ [SPEC...])",
 		Short: "Print a line for each event",
 		Long: `Print a line for each event of the probes, in the order of their times, until Ctrl-C.
 
-SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are meant.`,
+SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are meant.
+
+An address is that of a program that mounts debugprobe. The program itself then sends the
+events, and evaluates the expression of -w. This takes neither root nor Linux there.`,
 		Example: `  stapsdt trace -p 1234 'myapp:*'
+  stapsdt trace http://localhost:8080/debug/probes/ 'myapp:*' -w 'status >= 500'
   stapsdt trace -a myapp:request__done -w 'status >= 500'
   stapsdt trace postgres:postgresql:query__start --show 'pid,str(arg0)'`,
 		RunE: func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) },
@@ -72,6 +77,9 @@ func (t *trace) run(ctx context.Context, specs []string) (err error) {
 		t.count = math.MaxUint64
 	}
 	t.show = splitExprs(t.show)
+	if len(specs) > 0 && remote.IsAddress(specs[0]) {
+		return t.watchRemote(ctx, specs[0], specs[1:])
+	}
 	defer t.close()
 	t.load = t.loadProgram
 	if err := t.open(specs); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -120,6 +121,9 @@ func (t *tracing) check(specs []string) error {
 		return err
 	}
 	for _, text := range specs {
+		if remote.IsAddress(text) {
+			return usagef("an address is the first argument of trace, and has no place elsewhere")
+		}
 		spec, err := target.ParseSpec(text)
 		if err != nil {
 			return usagef("%w", err)

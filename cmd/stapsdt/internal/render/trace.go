@@ -38,8 +38,10 @@ const (
 )
 
 // Known makes the column of probes wide enough for one.
-func (l *Lines) Known(s *Source) {
-	l.width = max(l.width, minWidth, len(s.Provider)+1+len(s.Probe))
+func (l *Lines) Known(s *Source) { l.widen(s.Provider, s.Probe) }
+
+func (l *Lines) widen(provider, probe string) {
+	l.width = max(l.width, minWidth, len(provider)+1+len(probe))
 }
 
 // Event adds an event to what Flush writes.
@@ -78,7 +80,18 @@ func (l *Lines) pad(start, width int) {
 }
 
 func (l *Lines) text(s *Source, e *event.Event) {
-	l.Known(s)
+	l.head(l.Boot.Add(e.Time), e.PID, e.Comm(), s.Provider, s.Probe, len(s.Items) > 0)
+	for i := range s.Items {
+		item := &s.Items[i]
+		l.name(item.Name)
+		l.buf = appendText(l.buf, item, e.Value(s.Items, i))
+	}
+	l.buf = append(l.buf, '\n')
+}
+
+// head adds what precedes the arguments of an event.
+func (l *Lines) head(at time.Time, pid uint32, comm []byte, provider, probe string, args bool) {
+	l.widen(provider, probe)
 	if !l.began {
 		l.began = true
 		l.paint(dim)
@@ -87,35 +100,34 @@ func (l *Lines) text(s *Source, e *event.Event) {
 		l.buf = append(l.buf, '\n')
 	}
 	l.paint(dim)
-	l.buf = l.Boot.Add(e.Time).AppendFormat(l.buf, "15:04:05.000000")
+	l.buf = at.AppendFormat(l.buf, "15:04:05.000000")
 	l.paint(plain)
 	start := len(l.buf)
-	l.pad(start, 8-decimals(e.PID))
-	l.buf = strconv.AppendUint(l.buf, uint64(e.PID), 10)
+	l.pad(start, 8-decimals(pid))
+	l.buf = strconv.AppendUint(l.buf, uint64(pid), 10)
 	l.buf = append(l.buf, ' ')
 	start = len(l.buf)
-	l.buf = append(l.buf, Printable(string(e.Comm()))...)
+	l.buf = append(l.buf, Printable(string(comm))...)
 	l.pad(start, 16)
 	l.paint(bold)
 	start = len(l.buf)
-	l.buf = append(l.buf, Printable(s.Provider)...)
+	l.buf = append(l.buf, Printable(provider)...)
 	l.buf = append(l.buf, ':')
-	l.buf = append(l.buf, Printable(s.Probe)...)
+	l.buf = append(l.buf, Printable(probe)...)
 	end := len(l.buf)
 	l.paint(plain)
-	if len(s.Items) > 0 {
+	if args {
 		l.pad(start+len(l.buf)-end, l.width)
 	}
-	for i := range s.Items {
-		item := &s.Items[i]
-		l.buf = append(l.buf, ' ')
-		l.paint(cyan)
-		l.buf = append(l.buf, Printable(item.Name)...)
-		l.buf = append(l.buf, '=')
-		l.paint(plain)
-		l.buf = appendText(l.buf, item, e.Value(s.Items, i))
-	}
-	l.buf = append(l.buf, '\n')
+}
+
+// name adds what precedes the value of an argument.
+func (l *Lines) name(name string) {
+	l.buf = append(l.buf, ' ')
+	l.paint(cyan)
+	l.buf = append(l.buf, Printable(name)...)
+	l.buf = append(l.buf, '=')
+	l.paint(plain)
 }
 
 func decimals(n uint32) int {

@@ -1,0 +1,71 @@
+// Package remote watches the probes of a program through its debugprobe handler. It needs
+// neither the kernel nor rights, and works on every system.
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Address is where a debugprobe handler is mounted.
+type Address struct {
+	url url.URL
+	// socket is the path of a Unix domain socket, or "".
+	socket string
+}
+
+// usual is where the documentation mounts the handler.
+const usual = "/debug/probes/"
+
+// IsAddress reports whether a word is meant as an address.
+func IsAddress(word string) bool {
+	return strings.HasPrefix(word, "http://") || strings.HasPrefix(word, "https://")
+}
+
+// ParseAddress reads http://HOST/PATH/, https://HOST/PATH/ or http://unix:SOCKET:/PATH/. The
+// host may follow USER:PASSWORD@, and a path without its last slash means the same. Without a
+// path it is /debug/probes/.
+func ParseAddress(text string) (*Address, error) {
+	a := &Address{}
+	rest, isSocket := strings.CutPrefix(text, "http://unix:")
+	if isSocket {
+		socket, path, _ := strings.Cut(rest, ":")
+		if !strings.HasPrefix(socket, "/") {
+			return nil, fmt.Errorf("%q is not http://unix:SOCKET:/PATH/, where SOCKET is an absolute path", text)
+		}
+		a.socket, text = socket, "http://localhost"+path
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("the address is not a URL") // which may have a password
+	}
+	switch {
+	case u.Host == "":
+		return nil, fmt.Errorf("%q has no host", u.Redacted())
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%q has a query: use SPEC, -w, -n and -d instead", u.Redacted())
+	}
+	a.url = url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/") + "/"}
+	if a.url.Path == "/" {
+		a.url.Path = usual
+	}
+	return a, nil
+}
+
+// String returns the address without the password.
+func (a *Address) String() string {
+	if a.socket != "" {
+		return "http://unix:" + a.socket + ":" + a.url.Path
+	}
+	return a.url.Redacted()
+}
+
+// at returns the URL of something that the handler serves.
+func (a *Address) at(name string, query url.Values) string {
+	u := a.url
+	u.Path += name
+	u.RawQuery = query.Encode()
+	return u.String()
+}

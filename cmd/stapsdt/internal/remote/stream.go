@@ -1,0 +1,195 @@
+package remote
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The limits of the handler.
+const (
+	MaxSeconds = 600
+	MaxRate    = 1000
+	MaxFilter  = 1024 // bytes
+	maxText    = 1024 // bytes; what follows is replaced by "…"
+)
+
+// Event is an event of a program.
+type Event struct {
+	Time            time.Time
+	Provider, Probe string
+	PID             uint32
+	Args            []Value
+}
+
+// Value is an argument. V is a string, a json.Number, a bool or nil.
+type Value struct {
+	Name string
+	V    any
+	// Cut says that the program has sent only the beginning of a text.
+	Cut bool
+}
+
+// Counts are the numbers of a stream's events since it began.
+type Counts struct {
+	Matched, Sent, Dropped, Faults uint64
+}
+
+// Add adds the counts of another stream.
+func (c *Counts) Add(other Counts) {
+	c.Matched += other.Matched
+	c.Sent += other.Sent
+	c.Dropped += other.Dropped
+	c.Faults += other.Faults
+}
+
+// Message is one of a stream: an event, the counts, or the end with its reason and the counts.
+type Message struct {
+	Event  *Event
+	Counts *Counts
+	End    string // "time", "events" or "shutdown"
+}
+
+// Stream is a stream of events.
+type Stream struct {
+	body   io.Closer
+	lines  *bufio.Scanner
+	cancel context.CancelFunc
+	silent *time.Timer
+}
+
+// Watch opens a stream. The query has the parameters of package debugprobe.
+func (c *Client) Watch(ctx context.Context, query url.Values) (*Stream, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	response, err := c.get(ctx, "events", query)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	if kind := response.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
+		cancel()
+		response.Body.Close()
+		return nil, c.noHandler(http.StatusNotFound, "what is there is something else")
+	}
+	s := &Stream{body: response.Body, lines: bufio.NewScanner(response.Body), cancel: cancel}
+	s.lines.Buffer(make([]byte, 64<<10), 1<<20)
+	s.silent = time.AfterFunc(patience, cancel)
+	return s, nil
+}
+
+// Close ends the stream.
+func (s *Stream) Close() {
+	s.silent.Stop()
+	s.cancel()
+	s.body.Close()
+}
+
+// Next waits for a message. The error wraps ErrGone if the connection has ended.
+func (s *Stream) Next() (*Message, error) {
+	name := ""
+	for s.lines.Scan() {
+		s.silent.Reset(patience)
+		line := s.lines.Bytes()
+		if value, ok := bytes.CutPrefix(line, []byte("event: ")); ok {
+			name = string(value)
+		}
+		data, ok := bytes.CutPrefix(line, []byte("data: "))
+		if !ok {
+			continue
+		}
+		m, err := message(name, data)
+		if err != nil {
+			return nil, fmt.Errorf("the program has sent what is not an event: %w", err)
+		}
+		if m != nil {
+			return m, nil
+		}
+		name = ""
+	}
+	err := s.lines.Err()
+	switch {
+	case err == nil || errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, ErrGone
+	case errors.Is(err, context.Canceled):
+		return nil, fmt.Errorf("%w: it was silent for %v", ErrGone, patience)
+	}
+	return nil, fmt.Errorf("%w: %w", ErrGone, err)
+}
+
+// message decodes a message, and returns nil for one of a kind that it does not know.
+func message(name string, data []byte) (*Message, error) {
+	switch name {
+	case "":
+		e, err := decode(data)
+		return &Message{Event: e}, err
+	case "stats":
+		m := &Message{Counts: &Counts{}}
+		return m, json.Unmarshal(data, m.Counts)
+	case "end":
+		var end struct {
+			Reason string
+			Stats  Counts
+		}
+		err := json.Unmarshal(data, &end)
+		return &Message{End: end.Reason, Counts: &end.Stats}, err
+	}
+	return nil, nil
+}
+
+func decode(data []byte) (*Event, error) {
+	var raw struct {
+		Time            time.Time
+		Provider, Probe string
+		PID             uint32
+		Args            json.RawMessage
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, err
+	}
+	e := &Event{Time: raw.Time, Provider: raw.Provider, Probe: raw.Probe, PID: raw.PID}
+	d := json.NewDecoder(bytes.NewReader(raw.Args))
+	d.UseNumber()
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		return nil, errors.New("an event without arguments")
+	}
+	for d.More() { // in their order
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		v := Value{}
+		v.Name, _ = name.(string)
+		if v.V, err = d.Token(); err != nil {
+			return nil, err
+		}
+		if _, nested := v.V.(json.Delim); nested {
+			return nil, fmt.Errorf("the argument %s is not a value", printable(v.Name))
+		}
+		if text, ok := v.V.(string); ok && len(text) >= maxText && strings.HasSuffix(text, "…") {
+			v.V, v.Cut = strings.TrimSuffix(text, "…"), true
+		}
+		e.Args = append(e.Args, v)
+	}
+	return e, nil
+}
+
+// printable returns text of several lines with what is not printable replaced, so that a
+// server cannot control the terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,377 @@
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+)
+
+// watching is a trace of a program that shows its probes itself.
+type watching struct {
+	*trace
+	address *remote.Address
+	client  *remote.Client
+	listing *remote.Listing
+	types   map[string]map[string]string // of arguments, by PROVIDER:PROBE and by their names
+	queries []url.Values
+
+	messages chan received
+	counts   []remote.Counts // of the stream of each query
+	before   remote.Counts   // of streams that have ended
+	ending   bool            // whether nothing is waited for but the counts
+	ended    map[int]bool    // queries of which nothing will come
+	pending  []held
+}
+
+// received is what the stream of a query has sent, or that there is a new one.
+type received struct {
+	query   int
+	message *remote.Message
+	gap     time.Duration // how long there was no stream
+	err     error
+}
+
+// held is an event that waits for those before it.
+type held struct {
+	*remote.Event
+	since time.Time
+}
+
+const (
+	// holding is longer than an event may wait in the program while others are sent.
+	holding = 250 * time.Millisecond
+	// countsEvery is how often the program sends its counts, and some time more.
+	countsEvery = 2 * time.Second
+)
+
+// watchRemote traces by the handler at an address.
+func (t *trace) watchRemote(ctx context.Context, address string, specs []string) (err error) {
+	if t.where.all || len(t.where.pids) > 0 || len(t.show) > 0 || t.verbose || t.single {
+		return usagef("-p, -a, --show and -v are for traces by the kernel, and %s is traced by the program", "http://…")
+	}
+	w := &watching{trace: t, messages: make(chan received), ended: map[int]bool{}}
+	if w.address, err = remote.ParseAddress(address); err != nil {
+		return usagef("%w", err)
+	}
+	chosen, err := parseRemoteSpecs(specs)
+	if err != nil {
+		return err
+	}
+	if t.duration < 0 {
+		return usagef("the duration %v is negative", t.duration)
+	}
+	// Streams go on after an interrupt, until their counts have come.
+	streams, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	opened := context.AfterFunc(ctx, func() { time.AfterFunc(countsEvery, stop) })
+	if err := w.open(streams, chosen); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	opened()
+	if t.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.duration)
+		defer cancel()
+	}
+	gone := w.run(ctx)
+	if err := w.print(true); err != nil {
+		return err
+	}
+	w.report(true)
+	if gone != nil {
+		return fmt.Errorf("the program at %s has gone away: %w", w.address, gone)
+	}
+	return nil
+}
+
+func parseRemoteSpecs(texts []string) (specs []target.Spec, err error) {
+	if len(texts) == 0 {
+		texts = []string{"*:*"}
+	}
+	for _, text := range texts {
+		spec, err := target.ParseSpec(text)
+		if err != nil {
+			return nil, usagef("%w", err)
+		}
+		if spec.File != "" {
+			return nil, usagef("%q has a FILE, and all probes are those of the program", text)
+		}
+		specs = append(specs, spec)
+	}
+	return specs, nil
+}
+
+// open chooses the probes and opens the streams.
+func (w *watching) open(ctx context.Context, specs []target.Spec) (err error) {
+	w.client = remote.NewClient(w.address)
+	if w.listing, err = w.client.Probes(ctx); err != nil {
+		return err
+	}
+	w.lines = render.Lines{JSON: w.output == "json", Color: colored(w.stdout)}
+	if err := w.choose(specs); err != nil {
+		return err
+	}
+	w.counts = make([]remote.Counts, len(w.queries))
+	var all []*remote.Stream
+	for _, query := range w.queries {
+		s, err := w.client.Watch(ctx, query)
+		if err != nil {
+			return err // and the streams end with the context
+		}
+		all = append(all, s)
+	}
+	for i, s := range all {
+		go w.follow(ctx, i, s)
+	}
+	return nil
+}
+
+// choose makes the queries for the probes that are meant, and their number small: the program
+// limits its viewers.
+func (w *watching) choose(specs []target.Spec) error {
+	w.types = map[string]map[string]string{}
+	type group struct {
+		provider      string
+		chosen, other []string
+	}
+	var groups []*group
+	others, hidden := false, false
+	for _, p := range w.listing.Providers {
+		i := slices.IndexFunc(groups, func(g *group) bool { return g.provider == p.Name })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, &group{provider: p.Name})
+		}
+		g := groups[i]
+		for _, probe := range p.Probes {
+			types := map[string]string{}
+			for _, a := range probe.Args {
+				types[a.Name] = a.Type
+				hidden = hidden || a.Name == "provider" || a.Name == "probe"
+			}
+			if !slices.ContainsFunc(specs, func(s target.Spec) bool { return s.Match(p.Name, probe.Name) }) {
+				g.other, others = append(g.other, probe.Name), true
+				continue
+			}
+			w.types[p.Name+":"+probe.Name] = types
+			w.lines.Known(&render.Source{Provider: p.Name, Probe: probe.Name})
+			if !slices.Contains(g.chosen, probe.Name) {
+				g.chosen = append(g.chosen, probe.Name)
+			}
+		}
+	}
+	groups = slices.DeleteFunc(groups, func(g *group) bool { return len(g.chosen) == 0 })
+	if len(groups) == 0 {
+		return fmt.Errorf("%w: the program at %s has none that is meant", errNothing, w.address)
+	}
+	if !others && len(groups) > 1 {
+		w.query("", "", w.filter)
+		return nil
+	}
+	// The names in a filter, unless arguments have these names.
+	var tests []string
+	for _, g := range groups {
+		var names []string
+		for _, name := range g.chosen {
+			names = append(names, "probe == "+strconv.Quote(name))
+		}
+		tests = append(tests, fmt.Sprintf("provider == %q && (%s)", g.provider, strings.Join(names, " || ")))
+	}
+	byName := strings.Join(tests, " || ")
+	if len(w.types) > 1 && others && w.filter == "" && !hidden && len(byName) <= remote.MaxFilter {
+		provider := ""
+		if len(groups) == 1 {
+			provider = groups[0].provider
+		}
+		w.query(provider, "", byName)
+		return nil
+	}
+	for _, g := range groups {
+		if len(g.other) == 0 {
+			w.query(g.provider, "", w.filter)
+			continue
+		}
+		for _, name := range g.chosen {
+			w.query(g.provider, name, w.filter)
+		}
+	}
+	if n := len(w.queries); n > w.listing.Most {
+		return usagef("these probes take %d streams, and the program allows %d: name fewer, or whole providers", n, w.listing.Most)
+	}
+	return nil
+}
+
+// query adds a query, in which an empty provider or probe is any.
+func (w *watching) query(provider, probe, filter string) {
+	q := url.Values{"rate": {strconv.Itoa(remote.MaxRate)}, "seconds": {strconv.Itoa(remote.MaxSeconds)}}
+	if w.count <= 1<<30 {
+		q.Set("events", strconv.FormatUint(w.count, 10))
+	}
+	for name, value := range map[string]string{"provider": provider, "probe": probe, "filter": filter} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if w.duration > 0 { // the stream lasts longer, so that the end is that of the command
+		seconds := math.Ceil((w.duration + countsEvery).Seconds())
+		q.Set("seconds", strconv.Itoa(int(min(seconds, remote.MaxSeconds))))
+	}
+	w.queries = append(w.queries, q)
+}
+
+// follow reads a stream, and opens the next when the program ends it for its age.
+func (w *watching) follow(ctx context.Context, i int, s *remote.Stream) {
+	defer func() { s.Close() }()
+	send := func(r received) bool {
+		r.query = i
+		select {
+		case w.messages <- r:
+			return r.err == nil
+		case <-ctx.Done():
+			return false
+		}
+	}
+	for {
+		m, err := s.Next()
+		if !send(received{message: m, err: err}) {
+			return
+		}
+		if m.End != "time" {
+			continue
+		}
+		begin := time.Now()
+		next, err := w.client.Watch(ctx, w.queries[i])
+		if err != nil {
+			send(received{err: fmt.Errorf("%w: %w", remote.ErrGone, err)})
+			return
+		}
+		s.Close()
+		s = next
+		if !send(received{gap: time.Since(begin)}) {
+			return
+		}
+	}
+}
+
+// run shows events until there were enough, or ctx is done and the counts have come. The error
+// is that the program has gone away.
+func (w *watching) run(ctx context.Context) error {
+	ticker := time.NewTicker(holding / 4)
+	defer ticker.Stop()
+	done := ctx.Done()
+	var late <-chan time.Time
+	for w.shown < w.count && len(w.ended) < len(w.queries) {
+		select {
+		case <-done:
+			done, w.ending, late = nil, true, time.After(countsEvery)
+		case <-late:
+			return nil
+		case r := <-w.messages:
+			if err := w.take(r); err != nil {
+				return err
+			}
+		case <-ticker.C:
+			if err := w.print(false); err != nil {
+				return nil // and again when all is printed
+			}
+			w.report(false)
+		}
+	}
+	return nil
+}
+
+// take takes what a stream has sent.
+func (w *watching) take(r received) error {
+	m := r.message
+	switch {
+	case r.err != nil && w.ending:
+		w.ended[r.query] = true
+		return nil
+	case r.err != nil:
+		return r.err
+	case m == nil:
+		w.warn("the program ends a stream after %d minutes: there was none for %v, whose events are not included",
+			remote.MaxSeconds/60, r.gap.Round(time.Millisecond))
+		return nil
+	case m.Event != nil:
+		w.pending = append(w.pending, held{m.Event, time.Now()})
+		return nil
+	}
+	w.counts[r.query] = *m.Counts
+	if w.ending || m.End == "events" {
+		w.ended[r.query] = true
+	}
+	switch {
+	case m.End == "shutdown":
+		return fmt.Errorf("%w: it is shutting down", remote.ErrGone)
+	case m.End != "":
+		w.before.Add(*m.Counts)
+		w.counts[r.query] = remote.Counts{}
+	}
+	return nil
+}
+
+// print shows the events whose place in the order is certain, or all.
+func (w *watching) print(all bool) error {
+	slices.SortStableFunc(w.pending, func(a, b held) int { return a.Time.Compare(b.Time) })
+	n := 0
+	for n < len(w.pending) && w.shown < w.count && (all || time.Since(w.pending[n].since) >= holding) {
+		e := w.pending[n].Event
+		w.lines.Remote(&render.RemoteEvent{Event: e, Program: cmp.Or(w.listing.Program, "-"), Types: w.types[e.Provider+":"+e.Probe], TextSize: w.textSize})
+		w.shown++
+		n++
+	}
+	w.pending = slices.Delete(w.pending, 0, n)
+	return w.lines.Flush(w.stdout)
+}
+
+// report says how many events were lost since it last did.
+func (w *watching) report(last bool) {
+	total := w.before
+	for _, c := range w.counts {
+		total.Add(c)
+	}
+	if lost := total.Dropped - w.lost; lost > 0 {
+		w.lost = total.Dropped
+		w.warn("%d events were lost, because the program sends at most %d per second, and drops what the connection is too slow for", lost, remote.MaxRate)
+	}
+	if last && total.Faults > 0 {
+		w.warn("%d events are not included, because an expression could not be evaluated: a division by 0, or a number that is not finite", total.Faults)
+	}
+}
+
+// remoteStatus returns the exit status of an error of a program that is traced by an address.
+func remoteStatus(err error) (status int, ok bool) {
+	var refused *remote.Error
+	switch {
+	case errors.Is(err, remote.ErrGone):
+		return exitGone, true
+	case !errors.As(err, &refused):
+		return 0, false
+	}
+	switch refused.Status {
+	case 400:
+		return exitUsage, true
+	case 401, 403:
+		return exitRights, true
+	case 404:
+		return exitNothing, true
+	}
+	return exitFailure, true
+}
