@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/postgres"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 
 	"github.com/stretchr/testify/require"
@@ -32,9 +33,11 @@ type server struct {
 	url string
 }
 
-func start(t testing.TB) *server {
+// start starts the shop. Without another flag its database is a file of SQLite.
+func start(t testing.TB, flags ...string) *server {
 	t.Helper()
-	p := tracetest.Command(t, exec.Command(tracetest.Build(t, "."), "-listen", "127.0.0.1:0", "-db", filepath.Join(t.TempDir(), "shop.db")))
+	flags = append([]string{"-listen", "127.0.0.1:0", "-db", filepath.Join(t.TempDir(), "shop.db")}, flags...)
+	p := tracetest.Command(t, exec.Command(tracetest.Build(t, "."), flags...))
 	line := p.WaitLine(" serves ", patience)
 	return &server{Process: p, url: line[strings.Index(line, "http://"):]}
 }
@@ -115,8 +118,9 @@ func total(counts map[int]int) int {
 	return sum
 }
 
+// TestLatencyByRoute: and the provider may have any name.
 func TestLatencyByRoute(t *testing.T) {
-	s := start(t)
+	s := start(t, "-name", "other")
 	s.load(t, 5, "GET", "/items/1", 200) // before anybody looks: not counted
 	tr := tracetest.Script(t, s.Process, "scripts/latency.bt")
 	s.load(t, 40, "GET", "/items/1", 200)
@@ -190,13 +194,66 @@ func TestSlowQueries(t *testing.T) {
 			lines[i] = regexp.MustCompile(`^\d+ us`).ReplaceAllString(line, "N us")
 		}
 		require.ElementsMatch(t, []string{
-			"N us, 1 rows, /items/1: SELECT name FROM item WHERE id = ?",
-			"N us, 0 rows, /items/99: SELECT name FROM item WHERE id = ?",
-			"N us, 1 rows, /items: INSERT INTO item (name) VALUES (?)",
-			"N us, -1 rows, /items: INSERT INTO item (name) VALUES (?)",
+			"N us, 1 rows, /items/1: SELECT name FROM item WHERE id = $1",
+			"N us, 0 rows, /items/99: SELECT name FROM item WHERE id = $1",
+			"N us, 1 rows, /items: INSERT INTO item (name) VALUES ($1) RETURNING id",
+			"N us, -1 rows, /items: INSERT INTO item (name) VALUES ($1) RETURNING id",
 			"  failed: constraint failed: UNIQUE constraint failed: item.name (2067)",
 		}, lines)
 	})
+}
+
+// TestPostgres: with PostgreSQL the scripts show the same, and for an order, whose queries are not the request's own,
+// too.
+func TestPostgres(t *testing.T) {
+	s := start(t, "-db", "postgres:///"+postgres.User+"?user="+postgres.User+"&sslmode=disable&host="+postgres.Start(t))
+	s.load(t, 1, "POST", "/items?name=pear", 200)
+	slow := tracetest.Script(t, s.Process, "scripts/slow.bt", "0")
+	callers := tracetest.Script(t, s.Process, "scripts/callers.bt")
+	s.load(t, 1, "POST", "/items?name=pear", 500)
+	s.load(t, 2, "GET", "/items", 200)
+	s.load(t, 1, "POST", "/orders?item=1", 200)
+	s.load(t, 1, "POST", "/orders?item=99", 404)
+	const insert, order, get, last = "INSERT INTO item (name) VALUES ($1) RETURNING id", "INSERT INTO ordered (name) VALUES ($1) RETURNING id", "SELECT name FROM item WHERE id = $1", "SELECT max(id) FROM item"
+	lines := slow.WaitLines(11, patience)
+	slow.Stop()
+	for i, line := range lines {
+		lines[i] = regexp.MustCompile(`^\d+ us`).ReplaceAllString(line, "N us")
+	}
+	require.ElementsMatch(t, []string{
+		"N us, -1 rows, /items: " + insert,
+		`  failed: pq: duplicate key value violates unique constraint "item_name_k`, // bpftrace shows 64 bytes
+		"N us, 1 rows, /items: " + last, "N us, 1 rows, /items: " + get, "N us, 1 rows, /items: " + get,
+		"N us, 1 rows, /items: " + last, "N us, 1 rows, /items: " + get, "N us, 1 rows, /items: " + get,
+		"N us, 1 rows, /orders: " + get,
+		"N us, 1 rows, /orders: " + order,
+		"N us, 0 rows, /orders: " + get,
+	}, lines)
+	out := callers.Stop() + "\n"
+	for _, line := range []string{"/items, " + last + "]: 2", "/items, " + get + "]: 4", "/orders, " + get + "]: 2", "/orders, " + order + "]: 1", "/items, " + insert + "]: 1"} {
+		require.Contains(t, out, "@queries["+line+"\n")
+	}
+	require.Equal(t, map[int]int{1: 1, 2: 1}, histogram(t, out, "@queries_per_request[/orders]"))
+}
+
+// TestPool: reports wait until others return the one connection to a file of SQLite.
+func TestPool(t *testing.T) {
+	s := start(t)
+	tr := tracetest.Script(t, s.Process, "scripts/pool.bt")
+	s.load(t, 4, "GET", "/report?n=200000", 200)
+	s.load(t, 3, "POST", "/orders?item=1", 200)
+	out := tr.Stop() + "\n"
+	require.Equal(t, map[int]int{1: 10}, histogram(t, out, "@in_use"))
+	require.Equal(t, 6, total(histogram(t, out, "@microseconds[/orders]")))
+	reports := histogram(t, out, "@microseconds[/report]")
+	require.Equal(t, 4, total(reports))
+	waited := 0
+	for from, n := range reports {
+		if from >= 4<<10 {
+			waited += n
+		}
+	}
+	require.GreaterOrEqual(t, waited, 2, "four came at once: %v", reports)
 }
 
 func TestInFlight(t *testing.T) {

@@ -1,4 +1,5 @@
-// Command http is a small shop whose requests and queries tracers can see.
+// Command http is a small shop whose requests, queries, orders, connections and logs tracers
+// can see.
 package main
 
 import (
@@ -7,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -15,32 +17,45 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/debugprobe"
 	"github.com/go-stapsdt/stapsdt/instrument/httpprobe"
+	"github.com/go-stapsdt/stapsdt/instrument/netprobe"
+	"github.com/go-stapsdt/stapsdt/instrument/slogprobe"
 	"github.com/go-stapsdt/stapsdt/instrument/sqlprobe"
+	"github.com/go-stapsdt/stapsdt/span"
 )
 
 func main() {
 	address := flag.String("listen", "localhost:8080", "address to serve at")
-	file := flag.String("db", "shop.db", "file of the database")
+	source := flag.String("db", "shop.db", "file of a SQLite database, or postgres://… for PostgreSQL")
+	supplier := flag.String("supplier", "", "URL of the supplier; by default the shop is its own")
+	name := flag.String("name", "shop", "name of the probes' provider")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *address, *file); err != nil {
+	if err := run(ctx, *name, *address, *source, *supplier); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // run serves until ctx is done.
-func run(ctx context.Context, address, file string) error {
-	app := stapsdt.NewProvider("shop")
+func run(ctx context.Context, name, address, source, supplier string) error {
+	app := stapsdt.NewProvider(name)
 	requests := httpprobe.NewServer(app)
+	fetches := httpprobe.NewClient(app)
+	connections := netprobe.New(app)
 	queries := sqlprobe.New(app)
+	logs := slogprobe.New(app)
+	s := &shop{
+		log:    slog.New(logs.Handler(slog.NewTextHandler(os.Stderr, nil))),
+		waits:  span.New[waitStart, waitEnd](app, "pool"),
+		orders: span.New[orderStart, orderEnd](app, "order"),
+	}
 	if err := app.Load(); err != nil {
-		log.Print(err) // the probes stay no-ops
+		s.log.Error("the probes stay no-ops", "error", err)
 	}
 	defer app.Close()
 
-	s, err := openShop(ctx, file, queries)
-	if err != nil {
+	var err error
+	if s.db, err = openDatabase(ctx, source, queries); err != nil {
 		return err
 	}
 	defer s.db.Close()
@@ -48,6 +63,14 @@ func run(ctx context.Context, address, file string) error {
 	if err != nil {
 		return err
 	}
+	if supplier == "" {
+		supplier = fmt.Sprintf("http://%s/supplier?ms=20", listener.Addr())
+	}
+	s.supplier = supplier
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DialContext = connections.Dial((&net.Dialer{}).DialContext)
+	s.client = &http.Client{Transport: fetches.Transport(transport)}
+
 	fmt.Printf("process %d serves http://%s\n", os.Getpid(), listener.Addr())
 	mux := http.NewServeMux()
 	mux.Handle("/", requests.Handler(s.routes()))
@@ -55,7 +78,7 @@ func run(ctx context.Context, address, file string) error {
 	server := &http.Server{Handler: mux}
 	shutdown := func() error { return server.Shutdown(context.WithoutCancel(ctx)) }
 	defer context.AfterFunc(ctx, func() { _ = shutdown() })()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(connections.Listener(listener)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	// Serve returns when Shutdown begins: wait for the requests that are still running.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,33 +16,6 @@ const flow = "bpftrace .*/flow"
 
 // ofFile is how a document attaches to the file of the probes.
 const ofFile = "file=|bpftrace -e"
-
-func TestHTTP(t *testing.T) {
-	needs(t, "curl")
-	d := module(t, "http")
-	d.run(t, d.command(t, "go build"))
-	p := d.start(t, strings.Replace(d.command(t, "./shop"), ":8080", ":0", 1))
-	serves := p.WaitMatch(regexp.MustCompile(`^process (\d+) serves http://(.*)`), patience)
-	d.replace = strings.NewReplacer("PID", serves[1], "localhost:8080", serves[2])
-
-	var f followers
-	f.follow(t, d, `^@requests\[POST /items, 200\]: 1$`, d.command(t, "bpftrace .*/latency"))
-	f.follow(t, d, `^[0-9]+ us, 1 rows, /report: WITH RECURSIVE `, d.command(t, "bpftrace .*/slow"))
-	f.follow(t, d, `^@since\[[0-9]+, GET, /supplier\]: [0-9]+$`, d.command(t, "bpftrace .*/inflight"))
-	f.followKernel(t, d, `^@by_request\[[0-9]+, /supplier\]: [0-9]{7}$`, d.command(t, "bpftrace -p .*/offcpu"))
-	f.follow(t, d, `^@by_stack\[/supplier, time.Sleep, main.waitForSupplier, .*\]: [0-9]{7}$`, d.command(t, ofFile))
-	for command := range strings.Lines(d.command(t, "curl (?:localhost|'localhost:8080/[^d]|-X)")) {
-		d.run(t, strings.Replace(command, "curl", "curl -fsS", 1))
-	}
-	f.leave(t)
-
-	events := d.start(t, strings.Replace(d.command(t, "curl -N"), "curl", "curl -sS", 1))
-	require.Eventually(t, func() bool {
-		d.run(t, "curl -sS -o /dev/null "+serves[2]+"/items/99999; curl -sS -o /dev/null -X POST '"+serves[2]+"/items?name=pear'")
-		return len(events.Lines()) > 0
-	}, patience, 100*time.Millisecond)
-	require.Contains(t, events.Lines()[0], `"route":"POST /items","status":500,`)
-}
 
 // cgo reports whether the go command uses cgo, in the test's environment.
 func cgo(t *testing.T) bool {

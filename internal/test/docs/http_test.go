@@ -1,0 +1,92 @@
+//go:build linux && (amd64 || arm64)
+
+package docs_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/postgres"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestHTTP follows the README of the shop and the cookbook, whose commands trace the same
+// requests.
+func TestHTTP(t *testing.T) {
+	needs(t, "curl")
+	bin := t.TempDir()
+	(&document{dir: repository(t)}).run(t, "go build -o "+bin+"/stapsdt ./cmd/stapsdt")
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	d := module(t, "http")
+	d.run(t, d.command(t, "go build"))
+	p := d.start(t, strings.Replace(d.command(t, "./shop -listen"), ":8080", ":0", 1))
+	serves := p.WaitMatch(regexp.MustCompile(`^process (\d+) serves http://(.*)`), patience)
+	d.replace = strings.NewReplacer("PID", serves[1], "localhost:8080", serves[2])
+	other := d.start(t, strings.NewReplacer("./shop", "./shop -listen localhost:0", "/var/run/postgresql", postgres.Start(t)).Replace(d.command(t, "./shop -db")))
+	other.WaitLine(" serves http://", patience)
+	book := readGuide(t, "cookbook.md")
+	book.find(t, "wait.EndFunc") // the shop has it: see conn in shop.go
+	book.dir, book.replace = d.dir+"/scripts", d.replace
+	recipe := func(command string) string {
+		return d.replace.Replace(book.find(t, command).consoles()[0].command)
+	}
+
+	var commands stapsdts
+	commands.follow(t, d, serves[1], "request__end", `^shop:request__end nanoseconds route="GET /report"$`, d.command(t, "stapsdt hist"))
+	commands.follow(t, d, serves[1], "query__end", `shop:query__end +nanoseconds=\S+ rows=1 text="WITH RECURSIVE `, d.command(t, `stapsdt trace -p PID '\*:query`))
+	commands.follow(t, d, serves[1], "log__record", `shop:log__record +span=[1-9]\d* message="ask the supplier" attributes="item=apple url=`, d.command(t, `stapsdt trace -p PID '\*:log`))
+	commands.follow(t, d, serves[1], "query__start", `^ *1  shop:query__start  "INSERT INTO ordered \(name\)`, recipe("stapsdt count"))
+	commands.follow(t, d, serves[1], "pool__end", `^count \d+  average `, recipe("stapsdt hist"))
+
+	var f followers
+	f.follow(t, &book.document, `^@requests\[POST /items, 200\]: 1$`, recipe(" latency.bt"))
+	f.follow(t, &book.document, `^[0-9]+ us, 1 rows, /report: WITH RECURSIVE `, recipe(" slow.bt"))
+	f.follow(t, &book.document, `^@since\[[0-9]+, GET, /supplier\]: [0-9]+$`, recipe(" inflight.bt"))
+	f.follow(t, &book.document, `^@microseconds\[/report\]:`, recipe(" pool.bt"))
+	f.followKernel(t, &book.document, `^@by_request\[[0-9]+, /supplier\]: [0-9]{7}$`, recipe(" offcpu.bt"))
+	callers := d.command(t, "bpftrace .*/callers")
+	require.Equal(t, callers, strings.Replace(recipe(" callers.bt"), " callers", " scripts/callers", 1))
+	f.follow(t, d, `^@queries\[/orders, INSERT INTO ordered \(name\) VALUES \(\$1\) RETURNING id\]: 1$`, callers)
+	f.follow(t, d, `^@by_stack\[/supplier, time.Sleep, main.waitForSupplier, .*\]: [0-9]{7}$`, d.command(t, ofFile))
+	for command := range strings.Lines(d.command(t, "curl (?:localhost|'localhost:8080/[^d]|-X)")) {
+		d.run(t, strings.Replace(command, "curl", "curl -fsS", 1))
+	}
+	f.leave(t)
+	commands.leave(t)
+
+	events := d.start(t, strings.Replace(d.command(t, "curl -N"), "curl", "curl -sS", 1))
+	require.Eventually(t, func() bool {
+		d.run(t, "curl -sS -o /dev/null "+serves[2]+"/items/99999; curl -sS -o /dev/null -X POST '"+serves[2]+"/items?name=pear'")
+		return len(events.Lines()) > 0
+	}, patience, 100*time.Millisecond)
+	require.Contains(t, events.Lines()[0], `"route":"POST /items","status":500,`)
+}
+
+// stapsdts are commands of stapsdt that run until they are interrupted, and must then have
+// printed a line that matches.
+type stapsdts []follower
+
+// follow starts one more. It is the first tracer of a probe, which shows when it is attached.
+func (s *stapsdts) follow(t *testing.T, d *document, pid, probe, pattern, command string) {
+	t.Helper()
+	p := startGroup(t, d.dir, "exec 2>&1; exec "+command)
+	list := fmt.Sprintf(`stapsdt list -p %s -o json`, pid)
+	attached := regexp.MustCompile(`"probe":"` + probe + `".*"traced":true`)
+	require.Eventually(t, func() bool { return attached.MatchString(d.run(t, list)) || p.Ended() }, patience, 100*time.Millisecond)
+	*s = append(*s, follower{&tracer{p, t}, probe, pattern})
+}
+
+func (s stapsdts) leave(t *testing.T) {
+	for _, each := range s {
+		each.interrupt()
+	}
+	for _, each := range s {
+		_ = each.Wait(patience)
+		t.Run(each.command, func(t *testing.T) { matching(t, each.pattern, each.Lines()) })
+	}
+}
