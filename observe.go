@@ -125,6 +125,7 @@ func (p *Provider) observes(probe *Probe) bool {
 // watch lets on find the probe enabled, or look at its site again. The provider's lock is
 // held.
 func (p *Probe) watch(observed bool) {
+	// SAFETY: at only ever points to a byte that may be read: watched, or what site has.
 	if observed {
 		atomic.StorePointer(&p.at, unsafe.Pointer(&watched[0]))
 	} else {

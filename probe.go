@@ -70,6 +70,7 @@ func (p *Probe) init(provider *Provider, name string, args []ArgType) {
 
 // move points the probe at another site and returns the previous one.
 func (p *Probe) move(site *byte) (old *byte) {
+	// SAFETY: a site is a byte of a mapping that outlives the probe, or of a variable.
 	old = (*byte)(atomic.SwapPointer(&p.site, unsafe.Pointer(site)))
 	if !p.observed() {
 		atomic.StorePointer(&p.at, unsafe.Pointer(site))

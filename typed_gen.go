@@ -88,6 +88,8 @@ func (t *Probe1[A]) fireFunc(args func() A) {
 //go:noinline
 func (t *Probe1[A]) fire(a A) (fired bool) {
 	var in arguments
+	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
+	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a)}
 	in.set(&t.Probe, args[:])
 	if t.pointers == 0 {
@@ -147,6 +149,8 @@ func (t *Probe2[A, B]) fireFunc(args func() (A, B)) {
 //go:noinline
 func (t *Probe2[A, B]) fire(a A, b B) (fired bool) {
 	var in arguments
+	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
+	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b)}
 	in.set(&t.Probe, args[:])
 	if t.pointers == 0 {
@@ -207,6 +211,8 @@ func (t *Probe3[A, B, C]) fireFunc(args func() (A, B, C)) {
 //go:noinline
 func (t *Probe3[A, B, C]) fire(a A, b B, c C) (fired bool) {
 	var in arguments
+	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
+	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c)}
 	in.set(&t.Probe, args[:])
 	if t.pointers == 0 {
@@ -268,6 +274,8 @@ func (t *Probe4[A, B, C, D]) fireFunc(args func() (A, B, C, D)) {
 //go:noinline
 func (t *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) (fired bool) {
 	var in arguments
+	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
+	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d)}
 	in.set(&t.Probe, args[:])
 	if t.pointers == 0 {
@@ -330,6 +338,8 @@ func (t *Probe5[A, B, C, D, E]) fireFunc(args func() (A, B, C, D, E)) {
 //go:noinline
 func (t *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) (fired bool) {
 	var in arguments
+	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
+	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e)}
 	in.set(&t.Probe, args[:])
 	if t.pointers == 0 {
@@ -395,6 +405,8 @@ func (t *Probe6[A, B, C, D, E, F]) fireFunc(args func() (A, B, C, D, E, F)) {
 //go:noinline
 func (t *Probe6[A, B, C, D, E, F]) fire(a A, b B, c C, d D, e E, f F) (fired bool) {
 	var in arguments
+	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
+	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e), unsafe.Pointer(&f)}
 	in.set(&t.Probe, args[:])
 	if t.pointers == 0 {

@@ -112,6 +112,8 @@ func (t *Probe{{.N}}{{$types}}) fireFunc(args func() {{if gt .N 1}}({{.Join ", "
 func (t *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
 	var in arguments
 {{- if .N }}
+	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
+	// after this call.
 	args := [...]unsafe.Pointer{ {{- .Join ", " "unsafe.Pointer(&$)" -}} }
 	in.set(&t.Probe, args[:])
 	if t.pointers == 0 {

@@ -92,6 +92,7 @@ func (s *Space) Map(fd int, im *image.Image) (Sites, error) {
 	}
 	r.mapping = Mapping{Start: r.addr, Size: size, Offset: start}
 	s.live = r
+	// SAFETY: phase is less than a page, and the mapping has at least one.
 	return Sites{unsafe.Add(r.addr, phase)}, nil
 }
 
