@@ -150,6 +150,13 @@ func openMapped(pid int, key mapped, m Mapping) (*os.File, error) {
 	return nil, rights.New(fmt.Sprintf("opening %s of process %d", strings.TrimSuffix(key.path, " (deleted)"), pid), err, needed...)
 }
 
+// OpenMapping opens the file of a mapping of a process, as a Finder does: also if it was
+// deleted, is in memory, or is in another mount namespace. The error is a *rights.Error if
+// rights are missing.
+func OpenMapping(pid int, m Mapping) (*os.File, error) {
+	return openMapped(pid, mapped{m.Device, m.Inode, m.Path}, m)
+}
+
 // Open is the function Open. It returns the same File for the same file.
 func (f *Finder) Open(path string) (*File, error) {
 	file, err := Open(path)

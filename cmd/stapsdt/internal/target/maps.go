@@ -19,19 +19,33 @@ import (
 // ErrNoProcess means that there is no process of that number, or that it has exited.
 var ErrNoProcess = errors.New("no such process")
 
-// Mapping is a part of a file in the memory of a process.
+// Mapping is a part of the memory of a process.
 type Mapping struct {
 	Start, End, Offset uint64
 	Executable         bool
 	Device, Inode      uint64
 	// Path is as the kernel shows it: in the mount namespace of the process, and with
-	// " (deleted)" after the path of a deleted file.
+	// " (deleted)" after the path of a deleted file. Memory that is not of a file has a name
+	// such as [vdso], or none.
 	Path string
 }
+
+// IsFile reports whether the mapping is a part of a file.
+func (m *Mapping) IsFile() bool { return m.Inode != 0 && strings.HasPrefix(m.Path, "/") }
 
 // Mappings returns the files that a process has in its memory. A process that has exited
 // has none, and is ErrNoProcess.
 func Mappings(pid int) ([]Mapping, error) {
+	return mappings(pid, (*Mapping).IsFile)
+}
+
+// CodeMappings returns the memory of a process that can be executed, in the order of the
+// addresses, whether it is of a file or not. The errors are those of Mappings.
+func CodeMappings(pid int) ([]Mapping, error) {
+	return mappings(pid, func(m *Mapping) bool { return m.Executable })
+}
+
+func mappings(pid int, wanted func(*Mapping) bool) ([]Mapping, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
 		return nil, processError(pid, err)
@@ -41,7 +55,7 @@ func Mappings(pid int) ([]Mapping, error) {
 	lines := bufio.NewScanner(f)
 	lines.Buffer(make([]byte, 0, 8<<10), 64<<10)
 	for lines.Scan() {
-		if m, ok := parseMapping(lines.Bytes()); ok {
+		if m, ok := parseMapping(lines.Bytes()); ok && wanted(&m) {
 			all = append(all, m)
 		}
 	}
@@ -58,8 +72,7 @@ func processError(pid int, err error) error {
 	return fmt.Errorf("process %d: %w", pid, err)
 }
 
-// parseMapping reads a line of /proc/PID/maps. It reports false if the mapping is not of a
-// file.
+// parseMapping reads a line of /proc/PID/maps. It reports false if the line is not valid.
 //
 //	7f1c2a000000-7f1c2a001000 r-xp 00001000 fe:00 12345      /usr/lib/libc.so.6
 func parseMapping(line []byte) (m Mapping, ok bool) {
@@ -68,14 +81,14 @@ func parseMapping(line []byte) (m Mapping, ok bool) {
 		line = bytes.TrimLeft(line, " ")
 		end := bytes.IndexByte(line, ' ')
 		if end < 0 {
-			return m, false // a line without a path is anonymous memory
+			end = len(line) // anonymous memory has no path
 		}
 		parts[i], line = line[:end], line[end:]
 	}
 	path := string(bytes.TrimLeft(line, " "))
 	start, end, ok1 := bytes.Cut(parts[0], []byte("-"))
 	major, minor, ok2 := bytes.Cut(parts[3], []byte(":"))
-	if !ok1 || !ok2 || !strings.HasPrefix(path, "/") || len(parts[1]) < 4 {
+	if !ok1 || !ok2 || len(parts[1]) < 4 {
 		return m, false
 	}
 	var numbers [5]uint64
@@ -87,7 +100,7 @@ func parseMapping(line []byte) (m Mapping, ok bool) {
 		numbers[i] = n
 	}
 	inode, err := strconv.ParseUint(string(parts[4]), 10, 64)
-	if err != nil || inode == 0 {
+	if err != nil {
 		return m, false
 	}
 	return Mapping{

@@ -61,13 +61,25 @@ func TestParseMapping(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	for _, line := range []string{
-		"", "x", "7f1c2a000000-7f1c2a001000 r-xp 00000000 00:00 0",
-		"7f1c2a000000-7f1c2a001000 r-xp 00000000 00:00 0          [vdso]",
+		"", "x", "7f1c2a000000-7f1c2a001000 r-xp 00000000 00:00",
 		"7f1c2a000000 r-xp 00000000 00:00 1          /a",
 		"7f1c2a000000-7f1c2a001000 r-xp 0000000y 00:00 1          /a",
 		"7f1c2a000000-7f1c2a001000 r 00000000 00:00 1          /a",
 	} {
 		if m, ok := parseMapping([]byte(line)); ok {
+			t.Errorf("%q: %+v", line, m)
+		}
+	}
+}
+
+// TestParseAnonymous: memory that is not of a file, with and without a name.
+func TestParseAnonymous(t *testing.T) {
+	for line, want := range map[string]Mapping{
+		"7f1c2a000000-7f1c2a001000 rw-p 00000000 00:00 0":                 {Start: 0x7f1c2a000000, End: 0x7f1c2a001000},
+		"7f1c2a000000-7f1c2a001000 rwxp 00000000 00:00 0 ":                {Start: 0x7f1c2a000000, End: 0x7f1c2a001000, Executable: true},
+		"7f1c2a000000-7f1c2a001000 r-xp 00000000 00:00 0          [vdso]": {Start: 0x7f1c2a000000, End: 0x7f1c2a001000, Executable: true, Path: "[vdso]"},
+	} {
+		if m, ok := parseMapping([]byte(line)); !ok || m != want || m.IsFile() {
 			t.Errorf("%q: %+v", line, m)
 		}
 	}
