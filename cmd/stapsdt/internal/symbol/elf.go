@@ -1,0 +1,245 @@
+//go:build linux
+
+package symbol
+
+import (
+	"cmp"
+	"debug/elf"
+	"encoding/hex"
+	"io"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+)
+
+// Module is a file that processes have mapped, or the vDSO. Its tables are read when one of
+// its addresses is looked up first.
+type Module struct {
+	// Path is as a process sees it.
+	Path string
+
+	content io.ReaderAt // nil if it could not be opened
+	close   func() error
+	tables  *tables
+}
+
+// tables are what a file says of its addresses.
+type tables struct {
+	file    *elf.File
+	go_     *goTable // nil without Go
+	symbols []elfSymbol
+	buildID string
+	isImage bool
+}
+
+type elfSymbol struct {
+	start, size uint64
+	name        string
+	// last is the end of this symbol and of all before it, so that the search for one that
+	// encloses an address can end.
+	last uint64
+	weak bool
+}
+
+// Name returns the last part of the path.
+func (m *Module) Name() string {
+	return base(strings.TrimSuffix(m.Path, " (deleted)"))
+}
+
+// BuildID returns the build ID in hexadecimal, or "".
+func (m *Module) BuildID() string { return m.read().buildID }
+
+// Segment returns the part of the file that can be executed and has an address: its own
+// address, its end, and its offset in the file.
+func (m *Module) Segment(address uint64) (start, end, offset uint64) {
+	for _, p := range m.progs() {
+		if address >= p.Vaddr && address-p.Vaddr < p.Memsz {
+			return p.Vaddr, p.Vaddr + p.Memsz, p.Off
+		}
+	}
+	return 0, 0, 0
+}
+
+func (m *Module) progs() (all []*elf.Prog) {
+	if f := m.read().file; f != nil {
+		for _, p := range f.Progs {
+			if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// read reads the tables of the file.
+func (m *Module) read() *tables {
+	if m.tables != nil {
+		return m.tables
+	}
+	m.tables = &tables{}
+	if m.content == nil {
+		return m.tables
+	}
+	f, err := elf.NewFile(m.content)
+	if err != nil {
+		return m.tables
+	}
+	m.tables.file, m.tables.go_ = f, newGoTable(f)
+	m.tables.isImage = f.Section(".symtab") == nil && f.Section(".init") == nil && f.Section(".plt") == nil
+	if id := f.Section(".note.gnu.build-id"); id != nil && id.Size <= 256 {
+		const header = 16 // sizes, type, and "GNU\0"
+		if data, err := id.Data(); err == nil && len(data) > header {
+			m.tables.buildID = hex.EncodeToString(data[header:])
+		}
+	}
+	m.tables.symbols = elfSymbols(f)
+	if f.Section(".symtab") == nil {
+		m.tables.symbols = elfSymbols(f, debugFile(m.tables.buildID))
+	}
+	return m.tables
+}
+
+// debugFile returns the file where a distribution keeps the symbols that it has stripped from
+// the file with a build ID, or nil. It is that of this machine, also for containers.
+func debugFile(buildID string) *elf.File {
+	if len(buildID) < 3 {
+		return nil
+	}
+	f, err := elf.Open("/usr/lib/debug/.build-id/" + buildID[:2] + "/" + buildID[2:] + ".debug")
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
+// address converts an offset in the file to the file's own addresses.
+func (m *Module) address(offset uint64) (uint64, bool) {
+	for _, p := range m.progs() {
+		if offset >= p.Off && offset-p.Off < p.Filesz {
+			return p.Vaddr + offset - p.Off, true
+		}
+	}
+	return offset, false
+}
+
+// lookup returns the functions at one of the file's addresses, the inlined ones first.
+func (m *Module) lookup(address uint64) []Function {
+	t := m.read()
+	if t.go_ != nil {
+		if fns := t.go_.lookup(address); len(fns) > 0 && fns[len(fns)-1].Name != "" {
+			return fns
+		}
+	}
+	if s := t.symbol(address); s != nil {
+		return []Function{{Name: demangle.Filter(s.name), top: isTop[s.name]}}
+	}
+	return nil
+}
+
+// isTop has the functions of C libraries that are the first of a thread.
+var isTop = map[string]bool{
+	"_start": true, "__libc_start_main": true, "__libc_start_main_impl": true, "__libc_start_call_main": true, "start_thread": true,
+	"clone": true, "__clone": true, "clone3": true, "__clone3": true, "thread_start": true,
+}
+
+// symbol returns the symbol that has an address.
+func (t *tables) symbol(address uint64) *elfSymbol {
+	i := sort.Search(len(t.symbols), func(i int) bool { return t.symbols[i].start > address })
+	for i--; i >= 0; i-- {
+		s := &t.symbols[i]
+		if address < s.start+s.size {
+			return s
+		}
+		if address >= s.last {
+			break
+		}
+	}
+	return nil
+}
+
+// elfSymbols returns the functions in the symbol tables of a file and the one with its debug
+// symbols, in the order of their addresses.
+func elfSymbols(files ...*elf.File) (all []elfSymbol) {
+	for _, f := range files {
+		if f == nil {
+			continue
+		}
+		static, _ := f.Symbols()
+		dynamic, _ := f.DynamicSymbols()
+		for _, s := range slices.Concat(static, dynamic) {
+			if isFunction(f, &s) {
+				all = append(all, elfSymbol{start: s.Value, size: s.Size, name: s.Name, weak: elf.ST_BIND(s.Info) != elf.STB_GLOBAL})
+			}
+		}
+	}
+	return sortSymbols(all)
+}
+
+// isFunction reports whether a symbol is a function, or a label of assembly. Those with a $
+// say what is code and what is data on ARM.
+func isFunction(f *elf.File, s *elf.Symbol) bool {
+	switch elf.ST_TYPE(s.Info) {
+	case elf.STT_FUNC, elf.STT_NOTYPE, elf.STT_GNU_IFUNC:
+		return s.Section != elf.SHN_UNDEF && int(s.Section) < len(f.Sections) && f.Sections[s.Section].Flags&elf.SHF_EXECINSTR != 0 &&
+			s.Name != "" && s.Name[0] != '$'
+	}
+	return false
+}
+
+// sortSymbols sorts symbols by their addresses, and leaves one at each.
+func sortSymbols(all []elfSymbol) []elfSymbol {
+	// Of names for the same address, a global one is better than others, and a short one.
+	slices.SortFunc(all, func(a, b elfSymbol) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), compareBool(a.size == 0, b.size == 0), compareBool(a.weak, b.weak), cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name))
+	})
+	all = slices.CompactFunc(all, func(a, b elfSymbol) bool { return a.start == b.start })
+	last := uint64(0)
+	for i := range all {
+		s := &all[i]
+		if s.size == 0 && i+1 < len(all) { // of assembly, it reaches to the next one
+			s.size = all[i+1].start - s.start
+		}
+		if s.start+s.size < s.start {
+			s.size = 0
+		}
+		last = max(last, s.start+s.size)
+		s.last = last
+	}
+	return all
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// isSite reports whether an address is the site of a probe in an image.
+func (m *Module) isSite(address uint64, probe string) bool {
+	t := m.read()
+	if !t.isImage {
+		return false
+	}
+	s := t.symbol(address)
+	return s != nil && s.start == address && s.name == probe
+}
+
+func (m *Module) isLibc() bool {
+	name := m.Name()
+	return strings.HasPrefix(name, "libc.so") || strings.HasPrefix(name, "libc-") || strings.HasPrefix(name, "ld-musl-")
+}
+
+// readSome reads a part of a file, of which there may be less than it says.
+func readSome(r io.ReaderAt, offset int64, size uint64) []byte {
+	data, err := io.ReadAll(io.NewSectionReader(r, offset, int64(size)))
+	if err != nil {
+		return nil
+	}
+	return data
+}

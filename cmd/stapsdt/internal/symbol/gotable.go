@@ -1,0 +1,235 @@
+//go:build linux
+
+package symbol
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"sort"
+	"strings"
+)
+
+// goTable finds the functions of Go, and those that are inlined in them, in the table of the
+// runtime: the pclntab, whose format is that of Go 1.20 (runtime/symtab.go, symtabinl.go).
+// debug/gosym reads it too, but not what is inlined, and takes the beginning of the text from
+// its caller, which a stripped program has only in the runtime's moduledata.
+type goTable struct {
+	order   binary.ByteOrder
+	quantum uint64 // of the addresses
+	text    uint64 // the address of the first function
+	funcs   uint64 // how many there are
+	names   []byte
+	units   []byte
+	files   []byte
+	pcs     []byte // tables of values by address
+	lines   []byte // a table of the functions, and what is known of them
+	inlined []byte // what funcdata offsets are of, or nil if that is not found
+}
+
+const (
+	goMagic      = 0xfffffff1 // Go 1.20 and later
+	goHeader     = 72
+	goFunc       = 44 // the size of a runtime._func
+	pcInlined    = 2  // abi.PCDATA_InlTreeIndex
+	dataInlined  = 3  // abi.FUNCDATA_InlTree
+	inlinedCall  = 16 // the size of a runtime.inlinedCall
+	flagTop      = 1  // abi.FuncFlagTopFrame
+	maxInlined   = 64
+	moduleFirst  = 160 // the offset of minpc in a runtime.moduledata, since Go 1.18
+	moduleText   = 176 // of text
+	moduleGoFunc = 320 // and of gofunc, since Go 1.20
+)
+
+// newGoTable reads the pclntab of a file, and returns nil if it has none that it can read.
+func newGoTable(f *elf.File) *goTable {
+	section := f.Section(".gopclntab")
+	if section == nil {
+		section = f.Section(".data.rel.ro.gopclntab")
+	}
+	if section == nil || f.Class != elf.ELFCLASS64 {
+		return nil
+	}
+	data, err := section.Data()
+	if err != nil || len(data) < goHeader || f.ByteOrder.Uint32(data) != goMagic || data[7] != 8 {
+		return nil
+	}
+	t := &goTable{order: f.ByteOrder, quantum: uint64(data[6]), funcs: t64(f, data, 8)}
+	var parts [5][]byte
+	for i := range parts {
+		offset := t64(f, data, 32+8*uint64(i))
+		if offset > uint64(len(data)) {
+			return nil
+		}
+		parts[i] = data[offset:]
+	}
+	t.names, t.units, t.files, t.pcs, t.lines = parts[0], parts[1], parts[2], parts[3], parts[4]
+	if t.funcs == 0 || t.funcs > uint64(len(t.lines))/8 || !t.locate(f, section.Addr) {
+		return nil
+	}
+	return t
+}
+
+func t64(f *elf.File, data []byte, at uint64) uint64 { return f.ByteOrder.Uint64(data[at:]) }
+
+// locate finds the moduledata, which begins with the address of the table, and from it the
+// beginning of the text.
+func (t *goTable) locate(f *elf.File, table uint64) bool {
+	m := newMemory(f)
+	for _, at := range m.pointersTo(table) {
+		text, ok := m.pointer(at + moduleText)
+		if !ok || !m.contains(text, elf.PF_X) {
+			continue
+		}
+		if first, ok := m.pointer(at + moduleFirst); !ok || first != text+uint64(t.u32(t.lines, 0)) {
+			continue
+		}
+		t.text = text
+		// Without it there are no inlined functions.
+		if gofunc, ok := m.pointer(at + moduleGoFunc); ok && !m.contains(gofunc, elf.PF_X) {
+			t.inlined = m.bytes(gofunc)
+		}
+		return true
+	}
+	return false
+}
+
+// lookup returns the functions at an address, the inlined ones first.
+func (t *goTable) lookup(pc uint64) []Function {
+	if pc < t.text {
+		return nil
+	}
+	offset := pc - t.text
+	i := sort.Search(int(t.funcs)+1, func(i int) bool { return uint64(t.u32(t.lines, uint64(8*i))) > offset })
+	if i == 0 || i > int(t.funcs) { // the last entry is the end of the text
+		return nil
+	}
+	fn := uint64(t.u32(t.lines, uint64(8*(i-1)+4)))
+	if fn+goFunc > uint64(len(t.lines)) {
+		return nil
+	}
+	f := &goFunction{t, t.lines[fn:], t.text + uint64(t.u32(t.lines, uint64(8*(i-1))))}
+	return f.at(pc)
+}
+
+func (t *goTable) u32(b []byte, at uint64) uint32 {
+	if at > uint64(len(b)) || uint64(len(b))-at < 4 {
+		return ^uint32(0)
+	}
+	return t.order.Uint32(b[at:])
+}
+
+// text returns what ends with a NUL.
+func text(b []byte, at uint64) string {
+	const longest = 4096
+	if at >= uint64(len(b)) {
+		return ""
+	}
+	b = b[at:min(uint64(len(b)), at+longest)]
+	if end := bytes.IndexByte(b, 0); end >= 0 {
+		b = b[:end]
+	}
+	return string(b)
+}
+
+// goFunction is a runtime._func, and what follows it.
+type goFunction struct {
+	*goTable
+	raw   []byte
+	entry uint64
+}
+
+func (f *goFunction) field(i uint64) uint32 { return f.u32(f.raw, 4*i) }
+
+// The words of a runtime._func.
+const (
+	wordName = 1
+	wordFile = 5
+	wordLine = 6
+	wordPCs  = 7
+	wordUnit = 8
+)
+
+// at returns the function, after those that are inlined at an address.
+func (f *goFunction) at(pc uint64) (all []Function) {
+	tree := f.tree()
+	for len(tree) > 0 && len(all) < maxInlined {
+		index := f.value(f.pcdata(pcInlined), pc)
+		if index < 0 || uint64(index) >= uint64(len(tree))/inlinedCall {
+			break
+		}
+		call := tree[uint64(index)*inlinedCall:]
+		all = append(all, f.function(f.u32(call, 4), pc))
+		pc = f.entry + uint64(f.u32(call, 8))
+	}
+	fn := f.function(f.field(wordName), pc)
+	fn.top = f.raw[41]&flagTop != 0
+	return append(all, fn)
+}
+
+func (f *goFunction) function(name uint32, pc uint64) Function {
+	fn := Function{Name: short(text(f.names, uint64(name)))}
+	line, file := f.value(f.field(wordLine), pc), f.value(f.field(wordFile), pc)
+	if line > 0 && file >= 0 {
+		if at := f.u32(f.units, 4*(uint64(f.field(wordUnit))+uint64(file))); at != ^uint32(0) {
+			fn.File, fn.Line = text(f.files, uint64(at)), int(line)
+		}
+	}
+	return fn
+}
+
+// short leaves out type arguments, as the runtime does in traces: main.Map[...].
+func short(name string) string {
+	i, j := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']')
+	if i < 0 || j < i {
+		return name
+	}
+	return name[:i] + "[...]" + name[j+1:]
+}
+
+// pcdata returns the offset of a table of values by address, or 0 if there is none.
+func (f *goFunction) pcdata(i uint64) uint32 {
+	if i >= uint64(f.field(wordPCs)) {
+		return 0
+	}
+	return f.u32(f.raw, goFunc+4*i)
+}
+
+// tree returns the calls that are inlined in the function.
+func (f *goFunction) tree() []byte {
+	count := uint64(f.raw[43])
+	if dataInlined >= count {
+		return nil
+	}
+	offset := f.u32(f.raw, goFunc+4*uint64(f.field(wordPCs))+4*dataInlined)
+	if offset == ^uint32(0) || uint64(offset) >= uint64(len(f.inlined)) {
+		return nil
+	}
+	return f.inlined[offset:]
+}
+
+// value returns what a table of values has for an address, or -1.
+func (f *goFunction) value(table uint32, pc uint64) int32 {
+	if table == 0 || uint64(table) >= uint64(len(f.pcs)) {
+		return -1
+	}
+	b := f.pcs[table:]
+	at, value := f.entry, int32(-1)
+	for first := true; ; first = false {
+		delta, n := binary.Uvarint(b)
+		if n <= 0 || delta == 0 && !first {
+			return -1
+		}
+		b = b[n:]
+		value += int32(uint32(delta)>>1) ^ -int32(delta&1)
+		step, n := binary.Uvarint(b)
+		if n <= 0 {
+			return -1
+		}
+		b = b[n:]
+		at += step * f.quantum
+		if pc < at {
+			return value
+		}
+	}
+}

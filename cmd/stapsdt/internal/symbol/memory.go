@@ -1,0 +1,119 @@
+//go:build linux
+
+package symbol
+
+import (
+	"debug/elf"
+	"sort"
+)
+
+// memory is what a file has in memory when it is loaded: of a program whose addresses are
+// not fixed, the relocations are in the place of the pointers.
+type memory struct {
+	file *elf.File
+	// The addresses of pointers that the loader writes, in order, and their values before
+	// the file's own address is added.
+	at, to []uint64
+}
+
+func newMemory(f *elf.File) *memory {
+	m := &memory{file: f}
+	section := f.Section(".rela.dyn")
+	if section == nil || f.Class != elf.ELFCLASS64 {
+		return m
+	}
+	relative := uint32(elf.R_X86_64_RELATIVE)
+	if f.Machine == elf.EM_AARCH64 {
+		relative = uint32(elf.R_AARCH64_RELATIVE)
+	}
+	data, err := section.Data()
+	if err != nil {
+		return m
+	}
+	const size = 24 // of an Elf64_Rela
+	type rela struct{ at, to uint64 }
+	var all []rela
+	for ; len(data) >= size; data = data[size:] {
+		if uint32(f.ByteOrder.Uint64(data[8:])) == relative {
+			all = append(all, rela{f.ByteOrder.Uint64(data), f.ByteOrder.Uint64(data[16:])})
+		}
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].at < all[j].at })
+	for _, r := range all {
+		m.at, m.to = append(m.at, r.at), append(m.to, r.to)
+	}
+	return m
+}
+
+// pointersTo returns where pointers to an address are.
+func (m *memory) pointersTo(address uint64) (all []uint64) {
+	for i, to := range m.to {
+		if to == address {
+			all = append(all, m.at[i])
+		}
+	}
+	if len(all) > 0 {
+		return all
+	}
+	for _, p := range m.file.Progs {
+		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X != 0 {
+			continue
+		}
+		data := m.read(p, p.Vaddr)
+		for i := -p.Vaddr & 7; i+8 <= uint64(len(data)); i += 8 {
+			if m.file.ByteOrder.Uint64(data[i:]) == address {
+				all = append(all, p.Vaddr+i)
+			}
+		}
+	}
+	return all
+}
+
+// pointer returns the pointer at an address.
+func (m *memory) pointer(at uint64) (uint64, bool) {
+	i := sort.Search(len(m.at), func(i int) bool { return m.at[i] >= at })
+	if i < len(m.at) && m.at[i] == at {
+		return m.to[i], true
+	}
+	var b [8]byte
+	for _, p := range m.file.Progs {
+		if p.Type == elf.PT_LOAD && at >= p.Vaddr && at-p.Vaddr < p.Filesz {
+			if _, err := p.ReadAt(b[:], int64(at-p.Vaddr)); err == nil {
+				return m.file.ByteOrder.Uint64(b[:]), true
+			}
+		}
+	}
+	return 0, false
+}
+
+// contains reports whether an address is in a part of the file that is loaded, with these
+// permissions.
+func (m *memory) contains(address uint64, flags elf.ProgFlag) bool {
+	for _, p := range m.file.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&flags == flags && address >= p.Vaddr && address-p.Vaddr < p.Filesz {
+			return true
+		}
+	}
+	return false
+}
+
+// bytes returns what is from an address to the end of the part of the file that has it.
+func (m *memory) bytes(address uint64) []byte {
+	for _, p := range m.file.Progs {
+		if p.Type == elf.PT_LOAD && address >= p.Vaddr && address-p.Vaddr < p.Filesz {
+			return m.read(p, address)
+		}
+	}
+	return nil
+}
+
+// maxPart limits what a file with a wrong size makes this program allocate.
+const maxPart = 1 << 30
+
+func (m *memory) read(p *elf.Prog, from uint64) []byte {
+	size := p.Filesz - (from - p.Vaddr)
+	if size > maxPart {
+		return nil
+	}
+	return readSome(p, int64(from-p.Vaddr), size)
+}

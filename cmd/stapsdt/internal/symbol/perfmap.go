@@ -1,0 +1,93 @@
+//go:build linux
+
+package symbol
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+	"golang.org/x/sys/unix"
+)
+
+// perfMap has the functions that a just-in-time compiler has made: it writes their addresses
+// to /tmp/perf-PID.map, where PID is its number in its own namespace.
+type perfMap struct {
+	path  string
+	size  int64 // that was read
+	funcs []jitted
+}
+
+type jitted struct {
+	start, size uint64
+	name        string
+}
+
+// maxPerfMap limits what is read of a file.
+const maxPerfMap = 512 << 20
+
+func newPerfMap(pid int) *perfMap {
+	inside := strconv.Itoa(pid)
+	if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil {
+		_, rest, _ := bytes.Cut(status, []byte("\nNSpid:"))
+		line, _, _ := bytes.Cut(rest, []byte("\n"))
+		if fields := bytes.Fields(line); len(fields) > 0 {
+			inside = string(fields[len(fields)-1])
+		}
+	}
+	return &perfMap{path: fmt.Sprintf("/proc/%d/root/tmp/perf-%s.map", pid, inside)}
+}
+
+// refresh reads what the compiler has written since the last time. The file must be the
+// process's own or root's, because anyone can make one in /tmp.
+func (p *perfMap) refresh(uid uint32) {
+	fd, err := unix.Open(p.path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return
+	}
+	f := os.NewFile(uintptr(fd), p.path)
+	defer f.Close()
+	var stat unix.Stat_t
+	if unix.Fstat(fd, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Uid != uid && stat.Uid != 0 || stat.Size == p.size {
+		return
+	}
+	p.size, p.funcs = stat.Size, parsePerfMap(io.LimitReader(f, maxPerfMap))
+}
+
+// parsePerfMap reads lines such as "7f0e4c000000 1a0 LazyCompile:~handle /srv/app.js:7". Of
+// functions at the same address, the one that was written last is there.
+func parsePerfMap(r io.Reader) (funcs []jitted) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		parts := strings.SplitN(lines.Text(), " ", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		start, err := strconv.ParseUint(strings.TrimPrefix(parts[0], "0x"), 16, 64)
+		size, sizeErr := strconv.ParseUint(strings.TrimPrefix(parts[1], "0x"), 16, 64)
+		if err == nil && sizeErr == nil && start+size >= start && parts[2] != "" {
+			funcs = append(funcs, jitted{start, size, parts[2]})
+		}
+	}
+	sort.SliceStable(funcs, func(i, j int) bool { return funcs[i].start < funcs[j].start })
+	slices.Reverse(funcs)
+	funcs = slices.CompactFunc(funcs, func(a, b jitted) bool { return a.start == b.start })
+	slices.Reverse(funcs)
+	return funcs
+}
+
+func (p *perfMap) lookup(address uint64) []Function {
+	i := sort.Search(len(p.funcs), func(i int) bool { return p.funcs[i].start > address })
+	if i == 0 || address-p.funcs[i-1].start >= p.funcs[i-1].size {
+		return nil
+	}
+	return []Function{{Name: demangle.Filter(p.funcs[i-1].name)}}
+}

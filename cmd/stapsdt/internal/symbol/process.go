@@ -1,0 +1,207 @@
+//go:build linux
+
+package symbol
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"sort"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"golang.org/x/sys/unix"
+)
+
+// Processes finds the functions of processes. It is for one goroutine.
+type Processes struct {
+	byPID   map[int]*process
+	modules map[fileKey]*Module
+}
+
+// fileKey is a file as it appears in /proc/PID/maps.
+type fileKey struct {
+	device, inode uint64
+	path          string
+}
+
+// process is what is known of a process, also when it has exited.
+type process struct {
+	pid int
+	uid uint32
+	// maps are its memory maps, the newest last: a process can run another program.
+	maps [][]target.Mapping
+	jit  *perfMap
+	vdso *Module
+}
+
+// NewProcesses returns Processes that know none.
+func NewProcesses() *Processes {
+	return &Processes{byPID: map[int]*process{}, modules: map[fileKey]*Module{}}
+}
+
+// Close closes the files.
+func (p *Processes) Close() {
+	for _, m := range p.modules {
+		if m.close != nil {
+			_ = m.close()
+		}
+	}
+}
+
+// maxMaps is how many memory maps of a process are kept.
+const maxMaps = 8
+
+// Look reads the memory map of a process, and opens the files in it, so that both are known
+// when it has exited. It does nothing if it has exited already.
+func (p *Processes) Look(pid int) {
+	mappings, err := target.CodeMappings(pid)
+	if err != nil || len(mappings) == 0 {
+		return
+	}
+	proc := p.byPID[pid]
+	if proc == nil {
+		proc = &process{pid: pid, jit: newPerfMap(pid)}
+		p.byPID[pid] = proc
+		var stat unix.Stat_t
+		if unix.Stat(fmt.Sprintf("/proc/%d", pid), &stat) == nil {
+			proc.uid = stat.Uid
+		}
+	}
+	proc.jit.refresh(proc.uid)
+	if n := len(proc.maps); n > 0 && slices.Equal(proc.maps[n-1], mappings) {
+		return
+	}
+	if len(proc.maps) == maxMaps {
+		proc.maps = proc.maps[1:]
+	}
+	proc.maps = append(proc.maps, mappings)
+	for i := range mappings {
+		switch m := &mappings[i]; {
+		case m.IsFile():
+			p.open(pid, m)
+		case m.Path == "[vdso]" && proc.vdso == nil:
+			proc.vdso = readVDSO(pid, m)
+		}
+	}
+}
+
+func (p *Processes) open(pid int, m *target.Mapping) {
+	key := fileKey{m.Device, m.Inode, m.Path}
+	if known := p.modules[key]; known != nil && known.content != nil {
+		return
+	}
+	module := &Module{Path: m.Path}
+	p.modules[key] = module
+	if f, err := target.OpenMapping(pid, *m); err == nil {
+		module.content, module.close = f, f.Close
+	}
+}
+
+// readVDSO reads the code that the kernel gives to a process, which is an ELF file in memory.
+func readVDSO(pid int, m *target.Mapping) *Module {
+	module := &Module{Path: m.Path}
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		return module
+	}
+	defer memory.Close()
+	const largest = 1 << 20
+	if data := readSome(memory, int64(m.Start), min(m.End-m.Start, largest)); data != nil {
+		module.content = bytes.NewReader(data)
+	}
+	return module
+}
+
+// Stack finds the functions of a stack from which a process has fired a probe. The addresses
+// begin with that of the site, and depth is how many there are at most.
+func (p *Processes) Stack(pid int, probe string, addresses []uint64, depth int) *Stack {
+	s := &Stack{}
+	if !p.known(pid, addresses) {
+		p.Look(pid)
+	}
+	proc := p.byPID[pid]
+	if proc == nil {
+		s.Exited = true
+		for _, a := range addresses {
+			s.Frames = append(s.Frames, Frame{Address: a})
+		}
+		return s
+	}
+	n := len(proc.maps) - 1
+	for i := n; i >= 0 && coverage(proc.maps[n], addresses) < len(addresses); i-- {
+		if coverage(proc.maps[i], addresses) > coverage(proc.maps[n], addresses) {
+			n = i
+		}
+	}
+	for i, a := range addresses {
+		// What follows is not what a function returns to: it was read from a register that
+		// is no frame pointer.
+		if i > 0 && find(proc.maps[n], a) == nil {
+			break
+		}
+		s.Frames = append(s.Frames, p.frame(proc, proc.maps[n], a, i > 0))
+		if s.Frames[i].isTop() {
+			break
+		}
+	}
+	s.end(depth)
+	s.trim(probe)
+	s.unwrap()
+	return s
+}
+
+// known reports whether the newest memory map of a process has all addresses.
+func (p *Processes) known(pid int, addresses []uint64) bool {
+	proc := p.byPID[pid]
+	return proc != nil && coverage(proc.maps[len(proc.maps)-1], addresses) == len(addresses)
+}
+
+func coverage(mappings []target.Mapping, addresses []uint64) (n int) {
+	for _, a := range addresses {
+		if find(mappings, a) != nil {
+			n++
+		}
+	}
+	return n
+}
+
+func find(mappings []target.Mapping, address uint64) *target.Mapping {
+	i := sort.Search(len(mappings), func(i int) bool { return mappings[i].End > address })
+	if i == len(mappings) || address < mappings[i].Start {
+		return nil
+	}
+	return &mappings[i]
+}
+
+// frame finds the functions at an address. One that a function returns to is after the call.
+func (p *Processes) frame(proc *process, mappings []target.Mapping, address uint64, returns bool) Frame {
+	pc := address
+	if returns {
+		pc--
+	}
+	m := find(mappings, address)
+	if m == nil {
+		return Frame{Address: address}
+	}
+	module, offset := proc.vdso, address-m.Start+m.Offset
+	if m.IsFile() {
+		module = p.modules[fileKey{m.Device, m.Inode, m.Path}]
+	} else if m.Path != "[vdso]" {
+		module = nil
+	}
+	if module != nil {
+		if at, ok := module.address(offset); ok {
+			return Frame{Address: at, Module: module, Functions: module.lookup(at - (address - pc))}
+		}
+	}
+	fns := proc.jit.lookup(pc)
+	if fns == nil {
+		proc.jit.refresh(proc.uid)
+		fns = proc.jit.lookup(pc)
+	}
+	if module != nil {
+		return Frame{Address: offset, Module: module, Functions: fns}
+	}
+	return Frame{Address: address, Functions: fns}
+}

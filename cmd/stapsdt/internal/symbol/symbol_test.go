@@ -1,0 +1,215 @@
+//go:build linux && (amd64 || arm64)
+
+package symbol
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+)
+
+// own returns this program's table, and where the program's code is.
+func own(t testing.TB) (*goTable, target.Mapping) {
+	f, err := elf.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	table := newGoTable(f)
+	if table == nil {
+		t.Fatal("this program has no table")
+	}
+	mappings, err := target.CodeMappings(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := find(mappings, uint64(reflect.ValueOf(TestGoTable).Pointer()))
+	if m != nil {
+		return table, *m
+	}
+	t.Fatal("this function is nowhere")
+	return nil, target.Mapping{}
+}
+
+// TestGoTable compares the functions of this program with what its runtime says, inlined ones
+// too.
+func TestGoTable(t *testing.T) {
+	_, code := own(t)
+	p := NewProcesses()
+	defer p.Close()
+	compared, inlined, wrappers := 0, 0, 0
+	for pc := code.Start; pc < code.End; pc += 307 {
+		// CallersFrames takes the function of the next address.
+		if fn := runtime.FuncForPC(uintptr(pc) + 1); fn == nil || uint64(fn.Entry()) == pc+1 {
+			continue
+		}
+		var want []string
+		// The callers of an inlined function are found if something follows, here nothing that is a function.
+		for frames, more := runtime.CallersFrames([]uintptr{uintptr(pc) + 1, 1}), true; more; {
+			var frame runtime.Frame
+			frame, more = frames.Next()
+			want = append(want, fmt.Sprint(frame.Function, " ", frame.File, ":", frame.Line))
+		}
+		var got []string
+		for _, fn := range p.Stack(os.Getpid(), "p", []uint64{pc}, 127).Frames[0].Functions {
+			got = append(got, fmt.Sprint(fn.Name, " ", fn.File, ":", fn.Line))
+		}
+		// Not everything in the text is a function, some assembly has no lines, and the runtime
+		// does not show the name of the function whose name is the first.
+		if strings.HasPrefix(want[0], " ") || strings.HasSuffix(want[0], " ?:0") {
+			continue
+		}
+		// The runtime leaves out some functions that only call another one.
+		if n := len(want); len(got) == n+1 {
+			got = got[:n]
+			wrappers++
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%#x: %q, and the runtime says %q", pc, got, want)
+		}
+		compared++
+		inlined += len(got) - 1
+	}
+	t.Logf("%d addresses, %d inlined functions, %d wrappers", compared, inlined, wrappers)
+	if compared < 1000 || inlined < 100 || wrappers > compared/20 {
+		t.Error("these are too few, or too many wrappers")
+	}
+}
+
+// TestGoTableTop: the runtime knows the first function of a goroutine.
+func TestGoTableTop(t *testing.T) {
+	pcs := make([]uintptr, 64)
+	var addresses []uint64
+	for _, pc := range pcs[:runtime.Callers(0, pcs)] {
+		addresses = append(addresses, uint64(pc))
+	}
+	p := NewProcesses()
+	defer p.Close()
+	s := p.Stack(os.Getpid(), "p", addresses, 127)
+	if last := s.Frames[len(s.Frames)-1]; last.Names()[0] != "runtime.goexit" || !last.isTop() || s.Cut != Whole {
+		t.Errorf("%+v", last)
+	}
+	for depth, want := range map[int]Cut{len(addresses) - 1: CutDepth, 127: CutFrame} {
+		if s := p.Stack(os.Getpid(), "p", addresses[:len(addresses)-1], depth); s.Cut != want {
+			t.Errorf("%d: %v", depth, s.Cut)
+		}
+	}
+}
+
+// TestGoTableLies: nothing that a table says makes this program fail.
+func TestGoTableLies(t *testing.T) {
+	table, _ := own(t)
+	lines := table.lines
+	for i := range 200 {
+		// A function's entry is followed by what is known of it.
+		broken := append([]byte(nil), lines[:min(len(lines), 1<<16)]...)
+		for at := i; at < len(broken); at += 97 {
+			broken[at] ^= byte(0x55 + i)
+		}
+		lie := *table
+		lie.lines, lie.funcs = broken, min(table.funcs, uint64(len(broken)/8)-1)
+		if i%2 == 0 {
+			lie.pcs = lie.pcs[:i]
+			lie.names = lie.names[:i]
+		}
+		for pc := table.text; pc < table.text+1<<16; pc += 509 {
+			lie.lookup(pc)
+		}
+	}
+}
+
+func TestPerfMap(t *testing.T) {
+	p := &perfMap{funcs: parsePerfMap(strings.NewReader("2000 10 Lcom/example/Shop;::order\n1000 20 old\nnonsense\n1000 10 _ZN4shop5orderEi\n" +
+		"0x3000 0x8 with a space\nffffffffffffffff 2 wraps\n4000 zz x\n"))}
+	for address, want := range map[uint64]string{
+		0xfff: "", 0x1000: "shop::order(int)", 0x100f: "shop::order(int)", 0x1010: "", 0x2001: "Lcom/example/Shop;::order", 0x3007: "with a space", 0x3008: "",
+	} {
+		got := ""
+		if fns := p.lookup(address); fns != nil {
+			got = fns[0].Name
+		}
+		if got != want {
+			t.Errorf("%#x: %q, and not %q", address, got, want)
+		}
+	}
+}
+
+// TestPerfMapOwner: a map that another user has put into /tmp, or that is not a file, is not
+// read.
+func TestPerfMapOwner(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "perf.map")
+	if err := os.WriteFile(path, []byte("1000 10 f\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	uid := uint32(os.Getuid())
+	read := func(path string, uid uint32) int {
+		p := &perfMap{path: path}
+		p.refresh(uid)
+		return len(p.funcs)
+	}
+	if n := read(path, uid); n != 1 {
+		t.Errorf("%d functions", n)
+	}
+	if n := read(path, uid+1); n != 0 && uid != 0 {
+		t.Errorf("%d functions of another user", n)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if n := read(link, uid); n != 0 {
+		t.Errorf("%d functions by way of a symbolic link", n)
+	}
+}
+
+// TestExited: of a process that has exited before it was looked at, the addresses are shown.
+func TestExited(t *testing.T) {
+	s := NewProcesses().Stack(1<<30, "p", []uint64{0x1000, 0x2000}, 127)
+	if !s.Exited || s.Key() != "0x1000\x000x2000\x00" || s.Cut != Whole {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestOtherProgram: the memory map from which the addresses are is used, and not that of the
+// program that the process ran later.
+func TestOtherProgram(t *testing.T) {
+	p := NewProcesses()
+	defer p.Close()
+	pid := os.Getpid()
+	p.Look(pid)
+	pc := uint64(reflect.ValueOf(TestOtherProgram).Pointer())
+	proc := p.byPID[pid]
+	proc.maps = append(proc.maps, []target.Mapping{{Start: 0x1000, End: 0x2000, Executable: true}})
+	p.byPID[1<<30] = proc // a process that cannot be looked at again
+	s := p.Stack(1<<30, "p", []uint64{pc}, 127)
+	if len(s.Frames) != 1 || !strings.HasSuffix(s.Frames[0].Names()[0], ".TestOtherProgram") {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestVDSO: the kernel's code in a process has symbols too.
+func TestVDSO(t *testing.T) {
+	mappings, err := target.CodeMappings(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range mappings {
+		if mappings[i].Path != "[vdso]" {
+			continue
+		}
+		m := readVDSO(os.Getpid(), &mappings[i])
+		for _, s := range m.read().symbols {
+			if fns := m.lookup(s.start); strings.Contains(s.name, "gettime") && len(fns) == 1 && strings.Contains(fns[0].Name, "gettime") {
+				return
+			}
+		}
+		t.Error("the vDSO has no clock_gettime")
+	}
+}
