@@ -11,14 +11,15 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf"
 	"github.com/spf13/cobra"
 )
 
-// aggregate is what count and hist have in common: tables in the kernel, which are shown at
-// the end and at intervals.
+// aggregate is what count, hist and stack have in common: tables in the kernel, which are shown
+// at the end, and by count and hist at intervals.
 type aggregate struct {
 	tracing
 	output   string
@@ -27,6 +28,7 @@ type aggregate struct {
 
 	value   string // of a histogram
 	buckets program.Buckets
+	stacks  *stacks // of stack
 
 	tables  map[string]*ebpf.Map // by layout
 	counted []*counted           // by the numbers of the probes
@@ -46,8 +48,12 @@ type counted struct {
 func (a *aggregate) flags(c *cobra.Command) {
 	a.tracing.flags(c)
 	outputFlag(c, &a.output)
-	c.Flags().StringArrayVar(&a.by, "by", nil, "count for each value of the Go expressions `EXPR,...` separately")
+	a.byFlag(c)
 	c.Flags().DurationVarP(&a.interval, "interval", "i", 0, "show the numbers at this interval too, such as 1s")
+}
+
+func (a *aggregate) byFlag(c *cobra.Command) {
+	c.Flags().StringArrayVar(&a.by, "by", nil, "count for each value of the Go expressions `EXPR,...` separately")
 }
 
 // A table with keys can have so many rows, but one of a histogram that is large because there
@@ -71,41 +77,63 @@ func (a *aggregate) run(ctx context.Context, specs []string, show func(rows []*r
 	if a.interval < 0 {
 		return usagef("the interval %v is negative", a.interval)
 	}
-	a.by = splitExprs(a.by)
-	a.tables = map[string]*ebpf.Map{}
 	defer a.close()
-	a.load = a.loadProgram
-	if err := a.open(specs); err != nil {
-		return err
-	}
-	if err := a.begin(); err != nil {
-		return err
-	}
 	a.shown, a.counts = time.Now(), map[string]uint64{}
 	a.next = a.shown.Add(a.interval)
-	err := a.watch(ctx, func(wait time.Duration) (bool, error) {
-		sleep(ctx, wait)
+	err := a.collect(ctx, specs, func() error {
 		if a.interval == 0 || time.Now().Before(a.next) {
-			return true, nil
+			return nil
 		}
 		a.next = a.next.Add(a.interval)
-		return true, a.display(show, false)
+		return a.display(show, false)
 	})
 	if err != nil {
-		return err
-	}
-	if err := a.detach(); err != nil {
 		return err
 	}
 	if err := a.display(show, true); err != nil {
 		return err
 	}
+	return a.report()
+}
+
+// collect counts until it is to end, and calls tick again and again meanwhile.
+func (a *aggregate) collect(ctx context.Context, specs []string, tick func() error) error {
+	a.by = splitExprs(a.by)
+	a.tables = map[string]*ebpf.Map{}
+	a.load = a.loadProgram
+	if err := a.open(specs); err != nil {
+		return err
+	}
+	if a.stacks != nil {
+		if err := a.stacks.open(); err != nil {
+			return err
+		}
+	}
+	if err := a.begin(); err != nil {
+		return err
+	}
+	err := a.watch(ctx, func(wait time.Duration) (bool, error) {
+		sleep(ctx, wait)
+		return true, tick()
+	})
+	if err != nil {
+		return err
+	}
+	return a.detach()
+}
+
+// report says which events are not included.
+func (a *aggregate) report() error {
 	stats, err := a.env.ReadStats()
 	if err != nil {
 		return err
 	}
 	if stats.Lost > 0 {
-		a.warn("%d events were lost, because there are too many different values of --by", stats.Lost)
+		what := "values of --by"
+		if a.stacks != nil {
+			what = "stacks"
+		}
+		a.warn("%d events were lost, because there are too many different %s", stats.Lost, what)
 	}
 	a.unevaluated(stats)
 	return nil
@@ -134,6 +162,9 @@ func (a *aggregate) loadProgram(p *program.Probe, id uint32) (*ebpf.Program, err
 	agg, err := program.NewAggregate(p, a.filter, a.by, a.value, a.buckets)
 	if err != nil {
 		return nil, err
+	}
+	if a.stacks != nil {
+		agg.CountStacks(a.stacks.kernel)
 	}
 	c := &counted{Aggregate: agg}
 	layout := agg.Layout()
@@ -172,6 +203,7 @@ type row struct {
 	count           uint64
 	rate            float64 // per second, since it was shown last
 	buckets         map[int]bucket
+	stack           *symbol.Stack
 }
 
 type bucket struct{ count, sum uint64 }
@@ -201,7 +233,7 @@ func (a *aggregate) rows() ([]*row, error) {
 		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b *row) int {
-		return cmp.Or(-cmp.Compare(a.count, b.count), cmp.Compare(a.provider+":"+a.probe, b.provider+":"+b.probe), slices.Compare(a.text, b.text))
+		return cmp.Or(-cmp.Compare(a.count, b.count), cmp.Compare(a.provider+":"+a.probe, b.provider+":"+b.probe), slices.Compare(a.text, b.text), cmp.Compare(a.key, b.key))
 	})
 	return all, nil
 }
@@ -215,6 +247,10 @@ func (a *aggregate) merge(merged map[string]*row, id int, r program.Row) {
 		n.text = append(n.text, string(render.KeyText(&c.Keys[i], bits, text, cut)))
 		n.json = append(n.json, string(render.KeyJSON(&c.Keys[i], bits, text)))
 		key += "\x00" + n.text[i]
+	}
+	if a.stacks != nil {
+		n.stack = a.stacks.find(p.Name, r)
+		key += "\x00" + n.stack.Key()
 	}
 	if merged[key] == nil {
 		n.key = key

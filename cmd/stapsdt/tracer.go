@@ -38,6 +38,10 @@ type tracing struct {
 	env       *program.Env
 	// load makes the program of a probe, whose number is id. It is called once for each.
 	load func(p *program.Probe, id uint32) (*ebpf.Program, error)
+	// found is called for each process that has mapped a file with traced probes, each time
+	// that this is noticed, and before the probes are traced if they are not yet. It may be
+	// nil.
+	found func(pid int)
 
 	running  bool                     // whether it has begun, so that it goes on if a new probe is wrong
 	programs map[string]*ebpf.Program // by Probe.Key
@@ -154,7 +158,7 @@ func (t *tracing) begin() error {
 		}
 		t.attached[spec.file].named = true
 	}
-	if t.where.all || t.processes != nil {
+	if t.where.all || t.processes != nil || t.found != nil {
 		t.watcher, _ = target.NewWatcher()
 	}
 	if err := t.scan(true); err != nil {
@@ -227,11 +231,24 @@ func (t *tracing) scan(first bool) error {
 
 func (t *tracing) attachAll(found *scan) error {
 	for _, f := range found.files {
+		if t.found != nil && t.traces(f) {
+			for _, u := range found.uses[f] {
+				t.found(u.pid)
+			}
+		}
 		if err := t.attach(f); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// traces reports whether probes of a file are traced, or will be.
+func (t *tracing) traces(f *target.File) bool {
+	if a := t.attached[f]; a != nil {
+		return a.sites > 0
+	}
+	return slices.ContainsFunc(f.Probes, func(p sdt.Probe) bool { return t.meant(f, p) })
 }
 
 // look attaches to what processes have mapped just now, as far as the kernel tells.

@@ -25,6 +25,7 @@ type Aggregate struct {
 	Value expr.Type
 
 	buckets Buckets
+	stacks  *Stacks
 	probe   *Probe
 	filter  *Expr
 	value   *Expr
@@ -92,11 +93,14 @@ const (
 	rowSize  = 16
 )
 
+// keyed reports whether the table has a row for each key, and not a place for each probe.
+func (a *Aggregate) keyed() bool { return len(a.Keys) > 0 || a.stacks != nil }
+
 // NewTable returns a map for programs of a layout. Without keys, it has a place for each of
 // at most 4096 probes and their buckets, and otherwise for as many rows as it says.
 func (a *Aggregate) NewTable(rows uint32) (*ebpf.Map, error) {
 	spec := &ebpf.MapSpec{Name: "table", Type: ebpf.PerCPUHash, KeySize: uint32(a.KeySize), ValueSize: rowSize, MaxEntries: rows}
-	if len(a.Keys) == 0 {
+	if !a.keyed() {
 		spec.Type, spec.KeySize, spec.MaxEntries = ebpf.PerCPUArray, 4, maxProbes
 		if a.buckets != nil {
 			spec.MaxEntries = uint32(a.buckets.Len())
@@ -111,8 +115,11 @@ const maxProbes = 4096
 // Load loads the program for a probe, whose number is id. The table must be of the program's
 // layout, and of a histogram without keys the probe's own.
 func (a *Aggregate) Load(env *Env, table *ebpf.Map, id uint32) (*ebpf.Program, error) {
-	if len(a.Keys) == 0 && a.buckets == nil && id >= maxProbes {
+	if !a.keyed() && a.buckets == nil && id >= maxProbes {
 		return nil, errors.New("too many different probes: at most 4096 are counted at a time")
+	}
+	if a.stacks != nil {
+		env = env.awake()
 	}
 	b := newBuilder(env, a.probe)
 	b.begin()
@@ -140,11 +147,14 @@ func (a *Aggregate) Load(env *Env, table *ebpf.Map, id uint32) (*ebpf.Program, e
 			return nil, err
 		}
 	}
+	if a.stacks != nil {
+		b.stackOf(a.stacks, key+int16(a.KeySize)-stackKey)
+	}
 	at := key
-	if len(a.Keys) == 0 && a.value != nil {
+	if !a.keyed() && a.value != nil {
 		at += int16(a.KeySize) - 8
 	}
-	b.row(table, at, len(a.Keys) > 0)
+	b.row(table, at, a.keyed())
 	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, rowCount))
 	if a.value != nil {
 		b.add(asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, rowSum))

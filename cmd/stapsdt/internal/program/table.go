@@ -18,6 +18,9 @@ type Row struct {
 	ID     uint32 // of the probe
 	Key    []byte // to be read by KeyValue
 	Bucket int
+	// Process and Stack are only of a table of stacks. A process that has no number here is 0.
+	Process uint32
+	Stack   StackID
 	// Count is the number of events, and Sum that of their values, modulo 2^64.
 	Count, Sum uint64
 }
@@ -25,7 +28,7 @@ type Row struct {
 // Rows reads a table of so many probes. While it is being counted in, rows may be missing.
 func (a *Aggregate) Rows(table *ebpf.Map, probes int, yield func(Row)) error {
 	var each []row
-	if len(a.Keys) == 0 {
+	if !a.keyed() {
 		n := uint32(probes)
 		if a.buckets != nil {
 			n = table.MaxEntries()
@@ -50,6 +53,10 @@ func (a *Aggregate) Rows(table *ebpf.Map, probes int, yield func(Row)) error {
 		r := Row{ID: uint32(binary.NativeEndian.Uint64(key)), Key: bytes.Clone(key)}
 		if a.buckets != nil {
 			r.Bucket = int(binary.NativeEndian.Uint64(key[a.KeySize-8:]))
+		}
+		if a.stacks != nil {
+			end := key[a.KeySize-stackKey:]
+			r.Process, r.Stack = uint32(binary.NativeEndian.Uint64(end)), StackID(binary.NativeEndian.Uint64(end[8:]))
 		}
 		r.add(each)
 		yield(r)

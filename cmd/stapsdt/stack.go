@@ -1,0 +1,183 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
+
+	"github.com/spf13/cobra"
+)
+
+type stack struct {
+	aggregate
+	file   string
+	number int
+}
+
+func (s *session) stackCommand() *cobra.Command {
+	st := &stack{aggregate: aggregate{tracing: tracing{session: s}}}
+	c := &cobra.Command{
+		Use:   "stack SPEC... (-p PID | -a | with FILE in each SPEC)",
+		Short: "Count the stacks from which events come",
+		Long: `Count in the kernel from which stacks of functions the probes are fired, until Ctrl-C, and
+print the most frequent ones, or all of them for a flame graph.
+
+SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are meant.`,
+		Example: `  stapsdt stack -p 1234 myapp:request__done -d 10s
+  stapsdt stack -p 1234 myapp:request__done -w 'status >= 500' -o folded | flamegraph.pl > graph.svg
+  stapsdt stack -p 1234 'myapp:*' --by status -o pprof -O fired.pb.gz && go tool pprof -top fired.pb.gz`,
+		RunE: func(c *cobra.Command, args []string) error { return st.run(c.Context(), args) },
+	}
+	st.tracing.flags(c)
+	st.byFlag(c)
+	formats := []string{"text", "folded", "pprof"}
+	c.Flags().StringVarP(&st.output, "output", "o", "text", "`FORMAT`: text, folded with a line for each stack, or pprof")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().StringVarP(&st.file, "output-file", "O", "", "write to `FILE` instead of standard output")
+	c.Flags().IntVarP(&st.number, "number", "n", 20, "with -o text, the `N` most frequent stacks, or 0 for all")
+	return c
+}
+
+func (st *stack) check() error {
+	switch st.output {
+	case "text", "folded":
+	case "pprof":
+		if _, _, ok := terminal(st.stdout); ok && st.file == "" {
+			return usagef("a profile is not for a terminal: use -O FILE, or > FILE")
+		}
+	default:
+		return usagef("the output format %q is none of text, folded and pprof", st.output)
+	}
+	if st.number < 0 {
+		return usagef("-n %d is negative", st.number)
+	}
+	return nil
+}
+
+func (st *stack) run(ctx context.Context, specs []string) (err error) {
+	if err := st.check(); err != nil {
+		return err
+	}
+	defer st.close()
+	st.stacks = newStacks()
+	defer st.stacks.close()
+	st.found = st.stacks.processes.Look
+	to := st.stdout
+	if st.file != "" {
+		// What cannot be written is better known before than after.
+		f, err := os.Create(st.file)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if closeErr := f.Close(); err == nil {
+				err = closeErr
+			}
+		}()
+		to = f
+	}
+	start := time.Now()
+	next := start
+	err = st.collect(ctx, specs, func() error {
+		if time.Now().Before(next) {
+			return nil
+		}
+		// Finding the functions now is for processes that exit soon.
+		before := time.Now()
+		_, err := st.rows()
+		next = time.Now().Add(max(resolving, scanning*time.Since(before)))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := st.write(to, start); err != nil {
+		return err
+	}
+	if n := st.stacks.exited; n > 0 {
+		st.warn("%d stacks are shown as addresses, because their processes exited before their memory maps were read", n)
+	}
+	return st.report()
+}
+
+// resolving is how often the functions of new stacks are found.
+const resolving = 50 * time.Millisecond
+
+func (st *stack) write(to io.Writer, start time.Time) error {
+	rows, err := st.rows()
+	if err != nil {
+		return err
+	}
+	stacks := render.Stacks{By: st.by, Limit: st.number, Start: start, Duration: time.Since(start)}
+	for _, r := range rows {
+		stacks.Rows = append(stacks.Rows, render.StackRow{Probe: r.provider + ":" + r.probe, By: r.text, Count: r.count, Stack: r.stack})
+	}
+	switch st.output {
+	case "folded":
+		_, err = to.Write(stacks.Folded())
+	case "pprof":
+		err = stacks.Profile().Write(to)
+	default:
+		_, err = to.Write(stacks.Text())
+	}
+	return err
+}
+
+// stacks finds the functions of the stacks that the kernel has counted, once for each.
+type stacks struct {
+	kernel    *program.Stacks
+	processes *symbol.Processes
+	known     map[stackOf]*symbol.Stack
+	exited    int // how many are of processes of which nothing is known
+}
+
+// stackOf is a stack of a process. Where its site has several probes, it has a stack for each,
+// because the site is not shown if it is that of an image.
+type stackOf struct {
+	process uint32
+	id      program.StackID
+	probe   string
+}
+
+func newStacks() *stacks {
+	return &stacks{processes: symbol.NewProcesses(), known: map[stackOf]*symbol.Stack{}}
+}
+
+func (s *stacks) open() (err error) {
+	if s.kernel, err = program.NewStacks(); err != nil {
+		return mapError(err)
+	}
+	return nil
+}
+
+func (s *stacks) close() {
+	if s.kernel != nil {
+		_ = s.kernel.Close()
+	}
+	s.processes.Close()
+}
+
+// find returns the stack of a row.
+func (s *stacks) find(probe string, r program.Row) *symbol.Stack {
+	key := stackOf{r.Process, r.Stack, probe}
+	if found := s.known[key]; found != nil {
+		return found
+	}
+	addresses, err := s.kernel.Addresses(r.Stack)
+	found := &symbol.Stack{Cut: symbol.CutUnread}
+	if err == nil && len(addresses) > 0 {
+		found = s.processes.Stack(int(r.Process), probe, addresses, s.kernel.Depth())
+	}
+	if found.Exited {
+		s.exited++
+	}
+	s.known[key] = found
+	return found
+}
