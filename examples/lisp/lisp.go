@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// function is what (def name (parameters) body) defines.
+type function struct {
+	name       string
+	parameters []any
+	body       any
+	line       int32
+}
+
+// thread runs a program. The id is unique: tracers tell by it which calls belong together.
+type thread struct {
+	probes
+	file      string
+	line      int32
+	id        uint64
+	functions map[string]function
+}
+
+// call is where a function begins and ends.
+func (t *thread) call(f function, args map[string]int) int {
+	t.entry.Fire(t.file, f.name, f.line, t.id)
+	defer t.ret.Fire(t.file, f.name, f.line, t.id) // also if it panics
+	return t.eval(f.body, args)
+}
+
+// run runs the next line of the program. It panics if that is wrong.
+func (t *thread) run(text string) int {
+	t.line++
+	text = strings.NewReplacer("(", " ( ", ")", " ) ").Replace(text)
+	code, _ := parse(strings.Fields(text))
+	if list, ok := code.([]any); ok && list[0] == "def" {
+		t.functions[list[1].(string)] = function{list[1].(string), list[2].([]any), list[3], t.line}
+		return 0
+	}
+	return t.call(function{"main", nil, code, t.line}, nil)
+}
+
+func parse(words []string) (code any, rest []string) {
+	if words[0] != "(" {
+		return words[0], words[1:]
+	}
+	list := []any{}
+	for words = words[1:]; words[0] != ")"; list = append(list, code) {
+		code, words = parse(words)
+	}
+	return list, words[1:]
+}
+
+func (t *thread) eval(code any, variables map[string]int) int {
+	list, ok := code.([]any)
+	if !ok {
+		if n, err := strconv.Atoi(code.(string)); err == nil {
+			return n
+		}
+		return variables[code.(string)]
+	}
+	if list[0] == "if" { // the condition is true if it is not negative
+		if t.eval(list[1], variables) >= 0 {
+			return t.eval(list[2], variables)
+		}
+		return t.eval(list[3], variables)
+	}
+	f, defined := t.functions[list[0].(string)]
+	args, total := map[string]int{}, 0
+	for i, code := range list[1:] {
+		n := t.eval(code, variables)
+		switch {
+		case defined:
+			args[f.parameters[i].(string)] = n
+		case list[0] == "-" && i > 0:
+			total -= n
+		default:
+			total += n
+		}
+	}
+	if defined {
+		return t.call(f, args)
+	}
+	if list[0] != "+" && list[0] != "-" {
+		panic(fmt.Sprintf("no function %v", list[0]))
+	}
+	return total
+}

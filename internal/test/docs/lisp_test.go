@@ -1,0 +1,34 @@
+//go:build linux && (amd64 || arm64)
+
+package docs_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestLisp(t *testing.T) {
+	needs(t)
+	bin := t.TempDir()
+	(&document{dir: repository(t)}).run(t, "go build -o "+bin+"/stapsdt ./cmd/stapsdt")
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	d := example(t, "lisp")
+	d.build(t)
+	p := d.start(t, d.command(t, "go run"))
+	d.withPID(p, `^process (\d+)$`)
+	p.Say(d.command(t, `\(def`))
+	p.WaitLine("0", patience)
+
+	var counts stapsdts
+	counts.follow(t, d, strings.Fields(d.command(t, "stapsdt"))[3], "function__entry", `^ *3  lisp:function__entry  "fib"$`, d.command(t, "stapsdt"))
+	var f followers
+	f.follow(t, d, `^\d+ 1 3 <- fib \(stdin:1\)$`, d.command(t, "bpftrace .*/flow"))
+	f.follow(t, d, `^@calls\[fib\]: 3$`, d.command(t, "bpftrace .*/time"))
+	p.Say(d.command(t, `\(fib`))
+	p.Say(d.command(t, `\(none`))
+	p.WaitLine("error: no function none", patience)
+	d.requireFlow(t, f.leave(t))
+	counts.leave(t)
+	d.requireShown(t, counts[0].Lines())
+}
