@@ -301,3 +301,30 @@ func TestGuideNames(t *testing.T) {
 	})
 	t.Run("gdb", func(t *testing.T) { g.follow(t, "add-symbol-file") })
 }
+
+// TestGuideOpenTelemetry builds the guide's program, whose modules are those of the tests, and
+// traces its spans, none of which it exports.
+func TestGuideOpenTelemetry(t *testing.T) {
+	needs(t, "curl")
+	g := readGuide(t, "opentelemetry.md")
+	listener, err := net.Listen("tcp", "localhost:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	code := strings.Join(g.find(t, "package main").lines, "\n")
+	require.NoError(t, os.WriteFile(g.dir+"/main.go", []byte(strings.ReplaceAll(code, "localhost:8080", address)), 0o600))
+	g.run(t, "go build -C "+repository(t)+"/internal/test -o $PWD/shop $PWD/main.go")
+	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images ./shop")
+	get := "curl -sS -o /dev/null --retry 50 --retry-delay 1 --retry-connrefused http://" + address + "/items"
+	g.run(t, get)
+	commands := g.find(t, "bpftrace -p PID").consoles()
+	require.Len(t, commands, 2)
+	for i, want := range []string{`(?m)^@us\[list\]:`, `(?m)^[0-9a-f]{16} in [0-9a-f]{16}: list: no such item$`} {
+		command := commands[i].command
+		_, program, found := strings.Cut(command, " -e ")
+		require.True(t, found, command)
+		tr := tracetest.Bpftrace(t, strings.Trim(program, "'"), "-p", strconv.Itoa(p.PID()))
+		g.run(t, get)
+		require.Regexp(t, want, tr.Stop())
+	}
+}
