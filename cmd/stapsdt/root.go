@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The exit statuses, which docs/command.md lists.
+// The exit statuses, which docs/command.md lists. doctor has more of them.
 const (
 	exitFailure = 1
 	exitUsage   = 2
@@ -72,6 +72,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 func (s *session) fail(err error) int {
 	var refused *rights.Error
 	var wrong *expr.Error
+	var status statusError
+	if errors.As(err, &status) {
+		return int(status)
+	}
 	text := strings.TrimPrefix(err.Error(), errUsage.Error()+": ")
 	switch {
 	case errors.Is(err, errUsage), errors.As(err, &wrong):
@@ -113,6 +117,7 @@ A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
 	root.AddCommand(s.listCommand(), s.traceCommand(), s.countCommand(), s.histCommand(), s.stackCommand(), s.scriptCommand())
+	root.AddCommand(s.doctorCommand())
 	return root
 }
 
