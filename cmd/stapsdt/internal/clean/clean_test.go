@@ -1,0 +1,182 @@
+//go:build linux
+
+package clean
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func environment(of map[string]string) func(string) string {
+	return func(name string) string { return of[name] }
+}
+
+func TestDirectories(t *testing.T) {
+	const uid = 1000
+	shared := Directory{Path: "/tmp", Shared: true, Owner: uid}
+	for _, c := range []struct {
+		env  map[string]string
+		want []Directory
+	}{
+		{nil, []Directory{{Path: "/tmp/stapsdt-1000", Owner: uid}, shared}},
+		{
+			map[string]string{"STAPSDT_DIR": "images", "XDG_RUNTIME_DIR": "/run/user/1000", "TMPDIR": "/var/tmp"},
+			[]Directory{{Path: "images", Owner: uid}, {Path: "/run/user/1000/stapsdt", Owner: uid}, {Path: "/var/tmp/stapsdt-1000", Owner: uid}, shared},
+		},
+		{map[string]string{"XDG_RUNTIME_DIR": "relative", "TMPDIR": "relative"}, []Directory{{Path: "/tmp/stapsdt-1000", Owner: uid}, shared}},
+	} {
+		if got := Directories(environment(c.env), uid); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%v: %+v", c.env, got)
+		}
+	}
+	all := AllDirectories(environment(nil), uid)
+	if len(all) < 2 || all[1] != (Directory{Path: "/tmp", Shared: true, Owner: -1}) {
+		t.Errorf("%+v", all)
+	}
+	for path, owner := range map[string]string{
+		"/tmp/stapsdt-12": "12", "/run/user/12/stapsdt": "12", "/tmp/stapsdt-12x": "", "/tmp/stapsdt-test": "", "/run/user/x/stapsdt": "", "/home/run/user/12/stapsdt": "",
+	} {
+		m := ownDirectory.FindStringSubmatch(path)
+		if got := strings.Join(m[min(1, len(m)):], ""); got != owner {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+}
+
+// TestHidden: when /proc may not show all processes. The options are those of systems on which
+// they were set.
+func TestHidden(t *testing.T) {
+	const initial, shown = "pid:[4026531836]", "20 1 0:5 / /proc rw,relatime - proc proc rw\n"
+	hides := func(option string) string {
+		return "21 1 0:5 / /proc rw,relatime shared:2 - proc proc rw," + option + "\n"
+	}
+	for _, c := range []struct {
+		own       string
+		namespace string
+		info      string
+		ptrace    bool
+		want      string
+	}{
+		{"7", initial, shown, false, ""},
+		{"7", initial, hides("gid=4,hidepid=0"), false, ""},
+		{"7", initial, hides("hidepid=off"), false, ""},
+		{"7", initial, hides("gid=4,hidepid=2"), false, "hidepid"},
+		{"7", initial, hides("hidepid=invisible"), false, "hidepid"},
+		{"7", initial, hides("hidepid=ptraceable,subset=pid"), false, "hidepid"},
+		{"7", initial, hides("hidepid=invisible"), true, ""},
+		{"7", initial, shown + hides("hidepid=2"), false, "hidepid"},
+		{"7", initial, hides("hidepid=2") + shown, false, ""},
+		{"7", initial, "", true, "the options of /proc"},
+		{"7", "pid:[4026532301]", shown, true, "not the initial PID namespace"},
+		{"7", "", shown, true, "not the initial PID namespace"},
+		{"20117", initial, shown, true, "not that of this PID namespace"},
+		{"", "", "", true, "not that of this PID namespace"},
+	} {
+		if got := hidden(c.own, 7, c.namespace, c.info, c.ptrace); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+func TestUnreadable(t *testing.T) {
+	err := errors.New("process 1: open /proc/1/maps: input/output error")
+	if got := unreadable(1, err); got != err.Error() {
+		t.Error(got)
+	}
+}
+
+// TestUsage: the kernel counts what is open and what is mapped, and nothing else.
+func TestUsage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, make([]byte, os.Getpagesize()), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	directory, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer directory.Close()
+	if !leaseable(int(directory.Fd())) {
+		t.Skip("leases of this file system tell nothing")
+	}
+	is := func(want use) {
+		t.Helper()
+		fd, err := open(int(directory.Fd()), "file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		if got := usage(fd); got != want {
+			t.Errorf("%d", got)
+		}
+	}
+	is(unused)
+	other, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is(used)
+	memory, err := unix.Mmap(int(other.Fd()), 0, 1, unix.PROT_READ, unix.MAP_PRIVATE)
+	other.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	is(used)
+	if err := unix.Munmap(memory); err != nil {
+		t.Fatal(err)
+	}
+	is(unused)
+}
+
+// TestReplacedMeanwhile: a file that is another one when it is moved aside keeps its name.
+func TestReplacedMeanwhile(t *testing.T) {
+	directory := t.TempDir()
+	dir, err := os.Open(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	c := &cleaner{dir: int(dir.Fd()), path: directory}
+	write := func() {
+		if err := os.WriteFile(directory+"/file", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	var old unix.Stat_t
+	if err := unix.Stat(directory+"/file", &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(directory+"/file", directory+"/old"); err != nil { // so that the inode is not used again
+		t.Fatal(err)
+	}
+	write()
+	if _, err := c.moveAside("file", &old); err == nil || !strings.Contains(err.Error(), "replaced meanwhile") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(directory + "/file"); err != nil {
+		t.Error(err)
+	}
+	// Another process has made the file again: what was moved aside stays there.
+	aside, err := c.moveAside("old", &old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(directory+"/old", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.moveBack(aside, "old"); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"old", asidePrefix + "old"} {
+		if _, err := os.Stat(directory + "/" + name); err != nil {
+			t.Error(err)
+		}
+	}
+}

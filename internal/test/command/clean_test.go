@@ -1,0 +1,264 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// cleaned is what clean -o json prints of a file.
+type cleaned struct {
+	File, Action, Why string
+	Size, Unused      int64
+}
+
+// cleans runs clean, and returns the action for each file by its name.
+func cleans(t *testing.T, status int, cmd *exec.Cmd) map[string]cleaned {
+	t.Helper()
+	cmd.Args = append(cmd.Args, "-o", "json")
+	r := finish(t, cmd)
+	require.Equal(t, status, r.status, r.stderr)
+	all := map[string]cleaned{}
+	for _, c := range lines[cleaned](t, r.stdout) {
+		all[filepath.Base(c.File)] = c
+	}
+	return all
+}
+
+// clean is the command for files of every age.
+func clean(t *testing.T, args ...string) *exec.Cmd {
+	return exec.Command(stapsdt(t), append([]string{"clean", "--older", "0"}, args...)...)
+}
+
+// unusedImage makes an image that no process has mapped.
+func unusedImage(t *testing.T, directory string) (path string) {
+	p := starts(t, subjectIn(t, directory))
+	p.Say("quit")
+	require.NoError(t, p.Wait(patience))
+	return imageOf(t, directory)
+}
+
+// copyTo copies an image under another name.
+func copyTo(t *testing.T, image, path string) {
+	content, err := os.ReadFile(image)
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+}
+
+// TestClean: what is removed is an image that is not in use, and nothing else.
+func TestClean(t *testing.T) {
+	directory := t.TempDir()
+	image := unusedImage(t, directory)
+	name := filepath.Base(image)
+	hash := regexp.MustCompile(`[0-9a-f]{32}`).FindString(name)
+	in := func(name string) string { return directory + "/" + name }
+	// The C library's name, and a file that an interrupted run has left.
+	copyTo(t, image, in("library-aB3dEf.so"))
+	copyTo(t, image, in(".cleaning-"+name))
+	// None of these is an image, or is under its name.
+	others := []string{"text-" + hash + ".so", "program-" + hash + ".so", "other-" + strings.Repeat("0", 32) + ".so", "link-" + hash + ".so", "directory-" + hash + ".so", name + ".bak"}
+	require.NoError(t, os.WriteFile(in(others[0]), []byte("text"), 0o600))
+	copyTo(t, tracetest.Build(t, "subject"), in(others[1]))
+	copyTo(t, image, in(others[2]))
+	require.NoError(t, os.Symlink(name, in(others[3])))
+	require.NoError(t, os.Mkdir(in(others[4]), 0o700))
+	copyTo(t, image, in(others[5]))
+
+	images := []string{name, "library-aB3dEf.so", ".cleaning-" + name}
+	check := func(action string, got map[string]cleaned) {
+		t.Helper()
+		require.Len(t, got, len(images))
+		for _, each := range images {
+			require.Equal(t, action, got[each].Action)
+			require.Positive(t, got[each].Size)
+		}
+	}
+	check("young", cleans(t, 0, exec.Command(stapsdt(t), "clean", directory)))
+	check("removable", cleans(t, 0, clean(t, "--dry-run", directory)))
+	require.FileExists(t, image)
+	r := finish(t, clean(t, directory))
+	require.Regexp(t, `(?m)^removed `+regexp.QuoteMeta(image)+`: not used for \d+s$`, r.stdout)
+	require.Regexp(t, `(?m)^3 files removed \(\d+ bytes\)$`, r.stdout)
+	require.Empty(t, cleans(t, 0, clean(t, directory)))
+	for _, each := range others {
+		_, err := os.Lstat(in(each))
+		require.NoError(t, err)
+	}
+}
+
+// TestCleanUsed: a file that a process has mapped, or has only opened, stays, under its name.
+func TestCleanUsed(t *testing.T) {
+	directory := t.TempDir()
+	image := unusedImage(t, directory)
+	name := filepath.Base(image)
+	opened, err := os.Open(image)
+	require.NoError(t, err)
+	require.Equal(t, cleaned{File: image, Action: "mapped", Why: "a process has it open"}, without(cleans(t, 0, clean(t, directory))[name]))
+	require.FileExists(t, image)
+	require.NoError(t, opened.Close())
+
+	p := starts(t, subjectIn(t, directory))
+	require.Contains(t, cleans(t, 0, clean(t, directory))[name].Why, "process "+pid(p)+" has mapped it")
+	require.Contains(t, finish(t, clean(t, directory, "-v")).stdout, "left "+image+": process "+pid(p))
+	require.Equal(t, "0 files removed (0 bytes), 1 in use\n", finish(t, clean(t, directory)).stdout)
+	does(p, "unload")
+	require.Equal(t, "removed", cleans(t, 0, clean(t, directory))[name].Action)
+}
+
+// without leaves out what differs from run to run.
+func without(c cleaned) cleaned {
+	c.Size, c.Unused = 0, 0
+	return c
+}
+
+// TestCleanElsewhere: what a process has mapped in namespaces of its own stays, also if clean
+// runs where it cannot see the process.
+func TestCleanElsewhere(t *testing.T) {
+	testenv.NeedsRoot(t)
+	directory, bound := t.TempDir(), t.TempDir()
+	script := fmt.Sprintf("mount --bind %s %s", directory, bound)
+	cmd := inside(t, "--mount --pid --fork", script, subjectIn(t, bound))
+	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+bound)
+	isolated := starts(t, cmd)
+	image := imageOf(t, directory)
+	name := filepath.Base(image)
+	hidden := func(args ...string) *exec.Cmd {
+		return inside(t, "--mount --pid --fork --mount-proc", "", clean(t, append(args, directory)...))
+	}
+	stays := func(action, why string, status int, cmd *exec.Cmd) {
+		t.Helper()
+		c := cleans(t, status, cmd)[name]
+		require.Equal(t, action, c.Action)
+		require.Contains(t, c.Why, why)
+		require.FileExists(t, image)
+	}
+	stays("mapped", "has mapped it", 0, clean(t, directory))
+	stays("mapped", "a process has it open", 0, hidden())
+	stays("removable", "", 0, hidden("--dry-run"))
+	require.Contains(t, finish(t, hidden("--dry-run")).stderr, "not every process can be seen here (this is not the initial PID namespace")
+	// /proc is that of another namespace.
+	stays("mapped", "has mapped it", 0, inside(t, "--pid --fork", "", clean(t, directory)))
+	require.NotContains(t, runs(t, "doctor", "-p", pid(isolated), "-o", "json").stdout, "deleted")
+
+	// The kernel does not say whether another user's file is in use without CAP_LEASE.
+	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
+	require.NoError(t, os.Chown(image, 65534, 65534))
+	require.NoError(t, os.Chown(directory, 65534, 65534))
+	stays("unseen", "not the initial PID namespace", 4, exec.Command(setpriv, append([]string{"--bounding-set=-lease", "--"}, hidden().Args...)...))
+	stays("mapped", "a process has it open", 0, hidden())
+	isolated.Hangup()
+	require.NoError(t, isolated.Wait(patience))
+	require.Equal(t, "removed", cleans(t, 0, hidden())[name].Action, "the kernel says that it is not in use")
+}
+
+// TestCleanOverlay: a mapping of a file of an overlay is not seen as a use of it, so that
+// files are left where not all processes are seen.
+func TestCleanOverlay(t *testing.T) {
+	testenv.NeedsRoot(t)
+	files, merged := t.TempDir(), t.TempDir()
+	script := fmt.Sprintf("mount -t tmpfs none %[1]s; mkdir %[1]s/lower %[1]s/upper %[1]s/work; mount -t overlay overlay -o lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work %[2]s",
+		files, merged)
+	p := starts(t, inside(t, "--mount", script, exec.Command("env", append([]string{"STAPSDT_DIR=" + merged + "/images"}, subjectIn(t, "").Args...)...)))
+	enter := func(options, args []string) *exec.Cmd {
+		nsenter := testenv.NeedsTool(t, "nsenter", "util-linux")
+		return exec.Command(nsenter, append(append([]string{"-t", pid(p), "-m", "--"}, options...), args...)...)
+	}
+	images := merged + "/images"
+	hide := []string{"unshare", "--mount", "--pid", "--fork", "--mount-proc", "--"}
+	one := func(found map[string]cleaned) cleaned {
+		require.Len(t, found, 1)
+		for _, c := range found {
+			return c
+		}
+		panic("unreachable")
+	}
+	require.Equal(t, "mapped", one(cleans(t, 0, enter(nil, clean(t, images).Args))).Action)
+	require.Equal(t, "unseen", one(cleans(t, 4, enter(hide, clean(t, images).Args))).Action)
+	does(p, "unload")
+	require.Equal(t, "unseen", one(cleans(t, 4, enter(hide, clean(t, images).Args))).Action)
+	does(p, "load")
+	require.NotContains(t, runs(t, "doctor", "-p", pid(p), tick, "-o", "json").stdout, "deleted")
+}
+
+// TestCleanWhileLoading: a process that loads while files are removed, sooner or later during
+// that, keeps its file.
+func TestCleanWhileLoading(t *testing.T) {
+	directory := t.TempDir()
+	p := starts(t, subjectIn(t, directory))
+	image := imageOf(t, directory)
+	does(p, "unload")
+	first := clean(t, directory) // which has built it
+	begin := time.Now()
+	require.Equal(t, "removed", cleans(t, 0, first)[filepath.Base(image)].Action)
+	takes := time.Since(begin)
+	const rounds = 40
+	removed := 0
+	for i := range rounds {
+		does(p, "load")
+		does(p, "unload")
+		cmd := clean(t, directory)
+		var stdout strings.Builder
+		cmd.Stdout = &stdout
+		require.NoError(t, cmd.Start())
+		time.Sleep(takes * time.Duration(i) / rounds)
+		does(p, "load")
+		require.NoError(t, cmd.Wait())
+		removed += strings.Count(stdout.String(), "removed "+directory)
+		maps, err := os.ReadFile("/proc/" + pid(p) + "/maps")
+		require.NoError(t, err)
+		require.NotRegexp(t, regexp.QuoteMeta(directory)+`.*\(deleted\)`, string(maps))
+		require.Contains(t, string(maps), directory)
+		does(p, "unload")
+	}
+	t.Logf("%d of %d files were removed, in %v each", removed, rounds, takes)
+}
+
+// TestCleanDirectories: which directories are meant.
+func TestCleanDirectories(t *testing.T) {
+	testenv.NeedsRoot(t)
+	base := t.TempDir()
+	image := unusedImage(t, t.TempDir())
+	name := filepath.Base(image)
+	mine, theirs := []string{base + "/images", base + "/runtime/stapsdt", base + "/stapsdt-0"}, base+"/stapsdt-65534"
+	for _, directory := range append(mine, theirs) {
+		copyTo(t, image, directory+"/"+name)
+	}
+	require.NoError(t, os.Chown(theirs, 65534, 65534))
+	require.NoError(t, os.Chown(theirs+"/"+name, 65534, 65534))
+	found := func(args ...string) (all []string) {
+		cmd := clean(t, append(args, "--dry-run")...) // there are other images in /tmp
+		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+mine[0], "XDG_RUNTIME_DIR="+base+"/runtime", "TMPDIR="+base)
+		for line := range strings.Lines(finish(t, cmd).stdout) {
+			if path, ok := strings.CutPrefix(line, "would remove "+base); ok {
+				directory, _, _ := strings.Cut(path, "/subject-")
+				all = append(all, base+directory)
+			}
+		}
+		return all
+	}
+	require.ElementsMatch(t, mine, found())
+	require.ElementsMatch(t, append(mine, theirs), found("-a"))
+	require.Equal(t, []string{theirs}, found(theirs))
+	// A directory of this name that another user has made is not theirs.
+	require.NoError(t, os.Chown(theirs, 65533, 65533))
+	require.ElementsMatch(t, mine, found("-a"))
+	for args, says := range map[string]string{"-a " + base: "one of -a and DIRECTORY", "--older -1s": "is negative", image: "is not a directory", "-o xml": "neither text nor json"} {
+		r := runs(t, append([]string{"clean"}, strings.Fields(args)...)...)
+		require.Equal(t, 2, r.status)
+		require.Contains(t, r.stderr, says)
+	}
+	require.Equal(t, 3, runs(t, "clean", base+"/none").status)
+}
