@@ -129,7 +129,7 @@ func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:]
 func isLibrary(name string) bool {
 	const module = "github.com/go-stapsdt/stapsdt"
 	rest, ok := strings.CutPrefix(name, module)
-	return ok && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "/internal/")) || name == "probeFire" || name == "probeFireV"
+	return ok && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "/internal/call.")) || name == "probeFire" || name == "probeFireV"
 }
 
 // trim removes the frames of a probe of this library: its site, which is all that its image

@@ -125,6 +125,19 @@ func TestGoTableLies(t *testing.T) {
 	}
 }
 
+// TestLibrary: of this repository, only what is between Fire and a site is left out.
+func TestLibrary(t *testing.T) {
+	for name, want := range map[string]bool{
+		"github.com/go-stapsdt/stapsdt.(*Probe4[...]).Fire": true, "github.com/go-stapsdt/stapsdt/internal/call.Many": true, "probeFire": true,
+		"github.com/go-stapsdt/stapsdt/span.(*Span[...]).End": false, "github.com/go-stapsdt/stapsdt/internal/test/kernels.fire": false,
+		"github.com/go-stapsdt/stapsdtools.f": false, "main.main": false,
+	} {
+		if got := isLibrary(name); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 func TestPerfMap(t *testing.T) {
 	p := &perfMap{funcs: parsePerfMap(strings.NewReader("2000 10 Lcom/example/Shop;::order\n1000 20 old\nnonsense\n1000 10 _ZN4shop5orderEi\n" +
 		"0x3000 0x8 with a space\nffffffffffffffff 2 wraps\n4000 zz x\n"))}
