@@ -160,6 +160,39 @@ func TestCommandCount(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
+// The command counts the stacks from which the events come that an expression selects.
+func TestCommandStack(t *testing.T) {
+	tracetest.NeedUprobes(t)
+	command := commandPath(t)
+	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
+	server.Expect("ready", patience)
+	tracer := tracetest.Command(t, exec.Command(command, "stack", "-o", "folded", "-p", strconv.Itoa(server.PID()), "guestserver:*", "--by", "status", "-w", "status == 3 || status == 99"))
+	await(t, "the command to attach", tracer, func() bool {
+		server.Say("first")
+		return server.Expect("enabled ", patience) == "true"
+	})
+	const all = 4
+	for range all {
+		server.Say("all")
+		server.Expect("enabled ", patience)
+	}
+	tracer.Signal(os.Interrupt)
+	require.NoError(t, tracer.Wait(patience))
+	want := 0
+	for _, r := range requests() {
+		if r.status == 3 {
+			want += all
+		}
+	}
+	for _, line := range tracer.Lines() {
+		if strings.HasPrefix(line, "guestserver:request__done;status=3;") {
+			require.Regexp(t, fmt.Sprintf(`^[^ ]*;status=3;runtime\.goexit;.*;.*/tracetest\.EachLine;.*/kernels\.runServer\.func1 %d$`, want), line)
+			return
+		}
+	}
+	t.Error("the stack is missing")
+}
+
 // The command draws a histogram of an expression.
 func TestCommandHist(t *testing.T) {
 	rows := commandPrints(t, "hist", "elapsed", "--by", "status == 99", "-i", "200ms")
