@@ -40,14 +40,20 @@ func stacker(t testing.TB, strip bool, flags ...string) *tracetest.Process {
 // cStacker starts the program in C whose stacks are known.
 func cStacker(t testing.TB, flags ...string) *tracetest.Process {
 	t.Helper()
+	p := tracetest.Command(t, exec.Command(cStackerPath(t, flags...)))
+	p.Expect("ready", patience)
+	return p
+}
+
+// cStackerPath builds that program.
+func cStackerPath(t testing.TB, flags ...string) (program string) {
+	t.Helper()
 	gcc := testenv.NeedsTool(t, "gcc", "gcc")
-	program := filepath.Join(t.TempDir(), "stack")
+	program = filepath.Join(t.TempDir(), "stack")
 	args := append([]string{"-O2", "-Wall", "-pthread", "-o", program, "testdata/stack.c"}, flags...)
 	out, err := exec.Command(gcc, args...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	p := tracetest.Command(t, exec.Command(program))
-	p.Expect("ready", patience)
-	return p
+	return program
 }
 
 // withFrames makes gcc keep frame pointers everywhere.
@@ -172,6 +178,25 @@ func TestStackExit(t *testing.T) {
 	require.Equal(t, []string{"stacker:hit;runtime.goexit;runtime.main;main.main;main.outer;main.inlined;main.inner 1"}, tr.Lines())
 }
 
+// TestStackContainer: the files of a program are found in its mount namespace.
+func TestStackContainer(t *testing.T) {
+	testenv.NeedsRoot(t)
+	program, inside := cStackerPath(t, withFrames...), t.TempDir()
+	script := fmt.Sprintf("mount -t tmpfs none %s && cp %s %s && exec %s/stack", inside, program, inside, inside)
+	p := tracetest.Command(t, exec.Command(testenv.NeedsTool(t, "unshare", "util-linux"), "--mount", "sh", "-ec", script))
+	p.Expect("ready", patience)
+	tr := traces(t, p, "stack", "-o", "folded", "-a", "cstack:hit", "--by", "pid")
+	does(p, "call 3")
+	for stack, n := range tr.folds() {
+		if strings.HasPrefix(stack, "cstack:hit;pid="+pid(p)+";") {
+			require.True(t, strings.HasSuffix(stack, ";main;outer;shop::order(int);inner"), stack)
+			require.Equal(t, 3, n)
+			return
+		}
+	}
+	t.Error("the stack is missing")
+}
+
 // TestStackBy: counts, parts, the values of --by, and those stacks that are not shown.
 func TestStackBy(t *testing.T) {
 	p := cStacker(t, withFrames...)
@@ -194,6 +219,14 @@ func TestStackBy(t *testing.T) {
 
 // TestStackProfile: the tool of Go reads the profile.
 func TestStackProfile(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer terminal.Close()
+	cmd := exec.Command(stapsdt(t), "stack", "-o", "pprof", "-a", "stacker:hit")
+	cmd.Stdout = terminal
+	require.Error(t, cmd.Run())
+	require.Equal(t, 2, cmd.ProcessState.ExitCode(), "a terminal is refused")
+
 	p := stacker(t, true)
 	file := filepath.Join(t.TempDir(), "fired.pb.gz")
 	tr := traces(t, p, "stack", "-o", "pprof", "-O", file, "-p", pid(p), "stacker:hit", "--by", "arg0")
