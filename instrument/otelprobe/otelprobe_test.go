@@ -144,6 +144,7 @@ func TestSampler(t *testing.T) {
 			require.Equal(t, want, got)
 		}
 	}
+	require.Equal(t, sdktrace.AlwaysSample(), m.probes.Sampler(sdktrace.AlwaysSample()))
 	require.Equal(t, "stapsdt{AlwaysOffSampler}", m.probes.Sampler(sdktrace.NeverSample()).Description())
 	require.Equal(t, "stapsdt{"+sdktrace.ParentBased(sdktrace.AlwaysSample()).Description()+"}", m.probes.Sampler(nil).Description())
 }

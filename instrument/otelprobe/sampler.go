@@ -10,10 +10,13 @@ import sdktrace "go.opentelemetry.io/otel/sdk/trace"
 //
 // If next is nil, it is the SDK's default: to sample as the parent is, and spans without a
 // parent always. The variable OTEL_TRACES_SAMPLER has no effect then, as with every sampler
-// that a program chooses.
+// that a program chooses. AlwaysSample drops nothing, and is returned as it is.
 func (p *Probes) Sampler(next sdktrace.Sampler) sdktrace.Sampler {
 	if next == nil {
 		next = sdktrace.ParentBased(sdktrace.AlwaysSample())
+	}
+	if next == sdktrace.AlwaysSample() {
+		return next
 	}
 	return &sampler{next, p}
 }
