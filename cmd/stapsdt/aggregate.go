@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// aggregate is what count, hist and stack have in common: tables in the kernel, which are shown
-// at the end, and by count and hist at intervals.
+// aggregate is what count, hist, latency and stack have in common: tables in the kernel, which
+// are shown at the end, and by all but stack at intervals.
 type aggregate struct {
 	tracing
 	output   string
@@ -30,8 +31,9 @@ type aggregate struct {
 	buckets program.Buckets
 	stacks  *stacks // of stack
 
+	tick    func() error         // is called again and again, if it is set
 	tables  map[string]*ebpf.Map // by layout
-	counted []*counted           // by the numbers of the probes
+	counted []*counted           // by the numbers in the rows
 	next    time.Time            // when to show the numbers
 	shown   time.Time            // when they were shown last
 	counts  map[string]uint64    // and which they were, by row.key
@@ -41,8 +43,25 @@ type aggregate struct {
 // counted is the program of a probe.
 type counted struct {
 	*program.Aggregate
+	of    subject
 	table *ebpf.Map
 	own   bool // whether no other program has this table
+}
+
+// subject is what a row counts the events of.
+type subject interface {
+	String() string
+	// json returns the members of an object that say what it is.
+	json() string
+}
+
+// probeName is the subject of count and hist.
+type probeName struct{ provider, probe string }
+
+func (n probeName) String() string { return n.provider + ":" + n.probe }
+
+func (n probeName) json() string {
+	return fmt.Sprintf(`"provider":%s,"probe":%s`, render.AppendJSONString(nil, n.provider), render.AppendJSONString(nil, n.probe))
 }
 
 func (a *aggregate) flags(c *cobra.Command) {
@@ -70,7 +89,7 @@ func histRows() uint32 {
 }
 
 // run counts, and shows the numbers with show.
-func (a *aggregate) run(ctx context.Context, specs []string, show func(rows []*row) []byte) error {
+func (a *aggregate) run(ctx context.Context, specs []string, show func(rows []*row) ([]byte, error)) error {
 	if err := checkOutput(a.output); err != nil {
 		return err
 	}
@@ -81,6 +100,11 @@ func (a *aggregate) run(ctx context.Context, specs []string, show func(rows []*r
 	a.shown, a.counts = time.Now(), map[string]uint64{}
 	a.next = a.shown.Add(a.interval)
 	err := a.collect(ctx, specs, func() error {
+		if a.tick != nil {
+			if err := a.tick(); err != nil {
+				return err
+			}
+		}
 		if a.interval == 0 || time.Now().Before(a.next) {
 			return nil
 		}
@@ -100,7 +124,9 @@ func (a *aggregate) run(ctx context.Context, specs []string, show func(rows []*r
 func (a *aggregate) collect(ctx context.Context, specs []string, tick func() error) error {
 	a.by = splitExprs(a.by)
 	a.tables = map[string]*ebpf.Map{}
-	a.load = a.loadProgram
+	if a.load == nil {
+		a.load = a.loadProgram
+	}
 	if err := a.open(specs); err != nil {
 		return err
 	}
@@ -166,8 +192,13 @@ func (a *aggregate) loadProgram(p *program.Probe, id uint32) (*ebpf.Program, err
 	if a.stacks != nil {
 		agg.CountStacks(a.stacks.kernel)
 	}
-	c := &counted{Aggregate: agg}
-	layout := agg.Layout()
+	c := &counted{Aggregate: agg, of: probeName{p.Provider, p.Name}}
+	return a.count(c, func() (*ebpf.Program, error) { return agg.Load(a.env, c.table, id) })
+}
+
+// count gives a program a table, loads it, and appends it to those that are shown.
+func (a *aggregate) count(c *counted, load func() (*ebpf.Program, error)) (prog *ebpf.Program, err error) {
+	layout := c.Layout()
 	if c.own = a.buckets != nil && len(a.by) == 0; !c.own {
 		c.table = a.tables[layout]
 	}
@@ -176,15 +207,14 @@ func (a *aggregate) loadProgram(p *program.Probe, id uint32) (*ebpf.Program, err
 		if a.buckets != nil {
 			rows = histRows()
 		}
-		if c.table, err = agg.NewTable(rows); err != nil {
+		if c.table, err = c.NewTable(rows); err != nil {
 			return nil, mapError(err)
 		}
 		if !c.own {
 			a.tables[layout] = c.table
 		}
 	}
-	prog, err := agg.Load(a.env, c.table, id)
-	if err != nil {
+	if prog, err = load(); err != nil {
 		if c.own {
 			c.table.Close()
 		}
@@ -194,16 +224,16 @@ func (a *aggregate) loadProgram(p *program.Probe, id uint32) (*ebpf.Program, err
 	return prog, nil
 }
 
-// row is what was counted of a probe with the same values of --by, at all of its sites.
+// row is what was counted of a subject with the same values of --by, at all of its sites.
 type row struct {
-	key             string
-	provider, probe string
-	value           expr.Type // of a histogram
-	text, json      []string  // of the values of --by
-	count           uint64
-	rate            float64 // per second, since it was shown last
-	buckets         map[int]bucket
-	stack           *symbol.Stack
+	key        string
+	of         subject
+	value      expr.Type // of a histogram
+	text, json []string  // of the values of --by
+	count      uint64
+	rate       float64 // per second, since it was shown last
+	buckets    map[int]bucket
+	stack      *symbol.Stack
 }
 
 type bucket struct{ count, sum uint64 }
@@ -233,23 +263,23 @@ func (a *aggregate) rows() ([]*row, error) {
 		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b *row) int {
-		return cmp.Or(-cmp.Compare(a.count, b.count), cmp.Compare(a.provider+":"+a.probe, b.provider+":"+b.probe), slices.Compare(a.text, b.text), cmp.Compare(a.key, b.key))
+		return cmp.Or(-cmp.Compare(a.count, b.count), cmp.Compare(a.of.String(), b.of.String()), slices.Compare(a.text, b.text), cmp.Compare(a.key, b.key))
 	})
 	return all, nil
 }
 
 func (a *aggregate) merge(merged map[string]*row, id int, r program.Row) {
-	c, p := a.counted[id], a.probes[id]
-	n := &row{provider: p.Provider, probe: p.Name, value: c.Value, buckets: map[int]bucket{}}
-	key := p.String()
+	c := a.counted[id]
+	n := &row{of: c.of, value: c.Value, buckets: map[int]bucket{}}
+	key := c.of.String()
 	for i := range c.Keys {
-		bits, text, cut := c.KeyValue(r.Key, i)
+		bits, text, cut := c.Keys[i].In(r.Key)
 		n.text = append(n.text, string(render.KeyText(&c.Keys[i], bits, text, cut)))
 		n.json = append(n.json, string(render.KeyJSON(&c.Keys[i], bits, text)))
 		key += "\x00" + n.text[i]
 	}
 	if a.stacks != nil {
-		n.stack = a.stacks.find(p.Name, r)
+		n.stack = a.stacks.find(a.probes[id].Name, r)
 		key += "\x00" + n.stack.Key()
 	}
 	if merged[key] == nil {
@@ -264,7 +294,7 @@ func (a *aggregate) merge(merged map[string]*row, id int, r program.Row) {
 
 // display shows the numbers: on a terminal instead of those before, and only as many as it
 // has space for, apart from the last.
-func (a *aggregate) display(show func([]*row) []byte, last bool) error {
+func (a *aggregate) display(show func([]*row) ([]byte, error), last bool) error {
 	rows, err := a.rows()
 	if err != nil {
 		return err
@@ -275,7 +305,10 @@ func (a *aggregate) display(show func([]*row) []byte, last bool) error {
 		a.counts[r.key] = r.count
 	}
 	a.shown = now
-	text := show(rows)
+	text, err := show(rows)
+	if err != nil {
+		return err
+	}
 	if height, width, ok := terminal(a.stdout); ok && a.output == "text" {
 		if !last {
 			text = []byte(fit(string(text), height, width))

@@ -29,12 +29,12 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are
 	return c
 }
 
-func (a *aggregate) showCounts(rows []*row) []byte {
+func (a *aggregate) showCounts(rows []*row) ([]byte, error) {
 	if a.output == "json" {
-		return a.jsonRows(rows, func(r *row) string { return fmt.Sprintf(`,"count":%d`, r.count) })
+		return a.jsonRows(rows, func(r *row) string { return fmt.Sprintf(`,"count":%d`, r.count) }), nil
 	}
 	if len(rows) == 0 {
-		return []byte("no events\n")
+		return []byte("no events\n"), nil
 	}
 	table := render.Table{Right: 1}
 	header := []string{"COUNT"}
@@ -48,9 +48,9 @@ func (a *aggregate) showCounts(rows []*row) []byte {
 		if a.interval > 0 {
 			cells = append(cells, fmt.Sprintf("%.0f", r.rate))
 		}
-		table.Add(append(append(cells, render.Printable(r.provider+":"+r.probe)), r.text...)...)
+		table.Add(append(append(cells, render.Printable(r.of.String())), r.text...)...)
 	}
-	return table.Text()
+	return table.Text(), nil
 }
 
 // jsonRows returns an object for each row, which ends with what rest returns.
@@ -58,8 +58,7 @@ func (a *aggregate) jsonRows(rows []*row, rest func(*row) string) []byte {
 	var b strings.Builder
 	now := time.Now().UTC().Format(time.RFC3339Nano)
 	for _, r := range rows {
-		fmt.Fprintf(&b, `{"time":"%s","provider":%s,"probe":%s,"by":{`, now,
-			render.AppendJSONString(nil, r.provider), render.AppendJSONString(nil, r.probe))
+		fmt.Fprintf(&b, `{"time":"%s",%s,"by":{`, now, r.of.json())
 		for i, value := range r.json {
 			if i > 0 {
 				b.WriteByte(',')

@@ -29,3 +29,18 @@ func splitExprs(lists []string) (all []string) {
 	}
 	return all
 }
+
+// splitWhere splits a condition at each && that is not within another operation.
+func splitWhere(condition string) []string {
+	if condition == "" {
+		return nil
+	}
+	fset := token.NewFileSet()
+	tree, err := parser.ParseExprFrom(fset, "", condition, parser.SkipObjectResolution)
+	and, ok := tree.(*ast.BinaryExpr)
+	if err != nil || !ok || and.Op != token.LAND {
+		return []string{condition}
+	}
+	at := fset.File(and.Pos()).Offset(and.OpPos)
+	return append(splitWhere(strings.TrimSpace(condition[:at])), splitWhere(strings.TrimSpace(condition[at+len("&&"):]))...)
+}

@@ -35,21 +35,32 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are
 		RunE: func(c *cobra.Command, args []string) error { return h.run(c.Context(), args) },
 	}
 	h.flags(c)
-	c.Flags().StringVar(&h.linear, "linear", "", "buckets of one size, from `LOW:HIGH:STEP`; durations such as 10ms are allowed")
 	return c
 }
 
-func (h *hist) run(ctx context.Context, args []string) (err error) {
+func (h *hist) flags(c *cobra.Command) {
+	h.aggregate.flags(c)
+	c.Flags().StringVar(&h.linear, "linear", "", "buckets of one size, from `LOW:HIGH:STEP`; durations such as 10ms are allowed")
+}
+
+func (h *hist) run(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return usagef("hist takes a SPEC and an expression, such as myapp:request__done elapsed")
 	}
-	h.value, h.buckets = args[1], program.Powers{}
-	if h.linear != "" {
-		if h.buckets, err = parseLinear(h.linear); err != nil {
-			return err
-		}
+	h.value = args[1]
+	if err := h.divide(); err != nil {
+		return err
 	}
 	return h.aggregate.run(ctx, args[:1], h.show)
+}
+
+// divide sets the buckets.
+func (h *hist) divide() (err error) {
+	h.buckets = program.Powers{}
+	if h.linear != "" {
+		h.buckets, err = parseLinear(h.linear)
+	}
+	return err
 }
 
 func parseLinear(text string) (program.Buckets, error) {
@@ -76,27 +87,31 @@ func parseLinear(text string) (program.Buckets, error) {
 	return l, nil
 }
 
-func (h *hist) show(rows []*row) []byte {
+func (h *hist) show(rows []*row) ([]byte, error) {
 	if h.output == "json" {
-		return h.jsonRows(rows, func(r *row) string { return h.json(r) })
+		return h.jsonRows(rows, h.json), nil
 	}
 	if len(rows) == 0 {
-		return []byte("no events\n")
+		return []byte("no events\n"), nil
 	}
 	var b bytes.Buffer
 	for i, r := range rows {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		title := render.Printable(r.provider+":"+r.probe) + " " + h.value
-		for j, text := range r.text {
-			title += fmt.Sprintf(" %s=%s", h.by[j], text)
-		}
-		hg := h.histogram(r)
-		fmt.Fprintf(&b, "%s\n", title)
-		hg.Text(&b)
+		h.text(&b, r, " "+h.value)
 	}
-	return b.Bytes()
+	return b.Bytes(), nil
+}
+
+// text writes a row with its title.
+func (h *hist) text(b *bytes.Buffer, r *row, of string) {
+	b.WriteString(render.Printable(r.of.String()) + of)
+	for i, text := range r.text {
+		fmt.Fprintf(b, " %s=%s", h.by[i], text)
+	}
+	b.WriteByte('\n')
+	h.histogram(r).Text(b)
 }
 
 func (h *hist) histogram(r *row) *render.Histogram {

@@ -68,7 +68,7 @@ func (st *stack) run(ctx context.Context, specs []string) (err error) {
 	defer st.close()
 	st.stacks = newStacks()
 	defer st.stacks.close()
-	st.found = st.stacks.processes.Look
+	st.found = func(pid int) error { st.stacks.processes.Look(pid); return nil }
 	to := st.stdout
 	if st.file != "" {
 		// What cannot be written is better known before than after.
@@ -117,7 +117,7 @@ func (st *stack) write(to io.Writer, start time.Time) error {
 	}
 	stacks := render.Stacks{By: st.by, Limit: st.number, Start: start, Duration: time.Since(start)}
 	for _, r := range rows {
-		stacks.Rows = append(stacks.Rows, render.StackRow{Probe: r.provider + ":" + r.probe, By: r.text, Count: r.count, Stack: r.stack})
+		stacks.Rows = append(stacks.Rows, render.StackRow{Probe: r.of.String(), By: r.text, Count: r.count, Stack: r.stack})
 	}
 	switch st.output {
 	case "folded":

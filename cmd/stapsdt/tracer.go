@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
@@ -22,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// tracing is what trace, count and hist have in common: which probes of which processes,
+// tracing is what the commands that attach to probes have in common: which probes of which processes,
 // the filter, and when to end.
 type tracing struct {
 	*session
@@ -38,22 +37,19 @@ type tracing struct {
 	env       *program.Env
 	// load makes the program of a probe, whose number is id. It is called once for each.
 	load func(p *program.Probe, id uint32) (*ebpf.Program, error)
+	// together says that nothing is attached before each spec has a probe.
+	together bool
 	// found is called for each process that has mapped a file with traced probes, each time
 	// that this is noticed, and before the probes are traced if they are not yet. It may be
 	// nil.
-	found func(pid int)
+	found func(pid int) error
 
 	running  bool                     // whether it has begun, so that it goes on if a new probe is wrong
 	programs map[string]*ebpf.Program // by Probe.Key
 	probes   []*program.Probe         // by their numbers
+	has      map[*target.File]bool    // whether a file has probes that are meant
 	attached map[*target.File]*attachment
 	sites    int
-}
-
-// wanted is a spec, with its file if it names one.
-type wanted struct {
-	target.Spec
-	file *target.File
 }
 
 // attachment is what is attached to a file.
@@ -61,7 +57,6 @@ type attachment struct {
 	links attach.Links
 	sites int
 	used  time.Time // when a process was last seen that has mapped the file
-	named bool      // whether the command line names it, so that processes are not looked at
 }
 
 func (t *tracing) flags(c *cobra.Command) {
@@ -84,7 +79,7 @@ func (t *tracing) open(specs []string) (err error) {
 		}
 	}
 	t.finder = target.NewFinder()
-	t.programs, t.attached = map[string]*ebpf.Program{}, map[*target.File]*attachment{}
+	t.programs, t.has, t.attached = map[string]*ebpf.Program{}, map[*target.File]bool{}, map[*target.File]*attachment{}
 	t.env = &program.Env{}
 	if t.env.Kernel, err = program.Detect(); err != nil {
 		return err
@@ -149,14 +144,8 @@ func (t *tracing) begin() error {
 	if err := t.openFiles(); err != nil {
 		return err
 	}
-	for _, spec := range t.specs {
-		if spec.file == nil {
-			continue
-		}
-		if err := t.attach(spec.file); err != nil {
-			return err
-		}
-		t.attached[spec.file].named = true
+	if err := t.attachAll(&scan{}); err != nil {
+		return err
 	}
 	if t.where.all || t.processes != nil || t.found != nil {
 		t.watcher, _ = target.NewWatcher()
@@ -171,36 +160,6 @@ func (t *tracing) begin() error {
 		return fmt.Errorf("%w: no file of the process has %s", errNothing, t.wanted())
 	}
 	t.warn("no process has %s yet; waiting for one", t.wanted())
-	return nil
-}
-
-func (t *tracing) wanted() string {
-	var all []string
-	for _, spec := range t.specs {
-		all = append(all, spec.String())
-	}
-	return strings.Join(all, " or ")
-}
-
-// openFiles opens the files that the command line names. Each must have what it names.
-func (t *tracing) openFiles() error {
-	for i := range t.specs {
-		spec := &t.specs[i]
-		if spec.File == "" {
-			continue
-		}
-		f, err := t.finder.Open(spec.File)
-		if err != nil {
-			if errors.Is(err, sdt.ErrNoProbes) {
-				return fmt.Errorf("%w; if it is a program that loads its probes at run time, use -p or -a", err)
-			}
-			return err
-		}
-		spec.file = f
-		if !slices.ContainsFunc(f.Probes, func(p sdt.Probe) bool { return spec.Match(p.Provider, p.Name) }) {
-			return fmt.Errorf("%w: %s has no %s:%s", errNothing, spec.File, spec.Provider, spec.Probe)
-		}
-	}
 	return nil
 }
 
@@ -229,26 +188,37 @@ func (t *tracing) scan(first bool) error {
 	return t.attachAll(found)
 }
 
+// attachAll attaches to files of processes, and to those that the command line names.
 func (t *tracing) attachAll(found *scan) error {
-	for _, f := range found.files {
-		if t.found != nil && t.traces(f) {
-			for _, u := range found.uses[f] {
-				t.found(u.pid)
+	var files []*target.File
+	for _, spec := range t.specs {
+		if spec.file != nil {
+			files = append(files, spec.file)
+		}
+	}
+	files = append(files, found.files...)
+	for _, f := range files {
+		if _, known := t.has[f]; !known {
+			t.has[f] = t.find(f)
+		}
+		if !t.has[f] || t.found == nil {
+			continue
+		}
+		for _, u := range found.uses[f] {
+			if err := t.found(u.pid); err != nil {
+				return err
 			}
 		}
+	}
+	if t.together && t.wanted() != "" {
+		return nil
+	}
+	for _, f := range files {
 		if err := t.attach(f); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// traces reports whether probes of a file are traced, or will be.
-func (t *tracing) traces(f *target.File) bool {
-	if a := t.attached[f]; a != nil {
-		return a.sites > 0
-	}
-	return slices.ContainsFunc(f.Probes, func(p sdt.Probe) bool { return t.meant(f, p) })
 }
 
 // look attaches to what processes have mapped just now, as far as the kernel tells.
@@ -332,31 +302,19 @@ const forgotten = 30 * time.Second
 // has them. Images of processes that have ended are such files.
 func (t *tracing) forget() {
 	for f, a := range t.attached {
-		if !a.named && time.Since(a.used) > forgotten && f.Deleted() {
+		if !t.named(f) && time.Since(a.used) > forgotten && f.Deleted() {
 			_ = a.links.Close()
 			t.sites -= a.sites
 			delete(t.attached, f)
+			delete(t.has, f)
 			t.finder.Forget(f)
 		}
 	}
 }
 
-// meant reports whether a probe of a file is to be traced.
-func (t *tracing) meant(f *target.File, p sdt.Probe) bool {
-	for _, spec := range t.specs {
-		if spec.Match(p.Provider, p.Name) && (spec.File == "" || spec.file == f) {
-			return true
-		}
-	}
-	return false
-}
-
 // program returns the program of a probe, which is nil after an error.
 func (t *tracing) program(f *target.File, site sdt.Probe) (*ebpf.Program, error) {
-	p := &program.Probe{Provider: site.Provider, Name: site.Name}
-	for i, delta := range f.Deltas(&site) {
-		p.Args = append(p.Args, program.Arg{Arg: site.Args[i], Delta: delta})
-	}
+	p := newProbe(f, site)
 	key := p.Key()
 	if prog, ok := t.programs[key]; ok {
 		return prog, nil

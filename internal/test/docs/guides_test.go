@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 
@@ -153,7 +154,8 @@ func TestGuideGoroutines(t *testing.T) {
 	needs(t, "gdb")
 	needsAMD64(t)
 	g := readGuide(t, "goroutines.md")
-	p := g.requests(t, g.find(t, "package main").lines)
+	code := g.find(t, "package main").lines
+	p := g.requests(t, code)
 	script := strings.Join(g.find(t, "@by_goid[*(uint64*)").lines, "\n")
 	require.NoError(t, os.WriteFile(g.dir+"/pairs.bt", []byte(script), 0o600))
 	b := g.find(t, "pairs.bt").consoles()[0]
@@ -176,10 +178,35 @@ func TestGuideGoroutines(t *testing.T) {
 	require.NotZero(t, wrong)
 	require.Regexp(t, `@thread\[(wrong|lost)\]: \d+`, strings.Join(lines, "\n"), "the thread was always right")
 
+	g.latency(t, code)
+
 	program := t.TempDir() + "/hello"
 	example(t, "hello").run(t, "go build -o "+program+" .")
 	g.replace = strings.NewReplacer("PROGRAM", program)
 	g.follow(t, "gdb -batch")
+}
+
+// latency measures the requests with the command, by each key that the page names.
+func (g *guide) latency(t *testing.T, code []string) {
+	c := g.find(t, "stapsdt latency").consoles()[0]
+	stapsdt := t.TempDir() + "/stapsdt"
+	(&document{dir: repository(t)}).run(t, "go build -o "+stapsdt+" ./cmd/stapsdt")
+	for key, right := range map[string]bool{"": true, " --key goroutine": true, " --key thread": false} {
+		p := g.requests(t, code)
+		command := strings.Replace(c.command, "PID", strconv.Itoa(p.PID()), 1) + key
+		tr := startGroup(t, g.dir, "exec "+strings.Replace(command, "stapsdt", stapsdt, 1))
+		require.Eventually(t, func() bool {
+			out, err := exec.Command(stapsdt, "list", "-p", strconv.Itoa(p.PID())).Output()
+			return err == nil && strings.Count(string(out), "traced now") == 2
+		}, patience, 20*time.Millisecond)
+		p.Say("")
+		require.NoError(t, p.Wait(patience))
+		require.NoError(t, tr.Wait(patience)) // it ends with the process
+		lines := tr.Lines()
+		require.Equal(t, c.output[0], lines[0])
+		paired := strings.Contains(strings.Join(lines, "\n"), "\ncount 1000  average ") && lines[len(lines)-1] == c.output[len(c.output)-1]
+		require.Equal(t, right, paired, "%s\n%s", command, strings.Join(lines, "\n"))
+	}
 }
 
 // TestGuideLibraries builds the guide's library, its program and its test.

@@ -43,20 +43,9 @@ func NewAggregate(probe *Probe, filter string, by []string, value string, bucket
 		}
 	}
 	for _, src := range by {
-		e, err := probe.Parse(src)
+		item, err := probe.keyItem(src, a.KeySize)
 		if err != nil {
 			return nil, err
-		}
-		item := probe.item(e)
-		if item.Type.Kind == expr.String && e.Root.Op != expr.Load {
-			return nil, &expr.Error{Src: src, Pos: e.Root.Pos, Msg: "this cannot be evaluated in the kernel: a text must be a variable"}
-		}
-		item.Offset, item.Size = a.KeySize, 8
-		switch {
-		case item.Type.Kind == expr.String && item.source.kind == fromComm:
-			item.Size, item.TextSize = commSize, commSize
-		case item.Type.Kind == expr.String:
-			item.Size, item.TextSize = textSlot, TextSize
 		}
 		a.KeySize += item.Size
 		a.Keys = append(a.Keys, item)
@@ -75,6 +64,26 @@ func NewAggregate(probe *Probe, filter string, by []string, value string, bucket
 		}
 	}
 	return a, nil
+}
+
+// keyItem is the value of an expression at an offset of a key.
+func (p *Probe) keyItem(src string, offset int) (Item, error) {
+	e, err := p.Parse(src)
+	if err != nil {
+		return Item{}, err
+	}
+	item := p.item(e)
+	if item.Type.Kind == expr.String && e.Root.Op != expr.Load {
+		return Item{}, &expr.Error{Src: src, Pos: e.Root.Pos, Msg: "this cannot be evaluated in the kernel: a text must be a variable"}
+	}
+	item.Offset, item.Size = offset, 8
+	switch {
+	case item.Type.Kind == expr.String && item.source.kind == fromComm:
+		item.Size, item.TextSize = commSize, commSize
+	case item.Type.Kind == expr.String:
+		item.Size, item.TextSize = textSlot, TextSize
+	}
+	return item, nil
 }
 
 // Layout is equal for programs that can have the same table.
@@ -123,8 +132,9 @@ func (a *Aggregate) Load(env *Env, table *ebpf.Map, id uint32) (*ebpf.Program, e
 	}
 	b := newBuilder(env, a.probe)
 	b.begin()
-	key := b.key(a)
-	if err := b.filter(a.filter); err != nil {
+	key := b.alloc(int16(a.KeySize))
+	b.reserve(a.Keys, key)
+	if err := b.filter(a.filter, "exit"); err != nil {
 		return nil, err
 	}
 	value := b.alloc(8)
@@ -135,13 +145,8 @@ func (a *Aggregate) Load(env *Env, table *ebpf.Map, id uint32) (*ebpf.Program, e
 		if err := (&compiler{b, a.value}).value(a.value.Root); err != nil {
 			return nil, err
 		}
-		b.add(asm.StoreMem(asm.RFP, value, asm.R0, asm.DWord))
-		a.buckets.emit(b, a.Value)
-		// For an array, only the lower half is the key.
-		b.add(asm.StoreMem(asm.RFP, key+int16(a.KeySize)-8, asm.R0, asm.DWord))
+		b.bucket(a, key, value)
 	}
-	b.constant(asm.R0, int64(id))
-	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
 	for i := range a.Keys {
 		if err := b.keyItem(&a.Keys[i], key); err != nil {
 			return nil, err
@@ -150,30 +155,43 @@ func (a *Aggregate) Load(env *Env, table *ebpf.Map, id uint32) (*ebpf.Program, e
 	if a.stacks != nil {
 		b.stackOf(a.stacks, key+int16(a.KeySize)-stackKey)
 	}
-	at := key
-	if !a.keyed() && a.value != nil {
-		at += int16(a.KeySize) - 8
-	}
-	b.row(table, at, a.keyed())
-	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, rowCount))
-	if a.value != nil {
-		b.add(asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, rowSum))
-	}
+	b.tally(a, table, id, key, value)
 	b.end()
 	return b.load(a.probe.Name)
 }
 
-// key reserves the key, and says which texts are read directly into it.
-func (b *builder) key(a *Aggregate) (at int16) {
-	at = b.alloc(int16(a.KeySize))
-	for _, k := range a.Keys {
-		if s, ok := k.text(); ok {
+// bucket stores the value in R0, and puts its bucket at the end of the key.
+func (b *builder) bucket(a *Aggregate, key, value int16) {
+	b.add(asm.StoreMem(asm.RFP, value, asm.R0, asm.DWord))
+	a.buckets.emit(b, a.Value)
+	// For an array, only the lower half is the key.
+	b.add(asm.StoreMem(asm.RFP, key+int16(a.KeySize)-8, asm.R0, asm.DWord))
+}
+
+// tally counts an event, and adds its value if there are buckets. The key has everything but
+// the number of the probe.
+func (b *builder) tally(a *Aggregate, table *ebpf.Map, id uint32, key, value int16) {
+	b.constant(asm.R0, int64(id))
+	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
+	if !a.keyed() && a.buckets != nil {
+		key += int16(a.KeySize) - 8
+	}
+	b.row(table, key, a.keyed())
+	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, rowCount))
+	if a.buckets != nil {
+		b.add(asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, rowSum))
+	}
+}
+
+// reserve says which texts are read directly into a key.
+func (b *builder) reserve(items []Item, key int16) {
+	for _, item := range items {
+		if s, ok := item.text(); ok {
 			if _, taken := b.place[s]; !taken {
-				b.place[s] = at + int16(k.Offset)
+				b.place[s] = key + int16(item.Offset)
 			}
 		}
 	}
-	return at
 }
 
 // text returns where the text of an item comes from.

@@ -11,6 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 )
 
@@ -114,25 +115,30 @@ func (b *builder) begin() {
 const maxRoots = 4
 
 // end is how every program ends: at "exit", or at "fault" if it could not evaluate
-// something, or at "lost" if there was no room.
+// something, or at "lost" if there was no room, or at "foreign" if no goroutine fired it.
 func (b *builder) end() {
 	b.jump("exit")
 	for _, s := range []struct {
 		label string
 		index int32
-	}{{"fault", statUnevaluated}, {"lost", statLost}} {
+	}{{"fault", statUnevaluated}, {"lost", statLost}, {"foreign", statForeign}} {
 		b.label(s.label)
-		b.add(asm.StoreImm(asm.RFP, b.word, int64(s.index), asm.Word))
-		b.lookup(b.env.Stats.FD(), b.word)
-		b.add(
-			asm.JEq.Imm(asm.R0, 0, "exit"),
-			asm.Mov.Imm(asm.R1, 1),
-			asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0),
-		)
+		b.increment(b.env.Stats, s.index, 0)
 		b.jump("exit")
 	}
 	b.label("exit")
 	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
+}
+
+// increment adds one to a number at an offset of an element of an array.
+func (b *builder) increment(array *ebpf.Map, index int32, offset int16) {
+	b.add(asm.StoreImm(asm.RFP, b.word, int64(index), asm.Word))
+	b.lookup(array.FD(), b.word)
+	b.add(
+		asm.JEq.Imm(asm.R0, 0, "exit"),
+		asm.Mov.Imm(asm.R1, 1),
+		asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, offset),
+	)
 }
 
 // pidTgid leaves the process in the upper half of R0 and the thread in the lower: as they
@@ -166,9 +172,9 @@ func (b *builder) lookup(fd int, key int16) {
 	b.add(asm.FnMapLookupElem.Call())
 }
 
-// filter evaluates a condition, and leaves the program if it is false. Variables are
-// fetched when the first part of an && needs them.
-func (b *builder) filter(e *Expr) error {
+// filter evaluates a condition, and jumps to no if it is false. Variables are fetched when
+// the first part of an && needs them.
+func (b *builder) filter(e *Expr, no string) error {
 	if e == nil {
 		return nil
 	}
@@ -177,7 +183,7 @@ func (b *builder) filter(e *Expr) error {
 			return err
 		}
 		next := b.fresh("and")
-		if err := (&compiler{b, e}).cond(part, next, "exit"); err != nil {
+		if err := (&compiler{b, e}).cond(part, next, no); err != nil {
 			return err
 		}
 		b.label(next)
@@ -309,18 +315,22 @@ func (b *builder) readText(to asm.Register, offset int16, size int32, addr int16
 // readWord reads size bytes at the address in R3 to b.word, the rest of which is zero, and
 // goes to unreadable if it cannot.
 func (b *builder) readWord(size int32, unreadable string) {
+	b.add(asm.Mov.Imm(asm.R5, 0), asm.StoreMem(asm.RFP, b.word, asm.R5, asm.DWord))
+	b.readStack(b.word, size, unreadable)
+}
+
+// readStack reads size bytes at the address in R3 to a place on the stack, and goes to
+// unreadable if it cannot.
+func (b *builder) readStack(to int16, size int32, unreadable string) {
 	b.sleep = true
 	addr := b.alloc(8)
-	b.add(
-		asm.Mov.Imm(asm.R5, 0), asm.StoreMem(asm.RFP, b.word, asm.R5, asm.DWord),
-		asm.StoreMem(asm.RFP, addr, asm.R3, asm.DWord),
-	)
-	b.stack(asm.R1, b.word)
+	b.add(asm.StoreMem(asm.RFP, addr, asm.R3, asm.DWord))
+	b.stack(asm.R1, to)
 	b.add(asm.Mov.Imm(asm.R2, size), asm.FnProbeReadUser.Call())
 	if b.env.Kernel.Sleepable {
 		read := b.fresh("read")
 		b.add(asm.JEq.Imm(asm.R0, 0, read))
-		b.stack(asm.R1, b.word)
+		b.stack(asm.R1, to)
 		b.add(asm.Mov.Imm(asm.R2, size), asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord), asm.FnCopyFromUser.Call())
 		b.label(read)
 	}

@@ -338,7 +338,7 @@ func TestStackLimit(t *testing.T) {
 	}
 	b := newBuilder(&Env{}, p)
 	b.label("exit")
-	if err := b.filter(e); err != nil {
+	if err := b.filter(e, "exit"); err != nil {
 		t.Fatal(err)
 	}
 	b.add(asm.Return())

@@ -40,12 +40,16 @@ type Env struct {
 	Namespace *Namespace
 	// Stats has the counters that Stats reads.
 	Stats *ebpf.Map
+	// Goroutines has for each process that is a Go program where a g has its goid, as a
+	// uint32. It is nil if no program of the run asks for the goroutine.
+	Goroutines *ebpf.Map
 }
 
 // The indices of Env.Stats.
 const (
 	statLost = iota
 	statUnevaluated
+	statForeign
 	statCount
 )
 
@@ -56,6 +60,8 @@ type Stats struct {
 	// Unevaluated reached the filter or a key, but memory that it needs could not be read,
 	// or it divides by 0.
 	Unevaluated uint64
+	// Foreign were to be told apart by their goroutines, and were not fired by one.
+	Foreign uint64
 }
 
 // NewStats makes a map for Env.Stats.
@@ -65,7 +71,7 @@ func NewStats() (*ebpf.Map, error) {
 
 // ReadStats reads Env.Stats.
 func (e *Env) ReadStats() (s Stats, err error) {
-	for i, to := range []*uint64{statLost: &s.Lost, statUnevaluated: &s.Unevaluated} {
+	for i, to := range []*uint64{statLost: &s.Lost, statUnevaluated: &s.Unevaluated, statForeign: &s.Foreign} {
 		var each []uint64
 		if err := e.Stats.Lookup(uint32(i), &each); err != nil {
 			return s, err

@@ -17,3 +17,6 @@ var registers = func() map[string]int16 {
 }()
 
 const ipOffset = 8 * 16
+
+// goroutineRegister holds Go's g while Go code runs (cmd/compile/abi-internal.md).
+const goroutineRegister, stackRegister = "%r14", "%rsp"

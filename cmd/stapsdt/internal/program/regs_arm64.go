@@ -13,3 +13,6 @@ var registers = func() map[string]int16 {
 }()
 
 const ipOffset = 8 * 32
+
+// goroutineRegister holds Go's g while Go code runs (cmd/compile/abi-internal.md).
+const goroutineRegister, stackRegister = "x28", "sp"

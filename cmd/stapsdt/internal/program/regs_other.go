@@ -6,3 +6,5 @@ package program
 var registers map[string]int16
 
 const ipOffset = 0
+
+const goroutineRegister, stackRegister = "", ""

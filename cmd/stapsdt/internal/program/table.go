@@ -16,7 +16,7 @@ import (
 // Row is what was counted with a key.
 type Row struct {
 	ID     uint32 // of the probe
-	Key    []byte // to be read by KeyValue
+	Key    []byte // to be read by Item.In
 	Bucket int
 	// Process and Stack are only of a table of stacks. A process that has no number here is 0.
 	Process uint32
@@ -77,12 +77,11 @@ func (r *Row) add(each []row) {
 	}
 }
 
-// KeyValue returns the value of the i-th key: its bits or its text, and whether the text is
-// longer than that.
-func (a *Aggregate) KeyValue(key []byte, i int) (bits uint64, text []byte, cut bool) {
-	k := &a.Keys[i]
-	raw := key[k.Offset:][:k.Size]
-	if k.Type.Kind != expr.String {
+// In returns the value that a key, or another part of a table, has of an item: its bits or
+// its text, and whether the text is longer than that.
+func (i *Item) In(key []byte) (bits uint64, text []byte, cut bool) {
+	raw := key[i.Offset:][:i.Size]
+	if i.Type.Kind != expr.String {
 		return binary.NativeEndian.Uint64(raw), nil, false
 	}
 	if end := bytes.IndexByte(raw, 0); end >= 0 {

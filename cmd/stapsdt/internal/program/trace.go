@@ -138,7 +138,7 @@ func (p *Probe) item(e *Expr) Item {
 func (t *Trace) Load(env *Env, ring *ebpf.Map, id uint32) (*ebpf.Program, error) {
 	b := newBuilder(env, t.probe)
 	b.begin()
-	if err := b.filter(t.filter); err != nil {
+	if err := b.filter(t.filter, "exit"); err != nil {
 		return nil, err
 	}
 	b.add(

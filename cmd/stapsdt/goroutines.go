@@ -1,0 +1,64 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+
+	"github.com/cilium/ebpf"
+)
+
+// goroutines are the processes whose goroutines can be told apart.
+type goroutines struct {
+	offsets *ebpf.Map
+	// visited has the program that each process had when it was looked at.
+	visited map[int]os.FileInfo
+}
+
+func (g *goroutines) open() (err error) {
+	if g.offsets == nil {
+		g.visited = map[int]os.FileInfo{}
+		g.offsets, err = program.NewGoroutines()
+	}
+	return err
+}
+
+func (g *goroutines) Close() { g.offsets.Close() }
+
+// findGoroutines finds out where the goroutines of a process have their IDs.
+func (l *latency) findGoroutines(pid int) error {
+	g := &l.goroutines
+	if err := g.open(); err != nil {
+		return mapError(err)
+	}
+	l.env.Goroutines = g.offsets
+	exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
+	if err == nil && g.visited[pid] != nil && os.SameFile(exe, g.visited[pid]) {
+		return nil
+	}
+	offset, err := target.GoidOffset(pid)
+	switch {
+	case errors.Is(err, target.ErrNoProcess):
+		return nil
+	case err == nil:
+		err = g.offsets.Put(uint32(pid), offset)
+	}
+	if err == nil {
+		g.visited[pid] = exe
+		return nil
+	}
+	_ = g.offsets.Delete(uint32(pid)) // it had another program before
+	if !l.where.all && !l.tracing.running {
+		return usagef("%w; give --key arg0 or another expression, or --key thread", err)
+	}
+	if exe != nil {
+		g.visited[pid] = exe // it is said once
+	}
+	l.warn("%v; its events are not included", err)
+	return nil
+}

@@ -1,0 +1,359 @@
+//go:build linux
+
+package program
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// The keys of a Pairing that are not expressions.
+const (
+	Goroutine = "goroutine"
+	Thread    = "thread"
+)
+
+// Pairing says which start belongs to which end, and what is counted.
+type Pairing struct {
+	// Key is an expression of the variables of both probes, or Goroutine or Thread. Only
+	// events of one process are paired.
+	Key string
+	// Where are conditions, and By are expressions. Each is evaluated at the end if the end
+	// has its variables, and at the start otherwise.
+	Where, By []string
+}
+
+// Latency is a pair of programs: that of a start puts its time into a table of the operations
+// that are open, and that of an end takes it from there and counts the time between.
+type Latency struct {
+	// Key is in a key of the table of open operations, and Open are in its values: what By
+	// asks of the start.
+	Key  Item
+	Open []Item
+
+	pairing    Pairing
+	startWhere []string
+	endWhere   []string
+	atStart    map[string]int // the indices in Open of what By asks of the start
+	valueSize  int
+}
+
+// An open operation has the numbers of its kind and of the process as the first word of
+// its key, which its Key follows. Its value begins with these:
+const (
+	openTime   = 0 // CLOCK_MONOTONIC, in nanoseconds, or 0 if a condition is false
+	openThread = 8 // the thread, and then the process
+	openHeader = 16
+)
+
+// MaxOpen is how many operations can be open at the same time.
+const MaxOpen = 1 << 16
+
+// MaxKinds is how many kinds of operations, each with its starts and ends, one run measures.
+const MaxKinds = 1024
+
+// latencyType is the type of the time between.
+var latencyType = expr.Type{Kind: expr.Int, Size: 8, Duration: true}
+
+// NewLatency decides what is evaluated where, by a probe of each kind. Other starts and ends
+// must be like them.
+func NewLatency(start, end *Probe, pairing Pairing) (*Latency, error) {
+	l := &Latency{pairing: pairing, atStart: map[string]int{}, valueSize: openHeader}
+	var err error
+	if l.Key, err = start.pairKey(pairing.Key); err != nil {
+		return nil, err
+	}
+	for _, src := range pairing.Where {
+		atStart, err := isAtStart(start, end, src)
+		if err != nil {
+			return nil, err
+		}
+		if atStart {
+			l.startWhere = append(l.startWhere, src)
+		} else {
+			l.endWhere = append(l.endWhere, src)
+		}
+	}
+	for _, src := range pairing.By {
+		atStart, err := isAtStart(start, end, src)
+		if err != nil {
+			return nil, err
+		}
+		if !atStart {
+			continue
+		}
+		item, err := start.keyItem(src, l.valueSize)
+		if err != nil {
+			return nil, err
+		}
+		l.atStart[src] = len(l.Open)
+		l.Open = append(l.Open, item)
+		l.valueSize += item.Size
+	}
+	return l, nil
+}
+
+// isAtStart reports whether an expression is evaluated at the start.
+func isAtStart(start, end *Probe, src string) (bool, error) {
+	_, err := end.Parse(src)
+	if err == nil {
+		return false, nil
+	}
+	if _, startErr := start.Parse(src); startErr == nil {
+		return true, nil
+	}
+	var wrong *expr.Error
+	if errors.As(err, &wrong) {
+		return false, &expr.Error{Src: src, Pos: wrong.Pos, Msg: fmt.Sprintf("%s (neither %v nor %v has all that this asks for)", wrong.Msg, start, end)}
+	}
+	return false, err
+}
+
+// pairKey is what tells operations of a process apart.
+func (p *Probe) pairKey(key string) (Item, error) {
+	if key == Goroutine || key == Thread {
+		return Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: keyHeader, Size: 8}, nil
+	}
+	return p.keyItem(key, keyHeader)
+}
+
+// sameKey reports whether the key of another start or end can be equal to this one.
+func (l *Latency) sameKey(p *Probe) (Item, error) {
+	item, err := p.pairKey(l.pairing.Key)
+	if err != nil {
+		return item, err
+	}
+	if item.Size != l.Key.Size || (item.Type.Kind == expr.String) != (l.Key.Type.Kind == expr.String) {
+		return item, fmt.Errorf("the key %s is a %v here, and a %v at another probe", l.pairing.Key, item.Type, l.Key.Type)
+	}
+	return item, nil
+}
+
+// NewTables returns the table of open operations, and the numbers of their starts and ends.
+func (l *Latency) NewTables() (open, totals *ebpf.Map, err error) {
+	open, err = ebpf.NewMap(&ebpf.MapSpec{Name: "open", Type: ebpf.Hash, KeySize: uint32(keyHeader + l.Key.Size), ValueSize: uint32(l.valueSize), MaxEntries: MaxOpen})
+	if err != nil {
+		return nil, nil, err
+	}
+	totals, err = ebpf.NewMap(&ebpf.MapSpec{Name: "totals", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: totalsSize, MaxEntries: MaxKinds})
+	if err != nil {
+		return nil, nil, errors.Join(err, open.Close())
+	}
+	return open, totals, nil
+}
+
+// LoadStart loads the program for a start of a kind of operation.
+func (l *Latency) LoadStart(env *Env, open, totals *ebpf.Map, probe *Probe, kind uint32) (*ebpf.Program, error) {
+	keyItem, err := l.sameKey(probe)
+	if err != nil {
+		return nil, err
+	}
+	items, err := l.startItems(probe)
+	if err != nil {
+		return nil, err
+	}
+	b := newBuilder(env, probe)
+	b.begin()
+	key, value := b.alloc(int16(keyHeader+l.Key.Size)), b.alloc(int16(l.valueSize))
+	b.reserve([]Item{keyItem}, key)
+	b.reserve(items, value)
+	b.add(asm.Mov.Imm(asm.R0, 0))
+	for at := int16(0); at < int16(l.valueSize); at += 8 {
+		b.add(asm.StoreMem(asm.RFP, value+at, asm.R0, asm.DWord))
+	}
+	if err := b.pairKey(&keyItem, key, kind); err != nil {
+		return nil, err
+	}
+	if env.Namespace == nil {
+		b.add(asm.StoreMem(asm.RFP, value+openThread, regThread, asm.DWord))
+	} else {
+		b.pidTgid()
+		b.add(asm.StoreMem(asm.RFP, value+openThread, asm.R0, asm.DWord))
+	}
+	// An operation that is not meant is open all the same, at the time 0, so that its end is
+	// not one without a start.
+	b.fault = "unevaluated"
+	if err := b.conditions(probe, l.startWhere, "put"); err != nil {
+		return nil, err
+	}
+	for i := range items {
+		if err := b.keyItem(&items[i], value); err != nil {
+			return nil, err
+		}
+	}
+	b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, value+openTime, asm.R0, asm.DWord))
+	b.label("put")
+	b.add(asm.LoadMapPtr(asm.R1, open.FD()))
+	b.stack(asm.R2, key)
+	b.stack(asm.R3, value)
+	b.add(
+		asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call(),
+		asm.JNE.Imm(asm.R0, 0, "full"),
+	)
+	if len(l.startWhere) > 0 || len(l.Open) > 0 {
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value+openTime, asm.DWord), asm.JEq.Imm(asm.R0, 0, "exit"))
+	}
+	b.increment(totals, int32(kind), totalStarts)
+	b.jump("exit")
+	b.label("full")
+	b.increment(totals, int32(kind), totalFull)
+	b.jump("exit")
+	b.label("unevaluated")
+	b.increment(env.Stats, statUnevaluated, 0)
+	b.jump("put")
+	b.end()
+	return b.load(probe.Name)
+}
+
+// startItems are those of Open, for another start.
+func (l *Latency) startItems(probe *Probe) (items []Item, err error) {
+	for _, like := range l.Open {
+		item, err := probe.keyItem(like.Name, like.Offset)
+		if err != nil {
+			return nil, err
+		}
+		if item.Size != like.Size {
+			return nil, fmt.Errorf("%s is a %v here, and a %v at another probe", like.Name, item.Type, like.Type)
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// NewEnd returns what counts the events of an end. LoadEnd loads its program, and not Load.
+func (l *Latency) NewEnd(probe *Probe, buckets Buckets) (*Aggregate, error) {
+	a := &Aggregate{probe: probe, KeySize: keyHeader, buckets: buckets, Value: latencyType}
+	for _, src := range l.pairing.By {
+		var item Item
+		if i, ok := l.atStart[src]; ok {
+			item = l.Open[i]
+			item.Offset = a.KeySize
+		} else {
+			var err error
+			if item, err = probe.keyItem(src, a.KeySize); err != nil {
+				return nil, err
+			}
+		}
+		a.KeySize += item.Size
+		a.Keys = append(a.Keys, item)
+	}
+	a.KeySize += 8
+	return a, buckets.fits(a.Value)
+}
+
+// LoadEnd loads the program for an end of a kind of operation. Its rows have the number id.
+func (l *Latency) LoadEnd(env *Env, open, totals *ebpf.Map, a *Aggregate, table *ebpf.Map, kind, id uint32) (*ebpf.Program, error) {
+	keyItem, err := l.sameKey(a.probe)
+	if err != nil {
+		return nil, err
+	}
+	b := newBuilder(env, a.probe)
+	b.begin()
+	b.add(asm.FnKtimeGetNs.Call(), asm.Mov.Reg(regTime, asm.R0))
+	key, rowKey := b.alloc(int16(keyHeader+l.Key.Size)), b.alloc(int16(a.KeySize))
+	b.reserve([]Item{keyItem}, key)
+	for _, item := range a.Keys {
+		if _, ok := l.atStart[item.Name]; !ok {
+			b.reserve([]Item{item}, rowKey)
+		}
+	}
+	if err := b.pairKey(&keyItem, key, kind); err != nil {
+		return nil, err
+	}
+	b.take(l, a, open, key, rowKey)
+	if len(l.startWhere) > 0 || len(l.Open) > 0 {
+		b.add(asm.JEq.Imm(regStart, 0, "exit")) // it is not meant
+	}
+	b.increment(totals, int32(kind), totalPairs)
+	if err := b.conditions(a.probe, l.endWhere, "exit"); err != nil {
+		return nil, err
+	}
+	for i := range a.Keys {
+		if _, ok := l.atStart[a.Keys[i].Name]; ok {
+			continue
+		}
+		if err := b.keyItem(&a.Keys[i], rowKey); err != nil {
+			return nil, err
+		}
+	}
+	value := b.alloc(8)
+	b.add(asm.Mov.Reg(asm.R0, regTime), asm.Sub.Reg(asm.R0, regStart))
+	b.bucket(a, rowKey, value)
+	b.tally(a, table, id, rowKey, value)
+	b.jump("exit")
+	b.label("unpaired")
+	b.increment(totals, int32(kind), totalEnds)
+	b.end()
+	return b.load(a.probe.Name)
+}
+
+// regStart is the time of the start, and regThread is the thread and the process as the
+// initial PID namespace calls them.
+const (
+	regStart  = regRecord
+	regThread = regMissing
+)
+
+// take removes an open operation and leaves its time in regStart, and puts the rest into the
+// key of a row. If it is not there, it is unpaired: also if another end took it meanwhile.
+func (b *builder) take(l *Latency, a *Aggregate, open *ebpf.Map, key, rowKey int16) {
+	b.lookup(open.FD(), key)
+	b.add(asm.JEq.Imm(asm.R0, 0, "unpaired"), asm.LoadMem(regStart, asm.R0, openTime, asm.DWord))
+	for _, item := range a.Keys {
+		i, ok := l.atStart[item.Name]
+		if !ok {
+			continue
+		}
+		from, to := int16(l.Open[i].Offset), rowKey+int16(item.Offset)
+		for at := int16(0); at < int16(item.Size); at += 8 {
+			b.add(asm.LoadMem(asm.R1, asm.R0, from+at, asm.DWord), asm.StoreMem(asm.RFP, to+at, asm.R1, asm.DWord))
+		}
+	}
+	b.add(asm.LoadMapPtr(asm.R1, open.FD()))
+	b.stack(asm.R2, key)
+	b.add(asm.FnMapDeleteElem.Call(), asm.JNE.Imm(asm.R0, 0, "unpaired"))
+}
+
+// pairKey puts the key of an open operation onto the stack.
+func (b *builder) pairKey(item *Item, key int16, kind uint32) error {
+	// A process of another PID namespace has no number in ours, and its own here.
+	b.add(
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.Mov.Reg(regThread, asm.R0),
+		asm.RSh.Imm(asm.R0, 32),
+	)
+	if kind > 0 {
+		b.constant(asm.R1, int64(kind)<<32)
+		b.add(asm.Or.Reg(asm.R0, asm.R1))
+	}
+	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
+	switch {
+	case item.expr != nil:
+		return b.keyItem(item, key)
+	case item.Name == Thread:
+		b.add(asm.Mov.Reg(asm.R0, regThread), asm.LSh.Imm(asm.R0, 32), asm.RSh.Imm(asm.R0, 32))
+	default:
+		b.goroutine("foreign")
+	}
+	b.add(asm.StoreMem(asm.RFP, key+int16(item.Offset), asm.R0, asm.DWord))
+	return nil
+}
+
+// conditions goes to no if one of the conditions is false.
+func (b *builder) conditions(probe *Probe, all []string, no string) error {
+	for _, src := range all {
+		e, err := probe.ParseFilter(src)
+		if err != nil {
+			return err
+		}
+		if err := b.filter(e, no); err != nil {
+			return err
+		}
+	}
+	return nil
+}

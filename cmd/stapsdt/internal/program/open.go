@@ -1,0 +1,81 @@
+//go:build linux
+
+package program
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+)
+
+// Totals are the numbers of a kind of operation.
+type Totals struct {
+	// Starts and Pairs are the numbers of starts, and of those that have found their end.
+	Starts, Pairs uint64
+	// Ends is the number of ends without a start.
+	Ends uint64
+	// Full is the number of starts for which there was no room.
+	Full uint64
+}
+
+// The offsets in a Totals.
+const (
+	totalStarts = 8 * iota
+	totalPairs
+	totalEnds
+	totalFull
+	totalsSize
+)
+
+// ReadTotals reads the numbers of a kind of operation.
+func ReadTotals(totals *ebpf.Map, kind uint32) (sum Totals, err error) {
+	var each []Totals
+	if err := totals.Lookup(kind, &each); err != nil {
+		return sum, fmt.Errorf("read totals: %w", err)
+	}
+	for _, t := range each {
+		sum.Starts += t.Starts
+		sum.Pairs += t.Pairs
+		sum.Ends += t.Ends
+		sum.Full += t.Full
+	}
+	return sum, nil
+}
+
+// Open is an operation that has started and not ended.
+type Open struct {
+	Kind uint32
+	// Since is the time of its start on CLOCK_MONOTONIC, or 0 if a condition was false then.
+	Since    time.Duration
+	PID, TID int // of the start
+	// Key is to be read by Latency.Key.In, and Value by Latency.Open[i].In.
+	Key, Value []byte
+}
+
+// ReadOpen reads the operations that are open. While events happen, some may be missing.
+func ReadOpen(open *ebpf.Map) (all []Open, err error) {
+	seen := map[string]bool{}
+	var key, value []byte
+	entries := open.Iterate()
+	for entries.Next(&key, &value) {
+		if seen[string(key)] { // the iteration has begun again
+			continue
+		}
+		seen[string(key)] = true
+		thread := binary.NativeEndian.Uint64(value[openThread:])
+		all = append(all, Open{
+			Kind:  uint32(binary.NativeEndian.Uint64(key) >> 32),
+			Since: time.Duration(binary.NativeEndian.Uint64(value[openTime:])),
+			PID:   int(thread >> 32), TID: int(uint32(thread)),
+			Key: bytes.Clone(key), Value: bytes.Clone(value),
+		})
+	}
+	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
+		return nil, fmt.Errorf("read open operations: %w", err)
+	}
+	return all, nil
+}

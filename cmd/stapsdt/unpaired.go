@@ -1,0 +1,192 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+)
+
+// unpaired is what there is of a kind of operation without a counterpart.
+type unpaired struct {
+	starts, ends uint64 // starts that have not ended, and ends that have not started
+	open         []program.Open
+}
+
+// longest is how many of the operations that are open are shown.
+const longest = 10
+
+// unpaired reads what has no counterpart. What is open comes in the order of its start.
+func (l *latency) unpaired() ([]unpaired, error) {
+	all := make([]unpaired, len(l.kinds))
+	l.full = 0
+	for i := range all {
+		t, err := program.ReadTotals(l.totals, uint32(i))
+		if err != nil {
+			return nil, err
+		}
+		// While they are counted, an end may be counted and its start not yet.
+		all[i].starts, all[i].ends = t.Starts-min(t.Starts, t.Pairs), t.Ends
+		l.full += t.Full
+	}
+	if l.plan == nil {
+		return all, nil
+	}
+	open, err := program.ReadOpen(l.running)
+	if err != nil {
+		return nil, err
+	}
+	alive := map[int]bool{}
+	for _, o := range open {
+		if _, known := alive[o.PID]; !known {
+			alive[o.PID] = o.PID == 0 || target.Alive(o.PID) // 0 is in another PID namespace
+		}
+		if o.Since != 0 && alive[o.PID] && int(o.Kind) < len(all) {
+			all[o.Kind].open = append(all[o.Kind].open, o)
+		}
+	}
+	for _, u := range all {
+		slices.SortFunc(u.open, func(a, b program.Open) int { return cmp.Compare(a.Since, b.Since) })
+	}
+	return all, nil
+}
+
+// sweeping is how often the operations of processes that have ended are removed.
+const sweeping = 10 * time.Second
+
+// sweep removes the operations that cannot end any more, because their process has.
+func (l *latency) sweep() error {
+	if l.plan == nil || time.Since(l.swept) < sweeping {
+		return nil
+	}
+	l.swept = time.Now()
+	open, err := program.ReadOpen(l.running)
+	if err != nil {
+		return err
+	}
+	alive := map[int]bool{}
+	for _, o := range open {
+		if _, known := alive[o.PID]; !known {
+			alive[o.PID] = o.PID == 0 || target.Alive(o.PID)
+		}
+		if !alive[o.PID] {
+			_ = l.running.Delete(o.Key) // a new process can have the number, and have ended it
+		}
+	}
+	return nil
+}
+
+func (l *latency) show(rows []*row) ([]byte, error) {
+	all, err := l.unpaired()
+	if err != nil {
+		return nil, err
+	}
+	now := event.Now()
+	if l.output == "json" {
+		text := l.jsonRows(rows, l.json)
+		for i, o := range l.kinds {
+			text = append(text, l.jsonUnpaired(o, &all[i], now)...)
+		}
+		return text, nil
+	}
+	if len(l.kinds) == 0 {
+		return []byte("no events\n"), nil
+	}
+	var b bytes.Buffer
+	for i, o := range l.kinds {
+		u, shown := &all[i], 0
+		for _, r := range rows {
+			if r.of == subject(o) {
+				separate(&b)
+				l.text(&b, r, "")
+				shown++
+			}
+		}
+		switch {
+		case shown == 0:
+			separate(&b)
+			fmt.Fprintf(&b, "%s\nno pairs\n", render.Printable(o.String()))
+		case shown > 1: // what follows is not of the last row
+			separate(&b)
+		}
+		fmt.Fprintf(&b, "%d starts without an end, %d of them still open; %d ends without a start\n", u.starts, len(u.open), u.ends)
+		l.openTable(&b, u, now)
+	}
+	return b.Bytes(), nil
+}
+
+// separate writes an empty line, if something comes before.
+func separate(b *bytes.Buffer) {
+	if b.Len() > 0 {
+		b.WriteByte('\n')
+	}
+}
+
+// openTable writes those that have been open longest.
+func (l *latency) openTable(b *bytes.Buffer, u *unpaired, now time.Duration) {
+	if len(u.open) == 0 {
+		return
+	}
+	table := render.Table{Right: 3}
+	header := []string{"OPEN FOR", "PID", "TID", strings.ToUpper(l.keyName())}
+	for _, item := range l.plan.Open {
+		header = append(header, item.Name)
+	}
+	table.Add(header...)
+	for _, o := range u.open[:min(len(u.open), longest)] {
+		bits, text, cut := l.plan.Key.In(o.Key)
+		cells := []string{
+			render.Duration(float64(now - o.Since)), fmt.Sprint(o.PID), fmt.Sprint(o.TID),
+			string(render.KeyText(&l.plan.Key, bits, text, cut)),
+		}
+		for i := range l.plan.Open {
+			item := &l.plan.Open[i]
+			bits, text, cut := item.In(o.Value)
+			cells = append(cells, string(render.KeyText(item, bits, text, cut)))
+		}
+		table.Add(cells...)
+	}
+	b.Write(table.Text())
+}
+
+// keyName is the name of the argument that the key is, or its expression.
+func (l *latency) keyName() string {
+	if l.key == "arg0" {
+		return l.specs[0].first.ArgName(0)
+	}
+	return l.key
+}
+
+func (l *latency) jsonUnpaired(o *operation, u *unpaired, now time.Duration) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"time":"%s",%s,"starts_without_end":%d,"ends_without_start":%d,"open":%d,"longest":[`,
+		time.Now().UTC().Format(time.RFC3339Nano), o.json(), u.starts, u.ends, len(u.open))
+	for i, o := range u.open[:min(len(u.open), longest)] {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		bits, text, _ := l.plan.Key.In(o.Key)
+		fmt.Fprintf(&b, `{"nanoseconds":%d,"pid":%d,"tid":%d,"key":%s,"by":{`,
+			now-o.Since, o.PID, o.TID, render.KeyJSON(&l.plan.Key, bits, text))
+		for j := range l.plan.Open {
+			item := &l.plan.Open[j]
+			if j > 0 {
+				b.WriteByte(',')
+			}
+			bits, text, _ := item.In(o.Value)
+			fmt.Fprintf(&b, "%s:%s", render.AppendJSONString(nil, item.Name), render.KeyJSON(item, bits, text))
+		}
+		b.WriteString("}}")
+	}
+	b.WriteString("]}\n")
+	return b.Bytes()
+}

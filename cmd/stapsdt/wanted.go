@@ -1,0 +1,95 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// wanted is a spec, with its file if it names one.
+type wanted struct {
+	target.Spec
+	file  *target.File
+	first *program.Probe // that was found, or nil
+}
+
+// names reports whether a spec names a probe of a file.
+func (w *wanted) names(f *target.File, p sdt.Probe) bool {
+	return w.Match(p.Provider, p.Name) && (w.File == "" || w.file == f)
+}
+
+// openFiles opens the files that the command line names. Each must have what it names.
+func (t *tracing) openFiles() error {
+	for i := range t.specs {
+		spec := &t.specs[i]
+		if spec.File == "" {
+			continue
+		}
+		f, err := t.finder.Open(spec.File)
+		if err != nil {
+			if errors.Is(err, sdt.ErrNoProbes) {
+				return fmt.Errorf("%w; if it is a program that loads its probes at run time, use -p or -a", err)
+			}
+			return err
+		}
+		spec.file = f
+		if !slices.ContainsFunc(f.Probes, func(p sdt.Probe) bool { return spec.Match(p.Provider, p.Name) }) {
+			return fmt.Errorf("%w: %s has no %s:%s", errNothing, spec.File, spec.Provider, spec.Probe)
+		}
+	}
+	return nil
+}
+
+// wanted names the specs that have no probe, and is "" if each has one.
+func (t *tracing) wanted() string {
+	var all []string
+	for _, spec := range t.specs {
+		if spec.first == nil {
+			all = append(all, spec.String())
+		}
+	}
+	return strings.Join(all, " or ")
+}
+
+// find notes the first probe of each spec, and reports whether a file has any that is meant.
+func (t *tracing) find(f *target.File) (has bool) {
+	for _, p := range f.Probes {
+		for i := range t.specs {
+			spec := &t.specs[i]
+			if !spec.names(f, p) {
+				continue
+			}
+			has = true
+			if spec.first == nil {
+				spec.first = newProbe(f, p)
+			}
+		}
+	}
+	return has
+}
+
+// meant reports whether a probe of a file is to be traced.
+func (t *tracing) meant(f *target.File, p sdt.Probe) bool {
+	return slices.ContainsFunc(t.specs, func(w wanted) bool { return w.names(f, p) })
+}
+
+// named reports whether the command line names a file, for which processes are not looked at.
+func (t *tracing) named(f *target.File) bool {
+	return slices.ContainsFunc(t.specs, func(w wanted) bool { return w.file == f })
+}
+
+// newProbe returns what a program knows of a site.
+func newProbe(f *target.File, site sdt.Probe) *program.Probe {
+	p := &program.Probe{Provider: site.Provider, Name: site.Name}
+	for i, delta := range f.Deltas(&site) {
+		p.Args = append(p.Args, program.Arg{Arg: site.Args[i], Delta: delta})
+	}
+	return p
+}

@@ -1,0 +1,272 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// measured is a line of latency with -o json: a row, or what has no counterpart.
+type measured struct {
+	counted
+	Start, End       string
+	StartsWithoutEnd *int `json:"starts_without_end"`
+	EndsWithoutStart int  `json:"ends_without_start"`
+	Open             int
+	Longest          []struct {
+		Nanoseconds int64
+		PID, TID    int
+		Key         any
+		By          map[string]any
+	}
+}
+
+// measures interrupts the command, and returns its rows, and what has no counterpart.
+func (tr *tracer) measures() (rows []measured, unpaired measured) {
+	tr.t.Helper()
+	tr.interrupts()
+	all := lines[measured](tr.t, strings.Join(tr.Lines(), "\n"))
+	require.NotEmpty(tr.t, all)
+	unpaired = all[len(all)-1]
+	require.NotNil(tr.t, unpaired.StartsWithoutEnd)
+	return all[:len(all)-1], unpaired
+}
+
+// workerSubject starts the program whose jobs are measured.
+func workerSubject(t testing.TB) *tracetest.Process {
+	t.Helper()
+	cmd := exec.Command(tracetest.Build(t, "worker"))
+	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
+	p := tracetest.Command(t, cmd)
+	p.Expect("ready", patience)
+	return p
+}
+
+// latency starts the command, and returns when it is attached to both probes of the jobs.
+func latency(t testing.TB, p *tracetest.Process, args ...string) *tracer {
+	t.Helper()
+	return traces(t, p, slices.Concat([]string{"latency", "-p", pid(p), "worker:job__start", "worker:job__end"}, args)...)
+}
+
+// TestLatency: pairs by the first argument, and what has no counterpart.
+func TestLatency(t *testing.T) {
+	p := workerSubject(t)
+	for _, flag := range []string{"--interval=0", "--single"} {
+		tr := latency(t, p, "-o", "json", flag)
+		does(p, "jobs 31")
+		does(p, "begin 3")
+		does(p, "end 2")
+		rows, unpaired := tr.measures()
+		require.Len(t, rows, 1)
+		require.Equal(t, "worker:job__start", rows[0].Start)
+		require.Equal(t, "worker:job__end", rows[0].End)
+		require.Equal(t, 31, rows[0].Count)
+		sum := 0
+		for _, b := range rows[0].Buckets {
+			require.GreaterOrEqual(t, *b.Low, 0.)
+			sum += b.Count
+		}
+		require.Equal(t, 31, sum)
+		require.Positive(t, rows[0].P50)
+		require.GreaterOrEqual(t, rows[0].P999, rows[0].P50)
+		require.Equal(t, "worker:job__start", unpaired.Start)
+		require.Equal(t, "worker:job__end", unpaired.End)
+		require.Equal(t, 3, *unpaired.StartsWithoutEnd)
+		require.Equal(t, 3, unpaired.Open)
+		require.Equal(t, 2, unpaired.EndsWithoutStart)
+		require.Len(t, unpaired.Longest, 3)
+		for i, o := range unpaired.Longest {
+			require.Equal(t, p.PID(), o.PID)
+			require.NotZero(t, o.TID)
+			require.Positive(t, o.Nanoseconds)
+			if i > 0 {
+				require.Less(t, o.Nanoseconds, unpaired.Longest[i-1].Nanoseconds)
+				require.EqualValues(t, unpaired.Longest[i-1].Key.(float64)+1, o.Key, "they started in this order")
+			}
+		}
+	}
+}
+
+// TestLatencyOfSome: values of both probes, and conditions on both.
+func TestLatencyOfSome(t *testing.T) {
+	p := workerSubject(t)
+	does(p, "jobs 1") // then the one that fails below is a move
+	act := func() {
+		does(p, "jobs 30")
+		does(p, "fail")
+		does(p, "begin 3")
+		does(p, "end 2")
+	}
+	tr := latency(t, p, "-o", "json", "--by", "name,error", "--by", "id-began")
+	act()
+	rows, unpaired := tr.measures()
+	counts := map[string]int{}
+	for _, r := range rows {
+		require.EqualValues(t, 0, r.By["id-began"])
+		counts[fmt.Sprint(r.By["name"], " ", r.By["error"])] += r.Count
+	}
+	require.Equal(t, map[string]int{"copy ": 10, "move ": 10, "remove ": 10, "remove no space": 1}, counts)
+	require.Len(t, unpaired.Longest, 3)
+	require.Equal(t, map[string]any{"name": "copy", "id-began": 0.}, unpaired.Longest[0].By, "what only an end has is not known")
+
+	tr = latency(t, p, "-o", "json", "-w", `name != "copy" && error == "" && strings.HasPrefix(name, "m")`)
+	act()
+	rows, unpaired = tr.measures()
+	require.Len(t, rows, 1)
+	require.Equal(t, 10, rows[0].Count)
+	require.Equal(t, 1, *unpaired.StartsWithoutEnd, "of three, one has the name")
+	require.Equal(t, 2, unpaired.EndsWithoutStart, "the end of a job that is not meant is not one of these")
+}
+
+func TestLatencyText(t *testing.T) {
+	p := workerSubject(t)
+	tr := latency(t, p, "-i", "100ms")
+	tr.WaitLine("worker:job__start → worker:job__end", patience)
+	tr.WaitLine("no pairs", patience)
+	tr.WaitLine("0 starts without an end, 0 of them still open; 0 ends without a start", patience)
+	does(p, "jobs 4")
+	does(p, "begin 12")
+	does(p, "end 2")
+	tr.WaitLine("12 starts without an end, 12 of them still open; 2 ends without a start", patience)
+	tr.interrupts()
+	text := strings.Join(tr.Lines(), "\n")
+	require.Regexp(t, `(?m)^count 4  average \S+s  p50 \S+  p90 \S+  p99 \S+  p999 \S+$`, text)
+	last := text[strings.LastIndex(text, "OPEN FOR"):]
+	require.Regexp(t, `^OPEN FOR +PID +TID +ID\n`, last)
+	require.Len(t, strings.Split(last, "\n"), 11, "the ten that started first")
+	require.Regexp(t, fmt.Sprintf(`\n +\S+s +%d +\d+ +5\n`, p.PID()), last)
+}
+
+// TestLatencyByGoroutine: goroutines that move between threads, some of which never end their
+// job, and others end one that they have not started. By thread, the same is wrong.
+func TestLatencyByGoroutine(t *testing.T) {
+	p := workerSubject(t)
+	tr := latency(t, p, "-o", "json", "--key", "goroutine", "--by", "began,ended")
+	crowd := func(n int) {
+		p.Say(fmt.Sprint("crowd ", n))
+		moved, err := strconv.Atoi(p.Expect("moved ", patience))
+		require.NoError(t, err)
+		require.Greater(t, moved, n/10, "this would not be a test")
+	}
+	const all = 10_000
+	crowd(all)
+	wrong := func(rows []measured) (n int) {
+		for _, r := range rows {
+			if r.By["began"] != r.By["ended"] {
+				n++
+			}
+		}
+		return n
+	}
+	rows, unpaired := tr.measures()
+	require.Zero(t, wrong(rows))
+	require.Len(t, rows, all*8/10)
+	for _, r := range rows {
+		require.Equal(t, 1, r.Count)
+		require.Greater(t, *r.Buckets[0].High, 1e6, "it slept for a millisecond at least")
+	}
+	require.Equal(t, all/10, *unpaired.StartsWithoutEnd)
+	require.Equal(t, all/10, unpaired.Open)
+	require.Equal(t, all/10, unpaired.EndsWithoutStart)
+
+	tr = latency(t, p, "-o", "json", "--key", "thread", "--by", "began,ended")
+	crowd(1000)
+	rows, _ = tr.measures()
+	require.NotZero(t, wrong(rows), "the test would not see a wrong pair")
+}
+
+// TestLatencyByThread: a program in C.
+func TestLatencyByThread(t *testing.T) {
+	p, path := cSubject(t)
+	tr := traces(t, p, "latency", "-o", "json", path+":csubject:work", path+":csubject:other", "--key", "thread")
+	does(p, "fire 5")
+	does(p, "fork 3")
+	rows, unpaired := tr.measures()
+	require.Len(t, rows, 1)
+	require.Equal(t, 8, rows[0].Count)
+	// Of work, every second call fires twice, and the second replaces the first.
+	require.Equal(t, 3, *unpaired.StartsWithoutEnd)
+	require.Zero(t, unpaired.Open)
+	require.Zero(t, unpaired.EndsWithoutStart)
+
+	r := runs(t, "latency", "-p", pid(p), "csubject:work", "csubject:other", "--key", "goroutine")
+	require.Equal(t, 2, r.status)
+	require.Contains(t, r.stderr, "process "+pid(p)+": goroutines cannot be told apart: its program has no build information of Go; give --key ")
+}
+
+// TestLatencyTooMany: starts for which there is no room are said to be.
+func TestLatencyTooMany(t *testing.T) {
+	p := workerSubject(t)
+	tr := latency(t, p, "-o", "json")
+	does(p, "begin 70000")
+	_, unpaired := tr.measures()
+	require.Equal(t, 65536, unpaired.Open)
+	require.Len(t, unpaired.Longest, 10)
+	require.Contains(t, tr.Dump(), "stapsdt: 4464 starts are not included, because more than 65536 operations were open")
+}
+
+func TestLatencyRefuses(t *testing.T) {
+	p := workerSubject(t)
+	for line, c := range map[string]struct {
+		status  int
+		message string
+	}{
+		"latency -p PID": {2, "latency takes the probes of the start and of the end"},
+		"latency -p PID worker:job__start worker:job__start":       {2, "the start and the end are the same probe"},
+		"latency -p PID worker:job__start worker:job":              {2, "which start belongs to which end? Give --key arg0"},
+		"latency -p PID worker:*_start worker:*t --key arg0":       {2, "both worker:*_start and worker:*t name it"},
+		"latency -p PID worker:jobs":                               {3, "no file of the process has worker:jobs__start or worker:jobs__end"},
+		"latency -p PID worker:job__start worker:other --key arg0": {3, "no file of the process has worker:other"},
+		"latency -p PID worker:job --by size":                      {2, "neither worker:job__start nor worker:job__end has all"},
+		"latency -p PID worker:job --key began":                    {2, "worker:job__end: "},
+		"latency -p PID worker:job -w 'name == error'":             {2, "neither worker:job__start nor worker:job__end has all"},
+		"latency worker:job --key goroutine":                       {2, "--key goroutine needs to know the processes"},
+		"latency worker:job":                                       {2, "which processes?"},
+		"latency -p PID worker:job --linear 1:2":                   {2, "is not LOW:HIGH:STEP"},
+	} {
+		var args []string
+		for _, word := range strings.Fields(strings.Replace(line, "'name == error'", "name==error", 1)) {
+			args = append(args, strings.Replace(word, "PID", pid(p), 1))
+		}
+		r := runs(t, args...)
+		require.Equal(t, c.status, r.status, line)
+		require.Contains(t, r.stderr, c.message, line)
+	}
+}
+
+// TestCostOfLatency: a start and its end cost at most what they cost with bpftrace's script.
+func TestCostOfLatency(t *testing.T) {
+	testenv.Long(t, "it measures")
+	p := workerSubject(t)
+	path := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
+	storm := func() time.Duration {
+		least := time.Hour
+		for range 10 {
+			p.Say("storm 20000")
+			least = min(least, time.Duration(must(strconv.Atoi(p.Expect("took ", patience)))(t)))
+		}
+		return least
+	}
+	keys := map[string]string{"arg0": "arg0", "thread": "tid"}
+	if runtime.GOARCH == "amd64" {
+		keys["goroutine"] = `*(uint64*)(reg("r14") + 152)`
+	}
+	for key, theirs := range keys {
+		script := fmt.Sprintf("usdt:%[1]s:worker:job__start { @start[%[2]s] = nsecs; } "+
+			"usdt:%[1]s:worker:job__end /@start[%[2]s]/ { @ = hist(nsecs - @start[%[2]s]); delete(@start[%[2]s]); }", path, theirs)
+		cheaper(t, p, storm, []string{"latency", "-p", pid(p), "worker:job__start", "worker:job__end", "--key", key}, script)
+	}
+}
