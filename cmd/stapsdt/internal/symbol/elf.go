@@ -94,10 +94,14 @@ func (m *Module) read() *tables {
 			m.tables.buildID = hex.EncodeToString(data[header:])
 		}
 	}
-	m.tables.symbols = elfSymbols(f)
+	files := []*elf.File{f}
 	if f.Section(".symtab") == nil {
-		m.tables.symbols = elfSymbols(f, debugFile(m.tables.buildID))
+		if debug := debugFile(m.tables.buildID); debug != nil {
+			defer debug.Close()
+			files = append(files, debug)
+		}
 	}
+	m.tables.symbols = elfSymbols(files...)
 	return m.tables
 }
 
@@ -163,9 +167,6 @@ func (t *tables) symbol(address uint64) *elfSymbol {
 // symbols, in the order of their addresses.
 func elfSymbols(files ...*elf.File) (all []elfSymbol) {
 	for _, f := range files {
-		if f == nil {
-			continue
-		}
 		static, _ := f.Symbols()
 		dynamic, _ := f.DynamicSymbols()
 		for _, s := range slices.Concat(static, dynamic) {
