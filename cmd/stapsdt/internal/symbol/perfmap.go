@@ -12,6 +12,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ianlancetaylor/demangle"
 	"golang.org/x/sys/unix"
@@ -21,7 +22,8 @@ import (
 // to /tmp/perf-PID.map, where PID is its number in its own namespace.
 type perfMap struct {
 	path  string
-	size  int64 // that was read
+	size  int64     // that was read
+	next  time.Time // when to read it again without need
 	funcs []jitted
 }
 
@@ -43,6 +45,20 @@ func newPerfMap(pid int) *perfMap {
 		}
 	}
 	return &perfMap{path: fmt.Sprintf("/proc/%d/root/tmp/perf-%s.map", pid, inside)}
+}
+
+// reading says that reading a map again and again takes one part in so many of a processor.
+const reading = 20
+
+// keep reads the map if that was not done lately, so that it is known when the process has
+// exited.
+func (p *perfMap) keep(uid uint32) {
+	start := time.Now()
+	if start.Before(p.next) {
+		return
+	}
+	p.refresh(uid)
+	p.next = time.Now().Add(reading * time.Since(start))
 }
 
 // refresh reads what the compiler has written since the last time. The file must be the

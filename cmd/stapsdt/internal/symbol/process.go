@@ -68,7 +68,7 @@ func (p *Processes) Look(pid int) {
 			proc.uid = stat.Uid
 		}
 	}
-	proc.jit.refresh(proc.uid)
+	proc.jit.keep(proc.uid)
 	if n := len(proc.maps); n > 0 && slices.Equal(proc.maps[n-1], mappings) {
 		return
 	}
