@@ -270,10 +270,17 @@ func TestDoctorKernel(t *testing.T) {
 	const without, devices = "umount -l /sys/kernel/debug 2>/dev/null || :; umount -l /sys/kernel/tracing 2>/dev/null || :\n", "mount -t tmpfs none /sys/bus/event_source/devices\n"
 	mine := func() *exec.Cmd { return doctor(t, pid(p), tick) }
 	finds(t, 7, "tracefs", "limit", inside(t, "--mount", without, mine()))
-	finds(t, 7, "uprobes", "limit", inside(t, "--mount", devices, mine()))
-	finds(t, 6, "uprobes", "fault", inside(t, "--mount", without+devices, mine()))
 
+	// From Linux 6.6 there is a way to attach without the event source, if it may be used.
 	locked := tracetest.Build(t, "locked")
+	traced := finish(t, inside(t, "--mount", devices, exec.Command(stapsdt(t), "trace", "-p", pid(p), "-d", "10ms", tick)))
+	if traced.status == 0 && traced.stderr == "" {
+		finds(t, 7, "uprobes", "limit", inside(t, "--mount", devices, mine()))
+	} else {
+		finds(t, 6, "uprobes", "fault", inside(t, "--mount", devices, mine()))
+	}
+	finds(t, 6, "uprobes", "fault", inside(t, "--mount", devices, exec.Command(locked, mine().Args...)))
+
 	f := finds(t, 6, "seccomp", "fault", exec.Command(locked, mine().Args...))
 	require.Contains(t, f.Says, "bpf (")
 	require.Contains(t, f.Says, "perf_event_open (")

@@ -24,7 +24,7 @@ func healthy() *Facts {
 		PIDs: []int{12}, PID: 12,
 		Host: Host{
 			Release: "6.18.44", Machine: elf.EM_X86_64, Class: elf.ELFCLASS64, Uprobes: UprobesThere,
-			Tracefs: "/sys/kernel/tracing", Mounts: true, Events: true, Lockdown: "none", Paranoid: "2",
+			Tracefs: "/sys/kernel/tracing", Mounts: true, Lockdown: "none", Paranoid: "2",
 		},
 		Self: Self{Capabilities: 1<<41 - 1, Namespaces: Namespaces{PID: initialPID, Mount: "mnt:[1]", User: initialUser}, OwnProc: true},
 		Process: Process{
@@ -151,12 +151,12 @@ var diagnoses = []struct {
 		f.Self.Seccomp, f.Self.Capabilities, f.Trial.BPF = true, 1<<unix.CAP_SYS_PTRACE, unix.EPERM
 	}, []string{"capability fault CAP_BPF and CAP_PERFMON"}, 4},
 	{"no uprobes", func(f *Facts) {
-		f.Host.Uprobes, f.Host.Events, f.Trial.Perf = UprobesMissing, false, errNoUprobes
+		f.Host.Uprobes, f.Trial.Perf = UprobesMissing, errNoUprobes
 	}, []string{"uprobes fault CONFIG_UPROBE_EVENTS"}, 6},
 	{"no event source", func(f *Facts) {
-		f.Host.Uprobes, f.Trial.Perf = UprobesMissing, errNoUprobes
-	}, []string{"uprobes limit by tracefs"}, 7},
-	{"no sysfs", func(f *Facts) { f.Host.Uprobes, f.Host.Events = UprobesUnknown, false }, []string{"uprobes fault mount -t sysfs"}, 6},
+		f.Host.Uprobes = UprobesMissing
+	}, []string{"uprobes limit stapsdt can"}, 7},
+	{"no sysfs", func(f *Facts) { f.Host.Uprobes, f.Trial.Perf = UprobesUnknown, errNoUprobes }, []string{"uprobes fault mount -t sysfs"}, 6},
 	{"Linux 4.9", func(f *Facts) { f.Host.Release = "4.9.0-19-amd64" }, []string{"kernel fault Linux 4.9.0-19-amd64 is too old"}, 6},
 	{"Linux 5.4", func(f *Facts) { f.Host.Release = "5.4.0-200-generic" }, []string{"kernel limit takes Linux 5.8"}, 7},
 	{"32 bits", func(f *Facts) { f.Images[0].Machine, f.Images[0].Class = elf.EM_386, elf.ELFCLASS32 }, []string{"architecture limit 32 bits (386)"}, 7},
@@ -183,8 +183,8 @@ var diagnoses = []struct {
 		other.Path = "OTHER"
 		f.Images = append(f.Images, other)
 	}, []string{"same-names limit and OTHER"}, 7},
-	{"no tracefs", func(f *Facts) { f.Host.Tracefs, f.Host.Events = "", false }, []string{"tracefs limit mount -t tracefs"}, 7},
-	{"no tracefs, perhaps", func(f *Facts) { f.Host.Tracefs, f.Host.Events, f.Host.Mounts = "", false, false }, nil, 0},
+	{"no tracefs", func(f *Facts) { f.Host.Tracefs = "" }, []string{"tracefs limit mount -t tracefs"}, 7},
+	{"no tracefs, perhaps", func(f *Facts) { f.Host.Tracefs, f.Host.Mounts = "", false }, nil, 0},
 	{"traced", func(f *Facts) { f.Trial.Before = true }, []string{"traced note A tracer is attached to shop:order"}, 0},
 }
 

@@ -37,7 +37,6 @@ type Host struct {
 	Uprobes  Uprobes
 	Tracefs  string // where it is mounted
 	Mounts   bool   // whether the mounts could be read
-	Events   bool   // whether tracefs makes uprobes, without the event source
 	Lockdown string // the mode: "none", "integrity" or "confidentiality"
 	Paranoid string
 }

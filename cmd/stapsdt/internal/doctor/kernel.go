@@ -18,15 +18,15 @@ func uprobes(f *Facts) []Finding {
 		return fine("The kernel has uprobes.")
 	}
 	says := "The kernel has no event source for uprobes (/sys/bus/event_source/devices/uprobe)"
-	cure := "Use a kernel from Linux 4.17 on that was built with CONFIG_UPROBE_EVENTS."
+	cure := "Use a kernel from Linux 4.17 on that was built with CONFIG_UPROBE_EVENTS. In a container, do not hide /sys/bus."
 	if f.Host.Uprobes == UprobesUnknown {
 		says = "/sys is not mounted, where tracers look for the kernel's uprobes"
 		cure = "Mount it: mount -t sysfs sysfs /sys."
 	}
-	if f.Host.Events {
-		return []Finding{limit(says+". Only tracers that can do without it, by tracefs, work: bpftrace 0.17 and perf.", cure)}
+	if f.Trial.Name.Probe != "" && f.Trial.Perf == nil {
+		return []Finding{limit(says+". bpftrace 0.17 cannot attach without it; stapsdt can, from Linux 6.6 on.", cure)}
 	}
-	return []Finding{fault(StatusFault, says+", and no uprobe_events in tracefs either.", cure)}
+	return []Finding{fault(StatusFault, says+", without which tracers cannot attach.", cure)}
 }
 
 // oldKernel: tracers need a newer kernel.
@@ -79,8 +79,8 @@ func architecture(f *Facts) []Finding {
 		return nil
 	case bits:
 		return []Finding{limit(
-			fmt.Sprintf("The program has 32 bits (%s) and the kernel 64. stapsdt and bpftrace 0.27 trace no such program; bpftrace 0.17 does.", name),
-			"Use bpftrace 0.17 or tracefs (docs/without-bpftrace.md), or build the program for 64 bits.")}
+			fmt.Sprintf("The program has 32 bits (%s) and the kernel 64. bpftrace 0.27 finds no probes in such a program; bpftrace 0.17 and stapsdt do.", name),
+			"Use stapsdt, bpftrace 0.17 or tracefs (docs/without-bpftrace.md), or build the program for 64 bits.")}
 	case machine != elf.EM_NONE:
 		return []Finding{fault(StatusFault,
 			fmt.Sprintf("The probes are those of another architecture (%s) than the kernel's (%s): an emulator such as qemu runs the program, and the processor never executes the sites.",

@@ -71,7 +71,6 @@ func (s system) host(release, machine string) Host {
 		h.Uprobes = UprobesMissing
 	}
 	h.Tracefs, h.Mounts = s.tracefs()
-	h.Events = h.Tracefs != "" && s.has(h.Tracefs[1:]+"/uprobe_events")
 	return h
 }
 

@@ -53,9 +53,8 @@ func TestHost(t *testing.T) {
 				"sys/kernel/security/lockdown":        "none [integrity] confidentiality\n",
 				devices + "uprobe/type":               "9\n",
 				"proc/self/mountinfo":                 mountsDebian,
-				"sys/kernel/tracing/uprobe_events":    "",
 			},
-			Host{Release: "r", Machine: elf.EM_X86_64, Class: elf.ELFCLASS64, Uprobes: UprobesThere, Tracefs: "/sys/kernel/tracing", Mounts: true, Events: true, Lockdown: "integrity", Paranoid: "3"},
+			Host{Release: "r", Machine: elf.EM_X86_64, Class: elf.ELFCLASS64, Uprobes: UprobesThere, Tracefs: "/sys/kernel/tracing", Mounts: true, Lockdown: "integrity", Paranoid: "3"},
 		},
 		"Docker": {
 			map[string]string{devices + "uprobe/type": "9\n", "proc/self/mountinfo": mountsDocker},

@@ -69,8 +69,8 @@ func (t *Trial) attach(pid int, u target.Use, p sdt.Probe) {
 		t.Before, t.Known = memory.Traced(u, p)
 	}
 	event, err := openUprobe(pid, u.AttachPath(), p.Offset)
-	if errors.Is(err, unix.EACCES) && t.BPF == nil {
-		// Opening an event takes CAP_SYS_ADMIN. From Linux 6.6 there is a way without.
+	if (errors.Is(err, unix.EACCES) || errors.Is(err, errNoUprobes)) && t.BPF == nil {
+		// An event takes CAP_SYS_ADMIN, and sysfs. From Linux 6.6 there is a way without.
 		if l, multiErr := linkUprobe(pid, u.AttachPath(), p.Offset); multiErr == nil {
 			event, err = l, nil
 		}
