@@ -32,7 +32,7 @@ func TestGuideCommand(t *testing.T) {
 	pid := strconv.Itoa(p.PID())
 	g.run(t, "for i in $(seq 600); do stapsdt list -p "+pid+" && exit; sleep 0.1; done; exit 1")
 	g.replace = strings.NewReplacer("PID COMM", "PID COMM", "PID", pid, "localhost:8080", address)
-	for _, text := range []string{"$ stapsdt list -p PID", "trace -p PID 'myapp:*' -n 3", "-o json -w", "trace http://", "count -p PID", "--for bpftrace"} {
+	for _, text := range []string{"$ stapsdt list -p PID", "trace -p PID 'myapp:*' -n 3", "-o json -w", "trace http://", "count -p PID", "stack -p PID", "-o pprof", "--for bpftrace"} {
 		g.follow(t, text)
 	}
 	t.Cleanup(func() { g.run(t, "! test -e app.sh || sh app.sh remove") })
