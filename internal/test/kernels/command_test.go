@@ -52,9 +52,14 @@ func (r request) matches() bool {
 func runServer([]string) {
 	p := stapsdt.NewProvider("guestserver")
 	done := stapsdt.NewProbe4[string, int32, time.Duration, bool](p, "request__done", "path", "status", "elapsed", "cached")
-	if err := p.Load(); err != nil {
-		fmt.Println(err)
-		os.Exit(1)
+	jobs := stapsdt.NewProvider("guestjobs")
+	start := stapsdt.NewProbe2[int32, string](jobs, "job__start", "number", "path")
+	end := stapsdt.NewProbe2[int32, bool](jobs, "job__end", "ended", "cached")
+	for _, p := range []*stapsdt.Provider{p, jobs} {
+		if err := p.Load(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
 	}
 	fmt.Println("ready")
 	tracetest.EachLine(func(line string) {
@@ -63,9 +68,11 @@ func runServer([]string) {
 			events = requests()
 		}
 		for _, r := range events {
+			start.Fire(r.status, r.path)
 			done.Fire(r.path, r.status, r.elapsed, r.cached)
+			end.Fire(r.status, r.cached)
 		}
-		fmt.Println("enabled", done.Enabled())
+		fmt.Println("enabled", done.Enabled() || start.Enabled() || end.Enabled())
 	})
 }
 
@@ -191,6 +198,46 @@ func TestCommandStack(t *testing.T) {
 		}
 	}
 	t.Error("the stack is missing")
+}
+
+// The command pairs the events of two probes by the goroutine that fires them, with values and
+// conditions of both.
+func TestCommandLatency(t *testing.T) {
+	tracetest.NeedUprobes(t)
+	command := commandPath(t)
+	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
+	server.Expect("ready", patience)
+	tracer := tracetest.Command(t, exec.Command(command, "latency", "-o", "json", "-i", "200ms", "-p", strconv.Itoa(server.PID()),
+		"guestjobs:job", "--key", "goroutine", "--by", "path,ended,cached", "-w", `!strings.HasSuffix(path, "8") && ended != 3`))
+	printed := func() map[string]int {
+		rows := map[string]int{}
+		for _, line := range tracer.Lines() {
+			var r row
+			require.NoError(t, json.Unmarshal([]byte(line), &r), "%s", tracer.Dump())
+			if r.Count > 0 {
+				rows[fmt.Sprint(r.By["path"], r.By["ended"], r.By["cached"])] = r.Count // the last is the whole
+			}
+		}
+		return rows
+	}
+	await(t, "the first line", tracer, func() bool {
+		server.Say("first")
+		server.Expect("enabled ", patience)
+		return len(printed()) > 0
+	})
+	server.Say("all")
+	require.Equal(t, "true", server.Expect("enabled ", patience))
+	tracer.Signal(os.Interrupt)
+	require.NoError(t, tracer.Wait(patience))
+	want := map[string]int{}
+	for _, r := range requests() {
+		if !strings.HasSuffix(r.path, "8") && r.status != 3 {
+			want[fmt.Sprint(r.path, r.status, r.cached)]++
+		}
+	}
+	got := printed()
+	delete(got, fmt.Sprint(first.path, first.status, first.cached))
+	require.Equal(t, want, got)
 }
 
 // The command draws a histogram of an expression.
