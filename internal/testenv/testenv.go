@@ -56,6 +56,17 @@ func Long(t testing.TB, reason string) {
 	}
 }
 
+// LongOnce is Long for a test that builds its programs itself, or whose programs are not
+// ours. It skips the test in a program that was built without cgo, too: the one with cgo has
+// done the same.
+func LongOnce(t testing.TB, reason string) {
+	t.Helper()
+	Long(t, reason)
+	if built("CGO_ENABLED", "0") {
+		t.Skip("without cgo: the build with cgo has tested it")
+	}
+}
+
 // NotRaced skips a test in a program that was built with the race detector.
 func NotRaced(t testing.TB, reason string) {
 	t.Helper()

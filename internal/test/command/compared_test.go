@@ -29,7 +29,7 @@ func refused(t *testing.T, before []string, args ...string) string {
 // TestCompared: what docs/command.md says that bpftrace does not do.
 func TestCompared(t *testing.T) {
 	testenv.NeedsRoot(t)
-	testenv.Long(t, "it starts many tracers")
+	testenv.LongOnce(t, "it starts many tracers")
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
 	p := goSubject(t)
 	c, path := cSubject(t)

@@ -90,7 +90,7 @@ func TestCountBy(t *testing.T) {
 // TestCountExactly: several threads fire as fast as they can, at intervals the numbers grow,
 // and in the end they are what was fired.
 func TestCountExactly(t *testing.T) {
-	testenv.Long(t, "it fires millions of times")
+	testenv.LongOnce(t, "it fires millions of times")
 	p := goSubject(t)
 	tr := traces(t, p, "count", "-o", "json", "-p", pid(p), "subject:tick", "--by", "arg1,arg0%3", "-i", "100ms")
 	const each = 300_000
@@ -230,7 +230,7 @@ func linksOf(t *testing.T, tr *tracer) string {
 
 // TestCostOfCounting: an event costs at most what it costs with bpftrace.
 func TestCostOfCounting(t *testing.T) {
-	testenv.Long(t, "it measures")
+	testenv.LongOnce(t, "it measures")
 	p := goSubject(t)
 	path := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
 	const fires = 50_000

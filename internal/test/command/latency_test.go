@@ -249,7 +249,7 @@ func TestLatencyRefuses(t *testing.T) {
 
 // TestCostOfLatency: a start and its end cost at most what they cost with bpftrace's script.
 func TestCostOfLatency(t *testing.T) {
-	testenv.Long(t, "it measures")
+	testenv.LongOnce(t, "it measures")
 	p := workerSubject(t)
 	path := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
 	storm := func() time.Duration {

@@ -28,7 +28,7 @@ type server struct {
 
 func newServer(t *testing.T) *server {
 	testenv.NeedsRoot(t)
-	testenv.Long(t, "it sets up a database server")
+	testenv.LongOnce(t, "it sets up a database server")
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) == 0 {
@@ -100,7 +100,7 @@ func TestPostgreSQL(t *testing.T) {
 // TestJava: a library that the program loads after it has started, and the names of threads.
 func TestJava(t *testing.T) {
 	testenv.NeedsRoot(t)
-	testenv.Long(t, "it runs a Java VM")
+	testenv.LongOnce(t, "it runs a Java VM")
 	found, _ := filepath.Glob("/usr/lib/jvm/java-*-openjdk-*/lib/server/libjvm.so")
 	if len(found) == 0 {
 		testenv.Needs(t, "a Java VM with probes (package default-jdk-headless)", os.ErrNotExist)

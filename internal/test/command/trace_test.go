@@ -379,7 +379,7 @@ func TestTraceEnds(t *testing.T) {
 
 // TestTraceLoses: whatever the rate, what was fired was shown or is said to be lost.
 func TestTraceLoses(t *testing.T) {
-	testenv.Long(t, "it fires millions of times")
+	testenv.LongOnce(t, "it fires millions of times")
 	p := goSubject(t)
 	const each, goroutines = 400_000, 4
 	// The reader does not read, so that the pipe and then the ring are full.
@@ -494,7 +494,7 @@ func TestTraceBrief(t *testing.T) {
 
 // TestTraceForgets: a file that nothing can map again is let go.
 func TestTraceForgets(t *testing.T) {
-	testenv.Long(t, "it lets go after half a minute")
+	testenv.LongOnce(t, "it lets go after half a minute")
 	p := goSubject(t)
 	tr := traces(t, p, "trace", "-o", "json", "-a", "subject:request__done")
 	image := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
@@ -520,7 +520,7 @@ func TestTraceForgets(t *testing.T) {
 
 // TestTraceRate: a hundred thousand events per second from two threads are all shown.
 func TestTraceRate(t *testing.T) {
-	testenv.Long(t, "it fires for seconds")
+	testenv.LongOnce(t, "it fires for seconds")
 	testenv.NotRaced(t, "it is too slow then")
 	p := goSubject(t)
 	out := filepath.Join(t.TempDir(), "events")

@@ -79,7 +79,7 @@ var ofCaller = regexp.MustCompile(`^TestWriteHeaderNoCodeCheck(/h1|_h1hijack)?$`
 // which they run in a copy: a package of the standard library can import only what is vendored
 // there.
 func TestNetHTTP(t *testing.T) {
-	testenv.Long(t, "it builds net/http's tests and runs them three times")
+	testenv.LongOnce(t, "it builds net/http's tests and runs them three times")
 	root := t.TempDir()
 	run := func(dir, name string, args ...string) []byte {
 		t.Helper()

@@ -19,7 +19,7 @@ import (
 // TestNamesAddLittle: a program with twenty probes has less than 40 KB more in its sections
 // if their arguments have names, and a program without names has nothing of what makes them.
 func TestNamesAddLittle(t *testing.T) {
-	testenv.Long(t, "it builds programs")
+	testenv.LongOnce(t, "it builds programs")
 	testenv.NeedsTool(t, "go", "golang")
 	dir := t.TempDir()
 	build := func(tags, ldflags string) string {
