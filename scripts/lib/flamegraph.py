@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws a flame graph from lines such as "main;handle;query 17", as SVG on standard output.
 
-	stapsdt stack -p PID 'myapp:*' -d 10s -o folded | scripts/flamegraph.py >graph.svg
+	stapsdt stack -p PID 'myapp:*' -d 10s -o folded | scripts/lib/flamegraph.py >graph.svg
 
 A box is as wide as the part of the events that come from it. It shows the last part of a Go
 package's path; the tooltip has the whole name and the number.
