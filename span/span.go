@@ -52,8 +52,8 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/call"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
+	"github.com/go-stapsdt/stapsdt/internal/raw"
 )
 
 // Operation is a kind of operation: a name, the fields S of its start, and the fields E of
@@ -142,13 +142,8 @@ func (o *Operation[S, E]) Enabled() bool {
 	return enabled
 }
 
-// on is like the method of the same name in package stapsdt. Its callers use the operation
-// afterwards if the result is true.
-func on(p *stapsdt.Probe) bool {
-	// SAFETY: the first field of a Probe is a pointer to a byte that says whether the probe
-	// is enabled. The operation keeps the probe alive, and with it the byte.
-	return *(*byte)(atomic.LoadPointer((*unsafe.Pointer)(unsafe.Pointer(p))))&call.Mask == call.Bits
-}
+// on is Probe.Enabled. Its callers use the operation afterwards if the result is true.
+func on(p *stapsdt.Probe) bool { return raw.Enabled(unsafe.Pointer(p)) }
 
 // Start reports that an operation starts. It returns its span, and the context to which it
 // belongs, which is derived from ctx. Spans that start with that context have it as their

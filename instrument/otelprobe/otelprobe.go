@@ -53,12 +53,11 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt/internal/raw"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -115,12 +114,8 @@ func (p *Probes) enabled() bool {
 	return enabled
 }
 
-// on is like that of package span: Probe.Enabled, without what keeps each probe alive.
-func on(p *stapsdt.Probe) bool {
-	// SAFETY: the first field of a Probe is a pointer to a byte that says whether the probe
-	// is enabled. The caller keeps the probe alive, and with it the byte.
-	return *(*byte)(atomic.LoadPointer((*unsafe.Pointer)(unsafe.Pointer(p))))&call.Mask == call.Bits
-}
+// on is Probe.Enabled. Its caller keeps the probe alive.
+func on(p *stapsdt.Probe) bool { return raw.Enabled(unsafe.Pointer(p)) }
 
 // SpanProcessor returns a processor that reports the spans that are recorded. It never
 // changes them, and its Shutdown and ForceFlush do nothing.
