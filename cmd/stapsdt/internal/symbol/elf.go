@@ -86,6 +86,7 @@ func (m *Module) read() *tables {
 	if err != nil {
 		return m.tables
 	}
+	limit(f)
 	m.tables.file, m.tables.go_ = f, newGoTable(f)
 	m.tables.isImage = f.Section(".symtab") == nil && f.Section(".init") == nil && f.Section(".plt") == nil
 	if id := f.Section(".note.gnu.build-id"); id != nil && id.Size <= 256 {
@@ -103,6 +104,16 @@ func (m *Module) read() *tables {
 	}
 	m.tables.symbols = elfSymbols(files...)
 	return m.tables
+}
+
+// limit empties the sections of a file that are too large to be read. A compressed section can
+// be a thousand times as large as the file.
+func limit(f *elf.File) {
+	for _, s := range f.Sections {
+		if s.Size > maxPart {
+			s.Size = 0
+		}
+	}
 }
 
 // debugFile returns the file where a distribution keeps the symbols that it has stripped from

@@ -126,6 +126,16 @@ func TestGoTableLies(t *testing.T) {
 }
 
 // TestLibrary: of this repository, only what is between Fire and a site is left out.
+// TestHugeSection: a section that grows when it is read is not read.
+func TestHugeSection(t *testing.T) {
+	section := func(size uint64) *elf.Section { return &elf.Section{SectionHeader: elf.SectionHeader{Size: size}} }
+	f := &elf.File{Sections: []*elf.Section{section(maxPart), section(maxPart + 1)}}
+	limit(f)
+	if kept, dropped := f.Sections[0].Size, f.Sections[1].Size; kept != maxPart || dropped != 0 {
+		t.Fatal(kept, dropped)
+	}
+}
+
 func TestLibrary(t *testing.T) {
 	for name, want := range map[string]bool{
 		"github.com/go-stapsdt/stapsdt.(*Probe4[...]).Fire": true, "github.com/go-stapsdt/stapsdt/internal/call.Many": true, "probeFire": true,

@@ -84,6 +84,12 @@ func release(version string) string {
 
 // goidFromDWARF reads the offset of goid in the struct runtime.g.
 func goidFromDWARF(file *elf.File) (uint32, error) {
+	const most = 1 << 30 // a compressed section can be a thousand times as large as the file
+	for _, s := range file.Sections {
+		if s.Size > most && s.Type != elf.SHT_NOBITS {
+			return 0, fmt.Errorf("section %s is too large", s.Name)
+		}
+	}
 	data, err := file.DWARF()
 	if err != nil {
 		return 0, err
