@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -276,9 +277,13 @@ func TestRecorder(t *testing.T) {
 	needsBrowser(t)
 	s := newShop(t)
 	s.recorder.Start()
+	require.Eventually(t, func() bool {
+		n, err := s.recorder.WriteTo(io.Discard)
+		return err == nil && n > 0
+	}, patience, time.Millisecond)
 	b := open(t, 1000, 800)
 	b.load(s.url)
-	b.click("#open-recorder")
+	b.click("#open-recorder") // reads once
 	b.wait(`document.querySelectorAll("#recorded tr").length > 0`)
 	b.wait(`(document.querySelector("#read").click(), document.querySelectorAll("#recorded tr").length > 40)`)
 	b.write("#contains", "query__done")

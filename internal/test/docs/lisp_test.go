@@ -28,6 +28,7 @@ func TestLisp(t *testing.T) {
 	p.Say(d.command(t, `\(fib`))
 	p.Say(d.command(t, `\(none`))
 	p.WaitLine("error: no function none", patience)
+	f[0].WaitLine(" <- main (stdin:3)", patience) // bpftrace loses what it has not printed when it is interrupted
 	d.requireFlow(t, f.leave(t))
 	counts.leave(t)
 	d.requireShown(t, counts[0].Lines())
