@@ -55,16 +55,19 @@ run() {
 }
 
 # step NAME COMMAND... runs the command and counts the result, and continues if it fails. It
-# prints the seconds until it began. With --all, a step that fails is run once more: the
-# machines are noisy, and a test of three thousand must not cost the whole run. The verdict
-# names these steps, because each is a defect of a test or of the product.
+# prints the seconds until it began. With --all, a step that fails is run once more, if it
+# tests packages with those that failed: the machines are noisy, and a test of three thousand
+# must not cost the whole run. The verdict names these steps, because each is a defect of a test
+# or of the product.
 repeated=()
 step() {
 	local name=$1 status
 	shift
 	printf '\n== %s (%d s)\n' "$name" "$SECONDS"
+	rm -f "$temp/tested" "$temp/failed"
 	run "$@"
 	if [ "$status" -ne 0 ] && [ -n "$all" ]; then
+		[ ! -e "$temp/tested" ] || sed -n 's/^FAIL\t\([^ \t]*\).*/\1/p' "$temp/tested" >"$temp/failed"
 		printf '\n== again: %s (%d s)\n' "$name" "$SECONDS"
 		repeated+=("$name")
 		run "$@"
@@ -117,11 +120,12 @@ elsewhere() {
 }
 
 # tested CGO FLAG... tests the root, and the modules that need more than the root's users
-# should have to download.
+# should have to download; or, when it is run again, what has failed.
 tested() {
-	local cgo=$1
+	local cgo=$1 packages=(./... ./internal/test/... ./cmd/stapsdt/... ./instrument/{grpc,otel}probe/...)
 	shift
-	CGO_ENABLED=$cgo go test -timeout 30m -shuffle=on "$@" ./... ./internal/test/... ./cmd/stapsdt/... ./instrument/{grpc,otel}probe/...
+	[ ! -s "$temp/failed" ] || mapfile -t packages <"$temp/failed"
+	CGO_ENABLED=$cgo go test -timeout 30m -shuffle=on "$@" "${packages[@]}" | tee "$temp/tested"
 }
 
 examples() {
