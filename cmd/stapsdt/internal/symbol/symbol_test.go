@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 )
 
 // own returns this program's table, and where the program's code is.
@@ -41,6 +42,7 @@ func own(t testing.TB) (*goTable, target.Mapping) {
 // TestGoTable compares the functions of this program with what its runtime says, inlined ones
 // too.
 func TestGoTable(t *testing.T) {
+	testenv.NeedsOptimization(t, "nothing is inlined then")
 	_, code := own(t)
 	p := NewProcesses()
 	defer p.Close()
