@@ -41,16 +41,12 @@ func (l *latency) unpaired() ([]unpaired, error) {
 	if l.plan == nil {
 		return all, nil
 	}
-	open, err := program.ReadOpen(l.running)
+	open, _, err := l.operations()
 	if err != nil {
 		return nil, err
 	}
-	alive := map[int]bool{}
 	for _, o := range open {
-		if _, known := alive[o.PID]; !known {
-			alive[o.PID] = o.PID == 0 || target.Alive(o.PID) // 0 is in another PID namespace
-		}
-		if o.Since != 0 && alive[o.PID] && int(o.Kind) < len(all) {
+		if o.Since != 0 && int(o.Kind) < len(all) {
 			all[o.Kind].open = append(all[o.Kind].open, o)
 		}
 	}
@@ -58,6 +54,26 @@ func (l *latency) unpaired() ([]unpaired, error) {
 		slices.SortFunc(u.open, func(a, b program.Open) int { return cmp.Compare(a.Since, b.Since) })
 	}
 	return all, nil
+}
+
+// operations reads those that are open, and those whose process has ended.
+func (l *latency) operations() (open, dead []program.Open, err error) {
+	all, err := program.ReadOpen(l.running)
+	if err != nil {
+		return nil, nil, err
+	}
+	alive := map[int]bool{0: true} // 0 is in another PID namespace
+	for _, o := range all {
+		if _, known := alive[o.PID]; !known {
+			alive[o.PID] = target.Alive(o.PID)
+		}
+		if alive[o.PID] {
+			open = append(open, o)
+		} else {
+			dead = append(dead, o)
+		}
+	}
+	return open, dead, nil
 }
 
 // sweeping is how often the operations of processes that have ended are removed.
@@ -69,18 +85,12 @@ func (l *latency) sweep() error {
 		return nil
 	}
 	l.swept = time.Now()
-	open, err := program.ReadOpen(l.running)
+	_, dead, err := l.operations()
 	if err != nil {
 		return err
 	}
-	alive := map[int]bool{}
-	for _, o := range open {
-		if _, known := alive[o.PID]; !known {
-			alive[o.PID] = o.PID == 0 || target.Alive(o.PID)
-		}
-		if !alive[o.PID] {
-			_ = l.running.Delete(o.Key) // a new process can have the number, and have ended it
-		}
+	for _, o := range dead {
+		_ = l.running.Delete(o.Key) // a new process can have the number, and have ended it
 	}
 	return nil
 }
