@@ -37,10 +37,8 @@ const keyHeader = 8
 func NewAggregate(probe *Probe, filter string, by []string, value string, buckets Buckets) (*Aggregate, error) {
 	a := &Aggregate{probe: probe, KeySize: keyHeader, buckets: buckets}
 	var err error
-	if filter != "" {
-		if a.filter, err = probe.ParseFilter(filter); err != nil {
-			return nil, err
-		}
+	if a.filter, err = probe.ParseFilter(filter); err != nil {
+		return nil, err
 	}
 	for _, src := range by {
 		item, err := probe.keyItem(src, a.KeySize)

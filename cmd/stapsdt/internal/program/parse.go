@@ -26,8 +26,13 @@ func (e *Expr) String() string { return e.src }
 // the text that an argument without a type points to. The error is an *expr.Error.
 func (p *Probe) Parse(src string) (*Expr, error) { return p.parse(src, expr.Parse) }
 
-// ParseFilter is Parse for a condition.
-func (p *Probe) ParseFilter(src string) (*Expr, error) { return p.parse(src, expr.ParseFilter) }
+// ParseFilter is Parse for a condition. It returns nil if there is none, "".
+func (p *Probe) ParseFilter(src string) (*Expr, error) {
+	if src == "" {
+		return nil, nil
+	}
+	return p.parse(src, expr.ParseFilter)
+}
 
 func (p *Probe) parse(src string, parse func(string, []expr.Var) (*expr.Expr, error)) (*Expr, error) {
 	vars := p.variables()

@@ -71,10 +71,8 @@ const MaxItems = 64
 func NewTrace(probe *Probe, filter string, show []string, textSize int, deep bool) (*Trace, error) {
 	t := &Trace{probe: probe, Size: RecordHeader}
 	var err error
-	if filter != "" {
-		if t.filter, err = probe.ParseFilter(filter); err != nil {
-			return nil, err
-		}
+	if t.filter, err = probe.ParseFilter(filter); err != nil {
+		return nil, err
 	}
 	for _, src := range show {
 		e, err := probe.Parse(src)
