@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -80,8 +79,7 @@ func (cl *cleaning) run(paths []string) error {
 		cl.warn("not every process can be seen here (%s); what one of those has open would not be removed", blind)
 	}
 	out := bufio.NewWriter(cl.stdout)
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
+	encoder := newEncoder(out)
 	for _, f := range files {
 		if cl.output == "json" {
 			if err := encoder.Encode(f); err != nil {

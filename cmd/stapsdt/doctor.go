@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -113,8 +112,7 @@ func (d *diagnosis) parse(args []string) (pids []int, spec *target.Spec, err err
 func (d *diagnosis) shown(f doctor.Finding) bool { return d.verbose || f.Level != doctor.Fine }
 
 func (d *diagnosis) json(out *bufio.Writer, findings []doctor.Finding) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
+	encoder := newEncoder(out)
 	for _, f := range findings {
 		if !d.shown(f) {
 			continue

@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,18 +40,6 @@ argument are shown in Go's way: int32, uint8.`,
 	c.Flags().BoolVarP(&l.verbose, "verbose", "v", false, "show each site: its offset, its semaphore and the operands of its arguments")
 	outputFlag(c, &l.output)
 	return c
-}
-
-func outputFlag(c *cobra.Command, output *string) {
-	c.Flags().StringVarP(output, "output", "o", "text", "`FORMAT`: text, or json for one object per line")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func checkOutput(output string) error {
-	if output != "text" && output != "json" {
-		return usagef("the output format %q is neither text nor json", output)
-	}
-	return nil
 }
 
 func (l *list) run(paths []string) error {
@@ -264,8 +251,7 @@ type (
 )
 
 func (l *list) json(out *bufio.Writer, f *target.File, probes []*listedProbe) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
+	encoder := newEncoder(out)
 	for _, lp := range probes {
 		first := lp.sites[0]
 		j := jsonProbe{

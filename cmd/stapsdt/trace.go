@@ -189,13 +189,3 @@ func (t *trace) report(last bool) error {
 	}
 	return nil
 }
-
-// unevaluated says how many events could not be evaluated.
-func (t *tracing) unevaluated(stats program.Stats) {
-	if n := stats.Unevaluated; n > 0 {
-		t.warn("%d events are not included, because an expression could not be evaluated: memory that was not readable, a text that was cut, or a division by 0", n)
-	}
-	if n := stats.Foreign; n > 0 {
-		t.warn("%d events are not included, because they were not fired by a goroutine of a program that is known", n)
-	}
-}
