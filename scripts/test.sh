@@ -119,11 +119,13 @@ elsewhere() {
 	for target in "$@"; do GOOS=${target%/*} GOARCH=${target#*/} CGO_ENABLED=0 go vet ./...; done
 }
 
-# tested CGO FLAG... tests the root, and the modules that need more than the root's users
-# should have to download; or, when it is run again, what has failed.
+# tested CGO FLAG... tests the root and the modules that need more than the root's users
+# should have to download. Without --all, it is the root alone that is tested without cgo. When
+# it is run again, it tests what has failed.
 tested() {
-	local cgo=$1 packages=(./... ./internal/test/... ./cmd/stapsdt/... ./instrument/{grpc,otel}probe/...)
+	local cgo=$1 packages=(./...)
 	shift
+	if [ -n "$all" ] || [ "$cgo" = 1 ]; then packages+=(./internal/test/... ./cmd/stapsdt/... ./instrument/{grpc,otel}probe/...); fi
 	[ ! -s "$temp/failed" ] || mapfile -t packages <"$temp/failed"
 	CGO_ENABLED=$cgo go test -timeout 30m -shuffle=on "$@" "${packages[@]}" | tee "$temp/tested"
 }
@@ -149,7 +151,6 @@ version() {
 
 step "gofmt" formatted
 step "generated files" generated
-step "go vet, CGO_ENABLED=1" vetted CGO_ENABLED=1
 if [ -z "$all" ]; then
 	for cgo in 1 0; do step "go test -short, CGO_ENABLED=$cgo" tested $cgo -short; done
 	step "make -C cstapsdt test, plain and with ASan" env QUICK=yes make -C cstapsdt test
@@ -159,7 +160,7 @@ if [ -z "$all" ]; then
 	exit
 fi
 
-step "go vet, CGO_ENABLED=0" vetted CGO_ENABLED=0
+for cgo in 1 0; do step "go vet, CGO_ENABLED=$cgo" vetted CGO_ENABLED=$cgo; done
 step "other systems compile, and an architecture without probes" elsewhere darwin/arm64 windows/amd64 linux/loong64
 for cgo in 1 0; do step "go test, CGO_ENABLED=$cgo" tested $cgo; done
 step "go test, race detector" tested 1 -short -race
