@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -275,4 +277,48 @@ func cheaper(t *testing.T, p *tracetest.Process, storm func() time.Duration, com
 	name := strings.Join(command, " ")
 	t.Logf("%s: %v, bpftrace %v", name, ours, theirs)
 	require.True(t, enough(), name)
+}
+
+// TestCountByProcess: who fires is known in the kernel, by the name of the program's file too.
+func TestCountByProcess(t *testing.T) {
+	p := goSubject(t)
+	path, err := os.Readlink("/proc/" + pid(p) + "/exe")
+	require.NoError(t, err)
+	name := filepath.Base(path)
+	tr := traces(t, p, "count", "-o", "json", "-p", pid(p), "subject:request__done", "--by", "executable, uid, cgroup, comm",
+		"-w", fmt.Sprintf("executable == %q && uid == %d && strings.HasPrefix(executable, %q) && len(executable) == %d", name, os.Getuid(), name[:1], len(name)))
+	does(p, "fire 10")
+	rows := tr.counts()
+	require.Len(t, rows, 1)
+	require.Equal(t, 10, rows[0].Count)
+	require.Equal(t, name, rows[0].By["executable"])
+	require.EqualValues(t, os.Getuid(), rows[0].By["uid"])
+	require.Contains(t, cgroups(t), uint64(rows[0].By["cgroup"].(float64)))
+
+	tr = traces(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "-n", "1", "--show", "executable", "--strlen", "8")
+	does(p, "fire 1")
+	require.NoError(t, tr.Wait(patience))
+	require.Contains(t, tr.Lines()[0], `"executable":"`+name[:min(8, len(name))])
+}
+
+// cgroups returns the numbers of the control groups of version 2.
+func cgroups(t *testing.T) (all []uint64) {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		if fields[2] != "cgroup2" {
+			continue
+		}
+		require.NoError(t, filepath.WalkDir(fields[1], func(_ string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				info, err := d.Info()
+				if err == nil {
+					all = append(all, info.Sys().(*syscall.Stat_t).Ino)
+				}
+			}
+			return nil
+		}))
+	}
+	return all
 }

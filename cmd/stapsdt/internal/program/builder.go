@@ -231,27 +231,11 @@ func (b *builder) variable(s source, unreadable string) error {
 		b.nums[s] = at
 	case fromText:
 		return b.textVariable(s, unreadable)
-	case fromComm:
-		at, isKey := b.place[s]
-		if !isKey {
-			at = b.alloc(commSize)
-		}
-		t := &text{at: at, size: commSize}
-		b.stack(asm.R1, t.at)
-		b.add(asm.Mov.Imm(asm.R2, commSize), asm.FnGetCurrentComm.Call())
-		b.texts[s] = t
-	case fromPID, fromTID, fromCPU:
+	case fromComm, fromExecutable:
+		return b.ownText(s, unreadable)
+	default:
 		at := b.alloc(8)
-		if s.kind == fromCPU {
-			b.add(asm.FnGetSmpProcessorId.Call())
-		} else {
-			b.pidTgid()
-		}
-		if s.kind == fromPID {
-			b.add(asm.RSh.Imm(asm.R0, 32))
-		} else {
-			b.add(asm.LSh.Imm(asm.R0, 32), asm.RSh.Imm(asm.R0, 32))
-		}
+		b.processNumber(s.kind)
 		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
 		b.nums[s] = at
 	}
@@ -261,16 +245,8 @@ func (b *builder) variable(s source, unreadable string) error {
 // textVariable reads the text that an argument points to. What follows its end is zero, so
 // that it can be compared and be a key.
 func (b *builder) textVariable(s source, unreadable string) error {
-	t := &text{size: textSlot}
-	t.length = b.alloc(8)
 	at, isKey := b.place[s]
-	if !isKey {
-		at = b.alloc(textSlot)
-	}
-	t.at = at
-	for i := int16(0); i < textSlot; i += 8 {
-		b.add(asm.Mov.Imm(asm.R5, 0), asm.StoreMem(asm.RFP, t.at+i, asm.R5, asm.DWord))
-	}
+	t := b.emptyText(at, isKey)
 	addr := source{fromArg, s.arg}
 	if err := b.variable(addr, unreadable); err != nil {
 		return err
@@ -282,6 +258,18 @@ func (b *builder) textVariable(s source, unreadable string) error {
 	)
 	b.texts[s] = t
 	return nil
+}
+
+// emptyText reserves a place for a text, unless it has one, and for its length.
+func (b *builder) emptyText(at int16, reserved bool) *text {
+	t := &text{at: at, size: textSlot, length: b.alloc(8)}
+	if !reserved {
+		t.at = b.alloc(textSlot)
+	}
+	for i := int16(0); i < textSlot; i += 8 {
+		b.add(asm.Mov.Imm(asm.R5, 0), asm.StoreMem(asm.RFP, t.at+i, asm.R5, asm.DWord))
+	}
+	return t
 }
 
 // readText reads a text, whose address is on the stack, to an offset from a register, and

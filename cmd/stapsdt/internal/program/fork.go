@@ -4,7 +4,6 @@ package program
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -87,12 +86,8 @@ func tgidOffset() (int32, error) {
 	if err := kernel.TypeByName("task_struct", &task); err != nil {
 		return 0, err
 	}
-	for _, m := range task.Members {
-		if m.Name == "tgid" {
-			return int32(m.Offset.Bytes()), nil
-		}
-	}
-	return 0, fmt.Errorf("task_struct has no tgid")
+	at, err := memberOffset(task, "tgid")
+	return int32(at), err
 }
 
 // forks returns a program that runs in the parent and adds a child, whose number the code

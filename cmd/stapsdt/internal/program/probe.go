@@ -55,7 +55,10 @@ const (
 	fromPID
 	fromTID
 	fromCPU
+	fromUID
+	fromCgroup
 	fromComm
+	fromExecutable
 )
 
 // source is where the value of a variable comes from.
@@ -96,10 +99,7 @@ func (p *Probe) variables() *variables {
 			v.add(name, t, s)
 		}
 	}
-	v.add("pid", expr.Type{Kind: expr.Uint, Size: 4}, source{kind: fromPID})
-	v.add("tid", expr.Type{Kind: expr.Uint, Size: 4}, source{kind: fromTID})
-	v.add("cpu", expr.Type{Kind: expr.Uint, Size: 4}, source{kind: fromCPU})
-	v.add("comm", expr.Type{Kind: expr.String}, source{kind: fromComm})
+	v.addProcess()
 	return v
 }
 

@@ -202,7 +202,7 @@ func (b *builder) itemValue(item *Item, offset int16) error {
 		b.jump(b.fault)
 		return nil
 	case isText && !item.isArg:
-		return b.ownText(item, offset)
+		return b.recordText(item, offset)
 	case item.isArg && fetched:
 		b.add(asm.LoadMem(asm.R0, asm.RFP, at, asm.DWord))
 	case item.isArg:
@@ -236,10 +236,17 @@ func (b *builder) itemValue(item *Item, offset int16) error {
 	return nil
 }
 
-// ownText writes a text that is not an argument, which is comm, to a record.
-func (b *builder) ownText(item *Item, offset int16) error {
-	if item.source.kind != fromComm || item.expr.Root.Op != expr.Load {
+// recordText writes a text that is not an argument, which is comm or executable, to a record.
+func (b *builder) recordText(item *Item, offset int16) error {
+	if item.expr.Root.Op != expr.Load {
 		return (&compiler{b, item.expr}).refuse(item.expr.Root, "a text must be a variable")
+	}
+	if item.source.kind == fromExecutable {
+		if err := b.executable(regRecord, offset+textHeader, int32(item.TextSize+2), b.fault); err != nil {
+			return err
+		}
+		b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord), asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
+		return nil
 	}
 	if err := b.variable(item.source, b.fault); err != nil {
 		return err
