@@ -26,6 +26,8 @@ type Pairing struct {
 	// Where are conditions, and By are expressions. Each is evaluated at the end if the end
 	// has its variables, and at the start otherwise.
 	Where, By []string
+	// AtStart says that all of them are evaluated at the start.
+	AtStart bool
 }
 
 // Latency is a pair of programs: that of a start puts its time into a table of the operations
@@ -69,7 +71,7 @@ func NewLatency(start, end *Probe, pairing Pairing) (*Latency, error) {
 		return nil, err
 	}
 	for _, src := range pairing.Where {
-		atStart, err := isAtStart(start, end, src)
+		atStart, err := pairing.isAtStart(start, end, src)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +82,7 @@ func NewLatency(start, end *Probe, pairing Pairing) (*Latency, error) {
 		}
 	}
 	for _, src := range pairing.By {
-		atStart, err := isAtStart(start, end, src)
+		atStart, err := pairing.isAtStart(start, end, src)
 		if err != nil {
 			return nil, err
 		}
@@ -99,9 +101,9 @@ func NewLatency(start, end *Probe, pairing Pairing) (*Latency, error) {
 }
 
 // isAtStart reports whether an expression is evaluated at the start.
-func isAtStart(start, end *Probe, src string) (bool, error) {
+func (p *Pairing) isAtStart(start, end *Probe, src string) (bool, error) {
 	_, err := end.Parse(src)
-	if err == nil {
+	if err == nil && !p.AtStart {
 		return false, nil
 	}
 	if _, startErr := start.Parse(src); startErr == nil {
@@ -229,15 +231,9 @@ func (l *Latency) startItems(probe *Probe) (items []Item, err error) {
 func (l *Latency) NewEnd(probe *Probe, buckets Buckets) (*Aggregate, error) {
 	a := &Aggregate{probe: probe, KeySize: keyHeader, buckets: buckets, Value: latencyType}
 	for _, src := range l.pairing.By {
-		var item Item
-		if i, ok := l.atStart[src]; ok {
-			item = l.Open[i]
-			item.Offset = a.KeySize
-		} else {
-			var err error
-			if item, err = probe.keyItem(src, a.KeySize); err != nil {
-				return nil, err
-			}
+		item, err := l.endItem(probe, src, a.KeySize)
+		if err != nil {
+			return nil, err
 		}
 		a.KeySize += item.Size
 		a.Keys = append(a.Keys, item)
@@ -246,18 +242,38 @@ func (l *Latency) NewEnd(probe *Probe, buckets Buckets) (*Aggregate, error) {
 	return a, buckets.fits(a.Value)
 }
 
+// endItem is what By asks, of the start or of an end, at an offset of the key of a row.
+func (l *Latency) endItem(probe *Probe, src string, offset int) (Item, error) {
+	i, ok := l.atStart[src]
+	if !ok {
+		return probe.keyItem(src, offset)
+	}
+	item := l.Open[i]
+	item.Offset = offset
+	return item, nil
+}
+
 // LoadEnd loads the program for an end of a kind of operation. Its rows have the number id.
 func (l *Latency) LoadEnd(env *Env, open, totals *ebpf.Map, a *Aggregate, table *ebpf.Map, kind, id uint32) (*ebpf.Program, error) {
-	keyItem, err := l.sameKey(a.probe)
+	return l.loadEnd(env, open, totals, a.probe, a.Keys, a.KeySize, kind, func(b *builder, key, value int16) {
+		b.bucket(a, key, value)
+		b.tally(a, table, id, key, value)
+	})
+}
+
+// loadEnd loads the program for an end. count counts the time in R0, with a key of so many
+// bytes on the stack that has the keys, and a place there for a number.
+func (l *Latency) loadEnd(env *Env, open, totals *ebpf.Map, probe *Probe, keys []Item, keySize int, kind uint32, count func(b *builder, key, value int16)) (*ebpf.Program, error) {
+	keyItem, err := l.sameKey(probe)
 	if err != nil {
 		return nil, err
 	}
-	b := newBuilder(env, a.probe)
+	b := newBuilder(env, probe)
 	b.begin()
 	b.add(asm.FnKtimeGetNs.Call(), asm.Mov.Reg(regTime, asm.R0))
-	key, rowKey := b.alloc(int16(keyHeader+l.Key.Size)), b.alloc(int16(a.KeySize))
+	key, rowKey := b.alloc(int16(keyHeader+l.Key.Size)), b.alloc(int16(keySize))
 	b.reserve([]Item{keyItem}, key)
-	for _, item := range a.Keys {
+	for _, item := range keys {
 		if _, ok := l.atStart[item.Name]; !ok {
 			b.reserve([]Item{item}, rowKey)
 		}
@@ -265,31 +281,30 @@ func (l *Latency) LoadEnd(env *Env, open, totals *ebpf.Map, a *Aggregate, table 
 	if err := b.pairKey(&keyItem, key, kind); err != nil {
 		return nil, err
 	}
-	b.take(l, a, open, key, rowKey)
+	b.take(l, keys, open, key, rowKey)
 	if len(l.startWhere) > 0 || len(l.Open) > 0 {
 		b.add(asm.JEq.Imm(regStart, 0, "exit")) // it is not meant
 	}
 	b.increment(totals, int32(kind), totalPairs)
-	if err := b.conditions(a.probe, l.endWhere, "exit"); err != nil {
+	if err := b.conditions(probe, l.endWhere, "exit"); err != nil {
 		return nil, err
 	}
-	for i := range a.Keys {
-		if _, ok := l.atStart[a.Keys[i].Name]; ok {
+	for i := range keys {
+		if _, ok := l.atStart[keys[i].Name]; ok {
 			continue
 		}
-		if err := b.keyItem(&a.Keys[i], rowKey); err != nil {
+		if err := b.keyItem(&keys[i], rowKey); err != nil {
 			return nil, err
 		}
 	}
 	value := b.alloc(8)
 	b.add(asm.Mov.Reg(asm.R0, regTime), asm.Sub.Reg(asm.R0, regStart))
-	b.bucket(a, rowKey, value)
-	b.tally(a, table, id, rowKey, value)
+	count(b, rowKey, value)
 	b.jump("exit")
 	b.label("unpaired")
 	b.increment(totals, int32(kind), totalEnds)
 	b.end()
-	return b.load(a.probe.Name)
+	return b.load(probe.Name)
 }
 
 // regStart is the time of the start, and regThread is the thread and the process as the
@@ -301,10 +316,10 @@ const (
 
 // take removes an open operation and leaves its time in regStart, and puts the rest into the
 // key of a row. If it is not there, it is unpaired: also if another end took it meanwhile.
-func (b *builder) take(l *Latency, a *Aggregate, open *ebpf.Map, key, rowKey int16) {
+func (b *builder) take(l *Latency, keys []Item, open *ebpf.Map, key, rowKey int16) {
 	b.lookup(open.FD(), key)
 	b.add(asm.JEq.Imm(asm.R0, 0, "unpaired"), asm.LoadMem(regStart, asm.R0, openTime, asm.DWord))
-	for _, item := range a.Keys {
+	for _, item := range keys {
 		i, ok := l.atStart[item.Name]
 		if !ok {
 			continue

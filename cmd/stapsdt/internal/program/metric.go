@@ -1,0 +1,313 @@
+//go:build linux
+
+package program
+
+import (
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// MetricKind is what a Metric keeps of the events.
+type MetricKind int
+
+// The kinds.
+const (
+	Count     MetricKind = iota // their number
+	Total                       // the sum of their values, too
+	Latest                      // the value of the latest, too
+	Histogram                   // how many values there are in each bucket, too
+)
+
+// MetricSpec says what a Metric keeps.
+type MetricSpec struct {
+	Kind  MetricKind
+	Value string // an expression, or "" for Count
+	// Bounds are those of the buckets of a Histogram, for the type of the value.
+	Bounds func(expr.Type) (*Bounds, error)
+	By     []string
+	Where  string // a condition, or ""
+	// ID is an expression for what tells an event from others, which a Histogram then keeps
+	// of the latest event, or "".
+	ID string
+}
+
+// Metric is a program that has one row for each combination of keys, so that their number is
+// bounded. What has no row is counted in one of its own.
+type Metric struct {
+	// Keys are in a key of the table, in this order, after the number of the probe in 8 bytes.
+	Keys    []Item
+	KeySize int
+	// Value is the type of the value, if there is one.
+	Value expr.Type
+
+	kind   MetricKind
+	bounds *Bounds
+	probe  *Probe
+	filter *Expr
+	value  *Expr
+	id     *Expr
+}
+
+// NewMetric checks the expressions of a program.
+func NewMetric(probe *Probe, spec MetricSpec) (*Metric, error) {
+	m := &Metric{KeySize: keyHeader, kind: spec.Kind, probe: probe}
+	var err error
+	if m.filter, err = probe.ParseFilter(spec.Where); err != nil {
+		return nil, err
+	}
+	for _, src := range spec.By {
+		item, err := probe.keyItem(src, m.KeySize)
+		if err != nil {
+			return nil, err
+		}
+		m.add(item)
+	}
+	if spec.Kind == Count {
+		return m, nil
+	}
+	if m.value, err = probe.Parse(spec.Value); err != nil {
+		return nil, err
+	}
+	m.Value = m.value.Type()
+	if k := m.Value.Kind; k != expr.Int && k != expr.Uint {
+		return nil, &expr.Error{Src: spec.Value, Pos: m.value.Root.Pos, Msg: fmt.Sprintf("a metric takes integers, and this is a %v", m.Value)}
+	}
+	if spec.ID != "" {
+		if m.id, err = probe.Parse(spec.ID); err != nil {
+			return nil, err
+		}
+	}
+	return m, m.divide(spec.Bounds)
+}
+
+func (m *Metric) add(item Item) {
+	item.Offset = m.KeySize
+	m.KeySize += item.Size
+	m.Keys = append(m.Keys, item)
+}
+
+func (m *Metric) divide(bounds func(expr.Type) (*Bounds, error)) (err error) {
+	if m.kind == Histogram {
+		m.bounds, err = bounds(m.Value)
+	}
+	return err
+}
+
+// The words of a row. What follows rowSum depends on the kind, and buckets come last.
+const (
+	rowLatest  = 16 // the latest value
+	rowProcess = 24 // and the process that it is of
+
+	rowExemplar = 16 // the latest value, its ID, its time, and these XOR each other
+	rowBuckets  = rowExemplar + 4*8
+)
+
+// rowSize is the size of a row.
+func (m *Metric) rowSize() int {
+	switch m.kind {
+	case Latest:
+		return rowProcess + 8
+	case Histogram:
+		return rowBuckets + 8*m.bounds.Len()
+	}
+	return rowSize
+}
+
+// Layout is equal for programs that can have the same tables.
+func (m *Metric) Layout() string {
+	layout := fmt.Sprint(m.rowSize())
+	for _, k := range m.Keys {
+		layout += fmt.Sprintf(" %d", k.Size)
+	}
+	return layout
+}
+
+// MetricTables are the tables of a Metric.
+type MetricTables struct {
+	rows     *ebpf.Map
+	overflow *ebpf.Map // one row
+	zero     *ebpf.Map // one row, which stays what it is
+}
+
+// maxPerCPU is how large a table may be that has rows for each processor.
+const maxPerCPU = 8 << 20
+
+// NewTables makes the tables, with at most so many rows.
+func (m *Metric) NewTables(rows int) (t *MetricTables, err error) {
+	size := uint32(m.rowSize())
+	spec := &ebpf.MapSpec{Name: "series", Type: ebpf.PerCPUHash, KeySize: uint32(m.KeySize), ValueSize: size, MaxEntries: uint32(rows)}
+	one := ebpf.MapSpec{Name: "row", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: size, MaxEntries: 1}
+	if m.kind == Latest || rows*int(size)*ebpf.MustPossibleCPU() > maxPerCPU {
+		spec.Type, one.Type = ebpf.Hash, ebpf.Array
+	}
+	t = &MetricTables{}
+	defer func() {
+		if err != nil {
+			t.Close()
+		}
+	}()
+	if t.rows, err = ebpf.NewMap(spec); err != nil {
+		return t, err
+	}
+	if t.overflow, err = ebpf.NewMap(&one); err != nil {
+		return t, err
+	}
+	one.Type = ebpf.Array
+	t.zero, err = ebpf.NewMap(&one)
+	return t, err
+}
+
+// Close releases the tables.
+func (t *MetricTables) Close() {
+	t.rows.Close()
+	t.overflow.Close()
+	t.zero.Close()
+}
+
+// Load loads the program for a probe. Its rows have the number id.
+func (m *Metric) Load(env *Env, t *MetricTables, id uint32) (*ebpf.Program, error) {
+	b := newBuilder(env, m.probe)
+	b.begin()
+	key := b.alloc(int16(m.KeySize))
+	b.reserve(m.Keys, key)
+	if err := b.filter(m.filter, "exit"); err != nil {
+		return nil, err
+	}
+	value, which := b.alloc(8), b.alloc(8)
+	if err := b.number(m.value, value); err != nil {
+		return nil, err
+	}
+	if err := b.number(m.id, which); err != nil {
+		return nil, err
+	}
+	if m.kind == Total && m.Value.Kind == expr.Int {
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord), asm.JSLT.Imm(asm.R0, 0, "fault")) // a counter never falls
+	}
+	for i := range m.Keys {
+		if err := b.keyItem(&m.Keys[i], key); err != nil {
+			return nil, err
+		}
+	}
+	b.record(m, t, id, key, value, which)
+	b.end()
+	return b.load(m.probe.Name)
+}
+
+// number puts the value of an expression, if there is one, onto the stack.
+func (b *builder) number(e *Expr, to int16) error {
+	if e == nil {
+		return nil
+	}
+	if err := b.fetch(e, e.Root); err != nil {
+		return err
+	}
+	if err := (&compiler{b, e}).value(e.Root); err != nil {
+		return err
+	}
+	b.add(asm.StoreMem(asm.RFP, to, asm.R0, asm.DWord))
+	return nil
+}
+
+// record counts an event in its row. The key has everything but the number.
+func (b *builder) record(m *Metric, t *MetricTables, id uint32, key, value, which int16) {
+	b.constant(asm.R0, int64(id))
+	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
+	b.series(t, key)
+	b.add(
+		asm.Mov.Reg(regRecord, asm.R0),
+		asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, rowCount),
+	)
+	if m.kind == Count {
+		return
+	}
+	b.add(asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, rowSum))
+	switch {
+	case m.kind == Latest:
+		b.pidTgid()
+		b.add(
+			asm.RSh.Imm(asm.R0, 32), asm.StoreMem(regRecord, rowProcess, asm.R0, asm.DWord),
+			asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.StoreMem(regRecord, rowLatest, asm.R1, asm.DWord),
+		)
+	case m.kind == Histogram:
+		if m.id != nil {
+			b.exemplar(value, which)
+		}
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord))
+		m.bounds.emit(b, m.Value)
+		b.add(
+			asm.JGE.Imm(asm.R0, int32(m.bounds.Len()), "lost"), // it is not, which the verifier is to know
+			asm.LSh.Imm(asm.R0, 3),
+			asm.Add.Reg(regRecord, asm.R0),
+			asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, rowBuckets),
+		)
+	}
+}
+
+// series leaves the row of a key in R0. It is made if there is none, and what has no room has
+// the row of t.overflow.
+func (b *builder) series(t *MetricTables, key int16) {
+	b.lookup(t.rows.FD(), key)
+	found := b.fresh("series")
+	b.add(asm.JNE.Imm(asm.R0, 0, found))
+	b.add(asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
+	b.lookup(t.zero.FD(), b.word)
+	b.add(
+		asm.JEq.Imm(asm.R0, 0, "lost"),
+		asm.Mov.Reg(asm.R3, asm.R0),
+		asm.LoadMapPtr(asm.R1, t.rows.FD()),
+	)
+	b.stack(asm.R2, key)
+	const noExist = 1 // another thread may have made it meanwhile
+	b.add(asm.Mov.Imm(asm.R4, noExist), asm.FnMapUpdateElem.Call())
+	b.lookup(t.rows.FD(), key)
+	b.add(asm.JNE.Imm(asm.R0, 0, found), asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
+	b.lookup(t.overflow.FD(), b.word)
+	b.add(asm.JEq.Imm(asm.R0, 0, "lost"))
+	b.label(found)
+}
+
+// exemplar keeps an event in its row. Another one can come between the words, which the last
+// of them tells.
+func (b *builder) exemplar(value, which int16) {
+	b.add(
+		asm.FnKtimeGetNs.Call(),
+		asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord),
+		asm.LoadMem(asm.R2, asm.RFP, which, asm.DWord),
+		asm.StoreMem(regRecord, rowExemplar, asm.R1, asm.DWord),
+		asm.StoreMem(regRecord, rowExemplar+8, asm.R2, asm.DWord),
+		asm.StoreMem(regRecord, rowExemplar+16, asm.R0, asm.DWord),
+		asm.Xor.Reg(asm.R0, asm.R1),
+		asm.Xor.Reg(asm.R0, asm.R2),
+		asm.StoreMem(regRecord, rowExemplar+24, asm.R0, asm.DWord),
+	)
+}
+
+// NewEndMetric returns what counts the time from a start to an end, with the keys of l. Its
+// program is that of LoadEndMetric.
+func (l *Latency) NewEndMetric(probe *Probe, bounds func(expr.Type) (*Bounds, error)) (*Metric, error) {
+	m := &Metric{KeySize: keyHeader, kind: Histogram, probe: probe, Value: latencyType}
+	for _, src := range l.pairing.By {
+		item, err := l.endItem(probe, src, m.KeySize)
+		if err != nil {
+			return nil, err
+		}
+		m.add(item)
+	}
+	return m, m.divide(bounds)
+}
+
+// LoadEndMetric loads the program for an end of a kind of operation. Its rows have the number
+// id. Without a metric, it only ends operations.
+func (l *Latency) LoadEndMetric(env *Env, open, totals *ebpf.Map, probe *Probe, m *Metric, t *MetricTables, kind, id uint32) (*ebpf.Program, error) {
+	if m == nil {
+		return l.loadEnd(env, open, totals, probe, nil, keyHeader, kind, func(*builder, int16, int16) {})
+	}
+	return l.loadEnd(env, open, totals, probe, m.Keys, m.KeySize, kind, func(b *builder, key, value int16) {
+		b.add(asm.StoreMem(asm.RFP, value, asm.R0, asm.DWord))
+		b.record(m, t, id, key, value, 0)
+	})
+}

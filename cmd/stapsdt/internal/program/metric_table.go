@@ -1,0 +1,103 @@
+//go:build linux
+
+package program
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+)
+
+// MetricRow is what was kept for a combination of keys.
+type MetricRow struct {
+	// ID is the number of the row's program, and Key is to be read by Item.In. An overflow
+	// has neither.
+	ID       uint32
+	Key      []byte
+	Overflow bool
+
+	Count, Sum uint64 // the sum modulo 2^64
+	// Latest is the latest value, and Process what had it.
+	Latest    uint64
+	Process   int
+	Buckets   []uint64
+	Exemplars []MetricExemplar
+}
+
+// MetricExemplar is one event.
+type MetricExemplar struct {
+	Value, ID uint64
+	Time      time.Duration // CLOCK_MONOTONIC
+}
+
+// Read reads the rows. While they are being written, the number of events and their sum can
+// be those of different moments.
+func (t *MetricTables) Read(m *Metric, yield func(*MetricRow)) error {
+	size := m.rowSize()
+	var previous any
+	for {
+		key, err := t.rows.NextKeyBytes(previous)
+		if err != nil {
+			return fmt.Errorf("read metrics: %w", err)
+		}
+		if key == nil {
+			break
+		}
+		previous = key
+		parts, err := t.rows.LookupBytes(key)
+		if err != nil {
+			return fmt.Errorf("read metrics: %w", err)
+		}
+		if parts == nil {
+			continue
+		}
+		r := &MetricRow{ID: uint32(binary.NativeEndian.Uint64(key)), Key: key}
+		r.add(m, parts, size)
+		yield(r)
+	}
+	parts, err := t.overflow.LookupBytes(uint32(0))
+	if err != nil {
+		return fmt.Errorf("read metrics: %w", err)
+	}
+	r := &MetricRow{Overflow: true}
+	if r.add(m, parts, size); r.Count > 0 {
+		yield(r)
+	}
+	return nil
+}
+
+// Remove removes a row, which the next event makes again.
+func (t *MetricTables) Remove(r *MetricRow) error {
+	err := t.rows.Delete(r.Key)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil
+	}
+	return err
+}
+
+// add adds the parts that processors have of a row.
+func (r *MetricRow) add(m *Metric, parts []byte, size int) {
+	for ; len(parts) >= size; parts = parts[size:] {
+		word := func(at int) uint64 { return binary.NativeEndian.Uint64(parts[at:]) }
+		r.Count += word(rowCount)
+		r.Sum += word(rowSum)
+		switch m.kind {
+		case Latest:
+			r.Latest, r.Process = word(rowLatest), int(word(rowProcess))
+		case Histogram:
+			if r.Buckets == nil {
+				r.Buckets = make([]uint64, m.bounds.Len())
+			}
+			for i := range r.Buckets {
+				r.Buckets[i] += word(rowBuckets + 8*i)
+			}
+			e := MetricExemplar{word(rowExemplar), word(rowExemplar + 8), time.Duration(word(rowExemplar + 16))}
+			if e.Time > 0 && e.Value^e.ID^uint64(e.Time) == word(rowExemplar+24) {
+				r.Exemplars = append(r.Exemplars, e)
+			}
+		}
+	}
+}
