@@ -25,6 +25,7 @@ import (
 const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
+	tracetest.TracefsMain() // which doctor looks for
 	// With -a, the command traces the subjects of another run of these tests too.
 	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "stapsdt-test-command.lock"), os.O_CREATE|os.O_RDONLY, 0o600)
 	if err == nil {

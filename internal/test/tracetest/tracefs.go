@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -38,3 +39,22 @@ func NeedTracefs(t testing.TB) {
 	testenv.Needs(t, "tracefs", exec.Command("sh", script, "test", "-d", filepath.Join(tracefsEvents, "sched")).Run())
 	t.Setenv("BPFTRACE", strings.Join(append([]string{"sh", script}, bpftrace...), " "))
 }
+
+// TracefsMain is for a TestMain whose tests ask a machine about its tracefs: where nobody mounted it, they run in a mount
+// namespace of their own that has it. Without root, it does nothing.
+func TracefsMain() {
+	if _, err := os.Stat(tracefsEvents); err == nil || os.Geteuid() != 0 || os.Getenv(insideTracefs) != "" {
+		return
+	}
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		return // the tests that need it say so
+	}
+	args := append([]string{"unshare", "--mount", "sh", "-euc", `mount -t tracefs nodev /sys/kernel/tracing || :; exec "$@"`, "sh"}, os.Args...)
+	if err := syscall.Exec(unshare, args, append(os.Environ(), insideTracefs+"=yes")); err != nil {
+		panic(err)
+	}
+}
+
+// insideTracefs keeps TracefsMain from running tests again and again where there is no tracefs.
+const insideTracefs = "STAPSDT_TEST_TRACEFS"
