@@ -145,25 +145,35 @@ func (c *checker) selector(e *ast.SelectorExpr, pos int) (operand, error) {
 // functions are those of package strings.
 var functions = map[string]Op{"HasPrefix": HasPrefix, "HasSuffix": HasSuffix, "Contains": Contains}
 
-func (c *checker) call(e *ast.CallExpr, depth int) (operand, error) {
+// callee returns which function a call is of, and checks the number of its arguments.
+func (c *checker) callee(e *ast.CallExpr) (Op, error) {
 	pos := c.offset(e.Pos())
 	op, want := Len, 1
 	switch f := e.Fun.(type) {
 	case *ast.Ident:
 		if f.Name != "len" {
-			return operand{}, c.errorf(pos, "undefined function: %s; the functions are len, strings.HasPrefix, strings.HasSuffix and strings.Contains", f.Name)
+			return 0, c.errorf(pos, "undefined function: %s; the functions are len, strings.HasPrefix, strings.HasSuffix and strings.Contains", f.Name)
 		}
 	case *ast.SelectorExpr:
 		x, ok := f.X.(*ast.Ident)
 		if op = functions[f.Sel.Name]; !ok || x.Name != "strings" || op == 0 {
-			return operand{}, c.errorf(pos, "undefined function: %s; the functions are len, strings.HasPrefix, strings.HasSuffix and strings.Contains", c.source(f))
+			return 0, c.errorf(pos, "undefined function: %s; the functions are len, strings.HasPrefix, strings.HasSuffix and strings.Contains", c.source(f))
 		}
 		want = 2
 	default:
-		return operand{}, c.errorf(pos, "%s cannot be called", c.source(e.Fun))
+		return 0, c.errorf(pos, "%s cannot be called", c.source(e.Fun))
 	}
 	if len(e.Args) != want || e.Ellipsis.IsValid() {
-		return operand{}, c.errorf(c.offset(e.Rparen), "%s takes %s, not %d", c.source(e.Fun), [...]string{"", "one argument", "two arguments"}[want], len(e.Args))
+		return 0, c.errorf(c.offset(e.Rparen), "%s takes %s, not %d", c.source(e.Fun), [...]string{"", "one argument", "two arguments"}[want], len(e.Args))
+	}
+	return op, nil
+}
+
+func (c *checker) call(e *ast.CallExpr, depth int) (operand, error) {
+	pos := c.offset(e.Pos())
+	op, err := c.callee(e)
+	if err != nil {
+		return operand{}, err
 	}
 	var args [2]operand
 	constants := true

@@ -241,6 +241,29 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestSyntax: what needs neither names nor types is found without them.
+func TestSyntax(t *testing.T) {
+	for _, c := range []struct{ src, at, msg string }{
+		{`status = 500`, `= 500`, "expected"},
+		{``, ``, "empty"},
+		{`a & &b`, `&b`, "the operator & is not supported"},
+		{`len(a, b)`, `)`, "len takes one argument, not 2"},
+		{`a + exit(1)`, `exit`, "undefined function: exit"},
+		{`time.Year`, `time`, "undefined: time.Year"},
+		{`path[0] == 'a'`, `path`, "filters consist of"},
+		{`a == 1i`, `1i`, "complex numbers"},
+		{strings.Repeat("!", MaxDepth+1) + "failed", "failed", "nested"},
+	} {
+		err := Syntax(c.src)
+		var e *Error
+		require.True(t, errors.As(err, &e), c.src)
+		require.Contains(t, e.Msg, c.msg, c.src)
+		require.True(t, strings.HasPrefix(c.src[e.Pos:], c.at), "%s: at %q", c.src, c.src[e.Pos:])
+	}
+	require.NoError(t, Syntax(`-a/len(b) > 10*time.Second && str(c) != "" && strings.HasPrefix(d, "/")`, "str"))
+	require.Error(t, Syntax(`str(c)`))
+}
+
 func TestErrorShowsThePlace(t *testing.T) {
 	for _, c := range []struct {
 		e    Error
@@ -340,6 +363,9 @@ func FuzzParse(f *testing.F) {
 		var bad *Error
 		switch {
 		case err == nil:
+			if err := Syntax(src); err != nil {
+				t.Fatalf("%q: %v", src, err)
+			}
 			e.Eval(w.get)
 			e.Bool(w.get)
 		case !errors.As(err, &bad):
