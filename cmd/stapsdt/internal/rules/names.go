@@ -1,0 +1,131 @@
+//go:build linux
+
+package rules
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var metricName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// own are the beginnings of the names of metrics that are about the exporter.
+var own = []string{"stapsdt_", "go_", "process_", "promhttp_"}
+
+// checkName checks the name of a metric: by Prometheus's grammar, without the colon, which is
+// left to recording rules, and by what OpenMetrics demands. Without its suffix, a name would
+// change with the format in which Prometheus asks for it.
+func (r *reader) checkName(n *yaml.Node, m *Metric) {
+	if !metricName.MatchString(m.Name) {
+		r.errorf(n, "%q is no name of a metric: letters, digits and _ make one, and no digit begins it", m.Name)
+		return
+	}
+	for _, prefix := range own {
+		if strings.HasPrefix(m.Name, prefix) {
+			r.errorf(n, "names that begin with %s are those of the exporter's own metrics", prefix)
+			return
+		}
+	}
+	stem, total := strings.CutSuffix(m.Name, "_total")
+	switch {
+	case total && m.Kind != Counter:
+		r.errorf(n, "%s ends in _total, and is no counter", m.Name)
+		return
+	case !total && m.Kind == Counter:
+		r.errorf(n, "the name of a counter ends in _total: %s", m.suggestion(stem))
+		return
+	}
+	for _, suffix := range []string{"_bucket", "_count", "_sum", "_created", "_info"} {
+		if strings.HasSuffix(stem, suffix) {
+			r.errorf(n, "%s ends in %s, which Prometheus gives another meaning", m.Name, suffix)
+			return
+		}
+	}
+	if m.Unit != "" && stem != m.Unit && !strings.HasSuffix(stem, "_"+m.Unit) {
+		r.errorf(n, "the name of a metric in %s says so: %s", m.Unit, m.suggestion(stem))
+	}
+}
+
+// suggestion is a name with the suffixes that a metric should have.
+func (m *Metric) suggestion(stem string) string {
+	if m.Unit != "" && stem != m.Unit && !strings.HasSuffix(stem, "_"+m.Unit) {
+		stem += "_" + m.Unit
+	}
+	if m.Kind == Counter {
+		stem += "_total"
+	}
+	return stem
+}
+
+// The labels that say who fired.
+const (
+	executable = "executable"
+	container  = "container"
+)
+
+// labels reads what tells the series of a metric apart.
+func (r *reader) labels(fields map[string]*yaml.Node, m *Metric) {
+	m.Process = []string{executable, container}
+	if n := fields["labels"]; n != nil {
+		m.Process = nil
+		for _, element := range r.list(n, "labels") {
+			switch name := r.text(element); {
+			case name == "":
+			case name != executable && name != container:
+				r.errorf(element, "labels are of %s and %s; others are by an expression: give by: [%s]", executable, container, name)
+			case slices.Contains(m.Process, name):
+				r.errorf(element, "the label %s is there twice", name)
+			default:
+				m.Process = append(m.Process, name)
+			}
+		}
+	}
+	for _, element := range r.list(fields["by"], "by") {
+		r.label(element, m)
+	}
+}
+
+// label reads one of by: a name, or a name with an expression.
+func (r *reader) label(n *yaml.Node, m *Metric) {
+	name, value := n, n
+	if n.Kind == yaml.MappingNode && len(n.Content) == 2 {
+		name, value = resolve(n.Content[0]), resolve(n.Content[1])
+	} else if n.Kind != yaml.ScalarNode {
+		r.errorf(n, "a label is a name, or {name: expression}")
+		return
+	}
+	l := Label{Name: r.text(name)}
+	if l.Name == "" {
+		return
+	}
+	if why := m.badLabel(l.Name); why != "" {
+		if name == value && !metricName.MatchString(l.Name) {
+			why = fmt.Sprintf("an expression needs a name: {name: %q}", l.Name)
+		}
+		r.errorf(name, "%s", why)
+		return
+	}
+	l.Expr = r.expr(value)
+	m.By = append(m.By, l)
+}
+
+// badLabel returns why a name cannot be that of a label of a metric, or "".
+func (m *Metric) badLabel(name string) string {
+	switch {
+	case !metricName.MatchString(name):
+		return fmt.Sprintf("%q is no name of a label: letters, digits and _ make one, and no digit begins it", name)
+	case strings.HasPrefix(name, "__"):
+		return fmt.Sprintf("the label %s begins with __, which is left to Prometheus", name)
+	case name == "otel_metric_overflow":
+		return fmt.Sprintf("the label %s says that there were too many series", name)
+	case name == "le" && (m.Kind == Histogram || m.Kind == Duration):
+		return "the label le is that of a histogram's buckets"
+	case slices.Contains(m.Process, name), slices.ContainsFunc(m.By, func(l Label) bool { return l.Name == name }):
+		return fmt.Sprintf("the label %s is there twice", name)
+	}
+	return ""
+}

@@ -1,0 +1,150 @@
+//go:build linux
+
+package rules
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// unitOf has the factors that make a base unit of others, by the last word of a value's name.
+var unitOf = map[string]map[string]float64{
+	"seconds": {
+		"ns": 1e-9, "nanos": 1e-9, "nanoseconds": 1e-9,
+		"us": 1e-6, "micros": 1e-6, "microseconds": 1e-6,
+		"ms": 1e-3, "millis": 1e-3, "milliseconds": 1e-3,
+		"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400,
+	},
+	"bytes": {
+		"bytes": 1, "kilobytes": 1e3, "megabytes": 1e6, "gigabytes": 1e9,
+		"kibibytes": 1 << 10, "mebibytes": 1 << 20, "gibibytes": 1 << 30,
+	},
+}
+
+var (
+	word       = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// scale reads the unit of a metric, and what a value is multiplied with to be in it.
+func (r *reader) scale(fields map[string]*yaml.Node, m *Metric) {
+	m.Unit, m.Scale = r.unit(fields["unit"]), 1
+	if m.Kind == Duration {
+		if m.Unit != "" && m.Unit != "seconds" {
+			r.errorf(fields["unit"], "the unit of a duration is seconds, and need not be given")
+		}
+		m.Unit, m.Scale = "seconds", 1e-9
+	}
+	if m.Value == "" {
+		for _, key := range []string{"unit", "scale"} {
+			if n := fields[key]; n != nil && (m.Kind == InFlight || m.Kind == Counter || key == "scale") {
+				r.errorf(n, "this metric has no %s: it counts, or measures time", key)
+			}
+		}
+		if m.Kind != Duration {
+			m.Unit = ""
+		}
+		return
+	}
+	switch n := fields["scale"]; {
+	case n != nil:
+		if m.Scale = r.number(n); m.Scale <= 0 {
+			r.errorf(n, "scale is a number above 0, such as 1e-6")
+		}
+	case m.Unit != "":
+		m.Scale = inferred(m.Value, m.Unit)
+	}
+}
+
+// unit reads the name of a unit, which must be a base unit if it is one of time or size.
+func (r *reader) unit(n *yaml.Node) string {
+	unit := r.text(n)
+	if unit != "" && !word.MatchString(unit) {
+		r.errorf(n, "%q is no unit: give a word of lower-case letters, such as seconds or bytes", unit)
+		return ""
+	}
+	for base, others := range unitOf {
+		if _, ok := others[unit]; ok && unit != base {
+			r.errorf(n, "metrics are in base units: give unit: %s", base)
+			return base
+		}
+	}
+	return unit
+}
+
+// inferred returns what makes a value be in a unit, by the last word of its name. It returns 0
+// if that is not a unit of time, and 1 if other units are wanted.
+func inferred(value, unit string) float64 {
+	if identifier.MatchString(value) {
+		last := strings.ToLower(value[strings.LastIndexByte(value, '_')+1:])
+		if factor, ok := unitOf[unit][last]; ok {
+			return factor
+		}
+	}
+	if unit == "seconds" {
+		return 0
+	}
+	return 1
+}
+
+// number reads a number, and returns NaN if it is none.
+func (r *reader) number(n *yaml.Node) float64 {
+	v, err := strconv.ParseFloat(n.Value, 64)
+	if n.Kind != yaml.ScalarNode || err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+		r.errorf(n, "this must be a number")
+		return math.NaN()
+	}
+	return v
+}
+
+// maxBounds is the largest number of bounds of a histogram.
+const maxBounds = 100
+
+// The bounds of histograms whose rules have none: for seconds those that Prometheus's
+// libraries have, and for bytes powers of 4 from 64 bytes to 1 GiB.
+var defaultBounds = map[string][]float64{
+	"seconds": {.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+	"bytes":   {1 << 6, 1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30},
+}
+
+// buckets reads the buckets of a histogram.
+func (r *reader) buckets(rule *yaml.Node, fields map[string]*yaml.Node, m *Metric) {
+	n := fields["buckets"]
+	if m.Kind != Histogram && m.Kind != Duration {
+		if n != nil {
+			r.errorf(n, "a metric with %s has no buckets", kindKeys[m.Kind])
+		}
+		return
+	}
+	switch {
+	case n == nil:
+		if m.Bounds = slices.Clone(defaultBounds[m.Unit]); m.Bounds == nil {
+			r.errorf(rule, "which buckets? Give unit: seconds or unit: bytes, a list of buckets, or buckets: native")
+		}
+	case n.Value == "native":
+		m.Native = true
+	case n.Kind != yaml.SequenceNode || len(n.Content) == 0 || len(n.Content) > maxBounds:
+		r.errorf(n, "buckets is native, or a list of 1 to %d upper bounds in the metric's unit", maxBounds)
+	default:
+		r.bounds(n, m)
+	}
+}
+
+func (r *reader) bounds(n *yaml.Node, m *Metric) {
+	for _, element := range r.list(n, "buckets") {
+		bound := r.number(element)
+		if math.IsNaN(bound) {
+			continue
+		}
+		if last := len(m.Bounds) - 1; last >= 0 && bound <= m.Bounds[last] {
+			r.errorf(element, "the bounds of buckets must rise, and %v follows %v", bound, m.Bounds[last])
+			continue
+		}
+		m.Bounds = append(m.Bounds, bound)
+	}
+}
