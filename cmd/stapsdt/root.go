@@ -117,7 +117,7 @@ A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
 	root.AddCommand(s.listCommand(), s.traceCommand(), s.countCommand(), s.histCommand(), s.latencyCommand(), s.stackCommand(), s.scriptCommand())
-	root.AddCommand(s.doctorCommand(), s.cleanCommand(), s.manCommand())
+	root.AddCommand(s.generateCommand(), s.doctorCommand(), s.cleanCommand(), s.manCommand())
 	return root
 }
 

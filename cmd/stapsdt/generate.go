@@ -1,0 +1,91 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/token"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/dlang"
+
+	"github.com/spf13/cobra"
+)
+
+type generating struct {
+	*session
+	pkg, out string
+}
+
+func (s *session) generateCommand() *cobra.Command {
+	g := &generating{session: s}
+	c := &cobra.Command{
+		Use:   "generate FILE.d",
+		Short: "Write the providers of a file in D as typed probes in Go",
+		Long: `Write the providers that a file in the D language of DTrace defines as typed probes in Go,
+with the names and types of their arguments. FILE_probes.go is written beside FILE.d. It is
+meant for go generate, which says what the package is:
+
+  //go:generate stapsdt generate myapp.d
+
+What D allows and a probe in Go cannot be is an error with its file, line and column.`,
+		Example: `  stapsdt generate myapp.d --package probes --out internal/probes/myapp.go
+  cpp myapp.d | stapsdt generate --package probes --out myapp_probes.go -`,
+		RunE: func(_ *cobra.Command, args []string) error { return g.run(args) },
+	}
+	c.Flags().StringVar(&g.pkg, "package", os.Getenv("GOPACKAGE"), "the `NAME` of the package, by default $GOPACKAGE, which go generate sets, or main")
+	c.Flags().StringVar(&g.out, "out", "", "the `FILE` to write, or - for the standard output")
+	c.Flags().Lookup("package").DefValue = ""
+	return c
+}
+
+func (g *generating) run(files []string) error {
+	if len(files) != 1 {
+		return usagef("generate takes one file in D, or - for the standard input")
+	}
+	if g.pkg == "" {
+		g.pkg = "main"
+	}
+	if !token.IsIdentifier(g.pkg) || g.pkg == "_" {
+		return usagef("%q is no name of a package", g.pkg)
+	}
+	name, data, err := g.read(files[0])
+	if err != nil {
+		return err
+	}
+	code, err := dlang.Generate(name, string(data), g.pkg)
+	var wrong dlang.Errors
+	if errors.As(err, &wrong) {
+		// As compilers do it, so that editors find the place.
+		fmt.Fprintln(g.stderr, wrong)
+		return statusError(exitFailure)
+	}
+	if err != nil {
+		return err
+	}
+	if g.out == "-" {
+		_, err = g.stdout.Write(code)
+		return err
+	}
+	return os.WriteFile(g.out, code, 0o666)
+}
+
+// read returns the name and the text of the file in D, and settles where the code goes.
+func (g *generating) read(file string) (name string, data []byte, err error) {
+	if file != "-" {
+		if g.out == "" {
+			g.out = strings.TrimSuffix(file, filepath.Ext(file)) + "_probes.go"
+		}
+		data, err = os.ReadFile(file)
+		return file, data, err
+	}
+	if g.out == "" {
+		return "", nil, usagef("of the standard input, generate does not know the file to write: use --out FILE")
+	}
+	data, err = io.ReadAll(os.Stdin)
+	return "<stdin>", data, err
+}
