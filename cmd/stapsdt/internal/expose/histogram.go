@@ -1,0 +1,123 @@
+//go:build linux
+
+package expose
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+const (
+	// schema is that of native histograms: 2^3 buckets from one power of two to the next.
+	schema = 3
+	// lowest and highest are the indices of the first and the last bucket that a float64 falls into.
+	lowest, highest = -1074 << schema, 1024 << schema
+	// spanGap is how many empty buckets are cheaper than the beginning of another span.
+	spanGap = 2
+)
+
+// validBounds reports whether bounds are finite and in order.
+func validBounds(bounds []float64) bool {
+	for i, bound := range bounds {
+		if !finite(bound) || i > 0 && bound <= bounds[i-1] {
+			return false
+		}
+	}
+	return true
+}
+
+// validHistogram reports whether a series has the buckets of its family.
+func validHistogram(f *Family, s *Series) bool {
+	if !f.Native {
+		return len(s.Buckets) == len(f.Bounds)+1
+	}
+	for i := range s.Exponential {
+		if i < lowest || i > highest {
+			return false
+		}
+	}
+	return true
+}
+
+// histogram returns a histogram for Prometheus. Its count is the sum of its buckets, because
+// Prometheus refuses one that differs, and Series.Count may have been read a moment apart.
+func histogram(f *Family, s *Series) *dto.Histogram {
+	h := &dto.Histogram{SampleSum: &s.Sum, CreatedTimestamp: created(s.Created)}
+	// Of two exemplars for one bucket, the newer one stays; and Prometheus wants them in order.
+	exemplars := slices.SortedStableFunc(slices.Values(s.Exemplars), func(a, b Exemplar) int { return a.Time.Compare(b.Time) })
+	if f.Native {
+		native(h, s, exemplars)
+	} else {
+		classic(h, f.Bounds, s.Buckets, exemplars)
+	}
+	return h
+}
+
+// classic sets the buckets of a classic histogram, with that of all others, so that it can have
+// an exemplar too.
+func classic(h *dto.Histogram, bounds []float64, buckets []uint64, exemplars []Exemplar) {
+	h.Bucket = make([]*dto.Bucket, len(buckets))
+	var cumulative uint64
+	for i, n := range buckets {
+		cumulative += n
+		bound := math.Inf(1)
+		if i < len(bounds) {
+			bound = bounds[i]
+		}
+		h.Bucket[i] = &dto.Bucket{UpperBound: &bound, CumulativeCount: pointer(cumulative)}
+	}
+	h.SampleCount = &cumulative
+	for _, e := range exemplars {
+		i, _ := slices.BinarySearch(bounds, e.Value)
+		h.Bucket[i].Exemplar = e.convert()
+	}
+}
+
+// native sets the buckets of a native histogram. It also gets the classic bucket of all values,
+// because older versions of Prometheus, and OpenMetrics as text, have exemplars nowhere else.
+func native(h *dto.Histogram, s *Series, exemplars []Exemplar) {
+	h.Schema = pointer(int32(schema))
+	h.ZeroThreshold = pointer(prometheus.DefNativeHistogramZeroThreshold) // it marks an empty one as native
+	h.ZeroCount = &s.Zero
+	count := s.Zero
+	var before uint64 // in the bucket before
+	next := 0
+	for n, i := range slices.Sorted(maps.Keys(s.Exponential)) {
+		gap := i - next
+		if n == 0 || gap > spanGap {
+			h.PositiveSpan = append(h.PositiveSpan, &dto.BucketSpan{Offset: pointer(int32(gap)), Length: pointer(uint32(0))})
+			gap = 0
+		}
+		filled := append(make([]uint64, gap), s.Exponential[i])
+		for _, in := range filled {
+			h.PositiveDelta = append(h.PositiveDelta, int64(in-before))
+			before = in
+		}
+		*h.PositiveSpan[len(h.PositiveSpan)-1].Length += uint32(len(filled))
+		count += s.Exponential[i]
+		next = i + 1
+	}
+	h.SampleCount = &count
+	h.Bucket = []*dto.Bucket{{UpperBound: pointer(math.Inf(1)), CumulativeCount: &count}}
+	for _, e := range exemplars {
+		h.Exemplars = append(h.Exemplars, e.convert())
+		h.Bucket[0].Exemplar = e.convert()
+	}
+}
+
+// exemplarLabel is the name that OpenMetrics recommends for the id of a span.
+const exemplarLabel = "span_id"
+
+func (e Exemplar) convert() *dto.Exemplar {
+	return &dto.Exemplar{
+		Label:     []*dto.LabelPair{{Name: pointer(exemplarLabel), Value: pointer(fmt.Sprintf("%016x", e.SpanID))}},
+		Value:     &e.Value,
+		Timestamp: timestamppb.New(e.Time),
+	}
+}

@@ -1,0 +1,70 @@
+//go:build linux
+
+package expose
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// Metrics are those of a Source and the exporter's own. They are what /metrics shows and what
+// is sent by OTLP. It is a [prometheus.Gatherer].
+type Metrics struct {
+	source Source
+	own    *prometheus.Registry
+
+	failures, invalid prometheus.Counter
+}
+
+// NewMetrics returns the metrics of source and of own, where it registers its counters.
+func NewMetrics(source Source, own *prometheus.Registry) *Metrics {
+	m := &Metrics{
+		source: source, own: own,
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stapsdt_export_collect_failures_total",
+			Help: "How often metrics could not be read completely.",
+		}),
+		invalid: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stapsdt_export_invalid_series_total",
+			Help: "Series that were not shown, because their names or numbers are not valid; counted each time.",
+		}),
+	}
+	own.MustRegister(m.failures, m.invalid)
+	return m
+}
+
+// Gather reads the metrics. Its error is always nil: what could not be read or is not valid is
+// counted and left out, so that the rest is still shown.
+func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
+	collected, err := m.source.Collect()
+	if err != nil {
+		m.failures.Inc()
+	}
+	var all []*dto.MetricFamily
+	for i := range collected {
+		family, invalid := convert(&collected[i])
+		m.invalid.Add(float64(invalid))
+		if family != nil {
+			all = append(all, family)
+		}
+	}
+	own, err := m.own.Gather() // after convert, whose result it counts
+	if err != nil {
+		m.failures.Inc()
+	}
+	// The first of those with the same name wins.
+	all = append(own, all...)
+	slices.SortStableFunc(all, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
+	unique := all[:0]
+	for _, family := range all {
+		if n := len(unique); n > 0 && unique[n-1].GetName() == family.GetName() {
+			m.invalid.Add(float64(len(family.Metric)))
+			continue
+		}
+		unique = append(unique, family)
+	}
+	return unique, nil
+}

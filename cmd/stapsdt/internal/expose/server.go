@@ -1,0 +1,77 @@
+//go:build linux
+
+package expose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/exporter-toolkit/web"
+)
+
+const (
+	headerTimeout = 10 * time.Second
+	answerTimeout = 30 * time.Second // longer than Prometheus waits by default
+	idleTimeout   = 5 * time.Minute  // longer than it is between most scrapes
+	closeTimeout  = 5 * time.Second
+	maxHeader     = 64 << 10
+)
+
+// Server answers HTTP requests.
+type Server struct {
+	listener net.Listener
+	http     *http.Server
+	config   string
+	log      *slog.Logger
+}
+
+// Listen listens on an address such as ":9964". The file of the web configuration, which may be
+// "", is that of Prometheus's exporters: it has certificates and users.
+func Listen(addr, config string, handler http.Handler, log *slog.Logger) (*Server, error) {
+	if err := web.Validate(config); err != nil {
+		return nil, fmt.Errorf("web configuration %s: %w", config, err)
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{listener, &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       answerTimeout,
+		WriteTimeout:      answerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // such as failed handshakes
+	}, config, log}, nil
+}
+
+// Addr is where the server listens.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Serve answers until ctx ends, and then lets requests end for a few seconds.
+func (s *Server) Serve(ctx context.Context) error {
+	defer s.listener.Close()
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		if s.http.Shutdown(late) != nil {
+			_ = s.http.Close()
+		}
+	})
+	err := web.Serve(s.listener, s.http, &web.FlagConfig{WebConfigFile: &s.config}, s.log)
+	if !stop() {
+		<-closed
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
