@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
@@ -15,7 +16,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/cilium/ebpf"
 	"github.com/spf13/cobra"
@@ -50,13 +50,7 @@ type tracing struct {
 	has      map[*target.File]bool    // whether a file has probes that are meant
 	attached map[*target.File]*attachment
 	sites    int
-}
-
-// attachment is what is attached to a file.
-type attachment struct {
-	links attach.Links
-	sites int
-	used  time.Time // when a process was last seen that has mapped the file
+	problems atomic.Uint64 // which were warned of
 }
 
 func (t *tracing) flags(c *cobra.Command) {
@@ -78,24 +72,46 @@ func (t *tracing) open(specs []string) (err error) {
 			return fmt.Errorf("process %d: %w", pid, target.ErrNoProcess)
 		}
 	}
-	t.finder = target.NewFinder()
-	t.programs, t.has, t.attached = map[string]*ebpf.Program{}, map[*target.File]bool{}, map[*target.File]*attachment{}
-	t.env = &program.Env{}
-	if t.env.Kernel, err = program.Detect(); err != nil {
+	machine, err := newMachine(t.single)
+	if err != nil {
 		return err
 	}
-	t.env.Kernel.Multi = t.env.Kernel.Multi && !t.single
-	if t.env.Namespace, err = program.CurrentNamespace(); err != nil {
+	if err := t.prepare(machine); err != nil {
 		return err
-	}
-	if t.env.Stats, err = program.NewStats(); err != nil {
-		return mapError(err)
 	}
 	if len(t.where.pids) > 0 {
 		if t.processes, err = follow(t.where.pids, t.env.Namespace); err != nil {
 			return err
 		}
 		t.env.Processes, t.env.Roots = t.processes.pids, t.where.pids
+	}
+	return nil
+}
+
+// machine is what traces on one machine can share.
+type machine struct {
+	finder    *target.Finder
+	kernel    program.Kernel
+	namespace *program.Namespace
+}
+
+func newMachine(single bool) (m *machine, err error) {
+	m = &machine{finder: target.NewFinder()}
+	if m.kernel, err = program.Detect(); err != nil {
+		return nil, err
+	}
+	m.kernel.Multi = m.kernel.Multi && !single
+	m.namespace, err = program.CurrentNamespace()
+	return m, err
+}
+
+// prepare makes what does not depend on the processes.
+func (t *tracing) prepare(m *machine) (err error) {
+	t.finder = m.finder
+	t.programs, t.has, t.attached = map[string]*ebpf.Program{}, map[*target.File]bool{}, map[*target.File]*attachment{}
+	t.env = &program.Env{Kernel: m.kernel, Namespace: m.namespace}
+	if t.env.Stats, err = program.NewStats(); err != nil {
+		return mapError(err)
 	}
 	return nil
 }
@@ -243,90 +259,6 @@ func (t *tracing) look() error {
 		}
 	}
 	return nil
-}
-
-// attach attaches to the probes of a file that are meant, once.
-func (t *tracing) attach(f *target.File) error {
-	if a := t.attached[f]; a != nil {
-		a.used = time.Now()
-		return nil
-	}
-	a := &attachment{used: time.Now()}
-	t.attached[f] = a
-	byProgram := map[*ebpf.Program][]sdt.Probe{}
-	var order []*ebpf.Program
-	problem := f.Problem != nil
-	for _, p := range f.Probes {
-		if !t.meant(f, p) {
-			continue
-		}
-		if problem {
-			t.warn("%s: %v", f.Path, f.Problem)
-			problem = false
-		}
-		prog, err := t.program(f, p)
-		if err != nil && !t.running {
-			return err
-		}
-		if err != nil {
-			t.warn("%v; its events are not included", err)
-		}
-		if prog == nil {
-			continue
-		}
-		if byProgram[prog] == nil {
-			order = append(order, prog)
-		}
-		byProgram[prog] = append(byProgram[prog], p)
-	}
-	for _, prog := range order {
-		links, err := attach.Attach(prog, f.AttachPath(), byProgram[prog], t.env.Kernel.Multi)
-		a.links = append(a.links, links...)
-		var refused *rights.Error
-		if errors.As(err, &refused) {
-			return refused
-		}
-		if err != nil {
-			t.warn("%s: %v", f.Path, err)
-		}
-		a.sites += len(byProgram[prog])
-	}
-	t.sites += a.sites
-	return nil
-}
-
-// forgotten is how long a deleted file without a process stays open.
-const forgotten = 30 * time.Second
-
-// forget detaches from files that nothing can map again: they were deleted, and no process
-// has them. Images of processes that have ended are such files.
-func (t *tracing) forget() {
-	for f, a := range t.attached {
-		if !t.named(f) && time.Since(a.used) > forgotten && f.Deleted() {
-			_ = a.links.Close()
-			t.sites -= a.sites
-			delete(t.attached, f)
-			delete(t.has, f)
-			t.finder.Forget(f)
-		}
-	}
-}
-
-// program returns the program of a probe, which is nil after an error.
-func (t *tracing) program(f *target.File, site sdt.Probe) (*ebpf.Program, error) {
-	p := newProbe(f, site)
-	key := p.Key()
-	if prog, ok := t.programs[key]; ok {
-		return prog, nil
-	}
-	prog, err := t.load(p, uint32(len(t.probes)))
-	if err != nil {
-		t.programs[key] = nil // it is said once
-		return nil, fmt.Errorf("%v: %w", p, err)
-	}
-	t.probes = append(t.probes, p)
-	t.programs[key] = prog
-	return prog, nil
 }
 
 const (
