@@ -30,13 +30,12 @@ func (g *goroutines) open() (err error) {
 
 func (g *goroutines) Close() { g.offsets.Close() }
 
-// findGoroutines finds out where the goroutines of a process have their IDs.
-func (l *latency) findGoroutines(pid int) error {
-	g := &l.goroutines
+// find finds out where the goroutines of a process have their IDs.
+func (g *goroutines) find(t *tracing, pid int) error {
 	if err := g.open(); err != nil {
 		return mapError(err)
 	}
-	l.env.Goroutines = g.offsets
+	t.env.Goroutines = g.offsets
 	exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
 	if err == nil && g.visited[pid] != nil && os.SameFile(exe, g.visited[pid]) {
 		return nil
@@ -53,12 +52,12 @@ func (l *latency) findGoroutines(pid int) error {
 		return nil
 	}
 	_ = g.offsets.Delete(uint32(pid)) // it had another program before
-	if !l.where.all && !l.tracing.running {
+	if !t.where.all && !t.running {
 		return usagef("%w; give --key arg0 or another expression, or --key thread", err)
 	}
 	if exe != nil {
 		g.visited[pid] = exe // it is said once
 	}
-	l.warn("%v; its events are not included", err)
+	t.problem("%v; its events are not included", err)
 	return nil
 }

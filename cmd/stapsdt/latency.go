@@ -75,7 +75,7 @@ func (l *latency) run(ctx context.Context, args []string) error {
 		if !l.where.all && len(l.where.pids) == 0 {
 			return usagef("--key goroutine needs to know the processes: give -p PID, or -a for all")
 		}
-		l.found = l.findGoroutines
+		l.found = func(pid int) error { return l.goroutines.find(&l.tracing, pid) }
 	}
 	l.swept = time.Now()
 	defer l.closeTables()

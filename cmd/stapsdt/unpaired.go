@@ -13,7 +13,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+
+	"github.com/cilium/ebpf"
 )
 
 // unpaired is what there is of a kind of operation without a counterpart.
@@ -41,7 +42,7 @@ func (l *latency) unpaired() ([]unpaired, error) {
 	if l.plan == nil {
 		return all, nil
 	}
-	open, _, err := l.operations()
+	open, _, err := sorted(l.running)
 	if err != nil {
 		return nil, err
 	}
@@ -56,18 +57,18 @@ func (l *latency) unpaired() ([]unpaired, error) {
 	return all, nil
 }
 
-// operations reads those that are open, and those whose process has ended.
-func (l *latency) operations() (open, dead []program.Open, err error) {
-	all, err := program.ReadOpen(l.running)
+// sorted reads the operations that are open, and those whose process has ended.
+func sorted(table *ebpf.Map) (open, dead []program.Open, err error) {
+	all, err := program.ReadOpen(table)
 	if err != nil {
 		return nil, nil, err
 	}
-	alive := map[int]bool{0: true} // 0 is in another PID namespace
+	lives := map[int]bool{}
 	for _, o := range all {
-		if _, known := alive[o.PID]; !known {
-			alive[o.PID] = target.Alive(o.PID)
+		if _, known := lives[o.PID]; !known {
+			lives[o.PID] = alive(o.PID)
 		}
-		if alive[o.PID] {
+		if lives[o.PID] {
 			open = append(open, o)
 		} else {
 			dead = append(dead, o)
@@ -85,7 +86,7 @@ func (l *latency) sweep() error {
 		return nil
 	}
 	l.swept = time.Now()
-	_, dead, err := l.operations()
+	_, dead, err := sorted(l.running)
 	if err != nil {
 		return err
 	}

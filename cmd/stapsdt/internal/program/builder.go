@@ -96,6 +96,11 @@ func (b *builder) finish() (asm.Instructions, error) {
 // begin is how every program begins: it leaves if the process is not meant.
 func (b *builder) begin() {
 	b.add(asm.Mov.Reg(regContext, asm.R1))
+	if b.env.Cgroups != nil {
+		b.add(asm.FnGetCurrentCgroupId.Call(), asm.StoreMem(asm.RFP, b.word, asm.R0, asm.DWord))
+		b.lookup(b.env.Cgroups.FD(), b.word)
+		b.add(asm.JEq.Imm(asm.R0, 0, "exit"))
+	}
 	if b.env.Processes == nil {
 		return
 	}

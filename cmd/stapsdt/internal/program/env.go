@@ -36,6 +36,8 @@ type Env struct {
 	Processes *ebpf.Map
 	// Roots are those of them that the command line names: to look for these first costs less.
 	Roots []int
+	// Cgroups has the numbers of the control groups that are meant, or is nil for all.
+	Cgroups *ebpf.Map
 	// Namespace is nil in the initial PID namespace.
 	Namespace *Namespace
 	// Stats has the counters that Stats reads.
@@ -67,6 +69,14 @@ type Stats struct {
 // NewStats makes a map for Env.Stats.
 func NewStats() (*ebpf.Map, error) {
 	return ebpf.NewMap(&ebpf.MapSpec{Name: "stats", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: statCount})
+}
+
+// maxCgroups is how many control groups can be meant.
+const maxCgroups = 4096
+
+// NewCgroups makes a map for Env.Cgroups.
+func NewCgroups() (*ebpf.Map, error) {
+	return ebpf.NewMap(&ebpf.MapSpec{Name: "cgroups", Type: ebpf.Hash, KeySize: 8, ValueSize: 1, MaxEntries: maxCgroups})
 }
 
 // ReadStats reads Env.Stats.

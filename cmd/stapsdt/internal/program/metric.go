@@ -30,8 +30,8 @@ type MetricSpec struct {
 	Bounds func(expr.Type) (*Bounds, error)
 	By     []string
 	Where  string // a condition, or ""
-	// ID is an expression for what tells an event from others, which a Histogram then keeps
-	// of the latest event, or "".
+	// ID is an expression for the number of a span, which a Histogram then keeps of the latest
+	// event, or "".
 	ID string
 }
 
@@ -270,10 +270,25 @@ func (b *builder) series(t *MetricTables, key int16) {
 	b.label(found)
 }
 
-// exemplar keeps an event in its row. Another one can come between the words, which the last
-// of them tells.
+// spread keeps the spans of different processes apart.
+const spread = 0x9E37_79B9_7F4A_7C15
+
+// SpanID returns an ID that a span has outside of its process, in which the numbers of spans
+// are unique.
+func SpanID(pid uint32, id uint64) uint64 { return id ^ uint64(pid)*spread }
+
+// exemplar keeps an event in its row, with its SpanID. Another one can come between the
+// words, which the last of them tells.
 func (b *builder) exemplar(value, which int16) {
+	b.pidTgid()
+	factor := uint64(spread)
+	b.constant(asm.R1, int64(factor))
 	b.add(
+		asm.RSh.Imm(asm.R0, 32),
+		asm.Mul.Reg(asm.R0, asm.R1),
+		asm.LoadMem(asm.R2, asm.RFP, which, asm.DWord),
+		asm.Xor.Reg(asm.R0, asm.R2),
+		asm.StoreMem(asm.RFP, which, asm.R0, asm.DWord),
 		asm.FnKtimeGetNs.Call(),
 		asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord),
 		asm.LoadMem(asm.R2, asm.RFP, which, asm.DWord),

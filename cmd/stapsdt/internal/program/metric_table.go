@@ -29,7 +29,7 @@ type MetricRow struct {
 
 // MetricExemplar is one event.
 type MetricExemplar struct {
-	Value, ID uint64
+	Value, ID uint64        // the ID is a SpanID
 	Time      time.Duration // CLOCK_MONOTONIC
 }
 

@@ -151,3 +151,9 @@ func memberOffset(t btf.Type, path ...string) (uint32, error) {
 	}
 	return 0, fmt.Errorf("%w: %s of %s", errNoMember, path[0], t.TypeName())
 }
+
+// KnowsExecutable reports whether expressions can ask for the executable.
+func KnowsExecutable() bool {
+	_, err := executableName()
+	return err == nil
+}

@@ -1,0 +1,86 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+)
+
+// Collect reads the metrics of all rules, and those about the exporter itself. It implements
+// expose.Source.
+func (e *exporter) Collect() ([]expose.Family, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	own := &ownMetrics{}
+	var all []expose.Family
+	var errs []error
+	for _, m := range e.metrics {
+		f, events, err := m.family()
+		errs = append(errs, err)
+		all = append(all, *f)
+		own.events.add(float64(events), m.Name)
+		own.series.add(float64(len(f.Series)), m.Name)
+		errs = append(errs, own.rule(m.Name, &m.tracing, m.operations))
+	}
+	for _, s := range e.spans {
+		own.events.add(float64(s.events.Load()), s.name())
+		errs = append(errs, own.rule(s.name(), &s.tracing, nil))
+	}
+	return append(all, own.families(e)...), errors.Join(errs...)
+}
+
+// numbers are the series of a metric about the exporter.
+type numbers []expose.Series
+
+func (n *numbers) add(value float64, labels ...string) {
+	*n = append(*n, expose.Series{Values: labels, Value: value})
+}
+
+// ownMetrics are about the exporter.
+type ownMetrics struct {
+	events, lost, sites, problems, series numbers
+}
+
+// rule adds what there is to say of a rule.
+func (o *ownMetrics) rule(name string, t *tracing, operations *operations) error {
+	stats, err := t.env.ReadStats()
+	if err != nil {
+		return err
+	}
+	full := stats.Lost
+	if operations != nil && operations.plan != nil {
+		totals, err := program.ReadTotals(operations.totals, 0)
+		if err != nil {
+			return err
+		}
+		full += totals.Full
+	}
+	o.lost.add(float64(full), name, "full")
+	o.lost.add(float64(stats.Unevaluated), name, "unevaluated")
+	o.lost.add(float64(stats.Foreign), name, "foreign")
+	o.sites.add(float64(t.sites), name)
+	o.problems.add(float64(t.problems.Load()), name)
+	return nil
+}
+
+func (o *ownMetrics) families(e *exporter) []expose.Family {
+
+	success := 1.0
+	if e.state.failed {
+		success = 0
+	}
+	metric, one := []string{"metric"}, func(v float64) numbers { return numbers{{Values: []string{}, Value: v}} }
+	return []expose.Family{
+		{Name: "stapsdt_events_total", Help: "Events that a metric is made of.", Labels: metric, Series: o.events},
+		{Name: "stapsdt_lost_events_total", Help: "Events that are not in a metric, because a table was full, because an expression could not be evaluated, or because no goroutine fired them.", Labels: []string{"metric", "reason"}, Series: o.lost},
+		{Name: "stapsdt_errors_total", Help: "What kept probes from being attached to.", Labels: metric, Series: o.problems},
+		{Name: "stapsdt_attached_sites", Help: "Sites of probes that are attached to now.", Kind: expose.Gauge, Labels: metric, Series: o.sites},
+		{Name: "stapsdt_series", Help: "Series that a metric has.", Kind: expose.Gauge, Labels: metric, Series: o.series},
+		{Name: "stapsdt_rules_reload_success", Help: "Whether the rules file, as it was read last, is in force.", Kind: expose.Gauge, Series: one(success)},
+		{Name: "stapsdt_rules_reload_time_seconds", Help: "When the rules in force were read.", Unit: "seconds", Kind: expose.Gauge, Series: one(float64(e.state.at.UnixMilli()) / 1000)},
+		{Name: "stapsdt_scan_seconds_total", Help: "How long looking at the processes took.", Unit: "seconds", Series: one(e.scanned.Seconds())},
+	}
+}

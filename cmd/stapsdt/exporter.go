@@ -1,0 +1,319 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+)
+
+// exporter makes metrics and spans of probes by rules, which can change at any time. One
+// goroutine attaches to the probes, and others ask for the metrics.
+type exporter struct {
+	*session
+	config string
+	sink   func(expose.Span) // never waits
+
+	machine *machine
+	watcher *target.Watcher // nil if it is not permitted
+	cgroups *cgroup.Groups
+
+	mu      sync.RWMutex // guards the rules, and what is attached for them
+	metrics []*metricRule
+	spans   []*spanRule
+	state   reloading
+	scanned time.Duration // how long looking at the processes took
+}
+
+// reloading is what became of the rules file.
+type reloading struct {
+	file   os.FileInfo // when it was last read, or nil
+	failed bool        // what it says is not in force
+	at     time.Time   // when the rules in force were read
+}
+
+// rule is what metrics and spans have in common.
+type rule interface {
+	trace() *tracing
+	// sweep forgets what belongs to processes that have ended.
+	sweep() error
+	close()
+}
+
+func (e *exporter) rules() (all []rule) {
+	for _, m := range e.metrics {
+		all = append(all, m)
+	}
+	for _, s := range e.spans {
+		all = append(all, s)
+	}
+	return all
+}
+
+// open reads the rules, and attaches to the probes that exist.
+func (e *exporter) open() (err error) {
+	if e.machine, err = newMachine(false); err != nil {
+		return err
+	}
+	e.cgroups = cgroup.New()
+	if err := e.load(); err != nil {
+		return err
+	}
+	e.watcher, _ = target.NewWatcher()
+	return e.scan(true)
+}
+
+// load reads the rules file. What is wrong with it leaves the rules in force as they are. A
+// rule that stays the same goes on counting.
+func (e *exporter) load() error {
+	e.state.file, _ = os.Stat(e.config)
+	file, err := rules.Read(e.config)
+	if err != nil {
+		return err
+	}
+	metrics, spans, fresh, err := e.make(file)
+	if err != nil {
+		for _, r := range fresh {
+			r.close()
+		}
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	old := e.rules()
+	e.metrics, e.spans, e.state.at = metrics, spans, time.Now()
+	kept := map[rule]bool{}
+	for _, r := range e.rules() {
+		kept[r] = true
+	}
+	for _, r := range old {
+		if !kept[r] {
+			r.close()
+		}
+	}
+	return nil
+}
+
+// make returns the rules of a file: those that are in force already, and fresh ones.
+func (e *exporter) make(file *rules.File) (metrics []*metricRule, spans []*spanRule, fresh []rule, err error) {
+	for _, text := range file.Metrics {
+		m := find(e.metrics, func(m *metricRule) bool { return reflect.DeepEqual(m.Metric, text) })
+		if m == nil {
+			m = &metricRule{Metric: text}
+			fresh = append(fresh, m)
+			if err := m.prepare(e); err != nil {
+				return nil, nil, fresh, err
+			}
+		}
+		metrics = append(metrics, m)
+	}
+	for _, text := range file.Spans {
+		s := find(e.spans, func(s *spanRule) bool { return s.Span == text })
+		if s == nil {
+			s = &spanRule{Span: text}
+			fresh = append(fresh, s)
+			if err := s.prepare(e); err != nil {
+				return nil, nil, fresh, err
+			}
+		}
+		spans = append(spans, s)
+	}
+	return metrics, spans, fresh, nil
+}
+
+func find[T any](all []*T, is func(*T) bool) *T {
+	for _, one := range all {
+		if is(one) {
+			return one
+		}
+	}
+	return nil
+}
+
+// reload reads the rules file again.
+func (e *exporter) reload() error {
+	err := e.load()
+	e.mu.Lock()
+	e.state.failed = err != nil
+	e.mu.Unlock()
+	if err != nil {
+		e.warn("%v; the rules in force stay", err)
+		return nil
+	}
+	e.warn("read %s: %d metrics, %d spans", e.config, len(e.metrics), len(e.spans))
+	return e.scan(true)
+}
+
+// changed reports whether the rules file is another one than was read last.
+func (e *exporter) changed() bool {
+	now, err := os.Stat(e.config)
+	was := e.state.file
+	if err != nil || was == nil {
+		return err == nil
+	}
+	return !os.SameFile(now, was) || now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime())
+}
+
+// scan attaches to what the processes have mapped.
+func (e *exporter) scan(first bool) error {
+	start := time.Now()
+	w := where{all: true}
+	found, err := w.scan(e.machine.finder)
+	if err != nil {
+		return err
+	}
+	if first && found.refused != nil {
+		if len(found.files) == 0 && len(found.refused.Missing) > 0 {
+			return found.refused
+		}
+		e.warn("%s not traced completely: %v", processCount(found.processes), found.refused)
+	}
+	err = e.attach(found)
+	e.mu.Lock()
+	e.scanned += time.Since(start)
+	e.mu.Unlock()
+	return err
+}
+
+// attach attaches to the probes of files for all rules.
+func (e *exporter) attach(found *scan) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, r := range e.rules() {
+		if err := r.trace().attachAll(found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look attaches to what processes have mapped just now, as far as the kernel tells.
+func (e *exporter) look() error {
+	if e.watcher == nil {
+		return nil
+	}
+	pids, all := e.watcher.Mapped()
+	if all {
+		return e.scan(false)
+	}
+	for _, pid := range pids {
+		found, err := (&where{pids: []int{pid}}).scan(e.machine.finder)
+		if err != nil || len(found.files) == 0 {
+			continue // it has ended, or may not be looked at, or has no probes
+		}
+		if err := e.attach(found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget detaches from files that nothing can map again, and removes what belongs to
+// processes that have ended.
+func (e *exporter) forget() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var gone []*target.File
+	for _, r := range e.rules() {
+		gone = append(gone, r.trace().stale()...)
+	}
+	forgotten := map[*target.File]bool{}
+	for _, f := range gone {
+		for _, r := range e.rules() {
+			r.trace().drop(f)
+		}
+		if !forgotten[f] {
+			forgotten[f] = true
+			e.machine.finder.Forget(f)
+		}
+	}
+	var errs []error
+	for _, r := range e.rules() {
+		errs = append(errs, r.sweep())
+	}
+	return errors.Join(errs...)
+}
+
+// longestRest is how long a new set of probes can be there before it is found.
+const longestRest = 2 * time.Second
+
+// run goes on until ctx is done.
+func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
+	next := time.Now().Add(interval)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hangup:
+			if err := e.reload(); err != nil {
+				return err
+			}
+		case <-time.After(20 * time.Millisecond):
+		}
+		if err := e.look(); err != nil {
+			return err
+		}
+		for _, s := range e.spans {
+			if err := s.read(false); err != nil {
+				return err
+			}
+		}
+		if time.Now().Before(next) {
+			continue
+		}
+		start := time.Now()
+		if err := e.round(); err != nil {
+			return err
+		}
+		next = time.Now().Add(max(interval, min(scanning*time.Since(start), longestRest)))
+	}
+}
+
+// round is what is done again and again.
+func (e *exporter) round() error {
+	if e.changed() {
+		if err := e.reload(); err != nil {
+			return err
+		}
+	}
+	if err := e.scan(false); err != nil {
+		return err
+	}
+	return e.forget()
+}
+
+// detach ends the counting. What was counted can still be asked for.
+func (e *exporter) detach() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var errs []error
+	for _, r := range e.rules() {
+		errs = append(errs, r.trace().detach())
+	}
+	for _, s := range e.spans {
+		errs = append(errs, s.read(true))
+	}
+	return errors.Join(errs...)
+}
+
+// close releases everything.
+func (e *exporter) close() {
+	for _, r := range e.rules() {
+		r.close()
+	}
+	if e.watcher != nil {
+		e.watcher.Close()
+	}
+	if e.machine != nil {
+		e.machine.finder.Close()
+	}
+}

@@ -1,0 +1,114 @@
+//go:build linux
+
+// Package cgroup knows the control groups by the numbers that the kernel has for them.
+package cgroup
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Groups are the control groups of version 2 that this process sees. Their methods may be
+// called by any goroutine.
+type Groups struct {
+	root string // "" if there is no such file system
+
+	mu    sync.Mutex
+	paths map[uint64]string
+	read  time.Time
+}
+
+// New finds where the control groups are.
+func New() *Groups {
+	mounts, _ := os.ReadFile("/proc/self/mounts")
+	return &Groups{root: findRoot(string(mounts)), paths: map[uint64]string{}}
+}
+
+// findRoot returns where a file system of control groups of version 2 is mounted.
+func findRoot(mounts string) string {
+	for line := range strings.Lines(mounts) {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[2] == "cgroup2" {
+			return fields[1]
+		}
+	}
+	return ""
+}
+
+// resting is how long nothing is read again for a number that is not known.
+const resting = time.Second
+
+// Path returns the path of a group, or "" if it is not known. A group is still known when it
+// is gone.
+func (g *Groups) Path(id uint64) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	path, ok := g.paths[id]
+	if !ok && time.Since(g.read) > resting {
+		maps.Copy(g.paths, g.walk())
+		path = g.paths[id]
+	}
+	return path
+}
+
+// All returns the groups that there are now, and their paths.
+func (g *Groups) All() map[uint64]string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.walk()
+	maps.Copy(g.paths, now)
+	return now
+}
+
+// maxKnown keeps the groups that are gone from becoming too many.
+const maxKnown = 1 << 16
+
+// walk reads all groups. The number of one is that of its directory.
+func (g *Groups) walk() map[uint64]string {
+	g.read = time.Now()
+	if len(g.paths) > maxKnown {
+		clear(g.paths)
+	}
+	found := map[uint64]string{}
+	if g.root == "" {
+		return found
+	}
+	_ = filepath.WalkDir(g.root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // it is gone, or may not be read
+		}
+		if !entry.IsDir() {
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			found[stat.Ino] = "/" + strings.Trim(strings.TrimPrefix(path, g.root), "/")
+		}
+		return nil
+	})
+	return found
+}
+
+// Every runtime names the groups of a container by its id: docker-ID.scope,
+// cri-containerd-ID.scope, libpod-ID.scope, or just ID.
+var id = regexp.MustCompile(`(?:^|[-/.:])([0-9a-f]{64})(?:$|[-/.:])`)
+
+// Container returns the id of the innermost container that a path of a group is in, or "".
+func Container(path string) string {
+	found := ""
+	for part := range strings.SplitSeq(path, "/") {
+		if match := id.FindStringSubmatch(part); match != nil {
+			found = match[1]
+		}
+	}
+	return found
+}

@@ -1,0 +1,65 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestContainer(t *testing.T) {
+	inner, outer := strings.Repeat("0123456789abcdef", 4), strings.Repeat("f", 64)
+	for path, want := range map[string]string{
+		"/": "",
+		"/system.slice/docker-" + inner + ".scope":                                     inner,
+		"/docker/" + inner:                                                             inner,
+		"/docker/" + outer + "/docker/" + inner + "/init":                              inner,
+		"/kubepods.slice/kubepods-burstable.slice/cri-containerd-" + inner + ".scope":  inner,
+		"/kubepods/besteffort/pod3b6e6d3c-4a0e-4b43-8f5c-5a6d3b6e6d3c/" + inner:        inner,
+		"/system.slice/containerd.service/kubepods-pod1.slice:cri-containerd:" + inner: inner,
+		"/machine.slice/libpod-" + inner + ".scope/container":                          inner,
+		"/system.slice/ssh.service":                                                    "",
+		"/user.slice/" + inner + "0":                                                   "",
+		"/user.slice/" + strings.ToUpper(inner):                                        "",
+	} {
+		if got := Container(path); got != want {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+}
+
+// TestGroups: the group of this process has the number that its directory has.
+func TestGroups(t *testing.T) {
+	g := New()
+	if g.root == "" {
+		t.Log("there are no control groups of version 2, which is all that can be seen")
+		return
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := ""
+	for line := range strings.Lines(string(own)) {
+		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			path = p
+		}
+	}
+	for id, p := range g.All() {
+		if p == path && g.Path(id) == path {
+			return
+		}
+	}
+	t.Errorf("%q is not among the groups", path)
+}
+
+func TestFindRoot(t *testing.T) {
+	mounts := "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\nbroken\n"
+	if got := findRoot(mounts); got != "/sys/fs/cgroup/unified" {
+		t.Errorf("%q", got)
+	}
+	if got := findRoot(""); got != "" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,229 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf"
+)
+
+// metricRule keeps the metric of a rule.
+type metricRule struct {
+	tracing
+	rules.Metric
+	exporter *exporter
+	started  time.Time
+
+	conditions []string
+	by         []string // expressions
+	labels     []string // their names
+	groups     *groupSet
+
+	shapes []*shape                         // by the numbers in rows
+	tables map[string]*program.MetricTables // by layout
+	first  int                              // the index of a native histogram's second bucket
+
+	operations *operations // of Start and End, and nil of Probe
+}
+
+// shape is what a row has: labels of certain types, and a value.
+type shape struct {
+	*program.Metric
+	tables *program.MetricTables
+	// probe has the labels for the parts of the probe's name that the rule leaves open.
+	probe []string
+	scale float64
+}
+
+func (m *metricRule) trace() *tracing { return &m.tracing }
+
+// prepare checks what does not depend on the probes.
+func (m *metricRule) prepare(e *exporter) (err error) {
+	m.exporter, m.started, m.tables = e, time.Now(), map[string]*program.MetricTables{}
+	fail := func(err error) error { return fmt.Errorf("%s: %s: %w", e.config, m.Name, err) }
+	if m.conditions, err = conditions(&m.Select, m.Metric.Where); err != nil {
+		return fail(err)
+	}
+	for _, label := range m.By {
+		m.by, m.labels = append(m.by, label.Expr), append(m.labels, label.Name)
+	}
+	for _, name := range m.Process {
+		m.by, m.labels = append(m.by, processLabels[name]), append(m.labels, name)
+	}
+	m.labels = append(m.labels, m.openNames()...)
+	specs := []string{m.Probe}
+	m.load = m.loadProgram
+	if m.Probe == "" {
+		specs, m.together = []string{m.Start, m.End}, true
+		m.operations = &operations{rule: m}
+		m.load = m.operations.loadProgram
+		if m.Key == program.Goroutine {
+			m.found = func(pid int) error { return m.operations.goroutines.find(&m.tracing, pid) }
+		}
+	}
+	if m.groups, err = e.begin(&m.tracing, m.Cgroup, specs); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// begin prepares the tracing of a rule.
+func (e *exporter) begin(t *tracing, cgroup string, specs []string) (groups *groupSet, err error) {
+	t.session, t.running, t.where.all = e.session, true, true
+	if err := t.check(specs); err != nil {
+		return nil, err
+	}
+	if err := t.prepare(e.machine); err != nil {
+		return nil, err
+	}
+	t.finder = nil // it is the exporter's
+	if cgroup == "" {
+		return nil, nil
+	}
+	if groups, err = newGroupSet(cgroup, e.cgroups); err == nil {
+		t.env.Cgroups = groups.set
+	}
+	return groups, err
+}
+
+// processLabels are the expressions of the labels that say who fired.
+var processLabels = map[string]string{"executable": "executable", "container": "cgroup"}
+
+// openNames returns the names of the labels for what the rule leaves open of a probe's name.
+func (m *metricRule) openNames() (names []string) {
+	provider, probe, _ := strings.Cut(m.Probe, ":")
+	if strings.ContainsAny(provider, "*?[") {
+		names = append(names, "provider")
+	}
+	if strings.ContainsAny(probe, "*?[") {
+		names = append(names, "probe")
+	}
+	return names
+}
+
+// openLabels returns the values of those labels.
+func (m *metricRule) openLabels(p *program.Probe) (values []string) {
+	for _, name := range m.openNames() {
+		if name == "provider" {
+			values = append(values, p.Provider)
+		} else {
+			values = append(values, p.Name)
+		}
+	}
+	return values
+}
+
+// loadProgram loads the program of a probe.
+func (m *metricRule) loadProgram(p *program.Probe, _ uint32) (*ebpf.Program, error) {
+	kinds := map[rules.Kind]program.MetricKind{rules.Counter: program.Count, rules.Gauge: program.Latest, rules.Histogram: program.Histogram}
+	spec := program.MetricSpec{Kind: kinds[m.Kind], Value: m.Value, By: m.by, Where: conjunction(m.conditions), Bounds: m.bounds}
+	if m.Kind == rules.Counter && m.Value != "" {
+		spec.Kind = program.Total
+	}
+	if m.Kind == rules.Histogram && isSpanEnd(p) {
+		spec.ID = "id"
+	}
+	metric, err := program.NewMetric(p, spec)
+	if err != nil {
+		return nil, err
+	}
+	scale, err := m.scaleOf(metric.Value)
+	if err != nil {
+		return nil, err
+	}
+	s := &shape{Metric: metric, probe: m.openLabels(p), scale: scale}
+	id, err := m.shape(s)
+	if err != nil {
+		return nil, err
+	}
+	return metric.Load(m.env, s.tables, id)
+}
+
+// isSpanEnd reports whether a probe is the end of a span, whose first argument is its id.
+func isSpanEnd(p *program.Probe) bool {
+	return strings.HasSuffix(p.Name, "__end") && len(p.Args) > 0 && p.Args[0].Name == "id" && !p.Args[0].Float
+}
+
+// scaleOf returns what a value is multiplied with.
+func (m *metricRule) scaleOf(t expr.Type) (float64, error) {
+	switch {
+	case m.Scale != 0:
+		return m.Scale, nil
+	case t.Duration:
+		return 1e-9, nil
+	}
+	return 0, fmt.Errorf("the unit of %s is unknown: give scale, such as 1e-6 for microseconds", m.Value)
+}
+
+// bounds returns the bounds of the buckets, for a value.
+func (m *metricRule) bounds(t expr.Type) (*program.Bounds, error) {
+	scale, err := m.scaleOf(t)
+	if err != nil {
+		return nil, err
+	}
+	list := m.Bounds
+	if m.Native {
+		list, m.first = program.Exponential(scale)
+	}
+	return program.NewBounds(list, scale, t)
+}
+
+// shape finds tables for a shape, and returns its number.
+func (m *metricRule) shape(s *shape) (id uint32, err error) {
+	layout := s.Layout()
+	if s.tables = m.tables[layout]; s.tables == nil {
+		if s.tables, err = s.NewTables(m.Series); err != nil {
+			return 0, mapError(err)
+		}
+		m.tables[layout] = s.tables
+	}
+	for i, known := range m.shapes {
+		if known.equal(s) {
+			return uint32(i), nil
+		}
+	}
+	m.shapes = append(m.shapes, s)
+	return uint32(len(m.shapes) - 1), nil
+}
+
+// equal reports whether rows of both mean the same.
+func (s *shape) equal(other *shape) bool {
+	return s.tables == other.tables && s.Value == other.Value && slices.Equal(s.probe, other.probe) &&
+		slices.EqualFunc(s.Keys, other.Keys, func(a, b program.Item) bool { return a.Type == b.Type && a.Offset == b.Offset })
+}
+
+// sweep removes the open operations of processes that have ended.
+func (m *metricRule) sweep() error {
+	if m.groups != nil {
+		if err := m.groups.update(); err != nil {
+			return err
+		}
+	}
+	if m.operations == nil {
+		return nil
+	}
+	return m.operations.sweep()
+}
+
+func (m *metricRule) close() {
+	m.tracing.close()
+	for _, t := range m.tables {
+		t.Close()
+	}
+	m.groups.close()
+	if m.operations != nil {
+		m.operations.close()
+	}
+}
+
+// alive reports whether a process exists. One in another PID namespace has no number here.
+func alive(pid int) bool { return pid == 0 || target.Alive(pid) }

@@ -1,0 +1,194 @@
+//go:build linux
+
+package main
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+)
+
+// family reads the metric, and how many events it is of.
+func (m *metricRule) family() (f *expose.Family, events uint64, err error) {
+	c := &collection{metricRule: m, series: map[string]*expose.Series{}}
+	if m.Kind == rules.InFlight {
+		err = c.inFlight()
+	} else {
+		err = c.rows()
+	}
+	return c.family(), c.events, err
+}
+
+// collection is what is being read of a metric.
+type collection struct {
+	*metricRule
+	series map[string]*expose.Series // by their labels
+	events uint64
+}
+
+func (c *collection) family() *expose.Family {
+	f := &expose.Family{Name: c.Name, Help: c.Help, Unit: c.Unit, Labels: c.labels, Bounds: c.Bounds, Native: c.Native}
+	switch c.Kind {
+	case rules.Gauge, rules.InFlight:
+		f.Kind = expose.Gauge
+	case rules.Histogram, rules.Duration:
+		f.Kind = expose.Histogram
+	}
+	for _, s := range c.series {
+		f.Series = append(f.Series, *s)
+	}
+	slices.SortFunc(f.Series, func(a, b expose.Series) int { return slices.Compare(a.Values, b.Values) })
+	return f
+}
+
+// at returns the series with labels, which are nil for those that had no room.
+func (c *collection) at(labels []string) *expose.Series {
+	key := "overflow"
+	if labels != nil {
+		key = "\x00" + strings.Join(labels, "\x00") // is no other key, because texts have no NUL
+	}
+	s := c.series[key]
+	if s == nil {
+		s = &expose.Series{Values: labels, Overflow: labels == nil, Created: c.started}
+		c.series[key] = s
+	}
+	return s
+}
+
+// rows reads the tables.
+func (c *collection) rows() error {
+	for _, t := range c.tables {
+		i := slices.IndexFunc(c.shapes, func(s *shape) bool { return s.tables == t })
+		if i < 0 {
+			continue // its program could not be loaded
+		}
+		var dead []*program.MetricRow
+		err := t.Read(c.shapes[i].Metric, func(r *program.MetricRow) {
+			if c.Kind == rules.Gauge && !alive(r.Process) {
+				dead = append(dead, r)
+				return
+			}
+			c.add(c.shapes[i], r)
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range dead {
+			if err := t.Remove(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// add adds a row to its series.
+func (c *collection) add(like *shape, r *program.MetricRow) {
+	s := like
+	var labels []string
+	if !r.Overflow {
+		s = c.shapes[r.ID]
+		labels = append(c.labelsOf(s.Keys, r.Key), s.probe...)
+	}
+	to := c.at(labels)
+	c.events += r.Count
+	switch {
+	case c.Kind == rules.Gauge:
+		to.Value = asFloat(s.Value, r.Latest) * s.scale
+	case c.Kind == rules.Counter && c.Value == "":
+		to.Value += float64(r.Count)
+	case c.Kind == rules.Counter:
+		to.Value += asFloat(s.Value, r.Sum) * s.scale
+	default:
+		c.addBuckets(to, s, r)
+	}
+}
+
+func (c *collection) addBuckets(to *expose.Series, s *shape, r *program.MetricRow) {
+	to.Sum += asFloat(s.Value, r.Sum) * s.scale
+	if to.Buckets == nil && !c.Native {
+		to.Buckets = make([]uint64, len(c.Bounds)+1)
+	}
+	if to.Exponential == nil && c.Native {
+		to.Exponential = map[int]uint64{}
+	}
+	for i, n := range r.Buckets {
+		slot := s.Slot(i)
+		to.Count += n
+		switch {
+		case n == 0:
+		case !c.Native:
+			to.Buckets[slot] += n
+		case slot == 0:
+			to.Zero += n
+		default:
+			to.Exponential[c.first+slot-1] += n
+		}
+	}
+	for _, e := range r.Exemplars {
+		to.Exemplars = append(to.Exemplars, expose.Exemplar{
+			Value: asFloat(s.Value, e.Value) * s.scale, SpanID: e.ID, Time: time.Now().Add(e.Time - event.Now()),
+		})
+	}
+}
+
+// labelsOf returns the labels that a key has.
+func (c *collection) labelsOf(items []program.Item, key []byte) []string {
+	labels := make([]string, 0, len(c.labels))
+	for i := range items {
+		bits, text, _ := items[i].In(key)
+		switch {
+		case items[i].Type.Kind == expr.String:
+			labels = append(labels, string(text))
+		case c.labels[i] == "container" && c.by[i] == processLabels["container"]:
+			labels = append(labels, cgroup.Container(c.exporter.cgroups.Path(bits)))
+		default:
+			labels = append(labels, string(render.AppendNumber(nil, items[i].Type, bits)))
+		}
+	}
+	return labels
+}
+
+// inFlight counts the operations that are open.
+func (c *collection) inFlight() error {
+	o := c.operations
+	if o.plan == nil {
+		return nil
+	}
+	open, _, err := sorted(o.open)
+	if err != nil {
+		return err
+	}
+	totals, err := program.ReadTotals(o.totals, 0)
+	if err != nil {
+		return err
+	}
+	c.events = totals.Starts + totals.Pairs
+	for _, one := range open {
+		if one.Since == 0 {
+			continue // a condition was false
+		}
+		labels := c.labelsOf(o.plan.Open, one.Value)
+		if _, known := c.series["\x00"+strings.Join(labels, "\x00")]; !known && len(c.series) >= c.Series {
+			labels = nil
+		}
+		c.at(labels).Value++
+	}
+	return nil
+}
+
+// asFloat returns the value of an integer.
+func asFloat(t expr.Type, bits uint64) float64 {
+	if t.Kind == expr.Int {
+		return float64(int64(bits))
+	}
+	return float64(bits)
+}

@@ -1,0 +1,139 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os/user"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+
+	"github.com/cilium/ebpf"
+)
+
+// conditions returns what a rule asks of an event, apart from the control group.
+func conditions(s *rules.Select, where string) (all []string, err error) {
+	if s.User != "" {
+		uid, err := userNumber(s.User)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, fmt.Sprintf("uid == %d", uid))
+	}
+	if s.Executable != "" {
+		condition, err := matches("executable", s.Executable)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, condition)
+	}
+	return append(all, splitWhere(where)...), nil
+}
+
+func userNumber(name string) (uint32, error) {
+	if uid, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return uint32(uid), nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, fmt.Errorf("there is no user %q here: give the number", name)
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	return uint32(uid), err
+}
+
+// matches returns a condition that a variable matches a pattern. The kernel compares the
+// beginning, the end or a part of a text.
+func matches(variable, pattern string) (string, error) {
+	text := strings.Trim(pattern, "*")
+	before, after := strings.HasPrefix(pattern, "*"), strings.HasSuffix(pattern, "*")
+	switch {
+	case strings.ContainsAny(text, `*?[\`):
+		return "", fmt.Errorf("the pattern %q is not possible: the kernel compares texts with * at their beginning and their end only", pattern)
+	case text == "":
+		return "true", nil
+	case before && after:
+		return fmt.Sprintf("strings.Contains(%s, %q)", variable, text), nil
+	case before:
+		return fmt.Sprintf("strings.HasSuffix(%s, %q)", variable, text), nil
+	case after:
+		return fmt.Sprintf("strings.HasPrefix(%s, %q)", variable, text), nil
+	}
+	return fmt.Sprintf("%s == %q", variable, text), nil
+}
+
+// conjunction returns one condition for several.
+func conjunction(all []string) string {
+	if len(all) < 2 {
+		return strings.Join(all, "")
+	}
+	return "(" + strings.Join(all, ") && (") + ")"
+}
+
+// groupSet is the set of the control groups that match a pattern.
+type groupSet struct {
+	pattern string
+	groups  *cgroup.Groups
+	set     *ebpf.Map
+	updated time.Time
+}
+
+func newGroupSet(pattern string, groups *cgroup.Groups) (*groupSet, error) {
+	if _, err := path.Match(pattern, ""); err != nil {
+		return nil, fmt.Errorf("the pattern %q: %w", pattern, err)
+	}
+	set, err := program.NewCgroups()
+	if err != nil {
+		return nil, mapError(err)
+	}
+	g := &groupSet{pattern: pattern, groups: groups, set: set}
+	return g, g.update()
+}
+
+// update adds groups that are new, and removes those that are gone.
+func (g *groupSet) update() error {
+	if time.Since(g.updated) < time.Second {
+		return nil
+	}
+	g.updated = time.Now()
+	now := g.groups.All()
+	var id uint64
+	var value uint8
+	var gone []uint64
+	for entries := g.set.Iterate(); entries.Next(&id, &value); {
+		if _, ok := now[id]; !ok {
+			gone = append(gone, id)
+		}
+	}
+	for _, id := range gone {
+		_ = g.set.Delete(id)
+	}
+	for id, path := range now {
+		if !g.match(path) {
+			continue
+		}
+		if err := g.set.Put(id, uint8(1)); err != nil {
+			return fmt.Errorf("more control groups match %q than can be told apart: %w", g.pattern, err)
+		}
+	}
+	return nil
+}
+
+// match reports whether a path matches, where * matches slashes too.
+func (g *groupSet) match(name string) bool {
+	const slash = "\x01" // is not special, and in no path
+	ok, _ := path.Match(strings.ReplaceAll(g.pattern, "/", slash), strings.ReplaceAll(name, "/", slash))
+	return ok
+}
+
+func (g *groupSet) close() {
+	if g != nil {
+		g.set.Close()
+	}
+}

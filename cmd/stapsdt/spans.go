@@ -1,0 +1,253 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf"
+)
+
+// spanRule makes spans of a rule.
+type spanRule struct {
+	tracing
+	rules.Span
+	exporter   *exporter
+	conditions []string // that the end has to meet
+	selected   []string // and those that all events have to
+	groups     *groupSet
+
+	ring    *ebpf.Map
+	stream  *event.Stream
+	sources []*spanSource // by the numbers of their programs
+	open    openSpans
+	events  atomic.Uint64
+}
+
+// spanSource is a probe of a span.
+type spanSource struct {
+	*program.Trace
+	provider, name string // of the span
+	part           string
+	items          map[string]int // the indices of its values
+}
+
+// The parts of a span, which are what the names of its probes end with.
+const (
+	spanStart   = "__start"
+	spanContext = "__context"
+	spanEnd     = "__end"
+)
+
+func (s *spanRule) trace() *tracing { return &s.tracing }
+
+// name is what the exporter's own metrics call the rule.
+func (s *spanRule) name() string { return s.Probe }
+
+// spanRing is the size of the ring buffer of a rule.
+const spanRing = 4 << 20
+
+func (s *spanRule) prepare(e *exporter) (err error) {
+	s.exporter, s.load = e, s.loadProgram
+	s.open.spans = map[spanKey]*openSpan{}
+	fail := func(err error) error { return fmt.Errorf("%s: spans of %s: %w", e.config, s.Probe, err) }
+	if s.selected, err = conditions(&s.Select, ""); err != nil {
+		return fail(err)
+	}
+	s.conditions = append(slices.Clip(s.selected), splitWhere(s.Where)...)
+	s.groups, err = e.begin(&s.tracing, s.Cgroup, []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd})
+	if err != nil {
+		return fail(err)
+	}
+	if s.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "spans", Type: ebpf.RingBuf, MaxEntries: spanRing}); err != nil {
+		return mapError(err)
+	}
+	s.stream, err = event.NewStream(s.ring, func(id uint32) int {
+		if int(id) >= len(s.sources) {
+			return 0
+		}
+		return s.sources[id].Size
+	})
+	return err
+}
+
+// spanText is how much of a text a span has.
+const spanText = 256
+
+// loadProgram loads the program of a probe.
+func (s *spanRule) loadProgram(p *program.Probe, _ uint32) (*ebpf.Program, error) {
+	part := p.Name[strings.LastIndex(p.Name, "__"):]
+	where := s.selected
+	if part == spanEnd {
+		where = s.conditions
+	}
+	var show []string
+	for i := range p.Args {
+		show = append(show, p.ArgName(i))
+	}
+	if !slices.Contains(show, "id") {
+		return nil, fmt.Errorf("it has no argument id, as the spans of package span do")
+	}
+	if part != spanContext {
+		show = append(show, processLabels["container"])
+		if program.KnowsExecutable() {
+			show = append(show, processLabels["executable"])
+		}
+	}
+	trace, err := program.NewTrace(p, conjunction(where), show, spanText, false)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := trace.Load(s.env, s.ring, uint32(len(s.sources)))
+	if err != nil {
+		return nil, err
+	}
+	source := &spanSource{Trace: trace, provider: p.Provider, name: strings.TrimSuffix(p.Name, part), part: part, items: map[string]int{}}
+	for i, name := range show {
+		source.items[name] = i
+	}
+	s.sources = append(s.sources, source)
+	return prog, nil
+}
+
+// read takes what has happened. With drain, it takes all that there is.
+func (s *spanRule) read(drain bool) error {
+	for {
+		events, err := s.stream.Read(0, drain)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			s.event(s.sources[e.ID], e)
+		}
+		s.events.Add(uint64(len(events)))
+		if !drain || len(events) == 0 {
+			return nil
+		}
+	}
+}
+
+// values reads the values of an event.
+type values struct {
+	*spanSource
+	*event.Event
+}
+
+// number returns a number, or 0 if there is none.
+func (v values) number(name string) uint64 {
+	i, ok := v.items[name]
+	if !ok {
+		return 0
+	}
+	return v.Value(v.Items, i).Bits
+}
+
+// text returns a text, or "" if there is none.
+func (v values) text(name string) string {
+	i, ok := v.items[name]
+	if !ok {
+		return ""
+	}
+	return string(v.Value(v.Items, i).Text)
+}
+
+func (s *spanRule) event(source *spanSource, e *event.Event) {
+	v := values{source, e}
+	key := spanKey{e.PID, v.number("id")}
+	switch source.part {
+	case spanStart:
+		parent := v.number("parent")
+		s.open.add(key, &openSpan{start: e.Time, parent: parent, trace: s.open.traceOf(e.PID, parent, key.id), attributes: v.attributes()})
+	case spanContext:
+		if o := s.open.spans[key]; o != nil {
+			o.join(v.number("trace_high"), v.number("trace_low"), v.number("span"))
+		}
+	default:
+		s.end(key, v)
+	}
+}
+
+// end gives a span to who is interested.
+func (s *spanRule) end(key spanKey, v values) {
+	parent := v.number("parent")
+	o := s.open.spans[key]
+	if o == nil { // it began before the probes were attached to
+		o = &openSpan{start: v.Time, parent: parent, trace: s.open.traceOf(v.PID, parent, key.id)}
+	}
+	delete(s.open.spans, key)
+	if ns, ok := v.items["nanoseconds"]; ok {
+		o.start = v.Time - time.Duration(v.Value(v.Items, ns).Bits)
+	}
+	boot := time.Now().Add(-event.Now())
+	span := expose.Span{
+		Provider: v.provider, Name: v.name, PID: int(v.PID), Error: v.text("error"),
+		TraceID: o.trace, SpanID: program.SpanID(v.PID, key.id), Parent: o.remote,
+		Start: boot.Add(o.start), End: boot.Add(v.Time),
+		Attributes: append(o.attributes, v.attributes()...),
+		Executable: v.text(processLabels["executable"]),
+		Container:  cgroup.Container(s.exporter.cgroups.Path(v.number(processLabels["container"]))),
+	}
+	if o.parent != 0 {
+		span.Parent = program.SpanID(v.PID, o.parent)
+	}
+	s.exporter.sink(span)
+}
+
+// attributes returns the arguments that are no part of the convention.
+func (v values) attributes() (all []expose.Attribute) {
+	for i, item := range v.Items {
+		switch item.Name {
+		case "id", "parent", "nanoseconds", "error", processLabels["executable"], processLabels["container"]:
+			continue
+		}
+		value := v.Value(v.Items, i)
+		if value.Missing || item.Err() != nil {
+			continue // it is not known, which is not the same as 0
+		}
+		all = append(all, expose.Attribute{Name: item.Name, Value: attribute(value)})
+	}
+	return all
+}
+
+func attribute(v event.Value) any {
+	switch v.Type.Kind {
+	case expr.String:
+		return string(v.Text)
+	case expr.Bool:
+		return v.Bits != 0
+	case expr.Float:
+		return v.Float()
+	case expr.Int:
+		return int64(v.Bits)
+	}
+	return v.Bits
+}
+
+// sweep forgets the spans that will not end.
+func (s *spanRule) sweep() error {
+	s.open.sweep()
+	if s.groups == nil {
+		return nil
+	}
+	return s.groups.update()
+}
+
+func (s *spanRule) close() {
+	s.tracing.close()
+	if s.stream != nil {
+		s.stream.Close()
+	}
+	s.ring.Close()
+	s.groups.close()
+}
