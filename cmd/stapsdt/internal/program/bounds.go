@@ -77,9 +77,6 @@ func Exponential(scale float64) (bounds []float64, first int) {
 // Len is the number of buckets.
 func (b *Bounds) Len() int { return len(b.slots) }
 
-// Slot returns the number that a bucket has in the list that the bounds were made of.
-func (b *Bounds) Slot(i int) int { return b.slots[i] }
-
 // of returns the bucket of a value, by its bits.
 func (b *Bounds) of(t expr.Type, value uint64) int {
 	i, _ := slices.BinarySearchFunc(b.upper, value, func(upper int64, value uint64) int {

@@ -326,3 +326,6 @@ func (l *Latency) LoadEndMetric(env *Env, open, totals *ebpf.Map, probe *Probe, 
 		b.record(m, t, id, key, value, 0)
 	})
 }
+
+// Slot returns the number that a bucket of a row has in the list of the bounds.
+func (m *Metric) Slot(bucket int) int { return m.bounds.slots[bucket] }
