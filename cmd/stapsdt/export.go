@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -23,6 +24,8 @@ import (
 type exporting struct {
 	*session
 	config, listen, web, otlp string
+
+	print string // "" for exporting
 }
 
 // defaultListen is for a Prometheus, or its agent, on the same machine.
@@ -41,7 +44,8 @@ The file is read again when it changes, and on SIGHUP. A rule that stays the sam
 counting. If the file is wrong, the rules in force stay.`,
 		Example: `  stapsdt export -c rules.yaml
   stapsdt export -c rules.yaml --listen :9964 --web.config.file web.yaml
-  stapsdt export -c rules.yaml --otlp http://localhost:4318`,
+  stapsdt export -c rules.yaml --otlp http://localhost:4318
+  stapsdt export -c rules.yaml --print alerts >alerts.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("export takes no arguments: the rules name the probes")
@@ -54,12 +58,34 @@ counting. If the file is wrong, the rules in force stay.`,
 	c.Flags().StringVar(&x.listen, "listen", "", "answer Prometheus at this `ADDR`, such as :9964 (default "+defaultListen+", and with --otlp not at all)")
 	c.Flags().StringVar(&x.web, "web.config.file", "", "the `FILE` with certificates and users, as Prometheus's exporters have it")
 	c.Flags().StringVar(&x.otlp, "otlp", "", "send metrics and spans to this `ENDPOINT`, such as http://localhost:4318")
+	c.Flags().StringVar(&x.print, "print", "", "only check the rules and print `WHAT` follows from them: alerts for Prometheus, or a dashboard for Grafana")
+	_ = c.RegisterFlagCompletionFunc("print", cobra.FixedCompletions([]string{"alerts", "dashboard"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
+}
+
+// printed prints what follows from the rules.
+func (x *exporting) printed() error {
+	if x.print != "alerts" && x.print != "dashboard" {
+		return usagef("print what? Give --print alerts or --print dashboard")
+	}
+	file, err := rules.Read(x.config)
+	if err != nil {
+		return err
+	}
+	text := rules.Alerts(file)
+	if x.print == "dashboard" {
+		text = rules.Dashboard(file)
+	}
+	_, err = x.stdout.Write(text)
+	return err
 }
 
 func (x *exporting) run(ctx context.Context) (err error) {
 	if x.config == "" {
 		return usagef("which rules? Give -c FILE")
+	}
+	if x.print != "" {
+		return x.printed()
 	}
 	if x.listen == "" && x.otlp == "" {
 		x.listen = defaultListen

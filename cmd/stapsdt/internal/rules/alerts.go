@@ -70,7 +70,7 @@ func (f *File) ownAlerts() []alert {
 		all = append(all, newAlert(fmt.Sprintf("StapsdtSeries%d", bound), expr, "5m", "{{ $labels.metric }} on {{ $labels.instance }} has all of its series, and others are counted as otel_metric_overflow."))
 	}
 	if len(f.Spans) > 0 {
-		all = append(all, newAlert("StapsdtSpansDropped", "increase(stapsdt_spans_dropped_total[10m]) > 0", "0m", "{{ $labels.instance }} has more spans than the collector takes."))
+		all = append(all, newAlert("StapsdtSpansDropped", "increase(stapsdt_export_otlp_spans_total{result!=\"sent\"}[10m]) > 0", "0m", "Spans of {{ $labels.instance }} did not get into the collector: {{ $labels.result }}."))
 	}
 	return all
 }
