@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/model"
@@ -154,9 +155,10 @@ func labels(names []labelName, s *Series) []*dto.LabelPair {
 	if s.Overflow {
 		return []*dto.LabelPair{{Name: pointer(overflowLabel), Value: pointer("true")}}
 	}
-	pairs := make([]*dto.LabelPair, len(names))
+	all, pairs := make([]dto.LabelPair, len(names)), make([]*dto.LabelPair, len(names))
 	for i := range names {
-		pairs[i] = &dto.LabelPair{Name: &names[i].name, Value: &s.Values[names[i].index]}
+		all[i].Name, all[i].Value = &names[i].name, &s.Values[names[i].index]
+		pairs[i] = &all[i]
 	}
 	return pairs
 }
@@ -165,6 +167,9 @@ func labels(names []labelName, s *Series) []*dto.LabelPair {
 func repaired(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 func repairedAll(texts []string) []string {
+	if !slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) }) {
+		return texts
+	}
 	result := make([]string, len(texts))
 	for i, text := range texts {
 		result[i] = repaired(text)

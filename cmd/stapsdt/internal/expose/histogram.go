@@ -62,22 +62,30 @@ func histogram(f *Family, s *Series) *dto.Histogram {
 // classic sets the buckets of a classic histogram, with that of all others, so that it can have
 // an exemplar too.
 func classic(h *dto.Histogram, bounds []float64, buckets []uint64, exemplars []Exemplar) {
+	// One allocation for all: there are many buckets.
+	all, cumulative := make([]dto.Bucket, len(buckets)), make([]uint64, len(buckets))
 	h.Bucket = make([]*dto.Bucket, len(buckets))
-	var cumulative uint64
+	var count uint64
 	for i, n := range buckets {
-		cumulative += n
-		bound := math.Inf(1)
+		count += n
+		cumulative[i] = count
+		all[i].CumulativeCount = &cumulative[i]
 		if i < len(bounds) {
-			bound = bounds[i]
+			all[i].UpperBound = &bounds[i]
+		} else {
+			all[i].UpperBound = &infinite
 		}
-		h.Bucket[i] = &dto.Bucket{UpperBound: &bound, CumulativeCount: pointer(cumulative)}
+		h.Bucket[i] = &all[i]
 	}
-	h.SampleCount = &cumulative
+	h.SampleCount = &count
 	for _, e := range exemplars {
 		i, _ := slices.BinarySearch(bounds, e.Value)
 		h.Bucket[i].Exemplar = e.convert()
 	}
 }
+
+// infinite is the bound of the last bucket.
+var infinite = math.Inf(1)
 
 // native sets the buckets of a native histogram. It also gets the classic bucket of all values,
 // because older versions of Prometheus, and OpenMetrics as text, have exemplars nowhere else.
@@ -88,26 +96,25 @@ func native(h *dto.Histogram, s *Series, exemplars []Exemplar) {
 	count := s.Zero
 	var before uint64 // in the bucket before
 	next := 0
+	h.PositiveDelta = make([]int64, 0, len(s.Exponential))
 	for n, i := range slices.Sorted(maps.Keys(s.Exponential)) {
-		gap := i - next
-		if n == 0 || gap > spanGap {
-			h.PositiveSpan = append(h.PositiveSpan, &dto.BucketSpan{Offset: pointer(int32(gap)), Length: pointer(uint32(0))})
-			gap = 0
+		if n == 0 || i-next > spanGap {
+			h.PositiveSpan = append(h.PositiveSpan, &dto.BucketSpan{Offset: pointer(int32(i - next)), Length: pointer(uint32(0))})
+			next = i
 		}
-		filled := append(make([]uint64, gap), s.Exponential[i])
-		for _, in := range filled {
+		*h.PositiveSpan[len(h.PositiveSpan)-1].Length += uint32(i + 1 - next)
+		for ; next <= i; next++ {
+			in := s.Exponential[next]
 			h.PositiveDelta = append(h.PositiveDelta, int64(in-before))
 			before = in
 		}
-		*h.PositiveSpan[len(h.PositiveSpan)-1].Length += uint32(len(filled))
-		count += s.Exponential[i]
-		next = i + 1
+		count += before
 	}
 	h.SampleCount = &count
-	h.Bucket = []*dto.Bucket{{UpperBound: pointer(math.Inf(1)), CumulativeCount: &count}}
+	h.Bucket = []*dto.Bucket{{UpperBound: &infinite, CumulativeCount: &count}}
 	for _, e := range exemplars {
 		h.Exemplars = append(h.Exemplars, e.convert())
-		h.Bucket[0].Exemplar = e.convert()
+		h.Bucket[0].Exemplar = h.Exemplars[len(h.Exemplars)-1]
 	}
 }
 

@@ -1,0 +1,273 @@
+//go:build linux
+
+package expose
+
+import (
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/proto"
+)
+
+// TestKinds: the numbers come as they are, in each format.
+func TestKinds(t *testing.T) {
+	h := handler(t, fixed{
+		{Name: "shop_requests_total", Help: "Requests.", Labels: []string{"route", "method"}, Series: []Series{
+			{Values: []string{"/b", "GET"}, Value: 2, Created: start}, {Values: []string{"/a", "GET"}, Value: 1 << 52, Created: start},
+		}},
+		{Name: "shop_depth", Kind: Gauge, Series: []Series{{Value: -3.5}}},
+		{Name: "shop_bytes", Unit: "bytes", Kind: Counter, Series: []Series{{Value: 7}}},
+		{Name: "shop_seconds", Unit: "seconds", Kind: Histogram, Bounds: []float64{0.1, 1}, Series: []Series{
+			{Count: 9, Sum: 12.5, Buckets: []uint64{5, 3, 1}, Created: start},
+		}},
+	})
+	for _, format := range []string{"", protobufs} {
+		found := scrape(t, h, format)
+		for name, want := range map[string]map[string]float64{
+			"shop_requests_total": {`method="GET",route="/a"`: 1 << 52, `method="GET",route="/b"`: 2},
+			"shop_depth":          {"": -3.5},
+			"shop_bytes_total":    {"": 7},
+		} {
+			if got := series(found[name]); !maps.Equal(got, want) {
+				t.Errorf("%q: %s is %v", format, name, got)
+			}
+		}
+		got := found["shop_seconds"].GetMetric()[0].GetHistogram()
+		if got.GetSampleCount() != 9 || got.GetSampleSum() != 12.5 || len(got.Bucket) != 3 {
+			t.Fatalf("%q: %v", format, got)
+		}
+		for i, want := range []uint64{5, 8, 9} {
+			if got.Bucket[i].GetCumulativeCount() != want {
+				t.Errorf("%q: bucket %d has %d", format, i, got.Bucket[i].GetCumulativeCount())
+			}
+		}
+	}
+	found := scrape(t, h, protobufs)
+	if got := found["shop_requests_total"].GetMetric()[0].GetCounter().GetCreatedTimestamp().AsTime(); !got.Equal(start) {
+		t.Errorf("counted since %v", got)
+	}
+	if got := found["shop_seconds"].GetUnit(); got != "seconds" {
+		t.Errorf("the unit is %q", got)
+	}
+	text := get(t, h, "/metrics", openMetrics)
+	for _, want := range []string{"# TYPE shop_bytes counter\n", "shop_bytes_total 7", "\n# EOF\n", `shop_seconds_bucket{le="+Inf"} 9`} {
+		if !strings.Contains(text.Body.String(), want) {
+			t.Errorf("OpenMetrics has no %q: %s", want, text.Body)
+		}
+	}
+}
+
+// TestHostileLabels: whatever a traced program has in a text is in one label of one series.
+func TestHostileLabels(t *testing.T) {
+	hostile := []string{
+		"", "two\nlines", `"} 1` + "\n# EOF\n" + `up{a="`, `back\slash\`, "tab\tand\r\x00nul\x1b[31m", strings.Repeat("x", 4096),
+		"\xff\xfe", "a\x80b", "cut \xe2\x82", "\u202eright to left", "\ufeff", "emoji \U0001f600",
+	}
+	f := Family{Name: "shop_total", Help: "two\nlines \\ \xff", Labels: []string{"text"}}
+	want := map[string]float64{}
+	for i, text := range hostile {
+		f.Series = append(f.Series, Series{Values: []string{text}, Value: float64(i + 1)})
+		want[strings.ToValidUTF8(text, "\uFFFD")] += float64(i + 1)
+	}
+	h := handler(t, fixed{f})
+	for _, format := range []string{"", protobufs} {
+		got := map[string]float64{}
+		for _, m := range scrape(t, h, format)["shop_total"].GetMetric() {
+			got[m.Label[0].GetValue()] = m.Counter.GetValue()
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%q: %v", format, got)
+		}
+	}
+	if text := get(t, h, "/metrics", openMetrics).Body.String(); strings.Count(text, "\n# EOF\n") != 1 || !strings.HasSuffix(text, "\n# EOF\n") {
+		t.Errorf("a label ends the answer: %q", text)
+	}
+}
+
+// TestSameAfterRepair: two texts that are the same as UTF-8 make one series, with the numbers of
+// both, and what the source has is not changed.
+func TestSameAfterRepair(t *testing.T) {
+	exemplar := Exemplar{Value: 1, SpanID: 1, Time: start}
+	source := fixed{
+		{Name: "n_total", Labels: []string{"a", "b"}, Series: []Series{
+			{Values: []string{"x\xff", "y"}, Value: 2, Created: start.Add(time.Hour)}, {Values: []string{"x\xfe", "y"}, Value: 3, Created: start},
+			{Values: []string{"x", "\uFFFDy"}, Value: 5}, {Overflow: true, Value: 7}, {Overflow: true, Value: 11},
+		}},
+		{Name: "classic", Kind: Histogram, Labels: []string{"a"}, Bounds: []float64{1}, Series: []Series{
+			{Values: []string{"\xff"}, Buckets: []uint64{1, 2}, Sum: 1, Exemplars: []Exemplar{exemplar}}, {Values: []string{"\xfe"}, Buckets: []uint64{3, 4}, Sum: 2},
+		}},
+		{Name: "native", Kind: Histogram, Labels: []string{"a"}, Native: true, Series: []Series{
+			{Values: []string{"\xff"}, Zero: 1, Exponential: map[int]uint64{1: 1}}, {Values: []string{"\xfe"}, Zero: 2, Exponential: map[int]uint64{1: 2, 2: 4}},
+		}},
+	}
+	h := handler(t, source)
+	for range 2 { // the second time shows whether the source was changed
+		found := scrape(t, h, protobufs)
+		want := map[string]float64{"a=\"x\uFFFD\",b=\"y\"": 5, "a=\"x\",b=\"\uFFFDy\"": 5, `otel_metric_overflow="true"`: 18}
+		if got := series(found["n_total"]); !maps.Equal(got, want) {
+			t.Errorf("%v", got)
+		}
+		if m := found["classic"].GetMetric(); len(m) != 1 || m[0].Histogram.GetSampleCount() != 10 || m[0].Histogram.GetSampleSum() != 3 ||
+			m[0].Histogram.Bucket[0].GetCumulativeCount() != 4 || m[0].Histogram.Bucket[0].Exemplar == nil {
+			t.Errorf("%v", m)
+		}
+		if m := found["native"].GetMetric(); len(m) != 1 || m[0].Histogram.GetSampleCount() != 10 || m[0].Histogram.GetZeroCount() != 3 ||
+			!slices.Equal(m[0].Histogram.PositiveDelta, []int64{3, 1}) {
+			t.Errorf("%v", m)
+		}
+		for _, m := range found["n_total"].GetMetric() {
+			if m.Label[0].GetValue() == "x\uFFFD" && !m.Counter.GetCreatedTimestamp().AsTime().Equal(start) {
+				t.Errorf("counted since %v", m.Counter.GetCreatedTimestamp().AsTime())
+			}
+		}
+	}
+}
+
+// TestInvalid: what Prometheus would refuse is left out and counted, and the rest is there.
+func TestInvalid(t *testing.T) {
+	one := []Series{{Value: 1}}
+	labeled := []Series{{Values: []string{"x"}, Value: 1}}
+	bucket := []Series{{Buckets: []uint64{1}}}
+	source := failing{fixed{
+		{Name: "good", Kind: Gauge, Labels: []string{"a"}, Series: []Series{{Values: []string{"x"}, Value: 1}, {Values: []string{"x", "y"}}, {}}},
+		{Name: "empty"},
+		{Name: "not good", Series: one}, {Name: "", Series: one}, {Name: "0", Series: one}, {Name: "kind", Kind: 9, Series: one},
+		{Name: "a", Labels: []string{"with space"}, Series: labeled}, {Name: "b", Labels: []string{"__name__"}, Series: labeled},
+		{Name: "c", Labels: []string{overflowLabel}, Series: labeled},
+		{Name: "d", Labels: []string{"e", "e"}, Series: []Series{{Values: []string{"x", "y"}}}},
+		{Name: "e", Kind: Histogram, Labels: []string{"le"}, Series: []Series{{Values: []string{"x"}, Buckets: []uint64{1}}}},
+		{Name: "f", Kind: Histogram, Bounds: []float64{2, 1}, Series: []Series{{Buckets: []uint64{1, 1, 1}}}},
+		{Name: "g", Kind: Histogram, Bounds: []float64{math.NaN()}, Series: []Series{{Buckets: []uint64{1, 1}}}},
+		{Name: "h", Kind: Histogram, Bounds: []float64{1}, Series: bucket},
+		{Name: "i", Kind: Histogram, Native: true, Series: []Series{{Exponential: map[int]uint64{1 << 40: 1}}}},
+		{Name: "j", Unit: "\xff", Series: one},
+		{Name: "good", Kind: Gauge, Series: one},
+		{Name: "stapsdt_export_collect_failures_total", Series: one},
+	}}
+	h := handler(t, source)
+	scrape(t, h, "") // what a scrape finds is in the next
+	found := scrape(t, h, "")
+	var names []string
+	for name := range found {
+		if !strings.HasPrefix(name, "promhttp_") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if want := []string{"good", "stapsdt_export_collect_failures_total", "stapsdt_export_invalid_series_total"}; !slices.Equal(names, want) {
+		t.Errorf("%q", names)
+	}
+	if got := series(found["good"]); !maps.Equal(got, map[string]float64{`a="x"`: 1}) {
+		t.Errorf("%v", got)
+	}
+	// 18 at the first, and all but the two of the same names at the second, which come later.
+	if got := series(found["stapsdt_export_invalid_series_total"])[""]; got != 18+16 {
+		t.Errorf("%v invalid series", got)
+	}
+	if got := series(found["stapsdt_export_collect_failures_total"])[""]; got != 2 {
+		t.Errorf("%v failures", got)
+	}
+}
+
+// TestOwn: what the engine registers is shown too.
+func TestOwn(t *testing.T) {
+	own := prometheus.NewRegistry()
+	lost := prometheus.NewCounter(prometheus.CounterOpts{Name: "stapsdt_export_lost_total", Help: "Lost."})
+	own.MustRegister(lost)
+	h, err := NewHandler(NewMetrics(fixed{}, own))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost.Add(3)
+	if got := series(scrape(t, h, "")["stapsdt_export_lost_total"])[""]; got != 3 {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestExemplars: an exemplar is in its bucket, the newest if there are several.
+func TestExemplars(t *testing.T) {
+	exemplars := []Exemplar{
+		{Value: 0.5, Time: start.Add(2 * time.Second), SpanID: 2}, {Value: 1, Time: start, SpanID: 1},
+		{Value: 3, Time: start, SpanID: 0xfedcba9876543210},
+	}
+	h := handler(t, fixed{
+		{Name: "classic", Kind: Histogram, Bounds: []float64{1, 2}, Series: []Series{{Buckets: []uint64{2, 0, 1}, Sum: 4.5, Exemplars: exemplars}}},
+		{Name: "native", Kind: Histogram, Native: true, Series: []Series{
+			{Exponential: map[int]uint64{-8: 1, 0: 1, 13: 1}, Sum: 4.5, Exemplars: exemplars},
+		}},
+	})
+	found := scrape(t, h, protobufs)
+	buckets := found["classic"].Metric[0].Histogram.Bucket
+	for i, want := range []string{"0000000000000002", "", "fedcba9876543210"} {
+		got := ""
+		if e := buckets[i].Exemplar; e != nil {
+			got = e.Label[0].GetValue()
+			if e.Label[0].GetName() != "span_id" {
+				t.Errorf("%v", e)
+			}
+		}
+		if got != want {
+			t.Errorf("bucket %d has the exemplar %q", i, got)
+		}
+	}
+	var times []time.Time
+	for _, e := range found["native"].Metric[0].Histogram.Exemplars {
+		times = append(times, e.Timestamp.AsTime())
+	}
+	if len(times) != 3 || !slices.IsSortedFunc(times, time.Time.Compare) {
+		t.Errorf("%v", times)
+	}
+	text := get(t, h, "/metrics", openMetrics).Body.String()
+	for _, want := range []string{
+		`classic_bucket{le="1.0"} 2 # {span_id="0000000000000002"} 0.5 1.700000002e+09`, `native_bucket{le="+Inf"} 3 # {span_id="0000000000000002"} 0.5`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+}
+
+// TestNative: the spans and differences are those that client_golang makes of the same buckets.
+func TestNative(t *testing.T) {
+	for _, buckets := range []map[int]uint64{
+		nil, {0: 1}, {1: 3}, {-20: 2}, {0: 1, 1: 5, 2: 2}, {0: 4, 2: 1, 5: 7}, {-3: 1, 0: 1, 4: 1, 30: math.MaxInt32}, {3: 0, 4: 2}, {lowest: 1, highest: 1},
+	} {
+		const zero = 5
+		signed, count := map[int]int64{}, uint64(zero)
+		for i, n := range buckets {
+			signed[i] = int64(n)
+			count += n
+		}
+		expected, err := prometheus.NewConstNativeHistogram(prometheus.NewDesc("n", "", nil, nil), count, 1.5, signed, nil, zero,
+			schema, prometheus.DefNativeHistogramZeroThreshold, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want dto.Metric
+		if err := expected.Write(&want); err != nil {
+			t.Fatal(err)
+		}
+		h := handler(t, fixed{{Name: "n", Kind: Histogram, Native: true, Series: []Series{{Zero: zero, Sum: 1.5, Exponential: buckets, Created: start}}}})
+		got := scrape(t, h, protobufs)["n"].Metric[0].Histogram
+		got.Bucket = nil
+		if !proto.Equal(got, want.Histogram) {
+			t.Errorf("%v: %v, and client_golang has %v", buckets, got, want.Histogram)
+		}
+	}
+}
+
+// TestEmptyNative: a native histogram of nothing is one.
+func TestEmptyNative(t *testing.T) {
+	h := handler(t, fixed{{Name: "n", Kind: Histogram, Native: true, Series: []Series{{}}}})
+	got := scrape(t, h, protobufs)["n"].Metric[0].Histogram
+	if got.GetZeroThreshold() == 0 || got.GetSampleCount() != 0 || !reflect.DeepEqual(got.PositiveDelta, []int64(nil)) {
+		t.Errorf("%v", got)
+	}
+}

@@ -1,0 +1,211 @@
+//go:build linux
+
+package expose
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// serve serves until the test ends, and returns where.
+func serve(t *testing.T, config string, h http.Handler) string {
+	t.Helper()
+	s, err := Listen("127.0.0.1:0", config, h, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if c, err := net.Dial("tcp", s.Addr().String()); err == nil {
+			c.Close()
+			t.Error("the server still listens")
+		}
+	})
+	return s.Addr().String()
+}
+
+// file writes a file, and returns its path.
+func file(t *testing.T, dir, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// certificate writes cert.pem and key.pem, and returns what trusts them.
+func certificate(t *testing.T, dir string) *x509.CertPool {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
+	file(t, dir, "cert.pem", text)
+	file(t, dir, "key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(text)
+	return pool
+}
+
+// TestPages: the pages that people and machines look for.
+func TestPages(t *testing.T) {
+	h := handler(t, fixed{})
+	page := get(t, h, "/", "").Body.String()
+	for _, link := range []string{`href="/metrics"`, `href="/-/healthy"`} {
+		if !strings.Contains(page, link) {
+			t.Errorf("no %s in %s", link, page)
+		}
+	}
+	get(t, h, "/-/healthy", "")
+	for path, want := range map[string]int{"/other": http.StatusNotFound, "/debug/pprof/": http.StatusNotFound} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != want {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/metrics", nil))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", w.Code)
+	}
+}
+
+// TestServe: plain HTTP, until the context ends.
+func TestServe(t *testing.T) {
+	addr := serve(t, "", handler(t, fixed{}))
+	w, err := http.Get("http://" + addr + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Body.Close()
+	if body, err := io.ReadAll(w.Body); err != nil || !strings.Contains(string(body), "stapsdt_export_invalid_series_total 0") {
+		t.Errorf("%s, %v", body, err)
+	}
+	if _, err := Listen(addr, "", nil, quiet()); err == nil {
+		t.Error("two servers listen at one address")
+	}
+}
+
+// TestWebConfig: certificates and users are those of Prometheus's exporters.
+func TestWebConfig(t *testing.T) {
+	dir := t.TempDir()
+	pool := certificate(t, dir)
+	config := file(t, dir, "web.yml", []byte(`
+tls_server_config: {cert_file: cert.pem, key_file: key.pem}
+basic_auth_users: {prometheus: $2a$04$RsqU4PXyNZYUSKoRvdqhpu4r8PlqK2ARCGGpM0rJjjBaz/3c/AB8y}
+`))
+	addr := serve(t, config, handler(t, fixed{}))
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	defer client.CloseIdleConnections()
+	for password, want := range map[string]int{"probe": http.StatusOK, "other": http.StatusUnauthorized, "": http.StatusUnauthorized} {
+		r, err := http.NewRequest(http.MethodGet, "https://"+addr+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if password != "" {
+			r.SetBasicAuth("prometheus", password)
+		}
+		w, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Body.Close()
+		if w.StatusCode != want {
+			t.Errorf("the password %q: %s", password, w.Status)
+		}
+	}
+	w, err := http.Get("http://" + addr + "/metrics")
+	if err == nil {
+		w.Body.Close()
+		if w.StatusCode == http.StatusOK {
+			t.Error("it answers without TLS too")
+		}
+	}
+}
+
+// TestWrongWebConfig: a configuration that is wrong is an error before anything listens.
+func TestWrongWebConfig(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"key.yml": "tls_server_config: {cert_file: missing.pem, key_file: missing.pem}", "field.yml": "tls: {}", "yaml.yml": "{",
+	} {
+		_, err := Listen("127.0.0.1:0", file(t, dir, name, []byte(text)), nil, quiet())
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Listen("127.0.0.1:0", filepath.Join(dir, "missing.yml"), nil, quiet()); err == nil {
+		t.Error("a file that is missing is no error")
+	}
+}
+
+// waiting is a source that answers when it may.
+type waiting struct {
+	asked chan struct{}
+	may   chan struct{}
+}
+
+func (w waiting) Collect() ([]Family, error) {
+	w.asked <- struct{}{}
+	<-w.may
+	return nil, nil
+}
+
+// TestManyScrapes: of those at the same time, some are refused.
+func TestManyScrapes(t *testing.T) {
+	source := waiting{make(chan struct{}), make(chan struct{})}
+	h := handler(t, source)
+	scraping := func() int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return w.Code
+	}
+	var wait sync.WaitGroup
+	for range maxScrapes {
+		wait.Go(func() {
+			if code := scraping(); code != http.StatusOK {
+				t.Errorf("status %d", code)
+			}
+		})
+		<-source.asked
+	}
+	if code := scraping(); code != http.StatusServiceUnavailable {
+		t.Errorf("one more: status %d", code)
+	}
+	close(source.may)
+	wait.Wait()
+}
