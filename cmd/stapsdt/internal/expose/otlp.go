@@ -39,7 +39,7 @@ func NewOTLP(ctx context.Context, endpoint string, m *Metrics, log *slog.Logger)
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("the endpoint %q is not a URL such as http://host:4318", endpoint)
 	}
-	otel.SetErrorHandler(&complaints{log: log})
+	otel.SetErrorHandler(&complaints{log: log, last: map[string]time.Time{}})
 	exporter, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(u.JoinPath("v1/metrics").String()),
 		otlpmetrichttp.WithTemporalitySelector(sdk.DefaultTemporalitySelector))
 	if err != nil {
@@ -92,21 +92,25 @@ type complaints struct {
 	log *slog.Logger
 
 	mu   sync.Mutex
-	last string
-	at   time.Time
+	last map[string]time.Time // by the texts
 }
 
-// silence is how long an error is not logged again.
-const silence = 10 * time.Minute
+const (
+	silence  = 10 * time.Minute // how long an error is not logged again
+	maxTexts = 64               // how many errors are remembered
+)
 
 // Handle logs an error.
 func (c *complaints) Handle(err error) {
 	text := err.Error()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if text == c.last && time.Since(c.at) < silence {
+	if last, logged := c.last[text]; logged && time.Since(last) < silence {
 		return
 	}
-	c.last, c.at = text, time.Now()
+	if len(c.last) >= maxTexts {
+		clear(c.last)
+	}
+	c.last[text] = time.Now()
 	c.log.Warn("OTLP: " + text)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
@@ -32,26 +33,51 @@ func (p *producer) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, erro
 		for i := range scope.Metrics {
 			metric := &scope.Metrics[i]
 			metric.Unit = units[metric.Name]
-			if histogram, ok := metric.Data.(metricdata.Histogram[float64]); ok {
-				decodeSpanIDs(histogram)
-			}
+			adapt(metric.Data)
 		}
 	}
 	return scopes, err
 }
 
-// decodeSpanIDs makes span ids of 8 bytes of those in hexadecimal, as which the bridge leaves
-// them. A collector refuses everything that comes with such a one.
-func decodeSpanIDs(histogram metricdata.Histogram[float64]) {
-	for _, point := range histogram.DataPoints {
-		for i := range point.Exemplars {
-			e := &point.Exemplars[i]
-			id, err := hex.DecodeString(string(e.SpanID))
-			if err != nil {
-				id = nil
-			}
-			e.SpanID = id
+// adapt makes of data for Prometheus what OpenTelemetry expects.
+func adapt(data metricdata.Aggregation) {
+	switch data := data.(type) {
+	case metricdata.Sum[float64]:
+		for i := range data.DataPoints {
+			adaptOverflow(&data.DataPoints[i].Attributes)
 		}
+	case metricdata.Gauge[float64]:
+		for i := range data.DataPoints {
+			adaptOverflow(&data.DataPoints[i].Attributes)
+		}
+	case metricdata.Histogram[float64]:
+		for i := range data.DataPoints {
+			adaptOverflow(&data.DataPoints[i].Attributes)
+			decodeSpanIDs(data.DataPoints[i].Exemplars)
+		}
+	case metricdata.ExponentialHistogram[float64]:
+		for i := range data.DataPoints {
+			adaptOverflow(&data.DataPoints[i].Attributes)
+		}
+	}
+}
+
+// adaptOverflow replaces the label of what is beyond a bound by the attribute of the SDK.
+func adaptOverflow(set *attribute.Set) {
+	if set.HasValue(overflowLabel) {
+		*set = attribute.NewSet(attribute.Bool("otel.metric.overflow", true))
+	}
+}
+
+// decodeSpanIDs makes span ids of 8 bytes of those in hexadecimal, as which the bridge leaves
+// them. A collector refuses a whole request because of one of these.
+func decodeSpanIDs(exemplars []metricdata.Exemplar[float64]) {
+	for i := range exemplars {
+		id, err := hex.DecodeString(string(exemplars[i].SpanID))
+		if err != nil {
+			id = nil
+		}
+		exemplars[i].SpanID = id
 	}
 }
 
