@@ -1,0 +1,100 @@
+// Command exportee fires probes of the provider that its first argument names, as it is told
+// on standard input, and prints "ok" when that is done:
+//
+//	say TEXT     fires said with a text, which is quoted as in Go
+//	many FROM TO fires said with a text for each number
+//	level N      fires level with a number
+//	job N        begins and ends N spans, of 1 ms each
+//	begin N      begins N spans
+//	storm N T    fires said N times in each of T goroutines
+//
+// With a second argument, it fires said so many times and ends.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/span"
+)
+
+type jobStart struct {
+	Name     string
+	Priority int8
+}
+
+type jobEnd struct {
+	Rows  uint32
+	Ratio float64
+	Last  bool
+}
+
+func main() {
+	provider := stapsdt.NewProvider(os.Args[1])
+	said := stapsdt.NewProbe2[string, uint64](provider, "said", "text", "bytes")
+	level := stapsdt.NewProbe1[int32](provider, "level", "depth")
+	job := span.New[jobStart, jobEnd](provider, "job")
+	if err := provider.Load(); err != nil {
+		log.Fatal(err)
+	}
+	if len(os.Args) > 2 {
+		n, _ := strconv.Atoi(os.Args[2])
+		for range n {
+			said.Fire("once", 1)
+		}
+		return
+	}
+	fmt.Println("ready")
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); fmt.Println("ok") {
+		word, rest, _ := strings.Cut(in.Text(), " ")
+		var n, m int
+		fmt.Sscan(rest, &n, &m)
+		switch word {
+		case "say":
+			text, err := strconv.Unquote(rest)
+			if err != nil {
+				log.Fatal(err)
+			}
+			said.Fire(text, uint64(len(text)))
+		case "many":
+			for i := n; i < m; i++ {
+				said.Fire(strconv.Itoa(i), 1)
+			}
+		case "level":
+			level.Fire(int32(n))
+		case "job":
+			for i := range n {
+				ctx, outer := job.Start(context.Background(), jobStart{"outer", -1})
+				_, inner := job.Start(ctx, jobStart{"inner", 1})
+				time.Sleep(time.Millisecond)
+				inner.End(jobEnd{uint32(i), .5, i == n-1}, nil)
+				outer.End(jobEnd{}, errors.New("no luck"))
+			}
+		case "begin":
+			for range n {
+				job.Start(context.Background(), jobStart{"begun", 0})
+			}
+		case "storm":
+			var wg sync.WaitGroup
+			for range m {
+				wg.Go(func() {
+					for i := range n {
+						said.Fire("storm"+strconv.Itoa(i%3), 2)
+					}
+				})
+			}
+			wg.Wait()
+		default:
+			log.Fatalf("%q is no command", in.Text())
+		}
+	}
+}
