@@ -357,3 +357,30 @@ func TestExportKilled(t *testing.T) {
 	require.Eventually(t, func() bool { return !traced(t, p) }, patience, 10*time.Millisecond)
 	does(p, "storm 10 1")
 }
+
+// TestExportFootprint: the exporter is small, and answers soon.
+func TestExportFootprint(t *testing.T) {
+	const provider = "export_footprint"
+	p := exportee(t, provider)
+	e := exports(t, provider, saidRule+"    series: 1000\n")
+	e.waits("said_total", 1)
+	does(p, "many 0 1000")
+	for range 10 {
+		require.Len(t, series(e.scrape(), "said_total"), 1000)
+	}
+	require.LessOrEqual(t, e.scrape()["process_resident_memory_bytes"], 30e6)
+	e.writes(provider, saidRule+"    series: 10000\n")
+	e.says("read .*: 1 metrics")
+	e.waits("said_total", 1)
+	does(p, "many 0 10000")
+	require.Eventually(t, func() bool { // a busy machine answers late now and then
+		start := time.Now()
+		response, err := http.Get(e.url)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		_, err = io.Copy(io.Discard, response.Body)
+		require.NoError(t, err)
+		return time.Since(start) < 100*time.Millisecond
+	}, patience, time.Millisecond)
+	require.Len(t, series(e.scrape(), "said_total"), 10000)
+}
