@@ -9,7 +9,9 @@ Build the library with make -C cstapsdt, and put its directory into LD_LIBRARY_P
 or install the library.
 """
 
+import atexit
 import ctypes
+import weakref
 
 UINT8, UINT16, UINT32, UINT64 = 1, 2, 4, 8
 INT8, INT16, INT32, INT64 = -1, -2, -4, -8
@@ -17,7 +19,9 @@ STRING = "string"  # the address of bytes that end with a NUL: str(arg0) in bpft
 
 _MEMFD_DISABLED = 0
 
-_lib = ctypes.CDLL("libstapsdt.so.0")
+# PyDLL keeps the interpreter's lock during a call, so that no thread can unload a provider
+# while another fires its probe.
+_lib = ctypes.PyDLL("libstapsdt.so.0")
 for _name, _result, *_arguments in (
     ("providerInit", ctypes.c_void_p, ctypes.c_char_p),
     ("providerAddProbeV", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p),
@@ -38,12 +42,26 @@ class Error(Exception):
     """An error of the library, with its text."""
 
 
+def _check(kind, value):
+    """Raises an exception if a probe's argument of that type cannot have the value."""
+    if kind == STRING:
+        if not isinstance(value, (str, bytes)):
+            raise TypeError(f"{value!r} is neither str nor bytes")
+        return
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no int")
+    bits = 8 * abs(kind)
+    if value >> (bits if kind > 0 else bits - 1) not in ((0,) if kind > 0 else (0, -1)):
+        raise OverflowError(f"{value} is no {'u' if kind > 0 else ''}int{bits}")
+
+
 class Probe:
     """A probe. Provider.probe returns one."""
 
     def __init__(self, provider, name, types):
         words = [UINT64 if t == STRING else t for t in types]
         array = (ctypes.c_int * len(words))(*words)
+        self.name = name
         self.types = types
         self.provider = provider  # owns the probe, and must live as long
         self._probe = _lib.providerAddProbeV(provider._provider, name.encode(), len(words), array)
@@ -56,55 +74,50 @@ class Probe:
     def fire(self, *values):
         """Reports an event. Pass a string as str or bytes.
 
-        The values are converted only while a tracer is attached. Returns whether the event
-        was reported. A wrong argument raises no exception, because it would do so only
-        while a tracer is attached.
+        The values are checked whether a tracer is attached or not, so that a wrong one
+        raises its exception in tests too.
         """
-        if not self.enabled() or len(values) != len(self.types):
-            return False
-        words = (ctypes.c_uint64 * len(values))()
+        if len(values) != len(self.types):
+            raise TypeError(f"{self.name} takes {len(self.types)} arguments, but {len(values)} were given")
+        for kind, value in zip(self.types, values):
+            _check(kind, value)
+        if not self.enabled():
+            return
         strings = []  # must live until the probe has fired
-        try:
-            for i, (kind, value) in enumerate(zip(self.types, values)):
-                if kind == STRING:
-                    strings.append(ctypes.c_char_p(value.encode() if isinstance(value, str) else value))
-                    value = ctypes.cast(strings[-1], ctypes.c_void_p).value
-                words[i] = value & (1 << 64) - 1
-        except (TypeError, ValueError):
-            return False
+        words = (ctypes.c_uint64 * len(values))()
+        for i, (kind, value) in enumerate(zip(self.types, values)):
+            if kind == STRING:
+                strings.append(ctypes.c_char_p(value.encode(errors="backslashreplace") if isinstance(value, str) else value))
+                value = ctypes.cast(strings[-1], ctypes.c_void_p).value
+            words[i] = value & (1 << 64) - 1
         _lib.probeFireV(self._probe, words)
-        return True
 
 
 class Provider:
-    """A set of probes that are loaded together. As a context manager, it closes itself."""
+    """A set of probes that are loaded together. It is unloaded when the program ends."""
 
     def __init__(self, name):
         self._provider = _lib.providerInit(name.encode())
         if not self._provider:
             raise Error(f"no provider {name!r}")
+        # It is freed after the last of its probes, which refer to it.
+        weakref.finalize(self, _lib.providerDestroy, self._provider).atexit = False
         # In a file, because bpftrace -p from 0.25 on does not find probes in memory.
         self._check(_lib.providerUseMemfd(self._provider, _MEMFD_DISABLED) == 1)
 
     def probe(self, name, *types):
+        """Adds a probe. The provider must not be loaded."""
         return Probe(self, name, types)
 
     def load(self):
+        """Shows the probes to tracers."""
         self._check(_lib.providerLoad(self._provider) == 0)
+        atexit.register(self.unload)
 
     def unload(self):
+        """Hides the probes, and removes their file. They can be fired, but do nothing."""
+        atexit.unregister(self.unload)
         self._check(_lib.providerUnload(self._provider) == 0)
-
-    def close(self):
-        """Frees the provider. Its probes must no longer be used."""
-        _lib.providerDestroy(self._provider)
-        self._provider = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
     def _check(self, good):
         if not good:

@@ -15,14 +15,14 @@ import time
 
 from stapsdt import INT32, STRING, UINT64, Error, Provider
 
-with Provider("tasks") as tasks:
-    done = tasks.probe("task__done", STRING, UINT64, INT32)
-    try:
-        tasks.load()
-    except Error as error:
-        print("no probes:", error)  # and continue
-    print(f"process {os.getpid()} works", flush=True)
-    for number in itertools.count(1):
-        start = time.monotonic()
-        time.sleep(0.05)
-        done.fire(f"task {number}", int((time.monotonic() - start) * 1e6), -number)
+tasks = Provider("tasks")
+done = tasks.probe("task__done", STRING, UINT64, INT32)
+try:
+    tasks.load()
+except Error as error:
+    print("no probes:", error)  # and continue
+print(f"process {os.getpid()} works", flush=True)
+for number in itertools.count(1):
+    start = time.monotonic()
+    time.sleep(0.05)
+    done.fire(f"task {number}", int((time.monotonic() - start) * 1e6), -number)
