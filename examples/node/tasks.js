@@ -1,0 +1,32 @@
+#!/usr/bin/env node
+// Works on tasks, and fires a probe after each.
+//
+//     make -C cstapsdt
+//     npm install --prefix examples/node
+//     LD_LIBRARY_PATH=cstapsdt/out node examples/node/tasks.js
+//
+// In another terminal, as root:
+//
+//     bpftrace -p PID -e 'usdt:*:tasks:task__done { printf("%s %d us\n", str(arg0), arg1); }'
+'use strict';
+
+const { setTimeout } = require('node:timers/promises');
+const { Provider } = require('./stapsdt');
+
+async function work() {
+  const tasks = new Provider('tasks');
+  const done = tasks.probe('task__done', 'string', 'uint64', 'int32');
+  try {
+    tasks.load();
+  } catch (error) {
+    console.log(`no probes: ${error.message}`); // and continue
+  }
+  console.log(`process ${process.pid} works`);
+  for (let number = 1; ; number++) {
+    const start = process.hrtime.bigint();
+    await setTimeout(50);
+    done.fire(`task ${number}`, (process.hrtime.bigint() - start) / 1000n, -number);
+  }
+}
+
+work();
