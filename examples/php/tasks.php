@@ -1,0 +1,32 @@
+#!/usr/bin/env php
+<?php
+
+// Works on tasks, and fires a probe after each.
+//
+//     make -C cstapsdt
+//     LD_LIBRARY_PATH=cstapsdt/out php examples/php/tasks.php
+//
+// In another terminal, as root:
+//
+//     bpftrace -p PID -e 'usdt:*:tasks:task__done { printf("%s %d us\n", str(arg0), arg1); }'
+
+declare(strict_types=1);
+
+use Stapsdt\Provider;
+use Stapsdt\Type;
+
+require __DIR__ . '/Stapsdt.php';
+
+$tasks = new Provider('tasks');
+$done = $tasks->probe('task__done', Type::String, Type::Uint64, Type::Int32);
+try {
+    $tasks->load();
+} catch (Stapsdt\Error $error) {
+    echo "no probes: {$error->getMessage()}\n"; // and continue
+}
+echo 'process ' . getmypid() . " works\n";
+for ($number = 1;; $number++) {
+    $start = hrtime(true);
+    usleep(50_000);
+    $done->fire("task $number", intdiv(hrtime(true) - $start, 1000), -$number);
+}
