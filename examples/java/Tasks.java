@@ -1,0 +1,24 @@
+/**
+ * Works on tasks, and fires a probe after each. In another terminal, as root:
+ *
+ * <pre>
+ *     bpftrace -p PID -e 'usdt:*:tasks:task__done { printf("%s %d us\n", str(arg0), arg1); }'
+ * </pre>
+ */
+public final class Tasks {
+    public static void main(String[] args) throws InterruptedException {
+        Stapsdt tasks = new Stapsdt("tasks");
+        Stapsdt.Probe done = tasks.probe("task__done", Stapsdt.Type.STRING, Stapsdt.Type.UINT64, Stapsdt.Type.INT32);
+        try {
+            tasks.load();
+        } catch (Stapsdt.ProbeException error) {
+            System.out.println("no probes: " + error.getMessage()); // and continue
+        }
+        System.out.println("process " + ProcessHandle.current().pid() + " works");
+        for (int number = 1;; number++) {
+            long start = System.nanoTime();
+            Thread.sleep(50);
+            done.fire("task " + number, (System.nanoTime() - start) / 1000, -number);
+        }
+    }
+}
