@@ -22,7 +22,7 @@ case "$*" in
 	;;
 esac
 
-scripts/tools.sh
+scripts/tools.sh ${all:+--all}
 command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
 # shellcheck source=scripts/lib/check.sh
 . scripts/lib/check.sh

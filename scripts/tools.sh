@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need besides Go: compilers, libelf, the tracers.
+#
+#   scripts/tools.sh          for scripts/test.sh
+#   scripts/tools.sh --all    for scripts/test.sh --all, which also tests examples in other languages
 set -euo pipefail
 cd "$(dirname "$0")"
 . lib/install.sh
@@ -11,3 +14,7 @@ need gcc=gcc g++=g++ clang=clang make=make pkg-config=pkg-config python3=python3
 	/usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring shellcheck=shellcheck \
 	"chromium=chromium|chromium-browser" systemd-analyze=systemd /usr/bin/ruby=ruby /usr/bin/php=php-cli unshare=util-linux curl=curl pgrep=procps pg_lsclusters=postgresql promtool=prometheus \
 	/usr/include/libelf.h=libelf-dev /usr/include/bpf/usdt.bpf.h=libbpf-dev /usr/include/"$(uname -m)"-linux-gnu/sys/sdt.h=systemtap-sdt-dev
+
+if [ "${1:-}" = --all ]; then
+	need perl=perl /usr/share/doc/libffi-platypus-perl=libffi-platypus-perl ruby=ruby php=php-cli node=nodejs npm=npm javac=default-jdk-headless
+fi

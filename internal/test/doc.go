@@ -10,6 +10,7 @@
 //	corpus      the probes of other people's programs, read by us and by others
 //	docs        what README, the examples and the guides tell a reader to run, and what it prints
 //	kernels     the library on one kernel after another: scripts/lib/kernels.sh
+//	languages   the bindings of the C library in examples, in their languages
 //	notes       the notes of images of any names and arguments, read back
 //	postgres    starts servers of PostgreSQL
 //	process     programs that are traced, attacked, killed, or whose system calls fail

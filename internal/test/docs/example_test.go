@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/languages"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 
 	"github.com/stretchr/testify/require"
@@ -86,11 +87,18 @@ func TestC(t *testing.T) {
 	p.WaitMatch(regexp.MustCompile("^"+d.command(t, "[0-9]+ [0-9]+$")+"$"), 3*patience)
 }
 
-func TestPython(t *testing.T) {
-	needs(t, "make", "gcc", "python3")
-	d := example(t, "python")
-	d.run(t, d.command(t, "make"))
-	p := d.start(t, "env "+d.command(t, "LD_LIBRARY_PATH"))
-	d.withPID(p, `^\D*(\d+)`)
-	d.requireShown(t, d.sees(t, `^task [0-9]+ [0-9]+ us$`, d.command(t, "bpftrace")))
+// TestLanguages: the examples in other languages, which wrap the C library.
+func TestLanguages(t *testing.T) {
+	needs(t, "make", "gcc", "python3", "perl", "ruby", "node=nodejs", "npm", "php=php-cli", "javac=default-jdk-headless")
+	names := []string{"python", "perl", "ruby", "node", "php", "java"}
+	root := languages.Copy(t, names...)
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			d := read(t, root+"/examples/"+name)
+			d.run(t, d.command(t, "make|npm"))
+			p := d.start(t, "env "+d.command(t, "LD_LIBRARY_PATH"))
+			d.withPID(p, `^\D*(\d+)`)
+			d.requireShown(t, d.sees(t, `^task [0-9]+ [0-9]+ us$`, d.command(t, "bpftrace")))
+		})
+	}
 }

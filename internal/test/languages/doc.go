@@ -1,0 +1,3 @@
+// Package languages tests the bindings of the C library in examples: for each language a program
+// in testdata fires its probes, passes wrong arguments, and ends in several ways.
+package languages

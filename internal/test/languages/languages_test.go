@@ -1,0 +1,172 @@
+//go:build linux && (amd64 || arm64)
+
+package languages
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// patience is for what takes a second at most on an idle machine.
+const patience = 2 * time.Minute
+
+// language is how a program of testdata is run in it. In its commands EXAMPLE is the directory of
+// the example, and CHECK that of the program.
+type language struct {
+	name string
+	// installed is a command that succeeds where the packages are installed.
+	installed, packages string
+	// build runs in the example's directory before the programs do.
+	build, command string
+	// exceptions are the classes for a defect of the definition, a wrong number of values, a
+	// value of another kind, and one that is out of range.
+	failure, count, kind, size string
+}
+
+var table = []language{
+	{"python", "python3 -c 'import ctypes'", "python3", "",
+		"env PYTHONPATH=EXAMPLE python3 CHECK/check.py", "Error", "TypeError", "TypeError", "OverflowError"},
+	{"perl", "perl -MFFI::Platypus -e 1", "libffi-platypus-perl", "",
+		"perl -IEXAMPLE CHECK/check.pl", "died", "died", "died", "died"},
+	{"ruby", "ruby -rfiddle -e 1", "ruby", "",
+		"ruby -IEXAMPLE CHECK/check.rb", "Stapsdt::Error", "ArgumentError", "TypeError", "RangeError"},
+	{"node", "node --version && npm --version", "nodejs npm", "npm install --silent",
+		"env NODE_PATH=EXAMPLE node CHECK/check.js", "Error", "TypeError", "TypeError", "RangeError"},
+	{"php", "php -r 'exit(class_exists(\"FFI\") ? 0 : 1);'", "php-cli", "",
+		"php -d include_path=EXAMPLE CHECK/check.php", `Stapsdt\Error`, "ArgumentCountError", "TypeError", "ValueError"},
+	{"java", "javac -version", "default-jdk-headless", "make -s && javac -d out -cp out CHECK/Check.java",
+		"java -Djava.library.path=EXAMPLE/out -cp EXAMPLE/out Check",
+		"ProbeException", "IllegalArgumentException", "IllegalArgumentException", "IllegalArgumentException"},
+}
+
+// subject is a running program of testdata.
+type subject struct {
+	*tracetest.Process
+	t      *testing.T
+	images string // the directory of its images
+}
+
+// in puts the directories of the example and of the program into a command.
+func in(t *testing.T, example, command string) string {
+	check, err := filepath.Abs("testdata")
+	require.NoError(t, err)
+	return strings.NewReplacer("EXAMPLE", example, "CHECK", check).Replace(command)
+}
+
+func (l *language) start(t *testing.T, example, ending string) *subject {
+	t.Helper()
+	words := strings.Fields(in(t, example, l.command))
+	cmd := exec.Command(words[0], append(words[1:], ending)...)
+	images := t.TempDir()
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+example+"/../../cstapsdt/out", "STAPSDT_DIR="+images)
+	return &subject{tracetest.Command(t, cmd), t, images}
+}
+
+// files returns the images of the program.
+func (s *subject) files() []string {
+	found, err := filepath.Glob(s.images + "/*")
+	require.NoError(s.t, err)
+	return found
+}
+
+// prepare builds the example and its program.
+func (l *language) prepare(t *testing.T, example string) {
+	out, err := exec.Command("bash", "-c", l.installed).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	testenv.Needs(t, "the packages "+l.packages, err)
+	run(t, example, in(t, example, l.build))
+}
+
+// run runs a command of the shell to its end, which must be a good one.
+func run(t *testing.T, dir, command string) {
+	cmd := exec.Command("bash", "-ec", command)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s\n%s", command, out)
+}
+
+// refuses expects the exceptions of the calls that are wrong in the same way at any time.
+func (l *language) refuses(s *subject) {
+	for _, call := range []struct{ name, exception string }{
+		{"late", l.failure}, {"count", l.count}, {"text", l.kind}, {"number", l.kind},
+		{"large", l.size}, {"small", l.size}, {"fraction", l.kind},
+	} {
+		require.Equal(s.t, call.exception, s.Expect(call.name+" ", patience), call.name)
+	}
+}
+
+// TestBindings: values reach a tracer whole, a wrong value is refused whether it is traced or
+// not, is-enabled follows the tracer, and however the program ends, it leaves no file.
+func TestBindings(t *testing.T) {
+	testenv.LongOnce(t, "it starts interpreters, and builds a library for each")
+	testenv.NotRaced(t, "it starts programs in other languages, which the detector does not know")
+	tracetest.NeedUprobes(t)
+	var names []string
+	for _, l := range table {
+		names = append(names, l.name)
+	}
+	root := Copy(t, names...)
+	run(t, root, "make -s -C cstapsdt")
+	for _, l := range table {
+		t.Run(l.name, func(t *testing.T) {
+			example := root + "/examples/" + l.name
+			l.prepare(t, example)
+			for _, ending := range []string{"return", "exit", "throw"} {
+				t.Run(ending, func(t *testing.T) { l.lives(t, example, ending) })
+			}
+		})
+	}
+}
+
+// program prints what is fired. bpftrace 0.17 reads the first 64 bytes of a string.
+const program = `
+usdt:*:languages:values { printf("%s %d %d %d %llu %lld\n", str(arg0), arg1, arg2, arg3, arg4, arg5); }
+usdt:*:languages:texts { printf("%s %s\n", str(arg0), str(arg1)); }
+usdt:*:languages:none { printf("none\n"); }`
+
+// events are what the program of each language fires.
+func events() []string {
+	all := []string{"grüße 200 -100 -2000000000 9007199254740993 -9007199254740993", "none"}
+	for i := range 50 {
+		all = append(all, fmt.Sprintf("%s%d %s%d", strings.Repeat("left ", 10), i, strings.Repeat("right ", 8), i))
+	}
+	return all
+}
+
+// lives runs the program through its whole life.
+func (l *language) lives(t *testing.T, example, ending string) {
+	s := l.start(t, example, ending)
+	require.Equal(t, l.failure, s.Expect("nameless ", patience))
+	require.Equal(t, l.failure, s.Expect("many ", patience))
+	require.Equal(t, "false", s.Expect("enabled ", patience))
+	l.refuses(s)
+	s.Expect("ready", patience)
+	require.Len(t, s.files(), 1)
+
+	tracer := tracetest.Bpftrace(t, program, "-p", strconv.Itoa(s.PID()))
+	s.Say("trace")
+	require.Equal(t, "true", s.Expect("enabled ", patience))
+	l.refuses(s)
+	s.Expect("fired", patience)
+	tracer.WaitLines(len(events()), patience)
+	require.Equal(t, events(), strings.Split(tracer.Stop(), "\n"))
+
+	s.Say("end")
+	require.Equal(t, "false", s.Expect("enabled ", patience))
+	err := s.Wait(patience)
+	require.Equal(t, ending == "return", err == nil, "%v", err)
+	require.Empty(t, s.files())
+}

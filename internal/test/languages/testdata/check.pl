@@ -1,0 +1,50 @@
+use v5.20;
+use warnings;
+use utf8;
+use Stapsdt;
+
+$| = 1;
+
+sub refused {
+    my ($name, $call) = @_;
+    say "$name ", eval { $call->(); 1 } ? 'accepted' : $@ =~ / at \S+check\.pl line/ ? 'died' : $@;
+}
+
+my $app = Stapsdt->new('languages');
+my $values = $app->probe('values', qw(string uint8 int8 int32 uint64 int64));
+my $texts = $app->probe('texts', qw(string string));
+my $none = $app->probe('none');
+refused(nameless => sub { Stapsdt->new('') });
+refused(many => sub { $app->probe('many', ('uint8') x 13) });
+$values->fire('not loaded', 1, 1, 1, 1, 1);
+$app->load;
+
+sub wrong {
+    refused(late => sub { $app->probe('late') });
+    refused(count => sub { $texts->fire('one') });
+    refused(text => sub { $texts->fire('one', undef) });
+    refused(number => sub { $values->fire('one', 'two', 3, 4, 5, 6) });
+    refused(large => sub { $values->fire('one', 256, 3, 4, 5, 6) });
+    refused(small => sub { $values->fire('one', 2, -129, 4, 5, 6) });
+    refused(fraction => sub { $values->fire('one', 2, 3.5, 4, 5, 6) });
+}
+
+sub enabled { say 'enabled ', $values->enabled ? 'true' : 'false' }
+
+enabled();
+wrong();
+say 'ready';
+<STDIN>;
+enabled();
+wrong();
+$values->fire('grüße', 200, -100, -2000000000, 9007199254740993, -9007199254740993);
+$none->fire;
+$texts->fire('left ' x 10 . $_, 'right ' x 8 . $_) for 0 .. 49;
+say 'fired';
+<STDIN>;
+enabled();
+$app->unload;
+$none->fire;
+$app->load;
+exit 3 if $ARGV[0] eq 'exit';
+die 'thrown' if $ARGV[0] eq 'throw';
