@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -91,19 +93,35 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
+// leaseableDir opens a temporary directory of a file system on which leases tell what is in
+// use: in memory, if the usual one, as in a container, is on another.
+func leaseableDir(t *testing.T) *os.File {
+	t.Helper()
+	for _, parent := range []string{t.TempDir(), "/dev/shm"} {
+		path, err := os.MkdirTemp(parent, "clean")
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { os.RemoveAll(path) })
+		directory, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { directory.Close() })
+		if leaseable(int(directory.Fd())) {
+			return directory
+		}
+	}
+	testenv.Needs(t, "a file system with leases", errors.New(os.TempDir()+" and /dev/shm tell nothing by them"))
+	return nil
+}
+
 // TestUsage: the kernel counts what is open and what is mapped, and nothing else.
 func TestUsage(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
+	directory := leaseableDir(t)
+	path := filepath.Join(directory.Name(), "file")
 	if err := os.WriteFile(path, make([]byte, os.Getpagesize()), 0o400); err != nil {
 		t.Fatal(err)
-	}
-	directory, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer directory.Close()
-	if !leaseable(int(directory.Fd())) {
-		t.Skip("leases of this file system tell nothing")
 	}
 	is := func(want use) {
 		t.Helper()
