@@ -58,14 +58,7 @@ func (a *aggregate) jsonRows(rows []*row, rest func(*row) string) []byte {
 	var b strings.Builder
 	now := time.Now().UTC().Format(time.RFC3339Nano)
 	for _, r := range rows {
-		fmt.Fprintf(&b, `{"time":"%s",%s,"by":{`, now, r.of.json())
-		for i, value := range r.json {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			fmt.Fprintf(&b, "%s:%s", render.AppendJSONString(nil, a.by[i]), value)
-		}
-		b.WriteString("}" + rest(r) + "}\n")
+		fmt.Fprintf(&b, `{"time":"%s",%s,"by":%s%s}`+"\n", now, r.of.json(), jsonObject(a.by, r.json), rest(r))
 	}
 	return []byte(b.String())
 }

@@ -138,14 +138,11 @@ func (h *hist) json(r *row) string {
 	for _, q := range render.Quantiles {
 		fmt.Fprintf(&b, `,"%s":%s`, q.Name, number(hg.Quantile(q.Part)))
 	}
-	b.WriteString(`,"buckets":[`)
-	for i, k := range hg.Buckets {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, `{"low":%s,"high":%s,"count":%d}`, number(k.Low), number(k.High), k.Count)
+	var buckets []string
+	for _, k := range hg.Buckets {
+		buckets = append(buckets, fmt.Sprintf(`{"low":%s,"high":%s,"count":%d}`, number(k.Low), number(k.High), k.Count))
 	}
-	b.WriteByte(']')
+	fmt.Fprintf(&b, `,"buckets":[%s]`, strings.Join(buckets, ","))
 	return b.String()
 }
 

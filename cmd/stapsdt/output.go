@@ -5,8 +5,10 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 
 	"github.com/spf13/cobra"
 )
@@ -29,6 +31,15 @@ func newEncoder(w io.Writer) *json.Encoder {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	return encoder
+}
+
+// jsonObject returns an object with members of these names, whose values are JSON.
+func jsonObject(names, values []string) string {
+	members := make([]string, len(names))
+	for i, name := range names {
+		members[i] = string(render.AppendJSONString(nil, name)) + ":" + values[i]
+	}
+	return "{" + strings.Join(members, ",") + "}"
 }
 
 // unevaluated says how many events could not be evaluated.

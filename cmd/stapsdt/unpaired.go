@@ -177,27 +177,25 @@ func (l *latency) keyName() string {
 	return l.key
 }
 
-func (l *latency) jsonUnpaired(o *operation, u *unpaired, now time.Duration) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"time":"%s",%s,"starts_without_end":%d,"ends_without_start":%d,"open":%d,"longest":[`,
-		time.Now().UTC().Format(time.RFC3339Nano), o.json(), u.starts, u.ends, len(u.open))
-	for i, o := range u.open[:min(len(u.open), longest)] {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		bits, text, _ := l.plan.Key.In(o.Key)
-		fmt.Fprintf(&b, `{"nanoseconds":%d,"pid":%d,"tid":%d,"key":%s,"by":{`,
-			now-o.Since, o.PID, o.TID, render.KeyJSON(&l.plan.Key, bits, text))
-		for j := range l.plan.Open {
-			item := &l.plan.Open[j]
-			if j > 0 {
-				b.WriteByte(',')
-			}
-			bits, text, _ := item.In(o.Value)
-			fmt.Fprintf(&b, "%s:%s", render.AppendJSONString(nil, item.Name), render.KeyJSON(item, bits, text))
-		}
-		b.WriteString("}}")
+// jsonUnpaired returns the object for an operation's unpaired starts and ends.
+func (l *latency) jsonUnpaired(o *operation, u *unpaired, now time.Duration) string {
+	var open []string
+	for i := range u.open[:min(len(u.open), longest)] {
+		open = append(open, l.jsonOpen(&u.open[i], now))
 	}
-	b.WriteString("]}\n")
-	return b.Bytes()
+	return fmt.Sprintf(`{"time":"%s",%s,"starts_without_end":%d,"ends_without_start":%d,"open":%d,"longest":[%s]}`+"\n",
+		time.Now().UTC().Format(time.RFC3339Nano), o.json(), u.starts, u.ends, len(u.open), strings.Join(open, ","))
+}
+
+// jsonOpen returns the object for an operation that is open.
+func (l *latency) jsonOpen(o *program.Open, now time.Duration) string {
+	var names, values []string
+	for i := range l.plan.Open {
+		item := &l.plan.Open[i]
+		bits, text, _ := item.In(o.Value)
+		names, values = append(names, item.Name), append(values, string(render.KeyJSON(item, bits, text)))
+	}
+	bits, text, _ := l.plan.Key.In(o.Key)
+	return fmt.Sprintf(`{"nanoseconds":%d,"pid":%d,"tid":%d,"key":%s,"by":%s}`,
+		now-o.Since, o.PID, o.TID, render.KeyJSON(&l.plan.Key, bits, text), jsonObject(names, values))
 }
