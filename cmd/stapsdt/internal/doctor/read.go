@@ -179,7 +179,7 @@ func (f *Facts) without() {
 	}
 	mappings, _ := target.Mappings(f.PID)
 	for _, m := range mappings {
-		if strings.HasPrefix(m.Path, "/memfd:stapsdt-parked") {
+		if m.Parked() {
 			f.Process.Parked = true
 		}
 		// An emulator maps what it translates, and does not execute it.

@@ -71,7 +71,7 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 	for _, key := range order {
 		all := byKey[key]
 		i := slices.IndexFunc(all, func(m Mapping) bool { return m.Executable })
-		if i < 0 {
+		if i < 0 || all[i].Parked() {
 			continue
 		}
 		file, err := f.file(pid, key, all[i])

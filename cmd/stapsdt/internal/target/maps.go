@@ -33,6 +33,10 @@ type Mapping struct {
 // IsFile reports whether the mapping is a part of a file.
 func (m *Mapping) IsFile() bool { return m.Inode != 0 && strings.HasPrefix(m.Path, "/") }
 
+// Parked reports whether the mapping is what is left of an image that the process has
+// unloaded, which has no probes.
+func (m *Mapping) Parked() bool { return strings.HasPrefix(m.Path, "/memfd:stapsdt-parked") }
+
 // Mappings returns the files that a process has in its memory. A process that has exited
 // has none, and is ErrNoProcess.
 func Mappings(pid int) ([]Mapping, error) {
