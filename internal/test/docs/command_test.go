@@ -3,7 +3,6 @@
 package docs_test
 
 import (
-	"net"
 	"os"
 	"regexp"
 	"strconv"
@@ -17,17 +16,12 @@ import (
 func TestGuideCommand(t *testing.T) {
 	needs(t)
 	g := readGuide(t, "command.md")
-	listener, err := net.Listen("tcp", "localhost:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
 	page := string(must(os.ReadFile(repository(t) + "/docs/debugprobe.md")))
 	code := regexp.MustCompile("(?s)```go\n(package main.*?)```").FindStringSubmatch(page)[1]
 	code = strings.Replace(code, "func main() {\n", "func main() {\n\tif err := app.Load(); err != nil {\n\t\tlog.Fatal(err)\n\t}\n", 1)
-	require.NoError(t, os.WriteFile(g.dir+"/main.go", []byte(strings.ReplaceAll(code, "localhost:8080", address)), 0o600))
-	g.run(t, "go mod init app; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go mod tidy; go build -o app .")
-	g.run(t, "mkdir bin; cd "+repository(t)+"/cmd/stapsdt; go build -o "+g.dir+"/bin/stapsdt .")
-	t.Setenv("PATH", g.dir+"/bin:"+os.Getenv("PATH"))
+	address := g.server(t, code)
+	g.inModule(t, "app", "go build -o app .")
+	buildCommand(t)
 	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/stapsdt-0 ./app")
 	pid := strconv.Itoa(p.PID())
 	g.run(t, "for i in $(seq 600); do stapsdt list -p "+pid+" && exit; sleep 0.1; done; exit 1")

@@ -3,8 +3,6 @@
 package docs_test
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,14 +15,7 @@ import (
 // paragraph of nothing-shows.md.
 func TestGuideDoctor(t *testing.T) {
 	needs(t)
-	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", bin+"/stapsdt", ".")
-	build.Dir = repository(t) + "/cmd/stapsdt"
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-
+	buildCommand(t)
 	g := readGuide(t, "command.md")
 	g.blocks = slices.DeleteFunc(g.blocks, func(b *block) bool {
 		return !slices.ContainsFunc(b.lines, func(line string) bool {

@@ -4,7 +4,6 @@ package docs_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,11 +104,10 @@ func TestGuideWithoutBpftrace(t *testing.T) {
 
 // requests builds the program of goroutines.md, which fires when it is told to.
 func (d *document) requests(t *testing.T, program []string) *tracetest.Process {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(dir+"/main.go", []byte(strings.Join(program, "\n")), 0o600))
-	build := &document{dir: dir}
-	build.run(t, "go mod init requests; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go mod tidy; go build -o requests .")
-	p := build.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images ./requests")
+	build := &document{dir: t.TempDir()}
+	build.program(t, strings.Join(program, "\n"))
+	build.inModule(t, "requests", "go build -o requests .")
+	p := build.launch(t, "requests")
 	p.WaitLine("press Enter", patience)
 	return p
 }
@@ -189,14 +187,13 @@ func TestGuideGoroutines(t *testing.T) {
 // latency measures the requests with the command, by each key that the page names.
 func (g *guide) latency(t *testing.T, code []string) {
 	c := g.find(t, "stapsdt latency").consoles()[0]
-	stapsdt := t.TempDir() + "/stapsdt"
-	(&document{dir: repository(t)}).run(t, "go build -o "+stapsdt+" ./cmd/stapsdt")
+	buildCommand(t)
 	for key, right := range map[string]bool{"": true, " --key goroutine": true, " --key thread": false} {
 		p := g.requests(t, code)
 		command := strings.Replace(c.command, "PID", strconv.Itoa(p.PID()), 1) + key
-		tr := startGroup(t, g.dir, "exec "+strings.Replace(command, "stapsdt", stapsdt, 1))
+		tr := startGroup(t, g.dir, "exec "+command)
 		require.Eventually(t, func() bool {
-			out, err := exec.Command(stapsdt, "list", "-p", strconv.Itoa(p.PID())).Output()
+			out, err := exec.Command("stapsdt", "list", "-p", strconv.Itoa(p.PID())).Output()
 			return err == nil && strings.Count(string(out), "traced now") == 2
 		}, patience, 20*time.Millisecond)
 		p.Say("")
@@ -239,11 +236,11 @@ import (
 		evict.Drop("/old", 4096)
 	}`, 1))
 	write("cache/cache_test.go", "package cache\n\nimport (\n\t\"testing\"\n\n\t\"github.com/go-stapsdt/stapsdt\"\n)\n\n"+code("func TestProbes"))
-	g.run(t, "go mod init example.com/app; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go mod tidy; go vet ./...; go test ./...; go build -o app .")
+	g.inModule(t, "example.com/app", "go vet ./...; go test ./...; go build -o app .")
 	write("main.go", strings.Replace(string(must(os.ReadFile(g.dir+"/main.go"))), `"example.com/app/cache/evict"`, `"example.com/app/cache"
 	"example.com/app/cache/evict"`, 1)+"\nvar _ = cache.Get\n")
 	g.run(t, "go build -o app .")
-	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images ./app")
+	p := g.launch(t, "app")
 	p.WaitLine("ready", patience)
 	g.replace = strings.NewReplacer("PID", strconv.Itoa(p.PID()))
 	g.follow(t, "usdt:*:cache:entry__evicted")
@@ -260,14 +257,9 @@ func must(data []byte, err error) []byte {
 func TestGuideDebugprobe(t *testing.T) {
 	needs(t, "curl")
 	g := readGuide(t, "debugprobe.md")
-	listener, err := net.Listen("tcp", "localhost:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	listener.Close()
-	code := strings.Join(g.find(t, "package main").lines, "\n")
-	require.NoError(t, os.WriteFile(g.dir+"/main.go", []byte(strings.ReplaceAll(code, "localhost:8080", address)), 0o600))
-	g.run(t, "go mod init app; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go mod tidy; go vet .; go build -o app .")
-	g.start(t, "./app")
+	address := g.server(t, strings.Join(g.find(t, "package main").lines, "\n"))
+	g.inModule(t, "app", "go vet .; go build -o app .")
+	g.launch(t, "app")
 	g.replace = strings.NewReplacer("localhost:8080", address)
 	g.run(t, "curl -sSf -o page --retry 50 --retry-delay 1 --retry-connrefused http://"+address+"/debug/probes/; grep -q page.js page")
 	for _, text := range []string{"filter=sttus", "filter=status", "histogram.json", "probes.json"} {
@@ -279,14 +271,9 @@ func TestGuideDebugprobe(t *testing.T) {
 func TestGuideInstrumentation(t *testing.T) {
 	needs(t, "curl")
 	g := readGuide(t, "instrumentation.md")
-	listener, err := net.Listen("tcp", "localhost:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	code := strings.Join(g.find(t, "package main").lines, "\n")
-	require.NoError(t, os.WriteFile(g.dir+"/main.go", []byte(strings.ReplaceAll(code, "localhost:8080", address)), 0o600))
-	g.run(t, "go mod init shop; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go mod tidy; go vet .; go build -o shop .")
-	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images ./shop")
+	address := g.server(t, strings.Join(g.find(t, "package main").lines, "\n"))
+	g.inModule(t, "shop", "go vet .; go build -o shop .")
+	p := g.launch(t, "shop")
 	g.run(t, "curl -sS -o /dev/null --retry 50 --retry-delay 1 --retry-connrefused http://"+address+"/none")
 	command := g.find(t, "bpftrace -p PID").lines[0]
 	_, program, found := strings.Cut(command, " -e ")
@@ -302,9 +289,9 @@ func TestGuideNames(t *testing.T) {
 	needsAMD64(t)
 	g := readGuide(t, "names.md")
 	code := func(text string) string { return strings.Join(g.find(t, text).lines, "\n") + "\n" }
-	require.NoError(t, os.WriteFile(g.dir+"/main.go", []byte(code("package main")), 0o600))
-	g.run(t, "go mod init shop; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go mod tidy; go build -o shop .")
-	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images ./shop")
+	g.program(t, code("package main"))
+	g.inModule(t, "shop", "go build -o shop .")
+	p := g.launch(t, "shop")
 	p.WaitMatch(regexp.MustCompile(`/shop-`), patience)
 	addresses, path := image(t, p, "shop")
 	base, _, _ := strings.Cut(addresses, "-")
@@ -334,14 +321,9 @@ func TestGuideNames(t *testing.T) {
 func TestGuideOpenTelemetry(t *testing.T) {
 	needs(t, "curl")
 	g := readGuide(t, "opentelemetry.md")
-	listener, err := net.Listen("tcp", "localhost:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	code := strings.Join(g.find(t, "package main").lines, "\n")
-	require.NoError(t, os.WriteFile(g.dir+"/main.go", []byte(strings.ReplaceAll(code, "localhost:8080", address)), 0o600))
+	address := g.server(t, strings.Join(g.find(t, "package main").lines, "\n"))
 	g.run(t, "go build -C "+repository(t)+"/internal/test -o $PWD/shop $PWD/main.go")
-	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images ./shop")
+	p := g.launch(t, "shop")
 	get := "curl -sS -o /dev/null --retry 50 --retry-delay 1 --retry-connrefused http://" + address + "/items"
 	g.run(t, get)
 	commands := g.find(t, "bpftrace -p PID").consoles()

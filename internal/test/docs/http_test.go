@@ -4,7 +4,6 @@ package docs_test
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,9 +18,7 @@ import (
 // requests.
 func TestHTTP(t *testing.T) {
 	needs(t, "curl")
-	bin := t.TempDir()
-	(&document{dir: repository(t)}).run(t, "go build -o "+bin+"/stapsdt ./cmd/stapsdt")
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	buildCommand(t)
 	d := module(t, "http")
 	d.run(t, d.command(t, "go build"))
 	p := d.start(t, strings.Replace(d.command(t, "./shop -listen"), ":8080", ":0", 1))

@@ -3,16 +3,13 @@
 package docs_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 )
 
 func TestLisp(t *testing.T) {
 	needs(t)
-	bin := t.TempDir()
-	(&document{dir: repository(t)}).run(t, "go build -o "+bin+"/stapsdt ./cmd/stapsdt")
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	buildCommand(t)
 	d := example(t, "lisp")
 	d.build(t)
 	p := d.start(t, d.command(t, "go run"))

@@ -27,8 +27,7 @@ func TestGuidePrograms(t *testing.T) {
 	testenv.NeedsTool(t, "/usr/lib/jvm/java-17-openjdk-amd64/bin/java", "openjdk-17-jre-headless")
 	testenv.NeedsTool(t, "/usr/lib/postgresql/15/bin/postgres", "postgresql-15")
 	g := readGuide(t, "programs.md")
-	g.run(t, "go build -C "+repository(t)+"/cmd/stapsdt -o $PWD/stapsdt .")
-	t.Setenv("PATH", g.dir+":"+os.Getenv("PATH"))
+	buildCommand(t)
 	for _, b := range g.blocks {
 		if b.excused {
 			continue

@@ -4,7 +4,6 @@ package docs_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,16 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-// freeAddress returns an address that nothing listens on, because other programs may use the
-// port of the README. The host is one that no other program takes a port of by chance.
-func freeAddress(t *testing.T) string {
-	pid := os.Getpid()
-	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+pid>>16, pid>>8&255, pid&255))
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
 
 // request requests the address until the test ends.
 func request(t *testing.T, url string) {
@@ -57,12 +46,10 @@ func TestReadme(t *testing.T) {
 	command, output := tracing[1], "^"+regexp.QuoteMeta(tracing[2])+"$"
 	action := command[strings.Index(command, "{"):strings.LastIndex(command, "}")]
 
-	address := freeAddress(t)
-	require.Contains(t, program, "localhost:8080")
 	d := read(t, root)
 	d.dir = t.TempDir()
-	require.NoError(t, os.WriteFile(d.dir+"/main.go", []byte(strings.ReplaceAll(program, "localhost:8080", address)), 0o600))
-	d.run(t, "go mod init myapp; go mod edit -replace github.com/go-stapsdt/stapsdt="+root+"; go mod tidy; go build -o myapp .")
+	address := d.server(t, program)
+	d.inModule(t, "myapp", "go build -o myapp .")
 	p := d.start(t, "./myapp")
 	pid := fmt.Sprint(p.PID())
 	request(t, "http://"+address+"/index.html")

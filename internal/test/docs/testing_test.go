@@ -29,7 +29,7 @@ func TestGuideTesting(t *testing.T) {
 	} {
 		write(name, code(test))
 	}
-	g.run(t, "go mod init example.com/shop; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go mod tidy; go vet .")
+	g.inModule(t, "example.com/shop", "go vet .")
 	out := g.run(t, "go test -v -bench . -benchtime 10x .")
 	for _, name := range []string{"TestOrder", "TestElapsed", "TestBackground", "TestBubble"} {
 		require.Contains(t, out, "--- PASS: "+name+" ")

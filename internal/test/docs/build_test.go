@@ -1,0 +1,62 @@
+//go:build linux && (amd64 || arm64)
+
+package docs_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// freeAddress returns an address that nothing listens on, because other programs may use the
+// port that a document names. The host is one that no other program takes a port of by chance.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	pid := os.Getpid()
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+pid>>16, pid>>8&255, pid&255))
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// program writes a document's program into the directory.
+func (d *document) program(t *testing.T, code string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(d.dir+"/main.go", []byte(code), 0o600))
+}
+
+// server is program for one that serves at localhost:8080. It returns the address that the
+// program has instead.
+func (d *document) server(t *testing.T, code string) (address string) {
+	t.Helper()
+	require.Contains(t, code, "localhost:8080")
+	address = freeAddress(t)
+	d.program(t, strings.ReplaceAll(code, "localhost:8080", address))
+	return address
+}
+
+// inModule makes a module of the directory, and runs a command in it.
+func (d *document) inModule(t *testing.T, path, command string) {
+	t.Helper()
+	d.run(t, "go mod init "+path+"; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go mod tidy; "+command)
+}
+
+// launch starts a program of the directory that no other test's probes can be taken for.
+func (d *document) launch(t *testing.T, name string) *tracetest.Process {
+	t.Helper()
+	return d.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images ./"+name)
+}
+
+// buildCommand builds stapsdt, which the commands of a document then find.
+func buildCommand(t *testing.T) {
+	t.Helper()
+	d := &document{dir: t.TempDir()}
+	d.run(t, "go build -C "+repository(t)+"/cmd/stapsdt -o $PWD/stapsdt .")
+	t.Setenv("PATH", d.dir+":"+os.Getenv("PATH"))
+}
