@@ -3,17 +3,12 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
 )
 
-type userID int64
-
-var app = stapsdt.NewProvider("hello")
-
-// These are named.go's probes without the names.
+// These are the probes of named.go, whose arguments have no names.
 var (
 	request0 = stapsdt.NewProbe3[string, int32, time.Duration](app, "request__0")
 	request1 = stapsdt.NewProbe3[string, int32, time.Duration](app, "request__1")
@@ -36,13 +31,3 @@ var (
 	query8   = stapsdt.NewProbe4[userID, bool, []byte, uint64](app, "query__8")
 	query9   = stapsdt.NewProbe4[userID, bool, []byte, uint64](app, "query__9")
 )
-
-// fire fires two of the probes.
-func fire() {
-	if err := app.Load(); err != nil {
-		fmt.Println(err)
-	}
-	defer app.Close()
-	request0.Fire("hello", 1, time.Second)
-	query0.Fire(1, true, nil, 2)
-}

@@ -3,15 +3,10 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
 )
-
-type userID int64
-
-var app = stapsdt.NewProvider("hello")
 
 // These are twenty probes with names for seventy arguments.
 var (
@@ -36,13 +31,3 @@ var (
 	query8   = stapsdt.NewProbe4[userID, bool, []byte, uint64](app, "query__8", "user", "cached", "text", "rows")
 	query9   = stapsdt.NewProbe4[userID, bool, []byte, uint64](app, "query__9", "user", "cached", "text", "rows")
 )
-
-// fire fires two of the probes.
-func fire() {
-	if err := app.Load(); err != nil {
-		fmt.Println(err)
-	}
-	defer app.Close()
-	request0.Fire("hello", 1, time.Second)
-	query0.Fire(1, true, nil, 2)
-}
