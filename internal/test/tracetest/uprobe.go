@@ -31,22 +31,29 @@ type Counter struct {
 // CountUprobe attaches a counter to the instruction at a file offset, in every process that maps the file or will,
 // or in one where [WithThread] says so. It needs root and Linux 4.17.
 func CountUprobe(path string, offset uint64, opts ...Option) (*Counter, error) {
+	c := &Counter{}
+	if _, err := c.open(path, offset, false, opts); err != nil {
+		return nil, err
+	}
+	if err := enableAll(c.fds); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// open opens the counter's events, which are not enabled yet, and returns its settings.
+func (c *Counter) open(path string, offset uint64, sampled bool, opts []Option) (settings, error) {
 	s, err := newSettings(opts)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	attr, err := perfAttr(false, s)
+	attr, err := perfAttr(sampled, s)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	fds, err := openUprobes(path, offset, attr, s)
-	if err != nil {
-		return nil, err
-	}
-	if err := enableAll(fds); err != nil {
-		return nil, errors.Join(err, closeAll(fds))
-	}
-	return &Counter{fds: fds}, nil
+	c.withLost = attr.Read_format&unix.PERF_FORMAT_LOST != 0
+	c.fds, err = openUprobes(path, offset, attr, s)
+	return s, err
 }
 
 // Count is how many hits there were since the attachment. After Close it is what it was then. It may be called from
@@ -99,20 +106,12 @@ type Uprobe struct {
 // AttachUprobe attaches to the instruction at a file offset and samples every hit. Where it attaches, and what it
 // needs, is as for [CountUprobe]. Its methods may be called from any goroutine; Read holds the others up while it waits.
 func AttachUprobe(path string, offset uint64, opts ...Option) (*Uprobe, error) {
-	s, err := newSettings(opts)
+	u := &Uprobe{}
+	s, err := u.open(path, offset, true, opts)
 	if err != nil {
 		return nil, err
 	}
-	attr, err := perfAttr(true, s)
-	if err != nil {
-		return nil, err
-	}
-	fds, err := openUprobes(path, offset, attr, s)
-	if err != nil {
-		return nil, err
-	}
-	u := &Uprobe{Counter: Counter{fds: fds, withLost: attr.Read_format&unix.PERF_FORMAT_LOST != 0}}
-	for _, fd := range fds {
+	for _, fd := range u.fds {
 		r, err := mapRing(fd, s.ring)
 		if err != nil {
 			return nil, errors.Join(err, u.Close())
@@ -120,7 +119,7 @@ func AttachUprobe(path string, offset uint64, opts ...Option) (*Uprobe, error) {
 		u.rings = append(u.rings, r)
 		u.poll = append(u.poll, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
-	if err := enableAll(fds); err != nil {
+	if err := enableAll(u.fds); err != nil {
 		return nil, errors.Join(err, u.Close())
 	}
 	return u, nil
