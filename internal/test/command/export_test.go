@@ -465,3 +465,42 @@ func spansOf(t *testing.T, r *http.Request) (all []*tracepb.Span) {
 	}
 	return all
 }
+
+// TestCostOfExporting: a rule costs the program no more than count does.
+func TestCostOfExporting(t *testing.T) {
+	testenv.LongOnce(t, "it measures")
+	p := goSubject(t)
+	const fires = 50_000
+	storm := func() time.Duration {
+		least := time.Hour
+		for range 10 {
+			start := time.Now()
+			does(p, fmt.Sprintf("storm %d 1", fires))
+			least = min(least, time.Since(start)/fires)
+		}
+		return least
+	}
+	for _, c := range []struct {
+		rule  string
+		count []string
+	}{
+		{"counter: 1, labels: []", nil},
+		{"counter: 1, by: [arg1], labels: []", []string{"--by", "arg1"}},
+		{"counter: 1, by: [arg1]", []string{"--by", "arg1,executable,cgroup"}},
+	} {
+		var ours, theirs []time.Duration
+		enough := func() bool { return len(ours) > 0 && float64(slices.Min(ours)) <= 1.1*float64(slices.Min(theirs)) }
+		for len(ours) < 15 && !enough() {
+			e := exports(t, "subject", "metrics:\n  - {name: fires_total, probe: 'PROVIDER:tick', "+c.rule+"}\n")
+			require.Eventually(t, func() bool { return traced(t, p) }, patience, 10*time.Millisecond)
+			ours = append(ours, storm())
+			e.Signal(os.Interrupt)
+			require.NoError(t, e.Wait(patience))
+			tr := traces(t, p, slices.Concat([]string{"count", "-a", "subject:tick"}, c.count)...)
+			theirs = append(theirs, storm())
+			tr.interrupts()
+		}
+		t.Logf("%s: %v, count %v", c.rule, ours, theirs)
+		require.True(t, enough(), c.rule)
+	}
+}
