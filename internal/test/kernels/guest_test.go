@@ -59,7 +59,22 @@ func mountAll() error {
 	unix.Mount("debugfs", "/sys/kernel/debug", "debugfs", 0, "")
 	unix.Mount("bpf", "/sys/fs/bpf", "bpf", 0, "")
 	os.Symlink("/proc/self/fd", "/dev/fd")
-	return nil
+	return loopback()
+}
+
+// loopback lets processes talk to each other by 127.0.0.1.
+func loopback() error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(socket)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	lo.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, lo)
 }
 
 // powerOff ends the guest.

@@ -1,0 +1,89 @@
+//go:build linux && (amd64 || arm64)
+
+package kernels
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// exportRules have a metric of each kind of program.
+const exportRules = `
+metrics:
+  - name: events_total
+    probe: guestserver:request__done
+    counter: 1
+    where: status != 99 && uid == 0 && executable == %[1]q
+    by: [cached]
+    labels: [container]
+  - name: elapsed_seconds
+    probe: guestserver:request__done
+    histogram: elapsed
+    unit: seconds
+    scale: 1e-9
+    buckets: native
+    where: status != 99
+    labels: []
+  - name: jobs_in_flight
+    start: guestjobs:job__start
+    end: guestjobs:job__end
+    key: thread
+    in_flight: true
+    labels: [executable]
+`
+
+// TestCommandExport: Prometheus gets what was fired, by who fired it.
+func TestCommandExport(t *testing.T) {
+	tracetest.NeedUprobes(t)
+	command := commandPath(t)
+	executable, err := os.Executable()
+	require.NoError(t, err)
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(rules, fmt.Appendf(nil, exportRules, filepath.Base(executable)), 0o600))
+	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
+	server.Expect("ready", patience)
+	exporter := tracetest.Command(t, exec.Command(command, "export", "-c", rules, "--listen", "127.0.0.1:0"))
+	await(t, "the command to attach", exporter, func() bool {
+		server.Say("first")
+		return server.Expect("enabled ", patience) == "true"
+	})
+	var url string
+	await(t, "the address", exporter, func() bool {
+		url = regexp.MustCompile(`http://\S+/metrics`).FindString(exporter.Dump())
+		return url != ""
+	})
+	server.Say("all")
+	require.Equal(t, "true", server.Expect("enabled ", patience))
+	response, err := http.Get(url)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	var sum time.Duration
+	for _, r := range requests() {
+		sum += r.elapsed
+	}
+	n := len(requests())
+	for _, line := range []string{
+		fmt.Sprintf(`events_total{cached="true",container=""} %d`, n/2),
+		fmt.Sprintf(`events_total{cached="false",container=""} %d`, n/2),
+		fmt.Sprintf(`elapsed_seconds_count %d`, n),
+		fmt.Sprintf(`elapsed_seconds_sum %v`, sum.Seconds()),
+		`stapsdt_lost_events_total{metric="events_total",reason="unevaluated"} 0`,
+		`stapsdt_errors_total{metric="jobs_in_flight"} 0`,
+	} {
+		require.Contains(t, strings.Split(string(text), "\n"), line)
+	}
+}
