@@ -4,6 +4,7 @@ package command_test
 
 import (
 	"compress/gzip"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"maps"
@@ -405,16 +406,21 @@ func TestExportSpans(t *testing.T) {
 	}))
 	t.Cleanup(collector.Close)
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	require.NoError(t, os.WriteFile(rules, []byte("spans:\n  - {probe: '"+provider+":job', where: 'rows < 5'}\n"), 0o600))
+	require.NoError(t, os.WriteFile(rules, []byte("spans:\n  - {probe: '"+provider+":job', where: 'rows < 5'}\n"+
+		"metrics:\n  - {name: job_seconds, probe: '"+provider+":job__end', histogram: nanoseconds, unit: seconds, where: 'rows < 5', labels: []}\n"), 0o600))
 	e := &exporter{t: t, Process: tracetest.Command(t, exec.Command(stapsdt(t), "export", "-c", rules, "--listen", "localhost:0", "--otlp", collector.URL))}
 	e.url = e.says(`metrics are at (http://\S+)`)[1]
 	e.waits(provider+":job", 2)
+	e.waits("job_seconds", 1)
 	does(p, "job 6")
+	exemplars := e.exemplars()
+	require.NotEmpty(t, exemplars)
 	e.Signal(os.Interrupt) // what was fired is sent
 	require.NoError(t, e.Wait(patience))
 	close(received)
 	outer, inner := map[string]*tracepb.Span{}, []*tracepb.Span{}
 	for s := range received {
+		delete(exemplars, hex.EncodeToString(s.SpanId))
 		require.Equal(t, "job", s.Name)
 		if len(s.ParentSpanId) == 0 {
 			outer[string(s.SpanId)] = s
@@ -422,6 +428,7 @@ func TestExportSpans(t *testing.T) {
 			inner = append(inner, s)
 		}
 	}
+	require.Empty(t, exemplars, "each is one of the spans")
 	require.Len(t, outer, 6)
 	require.Len(t, inner, 5, "the last one has too many rows")
 	traces := map[string]bool{}
@@ -443,6 +450,23 @@ func TestExportSpans(t *testing.T) {
 		require.NotEqual(t, tracepb.Status_STATUS_CODE_ERROR, s.Status.GetCode())
 	}
 	require.Len(t, traces, 5)
+}
+
+// exemplars returns the ids of the spans that the histograms name.
+func (e *exporter) exemplars() map[string]bool {
+	request, err := http.NewRequest(http.MethodGet, e.url, nil)
+	require.NoError(e.t, err)
+	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(e.t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(e.t, err)
+	found := map[string]bool{}
+	for _, match := range regexp.MustCompile(`# \{span_id="([0-9a-f]{16})"\}`).FindAllStringSubmatch(string(text), -1) {
+		found[match[1]] = true
+	}
+	return found
 }
 
 // spansOf reads the spans of a request.
