@@ -9,6 +9,7 @@
 //	command     the command stapsdt, on our programs and on other people's
 //	corpus      the probes of other people's programs, read by us and by others
 //	docs        what README, the examples and the guides tell a reader to run, and what it prints
+//	fleet       exporters on several machines, and what Prometheus and a collector get from them
 //	kernels     the library on one kernel after another: scripts/lib/kernels.sh
 //	languages   the bindings of the C library in examples, in their languages
 //	notes       the notes of images of any names and arguments, read back

@@ -1,0 +1,103 @@
+//go:build linux && (amd64 || arm64)
+
+package fleet
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) {
+	os.Setenv("CGO_ENABLED", "0") // as the command is distributed
+	tracetest.BuildMain(m)
+}
+
+// exporter is the command export.
+type exporter struct {
+	*tracetest.Process
+	addr string // where it answers
+}
+
+// inside are the words before a command that let it run on another machine; those are few for
+// this one.
+type inside []string
+
+// command returns a command that runs there.
+func (in inside) command(program string, args ...string) *exec.Cmd {
+	words := append(append(in[:len(in):len(in)], program), args...)
+	return exec.Command(words[0], words[1:]...)
+}
+
+// exports starts the exporter with rules, in which PROVIDER is the provider.
+func (in inside) exports(t testing.TB, provider, rules, listen string, args ...string) *exporter {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(rules, "PROVIDER", provider)), 0o600))
+	cmd := in.command(tracetest.Build(t, "../../../cmd/stapsdt"), append([]string{"export", "-c", path, "--listen", listen}, args...)...)
+	cmd.Env = append(os.Environ(), "OTEL_METRIC_EXPORT_INTERVAL=200")
+	e := &exporter{Process: tracetest.Command(t, cmd)}
+	said := regexp.MustCompile(`metrics are at http://(\S+)/metrics`)
+	for deadline := time.Now().Add(patience); e.addr == ""; time.Sleep(10 * time.Millisecond) {
+		if found := said.FindStringSubmatch(e.Dump()); found != nil {
+			e.addr = found[1]
+		} else if e.Ended() || time.Now().After(deadline) {
+			t.Fatal(e.Dump())
+		}
+	}
+	return e
+}
+
+// fires starts a program that fires what it is told to.
+func (in inside) fires(t testing.TB, provider string) *tracetest.Process {
+	t.Helper()
+	cmd := in.command(tracetest.Build(t, "../command/exportee"), provider)
+	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
+	p := tracetest.Command(t, cmd)
+	p.Expect("ready", patience)
+	return p
+}
+
+// here is this machine.
+var here inside
+
+// does tells a program something and waits until it is done.
+func does(p *tracetest.Process, lines ...string) {
+	for _, line := range lines {
+		p.Say(line)
+		p.Expect("ok", patience)
+	}
+}
+
+// needs says what all tests need.
+func needs(t testing.TB, reason string) {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	testenv.LongOnce(t, reason)
+}
+
+// rules are for each kind of metric.
+const rules = `
+metrics:
+  - {name: said_total, probe: "PROVIDER:said", counter: 1, by: [text], labels: []}
+  - {name: said_size_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: [1, 2.5, 4], labels: []}
+  - {name: level, probe: "PROVIDER:level", gauge: depth, labels: []}
+  - {name: jobs_in_flight, start: "PROVIDER:job__start", end: "PROVIDER:job__end", in_flight: true, labels: []}
+  - {name: job_seconds, probe: "PROVIDER:job__end", histogram: nanoseconds, unit: seconds, buckets: [0.0001, 1000], labels: []}
+  - {name: job_native_seconds, probe: "PROVIDER:job__end", histogram: nanoseconds, unit: seconds, buckets: native, labels: []}
+`
+
+// attached are the sites to which an exporter attaches by these rules.
+var attached = map[string]float64{
+	`{metric="said_total"}`: 1, `{metric="said_size_bytes"}`: 1, `{metric="level"}`: 1,
+	`{metric="jobs_in_flight"}`: 2, `{metric="job_seconds"}`: 1, `{metric="job_native_seconds"}`: 1,
+}

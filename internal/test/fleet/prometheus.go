@@ -1,0 +1,162 @@
+//go:build linux
+
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// patience is for what takes a second or two on an idle machine.
+const patience = 2 * time.Minute
+
+// Prometheus is a server that scrapes some targets five times a second.
+type Prometheus struct {
+	URL string // of its pages
+
+	t       testing.TB
+	program string
+	args    []string
+	process *tracetest.Process
+}
+
+// StartPrometheus starts a server, which runs until the test ends. A target is HOST:PORT.
+func StartPrometheus(t testing.TB, targets ...string) *Prometheus {
+	t.Helper()
+	p := &Prometheus{t: t, program: testenv.NeedsTool(t, "prometheus", "prometheus")}
+	config, err := json.Marshal(map[string]any{ // which YAML includes
+		"global": map[string]string{"scrape_interval": "200ms", "scrape_timeout": "200ms"},
+		"scrape_configs": []any{map[string]any{
+			"job_name": "stapsdt", "static_configs": []any{map[string]any{"targets": targets}},
+		}},
+	})
+	require.NoError(t, err)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "prometheus.yml")
+	require.NoError(t, os.WriteFile(path, config, 0o600))
+	addr := freeAddr(t)
+	p.URL = "http://" + addr
+	p.args = []string{
+		"--config.file=" + path, "--storage.tsdb.path=" + filepath.Join(dir, "data"), "--web.listen-address=" + addr,
+		"--enable-feature=exemplar-storage,native-histograms", "--log.level=warn",
+	}
+	p.Start()
+	return p
+}
+
+// freeAddr returns an address where nothing listens.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// Start starts the server again, with the data that it had when it was stopped.
+func (p *Prometheus) Start() {
+	p.t.Helper()
+	p.process = tracetest.Command(p.t, exec.Command(p.program, p.args...))
+	waits(p.t, p.process, p.URL+"/-/ready", http.StatusOK)
+}
+
+// waits waits until a server answers with a status.
+func waits(t testing.TB, process *tracetest.Process, url string, status int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		if answer, err := http.Get(url); err == nil {
+			answer.Body.Close()
+			if answer.StatusCode == status {
+				return
+			}
+		}
+		if process.Ended() || time.Now().After(deadline) {
+			t.Fatalf("%s does not answer: %s", url, process.Dump())
+		}
+	}
+}
+
+// Stop stops the server.
+func (p *Prometheus) Stop() {
+	p.t.Helper()
+	p.process.Signal(syscall.SIGTERM)
+	require.NoError(p.t, p.process.Wait(patience))
+}
+
+// Ask calls the API, and decodes the data of its answer.
+func (p *Prometheus) Ask(path string, query url.Values, data any) {
+	p.t.Helper()
+	answer, err := http.Get(p.URL + "/api/v1/" + path + "?" + query.Encode())
+	require.NoError(p.t, err)
+	defer answer.Body.Close()
+	said := struct {
+		Error string
+		Data  any
+	}{Data: data}
+	require.NoError(p.t, json.NewDecoder(answer.Body).Decode(&said))
+	require.Empty(p.t, said.Error)
+}
+
+// Query returns the values that an expression in PromQL has now, by the labels, without the names
+// of the metric and the job: `{instance="a:1",route="/"}`.
+func (p *Prometheus) Query(expr string) map[string]float64 {
+	p.t.Helper()
+	var data struct {
+		Result []struct {
+			Metric map[string]string
+			Value  []any
+		}
+	}
+	p.Ask("query", url.Values{"query": {expr}}, &data)
+	values := map[string]float64{}
+	for _, r := range data.Result {
+		require.Len(p.t, r.Value, 2, "%s is no vector of numbers", expr)
+		value, err := strconv.ParseFloat(r.Value[1].(string), 64)
+		require.NoError(p.t, err)
+		values[labels(r.Metric)] = value
+	}
+	return values
+}
+
+// labels writes labels in one way.
+func labels(metric map[string]string) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(metric)) {
+		if name != "__name__" && name != "job" {
+			all = append(all, fmt.Sprintf("%s=%q", name, metric[name]))
+		}
+	}
+	return "{" + strings.Join(all, ",") + "}"
+}
+
+// Gives waits until an expression has these values.
+func (p *Prometheus) Gives(want map[string]float64, expr string) {
+	p.t.Helper()
+	var got map[string]float64
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if got = p.Query(expr); maps.Equal(got, want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			require.Equal(p.t, want, got, expr)
+		}
+	}
+}
