@@ -80,7 +80,7 @@ type counted struct {
 
 func (c *counted) Export(ctx context.Context, metrics *metricdata.ResourceMetrics) error {
 	err := c.Exporter.Export(ctx, metrics)
-	if err != nil {
+	if err != nil && !errors.Is(err, context.Canceled) { // Shutdown sends again
 		c.failures.Inc()
 	}
 	return err
@@ -102,6 +102,9 @@ const (
 
 // Handle logs an error.
 func (c *complaints) Handle(err error) {
+	if errors.Is(err, context.Canceled) {
+		return // what Shutdown has interrupted, it does again
+	}
 	text := err.Error()
 	c.mu.Lock()
 	defer c.mu.Unlock()
