@@ -56,7 +56,7 @@ has() {
 	return 1
 }
 
-all="define lifecycle place directory fork fire nop alloc restrict threads sequence"
+all="define lifecycle bindings place directory fork fire nop alloc restrict threads sequence"
 asan="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 {
 	# Every valgrind reads DWARF 4 from every compiler.
