@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -61,9 +62,13 @@ func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	t := &transport{next, c.fetches}
+	t := &transport{next: next, fetches: c.fetches}
 	idle, idles := next.(closeIdler)
 	cancel, cancels := next.(canceler)
+	if cancels {
+		t.sent = &sync.Map{}
+		cancel = canceling{cancel, t.sent}
+	}
 	switch {
 	case idles && cancels:
 		return struct {
@@ -91,9 +96,25 @@ type (
 	canceler   interface{ CancelRequest(*http.Request) }
 )
 
+// canceling cancels requests of which next may have copies.
+type canceling struct {
+	canceler
+	sent *sync.Map
+}
+
+func (c canceling) CancelRequest(r *http.Request) {
+	if mine, sent := c.sent.Load(r); sent {
+		r = mine.(*http.Request)
+	}
+	c.canceler.CancelRequest(r)
+}
+
 type transport struct {
 	next    http.RoundTripper
 	fetches *span.Operation[fetchStart, fetchEnd]
+	// sent are the copies of requests that are reported and have not ended. It is nil if next
+	// cannot cancel them.
+	sent *sync.Map
 }
 
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -122,6 +143,10 @@ func (t *transport) fetch(r *http.Request) (*http.Response, error) {
 		}
 	}()
 	mine := r.WithContext(httptrace.WithClientTrace(ctx, f.steps()))
+	if t.sent != nil {
+		t.sent.Store(r, mine)
+		f.forget = func() { t.sent.CompareAndDelete(r, mine) }
+	}
 	answer, failure := t.next.RoundTrip(mine)
 	if err = failure; err == nil && answer == nil { // which http.Client rejects
 		err = errNoResponse
@@ -149,6 +174,7 @@ type fetch struct {
 	reused       atomic.Bool
 	status       atomic.Int32
 	bytes        atomic.Int64
+	forget       func() // or nil
 }
 
 // step is a part of a fetch: when it first began, and when it was first done.
@@ -184,6 +210,9 @@ func (f *fetch) steps() *httptrace.ClientTrace {
 
 // end reports the end of the fetch, once.
 func (f *fetch) end(err error) {
+	if f.forget != nil {
+		f.forget()
+	}
 	f.span.EndFunc(func() fetchEnd {
 		e := fetchEnd{Host: f.host, Status: f.status.Load(), Bytes: f.bytes.Load(), FirstByte: time.Duration(f.firstByte.Load()), Method: f.method}
 		if !f.reused.Load() { // else a connection was being made, but another came first

@@ -188,6 +188,35 @@ func TestFetchFails(t *testing.T) {
 }
 
 // TestFetchParent: what a handler fetches belongs to its request.
+// TestFetchCanceled: a request that is reported can be canceled, like another.
+func TestFetchCanceled(t *testing.T) {
+	rec, client, server := fetches(t, false, func(w http.ResponseWriter, r *http.Request) {
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	r, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
+	require.NoError(t, err)
+	answer, err := client.Transport.RoundTrip(r)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	client.Transport.(canceler).CancelRequest(r)
+	_, err = io.ReadAll(answer.Body)
+	require.ErrorContains(t, err, "request canceled")
+	require.NoError(t, ctx.Err())
+	require.Contains(t, eventtest.Args(rec.Events(eventtest.Named("fetch__end"))[0])["error"], "request canceled")
+	sent := client.Transport.(struct {
+		*transport
+		closeIdler
+		canceler
+	}).sent
+	sent.Range(func(_, _ any) bool {
+		require.Fail(t, "the transport keeps the request")
+		return false
+	})
+}
+
 func TestFetchParent(t *testing.T) {
 	p := eventtest.Provider(t, "httpprobe")
 	client := &http.Client{Transport: NewClient(p).Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
