@@ -1,0 +1,260 @@
+package expr
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/token"
+)
+
+var unaries = map[token.Token]Op{token.SUB: Neg, token.XOR: Complement, token.NOT: Not}
+
+func (c *checker) unary(e *ast.UnaryExpr, depth int) (operand, error) {
+	x, err := c.expr(e.X, depth+1)
+	if err != nil {
+		return operand{}, err
+	}
+	pos := c.offset(e.OpPos)
+	fits := false
+	switch e.Op {
+	case token.NOT:
+		fits = x.kind() == Bool
+	case token.ADD, token.SUB:
+		fits = x.typed(Type.number, constant.Int, constant.Float)
+	case token.XOR:
+		fits = x.typed(Type.integer, constant.Int)
+	default:
+		return operand{}, c.errorf(pos, "the operator %v is not supported", e.Op)
+	}
+	if !fits {
+		return operand{}, c.errorf(pos, "the operator %v is not defined for %s (%s)", e.Op, x.text, x.describe())
+	}
+	if x.val != nil {
+		return c.unaryConstant(e.Op, x, pos)
+	}
+	if e.Op == token.ADD {
+		return x, nil
+	}
+	return operand{typ: x.typ, tree: &Node{Op: unaries[e.Op], Type: x.typ, X: x.tree, Pos: pos}, pos: pos}, nil
+}
+
+// kind returns the operand's kind. An untyped number is an Int or a Float.
+func (x operand) kind() Kind {
+	if !x.untyped {
+		return x.typ.Kind
+	}
+	switch x.val.Kind() {
+	case constant.Bool:
+		return Bool
+	case constant.String:
+		return String
+	case constant.Int:
+		return Int
+	}
+	return Float
+}
+
+// typed reports whether the operand's type satisfies a condition, or whether the operand is an
+// untyped constant of one of these kinds.
+func (x operand) typed(is func(Type) bool, kinds ...constant.Kind) bool {
+	if !x.untyped {
+		return is(x.typ)
+	}
+	for _, k := range kinds {
+		if x.val.Kind() == k {
+			return true
+		}
+	}
+	return false
+}
+
+var binaries = map[token.Token]Op{
+	token.LAND: And, token.LOR: Or,
+	token.EQL: Equal, token.NEQ: NotEqual, token.LSS: Less, token.LEQ: LessEqual, token.GTR: Greater, token.GEQ: GreaterEqual,
+	token.ADD: Add, token.SUB: Sub, token.MUL: Mul, token.QUO: Div, token.REM: Rem,
+	token.AND: BitAnd, token.OR: BitOr, token.XOR: BitXor, token.AND_NOT: BitAndNot,
+	token.SHL: ShiftLeft, token.SHR: ShiftRight,
+}
+
+func (c *checker) binary(e *ast.BinaryExpr, depth int) (operand, error) {
+	pos := c.offset(e.OpPos)
+	op := binaries[e.Op]
+	if op == 0 {
+		return operand{}, c.errorf(pos, "the operator %v is not supported", e.Op)
+	}
+	x, err := c.expr(e.X, depth+1)
+	if err != nil {
+		return operand{}, err
+	}
+	y, err := c.expr(e.Y, depth+1)
+	if err != nil {
+		return operand{}, err
+	}
+	if op == ShiftLeft || op == ShiftRight {
+		return c.shift(op, e.Op, x, y, pos)
+	}
+	// The untyped one takes the type of the other.
+	switch {
+	case x.untyped && !y.untyped:
+		if !fits(x, y.typ) {
+			return operand{}, c.mismatch(x, y, pos)
+		}
+		x, err = c.convert(x, y.typ)
+	case y.untyped && !x.untyped:
+		if !fits(y, x.typ) {
+			return operand{}, c.mismatch(x, y, pos)
+		}
+		y, err = c.convert(y, x.typ)
+	}
+	if err != nil {
+		return operand{}, err
+	}
+	switch op {
+	case And, Or:
+		return c.logic(op, e.Op, x, y, pos)
+	case Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual:
+		return c.compare(op, e.Op, x, y, pos)
+	}
+	return c.arithmetic(op, e.Op, x, y, pos)
+}
+
+// fits reports whether an untyped constant is of a sort that a type can represent.
+func fits(x operand, t Type) bool {
+	return x.numeric() && t.number() || x.kind() == t.Kind
+}
+
+func (c *checker) mismatch(x, y operand, pos int) error {
+	return c.errorf(pos, "mismatched types: %s is of type %s, and %s of type %s", x.text, x.describe(), y.text, y.describe())
+}
+
+func (c *checker) undefined(tok token.Token, x operand, pos int) error {
+	if tok == token.ADD && x.kind() == String {
+		return c.errorf(pos, "strings cannot be concatenated here")
+	}
+	return c.errorf(pos, "the operator %v is not defined for %s (%s)", tok, x.text, x.describe())
+}
+
+func (c *checker) logic(op Op, tok token.Token, x, y operand, pos int) (operand, error) {
+	for _, o := range []operand{x, y} {
+		if o.kind() != Bool {
+			return operand{}, c.undefined(tok, o, pos)
+		}
+	}
+	if x.val != nil && y.val != nil {
+		return operand{typ: x.typ, untyped: x.untyped && y.untyped, val: constant.BinaryOp(x.val, tok, y.val), pos: x.pos}, nil
+	}
+	n := &Node{Op: op, Type: Type{Kind: Bool, Size: 1}, X: x.node(), Y: y.node(), Pos: pos}
+	return operand{typ: n.Type, tree: n, pos: x.pos}, nil
+}
+
+func (c *checker) compare(op Op, tok token.Token, x, y operand, pos int) (operand, error) {
+	numbers := x.numeric() && y.numeric()
+	if !numbers && x.kind() != y.kind() {
+		return operand{}, c.mismatch(x, y, pos)
+	}
+	if x.kind() == Bool && op != Equal && op != NotEqual {
+		return operand{}, c.undefined(tok, x, pos)
+	}
+	if x.val != nil && y.val != nil {
+		return operand{val: constant.MakeBool(constant.Compare(x.val, tok, y.val)), untyped: true, pos: x.pos}, nil
+	}
+	n := &Node{Op: op, Type: Type{Kind: Bool, Size: 1}, X: x.node(), Y: y.node(), Pos: pos}
+	return operand{typ: n.Type, tree: n, pos: x.pos}, nil
+}
+
+func (x operand) numeric() bool {
+	return x.typed(Type.number, constant.Int, constant.Float)
+}
+
+func (x operand) integral() bool {
+	return x.typed(Type.integer, constant.Int)
+}
+
+func (c *checker) arithmetic(op Op, tok token.Token, x, y operand, pos int) (operand, error) {
+	for _, o := range []operand{x, y} {
+		if !o.numeric() {
+			return operand{}, c.undefined(tok, o, pos)
+		}
+	}
+	if x.untyped && y.untyped {
+		return c.untypedArithmetic(op, tok, x, y, pos)
+	}
+	t := common(x.typ, y.typ)
+	if op > Div && t.Kind == Float {
+		float := x
+		if x.typ.Kind != Float || x.converted {
+			float = y
+		}
+		return operand{}, c.undefined(tok, float, pos)
+	}
+	if op == Div && x.typ.Duration && y.typ.Duration && !y.converted {
+		t.Duration = false
+	}
+	if (op == Div || op == Rem) && t.Kind != Float && y.val != nil && constant.Sign(y.val) == 0 {
+		return operand{}, c.errorf(y.pos, "division by zero")
+	}
+	if x.val != nil && y.val != nil {
+		return c.typedArithmetic(op, tok, t, x, y, pos)
+	}
+	n := &Node{Op: op, Type: t, X: x.as(t), Y: y.as(t), Pos: pos}
+	return operand{typ: t, tree: n, pos: x.pos}, nil
+}
+
+// common returns the type of an arithmetic operation.
+func common(x, y Type) Type {
+	t := Type{Kind: x.Kind, Size: max(x.Size, y.Size), Duration: x.Duration || y.Duration}
+	switch {
+	case x == y:
+		return x
+	case x.Kind == y.Kind:
+		return t
+	case x.Kind == Float || y.Kind == Float:
+		return Type{Kind: Float, Size: 8}
+	}
+	t.Kind, t.Size = Int, 8
+	return t
+}
+
+// as returns the node of a number as an operand of a node of type t. Integers of all types have
+// the same representation, and so do floats.
+func (x operand) as(t Type) *Node {
+	n := x.node()
+	if t.Kind == Float && n.Type.integer() {
+		return &Node{Op: ToFloat, Type: Type{Kind: Float, Size: 8}, X: n, Pos: x.pos}
+	}
+	return n
+}
+
+func (c *checker) shift(op Op, tok token.Token, x, y operand, pos int) (operand, error) {
+	for _, o := range []*operand{&x, &y} {
+		if o.untyped && o.val.Kind() == constant.Float {
+			if v := constant.ToInt(o.val); v.Kind() == constant.Int {
+				o.val = v // Go allows it: 1.0 << 3
+			}
+		}
+		if !o.integral() {
+			return operand{}, c.undefined(tok, *o, pos)
+		}
+	}
+	if y.val != nil {
+		if constant.Sign(y.val) < 0 {
+			return operand{}, c.errorf(y.pos, "negative shift count %s", y.text)
+		}
+		if x.val != nil {
+			return c.shiftConstant(tok, x, y, pos)
+		}
+		if y.untyped {
+			var err error
+			if y, err = c.convert(y, Type{Kind: Uint, Size: 8}); err != nil {
+				return operand{}, err
+			}
+		}
+	}
+	if x.untyped {
+		var err error
+		if x, err = c.convert(x, Type{Kind: Int, Size: 8}); err != nil {
+			return operand{}, err
+		}
+	}
+	n := &Node{Op: op, Type: x.typ, X: x.node(), Y: y.node(), Pos: pos}
+	return operand{typ: x.typ, tree: n, pos: x.pos}, nil
+}
