@@ -1,0 +1,215 @@
+package stapsdt
+
+import (
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// stderr returns what f writes to os.Stderr.
+func stderr(t *testing.T, f func()) string {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	before := os.Stderr
+	os.Stderr = w
+	defer func() { os.Stderr = before }()
+	text := make(chan string)
+	go func() {
+		all, _ := io.ReadAll(r)
+		text <- string(all)
+	}()
+	f()
+	w.Close()
+	return <-text
+}
+
+// TestObserverPanics: the goroutine that fires does not notice, nor do other observers.
+func TestObserverPanics(t *testing.T) {
+	p := newProvider(t, "panics")
+	probe := NewProbe1[string](p, "probe")
+	calls := 0
+	p.Observe(func(e *Event) {
+		calls++
+		panic("the observer's " + e.Arg(0).String())
+	})
+	lines := watch(t, p)
+	said := stderr(t, func() {
+		probe.Fire("mistake")
+		probe.Fire("again")
+	})
+	require.Equal(t, 1, calls)
+	require.Equal(t, []string{`panics:probe("mistake")`, `panics:probe("again")`}, lines())
+	require.True(t, strings.HasPrefix(said, "stapsdt: an observer of panics panicked, and observes no longer: the observer's mistake\n\ngoroutine "), said)
+	require.Contains(t, said, "TestObserverPanics", "the stack of the panic")
+	require.Equal(t, 1, strings.Count(said, "stapsdt: "))
+}
+
+// TestObserverPanicsWithNil: where that is no *runtime.PanicNilError.
+func TestObserverPanicsWithNil(t *testing.T) {
+	t.Setenv("GODEBUG", "panicnil=1")
+	p := newProvider(t, "nil")
+	probe := NewProbe0(p, "probe")
+	p.Observe(func(e *Event) { panic(nil) })
+	lines := watch(t, p)
+	said := stderr(t, func() {
+		probe.Fire()
+		probe.Fire()
+	})
+	require.Equal(t, []string{"nil:probe()", "nil:probe()"}, lines())
+	require.Equal(t, 1, strings.Count(said, "stapsdt: an observer of nil panicked"), said)
+	requireNoneObserves(t)
+}
+
+// TestObserverExits: an observer that ends the goroutine leaves everything in order, even if
+// it panics on the way.
+func TestObserverExits(t *testing.T) {
+	for name, f := range map[string]func(*Event){
+		"exit": func(*Event) { runtime.Goexit() },
+		"exit and panic": func(*Event) {
+			defer panic("while it exits")
+			runtime.Goexit()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvider(t, "exits")
+			probe := NewProbe0(p, "probe")
+			stderr(t, func() {
+				for range 100 {
+					stop := p.Observe(f)
+					done := make(chan bool)
+					go func() {
+						defer close(done)
+						probe.Fire()
+						t.Error("it has not ended")
+					}()
+					<-done
+					stop()
+				}
+			})
+			requireNoneObserves(t)
+		})
+	}
+}
+
+// requireNoneObserves: no goroutine is taken for one that is in an observer.
+func requireNoneObserves(t *testing.T) {
+	t.Helper()
+	for i := range observing.buckets {
+		for j := range observing.buckets[i] {
+			require.Zero(t, observing.buckets[i][j].Load())
+		}
+	}
+	require.Zero(t, observing.count.Load())
+	require.Empty(t, observing.others)
+}
+
+// TestObserverFires: what an observer fires is seen by no observer, of any provider, so
+// that it ends.
+func TestObserverFires(t *testing.T) {
+	p, q := newProvider(t, "outer"), newProvider(t, "inner")
+	outer, inner := NewProbe1[int](p, "event"), NewProbe1[int](q, "event")
+	n := 0
+	defer p.Observe(func(e *Event) {
+		n++
+		require.True(t, outer.Enabled())
+		outer.Fire(n)
+		inner.Fire(n)
+	})()
+	innerLines := watch(t, q)
+	outer.Fire(0)
+	inner.Fire(5)
+	outer.Fire(0)
+	require.Equal(t, 2, n)
+	require.Equal(t, []string{"inner:event(5)"}, innerLines())
+	requireNoneObserves(t)
+}
+
+// TestObserversBlock: goroutines that wait in an observer, more than the set of them has
+// slots, keep nothing else from working.
+func TestObserversBlock(t *testing.T) {
+	p := newProvider(t, "blocks")
+	probe := NewProbe1[bool](p, "probe")
+	end := make(chan bool)
+	var waiting, nested atomic.Int64
+	stop := p.Observe(func(e *Event) {
+		if !e.Arg(0).Bool() {
+			nested.Add(1)
+			return
+		}
+		probe.Fire(false) // is not seen
+		waiting.Add(1)
+		<-end
+		probe.Fire(false)
+	})
+	const goroutines = 1000
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			probe.Fire(true)
+			probe.Fire(false)
+		})
+	}
+	require.Eventually(t, func() bool { return waiting.Load() == goroutines }, 10*time.Second, time.Millisecond)
+	probe.Fire(false)
+	require.EqualValues(t, 1, nested.Load())
+	tryLoad(t, p)
+	require.NoError(t, p.Unload())
+	NewProbe1[bool](p, "late").Fire(false)
+	p.Observe(func(*Event) {})()
+	require.EqualValues(t, 2, nested.Load())
+	other := p.Observe(func(*Event) {})
+	close(end)
+	wg.Wait()
+	require.EqualValues(t, 2+goroutines, nested.Load())
+	stop()
+	other()
+	require.False(t, probe.Enabled())
+	requireNoneObserves(t)
+}
+
+// TestStopEndsCalls: a fire that begins after stop has returned does not call the observer,
+// nor one that begins after Close.
+func TestStopEndsCalls(t *testing.T) {
+	for name, end := range map[string]func(p *Provider, stop func()){
+		"stop":  func(_ *Provider, stop func()) { stop() },
+		"close": func(p *Provider, _ func()) { p.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 200 {
+				p := NewProvider("ends")
+				probe := NewProbe1[bool](p, "probe")
+				var ended atomic.Bool
+				var late atomic.Int64
+				stop := p.Observe(func(e *Event) {
+					if e.Arg(0).Bool() {
+						late.Add(1)
+					}
+				})
+				other := p.Observe(func(e *Event) {})
+				var wg sync.WaitGroup
+				for range 2 {
+					wg.Go(func() {
+						for range 200 {
+							probe.Fire(ended.Load())
+						}
+					})
+				}
+				wg.Go(func() {
+					end(p, stop)
+					ended.Store(true)
+				})
+				wg.Wait()
+				require.Zero(t, late.Load())
+				other()
+			}
+		})
+	}
+}
