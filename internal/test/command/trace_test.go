@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,95 +24,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-// event is a line of trace -o json.
-type event struct {
-	Time            time.Time
-	Provider, Probe string
-	PID, TID        int
-	Comm            string
-	Args            map[string]any
-	Cut             []string
-}
-
-// tracer is a command that runs until it is told to stop.
-type tracer struct {
-	*tracetest.Process
-	t testing.TB
-}
-
-// traces starts the command, and returns when it is attached to all that it is told to trace
-// in the subject. It attaches to one probe after the other.
-func traces(t testing.TB, subject *tracetest.Process, args ...string) *tracer {
-	t.Helper()
-	testenv.NeedsRoot(t)
-	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), args...)), t}
-	require.Eventually(t, func() bool { return tracedAs(t, subject, args) }, patience, 5*time.Millisecond, "it does not attach")
-	return tr
-}
-
-// specs matches an argument of the command that is the name of probes, and takes the file
-// from it.
-var specs = regexp.MustCompile(`^(?:/[^ ]*:)?([\w*?\[\]]+:[\w*?\[\]]+)$`)
-
-// tracedAs reports whether every probe of a subject that the command's arguments name is
-// traced.
-func tracedAs(t testing.TB, subject *tracetest.Process, args []string) bool {
-	out, err := exec.Command(stapsdt(t), "list", "-p", pid(subject)).Output()
-	if err != nil {
-		return false
-	}
-	found := false
-	for line := range strings.Lines(string(out)) {
-		name, _, ok := strings.Cut(strings.TrimSpace(line), "(")
-		for _, arg := range args {
-			spec := specs.FindStringSubmatch(arg)
-			if !ok || spec == nil {
-				continue
-			}
-			if matches, err := path.Match(spec[1], name); err != nil || !matches {
-				continue
-			}
-			if !strings.HasSuffix(strings.TrimSpace(line), "traced now") { // and not at some of its sites
-				return false
-			}
-			found = true
-		}
-	}
-	return found
-}
-
-// traced reports whether a tracer is attached to any site of a subject.
-func traced(t testing.TB, subject *tracetest.Process) bool {
-	out, err := exec.Command(stapsdt(t), "list", "-p", pid(subject)).Output()
-	return err == nil && strings.Contains(string(out), "traced now")
-}
-
-// ends waits until the command ends by itself, with a status of 0.
-func (tr *tracer) ends() []event {
-	tr.t.Helper()
-	require.NoError(tr.t, tr.Wait(patience))
-	return lines[event](tr.t, strings.Join(tr.Lines(), "\n"))
-}
-
-// stops interrupts the command, and returns what it traced.
-func (tr *tracer) stops() []event {
-	tr.t.Helper()
-	tr.Signal(os.Interrupt)
-	return tr.ends()
-}
-
-func args(events []event, name string) (all []any) {
-	for _, e := range events {
-		all = append(all, e.Args[name])
-	}
-	return all
-}
-
-// of returns the events of a process.
-func of(p *tracetest.Process, events []event) []event {
-	return slices.DeleteFunc(events, func(e event) bool { return e.PID != p.PID() })
-}
 
 func TestTrace(t *testing.T) {
 	for _, where := range []string{"file", "memfd"} {
@@ -214,43 +124,6 @@ func TestTraceC(t *testing.T) {
 // withTracefs is a script for a mount namespace of its own.
 const withTracefs = "test -d /sys/kernel/tracing/events || mount -t tracefs none /sys/kernel/tracing"
 
-// TestTraceForks: what a process forks is traced where tracefs is mounted, and where it is not.
-func TestTraceForks(t *testing.T) {
-	testenv.NeedsRoot(t)
-	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
-	const dirs = "/sys/kernel/tracing /sys/kernel/debug"
-	for name, script := range map[string]string{
-		"tracefs": withTracefs,
-		"none":    "for dir in " + dirs + `; do while umount -l "$dir" 2>/dev/null; do :; done; done; ! test -e /sys/kernel/tracing/events`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, _ := cSubject(t)
-			cmd := exec.Command(unshare, "--mount", "sh", "-ec", script+`; exec "$@"`, "sh", stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other")
-			tr := &tracer{tracetest.Command(t, cmd), t}
-			require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
-			p.Say("fork 1")
-			child := p.Expect("child ", patience)
-			p.Expect("ok", patience)
-			events := tr.stops()
-			require.Len(t, events, 1)
-			require.Equal(t, child, strconv.Itoa(events[0].PID))
-		})
-	}
-}
-
-// TestTraceOthers: with -p, other processes with the same file are not shown.
-func TestTraceOthers(t *testing.T) {
-	p, path := cSubject(t)
-	q := tracetest.Command(t, exec.Command(path))
-	q.Expect("ready", patience)
-	tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:other")
-	does(q, "fire 3")
-	does(p, "fire 2")
-	events := tr.stops()
-	require.Len(t, events, 2)
-	require.Equal(t, p.PID(), events[0].PID)
-}
-
 // TestTraceMemory: what is paged out is read, and what is not there is not empty.
 func TestTraceMemory(t *testing.T) {
 	p, _ := cSubject(t)
@@ -312,17 +185,6 @@ func TestTraceAll(t *testing.T) {
 	events := tr.stops()
 	require.Equal(t, []any{"/item/0", "/item/1", "/item/0", "/item/1"}, args(events, "path"))
 	require.Equal(t, q.PID(), events[3].PID)
-}
-
-// TestTraceWaits: nothing has the probe yet.
-func TestTraceWaits(t *testing.T) {
-	testenv.NeedsRoot(t)
-	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "csubject:other", "-n", "1")), t}
-	p, _ := cSubject(t)
-	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
-	does(p, "fire 1")
-	require.Len(t, tr.ends(), 1)
-	require.Contains(t, tr.Dump(), "no process has csubject:other yet; waiting for one")
 }
 
 // TestTraceEnds: each way to end is a clean one, and leaves nothing attached.
@@ -458,66 +320,6 @@ func TestAttachTime(t *testing.T) {
 	require.True(t, enough())
 }
 
-// TestTraceBrief: processes that live briefly, each with an image of its own, are found when
-// they map it.
-func TestTraceBrief(t *testing.T) {
-	testenv.NeedsRoot(t)
-	testenv.NotRaced(t, "it is too slow then")
-	brief := func(rest int) bool {
-		tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done")), t}
-		p := goSubject(t)
-		require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
-		var want, got []any
-		for range 10 {
-			p := goSubject(t)
-			does(p, fmt.Sprint("rest ", rest))
-			does(p, "fire 1")
-			p.Say("quit")
-			require.NoError(t, p.Wait(patience))
-			want = append(want, float64(p.PID()))
-		}
-		for _, e := range tr.stops() {
-			got = append(got, float64(e.PID))
-		}
-		t.Logf("with %d ms: %v of %v", rest, got, want)
-		return slices.Equal(want, got)
-	}
-	// A busy machine needs more time than an idle one. To look at all processes again and
-	// again, which the command also does, would take longer.
-	for _, rest := range []int{120, 240, 480, 960} {
-		if brief(rest) {
-			return
-		}
-	}
-	require.Fail(t, "not all were found")
-}
-
-// TestTraceForgets: a file that nothing can map again is let go.
-func TestTraceForgets(t *testing.T) {
-	testenv.LongOnce(t, "it lets go after half a minute")
-	p := goSubject(t)
-	tr := traces(t, p, "trace", "-o", "json", "-a", "subject:request__done")
-	image := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
-	holds := func() bool {
-		dir := fmt.Sprintf("/proc/%d/fd", tr.PID())
-		open, err := os.ReadDir(dir)
-		require.NoError(t, err)
-		return slices.ContainsFunc(open, func(e os.DirEntry) bool {
-			file, _ := os.Readlink(filepath.Join(dir, e.Name())) // some are closed in between
-			return strings.HasPrefix(file, image)
-		})
-	}
-	require.True(t, holds())
-	p.Hangup()
-	require.NoError(t, p.Wait(patience))
-	_ = os.Remove(image)
-	require.Eventually(t, func() bool { return !holds() }, 2*patience, time.Second)
-	q := goSubject(t)
-	require.Eventually(t, func() bool { return traced(t, q) }, patience, 5*time.Millisecond)
-	does(q, "fire 1")
-	require.Len(t, of(q, tr.stops()), 1)
-}
-
 // TestTraceRate: a hundred thousand events per second from two threads are all shown.
 func TestTraceRate(t *testing.T) {
 	testenv.LongOnce(t, "it fires for seconds")
@@ -540,45 +342,6 @@ func TestTraceRate(t *testing.T) {
 		next[e.Args["arg1"].(float64)]++
 		require.False(t, i > 0 && e.Time.Before(events[i-1].Time), "in the order of the times")
 	}
-}
-
-// TestNamespaces: a process in mount and PID namespaces of its own, whose image nobody else
-// sees, and the command in such namespaces.
-func TestNamespaces(t *testing.T) {
-	testenv.NeedsRoot(t)
-	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
-	dir := t.TempDir()
-	const script = `mount -t tmpfs -o mode=700 none "$0" && exec "$@"`
-	inside := func(args ...string) *exec.Cmd {
-		cmd := exec.Command(unshare, append([]string{"--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", script, dir}, args...)...)
-		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+dir)
-		return cmd
-	}
-	p := tracetest.Command(t, inside(tracetest.Build(t, "subject")))
-	p.Expect("ready", patience)
-	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done", "-n", "2")), t}
-	outside := strings.TrimSpace(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
-	require.Eventually(t, func() bool {
-		return strings.Contains(string(must(exec.Command(stapsdt(t), "list", "-p", outside).Output())(t)), "traced now")
-	}, patience, 10*time.Millisecond)
-	does(p, "fire 2")
-	events := tr.ends()
-	require.Equal(t, []any{"/item/0", "/item/1"}, args(events, "path"))
-	require.Equal(t, outside, strconv.Itoa(events[0].PID), "its number out here")
-
-	// Both in there, where the subject is a child of the shell and has a low number.
-	both := `"$1" < <(sleep 1; echo fire 2; sleep 2) & sleep 0.5; exec "$2" trace -o json -p $! subject:request__done -d 2s`
-	r := finish(t, inside("bash", "-c", both, "bash", tracetest.Build(t, "subject"), stapsdt(t)))
-	require.Zero(t, r.status)
-	var json []string
-	for line := range strings.Lines(r.stdout) {
-		if strings.HasPrefix(line, "{") {
-			json = append(json, line)
-		}
-	}
-	events = lines[event](t, strings.Join(json, ""))
-	require.Equal(t, []any{"/item/0", "/item/1"}, args(events, "path"))
-	require.Less(t, events[0].PID, 100, "its number in there")
 }
 
 // TestTraceLies: notes that are wrong harm neither the program nor the probes whose notes
@@ -651,18 +414,4 @@ func TestTraceStruct(t *testing.T) {
 	tr = traces(t, p, "trace", "-o", "json", "-p", pid(p), "subject:handled", "-w", "n == 1")
 	does(p, "handle 2")
 	require.Regexp(t, `^0x[0-9a-f]+$`, tr.stops()[0].Args["req"])
-}
-
-// TestTraceNew: a process that starts later and has a probe for which the expressions make
-// no sense does not end the tracing.
-func TestTraceNew(t *testing.T) {
-	p := goSubject(t)
-	tr := traces(t, p, "trace", "-o", "json", "-a", "*subject:[rw]*", "-w", "status == -3")
-	q, _ := cSubject(t)
-	const message = "csubject:work: undefined: status"
-	require.Eventually(t, func() bool { return strings.Contains(tr.Dump(), message) }, patience, 10*time.Millisecond)
-	does(q, "fire 1")
-	does(p, "fire 1")
-	require.Len(t, of(p, tr.stops()), 1)
-	require.Contains(t, tr.Dump(), "its events are not included")
 }

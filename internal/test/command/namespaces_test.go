@@ -1,0 +1,181 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTraceForks: what a process forks is traced where tracefs is mounted, and where it is not.
+func TestTraceForks(t *testing.T) {
+	testenv.NeedsRoot(t)
+	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
+	const dirs = "/sys/kernel/tracing /sys/kernel/debug"
+	for name, script := range map[string]string{
+		"tracefs": withTracefs,
+		"none":    "for dir in " + dirs + `; do while umount -l "$dir" 2>/dev/null; do :; done; done; ! test -e /sys/kernel/tracing/events`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := cSubject(t)
+			cmd := exec.Command(unshare, "--mount", "sh", "-ec", script+`; exec "$@"`, "sh", stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other")
+			tr := &tracer{tracetest.Command(t, cmd), t}
+			require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+			p.Say("fork 1")
+			child := p.Expect("child ", patience)
+			p.Expect("ok", patience)
+			events := tr.stops()
+			require.Len(t, events, 1)
+			require.Equal(t, child, strconv.Itoa(events[0].PID))
+		})
+	}
+}
+
+// TestTraceOthers: with -p, other processes with the same file are not shown.
+func TestTraceOthers(t *testing.T) {
+	p, path := cSubject(t)
+	q := tracetest.Command(t, exec.Command(path))
+	q.Expect("ready", patience)
+	tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:other")
+	does(q, "fire 3")
+	does(p, "fire 2")
+	events := tr.stops()
+	require.Len(t, events, 2)
+	require.Equal(t, p.PID(), events[0].PID)
+}
+
+// TestTraceWaits: nothing has the probe yet.
+func TestTraceWaits(t *testing.T) {
+	testenv.NeedsRoot(t)
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "csubject:other", "-n", "1")), t}
+	p, _ := cSubject(t)
+	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	does(p, "fire 1")
+	require.Len(t, tr.ends(), 1)
+	require.Contains(t, tr.Dump(), "no process has csubject:other yet; waiting for one")
+}
+
+// TestTraceBrief: processes that live briefly, each with an image of its own, are found when
+// they map it.
+func TestTraceBrief(t *testing.T) {
+	testenv.NeedsRoot(t)
+	testenv.NotRaced(t, "it is too slow then")
+	brief := func(rest int) bool {
+		tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done")), t}
+		p := goSubject(t)
+		require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+		var want, got []any
+		for range 10 {
+			p := goSubject(t)
+			does(p, fmt.Sprint("rest ", rest))
+			does(p, "fire 1")
+			p.Say("quit")
+			require.NoError(t, p.Wait(patience))
+			want = append(want, float64(p.PID()))
+		}
+		for _, e := range tr.stops() {
+			got = append(got, float64(e.PID))
+		}
+		t.Logf("with %d ms: %v of %v", rest, got, want)
+		return slices.Equal(want, got)
+	}
+	// A busy machine needs more time than an idle one. To look at all processes again and
+	// again, which the command also does, would take longer.
+	for _, rest := range []int{120, 240, 480, 960} {
+		if brief(rest) {
+			return
+		}
+	}
+	require.Fail(t, "not all were found")
+}
+
+// TestTraceForgets: a file that nothing can map again is let go.
+func TestTraceForgets(t *testing.T) {
+	testenv.LongOnce(t, "it lets go after half a minute")
+	p := goSubject(t)
+	tr := traces(t, p, "trace", "-o", "json", "-a", "subject:request__done")
+	image := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
+	holds := func() bool {
+		dir := fmt.Sprintf("/proc/%d/fd", tr.PID())
+		open, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		return slices.ContainsFunc(open, func(e os.DirEntry) bool {
+			file, _ := os.Readlink(filepath.Join(dir, e.Name())) // some are closed in between
+			return strings.HasPrefix(file, image)
+		})
+	}
+	require.True(t, holds())
+	p.Hangup()
+	require.NoError(t, p.Wait(patience))
+	_ = os.Remove(image)
+	require.Eventually(t, func() bool { return !holds() }, 2*patience, time.Second)
+	q := goSubject(t)
+	require.Eventually(t, func() bool { return traced(t, q) }, patience, 5*time.Millisecond)
+	does(q, "fire 1")
+	require.Len(t, of(q, tr.stops()), 1)
+}
+
+// TestNamespaces: a process in mount and PID namespaces of its own, whose image nobody else
+// sees, and the command in such namespaces.
+func TestNamespaces(t *testing.T) {
+	testenv.NeedsRoot(t)
+	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
+	dir := t.TempDir()
+	const script = `mount -t tmpfs -o mode=700 none "$0" && exec "$@"`
+	inside := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(unshare, append([]string{"--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", script, dir}, args...)...)
+		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+dir)
+		return cmd
+	}
+	p := tracetest.Command(t, inside(tracetest.Build(t, "subject")))
+	p.Expect("ready", patience)
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done", "-n", "2")), t}
+	outside := strings.TrimSpace(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
+	require.Eventually(t, func() bool {
+		return strings.Contains(string(must(exec.Command(stapsdt(t), "list", "-p", outside).Output())(t)), "traced now")
+	}, patience, 10*time.Millisecond)
+	does(p, "fire 2")
+	events := tr.ends()
+	require.Equal(t, []any{"/item/0", "/item/1"}, args(events, "path"))
+	require.Equal(t, outside, strconv.Itoa(events[0].PID), "its number out here")
+
+	// Both in there, where the subject is a child of the shell and has a low number.
+	both := `"$1" < <(sleep 1; echo fire 2; sleep 2) & sleep 0.5; exec "$2" trace -o json -p $! subject:request__done -d 2s`
+	r := finish(t, inside("bash", "-c", both, "bash", tracetest.Build(t, "subject"), stapsdt(t)))
+	require.Zero(t, r.status)
+	var json []string
+	for line := range strings.Lines(r.stdout) {
+		if strings.HasPrefix(line, "{") {
+			json = append(json, line)
+		}
+	}
+	events = lines[event](t, strings.Join(json, ""))
+	require.Equal(t, []any{"/item/0", "/item/1"}, args(events, "path"))
+	require.Less(t, events[0].PID, 100, "its number in there")
+}
+
+// TestTraceNew: a process that starts later and has a probe for which the expressions make
+// no sense does not end the tracing.
+func TestTraceNew(t *testing.T) {
+	p := goSubject(t)
+	tr := traces(t, p, "trace", "-o", "json", "-a", "*subject:[rw]*", "-w", "status == -3")
+	q, _ := cSubject(t)
+	const message = "csubject:work: undefined: status"
+	require.Eventually(t, func() bool { return strings.Contains(tr.Dump(), message) }, patience, 10*time.Millisecond)
+	does(q, "fire 1")
+	does(p, "fire 1")
+	require.Len(t, of(p, tr.stops()), 1)
+	require.Contains(t, tr.Dump(), "its events are not included")
+}
