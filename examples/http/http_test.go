@@ -206,7 +206,7 @@ func TestSlowQueries(t *testing.T) {
 // TestPostgres: with PostgreSQL the scripts show the same, and for an order, whose queries are not the request's own,
 // too.
 func TestPostgres(t *testing.T) {
-	s := start(t, "-db", "postgres:///"+postgres.User+"?user="+postgres.User+"&sslmode=disable&host="+postgres.Start(t))
+	s := start(t, "-db", "postgres:///"+postgres.User+"?user="+postgres.User+"&sslmode=disable&host="+postgres.Start(t).Socket)
 	s.load(t, 1, "POST", "/items?name=pear", 200)
 	slow := tracetest.Script(t, s.Process, "scripts/slow.bt", "0")
 	callers := tracetest.Script(t, s.Process, "scripts/callers.bt")

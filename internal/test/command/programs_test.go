@@ -9,69 +9,27 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/postgres"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
 
-// server is a PostgreSQL server, which does not run as root.
-type server struct {
-	*tracetest.Process
-	t         *testing.T
-	bin, data string
-}
-
-func newServer(t *testing.T) *server {
-	testenv.NeedsRoot(t)
-	testenv.LongOnce(t, "it sets up a database server")
-	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if len(found) == 0 {
-		testenv.Needs(t, "PostgreSQL (package postgresql)", os.ErrNotExist)
-	}
-	s := &server{t: t, bin: filepath.Dir(found[len(found)-1]), data: t.TempDir()}
-	open(t, s.data)
-	require.NoError(t, os.Chown(s.data, 65534, 65534))
-	as := func(name string, args ...string) *exec.Cmd {
-		cmd := exec.Command(setpriv, append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", "--", s.bin + "/" + name}, args...)...)
-		cmd.Dir = s.data
-		return cmd
-	}
-	out, err := as("initdb", "-D", s.data+"/db", "-A", "trust", "-U", "test", "--no-sync", "--locale=C").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	s.Process = tracetest.Command(t, as("postgres", "-D", s.data+"/db", "-k", s.data, "-h", "", "-F"))
-	require.Eventually(t, func() bool {
-		return exec.Command(s.bin+"/pg_isready", "-h", s.data, "-U", "test", "-d", "postgres").Run() == nil
-	}, patience, 50*time.Millisecond)
-	t.Cleanup(func() { s.Signal(syscall.SIGINT); _ = s.Wait(patience) })
-	return s
-}
-
-// query runs queries in a session of its own, which the server forks a process for.
-func (s *server) query(queries ...string) {
-	s.t.Helper()
-	args := []string{"-h", s.data, "-U", "test", "-d", "postgres", "-q", "-X"}
-	for _, q := range queries {
-		args = append(args, "-c", q)
-	}
-	out, err := exec.Command(s.bin+"/psql", args...).CombinedOutput()
-	require.NoError(s.t, err, "%s", out)
-}
-
 // TestPostgreSQL: the processes that a server forks, queries and transactions with their
 // values, and semaphores.
 func TestPostgreSQL(t *testing.T) {
-	s := newServer(t)
-	s.query("create table items (id int, name text)")
+	testenv.NeedsRoot(t)
+	testenv.LongOnce(t, "it sets up a database server")
+	s := postgres.Start(t)
+	s.Query(t, "create table items (id int, name text)")
 	tr := traces(t, s.Process, "trace", "-o", "json", "-p", pid(s.Process), "postgresql:query__start", "postgresql:query__done",
 		"--show", "str(arg0)", "-w", `strings.HasPrefix(str(arg0), "insert") || strings.Contains(str(arg0), "from items")`)
 	queries := []string{"insert into items values (1, 'one')", "select 1", "select * from items where id = 1", "insert into items values (2, 'two')"}
-	s.query(queries...)
+	s.Query(t, queries...)
 	var want, got []string
 	for _, q := range slices.Concat(queries[:1], queries[2:]) {
 		want = append(want, "query__start "+q, "query__done "+q)
@@ -85,7 +43,7 @@ func TestPostgreSQL(t *testing.T) {
 	require.NotEqual(t, s.PID(), backend, "a process that it has forked")
 
 	tr = traces(t, s.Process, "count", "-o", "json", "-p", pid(s.Process), "postgresql:transaction__*")
-	s.query("begin; insert into items values (3, 'three'); rollback", "select count(*) from items", "begin; select 1; commit")
+	s.Query(t, "begin; insert into items values (3, 'three'); rollback", "select count(*) from items", "begin; select 1; commit")
 	counts := map[string]int{}
 	for _, r := range tr.counts() {
 		counts[r.Probe] = r.Count

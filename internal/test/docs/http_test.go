@@ -24,7 +24,7 @@ func TestHTTP(t *testing.T) {
 	p := d.start(t, strings.Replace(d.command(t, "./shop -listen"), ":8080", ":0", 1))
 	serves := p.WaitMatch(regexp.MustCompile(`^process (\d+) serves http://(.*)`), patience)
 	d.replace = strings.NewReplacer("PID", serves[1], "localhost:8080", serves[2])
-	other := d.start(t, strings.NewReplacer("./shop", "./shop -listen localhost:0", "/var/run/postgresql", postgres.Start(t)).Replace(d.command(t, "./shop -db")))
+	other := d.start(t, strings.NewReplacer("./shop", "./shop -listen localhost:0", "/var/run/postgresql", postgres.Start(t).Socket).Replace(d.command(t, "./shop -db")))
 	other.WaitLine(" serves http://", patience)
 	book := readGuide(t, "cookbook.md")
 	book.find(t, "wait.EndFunc") // the shop has it: see conn in shop.go

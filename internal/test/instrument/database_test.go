@@ -56,17 +56,17 @@ func sqliteDatabase() database {
 }
 
 // postgresDatabases are the drivers of a server, each of which has a schema of its own.
-func postgresDatabases(socket string) []database {
+func postgresDatabases(s *postgres.Server) []database {
 	source := func(t *testing.T) string {
 		schema := "s" + regexp.MustCompile(`\W`).ReplaceAllString(strings.ToLower(t.Name()), "_")
-		db, err := sql.Open("postgres", postgres.DSN(socket))
+		db, err := sql.Open("postgres", s.DSN())
 		require.NoError(t, err)
 		defer db.Close()
 		for _, text := range []string{"DROP SCHEMA IF EXISTS " + schema + " CASCADE", "CREATE SCHEMA " + schema} {
 			_, err = db.Exec(text)
 			require.NoError(t, err)
 		}
-		return postgres.DSN(socket) + " search_path=" + schema
+		return s.DSN() + " search_path=" + schema
 	}
 	endless := "SELECT generate_series(1, 1000000000)"
 	return []database{{

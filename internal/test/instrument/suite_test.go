@@ -4,7 +4,6 @@ package instrument
 
 import (
 	"bytes"
-	"database/sql"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -148,15 +147,9 @@ func TestDriversOwnTests(t *testing.T) {
 
 // pqServer starts a server for lib/pq's tests.
 func pqServer(t *testing.T) (socket string) {
-	socket = postgres.Start(t)
-	db, err := sql.Open("postgres", postgres.DSN(socket))
-	require.NoError(t, err)
-	defer db.Close()
-	for _, text := range []string{"CREATE ROLE pqgo SUPERUSER LOGIN", "CREATE DATABASE pqgo OWNER pqgo"} {
-		_, err = db.Exec(text)
-		require.NoError(t, err)
-	}
-	return socket
+	s := postgres.Start(t)
+	s.Query(t, "CREATE ROLE pqgo SUPERUSER LOGIN", "CREATE DATABASE pqgo OWNER pqgo")
+	return s.Socket
 }
 
 // pqRun is a run of lib/pq's tests in one mode.

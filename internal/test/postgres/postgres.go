@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,9 +24,15 @@ const User = "shop"
 // patience is for what takes three seconds on an idle machine.
 const patience = 2 * time.Minute
 
-// Start starts a server that runs until the test ends, and returns the directory of its
-// socket.
-func Start(t testing.TB) (socket string) {
+// Server is a server that runs until its test ends.
+type Server struct {
+	*tracetest.Process
+	Socket string // the directory of its socket
+	bin    string
+}
+
+// Start starts a server.
+func Start(t testing.TB) *Server {
 	t.Helper()
 	bin := programs(t)
 	// Not t.TempDir: the server's user must be able to enter it, and the path of a socket
@@ -57,7 +62,7 @@ func Start(t testing.TB) (socket string) {
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		out, err := command("createdb", "-h", dir, "-U", User, User).CombinedOutput()
 		if err == nil {
-			return dir
+			return &Server{p, dir, bin}
 		}
 		var status *exec.ExitError
 		if !errors.As(err, &status) || time.Now().After(deadline) {
@@ -66,25 +71,32 @@ func Start(t testing.TB) (socket string) {
 	}
 }
 
-// DSN is how drivers connect to the server with this socket.
-func DSN(socket string) string {
-	return fmt.Sprintf("host=%s user=%s dbname=%s sslmode=disable", socket, User, User)
+// DSN is how drivers connect to the server.
+func (s *Server) DSN() string {
+	return fmt.Sprintf("host=%s user=%s dbname=%s sslmode=disable", s.Socket, User, User)
+}
+
+// Query runs queries in a session of its own, which the server forks a process for.
+func (s *Server) Query(t testing.TB, queries ...string) {
+	t.Helper()
+	args := []string{"-h", s.Socket, "-U", User, "-d", User, "-q", "-X"}
+	for _, q := range queries {
+		args = append(args, "-c", q)
+	}
+	out, err := exec.Command(filepath.Join(s.bin, "psql"), args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
 }
 
 // programs returns the directory of the server's programs, which Debian does not have in
-// $PATH because there may be several versions. It takes the last.
+// $PATH because there may be several versions. It takes the last, which has probes, or those
+// in $PATH.
 func programs(t testing.TB) string {
-	if path, err := exec.LookPath("initdb"); err == nil {
-		path, err = filepath.EvalSymlinks(path)
-		require.NoError(t, err)
-		return filepath.Dir(path)
+	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb"); len(found) > 0 {
+		return filepath.Dir(found[len(found)-1])
 	}
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("no initdb: install postgresql")
-	}
-	testenv.Needs(t, "PostgreSQL", err)
-	return strings.TrimSuffix(found[len(found)-1], "/initdb")
+	path, err := filepath.EvalSymlinks(testenv.NeedsTool(t, "initdb", "postgresql"))
+	require.NoError(t, err)
+	return filepath.Dir(path)
 }
 
 // owner returns whom the server runs as: nobody, in place of root, who must not run it.
