@@ -1,0 +1,193 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// unit returns the file of systemd's unit, and the values of a setting in it.
+func unit(t *testing.T, setting string) (text string, values []string) {
+	t.Helper()
+	content, err := os.ReadFile("../../../packaging/stapsdt.service")
+	require.NoError(t, err)
+	m := regexp.MustCompile(`(?m)^` + setting + `=(.*)$`).FindSubmatch(content)
+	require.NotNil(t, m)
+	return string(content), strings.Fields(string(m[1]))
+}
+
+// exportWith starts the command as another user with some capabilities, where a directory is
+// hidden, as PrivateTmp and others hide some. It counts what a subject of this name fires.
+func exportWith(t *testing.T, name, hidden string, capabilities []string) *tracetest.Process {
+	t.Helper()
+	dir := t.TempDir()
+	command, rules := filepath.Join(dir, "stapsdt"), filepath.Join(dir, "rules.yaml")
+	content, err := os.ReadFile(stapsdt(t))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(command, content, 0o755))
+	text := "metrics:\n- {name: test_done_total, probe: 'subject:request__done', counter: 1, executable: " + name + "}\n"
+	require.NoError(t, os.WriteFile(rules, []byte(text), 0o644))
+	open(t, command)
+	set := "-all"
+	for _, c := range capabilities {
+		set += ",+" + strings.ToLower(strings.TrimPrefix(c, "CAP_"))
+	}
+	const start = `mount -t tmpfs none "$0"; exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs --bounding-set="$1" --inh-caps="$1" --ambient-caps="$1" -- "$2" export -c "$3" --listen localhost:0 2>&1`
+	return tracetest.Command(t, exec.Command("unshare", "--mount", "sh", "-ec", start, hidden, set, command, rules))
+}
+
+var answering = regexp.MustCompile(`metrics are at (http://\S+)`)
+
+// scrape returns the values of the subject's metric and of the sites that it is made of. They
+// are "" if there are none.
+func scrape(t *testing.T, address string) (done, sites string) {
+	t.Helper()
+	r, err := http.Get(address)
+	require.NoError(t, err)
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	value := func(name string) string {
+		if m := regexp.MustCompile(`(?m)^` + name + `\{[^}]*\} (\S+)$`).FindSubmatch(body); m != nil {
+			return string(m[1])
+		}
+		return ""
+	}
+	return value("test_done_total"), value("stapsdt_attached_sites")
+}
+
+// TestUnitCapabilities: those of systemd's unit suffice, and each of them is needed. They are
+// also those of the other ways to start it.
+func TestUnitCapabilities(t *testing.T) {
+	testenv.LongOnce(t, "it starts the exporter for each capability")
+	testenv.NeedsRoot(t)
+	testenv.NeedsTool(t, "setpriv", "util-linux")
+	_, capabilities := unit(t, "AmbientCapabilities")
+	_, bounding := unit(t, "CapabilityBoundingSet")
+	require.Equal(t, capabilities, bounding)
+	for _, file := range []string{"daemonset.yaml", "Dockerfile"} {
+		content, err := os.ReadFile("../../../packaging/" + file)
+		require.NoError(t, err)
+		var got []string
+		if m := regexp.MustCompile(`add: \[(.*)\]`).FindSubmatch(content); m != nil {
+			got = strings.Split(string(m[1]), ", ")
+		}
+		for _, m := range regexp.MustCompile(`--cap-add (\S+)`).FindAllSubmatch(content, -1) {
+			got = append(got, string(m[1]))
+		}
+		require.Equal(t, strings.ReplaceAll(strings.Join(capabilities, " "), "CAP_", ""), strings.Join(got, " "), file)
+	}
+
+	name := fmt.Sprintf("subject-%d", os.Getpid())
+	program, images := filepath.Join(t.TempDir(), name), t.TempDir()
+	content, err := os.ReadFile(tracetest.Build(t, "subject"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(program, content, 0o755))
+	subject := func(args ...string) *tracetest.Process {
+		cmd := exec.Command(program, args...)
+		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)
+		p := tracetest.Command(t, cmd)
+		p.Expect("ready", patience)
+		return p
+	}
+	// One image is in a hidden file, and the other in memory.
+	subjects := []*tracetest.Process{subject(), subject("memfd")}
+	e := exportWith(t, name, images, capabilities)
+	address := e.WaitMatch(answering, patience)[1]
+	for _, p := range subjects {
+		does(p, "fire 3")
+	}
+	require.Eventually(t, func() bool { done, _ := scrape(t, address); return done == "6" }, patience, 20*time.Millisecond, "%s", e.Dump())
+	e.Signal(os.Interrupt)
+	require.NoError(t, e.Wait(patience))
+
+	subjects[0].Say("quit")
+	require.NoError(t, subjects[0].Wait(patience))
+	for i, without := range capabilities {
+		e := exportWith(t, name, images, slices.Delete(slices.Clone(capabilities), i, i+1))
+		if without == "CAP_BPF" || without == "CAP_PERFMON" {
+			require.Error(t, e.Wait(patience))
+			require.Contains(t, e.Dump(), "loading BPF programs needs "+without)
+			continue
+		}
+		_, sites := scrape(t, e.WaitMatch(answering, patience)[1])
+		require.Equal(t, "0", sites, "without %s\n%s", without, e.Dump())
+		e.Signal(os.Interrupt)
+		require.NoError(t, e.Wait(patience))
+	}
+}
+
+// TestUnit: systemd's own checker accepts the unit, and what the exporter asks of the kernel is
+// what the unit lets it ask.
+func TestUnit(t *testing.T) {
+	testenv.LongOnce(t, "it traces the exporter's system calls")
+	testenv.NeedsRoot(t)
+	analyze := testenv.NeedsTool(t, "systemd-analyze", "systemd")
+	strace := testenv.NeedsTool(t, "strace", "strace")
+	text, filter := unit(t, "SystemCallFilter")
+	path := filepath.Join(t.TempDir(), "stapsdt.service")
+	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(text, "/usr/local/bin/stapsdt", stapsdt(t))), 0o600))
+	out, err := exec.Command(analyze, "verify", path).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NotContains(t, string(out), "stapsdt.service:", "%s", out)
+
+	allowed := systemCalls(t, analyze, filter)
+	require.Contains(t, allowed, "openat")
+	rules, log := filepath.Join(t.TempDir(), "rules.yaml"), filepath.Join(t.TempDir(), "strace")
+	require.NoError(t, os.WriteFile(rules, []byte("metrics:\n- {name: test_done_total, probe: 'subject:request__done', counter: 1}\n"), 0o600))
+	p := goSubject(t)
+	e := tracetest.Command(t, exec.Command("sh", "-c", `exec "$@" 2>&1`, "sh", strace, "-D", "-f", "-o", log, stapsdt(t), "export", "-c", rules, "--listen", "localhost:0"))
+	address := e.WaitMatch(answering, patience)[1]
+	does(p, "fire 1")
+	require.Eventually(t, func() bool { done, _ := scrape(t, address); return done != "" }, patience, 20*time.Millisecond)
+	require.NoError(t, os.WriteFile(rules, []byte("metrics: []\n"), 0o600))
+	require.Eventually(t, func() bool { done, _ := scrape(t, address); return done == "" }, patience, 20*time.Millisecond)
+	e.Signal(os.Interrupt)
+	require.NoError(t, e.Wait(patience))
+	var lines []byte
+	require.Eventually(t, func() bool {
+		lines, err = os.ReadFile(log)
+		return err == nil && strings.Contains(string(lines), "+++ exited with 0 +++")
+	}, patience, 20*time.Millisecond, "strace has not written all")
+	called := regexp.MustCompile(`(?m)^\d+ +(\w+)\(`).FindAllSubmatch(lines, -1)
+	require.NotEmpty(t, called)
+	for _, call := range called {
+		require.Contains(t, allowed, string(call[1]))
+	}
+}
+
+// systemCalls returns the system calls of sets such as @system-service, and of their sets.
+func systemCalls(t *testing.T, analyze string, sets []string) (calls []string) {
+	t.Helper()
+	for _, set := range sets {
+		if !strings.HasPrefix(set, "@") {
+			calls = append(calls, set)
+			continue
+		}
+		out, err := exec.Command(analyze, "syscall-filter", set).Output()
+		require.NoError(t, err)
+		var members []string
+		for line := range strings.Lines(string(out)) {
+			if word := strings.TrimSpace(line); strings.HasPrefix(line, " ") && !strings.HasPrefix(word, "#") {
+				members = append(members, word)
+			}
+		}
+		calls = append(calls, systemCalls(t, analyze, members)...)
+	}
+	return calls
+}
