@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -201,7 +202,7 @@ func (e *exporter) look() error {
 	if e.watcher == nil {
 		return nil
 	}
-	pids, all := e.watcher.Mapped()
+	pids, all := e.watcher.Mapped(func(m *target.Mapping) bool { return !e.asks() && e.machine.finder.Knows(m) })
 	if all {
 		return e.scan(false)
 	}
@@ -215,6 +216,11 @@ func (e *exporter) look() error {
 		}
 	}
 	return nil
+}
+
+// asks reports whether a rule asks for the processes that have its probes.
+func (e *exporter) asks() bool {
+	return slices.ContainsFunc(e.metrics, func(m *metricRule) bool { return m.found != nil })
 }
 
 // forget detaches from files that nothing can map again, and removes what belongs to
@@ -243,12 +249,14 @@ func (e *exporter) forget() error {
 	return errors.Join(errs...)
 }
 
-// longestRest is how long a new set of probes can be there before it is found.
+// longestRest is how long a new set of probes can be there before it is found. Where the
+// kernel tells what processes map, it is found at once, and looking for it is for certainty.
 const longestRest = 2 * time.Second
 
 // run goes on until ctx is done.
 func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
-	next := time.Now().Add(interval)
+	var checked, scanned time.Time
+	rest := longestRest
 	for {
 		select {
 		case <-ctx.Done():
@@ -267,26 +275,30 @@ func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 				return err
 			}
 		}
-		if time.Now().Before(next) {
-			continue
+		if time.Since(checked) > interval {
+			checked = time.Now()
+			if err := e.check(); err != nil {
+				return err
+			}
 		}
-		start := time.Now()
-		if err := e.round(); err != nil {
-			return err
+		if start := time.Now(); start.Sub(scanned) > rest {
+			if err := e.scan(false); err != nil {
+				return err
+			}
+			scanned = time.Now()
+			if e.watcher == nil {
+				rest = max(interval, min(scanning*scanned.Sub(start), longestRest))
+			}
 		}
-		next = time.Now().Add(max(interval, min(scanning*time.Since(start), longestRest)))
 	}
 }
 
-// round is what is done again and again.
-func (e *exporter) round() error {
+// check reads the rules file if it has changed, and forgets what is gone.
+func (e *exporter) check() error {
 	if e.changed() {
 		if err := e.reload(); err != nil {
 			return err
 		}
-	}
-	if err := e.scan(false); err != nil {
-		return err
 	}
 	return e.forget()
 }

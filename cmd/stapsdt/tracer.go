@@ -242,7 +242,8 @@ func (t *tracing) look() error {
 	if t.watcher == nil {
 		return nil
 	}
-	pids, all := t.watcher.Mapped()
+	// Who has mapped a file matters only to who asks for the processes.
+	pids, all := t.watcher.Mapped(func(m *target.Mapping) bool { return t.found == nil && t.finder.Knows(m) })
 	if all {
 		return t.scan(false)
 	}

@@ -91,6 +91,13 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 	return uses, skipped, nil
 }
 
+// Knows reports whether a file that is mapped was looked at already, so that its probes are
+// known, or that it has none.
+func (f *Finder) Knows(m *Mapping) bool {
+	key := mapped{m.Device, m.Inode, m.Path}
+	return f.files[key] != nil || time.Now().Before(f.without[key])
+}
+
 // file returns nil if the file has no probes.
 func (f *Finder) file(pid int, key mapped, m Mapping) (*File, error) {
 	if file := f.files[key]; file != nil {

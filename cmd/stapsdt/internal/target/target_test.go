@@ -156,19 +156,20 @@ func TestWatcher(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
+	none := func(*Mapping) bool { return false }
 	for i := range 3000 {
 		if i == 1000 { // meanwhile, more than a ring has space for
 			for range 2000 {
 				mapExecutable(t, file)
 			}
-			w.Mapped()
+			w.Mapped(none)
 			mapExecutable(t, file) // the kernel says so when there is space again
-			if _, all := w.Mapped(); !all {
+			if _, all := w.Mapped(none); !all {
 				t.Error("nothing was lost")
 			}
 		}
 		mapExecutable(t, file)
-		if pids, all := w.Mapped(); !slices.Contains(pids, os.Getpid()) && !all {
+		if pids, all := w.Mapped(none); !slices.Contains(pids, os.Getpid()) && !all {
 			t.Fatalf("%d: %v", i, pids)
 		}
 	}
@@ -181,5 +182,47 @@ func mapExecutable(t *testing.T, file *os.File) {
 	}
 	if err := unix.Munmap(memory); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestWatcherFile: the kernel and /proc call a file the same, so that one that is known is
+// not looked at again.
+func TestWatcherFile(t *testing.T) {
+	testenv.NeedsRoot(t)
+	w, err := NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	path, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	f := NewFinder()
+	defer f.Close()
+	if _, _, err := f.Process(os.Getpid()); err != nil {
+		t.Fatal(err)
+	}
+	mapExecutable(t, file)
+	seen := false
+	w.Mapped(func(m *Mapping) bool {
+		if m.Path == path {
+			seen = true
+			if !f.Knows(m) {
+				t.Errorf("%+v is not known", m)
+			}
+			if other := (Mapping{Device: m.Device, Inode: m.Inode + 1, Path: path}); f.Knows(&other) {
+				t.Error("another file is known")
+			}
+		}
+		return true
+	})
+	if !seen {
+		t.Error("the kernel does not tell")
 	}
 }

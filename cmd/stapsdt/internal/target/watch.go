@@ -3,6 +3,7 @@
 package target
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -74,21 +75,38 @@ func (w *Watcher) Close() {
 	w.rings = nil
 }
 
-// Mapped returns the processes that have mapped executable files since the last call. If
-// there were too many to tell, all is true.
-func (w *Watcher) Mapped() (pids []int, all bool) {
+// Mapped returns the processes that have mapped executable files since the last call, but for
+// files of which skip says that they do not matter. If there were too many to tell, all is
+// true.
+func (w *Watcher) Mapped(skip func(*Mapping) bool) (pids []int, all bool) {
 	for _, r := range w.rings {
 		r.read(func(kind uint32, body []byte) {
 			switch {
 			case kind == unix.PERF_RECORD_LOST:
 				all = true
-			case kind == unix.PERF_RECORD_MMAP2 && len(body) >= 4:
-				pids = append(pids, int(binary.NativeEndian.Uint32(body)))
+			case kind == unix.PERF_RECORD_MMAP2:
+				if pid, m, ok := parseMmap2(body); ok && !skip(m) {
+					pids = append(pids, pid)
+				}
 			}
 		})
 	}
 	slices.Sort(pids)
 	return slices.Compact(pids), all
+}
+
+// parseMmap2 reads a record of a file that was mapped (PERF_RECORD_MMAP2 in perf_event_open(2)).
+func parseMmap2(body []byte) (pid int, m *Mapping, ok bool) {
+	const device, inode, name = 32, 40, 64
+	if len(body) < name {
+		return 0, nil, false
+	}
+	word := binary.NativeEndian.Uint32
+	path, _, _ := bytes.Cut(body[name:], []byte{0})
+	return int(word(body)), &Mapping{
+		Executable: true, Path: string(path),
+		Device: unix.Mkdev(word(body[device:]), word(body[device+4:])), Inode: binary.NativeEndian.Uint64(body[inode:]),
+	}, true
 }
 
 // read calls yield for each record of the ring.
