@@ -8,9 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/postgres"
@@ -68,7 +66,7 @@ func OpenDB(c driver.Connector) *sql.DB {
 }
 
 // Report prints what was observed.
-func Report() { fmt.Printf("observed %d %d\n", starts.Load(), ends.Load()) }
+func Report() { fmt.Printf("queries %d %d\n", starts.Load(), ends.Load()) }
 `
 
 // TestDriversOwnTests: what passes of lib/pq's own tests also passes with the probes, idle
@@ -117,62 +115,19 @@ func TestDriversOwnTests(t *testing.T) {
 	run("go", "mod", "edit", "-go", "1.25.0", "-require", "github.com/go-stapsdt/stapsdt@v0.1.0", "-replace", "github.com/go-stapsdt/stapsdt="+repository)
 	run("go", "test", "-c", "-o", "pq.test", ".")
 
-	// At the same time, each with a server of its own.
-	var all sync.WaitGroup
-	runs := map[string]*pqRun{}
-	for _, mode := range []string{"plain", "idle", "traced"} {
-		r := &pqRun{dir: dir, mode: mode, socket: pqServer(t)}
-		runs[mode] = r
-		all.Go(func() { r.passed, r.out = r.run("^Test") }) // the examples end the program if they fail
+	sockets := map[string]string{} // each mode has a server of its own
+	for _, mode := range modes {
+		s := postgres.Start(t)
+		s.Query(t, "CREATE ROLE pqgo SUPERUSER LOGIN", "CREATE DATABASE pqgo OWNER pqgo")
+		sockets[mode] = s.Socket
 	}
-	all.Wait()
-	plain := runs["plain"].passed
-	require.Greater(t, len(plain), 300, "%s", runs["plain"].out)
-	t.Logf("%d pass without the probes", len(plain))
-	for _, mode := range []string{"idle", "traced"} {
-		for _, name := range plain {
-			if r := runs[mode]; !slices.Contains(r.passed, name) {
-				// It may be one that depends on time.
-				top, _, _ := strings.Cut(name, "/")
-				again, out := r.run("^" + top + "$")
-				require.Contains(t, again, name, "%s: %s", mode, out)
-			}
-		}
-	}
-	m := regexp.MustCompile(`(?m)^observed (\d+) (\d+)$`).FindSubmatch(runs["traced"].out)
-	require.NotNil(t, m, "%s", runs["traced"].out)
-	t.Logf("%s starts, %s ends", m[1], m[2])
-	require.Greater(t, len(m[1]), 3, "thousands of starts")
-}
-
-// pqServer starts a server for lib/pq's tests.
-func pqServer(t *testing.T) (socket string) {
-	s := postgres.Start(t)
-	s.Query(t, "CREATE ROLE pqgo SUPERUSER LOGIN", "CREATE DATABASE pqgo OWNER pqgo")
-	return s.Socket
-}
-
-// pqRun is a run of lib/pq's tests in one mode.
-type pqRun struct {
-	dir, mode, socket string
-	passed            []string
-	out               []byte
-}
-
-var verdict = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): (\S+)`)
-
-// run runs the tests that match, and returns the names of those that passed. Some of the
-// others need a server that is set up for them.
-func (r *pqRun) run(pattern string) (passed []string, out []byte) {
-	// Those of listeners depend on time, and use no database/sql.
-	cmd := exec.Command("./pq.test", "-test.run="+pattern, "-test.skip=Listen|Notif", "-test.v", "-test.timeout=5m")
-	cmd.Dir = r.dir
-	cmd.Env = append(os.Environ(), "MODE="+r.mode, "PGHOST="+r.socket)
-	out, _ = cmd.CombinedOutput()
-	for _, m := range verdict.FindAllSubmatch(out, -1) {
-		if string(m[1]) == "PASS" {
-			passed = append(passed, string(m[2]))
-		}
-	}
-	return passed, out
+	pq := suite{pattern: "^Test", command: func(mode, pattern string) *exec.Cmd { // the examples end the program if they fail
+		// Those of listeners depend on time, and use no database/sql.
+		cmd := exec.Command("./pq.test", "-test.run="+pattern, "-test.skip=Listen|Notif", "-test.v", "-test.timeout=5m")
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "MODE="+mode, "PGHOST="+sockets[mode])
+		return cmd
+	}}
+	starts, _ := observed(t, pq.compare(t, 300), "queries")
+	require.Greater(t, starts, 1000)
 }
