@@ -50,12 +50,13 @@
 //	string, []byte                    8@     str(arg0)
 //	float32, float64                  4@ 8@  arg0, the bits of the number
 //
-// Types whose underlying type is in the table are treated alike. A string or []byte is
-// passed as a NUL-terminated copy of at most [MaxString] bytes, valid until Fire
-// returns. The copy includes text that follows a NUL, but str stops at the NUL.
-// A field of a [ProbeOf] can also be a pointer to a struct, passed as its address.
-// bpftrace cuts it further, at 63 bytes or, in 0.27, at 1023, unless BPFTRACE_STRLEN is
-// set.
+// Types whose underlying type is in the table are treated alike. A field of a [ProbeOf]
+// can also be a pointer to a struct, passed as its address.
+//
+// A string or []byte is passed as a NUL-terminated copy of at most [MaxString] bytes,
+// valid until Fire returns. The copy includes text that follows a NUL, but str stops at
+// the NUL. bpftrace cuts the text further, at 63 bytes or, in 0.27, at 1023, unless
+// BPFTRACE_STRLEN is set.
 //
 // A name may be defined twice with the same arguments. The two are sites of one event,
 // and tracers attach to both. The same applies to two providers of one name: while one
