@@ -10,11 +10,13 @@
 //	corpus      the probes of other people's programs, read by us and by others
 //	docs        what README, the examples and the guides tell a reader to run, and what it prints
 //	fleet       exporters on several machines, and what Prometheus and a collector get from them
+//	instrument  package span and the packages in instrument/, with tracers, drivers and other suites
 //	kernels     the library on one kernel after another: scripts/lib/kernels.sh
 //	languages   the bindings of the C library in examples, in their languages
 //	notes       the notes of images of any names and arguments, read back
 //	postgres    starts servers of PostgreSQL
 //	process     programs that are traced, attacked, killed, or whose system calls fail
+//	proxy       serves the modules of this repository, and installs them from there
 //	sandbox     seccomp filters, namespaces, and systems without this or that
 //	soak        compares what was fired with what was seen, for a long time
 //	tracetest   lets a test attach real tracers to a probe
