@@ -144,21 +144,15 @@ func (r *reader) probe(n *yaml.Node) string {
 
 // selection reads which processes are meant.
 func (r *reader) selection(fields map[string]*yaml.Node) Select {
-	for _, key := range []string{"executable", "cgroup"} {
-		if pattern := r.text(fields[key]); pattern != "" {
-			if _, err := path.Match(pattern, ""); err != nil {
-				r.errorf(fields[key], "%q is not a valid pattern", pattern)
-			}
-		}
+	s := Select{Executable: r.text(fields["executable"]), Cgroup: r.text(fields["cgroup"]), User: r.text(fields["user"])}
+	switch text := strings.Trim(s.Executable, "*"); {
+	case strings.Contains(text, "/"):
+		r.errorf(fields["executable"], "%q has a directory: executable is a pattern for the file's name alone", s.Executable)
+	case strings.ContainsAny(text, `*?[\`):
+		r.errorf(fields["executable"], "%q has more than a * at its beginning and its end, which is all that the kernel compares", s.Executable)
 	}
-	s := Select{User: r.text(fields["user"])}
-	if n := fields["executable"]; n != nil {
-		if s.Executable = n.Value; strings.Contains(n.Value, "/") {
-			r.errorf(n, "%q has a directory: executable is a pattern for the file's name alone", n.Value)
-		}
-	}
-	if n := fields["cgroup"]; n != nil {
-		s.Cgroup = n.Value
+	if _, err := path.Match(s.Cgroup, ""); err != nil {
+		r.errorf(fields["cgroup"], "%q is not a valid pattern", s.Cgroup)
 	}
 	return s
 }

@@ -124,8 +124,22 @@ func (m *Metric) badLabel(name string) string {
 		return fmt.Sprintf("the label %s says that there were too many series", name)
 	case name == "le" && (m.Kind == Histogram || m.Kind == Duration):
 		return "the label le is that of a histogram's buckets"
+	case slices.Contains(m.open(), name):
+		return fmt.Sprintf("the label %s has what matches the pattern %s, and needs not be given", name, m.Probe)
 	case slices.Contains(m.Process, name), slices.ContainsFunc(m.By, func(l Label) bool { return l.Name == name }):
 		return fmt.Sprintf("the label %s is there twice", name)
 	}
 	return ""
+}
+
+// open returns the labels for what the rule leaves open of a probe's name.
+func (m *Metric) open() (names []string) {
+	provider, probe, _ := strings.Cut(m.Probe, ":")
+	if strings.ContainsAny(provider, "*?[") {
+		names = append(names, "provider")
+	}
+	if strings.ContainsAny(probe, "*?[") {
+		names = append(names, "probe")
+	}
+	return names
 }

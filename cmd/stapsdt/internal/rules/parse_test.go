@@ -177,9 +177,10 @@ var wrong = []struct {
 		`2:73: an expression needs a name: {name: "0"}`, "2:76: a label is a name, or {name: expression}", "2:82: the label otel_metric_overflow says", "2:108: the label executable is there twice"}},
 	{metric(`name: a, histogram: c, buckets: native, probe: "a:b", by: [le]`), []string{"2:63: the label le is that"}},
 	{metric(`name: a, gauge: c, probe: "a:b", labels: [container, pid, container]`), []string{"2:57: labels are of executable and container; others are by an expression: give by: [pid]", "2:62: the label container is there twice"}},
-	{metric(`name: a, gauge: c, probe: "a:b", executable: "[", cgroup: "[", user: [1]`), []string{`2:49: "[" is not a valid pattern`, `2:62: "[" is not a valid pattern`, "2:73: this must be a text"}},
+	{metric(`name: a, gauge: c, probe: "a:b", executable: "[", cgroup: "[", user: [1]`), []string{"2:73: this must be a text", `2:49: "[" has more than a *`, `2:62: "[" is not a valid pattern`}},
 	{metric(`name: a, gauge: c, probe: "a:b", executable: /bin/a`), []string{`2:49: "/bin/a" has a directory`}},
 
+	{metric(`name: a, gauge: c, probe: "a:*", by: [probe, provider]`), []string{"2:42: the label probe has what matches the pattern a:*"}},
 	{"spans: [{}]", []string{"1:9: the rule needs a probe"}},
 	{"spans: [{probe: 'a:b__start'}]", []string{"1:17: spans have the name of both of their probes: a:b, without __start"}},
 	{"spans: [&a {probe: 'a:b'}, *a]", []string{"1:9: the rule for the spans of a:b is there twice"}},
