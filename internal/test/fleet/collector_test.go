@@ -139,7 +139,7 @@ func requireJobs(t *testing.T, c *Collector, count int) {
 }
 
 // requireMetrics: each kind of metric is what was fired, with its unit.
-func requireMetrics(t *testing.T, c *Collector, jobs uint64) {
+func requireMetrics(t *testing.T, c *Collector, count uint64) {
 	t.Helper()
 	said, from := last(c, "said_total")
 	require.Equal(t, "stapsdt", from["service.name"])
@@ -155,16 +155,17 @@ func requireMetrics(t *testing.T, c *Collector, jobs uint64) {
 	classic, _ := last(c, "job_seconds")
 	require.Equal(t, "s", classic.Unit)
 	point := classic.GetHistogram().DataPoints[0]
-	require.Equal(t, []uint64{0, jobs, 0}, point.BucketCounts)
-	require.NotEmpty(t, point.Exemplars)
-	for _, e := range point.Exemplars {
-		require.Len(t, e.SpanId, 8)
-	}
-
+	require.Equal(t, []uint64{0, count, 0}, point.BucketCounts)
 	native, _ := last(c, "job_native_seconds")
+	for _, exemplars := range [][]*metrics.Exemplar{point.Exemplars, native.GetExponentialHistogram().DataPoints[0].Exemplars} {
+		require.NotEmpty(t, exemplars)
+		for _, e := range exemplars {
+			require.NotNil(t, jobs(c)[string(e.SpanId)], "the span of an exemplar has come")
+		}
+	}
 	require.Equal(t, "s", native.Unit)
 	require.EqualValues(t, 3, native.GetExponentialHistogram().DataPoints[0].Scale)
-	require.Equal(t, jobs, native.GetExponentialHistogram().DataPoints[0].Count)
+	require.Equal(t, count, native.GetExponentialHistogram().DataPoints[0].Count)
 	require.InDelta(t, point.GetSum(), native.GetExponentialHistogram().DataPoints[0].GetSum(), 1e-6)
-	require.Greater(t, point.GetSum(), .001*float64(jobs))
+	require.Greater(t, point.GetSum(), .001*float64(count))
 }

@@ -255,7 +255,8 @@ func TestMetricsByOTLP(t *testing.T) {
 		t.Fatalf("%v", native)
 	}
 	// OpenTelemetry's buckets are numbered by their lower bounds, and so by one less.
-	if got := points[1]; got.Scale != 3 || got.Count != 6 || got.ZeroCount != 1 || got.Positive.Offset != -9 || !slices.Equal(got.Positive.BucketCounts, []uint64{2, 0, 0, 3}) {
+	if got := points[1]; got.Scale != 3 || got.Count != 6 || got.ZeroCount != 1 || got.Positive.Offset != -9 || !slices.Equal(got.Positive.BucketCounts, []uint64{2, 0, 0, 3}) ||
+		len(got.Exemplars) != 1 || got.Exemplars[0].GetAsDouble() != .5 || !bytes.Equal(got.Exemplars[0].SpanId, []byte{1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef}) {
 		t.Errorf("%v", native)
 	}
 }

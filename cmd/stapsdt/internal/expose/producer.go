@@ -23,24 +23,26 @@ func (p *producer) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, erro
 	if err != nil {
 		return nil, err
 	}
-	units := map[string]string{}
+	of := map[string]*dto.MetricFamily{}
 	for _, family := range families {
-		units[family.GetName()] = unit(family)
+		of[family.GetName()] = family
 	}
 	gathered := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return families, nil })
 	scopes, err := bridge.NewMetricProducer(bridge.WithGatherer(gathered)).Produce(ctx)
 	for _, scope := range scopes {
 		for i := range scope.Metrics {
 			metric := &scope.Metrics[i]
-			metric.Unit = units[metric.Name]
-			adapt(metric.Data)
+			family := of[metric.Name]
+			metric.Unit = unit(family)
+			adapt(metric.Data, family)
 		}
 	}
 	return scopes, err
 }
 
-// adapt makes of data for Prometheus what OpenTelemetry expects.
-func adapt(data metricdata.Aggregation) {
+// adapt makes of data for Prometheus what OpenTelemetry expects. The points are in the order of the
+// family's metrics.
+func adapt(data metricdata.Aggregation, family *dto.MetricFamily) {
 	switch data := data.(type) {
 	case metricdata.Sum[float64]:
 		for i := range data.DataPoints {
@@ -53,11 +55,17 @@ func adapt(data metricdata.Aggregation) {
 	case metricdata.Histogram[float64]:
 		for i := range data.DataPoints {
 			adaptOverflow(&data.DataPoints[i].Attributes)
-			decodeSpanIDs(data.DataPoints[i].Exemplars)
+			// The bridge leaves the ids of spans in hexadecimal. A collector refuses a whole request
+			// because of one of these.
+			for n := range data.DataPoints[i].Exemplars {
+				e := &data.DataPoints[i].Exemplars[n]
+				e.SpanID = decoded(string(e.SpanID))
+			}
 		}
 	case metricdata.ExponentialHistogram[float64]:
 		for i := range data.DataPoints {
 			adaptOverflow(&data.DataPoints[i].Attributes)
+			data.DataPoints[i].Exemplars = exemplars(family.Metric[i].Histogram) // the bridge has none
 		}
 	}
 }
@@ -69,16 +77,27 @@ func adaptOverflow(set *attribute.Set) {
 	}
 }
 
-// decodeSpanIDs makes span ids of 8 bytes of those in hexadecimal, as which the bridge leaves
-// them. A collector refuses a whole request because of one of these.
-func decodeSpanIDs(exemplars []metricdata.Exemplar[float64]) {
-	for i := range exemplars {
-		id, err := hex.DecodeString(string(exemplars[i].SpanID))
-		if err != nil {
-			id = nil
+// exemplars returns those of a native histogram.
+func exemplars(h *dto.Histogram) (all []metricdata.Exemplar[float64]) {
+	for _, e := range h.GetExemplars() {
+		exemplar := metricdata.Exemplar[float64]{Value: e.GetValue(), Time: e.GetTimestamp().AsTime()}
+		for _, label := range e.Label {
+			if label.GetName() == exemplarLabel {
+				exemplar.SpanID = decoded(label.GetValue())
+			}
 		}
-		exemplars[i].SpanID = id
+		all = append(all, exemplar)
 	}
+	return all
+}
+
+// decoded returns the bytes of an id, or nil if it is not one.
+func decoded(id string) []byte {
+	raw, err := hex.DecodeString(id)
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 // codes are what UCUM, whose codes OpenTelemetry takes, calls the units of Prometheus.
