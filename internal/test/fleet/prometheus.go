@@ -28,7 +28,7 @@ import (
 // patience is for what takes a second or two on an idle machine.
 const patience = 2 * time.Minute
 
-// Prometheus is a server that scrapes some targets five times a second.
+// Prometheus is a server that scrapes some targets twice a second.
 type Prometheus struct {
 	URL string // of its pages
 
@@ -41,12 +41,18 @@ type Prometheus struct {
 // StartPrometheus starts a server, which runs until the test ends. A target is HOST:PORT.
 func StartPrometheus(t testing.TB, targets ...string) *Prometheus {
 	t.Helper()
+	return startPrometheus(t, map[string]any{}, targets)
+}
+
+// startPrometheus starts a server with what its configuration says of how to scrape.
+func startPrometheus(t testing.TB, how map[string]any, targets []string) *Prometheus {
+	t.Helper()
 	p := &Prometheus{t: t, program: testenv.NeedsTool(t, "prometheus", "prometheus")}
+	how["job_name"] = "stapsdt"
+	how["static_configs"] = []any{map[string]any{"targets": targets}}
 	config, err := json.Marshal(map[string]any{ // which YAML includes
-		"global": map[string]string{"scrape_interval": "200ms", "scrape_timeout": "200ms"},
-		"scrape_configs": []any{map[string]any{
-			"job_name": "stapsdt", "static_configs": []any{map[string]any{"targets": targets}},
-		}},
+		"global":         map[string]string{"scrape_interval": "500ms", "scrape_timeout": "500ms"},
+		"scrape_configs": []any{how},
 	})
 	require.NoError(t, err)
 	dir := t.TempDir()
