@@ -10,6 +10,7 @@
 //	corpus      the probes of other people's programs, read by us and by others
 //	docs        what README, the examples and the guides tell a reader to run, and what it prints
 //	fleet       exporters on several machines, and what Prometheus and a collector get from them
+//	functions   the function probes of interpreters, and the scripts for them
 //	instrument  package span and the packages in instrument/, with tracers, drivers and other suites
 //	kernels     the library on one kernel after another: scripts/lib/kernels.sh
 //	languages   the bindings of the C library in examples, in their languages

@@ -1,0 +1,116 @@
+"""Does on command what there are scripts for."""
+
+import fcntl
+import sys
+import threading
+import time
+
+try:
+    import functions
+except ImportError:
+    functions = None  # to measure what the probes cost
+
+
+def leaf(n):
+    return n + 1
+
+
+def branch(n):
+    total = 0
+    for i in range(n):
+        total += leaf(i)
+    return total
+
+
+def failing():
+    raise ValueError("on purpose")
+
+
+def flow(_):
+    branch(2)
+    try:
+        failing()
+    except ValueError:
+        pass
+    leaf(3)
+
+
+def down(n):  # takes 20 ms at every level
+    time.sleep(0.02)
+    if n > 1:
+        down(n - 1)
+
+
+def recursion(_):
+    down(5)
+
+
+def spin(ms):
+    stop = time.process_time() + ms / 1000
+    while time.process_time() < stop:
+        pass
+
+
+def outer():
+    for _ in range(4):
+        spin(50)
+    stop = time.process_time() + 0.1
+    while time.process_time() < stop:
+        pass
+
+
+def work(_):
+    outer()
+
+
+def allocate(size):
+    return bytearray(size)
+
+
+def memory(_):
+    return [allocate(1 << 20) for _ in range(10)]
+
+
+def critical(file):
+    fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def lock(path):
+    with open(path) as file:
+        print("locking", flush=True)
+        critical(file)
+
+
+def acquire(mutex):
+    mutex.acquire()
+
+
+def mutex(_):
+    held = threading.Lock()
+    held.acquire()
+    threading.Timer(0.5, held.release).start()
+    acquire(held)
+
+
+def ready(_):
+    while not functions.tracing():
+        time.sleep(0.005)
+
+
+def idle(_):
+    while functions.tracing():
+        leaf(0)
+        time.sleep(0.005)
+
+
+def bench(calls):
+    start = time.process_time_ns()
+    for i in range(int(calls)):
+        leaf(i)
+    print("bench", (time.process_time_ns() - start) // int(calls), flush=True)
+
+
+for line in sys.stdin:
+    command, _, argument = line.strip().partition(" ")
+    globals()[command](argument)
+    print("done", command, flush=True)
