@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -24,10 +23,14 @@ type thread struct {
 }
 
 // call is where a function begins and ends.
-func (t *thread) call(f function, args map[string]int) int {
+func (t *thread) call(f function, args []int) int {
 	t.entry.Fire(t.file, f.name, f.line, t.id)
 	defer t.ret.Fire(t.file, f.name, f.line, t.id) // also if it panics
-	return t.eval(f.body, args)
+	variables := map[string]int{}
+	for i, n := range args {
+		variables[f.parameters[i].(string)] = n
+	}
+	return t.eval(f.body, variables)
 }
 
 // run runs the next line of the program. It panics if that is wrong.
@@ -61,30 +64,24 @@ func (t *thread) eval(code any, variables map[string]int) int {
 		}
 		return variables[code.(string)]
 	}
-	if list[0] == "if" { // the condition is true if it is not negative
+	name := list[0].(string)
+	if name == "if" { // the condition is true if it is not negative
 		if t.eval(list[1], variables) >= 0 {
 			return t.eval(list[2], variables)
 		}
 		return t.eval(list[3], variables)
 	}
-	f, defined := t.functions[list[0].(string)]
-	args, total := map[string]int{}, 0
-	for i, code := range list[1:] {
-		n := t.eval(code, variables)
-		switch {
-		case defined:
-			args[f.parameters[i].(string)] = n
-		case list[0] == "-" && i > 0:
-			total -= n
-		default:
-			total += n
-		}
+	var args []int
+	for _, code := range list[1:] {
+		args = append(args, t.eval(code, variables))
 	}
-	if defined {
+	switch f, defined := t.functions[name]; {
+	case defined:
 		return t.call(f, args)
+	case name == "+":
+		return args[0] + args[1]
+	case name == "-":
+		return args[0] - args[1]
 	}
-	if list[0] != "+" && list[0] != "-" {
-		panic(fmt.Sprintf("no function %v", list[0]))
-	}
-	return total
+	panic("no function " + name)
 }
