@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	colmetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
@@ -420,6 +421,43 @@ func TestCollectorRefuses(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "400 Bad Request") {
 		t.Errorf("the log says %s", log.String())
+	}
+}
+
+// busy is a client of a collector that answers the third request only.
+type busy struct {
+	otlptrace.Client
+	asked int
+}
+
+func (b *busy) UploadTraces(ctx context.Context, _ []*trace.ResourceSpans) error {
+	if b.asked++; b.asked == 3 {
+		return nil
+	}
+	<-ctx.Done()
+	return fmt.Errorf("%w: the collector is busy", ctx.Err())
+}
+
+func (b *busy) Stop(context.Context) error { return nil }
+
+// TestCollectorBusy: each time that a collector has been busy for long is a failure, and what was
+// to be sent is sent again.
+func TestCollectorBusy(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	failures := prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"})
+	registry.MustRegister(failures)
+	client := &busy{}
+	s := newSender(client, registry, failures)
+	s.delay, s.limit = time.Millisecond, time.Millisecond
+	go s.run()
+	s.add(span("waits", 1))
+	m := NewMetrics(fixed{}, registry)
+	until(t, "it comes", func() bool { return own(t, m, "stapsdt_export_otlp_spans_total", `result="sent"`) == 1 })
+	if n := own(t, m, "failures", ""); n != 2 {
+		t.Errorf("%v failures", n)
+	}
+	if err := s.shutdown(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

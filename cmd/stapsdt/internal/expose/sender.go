@@ -17,6 +17,7 @@ const (
 	maxQueued  = 2048 // spans that wait
 	maxBatch   = 512
 	batchEvery = 2 * time.Second
+	tryLimit   = 30 * time.Second
 	firstDelay = time.Second // before it is tried again
 	maxDelay   = 30 * time.Second
 )
@@ -27,6 +28,7 @@ type sender struct {
 	client otlptrace.Client
 	queue  chan Span
 	delay  time.Duration // before the first retry
+	limit  time.Duration // for one try
 
 	ctx   context.Context // ends when shutdown is called
 	stop  context.CancelFunc
@@ -46,7 +48,7 @@ const (
 
 func newSender(client otlptrace.Client, own prometheus.Registerer, failures prometheus.Counter) *sender {
 	s := &sender{
-		client: client, queue: make(chan Span, maxQueued), delay: firstDelay,
+		client: client, queue: make(chan Span, maxQueued), delay: firstDelay, limit: tryLimit,
 		late: make(chan context.Context, 1), ended: make(chan struct{}), failures: failures,
 		spans: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stapsdt_export_otlp_spans_total",
@@ -160,9 +162,11 @@ func (s *sender) send(batch []Span) (answered bool) {
 }
 
 // try sends a batch once, and reports whether the collector has answered. If it wants to be asked
-// again, the client does that until ctx ends.
+// again, the client does that for a while.
 func (s *sender) try(ctx context.Context, batch []Span) (answered bool) {
-	err := s.client.UploadTraces(ctx, convertSpans(batch))
+	limited, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	err := s.client.UploadTraces(limited, convertSpans(batch))
 	if err == nil {
 		s.count(sent, len(batch))
 		return true
@@ -173,7 +177,7 @@ func (s *sender) try(ctx context.Context, batch []Span) (answered bool) {
 	s.failures.Inc()
 	otel.Handle(err)
 	var unreachable *url.Error
-	if errors.As(err, &unreachable) {
+	if errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	s.count(refused, len(batch))
