@@ -1,0 +1,169 @@
+//go:build linux && (amd64 || arm64)
+
+package docs_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fleet is the guide, with what is running of it.
+type fleet struct {
+	*guide
+	running *tracetest.Process // the exporter
+}
+
+// write writes a block of the guide into a file.
+func (f *fleet) write(t *testing.T, name, text string) {
+	t.Helper()
+	content := f.replace.Replace(strings.Join(f.find(t, text).lines, "\n") + "\n")
+	require.NoError(t, os.WriteFile(f.dir+"/"+name, []byte(content), 0o600))
+}
+
+// export starts the exporter as a command of the guide does, in the place of the one before.
+func (f *fleet) export(t *testing.T, command string) {
+	t.Helper()
+	f.stop(t)
+	f.running = startGroup(t, f.dir, "exec 2>&1; exec "+command+f.replace.Replace(" --listen localhost:9964"))
+	f.running.WaitLine("metrics are at http", patience)
+}
+
+func (f *fleet) stop(t *testing.T) {
+	t.Helper()
+	if f.running != nil {
+		f.running.Signal(os.Interrupt)
+		require.NoError(t, f.running.Wait(patience), f.running.Dump())
+	}
+}
+
+// prints runs a command until it has printed the lines of the guide.
+func (f *fleet) prints(t *testing.T, c console) {
+	t.Helper()
+	var out string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		out = f.run(t, "exec 2>&1; "+f.replace.Replace(c.command)+" || true")
+		lines := strings.Split(out, "\n")
+		missing := slices.ContainsFunc(c.output, func(shown string) bool {
+			return !slices.ContainsFunc(lines, func(line string) bool { return sample(line) == sample(shown) })
+		})
+		if !missing {
+			return
+		}
+	}
+	require.Fail(t, "it has not printed what the guide shows", "%s\n%s\nwant %q", c.command, out, c.output)
+}
+
+var (
+	times = regexp.MustCompile(`@\[[0-9.]+\]`)
+)
+
+// sample is a line of output without what differs from run to run.
+func sample(line string) string {
+	return strings.TrimSpace(times.ReplaceAllString(line, "@[]"))
+}
+
+// freePort returns a port at which nothing listens.
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "localhost:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+}
+
+// TestGuideFleet: from nothing to numbers in Prometheus, as a new user does it.
+func TestGuideFleet(t *testing.T) {
+	testenv.LongOnce(t, "it builds a program and starts Prometheus")
+	testenv.NeedsRoot(t)
+	for tool, pkg := range map[string]string{"prometheus": "prometheus", "promtool": "prometheus", "curl": "curl", "openssl": "openssl"} {
+		testenv.NeedsTool(t, tool, pkg)
+	}
+	buildCommand(t)
+	shop := module(t, "http")
+	f := &fleet{guide: readGuide(t, "fleet.md")}
+	f.replace = strings.NewReplacer("localhost:8080", "localhost:"+freePort(t), "localhost:9964", "localhost:"+freePort(t), "localhost:9090", "localhost:"+freePort(t),
+		"cd examples/http", "cd "+shop.dir)
+	build := f.find(t, "go build -o shop").consoles()
+	f.run(t, f.replace.Replace(build[0].command))
+	shop.replace = f.replace
+	shop.start(t, f.replace.Replace(build[1].command)).WaitLine(" serves http://", patience)
+
+	f.write(t, "rules.yaml", "shop_queries_in_flight")
+	f.export(t, f.find(t, "stapsdt export -c rules.yaml").consoles()[0].command)
+	f.requests(t)
+	f.graph(t)
+
+	text, err := os.ReadFile(f.dir + "/rules.yaml")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(f.dir+"/rules.yaml", []byte(strings.Replace(string(text), "by: [route, status]", "by: [route]", 1)), 0o600))
+	f.running.WaitLine("stapsdt: read rules.yaml: 2 metrics, 0 spans", patience)
+	require.NoError(t, os.WriteFile(f.dir+"/rules.yaml", text, 0o600))
+
+	f.wrong(t)
+	f.spans(t)
+	for _, c := range f.find(t, "--print alerts >alerts.yaml").consoles() {
+		f.prints(t, c)
+	}
+	f.prints(t, f.find(t, "--print dashboard").consoles()[0])
+	f.secured(t)
+	f.stop(t)
+}
+
+// requests sends what the guide sends, and reads what the exporter answers.
+func (f *fleet) requests(t *testing.T) {
+	t.Helper()
+	commands := f.find(t, "curl -s -X POST").consoles()
+	last := len(commands) - 1
+	for _, c := range commands[:last] {
+		f.run(t, f.replace.Replace(c.command))
+	}
+	f.prints(t, commands[last])
+}
+
+// graph starts Prometheus, and asks it.
+func (f *fleet) graph(t *testing.T) {
+	t.Helper()
+	f.write(t, "prometheus.yml", "job_name: stapsdt")
+	command := f.find(t, "$ prometheus --config.file").consoles()[0].command
+	startGroup(t, f.dir, "exec "+command+f.replace.Replace(" --web.listen-address=localhost:9090"))
+	f.prints(t, f.find(t, "promtool query instant").consoles()[0])
+}
+
+// wrong reads a file whose errors the guide shows.
+func (f *fleet) wrong(t *testing.T) {
+	t.Helper()
+	f.write(t, "wrong.yaml", "hist: status")
+	f.prints(t, f.find(t, "stapsdt export -c wrong.yaml").consoles()[0])
+}
+
+// spans checks the rules for spans with those for metrics.
+func (f *fleet) spans(t *testing.T) {
+	t.Helper()
+	f.write(t, "spans.yaml", "spans:")
+	f.run(t, "stapsdt export -c spans.yaml --print alerts")
+}
+
+// secured reads the metrics with a certificate and a password.
+func (f *fleet) secured(t *testing.T) {
+	t.Helper()
+	f.write(t, "web.yaml", "tls_server_config")
+	c := f.find(t, "openssl req").consoles()
+	f.run(t, c[0].command+" 2>&1")
+	f.export(t, c[1].command)
+	f.prints(t, c[2])
+	without := regexp.MustCompile(` -u \S+ (\S+).*`).ReplaceAllString(f.replace.Replace(c[2].command), ` -o /dev/null -w '%{http_code}' $1`)
+	require.Equal(t, "401", strings.TrimSpace(f.run(t, without)))
+	_ = syscall.Kill(-f.running.PID(), syscall.SIGHUP)
+	f.running.WaitLine("stapsdt: read rules.yaml", patience)
+}
