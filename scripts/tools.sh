@@ -12,7 +12,7 @@ need gcc=gcc g++=g++ clang=clang make=make pkg-config=pkg-config python3=python3
 	aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu /usr/aarch64-linux-gnu/include/stdio.h=libc6-dev-arm64-cross \
 	qemu-aarch64-static=qemu-user-static qemu-system-x86_64=qemu-system-x86 qemu-system-aarch64=qemu-system-arm cpio=cpio \
 	/usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring shellcheck=shellcheck \
-	"chromium=chromium|chromium-browser" systemd-analyze=systemd /usr/bin/ruby=ruby /usr/bin/php=php-cli unshare=util-linux ip=iproute2 curl=curl pgrep=procps pg_lsclusters=postgresql promtool=prometheus \
+	"chromium=chromium|chromium-browser" systemd-analyze=systemd /usr/bin/ruby=ruby /usr/bin/php=php-cli unshare=util-linux ip=iproute2 curl=curl openssl=openssl pgrep=procps pg_lsclusters=postgresql promtool=prometheus \
 	/usr/include/libelf.h=libelf-dev /usr/include/bpf/usdt.bpf.h=libbpf-dev /usr/include/"$(uname -m)"-linux-gnu/sys/sdt.h=systemtap-sdt-dev
 
 if [ "${1:-}" = --all ]; then
