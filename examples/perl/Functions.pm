@@ -18,7 +18,8 @@ package Functions;
 # tracer is attached: there is no DB::sub otherwise. Every 10 ms of the processor's time it
 # asks for a tracer, between two operations of the program. A timer of the clock would
 # interrupt what the program waits for. Functions::ask() asks at once, for a program that
-# hardly computes. A program with a handler of its own for SIGVTALRM must call that.
+# hardly computes. A program with a handler of its own for SIGVTALRM must call that, and a
+# child that was forked calls Functions::watch(), because it has no timer.
 
 use v5.20;
 use warnings;
@@ -101,9 +102,14 @@ BEGIN {
     $perl->load;
 }
 
-sub import {
+# watch begins to ask for tracers.
+sub watch {
     $SIG{VTALRM} = \&ask;
     setitimer(ITIMER_VIRTUAL, INTERVAL, INTERVAL);
+}
+
+sub import {
+    watch();
     $^P |= 0x01; # calls that are compiled from here on ask for DB::sub
 }
 

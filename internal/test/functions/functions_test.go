@@ -159,20 +159,58 @@ var event = regexp.MustCompile(`^(\d+) (\d+) (\d+ (?:->|<-) \w+) \((.*):(\d+)\)$
 // TestFlow: the depth and the order of entries and returns, also by an exception, and their
 // places.
 func TestFlow(t *testing.T) {
-	each(t, func(t *testing.T, p *program) {
-		tr := p.traced(t, "flow")
-		p.does("flow")
-		want := []string{"1 -> flow", "2 -> branch", "3 -> leaf", "3 <- leaf", "3 -> leaf", "3 <- leaf", "2 <- branch",
-			"2 -> failing", "2 <- failing", "2 -> leaf", "2 <- leaf", "1 <- flow"}
-		var got []string
-		calls := func() bool {
-			got = p.calls(t, tr.Lines())
-			return len(got) >= len(want)
-		}
-		require.Eventually(t, calls, patience, 10*time.Millisecond)
-		tr.Stop()
-		require.Equal(t, want, got)
-	})
+	each(t, flows)
+}
+
+func flows(t *testing.T, p *program) {
+	tr := p.traced(t, "flow")
+	p.does("flow")
+	want := []string{"1 -> flow", "2 -> branch", "3 -> leaf", "3 <- leaf", "3 -> leaf", "3 <- leaf", "2 <- branch",
+		"2 -> failing", "2 <- failing", "2 -> leaf", "2 <- leaf", "1 <- flow"}
+	var got []string
+	calls := func() bool {
+		got = p.calls(t, tr.Lines())
+		return len(got) >= len(want)
+	}
+	require.Eventually(t, calls, patience, 10*time.Millisecond)
+	tr.Stop()
+	require.Equal(t, want, got)
+}
+
+// TestPythons: the versions of Python that pyenv has here, of which those from 3.12 on have other
+// hooks.
+func TestPythons(t *testing.T) {
+	home, err := os.UserHomeDir()
+	require.NoError(t, err)
+	found, err := filepath.Glob(home + "/.pyenv/versions/3.*/bin/python3")
+	require.NoError(t, err)
+	if found = slices.DeleteFunc(found, func(path string) bool { return pythonMinor(path) < 8 }); len(found) == 0 {
+		t.Skip("pyenv has no version of Python here")
+	}
+	testenv.LongOnce(t, "it starts interpreters and tracers")
+	testenv.NotRaced(t, "it starts programs in another language, which the detector does not know")
+	tracetest.NeedTracefs(t)
+	library := library(t)
+	for _, path := range found {
+		t.Run(fmt.Sprint("3.", pythonMinor(path)), func(t *testing.T) {
+			l := table[0]
+			l.command = strings.Replace(l.command, "python3", path, 1)
+			p := l.start(t, library, l.command)
+			p.does("flow")
+			flows(t, p)
+			p.does("idle")
+			flows(t, p) // the hooks are installed again
+			p.Hangup()
+			require.NoError(t, p.Wait(patience))
+		})
+	}
+}
+
+// pythonMinor returns 12 for the path of a Python 3.12 that pyenv has installed.
+func pythonMinor(path string) (minor int) {
+	_, version, _ := strings.Cut(path, "/versions/3.")
+	_, _ = fmt.Sscanf(version, "%d", &minor)
+	return minor
 }
 
 // calls returns what flow showed of the functions of the program, but not of ready.
@@ -308,6 +346,47 @@ func TestLocks(t *testing.T) {
 		out := tr.Stop()
 		require.Equal(t, 1, of(tracetest.Table(t, out, "waits"), "critical"), out)
 		require.GreaterOrEqual(t, of(tracetest.Table(t, out, "waited"), "critical"), 200_000)
+	})
+}
+
+// TestFork: a child that was forked before the tracer came is seen too. PHP forks only with an
+// extension.
+func TestFork(t *testing.T) {
+	each(t, func(t *testing.T, p *program) {
+		if p.language.name == "php" {
+			return
+		}
+		p.does("fork")
+		text, options := p.script(t, "calls")
+		pids := regexp.MustCompile(`(?s)/pid == \d+/.*`).ReplaceAllString(text, "{ @by[pid, 0] = count(); }")
+		require.NotEqual(t, text, pids)
+		tr := tracetest.Bpftrace(t, pids, options...)
+		p.does("ready")
+		p.Say("wait")
+		require.Equal(t, "0", p.Expect("status ", patience))
+		p.Expect("done wait", patience)
+		by := tracetest.Table(t, tr.Stop(), "by")
+		delete(by, fmt.Sprintf("%d, 0", p.PID()))
+		require.Len(t, by, 1)
+	})
+}
+
+// TestSame: a program in Perl, whose hook is in the place of each sub, does the same while it is
+// traced.
+func TestSame(t *testing.T) {
+	each(t, func(t *testing.T, p *program) {
+		if p.language.name != "perl" {
+			return
+		}
+		p.Say("same")
+		bare := p.Expect("no Gone::here gone ", patience)
+		p.Expect("done same", patience)
+		require.Equal(t, "1 5 3 | 2 | <1 2> | list | scalar | main::called 1 main::same | main::called 1 main::same | 120 | 1,2,3 | 1 2 2 3 | 7 | <> | topic", bare)
+		tr := p.traced(t, "calls")
+		p.Say("same")
+		require.Equal(t, bare, p.Expect("no Gone::here gone ", patience))
+		p.Expect("done same", patience)
+		require.Equal(t, 5, of(tracetest.Table(t, tr.Stop(), "calls"), "fact"))
 	})
 }
 

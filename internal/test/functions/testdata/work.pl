@@ -66,6 +66,50 @@ sub idle {
     while (Functions::tracing()) { sleep 0.005; Functions::ask() }
 }
 
+my $child;
+
+sub fork_child {
+    $child = fork // die $!;
+    return if $child;
+    Functions::watch();
+    1 until Functions::tracing(); # by its timer
+    leaf(1);
+    exit;
+}
+
+sub wait_child {
+    waitpid $child, 0;
+    say "status $?";
+}
+
+my @kept = (1, 2, 3);
+sub kept : lvalue { $kept[$_[0]] }
+sub context { return wantarray ? 'list' : defined wantarray ? 'scalar' : 'none' }
+sub changes { $_[0]++ }
+sub called { return join ' ', map { $_ // 'undef' } (caller(0))[3, 5], (caller(1))[3] }
+sub jumps { goto &called }
+sub fact { my ($n) = @_; return $n < 2 ? 1 : $n * fact($n - 1) }
+sub by_value { return $a <=> $b }
+sub leaves { for my $i (1 .. 3) { return (1, 2, $i) if $i == 2 } }
+sub Gone::DESTROY { print 'gone ' }
+sub Gone::AUTOLOAD { return "no $Gone::AUTOLOAD" }
+
+# same says what a debugger must not change.
+sub same {
+    kept(1) = 5;
+    my $n = 1;
+    changes($n);
+    my $anonymous = sub { return "<@_>" };
+    my @list = context();
+    my $text = context();
+    my @left = leaves();
+    my $count = () = leaves();
+    { my $gone = bless [], 'Gone'; print $gone->here, ' ' }
+    eval { die {code => 7} };
+    say join ' | ', "@kept", $n, $anonymous->(1, 2), "@list", $text, called(), jumps(), fact(5),
+        join(',', sort by_value 3, 1, 2), "@left $count", $@->{code}, &$anonymous, do { local $_ = 'topic'; &{sub { $_ }} };
+}
+
 sub bench {
     my ($calls) = @_;
     my $start = clock_gettime(CLOCK_PROCESS_CPUTIME_ID);
@@ -77,7 +121,7 @@ sub bench {
 
 $| = 1;
 my %commands = (flow => \&flow, recursion => \&recursion, work => \&work, memory => \&memory,
-    lock => \&lock_file, ready => \&ready, idle => \&idle, bench => \&bench);
+    lock => \&lock_file, ready => \&ready, fork => \&fork_child, wait => \&wait_child, same => \&same, idle => \&idle, bench => \&bench);
 while (my $line = <STDIN>) {
     my ($command, $argument) = split ' ', $line;
     $commands{$command}->($argument);

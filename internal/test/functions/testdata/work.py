@@ -1,6 +1,7 @@
 """Does on command what there are scripts for."""
 
 import fcntl
+import os
 import sys
 import threading
 import time
@@ -101,6 +102,18 @@ def idle(_):
     while functions.tracing():
         leaf(0)
         time.sleep(0.005)
+
+
+def fork(_):
+    global child
+    child = os.fork()
+    if child == 0:
+        ready(None)
+        os._exit(0 if leaf(1) == 2 else 1)
+
+
+def wait(_):
+    print("status", os.waitpid(child, 0)[1], flush=True)
 
 
 def bench(calls):

@@ -75,6 +75,18 @@ def idle(_)
   sleep 0.005 while Functions.tracing?
 end
 
+def fork_child(_)
+  $child = fork do
+    ready(nil)
+    leaf(1)
+  end
+end
+
+def wait_child(_)
+  Process.wait($child)
+  puts "status #{$?.exitstatus}"
+end
+
 def bench(calls)
   n = calls.to_i
   start = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond)
@@ -85,6 +97,6 @@ end
 $stdout.sync = true
 $stdin.each_line do |line|
   command, argument = line.split
-  send(command, argument)
+  send({ "fork" => "fork_child", "wait" => "wait_child" }.fetch(command, command), argument)
   puts "done #{command}"
 end
