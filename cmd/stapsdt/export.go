@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
@@ -81,10 +80,6 @@ func (x *exporting) printed() error {
 	return err
 }
 
-// collecting is for a process that has little to do: it takes half as much memory for garbage
-// as usual.
-const collecting = 50
-
 func (x *exporting) run(ctx context.Context) (err error) {
 	if x.config == "" {
 		return usagef("which rules? Give -c FILE")
@@ -101,7 +96,6 @@ func (x *exporting) run(ctx context.Context) (err error) {
 	signal.Notify(hangup, unix.SIGHUP)
 	defer signal.Stop(hangup)
 
-	debug.SetGCPercent(collecting)
 	e := &exporter{session: x.session, config: x.config, sink: func(expose.Span) {}}
 	defer e.close()
 	if err := e.open(); err != nil {

@@ -3,9 +3,11 @@
 package program
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -37,26 +39,13 @@ type MetricExemplar struct {
 // be those of different moments.
 func (t *MetricTables) Read(m *Metric, yield func(*MetricRow)) error {
 	size := m.rowSize()
-	var previous any
-	for {
-		key, err := t.rows.NextKeyBytes(previous)
-		if err != nil {
-			return fmt.Errorf("read metrics: %w", err)
-		}
-		if key == nil {
-			break
-		}
-		previous = key
-		parts, err := t.rows.LookupBytes(key)
-		if err != nil {
-			return fmt.Errorf("read metrics: %w", err)
-		}
-		if parts == nil {
-			continue
-		}
+	err := t.each(func(key, parts []byte) {
 		r := &MetricRow{ID: uint32(binary.NativeEndian.Uint64(key)), Key: key}
 		r.add(m, parts, size)
 		yield(r)
+	})
+	if err != nil {
+		return fmt.Errorf("read metrics: %w", err)
 	}
 	parts, err := t.overflow.LookupBytes(uint32(0))
 	if err != nil {
@@ -67,6 +56,70 @@ func (t *MetricTables) Read(m *Metric, yield func(*MetricRow)) error {
 		yield(r)
 	}
 	return nil
+}
+
+// each calls yield for each row, with the parts that processors have of it.
+func (t *MetricTables) each(yield func(key, parts []byte)) error {
+	processors := 1
+	if t.rows.Type() == ebpf.PerCPUHash {
+		processors = ebpf.MustPossibleCPU()
+	}
+	keySize, partSize := int(t.rows.KeySize()), int(t.rows.ValueSize())
+	batch := max(minBatch, maxBatch/(processors*partSize))
+	keys, parts := arrays(batch, keySize), arrays(batch*processors, partSize)
+	row := make([]byte, 0, processors*partSize)
+	var cursor ebpf.MapBatchCursor
+	for first := true; ; first = false {
+		n, err := t.rows.BatchLookup(&cursor, keys.Interface(), parts.Interface(), nil)
+		last := errors.Is(err, ebpf.ErrKeyNotExist)
+		if err != nil && !last {
+			if first { // before Linux 5.6, or of processors with their own, before 5.13
+				return t.eachAlone(yield)
+			}
+			return err
+		}
+		for i := range n {
+			row = row[:0]
+			for j := range processors {
+				row = append(row, parts.Index(i*processors+j).Bytes()...)
+			}
+			yield(bytes.Clone(keys.Index(i).Bytes()), row)
+		}
+		if last {
+			return nil
+		}
+	}
+}
+
+// A system call reads about as many bytes of rows, and not fewer rows than can have the same
+// hash.
+const (
+	maxBatch = 1 << 18
+	minBatch = 64
+)
+
+// arrays returns a slice of n arrays of bytes, whose size is only known now.
+func arrays(n, size int) reflect.Value {
+	return reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(size, reflect.TypeFor[byte]())), n, n)
+}
+
+// eachAlone is each, with system calls for each row.
+func (t *MetricTables) eachAlone(yield func(key, parts []byte)) error {
+	var previous any
+	for {
+		key, err := t.rows.NextKeyBytes(previous)
+		if err != nil || key == nil {
+			return err
+		}
+		previous = key
+		parts, err := t.rows.LookupBytes(key)
+		if err != nil {
+			return err
+		}
+		if parts != nil {
+			yield(key, parts)
+		}
+	}
 }
 
 // Remove removes a row, which the next event makes again.
