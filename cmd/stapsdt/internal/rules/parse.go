@@ -4,6 +4,7 @@ package rules
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"reflect"
@@ -14,14 +15,16 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
 )
 
 // maxFile is the largest size of a file in bytes.
 const maxFile = 1 << 20
 
-// Read reads a file of rules. Its errors are those of Parse.
+// Read reads a file of rules. Its errors are those of Parse. It does not wait for the writer of
+// a pipe that has a name.
 func Read(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -33,13 +36,20 @@ func Read(path string) (*File, error) {
 	return Parse(path, text)
 }
 
+// maxErrors is how many things that are wrong are told at once.
+const maxErrors = 20
+
 // Parse reads the text of a file of rules, which is YAML. The error joins one for each thing
-// that is wrong, each of them with the name of the file, the line and the column.
+// that is wrong, each of them with the name of the file, the line and the column. Of very
+// many, it has the first ones.
 func Parse(name string, text []byte) (*File, error) {
 	r := &reader{name: name, lines: strings.Split(string(text), "\n")}
 	file := &File{}
 	if root := r.document(text); root != nil {
 		r.file(root, file)
+	}
+	if more := len(r.errs) - maxErrors; more > 1 {
+		r.errs = append(r.errs[:maxErrors], fmt.Errorf("%s: %d more errors", name, more))
 	}
 	if len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)

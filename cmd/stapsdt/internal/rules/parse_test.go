@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // everything has each key at least once.
@@ -250,4 +252,34 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestManyErrors: a file that is something else altogether does not fill the log.
+func TestManyErrors(t *testing.T) {
+	_, err := Parse("r.yaml", []byte("metrics:\n"+strings.Repeat("- 1\n", 50)))
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != 21 || lines[20] != "r.yaml: 30 more errors" {
+		t.Errorf("%d lines: %s", len(lines), lines[len(lines)-1])
+	}
+}
+
+// TestReadPipe: nothing waits for a writer that may never come.
+func TestReadPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := Read(path)
+		read <- err
+	}()
+	select {
+	case err := <-read:
+		if err == nil {
+			t.Error("an empty pipe has rules")
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("Read waits")
+	}
 }
