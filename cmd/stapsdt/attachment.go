@@ -66,7 +66,8 @@ func (t *tracing) attach(f *target.File) error {
 		if err != nil {
 			t.problem("%s: %v", f.Path, err)
 		}
-		a.sites += len(byProgram[prog])
+		t.problem("%s: %v", f.Path, err)
+		a.sites += len(links) // each site has its own, now that not all could be attached to at once
 	}
 	t.sites += a.sites
 	return nil
@@ -124,5 +125,9 @@ func (t *tracing) program(f *target.File, site sdt.Probe) (*ebpf.Program, error)
 // problem warns of what keeps events from being seen.
 func (t *tracing) problem(format string, args ...any) {
 	t.problems.Add(1)
-	t.warn(format, args...)
+	text := fmt.Sprintf(format, args...)
+	if t.rule != "" {
+		text = t.rule + ": " + text
+	}
+	t.warn("%s", text)
 }

@@ -70,15 +70,15 @@ func (m *metricRule) prepare(e *exporter) (err error) {
 			m.found = func(pid int) error { return m.operations.goroutines.find(&m.tracing, pid) }
 		}
 	}
-	if m.groups, err = e.begin(&m.tracing, m.Cgroup, specs); err != nil {
+	if m.groups, err = e.begin(&m.tracing, m.Name, &m.Select, specs); err != nil {
 		return fail(err)
 	}
 	return nil
 }
 
-// begin prepares the tracing of a rule.
-func (e *exporter) begin(t *tracing, cgroup string, specs []string) (groups *groupSet, err error) {
-	t.session, t.running, t.where.all = e.session, true, true
+// begin prepares the tracing of a rule, which has a name.
+func (e *exporter) begin(t *tracing, name string, selected *rules.Select, specs []string) (groups *groupSet, err error) {
+	t.session, t.rule, t.running, t.where.all = e.session, name, true, true
 	if err := t.check(specs); err != nil {
 		return nil, err
 	}
@@ -86,10 +86,10 @@ func (e *exporter) begin(t *tracing, cgroup string, specs []string) (groups *gro
 		return nil, err
 	}
 	t.finder = nil // it is the exporter's
-	if cgroup == "" {
+	if selected.Cgroup == "" {
 		return nil, nil
 	}
-	if groups, err = newGroupSet(cgroup, e.cgroups); err == nil {
+	if groups, err = newGroupSet(selected.Cgroup, e.cgroups); err == nil {
 		t.env.Cgroups = groups.set
 	}
 	return groups, err

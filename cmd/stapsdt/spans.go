@@ -66,7 +66,7 @@ func (s *spanRule) prepare(e *exporter) (err error) {
 		return fail(err)
 	}
 	s.conditions = append(slices.Clip(s.selected), splitWhere(s.Where)...)
-	s.groups, err = e.begin(&s.tracing, s.Cgroup, []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd})
+	s.groups, err = e.begin(&s.tracing, s.name(), &s.Select, []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd})
 	if err != nil {
 		return fail(err)
 	}

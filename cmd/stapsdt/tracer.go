@@ -25,6 +25,7 @@ import (
 // the filter, and when to end.
 type tracing struct {
 	*session
+	rule     string // that the tracing is for, or "" for a command
 	where    where
 	filter   string
 	duration time.Duration
