@@ -33,6 +33,7 @@ type metricRule struct {
 	first  int                              // the index of a native histogram's second bucket
 
 	operations *operations // of Start and End, and nil of Probe
+	ended      ended       // of a gauge
 }
 
 // shape is what a row has: labels of certain types, and a value.

@@ -5,6 +5,7 @@ package main
 import (
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
@@ -18,11 +19,14 @@ import (
 
 // family reads the metric, and how many events it is of.
 func (m *metricRule) family() (f *expose.Family, events uint64, err error) {
-	c := &collection{metricRule: m, series: map[string]*expose.Series{}}
-	if m.Kind == rules.InFlight {
+	c := &collection{metricRule: m, series: map[string]*expose.Series{}, latest: map[string]time.Duration{}}
+	switch m.Kind {
+	case rules.InFlight:
 		err = c.inFlight()
-	} else {
-		err = c.rows()
+	case rules.Gauge:
+		err = c.gauges()
+	default:
+		err = c.rows(func(*program.MetricTables, *program.MetricRow) bool { return true })
 	}
 	return c.family(), c.events, err
 }
@@ -31,6 +35,7 @@ func (m *metricRule) family() (f *expose.Family, events uint64, err error) {
 type collection struct {
 	*metricRule
 	series map[string]*expose.Series // by their labels
+	latest map[string]time.Duration  // when a gauge got its value, by its labels
 	events uint64
 }
 
@@ -49,45 +54,76 @@ func (c *collection) family() *expose.Family {
 	return f
 }
 
-// at returns the series with labels, which are nil for those that had no room.
-func (c *collection) at(labels []string) *expose.Series {
-	key := "overflow"
-	if labels != nil {
-		key = "\x00" + strings.Join(labels, "\x00") // is no other key, because texts have no NUL
+// key tells the series with labels apart, which are nil for those that had no room.
+func key(labels []string) string {
+	if labels == nil {
+		return "overflow"
 	}
-	s := c.series[key]
+	return "\x00" + strings.Join(labels, "\x00") // is no other key, because texts have no NUL
+}
+
+// at returns the series with labels.
+func (c *collection) at(labels []string) *expose.Series {
+	s := c.series[key(labels)]
 	if s == nil {
 		s = &expose.Series{Values: labels, Overflow: labels == nil, Created: c.started}
-		c.series[key] = s
+		c.series[key(labels)] = s
 	}
 	return s
 }
 
-// rows reads the tables.
-func (c *collection) rows() error {
+// rows reads the tables, and adds the rows that are meant.
+func (c *collection) rows(meant func(*program.MetricTables, *program.MetricRow) bool) error {
 	for _, t := range c.tables {
 		i := slices.IndexFunc(c.shapes, func(s *shape) bool { return s.tables == t })
 		if i < 0 {
 			continue // its program could not be loaded
 		}
-		var dead []*program.MetricRow
 		err := t.Read(c.shapes[i].Metric, func(r *program.MetricRow) {
-			if c.Kind == rules.Gauge && !alive(r.Process) {
-				dead = append(dead, r)
-				return
+			c.events += r.Count
+			if meant(t, r) {
+				c.add(c.shapes[i], r)
 			}
-			c.add(c.shapes[i], r)
 		})
 		if err != nil {
 			return err
 		}
-		for _, r := range dead {
-			if err := t.Remove(r); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
+}
+
+// ended is what was fired by processes that have ended, and whose rows were removed.
+type ended struct {
+	mu     sync.Mutex // for one reader at a time
+	events uint64
+}
+
+// gauges reads the tables, and removes the rows whose processes have ended.
+func (c *collection) gauges() error {
+	c.ended.mu.Lock()
+	defer c.ended.mu.Unlock()
+	type row struct {
+		*program.MetricRow
+		of *program.MetricTables
+	}
+	var dead []row
+	err := c.rows(func(t *program.MetricTables, r *program.MetricRow) bool {
+		if alive(r.Process) {
+			return true
+		}
+		if !r.Overflow { // which is for all that have no room
+			dead = append(dead, row{r, t})
+		}
+		return false
+	})
+	c.events += c.ended.events
+	for _, r := range dead {
+		if err := r.of.Remove(r.MetricRow); err != nil {
+			return err
+		}
+		c.ended.events += r.Count
+	}
+	return err
 }
 
 // add adds a row to its series.
@@ -99,10 +135,12 @@ func (c *collection) add(like *shape, r *program.MetricRow) {
 		labels = append(c.labelsOf(s.Keys, r.Key), s.probe...)
 	}
 	to := c.at(labels)
-	c.events += r.Count
 	switch {
 	case c.Kind == rules.Gauge:
-		to.Value = asFloat(s.Value, r.Latest) * s.scale
+		// Programs whose arguments have other types have rows of their own.
+		if latest := c.latest[key(labels)]; r.Time >= latest {
+			c.latest[key(labels)], to.Value = r.Time, asFloat(s.Value, r.Latest)*s.scale
+		}
 	case c.Kind == rules.Counter && c.Value == "":
 		to.Value += float64(r.Count)
 	case c.Kind == rules.Counter:
@@ -177,7 +215,7 @@ func (c *collection) inFlight() error {
 			continue // a condition was false
 		}
 		labels := c.labelsOf(o.plan.Open, one.Value)
-		if _, known := c.series["\x00"+strings.Join(labels, "\x00")]; !known && len(c.series) >= c.Series {
+		if c.series[key(labels)] == nil && len(c.series) >= c.Series {
 			labels = nil
 		}
 		c.at(labels).Value++

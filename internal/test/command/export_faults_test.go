@@ -3,10 +3,53 @@
 package command_test
 
 import (
+	"os"
 	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 
 	"github.com/stretchr/testify/require"
 )
+
+// TestExportEnded: the end of a process does not make the counter of a gauge's events fall, and
+// what had no room does not make a scrape fail.
+func TestExportEnded(t *testing.T) {
+	const provider = "export_ended"
+	p := exportee(t, provider)
+	e := exports(t, provider, "metrics:\n  - {name: level, probe: 'PROVIDER:level', gauge: depth, by: [depth], labels: [], series: 2}\n")
+	e.waits("level", 1)
+	for _, n := range []string{"1", "2", "3", "4"} {
+		does(p, "level "+n)
+	}
+	require.Len(t, series(e.scrape(), "level"), 3)
+	p.Signal(os.Kill)
+	require.Eventually(t, func() bool { return len(series(e.scrape(), "level")) == 0 }, patience, 10*time.Millisecond)
+	all := e.scrape()
+	require.EqualValues(t, 4, all[`stapsdt_events_total{metric="level"}`])
+	require.Zero(t, all["stapsdt_export_collect_failures_total"])
+}
+
+// TestExportVersions: versions of a program whose arguments have other types are one metric, and
+// a gauge has the value that was set last, whichever set it.
+func TestExportVersions(t *testing.T) {
+	const provider = "export_versions"
+	e := exports(t, provider, saidRule+"  - {name: level, probe: 'PROVIDER:level', gauge: depth, labels: []}\n")
+	first := exportee(t, provider)
+	t.Setenv("VERSION", "2")
+	second := exportee(t, provider)
+	e.waits("said_total", 2)
+	does(first, `say "5"`)
+	does(first, `say "five"`)
+	does(second, `say "5"`)
+	require.Equal(t, map[string]float64{`{text="5"}`: 2, `{text="five"}`: 1}, series(e.scrape(), "said_total"))
+	for n, p := range []*tracetest.Process{first, second, first, first, second, second, first} {
+		does(p, "level "+[]string{"9", "-8", "7", "6", "-5", "4", "3"}[n])
+		for range 5 {
+			require.Equal(t, map[string]float64{"": []float64{9, -8, 7, 6, -5, 4, 3}[n]}, series(e.scrape(), "level"))
+		}
+	}
+}
 
 // TestExportProblems: what is wrong with a rule names it, and the other rules go on.
 func TestExportProblems(t *testing.T) {

@@ -100,7 +100,8 @@ func (m *Metric) divide(bounds func(expr.Type) (*Bounds, error)) (err error) {
 // The words of a row. What follows rowSum depends on the kind, and buckets come last.
 const (
 	rowLatest  = 16 // the latest value
-	rowProcess = 24 // and the process that it is of
+	rowProcess = 24 // the process that it is of
+	rowTime    = 32 // and its time
 
 	rowExemplar = 16 // the latest value, its ID, its time, and these XOR each other
 	rowBuckets  = rowExemplar + 4*8
@@ -110,7 +111,7 @@ const (
 func (m *Metric) rowSize() int {
 	switch m.kind {
 	case Latest:
-		return rowProcess + 8
+		return rowTime + 8
 	case Histogram:
 		return rowBuckets + 8*m.bounds.Len()
 	}
@@ -227,6 +228,7 @@ func (b *builder) record(m *Metric, t *MetricTables, id uint32, key, value, whic
 	b.add(asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, rowSum))
 	switch {
 	case m.kind == Latest:
+		b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(regRecord, rowTime, asm.R0, asm.DWord))
 		b.pidTgid()
 		b.add(
 			asm.RSh.Imm(asm.R0, 32), asm.StoreMem(regRecord, rowProcess, asm.R0, asm.DWord),

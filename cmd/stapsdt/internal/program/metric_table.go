@@ -22,9 +22,10 @@ type MetricRow struct {
 	Overflow bool
 
 	Count, Sum uint64 // the sum modulo 2^64
-	// Latest is the latest value, and Process what had it.
+	// Latest is the latest value, Process what had it, and Time when, on CLOCK_MONOTONIC.
 	Latest    uint64
 	Process   int
+	Time      time.Duration
 	Buckets   []uint64
 	Exemplars []MetricExemplar
 }
@@ -139,7 +140,7 @@ func (r *MetricRow) add(m *Metric, parts []byte, size int) {
 		r.Sum += word(rowSum)
 		switch m.kind {
 		case Latest:
-			r.Latest, r.Process = word(rowLatest), int(word(rowProcess))
+			r.Latest, r.Process, r.Time = word(rowLatest), int(word(rowProcess)), time.Duration(word(rowTime))
 		case Histogram:
 			if r.Buckets == nil {
 				r.Buckets = make([]uint64, m.bounds.Len())

@@ -8,7 +8,8 @@
 //	begin N      begins N spans
 //	storm N T    fires said N times in each of T goroutines
 //
-// With a second argument, it fires said so many times and ends.
+// With a second argument, it fires said so many times and ends. With VERSION=2 in its
+// environment, the text of said is a number, and that of level has 8 bytes.
 package main
 
 import (
@@ -40,8 +41,7 @@ type jobEnd struct {
 
 func main() {
 	provider := stapsdt.NewProvider(os.Args[1])
-	said := stapsdt.NewProbe2[string, uint64](provider, "said", "text", "bytes")
-	level := stapsdt.NewProbe1[int32](provider, "level", "depth")
+	said, level := probes(provider)
 	job := span.New[jobStart, jobEnd](provider, "job")
 	if err := provider.Load(); err != nil {
 		log.Fatal(err)
@@ -49,7 +49,7 @@ func main() {
 	if len(os.Args) > 2 {
 		n, _ := strconv.Atoi(os.Args[2])
 		for range n {
-			said.Fire("once", 1)
+			said("once", 1)
 		}
 		return
 	}
@@ -64,13 +64,13 @@ func main() {
 			if err != nil {
 				log.Fatal(err)
 			}
-			said.Fire(text, uint64(len(text)))
+			said(text, uint64(len(text)))
 		case "many":
 			for i := n; i < m; i++ {
-				said.Fire(strconv.Itoa(i), 1)
+				said(strconv.Itoa(i), 1)
 			}
 		case "level":
-			level.Fire(int32(n))
+			level(n)
 		case "job":
 			for i := range n {
 				ctx, outer := job.Start(context.Background(), jobStart{"outer", -1})
@@ -88,7 +88,7 @@ func main() {
 			for range m {
 				wg.Go(func() {
 					for i := range n {
-						said.Fire("storm"+strconv.Itoa(i%3), 2)
+						said("storm"+strconv.Itoa(i%3), 2)
 					}
 				})
 			}
@@ -97,4 +97,19 @@ func main() {
 			log.Fatalf("%q is no command", in.Text())
 		}
 	}
+}
+
+// probes adds the probes said and level, and returns what fires them.
+func probes(provider *stapsdt.Provider) (said func(text string, bytes uint64), level func(depth int)) {
+	if os.Getenv("VERSION") == "2" {
+		numbered := stapsdt.NewProbe2[int16, uint64](provider, "said", "text", "bytes")
+		deep := stapsdt.NewProbe1[int64](provider, "level", "depth")
+		return func(text string, bytes uint64) {
+			n, _ := strconv.Atoi(text)
+			numbered.Fire(int16(n), bytes)
+		}, func(depth int) { deep.Fire(int64(depth)) }
+	}
+	texts := stapsdt.NewProbe2[string, uint64](provider, "said", "text", "bytes")
+	shallow := stapsdt.NewProbe1[int32](provider, "level", "depth")
+	return texts.Fire, func(depth int) { shallow.Fire(int32(depth)) }
 }
