@@ -36,6 +36,7 @@ type collection struct {
 	*metricRule
 	series map[string]*expose.Series // by their labels
 	latest map[string]time.Duration  // when a gauge got its value, by its labels
+	read   time.Time                 // when what is being converted was read
 	events uint64
 }
 
@@ -79,14 +80,17 @@ func (c *collection) rows(meant func(*program.MetricTables, *program.MetricRow) 
 		if i < 0 {
 			continue // its program could not be loaded
 		}
-		err := t.Read(c.shapes[i].Metric, func(r *program.MetricRow) {
+		var all []*program.MetricRow
+		err := t.Read(c.shapes[i].Metric, func(r *program.MetricRow) { all = append(all, r) })
+		if err != nil {
+			return err
+		}
+		c.read = time.Now()
+		for _, r := range all {
 			c.events += r.Count
 			if meant(t, r) {
 				c.add(c.shapes[i], r)
 			}
-		})
-		if err != nil {
-			return err
 		}
 	}
 	return nil
@@ -187,7 +191,7 @@ func (c *collection) labelsOf(items []program.Item, key []byte) []string {
 		case items[i].Type.Kind == expr.String:
 			labels = append(labels, string(text))
 		case c.labels[i] == "container" && c.by[i] == processLabels["container"]:
-			labels = append(labels, cgroup.Container(c.exporter.cgroups.Path(bits)))
+			labels = append(labels, cgroup.Container(c.exporter.cgroups.Path(bits, c.read)))
 		default:
 			labels = append(labels, string(render.AppendNumber(nil, items[i].Type, bits)))
 		}
@@ -205,6 +209,7 @@ func (c *collection) inFlight() error {
 	if err != nil {
 		return err
 	}
+	c.read = time.Now()
 	totals, err := program.ReadTotals(o.totals, 0)
 	if err != nil {
 		return err

@@ -196,7 +196,7 @@ func (s *spanRule) end(key spanKey, v values) {
 		Start: boot.Add(o.start), End: boot.Add(v.Time),
 		Attributes: append(o.attributes, v.attributes()...),
 		Executable: v.text(processLabels["executable"]),
-		Container:  cgroup.Container(s.exporter.cgroups.Path(v.number(processLabels["container"]))),
+		Container:  cgroup.Container(s.exporter.cgroups.Path(v.number(processLabels["container"]), time.Now())),
 	}
 	if o.parent != 0 {
 		span.Parent = program.SpanID(v.PID, o.parent)

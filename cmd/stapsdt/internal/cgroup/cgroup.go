@@ -41,18 +41,19 @@ func findRoot(mounts string) string {
 	return ""
 }
 
-// resting is how long nothing is read again for a number that is not known.
-const resting = time.Second
-
-// Path returns the path of a group, or "" if it is not known. A group is still known when it
-// is gone.
-func (g *Groups) Path(id uint64) string {
+// Path returns the path of a group that was there before a time, or "" if it is not known. A
+// group is still known when it is gone. What is not known stays so, because what was counted
+// for it must not move to another label.
+func (g *Groups) Path(id uint64, before time.Time) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	path, ok := g.paths[id]
-	if !ok && time.Since(g.read) > resting {
+	if !ok && !g.read.After(before) {
 		maps.Copy(g.paths, g.walk())
+	}
+	if !ok {
 		path = g.paths[id]
+		g.paths[id] = path
 	}
 	return path
 }

@@ -4,8 +4,11 @@ package cgroup
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func TestContainer(t *testing.T) {
@@ -47,7 +50,7 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	for id, p := range g.All() {
-		if p == path && g.Path(id) == path {
+		if p == path && g.Path(id, time.Now()) == path {
 			return
 		}
 	}
@@ -61,5 +64,34 @@ func TestFindRoot(t *testing.T) {
 	}
 	if got := findRoot(""); got != "" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestPathStays: a group that is new is known at once, and one that is not known stays so.
+func TestPathStays(t *testing.T) {
+	g := &Groups{root: t.TempDir(), paths: map[uint64]string{}}
+	makes := func(name string) (id uint64) {
+		path := filepath.Join(g.root, name)
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Sys().(*syscall.Stat_t).Ino
+	}
+	for _, name := range []string{"a", "b"} { // the second one just after the others were read
+		if got := g.Path(makes(name), time.Now()); got != "/"+name {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	was := time.Now().Add(-time.Hour)
+	c := makes("c") // after what is asked for
+	if got := g.Path(c, was); got != "" {
+		t.Errorf("%q", got)
+	}
+	if got := g.Path(c, time.Now()); got != "" {
+		t.Errorf("it was unknown, and has become %q", got)
 	}
 }
