@@ -63,8 +63,9 @@ func (t *tracing) attach(f *target.File) error {
 		if errors.As(err, &refused) {
 			return refused
 		}
-		if err != nil {
-			t.problem("%s: %v", f.Path, err)
+		if err == nil {
+			a.sites += len(byProgram[prog])
+			continue
 		}
 		t.problem("%s: %v", f.Path, err)
 		a.sites += len(links) // each site has its own, now that not all could be attached to at once
@@ -73,11 +74,12 @@ func (t *tracing) attach(f *target.File) error {
 	return nil
 }
 
-// forgotten is how long a deleted file without a process stays open.
+// forgotten is how long a file without a process stays open that nothing can map again.
 const forgotten = 30 * time.Second
 
-// forget detaches from files that nothing can map again: they were deleted, and no process
-// has them. Images of processes that have ended are such files.
+// forget detaches from files that nothing can map again, and that no process has: they were
+// deleted, as the images of processes that have ended are, or their file system is gone, as
+// that of a container is.
 func (t *tracing) forget() {
 	for _, f := range t.stale() {
 		t.drop(f)
@@ -88,7 +90,7 @@ func (t *tracing) forget() {
 // stale returns the files to forget.
 func (t *tracing) stale() (files []*target.File) {
 	for f, a := range t.attached {
-		if !t.named(f) && time.Since(a.used) > forgotten && f.Deleted() {
+		if !t.named(f) && time.Since(a.used) > forgotten && f.Unreachable() {
 			files = append(files, f)
 		}
 	}

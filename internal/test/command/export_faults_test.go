@@ -4,10 +4,12 @@ package command_test
 
 import (
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -67,4 +69,20 @@ func TestExportProblems(t *testing.T) {
 		require.EqualValues(t, 1, all[`stapsdt_errors_total{metric="`+name+`"}`])
 		require.Zero(t, all[`stapsdt_attached_sites{metric="`+name+`"}`])
 	}
+}
+
+// TestExportUnmounted: a file system that is gone with its mount namespace, as that of a
+// container is, is not kept by the exporter.
+func TestExportUnmounted(t *testing.T) {
+	testenv.Long(t, "it takes half a minute until a file is forgotten")
+	const provider = "export_unmounted"
+	directory, program := t.TempDir(), tracetest.Build(t, "exportee")
+	e := exports(t, provider, saidRule)
+	cmd := exec.Command("unshare", "-m", "sh", "-c", `mount -t tmpfs -o mode=700 none "$1" && cp "$2" "$1/program" && STAPSDT_DIR=$1 exec "$1/program" "$3"`,
+		"sh", directory, program, provider)
+	p := tracetest.Command(t, cmd)
+	p.Expect("ready", patience)
+	e.waits("said_total", 1)
+	p.Signal(os.Kill)
+	require.Eventually(t, func() bool { return e.scrape()[`stapsdt_attached_sites{metric="said_total"}`] == 0 }, 2*time.Minute, 100*time.Millisecond)
 }

@@ -40,10 +40,25 @@ func (f *File) AttachPath() string { return fmt.Sprintf("/proc/self/fd/%d", f.fi
 // ReadAt reads the file.
 func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.file.ReadAt(p, off) }
 
-// Deleted reports whether the file has no name any more.
-func (f *File) Deleted() bool {
-	var stat unix.Stat_t
-	return unix.Fstat(int(f.file.Fd()), &stat) == nil && stat.Nlink == 0
+// Unreachable reports whether no process can map the file again: it has no name any more, or
+// its name leads to it neither here nor for the first process, as after the end of a container.
+// A process that maps it nevertheless makes it be found again.
+func (f *File) Unreachable() bool {
+	var stat, other unix.Stat_t
+	if unix.Fstat(int(f.file.Fd()), &stat) != nil {
+		return false
+	}
+	if stat.Nlink == 0 {
+		return true
+	}
+	for _, root := range []string{"", "/proc/1/root"} {
+		err := unix.Stat(root+f.Path, &other)
+		// The device differs on file systems that have no device of their own.
+		if err == nil && other.Ino == stat.Ino && (other.Dev == stat.Dev || unix.Major(other.Dev) == 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // Close closes the file.

@@ -23,6 +23,7 @@ type Finder struct {
 	// without has the files that have no probes, and until when this is believed: the
 	// inode of a deleted file can become that of another one.
 	without map[mapped]time.Time
+	pruned  time.Time // when those that are no longer believed were removed
 	byID    map[ID]*File
 }
 
@@ -114,7 +115,7 @@ func (f *Finder) file(pid int, key mapped, m Mapping) (*File, error) {
 	}
 	file, err := read(key.path, opened)
 	if err != nil {
-		f.without[key] = now.Add(believed)
+		f.remember(key, now)
 		return nil, nil
 	}
 	if same := f.byID[file.ID]; same != nil {
@@ -124,6 +125,15 @@ func (f *Finder) file(pid int, key mapped, m Mapping) (*File, error) {
 	f.files[key] = file
 	f.byID[file.ID] = file
 	return file, nil
+}
+
+// remember notes that a file has no probes.
+func (f *Finder) remember(key mapped, now time.Time) {
+	if now.Sub(f.pruned) > believed {
+		maps.DeleteFunc(f.without, func(_ mapped, until time.Time) bool { return now.After(until) })
+		f.pruned = now
+	}
+	f.without[key] = now.Add(believed)
 }
 
 // openMapped opens what a process has mapped. /proc/PID/map_files leads to exactly that,
