@@ -30,6 +30,16 @@ func (g *goroutines) open() (err error) {
 
 func (g *goroutines) Close() { g.offsets.Close() }
 
+// forget removes the processes that have ended, so that there is room for others.
+func (g *goroutines) forget() {
+	for pid := range g.visited {
+		if !target.Alive(pid) {
+			delete(g.visited, pid)
+			_ = g.offsets.Delete(uint32(pid)) // it may have had no goroutines
+		}
+	}
+}
+
 // find finds out where the goroutines of a process have their IDs.
 func (g *goroutines) find(t *tracing, pid int) error {
 	if err := g.open(); err != nil {

@@ -71,6 +71,7 @@ func (o *operations) sweep() error {
 		return nil
 	}
 	o.swept = time.Now()
+	o.goroutines.forget()
 	_, dead, err := sorted(o.open)
 	if err != nil {
 		return err

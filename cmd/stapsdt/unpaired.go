@@ -86,6 +86,7 @@ func (l *latency) sweep() error {
 		return nil
 	}
 	l.swept = time.Now()
+	l.goroutines.forget()
 	_, dead, err := sorted(l.running)
 	if err != nil {
 		return err
