@@ -187,7 +187,7 @@ func (s *spanRule) end(key spanKey, v values) {
 	}
 	delete(s.open.spans, key)
 	if ns, ok := v.items["nanoseconds"]; ok {
-		o.start = v.Time - time.Duration(v.Value(v.Items, ns).Bits)
+		o.took(v.Time, v.Value(v.Items, ns).Bits)
 	}
 	boot := time.Now().Add(-event.Now())
 	span := expose.Span{
@@ -198,7 +198,7 @@ func (s *spanRule) end(key spanKey, v values) {
 		Executable: v.text(processLabels["executable"]),
 		Container:  cgroup.Container(s.exporter.cgroups.Path(v.number(processLabels["container"]), time.Now())),
 	}
-	if o.parent != 0 {
+	if o.parent != 0 && o.parent != key.id {
 		span.Parent = program.SpanID(v.PID, o.parent)
 	}
 	s.exporter.sink(span)

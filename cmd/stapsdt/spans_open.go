@@ -67,11 +67,20 @@ var bootID = sync.OnceValue(func() string {
 })
 
 // join makes a span a part of the trace that its context has. A root's parent is the span that
-// was current.
+// was current. A trace of zeros is none.
 func (o *openSpan) join(high, low, span uint64) {
+	if high|low == 0 {
+		return
+	}
 	binary.BigEndian.PutUint64(o.trace[:8], high)
 	binary.BigEndian.PutUint64(o.trace[8:], low)
 	o.remote = span
+}
+
+// took sets the start of a span by what its end says. It never starts after its end, or before
+// the machine has.
+func (o *openSpan) took(end time.Duration, nanoseconds uint64) {
+	o.start = end - time.Duration(min(nanoseconds, uint64(max(end, 0))))
 }
 
 // longestSpan is how long the start of a span is remembered.
