@@ -151,7 +151,7 @@ func (e *exporter) reload() error {
 		return nil
 	}
 	e.warn("read %s: %d metrics, %d spans", e.config, len(e.metrics), len(e.spans))
-	return e.scan(true)
+	return e.scan(false)
 }
 
 // changed reports whether the rules file is another one than was read last.
@@ -159,7 +159,7 @@ func (e *exporter) changed() bool {
 	now, err := os.Stat(e.config)
 	was := e.state.file
 	if err != nil || was == nil {
-		return err == nil
+		return (err != nil) == (was != nil) // it has appeared, or is gone
 	}
 	return !os.SameFile(now, was) || now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime())
 }
@@ -317,8 +317,10 @@ func (e *exporter) detach() error {
 	return errors.Join(errs...)
 }
 
-// close releases everything.
+// close releases everything, also if a scrape is still being answered.
 func (e *exporter) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, r := range e.rules() {
 		r.close()
 	}

@@ -5,6 +5,7 @@ package command_test
 import (
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,6 +70,24 @@ func TestExportProblems(t *testing.T) {
 		require.EqualValues(t, 1, all[`stapsdt_errors_total{metric="`+name+`"}`])
 		require.Zero(t, all[`stapsdt_attached_sites{metric="`+name+`"}`])
 	}
+}
+
+// TestExportRemoved: rules whose file is gone stay in force, which is told.
+func TestExportRemoved(t *testing.T) {
+	const provider = "export_removed"
+	p := exportee(t, provider)
+	e := exports(t, provider, saidRule)
+	e.waits("said_total", 1)
+	require.NoError(t, os.Remove(e.rules))
+	e.eventually("stapsdt_rules_reload_success", 0)
+	does(p, `say "x"`)
+	require.Equal(t, map[string]float64{`{text="x"}`: 1}, series(e.scrape(), "said_total"))
+	require.NoError(t, syscall.Mkfifo(e.rules, 0o600))
+	e.says("there are no rules")
+	require.NoError(t, os.Remove(e.rules))
+	e.writes(provider, saidRule)
+	e.eventually("stapsdt_rules_reload_success", 1)
+	require.Equal(t, map[string]float64{`{text="x"}`: 1}, series(e.scrape(), "said_total"))
 }
 
 // TestExportUnmounted: a file system that is gone with its mount namespace, as that of a
