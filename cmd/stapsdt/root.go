@@ -99,7 +99,8 @@ func (s *session) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "stapsdt",
 		Short: "List, trace and count the SDT probes of any program",
-		Long: `stapsdt lists, traces and counts the SDT probes (USDT probes) of any program.
+		Long: `stapsdt lists, traces and counts the SDT probes (USDT probes) of any program, and exports
+them as metrics and spans.
 
 A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *, ? and [a-z].`,
 		Version:           version(),
