@@ -24,7 +24,7 @@ esac
 
 # The file of probes that were made at run time, or else the interpreter's own probes. bpftrace
 # does not read arguments by -p if both have a probe of the same name.
-probes=$(sed -n "s|.* \(/.*/$language-[^/]*\.so\)\$|/proc/$pid/root\1|p" "/proc/$pid/maps" | head -n 1)
+probes=$(sed -nE "s#.* (/.*/$language-([0-9A-Za-z]{6}|[0-9a-f]{32})\.so)\$#/proc/$pid/root\1#p" "/proc/$pid/maps" | head -n 1)
 process=
 [ -n "$probes" ] || { probes='*' process="-p $pid"; }
 

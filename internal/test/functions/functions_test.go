@@ -349,6 +349,31 @@ func TestLocks(t *testing.T) {
 	})
 }
 
+// TestTraceScript runs trace.sh as people do, for probes in a file and for those of the interpreter.
+func TestTraceScript(t *testing.T) {
+	each(t, func(t *testing.T, p *program) {
+		tr := tracetest.Command(t, exec.Command("sh", "../../../examples/scripts/trace.sh", p.language.name, "flow", strconv.Itoa(p.PID())))
+		require.Eventually(t, func() bool {
+			p.does("flow")
+			return len(p.calls(t, tr.Lines())) > 0
+		}, patience, 50*time.Millisecond, "it shows no calls")
+		tr.Signal(syscall.SIGINT)
+		require.NoError(t, tr.Wait(patience))
+	})
+}
+
+// TestMutex: a thread waits for another, which is a futex.
+func TestMutex(t *testing.T) {
+	each(t, func(t *testing.T, p *program) {
+		if p.language.name != "python" {
+			return
+		}
+		tr := p.traced(t, "locks")
+		p.does("mutex") // which is held for half a second
+		require.GreaterOrEqual(t, of(tracetest.Table(t, tr.Stop(), "waited"), "acquire"), 300_000)
+	})
+}
+
 // TestFork: a child that was forked before the tracer came is seen too. PHP forks only with an
 // extension.
 func TestFork(t *testing.T) {
