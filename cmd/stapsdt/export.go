@@ -123,7 +123,7 @@ func (x *exporting) open(ctx context.Context, e *exporter) (o *outputs, err erro
 	own := prometheus.NewRegistry()
 	own.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	metrics := expose.NewMetrics(e, own)
-	log := slog.New(slog.NewTextHandler(x.stderr, nil))
+	log := slog.New(slog.NewTextHandler(x.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	o = &outputs{served: make(chan struct{})}
 	o.ctx, o.cancel = context.WithCancelCause(ctx)
 	if x.otlp != "" {
@@ -144,7 +144,7 @@ func (x *exporting) open(ctx context.Context, e *exporter) (o *outputs, err erro
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
-	x.warn("metrics are at http://%v/metrics", server.Addr())
+	x.warn("metrics are at %s/metrics", server.URL())
 	go func() {
 		defer close(o.served)
 		o.cancel(server.Serve(o.ctx))

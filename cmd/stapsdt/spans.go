@@ -55,8 +55,8 @@ func (s *spanRule) trace() *tracing { return &s.tracing }
 // name is what the exporter's own metrics call the rule.
 func (s *spanRule) name() string { return s.Probe }
 
-// spanRing is the size of the ring buffer of a rule.
-const spanRing = 4 << 20
+// spanRing is the size of the ring buffer of a rule, which is mapped twice.
+const spanRing = 1 << 20
 
 func (s *spanRule) prepare(e *exporter) (err error) {
 	s.exporter, s.load = e, s.loadProgram

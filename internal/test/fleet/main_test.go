@@ -46,7 +46,7 @@ func (in inside) exports(t testing.TB, provider, rules, listen string, args ...s
 	cmd := in.command(tracetest.Build(t, "../../../cmd/stapsdt"), append([]string{"export", "-c", path, "--listen", listen}, args...)...)
 	cmd.Env = append(os.Environ(), "OTEL_METRIC_EXPORT_INTERVAL=200")
 	e := &exporter{Process: tracetest.Command(t, cmd)}
-	said := regexp.MustCompile(`metrics are at http://(\S+)/metrics`)
+	said := regexp.MustCompile(`metrics are at https?://(\S+)/metrics`)
 	for deadline := time.Now().Add(patience); e.addr == ""; time.Sleep(10 * time.Millisecond) {
 		if found := said.FindStringSubmatch(e.Dump()); found != nil {
 			e.addr = found[1]

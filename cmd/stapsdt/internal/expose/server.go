@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/prometheus/exporter-toolkit/web"
+	"go.yaml.in/yaml/v3"
 )
 
 const (
@@ -53,6 +55,24 @@ func Listen(addr, config string, handler http.Handler, log *slog.Logger) (*Serve
 
 // Addr is where the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// URL is what a client on this machine asks.
+func (s *Server) URL() string {
+	scheme := "http"
+	if hasTLS(s.config) {
+		scheme = "https"
+	}
+	return scheme + "://" + s.listener.Addr().String()
+}
+
+// hasTLS reports whether a web configuration, which is valid, has a certificate.
+func hasTLS(config string) bool {
+	text, err := os.ReadFile(config)
+	var content struct {
+		TLS map[string]any `yaml:"tls_server_config"`
+	}
+	return err == nil && yaml.Unmarshal(text, &content) == nil && len(content.TLS) > 0
+}
 
 // Serve answers until ctx ends, and then lets requests end for a few seconds.
 func (s *Server) Serve(ctx context.Context) error {
