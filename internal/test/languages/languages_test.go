@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,22 +33,24 @@ type language struct {
 	// exceptions are the classes for a defect of the definition, a wrong number of values, a
 	// value of another kind, and one that is out of range.
 	failure, count, kind, size string
+	// sigterm is whether SIGTERM ends the program as exit does, unless it handles the signal.
+	sigterm bool
 }
 
 var table = []language{
 	{"python", "python3 -c 'import ctypes'", "python3", "",
-		"env PYTHONPATH=EXAMPLE python3 CHECK/check.py", "Error", "TypeError", "TypeError", "OverflowError"},
+		"env PYTHONPATH=EXAMPLE python3 CHECK/check.py", "Error", "TypeError", "TypeError", "OverflowError", false},
 	{"perl", "perl -MFFI::Platypus -e 1", "libffi-platypus-perl", "",
-		"perl -IEXAMPLE CHECK/check.pl", "died", "died", "died", "died"},
+		"perl -IEXAMPLE CHECK/check.pl", "died", "died", "died", "died", false},
 	{"ruby", "ruby -rfiddle -e 1", "ruby", "",
-		"ruby -IEXAMPLE CHECK/check.rb", "Stapsdt::Error", "ArgumentError", "TypeError", "RangeError"},
+		"ruby -IEXAMPLE CHECK/check.rb", "Stapsdt::Error", "ArgumentError", "TypeError", "RangeError", true},
 	{"node", "node --version && npm --version", "nodejs npm", "npm install --silent",
-		"env NODE_PATH=EXAMPLE node CHECK/check.js", "Error", "TypeError", "TypeError", "RangeError"},
+		"env NODE_PATH=EXAMPLE node CHECK/check.js", "Error", "TypeError", "TypeError", "RangeError", false},
 	{"php", "php -r 'exit(class_exists(\"FFI\") ? 0 : 1);'", "php-cli", "",
-		"php -d include_path=EXAMPLE CHECK/check.php", `Stapsdt\Error`, "ArgumentCountError", "TypeError", "ValueError"},
+		"php -d include_path=EXAMPLE CHECK/check.php", `Stapsdt\Error`, "ArgumentCountError", "TypeError", "ValueError", false},
 	{"java", "javac -version", "default-jdk-headless", "make -s && javac -d out -cp out CHECK/Check.java",
 		"java -Djava.library.path=EXAMPLE/out -cp EXAMPLE/out Check",
-		"ProbeException", "IllegalArgumentException", "IllegalArgumentException", "IllegalArgumentException"},
+		"ProbeException", "IllegalArgumentException", "IllegalArgumentException", "IllegalArgumentException", true},
 }
 
 // subject is a running program of testdata.
@@ -124,7 +127,11 @@ func TestBindings(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			example := root + "/examples/" + l.name
 			l.prepare(t, example)
-			for _, ending := range []string{"return", "exit", "throw"} {
+			endings := []string{"return", "exit", "throw"}
+			if l.sigterm {
+				endings = append(endings, "SIGTERM")
+			}
+			for _, ending := range endings {
 				t.Run(ending, func(t *testing.T) { l.lives(t, example, ending) })
 			}
 		})
@@ -164,8 +171,12 @@ func (l *language) lives(t *testing.T, example, ending string) {
 	tracer.WaitLines(len(events()), patience)
 	require.Equal(t, events(), strings.Split(tracer.Stop(), "\n"))
 
-	s.Say("end")
-	require.Equal(t, "false", s.Expect("enabled ", patience))
+	if ending == "SIGTERM" {
+		s.Signal(syscall.SIGTERM)
+	} else {
+		s.Say("end")
+		require.Equal(t, "false", s.Expect("enabled ", patience))
+	}
 	err := s.Wait(patience)
 	require.Equal(t, ending == "return", err == nil, "%v", err)
 	require.Empty(t, s.files())
