@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"go.yaml.in/yaml/v3"
@@ -142,6 +143,10 @@ func (r *reader) probe(n *yaml.Node) string {
 	return ""
 }
 
+// maxName is the length of the longest name that the kernel compares with: a text is cut
+// after 64 bytes, with the NUL.
+const maxName = 63
+
 // selection reads which processes are meant.
 func (r *reader) selection(fields map[string]*yaml.Node) Select {
 	s := Select{Executable: r.text(fields["executable"]), Cgroup: r.text(fields["cgroup"]), User: r.text(fields["user"])}
@@ -150,6 +155,8 @@ func (r *reader) selection(fields map[string]*yaml.Node) Select {
 		r.errorf(fields["executable"], "%q has a directory: executable is a pattern for the file's name alone", s.Executable)
 	case strings.ContainsAny(text, `*?[\`):
 		r.errorf(fields["executable"], "%q has more than a * at its beginning and its end, which is all that the kernel compares", s.Executable)
+	case strings.HasPrefix(s.Executable, "*") && len(text) > program.MaxContains || len(text) > maxName:
+		r.errorf(fields["executable"], "%q is too long: the kernel compares at most %d bytes, and %d after a *", s.Executable, maxName, program.MaxContains)
 	}
 	if _, err := path.Match(s.Cgroup, ""); err != nil {
 		r.errorf(fields["cgroup"], "%q is not a valid pattern", s.Cgroup)

@@ -3,6 +3,7 @@
 package rules
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 )
 
@@ -183,6 +185,7 @@ var wrong = []struct {
 	{metric(`name: a, gauge: c, probe: "a:b", executable: /bin/a`), []string{`2:49: "/bin/a" has a directory`}},
 
 	{metric(`name: a, gauge: c, probe: "a:*", by: [probe, provider]`), []string{"2:42: the label probe has what matches the pattern a:*"}},
+	{metric(`name: a, gauge: c, probe: "a:b", executable: "*a-name-of-17-byte"`), []string{`2:49: "*a-name-of-17-byte" is too long`}},
 	{"spans: [{}]", []string{"1:9: the rule needs a probe"}},
 	{"spans: [{probe: 'a:b__start'}]", []string{"1:17: spans have the name of both of their probes: a:b, without __start"}},
 	{"spans: [&a {probe: 'a:b'}, *a]", []string{"1:9: the rule for the spans of a:b is there twice"}},
@@ -206,6 +209,28 @@ func TestWrong(t *testing.T) {
 			t.Errorf("%s: got %q", c.text, got)
 		}
 	}
+}
+
+// TestManifest: the rules that are packaged are right.
+func TestManifest(t *testing.T) {
+	text, err := os.ReadFile("../../../../packaging/daemonset.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	for range 2 { // the second document has them
+		var document struct{ Data map[string]string }
+		if err := decoder.Decode(&document); err != nil {
+			t.Fatal(err)
+		}
+		if rules := document.Data["rules.yaml"]; rules != "" {
+			if file := parsed(t, rules); len(file.Metrics) != 1 {
+				t.Errorf("%+v", file)
+			}
+			return
+		}
+	}
+	t.Error("it has no rules")
 }
 
 func TestRead(t *testing.T) {
