@@ -9,13 +9,13 @@ cd "$(dirname "$0")"
 
 need gcc=gcc g++=g++ clang=clang make=make pkg-config=pkg-config python3=python3 valgrind=valgrind gdb=gdb strace=strace \
 	bpftrace=bpftrace tplist-bpfcc=bpfcc-tools "perf=linux-perf|linux-tools-$(uname -r)|linux-tools-generic" \
-	eu-readelf=elfutils readelf=binutils file=file mandoc=mandoc unshare=util-linux ip=iproute2 curl=curl openssl=openssl pgrep=procps \
+	eu-readelf=elfutils readelf=binutils file=file mandoc=mandoc unshare=util-linux ip=iproute2 curl=curl openssl=openssl pgrep=procps systemd-analyze=systemd pg_lsclusters=postgresql \
 	/usr/include/libelf.h=libelf-dev /usr/include/bpf/usdt.bpf.h=libbpf-dev /usr/include/"$(uname -m)"-linux-gnu/sys/sdt.h=systemtap-sdt-dev
 [ "${1:-}" = --all ] || exit 0
 
 need aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu /usr/aarch64-linux-gnu/include/stdio.h=libc6-dev-arm64-cross \
 	qemu-aarch64-static=qemu-user-static qemu-system-x86_64=qemu-system-x86 qemu-system-aarch64=qemu-system-arm cpio=cpio \
 	/usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring shellcheck=shellcheck \
-	"chromium=chromium|chromium-browser" systemd-analyze=systemd pg_lsclusters=postgresql promtool=prometheus \
+	"chromium=chromium|chromium-browser" promtool=prometheus \
 	perl=perl /usr/share/doc/libffi-platypus-perl=libffi-platypus-perl /usr/bin/ruby=ruby /usr/bin/php=php-cli node=nodejs npm=npm \
 	javac=default-jdk-headless

@@ -74,12 +74,16 @@ func (t *tracing) attach(f *target.File) error {
 	return nil
 }
 
-// forgotten is how long a file without a process stays open that nothing can map again.
-const forgotten = 30 * time.Second
+const (
+	// forgotten is how long a file without a process stays open that nothing can map again.
+	forgotten = 30 * time.Second
+	// abandoned is how long any other does. While it is open, stapsdt clean leaves it.
+	abandoned = 10 * time.Minute
+)
 
-// forget detaches from files that nothing can map again, and that no process has: they were
-// deleted, as the images of processes that have ended are, or their file system is gone, as
-// that of a container is.
+// forget detaches from files that no process has had for long, and sooner from those that
+// nothing can map again: they were deleted, as the images of processes that have ended are, or
+// their file system is gone, as that of a container is.
 func (t *tracing) forget() {
 	for _, f := range t.stale() {
 		t.drop(f)
@@ -90,7 +94,8 @@ func (t *tracing) forget() {
 // stale returns the files to forget.
 func (t *tracing) stale() (files []*target.File) {
 	for f, a := range t.attached {
-		if !t.named(f) && time.Since(a.used) > forgotten && f.Unreachable() {
+		unused := time.Since(a.used)
+		if !t.named(f) && (unused > abandoned || unused > forgotten && f.Unreachable()) {
 			files = append(files, f)
 		}
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 )
 
 // patience is for what takes a second at most on an idle machine.
@@ -26,12 +25,8 @@ const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	tracetest.TracefsMain() // which doctor looks for
-	// With -a, the command traces the subjects of another run of these tests too.
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "stapsdt-test-command.lock"), os.O_CREATE|os.O_RDONLY, 0o600)
-	if err == nil {
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
-	}
-	if err != nil {
+	// With -a, the command traces the subjects of other tests too, and they it.
+	if _, err := tracetest.LockMachine(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
