@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+
 	"github.com/stretchr/testify/require"
 )
 
