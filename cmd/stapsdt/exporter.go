@@ -45,6 +45,8 @@ type reloading struct {
 // rule is what metrics and spans have in common.
 type rule interface {
 	trace() *tracing
+	// cgroups are the control groups that the rule means, or nil for all.
+	cgroups() *groupSet
 	// sweep forgets what belongs to processes that have ended.
 	sweep() error
 	close()
@@ -218,6 +220,21 @@ func (e *exporter) look() error {
 	return nil
 }
 
+// group finds new control groups: before their processes fire, so that they are counted if
+// they are meant, and before they are gone, so that their containers are known.
+func (e *exporter) group() error {
+	if !e.cgroups.Changed() {
+		return nil
+	}
+	now := e.cgroups.All()
+	for _, r := range e.rules() {
+		if err := r.cgroups().update(now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // asks reports whether a rule asks for the processes that have its probes.
 func (e *exporter) asks() bool {
 	return slices.ContainsFunc(e.metrics, func(m *metricRule) bool { return m.found != nil })
@@ -266,6 +283,9 @@ func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 				return err
 			}
 		case <-time.After(20 * time.Millisecond):
+		}
+		if err := e.group(); err != nil {
+			return err
 		}
 		if err := e.look(); err != nil {
 			return err

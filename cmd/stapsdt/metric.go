@@ -47,6 +47,8 @@ type shape struct {
 
 func (m *metricRule) trace() *tracing { return &m.tracing }
 
+func (m *metricRule) cgroups() *groupSet { return m.groups }
+
 // prepare checks what does not depend on the probes.
 func (m *metricRule) prepare(e *exporter) (err error) {
 	m.exporter, m.started, m.tables = e, time.Now(), map[string]*program.MetricTables{}
@@ -204,11 +206,6 @@ func (s *shape) equal(other *shape) bool {
 
 // sweep removes the open operations of processes that have ended.
 func (m *metricRule) sweep() error {
-	if m.groups != nil {
-		if err := m.groups.update(); err != nil {
-			return err
-		}
-	}
 	if m.operations == nil {
 		return nil
 	}

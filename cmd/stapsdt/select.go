@@ -8,7 +8,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
@@ -79,9 +78,7 @@ func conjunction(all []string) string {
 // groupSet is the set of the control groups that match a pattern.
 type groupSet struct {
 	pattern string
-	groups  *cgroup.Groups
 	set     *ebpf.Map
-	updated time.Time
 }
 
 func newGroupSet(pattern string, groups *cgroup.Groups) (*groupSet, error) {
@@ -92,17 +89,15 @@ func newGroupSet(pattern string, groups *cgroup.Groups) (*groupSet, error) {
 	if err != nil {
 		return nil, mapError(err)
 	}
-	g := &groupSet{pattern: pattern, groups: groups, set: set}
-	return g, g.update()
+	g := &groupSet{pattern: pattern, set: set}
+	return g, g.update(groups.All())
 }
 
-// update adds groups that are new, and removes those that are gone.
-func (g *groupSet) update() error {
-	if time.Since(g.updated) < time.Second {
+// update adds groups that are new, and removes those that are gone. It may be nil.
+func (g *groupSet) update(now map[uint64]string) error {
+	if g == nil {
 		return nil
 	}
-	g.updated = time.Now()
-	now := g.groups.All()
 	var id uint64
 	var value uint8
 	var gone []uint64

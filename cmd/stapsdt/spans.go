@@ -52,6 +52,8 @@ const (
 
 func (s *spanRule) trace() *tracing { return &s.tracing }
 
+func (s *spanRule) cgroups() *groupSet { return s.groups }
+
 // name is what the exporter's own metrics call the rule.
 func (s *spanRule) name() string { return s.Probe }
 
@@ -237,10 +239,7 @@ func attribute(v event.Value) any {
 // sweep forgets the spans that will not end.
 func (s *spanRule) sweep() error {
 	s.open.sweep()
-	if s.groups == nil {
-		return nil
-	}
-	return s.groups.update()
+	return nil
 }
 
 func (s *spanRule) close() {

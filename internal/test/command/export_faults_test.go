@@ -3,8 +3,13 @@
 package command_test
 
 import (
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -104,4 +109,48 @@ func TestExportUnmounted(t *testing.T) {
 	e.waits("said_total", 1)
 	p.Signal(os.Kill)
 	require.Eventually(t, func() bool { return e.scrape()[`stapsdt_attached_sites{metric="said_total"}`] == 0 }, 2*time.Minute, 100*time.Millisecond)
+}
+
+// TestExportContainers: what the processes of a new container fire is counted from the first
+// event on, and under its id, also if it is gone before anyone asks.
+func TestExportContainers(t *testing.T) {
+	testenv.Long(t, "a container takes a second to start")
+	const provider = "export_containers"
+	p := exportee(t, provider)
+	e := exports(t, provider, `
+metrics:
+  - {name: said_total, probe: "PROVIDER:said", counter: 1, labels: [container]}
+  - {name: selected_total, probe: "PROVIDER:said", counter: 1, labels: [container], cgroup: "*/exported-*"}
+`)
+	e.waits("said_total", 1)
+	want := map[string]float64{}
+	for range 3 {
+		id := hex.EncodeToString(make([]byte, 24)) + fmt.Sprintf("%016x", rand.Uint64())
+		group := newCgroup(t, "exported-"+id)
+		cmd := exec.Command("sh", "-c", `echo $$ >"$1/cgroup.procs" && sleep 1 && exec "$2" "$3" 7`, "sh", group, tracetest.Build(t, "exportee"), provider)
+		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+imageDirectory(t, p))
+		output, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(output))
+		require.Eventually(t, func() bool { return os.Remove(group) == nil }, patience, time.Millisecond)
+		want[fmt.Sprintf("{container=%q}", id)] = 7
+	}
+	all := e.scrape()
+	require.Equal(t, want, series(all, "selected_total"))
+	require.Equal(t, want, series(all, "said_total"))
+}
+
+// newCgroup makes a control group of version 2.
+func newCgroup(t *testing.T, name string) (path string) {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); fields[2] == "cgroup2" {
+			path = filepath.Join(fields[1], name)
+		}
+	}
+	if path == "" || os.Mkdir(path, 0o755) != nil {
+		t.Skip("no control group of version 2 can be made here")
+	}
+	t.Cleanup(func() { _ = os.Remove(path) })
+	return path
 }

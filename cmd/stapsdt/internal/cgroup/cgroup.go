@@ -22,7 +22,9 @@ type Groups struct {
 
 	mu    sync.Mutex
 	paths map[uint64]string
-	read  time.Time
+	read  time.Time     // when all groups were read last
+	took  time.Duration // and how long that took
+	stat  string        // what the kernel said of their number then
 }
 
 // New finds where the control groups are.
@@ -67,12 +69,38 @@ func (g *Groups) All() map[uint64]string {
 	return now
 }
 
+const (
+	// Reading all groups takes at most one part in so many of a processor.
+	reading = 20
+	// certainty is how often they are read even if their number stays the same.
+	certainty = 5 * time.Second
+)
+
+// Changed reports whether there may be other groups than when all were read last. It costs
+// little.
+func (g *Groups) Changed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	since := time.Since(g.read)
+	if g.root == "" || since < reading*g.took {
+		return false
+	}
+	return since > certainty || g.numbers() != g.stat
+}
+
+// numbers returns what the kernel says of the number of groups.
+func (g *Groups) numbers() string {
+	text, _ := os.ReadFile(filepath.Join(g.root, "cgroup.stat"))
+	return string(text)
+}
+
 // maxKnown keeps the groups that are gone from becoming too many.
 const maxKnown = 1 << 16
 
 // walk reads all groups. The number of one is that of its directory.
 func (g *Groups) walk() map[uint64]string {
-	g.read = time.Now()
+	g.read, g.stat = time.Now(), g.numbers()
+	defer func() { g.took = time.Since(g.read) }()
 	if len(g.paths) > maxKnown {
 		clear(g.paths)
 	}
