@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"time"
@@ -80,6 +81,22 @@ func (x *exporting) printed() error {
 	return err
 }
 
+// check checks where metrics go, before anything is attached to.
+func (x *exporting) check() error {
+	if x.listen == "" && x.otlp == "" {
+		x.listen = defaultListen
+	}
+	if _, _, err := net.SplitHostPort(x.listen); err != nil && x.listen != "" {
+		return usagef("--listen: %w", err)
+	}
+	if x.otlp != "" {
+		if err := expose.CheckEndpoint(x.otlp); err != nil {
+			return usagef("--otlp: %w", err)
+		}
+	}
+	return nil
+}
+
 func (x *exporting) run(ctx context.Context) (err error) {
 	if x.config == "" {
 		return usagef("which rules? Give -c FILE")
@@ -87,8 +104,8 @@ func (x *exporting) run(ctx context.Context) (err error) {
 	if x.print != "" {
 		return x.printed()
 	}
-	if x.listen == "" && x.otlp == "" {
-		x.listen = defaultListen
+	if err := x.check(); err != nil {
+		return err
 	}
 	// A hangup ends other commands.
 	signal.Reset(unix.SIGHUP)

@@ -139,6 +139,28 @@ metrics:
 	require.Equal(t, want, series(all, "said_total"))
 }
 
+// noRules is of probes that no program has.
+const noRules = "metrics: [{name: fires_total, probe: 'a:b', counter: 1}]\n"
+
+// TestExportRefuses: what cannot be done is said before anything is attached to.
+func TestExportRefuses(t *testing.T) {
+	testenv.NeedsRoot(t)
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(rules, []byte(noRules), 0o600))
+	for _, c := range []struct {
+		arguments string
+		says      string
+	}{
+		{"--listen nonsense", "--listen: address nonsense: missing port in address"},
+		{"--otlp nonsense", `--otlp: the endpoint "nonsense" is not a URL`},
+	} {
+		cmd := exec.Command("sh", "-c", "exec timeout 30 "+stapsdt(t)+" export -c "+rules+" "+c.arguments)
+		output, _ := cmd.CombinedOutput()
+		require.Equal(t, 2, cmd.ProcessState.ExitCode(), string(output))
+		require.Contains(t, string(output), c.says)
+	}
+}
+
 // newCgroup makes a control group of version 2.
 func newCgroup(t *testing.T, name string) (path string) {
 	mounts, err := os.ReadFile("/proc/self/mounts")

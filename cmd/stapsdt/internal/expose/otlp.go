@@ -27,17 +27,28 @@ type OTLP struct {
 	spans   *sender
 }
 
+// CheckEndpoint returns an error if an endpoint is not one for NewOTLP.
+func CheckEndpoint(endpoint string) error {
+	_, err := parseEndpoint(endpoint)
+	return err
+}
+
+func parseEndpoint(endpoint string) (*url.URL, error) {
+	u, err := url.Parse(endpoint)
+	if err == nil && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		err = fmt.Errorf("the endpoint %q is not a URL such as http://host:4318", endpoint)
+	}
+	return u, err
+}
+
 // NewOTLP begins to send metrics to an endpoint such as "http://host:4318", to whose path
 // v1/metrics and v1/traces are added. Failures are logged, and OpenTelemetry's global error
 // handler does so too from now on. A collector that is gone is no error: what has been counted is
 // sent when it is back.
 func NewOTLP(ctx context.Context, endpoint string, m *Metrics, log *slog.Logger) (*OTLP, error) {
-	u, err := url.Parse(endpoint)
+	u, err := parseEndpoint(endpoint)
 	if err != nil {
 		return nil, err
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("the endpoint %q is not a URL such as http://host:4318", endpoint)
 	}
 	otel.SetErrorHandler(&complaints{log: log, last: map[string]time.Time{}})
 	exporter, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(u.JoinPath("v1/metrics").String()),
