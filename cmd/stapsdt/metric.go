@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,6 +56,9 @@ func (m *metricRule) prepare(e *exporter) (err error) {
 	fail := func(err error) error { return fmt.Errorf("%s: %s: %w", e.config, m.Name, err) }
 	if m.conditions, err = conditions(&m.Select, m.Metric.Where); err != nil {
 		return fail(err)
+	}
+	if slices.Contains(m.Process, "executable") && !program.KnowsExecutable() {
+		return fail(errors.New("this kernel does not say which executable a process has, because it has no BTF: give labels: [container], or labels: []"))
 	}
 	for _, label := range m.By {
 		m.by, m.labels = append(m.by, label.Expr), append(m.labels, label.Name)
