@@ -67,6 +67,9 @@ func (e *exporter) open() (err error) {
 	if e.machine, err = newMachine(false); err != nil {
 		return err
 	}
+	if e.machine.namespace != nil {
+		e.warn("this PID namespace is not the machine's: processes outside of it are not found, so run the exporter in that of the machine (hostPID: true, or --pid=host)")
+	}
 	e.cgroups = cgroup.New()
 	if err := e.load(); err != nil {
 		return err

@@ -164,6 +164,15 @@ func TestExportRefuses(t *testing.T) {
 	}
 }
 
+// TestExportNamespace: an exporter that cannot see the machine's processes says so.
+func TestExportNamespace(t *testing.T) {
+	testenv.NeedsRoot(t)
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(rules, []byte(noRules), 0o600))
+	p := tracetest.Command(t, exec.Command("unshare", "-pf", "--mount-proc", "--kill-child", stapsdt(t), "export", "-c", rules, "--listen", "localhost:0"))
+	(&exporter{t: t, Process: p}).says("this PID namespace is not the machine's.*hostPID")
+}
+
 // newCgroup makes a control group of version 2.
 func newCgroup(t *testing.T, name string) (path string) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
