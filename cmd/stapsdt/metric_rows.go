@@ -20,6 +20,11 @@ import (
 // family reads the metric, and how many events it is of.
 func (m *metricRule) family() (f *expose.Family, events uint64, err error) {
 	c := &collection{metricRule: m, series: map[string]*expose.Series{}, latest: map[string]time.Duration{}}
+	// Prometheus sees how much a series rises from the second value on, so that the first events
+	// need a 0 before them. Which labels there will be is not known.
+	if len(m.labels) == 0 && m.Kind != rules.Gauge {
+		c.divide(c.at([]string{}))
+	}
 	switch m.Kind {
 	case rules.InFlight:
 		err = c.inFlight()
@@ -154,14 +159,19 @@ func (c *collection) add(like *shape, r *program.MetricRow) {
 	}
 }
 
+// divide makes the buckets of a series, if it has none.
+func (c *collection) divide(s *expose.Series) {
+	if s.Buckets == nil && !c.Native {
+		s.Buckets = make([]uint64, len(c.Bounds)+1)
+	}
+	if s.Exponential == nil && c.Native {
+		s.Exponential = map[int]uint64{}
+	}
+}
+
 func (c *collection) addBuckets(to *expose.Series, s *shape, r *program.MetricRow) {
 	to.Sum += asFloat(s.Value, r.Sum) * s.scale
-	if to.Buckets == nil && !c.Native {
-		to.Buckets = make([]uint64, len(c.Bounds)+1)
-	}
-	if to.Exponential == nil && c.Native {
-		to.Exponential = map[int]uint64{}
-	}
+	c.divide(to)
 	for i, n := range r.Buckets {
 		slot := s.Slot(i)
 		to.Count += n

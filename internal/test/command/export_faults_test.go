@@ -139,6 +139,31 @@ metrics:
 	require.Equal(t, want, series(all, "said_total"))
 }
 
+// TestExportZero: a metric without labels begins with 0, and what is in flight ends with it.
+func TestExportZero(t *testing.T) {
+	const provider = "export_zero"
+	p := exportee(t, provider)
+	e := exports(t, provider, `
+metrics:
+  - {name: said_total, probe: "PROVIDER:said", counter: 1, labels: []}
+  - {name: said_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, labels: []}
+  - {name: native_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: native, labels: []}
+  - {name: jobs_in_flight, start: "PROVIDER:job__start", end: "PROVIDER:job__end", in_flight: true, labels: []}
+`)
+	e.waits("jobs_in_flight", 2)
+	names := []string{"said_total", "said_bytes_count", "native_bytes_count", "jobs_in_flight"}
+	for range 2 {
+		all := e.scrape()
+		for _, name := range names {
+			require.Equal(t, map[string]float64{"": 0}, series(all, name), name)
+		}
+		names = names[len(names)-1:]
+		does(p, "job 2")
+	}
+	does(p, "begin 1")
+	require.Equal(t, map[string]float64{"": 1}, series(e.scrape(), "jobs_in_flight"))
+}
+
 // noRules is of probes that no program has.
 const noRules = "metrics: [{name: fires_total, probe: 'a:b', counter: 1}]\n"
 
