@@ -394,6 +394,7 @@ func TestExportFootprint(t *testing.T) {
 // TestExportSpans: spans are sent with what their probes say, and each has the parent and the
 // trace that it belongs to.
 func TestExportSpans(t *testing.T) {
+	testenv.NeedsRoot(t)
 	const provider = "export_spans"
 	p := exportee(t, provider)
 	received := make(chan *tracepb.Span, 100)
