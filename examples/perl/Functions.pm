@@ -24,10 +24,22 @@ package Functions;
 use v5.20;
 use warnings;
 use B ();
+use Config;
+use FFI::Platypus 2.00;
 use Stapsdt;
-use Time::HiRes qw(setitimer ITIMER_VIRTUAL);
 
-use constant INTERVAL => 0.01; # seconds
+use constant INTERVAL => 10_000_000; # nanoseconds
+
+# The time of this process outside of the kernel: CPUCLOCK_VIRT in the kernel's
+# include/linux/posix-timers.h. Signals by another clock could interrupt a system call.
+use constant CLOCK => -7;
+
+# A timer that ends at an exec, as that of setitimer does not: its signal would kill the program.
+my $ffi = FFI::Platypus->new(api => 2, lib => 'libc.so.6');
+$ffi->attach(timer_create => ['int', 'string', 'opaque*'] => 'int');
+$ffi->attach(timer_settime => ['opaque', 'int', 'string', 'opaque'] => 'int');
+
+my ($timer, $owner); # the timer, and the process that has it
 
 my ($enter, $leave);
 our $firing = 0; # what the probes call is not fired
@@ -104,9 +116,20 @@ BEGIN {
 
 # watch begins to ask for tracers.
 sub watch {
+    return if ($owner // 0) == $$;
+    my $signal = (grep { (split ' ', $Config{sig_name})[$_] eq 'VTALRM' } 1 .. 64)[0];
+    my $event = pack 'q l l x48', 0, $signal, 0; # struct sigevent with SIGEV_SIGNAL
+    timer_create(CLOCK, $event, \$timer) == 0 or die "timer_create: $!";
     $SIG{VTALRM} = \&ask;
-    setitimer(ITIMER_VIRTUAL, INTERVAL, INTERVAL);
+    $owner = $$;
+    _every(INTERVAL);
 }
+
+# _every sets the interval of the timer. 0 stops it.
+sub _every { timer_settime($timer, 0, pack('q4', 0, $_[0], 0, $_[0]), undef) }
+
+# The end of perl leaves no handler for a signal.
+END { _every(0) if ($owner // 0) == $$ }
 
 sub import {
     watch();

@@ -415,6 +415,19 @@ func TestSame(t *testing.T) {
 	})
 }
 
+// TestExec: what a program in Perl executes in its place has none of its timers.
+func TestExec(t *testing.T) {
+	each(t, func(t *testing.T, p *program) {
+		if p.language.name != "perl" {
+			return
+		}
+		p.does("replace")
+		p.Hangup()
+		require.NoError(t, p.Wait(patience))
+		p.Process = p.language.start(t, library(t), p.language.command).Process // to end as the others
+	})
+}
+
 // inGo starts an example in Go that runs programs in another language.
 func inGo(t *testing.T, name string, args ...string) *program {
 	testenv.LongOnce(t, "it starts tracers")

@@ -110,6 +110,9 @@ sub same {
         join(',', sort by_value 3, 1, 2), "@left $count", $@->{code}, &$anonymous, do { local $_ = 'topic'; &{sub { $_ }} };
 }
 
+# replace computes in another program, which has no handler for the signal of a timer.
+sub replace { exec $^X, '-e', '$| = 1; 1 for 1 .. 2_000_000; print "done replace\n"; <STDIN>' }
+
 sub bench {
     my ($calls) = @_;
     my $start = clock_gettime(CLOCK_PROCESS_CPUTIME_ID);
@@ -121,7 +124,7 @@ sub bench {
 
 $| = 1;
 my %commands = (flow => \&flow, recursion => \&recursion, work => \&work, memory => \&memory,
-    lock => \&lock_file, ready => \&ready, fork => \&fork_child, wait => \&wait_child, same => \&same, idle => \&idle, bench => \&bench);
+    lock => \&lock_file, ready => \&ready, fork => \&fork_child, wait => \&wait_child, same => \&same, replace => \&replace, idle => \&idle, bench => \&bench);
 while (my $line = <STDIN>) {
     my ($command, $argument) = split ' ', $line;
     $commands{$command}->($argument);
