@@ -129,6 +129,7 @@ func (x *exporting) run(ctx context.Context) (err error) {
 
 // outputs are where metrics and spans go.
 type outputs struct {
+	*session
 	ctx    context.Context // is done if the exporter is to end
 	cancel context.CancelCauseFunc
 	served chan struct{}
@@ -141,7 +142,7 @@ func (x *exporting) open(ctx context.Context, e *exporter) (o *outputs, err erro
 	own.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	metrics := expose.NewMetrics(e, own)
 	log := slog.New(slog.NewTextHandler(x.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	o = &outputs{served: make(chan struct{})}
+	o = &outputs{session: x.session, served: make(chan struct{})}
 	o.ctx, o.cancel = context.WithCancelCause(ctx)
 	if x.otlp != "" {
 		if o.otlp, err = expose.NewOTLP(ctx, x.otlp, metrics, log); err != nil {
@@ -183,7 +184,9 @@ func (o *outputs) close() error {
 	if o.otlp != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), sending)
 		defer cancel()
-		errs = append(errs, o.otlp.Shutdown(ctx))
+		if err := o.otlp.Shutdown(ctx); err != nil { // which is no reason to say that the exporter failed
+			o.warn("what was counted last was not sent: %v", err)
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
@@ -97,6 +98,7 @@ func (e *exporter) load() error {
 	defer e.mu.Unlock()
 	old := e.rules()
 	e.metrics, e.spans, e.state.at = metrics, spans, time.Now()
+	e.machine.finder.Reconsider()
 	kept := map[rule]bool{}
 	for _, r := range e.rules() {
 		kept[r] = true
@@ -155,8 +157,16 @@ func (e *exporter) reload() error {
 		e.warn("%v; the rules in force stay", err)
 		return nil
 	}
-	e.warn("read %s: %d metrics, %d spans", e.config, len(e.metrics), len(e.spans))
+	e.warn("read %s: %s, %s", e.config, amount(len(e.metrics), "metric"), amount(len(e.spans), "span rule"))
 	return e.scan(false)
+}
+
+// amount returns "1 metric" or "2 metrics".
+func amount(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // changed reports whether the rules file is another one than was read last.
@@ -199,7 +209,20 @@ func (e *exporter) attach(found *scan) error {
 			return err
 		}
 	}
+	for _, f := range found.files {
+		if !slices.ContainsFunc(e.rules(), func(r rule) bool { return r.trace().has[f] }) {
+			e.dismiss(f)
+		}
+	}
 	return nil
+}
+
+// dismiss closes a file that no rule is about.
+func (e *exporter) dismiss(f *target.File) {
+	for _, r := range e.rules() {
+		delete(r.trace().has, f)
+	}
+	e.machine.finder.Dismiss(f)
 }
 
 // look attaches to what processes have mapped just now, as far as the kernel tells.

@@ -202,7 +202,21 @@ func (t *tracing) scan(first bool) error {
 		}
 		t.warn("%s not traced completely: %v", processCount(found.processes), found.refused)
 	}
-	return t.attachAll(found)
+	return t.attachFound(found)
+}
+
+// attachFound attaches to files of processes, and closes those without a probe that is meant.
+func (t *tracing) attachFound(found *scan) error {
+	if err := t.attachAll(found); err != nil {
+		return err
+	}
+	for _, f := range found.files {
+		if !t.has[f] {
+			delete(t.has, f)
+			t.finder.Dismiss(f)
+		}
+	}
+	return nil
 }
 
 // attachAll attaches to files of processes, and to those that the command line names.
@@ -218,8 +232,11 @@ func (t *tracing) attachAll(found *scan) error {
 		if _, known := t.has[f]; !known {
 			t.has[f] = t.find(f)
 		}
-		if !t.has[f] || t.found == nil {
-			continue
+	}
+	files = slices.DeleteFunc(files, func(f *target.File) bool { return !t.has[f] })
+	for _, f := range files {
+		if t.found == nil {
+			break
 		}
 		for _, u := range found.uses[f] {
 			if err := t.found(u.pid); err != nil {

@@ -376,7 +376,7 @@ func TestExportFootprint(t *testing.T) {
 	}
 	require.LessOrEqual(t, e.scrape()["process_resident_memory_bytes"], 30e6)
 	e.writes(provider, saidRule+"    series: 10000\n")
-	e.says("read .*: 1 metrics")
+	e.says("read .*: 1 metric,")
 	e.waits("said_total", 1)
 	does(p, "many 0 10000")
 	require.Eventually(t, func() bool { // a busy machine answers late now and then

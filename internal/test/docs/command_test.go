@@ -9,14 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
-
 	"github.com/stretchr/testify/require"
 )
 
 // TestGuideCommand builds the command, and runs it on the program of debugprobe.md.
 func TestGuideCommand(t *testing.T) {
-	tracetest.OwnMachine(t) // other exporters would see its programs, and keep their images open
 	needs(t)
 	g := readGuide(t, "command.md")
 	page := string(must(os.ReadFile(repository(t) + "/docs/debugprobe.md")))

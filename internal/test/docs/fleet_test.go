@@ -84,7 +84,6 @@ func freePort(t *testing.T) string {
 
 // TestGuideFleet: from nothing to numbers in Prometheus, as a new user does it.
 func TestGuideFleet(t *testing.T) {
-	tracetest.OwnMachine(t)
 	testenv.LongOnce(t, "it builds a program and starts Prometheus")
 	testenv.NeedsRoot(t)
 	for tool, pkg := range map[string]string{"prometheus": "prometheus", "promtool": "prometheus", "curl": "curl", "openssl": "openssl"} {
@@ -108,7 +107,7 @@ func TestGuideFleet(t *testing.T) {
 	text, err := os.ReadFile(f.dir + "/rules.yaml")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(f.dir+"/rules.yaml", []byte(strings.Replace(string(text), "by: [route, status]", "by: [route]", 1)), 0o600))
-	f.running.WaitLine("stapsdt: read rules.yaml: 2 metrics, 0 spans", patience)
+	f.running.WaitLine("stapsdt: read rules.yaml: 2 metrics, 0 span rules", patience)
 	require.NoError(t, os.WriteFile(f.dir+"/rules.yaml", text, 0o600))
 
 	f.wrong(t)

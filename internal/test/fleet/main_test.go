@@ -41,7 +41,6 @@ func (in inside) command(program string, args ...string) *exec.Cmd {
 // exports starts the exporter with rules, in which PROVIDER is the provider.
 func (in inside) exports(t testing.TB, provider, rules, listen string, args ...string) *exporter {
 	t.Helper()
-	tracetest.OwnMachine(t)
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(rules, "PROVIDER", provider)), 0o600))
 	cmd := in.command(tracetest.Build(t, "../../../cmd/stapsdt"), append([]string{"export", "-c", path, "--listen", listen}, args...)...)

@@ -188,6 +188,20 @@ func (f *Finder) Open(path string) (*File, error) {
 	return file, nil
 }
 
+// Dismiss closes a file whose probes do not matter. For a while, it is not found again.
+func (f *Finder) Dismiss(file *File) {
+	until := time.Now().Add(believed)
+	for key, other := range f.files {
+		if other == file {
+			f.without[key] = until
+		}
+	}
+	f.Forget(file)
+}
+
+// Reconsider finds files again that were dismissed.
+func (f *Finder) Reconsider() { clear(f.without) }
+
 // Forget closes a file, which is found again if a process has it.
 func (f *Finder) Forget(file *File) {
 	maps.DeleteFunc(f.files, func(_ mapped, other *File) bool { return other == file })
