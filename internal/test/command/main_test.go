@@ -26,7 +26,7 @@ const patience = 30 * time.Second
 func TestMain(m *testing.M) {
 	tracetest.TracefsMain() // which doctor looks for
 	// With -a, the command traces the subjects of other tests too, and they it.
-	if _, err := tracetest.LockMachine(); err != nil {
+	if err := tracetest.LockMachine(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

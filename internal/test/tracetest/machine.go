@@ -5,51 +5,17 @@ package tracetest
 import (
 	"os"
 	"path/filepath"
-	"sync"
-	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-// LockMachine waits until no other test traces all processes of the machine, or cares that nobody does, and keeps others
-// waiting until this process ends or unlocks.
-func LockMachine() (unlock func(), err error) {
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "stapsdt-test-machine.lock"), os.O_CREATE|os.O_RDONLY, 0o600)
+// LockMachine waits until no other process has done so, and keeps others waiting until this one ends. It is for a TestMain
+// whose tests trace all processes of the machine.
+func LockMachine() error {
+	// A descriptor, and no os.File, which would be closed when nothing refers to it.
+	lock, err := unix.Open(filepath.Join(os.TempDir(), "stapsdt-test-machine.lock"), unix.O_CREAT|unix.O_RDONLY|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		lock.Close()
-		return nil, err
-	}
-	return func() { lock.Close() }, nil
-}
-
-// owned is the lock that the tests of this process share.
-var owned struct {
-	sync.Mutex
-	users  int
-	unlock func()
-}
-
-// OwnMachine is LockMachine until the end of a test. Tests of one process do not keep each other waiting.
-func OwnMachine(t testing.TB) {
-	t.Helper()
-	owned.Lock()
-	defer owned.Unlock()
-	if owned.users == 0 {
-		unlock, err := LockMachine()
-		if err != nil {
-			t.Fatal(err)
-		}
-		owned.unlock = unlock
-	}
-	owned.users++
-	t.Cleanup(func() {
-		owned.Lock()
-		defer owned.Unlock()
-		if owned.users--; owned.users == 0 {
-			owned.unlock()
-		}
-	})
+	return unix.Flock(lock, unix.LOCK_EX)
 }
