@@ -23,10 +23,11 @@ provider generated {
 };
 `
 
-// fromD fires each probe of ofD once for each line that it reads.
+// fromD fires each probe of ofD once for each line that it reads. Its directive is not one of
+// this file, which a line that begins with it would be.
 const fromD = `package main
 
-//go:generate stapsdt generate ofd.d
+` + "//go:generate stapsdt generate ofd.d" + `
 
 import (
 	"bufio"
