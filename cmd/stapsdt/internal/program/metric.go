@@ -134,6 +134,10 @@ type MetricTables struct {
 	zero     *ebpf.Map // one row, which stays what it is
 }
 
+// maxPlaces is how many programs without keys can have a row each, which is then at a place
+// of its own: to find it costs as much as to count without rows.
+const maxPlaces = 64
+
 // maxPerCPU is how large a table may be that has rows for each processor.
 const maxPerCPU = 8 << 20
 
@@ -144,6 +148,9 @@ func (m *Metric) NewTables(rows int) (t *MetricTables, err error) {
 	one := ebpf.MapSpec{Name: "row", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: size, MaxEntries: 1}
 	if m.kind == Latest || rows*int(size)*ebpf.MustPossibleCPU() > maxPerCPU {
 		spec.Type, one.Type = ebpf.Hash, ebpf.Array
+	}
+	if len(m.Keys) == 0 && m.kind != Latest { // whose rows are removed
+		spec.Type, spec.KeySize, spec.MaxEntries = one.Type, 4, uint32(min(rows, maxPlaces))
 	}
 	t = &MetricTables{}
 	defer func() {
@@ -255,18 +262,21 @@ func (b *builder) series(t *MetricTables, key int16) {
 	b.lookup(t.rows.FD(), key)
 	found := b.fresh("series")
 	b.add(asm.JNE.Imm(asm.R0, 0, found))
+	if !t.places() {
+		b.add(asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
+		b.lookup(t.zero.FD(), b.word)
+		b.add(
+			asm.JEq.Imm(asm.R0, 0, "lost"),
+			asm.Mov.Reg(asm.R3, asm.R0),
+			asm.LoadMapPtr(asm.R1, t.rows.FD()),
+		)
+		b.stack(asm.R2, key)
+		const noExist = 1 // another thread may have made it meanwhile
+		b.add(asm.Mov.Imm(asm.R4, noExist), asm.FnMapUpdateElem.Call())
+		b.lookup(t.rows.FD(), key)
+		b.add(asm.JNE.Imm(asm.R0, 0, found))
+	}
 	b.add(asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
-	b.lookup(t.zero.FD(), b.word)
-	b.add(
-		asm.JEq.Imm(asm.R0, 0, "lost"),
-		asm.Mov.Reg(asm.R3, asm.R0),
-		asm.LoadMapPtr(asm.R1, t.rows.FD()),
-	)
-	b.stack(asm.R2, key)
-	const noExist = 1 // another thread may have made it meanwhile
-	b.add(asm.Mov.Imm(asm.R4, noExist), asm.FnMapUpdateElem.Call())
-	b.lookup(t.rows.FD(), key)
-	b.add(asm.JNE.Imm(asm.R0, 0, found), asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
 	b.lookup(t.overflow.FD(), b.word)
 	b.add(asm.JEq.Imm(asm.R0, 0, "lost"))
 	b.label(found)

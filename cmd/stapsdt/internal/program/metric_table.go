@@ -40,10 +40,15 @@ type MetricExemplar struct {
 // be those of different moments.
 func (t *MetricTables) Read(m *Metric, yield func(*MetricRow)) error {
 	size := m.rowSize()
-	err := t.each(func(key, parts []byte) {
-		r := &MetricRow{ID: uint32(binary.NativeEndian.Uint64(key)), Key: key}
-		r.add(m, parts, size)
-		yield(r)
+	each := t.each
+	if t.places() {
+		each = t.eachAlone
+	}
+	err := each(func(key, parts []byte) {
+		r := &MetricRow{ID: binary.NativeEndian.Uint32(key), Key: key}
+		if r.add(m, parts, size); r.Count > 0 { // or it is a place that is free
+			yield(r)
+		}
 	})
 	if err != nil {
 		return fmt.Errorf("read metrics: %w", err)
@@ -57,6 +62,11 @@ func (t *MetricTables) Read(m *Metric, yield func(*MetricRow)) error {
 		yield(r)
 	}
 	return nil
+}
+
+// places reports whether rows have places, and are not made and removed.
+func (t *MetricTables) places() bool {
+	return t.rows.Type() == ebpf.Array || t.rows.Type() == ebpf.PerCPUArray
 }
 
 // each calls yield for each row, with the parts that processors have of it.
