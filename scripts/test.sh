@@ -119,13 +119,14 @@ elsewhere() {
 	for target in "$@"; do GOOS=${target%/*} GOARCH=${target#*/} CGO_ENABLED=0 go vet ./...; done
 }
 
-# tested CGO FLAG... tests the root and the modules that need more than the root's users
-# should have to download. Without --all, it is the root alone that is tested without cgo. When
-# it is run again, it tests what has failed.
+# The packages of the modules that need more than the root's users should have to download.
+others=(./internal/test/... ./cmd/stapsdt/... ./instrument/{grpc,otel}probe/...)
+
+# tested CGO FLAG... tests the root and the packages in others. When it is run again, it tests
+# what has failed.
 tested() {
-	local cgo=$1 packages=(./...)
+	local cgo=$1 packages=(./... "${others[@]}")
 	shift
-	if [ -n "$all" ] || [ "$cgo" = 1 ]; then packages+=(./internal/test/... ./cmd/stapsdt/... ./instrument/{grpc,otel}probe/...); fi
 	[ ! -s "$temp/failed" ] || mapfile -t packages <"$temp/failed"
 	CGO_ENABLED=$cgo go test -timeout 30m -shuffle=on "$@" "${packages[@]}" | tee "$temp/tested"
 }
@@ -152,7 +153,9 @@ version() {
 step "gofmt" formatted
 step "generated files" generated
 if [ -z "$all" ]; then
-	for cgo in 1 0; do step "go test -short, CGO_ENABLED=$cgo" tested $cgo -short; done
+	step "go test -short, CGO_ENABLED=1" tested 1 -short
+	others=()
+	step "go test -short, CGO_ENABLED=0" tested 0 -short
 	step "make -C cstapsdt test, plain and with ASan" env QUICK=yes make -C cstapsdt test
 	step "examples" examples
 	if may_attach; then step "scripts/demo.sh" demo; fi
@@ -163,7 +166,10 @@ fi
 for cgo in 1 0; do step "go vet, CGO_ENABLED=$cgo" vetted CGO_ENABLED=$cgo; done
 step "other systems compile, and an architecture without probes" elsewhere darwin/arm64 windows/amd64 linux/loong64
 for cgo in 1 0; do step "go test, CGO_ENABLED=$cgo" tested $cgo; done
+# What is left out of these has the goroutines and the inlining of tests alone.
+others=(./internal/test/process/... ./internal/test/arguments/... ./cmd/stapsdt/... ./instrument/{grpc,otel}probe/...)
 step "go test, race detector" tested 1 -short -race
+others=(./internal/test/process/... ./internal/test/arguments/...)
 # What observers need must work where there are no sites: on other systems.
 step "go test, -tags stapsdt_noload" go test -short -tags stapsdt_noload ./...
 step "go test, -tags stapsdt_nocgo, without optimization" tested 1 -short -tags stapsdt_nocgo -gcflags='all=-N -l'
