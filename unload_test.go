@@ -93,7 +93,21 @@ func traceByBpftrace(t *testing.T, program string) (stop func() string) {
 	}
 	require.Equal(t, attachedMarker, said.Text(), "bpftrace did not attach")
 	return func() string {
+		// bpftrace can miss a signal, and then waits for ever.
+		ticker, ended := time.NewTicker(5*time.Second), make(chan struct{})
+		defer ticker.Stop()
+		defer close(ended)
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		go func() {
+			for {
+				select {
+				case <-ticker.C:
+					_ = cmd.Process.Signal(os.Interrupt)
+				case <-ended:
+					return
+				}
+			}
+		}()
 		for said.Scan() {
 			t.Log(said.Text())
 		}
