@@ -39,14 +39,14 @@ def work(number):
     return probe.enabled()
 
 
-with Provider("forked") as provider:
-    probe = provider.probe("task", STRING, UINT64)
-    provider.load()
-    counter = attach(*site(provider, probe))
-    assert counter >= 0 and probe.enabled()
-    work(0)
-    with multiprocessing.get_context("fork").Pool(3) as pool:
-        # A child that dies is replaced for ever: hence the limit.
-        pool.map_async(work, range(20)).get(timeout=120)
-    work(0)
-    assert struct.unpack("=Q", os.read(counter, 8))[0] == 200
+provider = Provider("forked")
+probe = provider.probe("task", STRING, UINT64)
+provider.load()
+counter = attach(*site(provider, probe))
+assert counter >= 0 and probe.enabled()
+work(0)
+with multiprocessing.get_context("fork").Pool(3) as pool:
+    # A child that dies is replaced for ever: hence the limit.
+    pool.map_async(work, range(20)).get(timeout=120)
+work(0)
+assert struct.unpack("=Q", os.read(counter, 8))[0] == 200
