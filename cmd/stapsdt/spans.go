@@ -32,6 +32,7 @@ type spanRule struct {
 	stream  *event.Stream
 	sources []*spanSource // by the numbers of their programs
 	open    openSpans
+	boot    time.Time // see booted
 	events  atomic.Uint64
 }
 
@@ -186,12 +187,12 @@ func (s *spanRule) end(key spanKey, v values) {
 	o := s.open.spans[key]
 	if o == nil { // it began before the probes were attached to
 		o = &openSpan{start: v.Time, parent: parent, trace: s.open.traceOf(v.PID, parent, key.id)}
+		if ns, ok := v.items["nanoseconds"]; ok {
+			o.took(v.Time, v.Value(v.Items, ns).Bits)
+		}
 	}
 	delete(s.open.spans, key)
-	if ns, ok := v.items["nanoseconds"]; ok {
-		o.took(v.Time, v.Value(v.Items, ns).Bits)
-	}
-	boot := time.Now().Add(-event.Now())
+	boot := s.booted()
 	span := expose.Span{
 		Provider: v.provider, Name: v.name, PID: int(v.PID), Error: v.text("error"),
 		TraceID: o.trace, SpanID: program.SpanID(v.PID, key.id), Parent: o.remote,
@@ -204,6 +205,17 @@ func (s *spanRule) end(key spanKey, v values) {
 		span.Parent = program.SpanID(v.PID, o.parent)
 	}
 	s.exporter.sink(span)
+}
+
+// booted returns when the clock of the events began. It is the same for spans of one trace,
+// unless the time of day was set meanwhile, so that a child does not begin before its parent
+// because the two clocks were read at different moments.
+func (s *spanRule) booted() time.Time {
+	now := time.Now().Round(0).Add(-event.Now()) // by the time of day alone, which can be set
+	if s.boot.IsZero() || now.Sub(s.boot).Abs() > time.Millisecond {
+		s.boot = now
+	}
+	return s.boot
 }
 
 // attributes returns the arguments that are no part of the convention.
