@@ -4,153 +4,23 @@ package expose
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"math"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	colmetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
-	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	common "go.opentelemetry.io/proto/otlp/common/v1"
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // patience is for what takes less than a second on an idle machine.
 const patience = time.Minute
-
-// collector receives OTLP, as a collector does.
-type collector struct {
-	addr   string
-	server *http.Server
-
-	mu      sync.Mutex
-	status  int // that it answers, or 0
-	asked   int // how often
-	header  http.Header
-	metrics []*metrics.ResourceMetrics // the last that were sent
-	spans   []*trace.ResourceSpans     // all that were sent
-}
-
-// collect starts a collector at an address, which may have the port 0. It runs until the test
-// ends.
-func collect(t *testing.T, addr string) *collector {
-	t.Helper()
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &collector{addr: listener.Addr().String()}
-	c.server = &http.Server{Handler: c}
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = c.server.Serve(listener) }()
-	t.Cleanup(func() { c.server.Close(); <-ended })
-	return c
-}
-
-func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err == nil && r.Header.Get("Content-Encoding") == "gzip" {
-		var unzipped *gzip.Reader
-		if unzipped, err = gzip.NewReader(bytes.NewReader(body)); err == nil {
-			body, err = io.ReadAll(unzipped)
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.asked++
-	c.header = r.Header
-	if c.status != 0 {
-		http.Error(w, "not now", c.status)
-		return
-	}
-	if err == nil {
-		err = c.receive(r.URL.Path, body)
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-	}
-}
-
-func (c *collector) receive(path string, body []byte) error {
-	switch path {
-	case "/v1/metrics":
-		var request colmetrics.ExportMetricsServiceRequest
-		if err := proto.Unmarshal(body, &request); err != nil {
-			return err
-		}
-		c.metrics = request.ResourceMetrics
-	case "/v1/traces":
-		var request coltrace.ExportTraceServiceRequest
-		if err := proto.Unmarshal(body, &request); err != nil {
-			return err
-		}
-		c.spans = append(c.spans, request.ResourceSpans...)
-	default:
-		return fmt.Errorf("nothing is at %s", path)
-	}
-	return nil
-}
-
-// answers sets the status of all answers, and returns how often it has been asked before.
-func (c *collector) answers(status int) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.status = status
-	return c.asked
-}
-
-// names returns those of all spans that have come.
-func (c *collector) names() (names []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range c.spans {
-		for _, s := range r.ScopeSpans {
-			for _, span := range s.Spans {
-				names = append(names, span.Name)
-			}
-		}
-	}
-	return names
-}
-
-// metric returns what has come last of a metric.
-func (c *collector) metric(name string) *metrics.Metric {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range c.metrics {
-		for _, s := range r.ScopeMetrics {
-			for _, m := range s.Metrics {
-				if m.Name == name {
-					return m
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// attributes returns attributes as texts.
-func attributes(all []*common.KeyValue) map[string]string {
-	texts := map[string]string{}
-	for _, a := range all {
-		texts[a.Key] = strings.Join(strings.Fields(a.Value.String()), "")
-	}
-	return texts
-}
 
 // until waits until something is true.
 func until(t *testing.T, what string, is func() bool) {
@@ -333,151 +203,6 @@ func TestSpansByOTLP(t *testing.T) {
 	o.Span(one)
 	if n := own(t, m, "stapsdt_export_otlp_spans_total", `result="dropped"`); n != 1 {
 		t.Errorf("%v were dropped after the end", n)
-	}
-}
-
-// growing is a source whose counter grows each time.
-type growing struct {
-	mu sync.Mutex
-	n  float64
-}
-
-func (g *growing) Collect() ([]Family, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.n++
-	return []Family{{Name: "n_total", Series: []Series{{Value: g.n, Created: start}}}}, nil
-}
-
-// TestCollectorGone: what comes while a collector is gone waits, as much as there is room for;
-// nothing blocks; and when it is back, it gets what has waited, and the right counters.
-func TestCollectorGone(t *testing.T) {
-	c := collect(t, "127.0.0.1:0")
-	o, m := startOTLP(t, "http://"+c.addr, &growing{}, quiet())
-	until(t, "metrics come", func() bool { return c.metric("n_total") != nil })
-	if err := c.server.Close(); err != nil {
-		t.Fatal(err)
-	}
-	failed := func(signal string) bool {
-		return own(t, m, "stapsdt_export_otlp_failures_total", `signal="`+signal+`"`) > 0
-	}
-	const more = 100
-	for i := range maxBatch {
-		o.Span(span("early", uint64(i+1)))
-	}
-	until(t, "the first batch has failed", func() bool { return failed("traces") && failed("metrics") })
-	for i := range maxQueued + more {
-		o.Span(span(fmt.Sprint(i), uint64(i+1)))
-	}
-	if n := own(t, m, "stapsdt_export_otlp_spans_total", `result="dropped"`); n != more {
-		t.Errorf("%v are dropped", n)
-	}
-	if n := own(t, m, "stapsdt_export_otlp_queued_spans", ""); n != maxQueued {
-		t.Errorf("%v wait", n)
-	}
-	before := c.metric("n_total").GetSum().DataPoints[0].GetAsDouble()
-	back := collect(t, c.addr)
-	until(t, "all come", func() bool { return len(back.names()) == maxBatch+maxQueued })
-	names := back.names()
-	slices.Sort(names)
-	for i := range maxQueued {
-		if _, found := slices.BinarySearch(names, fmt.Sprint(i)); !found {
-			t.Fatalf("span %d has not come", i)
-		}
-	}
-	until(t, "metrics come again", func() bool { return back.metric("n_total") != nil })
-	if point := back.metric("n_total").GetSum().DataPoints[0]; point.GetAsDouble() <= before || point.StartTimeUnixNano != uint64(start.UnixNano()) {
-		t.Errorf("%v, and %v before", point, before)
-	}
-	if err := shutdown(t, o); err != nil {
-		t.Error(err)
-	}
-	if n := own(t, m, "stapsdt_export_otlp_spans_total", `result="sent"`); n != maxBatch+maxQueued {
-		t.Errorf("%v were sent", n)
-	}
-}
-
-// TestCollectorRefuses: a collector that is busy is asked again, and what it refuses for good is
-// counted.
-func TestCollectorRefuses(t *testing.T) {
-	c := collect(t, "127.0.0.1:0")
-	var log bytes.Buffer
-	o, m := startOTLP(t, "http://"+c.addr, fixed{}, slog.New(slog.NewTextHandler(&log, nil)))
-	asked := c.answers(http.StatusServiceUnavailable)
-	o.Span(span("waits", 1))
-	until(t, "it is asked again", func() bool { return c.answers(http.StatusServiceUnavailable) >= asked+2 })
-	c.answers(0)
-	until(t, "it comes", func() bool { return len(c.names()) == 1 })
-	c.answers(http.StatusBadRequest)
-	o.Span(span("refused", 2))
-	until(t, "it is counted", func() bool { return own(t, m, "stapsdt_export_otlp_spans_total", `result="refused"`) == 1 })
-	c.answers(0)
-	o.Span(span("later", 3))
-	if err := shutdown(t, o); err != nil {
-		t.Error(err)
-	}
-	if names := c.names(); !slices.Equal(names, []string{"waits", "later"}) {
-		t.Errorf("%v", names)
-	}
-	if !strings.Contains(log.String(), "400 Bad Request") {
-		t.Errorf("the log says %s", log.String())
-	}
-}
-
-// busy is a client of a collector that answers the third request only.
-type busy struct {
-	otlptrace.Client
-	asked int
-}
-
-func (b *busy) UploadTraces(ctx context.Context, _ []*trace.ResourceSpans) error {
-	if b.asked++; b.asked == 3 {
-		return nil
-	}
-	<-ctx.Done()
-	return fmt.Errorf("%w: the collector is busy", ctx.Err())
-}
-
-func (b *busy) Stop(context.Context) error { return nil }
-
-// TestCollectorBusy: each time that a collector has been busy for long is a failure, and what was
-// to be sent is sent again.
-func TestCollectorBusy(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	failures := prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"})
-	registry.MustRegister(failures)
-	client := &busy{}
-	s := newSender(client, registry, failures)
-	s.delay, s.limit = time.Millisecond, time.Millisecond
-	go s.run()
-	s.add(span("waits", 1))
-	m := NewMetrics(fixed{}, registry)
-	until(t, "it comes", func() bool { return own(t, m, "stapsdt_export_otlp_spans_total", `result="sent"`) == 1 })
-	if n := own(t, m, "failures", ""); n != 2 {
-		t.Errorf("%v failures", n)
-	}
-	if err := s.shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestShutdownWithoutCollector: a collector that is gone does not hold up the end.
-func TestShutdownWithoutCollector(t *testing.T) {
-	c := collect(t, "127.0.0.1:0")
-	c.server.Close()
-	o, m := startOTLP(t, "http://"+c.addr, fixed{}, quiet())
-	for i := range 2 * maxBatch {
-		o.Span(span("lost", uint64(i+1)))
-	}
-	began := time.Now()
-	if err := shutdown(t, o); err == nil {
-		t.Error("metrics that were not sent are no error")
-	}
-	if took := time.Since(began); took > patience/2 {
-		t.Errorf("it takes %v", took)
-	}
-	if n := own(t, m, "stapsdt_export_otlp_spans_total", `result="dropped"`); n != 2*maxBatch {
-		t.Errorf("%v were dropped", n)
 	}
 }
 

@@ -1,0 +1,142 @@
+//go:build linux
+
+package expose
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	colmetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// collector receives OTLP, as a collector does.
+type collector struct {
+	addr   string
+	server *http.Server
+
+	mu      sync.Mutex
+	status  int // that it answers, or 0
+	asked   int // how often
+	header  http.Header
+	metrics []*metrics.ResourceMetrics // the last that were sent
+	spans   []*trace.ResourceSpans     // all that were sent
+}
+
+// collect starts a collector at an address, which may have the port 0. It runs until the test
+// ends.
+func collect(t *testing.T, addr string) *collector {
+	t.Helper()
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &collector{addr: listener.Addr().String()}
+	c.server = &http.Server{Handler: c}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = c.server.Serve(listener) }()
+	t.Cleanup(func() { c.server.Close(); <-ended })
+	return c
+}
+
+func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err == nil && r.Header.Get("Content-Encoding") == "gzip" {
+		var unzipped *gzip.Reader
+		if unzipped, err = gzip.NewReader(bytes.NewReader(body)); err == nil {
+			body, err = io.ReadAll(unzipped)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked++
+	c.header = r.Header
+	if c.status != 0 {
+		http.Error(w, "not now", c.status)
+		return
+	}
+	if err == nil {
+		err = c.receive(r.URL.Path, body)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
+}
+
+func (c *collector) receive(path string, body []byte) error {
+	switch path {
+	case "/v1/metrics":
+		var request colmetrics.ExportMetricsServiceRequest
+		if err := proto.Unmarshal(body, &request); err != nil {
+			return err
+		}
+		c.metrics = request.ResourceMetrics
+	case "/v1/traces":
+		var request coltrace.ExportTraceServiceRequest
+		if err := proto.Unmarshal(body, &request); err != nil {
+			return err
+		}
+		c.spans = append(c.spans, request.ResourceSpans...)
+	default:
+		return fmt.Errorf("nothing is at %s", path)
+	}
+	return nil
+}
+
+// answers sets the status of all answers, and returns how often it has been asked before.
+func (c *collector) answers(status int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.status = status
+	return c.asked
+}
+
+// names returns those of all spans that have come.
+func (c *collector) names() (names []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.spans {
+		for _, s := range r.ScopeSpans {
+			for _, span := range s.Spans {
+				names = append(names, span.Name)
+			}
+		}
+	}
+	return names
+}
+
+// metric returns what has come last of a metric.
+func (c *collector) metric(name string) *metrics.Metric {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.metrics {
+		for _, s := range r.ScopeMetrics {
+			for _, m := range s.Metrics {
+				if m.Name == name {
+					return m
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// attributes returns attributes as texts.
+func attributes(all []*common.KeyValue) map[string]string {
+	texts := map[string]string{}
+	for _, a := range all {
+		texts[a.Key] = strings.Join(strings.Fields(a.Value.String()), "")
+	}
+	return texts
+}
