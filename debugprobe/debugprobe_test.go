@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -17,7 +16,6 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/proberec"
 
 	"github.com/stretchr/testify/require"
 )
@@ -364,60 +362,4 @@ func TestMounting(t *testing.T) {
 			require.NotEmpty(t, w.Body.String())
 		}
 	}
-}
-
-// TestFlightRecorder: the handler serves what recorders hold, or the last events of each.
-func TestFlightRecorder(t *testing.T) {
-	p := newProvider(t)
-	probe := stapsdt.NewProbe1[int](p, "event", "n")
-	recorder := proberec.New(0, p)
-	recorder.Start()
-	defer recorder.Stop()
-	for i := range 100 {
-		probe.Fire(i)
-	}
-	server := httptest.NewServer(Handler(recorder, recorder))
-	defer server.Close()
-	for query, want := range map[string]int{"": 200, "?last=3": 6, "?last=1000": 200} {
-		answer := get(t, server.URL+"/recorder.json"+query)
-		require.Equal(t, 200, answer.StatusCode)
-		require.Equal(t, "application/jsonl", answer.Header.Get("Content-Type"))
-		text, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
-		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-		require.Len(t, lines, want)
-		for i, line := range lines {
-			n := i % (want / 2)
-			require.Contains(t, line, fmt.Sprintf(`"probe":"event","pid":%d,"args":{"n":%d}}`, os.Getpid(), 100-want/2+n))
-		}
-	}
-	status, e := failure(t, server.URL+"/recorder.json?last=x")
-	require.Equal(t, 400, status)
-	require.Equal(t, "last", e.Parameter)
-	var l listing
-	require.NoError(t, json.NewDecoder(get(t, server.URL+"/probes.json").Body).Decode(&l))
-	require.Equal(t, 2, l.Recorders)
-	status, _ = failure(t, newServer(t).URL+"/debug/probes/recorder.json")
-	require.Equal(t, 404, status)
-}
-
-// stuckRecorder is a recorder that takes long to write.
-type stuckRecorder struct{ writing, goOn chan struct{} }
-
-func (s *stuckRecorder) WriteTo(io.Writer) (int64, error) {
-	s.writing <- struct{}{}
-	<-s.goOn
-	return 0, nil
-}
-
-// TestOneReader: two clients do not read the flight recorder at the same time.
-func TestOneReader(t *testing.T) {
-	r := &stuckRecorder{make(chan struct{}), make(chan struct{})}
-	server := httptest.NewServer(Handler(r))
-	defer server.Close()
-	go http.Get(server.URL + "/recorder.json")
-	<-r.writing
-	status, _ := failure(t, server.URL+"/recorder.json")
-	require.Equal(t, 503, status)
-	close(r.goOn)
 }
