@@ -239,42 +239,6 @@ func TestTraceEnds(t *testing.T) {
 	require.Len(t, tr.ends(), 3)
 }
 
-// TestTraceLoses: whatever the rate, what was fired was shown or is said to be lost.
-func TestTraceLoses(t *testing.T) {
-	testenv.LongOnce(t, "it fires millions of times")
-	p := goSubject(t)
-	const each, goroutines = 400_000, 4
-	// The reader does not read, so that the pipe and then the ring are full.
-	cmd := exec.Command("bash", "-c", `"$@" 2>&1 >/dev/fd/3 | cat; exit 0`, "bash", stapsdt(t), "trace", "-o", "json", "-p", pid(p), "subject:tick")
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	cmd.ExtraFiles = []*os.File{w}
-	tr := &tracer{tracetest.Command(t, cmd), t}
-	require.NoError(t, w.Close())
-	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
-	does(p, fmt.Sprintf("storm %d %d", each, goroutines))
-	p.Hangup()
-	shown := 0
-	buf := make([]byte, 1<<20)
-	for {
-		n, err := r.Read(buf)
-		shown += strings.Count(string(buf[:n]), "\n")
-		if err != nil {
-			break
-		}
-	}
-	require.NoError(t, tr.Wait(patience))
-	lost := 0
-	for _, line := range tr.Lines() {
-		if match := regexp.MustCompile(`^stapsdt: (\d+) events were lost`).FindStringSubmatch(line); match != nil {
-			lost += must(strconv.Atoi(match[1]))(t)
-		}
-	}
-	t.Logf("%d shown, %d lost", shown, lost)
-	require.NotZero(t, lost)
-	require.Equal(t, each*goroutines, shown+lost)
-}
-
 // TestTraceBpftrace: bpftrace sees the same at the same time. It does not understand operands
 // that name a symbol, of which arg3 and arg4 are some.
 func TestTraceBpftrace(t *testing.T) {
@@ -292,56 +256,6 @@ func TestTraceBpftrace(t *testing.T) {
 	slices.Sort(got) // bpftrace's lines come in no certain order
 	slices.Sort(want)
 	require.Equal(t, want, got)
-}
-
-// TestAttachTime: the first event within a tenth of a second, and it ends in less time than
-// bpftrace takes to begin. Where tracefs is not mounted, reading the kernel's types takes 30 ms
-// more.
-func TestAttachTime(t *testing.T) {
-	testenv.NeedsRoot(t)
-	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
-	p, _ := cSubject(t)
-	var first, all []time.Duration
-	enough := func() bool { // on a busy machine after some rounds
-		return len(all) > 0 && slices.Min(first) < 100*time.Millisecond && slices.Min(all) < 430*time.Millisecond
-	}
-	for len(all) < 15 && !enough() {
-		p.Say("wait")
-		start := time.Now()
-		cmd := exec.Command(unshare, "--mount", "sh", "-ec", withTracefs+`; exec "$@"`, "sh", stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other", "-n", "1")
-		tr := &tracer{tracetest.Command(t, cmd), t}
-		p.Expect("ok", patience)
-		first = append(first, time.Since(start))
-		does(p, "fire 1")
-		require.Len(t, tr.ends(), 1)
-		all = append(all, time.Since(start))
-	}
-	t.Logf("attached after %v, ended after %v", first, all)
-	require.True(t, enough())
-}
-
-// TestTraceRate: a hundred thousand events per second from two threads are all shown.
-func TestTraceRate(t *testing.T) {
-	testenv.LongOnce(t, "it fires for seconds")
-	testenv.NotRaced(t, "it is too slow then")
-	p := goSubject(t)
-	out := filepath.Join(t.TempDir(), "events")
-	cmd := exec.Command("bash", "-c", `exec "$@" >"$0"`, out, stapsdt(t), "trace", "-o", "json", "-p", pid(p), "subject:tick")
-	tr := &tracer{tracetest.Command(t, cmd), t}
-	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
-	start := time.Now()
-	does(p, "pace 150000 2 3000")
-	t.Logf("300000 events in %v", time.Since(start))
-	tr.Signal(os.Interrupt)
-	require.NoError(t, tr.Wait(patience))
-	events := lines[event](t, string(must(os.ReadFile(out))(t)))
-	require.Len(t, events, 300_000)
-	next := map[float64]float64{}
-	for i, e := range events {
-		require.Equal(t, next[e.Args["arg1"].(float64)], e.Args["arg0"])
-		next[e.Args["arg1"].(float64)]++
-		require.False(t, i > 0 && e.Time.Before(events[i-1].Time), "in the order of the times")
-	}
 }
 
 // TestTraceLies: notes that are wrong harm neither the program nor the probes whose notes
