@@ -142,21 +142,21 @@ func (w *watching) open(ctx context.Context, specs []target.Spec) (err error) {
 	return nil
 }
 
-// choose makes the queries for the probes that are meant, and their number small: the program
-// limits its viewers.
-func (w *watching) choose(specs []target.Spec) error {
+// choice is what is chosen of a provider, and its other probes.
+type choice struct {
+	provider      string
+	chosen, other []string
+}
+
+// choices returns the providers of which specs choose probes. It reports whether the program has
+// other probes, and whether arguments hide the names "provider" and "probe" from a filter.
+func (w *watching) choices(specs []target.Spec) (groups []*choice, others, hidden bool) {
 	w.types = map[string]map[string]string{}
-	type group struct {
-		provider      string
-		chosen, other []string
-	}
-	var groups []*group
-	others, hidden := false, false
 	for _, p := range w.listing.Providers {
-		i := slices.IndexFunc(groups, func(g *group) bool { return g.provider == p.Name })
+		i := slices.IndexFunc(groups, func(g *choice) bool { return g.provider == p.Name })
 		if i < 0 {
 			i = len(groups)
-			groups = append(groups, &group{provider: p.Name})
+			groups = append(groups, &choice{provider: p.Name})
 		}
 		g := groups[i]
 		for _, probe := range p.Probes {
@@ -176,7 +176,14 @@ func (w *watching) choose(specs []target.Spec) error {
 			}
 		}
 	}
-	groups = slices.DeleteFunc(groups, func(g *group) bool { return len(g.chosen) == 0 })
+	groups = slices.DeleteFunc(groups, func(g *choice) bool { return len(g.chosen) == 0 })
+	return groups, others, hidden
+}
+
+// choose makes the queries for the probes that are meant, and keeps their number small: the
+// program limits its viewers.
+func (w *watching) choose(specs []target.Spec) error {
+	groups, others, hidden := w.choices(specs)
 	if len(groups) == 0 {
 		return fmt.Errorf("%w: the program at %s has none that is meant", errNothing, w.address)
 	}
@@ -184,7 +191,6 @@ func (w *watching) choose(specs []target.Spec) error {
 		w.query("", "", w.filter)
 		return nil
 	}
-	// The names in a filter, unless arguments have these names.
 	var tests []string
 	for _, g := range groups {
 		var names []string

@@ -189,6 +189,14 @@ func (l *Latency) LoadStart(env *Env, open, totals *ebpf.Map, probe *Probe, kind
 		}
 	}
 	b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, value+openTime, asm.R0, asm.DWord))
+	b.put(l, open, totals, key, value, kind)
+	b.end()
+	return b.load(probe.Name)
+}
+
+// put puts an operation into the table of those that are open, at the label "put", and counts it
+// unless it is not meant.
+func (b *builder) put(l *Latency, open, totals *ebpf.Map, key, value int16, kind uint32) {
 	b.label("put")
 	b.add(asm.LoadMapPtr(asm.R1, open.FD()))
 	b.stack(asm.R2, key)
@@ -206,10 +214,8 @@ func (l *Latency) LoadStart(env *Env, open, totals *ebpf.Map, probe *Probe, kind
 	b.increment(totals, int32(kind), totalFull)
 	b.jump("exit")
 	b.label("unevaluated")
-	b.increment(env.Stats, statUnevaluated, 0)
+	b.increment(b.env.Stats, statUnevaluated, 0)
 	b.jump("put")
-	b.end()
-	return b.load(probe.Name)
 }
 
 // startItems are those of Open, for another start.
