@@ -35,33 +35,40 @@ const keyHeader = 8
 
 // NewAggregate checks the expressions of a program that counts. Without buckets, value is "".
 func NewAggregate(probe *Probe, filter string, by []string, value string, buckets Buckets) (*Aggregate, error) {
-	a := &Aggregate{probe: probe, KeySize: keyHeader, buckets: buckets}
+	a := &Aggregate{probe: probe, buckets: buckets}
 	var err error
 	if a.filter, err = probe.ParseFilter(filter); err != nil {
 		return nil, err
 	}
-	for _, src := range by {
-		item, err := probe.keyItem(src, a.KeySize)
-		if err != nil {
-			return nil, err
-		}
-		a.KeySize += item.Size
-		a.Keys = append(a.Keys, item)
+	if a.Keys, a.KeySize, err = keyItems(by, probe.keyItem); err != nil {
+		return nil, err
 	}
 	if buckets != nil {
 		a.KeySize += 8
-		if a.value, err = probe.Parse(value); err != nil {
+		if a.value, err = probe.parseInteger(value, "a histogram"); err != nil {
 			return nil, err
 		}
 		a.Value = a.value.Type()
-		if k := a.Value.Kind; k != expr.Int && k != expr.Uint {
-			return nil, &expr.Error{Src: value, Pos: a.value.Root.Pos, Msg: fmt.Sprintf("a histogram takes integers, and this is a %v", a.Value)}
-		}
 		if err := buckets.fits(a.Value); err != nil {
 			return nil, &expr.Error{Src: value, Pos: a.value.Root.Pos, Msg: err.Error()}
 		}
 	}
 	return a, nil
+}
+
+// keyItems are the values of expressions in a key of a table, which begins with the number of
+// the probe. item makes each of them, at an offset of the key.
+func keyItems(by []string, item func(src string, offset int) (Item, error)) (items []Item, size int, err error) {
+	size = keyHeader
+	for _, src := range by {
+		one, err := item(src, size)
+		if err != nil {
+			return nil, 0, err
+		}
+		size += one.Size
+		items = append(items, one)
+	}
+	return items, size, nil
 }
 
 // keyItem is the value of an expression at an offset of a key.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 )
 
@@ -52,7 +51,7 @@ func followTracepoint(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
 // followRaw reads the child's number from its task_struct, which is the tracepoint's second
 // argument.
 func followRaw(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
-	tgid, err := tgidOffset()
+	tgid, err := kernelOffset("task_struct", "tgid")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,20 +73,6 @@ func followRaw(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
 		return nil, nil, errors.Join(err, prog.Close())
 	}
 	return prog, l, nil
-}
-
-// tgidOffset returns where a task_struct has the number of its process.
-func tgidOffset() (int32, error) {
-	kernel, err := btf.LoadKernelSpec()
-	if err != nil {
-		return 0, err
-	}
-	var task *btf.Struct
-	if err := kernel.TypeByName("task_struct", &task); err != nil {
-		return 0, err
-	}
-	at, err := memberOffset(task, "tgid")
-	return int32(at), err
 }
 
 // forks returns a program that runs in the parent and adds a child, whose number the code

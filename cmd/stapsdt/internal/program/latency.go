@@ -235,28 +235,25 @@ func (l *Latency) startItems(probe *Probe) (items []Item, err error) {
 
 // NewEnd returns what counts the events of an end. LoadEnd loads its program, and not Load.
 func (l *Latency) NewEnd(probe *Probe, buckets Buckets) (*Aggregate, error) {
-	a := &Aggregate{probe: probe, KeySize: keyHeader, buckets: buckets, Value: latencyType}
-	for _, src := range l.pairing.By {
-		item, err := l.endItem(probe, src, a.KeySize)
-		if err != nil {
-			return nil, err
-		}
-		a.KeySize += item.Size
-		a.Keys = append(a.Keys, item)
+	keys, size, err := l.endItems(probe)
+	if err != nil {
+		return nil, err
 	}
-	a.KeySize += 8
+	a := &Aggregate{Keys: keys, KeySize: size + 8, probe: probe, buckets: buckets, Value: latencyType}
 	return a, buckets.fits(a.Value)
 }
 
-// endItem is what By asks, of the start or of an end, at an offset of the key of a row.
-func (l *Latency) endItem(probe *Probe, src string, offset int) (Item, error) {
-	i, ok := l.atStart[src]
-	if !ok {
-		return probe.keyItem(src, offset)
-	}
-	item := l.Open[i]
-	item.Offset = offset
-	return item, nil
+// endItems is what By asks, of the start or of an end, in the key of a row.
+func (l *Latency) endItems(probe *Probe) (items []Item, size int, err error) {
+	return keyItems(l.pairing.By, func(src string, offset int) (Item, error) {
+		i, ok := l.atStart[src]
+		if !ok {
+			return probe.keyItem(src, offset)
+		}
+		item := l.Open[i]
+		item.Offset = offset
+		return item, nil
+	})
 }
 
 // LoadEnd loads the program for an end of a kind of operation. Its rows have the number id.

@@ -54,40 +54,27 @@ type Metric struct {
 
 // NewMetric checks the expressions of a program.
 func NewMetric(probe *Probe, spec MetricSpec) (*Metric, error) {
-	m := &Metric{KeySize: keyHeader, kind: spec.Kind, probe: probe}
+	m := &Metric{kind: spec.Kind, probe: probe}
 	var err error
 	if m.filter, err = probe.ParseFilter(spec.Where); err != nil {
 		return nil, err
 	}
-	for _, src := range spec.By {
-		item, err := probe.keyItem(src, m.KeySize)
-		if err != nil {
-			return nil, err
-		}
-		m.add(item)
+	if m.Keys, m.KeySize, err = keyItems(spec.By, probe.keyItem); err != nil {
+		return nil, err
 	}
 	if spec.Kind == Count {
 		return m, nil
 	}
-	if m.value, err = probe.Parse(spec.Value); err != nil {
+	if m.value, err = probe.parseInteger(spec.Value, "a metric"); err != nil {
 		return nil, err
 	}
 	m.Value = m.value.Type()
-	if k := m.Value.Kind; k != expr.Int && k != expr.Uint {
-		return nil, &expr.Error{Src: spec.Value, Pos: m.value.Root.Pos, Msg: fmt.Sprintf("a metric takes integers, and this is a %v", m.Value)}
-	}
 	if spec.ID != "" {
 		if m.id, err = probe.Parse(spec.ID); err != nil {
 			return nil, err
 		}
 	}
 	return m, m.divide(spec.Bounds)
-}
-
-func (m *Metric) add(item Item) {
-	item.Offset = m.KeySize
-	m.KeySize += item.Size
-	m.Keys = append(m.Keys, item)
 }
 
 func (m *Metric) divide(bounds func(expr.Type) (*Bounds, error)) (err error) {
@@ -316,14 +303,11 @@ func (b *builder) exemplar(value, which int16) {
 // NewEndMetric returns what counts the time from a start to an end, with the keys of l. Its
 // program is that of LoadEndMetric.
 func (l *Latency) NewEndMetric(probe *Probe, bounds func(expr.Type) (*Bounds, error)) (*Metric, error) {
-	m := &Metric{KeySize: keyHeader, kind: Histogram, probe: probe, Value: latencyType}
-	for _, src := range l.pairing.By {
-		item, err := l.endItem(probe, src, m.KeySize)
-		if err != nil {
-			return nil, err
-		}
-		m.add(item)
+	keys, size, err := l.endItems(probe)
+	if err != nil {
+		return nil, err
 	}
+	m := &Metric{Keys: keys, KeySize: size, kind: Histogram, probe: probe, Value: latencyType}
 	return m, m.divide(bounds)
 }
 

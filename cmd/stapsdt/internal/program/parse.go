@@ -34,6 +34,18 @@ func (p *Probe) ParseFilter(src string) (*Expr, error) {
 	return p.parse(src, expr.ParseFilter)
 }
 
+// parseInteger is Parse for an integer, which something takes.
+func (p *Probe) parseInteger(src, what string) (*Expr, error) {
+	e, err := p.Parse(src)
+	if err != nil {
+		return nil, err
+	}
+	if t := e.Type(); t.Kind != expr.Int && t.Kind != expr.Uint {
+		return nil, &expr.Error{Src: src, Pos: e.Root.Pos, Msg: fmt.Sprintf("%s takes integers, and this is a %v", what, t)}
+	}
+	return e, nil
+}
+
 func (p *Probe) parse(src string, parse func(string, []expr.Var) (*expr.Expr, error)) (*Expr, error) {
 	vars := p.variables()
 	text, err := p.texts(src, vars)

@@ -3,7 +3,6 @@
 package program
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
@@ -100,28 +99,31 @@ func (b *builder) executable(to asm.Register, offset int16, size int32, unreadab
 // executableName returns the offsets of the pointers that lead from a task_struct to the name
 // of the program's file.
 var executableName = sync.OnceValues(func() (chain []int32, err error) {
-	kernel, err := btf.LoadKernelSpec()
-	if err != nil {
-		return nil, fmt.Errorf("the kernel does not describe its types: %w", err)
-	}
 	for _, path := range [][]string{
 		{"task_struct", "mm"}, {"mm_struct", "exe_file"}, {"file", "f_path", "dentry"}, {"dentry", "d_name", "name"},
 	} {
-		var of *btf.Struct
-		if err := kernel.TypeByName(path[0], &of); err != nil {
-			return nil, err
-		}
-		at, err := memberOffset(of, path[1:]...)
+		at, err := kernelOffset(path[0], path[1:]...)
 		if err != nil {
 			return nil, err
 		}
-		chain = append(chain, int32(at))
+		chain = append(chain, at)
 	}
 	return chain, nil
 })
 
-// errNoMember means that a struct of this kernel is another one than expected.
-var errNoMember = errors.New("no such member")
+// kernelOffset returns where a member is in a struct of this kernel.
+func kernelOffset(name string, path ...string) (int32, error) {
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return 0, fmt.Errorf("the kernel does not describe its types: %w", err)
+	}
+	var of *btf.Struct
+	if err := kernel.TypeByName(name, &of); err != nil {
+		return 0, err
+	}
+	at, err := memberOffset(of, path...)
+	return int32(at), err
+}
 
 // memberOffset returns where a member is in a struct, by its name and those of its own
 // members. What is in a struct or union without a name counts as its own.
@@ -149,7 +151,7 @@ func memberOffset(t btf.Type, path ...string) (uint32, error) {
 			return m.Offset.Bytes() + at, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: %s of %s", errNoMember, path[0], t.TypeName())
+	return 0, fmt.Errorf("no such member: %s of %s", path[0], t.TypeName())
 }
 
 // KnowsExecutable reports whether expressions can ask for the executable.
