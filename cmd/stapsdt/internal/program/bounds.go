@@ -5,7 +5,6 @@ package program
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
@@ -76,21 +75,6 @@ func Exponential(scale float64) (bounds []float64, first int) {
 
 // Len is the number of buckets.
 func (b *Bounds) Len() int { return len(b.slots) }
-
-// of returns the bucket of a value, by its bits.
-func (b *Bounds) of(t expr.Type, value uint64) int {
-	i, _ := slices.BinarySearchFunc(b.upper, value, func(upper int64, value uint64) int {
-		less := uint64(upper) < value
-		if t.Kind == expr.Int {
-			less = upper < int64(value)
-		}
-		if less {
-			return -1
-		}
-		return 1
-	})
-	return i
-}
 
 // emit leaves the bucket of R0 in R0.
 func (b *Bounds) emit(c *builder, t expr.Type) {

@@ -4,6 +4,7 @@ package program
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -84,4 +85,19 @@ func TestExponential(t *testing.T) {
 			}
 		}
 	}
+}
+
+// of returns the bucket of a value, by its bits.
+func (b *Bounds) of(t expr.Type, value uint64) int {
+	i, _ := slices.BinarySearchFunc(b.upper, value, func(upper int64, value uint64) int {
+		less := uint64(upper) < value
+		if t.Kind == expr.Int {
+			less = upper < int64(value)
+		}
+		if less {
+			return -1
+		}
+		return 1
+	})
+	return i
 }
