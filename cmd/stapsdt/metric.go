@@ -66,7 +66,7 @@ func (m *metricRule) prepare(e *exporter) (err error) {
 	for _, name := range m.Process {
 		m.by, m.labels = append(m.by, processLabels[name]), append(m.labels, name)
 	}
-	m.labels = append(m.labels, m.openNames()...)
+	m.labels = append(m.labels, m.OpenLabels()...)
 	specs := []string{m.Probe}
 	m.load = m.loadProgram
 	if m.Probe == "" {
@@ -105,21 +105,9 @@ func (e *exporter) begin(t *tracing, name string, selected *rules.Select, specs 
 // processLabels are the expressions of the labels that say who fired.
 var processLabels = map[string]string{"executable": "executable", "container": "cgroup"}
 
-// openNames returns the names of the labels for what the rule leaves open of a probe's name.
-func (m *metricRule) openNames() (names []string) {
-	provider, probe, _ := strings.Cut(m.Probe, ":")
-	if strings.ContainsAny(provider, "*?[") {
-		names = append(names, "provider")
-	}
-	if strings.ContainsAny(probe, "*?[") {
-		names = append(names, "probe")
-	}
-	return names
-}
-
-// openLabels returns the values of those labels.
+// openLabels returns the values of the labels OpenLabels.
 func (m *metricRule) openLabels(p *program.Probe) (values []string) {
-	for _, name := range m.openNames() {
+	for _, name := range m.OpenLabels() {
 		if name == "provider" {
 			values = append(values, p.Provider)
 		} else {

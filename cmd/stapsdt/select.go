@@ -26,11 +26,7 @@ func conditions(s *rules.Select, where string) (all []string, err error) {
 		all = append(all, fmt.Sprintf("uid == %d", uid))
 	}
 	if s.Executable != "" {
-		condition, err := matches("executable", s.Executable)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, condition)
+		all = append(all, matches("executable", s.Executable))
 	}
 	return append(all, splitWhere(where)...), nil
 }
@@ -47,24 +43,22 @@ func userNumber(name string) (uint32, error) {
 	return uint32(uid), err
 }
 
-// matches returns a condition that a variable matches a pattern. The kernel compares the
-// beginning, the end or a part of a text.
-func matches(variable, pattern string) (string, error) {
+// matches returns a condition that a variable matches a pattern, which has a * at its beginning
+// and its end at most.
+func matches(variable, pattern string) string {
 	text := strings.Trim(pattern, "*")
 	before, after := strings.HasPrefix(pattern, "*"), strings.HasSuffix(pattern, "*")
 	switch {
-	case strings.ContainsAny(text, `*?[\`):
-		return "", fmt.Errorf("the pattern %q is not possible: the kernel compares texts with * at their beginning and their end only", pattern)
 	case text == "":
-		return "true", nil
+		return "true"
 	case before && after:
-		return fmt.Sprintf("strings.Contains(%s, %q)", variable, text), nil
+		return fmt.Sprintf("strings.Contains(%s, %q)", variable, text)
 	case before:
-		return fmt.Sprintf("strings.HasSuffix(%s, %q)", variable, text), nil
+		return fmt.Sprintf("strings.HasSuffix(%s, %q)", variable, text)
 	case after:
-		return fmt.Sprintf("strings.HasPrefix(%s, %q)", variable, text), nil
+		return fmt.Sprintf("strings.HasPrefix(%s, %q)", variable, text)
 	}
-	return fmt.Sprintf("%s == %q", variable, text), nil
+	return fmt.Sprintf("%s == %q", variable, text)
 }
 
 // conjunction returns one condition for several.
@@ -82,9 +76,6 @@ type groupSet struct {
 }
 
 func newGroupSet(pattern string, groups *cgroup.Groups) (*groupSet, error) {
-	if _, err := path.Match(pattern, ""); err != nil {
-		return nil, fmt.Errorf("the pattern %q: %w", pattern, err)
-	}
 	set, err := program.NewCgroups()
 	if err != nil {
 		return nil, mapError(err)

@@ -124,7 +124,7 @@ func (m *Metric) badLabel(name string) string {
 		return fmt.Sprintf("the label %s says that there were too many series", name)
 	case name == "le" && (m.Kind == Histogram || m.Kind == Duration):
 		return "the label le is that of a histogram's buckets"
-	case slices.Contains(m.open(), name):
+	case slices.Contains(m.OpenLabels(), name):
 		return fmt.Sprintf("the label %s has what matches the pattern %s, and needs not be given", name, m.Probe)
 	case slices.Contains(m.Process, name), slices.ContainsFunc(m.By, func(l Label) bool { return l.Name == name }):
 		return fmt.Sprintf("the label %s is there twice", name)
@@ -132,8 +132,9 @@ func (m *Metric) badLabel(name string) string {
 	return ""
 }
 
-// open returns the labels for what the rule leaves open of a probe's name.
-func (m *Metric) open() (names []string) {
+// OpenLabels returns the labels for what the rule leaves open of a probe's name, "provider" and
+// "probe".
+func (m *Metric) OpenLabels() (names []string) {
 	provider, probe, _ := strings.Cut(m.Probe, ":")
 	if strings.ContainsAny(provider, "*?[") {
 		names = append(names, "provider")

@@ -31,7 +31,7 @@ func (m *Metric) labelNames() []string {
 	for _, l := range m.By {
 		names = append(names, l.Name)
 	}
-	return append(names, m.open()...)
+	return append(names, m.OpenLabels()...)
 }
 
 // quantile returns the query for a quantile of a histogram.
