@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf"
@@ -214,6 +213,3 @@ func (m *metricRule) close() {
 		m.operations.close()
 	}
 }
-
-// alive reports whether a process exists. One in another PID namespace has no number here.
-func alive(pid int) bool { return pid == 0 || target.Alive(pid) }

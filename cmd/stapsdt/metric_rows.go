@@ -187,7 +187,7 @@ func (c *collection) addBuckets(to *expose.Series, s *shape, r *program.MetricRo
 	}
 	for _, e := range r.Exemplars {
 		to.Exemplars = append(to.Exemplars, expose.Exemplar{
-			Value: asFloat(s.Value, e.Value) * s.scale, SpanID: e.ID, Time: time.Now().Add(e.Time - event.Now()),
+			Value: asFloat(s.Value, e.Value) * s.scale, SpanID: e.ID, Time: event.Boot().Add(e.Time),
 		})
 	}
 }

@@ -65,22 +65,7 @@ func (o *operations) prepare() error {
 	return nil
 }
 
-// sweep removes the operations that cannot end any more, because their process has.
-func (o *operations) sweep() error {
-	if o.plan == nil || time.Since(o.swept) < sweeping {
-		return nil
-	}
-	o.swept = time.Now()
-	o.goroutines.forget()
-	_, dead, err := sorted(o.open)
-	if err != nil {
-		return err
-	}
-	for _, one := range dead {
-		_ = o.open.Delete(one.Key)
-	}
-	return nil
-}
+func (o *operations) sweep() error { return sweep(o.open, &o.goroutines, &o.swept) }
 
 func (o *operations) close() {
 	o.open.Close()

@@ -211,7 +211,7 @@ func (s *spanRule) end(key spanKey, v values) {
 // unless the time of day was set meanwhile, so that a child does not begin before its parent
 // because the two clocks were read at different moments.
 func (s *spanRule) booted() time.Time {
-	now := time.Now().Round(0).Add(-event.Now()) // by the time of day alone, which can be set
+	now := event.Boot().Round(0) // by the time of day alone, which can be set
 	if s.boot.IsZero() || now.Sub(s.boot).Abs() > time.Millisecond {
 		s.boot = now
 	}

@@ -92,12 +92,9 @@ func (o *openSpans) sweep() {
 		return
 	}
 	o.swept = time.Now()
-	lives, now := map[uint32]bool{}, event.Now()
+	lives, now := living{}, event.Now()
 	for key, span := range o.spans {
-		if _, known := lives[key.pid]; !known {
-			lives[key.pid] = alive(int(key.pid))
-		}
-		if !lives[key.pid] || now-span.start > longestSpan {
+		if !lives.has(int(key.pid)) || now-span.start > longestSpan {
 			delete(o.spans, key)
 		}
 	}

@@ -93,7 +93,7 @@ func (t *trace) run(ctx context.Context, specs []string) (err error) {
 		return err
 	}
 	defer t.stream.Close()
-	t.lines = render.Lines{JSON: t.output == "json", Color: colored(t.stdout), Boot: time.Now().Add(-event.Now())}
+	t.lines = render.Lines{JSON: t.output == "json", Color: colored(t.stdout), Boot: event.Boot()}
 	if err := t.begin(); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"github.com/cilium/ebpf"
 )
@@ -63,12 +64,9 @@ func sorted(table *ebpf.Map) (open, dead []program.Open, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	lives := map[int]bool{}
+	lives := living{}
 	for _, o := range all {
-		if _, known := lives[o.PID]; !known {
-			lives[o.PID] = alive(o.PID)
-		}
-		if lives[o.PID] {
+		if lives.has(o.PID) {
 			open = append(open, o)
 		} else {
 			dead = append(dead, o)
@@ -77,25 +75,43 @@ func sorted(table *ebpf.Map) (open, dead []program.Open, err error) {
 	return open, dead, nil
 }
 
+// living says of processes whether they exist, and looks at each once.
+type living map[int]bool
+
+func (l living) has(pid int) bool {
+	lives, known := l[pid]
+	if !known {
+		lives = alive(pid)
+		l[pid] = lives
+	}
+	return lives
+}
+
+// alive reports whether a process exists. One in another PID namespace has no number here.
+func alive(pid int) bool { return pid == 0 || target.Alive(pid) }
+
 // sweeping is how often the operations of processes that have ended are removed.
 const sweeping = 10 * time.Second
 
-// sweep removes the operations that cannot end any more, because their process has.
-func (l *latency) sweep() error {
-	if l.plan == nil || time.Since(l.swept) < sweeping {
+// sweep removes the operations that cannot end any more, because their process has. swept is
+// when it last did.
+func sweep(table *ebpf.Map, g *goroutines, swept *time.Time) error {
+	if table == nil || time.Since(*swept) < sweeping {
 		return nil
 	}
-	l.swept = time.Now()
-	l.goroutines.forget()
-	_, dead, err := sorted(l.running)
+	*swept = time.Now()
+	g.forget()
+	_, dead, err := sorted(table)
 	if err != nil {
 		return err
 	}
 	for _, o := range dead {
-		_ = l.running.Delete(o.Key) // a new process can have the number, and have ended it
+		_ = table.Delete(o.Key) // a new process can have the number, and have ended it
 	}
 	return nil
 }
+
+func (l *latency) sweep() error { return sweep(l.running, &l.goroutines, &l.swept) }
 
 func (l *latency) show(rows []*row) ([]byte, error) {
 	all, err := l.unpaired()

@@ -147,6 +147,9 @@ func Now() time.Duration {
 	return time.Duration(t.Nano())
 }
 
+// Boot returns when the clock of Now began.
+func Boot() time.Time { return time.Now().Add(-Now()) }
+
 // Read waits for events, at most for a time, and returns those whose place in the order is
 // certain. With drain it does not wait, and returns all that there are.
 func (s *Stream) Read(wait time.Duration, drain bool) ([]*Event, error) {
