@@ -67,7 +67,6 @@ func (o *ownMetrics) rule(name string, t *tracing, operations *operations) error
 }
 
 func (o *ownMetrics) families(e *exporter) []expose.Family {
-
 	success := 1.0
 	if e.state.failed {
 		success = 0

@@ -187,11 +187,10 @@ func (e *exporter) scan(first bool) error {
 	if err != nil {
 		return err
 	}
-	if first && found.refused != nil {
-		if len(found.files) == 0 && len(found.refused.Missing) > 0 {
-			return found.refused
+	if first {
+		if err := e.incomplete(found); err != nil {
+			return err
 		}
-		e.warn("%s not traced completely: %v", processCount(found.processes), found.refused)
 	}
 	err = e.attach(found)
 	e.mu.Lock()
@@ -234,16 +233,7 @@ func (e *exporter) look() error {
 	if all {
 		return e.scan(false)
 	}
-	for _, pid := range pids {
-		found, err := (&where{pids: []int{pid}}).scan(e.machine.finder)
-		if err != nil || len(found.files) == 0 {
-			continue // it has ended, or may not be looked at, or has no probes
-		}
-		if err := e.attach(found); err != nil {
-			return err
-		}
-	}
-	return nil
+	return scanEach(e.machine.finder, pids, e.attach)
 }
 
 // group finds new control groups: before their processes fire, so that they are counted if
@@ -271,19 +261,17 @@ func (e *exporter) asks() bool {
 func (e *exporter) forget() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var gone []*target.File
+	gone := map[*target.File]bool{}
 	for _, r := range e.rules() {
-		gone = append(gone, r.trace().stale()...)
+		for _, f := range r.trace().stale() {
+			gone[f] = true
+		}
 	}
-	forgotten := map[*target.File]bool{}
-	for _, f := range gone {
+	for f := range gone {
 		for _, r := range e.rules() {
 			r.trace().drop(f)
 		}
-		if !forgotten[f] {
-			forgotten[f] = true
-			e.machine.finder.Forget(f)
-		}
+		e.machine.finder.Forget(f)
 	}
 	var errs []error
 	for _, r := range e.rules() {

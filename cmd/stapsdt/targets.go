@@ -100,6 +100,34 @@ func (w *where) scan(finder *target.Finder) (*scan, error) {
 	return s, nil
 }
 
+// scanEach looks at processes that have mapped files just now, and calls attach with what each
+// has.
+func scanEach(finder *target.Finder, pids []int, attach func(*scan) error) error {
+	for _, pid := range pids {
+		found, err := (&where{pids: []int{pid}}).scan(finder)
+		if err != nil || len(found.files) == 0 {
+			continue // it has ended, or may not be looked at, or has no probes
+		}
+		if err := attach(found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// incomplete warns that some processes may not be looked at. It returns an error if the files of
+// no other were found.
+func (s *session) incomplete(found *scan) error {
+	switch {
+	case found.refused == nil:
+		return nil
+	case len(found.files) == 0 && len(found.refused.Missing) > 0:
+		return found.refused
+	}
+	s.warn("%s not traced completely: %v", processCount(found.processes), found.refused)
+	return nil
+}
+
 // processCount returns "1 process is" or "2 processes are".
 func processCount(n int) string {
 	if n == 1 {

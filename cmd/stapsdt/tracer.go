@@ -196,11 +196,10 @@ func (t *tracing) scan(first bool) error {
 	if err != nil {
 		return err
 	}
-	if first && found.refused != nil {
-		if len(found.files) == 0 && len(found.refused.Missing) > 0 {
-			return found.refused
+	if first {
+		if err := t.incomplete(found); err != nil {
+			return err
 		}
-		t.warn("%s not traced completely: %v", processCount(found.processes), found.refused)
 	}
 	return t.attachFound(found)
 }
@@ -268,16 +267,7 @@ func (t *tracing) look() error {
 	if t.processes != nil {
 		pids = slices.DeleteFunc(pids, func(pid int) bool { return !t.processes.has(pid) })
 	}
-	for _, pid := range pids {
-		found, err := (&where{pids: []int{pid}}).scan(t.finder)
-		if err != nil {
-			continue // it has ended, or it may not be looked at
-		}
-		if err := t.attachAll(found); err != nil {
-			return err
-		}
-	}
-	return nil
+	return scanEach(t.finder, pids, t.attachFound)
 }
 
 const (
