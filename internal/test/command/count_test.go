@@ -230,55 +230,6 @@ func linksOf(t *testing.T, tr *tracer) string {
 	return string(out)
 }
 
-// TestCostOfCounting: an event costs at most what it costs with bpftrace.
-func TestCostOfCounting(t *testing.T) {
-	testenv.LongOnce(t, "it measures")
-	p := goSubject(t)
-	path := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
-	const fires = 50_000
-	storm := func() time.Duration {
-		least := time.Hour
-		for range 10 {
-			start := time.Now()
-			does(p, fmt.Sprintf("storm %d 1", fires))
-			least = min(least, time.Since(start)/fires)
-		}
-		return least
-	}
-	for _, c := range []struct {
-		command []string
-		program string
-	}{
-		{[]string{"count", "-p", pid(p), "subject:tick"}, "{ @ = count(); }"},
-		{[]string{"count", "-p", pid(p), "subject:tick", "--by", "arg1"}, "{ @[arg1] = count(); }"},
-		{[]string{"hist", "-p", pid(p), "subject:tick", "arg0"}, "{ @ = hist(arg0); }"},
-	} {
-		cheaper(t, p, storm, c.command, "usdt:"+path+":subject:tick "+c.program)
-	}
-}
-
-// cheaper compares what storm returns during a command and during a script of bpftrace.
-func cheaper(t *testing.T, p *tracetest.Process, storm func() time.Duration, command []string, script string) {
-	t.Helper()
-	// The machine does other things too: the least of each counts, in as many rounds as it
-	// takes until it is what it would be on an idle machine.
-	var ours, theirs []time.Duration
-	enough := func() bool {
-		return len(ours) > 0 && float64(slices.Min(ours)) <= 1.1*float64(slices.Min(theirs))
-	}
-	for len(ours) < 15 && !enough() {
-		tr := traces(t, p, command...)
-		ours = append(ours, storm())
-		tr.interrupts()
-		b := tracetest.Bpftrace(t, script, "-p", pid(p))
-		theirs = append(theirs, storm())
-		b.Stop()
-	}
-	name := strings.Join(command, " ")
-	t.Logf("%s: %v, bpftrace %v", name, ours, theirs)
-	require.True(t, enough(), name)
-}
-
 // TestCountByProcess: who fires is known in the kernel, by the name of the program's file too.
 func TestCountByProcess(t *testing.T) {
 	p := goSubject(t)

@@ -3,13 +3,10 @@
 package command_test
 
 import (
-	"compress/gzip"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,116 +19,9 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
-	tracecollector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 )
-
-// exporter is the command export.
-type exporter struct {
-	*tracetest.Process
-	t     testing.TB
-	rules string // the file
-	url   string
-}
-
-// exports starts the exporter with rules, in which PROVIDER is the provider.
-func exports(t testing.TB, provider, rules string) *exporter {
-	t.Helper()
-	testenv.NeedsRoot(t)
-	e := &exporter{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml")}
-	e.writes(provider, rules)
-	e.Process = tracetest.Command(t, exec.Command(stapsdt(t), "export", "-c", e.rules, "--listen", "localhost:0"))
-	e.url = e.says(`metrics are at (http://\S+)`)[1]
-	return e
-}
-
-// says waits for what the exporter says to people, and returns the groups of the pattern.
-func (e *exporter) says(pattern string) (groups []string) {
-	e.t.Helper()
-	re := regexp.MustCompile(pattern)
-	require.Eventually(e.t, func() bool {
-		groups = re.FindStringSubmatch(e.Dump())
-		return groups != nil
-	}, patience, 10*time.Millisecond, pattern)
-	return groups
-}
-
-// writes replaces the rules.
-func (e *exporter) writes(provider, rules string) {
-	e.t.Helper()
-	text := strings.ReplaceAll(rules, "PROVIDER", provider)
-	temp := e.rules + ".new"
-	require.NoError(e.t, os.WriteFile(temp, []byte(text), 0o600))
-	require.NoError(e.t, os.Rename(temp, e.rules))
-}
-
-// scrape returns the values of the series, by what is before them in a line.
-func (e *exporter) scrape() map[string]float64 {
-	e.t.Helper()
-	response, err := http.Get(e.url)
-	require.NoError(e.t, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(e.t, err)
-	require.Equal(e.t, http.StatusOK, response.StatusCode, string(body))
-	values := map[string]float64{}
-	for line := range strings.Lines(string(body)) {
-		line = strings.TrimSpace(line)
-		if at := strings.LastIndexByte(line, ' '); at > 0 && line[0] != '#' {
-			value, err := strconv.ParseFloat(line[at+1:], 64)
-			require.NoError(e.t, err, line)
-			values[line[:at]] = value
-		}
-	}
-	return values
-}
-
-// waits waits until the metric of a rule is attached to so many sites.
-func (e *exporter) waits(metric string, sites float64) {
-	e.t.Helper()
-	e.eventually(fmt.Sprintf("stapsdt_attached_sites{metric=%q}", metric), sites)
-}
-
-func (e *exporter) eventually(series string, value float64) {
-	e.t.Helper()
-	require.Eventually(e.t, func() bool { return e.scrape()[series] == value }, patience, 20*time.Millisecond, series)
-}
-
-// series returns what a metric has, of all that was scraped.
-func series(all map[string]float64, metric string) map[string]float64 {
-	found := map[string]float64{}
-	for name, value := range all {
-		if rest, ok := strings.CutPrefix(name, metric); ok && (rest == "" || rest[0] == '{') {
-			found[rest] = value
-		}
-	}
-	return found
-}
-
-// exportee starts the program whose probes are counted.
-func exportee(t testing.TB, provider string, args ...string) *tracetest.Process {
-	t.Helper()
-	cmd := exec.Command(tracetest.Build(t, "exportee"), append([]string{provider}, args...)...)
-	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
-	p := tracetest.Command(t, cmd)
-	if len(args) == 0 {
-		p.Expect("ready", patience)
-	}
-	return p
-}
-
-const saidRule = `
-metrics:
-  - name: said_total
-    probe: PROVIDER:said
-    counter: 1
-    by: [text]
-    labels: []
-`
 
 // TestExport: each kind of metric is what was fired.
 func TestExport(t *testing.T) {
@@ -339,20 +229,6 @@ func TestExportChurn(t *testing.T) {
 	require.Equal(t, map[string]float64{`{text="once"}`: processes * fires}, series(e.scrape(), "said_total"))
 }
 
-// imageDirectory is where the images of a process are.
-func imageDirectory(t *testing.T, p *tracetest.Process) string {
-	environment, err := os.ReadFile("/proc/" + pid(p) + "/environ")
-	require.NoError(t, err)
-	directory := ""
-	for entry := range strings.SplitSeq(string(environment), "\x00") {
-		if value, ok := strings.CutPrefix(entry, "STAPSDT_DIR="); ok {
-			directory = value
-		}
-	}
-	require.NotEmpty(t, directory)
-	return directory
-}
-
 // TestExportKilled: an exporter that is killed leaves nothing attached.
 func TestExportKilled(t *testing.T) {
 	p := goSubject(t)
@@ -389,143 +265,4 @@ func TestExportFootprint(t *testing.T) {
 		return time.Since(start) < 100*time.Millisecond
 	}, patience, time.Millisecond)
 	require.Len(t, series(e.scrape(), "said_total"), 10000)
-}
-
-// TestExportSpans: spans are sent with what their probes say, and each has the parent and the
-// trace that it belongs to.
-func TestExportSpans(t *testing.T) {
-	testenv.NeedsRoot(t)
-	const provider = "export_spans"
-	p := exportee(t, provider)
-	received := make(chan *tracepb.Span, 100)
-	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/traces" {
-			for _, s := range spansOf(t, r) {
-				received <- s
-			}
-		}
-	}))
-	t.Cleanup(collector.Close)
-	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	require.NoError(t, os.WriteFile(rules, []byte("spans:\n  - {probe: '"+provider+":job', where: 'rows < 5'}\n"+
-		"metrics:\n  - {name: job_seconds, probe: '"+provider+":job__end', histogram: nanoseconds, unit: seconds, where: 'rows < 5', labels: []}\n"), 0o600))
-	e := &exporter{t: t, Process: tracetest.Command(t, exec.Command(stapsdt(t), "export", "-c", rules, "--listen", "localhost:0", "--otlp", collector.URL))}
-	e.url = e.says(`metrics are at (http://\S+)`)[1]
-	e.waits(provider+":job", 2)
-	e.waits("job_seconds", 1)
-	does(p, "job 6")
-	exemplars := e.exemplars()
-	require.NotEmpty(t, exemplars)
-	e.Signal(os.Interrupt) // what was fired is sent
-	require.NoError(t, e.Wait(patience))
-	close(received)
-	outer, inner := map[string]*tracepb.Span{}, []*tracepb.Span{}
-	for s := range received {
-		delete(exemplars, hex.EncodeToString(s.SpanId))
-		require.Equal(t, "job", s.Name)
-		if len(s.ParentSpanId) == 0 {
-			outer[string(s.SpanId)] = s
-		} else {
-			inner = append(inner, s)
-		}
-	}
-	require.Empty(t, exemplars, "each is one of the spans")
-	require.Len(t, outer, 6)
-	require.Len(t, inner, 5, "the last one has too many rows")
-	traces := map[string]bool{}
-	for _, s := range inner {
-		parent := outer[string(s.ParentSpanId)]
-		require.NotNil(t, parent)
-		require.Equal(t, parent.TraceId, s.TraceId)
-		traces[string(s.TraceId)] = true
-		require.LessOrEqual(t, parent.StartTimeUnixNano, s.StartTimeUnixNano)
-		require.GreaterOrEqual(t, parent.EndTimeUnixNano, s.EndTimeUnixNano)
-		require.GreaterOrEqual(t, s.EndTimeUnixNano-s.StartTimeUnixNano, uint64(time.Millisecond))
-		require.InDelta(t, time.Now().UnixNano(), s.EndTimeUnixNano, float64(time.Minute))
-		text := fmt.Sprint(s.Attributes)
-		for _, attribute := range []string{`name`, `inner`, `priority`, `rows`, `ratio`, `last`} {
-			require.Contains(t, text, attribute)
-		}
-		require.Equal(t, tracepb.Status_STATUS_CODE_ERROR, parent.Status.Code)
-		require.Equal(t, "no luck", parent.Status.Message)
-		require.NotEqual(t, tracepb.Status_STATUS_CODE_ERROR, s.Status.GetCode())
-	}
-	require.Len(t, traces, 5)
-}
-
-// exemplars returns the ids of the spans that the histograms name.
-func (e *exporter) exemplars() map[string]bool {
-	request, err := http.NewRequest(http.MethodGet, e.url, nil)
-	require.NoError(e.t, err)
-	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(e.t, err)
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	require.NoError(e.t, err)
-	found := map[string]bool{}
-	for _, match := range regexp.MustCompile(`# \{span_id="([0-9a-f]{16})"\}`).FindAllStringSubmatch(string(text), -1) {
-		found[match[1]] = true
-	}
-	return found
-}
-
-// spansOf reads the spans of a request.
-func spansOf(t *testing.T, r *http.Request) (all []*tracepb.Span) {
-	var body io.Reader = r.Body
-	if r.Header.Get("Content-Encoding") == "gzip" {
-		unzipped, err := gzip.NewReader(body)
-		require.NoError(t, err)
-		body = unzipped
-	}
-	text, err := io.ReadAll(body)
-	require.NoError(t, err)
-	var request tracecollector.ExportTraceServiceRequest
-	require.NoError(t, proto.Unmarshal(text, &request))
-	for _, resource := range request.ResourceSpans {
-		require.Contains(t, fmt.Sprint(resource.Resource.Attributes), "service.name")
-		for _, scope := range resource.ScopeSpans {
-			all = append(all, scope.Spans...)
-		}
-	}
-	return all
-}
-
-// TestCostOfExporting: a rule costs the program no more than count does.
-func TestCostOfExporting(t *testing.T) {
-	testenv.LongOnce(t, "it measures")
-	p := goSubject(t)
-	const fires = 50_000
-	storm := func() time.Duration {
-		least := time.Hour
-		for range 10 {
-			start := time.Now()
-			does(p, fmt.Sprintf("storm %d 1", fires))
-			least = min(least, time.Since(start)/fires)
-		}
-		return least
-	}
-	for _, c := range []struct {
-		rule  string
-		count []string
-	}{
-		{"counter: 1, labels: []", nil},
-		{"counter: 1, by: [arg1], labels: []", []string{"--by", "arg1"}},
-		{"counter: 1, by: [arg1]", []string{"--by", "arg1,executable,cgroup"}},
-	} {
-		var ours, theirs []time.Duration
-		enough := func() bool { return len(ours) > 0 && float64(slices.Min(ours)) <= 1.1*float64(slices.Min(theirs)) }
-		for len(ours) < 15 && !enough() {
-			e := exports(t, "subject", "metrics:\n  - {name: fires_total, probe: 'PROVIDER:tick', "+c.rule+"}\n")
-			require.Eventually(t, func() bool { return traced(t, p) }, patience, 10*time.Millisecond)
-			ours = append(ours, storm())
-			e.Signal(os.Interrupt)
-			require.NoError(t, e.Wait(patience))
-			tr := traces(t, p, slices.Concat([]string{"count", "-a", "subject:tick"}, c.count)...)
-			theirs = append(theirs, storm())
-			tr.interrupts()
-		}
-		t.Logf("%s: %v, count %v", c.rule, ours, theirs)
-		require.True(t, enough(), c.rule)
-	}
 }

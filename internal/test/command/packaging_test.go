@@ -4,8 +4,6 @@ package command_test
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,42 +31,34 @@ func unit(t *testing.T, setting string) (text string, values []string) {
 
 // exportWith starts the command as another user with some capabilities, where a directory is
 // hidden, as PrivateTmp and others hide some. It counts what a subject of this name fires.
-func exportWith(t *testing.T, name, hidden string, capabilities []string) *tracetest.Process {
+func exportWith(t *testing.T, name, hidden string, capabilities []string) *exporter {
 	t.Helper()
 	dir := t.TempDir()
-	command, rules := filepath.Join(dir, "stapsdt"), filepath.Join(dir, "rules.yaml")
+	command := filepath.Join(dir, "stapsdt")
+	e := &exporter{t: t, rules: filepath.Join(dir, "rules.yaml")}
 	content, err := os.ReadFile(stapsdt(t))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(command, content, 0o755))
-	text := "metrics:\n- {name: test_done_total, probe: 'subject:request__done', counter: 1, executable: " + name + "}\n"
-	require.NoError(t, os.WriteFile(rules, []byte(text), 0o644))
+	e.writes("subject", "metrics:\n- {name: test_done_total, probe: 'PROVIDER:request__done', counter: 1, executable: "+name+"}\n")
+	require.NoError(t, os.Chmod(e.rules, 0o644))
 	open(t, command)
 	set := "-all"
 	for _, c := range capabilities {
 		set += ",+" + strings.ToLower(strings.TrimPrefix(c, "CAP_"))
 	}
-	const start = `mount -t tmpfs none "$0"; exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs --bounding-set="$1" --inh-caps="$1" --ambient-caps="$1" -- "$2" export -c "$3" --listen localhost:0 2>&1`
-	return tracetest.Command(t, exec.Command("unshare", "--mount", "sh", "-ec", start, hidden, set, command, rules))
+	const begin = `mount -t tmpfs none "$0"; exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs --bounding-set="$1" --inh-caps="$1" --ambient-caps="$1" -- "$2" export -c "$3" --listen localhost:0`
+	e.Process = tracetest.Command(t, exec.Command("unshare", "--mount", "sh", "-ec", begin, hidden, set, command, e.rules))
+	return e
 }
 
-var answering = regexp.MustCompile(`metrics are at (http://\S+)`)
-
-// scrape returns the values of the subject's metric and of the sites that it is made of. They
-// are "" if there are none.
-func scrape(t *testing.T, address string) (done, sites string) {
-	t.Helper()
-	r, err := http.Get(address)
-	require.NoError(t, err)
-	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
-	require.NoError(t, err)
-	value := func(name string) string {
-		if m := regexp.MustCompile(`(?m)^` + name + `\{[^}]*\} (\S+)$`).FindSubmatch(body); m != nil {
-			return string(m[1])
-		}
-		return ""
+// doneAndSites returns the value of the subject's metric, and how many sites it is made of.
+func (e *exporter) doneAndSites() (done, sites float64) {
+	e.t.Helper()
+	all := e.scrape()
+	for _, value := range series(all, "test_done_total") {
+		done += value
 	}
-	return value("test_done_total"), value("stapsdt_attached_sites")
+	return done, all[`stapsdt_attached_sites{metric="test_done_total"}`]
 }
 
 // TestUnitCapabilities: those of systemd's unit suffice, and each of them is needed. They are
@@ -108,11 +98,11 @@ func TestUnitCapabilities(t *testing.T) {
 	// One image is in a hidden file, and the other in memory.
 	subjects := []*tracetest.Process{subject(), subject("memfd")}
 	e := exportWith(t, name, images, capabilities)
-	address := e.WaitMatch(answering, patience)[1]
+	e.answers()
 	for _, p := range subjects {
 		does(p, "fire 3")
 	}
-	require.Eventually(t, func() bool { done, _ := scrape(t, address); return done == "6" }, patience, 20*time.Millisecond, "%s", e.Dump())
+	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done == 6 }, patience, 20*time.Millisecond, "%s", e.Dump())
 	e.Signal(os.Interrupt)
 	require.NoError(t, e.Wait(patience))
 
@@ -130,8 +120,9 @@ func TestUnitCapabilities(t *testing.T) {
 			require.Contains(t, e.Dump(), "needs "+without)
 			continue
 		}
-		_, sites := scrape(t, answering.FindStringSubmatch(e.Dump())[1])
-		require.Equal(t, "0", sites, "without %s\n%s", without, e.Dump())
+		e.answers()
+		_, sites := e.doneAndSites()
+		require.Zero(t, sites, "without %s\n%s", without, e.Dump())
 		e.Signal(os.Interrupt)
 		require.NoError(t, e.Wait(patience))
 	}
@@ -153,15 +144,16 @@ func TestUnit(t *testing.T) {
 
 	allowed := systemCalls(t, analyze, filter)
 	require.Contains(t, allowed, "openat")
-	rules, log := filepath.Join(t.TempDir(), "rules.yaml"), filepath.Join(t.TempDir(), "strace")
-	require.NoError(t, os.WriteFile(rules, []byte("metrics:\n- {name: test_done_total, probe: 'subject:request__done', counter: 1}\n"), 0o600))
+	log := filepath.Join(t.TempDir(), "strace")
+	e := &exporter{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml")}
+	e.writes("subject", "metrics:\n- {name: test_done_total, probe: 'PROVIDER:request__done', counter: 1}\n")
 	p := goSubject(t)
-	e := tracetest.Command(t, exec.Command("sh", "-c", `exec "$@" 2>&1`, "sh", strace, "-D", "-f", "-o", log, stapsdt(t), "export", "-c", rules, "--listen", "localhost:0"))
-	address := e.WaitMatch(answering, patience)[1]
+	e.Process = tracetest.Command(t, exec.Command(strace, "-D", "-f", "-o", log, stapsdt(t), "export", "-c", e.rules, "--listen", "localhost:0"))
+	e.answers()
 	does(p, "fire 1")
-	require.Eventually(t, func() bool { done, _ := scrape(t, address); return done != "" }, patience, 20*time.Millisecond)
-	require.NoError(t, os.WriteFile(rules, []byte("metrics: []\n"), 0o600))
-	require.Eventually(t, func() bool { done, _ := scrape(t, address); return done == "" }, patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done > 0 }, patience, 20*time.Millisecond)
+	e.writes("subject", "metrics: []\n")
+	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done == 0 }, patience, 20*time.Millisecond)
 	e.Signal(os.Interrupt)
 	require.NoError(t, e.Wait(patience))
 	var lines []byte

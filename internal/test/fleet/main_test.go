@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -46,14 +45,7 @@ func (in inside) exports(t testing.TB, provider, rules, listen string, args ...s
 	cmd := in.command(tracetest.Build(t, "../../../cmd/stapsdt"), append([]string{"export", "-c", path, "--listen", listen}, args...)...)
 	cmd.Env = append(os.Environ(), "OTEL_METRIC_EXPORT_INTERVAL=200")
 	e := &exporter{Process: tracetest.Command(t, cmd)}
-	said := regexp.MustCompile(`metrics are at https?://(\S+)/metrics`)
-	for deadline := time.Now().Add(patience); e.addr == ""; time.Sleep(10 * time.Millisecond) {
-		if found := said.FindStringSubmatch(e.Dump()); found != nil {
-			e.addr = found[1]
-		} else if e.Ended() || time.Now().After(deadline) {
-			t.Fatal(e.Dump())
-		}
-	}
+	e.addr = e.WaitSaid(regexp.MustCompile(`metrics are at https?://(\S+)/metrics`), patience)[1]
 	return e
 }
 

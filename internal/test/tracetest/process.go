@@ -143,7 +143,19 @@ func (p *Process) WaitLine(text string, timeout time.Duration) string {
 // groups, as FindStringSubmatch does.
 func (p *Process) WaitMatch(re *regexp.Regexp, timeout time.Duration) []string {
 	p.t.Helper()
-	found, ok := p.find(timeout, func(l line) bool { return !l.stderr && re.MatchString(l.text) })
+	return p.waitMatch(re, timeout, func(l line) bool { return !l.stderr })
+}
+
+// WaitSaid is WaitMatch for lines of standard error too, where a program speaks to people.
+func (p *Process) WaitSaid(re *regexp.Regexp, timeout time.Duration) []string {
+	p.t.Helper()
+	return p.waitMatch(re, timeout, func(line) bool { return true })
+}
+
+// waitMatch waits for a line that is meant and matches.
+func (p *Process) waitMatch(re *regexp.Regexp, timeout time.Duration, meant func(line) bool) []string {
+	p.t.Helper()
+	found, ok := p.find(timeout, func(l line) bool { return meant(l) && re.MatchString(l.text) })
 	if !ok {
 		p.fatalf("waited for a line that matches %v for %v", re, timeout)
 	}

@@ -1,0 +1,106 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// storm returns what an event costs the subject, which fires many: the least of ten times.
+func storm(p *tracetest.Process) func() time.Duration {
+	const fires = 50_000
+	return func() time.Duration {
+		least := time.Hour
+		for range 10 {
+			start := time.Now()
+			does(p, fmt.Sprintf("storm %d 1", fires))
+			least = min(least, time.Since(start)/fires)
+		}
+		return least
+	}
+}
+
+// atMost compares what an event costs with ours and with theirs. The machine does other things
+// too: the least of each counts, in as many rounds as it takes until it is what it would be on an
+// idle machine.
+func atMost(t *testing.T, name string, ours, theirs func() time.Duration) {
+	t.Helper()
+	var first, second []time.Duration
+	enough := func() bool {
+		return len(first) > 0 && float64(slices.Min(first)) <= 1.1*float64(slices.Min(second))
+	}
+	for len(first) < 15 && !enough() {
+		first, second = append(first, ours()), append(second, theirs())
+	}
+	t.Logf("%s: %v, beside %v", name, first, second)
+	require.True(t, enough(), name)
+}
+
+// cheaper compares what storm returns during a command and during a script of bpftrace.
+func cheaper(t *testing.T, p *tracetest.Process, storm func() time.Duration, command []string, script string) {
+	t.Helper()
+	atMost(t, strings.Join(command, " "), func() time.Duration {
+		tr := traces(t, p, command...)
+		defer tr.interrupts()
+		return storm()
+	}, func() time.Duration {
+		b := tracetest.Bpftrace(t, script, "-p", pid(p))
+		defer b.Stop()
+		return storm()
+	})
+}
+
+// TestCostOfCounting: an event costs at most what it costs with bpftrace.
+func TestCostOfCounting(t *testing.T) {
+	testenv.LongOnce(t, "it measures")
+	p := goSubject(t)
+	path := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
+	for _, c := range []struct {
+		command []string
+		program string
+	}{
+		{[]string{"count", "-p", pid(p), "subject:tick"}, "{ @ = count(); }"},
+		{[]string{"count", "-p", pid(p), "subject:tick", "--by", "arg1"}, "{ @[arg1] = count(); }"},
+		{[]string{"hist", "-p", pid(p), "subject:tick", "arg0"}, "{ @ = hist(arg0); }"},
+	} {
+		cheaper(t, p, storm(p), c.command, "usdt:"+path+":subject:tick "+c.program)
+	}
+}
+
+// TestCostOfExporting: a rule costs the program no more than count does.
+func TestCostOfExporting(t *testing.T) {
+	testenv.LongOnce(t, "it measures")
+	p := goSubject(t)
+	for _, c := range []struct {
+		rule  string
+		count []string
+	}{
+		{"counter: 1, labels: []", nil},
+		{"counter: 1, by: [arg1], labels: []", []string{"--by", "arg1"}},
+		{"counter: 1, by: [arg1]", []string{"--by", "arg1,executable,cgroup"}},
+	} {
+		atMost(t, c.rule, func() time.Duration {
+			e := exports(t, "subject", "metrics:\n  - {name: fires_total, probe: 'PROVIDER:tick', "+c.rule+"}\n")
+			require.Eventually(t, func() bool { return traced(t, p) }, patience, 10*time.Millisecond)
+			defer func() {
+				e.Signal(os.Interrupt)
+				require.NoError(t, e.Wait(patience))
+			}()
+			return storm(p)()
+		}, func() time.Duration {
+			tr := traces(t, p, slices.Concat([]string{"count", "-a", "subject:tick"}, c.count)...)
+			defer tr.interrupts()
+			return storm(p)()
+		})
+	}
+}

@@ -1,0 +1,126 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"compress/gzip"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+	tracecollector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// TestExportSpans: spans are sent with what their probes say, and each has the parent and the
+// trace that it belongs to.
+func TestExportSpans(t *testing.T) {
+	testenv.NeedsRoot(t)
+	const provider = "export_spans"
+	p := exportee(t, provider)
+	received := make(chan *tracepb.Span, 100)
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/traces" {
+			for _, s := range spansOf(t, r) {
+				received <- s
+			}
+		}
+	}))
+	t.Cleanup(collector.Close)
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(rules, []byte("spans:\n  - {probe: '"+provider+":job', where: 'rows < 5'}\n"+
+		"metrics:\n  - {name: job_seconds, probe: '"+provider+":job__end', histogram: nanoseconds, unit: seconds, where: 'rows < 5', labels: []}\n"), 0o600))
+	e := &exporter{t: t, Process: tracetest.Command(t, exec.Command(stapsdt(t), "export", "-c", rules, "--listen", "localhost:0", "--otlp", collector.URL))}
+	e.answers()
+	e.waits(provider+":job", 2)
+	e.waits("job_seconds", 1)
+	does(p, "job 6")
+	exemplars := e.exemplars()
+	require.NotEmpty(t, exemplars)
+	e.Signal(os.Interrupt) // what was fired is sent
+	require.NoError(t, e.Wait(patience))
+	close(received)
+	outer, inner := map[string]*tracepb.Span{}, []*tracepb.Span{}
+	for s := range received {
+		delete(exemplars, hex.EncodeToString(s.SpanId))
+		require.Equal(t, "job", s.Name)
+		if len(s.ParentSpanId) == 0 {
+			outer[string(s.SpanId)] = s
+		} else {
+			inner = append(inner, s)
+		}
+	}
+	require.Empty(t, exemplars, "each is one of the spans")
+	require.Len(t, outer, 6)
+	require.Len(t, inner, 5, "the last one has too many rows")
+	traces := map[string]bool{}
+	for _, s := range inner {
+		parent := outer[string(s.ParentSpanId)]
+		require.NotNil(t, parent)
+		require.Equal(t, parent.TraceId, s.TraceId)
+		traces[string(s.TraceId)] = true
+		require.LessOrEqual(t, parent.StartTimeUnixNano, s.StartTimeUnixNano)
+		require.GreaterOrEqual(t, parent.EndTimeUnixNano, s.EndTimeUnixNano)
+		require.GreaterOrEqual(t, s.EndTimeUnixNano-s.StartTimeUnixNano, uint64(time.Millisecond))
+		require.InDelta(t, time.Now().UnixNano(), s.EndTimeUnixNano, float64(time.Minute))
+		text := fmt.Sprint(s.Attributes)
+		for _, attribute := range []string{`name`, `inner`, `priority`, `rows`, `ratio`, `last`} {
+			require.Contains(t, text, attribute)
+		}
+		require.Equal(t, tracepb.Status_STATUS_CODE_ERROR, parent.Status.Code)
+		require.Equal(t, "no luck", parent.Status.Message)
+		require.NotEqual(t, tracepb.Status_STATUS_CODE_ERROR, s.Status.GetCode())
+	}
+	require.Len(t, traces, 5)
+}
+
+// exemplars returns the ids of the spans that the histograms name.
+func (e *exporter) exemplars() map[string]bool {
+	request, err := http.NewRequest(http.MethodGet, e.url, nil)
+	require.NoError(e.t, err)
+	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(e.t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(e.t, err)
+	found := map[string]bool{}
+	for _, match := range regexp.MustCompile(`# \{span_id="([0-9a-f]{16})"\}`).FindAllStringSubmatch(string(text), -1) {
+		found[match[1]] = true
+	}
+	return found
+}
+
+// spansOf reads the spans of a request.
+func spansOf(t *testing.T, r *http.Request) (all []*tracepb.Span) {
+	var body io.Reader = r.Body
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		unzipped, err := gzip.NewReader(body)
+		require.NoError(t, err)
+		body = unzipped
+	}
+	text, err := io.ReadAll(body)
+	require.NoError(t, err)
+	var request tracecollector.ExportTraceServiceRequest
+	require.NoError(t, proto.Unmarshal(text, &request))
+	for _, resource := range request.ResourceSpans {
+		require.Contains(t, fmt.Sprint(resource.Resource.Attributes), "service.name")
+		for _, scope := range resource.ScopeSpans {
+			all = append(all, scope.Spans...)
+		}
+	}
+	return all
+}

@@ -1,0 +1,142 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// exporter is the command export.
+type exporter struct {
+	*tracetest.Process
+	t     testing.TB
+	rules string // the file
+	url   string
+}
+
+// exports starts the exporter with rules, in which PROVIDER is the provider.
+func exports(t testing.TB, provider, rules string) *exporter {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	e := &exporter{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml")}
+	e.writes(provider, rules)
+	e.Process = tracetest.Command(t, exec.Command(stapsdt(t), "export", "-c", e.rules, "--listen", "localhost:0"))
+	e.answers()
+	return e
+}
+
+var answering = regexp.MustCompile(`metrics are at (http://\S+)`)
+
+// answers waits until the exporter answers.
+func (e *exporter) answers() {
+	e.t.Helper()
+	e.url = e.WaitSaid(answering, patience)[1]
+}
+
+// says waits for what the exporter says to people, and returns the groups of the pattern.
+func (e *exporter) says(pattern string) (groups []string) {
+	e.t.Helper()
+	return e.WaitSaid(regexp.MustCompile(pattern), patience)
+}
+
+// writes replaces the rules.
+func (e *exporter) writes(provider, rules string) {
+	e.t.Helper()
+	text := strings.ReplaceAll(rules, "PROVIDER", provider)
+	temp := e.rules + ".new"
+	require.NoError(e.t, os.WriteFile(temp, []byte(text), 0o600))
+	require.NoError(e.t, os.Rename(temp, e.rules))
+}
+
+// scrape returns the values of the series, by what is before them in a line.
+func (e *exporter) scrape() map[string]float64 {
+	e.t.Helper()
+	response, err := http.Get(e.url)
+	require.NoError(e.t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(e.t, err)
+	require.Equal(e.t, http.StatusOK, response.StatusCode, string(body))
+	values := map[string]float64{}
+	for line := range strings.Lines(string(body)) {
+		line = strings.TrimSpace(line)
+		if at := strings.LastIndexByte(line, ' '); at > 0 && line[0] != '#' {
+			value, err := strconv.ParseFloat(line[at+1:], 64)
+			require.NoError(e.t, err, line)
+			values[line[:at]] = value
+		}
+	}
+	return values
+}
+
+// waits waits until the metric of a rule is attached to so many sites.
+func (e *exporter) waits(metric string, sites float64) {
+	e.t.Helper()
+	e.eventually(fmt.Sprintf("stapsdt_attached_sites{metric=%q}", metric), sites)
+}
+
+func (e *exporter) eventually(series string, value float64) {
+	e.t.Helper()
+	require.Eventually(e.t, func() bool { return e.scrape()[series] == value }, patience, 20*time.Millisecond, series)
+}
+
+// series returns what a metric has, of all that was scraped.
+func series(all map[string]float64, metric string) map[string]float64 {
+	found := map[string]float64{}
+	for name, value := range all {
+		if rest, ok := strings.CutPrefix(name, metric); ok && (rest == "" || rest[0] == '{') {
+			found[rest] = value
+		}
+	}
+	return found
+}
+
+// exportee starts the program whose probes are counted.
+func exportee(t testing.TB, provider string, args ...string) *tracetest.Process {
+	t.Helper()
+	cmd := exec.Command(tracetest.Build(t, "exportee"), append([]string{provider}, args...)...)
+	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
+	p := tracetest.Command(t, cmd)
+	if len(args) == 0 {
+		p.Expect("ready", patience)
+	}
+	return p
+}
+
+const saidRule = `
+metrics:
+  - name: said_total
+    probe: PROVIDER:said
+    counter: 1
+    by: [text]
+    labels: []
+`
+
+// imageDirectory is where the images of a process are.
+func imageDirectory(t *testing.T, p *tracetest.Process) string {
+	environment, err := os.ReadFile("/proc/" + pid(p) + "/environ")
+	require.NoError(t, err)
+	directory := ""
+	for entry := range strings.SplitSeq(string(environment), "\x00") {
+		if value, ok := strings.CutPrefix(entry, "STAPSDT_DIR="); ok {
+			directory = value
+		}
+	}
+	require.NotEmpty(t, directory)
+	return directory
+}
