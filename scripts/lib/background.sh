@@ -22,7 +22,7 @@ eventually() {
 # start COMMAND... runs it in the background, sets pid to its process, and waits until it has
 # printed something.
 start() {
-	: >"$work/out" # not what the one before has printed
+	rm -f "$work/out" # which the one before may go on writing to
 	"$@" >"$work/out" 2>&1 &
 	pid=$!
 	background+=("$pid")

@@ -8,14 +8,8 @@ cd "$(dirname "$0")/../.."
 . scripts/lib/install.sh
 
 need prometheus=prometheus chromium=chromium curl=curl >&2
-work=$(mktemp -d)
-started=()
-finish() {
-	[ ${#started[@]} -eq 0 ] || kill "${started[@]}" 2>/dev/null || true
-	wait
-	rm -rf "$work"
-}
-trap finish EXIT
+# shellcheck source=scripts/lib/background.sh
+. scripts/lib/background.sh
 
 go build -trimpath -ldflags='-s -w' -o "$work/stapsdt" ./cmd/stapsdt
 go build -C examples/http -o "$work/shop" .
@@ -30,30 +24,20 @@ metrics:
     by: [route, status]
 RULES
 
-# begins NAME COMMAND... starts a server, whose output is in the file NAME.
-begins() {
-	local log=$work/$1
+# serve PATTERN COMMAND... starts a server, and sets found to the part of what it prints that is
+# in the pattern's group.
+serve() {
+	local pattern=$1
 	shift
-	"$@" >"$log" 2>&1 &
-	started+=($!)
+	start "$@"
+	eventually grep -Eq "$pattern" "$work/out" || { cat "$work/out" >&2; return 1; }
+	found=$(sed -nE "s#.*$pattern.*#\\1#p" "$work/out" | head -n 1)
 }
 
-# says NAME PATTERN waits for what a server prints, and prints the part in the group.
-says() {
-	local tries found
-	for tries in {1..300}; do
-		found=$(sed -nE "s#.*$2.*#\\1#p" "$work/$1" | head -n 1)
-		[ -z "$found" ] || { echo "$found"; return; }
-		sleep 0.1
-	done
-	echo "$1 has not printed $2 after $tries tries" >&2
-	return 1
-}
-
-begins shop.log env STAPSDT_DIR="$work/images" "$work/shop" -listen localhost:0 -db "$work/shop.db"
-shop=$(says shop.log 'serves (http://.*)')
-begins export.log "$work/stapsdt" export -c "$work/rules.yaml" --listen localhost:0
-metrics=$(says export.log 'http://([^ ]*)/metrics')
+serve 'serves (http://.*)' env STAPSDT_DIR="$work/images" "$work/shop" -listen localhost:0 -db "$work/shop.db"
+shop=$found
+serve 'http://([^ ]*)/metrics' "$work/stapsdt" export -c "$work/rules.yaml" --listen localhost:0
+metrics=$found
 cat >"$work/prometheus.yml" <<CONFIG
 global: {scrape_interval: 1s}
 scrape_configs:
@@ -61,8 +45,7 @@ scrape_configs:
     static_configs: [{targets: ["$metrics"]}]
 CONFIG
 page=http://localhost:9464
-begins prometheus.log prometheus --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/data" --web.listen-address="${page#http://}"
-says prometheus.log '(Server is ready)' >/dev/null
+serve '(Server is ready)' prometheus --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/data" --web.listen-address="${page#http://}"
 
 curl -sS -X POST "$shop/items?name=pear" >/dev/null
 for second in {1..75}; do
