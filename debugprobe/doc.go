@@ -56,17 +56,17 @@
 //	{"time":"2026-01-02T15:04:05.123456789Z","provider":"myapp","probe":"request__done","pid":4711,"args":{"path":"/","status":500}}
 //
 // The arguments are in their order and have their names, or arg0, arg1 and so on. A duration is
-// in nanoseconds. A pointer is a string in hexadecimal, and so are numbers that JSON lacks:
-// "NaN", "+Inf" and "-Inf". Strings are cut at 1024 bytes; a cut one ends in "…".
+// in nanoseconds. A pointer is a string in hexadecimal. Numbers that JSON lacks are the
+// strings "NaN", "+Inf" and "-Inf". Strings are cut at 1024 bytes; a cut one ends in "…".
 //
-// The last line of events.json, unless the client ends the stream, says why it is the last,
+// Unless the client ends the stream, the last line of events.json says why the stream ended,
 // and how many events there were:
 //
 //	{"end":{"reason":"time","stats":{"matched":1200,"sent":1000,"dropped":200,"faults":0}}}
 //
 // The reason is "time", "events" or "shutdown". An event is matched if the filter accepts it,
-// and then either sent or dropped, unless "events" is reached. It is a fault if an expression
-// has no value, because it divides by zero or is not a finite number.
+// and then either sent or dropped, unless "events" is reached. An event is a fault if an
+// expression has no value, because it divides by zero or is not a finite number.
 //
 // In the stream of server-sent events, a message without a name is an event. Every second there
 // is also one named "stats", with an object like the one above, and, if value or by is given,
@@ -80,7 +80,7 @@
 //
 // # Cost
 //
-// While nobody watches, the handler costs nothing. While a probe is watched, each Fire of it
+// Without a viewer, the handler costs nothing. While a probe is watched, each Fire of it
 // calls the viewer's filter in the goroutine that fires, and counts the event. What a viewer
 // can cost is limited:
 //

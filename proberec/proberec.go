@@ -1,6 +1,6 @@
 // Package proberec is a flight recorder for probes: it keeps the last events of providers in
-// memory, so that what happened just before a failure can be written when the failure has
-// happened. It needs no tracer, no root, and no Load.
+// memory, so that a program can write, after a failure, what happened just before it.
+// It needs no tracer, no root, and no Load.
 //
 //	var recorder = proberec.New(8<<20, probes)
 //
@@ -21,7 +21,7 @@
 // strings such as "0xc000012345". NaN and the infinities are the strings "NaN", "+Inf" and
 // "-Inf". In a string, bytes that are not UTF-8 become U+FFFD.
 //
-// Arguments can be confidential, and so is what WriteTo writes.
+// Arguments can be confidential. If they are, so is what WriteTo writes.
 package proberec
 
 import (
@@ -34,7 +34,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/call"
 )
 
-// MinBytes is the least memory of a Recorder.
+// MinBytes is the smallest size of a Recorder.
 const MinBytes = 4 * chunkBytes
 
 // Recorder keeps the last events of providers. Its methods are safe for concurrent use. The
@@ -69,8 +69,8 @@ type probe struct {
 }
 
 // New returns a recorder of some providers that keeps about size bytes of events, at least
-// MinBytes. An event takes 16 bytes, 8 bytes for each argument, and for each string its text
-// and 3 bytes. The memory is allocated by the first Start.
+// MinBytes. An event takes 16 bytes, plus 8 bytes for each argument, plus the text and 3 bytes
+// for each string. The memory is allocated by the first Start.
 func New(size int, providers ...*stapsdt.Provider) *Recorder {
 	return &Recorder{size: size, providers: slices.Clone(providers)}
 }
@@ -193,9 +193,9 @@ func (r *Recorder) know(e *stapsdt.Event) uint32 {
 	return uint32(i)
 }
 
-// WriteTo writes the events to w, the oldest first, as lines of JSON. It does not stop the
-// recording, nor forget the events. Those that are fired while it runs are missing, and may
-// replace the oldest, which are missing then. It returns the number of bytes written and the
+// WriteTo writes the events to w, the oldest first, as lines of JSON. It neither stops the
+// recording nor forgets the events. Events that are fired while it runs are missing, and may
+// replace the oldest ones, which are then missing too. It returns the number of bytes written and the
 // error of w, if any.
 //
 // WriteTo uses about as much memory as the recorder, and 40 bytes for each event.

@@ -120,8 +120,8 @@ func firedAt() string {
 	}
 }
 
-// Option selects events, or how they are compared. Several options that select leave the
-// events that all of them select.
+// Option selects events, or how they are compared. Of several options that select
+// events, an event must satisfy all.
 type Option func(*options)
 
 type options struct {
@@ -137,7 +137,7 @@ func newOptions(opts []Option) *options {
 	return &o
 }
 
-// Of selects the events of some probes. A typed probe's Probe is its field of this name:
+// Of selects the events of some probes. For a typed probe, pass its field Probe:
 // probetest.Of(&requestDone.Probe). Probes that share a name are selected together.
 func Of(probes ...*stapsdt.Probe) Option {
 	return If(func(e *stapsdt.Event) bool {
@@ -185,7 +185,7 @@ func (r *Recorder) Reset() {
 	r.events = nil
 }
 
-// Wait waits until at least n events are recorded that the options select, and returns them.
+// Wait waits until at least n events that the options select are recorded, and returns them.
 // If that takes longer than timeout, it ends the test with FailNow.
 func (r *Recorder) Wait(timeout time.Duration, n int, opts ...Option) []*stapsdt.Event {
 	r.t.Helper()
@@ -224,7 +224,8 @@ func list(events []*stapsdt.Event) string {
 // Events are equal if their probes have the same name and their arguments the same types and
 // values. Their times are not compared.
 //
-// What fire fires, in its own goroutine, is not recorded. Tracers and other observers see it.
+// The events that fire itself fires, in its own goroutine, are not recorded. Tracers and other
+// observers see them.
 func (r *Recorder) Want(fire func(), opts ...Option) {
 	r.t.Helper()
 	o := newOptions(opts)

@@ -23,9 +23,9 @@ type Arg struct {
 	// Operand is where the value is when a thread reaches the site.
 	Operand Operand
 
-	// Err says why the value cannot be read, as from an operand whose notation is not
-	// understood, and is nil if it can be. The operand's Kind is then [Unknown] or the
-	// Size is not one that a tracer reads.
+	// Err is nil if the value can be read, and otherwise says why not: either the operand's
+	// Kind is [Unknown], for example because its notation is not understood, or the Size is
+	// not one that a tracer reads.
 	Err error
 }
 
@@ -48,7 +48,7 @@ func (a Arg) String() string {
 // ParseArgs reads the arguments of a note for an architecture, as in "-4@%esi 8@16(%rsp)".
 // It always returns one Arg for each argument, and sets Err of those that it does not
 // understand. The architectures are amd64, arm64, riscv64, s390x, ppc64le, 386 and arm; of
-// any other machine no operand is understood.
+// any other machine, no operand is understood.
 func ParseArgs(machine elf.Machine, text string) []Arg {
 	return parseArgs(machine, splitArgs(text))
 }

@@ -1,5 +1,5 @@
-// Package sdt reads the SDT probes of programs and libraries: which there are, where a
-// tracer attaches to them, and where it finds their arguments.
+// Package sdt reads the SDT probes of programs and libraries: which probes there are,
+// where a tracer attaches to them, and where it finds their arguments.
 //
 // SDT (SystemTap's statically defined tracing, also called USDT) is the format in which
 // stapsdt, the macros of <sys/sdt.h>, and the probes built into PostgreSQL, PHP, Ruby and
@@ -23,7 +23,7 @@
 // The note of a probe with two arguments says, for example, "-4@%esi 8@16(%rsp)": a signed
 // value of 4 bytes in the register esi, and an unsigned one of 8 bytes in memory, 16 bytes
 // above the stack pointer. Each becomes an [Arg] with its size, its sign and its [Operand],
-// which holds from when a thread reaches the site until it leaves it. To read an argument:
+// which is valid from when a thread reaches the site until it leaves it. To read an argument:
 //
 //	switch o := arg.Operand; o.Kind {
 //	case sdt.InRegister:
@@ -55,8 +55,8 @@
 //
 // # Untrusted files
 //
-// Everything here can be used on files of unknown origin. Damaged notes are errors that say
-// which note and which bytes are wrong, and do not hide the other notes. Lengths are not
-// believed before the bytes were read, and limits, far above what real programs have, bound
-// the time and the memory that a file costs.
+// This package can be used on files of unknown origin. A damaged note is an error that says
+// which note and which bytes are wrong, and does not hide the other notes. No length is
+// trusted before its bytes have been read, and limits, far above what real programs have,
+// bound the time and the memory that a file costs.
 package sdt

@@ -25,7 +25,7 @@ const (
 	//
 	//	Symbol + Base + Index × Scale + Displacement
 	//
-	// where each part that is not set counts 0.
+	// where each part that is not set counts as 0.
 	InMemory
 	// Constant is Symbol + Displacement itself.
 	Constant
@@ -59,7 +59,7 @@ type Register struct {
 	// Full is the whole register that Name is a part of, always by the same name: "%rax",
 	// "x0", "r3".
 	Full string
-	// The value is Bits wide, above the Shift lowest bits of Full: for "%ah" these are 8
+	// The value is Bits bits wide, above the Shift lowest bits of Full: for "%ah" these are 8
 	// and 8.
 	Bits, Shift int
 }

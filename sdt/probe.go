@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// ErrNoProbes means that a file is sound ELF and contains no SDT notes.
+// ErrNoProbes means that a file is valid ELF and contains no SDT notes.
 var ErrNoProbes = errors.New("no SDT probes")
 
 // Probe is one site of a probe, as one note describes it. A probe that the program fires
@@ -53,7 +53,7 @@ func ReadFile(path string) ([]Probe, error) {
 // which bytes are wrong.
 //
 // Read asks r for nothing but headers and notes, and allocates no more than they need. It
-// refuses what exceeds 8 MiB of notes or 262144 arguments.
+// reads at most 8 MiB of notes and 262144 arguments, and it is an error if a file has more.
 func Read(r io.ReaderAt) ([]Probe, error) {
 	f, err := openELF(r)
 	if err != nil {

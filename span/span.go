@@ -112,7 +112,7 @@ func WithTraceContext(f TraceContext) Option { return func(o *options) { o.trace
 
 // New defines an operation of the provider, and its probes NAME__start and NAME__end. S and E
 // are structs whose fields are as [stapsdt.NewProbeOf] requires, at most 10 in S and 8 in E.
-// struct{} has none. The names id, parent, nanoseconds and error are taken.
+// Use struct{} for no fields. The names id, parent, nanoseconds and error are taken.
 //
 // If the definition is invalid, the provider's Load reports it, and the operation may still
 // be used. With a nil provider the operation is never reported.
@@ -189,7 +189,7 @@ func (o *Operation[S, E]) begin(ctx context.Context, fields S) (context.Context,
 
 // Span is an operation that has started and is reported. A nil Span is one that is not: its
 // methods do nothing. Its methods are safe for concurrent use, and any goroutine may end it.
-// A span that is never ended leaves nothing behind but memory, for the garbage collector.
+// A span that is never ended costs nothing but memory, which the garbage collector frees.
 type Span[E any] struct {
 	scope  scope
 	parent uint64
