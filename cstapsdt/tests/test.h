@@ -113,10 +113,10 @@ static inline int test_main(const char *suite, const struct test *tests, size_t 
 		CHECK(test_descriptors() == descriptors);
 		CHECK(test_files() == files);
 		CHECK(test_objects() == objects);
-		printf("%s %s: %s%s%s%s%s\n",
+		printf("%s %s: %s%s%s%s%s%s\n",
 		       test_failures ? "not ok" : test_skipped ? "skip" : "ok", suite,
 		       tests[i].name, flavor ? " (" : "", flavor ? flavor : "", flavor ? ")" : "",
-		       test_skipped ? test_skipped : "");
+		       test_skipped ? ": " : "", test_skipped ? test_skipped : "");
 		fflush(stdout);
 		failed += test_failures != 0;
 	}
