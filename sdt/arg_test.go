@@ -146,8 +146,8 @@ var refused = map[elf.Machine]map[string]string{
 	elf.EM_X86_64: {
 		"%fs:tls@tpoff": "memory of the segment %fs", "%fs:(%rax)": "segment", "global@GOTPCREL(%rip)": "relocation @GOTPCREL of global",
 		"8(%rip)": "an instruction that is not there", "%rip": "no such register", "5": "not relocated", "rdi": "without %", "eax": "without %", "%RDI": "no such register",
-		"%r16": "no such register", "%r8x": "", "()": `"" is no general register`, "8()": "", "8(rsp)": "", "8(%esp)": "bits of an address", "(%rsp": "closed",
-		"%rsp)": "", "(%rax,%rsp)": "no index", "(%rax,%rbx,3)": "scale", "(%rax,%rbx,16)": "scale", "(%rax,,4)": "", "(,)": "",
+		"%r16": "no such register", "%r8x": "", "()": `"" is not a general register`, "8()": "", "8(rsp)": "", "8(%esp)": "bits of an address", "(%rsp": "closed",
+		"%rsp)": "", "(%rax,%rsp)": "cannot be an index", "(%rax,%rbx,3)": "scale", "(%rax,%rbx,16)": "scale", "(%rax,,4)": "", "(,)": "",
 		"(%rax,%rbx,4,5)": "4 parts", "(%xmm0)": "", "%cr0": "", "%ds": "", "*8(%rsp)": "", "+8(%rsp)": "", "8 (%rsp)": "", "8(%rsp))": "",
 		"((%rsp))": "", "007(%rsp)": "", "$007": "", "1_0(%rsp)": "", "18446744073709551616(%rsp)": "", "$": "missing", "$$": "", "$5a": "",
 		"a+b(%rip)": "", "a-b(%rip)": "", "-a(%rip)": "", "8-(%rsp)": "", "--8(%rsp)": "", "DWORD PTR [rsp]": "", "{%k1}": "",
@@ -156,20 +156,20 @@ var refused = map[elf.Machine]map[string]string{
 		"%rax": "", "%r8d": "", "%sil": "", "(%rax)": "", "%xmm8": "", "global(%rip)": "", "%gs:0": "segment",
 	},
 	elf.EM_AARCH64: {
-		"x31": "", "x-1": "", "x00": "", "pc": "", "lr": "", "global": "no number", "[sp": "closed", "sp]": "", "[]": "", "[sp,]": "",
+		"x31": "", "x-1": "", "x00": "", "pc": "", "lr": "", "global": "not a number", "[sp": "closed", "sp]": "", "[]": "", "[sp,]": "",
 		"[,8]": "", "[sp, 8]!": "", "[sp], 8": "", "[sp, #]": "", "[w0, 8]": "bits of an address", "[wsp]": "bits of an address", "[%rsp]": "", "[sp, +8]": "", "[sp, 8, 8]": "",
 		"[x0, w1, sxtw 3]": "", "[x0, w1, uxtw]": "", "[x0, sp]": "", "[x0, #:lo12:sym]": "", "[x0, :lo12:sym]": "", "[[sp]]": "",
 		"[x0, x1, lsl 32]": "", "[x0, x1, lsl -1]": "", "[x0, x1, x2, x3]": "", "#": "", "##5": "", "[xzr]": "", "010": "leading zero",
 		"[v0]": "", "v32": "",
 	},
 	elf.EM_ARM: {
-		"global": "no number", "[pc, #8]": "an instruction that is not there", ".LC0+4": "", "r16": "", "[r0, #:lower16:x]": "", "x0": "",
+		"global": "not a number", "[pc, #8]": "an instruction that is not there", ".LC0+4": "", "r16": "", "[r0, #:lower16:x]": "", "x0": "",
 		"[r0]!": "", "d32": "",
 	},
 	elf.EM_RISCV: {"%a0": "", "a8": "", "x32": "", "(sp": "closed", "8(zero)": "", "%lo(sym)(a0)": "", "sym(a0)": "symbol sym", "8(a0,a1)": "index", "sym": ""},
-	elf.EM_S390:  {"%r16": "", "8(%r0)": "none in an address", "8(,%r2)": "", "8(%r1,%r2,%r3)": "", "sym": "", "sym(%r1)": "symbol", "%a0": "", "r2": ""},
+	elf.EM_S390:  {"%r16": "", "8(%r0)": "stands for 0 in an address", "8(,%r2)": "", "8(%r1,%r2,%r3)": "", "sym": "", "sym(%r1)": "symbol", "%a0": "", "r2": ""},
 	elf.EM_PPC64: {
-		"sym@toc@l(9)": "relocation @toc@l of sym", "sym@l(9)": "relocation", "sym": "neither", "32": "", "8(0)": "none in an address", "3,4": "",
+		"sym@toc@l(9)": "relocation @toc@l of sym", "sym@l(9)": "relocation", "sym": "neither", "32": "", "8(0)": "stands for 0 in an address", "3,4": "",
 		"8(3,4)": "index", "i": "", "ix": "", "-1": "", "cr0": "", "sym(2)": "symbol",
 	},
 }

@@ -28,7 +28,7 @@ func parseBracket(s *syntax, text string) (Operand, error) {
 		return o, err
 	}
 	if o.Base.Full == "pc" {
-		return o, errors.New("a distance from an instruction that is not there")
+		return o, errors.New("it is a distance from an instruction that is not there")
 	}
 	switch len(parts) {
 	case 1:
@@ -44,7 +44,7 @@ func parseBracket(s *syntax, text string) (Operand, error) {
 	case 3:
 		o.Index, o.Scale, err = s.index(parts[1], parts[2])
 	default:
-		err = fmt.Errorf("%d parts in an address", len(parts))
+		err = fmt.Errorf("the address has %d parts", len(parts))
 	}
 	return o, err
 }
@@ -56,12 +56,12 @@ func (s *syntax) index(name, shift string) (Register, int, error) {
 		return r, 0, err
 	}
 	if r.Full == "sp" || r.Full == "pc" {
-		return r, 0, fmt.Errorf("%s is no index", name)
+		return r, 0, fmt.Errorf("%s cannot be an index", name)
 	}
 	amount, ok := strings.CutPrefix(shift, "lsl ")
 	n, err := number(strings.TrimPrefix(amount, "#"))
 	if !ok || err != nil || n < 0 || n > 31 {
-		return r, 0, fmt.Errorf("index with %q", shift)
+		return r, 0, fmt.Errorf("unknown shift %q of an index", shift)
 	}
 	return r, 1 << n, nil
 }

@@ -52,5 +52,5 @@ func ExampleParseArgs() {
 	// 32 bits of %rsi
 	// 8 bytes at %rsp+16
 	// always 7
-	// operand "%fs:errno@tpoff": memory of the segment %fs
+	// operand "%fs:errno@tpoff": memory of the segment %fs is not supported
 }

@@ -111,7 +111,7 @@ func (s *syntax) register(name string) (Operand, bool) {
 func (s *syntax) pointer(name string) (Register, error) {
 	r, ok := s.registers[name]
 	if !ok {
-		return r, fmt.Errorf("%q is no general register", name)
+		return r, fmt.Errorf("%q is not a general register", name)
 	}
 	if r.Bits != s.address {
 		return r, fmt.Errorf("register %q is not of the %d bits of an address", name, s.address)
@@ -131,13 +131,13 @@ func number(s string) (int64, error) {
 	}
 	n, err := strconv.ParseUint(digits, base, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no number", s)
+		return 0, fmt.Errorf("%q is not a number", s)
 	}
 	if s[0] != '-' {
 		return int64(n), nil
 	}
 	if n > 1<<63 {
-		return 0, fmt.Errorf("%q is no number of 64 bits", s)
+		return 0, fmt.Errorf("%q is not a number of 64 bits", s)
 	}
 	return -int64(n), nil
 }
@@ -150,7 +150,7 @@ func sum(s string) (symbol string, displacement int64, err error) {
 	for rest := s; rest != ""; {
 		sign := rest[0] == '-' || rest[0] == '+'
 		if !sign && rest != s || rest[0] == '+' && rest == s {
-			return "", 0, fmt.Errorf("%q is no sum", s)
+			return "", 0, fmt.Errorf("%q is not a sum", s)
 		}
 		end := strings.IndexAny(rest[1:], "+-") + 1
 		if end == 0 {
@@ -172,9 +172,9 @@ func sum(s string) (symbol string, displacement int64, err error) {
 
 func symbolError(term string) error {
 	if name, operator, ok := strings.Cut(term, "@"); ok && isSymbol(name) {
-		return fmt.Errorf("relocation @%s of %s", operator, name)
+		return fmt.Errorf("relocation @%s of %s is not supported", operator, name)
 	}
-	return fmt.Errorf("%q is no number and no symbol", term)
+	return fmt.Errorf("%q is neither a number nor a symbol", term)
 }
 
 func isSymbol(s string) bool {

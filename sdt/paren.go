@@ -15,7 +15,7 @@ func parseParen(s *syntax, text string) (Operand, error) {
 		value := text
 		if s.numbered {
 			if value, ok = strings.CutPrefix(text, "i"); !ok {
-				return Operand{}, errors.New("neither a register nor a constant")
+				return Operand{}, errors.New("it is neither a register nor a constant")
 			}
 		}
 		n, err := number(value)
@@ -31,13 +31,13 @@ func parseParen(s *syntax, text string) (Operand, error) {
 			return o, err
 		}
 		if o.Symbol != "" {
-			return o, fmt.Errorf("symbol %s with a base", o.Symbol)
+			return o, fmt.Errorf("symbol %s and a base in one address", o.Symbol)
 		}
 	}
 	base := inside
 	if index, second, ok := strings.Cut(inside, ","); ok {
 		if !s.indexed {
-			return o, errors.New("an index")
+			return o, errors.New("unexpected index")
 		}
 		if o.Index, err = s.nonzero(index); err != nil {
 			return o, err
@@ -53,7 +53,7 @@ func parseParen(s *syntax, text string) (Operand, error) {
 func (s *syntax) nonzero(name string) (Register, error) {
 	r, err := s.pointer(name)
 	if err == nil && (r.Full == "%r0" || r.Full == "r0") {
-		err = fmt.Errorf("register %q is none in an address", name)
+		err = fmt.Errorf("register %q stands for 0 in an address", name)
 	}
 	return r, err
 }

@@ -20,7 +20,7 @@ func parseATT(s *syntax, text string) (Operand, error) {
 	o.Kind = InMemory
 	if strings.HasPrefix(text, "%") {
 		if register, _, ok := strings.Cut(text, ":"); ok {
-			return o, fmt.Errorf("memory of the segment %s", register)
+			return o, fmt.Errorf("memory of the segment %s is not supported", register)
 		}
 		return o, fmt.Errorf("no such register")
 	}
@@ -45,7 +45,7 @@ func parseATT(s *syntax, text string) (Operand, error) {
 	}
 	if inside == "%rip" && s.address == 64 {
 		if o.Symbol == "" {
-			return o, errors.New("a distance from an instruction that is not there")
+			return o, errors.New("it is a distance from an instruction that is not there")
 		}
 		return o, nil // the assembler makes the difference, so the address is the symbol's
 	}
@@ -66,13 +66,13 @@ func (o *Operand) setATT(s *syntax, parts []string) (err error) {
 		return nil
 	}
 	if len(parts) > 3 {
-		return fmt.Errorf("%d parts in an address", len(parts))
+		return fmt.Errorf("the address has %d parts", len(parts))
 	}
 	if o.Index, err = s.pointer(parts[1]); err != nil {
 		return err
 	}
 	if o.Index.Full == "%rsp" || o.Index.Full == "%esp" {
-		return errors.New("the stack pointer is no index")
+		return errors.New("the stack pointer cannot be an index")
 	}
 	o.Scale = 1
 	if len(parts) == 3 {
