@@ -51,7 +51,7 @@ func (g *generating) run(files []string) error {
 		g.pkg = "main"
 	}
 	if !token.IsIdentifier(g.pkg) || g.pkg == "_" {
-		return usagef("%q is no name of a package", g.pkg)
+		return usagef("%q is not a valid package name", g.pkg)
 	}
 	name, data, err := g.read(files[0])
 	if err != nil {
@@ -84,7 +84,7 @@ func (g *generating) read(file string) (name string, data []byte, err error) {
 		return file, data, err
 	}
 	if g.out == "" {
-		return "", nil, usagef("of the standard input, generate does not know the file to write: use --out FILE")
+		return "", nil, usagef("generate does not know which file to write for the standard input: use --out FILE")
 	}
 	data, err = io.ReadAll(os.Stdin)
 	return "<stdin>", data, err

@@ -110,7 +110,7 @@ func parseRemoteSpecs(texts []string) (specs []target.Spec, err error) {
 			return nil, usagef("%w", err)
 		}
 		if spec.File != "" {
-			return nil, usagef("%q has a FILE, and all probes are those of the program", text)
+			return nil, usagef("%q has a FILE, but a program at an address shows only its own probes", text)
 		}
 		specs = append(specs, spec)
 	}
@@ -185,7 +185,7 @@ func (w *watching) choices(specs []target.Spec) (groups []*choice, others, hidde
 func (w *watching) choose(specs []target.Spec) error {
 	groups, others, hidden := w.choices(specs)
 	if len(groups) == 0 {
-		return fmt.Errorf("%w: the program at %s has none that is meant", errNothing, w.address)
+		return fmt.Errorf("%w: the program at %s has none that matches", errNothing, w.address)
 	}
 	if !others && len(groups) > 1 {
 		w.query("", "", w.filter)

@@ -114,7 +114,7 @@ func TestGenerateUsage(t *testing.T) {
 	}{
 		{[]string{}, "stapsdt: generate takes one file in D", 2},
 		{[]string{file, file}, "stapsdt: generate takes one file in D", 2},
-		{[]string{file, "--package", "type"}, `stapsdt: "type" is no name of a package`, 2},
+		{[]string{file, "--package", "type"}, `stapsdt: "type" is not a valid package name`, 2},
 		{[]string{"-"}, "use --out FILE", 2},
 		{[]string{dir + "/none.d"}, "no such file", 3},
 		{[]string{file}, file + ":2:10: probe b takes any number of arguments", 1},

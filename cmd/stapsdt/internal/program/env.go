@@ -140,7 +140,7 @@ func Detect() (k Kernel, err error) {
 		return k, rights.New("loading BPF programs", err, rights.BPF, rights.Perfmon)
 	}
 	if err := features.HaveMapType(ebpf.RingBuf); err != nil {
-		return k, fmt.Errorf("tracing takes Linux 5.8 or later: %w", err)
+		return k, fmt.Errorf("tracing needs Linux 5.8 or later: %w", err)
 	}
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.Kprobe, License: license, Flags: unix.BPF_F_SLEEPABLE,
