@@ -8,10 +8,10 @@
 //	server := grpc.NewServer(grpc.StatsHandler(served.StatsHandler()))
 //	conn, err := grpc.NewClient(target, grpc.WithStatsHandler(calls.StatsHandler()))
 //
-// Both report spans: see package span for their ids, parents, durations and errors. An RPC of
-// a client that uses the context of one that is served has that as its parent.
+// Both report spans: see package span for their ids, parents, durations and errors. If an RPC of
+// a client uses the context of an RPC that is served, the latter is its parent.
 //
-// While nothing traces the probes, the handlers only test a few bytes. gRPC however makes the
+// While nothing traces the probes, the handlers only test a few bytes. However, gRPC makes the
 // events for any handler, with some fifteen allocations on each side of an RPC. A program that
 // has another handler, such as otelgrpc's, makes them already.
 package grpcprobe
@@ -95,8 +95,8 @@ func fromMetadata(ctx context.Context) (traceID [16]byte, spanID [8]byte, ok boo
 //	call__start(id, parent, method)
 //	call__end(id, parent, nanoseconds, error, method, code, received, sent, received_messages, sent_messages, remote)
 //
-// The arguments are as those of [Server]. remote is the address of the server, or empty if
-// there was no connection to one. A call that gRPC tries again is reported for each time. A
+// The arguments are like those of [Server]. remote is the address of the server, or empty if
+// there was no connection to one. If gRPC retries a call, each attempt is reported. A
 // stream ends as grpc.ClientConn.NewStream says; one that the program neither reads to its
 // end nor cancels has no end before its connection is closed.
 //

@@ -55,7 +55,7 @@ func NewClient(p *stapsdt.Provider, opts ...span.Option) *Client {
 // http.DefaultTransport if it is nil, and reports them. While nothing traces them, it only
 // calls next. It has the methods CloseIdleConnections and CancelRequest if next has them.
 //
-// An http.Client with a Timeout makes a timer and a dozen allocations more per request for
+// An http.Client with a Timeout needs a timer and a dozen more allocations per request for
 // each RoundTripper that is not an *http.Transport. To avoid them, set a deadline in the
 // request's context instead.
 func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {

@@ -86,8 +86,9 @@ func text(a net.Addr) string {
 
 // Handshake runs the handshake of a TLS connection, of a client or a server, and reports it.
 // version and cipher_suite are the numbers that package crypto/tls has, protocol is the one
-// that ALPN has negotiated, and resumed says whether the session was. After a handshake that failed they are as far as
-// it came. If the handshake has been done already, Handshake returns at once, and reports that.
+// that ALPN has negotiated, and resumed says whether the session was resumed. After a failed
+// handshake they are what had been negotiated by then. If the handshake has been done already,
+// Handshake returns at once, and reports that.
 func (p *Probes) Handshake(ctx context.Context, conn *tls.Conn) error {
 	if !p.handshakes.Enabled() {
 		return conn.HandshakeContext(ctx)

@@ -17,8 +17,8 @@
 //	span__end(id, parent, nanoseconds, error, name, status, kind, trace_high, trace_low, scope, attributes)
 //	span__context(id, trace_high, trace_low, span)
 //
-// id and parent are OpenTelemetry's ids of the span and of its parent as integers, which
-// printed with %016x are those that a backend shows. parent is 0 if there is none, and may be
+// id and parent are OpenTelemetry's ids of the span and of its parent, as integers: printed
+// with %016x, they are the ids that a backend shows. parent is 0 if there is none, and may be
 // a span of another process. The halves of the trace's id are printed in the same way. span
 // is the id again, for scripts that read the contexts of all operations.
 //

@@ -8,8 +8,8 @@ import sdktrace "go.opentelemetry.io/otel/sdk/trace"
 // the SDK's own processors do not export it; one of the program's own must look at the
 // span's context, as it must for every sampler that decides RecordOnly.
 //
-// If next is nil, it is the SDK's default: to sample as the parent is, and spans without a
-// parent always. The variable OTEL_TRACES_SAMPLER has no effect then, as with every sampler
+// If next is nil, it is the SDK's default, which samples a span if its parent is sampled, and
+// every span without a parent. The variable OTEL_TRACES_SAMPLER has no effect then, as with every sampler
 // that a program chooses. AlwaysSample drops nothing, and is returned as it is.
 func (p *Probes) Sampler(next sdktrace.Sampler) sdktrace.Sampler {
 	if next == nil {

@@ -1,5 +1,5 @@
-// Package slogprobe reports the records of log/slog to tracers, with those below the level of
-// the logger.
+// Package slogprobe reports the records of log/slog to tracers, including those below the
+// level of the logger.
 //
 //	app := stapsdt.NewProvider("shop")
 //	logger := slog.New(slogprobe.New(app).Handler(slog.NewTextHandler(os.Stderr, nil)))
@@ -17,7 +17,7 @@
 // The probe makes debug logs visible in a program that is running, without a change of its
 // configuration: while it is traced, records of every level are reported, and those that the
 // program's own handler does not want are still not written. Records that tracers see can
-// contain what the program hides by a slog.HandlerOptions.ReplaceAttr.
+// contain what the program hides with slog.HandlerOptions.ReplaceAttr.
 package slogprobe
 
 import (

@@ -97,9 +97,9 @@ func (c nameConnector) Driver() driver.Driver                        { return c.
 // Connector returns a connector for sql.OpenDB, which connects with c and reports what is
 // done with the connections. Its Driver is that of c. It has a method Close if c does.
 //
-// With database/sql the connections behave as those of c, whichever of the optional
-// interfaces of package driver these implement. sql.Conn.Raw passes one that is wrapped;
-// its method Unwrap returns the driver's own.
+// With database/sql the connections behave like those of c, whichever of the optional
+// interfaces of package driver these implement. sql.Conn.Raw passes a wrapped connection,
+// whose method Unwrap returns the driver's own.
 func (p *Probes) Connector(c driver.Connector) driver.Connector {
 	mine := &connector{c, p}
 	if to, ok := c.(closer); ok {
