@@ -74,11 +74,11 @@ func (t *tracing) open(specs []string) (err error) {
 		}
 	}
 	machine, err := newMachine(t.single)
-	if err != nil {
-		return err
+	if err == nil {
+		err = t.prepare(machine)
 	}
-	if err := t.prepare(machine); err != nil {
-		return err
+	if err != nil {
+		return t.orNothing(err)
 	}
 	if len(t.where.pids) > 0 {
 		if t.processes, err = follow(t.where.pids, t.env.Namespace); err != nil {
@@ -174,7 +174,7 @@ func (t *tracing) begin() error {
 		return nil
 	}
 	if !t.where.all {
-		return fmt.Errorf("%w: no file of the process has %s", errNothing, t.wanted())
+		return t.nothing()
 	}
 	t.warn("no process has %s yet; waiting for one", t.wanted())
 	return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -56,6 +57,34 @@ func (t *tracing) wanted() string {
 		}
 	}
 	return strings.Join(all, " or ")
+}
+
+// nothing says that the processes have no probe that is meant.
+func (t *tracing) nothing() error {
+	return fmt.Errorf("%w: no file of the process has %s", errNothing, t.wanted())
+}
+
+// orNothing returns err, which may say that rights are missing, or the better error that the
+// processes have no probe that is meant, if they may be looked at.
+func (t *tracing) orNothing(err error) error {
+	var refused *rights.Error
+	if !errors.As(err, &refused) || t.where.all || slices.ContainsFunc(t.specs, func(w wanted) bool { return w.File != "" }) {
+		return err
+	}
+	finder := target.NewFinder()
+	defer finder.Close()
+	found, scanErr := t.where.scan(finder)
+	if scanErr != nil || found.refused != nil {
+		return err
+	}
+	has := false
+	for _, f := range found.files {
+		has = t.find(f) || has
+	}
+	if has && !(t.together && t.wanted() != "") {
+		return err
+	}
+	return t.nothing()
 }
 
 // find notes the first probe of each spec, and reports whether a file has any that is meant.

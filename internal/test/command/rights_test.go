@@ -6,8 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -74,6 +76,39 @@ func TestRights(t *testing.T) {
 		set += ",+checkpoint_restore"
 	}
 	require.Zero(t, with("-all,+bpf,+perfmon,+sys_ptrace,+checkpoint_restore,+dac_read_search", true, process...).status)
+}
+
+// TestNoProbeBeforeRights: a user who may look at a process but not trace it is told first that
+// a name is wrong.
+func TestNoProbeBeforeRights(t *testing.T) {
+	testenv.NeedsRoot(t)
+	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
+	dir := t.TempDir()
+	images := filepath.Join(dir, "images")
+	require.NoError(t, os.Mkdir(images, 0o700))
+	require.NoError(t, os.Chown(images, 65534, 65534))
+	as := func(program string, args ...string) *exec.Cmd {
+		content, err := os.ReadFile(program)
+		require.NoError(t, err)
+		copied := filepath.Join(dir, filepath.Base(program))
+		require.NoError(t, os.WriteFile(copied, content, 0o755))
+		open(t, copied)
+		cmd := exec.Command(setpriv, append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--", copied}, args...)...)
+		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)
+		return cmd
+	}
+	p := tracetest.Command(t, as(tracetest.Build(t, "subject")))
+	p.Expect("ready", patience)
+	for probes, want := range map[string]string{
+		"count subject:tick":                    "loading BPF programs needs CAP_BPF and CAP_PERFMON",
+		"count subject:wrong":                   "no such probe: no file of the process has subject:wrong",
+		"latency subject:wrong":                 "no such probe: no file of the process has subject:wrong__start or subject:wrong__end",
+		"latency subject:tick s:x --key=thread": "no such probe: no file of the process has s:x",
+		"trace subject:tick subject:wrong":      "loading BPF programs needs CAP_BPF and CAP_PERFMON",
+	} {
+		r := finish(t, as(stapsdt(t), append(strings.Fields(probes), "-p", pid(p))...))
+		require.True(t, strings.HasPrefix(r.stderr, "stapsdt: "+want), "%s: %s", probes, r.stderr)
+	}
 }
 
 // open lets every user get at a file in a directory of a test.
