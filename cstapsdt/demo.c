@@ -18,7 +18,7 @@
 
 static volatile sig_atomic_t stopped;
 
-static void stop(int signal)
+static void stop_loop(int signal)
 {
 	(void)signal;
 	stopped = 1;
@@ -30,7 +30,7 @@ static int usage(void)
 	return 2;
 }
 
-static void fire_all(SDTProvider_t *provider, uint64_t count)
+static void fire_probes(SDTProvider_t *provider, uint64_t count)
 {
 	for (SDTProbeList_t *list = provider->probes; list; list = list->next) {
 		printf("%s:%s(%" PRIu64 ", %" PRId64 ")%s\n", provider->name, list->probe.name,
@@ -40,7 +40,7 @@ static void fire_all(SDTProvider_t *provider, uint64_t count)
 	fflush(stdout);
 }
 
-static int run(SDTProvider_t *provider, char **names, long pause)
+static int run_provider(SDTProvider_t *provider, char **names, long pause)
 {
 	static const SDTArgument_t arguments[] = {{"count", uint64}, {"negative", int64}};
 	struct timespec wait = {pause / 1000, pause % 1000 * 1000000};
@@ -54,7 +54,7 @@ static int run(SDTProvider_t *provider, char **names, long pause)
 	       "bpftrace -p %d -e 'usdt:*:%s:%s { printf(\"%%d %%d\\n\", arg0, arg1); }'\n",
 	       provider->_filename, (int)getpid(), provider->name, provider->probes->probe.name);
 	for (uint64_t count = 1; !stopped; count++) {
-		fire_all(provider, count);
+		fire_probes(provider, count);
 		nanosleep(&wait, NULL);
 	}
 	return providerUnload(provider);
@@ -62,7 +62,7 @@ static int run(SDTProvider_t *provider, char **names, long pause)
 
 int main(int argc, char **argv)
 {
-	struct sigaction action = {.sa_handler = stop};
+	struct sigaction action = {.sa_handler = stop_loop};
 	MemFDOption_t memory = memfd_enabled;
 	SDTProvider_t *provider;
 	long pause = 3000;
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
 	if (!provider)
 		return usage();
 	providerUseMemfd(provider, memory);
-	status = run(provider, argv + optind + 1, pause);
+	status = run_provider(provider, argv + optind + 1, pause);
 	if (status != 0)
 		fprintf(stderr, "demo: %s\n", providerError(provider));
 	providerDestroy(provider);

@@ -156,7 +156,7 @@ static uint32_t string_offset(struct strings *strings, const char *string)
 }
 
 /* Numbers are little-endian, as both architectures that have DWARF are. */
-static void put(struct sdt_buffer *out, uint64_t value, size_t size)
+static void put_number(struct sdt_buffer *out, uint64_t value, size_t size)
 {
 	unsigned char *bytes = sdt_buffer_extend(out, size);
 
@@ -167,13 +167,13 @@ static void put(struct sdt_buffer *out, uint64_t value, size_t size)
 static void put_uleb(struct sdt_buffer *out, uint64_t value)
 {
 	for (; value >= 0x80; value >>= 7)
-		put(out, value | 0x80, 1);
-	put(out, value, 1);
+		put_number(out, value | 0x80, 1);
+	put_number(out, value, 1);
 }
 
 static void put_string(struct encoder *encoder, const char *string)
 {
-	put(encoder->info, string_offset(&encoder->strings, string), 4);
+	put_number(encoder->info, string_offset(&encoder->strings, string), 4);
 }
 
 #define VERSION 4
@@ -189,18 +189,18 @@ static void add_unit(struct encoder *encoder)
 {
 	struct sdt_buffer *info = encoder->info;
 
-	put(info, 0, 4); /* the length, which is known at the end */
-	put(info, VERSION, 2);
-	put(info, 0, 4); /* the offset of the abbreviations */
-	put(info, ADDRESS_SIZE, 1);
-	put(info, ABBREV_UNIT, 1);
+	put_number(info, 0, 4); /* the length, which is known at the end */
+	put_number(info, VERSION, 2);
+	put_number(info, 0, 4); /* the offset of the abbreviations */
+	put_number(info, ADDRESS_SIZE, 1);
+	put_number(info, ABBREV_UNIT, 1);
 	put_string(encoder, "stapsdt");
-	put(info, LANGUAGE_C99, 1);
+	put_number(info, LANGUAGE_C99, 1);
 	put_string(encoder, encoder->provider->name);
 	put_string(encoder, "/");
-	put(info, encoder->image->addr[SDT_TEXT], ADDRESS_SIZE);
-	put(info, text_size(encoder), 4);
-	put(info, 0, 4); /* the offset of the line table */
+	put_number(info, encoder->image->addr[SDT_TEXT], ADDRESS_SIZE);
+	put_number(info, text_size(encoder), 4);
+	put_number(info, 0, 4); /* the offset of the line table */
 }
 
 static int type_of(ArgType_t arg)
@@ -245,17 +245,17 @@ static void add_types(struct encoder *encoder)
 		const struct type_row *row = &type_rows[type];
 
 		encoder->at[type] = (uint32_t)info->size;
-		put(info, row->abbrev, 1);
+		put_number(info, row->abbrev, 1);
 		if (row->name)
 			put_string(encoder, row->name);
 		if (row->encoding)
-			put(info, row->encoding, 1);
+			put_number(info, row->encoding, 1);
 		if (row->size)
-			put(info, row->size, 1);
+			put_number(info, row->size, 1);
 		if (row->to == NO_TYPE)
 			continue;
 		reference[type] = info->size;
-		put(info, 0, 4);
+		put_number(info, 0, 4);
 		use_type(encoder, row->to);
 	}
 	for (int type = 0; type < TYPES && !info->failed; type++)
@@ -272,13 +272,13 @@ static void add_location(struct encoder *encoder, size_t i)
 	const struct sdt_registers *registers = encoder->registers;
 
 	if (i < registers->count) {
-		put(encoder->info, 1, 1);
-		put(encoder->info, OP_REG0 + registers->args[i], 1);
+		put_number(encoder->info, 1, 1);
+		put_number(encoder->info, OP_REG0 + registers->args[i], 1);
 		return;
 	}
-	put(encoder->info, 2, 1);
-	put(encoder->info, OP_BREG0 + registers->stack, 1);
-	put(encoder->info, registers->stack_first + 8 * (i - registers->count), 1);
+	put_number(encoder->info, 2, 1);
+	put_number(encoder->info, OP_BREG0 + registers->stack, 1);
+	put_number(encoder->info, registers->stack_first + 8 * (i - registers->count), 1);
 }
 
 /* bpftrace rejects a function with more parameters: the arguments after them are variables. */
@@ -290,22 +290,22 @@ static void add_site(struct encoder *encoder, const struct sdt_probe *probe)
 	const char *argument = arguments_of(encoder, probe);
 	struct sdt_buffer *info = encoder->info;
 
-	put(info, argument ? ABBREV_SITE : ABBREV_BARE_SITE, 1);
+	put_number(info, argument ? ABBREV_SITE : ABBREV_BARE_SITE, 1);
 	put_string(encoder, probe->name);
-	put(info, image->addr[SDT_TEXT] + probe->index * SDT_SLOT, ADDRESS_SIZE);
-	put(info, image->nop->size + image->arch->ret_size, 1);
-	put(info, 1, 1); /* the first file */
+	put_number(info, image->addr[SDT_TEXT] + probe->index * SDT_SLOT, ADDRESS_SIZE);
+	put_number(info, image->nop->size + image->arch->ret_size, 1);
+	put_number(info, 1, 1); /* the first file */
 	put_uleb(info, probe->index + 1);
 	if (!argument)
 		return;
 	for (int i = 0; i < probe->list.probe.argCount; i++) {
-		put(info, i < MAX_PARAMETERS ? ABBREV_PARAMETER : ABBREV_VARIABLE, 1);
+		put_number(info, i < MAX_PARAMETERS ? ABBREV_PARAMETER : ABBREV_VARIABLE, 1);
 		put_string(encoder, argument);
-		put(info, encoder->at[type_of(probe->types[i])], 4);
+		put_number(info, encoder->at[type_of(probe->types[i])], 4);
 		add_location(encoder, (size_t)i);
 		argument += strlen(argument) + 1;
 	}
-	put(info, 0, 1); /* the end of the parameters */
+	put_number(info, 0, 1); /* the end of the parameters */
 }
 
 static void fill_info(struct encoder *encoder)
@@ -317,7 +317,7 @@ static void fill_info(struct encoder *encoder)
 	add_types(encoder);
 	for (const struct sdt_probe *p = sdt_first(encoder->provider); p; p = sdt_next(p))
 		add_site(encoder, p);
-	put(info, 0, 1); /* the end of the unit's children */
+	put_number(info, 0, 1); /* the end of the unit's children */
 	if (info->size > UINT32_MAX)
 		info->failed = true;
 	if (!info->failed)
@@ -326,13 +326,13 @@ static void fill_info(struct encoder *encoder)
 
 static void fill_aranges(const struct encoder *encoder, struct sdt_buffer *out)
 {
-	put(out, 44, 4); /* the length */
-	put(out, 2, 2);	 /* the version */
-	put(out, 0, 4);	 /* the offset of the unit */
-	put(out, ADDRESS_SIZE, 1);
+	put_number(out, 44, 4); /* the length */
+	put_number(out, 2, 2);	 /* the version */
+	put_number(out, 0, 4);	 /* the offset of the unit */
+	put_number(out, ADDRESS_SIZE, 1);
 	sdt_buffer_fill(out, 0, 5); /* padding to twice the size of an address */
-	put(out, encoder->image->addr[SDT_TEXT], ADDRESS_SIZE);
-	put(out, text_size(encoder), ADDRESS_SIZE);
+	put_number(out, encoder->image->addr[SDT_TEXT], ADDRESS_SIZE);
+	put_number(out, text_size(encoder), ADDRESS_SIZE);
 	sdt_buffer_fill(out, 0, 2 * ADDRESS_SIZE);
 }
 
@@ -348,9 +348,9 @@ static void fill_line(const struct sdt_provider *provider, struct sdt_buffer *ou
 		out->failed = true;
 		return;
 	}
-	put(out, 2 + 4 + size, 4);
-	put(out, VERSION, 2);
-	put(out, size, 4);
+	put_number(out, 2 + 4 + size, 4);
+	put_number(out, VERSION, 2);
+	put_number(out, size, 4);
 	sdt_buffer_add(out, header, sizeof header);
 	sdt_buffer_add(out, provider->name, provider->name_size);
 	sdt_buffer_fill(out, 0, 4);
