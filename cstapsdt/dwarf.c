@@ -87,72 +87,33 @@ static const struct type_row {
 	[TYPE_CHAR] = {"char", noarg, ABBREV_BASE, ATE_SIGNED_CHAR, 1, NO_TYPE},
 };
 
-/* The strings in .debug_str: a hash table with their offsets plus 1, at most half full. */
-struct strings {
-	struct sdt_buffer *out;
-	uint32_t *slots;
-	size_t size, used;
-};
-
 struct encoder {
 	const struct sdt_provider *provider;
 	const struct sdt_image *image;
 	const struct sdt_registers *registers;
 	struct sdt_buffer *info;
-	struct strings strings;
+	struct sdt_buffer *text;
+	struct sdt_names strings; /* with their offsets in text, which is .debug_str */
 	/* The types in the order of their first use, and where each is in .debug_info. */
 	int order[TYPES], types;
 	uint32_t at[TYPES];
 };
 
-static uint32_t *find_slot(const struct strings *strings, const char *string)
-{
-	size_t i = (size_t)sdt_names_hash(string) & (strings->size - 1);
-
-	while (strings->slots[i] &&
-	       strcmp((const char *)strings->out->data + strings->slots[i] - 1, string) != 0)
-		i = (i + 1) & (strings->size - 1);
-	return &strings->slots[i];
-}
-
-static bool reserve_string(struct strings *strings)
-{
-	struct strings grown = {.out = strings->out, .used = strings->used};
-
-	if (strings->used < strings->size / 2)
-		return true;
-	if (strings->size > SIZE_MAX / 2 / sizeof *strings->slots)
-		return false;
-	grown.size = strings->size ? 2 * strings->size : 16;
-	grown.slots = calloc(grown.size, sizeof *grown.slots);
-	if (!grown.slots)
-		return false;
-	for (size_t i = 0; i < strings->size; i++)
-		if (strings->slots[i])
-			*find_slot(&grown, (const char *)strings->out->data + strings->slots[i] - 1) =
-				strings->slots[i];
-	free(strings->slots);
-	*strings = grown;
-	return true;
-}
-
 /* string_offset returns where a string is in .debug_str, to which it is added if it is new. */
-static uint32_t string_offset(struct strings *strings, const char *string)
+static uint32_t string_offset(struct encoder *encoder, const char *string)
 {
-	struct sdt_buffer *out = strings->out;
-	uint32_t *slot;
+	struct sdt_buffer *out = encoder->text;
+	const struct sdt_name *name;
+	uint32_t end = (uint32_t)out->size;
 
-	if (out->failed || !reserve_string(strings) || out->size >= UINT32_MAX) {
+	if (out->failed || !sdt_names_reserve(&encoder->strings) || out->size >= UINT32_MAX) {
 		out->failed = true;
 		return 0;
 	}
-	slot = find_slot(strings, string);
-	if (!*slot) {
-		*slot = (uint32_t)out->size + 1;
-		strings->used++;
+	name = sdt_names_add(&encoder->strings, &(struct sdt_name){string, {.offset = end}});
+	if (name->offset == end)
 		sdt_buffer_add(out, string, strlen(string) + 1);
-	}
-	return *slot - 1;
+	return name->offset;
 }
 
 /* Numbers are little-endian, as both architectures that have DWARF are. */
@@ -173,7 +134,7 @@ static void put_uleb(struct sdt_buffer *out, uint64_t value)
 
 static void put_string(struct encoder *encoder, const char *string)
 {
-	put_number(encoder->info, string_offset(&encoder->strings, string), 4);
+	put_number(encoder->info, string_offset(encoder, string), 4);
 }
 
 #define VERSION 4
@@ -364,7 +325,7 @@ bool sdt_dwarf_fill(const struct sdt_provider *provider, struct sdt_image *image
 		.image = image,
 		.registers = sdt_registers_find(image->arch),
 		.info = &content[SDT_INFO],
-		.strings.out = &content[SDT_STR],
+		.text = &content[SDT_STR],
 	};
 	bool failed = false;
 

@@ -1,10 +1,10 @@
-/* The probes by name: a hash table with open addressing, at most half full, that never shrinks. */
+/* A table of names: a hash table with open addressing, at most half full, that never shrinks. */
 #include "private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t sdt_names_hash(const char *name)
+static uint64_t hash_name(const char *name)
 {
 	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
 
@@ -13,21 +13,21 @@ uint64_t sdt_names_hash(const char *name)
 	return hash ^ hash >> 32;
 }
 
-static struct sdt_probe **find_slot(const struct sdt_names *names, const char *name)
+static struct sdt_name *find_slot(const struct sdt_names *names, const char *name)
 {
-	size_t i = (size_t)sdt_names_hash(name) & (names->size - 1);
+	size_t i = (size_t)hash_name(name) & (names->size - 1);
 
-	while (names->slots[i] && strcmp(names->slots[i]->name, name) != 0)
+	while (names->slots[i].name && strcmp(names->slots[i].name, name) != 0)
 		i = (i + 1) & (names->size - 1);
 	return &names->slots[i];
 }
 
 struct sdt_probe *sdt_names_find(const struct sdt_names *names, const char *name)
 {
-	return names->size ? *find_slot(names, name) : NULL;
+	return names->size ? find_slot(names, name)->probe : NULL;
 }
 
-/* sdt_names_reserve makes room for one more probe, so that sdt_names_add cannot fail. */
+/* sdt_names_reserve makes room for one more name, so that sdt_names_add cannot fail. */
 bool sdt_names_reserve(struct sdt_names *names)
 {
 	struct sdt_names grown = {.used = names->used};
@@ -41,20 +41,21 @@ bool sdt_names_reserve(struct sdt_names *names)
 	if (!grown.slots)
 		return false;
 	for (size_t i = 0; i < names->size; i++)
-		if (names->slots[i])
-			*find_slot(&grown, names->slots[i]->name) = names->slots[i];
+		if (names->slots[i].name)
+			*find_slot(&grown, names->slots[i].name) = names->slots[i];
 	free(names->slots);
 	*names = grown;
 	return true;
 }
 
-/* sdt_names_add adds the probe, unless there is already one with its name. */
-void sdt_names_add(struct sdt_names *names, struct sdt_probe *probe)
+/* sdt_names_add adds a name, unless the table has it already, and returns the table's. */
+const struct sdt_name *sdt_names_add(struct sdt_names *names, const struct sdt_name *name)
 {
-	struct sdt_probe **slot = find_slot(names, probe->name);
+	struct sdt_name *slot = find_slot(names, name->name);
 
-	if (*slot)
-		return;
-	*slot = probe;
-	names->used++;
+	if (!slot->name) {
+		*slot = *name;
+		names->used++;
+	}
+	return slot;
 }

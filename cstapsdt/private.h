@@ -247,16 +247,23 @@ int sdt_directory(SDTProvider_t *provider, char path[]);
 /* filesystem.c: the file systems that could make a probe wait. */
 const char *sdt_remote_filesystem(const char *path);
 
-/* names.c: the first probe of each name. */
+/* names.c: a table of names, which it does not copy, and of what has them. */
+struct sdt_name {
+	const char *name; /* NULL in an empty slot */
+	union {
+		struct sdt_probe *probe; /* the first one of the name */
+		uint32_t offset;         /* of a string in .debug_str */
+	};
+};
+
 struct sdt_names {
-	struct sdt_probe **slots;
+	struct sdt_name *slots;
 	size_t size, used;
 };
 
-uint64_t sdt_names_hash(const char *name);
 struct sdt_probe *sdt_names_find(const struct sdt_names *names, const char *name);
 bool sdt_names_reserve(struct sdt_names *names);
-void sdt_names_add(struct sdt_names *names, struct sdt_probe *probe);
+const struct sdt_name *sdt_names_add(struct sdt_names *names, const struct sdt_name *name);
 
 /* provider.c and probe.c: the public structs are the first members of these. */
 struct sdt_probe {

@@ -236,7 +236,7 @@ static SDTProbe_t *add_probe(SDTProvider_t *api, const struct definition *wanted
 	else
 		api->probes = &probe->list;
 	provider->last = probe;
-	sdt_names_add(&provider->names, probe);
+	sdt_names_add(&provider->names, &(struct sdt_name){probe->name, {.probe = probe}});
 	keep_names(provider, wanted->name, arguments);
 	return &probe->list.probe;
 }
