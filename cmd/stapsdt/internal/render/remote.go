@@ -5,7 +5,6 @@ package render
 import (
 	"encoding/json"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -75,17 +74,7 @@ func (e *RemoteEvent) cut(text string, already bool) (string, bool) {
 }
 
 func (l *Lines) remoteJSON(e *RemoteEvent) {
-	l.buf = append(l.buf, `{"time":"`...)
-	l.buf = e.Time.UTC().AppendFormat(l.buf, "2006-01-02T15:04:05.000000000Z07:00")
-	l.buf = append(l.buf, `","provider":`...)
-	l.buf = AppendJSONString(l.buf, e.Provider)
-	l.buf = append(l.buf, `,"probe":`...)
-	l.buf = AppendJSONString(l.buf, e.Probe)
-	l.buf = append(l.buf, `,"pid":`...)
-	l.buf = strconv.AppendUint(l.buf, uint64(e.PID), 10)
-	l.buf = append(l.buf, `,"comm":`...)
-	l.buf = AppendJSONString(l.buf, e.Program)
-	l.buf = append(l.buf, `,"args":{`...)
+	l.beginJSON(e.Time, e.Provider, e.Probe, uint64(e.PID), -1, []byte(e.Program))
 	var cuts []string
 	for i, v := range e.Args {
 		if i > 0 {
@@ -102,12 +91,8 @@ func (l *Lines) remoteJSON(e *RemoteEvent) {
 		text, cut := e.cut(text, v.Cut)
 		l.buf = AppendJSONString(l.buf, text)
 		if cut {
-			cuts = append(cuts, string(AppendJSONString(nil, v.Name)))
+			cuts = append(cuts, v.Name)
 		}
 	}
-	l.buf = append(l.buf, '}')
-	if len(cuts) > 0 {
-		l.buf = append(l.buf, `,"cut":[`+strings.Join(cuts, ",")+`]`...)
-	}
-	l.buf = append(l.buf, "}\n"...)
+	l.endJSON(cuts)
 }

@@ -139,19 +139,7 @@ func decimals(n uint32) int {
 }
 
 func (l *Lines) json(s *Source, e *event.Event) {
-	l.buf = append(l.buf, `{"time":"`...)
-	l.buf = l.Boot.Add(e.Time).UTC().AppendFormat(l.buf, "2006-01-02T15:04:05.000000000Z07:00")
-	l.buf = append(l.buf, `","provider":`...)
-	l.buf = AppendJSONString(l.buf, s.Provider)
-	l.buf = append(l.buf, `,"probe":`...)
-	l.buf = AppendJSONString(l.buf, s.Probe)
-	l.buf = append(l.buf, `,"pid":`...)
-	l.buf = strconv.AppendUint(l.buf, uint64(e.PID), 10)
-	l.buf = append(l.buf, `,"tid":`...)
-	l.buf = strconv.AppendUint(l.buf, uint64(e.TID), 10)
-	l.buf = append(l.buf, `,"comm":`...)
-	l.buf = AppendJSONString(l.buf, e.Comm())
-	l.buf = append(l.buf, `,"args":{`...)
+	l.beginJSON(l.Boot.Add(e.Time), s.Provider, s.Probe, uint64(e.PID), int64(e.TID), e.Comm())
 	var cut []string
 	for i := range s.Items {
 		item := &s.Items[i]
@@ -166,6 +154,30 @@ func (l *Lines) json(s *Source, e *event.Event) {
 			cut = append(cut, item.Name)
 		}
 	}
+	l.endJSON(cut)
+}
+
+// beginJSON begins an event, up to its arguments. A negative thread is not known.
+func (l *Lines) beginJSON(at time.Time, provider, probe string, pid uint64, tid int64, comm []byte) {
+	l.buf = append(l.buf, `{"time":"`...)
+	l.buf = at.UTC().AppendFormat(l.buf, "2006-01-02T15:04:05.000000000Z07:00")
+	l.buf = append(l.buf, `","provider":`...)
+	l.buf = AppendJSONString(l.buf, provider)
+	l.buf = append(l.buf, `,"probe":`...)
+	l.buf = AppendJSONString(l.buf, probe)
+	l.buf = append(l.buf, `,"pid":`...)
+	l.buf = strconv.AppendUint(l.buf, pid, 10)
+	if tid >= 0 {
+		l.buf = append(l.buf, `,"tid":`...)
+		l.buf = strconv.AppendInt(l.buf, tid, 10)
+	}
+	l.buf = append(l.buf, `,"comm":`...)
+	l.buf = AppendJSONString(l.buf, comm)
+	l.buf = append(l.buf, `,"args":{`...)
+}
+
+// endJSON ends an event after its arguments, with the names of those that were cut.
+func (l *Lines) endJSON(cut []string) {
 	l.buf = append(l.buf, '}')
 	for i, name := range cut {
 		l.buf = append(l.buf, [2]string{`,"cut":[`, `,`}[min(i, 1)]...)
