@@ -322,8 +322,8 @@ func BenchmarkReload(b *testing.B) {
 	require.NoError(b, p.Close())
 }
 
-// TestIdleDoesNotAllocate fires everything that can be fired, once a run, while
-// nobody traces.
+// TestIdleDoesNotAllocate fires everything that can be fired, once a run, while no
+// tracer is attached.
 func TestIdleDoesNotAllocate(t *testing.T) {
 	testenv.NotSanitized(t, "the address sanitizer has variables escape")
 	s := newIdleProbes(t)

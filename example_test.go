@@ -15,7 +15,7 @@ var (
 	request = stapsdt.NewProbe2[string, int32](app, "request__done")
 )
 
-// Probes can be package variables. What is wrong with one is told by Load.
+// Probes can be package variables. Load reports a definition that is invalid.
 func Example() {
 	if err := app.Load(); err != nil {
 		log.Print(err) // the probes stay no-ops
@@ -27,7 +27,7 @@ func Example() {
 	// Output: myapp:request__done
 }
 
-// A probe whose arguments are known at run time only.
+// AddProbe defines a probe whose arguments are known only at run time.
 func ExampleProvider_AddProbe() {
 	p := stapsdt.NewProvider("dynamic")
 	probe, err := p.AddProbe("line", stapsdt.String, stapsdt.Uint32)
@@ -39,7 +39,7 @@ func ExampleProvider_AddProbe() {
 	}
 	defer p.Close()
 
-	// Any integer that fits will do. The error is nil while nobody traces.
+	// Any integer that fits will do. The error is nil while no tracer is attached.
 	fmt.Println(probe.Fire("main.lua", 17), probe.Args())
 	// Output: <nil> [string uint32]
 }
@@ -90,10 +90,10 @@ func ExampleProbe2_FireFunc() {
 	// Output: [string int64]
 }
 
-// Enabled tells whether to do work that only a tracer sees.
+// Enabled reports whether work that only a tracer sees is worth doing.
 func ExampleProbe_Enabled() {
 	if request.Enabled() {
-		fmt.Println("somebody is tracing")
+		fmt.Println("a tracer is attached")
 	}
 	// Output:
 }

@@ -54,7 +54,7 @@ func TestProbeOf(t *testing.T) {
 	require.NoError(t, p.err)
 	require.NotNil(t, p.describe)
 	probe.Fire(request{hidden: nil})
-	probe.FireFunc(func() request { panic("nobody traces") })
+	probe.FireFunc(func() request { panic("no tracer is attached") })
 
 	none := NewProbeOf[struct{}](p, "none")
 	require.Empty(t, none.Args())

@@ -302,7 +302,7 @@ func TestErrorCodes(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrPermission)
 }
 
-// TestUnfilledErrors: an Error that somebody else made, or left nil in an error, prints
+// TestUnfilledErrors: an Error that another package made, or left nil in an error, prints
 // something that is true.
 func TestUnfilledErrors(t *testing.T) {
 	for text, err := range map[string]*Error{

@@ -59,7 +59,7 @@ func TestTypedDefinitionErrorsWaitForLoad(t *testing.T) {
 	require.Equal(t, "not good", e.Probe, "the first is the one that is reported")
 	require.False(t, p.Loaded())
 	bad.Fire(1)
-	worse.FireFunc(func() string { panic("nobody traces") })
+	worse.FireFunc(func() string { panic("no tracer is attached") })
 	fine.Fire("x")
 	require.False(t, bad.Enabled())
 

@@ -87,7 +87,7 @@ func TestOtherSites(t *testing.T) {
 	}
 }
 
-// TestRebinding: a name that somebody else has made an address of this machine is not served.
+// TestRebinding: a foreign name that leads to an address of this machine is not served.
 func TestRebinding(t *testing.T) {
 	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}
 	for _, c := range []struct {

@@ -23,7 +23,7 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	spare   []byte
-	named   bool // whether there are counts and histograms besides events
+	named   bool // whether it also has counts and histograms, by their names
 	// shutdown is closed when the server shuts down.
 	shutdown <-chan struct{}
 }

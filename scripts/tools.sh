@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests need besides Go: compilers, libelf, the tracers.
+# Installs what the tests need in addition to Go: compilers, libelf, the tracers.
 #
 #   scripts/tools.sh          for scripts/test.sh
 #   scripts/tools.sh --all    for scripts/test.sh --all, which needs emulators, servers, a browser and other languages too

@@ -208,10 +208,10 @@ static const struct test tests[] = {
 	{"a child, the fast nop in memory", fork_fast_in_memory},
 	{"a child, the fast nop in a file", fork_fast_in_a_file},
 	{"a child, the fast nop in a file that is gone", fork_fast_without_a_file},
-	{"a child that nobody traces, in memory", inherited_in_memory},
-	{"a child that nobody traces, in a file", inherited_in_a_file},
-	{"a child that nobody traces, the fast nop in memory", inherited_fast_in_memory},
-	{"a child that nobody traces, the fast nop in a file", inherited_fast_in_a_file},
+	{"a child that is not traced, in memory", inherited_in_memory},
+	{"a child that is not traced, in a file", inherited_in_a_file},
+	{"a child that is not traced, the fast nop in memory", inherited_fast_in_memory},
+	{"a child that is not traced, the fast nop in a file", inherited_fast_in_a_file},
 };
 
 TEST_MAIN("uprobe", tests)

@@ -336,7 +336,7 @@ type zeroes struct{}
 func (zeroes) NewIDs(context.Context) (id trace.TraceID, span trace.SpanID) { return id, span }
 func (zeroes) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID)   { return id }
 
-// TestShutdown: an SDK that has shut down reports no more, and keeps nothing.
+// TestShutdown: an SDK that has shut down reports nothing more, and keeps nothing.
 func TestShutdown(t *testing.T) {
 	m := newProgram(t, nil)
 	rec := probetest.Record(t, m.Provider)

@@ -183,7 +183,7 @@ func (fs *fuse) answer(op uint32) ([]byte, unix.Errno) {
 	return nil, unix.ENOSYS
 }
 
-// requireUntouched finds that nobody asked the server for a file or a new directory, and
+// requireUntouched finds that the server was not asked for a file or a new directory, and
 // that it was asked for something.
 func (fs *fuse) requireUntouched(t *testing.T) {
 	t.Helper()

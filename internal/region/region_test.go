@@ -313,7 +313,7 @@ func TestFileThatCannotBeMapped(t *testing.T) {
 	require.Equal(t, path, load(t, good, only(t, dir)).Path())
 }
 
-// TestHeldLock: somebody who holds the directory's lock cannot hold a load up for
+// TestHeldLock: a process that holds the directory's lock cannot hold up a load for
 // longer than its patience.
 func TestHeldLock(t *testing.T) {
 	dir := t.TempDir()
@@ -330,10 +330,10 @@ func TestHeldLock(t *testing.T) {
 	require.Less(t, time.Since(start), patience)
 }
 
-// TestFailedMapLeavesNoRange: the address space that was reserved is given back.
+// TestFailedMapLeavesNoRange: the address space that was reserved is released.
 func TestFailedMapLeavesNoRange(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) < 8 {
-		t.Skip("a range that can be told from the heap does not fit into 32 bits")
+		t.Skip("a range that can be distinguished from the heap does not fit into 32 bits")
 	}
 	pages := func() (n int) {
 		statm, err := os.ReadFile("/proc/self/statm")

@@ -59,7 +59,7 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// TestReasons: what no machine can do is skipped, in CI too, and the reason is told.
+// TestReasons: what no machine can do is skipped, in CI too, and the reason is printed.
 func TestReasons(t *testing.T) {
 	t.Setenv("CI", "true")
 	t.Setenv("STAPSDT_TEST_EMULATED", "")

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pretend starts this program anew as it would find itself on an old kernel: under a seccomp filter, so that it goes by
+// pretend starts this program again as it would find itself on an old kernel: under a seccomp filter, so that it goes by
 // the kernel's release instead of asking, and with a release of 2.6, which a personality pretends.
 func pretend() error {
 	runtime.LockOSThread() // what follows is set for a thread, and kept by exec

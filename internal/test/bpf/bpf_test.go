@@ -90,7 +90,7 @@ func TestCounter(t *testing.T) {
 	}
 	wg.Wait()
 	require.NoError(t, l.Close())
-	p.Probes()[0].Fire(1, 1, strings.Repeat("x", 8)) // nobody sees it
+	p.Probes()[0].Fire(1, 1, strings.Repeat("x", 8)) // unseen
 	const each = goroutines * fires / 2
 	for cookie := range uint64(2) {
 		for window := range windows {
@@ -113,7 +113,7 @@ func TestCounter(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestCounterFaults: memory that the program has not is told of.
+// TestCounterFaults: reading memory that the program does not have is reported.
 func TestCounterFaults(t *testing.T) {
 	Need(t)
 	p, sites := loaded(t, "first")

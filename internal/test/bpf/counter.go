@@ -128,7 +128,7 @@ func (c *Counter) Tally(cookie uint64, window int) (Tally, error) {
 	return c.at(int(cookie)*c.windows + window)
 }
 
-// Strays returns what was seen with a number of no window, which nobody has fired.
+// Strays returns what was seen with the number of no window, which was never fired.
 func (c *Counter) Strays() (Tally, error) { return c.at(c.last) }
 
 func (c *Counter) at(index int) (Tally, error) {

@@ -39,7 +39,7 @@ type text struct{ Word, Size uint32 }
 type Event struct {
 	tracetest.Sample
 	Cookie uint64
-	// Texts are the bytes at the arguments that Expect was told of, in its order.
+	// Texts are the bytes at the arguments that Expect was given, in its order.
 	Texts [][]byte
 }
 
@@ -259,7 +259,7 @@ func (r *Recorder) next(size int) ([]byte, error) {
 	return append([]byte(nil), r.record.RawSample...), nil
 }
 
-// Unread returns how many bytes of events nobody has read.
+// Unread returns how many bytes of events are still unread.
 func (r *Recorder) Unread() int { return r.reader.AvailableBytes() }
 
 // Close frees the recorder. Links must have been closed before.

@@ -77,7 +77,7 @@ func TestExportProblems(t *testing.T) {
 	}
 }
 
-// TestExportRemoved: rules whose file is gone stay in force, which is told.
+// TestExportRemoved: rules whose file is gone stay in force, and a message says so.
 func TestExportRemoved(t *testing.T) {
 	const provider = "export_removed"
 	p := exportee(t, provider)

@@ -127,7 +127,7 @@ func TestTraceForgets(t *testing.T) {
 	require.Len(t, of(q, tr.stops()), 1)
 }
 
-// TestNamespaces: a process in mount and PID namespaces of its own, whose image nobody else
+// TestNamespaces: a process in mount and PID namespaces of its own, whose image no other process
 // sees, and the command in such namespaces.
 func TestNamespaces(t *testing.T) {
 	testenv.NeedsRoot(t)

@@ -322,7 +322,7 @@ func TestTraceStruct(t *testing.T) {
 	delete(req, "Large")
 	require.Equal(t, map[string]any{
 		"Path": "/item/1", "Status": -1., "Flags": []any{1., 2., 1.}, "Inner": map[string]any{"Ratio": 0.5, "Name": ""}, "Next": "0x0",
-		"Took": 1e9, "Ok": true, "Last": nil, // it is behind what is read of a large struct
+		"Took": 1e9, "Ok": true, "Last": nil, // it comes after what is read of a large struct
 	}, req)
 
 	tr = traces(t, p, "trace", "-o", "json", "-p", pid(p), "subject:handled", "-w", "n == 1")

@@ -99,7 +99,7 @@ func programs(t testing.TB) string {
 	return filepath.Dir(path)
 }
 
-// owner returns whom the server runs as: nobody, in place of root, who must not run it.
+// owner returns the user that the server runs as: the user nobody in place of root, which must not run it.
 func owner() *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil

@@ -124,7 +124,7 @@ func victimChild(args []string) {
 	start := time.Now()
 	decided := func() bool { return files > 0 && files < loads }
 	for ; time.Since(start) < 1500*time.Millisecond || !decided() && time.Since(start) < patience; loads++ {
-		// A file of ours takes no part in the race: it must be made anew.
+		// A file of ours takes no part in the race: it must be made again.
 		os.Remove(file)
 		os.Remove(args[0])
 		f := newFaulty("") // the directory is the one in TMPDIR
@@ -311,7 +311,7 @@ func TestUnmappedUser(t *testing.T) {
 	require.NoError(t, os.Chown(dir, 20001, 20001))
 	require.NoError(t, os.Chmod(dir, 0o755))
 	require.Contains(t, load(&syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}), "its owner cannot be determined")
-	// Where every user has a number, nobody is one like the others.
+	// Where every user has a number, the user nobody is one like the others.
 	require.NoError(t, os.Chown(file, 65534, 65534))
 	require.NoError(t, os.Chown(dir, 65534, 65534))
 	require.Equal(t, file, load(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}))

@@ -81,7 +81,7 @@ func TestBpftraceReadsStrings(t *testing.T) {
 			last = s
 		}
 		if len(s) <= 4086 {
-			// What stands behind a short string is what an earlier one left.
+			// What follows a short string is what an earlier one left.
 			tail = "*"
 		}
 		want = append(want, fmt.Sprintf("<%s|%s|%s>", first, tail, last))

@@ -102,7 +102,7 @@ var (
 	functionLine  = regexp.MustCompile(`^(created by )?[\w./*()\[\]{}\-·]+(\(.*\)| in goroutine \d+)$`)
 	placeLine     = regexp.MustCompile(`^\t\S+:\d+( \+0x[0-9a-f]+)?( fp=0x[0-9a-f]+ sp=0x[0-9a-f]+ pc=0x[0-9a-f]+)?$`)
 	registerLine  = regexp.MustCompile(`^\w+ +0x[0-9a-f]+$`)
-	// A thread that is in a site has no Go stack that could be told from there.
+	// A thread that is in a site has no Go stack that could be printed from there.
 	inSite = regexp.MustCompile(`^(runtime: g \d+ gp=0x[0-9a-f]+: unknown pc 0x[0-9a-f]+|stack: frame=\{.*|[ 0-9a-f]{16}: .*| {16}.*)$`)
 )
 

@@ -134,7 +134,7 @@ func (f *faulty) loaded() {
 	f.idle()
 }
 
-// idle fires a probe, which nobody traces.
+// idle fires a probe to which no tracer is attached.
 func (f *faulty) idle() {
 	f.check(!f.probe.Enabled(), "enabled")
 	err := f.probe.Fire(1, "text")

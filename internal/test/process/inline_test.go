@@ -109,7 +109,7 @@ func buildInlineProgram(t *testing.T, goarch string) (says string, code map[stri
 }
 
 // TestIdleIsInlined reads what the compiler made of a program that fires every
-// typed probe: each call is inlined, and what runs while nobody traces is two
+// typed probe: each call is inlined, and what runs while no tracer is attached is two
 // loads, a test and a branch, and nothing else.
 func TestIdleIsInlined(t *testing.T) {
 	testenv.NotRaced(t, "the detector makes system calls of its own, and its programs take long to end")
@@ -160,7 +160,7 @@ func parseCode(t *testing.T, dump string) map[string][]instruction {
 }
 
 // arch knows an architecture's instructions, as far as an idle path may have any.
-// A text that matches none of the expressions is what must not be there.
+// An instruction that matches none of the expressions is one that an idle path must not have.
 type arch struct {
 	// stackCheck is the test for room on the stack that any function begins
 	// with, ended by its branch. It belongs to the caller of Fire.
@@ -210,7 +210,7 @@ var arches = map[string]arch{
 }
 
 // checkIdle finds the one way through a function that calls nothing, which is
-// what runs while nobody traces, and counts what is on it.
+// what runs while no tracer is attached, and counts what is on it.
 func checkIdle(t *testing.T, a arch, name string, code []instruction) {
 	t.Helper()
 	require.NotEmpty(t, code, "%s is not in the program", name)

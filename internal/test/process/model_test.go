@@ -209,7 +209,7 @@ func (m *model) close(in *program) {
 	m.loaded, m.closed = false, true
 }
 
-// fire fires any probe, with any arguments: nobody traces.
+// fire fires any probe, with any arguments: no tracer is attached.
 func (m *model) fire(in *program) {
 	if len(m.all) == 0 {
 		return

@@ -31,7 +31,7 @@ func TestTypedProbesAsTheKernelSeesThem(t *testing.T) {
 	load(t, p)
 	ran := false
 	p2.FireFunc(func() (path, int32) { ran = true; return "", 0 })
-	require.False(t, ran, "nobody traces")
+	require.False(t, ran, "no tracer is attached")
 	list := trace(t, &p0.Probe, &p1.Probe, &p2.Probe, &p6.Probe)
 
 	p0.Fire()
@@ -85,7 +85,7 @@ func TestPointersToTheStack(t *testing.T) {
 }
 
 // textAt reads bytes that a probe was fired with. The pooled buffer is still what
-// it was when the tracer could have read it: nobody has taken it since.
+// it was when the tracer could have read it: no fire has taken it since.
 func textAt(addr uint64, size int) string {
 	memory, err := os.Open("/proc/self/mem")
 	if err != nil {
@@ -152,7 +152,7 @@ func TestOneAttachTracesAllProcesses(t *testing.T) {
 	repeat(second, 200)
 	repeat(third, 300)
 	second.do(order{Op: "unload", Provider: "shared"})
-	repeat(second, 1000) // not loaded: nobody sees them
+	repeat(second, 1000) // not loaded: no tracer sees them
 	second.do(order{Op: "load", Provider: "shared"})
 	repeat(second, 20)
 	require.ElementsMatch(t, []string{
@@ -271,8 +271,8 @@ func requireTraced(t *testing.T, probe *Probe1[int]) {
 	detach([]tracedProbe{traced})
 }
 
-// TestAnotherUser loads as a user without rights, in a /tmp where somebody has
-// put a directory of that user's name before.
+// TestAnotherUser loads as a user without rights, in a /tmp where another
+// user has put a directory of that user's name before.
 func TestAnotherUser(t *testing.T) {
 	testenv.NeedsRoot(t)
 	tmp := t.TempDir()

@@ -32,7 +32,7 @@ func version(t *testing.T) string {
 }
 
 // newcomer is a user with an empty module cache, whose proxy is this repository's, and
-// behind it the cache of the tests.
+// after it the cache of the tests.
 type newcomer struct {
 	t   *testing.T
 	dir string

@@ -141,7 +141,7 @@ func (r *run) work(number int, l *lane, windows int) error {
 		r.result.Cycles++
 		r.mu.Unlock()
 	}
-	// Only when nobody fires any more is it known what was fired in no window.
+	// What was fired in no window is known only after the last fire.
 	return errors.Join(err, r.outside(l, nil), end())
 }
 

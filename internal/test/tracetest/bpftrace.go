@@ -125,7 +125,7 @@ func (tr *Tracer) Stop() (output string) {
 
 // interrupt sends SIGINT until bpftrace acts on it. 0.17 notes a SIGINT that comes while it prints, but then looks at
 // the note only when another event comes, or when a signal interrupts its wait for one: if nothing fires any more it runs
-// for ever. So it is told again, unless it has begun to print its maps, which it does after two newlines: before them it
+// for ever. So SIGINT is sent again, unless bpftrace has begun to print its maps, which it does after two newlines: before them it
 // gives up its handler, and SIGINT would kill it.
 func (tr *Tracer) interrupt() {
 	tr.t.Helper()

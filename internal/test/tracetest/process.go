@@ -85,7 +85,7 @@ func Command(t testing.TB, cmd *exec.Cmd) *Process {
 }
 
 // cleanup runs when the test is over: the test has what it wanted, so how the process ends does not matter any more.
-// What it printed is told as it was before it is killed.
+// What it has printed is reported before it is killed.
 func (p *Process) cleanup() {
 	if p.t.Failed() && !p.dumped {
 		p.t.Log(p.Dump())

@@ -22,7 +22,7 @@ const tracefsEvents = "/sys/kernel/tracing/events"
 //go:embed testdata/tracefs.sh
 var tracefsScript []byte
 
-// NeedTracefs is [testenv.Needs] for the kernel's tracepoints, and for root. Where nobody mounted tracefs, every [Bpftrace] that
+// NeedTracefs is [testenv.Needs] for the kernel's tracepoints, and for root. Where tracefs is not mounted, every [Bpftrace] that
 // the test starts from now on runs in a mount namespace of its own that has it, and the machine stays as it is. It sets
 // $BPFTRACE for that, so the test cannot be parallel.
 func NeedTracefs(t testing.TB) {
@@ -40,7 +40,7 @@ func NeedTracefs(t testing.TB) {
 	t.Setenv("BPFTRACE", strings.Join(append([]string{"sh", script}, bpftrace...), " "))
 }
 
-// TracefsMain is for a TestMain whose tests ask a machine about its tracefs: where nobody mounted it, they run in a mount
+// TracefsMain is for a TestMain whose tests ask a machine about its tracefs: where it is not mounted, they run in a mount
 // namespace of their own that has it. Without root, it does nothing.
 func TracefsMain() {
 	if _, err := os.Stat(tracefsEvents); err == nil || os.Geteuid() != 0 || os.Getenv(insideTracefs) != "" {

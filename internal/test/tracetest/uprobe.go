@@ -18,7 +18,7 @@ import (
 )
 
 // Counter counts how often a site was reached, and nothing else: it is what a soak test wants, as no sample is written
-// that somebody would have to read.
+// that would have to be read.
 type Counter struct {
 	mu       sync.Mutex
 	fds      []int

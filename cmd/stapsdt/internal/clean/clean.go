@@ -171,7 +171,7 @@ func (c *cleaner) decide(fd int, name string, stat *unix.Stat_t) (Action, string
 	}
 	why := c.view.blind
 	if state == useUnknown && why == "" {
-		again := look() // nobody can open the file by its name any more
+		again := look() // no process can open the file by its name any longer
 		_, byName := again.user(aside, stat.Ino)
 		switch why = again.blind; {
 		case byName:

@@ -47,7 +47,7 @@ func (f *Facts) missing() (names []string) {
 	return names
 }
 
-// limitedRights is for who has the capabilities that tracing takes, but not all of root's.
+// limitedRights is for users with the capabilities that tracing needs, but not all of root's.
 func (f *Facts) limitedRights() (all []Finding) {
 	if f.Self.UID != 0 {
 		all = append(all, limit(fmt.Sprintf("bpftrace 0.17 runs as root only, and this is user %d.", f.Self.UID),
@@ -81,7 +81,7 @@ func (f *Facts) refused() bool {
 
 const confidentiality = "confidentiality"
 
-// lockdown: the kernel lets nobody look at programs.
+// lockdown: the kernel lets no user look at programs.
 func lockdown(f *Facts) []Finding {
 	switch f.Host.Lockdown {
 	case "":

@@ -262,7 +262,7 @@ func TestCompile(t *testing.T) {
 		for range 30 {
 			v := randomValues(r)
 			if len(v[11].Text()) > TextSize && (strings.Contains(src, "len") || strings.Contains(src, "Suffix")) {
-				// What is behind the first bytes is unknown here: that is a fault.
+				// What follows the first bytes is unknown here: that is a fault.
 				e, err := sample().Parse(src)
 				if err != nil {
 					t.Fatal(err)

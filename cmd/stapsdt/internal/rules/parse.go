@@ -36,7 +36,7 @@ func Read(path string) (*File, error) {
 	return Parse(path, text)
 }
 
-// maxErrors is how many things that are wrong are told at once.
+// maxErrors is how many errors are reported at once.
 const maxErrors = 20
 
 // Parse reads the text of a file of rules, which is YAML. The error joins one for each thing

@@ -137,8 +137,8 @@ func (f *Finder) remember(key mapped, now time.Time) {
 }
 
 // openMapped opens what a process has mapped. /proc/PID/map_files leads to exactly that,
-// even if it is deleted or in memory. It is for root and for who has CAP_CHECKPOINT_RESTORE;
-// for others the path does, if there still is the same file.
+// even if it is deleted or in memory. That takes root or CAP_CHECKPOINT_RESTORE;
+// without them, the path will do if it still leads to the same file.
 func openMapped(pid int, key mapped, m Mapping) (*os.File, error) {
 	file, err := open(fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End))
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
