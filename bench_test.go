@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What an idle probe and a load cost, with names that benchstat takes apart. What
-// they cost beside others, and while traced, is measured by scripts/bench.sh.
+// The cost of an idle probe and of a load, with names that benchstat takes apart.
+// scripts/bench.sh measures what they cost next to others, and while traced.
 //
 // The loops count to b.N: before Go 1.26 the compiler inlines nothing in a b.Loop,
 // and a Fire that is not inlined is not what programs have.

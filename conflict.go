@@ -11,8 +11,8 @@ import (
 // it has names in both.
 
 // claim adds a provider, whose lock is held, to the loaded ones and returns nil. If a
-// loaded provider of the same name has a probe that one of p's has the name of but not
-// the arguments or their names, claim adds nothing and returns that probe.
+// loaded provider of the same name has a probe that has the name of one of p's, but other
+// arguments or other names of them, claim adds nothing and returns that probe.
 func (g *registry) claim(p *Provider) (conflict *Probe) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,8 +13,8 @@ const (
 	noteSection = ".note.stapsdt"
 	baseSection = ".stapsdt.base"
 
-	// What no real file exceeds. A file that does is refused, so that reading one costs
-	// little time and memory whatever it contains.
+	// These limits are above what real files have. A file that exceeds one is refused, so
+	// that reading a file costs little time and memory whatever it contains.
 	maxSections = 1 << 18
 	maxSegments = 256
 	maxNotes    = 8 << 20
