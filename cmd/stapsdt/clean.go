@@ -30,14 +30,14 @@ func (s *session) cleanCommand() *cobra.Command {
 		Use:   "clean [--dry-run] [--older 1h] [-a | DIRECTORY...]",
 		Short: "Remove the images that no process has mapped",
 		Long: `Remove the files of images that no process has mapped. The library leaves them for the next
-process with the same probes, and so they stay when there is none any more.
+process with the same probes. If there is none, they stay.
 
-Without a DIRECTORY, these are the directories that your programs use: $STAPSDT_DIR,
+Without a DIRECTORY, clean looks into the directories that your programs use: $STAPSDT_DIR,
 $XDG_RUNTIME_DIR/stapsdt, $TMPDIR/stapsdt-UID, and the files of the C library in /tmp.
 
-What a process has mapped in another mount or PID namespace is not removed: the kernel is asked
-whether a file is in use, and where it cannot say, files are left unless every process can be
-seen here.`,
+A file that a process in another mount or PID namespace has mapped is not removed: clean asks
+the kernel whether a file is in use. If the kernel cannot say, the file is left unless every
+process can be seen here.`,
 		Example: `  stapsdt clean --dry-run -v
   sudo stapsdt clean -a --older 24h`,
 		RunE: func(_ *cobra.Command, args []string) error { return cl.run(args) },
@@ -45,7 +45,7 @@ seen here.`,
 	c.Flags().BoolVar(&cl.opts.DryRun, "dry-run", false, "show what would be removed, and remove nothing")
 	c.Flags().DurationVar(&cl.opts.Older, "older", time.Hour, "leave files that were written or read within this `TIME`")
 	c.Flags().BoolVarP(&cl.all, "all", "a", false, "the directories of all users")
-	c.Flags().BoolVarP(&cl.verbose, "verbose", "v", false, "show also what is in use or too young")
+	c.Flags().BoolVarP(&cl.verbose, "verbose", "v", false, "also show what is in use or too young")
 	outputFlag(c, &cl.output)
 	return c
 }

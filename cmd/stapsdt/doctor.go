@@ -40,7 +40,7 @@ Without a SPEC, every probe of the process is meant.`,
 	}
 	c.Flags().StringVarP(&d.process, "pid", "p", "", "the process `PID`")
 	_ = c.RegisterFlagCompletionFunc("pid", completePID)
-	c.Flags().BoolVarP(&d.verbose, "verbose", "v", false, "show also what is as it should be")
+	c.Flags().BoolVarP(&d.verbose, "verbose", "v", false, "also show what is as it should be")
 	outputFlag(c, &d.output)
 	return c
 }

@@ -32,7 +32,7 @@ meant for go generate, which says what the package is:
 
   //go:generate stapsdt generate myapp.d
 
-What D allows and a probe in Go cannot be is an error with its file, line and column.`,
+A definition that D allows but a probe in Go cannot have is an error with its file, line and column.`,
 		Example: `  stapsdt generate myapp.d --package probes --out internal/probes/myapp.go
   cpp myapp.d | stapsdt generate --package probes --out myapp_probes.go -`,
 		RunE: func(_ *cobra.Command, args []string) error { return g.run(args) },

@@ -31,12 +31,12 @@ func (s *session) scriptCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "script SPEC... --for bpftrace|tracefs|ebpf-exporter (-p PID | -a | with FILE in each SPEC)",
 		Short: "Print a script that traces the probes without this command",
-		Long: `Print a script that prints each event of the probes by a tracer that a machine has already:
-bpftrace, from version 0.17 on, or the kernel alone, by events in tracefs. For ebpf-exporter,
+		Long: `Print a script that prints each event of the probes with a tracer that a machine already has:
+bpftrace, from version 0.17 on, or the kernel alone, with events in tracefs. For ebpf-exporter,
 write into the directory of -o a program in C and a configuration that count the events.
 
 SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are meant. The
-script has the probes that there are when it is made.`,
+script has the probes that exist when it is made.`,
 		Example: `  stapsdt script -p 1234 'myapp:*' --for bpftrace >myapp.bt
   stapsdt script postgres:postgresql:query__start --for tracefs --str arg0 >query.sh
   stapsdt script postgres:postgresql:query__start --for ebpf-exporter -o .`,

@@ -50,7 +50,7 @@ func (s *session) traceCommand() *cobra.Command {
 SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are meant.
 
 An address is that of a program that mounts debugprobe. The program itself then sends the
-events, and evaluates the expression of -w. This takes neither root nor Linux there.`,
+events, and evaluates the expression of -w. This needs neither root nor Linux there.`,
 		Example: `  stapsdt trace -p 1234 'myapp:*'
   stapsdt trace http://localhost:8080/debug/probes/ 'myapp:*' -w 'status >= 500'
   stapsdt trace -a myapp:request__done -w 'status >= 500'
