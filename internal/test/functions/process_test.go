@@ -1,0 +1,67 @@
+//go:build linux && (amd64 || arm64)
+
+package functions
+
+import (
+	"fmt"
+	"regexp"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestFork: a child that was forked before the tracer came is seen too. PHP forks only with an
+// extension.
+func TestFork(t *testing.T) {
+	each(t, func(t *testing.T, p *program) {
+		if p.language.name == "php" {
+			return
+		}
+		p.does("fork")
+		text, options := p.script(t, "calls")
+		pids := regexp.MustCompile(`(?s)/pid == \d+/.*`).ReplaceAllString(text, "{ @by[pid, 0] = count(); }")
+		require.NotEqual(t, text, pids)
+		tr := tracetest.Bpftrace(t, pids, options...)
+		p.does("ready")
+		p.Say("wait")
+		require.Equal(t, "0", p.Expect("status ", patience))
+		p.Expect("done wait", patience)
+		by := tracetest.Table(t, tr.Stop(), "by")
+		delete(by, fmt.Sprintf("%d, 0", p.PID()))
+		require.Len(t, by, 1)
+	})
+}
+
+// TestSame: a program in Perl, whose hook is in the place of each sub, does the same while it is
+// traced.
+func TestSame(t *testing.T) {
+	each(t, func(t *testing.T, p *program) {
+		if p.language.name != "perl" {
+			return
+		}
+		p.Say("same")
+		bare := p.Expect("no Gone::here gone ", patience)
+		p.Expect("done same", patience)
+		require.Equal(t, "1 5 3 | 2 | <1 2> | list | scalar | main::called 1 main::same | main::called 1 main::same | 120 | 1,2,3 | 1 2 2 3 | 7 | <> | topic", bare)
+		tr := p.traced(t, "calls")
+		p.Say("same")
+		require.Equal(t, bare, p.Expect("no Gone::here gone ", patience))
+		p.Expect("done same", patience)
+		require.Equal(t, 5, of(tracetest.Table(t, tr.Stop(), "calls"), "fact"))
+	})
+}
+
+// TestExec: what a program in Perl executes in its place has none of its timers.
+func TestExec(t *testing.T) {
+	each(t, func(t *testing.T, p *program) {
+		if p.language.name != "perl" {
+			return
+		}
+		p.does("replace")
+		p.Hangup()
+		require.NoError(t, p.Wait(patience))
+		p.Process = p.language.start(t, library(t), p.language.command).Process // to end as the others
+	})
+}

@@ -1,0 +1,94 @@
+//go:build linux && (amd64 || arm64)
+
+package functions
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTime: what a function calls is in its inclusive time alone, and recursion counts once.
+func TestTime(t *testing.T) {
+	each(t, func(t *testing.T, p *program) {
+		tr := p.traced(t, "time")
+		p.does("work")
+		p.does("recursion")
+		out := tr.Stop()
+		inclusive, exclusive := tracetest.Table(t, out, "inclusive"), tracetest.Table(t, out, "exclusive")
+		// 200 ms in spin and 100 in outer, at least.
+		require.GreaterOrEqual(t, of(inclusive, "spin"), 200_000)
+		require.GreaterOrEqual(t, of(exclusive, "outer"), 90_000)
+		require.InDelta(t, of(inclusive, "work"), of(exclusive, "work")+of(inclusive, "outer"), 10)
+		require.Less(t, of(exclusive, "work"), of(inclusive, "work")/4)
+		// Five levels of 20 ms each: counted level by level they would be 300.
+		require.GreaterOrEqual(t, of(exclusive, "down"), 99_000)
+		require.InDelta(t, of(inclusive, "down"), of(exclusive, "down"), 20)
+	})
+}
+
+// TestMalloc: ten times a mebibyte in one function.
+func TestMalloc(t *testing.T) {
+	each(t, func(t *testing.T, p *program) {
+		tr := p.traced(t, "malloc")
+		p.does("memory")
+		bytes := tracetest.Table(t, tr.Stop(), "bytes")
+		require.InEpsilon(t, 10<<20, of(bytes, "allocate"), 0.05, "%v", bytes)
+		require.Less(t, of(bytes, "memory"), 1<<20)
+	})
+}
+
+// TestFaults: the pages of ten mebibytes, in one function.
+func TestFaults(t *testing.T) {
+	each(t, func(t *testing.T, p *program) {
+		tr := p.traced(t, "faults")
+		p.does("memory")
+		faults := tracetest.Table(t, tr.Stop(), "faults")
+		pages := 10 << 20 / os.Getpagesize()
+		require.GreaterOrEqual(t, of(faults, "allocate"), pages*8/10, "%v", faults)
+		require.Less(t, of(faults, "memory"), pages/10)
+	})
+}
+
+// TestLocks: the test has a lock of a file, and the program waits for it.
+func TestLocks(t *testing.T) {
+	each(t, func(t *testing.T, p *program) {
+		file, err := os.Create(filepath.Join(t.TempDir(), "lock"))
+		require.NoError(t, err)
+		defer file.Close()
+		require.NoError(t, syscall.Flock(int(file.Fd()), syscall.LOCK_EX))
+		tr := p.traced(t, "locks")
+		p.Say("lock " + file.Name())
+		p.Expect("locking", patience)
+		require.Eventually(t, func() bool {
+			locks, err := os.ReadFile("/proc/locks")
+			return err == nil && regexp.MustCompile(fmt.Sprintf(`-> FLOCK .* %d `, p.PID())).Match(locks)
+		}, patience, 5*time.Millisecond)
+		time.Sleep(200 * time.Millisecond) // what it is to wait at least
+		require.NoError(t, syscall.Flock(int(file.Fd()), syscall.LOCK_UN))
+		p.Expect("done lock", patience)
+		out := tr.Stop()
+		require.Equal(t, 1, of(tracetest.Table(t, out, "waits"), "critical"), out)
+		require.GreaterOrEqual(t, of(tracetest.Table(t, out, "waited"), "critical"), 200_000)
+	})
+}
+
+// TestMutex: a thread waits for another, which is a futex.
+func TestMutex(t *testing.T) {
+	each(t, func(t *testing.T, p *program) {
+		if p.language.name != "python" {
+			return
+		}
+		tr := p.traced(t, "locks")
+		p.does("mutex") // which is held for half a second
+		require.GreaterOrEqual(t, of(tracetest.Table(t, tr.Stop(), "waited"), "acquire"), 300_000)
+	})
+}
