@@ -18,12 +18,21 @@ import (
 
 // instantiate makes a module of the example's guest.
 func instantiate(t testing.TB, ctx context.Context) api.Module {
+	return instantiateWith(t, ctx, func() {})
+}
+
+// instantiateWith makes a module whose function nap calls sleep.
+func instantiateWith(t testing.TB, ctx context.Context, sleep func()) api.Module {
 	t.Helper()
 	guest, err := os.ReadFile("../guest/guest.wasm")
 	require.NoError(t, err)
 	r := wazero.NewRuntime(ctx)
 	t.Cleanup(func() { require.NoError(t, r.Close(ctx)) })
-	_, err = r.NewHostModuleBuilder("host").NewFunctionBuilder().WithFunc(func(int32) {}).Export("sleep").Instantiate(ctx)
+	_, err = r.NewHostModuleBuilder("host").
+		NewFunctionBuilder().WithFunc(func(int32) { sleep() }).Export("sleep").
+		NewFunctionBuilder().WithFunc(func(int32) {}).Export("hold").
+		NewFunctionBuilder().WithFunc(func() {}).Export("acquire").
+		Instantiate(ctx)
 	require.NoError(t, err)
 	module, err := r.Instantiate(ctx, guest)
 	require.NoError(t, err)

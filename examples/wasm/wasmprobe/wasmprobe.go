@@ -19,11 +19,14 @@
 // for the function, from its name section. index takes the place of the line in other
 // languages. call is the number that Call gave to the context, or 0 if Call was not used. A
 // script must use it as the key of its maps, because a goroutine moves from thread to thread.
-// function__return also fires for a function that traps.
+// The kernel's own events know only threads. For their sake, the goroutine of a call is locked
+// to its thread while reported functions have not returned, and tid can be the key from an
+// entry to its return. function__return also fires for a function that traps.
 package wasmprobe
 
 import (
 	"context"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -66,9 +69,36 @@ func (p *Probes) Listen(ctx context.Context) context.Context {
 
 type callKey struct{}
 
-// Call numbers the calls that are made with the context that it returns.
+// Call numbers the calls that are made with the context that it returns. Goroutines must not
+// use this context at the same time.
 func (p *Probes) Call(ctx context.Context) context.Context {
-	return context.WithValue(ctx, callKey{}, p.calls.Add(1))
+	return context.WithValue(ctx, callKey{}, &call{id: p.calls.Add(1)})
+}
+
+// call is the state of a call. Only its goroutine uses it.
+type call struct {
+	id uint64
+	// depth is the number of functions that were reported and have not returned. While it is
+	// not 0, the goroutine is locked to its thread.
+	depth int
+}
+
+func (c *call) enter() {
+	if c.depth++; c.depth == 1 {
+		runtime.LockOSThread()
+	}
+}
+
+// leave is called for functions that were not reported too. Because a function that was
+// reported returns after all that it called, depth is 0 at the latest when the outermost one
+// has returned.
+func (c *call) leave() {
+	if c.depth == 0 {
+		return
+	}
+	if c.depth--; c.depth == 0 {
+		runtime.UnlockOSThread()
+	}
 }
 
 type factory struct{ probes *Probes }
@@ -90,20 +120,31 @@ type listener struct {
 }
 
 func (l *listener) Before(ctx context.Context, mod api.Module, _ api.FunctionDefinition, _ []uint64, _ experimental.StackIterator) {
-	l.fire(ctx, mod, l.entry)
+	if !l.entry.Enabled() && !l.ret.Enabled() {
+		return
+	}
+	var id uint64
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		c.enter()
+		id = c.id
+	}
+	l.entry.Fire(mod.Name(), l.name, l.index, id)
 }
 
 func (l *listener) After(ctx context.Context, mod api.Module, _ api.FunctionDefinition, _ []uint64) {
-	l.fire(ctx, mod, l.ret)
+	l.leave(ctx, mod)
 }
 
 func (l *listener) Abort(ctx context.Context, mod api.Module, _ api.FunctionDefinition, _ error) {
-	l.fire(ctx, mod, l.ret)
+	l.leave(ctx, mod)
 }
 
-func (l *listener) fire(ctx context.Context, mod api.Module, probe *function) {
-	if probe.Enabled() {
-		call, _ := ctx.Value(callKey{}).(uint64)
-		probe.Fire(mod.Name(), l.name, l.index, call)
+func (l *listener) leave(ctx context.Context, mod api.Module) {
+	var id uint64
+	c, ok := ctx.Value(callKey{}).(*call)
+	if ok {
+		id = c.id
+		defer c.leave()
 	}
+	l.ret.Fire(mod.Name(), l.name, l.index, id)
 }
