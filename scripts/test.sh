@@ -134,7 +134,6 @@ tested() {
 examples() {
 	local example
 	for example in http lua wasm; do go test -C examples/$example -timeout 30m ./...; done
-	CGO_ENABLED=0 go test -C examples/lua -timeout 30m ./... # its allocations are others there
 }
 
 demo() {

@@ -35,7 +35,6 @@ func interpret(probes *luaprobe.Probes, name string, source []byte) error {
 	r.SetEnvGoFunc(r.GlobalEnv(), "sleep", sleep, 1, false)
 	r.SetEnvGoFunc(r.GlobalEnv(), "acquire", acquire, 0, false)
 	r.SetEnvGoFunc(r.GlobalEnv(), "release", release, 0, false)
-	r.SetEnvGoFunc(r.GlobalEnv(), "buffer", newBuffer, 1, false)
 
 	program, err := r.CompileAndLoadLuaChunk(name, source, rt.TableValue(r.GlobalEnv()))
 	if err != nil {

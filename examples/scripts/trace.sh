@@ -5,16 +5,21 @@
 #	trace.sh LANGUAGE SCRIPT PID       for example: trace.sh python flow 1234
 #	trace.sh LANGUAGE SCRIPT PID -     prints the program instead
 #
-# LANGUAGE is python, perl, ruby, php, lua or wasm. SCRIPT is flow, calls, time, malloc, faults
-# or locks: each begins with what it shows. $BPFTRACE is the command, or else bpftrace.
+# LANGUAGE is python, perl, ruby, php, lua, wasm or lisp. SCRIPT is flow, calls, time, hot,
+# malloc, faults or locks: each begins with what it shows. $BPFTRACE is the command, or else
+# bpftrace.
 set -eu
 
-[ $# -ge 3 ] || { sed -n 's/^# \{0,1\}//; 2,9p' "$0" >&2; exit 2; }
+[ $# -ge 3 ] || { sed -n 's/^# \{0,1\}//; 2,10p' "$0" >&2; exit 2; }
 language=$1 script=$2 pid=$3 directory=$(dirname "$0")
 thread=tid # what has a stack of functions of its own
+allocation=uprobe:libc:malloc bytes=arg0
 case $language in
 python) entry=function__entry return=function__return where='str(arg0)' name='str(arg1)' file='str(arg0)' line=arg2 ;;
-lua | wasm) entry=function__entry return=function__return where='str(arg0)' name='str(arg1)' file='str(arg0)' line=arg2 thread=arg3 ;;
+lua | wasm | lisp)
+	entry=function__entry return=function__return where='str(arg0)' name='str(arg1)' file='str(arg0)' line=arg2 thread=arg3
+	allocation=uprobe:/proc/$pid/exe:runtime.mallocgc bytes='reg("ax")'
+	[ "$(uname -m)" != aarch64 ] || bytes='reg("r0")' ;;
 perl) entry=sub__entry return=sub__return where='str(arg3)' name='str(arg0)' file='str(arg1)' line=arg2 ;;
 ruby) entry=method__entry return=method__return where='str(arg0)' name='str(arg1)' file='str(arg2)' line=arg3 ;;
 php) entry=function__entry return=function__return where='str(arg3)' name='str(arg0)' file='str(arg1)' line=arg2 ;;
@@ -30,7 +35,7 @@ process=
 
 program=$(sed -e "s|\<ENTRY\>|usdt:$probes:$language:$entry|; s|\<RETURN\>|usdt:$probes:$language:$return|" \
 	-e "s|\<WHERE\>|$where|g; s|\<NAME\>|$name|g; s|\<FILE\>|$file|g; s|\<LINE\>|$line|g; s|\<THREAD\>|$thread|g; s|\<PID\>|$pid|g" \
-	"$directory/$script.bt")
+	-e "s|\<ALLOCATION\>|$allocation|; s|\<BYTES\>|$bytes|" "$directory/$script.bt")
 [ $# -eq 3 ] || { printf '%s\n' "$program"; exit; }
 # shellcheck disable=SC2086 # both are several words, or none
 exec ${BPFTRACE:-bpftrace} $process -e "$program"

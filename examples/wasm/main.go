@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -62,8 +63,21 @@ func run(ctx context.Context, trace bool) error {
 // load makes a module from the guest.
 func load(ctx context.Context, probes *wasmprobe.Probes, trace bool) (api.Module, error) {
 	r := wazero.NewRuntime(ctx)
+	var lock sync.Mutex
 	sleep := func(ms int32) { time.Sleep(time.Duration(ms) * time.Millisecond) }
-	if _, err := r.NewHostModuleBuilder("host").NewFunctionBuilder().WithFunc(sleep).Export("sleep").Instantiate(ctx); err != nil {
+	hold := func(ms int32) {
+		lock.Lock()
+		time.AfterFunc(time.Duration(ms)*time.Millisecond, lock.Unlock)
+	}
+	acquire := func() {
+		lock.Lock()
+		defer lock.Unlock()
+	}
+	host := r.NewHostModuleBuilder("host").
+		NewFunctionBuilder().WithFunc(sleep).Export("sleep").
+		NewFunctionBuilder().WithFunc(hold).Export("hold").
+		NewFunctionBuilder().WithFunc(acquire).Export("acquire")
+	if _, err := host.Instantiate(ctx); err != nil {
 		return nil, fmt.Errorf("host module: %w", err)
 	}
 	if trace {

@@ -40,7 +40,14 @@ func (h *host) call(t *testing.T, line string, result int) {
 	require.Equal(t, fmt.Sprintf("[%d]", result), h.Expect("= ", patience))
 }
 
-// requireFlow waits for what flow.bt shows, and compares it without the time.
+// attach attaches one of the scripts for all languages.
+func attach(t *testing.T, h *host, name string) *tracetest.Tracer {
+	t.Helper()
+	text, options := tracetest.FunctionScript(t, h.Process, "../scripts/trace.sh", "wasm", name)
+	return tracetest.Bpftrace(t, text, options...)
+}
+
+// requireFlow waits for what the script flow shows, and compares it without the time.
 func requireFlow(t *testing.T, tr *tracetest.Tracer, want ...string) {
 	t.Helper()
 	lines := tr.WaitLines(len(want), patience)
@@ -54,54 +61,34 @@ func requireFlow(t *testing.T, tr *tracetest.Tracer, want ...string) {
 func TestFlow(t *testing.T) {
 	h := start(t, "-trace")
 	h.call(t, "fib 3", 2) // before anybody looks
-	tr := tracetest.Script(t, h.Process, "scripts/flow.bt")
+	tr := attach(t, h, "flow")
 	h.call(t, "fib 2", 1)
-	// Function 0 is the host's sleep, which is no function of the guest's.
+	// The first three functions are the host's, and no functions of the guest's.
 	h.call(t, "nap 1", 2)
 	h.Say("divide 1 0")
 	h.Expect("wasm error: integer divide by zero", patience)
 	requireFlow(t, tr,
-		"2 1 -> fib (guest, function 1)",
-		"2 2 -> fib (guest, function 1)",
-		"2 2 <- fib (guest, function 1)",
-		"2 2 -> fib (guest, function 1)",
-		"2 2 <- fib (guest, function 1)",
-		"2 2 -> add (guest, function 2)",
-		"2 2 <- add (guest, function 2)",
-		"2 1 <- fib (guest, function 1)",
-		"3 1 -> nap (guest, function 5)",
-		"3 2 -> wait (guest, function 6)",
-		"3 2 <- wait (guest, function 6)",
-		"3 2 -> wait (guest, function 6)",
-		"3 2 <- wait (guest, function 6)",
-		"3 2 -> add (guest, function 2)",
-		"3 2 <- add (guest, function 2)",
-		"3 1 <- nap (guest, function 5)",
-		"4 1 -> divide (guest, function 3)",
-		"4 2 -> quotient (guest, function 4)",
-		"4 2 <- quotient (guest, function 4)",
-		"4 1 <- divide (guest, function 3)")
+		"2 1 -> fib (guest:3)",
+		"2 2 -> fib (guest:3)",
+		"2 2 <- fib (guest:3)",
+		"2 2 -> fib (guest:3)",
+		"2 2 <- fib (guest:3)",
+		"2 2 -> add (guest:4)",
+		"2 2 <- add (guest:4)",
+		"2 1 <- fib (guest:3)",
+		"3 1 -> nap (guest:7)",
+		"3 2 -> wait (guest:8)",
+		"3 2 <- wait (guest:8)",
+		"3 2 -> wait (guest:8)",
+		"3 2 <- wait (guest:8)",
+		"3 2 -> add (guest:4)",
+		"3 2 <- add (guest:4)",
+		"3 1 <- nap (guest:7)",
+		"4 1 -> divide (guest:5)",
+		"4 2 -> quotient (guest:6)",
+		"4 2 <- quotient (guest:6)",
+		"4 1 <- divide (guest:5)")
 	tr.Stop()
-}
-
-func TestTime(t *testing.T) {
-	h := start(t, "-trace")
-	tr := tracetest.Script(t, h.Process, "scripts/time.bt")
-	h.call(t, "fib 7", 13)
-	h.call(t, "nap 40", 80)
-	out := tr.Stop()
-	calls, inclusive, exclusive := tracetest.Table(t, out, "calls"), tracetest.Table(t, out, "inclusive"), tracetest.Table(t, out, "exclusive")
-	// fib(7) makes 41 calls of fib, of which 20 add.
-	require.Equal(t, 41, calls["fib"])
-	require.Equal(t, 20+1, calls["add"])
-	require.Equal(t, 1, calls["nap"])
-	require.Equal(t, 2, calls["wait"])
-	require.GreaterOrEqual(t, exclusive["wait"], 80_000)
-	require.GreaterOrEqual(t, inclusive["nap"], inclusive["wait"])
-	// Not even what nap has waited for the processor counts twice.
-	require.LessOrEqual(t, exclusive["nap"], inclusive["nap"]-inclusive["wait"]+10)
-	require.Less(t, inclusive["fib"], int(patience.Microseconds()))
-	require.GreaterOrEqual(t, inclusive["fib"], exclusive["fib"])
 }
 
 // TestListensOnlyIfTraced starts the program without being asked to listen: a tracer

@@ -6,6 +6,8 @@
 #define CALLED __attribute__((noinline))
 
 __attribute__((import_module("host"), import_name("sleep"))) void host_sleep(int milliseconds);
+__attribute__((import_module("host"), import_name("hold"))) void host_hold(int milliseconds);
+__attribute__((import_module("host"), import_name("acquire"))) void host_acquire(void);
 
 static CALLED int add(int a, int b)
 {
@@ -36,4 +38,48 @@ static CALLED int wait(int milliseconds)
 EXPORT("nap") int nap(int milliseconds)
 {
 	return add(wait(milliseconds), wait(milliseconds));
+}
+
+static CALLED char *allocate(int bytes)
+{
+	const int page = 65536;
+	return (char *)(__builtin_wasm_memory_grow(0, (bytes + page - 1) / page) * page);
+}
+
+static CALLED int fill(volatile char *memory, int bytes)
+{
+	for (int i = 0; i < bytes; i++)
+		memory[i] = 1;
+	return bytes;
+}
+
+EXPORT("buffer") int buffer(int bytes)
+{
+	return fill(allocate(bytes), bytes);
+}
+
+static CALLED int critical(void)
+{
+	host_acquire(); // waits until the host no longer holds the lock
+	return 1;
+}
+
+EXPORT("lock") int lock(int milliseconds)
+{
+	host_hold(milliseconds);
+	return critical();
+}
+
+static CALLED int spin(int n)
+{
+	volatile int sum = 0;
+	for (int i = 0; i < n; i++)
+		sum += i;
+	return sum;
+}
+
+EXPORT("work") int work(int n)
+{
+	spin(n);
+	return 1;
 }

@@ -68,10 +68,12 @@ func example(t *testing.T, name string) *document {
 }
 
 // module copies an example that is a module, because its commands leave files behind, and
-// reads its README. The copy is outside the workspace.
+// reads its README. The copy is outside the workspace, and has the scripts for every language
+// beside it.
 func module(t *testing.T, name string) *document {
 	root, dir := repository(t), t.TempDir()+"/"+name
 	require.NoError(t, os.CopyFS(dir, os.DirFS(root+"/examples/"+name)))
+	require.NoError(t, os.CopyFS(filepath.Dir(dir)+"/scripts", os.DirFS(root+"/examples/scripts")))
 	const path = "github.com/go-stapsdt/stapsdt"
 	d := read(t, dir)
 	d.run(t, fmt.Sprintf("go mod edit -replace %s=%s -replace %[1]s/internal/test=%[2]s/internal/test", path, root))

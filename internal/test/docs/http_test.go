@@ -14,6 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// ofFile is how a document attaches to the file of the probes.
+const ofFile = "file=|bpftrace -e"
+
 // TestHTTP follows the README of the shop and the cookbook, whose commands trace the same
 // requests.
 func TestHTTP(t *testing.T) {

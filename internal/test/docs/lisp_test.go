@@ -20,8 +20,8 @@ func TestLisp(t *testing.T) {
 	var counts stapsdts
 	counts.follow(t, d, strings.Fields(d.command(t, "stapsdt"))[3], "function__entry", `^ *3  lisp:function__entry  "fib"$`, d.command(t, "stapsdt"))
 	var f followers
-	f.follow(t, d, `^\d+ 1 3 <- fib \(stdin:1\)$`, d.command(t, "bpftrace .*/flow"))
-	f.follow(t, d, `^@calls\[fib\]: 3$`, d.command(t, "bpftrace .*/time"))
+	f.follow(t, d, `^\d+ 1 3 <- fib \(stdin:1\)$`, d.script(t, "flow"))
+	f.follow(t, d, `^@calls\[stdin, fib\]: 3$`, d.script(t, "calls"))
 	p.Say(d.command(t, `\(fib`))
 	p.Say(d.command(t, `\(none`))
 	p.WaitLine("error: no function none", patience)

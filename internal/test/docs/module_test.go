@@ -3,7 +3,6 @@
 package docs_test
 
 import (
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -12,16 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const flow = "bpftrace .*/flow"
+const flow = `\.\./scripts/trace.sh \w+ flow`
 
-// ofFile is how a document attaches to the file of the probes.
-const ofFile = "file=|bpftrace -e"
-
-// cgo reports whether the go command uses cgo, in the test's environment.
-func cgo(t *testing.T) bool {
-	out, err := exec.Command("go", "env", "CGO_ENABLED").Output()
-	require.NoError(t, err)
-	return strings.TrimSpace(string(out)) == "1"
+// script is the command that runs one of the scripts for every language.
+func (d *document) script(t *testing.T, name string) string {
+	return d.command(t, `\.\./scripts/trace.sh \w+ `+name)
 }
 
 func TestLua(t *testing.T) {
@@ -35,17 +29,13 @@ func TestLua(t *testing.T) {
 
 	var f followers
 	f.follow(t, d, ` 1 <- flow \(testdata/work.lua:0\)$`, d.command(t, flow))
-	if cgo(t) {
-		f.follow(t, d, `^@calls\[outer\]: 1$`, d.command(t, "bpftrace .*/time"))
-		f.followKernel(t, d, `^@samples\[spin, outer, time\]: [0-9]+$`, d.command(t, "bpftrace -p .*/hot"))
-		f.follow(t, d, `^@samples\[spin, outer, time\]: [0-9]+$`, d.command(t, ofFile))
-		f.followKernel(t, d, `^@faults\[fill\]: [0-9]{3,}$`, d.command(t, "bpftrace .*/faults"))
-		f.follow(t, d, `^@waited\[critical\]: [0-9]{5,}$`, d.command(t, "bpftrace .*/locks"))
-		f.follow(t, d, `^@bytes\[allocate\]: 10485760$`, d.command(t, "bpftrace .*/malloc"))
-		f.follow(t, d, `^@lines\[testdata/work.lua, [0-9]+\]: [0-9]+$`, d.command(t, "bpftrace .*/lines"))
-	} else {
-		f.follow(t, d, `^@bytes\[allocate\]: 1[0-9]{7}$`, d.command(t, "bpftrace .*/mmap"))
-	}
+	f.follow(t, d, `^@calls\[testdata/work.lua, tail\]: 1$`, d.script(t, "calls"))
+	f.follow(t, d, `^@inclusive\[testdata/work.lua, outer\]: [0-9]{6}$`, d.script(t, "time"))
+	f.follow(t, d, `^@samples\[spin, outer, time\]: [0-9]+$`, d.script(t, "hot"))
+	f.follow(t, d, `^@bytes\[testdata/work.lua, allocate\]: 10[0-9]{6}$`, d.script(t, "malloc"))
+	f.follow(t, d, `^@faults\[testdata/work.lua, allocate\]: [0-9]{3,}$`, d.script(t, "faults"))
+	f.follow(t, d, `^@waited\[testdata/work.lua, critical\]: [0-9]{5,}$`, d.script(t, "locks"))
+	f.follow(t, d, `^@lines\[testdata/work.lua, [0-9]+\]: [0-9]+$`, d.command(t, "bpftrace .*/lines"))
 	for _, command := range []string{"ready", "flow", "memory", "lock", "time"} {
 		p.Say(command)
 		p.Expect("done "+command, patience)
@@ -58,20 +48,28 @@ func TestWasm(t *testing.T) {
 	needs(t)
 	d := module(t, "wasm")
 	t.Run("go test -bench", func(t *testing.T) { d.run(t, d.command(t, "go test .*bench")+" -benchtime 10x") })
-	d.build(t)
-	command := d.command(t, "go run")
+	d.run(t, d.command(t, "go build"))
+	command := d.command(t, "./wasm")
 	p := d.start(t, command)
 	in := p.WaitMatch(regexp.MustCompile(`^process (\d+) has its probes in (.*)`), patience)
 	d.replace = strings.NewReplacer("PID", in[1], "FILE", in[2])
 
 	var f followers
-	f.follow(t, d, ` 1 <- divide \(guest, function 3\)$`, d.command(t, flow))
-	f.follow(t, d, `^@calls\[fib\]: 3$`, d.command(t, "bpftrace .*/time"))
+	f.follow(t, d, ` 1 <- divide \(guest:5\)$`, d.command(t, flow))
+	f.follow(t, d, `^@calls\[guest, fib\]: 3$`, d.script(t, "calls"))
+	f.follow(t, d, `^@inclusive\[guest, divide\]: [0-9]+$`, d.script(t, "time"))
+	f.follow(t, d, `^@bytes\[guest, allocate\]: 10[0-9]{6}$`, d.script(t, "malloc"))
+	f.follow(t, d, `^@faults\[guest, allocate\]: [0-9]{3,}$`, d.script(t, "faults"))
+	f.follow(t, d, `^@waited\[guest, critical\]: [0-9]{5,}$`, d.script(t, "locks"))
 	f.follow(t, d, `^@\[fib\]: 6$`, d.command(t, "bpftrace -e"))
 	p.Say("fib 2")
 	p.WaitMatch(regexp.MustCompile(`^= \[1\]$`), patience)
 	p.Say("divide 1 0")
 	p.WaitLine("integer divide by zero", patience)
+	p.Say("buffer 10485760")
+	p.WaitMatch(regexp.MustCompile(`^= \[10485760\]$`), patience)
+	p.Say("lock 500")
+	p.WaitMatch(regexp.MustCompile(`^= \[1\]$`), patience)
 	out := d.run(t, "echo fib 2 | "+strings.TrimSuffix(command, " -trace"))
 	require.Contains(t, strings.Split(out, "\n"), "= [1]")
 	d.requireFlow(t, f.leave(t))

@@ -3,6 +3,7 @@
 package docs_test
 
 import (
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -42,11 +43,14 @@ func (d *document) trace(t *testing.T, command string) *tracer {
 	t.Helper()
 	// Output that goes to a file or to a pipe still tells here that the probes are attached.
 	// SIGINT is for bpftrace alone, which handles it: what it prints after that is wanted.
-	p := startGroup(t, d.dir, `exec 3>&1 2>&1; trap '' INT
-		bpftrace() {
-			`+attached+`=1 command `+strings.Join(tracetest.BpftraceCommand(t), " ")+` -B line "$@" 2>&1 |
-				tee >(grep --line-buffered -x `+attached+` >&3)
-		}
+	// The command may be a script that runs bpftrace.
+	directory := t.TempDir()
+	wrapper := `#!/bin/bash
+		PATH='` + os.Getenv("PATH") + `' ` + attached + `=1 ` + strings.Join(tracetest.BpftraceCommand(t), " ") + ` -B line "$@" 2>&1 |
+			tee >(grep --line-buffered -x ` + attached + ` >&3)
+		`
+	require.NoError(t, os.WriteFile(directory+"/bpftrace", []byte(wrapper), 0o755))
+	p := startGroup(t, d.dir, `exec 3>&1 2>&1; trap '' INT; unset BPFTRACE; PATH='`+directory+`':"$PATH"
 		`+command)
 	p.WaitLine(attached, patience)
 	return &tracer{p, t}
@@ -129,7 +133,7 @@ func (f *followers) followKernel(t *testing.T, d *document, pattern, command str
 }
 
 // scriptOf finds what names a tracer: the same in each run, so without the process.
-var scriptOf = regexp.MustCompile(`bpftrace -[ep]|\w+\.bt`)
+var scriptOf = regexp.MustCompile(`bpftrace -[ep]|\w+\.bt|trace\.sh \w+ \w+`)
 
 // leave interrupts all tracers, and compares what each printed.
 func (f followers) leave(t *testing.T) (first []string) {

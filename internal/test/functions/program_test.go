@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,13 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const trace = "../../../examples/scripts/trace.sh"
+
 // patience is for what takes a second at most on an idle machine.
 const patience = time.Minute
 
 func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 
 // language is how the program in testdata is run in it: with the probes, and bare. WORK is the
-// program.
+// program, and LUA the interpreter in examples.
 type language struct {
 	name          string
 	tools         []string // a command or a file, and the package that has it
@@ -39,6 +40,8 @@ var table = []language{
 	{"ruby", []string{"ruby=ruby"}, "ruby -rEXAMPLES/ruby/functions WORK.rb", "ruby WORK.rb", nil, "def leaf("},
 	// The interpreter's own probes. Without the second variable, PHP allocates in large pieces.
 	{"php", []string{"php=php-cli"}, "php WORK.php", "php WORK.php", []string{"USE_ZEND_DTRACE=1", "USE_ZEND_ALLOC=0"}, "return $n + 1"},
+	// Its cost is measured in luaprobe.
+	{"lua", nil, "LUA WORK.lua", "", nil, "local function leaf("},
 }
 
 // library builds the C library, and returns its directory.
@@ -82,7 +85,11 @@ func (l *language) start(t testing.TB, library, command string) *program {
 	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata")))
 	examples, err := filepath.Abs("../../../examples")
 	require.NoError(t, err)
-	words := strings.Fields(strings.NewReplacer("EXAMPLES", examples, "WORK", dir+"/work").Replace(command))
+	paths := []string{"EXAMPLES", examples, "WORK", dir + "/work"}
+	if strings.Contains(command, "LUA") {
+		paths = append(paths, "LUA", tracetest.Build(t, examples+"/lua"))
+	}
+	words := strings.Fields(strings.NewReplacer(paths...).Replace(command))
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+library, "STAPSDT_DIR="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=1")
 	if command == l.command {
@@ -101,12 +108,7 @@ func (p *program) does(command string) {
 // script returns the bpftrace program that trace.sh runs, and its options.
 func (p *program) script(t testing.TB, name string) (text string, options []string) {
 	t.Helper()
-	out, err := exec.Command("sh", "../../../examples/scripts/trace.sh", p.language.name, name, strconv.Itoa(p.PID()), "-").Output()
-	require.NoError(t, err)
-	if text = string(out); strings.Contains(text, "usdt:*:") {
-		options = []string{"-p", strconv.Itoa(p.PID())}
-	}
-	return text, options
+	return tracetest.FunctionScript(t, p.Process, trace, p.language.name, name)
 }
 
 // traced attaches a script, and returns when the functions of the program are seen.

@@ -5,6 +5,7 @@ package tracetest
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,6 +32,21 @@ func KernelScript(t testing.TB, p *Process, provider, file string, args ...strin
 
 func onFile(program, file string) string {
 	return strings.ReplaceAll(program, "usdt:*:", "usdt:"+file+":")
+}
+
+// FunctionScript returns the bpftrace program that examples/scripts/trace.sh, whose path is trace, runs for the
+// functions of a process, and its options.
+func FunctionScript(t testing.TB, p *Process, trace, language, name string) (program string, options []string) {
+	t.Helper()
+	pid := strconv.Itoa(p.PID())
+	out, err := exec.Command("sh", trace, language, name, pid, "-").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", trace, err, out)
+	}
+	if program = string(out); strings.Contains(program, "usdt:*:") {
+		options = []string{"-p", pid}
+	}
+	return program, options
 }
 
 // ProbesFile is the file of a provider's probes that a process has mapped, by way of /proc/PID/root: a path that holds
