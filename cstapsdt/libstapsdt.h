@@ -1,5 +1,5 @@
 /*
- * libstapsdt: USDT (SystemTap SDT) trace points, created at run time.
+ * libstapsdt: USDT probes (SystemTap SDT), created at run time.
  *
  *	SDTProvider_t *app = providerInit("myapp");
  *	SDTProbe_t *done = providerAddProbe(app, "request__done", 2, uint64, int32);
@@ -20,12 +20,12 @@
  *
  * Lifecycle. A provider is a name and a list of probes. Add the probes, then
  * load the provider: the library builds an image, which is one shared object
- * with a site (a trace point) for each probe, and loads it into this process,
- * where tracers find it. Unloading the provider removes the image. After that,
- * more probes can be added, and the provider can be loaded again. Destroying the
- * provider frees it and all of its probes. A probe does nothing until its
- * provider is loaded, and after the provider is unloaded. If loading fails, the
- * program can continue, with probes that do nothing.
+ * with a site for each probe, to which tracers attach, and loads it into this
+ * process, where they find it. Unloading the provider removes the image. After
+ * that, more probes can be added, and the provider can be loaded again.
+ * Destroying the provider frees it and all of its probes. A probe does nothing
+ * until its provider is loaded, and after the provider is unloaded. If loading
+ * fails, the program can continue, with probes that do nothing.
  *
  *	providerInit
  *	     |
@@ -52,9 +52,10 @@
  * not be done and why. Both describe the last call to providerAddProbe,
  * providerAddProbeV, providerAddNamedProbe, providerLoad, providerUnload,
  * providerUseMemfd, providerUseSite or providerImage on this provider. A call
- * that succeeds sets them to noError and NULL. The line belongs to the provider and is valid until
- * the next of these calls. A failed call changes nothing else, with one
- * exception, which providerUnload documents. Every function tolerates NULL.
+ * that succeeds sets them to noError and NULL. The line belongs to the provider
+ * and is valid until the next of these calls. A failed call changes nothing
+ * else, with one exception, which providerUnload documents. Every function
+ * tolerates NULL.
  *
  * errno. Because <errno.h> makes this word a macro, `provider->errno` does not
  * compile after it. Use providerErrno(provider), which works everywhere.

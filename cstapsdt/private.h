@@ -67,7 +67,7 @@ static inline bool sdt_is_patched(unsigned char first)
 	return (first & SDT_MASK) == SDT_BITS;
 }
 
-/* A slot holds one site: its nop, whose address is the trace point, and a return. */
+/* A slot holds one site: its nop, to which tracers attach, and a return. */
 #define SDT_SLOT 16
 
 /* Types that more than one section needs. */

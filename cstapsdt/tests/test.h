@@ -56,9 +56,9 @@ static inline SDTProvider_t *test_provider(const char *name)
 	return providerInit(full);
 }
 
-static inline int test_count(const char *folder, const char *prefix)
+static inline int test_count(const char *directory, const char *prefix)
 {
-	DIR *dir = opendir(folder);
+	DIR *dir = opendir(directory);
 	struct dirent *entry;
 	int count = 0;
 

@@ -41,7 +41,7 @@ type Registers struct {
 	Args  []byte
 }
 
-// Nop is a kind of nop: the instruction whose address is the trace point. In a site, the
+// Nop is a kind of nop: the instruction that a site begins with, to which tracers attach. The
 // architecture's return instruction follows it.
 type Nop struct {
 	Name string
@@ -81,7 +81,7 @@ func (a *Arch) NopByName(name string) *Nop {
 // bigEndian reports whether the architecture stores a number's most significant byte first.
 func (a *Arch) bigEndian() bool { return a.Data == 2 }
 
-// operand returns, in the notation of the notes, where argument i is at a trace point. i
+// operand returns, in the notation of the notes, where argument i is at a site. i
 // starts at 0, and size is the argument's size in bytes.
 func (a *Arch) operand(i, size int) string {
 	if i < len(a.Registers) {

@@ -1,5 +1,5 @@
 // Package image builds the shared object that shows probes to tracers: an ELF file with a
-// site for each trace point and a SystemTap SDT note that describes it.
+// site for each probe and a SystemTap SDT note that describes it.
 //
 // An image is a deterministic function of the architecture, the nop, the provider's name, the
 // probes in order, and their description in DWARF if they have one. cstapsdt/image.c writes
@@ -14,8 +14,8 @@ import (
 	"strconv"
 )
 
-// Probe is a trace point: its name, and the type of each argument in the notation of the
-// note, which is the size in bytes, negative for a signed type.
+// Probe is what an image has of a probe: its name, and the type of each argument in the
+// notation of the note, which is the size in bytes, negative for a signed type.
 type Probe struct {
 	Name string
 	Args []int8

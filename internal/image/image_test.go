@@ -37,7 +37,7 @@ func TestReadByAnother(t *testing.T) {
 		require.Equal(t, elf.ET_DYN, f.Type)
 		require.Equal(t, elf.Machine(a.Machine), f.Machine)
 
-		// The sites: a nop and a return, named, at the trace points.
+		// The sites: a nop and a return, named.
 		symbols, err := f.DynamicSymbols()
 		require.NoError(t, err)
 		require.Len(t, symbols, len(sample))

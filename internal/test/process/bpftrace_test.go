@@ -104,7 +104,7 @@ func TestBpftraceReadsStrings(t *testing.T) {
 }
 
 // TestBpftraceTwoProviders traces two providers of one process, one in a file and
-// one in memory, and both trace points of a name, and counts them all.
+// one in memory, and both sites of a name, and counts them all.
 func TestBpftraceTwoProviders(t *testing.T) {
 	testenv.NeedsRoot(t)
 	c := startChild(t)

@@ -29,7 +29,7 @@ type order struct {
 	Provider string
 	Memfd    bool
 	Probe    string
-	Point    int // which of the trace points of that name
+	Point    int // which of the sites of that name
 	Types    []ArgType
 	Args     []arg
 	Times    int
