@@ -26,6 +26,7 @@ func parsed(t *testing.T, text string) *File {
 // promtool runs Prometheus's checker in a directory with a file of alerts.
 func promtool(t *testing.T, alerts []byte, files map[string]string, args ...string) {
 	t.Helper()
+	testenv.Long(t, "Prometheus is a server, which is installed for the long tests")
 	tool := testenv.NeedsTool(t, "promtool", "prometheus")
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "alerts.yaml"), alerts, 0o600); err != nil {
@@ -45,12 +46,14 @@ func promtool(t *testing.T, alerts []byte, files map[string]string, args ...stri
 
 // TestAlerts: Prometheus's own checker accepts them, and they are the same each time.
 func TestAlerts(t *testing.T) {
-	for _, text := range []string{everything, "metrics: []\n", "spans: [{probe: 'a:b'}]\n"} {
-		alerts := Alerts(parsed(t, text))
-		if !bytes.Equal(alerts, Alerts(parsed(t, text))) {
-			t.Error("they differ from one time to the next")
-		}
-		promtool(t, alerts, nil, "check", "rules", "alerts.yaml")
+	for name, text := range map[string]string{"everything": everything, "no metrics": "metrics: []\n", "one span": "spans: [{probe: 'a:b'}]\n"} {
+		t.Run(name, func(t *testing.T) {
+			alerts := Alerts(parsed(t, text))
+			if !bytes.Equal(alerts, Alerts(parsed(t, text))) {
+				t.Error("they differ from one time to the next")
+			}
+			promtool(t, alerts, nil, "check", "rules", "alerts.yaml")
+		})
 	}
 }
 
