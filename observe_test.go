@@ -175,6 +175,31 @@ func TestStop(t *testing.T) {
 	require.Zero(t, a, "it can be observed again, and an observer can be stopped before its turn")
 }
 
+// sequences are the numbers that goroutines fire, of which none may be missing in between.
+type sequences struct {
+	probe    *Probe
+	problems chan<- error
+
+	mu   sync.Mutex
+	next map[int64]int64 // by goroutine
+}
+
+func (s *sequences) observe(e *Event) {
+	if e.Probe() != s.probe {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, n := e.Arg(0).Int64(), e.Arg(1).Int64()
+	if text := e.Arg(2).String(); text != fmt.Sprint(g, "-", n) {
+		s.problems <- fmt.Errorf("%d: %d comes with %q", g, n, text)
+	}
+	if was, ok := s.next[g]; ok && was != n {
+		s.problems <- fmt.Errorf("%d: %d comes where %d should", g, n, was)
+	}
+	s.next[g] = n + 1
+}
+
 // TestObserveStorm makes every call that changes what a fire does, at once. An observer that
 // stays sees each event of a goroutine, in order; those that come and go see a part of them
 // without a gap.
@@ -182,36 +207,12 @@ func TestObserveStorm(t *testing.T) {
 	p := newProvider(t, "storm")
 	probe := NewProbe3[int, int, string](p, "probe", "goroutine", "n", "text")
 	const goroutines, fires = 4, 3000
-	var mu sync.Mutex
-	next := map[int64]int64{}
-	check := func(next map[int64]int64, e *Event) error {
-		if e.Probe() != &probe.Probe {
-			return nil
-		}
-		g, n := e.Arg(0).Int64(), e.Arg(1).Int64()
-		if text := e.Arg(2).String(); text != fmt.Sprint(g, "-", n) {
-			return fmt.Errorf("%d: %d comes with %q", g, n, text)
-		}
-		if was, ok := next[g]; ok && was != n {
-			return fmt.Errorf("%d: %d comes where %d should", g, n, was)
-		}
-		next[g] = n + 1
-		return nil
-	}
 	problems := make(chan error, 1_000_000)
-	locked := func(next map[int64]int64, mu *sync.Mutex) func(*Event) {
-		return func(e *Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			if err := check(next, e); err != nil {
-				problems <- err
-			}
-		}
-	}
+	all := &sequences{probe: &probe.Probe, problems: problems, next: map[int64]int64{}}
 	for g := range goroutines {
-		next[int64(g)] = 0
+		all.next[int64(g)] = 0
 	}
-	defer p.Observe(locked(next, &mu))()
+	defer p.Observe(all.observe)()
 	var firing, others sync.WaitGroup
 	for g := range goroutines {
 		firing.Go(func() {
@@ -233,7 +234,8 @@ func TestObserveStorm(t *testing.T) {
 	}
 	for range 2 {
 		loop(func() {
-			stop := p.Observe(locked(map[int64]int64{}, new(sync.Mutex)))
+			some := &sequences{probe: &probe.Probe, problems: problems, next: map[int64]int64{}}
+			stop := p.Observe(some.observe)
 			runtime.Gosched()
 			stop()
 		})
@@ -264,7 +266,7 @@ func TestObserveStorm(t *testing.T) {
 		t.Error(err)
 	}
 	for g := range goroutines {
-		require.EqualValues(t, fires, next[int64(g)])
+		require.EqualValues(t, fires, all.next[int64(g)])
 	}
 	require.NoError(t, p.Close())
 	requireNoneObserves(t)

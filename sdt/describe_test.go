@@ -96,8 +96,11 @@ func checkDescribed(t *testing.T, probes map[string]Probe) {
 		require.False(t, isString(1+i))
 	}
 	require.Empty(t, probes["kinds"].Args[5].Type.Elem.Fields)
+	checkRequest(t, probes["request__done"].Args[3].Type.Elem)
+}
 
-	request := probes["request__done"].Args[3].Type.Elem
+// checkRequest checks the struct request.
+func checkRequest(t *testing.T, request *Type) {
 	require.Equal(t, Struct, request.Kind)
 	fields := map[string]Field{}
 	for _, f := range request.Fields {

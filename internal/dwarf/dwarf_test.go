@@ -202,22 +202,28 @@ func requireType(t *testing.T, want reflect.Type, got *sdt.Type, seen map[reflec
 		require.EqualValues(t, want.Len(), got.Count)
 		requireType(t, want.Elem(), got.Elem, seen)
 	case reflect.Struct:
-		require.Equal(t, sdt.Struct, got.Kind)
-		require.Equal(t, want.String(), got.Name)
-		i := 0
-		for _, f := range reflect.VisibleFields(want) {
-			if len(f.Index) > 1 || f.Name == "_" {
-				continue
-			}
-			require.Equal(t, f.Name, got.Fields[i].Name)
-			require.EqualValues(t, f.Offset, got.Fields[i].Offset)
-			requireType(t, f.Type, got.Fields[i].Type, seen)
-			i++
-		}
-		require.Len(t, got.Fields, i)
+		requireStruct(t, want, got, seen)
 	default:
 		t.Fatalf("no case for %v", want)
 	}
+}
+
+// requireStruct is requireType for a struct.
+func requireStruct(t *testing.T, want reflect.Type, got *sdt.Type, seen map[reflect.Type]bool) {
+	t.Helper()
+	require.Equal(t, sdt.Struct, got.Kind)
+	require.Equal(t, want.String(), got.Name)
+	i := 0
+	for _, f := range reflect.VisibleFields(want) {
+		if len(f.Index) > 1 || f.Name == "_" {
+			continue
+		}
+		require.Equal(t, f.Name, got.Fields[i].Name)
+		require.EqualValues(t, f.Offset, got.Fields[i].Offset)
+		requireType(t, f.Type, got.Fields[i].Type, seen)
+		i++
+	}
+	require.Len(t, got.Fields, i)
 }
 
 // locations are where a C function finds its arguments: the operators of DWARF.
