@@ -48,7 +48,7 @@ var table = []language{
 		"env NODE_PATH=EXAMPLE node CHECK/check.js", "Error", "TypeError", "TypeError", "RangeError", false},
 	{"php", "php -r 'exit(class_exists(\"FFI\") ? 0 : 1);'", "php-cli", "",
 		"php -d include_path=EXAMPLE CHECK/check.php", `Stapsdt\Error`, "ArgumentCountError", "TypeError", "ValueError", false},
-	{"java", "javac -version", "default-jdk-headless", "make -s && javac -d out -cp out CHECK/Check.java",
+	{"java", "javac -version", "default-jdk-headless", "make -s && javac -d out -cp out CHECK/Check.java CHECK/Bench.java",
 		"java -Djava.library.path=EXAMPLE/out -cp EXAMPLE/out Check",
 		"ProbeException", "IllegalArgumentException", "IllegalArgumentException", "IllegalArgumentException", true},
 }
@@ -56,21 +56,27 @@ var table = []language{
 // subject is a running program of testdata.
 type subject struct {
 	*tracetest.Process
-	t      *testing.T
+	t      testing.TB
 	images string // the directory of its images
 }
 
 // in puts the directories of the example and of the program into a command.
-func in(t *testing.T, example, command string) string {
+func in(t testing.TB, example, command string) string {
 	check, err := filepath.Abs("testdata")
 	require.NoError(t, err)
 	return strings.NewReplacer("EXAMPLE", example, "CHECK", check).Replace(command)
 }
 
-func (l *language) start(t *testing.T, example, ending string) *subject {
+// start starts the program Check, which ends in a way.
+func (l *language) start(t testing.TB, example, ending string) *subject {
 	t.Helper()
-	words := strings.Fields(in(t, example, l.command))
-	cmd := exec.Command(words[0], append(words[1:], ending)...)
+	return start(t, example, l.command+" "+ending)
+}
+
+func start(t testing.TB, example, command string) *subject {
+	t.Helper()
+	words := strings.Fields(in(t, example, command))
+	cmd := exec.Command(words[0], words[1:]...)
 	images := t.TempDir()
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+example+"/../../cstapsdt/out", "STAPSDT_DIR="+images)
 	return &subject{tracetest.Command(t, cmd), t, images}
@@ -83,8 +89,8 @@ func (s *subject) files() []string {
 	return found
 }
 
-// prepare builds the example and its program.
-func (l *language) prepare(t *testing.T, example string) {
+// prepare builds the example and its programs.
+func (l *language) prepare(t testing.TB, example string) {
 	out, err := exec.Command("bash", "-c", l.installed).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, out)
@@ -94,7 +100,7 @@ func (l *language) prepare(t *testing.T, example string) {
 }
 
 // run runs a command of the shell to its end, which must be a good one.
-func run(t *testing.T, dir, command string) {
+func run(t testing.TB, dir, command string) {
 	cmd := exec.Command("bash", "-ec", command)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
@@ -111,18 +117,24 @@ func (l *language) refuses(s *subject) {
 	}
 }
 
+// build copies the examples and builds the C library, and returns the directory of both.
+func build(t testing.TB) (root string) {
+	var names []string
+	for _, l := range table {
+		names = append(names, l.name)
+	}
+	root = Copy(t, names...)
+	run(t, root, "make -s -C cstapsdt")
+	return root
+}
+
 // TestBindings: values reach a tracer whole, a wrong value is refused whether it is traced or
 // not, is-enabled follows the tracer, and however the program ends, it leaves no file.
 func TestBindings(t *testing.T) {
 	testenv.LongOnce(t, "it starts interpreters, and builds a library for each")
 	testenv.NotRaced(t, "it starts programs in other languages, which the detector does not know")
 	tracetest.NeedUprobes(t)
-	var names []string
-	for _, l := range table {
-		names = append(names, l.name)
-	}
-	root := Copy(t, names...)
-	run(t, root, "make -s -C cstapsdt")
+	root := build(t)
 	for _, l := range table {
 		t.Run(l.name, func(t *testing.T) {
 			example := root + "/examples/" + l.name
