@@ -11,6 +11,4 @@ require (
 	golang.org/x/sys v0.44.0
 )
 
-require (
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
-)
+require go.yaml.in/yaml/v3 v3.0.5 // indirect
