@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Attaches every available tracer to Go programs in both builds and to the C library's demo,
-# compares what they print with what was fired, and prints a table.
+# compares what they print with what was fired, and prints a table. Another is of the D scripts
+# of the examples, with the examples in each language.
 #
 #   tracers.sh [--write] [--unnamed] [--table FILE] [NAME]
 #
@@ -64,7 +65,9 @@ machine=$(uname -m)
 need gcc=gcc make=make clang=clang unshare=util-linux bpftrace=bpftrace tplist-bpfcc=bpfcc-tools "perf=linux-perf|linux-tools-$(uname -r)|linux-tools-generic" gdb=gdb \
 	readelf=binutils eu-readelf=elfutils llvm-dwarfdump=llvm trace-cmd=trace-cmd uftrace=uftrace lttng=lttng-tools stap=systemtap \
 	/usr/include/libelf.h=libelf-dev /usr/include/bpf/usdt.bpf.h=libbpf-dev \
-	/usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring
+	/usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring \
+	/usr/bin/python3=python3 perl=perl /usr/share/doc/libffi-platypus-perl=libffi-platypus-perl /usr/bin/ruby=ruby /usr/bin/php=php-cli \
+	node=nodejs npm=npm javac=default-jdk-headless
 command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
 
 newest_tracers
@@ -79,7 +82,13 @@ CGO_ENABLED=1 go build -o "$work/go-cgo" ./internal/test/tracers/subject
 CGO_ENABLED=0 go build -o "$work/go-pure" ./internal/test/tracers/subject
 CGO_ENABLED=0 go build -o "$work/ebpf" ./internal/test/tracers/ebpf
 CGO_ENABLED=0 go test -c -o "$work/tracers.test" ./internal/test/tracers
-make -s -C cstapsdt OUT="$work/c" DEMO="$work/demo" "$work/demo"
+make -s -C cstapsdt OUT="$work/c" DEMO="$work/demo" "$work/demo" "$work/c/libstapsdt.so" "$work/c/libstapsdt.a"
+for example in http lua wasm; do go build -o "$work/$example" "./examples/$example"; done
+cc -O2 -Icstapsdt -o "$work/lines" examples/c/lines.c "$work/c/libstapsdt.a" -lelf -ldl
+make -s -C examples/java OUT="$work/java" CFLAGS="-O2 -L$work/c"
+mkdir "$work/node"
+cp examples/node/package.json "$work/node"
+npm install --silent --prefix "$work/node"
 case $machine in x86_64) target=x86 ;; aarch64) target=arm64 ;; *) target=$machine ;; esac
 # libbpf and its header usdt.bpf.h, which is compiled into the object, must be of one version.
 mkdir "$work/bpf" "$work/bpf.newest"

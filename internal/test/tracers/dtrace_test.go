@@ -18,15 +18,15 @@ import (
 // dtraceArguments is how many arguments a clause of D has names for.
 const dtraceArguments = 10
 
+const dtraceRemark = "DTrace appends the process ID to the provider's name, which must therefore not end in a digit, and writes `__` as `-`. " +
+	"It looks for probes only once, when it starts. On a kernel without KALLSYMS_ALL it needs `-xsyslibdir=` with a copy of " +
+	"its library that lacks `io.d`."
+
 // dtraceRows are of DTrace for Linux, which Debian has in its newest version only.
 func dtraceRows() []row {
 	h := host{newest: true}
 	version := h.versionOf("dtrace", "-V")
-	remark := func(kind) string {
-		return "DTrace appends the process ID to the provider's name, which must therefore not end in a digit, and writes `__` as `-`. " +
-			"It looks for probes only once, when it starts. On a kernel without KALLSYMS_ALL it needs `-xsyslibdir=` with a copy of " +
-			"its library that lacks `io.d`."
-	}
+	remark := func(kind) string { return dtraceRemark }
 	return []row{
 		{tool: "DTrace", way: "`-n 'PROVIDERPID:::PROBE'`", version: version, remark: remark, works: func(t *testing.T, s *subject) {
 			out := run(t, dtrace(t, "-q", "-n", dProgram(s))...)
@@ -43,7 +43,7 @@ func dtraceRows() []row {
 
 // dtrace is its command line, with a library that every kernel will do for. It does not run inside of the tree: it opens
 // the dynamic loader of the subject by path, and in the tree that is another one.
-func dtrace(t *testing.T, args ...string) []string {
+func dtrace(t testing.TB, args ...string) []string {
 	t.Helper()
 	host{newest: true}.need(t, "dtrace")
 	library := filepath.Join(t.TempDir(), "dtrace")
@@ -59,7 +59,7 @@ func dtrace(t *testing.T, args ...string) []string {
 }
 
 // inTree is the one path of the newest Debian that matches.
-func inTree(t *testing.T, pattern string) string {
+func inTree(t testing.TB, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(*foreign, pattern))
 	require.NoError(t, err)

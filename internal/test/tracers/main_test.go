@@ -21,7 +21,19 @@ var (
 	tableFile = flag.String("table", "", "where to write the table")
 )
 
-var found = newTable()
+var (
+	found    = new(page)
+	traced   = found.table("", titles()...)
+	scripted = found.table("DTrace also ran the D scripts of the examples ([functions and tasks](../examples/scripts/README.md#with-dtrace), "+
+		"[Go](../examples/http/scripts/latency.d), [C](../examples/c/lengths.d)) with programs in these languages:", exampleTitles()...)
+)
+
+func titles() (list []string) {
+	for _, k := range kinds {
+		list = append(list, k.String())
+	}
+	return list
+}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -36,7 +48,7 @@ func TestMain(m *testing.M) {
 	}
 	fmt.Printf("\n%s\n%s\n", text, found.verdict())
 	// A run in which nothing was tried has shown nothing.
-	if len(found.lines) == 0 {
+	if found.markdown() == "" {
 		status = 1
 	}
 	os.Exit(status)
@@ -63,12 +75,12 @@ func TestTracers(t *testing.T) {
 		t.Run(r.tool+" "+r.version()+" "+r.way, func(t *testing.T) {
 			for _, k := range kinds {
 				if r.lacks != nil && r.lacks(k) {
-					found.add(r.tool, r.version(), r.way, k, result{outcome: lacking})
+					traced.add(r.tool, r.version(), r.way, k.String(), result{outcome: lacking})
 					continue
 				}
 				cell := result{outcome: failed}
 				t.Run(k.String(), func(t *testing.T) { cell = try(t, r, k) })
-				found.add(r.tool, r.version(), r.way, k, cell)
+				traced.add(r.tool, r.version(), r.way, k.String(), cell)
 			}
 		})
 	}

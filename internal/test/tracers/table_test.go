@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// kind is a sort of subject: a column of the table.
+// kind is a sort of subject: a column of the table of tracers.
 type kind struct {
 	program string // its file's name
 	title   string
@@ -52,98 +52,134 @@ type result struct {
 	why     string // it is impossible, or what else there is to say
 }
 
+// page is the tables, and below them the reasons that they refer to.
+type page struct {
+	tables                     []*table
+	reasons                    []string
+	passed, failed, impossible int
+}
+
+// table is what the tests found, in the order they ran.
+type table struct {
+	page    *page
+	before  string // the paragraph before it, or ""
+	columns []string
+	lines   []line
+}
+
 type line struct {
 	tool, version, way string
 	cells              []string
 }
 
-// table is what the tests found, in the order they ran.
-type table struct {
-	lines                      []line
-	reasons                    []string
-	passed, failed, impossible int
+// table adds a table to the page.
+func (p *page) table(before string, columns ...string) *table {
+	tb := &table{page: p, before: before, columns: columns}
+	p.tables = append(p.tables, tb)
+	return tb
 }
 
-func newTable() *table { return new(table) }
-
-func (tb *table) add(tool, version, way string, k kind, r result) {
+func (tb *table) add(tool, version, way, column string, r result) {
 	last := len(tb.lines) - 1
 	if last < 0 || tb.lines[last].tool != tool || tb.lines[last].version != version || tb.lines[last].way != way {
-		tb.lines = append(tb.lines, line{tool, version, way, make([]string, len(kinds))})
+		tb.lines = append(tb.lines, line{tool, version, way, make([]string, len(tb.columns))})
 		last++
 	}
-	tb.lines[last].cells[slices.Index(kinds, k)] = tb.cell(r)
+	tb.lines[last].cells[slices.Index(tb.columns, column)] = tb.page.cell(r)
 }
 
-func (tb *table) cell(r result) string {
+func (p *page) cell(r result) string {
 	switch r.outcome {
 	case works:
-		tb.passed++
-		return "works" + tb.footnote(r.why)
+		p.passed++
+		return "works" + p.footnote(r.why)
 	case lacking:
 		return "–"
 	case impossible:
-		tb.impossible++
-		return "no" + tb.footnote(r.why)
+		p.impossible++
+		return "no" + p.footnote(r.why)
 	}
-	tb.failed++
+	p.failed++
 	return "**fails**"
 }
 
-func (tb *table) footnote(why string) string {
+func (p *page) footnote(why string) string {
 	if why == "" {
 		return ""
 	}
-	at := slices.Index(tb.reasons, why)
+	at := slices.Index(p.reasons, why)
 	if at < 0 {
-		at = len(tb.reasons)
-		tb.reasons = append(tb.reasons, why)
+		at = len(p.reasons)
+		p.reasons = append(p.reasons, why)
 	}
 	return fmt.Sprintf(" (%d)", at+1)
 }
 
-// markdown is the table, and below it the reasons that it refers to.
+// markdown leaves out tables without lines.
+func (p *page) markdown() string {
+	var parts []string
+	for _, tb := range p.tables {
+		if len(tb.lines) > 0 {
+			parts = append(parts, tb.markdown())
+		}
+	}
+	if len(p.reasons) > 0 {
+		var b strings.Builder
+		for i, why := range p.reasons {
+			fmt.Fprintf(&b, "%d. %s\n", i+1, why)
+		}
+		parts = append(parts, b.String())
+	}
+	return strings.Join(parts, "\n")
+}
+
 func (tb *table) markdown() string {
 	var b strings.Builder
-	b.WriteString("| tracer | version | use |")
-	for _, k := range kinds {
-		fmt.Fprintf(&b, " %s |", k)
+	if tb.before != "" {
+		b.WriteString(tb.before + "\n\n")
 	}
-	b.WriteString("\n|" + strings.Repeat("---|", 3+len(kinds)) + "\n")
+	b.WriteString("| tracer | version | use |")
+	for _, column := range tb.columns {
+		fmt.Fprintf(&b, " %s |", column)
+	}
+	b.WriteString("\n|" + strings.Repeat("---|", 3+len(tb.columns)) + "\n")
 	for _, l := range tb.lines {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", l.tool, l.version, l.way, strings.Join(l.cells, " | "))
-	}
-	if len(tb.reasons) > 0 {
-		b.WriteString("\n")
-	}
-	for i, why := range tb.reasons {
-		fmt.Fprintf(&b, "%d. %s\n", i+1, why)
 	}
 	return b.String()
 }
 
 // verdict counts the cells. One that is as impossible as it should be is none of ours.
-func (tb *table) verdict() string {
-	return fmt.Sprintf("%d not possible, for the reasons above; %d passed, %d failed", tb.impossible, tb.passed, tb.failed)
+func (p *page) verdict() string {
+	return fmt.Sprintf("%d not possible, for the reasons above; %d passed, %d failed", p.impossible, p.passed, p.failed)
 }
 
 func TestTable(t *testing.T) {
-	tb := newTable()
-	tb.add("x", "1", "-p", kinds[0], result{outcome: works})
-	tb.add("x", "1", "-p", kinds[1], result{outcome: impossible, why: "It is so."})
-	tb.add("x", "2", "-p", kinds[5], result{outcome: failed})
-	tb.add("x", "2", "-p", kinds[4], result{outcome: impossible, why: "It is other."})
-	tb.add("x", "2", "-l", kinds[5], result{outcome: works, why: "It is other."})
-	tb.add("x", "2", "-l", kinds[4], result{outcome: impossible, why: "It is so."})
-	tb.add("x", "2", "-l", kinds[0], result{outcome: lacking})
-	require.Equal(t, `| tracer | version | use | Go, cgo, file | Go, cgo, memfd | pure Go, file | pure Go, memfd | C, file | C, memfd |
-|---|---|---|---|---|---|---|---|---|
-| x | 1 | -p | works | no (1) |  |  |  |  |
-| x | 2 | -p |  |  |  |  | no (2) | **fails** |
-| x | 2 | -l | – |  |  |  | no (1) | works (2) |
+	p := new(page)
+	p.table("Not this one.", "A")
+	tb, other := p.table("", "A", "B", "C"), p.table("The other:", "D")
+	tb.add("x", "1", "-p", "A", result{outcome: works})
+	tb.add("x", "1", "-p", "B", result{outcome: impossible, why: "It is so."})
+	tb.add("x", "2", "-p", "C", result{outcome: failed})
+	tb.add("x", "2", "-p", "B", result{outcome: impossible, why: "It is other."})
+	tb.add("x", "2", "-l", "C", result{outcome: works, why: "It is other."})
+	tb.add("x", "2", "-l", "B", result{outcome: impossible, why: "It is so."})
+	tb.add("x", "2", "-l", "A", result{outcome: lacking})
+	other.add("y", "3", "-s", "D", result{outcome: works, why: "It is so."})
+	require.Equal(t, `| tracer | version | use | A | B | C |
+|---|---|---|---|---|---|
+| x | 1 | -p | works | no (1) |  |
+| x | 2 | -p |  | no (2) | **fails** |
+| x | 2 | -l | – | no (1) | works (2) |
+
+The other:
+
+| tracer | version | use | D |
+|---|---|---|---|
+| y | 3 | -s | works (1) |
 
 1. It is so.
 2. It is other.
-`, tb.markdown())
-	require.Equal(t, "3 not possible, for the reasons above; 2 passed, 1 failed", tb.verdict())
+`, p.markdown())
+	require.Equal(t, "3 not possible, for the reasons above; 3 passed, 1 failed", p.verdict())
 }
