@@ -199,7 +199,7 @@ func gdbNames(t *testing.T, h host, s *subject) {
 	require.NoError(t, compareValues(events(out, `^event (.*)$`), shown, plain))
 	caller := "main.fireDone"
 	if s.isC() {
-		caller = "fire_all"
+		caller = "fire_probes"
 	}
 	require.Regexp(t, `(?m)^#0 .* in `+probe+` \(.*\)(?s:.*)^#[1-9] .*\b`+regexp.QuoteMeta(caller)+` `, out)
 }
