@@ -49,7 +49,7 @@ func (st *stack) check() error {
 	switch st.output {
 	case "text", "folded":
 	case "pprof":
-		if _, _, ok := terminal(st.stdout); ok && st.file == "" {
+		if _, ok := winsize(st.stdout); ok && st.file == "" {
 			return usagef("a profile is not for a terminal: use -O FILE, or > FILE")
 		}
 	default:

@@ -10,14 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal returns the size of the terminal that w is, or false if it is something else.
-func terminal(w any) (rows, columns int, ok bool) {
+// winsize returns what the kernel says of the terminal that w is, or false if it is something
+// else.
+func winsize(w any) (*unix.Winsize, bool) {
 	f, isFile := w.(*os.File)
-	if !isFile || os.Getenv("TERM") == "dumb" {
-		return 0, 0, false
+	if !isFile {
+		return nil, false
 	}
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
+	return size, err == nil
+}
+
+// terminal returns the size of the terminal that w is, or false if it is something else or
+// cannot move its cursor.
+func terminal(w any) (rows, columns int, ok bool) {
+	size, ok := winsize(w)
+	if !ok || os.Getenv("TERM") == "dumb" {
 		return 0, 0, false
 	}
 	if size.Row == 0 || size.Col == 0 { // unknown

@@ -222,7 +222,8 @@ func TestStackProfile(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer terminal.Close()
-	cmd := exec.Command(stapsdt(t), "stack", "-o", "pprof", "-a", "stacker:hit")
+	cmd := exec.CommandContext(t.Context(), stapsdt(t), "stack", "-o", "pprof", "-a", "stacker:hit", "-d", "10s")
+	cmd.Env = append(os.Environ(), "TERM=dumb")
 	cmd.Stdout = terminal
 	require.Error(t, cmd.Run())
 	require.Equal(t, 2, cmd.ProcessState.ExitCode(), "a terminal is refused")
