@@ -21,12 +21,16 @@ var (
 	tableFile = flag.String("table", "", "where to write the table")
 )
 
-var (
-	found    = new(page)
-	traced   = found.table("", titles()...)
-	scripted = found.table("DTrace also ran the D scripts of the examples ([functions and tasks](../examples/scripts/README.md#with-dtrace), "+
+var found, traced, scripted = newPage()
+
+// newPage is one function so that the tables are in this order, whatever the order of initialization.
+func newPage() (p *page, traced, scripted *table) {
+	p = new(page)
+	traced = p.table("", titles()...)
+	scripted = p.table("DTrace also ran the D scripts of the examples ([functions and tasks](../examples/scripts/README.md#with-dtrace), "+
 		"[Go](../examples/http/scripts/latency.d), [C](../examples/c/lengths.d)) with programs in these languages:", exampleTitles()...)
-)
+	return p, traced, scripted
+}
 
 func titles() (list []string) {
 	for _, k := range kinds {
