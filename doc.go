@@ -110,7 +110,7 @@
 // While a tracer is attached, a fire costs what the kernel needs for a uprobe; it copies
 // strings and allocates nothing. On a virtual Intel Xeon with Linux 6.18 an idle fire took
 // 0.3 to 0.4 ns, less than half of what a C program's call of a nop took, and a fire counted
-// by bpftrace 216 ns, 1.16 times what it took in C. The table is in docs/cost.md.
+// by bpftrace 211 ns, 1.14 times what it took in C. The table is in docs/cost.md.
 //
 // Enabled is advisory: a tracer may attach or detach between it and a Fire.
 //
