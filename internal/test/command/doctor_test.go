@@ -243,14 +243,11 @@ func TestDoctorNamespaces(t *testing.T) {
 // TestDoctorOverlay: the process executes a file of which an overlay shows the copy.
 func TestDoctorOverlay(t *testing.T) {
 	testenv.NeedsRoot(t)
-	lower, other := t.TempDir(), t.TempDir()
-	require.NoError(t, os.Mkdir(lower+"/images", 0o700))
-	writer := starts(t, subjectIn(t, lower+"/images"))
-	writer.Say("quit")
-	require.NoError(t, writer.Wait(patience))
-	merged := t.TempDir()
-	script := fmt.Sprintf("mount -t tmpfs none %[2]s; mkdir %[2]s/upper %[2]s/work; mount -t overlay overlay -o lowerdir=%[1]s,upperdir=%[2]s/upper,workdir=%[2]s/work %[3]s",
-		lower, other, merged)
+	// The lower directory is no overlay, which a container's directories are: of an overlay on an
+	// overlay the kernel shows a path that leads nowhere.
+	layers, merged := t.TempDir(), t.TempDir()
+	script := fmt.Sprintf("mount -t tmpfs none %[1]s; mkdir %[1]s/upper %[1]s/work %[1]s/lower; mkdir -m 700 %[1]s/lower/images; echo quit | STAPSDT_DIR=%[1]s/lower/images %[3]s >/dev/null; "+
+		"mount -t overlay overlay -o lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work %[2]s", layers, merged, tracetest.Build(t, "subject"))
 	p := starts(t, inside(t, "--mount", script, exec.Command("env", append([]string{"STAPSDT_DIR=" + merged + "/images"}, subjectIn(t, "").Args...)...)))
 	f := runs(t, "doctor", "-p", pid(p), tick, "-o", "json")
 	require.NotContains(t, f.stdout, "overlay")

@@ -167,7 +167,8 @@ var diagnoses = []struct {
 	}, []string{"architecture fault (S390)"}, 6},
 	{"a nop that it cannot trace", func(f *Facts) { f.Trial.Perf = unix.Errno(524) }, []string{"site fault STAPSDT_SITE"}, 6},
 	{"an overlay", func(f *Facts) { f.Trial.During = false }, []string{"overlay fault executes another file"}, 6},
-	{"deleted", func(f *Facts) { f.Images[0].InRoot = LeadsNowhere }, []string{"deleted limit /proc/12/map_files/7f00-8f00"}, 7},
+	{"deleted", func(f *Facts) { f.Images[0].InRoot, f.Images[0].Deleted = LeadsNowhere, true }, []string{"deleted limit was deleted. bpftrace"}, 7},
+	{"a path of another file system", func(f *Facts) { f.Images[0].InRoot = LeadsNowhere }, []string{"deleted limit There is no file /tmp/"}, 7},
 	{"replaced", func(f *Facts) { f.Images[0].InRoot = LeadsElsewhere }, []string{"replaced limit was replaced"}, 7},
 	{"in memory", func(f *Facts) {
 		f.Images[0].InMemory, f.Images[0].Path, f.Images[0].InRoot, f.Images[0].Descriptor = true, "/memfd:shop", LeadsNowhere, 5

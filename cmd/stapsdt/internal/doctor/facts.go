@@ -101,6 +101,8 @@ type Image struct {
 	Mapping  string // the first executable one, as in /proc/PID/map_files
 	ID       target.ID
 	InMemory bool
+	// Deleted says that the kernel shows the file as deleted.
+	Deleted bool
 	// Descriptor is the process's descriptor of an image in memory, or -1.
 	Descriptor int
 	Machine    elf.Machine

@@ -123,8 +123,12 @@ func deleted(f *Facts) (all []Finding) {
 		if im.InMemory || im.InRoot != LeadsNowhere {
 			continue
 		}
+		what := im.Path + " was deleted"
+		if !im.Deleted {
+			what = "There is no file " + im.Path + ", although the kernel shows this path, as it does for an overlay on an overlay"
+		}
 		all = append(all, limit(
-			fmt.Sprintf("%s was deleted. bpftrace and perf look for the file by this path, and find no probes; stapsdt does find them.", im.Path),
+			what+". bpftrace and perf look for the file by this path, and find no probes; stapsdt does find them.",
 			fmt.Sprintf("Attach bpftrace to %s, or let the program Unload and Load the provider, which writes the file again.", f.mapFiles(im))))
 	}
 	return all

@@ -63,7 +63,7 @@ func image(pid int, u target.Use) Image {
 	}
 	im.Mapping = fmt.Sprintf("%x-%x", first.Start, first.End)
 	path, deleted := strings.CutSuffix(first.Path, " (deleted)")
-	im.Path, im.InMemory = path, deleted && strings.HasPrefix(path, "/memfd:")
+	im.Path, im.Deleted, im.InMemory = path, deleted, deleted && strings.HasPrefix(path, "/memfd:")
 	if header, err := elf.NewFile(u); err == nil {
 		im.Machine, im.Class = header.Machine, header.Class
 	}
