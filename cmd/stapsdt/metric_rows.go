@@ -116,8 +116,9 @@ func (c *collection) gauges() error {
 		of *program.MetricTables
 	}
 	var dead []row
+	lives := living{}
 	err := c.rows(func(t *program.MetricTables, r *program.MetricRow) bool {
-		if alive(r.Process) {
+		if lives.has(r.Process) {
 			return true
 		}
 		if !r.Overflow { // which is for all that have no room

@@ -75,20 +75,18 @@ func sorted(table *ebpf.Map) (open, dead []program.Open, err error) {
 	return open, dead, nil
 }
 
-// living says of processes whether they exist, and looks at each once.
+// living says of processes whether they exist, and looks at each once. One in another PID
+// namespace has no number here.
 type living map[int]bool
 
 func (l living) has(pid int) bool {
 	lives, known := l[pid]
 	if !known {
-		lives = alive(pid)
+		lives = pid == 0 || target.Alive(pid)
 		l[pid] = lives
 	}
 	return lives
 }
-
-// alive reports whether a process exists. One in another PID namespace has no number here.
-func alive(pid int) bool { return pid == 0 || target.Alive(pid) }
 
 // sweeping is how often the operations of processes that have ended are removed.
 const sweeping = 10 * time.Second
