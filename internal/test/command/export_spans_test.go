@@ -10,13 +10,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -40,11 +37,8 @@ func TestExportSpans(t *testing.T) {
 		}
 	}))
 	t.Cleanup(collector.Close)
-	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	require.NoError(t, os.WriteFile(rules, []byte("spans:\n  - {probe: '"+provider+":job', where: 'rows < 5'}\n"+
-		"metrics:\n  - {name: job_seconds, probe: '"+provider+":job__end', histogram: nanoseconds, unit: seconds, where: 'rows < 5', labels: []}\n"), 0o600))
-	e := &exporter{t: t, Process: tracetest.Command(t, exec.Command(stapsdt(t), "export", "-c", rules, "--listen", "localhost:0", "--otlp", collector.URL))}
-	e.answers()
+	e := exports(t, provider, "spans:\n  - {probe: 'PROVIDER:job', where: 'rows < 5'}\n"+
+		"metrics:\n  - {name: job_seconds, probe: 'PROVIDER:job__end', histogram: nanoseconds, unit: seconds, where: 'rows < 5', labels: []}\n", "--otlp", collector.URL)
 	e.waits(provider+":job", 2)
 	e.waits("job_seconds", 1)
 	does(p, "job 6")

@@ -29,13 +29,13 @@ type exporter struct {
 	url   string
 }
 
-// exports starts the exporter with rules, in which PROVIDER is the provider.
-func exports(t testing.TB, provider, rules string) *exporter {
+// exports starts the exporter with rules, in which PROVIDER is the provider, and options.
+func exports(t testing.TB, provider, rules string, options ...string) *exporter {
 	t.Helper()
 	testenv.NeedsRoot(t)
 	e := &exporter{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml")}
 	e.writes(provider, rules)
-	e.Process = tracetest.Command(t, exec.Command(stapsdt(t), "export", "-c", e.rules, "--listen", "localhost:0"))
+	e.Process = tracetest.Command(t, exec.Command(stapsdt(t), append([]string{"export", "-c", e.rules, "--listen", "localhost:0"}, options...)...))
 	e.answers()
 	return e
 }
