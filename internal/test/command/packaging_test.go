@@ -36,9 +36,7 @@ func exportWith(t *testing.T, name, hidden string, capabilities []string) *expor
 	dir := t.TempDir()
 	command := filepath.Join(dir, "stapsdt")
 	e := &exporter{t: t, rules: filepath.Join(dir, "rules.yaml")}
-	content, err := os.ReadFile(stapsdt(t))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(command, content, 0o755))
+	copies(t, stapsdt(t), command)
 	e.writes("subject", "metrics:\n- {name: test_done_total, probe: 'PROVIDER:request__done', counter: 1, executable: "+name+"}\n")
 	require.NoError(t, os.Chmod(e.rules, 0o644))
 	open(t, command)
@@ -85,9 +83,7 @@ func TestUnitCapabilities(t *testing.T) {
 
 	name := fmt.Sprintf("subject-%d", os.Getpid())
 	program, images := filepath.Join(t.TempDir(), name), t.TempDir()
-	content, err := os.ReadFile(tracetest.Build(t, "subject"))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(program, content, 0o755))
+	copies(t, tracetest.Build(t, "subject"), program)
 	subject := func(args ...string) *tracetest.Process {
 		cmd := exec.Command(program, args...)
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)

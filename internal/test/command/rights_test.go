@@ -26,13 +26,10 @@ func TestRights(t *testing.T) {
 		options := []string{"--bounding-set=" + set, "--"}
 		command := stapsdt(t)
 		if user { // with capabilities, if any, that are not root's
-			copied := filepath.Join(t.TempDir(), "stapsdt")
-			content, err := os.ReadFile(command)
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(copied, content, 0o755))
-			open(t, copied)
+			command = filepath.Join(t.TempDir(), "stapsdt")
+			copies(t, stapsdt(t), command)
+			open(t, command)
 			options = []string{"--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=" + set, "--ambient-caps=" + set, "--"}
-			command = copied
 		}
 		return finish(t, exec.Command(setpriv, append(append(options, command), args...)...))
 	}
@@ -88,10 +85,8 @@ func TestNoProbeBeforeRights(t *testing.T) {
 	require.NoError(t, os.Mkdir(images, 0o700))
 	require.NoError(t, os.Chown(images, 65534, 65534))
 	as := func(program string, args ...string) *exec.Cmd {
-		content, err := os.ReadFile(program)
-		require.NoError(t, err)
 		copied := filepath.Join(dir, filepath.Base(program))
-		require.NoError(t, os.WriteFile(copied, content, 0o755))
+		copies(t, program, copied)
 		open(t, copied)
 		cmd := exec.Command(setpriv, append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--", copied}, args...)...)
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)
@@ -109,6 +104,14 @@ func TestNoProbeBeforeRights(t *testing.T) {
 		r := finish(t, as(stapsdt(t), append(strings.Fields(probes), "-p", pid(p))...))
 		require.True(t, strings.HasPrefix(r.stderr, "stapsdt: "+want), "%s: %s", probes, r.stderr)
 	}
+}
+
+// copies copies a program to a path.
+func copies(t *testing.T, program, to string) {
+	t.Helper()
+	content, err := os.ReadFile(program)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(to, content, 0o755))
 }
 
 // open lets every user get at a file in a directory of a test.

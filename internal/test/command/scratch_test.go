@@ -22,9 +22,7 @@ import (
 func scratch(t *testing.T, front []string, mounts, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	root := t.TempDir()
-	content, err := os.ReadFile(program)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(root, "program"), content, 0o755))
+	copies(t, program, filepath.Join(root, "program"))
 	words := append(append(front, tracetest.Build(t, "jail"), root, mounts, "/program"), args...)
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = []string{} // and no $HOME or $TMPDIR
