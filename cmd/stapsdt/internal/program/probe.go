@@ -17,7 +17,7 @@ type Arg struct {
 	Delta int64
 }
 
-// Name returns the name of the i-th argument, which is argI if it has none of its own.
+// ArgName returns the name of the i-th argument, which is argI if it has none of its own.
 func (p *Probe) ArgName(i int) string {
 	if name := p.Args[i].Name; name != "" {
 		return name
@@ -32,15 +32,43 @@ type Probe struct {
 	Args           []Arg
 }
 
-// Key is equal for probes that are the same but for their sites.
+// Key is equal for probes that are the same but for their sites: a program that was generated
+// for one of them reads the arguments of the others correctly. The types are compared by their
+// layouts, because two versions of a program give one name to different structs.
 func (p *Probe) Key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q %q", p.Provider, p.Name)
 	for _, a := range p.Args {
-		fmt.Fprintf(&b, " %q %d %q %q", a.Operand.Text, a.Delta, a.Name, a.Type)
-		fmt.Fprintf(&b, " %d %t %t", a.Size, a.Signed, a.Float)
+		fmt.Fprintf(&b, " %q %d %q", a.Operand.Text, a.Delta, a.Name)
+		fmt.Fprintf(&b, " %d %t %t ", a.Size, a.Signed, a.Float)
+		writeLayout(&b, a.Type, true)
 	}
 	return b.String()
+}
+
+// writeLayout writes all of a type that a program reads or that its output is shown by. It
+// follows the pointer of an argument; of a pointer in what that points to, a program reads
+// a string at most.
+func writeLayout(b *strings.Builder, t *sdt.Type, follow bool) {
+	if t == nil {
+		b.WriteByte('?')
+		return
+	}
+	fmt.Fprintf(b, "%q %d %d %d", t.Name, t.Kind, t.Size, t.Count)
+	switch {
+	case t.Kind == sdt.Pointer && !follow:
+		fmt.Fprintf(b, "*%q %t", t.Elem, t.IsString())
+	case t.Kind == sdt.Pointer:
+		b.WriteByte('*')
+		writeLayout(b, t.Elem, false)
+	case t.Kind == sdt.Array:
+		writeLayout(b, t.Elem, false)
+	}
+	for _, f := range t.Fields {
+		fmt.Fprintf(b, "{%q %d %d %d ", f.Name, f.Offset, f.BitOffset, f.BitSize)
+		writeLayout(b, f.Type, false)
+		b.WriteByte('}')
+	}
 }
 
 // String returns PROVIDER:NAME.
