@@ -200,7 +200,9 @@ func (c *collection) labelsOf(items []program.Item, key []byte) []string {
 		bits, text, _ := items[i].In(key)
 		switch {
 		case items[i].Type.Kind == expr.String:
-			labels = append(labels, string(text))
+			// Gauges whose labels would become equal later must be one series here, which
+			// has the latest of their values.
+			labels = append(labels, strings.ToValidUTF8(string(text), "\uFFFD"))
 		case c.labels[i] == "container" && c.by[i] == processLabels["container"]:
 			labels = append(labels, cgroup.Container(c.exporter.cgroups.Path(bits, c.read)))
 		default:

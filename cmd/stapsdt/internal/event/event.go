@@ -90,7 +90,7 @@ func (e *Event) Value(items []program.Item, i int) Value {
 		length := int(binary.NativeEndian.Uint64(raw[8:])) // with the NUL
 		v.Text = cString(raw[16:][:min(length, len(raw)-16)])
 		if v.Cut = len(v.Text) > item.TextSize; v.Cut {
-			v.Text = v.Text[:item.TextSize]
+			v.Text = program.WholeRunes(v.Text[:item.TextSize])
 		}
 	}
 	if d := item.Details; d != nil && binary.NativeEndian.Uint64(e.raw[d.Offset-8:]) == 0 {
@@ -111,8 +111,10 @@ func (e *Event) detail(d program.DetailText) Text {
 	if !d.IsGo {
 		text = cString(text)
 	}
-	cut := d.IsGo && length > int64(d.TextSize) || len(text) > d.TextSize
-	return Text{Text: text[:min(len(text), d.TextSize)], Cut: cut}
+	if len(text) <= d.TextSize {
+		return Text{Text: text}
+	}
+	return Text{Text: program.WholeRunes(text[:d.TextSize]), Cut: true}
 }
 
 // Stream reads events from a ring buffer, in the order of their times.

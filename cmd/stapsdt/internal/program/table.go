@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
@@ -87,6 +88,23 @@ func (i *Item) In(key []byte) (bits uint64, text []byte, cut bool) {
 	if end := bytes.IndexByte(raw, 0); end >= 0 {
 		raw = raw[:end]
 	}
-	// A text of just this length looks like one that was cut.
-	return 0, raw, len(raw) == TextSize
+	// A string of just this length looks like one that was cut.
+	if len(raw) == TextSize {
+		return 0, WholeRunes(raw), true
+	}
+	return 0, raw, false
+}
+
+// WholeRunes returns text, which was cut somewhere, without the bytes of an incomplete rune at
+// its end.
+func WholeRunes(text []byte) []byte {
+	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax+1); i-- {
+		if utf8.RuneStart(text[i]) {
+			if !utf8.FullRune(text[i:]) {
+				return text[:i]
+			}
+			break
+		}
+	}
+	return text
 }
