@@ -34,6 +34,7 @@ type metricRule struct {
 
 	operations *operations // of Start and End, and nil of Probe
 	ended      ended       // of a gauge
+	history    history
 }
 
 // shape is what a row has: labels of certain types, and a value.
@@ -195,10 +196,11 @@ func (s *shape) equal(other *shape) bool {
 		slices.EqualFunc(s.Keys, other.Keys, func(a, b program.Item) bool { return a.Type == b.Type && a.Offset == b.Offset })
 }
 
-// sweep removes the open operations of processes that have ended.
+// sweep removes the series that have expired, and the open operations of processes that have
+// ended.
 func (m *metricRule) sweep() error {
-	if m.operations == nil {
-		return nil
+	if err := m.sweepRows(time.Now()); err != nil || m.operations == nil {
+		return err
 	}
 	return m.operations.sweep()
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -78,27 +79,35 @@ func (c *collection) at(labels []string) *expose.Series {
 	return s
 }
 
-// rows reads the tables, and adds the rows that are meant.
-func (c *collection) rows(meant func(*program.MetricTables, *program.MetricRow) bool) error {
-	for _, t := range c.tables {
-		i := slices.IndexFunc(c.shapes, func(s *shape) bool { return s.tables == t })
-		if i < 0 {
-			continue // its program could not be loaded
-		}
-		var all []*program.MetricRow
-		err := t.Read(c.shapes[i].Metric, func(r *program.MetricRow) { all = append(all, r) })
+// rows reads the tables, and adds the rows that are selected.
+func (c *collection) rows(selected func(*program.MetricTables, *program.MetricRow) bool) error {
+	c.events += c.history.events
+	for t, like := range c.tableShapes() {
+		all, err := t.All(like.Metric)
 		if err != nil {
 			return err
 		}
 		c.read = time.Now()
 		for _, r := range all {
 			c.events += r.Count
-			if meant(t, r) {
-				c.add(c.shapes[i], r)
+			if selected(t, r) {
+				c.add(like, r, c.history.restore(t, r))
 			}
 		}
 	}
 	return nil
+}
+
+// tableShapes returns the tables that programs write to, and a shape of each.
+func (m *metricRule) tableShapes() iter.Seq2[*program.MetricTables, *shape] {
+	return func(yield func(*program.MetricTables, *shape) bool) {
+		for _, t := range m.tables {
+			i := slices.IndexFunc(m.shapes, func(s *shape) bool { return s.tables == t })
+			if i >= 0 && !yield(t, m.shapes[i]) { // else its program could not be loaded
+				return
+			}
+		}
+	}
 }
 
 // ended is what was fired by processes that have ended, and whose rows were removed.
@@ -136,8 +145,8 @@ func (c *collection) gauges() error {
 	return err
 }
 
-// add adds a row to its series.
-func (c *collection) add(like *shape, r *program.MetricRow) {
+// add adds a row to its series. since is when its counting began, or zero if with the rule.
+func (c *collection) add(like *shape, r *program.MetricRow, since time.Time) {
 	s := like
 	var labels []string
 	if !r.Overflow {
@@ -145,6 +154,9 @@ func (c *collection) add(like *shape, r *program.MetricRow) {
 		labels = append(c.labelsOf(s.Keys, r.Key), s.probe...)
 	}
 	to := c.at(labels)
+	if since.After(to.Created) {
+		to.Created = since
+	}
 	switch {
 	case c.Kind == rules.Gauge:
 		// Programs whose arguments have other types have rows of their own.
@@ -233,12 +245,28 @@ func (c *collection) inFlight() error {
 			continue // a condition was false
 		}
 		labels := c.labelsOf(o.plan.Open, one.Value)
-		if c.series[key(labels)] == nil && len(c.series) >= c.Series {
+		if c.full(labels) {
 			labels = nil
 		}
 		c.at(labels).Value++
 	}
-	return nil
+	return c.zeros()
+}
+
+// zeros adds the series without open operations.
+func (c *collection) zeros() error {
+	seen, err := c.operations.labels()
+	for _, s := range seen {
+		if labels := c.labelsOf(c.operations.plan.Open, s.Value); !c.full(labels) {
+			c.at(labels)
+		}
+	}
+	return err
+}
+
+// full reports whether there is no room for a series with these labels.
+func (c *collection) full(labels []string) bool {
+	return c.series[key(labels)] == nil && len(c.series) >= c.Series
 }
 
 // asFloat returns the value of an integer.

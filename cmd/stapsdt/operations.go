@@ -16,6 +16,7 @@ type operations struct {
 	rule         *metricRule
 	plan         *program.Latency
 	open, totals *ebpf.Map
+	seen         *ebpf.Map // of InFlight with labels, or nil
 	goroutines   goroutines
 	swept        time.Time
 }
@@ -61,14 +62,48 @@ func (o *operations) prepare() error {
 	if o.open, o.totals, err = plan.NewTables(); err != nil {
 		return mapError(err)
 	}
+	if m.Kind == rules.InFlight && len(plan.Open) > 0 {
+		if o.seen, err = plan.NewSeen(m.Series); err != nil {
+			return mapError(err)
+		}
+	}
 	o.plan = plan
 	return nil
 }
 
-func (o *operations) sweep() error { return sweep(o.open, &o.goroutines, &o.swept) }
+func (o *operations) sweep() error {
+	if o.seen != nil && time.Since(o.swept) >= sweeping {
+		if _, err := o.labels(); err != nil {
+			return err
+		}
+	}
+	return sweep(o.open, &o.goroutines, &o.swept)
+}
+
+// labels returns the labels of the operations that processes have started that still live, and
+// forgets those of others.
+func (o *operations) labels() (all []program.Seen, err error) {
+	if o.seen == nil {
+		return nil, nil
+	}
+	seen, err := program.ReadSeen(o.seen)
+	if err != nil {
+		return nil, err
+	}
+	lives := living{}
+	for _, s := range seen {
+		if lives.has(s.PID) {
+			all = append(all, s)
+		} else {
+			_ = o.seen.Delete(s.Key) // a new process can have the PID, and is seen again
+		}
+	}
+	return all, nil
+}
 
 func (o *operations) close() {
 	o.open.Close()
 	o.totals.Close()
+	o.seen.Close()
 	o.goroutines.Close()
 }

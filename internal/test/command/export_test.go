@@ -196,7 +196,7 @@ metrics:
 	does(p, "job 3")
 	does(p, "begin 4")
 	all := e.scrape()
-	require.Equal(t, map[string]float64{`{name="begun"}`: 4}, series(all, "jobs_in_flight"))
+	require.Equal(t, map[string]float64{`{name="begun"}`: 4, `{name="outer"}`: 0, `{name="inner"}`: 0}, series(all, "jobs_in_flight"), "a process of each series lives")
 	require.Equal(t, map[string]float64{`{failed="true",name="outer"}`: 3, `{failed="false",name="inner"}`: 3}, series(all, "job_seconds_count"))
 	require.InDelta(t, .003, all[`job_seconds_sum{failed="false",name="inner"}`], 2)
 	require.GreaterOrEqual(t, all[`job_seconds_sum{failed="true",name="outer"}`], .003)

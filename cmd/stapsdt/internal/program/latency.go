@@ -43,6 +43,7 @@ type Latency struct {
 	endWhere   []string
 	atStart    map[string]int // the indices in Open of what By asks of the start
 	valueSize  int
+	seen       *ebpf.Map // or nil
 }
 
 // An open operation has the numbers of its kind and of the process as the first word of
@@ -188,6 +189,7 @@ func (l *Latency) LoadStart(env *Env, open, totals *ebpf.Map, probe *Probe, kind
 			return nil, err
 		}
 	}
+	b.see(l.seen, value)
 	b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, value+openTime, asm.R0, asm.DWord))
 	b.put(l, open, totals, key, value, kind)
 	b.end()

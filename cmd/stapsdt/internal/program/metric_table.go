@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 )
 
 // MetricRow is what was kept for a combination of keys.
@@ -34,6 +35,12 @@ type MetricRow struct {
 type MetricExemplar struct {
 	Value, ID uint64        // the ID is a SpanID
 	Time      time.Duration // CLOCK_MONOTONIC
+}
+
+// All returns the rows, as Read reads them.
+func (t *MetricTables) All(m *Metric) (all []*MetricRow, err error) {
+	err = t.Read(m, func(r *MetricRow) { all = append(all, r) })
+	return all, err
 }
 
 // Read reads the rows. While they are being written, the number of events and their sum can
@@ -140,6 +147,47 @@ func (t *MetricTables) Remove(r *MetricRow) error {
 		return nil
 	}
 	return err
+}
+
+// Take removes a row and returns what it had. Before Linux 5.14 an event between the two is
+// lost; later, only one that is being counted at that very moment is.
+func (t *MetricTables) Take(m *Metric, r *MetricRow) (*MetricRow, error) {
+	part := reflect.ArrayOf(int(t.rows.ValueSize()), reflect.TypeFor[byte]())
+	parts := reflect.New(part)
+	if t.rows.Type() == ebpf.PerCPUHash {
+		parts = reflect.New(reflect.SliceOf(part))
+	}
+	err := t.rows.LookupAndDelete(r.Key, parts.Interface())
+	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
+		if err = t.rows.Lookup(r.Key, parts.Interface()); err == nil {
+			err = t.Remove(r)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("remove a series: %w", err)
+	}
+	taken := &MetricRow{ID: r.ID, Key: r.Key}
+	if v := parts.Elem(); v.Kind() == reflect.Slice {
+		for i := range v.Len() {
+			taken.add(m, v.Index(i).Bytes(), m.rowSize())
+		}
+	} else {
+		taken.add(m, v.Bytes(), m.rowSize())
+	}
+	return taken, nil
+}
+
+// Removable reports whether rows can be removed. Others have a place each, of which there are
+// few.
+func (t *MetricTables) Removable() bool { return !t.places() }
+
+// Add adds the events of another row of the same key.
+func (r *MetricRow) Add(other *MetricRow) {
+	r.Count += other.Count
+	r.Sum += other.Sum
+	for i, n := range other.Buckets {
+		r.Buckets[i] += n
+	}
 }
 
 // add adds the parts that processors have of a row.

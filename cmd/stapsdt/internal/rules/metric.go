@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -19,7 +20,7 @@ var (
 	selectKeys = []string{"executable", "cgroup", "user"}
 	kindKeys   = []string{"counter", "gauge", "histogram", "duration", "in_flight"} // by Kind
 	metricKeys = slices.Concat([]string{"name", "help", "probe", "start", "end", "key"}, kindKeys,
-		[]string{"unit", "scale", "buckets", "by", "where", "labels", "series"}, selectKeys)
+		[]string{"unit", "scale", "buckets", "by", "where", "labels", "series", "expire"}, selectKeys)
 )
 
 // metric reads a rule for a metric. named has the names of the metrics before it.
@@ -48,6 +49,7 @@ func (r *reader) metric(n *yaml.Node, named map[string]*yaml.Node) (m Metric, ok
 	m.Select = r.selection(fields)
 	r.labels(fields, &m)
 	r.series(fields["series"], &m)
+	r.expire(fields["expire"], &m)
 	if m.Help = r.text(fields["help"]); m.Help == "" {
 		m.Help = m.help()
 	}
@@ -188,6 +190,28 @@ func (r *reader) series(n *yaml.Node, m *Metric) {
 		return
 	}
 	m.Series = series
+}
+
+// defaultExpire is longer than most programs wait between two events that matter, and shorter
+// than a scan of a web server by strangers.
+const defaultExpire = 15 * time.Minute
+
+// expire reads how long a series without events stays.
+func (r *reader) expire(n *yaml.Node, m *Metric) {
+	text := r.text(n)
+	switch {
+	case m.Kind == InFlight && n != nil:
+		r.errorf(n, "a metric with in_flight has no expire: a series stays until its processes have ended")
+	case m.Kind == InFlight || text == "never":
+	case text == "":
+		m.Expire = defaultExpire
+	default:
+		d, err := time.ParseDuration(text)
+		if err != nil || d < time.Second {
+			r.errorf(n, "expire is a duration of at least 1s, such as 15m, or never")
+		}
+		m.Expire = d
+	}
 }
 
 // help is the text of a metric whose rule has none.

@@ -32,13 +32,14 @@ metrics:
     counter: 1
     labels: []
     series: 10000
+    expire: 1h30m
     executable: shop-*
     cgroup: "/system.slice/*"
     user: 1000
   - {name: shop_sent_bytes_total, probe: "shop:sent", counter: kib, scale: 1024, unit: bytes, labels: [container]}
   - {name: shop_depth, probe: "shop:queue", gauge: depth}
   - {name: shop_size_bytes, probe: "shop:sent", histogram: len(text), unit: bytes, buckets: native, series: 2000}
-  - {name: shop_rows, probe: "shop:rows", histogram: arg2, buckets: [1, 2.5, 1e3]}
+  - {name: shop_rows, probe: "shop:rows", histogram: arg2, buckets: [1, 2.5, 1e3], expire: never}
   - {name: shop_query_seconds, start: "shop:query__start", end: "shop:query__end", duration: true}
   - name: shop_queries_in_flight
     start: shop:begin
@@ -62,15 +63,15 @@ func TestEverything(t *testing.T) {
 		Metrics: []Metric{
 			{Name: "shop_request_seconds", Help: "Time to serve a request.", Probe: "shop:request__end", Kind: Histogram, Value: "nanoseconds", Scale: 1e-9, Unit: "seconds",
 				Bounds: defaultBounds["seconds"], By: []Label{{"method", "method"}, {"route", "route"}, {"class", "status / 100"}},
-				Where: `status >= 500 && strings.HasPrefix(route, "/api")`, Process: both, Series: 1000},
+				Where: `status >= 500 && strings.HasPrefix(route, "/api")`, Process: both, Series: 1000, Expire: defaultExpire},
 			{Name: "shop_errors_total", Help: "Events of *:*__error.", Probe: "*:*__error", Kind: Counter, Scale: 1,
-				Select: Select{Executable: "shop-*", Cgroup: "/system.slice/*", User: "1000"}, Series: 10000},
-			{Name: "shop_sent_bytes_total", Help: "Sum of kib of the events of shop:sent, in bytes.", Probe: "shop:sent", Kind: Counter, Value: "kib", Scale: 1024, Unit: "bytes", Process: []string{"container"}, Series: 1000},
-			{Name: "shop_depth", Help: "Latest depth of shop:queue.", Probe: "shop:queue", Kind: Gauge, Value: "depth", Scale: 1, Process: both, Series: 1000},
-			{Name: "shop_size_bytes", Help: "Distribution of len(text) of shop:sent, in bytes.", Probe: "shop:sent", Kind: Histogram, Value: "len(text)", Scale: 1, Unit: "bytes", Native: true, Process: both, Series: 2000},
+				Select: Select{Executable: "shop-*", Cgroup: "/system.slice/*", User: "1000"}, Series: 10000, Expire: 90 * time.Minute},
+			{Name: "shop_sent_bytes_total", Help: "Sum of kib of the events of shop:sent, in bytes.", Probe: "shop:sent", Kind: Counter, Value: "kib", Scale: 1024, Unit: "bytes", Process: []string{"container"}, Series: 1000, Expire: defaultExpire},
+			{Name: "shop_depth", Help: "Latest depth of shop:queue.", Probe: "shop:queue", Kind: Gauge, Value: "depth", Scale: 1, Process: both, Series: 1000, Expire: defaultExpire},
+			{Name: "shop_size_bytes", Help: "Distribution of len(text) of shop:sent, in bytes.", Probe: "shop:sent", Kind: Histogram, Value: "len(text)", Scale: 1, Unit: "bytes", Native: true, Process: both, Series: 2000, Expire: defaultExpire},
 			{Name: "shop_rows", Help: "Distribution of arg2 of shop:rows.", Probe: "shop:rows", Kind: Histogram, Value: "arg2", Scale: 1, Bounds: []float64{1, 2.5, 1000}, Process: both, Series: 1000},
 			{Name: "shop_query_seconds", Help: "Time from shop:query__start to shop:query__end, in seconds.", Start: "shop:query__start", End: "shop:query__end", Key: "arg0",
-				Kind: Duration, Scale: 1e-9, Unit: "seconds", Bounds: defaultBounds["seconds"], Process: both, Series: 1000},
+				Kind: Duration, Scale: 1e-9, Unit: "seconds", Bounds: defaultBounds["seconds"], Process: both, Series: 1000, Expire: defaultExpire},
 			{Name: "shop_queries_in_flight", Help: "Operations that shop:begin has started and shop:done has not ended.", Start: "shop:begin", End: "shop:done", Key: "goroutine",
 				Kind: InFlight, Scale: 1, Process: both, Series: 1000},
 		},
@@ -171,6 +172,9 @@ var wrong = []struct {
 	{metric(`name: a, histogram: c, probe: "a:b", buckets: [1, 1, x, .inf]`), []string{"2:54: the bounds of buckets must rise, and 1 follows 1", "2:57: this must be a number", "2:60: this must be a number"}},
 	{metric(`name: a, gauge: c, probe: "a:b", series: 10001`), []string{"2:45: series is a number from 1 to 10000"}},
 	{metric(`name: a, histogram: c, probe: "a:b", buckets: native, series: 2001`), []string{"2:66: series is a number from 1 to 2000"}},
+	{metric(`name: a, gauge: c, probe: "a:b", expire: 5`), []string{"2:45: expire is a duration of at least 1s, such as 15m, or never"}},
+	{metric(`name: a, gauge: c, probe: "a:b", expire: 10ms`), []string{"2:45: expire is a duration of at least 1s"}},
+	{metric(`name: a, start: "a:b_start", end: "a:b_end", in_flight: true, expire: 1h`), []string{"2:74: a metric with in_flight has no expire"}},
 
 	{metric(`name: a, gauge: c ==, probe: "a:b"`), []string{"2:24: expected operand, found 'EOF' in the expression c =="}},
 	{metric(`name: a, gauge: c, probe: "a:b", where: 'a + f(x)'`), []string{"2:49: undefined function: f"}},

@@ -3,6 +3,8 @@
 // Package rules reads the file that says which metrics and spans are made of which probes.
 package rules
 
+import "time"
+
 // File is a file of rules.
 type File struct {
 	Metrics []Metric
@@ -41,6 +43,8 @@ type Metric struct {
 	Process []string
 	// Series is how many combinations of labels are told apart.
 	Series int
+	// Expire is how long a series without events stays. It is 0 if series do not expire.
+	Expire time.Duration
 }
 
 // Kind is what a metric shows.

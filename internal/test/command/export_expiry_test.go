@@ -1,0 +1,76 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestExportExpiry: a series without events makes room for others, and goes on where it was if
+// it returns. No event is lost.
+func TestExportExpiry(t *testing.T) {
+	p := exportee(t, "export_expiry")
+	e := exports(t, "export_expiry", saidRule+`    series: 3
+    expire: 1s
+  - {name: size_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: [1, 4], by: [text], labels: [], series: 100, expire: 1s}
+  - {name: latest_bytes, probe: "PROVIDER:said", gauge: bytes, by: [text], labels: [], series: 100, expire: 1s}
+  - {name: stays_total, probe: "PROVIDER:said", counter: 1, by: [text], labels: [], expire: never}
+`)
+	e.waits("stays_total", 1)
+	said := map[string]float64{}
+	say := func(texts ...string) {
+		for _, text := range texts {
+			does(p, "say "+strconv.Quote(text))
+			said[`{text="`+text+`"}`]++
+		}
+	}
+	say("a", "bb", "bb", "ccccc", "d")
+	require.Equal(t, map[string]float64{
+		`{text="a"}`: 1, `{text="bb"}`: 2, `{text="ccccc"}`: 1, `{otel_metric_overflow="true"}`: 1,
+	}, series(e.scrape(), "said_total"))
+	e.says(`said_total: 1 events had no room: all 3 series are in use`)
+
+	require.Eventually(t, func() bool {
+		say("a") // stays, because it has events
+		all := e.scrape()
+		return len(series(all, "said_total")) == 2 && len(series(all, "size_bytes_count")) == 1 && len(series(all, "latest_bytes")) == 1
+	}, patience, 100*time.Millisecond)
+	say("d", "d", "bb")
+	all := e.scrape()
+	require.Equal(t, map[string]float64{
+		`{text="a"}`: said[`{text="a"}`], `{text="d"}`: 2, `{text="bb"}`: 3, `{otel_metric_overflow="true"}`: 1,
+	}, series(all, "said_total"))
+	delete(said, `{text="ccccc"}`)
+	require.Equal(t, said, series(all, "size_bytes_count"))
+	require.EqualValues(t, 6, all[`size_bytes_sum{text="bb"}`])
+	require.EqualValues(t, 0, all[`size_bytes_bucket{text="bb",le="1"}`]+all[`size_bytes_bucket{text="bb",le="1.0"}`])
+	require.EqualValues(t, 3, all[`size_bytes_bucket{text="bb",le="4"}`]+all[`size_bytes_bucket{text="bb",le="4.0"}`])
+	said[`{text="ccccc"}`] = 1
+	require.Equal(t, said, series(all, "stays_total"))
+	sum := 0.0
+	for _, n := range said {
+		sum += n
+	}
+	for _, metric := range []string{"said_total", "size_bytes", "latest_bytes", "stays_total"} {
+		require.Equal(t, sum, all[`stapsdt_events_total{metric="`+metric+`"}`], metric)
+	}
+}
+
+// TestExportExpiryUnderFire: while series come, expire and return, every event is counted.
+func TestExportExpiryUnderFire(t *testing.T) {
+	p := exportee(t, "export_expiry_fire")
+	e := exports(t, "export_expiry_fire", saidRule+"    expire: 1s\n")
+	e.waits("said_total", 1)
+	fired := 0
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
+		from := fired % 800
+		does(p, "many "+strconv.Itoa(from)+" "+strconv.Itoa(from+20))
+		fired += 20
+	}
+	require.EqualValues(t, fired, e.scrape()[`stapsdt_events_total{metric="said_total"}`])
+	require.Greater(t, fired, 800)
+}
