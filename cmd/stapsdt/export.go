@@ -139,7 +139,9 @@ type outputs struct {
 // open begins to answer and to send.
 func (x *exporting) open(ctx context.Context, e *exporter) (o *outputs, err error) {
 	own := prometheus.NewRegistry()
-	own.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	own.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(
+		// Two of those of MemStats have one name in OpenMetrics.
+		collectors.WithGoCollectorMemStatsMetricsDisabled(), collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsMemory)))
 	metrics := expose.NewMetrics(e, own)
 	log := slog.New(slog.NewTextHandler(x.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	o = &outputs{session: x.session, served: make(chan struct{})}

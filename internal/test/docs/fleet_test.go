@@ -102,6 +102,7 @@ func TestGuideFleet(t *testing.T) {
 	f.write(t, "rules.yaml", "shop_queries_in_flight")
 	f.export(t, f.find(t, "stapsdt export -c rules.yaml").consoles()[0].command)
 	f.requests(t)
+	f.exemplar(t)
 	f.graph(t)
 
 	text, err := os.ReadFile(f.dir + "/rules.yaml")
@@ -129,6 +130,15 @@ func (f *fleet) requests(t *testing.T) {
 		f.run(t, f.replace.Replace(c.command))
 	}
 	f.prints(t, commands[last])
+}
+
+// exemplar reads one. Its numbers differ from run to run.
+func (f *fleet) exemplar(t *testing.T) {
+	t.Helper()
+	exemplars := f.find(t, "grep -m1 span_id").consoles()[0]
+	pattern := regexp.MustCompile(`^shop_request_seconds_bucket\{container="",executable="shop",route=".*",status="\d+",le="[0-9.]+"\} \d+ # \{span_id="[0-9a-f]{16}"\} [0-9.e-]+ [0-9.e+]+\n$`)
+	require.Regexp(t, pattern, strings.Join(exemplars.output, "\n")+"\n")
+	require.Regexp(t, pattern, f.run(t, f.replace.Replace(exemplars.command)))
 }
 
 // graph starts Prometheus, and asks it.
