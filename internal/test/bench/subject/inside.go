@@ -13,6 +13,8 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/debugprobe"
 	"github.com/go-stapsdt/stapsdt/proberec"
+
+	"golang.org/x/sys/unix"
 )
 
 // inside is a provider whose events the program itself sees. No tracer attaches to it.
@@ -86,6 +88,13 @@ func readClock(n int) {
 		elapsed += time.Since(begin)
 	}
 	runtime.KeepAlive(elapsed) // or the compiler may remove the readings
+}
+
+// getppid makes n system calls that do next to nothing.
+func getppid(n int) {
+	for range n {
+		_, _, _ = unix.RawSyscall(unix.SYS_GETPPID, 0, 0, 0)
+	}
 }
 
 // fireWatched returns what n fires take while a viewer of package debugprobe has a filter that

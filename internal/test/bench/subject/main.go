@@ -27,7 +27,7 @@ var rows = map[string]func(n int) int64{
 	"alone":    func(n int) int64 { return together(1, n) },
 	"together": func(n int) int64 { return together(2, n) },
 
-	"clock":       timed(readClock),
+	"clock": timed(readClock), "getppid": timed(getppid),
 	"observedtwo": seen(observed.fireTwo), "observedtext": seen(observed.fireText),
 	"recordedtwo": seen(recorded.fireTwo), "recordedtext": seen(recorded.fireText),
 	"watchedtext": fireWatched,

@@ -42,9 +42,15 @@ var (
 	insideRows = []string{"observedtwo", "observedtext", "recordedtwo", "recordedtext"}
 )
 
+// units returns measurements of what figures of any machine can be compared with, in the same
+// rounds as these: a reading of the clock and a system call, in nanoseconds.
+func units(phase string) []measurement {
+	return fires(pureGo, phase, 100_000, "clock", "getppid")
+}
+
 func idleCases() []measurement {
 	const n = 2_000_000
-	var list []measurement
+	list := units("idle")
 	for _, subject := range []string{pureGo, withCgo} {
 		list = append(list, fires(subject, "idle", n, idleRows...)...)
 		list = append(list, fires(subject, "idle", 10*n, "alone", "together")...)
@@ -59,7 +65,7 @@ func idleCases() []measurement {
 
 func tracedCases() []measurement {
 	const n = 50_000
-	var list []measurement
+	list := units("traced")
 	for _, subject := range []string{pureGo, withCgo} {
 		list = append(list, fires(subject, "traced", n, tracedRows...)...)
 	}
@@ -76,7 +82,7 @@ func tracedCases() []measurement {
 // insideCases are the events that the program itself sees.
 func insideCases() []measurement {
 	const n = 200_000
-	var list []measurement
+	list := fires(pureGo, "inside", n, "getppid")
 	for _, subject := range []string{pureGo, withCgo} {
 		list = append(list, fires(subject, "inside", n, "clock")...)
 		list = append(list, fires(subject, "inside", n, insideRows...)...)
@@ -104,7 +110,7 @@ const (
 )
 
 func loadCases() []measurement {
-	var list []measurement
+	list := units("loads")
 	for _, subject := range []string{pureGo, withCgo} {
 		list = append(list, loads(subject, 1, 21, "loadnew", "loadexisting", "unload", "reload")...)
 		list = append(list, loads(subject, 100, 5, "loadexisting")...)
@@ -119,7 +125,7 @@ func loadCases() []measurement {
 // first, the memory that it takes is often new to the process, which costs more
 // than the work that is done with it.
 func largeCases() []measurement {
-	var list []measurement
+	list := units("large")
 	for _, subject := range []string{pureGo, withCgo} {
 		list = append(list, loads(subject, many, 3, "loadnew", "loadexisting", "unload", "reload")...)
 		list = append(list, loads(subject, most, 3, "loadexisting")...)

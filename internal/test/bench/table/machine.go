@@ -17,19 +17,20 @@ import (
 
 var modelLine = regexp.MustCompile(`(?m)^model name\s*:\s*(.*)$`)
 
-// describeMachine returns a sentence that says what the figures are of.
-func describeMachine() (string, error) {
+// describeMachine returns a sentence that says what the figures are of, and the name of its
+// processors.
+func describeMachine() (machine, processors string, err error) {
 	var uts unix.Utsname
 	if err := unix.Uname(&uts); err != nil {
-		return "", err
+		return "", "", err
 	}
 	bpftrace, err := exec.Command("bpftrace", "--version").Output()
 	if err != nil {
-		return "", fmt.Errorf("bpftrace --version: %w", err)
+		return "", "", fmt.Errorf("bpftrace --version: %w", err)
 	}
 	gcc, err := exec.Command("gcc", "-dumpfullversion").Output()
 	if err != nil {
-		return "", fmt.Errorf("gcc -dumpfullversion: %w", err)
+		return "", "", fmt.Errorf("gcc -dumpfullversion: %w", err)
 	}
 	cpu := runtime.GOARCH
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -39,7 +40,7 @@ func describeMachine() (string, error) {
 	}
 	var fs unix.Statfs_t
 	if err := unix.Statfs(*images, &fs); err != nil {
-		return "", fmt.Errorf("%s: %w", *images, err)
+		return "", "", fmt.Errorf("%s: %w", *images, err)
 	}
 	place := "on a disk"
 	if fs.Type == unix.TMPFS_MAGIC {
@@ -48,5 +49,5 @@ func describeMachine() (string, error) {
 	// What follows the version is the builder's.
 	kernel, _, _ := strings.Cut(unix.ByteSliceToString(uts.Release[:]), "-")
 	return fmt.Sprintf("Linux %s (sites: %s), %d × %s, %s, gcc %s, %s, images %s", kernel, site.Chosen().Name, runtime.NumCPU(), cpu,
-		strings.Replace(runtime.Version(), "go", "Go ", 1), strings.TrimSpace(string(gcc)), strings.TrimSpace(string(bpftrace)), place), nil
+		strings.Replace(runtime.Version(), "go", "Go ", 1), strings.TrimSpace(string(gcc)), strings.TrimSpace(string(bpftrace)), place), cpu, nil
 }

@@ -39,13 +39,13 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	machine, err := describeMachine()
+	machine, processors, err := describeMachine()
 	if err != nil {
 		return err
 	}
 	text := markdown(r, machine)
 	if *write {
-		if err := replaceInFile("docs/cost.md", text); err != nil {
+		if err := replaceInFile("docs/cost.md", processors, text); err != nil {
 			return err
 		}
 	}

@@ -42,6 +42,9 @@ func (r results) measureTraced(all subjects, list []measurement, rounds int) err
 	const first = 1000
 	fired := map[string]int{}
 	for _, m := range list {
+		if m.row == clock || m.row == getppid {
+			continue
+		}
 		if _, err := all[m.subject].ask(m.row, first); err != nil {
 			return err
 		}

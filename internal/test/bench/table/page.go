@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// The table stands between these lines of docs/cost.md.
-const (
-	beginMark = "\n<!-- cost -->\n"
-	endMark   = "\n<!-- /cost -->\n"
-)
+// The table of a machine stands between two lines of docs/cost.md, of which the first names its
+// processors.
+const endMark = "\n<!-- /cost -->\n"
 
-// replaceInFile puts text between the marks of a file.
-func replaceInFile(path, text string) error {
+// replaceInFile puts text between the marks that a file has for a kind of processors.
+func replaceInFile(path, processors, text string) error {
+	beginMark := fmt.Sprintf("\n<!-- cost of %s -->\n", processors)
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err

@@ -46,8 +46,8 @@ var nopNames = map[string]string{"nop1": "one-byte nop", "nop5": "five-byte nop"
 // markdown returns the tables.
 func markdown(r results, machine string) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s.\nMedians of processor time, including the loop. × is the ratio to a C program's call of the nop that "+
-		"this kernel gets.\n\n", machine)
+	fmt.Fprintf(&s, "%s.\nA reading of the clock (`time.Since`) takes %s, and a system call (getppid) %s.\n\n", machine,
+		nanoseconds(r.median(unit(clock, "idle"))), nanoseconds(r.median(unit(getppid, "idle"))))
 	r.events(&s)
 	s.WriteString("\n")
 	r.inside(&s)
@@ -59,16 +59,23 @@ func markdown(r results, machine string) string {
 }
 
 func (r results) events(s *strings.Builder) {
-	s.WriteString("| an event | idle | × | traced, `count()` | × |\n|---|--:|--:|--:|--:|\n")
+	s.WriteString("| an event | idle | clock | C | traced, `count()` | clock | getppid | C |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, l := range eventLines() {
 		fmt.Fprintf(s, "| %s |", l.what)
-		for _, phase := range []string{"idle", "traced"} {
-			key, base := l.subject+" "+phase+" "+l.row, chosen()+" "+phase+" call"
+		for _, phase := range []struct {
+			name  string
+			units []string
+		}{{"idle", []string{clock}}, {"traced", []string{clock, getppid}}} {
+			key := l.subject + " " + phase.name + " " + l.row
 			if !r.has(key) {
-				s.WriteString(" | |")
+				s.WriteString(strings.Repeat(" |", 2+len(phase.units)))
 				continue
 			}
-			fmt.Fprintf(s, " %s | %.2f |", nanoseconds(r.median(key)), r.ratio(key, base))
+			fmt.Fprintf(s, " %s |", nanoseconds(r.median(key)))
+			for _, u := range phase.units {
+				fmt.Fprintf(s, " %.2f |", r.ratio(key, unit(u, phase.name)))
+			}
+			fmt.Fprintf(s, " %.2f |", r.ratio(key, chosen()+" "+phase.name+" call"))
 		}
 		s.WriteString("\n")
 	}
@@ -93,25 +100,22 @@ var insideLines = []struct{ what, row string }{
 }
 
 func (r results) inside(s *strings.Builder) {
-	s.WriteString("| an event that the program itself sees | Go | above the clock | Go, cgo build | above the clock |\n|---|--:|--:|--:|--:|\n")
+	s.WriteString("| an event that the program itself sees | Go | clock | Go, cgo build | clock |\n|---|--:|--:|--:|--:|\n")
 	for _, l := range insideLines {
 		fmt.Fprintf(s, "| %s |", l.what)
 		for _, build := range []string{pureGo, withCgo} {
 			at := build + " inside "
-			fmt.Fprintf(s, " %.0f ns |", r.median(at+l.row))
-			if l.row == "clock" {
-				s.WriteString(" |")
-			} else {
-				fmt.Fprintf(s, " %.0f ns |", r.difference(at+l.row, at+"clock"))
-			}
+			fmt.Fprintf(s, " %.0f ns | %.2f |", r.median(at+l.row), r.ratio(at+l.row, at+clock))
 		}
 		s.WriteString("\n")
 	}
 }
 
+type loadLine struct{ what, row, c string }
+
 // loadLines are the rows of the third table: what is done, and which row of the
 // C program is the same.
-var loadLines = []struct{ what, row, c string }{
+var loadLines = []loadLine{
 	{"load, 1 probe, new file", "1 loadnew", "1 loadnew"},
 	{"load, 1 probe, the file is there", "1 loadexisting", ""},
 	{"load, 1 probe, in memory", "", "1 loadmemory"},
@@ -126,12 +130,27 @@ var loadLines = []struct{ what, row, c string }{
 	{"load, 100,000 probes", "100000 loadexisting", "100000 loadnew"},
 }
 
+// phase is the one whose units were measured in the same rounds.
+func (l loadLine) phase() string {
+	for _, large := range []string{"20000 ", "100000 "} {
+		if strings.HasPrefix(l.row, large) {
+			return "large"
+		}
+	}
+	return "loads"
+}
+
 func (r results) loads(s *strings.Builder) {
-	s.WriteString("| a provider | Go | Go, cgo build | × | C | × |\n|---|--:|--:|--:|--:|--:|\n")
+	s.WriteString("| a provider | Go | getppid | Go, cgo build | Go | C | Go |\n|---|--:|--:|--:|--:|--:|--:|\n")
 	for _, l := range loadLines {
 		fmt.Fprintf(s, "| %s |", l.what)
 		base := pureGo + " " + l.row
 		fmt.Fprintf(s, " %s |", r.cell(base, microseconds))
+		if r.has(base) {
+			fmt.Fprintf(s, " %.0f |", r.calls(base, l.phase(), 1))
+		} else {
+			s.WriteString(" |")
+		}
 		for _, key := range []string{withCgo + " " + l.row, chosen() + " " + l.c} {
 			fmt.Fprintf(s, " %s |", r.cell(key, microseconds))
 			if r.has(key) && r.has(base) {
@@ -142,7 +161,7 @@ func (r results) loads(s *strings.Builder) {
 		}
 		s.WriteString("\n")
 	}
-	fmt.Fprintf(s, "| mapped, of the file of 20,000 probes | %s of %s | %s | | %s | |\n",
+	fmt.Fprintf(s, "| mapped, of the file of 20,000 probes | %s of %s | | %s | | %s | |\n",
 		r.cell(pureGo+" 20000 mapped", kilobytes), r.cell(pureGo+" 20000 file", kilobytes),
 		r.cell(withCgo+" 20000 mapped", kilobytes), r.cell(chosen()+" 20000 mapped", kilobytes))
 }

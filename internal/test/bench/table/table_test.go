@@ -33,17 +33,18 @@ func TestReport(t *testing.T) {
 
 func TestReplaceInFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "README.md")
-	const before, after = "# Title\n\n<!-- cost -->\n", "<!-- /cost -->\n\nMore.\n"
+	const other = "<!-- cost of others -->\nanother table\n<!-- /cost -->\n\n"
+	const before, after = "# Title\n\n" + other + "<!-- cost of ours -->\n", "<!-- /cost -->\n\n" + other + "More.\n"
 	for _, old := range []string{"", "an older table\n"} {
 		require.NoError(t, os.WriteFile(path, []byte(before+old+after), 0o600))
-		require.NoError(t, replaceInFile(path, "| table |\n"))
+		require.NoError(t, replaceInFile(path, "ours", "| table |\n"))
 		got, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, before+"| table |\n"+after, string(got))
 	}
-	for _, content := range []string{"", before, after, "text <!-- cost -->\n" + after} {
+	for _, content := range []string{"", before, after, "text <!-- cost of ours -->\n" + after} {
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-		require.Error(t, replaceInFile(path, "table"), "%q", content)
+		require.Error(t, replaceInFile(path, "ours", "table"), "%q", content)
 		got, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, content, string(got), "a file without the marks stays as it is")
@@ -62,7 +63,7 @@ func TestEveryTargetIsMeasured(t *testing.T) {
 	require.Greater(t, len(r.targets()), 60)
 	text := markdown(r, "machine")
 	for _, l := range insideLines {
-		require.Contains(t, text, "| "+l.what+" | 1 ns |")
+		require.Contains(t, text, "| "+l.what+" | 1 ns | 1.00 |")
 	}
 	for _, l := range loadLines {
 		require.Contains(t, text, "| "+l.what+" |")

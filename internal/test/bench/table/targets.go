@@ -26,11 +26,11 @@ func (r results) targets() []target {
 		list.load(r, build)
 	}
 	for _, row := range []string{"1 loadnew", "1 loadexisting", "1 unload", "1 reload", "20000 loadnew", "20000 loadexisting", "20000 unload"} {
-		list.add("cgo beside go: "+row, 2, "×", r.ratio(withCgo+" "+row, pureGo+" "+row))
+		list.add("cgo beside go: "+row, 3, "×", r.ratio(withCgo+" "+row, pureGo+" "+row))
 	}
 	list.library(r, chosen())
-	list.add("size added to a static hello, stripped", 250, "KB", r.median(addedStripped))
-	list.add("size added to a static hello, mapped when it runs", 250, "KB", r.median(addedLoaded))
+	list.add("size added to a static hello, stripped", maxHello, "KB", r.median(addedStripped))
+	list.add("size added to a static hello, mapped when it runs", maxHello, "KB", r.median(addedLoaded))
 	list.add("size that the names of twenty probes add to a program, stripped", maxNames, "KB", r.median(addedNames))
 	list.add("our packages that run code before main", 0, "", r.median(addedInit))
 	return list
@@ -42,28 +42,49 @@ func (l *targetList) add(what string, max float64, unit string, got float64) {
 	*l = append(*l, target{what, max, unit, got})
 }
 
+// beside adds a ratio to another figure of the same rounds.
+func (l *targetList) beside(r results, what string, max float64, key, to string) {
+	l.add(what, max, "×", r.ratio(key, to))
+}
+
+// The units that figures are compared with.
+const (
+	clock   = "clock"   // a reading of the clock
+	getppid = "getppid" // a system call
+)
+
+// calls returns how many calls of getppid took as long as what key, in microseconds, did for
+// each of so many probes.
+func (r results) calls(key, phase string, probes float64) float64 {
+	return 1000 * r.ratio(key, unit(getppid, phase)) / probes
+}
+
+// unit returns the key of a unit that was measured in the same rounds as a phase.
+func unit(name, phase string) string { return pureGo + " " + phase + " " + name }
+
 func (l *targetList) idle(r results, build string) {
-	at := build + " idle "
-	l.add(build+": Enabled, idle", 0.5, "ns", r.median(at+"enabled"))
-	l.add(build+": Fire, idle, no argument", 0.7, "ns", r.median(at+"zero"))
-	l.add(build+": Fire, idle, two integers", 0.7, "ns", r.median(at+"two"))
-	l.add(build+": Fire, idle, a string and an integer", 0.7, "ns", r.median(at+"text"))
-	l.add(build+": Fire, idle, six arguments, three strings", 0.7, "ns", r.median(at+"six"))
-	l.add(build+": ProbeOf.Fire, idle, a string and an integer", 0.7, "ns", r.median(at+"struct"))
-	l.add(build+": variadic Fire, idle, two integers", 2.5, "ns", r.median(at+"any"))
+	at, call := build+" idle ", chosen()+" idle call"
+	l.beside(r, build+": Enabled, idle, beside C's call of such a site", 0.6, at+"enabled", call)
+	for _, row := range []string{"zero", "two", "text", "struct", "six"} {
+		l.beside(r, build+": Fire, idle, "+row+", beside C's call of such a site", 0.7, at+row, call)
+	}
+	l.beside(r, build+": variadic Fire, idle, two integers, beside C's call of such a site", 1.5, at+"any", call)
+	for _, row := range []string{"enabled", "zero", "two", "text", "struct", "six"} {
+		l.beside(r, build+": idle, "+row+", beside the clock", 0.05, at+row, unit(clock, "idle"))
+	}
 	for _, row := range idleRows {
 		l.add(build+": idle, "+row+", allocations", 0, "", r.median(at+"allocs "+row))
 	}
 	// "No longer", and the noise of two processors that others use too.
-	l.add(build+": two goroutines, each beside one alone", 1.1, "×", r.ratio(at+"together", at+"alone"))
+	l.beside(r, build+": two goroutines, each beside one alone", 1.1, at+"together", at+"alone")
 }
 
 func (l *targetList) traced(r results, build string) {
 	at := build + " traced "
-	l.add(build+": Fire, traced, two integers, beside C's call of such a site", 1.10, "×", r.ratio(at+"two", chosen()+" traced call"))
-	l.add(build+": a string of 16 bytes, traced, beside an integer", 30, "ns more", r.difference(at+"text", at+"two"))
-	l.add(build+": ProbeOf.Fire, traced, beside Probe2", 20, "ns more", r.difference(at+"struct", at+"text"))
-	l.add(build+": variadic Fire, traced, beside the typed", 20, "ns more", r.difference(at+"any", at+"two"))
+	l.beside(r, build+": Fire, traced, two integers, beside C's call of such a site", 1.25, at+"two", chosen()+" traced call")
+	l.beside(r, build+": a string of 16 bytes, traced, beside an integer", 1.2, at+"text", at+"two")
+	l.beside(r, build+": ProbeOf.Fire, traced, beside Probe2", 1.1, at+"struct", at+"text")
+	l.beside(r, build+": variadic Fire, traced, beside the typed", 1.1, at+"any", at+"two")
 	for _, row := range tracedRows {
 		l.add(build+": traced, "+row+", allocations", 0, "", r.median(at+"allocs "+row))
 	}
@@ -74,11 +95,10 @@ func (l *targetList) traced(r results, build string) {
 func (l *targetList) inside(r results, build string) {
 	at := build + " inside "
 	for _, c := range []struct {
-		what string
-		max  float64
-	}{{"observed", 60}, {"recorded", 80}} {
-		l.add(build+": "+c.what+", two integers, beside the clock", c.max, "ns more", r.difference(at+c.what+"two", at+"clock"))
-		l.add(build+": "+c.what+", a string and an integer, beside the clock", c.max, "ns more", r.difference(at+c.what+"text", at+"clock"))
+		row string
+		max float64
+	}{{"observedtwo", 3}, {"observedtext", 4}, {"recordedtwo", 4}, {"recordedtext", 5}} {
+		l.beside(r, build+": "+c.row+", beside the clock", c.max, at+c.row, at+"clock")
 	}
 	for _, row := range insideRows {
 		l.add(build+": "+row+", allocations", 0, "", r.median(at+"allocs "+row))
@@ -86,31 +106,41 @@ func (l *targetList) inside(r results, build string) {
 }
 
 func (l *targetList) load(r results, build string) {
-	l.add(build+": load one probe, new file", 120, "µs", r.median(build+" 1 loadnew"))
-	l.add(build+": load one probe, file is there", 60, "µs", r.median(build+" 1 loadexisting"))
-	l.add(build+": unload one probe", 60, "µs", r.median(build+" 1 unload"))
-	l.add(build+": reload one probe", 100, "µs", r.median(build+" 1 reload"))
-	l.add(build+": load 20,000 probes, new file", 25_000, "µs", r.median(build+" 20000 loadnew"))
-	l.add(build+": load 20,000 probes, file is there", 25_000, "µs", r.median(build+" 20000 loadexisting"))
-	l.add(build+": unload 20,000 probes", 25_000, "µs", r.median(build+" 20000 unload"))
+	for row, max := range map[string]float64{"loadnew": maxLoad, "loadexisting": maxLoad / 2, "unload": maxLoad / 2, "reload": maxLoad} {
+		l.add(build+": "+row+", one probe, beside getppid", max, "×", r.calls(build+" 1 "+row, "loads", 1))
+	}
+	for _, row := range []string{"loadnew", "loadexisting", "unload"} {
+		l.add(build+": "+row+", 20,000 probes, each beside getppid", maxProbe, "×", r.calls(build+" 20000 "+row, "large", many))
+	}
 	l.add(build+": linear: a probe of 100,000 beside one of 20,000", maxCurve, "×",
 		r.ratio(build+" 100000 loadexisting", build+" 20000 loadexisting")*many/most)
-	l.add(build+": memory of 20,000 probes beside their file", 1, "×", r.ratio(build+" 20000 mapped", build+" 20000 file"))
+	l.beside(r, build+": memory of 20,000 probes beside their file", 1, build+" 20000 mapped", build+" 20000 file")
 }
 
 // library adds what is promised of the C library.
 func (l *targetList) library(r results, c string) {
-	l.add("C: probeIsEnabled, idle", 3, "ns", r.median(c+" idle enabled"))
-	l.add("C: probeFire, idle", 3, "ns", r.median(c+" idle fire"))
-	l.add("C: load one probe, new file", 120, "µs", r.median(c+" 1 loadnew"))
-	l.add("C: load one probe, memory", 120, "µs", r.median(c+" 1 loadmemory"))
-	l.add("C: unload one probe", 60, "µs", r.median(c+" 1 unload"))
-	l.add("C: reload one probe", 100, "µs", r.median(c+" 1 reload"))
-	l.add("C: load 20,000 probes, new file", 25_000, "µs", r.median(c+" 20000 loadnew"))
-	l.add("C: unload 20,000 probes", 25_000, "µs", r.median(c+" 20000 unload"))
+	call := c + " idle call"
+	l.beside(r, "C: probeIsEnabled, idle, beside a call of such a site", 1.5, c+" idle enabled", call)
+	l.beside(r, "C: probeFire, idle, beside a call of such a site", 1.5, c+" idle fire", call)
+	for _, row := range []string{"loadnew", "loadmemory", "unload", "reload"} {
+		l.add("C: "+row+", one probe, beside getppid", maxLoad, "×", r.calls(c+" 1 "+row, "loads", 1))
+	}
+	for _, row := range []string{"loadnew", "unload"} {
+		l.add("C: "+row+", 20,000 probes, each beside getppid", maxProbe, "×", r.calls(c+" 20000 "+row, "large", many))
+	}
 	l.add("C: linear: a probe of 100,000 beside one of 20,000", maxCurve, "×", r.ratio(c+" 100000 loadnew", c+" 20000 loadnew")*many/most)
 	l.add("C: memory of 20,000 probes beside their file", 1, "×", r.ratio(c+" 20000 mapped", pureGo+" 20000 file"))
 }
+
+// maxLoad bounds loading a probe, and maxProbe each of 20,000, in calls of getppid.
+const (
+	maxLoad  = 1500
+	maxProbe = 30
+)
+
+// maxHello is what the package may add to a program that has nothing else, in KB. A fifth of it is
+// package fmt and what that needs, which most programs have already.
+const maxHello = 350
 
 // maxNames is what names may add to a program of twenty probes, in KB.
 const maxNames = 40
