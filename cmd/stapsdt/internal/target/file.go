@@ -132,5 +132,6 @@ func (f *File) read() error {
 		return f.Problem
 	}
 	f.Problem = errors.Join(f.Problem, sdt.ReadTypes(f.file, f.Probes))
+	preferFastNops(f.file, f.Probes)
 	return nil
 }

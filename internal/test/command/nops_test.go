@@ -1,0 +1,76 @@
+//go:build linux && amd64
+
+package command_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/image"
+	"github.com/go-stapsdt/stapsdt/internal/site"
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTwoNops: of two nops side by side, the command attaches to the one that this kernel traces
+// at the lowest cost, and reads the same arguments there.
+func TestTwoNops(t *testing.T) {
+	testenv.NeedsRoot(t)
+	gcc := testenv.NeedsTool(t, "gcc", "gcc")
+	for _, nop := range image.ArchByName("amd64").Nops {
+		t.Run(nop.Name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "twonops")
+			var code []string
+			for _, b := range []byte(nop.Code) {
+				code = append(code, fmt.Sprintf("%#x", b))
+			}
+			out, err := exec.Command(gcc, "-O2", "-Wall", `-DNOP=".byte `+strings.Join(code, ",")+`"`, "-o", path, "testdata/twonops.c").CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			p := tracetest.Command(t, exec.Command(path))
+			var first, second uint64
+			_, err = fmt.Sscanf(p.WaitLine(" 0x", patience), "%v %v", &first, &second)
+			require.NoError(t, err)
+			p.Expect("ready", patience)
+
+			memory, err := os.Open("/proc/" + pid(p) + "/mem")
+			require.NoError(t, err)
+			defer memory.Close()
+			patched := func(at uint64) bool {
+				var b, original [1]byte
+				original[0] = 0x90
+				if at == second {
+					original[0] = nop.Code[0]
+				}
+				_, err := memory.ReadAt(b[:], int64(at))
+				require.NoError(t, err)
+				return b != original
+			}
+			tr := tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "twonops:fired"))
+			want, other := first, second
+			if nop.Name == site.Chosen().Name && nop.Name != "nop1" {
+				want, other = second, first
+			}
+			require.Eventually(t, func() bool { return patched(want) }, patience, time.Millisecond)
+			require.False(t, patched(other))
+			require.Contains(t, runs(t, "list", "-p", pid(p)).stdout, "traced now")
+			does(p, "4")
+			tr.Signal(os.Interrupt)
+			require.NoError(t, tr.Wait(patience))
+			var got []string
+			for _, line := range tr.Lines() {
+				var event struct{ Args map[string]int }
+				require.NoError(t, json.Unmarshal([]byte(line), &event), line)
+				got = append(got, fmt.Sprint(event.Args["arg0"], event.Args["arg1"]))
+			}
+			require.Equal(t, []string{"0 0", "1 1", "2 3", "3 6"}, got)
+		})
+	}
+}
