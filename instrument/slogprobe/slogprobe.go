@@ -11,24 +11,42 @@
 //
 // span is the id of the span that the record's context belongs to, or 0: see package span.
 // level is a slog.Level: -4 is Debug, 0 Info, 4 Warn and 8 Error. attributes are those of the
-// record and its logger, as slog.TextHandler writes them. file and line are where the program
-// logs; they are empty and 0 if the record does not say.
+// record and its logger, as slog.TextHandler writes them, with the exceptions below. file and
+// line are where the program logs; they are empty and 0 if the record does not say.
 //
 // The probe makes debug logs visible in a program that is running, without a change of its
 // configuration: while it is traced, records of every level are reported, and those that the
 // program's own handler does not want are still not written. Records that tracers see can
 // contain what the program hides with slog.HandlerOptions.ReplaceAttr.
+//
+// # Values
+//
+// The probe shows a value if its text can be made without a method of the program, and
+// without memory that the program could be writing. These are
+//
+//   - strings, booleans, integers, floating-point numbers, times and durations, and values of
+//     the program's own types of the first four kinds if these have no methods,
+//   - the errors that errors.New and fmt.Errorf return, syscall.Errno, and the errors of
+//     package context,
+//   - groups of all these, whose attributes slog.GroupValue does not allow to be changed.
+//
+// Any other value is shown by its type, such as *url.URL, and a slog.LogValuer by its own
+// type: it may be there to hide something. The text is cut at stapsdt.MaxString while it is
+// built. [WithFormat] shows more.
+//
+// The rule is the same for records that the program's handler wants and for others. Formatting
+// a record that only a tracer wants could take a lock that the caller holds, read a map while
+// another goroutine writes it, or never end. Formatting a record that the handler wants would
+// call the program's methods a second time, or for the first time if the handler drops, hides
+// or delays values. The probe cannot learn what the handler has formatted either: a handler
+// could tell a wrapped or resolved value from the program's own. But such a record is in the
+// program's log.
 package slogprobe
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"runtime"
-	"slices"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/span"
@@ -37,6 +55,7 @@ import (
 // Probes holds the probe.
 type Probes struct {
 	record *stapsdt.ProbeOf[record]
+	format func(slog.Value) string
 }
 
 // record are the arguments of log__record.
@@ -49,22 +68,55 @@ type record struct {
 	Line       int32
 }
 
+// Option is an option of New.
+type Option func(*Probes)
+
+// WithFormat shows the values that are otherwise shown by their type as f formats them. f is
+// called for values of the kinds slog.KindAny and slog.KindLogValuer: for those of every record
+// while the probe is traced, and for those of slog.Logger.With once, when With is called,
+// traced or not. If f panics, the type is shown.
+//
+// This is dangerous. f is called for records that the program's handler does not want, and
+// beside the handler for those that it wants, while the caller holds its locks. If f calls a
+// method that takes such a lock, the program hangs. If f reads a map that another goroutine
+// writes, or follows a value that contains itself, as fmt.Sprint does, the program crashes.
+// The string that f returns is cut, but f builds all of it. Format only types that you know:
+//
+//	slogprobe.WithFormat(func(v slog.Value) string {
+//		switch v := v.Any().(type) {
+//		case *fs.PathError:
+//			return v.Error()
+//		case netip.Addr:
+//			return v.String()
+//		}
+//		return fmt.Sprintf("%T", v.Any())
+//	})
+func WithFormat(f func(slog.Value) string) Option { return func(p *Probes) { p.format = f } }
+
 // New defines the probe. If the provider already has another of its name, its Load reports
 // it. With a nil provider nothing is reported.
-func New(p *stapsdt.Provider) *Probes {
-	return &Probes{stapsdt.NewProbeOf[record](p, "log__record")}
+func New(p *stapsdt.Provider, opts ...Option) *Probes {
+	probes := &Probes{record: stapsdt.NewProbeOf[record](p, "log__record")}
+	for _, opt := range opts {
+		opt(probes)
+	}
+	return probes
 }
 
 // Handler returns a handler that passes the records on to next, if it wants them, and reports
-// all of them. While nothing traces the probe, only next decides which records are made.
+// all of them. While nothing traces the probe, only next decides which records are made. next
+// gets what the program has logged, unchanged. Its Enabled is called twice for each record: by
+// the logger, and again when the record is handled.
 func (p *Probes) Handler(next slog.Handler) slog.Handler {
 	return &handler{next: next, probes: p}
 }
 
+// handler keeps no values of the program, but their text: a logger may live long.
 type handler struct {
-	next   slog.Handler
-	probes *Probes
-	with   []func(slog.Handler) slog.Handler // the groups and attributes of the logger
+	next       slog.Handler
+	probes     *Probes
+	attributes string // the text of the logger's
+	groups     string // the names of the open groups, each with a dot
 }
 
 // Enabled reports whether the next handler wants records of a level, or the probe is traced.
@@ -83,50 +135,37 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	attrs = slices.Clone(attrs)
-	return h.and(h.next.WithAttrs(attrs), func(to slog.Handler) slog.Handler { return to.WithAttrs(attrs) })
+	all := h.text()
+	defer all.free()
+	for _, a := range attrs {
+		all.attr(a)
+	}
+	return &handler{h.next.WithAttrs(attrs), h.probes, all.String(), h.groups}
 }
 
 func (h *handler) WithGroup(name string) slog.Handler {
-	return h.and(h.next.WithGroup(name), func(to slog.Handler) slog.Handler { return to.WithGroup(name) })
+	next := h.next.WithGroup(name)
+	if name == "" { // the handler stays as it is
+		return &handler{next, h.probes, h.attributes, h.groups}
+	}
+	all := h.text()
+	defer all.free()
+	all.group(name)
+	return &handler{next, h.probes, h.attributes, string(all.prefix)}
 }
 
-func (h *handler) and(next slog.Handler, with func(slog.Handler) slog.Handler) slog.Handler {
-	return &handler{next, h.probes, append(slices.Clip(h.with), with)}
-}
-
-// buffers holds the memory for attributes.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// text returns the text of the logger's attributes, to which others are appended.
+func (h *handler) text() *text { return newText(h.attributes, h.groups, h.probes.format) }
 
 // report fires the probe.
 func (h *handler) report(ctx context.Context, r slog.Record) {
-	text := buffers.Get().(*bytes.Buffer)
-	defer func() {
-		if text.Cap() <= 16*stapsdt.MaxString { // else it would be kept for one large record
-			buffers.Put(text)
-		}
-	}()
-	text.Reset()
-	// The handler writes the level and the message first, and the time only if there is one.
-	omit := 0
-	var to slog.Handler = slog.NewTextHandler(text, &slog.HandlerOptions{Level: r.Level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if omit > 0 {
-			omit--
-			return slog.Attr{}
-		}
-		return a
-	}})
-	for _, with := range h.with {
-		to = with(to)
-	}
-	attributes := slog.NewRecord(time.Time{}, r.Level, r.Message, 0)
+	all := h.text()
+	defer all.free()
 	r.Attrs(func(a slog.Attr) bool {
-		attributes.AddAttrs(a)
-		return true
+		all.attr(a)
+		return !all.full()
 	})
-	omit = 2
-	_ = to.Handle(ctx, attributes) // a bytes.Buffer takes it
-	event := record{Level: int64(r.Level), Message: r.Message, Attributes: strings.TrimSuffix(text.String(), "\n")}
+	event := record{Level: int64(r.Level), Message: r.Message, Attributes: all.String()}
 	if ctx != nil {
 		event.Span = span.ID(ctx)
 	}

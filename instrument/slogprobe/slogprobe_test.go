@@ -5,11 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"math"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/slogtest"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
@@ -62,12 +66,10 @@ func TestRecords(t *testing.T) {
 	fire := func(spanID uint64, level int64, message, attributes string) {
 		probes.record.Fire(record{Span: spanID, Level: level, Message: message, Attributes: attributes})
 	}
-	broken := rec.Events()[2].Arg(3).String()
-	require.Regexp(t, `^user="u 1" db.rows=3 db.err=no db.b="LogValue panicked`, broken)
 	rec.Want(func() {
 		fire(s.ID(), -4, "detail", "a=1 msg=mine level=mine")
 		fire(s.ID(), 0, "query", `user="u 1" db.rows=3 db.text=SELECT db.time.t=true`)
-		fire(s.ID(), 8, "failed", broken)
+		fire(s.ID(), 8, "failed", `user="u 1" db.rows=3 db.err=no db.b=slogprobe.broken`)
 		fire(0, 4, "", "")
 	}, probetest.Ignore("file", "line"))
 	e := rec.Events()[0]
@@ -112,4 +114,75 @@ func TestHandler(t *testing.T) {
 			return all
 		})
 	}
+}
+
+// TestReported: values that need no method of the program are reported as slog.TextHandler
+// writes them.
+func TestReported(t *testing.T) {
+	for _, log := range plainRecords() {
+		compare(t, log)
+	}
+}
+
+// FuzzReported does the same with any names and strings.
+func FuzzReported(f *testing.F) {
+	f.Add("g", "k", "v")
+	f.Add("", "", "")
+	f.Add("a.b", "é\u00a0", "\xff\x7f=")
+	f.Fuzz(func(t *testing.T, group, key, value string) {
+		if len(group)+len(key)+len(value) > 200 {
+			t.Skip("the text may be cut")
+		}
+		compare(t, func(l *slog.Logger) {
+			l.With(key, value).WithGroup(group).With(slog.Group(key, group, value)).Error("m", key, name(value), "", slog.GroupValue(slog.String(key, value)))
+		})
+	})
+}
+
+// compare compares what a record of level Error and message m is reported as with what
+// slog.TextHandler writes.
+func compare(t *testing.T, log func(*slog.Logger)) {
+	p := eventtest.Provider(t, "slogprobe")
+	rec := probetest.Record(t, p)
+	var want bytes.Buffer
+	log(slog.New(quiet(&want)))
+	log(slog.New(New(p).Handler(discarding{})))
+	require.Equal(t, want.String(), strings.TrimSuffix("level=ERROR msg=m "+rec.Events()[0].Arg(3).String(), " ")+"\n")
+}
+
+// discarding wants nothing.
+type discarding struct{ slog.Handler }
+
+func (discarding) Enabled(context.Context, slog.Level) bool  { return false }
+func (d discarding) WithAttrs([]slog.Attr) slog.Handler      { return d }
+func (d discarding) WithGroup(string) slog.Handler           { return d }
+func (discarding) Handle(context.Context, slog.Record) error { panic("it wants nothing") }
+
+type (
+	number int8
+	ratio  float32
+	name   string
+	flag   bool
+)
+
+// plainRecords log records that need no method of the program.
+func plainRecords() (all []func(*slog.Logger)) {
+	at := time.Date(2026, 2, 3, 4, 5, 6, 7890123, time.FixedZone("X", 3600))
+	wrapped := fmt.Errorf("read a=%d: %w", 1, context.Canceled)
+	for _, value := range []any{
+		1, int8(-1), uint64(math.MaxUint64), uintptr(7), 1.5, float32(0.1), math.Inf(-1), math.NaN(), true, nil,
+		at, at.UTC(), time.Time{}, time.Minute + 3, slog.Value{}, slog.AnyValue(slog.IntValue(2)),
+		"", "x", "a b", "a=b", `"`, `\`, "\n", "\x7f", "\x00", "é", "\u00a0", "\u2028", "\ufffd", "\xff", "日本", "\U0001f600", "\u200b",
+		number(3), ratio(2.5), name("n m"), name(""), flag(true), complex(1, 2) == 0,
+		errors.New("e e"), wrapped, fmt.Errorf("%w and %w", wrapped, wrapped), context.DeadlineExceeded, syscall.ENOENT,
+		slog.GroupValue(slog.Int("a", 1), slog.Group("b", "c d", 2), slog.Attr{}), slog.GroupValue(), []slog.Attr{slog.Int("a", 1)},
+	} {
+		all = append(all,
+			func(l *slog.Logger) { l.Error("m", "k", value) },
+			func(l *slog.Logger) { l.Error("m", "", value, "a b", value, "", slog.GroupValue(slog.Any("x", value))) },
+			func(l *slog.Logger) { l.With("k", value).WithGroup("g").With("", value).Error("m", "k", value) },
+			func(l *slog.Logger) { l.WithGroup("g h").WithGroup("i").Error("m", "k", value, slog.Attr{}) },
+		)
+	}
+	return append(all, func(l *slog.Logger) { l.WithGroup("g").With().Error("m") })
 }
