@@ -19,6 +19,14 @@
 //
 // The connections themselves are the program's own and are never wrapped, so that the
 // optimizations of packages net and net/http for *net.TCPConn, such as sendfile, still apply.
+//
+// # Addresses
+//
+// local and remote, and the network of accept, come from the connections and listeners of
+// package net, and from a *tls.Conn over such a connection. They are empty for other types: a
+// RemoteAddr of the program's may wait for the peer, as one that expects a PROXY header does,
+// take a lock, or panic, and so could stop the loop that accepts connections. The listener's
+// address is reported with an error only.
 package netprobe
 
 import (
@@ -60,41 +68,49 @@ func New(p *stapsdt.Provider, opts ...span.Option) *Probes {
 }
 
 // Dial returns a function that dials with next, such as the DialContext of a net.Dialer, and
-// reports it. remote is the address that was reached, or empty if none was.
+// reports it. remote is the address that was reached, or empty if none was. While the dial is
+// traced, the context of next is derived from that of the caller.
 func (p *Probes) Dial(next func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		ctx, s := p.dials.Start(ctx, dialStart{network, address})
-		conn, err := next(ctx, network, address)
-		if s != nil {
-			remote := ""
-			if err == nil && conn != nil {
-				remote = text(conn.RemoteAddr())
-			}
-			s.End(dialEnd{address, remote, network}, err)
+		if !p.dials.Enabled() {
+			return next(ctx, network, address)
 		}
+		inside, s := p.dials.Start(ctx, dialStart{network, address})
+		conn, err := next(derived(ctx, inside), network, address)
+		s.EndFunc(func() dialEnd {
+			var remote net.Addr
+			if err == nil {
+				_, remote = addresses(conn)
+			}
+			return dialEnd{address, text(remote), network}
+		}, err)
 		return conn, err
 	}
 }
 
-// text returns an address as text. Some connections have none.
-func text(a net.Addr) string {
-	if a == nil {
-		return ""
+// derived returns the context of a span that has started in ctx. A nil context stays nil, as
+// the program finds out what becomes of it.
+func derived(ctx, inside context.Context) context.Context {
+	if ctx == nil {
+		return nil
 	}
-	return a.String()
+	return inside
 }
 
 // Handshake runs the handshake of a TLS connection, of a client or a server, and reports it.
 // version and cipher_suite are the numbers that package crypto/tls has, protocol is the one
 // that ALPN has negotiated, and resumed says whether the session was resumed. After a failed
 // handshake they are what had been negotiated by then. If the handshake has been done already,
-// Handshake returns at once, and reports that.
+// Handshake returns at once, and reports that. Like every call of ConnectionState, the report
+// waits for a handshake of the same connection that another goroutine has begun since, such as
+// a renegotiation. While the handshake is traced, its context is derived from ctx.
 func (p *Probes) Handshake(ctx context.Context, conn *tls.Conn) error {
 	if !p.handshakes.Enabled() {
 		return conn.HandshakeContext(ctx)
 	}
-	ctx, s := p.handshakes.Start(ctx, handshakeStart{text(conn.RemoteAddr())})
-	err := conn.HandshakeContext(ctx)
+	_, remote := addresses(conn)
+	inside, s := p.handshakes.Start(ctx, handshakeStart{text(remote)})
+	err := conn.HandshakeContext(derived(ctx, inside))
 	s.EndFunc(func() handshakeEnd {
 		state := conn.ConnectionState()
 		return handshakeEnd{state.ServerName, state.Version, state.CipherSuite, state.NegotiatedProtocol, state.DidResume}
@@ -122,7 +138,10 @@ type listener struct {
 
 func (l *listener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
-	return l.probes.accepted(l.Addr(), conn, err)
+	if l.probes.accept.Enabled() {
+		l.probes.accepted(nil, conn, err)
+	}
+	return conn, err
 }
 
 type tcpListener struct {
@@ -132,7 +151,10 @@ type tcpListener struct {
 
 func (l *tcpListener) Accept() (net.Conn, error) {
 	conn, err := l.TCPListener.Accept()
-	return l.probes.accepted(l.Addr(), conn, err)
+	if l.probes.accept.Enabled() {
+		l.probes.accepted(l.TCPListener, conn, err)
+	}
+	return conn, err
 }
 
 type unixListener struct {
@@ -142,21 +164,21 @@ type unixListener struct {
 
 func (l *unixListener) Accept() (net.Conn, error) {
 	conn, err := l.UnixListener.Accept()
-	return l.probes.accepted(l.Addr(), conn, err)
-}
-
-// accepted reports a connection, or why there is none.
-func (p *Probes) accepted(local net.Addr, conn net.Conn, err error) (net.Conn, error) {
-	if p.accept.Enabled() && local != nil {
-		remote, failure := "", ""
-		if err != nil {
-			failure = err.Error()
-		} else if conn != nil {
-			local, remote = conn.LocalAddr(), text(conn.RemoteAddr())
-		}
-		if local != nil {
-			p.accept.Fire(local.Network(), local.String(), remote, failure)
-		}
+	if l.probes.accept.Enabled() {
+		l.probes.accepted(l.UnixListener, conn, err)
 	}
 	return conn, err
+}
+
+// accepted reports a connection, or why there is none. l is a listener of package net, or nil.
+//
+//go:noinline
+func (p *Probes) accepted(l net.Listener, conn net.Conn, err error) {
+	if err != nil {
+		local := listening(l)
+		p.accept.Fire(network(local), text(local), "", errorText(err))
+		return
+	}
+	local, remote := addresses(conn)
+	p.accept.Fire(network(local), text(local), text(remote), "")
 }

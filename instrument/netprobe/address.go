@@ -1,0 +1,68 @@
+package netprobe
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+)
+
+// addresses returns the addresses of a connection that package net has made, or of a TLS
+// connection over such a one, and otherwise nil. The methods of other types are the program's.
+func addresses(conn net.Conn) (local, remote net.Addr) {
+	over, ok := conn.(*tls.Conn)
+	for ok && over != nil {
+		conn = over.NetConn()
+		over, ok = conn.(*tls.Conn)
+	}
+	var made bool
+	switch c := conn.(type) {
+	case *net.TCPConn:
+		made = c != nil
+	case *net.UnixConn:
+		made = c != nil
+	case *net.UDPConn:
+		made = c != nil
+	case *net.IPConn:
+		made = c != nil
+	}
+	if !made {
+		return nil, nil
+	}
+	return conn.LocalAddr(), conn.RemoteAddr()
+}
+
+// listening returns the address of a listener of package net, or nil. One that has not been
+// made by package net panics.
+func listening(l net.Listener) (local net.Addr) {
+	if l == nil {
+		return nil
+	}
+	defer func() { _ = recover() }()
+	return l.Addr()
+}
+
+// text returns an address of package net as text. A zero connection has none.
+func text(a net.Addr) string {
+	if a == nil {
+		return ""
+	}
+	return a.String()
+}
+
+// network returns an address's network.
+func network(a net.Addr) string {
+	if a == nil {
+		return ""
+	}
+	return a.Network()
+}
+
+// errorText returns the text of an error, or its type if Error panics or returns none.
+func errorText(err error) (text string) {
+	defer func() {
+		if recover() != nil || text == "" {
+			text = fmt.Sprintf("%T", err)
+		}
+	}()
+	return err.Error()
+}
