@@ -21,8 +21,8 @@
 //
 // # Values
 //
-// The probe shows a value if its text can be made without a method of the program, and
-// without memory that the program could be writing. These are
+// Of a record that only a tracer wants, the probe shows a value if its text can be made without
+// a method of the program, and without memory that the program could be writing. These are
 //
 //   - strings, booleans, integers, floating-point numbers, times and durations, and values of
 //     the program's own types of the first four kinds if these have no methods,
@@ -31,16 +31,18 @@
 //   - groups of all these, whose attributes slog.GroupValue does not allow to be changed.
 //
 // Any other value is shown by its type, such as *url.URL, and a slog.LogValuer by its own
-// type: it may be there to hide something. The text is cut at stapsdt.MaxString while it is
-// built. [WithFormat] shows more.
+// type: formatting it could take a lock that the caller holds, read a map while another
+// goroutine writes it, or never end.
 //
-// The rule is the same for records that the program's handler wants and for others. Formatting
-// a record that only a tracer wants could take a lock that the caller holds, read a map while
-// another goroutine writes it, or never end. Formatting a record that the handler wants would
-// call the program's methods a second time, or for the first time if the handler drops, hides
-// or delays values. The probe cannot learn what the handler has formatted either: a handler
-// could tell a wrapped or resolved value from the program's own. But such a record is in the
-// program's log.
+// Of a record that the program's handler wants, the probe shows every value if the handler is a
+// *slog.TextHandler or a *slog.JSONHandler without ReplaceAttr, as the handler formats it. A
+// slog.LogValuer is resolved once, for the handler and the probe; other methods that format
+// a value, such as String and MarshalJSON, are called by each. With ReplaceAttr, which may
+// hide values, LogValuers are resolved, and the rule above applies otherwise. It also applies to
+// the values of slog.Logger.With, and to other handlers: they may drop, hide or delay a
+// value, and could tell one that was resolved from the program's own.
+//
+// The text is cut at stapsdt.MaxString while it is built. [WithFormat] shows more.
 package slogprobe
 
 import (
@@ -72,9 +74,9 @@ type record struct {
 type Option func(*Probes)
 
 // WithFormat shows the values that are otherwise shown by their type as f formats them. f is
-// called for values of the kinds slog.KindAny and slog.KindLogValuer: for those of every record
-// while the probe is traced, and for those of slog.Logger.With once, when With is called,
-// traced or not. If f panics, the type is shown.
+// called for values of the kinds slog.KindAny and slog.KindLogValuer: for those of records while
+// the probe is traced, and for those of slog.Logger.With once, when With is called, traced or
+// not. If f panics, the type is shown.
 //
 // This is dangerous. f is called for records that the program's handler does not want, and
 // beside the handler for those that it wants, while the caller holds its locks. If f calls a
@@ -108,7 +110,7 @@ func New(p *stapsdt.Provider, opts ...Option) *Probes {
 // gets what the program has logged, unchanged. Its Enabled is called twice for each record: by
 // the logger, and again when the record is handled.
 func (p *Probes) Handler(next slog.Handler) slog.Handler {
-	return &handler{next: next, probes: p}
+	return newHandler(next, p, "", "")
 }
 
 // handler keeps no values of the program, but their text: a logger may live long.
@@ -117,6 +119,11 @@ type handler struct {
 	probes     *Probes
 	attributes string // the text of the logger's
 	groups     string // the names of the open groups, each with a dot
+	known      known  // of next
+}
+
+func newHandler(next slog.Handler, p *Probes, attributes, groups string) *handler {
+	return &handler{next, p, attributes, groups, knownOf(next)}
 }
 
 // Enabled reports whether the next handler wants records of a level, or the probe is traced.
@@ -125,41 +132,54 @@ func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
+	wanted := h.next.Enabled(ctx, r.Level) // or it was made for a tracer, which may have detached
 	if h.probes.record.Enabled() {
-		h.report(ctx, r)
+		format := h.probes.format
+		if wanted && h.known.resolves {
+			r = resolveRecord(r)
+			if h.known.format != nil {
+				format = h.known.format
+			}
+		}
+		h.report(ctx, r, format)
 	}
-	if !h.next.Enabled(ctx, r.Level) { // it was made for a tracer, which may have detached
+	if !wanted {
 		return nil
 	}
 	return h.next.Handle(ctx, r)
 }
 
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	all := h.text()
+	if h.known.resolves { // next does so now
+		attrs, _ = resolveAttrs(attrs)
+	}
+	all := h.text(h.probes.format)
 	defer all.free()
 	for _, a := range attrs {
 		all.attr(a)
 	}
-	return &handler{h.next.WithAttrs(attrs), h.probes, all.String(), h.groups}
+	return newHandler(h.next.WithAttrs(attrs), h.probes, all.String(), h.groups)
 }
 
 func (h *handler) WithGroup(name string) slog.Handler {
 	next := h.next.WithGroup(name)
 	if name == "" { // the handler stays as it is
-		return &handler{next, h.probes, h.attributes, h.groups}
+		return newHandler(next, h.probes, h.attributes, h.groups)
 	}
-	all := h.text()
+	all := h.text(nil)
 	defer all.free()
 	all.group(name)
-	return &handler{next, h.probes, h.attributes, string(all.prefix)}
+	return newHandler(next, h.probes, h.attributes, string(all.prefix))
 }
 
 // text returns the text of the logger's attributes, to which others are appended.
-func (h *handler) text() *text { return newText(h.attributes, h.groups, h.probes.format) }
+func (h *handler) text(format func(slog.Value) string) *text {
+	return newText(h.attributes, h.groups, format)
+}
 
 // report fires the probe.
-func (h *handler) report(ctx context.Context, r slog.Record) {
-	all := h.text()
+func (h *handler) report(ctx context.Context, r slog.Record, format func(slog.Value) string) {
+	all := h.text(format)
 	defer all.free()
 	r.Attrs(func(a slog.Attr) bool {
 		all.attr(a)
