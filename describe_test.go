@@ -22,14 +22,17 @@ func TestDescribe(t *testing.T) {
 	type userID uint32
 	p := newProvider(t, "described")
 	NewProbe6[string, []byte, bool, time.Duration, userID, unsafe.Pointer](p, "typed", "path", "body", "ok", "elapsed", "user", "raw")
-	NewProbe2[int, int](p, "unnamed")
+	NewProbe4[string, userID, float64, []byte](p, "unnamed")
+	_, err := p.AddProbe("bare", String, Int32, Float32)
+	require.NoError(t, err)
 	all := []ArgType{Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64, String, Int8, Int8, Int8}
 	dynamic, err := p.AddProbe("dynamic", all...)
 	require.NoError(t, err)
 	require.NoError(t, dynamic.NameArgs("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"))
 	want := map[string][]string{
 		"typed":   {"path", " *", "body", " *", "ok", "bool", "elapsed", "time.Duration", "user", "stapsdt.userID", "raw", "unsafe.Pointer"},
-		"unnamed": {"", "?", "", "?"},
+		"unnamed": {"arg0", " *", "arg1", "stapsdt.userID", "arg2", "float64", "arg3", " *"},
+		"bare":    {"arg0", " *", "arg1", "int32", "arg2", "float32"},
 		"dynamic": {"a", "int8", "b", "uint8", "c", "int16", "d", "uint16", "e", "int32", "f", "uint32", "g", "int64", "h", "uint64", "i", " *",
 			"j", "int8", "k", "int8", "l", "int8"},
 	}
@@ -57,27 +60,53 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestNotDescribed: the images of the other architectures, and of providers without names,
-// have no debug sections.
+// TestDefaultNames: arguments without names are described as arg0 and so on, with the types
+// of the program, whichever site of a name has them.
+func TestDefaultNames(t *testing.T) {
+	unnamed, named, mixed := newProvider(t, "same"), newProvider(t, "same"), newProvider(t, "same")
+	NewProbe2[string, time.Duration](unnamed, "probe")
+	NewProbe2[string, time.Duration](unnamed, "probe")
+	NewProbe2[string, time.Duration](named, "probe", "arg0", "arg1")
+	NewProbe2[string, time.Duration](named, "probe")
+	_, err := mixed.AddProbe("probe", String, Int64)
+	require.NoError(t, err)
+	NewProbe2[string, time.Duration](mixed, "probe")
+	for i := range image.Arches() {
+		want := imageOf(t, named, &image.Arches()[i])
+		require.Equal(t, want, imageOf(t, unnamed, &image.Arches()[i]))
+		require.Equal(t, want, imageOf(t, mixed, &image.Arches()[i]))
+	}
+	require.Nil(t, unnamed.Probes()[0].ArgNames(), "the names are the image's")
+}
+
+// TestNotDescribed: the images of the other architectures, and of providers without
+// arguments, have no debug sections.
 func TestNotDescribed(t *testing.T) {
-	named, unnamed := newProvider(t, "same"), newProvider(t, "same")
-	NewProbe1[int](named, "probe", "a")
-	NewProbe1[int](unnamed, "probe")
+	described, bare := newProvider(t, "described"), newProvider(t, "bare")
+	NewProbe1[int](described, "probe")
+	NewProbe0(described, "none")
+	NewProbe0(bare, "none")
 	for i := range image.Arches() {
 		arch := &image.Arches()[i]
-		a, err := named.loader.imager.image(named, arch, &arch.Nops[0])
-		require.NoError(t, err)
-		b, err := unnamed.loader.imager.image(unnamed, arch, &arch.Nops[0])
-		require.NoError(t, err)
-		require.Equal(t, arch.Name != "amd64" && arch.Name != "arm64", bytes.Equal(a.Bytes, b.Bytes), arch.Name)
+		has := bytes.Contains(imageOf(t, described, arch), []byte(".debug_info\x00"))
+		require.Equal(t, arch.Name == "amd64" || arch.Name == "arm64", has, arch.Name)
+		require.NotContains(t, string(imageOf(t, bare, arch)), ".debug_info", arch.Name)
 	}
 }
 
-// TestGoTypes: every ArgType has a Go type.
+// imageOf returns the bytes of a provider's image.
+func imageOf(t *testing.T, p *Provider, arch *image.Arch) []byte {
+	t.Helper()
+	im, err := p.loader.imager.image(p, arch, &arch.Nops[0])
+	require.NoError(t, err)
+	return im.Bytes
+}
+
+// TestGoTypes: every ArgType has a Go type of its name.
 func TestGoTypes(t *testing.T) {
 	for i := -128; i < 128; i++ {
-		if typ := ArgType(i); typ.valid() && typ != String {
-			require.EqualValues(t, typ.Size(), goType(typ).Size())
+		if typ := ArgType(i); typ.valid() {
+			require.Equal(t, typ.String(), goType(typ).String())
 		}
 	}
 }

@@ -3,7 +3,7 @@
 // nothing while no tracer is attached.
 //
 //	var app = stapsdt.NewProvider("myapp")
-//	var request = stapsdt.NewProbe2[string, int32](app, "request__done")
+//	var request = stapsdt.NewProbe2[string, int32](app, "request__done", "path", "status")
 //
 //	func main() {
 //		if err := app.Load(); err != nil {
@@ -11,7 +11,7 @@
 //		}
 //		defer app.Close()
 //		...
-//		request.Fire(r.URL.Path, 200)
+//		request.Fire(r.URL.Path, status)
 //	}
 //
 //	# bpftrace -p $(pgrep myapp) -e 'usdt:*:myapp:request__done { printf("%s %d\n", str(arg0), arg1); }'
@@ -64,8 +64,9 @@
 //
 // # Names and types
 //
-// Arguments can have names. For [NewProbe1] to [NewProbe6] they follow the probe's name;
-// for a probe of AddProbe, [Probe.NameArgs] sets them:
+// Arguments can have names; tracers call those without a name arg0, arg1 and so on. For
+// [NewProbe1] to [NewProbe6] they follow the probe's name; for a probe of AddProbe,
+// [Probe.NameArgs] sets them:
 //
 //	var request = stapsdt.NewProbe2[string, int32](app, "request__done", "path", "status")
 //
@@ -83,16 +84,16 @@
 //
 //	request.Fire(Request{Path: r.URL.Path, Status: 200, Duration: d, Conn: c})
 //
-// The image then contains the names and the Go types as DWARF, which tools read from the
-// file that [Provider.Path] returns. They find each probe as a function:
+// The image contains the names and the Go types as DWARF, which tools read from the file
+// that [Provider.Path] returns. They find each probe as a function:
 //
 //	# bpftrace -lv 'uprobe:FILE:request__done'
 //	# bpftrace -e 'uprobe:FILE:request__done { printf("%s %d\n", str(args.path), args.code); }'
 //	# perf probe -x FILE --add 'request__done path:string code'
 //
 // (bpftrace 0.17 spells it args->path.) bpftrace reads the first six arguments in this way.
-// Names cost nothing while the program runs: the DWARF is in the file and is not loaded.
-// Without names the image has no DWARF, and the program does not contain its encoder.
+// Names and types cost nothing while probes fire: the DWARF is in the file and is not
+// loaded.
 //
 // # Concurrency
 //

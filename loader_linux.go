@@ -107,15 +107,6 @@ func (p *Provider) build(arch *image.Arch, nop *image.Nop) (*image.Image, error)
 	return im, nil
 }
 
-// description returns what describes the sites of the image, or nil if no argument has a
-// name, or if the images of the architecture have no debug sections.
-func (p *Provider) description(arch *image.Arch, nop *image.Nop) image.Describe {
-	if p.describe == nil || arch.DWARF == nil {
-		return nil
-	}
-	return func(text uint64) image.Debug { return p.describe.sections(p, arch, nop, text) }
-}
-
 // notes returns the image's descriptions of the probes from index first on.
 func (p *Provider) notes(first int) []image.Probe {
 	list := make([]image.Probe, len(p.probes)-first)

@@ -2,7 +2,6 @@ package stapsdt
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -58,49 +57,25 @@ func (p *Provider) nameArgs(probe *Probe, names []string) error {
 	if slices.Contains(p.probes[:p.live], probe) {
 		return p.fail("define", probe.name, ErrLoaded)
 	}
-	if probe.types == nil {
-		for _, t := range probe.args {
-			probe.types = append(probe.types, goType(t))
-		}
-	}
-	p.nameSites(probe, names, naming)
+	p.nameSites(probe, names)
 	return nil
 }
 
-// goTypes has a value of each type that has the name of an ArgType.
-var goTypes = [...]any{
-	uint8(0), int8(0), uint16(0), int16(0), uint32(0), int32(0), uint64(0), int64(0), float32(0), float64(0), "",
-}
-
-// goType returns the type that has the name of an ArgType.
-func goType(t ArgType) reflect.Type {
-	for _, v := range &goTypes {
-		if typ := reflect.TypeOf(v); typ.String() == t.String() {
-			return typ
-		}
-	}
-	panic("no Go type has the name of " + t.String())
-}
-
 // nameSites gives names to all sites of a probe or, without names, those of the other
-// sites to this one. The names of a name never change once it has some. A site without Go
-// types, as AddProbe's are, gets those of the others: they have the same ArgTypes.
-func (p *Provider) nameSites(probe *Probe, names []string, d *describer) {
+// sites to this one. The names of a name never change once it has some. Its first site also
+// has the Go types that describe all of them, because AddProbe's sites have none.
+func (p *Provider) nameSites(probe *Probe, names []string) {
+	first := p.byName[probe.name]
+	if first.types == nil {
+		first.types = probe.types
+	}
 	if len(names) == 0 {
-		first := p.byName[probe.name]
 		probe.names.Store(first.names.Load())
-		if probe.types == nil {
-			probe.types = first.types
-		}
 		return
 	}
-	p.describe = d
 	for _, site := range p.probes {
 		if site.name == probe.name {
 			site.names.Store(&names)
-			if site.types == nil {
-				site.types = probe.types
-			}
 		}
 	}
 }

@@ -1,14 +1,9 @@
 package stapsdt
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -31,7 +26,6 @@ func TestArgNames(t *testing.T) {
 	require.Nil(t, NewProbe2[int, int](p, "none", []string{}...).ArgNames())
 	require.Nil(t, NewProbe1[int](nil, "nil", "a").ArgNames())
 	require.NoError(t, p.err)
-	require.NotNil(t, p.describe)
 	names := NewProbe1[int](p, "p1").ArgNames()
 	names[0] = "changed"
 	require.Equal(t, []string{"a"}, p.Probes()[0].ArgNames(), "the caller has a copy")
@@ -40,15 +34,6 @@ func TestArgNames(t *testing.T) {
 	list[0] = "not a name"
 	require.Equal(t, []string{"a", "b"}, probe.ArgNames(), "so has the probe")
 	require.Nil(t, new(Probe).ArgNames())
-}
-
-// TestNoNamesNoEncoder: without names the provider has none.
-func TestNoNamesNoEncoder(t *testing.T) {
-	p := newProvider(t, "unnamed")
-	NewProbe1[int](p, "p1")
-	_, err := p.AddProbe("p2", Int8)
-	require.NoError(t, err)
-	require.Nil(t, p.describe)
 }
 
 func TestWrongNames(t *testing.T) {
@@ -130,7 +115,6 @@ func TestNameArgs(t *testing.T) {
 	names[0] = "changed"
 	require.Equal(t, []string{"a", "b"}, probe.ArgNames())
 	require.Equal(t, []string{"a", "b"}, site.ArgNames())
-	require.NotNil(t, p.describe)
 	none, err := p.AddProbe("none")
 	require.NoError(t, err)
 	require.NoError(t, none.NameArgs())
@@ -174,47 +158,5 @@ func TestConcurrentNames(t *testing.T) {
 	wg.Wait()
 	for _, probe := range p.Probes() {
 		require.Equal(t, []string{"a"}, probe.ArgNames())
-	}
-}
-
-// TestEncoderIsLinkedForNames builds a program for each way to define a probe, and looks for
-// the encoder of names in it, and for what calls observers.
-func TestEncoderIsLinkedForNames(t *testing.T) {
-	testenv.Long(t, "it builds programs")
-	testenv.NeedsTool(t, "go", "golang")
-	testenv.NeedsOptimization(t, "the constructors are not inlined")
-	for name, c := range map[string]struct {
-		definitions string
-		linked      bool
-	}{
-		"none": {"p0 = NewProbe0(p, \"p0\")\np1 = NewProbe1[int](p, \"p1\")\np2 = NewProbe2[int, userID](p, \"p2\")\np3 = NewProbe3[int, string, bool](p, \"p3\")\n" +
-			"p4 = NewProbe4[int, string, []byte, int](p, \"p4\")\np5 = NewProbe5[int, string, bool, int, uintptr](p, \"p5\")\n" +
-			"p6 = NewProbe6[int, string, bool, int, int, int](p, \"p6\")\np7, _ = p.AddProbe(\"p7\", Int8)", false},
-		"typed":    {`p1 = NewProbe1[int](p, "p1", "a")`, true},
-		"observed": {"p1 = NewProbe1[int](p, \"p1\")\nstop = p.Observe(func(*Event) {})", false},
-		"dynamic":  {"p1, _ = p.AddProbe(\"p1\", Int8)\n_ = p1.NameArgs(\"a\")", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-			program := "package main\nimport . \"github.com/go-stapsdt/stapsdt\"\ntype userID uint64\nvar (\np = NewProvider(\"p\")\n" + c.definitions +
-				"\n)\nfunc main() { println(p.Load(), len(p.Probes())) }\n"
-			require.NoError(t, os.WriteFile(source, []byte(program), 0o600))
-			run := func(args ...string) string {
-				cmd := exec.Command("go", args...)
-				cmd.Env = append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0")
-				out, err := cmd.CombinedOutput()
-				require.NoError(t, err, "go %s\n%s", strings.Join(args, " "), out)
-				return string(out)
-			}
-			run("build", "-o", binary, source)
-			symbols := run("tool", "nm", binary)
-			require.Contains(t, symbols, "stapsdt.(*Provider).add\n")
-			require.Equal(t, c.linked, strings.Contains(symbols, "stapsdt.describe\n"))
-			require.Equal(t, name == "observed", strings.Contains(symbols, "stapsdt.(*goroutines).enter\n"))
-			require.Equal(t, name == "observed", strings.Contains(symbols, "stapsdt.observing\n"))
-			require.Equal(t, c.linked, strings.Contains(symbols, "stapsdt.(*Provider).checkNames\n"))
-			require.Equal(t, c.linked, strings.Contains(symbols, "internal/dwarf."), "also of what packages do before main")
-		})
 	}
 }

@@ -3,12 +3,16 @@ package stapsdt
 import (
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -211,5 +215,34 @@ func TestStopEndsCalls(t *testing.T) {
 				other()
 			}
 		})
+	}
+}
+
+// TestObserversAreLinkedForObserve builds a program that observes its probes and one that does
+// not, and looks for what calls observers, also for what packages do before main.
+func TestObserversAreLinkedForObserve(t *testing.T) {
+	testenv.Long(t, "it builds programs")
+	testenv.NeedsTool(t, "go", "golang")
+	for definition, linked := range map[string]bool{
+		`p1 = NewProbe1[int](p, "p1", "a")`:                                 false,
+		"p1 = NewProbe1[int](p, \"p1\")\nstop = p.Observe(func(*Event) {})": true,
+	} {
+		dir := t.TempDir()
+		source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
+		program := "package main\nimport . \"github.com/go-stapsdt/stapsdt\"\nvar (\np = NewProvider(\"p\")\n" + definition +
+			"\n)\nfunc main() { println(p.Load(), len(p.Probes())) }\n"
+		require.NoError(t, os.WriteFile(source, []byte(program), 0o600))
+		run := func(args ...string) string {
+			cmd := exec.Command("go", args...)
+			cmd.Env = append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0")
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "go %s\n%s", strings.Join(args, " "), out)
+			return string(out)
+		}
+		run("build", "-o", binary, source)
+		symbols := run("tool", "nm", binary)
+		require.Contains(t, symbols, "stapsdt.(*Provider).add\n")
+		require.Equal(t, linked, strings.Contains(symbols, "stapsdt.(*goroutines).enter\n"))
+		require.Equal(t, linked, strings.Contains(symbols, "stapsdt.observing\n"))
 	}
 }

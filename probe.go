@@ -37,7 +37,7 @@ type Probe struct {
 	args     []ArgType
 
 	names atomic.Pointer[[]string] // of the arguments, or nil; see Provider.nameSites
-	types []reflect.Type           // of the arguments of a typed probe
+	types []reflect.Type           // of the arguments of a typed probe; see Provider.nameSites
 
 	kinds    [MaxArgs]Kind // of the arguments' values
 	strings  int           // the number of Strings in args

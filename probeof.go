@@ -99,7 +99,7 @@ func (p *Provider) defineFields(probe *Probe, name string, typ reflect.Type) (of
 	for _, f := range fields {
 		names, types, offsets = append(names, f.name), append(types, f.typ), append(offsets, f.offset)
 	}
-	p.define(probe, name, names, naming, types...)
+	p.define(probe, name, names, types...)
 	return offsets
 }
 

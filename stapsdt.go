@@ -36,10 +36,6 @@ type Provider struct {
 	// the lock held.
 	observers atomic.Pointer[observers]
 
-	// describe encodes the names and types of the arguments for the image. It is nil
-	// while no argument has a name.
-	describe *describer
-
 	// claimed are the probes that the loaded image has, or will have. It is
 	// the registry's, and guarded by its lock.
 	claimed []*Probe
@@ -132,7 +128,7 @@ func (p *Provider) Probes() []*Probe {
 // both. A probe that is defined while its provider is loaded becomes part of it at the
 // next Load.
 //
-// The arguments have no names until [Probe.NameArgs] gives them some.
+// Tracers call the arguments arg0, arg1 and so on until [Probe.NameArgs] names them.
 //
 // AddProbe fails with ErrClosed, ErrName, ErrTooManyArgs or ErrArgType. It then returns
 // a probe that does not belong to the provider and has no effect when fired. Thus a
@@ -140,11 +136,11 @@ func (p *Provider) Probes() []*Probe {
 // that probe's events are lost.
 func (p *Provider) AddProbe(name string, args ...ArgType) (*Probe, error) {
 	probe := new(Probe)
-	return probe, p.add(probe, name, slices.Clone(args), nil, nil)
+	return probe, p.add(probe, name, slices.Clone(args), nil)
 }
 
-// add adds probe to the provider. d is nil if there are no names.
-func (p *Provider) add(probe *Probe, name string, args []ArgType, names []string, d *describer) error {
+// add adds probe to the provider, with the names of its arguments or with none.
+func (p *Provider) add(probe *Probe, name string, args []ArgType, names []string) error {
 	probe.init(p, name, args)
 	if p.zero() {
 		return p.checkName("", "")
@@ -155,7 +151,7 @@ func (p *Provider) add(probe *Probe, name string, args []ArgType, names []string
 		return err
 	}
 	if len(names) > 0 {
-		if err := d.check(p, name, args, names); err != nil {
+		if err := p.checkNames(name, args, names); err != nil {
 			return err
 		}
 	}
@@ -166,7 +162,7 @@ func (p *Provider) add(probe *Probe, name string, args []ArgType, names []string
 	if p.byName[name] == nil {
 		p.byName[name] = probe
 	}
-	p.nameSites(probe, names, d)
+	p.nameSites(probe, names)
 	return nil
 }
 

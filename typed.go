@@ -52,7 +52,7 @@ func isPointer(typ reflect.Type) bool {
 // define adds probe, a typed one, to the provider. Load reports an error, so that probes
 // can be package variables. A nil provider reports none: a program can give a library a
 // nil provider to make the library's probes do nothing.
-func (p *Provider) define(probe *Probe, name string, names []string, d *describer, types ...reflect.Type) {
+func (p *Provider) define(probe *Probe, name string, names []string, types ...reflect.Type) {
 	probe.types = types
 	args := slices.Grow([]ArgType(nil), len(types)) // nil for none
 	for i, typ := range types {
@@ -61,7 +61,7 @@ func (p *Provider) define(probe *Probe, name string, names []string, d *describe
 			probe.pointers |= 1 << i
 		}
 	}
-	p.failed(p.add(probe, name, args, slices.Clone(names), d))
+	p.failed(p.add(probe, name, args, slices.Clone(names)))
 }
 
 // failed keeps the error of a definition, or nil, for Load.

@@ -18,7 +18,7 @@ type Probe0 struct{ Probe }
 // invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe0(p *Provider, name string) *Probe0 {
 	t := new(Probe0)
-	p.define(&t.Probe, name, nil, nil)
+	p.define(&t.Probe, name, nil)
 	return t
 }
 
@@ -49,16 +49,8 @@ type Probe1[A Arg] struct{ Probe }
 // a name for the argument, or none; [Probe.NameArgs] says which are valid.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe1[A Arg](p *Provider, name string, names ...string) *Probe1[A] {
-	var d *describer
-	if names != nil { // which the compiler knows in each caller: see naming
-		d = naming
-	}
-	return newProbe1[A](p, name, names, d)
-}
-
-func newProbe1[A Arg](p *Provider, name string, names []string, d *describer) *Probe1[A] {
 	t := new(Probe1[A])
-	p.define(&t.Probe, name, names, d, reflect.TypeFor[A]())
+	p.define(&t.Probe, name, names, reflect.TypeFor[A]())
 	return t
 }
 
@@ -110,16 +102,8 @@ type Probe2[A, B Arg] struct{ Probe }
 // one name for each argument, or none at all; [Probe.NameArgs] says which are valid.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe2[A, B Arg](p *Provider, name string, names ...string) *Probe2[A, B] {
-	var d *describer
-	if names != nil { // which the compiler knows in each caller: see naming
-		d = naming
-	}
-	return newProbe2[A, B](p, name, names, d)
-}
-
-func newProbe2[A, B Arg](p *Provider, name string, names []string, d *describer) *Probe2[A, B] {
 	t := new(Probe2[A, B])
-	p.define(&t.Probe, name, names, d, reflect.TypeFor[A](), reflect.TypeFor[B]())
+	p.define(&t.Probe, name, names, reflect.TypeFor[A](), reflect.TypeFor[B]())
 	return t
 }
 
@@ -172,16 +156,8 @@ type Probe3[A, B, C Arg] struct{ Probe }
 // one name for each argument, or none at all; [Probe.NameArgs] says which are valid.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe3[A, B, C Arg](p *Provider, name string, names ...string) *Probe3[A, B, C] {
-	var d *describer
-	if names != nil { // which the compiler knows in each caller: see naming
-		d = naming
-	}
-	return newProbe3[A, B, C](p, name, names, d)
-}
-
-func newProbe3[A, B, C Arg](p *Provider, name string, names []string, d *describer) *Probe3[A, B, C] {
 	t := new(Probe3[A, B, C])
-	p.define(&t.Probe, name, names, d, reflect.TypeFor[A](), reflect.TypeFor[B](), reflect.TypeFor[C]())
+	p.define(&t.Probe, name, names, reflect.TypeFor[A](), reflect.TypeFor[B](), reflect.TypeFor[C]())
 	return t
 }
 
@@ -235,16 +211,8 @@ type Probe4[A, B, C, D Arg] struct{ Probe }
 // one name for each argument, or none at all; [Probe.NameArgs] says which are valid.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe4[A, B, C, D Arg](p *Provider, name string, names ...string) *Probe4[A, B, C, D] {
-	var d *describer
-	if names != nil { // which the compiler knows in each caller: see naming
-		d = naming
-	}
-	return newProbe4[A, B, C, D](p, name, names, d)
-}
-
-func newProbe4[A, B, C, D Arg](p *Provider, name string, names []string, d *describer) *Probe4[A, B, C, D] {
 	t := new(Probe4[A, B, C, D])
-	p.define(&t.Probe, name, names, d, reflect.TypeFor[A](), reflect.TypeFor[B](), reflect.TypeFor[C](), reflect.TypeFor[D]())
+	p.define(&t.Probe, name, names, reflect.TypeFor[A](), reflect.TypeFor[B](), reflect.TypeFor[C](), reflect.TypeFor[D]())
 	return t
 }
 
@@ -299,16 +267,8 @@ type Probe5[A, B, C, D, E Arg] struct{ Probe }
 // one name for each argument, or none at all; [Probe.NameArgs] says which are valid.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe5[A, B, C, D, E Arg](p *Provider, name string, names ...string) *Probe5[A, B, C, D, E] {
-	var d *describer
-	if names != nil { // which the compiler knows in each caller: see naming
-		d = naming
-	}
-	return newProbe5[A, B, C, D, E](p, name, names, d)
-}
-
-func newProbe5[A, B, C, D, E Arg](p *Provider, name string, names []string, d *describer) *Probe5[A, B, C, D, E] {
 	t := new(Probe5[A, B, C, D, E])
-	p.define(&t.Probe, name, names, d, reflect.TypeFor[A](), reflect.TypeFor[B](), reflect.TypeFor[C](), reflect.TypeFor[D](), reflect.TypeFor[E]())
+	p.define(&t.Probe, name, names, reflect.TypeFor[A](), reflect.TypeFor[B](), reflect.TypeFor[C](), reflect.TypeFor[D](), reflect.TypeFor[E]())
 	return t
 }
 
@@ -364,16 +324,8 @@ type Probe6[A, B, C, D, E, F Arg] struct{ Probe }
 // one name for each argument, or none at all; [Probe.NameArgs] says which are valid.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe6[A, B, C, D, E, F Arg](p *Provider, name string, names ...string) *Probe6[A, B, C, D, E, F] {
-	var d *describer
-	if names != nil { // which the compiler knows in each caller: see naming
-		d = naming
-	}
-	return newProbe6[A, B, C, D, E, F](p, name, names, d)
-}
-
-func newProbe6[A, B, C, D, E, F Arg](p *Provider, name string, names []string, d *describer) *Probe6[A, B, C, D, E, F] {
 	t := new(Probe6[A, B, C, D, E, F])
-	p.define(&t.Probe, name, names, d, reflect.TypeFor[A](), reflect.TypeFor[B](), reflect.TypeFor[C](), reflect.TypeFor[D](), reflect.TypeFor[E](), reflect.TypeFor[F]())
+	p.define(&t.Probe, name, names, reflect.TypeFor[A](), reflect.TypeFor[B](), reflect.TypeFor[C](), reflect.TypeFor[D](), reflect.TypeFor[E](), reflect.TypeFor[F]())
 	return t
 }
 

@@ -56,16 +56,8 @@ type Probe{{.N}}{{$declared}} struct{ Probe }
 // {{if eq .N 1}}a name for the argument, or none{{else}}one name for each argument, or none at all{{end}}; [Probe.NameArgs] says which are valid.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe{{.N}}{{$declared}}(p *Provider, name string, names ...string) *Probe{{.N}}{{$types}} {
-	var d *describer
-	if names != nil { // which the compiler knows in each caller: see naming
-		d = naming
-	}
-	return newProbe{{.N}}{{$types}}(p, name, names, d)
-}
-
-func newProbe{{.N}}{{$declared}}(p *Provider, name string, names []string, d *describer) *Probe{{.N}}{{$types}} {
 	t := new(Probe{{.N}}{{$types}})
-	p.define(&t.Probe, name, names, d, {{.Join ", " "reflect.TypeFor[@]()"}})
+	p.define(&t.Probe, name, names, {{.Join ", " "reflect.TypeFor[@]()"}})
 	return t
 }
 {{- else }}
@@ -74,7 +66,7 @@ func newProbe{{.N}}{{$declared}}(p *Provider, name string, names []string, d *de
 // invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe0(p *Provider, name string) *Probe0 {
 	t := new(Probe0)
-	p.define(&t.Probe, name, nil, nil)
+	p.define(&t.Probe, name, nil)
 	return t
 }
 {{- end }}

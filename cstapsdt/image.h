@@ -12,7 +12,7 @@ enum {
 	SDT_BASE,
 	SDT_DYNAMIC,
 	SDT_NOTES,
-	SDT_INFO, /* the first debug section, which an image without names lacks */
+	SDT_INFO, /* the first debug section, which an image without a description lacks */
 	SDT_ABBREV,
 	SDT_STR,
 	SDT_ARANGES,

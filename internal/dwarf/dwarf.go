@@ -24,7 +24,7 @@ type Param struct {
 }
 
 // Site is a function: the name of a probe, the address and the size in bytes of its code,
-// and its arguments. A site whose arguments have no names has no Params.
+// and its arguments.
 type Site struct {
 	Name       string
 	Addr, Size uint64
@@ -44,11 +44,12 @@ const maxParams = 6
 
 // Encode returns the sections that describe a unit. It is deterministic.
 func Encode(u *Unit) image.Debug {
-	e := encoder{unit: u, strings: map[string]uint32{}}
+	n := len(u.Sites)
+	e := encoder{unit: u, info: make([]byte, 0, 64*n), str: make([]byte, 0, 32*n), strings: make(map[string]uint32, n)}
 	e.header()
 	for i := range u.Sites {
 		for _, p := range u.Sites[i].Params {
-			e.param(p.Type)
+			e.params = append(e.params, e.param(p.Type))
 		}
 	}
 	e.describeTypes()
@@ -65,11 +66,12 @@ type encoder struct {
 	unit      *Unit
 	info, str []byte
 	strings   map[string]uint32
+	params    []int // the types of the arguments of the sites that are still to be described
 	types
 }
 
-// The functions that append are not inlined, because every program with names links the
-// encoder: a program with 20 named probes would be 20 KB larger.
+// The functions that append are not inlined, because every program with probes links the
+// encoder, which would be 20 KB larger.
 
 //go:noinline
 func (e *encoder) u8(v byte) { e.info = append(e.info, v) }
@@ -148,9 +150,10 @@ func (e *encoder) site(i int, s *Site) {
 			e.u8(abbrevVariable)
 		}
 		e.string(p.Name)
-		e.u32(e.queue[e.param(p.Type)].at)
+		e.u32(e.queue[e.params[j]].at)
 		e.location(j)
 	}
+	e.params = e.params[len(s.Params):]
 	if len(s.Params) > 0 {
 		e.u8(0) // the end of the parameters
 	}

@@ -59,7 +59,7 @@ const (
 	secBase
 	secDynamic
 	secNotes
-	secDebug       // the first of DebugSections, which an image without names lacks
+	secDebug       // the first of DebugSections, which an image without a description lacks
 	secDebugString = secDebug + 2
 	secSectionName = secDebug + DebugSections
 	secCount       = secSectionName + 1

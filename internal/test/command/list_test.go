@@ -33,7 +33,7 @@ func TestListProcess(t *testing.T) {
 	require.Empty(t, r.stderr)
 	require.Contains(t, r.stdout, " (process "+pid(p)+")\n")
 	require.Contains(t, r.stdout, "\n  subject:request__done(path string, status int32, elapsed time.Duration, cached bool)\n")
-	require.Contains(t, r.stdout, "\n  subject:tick(uint64, uint8)\n")
+	require.Contains(t, r.stdout, "\n  subject:tick(arg0 uint64, arg1 uint8)\n")
 
 	all := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)
 	require.Len(t, all, 3)

@@ -116,7 +116,7 @@ func (p *Probe) variables() *variables {
 			if !named {
 				name = fmt.Sprintf("arg%d", i)
 			}
-			if name == "" {
+			if name == "" || !named && name == a.Name {
 				continue
 			}
 			t := ArgType(a.Arg)

@@ -140,10 +140,10 @@ const (
 
 // maxHello is what the package may add to a program that has nothing else, in KB. A fifth of it is
 // package fmt and what that needs, which most programs have already.
-const maxHello = 350
+const maxHello = 400
 
 // maxNames is what names may add to a program of twenty probes, in KB.
-const maxNames = 40
+const maxNames = 4
 
 // maxCurve is what still counts as linear: the image of 100,000 probes is larger
 // than a processor's own caches, which makes each dearer. What is quadratic would
