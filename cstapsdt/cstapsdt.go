@@ -6,7 +6,7 @@
 package cstapsdt
 
 /*
-#cgo CFLAGS: -std=c11 -O2 -DSDT_IN_GO
+#cgo CFLAGS: -std=c11 -O2 -fno-omit-frame-pointer -DSDT_IN_GO
 #cgo LDFLAGS: -ldl
 
 #include <stdlib.h>

@@ -43,14 +43,20 @@ static inline void *enabled_site(const SDTProbe_t *probe)
 	return site;
 }
 
+/*
+ * call_site calls a site, which has no frame of its own: the first caller that tracers find
+ * by frame pointers is that of the function that call_site is in. For this reason it is
+ * inlined, and does not end with the call, which would then replace that function's frame.
+ */
 NO_FUNCTION_CHECK
-static void call_site(void *site, const word *v, int count)
+static inline __attribute__((always_inline)) void call_site(void *site, const word *v, int count)
 {
 	if (count <= 6)
 		((fire6_fn)site)(FILL v[0], v[1], v[2], v[3], v[4], v[5]);
 	else
 		((fire12_fn)site)(FILL v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9],
 				  v[10], v[11]);
+	__asm__ volatile("");
 }
 
 void probeFire(SDTProbe_t *probe, ...)

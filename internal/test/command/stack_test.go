@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -247,4 +248,34 @@ func TestStackProfile(t *testing.T) {
 	require.Regexp(t, `(?m)^ +0 +0% +100% +3 60\.00% +main\.inlined \(inline\)$`, top)
 	require.Regexp(t, `(?s)arg0: Total 5 .*\n +2 \(40\.00%\): 0\n.*probe: Total 5 .*\n +5 \( +100%\): stacker:hit\n`, tool("-tags"))
 	require.Regexp(t, fmt.Sprintf(`%s/stacker/main\.go:\d+`, regexp.QuoteMeta(must(os.Getwd())(t))), tool("-top", "-lines", "-show=main.inner"))
+}
+
+// TestStackLibrary: the function that fires a probe of the C library is there, whether the
+// program has frame pointers or not, however it is linked, and whichever function it calls.
+func TestStackLibrary(t *testing.T) {
+	gcc, dir := testenv.NeedsTool(t, "gcc", "gcc"), t.TempDir()
+	const library = "../../../cstapsdt"
+	out, err := exec.Command(testenv.NeedsTool(t, "make", "make"), "-s", "-C", library, "OUT="+dir, dir+"/libstapsdt.a", dir+"/libstapsdt.so").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for name, args := range map[string][]string{
+		"static": {"../../../examples/c/lines.c", dir + "/libstapsdt.a", "-lelf", "-ldl"},
+		"shared": {"../../../examples/c/lines.c", "-L" + dir, "-lstapsdt", "-Wl,-rpath," + dir},
+		"array":  {"testdata/array.c", dir + "/libstapsdt.a", "-lelf", "-ldl"},
+	} {
+		for _, flags := range [][]string{withFrames, {"-fomit-frame-pointer"}} {
+			t.Run(fmt.Sprint(name, flags), func(t *testing.T) {
+				program := filepath.Join(t.TempDir(), "lines")
+				out, err := exec.Command(gcc, slices.Concat([]string{"-O2", "-I" + library, "-o", program}, flags, args)...).CombinedOutput()
+				require.NoError(t, err, "%s", out)
+				p := tracetest.Command(t, exec.Command(program))
+				require.Eventually(t, func() bool { return runs(t, "list", "-p", pid(p)).status == 0 }, patience, 10*time.Millisecond)
+				tr := traces(t, p, "stack", "-p", pid(p), "lines:line__read")
+				p.Say("a line")
+				p.Hangup()
+				require.NoError(t, tr.Wait(patience))
+				require.Equal(t, "    1   100.0%  lines:line__read", tr.Lines()[1])
+				require.Equal(t, "                  main (lines)", tr.Lines()[2])
+			})
+		}
+	}
 }
