@@ -12,7 +12,7 @@ import (
 
 var (
 	app     = stapsdt.NewProvider("myapp")
-	request = stapsdt.NewProbe2[string, int32](app, "request__done")
+	request = stapsdt.NewProbe2[string, int32](app, "request__done", "path", "status")
 )
 
 // Probes can be package variables. Load reports a definition that is invalid.
@@ -81,7 +81,7 @@ func ExampleNewProbeOf() {
 // FireFunc computes the arguments only while a tracer is attached.
 func ExampleProbe2_FireFunc() {
 	p := stapsdt.NewProvider("lazy")
-	took := stapsdt.NewProbe2[string, time.Duration](p, "took")
+	took := stapsdt.NewProbe2[string, time.Duration](p, "took", "weekday", "elapsed")
 	start := time.Now()
 	took.FireFunc(func() (string, time.Duration) {
 		return fmt.Sprintf("%v", start.Weekday()), time.Since(start)

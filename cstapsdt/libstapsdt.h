@@ -1,8 +1,9 @@
 /*
  * libstapsdt: USDT probes (SystemTap SDT), created at run time.
  *
+ *	const SDTArgument_t arguments[] = {{"path", sdt_string}, {"status", int32}};
  *	SDTProvider_t *app = providerInit("myapp");
- *	SDTProbe_t *done = providerAddProbe(app, "request__done", 2, uint64, int32);
+ *	SDTProbe_t *done = providerAddNamedProbe(app, "request__done", 2, arguments);
  *
  *	providerUseMemfd(app, memfd_disabled);
  *	if (providerLoad(app) != 0)
@@ -253,7 +254,8 @@ SDT_API SDTProbe_t *providerAddProbeV(SDTProvider_t *provider, const char *name,
  * The names and types are in the image as DWARF, on x86-64 and AArch64. Tracers
  * read them from a file, so use memfd_disabled; FILE is the `_filename` of the
  * loaded provider. bpftrace 0.17 spells it args->path. bpftrace knows only the first
- * six arguments. An image without names has no DWARF.
+ * six arguments. An image without names has no DWARF, because its notes have all
+ * that is known: the size and the sign of each argument.
  *
  * All probes of the same name have the same names of arguments. If the provider
  * already has the probe with other names, the call fails. A probe that is added

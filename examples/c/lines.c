@@ -16,8 +16,9 @@
 
 int main(void)
 {
+	static const SDTArgument_t arguments[] = {{"text", sdt_string}, {"length", uint32}, {"number", uint64}};
 	SDTProvider_t *provider = providerInit("lines");
-	SDTProbe_t *line = providerAddProbe(provider, "line__read", 3, uint64, uint32, uint64);
+	SDTProbe_t *line = providerAddNamedProbe(provider, "line__read", 3, arguments);
 	size_t capacity = 0, bytes = 0, lines = 0;
 	char *text = NULL;
 	ssize_t size;

@@ -13,7 +13,7 @@ import (
 
 var (
 	hello    = stapsdt.NewProvider("hello")
-	greeting = stapsdt.NewProbe2[string, int](hello, "greeting")
+	greeting = stapsdt.NewProbe2[string, int](hello, "greeting", "text", "number")
 )
 
 func main() {

@@ -57,6 +57,13 @@ func TestReadme(t *testing.T) {
 	t.Run("the first tracer", func(t *testing.T) {
 		d.sees(t, output, strings.Replace(command, "$(pgrep myapp)", pid, 1))
 	})
+	t.Run("our tracer", func(t *testing.T) {
+		buildCommand(t)
+		require.Contains(t, d.run(t, "stapsdt trace -p "+pid+" 'myapp:*' -n 1"), ` myapp:request__done      path="/index.html" bytes=6`)
+		for _, key := range []string{"path", "arg0"} {
+			require.Regexp(t, `\n +\d+  myapp:request__done  "/index\.html"\n$`, d.run(t, "stapsdt count -p "+pid+" 'myapp:*' --by "+key+" -d 1s"))
+		}
+	})
 	maps, err := os.ReadFile("/proc/" + pid + "/maps")
 	require.NoError(t, err)
 	file := regexp.MustCompile(`/.*/myapp-[0-9a-f]*\.so`).Find(maps)
