@@ -7,7 +7,7 @@ import java.util.Objects;
  *
  * <pre>
  *     Stapsdt app = new Stapsdt("myapp");
- *     Stapsdt.Probe done = app.probe("request__done", Type.STRING, Type.INT32);
+ *     Stapsdt.Probe done = app.probe("request__done", Type.STRING.named("path"), Type.INT32.named("status"));
  *     app.load();
  *     done.fire("/index.html", 200);
  * </pre>
@@ -30,12 +30,17 @@ public final class Stapsdt {
      * str(arg0) in bpftrace. A UINT64 is any long, as its bits.
      */
     public enum Type {
-        STRING(8), UINT8(1), UINT16(2), UINT32(4), UINT64(8), INT8(-1), INT16(-2), INT32(-4), INT64(-8);
+        STRING(16), UINT8(1), UINT16(2), UINT32(4), UINT64(8), INT8(-1), INT16(-2), INT32(-4), INT64(-8);
 
         private final int number; // the library's
 
         Type(int number) {
             this.number = number;
+        }
+
+        /** Returns an argument of this type. */
+        public Argument named(String name) {
+            return new Argument(Objects.requireNonNull(name), this);
         }
 
         private void check(Object value) {
@@ -49,6 +54,17 @@ public final class Stapsdt {
             long word = ((Number) value).longValue(), shifted = word << unused;
             if (word != (number > 0 ? shifted >>> unused : shifted >> unused))
                 throw new IllegalArgumentException(word + " is no " + this);
+        }
+    }
+
+    /** An argument of a probe. {@link Type#named} returns one. */
+    public static final class Argument {
+        private final String name;
+        private final Type type;
+
+        private Argument(String name, Type type) {
+            this.name = name;
+            this.type = type;
         }
     }
 
@@ -100,9 +116,11 @@ public final class Stapsdt {
     }
 
     /** Adds a probe. The provider must not be loaded. */
-    public Probe probe(String name, Type... types) {
+    public Probe probe(String name, Argument... arguments) {
+        Type[] types = Arrays.stream(arguments).map(argument -> argument.type).toArray(Type[]::new);
         int[] numbers = Arrays.stream(types).mapToInt(type -> type.number).toArray();
-        return new Probe(addProbe(address, Objects.requireNonNull(name), numbers), name, types.clone());
+        String[] names = Arrays.stream(arguments).map(argument -> argument.name).toArray(String[]::new);
+        return new Probe(addProbe(address, Objects.requireNonNull(name), names, numbers), name, types);
     }
 
     /** Shows the probes to tracers. Their file is removed when the program ends, also by SIGTERM. */
@@ -112,7 +130,7 @@ public final class Stapsdt {
     }
 
     private static native long init(String name);
-    private static native long addProbe(long provider, String name, int[] types);
+    private static native long addProbe(long provider, String name, String[] names, int[] types);
     private static native void load(long provider);
     private static native void removeFile(long provider);
     private static native boolean isEnabled(long probe);

@@ -8,7 +8,8 @@
 public final class Tasks {
     public static void main(String[] args) throws InterruptedException {
         Stapsdt tasks = new Stapsdt("tasks");
-        Stapsdt.Probe done = tasks.probe("task__done", Stapsdt.Type.STRING, Stapsdt.Type.UINT64, Stapsdt.Type.INT32);
+        Stapsdt.Probe done = tasks.probe("task__done", Stapsdt.Type.STRING.named("task"),
+            Stapsdt.Type.UINT64.named("microseconds"), Stapsdt.Type.INT32.named("result"));
         try {
             tasks.load();
         } catch (Stapsdt.ProbeException error) {

@@ -40,21 +40,34 @@ JNIEXPORT jlong JNICALL Java_Stapsdt_init(JNIEnv *env, jclass class, jstring nam
 	return (jlong)(intptr_t)provider;
 }
 
-JNIEXPORT jlong JNICALL Java_Stapsdt_addProbe(JNIEnv *env, jclass class, jlong provider, jstring name, jintArray types)
+JNIEXPORT jlong JNICALL Java_Stapsdt_addProbe(JNIEnv *env, jclass class, jlong provider, jstring name,
+					      jobjectArray names, jintArray types)
 {
-	ArgType_t array[SDT_MAX_ARGUMENTS];
-	jsize count = (*env)->GetArrayLength(env, types);
-	const char *text;
-	SDTProbe_t *probe;
+	SDTArgument_t arguments[SDT_MAX_ARGUMENTS] = {{NULL, noarg}};
+	jstring strings[SDT_MAX_ARGUMENTS];
+	jint numbers[SDT_MAX_ARGUMENTS];
+	jsize count = (*env)->GetArrayLength(env, types), read = 0;
+	const char *text = (*env)->GetStringUTFChars(env, name, NULL);
+	SDTProbe_t *probe = NULL;
 
 	(void)class;
-	if (count <= SDT_MAX_ARGUMENTS) /* otherwise the library refuses them unread */
-		(*env)->GetIntArrayRegion(env, types, 0, count, (jint *)array);
-	if (!(text = (*env)->GetStringUTFChars(env, name, NULL)))
+	if (!text)
 		return 0;
-	probe = providerAddProbeV(pointer(provider), text, count, array);
-	(*env)->ReleaseStringUTFChars(env, name, text);
+	if (count <= SDT_MAX_ARGUMENTS) { /* otherwise the library refuses them unread */
+		(*env)->GetIntArrayRegion(env, types, 0, count, numbers);
+		for (; read < count; read++) {
+			strings[read] = (*env)->GetObjectArrayElement(env, names, read);
+			arguments[read].type = (ArgType_t)numbers[read];
+			if (!(arguments[read].name = (*env)->GetStringUTFChars(env, strings[read], NULL)))
+				goto done;
+		}
+	}
+	probe = providerAddNamedProbe(pointer(provider), text, count, arguments);
 	required(env, pointer(provider), probe != NULL);
+done:
+	while (read-- > 0)
+		(*env)->ReleaseStringUTFChars(env, strings[read], arguments[read].name);
+	(*env)->ReleaseStringUTFChars(env, name, text);
 	return (jlong)(intptr_t)probe;
 }
 

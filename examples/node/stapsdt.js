@@ -1,7 +1,7 @@
 // USDT probes for Node, through libstapsdt.so.0 and koffi.
 //
 //     const app = new Provider('myapp');
-//     const done = app.probe('request__done', 'string', 'int32');
+//     const done = app.probe('request__done', { path: 'string', status: 'int32' });
 //     app.load();
 //     done.fire('/index.html', 200);
 //
@@ -15,7 +15,8 @@ const MEMFD_DISABLED = 0;
 
 const library = koffi.load('libstapsdt.so.0');
 const providerInit = library.func('void *providerInit(str name)');
-const providerAddProbeV = library.func('void *providerAddProbeV(void *provider, str name, int count, int *types)');
+koffi.struct('SDTArgument_t', { name: 'str', type: 'int' });
+const providerAddNamedProbe = library.func('void *providerAddNamedProbe(void *provider, str name, int count, SDTArgument_t *arguments)');
 const providerUseMemfd = library.func('int providerUseMemfd(void *provider, int option)');
 const providerLoad = library.func('int providerLoad(void *provider)');
 const providerUnload = library.func('int providerUnload(void *provider)');
@@ -26,7 +27,7 @@ const probeIsEnabled = library.func('int probeIsEnabled(void *probe)');
 // For each type: the library's number, koffi's type of the word, and what throws an exception if
 // a value is wrong. A string is passed as a copy that ends with a NUL and lives until the call
 // returns: str(arg0) in bpftrace.
-const types = { string: { number: 8, word: 'str', check: checkString } };
+const types = { string: { number: 16, word: 'str', check: checkString } };
 for (const bits of [8, 16, 32, 64]) {
   types[`uint${bits}`] = { number: bits / 8, word: 'uint64_t', check: checkInteger(bits, BigInt.asUintN) };
   types[`int${bits}`] = { number: -bits / 8, word: 'int64_t', check: checkInteger(bits, BigInt.asIntN) };
@@ -84,12 +85,14 @@ class Provider {
     this.#check(providerUseMemfd(this.#provider, MEMFD_DISABLED) === 1);
   }
 
-  // Adds a probe. The provider must not be loaded.
-  probe(name, ...names) {
+  // Adds a probe with the types of its arguments. The provider must not be loaded.
+  probe(name, definition = {}) {
+    const names = Object.values(definition);
     const unknown = names.find((type) => !Object.hasOwn(types, type));
     if (unknown !== undefined) throw new TypeError(`no type '${unknown}'`);
     const argumentTypes = names.map((type) => types[type]);
-    const probe = providerAddProbeV(this.#provider, name, names.length, argumentTypes.map((type) => type.number));
+    const named = Object.keys(definition).map((argument, i) => ({ name: argument, type: argumentTypes[i].number }));
+    const probe = providerAddNamedProbe(this.#provider, name, named.length, named);
     this.#check(probe);
     return new Probe(probe, name, argumentTypes);
   }

@@ -2,8 +2,8 @@ package Functions;
 
 # Function probes for programs in Perl, with the names and arguments of the interpreter's own:
 #
-#     perl:sub__entry(sub, file, line, package)
-#     perl:sub__return(sub, file, line, package)
+#     perl:sub__entry(sub, file, line, pkg)
+#     perl:sub__return(sub, file, line, pkg)
 #
 # Perl has its own only if it was built with -Dusedtrace, which Debian's is not. To run a
 # program with these:
@@ -109,8 +109,9 @@ sub Functions::Left::DESTROY {
 
 BEGIN {
     my $perl = Stapsdt->new('perl');
-    $enter = $perl->probe('sub__entry', qw(string string int32 string));
-    $leave = $perl->probe('sub__return', qw(string string int32 string));
+    my @arguments = (sub => 'string', file => 'string', line => 'int32', pkg => 'string');
+    $enter = $perl->probe('sub__entry', @arguments);
+    $leave = $perl->probe('sub__return', @arguments);
     $perl->load;
 }
 

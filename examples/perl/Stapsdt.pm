@@ -3,7 +3,7 @@ package Stapsdt;
 # USDT probes for Perl, through libstapsdt.so.0 and FFI::Platypus.
 #
 #     my $app  = Stapsdt->new('myapp');
-#     my $done = $app->probe('request__done', qw(string int32));
+#     my $done = $app->probe('request__done', path => 'string', status => 'int32');
 #     $app->load;
 #     $done->fire('/index.html', 200);
 #
@@ -14,13 +14,14 @@ use v5.20;
 use warnings;
 use Carp qw(croak);
 use FFI::Platypus 2.00;
+use List::Util qw(pairvalues);
 
 use constant MEMFD_DISABLED => 0;
 
 # For each type: the library's number, how pack writes a word, and the least and the largest
 # value. A string is passed as the address of bytes that end with a NUL: str(arg0) in bpftrace.
 my %types = (
-    string => [8, 'p'],
+    string => [16, 'p'],
     map {
         my $bits = $_;
         my $largest = ~0 >> 64 - $bits;
@@ -30,7 +31,7 @@ my %types = (
 
 my $ffi = FFI::Platypus->new(api => 2, lib => 'libstapsdt.so.0');
 $ffi->attach(providerInit => ['string'] => 'opaque');
-$ffi->attach(providerAddProbeV => ['opaque', 'string', 'int', 'sint32[]'] => 'opaque');
+$ffi->attach(providerAddNamedProbe => ['opaque', 'string', 'int', 'string'] => 'opaque');
 $ffi->attach(providerUseMemfd => ['opaque', 'int'] => 'int');
 $ffi->attach(providerLoad => ['opaque'] => 'int');
 $ffi->attach(providerUnload => ['opaque'] => 'int');
@@ -49,11 +50,13 @@ sub new {
     return $self->_check(providerUseMemfd($self->{provider}, MEMFD_DISABLED) == 1);
 }
 
-# probe(NAME, TYPE...) adds a probe. The provider must not be loaded.
+# probe(NAME, ARGUMENT => TYPE, ...) adds a probe. The provider must not be loaded.
 sub probe {
-    my ($self, $name, @names) = @_;
+    my ($self, $name, @arguments) = @_; # the names in it live until they are copied
+    my @names = pairvalues @arguments;
     my @types = map { $types{$_} // croak "no type '$_'" } @names;
-    my $probe = providerAddProbeV($self->{provider}, $name, scalar @types, [map { $_->[0] } @types]);
+    $arguments[2 * $_ + 1] = $types[$_][0] for 0 .. $#types;
+    my $probe = providerAddNamedProbe($self->{provider}, $name, scalar @types, pack '(pix4)*', @arguments);
     $self->_check($probe);
     # The probe refers to its provider, which owns it and must live as long.
     return bless {owner => $self, probe => $probe, name => $name, names => \@names, types => \@types}, 'Stapsdt::Probe';

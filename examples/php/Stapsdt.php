@@ -3,7 +3,7 @@
 // USDT probes for PHP, through libstapsdt.so.0 and FFI.
 //
 //     $app = new Stapsdt\Provider('myapp');
-//     $done = $app->probe('request__done', Stapsdt\Type::String, Stapsdt\Type::Int32);
+//     $done = $app->probe('request__done', ['path' => Stapsdt\Type::String, 'status' => Stapsdt\Type::Int32]);
 //     $app->load();
 //     $done->fire('/index.html', 200);
 //
@@ -23,7 +23,7 @@ class Error extends \RuntimeException
 // PHP ends each string with a NUL: str(arg0) in bpftrace.
 enum Type: int
 {
-    case String = 0;
+    case String = 16;
     case Uint8 = 1;
     case Uint16 = 2;
     case Uint32 = 4;
@@ -32,12 +32,6 @@ enum Type: int
     case Int16 = -2;
     case Int32 = -4;
     case Int64 = -8;
-
-    // The library's number.
-    public function number(): int
-    {
-        return $this === self::String ? self::Uint64->value : $this->value;
-    }
 
     // Throws an exception if an argument of this type cannot have the value. PHP has no integers
     // above PHP_INT_MAX, nor has a Uint64.
@@ -102,7 +96,8 @@ final class Provider
         static $library = null;
         return $library ??= \FFI::cdef('
             void *providerInit(const char *name);
-            void *providerAddProbeV(void *provider, const char *name, int count, const int *types);
+            typedef struct { const char *name; int type; } SDTArgument_t;
+            void *providerAddNamedProbe(void *provider, const char *name, int count, const SDTArgument_t *arguments);
             int providerUseMemfd(void *provider, int option);
             int providerLoad(void *provider);
             int providerUnload(void *provider);
@@ -119,16 +114,20 @@ final class Provider
         $this->require(self::library()->providerUseMemfd($this->provider, self::MEMFD_DISABLED) === 1);
     }
 
-    // Adds a probe. The provider must not be loaded.
-    public function probe(string $name, Type ...$types): Probe
+    // Adds a probe with the types of its arguments, by their names. The provider must not be loaded.
+    public function probe(string $name, array $types = []): Probe
     {
-        $numbers = self::library()->new('int[' . max(1, count($types)) . ']');
-        foreach ($types as $i => $type) {
-            $numbers[$i] = $type->number();
+        $arguments = self::library()->new('SDTArgument_t[' . max(1, count($types)) . ']');
+        $texts = []; // must live until the library has copied them
+        foreach (array_keys($types) as $i => $argument) {
+            $texts[$i] = self::library()->new('char[' . strlen($argument) + 1 . ']');
+            \FFI::memcpy($texts[$i], $argument, strlen($argument));
+            $arguments[$i]->name = \FFI::addr($texts[$i][0]);
+            $arguments[$i]->type = $types[$argument]->value;
         }
-        $probe = self::library()->providerAddProbeV($this->provider, $name, count($types), $numbers);
+        $probe = self::library()->providerAddNamedProbe($this->provider, $name, count($types), $arguments);
         $this->require($probe !== null);
-        return new Probe($probe, $name, ...$types);
+        return new Probe($probe, $name, ...array_values($types));
     }
 
     // Shows the probes to tracers. Unlike a destructor, the function also runs after a fatal error.

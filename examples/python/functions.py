@@ -147,8 +147,8 @@ class _Profile:
 class _Functions:
     def __init__(self):
         provider = stapsdt.Provider("python")
-        self._entry = _Event(provider.probe("function__entry", STRING, STRING, INT32))
-        self._leave = _Event(provider.probe("function__return", STRING, STRING, INT32))
+        self._entry = _Event(provider.probe("function__entry", file=STRING, function=STRING, line=INT32))
+        self._leave = _Event(provider.probe("function__return", file=STRING, function=STRING, line=INT32))
         self._provider = provider  # owns the probes
         provider.load()
         self._hooks = (_Monitoring if hasattr(sys, "monitoring") else _Profile)(self._entry, self._leave)

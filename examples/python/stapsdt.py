@@ -1,7 +1,7 @@
 """USDT probes for Python, through libstapsdt.so.0 and ctypes.
 
     app = Provider("myapp")
-    done = app.probe("request__done", STRING, INT32)
+    done = app.probe("request__done", path=STRING, status=INT32)
     app.load()
     done.fire("/index.html", 200)
 
@@ -15,7 +15,7 @@ import weakref
 
 UINT8, UINT16, UINT32, UINT64 = 1, 2, 4, 8
 INT8, INT16, INT32, INT64 = -1, -2, -4, -8
-STRING = "string"  # the address of bytes that end with a NUL: str(arg0) in bpftrace
+STRING = 16  # the address of bytes that end with a NUL: str(arg0) in bpftrace
 
 _MEMFD_DISABLED = 0
 
@@ -24,7 +24,7 @@ _MEMFD_DISABLED = 0
 _lib = ctypes.PyDLL("libstapsdt.so.0")
 for _name, _result, *_arguments in (
     ("providerInit", ctypes.c_void_p, ctypes.c_char_p),
-    ("providerAddProbeV", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p),
+    ("providerAddNamedProbe", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p),
     ("providerUseMemfd", ctypes.c_int, ctypes.c_void_p, ctypes.c_int),
     ("providerLoad", ctypes.c_int, ctypes.c_void_p),
     ("providerUnload", ctypes.c_int, ctypes.c_void_p),
@@ -36,6 +36,10 @@ for _name, _result, *_arguments in (
     _function = getattr(_lib, _name)
     _function.restype = _result
     _function.argtypes = _arguments
+
+
+class _Argument(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int)]
 
 
 class Error(Exception):
@@ -58,13 +62,12 @@ def _check(kind, value):
 class Probe:
     """A probe. Provider.probe returns one."""
 
-    def __init__(self, provider, name, types):
-        words = [UINT64 if t == STRING else t for t in types]
-        array = (ctypes.c_int * len(words))(*words)
+    def __init__(self, provider, name, arguments):
+        array = (_Argument * len(arguments))(*((name.encode(), kind) for name, kind in arguments.items()))
         self.name = name
-        self.types = types
+        self.types = tuple(arguments.values())
         self.provider = provider  # owns the probe, and must live as long
-        self._probe = _lib.providerAddProbeV(provider._provider, name.encode(), len(words), array)
+        self._probe = _lib.providerAddNamedProbe(provider._provider, name.encode(), len(array), array)
         provider._check(self._probe)
 
     def enabled(self):
@@ -105,9 +108,9 @@ class Provider:
         # In a file, because bpftrace -p from 0.25 on does not find probes in memory.
         self._check(_lib.providerUseMemfd(self._provider, _MEMFD_DISABLED) == 1)
 
-    def probe(self, name, *types):
-        """Adds a probe. The provider must not be loaded."""
-        return Probe(self, name, types)
+    def probe(self, name, /, **arguments):
+        """Adds a probe with the types of its arguments. The provider must not be loaded."""
+        return Probe(self, name, arguments)
 
     def load(self):
         """Shows the probes to tracers."""

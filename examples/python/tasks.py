@@ -16,7 +16,7 @@ import time
 from stapsdt import INT32, STRING, UINT64, Error, Provider
 
 tasks = Provider("tasks")
-done = tasks.probe("task__done", STRING, UINT64, INT32)
+done = tasks.probe("task__done", task=STRING, microseconds=UINT64, result=INT32)
 try:
     tasks.load()
 except Error as error:

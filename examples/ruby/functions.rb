@@ -31,9 +31,9 @@ module Functions
     # Loads the probes, and begins to ask for tracers. Raises Stapsdt::Error if it cannot.
     def start
       provider = Stapsdt::Provider.new("ruby")
-      types = %i[string string string int32]
-      @enter = provider.probe("method__entry", *types)
-      @leave = provider.probe("method__return", *types)
+      arguments = { class: :string, method: :string, file: :string, line: :int32 }
+      @enter = provider.probe("method__entry", **arguments)
+      @leave = provider.probe("method__return", **arguments)
       provider.load
       @hook = TracePoint.new(:call, :return) { |point| fire(point) }
       watch

@@ -1,7 +1,7 @@
 # USDT probes for Ruby, through libstapsdt.so.0 and Fiddle.
 #
 #     app = Stapsdt::Provider.new("myapp")
-#     done = app.probe("request__done", :string, :int32)
+#     done = app.probe("request__done", path: :string, status: :int32)
 #     app.load
 #     done.fire("/index.html", 200)
 #
@@ -18,7 +18,7 @@ module Stapsdt
   Type = Struct.new(:number, :pack, :values)
 
   # A string is passed as the address of bytes that end with a NUL: str(arg0) in bpftrace.
-  TYPES = { string: Type.new(8, "p", String) }
+  TYPES = { string: Type.new(16, "p", String) }
   [8, 16, 32, 64].each do |bits|
     TYPES[:"uint#{bits}"] = Type.new(bits / 8, "Q", 0...1 << bits)
     TYPES[:"int#{bits}"] = Type.new(-bits / 8, "q", -(1 << bits - 1)...1 << bits - 1)
@@ -32,7 +32,7 @@ module Stapsdt
     pointer, int, void = Fiddle::TYPE_VOIDP, Fiddle::TYPE_INT, Fiddle::TYPE_VOID
     {
       providerInit: [pointer, pointer],
-      providerAddProbeV: [pointer, pointer, pointer, int, pointer],
+      providerAddNamedProbe: [pointer, pointer, pointer, int, pointer],
       providerUseMemfd: [int, pointer, int],
       providerLoad: [int, pointer],
       providerUnload: [int, pointer],
@@ -59,12 +59,13 @@ module Stapsdt
       check Library.providerUseMemfd(@provider, MEMFD_DISABLED) == 1
     end
 
-    # Adds a probe. The provider must not be loaded.
-    def probe(name, *types)
-      types = types.map { |type| TYPES.fetch(type) }
-      probe = Library.providerAddProbeV(@provider, name, types.size, types.map(&:number).pack("i*"))
+    # Adds a probe with the types of its arguments. The provider must not be loaded.
+    def probe(name, **arguments)
+      types = arguments.transform_keys(&:to_s).transform_values { |type| TYPES.fetch(type) }
+      array = types.flat_map { |argument, type| [argument, type.number] }.pack("pix4" * types.size)
+      probe = Library.providerAddNamedProbe(@provider, name, types.size, array)
       check !probe.null?
-      Probe.new(self, probe, name, types)
+      Probe.new(self, probe, name, types.values)
     end
 
     # Shows the probes to tracers.

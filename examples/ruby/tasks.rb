@@ -15,7 +15,7 @@ def microseconds
 end
 
 tasks = Stapsdt::Provider.new("tasks")
-done = tasks.probe("task__done", :string, :uint64, :int32)
+done = tasks.probe("task__done", task: :string, microseconds: :uint64, result: :int32)
 begin
   tasks.load
 rescue Stapsdt::Error => error

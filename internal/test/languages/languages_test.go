@@ -53,6 +53,8 @@ var table = []language{
 		"ProbeException", "IllegalArgumentException", "IllegalArgumentException", "IllegalArgumentException", true},
 }
 
+func TestMain(m *testing.M) { tracetest.BuildMain(m) }
+
 // subject is a running program of testdata.
 type subject struct {
 	*tracetest.Process
@@ -175,13 +177,24 @@ func (l *language) lives(t *testing.T, example, ending string) {
 	s.Expect("ready", patience)
 	require.Len(t, s.files(), 1)
 
-	tracer := tracetest.Bpftrace(t, program, "-p", strconv.Itoa(s.PID()))
+	pid := strconv.Itoa(s.PID())
+	command := tracetest.Build(t, "../../../cmd/stapsdt")
+	stapsdt := tracetest.Command(t, exec.Command(command, "trace", "-p", pid, "languages:*", "-n", "3"))
+	require.Eventually(t, func() bool {
+		list, err := exec.Command(command, "list", "-p", pid).Output()
+		return err == nil && strings.Count(string(list), "  # traced now") == 3
+	}, patience, 10*time.Millisecond)
+	tracer := tracetest.Bpftrace(t, program, "-p", pid)
 	s.Say("trace")
 	require.Equal(t, "true", s.Expect("enabled ", patience))
 	l.refuses(s)
 	s.Expect("fired", patience)
 	tracer.WaitLines(len(events()), patience)
 	require.Equal(t, events(), strings.Split(tracer.Stop(), "\n"))
+	require.NoError(t, stapsdt.Wait(patience))
+	const values = ` languages:values +text="grüße" byte=200 tiny=-100 number=-2000000000 big=9007199254740993 low=-9007199254740993$`
+	require.Regexp(t, values, stapsdt.Lines()[1])
+	require.Regexp(t, ` languages:texts +left="left .* 0" right="right .* 0"$`, stapsdt.Lines()[3])
 
 	if ending == "SIGTERM" {
 		s.Signal(syscall.SIGTERM)

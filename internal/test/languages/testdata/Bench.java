@@ -5,7 +5,7 @@ import java.io.InputStreamReader;
 /** Measures calls on command: "fire 1000" prints the nanoseconds of each of 1000. */
 public final class Bench {
     private static final Stapsdt app = new Stapsdt("languages");
-    private static final Stapsdt.Probe probe = app.probe("bench", Stapsdt.Type.STRING, Stapsdt.Type.INT32);
+    private static final Stapsdt.Probe probe = app.probe("bench", Stapsdt.Type.STRING.named("path"), Stapsdt.Type.INT32.named("number"));
     private static int last;
 
     private static void nothing(String text, int number) {

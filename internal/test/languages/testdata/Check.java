@@ -5,9 +5,10 @@ import java.util.Collections;
 
 public final class Check {
     private static final Stapsdt app = new Stapsdt("languages");
-    private static final Stapsdt.Probe values = app.probe("values", Stapsdt.Type.STRING, Stapsdt.Type.UINT8,
-        Stapsdt.Type.INT8, Stapsdt.Type.INT32, Stapsdt.Type.UINT64, Stapsdt.Type.INT64);
-    private static final Stapsdt.Probe texts = app.probe("texts", Stapsdt.Type.STRING, Stapsdt.Type.STRING);
+    private static final Stapsdt.Probe values = app.probe("values", Stapsdt.Type.STRING.named("text"),
+        Stapsdt.Type.UINT8.named("byte"), Stapsdt.Type.INT8.named("tiny"), Stapsdt.Type.INT32.named("number"),
+        Stapsdt.Type.UINT64.named("big"), Stapsdt.Type.INT64.named("low"));
+    private static final Stapsdt.Probe texts = app.probe("texts", Stapsdt.Type.STRING.named("left"), Stapsdt.Type.STRING.named("right"));
     private static final Stapsdt.Probe none = app.probe("none");
 
     private static void refused(String name, Runnable call) {
@@ -32,7 +33,7 @@ public final class Check {
     public static void main(String[] args) throws IOException {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         refused("nameless", () -> new Stapsdt(""));
-        refused("many", () -> app.probe("many", Collections.nCopies(13, Stapsdt.Type.UINT8).toArray(new Stapsdt.Type[0])));
+        refused("many", () -> app.probe("many", Collections.nCopies(13, Stapsdt.Type.UINT8.named("a")).toArray(new Stapsdt.Argument[0])));
         values.fire("not loaded", 1, 1, 1, 1, 1);
         app.load();
         System.out.println("enabled " + values.isEnabled());

@@ -5,7 +5,7 @@ const readline = require('node:readline');
 const { Provider } = require('stapsdt');
 
 const app = new Provider('languages');
-const probe = app.probe('bench', 'string', 'int32');
+const probe = app.probe('bench', { path: 'string', number: 'int32' });
 app.load();
 
 let last;

@@ -10,7 +10,7 @@ use Stapsdt\Type;
 require 'Stapsdt.php';
 
 $app = new Provider('languages');
-$probe = $app->probe('bench', Type::String, Type::Int32);
+$probe = $app->probe('bench', ['path' => Type::String, 'number' => Type::Int32]);
 $app->load();
 
 function nothing(string $text, int $number): void

@@ -7,7 +7,7 @@ use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 $| = 1;
 my $app = Stapsdt->new('languages');
-my $probe = $app->probe('bench', qw(string int32));
+my $probe = $app->probe('bench', path => 'string', number => 'int32');
 $app->load;
 
 sub nothing { }

@@ -6,7 +6,7 @@ import time
 from stapsdt import INT32, STRING, Provider
 
 app = Provider("languages")
-probe = app.probe("bench", STRING, INT32)
+probe = app.probe("bench", path=STRING, number=INT32)
 app.load()
 
 

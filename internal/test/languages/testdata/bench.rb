@@ -4,7 +4,7 @@ require "stapsdt"
 
 $stdout.sync = true
 app = Stapsdt::Provider.new("languages")
-probe = app.probe("bench", :string, :int32)
+probe = app.probe("bench", path: :string, number: :int32)
 app.load
 
 def nothing(text, number)

@@ -13,11 +13,11 @@ function refused(name, call) {
 }
 
 const app = new Provider('languages');
-const values = app.probe('values', 'string', 'uint8', 'int8', 'int32', 'uint64', 'int64');
-const texts = app.probe('texts', 'string', 'string');
+const values = app.probe('values', { text: 'string', byte: 'uint8', tiny: 'int8', number: 'int32', big: 'uint64', low: 'int64' });
+const texts = app.probe('texts', { left: 'string', right: 'string' });
 const none = app.probe('none');
 refused('nameless', () => new Provider(''));
-refused('many', () => app.probe('many', ...Array(13).fill('uint8')));
+refused('many', () => app.probe('many', Object.fromEntries(Array.from({ length: 13 }, (_, i) => [`a${i}`, 'uint8']))));
 values.fire('not loaded', 1, 1, 1, 1, 1);
 app.load();
 

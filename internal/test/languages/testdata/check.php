@@ -18,11 +18,13 @@ function refused(string $name, callable $call): void
 }
 
 $app = new Provider('languages');
-$values = $app->probe('values', Type::String, Type::Uint8, Type::Int8, Type::Int32, Type::Uint64, Type::Int64);
-$texts = $app->probe('texts', Type::String, Type::String);
+$values = $app->probe('values', [
+    'text' => Type::String, 'byte' => Type::Uint8, 'tiny' => Type::Int8, 'number' => Type::Int32, 'big' => Type::Uint64, 'low' => Type::Int64,
+]);
+$texts = $app->probe('texts', ['left' => Type::String, 'right' => Type::String]);
 $none = $app->probe('none');
 refused('nameless', fn() => new Provider(''));
-refused('many', fn() => $app->probe('many', ...array_fill(0, 13, Type::Uint8)));
+refused('many', fn() => $app->probe('many', array_fill_keys(array_map(fn($i) => "a$i", range(0, 12)), Type::Uint8)));
 $values->fire('not loaded', 1, 1, 1, 1, 1);
 $app->load();
 

@@ -11,11 +11,11 @@ sub refused {
 }
 
 my $app = Stapsdt->new('languages');
-my $values = $app->probe('values', qw(string uint8 int8 int32 uint64 int64));
-my $texts = $app->probe('texts', qw(string string));
+my $values = $app->probe('values', text => 'string', byte => 'uint8', tiny => 'int8', number => 'int32', big => 'uint64', low => 'int64');
+my $texts = $app->probe('texts', left => 'string', right => 'string');
 my $none = $app->probe('none');
 refused(nameless => sub { Stapsdt->new('') });
-refused(many => sub { $app->probe('many', ('uint8') x 13) });
+refused(many => sub { $app->probe('many', map { ("a$_" => 'uint8') } 0 .. 12) });
 $values->fire('not loaded', 1, 1, 1, 1, 1);
 $app->load;
 

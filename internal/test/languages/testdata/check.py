@@ -13,11 +13,11 @@ def refused(name, call, *arguments):
 
 
 app = stapsdt.Provider("languages")
-values = app.probe("values", STRING, UINT8, INT8, INT32, UINT64, INT64)
-texts = app.probe("texts", STRING, STRING)
+values = app.probe("values", text=STRING, byte=UINT8, tiny=INT8, number=INT32, big=UINT64, low=INT64)
+texts = app.probe("texts", left=STRING, right=STRING)
 none = app.probe("none")
 refused("nameless", stapsdt.Provider, "")
-refused("many", app.probe, "many", *[UINT8] * 13)
+refused("many", lambda: app.probe("many", **{f"a{i}": UINT8 for i in range(13)}))
 values.fire("not loaded", 1, 1, 1, 1, 1)
 app.load()
 

@@ -10,11 +10,11 @@ rescue StandardError => error
 end
 
 app = Stapsdt::Provider.new("languages")
-values = app.probe("values", :string, :uint8, :int8, :int32, :uint64, :int64)
-texts = app.probe("texts", :string, :string)
+values = app.probe("values", text: :string, byte: :uint8, tiny: :int8, number: :int32, big: :uint64, low: :int64)
+texts = app.probe("texts", left: :string, right: :string)
 none = app.probe("none")
 refused("nameless") { Stapsdt::Provider.new("") }
-refused("many") { app.probe("many", *[:uint8] * 13) }
+refused("many") { app.probe("many", **(0...13).to_h { |i| [:"a#{i}", :uint8] }) }
 values.fire("not loaded", 1, 1, 1, 1, 1)
 app.load
 
