@@ -115,6 +115,17 @@
 //
 // Enabled is advisory: a tracer may attach or detach between it and a Fire.
 //
+// # Being traced
+//
+// Being traced never changes a program. While it is traced, observed, recorded or watched,
+// instrumentation calls no method of the program's values and reads none of its memory that the
+// program would not have called or read at that point anyway. It keeps no thread, no goroutine
+// and no lock for an operation in flight. What it keeps in memory per operation is bounded and
+// stated, and is released. The one exception is Error of an error that an operation returned,
+// with its panics recovered. This holds for this package, package span and those in
+// instrument/, and it is what your own instrumentation should hold: fire values that are
+// already there. SECURITY.md states the bounds, with the tests that keep them.
+//
 // # Observers
 //
 // A program can receive its own events, without a tracer, on every operating system, and
