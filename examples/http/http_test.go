@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -298,9 +299,11 @@ func TestOffCPU(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the script reads registers of amd64")
 	}
-	tracetest.NeedTracefs(t)
 	s := start(t)
-	tr := tracetest.KernelScript(t, s.Process, "shop", "scripts/offcpu.bt")
+	script, err := os.ReadFile("scripts/offcpu.bt")
+	require.NoError(t, err)
+	exe := fmt.Sprintf("/proc/%d/exe", s.PID())
+	tr := tracetest.Bpftrace(t, strings.ReplaceAll(string(script), "EXE", exe), "-p", strconv.Itoa(s.PID()))
 	s.load(t, 6, "GET", "/supplier?ms=50", 200)
 	s.load(t, 4, "GET", "/report?n=200000", 200)
 	out := tr.Stop() + "\n"
@@ -312,24 +315,17 @@ func TestOffCPU(t *testing.T) {
 	}
 	require.Len(t, waited["/supplier"], 6)
 	for _, us := range waited["/supplier"] {
-		// The timer runs a moment before the thread sleeps, and longer on a busy machine.
-		require.GreaterOrEqual(t, us, 25_000)
+		require.GreaterOrEqual(t, us, 49_000)
 		require.Less(t, us, int(patience.Microseconds()))
 	}
-	require.GreaterOrEqual(t, stackTime(t, out, "/supplier", "main.waitForSupplier,"), 6*25_000)
 	// Of four that come at once, three wait until one, two and three others are done.
-	require.GreaterOrEqual(t, stackTime(t, out, "/report", "database/sql.(*DB).conn,"), 3*5_000)
-	require.Zero(t, stackTime(t, out, "/report", "main.waitForSupplier,"))
-}
-
-// stackTime sums the time of a path's stacks in which a function is.
-func stackTime(t *testing.T, output, path, function string) int {
-	t.Helper()
-	sum := 0
-	for key, us := range tracetest.Table(t, output, "by_stack") {
-		if of, stack, _ := strings.Cut(key, ", "); of == path && strings.Contains(stack, function) {
-			sum += us
+	stacks := regexp.MustCompile(`(?s)@by_stack\[(/\w+), ([^]]*)\]: (\d+)`).FindAllStringSubmatch(out, -1)
+	pool := 0
+	for _, m := range stacks {
+		if strings.Contains(m[2], "database/sql.(*DB).conn+") {
+			require.Equal(t, "/report", m[1])
+			pool += number(t, m[3])
 		}
 	}
-	return sum
+	require.GreaterOrEqual(t, pool, 3*5_000, out)
 }

@@ -153,15 +153,10 @@ func (s *shop) report(w http.ResponseWriter, r *http.Request) {
 func (s *shop) supply(w http.ResponseWriter, r *http.Request) {
 	ms, err := strconv.Atoi(r.FormValue("ms"))
 	if err == nil {
-		waitForSupplier(time.Duration(ms) * time.Millisecond)
+		time.Sleep(time.Duration(ms) * time.Millisecond)
 	}
 	s.answer(w, r, ms, err)
 }
-
-// waitForSupplier is a separate function so that stacks show it.
-//
-//go:noinline
-func waitForSupplier(d time.Duration) { time.Sleep(d) }
 
 func (s *shop) answer(w http.ResponseWriter, r *http.Request, value any, err error) {
 	switch {

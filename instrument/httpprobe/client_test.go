@@ -308,5 +308,5 @@ func TestOneProvider(t *testing.T) {
 	server.Handler(nil)
 	server.Handler(nil)
 	NewClient(p)
-	require.Len(t, p.Probes(), 6)
+	require.Len(t, p.Probes(), 5)
 }

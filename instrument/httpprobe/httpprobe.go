@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"runtime"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -30,7 +29,6 @@ import (
 //	request__start(id, parent, method, path, host, remote)
 //	request__end(id, parent, nanoseconds, error, route, status, bytes, method, path)
 //	request__context(id, trace_high, trace_low, span)
-//	request__thread(id, method, path)
 //
 // route is the pattern of a ServeMux that matched the request, or its path if there is none.
 // status is the one that was sent, or 0 if none was: because the handler panicked, or because
@@ -40,13 +38,8 @@ import (
 //
 // request__context has the ids of the request's traceparent header, if it has a valid one.
 // [span.WithTraceContext] replaces this.
-//
-// A goroutine moves from thread to thread, and the kernel's own events know only threads. For
-// their sake, a request whose request__thread is traced, together with its start or its end,
-// stays on its thread until it ends, and nothing else runs there.
 type Server struct {
 	requests *span.Operation[requestStart, requestEnd]
-	thread   *stapsdt.Probe3[uint64, string, string]
 }
 
 type requestStart struct{ Method, Path, Host, Remote string }
@@ -62,10 +55,7 @@ type requestEnd struct {
 // names, its Load reports it. With a nil provider nothing is reported.
 func NewServer(p *stapsdt.Provider, opts ...span.Option) *Server {
 	opts = append([]span.Option{span.WithTraceContext(fromHeader)}, opts...)
-	return &Server{
-		requests: span.New[requestStart, requestEnd](p, "request", opts...),
-		thread:   stapsdt.NewProbe3[uint64, string, string](p, "request__thread", "id", "method", "path"),
-	}
+	return &Server{span.New[requestStart, requestEnd](p, "request", opts...)}
 }
 
 // Handler returns a handler that serves requests with next and reports them. While nothing
@@ -95,11 +85,6 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 	if sp == nil { // the tracer has just detached
 		next.ServeHTTP(w, r)
 		return
-	}
-	if s.thread.Enabled() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		s.thread.Fire(sp.ID(), method, path)
 	}
 	sent := &recorder{ResponseWriter: w}
 	mine := r.WithContext(ctx)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -96,7 +95,7 @@ func TestStatus(t *testing.T) {
 			rec.Want(func() {
 				stapsdt.NewProbe6[uint64, uint64, string, string, string, string](p, "request__start", "id", "parent", "method", "path", "host", "remote").Fire(id, 0, "PUT", "/a/b", "host", r.RemoteAddr)
 				stapsdt.NewProbeOf[wantEnd](p, "request__end").Fire(wantEnd{ID: id, Error: tt.err, Route: "/a/b", Status: tt.status, Bytes: tt.bytes, Method: "PUT", Path: "/a/b"})
-			}, probetest.Ignore("nanoseconds"), probetest.If(func(e *stapsdt.Event) bool { return e.Probe().Name() != "request__thread" }))
+			}, probetest.Ignore("nanoseconds"))
 		})
 	}
 }
@@ -216,29 +215,6 @@ func TestClientGone(t *testing.T) {
 	_, err = http.DefaultClient.Do(r)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, "context canceled", eventtest.Args(rec.Wait(patience, 1, eventtest.Named("request__end"))[0])["error"])
-}
-
-// TestThread: while request__thread is traced, the goroutine stays on its thread.
-func TestThread(t *testing.T) {
-	p := eventtest.Provider(t, "httpprobe")
-	server := NewServer(p)
-	thread := 0
-	defer p.Observe(func(e *stapsdt.Event) {
-		if e.Probe() == &server.thread.Probe {
-			thread++
-			require.Equal(t, "GET", e.Arg(1).String())
-		}
-	})()
-	server.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		panicked := false
-		func() {
-			defer func() { panicked = recover() != nil }()
-			runtime.UnlockOSThread() // the lock that there must be
-			runtime.LockOSThread()
-		}()
-		require.False(t, panicked)
-	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
-	require.Equal(t, 1, thread)
 }
 
 func TestTraceparent(t *testing.T) {

@@ -14,9 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ofFile is how a document attaches to the file of the probes.
-const ofFile = "file=|bpftrace -e"
-
 // TestHTTP follows the README of the shop and the cookbook, whose commands trace the same
 // requests.
 func TestHTTP(t *testing.T) {
@@ -49,11 +46,11 @@ func TestHTTP(t *testing.T) {
 	f.follow(t, &book.document, `^[0-9]+ us, 1 rows, /report: WITH RECURSIVE `, recipe(" slow.bt"))
 	f.follow(t, &book.document, `^@since\[[0-9]+, GET, /supplier\]: [0-9]+$`, recipe(" inflight.bt"))
 	f.follow(t, &book.document, `^@microseconds\[/report\]:`, recipe(" pool.bt"))
-	f.followKernel(t, &book.document, `^@by_request\[[0-9]+, /supplier\]: [0-9]{7}$`, recipe(" offcpu.bt"))
+	f.follow(t, &book.document, `^@by_request\[[0-9]+, /supplier\]: [0-9]{7}$`, recipe("/exe: offcpu.bt"))
 	callers := d.command(t, "bpftrace .*/callers")
 	require.Equal(t, callers, strings.Replace(recipe(" callers.bt"), " callers", " scripts/callers", 1))
 	f.follow(t, d, `^@queries\[/orders, INSERT INTO ordered \(name\) VALUES \(\$1\) RETURNING id\]: 1$`, callers)
-	f.follow(t, d, `^@by_stack\[/supplier, time.Sleep, main.waitForSupplier, .*\]: [0-9]{7}$`, d.command(t, ofFile))
+	f.follow(t, d, `^    main\.\(\*shop\)\.supply\+`, d.command(t, "bpftrace .*/offcpu"))
 	for command := range strings.Lines(d.command(t, "curl (?:localhost|'localhost:8080/[^d]|-X)")) {
 		d.run(t, strings.Replace(command, "curl", "curl -fsS", 1))
 	}

@@ -123,15 +123,6 @@ func (f *followers) follow(t *testing.T, d *document, pattern, command string) {
 	*f = append(*f, follower{d.trace(t, command), command, pattern})
 }
 
-// followKernel is follow for a script with the kernel's events. Versions of bpftrace after
-// 0.17 restrict these too to the process of -p.
-func (f *followers) followKernel(t *testing.T, d *document, pattern, command string) {
-	t.Helper()
-	if major, minor := tracetest.BpftraceVersion(t); major == 0 && minor <= 17 {
-		f.follow(t, d, pattern, command)
-	}
-}
-
 // scriptOf finds what names a tracer: the same in each run, so without the process.
 var scriptOf = regexp.MustCompile(`bpftrace -[ep]|\w+\.bt|trace\.sh \w+ \w+`)
 

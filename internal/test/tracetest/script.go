@@ -19,21 +19,6 @@ func Script(t testing.TB, p *Process, file string, args ...string) *Tracer {
 	return Bpftrace(t, read(t, file), append([]string{"-p", strconv.Itoa(p.PID())}, args...)...)
 }
 
-// KernelScript is [Script] for a program that has events of the kernel beside the probes of one provider, usdt:*:….
-// Where bpftrace is later than 0.17, -p would keep those events to the process's first thread, or to the moments when it
-// runs. So there the probes' file takes the place of the asterisk, and nothing that of -p.
-func KernelScript(t testing.TB, p *Process, provider, file string, args ...string) *Tracer {
-	t.Helper()
-	if _, minor := BpftraceVersion(t); minor <= 17 {
-		return Script(t, p, file, args...)
-	}
-	return Bpftrace(t, onFile(read(t, file), ProbesFile(t, p.PID(), provider)), args...)
-}
-
-func onFile(program, file string) string {
-	return strings.ReplaceAll(program, "usdt:*:", "usdt:"+file+":")
-}
-
 // FunctionScript returns the bpftrace program that examples/scripts/trace.sh, whose path is trace, runs for the
 // functions of a process, and its options.
 func FunctionScript(t testing.TB, p *Process, trace, language, name string) (program string, options []string) {
