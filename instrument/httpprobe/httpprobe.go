@@ -30,7 +30,7 @@ import (
 //	request__end(id, parent, nanoseconds, error, route, status, bytes, method, path)
 //	request__context(id, trace_high, trace_low, span)
 //
-// route is the pattern of a ServeMux that matched the request, or its path if there is none.
+// route is the pattern of a ServeMux that matched the request, or empty if none did.
 // status is the one that was sent, or 0 if none was: because the handler panicked, or because
 // it took over the connection (Hijack). bytes is the number of bytes of the body that the
 // handler wrote. The time ends when the handler returns. error says that it panicked, or that
@@ -91,21 +91,13 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 	err := errPanicked
 	defer func() {
 		giveBack(r, mine)
-		sp.End(requestEnd{route(mine, path), int32(sent.status), sent.bytes, method, path}, err)
+		sp.End(requestEnd{mine.Pattern, int32(sent.status), sent.bytes, method, path}, err)
 	}()
 	next.ServeHTTP(sent.writer(), mine)
 	err = ctx.Err()
 	if sent.status == 0 && !sent.hijacked {
 		sent.status = http.StatusOK
 	}
-}
-
-// route returns what requests of the same kind have in common.
-func route(r *http.Request, path string) string {
-	if r.Pattern != "" {
-		return r.Pattern
-	}
-	return path
 }
 
 // giveBack sets in the server's request what handlers have set in their copy, and what those
