@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/traceparent"
@@ -59,14 +58,27 @@ func NewServer(p *stapsdt.Provider, opts ...span.Option) *Server {
 }
 
 // Handler returns a handler that serves requests with next and reports them. While nothing
-// traces them, it only calls next. While they are traced, next gets a copy of the request
-// with the span's context, and a ResponseWriter that has the same optional methods as the
-// server's: Flush, FlushError, Hijack, CloseNotify, Push, ReadFrom and WriteString. An
-// http.ResponseController finds all others.
-func (s *Server) Handler(next http.Handler) http.Handler {
+// traces them, it only calls next. While they are traced, next gets
+//
+//   - a copy of the request with the span's context. What next changes in it, handlers outside
+//     see in theirs when next returns, and whenever it writes.
+//   - a ResponseWriter that has the same optional methods as the server's: Flush, FlushError,
+//     Hijack, CloseNotify, Push, ReadFrom and WriteString. An http.ResponseController finds
+//     all others.
+//
+// Handlers that assert that a ResponseWriter is of a type of their own, or has other methods,
+// need PlainHandler. So do those that rely on http.MaxBytesReader to close the connection, for
+// which it calls an unexported method of the server's ResponseWriter.
+func (s *Server) Handler(next http.Handler) http.Handler { return s.handler(next, false) }
+
+// PlainHandler is like Handler, but next always gets the ResponseWriter of the server itself.
+// The status and the bytes that are reported are 0.
+func (s *Server) PlainHandler(next http.Handler) http.Handler { return s.handler(next, true) }
+
+func (s *Server) handler(next http.Handler, plain bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.requests.Enabled() {
-			s.serve(next, w, r)
+			s.serve(next, w, r, plain)
 		} else {
 			next.ServeHTTP(w, r)
 		}
@@ -77,57 +89,46 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 // runtime.Goexit.
 var errPanicked = errors.New("panicked")
 
+// exchange is a request that is served and reported.
+type exchange struct {
+	request
+	sent         recorder
+	method, path string // at the start: next may change them
+}
+
 // serve serves and reports a request.
-func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
-	// next may change the request.
-	method, path := r.Method, r.URL.Path
-	ctx, sp := s.requests.Start(context.WithValue(r.Context(), headerKey{}, r.Header), requestStart{method, path, r.Host, r.RemoteAddr})
+func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request, plain bool) {
+	if r == nil || r.URL == nil { // which no server passes
+		next.ServeHTTP(w, r)
+		return
+	}
+	x := &exchange{method: r.Method, path: r.URL.Path}
+	outer := r.Context()
+	ctx, sp := s.requests.Start(context.WithValue(outer, headerKey{}, r.Header), requestStart{x.method, x.path, r.Host, r.RemoteAddr})
 	if sp == nil { // the tracer has just detached
 		next.ServeHTTP(w, r)
 		return
 	}
-	sent := &recorder{ResponseWriter: w}
-	mine := r.WithContext(ctx)
+	x.shareTrailer(r)
+	x.begin(r, ctx)
+	if plain = plain || w == nil; !plain {
+		x.sent.ResponseWriter, x.sent.request = w, &x.request
+		w = x.sent.writer()
+	}
 	err := errPanicked
-	defer func() {
-		giveBack(r, mine)
-		sp.End(requestEnd{mine.Pattern, int32(sent.status), sent.bytes, method, path}, err)
-	}()
-	next.ServeHTTP(sent.writer(), mine)
-	err = ctx.Err()
-	if sent.status == 0 && !sent.hijacked {
-		sent.status = http.StatusOK
+	defer func() { sp.End(x.end(), err) }()
+	next.ServeHTTP(w, &x.mine)
+	err = failure(outer)
+	if !plain {
+		x.sent.implied()
 	}
 }
 
-// giveBack sets in the server's request what handlers have set in their copy, and what those
-// around them may look at: the pattern and its values, and the form, whose files the server
-// deletes. A field that has not changed is not written, because others may be reading it.
-func giveBack(to, from *http.Request) {
-	if to.Form == nil && from.Form != nil {
-		to.Form = from.Form
-	}
-	if to.PostForm == nil && from.PostForm != nil {
-		to.PostForm = from.PostForm
-	}
-	if to.MultipartForm == nil && from.MultipartForm != nil {
-		to.MultipartForm = from.MultipartForm
-	}
-	if to.Pattern == from.Pattern {
-		return
-	}
-	to.Pattern = from.Pattern
-	for rest := from.Pattern; ; {
-		_, after, found := strings.Cut(rest, "{")
-		name, after, closed := strings.Cut(after, "}")
-		if !found || !closed {
-			return
-		}
-		if name = strings.TrimSuffix(name, "..."); name != "$" {
-			to.SetPathValue(name, from.PathValue(name))
-		}
-		rest = after
-	}
+// end ends the exchange and returns what is reported.
+func (x *exchange) end() requestEnd {
+	x.giveBack()
+	x.unshareTrailer()
+	return requestEnd{x.pattern(), x.sent.status.Load(), x.sent.bytes.Load(), x.method, x.path}
 }
 
 // headerKey is the key of a request's header in the context of its Start.

@@ -5,14 +5,17 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 )
 
-// recorder records the status and the number of bytes sent through a ResponseWriter.
+// recorder records the status and the number of bytes sent through a ResponseWriter, which
+// may be one that several goroutines can use.
 type recorder struct {
 	http.ResponseWriter
-	status   int
-	bytes    int64
-	hijacked bool
+	request  *request // whose program can look at it in the ResponseWriter's methods
+	status   atomic.Int32
+	bytes    atomic.Int64
+	hijacked atomic.Bool
 }
 
 // Unwrap is for http.ResponseController.
@@ -21,23 +24,30 @@ func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 // WriteHeader records the first final status. Informational statuses precede it, except 101,
 // which is final.
 func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
-		r.status = status
+	r.request.giveBack()
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		r.status.CompareAndSwap(0, int32(status))
 	}
 	r.ResponseWriter.WriteHeader(status)
 }
 
 func (r *recorder) Write(data []byte) (int, error) {
-	r.implied()
+	r.begin()
 	n, err := r.ResponseWriter.Write(data)
-	r.bytes += int64(n)
+	r.bytes.Add(int64(n))
 	return n, err
+}
+
+// begin precedes a write.
+func (r *recorder) begin() {
+	r.request.giveBack()
+	r.implied()
 }
 
 // implied records the status of an answer without a WriteHeader.
 func (r *recorder) implied() {
-	if r.status == 0 && !r.hijacked {
-		r.status = http.StatusOK
+	if !r.hijacked.Load() {
+		r.status.CompareAndSwap(0, http.StatusOK)
 	}
 }
 
@@ -54,34 +64,35 @@ type (
 type flushError interface{ FlushError() error }
 
 func (f flusher) Flush() {
-	f.r.implied()
+	f.r.begin()
 	f.r.ResponseWriter.(http.Flusher).Flush()
 }
 
 func (f flushErrorer) FlushError() error {
-	f.r.implied()
+	f.r.begin()
 	return f.r.ResponseWriter.(flushError).FlushError()
 }
 
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	h.r.request.giveBack()
 	conn, buffer, err := h.r.ResponseWriter.(http.Hijacker).Hijack()
 	if err == nil {
-		h.r.hijacked = true
+		h.r.hijacked.Store(true)
 	}
 	return conn, buffer, err
 }
 
 func (f readerFrom) ReadFrom(from io.Reader) (int64, error) {
-	f.r.implied()
+	f.r.begin()
 	n, err := f.r.ResponseWriter.(io.ReaderFrom).ReadFrom(from)
-	f.r.bytes += n
+	f.r.bytes.Add(n)
 	return n, err
 }
 
 func (s stringWriter) WriteString(text string) (int, error) {
-	s.r.implied()
+	s.r.begin()
 	n, err := s.r.ResponseWriter.(io.StringWriter).WriteString(text)
-	s.r.bytes += int64(n)
+	s.r.bytes.Add(int64(n))
 	return n, err
 }
 

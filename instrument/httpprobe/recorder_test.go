@@ -171,7 +171,7 @@ func TestEverySetOfMethods(t *testing.T) {
 		}{},
 	}
 	for _, w := range sets {
-		r := &recorder{ResponseWriter: w}
+		r := &recorder{ResponseWriter: w, request: &request{}}
 		require.Equal(t, has(w), has(r.writer()))
 		require.Same(t, r, r.writer().(interface{ self() *recorder }).self())
 	}
