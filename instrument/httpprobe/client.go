@@ -1,14 +1,14 @@
 package httpprobe
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptrace"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
@@ -21,7 +21,7 @@ import (
 //	fetch__end(id, parent, nanoseconds, error, host, status, bytes, dns, connect, tls, first_byte, method)
 //
 // A fetch ends when the body of its response has been read or is closed, or when it fails. A
-// body that is neither read to its end nor closed has no end. status is 0 if there was no
+// body that is neither read to its end nor closed has no end, and nothing is kept for it. status is 0 if there was no
 // response, and bytes is the number of bytes that were read of its body. dns, connect and tls
 // are the nanoseconds that these steps took for a new connection, and 0 if it was not needed
 // or a connection was reused. first_byte is how long after the start the response began. Each
@@ -66,7 +66,7 @@ func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
 	idle, idles := next.(closeIdler)
 	cancel, cancels := next.(canceler)
 	if cancels {
-		t.sent = &sync.Map{}
+		t.sent = &copies{}
 		cancel = canceling{cancel, t.sent}
 	}
 	switch {
@@ -99,22 +99,47 @@ type (
 // canceling cancels requests of which next may have copies.
 type canceling struct {
 	canceler
-	sent *sync.Map
+	sent *copies
 }
 
 func (c canceling) CancelRequest(r *http.Request) {
-	if mine, sent := c.sent.Load(r); sent {
-		r = mine.(*http.Request)
+	if f := c.sent.find(r); f != nil {
+		r = &f.mine
 	}
 	c.canceler.CancelRequest(r)
 }
 
+// copies are fetches that may still be canceled, by the program's requests. It keeps none of
+// them: what next no longer has cannot be canceled.
+type copies struct{ sync.Map }
+
+func (c *copies) find(r *http.Request) *fetch {
+	if f, found := c.Load(weak.Make(r)); found {
+		return f.(weak.Pointer[fetch]).Value()
+	}
+	return nil
+}
+
+func (c *copies) add(f *fetch) {
+	k := f.copied()
+	c.Store(k.request, k.fetch)
+	runtime.AddCleanup(f, c.forget, k)
+}
+
+// copied is a request of the program and its fetch.
+type copied struct {
+	request weak.Pointer[http.Request]
+	fetch   weak.Pointer[fetch]
+}
+
+func (f *fetch) copied() copied { return copied{weak.Make(f.theirs), weak.Make(f)} }
+
+func (c *copies) forget(k copied) { c.CompareAndDelete(k.request, k.fetch) }
+
 type transport struct {
 	next    http.RoundTripper
 	fetches *span.Operation[fetchStart, fetchEnd]
-	// sent are the copies of requests that are reported and have not ended. It is nil if next
-	// cannot cancel them.
-	sent *sync.Map
+	sent    *copies // or nil if next cannot cancel requests
 }
 
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -128,33 +153,33 @@ var errNoResponse = errors.New("no response")
 
 // fetch sends and reports a request.
 func (t *transport) fetch(r *http.Request) (*http.Response, error) {
-	if r.URL == nil { // which next rejects
+	if r == nil || r.URL == nil { // which next rejects
 		return t.next.RoundTrip(r)
 	}
 	ctx, s := t.fetches.Start(r.Context(), fetchStart{r.Method, r.URL.Host, r.URL.Path})
 	if s == nil {
 		return t.next.RoundTrip(r)
 	}
-	f := &fetch{span: s, method: r.Method, host: r.URL.Host, began: clock.Now()}
+	f := &fetch{span: s, method: r.Method, host: r.URL.Host, began: clock.Now(), sent: t.sent}
 	err := errPanicked
 	defer func() {
+		f.giveBack()
 		if err != nil {
 			f.end(err)
 		}
 	}()
-	mine := r.WithContext(httptrace.WithClientTrace(ctx, f.steps()))
+	f.begin(r, &tracing{Context: ctx, fetch: f})
 	if t.sent != nil {
-		t.sent.Store(r, mine)
-		f.forget = func() { t.sent.CompareAndDelete(r, mine) }
+		t.sent.add(f)
 	}
-	answer, failure := t.next.RoundTrip(mine)
+	answer, failure := t.next.RoundTrip(&f.mine)
 	if err = failure; err == nil && answer == nil { // which http.Client rejects
 		err = errNoResponse
 	}
 	if err != nil {
 		return answer, failure
 	}
-	if answer.Request == mine {
+	if answer.Request == &f.mine {
 		answer.Request = r
 	}
 	f.status.Store(int32(answer.StatusCode))
@@ -165,6 +190,7 @@ func (t *transport) fetch(r *http.Request) (*http.Response, error) {
 // fetch is a request that is reported. The transport may call its hooks from several
 // goroutines, and after it has returned.
 type fetch struct {
+	request
 	span         *span.Span[fetchEnd]
 	method, host string
 	began        time.Duration
@@ -174,44 +200,13 @@ type fetch struct {
 	reused       atomic.Bool
 	status       atomic.Int32
 	bytes        atomic.Int64
-	forget       func() // or nil
-}
-
-// step is a part of a fetch: when it first began, and when it was first done.
-type step struct{ from, to atomic.Int64 }
-
-func (s *step) begin() { s.from.CompareAndSwap(0, int64(clock.Now())) }
-
-func (s *step) done(err error) {
-	if err == nil {
-		s.to.CompareAndSwap(0, int64(clock.Now()))
-	}
-}
-
-func (s *step) elapsed() time.Duration {
-	if from, to := s.from.Load(), s.to.Load(); from != 0 && to > from {
-		return time.Duration(to - from)
-	}
-	return 0
-}
-
-func (f *fetch) steps() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
-		DNSStart:             func(httptrace.DNSStartInfo) { f.dns.begin() },
-		DNSDone:              func(i httptrace.DNSDoneInfo) { f.dns.done(i.Err) },
-		ConnectStart:         func(_, _ string) { f.connect.begin() },
-		ConnectDone:          func(_, _ string, err error) { f.connect.done(err) },
-		TLSHandshakeStart:    f.tls.begin,
-		TLSHandshakeDone:     func(_ tls.ConnectionState, err error) { f.tls.done(err) },
-		GotConn:              func(i httptrace.GotConnInfo) { f.reused.Store(i.Reused) },
-		GotFirstResponseByte: func() { f.firstByte.CompareAndSwap(0, int64(clock.Now()-f.began)) },
-	}
+	sent         *copies // or nil
 }
 
 // end reports the end of the fetch, once.
 func (f *fetch) end(err error) {
-	if f.forget != nil {
-		f.forget()
+	if f.sent != nil {
+		f.sent.forget(f.copied())
 	}
 	f.span.EndFunc(func() fetchEnd {
 		e := fetchEnd{Host: f.host, Status: f.status.Load(), Bytes: f.bytes.Load(), FirstByte: time.Duration(f.firstByte.Load()), Method: f.method}

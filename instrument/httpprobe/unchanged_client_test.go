@@ -1,0 +1,258 @@
+package httpprobe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// transports are RoundTrippers of a program, some of which do what none should.
+var transports = map[string]func(seen *eventtest.Log) roundTripper{
+	"nothing": func(*eventtest.Log) roundTripper {
+		return func(*http.Request) (*http.Response, error) { return nil, nil }
+	},
+	"error": func(*eventtest.Log) roundTripper {
+		return func(*http.Request) (*http.Response, error) { return nil, errors.New("mine") }
+	},
+	"both": func(*eventtest.Log) roundTripper {
+		return func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 7}, io.EOF }
+	},
+	"panic": func(*eventtest.Log) roundTripper {
+		return func(*http.Request) (*http.Response, error) { panic("mine") }
+	},
+	"nil": func(*eventtest.Log) roundTripper { return nil },
+	"no body": func(*eventtest.Log) roundTripper {
+		return func(*http.Request) (*http.Response, error) { return &http.Response{}, nil }
+	},
+	"nil body": func(*eventtest.Log) roundTripper {
+		return func(*http.Request) (*http.Response, error) { return &http.Response{Body: (*incomparable)(nil)}, nil }
+	},
+	"body": func(seen *eventtest.Log) roundTripper {
+		return func(*http.Request) (*http.Response, error) {
+			return &http.Response{Body: counting{Reader: strings.NewReader("text"), seen: seen}}, nil
+		}
+	},
+	"request": func(seen *eventtest.Log) roundTripper {
+		return func(r *http.Request) (*http.Response, error) {
+			r.Host, r.Body, r.Header, r.Method = "changed", http.NoBody, http.Header{"A": {"b"}}, "PUT"
+			*r = *r.WithContext(context.WithValue(r.Context(), stateKey{}, "v"))
+			return &http.Response{Request: r, Body: http.NoBody}, nil
+		}
+	},
+	"reader": func(seen *eventtest.Log) roundTripper {
+		return func(r *http.Request) (*http.Response, error) {
+			io.Copy(io.Discard, r.Body)
+			r.Body.Close()
+			return &http.Response{Request: r, Body: io.NopCloser(strings.NewReader("text"))}, nil
+		}
+	},
+	"goroutine": func(seen *eventtest.Log) roundTripper {
+		return func(r *http.Request) (*http.Response, error) {
+			if r != nil {
+				go func() { r.Close = true }() // which is left
+			}
+			return &http.Response{Request: r, Body: http.NoBody}, nil
+		}
+	},
+	"context": func(seen *eventtest.Log) roundTripper {
+		return func(r *http.Request) (*http.Response, error) {
+			r.Context().Done()
+			r.Context().Err()
+			return nil, context.Cause(r.Context())
+		}
+	},
+}
+
+// TestTransports of the program do the same, and its values get the same calls.
+func TestTransports(t *testing.T) {
+	for name, next := range transports {
+		t.Run(name, func(t *testing.T) {
+			p := eventtest.Provider(t, "httpprobe")
+			client := NewClient(p)
+			eventtest.Unchanged(t, p, func(seen *eventtest.Log) {
+				through := client.Transport(next(seen))
+				for _, r := range []*http.Request{countingRequest(seen), httptest.NewRequest("GET", "/", strings.NewReader("body")), {}, nil} {
+					func() {
+						defer func() { seen.Addf("%v", recover()) }()
+						answer, err := through.RoundTrip(r)
+						if r != nil {
+							seen.Addf("%s %s %v %t %v", r.Method, r.Host, r.Header, r.Body == http.NoBody, r.URL)
+						}
+						seen.Addf("%T %v", err, err)
+						if answer != nil {
+							seen.Addf("%d %t %t", answer.StatusCode, answer.Request == r, answer.Body == nil)
+							text, err := io.ReadAll(answer.Body)
+							seen.Addf("%s %v %v", text, err, answer.Body.Close())
+						}
+					}()
+				}
+			})
+		})
+	}
+}
+
+// TestClientWire: the server gets the same bytes on as many connections, the program's hooks
+// are called, and the client gets the same response.
+func TestClientWire(t *testing.T) {
+	p := eventtest.Provider(t, "httpprobe")
+	client := NewClient(p)
+	eventtest.Unchanged(t, p, func(seen *eventtest.Log) {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			text, err := io.ReadAll(r.Body)
+			r.Header.Del("Referer")
+			seen.Addf("server: %s %s %v %q %v %v", r.Method, r.URL, r.Header, text, err, r.Trailer)
+			switch r.URL.Path {
+			case "/redirect":
+				http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
+				http.Redirect(w, r, "/there", http.StatusTemporaryRedirect)
+			case "/hints":
+				w.Header().Set("Link", "x")
+				w.WriteHeader(http.StatusEarlyHints)
+			case "/abort":
+				panic(http.ErrAbortHandler)
+			}
+			w.Header().Set("Trailer", "T")
+			io.WriteString(w, strings.Repeat("x", 5000))
+			w.Header().Set("T", "u")
+		}))
+		defer server.Close()
+		transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			seen.Addf("dial %s", network)
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}}
+		defer transport.CloseIdleConnections()
+		program := &http.Client{Transport: client.Transport(transport)}
+		ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+			GotConn:         func(i httptrace.GotConnInfo) { seen.Addf("reused %t", i.Reused) },
+			Got1xxResponse:  func(code int, _ textproto.MIMEHeader) error { seen.Addf("hint %d", code); return nil },
+			WroteRequest:    func(i httptrace.WroteRequestInfo) { seen.Addf("wrote %v", i.Err) },
+			ConnectDone:     func(_, _ string, err error) { seen.Addf("connected %v", err) },
+			Wait100Continue: func() { seen.Addf("wait") },
+		})
+		for _, path := range []string{"/", "/redirect", "/hints", "/abort", "/%zz", "http://[::1]:1/"} {
+			seen.Addf("%s", path)
+			at, err := url.Parse(path)
+			if err != nil {
+				at = &url.URL{Opaque: path}
+			}
+			base, _ := url.Parse(server.URL)
+			r := (&http.Request{Method: "POST", URL: base.ResolveReference(at), Header: http.Header{}, Trailer: http.Header{"Late": {"v"}}, ContentLength: -1}).WithContext(ctx)
+			r.Body, r.GetBody = io.NopCloser(strings.NewReader("body")), func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("body")), nil }
+			answer, err := program.Do(r)
+			if err != nil {
+				seen.Addf("%s", strings.ReplaceAll(err.Error(), base.Host, "host"))
+				continue
+			}
+			text, err := io.ReadAll(answer.Body)
+			answer.Header.Del("Date")
+			seen.Addf("%s %v %d %v %v %s %v", answer.Status, answer.Header, len(text), err, answer.Trailer, answer.Request.URL.Path, answer.Body.Close())
+		}
+	})
+}
+
+// posts sends requests whose contexts it cancels, and drops the responses.
+func posts(t *testing.T, client *http.Client, url string, n int) {
+	t.Helper()
+	for range n {
+		ctx, cancel := context.WithCancel(context.Background())
+		r, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(strings.Repeat("x", 10_000)))
+		require.NoError(t, err)
+		_, err = client.Do(r)
+		require.NoError(t, err)
+		cancel()
+	}
+}
+
+// TestDropped: of requests whose responses are dropped nothing is left, neither while they
+// are traced nor later.
+func TestDropped(t *testing.T) {
+	p := eventtest.Provider(t, "httpprobe")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Write(make([]byte, 100))
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: NewClient(p).Transport(&http.Transport{})}
+	const n = 4000
+	grown := func() int64 {
+		posts(t, client, server.URL, n/10)
+		before := eventtest.LiveHeap()
+		posts(t, client, server.URL, n)
+		return settled(before)
+	}
+	untraced := grown()
+	events := eventtest.Observe(t, p)
+	traced := grown()
+	require.GreaterOrEqual(t, events(), int64(n))
+	t.Logf("%d bytes stay of each request, %d while it is traced", untraced/n, traced/n)
+	require.Less(t, traced, untraced+100*n)
+	runtime.KeepAlive(client)
+}
+
+// settled returns by how much the heap has grown when connections have been closed.
+func settled(before int64) (grown int64) {
+	for range 20 {
+		time.Sleep(50 * time.Millisecond)
+		if grown = eventtest.LiveHeap() - before; grown < 100_000 {
+			break
+		}
+	}
+	return grown
+}
+
+// TestCanceledLate: a request is canceled by its pointer after other copies have gone, also if it was
+// sent twice.
+func TestCanceledLate(t *testing.T) {
+	p := eventtest.Provider(t, "httpprobe")
+	var sent, canceled []*http.Request
+	next := &keeping{sent: &sent, canceled: &canceled}
+	through := NewClient(p).Transport(next)
+	eventtest.Observe(t, p)
+	r := httptest.NewRequest("GET", "/", nil)
+	for range 2 {
+		_, err := through.RoundTrip(r)
+		require.NoError(t, err)
+	}
+	eventtest.LiveHeap() // which collects garbage
+	through.(canceler).CancelRequest(r)
+	require.Equal(t, sent[1:], canceled)
+	require.NotSame(t, r, canceled[0])
+	sent, canceled = nil, slices.Clip(canceled[:0])
+	eventtest.LiveHeap()
+	through.(canceler).CancelRequest(r)
+	require.Len(t, canceled, 1, "it is left to the transport")
+}
+
+// keeping keeps the requests that it has sent.
+type keeping struct {
+	mu             sync.Mutex
+	sent, canceled *[]*http.Request
+}
+
+func (k *keeping) RoundTrip(r *http.Request) (*http.Response, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	*k.sent = append(*k.sent, r)
+	return &http.Response{Body: io.NopCloser(strings.NewReader(fmt.Sprint(len(*k.sent))))}, nil
+}
+
+func (k *keeping) CancelRequest(r *http.Request) { *k.canceled = append(*k.canceled, r) }
