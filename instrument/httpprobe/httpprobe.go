@@ -11,6 +11,20 @@
 // Both report spans: see package span for their ids, parents, durations and errors, and for
 // what they cost while nothing traces. A span of a client that uses the context of a request
 // has the request as its parent.
+//
+// # What differs while traced
+//
+// A program does the same whether it is traced or not: no method of its handlers, writers,
+// bodies, transports and contexts is called that it would not have called itself, except Value
+// of a request's context, for the parent's id. Handlers and transports get copies of requests,
+// so that the span's context is in them; what is set in a copy is set in the original. Types
+// are what a program can notice: a handler's ResponseWriter, unless [Server.PlainHandler] made
+// the handler, the body of a client's response, and contexts have types of this package.
+// docs/instrumentation.md has the complete list.
+//
+// A request that is being served or sent and is reported keeps no thread, goroutine or lock,
+// and at most 2 KB of memory, which are garbage when it has ended, or when the program has
+// dropped it.
 package httpprobe
 
 import (
@@ -60,19 +74,19 @@ func NewServer(p *stapsdt.Provider, opts ...span.Option) *Server {
 // Handler returns a handler that serves requests with next and reports them. While nothing
 // traces them, it only calls next. While they are traced, next gets
 //
-//   - a copy of the request with the span's context. What next changes in it, handlers outside
-//     see in theirs when next returns, and whenever it writes.
+//   - a copy of the request with the span's context. What next sets in it is set in the
+//     original whenever next writes, and when next returns.
 //   - a ResponseWriter that has the same optional methods as the server's: Flush, FlushError,
 //     Hijack, CloseNotify, Push, ReadFrom and WriteString. An http.ResponseController finds
 //     all others.
 //
-// Handlers that assert that a ResponseWriter is of a type of their own, or has other methods,
-// need PlainHandler. So do those that rely on http.MaxBytesReader to close the connection, for
-// which it calls an unexported method of the server's ResponseWriter.
+// Use PlainHandler if next asserts a type or a method of the program's own in its
+// ResponseWriter, or relies on http.MaxBytesReader to close the connection, which calls an
+// unexported method of the server's ResponseWriter.
 func (s *Server) Handler(next http.Handler) http.Handler { return s.handler(next, false) }
 
-// PlainHandler is like Handler, but next always gets the ResponseWriter of the server itself.
-// The status and the bytes that are reported are 0.
+// PlainHandler is like Handler, but next always gets the ResponseWriter that the server
+// passed. request__end then reports 0 as status and bytes.
 func (s *Server) PlainHandler(next http.Handler) http.Handler { return s.handler(next, true) }
 
 func (s *Server) handler(next http.Handler, plain bool) http.Handler {

@@ -206,3 +206,18 @@ func TestHijack(t *testing.T) {
 	require.EqualValues(t, 0, end["status"])
 	require.EqualValues(t, 0, end["bytes"])
 }
+
+// TestPlainHandler passes the server's ResponseWriter, and reports nothing of the response.
+func TestPlainHandler(t *testing.T) {
+	p := eventtest.Provider(t, "httpprobe")
+	given := httptest.NewRecorder()
+	handler := NewServer(p).PlainHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.Same(t, given, w)
+		require.NotZero(t, span.ID(r.Context()))
+		http.Error(w, "text", 404)
+	}))
+	rec := probetest.Record(t, p)
+	handler.ServeHTTP(given, httptest.NewRequest("GET", "/a", nil))
+	end := eventtest.Args(rec.Events(eventtest.Named("request__end"))[0])
+	require.Equal(t, []any{int64(0), int64(0), "", "/a"}, []any{end["status"], end["bytes"], end["error"], end["path"]})
+}
