@@ -1,0 +1,121 @@
+package httpprobe
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestGoroutines of handlers and of middleware use their requests in ways that are correct,
+// for the race detector.
+func TestGoroutines(t *testing.T) {
+	p := eventtest.Provider(t, "httpprobe")
+	handler := NewServer(p).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mux.ServeHTTP(w, r)
+		go func() { // which is left, and writes what nobody else reads
+			time.Sleep(time.Millisecond)
+			r.FormValue("q")
+			r.RemoteAddr, r.Close = "", true
+		}()
+		answered := make(chan bool)
+		go func() { // as by middleware that limits the time
+			r.Host = "other"
+			w.Write([]byte("text"))
+			close(answered)
+		}()
+		<-answered
+	}))
+	eventtest.Unchanged(t, p, func(seen *eventtest.Log) {
+		for range 20 {
+			r, done := httptest.NewRequest("POST", "/items/7", strings.NewReader("q=r")), make(chan bool)
+			r.TransferEncoding = []string{"chunked"}
+			go func() {
+				defer close(done)
+				for range 100 {
+					if r.Context().Err() != nil || len(r.Header) > 0 || r.Method != "POST" || r.Trailer.Get("a") != "" || r.TLS != nil {
+						panic("changed")
+					}
+					runtime.Gosched()
+				}
+			}()
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+			<-done
+			seen.Addf("%s %s", r.Pattern, r.Host)
+		}
+	})
+}
+
+// TestToggled: requests that begin or end when a tracer attaches or detaches get the same
+// answers.
+func TestToggled(t *testing.T) {
+	p := eventtest.Provider(t, "httpprobe")
+	handler := NewServer(p).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(w, r.Body)
+		changes["mux"](r)
+		fmt.Fprint(w, r.Trailer, r.PathValue("id"))
+	}))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(w, r)
+		fmt.Fprint(w, r.Trailer, r.PathValue("id"), r.Pattern)
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: NewClient(p).Transport(server.Client().Transport)}
+	done := make(chan error)
+	const workers, n = 4, 200
+	for range workers {
+		go func() {
+			for i := range n {
+				body := &trailing{Reader: strings.NewReader("body"), trailer: http.Header{"Late": nil}}
+				r, _ := http.NewRequest("POST", server.URL+fmt.Sprint("/items/", i), body)
+				r.Trailer = body.trailer
+				answer, err := client.Do(r)
+				if err != nil {
+					done <- err
+					return
+				}
+				text, err := io.ReadAll(answer.Body)
+				if want := fmt.Sprintf("bodymap[Late:[x]]%dmap[Late:[x]]%[1]d/items/{id}", i); string(text) != want {
+					done <- fmt.Errorf("%q instead of %q: %v", text, want, err)
+					return
+				}
+				answer.Body.Close()
+			}
+			done <- nil
+		}()
+	}
+	for ended := 0; ended < workers; {
+		stop := p.Observe(func(*stapsdt.Event) {})
+		runtime.Gosched()
+		stop()
+		select {
+		case err := <-done:
+			require.NoError(t, err)
+			ended++
+		default:
+		}
+	}
+}
+
+// trailing is a body that sets a trailer when it has been read.
+type trailing struct {
+	io.Reader
+	trailer http.Header
+}
+
+func (b *trailing) Read(data []byte) (int, error) {
+	n, err := b.Reader.Read(data)
+	if err == io.EOF {
+		b.trailer.Set("Late", "x")
+	}
+	return n, err
+}
