@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -388,5 +389,24 @@ func BenchmarkObserved(b *testing.B) {
 	for range b.N {
 		_, s := query.Start(ctx, start{text})
 		s.End(end{1, true}, nil)
+	}
+}
+
+// BenchmarkNested measures spans that are nested in each other's contexts, with a value between.
+func BenchmarkNested(b *testing.B) {
+	op := observed(b)
+	type key struct{}
+	for _, depth := range []int{1, 10, 100} {
+		b.Run(strconv.Itoa(depth), func(b *testing.B) {
+			for range b.N {
+				ctx := b.Context()
+				for i := range depth {
+					inside, s := op.Start(context.WithValue(ctx, key{}, i), none{})
+					s.End(none{}, nil)
+					ctx = inside
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(depth), "ns/span")
+		})
 	}
 }
