@@ -17,16 +17,16 @@
 //
 // module is the name with which the module was instantiated. function is the guest's own name
 // for the function, from its name section. index takes the place of the line in other
-// languages. call is the number that Call gave to the context, or 0 if Call was not used. A
+// languages. call is the number of the context that Call returned, or 0 if the guest was called
+// with another one, even if it is derived from that: a listener calls no method of contexts. A
 // script must use it as the key of its maps, because a goroutine moves from thread to thread.
-// The kernel's own events know only threads. For their sake, the goroutine of a call is locked
-// to its thread while reported functions have not returned, and tid can be the key from an
-// entry to its return. function__return also fires for a function that traps.
+// function__return also fires for a function that traps.
+//
+// Nothing is kept for a function that has not returned.
 package wasmprobe
 
 import (
 	"context"
-	"runtime"
 	"sync/atomic"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -45,10 +45,10 @@ type Probes struct {
 
 // New defines the probes. If a definition is invalid, the provider's Load reports it.
 func New(p *stapsdt.Provider) *Probes {
-	return &Probes{
-		entry: stapsdt.NewProbe4[string, string, uint32, uint64](p, "function__entry"),
-		ret:   stapsdt.NewProbe4[string, string, uint32, uint64](p, "function__return"),
+	define := func(name string) *function {
+		return stapsdt.NewProbe4[string, string, uint32, uint64](p, name, "module", "function", "index", "call")
 	}
+	return &Probes{entry: define("function__entry"), ret: define("function__return")}
 }
 
 // ListenIfTraced is Listen if a tracer is attached now. Otherwise it returns ctx: wazero then
@@ -67,38 +67,24 @@ func (p *Probes) Listen(ctx context.Context) context.Context {
 	return experimental.WithFunctionListenerFactory(ctx, factory{p})
 }
 
-type callKey struct{}
-
 // Call numbers the calls that are made with the context that it returns. Goroutines must not
 // use this context at the same time.
 func (p *Probes) Call(ctx context.Context) context.Context {
-	return context.WithValue(ctx, callKey{}, &call{id: p.calls.Add(1)})
+	return &call{ctx, p.calls.Add(1)}
 }
 
-// call is the state of a call. Only its goroutine uses it.
+// call is the context of a call.
 type call struct {
+	context.Context
 	id uint64
-	// depth is the number of functions that were reported and have not returned. While it is
-	// not 0, the goroutine is locked to its thread.
-	depth int
 }
 
-func (c *call) enter() {
-	if c.depth++; c.depth == 1 {
-		runtime.LockOSThread()
+// idOf returns the number of a call.
+func idOf(ctx context.Context) uint64 {
+	if c, ok := ctx.(*call); ok {
+		return c.id
 	}
-}
-
-// leave is called for functions that were not reported too. Because a function that was
-// reported returns after all that it called, depth is 0 at the latest when the outermost one
-// has returned.
-func (c *call) leave() {
-	if c.depth == 0 {
-		return
-	}
-	if c.depth--; c.depth == 0 {
-		runtime.UnlockOSThread()
-	}
+	return 0
 }
 
 type factory struct{ probes *Probes }
@@ -120,31 +106,17 @@ type listener struct {
 }
 
 func (l *listener) Before(ctx context.Context, mod api.Module, _ api.FunctionDefinition, _ []uint64, _ experimental.StackIterator) {
-	if !l.entry.Enabled() && !l.ret.Enabled() {
-		return
+	if l.entry.Enabled() {
+		l.entry.Fire(mod.Name(), l.name, l.index, idOf(ctx))
 	}
-	var id uint64
-	if c, ok := ctx.Value(callKey{}).(*call); ok {
-		c.enter()
-		id = c.id
-	}
-	l.entry.Fire(mod.Name(), l.name, l.index, id)
 }
 
 func (l *listener) After(ctx context.Context, mod api.Module, _ api.FunctionDefinition, _ []uint64) {
-	l.leave(ctx, mod)
-}
-
-func (l *listener) Abort(ctx context.Context, mod api.Module, _ api.FunctionDefinition, _ error) {
-	l.leave(ctx, mod)
-}
-
-func (l *listener) leave(ctx context.Context, mod api.Module) {
-	var id uint64
-	c, ok := ctx.Value(callKey{}).(*call)
-	if ok {
-		id = c.id
-		defer c.leave()
+	if l.ret.Enabled() {
+		l.ret.Fire(mod.Name(), l.name, l.index, idOf(ctx))
 	}
-	l.ret.Fire(mod.Name(), l.name, l.index, id)
+}
+
+func (l *listener) Abort(ctx context.Context, mod api.Module, def api.FunctionDefinition, _ error) {
+	l.After(ctx, mod, def, nil)
 }

@@ -3,79 +3,89 @@
 package wasmprobe
 
 import (
+	"context"
+	"os"
 	"runtime"
-	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
-	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 )
 
-// attach counts at function__entry.
-func attach(t *testing.T, p *stapsdt.Provider) *tracetest.Counter {
-	t.Helper()
-	tracetest.NeedUprobes(t)
-	notes, err := sdt.ReadFile(p.Path())
-	require.NoError(t, err)
-	note := notes[slices.IndexFunc(notes, func(n sdt.Probe) bool { return n.Name == "function__entry" })]
-	counter, err := tracetest.CountUprobe(p.Path(), note.Offset)
-	require.NoError(t, err)
-	t.Cleanup(func() { counter.Close() })
-	return counter
+// stubborn is a context whose values must not be asked for by a listener.
+type stubborn struct {
+	context.Context
+	asked *int
 }
 
-// TestCallStaysOnItsThread: while functions are reported, the host's functions are on one thread,
-// although other goroutines want it, and when the outermost one has returned, trapped, or lost its
-// tracer, its goroutine is free.
-func TestCallStaysOnItsThread(t *testing.T) {
+func (s stubborn) Value(key any) any {
+	*s.asked++
+	return s.Context.Value(key)
+}
+
+// TestCallNumbers: functions have the number of their call, and its context is asked for no more
+// values than untraced.
+func TestCallNumbers(t *testing.T) {
 	p, probes := load(t)
-	ctx := probes.Call(probes.Listen(t.Context()))
-	stop := make(chan struct{})
-	defer close(stop)
-	for range 2 * runtime.GOMAXPROCS(0) {
-		go func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-					runtime.Gosched()
-				}
-			}
-		}()
-	}
-	threads, detach := map[int]bool{}, func() {}
-	m := instantiateWith(t, ctx, func() {
-		for range 1000 {
-			threads[unix.Gettid()] = true
-			runtime.Gosched()
-		}
-		detach()
-	})
-	nap := func() int {
-		clear(threads)
-		_, err := m.ExportedFunction("nap").Call(ctx, 1)
+	asked := 0
+	ctx := probes.Listen(t.Context())
+	fib := instantiate(t, ctx).ExportedFunction("fib")
+	call := func(ctx context.Context) (asks int) {
+		before := asked
+		_, err := fib.Call(ctx, 5)
 		require.NoError(t, err)
-		require.Zero(t, ctx.Value(callKey{}).(*call).depth)
-		return len(threads)
+		return asked - before
 	}
-	moves := func() {
-		for deadline := time.Now().Add(time.Minute); nap() < 2; {
-			require.True(t, time.Now().Before(deadline), "it stays on its thread")
-		}
+	first, second := probes.Call(stubborn{ctx, &asked}), probes.Call(stubborn{ctx, &asked})
+	untraced := call(first)
+	ids := map[uint64]int{}
+	defer p.Observe(func(e *stapsdt.Event) {
+		require.Equal(t, []string{"module", "function", "index", "call"}, e.Probe().ArgNames())
+		ids[e.Arg(3).Uint64()]++
+	})()
+	require.Equal(t, untraced, call(first))
+	require.Equal(t, untraced, call(second))
+	call(stubborn{ctx, &asked})
+	require.Len(t, ids, 3)
+	require.Equal(t, ids[1], ids[2])
+	require.Equal(t, ids[1], ids[0])
+}
+
+// TestInFlight: calls in flight keep no thread and no goroutine but their own while they are
+// observed. Their guests wait in a function of the host.
+func TestInFlight(t *testing.T) {
+	const calls = 2000
+	p, probes := load(t)
+	defer p.Observe(func(*stapsdt.Event) {})()
+	release := make(chan struct{})
+	var waiting atomic.Int32
+	var done sync.WaitGroup
+	module := instantiateWith(t, probes.Listen(t.Context()), func() {
+		waiting.Add(1)
+		<-release
+	})
+	threads, goroutines := threadCount(t), runtime.NumGoroutine()
+	for range calls {
+		done.Go(func() {
+			_, err := module.ExportedFunction("nap").Call(probes.Call(t.Context()), 1)
+			require.NoError(t, err)
+		})
 	}
-	moves()
-	counter := attach(t, p)
-	require.Equal(t, 1, nap())
-	_, err := m.ExportedFunction("divide").Call(ctx, 1, 0)
-	require.ErrorContains(t, err, "divide by zero")
-	require.Zero(t, ctx.Value(callKey{}).(*call).depth)
-	detach = func() { require.NoError(t, counter.Close()) }
-	nap()
-	moves()
+	require.Eventually(t, func() bool { return waiting.Load() == calls }, time.Minute, time.Millisecond)
+	require.LessOrEqual(t, runtime.NumGoroutine()-goroutines, calls)
+	require.LessOrEqual(t, threadCount(t)-threads, 2)
+	close(release)
+	done.Wait()
+}
+
+// threadCount returns the number of this process's threads.
+func threadCount(t *testing.T) int {
+	t.Helper()
+	tasks, err := os.ReadDir("/proc/self/task")
+	require.NoError(t, err)
+	return len(tasks)
 }
