@@ -20,12 +20,12 @@
 // that had begun when the tracer attached are not reported, nor are functions written in Go.
 //
 // The coroutine is a number. A script must use it as the key of its maps, because each Lua
-// coroutine, and the program itself, is a goroutine, which moves from thread to thread. The
-// kernel's own events know only threads. For their sake, a goroutine is locked to its thread
-// while reported functions on it have not returned, and tid can be the key from an entry to
-// its return.
+// coroutine, and the program itself, is a goroutine, which moves from thread to thread.
 //
-// While no tracer is attached, nothing is installed in the interpreter.
+// While no tracer is attached, nothing is installed in the interpreter. While one is, each
+// function that was reported and has not returned takes 8 bytes. A coroutine in which the
+// program has installed a hook of its own, with debug.sethook, keeps it and is not reported, and
+// debug.gethook shows the hook of this package elsewhere.
 package luaprobe
 
 import (
@@ -46,11 +46,10 @@ type Probes struct {
 
 // New defines the probes. If a definition is invalid, the provider's Load reports it.
 func New(p *stapsdt.Provider) *Probes {
-	return &Probes{
-		entry: stapsdt.NewProbe4[string, string, int32, uint64](p, "function__entry"),
-		ret:   stapsdt.NewProbe4[string, string, int32, uint64](p, "function__return"),
-		line:  stapsdt.NewProbe4[string, string, int32, uint64](p, "line"),
+	define := func(name string) *place {
+		return stapsdt.NewProbe4[string, string, int32, uint64](p, name, "file", "function", "line", "coroutine")
 	}
+	return &Probes{entry: define("function__entry"), ret: define("function__return"), line: define("line")}
 }
 
 // hooks returns the hooks that the interpreter needs for the probes that are traced now.

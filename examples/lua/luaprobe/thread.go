@@ -1,7 +1,6 @@
 package luaprobe
 
 import (
-	"runtime"
 	"weak"
 
 	rt "github.com/arnodel/golua/runtime"
@@ -15,15 +14,18 @@ type thread struct {
 	id        uint64
 	hook      rt.Value
 	installed bool
-	// frames holds the functions that were reported and have not returned. While it is
-	// not empty, the goroutine is locked to its thread.
+	// frames holds the functions that were reported and have not returned.
 	frames []*rt.LuaCont
 }
 
-// set installs hooks, or removes them if flags is 0. It also works in a hook, where
-// SetupHooks does nothing.
+// set installs hooks, or removes them if flags is 0. A hook that the program has installed, with
+// debug.sethook, stays. set also works in a hook, where SetupHooks does nothing.
 func (th *thread) set(to *rt.Thread, flags rt.DebugHookFlags) {
 	const all = rt.HookFlagCall | rt.HookFlagReturn | rt.HookFlagLine
+	if to.DebugHookFlags&all != 0 && to.Hook != th.hook {
+		th.installed = false
+		return
+	}
 	to.Hook = th.hook
 	to.DebugHookFlags = to.DebugHookFlags&^all | flags
 	th.installed = flags != 0
@@ -35,10 +37,10 @@ func (th *thread) hookFunction() rt.Value {
 	return rt.FunctionValue(hook)
 }
 
-// event is the hook. It removes itself when no tracer is attached any longer.
+// event is the hook. When no tracer is attached any longer, it removes all hooks.
 func (th *thread) event(t *rt.Thread, c *rt.GoCont) (rt.Cont, error) {
 	if flags := th.tracer.probes.hooks(); flags == 0 {
-		th.leave(t)
+		th.tracer.remove()
 	} else {
 		th.set(t, flags)
 		th.report(c)
@@ -96,9 +98,6 @@ func (th *thread) unwindTo(c rt.Cont) {
 }
 
 func (th *thread) enter(cont *rt.LuaCont) {
-	if len(th.frames) == 0 {
-		runtime.LockOSThread()
-	}
 	th.frames = append(th.frames, cont)
 	info := cont.DebugInfo()
 	th.tracer.probes.entry.Fire(info.Source, info.Name, firstLine(cont), th.id)
@@ -109,24 +108,7 @@ func (th *thread) unwind(depth int) {
 	for i := len(th.frames) - 1; i >= depth; i-- {
 		info := th.frames[i].DebugInfo()
 		th.tracer.probes.ret.Fire(info.Source, info.Name, info.CurrentLine, th.id)
-		th.pop(i)
+		th.frames[i] = nil
+		th.frames = th.frames[:i]
 	}
-}
-
-// pop removes the innermost function.
-func (th *thread) pop(i int) {
-	th.frames[i] = nil
-	th.frames = th.frames[:i]
-	if i == 0 {
-		runtime.UnlockOSThread()
-	}
-}
-
-// leave removes the hooks. Other coroutines remove theirs by themselves.
-func (th *thread) leave(t *rt.Thread) {
-	for i := len(th.frames) - 1; i >= 0; i-- {
-		th.pop(i)
-	}
-	th.set(t, 0)
-	th.tracer.arm()
 }

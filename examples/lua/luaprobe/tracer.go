@@ -21,7 +21,8 @@ const period = 50 * time.Millisecond
 // test that the interpreter makes at every call anyway: whether there are values to be
 // finalized. Only Tracer refers to a value of its own, the waker. When it sees a tracer, it
 // drops the waker and runs the garbage collector. At its next call the interpreter releases
-// the waker, which installs the hooks. The hooks remove themselves.
+// the waker, which installs the hooks. When a hook finds that no tracer is
+// attached any longer, it removes all of them.
 type Tracer struct {
 	probes  *Probes
 	runtime *rt.Runtime
@@ -115,6 +116,18 @@ func (t *Tracer) install() {
 			th.set(to, flags)
 		}
 	}
+}
+
+// remove removes the hooks from every coroutine, and what was kept for them, and waits for the
+// next tracer. A coroutine that never runs again would not do so.
+func (t *Tracer) remove() {
+	for _, th := range t.threads {
+		th.frames = nil
+		if to := th.weak.Value(); to != nil {
+			th.set(to, 0)
+		}
+	}
+	t.arm()
 }
 
 // adopt makes a coroutine traceable.
