@@ -14,13 +14,22 @@ set -eu
 language=$1 script=$2 pid=$3 directory=$(dirname "$0")
 case $script in *.d | *.bt) ;; *) script=$script.bt ;; esac
 thread=tid # what has a stack of functions of its own
+stack=tid running=tid switch='' clear='' before='' # the same for events of the kernel, which have no arguments
 allocation=uprobe:libc:malloc bytes=arg0
 case $language in
 python) entry=function__entry return=function__return where='str(arg0)' name='str(arg1)' file='str(arg0)' line=arg2 ;;
 lua | wasm | lisp)
 	entry=function__entry return=function__return where='str(arg0)' name='str(arg1)' file='str(arg0)' line=arg2 thread=arg3
-	allocation=uprobe:/proc/$pid/exe:runtime.mallocgc bytes='reg("ax")'
-	[ "$(uname -m)" != aarch64 ] || bytes='reg("r0")' ;;
+	# A goroutine moves from thread to thread. These are its ID, as docs/goroutines.md says.
+	bytes='reg("ax")' g=r14
+	[ "$(uname -m)" != aarch64 ] || { bytes='reg("r0")' g=r28; }
+	exe=/proc/$pid/exe allocation=uprobe:/proc/$pid/exe:runtime.mallocgc
+	stack="*(uint64*)(reg(\"$g\") + 152)" started="*(uint64*)($bytes + 152)"
+	running='@g[tid]' switch="@g[tid] = $stack;" clear='clear(@g);'
+	case $script in
+	locks.bt) before="$directory/parked.bt $directory/goroutines.bt" clear="$clear clear(@parked);" ;;
+	hot.bt | malloc.bt | faults.bt) before=$directory/goroutines.bt ;;
+	esac ;;
 perl) entry=sub__entry return=sub__return where='str(arg3)' name='str(arg0)' file='str(arg1)' line=arg2 ;;
 ruby) entry=method__entry return=method__return where='str(arg0)' name='str(arg1)' file='str(arg2)' line=arg3 ;;
 php) entry=function__entry return=function__return where='str(arg3)' name='str(arg0)' file='str(arg1)' line=arg2 ;;
@@ -47,9 +56,11 @@ case $script in
 	;;
 esac
 
+# shellcheck disable=SC2086 # before is several files, or none
 program=$(sed -e "s|\<ENTRY\>|$probes:$entry|; s|\<RETURN\>|$probes:$return|" \
 	-e "s|\<WHERE\>|$where|g; s|\<NAME\>|$name|g; s|\<FILE\>|$file|g; s|\<LINE\>|$line|g; s|\<THREAD\>|$thread|g; s|\<PID\>|$pid|g" \
-	-e "s|\<ALLOCATION\>|$allocation|; s|\<BYTES\>|$bytes|" "$directory/$script")
+	-e "s|\<ALLOCATION\>|$allocation|; s|\<BYTES\>|$bytes|; s|\<SWITCH\>|$switch|; s|\<CLEAR\>|$clear|" \
+	-e "s|\<STACK\>|$stack|g; s|\<RUNNING\>|$running|g; s|\<STARTED\>|${started-}|g; s|\<PROGRAM\>|${exe-}|" $before "$directory/$script")
 [ $# -eq 3 ] || { printf '%s\n' "$program"; exit; }
 # shellcheck disable=SC2086 # both are several words, or none
 exec $command $process $option "$program"

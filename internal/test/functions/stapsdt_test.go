@@ -57,6 +57,10 @@ func (p *program) commands(t *testing.T, poke func()) *commands {
 	probes, name := usdt.FindAllStringSubmatch(text, -1), nameInIt.FindStringSubmatch(text)
 	require.Len(t, probes, 2, text)
 	require.NotNil(t, name, text)
+	function := name[1]
+	if p.language.name == "lua" || p.language.name == "wasm" {
+		function = "function" // these probes name their arguments
+	}
 	entry, ret, process := probes[0][2], probes[1][2], []string{"-p", strconv.Itoa(p.PID())}
 	if file := probes[0][1]; file != "*" { // by process, Ruby's own probes would be counted too
 		entry, ret, process = file+":"+entry, file+":"+ret, nil
@@ -71,10 +75,10 @@ func (p *program) commands(t *testing.T, poke func()) *commands {
 		return cmd
 	}
 	return &commands{
-		count:   start("count", entry, "--by", name[1], "-i", "100ms"),
-		latency: start("latency", entry, ret, "--key", name[1], "--by", name[1], "-i", "100ms"),
-		trace:   start("trace", entry, "--show", name[1]),
-		name:    name[1],
+		count:   start("count", entry, "--by", function, "-i", "100ms"),
+		latency: start("latency", entry, ret, "--key", function, "--by", function, "-i", "100ms"),
+		trace:   start("trace", entry, "--show", function),
+		name:    function,
 	}
 }
 
