@@ -112,7 +112,7 @@ func requireNoneObserves(t *testing.T) {
 		}
 	}
 	require.Zero(t, observing.count.Load())
-	require.Empty(t, observing.others)
+	require.Nil(t, observing.others)
 }
 
 // TestObserverFires: what an observer fires is seen by no observer, of any provider, so

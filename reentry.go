@@ -86,5 +86,7 @@ func (s *goroutines) leave(m mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.others, call.Goroutine())
-	s.count.Add(-1)
+	if s.count.Add(-1) == 0 {
+		s.others = nil // a map keeps the memory of what was deleted
+	}
 }

@@ -1,0 +1,143 @@
+package stapsdt
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The methods of these must not be called.
+type (
+	hostileText   string
+	hostileBytes  []byte
+	hostileNumber int
+	hostileFloat  float64
+	hostileStruct struct{ A hostileText }
+)
+
+func (hostileText) String() string               { panic("String") }
+func (hostileText) Error() string                { panic("Error") }
+func (hostileText) Format(fmt.State, rune)       { panic("Format") }
+func (hostileText) GoString() string             { panic("GoString") }
+func (hostileText) MarshalText() ([]byte, error) { panic("MarshalText") }
+func (hostileBytes) String() string              { panic("String") }
+func (hostileNumber) String() string             { panic("String") }
+func (hostileNumber) Error() string              { panic("Error") }
+func (hostileFloat) String() string              { panic("String") }
+func (*hostileStruct) String() string            { panic("String") }
+
+// TestFireCallsNoMethod of its arguments, whether they are right or wrong.
+func TestFireCallsNoMethod(t *testing.T) {
+	p := newProvider(t, "methods")
+	untyped, err := p.AddProbe("untyped", String, String, Int64, Float64, Uint64)
+	require.NoError(t, err)
+	typed := NewProbe4[hostileText, hostileNumber, hostileFloat, unsafe.Pointer](p, "typed")
+	of := NewProbeOf[struct {
+		A hostileText
+		B hostileNumber
+	}](p, "of")
+	lines := watch(t, p)
+	pointer := unsafe.Pointer(&hostileStruct{})
+	require.NoError(t, untyped.Fire(hostileText("a"), hostileBytes("b"), hostileNumber(1), hostileFloat(2), pointer))
+	typed.Fire("a", 1, 2, pointer)
+	of.Fire(struct {
+		A hostileText
+		B hostileNumber
+	}{"a", 1})
+	require.Len(t, lines(), 3)
+	for i, wrong := range []any{hostileNumber(1), hostileFloat(1), hostileText("x"), hostileText("x"), &hostileStruct{}} {
+		args := []any{"a", "b", 1, 2.0, 3}
+		args[i] = wrong
+		err := untyped.Fire(args...)
+		require.ErrorIs(t, err, ErrArgType)
+		require.Contains(t, err.Error(), "hostile")
+	}
+	require.Empty(t, lines())
+}
+
+// entries returns the number of files in a directory of /proc, or 0 where there is none.
+func entries(path string) int {
+	list, _ := os.ReadDir(path)
+	return len(list)
+}
+
+// TestObservedInFlight: operations in flight, whose start was observed, keep no memory, thread,
+// goroutine or descriptor of ours.
+func TestObservedInFlight(t *testing.T) {
+	testenv.NotRaced(t, "the detector has memory of its own")
+	p := newProvider(t, "flight")
+	start := NewProbe2[uint64, string](p, "start", "id", "text")
+	end := NewProbe1[uint64](p, "end", "id")
+	tryLoad(t, p)
+	seen := 0
+	defer p.Observe(func(*Event) { seen++ })()
+	const operations = 20_000
+	text := strings.Repeat("x", 2*MaxString)
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC() // what the pool of texts has
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	start.Fire(0, text)
+	bytes, goroutines := heap(), runtime.NumGoroutine()
+	threads, descriptors := entries("/proc/self/task"), entries("/proc/self/fd")
+	for id := range uint64(operations) {
+		start.Fire(id, text)
+	}
+	require.InDelta(t, 0, heap()-bytes, 64<<10)
+	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+	require.LessOrEqual(t, entries("/proc/self/task"), threads+2)
+	require.LessOrEqual(t, entries("/proc/self/fd"), descriptors)
+	for id := range uint64(operations) {
+		end.Fire(id)
+	}
+	require.Equal(t, 1+2*operations, seen)
+}
+
+// TestFireInFlight: a fire with a string takes a buffer of MaxString bytes for it, until it returns.
+func TestFireInFlight(t *testing.T) {
+	testenv.NotRaced(t, "the detector has memory of its own")
+	p := newProvider(t, "buffers")
+	probe := NewProbe1[string](p, "event", "text")
+	release := make(chan struct{})
+	arrived := make(chan struct{})
+	defer p.Observe(func(*Event) {
+		arrived <- struct{}{}
+		<-release
+	})()
+	const fires = 100
+	done := make(chan struct{})
+	var before, during runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range fires {
+		go func() {
+			probe.Fire("text")
+			done <- struct{}{}
+		}()
+	}
+	for range fires {
+		<-arrived
+	}
+	runtime.ReadMemStats(&during)
+	require.InDelta(t, fires*MaxString, during.HeapAlloc-before.HeapAlloc, fires*MaxString/2)
+	close(release)
+	for range fires {
+		<-done
+	}
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		var after runtime.MemStats
+		runtime.ReadMemStats(&after)
+		return after.HeapAlloc < before.HeapAlloc+fires*MaxString/4
+	}, time.Minute, time.Millisecond, "the buffers stay")
+}
