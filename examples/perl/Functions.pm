@@ -26,8 +26,10 @@ use warnings;
 use B ();
 use Config;
 use FFI::Platypus 2.00;
+use Scalar::Util ();
 use Stapsdt;
 
+use constant MOST => 10_000; # subs whose places are kept
 use constant INTERVAL => 10_000_000; # nanoseconds
 
 # The time of this process outside of the kernel: CPUCLOCK_VIRT in the kernel's
@@ -43,7 +45,7 @@ my ($timer, $owner); # the timer, and the process that has it
 
 my ($enter, $leave);
 our $firing = 0; # what the probes call is not fired
-my %places; # by the sub: what _place returns
+my %places; # by the sub's name or address: what _place returns
 
 # ask asks whether a tracer is attached, and reports it.
 sub ask {
@@ -84,9 +86,12 @@ sub _place {
 sub _hook {
     my $sub = $DB::sub;
     no strict 'refs';
-    return &$sub if $firing || index($sub, 'Functions::') == 0; # perl calls a DESTROY so too
+    # A reference may be to an object, whose class may have a text for it.
+    my $key = ref $sub ? Scalar::Util::refaddr($sub) : $sub;
+    return &$sub if $firing || index($key, 'Functions::') == 0; # perl calls a DESTROY so too
     local $firing = 1;
-    my $place = $places{$sub} //= _place($sub);
+    %places = () if keys %places >= MOST; # a program may make subs without end
+    my $place = $places{$key} //= _place($sub);
     my $left;
     if ($place) {
         Stapsdt::probeFireV($enter->{probe}, $place->[0]);

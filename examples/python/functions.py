@@ -28,6 +28,7 @@ import stapsdt
 from stapsdt import INT32, STRING
 
 INTERVAL = 0.1  # seconds
+MOST = 10_000  # functions whose texts are kept
 
 _OWN = {__file__, stapsdt.__file__}
 
@@ -48,6 +49,8 @@ class _Event:
     def fire(self, code, line):
         known = self._texts.get(id(code))
         if known is None:
+            if len(self._texts) >= MOST:  # a program may make functions without end
+                self.forget()
             known = self._texts[id(code)] = self._keep(code)
         stapsdt._lib.probeFireV(self._probe, self._words(known[2], known[3], line or 0))
 
@@ -136,12 +139,14 @@ class _Profile:
     def install(self):
         """Reports whether the hooks are there: the interpreter may have too many calls to make."""
         self._on = True
-        threading.setprofile(self._hook)  # of threads that start later
+        if threading._profile_hook is None:  # the program may have one
+            threading.setprofile(self._hook)  # of threads that start later
         return ctypes.pythonapi.Py_AddPendingCall(self._pending, None) == 0
 
     def remove(self):
         self._on = False  # each hook removes itself
-        threading.setprofile(None)
+        if threading._profile_hook == self._hook:
+            threading.setprofile(None)
 
 
 class _Functions:

@@ -24,8 +24,10 @@ module Functions
   end
   private_constant :Fork
 
-  NAME = Module.instance_method(:name) # which a class may have replaced
-  private_constant :NAME
+  # Methods that a class may have replaced.
+  NAME = Module.instance_method(:name)
+  IS_SINGLETON = Module.instance_method(:singleton_class?)
+  private_constant :NAME, :IS_SINGLETON
 
   class << self
     # Loads the probes, and begins to ask for tracers. Raises Stapsdt::Error if it cannot.
@@ -67,7 +69,7 @@ module Functions
     # The class of a method. That of a class's own method is this class.
     def owner(point)
       owner = point.defined_class
-      owner = point.self if owner.singleton_class? && Module === point.self
+      owner = point.self if IS_SINGLETON.bind_call(owner) && Module === point.self
       NAME.bind_call(owner) || ""
     end
   end

@@ -53,6 +53,26 @@ func TestSame(t *testing.T) {
 	})
 }
 
+// TestHostile: the hooks ask the program's classes for nothing, leave its own hooks in place, and keep
+// a bounded number of functions.
+func TestHostile(t *testing.T) {
+	each(t, func(t *testing.T, p *program) {
+		if p.language.name == "php" || p.language.name == "lua" {
+			return // neither has hooks that see objects
+		}
+		hostile := func() string {
+			p.Say("hostile")
+			seen := p.Expect("hostile ", patience)
+			p.Expect("done hostile", patience)
+			return seen
+		}
+		untraced := hostile()
+		tr := p.traced(t, "calls")
+		require.Equal(t, untraced, hostile())
+		require.NotEmpty(t, tracetest.Table(t, tr.Stop(), "calls"))
+	})
+}
+
 // TestExec: what a program in Perl executes in its place has none of its timers.
 func TestExec(t *testing.T) {
 	each(t, func(t *testing.T, p *program) {

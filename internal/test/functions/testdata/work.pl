@@ -94,6 +94,17 @@ sub leaves { for my $i (1 .. 3) { return (1, 2, $i) if $i == 2 } }
 sub Gone::DESTROY { print 'gone ' }
 sub Gone::AUTOLOAD { return "no $Gone::AUTOLOAD" }
 
+# hostile shows what an object was asked for that the program does not ask for.
+my $asked;
+package Hostile { use overload '""' => sub { $asked++; 'text' } }
+
+sub hostile {
+    $asked = 0;
+    my $f = bless sub { 1 }, 'Hostile';
+    $f->();
+    say "hostile $asked";
+}
+
 # same says what a debugger must not change.
 sub same {
     kept(1) = 5;
@@ -124,7 +135,7 @@ sub bench {
 
 $| = 1;
 my %commands = (flow => \&flow, recursion => \&recursion, work => \&work, memory => \&memory,
-    lock => \&lock_file, ready => \&ready, fork => \&fork_child, wait => \&wait_child, same => \&same, replace => \&replace, idle => \&idle, bench => \&bench);
+    lock => \&lock_file, ready => \&ready, fork => \&fork_child, wait => \&wait_child, same => \&same, hostile => \&hostile, replace => \&replace, idle => \&idle, bench => \&bench);
 while (my $line = <STDIN>) {
     my ($command, $argument) = split ' ', $line;
     $commands{$command}->($argument);

@@ -104,6 +104,20 @@ def idle(_):
         time.sleep(0.005)
 
 
+def profile(*_):
+    pass
+
+
+# hostile shows whether the profile of the program's threads is still its own, and whether what is
+# kept for functions is bounded.
+def hostile(_):
+    threading.setprofile(threading._profile_hook or profile)
+    for _ in range(15_000):
+        eval("lambda: 0")()
+    kept = len(functions._functions._entry._texts) > functions.MOST
+    print("hostile", threading._profile_hook is profile, kept, flush=True)
+
+
 def fork(_):
     global child
     child = os.fork()

@@ -75,6 +75,23 @@ def idle(_)
   sleep 0.005 while Functions.tracing?
 end
 
+# hostile shows what a class was asked for that the program does not ask for.
+class Hostile
+  class << self
+    def singleton_class? = $asked += 1
+    def name = $asked += 1
+    def work = 1
+  end
+  def work = 1
+end
+
+def hostile(_)
+  $asked = 0
+  Hostile.new.work
+  Hostile.work
+  puts "hostile #{$asked}"
+end
+
 def fork_child(_)
   $child = fork do
     ready(nil)
