@@ -32,10 +32,11 @@ func BuildMain(m *testing.M) { os.Exit(programs.during(m.Run)) }
 
 // Build builds the main package in a directory as users do, with the go command and the environment of the test, and
 // returns the program's path. A test binary's own code would do in most cases, but has no symbols for a tracer to show.
-// It is built once, and belongs to all tests of the binary, whose TestMain must be [BuildMain] or [Main].
-func Build(t testing.TB, directory string) (program string) {
+// It is built once, and belongs to all tests of the binary, whose TestMain must be [BuildMain] or [Main]. "NAME=value" is
+// added to the environment; with another one the program is another.
+func Build(t testing.TB, directory string, env ...string) (program string) {
 	t.Helper()
-	program, err := programs.build(directory)
+	program, err := programs.build(directory, env...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,21 +55,22 @@ func (b *builds) during(run func() int) int {
 	return run()
 }
 
-func (b *builds) build(directory string) (program string, err error) {
+func (b *builds) build(directory string, env ...string) (program string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.done == nil {
 		return "", fmt.Errorf("build %s: TestMain is neither BuildMain nor Main", directory)
 	}
-	done, ok := b.done[directory]
+	key := fmt.Sprintf("%q %q", env, directory)
+	done, ok := b.done[key]
 	if !ok {
 		done.program = filepath.Join(b.directory, strconv.Itoa(len(b.done)))
 		cmd := exec.Command("go", "build", "-o", done.program, ".")
-		cmd.Dir = directory
+		cmd.Dir, cmd.Env = directory, append(os.Environ(), env...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			done.err = fmt.Errorf("go build in %s: %w\n%s", directory, err, out)
 		}
-		b.done[directory] = done
+		b.done[key] = done
 	}
 	return done.program, done.err
 }

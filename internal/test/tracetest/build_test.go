@@ -45,6 +45,28 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// TestBuildEnv: a program that is built with another environment is another one.
+func TestBuildEnv(t *testing.T) {
+	directory := t.TempDir()
+	source(t, directory, "plain")
+	tagged := "//go:build tagged\n\npackage main\n\nfunc init() { print(`tagged and `) }\n"
+	require.NoError(t, os.WriteFile(filepath.Join(directory, "tagged.go"), []byte(tagged), 0o600))
+	var b builds
+	b.during(func() int {
+		for _, c := range []struct {
+			want string
+			env  []string
+		}{{"plain", nil}, {"tagged and plain", []string{"GOFLAGS=-tags=tagged"}}, {"plain", nil}} {
+			program, err := b.build(directory, c.env...)
+			require.NoError(t, err)
+			out, err := exec.Command(program).CombinedOutput()
+			require.NoError(t, err)
+			require.Equal(t, c.want, string(out))
+		}
+		return 0
+	})
+}
+
 func TestBuildFails(t *testing.T) {
 	var b builds
 	_, err := b.build(".")
