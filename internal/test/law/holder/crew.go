@@ -1,0 +1,70 @@
+//go:build linux
+
+package main
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// crewSize is how many goroutines work on each kind of operations.
+const crewSize = 2
+
+// crew starts and ends operations all the time.
+type crew struct {
+	stop    atomic.Bool
+	workers sync.WaitGroup
+	done    map[string]*atomic.Int64
+}
+
+func work(kinds []kind) *crew {
+	c := &crew{done: map[string]*atomic.Int64{}}
+	for _, k := range kinds {
+		c.done[k.name] = new(atomic.Int64)
+		for range crewSize {
+			c.workers.Go(func() { c.work(k, c.done[k.name]) })
+		}
+	}
+	return c
+}
+
+// work holds a few operations at a time, so that a tracer that attaches or detaches always
+// finds some in flight.
+func (c *crew) work(k kind, done *atomic.Int64) {
+	var few [8]operation
+	for i := 0; !c.stop.Load(); i++ {
+		if o := few[i%len(few)]; o != nil {
+			c.end(k, o)
+			done.Add(1)
+		}
+		o, err := k.operations.begin(i)
+		if err != nil {
+			wrong(k.name, err)
+		}
+		few[i%len(few)] = o
+		runtime.Gosched()
+	}
+	for _, o := range few {
+		if o != nil {
+			c.end(k, o)
+		}
+	}
+}
+
+func (c *crew) end(k kind, o operation) {
+	if err := o.end(); err != nil {
+		wrong(k.name, err)
+	}
+}
+
+// rest ends the work and returns how many operations of each kind were done.
+func (c *crew) rest() map[string]int64 {
+	c.stop.Store(true)
+	c.workers.Wait()
+	all := map[string]int64{}
+	for name, done := range c.done {
+		all[name] = done.Load()
+	}
+	return all
+}

@@ -1,0 +1,102 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/instrument/httpprobe"
+)
+
+// requests are those that a handler serves. A request is in flight while its handler runs.
+type requests struct{ handler http.Handler }
+
+func newRequests(p *stapsdt.Provider) operations {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /item/{n}", func(w http.ResponseWriter, r *http.Request) {
+		callIn(r.Context()).stay()
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Item", r.PathValue("n"))
+		w.WriteHeader(http.StatusTeapot)
+		fmt.Fprintf(w, "%s %s", r.Pattern, body)
+	})
+	return requests{httpprobe.NewServer(p).Handler(mux)}
+}
+
+func (s requests) begin(n int) (operation, error) {
+	return callOf(func(ctx context.Context) error {
+		r, err := http.NewRequestWithContext(ctx, "POST", fmt.Sprintf("/item/%d", n), strings.NewReader("body"))
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Traceparent", traceparent)
+		r.RemoteAddr = "192.0.2.1:1234"
+		w := &writer{header: http.Header{}}
+		s.handler.ServeHTTP(w, r)
+		return errors.Join(
+			differs(http.StatusTeapot, w.status), differs("POST /item/{n} body", w.body.String()),
+			differs(fmt.Sprint(n), w.header.Get("Item")), differs("POST /item/{n}", r.Pattern),
+		)
+	})
+}
+
+// writer is the ResponseWriter of a request.
+type writer struct {
+	header http.Header
+	status int
+	body   strings.Builder
+}
+
+func (w *writer) Header() http.Header            { return w.header }
+func (w *writer) WriteHeader(status int)         { w.status = status }
+func (w *writer) Write(data []byte) (int, error) { return w.body.Write(data) }
+func (w *writer) Flush()                         {}
+
+// fetches are requests that a client sends. One is in flight until its answer is read.
+type fetches struct{ client *http.Client }
+
+func newFetches(p *stapsdt.Provider) operations {
+	return fetches{&http.Client{Transport: httpprobe.NewClient(p).Transport(service{})}}
+}
+
+func (s fetches) begin(n int) (operation, error) {
+	answer, err := s.client.Post(fmt.Sprintf("http://service.example/%d", n), "text/plain", strings.NewReader("body"))
+	if err != nil {
+		return nil, err
+	}
+	return &fetch{n, answer}, nil
+}
+
+type fetch struct {
+	n      int
+	answer *http.Response
+}
+
+func (f *fetch) end() error {
+	body, err := io.ReadAll(f.answer.Body)
+	return errors.Join(err, f.answer.Body.Close(),
+		differs(fmt.Sprintf("/%d body", f.n), string(body)), differs(http.StatusOK, f.answer.StatusCode))
+}
+
+// service is a transport with the methods of an *http.Transport, and what answers there.
+type service struct{}
+
+func (service) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body.Close()
+	text := r.URL.Path + " " + string(body)
+	return &http.Response{StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
+		ContentLength: int64(len(text)), Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+}
+
+func (service) CloseIdleConnections()       {}
+func (service) CancelRequest(*http.Request) {}

@@ -1,0 +1,188 @@
+//go:build linux
+
+// Command holder is a program that has operations of the ready-made packages in flight, as many
+// as it is told, and says what they cost it. It talks with no other process: each package
+// works with a transport, a driver or a listener in memory.
+//
+//	holder [-nproc N] KIND...
+//
+// KIND is a kind of operations: see kinds.go. The probes of all kinds belong to the provider
+// "law". With -nproc, the user may have no more than N threads from then on (RLIMIT_NPROC).
+// It reads commands from standard input, a line each, and answers each with a line:
+//
+//	hold N       start N operations of each kind        held
+//	release      end them, and look at their results    released
+//	drop         forget them, without an end            dropped
+//	work         start and end operations all the time  working
+//	rest         end that                               rested {"KIND":OPERATIONS,...}
+//	observe      Provider.Observe                       watched
+//	record       a flight recorder of 1 MiB             watched
+//	page         serve debugprobe's page                watched http://ADDRESS/
+//	leave        end the last of these three            left {"PROBE":EVENTS,...}
+//	enabled      wait until all probes are enabled      enabled
+//	disabled     wait until no probe is                 disabled
+//	numbers      measure                                numbers {"threads":...}
+//
+// An operation without the result that it has without any probes is reported as "wrong KIND:
+// ERROR" before the answer.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	nproc := flag.Uint64("nproc", 0, "the user's limit of threads, or 0")
+	flag.Parse()
+	if err := run(*nproc, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "holder:", err)
+		os.Exit(1)
+	}
+}
+
+func run(nproc uint64, names []string) error {
+	if nproc > 0 {
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: nproc, Max: nproc}); err != nil {
+			return err
+		}
+	}
+	law := stapsdt.NewProvider("law")
+	h := &holder{provider: law}
+	for _, name := range names {
+		k, ok := kinds[name]
+		if !ok {
+			return fmt.Errorf("no kind %q", name)
+		}
+		h.kinds = append(h.kinds, kind{name, k(law)})
+	}
+	if err := law.Load(); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		word, rest, _ := strings.Cut(in.Text(), " ")
+		answer, err := h.obey(word, rest)
+		if err != nil {
+			return err
+		}
+		fmt.Println(answer)
+	}
+	return in.Err()
+}
+
+// kind is a kind of operations, with its name.
+type kind struct {
+	name       string
+	operations operations
+}
+
+// holder holds operations.
+type holder struct {
+	provider *stapsdt.Provider
+	kinds    []kind
+	held     []held
+	watch    watch
+	crew     *crew
+}
+
+// held is an operation in flight.
+type held struct {
+	kind string
+	operation
+}
+
+// obey does what a command says and returns the answer.
+func (h *holder) obey(word, rest string) (answer string, err error) {
+	switch word {
+	case "hold":
+		n, err := strconv.Atoi(rest)
+		if err != nil {
+			return "", err
+		}
+		return "held", h.hold(n)
+	case "release":
+		h.release()
+		return "released", nil
+	case "drop":
+		h.held = nil
+		return "dropped", nil
+	case "work":
+		h.crew = work(h.kinds)
+		return "working", nil
+	case "rest":
+		return object("rested", h.crew.rest())
+	case "observe", "record", "page":
+		h.watch, answer, err = watches[word](h.provider)
+		return answer, err
+	case "leave":
+		seen := h.watch.leave()
+		h.watch = nil
+		return object("left", seen)
+	case "enabled", "disabled":
+		h.await(word == "enabled")
+		return word, nil
+	case "numbers":
+		n, err := measure()
+		if err != nil {
+			return "", err
+		}
+		return object("numbers", n)
+	}
+	return "", fmt.Errorf("no command %q", word)
+}
+
+func object(word string, of any) (string, error) {
+	text, err := json.Marshal(of)
+	return word + " " + string(text), err
+}
+
+func (h *holder) hold(n int) error {
+	for _, k := range h.kinds {
+		for i := range n {
+			o, err := k.operations.begin(i)
+			if err != nil {
+				return fmt.Errorf("%s: %w", k.name, err)
+			}
+			h.held = append(h.held, held{k.name, o})
+		}
+	}
+	return nil
+}
+
+func (h *holder) release() {
+	for _, o := range h.held {
+		if err := o.end(); err != nil {
+			wrong(o.kind, err)
+		}
+	}
+	h.held = nil
+}
+
+// wrong reports an operation whose result is wrong.
+func wrong(kind string, err error) { fmt.Printf("wrong %s: %v\n", kind, err) }
+
+// await waits until all probes are enabled, or none is.
+func (h *holder) await(enabled bool) {
+	for {
+		agreed := true
+		for _, p := range h.provider.Probes() {
+			agreed = agreed && p.Enabled() == enabled
+		}
+		if agreed {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
