@@ -14,6 +14,7 @@
 //	instrument  package span and the packages in instrument/, with tracers, drivers and other suites
 //	kernels     the library on one kernel after another: scripts/lib/kernels.sh
 //	languages   the bindings of the C library in examples, in their languages
+//	law         being traced costs a program what SECURITY.md says, and changes nothing in it
 //	notes       the notes of images of any names and arguments, read back
 //	postgres    starts servers of PostgreSQL
 //	process     programs that are traced, attacked, killed, or whose system calls fail

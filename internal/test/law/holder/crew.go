@@ -3,13 +3,16 @@
 package main
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // crewSize is how many goroutines work on each kind of operations.
 const crewSize = 2
+
+// pause is between two operations of a worker, so that tracers can follow.
+const pause = time.Millisecond
 
 // crew starts and ends operations all the time.
 type crew struct {
@@ -21,9 +24,10 @@ type crew struct {
 func work(kinds []kind) *crew {
 	c := &crew{done: map[string]*atomic.Int64{}}
 	for _, k := range kinds {
-		c.done[k.name] = new(atomic.Int64)
+		done := new(atomic.Int64)
+		c.done[k.name] = done
 		for range crewSize {
-			c.workers.Go(func() { c.work(k, c.done[k.name]) })
+			c.workers.Go(func() { c.work(k, done) })
 		}
 	}
 	return c
@@ -43,7 +47,7 @@ func (c *crew) work(k kind, done *atomic.Int64) {
 			wrong(k.name, err)
 		}
 		few[i%len(few)] = o
-		runtime.Gosched()
+		time.Sleep(pause)
 	}
 	for _, o := range few {
 		if o != nil {

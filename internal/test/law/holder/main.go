@@ -4,10 +4,11 @@
 // as it is told, and says what they cost it. It talks with no other process: each package
 // works with a transport, a driver or a listener in memory.
 //
-//	holder [-nproc N] KIND...
+//	holder [-uid UID] [-nproc N] KIND...
 //
 // KIND is a kind of operations: see kinds.go. The probes of all kinds belong to the provider
-// "law". With -nproc, the user may have no more than N threads from then on (RLIMIT_NPROC).
+// "law". After they are loaded, the program becomes the user UID, and this user may have no
+// more than N threads (RLIMIT_NPROC).
 // It reads commands from standard input, a line each, and answers each with a line:
 //
 //	hold N       start N operations of each kind        held
@@ -35,6 +36,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -43,20 +45,39 @@ import (
 )
 
 func main() {
-	nproc := flag.Uint64("nproc", 0, "the user's limit of threads, or 0")
+	var r rights
+	flag.IntVar(&r.uid, "uid", 0, "the user to become, or 0")
+	flag.Uint64Var(&r.nproc, "nproc", 0, "the user's limit of threads, or 0")
 	flag.Parse()
-	if err := run(*nproc, flag.Args()); err != nil {
+	if err := run(r, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "holder:", err)
 		os.Exit(1)
 	}
 }
 
-func run(nproc uint64, names []string) error {
-	if nproc > 0 {
-		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: nproc, Max: nproc}); err != nil {
+// rights are what the program has after it has loaded its probes.
+type rights struct {
+	uid   int
+	nproc uint64
+}
+
+func (r rights) take() error {
+	if r.uid != 0 {
+		if err := syscall.Setuid(r.uid); err != nil { // of all threads, as unix.Setuid is not
+			return err
+		}
+		// Otherwise /proc/self is not the program's own any more.
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
 			return err
 		}
 	}
+	if r.nproc != 0 {
+		return unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: r.nproc, Max: r.nproc})
+	}
+	return nil
+}
+
+func run(r rights, names []string) error {
 	law := stapsdt.NewProvider("law")
 	h := &holder{provider: law}
 	for _, name := range names {
@@ -67,6 +88,9 @@ func run(nproc uint64, names []string) error {
 		h.kinds = append(h.kinds, kind{name, k(law)})
 	}
 	if err := law.Load(); err != nil {
+		return err
+	}
+	if err := r.take(); err != nil {
 		return err
 	}
 	fmt.Println("ready")

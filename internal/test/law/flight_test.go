@@ -1,0 +1,83 @@
+//go:build linux && (amd64 || arm64)
+
+package law
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+)
+
+// cost is what an operation in flight may take while it is watched, in addition to what it
+// takes when it is not: bytes of the heap, and of its goroutine's stack.
+type cost struct{ heap, stack int }
+
+// kinds are the kinds of operations, the most that each may cost, and how many events of each
+// probe it has.
+var kinds = map[string]struct {
+	cost
+	events map[string]int
+}{
+	"request":     {cost{800, 4096}, map[string]int{"request__start": 1, "request__context": 1, "request__end": 1}},
+	"fetch":       {cost{1400, 0}, map[string]int{"fetch__start": 1, "fetch__end": 1}},
+	"query":       {cost{240, 0}, map[string]int{"connect__start": 1, "connect__end": 1, "query__start": 1, "query__end": 1}},
+	"transaction": {cost{120, 0}, map[string]int{"transaction__start": 1, "transaction__end": 1, "query__start": 2, "query__end": 2}},
+	"rpc":         {cost{640, 0}, map[string]int{"rpc__start": 1, "rpc__context": 1, "rpc__end": 1, "call__start": 1, "call__end": 1}},
+	"dial":        {cost{100, 4096}, map[string]int{"dial__start": 1, "dial__end": 1}},
+	"accept":      {cost{16, 0}, map[string]int{"accept": 1}},
+	"handshake":   {cost{100, 512}, map[string]int{"handshake__start": 1, "handshake__end": 1}},
+	"log":         {cost{16, 4096}, map[string]int{"log__record": 2}},
+	"span":        {cost{100, 0}, map[string]int{"work__start": 1, "work__end": 1, "work__context": 1}},
+	"otel":        {cost{760, 0}, map[string]int{"span__start": 1, "span__end": 1, "span__context": 1}},
+}
+
+// maxThreads is how many threads more a program may have while it is watched. It is not 0
+// because the runtime starts one whenever a goroutine is to run and all threads are in system
+// calls, which a busy machine makes likely.
+const maxThreads = 2
+
+// slack is how many bytes the heap and the stacks may differ from one run to another: the
+// runtime keeps descriptions of goroutines and threads. Of 20,000 operations, no more than 13
+// bytes each can hide in it.
+const slack = 256 << 10
+
+// inFlight is how many operations are in flight at once.
+func inFlight() int {
+	if testing.Short() {
+		return 1000
+	}
+	return 20_000
+}
+
+// TestInFlight: whichever way a program with many operations in flight is watched, each costs
+// it no more than kinds says, and no thread, goroutine or descriptor. When the watcher has
+// gone and the operations have ended, nothing remains.
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	n := inFlight()
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		k := kinds[name]
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, holder(t, static, name))
+			var bare cycle
+			bare.before = p.measures()
+			bare.held, bare.after = p.flight(n)
+			p.ends()
+			t.Logf("untraced: %s", bare.perOperation(n))
+			for _, w := range ways {
+				t.Run(w.name, func(t *testing.T) {
+					if w.slow {
+						testenv.Long(t, "bpftrace takes seconds")
+					}
+					p := start(t, holder(t, static, name))
+					with := p.watched(w, n, k.events)
+					t.Logf("%s", with.perOperation(n))
+					w.compare(t, bare, with, n, k.cost)
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,125 @@
+//go:build linux && (amd64 || arm64)
+
+package law
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// visits is how often a tracer comes and goes.
+func visits() int {
+	if testing.Short() {
+		return 2
+	}
+	return 10
+}
+
+// working lets a program work for a moment.
+func working(w watcher) watcher {
+	time.Sleep(50 * time.Millisecond)
+	return w
+}
+
+// worked ends a program's work, and requires that it did something of each of its kinds.
+func worked(t *testing.T, p *program, kinds []string) {
+	t.Helper()
+	done := asks[map[string]int](p, "rest", "rested ")
+	require.Len(t, done, len(kinds))
+	for kind, n := range done {
+		require.Positive(t, n, kind)
+	}
+	t.Logf("%v", done)
+	p.right()
+}
+
+// TestTracersComeAndGo: operations that are in flight while tracers attach, detach and are
+// killed have the results that they should have, and so have those that start and end
+// meanwhile. Afterwards nothing remains.
+func TestTracersComeAndGo(t *testing.T) {
+	t.Parallel()
+	testenv.NeedsRoot(t)
+	for name, tracer := range map[string]struct {
+		visit func(t *testing.T, p *program, kill bool)
+		kinds []string
+	}{
+		"command":  {visitCommand, all()},
+		"bpftrace": {visitBpftrace, []string{"request", "query", "transaction", "rpc"}}, // of more, it takes seconds to attach
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if name == "bpftrace" {
+				testenv.Long(t, "bpftrace takes a second each time")
+			}
+			p := start(t, holder(t, static, tracer.kinds...))
+			_, before := p.flight(100)
+			for i := range 2 * visits() {
+				p.does("hold 20", "held")
+				if i == 0 {
+					p.does("work", "working")
+				}
+				tracer.visit(t, p, i%2 == 1)
+				p.does("disabled", "disabled")
+				p.does("release", "released")
+				p.right()
+			}
+			worked(t, p, tracer.kinds)
+			after := p.measures()
+			assert.LessOrEqual(t, after.Heap, before.Heap+slack, "heap")
+			assert.LessOrEqual(t, after.Threads, before.Threads+maxThreads, "threads")
+			assert.LessOrEqual(t, after.Goroutines, before.Goroutines, "goroutines")
+			assert.LessOrEqual(t, after.Descriptors, before.Descriptors, "descriptors")
+			p.ends()
+		})
+	}
+}
+
+func visitCommand(t *testing.T, p *program, kill bool) {
+	tr := trace(t, p, os.DevNull)
+	working(tr)
+	if kill {
+		tr.Signal(os.Kill)
+		require.Error(t, tr.Wait(patience))
+	} else {
+		tr.leave()
+	}
+}
+
+func visitBpftrace(t *testing.T, p *program, kill bool) {
+	tr := count(t, p)
+	working(tr)
+	if kill {
+		tr.Signal(os.Kill)
+		require.Error(t, tr.Wait(patience))
+	} else {
+		require.NotEmpty(t, tr.leave())
+	}
+}
+
+// TestForgotten: operations that the program gives up without an end, as it gives up the body
+// of an answer that it does not read, leave nothing.
+func TestForgotten(t *testing.T) {
+	t.Parallel()
+	n := inFlight()
+	for _, kind := range []string{"fetch", "span", "otel"} {
+		t.Run(kind, func(t *testing.T) {
+			p := start(t, holder(t, static, kind))
+			_, before := p.flight(n)
+			p.does("observe", "watched")
+			p.does(fmt.Sprint("hold ", n), "held")
+			p.does("drop", "dropped")
+			p.measures()
+			p.does("leave", "left")
+			after := p.measures()
+			assert.LessOrEqual(t, after.Heap, before.Heap+slack)
+			p.ends()
+		})
+	}
+}
