@@ -1,7 +1,5 @@
 //go:build linux && (amd64 || arm64)
 
-// Package law tests, from outside, the law of the ready-made packages: being traced, observed,
-// recorded or watched never changes a program. Program holder has the operations.
 package law
 
 import (

@@ -1,0 +1,5 @@
+// Package law tests, from outside, the law of the ready-made packages: being traced, observed,
+// recorded or watched never changes a program, keeps no thread, goroutine or lock for an
+// operation in flight, and a bounded number of bytes, which are released. Program holder has
+// the operations.
+package law
