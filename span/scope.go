@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/within"
 )
 
 // maxDepth is the largest number of scopes in a context, and of contexts that are searched for the
@@ -101,6 +103,10 @@ func nearest(ctx context.Context) (s *scope, found bool) {
 	for range maxDepth {
 		if s := of(ctx); s != nil {
 			return s, true
+		}
+		if ours, ok := ctx.(within.Context); ok {
+			ctx = ours.Within().Context
+			continue
 		}
 		t, field := reflect.TypeOf(ctx), -1
 		for i := range types {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/clock"
+	"github.com/go-stapsdt/stapsdt/internal/within"
 )
 
 // step is a part of a fetch: when it first began, and when it was first done.
@@ -39,6 +40,9 @@ type tracing struct {
 	once  sync.Once
 	with  context.Context
 }
+
+// Within lets package span look through it.
+func (t *tracing) Within() within.Parent { return within.Parent{Context: t.Context} }
 
 // keyOf has the key of a ClientTrace.
 type keyOf struct {
