@@ -1,0 +1,164 @@
+//go:build linux
+
+// Package lease keeps files from being changed while something is attached to them.
+//
+// A breakpoint belongs to an offset of a file. If the file is overwritten, the kernel puts the
+// breakpoint at this offset of the next process, in the middle of whatever is there by then. A
+// read lease (F_SETLEASE in fcntl(2)) prevents that: an open for writing waits until the lease
+// is released, which happens after everything has been detached. A lease takes a file of the
+// same user, or CAP_LEASE, and a file system that has leases.
+package lease
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrWritten means that a file is open for writing, so that there is no lease on it.
+var ErrWritten = errors.New("the file is open for writing")
+
+// ErrBroken means that a file is being changed, or may have been.
+var ErrBroken = errors.New("the file is being changed")
+
+// Leases answers the kernel when it breaks a lease: at once, and whatever else the program is
+// doing. Its methods may be called by any goroutine.
+type Leases struct {
+	signals chan os.Signal
+
+	mu   sync.Mutex
+	held map[*Lease]bool
+}
+
+// New begins to listen to the kernel, until Close.
+func New() *Leases {
+	l := &Leases{signals: make(chan os.Signal, 1), held: map[*Lease]bool{}}
+	signal.Notify(l.signals, unix.SIGIO)
+	go l.listen()
+	return l
+}
+
+// Close ends the listening. The leases must have been released.
+func (l *Leases) Close() {
+	signal.Stop(l.signals)
+	close(l.signals)
+}
+
+// listen breaks leases. A signal can stand for several of them, so it asks each.
+func (l *Leases) listen() {
+	for range l.signals {
+		l.mu.Lock()
+		for lease := range l.held {
+			if lease.demanded() {
+				go lease.Break()
+			}
+		}
+		l.mu.Unlock()
+	}
+}
+
+// Take takes a lease on a file. The error is ErrWritten, or the reason why there are no leases
+// on the file. The Lease can then be used all the same, but nothing holds writers back.
+func (l *Leases) Take(file *os.File) (*Lease, error) {
+	lease := &Lease{leases: l, file: file, attached: map[*attachment]bool{}}
+	_, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+	if err == unix.EAGAIN {
+		return lease, ErrWritten
+	}
+	if err != nil {
+		return lease, os.NewSyscallError("fcntl", err)
+	}
+	lease.held = true
+	l.mu.Lock()
+	l.held[lease] = true
+	l.mu.Unlock()
+	if lease.demanded() { // before it could be found
+		lease.Break()
+	}
+	return lease, nil
+}
+
+// Lease is a lease on a file, and what is attached to the file.
+type Lease struct {
+	leases *Leases
+	file   *os.File
+	held   bool // and writers wait, until it is broken
+	broken atomic.Bool
+
+	mu       sync.Mutex // held while something is attached or detached
+	attached map[*attachment]bool
+}
+
+// attachment is something that is attached to a file, until it is closed.
+type attachment struct {
+	lease *Lease
+	once  sync.Once
+	links io.Closer
+	err   error
+}
+
+// Held reports whether the kernel keeps others from writing to the file unless the lease is
+// broken.
+func (l *Lease) Held() bool { return l.held }
+
+// Broken reports whether the lease was broken. It stays so.
+func (l *Lease) Broken() bool { return l.broken.Load() }
+
+// Attach calls attach, during which the lease is not broken, and returns what closes the result.
+// Breaking the lease closes it too. The error is ErrBroken.
+func (l *Lease) Attach(attach func() io.Closer) (io.Closer, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.Broken() {
+		return nil, ErrBroken
+	}
+	a := &attachment{lease: l, links: attach()}
+	l.attached[a] = true
+	return a, nil
+}
+
+// Close detaches.
+func (a *attachment) Close() error {
+	a.detach()
+	a.lease.mu.Lock()
+	defer a.lease.mu.Unlock()
+	delete(a.lease.attached, a)
+	return a.err
+}
+
+func (a *attachment) detach() { a.once.Do(func() { a.err = a.links.Close() }) }
+
+// Break detaches everything from the file, and lets those go on who wait to write to it.
+func (l *Lease) Break() {
+	l.broken.Store(true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all sync.WaitGroup
+	for a := range l.attached {
+		all.Go(a.detach)
+	}
+	all.Wait()
+	clear(l.attached)
+	l.Release()
+}
+
+// Release gives the lease up. It must be called before the file is closed.
+func (l *Lease) Release() {
+	l.leases.mu.Lock()
+	defer l.leases.mu.Unlock()
+	if l.leases.held[l] {
+		delete(l.leases.held, l)
+		_, _ = unix.FcntlInt(l.file.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
+	}
+}
+
+// demanded reports whether the kernel demands the lease back.
+func (l *Lease) demanded() bool {
+	kind, err := unix.FcntlInt(l.file.Fd(), unix.F_GETLEASE, 0)
+	return err != nil || kind != unix.F_RDLCK
+}
