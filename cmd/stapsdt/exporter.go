@@ -176,12 +176,20 @@ func (e *exporter) changed() bool {
 	if err != nil || was == nil {
 		return (err != nil) == (was != nil) // it has appeared, or is gone
 	}
-	return !os.SameFile(now, was) || now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime())
+	return !sameContent(now, was)
+}
+
+// sameContent reports whether it is the same file, and has not been written.
+func sameContent(now, was os.FileInfo) bool {
+	return os.SameFile(now, was) && now.Size() == was.Size() && now.ModTime().Equal(was.ModTime())
 }
 
 // scan attaches to what the processes have mapped.
 func (e *exporter) scan(first bool) error {
 	start := time.Now()
+	if e.watcher == nil {
+		e.machine.finder.Doubt()
+	}
 	w := where{all: true}
 	found, err := w.scan(e.machine.finder)
 	if err != nil {
@@ -194,8 +202,11 @@ func (e *exporter) scan(first bool) error {
 	}
 	err = e.attach(found)
 	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, r := range e.rules() {
+		r.trace().scanned = start
+	}
 	e.scanned += time.Since(start)
-	e.mu.Unlock()
 	return err
 }
 
@@ -226,14 +237,39 @@ func (e *exporter) dismiss(f *target.File) {
 
 // look attaches to what processes have mapped just now, as far as the kernel tells.
 func (e *exporter) look() error {
+	changed := e.forgetAll((*tracing).changed)
 	if e.watcher == nil {
 		return nil
 	}
-	pids, all := e.watcher.Mapped(func(m *target.Mapping) bool { return !e.asks() && e.machine.finder.Knows(m) })
+	finder := e.machine.finder
+	pids, all := e.watcher.Mapped(func(pid int, m *target.Mapping) bool { return !e.asks() && finder.Knows(pid, m) })
 	if all {
+		finder.Doubt()
+	}
+	if all || changed {
 		return e.scan(false)
 	}
-	return scanEach(e.machine.finder, pids, e.attach)
+	return scanEach(finder, append(pids, finder.Waiting()...), e.attach)
+}
+
+// forgetAll detaches all rules from the files that which returns for one of them, and reports
+// whether there are any.
+func (e *exporter) forgetAll(which func(*tracing) []*target.File) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	gone := map[*target.File]bool{}
+	for _, r := range e.rules() {
+		for _, f := range which(r.trace()) {
+			gone[f] = true
+		}
+	}
+	for f := range gone {
+		for _, r := range e.rules() {
+			r.trace().drop(f)
+		}
+		e.machine.finder.Forget(f)
+	}
+	return len(gone) > 0
 }
 
 // group finds new control groups: before their processes fire, so that they are counted if
@@ -259,20 +295,9 @@ func (e *exporter) asks() bool {
 // forget detaches from files that nothing can map again, and removes what belongs to
 // processes that have ended.
 func (e *exporter) forget() error {
+	e.forgetAll((*tracing).stale)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	gone := map[*target.File]bool{}
-	for _, r := range e.rules() {
-		for _, f := range r.trace().stale() {
-			gone[f] = true
-		}
-	}
-	for f := range gone {
-		for _, r := range e.rules() {
-			r.trace().drop(f)
-		}
-		e.machine.finder.Forget(f)
-	}
 	var errs []error
 	for _, r := range e.rules() {
 		errs = append(errs, r.sweep())

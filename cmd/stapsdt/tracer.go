@@ -51,6 +51,7 @@ type tracing struct {
 	has      map[*target.File]bool    // whether a file has probes that are meant
 	attached map[*target.File]*attachment
 	sites    int
+	scanned  time.Time     // when the processes were last looked at
 	problems atomic.Uint64 // which were warned of
 }
 
@@ -97,7 +98,7 @@ type machine struct {
 }
 
 func newMachine(single bool) (m *machine, err error) {
-	m = &machine{finder: target.NewFinder()}
+	m = &machine{finder: target.NewTracer()}
 	if m.kernel, err = program.Detect(); err != nil {
 		return nil, err
 	}
@@ -189,6 +190,10 @@ func (t *tracing) scan(first bool) error {
 	if t.processes != nil && !first {
 		w = where{pids: t.processes.list()}
 	}
+	if t.watcher == nil {
+		t.finder.Doubt()
+	}
+	start := time.Now()
 	found, err := w.scan(t.finder)
 	if errors.Is(err, target.ErrNoProcess) && !first {
 		return nil
@@ -201,6 +206,7 @@ func (t *tracing) scan(first bool) error {
 			return err
 		}
 	}
+	t.scanned = start
 	return t.attachFound(found)
 }
 
@@ -256,14 +262,16 @@ func (t *tracing) attachAll(found *scan) error {
 
 // look attaches to what processes have mapped just now, as far as the kernel tells.
 func (t *tracing) look() error {
-	if t.watcher == nil {
-		return nil
+	if err := t.renew(); err != nil || t.watcher == nil {
+		return err
 	}
 	// Who has mapped a file matters only to who asks for the processes.
-	pids, all := t.watcher.Mapped(func(m *target.Mapping) bool { return t.found == nil && t.finder.Knows(m) })
+	pids, all := t.watcher.Mapped(func(pid int, m *target.Mapping) bool { return t.found == nil && t.finder.Knows(pid, m) })
 	if all {
+		t.finder.Doubt()
 		return t.scan(false)
 	}
+	pids = append(pids, t.finder.Waiting()...)
 	if t.processes != nil {
 		pids = slices.DeleteFunc(pids, func(pid int) bool { return !t.processes.has(pid) })
 	}
@@ -322,7 +330,9 @@ func (t *tracing) watch(ctx context.Context, tick func(wait time.Duration) (bool
 func (t *tracing) detach() error {
 	var links attach.Links
 	for _, a := range t.attached {
-		links = append(links, a.links...)
+		if a.links != nil {
+			links = append(links, a.links)
+		}
 		a.links = nil
 	}
 	if t.processes != nil && t.processes.link != nil {

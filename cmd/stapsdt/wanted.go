@@ -5,9 +5,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -17,13 +20,20 @@ import (
 // wanted is a spec, with its file if it names one.
 type wanted struct {
 	target.Spec
-	file  *target.File
+	file  *target.File   // nil while it is being written
+	path  string         // where it was found
+	wrong os.FileInfo    // the file there that could not be taken instead, or nil
 	first *program.Probe // that was found, or nil
 }
 
 // names reports whether a spec names a probe of a file.
 func (w *wanted) names(f *target.File, p sdt.Probe) bool {
 	return w.Match(p.Provider, p.Name) && (w.File == "" || w.file == f)
+}
+
+// in reports whether a file has what the spec names.
+func (w *wanted) in(f *target.File) bool {
+	return slices.ContainsFunc(f.Probes, func(p sdt.Probe) bool { return w.Match(p.Provider, p.Name) })
 }
 
 // openFiles opens the files that the command line names. Each must have what it names.
@@ -34,18 +44,49 @@ func (t *tracing) openFiles() error {
 			continue
 		}
 		f, err := t.finder.Open(spec.File)
+		for errors.Is(err, lease.ErrWritten) {
+			time.Sleep(20 * time.Millisecond)
+			f, err = t.finder.Open(spec.File)
+		}
 		if err != nil {
 			if errors.Is(err, sdt.ErrNoProbes) {
 				return fmt.Errorf("%w; if it is a program that loads its probes at run time, use -p or -a", err)
 			}
 			return err
 		}
-		spec.file = f
-		if !slices.ContainsFunc(f.Probes, func(p sdt.Probe) bool { return spec.Match(p.Provider, p.Name) }) {
+		spec.file, spec.path = f, f.Path
+		if !spec.in(f) {
 			return fmt.Errorf("%w: %s has no %s:%s", errNothing, spec.File, spec.Provider, spec.Probe)
 		}
 	}
 	return nil
+}
+
+// reopen opens the files of the command line whose paths lead to other ones by now, and reports
+// whether there are any. What processes have of the old ones is traced as before.
+func (t *tracing) reopen() (fresh bool) {
+	for i := range t.specs {
+		spec := &t.specs[i]
+		if spec.File == "" {
+			continue
+		}
+		now, err := os.Stat(spec.path)
+		if err != nil || spec.file != nil && spec.file.Is(now) || spec.wrong != nil && sameContent(now, spec.wrong) {
+			continue
+		}
+		f, err := t.finder.Open(spec.path)
+		switch {
+		case err == nil:
+			spec.file, spec.wrong, fresh = f, nil, true
+			if !spec.in(f) {
+				t.problem("%s was replaced, and has no %s:%s now", spec.path, spec.Provider, spec.Probe)
+			}
+		case !errors.Is(err, lease.ErrWritten) && time.Since(now.ModTime()) > interval:
+			spec.wrong = now
+			t.problem("another file was found: %v", err)
+		}
+	}
+	return fresh
 }
 
 // wanted names the specs that have no probe, and is "" if each has one.

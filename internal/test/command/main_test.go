@@ -75,14 +75,20 @@ func goSubject(t testing.TB, args ...string) *tracetest.Process {
 	return p
 }
 
-// cSubject starts the program in C.
-func cSubject(t testing.TB) (p *tracetest.Process, path string) {
+// needsSDT returns the path of gcc, for a program with the macros of <sys/sdt.h>.
+func needsSDT(t testing.TB) (gcc string) {
 	t.Helper()
-	gcc := testenv.NeedsTool(t, "gcc", "gcc")
 	headers, _ := filepath.Glob("/usr/include/*/sys/sdt.h")
 	if _, err := os.Stat("/usr/include/sys/sdt.h"); len(headers) == 0 {
 		testenv.Needs(t, "sys/sdt.h (package systemtap-sdt-dev)", err)
 	}
+	return testenv.NeedsTool(t, "gcc", "gcc")
+}
+
+// cSubject starts the program in C.
+func cSubject(t testing.TB) (p *tracetest.Process, path string) {
+	t.Helper()
+	gcc := needsSDT(t)
 	path = filepath.Join(t.TempDir(), "csubject")
 	out, err := exec.Command(gcc, "-O2", "-Wall", "-o", path, "testdata/subject.c").CombinedOutput()
 	require.NoError(t, err, "%s", out)

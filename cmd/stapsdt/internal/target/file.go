@@ -11,8 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
 	"github.com/go-stapsdt/stapsdt/sdt"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -31,11 +34,68 @@ type File struct {
 	Problem error
 
 	file    *os.File
-	symbols *symbols // read when an operand names one
+	stamp   stamp        // when the probes were read
+	lease   *lease.Lease // nil if nothing will be attached
+	sealed  bool         // memory that cannot be written
+	symbols *symbols     // read when an operand names one
+}
+
+// stamp says which content a file has: with another one, it is another file.
+type stamp struct {
+	ID
+	size         int64
+	mtime, ctime unix.Timespec
+}
+
+func newStamp(stat *unix.Stat_t) stamp {
+	return stamp{ID{stat.Dev, stat.Ino}, stat.Size, stat.Mtim, stat.Ctim}
+}
+
+// Attach calls attach while the file is as it was when its probes were read, and returns what
+// detaches. If the file is changed, that happens by itself. The error is lease.ErrBroken if it
+// was changed already.
+func (f *File) Attach(attach func() io.Closer) (io.Closer, error) {
+	if f.Changed() {
+		return nil, lease.ErrBroken
+	}
+	return f.lease.Attach(attach)
+}
+
+// Guarded reports whether the file cannot be changed while something is attached to it. Where
+// that is not so, Changed finds out later.
+func (f *File) Guarded() bool { return f.lease.Held() || f.sealed }
+
+// Changed reports whether the file is being changed, or has been. Nothing is attached to it then.
+func (f *File) Changed() bool {
+	if f.lease == nil || f.lease.Broken() {
+		return f.lease != nil
+	}
+	if f.Guarded() {
+		return false
+	}
+	var stat unix.Stat_t
+	if unix.Fstat(int(f.file.Fd()), &stat) != nil {
+		return false
+	}
+	now := newStamp(&stat)
+	if stat.Nlink == 0 {
+		now.ctime = f.stamp.ctime // which deleting the file has changed
+	}
+	if now == f.stamp {
+		return false
+	}
+	f.lease.Break()
+	return true
 }
 
 // AttachPath is a path of the file that is valid while it is open.
 func (f *File) AttachPath() string { return fmt.Sprintf("/proc/self/fd/%d", f.file.Fd()) }
+
+// Is reports whether a path with this information leads to the file.
+func (f *File) Is(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && f.ID == ID{stat.Dev, stat.Ino}
+}
 
 // ReadAt reads the file.
 func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.file.ReadAt(p, off) }
@@ -61,13 +121,17 @@ func (f *File) Unreachable() bool {
 	return true
 }
 
-// Close closes the file.
-func (f *File) Close() error { return f.file.Close() }
+// Close closes the file, and detaches from it.
+func (f *File) Close() error {
+	if f.lease != nil {
+		f.lease.Break()
+	}
+	return f.file.Close()
+}
 
-// Open opens a file with probes, for which a name without a slash is looked for in $PATH if
-// there is no such file in the current directory. The error wraps sdt.ErrNoProbes if it has
-// none.
-func Open(path string) (*File, error) {
+// find opens a file, for which a name without a slash is looked for in $PATH if there is no
+// such file in the current directory. It returns the path that it opened.
+func find(path string) (string, *os.File, error) {
 	file, err := open(path)
 	if errors.Is(err, fs.ErrNotExist) && !strings.Contains(path, "/") {
 		if found, lookErr := exec.LookPath(path); lookErr == nil {
@@ -75,10 +139,7 @@ func Open(path string) (*File, error) {
 			file, err = open(path)
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return read(path, file)
+	return path, file, err
 }
 
 // open opens a regular file. Opening anything else could have effects, so it looks first.
@@ -102,30 +163,44 @@ func open(path string) (*os.File, error) {
 	return file, nil
 }
 
-// read reads the probes of a file, which it closes if there are none.
-func read(path string, file *os.File) (*File, error) {
-	f := &File{Path: path, file: file}
-	err := f.read()
-	if err != nil {
-		file.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+// guard keeps the file from being changed from now on, if that is possible. The error is
+// lease.ErrWritten if another process can change it: that is one that has it open, and any that
+// opens its name.
+func (f *File) guard(leases *lease.Leases) (err error) {
+	seals, sealErr := unix.FcntlInt(f.file.Fd(), unix.F_GET_SEALS, 0)
+	f.sealed = sealErr == nil && seals&unix.F_SEAL_WRITE != 0
+	if f.lease, err = leases.Take(f.file); !errors.Is(err, lease.ErrWritten) || f.sealed {
+		return nil
 	}
-	return f, nil
+	var stat unix.Stat_t
+	if unix.Fstat(int(f.file.Fd()), &stat) == nil && stat.Nlink == 0 {
+		return nil // such as memory that its program has written and keeps open
+	}
+	return err
 }
 
-func (f *File) read() error {
+// identify finds out which file it is. It is an error if it is not ELF, as most are that have
+// no probes, so that no more is read of them.
+func (f *File) identify() error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(f.file.Fd()), &stat); err != nil {
 		return err
 	}
-	f.ID = ID{stat.Dev, stat.Ino}
-	// Most files have no probes, and this is all that is read of them.
-	var magic [4]byte
+	f.stamp, f.ID = newStamp(&stat), ID{stat.Dev, stat.Ino}
+	var magic [len(elf.ELFMAG)]byte
 	if _, err := f.file.ReadAt(magic[:], 0); err != nil && err != io.EOF {
 		return err
 	}
 	if string(magic[:]) != elf.ELFMAG {
 		return errors.New("not an ELF file")
+	}
+	return nil
+}
+
+// read reads the probes. The error wraps sdt.ErrNoProbes if there are none.
+func (f *File) read() error {
+	if err := f.identify(); err != nil {
+		return err
 	}
 	f.Probes, f.Problem = sdt.Read(f.file)
 	if len(f.Probes) == 0 {

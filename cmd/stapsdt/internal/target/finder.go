@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"golang.org/x/sys/unix"
 )
@@ -19,12 +20,12 @@ import (
 // Finder finds the files with probes that processes have mapped. It remembers what it found,
 // so that looking again is cheap. It is for one goroutine.
 type Finder struct {
-	files map[mapped]*File
-	// without has the files that have no probes, and until when this is believed: the
-	// inode of a deleted file can become that of another one.
-	without map[mapped]time.Time
-	pruned  time.Time // when those that are no longer believed were removed
-	byID    map[ID]*File
+	known  map[mapped]*entry
+	pruned time.Time // when entries that are no longer believed were removed
+	byID   map[ID]*File
+	leases *lease.Leases // nil if nothing will be attached
+	// written has the files that were open for writing when they were looked at.
+	written map[ID]*writing
 }
 
 // mapped is a file as it appears in /proc/PID/maps. The device and the inode are not always
@@ -34,11 +35,40 @@ type mapped struct {
 	path          string
 }
 
-const believed = 30 * time.Second
+// entry is what is known of a file.
+type entry struct {
+	file *File // nil if it has no probes that matter
+	// stamp tells it from files that get its inode when it is deleted, and until is how long it
+	// is believed without looking at that.
+	stamp stamp
+	until time.Time
+}
 
-// NewFinder returns a Finder that has found nothing.
+// writing is a file that another process is writing, or could.
+type writing struct {
+	since time.Time // when it was first found so
+	pids  []int     // that have mapped it
+}
+
+const (
+	believed = 30 * time.Second
+	// fresh is how long after a change another one may leave the times of a file as they are.
+	fresh = time.Second
+	// patience is how long a file that is open for writing is not attached to.
+	patience = 2 * time.Second
+)
+
+// NewFinder returns a Finder that has found nothing. Nothing is attached to its files.
 func NewFinder() *Finder {
-	return &Finder{files: map[mapped]*File{}, without: map[mapped]time.Time{}, byID: map[ID]*File{}}
+	return &Finder{known: map[mapped]*entry{}, byID: map[ID]*File{}, written: map[ID]*writing{}}
+}
+
+// NewTracer returns a Finder that has found nothing. While it has a file, others wait to write
+// to the file until nothing is attached to it.
+func NewTracer() *Finder {
+	f := NewFinder()
+	f.leases = lease.New()
+	return f
 }
 
 // Use is a file with probes that a process has mapped.
@@ -92,55 +122,155 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 	return uses, skipped, nil
 }
 
-// Knows reports whether a file that is mapped was looked at already, so that its probes are
-// known, or that it has none.
-func (f *Finder) Knows(m *Mapping) bool {
-	key := mapped{m.Device, m.Inode, m.Path}
-	return f.files[key] != nil || time.Now().Before(f.without[key])
+// Knows reports whether a file that a process has mapped was looked at already, so that its
+// probes are known, or that it has none.
+func (f *Finder) Knows(pid int, m *Mapping) bool {
+	e := f.known[mapped{m.Device, m.Inode, m.Path}]
+	if e == nil {
+		return false
+	}
+	if e.file != nil {
+		return !e.file.Changed()
+	}
+	if e.same(pid, m) {
+		return true
+	}
+	e.until = time.Time{} // the mapping may be another one by now
+	return false
 }
 
-// file returns nil if the file has no probes.
-func (f *Finder) file(pid int, key mapped, m Mapping) (*File, error) {
-	if file := f.files[key]; file != nil {
-		return file, nil
+// same reports whether a mapping is of the file that the entry is about.
+func (e *entry) same(pid int, m *Mapping) bool {
+	var stat unix.Stat_t
+	err := unix.Stat(mapFile(pid, m), &stat)
+	if errors.Is(err, fs.ErrPermission) {
+		err = unix.Stat(fmt.Sprintf("/proc/%d/root%s", pid, m.Path), &stat)
 	}
+	return err == nil && newStamp(&stat) == e.stamp
+}
+
+// Doubt looks at files again if they have changed, after changes may have been missed.
+func (f *Finder) Doubt() {
+	for _, e := range f.known {
+		e.until = time.Time{}
+	}
+}
+
+// file returns nil if the file has no probes, or must not be attached to yet.
+func (f *Finder) file(pid int, key mapped, m Mapping) (*File, error) {
 	now := time.Now()
-	if now.Before(f.without[key]) {
-		return nil, nil
+	if e := f.known[key]; e != nil {
+		switch {
+		case e.file != nil && !e.file.Changed():
+			return e.file, nil
+		case e.file == nil && (now.Before(e.until) || e.same(pid, &m)):
+			if e.until.IsZero() {
+				e.until = now.Add(believed)
+			}
+			return nil, nil
+		}
 	}
 	// Only now are the rights needed that opening takes.
 	opened, err := openMapped(pid, key, m)
 	if err != nil {
 		return nil, err
 	}
-	file, err := read(key.path, opened)
-	if err != nil {
-		f.remember(key, now)
+	file, err := f.read(key.path, opened)
+	if errors.Is(err, lease.ErrWritten) {
+		w := f.written[file.ID]
+		w.pids = append(w.pids, pid)
 		return nil, nil
 	}
-	if same := f.byID[file.ID]; same != nil {
-		file.Close()
-		file = same
+	if err != nil {
+		f.remember(key, file.stamp)
+		return nil, nil
 	}
-	f.files[key] = file
+	f.known[key] = &entry{file: file, stamp: file.stamp}
+	return file, nil
+}
+
+// read returns the File of an open file: the one that there is already, or another one with
+// its probes. The file is closed otherwise. The error is lease.ErrWritten if the file must not be
+// attached to yet.
+func (f *Finder) read(path string, opened *os.File) (file *File, err error) {
+	file = &File{Path: path, file: opened}
+	defer func() {
+		if file.file != opened || err != nil {
+			opened.Close()
+		}
+	}()
+	if err = file.identify(); err != nil {
+		return file, fmt.Errorf("%s: %w", path, err)
+	}
+	if same := f.byID[file.ID]; same != nil && !same.Changed() {
+		return same, nil
+	}
+	if err = file.read(); err == nil && f.leases != nil { // most files have no probes
+		if err = file.guard(f.leases); err != nil && f.waits(file.ID) {
+			return file, err
+		}
+		defer func() {
+			if err != nil {
+				file.lease.Release()
+			}
+		}()
+		err = file.read() // what is in the file from now on
+	}
+	if err != nil {
+		return file, fmt.Errorf("%s: %w", path, err)
+	}
 	f.byID[file.ID] = file
 	return file, nil
 }
 
-// remember notes that a file has no probes.
-func (f *Finder) remember(key mapped, now time.Time) {
+// waits reports whether to wait for the end of a file's writing. Some keep a file open for
+// longer, so that the wait has an end.
+func (f *Finder) waits(id ID) bool {
+	w := f.written[id]
+	if w == nil {
+		w = &writing{since: time.Now()}
+		f.written[id] = w
+	}
+	return time.Since(w.since) < patience
+}
+
+// Waiting returns the processes that have mapped a file that was being written, to look at them
+// again.
+func (f *Finder) Waiting() (pids []int) {
+	for id, w := range f.written {
+		pids = append(pids, w.pids...)
+		w.pids = nil
+		if time.Since(w.since) > 2*patience {
+			delete(f.written, id)
+		}
+	}
+	return pids
+}
+
+// remember notes that a file has no probes that matter.
+func (f *Finder) remember(key mapped, s stamp) {
+	now := time.Now()
 	if now.Sub(f.pruned) > believed {
-		maps.DeleteFunc(f.without, func(_ mapped, until time.Time) bool { return now.After(until) })
+		maps.DeleteFunc(f.known, func(_ mapped, e *entry) bool { return e.file == nil && now.Sub(e.until) > believed })
 		f.pruned = now
 	}
-	f.without[key] = now.Add(believed)
+	until := now.Add(believed)
+	if age := now.Sub(time.Unix(s.ctime.Unix())); age >= 0 && age < fresh {
+		s, until = stamp{}, now
+	}
+	f.known[key] = &entry{stamp: s, until: until}
+}
+
+// mapFile returns the path that leads to what a process has mapped.
+func mapFile(pid int, m *Mapping) string {
+	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
 }
 
 // openMapped opens what a process has mapped. /proc/PID/map_files leads to exactly that,
 // even if it is deleted or in memory. That takes root or CAP_CHECKPOINT_RESTORE;
 // without them, the path will do if it still leads to the same file.
 func openMapped(pid int, key mapped, m Mapping) (*os.File, error) {
-	file, err := open(fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End))
+	file, err := open(mapFile(pid, &m))
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return file, err
 	}
@@ -174,38 +304,43 @@ func OpenMapping(pid int, m Mapping) (*os.File, error) {
 	return openMapped(pid, mapped{m.Device, m.Inode, m.Path}, m)
 }
 
-// Open is the function Open. It returns the same File for the same file.
+// Open opens a file with probes, for which a name without a slash is looked for in $PATH if
+// there is no such file in the current directory. It returns the same File for the same file.
+// The error wraps sdt.ErrNoProbes if it has none, and is lease.ErrWritten if it must not be
+// attached to yet.
 func (f *Finder) Open(path string) (*File, error) {
-	file, err := Open(path)
+	path, opened, err := find(path)
 	if err != nil {
 		return nil, err
 	}
-	if same := f.byID[file.ID]; same != nil {
-		file.Close()
-		return same, nil
+	file, err := f.read(path, opened)
+	if err != nil {
+		return nil, err
 	}
-	f.byID[file.ID] = file
 	return file, nil
 }
 
 // Dismiss closes a file whose probes do not matter. For a while, it is not found again.
 func (f *Finder) Dismiss(file *File) {
-	until := time.Now().Add(believed)
-	for key, other := range f.files {
-		if other == file {
-			f.without[key] = until
+	for key, e := range f.known {
+		if e.file == file {
+			f.remember(key, file.stamp)
 		}
 	}
 	f.Forget(file)
 }
 
 // Reconsider finds files again that were dismissed.
-func (f *Finder) Reconsider() { clear(f.without) }
+func (f *Finder) Reconsider() {
+	maps.DeleteFunc(f.known, func(_ mapped, e *entry) bool { return e.file == nil })
+}
 
 // Forget closes a file, which is found again if a process has it.
 func (f *Finder) Forget(file *File) {
-	maps.DeleteFunc(f.files, func(_ mapped, other *File) bool { return other == file })
-	delete(f.byID, file.ID)
+	maps.DeleteFunc(f.known, func(_ mapped, e *entry) bool { return e.file == file })
+	if f.byID[file.ID] == file {
+		delete(f.byID, file.ID)
+	}
 	file.Close()
 }
 
@@ -214,6 +349,9 @@ func (f *Finder) Close() error {
 	var errs []error
 	for _, file := range f.byID {
 		errs = append(errs, file.Close())
+	}
+	if f.leases != nil {
+		f.leases.Close()
 	}
 	*f = *NewFinder()
 	return errors.Join(errs...)

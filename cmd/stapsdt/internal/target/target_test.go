@@ -5,6 +5,7 @@ package target
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
@@ -156,32 +157,36 @@ func TestWatcher(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	none := func(*Mapping) bool { return false }
+	none := func(int, *Mapping) bool { return false }
 	for i := range 3000 {
 		if i == 1000 { // meanwhile, more than a ring has space for
 			for range 2000 {
-				mapExecutable(t, file)
+				mapExecutable(t, file)()
 			}
 			w.Mapped(none)
-			mapExecutable(t, file) // the kernel says so when there is space again
+			mapExecutable(t, file)() // the kernel says so when there is space again
 			if _, all := w.Mapped(none); !all {
 				t.Error("nothing was lost")
 			}
 		}
-		mapExecutable(t, file)
+		mapExecutable(t, file)()
 		if pids, all := w.Mapped(none); !slices.Contains(pids, os.Getpid()) && !all {
 			t.Fatalf("%d: %v", i, pids)
 		}
 	}
 }
 
-func mapExecutable(t *testing.T, file *os.File) {
+// mapExecutable maps a file, and returns what unmaps it.
+func mapExecutable(t *testing.T, file *os.File) (unmap func()) {
+	t.Helper()
 	memory, err := unix.Mmap(int(file.Fd()), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Munmap(memory); err != nil {
-		t.Fatal(err)
+	return func() {
+		if err := unix.Munmap(memory); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -194,7 +199,7 @@ func TestWatcherFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	path, err := os.Readlink("/proc/self/exe")
+	path, err := filepath.EvalSymlinks("/bin/sh") // which was not written just now
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,18 +210,19 @@ func TestWatcherFile(t *testing.T) {
 	defer file.Close()
 	f := NewFinder()
 	defer f.Close()
+	defer mapExecutable(t, file)()
 	if _, _, err := f.Process(os.Getpid()); err != nil {
 		t.Fatal(err)
 	}
-	mapExecutable(t, file)
+	defer mapExecutable(t, file)()
 	seen := false
-	w.Mapped(func(m *Mapping) bool {
+	w.Mapped(func(pid int, m *Mapping) bool {
 		if m.Path == path {
 			seen = true
-			if !f.Knows(m) {
+			if !f.Knows(pid, m) {
 				t.Errorf("%+v is not known", m)
 			}
-			if other := (Mapping{Device: m.Device, Inode: m.Inode + 1, Path: path}); f.Knows(&other) {
+			if other := (Mapping{Device: m.Device, Inode: m.Inode + 1, Path: path}); f.Knows(pid, &other) {
 				t.Error("another file is known")
 			}
 		}

@@ -76,16 +76,16 @@ func (w *Watcher) Close() {
 }
 
 // Mapped returns the processes that have mapped executable files since the last call, but for
-// files of which skip says that they do not matter. If there were too many to tell, all is
+// mappings of which skip says that they do not matter. If there were too many to tell, all is
 // true.
-func (w *Watcher) Mapped(skip func(*Mapping) bool) (pids []int, all bool) {
+func (w *Watcher) Mapped(skip func(pid int, m *Mapping) bool) (pids []int, all bool) {
 	for _, r := range w.rings {
 		r.read(func(kind uint32, body []byte) {
 			switch {
 			case kind == unix.PERF_RECORD_LOST:
 				all = true
 			case kind == unix.PERF_RECORD_MMAP2:
-				if pid, m, ok := parseMmap2(body); ok && !skip(m) {
+				if pid, m, ok := parseMmap2(body); ok && !skip(pid, m) {
 					pids = append(pids, pid)
 				}
 			}
@@ -97,14 +97,15 @@ func (w *Watcher) Mapped(skip func(*Mapping) bool) (pids []int, all bool) {
 
 // parseMmap2 reads a record of a file that was mapped (PERF_RECORD_MMAP2 in perf_event_open(2)).
 func parseMmap2(body []byte) (pid int, m *Mapping, ok bool) {
-	const device, inode, name = 32, 40, 64
+	const address, length, device, inode, name = 8, 16, 32, 40, 64
 	if len(body) < name {
 		return 0, nil, false
 	}
 	word := binary.NativeEndian.Uint32
+	start := binary.NativeEndian.Uint64(body[address:])
 	path, _, _ := bytes.Cut(body[name:], []byte{0})
 	return int(word(body)), &Mapping{
-		Executable: true, Path: string(path),
+		Start: start, End: start + binary.NativeEndian.Uint64(body[length:]), Executable: true, Path: string(path),
 		Device: unix.Mkdev(word(body[device:]), word(body[device+4:])), Inode: binary.NativeEndian.Uint64(body[inode:]),
 	}, true
 }

@@ -1,0 +1,184 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// versions returns programs that differ in where their code and their probe files:hit are. Each
+// fires as often as its argument says, and then prints how many of its sums were wrong: an
+// instruction that a tracer has changed makes another sum. The first one has no probe.
+func versions(t testing.TB, count int) (programs []string) {
+	t.Helper()
+	gcc := needsSDT(t)
+	for i := range count {
+		path := filepath.Join(t.TempDir(), fmt.Sprint("version", i))
+		out, err := exec.Command(gcc, "-O1", "-Wall", "-o", path, fmt.Sprint("-DVERSION=", i), "testdata/version.c").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		programs = append(programs, path)
+	}
+	return programs
+}
+
+// overwrite writes a program into the file of another one, as cp does.
+func overwrite(t testing.TB, program, to string) {
+	t.Helper()
+	content, err := os.ReadFile(program)
+	require.NoError(t, err)
+	file, err := os.OpenFile(to, os.O_WRONLY|os.O_TRUNC|os.O_CREATE, 0o755)
+	require.NoError(t, err)
+	_, err = file.Write(content)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+}
+
+// replace writes a program to a new file, as gcc -o does.
+func replace(t testing.TB, program, to string) {
+	t.Helper()
+	_ = os.Remove(to)
+	overwrite(t, program, to)
+}
+
+// right runs a version, and requires that no tracer has changed what it computes.
+func right(t testing.TB, program string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "wrong sums 0\n")
+}
+
+// tracerOf is a way to count the events of files:hit of a file.
+type tracerOf func(t *testing.T, file string) (count func() int)
+
+// tracersOf are the ways in which a tracer knows a file: by the processes of the machine, and by
+// its path.
+var tracersOf = map[string]tracerOf{
+	"export": func(t *testing.T, _ string) func() int {
+		e := exports(t, "files", `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: []}]`)
+		return func() int { return int(e.scrape()["hit_total"]) }
+	},
+	"trace -a": func(t *testing.T, _ string) func() int { return countTraced(t, "-a", "files:hit") },
+	"trace FILE": func(t *testing.T, file string) func() int {
+		return countTraced(t, file+":files:hit")
+	},
+}
+
+func countTraced(t *testing.T, args ...string) func() int {
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), append([]string{"trace", "-o", "json"}, args...)...)), t}
+	require.Eventually(t, func() bool { return len(linksOf(t, tr)) > 0 || strings.Contains(tr.Dump(), "waiting for one") }, patience, 5*time.Millisecond)
+	return func() int { return len(tr.Lines()) }
+}
+
+// TestFileWritten: a program that is deployed by copying over its file computes what it should
+// whatever traces it, and each version's own probes are counted.
+func TestFileWritten(t *testing.T) {
+	testenv.NeedsRoot(t)
+	programs := versions(t, 4)
+	for name, traces := range tracersOf {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "app")
+			overwrite(t, programs[1], file)
+			count := traces(t, file)
+			fired := 0
+			for i, write := range []func(testing.TB, string, string){
+				overwrite, overwrite, replace, overwrite, replace, replace, overwrite, overwrite,
+			} {
+				version := 1 + i%3
+				write(t, programs[version], file)
+				right(t, file, "20", "300")
+				fired += 20
+				require.Eventually(t, func() bool { return count() == fired }, patience, 5*time.Millisecond, "%d of version %d: %d", fired, version, count())
+			}
+		})
+	}
+}
+
+// TestFileRead: a file without the probe is looked at again as soon as another version is in it,
+// whether that is in the same file or in another one with the same inode.
+func TestFileRead(t *testing.T) {
+	testenv.NeedsRoot(t)
+	programs := versions(t, 2)
+	for _, name := range []string{"export", "trace -a"} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "app")
+			count := tracersOf[name](t, file)
+			fired := 0
+			for i, write := range []func(testing.TB, string, string){overwrite, replace, overwrite, replace} {
+				write(t, programs[0], file)
+				if i == 0 {
+					time.Sleep(1200 * time.Millisecond) // until what is found in it is believed for long
+				}
+				right(t, file, "1", "300")
+				write(t, programs[1], file)
+				right(t, file, "20", "300")
+				fired += 20
+				require.Eventually(t, func() bool { return count() == fired }, patience, 5*time.Millisecond, "%d: %d", fired, count())
+			}
+		})
+	}
+}
+
+// TestFileStorm: several files are written over and over, while they run and after, by a tracer
+// of each kind.
+func TestFileStorm(t *testing.T) {
+	testenv.NeedsRoot(t)
+	rounds := 4
+	if !testing.Short() {
+		rounds = 40
+	}
+	programs := versions(t, 6)[1:]
+	dir := t.TempDir()
+	var files, args []string
+	for i := range 4 {
+		file := filepath.Join(dir, fmt.Sprint("app", i))
+		overwrite(t, programs[i], file)
+		files, args = append(files, file), append(args, file+":files:hit")
+	}
+	counts := map[string]func() int{
+		"export":     tracersOf["export"](t, ""),
+		"trace -a":   tracersOf["trace -a"](t, ""),
+		"trace FILE": countTraced(t, args...),
+	}
+	const each = 10
+	var all sync.WaitGroup
+	for i, file := range files {
+		all.Go(func() {
+			for round := range rounds {
+				program := programs[(i+round)%len(programs)]
+				running := exec.Command(file, "0", "200")
+				require.NoError(t, running.Start())
+				if i%2 == 0 {
+					require.NoError(t, running.Wait())
+					overwrite(t, program, file)
+				} else {
+					replace(t, program, file)
+					_ = running.Wait()
+				}
+				right(t, file, strconv.Itoa(each), "500")
+			}
+		})
+	}
+	all.Wait()
+	for name, count := range counts {
+		want := each * rounds * len(files)
+		require.Eventually(t, func() bool { return count() >= want }, patience, 50*time.Millisecond, "%s: %d of %d", name, count(), want)
+		require.Equal(t, want, count(), name)
+	}
+}
