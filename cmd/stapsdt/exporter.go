@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
@@ -28,6 +29,7 @@ type exporter struct {
 	machine *machine
 	watcher *target.Watcher // nil if it is not permitted
 	cgroups *cgroup.Groups
+	made    *program.Groups // since the exporter began, or nil if the kernel does not tell
 
 	mu      sync.RWMutex // guards the rules, and what is attached for them
 	metrics []*metricRule
@@ -71,12 +73,23 @@ func (e *exporter) open() (err error) {
 	if e.machine.namespace != nil {
 		e.warn("this PID namespace is not the machine's: processes outside of it are not found, so run the exporter in that of the machine (hostPID: true, or --pid=host)")
 	}
-	e.cgroups = cgroup.New()
+	if e.made, err = program.FollowGroups(); err != nil {
+		e.made = nil
+	}
+	e.cgroups = cgroup.New(e.groupMade)
 	if err := e.load(); err != nil {
 		return err
 	}
 	e.watcher, _ = target.NewWatcher()
 	return e.scan(true)
+}
+
+// groupMade returns the path of a control group that was made lately, or "".
+func (e *exporter) groupMade(id uint64) string {
+	if e.made == nil {
+		return ""
+	}
+	return e.made.Path(id)
 }
 
 // load reads the rules file. What is wrong with it leaves the rules in force as they are. A
@@ -385,6 +398,9 @@ func (e *exporter) close() {
 	}
 	if e.watcher != nil {
 		e.watcher.Close()
+	}
+	if e.made != nil {
+		e.made.Close()
 	}
 	if e.machine != nil {
 		e.machine.finder.Close()

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
@@ -216,7 +215,7 @@ func (c *collection) labelsOf(items []program.Item, key []byte) []string {
 			// has the latest of their values.
 			labels = append(labels, strings.ToValidUTF8(string(text), "\uFFFD"))
 		case c.labels[i] == "container" && c.by[i] == processLabels["container"]:
-			labels = append(labels, cgroup.Container(c.exporter.cgroups.Path(bits, c.read)))
+			labels = append(labels, c.exporter.cgroups.Container(bits, c.read))
 		default:
 			labels = append(labels, string(render.AppendNumber(nil, items[i].Type, bits)))
 		}

@@ -199,7 +199,9 @@ func (s *spanRule) end(key spanKey, v values) {
 		Start: boot.Add(o.start), End: boot.Add(v.Time),
 		Attributes: append(o.attributes, v.attributes()...),
 		Executable: v.text(processLabels["executable"]),
-		Container:  cgroup.Container(s.exporter.cgroups.Path(v.number(processLabels["container"]), time.Now())),
+	}
+	if container := s.exporter.cgroups.Container(v.number(processLabels["container"]), time.Now()); container != cgroup.Unknown {
+		span.Container = container
 	}
 	if o.parent != 0 && o.parent != key.id {
 		span.Parent = program.SpanID(v.PID, o.parent)

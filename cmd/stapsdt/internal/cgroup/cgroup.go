@@ -19,6 +19,8 @@ import (
 // called by any goroutine.
 type Groups struct {
 	root string // "" if there is no such file system
+	// made returns the path of a group by what the kernel said when it was made, or "".
+	made func(id uint64) string
 
 	mu    sync.Mutex
 	paths map[uint64]string
@@ -27,10 +29,11 @@ type Groups struct {
 	stat  string        // what the kernel said of their number then
 }
 
-// New finds where the control groups are.
-func New() *Groups {
+// New finds where the control groups are. made returns the path of a group that was made
+// lately, which may be gone already, or "".
+func New(made func(id uint64) string) *Groups {
 	mounts, _ := os.ReadFile("/proc/self/mounts")
-	return &Groups{root: findRoot(string(mounts)), paths: map[uint64]string{}}
+	return &Groups{root: findRoot(string(mounts)), made: made, paths: map[uint64]string{}}
 }
 
 // findRoot returns where a file system of control groups of version 2 is mounted.
@@ -54,10 +57,25 @@ func (g *Groups) Path(id uint64, before time.Time) string {
 		maps.Copy(g.paths, g.walk())
 	}
 	if !ok {
-		path = g.paths[id]
+		if path, ok = g.paths[id]; !ok {
+			path = g.made(id)
+		}
 		g.paths[id] = path
 	}
 	return path
+}
+
+// Unknown is the container of a group that is gone, and of which nothing is known.
+const Unknown = "unknown"
+
+// Container returns the id of the container of a group that was there before a time, "" if the
+// group is outside of one, or Unknown.
+func (g *Groups) Container(id uint64, before time.Time) string {
+	path := g.Path(id, before)
+	if path == "" && g.root != "" {
+		return Unknown
+	}
+	return containerOf(path)
 }
 
 // All returns the groups that there are now, and their paths.
@@ -131,8 +149,8 @@ func (g *Groups) walk() map[uint64]string {
 // cri-containerd-ID.scope, libpod-ID.scope, or just ID.
 var id = regexp.MustCompile(`(?:^|[-/.:])([0-9a-f]{64})(?:$|[-/.:])`)
 
-// Container returns the id of the innermost container that a path of a group is in, or "".
-func Container(path string) string {
+// containerOf returns the id of the innermost container that a path of a group is in, or "".
+func containerOf(path string) string {
 	found := ""
 	for part := range strings.SplitSeq(path, "/") {
 		if match := id.FindStringSubmatch(part); match != nil {

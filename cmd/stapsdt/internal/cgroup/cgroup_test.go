@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestContainer(t *testing.T) {
+func TestContainerOf(t *testing.T) {
 	inner, outer := strings.Repeat("0123456789abcdef", 4), strings.Repeat("f", 64)
 	for path, want := range map[string]string{
 		"/": "",
@@ -26,15 +26,37 @@ func TestContainer(t *testing.T) {
 		"/user.slice/" + inner + "0":                                                   "",
 		"/user.slice/" + strings.ToUpper(inner):                                        "",
 	} {
-		if got := Container(path); got != want {
+		if got := containerOf(path); got != want {
 			t.Errorf("%s: %q", path, got)
 		}
 	}
 }
 
+func none(uint64) string { return "" }
+
+// TestGone: of a group that is gone before it was looked at, the kernel says which it was, or
+// nothing does.
+func TestGone(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	g := &Groups{root: t.TempDir(), paths: map[uint64]string{}, made: func(group uint64) string {
+		return map[uint64]string{1 << 40: "/docker/" + id, 1<<40 + 1: "/system.slice"}[group]
+	}}
+	for group, want := range map[uint64]string{1 << 40: id, 1<<40 + 1: "", 1<<40 + 2: Unknown} {
+		for range 2 {
+			if got := g.Container(group, time.Now()); got != want {
+				t.Errorf("%d: %q", group, got)
+			}
+		}
+	}
+	g.root = ""
+	if got := g.Container(1<<40+2, time.Now()); got != "" {
+		t.Errorf("without groups of version 2: %q", got)
+	}
+}
+
 // TestGroups: the group of this process has the number that its directory has.
 func TestGroups(t *testing.T) {
-	g := New()
+	g := New(none)
 	if g.root == "" {
 		t.Log("there are no control groups of version 2, which is all that can be seen")
 		return
@@ -69,7 +91,7 @@ func TestFindRoot(t *testing.T) {
 
 // TestPathStays: a group that is new is known at once, and one that is not known stays so.
 func TestPathStays(t *testing.T) {
-	g := &Groups{root: t.TempDir(), paths: map[uint64]string{}}
+	g := &Groups{root: t.TempDir(), made: none, paths: map[uint64]string{}}
 	makes := func(name string) (id uint64) {
 		path := filepath.Join(g.root, name)
 		if err := os.Mkdir(path, 0o700); err != nil {

@@ -77,14 +77,7 @@ func (b *builder) executable(to asm.Register, offset int16, size int32, unreadab
 	}
 	b.add(asm.FnGetCurrentTask.Call())
 	for _, at := range chain {
-		b.add(asm.Mov.Reg(asm.R3, asm.R0), asm.Add.Imm(asm.R3, at))
-		b.stack(asm.R1, b.word)
-		b.add(
-			asm.Mov.Imm(asm.R2, 8),
-			asm.FnProbeReadKernel.Call(),
-			asm.JNE.Imm(asm.R0, 0, unreadable),
-			asm.LoadMem(asm.R0, asm.RFP, b.word, asm.DWord),
-		)
+		b.readKernel(at, 8, unreadable)
 	}
 	b.add(
 		asm.Mov.Reg(asm.R3, asm.R0),
@@ -94,6 +87,18 @@ func (b *builder) executable(to asm.Register, offset int16, size int32, unreadab
 		asm.JSLT.Imm(asm.R0, 0, unreadable),
 	)
 	return nil
+}
+
+// readKernel reads what is at an offset from R0 in the kernel's memory, of at most 8 bytes, into R0.
+func (b *builder) readKernel(offset, size int32, unreadable string) {
+	b.add(asm.Mov.Reg(asm.R3, asm.R0), asm.Add.Imm(asm.R3, offset))
+	b.stack(asm.R1, b.word)
+	b.add(
+		asm.Mov.Imm(asm.R2, size),
+		asm.FnProbeReadKernel.Call(),
+		asm.JNE.Imm(asm.R0, 0, unreadable),
+		asm.LoadMem(asm.R0, asm.RFP, b.word, asm.DWord),
+	)
 }
 
 // executableName returns the offsets of the pointers that lead from a task_struct to the name
