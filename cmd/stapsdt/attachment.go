@@ -15,39 +15,67 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 )
 
 // attachment is what is attached to a file.
 type attachment struct {
-	links io.Closer // nil if nothing is
+	byProgram []programSites
+	// links are by the process that they are for, which is 0 for all. They are for one process
+	// where the file can be changed meanwhile: otherwise the kernel would put the breakpoints of
+	// the old content into each process that maps the new one.
+	links map[int]io.Closer
 	sites int
 	used  time.Time // when a process was last seen that has mapped the file
 	named bool      // by the command line, so that processes are not looked at
 }
 
 // attach attaches to the probes of a file that are meant, once.
-func (t *tracing) attach(f *target.File) error {
-	if a := t.attached[f]; a != nil {
-		a.used = time.Now()
-		return nil
+func (t *tracing) attach(f *target.File, uses []use) (err error) {
+	a := t.attached[f]
+	if a == nil {
+		a = &attachment{links: map[int]io.Closer{}, named: t.named(f)}
+		t.attached[f] = a
+		if a.byProgram, err = t.sitesOf(f); err != nil {
+			return err
+		}
 	}
-	a := &attachment{used: time.Now(), named: t.named(f)}
-	t.attached[f] = a
-	byProgram, err := t.sitesOf(f)
-	if err != nil {
-		return err
+	a.used = time.Now()
+	if t.everywhere(f) {
+		uses = []use{{}}
 	}
+	for _, u := range uses {
+		if a.links[u.pid] != nil {
+			continue
+		}
+		if err := t.attachTo(f, a, u.pid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// everywhere reports whether to attach to a file in all processes. Before uprobe_multi there is no
+// other way for all threads of one.
+func (t *tracing) everywhere(f *target.File) bool { return f.Guarded() || !t.env.Kernel.Multi }
+
+// attachTo attaches to a file in one process, or for 0 in all.
+func (t *tracing) attachTo(f *target.File, a *attachment, pid int) error {
 	var refused *rights.Error
-	a.links, err = f.Attach(func() io.Closer {
+	sites := 0
+	links, err := f.Attach(func() io.Closer {
 		var links attach.Links
-		links, refused = t.attachSites(f, a, byProgram)
+		links, sites, refused = t.attachSites(f, a.byProgram, pid)
 		return links
 	})
+	if err != nil {
+		return nil // it is looked at again when it has been written
+	}
+	a.links[pid] = links
+	t.sites += max(sites-a.sites, 0)
+	a.sites = max(sites, a.sites)
 	if refused != nil {
 		return refused
-	}
-	if err == nil { // and otherwise it is looked at again when it has been written
-		t.sites += a.sites
 	}
 	return nil
 }
@@ -88,22 +116,25 @@ func (t *tracing) sitesOf(f *target.File) (all []programSites, err error) {
 	return all, nil
 }
 
-// attachSites attaches to sites, unless that is refused.
-func (t *tracing) attachSites(f *target.File, a *attachment, byProgram []programSites) (all attach.Links, refused *rights.Error) {
+// attachSites attaches to sites, and returns to how many, unless that is refused.
+func (t *tracing) attachSites(f *target.File, byProgram []programSites, pid int) (all attach.Links, sites int, refused *rights.Error) {
 	for _, s := range byProgram {
-		links, err := attach.Attach(s.Program, f.AttachPath(), s.sites, t.env.Kernel.Multi)
+		links, err := attach.Attach(s.Program, f.AttachPath(), s.sites, pid, t.env.Kernel.Multi)
 		all = append(all, links...)
 		if errors.As(err, &refused) {
-			return all, refused
+			return all, sites, refused
 		}
 		if err == nil {
-			a.sites += len(s.sites)
+			sites += len(s.sites)
 			continue
 		}
+		if pid != 0 && errors.Is(err, unix.ESRCH) {
+			break // it has ended
+		}
 		t.problem("%s: %v", f.Path, err)
-		a.sites += len(links) // each site has its own, now that not all could be attached to at once
+		sites += len(links) // each site has its own, now that not all could be attached to at once
 	}
-	return all, nil
+	return all, sites, nil
 }
 
 const (
@@ -115,8 +146,8 @@ const (
 
 // forget detaches from files that no process has had for long, and sooner from those that
 // nothing can map again: they were deleted, as the images of processes that have ended are, or
-// their file system is gone, as that of a container is. It detaches at once where another process
-// could change the file meanwhile.
+// their file system is gone, as that of a container is. It detaches at once from what others
+// could change meanwhile.
 func (t *tracing) forget() {
 	for _, f := range t.stale() {
 		t.drop(f)
@@ -124,9 +155,15 @@ func (t *tracing) forget() {
 	}
 }
 
-// stale returns the files to forget.
+// stale returns the files to forget, and detaches from processes that have ended.
 func (t *tracing) stale() (files []*target.File) {
 	for f, a := range t.attached {
+		for pid, links := range a.links {
+			if pid != 0 && !target.Alive(pid) {
+				_ = links.Close()
+				delete(a.links, pid)
+			}
+		}
 		unused := time.Since(a.used)
 		if !a.named && (unused > abandoned || unused > forgotten && f.Unreachable() || !f.Guarded() && a.used.Before(t.scanned)) {
 			files = append(files, f)
@@ -138,9 +175,7 @@ func (t *tracing) stale() (files []*target.File) {
 // drop detaches from a file.
 func (t *tracing) drop(f *target.File) {
 	if a := t.attached[f]; a != nil {
-		if a.links != nil {
-			_ = a.links.Close()
-		}
+		_ = a.detach().Close()
 		t.sites -= a.sites
 	}
 	delete(t.attached, f)
@@ -150,6 +185,15 @@ func (t *tracing) drop(f *target.File) {
 			t.specs[i].file = nil
 		}
 	}
+}
+
+// detach returns what was attached, for the caller to close.
+func (a *attachment) detach() (links attach.Links) {
+	for _, l := range a.links {
+		links = append(links, l)
+	}
+	clear(a.links)
+	return links
 }
 
 // changed returns the files that are not what they were when their probes were read.

@@ -165,7 +165,7 @@ func (t *tracing) begin() error {
 	if err := t.attachAll(&scan{}); err != nil {
 		return err
 	}
-	if t.where.all || t.processes != nil || t.found != nil {
+	if t.scans() || t.found != nil {
 		t.watcher, _ = target.NewWatcher()
 	}
 	if err := t.scan(true); err != nil {
@@ -174,19 +174,29 @@ func (t *tracing) begin() error {
 	if t.sites > 0 {
 		return nil
 	}
-	if !t.where.all {
+	if t.processes != nil || !t.scans() {
 		return t.nothing()
 	}
 	t.warn("no process has %s yet; waiting for one", t.wanted())
 	return nil
 }
 
+// scans reports whether to look at processes: it need not if the command line names files that
+// are attached to in all processes.
+func (t *tracing) scans() bool {
+	return t.where.all || t.processes != nil ||
+		slices.ContainsFunc(t.specs, func(w wanted) bool { return w.file != nil && !t.everywhere(w.file) })
+}
+
 // scan attaches to what the processes have mapped since the last time.
 func (t *tracing) scan(first bool) error {
-	if !t.where.all && t.processes == nil {
+	if !t.scans() {
 		return nil
 	}
 	w := t.where
+	if t.processes == nil {
+		w.all = true
+	}
 	if t.processes != nil && !first {
 		w = where{pids: t.processes.list()}
 	}
@@ -253,7 +263,7 @@ func (t *tracing) attachAll(found *scan) error {
 		return nil
 	}
 	for _, f := range files {
-		if err := t.attach(f); err != nil {
+		if err := t.attach(f, found.uses[f]); err != nil {
 			return err
 		}
 	}
@@ -330,10 +340,7 @@ func (t *tracing) watch(ctx context.Context, tick func(wait time.Duration) (bool
 func (t *tracing) detach() error {
 	var links attach.Links
 	for _, a := range t.attached {
-		if a.links != nil {
-			links = append(links, a.links)
-		}
-		a.links = nil
+		links = append(links, a.detach()...)
 	}
 	if t.processes != nil && t.processes.link != nil {
 		links = append(links, t.processes.link)

@@ -55,6 +55,9 @@ func (t *tracing) openFiles() error {
 			return err
 		}
 		spec.file, spec.path = f, f.Path
+		if !t.everywhere(f) {
+			t.warn("%s: nothing keeps others from changing it while it is traced, which takes CAP_LEASE and a local file system, so its processes are looked for", f.Path)
+		}
 		if !spec.in(f) {
 			return fmt.Errorf("%w: %s has no %s:%s", errNothing, spec.File, spec.Provider, spec.Probe)
 		}

@@ -74,14 +74,34 @@ var tracersOf = map[string]tracerOf{
 		e := exports(t, "files", `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: []}]`)
 		return func() int { return int(e.scrape()["hit_total"]) }
 	},
-	"trace -a": func(t *testing.T, _ string) func() int { return countTraced(t, "-a", "files:hit") },
-	"trace FILE": func(t *testing.T, file string) func() int {
-		return countTraced(t, file+":files:hit")
+	"trace -a":       func(t *testing.T, _ string) func() int { return countTraced(t, "-a", "files:hit") },
+	"without leases": func(t *testing.T, _ string) func() int { return counts(t, withoutLeases(t, "-a", "files:hit")) },
+	"trace FILE":     func(t *testing.T, file string) func() int { return countTraced(t, file+":files:hit") },
+	"trace FILE without leases": func(t *testing.T, file string) func() int {
+		open(t, file)
+		return counts(t, withoutLeases(t, file+":files:hit"))
 	},
 }
 
 func countTraced(t *testing.T, args ...string) func() int {
-	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), append([]string{"trace", "-o", "json"}, args...)...)), t}
+	return counts(t, exec.Command(stapsdt(t), append([]string{"trace", "-o", "json"}, args...)...))
+}
+
+// withoutLeases is trace as another user, who may look at all processes, but not take leases on the
+// files of others.
+func withoutLeases(t *testing.T, args ...string) *exec.Cmd {
+	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
+	command := filepath.Join(t.TempDir(), "stapsdt")
+	copies(t, stapsdt(t), command)
+	open(t, command)
+	const set = "-all,+bpf,+perfmon,+sys_ptrace,+checkpoint_restore,+dac_read_search"
+	return exec.Command(setpriv, append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=" + set, "--ambient-caps=" + set,
+		"--bounding-set=" + set, "--", command, "trace", "-o", "json"}, args...)...)
+}
+
+// counts starts a command that traces, and waits until it does.
+func counts(t *testing.T, cmd *exec.Cmd) func() int {
+	tr := &tracer{tracetest.Command(t, cmd), t}
 	require.Eventually(t, func() bool { return len(linksOf(t, tr)) > 0 || strings.Contains(tr.Dump(), "waiting for one") }, patience, 5*time.Millisecond)
 	return func() int { return len(tr.Lines()) }
 }
@@ -115,7 +135,7 @@ func TestFileWritten(t *testing.T) {
 func TestFileRead(t *testing.T) {
 	testenv.NeedsRoot(t)
 	programs := versions(t, 2)
-	for _, name := range []string{"export", "trace -a"} {
+	for _, name := range []string{"export", "trace -a", "without leases"} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "app")
 			count := tracersOf[name](t, file)
@@ -151,10 +171,11 @@ func TestFileStorm(t *testing.T) {
 		overwrite(t, programs[i], file)
 		files, args = append(files, file), append(args, file+":files:hit")
 	}
-	counts := map[string]func() int{
+	seen := map[string]func() int{
 		"export":     tracersOf["export"](t, ""),
 		"trace -a":   tracersOf["trace -a"](t, ""),
 		"trace FILE": countTraced(t, args...),
+		"without":    tracersOf["without leases"](t, ""),
 	}
 	const each = 10
 	var all sync.WaitGroup
@@ -176,7 +197,7 @@ func TestFileStorm(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for name, count := range counts {
+	for name, count := range seen {
 		want := each * rounds * len(files)
 		require.Eventually(t, func() bool { return count() >= want }, patience, 50*time.Millisecond, "%s: %d of %d", name, count(), want)
 		require.Equal(t, want, count(), name)

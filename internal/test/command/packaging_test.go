@@ -59,6 +59,13 @@ func (e *exporter) doneAndSites() (done, sites float64) {
 	return done, all[`stapsdt_attached_sites{metric="test_done_total"}`]
 }
 
+// hasLease reports whether others wait to write to a file that the exporter is attached to.
+func (e *exporter) hasLease() bool {
+	locks, err := os.ReadFile("/proc/locks")
+	require.NoError(e.t, err)
+	return regexp.MustCompile(fmt.Sprintf(`LEASE +ACTIVE +READ +%d `, e.PID())).Match(locks)
+}
+
 // TestUnitCapabilities: those of systemd's unit suffice, and each of them is needed. They are
 // also those of the other ways to start it.
 func TestUnitCapabilities(t *testing.T) {
@@ -99,6 +106,7 @@ func TestUnitCapabilities(t *testing.T) {
 		does(p, "fire 3")
 	}
 	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done == 6 }, patience, 20*time.Millisecond, "%s", e.Dump())
+	require.True(t, e.hasLease())
 	e.Signal(os.Interrupt)
 	require.NoError(t, e.Wait(patience))
 
@@ -118,6 +126,11 @@ func TestUnitCapabilities(t *testing.T) {
 		}
 		e.answers()
 		_, sites := e.doneAndSites()
+		if without == "CAP_LEASE" {
+			require.NotZero(t, sites, e.Dump())
+			require.False(t, e.hasLease())
+			continue
+		}
 		require.Zero(t, sites, "without %s\n%s", without, e.Dump())
 		e.Signal(os.Interrupt)
 		require.NoError(t, e.Wait(patience))

@@ -39,16 +39,17 @@ func (l Links) Close() error {
 	return errors.Join(errs...)
 }
 
-// Attach attaches a program to sites of the file at path, in all processes that have mapped
-// the file and that will. With multi it uses uprobe_multi, and otherwise one perf event for
-// each site. If a site is wrong, the others are attached, and the error says so.
-func Attach(prog *ebpf.Program, path string, sites []sdt.Probe, multi bool) (Links, error) {
+// Attach attaches a program to sites of the file at path: in one process, or for 0 in all that
+// have mapped the file and that will. With multi it uses uprobe_multi, and otherwise one perf
+// event for each site, which is for 0 only. If a site is wrong, the others are attached, and the
+// error says so.
+func Attach(prog *ebpf.Program, path string, sites []sdt.Probe, pid int, multi bool) (Links, error) {
 	executable, err := link.OpenExecutable(path)
 	if err != nil {
 		return nil, err
 	}
 	if multi {
-		l, err := attachMulti(executable, prog, sites)
+		l, err := attachMulti(executable, prog, sites, pid)
 		if err == nil || refused(err) || len(sites) == 1 {
 			return closers(l), wrap(err, sites[0])
 		}
@@ -58,7 +59,7 @@ func Attach(prog *ebpf.Program, path string, sites []sdt.Probe, multi bool) (Lin
 	for _, s := range sites {
 		var l link.Link
 		if multi {
-			l, err = attachMulti(executable, prog, []sdt.Probe{s})
+			l, err = attachMulti(executable, prog, []sdt.Probe{s}, pid)
 		} else {
 			l, err = executable.Uprobe("", prog, &link.UprobeOptions{Address: s.Offset, RefCtrOffset: s.SemaphoreOffset})
 		}
@@ -74,8 +75,8 @@ func Attach(prog *ebpf.Program, path string, sites []sdt.Probe, multi bool) (Lin
 	return links, errors.Join(errs...)
 }
 
-func attachMulti(executable *link.Executable, prog *ebpf.Program, sites []sdt.Probe) (link.Link, error) {
-	var opts link.UprobeMultiOptions
+func attachMulti(executable *link.Executable, prog *ebpf.Program, sites []sdt.Probe, pid int) (link.Link, error) {
+	opts := link.UprobeMultiOptions{PID: uint32(pid)}
 	for _, s := range sites {
 		opts.Addresses = append(opts.Addresses, s.Offset)
 		opts.RefCtrOffsets = append(opts.RefCtrOffsets, s.SemaphoreOffset)

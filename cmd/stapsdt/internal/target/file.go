@@ -33,11 +33,11 @@ type File struct {
 	// Problem says which notes or types could not be read, and is nil if all could.
 	Problem error
 
-	file    *os.File
-	stamp   stamp        // when the probes were read
-	lease   *lease.Lease // nil if nothing will be attached
-	sealed  bool         // memory that cannot be written
-	symbols *symbols     // read when an operand names one
+	file     *os.File
+	stamp    stamp        // when the probes were read
+	lease    *lease.Lease // nil if nothing will be attached
+	nameless bool         // so that none but its program can write to it, such as memory
+	symbols  *symbols     // read when an operand names one
 }
 
 // stamp says which content a file has: with another one, it is another file.
@@ -63,7 +63,7 @@ func (f *File) Attach(attach func() io.Closer) (io.Closer, error) {
 
 // Guarded reports whether the file cannot be changed while something is attached to it. Where
 // that is not so, Changed finds out later.
-func (f *File) Guarded() bool { return f.lease.Held() || f.sealed }
+func (f *File) Guarded() bool { return f.lease.Held() || f.nameless }
 
 // Changed reports whether the file is being changed, or has been. Nothing is attached to it then.
 func (f *File) Changed() bool {
@@ -74,14 +74,7 @@ func (f *File) Changed() bool {
 		return false
 	}
 	var stat unix.Stat_t
-	if unix.Fstat(int(f.file.Fd()), &stat) != nil {
-		return false
-	}
-	now := newStamp(&stat)
-	if stat.Nlink == 0 {
-		now.ctime = f.stamp.ctime // which deleting the file has changed
-	}
-	if now == f.stamp {
+	if unix.Fstat(int(f.file.Fd()), &stat) != nil || newStamp(&stat) == f.stamp {
 		return false
 	}
 	f.lease.Break()
@@ -164,17 +157,13 @@ func open(path string) (*os.File, error) {
 }
 
 // guard keeps the file from being changed from now on, if that is possible. The error is
-// lease.ErrWritten if another process can change it: that is one that has it open, and any that
-// opens its name.
+// lease.ErrWritten if another process may be writing it.
 func (f *File) guard(leases *lease.Leases) (err error) {
-	seals, sealErr := unix.FcntlInt(f.file.Fd(), unix.F_GET_SEALS, 0)
-	f.sealed = sealErr == nil && seals&unix.F_SEAL_WRITE != 0
-	if f.lease, err = leases.Take(f.file); !errors.Is(err, lease.ErrWritten) || f.sealed {
-		return nil
-	}
+	f.lease, err = leases.Take(f.file)
 	var stat unix.Stat_t
-	if unix.Fstat(int(f.file.Fd()), &stat) == nil && stat.Nlink == 0 {
-		return nil // such as memory that its program has written and keeps open
+	f.nameless = unix.Fstat(int(f.file.Fd()), &stat) == nil && stat.Nlink == 0
+	if f.nameless || !errors.Is(err, lease.ErrWritten) {
+		return nil
 	}
 	return err
 }

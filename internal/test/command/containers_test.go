@@ -1,0 +1,34 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestExportContainersBrief: a container that is gone within milliseconds has its label.
+func TestExportContainersBrief(t *testing.T) {
+	program := versions(t, 2)[1]
+	e := exports(t, "files", `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: [container]}]`)
+	right(t, program, "1", "500")
+	want := map[string]float64{`{container=""}`: 1}
+	require.Eventually(t, func() bool { return len(series(e.scrape(), "hit_total")) == 1 }, patience, 5*time.Millisecond)
+	for range 10 {
+		id := hex.EncodeToString(make([]byte, 24)) + fmt.Sprintf("%016x", rand.Uint64())
+		group := newCgroup(t, "brief-"+id)
+		cmd := exec.Command("sh", "-c", `echo $$ >"$1/cgroup.procs" && exec "$2" 7 0`, "sh", group, program)
+		output, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", output)
+		require.Eventually(t, func() bool { return os.Remove(group) == nil }, patience, time.Millisecond)
+		want[fmt.Sprintf("{container=%q}", id)] = 7
+	}
+	require.Equal(t, want, series(e.scrape(), "hit_total"))
+}
