@@ -15,7 +15,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 )
 
 // attachment is what is attached to a file.
@@ -128,8 +127,8 @@ func (t *tracing) attachSites(f *target.File, byProgram []programSites, pid int)
 			sites += len(s.sites)
 			continue
 		}
-		if pid != 0 && errors.Is(err, unix.ESRCH) {
-			break // it has ended
+		if pid != 0 && !target.Alive(pid) {
+			break
 		}
 		t.problem("%s: %v", f.Path, err)
 		sites += len(links) // each site has its own, now that not all could be attached to at once

@@ -85,6 +85,9 @@ func (t *tracing) reopen() (fresh bool) {
 				t.problem("%s was replaced, and has no %s:%s now", spec.path, spec.Provider, spec.Probe)
 			}
 		case !errors.Is(err, lease.ErrWritten) && time.Since(now.ModTime()) > interval:
+			if later, statErr := os.Stat(spec.path); statErr != nil || !sameContent(later, now) {
+				continue // what was read was not all of it
+			}
 			spec.wrong = now
 			t.problem("another file was found: %v", err)
 		}

@@ -161,7 +161,7 @@ func TestFileStorm(t *testing.T) {
 	testenv.NeedsRoot(t)
 	rounds := 4
 	if !testing.Short() {
-		rounds = 40
+		rounds = 20
 	}
 	programs := versions(t, 6)[1:]
 	dir := t.TempDir()
@@ -192,7 +192,7 @@ func TestFileStorm(t *testing.T) {
 					replace(t, program, file)
 					_ = running.Wait()
 				}
-				right(t, file, strconv.Itoa(each), "500")
+				right(t, file, strconv.Itoa(each), "1000")
 			}
 		})
 	}
@@ -202,4 +202,28 @@ func TestFileStorm(t *testing.T) {
 		require.Eventually(t, func() bool { return count() >= want }, patience, 50*time.Millisecond, "%s: %d of %d", name, count(), want)
 		require.Equal(t, want, count(), name)
 	}
+}
+
+// TestFileTwice: in two mount namespaces there are files of the same path, device and inode, for all
+// that /proc/PID/maps shows.
+func TestFileTwice(t *testing.T) {
+	testenv.NeedsRoot(t)
+	testenv.NeedsTool(t, "unshare", "util-linux")
+	programs, dir := versions(t, 3), t.TempDir()
+	count := tracersOf["trace -a"](t, "")
+	const script = `mount -t tmpfs none "$0"; cd "$0"; mkdir lower upper work root; cp "$1" lower/app
+		mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work none root; stat -c "inode %i" root/app; exec "$0/root/app" 20 1000`
+	var inodes []string
+	var running []*tracetest.Process
+	for _, program := range programs[1:] {
+		p := tracetest.Command(t, exec.Command("unshare", "--mount", "sh", "-ec", script, dir, program))
+		inodes = append(inodes, p.Expect("inode ", patience))
+		running = append(running, p)
+	}
+	require.Equal(t, inodes[0], inodes[1])
+	for _, p := range running {
+		require.NoError(t, p.Wait(patience))
+		require.Contains(t, p.Lines(), "wrong sums 0")
+	}
+	require.Eventually(t, func() bool { return count() == 40 }, patience, 5*time.Millisecond, "%d", count())
 }
