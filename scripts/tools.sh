@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 . lib/install.sh
 
-need gcc=gcc g++=g++ clang=clang make=make pkg-config=pkg-config python3=python3 valgrind=valgrind gdb=gdb strace=strace \
+need gcc=gcc g++=g++ musl-gcc=musl-tools clang=clang make=make pkg-config=pkg-config python3=python3 valgrind=valgrind gdb=gdb strace=strace \
 	/usr/lib/python3/dist-packages/prometheus_client=python3-prometheus-client bpftrace=bpftrace tplist-bpfcc=bpfcc-tools "perf=linux-perf|linux-tools-$(uname -r)|linux-tools-generic" \
 	eu-readelf=elfutils readelf=binutils llvm-dwarfdump=llvm file=file mandoc=mandoc unshare=util-linux ip=iproute2 curl=curl openssl=openssl pgrep=procps systemd-analyze=systemd pg_lsclusters=postgresql \
 	/usr/include/libelf.h=libelf-dev /usr/include/bpf/usdt.bpf.h=libbpf-dev /usr/include/"$(uname -m)"-linux-gnu/sys/sdt.h=systemtap-sdt-dev
