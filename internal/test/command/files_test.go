@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -226,4 +227,29 @@ func TestFileTwice(t *testing.T) {
 		require.Contains(t, p.Lines(), "wrong sums 0")
 	}
 	require.Eventually(t, func() bool { return count() == 40 }, patience, 5*time.Millisecond, "%d", count())
+}
+
+// TestLibraryWritten: a library that is overwritten while a program has mapped it, which the kernel
+// permits, is what it is without a tracer, and is traced on.
+func TestLibraryWritten(t *testing.T) {
+	testenv.NeedsRoot(t)
+	gcc, dir := needsSDT(t), t.TempDir()
+	makes := func(name string, flags ...string) string {
+		path := filepath.Join(dir, name)
+		out, err := exec.Command(gcc, append(flags, "-O1", "-Wall", "-o", path, "testdata/library.c", "-ldl")...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return path
+	}
+	first, second := makes("first.so", "-shared", "-fPIC", "-DVALUE=1"), makes("second.so", "-shared", "-fPIC", "-DVALUE=2")
+	library := filepath.Join(dir, "library.so")
+	overwrite(t, first, library)
+	p := tracetest.Command(t, exec.Command(makes("program"), library))
+	p.Expect("ready", patience)
+	tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "library:hit")
+	does(p, "fire")
+	overwrite(t, second, library)
+	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	does(p, "fire")
+	require.Len(t, tr.stops(), 2)
+	require.Equal(t, []string{"value 1", "value 2"}, slices.DeleteFunc(p.Lines(), func(line string) bool { return !strings.HasPrefix(line, "value") }))
 }
