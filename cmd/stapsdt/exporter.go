@@ -76,20 +76,12 @@ func (e *exporter) open() (err error) {
 	if e.made, err = program.FollowGroups(); err != nil {
 		e.made = nil
 	}
-	e.cgroups = cgroup.New(e.groupMade)
+	e.cgroups = cgroup.New(e.made.Path)
 	if err := e.load(); err != nil {
 		return err
 	}
 	e.watcher, _ = target.NewWatcher()
 	return e.scan(true)
-}
-
-// groupMade returns the path of a control group that was made lately, or "".
-func (e *exporter) groupMade(id uint64) string {
-	if e.made == nil {
-		return ""
-	}
-	return e.made.Path(id)
 }
 
 // load reads the rules file. What is wrong with it leaves the rules in force as they are. A
@@ -190,11 +182,6 @@ func (e *exporter) changed() bool {
 		return (err != nil) == (was != nil) // it has appeared, or is gone
 	}
 	return !sameContent(now, was)
-}
-
-// sameContent reports whether it is the same file, and has not been written.
-func sameContent(now, was os.FileInfo) bool {
-	return os.SameFile(now, was) && now.Size() == was.Size() && now.ModTime().Equal(was.ModTime())
 }
 
 // scan attaches to what the processes have mapped.

@@ -95,6 +95,11 @@ func (t *tracing) reopen() (fresh bool) {
 	return fresh
 }
 
+// sameContent reports whether it is the same file, and has not been written.
+func sameContent(now, was os.FileInfo) bool {
+	return os.SameFile(now, was) && now.Size() == was.Size() && now.ModTime().Equal(was.ModTime())
+}
+
 // wanted names the specs that have no probe, and is "" if each has one.
 func (t *tracing) wanted() string {
 	var all []string

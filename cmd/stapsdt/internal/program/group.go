@@ -110,10 +110,11 @@ func (g *Groups) instructions() (asm.Instructions, error) {
 	return b.finish()
 }
 
-// Path returns the path of a group that was made since FollowGroups, or "".
+// Path returns the path of a group that was made since FollowGroups, or "", as for all groups if g
+// is nil.
 func (g *Groups) Path(id uint64) string {
 	var path [groupPathSize]byte
-	if g.paths.Lookup(id, &path) != nil {
+	if g == nil || g.paths.Lookup(id, &path) != nil {
 		return ""
 	}
 	text, _, _ := bytes.Cut(path[:], []byte{0})
