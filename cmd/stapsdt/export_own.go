@@ -80,6 +80,7 @@ func (o *ownMetrics) families(e *exporter) []expose.Family {
 		{Name: "stapsdt_series", Help: "Series that a metric has.", Kind: expose.Gauge, Labels: metric, Series: o.series},
 		{Name: "stapsdt_rules_reload_success", Help: "Whether the rules file, as it was read last, is in force.", Kind: expose.Gauge, Series: one(success)},
 		{Name: "stapsdt_rules_reload_time_seconds", Help: "When the rules in force were read.", Unit: "seconds", Kind: expose.Gauge, Series: one(float64(e.state.at.UnixMilli()) / 1000)},
+		{Name: "stapsdt_missed_processes_total", Help: "Processes that ended before it was known whether they have probes.", Series: one(float64(e.missed.Load()))},
 		{Name: "stapsdt_scan_seconds_total", Help: "How long looking at the processes took.", Unit: "seconds", Series: one(e.scanned.Seconds())},
 	}
 }

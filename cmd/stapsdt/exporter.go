@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
@@ -36,6 +37,8 @@ type exporter struct {
 	spans   []*spanRule
 	state   reloading
 	scanned time.Duration // how long looking at the processes took
+
+	missed atomic.Uint64 // the processes that had ended before their files could be looked at
 }
 
 // reloading is what became of the rules file.
@@ -249,7 +252,9 @@ func (e *exporter) look() error {
 	if all || changed {
 		return e.scan(false)
 	}
-	return scanEach(finder, append(pids, finder.Waiting()...), e.attach)
+	missed, err := scanEach(finder, append(pids, finder.Waiting()...), e.attach)
+	e.missed.Add(uint64(missed))
+	return err
 }
 
 // forgetAll detaches all rules from the files that which returns for one of them, and reports

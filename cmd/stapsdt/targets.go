@@ -101,18 +101,21 @@ func (w *where) scan(finder *target.Finder) (*scan, error) {
 }
 
 // scanEach looks at processes that have mapped files just now, and calls attach with what each
-// has.
-func scanEach(finder *target.Finder, pids []int, attach func(*scan) error) error {
+// has. It returns how many ended before they could be looked at.
+func scanEach(finder *target.Finder, pids []int, attach func(*scan) error) (missed int, err error) {
 	for _, pid := range pids {
 		found, err := (&where{pids: []int{pid}}).scan(finder)
-		if err != nil || len(found.files) == 0 {
-			continue // it has ended, or may not be looked at, or has no probes
+		if err != nil || len(found.files) == 0 { // it may not be looked at, or has no probes
+			if !target.Alive(pid) {
+				missed++
+			}
+			continue
 		}
 		if err := attach(found); err != nil {
-			return err
+			return missed, err
 		}
 	}
-	return nil
+	return missed, nil
 }
 
 // incomplete warns that some processes may not be looked at. It returns an error if the files of

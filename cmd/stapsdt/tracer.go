@@ -285,7 +285,8 @@ func (t *tracing) look() error {
 	if t.processes != nil {
 		pids = slices.DeleteFunc(pids, func(pid int) bool { return !t.processes.has(pid) })
 	}
-	return scanEach(t.finder, pids, t.attachFound)
+	_, err := scanEach(t.finder, pids, t.attachFound)
+	return err
 }
 
 const (

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -212,4 +213,20 @@ func newCgroup(t *testing.T, name string) (path string) {
 	}
 	t.Cleanup(func() { _ = os.Remove(path) })
 	return path
+}
+
+// TestExportMissed: processes that end before their files can be looked at are counted.
+func TestExportMissed(t *testing.T) {
+	const provider = "export_missed"
+	e := exports(t, provider, saidRule)
+	// Each is another file, which the exporter does not know.
+	program, err := os.ReadFile("/bin/true")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.Eventually(t, func() bool {
+		path := filepath.Join(dir, strconv.Itoa(time.Now().Nanosecond()))
+		require.NoError(t, os.WriteFile(path, program, 0o700))
+		require.NoError(t, exec.Command(path).Run())
+		return e.scrape()["stapsdt_missed_processes_total"] > 0
+	}, patience, time.Millisecond)
 }
