@@ -170,9 +170,13 @@ func (c *conn) begin(ctx context.Context, opts driver.TxOptions) (driver.Tx, err
 		return nil, errors.New("sql: driver does not support read-only transactions")
 	}
 	t, err := c.Conn.Begin() //lint:ignore SA1019 deprecated, but all that it has
-	if err == nil && ctx.Err() != nil {
-		_ = t.Rollback()
-		return nil, ctx.Err()
+	if err == nil {
+		select {
+		case <-ctx.Done():
+			_ = t.Rollback()
+			return nil, ctx.Err()
+		default:
+		}
 	}
 	return t, err
 }
@@ -185,14 +189,20 @@ type tx struct {
 
 func (t *tx) Commit() error {
 	err := t.Tx.Commit()
-	t.span.End(transactionEnd{err == nil}, err)
+	t.end(err == nil, err)
 	return err
 }
 
 func (t *tx) Rollback() error {
 	err := t.Tx.Rollback()
-	t.span.End(transactionEnd{}, err)
+	t.end(false, err)
 	return err
+}
+
+// end reports once that the transaction has ended. The program may keep it longer than that.
+func (t *tx) end(committed bool, err error) {
+	t.span.End(transactionEnd{committed}, err)
+	t.span = nil
 }
 
 func (c *conn) Ping(ctx context.Context) error {

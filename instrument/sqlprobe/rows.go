@@ -11,9 +11,8 @@ import (
 // database/sql would. The exception is NextResultSet: see newRows.
 type rows struct {
 	driver.Rows
-	query *query
+	query *query // nil after Close
 	read  int64
-	eof   bool
 	err   error
 }
 
@@ -36,22 +35,19 @@ func (r *rows) Next(to []driver.Value) error {
 	return err
 }
 
-// Close reports once that the query has ended.
+// Close reports once that the query has ended. The program may keep the rows longer than that,
+// but they keep nothing of the query.
 func (r *rows) Close() error {
 	err := r.Rows.Close()
 	r.note(err)
-	if r.err == nil && !r.eof { // database/sql closes the rows of a context that is done
-		r.err = r.query.ctx.Err()
-	}
 	r.query.end(r.read, r.err)
+	r.query, r.err = nil, nil
 	return err
 }
 
 // note keeps the first error. The end of the rows is not an error.
 func (r *rows) note(err error) {
-	if err == io.EOF {
-		r.eof = true
-	} else if r.err == nil {
+	if err != io.EOF && r.err == nil {
 		r.err = err
 	}
 }
@@ -66,7 +62,6 @@ func (r *resultSets) HasNextResultSet() bool { return r.to.HasNextResultSet() }
 
 func (r *resultSets) NextResultSet() error {
 	err := r.to.NextResultSet()
-	r.eof = false
 	r.note(err)
 	return err
 }

@@ -192,7 +192,8 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestCancelledQuery: rows that database/sql closes because the context is done have its error.
+// TestCancelledQuery: rows that database/sql closes because the context is done end. Their
+// context, which can be of any type, is not asked why.
 func TestCancelledQuery(t *testing.T) {
 	p := eventtest.Provider(t, "sqlprobe")
 	db := sql.OpenDB(New(p).Connector(testConnector{&calls{}, drivers["full"]}))
@@ -209,7 +210,7 @@ func TestCancelledQuery(t *testing.T) {
 	require.NoError(t, r.Close())
 	ends := rec.Events(eventtest.Named("query__end"))
 	require.Len(t, ends, 1)
-	require.Equal(t, "context canceled", eventtest.Args(ends[0])["error"])
+	require.Equal(t, "", eventtest.Args(ends[0])["error"])
 }
 
 func TestConnectsAndTransactions(t *testing.T) {

@@ -34,6 +34,8 @@ type database struct {
 	code func(error) string
 	// own is the type of the driver's connections.
 	own string
+	// counts reports whether the driver's results are of a type that the package knows.
+	counts bool
 }
 
 func sqliteDatabase() database {
@@ -75,7 +77,7 @@ func postgresDatabases(s *postgres.Server) []database {
 			}
 			return string(own.Code)
 		},
-		own: "*pq.conn",
+		own: "*pq.conn", counts: true,
 	}, {
 		driver: "pgx", source: source, endless: endless,
 		code: func(err error) string {
@@ -85,7 +87,7 @@ func postgresDatabases(s *postgres.Server) []database {
 			}
 			return own.Code
 		},
-		own: "*stdlib.Conn",
+		own: "*stdlib.Conn", counts: true,
 	}}
 }
 
@@ -161,8 +163,14 @@ func testReports(t *testing.T, d database, probes *sqlprobe.Probes, rec *probete
 	exec := func(text string, args ...any) func() {
 		return func() { _, _ = db.ExecContext(ctx, d.text(text), args...) }
 	}
-	require.Equal(t, [][]any{{"CREATE TABLE n (i INTEGER UNIQUE)", int64(0), ""}}, ended(exec("CREATE TABLE n (i INTEGER UNIQUE)")))
-	require.Equal(t, [][]any{{d.text("INSERT INTO n VALUES (?), (?)"), int64(2), ""}}, ended(exec("INSERT INTO n VALUES (?), (?)", 1, 2)))
+	changed := func(n int64) int64 {
+		if !d.counts {
+			return -1
+		}
+		return n
+	}
+	require.Equal(t, [][]any{{"CREATE TABLE n (i INTEGER UNIQUE)", changed(0), ""}}, ended(exec("CREATE TABLE n (i INTEGER UNIQUE)")))
+	require.Equal(t, [][]any{{d.text("INSERT INTO n VALUES (?), (?)"), changed(2), ""}}, ended(exec("INSERT INTO n VALUES (?), (?)", 1, 2)))
 	failed := ended(exec("INSERT INTO n VALUES (1)"))
 	require.Len(t, failed, 1)
 	require.Equal(t, int64(-1), failed[0][1])
@@ -198,8 +206,7 @@ func testReports(t *testing.T, d database, probes *sqlprobe.Probes, rec *probete
 		_ = r.Close()
 	})
 	require.Len(t, interrupted, 1)
-	require.Equal(t, []any{d.endless, int64(-1)}, interrupted[0][:2])
-	require.NotEmpty(t, interrupted[0][2])
+	require.Equal(t, d.endless, interrupted[0][0]) // whether the driver knows of it is a matter of time
 
 	// Rows that are never closed have no end, and do not keep the database from closing.
 	var open *sql.Rows
