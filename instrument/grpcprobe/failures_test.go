@@ -66,8 +66,8 @@ func TestPanic(t *testing.T) {
 		rec.Reset()
 		go func() { failed <- run() }()
 		rpc := eventtest.Args(rec.Wait(patience, 1, eventtest.Named("rpc__end"))[0])
-		require.Equal(t, "panicked", rpc["error"])
-		require.EqualValues(t, codes.Unknown, rpc["code"])
+		require.Contains(t, rpc["error"], "no status was sent")
+		require.EqualValues(t, codes.Canceled, rpc["code"])
 	}
 	cancel() // the client would wait for ever
 	for range 2 {
@@ -125,7 +125,7 @@ func TestCanceled(t *testing.T) {
 		for _, e := range rec.Wait(patience, 2, eventtest.Named("rpc__end")) {
 			if e := eventtest.Args(e); e["id"] == rpc["id"] {
 				require.EqualValues(t, codes.Canceled, e["code"])
-				require.Contains(t, e["error"], "context canceled")
+				require.Contains(t, e["error"], "canceled")
 				rpc = nil
 			}
 		}
@@ -171,9 +171,10 @@ func TestGarbage(t *testing.T) {
 			require.NotEqual(t, t.Context(), h.TagRPC(t.Context(), &stats.RPCTagInfo{FullMethodName: say}))
 		}
 	}()
-	require.NotZero(t, h.running.Load())
+	require.NotZero(t, h.running.count.Load())
 	require.Eventually(t, func() bool {
 		runtime.GC()
-		return h.running.Load() == 0
+		return h.running.count.Load() == 0
 	}, patience, time.Millisecond)
+	h.running.ids.Range(func(id, _ any) bool { t.Fatal(id); return false })
 }

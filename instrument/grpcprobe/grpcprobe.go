@@ -11,6 +11,23 @@
 // Both report spans: see package span for their ids, parents, durations and errors. If an RPC of
 // a client uses the context of an RPC that is served, the latter is its parent.
 //
+// # What differs while traced
+//
+// The contexts of RPCs are derived from those that gRPC or the program has made, and are of
+// another type. Of the program's values, the package calls only Error of the error that an RPC
+// ended with. Therefore
+//
+//   - remote is empty if the address is of a type that is neither package net's nor gRPC's own;
+//   - code is Unknown if a handler returned an error that is neither a status of gRPC's nor
+//     wraps one by fmt.Errorf, as an error of the program's own type with a method GRPCStatus;
+//   - an RPC has no end if another stats.Handler puts it into a context whose type is not of
+//     package context. Install the handler of this package after such a one.
+//
+// An RPC keeps at most 448 bytes more on each side, until it has ended and its context is
+// garbage. It keeps no thread, no goroutine and no lock.
+//
+// # Cost
+//
 // While nothing traces the probes, the handlers only test a few bytes. However, gRPC makes the
 // events for any handler, with some fifteen allocations on each side of an RPC. A program that
 // has another handler, such as otelgrpc's, makes them already.
@@ -37,9 +54,8 @@ import (
 // method is /SERVICE/METHOD, and remote is the address of the client. code is a codes.Code, 0
 // for OK. received and sent are the bytes of the messages, before they are compressed, and
 // received_messages and sent_messages are their numbers. The time ends when the handler has
-// returned and its status is sent. error says, apart from the status, that the handler
-// panicked (and code is Unknown), or that the RPC's context was done before the status could
-// be sent.
+// returned and its status is sent. If there was no error and yet no status was sent, code is
+// Canceled and error says so: the RPC was canceled, or its handler panicked.
 //
 // rpc__context has the ids of the traceparent in the RPC's metadata, if it has a valid one.
 // [span.WithTraceContext] replaces this.
@@ -74,8 +90,8 @@ func (s *Server) StatsHandler() stats.Handler {
 			return ctx, nil
 		}
 		remote := ""
-		if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
-			remote = p.Addr.String()
+		if p, ok := peer.FromContext(ctx); ok {
+			remote = address(p.Addr)
 		}
 		ctx, sp := s.rpcs.Start(ctx, rpcStart{method, remote})
 		return ctx, newRPC(sp, method, remote)

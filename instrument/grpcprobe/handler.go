@@ -2,7 +2,6 @@ package grpcprobe
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"sync/atomic"
 
@@ -19,7 +18,7 @@ type handler struct {
 	server bool
 	// start starts an RPC. It returns ctx and nil if that is not reported.
 	start   func(ctx context.Context, method string) (context.Context, *rpc)
-	running atomic.Int64 // the RPCs that are reported and have not ended
+	running running
 }
 
 // rpc is an RPC that is reported. Its events come from several goroutines.
@@ -31,7 +30,7 @@ type rpc struct {
 	begun          atomic.Bool // the server knows the method
 	answered       atomic.Bool // it has sent the status
 	ended          atomic.Bool
-	garbage        runtime.Cleanup
+	garbage        runtime.Cleanup // of running
 }
 
 // traffic is what goes in one direction.
@@ -47,35 +46,37 @@ func newRPC(sp *span.Span[end], method, remote string) *rpc {
 	if sp == nil {
 		return nil
 	}
-	address := remote // because remote itself would be allocated in any case
 	r := &rpc{span: sp, method: method}
-	r.remote.Store(&address)
+	r.keepRemote(remote)
 	return r
 }
+
+// keepRemote is apart so that nothing is allocated for the address of an RPC that is not reported.
+func (r *rpc) keepRemote(remote string) { r.remote.Store(&remote) }
 
 func (h *handler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
 	mine, r := h.start(ctx, info.FullMethodName)
 	if r == nil {
-		if h.running.Load() != 0 && ctx.Value(h) != nil {
+		if h.running.has(ctx) {
 			return context.WithValue(ctx, h, r) // else it would be taken for the one whose context this is
 		}
 		return ctx
 	}
-	h.running.Add(1)
-	r.garbage = runtime.AddCleanup(r, func(running *atomic.Int64) { running.Add(-1) }, &h.running)
+	h.running.add(r)
 	return context.WithValue(mine, h, r)
 }
 
 func (h *handler) HandleRPC(ctx context.Context, event stats.RPCStats) {
-	if h.running.Load() == 0 {
+	if !h.running.has(ctx) {
 		return
 	}
+	// The key is nearer than the span, so that the program's context below both is not asked.
 	if r, _ := ctx.Value(h).(*rpc); r != nil {
-		h.handle(ctx, r, event)
+		h.handle(r, event)
 	}
 }
 
-func (h *handler) handle(ctx context.Context, r *rpc, event stats.RPCStats) {
+func (h *handler) handle(r *rpc, event stats.RPCStats) {
 	switch event := event.(type) {
 	case *stats.Begin:
 		r.begun.Store(true)
@@ -84,9 +85,8 @@ func (h *handler) handle(ctx context.Context, r *rpc, event stats.RPCStats) {
 	case *stats.OutPayload:
 		r.sent.add(event.Length)
 	case *stats.OutHeader:
-		if !h.server && event.RemoteAddr != nil {
-			remote := event.RemoteAddr.String()
-			r.remote.Store(&remote)
+		if !h.server {
+			r.keepRemote(address(event.RemoteAddr))
 		}
 	case *stats.OutTrailer:
 		r.answered.Store(true)
@@ -96,9 +96,7 @@ func (h *handler) handle(ctx context.Context, r *rpc, event stats.RPCStats) {
 	case *stats.End:
 		err := event.Error
 		if err == nil && h.server && !r.answered.Load() {
-			if err = ctx.Err(); err == nil {
-				err = errPanicked
-			}
+			err = errUnanswered
 		}
 		h.end(r, err)
 	}
@@ -107,9 +105,10 @@ func (h *handler) handle(ctx context.Context, r *rpc, event stats.RPCStats) {
 var (
 	// errUnknown is the only reason for which gRPC does not begin an RPC.
 	errUnknown = status.Error(codes.Unimplemented, "unknown service or method")
-	// errPanicked is the error of a handler that does not return. It may also have called
-	// runtime.Goexit.
-	errPanicked = errors.New("panicked")
+	// errUnanswered is the error of an RPC whose end has none though it was not answered: it was
+	// canceled, or the handler did not return. gRPC does not tell which, and the context, which
+	// could be of any type, is not asked.
+	errUnanswered = status.Error(codes.Canceled, "no status was sent: the RPC was canceled, or its handler panicked")
 )
 
 // end reports the end of an RPC.
@@ -117,8 +116,7 @@ func (h *handler) end(r *rpc, err error) {
 	if r.ended.Swap(true) {
 		return
 	}
-	r.garbage.Stop()
-	h.running.Add(-1)
+	h.running.remove(r)
 	r.span.EndFunc(func() end {
 		return end{
 			Method: r.method, Code: uint32(code(err)),
@@ -127,14 +125,6 @@ func (h *handler) end(r *rpc, err error) {
 			Remote: *r.remote.Load(),
 		}
 	}, err)
-}
-
-// code returns the code of an error.
-func code(err error) codes.Code {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return status.FromContextError(err).Code()
-	}
-	return status.Code(err)
 }
 
 // Connections are reported by package netprobe.

@@ -62,7 +62,7 @@ func newProgram(t testing.TB, e *echo) *program {
 // connect starts the server and connects to it.
 func (m *program) connect(t testing.TB, e *echo, options []grpc.ServerOption, dial ...grpc.DialOption) {
 	listener := bufconn.Listen(1 << 16)
-	server := grpc.NewServer(options...)
+	server := grpc.NewServer(append(options, grpc.WaitForHandlers(true))...)
 	server.RegisterService(&service, e)
 	served := make(chan bool)
 	go func() {
