@@ -192,7 +192,7 @@ func TestEnded(t *testing.T) {
 // ended.
 func TestInFlight(t *testing.T) {
 	testenv.NotRaced(t, "the detector has memory of its own for each object")
-	testenv.Long(t, "it has 20,000 streams at once, four times")
+	testenv.Long(t, "it has 20,000 streams at once, several times")
 	m := newProgram(t, &echo{talk: repeat})
 	handlers := []*handler{}
 	for _, h := range []stats.Handler{m.server.StatsHandler(), m.client.StatsHandler()} {

@@ -37,7 +37,17 @@
 //
 // SpanProcessor alone reports the spans that the program samples. With Sampler, a span that
 // the program drops is reported too: while the probes are traced, it is recorded, but neither
-// exported nor sampled by the services that the program calls.
+// exported nor sampled by the services that the program calls. The program can notice this: see
+// [Probes.Sampler].
+//
+// # What differs while traced
+//
+// Without Sampler, nothing that the program can see. The package calls the methods of the SDK's
+// own spans only: a span of another type, which a processor of the program may put around one
+// of the SDK's, is not reported.
+//
+// A span keeps at most 256 bytes more until it has ended or is garbage. It keeps no goroutine,
+// and a lock only while it is added to a table and removed.
 //
 // # Cost
 //
@@ -120,7 +130,7 @@ func on(p *stapsdt.Probe) bool { return raw.Enabled(unsafe.Pointer(p)) }
 // SpanProcessor returns a processor that reports the spans that are recorded. It never
 // changes them, and its Shutdown and ForceFlush do nothing.
 func (p *Probes) SpanProcessor() sdktrace.SpanProcessor {
-	return &processor{probes: p, running: running{spans: map[spanKey]*entry{}}}
+	return &processor{probes: p}
 }
 
 type processor struct {
@@ -145,11 +155,15 @@ func (r *processor) ForceFlush(context.Context) error { return nil }
 
 // begin reports that a span starts.
 func (r *processor) begin(s sdktrace.ReadWriteSpan) {
-	sc := s.SpanContext()
-	id := number(sc.SpanID())
-	if id == 0 || !r.running.add(s) { // of a generator of ids, or a kind of span, that the SDK does not have
+	if !ofSDK(s) {
 		return
 	}
+	sc := s.SpanContext()
+	id := number(sc.SpanID())
+	if id == 0 { // of a generator of ids that the SDK does not have
+		return
+	}
+	r.running.add(s)
 	r.probes.start.FireFunc(func() start {
 		return start{id, number(s.Parent().SpanID()), s.Name(), s.SpanKind().String(), s.InstrumentationScope().Name, sc.IsSampled()}
 	})
@@ -159,7 +173,7 @@ func (r *processor) begin(s sdktrace.ReadWriteSpan) {
 
 // finish reports that a span ends, if it reported its start.
 func (r *processor) finish(s sdktrace.ReadOnlySpan) {
-	if !r.running.remove(keyOf(s)) {
+	if !ofSDK(s) || !r.running.remove(keyOf(s)) {
 		return
 	}
 	r.probes.end.FireFunc(func() end {
@@ -208,16 +222,16 @@ func errorText(s sdktrace.ReadOnlySpan) string {
 	return ""
 }
 
-// text returns attributes as one text. Values that would be misread are quoted.
+// text returns attributes as one text, which is cut. Values that would be misread are quoted.
 func text(attributes []attribute.KeyValue) string {
 	var all strings.Builder
 	for _, a := range attributes {
 		if all.Len() > 0 {
 			all.WriteByte(' ')
 		}
-		all.WriteString(string(a.Key))
+		all.WriteString(prefix(string(a.Key)))
 		all.WriteByte('=')
-		value := a.Value.Emit()
+		value := cut(a.Value).Emit()
 		if value == "" || strings.ContainsAny(value, " =\"\\\n\r\t") {
 			value = strconv.Quote(value)
 		}
@@ -226,5 +240,36 @@ func text(attributes []attribute.KeyValue) string {
 			break
 		}
 	}
-	return all.String()
+	return prefix(all.String())
 }
+
+// prefix returns what is reported of a text.
+func prefix(s string) string { return s[:min(len(s), stapsdt.MaxString)] }
+
+// cut returns the part of a value that can be reported, so that no text is made of the rest.
+// Each element of a slice takes at least two bytes.
+func cut(v attribute.Value) attribute.Value {
+	switch v.Type() {
+	case attribute.STRING:
+		return attribute.StringValue(prefix(v.AsString()))
+	case attribute.BOOLSLICE:
+		return attribute.BoolSliceValue(first(v.AsBoolSlice()))
+	case attribute.INT64SLICE:
+		return attribute.Int64SliceValue(first(v.AsInt64Slice()))
+	case attribute.FLOAT64SLICE:
+		return attribute.Float64SliceValue(first(v.AsFloat64Slice()))
+	case attribute.STRINGSLICE:
+		list, length := first(v.AsStringSlice()), 0
+		for i, s := range list {
+			list[i] = prefix(s)
+			if length += len(list[i]); length > stapsdt.MaxString {
+				list = list[:i+1]
+				break
+			}
+		}
+		return attribute.StringSliceValue(list)
+	}
+	return v
+}
+
+func first[T any](list []T) []T { return list[:min(len(list), stapsdt.MaxString/2)] }

@@ -14,9 +14,8 @@ import (
 // of a span is a copy, so that only the ids connect it to its start. A span that is never
 // ended is forgotten when it is garbage.
 type running struct {
-	count atomic.Int64 // of spans
-	mu    sync.Mutex
-	spans map[spanKey]*entry
+	count atomic.Int64
+	spans sync.Map // spanKey to *entry; unlike a map, it shrinks
 }
 
 // spanKey identifies a span.
@@ -37,45 +36,41 @@ type entry struct {
 	garbage runtime.Cleanup
 }
 
-// add adds a span. It returns false if it could not learn that the span is garbage.
-func (r *running) add(s sdktrace.ReadWriteSpan) bool {
-	v := reflect.ValueOf(s)
-	if v.Kind() != reflect.Pointer || v.IsNil() { // the SDK's is a pointer
-		return false
-	}
+// ofSDK reports whether a span is one of the SDK's own types, which are pointers. The methods of
+// any other are the program's: it may pass on a span of its own with the SDK's within.
+func ofSDK(s sdktrace.ReadOnlySpan) bool {
+	t := reflect.TypeOf(s)
+	return t != nil && t.Kind() == reflect.Pointer && t.Elem().PkgPath() == sdkPath
+}
+
+var sdkPath = reflect.TypeFor[sdktrace.TracerProvider]().PkgPath()
+
+// add adds a span of the SDK.
+func (r *running) add(s sdktrace.ReadWriteSpan) {
 	e := &entry{of: r, key: keyOf(s)}
 	// SAFETY: AddCleanup needs no more of the pointer than that it points to an object of the
 	// heap, whatever its type: the type of the SDK's spans has no name here. The pointer is
 	// not used to read or write the object.
-	e.garbage = runtime.AddCleanup((*byte)(v.UnsafePointer()), (*entry).forget, e)
-	r.mu.Lock()
-	r.spans[e.key] = e
-	r.count.Store(int64(len(r.spans)))
-	r.mu.Unlock()
+	e.garbage = runtime.AddCleanup((*byte)(reflect.ValueOf(s).UnsafePointer()), (*entry).forget, e)
+	if _, known := r.spans.Swap(e.key, e); !known {
+		r.count.Add(1)
+	}
 	runtime.KeepAlive(s)
-	return true
 }
 
 // remove removes a span, and reports whether it was there.
 func (r *running) remove(key spanKey) bool {
-	r.mu.Lock()
-	e := r.spans[key]
-	delete(r.spans, key)
-	r.count.Store(int64(len(r.spans)))
-	r.mu.Unlock()
-	if e == nil {
-		return false
+	e, found := r.spans.LoadAndDelete(key)
+	if found {
+		r.count.Add(-1)
+		e.(*entry).garbage.Stop()
 	}
-	e.garbage.Stop()
-	return true
+	return found
 }
 
 // forget removes a span that is garbage.
 func (e *entry) forget() {
-	e.of.mu.Lock()
-	defer e.of.mu.Unlock()
-	if e.of.spans[e.key] == e {
-		delete(e.of.spans, e.key)
-		e.of.count.Store(int64(len(e.of.spans)))
+	if e.of.spans.CompareAndDelete(e.key, e) {
+		e.of.count.Add(-1)
 	}
 }

@@ -3,10 +3,19 @@ package otelprobe
 import sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 // Sampler returns a sampler that decides as next does, except that a span that next drops is
-// recorded while the probes are traced. IsRecording is then true for the program, which may
-// give the span attributes that it has not computed before. The span is not sampled, and so
-// the SDK's own processors do not export it; one of the program's own must look at the
-// span's context, as it must for every sampler that decides RecordOnly.
+// recorded while the probes are traced. The span is not sampled, and so the SDK's own
+// processors do not export it.
+//
+// No other part of the package lets a program do something else because it is traced. Do
+// without Sampler in a program that must not:
+//
+//   - IsRecording is true. Code that tests it computes attributes and events that it does not
+//     compute otherwise. Whatever that code does, and gets wrong, it does only while traced.
+//   - The program's own processors get these spans. They must look at the span's context, as for
+//     every sampler that decides RecordOnly.
+//   - Each of these spans takes as much time and memory as a sampled one. Until it ends, the SDK
+//     keeps what the program gives it, within [sdktrace.SpanLimits]: by default 128 attributes,
+//     events and links each, of any length.
 //
 // If next is nil, it is the SDK's default, which samples a span if its parent is sampled, and
 // every span without a parent. The variable OTEL_TRACES_SAMPLER has no effect then, as with every sampler

@@ -65,7 +65,7 @@ func quietDB(t *testing.T, probes *Probes) *sql.DB {
 // ended.
 func TestInFlight(t *testing.T) {
 	testenv.NotRaced(t, "the detector has memory of its own for each object")
-	testenv.Long(t, "it has 20,000 operations in flight, six times")
+	testenv.Long(t, "it has 20,000 operations in flight, several times")
 	p := eventtest.Provider(t, "sqlprobe")
 	probes := New(p)
 	for _, tt := range []struct {

@@ -35,20 +35,18 @@ func InFlight(t *testing.T, p *stapsdt.Provider, limit int, begin func() (end fu
 			ends[i] = nil
 		}
 	}
-	fly() // what has been in flight once, and its buffers, may stay
-	land()
-	stop := observe()
-	fly()
-	land()
-	stop()
+	for range 2 { // the pools and tables that the program has without the probes may stay
+		fly()
+		land()
+	}
 	empty := usage()
-	const slack = 16 * Flight // pools and tables of the program's other parts
+	const slack = 16 * Flight
 
 	fly()
 	untraced := usage()
 	land()
 	Settle(t, empty.goroutines)
-	stop = observe()
+	stop := observe()
 	fly()
 	traced := usage()
 	land()
