@@ -66,3 +66,18 @@ func TestReadmeIsShort(t *testing.T) {
 	require.NoError(t, err)
 	require.LessOrEqual(t, strings.Count(string(data), "\n"), 130)
 }
+
+// TestIndex: the index of the documentation has every page.
+func TestIndex(t *testing.T) {
+	docs := repository(t) + "/docs/"
+	index, err := os.ReadFile(docs + "README.md")
+	require.NoError(t, err)
+	pages, err := filepath.Glob(docs + "*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, pages)
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" {
+			require.Contains(t, string(index), "]("+name+")")
+		}
+	}
+}
