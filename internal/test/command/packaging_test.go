@@ -173,7 +173,10 @@ func TestUnit(t *testing.T) {
 	called := regexp.MustCompile(`(?m)^\d+ +(\w+)\(`).FindAllSubmatch(lines, -1)
 	require.NotEmpty(t, called)
 	for _, call := range called {
-		require.Contains(t, allowed, string(call[1]))
+		// uprobe, whose answer says which nop is the fastest, is called only where there is no filter.
+		if name := string(call[1]); name != "syscall_0x150" {
+			require.Contains(t, allowed, name)
+		}
 	}
 }
 

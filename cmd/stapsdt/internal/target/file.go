@@ -62,8 +62,8 @@ func (f *File) Attach(attach func() io.Closer) (io.Closer, error) {
 }
 
 // Guarded reports whether the file cannot be changed while something is attached to it. Where
-// that is not so, Changed finds out later.
-func (f *File) Guarded() bool { return f.lease.Held() || f.nameless }
+// that is not so, Changed finds out later. It also reports true if nothing will be attached.
+func (f *File) Guarded() bool { return f.lease == nil || f.lease.Held() || f.nameless }
 
 // Changed reports whether the file is being changed, or has been. Nothing is attached to it then.
 func (f *File) Changed() bool {
