@@ -283,6 +283,7 @@ func TestRecorder(t *testing.T) {
 	}, patience, time.Millisecond)
 	b := open(t, 1000, 800)
 	b.load(s.url)
+	b.wait(`!document.querySelector("#open-recorder").hidden`)
 	b.click("#open-recorder") // reads once
 	b.wait(`document.querySelectorAll("#recorded tr").length > 0`)
 	b.wait(`(document.querySelector("#read").click(), document.querySelectorAll("#recorded tr").length > 40)`)
