@@ -151,6 +151,8 @@ func TestUnit(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	require.NotContains(t, string(out), "stapsdt.service:", "%s", out)
 
+	require.NotContains(t, text, "--listen", "labels are shown to the machine's own programs only, unless its owner decides otherwise")
+
 	allowed := systemCalls(t, analyze, filter)
 	require.Contains(t, allowed, "openat")
 	log := filepath.Join(t.TempDir(), "strace")
