@@ -194,7 +194,7 @@ func TestFilter(t *testing.T) {
 	probe := stapsdt.NewProbe3[string, int32, int32](p, "event", "path", "status", "zero")
 	idle := stapsdt.NewProbe0(p, "idle")
 	next := watchLines(t, &probe.Probe, address(server, "events.json", p, "probe", "event", "events", "2",
-		"filter", `status >= 500 && strings.HasPrefix(path, "/api/") && arg1/zero == 500 && pid > 0 && provider == "TestFilter" && probe == "event"`))
+		"filter", `status >= 500 && strings.HasPrefix(path, "/api/") && arg1/zero == 500 && pid > 0 && 1.5ms > 20us && provider == "TestFilter" && probe == "event"`))
 	require.False(t, idle.Observed())
 	probe.Fire("/api/a", 500, 1)
 	probe.Fire("/api/b", 499, 1)
@@ -311,7 +311,7 @@ func TestErrors(t *testing.T) {
 		{"events", []string{"filter", "status > 1"}, 400, "filter", 0, "undefined: status; the names are pid, provider, probe (for TestErrors:other)"},
 		{"events", []string{"probe", "event", "filter", strings.Repeat(" ", maxSource) + "true"}, 400, "filter", -1, "at most 1024"},
 		{"events", []string{"probe", "event", "value", "path"}, 400, "value", 0, "a histogram needs a number"},
-		{"histogram.json", []string{"probe", "event", "value", "status +"}, 400, "value", 8, "expected operand"},
+		{"histogram.json", []string{"probe", "event", "value", "status +"}, 400, "value", 8, "an operand is missing at the end"},
 		{"histogram.json", []string{"probe", "event"}, 400, "value", -1, "missing"},
 		{"events.json", []string{"probe", "event", "by", "path"}, 400, "value", -1, "no histograms"},
 		{"events", []string{"probe", "none"}, 404, "probe", -1, "no provider"},

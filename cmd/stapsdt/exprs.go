@@ -4,9 +4,10 @@ package main
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
 // splitExprs splits expressions at the commas between them. What is not valid Go stays one
@@ -14,14 +15,12 @@ import (
 func splitExprs(lists []string) (all []string) {
 	for _, list := range lists {
 		const before = "f("
-		fset := token.NewFileSet()
-		tree, err := parser.ParseExprFrom(fset, "", before+list+")", parser.SkipObjectResolution)
+		tree, file, err := expr.Tree(before + list + ")")
 		call, ok := tree.(*ast.CallExpr)
 		if err != nil || !ok || len(call.Args) == 0 {
 			all = append(all, list)
 			continue
 		}
-		file := fset.File(call.Pos())
 		for _, arg := range call.Args {
 			start, end := file.Offset(arg.Pos()), file.Offset(arg.End())
 			all = append(all, strings.TrimSpace(list[start-len(before):end-len(before)]))
@@ -35,12 +34,11 @@ func splitWhere(condition string) []string {
 	if condition == "" {
 		return nil
 	}
-	fset := token.NewFileSet()
-	tree, err := parser.ParseExprFrom(fset, "", condition, parser.SkipObjectResolution)
+	tree, file, err := expr.Tree(condition)
 	and, ok := tree.(*ast.BinaryExpr)
 	if err != nil || !ok || and.Op != token.LAND {
 		return []string{condition}
 	}
-	at := fset.File(and.Pos()).Offset(and.OpPos)
+	at := file.Offset(and.OpPos)
 	return append(splitWhere(strings.TrimSpace(condition[:at])), splitWhere(strings.TrimSpace(condition[at+len("&&"):]))...)
 }

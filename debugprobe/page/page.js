@@ -182,7 +182,7 @@ function example(args) {
   const parts = [];
   for (const { name, type } of args) {
     if (type === "string") parts.push(/path|url|uri|route/i.test(name) ? `strings.HasPrefix(${name}, "/api/")` : `${name} != ""`);
-    else if (type === "time.Duration") parts.push(`${name} > 10*time.Millisecond`);
+    else if (type === "time.Duration") parts.push(`${name} > 10ms`);
     else if (type === "bool") parts.push(name);
     else if (isNumber(type)) parts.push(`${name} >= ${/status|code/.test(name) ? 500 : 100}`);
     if (parts.length === 2) break;

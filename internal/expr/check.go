@@ -7,14 +7,14 @@ import (
 	"go/token"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // checker resolves names and types.
 type checker struct {
-	src  string
-	vars []Var
-	file *token.File
+	src       string
+	vars      []Var
+	file      *token.File
+	durations map[int]int64 // by the offsets of their literals
 }
 
 func (c *checker) errorf(pos int, format string, args ...any) error {
@@ -30,16 +30,7 @@ func (c *checker) offset(p token.Pos) int {
 
 // source returns the source of a part, cut for a message.
 func (c *checker) source(e ast.Expr) string {
-	s := c.src[c.offset(e.Pos()):c.offset(e.End())]
-	const most = 40
-	if len(s) > most {
-		end := most
-		for !utf8.RuneStart(s[end]) {
-			end--
-		}
-		s = s[:end] + "…"
-	}
-	return s
+	return cut(c.src[c.offset(e.Pos()):c.offset(e.End())])
 }
 
 // expr checks a part of the expression that is depth deep.
@@ -88,6 +79,9 @@ func (c *checker) literal(e *ast.BasicLit, pos int) (operand, error) {
 }
 
 func (c *checker) name(e *ast.Ident, pos int) (operand, error) {
+	if d, ok := c.durations[pos]; ok {
+		return operand{typ: durationType, val: constant.MakeInt64(d), pos: pos}, nil
+	}
 	for i, v := range c.vars {
 		if v.Name == e.Name {
 			return operand{typ: v.Type, tree: &Node{Op: Load, Type: v.Type, Var: i, Pos: pos}, pos: pos}, nil
@@ -121,7 +115,7 @@ func (c *checker) known() string {
 	return "; the names are " + strings.Join(names, ", ")
 }
 
-var durations = map[string]time.Duration{
+var units = map[string]time.Duration{
 	"Nanosecond": time.Nanosecond, "Microsecond": time.Microsecond, "Millisecond": time.Millisecond,
 	"Second": time.Second, "Minute": time.Minute, "Hour": time.Hour,
 }
@@ -130,7 +124,7 @@ var durationType = Type{Kind: Int, Size: 8, Duration: true}
 
 func (c *checker) selector(e *ast.SelectorExpr, pos int) (operand, error) {
 	if x, ok := e.X.(*ast.Ident); ok {
-		if d, ok := durations[e.Sel.Name]; ok && x.Name == "time" {
+		if d, ok := units[e.Sel.Name]; ok && x.Name == "time" {
 			return operand{typ: durationType, val: constant.MakeInt64(int64(d)), pos: pos}, nil
 		}
 		if x.Name == "strings" {
@@ -152,7 +146,7 @@ func (c *checker) callee(e *ast.CallExpr) (Op, error) {
 	switch f := e.Fun.(type) {
 	case *ast.Ident:
 		if f.Name != "len" {
-			return 0, c.errorf(pos, "undefined function: %s; the functions are len, strings.HasPrefix, strings.HasSuffix and strings.Contains", f.Name)
+			return 0, c.errorf(pos, "undefined function: %s; the functions are len, strings.HasPrefix, strings.HasSuffix and strings.Contains", c.source(f))
 		}
 	case *ast.SelectorExpr:
 		x, ok := f.X.(*ast.Ident)

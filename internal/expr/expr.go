@@ -12,6 +12,7 @@
 //	len(s)                           the length of a string in bytes
 //	strings.HasPrefix, HasSuffix, Contains
 //	time.Nanosecond, Microsecond, Millisecond, Second, Minute, Hour
+//	1ms, 2.5s, 1h30m                 the same as 1*time.Millisecond and so on
 //
 // Everything means what it means in Go. In particular, literals are untyped constants: they
 // take the type of the other operand, and a constant that this type cannot represent is an
@@ -24,6 +25,8 @@
 //   - A division by zero and a shift by a negative count do not panic. They are a fault, and
 //     the whole expression does not match, whatever operators surround the fault. && and ||
 //     do not evaluate their right operand needlessly, so n != 0 && sum/n > 10 has no fault.
+//   - Durations can be literals, in the format of time.ParseDuration without a sign. They have
+//     the type time.Duration.
 //   - A constant that is shifted by a variable is an int64, whatever the context.
 //   - A quotient of two durations is an int64, not a duration.
 //
@@ -34,9 +37,6 @@ import (
 	"fmt"
 	"go/ast"
 	"go/constant"
-	"go/parser"
-	"go/scanner"
-	"go/token"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -148,16 +148,9 @@ func (c *checker) parse() (ast.Expr, error) {
 	if strings.TrimSpace(c.src) == "" {
 		return nil, c.errorf(len(c.src), "the expression is empty")
 	}
-	fset := token.NewFileSet()
-	tree, err := parser.ParseExprFrom(fset, "", c.src, parser.SkipObjectResolution)
-	if err != nil {
-		if list, ok := err.(scanner.ErrorList); ok && len(list) > 0 {
-			return nil, c.errorf(list[0].Pos.Offset, "%s", list[0].Msg)
-		}
-		return nil, c.errorf(0, "%v", err)
-	}
-	c.file = fset.File(tree.Pos())
-	return tree, nil
+	tree, file, durations, err := scan(c.src)
+	c.file, c.durations = file, durations
+	return tree, err
 }
 
 // settle gives an untyped constant its default type.

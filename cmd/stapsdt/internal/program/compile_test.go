@@ -257,7 +257,7 @@ func TestCompile(t *testing.T) {
 		"len(s)", "len(s) == 23", "strings.HasPrefix(s, \"\")", "strings.HasPrefix(s, \"" + strings.Repeat("y", 64) + "\")",
 		"strings.Contains(s, \"v1/items/1234567\")", "strings.Contains(s, \"a\")", "strings.Contains(s, \"xxxxxxxx\")", "strings.Contains(s, \"xxxxxxxxx\")", "strings.Contains(s, \"aab\")",
 		"strings.Contains(s, \"ö\")", "strings.HasSuffix(s, \"b\")", "strings.HasSuffix(s, \"s/12345678\")", "strings.HasSuffix(s, \"xxxxxxxxxxxxxxxx\")",
-		"u8 != 0 && u64/u8 > 3", "u8 == 0 || u64/u8 > 3", "(i8 > 0) == b",
+		"i64 > 1.5ms", "i64 / 2us", "u64 % 1h30m", "u8 != 0 && u64/u8 > 3", "u8 == 0 || u64/u8 > 3", "(i8 > 0) == b",
 	} {
 		for range 30 {
 			v := randomValues(r)
@@ -297,6 +297,8 @@ func TestRefuse(t *testing.T) {
 		{"b && str(b) == \"\"", "str", "1 bytes"},
 		{"b && str(i64+1) == \"\"", "str", "name of one argument"},
 		{"b && str(pid) == \"\"", "str", "not an argument"},
+		{"b && str(1ms) == \"\"", "str", "name of one argument"},
+		{"b && str(i64) == '/x'", "'/x'", `double quotes: "/x"`},
 	} {
 		p := sample()
 		e, err := p.ParseFilter(c.src)

@@ -6,8 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
+	"strings"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
@@ -69,12 +68,10 @@ func (p *Probe) texts(src string, vars *variables) (string, error) {
 	if len(src) > expr.MaxSource {
 		return src, nil // package expr refuses it
 	}
-	fset := token.NewFileSet()
-	tree, err := parser.ParseExprFrom(fset, "", src, parser.SkipObjectResolution)
+	tree, file, err := expr.Tree(src)
 	if err != nil {
 		return src, nil // package expr says why
 	}
-	file := fset.File(tree.Pos())
 	text := []byte(src)
 	var wrong error
 	ast.Inspect(tree, func(n ast.Node) bool {
@@ -105,7 +102,7 @@ func (p *Probe) texts(src string, vars *variables) (string, error) {
 // pointer returns the number of the argument that a call of str names.
 func (p *Probe) pointer(call *ast.CallExpr) (int, error) {
 	if len(call.Args) == 1 {
-		if name, ok := call.Args[0].(*ast.Ident); ok {
+		if name, ok := call.Args[0].(*ast.Ident); ok && strings.Trim(name.Name, "_") != "" {
 			for i, a := range p.Args {
 				if name.Name != a.Name && name.Name != fmt.Sprintf("arg%d", i) {
 					continue

@@ -176,12 +176,12 @@ var wrong = []struct {
 	{metric(`name: a, gauge: c, probe: "a:b", expire: 10ms`), []string{"2:45: expire is a duration of at least 1s"}},
 	{metric(`name: a, start: "a:b_start", end: "a:b_end", in_flight: true, expire: 1h`), []string{"2:74: a metric with in_flight has no expire"}},
 
-	{metric(`name: a, gauge: c ==, probe: "a:b"`), []string{"2:24: expected operand, found 'EOF' in the expression c =="}},
+	{metric(`name: a, gauge: c ==, probe: "a:b"`), []string{"2:24: an operand is missing at the end in the expression c =="}},
 	{metric(`name: a, gauge: c, probe: "a:b", where: 'a + f(x)'`), []string{"2:49: undefined function: f"}},
 	{metric(`name: a, gauge: "c\u0020+ f(x)", probe: "a:b"`), []string{"2:20: undefined function: f"}},
 	{metric(`name: a, gauge: c, probe: "a:b", by: x`), []string{"2:41: by must be a list"}},
 	{metric(`name: a, gauge: c, probe: "a:b", by: [x, x, len(y), {z: "1 +"}, __a, 0, [b], {otel_metric_overflow: c}, executable]`), []string{
-		"2:45: the label x is there twice", `2:48: an expression needs a name: {name: "len(y)"}`, "2:64: expected operand", "2:68: the label __a begins with __",
+		"2:45: the label x is there twice", `2:48: an expression needs a name: {name: "len(y)"}`, "2:64: an operand is missing at the end", "2:68: the label __a begins with __",
 		`2:73: an expression needs a name: {name: "0"}`, "2:76: a label is a name, or {name: expression}", "2:82: the label otel_metric_overflow says", "2:108: the label executable is there twice"}},
 	{metric(`name: a, histogram: c, buckets: native, probe: "a:b", by: [le]`), []string{"2:63: the label le is that"}},
 	{metric(`name: a, gauge: c, probe: "a:b", labels: [container, pid, container]`), []string{"2:57: labels are of executable and container; others are by an expression: give by: [pid]", "2:62: the label container is there twice"}},
