@@ -121,8 +121,10 @@ func (a *aggregate) run(ctx context.Context, specs []string, show func(rows []*r
 }
 
 // collect counts until it is to end, and calls tick again and again meanwhile.
-func (a *aggregate) collect(ctx context.Context, specs []string, tick func() error) error {
-	a.by = splitExprs(a.by)
+func (a *aggregate) collect(ctx context.Context, specs []string, tick func() error) (err error) {
+	if a.by, err = splitExprs(a.by); err != nil {
+		return err
+	}
 	a.tables = map[string]*ebpf.Map{}
 	if a.load == nil {
 		a.load = a.loadProgram
@@ -138,7 +140,7 @@ func (a *aggregate) collect(ctx context.Context, specs []string, tick func() err
 	if err := a.begin(); err != nil {
 		return err
 	}
-	err := a.watch(ctx, func(wait time.Duration) (bool, error) {
+	err = a.watch(ctx, func(wait time.Duration) (bool, error) {
 		sleep(ctx, wait)
 		return true, tick()
 	})

@@ -86,8 +86,14 @@ func (x *exporting) check() error {
 	if x.listen == "" && x.otlp == "" {
 		x.listen = defaultListen
 	}
-	if _, _, err := net.SplitHostPort(x.listen); err != nil && x.listen != "" {
-		return usagef("--listen: %w", err)
+	if x.listen != "" {
+		_, port, err := net.SplitHostPort(x.listen)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil {
+			return usagef("--listen takes HOST:PORT or :PORT, such as localhost:9964 or :9964, and not %q", x.listen)
+		}
 	}
 	if x.otlp != "" {
 		if err := expose.CheckEndpoint(x.otlp); err != nil {
@@ -162,7 +168,7 @@ func (x *exporting) open(ctx context.Context, e *exporter) (o *outputs, err erro
 	}
 	server, err := expose.Listen(x.listen, x.web, handler, log)
 	if err != nil {
-		return nil, fmt.Errorf("--listen: %w", err)
+		return nil, fmt.Errorf("--listen %s: %w", x.listen, unwrapped(err))
 	}
 	x.warn("metrics are at %s/metrics", server.URL())
 	go func() {
@@ -170,6 +176,19 @@ func (x *exporting) open(ctx context.Context, e *exporter) (o *outputs, err erro
 		o.cancel(server.Serve(o.ctx))
 	}()
 	return o, nil
+}
+
+// unwrapped returns why an address cannot be listened at, without the layers of package net.
+func unwrapped(err error) error {
+	var no unix.Errno
+	var unknown *net.DNSError
+	switch {
+	case errors.As(err, &no):
+		return no
+	case errors.As(err, &unknown):
+		return fmt.Errorf("the host %q is unknown", unknown.Name)
+	}
+	return err
 }
 
 // sending is how long what was counted last may take to be sent.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"go/ast"
 	"go/token"
 	"strings"
@@ -10,23 +11,36 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// splitExprs splits expressions at the commas between them. What is not valid Go stays one
-// expression, whose error is found later.
-func splitExprs(lists []string) (all []string) {
+// splitExprs splits lists of expressions at the commas between them. It returns an error if one
+// is wrong whatever the names in it mean.
+func splitExprs(lists []string) (all []string, err error) {
 	for _, list := range lists {
 		const before = "f("
 		tree, file, err := expr.Tree(before + list + ")")
+		var wrong *expr.Error
+		if errors.As(err, &wrong) {
+			return nil, &expr.Error{Src: list, Pos: min(max(wrong.Pos-len(before), 0), len(list)), Msg: wrong.Msg}
+		}
 		call, ok := tree.(*ast.CallExpr)
-		if err != nil || !ok || len(call.Args) == 0 {
-			all = append(all, list)
-			continue
+		if !ok || len(call.Args) == 0 { // f(a) + (b), or nothing
+			return nil, checkSyntax(list)
 		}
 		for _, arg := range call.Args {
 			start, end := file.Offset(arg.Pos()), file.Offset(arg.End())
 			all = append(all, strings.TrimSpace(list[start-len(before):end-len(before)]))
 		}
 	}
-	return all
+	return all, checkSyntax(all...)
+}
+
+// checkSyntax returns an error if an expression is wrong whatever the names in it mean.
+func checkSyntax(exprs ...string) error {
+	for _, src := range exprs {
+		if err := expr.Syntax(src, "str"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // splitWhere splits a condition at each && that is not within another operation.

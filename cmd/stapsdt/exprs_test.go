@@ -3,8 +3,11 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
 func TestSplitExprs(t *testing.T) {
@@ -14,10 +17,16 @@ func TestSplitExprs(t *testing.T) {
 	}{
 		{"status", []string{"status"}},
 		{`strings.HasPrefix(path, "a,b"), elapsed/1.5ms,1µs`, []string{`strings.HasPrefix(path, "a,b")`, "elapsed/1.5ms", "1µs"}},
-		{"a,,b", []string{"a,,b"}},
 	} {
-		if got := splitExprs([]string{c.list}); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q", c.list, got)
+		if got, err := splitExprs([]string{c.list}); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, %v", c.list, got, err)
+		}
+	}
+	for list, place := range map[string]int{"": 0, "a,,b": 2, "a)+(b": 1, "a, b ==": 7, "x, (b": 5, "a\nb": 1} {
+		_, err := splitExprs([]string{list})
+		var wrong *expr.Error
+		if !errors.As(err, &wrong) || wrong.Src != list || wrong.Pos != place {
+			t.Errorf("%q: %v", list, err)
 		}
 	}
 	want := []string{"elapsed > 1ms", `path != "&&"`, "(a || b && c)"}

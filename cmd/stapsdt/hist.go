@@ -48,6 +48,9 @@ func (h *hist) run(ctx context.Context, args []string) error {
 		return usagef("hist takes a SPEC and an expression, such as myapp:request__done elapsed")
 	}
 	h.value = args[1]
+	if err := checkSyntax(h.value); err != nil {
+		return err
+	}
 	if err := h.divide(); err != nil {
 		return err
 	}

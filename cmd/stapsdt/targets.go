@@ -5,8 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -20,7 +18,7 @@ type where struct {
 }
 
 func (w *where) flags(c *cobra.Command) {
-	c.Flags().IntSliceVarP(&w.pids, "pid", "p", nil, "the process `PID`, with its shared libraries; may be repeated")
+	c.Flags().VarP((*pidList)(&w.pids), "pid", "p", "the process `PID`, or several as pgrep prints them, with their shared libraries")
 	c.Flags().BoolVarP(&w.all, "all", "a", false, "every process on the machine, in containers too")
 	_ = c.RegisterFlagCompletionFunc("pid", completePID)
 }
@@ -29,26 +27,7 @@ func (w *where) check() error {
 	if w.all && len(w.pids) > 0 {
 		return usagef("-p and -a exclude each other")
 	}
-	for _, pid := range w.pids {
-		if pid <= 0 {
-			return usagef("%d is not a process", pid)
-		}
-	}
 	return nil
-}
-
-func completePID(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	pids, err := target.Processes()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var all []string
-	for _, pid := range pids {
-		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil {
-			all = append(all, strconv.Itoa(pid)+"\t"+string(name[:max(0, len(name)-1)]))
-		}
-	}
-	return all, cobra.ShellCompDirectiveNoFileComp
 }
 
 // scan is what was found in processes.

@@ -76,7 +76,9 @@ func (t *trace) run(ctx context.Context, specs []string) (err error) {
 	if t.count == 0 {
 		t.count = math.MaxUint64
 	}
-	t.show = splitExprs(t.show)
+	if t.show, err = splitExprs(t.show); err != nil {
+		return err
+	}
 	if len(specs) > 0 && remote.IsAddress(specs[0]) {
 		return t.watchRemote(ctx, specs[0], specs[1:])
 	}

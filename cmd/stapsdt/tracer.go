@@ -153,7 +153,10 @@ func (t *tracing) check(specs []string) error {
 	if t.duration < 0 {
 		return usagef("the duration %v is negative", t.duration)
 	}
-	return nil
+	if t.filter == "" {
+		return nil
+	}
+	return checkSyntax(t.filter)
 }
 
 // begin attaches to the probes that exist.

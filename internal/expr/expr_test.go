@@ -250,6 +250,7 @@ func TestErrors(t *testing.T) {
 		{`path[`, ``, "an operand is missing at the end"},
 		{`failed)`, `)`, ") is not expected here"},
 		{"failed\n&& failed", `&& failed`, "a line cannot begin with &&"},
+		{"(failed\n&& failed)", "\n&&", "an operator is missing at the end of the line"},
 		{`status == $1`, `$1`, "'$' is not expected here"},
 		{`status == 08`, `8`, "08 is not a number"},
 		{`status == 1e`, ``, "1e is not a number"},

@@ -44,6 +44,8 @@ func misplaced(src string, words []word, at int) string {
 		return "an operand is missing at the end"
 	case w.Token == token.EOF:
 		return "the expression ends too early: a closing parenthesis or bracket is missing"
+	case w.Token == token.SEMICOLON && w.text == "\n":
+		return "an operator is missing at the end of the line"
 	case before.Token == token.SEMICOLON && before.text == "\n":
 		return fmt.Sprintf("a line cannot begin with %s: put an operator at the end of the line before", cut(w.text))
 	case w.begins() && before.ends():

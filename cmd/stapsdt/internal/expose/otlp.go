@@ -35,10 +35,13 @@ func CheckEndpoint(endpoint string) error {
 
 func parseEndpoint(endpoint string) (*url.URL, error) {
 	u, err := url.Parse(endpoint)
-	if err == nil && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		err = fmt.Errorf("the endpoint %q is not a URL such as http://host:4318", endpoint)
+	switch {
+	case err != nil:
+		return nil, errors.New("the endpoint is not a URL such as http://host:4318") // it may have a password
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return nil, fmt.Errorf("the endpoint %q is not a URL such as http://host:4318", u.Redacted())
 	}
-	return u, err
+	return u, nil
 }
 
 // NewOTLP begins to send metrics to an endpoint such as "http://host:4318", to whose path

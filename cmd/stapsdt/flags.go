@@ -1,0 +1,115 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// pidList is the value of -p: the numbers of processes, between which there are commas or white
+// space, as pgrep prints them.
+type pidList []int
+
+// Type is for the help.
+func (l *pidList) Type() string { return "PID" }
+
+func (l *pidList) String() string {
+	var all []string
+	for _, pid := range *l {
+		all = append(all, strconv.Itoa(pid))
+	}
+	return strings.Join(all, ",")
+}
+
+// Set adds processes.
+func (l *pidList) Set(text string) error {
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	if len(words) == 0 {
+		return errors.New("takes the PID of a process, and is empty")
+	}
+	for _, word := range words {
+		pid, err := strconv.ParseInt(word, 10, 32)
+		switch {
+		case err != nil && !isNumber(strings.TrimLeft(word, "+-")):
+			return fmt.Errorf("takes the PID of a process, such as 1234, and not %q: for a name, use -p \"$(pgrep -x NAME)\"", word)
+		case err != nil || pid <= 0:
+			return fmt.Errorf("takes the PID of a process, and %s is none", word)
+		}
+		if !slices.Contains(*l, int(pid)) {
+			*l = append(*l, int(pid))
+		}
+	}
+	return nil
+}
+
+// isNumber reports whether a word consists of digits.
+func isNumber(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
+
+// checkStrayPID returns an error if the first argument is a PID that was to belong to -p, as in
+// -p $(pgrep NAME) without quotes.
+func checkStrayPID(c *cobra.Command, args []string) error {
+	flag := c.Flags().Lookup("pid")
+	if flag == nil || len(args) == 0 || !isNumber(args[0]) {
+		return nil
+	}
+	if pids, ok := flag.Value.(*pidList); ok && len(*pids) > 0 {
+		return usagef("-p takes several processes as one value, as in -p %v,%s or -p \"$(pgrep -x NAME)\" with the quotes", pids, args[0])
+	}
+	return nil
+}
+
+// flagError says what is wrong with a flag. Errors of package strconv and time are not for users.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var valueless *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &invalid):
+		return usagef("%s %s", flagName(invalid.GetFlag()), invalidValue(invalid))
+	case errors.As(err, &valueless):
+		return usagef("%s needs a value: see %s --help", flagName(valueless.GetFlag()), c.CommandPath())
+	case errors.As(err, &unknown):
+		name := "--" + unknown.GetSpecifiedName()
+		if unknown.GetSpecifiedShortnames() != "" {
+			name = "-" + unknown.GetSpecifiedName()
+		}
+		return usagef("there is no flag %s: see %s --help", name, c.CommandPath())
+	}
+	return usagef("%w", err)
+}
+
+// flagName is the short name of a flag, if it has one.
+func flagName(f *pflag.Flag) string {
+	if f.Shorthand != "" {
+		return "-" + f.Shorthand
+	}
+	return "--" + f.Name
+}
+
+// invalidValue says what a flag takes instead of its value.
+func invalidValue(e *pflag.InvalidValueError) string {
+	value, cause := e.GetValue(), e.Unwrap()
+	switch kind := e.GetFlag().Value.Type(); {
+	case kind == "duration" && isNumber(strings.TrimLeft(value, "+-")):
+		return fmt.Sprintf("takes a duration, and %s has no unit: give %ss for seconds, or %sms for milliseconds", value, value, value)
+	case kind == "duration":
+		return fmt.Sprintf("takes a duration such as 10s, 500ms or 1m30s, and not %q", value)
+	case errors.Is(cause, strconv.ErrRange):
+		return fmt.Sprintf("takes a number, and %s is too large", value)
+	case strings.HasPrefix(kind, "uint"):
+		return fmt.Sprintf("takes a whole number that is not negative, and not %q", value)
+	case strings.HasPrefix(kind, "int"):
+		return fmt.Sprintf("takes a whole number, and not %q", value)
+	case kind == "bool":
+		return fmt.Sprintf("is true or false, and not %q", value)
+	}
+	return cause.Error()
+}

@@ -1,0 +1,151 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// ofPackages is how packages of Go name what is wrong.
+var ofPackages = regexp.MustCompile(`strconv|invalid syntax|value out of range|parsing "|parse "|time: |unit in duration|expected '|found '|expected operand|literal|missing ','|` +
+	`address .*: |too many colons|missing port|unknown port|lookup |listen tcp|invalid argument|unknown flag|shorthand|needs an argument|illegal|syntax error in pattern|unmarshal`)
+
+// refused runs the command, which must find its arguments wrong, and returns what it says.
+func refused(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, problem bytes.Buffer
+	status := run(args, &out, &problem)
+	text := problem.String()
+	if status != exitUsage || out.Len() > 0 {
+		t.Errorf("%q: status %d, %q", args, status, text)
+	}
+	if found := ofPackages.FindString(text); found != "" {
+		t.Errorf("%q: %q is a package's: %s", args, found, text)
+	}
+	return text
+}
+
+func TestWrongFlags(t *testing.T) {
+	me := strconv.Itoa(os.Getpid())
+	trace := []string{"trace", "-p", me, "a:b"}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"trace", "-p", "svc", "a:b"}, `-p takes the PID of a process, such as 1234, and not "svc": for a name, use -p "$(pgrep -x NAME)"`},
+		{[]string{"trace", "-p", "0", "a:b"}, "-p takes the PID of a process, and 0 is none"},
+		{[]string{"list", "-p", "-1"}, "-1 is none"},
+		{[]string{"count", "-p", "99999999999999999999", "a:b"}, "is none"},
+		{[]string{"script", "-p", "", "--for", "bpftrace", "a:b"}, "and is empty"},
+		{[]string{"hist", "-p", "1.5", "a:b", "c"}, `and not "1.5"`},
+		{[]string{"stack", "-p", "1,x", "a:b"}, `and not "x"`},
+		{[]string{"doctor", "-p", "svc"}, `"svc" is not a process`},
+		{[]string{"trace", "-p", "1", "2", "a:b"}, `as in -p 1,2 or -p "$(pgrep -x NAME)" with the quotes`},
+		{[]string{"list", "-p", "1", "2"}, "as in -p 1,2"},
+		{append(trace, "-n", "-1"), `-n takes a whole number that is not negative, and not "-1"`},
+		{append(trace, "-n", "1e3"), `and not "1e3"`},
+		{append(trace, "-n", "99999999999999999999"), "-n takes a number, and 99999999999999999999 is too large"},
+		{append(trace, "-d", "10"), "-d takes a duration, and 10 has no unit: give 10s for seconds"},
+		{append(trace, "-d", "-5"), "has no unit"},
+		{append(trace, "-d", "1d"), `-d takes a duration such as 10s, 500ms or 1m30s, and not "1d"`},
+		{append(trace, "-d", ""), `and not ""`},
+		{append(trace, "-d", "-1s"), "the duration -1s is negative"},
+		{append(trace, "-d", "9999999h"), `and not "9999999h"`},
+		{append(trace, "--strlen", "x"), `--strlen takes a whole number, and not "x"`},
+		{append(trace, "--strlen", "-1"), "--strlen must be between 1 and 4000"},
+		{append(trace, "-a=maybe"), `-a is true or false, and not "maybe"`},
+		{append(trace, "-o", "xml"), `the output format "xml" is neither text nor json`},
+		{append(trace, "-z"), "there is no flag -z: see stapsdt trace --help"},
+		{append(trace, "--nope=1"), "there is no flag --nope: see stapsdt trace --help"},
+		{append(trace, "-n"), "-n needs a value: see stapsdt trace --help"},
+		{append(trace, "-w", "nanoseconds > 1d"), "1d is neither a number nor a duration such as 1ms or 2.5s"},
+		{append(trace, "-w", "path == '/x'"), `a text has double quotes: "/x" instead of '/x'`},
+		{append(trace, "-w", "status = 500"), "use == to compare"},
+		{append(trace, "-w", "status >= "), "an operand is missing at the end"},
+		{append(trace, "-w", "a and b"), "use &&"},
+		{append(trace, "-w", "f(a"), "a closing parenthesis or bracket is missing"},
+		{append(trace, "--show", "a b"), "an operator such as == or && is missing before b"},
+		{append(trace, "--show", ""), "the expression is empty"},
+		{[]string{"count", "-p", me, "a:b", "-i", "1"}, "-i takes a duration, and 1 has no unit"},
+		{[]string{"count", "-p", me, "a:b", "-i", "-1s"}, "the interval -1s is negative"},
+		{[]string{"count", "-p", me, "a:b", "--by", "a,,b"}, "an operand is missing before ,"},
+		{[]string{"stack", "-p", me, "a:b", "-n", "-1"}, "-n -1 is negative"},
+		{[]string{"stack", "-p", me, "a:b", "--by", "'x"}, "the closing quote ' is missing"},
+		{[]string{"hist", "-p", me, "a:b", "elapsed/"}, "an operand is missing at the end"},
+		{[]string{"hist", "-p", me, "a:b", "c", "--linear", "0:10"}, "--linear 0:10 is not LOW:HIGH:STEP"},
+		{[]string{"hist", "-p", me, "a:b", "c", "--linear", "0:1d:1"}, `"1d" is neither an integer nor a duration`},
+		{[]string{"hist", "-p", me, "a:b", "c", "--linear", "0:99999999999999999999:1"}, "is neither an integer nor a duration"},
+		{[]string{"hist", "-p", me, "a:b", "c", "--linear", "10:0:1"}, "the upper bound must be above the lower one"},
+		{[]string{"trace", "-p", me, "a"}, `"a" is not [FILE:]PROVIDER:PROBE`},
+		{[]string{"trace", "-p", me, "a:["}, `"[" in "a:[" is not a valid pattern`},
+		{[]string{"trace", "http://[::1", "a:b"}, "the address is not a URL"},
+		{[]string{"trace", "http://x:y/"}, "the address is not a URL"},
+		{[]string{"clean", "--older", "1"}, "--older takes a duration, and 1 has no unit"},
+		{[]string{"clean", "--older", "-1h"}, "is negative"},
+		{[]string{"export", "-c", "x", "--listen", "9964"}, "--listen takes HOST:PORT or :PORT, such as localhost:9964 or :9964"},
+		{[]string{"export", "-c", "x", "--listen", "a:b:c"}, "--listen takes HOST:PORT"},
+		{[]string{"export", "-c", "x", "--listen", ":99999"}, "--listen takes HOST:PORT"},
+		{[]string{"export", "-c", "x", "--listen", ":nonsense"}, "--listen takes HOST:PORT"},
+		{[]string{"export", "-c", "x", "--otlp", "localhost:4318"}, `the endpoint "localhost:4318" is not a URL such as http://host:4318`},
+		{[]string{"export", "-c", "x", "--otlp", "http://:4318"}, "is not a URL such as"},
+		{[]string{"export", "-c", "x", "--otlp", "http://u:secret@h:x/"}, "the endpoint is not a URL such as"},
+		{[]string{"generate", "x.d", "--package", "a-b"}, `"a-b" is not a valid package name`},
+		{[]string{"nonsense"}, `there is no command "nonsense"`},
+	} {
+		got := refused(t, slices.Clone(c.args)...)
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%q: %q instead of %q", c.args, got, c.want)
+		}
+		if strings.Contains(got, "secret") {
+			t.Errorf("%q: a password is shown: %s", c.args, got)
+		}
+	}
+}
+
+// TestWrongRules: the texts of rules meet the same parsers.
+func TestWrongRules(t *testing.T) {
+	for _, c := range []struct{ rule, want string }{
+		{"gauge: c ==", "an operand is missing at the end in the expression c =="},
+		{"gauge: \"c == 'xy'\"", `a text has double quotes: "xy" instead of 'xy'`},
+		{"gauge: c, where: c > 1d", "1d is neither a number nor a duration"},
+		{"gauge: c, by: [{d: 1 2}]", "an operator such as == or && is missing before 2"},
+		{"gauge: c, expire: 10", "expire is a duration of at least 1s, such as 15m, or never"},
+		{"gauge: c, expire: 1d", "expire is a duration of at least 1s"},
+		{"gauge: c, series: many", "series is a number from 1 to 10000"},
+		{"histogram: c, buckets: [1, x]", "this must be a number"},
+		{"gauge: c, cgroup: '['", `"[" is not a valid pattern`},
+	} {
+		file := filepath.Join(t.TempDir(), "rules.yaml")
+		text := fmt.Sprintf("metrics:\n  - {name: a, probe: \"a:b\", %s}\n", c.rule)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, problem bytes.Buffer
+		status := run([]string{"export", "-c", file, "--print", "alerts"}, &out, &problem)
+		if got := problem.String(); status != exitFailure || !strings.Contains(got, c.want) || ofPackages.MatchString(got) {
+			t.Errorf("%s: status %d, %q instead of %q", c.rule, status, got, c.want)
+		}
+	}
+}
+
+// TestPIDs: -p takes what pgrep prints.
+func TestPIDs(t *testing.T) {
+	for _, args := range [][]string{{"-p", "1,22"}, {"-p", "1\n22\n"}, {"-p", " 1 22"}, {"-p", "1", "-p", "22"}, {"--pid=1,22,1"}} {
+		w := &where{}
+		c := &cobra.Command{}
+		w.flags(c)
+		if err := c.ParseFlags(args); err != nil || !slices.Equal(w.pids, []int{1, 22}) {
+			t.Errorf("%q: %v, %v", args, w.pids, err)
+		}
+	}
+}
