@@ -31,7 +31,7 @@ func completePID(_ *cobra.Command, _ []string, word string) ([]string, cobra.She
 	var all []string
 	for _, pid := range pids {
 		uses, _, err := finder.Process(pid)
-		if err != nil || pid == os.Getpid() {
+		if err != nil {
 			continue
 		}
 		var providers []string
