@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -13,17 +12,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 )
-
-// completed returns what a shell is offered after these arguments, and what the shell does then.
-func completed(t *testing.T, args ...string) (lines []string, directive string) {
-	t.Helper()
-	var out, notes bytes.Buffer
-	if status := run(append([]string{"__complete"}, args...), &out, &notes); status != 0 {
-		t.Fatalf("%q: status %d, %s", args, status, &notes)
-	}
-	lines = strings.Split(strings.TrimSpace(out.String()), "\n")
-	return lines[:len(lines)-1], lines[len(lines)-1]
-}
 
 func TestCompletion(t *testing.T) {
 	t.Setenv("STAPSDT_DIR", t.TempDir())
@@ -72,13 +60,4 @@ func TestCompletion(t *testing.T) {
 	if got, _ := completed(t, "trace", "-p", ""); slices.Contains(got, want) {
 		t.Errorf("a process without probes: %q", got)
 	}
-}
-
-func read(t *testing.T, file string) string {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

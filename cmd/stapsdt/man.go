@@ -3,24 +3,25 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 )
 
 // manCommand writes the manual pages, for packages and for those who install the command by
-// hand. It is not for every day, so that the help does not list it.
+// hand.
 func (s *session) manCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "man DIRECTORY",
-		Short:  "Write the manual pages into a directory",
-		Hidden: true,
+		Use:     "man DIRECTORY",
+		Short:   "Write the manual pages into a directory",
+		Long:    "Write a manual page for each command into a directory, which is made if it does not exist.",
+		Example: `  sudo stapsdt man /usr/local/share/man/man1`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usagef("man takes a directory, such as /usr/local/share/man/man1")
@@ -28,14 +29,9 @@ func (s *session) manCommand() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
 			}
-			pages := []*cobra.Command{c.Root()}
-			for _, verb := range c.Root().Commands() {
-				if verb.IsAvailableCommand() && verb.Name() != "completion" {
-					pages = append(pages, verb)
-				}
-			}
-			for _, page := range pages {
-				if err := writePage(page, args[0]); err != nil {
+			for _, c := range append(documented(c.Root()), c.Root()) {
+				name := strings.ReplaceAll(c.CommandPath(), " ", "-")
+				if err := os.WriteFile(filepath.Join(args[0], name+".1"), []byte(newPage(c, name)), 0o644); err != nil {
 					return err
 				}
 			}
@@ -44,18 +40,108 @@ func (s *session) manCommand() *cobra.Command {
 	}
 }
 
-// writePage writes the page of a verb, or of the command.
-func writePage(c *cobra.Command, directory string) error {
-	var b bytes.Buffer
-	if err := doc.GenMan(c, &doc.GenManHeader{Section: "1", Source: "stapsdt " + version()}, &b); err != nil {
-		return err
+// documented returns the verbs that have a page: those that are not cobra's.
+func documented(root *cobra.Command) []*cobra.Command {
+	return slices.DeleteFunc(slices.Clone(root.Commands()), func(c *cobra.Command) bool {
+		return !c.IsAvailableCommand() || c.Name() == "completion"
+	})
+}
+
+// page is a manual page in the language of man(7).
+type page struct{ strings.Builder }
+
+// newPage returns the page of a verb, or of the command, from the texts of its --help.
+func newPage(c *cobra.Command, name string) string {
+	p := &page{}
+	p.line(".TH %s 1 %s %q \"\"", strings.ToUpper(name), time.Now().Format(time.DateOnly), "stapsdt "+version())
+	p.line(".SH NAME\n%s \\- %s", escaped(name), escaped(c.Short))
+	usage := strings.TrimPrefix(c.UseLine(), c.CommandPath())
+	if !c.HasParent() {
+		usage = " COMMAND [ARGUMENT...] [flags]"
 	}
-	_, text, _ := strings.Cut(b.String(), "\n.TH ")
-	_, text, _ = strings.Cut(text, "\n") // whose date has no day
-	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
-	// cobra marks up an option as a paragraph whose second line begins with a tab.
-	text = strings.ReplaceAll(strings.ReplaceAll(text, ".PP\n\\fB-", ".TP\n\\fB-"), "\n\t", "\n")
-	text = strings.ReplaceAll(text, "\\fBstapsdt-completion(1)\\fP, ", "")
-	head := fmt.Sprintf(".TH \"%s\" \"1\" \"%s\" \"stapsdt %s\" \"\"\n", strings.ToUpper(name), time.Now().Format(time.DateOnly), version())
-	return os.WriteFile(filepath.Join(directory, name+".1"), []byte(head+text), 0o644)
+	p.line(".SH SYNOPSIS\n\\fB%s\\fP%s", escaped(c.CommandPath()), escaped(usage))
+	text, _, _ := strings.Cut(c.Long, "\n\n"+statusHelp())
+	p.line(".SH DESCRIPTION")
+	p.text(text)
+	if !c.HasParent() {
+		p.line(".SH COMMANDS")
+		for _, verb := range c.Commands() {
+			if verb.IsAvailableCommand() {
+				p.line(".TP\n\\fB%s\\fP\n%s", escaped(verb.Name()), escaped(verb.Short))
+			}
+		}
+	}
+	p.options(c)
+	if c.HasExample() {
+		p.line(".SH EXAMPLES\n.EX\n%s\n.EE", escaped(c.Example))
+	}
+	p.line(".SH EXIT STATUS")
+	for _, s := range statusMeanings {
+		if s.only == "" || s.only == c.Name() || !c.HasParent() {
+			p.line(".TP\n%d\n%s", s.status, escaped(s.meaning))
+		}
+	}
+	p.line(".SH SEE ALSO")
+	if c.HasParent() {
+		p.line("\\fBstapsdt\\fP(1)")
+		return p.String()
+	}
+	var all []string
+	for _, verb := range documented(c) {
+		all = append(all, "\\fBstapsdt\\-"+verb.Name()+"\\fP(1)")
+	}
+	p.line("%s", strings.Join(all, ",\n"))
+	return p.String()
+}
+
+func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+// text writes paragraphs. An indented one is an example.
+func (p *page) text(text string) {
+	for i, paragraph := range strings.Split(text, "\n\n") {
+		if i > 0 {
+			p.line(".PP")
+		}
+		if strings.HasPrefix(paragraph, " ") {
+			p.line(".EX\n%s\n.EE", escaped(paragraph))
+		} else {
+			p.line("%s", escaped(paragraph))
+		}
+	}
+}
+
+// options writes what --help shows of the flags.
+func (p *page) options(c *cobra.Command) {
+	c.InitDefaultHelpFlag()
+	c.InitDefaultVersionFlag()
+	p.line(".SH OPTIONS")
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		name := "\\fB\\-\\-" + escaped(f.Name) + "\\fP"
+		if f.Shorthand != "" {
+			name = "\\fB\\-" + f.Shorthand + "\\fP, " + name
+		}
+		if value != "" {
+			name += " \\fI" + escaped(value) + "\\fP"
+		}
+		if !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {
+			usage += " (default " + f.DefValue + ")"
+		}
+		p.line(".TP\n%s\n%s", name, escaped(usage))
+	})
+}
+
+// escaped returns a text so that man(7) shows it as it is.
+func escaped(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+			lines[i] = `\&` + line
+		}
+	}
+	return strings.Join(lines, "\n")
 }

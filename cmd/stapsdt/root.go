@@ -21,15 +21,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The exit statuses, which docs/command.md lists. doctor has more of them.
-const (
-	exitFailure = 1
-	exitUsage   = 2
-	exitNothing = 3
-	exitRights  = 4
-	exitGone    = 5
-)
-
 // errUsage means that the command line is wrong.
 var errUsage = errors.New("usage")
 
@@ -102,7 +93,9 @@ func (s *session) command() *cobra.Command {
 		Long: `stapsdt lists, traces and counts the SDT probes (USDT probes) of any program, and exports
 them as metrics and spans.
 
-A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *, ? and [a-z].`,
+A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *, ? and [a-z].
+
+` + statusHelp(),
 		Version:           version(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -119,9 +112,27 @@ A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error { return checkStrayPID(c, args) }
 	root.AddCommand(s.listCommand(), s.traceCommand(), s.countCommand(), s.histCommand(), s.latencyCommand(), s.stackCommand(), s.scriptCommand(), s.exportCommand())
-	root.AddCommand(s.generateCommand(), s.doctorCommand(), s.cleanCommand(), s.manCommand())
+	root.AddCommand(s.generateCommand(), s.doctorCommand(), s.cleanCommand(), s.manCommand(), s.versionCommand())
 	completeSpecs(root)
 	return root
+}
+
+// versionCommand prints what --version prints.
+func (s *session) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("version takes no arguments")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(s.stdout, "%s version %s\n", c.Root().Name(), c.Root().Version)
+			return err
+		},
+	}
 }
 
 // version is the version of the module that was built, as go install knows it.

@@ -1,0 +1,45 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/doctor"
+)
+
+// The exit statuses. doctor has more of them.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+	exitNothing = 3
+	exitRights  = 4
+	exitGone    = 5
+)
+
+// statusMeanings are what the help, the manual pages and docs/command.md say of the exit statuses.
+var statusMeanings = []struct {
+	status  int
+	meaning string
+	only    string // the verb that has it, or "" for several
+}{
+	{0, "done; also after Ctrl-C or SIGTERM, and when the reader of a pipe has ended", ""},
+	{exitFailure, "something failed, for example a file that is not ELF", ""},
+	{exitUsage, "the command line or an expression is wrong", ""},
+	{exitNothing, "no such probe, process or file", ""},
+	{exitRights, "rights are missing; the message names the capabilities. Or the server of an address asks for a password. Or clean left a file because not all processes can be seen", ""},
+	{exitGone, "the program at an address has gone away, or is shutting down", ""},
+	{doctor.StatusFault, "only doctor: something else keeps tracers from the probe", "doctor"},
+	{doctor.StatusLimit, "only doctor: something keeps some tracers from it", "doctor"},
+}
+
+// statusHelp lists the exit statuses for the help.
+func statusHelp() string {
+	var b strings.Builder
+	b.WriteString("Exit statuses:")
+	for _, s := range statusMeanings {
+		fmt.Fprintf(&b, "\n  %d  %s", s.status, strings.ReplaceAll(s.meaning, ". ", ".\n     "))
+	}
+	return b.String()
+}
