@@ -142,7 +142,7 @@ func (l *latency) loadProgram(p *program.Probe, id uint32) (*ebpf.Program, error
 
 // prepare decides what is evaluated where, and makes the tables.
 func (l *latency) prepare() error {
-	plan, err := program.NewLatency(l.specs[0].first, l.specs[1].first, program.Pairing{Key: l.key, Where: splitWhere(l.filter), By: l.by})
+	plan, err := program.NewLatency(l.specs[0].first, l.specs[1].first, program.Pairing{Key: l.key, Where: splitWhere(l.filter), By: l.by, Details: true})
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func (l *latency) show(rows []*row) ([]byte, error) {
 		case shown > 1: // what follows is not of the last row
 			separate(&b)
 		}
-		fmt.Fprintf(&b, "%d starts without an end, %d of them still open; %d ends without a start\n", u.starts, len(u.open), u.ends)
+		fmt.Fprintf(&b, "%s without an end (%d still open); %s without a start\n", render.Number(u.starts, "start"), len(u.open), render.Number(u.ends, "end"))
 		l.openTable(&b, u, now)
 	}
 	return b.Bytes(), nil
@@ -175,9 +175,12 @@ func (l *latency) openTable(b *bytes.Buffer, u *unpaired, now time.Duration) {
 			string(render.KeyText(&l.plan.Key, bits, text, cut)),
 		}
 		for i := range l.plan.Open {
-			item := &l.plan.Open[i]
-			bits, text, cut := item.In(o.Value)
-			cells = append(cells, string(render.KeyText(item, bits, text, cut)))
+			cell := ""
+			if item := &l.plan.Open[i]; o.Known(i) {
+				bits, text, cut := item.In(o.Value)
+				cell = string(render.KeyText(item, bits, text, cut))
+			}
+			cells = append(cells, cell)
 		}
 		table.Add(cells...)
 	}
@@ -205,12 +208,19 @@ func (l *latency) jsonUnpaired(o *operation, u *unpaired, now time.Duration) str
 // jsonOpen returns the object for an operation that is open.
 func (l *latency) jsonOpen(o *program.Open, now time.Duration) string {
 	var names, values []string
+	by := 0
 	for i := range l.plan.Open {
 		item := &l.plan.Open[i]
+		if !o.Known(i) {
+			continue
+		}
 		bits, text, _ := item.In(o.Value)
 		names, values = append(names, item.Name), append(values, string(render.KeyJSON(item, bits, text)))
+		if i < l.plan.OpenBy {
+			by++
+		}
 	}
 	bits, text, _ := l.plan.Key.In(o.Key)
-	return fmt.Sprintf(`{"nanoseconds":%d,"pid":%d,"tid":%d,"key":%s,"by":%s}`,
-		now-o.Since, o.PID, o.TID, render.KeyJSON(&l.plan.Key, bits, text), jsonObject(names, values))
+	return fmt.Sprintf(`{"nanoseconds":%d,"pid":%d,"tid":%d,"key":%s,"by":%s,"args":%s}`,
+		now-o.Since, o.PID, o.TID, render.KeyJSON(&l.plan.Key, bits, text), jsonObject(names[:by], values[:by]), jsonObject(names[by:], values[by:]))
 }

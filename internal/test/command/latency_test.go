@@ -30,7 +30,7 @@ type measured struct {
 		Nanoseconds int64
 		PID, TID    int
 		Key         any
-		By          map[string]any
+		By, Args    map[string]any
 	}
 }
 
@@ -131,23 +131,36 @@ func TestLatencyOfSome(t *testing.T) {
 	require.Equal(t, 2, unpaired.EndsWithoutStart, "the end of a job that is not meant is not one of these")
 }
 
+// TestLatencyOpen: what is open has all that its start has, and --by of that too.
+func TestLatencyOpen(t *testing.T) {
+	p := workerSubject(t)
+	tr := latency(t, p, "-o", "json", "--by", "id%2 == 0, error")
+	does(p, "begin 3")
+	_, unpaired := tr.measures()
+	require.Len(t, unpaired.Longest, 3)
+	for i, name := range []string{"move", "remove", "copy"} {
+		require.Equal(t, map[string]any{"id%2 == 0": i == 1}, unpaired.Longest[i].By)
+		require.Equal(t, map[string]any{"began": float64(i + 1), "name": name}, unpaired.Longest[i].Args)
+	}
+}
+
 func TestLatencyText(t *testing.T) {
 	p := workerSubject(t)
 	tr := latency(t, p, "-i", "100ms")
 	tr.WaitLine("worker:job__start → worker:job__end", patience)
 	tr.WaitLine("no pairs", patience)
-	tr.WaitLine("0 starts without an end, 0 of them still open; 0 ends without a start", patience)
+	tr.WaitLine("0 starts without an end (0 still open); 0 ends without a start", patience)
 	does(p, "jobs 4")
 	does(p, "begin 12")
 	does(p, "end 2")
-	tr.WaitLine("12 starts without an end, 12 of them still open; 2 ends without a start", patience)
+	tr.WaitLine("12 starts without an end (12 still open); 2 ends without a start", patience)
 	tr.interrupts()
 	text := strings.Join(tr.Lines(), "\n")
 	require.Regexp(t, `(?m)^count 4  average \S+s  p50 \S+  p90 \S+  p99 \S+  p999 \S+$`, text)
 	last := text[strings.LastIndex(text, "OPEN FOR"):]
-	require.Regexp(t, `^OPEN FOR +PID +TID +ID\n`, last)
+	require.Regexp(t, `^OPEN FOR +PID +TID +ID +began +name\n`, last)
 	require.Len(t, strings.Split(last, "\n"), 11, "the ten that started first")
-	require.Regexp(t, fmt.Sprintf(`\n +\S+s +%d +\d+ +5\n`, p.PID()), last)
+	require.Regexp(t, fmt.Sprintf(`\n +\S+s +%d +\d+ +5 +5 +"remove"\n`, p.PID()), last)
 }
 
 // TestLatencyByGoroutine: goroutines that move between threads, some of which never end their

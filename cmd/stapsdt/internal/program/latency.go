@@ -5,6 +5,7 @@ package program
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
@@ -28,15 +29,20 @@ type Pairing struct {
 	Where, By []string
 	// AtStart says that all of them are evaluated at the start.
 	AtStart bool
+	// Details says that an open operation also has what By and the arguments are at its start,
+	// as far as there is room on the stack of its program.
+	Details bool
 }
 
 // Latency is a pair of programs: that of a start puts its time into a table of the operations
 // that are open, and that of an end takes it from there and counts the time between.
 type Latency struct {
 	// Key is in a key of the table of open operations, and Open are in its values: what By
-	// asks of the start.
-	Key  Item
-	Open []Item
+	// asks of the start. With Details, the first OpenBy are all of By that the start has, and
+	// the others are its arguments.
+	Key    Item
+	Open   []Item
+	OpenBy int
 
 	pairing    Pairing
 	startWhere []string
@@ -49,9 +55,10 @@ type Latency struct {
 // An open operation has the numbers of its kind and of the process as the first word of
 // its key, which its Key follows. Its value begins with these:
 const (
-	openTime   = 0 // CLOCK_MONOTONIC, in nanoseconds, or 0 if a condition is false
-	openThread = 8 // the thread, and then the process
-	openHeader = 16
+	openTime   = 0  // CLOCK_MONOTONIC, in nanoseconds, or 0 if a condition is false
+	openThread = 8  // the thread, and then the process
+	openKnown  = 16 // a bit for each of Open that could be evaluated
+	openHeader = 24
 )
 
 // MaxOpen is how many operations can be open at the same time.
@@ -88,6 +95,7 @@ func NewLatency(start, end *Probe, pairing Pairing) (*Latency, error) {
 			return nil, err
 		}
 		if !atStart {
+			l.detail(start, src)
 			continue
 		}
 		item, err := start.keyItem(src, l.valueSize)
@@ -98,7 +106,46 @@ func NewLatency(start, end *Probe, pairing Pairing) (*Latency, error) {
 		l.Open = append(l.Open, item)
 		l.valueSize += item.Size
 	}
+	l.OpenBy = len(l.Open)
+	for i := range start.Args {
+		if name := start.ArgName(i); !l.shown(start, i) {
+			l.detail(start, name)
+		}
+	}
 	return l, nil
+}
+
+// shown reports whether an argument of the start is the key or one of Open already.
+func (l *Latency) shown(start *Probe, i int) bool {
+	is := func(src string) bool { return src == start.ArgName(i) || src == fmt.Sprintf("arg%d", i) }
+	return is(l.pairing.Key) || slices.ContainsFunc(l.Open, func(item Item) bool { return is(item.Name) })
+}
+
+// detail appends an expression to Open, if the start has it and there is room.
+func (l *Latency) detail(start *Probe, src string) {
+	if !l.pairing.Details {
+		return
+	}
+	item, err := start.keyItem(src, l.valueSize)
+	if err != nil || len(l.Open) == maxKnown || l.startStack()+item.Size > stackSize {
+		return
+	}
+	l.Open = append(l.Open, item)
+	l.valueSize += item.Size
+}
+
+// maxKnown is how many bits of openKnown an instruction can set.
+const maxKnown = 31
+
+// startStack is how much of the stack the program of a start needs at most, apart from the
+// texts of conditions that are not in its value.
+func (l *Latency) startStack() int {
+	const scratch, fetched = 128, 16 // fetched is an address and a length
+	texts := 0
+	for range l.startWhere {
+		texts += textSlot
+	}
+	return scratch + keyHeader + l.Key.Size + l.valueSize + fetched*len(l.atStart) + texts
 }
 
 // isAtStart reports whether an expression is evaluated at the start.
@@ -185,7 +232,7 @@ func (l *Latency) LoadStart(env *Env, open, totals *ebpf.Map, probe *Probe, kind
 		return nil, err
 	}
 	for i := range items {
-		if err := b.keyItem(&items[i], value); err != nil {
+		if err := b.openItem(l, &items[i], i, value); err != nil {
 			return nil, err
 		}
 	}
@@ -194,6 +241,36 @@ func (l *Latency) LoadStart(env *Env, open, totals *ebpf.Map, probe *Probe, kind
 	b.put(l, open, totals, key, value, kind)
 	b.end()
 	return b.load(probe.Name)
+}
+
+// openItem puts the i-th of Open into the value. A detail that cannot be evaluated is left out.
+func (b *builder) openItem(l *Latency, item *Item, i int, value int16) error {
+	if item.expr == nil { // this start does not have it
+		return nil
+	}
+	known := func() error {
+		if err := b.keyItem(item, value); err != nil || i >= maxKnown {
+			return err
+		}
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value+openKnown, asm.DWord), asm.Or.Imm(asm.R0, 1<<i), asm.StoreMem(asm.RFP, value+openKnown, asm.R0, asm.DWord))
+		return nil
+	}
+	if !l.isDetail(item.Name) {
+		return known()
+	}
+	next := b.fresh("detail")
+	err := b.scope(func() error {
+		b.fault = next
+		return known()
+	})
+	b.label(next)
+	return err
+}
+
+// isDetail reports whether one of Open is only shown while an operation is open.
+func (l *Latency) isDetail(name string) bool {
+	_, asked := l.atStart[name]
+	return !asked
 }
 
 // put puts an operation into the table of those that are open, at the label "put", and counts it
@@ -224,6 +301,10 @@ func (b *builder) put(l *Latency, open, totals *ebpf.Map, key, value int16, kind
 func (l *Latency) startItems(probe *Probe) (items []Item, err error) {
 	for _, like := range l.Open {
 		item, err := probe.keyItem(like.Name, like.Offset)
+		if l.isDetail(like.Name) && (err != nil || item.Type != like.Type || item.Size != like.Size) {
+			items = append(items, Item{Name: like.Name})
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -54,7 +54,12 @@ type Open struct {
 	PID, TID int // of the start
 	// Key is to be read by Latency.Key.In, and Value by Latency.Open[i].In.
 	Key, Value []byte
+
+	known uint64
 }
+
+// Known reports whether the value has the i-th of Latency.Open.
+func (o *Open) Known(i int) bool { return i >= maxKnown || o.known&(1<<i) != 0 }
 
 // ReadOpen reads the operations that are open. While events happen, some may be missing.
 func ReadOpen(open *ebpf.Map) (all []Open, err error) {
@@ -72,6 +77,7 @@ func ReadOpen(open *ebpf.Map) (all []Open, err error) {
 			Since: time.Duration(binary.NativeEndian.Uint64(value[openTime:])),
 			PID:   int(thread >> 32), TID: int(uint32(thread)),
 			Key: bytes.Clone(key), Value: bytes.Clone(value),
+			known: binary.NativeEndian.Uint64(value[openKnown:]),
 		})
 	}
 	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {

@@ -67,7 +67,7 @@ func (s *Stacks) Text() []byte {
 		for _, r := range rest {
 			n += r.Count
 		}
-		table.Add(fmt.Sprint(n), percent(n), fmt.Sprintf("from %d other stacks", len(rest)))
+		table.Add(fmt.Sprint(n), percent(n), "from "+Number(len(rest), "other stack"))
 	}
 	return table.Text()
 }

@@ -2,6 +2,7 @@
 package render
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -23,4 +24,12 @@ func Printable(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// Number returns a number of things, whose name gets an s unless there is one.
+func Number[N int | uint64](n N, name string) string {
+	if n != 1 {
+		name += "s"
+	}
+	return fmt.Sprintf("%d %s", n, name)
 }
