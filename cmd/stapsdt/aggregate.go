@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
@@ -26,11 +28,13 @@ type aggregate struct {
 	output   string
 	by       []string
 	interval time.Duration
+	number   int // of the rows that are shown, or 0 for all
 
 	value   string // of a histogram
 	buckets program.Buckets
 	stacks  *stacks // of stack
 
+	skipped []error              // of probes that lack what an expression asks for
 	tick    func() error         // is called again and again, if it is set
 	tables  map[string]*ebpf.Map // by layout
 	counted []*counted           // by the numbers in the rows
@@ -68,11 +72,35 @@ func (a *aggregate) flags(c *cobra.Command) {
 	a.tracing.flags(c)
 	outputFlag(c, &a.output)
 	a.byFlag(c)
+	a.numberFlag(c, "rows")
 	c.Flags().DurationVarP(&a.interval, "interval", "i", 0, "show the numbers at this interval too, such as 1s")
 }
 
 func (a *aggregate) byFlag(c *cobra.Command) {
 	c.Flags().StringArrayVar(&a.by, "by", nil, "count for each value of the Go expressions `EXPR,...` separately")
+}
+
+func (a *aggregate) numberFlag(c *cobra.Command, what string) {
+	c.Flags().IntVarP(&a.number, "number", "n", 20, "with -o text, the `N` most frequent "+what+", or 0 for all")
+}
+
+func (a *aggregate) checkNumber() error {
+	if a.number < 0 {
+		return usagef("-n %d is negative", a.number)
+	}
+	return nil
+}
+
+// most returns the rows that are shown, and a line about the others.
+func (a *aggregate) most(rows []*row) (shown []*row, others string) {
+	if a.number == 0 || len(rows) <= a.number {
+		return rows, ""
+	}
+	n := uint64(0)
+	for _, r := range rows[a.number:] {
+		n += r.count
+	}
+	return rows[:a.number], fmt.Sprintf("and %s in %s (-n 0 shows all)\n", render.Number(n, "event"), render.Number(len(rows)-a.number, "other row"))
 }
 
 // A table with keys can have so many rows, but one of a histogram that is large because there
@@ -91,6 +119,9 @@ func histRows() uint32 {
 // run counts, and shows the numbers with show.
 func (a *aggregate) run(ctx context.Context, specs []string, show func(rows []*row) ([]byte, error)) error {
 	if err := checkOutput(a.output); err != nil {
+		return err
+	}
+	if err := a.checkNumber(); err != nil {
 		return err
 	}
 	if a.interval < 0 {
@@ -138,8 +169,12 @@ func (a *aggregate) collect(ctx context.Context, specs []string, tick func() err
 		}
 	}
 	if err := a.begin(); err != nil {
+		return a.orSkipped(err)
+	}
+	if err := a.orSkipped(nil); err != nil {
 		return err
 	}
+	a.announce()
 	err = a.watch(ctx, func(wait time.Duration) (bool, error) {
 		sleep(ctx, wait)
 		return true, tick()
@@ -188,6 +223,10 @@ func (a *aggregate) close() {
 
 func (a *aggregate) loadProgram(p *program.Probe, id uint32) (*ebpf.Program, error) {
 	agg, err := program.NewAggregate(p, a.filter, a.by, a.value, a.buckets)
+	var wrong *expr.Error
+	if errors.As(err, &wrong) {
+		return nil, a.skip(p, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -196,6 +235,36 @@ func (a *aggregate) loadProgram(p *program.Probe, id uint32) (*ebpf.Program, err
 	}
 	c := &counted{Aggregate: agg, of: probeName{p.Provider, p.Name}}
 	return a.count(c, func() (*ebpf.Program, error) { return agg.Load(a.env, c.table, id) })
+}
+
+// skip leaves out a probe that lacks what an expression asks for. If no other has it, that is an
+// error in the end.
+func (a *aggregate) skip(p *program.Probe, err error) error {
+	err = fmt.Errorf("%v: %w", p, err)
+	if a.running {
+		a.warn("%v is not included: %v", p, err)
+	} else {
+		a.skipped = append(a.skipped, err)
+	}
+	a.counted = append(a.counted, &counted{}) // the next probe has the next number
+	return nil
+}
+
+// orSkipped returns the error of the probes that were left out if none is left, and otherwise err.
+// It says which they are.
+func (a *aggregate) orSkipped(err error) error {
+	if len(a.skipped) == 0 {
+		return err
+	}
+	if len(a.skipped) == len(a.counted) {
+		return a.skipped[0]
+	}
+	for _, why := range a.skipped {
+		first, _, _ := strings.Cut(why.Error(), "\n")
+		a.warn("not included: %s", first)
+	}
+	a.skipped = nil
+	return err
 }
 
 // count gives a program a table, loads it, and appends it to those that are shown.
@@ -245,7 +314,7 @@ func (a *aggregate) rows() ([]*row, error) {
 	merged := map[string]*row{}
 	seen := map[*ebpf.Map]bool{}
 	for i, c := range a.counted {
-		if seen[c.table] {
+		if c.table == nil || seen[c.table] {
 			continue
 		}
 		seen[c.table] = true
@@ -315,7 +384,7 @@ func (a *aggregate) display(show func([]*row) ([]byte, error), last bool) error 
 		if !last {
 			text = []byte(fit(string(text), height, width))
 		}
-		a.lines, text = bytes.Count(text, []byte("\n")), append(render.Replace(a.lines), text...)
+		a.lines, text = bytes.Count(text, []byte("\n")), append(erase(a.lines, last), text...)
 	} else if a.output == "text" {
 		if a.lines > 0 {
 			text = append([]byte("\n"), text...)

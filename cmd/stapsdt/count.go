@@ -36,7 +36,8 @@ func (a *aggregate) showCounts(rows []*row) ([]byte, error) {
 	if len(rows) == 0 {
 		return []byte("no events\n"), nil
 	}
-	table := render.Table{Right: 1}
+	rows, others := a.most(rows)
+	table := render.Table{Right: 1, Width: columns(a.stdout)}
 	header := []string{"COUNT"}
 	if a.interval > 0 {
 		header = append(header, "PER SECOND")
@@ -50,7 +51,7 @@ func (a *aggregate) showCounts(rows []*row) ([]byte, error) {
 		}
 		table.Add(append(append(cells, render.Printable(r.of.String())), r.text...)...)
 	}
-	return table.Text(), nil
+	return append(table.Text(), others...), nil
 }
 
 // jsonRows returns an object for each row, which ends with what rest returns.

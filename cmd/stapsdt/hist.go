@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,23 +99,55 @@ func (h *hist) show(rows []*row) ([]byte, error) {
 		return []byte("no events\n"), nil
 	}
 	var b bytes.Buffer
-	for i, r := range rows {
-		if i > 0 {
-			b.WriteByte('\n')
+	for len(rows) > 0 {
+		other := func(r *row) bool { return r.of != rows[0].of }
+		own, others := slices.DeleteFunc(slices.Clone(rows), other), make([]*row, 0, len(rows))
+		for _, r := range rows {
+			if other(r) {
+				others = append(others, r)
+			}
 		}
-		h.text(&b, r, " "+h.value)
+		h.rowsText(&b, own, " "+h.value)
+		rows = others
 	}
 	return b.Bytes(), nil
 }
 
+// manyRows is from how many rows on a table is shown instead of their histograms.
+const manyRows = 5
+
+// rowsText writes the histograms of rows, or a table if there are many.
+func (h *hist) rowsText(b *bytes.Buffer, rows []*row, of string) {
+	shown, others := h.most(rows)
+	if len(rows) < manyRows {
+		for _, r := range shown {
+			separate(b)
+			h.text(b, r, of)
+		}
+		b.WriteString(others)
+		return
+	}
+	separate(b)
+	fmt.Fprintln(b, render.Cut(render.Printable(rows[0].of.String())+of, columns(h.stdout)))
+	table := render.Table{Right: 4, Width: columns(h.stdout)}
+	table.Add(append([]string{"COUNT", "AVERAGE", "P50", "P99"}, h.by...)...)
+	for _, r := range shown {
+		hg := h.histogram(r)
+		cells := []string{fmt.Sprint(r.count), hg.Format(hg.Average()), hg.Format(hg.Quantile(0.5)), hg.Format(hg.Quantile(0.99))}
+		table.Add(append(cells, r.text...)...)
+	}
+	b.Write(table.Text())
+	b.WriteString(others)
+}
+
 // text writes a row with its title.
 func (h *hist) text(b *bytes.Buffer, r *row, of string) {
-	b.WriteString(render.Printable(r.of.String()) + of)
+	title := render.Printable(r.of.String()) + of
 	for i, text := range r.text {
-		fmt.Fprintf(b, " %s=%s", h.by[i], text)
+		title += fmt.Sprintf(" %s=%s", h.by[i], text)
 	}
-	b.WriteByte('\n')
-	h.histogram(r).Text(b)
+	fmt.Fprintln(b, render.Cut(title, columns(h.stdout)))
+	h.histogram(r).Text(b, columns(h.stdout))
 }
 
 func (h *hist) histogram(r *row) *render.Histogram {

@@ -34,7 +34,15 @@ type latency struct {
 // operation is a kind of operation, which is the subject of a row.
 type operation struct{ start, end string }
 
-func (o *operation) String() string { return o.start + " → " + o.end }
+// String returns both probes, with their file once if it is the same.
+func (o *operation) String() string {
+	end := o.end
+	if file := strings.LastIndexByte(o.start, '/'); file >= 0 {
+		file += strings.IndexByte(o.start[file:], ':') + 1
+		end = strings.TrimPrefix(end, o.start[:file])
+	}
+	return o.start + " → " + end
+}
 
 func (o *operation) json() string {
 	return fmt.Sprintf(`"start":%s,"end":%s`, render.AppendJSONString(nil, o.start), render.AppendJSONString(nil, o.end))

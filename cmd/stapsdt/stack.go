@@ -17,8 +17,7 @@ import (
 
 type stack struct {
 	aggregate
-	file   string
-	number int
+	file string
 }
 
 func (s *session) stackCommand() *cobra.Command {
@@ -41,7 +40,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are
 	c.Flags().StringVarP(&st.output, "output", "o", "text", "`FORMAT`: text, folded with a line for each stack, or pprof")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().StringVarP(&st.file, "output-file", "O", "", "write to `FILE` instead of standard output")
-	c.Flags().IntVarP(&st.number, "number", "n", 20, "with -o text, the `N` most frequent stacks, or 0 for all")
+	st.numberFlag(c, "stacks")
 	return c
 }
 
@@ -55,10 +54,7 @@ func (st *stack) check() error {
 	default:
 		return usagef("the output format %q is none of text, folded and pprof", st.output)
 	}
-	if st.number < 0 {
-		return usagef("-n %d is negative", st.number)
-	}
-	return nil
+	return st.checkNumber()
 }
 
 func (st *stack) run(ctx context.Context, specs []string) (err error) {
@@ -125,7 +121,11 @@ func (st *stack) write(to io.Writer, start time.Time) error {
 	case "pprof":
 		err = stacks.Profile().Write(to)
 	default:
-		_, err = to.Write(stacks.Text())
+		text := stacks.Text()
+		if _, _, ok := terminal(to); ok {
+			text = append(erase(0, true), text...)
+		}
+		_, err = to.Write(text)
 	}
 	return err
 }

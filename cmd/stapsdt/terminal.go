@@ -34,6 +34,14 @@ func terminal(w any) (rows, columns int, ok bool) {
 	return int(size.Row), int(size.Col), true
 }
 
+// columns returns how many columns the output may take: those of the terminal, or 80.
+func columns(w any) int {
+	if size, ok := winsize(w); ok && size.Col > 0 {
+		return int(size.Col)
+	}
+	return 80
+}
+
 // colored reports whether colors may be used.
 func colored(w any) bool {
 	_, _, ok := terminal(w)

@@ -129,19 +129,14 @@ func (l *latency) show(rows []*row) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	for i, o := range l.kinds {
-		u, shown := &all[i], 0
-		for _, r := range rows {
-			if r.of == subject(o) {
-				separate(&b)
-				l.text(&b, r, "")
-				shown++
-			}
-		}
+		u := &all[i]
+		own := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return r.of != subject(o) })
+		l.rowsText(&b, own, "")
 		switch {
-		case shown == 0:
+		case len(own) == 0:
 			separate(&b)
-			fmt.Fprintf(&b, "%s\nno pairs\n", render.Printable(o.String()))
-		case shown > 1: // what follows is not of the last row
+			fmt.Fprintf(&b, "%s\nno pairs\n", render.Cut(render.Printable(o.String()), columns(l.stdout)))
+		case len(own) > 1: // what follows is not of the last row
 			separate(&b)
 		}
 		fmt.Fprintf(&b, "%s without an end (%d still open); %s without a start\n", render.Number(u.starts, "start"), len(u.open), render.Number(u.ends, "end"))
@@ -162,7 +157,7 @@ func (l *latency) openTable(b *bytes.Buffer, u *unpaired, now time.Duration) {
 	if len(u.open) == 0 {
 		return
 	}
-	table := render.Table{Right: 3}
+	table := render.Table{Right: 3, Width: columns(l.stdout)}
 	header := []string{"OPEN FOR", "PID", "TID", strings.ToUpper(l.keyName())}
 	for _, item := range l.plan.Open {
 		header = append(header, item.Name)

@@ -136,6 +136,21 @@ func TestCountInterval(t *testing.T) {
 	tr.interrupts()
 }
 
+// TestCountSome: probes without an argument that --by asks for are not counted, and said to be.
+func TestCountSome(t *testing.T) {
+	p := goSubject(t)
+	tr := traces(t, p, "count", "-o", "json", "-p", pid(p), "subject:*", "--by", "status")
+	does(p, "fire 5")
+	does(p, "storm 100 1")
+	sum := 0
+	for _, r := range tr.counts() {
+		require.Equal(t, "request__done", r.Probe)
+		sum += r.Count
+	}
+	require.Equal(t, 5, sum)
+	require.Regexp(t, `stapsdt: not included: subject:tick: .*undefined: status`, tr.Dump())
+}
+
 func TestHist(t *testing.T) {
 	p := goSubject(t)
 	tr := traces(t, p, "hist", "-o", "json", "-p", pid(p), "subject:tick", "arg0*arg0", "--by", "arg1")
@@ -180,13 +195,14 @@ func TestHistText(t *testing.T) {
 		tr.Signal(os.Interrupt)
 		require.NoError(t, tr.Wait(patience))
 	}
-	bar := func(n int) string { return "|" + strings.Repeat("@", n) + strings.Repeat(" ", 52-n) + "|" }
+	wide := func(n, most int) string { return "|" + strings.Repeat("@", n) + strings.Repeat(" ", most-n) + "|" }
+	bar := func(n int) string { return wide(n, 52) }
 	require.Equal(t, []string{
 		"subject:request__done elapsed",
-		"[524µs, 1.05ms)           1 " + bar(13),
-		"[1.05ms, 2.1ms)           1 " + bar(13),
-		"[2.1ms, 4.19ms)           2 " + bar(26),
-		"[4.19ms, 8.39ms)          4 " + bar(52),
+		"[524µs, 1.05ms)           1 " + wide(13, 51),
+		"[1.05ms, 2.1ms)           1 " + wide(13, 51),
+		"[2.1ms, 4.19ms)           2 " + wide(26, 51),
+		"[4.19ms, 8.39ms)          4 " + wide(51, 51),
 		"count 8  average 4.5ms  p50 4ms  p90 8ms  p99 8ms  p999 8ms",
 	}, tr.Lines())
 	require.Equal(t, []string{

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
@@ -100,10 +101,15 @@ func (h *Histogram) Quantile(part float64) float64 {
 	return 0
 }
 
-const barWidth = 52
+// The widths of a bar: as wide as bpftrace's, or less where there are fewer columns.
+const (
+	minBar = 8
+	maxBar = 52
+)
 
-// Text writes the histogram for people, as bpftrace does, and the quantiles.
-func (h *Histogram) Text(w io.Writer) {
+// Text writes the histogram for people, as bpftrace does, and the quantiles, within a number of
+// columns.
+func (h *Histogram) Text(w io.Writer, columns int) {
 	grouped := h.grouped()
 	var most uint64
 	labels := make([]string, len(grouped))
@@ -113,15 +119,25 @@ func (h *Histogram) Text(w io.Writer) {
 		labels[i] = h.label(b)
 		width = max(width, len([]rune(labels[i])))
 	}
+	barWidth := min(max(columns-width-len(" 1234567890 ||"), minBar), maxBar)
 	for i, b := range grouped {
-		bar := strings.Repeat("@", int(math.Ceil(float64(b.Count)*barWidth/float64(max(most, 1)))))
+		bar := strings.Repeat("@", int(math.Ceil(float64(b.Count)*float64(barWidth)/float64(max(most, 1)))))
 		fmt.Fprintf(w, "%-*s %10d |%-*s|\n", width, labels[i], b.Count, barWidth, bar)
 	}
-	fmt.Fprintf(w, "count %d  average %s", h.Count(), h.format(h.Average()))
+	line := fmt.Sprintf("count %d", h.Count())
+	parts := []string{"average " + h.Format(h.Average())}
 	for _, q := range Quantiles {
-		fmt.Fprintf(w, "  %s %s", q.Name, h.format(h.Quantile(q.Part)))
+		parts = append(parts, q.Name+" "+h.Format(h.Quantile(q.Part)))
 	}
-	fmt.Fprintln(w)
+	for _, part := range parts {
+		if utf8.RuneCountInString(line+"  "+part) > columns {
+			fmt.Fprintln(w, line)
+			line = part
+			continue
+		}
+		line += "  " + part
+	}
+	fmt.Fprintln(w, line)
 }
 
 // grouped returns the buckets that are shown, with empty ones between them.
@@ -152,18 +168,18 @@ func (h *Histogram) grouped() (all []Bucket) {
 func (h *Histogram) label(b Bucket) string {
 	switch {
 	case math.IsInf(b.Low, 0):
-		return fmt.Sprintf("(..., %s)", h.format(b.High))
+		return fmt.Sprintf("(..., %s)", h.Format(b.High))
 	case math.IsInf(b.High, 0):
-		return fmt.Sprintf("[%s, ...)", h.format(b.Low))
+		return fmt.Sprintf("[%s, ...)", h.Format(b.Low))
 	case b.High == b.Low+1 && !h.Type.Duration:
-		return fmt.Sprintf("[%s]", h.format(b.Low))
+		return fmt.Sprintf("[%s]", h.Format(b.Low))
 	}
-	return fmt.Sprintf("[%s, %s)", h.format(b.Low), h.format(b.High))
+	return fmt.Sprintf("[%s, %s)", h.Format(b.Low), h.Format(b.High))
 }
 
-// format returns a number with at most four digits: as a duration, or with bpftrace's
+// Format returns a number with at most four digits: as a duration, or with bpftrace's
 // suffixes for powers of 1024 if it is a whole number of these.
-func (h *Histogram) format(f float64) string {
+func (h *Histogram) Format(f float64) string {
 	if h.Type.Duration {
 		return Duration(f)
 	}

@@ -21,7 +21,7 @@ func TestHistogram(t *testing.T) {
 	}}
 	h.Sort()
 	var b strings.Builder
-	h.Text(&b)
+	h.Text(&b, 80)
 	bar := func(n int) string { return "|" + strings.Repeat("@", n) + strings.Repeat(" ", 52-n) + "|" }
 	want := "(..., 0)            1 " + bar(9) + "\n" +
 		"[0]                 0 " + bar(0) + "\n" +
@@ -49,6 +49,31 @@ func TestHistogram(t *testing.T) {
 	h = &Histogram{Type: expr.Type{Kind: expr.Uint, Size: 8}, Buckets: []Bucket{{Low: 1 << 62, High: 1 << 63, Count: 8, Sum: 5}}}
 	if got := h.Average(); got != 3<<61 {
 		t.Error(got)
+	}
+}
+
+// TestWidth: everything fits the columns that there are.
+func TestWidth(t *testing.T) {
+	h := &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Duration: true}, Group: PowersOfTwo, Buckets: []Bucket{
+		{Low: 32768, High: 36864, Count: 12345, Sum: 12345 * 33000}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 3, Sum: 3 << 20},
+	}}
+	for _, columns := range []int{40, 80, 120} {
+		var b strings.Builder
+		h.Text(&b, columns)
+		table := Table{Right: 1, Width: columns}
+		table.Add("COUNT", "PROBE", "path", "method")
+		table.Add("12", "shop:request__end", `"/`+strings.Repeat("ä", 70)+`"`, `"GET"`)
+		b.Write(table.Text())
+		widest := 0
+		for line := range strings.Lines(b.String()) {
+			widest = max(widest, len([]rune(strings.TrimSuffix(line, "\n"))))
+		}
+		if widest > columns || columns <= 80 && widest < columns-1 {
+			t.Errorf("%d of %d columns:\n%s", widest, columns, b.String())
+		}
+		if !strings.Contains(b.String(), `"GET"`) || !strings.Contains(b.String(), "p999") {
+			t.Errorf("%s", b.String())
+		}
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 type Table struct {
 	// Right is how many of the first columns are aligned to the right.
 	Right int
+	// Width is how many columns the table may take, or 0 for any number. Cells are cut to fit.
+	Width int
 
 	rows [][]string
 }
@@ -28,9 +30,11 @@ func (t *Table) Text() []byte {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
+	t.narrow(widths)
 	var b strings.Builder
 	for _, row := range t.rows {
 		for i, cell := range row {
+			cell = Cut(cell, widths[i])
 			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
 			switch {
 			case i < t.Right:
@@ -46,6 +50,37 @@ func (t *Table) Text() []byte {
 		b.WriteByte('\n')
 	}
 	return []byte(b.String())
+}
+
+// narrow takes columns from the widest cells, until all fit.
+func (t *Table) narrow(widths []int) {
+	total := 2 * (len(widths) - 1)
+	for _, w := range widths {
+		total += w
+	}
+	for ; t.Width > 0 && total > t.Width; total-- {
+		widest := -1
+		for i := t.Right; i < len(widths); i++ {
+			if widths[i] > minCell && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+	}
+}
+
+// minCell is how much of a cell is left at least.
+const minCell = 4
+
+// Cut returns a text of at most so many characters, which ends in … if it was longer.
+func Cut(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return string([]rune(text)[:max(width-1, 0)]) + "…"
 }
 
 // Replace returns what clears the last lines of a terminal.

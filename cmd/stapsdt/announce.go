@@ -1,0 +1,57 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+)
+
+// announce says on a terminal what the command has attached to, because it prints nothing else
+// until it ends.
+func (t *tracing) announce() {
+	if _, ok := winsize(t.stderr); !ok || t.sites == 0 {
+		return
+	}
+	names := map[string]bool{}
+	for f := range t.attached {
+		for _, p := range f.Probes {
+			if t.meant(f, p) {
+				names[p.Provider+":"+p.Name] = true
+			}
+		}
+	}
+	processes := 0
+	if t.processes != nil {
+		processes = len(t.processes.list())
+	}
+	t.warn("%s", announcement(len(names), processes, len(t.attached), t.duration))
+}
+
+// announcement says how many probes there are of so many processes, or of files if the processes
+// are not known, and what ends the command.
+func announcement(probes, processes, files int, duration time.Duration) string {
+	of := render.Number(files, "file")
+	switch {
+	case processes == 1:
+		of = "1 process"
+	case processes > 1:
+		of = fmt.Sprintf("%d processes", processes)
+	}
+	end := "Ctrl-C ends"
+	if duration > 0 {
+		end = fmt.Sprintf("ends after %v or with Ctrl-C", duration)
+	}
+	return fmt.Sprintf("%s of %s; %s", render.Number(probes, "probe"), of, end)
+}
+
+// erase returns what removes the lines that were shown before from a terminal. At the end it also
+// removes the ^C that the terminal has printed, which would shift the first line.
+func erase(lines int, last bool) []byte {
+	if lines == 0 && last {
+		return []byte("\r\x1b[K")
+	}
+	return render.Replace(lines)
+}
