@@ -57,7 +57,7 @@ func (s *session) latencyCommand() *cobra.Command {
 quantiles of the time between, the numbers of starts and ends that have no counterpart, and
 the operations that have been open longest.
 
-START and END are [FILE:]PROVIDER:PROBE. A single SPEC stands for SPEC__start and SPEC__end.
+START and END are [FILE:]PROVIDER:PROBE. A single SPEC stands for SPEC__start and SPEC__end or SPEC__done.
 Such probes are paired by their first argument, which is the id of a span. Others need --key.`,
 		Example: `  stapsdt latency -p 1234 myapp:query
   stapsdt latency -p 1234 myapp:query__start myapp:query__end --by 'text,error != ""'
@@ -101,6 +101,7 @@ func (l *latency) pair(args []string) (specs []string, err error) {
 	switch len(args) {
 	case 1:
 		l.named, specs = true, []string{args[0] + "__start", args[0] + "__end"}
+		l.others = map[string]string{specs[1]: args[0] + "__done"}
 	case 2:
 		specs = args
 	default:
@@ -112,6 +113,9 @@ func (l *latency) pair(args []string) (specs []string, err error) {
 	if l.key == "" {
 		start, ok1 := strings.CutSuffix(specs[0], "_start")
 		end, ok2 := strings.CutSuffix(specs[1], "_end")
+		if !ok2 {
+			end, ok2 = strings.CutSuffix(specs[1], "_done")
+		}
 		if !ok1 || !ok2 || start != end {
 			return nil, usagef("which start belongs to which end? Give --key arg0 or another expression, --key goroutine or --key thread")
 		}
@@ -170,7 +174,15 @@ func (l *latency) kind(p *program.Probe, isStart bool) (uint32, error) {
 		o.end = strings.TrimSuffix(o.start, "start") + "end"
 	case l.named:
 		o.end = p.String()
-		o.start = strings.TrimSuffix(o.end, "end") + "start"
+		o.start = strings.TrimSuffix(strings.TrimSuffix(o.end, "end"), "done") + "start"
+	}
+	for i, known := range l.kinds {
+		if l.named && known.start == o.start { // by whichever of __end and __done there is
+			if !isStart {
+				known.end = o.end
+			}
+			return uint32(i), nil
+		}
 	}
 	for i, known := range l.kinds {
 		if *known == *o {

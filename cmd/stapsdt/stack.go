@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -17,7 +18,8 @@ import (
 
 type stack struct {
 	aggregate
-	file string
+	file    string
+	verbose bool
 }
 
 func (s *session) stackCommand() *cobra.Command {
@@ -36,8 +38,9 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are
 	}
 	st.tracing.flags(c)
 	st.byFlag(c)
-	formats := []string{"text", "folded", "pprof"}
-	c.Flags().StringVarP(&st.output, "output", "o", "text", "`FORMAT`: text, folded with a line for each stack, or pprof")
+	c.Flags().BoolVarP(&st.verbose, "verbose", "v", false, "also show the frames of the stapsdt library")
+	formats := []string{"text", "json", "folded", "pprof"}
+	c.Flags().StringVarP(&st.output, "output", "o", "text", "`FORMAT`: text, json with an object and folded with a line for each stack, or pprof")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().StringVarP(&st.file, "output-file", "O", "", "write to `FILE` instead of standard output")
 	st.numberFlag(c, "stacks")
@@ -46,13 +49,13 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are
 
 func (st *stack) check() error {
 	switch st.output {
-	case "text", "folded":
+	case "text", "json", "folded":
 	case "pprof":
 		if _, ok := winsize(st.stdout); ok && st.file == "" {
 			return usagef("a profile is not for a terminal: use -O FILE, or > FILE")
 		}
 	default:
-		return usagef("the output format %q is none of text, folded and pprof", st.output)
+		return usagef("the output format %q is none of text, json, folded and pprof", st.output)
 	}
 	return st.checkNumber()
 }
@@ -63,6 +66,7 @@ func (st *stack) run(ctx context.Context, specs []string) (err error) {
 	}
 	defer st.close()
 	st.stacks = newStacks()
+	st.stacks.processes.Verbose = st.verbose
 	defer st.stacks.close()
 	st.found = func(pid int) error { st.stacks.processes.Look(pid); return nil }
 	to := st.stdout
@@ -116,6 +120,8 @@ func (st *stack) write(to io.Writer, start time.Time) error {
 		stacks.Rows = append(stacks.Rows, render.StackRow{Probe: r.of.String(), By: r.text, Count: r.count, Stack: r.stack})
 	}
 	switch st.output {
+	case "json":
+		_, err = to.Write(st.jsonRows(rows, jsonStack))
 	case "folded":
 		_, err = to.Write(stacks.Folded())
 	case "pprof":
@@ -128,6 +134,12 @@ func (st *stack) write(to io.Writer, start time.Time) error {
 		_, err = to.Write(text)
 	}
 	return err
+}
+
+// jsonStack returns the members of a row that say how often its stack was counted, and which
+// functions it has, the innermost first.
+func jsonStack(r *row) string {
+	return fmt.Sprintf(`,"count":%d,%s`, r.count, render.StackJSON(r.stack))
 }
 
 // stacks finds the functions of the stacks that the kernel has counted, once for each.

@@ -29,7 +29,10 @@ type tracing struct {
 	where    where
 	filter   string
 	duration time.Duration
-	single   bool // one perf event for each site, as before Linux 6.6
+	timed    func() bool // whether the command line has a duration, or nil
+	// others are names that a spec stands for too, by the spec.
+	others map[string]string
+	single bool // one perf event for each site, as before Linux 6.6
 
 	specs     []wanted
 	finder    *target.Finder
@@ -58,6 +61,7 @@ type tracing struct {
 func (t *tracing) flags(c *cobra.Command) {
 	t.where.flags(c)
 	c.Flags().StringVarP(&t.filter, "where", "w", "", "only events for which the Go expression `EXPR` is true, such as 'status >= 500'")
+	t.timed = func() bool { return c.Flags().Changed("duration") }
 	c.Flags().DurationVarP(&t.duration, "duration", "d", 0, "end after this time, such as 10s")
 	c.Flags().BoolVar(&t.single, "single", false, "attach to each site on its own, as on kernels before 6.6")
 	_ = c.Flags().MarkHidden("single")
@@ -148,10 +152,19 @@ func (t *tracing) check(specs []string) error {
 		if spec.File == "" && !t.where.all && len(t.where.pids) == 0 {
 			return usagef("which processes? Give -p PID, or -a for all, or a file as in FILE:%s", text)
 		}
-		t.specs = append(t.specs, wanted{Spec: spec})
+		w := wanted{Spec: spec}
+		if other := t.others[text]; other != "" {
+			if w.other, err = target.ParseSpec(other); err != nil {
+				return usagef("%w", err)
+			}
+		}
+		t.specs = append(t.specs, w)
 	}
 	if t.duration < 0 {
 		return usagef("the duration %v is negative", t.duration)
+	}
+	if t.duration == 0 && t.timed != nil && t.timed() {
+		return usagef("a duration of 0 would count nothing: leave out -d to go on until Ctrl-C")
 	}
 	if t.filter == "" {
 		return nil

@@ -20,10 +20,16 @@ import (
 // wanted is a spec, with its file if it names one.
 type wanted struct {
 	target.Spec
+	other target.Spec    // what it stands for too, or zero
 	file  *target.File   // nil while it is being written
 	path  string         // where it was found
 	wrong os.FileInfo    // the file there that could not be taken instead, or nil
 	first *program.Probe // that was found, or nil
+}
+
+// Match reports whether the spec stands for a probe.
+func (w *wanted) Match(provider, probe string) bool {
+	return w.Spec.Match(provider, probe) || w.other.Probe != "" && w.other.Match(provider, probe)
 }
 
 // names reports whether a spec names a probe of a file.

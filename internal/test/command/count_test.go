@@ -199,10 +199,10 @@ func TestHistText(t *testing.T) {
 	bar := func(n int) string { return wide(n, 52) }
 	require.Equal(t, []string{
 		"subject:request__done elapsed",
-		"[524µs, 1.05ms)           1 " + wide(13, 51),
-		"[1.05ms, 2.1ms)           1 " + wide(13, 51),
-		"[2.1ms, 4.19ms)           2 " + wide(26, 51),
-		"[4.19ms, 8.39ms)          4 " + wide(51, 51),
+		"[524µs, 1.05ms)           1 " + wide(13, 50),
+		"[1.05ms, 2.1ms)           1 " + wide(13, 50),
+		"[2.1ms, 4.19ms)           2 " + wide(25, 50),
+		"[4.19ms, 8.39ms)          4 " + wide(50, 50),
 		"count 8  average 4.5ms  p50 4ms  p90 8ms  p99 8ms  p999 8ms",
 	}, tr.Lines())
 	require.Equal(t, []string{

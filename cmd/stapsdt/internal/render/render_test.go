@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -74,6 +75,17 @@ func TestWidth(t *testing.T) {
 		if !strings.Contains(b.String(), `"GET"`) || !strings.Contains(b.String(), "p999") {
 			t.Errorf("%s", b.String())
 		}
+	}
+}
+
+func TestStackJSON(t *testing.T) {
+	stack := &symbol.Stack{Cut: symbol.CutDepth, Frames: []symbol.Frame{
+		{Functions: []symbol.Function{{Name: "main.inlined", File: "/a/main.go", Line: 3}, {Name: "main.f", File: "/a/main.go", Line: 9}}},
+		{Address: 0x123},
+	}}
+	const want = `{"stack":[{"function":"main.inlined","file":"/a/main.go","line":3},{"function":"main.f","file":"/a/main.go","line":9},{"function":"0x123"}],"cut":"cut: too deep"}`
+	if got := "{" + string(StackJSON(stack)) + "}"; got != want || !json.Valid([]byte(got)) {
+		t.Error(got)
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 type Processes struct {
 	byPID   map[int]*process
 	modules map[fileKey]*Module
+	// Verbose keeps the frames of this library.
+	Verbose bool
 }
 
 // fileKey is a file as it appears in /proc/PID/maps.
@@ -146,7 +148,9 @@ func (p *Processes) Stack(pid int, probe string, addresses []uint64, depth int) 
 		}
 	}
 	s.end(depth)
-	s.trim(probe)
+	if !p.Verbose {
+		s.trim(probe)
+	}
 	s.unwrap()
 	return s
 }

@@ -129,11 +129,16 @@ func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:]
 func isLibrary(name string) bool {
 	const module = "github.com/go-stapsdt/stapsdt"
 	rest, ok := strings.CutPrefix(name, module)
-	return ok && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "/internal/call.")) || name == "probeFire" || name == "probeFireV"
+	for _, own := range []string{".", "/internal/call.", "/span.", "/instrument/"} {
+		if ok && strings.HasPrefix(rest, own) {
+			return true
+		}
+	}
+	return name == "probeFire" || name == "probeFireV"
 }
 
 // trim removes the frames of a probe of this library: its site, which is all that its image
-// has, and Fire.
+// has, and what leads from the program to Fire: a span, or an instrumentation.
 func (s *Stack) trim(probe string) {
 	if len(s.Frames) < 2 || !s.Frames[0].isImageSite(probe) {
 		return

@@ -141,7 +141,7 @@ func TestHugeSection(t *testing.T) {
 func TestLibrary(t *testing.T) {
 	for name, want := range map[string]bool{
 		"github.com/go-stapsdt/stapsdt.(*Probe4[...]).Fire": true, "github.com/go-stapsdt/stapsdt/internal/call.Many": true, "probeFire": true,
-		"github.com/go-stapsdt/stapsdt/span.(*Span[...]).End": false, "github.com/go-stapsdt/stapsdt/internal/test/kernels.fire": false,
+		"github.com/go-stapsdt/stapsdt/span.(*Span[...]).End": true, "github.com/go-stapsdt/stapsdt/internal/test/kernels.fire": false,
 		"github.com/go-stapsdt/stapsdtools.f": false, "main.main": false,
 	} {
 		if got := isLibrary(name); got != want {
@@ -236,5 +236,24 @@ func TestVDSO(t *testing.T) {
 			}
 		}
 		t.Error("the vDSO has no clock_gettime")
+	}
+}
+
+// TestIsLibrary: a stack begins at the program, also if that is an example of this repository.
+func TestIsLibrary(t *testing.T) {
+	const module = "github.com/go-stapsdt/stapsdt"
+	for name, want := range map[string]bool{
+		module + ".(*Probe).Fire":                        true,
+		module + "/internal/call.Call":                   true,
+		module + "/span.(*Span[go.shape.struct {}]).End": true,
+		module + "/instrument/httpprobe.serve.func1":     true,
+		module + "/examples/http.main":                   false,
+		module + "/span_test.TestSpan":                   false,
+		"net/http.HandlerFunc.ServeHTTP":                 false,
+		"probeFire":                                      true,
+	} {
+		if got := isLibrary(name); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }

@@ -1,0 +1,73 @@
+//go:build linux
+
+package program
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// shown reports whether an argument of the start is the key or one of Open already.
+func (l *Latency) shown(start *Probe, i int) bool {
+	is := func(src string) bool { return src == start.ArgName(i) || src == fmt.Sprintf("arg%d", i) }
+	return is(l.pairing.Key) || slices.ContainsFunc(l.Open, func(item Item) bool { return is(item.Name) })
+}
+
+// detail appends an expression to Open, if the start has it and there is room.
+func (l *Latency) detail(start *Probe, src string) {
+	if !l.pairing.Details {
+		return
+	}
+	item, err := start.keyItem(src, l.valueSize)
+	if err != nil || len(l.Open) == maxKnown || l.startStack()+item.Size > stackSize {
+		return
+	}
+	l.Open = append(l.Open, item)
+	l.valueSize += item.Size
+}
+
+// maxKnown is how many bits of openKnown an instruction can set.
+const maxKnown = 31
+
+// startStack is how much of the stack the program of a start needs at most, apart from the
+// texts of conditions that are not in its value.
+func (l *Latency) startStack() int {
+	const scratch, fetched = 128, 16 // fetched is an address and a length
+	texts := 0
+	for range l.startWhere {
+		texts += textSlot
+	}
+	return scratch + keyHeader + l.Key.Size + l.valueSize + fetched*len(l.atStart) + texts
+}
+
+// openItem puts the i-th of Open into the value. A detail that cannot be evaluated is left out.
+func (b *builder) openItem(l *Latency, item *Item, i int, value int16) error {
+	if item.expr == nil { // this start does not have it
+		return nil
+	}
+	known := func() error {
+		if err := b.keyItem(item, value); err != nil || i >= maxKnown {
+			return err
+		}
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value+openKnown, asm.DWord), asm.Or.Imm(asm.R0, 1<<i), asm.StoreMem(asm.RFP, value+openKnown, asm.R0, asm.DWord))
+		return nil
+	}
+	if !l.isDetail(item.Name) {
+		return known()
+	}
+	next := b.fresh("detail")
+	err := b.scope(func() error {
+		b.fault = next
+		return known()
+	})
+	b.label(next)
+	return err
+}
+
+// isDetail reports whether one of Open is only shown while an operation is open.
+func (l *Latency) isDetail(name string) bool {
+	_, asked := l.atStart[name]
+	return !asked
+}
