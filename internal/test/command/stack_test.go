@@ -210,7 +210,7 @@ func TestStackBy(t *testing.T) {
 		"                  shop::order(int) (stack)", "                  outer (stack)", "                  main (stack)"}, lines[:6])
 	require.Equal(t, "    5    55.6%  from 2 other stacks", lines[len(lines)-1])
 	for args, message := range map[string]string{
-		"-o json": "is none of text, folded and pprof", "-n -1": "-n -1 is negative", "-w path==path": "path",
+		"-o xml": "is none of text, json, folded and pprof", "-n -1": "-n -1 is negative", "-w path==path": "path",
 	} {
 		r := runs(t, append([]string{"stack", "-p", pid(p), "cstack:hit"}, strings.Fields(args)...)...)
 		require.Equal(t, 2, r.status)
