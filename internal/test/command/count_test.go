@@ -139,7 +139,9 @@ func TestCountInterval(t *testing.T) {
 // TestCountSome: probes without an argument that --by asks for are not counted, and said to be.
 func TestCountSome(t *testing.T) {
 	p := goSubject(t)
-	tr := traces(t, p, "count", "-o", "json", "-p", pid(p), "subject:*", "--by", "status")
+	testenv.NeedsRoot(t)
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "count", "-o", "json", "-p", pid(p), "subject:*", "--by", "status")), t}
+	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
 	does(p, "fire 5")
 	does(p, "storm 100 1")
 	sum := 0
