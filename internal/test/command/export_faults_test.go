@@ -179,7 +179,7 @@ func TestExportRefuses(t *testing.T) {
 		status        int
 		says          string
 	}{
-		{"", "--listen nonsense", 2, "--listen: address nonsense: missing port in address"},
+		{"", "--listen nonsense", 2, "--listen takes HOST:PORT or :PORT, such as localhost:9964 or :9964, and not \"nonsense\""},
 		{"", "--otlp nonsense", 2, `--otlp: the endpoint "nonsense" is not a URL`},
 		{unshare, "--listen localhost:0", 1, "fires_total: this kernel does not say which executable a process has, because it has no BTF: give labels: [container]"},
 	} {
