@@ -148,12 +148,12 @@ func TestTraceFilter(t *testing.T) {
 	p := goSubject(t)
 	for filter, want := range map[string][]any{
 		`status > 0`: {1., 2., 3., 1., 2., 3.},
-		`status > 1 && strings.HasSuffix(path, "m/5")`:                   {2.},
-		`elapsed >= 8*time.Millisecond && elapsed < 10*time.Millisecond`: {-2., -1.},
-		`cached && status == -3`:                                         {-3.},
-		`100/status == 100`:                                              {1., 1.},
-		`pid == ` + pid(p) + ` && cpu < 4096 && arg1 == 3`:               {3., 3.},
-		`strings.Contains(path, "tem/1")`:                                {-2., 0., 1., 2., 3.},
+		`status > 1 && strings.HasSuffix(path, "m/5")`:     {2.},
+		`elapsed >= 8ms && elapsed < 10*time.Millisecond`:  {-2., -1.},
+		`cached && status == -3`:                           {-3.},
+		`100/status == 100`:                                {1., 1.},
+		`pid == ` + pid(p) + ` && cpu < 4096 && arg1 == 3`: {3., 3.},
+		`strings.Contains(path, "tem/1")`:                  {-2., 0., 1., 2., 3.},
 	} {
 		p := goSubject(t)
 		filter = regexp.MustCompile(`pid == \d+`).ReplaceAllString(filter, "pid == "+pid(p))
