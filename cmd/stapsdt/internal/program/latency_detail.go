@@ -9,10 +9,11 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// shown reports whether an argument of the start is the key or one of Open already.
+// shown reports whether an argument of the start is the key or one of Open already, or is the id
+// of a span's parent, which describes nothing by itself.
 func (l *Latency) shown(start *Probe, i int) bool {
 	is := func(src string) bool { return src == start.ArgName(i) || src == fmt.Sprintf("arg%d", i) }
-	return is(l.pairing.Key) || slices.ContainsFunc(l.Open, func(item Item) bool { return is(item.Name) })
+	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, func(item Item) bool { return is(item.Name) })
 }
 
 // detail appends an expression to Open, if the start has it and there is room.
