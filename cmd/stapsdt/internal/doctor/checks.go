@@ -12,6 +12,7 @@ type check struct {
 // checks are in the order in which a user should mend things: the first fault may be why
 // others cannot be looked for.
 var checks = []check{
+	{"proc", "proc-or-sys-is-not-mounted", noProc},
 	{"two-processes", "pgrep-found-two-processes", twoProcesses},
 	{"pid-namespace", "the-process-ids-are-those-of-another-namespace", pidNamespace},
 	{"no-process", "the-process-ids-are-those-of-another-namespace", noProcess},
@@ -23,6 +24,7 @@ var checks = []check{
 	{"mount-namespace", "the-program-has-its-own-file-system", mountNamespace},
 	{"lockdown", "lockdown", lockdown},
 	{"seccomp", "a-seccomp-filter-stops-the-tracer", seccomp},
+	{"sys", "proc-or-sys-is-not-mounted", noSys},
 	{"uprobes", "the-kernel-is-too-old-or-has-no-uprobes", uprobes},
 	{"kernel", "the-kernel-is-too-old-or-has-no-uprobes", oldKernel},
 	{"architecture", "the-program-has-32-bits", architecture},
@@ -36,6 +38,7 @@ var checks = []check{
 	{"tracefs", "tracefs-is-not-mounted", tracefs},
 	{"perf-event-paranoid", "perf_event_paranoid", paranoid},
 	{"filter", "a-filter-compares-other-numbers", filter},
+	{"stopped", "the-process-is-stopped", stopped},
 	{"traced", "the-code-does-not-fire", traced},
 }
 
@@ -46,6 +49,9 @@ func Diagnose(f *Facts) []Finding {
 		for _, found := range c.run(f) {
 			found.Cause, found.See = c.cause, "docs/nothing-shows.md#"+c.see
 			all = append(all, found)
+		}
+		if f.Self.NoProc && len(all) > 0 {
+			break // whatever else is asked of /proc has no answer
 		}
 	}
 	return all

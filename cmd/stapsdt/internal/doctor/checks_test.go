@@ -156,7 +156,15 @@ var diagnoses = []struct {
 	{"no event source", func(f *Facts) {
 		f.Host.Uprobes = UprobesMissing
 	}, []string{"uprobes limit stapsdt can"}, 7},
-	{"no sysfs", func(f *Facts) { f.Host.Uprobes, f.Trial.Perf = UprobesUnknown, errNoUprobes }, []string{"uprobes fault mount -t sysfs"}, 6},
+	{"no sysfs", func(f *Facts) { f.Host.Uprobes, f.Trial.Perf = UprobesUnknown, errNoUprobes }, []string{"sys fault mount -t sysfs"}, 6},
+	{"no sysfs, although the kernel can", func(f *Facts) { f.Host.Uprobes = UprobesUnknown }, []string{"sys fault /sys is not mounted"}, 6},
+	{"no /proc", func(f *Facts) {
+		*f = Facts{PID: 12, Self: Self{NoProc: true}}
+	}, []string{"proc fault mount -t proc"}, 6},
+	{"stopped", func(f *Facts) { f.Process.Stopped = true }, []string{"stopped fault kill -CONT 12"}, 6},
+	{"set-user-ID", func(f *Facts) {
+		f.Self.UID, f.Process.UIDs, f.Process.Refused, f.Images, f.Trial = 1000, []int{1000, 0, 0, 0}, fs.ErrPermission, nil, Trial{}
+	}, []string{"user fault with the rights of user 0, because its file is set-user-ID", "capability limit runs as root only"}, 4},
 	{"Linux 4.9", func(f *Facts) { f.Host.Release = "4.9.0-19-amd64" }, []string{"kernel fault Linux 4.9.0-19-amd64 is too old"}, 6},
 	{"Linux 5.4", func(f *Facts) { f.Host.Release = "5.4.0-200-generic" }, []string{"kernel limit takes Linux 5.8"}, 7},
 	{"32 bits", func(f *Facts) { f.Images[0].Machine, f.Images[0].Class = elf.EM_386, elf.ELFCLASS32 }, []string{"architecture limit 32 bits (386)"}, 7},

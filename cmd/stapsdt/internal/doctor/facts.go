@@ -56,8 +56,9 @@ type Self struct {
 	Capabilities uint64
 	Seccomp      bool // whether there is a filter
 	Namespaces   Namespaces
-	// OwnProc is whether /proc belongs to the PID namespace of this process.
-	OwnProc bool
+	// NoProc is whether nothing is mounted at /proc, and OwnProc whether it belongs to the PID
+	// namespace of this process.
+	NoProc, OwnProc bool
 }
 
 // Namespaces are the names of namespaces, such as "pid:[4026531836]". They are empty if they
@@ -73,6 +74,8 @@ const (
 // Process is the process that is to be traced.
 type Process struct {
 	Alive bool
+	// Stopped is whether a signal or a debugger has stopped it.
+	Stopped bool
 	// Refused is why its memory map cannot be read, or nil.
 	Refused error
 	Name    string

@@ -12,17 +12,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// noSys: tracers look for the kernel's uprobes and for its processors in /sys.
+func noSys(f *Facts) []Finding {
+	if f.Host.Uprobes != UprobesUnknown {
+		return nil
+	}
+	return []Finding{fault(StatusFault,
+		"/sys is not mounted, where tracers look for the kernel's uprobes and its processors.",
+		"Mount it: mount -t sysfs sysfs /sys.")}
+}
+
 // uprobes: the kernel has no uprobes, or does not show them here.
 func uprobes(f *Facts) []Finding {
-	if f.Host.Uprobes == UprobesThere {
+	switch f.Host.Uprobes {
+	case UprobesThere:
 		return fine("The kernel has uprobes.")
+	case UprobesUnknown:
+		return nil
 	}
 	says := "The kernel has no event source for uprobes (/sys/bus/event_source/devices/uprobe)"
 	cure := "Use a kernel from Linux 4.17 on that was built with CONFIG_UPROBE_EVENTS. In a container, do not hide /sys/bus."
-	if f.Host.Uprobes == UprobesUnknown {
-		says = "/sys is not mounted, where tracers look for the kernel's uprobes"
-		cure = "Mount it: mount -t sysfs sysfs /sys."
-	}
 	if f.Trial.Name.Probe != "" && f.Trial.Perf == nil {
 		return []Finding{limit(says+". bpftrace 0.17 cannot attach without it; stapsdt can, from Linux 6.6 on.", cure)}
 	}

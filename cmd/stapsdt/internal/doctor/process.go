@@ -8,6 +8,26 @@ import (
 	"strings"
 )
 
+// noProc: tracers find processes, and what these have mapped, in /proc.
+func noProc(f *Facts) []Finding {
+	if !f.Self.NoProc {
+		return nil
+	}
+	return []Finding{fault(StatusFault,
+		"/proc is not mounted, where tracers find processes and the files that these have mapped.",
+		"Mount it: mount -t proc proc /proc.")}
+}
+
+// stopped: a process that is stopped fires nothing.
+func stopped(f *Facts) []Finding {
+	if !f.Process.Stopped {
+		return nil
+	}
+	return []Finding{fault(StatusFault,
+		fmt.Sprintf("Process %d is stopped, by a signal or a debugger, and fires nothing until it continues.", f.PID),
+		fmt.Sprintf("Let it continue: kill -CONT %d, or detach the debugger.", f.PID))}
+}
+
 // twoProcesses: pgrep prints all that match, and bpftrace follows the first.
 func twoProcesses(f *Facts) []Finding {
 	if len(f.PIDs) > 1 {
@@ -54,6 +74,11 @@ func otherUser(f *Facts) []Finding {
 	if len(f.Process.UIDs) > 0 && !slices.Contains(f.Process.UIDs, f.Self.UID) {
 		return []Finding{fault(StatusRights,
 			fmt.Sprintf("Process %d belongs to user %d, and this is user %d: %v.", f.PID, f.Process.UIDs[0], f.Self.UID, f.Process.Refused),
+			"Run the tracer as root (sudo).")}
+	}
+	if uids := f.Process.UIDs; len(uids) > 1 && uids[0] == f.Self.UID && uids[1] != uids[0] {
+		return []Finding{fault(StatusRights,
+			fmt.Sprintf("Process %d runs with the rights of user %d, because its file is set-user-ID, and this is user %d: %v.", f.PID, uids[1], f.Self.UID, f.Process.Refused),
 			"Run the tracer as root (sudo).")}
 	}
 	return []Finding{fault(StatusRights,

@@ -128,6 +128,7 @@ func (s system) self(pid int) Self {
 		Capabilities: status.capabilities,
 		Seccomp:      status.seccomp,
 		Namespaces:   s.namespaces("self"),
+		NoProc:       !s.has("proc/version"),
 		OwnProc:      s.link("proc/self") == strconv.Itoa(pid),
 	}
 }
@@ -187,10 +188,12 @@ func integers(text string) (all []int) {
 func (s system) process(pid int) Process {
 	directory := "proc/" + strconv.Itoa(pid)
 	status := parseStatus(s.text(directory + "/status"))
+	state := state(s.text(directory + "/stat"))
 	p := Process{
 		Name: status.name, UIDs: status.uids, Numbers: status.numbers,
 		Namespaces: s.namespaces(strconv.Itoa(pid)),
-		Alive:      alive(s.text(directory + "/stat")),
+		Alive:      state != 0 && state != 'Z' && state != 'X', // a zombie has exited
+		Stopped:    state == 'T' || state == 't',
 	}
 	if environment, err := fs.ReadFile(s.FS, directory+"/environ"); err == nil {
 		for variable := range strings.SplitSeq(string(environment), "\x00") {
@@ -203,10 +206,13 @@ func (s system) process(pid int) Process {
 	return p
 }
 
-// alive reads /proc/PID/stat: a zombie has exited.
-func alive(stat string) bool {
+// state returns the letter of a process's state in /proc/PID/stat, or 0.
+func state(stat string) byte {
 	at := strings.LastIndex(stat, ") ") // the name, before it, may contain anything
-	return at >= 0 && len(stat) > at+2 && stat[at+2] != 'Z' && stat[at+2] != 'X'
+	if at < 0 || len(stat) <= at+2 {
+		return 0
+	}
+	return stat[at+2]
 }
 
 // has reports whether a set of capabilities has one, or CAP_SYS_ADMIN, which includes the

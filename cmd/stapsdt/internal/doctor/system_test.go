@@ -108,7 +108,10 @@ func TestSelf(t *testing.T) {
 	if s := recorded(nil, map[string]string{"proc/self": "20117"}).self(7); s.OwnProc {
 		t.Errorf("%+v", s)
 	}
-	if s := recorded(nil, nil).self(7); s.OwnProc || s.UID != -1 {
+	if s := recorded(map[string]string{"proc/version": "Linux"}, nil).self(7); s.OwnProc || s.NoProc || s.UID != -1 {
+		t.Errorf("%+v", s)
+	}
+	if s := recorded(nil, nil).self(7); !s.NoProc {
 		t.Errorf("%+v", s)
 	}
 }
@@ -130,9 +133,11 @@ func TestProcess(t *testing.T) {
 	if !reflect.DeepEqual(p, want) {
 		t.Errorf("%+v", p)
 	}
-	for stat, want := range map[string]bool{"": false, "1 (x) Z 1": false, "1 (x) X 1": false, "1 (x": false, "1 (x) ": false, "1 (x) R 1": true} {
-		if alive(stat) != want {
-			t.Errorf("%q", stat)
+	for stat, want := range map[string][2]bool{
+		"": {}, "1 (x) Z 1": {}, "1 (x) X 1": {}, "1 (x": {}, "1 (x) ": {}, "1 (x) R 1": {true, false}, "1 (x) T 1": {true, true}, "1 (x) t 1": {true, true},
+	} {
+		if p := recorded(map[string]string{"proc/1/stat": stat}, nil).process(1); p.Alive != want[0] || p.Stopped != want[1] {
+			t.Errorf("%q: %+v", stat, p)
 		}
 	}
 }
