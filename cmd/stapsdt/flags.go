@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -62,6 +64,17 @@ func checkStrayPID(c *cobra.Command, args []string) error {
 	}
 	if pids, ok := flag.Value.(*pidList); ok && len(*pids) > 0 {
 		return usagef("-p takes several processes as one value, as in -p %v,%s or -p \"$(pgrep -x NAME)\" with the quotes", pids, args[0])
+	}
+	return nil
+}
+
+// checkStrayAddress returns an error if an argument is the address of a page of probes, which only
+// trace reads.
+func checkStrayAddress(c *cobra.Command, args []string) error {
+	for _, arg := range args {
+		if remote.IsAddress(arg) && c.Name() != "trace" {
+			return usagef("%s asks the kernel; only stapsdt trace reads the page of a program, such as %s", c.Name(), arg)
+		}
 	}
 	return nil
 }

@@ -110,7 +110,9 @@ A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.PersistentPreRunE = func(c *cobra.Command, args []string) error { return checkStrayPID(c, args) }
+	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
+		return errors.Join(checkStrayPID(c, args), checkStrayAddress(c, args))
+	}
 	root.AddCommand(s.listCommand(), s.traceCommand(), s.countCommand(), s.histCommand(), s.latencyCommand(), s.stackCommand(), s.scriptCommand(), s.exportCommand())
 	root.AddCommand(s.generateCommand(), s.doctorCommand(), s.cleanCommand(), s.manCommand(), s.versionCommand())
 	completeSpecs(root)
