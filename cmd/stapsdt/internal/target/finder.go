@@ -313,6 +313,10 @@ func (f *Finder) Open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if onlyDebugging(opened) {
+		opened.Close()
+		return nil, fmt.Errorf("%s holds only debugging information, and no code to attach to: give the program or library that it belongs to", path)
+	}
 	file, err := f.read(path, opened)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,27 @@
+//go:build linux
+
+package target
+
+import (
+	"debug/elf"
+	"io"
+)
+
+// onlyDebugging reports whether a file is what objcopy --only-keep-debug and eu-strip -f separate
+// from a program: it has the notes, and sections of code without the code.
+func onlyDebugging(file io.ReaderAt) bool {
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return false
+	}
+	empty := false
+	for _, s := range f.Sections {
+		if s.Flags&elf.SHF_EXECINSTR != 0 && s.Size > 0 {
+			if s.Type != elf.SHT_NOBITS {
+				return false
+			}
+			empty = true
+		}
+	}
+	return empty
+}
