@@ -167,7 +167,7 @@ var handlers = map[string]http.HandlerFunc{
 		conn.Close()
 	},
 	"timeout":  http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), time.Millisecond, "late").ServeHTTP,
-	"redirect": http.RedirectHandler("/there", 302).ServeHTTP,
+	"redirect": http.RedirectHandler("/there", http.StatusFound).ServeHTTP,
 	"file":     func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "httpprobe.go") },
 	"nil":      nil,
 }

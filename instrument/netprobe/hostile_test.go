@@ -115,7 +115,7 @@ func TestEmptyConnections(t *testing.T) {
 				t.Error("the context is not nil")
 			}
 			return conn, nil
-		})(nil, "tcp", "x") //lint:ignore SA1012 a program may do so
+		})(nil, "tcp", "x")
 		require.NoError(t, err)
 		require.True(t, got == conn)
 		got, err = probes.Listener(accepting{conn}).Accept()
