@@ -202,3 +202,11 @@ func systemCalls(t *testing.T, analyze string, sets []string) (calls []string) {
 	}
 	return calls
 }
+
+// TestLoadedImage: the default of the tag latest is Always, with which a node pulls an image
+// that was loaded by hand, and finds none.
+func TestLoadedImage(t *testing.T) {
+	manifest, err := os.ReadFile("../../../packaging/daemonset.yaml")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^ +image: stapsdt:latest\n +imagePullPolicy: IfNotPresent\b`, string(manifest))
+}
