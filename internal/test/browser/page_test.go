@@ -290,5 +290,13 @@ func TestRecorder(t *testing.T) {
 	b.write("#contains", "query__done")
 	b.wait(`[...document.querySelectorAll("#recorded tr")].every(r => r.cells[1].textContent === "shop:query__done")`)
 	require.Regexp(t, `text=SELECT name FROM item WHERE id = \?  rows=\d+  elapsed=[\d.]+ (µs|ms)`, b.text("#recorded tr td.args"))
+	require.NotContains(t, b.text("#welcome"), "Until you start watching", "the recorder watches already")
+
+	narrow := open(t, 400, 800)
+	narrow.load(s.url)
+	narrow.wait(`!document.querySelector("#open-recorder").hidden`)
+	narrow.click("#open-recorder")
+	narrow.wait(`document.querySelectorAll("#recorded tr").length > 0`)
+	narrow.wait(`[...document.querySelectorAll("#recorded td.args")].every(c => c.getBoundingClientRect().width > 250)`)
 	require.Empty(t, b.complaints())
 }
