@@ -262,7 +262,7 @@ func TestInFlight(t *testing.T) {
 			}
 			arrived.Wait()
 			during = heap() - before
-			require.Equal(t, goroutines+c.operations, runtime.NumGoroutine(), c.name)
+			require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+c.operations, c.name)
 			require.LessOrEqual(t, pprof.Lookup("threadcreate").Count(), threads+2, c.name)
 			close(closed)
 			ended.Wait()

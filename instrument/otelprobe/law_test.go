@@ -110,7 +110,7 @@ func TestProgramsSeeTheSame(t *testing.T) {
 		sdk := sdktrace.NewTracerProvider(append(options, sdktrace.WithSpanProcessor(l), sdktrace.WithSampler(l), sdktrace.WithIDGenerator(&generator{log: l}))...)
 		l.use(sdk.Tracer("scope"))
 		require.NoError(t, sdk.Shutdown(t.Context()))
-		require.Equal(t, goroutines, runtime.NumGoroutine())
+		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines) // one of another test may have ended
 		return l.list
 	}
 	plain := run()

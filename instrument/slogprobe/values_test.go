@@ -329,7 +329,7 @@ func TestInFlight(t *testing.T) {
 		}
 		inside.Wait()
 		during := heap()
-		require.Equal(t, records+goroutines, runtime.NumGoroutine())
+		require.LessOrEqual(t, runtime.NumGoroutine(), records+goroutines)
 		close(goOn)
 		ended.Wait()
 		return during - before, heap() - before

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,10 +18,10 @@ import (
 )
 
 // closed says whether it was closed.
-type closed struct{ done bool }
+type closed struct{ done atomic.Bool }
 
 func (c *closed) Close() error {
-	c.done = true
+	c.done.Store(true)
 	return nil
 }
 
@@ -68,7 +69,7 @@ func TestChanged(t *testing.T) {
 	if err := os.WriteFile(path, second, 0); err != nil {
 		t.Fatal(err)
 	}
-	if !file.Changed() || !c.done {
+	if !file.Changed() || !c.done.Load() {
 		t.Error("it was written and is attached to")
 	}
 	if _, err := file.Attach(func() io.Closer { return c }); !errors.Is(err, lease.ErrBroken) {
