@@ -88,11 +88,11 @@ func TestInFlight(t *testing.T) {
 	land()
 	bytes, goroutines, before := heap(), runtime.NumGoroutine(), threads()
 	fly()
-	require.InDelta(t, spans*spanBytes, heap()-bytes, 256<<10) // the stream's two buffers come and go
+	require.LessOrEqual(t, heap()-bytes, int64(spans*spanBytes+256<<10)) // the stream's two buffers come and go
 	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
 	require.LessOrEqual(t, threads(), before+2)
 	land()
-	require.InDelta(t, 0, heap()-bytes, 256<<10)
+	require.LessOrEqual(t, heap()-bytes, int64(256<<10))
 	require.Equal(t, 4*spans, seen)
 	runtime.KeepAlive(list)
 	runtime.KeepAlive(contexts)
@@ -117,8 +117,8 @@ func TestNeverEndedInFlight(t *testing.T) {
 	for i := range contexts {
 		contexts[i], _ = query.Start(t.Context(), start{"SELECT"})
 	}
-	require.InDelta(t, spans*spanBytes, heap()-bytes, 64<<10)
+	require.LessOrEqual(t, heap()-bytes, int64(spans*spanBytes+64<<10))
 	clear(contexts)
-	require.InDelta(t, 0, heap()-bytes, 64<<10)
+	require.LessOrEqual(t, heap()-bytes, int64(64<<10))
 	runtime.KeepAlive(contexts)
 }
