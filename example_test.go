@@ -40,7 +40,7 @@ func ExampleProvider_AddProbe() {
 	defer p.Close()
 
 	// Any integer that fits will do. The error is nil while no tracer is attached.
-	fmt.Println(probe.Fire("main.lua", 17), probe.Args())
+	fmt.Println(probe.Fire("main.lua", 17), probe.ArgTypes())
 	// Output: <nil> [string uint32]
 }
 
@@ -48,7 +48,7 @@ func ExampleProvider_AddProbe() {
 func ExampleNewProbe2() {
 	p := stapsdt.NewProvider("names")
 	request := stapsdt.NewProbe2[string, time.Duration](p, "request__done", "path", "elapsed")
-	fmt.Println(request.ArgNames(), request.Args())
+	fmt.Println(request.ArgNames(), request.ArgTypes())
 	// Output: [path elapsed] [string int64]
 }
 
@@ -74,7 +74,7 @@ func ExampleNewProbeOf() {
 	p := stapsdt.NewProvider("fields")
 	request := stapsdt.NewProbeOf[Request](p, "request__done")
 	request.Fire(Request{Path: "/index.html", HTTPStatus: 200, Elapsed: time.Millisecond})
-	fmt.Println(request.ArgNames(), request.Args())
+	fmt.Println(request.ArgNames(), request.ArgTypes())
 	// Output: [path http_status nanoseconds] [string int32 int64]
 }
 
@@ -86,7 +86,7 @@ func ExampleProbe2_FireFunc() {
 	took.FireFunc(func() (string, time.Duration) {
 		return fmt.Sprintf("%v", start.Weekday()), time.Since(start)
 	})
-	fmt.Println(took.Args())
+	fmt.Println(took.ArgTypes())
 	// Output: [string int64]
 }
 

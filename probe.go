@@ -97,8 +97,8 @@ func (p *Probe) Name() string { return p.name }
 // Provider returns the provider that the probe was defined with. It may be nil.
 func (p *Probe) Provider() *Provider { return p.provider }
 
-// Args returns the types of the probe's arguments.
-func (p *Probe) Args() []ArgType { return slices.Clone(p.args) }
+// ArgTypes returns the types of the probe's arguments.
+func (p *Probe) ArgTypes() []ArgType { return slices.Clone(p.args) }
 
 // String returns "provider:probe", the notation that tracers use.
 func (p *Probe) String() string { return p.provider.Name() + ":" + p.name }

@@ -46,7 +46,7 @@ func TestProbeOf(t *testing.T) {
 	p := newProvider(t, "of")
 	probe := NewProbeOf[request](p, "request")
 	word := ArgType(unsafe.Sizeof(uintptr(0)))
-	require.Equal(t, []ArgType{Uint64, String, Int32, Int64, String, Float64, word, word, Uint8}, probe.Args())
+	require.Equal(t, []ArgType{Uint64, String, Int32, Int64, String, Float64, word, word, Uint8}, probe.ArgTypes())
 	require.Equal(t, []string{"id", "url", "status", "elapsed", "body", "ratio", "object", "raw", "ok"}, probe.ArgNames())
 	require.Len(t, probe.types, 9)
 	require.EqualValues(t, 1<<6|1<<7, probe.pointers)
@@ -56,7 +56,7 @@ func TestProbeOf(t *testing.T) {
 	probe.FireFunc(func() request { panic("no tracer is attached") })
 
 	none := NewProbeOf[struct{}](p, "none")
-	require.Empty(t, none.Args())
+	require.Empty(t, none.ArgTypes())
 	none.Fire(struct{}{})
 	require.NoError(t, p.err)
 

@@ -85,7 +85,7 @@ func argNames(p *stapsdt.Probe) []string {
 	if names := p.ArgNames(); names != nil {
 		return names
 	}
-	return positions[:len(p.Args())]
+	return positions[:len(p.ArgTypes())]
 }
 
 var positions = [stapsdt.MaxArgs]string{"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8", "arg9", "arg10", "arg11"}
@@ -100,5 +100,5 @@ func typeName(p *stapsdt.Probe, i int) string {
 	case stapsdt.KindPointer:
 		return "pointer"
 	}
-	return p.Args()[i].String()
+	return p.ArgTypes()[i].String()
 }

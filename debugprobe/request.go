@@ -115,7 +115,7 @@ func (q *request) choose(query url.Values) error {
 }
 
 func watch(probe *stapsdt.Probe, query url.Values) (*watched, error) {
-	w := &watched{names: argNames(probe), numArgs: len(probe.Args()), probe: probe}
+	w := &watched{names: argNames(probe), numArgs: len(probe.ArgTypes()), probe: probe}
 	vars := w.vars()
 	for _, e := range []struct {
 		name  string
@@ -173,7 +173,7 @@ var pid = int64(os.Getpid())
 // they hide others.
 func (w *watched) vars() []expr.Var {
 	var byName, byPosition []expr.Var
-	args, kinds := w.probe.Args(), w.probe.ArgKinds()
+	args, kinds := w.probe.ArgTypes(), w.probe.ArgKinds()
 	for i := range w.numArgs {
 		t := exprType(kinds[i], args[i].Size())
 		byName, byPosition = append(byName, expr.Var{Name: w.names[i], Type: t}), append(byPosition, expr.Var{Name: positions[i], Type: t})

@@ -184,7 +184,7 @@ func (r *Recorder) know(e *stapsdt.Event) uint32 {
 	i := slices.IndexFunc(r.probes, func(p probe) bool { return p.Probe == e.Probe() })
 	if i < 0 {
 		i = len(r.probes)
-		p := probe{Probe: e.Probe(), types: e.Probe().Args()}
+		p := probe{Probe: e.Probe(), types: e.Probe().ArgTypes()}
 		for j := range e.NumArgs() {
 			p.kinds = append(p.kinds, e.Arg(j).Kind())
 		}

@@ -92,7 +92,7 @@ func (enc *Encoder) head(p *stapsdt.Probe) *head {
 	h.text = append(h.text, `,"pid":`...)
 	h.text = strconv.AppendInt(h.text, int64(enc.pid), 10)
 	h.text = append(h.text, `,"args":{`...)
-	for i := range p.Args() {
+	for i := range p.ArgTypes() {
 		name := "arg" + strconv.Itoa(i)
 		if names != nil {
 			name = names[i]

@@ -82,8 +82,8 @@ func testArguments(t *testing.T, where placement) {
 	for _, probe := range p.Probes() {
 		s := sample(t, probe)
 		for round := range values.Extremes[stapsdt.Int64] {
-			args, want := make([]any, len(probe.Args())), make([]uint64, len(probe.Args()))
-			for i, typ := range probe.Args() {
+			args, want := make([]any, len(probe.ArgTypes())), make([]uint64, len(probe.ArgTypes()))
+			for i, typ := range probe.ArgTypes() {
 				extremes := values.Extremes[typ]
 				args[i] = extremes[(round+i)%len(extremes)]
 				want[i] = values.Word(args[i])

@@ -63,7 +63,7 @@ func noteOf(t *testing.T, probe *stapsdt.Probe) sdt.Probe {
 	require.Len(t, notes, len(p.Probes()))
 	note := notes[slices.Index(p.Probes(), probe)]
 	require.Equal(t, probe.String(), note.Provider+":"+note.Name)
-	require.Len(t, note.Args, len(probe.Args()))
+	require.Len(t, note.Args, len(probe.ArgTypes()))
 	return note
 }
 

@@ -143,7 +143,7 @@ func (m *model) added(failure error, probe *Probe, name int, args []ArgType) {
 	require.NotNil(m.t, probe)
 	require.Equal(m.t, modelNames[name], probe.Name())
 	require.Same(m.t, m.p, probe.Provider())
-	require.True(m.t, slices.Equal(args, probe.Args()))
+	require.True(m.t, slices.Equal(args, probe.ArgTypes()))
 	m.all = append(m.all, probe)
 	if failure == nil {
 		m.probes = append(m.probes, defined{modelNames[name], args})
@@ -231,7 +231,7 @@ func (m *model) check() {
 	require.Len(t, probes, len(m.probes))
 	for i, d := range m.probes {
 		require.Equal(t, d.name, probes[i].Name())
-		require.True(t, slices.Equal(d.args, probes[i].Args()))
+		require.True(t, slices.Equal(d.args, probes[i].ArgTypes()))
 	}
 	for _, probe := range m.all {
 		require.False(t, probe.Enabled())

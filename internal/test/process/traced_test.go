@@ -73,7 +73,7 @@ func trace(t testing.TB, probes ...*Probe) []tracedProbe {
 	for _, p := range list {
 		require.Equal(t, p.Name(), p.note.Name)
 		require.Equal(t, p.Provider().Name(), p.note.Provider)
-		require.Len(t, p.note.Args, len(p.Args()))
+		require.Len(t, p.note.Args, len(p.ArgTypes()))
 	}
 	return list
 }
@@ -148,8 +148,8 @@ func TestArgumentsAsTheKernelSeesThem(t *testing.T) {
 		for _, p := range list {
 			require.True(t, p.Enabled())
 			for round := range 10 {
-				args := make([]any, len(p.Args()))
-				for i, typ := range p.Args() {
+				args := make([]any, len(p.ArgTypes()))
+				for i, typ := range p.ArgTypes() {
 					args[i] = values.Extremes[typ][(round+i)%len(values.Extremes[typ])]
 				}
 				require.NoError(t, p.Fire(args...))
