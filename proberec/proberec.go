@@ -34,8 +34,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/call"
 )
 
-// MinBytes is the smallest size of a Recorder.
-const MinBytes = 4 * chunkBytes
+// minBytes is the smallest size of a Recorder.
+const minBytes = 4 * chunkBytes
 
 // Recorder keeps the last events of providers. Its methods are safe for concurrent use. The
 // zero Recorder has no providers.
@@ -69,7 +69,7 @@ type probe struct {
 }
 
 // New returns a recorder of some providers that keeps about size bytes of events, at least
-// MinBytes. An event takes 16 bytes, plus 8 bytes for each argument, plus the text and 3 bytes
+// 256 KiB. An event takes 16 bytes, plus 8 bytes for each argument, plus the text and 3 bytes
 // for each string. The memory is allocated by the first Start.
 func New(size int, providers ...*stapsdt.Provider) *Recorder {
 	return &Recorder{size: size, providers: slices.Clone(providers)}
@@ -106,7 +106,7 @@ func (r *Recorder) Stop() {
 // so that most of the memory is for the last events of all. There are more shards than
 // processors, so that two busy goroutines seldom share one.
 func (r *Recorder) allocate() {
-	chunks := make([]chunk, max(r.size, MinBytes)/chunkBytes)
+	chunks := make([]chunk, max(r.size, minBytes)/chunkBytes)
 	n := 1
 	for 2*n <= min(len(chunks)/4, 4*runtime.GOMAXPROCS(0)) {
 		n *= 2

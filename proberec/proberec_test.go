@@ -109,8 +109,8 @@ func TestLastEventsAreKept(t *testing.T) {
 		r.Stop()
 		lines := written(t, r)
 		perEvent := headBytes + 16 + 3 + 50
-		require.Greater(t, len(lines), max(size, MinBytes)/2/perEvent)
-		require.LessOrEqual(t, len(lines), max(size, MinBytes)/perEvent+100)
+		require.Greater(t, len(lines), max(size, minBytes)/2/perEvent)
+		require.LessOrEqual(t, len(lines), max(size, minBytes)/perEvent+100)
 		for i, l := range lines {
 			n := fires - len(lines) + i
 			require.EqualValues(t, n, l.Args["n"])
@@ -207,7 +207,7 @@ func TestChunkRetiredMeanwhile(t *testing.T) {
 	fill()
 	require.Len(t, decode(r.copies(parts)), 1)
 	require.Len(t, written(t, r), 1+chunkBytes/1000)
-	for range MinBytes/chunkBytes - 1 {
+	for range minBytes/chunkBytes - 1 {
 		fill()
 	}
 	require.Empty(t, decode(r.copies(parts)))

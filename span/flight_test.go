@@ -67,7 +67,7 @@ func TestInFlight(t *testing.T) {
 	query := New[start, end](p, "query")
 	seen := 0
 	stopObserving := p.Observe(func(*stapsdt.Event) { seen++ })
-	recorder := proberec.New(proberec.MinBytes, p)
+	recorder := proberec.New(1, p)
 	recorder.Start()
 	stopWatching := watch(t, p)
 
