@@ -26,7 +26,7 @@
 // providers of their own, or a filter for their own events, such as an identifier among the
 // arguments:
 //
-//	mine := probetest.If(func(e *stapsdt.Event) bool { return e.Arg(0).String() == user })
+//	mine := probetest.Where(func(e *stapsdt.Event) bool { return e.Arg(0).String() == user })
 //	rec.Want(func() { login.Fire(user, true) }, mine)
 //
 // # Bubbles
@@ -137,16 +137,16 @@ func newOptions(opts []Option) *options {
 	return &o
 }
 
-// Of selects the events of some probes. For a typed probe, pass its field Probe:
-// probetest.Of(&requestDone.Probe). Probes that share a name are selected together.
-func Of(probes ...*stapsdt.Probe) Option {
-	return If(func(e *stapsdt.Event) bool {
+// Only selects the events of some probes. For a typed probe, pass its field Probe:
+// probetest.Only(&requestDone.Probe). Probes that share a name are selected together.
+func Only(probes ...*stapsdt.Probe) Option {
+	return Where(func(e *stapsdt.Event) bool {
 		return slices.ContainsFunc(probes, func(p *stapsdt.Probe) bool { return p.Name() == e.Probe().Name() })
 	})
 }
 
-// If selects the events for which selects returns true.
-func If(selects func(*stapsdt.Event) bool) Option {
+// Where selects the events for which selects returns true.
+func Where(selects func(*stapsdt.Event) bool) Option {
 	return func(o *options) { o.filters = append(o.filters, selects) }
 }
 

@@ -93,11 +93,11 @@ func TestRecord(t *testing.T) {
 	}
 	rec.Want(want)
 	rec.Want(want) // it consumes nothing
-	rec.Want(func() { a.start.Fire("/a"); a.start.Fire("/b") }, Of(&a.start.Probe))
-	b := If(func(e *stapsdt.Event) bool { return e.Arg(0).String() == "/b" })
+	rec.Want(func() { a.start.Fire("/a"); a.start.Fire("/b") }, Only(&a.start.Probe))
+	b := Where(func(e *stapsdt.Event) bool { return e.Arg(0).String() == "/b" })
 	rec.Want(func() { a.start.Fire("/b"); a.done.Fire("/b", 200, 0) }, b, Ignore("elapsed"))
 	require.Len(t, rec.Events(), 5)
-	events := rec.Events(b, Of(&a.done.Probe))
+	events := rec.Events(b, Only(&a.done.Probe))
 	require.Len(t, events, 1)
 	require.Equal(t, time.Second, events[0].Arg(2).Duration())
 	rec.Reset()
@@ -169,9 +169,9 @@ func TestWantInWant(t *testing.T) {
 	a.start.Fire("third")
 	rec.Want(func() {
 		a.start.Fire("first")
-		rec.Want(func() { a.done.Fire("second", 2, 0) }, Of(&a.done.Probe))
+		rec.Want(func() { a.done.Fire("second", 2, 0) }, Only(&a.done.Probe))
 		a.start.Fire("third")
-	}, Of(&a.start.Probe))
+	}, Only(&a.start.Probe))
 	require.Len(t, rec.Events(), 3)
 }
 
@@ -203,7 +203,7 @@ func TestWait(t *testing.T) {
 			a.get(path)
 		}
 	}()
-	events := rec.Wait(10*time.Second, 3, Of(&a.done.Probe))
+	events := rec.Wait(10*time.Second, 3, Only(&a.done.Probe))
 	require.Equal(t, "/c", events[2].Arg(0).String())
 }
 
@@ -213,7 +213,7 @@ func TestWaitTooLong(t *testing.T) {
 	says := run(func(t testing.TB) {
 		rec := Record(t, a.provider)
 		a.get("/a")
-		rec.Wait(5*time.Millisecond, 2, Of(&a.done.Probe))
+		rec.Wait(5*time.Millisecond, 2, Only(&a.done.Probe))
 		after = true
 	})
 	require.Equal(t, []string{`probetest: 1 of 2 events of app after 5ms; all that were recorded:
@@ -243,7 +243,7 @@ func TestBubble(t *testing.T) {
 	}()
 	synctest.Test(t, func(t *testing.T) {
 		rec := Record(t, a.provider)
-		mine := If(func(e *stapsdt.Event) bool { return e.Arg(0).String() != "/outside" })
+		mine := Where(func(e *stapsdt.Event) bool { return e.Arg(0).String() != "/outside" })
 		go func() {
 			a.start.Fire("/a")
 			time.Sleep(time.Hour)
@@ -280,7 +280,7 @@ func TestConcurrentFires(t *testing.T) {
 			for n := range 200 {
 				probe.Fire(g, n)
 			}
-		}, If(func(e *stapsdt.Event) bool { return e.Arg(0).Int64() == int64(g) }))
+		}, Where(func(e *stapsdt.Event) bool { return e.Arg(0).Int64() == int64(g) }))
 	}
 }
 

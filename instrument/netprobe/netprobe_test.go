@@ -51,7 +51,7 @@ func TestDialAndAccept(t *testing.T) {
 		probes.accept.Fire("tcp", address, out.LocalAddr().String(), "")
 		probes.accept.Fire("tcp", address, "", closed)
 		probes.dialStart(p).Fire(id(1), 0, "tcp", address)
-	}, probetest.If(func(e *stapsdt.Event) bool { return e.Probe().Name() != "dial__end" }))
+	}, probetest.Where(func(e *stapsdt.Event) bool { return e.Probe().Name() != "dial__end" }))
 	ends := rec.Events(eventtest.Named("dial__end"))
 	require.Len(t, ends, 2)
 	require.Equal(t, []any{"", address, address, "tcp"}, []any{eventtest.Args(ends[0])["error"], eventtest.Args(ends[0])["address"], eventtest.Args(ends[0])["remote"], eventtest.Args(ends[0])["network"]})

@@ -19,7 +19,7 @@ func Provider(t testing.TB, name string) *stapsdt.Provider {
 
 // Named selects the events of a probe.
 func Named(name string) probetest.Option {
-	return probetest.If(func(e *stapsdt.Event) bool { return e.Probe().Name() == name })
+	return probetest.Where(func(e *stapsdt.Event) bool { return e.Probe().Name() == name })
 }
 
 // Args returns the arguments of an event by their names.
