@@ -80,7 +80,7 @@ type Operation[S, E any] struct {
 	starts *stapsdt.ProbeOf[starting[S]]
 	ends   *stapsdt.ProbeOf[ending[E]]
 	traces *stapsdt.Probe4[uint64, uint64, uint64, uint64]
-	trace  TraceContext
+	trace  TraceContextFunc
 }
 
 // starting are the arguments of NAME__start.
@@ -99,7 +99,7 @@ type ending[E any] struct {
 	Fields      E `probe:",inline"`
 }
 
-// TraceContext returns the W3C trace context that a context carries: the ids of the trace and
+// TraceContextFunc returns the W3C trace context that a context carries: the ids of the trace and
 // of the span that is current. ok is false if it carries none. The program
 // passes it for the sake of tracers: Start calls it, only while the operation is traced. It must
 // not panic, block, or take a lock that a caller of Start may hold. For OpenTelemetry it is
@@ -108,12 +108,12 @@ type ending[E any] struct {
 //		sc := trace.SpanContextFromContext(ctx)
 //		return sc.TraceID(), sc.SpanID(), sc.IsValid()
 //	}
-type TraceContext func(context.Context) (traceID [16]byte, spanID [8]byte, ok bool)
+type TraceContextFunc func(context.Context) (traceID [16]byte, spanID [8]byte, ok bool)
 
 // Option is an option of New.
 type Option func(*options)
 
-type options struct{ trace TraceContext }
+type options struct{ trace TraceContextFunc }
 
 // WithTraceContext gives the operation a third probe, which is fired after NAME__start if f
 // finds a trace context in the context of Start:
@@ -123,7 +123,7 @@ type options struct{ trace TraceContext }
 // id is that of NAME__start. The others are the trace's id in two halves, and the id of the
 // span that is current in ctx, all in big-endian order: printed with %016x they are the W3C
 // traceparent's text. Of several such options, the last one applies.
-func WithTraceContext(f TraceContext) Option { return func(o *options) { o.trace = f } }
+func WithTraceContext(f TraceContextFunc) Option { return func(o *options) { o.trace = f } }
 
 // New defines an operation of the provider, and its probes NAME__start and NAME__end. S and E
 // are structs whose fields are as [stapsdt.NewProbeOf] requires, at most 10 in S and 8 in E.

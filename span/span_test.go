@@ -117,7 +117,7 @@ func TestUntracedStart(t *testing.T) {
 // TestEachProbe: an observer of any one of the probes has complete spans.
 func TestEachProbe(t *testing.T) {
 	p := eventtest.Provider(t, "span")
-	var trace TraceContext = func(context.Context) (trace [16]byte, span [8]byte, ok bool) { return trace, span, true }
+	var trace TraceContextFunc = func(context.Context) (trace [16]byte, span [8]byte, ok bool) { return trace, span, true }
 	query := New[start, end](p, "query", WithTraceContext(trace))
 	for _, probe := range []*stapsdt.Probe{query.start, query.end, query.context} {
 		seen := 0

@@ -98,7 +98,7 @@ func (s *Server) StatsHandler() stats.Handler {
 	}}
 }
 
-// fromMetadata is the TraceContext of an RPC that is served: the traceparent in its metadata.
+// fromMetadata is the TraceContextFunc of an RPC that is served: the traceparent in its metadata.
 func fromMetadata(ctx context.Context) (traceID [16]byte, spanID [8]byte, ok bool) {
 	if list := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(list) == 1 {
 		return traceparent.Parse(list[0])

@@ -148,7 +148,7 @@ func (x *exchange) end() requestEnd {
 // headerKey is the key of a request's header in the context of its Start.
 type headerKey struct{}
 
-// fromHeader is the TraceContext of a request: its traceparent header.
+// fromHeader is the TraceContextFunc of a request: its traceparent header.
 func fromHeader(ctx context.Context) (traceID [16]byte, spanID [8]byte, ok bool) {
 	header, _ := ctx.Value(headerKey{}).(http.Header)
 	if list := header["Traceparent"]; len(list) == 1 {
