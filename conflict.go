@@ -62,7 +62,7 @@ func (p *Probe) agrees(other *Probe) bool {
 func (p *Provider) conflictError(probe *Probe) error {
 	own := p.byName[probe.name]
 	return p.fail("load", probe.name, fmt.Errorf("%w: the probe has the arguments %v, but %v in the loaded provider of the same name defined at %s",
-		ErrName, own.signature(probe), probe.signature(own), probe.provider.definedAt()))
+		ErrConflict, own.signature(probe), probe.signature(own), probe.provider.definedAt()))
 }
 
 // caller returns the program counter of the call of NewProvider, which calls it.

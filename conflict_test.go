@@ -56,9 +56,9 @@ func TestConflict(t *testing.T) {
 	require.NoError(t, first.Load())
 	for range 2 {
 		err := second.Load()
-		require.ErrorIs(t, err, ErrName)
+		require.ErrorIs(t, err, ErrConflict)
 		requireOneLine(t, err)
-		require.Equal(t, fmt.Sprintf("stapsdt: load conflict:event: invalid name: the probe has the arguments [uint64], "+
+		require.Equal(t, fmt.Sprintf("stapsdt: load conflict:event: conflicting arguments: the probe has the arguments [uint64], "+
 			"but [string] in the loaded provider of the same name defined at %s:%d", file, line+1), err.Error())
 		require.False(t, second.Loaded())
 		require.Equal(t, 1, claims("conflict"))
@@ -66,7 +66,7 @@ func TestConflict(t *testing.T) {
 	require.NoError(t, first.Unload())
 	require.NoError(t, second.Load(), "only what is loaded counts")
 	err := first.Load()
-	require.ErrorIs(t, err, ErrName)
+	require.ErrorIs(t, err, ErrConflict)
 	require.Contains(t, err.Error(), fmt.Sprintf("at %s:%d", file, line+2))
 	event.Fire(1)
 
@@ -103,7 +103,7 @@ func TestConcurrentConflict(t *testing.T) {
 			if errs[i] == nil {
 				won++
 			} else {
-				require.ErrorIs(t, errs[i], ErrName)
+				require.ErrorIs(t, errs[i], ErrConflict)
 			}
 			require.Equal(t, errs[i] == nil, p.Loaded())
 		}
@@ -126,8 +126,8 @@ func TestNameConflict(t *testing.T) {
 	require.NoError(t, same.Load())
 	require.NoError(t, none.Load())
 	err := other.Load()
-	require.ErrorIs(t, err, ErrName)
-	require.EqualError(t, err, fmt.Sprintf("stapsdt: load named:event: invalid name: the probe has the arguments [a c], "+
+	require.ErrorIs(t, err, ErrConflict)
+	require.EqualError(t, err, fmt.Sprintf("stapsdt: load named:event: conflicting arguments: the probe has the arguments [a c], "+
 		"but [a b] in the loaded provider of the same name defined at %s:%d", file, line-1))
 	closeAll(t, first, same)
 	require.NoError(t, other.Load())

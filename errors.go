@@ -14,8 +14,11 @@ var (
 	// ErrClosed means that the provider has been closed.
 	ErrClosed = errors.New("the provider is closed")
 	// ErrName means that tracers do not accept the name of a provider, a probe or an
-	// argument, or that a probe with other arguments already has the name.
+	// argument, or that two arguments have the same name.
 	ErrName = errors.New("invalid name")
+	// ErrConflict means that the name of a probe belongs to one with other arguments, or
+	// with other names of them, in the same provider or in a loaded one of that name.
+	ErrConflict = errors.New("conflicting arguments")
 	// ErrTooManyArgs means that a probe was defined with more than MaxArgs arguments.
 	ErrTooManyArgs = errors.New("too many arguments")
 	// ErrArgCount means that the number of arguments passed to Fire, or the number of
@@ -35,6 +38,9 @@ var (
 	// ErrUnsupported means that this operating system or architecture has no probes.
 	ErrUnsupported = errors.New("not supported on this system")
 )
+
+// errZero is the reason of every failure of a provider that is nil or zero.
+var errZero = errors.New("the provider was not created by NewProvider")
 
 // Error is the type of every error that this package returns. LoadAll joins the errors of
 // several providers.

@@ -1,6 +1,7 @@
 package stapsdt
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,14 +26,14 @@ func (p *Probe) argNames() []string {
 // a keyword of C or bpftrace nor a name that perf's events reserve, such as common_pid.
 //
 // NameArgs fails with ErrArgCount if the number of names is not that of the arguments,
-// with ErrName if a name is invalid, occurs twice, or differs from the one that the
-// argument already has, with ErrLoaded while the provider is loaded with the probe, and
-// with ErrClosed. The names then stay as they were. NameArgs fails with ErrName for a
+// with ErrName if a name is invalid or occurs twice, with ErrConflict if it differs from the
+// one that the argument already has, with ErrLoaded while the provider is loaded with the
+// probe, and with ErrClosed. The names then stay as they were. NameArgs also fails for a
 // probe that AddProbe has rejected.
 func (p *Probe) NameArgs(names ...string) error {
 	provider := p.provider
 	if provider.zero() {
-		return provider.checkName("", "")
+		return provider.fail("define", p.name, errZero)
 	}
 	provider.mu.Lock()
 	defer provider.mu.Unlock()
@@ -46,7 +47,7 @@ func (p *Provider) nameArgs(probe *Probe, names []string) error {
 	}
 	first := p.byName[probe.name]
 	if first == nil || !slices.Equal(first.args, probe.args) {
-		return p.fail("define", probe.name, fmt.Errorf("%w: the provider does not have this probe", ErrName))
+		return p.fail("define", probe.name, errors.New("the provider does not have this probe"))
 	}
 	if err := p.checkNames(probe.name, probe.args, names); err != nil {
 		return err
@@ -82,33 +83,22 @@ func (p *Provider) nameSites(probe *Probe, names []string) {
 
 // checkNames reports what is wrong with the names of a probe's arguments, or returns nil.
 func (p *Provider) checkNames(probe string, args []ArgType, names []string) error {
-	sentinel, why := ErrName, ""
 	if len(names) != len(args) {
-		sentinel, why = ErrArgCount, fmt.Sprintf("got %d names, want %d", len(names), len(args))
-	} else {
-		why = p.namesFault(probe, names)
+		return p.fail("define", probe, fmt.Errorf("%w: got %d names, want %d", ErrArgCount, len(names), len(args)))
 	}
-	if why == "" {
-		return nil
-	}
-	return p.fail("define", probe, fmt.Errorf("%w: %s", sentinel, why))
-}
-
-// namesFault returns what is wrong with the names of a probe's arguments, or "".
-func (p *Provider) namesFault(probe string, names []string) string {
 	for i, name := range names {
 		why := nameFault(name)
 		if why == "" && slices.Contains(names[:i], name) {
 			why = "occurs twice"
 		}
 		if why != "" {
-			return fmt.Sprintf("the name %q of argument %d %s", name, i, why)
+			return p.fail("define", probe, fmt.Errorf("%w: the name %q of argument %d %s", ErrName, name, i, why))
 		}
 	}
 	if first := p.byName[probe]; first != nil && !agreeing(first.argNames(), names) {
-		return fmt.Sprintf("a probe of this name has the argument names %v", first.argNames())
+		return p.fail("define", probe, fmt.Errorf("%w: a probe of this name has the argument names %v", ErrConflict, first.argNames()))
 	}
-	return ""
+	return nil
 }
 
 // agreeing reports whether probes with these names of arguments can have the same name.

@@ -36,7 +36,8 @@ type ProbeOf[T any] struct {
 //
 // If the definition is invalid, Load reports it: with ErrArgType if T is not a struct or has
 // a field that cannot be an argument, with ErrName if an argument's name is invalid or
-// occurs twice, and with ErrTooManyArgs. With a nil provider the probe is a no-op.
+// occurs twice, with ErrConflict, and with ErrTooManyArgs. With a nil provider the probe is a
+// no-op.
 func NewProbeOf[T any](p *Provider, name string) *ProbeOf[T] {
 	t := new(ProbeOf[T])
 	t.offsets = p.defineFields(&t.Probe, name, reflect.TypeFor[T]())

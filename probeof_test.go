@@ -131,7 +131,7 @@ func TestWrongProbeOf(t *testing.T) {
 		{func(p *Provider) {
 			NewProbeOf[struct{ A int }](p, "x")
 			NewProbeOf[struct{ B int }](p, "x")
-		}, ErrName, "a probe of this name has the argument names [a]"},
+		}, ErrConflict, "a probe of this name has the argument names [a]"},
 	} {
 		p := p(t)
 		c.define(p)

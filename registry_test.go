@@ -116,7 +116,7 @@ func TestLoadAllOrder(t *testing.T) {
 		first, second := newProvider(t, "pair"), newProvider(t, "pair")
 		NewProbe1[int](first, "event")
 		NewProbe1[string](second, "event")
-		require.ErrorIs(t, LoadAll(), ErrName)
+		require.ErrorIs(t, LoadAll(), ErrConflict)
 		require.True(t, first.Loaded())
 		require.False(t, second.Loaded())
 		closeAll(t, first, second)

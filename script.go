@@ -30,8 +30,11 @@ const scriptArgs = 6
 // If WriteScript fails, it returns an *Error that wraps w's error or ErrName.
 func (p *Provider) WriteScript(w io.Writer) error {
 	// Root will run the program, so it must not contain an unchecked name.
-	if err := p.checkName(p.Name(), ""); err != nil {
-		return err
+	if p.zero() {
+		return p.fail("script", "", errZero)
+	}
+	if err := checkName(p.name); err != nil {
+		return p.fail("script", "", err)
 	}
 	if _, err := io.WriteString(w, p.script()); err != nil {
 		return p.fail("script", "", err)

@@ -16,7 +16,7 @@ const MaxName = 255
 
 // Provider is a set of probes that are loaded together. Its name is the first half of
 // theirs. Create it with NewProvider: the zero Provider and a nil one have no name,
-// accept no probes, and fail with ErrName. Its methods are safe for concurrent use.
+// accept no probes, and cannot be loaded. Its methods are safe for concurrent use.
 // Load, Unload, Close and Observe wait for each other; nothing ever waits for a fire.
 type Provider struct {
 	name   string
@@ -58,7 +58,9 @@ func NewProvider(name string, opts ...Option) *Provider {
 			o(&p.opts)
 		}
 	}
-	p.err = p.checkName(name, "")
+	if err := checkName(name); err != nil {
+		p.err = p.fail("define", "", err)
+	}
 	p.record = &record{provider: weak.Make(p), name: name}
 	runtime.AddCleanup(p, (*loader).release, p.loader)
 	runtime.AddCleanup(p, providers.forget, p.record)
@@ -74,7 +76,7 @@ func (p *Provider) Name() string {
 	return p.name
 }
 
-// zero reports whether NewProvider did not make p.
+// zero reports whether p is nil or the zero Provider.
 func (p *Provider) zero() bool { return p == nil || p.loader == nil }
 
 // Path returns where a tracer finds the loaded image: a file, or /proc/PID/fd/N if it
@@ -130,7 +132,7 @@ func (p *Provider) Probes() []*Probe {
 //
 // Tracers call the arguments arg0, arg1 and so on until [Probe.NameArgs] names them.
 //
-// AddProbe fails with ErrClosed, ErrName, ErrTooManyArgs or ErrArgType. It then returns
+// AddProbe fails with ErrClosed, ErrName, ErrConflict, ErrTooManyArgs or ErrArgType. It then returns
 // a probe that does not belong to the provider and has no effect when fired. Thus a
 // program that ignores the error is safe: if a name made at run time is invalid, only
 // that probe's events are lost.
@@ -143,7 +145,7 @@ func (p *Provider) AddProbe(name string, args ...ArgType) (*Probe, error) {
 func (p *Provider) add(probe *Probe, name string, args []ArgType, names []string) error {
 	probe.init(p, name, args)
 	if p.zero() {
-		return p.checkName("", "")
+		return p.fail("define", name, errZero)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,8 +173,8 @@ func (p *Provider) checkProbe(name string, args []ArgType) error {
 	if p.closed {
 		return p.fail("define", name, ErrClosed)
 	}
-	if err := p.checkName(name, name); err != nil {
-		return err
+	if err := checkName(name); err != nil {
+		return p.fail("define", name, err)
 	}
 	if len(args) > MaxArgs {
 		return p.fail("define", name, fmt.Errorf("%w: got %d, want at most %d", ErrTooManyArgs, len(args), MaxArgs))
@@ -183,21 +185,20 @@ func (p *Provider) checkProbe(name string, args []ArgType) error {
 		}
 	}
 	if first := p.byName[name]; first != nil && !slices.Equal(first.args, args) {
-		return p.fail("define", name, fmt.Errorf("%w: a probe of this name has the arguments %v", ErrName, first.args))
+		return p.fail("define", name, fmt.Errorf("%w: a probe of this name has the arguments %v", ErrConflict, first.args))
 	}
 	return nil
 }
 
-// checkName reports what is wrong with the name of the provider, or of a probe
-// of it.
-func (p *Provider) checkName(name, probe string) error {
+// checkName reports what is wrong with the name of a provider or a probe, or returns nil.
+func checkName(name string) error {
 	switch {
 	case name == "":
-		return p.fail("define", probe, fmt.Errorf("%w: the name is empty", ErrName))
+		return fmt.Errorf("%w: the name is empty", ErrName)
 	case len(name) > MaxName:
-		return p.fail("define", probe, fmt.Errorf("%w: the name has %d bytes, want at most %d", ErrName, len(name), MaxName))
+		return fmt.Errorf("%w: the name has %d bytes, want at most %d", ErrName, len(name), MaxName)
 	case !utf8.ValidString(name):
-		return p.fail("define", probe, fmt.Errorf("%w: the name is not UTF-8", ErrName))
+		return fmt.Errorf("%w: the name is not UTF-8", ErrName)
 	}
 	for _, r := range name {
 		switch r {
@@ -207,7 +208,7 @@ func (p *Provider) checkName(name, probe string) error {
 				continue
 			}
 		}
-		return p.fail("define", probe, fmt.Errorf("%w: the name contains %q", ErrName, r))
+		return fmt.Errorf("%w: the name contains %q", ErrName, r)
 	}
 	return nil
 }
@@ -218,11 +219,11 @@ func (p *Provider) checkName(name, probe string) error {
 // Load fails with ErrClosed, ErrLoaded, ErrUnsupported, the error of a typed probe's
 // definition (every Load does), ErrPlace or ErrMap with the reason for each place
 // tried, or otherwise an *Error whose Code is the step that failed. It fails with
-// ErrName while another provider of the same name is loaded and has a probe of the same
+// ErrConflict while another provider of the same name is loaded and has a probe of the same
 // name with other arguments or argument names, because a tracer takes the two for one.
 func (p *Provider) Load() error {
 	if p.zero() {
-		return p.checkName("", "")
+		return p.fail("load", "", errZero)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

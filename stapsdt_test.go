@@ -31,8 +31,7 @@ func TestZeroProvider(t *testing.T) {
 	for what, p := range map[string]*Provider{"zero": {}, "nil": nil} {
 		t.Run(what, func(t *testing.T) {
 			probe, err := p.AddProbe("probe", Int32)
-			require.EqualError(t, err, "stapsdt: define: invalid name: the name is empty")
-			require.ErrorIs(t, err, ErrName)
+			require.EqualError(t, err, "stapsdt: define :probe: the provider was not created by NewProvider")
 			require.NoError(t, probe.Fire(1))
 			require.Same(t, p, probe.Provider())
 			require.Equal(t, ":probe", probe.String())
@@ -42,8 +41,8 @@ func TestZeroProvider(t *testing.T) {
 			typed.Fire(1)
 			require.False(t, typed.Enabled())
 			require.Equal(t, ":typed", typed.String())
-			require.ErrorIs(t, p.Load(), ErrName)
-			require.ErrorIs(t, p.WriteScript(io.Discard), ErrName)
+			require.EqualError(t, p.Load(), "stapsdt: load: the provider was not created by NewProvider")
+			require.EqualError(t, p.WriteScript(io.Discard), "stapsdt: script: the provider was not created by NewProvider")
 			require.Empty(t, p.Name())
 			require.Empty(t, p.Path())
 			require.False(t, p.Loaded())
@@ -164,9 +163,9 @@ func TestSecondTracePoint(t *testing.T) {
 	require.NoError(t, err)
 	require.NotSame(t, a, b)
 	_, err = p.AddProbe("event", Uint32)
-	require.ErrorIs(t, err, ErrName)
+	require.ErrorIs(t, err, ErrConflict)
 	_, err = p.AddProbe("event")
-	require.ErrorIs(t, err, ErrName)
+	require.ErrorIs(t, err, ErrConflict)
 	require.Len(t, p.Probes(), 2)
 }
 

@@ -64,6 +64,7 @@ func TestTable(t *testing.T) {
 	// A program can use all of them with one provider.
 	err := all.Load()
 	require.NotErrorIs(t, err, stapsdt.ErrName)
+	require.NotErrorIs(t, err, stapsdt.ErrConflict)
 	require.NotErrorIs(t, err, stapsdt.ErrTooManyArgs)
 	require.NoError(t, all.Close())
 

@@ -108,7 +108,7 @@ func (m *model) definition(name int, args []ArgType) error {
 	}
 	for _, d := range m.probes {
 		if d.name == modelNames[name] && !slices.Equal(d.args, args) {
-			return ErrName
+			return ErrConflict
 		}
 	}
 	return nil
