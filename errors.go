@@ -58,7 +58,7 @@ type Error struct {
 }
 
 // Error returns one line that names the operation, its provider and probe, and the
-// reason.
+// reason or, if there is no Err, the Code.
 func (e *Error) Error() string {
 	if e == nil {
 		return "<nil>"
@@ -78,13 +78,13 @@ func (e *Error) Error() string {
 		s.WriteByte(':')
 		s.WriteString(printable(e.Probe))
 	}
-	if e.Code != NoError {
-		s.WriteString(": ")
-		s.WriteString(e.Code.String())
-	}
-	if e.Err != nil {
+	switch {
+	case e.Err != nil:
 		s.WriteString(": ")
 		s.WriteString(e.Err.Error())
+	case e.Code != NoError:
+		s.WriteString(": ")
+		s.WriteString(e.Code.String())
 	}
 	return s.String()
 }
@@ -122,7 +122,7 @@ type ErrorCode int
 // The steps of loading and unloading.
 const (
 	NoError            ErrorCode = iota // none of the steps below
-	ElfCreation                         // the image could not be built
+	ELFCreation                         // the image could not be built
 	TmpCreation                         // no file or memory was available for the image
 	SharedLibraryOpen                   // the image could not be mapped
 	SymbolLoading                       // the image's sites were not found
@@ -134,7 +134,7 @@ func (c ErrorCode) String() string {
 	switch c {
 	case NoError:
 		return "noError"
-	case ElfCreation:
+	case ELFCreation:
 		return "elfCreationError"
 	case TmpCreation:
 		return "tmpCreationError"

@@ -33,7 +33,7 @@ func (l *loader) load(p *Provider) error {
 	}
 	nop, err := chooseNop()
 	if err != nil {
-		return &Error{Op: "load", Provider: p.name, Code: ElfCreation, Err: err}
+		return &Error{Op: "load", Provider: p.name, Code: ELFCreation, Err: err}
 	}
 	im, err := l.imager.image(p, arch, nop)
 	if err != nil {
@@ -102,7 +102,7 @@ func (l *loader) release() {
 func (p *Provider) build(arch *image.Arch, nop *image.Nop) (*image.Image, error) {
 	im, err := image.Build(arch, nop, p.name, p.notes(0), p.description(arch, nop))
 	if err != nil {
-		return nil, &Error{Op: "load", Provider: p.name, Code: ElfCreation, Err: err}
+		return nil, &Error{Op: "load", Provider: p.name, Code: ELFCreation, Err: err}
 	}
 	return im, nil
 }

@@ -26,7 +26,7 @@ func (im *imager) image(p *Provider, arch *image.Arch, nop *image.Nop) (*image.I
 	}
 	built, err := im.build(p, arch, nop)
 	if err != nil {
-		e := &Error{Op: "load", Provider: p.name, Code: ElfCreation, Err: err}
+		e := &Error{Op: "load", Provider: p.name, Code: ELFCreation, Err: err}
 		var c *cstapsdt.Error
 		if errors.As(err, &c) {
 			e.Code = ErrorCode(c.Code + 1) // see ErrorCode

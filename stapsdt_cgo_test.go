@@ -23,7 +23,7 @@ func TestCodeOfC(t *testing.T) {
 	chooseNop = func() (*image.Nop, error) { return &image.Nop{Name: "no such nop"}, nil }
 	var e *Error
 	require.ErrorAs(t, newProvider(t, "code").Load(), &e)
-	require.Equal(t, ElfCreation, e.Code, "%v", e)
+	require.Equal(t, ELFCreation, e.Code, "%v", e)
 	require.NotErrorIs(t, e, ErrPlace)
 	requireOneLine(t, e)
 }

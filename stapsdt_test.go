@@ -289,7 +289,7 @@ func TestLastPlaceApplies(t *testing.T) {
 
 func TestErrorCodes(t *testing.T) {
 	for code, text := range map[ErrorCode]string{
-		NoError: "noError", ElfCreation: "elfCreationError", TmpCreation: "tmpCreationError",
+		NoError: "noError", ELFCreation: "elfCreationError", TmpCreation: "tmpCreationError",
 		SharedLibraryOpen: "sharedLibraryOpenError", SymbolLoading: "symbolLoadingError",
 		SharedLibraryClose: "sharedLibraryCloseError", 9: "ErrorCode(9)", -1: "ErrorCode(-1)",
 	} {
@@ -297,7 +297,7 @@ func TestErrorCodes(t *testing.T) {
 	}
 	require.Zero(t, NoError)
 	err := &Error{Op: "load", Provider: "p\n", Code: TmpCreation, Err: os.ErrPermission}
-	require.Equal(t, `stapsdt: load p\n: tmpCreationError: permission denied`, err.Error())
+	require.Equal(t, `stapsdt: load p\n: permission denied`, err.Error())
 	require.ErrorIs(t, err, os.ErrPermission)
 }
 

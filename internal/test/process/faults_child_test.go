@@ -302,7 +302,7 @@ func limitChild(args []string) {
 		var e *Error
 		f.check(err == nil || errors.As(err, &e) && e.Code != NoError, "%s: %#v", what, err)
 		f.check(told(err), "%s: %#v", what, err)
-		f.check(err == nil || errors.Is(err, sentinel) || e.Code == ElfCreation, "%s: %#v", what, err)
+		f.check(err == nil || errors.Is(err, sentinel) || e.Code == ELFCreation, "%s: %#v", what, err)
 		f.check(unloaded == nil || errors.As(unloaded, &e) && e.Code == SharedLibraryClose, "%s: %#v", what, unloaded)
 		f.left(before)
 		f.check(!f.load(), "%s: a later load failed", what)
