@@ -68,7 +68,7 @@ func run(ctx context.Context, name, address, source, supplier string) error {
 	}
 	s.supplier = supplier
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DialContext = connections.Dial((&net.Dialer{}).DialContext)
+	transport.DialContext = connections.DialContext((&net.Dialer{}).DialContext)
 	s.client = &http.Client{Transport: fetches.Transport(transport)}
 
 	fmt.Printf("process %d serves http://%s\n", os.Getpid(), listener.Addr())

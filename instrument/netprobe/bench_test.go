@@ -15,7 +15,7 @@ func BenchmarkDial(b *testing.B) {
 	p := eventtest.Provider(b, "netprobe")
 	conn := net.Conn(&net.TCPConn{})
 	next := func(context.Context, string, string) (net.Conn, error) { return conn, nil }
-	dial := New(p).Dial(next)
+	dial := New(p).DialContext(next)
 	measure(b, p, func() { _, _ = dial(b.Context(), "tcp", "x") })
 }
 

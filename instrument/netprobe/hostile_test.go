@@ -80,7 +80,7 @@ func TestForeignTypes(t *testing.T) {
 		p := eventtest.Provider(t, "netprobe")
 		probes := New(p)
 		s := newSpy(nil, do)
-		dial := probes.Dial(func(context.Context, string, string) (net.Conn, error) { return s, nil })
+		dial := probes.DialContext(func(context.Context, string, string) (net.Conn, error) { return s, nil })
 		l := probes.Listener(s)
 		use := func() {
 			conn, err := dial(t.Context(), "tcp", "x")
@@ -110,7 +110,7 @@ func TestEmptyConnections(t *testing.T) {
 		&net.TCPConn{}, &net.UnixConn{}, &net.UDPConn{}, &net.IPConn{}, (*tls.Conn)(nil), &tls.Conn{},
 		tls.Client((*tls.Conn)(nil), nil), tls.Client(&lazy{}, nil), tls.Client(tls.Client(nil, nil), nil),
 	} {
-		got, err := probes.Dial(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		got, err := probes.DialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			if ctx != nil {
 				t.Error("the context is not nil")
 			}
@@ -191,7 +191,7 @@ func TestTLSAddresses(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	address := server.Listener.Addr().String()
-	dial := probes.Dial((&tls.Dialer{Config: server.Client().Transport.(*http.Transport).TLSClientConfig}).DialContext)
+	dial := probes.DialContext((&tls.Dialer{Config: server.Client().Transport.(*http.Transport).TLSClientConfig}).DialContext)
 	conn, err := dial(t.Context(), "tcp", address)
 	require.NoError(t, err)
 	defer conn.Close()
@@ -229,7 +229,7 @@ func TestInFlight(t *testing.T) {
 		run        func(*Probes, waiting)
 	}{
 		{"dial", 20_000, 128, func(p *Probes, w waiting) {
-			dial := p.Dial(func(context.Context, string, string) (net.Conn, error) {
+			dial := p.DialContext(func(context.Context, string, string) (net.Conn, error) {
 				w.arrived.Done()
 				<-w.closed
 				return nil, errors.New("closed")

@@ -4,7 +4,7 @@
 //	probes := netprobe.New(app)
 //	err := app.Load()
 //	...
-//	transport.DialContext = probes.Dial((&net.Dialer{}).DialContext)
+//	transport.DialContext = probes.DialContext((&net.Dialer{}).DialContext)
 //	server.Serve(probes.Listener(listener))
 //	err = probes.Handshake(ctx, conn)
 //
@@ -67,10 +67,12 @@ func New(p *stapsdt.Provider, opts ...span.Option) *Probes {
 	}
 }
 
-// Dial returns a function that dials with next, such as the DialContext of a net.Dialer, and
-// reports it. remote is the address that was reached, or empty if none was. While the dial is
+// DialFunc dials a connection, as the DialContext of a net.Dialer does.
+type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// DialContext returns a function that dials with next and reports it. remote is the address that was reached, or empty if none was. While the dial is
 // traced, the context of next is derived from that of the caller.
-func (p *Probes) Dial(next func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
+func (p *Probes) DialContext(next DialFunc) DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if !p.dials.Enabled() {
 			return next(ctx, network, address)

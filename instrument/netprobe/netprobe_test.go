@@ -28,7 +28,7 @@ func TestDialAndAccept(t *testing.T) {
 	l := probes.Listener(inner)
 	require.NoError(t, l.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Now().Add(time.Minute)))
 	address := l.Addr().String()
-	dial := probes.Dial((&net.Dialer{}).DialContext)
+	dial := probes.DialContext((&net.Dialer{}).DialContext)
 	rec := probetest.Record(t, p)
 
 	out, err := dial(t.Context(), "tcp", address)
@@ -132,7 +132,7 @@ func TestIdle(t *testing.T) {
 	probes := New(eventtest.Provider(t, "netprobe"))
 	ctx := t.Context()
 	conn, failed := net.Conn(&net.TCPConn{}), errors.New("not looked at")
-	dial := probes.Dial(func(got context.Context, _, _ string) (net.Conn, error) {
+	dial := probes.DialContext(func(got context.Context, _, _ string) (net.Conn, error) {
 		if got != ctx {
 			t.Error("the context is another one")
 		}

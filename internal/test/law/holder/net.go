@@ -48,7 +48,7 @@ type dials struct {
 }
 
 func newDials(p *stapsdt.Provider) operations {
-	return dials{netProbes(p).Dial(func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return dials{netProbes(p).DialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
 		c := callIn(ctx)
 		c.stay()
 		return &socket{call: c}, nil
