@@ -1,7 +1,8 @@
 //go:build linux && cgo && !stapsdt_nocgo
 
-// Package cstapsdt compiles the C library in this directory. The package above it uses
-// it to define providers and to build their images. Go programs use that package; C
+// Package cstapsdt is an implementation detail of package stapsdt: what it exports may change
+// or disappear in any version. It compiles the C library in this directory, with which
+// package stapsdt defines providers and builds their images. Go programs use that package; C
 // programs and other languages use libstapsdt.h.
 package cstapsdt
 
