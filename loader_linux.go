@@ -75,7 +75,7 @@ func (l *loader) place() (path string, memory bool) { return l.home.Path(), l.ho
 // of the next load does not.
 func (l *loader) unload(traced bool) error {
 	if traced || l.nop.Split {
-		runtime.ReadMemStats(new(runtime.MemStats)) // stops the world
+		stopTheWorldOnce()
 	}
 	l.forks.forget()
 	err := l.space.Park()
@@ -83,6 +83,10 @@ func (l *loader) unload(traced bool) error {
 	l.home = nil
 	return err
 }
+
+// stopTheWorldOnce returns after every goroutine has been stopped at a point where it may be
+// preempted, and continued. ReadMemStats is called for this effect alone.
+func stopTheWorldOnce() { runtime.ReadMemStats(new(runtime.MemStats)) }
 
 // close releases what only another load would need. The addresses stay mapped, because a
 // goroutine may have just loaded one.
