@@ -46,7 +46,7 @@ type Provider struct {
 }
 
 // NewProvider defines a provider. Until Load, nothing is loaded, and nothing is
-// allocated outside the Go heap. Load reports an invalid name.
+// allocated outside the Go heap. Load reports an invalid name. An Option must not be nil.
 //
 // The name of a provider or a probe is 1 to MaxName bytes of UTF-8, without control
 // characters, spaces, and any of : * ? / " , { }. Every tracer accepts ASCII letters,
@@ -54,9 +54,7 @@ type Provider struct {
 func NewProvider(name string, opts ...Option) *Provider {
 	p := &Provider{name: name, caller: caller(), byName: map[string]*Probe{}, loader: new(loader)}
 	for _, o := range opts {
-		if o != nil {
-			o(&p.opts)
-		}
+		o(&p.opts)
 	}
 	if err := checkName(name); err != nil {
 		p.err = p.fail("define", "", err)

@@ -52,7 +52,7 @@ func TestZeroProvider(t *testing.T) {
 			require.NoError(t, p.Close())
 		})
 	}
-	load(t, newProvider(t, "options", nil)) // an option that is not wanted
+	require.Panics(t, func() { newProvider(t, "options", nil) }, "as in packages span and probetest")
 }
 
 // TestZeroProbe: a probe that nothing defined can be asked for what it is. It

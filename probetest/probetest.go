@@ -121,7 +121,7 @@ func firedAt() string {
 }
 
 // Option selects events, or how they are compared. Of several options that select
-// events, an event must satisfy all.
+// events, an event must satisfy all. An Option must not be nil.
 type Option func(*options)
 
 type options struct {

@@ -110,7 +110,7 @@ type ending[E any] struct {
 //	}
 type TraceContextFunc func(context.Context) (traceID [16]byte, spanID [8]byte, ok bool)
 
-// Option is an option of New.
+// Option is an option of New. It must not be nil.
 type Option func(*options)
 
 type options struct{ trace TraceContextFunc }
