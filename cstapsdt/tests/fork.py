@@ -40,7 +40,7 @@ def work(number):
 
 
 provider = Provider("forked")
-probe = provider.probe("task", STRING, UINT64)
+probe = provider.probe("task", name=STRING, id=UINT64)
 provider.load()
 counter = attach(*site(provider, probe))
 assert counter >= 0 and probe.enabled()
