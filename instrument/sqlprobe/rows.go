@@ -8,7 +8,7 @@ import (
 
 // rows holds the rows of a query that is reported, and counts those that are read. It passes
 // the calls of optional methods on to the driver's; if these do not exist, it answers as
-// database/sql would. The exception is NextResultSet: see newRows.
+// database/sql would. For the exceptions see newRows.
 type rows struct {
 	driver.Rows
 	query *query // nil after Close
@@ -16,18 +16,29 @@ type rows struct {
 	err   error
 }
 
-// newRows returns rows that have NextResultSet if the driver's do. database/sql closes those
-// that have none when the last row has been read.
+// newRows returns rows that have NextResultSet if the driver's do, and NextRow and ScanColumn.
+// database/sql closes rows without the first when the last row has been read, and does not call
+// Next of rows with the others.
 func newRows(r driver.Rows, q *query) driver.Rows {
 	mine := &rows{Rows: r, query: q}
+	if scanned := mine.scanned(); scanned != nil {
+		return scanned
+	}
 	if to, ok := r.(driver.RowsNextResultSet); ok {
-		return &resultSets{mine, to}
+		return struct {
+			*rows
+			resultSets
+		}{mine, resultSets{mine, to}}
 	}
 	return mine
 }
 
 func (r *rows) Next(to []driver.Value) error {
-	err := r.Rows.Next(to)
+	return r.advanced(r.Rows.Next(to))
+}
+
+// advanced notes what the call returned that went to the next row.
+func (r *rows) advanced(err error) error {
 	r.note(err)
 	if err == nil {
 		r.read++
@@ -52,17 +63,17 @@ func (r *rows) note(err error) {
 	}
 }
 
-// resultSets are rows that may be followed by others.
+// resultSets has the methods of rows that may be followed by others.
 type resultSets struct {
-	*rows
+	r  *rows
 	to driver.RowsNextResultSet
 }
 
-func (r *resultSets) HasNextResultSet() bool { return r.to.HasNextResultSet() }
+func (r resultSets) HasNextResultSet() bool { return r.to.HasNextResultSet() }
 
-func (r *resultSets) NextResultSet() error {
+func (r resultSets) NextResultSet() error {
 	err := r.to.NextResultSet()
-	r.note(err)
+	r.r.note(err)
 	return err
 }
 
