@@ -168,7 +168,7 @@ func (t *transport) fetch(r *http.Request) (*http.Response, error) {
 			f.end(err)
 		}
 	}()
-	f.begin(r, &tracing{Context: ctx, fetch: f})
+	f.begin(r, f.tracing(ctx))
 	if t.sent != nil {
 		t.sent.add(f)
 	}

@@ -2,10 +2,45 @@ package httpprobe
 
 import (
 	"context"
+	"net/http"
 	"reflect"
 
+	"github.com/go-stapsdt/stapsdt/internal/within"
 	"github.com/go-stapsdt/stapsdt/span"
 )
+
+// afterFuncer is an optional method of a context. Package context starts a goroutine for each
+// context below one without it, if it does not know the context's type.
+type afterFuncer interface {
+	AfterFunc(f func()) (stop func() bool)
+}
+
+// headed is the context of a request's Start, which has the request's header.
+type headed struct {
+	context.Context
+	header http.Header
+}
+
+// Within lets package span look through it.
+func (h *headed) Within() within.Parent { return within.Parent{Context: h.Context} }
+
+func (h *headed) Value(key any) any {
+	if _, ok := key.(headerKey); ok {
+		return h.header
+	}
+	return h.Context.Value(key)
+}
+
+func withHeader(ctx context.Context, header http.Header) context.Context {
+	h := &headed{ctx, header}
+	if to, ok := ctx.(afterFuncer); ok {
+		return struct {
+			*headed
+			afterFuncer
+		}{h, to}
+	}
+	return h
+}
 
 var (
 	valueContext = reflect.TypeOf(context.WithValue(context.Background(), headerKey{}, nil))
@@ -16,6 +51,10 @@ var (
 // type, whose methods must not be called.
 func failure(ctx context.Context) error {
 	for {
+		if ours, ok := ctx.(within.Context); ok {
+			ctx = ours.Within().Context
+			continue
+		}
 		v := reflect.Indirect(reflect.ValueOf(ctx))
 		switch t := reflect.TypeOf(ctx); {
 		case t == valueContext || v.IsValid() && v.Type().PkgPath() == spanPackage:

@@ -118,7 +118,7 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 	}
 	x := &exchange{method: r.Method, path: r.URL.Path}
 	outer := r.Context()
-	ctx, sp := s.requests.Start(context.WithValue(outer, headerKey{}, r.Header), requestStart{x.method, x.path, r.Host, r.RemoteAddr})
+	ctx, sp := s.requests.Start(withHeader(outer, r.Header), requestStart{x.method, x.path, r.Host, r.RemoteAddr})
 	if sp == nil { // the tracer has just detached
 		next.ServeHTTP(w, r)
 		return

@@ -41,6 +41,18 @@ type tracing struct {
 	with  context.Context
 }
 
+// tracing returns the context of the fetch, whose span has ctx.
+func (f *fetch) tracing(ctx context.Context) context.Context {
+	t := &tracing{Context: ctx, fetch: f}
+	if to, ok := ctx.(afterFuncer); ok {
+		return struct {
+			*tracing
+			afterFuncer
+		}{t, to}
+	}
+	return t
+}
+
 // Within lets package span look through it.
 func (t *tracing) Within() within.Parent { return within.Parent{Context: t.Context} }
 
