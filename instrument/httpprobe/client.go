@@ -183,7 +183,9 @@ func (t *transport) fetch(r *http.Request) (*http.Response, error) {
 		answer.Request = r
 	}
 	f.status.Store(int32(answer.StatusCode))
-	answer.Body = f.body(answer.Body)
+	if body, wrapped := f.body(answer.Body); wrapped {
+		answer.Body = body
+	}
 	return answer, nil
 }
 
@@ -199,12 +201,14 @@ type fetch struct {
 	firstByte    atomic.Int64
 	reused       atomic.Bool
 	status       atomic.Int32
+	ended        atomic.Bool
 	bytes        atomic.Int64
 	sent         *copies // or nil
 }
 
 // end reports the end of the fetch, once.
 func (f *fetch) end(err error) {
+	f.ended.Store(true)
 	if f.sent != nil {
 		f.sent.forget(f.copied())
 	}
@@ -219,12 +223,30 @@ func (f *fetch) end(err error) {
 
 // body returns the body that ends the fetch, with the optional methods that net/http's
 // bodies have. The fetch has ended if there is nothing to read, or if the body is also
-// written to, after a switch of protocols.
-func (f *fetch) body(b io.ReadCloser) io.ReadCloser {
+// written to, after a switch of protocols: then wrapped is false, and nothing is to be written
+// to the response, which a transport may return more than once, also to several goroutines.
+func (f *fetch) body(b io.ReadCloser) (mine io.ReadCloser, wrapped bool) {
+	b = unended(b)
 	if _, writes := b.(io.Writer); writes || b == http.NoBody || b == nil {
 		f.end(nil)
-		return b
+		return nil, false
 	}
+	return f.wrap(b), true
+}
+
+// unended returns a body without those around it whose fetches have ended. A response that the
+// transport has returned before has one.
+func unended(b io.ReadCloser) io.ReadCloser {
+	for {
+		ours, ok := b.(interface{ own() *body })
+		if !ok || !ours.own().fetch.ended.Load() {
+			return b
+		}
+		b = ours.own().ReadCloser
+	}
+}
+
+func (f *fetch) wrap(b io.ReadCloser) io.ReadCloser {
 	mine := &body{b, f}
 	if to, ok := b.(io.WriterTo); ok {
 		return struct {
@@ -240,6 +262,8 @@ type body struct {
 	io.ReadCloser
 	fetch *fetch
 }
+
+func (b *body) own() *body { return b }
 
 func (b *body) Read(data []byte) (int, error) {
 	n, err := b.ReadCloser.Read(data)
