@@ -151,12 +151,21 @@ func resolve(v slog.Value) (resolved slog.Value, changed bool) {
 	case slog.KindLogValuer:
 		return v, false
 	case slog.KindGroup:
+		if changed && len(resolved.Group()) == 0 {
+			return slog.AnyValue(emptied{}), true
+		}
 		if members, other := resolveAttrs(resolved.Group()); other {
 			return slog.GroupValue(members...), true
 		}
 	}
 	return resolved, changed
 }
+
+// emptied is what a LogValuer becomes that gives an empty group. Records and groups drop an empty
+// group at once, but not a LogValuer: a handler then writes the group in which it is.
+type emptied struct{}
+
+func (emptied) LogValue() slog.Value { return slog.GroupValue() }
 
 func logValue(v slog.LogValuer) (value slog.Value, ok bool) {
 	defer func() {

@@ -59,6 +59,9 @@ func (t *text) attr(a slog.Attr) {
 		return
 	}
 	t.attrs++
+	if _, ok := a.Value.Any().(emptied); ok {
+		return
+	}
 	switch {
 	case a.Value.Kind() == slog.KindGroup:
 		before := len(t.prefix)
