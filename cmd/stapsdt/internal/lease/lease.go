@@ -66,6 +66,10 @@ func (l *Leases) listen() {
 // on the file. The Lease can then be used all the same, but nothing holds writers back.
 func (l *Leases) Take(file *os.File) (*Lease, error) {
 	lease := &Lease{leases: l, file: file, attached: map[*attachment]bool{}}
+	// Otherwise the signal goes to this thread, which may have ended by then.
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETOWN, os.Getpid()); err != nil {
+		return lease, os.NewSyscallError("fcntl", err)
+	}
 	_, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	if err == unix.EAGAIN {
 		return lease, ErrWritten
