@@ -34,12 +34,12 @@ type mmapRing struct {
 const ringPages = 16
 
 // NewWatcher begins to watch all processors that are online.
-func NewWatcher() (w *Watcher, err error) {
+func NewWatcher() (_ *Watcher, err error) {
 	cpus, err := onlineCPUs()
 	if err != nil {
 		return nil, err
 	}
-	w = &Watcher{}
+	w := &Watcher{}
 	defer func() {
 		if err != nil {
 			w.Close()
