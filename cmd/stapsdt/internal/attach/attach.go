@@ -51,7 +51,7 @@ func Attach(prog *ebpf.Program, path string, sites []sdt.Probe, pid int, multi b
 	if multi {
 		l, err := attachMulti(executable, prog, sites, pid)
 		if err == nil || refused(err) || len(sites) == 1 {
-			return closers(l), wrap(err, sites[0])
+			return closers(l), wrap(err, sites[0], multi)
 		}
 	}
 	var links Links
@@ -64,7 +64,7 @@ func Attach(prog *ebpf.Program, path string, sites []sdt.Probe, pid int, multi b
 			l, err = executable.Uprobe("", prog, &link.UprobeOptions{Address: s.Offset, RefCtrOffset: s.SemaphoreOffset})
 		}
 		if err != nil {
-			errs = append(errs, wrap(err, s))
+			errs = append(errs, wrap(err, s, multi))
 			if refused(err) {
 				break
 			}
@@ -93,10 +93,15 @@ func closers(l link.Link) Links {
 
 func refused(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) }
 
-func wrap(err error, s sdt.Probe) error {
+// wrap says what is missing if attaching was refused. By then the program is loaded, which takes
+// CAP_BPF and CAP_PERFMON. Some kernels demand more for a perf event, and refuse it by EACCES; a
+// seccomp filter says EPERM.
+func wrap(err error, s sdt.Probe, multi bool) error {
 	switch {
 	case err == nil:
 		return nil
+	case !multi && errors.Is(err, unix.EACCES):
+		return rights.New("attaching to probes on this kernel", err, rights.Admin)
 	case refused(err):
 		return rights.New("attaching to probes", err, rights.BPF, rights.Perfmon)
 	}

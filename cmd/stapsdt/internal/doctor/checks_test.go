@@ -86,6 +86,10 @@ var diagnoses = []struct {
 		f.Self.Capabilities, f.Trial.Perf = 1<<unix.CAP_BPF, unix.EACCES
 	}, []string{"capability fault Attaching to probes needs CAP_PERFMON."}, 4},
 	{"not CAP_SYS_ADMIN", func(f *Facts) { f.Self.Capabilities &^= 1 << unix.CAP_SYS_ADMIN }, []string{"capability limit bpftrace 0.17 needs CAP_SYS_ADMIN"}, 7},
+	{"CAP_SYS_ADMIN demanded", func(f *Facts) {
+		f.Self.Capabilities &^= 1 << unix.CAP_SYS_ADMIN
+		f.Self.Seccomp, f.Trial.Perf = true, unix.EACCES
+	}, []string{"capability fault Attaching to probes needs CAP_SYS_ADMIN."}, 4},
 	{"user namespace", func(f *Facts) {
 		f.Self.Namespaces.User, f.Trial.BPF = "user:[4026532999]", unix.EPERM
 	}, []string{"capability fault of a user namespace"}, 4},

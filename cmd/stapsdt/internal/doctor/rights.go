@@ -44,6 +44,10 @@ func (f *Facts) missing() (names []string) {
 	if !f.Self.has(unix.CAP_PERFMON) {
 		names = append(names, "CAP_PERFMON")
 	}
+	// Only some kernels demand it, of tracers that cannot use uprobe_multi.
+	if len(names) == 0 && f.Trial.BPF == nil && errors.Is(f.Trial.Perf, unix.EACCES) && !f.Self.has(unix.CAP_SYS_ADMIN) {
+		names = append(names, "CAP_SYS_ADMIN")
+	}
 	return names
 }
 

@@ -26,13 +26,17 @@ const (
 	// BPF and Perfmon load BPF programs and attach them, from Linux 5.8.
 	BPF     Capability = unix.CAP_BPF
 	Perfmon Capability = unix.CAP_PERFMON
+	// Admin opens the perf event of a uprobe, from Linux 6.16 and in older kernels with the
+	// same repair (CVE-2025-38466).
+	Admin Capability = unix.CAP_SYS_ADMIN
 	// Resource raises the limit of locked memory, which BPF maps count for before
 	// Linux 5.11.
 	Resource Capability = unix.CAP_SYS_RESOURCE
 )
 
 var names = map[Capability]string{
-	Ptrace: "CAP_SYS_PTRACE", Search: "CAP_DAC_READ_SEARCH", Restore: "CAP_CHECKPOINT_RESTORE", BPF: "CAP_BPF", Perfmon: "CAP_PERFMON", Resource: "CAP_SYS_RESOURCE",
+	Ptrace: "CAP_SYS_PTRACE", Search: "CAP_DAC_READ_SEARCH", Restore: "CAP_CHECKPOINT_RESTORE", BPF: "CAP_BPF", Perfmon: "CAP_PERFMON",
+	Admin: "CAP_SYS_ADMIN", Resource: "CAP_SYS_RESOURCE",
 }
 
 // String returns the name, as in CAP_BPF.
