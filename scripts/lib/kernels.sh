@@ -16,6 +16,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/lib/install.sh
 . scripts/lib/debian.sh
+. scripts/lib/guest.sh
 . scripts/lib/put_table.sh
 
 all="amd64-5.10 amd64-6.1 amd64-6.12 amd64-7.2 arm64-6.1 arm64-6.12 arm64-7.2"
@@ -89,9 +90,6 @@ fetch_bpftrace() {
 	initramfs "$tree" >"$tree.cpio.new" && mv "$tree.cpio.new" "$tree.cpio" && rm -rf "$tree"
 }
 
-# initramfs DIRECTORY prints the directory as an initramfs.
-initramfs() { (cd "$1" && find . | cpio -o -H newc -R 0:0 --quiet); }
-
 # build ARCH makes the initramfs in which the test binary is the first process, and which
 # has the command.
 build() {
@@ -102,24 +100,6 @@ build() {
 		initramfs "$work/$1" >"$work/$1.cpio"
 }
 
-# boot NAME INITRAMFS MEGABYTES SECONDS FLAG... boots a kernel, runs the tests with the flags,
-# and prints the console. It always emulates the processor, which works everywhere, also in a
-# guest. The processor lacks cx16: with it, under qemu 7.2, one in seven boots of Linux 6.12
-# crashed, often right after a cmpxchg16b; without it none of as many did.
-boot() {
-	local kernel=$cache/kernel-$1 initrd=$2 memory=$3 seconds=$4 qemu console
-	case $1 in
-	amd64-*) qemu="qemu-system-x86_64 -M q35 -cpu max,-cx16" console=ttyS0 ;;
-	arm64-*) qemu="qemu-system-aarch64 -M virt -cpu max,pauth-impdef=on" console=ttyAMA0 ;;
-	esac
-	shift 4
-	# shellcheck disable=SC2086 # several words
-	timeout --foreground "$seconds" $qemu -accel tcg,thread=multi -smp 1 -m "$memory" -display none -nic none \
-		-serial stdio -monitor none -no-reboot -kernel "$kernel" -initrd "$initrd" \
-		-append "console=$console quiet panic=-1 -- -test.v -test.timeout=$((seconds - 60))s $*" </dev/null 2>&1 | tr -d '\r' ||
-		echo "qemu exited with status ${PIPESTATUS[0]} (its time limit is $seconds s)"
-}
-
 passed=0 failed=0
 
 # check NAME INITRAMFS MEGABYTES SECONDS FLAG... boots a kernel, leaves its console
@@ -127,7 +107,7 @@ passed=0 failed=0
 # something is wrong with it.
 check() {
 	console=$work/console
-	boot "$@" >"$console"
+	boot "${1%%-*}" "$cache/kernel-$1" "${@:2}" >"$console"
 	good=$(count PASS) bad=$(count FAIL)
 	# Also wrong: a run that does not come to its end, one without tests, and a
 	# kernel that reports a fault of its own.
