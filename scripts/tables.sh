@@ -13,7 +13,11 @@ cd "$(dirname "$0")/.."
 for table; do
 	case $table in
 	cost) scripts/bench.sh --write ;;
-	tracers | kernels) "scripts/lib/$table.sh" --write ;;
+	tracers)
+		scripts/lib/tracers.sh --write
+		scripts/lib/systemtap.sh --write
+		;;
+	kernels) scripts/lib/kernels.sh --write ;;
 	*)
 		echo "usage: scripts/tables.sh [cost | tracers | kernels]..." >&2
 		exit 2
