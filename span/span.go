@@ -59,7 +59,6 @@ package span
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -67,6 +66,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
+	"github.com/go-stapsdt/stapsdt/internal/errortext"
 	"github.com/go-stapsdt/stapsdt/internal/raw"
 )
 
@@ -248,14 +248,14 @@ func (s *Span[E]) EndFunc(fields func() E, err error) {
 //go:noinline
 func (s *Span[E]) finish(fields E, err error) {
 	if elapsed, ok := s.stop(); ok {
-		s.ends.Fire(ending[E]{s.scope.id, s.parent, elapsed, errorText(err), fields})
+		s.ends.Fire(ending[E]{s.scope.id, s.parent, elapsed, errortext.Of(err), fields})
 	}
 }
 
 //go:noinline
 func (s *Span[E]) finishFunc(fields func() E, err error) {
 	if elapsed, ok := s.stop(); ok {
-		s.ends.Fire(ending[E]{s.scope.id, s.parent, elapsed, errorText(err), fields()})
+		s.ends.Fire(ending[E]{s.scope.id, s.parent, elapsed, errortext.Of(err), fields()})
 	}
 }
 
@@ -266,18 +266,4 @@ func (s *Span[E]) stop() (elapsed time.Duration, report bool) {
 		return 0, false
 	}
 	return max(0, now-s.began), s.ends.Enabled()
-}
-
-// errorText returns the text of an error. If Error panics, as it may for a nil pointer, the
-// program must not notice while it is traced.
-func errorText(err error) (text string) {
-	if err == nil {
-		return ""
-	}
-	defer func() {
-		if recover() != nil || text == "" {
-			text = fmt.Sprintf("%T", err)
-		}
-	}()
-	return err.Error()
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/errortext"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/probetest"
@@ -146,7 +147,7 @@ func TestErrorText(t *testing.T) {
 		"*errors.errorString": errors.New(""),
 		"a\nb":                errors.Join(errors.New("a"), errors.New("b")),
 	} {
-		require.Equal(t, want, errorText(err))
+		require.Equal(t, want, errortext.Of(err))
 	}
 }
 

@@ -2,7 +2,6 @@ package netprobe
 
 import (
 	"crypto/tls"
-	"fmt"
 	"net"
 )
 
@@ -55,14 +54,4 @@ func network(a net.Addr) string {
 		return ""
 	}
 	return a.Network()
-}
-
-// errorText returns the text of an error, or its type if Error panics or returns none.
-func errorText(err error) (text string) {
-	defer func() {
-		if recover() != nil || text == "" {
-			text = fmt.Sprintf("%T", err)
-		}
-	}()
-	return err.Error()
 }
