@@ -85,7 +85,7 @@ type programSites struct {
 	sites []sdt.Probe
 }
 
-// sitesOf returns the sites of the probes that are meant, by their programs.
+// sitesOf returns the sites of the selected probes, by their programs.
 func (t *tracing) sitesOf(f *target.File) (all []programSites, err error) {
 	problem := f.Problem != nil
 	for _, p := range f.Probes {

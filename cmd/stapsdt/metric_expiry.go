@@ -90,7 +90,7 @@ func (m *metricRule) sweepRows(now time.Time) error {
 	return nil
 }
 
-// activityOf returns the activity of a row that has counted so many events by now.
+// activityOf returns the activity of a row that has counted count events by now.
 func (h *history) activityOf(id rowKey, count uint64, now time.Time) activity {
 	a, known := h.active[id]
 	if !known {

@@ -75,7 +75,7 @@ func (t *Table) narrow(widths []int) {
 // minCell is how much of a cell is left at least.
 const minCell = 4
 
-// Cut returns a text of at most so many characters, which ends in … if it was longer.
+// Cut returns text with at most width characters. It ends in … if it was longer.
 func Cut(text string, width int) string {
 	if utf8.RuneCountInString(text) <= width {
 		return text
