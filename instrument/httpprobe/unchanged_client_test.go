@@ -108,8 +108,9 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// TestClientWire: the server gets the same bytes on as many connections, the program's hooks
-// are called, and the client gets the same response.
+// TestClientWire: the server gets the same bytes, the program's hooks are called, and the
+// client gets the same response. Each request has a connection of its own, because net/http's
+// Transport drops one whose writer has not been scheduled for 50 ms.
 func TestClientWire(t *testing.T) {
 	p := eventtest.Provider(t, "httpprobe")
 	client := NewClient(p)
@@ -133,7 +134,7 @@ func TestClientWire(t *testing.T) {
 			w.Header().Set("T", "u")
 		}))
 		defer server.Close()
-		transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			seen.Addf("dial %s", network)
 			return new(net.Dialer).DialContext(ctx, network, address)
 		}}
@@ -165,6 +166,37 @@ func TestClientWire(t *testing.T) {
 			seen.Addf("%s %v %d %v %v %s %v", answer.Status, answer.Header, len(text), err, answer.Trailer, answer.Request.URL.Path, answer.Body.Close())
 		}
 	})
+}
+
+// TestConnections: a traced client uses its connections again, of which a busy machine loses
+// few: see TestClientWire.
+func TestConnections(t *testing.T) {
+	p := eventtest.Provider(t, "httpprobe")
+	events := eventtest.Observe(t, p)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(w, r.Body)
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: NewClient(p).Transport(&http.Transport{})}
+	defer client.CloseIdleConnections()
+	var reused int
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+		if i.Reused {
+			reused++
+		}
+	}})
+	const n = 100
+	for range n {
+		r, err := http.NewRequestWithContext(ctx, "POST", server.URL, strings.NewReader("text"))
+		require.NoError(t, err)
+		answer, err := client.Do(r)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, answer.Body)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+	}
+	require.Greater(t, reused, n/2)
+	require.NotZero(t, events())
 }
 
 // posts sends requests whose contexts it cancels, and drops the responses.
