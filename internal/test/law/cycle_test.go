@@ -53,11 +53,11 @@ func (w way) compare(t testing.TB, bare, with cycle, n int, most cost) {
 	assert.LessOrEqual(t, with.held.Goroutines, bare.held.Goroutines+w.goroutines, "goroutines")
 	assert.LessOrEqual(t, with.held.Descriptors, bare.held.Descriptors+w.descriptors, "descriptors")
 	assert.LessOrEqual(t, grown(with, heap), grown(bare, heap)+n*most.heap+w.fixed+slack, "heap")
-	assert.LessOrEqual(t, grown(with, stacks), grown(bare, stacks)+n*most.stack+slack, "stacks")
+	assert.LessOrEqual(t, grown(with, stacks), grown(bare, stacks)+n*most.stack+stackSlack, "stacks")
 
 	assert.LessOrEqual(t, with.after.Threads, bare.after.Threads+maxThreads, "threads afterwards")
 	assert.LessOrEqual(t, with.after.Goroutines, bare.after.Goroutines, "goroutines afterwards")
 	assert.LessOrEqual(t, with.after.Descriptors, bare.after.Descriptors, "descriptors afterwards")
 	assert.LessOrEqual(t, with.after.Heap, bare.after.Heap+slack, "heap afterwards")
-	assert.LessOrEqual(t, with.after.Stacks, bare.after.Stacks+slack, "stacks afterwards")
+	assert.LessOrEqual(t, with.after.Stacks, bare.after.Stacks+stackSlack, "stacks afterwards")
 }

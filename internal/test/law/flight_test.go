@@ -41,10 +41,14 @@ var kinds = map[string]struct {
 // calls, which a busy machine makes likely.
 const maxThreads = 2
 
-// slack is how many bytes the heap and the stacks may differ from one run to another: the
-// runtime keeps descriptions of goroutines and threads. Of 20,000 operations, no more than 13
-// bytes each can hide in it.
-const slack = 256 << 10
+// slack is how many bytes the heap may differ from one run to another, and stackSlack the
+// stacks: the runtime keeps descriptions of goroutines and threads, and each processor and
+// thread has free stacks of its own. Of 20,000 operations, no more than 13 and 26 bytes each
+// can hide in them.
+const (
+	slack      = 256 << 10
+	stackSlack = 512 << 10
+)
 
 // inFlight is how many operations are in flight at once.
 func inFlight() int {
