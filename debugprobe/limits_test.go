@@ -166,10 +166,40 @@ func TestViewers(t *testing.T) {
 		require.Equal(t, 503, status)
 		require.Contains(t, e.Message, "too many viewers")
 	}
+	// The place comes first, because reading the expressions is the expensive part.
+	for _, endpoint := range []string{"events", "events.json", "histogram.json"} {
+		status, _ := failure(t, address(server, endpoint, p, "filter", "not an expression"))
+		require.Equal(t, 503, status, endpoint)
+	}
 	require.True(t, probe.Observed())
 	cancel()
 	require.Eventually(t, func() bool { return viewers.Load() == 0 && !probe.Observed() }, wait, time.Millisecond)
 	require.Equal(t, 200, get(t, address(server, "events", p, "seconds", "1")).StatusCode)
+}
+
+// TestManyProbes: expressions are read once for all probes with arguments of the same names and
+// types, not 10,000 times.
+func TestManyProbes(t *testing.T) {
+	p := newProvider(t)
+	const n = 1000
+	for i := range n {
+		stapsdt.NewProbe1[int64](p, fmt.Sprint("a", i), "n")
+		stapsdt.NewProbe1[uint8](p, fmt.Sprint("b", i), "n")
+		stapsdt.NewProbe1[int64](p, fmt.Sprint("c", i), "m")
+		stapsdt.NewProbe2[int64, string](p, fmt.Sprint("d", i))
+	}
+	q, err := parse(httptest.NewRequest("GET", "/events?filter=arg0>1&value=arg0&provider="+p.Name(), nil))
+	require.NoError(t, err)
+	require.Len(t, q.probes, 4*n)
+	read := map[*expressions]int{}
+	for _, w := range q.probes {
+		read[w.expressions]++
+	}
+	require.Len(t, read, 4)
+	for e, probes := range read {
+		require.Equal(t, n, probes)
+		require.NotNil(t, e.filter)
+	}
 }
 
 // TestShutdown: a server need not wait for its viewers.

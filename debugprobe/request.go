@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -34,11 +35,16 @@ type request struct {
 
 // watched is what a viewer does with the events of a probe.
 type watched struct {
-	names     []string
+	*expressions
+	probe *stapsdt.Probe
+}
+
+// expressions are those of a request for all probes whose arguments have the same names and
+// types.
+type expressions struct {
 	filter    *expr.Expr // or nil
 	value, by *expr.Expr // of the histogram, or nil
 	numArgs   int
-	probe     *stapsdt.Probe
 }
 
 // parse reads the parameters of a request.
@@ -93,6 +99,7 @@ func bad(parameter, format string, args ...any) error {
 func (q *request) choose(query url.Values) error {
 	provider, name := query.Get("provider"), query.Get("probe")
 	q.grouped = query.Get("value") != "" || query.Get("by") != ""
+	parsed := map[string]*expressions{}
 	for _, p := range stapsdt.Providers() {
 		if provider != "" && p.Name() != provider {
 			continue
@@ -101,11 +108,16 @@ func (q *request) choose(query url.Values) error {
 			if name != "" && probe.Name() != name {
 				continue
 			}
-			w, err := watch(probe, query)
-			if err != nil {
-				return err
+			vars := variables(probe)
+			key := layout(vars)
+			if parsed[key] == nil {
+				e, err := parseExpressions(probe, vars, query)
+				if err != nil {
+					return err
+				}
+				parsed[key] = e
 			}
-			q.probes[probe] = w
+			q.probes[probe] = &watched{parsed[key], probe}
 		}
 	}
 	if len(q.probes) == 0 {
@@ -114,14 +126,13 @@ func (q *request) choose(query url.Values) error {
 	return nil
 }
 
-func watch(probe *stapsdt.Probe, query url.Values) (*watched, error) {
-	w := &watched{names: argNames(probe), numArgs: len(probe.ArgTypes()), probe: probe}
-	vars := w.vars()
+func parseExpressions(probe *stapsdt.Probe, vars []expr.Var, query url.Values) (*expressions, error) {
+	all := &expressions{numArgs: len(probe.ArgTypes())}
 	for _, e := range []struct {
 		name  string
 		to    **expr.Expr
 		parse func(string, []expr.Var) (*expr.Expr, error)
-	}{{"filter", &w.filter, expr.ParseFilter}, {"value", &w.value, parseNumber}, {"by", &w.by, expr.Parse}} {
+	}{{"filter", &all.filter, expr.ParseFilter}, {"value", &all.value, parseNumber}, {"by", &all.by, expr.Parse}} {
 		src := query.Get(e.name)
 		if src == "" {
 			continue
@@ -135,7 +146,7 @@ func watch(probe *stapsdt.Probe, query url.Values) (*watched, error) {
 		}
 		*e.to = parsed
 	}
-	return w, nil
+	return all, nil
 }
 
 func parseNumber(src string, vars []expr.Var) (*expr.Expr, error) {
@@ -169,16 +180,26 @@ var extra = []expr.Var{
 
 var pid = int64(os.Getpid())
 
-// vars returns the names that expressions may use. The names of arguments come first, so that
-// they hide others.
-func (w *watched) vars() []expr.Var {
-	var byName, byPosition []expr.Var
-	args, kinds := w.probe.ArgTypes(), w.probe.ArgKinds()
-	for i := range w.numArgs {
+// variables returns the names that expressions may use. The names of arguments come first, so
+// that they hide others.
+func variables(probe *stapsdt.Probe) []expr.Var {
+	names, args, kinds := argNames(probe), probe.ArgTypes(), probe.ArgKinds()
+	vars := make([]expr.Var, 2*len(args), 2*len(args)+len(extra))
+	for i, name := range names {
 		t := exprType(kinds[i], args[i].Size())
-		byName, byPosition = append(byName, expr.Var{Name: w.names[i], Type: t}), append(byPosition, expr.Var{Name: positions[i], Type: t})
+		vars[i], vars[len(args)+i] = expr.Var{Name: name, Type: t}, expr.Var{Name: positions[i], Type: t}
 	}
-	return append(append(byName, byPosition...), extra...)
+	return append(vars, extra...)
+}
+
+// layout returns a string that is the same for variables of the same names and types. Names have
+// no line breaks.
+func layout(vars []expr.Var) string {
+	var b strings.Builder
+	for _, v := range vars[:len(vars)-len(extra)] {
+		fmt.Fprintln(&b, v.Name, v.Type)
+	}
+	return b.String()
 }
 
 func exprType(k stapsdt.Kind, size int) expr.Type {
@@ -197,7 +218,7 @@ func exprType(k stapsdt.Kind, size int) expr.Type {
 	return expr.Type{Kind: expr.Uint, Size: size}
 }
 
-// get returns the value of a variable for an event. It follows the order of vars.
+// get returns the value of a variable for an event. It follows the order of variables.
 func (w *watched) get(e *stapsdt.Event, i int) expr.Value {
 	if i >= 2*w.numArgs {
 		switch i - 2*w.numArgs {

@@ -37,6 +37,10 @@ func serveLines(w http.ResponseWriter, r *http.Request) error {
 }
 
 func serveStream(w http.ResponseWriter, r *http.Request, contentType, before, after string, named bool) error {
+	if err := enter(); err != nil { // before the expensive part
+		return err
+	}
+	defer leave()
 	q, err := parse(r)
 	if err != nil {
 		return err
@@ -44,10 +48,6 @@ func serveStream(w http.ResponseWriter, r *http.Request, contentType, before, af
 	if q.grouped && !named {
 		return bad("value", "events.json has no histograms: use histogram.json or events")
 	}
-	if err := enter(); err != nil {
-		return err
-	}
-	defer leave()
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Accel-Buffering", "no") // for nginx
 	if r.Method == http.MethodHead {
@@ -155,6 +155,10 @@ func serveHistogram(w http.ResponseWriter, r *http.Request) error {
 		r = r.Clone(r.Context())
 		r.URL.RawQuery = query.Encode()
 	}
+	if err := enter(); err != nil {
+		return err
+	}
+	defer leave()
 	q, err := parse(r)
 	if err != nil {
 		return err
@@ -162,10 +166,6 @@ func serveHistogram(w http.ResponseWriter, r *http.Request) error {
 	if !q.grouped {
 		return bad("value", "the parameter value or by is missing")
 	}
-	if err := enter(); err != nil {
-		return err
-	}
-	defer leave()
 	w.Header().Set("Content-Type", "application/json")
 	if r.Method == http.MethodHead {
 		return nil
