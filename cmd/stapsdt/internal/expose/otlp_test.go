@@ -4,13 +4,19 @@ package expose
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"math"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,5 +236,54 @@ func TestComplaints(t *testing.T) {
 	}
 	if len(c.last) > maxTexts {
 		t.Errorf("%d errors are remembered", len(c.last))
+	}
+}
+
+// TestEndlessAnswer: of an answer that does not end, a few megabytes are read. A gzip bomb counts
+// as what it becomes.
+func TestEndlessAnswer(t *testing.T) {
+	const limit = 16 << 20 // with what is on its way
+	for _, encoding := range []string{"", "gzip"} {
+		t.Run(encoding, func(t *testing.T) {
+			var answers, most atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				var to io.Writer = w
+				if encoding != "" {
+					w.Header().Set("Content-Encoding", encoding)
+					zip := gzip.NewWriter(w)
+					zip.Flush()
+					to = zip
+				}
+				chunk, n := make([]byte, 1<<20), int64(0)
+				for ; n < 1<<30; n += int64(len(chunk)) {
+					if _, err := to.Write(chunk); err != nil || r.Context().Err() != nil {
+						break
+					}
+				}
+				most.Store(max(most.Load(), n))
+				answers.Add(1)
+			}))
+			defer server.Close()
+			o, _ := startOTLP(t, server.URL, fixed{{Name: "a", Series: []Series{{Value: 1}}}}, quiet())
+			o.Span(span("a", 1))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			deadline := time.Now().Add(patience)
+			for answers.Load() < 2 {
+				if time.Now().After(deadline) {
+					t.Fatalf("%d answers", answers.Load())
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			_ = shutdown(t, o) // it has failed to send
+			runtime.ReadMemStats(&after)
+			if encoding == "" && most.Load() > limit {
+				t.Errorf("%d bytes of an answer were taken", most.Load())
+			}
+			if taken := (after.Sys - before.Sys); int64(taken) > 8*limit {
+				t.Errorf("it took %d bytes of memory", taken)
+			}
+		})
 	}
 }
