@@ -23,6 +23,11 @@ func Tree(src string) (ast.Expr, *token.File, error) {
 // scan is Tree, and returns the durations by their byte offsets.
 func scan(src string) (tree ast.Expr, file *token.File, durations map[int]int64, err error) {
 	words := split(src)
+	for _, w := range words {
+		if w.Token == token.COMMENT && !w.wrong {
+			return nil, nil, nil, &Error{Src: src, Pos: w.pos, Msg: "an expression cannot have a comment"}
+		}
+	}
 	text, durations, err := blank(src, words)
 	if err != nil {
 		return nil, nil, nil, err
