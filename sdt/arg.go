@@ -24,7 +24,7 @@ type Arg struct {
 	Operand Operand
 
 	// Err is nil if the value can be read, and otherwise says why not: either the operand's
-	// Kind is [Unknown], for example because its notation is not understood, or the Size is
+	// Kind is [OperandUnknown], for example because its notation is not understood, or the Size is
 	// not one that a tracer reads.
 	Err error
 }

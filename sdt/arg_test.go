@@ -37,8 +37,8 @@ func TestParseArgs(t *testing.T) {
 		}
 	}
 	require.Equal(t, []Arg{
-		{Size: 4, Signed: true, Operand: Operand{Kind: InRegister, Base: Register{"%esi", "%rsi", 32, 0}, Text: "%esi"}},
-		{Size: 8, Float: true, Operand: Operand{Kind: InMemory, Base: Register{"%rsp", "%rsp", 64, 0}, Displacement: 8, Text: "8(%rsp)"}},
+		{Size: 4, Signed: true, Operand: Operand{Kind: OperandRegister, Base: Register{"%esi", "%rsi", 32, 0}, Text: "%esi"}},
+		{Size: 8, Float: true, Operand: Operand{Kind: OperandMemory, Base: Register{"%rsp", "%rsp", 64, 0}, Displacement: 8, Text: "8(%rsp)"}},
 	}, ParseArgs(elf.EM_X86_64, "-4@%esi 8f@8(%rsp)"))
 }
 
@@ -57,7 +57,7 @@ func TestArgErr(t *testing.T) {
 	args := ParseArgs(elf.EM_MIPS, "8@$4 8@8($sp)")
 	require.Len(t, args, 2)
 	require.ErrorContains(t, args[0].Err, "the notation of EM_MIPS is not supported")
-	require.Equal(t, Unknown, args[0].Operand.Kind)
+	require.Equal(t, OperandUnknown, args[0].Operand.Kind)
 	require.Equal(t, 8, args[0].Size)
 }
 
@@ -70,9 +70,9 @@ func show(o Operand) string {
 		return fmt.Sprintf("%s[%d:%d]", r.Full, r.Shift, r.Shift+r.Bits)
 	}
 	switch o.Kind {
-	case InRegister:
+	case OperandRegister:
 		return register(o.Base)
-	case InVector:
+	case OperandVector:
 		return "vector " + register(o.Base)
 	}
 	var sum []string
@@ -88,7 +88,7 @@ func show(o Operand) string {
 	if o.Displacement != 0 || len(sum) == 0 {
 		sum = append(sum, fmt.Sprint(o.Displacement))
 	}
-	if o.Kind == Constant {
+	if o.Kind == OperandConstant {
 		return strings.Join(sum, " + ")
 	}
 	return "*(" + strings.Join(sum, " + ") + ")"
@@ -215,7 +215,7 @@ func TestOurOwnNotes(t *testing.T) {
 			var words []string
 			for i, a := range ParseArgs(machine, text) {
 				require.NoError(t, a.Err, "%v %s", machine, text)
-				require.NotEqual(t, Constant, a.Operand.Kind)
+				require.NotEqual(t, OperandConstant, a.Operand.Kind)
 				require.LessOrEqual(t, a.Size, 8)
 				require.Equal(t, strings.Contains(strings.Fields(strings.ReplaceAll(text, ", ", ","))[i], "-"), a.Signed)
 				words = append(words, a.String())
@@ -254,22 +254,22 @@ func FuzzOperand(f *testing.F) {
 func checkArg(t *testing.T, a Arg) {
 	o := a.Operand
 	if a.Err != nil {
-		require.True(t, o.Kind == Unknown || a.Size != 8)
+		require.True(t, o.Kind == OperandUnknown || a.Size != 8)
 	}
-	if o.Kind == Unknown {
+	if o.Kind == OperandUnknown {
 		require.Error(t, a.Err)
 		require.Equal(t, Operand{Text: o.Text}, o)
 		return
 	}
 	require.Equal(t, o.Index.Name != "", o.Scale > 0)
 	switch o.Kind {
-	case InRegister, InVector:
+	case OperandRegister, OperandVector:
 		require.NotEmpty(t, o.Base.Full)
 		require.Positive(t, o.Base.Bits)
 		require.Equal(t, Operand{Kind: o.Kind, Base: o.Base, Text: o.Text}, o)
-	case InMemory:
+	case OperandMemory:
 		require.True(t, o.Base.Name != "" || o.Index.Name != "" || o.Symbol != "")
-	case Constant:
-		require.Equal(t, Operand{Kind: Constant, Symbol: o.Symbol, Displacement: o.Displacement, Text: o.Text}, o)
+	case OperandConstant:
+		require.Equal(t, Operand{Kind: OperandConstant, Symbol: o.Symbol, Displacement: o.Displacement, Text: o.Text}, o)
 	}
 }

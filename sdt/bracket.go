@@ -13,7 +13,7 @@ func parseBracket(s *syntax, text string) (Operand, error) {
 	inside, ok := strings.CutPrefix(text, "[")
 	if !ok {
 		n, err := number(strings.TrimPrefix(text, "#"))
-		return Operand{Kind: Constant, Displacement: n}, err
+		return Operand{Kind: OperandConstant, Displacement: n}, err
 	}
 	if inside, ok = strings.CutSuffix(inside, "]"); !ok {
 		return Operand{}, errors.New("a bracket is not closed")
@@ -22,7 +22,7 @@ func parseBracket(s *syntax, text string) (Operand, error) {
 	for i := range parts {
 		parts[i] = strings.TrimPrefix(parts[i], " ")
 	}
-	o := Operand{Kind: InMemory}
+	o := Operand{Kind: OperandMemory}
 	var err error
 	if o.Base, err = s.pointer(parts[0]); err != nil {
 		return o, err

@@ -11,8 +11,8 @@ import (
 // maxFields is how many attributes of DWARF are looked at, about three seconds' worth.
 const maxFields = 1 << 26
 
-// ReadTypes sets the Name and Type of the arguments of probes, as far as the DWARF of an
-// ELF file describes them: the file that the probes were read from, or the file with its
+// ReadTypes sets the Name and Type of the arguments of sites, as far as the DWARF of an
+// ELF file describes them: the file that the sites were read from, or the file with its
 // debugging information. Without DWARF it does nothing.
 //
 // A probe is described by a function at the address of its site that has the probe's name
@@ -21,17 +21,17 @@ const maxFields = 1 << 26
 // match too. A site inside a function that has another name is left without names, because
 // nothing says which of its variables the arguments are.
 //
-// If ReadTypes returns an error, it has still described the probes that the error does not
+// If ReadTypes returns an error, it has still described the sites that the error does not
 // concern. More than 64 MiB of DWARF are an error, and so is a section that is compressed by
 // anything but zlib.
-func ReadTypes(r io.ReaderAt, probes []Probe) error {
+func ReadTypes(r io.ReaderAt, sites []Site) error {
 	f, err := openELF(r)
 	if err != nil {
 		return err
 	}
-	d := describer{sites: map[uint64][]*Probe{}}
-	for i := range probes {
-		p := &probes[i]
+	d := describer{sites: map[uint64][]*Site{}}
+	for i := range sites {
+		p := &sites[i]
 		if len(p.Args) > 0 {
 			at := f.mask(p.Address + f.shift(p.Base))
 			d.sites[at] = append(d.sites[at], p)
@@ -67,7 +67,7 @@ func ReadTypes(r io.ReaderAt, probes []Probe) error {
 
 // describer looks for the functions at the sites of probes.
 type describer struct {
-	sites   map[uint64][]*Probe
+	sites   map[uint64][]*Site
 	addrs   []uint64 // the keys of sites, in order
 	entries entries
 	types   *types
@@ -77,7 +77,7 @@ type describer struct {
 
 // description is what was found for a probe.
 type description struct {
-	probe *Probe
+	probe *Site
 	args  []param
 }
 

@@ -31,7 +31,7 @@ func compile(t testing.TB, compiler string, flags ...string) string {
 }
 
 // describe reads the probes of a file and their types from another.
-func describe(t testing.TB, path, debug string) (map[string]Probe, error) {
+func describe(t testing.TB, path, debug string) (map[string]Site, error) {
 	t.Helper()
 	probes, err := ReadFile(path)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func describe(t testing.TB, path, debug string) (map[string]Probe, error) {
 	require.NoError(t, err)
 	defer f.Close()
 	err = ReadTypes(f, probes)
-	named := map[string]Probe{}
+	named := map[string]Site{}
 	for _, p := range probes {
 		named[p.Name] = p
 	}
@@ -60,7 +60,7 @@ func TestReadTypes(t *testing.T) {
 	}
 }
 
-func checkDescribed(t *testing.T, probes map[string]Probe) {
+func checkDescribed(t *testing.T, probes map[string]Site) {
 	for name, want := range map[string]string{
 		"request__done": "path char *, status int, elapsed duration, req request *",
 		"kinds":         "b _Bool, u unsigned char, s short, f float, e state, o opaque *",
@@ -79,16 +79,16 @@ func checkDescribed(t *testing.T, probes map[string]Probe) {
 		}
 		require.Equal(t, want, strings.Join(args, ", "), name)
 	}
-	kinds := func(name string) (kinds []TypeKind) {
+	kinds := func(name string) (kinds []Kind) {
 		for _, a := range probes[name].Args {
 			kinds = append(kinds, a.Type.Kind)
 			require.EqualValues(t, a.Size, a.Type.Size)
 		}
 		return kinds
 	}
-	require.Equal(t, []TypeKind{Bool, Uint, Int, Float}, kinds("kinds")[:4])
-	require.Contains(t, []TypeKind{Int, Uint}, kinds("kinds")[4], "an enum's sign is the compiler's choice")
-	require.Equal(t, []TypeKind{Pointer, Int, Int, Pointer}, kinds("request__done"))
+	require.Equal(t, []Kind{KindBool, KindUint, KindInt, KindFloat}, kinds("kinds")[:4])
+	require.Contains(t, []Kind{KindInt, KindUint}, kinds("kinds")[4], "an enum's sign is the compiler's choice")
+	require.Equal(t, []Kind{KindPointer, KindInt, KindInt, KindPointer}, kinds("request__done"))
 	isString := func(i int) bool { return probes["strings"].Args[i].Type.IsString() }
 	require.True(t, isString(0))
 	require.True(t, probes["request__done"].Args[0].Type.IsString())
@@ -101,7 +101,7 @@ func checkDescribed(t *testing.T, probes map[string]Probe) {
 
 // checkRequest checks the struct request.
 func checkRequest(t *testing.T, request *Type) {
-	require.Equal(t, Struct, request.Kind)
+	require.Equal(t, KindStruct, request.Kind)
 	fields := map[string]Field{}
 	for _, f := range request.Fields {
 		fields[f.Name] = f
@@ -117,16 +117,16 @@ func checkRequest(t *testing.T, request *Type) {
 	require.Equal(t, request.Fields, fields["next"].Type.Elem.Fields)
 	require.Equal(t, request.Fields, fields["parent"].Type.Elem.Fields)
 	times := fields["times"].Type
-	require.Equal(t, Array, times.Kind)
+	require.Equal(t, KindArray, times.Kind)
 	require.EqualValues(t, 3, times.Count)
 	require.EqualValues(t, 2, times.Elem.Count)
-	require.Equal(t, Float, times.Elem.Elem.Kind)
+	require.Equal(t, KindFloat, times.Elem.Elem.Kind)
 	require.EqualValues(t, 16, times.Elem.Size)
 	require.EqualValues(t, 48, times.Size)
 	require.Len(t, fields["value"].Type.Fields, 2)
 	require.EqualValues(t, 0, fields["value"].Type.Fields[1].Offset)
-	require.Equal(t, Pointer, fields["done"].Type.Kind)
-	require.Equal(t, Other, fields["done"].Type.Elem.Kind)
+	require.Equal(t, KindPointer, fields["done"].Type.Kind)
+	require.Equal(t, KindOther, fields["done"].Type.Elem.Kind)
 	if retries, ok := fields["retries"]; ok { // not in DWARF 2 and 3, in a notation that we do not read
 		require.EqualValues(t, 3, retries.BitSize)
 		require.EqualValues(t, 20*8+1, retries.BitOffset)

@@ -10,7 +10,7 @@
 //
 // # Probes
 //
-// [ReadFile] returns one [Probe] for each note of a file:
+// [ReadFile] returns one [Site] for each note of a file:
 //
 //	probes, err := sdt.ReadFile("/usr/lib/postgresql/15/bin/postgres")
 //
@@ -26,11 +26,11 @@
 // which is valid from when a thread reaches the site until it leaves it. To read an argument:
 //
 //	switch o := arg.Operand; o.Kind {
-//	case sdt.InRegister:
+//	case sdt.OperandRegister:
 //		value = register(o.Base.Full) >> o.Base.Shift
-//	case sdt.InMemory:
+//	case sdt.OperandMemory:
 //		value = load(symbol(o.Symbol) + register(o.Base.Full) + register(o.Index.Full)*o.Scale + o.Displacement)
-//	case sdt.Constant:
+//	case sdt.OperandConstant:
 //		value = symbol(o.Symbol) + o.Displacement
 //	}
 //
@@ -41,7 +41,7 @@
 // The operands are as the compiler of the program wrote them, in the notation of the
 // architecture's assembler. This package reads those of amd64, arm64, riscv64, s390x,
 // ppc64le, 386 and arm. If it does not understand an operand, or if the operand has more
-// than one meaning, the argument's Err says why, its Kind is [Unknown], and its String is
+// than one meaning, the argument's Err says why, its Kind is [OperandUnknown], and its String is
 // still what the note says. Examples are thread-local variables, addresses that need a
 // relocation, and on ARM a symbol, for which compilers do not say whether they mean the
 // symbol's address or what is there.

@@ -38,11 +38,11 @@ func Example() {
 func ExampleParseArgs() {
 	for _, a := range sdt.ParseArgs(elf.EM_X86_64, "-4@%esi 8@16(%rsp) 4@$7 8@%fs:errno@tpoff") {
 		switch o := a.Operand; o.Kind {
-		case sdt.InRegister:
+		case sdt.OperandRegister:
 			fmt.Printf("%d bits of %s\n", o.Base.Bits, o.Base.Full)
-		case sdt.InMemory:
+		case sdt.OperandMemory:
 			fmt.Printf("%d bytes at %s%+d\n", a.Size, o.Base.Full, o.Displacement)
-		case sdt.Constant:
+		case sdt.OperandConstant:
 			fmt.Println("always", o.Displacement)
 		default:
 			fmt.Println(a.Err)

@@ -146,7 +146,7 @@ func TestHostileDWARF(t *testing.T) {
 	good := info(func(at uint32) []byte { return reference(codePointer, at) })
 	a, err := readTypes(t, withDWARF(good, abbrevs()), 1<<20)
 	require.NoError(t, err)
-	require.Equal(t, Pointer, a.Type.Kind)
+	require.Equal(t, KindPointer, a.Type.Kind)
 
 	t.Run("units without end", func(t *testing.T) {
 		_, err := readTypes(t, withDWARF(bytes.Repeat(good, 1<<20/len(good)), abbrevs()), 256<<20)
@@ -238,7 +238,7 @@ func FuzzRead(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
-		var probes []Probe
+		var probes []Site
 		used := allocated(func() {
 			probes, _ = read(file)
 			_ = ReadTypes(bytes.NewReader(file), probes)
@@ -262,7 +262,7 @@ func checkType(t *testing.T, typ *Type, seen map[*Type]bool) {
 		return
 	}
 	seen[typ] = true
-	require.Equal(t, typ.Kind == Pointer || typ.Kind == Array, typ.Elem != nil)
+	require.Equal(t, typ.Kind == KindPointer || typ.Kind == KindArray, typ.Elem != nil)
 	checkType(t, typ.Elem, seen)
 	for _, f := range typ.Fields {
 		require.NotNil(t, f.Type)

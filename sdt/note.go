@@ -17,10 +17,10 @@ const (
 	maxErrors = 100
 )
 
-// walker collects the probes of a file's notes, and what is wrong with them.
+// walker collects the sites of a file's notes, and what is wrong with them.
 type walker struct {
 	file   *elfFile
-	probes []Probe
+	sites  []Site
 	errs   []error
 	budget int // of arguments
 }
@@ -97,7 +97,7 @@ func alignUp(n, to uint64) uint64 { return (n + to - 1) &^ (to - 1) }
 // note reads a descriptor, which is at an offset of its section: three addresses, then
 // three strings.
 func (w *walker) note(desc []byte, at uint64) error {
-	var p Probe
+	var p Site
 	word := w.file.pick(4, 8)
 	if len(desc) < 3*word {
 		return fmt.Errorf("descriptor at %#x: %d bytes are too few for three addresses", at, len(desc))
@@ -133,12 +133,12 @@ func (w *walker) note(desc []byte, at uint64) error {
 	if err := w.place(&p); err != nil {
 		return fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
 	}
-	w.probes = append(w.probes, p)
+	w.sites = append(w.sites, p)
 	return nil
 }
 
 // place finds a probe's site and semaphore in the file.
-func (w *walker) place(p *Probe) error {
+func (w *walker) place(p *Site) error {
 	if w.file.kind == elf.ET_REL {
 		return errors.New("an object file has no addresses before it is linked")
 	}

@@ -8,38 +8,38 @@ import (
 	"strings"
 )
 
-// Kind says what an operand is.
-type Kind uint8
+// OperandKind says what an operand is.
+type OperandKind uint8
 
 // The kinds of operands.
 const (
-	// Unknown is an operand that this package does not understand or that has more than
+	// OperandUnknown is an operand that this package does not understand or that has more than
 	// one meaning. Only its Text is set, and the argument's Err says why.
-	Unknown Kind = iota
-	// InRegister is a value in a general register, Base.
-	InRegister
-	// InVector is a value in a floating-point or vector register, Base. The kernel does
+	OperandUnknown OperandKind = iota
+	// OperandRegister is a value in a general register, Base.
+	OperandRegister
+	// OperandVector is a value in a floating-point or vector register, Base. The kernel does
 	// not show these to a uprobe.
-	InVector
-	// InMemory is a value in memory at the address
+	OperandVector
+	// OperandMemory is a value in memory at the address
 	//
 	//	Symbol + Base + Index × Scale + Displacement
 	//
 	// where each part that is not set counts as 0.
-	InMemory
-	// Constant is Symbol + Displacement itself.
-	Constant
+	OperandMemory
+	// OperandConstant is Symbol + Displacement itself.
+	OperandConstant
 )
 
 // Operand is where the value of an argument is, or what it is.
 type Operand struct {
-	Kind Kind
+	Kind OperandKind
 	Base Register
 	// Index and Scale are those of an indexed address in memory. Scale is 1, 2, 4 or 8 on
 	// x86 and another power of two on ARM, and 0 without an index.
 	Index Register
 	Scale int
-	// Displacement is in bytes, or is the value of a Constant. Unsigned constants above
+	// Displacement is in bytes, or is the value of a constant. Unsigned constants above
 	// 1<<63-1 wrap around.
 	Displacement int64
 	// Symbol is a name whose address in the process is part of the operand, as in
@@ -82,7 +82,7 @@ func parseOperand(machine elf.Machine, text string) (Operand, error) {
 		return Operand{Text: text}, fmt.Errorf("operand %q: the notation of %v is not supported", text, machine)
 	}
 	if slices.Contains(s.zero, text) {
-		return Operand{Kind: Constant, Text: text}, nil
+		return Operand{Kind: OperandConstant, Text: text}, nil
 	}
 	if o, ok := s.register(text); ok {
 		o.Text = text
@@ -99,10 +99,10 @@ func parseOperand(machine elf.Machine, text string) (Operand, error) {
 // register returns the operand that is a register alone.
 func (s *syntax) register(name string) (Operand, bool) {
 	if r, ok := s.registers[name]; ok {
-		return Operand{Kind: InRegister, Base: r}, true
+		return Operand{Kind: OperandRegister, Base: r}, true
 	}
 	if r, ok := s.vectors[name]; ok {
-		return Operand{Kind: InVector, Base: r}, true
+		return Operand{Kind: OperandVector, Base: r}, true
 	}
 	return Operand{}, false
 }

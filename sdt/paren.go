@@ -19,12 +19,12 @@ func parseParen(s *syntax, text string) (Operand, error) {
 			}
 		}
 		n, err := number(value)
-		return Operand{Kind: Constant, Displacement: n}, err
+		return Operand{Kind: OperandConstant, Displacement: n}, err
 	}
 	if inside, ok = strings.CutSuffix(inside, ")"); !ok {
 		return Operand{}, errors.New("a parenthesis is not closed")
 	}
-	o := Operand{Kind: InMemory}
+	o := Operand{Kind: OperandMemory}
 	var err error
 	if offset != "" {
 		if o.Symbol, o.Displacement, err = sum(offset); err != nil {

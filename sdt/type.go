@@ -2,19 +2,19 @@ package sdt
 
 // Type is the type of an argument as DWARF describes it. Typedefs and qualifiers are
 // resolved, except that a typedef gives its name. A type can refer to itself through a
-// Pointer and in no other way.
+// pointer and in no other way.
 type Type struct {
 	// Name is the name in the program's source: "int", "time.Duration", "request". It is
 	// empty for pointers without a typedef and for anonymous structs.
 	Name string
-	Kind TypeKind
+	Kind Kind
 	// Size is in bytes.
 	Size int64
-	// Elem is what a Pointer points to or what an Array consists of, and nil for others.
+	// Elem is what a pointer points to or what an array consists of, and nil for others.
 	Elem *Type
-	// Count is how many elements an Array has, and 0 if that is not known.
+	// Count is how many elements an array has, and 0 if that is not known.
 	Count int64
-	// Fields are those of a Struct, in their order. A struct that was only declared has
+	// Fields are those of a struct, in their order. A struct that was only declared has
 	// none.
 	Fields []Field
 }
@@ -30,34 +30,34 @@ type Field struct {
 	BitOffset, BitSize int64
 }
 
-// TypeKind says what values a type has.
-type TypeKind uint8
+// Kind says what values a type has.
+type Kind uint8
 
 // The kinds of types.
 const (
-	// Other is a type that is none of the following, such as void or a function.
-	Other TypeKind = iota
-	// Bool, Int, Uint and Float are numbers of the type's Size. An enumeration is an Int
-	// or a Uint. An argument of a Go probe is a Float if its type has the name float32 or
-	// float64, although DWARF describes it as an unsigned number.
-	Bool
-	Int
-	Uint
-	Float
-	// Char is C's char, whether signed or not.
-	Char
-	// Pointer is an address of an Elem.
-	Pointer
-	// Array is Count Elems in a row.
-	Array
-	// Struct has Fields. Those of a union overlap.
-	Struct
+	// KindOther is a type that is none of the following, such as void or a function.
+	KindOther Kind = iota
+	// KindBool, KindInt, KindUint and KindFloat are numbers of the type's Size. An
+	// enumeration is a KindInt or a KindUint. An argument of a Go probe is a KindFloat if its
+	// type has the name float32 or float64, although DWARF describes it as an unsigned number.
+	KindBool
+	KindInt
+	KindUint
+	KindFloat
+	// KindChar is C's char, whether signed or not.
+	KindChar
+	// KindPointer is an address of an Elem.
+	KindPointer
+	// KindArray is Count Elems in a row.
+	KindArray
+	// KindStruct has Fields. Those of a union overlap.
+	KindStruct
 )
 
 // IsString reports whether the type is a pointer to char, which is C's way to pass text
 // that ends with a NUL.
 func (t *Type) IsString() bool {
-	return t != nil && t.Kind == Pointer && t.Elem.Kind == Char
+	return t != nil && t.Kind == KindPointer && t.Elem.Kind == KindChar
 }
 
 // String returns the type's name, and "int *" for a pointer to an int.
@@ -69,11 +69,11 @@ func (t *Type) String() string {
 			return "?" + suffix
 		case t.Name != "":
 			return t.Name + suffix
-		case t.Kind == Pointer && suffix == "":
+		case t.Kind == KindPointer && suffix == "":
 			suffix = " *"
-		case t.Kind == Pointer:
+		case t.Kind == KindPointer:
 			suffix = " *" + suffix[1:]
-		case t.Kind == Struct:
+		case t.Kind == KindStruct:
 			return "struct" + suffix
 		default:
 			return "?" + suffix

@@ -78,7 +78,7 @@ func (t *types) attr(e *dwarf.Entry, a dwarf.Attr) any {
 	return nil
 }
 
-// resolve completes all types. What it cannot read stays an Other.
+// resolve completes all types. What it cannot read stays a KindOther.
 func (t *types) resolve() error {
 	for len(t.queue) > 0 {
 		at := t.queue[len(t.queue)-1]
@@ -123,7 +123,7 @@ func (t *types) follow(typ *Type) {
 // contain makes a struct or an array opaque that contains itself, or others too deep. It
 // reports whether it left this one as it is.
 func (t *types) contain(typ *Type, done map[*Type]bool, depth int) bool {
-	if typ.Kind != Struct && typ.Kind != Array {
+	if typ.Kind != KindStruct && typ.Kind != KindArray {
 		return true
 	}
 	finite, seen := done[typ]
@@ -132,7 +132,7 @@ func (t *types) contain(typ *Type, done map[*Type]bool, depth int) bool {
 	}
 	done[typ] = false // until all that is inside was seen
 	finite = depth < maxNesting
-	if finite && typ.Kind == Array {
+	if finite && typ.Kind == KindArray {
 		finite = t.contain(typ.Elem, done, depth+1)
 		if size := typ.Elem.Size; typ.Size == 0 && size > 0 && typ.Count <= math.MaxInt64/size {
 			typ.Size = typ.Count * size
@@ -158,12 +158,12 @@ func (t *types) read(at dwarf.Offset, typ *Type) error {
 	case dwarf.TagBaseType:
 		typ.Kind = baseKind(typ, e)
 	case dwarf.TagEnumerationType:
-		typ.Kind = Int
+		typ.Kind = KindInt
 		if encoding, _ := e.Val(dwarf.AttrEncoding).(int64); encoding == encUnsigned || encoding == encUnsignedChar {
-			typ.Kind = Uint
+			typ.Kind = KindUint
 		}
 	case dwarf.TagPointerType, dwarf.TagReferenceType, dwarf.TagRvalueReferenceType:
-		typ.Kind, typ.Elem = Pointer, t.target(e)
+		typ.Kind, typ.Elem = KindPointer, t.target(e)
 		if typ.Size == 0 {
 			typ.Size = t.pointer
 		}
@@ -196,25 +196,25 @@ const (
 	encUTF          = 0x10
 )
 
-func baseKind(typ *Type, e *dwarf.Entry) TypeKind {
+func baseKind(typ *Type, e *dwarf.Entry) Kind {
 	encoding, _ := e.Val(dwarf.AttrEncoding).(int64)
 	if typ.Name == "char" && typ.Size == 1 {
-		return Char
+		return KindChar
 	}
 	switch encoding {
 	case encBoolean:
-		return Bool
+		return KindBool
 	case encFloat:
-		return Float
+		return KindFloat
 	case encSigned, encSignedChar:
-		return Int
+		return KindInt
 	case encUnsigned, encUnsignedChar, encUTF:
 		if typ.Name == "float64" && typ.Size == 8 || typ.Name == "float32" && typ.Size == 4 {
-			return Float // an argument of a Go probe
+			return KindFloat // an argument of a Go probe
 		}
-		return Uint
+		return KindUint
 	}
-	return Other
+	return KindOther
 }
 
 // children calls visit for each child of the entry that was read last.
@@ -258,10 +258,10 @@ func (t *types) readArray(e *dwarf.Entry, typ *Type) error {
 		counts = append(counts, max(count, 0))
 	})
 	for len(counts) > 1 {
-		elem = &Type{Kind: Array, Elem: elem, Count: counts[len(counts)-1]}
+		elem = &Type{Kind: KindArray, Elem: elem, Count: counts[len(counts)-1]}
 		counts = counts[:len(counts)-1]
 	}
-	typ.Kind, typ.Elem = Array, elem
+	typ.Kind, typ.Elem = KindArray, elem
 	if len(counts) > 0 {
 		typ.Count = counts[0]
 	}
@@ -269,7 +269,7 @@ func (t *types) readArray(e *dwarf.Entry, typ *Type) error {
 }
 
 func (t *types) readStruct(e *dwarf.Entry, typ *Type) error {
-	typ.Kind = Struct
+	typ.Kind = KindStruct
 	return t.children(e, func(c *dwarf.Entry) {
 		if c.Tag != dwarf.TagMember && c.Tag != dwarf.TagInheritance || c.Val(dwarf.AttrExternal) != nil {
 			return

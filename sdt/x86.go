@@ -13,11 +13,11 @@ func parseATT(s *syntax, text string) (Operand, error) {
 	var o Operand
 	var err error
 	if value, ok := strings.CutPrefix(text, "$"); ok {
-		o.Kind = Constant
+		o.Kind = OperandConstant
 		o.Symbol, o.Displacement, err = sum(value)
 		return o, err
 	}
-	o.Kind = InMemory
+	o.Kind = OperandMemory
 	if strings.HasPrefix(text, "%") {
 		if register, _, ok := strings.Cut(text, ":"); ok {
 			return o, fmt.Errorf("memory of the segment %s is not supported", register)

@@ -82,7 +82,7 @@ func (t *tracing) attachTo(f *target.File, a *attachment, pid int) error {
 // programSites are sites that have the same program.
 type programSites struct {
 	*ebpf.Program
-	sites []sdt.Probe
+	sites []sdt.Site
 }
 
 // sitesOf returns the sites of the selected probes, by their programs.
@@ -224,7 +224,7 @@ func (t *tracing) renew() error {
 }
 
 // program returns the program of a probe, which is nil after an error.
-func (t *tracing) program(f *target.File, site sdt.Probe) (*ebpf.Program, error) {
+func (t *tracing) program(f *target.File, site sdt.Site) (*ebpf.Program, error) {
 	p := newProbe(f, site)
 	key := p.Key()
 	if prog, ok := t.programs[key]; ok {

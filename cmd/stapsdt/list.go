@@ -115,7 +115,7 @@ func (l *list) find(finder *target.Finder, paths []string) (*scan, error) {
 // listedProbe is a name and all of its sites in a file.
 type listedProbe struct {
 	name  string // PROVIDER:PROBE
-	sites []sdt.Probe
+	sites []sdt.Site
 	// pids are the processes that have mapped the file.
 	pids []int
 	// traced are the sites to which a tracer is attached in some process, by their index.
@@ -161,7 +161,7 @@ func listed(f *target.File, uses []use) []*listedProbe {
 }
 
 func (lp *listedProbe) semaphore() bool {
-	return slices.ContainsFunc(lp.sites, func(p sdt.Probe) bool { return p.Semaphore != 0 })
+	return slices.ContainsFunc(lp.sites, func(p sdt.Site) bool { return p.Semaphore != 0 })
 }
 
 func (l *list) text(out *bufio.Writer, f *target.File, probes []*listedProbe) {

@@ -139,7 +139,7 @@ func (g *scripting) sites(t *tracing) (sites []script.Site, err error) {
 
 // of returns the sites of a file that are meant.
 func (g *scripting) of(t *tracing, f *target.File, uses []use) (sites []script.Site, err error) {
-	probes := slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Probe) bool { return !t.meant(f, p) })
+	probes := slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return !t.meant(f, p) })
 	if len(probes) == 0 {
 		return nil, nil
 	}
@@ -153,13 +153,13 @@ func (g *scripting) of(t *tracing, f *target.File, uses []use) (sites []script.S
 	if file.Sum, file.Size, err = script.Sum(io.NewSectionReader(f, 0, 1<<62)); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(probes, func(a, b sdt.Probe) int {
+	slices.SortStableFunc(probes, func(a, b sdt.Site) int {
 		return strings.Compare(a.Provider+":"+a.Name, b.Provider+":"+b.Name)
 	})
 	for _, p := range probes {
 		p.Args = slices.Clone(p.Args)
 		deltas := f.Deltas(&p)
-		sites = append(sites, script.Site{Probe: p, File: file, Deltas: deltas})
+		sites = append(sites, script.Site{Site: p, File: file, Deltas: deltas})
 	}
 	return sites, nil
 }

@@ -33,13 +33,13 @@ func (w *wanted) Match(provider, probe string) bool {
 }
 
 // names reports whether a spec names a probe of a file.
-func (w *wanted) names(f *target.File, p sdt.Probe) bool {
+func (w *wanted) names(f *target.File, p sdt.Site) bool {
 	return w.Match(p.Provider, p.Name) && (w.File == "" || w.file == f)
 }
 
 // in reports whether a file has what the spec names.
 func (w *wanted) in(f *target.File) bool {
-	return slices.ContainsFunc(f.Probes, func(p sdt.Probe) bool { return w.Match(p.Provider, p.Name) })
+	return slices.ContainsFunc(f.Probes, func(p sdt.Site) bool { return w.Match(p.Provider, p.Name) })
 }
 
 // openFiles opens the files that the command line names. Each must have what it names.
@@ -163,7 +163,7 @@ func (t *tracing) find(f *target.File) (has bool) {
 }
 
 // meant reports whether a probe of a file is to be traced.
-func (t *tracing) meant(f *target.File, p sdt.Probe) bool {
+func (t *tracing) meant(f *target.File, p sdt.Site) bool {
 	return slices.ContainsFunc(t.specs, func(w wanted) bool { return w.names(f, p) })
 }
 
@@ -173,7 +173,7 @@ func (t *tracing) named(f *target.File) bool {
 }
 
 // newProbe returns what a program knows of a site.
-func newProbe(f *target.File, site sdt.Probe) *program.Probe {
+func newProbe(f *target.File, site sdt.Site) *program.Probe {
 	p := &program.Probe{Provider: site.Provider, Name: site.Name}
 	for i, delta := range f.Deltas(&site) {
 		p.Args = append(p.Args, program.Arg{Arg: site.Args[i], Delta: delta})

@@ -158,7 +158,7 @@ func requireType(t *testing.T, want reflect.Type, got *sdt.Type, seen map[reflec
 	}
 	words := func(names ...string) {
 		t.Helper()
-		require.Equal(t, sdt.Struct, got.Kind, "%v", want)
+		require.Equal(t, sdt.KindStruct, got.Kind, "%v", want)
 		require.Len(t, got.Fields, len(names))
 		for i, name := range names {
 			require.Equal(t, name, got.Fields[i].Name)
@@ -168,20 +168,20 @@ func requireType(t *testing.T, want reflect.Type, got *sdt.Type, seen map[reflec
 	}
 	switch want.Kind() {
 	case reflect.Bool:
-		require.Equal(t, sdt.Bool, got.Kind)
+		require.Equal(t, sdt.KindBool, got.Kind)
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		require.Equal(t, sdt.Int, got.Kind)
+		require.Equal(t, sdt.KindInt, got.Kind)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		require.Equal(t, sdt.Uint, got.Kind)
+		require.Equal(t, sdt.KindUint, got.Kind)
 	case reflect.Float32, reflect.Float64:
-		require.Equal(t, sdt.Float, got.Kind)
+		require.Equal(t, sdt.KindFloat, got.Kind)
 	case reflect.Complex128:
-		require.Equal(t, sdt.Other, got.Kind)
+		require.Equal(t, sdt.KindOther, got.Kind)
 	case reflect.Pointer:
-		require.Equal(t, sdt.Pointer, got.Kind)
+		require.Equal(t, sdt.KindPointer, got.Kind)
 		requireType(t, want.Elem(), got.Elem, seen)
 	case reflect.UnsafePointer, reflect.Map, reflect.Chan, reflect.Func:
-		require.Equal(t, sdt.Pointer, got.Kind)
+		require.Equal(t, sdt.KindPointer, got.Kind)
 		require.Equal(t, want.String(), got.Name)
 		require.Equal(t, "void", got.Elem.Name)
 	case reflect.String:
@@ -198,7 +198,7 @@ func requireType(t *testing.T, want reflect.Type, got *sdt.Type, seen map[reflec
 			words("tab", "data")
 		}
 	case reflect.Array:
-		require.Equal(t, sdt.Array, got.Kind)
+		require.Equal(t, sdt.KindArray, got.Kind)
 		require.EqualValues(t, want.Len(), got.Count)
 		requireType(t, want.Elem(), got.Elem, seen)
 	case reflect.Struct:
@@ -211,7 +211,7 @@ func requireType(t *testing.T, want reflect.Type, got *sdt.Type, seen map[reflec
 // requireStruct is requireType for a struct.
 func requireStruct(t *testing.T, want reflect.Type, got *sdt.Type, seen map[reflect.Type]bool) {
 	t.Helper()
-	require.Equal(t, sdt.Struct, got.Kind)
+	require.Equal(t, sdt.KindStruct, got.Kind)
 	require.Equal(t, want.String(), got.Name)
 	i := 0
 	for _, f := range reflect.VisibleFields(want) {

@@ -50,7 +50,7 @@ func attach(t testing.TB, p *stapsdt.Provider, name string) *tracetest.Counter {
 	tracetest.NeedUprobes(t)
 	notes, err := sdt.ReadFile(p.Path())
 	require.NoError(t, err)
-	note := notes[slices.IndexFunc(notes, func(n sdt.Probe) bool { return n.Name == name })]
+	note := notes[slices.IndexFunc(notes, func(n sdt.Site) bool { return n.Name == name })]
 	c, err := tracetest.CountUprobe(p.Path(), note.Offset)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })

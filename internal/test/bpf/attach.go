@@ -27,7 +27,7 @@ func Need(t testing.TB) {
 
 // Site is a trace point that a program is attached to, and the number that it knows it by.
 type Site struct {
-	sdt.Probe
+	sdt.Site
 	Cookie uint64
 }
 

@@ -87,13 +87,13 @@ func loadArg(to asm.Register, arg sdt.Arg) (asm.Instructions, error) {
 	switch {
 	case arg.Err != nil:
 		return nil, arg.Err
-	case o.Kind == sdt.InMemory && o.Symbol == "" && o.Index.Name == "":
+	case o.Kind == sdt.OperandMemory && o.Symbol == "" && o.Index.Name == "":
 		base, err := loadRegister(asm.R3, o.Base.Full)
 		if err != nil {
 			return nil, err
 		}
 		insns = append(asm.Instructions{base, asm.Add.Imm(asm.R3, int32(o.Displacement))}, readWord(to)...)
-	case o.Kind == sdt.InRegister && o.Base.Shift == 0:
+	case o.Kind == sdt.OperandRegister && o.Base.Shift == 0:
 		load, err := loadRegister(to, o.Base.Full)
 		if err != nil {
 			return nil, err

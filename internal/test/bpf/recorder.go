@@ -199,7 +199,7 @@ func eventWord(a sdt.Arg) (int, error) {
 		return 0, a.Err
 	}
 	o := a.Operand
-	if o.Kind == sdt.InRegister {
+	if o.Kind == sdt.OperandRegister {
 		offset, ok := tracetest.PtRegsOffset(o.Base.Full)
 		if !ok {
 			return 0, fmt.Errorf("%v: no such register", a)
@@ -207,7 +207,7 @@ func eventWord(a sdt.Arg) (int, error) {
 		return regsWord + offset/8, nil
 	}
 	word := stackAt() + int(o.Displacement/8)
-	if o.Kind != sdt.InMemory || o.Base.Name != stackPointer || o.Index.Name != "" || o.Displacement < 0 || o.Displacement%8 != 0 || word >= eventWords {
+	if o.Kind != sdt.OperandMemory || o.Base.Name != stackPointer || o.Index.Name != "" || o.Displacement < 0 || o.Displacement%8 != 0 || word >= eventWords {
 		return 0, fmt.Errorf("%v is no word of the stack that is recorded", a)
 	}
 	return word, nil

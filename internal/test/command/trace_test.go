@@ -267,7 +267,7 @@ func TestTraceLies(t *testing.T) {
 	require.NoError(t, err)
 	probes, err := sdt.ReadFile(path)
 	require.NoError(t, err)
-	i := slices.IndexFunc(probes, func(p sdt.Probe) bool { return p.Name == "other" })
+	i := slices.IndexFunc(probes, func(p sdt.Site) bool { return p.Name == "other" })
 	other := probes[i]
 	for name, c := range map[string]struct {
 		address, semaphore uint64

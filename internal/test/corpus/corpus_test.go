@@ -23,7 +23,7 @@ const download = "downloads packages of Debian"
 
 // eachFile runs a test for each file with probes of an architecture's packages, and returns
 // how many probes there were.
-func eachFile(t *testing.T, p packages, test func(path string, probes []sdt.Probe)) int {
+func eachFile(t *testing.T, p packages, test func(path string, probes []sdt.Site)) int {
 	t.Helper()
 	total := 0
 	for _, name := range p.names {
@@ -70,7 +70,7 @@ func TestReadelf(t *testing.T) {
 	for _, p := range corpora {
 		t.Run(p.arch, func(t *testing.T) {
 			args := 0
-			total := eachFile(t, p, func(path string, probes []sdt.Probe) {
+			total := eachFile(t, p, func(path string, probes []sdt.Site) {
 				var notes []string
 				for _, probe := range probes {
 					var words []string
@@ -108,11 +108,11 @@ func asLibbpf(a sdt.Arg) string {
 		return "refused"
 	}
 	switch o.Kind {
-	case sdt.InRegister:
+	case sdt.OperandRegister:
 		return fmt.Sprintf("%d:register:0:%d", size, register)
-	case sdt.InMemory:
+	case sdt.OperandMemory:
 		return fmt.Sprintf("%d:memory:%d:%d", size, o.Displacement, register)
-	case sdt.Constant:
+	case sdt.OperandConstant:
 		return fmt.Sprintf("%d:constant:%d:0", size, o.Displacement)
 	}
 	return "refused"
@@ -129,7 +129,7 @@ func TestLibbpf(t *testing.T) {
 	var input bytes.Buffer
 	var want []string
 	refused := 0
-	eachFile(t, corpora[0], func(_ string, probes []sdt.Probe) {
+	eachFile(t, corpora[0], func(_ string, probes []sdt.Site) {
 		for _, p := range probes {
 			var words, args []string
 			for _, a := range p.Args {
@@ -171,9 +171,9 @@ func asTplist(a sdt.Arg) string {
 	}
 	text := ""
 	switch {
-	case o.Kind == sdt.Constant:
+	case o.Kind == sdt.OperandConstant:
 		text = fmt.Sprint(o.Displacement)
-	case o.Kind == sdt.InRegister:
+	case o.Kind == sdt.OperandRegister:
 		text = register(o.Base)
 	case o.Symbol != "":
 		text = "unrecognized argument format, flags 14" // bcc reads it, but does not print it
@@ -201,7 +201,7 @@ func TestTplist(t *testing.T) {
 		t.Skip("bcc reads the notes of the machine that it is built for")
 	}
 	tplist := testenv.NeedsTool(t, "tplist-bpfcc", "bpfcc-tools")
-	eachFile(t, corpora[0], func(path string, probes []sdt.Probe) {
+	eachFile(t, corpora[0], func(path string, probes []sdt.Site) {
 		out, err := exec.Command(tplist, "-vv", "-l", path).Output()
 		require.NoError(t, err)
 		require.Equal(t, wantTplist(probes), sitesOfTplist(string(out)), path)
@@ -209,7 +209,7 @@ func TestTplist(t *testing.T) {
 }
 
 // wantTplist writes each site on a line, in order.
-func wantTplist(probes []sdt.Probe) (sites []string) {
+func wantTplist(probes []sdt.Site) (sites []string) {
 	for _, p := range probes {
 		line := fmt.Sprintf("%s:%s %#x %#x", p.Provider, p.Name, p.Semaphore, p.Address)
 		for _, a := range p.Args {

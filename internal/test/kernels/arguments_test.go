@@ -25,7 +25,7 @@ var argTypes = []stapsdt.ArgType{
 // sampled is a probe, its note, and what samples its fires.
 type sampled struct {
 	*stapsdt.Probe
-	note   sdt.Probe
+	note   sdt.Site
 	uprobe *tracetest.Uprobe
 }
 

@@ -56,7 +56,7 @@ func oneEvent(t *testing.T, where placement) (*stapsdt.Provider, *stapsdt.Probe)
 }
 
 // noteOf returns the note of a loaded probe. Its offset is that of the site.
-func noteOf(t *testing.T, probe *stapsdt.Probe) sdt.Probe {
+func noteOf(t *testing.T, probe *stapsdt.Probe) sdt.Site {
 	p := probe.Provider()
 	notes, err := sdt.ReadFile(p.Path())
 	require.NoError(t, err)

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 type tracedProbe struct {
 	*Probe
 	uprobe *tracetest.Uprobe
-	note   sdt.Probe
+	note   sdt.Site
 }
 
 // trace attaches to probes of one provider, for what the test's own thread fires,

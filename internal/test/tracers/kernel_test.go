@@ -58,7 +58,7 @@ func makeEvent(t *testing.T, s *subject) (group, name string) {
 		if rest, ok := strings.CutPrefix(fetch, "%r"); ok && strings.Trim(rest, "0123456789") != "" {
 			fetch = "%" + rest
 		}
-		if o.Kind == sdt.InMemory {
+		if o.Kind == sdt.OperandMemory {
 			fetch = fmt.Sprintf("%+d(%s)", o.Displacement, fetch)
 		}
 		typ := s.wide.Types[i]

@@ -47,14 +47,14 @@ func (s Sample) Arg(a sdt.Arg) (uint64, error) {
 	switch {
 	case a.Err != nil:
 		return 0, a.Err
-	case o.Kind != sdt.InRegister && o.Kind != sdt.InMemory, o.Symbol != "", o.Index.Name != "", o.Base.Shift != 0:
+	case o.Kind != sdt.OperandRegister && o.Kind != sdt.OperandMemory, o.Symbol != "", o.Index.Name != "", o.Base.Shift != 0:
 		return 0, fmt.Errorf("%v is neither a register nor memory at one", a)
 	}
 	value, ok := s.Reg(o.Base.Name)
 	if !ok {
 		return 0, fmt.Errorf("%v: register %s was not sampled", a, o.Base.Name)
 	}
-	if o.Kind == sdt.InMemory {
+	if o.Kind == sdt.OperandMemory {
 		var err error
 		if value, err = s.load(value+uint64(o.Displacement), a.Size); err != nil {
 			return 0, fmt.Errorf("%v: %w", a, err)

@@ -24,7 +24,7 @@ import (
 const timeout = time.Minute
 
 // demo compiles testdata/demo.c, and gives its path and its notes by name.
-func demo(t *testing.T, flags ...string) (string, map[string]sdt.Probe) {
+func demo(t *testing.T, flags ...string) (string, map[string]sdt.Site) {
 	t.Helper()
 	testenv.NeedsTool(t, "gcc", "gcc")
 	_, err := os.Stat("/usr/include/sys/sdt.h")
@@ -43,7 +43,7 @@ func demo(t *testing.T, flags ...string) (string, map[string]sdt.Probe) {
 
 	notes, err := sdt.ReadFile(path)
 	require.NoError(t, err)
-	byName := map[string]sdt.Probe{}
+	byName := map[string]sdt.Site{}
 	for _, n := range notes {
 		require.Equal(t, "demo", n.Provider)
 		byName[n.Name] = n
@@ -58,7 +58,7 @@ func start(t *testing.T, path string) *tracetest.Process {
 	return p
 }
 
-func attach(t *testing.T, path string, n sdt.Probe, opts ...tracetest.Option) *tracetest.Uprobe {
+func attach(t *testing.T, path string, n sdt.Site, opts ...tracetest.Option) *tracetest.Uprobe {
 	t.Helper()
 	u, err := tracetest.AttachUprobe(path, n.Offset, opts...)
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func attach(t *testing.T, path string, n sdt.Probe, opts ...tracetest.Option) *t
 	return u
 }
 
-func values(t *testing.T, s tracetest.Sample, n sdt.Probe) []int64 {
+func values(t *testing.T, s tracetest.Sample, n sdt.Site) []int64 {
 	t.Helper()
 	var v []int64
 	for _, a := range n.Args {
@@ -77,7 +77,7 @@ func values(t *testing.T, s tracetest.Sample, n sdt.Probe) []int64 {
 	return v
 }
 
-func siteByte(t *testing.T, p *tracetest.Process, path string, n sdt.Probe) byte {
+func siteByte(t *testing.T, p *tracetest.Process, path string, n sdt.Site) byte {
 	t.Helper()
 	b := make([]byte, 1)
 	require.NoError(t, tracetest.ReadMapped(p.PID(), path, n.Offset, b))

@@ -43,7 +43,7 @@ func (l Links) Close() error {
 // have mapped the file and that will. With multi it uses uprobe_multi, and otherwise one perf
 // event for each site, which is for 0 only. If a site is wrong, the others are attached, and the
 // error says so.
-func Attach(prog *ebpf.Program, path string, sites []sdt.Probe, pid int, multi bool) (Links, error) {
+func Attach(prog *ebpf.Program, path string, sites []sdt.Site, pid int, multi bool) (Links, error) {
 	executable, err := link.OpenExecutable(path)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func Attach(prog *ebpf.Program, path string, sites []sdt.Probe, pid int, multi b
 	for _, s := range sites {
 		var l link.Link
 		if multi {
-			l, err = attachMulti(executable, prog, []sdt.Probe{s}, pid)
+			l, err = attachMulti(executable, prog, []sdt.Site{s}, pid)
 		} else {
 			l, err = executable.Uprobe("", prog, &link.UprobeOptions{Address: s.Offset, RefCtrOffset: s.SemaphoreOffset})
 		}
@@ -75,7 +75,7 @@ func Attach(prog *ebpf.Program, path string, sites []sdt.Probe, pid int, multi b
 	return links, errors.Join(errs...)
 }
 
-func attachMulti(executable *link.Executable, prog *ebpf.Program, sites []sdt.Probe, pid int) (link.Link, error) {
+func attachMulti(executable *link.Executable, prog *ebpf.Program, sites []sdt.Site, pid int) (link.Link, error) {
 	opts := link.UprobeMultiOptions{PID: uint32(pid)}
 	for _, s := range sites {
 		opts.Addresses = append(opts.Addresses, s.Offset)
@@ -96,7 +96,7 @@ func refused(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(er
 // wrap says what is missing if attaching was refused. By then the program is loaded, which takes
 // CAP_BPF and CAP_PERFMON. Some kernels demand more for a perf event, and refuse it by EACCES; a
 // seccomp filter says EPERM.
-func wrap(err error, s sdt.Probe, multi bool) error {
+func wrap(err error, s sdt.Site, multi bool) error {
 	switch {
 	case err == nil:
 		return nil

@@ -22,7 +22,7 @@ func TestWrap(t *testing.T) {
 	if err := unix.Capset(&header, &none[0]); err != nil {
 		t.Fatal(err)
 	}
-	site := sdt.Probe{Provider: "p", Name: "n", Offset: 16}
+	site := sdt.Site{Provider: "p", Name: "n", Offset: 16}
 	for _, c := range []struct {
 		err   error
 		multi bool

@@ -62,7 +62,7 @@ func tryBPF() error {
 
 // attach opens an event of a site in the process, and looks at the site before and while it
 // is open. It changes no other process.
-func (t *Trial) attach(pid int, u target.Use, p sdt.Probe) {
+func (t *Trial) attach(pid int, u target.Use, p sdt.Site) {
 	memory, err := target.OpenMemory(pid)
 	if err == nil {
 		defer memory.Close()

@@ -18,7 +18,7 @@ func (b *builder) argument(i int, unreadable string) error {
 	switch {
 	case a.Err != nil:
 		return fmt.Errorf("argument %d cannot be read: %w", i, a.Err)
-	case o.Kind == sdt.Constant:
+	case o.Kind == sdt.OperandConstant:
 		if o.Symbol != "" {
 			b.add(asm.LoadMem(asm.R0, regContext, ipOffset, asm.DWord))
 			b.constant(asm.R1, a.Delta+o.Displacement)
@@ -26,14 +26,14 @@ func (b *builder) argument(i int, unreadable string) error {
 		} else {
 			b.constant(asm.R0, o.Displacement)
 		}
-	case o.Kind == sdt.InRegister:
+	case o.Kind == sdt.OperandRegister:
 		if err := b.register(asm.R0, o.Base); err != nil {
 			return fmt.Errorf("argument %d: %w", i, err)
 		}
 		if o.Base.Shift > 0 {
 			b.add(asm.RSh.Imm(asm.R0, int32(o.Base.Shift)))
 		}
-	case o.Kind == sdt.InMemory:
+	case o.Kind == sdt.OperandMemory:
 		if err := b.address(a); err != nil {
 			return fmt.Errorf("argument %d: %w", i, err)
 		}

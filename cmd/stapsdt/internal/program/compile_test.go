@@ -23,21 +23,21 @@ import (
 
 // sample is a probe with an argument of each type, by these names.
 func sample() *Probe {
-	char := &sdt.Type{Name: "char", Kind: sdt.Char, Size: 1}
+	char := &sdt.Type{Name: "char", Kind: sdt.KindChar, Size: 1}
 	p := &Probe{Provider: "test", Name: "sample"}
 	for _, a := range []struct {
 		name, operand string
-		kind          sdt.TypeKind
+		kind          sdt.Kind
 		float         bool
 	}{
-		{"i8", "-1@%dil", sdt.Int, false}, {"i16", "-2@%si", sdt.Int, false}, {"i32", "-4@%edx", sdt.Int, false}, {"i64", "-8@%rcx", sdt.Int, false},
-		{"u8", "1@%dil", sdt.Uint, false}, {"u16", "2@%si", sdt.Uint, false}, {"u32", "4@%edx", sdt.Uint, false}, {"u64", "8@%rcx", sdt.Uint, false},
-		{"f32", "4@%r8d", sdt.Float, true}, {"f64", "8@%r9", sdt.Float, true}, {"b", "1@%r10b", sdt.Bool, false}, {"s", "8@%r11", sdt.Pointer, false},
+		{"i8", "-1@%dil", sdt.KindInt, false}, {"i16", "-2@%si", sdt.KindInt, false}, {"i32", "-4@%edx", sdt.KindInt, false}, {"i64", "-8@%rcx", sdt.KindInt, false},
+		{"u8", "1@%dil", sdt.KindUint, false}, {"u16", "2@%si", sdt.KindUint, false}, {"u32", "4@%edx", sdt.KindUint, false}, {"u64", "8@%rcx", sdt.KindUint, false},
+		{"f32", "4@%r8d", sdt.KindFloat, true}, {"f64", "8@%r9", sdt.KindFloat, true}, {"b", "1@%r10b", sdt.KindBool, false}, {"s", "8@%r11", sdt.KindPointer, false},
 	} {
 		arg := sdt.ParseArgs(elf.EM_X86_64, a.operand)[0]
 		arg.Name, arg.Float = a.name, a.float
 		arg.Type = &sdt.Type{Kind: a.kind, Size: int64(arg.Size)}
-		if a.kind == sdt.Pointer {
+		if a.kind == sdt.KindPointer {
 			arg.Type.Elem = char
 		}
 		p.Args = append(p.Args, Arg{Arg: arg})

@@ -37,7 +37,7 @@ const (
 // details lays out the struct that an argument points to, if it does, from an offset of the
 // record on.
 func details(t *sdt.Type, offset, textSize int) (d *Details, size int) {
-	if t == nil || t.Kind != sdt.Pointer || t.Elem == nil || t.Elem.Kind != sdt.Struct || t.Elem.Size <= 0 || len(t.Elem.Fields) == 0 {
+	if t == nil || t.Kind != sdt.KindPointer || t.Elem == nil || t.Elem.Kind != sdt.KindStruct || t.Elem.Size <= 0 || len(t.Elem.Fields) == 0 {
 		return nil, 0
 	}
 	d = &Details{Type: t.Elem, Offset: offset + 8, Size: int(min(t.Elem.Size, maxDetails))}
@@ -63,7 +63,7 @@ func (d *Details) texts(t *sdt.Type, at int64, depth int) {
 			d.Texts = append(d.Texts, DetailText{At: int(offset)})
 		case IsGoString(f.Type) && offset+16 <= int64(d.Size):
 			d.Texts = append(d.Texts, DetailText{At: int(offset), IsGo: true})
-		case f.Type.Kind == sdt.Struct && depth < maxDetailDepth:
+		case f.Type.Kind == sdt.KindStruct && depth < maxDetailDepth:
 			d.texts(f.Type, offset, depth+1)
 		}
 	}
@@ -71,8 +71,8 @@ func (d *Details) texts(t *sdt.Type, at int64, depth int) {
 
 // IsGoString reports whether a type is Go's string, or defined as one.
 func IsGoString(t *sdt.Type) bool {
-	return t.Kind == sdt.Struct && t.Size == 16 && len(t.Fields) == 2 && t.Fields[0].Name == "str" && t.Fields[1].Name == "len" &&
-		t.Fields[0].Type != nil && t.Fields[0].Type.Kind == sdt.Pointer && t.Fields[1].Offset == 8
+	return t.Kind == sdt.KindStruct && t.Size == 16 && len(t.Fields) == 2 && t.Fields[0].Name == "str" && t.Fields[1].Name == "len" &&
+		t.Fields[0].Type != nil && t.Fields[0].Type.Kind == sdt.KindPointer && t.Fields[1].Offset == 8
 }
 
 // details reads the struct at the address that is on the stack.

@@ -12,7 +12,7 @@ import (
 // TestLatencyDetails: what the start has is in an open operation, as far as there is room, and
 // what the end has too is counted by the end.
 func TestLatencyDetails(t *testing.T) {
-	number := &sdt.Type{Kind: sdt.Uint, Size: 8}
+	number := &sdt.Type{Kind: sdt.KindUint, Size: 8}
 	probe := func(name string, args ...string) *Probe {
 		p := &Probe{Provider: "p", Name: name}
 		for _, arg := range args {

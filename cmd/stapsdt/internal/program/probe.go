@@ -56,12 +56,12 @@ func writeLayout(b *strings.Builder, t *sdt.Type, follow bool) {
 	}
 	fmt.Fprintf(b, "%q %d %d %d", t.Name, t.Kind, t.Size, t.Count)
 	switch {
-	case t.Kind == sdt.Pointer && !follow:
+	case t.Kind == sdt.KindPointer && !follow:
 		fmt.Fprintf(b, "*%q %t", t.Elem, t.IsString())
-	case t.Kind == sdt.Pointer:
+	case t.Kind == sdt.KindPointer:
 		b.WriteByte('*')
 		writeLayout(b, t.Elem, false)
-	case t.Kind == sdt.Array:
+	case t.Kind == sdt.KindArray:
 		writeLayout(b, t.Elem, false)
 	}
 	for _, f := range t.Fields {
@@ -139,17 +139,17 @@ func ArgType(a sdt.Arg) expr.Type {
 	}
 	if t := a.Type; t != nil {
 		switch t.Kind {
-		case sdt.Bool:
+		case sdt.KindBool:
 			return expr.Type{Kind: expr.Bool, Size: 1}
-		case sdt.Int:
+		case sdt.KindInt:
 			return expr.Type{Kind: expr.Int, Size: size, Duration: size == 8 && t.Name == "time.Duration"}
-		case sdt.Uint:
+		case sdt.KindUint:
 			return expr.Type{Kind: expr.Uint, Size: size}
-		case sdt.Float:
+		case sdt.KindFloat:
 			if size >= 4 {
 				return expr.Type{Kind: expr.Float, Size: size}
 			}
-		case sdt.Pointer:
+		case sdt.KindPointer:
 			if t.IsString() {
 				return expr.Type{Kind: expr.String}
 			}

@@ -84,7 +84,7 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 	if len(show) == 0 {
 		for i, a := range probe.Args {
 			item := Item{Name: probe.ArgName(i), Type: ArgType(a.Arg), Described: a.Type, source: source{fromArg, i}, isArg: true, err: a.Err}
-			if a.Err == nil && a.Operand.Kind == sdt.InVector {
+			if a.Err == nil && a.Operand.Kind == sdt.OperandVector {
 				item.err = fmt.Errorf("the kernel does not show the register %s", a.Operand.Text)
 			}
 			t.Items = append(t.Items, item)

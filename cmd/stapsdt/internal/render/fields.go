@@ -66,7 +66,7 @@ func (f *fields) field(to []byte, field sdt.Field, at int64) []byte {
 	}
 	unused := 64 - field.BitSize
 	word = word >> (start % 8) << unused
-	if field.Type.Kind == sdt.Int {
+	if field.Type.Kind == sdt.KindInt {
 		return f.number(to, expr.Type{Kind: expr.Int, Size: 8}, uint64(int64(word)>>unused))
 	}
 	return f.number(to, expr.Type{Kind: expr.Uint, Size: 8}, word>>unused)
@@ -81,9 +81,9 @@ func (f *fields) value(to []byte, t *sdt.Type, at int64) []byte {
 	switch {
 	case t == nil || f.depth > maxDepth:
 		return f.nothing(to)
-	case t.Kind == sdt.Struct:
+	case t.Kind == sdt.KindStruct:
 		return f.structure(to, t, at)
-	case t.Kind == sdt.Array:
+	case t.Kind == sdt.KindArray:
 		return f.array(to, t, at)
 	}
 	bits, ok := f.bits(at, t.Size)
@@ -92,18 +92,18 @@ func (f *fields) value(to []byte, t *sdt.Type, at int64) []byte {
 	}
 	size := int(t.Size)
 	switch t.Kind {
-	case sdt.Bool:
+	case sdt.KindBool:
 		return f.number(to, expr.Type{Kind: expr.Bool, Size: 1}, bits)
-	case sdt.Int:
+	case sdt.KindInt:
 		unused := 64 - 8*size
 		return f.number(to, expr.Type{Kind: expr.Int, Size: size, Duration: t.Name == "time.Duration"}, uint64(int64(bits<<unused)>>unused))
-	case sdt.Float:
+	case sdt.KindFloat:
 		if size == 4 || size == 8 {
 			return f.number(to, expr.Type{Kind: expr.Float, Size: size}, bits)
 		}
-	case sdt.Uint, sdt.Char:
+	case sdt.KindUint, sdt.KindChar:
 		return f.number(to, expr.Type{Kind: expr.Uint, Size: size}, bits)
-	case sdt.Pointer:
+	case sdt.KindPointer:
 		if f.json {
 			return fmt.Appendf(to, `"%#x"`, bits)
 		}
@@ -166,7 +166,7 @@ func (f *fields) array(to []byte, t *sdt.Type, at int64) []byte {
 	if t.Elem == nil || t.Elem.Size <= 0 {
 		return f.nothing(to)
 	}
-	if t.Elem.Kind == sdt.Char && t.Elem.Size == 1 && at >= 0 && t.Count >= 0 && t.Count <= int64(len(f.v.Struct))-at {
+	if t.Elem.Kind == sdt.KindChar && t.Elem.Size == 1 && at >= 0 && t.Count >= 0 && t.Count <= int64(len(f.v.Struct))-at {
 		text := f.v.Struct[at : at+t.Count]
 		if i := slices.Index(text, 0); i >= 0 {
 			text = text[:i]

@@ -126,13 +126,13 @@ func FuzzFields(f *testing.F) {
 	f.Add(int64(-1), int64(-3), int64(64), int64(-8), int64(1<<62), uint8(7), []byte{})
 	f.Add(int64(math.MaxInt64), int64(1), int64(65), int64(math.MaxInt64), int64(math.MaxInt64), uint8(5), []byte("0123456789abcdef"))
 	f.Fuzz(func(t *testing.T, offset, bitOffset, bitSize, size, count int64, kind uint8, content []byte) {
-		inner := &sdt.Type{Kind: sdt.TypeKind(kind % 9), Size: size, Count: count}
-		char := &sdt.Type{Kind: sdt.Char, Size: 1}
+		inner := &sdt.Type{Kind: sdt.Kind(kind % 9), Size: size, Count: count}
+		char := &sdt.Type{Kind: sdt.KindChar, Size: 1}
 		inner.Elem = char
-		array := &sdt.Type{Kind: sdt.Array, Size: size, Count: count, Elem: inner}
-		whole := &sdt.Type{Kind: sdt.Struct, Size: int64(len(content)), Fields: []sdt.Field{
+		array := &sdt.Type{Kind: sdt.KindArray, Size: size, Count: count, Elem: inner}
+		whole := &sdt.Type{Kind: sdt.KindStruct, Size: int64(len(content)), Fields: []sdt.Field{
 			{Name: "a", Type: inner, Offset: offset}, {Name: "b", Type: inner, Offset: offset, BitOffset: bitOffset, BitSize: bitSize},
-			{Name: "c", Type: array, Offset: offset}, {Name: "d", Type: &sdt.Type{Kind: sdt.Array, Elem: char, Count: count}, Offset: offset},
+			{Name: "c", Type: array, Offset: offset}, {Name: "d", Type: &sdt.Type{Kind: sdt.KindArray, Elem: char, Count: count}, Offset: offset},
 		}}
 		d := &program.Details{Type: whole, Size: len(content)}
 		for _, asJSON := range []bool{false, true} {

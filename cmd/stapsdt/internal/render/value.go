@@ -17,7 +17,7 @@ import (
 
 // isPointer reports whether a number is known to be an address.
 func isPointer(i *program.Item) bool {
-	return i.Described != nil && i.Described.Kind == sdt.Pointer && !i.Described.IsString()
+	return i.Described != nil && i.Described.Kind == sdt.KindPointer && !i.Described.IsString()
 }
 
 // appendText appends a value for people.

@@ -87,7 +87,7 @@ func obstacle(sites []Site) string {
 			// 0.17 reads another value, or the values of other arguments, and 0.27 refuses
 			// the probe.
 			spelled, _, _ := strings.Cut(a.String(), "@")
-			if a.Err != nil || a.Operand.Symbol != "" || a.Operand.Kind == sdt.InVector || strings.HasSuffix(spelled, "f") {
+			if a.Err != nil || a.Operand.Symbol != "" || a.Operand.Kind == sdt.OperandVector || strings.HasSuffix(spelled, "f") {
 				return fmt.Sprintf("bpftrace does not understand the operand %s; --for tracefs does more", render.Printable(a.String()))
 			}
 		}

@@ -142,11 +142,11 @@ func libbpfReads(a sdt.Arg) bool {
 		return false
 	}
 	switch o.Kind {
-	case sdt.InRegister:
+	case sdt.OperandRegister:
 		return o.Base.Shift == 0
-	case sdt.Constant:
+	case sdt.OperandConstant:
 		return true
-	case sdt.InMemory:
+	case sdt.OperandMemory:
 		return o.Base.Name != "" && o.Index.Name == ""
 	}
 	return false

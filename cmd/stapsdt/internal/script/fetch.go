@@ -21,7 +21,7 @@ func (s *Site) fetch(i int, v *value) (what, why string) {
 		return "", why
 	}
 	switch {
-	case v.format == text && v.Operand.Kind == sdt.Constant:
+	case v.format == text && v.Operand.Kind == sdt.OperandConstant:
 		return place + ":string", ""
 	case v.format == text:
 		return "+0(" + place + "):string", ""
@@ -36,12 +36,12 @@ func (s *Site) fetch(i int, v *value) (what, why string) {
 // place returns where the value is. A text that is a constant is at that address.
 func (s *Site) place(i int, v *value) (place, why string) {
 	switch o := v.Operand; o.Kind {
-	case sdt.InRegister:
+	case sdt.OperandRegister:
 		if o.Base.Shift > 0 {
 			return "", "tracefs does not know the register " + o.Base.Name
 		}
 		return register(o.Base)
-	case sdt.Constant:
+	case sdt.OperandConstant:
 		switch {
 		case o.Symbol != "" && v.format == text:
 			return s.symbol(i, o)
@@ -51,7 +51,7 @@ func (s *Site) place(i int, v *value) (place, why string) {
 			return fmt.Sprintf("@%#x", uint64(o.Displacement)), ""
 		}
 		return fmt.Sprintf(`\%d`, o.Displacement), ""
-	case sdt.InMemory:
+	case sdt.OperandMemory:
 		switch {
 		case o.Index.Name != "":
 			return "", "tracefs has no notation for the operand " + o.Text

@@ -22,7 +22,7 @@ import (
 
 // Site is a site of a probe.
 type Site struct {
-	sdt.Probe
+	sdt.Site
 	File *File
 	// Deltas has for each argument the distance from the site to the symbol that its
 	// operand names.
@@ -103,7 +103,7 @@ func formatOf(a sdt.Arg) format {
 		return duration
 	case t.Kind == expr.Int:
 		return signed
-	case a.Type != nil && a.Type.Kind == sdt.Pointer:
+	case a.Type != nil && a.Type.Kind == sdt.KindPointer:
 		return address
 	}
 	return unsigned
@@ -129,5 +129,5 @@ func (v *value) size() int {
 
 // describe returns the probe with the names and types of its arguments, for a comment.
 func (s *Site) describe() string {
-	return render.Printable(fmt.Sprintf("%s:%s(%s)", s.Provider, s.Name, target.Signature(s.Probe)))
+	return render.Printable(fmt.Sprintf("%s:%s(%s)", s.Provider, s.Name, target.Signature(s.Site)))
 }

@@ -27,8 +27,8 @@ func hostileScript(t *testing.T, name string) (*Script, string) {
 	return &Script{
 		Specs: name, PIDs: []int{12, 34}, Texts: []string{"arg1", "arg7"},
 		Sites: []Site{
-			{Probe: sdt.Probe{Provider: name, Name: name, Offset: 0x40, SemaphoreOffset: 0x80, Args: args}, File: file, Deltas: []int64{3: 0x1000, 8: 0}},
-			{Probe: sdt.Probe{Provider: name, Name: name, Offset: 0x50}, File: file},
+			{Site: sdt.Site{Provider: name, Name: name, Offset: 0x40, SemaphoreOffset: 0x80, Args: args}, File: file, Deltas: []int64{3: 0x1000, 8: 0}},
+			{Site: sdt.Site{Provider: name, Name: name, Offset: 0x50}, File: file},
 		},
 	}, dir
 }

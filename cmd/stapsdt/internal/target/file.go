@@ -29,7 +29,7 @@ type File struct {
 	// Path is for people. It may be a path in another mount namespace.
 	Path   string
 	ID     ID
-	Probes []sdt.Probe
+	Probes []sdt.Site
 	// Problem says which notes or types could not be read, and is nil if all could.
 	Problem error
 

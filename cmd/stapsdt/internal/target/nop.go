@@ -15,7 +15,7 @@ const nop1 = "\x90"
 // preferFastNops moves the sites that have two nops to the second one, if this kernel traces it
 // without a trap. libbpf's usdt.h emits them side by side; the note names the first, which every
 // tracer finds.
-func preferFastNops(file io.ReaderAt, probes []sdt.Probe) {
+func preferFastNops(file io.ReaderAt, probes []sdt.Site) {
 	chosen := site.Chosen()
 	if chosen == nil || chosen.Code == nop1 {
 		return

@@ -11,7 +11,7 @@ import (
 
 // Signature returns the names and types of a probe's arguments, as in
 // "path string, status int32".
-func Signature(p sdt.Probe) string {
+func Signature(p sdt.Site) string {
 	var all []string
 	for _, a := range p.Args {
 		text := TypeName(a)

@@ -18,7 +18,7 @@ type symbols struct {
 // Deltas returns for each argument of a probe the distance from the site to the symbol that
 // the argument's operand names, and 0 if it names none. A symbol that the file does not have
 // any more is the argument's error.
-func (f *File) Deltas(p *sdt.Probe) []int64 {
+func (f *File) Deltas(p *sdt.Site) []int64 {
 	deltas := make([]int64, len(p.Args))
 	for i := range p.Args {
 		a := &p.Args[i]

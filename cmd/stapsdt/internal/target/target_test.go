@@ -102,14 +102,14 @@ func TestOwnProcess(t *testing.T) {
 }
 
 func TestTypeName(t *testing.T) {
-	char := &sdt.Type{Kind: sdt.Char, Name: "char", Size: 1}
+	char := &sdt.Type{Kind: sdt.KindChar, Name: "char", Size: 1}
 	for want, arg := range map[string]sdt.Arg{
 		"int32":         {Size: 4, Signed: true},
 		"uint64":        {Size: 8},
 		"float64":       {Size: 8, Signed: true, Float: true},
 		"unknown":       {},
-		"string":        {Size: 8, Type: &sdt.Type{Kind: sdt.Pointer, Elem: char}},
-		"time.Duration": {Size: 8, Type: &sdt.Type{Name: "time.Duration", Kind: sdt.Int, Size: 8}},
+		"string":        {Size: 8, Type: &sdt.Type{Kind: sdt.KindPointer, Elem: char}},
+		"time.Duration": {Size: 8, Type: &sdt.Type{Name: "time.Duration", Kind: sdt.KindInt, Size: 8}},
 	} {
 		if got := TypeName(arg); got != want {
 			t.Errorf("%+v: %s", arg, got)

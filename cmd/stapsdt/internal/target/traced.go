@@ -27,7 +27,7 @@ func (m *Memory) Close() error { return m.file.Close() }
 // Traced reports whether a tracer is attached to a site of a file that the process has
 // mapped: the kernel has then replaced the instruction. The semaphore, which several sites can
 // share, is raised before that. It reports false for known if the memory cannot be read.
-func (m *Memory) Traced(u Use, p sdt.Probe) (traced, known bool) {
+func (m *Memory) Traced(u Use, p sdt.Site) (traced, known bool) {
 	var now, nop [1]byte
 	if _, err := u.ReadAt(nop[:], int64(p.Offset)); err != nil || !m.read(u, p.Offset, now[:]) {
 		return false, false

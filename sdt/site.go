@@ -10,9 +10,9 @@ import (
 // ErrNoProbes means that a file is valid ELF and contains no SDT notes.
 var ErrNoProbes = errors.New("no SDT probes")
 
-// Probe is one site of a probe, as one note describes it. A probe that the program fires
-// in several places, or that the compiler has inlined, has one site for each.
-type Probe struct {
+// Site is a place at which a program fires a probe, as one note describes it. A probe that is
+// fired in several places, or whose function the compiler has inlined, has one for each.
+type Site struct {
 	Provider, Name string
 
 	// Address, Base and Semaphore are the addresses in the note, as readelf -n shows
@@ -31,30 +31,30 @@ type Probe struct {
 }
 
 // ReadFile is [Read] for the file at a path, which may be one of /proc/PID/map_files.
-func ReadFile(path string) ([]Probe, error) {
+func ReadFile(path string) ([]Site, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	probes, err := Read(f)
+	sites, err := Read(f)
 	if err != nil {
-		return probes, fmt.Errorf("%s: %w", path, err)
+		return sites, fmt.Errorf("%s: %w", path, err)
 	}
-	return probes, nil
+	return sites, nil
 }
 
-// Read returns the probes of an ELF file, in the order of its notes. Files of 32 and 64
+// Read returns the sites of an ELF file, in the order of its notes. Files of 32 and 64
 // bits and of either byte order are read, on every system. The error wraps [ErrNoProbes] if
 // the file has none.
 //
-// A damaged note does not hide the others: Read returns the probes of those that it could
+// A damaged note does not hide the others: Read returns the sites of those that it could
 // read, and an error that names each of the others by its offset in the section and says
 // which bytes are wrong.
 //
 // Read asks r for nothing but headers and notes, and allocates no more than they need. It
 // reads at most 8 MiB of notes and 262144 arguments, and it is an error if a file has more.
-func Read(r io.ReaderAt) ([]Probe, error) {
+func Read(r io.ReaderAt) ([]Site, error) {
 	f, err := openELF(r)
 	if err != nil {
 		return nil, err
@@ -69,8 +69,8 @@ func Read(r io.ReaderAt) ([]Probe, error) {
 		left -= s.size
 		w.section(s)
 	}
-	if len(w.probes) == 0 && len(w.errs) == 0 {
+	if len(w.sites) == 0 && len(w.errs) == 0 {
 		return nil, ErrNoProbes
 	}
-	return w.probes, errors.Join(w.errs...)
+	return w.sites, errors.Join(w.errs...)
 }

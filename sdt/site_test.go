@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func read(file []byte) ([]Probe, error) { return Read(bytes.NewReader(file)) }
+func read(file []byte) ([]Site, error) { return Read(bytes.NewReader(file)) }
 
 func TestRead(t *testing.T) {
 	eachFormat(t, func(t *testing.T, f format) {
@@ -20,7 +20,7 @@ func TestRead(t *testing.T) {
 		section := notes(f.sdtNote(0x1010, 0x1080, 0x2010, "app\x00first\x00"+args+"\x00"), f.sdtNote(0x1020, 0, 0, "app\x00second\x00\x00"))
 		got, err := read(f.file(f.machine(), 0x1080, section))
 		require.NoError(t, err)
-		want := []Probe{
+		want := []Site{
 			{Provider: "app", Name: "first", Address: 0x1010, Base: 0x1080, Semaphore: 0x2010, Offset: 0x210, SemaphoreOffset: 0x310,
 				Args: ParseArgs(f.machine(), args)},
 			{Provider: "app", Name: "second", Address: 0x1020, Offset: 0x220},
@@ -206,7 +206,7 @@ func TestLengthsAreNotBelieved(t *testing.T) {
 				used := allocated(func() {
 					probes, _ := Read(r)
 					if len(probes) == 0 {
-						probes = []Probe{{Address: 0x1010, Args: make([]Arg, 1)}}
+						probes = []Site{{Address: 0x1010, Args: make([]Arg, 1)}}
 					}
 					_ = ReadTypes(r, probes)
 				})
@@ -225,7 +225,7 @@ func TestMemory(t *testing.T) {
 	for name, note := range map[string][]byte{"notes": small, "arguments": greedy} {
 		data := bytes.Repeat(note, maxNotes/len(note))
 		file := f.file(elf.EM_X86_64, 0, notes(data))
-		var probes []Probe
+		var probes []Site
 		used := allocated(func() { probes, _ = read(file) })
 		require.Greater(t, len(probes), 100, name)
 		require.Less(t, used, uint64(400<<20), name)
