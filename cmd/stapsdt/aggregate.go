@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
@@ -35,7 +36,7 @@ type aggregate struct {
 	stacks  *stacks // of stack
 
 	skipped []error              // of probes that lack what an expression asks for
-	tick    func() error         // is called again and again, if it is set
+	tick    func() error         // is called now and then, if it is set
 	tables  map[string]*ebpf.Map // by layout
 	counted []*counted           // by the numbers in the rows
 	next    time.Time            // when to show the numbers
@@ -130,17 +131,20 @@ func (a *aggregate) run(ctx context.Context, specs []string, show func(rows []*r
 	defer a.close()
 	a.shown, a.counts = time.Now(), map[string]uint64{}
 	a.next = a.shown.Add(a.interval)
-	err := a.collect(ctx, specs, func() error {
+	err := a.collect(ctx, specs, func() (time.Duration, error) {
 		if a.tick != nil {
 			if err := a.tick(); err != nil {
-				return err
+				return 0, err
 			}
 		}
-		if a.interval == 0 || time.Now().Before(a.next) {
-			return nil
+		if a.interval == 0 {
+			return engine.Interval, nil
+		}
+		if wait := time.Until(a.next); wait > 0 {
+			return wait, nil
 		}
 		a.next = a.next.Add(a.interval)
-		return a.display(show, false)
+		return 0, a.display(show, false)
 	})
 	if err != nil {
 		return err
@@ -151,14 +155,26 @@ func (a *aggregate) run(ctx context.Context, specs []string, show func(rows []*r
 	return a.report()
 }
 
-// collect counts until it is to end, and calls tick again and again meanwhile.
-func (a *aggregate) collect(ctx context.Context, specs []string, tick func() error) (err error) {
+// ticker is an engine.Consumer that is called when the time has come that it returned last.
+type ticker func() (next time.Duration, err error)
+
+// FDs returns none.
+func (ticker) FDs() []int { return nil }
+
+// Tick calls the function.
+func (t ticker) Tick() (next time.Duration, more bool, err error) {
+	next, err = t()
+	return next, true, err
+}
+
+// collect counts until it is to end, and calls tick meanwhile.
+func (a *aggregate) collect(ctx context.Context, specs []string, tick ticker) (err error) {
 	if a.by, err = splitExprs(a.by); err != nil {
 		return err
 	}
 	a.tables = map[string]*ebpf.Map{}
 	if a.load == nil {
-		a.load = a.loadProgram
+		a.load = a.section
 	}
 	if err := a.open(specs); err != nil {
 		return err
@@ -175,11 +191,7 @@ func (a *aggregate) collect(ctx context.Context, specs []string, tick func() err
 		return err
 	}
 	a.announce()
-	err = a.watch(ctx, func(wait time.Duration) (bool, error) {
-		sleep(ctx, wait)
-		return true, tick()
-	})
-	if err != nil {
+	if err := a.watch(ctx, tick); err != nil {
 		return err
 	}
 	return a.detach()
@@ -202,13 +214,6 @@ func (a *aggregate) report() error {
 	return nil
 }
 
-func sleep(ctx context.Context, wait time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(wait):
-	}
-}
-
 func (a *aggregate) close() {
 	a.tracing.close()
 	for _, table := range a.tables {
@@ -221,7 +226,7 @@ func (a *aggregate) close() {
 	}
 }
 
-func (a *aggregate) loadProgram(p *program.Probe, id uint32) (*ebpf.Program, error) {
+func (a *aggregate) section(p *program.Probe, id uint32) (*program.Section, error) {
 	agg, err := program.NewAggregate(p, a.filter, a.by, a.value, a.buckets)
 	var wrong *expr.Error
 	if errors.As(err, &wrong) {
@@ -234,7 +239,7 @@ func (a *aggregate) loadProgram(p *program.Probe, id uint32) (*ebpf.Program, err
 		agg.CountStacks(a.stacks.kernel)
 	}
 	c := &counted{Aggregate: agg, of: probeName{p.Provider, p.Name}}
-	return a.count(c, func() (*ebpf.Program, error) { return agg.Load(a.env, c.table, id) })
+	return a.count(c, func() (*program.Section, error) { return agg.Section(a.env, c.table, id) })
 }
 
 // skip leaves out a probe that lacks what an expression asks for. If no other has it, that is an
@@ -267,8 +272,8 @@ func (a *aggregate) orSkipped(err error) error {
 	return err
 }
 
-// count gives a program a table, loads it, and appends it to those that are shown.
-func (a *aggregate) count(c *counted, load func() (*ebpf.Program, error)) (prog *ebpf.Program, err error) {
+// count gives a program a table, and appends it to those that are shown.
+func (a *aggregate) count(c *counted, make func() (*program.Section, error)) (section *program.Section, err error) {
 	layout := c.Layout()
 	if c.own = a.buckets != nil && len(a.by) == 0; !c.own {
 		c.table = a.tables[layout]
@@ -279,20 +284,20 @@ func (a *aggregate) count(c *counted, load func() (*ebpf.Program, error)) (prog 
 			rows = histRows()
 		}
 		if c.table, err = c.NewTable(rows); err != nil {
-			return nil, mapError(err)
+			return nil, program.MapError(err)
 		}
 		if !c.own {
 			a.tables[layout] = c.table
 		}
 	}
-	if prog, err = load(); err != nil {
+	if section, err = make(); err != nil {
 		if c.own {
 			c.table.Close()
 		}
 		return nil, err
 	}
 	a.counted = append(a.counted, c)
-	return prog, nil
+	return section, nil
 }
 
 // row is what was counted of a subject with the same values of --by, at all of its sites.

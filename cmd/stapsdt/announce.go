@@ -7,27 +7,30 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
 // announce says on a terminal what the command has attached to, because it prints nothing else
 // until it ends.
 func (t *tracing) announce() {
-	if _, ok := winsize(t.stderr); !ok || t.sites == 0 {
+	if _, ok := winsize(t.stderr); !ok || t.subscription.Sites() == 0 {
 		return
 	}
 	names := map[string]bool{}
-	for f := range t.attached {
-		for _, p := range f.Probes {
-			if t.meant(f, p) {
+	files := 0
+	t.engine.Files(func(f *target.File) {
+		files++
+		for i := range f.Probes {
+			if p := &f.Probes[i]; t.selector.Selects(f, p) {
 				names[p.Provider+":"+p.Name] = true
 			}
 		}
-	}
+	})
 	processes := 0
 	if t.processes != nil {
-		processes = len(t.processes.list())
+		processes = len(t.processes.List())
 	}
-	t.warn("%s", announcement(len(names), processes, len(t.attached), t.duration))
+	t.warn("%s", announcement(len(names), processes, files, t.duration))
 }
 
 // announcement says how many probes there are of so many processes, or of files if the processes

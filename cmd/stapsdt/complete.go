@@ -82,7 +82,7 @@ func completeSpec(c *cobra.Command, args []string, word string) ([]string, cobra
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		for _, f := range found.files {
+		for _, f := range found.Files {
 			probes.add(f, "")
 		}
 	}

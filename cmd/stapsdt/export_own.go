@@ -23,11 +23,11 @@ func (e *exporter) Collect() ([]expose.Family, error) {
 		all = append(all, *f)
 		own.events.add(float64(events), m.Name)
 		own.series.add(float64(len(f.Series)), m.Name)
-		errs = append(errs, own.rule(m.Name, &m.tracing, m.operations))
+		errs = append(errs, own.rule(&m.ruleBase, m.operations))
 	}
 	for _, s := range e.spans {
-		own.events.add(float64(s.events.Load()), s.name())
-		errs = append(errs, own.rule(s.name(), &s.tracing, nil))
+		own.events.add(float64(s.events.Load()), s.name)
+		errs = append(errs, own.rule(&s.ruleBase, nil))
 	}
 	return append(all, own.families(e)...), errors.Join(errs...)
 }
@@ -45,8 +45,9 @@ type ownMetrics struct {
 }
 
 // rule adds what there is to say of a rule.
-func (o *ownMetrics) rule(name string, t *tracing, operations *operations) error {
-	stats, err := t.env.ReadStats()
+func (o *ownMetrics) rule(r *ruleBase, operations *operations) error {
+	name := r.name
+	stats, err := r.env.ReadStats()
 	if err != nil {
 		return err
 	}
@@ -61,8 +62,8 @@ func (o *ownMetrics) rule(name string, t *tracing, operations *operations) error
 	o.lost.add(float64(full), name, "full")
 	o.lost.add(float64(stats.Unevaluated), name, "unevaluated")
 	o.lost.add(float64(stats.Foreign), name, "foreign")
-	o.sites.add(float64(t.sites), name)
-	o.problems.add(float64(t.problems.Load()), name)
+	o.sites.add(float64(r.subscription.Sites()), name)
+	o.problems.add(float64(r.problems.Load()), name)
 	return nil
 }
 
@@ -80,7 +81,7 @@ func (o *ownMetrics) families(e *exporter) []expose.Family {
 		{Name: "stapsdt_series", Help: "Series that a metric has.", Kind: expose.Gauge, Labels: metric, Series: o.series},
 		{Name: "stapsdt_rules_reload_success", Help: "Whether the rules file, as it was read last, is in force.", Kind: expose.Gauge, Series: one(success)},
 		{Name: "stapsdt_rules_reload_time_seconds", Help: "When the rules in force were read.", Unit: "seconds", Kind: expose.Gauge, Series: one(float64(e.state.at.UnixMilli()) / 1000)},
-		{Name: "stapsdt_missed_processes_total", Help: "Processes that ended before it was known whether they have probes.", Series: one(float64(e.missed.Load()))},
-		{Name: "stapsdt_scan_seconds_total", Help: "How long looking at the processes took.", Unit: "seconds", Series: one(e.scanned.Seconds())},
+		{Name: "stapsdt_missed_processes_total", Help: "Processes that ended before it was known whether they have probes.", Series: one(float64(e.engine.Missed()))},
+		{Name: "stapsdt_scan_seconds_total", Help: "How long looking at the processes took.", Unit: "seconds", Series: one(e.engine.ScanTime().Seconds())},
 	}
 }

@@ -14,48 +14,42 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
 // exporter makes metrics and spans of probes by rules, which can change at any time. One
-// goroutine attaches to the probes, and others ask for the metrics.
+// goroutine runs the engine and reads the spans, and others ask for the metrics.
 type exporter struct {
 	*session
 	config string
 	sink   func(expose.Span) // never waits
 
 	machine *machine
-	watcher *target.Watcher // nil if it is not permitted
+	engine  *engine.Engine
 	cgroups *cgroup.Groups
 	made    *program.Groups // since the exporter began, or nil if the kernel does not tell
+	checked time.Time       // when the rules file was last looked at
+	hangup  atomic.Bool     // whether it is to be read again
 
-	mu      sync.RWMutex // guards the rules, and what is attached for them
+	mu      sync.RWMutex // guards the rules
 	metrics []*metricRule
 	spans   []*spanRule
-	state   reloading
-	scanned time.Duration // how long looking at the processes took
+	state   rulesState
 
-	missed atomic.Uint64 // the processes that had ended before their files could be looked at
+	complaints complaints
 }
 
-// reloading is what became of the rules file.
-type reloading struct {
+// rulesState is what became of the rules file.
+type rulesState struct {
 	file   os.FileInfo // when it was last read, or nil
 	failed bool        // what it says is not in force
 	at     time.Time   // when the rules in force were read
-}
-
-// rule is what metrics and spans have in common.
-type rule interface {
-	trace() *tracing
-	// cgroups are the control groups that the rule means, or nil for all.
-	cgroups() *groupSet
-	// sweep forgets what belongs to processes that have ended.
-	sweep() error
-	close()
 }
 
 func (e *exporter) rules() (all []rule) {
@@ -80,12 +74,28 @@ func (e *exporter) open() (err error) {
 		e.made = nil
 	}
 	e.cgroups = cgroup.New(e.made.Path)
+	e.engine, err = engine.New(engine.Options{
+		Finder: target.NewTracer(), Kernel: engine.BPF{Kernel: e.machine.kernel}, Processes: engine.Everyone{}, All: true, Scan: true,
+		Watch: watchProcesses, Daemon: true, Problem: func(err error) { e.complain(err.Error()) },
+	})
+	if err != nil {
+		return err
+	}
 	if err := e.load(); err != nil {
 		return err
 	}
-	e.watcher, _ = target.NewWatcher()
-	return e.scan(true)
+	e.engine.Watch()
+	found, err := e.engine.Look()
+	if err == nil {
+		err = e.incomplete(found)
+	}
+	if err != nil {
+		return err
+	}
+	return e.engine.Attach(found)
 }
+
+func watchProcesses() (engine.Watcher, error) { return target.NewWatcher() }
 
 // load reads the rules file. What is wrong with it leaves the rules in force as they are. A
 // rule that stays the same goes on counting.
@@ -102,19 +112,22 @@ func (e *exporter) load() error {
 		}
 		return err
 	}
+	for _, r := range fresh {
+		r.base().subscription = e.engine.Add(r)
+	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	old := e.rules()
 	e.metrics, e.spans, e.state.at = metrics, spans, time.Now()
-	e.machine.finder.Reconsider()
-	kept := map[rule]bool{}
-	for _, r := range e.rules() {
-		kept[r] = true
-	}
+	now := e.rules()
+	e.mu.Unlock()
+	old = slices.DeleteFunc(old, func(r rule) bool { return slices.Contains(now, r) })
+	var ended []*engine.Subscription
 	for _, r := range old {
-		if !kept[r] {
-			r.close()
-		}
+		ended = append(ended, r.base().subscription)
+	}
+	e.engine.Remove(ended...)
+	for _, r := range old {
+		r.close()
 	}
 	return nil
 }
@@ -156,17 +169,16 @@ func find[T any](all []*T, is func(*T) bool) *T {
 }
 
 // reload reads the rules file again.
-func (e *exporter) reload() error {
+func (e *exporter) reload() {
 	err := e.load()
 	e.mu.Lock()
 	e.state.failed = err != nil
 	e.mu.Unlock()
 	if err != nil {
 		e.warn("%v; the rules in force stay", err)
-		return nil
+		return
 	}
 	e.warn("read %s: %s, %s", e.config, amount(len(e.metrics), "metric"), amount(len(e.spans), "span rule"))
-	return e.scan(false)
 }
 
 // amount returns "1 metric" or "2 metrics".
@@ -184,197 +196,87 @@ func (e *exporter) changed() bool {
 	if err != nil || was == nil {
 		return (err != nil) == (was != nil) // it has appeared, or is gone
 	}
-	return !sameContent(now, was)
-}
-
-// scan attaches to what the processes have mapped.
-func (e *exporter) scan(first bool) error {
-	start := time.Now()
-	if e.watcher == nil {
-		e.machine.finder.Doubt()
-	}
-	w := where{all: true}
-	found, err := w.scan(e.machine.finder)
-	if err != nil {
-		return err
-	}
-	if first {
-		if err := e.incomplete(found); err != nil {
-			return err
-		}
-	}
-	err = e.attach(found)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, r := range e.rules() {
-		r.trace().scanned = start
-	}
-	e.scanned += time.Since(start)
-	return err
-}
-
-// attach attaches to the probes of files for all rules.
-func (e *exporter) attach(found *scan) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, r := range e.rules() {
-		if err := r.trace().attachAll(found); err != nil {
-			return err
-		}
-	}
-	for _, f := range found.files {
-		if !slices.ContainsFunc(e.rules(), func(r rule) bool { return r.trace().has[f] }) {
-			e.dismiss(f)
-		}
-	}
-	return nil
-}
-
-// dismiss closes a file that no rule is about.
-func (e *exporter) dismiss(f *target.File) {
-	for _, r := range e.rules() {
-		delete(r.trace().has, f)
-	}
-	e.machine.finder.Dismiss(f)
-}
-
-// look attaches to what processes have mapped just now, as far as the kernel tells.
-func (e *exporter) look() error {
-	changed := e.forgetAll((*tracing).changed)
-	if e.watcher == nil {
-		return nil
-	}
-	finder := e.machine.finder
-	pids, all := e.watcher.Mapped(func(pid int, m *target.Mapping) bool { return !e.asks() && finder.Knows(pid, m) })
-	if all {
-		finder.Doubt()
-	}
-	if all || changed {
-		return e.scan(false)
-	}
-	missed, err := scanEach(finder, append(pids, finder.Waiting()...), e.attach)
-	e.missed.Add(uint64(missed))
-	return err
-}
-
-// forgetAll detaches all rules from the files that which returns for one of them, and reports
-// whether there are any.
-func (e *exporter) forgetAll(which func(*tracing) []*target.File) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	gone := map[*target.File]bool{}
-	for _, r := range e.rules() {
-		for _, f := range which(r.trace()) {
-			gone[f] = true
-		}
-	}
-	for f := range gone {
-		for _, r := range e.rules() {
-			r.trace().drop(f)
-		}
-		e.machine.finder.Forget(f)
-	}
-	return len(gone) > 0
+	return !probes.SameContent(now, was)
 }
 
 // group finds new control groups: before their processes fire, so that they are counted if
-// they are meant, and before they are gone, so that their containers are known.
-func (e *exporter) group() error {
+// they are selected, and before they are gone, so that their containers are known.
+func (e *exporter) group() {
 	if !e.cgroups.Changed() {
-		return nil
+		return
 	}
 	now := e.cgroups.All()
 	for _, r := range e.rules() {
-		if err := r.cgroups().update(now); err != nil {
-			return err
+		if err := r.base().groups.update(now); err != nil {
+			r.Problem(err)
 		}
 	}
-	return nil
 }
 
-// asks reports whether a rule asks for the processes that have its probes.
-func (e *exporter) asks() bool {
-	return slices.ContainsFunc(e.metrics, func(m *metricRule) bool { return m.found != nil })
+// FDs implements engine.Consumer.
+func (e *exporter) FDs() (fds []int) {
+	for _, s := range e.spans {
+		fds = append(fds, s.stream.FD())
+	}
+	return fds
 }
 
-// forget detaches from files that nothing can map again, and removes what belongs to
-// processes that have ended.
-func (e *exporter) forget() error {
-	e.forgetAll((*tracing).stale)
+// Tick implements engine.Consumer.
+func (e *exporter) Tick() (next time.Duration, more bool, err error) {
+	next = engine.Interval
+	e.group()
+	for _, s := range e.spans {
+		if err := s.read(false); err != nil {
+			s.Problem(err)
+		}
+		if s.stream.Waiting() {
+			next = event.Slack
+		}
+	}
+	hangup := e.hangup.Swap(false)
+	if !hangup && time.Since(e.checked) < engine.Interval {
+		return next, true, nil
+	}
+	e.checked = time.Now()
+	if hangup || e.changed() {
+		e.reload()
+	}
+	e.sweep()
+	return next, true, nil
+}
+
+// sweep removes what belongs to processes that have ended.
+func (e *exporter) sweep() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var errs []error
 	for _, r := range e.rules() {
-		errs = append(errs, r.sweep())
+		if err := r.sweep(); err != nil {
+			r.Problem(err)
+		}
 	}
-	return errors.Join(errs...)
 }
-
-// longestRest is how long a new set of probes can be there before it is found. Where the
-// kernel tells what processes map, it is found at once, and looking for it is for certainty.
-const longestRest = 2 * time.Second
 
 // run goes on until ctx is done.
 func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
-	var checked, scanned time.Time
-	rest := longestRest
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-hangup:
-			if err := e.reload(); err != nil {
-				return err
-			}
-		case <-time.After(20 * time.Millisecond):
-		}
-		if err := e.group(); err != nil {
-			return err
-		}
-		if err := e.look(); err != nil {
-			return err
-		}
-		for _, s := range e.spans {
-			if err := s.read(false); err != nil {
-				return err
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		for {
+			select {
+			case <-hangup:
+				e.hangup.Store(true)
+				e.engine.Wake()
+			case <-ctx.Done():
+				return
 			}
 		}
-		if time.Since(checked) > interval {
-			checked = time.Now()
-			if err := e.check(); err != nil {
-				return err
-			}
-		}
-		if start := time.Now(); start.Sub(scanned) > rest {
-			if err := e.scan(false); err != nil {
-				return err
-			}
-			scanned = time.Now()
-			if e.watcher == nil {
-				rest = max(interval, min(scanning*scanned.Sub(start), longestRest))
-			}
-		}
-	}
-}
-
-// check reads the rules file if it has changed, and forgets what is gone.
-func (e *exporter) check() error {
-	if e.changed() {
-		if err := e.reload(); err != nil {
-			return err
-		}
-	}
-	return e.forget()
+	}()
+	return e.engine.Run(ctx, e)
 }
 
 // detach ends the counting. What was counted can still be asked for.
 func (e *exporter) detach() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var errs []error
-	for _, r := range e.rules() {
-		errs = append(errs, r.trace().detach())
-	}
+	errs := []error{e.engine.Detach()}
 	for _, s := range e.spans {
 		errs = append(errs, s.read(true))
 	}
@@ -385,16 +287,38 @@ func (e *exporter) detach() error {
 func (e *exporter) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.engine != nil {
+		e.engine.Close()
+	}
 	for _, r := range e.rules() {
 		r.close()
-	}
-	if e.watcher != nil {
-		e.watcher.Close()
 	}
 	if e.made != nil {
 		e.made.Close()
 	}
-	if e.machine != nil {
-		e.machine.finder.Close()
+}
+
+// complaints are what was said, and when, so that what happens all the time is not said all the
+// time.
+type complaints struct {
+	mu   sync.Mutex
+	said map[string]time.Time
+}
+
+const complainEvery = time.Minute
+
+// complain warns of a problem, unless that was said within the last minute.
+func (e *exporter) complain(text string) {
+	c := &e.complaints
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if c.said == nil || len(c.said) > 1000 {
+		c.said = map[string]time.Time{}
 	}
+	if last, ok := c.said[text]; ok && now.Sub(last) < complainEvery {
+		return
+	}
+	c.said[text] = now
+	e.warn("%s", text)
 }

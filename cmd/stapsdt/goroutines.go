@@ -40,34 +40,27 @@ func (g *goroutines) forget() {
 	}
 }
 
-// find finds out where the goroutines of a process have their IDs.
-func (g *goroutines) find(t *tracing, pid int) error {
+// find finds out where the goroutines of a process have their IDs. What it returns is why that is
+// not known, once for each program that a process runs.
+func (g *goroutines) find(env *program.Env, pid int) error {
 	if err := g.open(); err != nil {
-		return mapError(err)
+		return program.MapError(err)
 	}
-	t.env.Goroutines = g.offsets
+	env.Goroutines = g.offsets
 	exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
 	if err == nil && g.visited[pid] != nil && os.SameFile(exe, g.visited[pid]) {
 		return nil
 	}
 	offset, err := target.GoidOffset(pid)
-	switch {
-	case errors.Is(err, target.ErrNoProcess):
+	if errors.Is(err, target.ErrNoProcess) {
 		return nil
-	case err == nil:
-		err = g.offsets.Put(uint32(pid), offset)
-	}
-	if err == nil {
-		g.visited[pid] = exe
-		return nil
-	}
-	_ = g.offsets.Delete(uint32(pid)) // it had another program before
-	if !t.where.all && !t.running {
-		return usagef("%w; give --key arg0 or another expression, or --key thread", err)
 	}
 	if exe != nil {
-		g.visited[pid] = exe // it is said once
+		g.visited[pid] = exe
 	}
-	t.problem("%v; its events are not included", err)
-	return nil
+	if err != nil {
+		_ = g.offsets.Delete(uint32(pid)) // it had another program before
+		return err
+	}
+	return g.offsets.Put(uint32(pid), offset)
 }

@@ -23,7 +23,7 @@ type latency struct {
 
 	named      bool // whether the command line names operations, and not their probes
 	plan       *program.Latency
-	running    *ebpf.Map    // the operations that have not ended
+	pending    *ebpf.Map    // the operations that have not ended
 	totals     *ebpf.Map    // by the numbers of the kinds
 	kinds      []*operation // by their numbers
 	goroutines goroutines
@@ -78,12 +78,12 @@ func (l *latency) run(ctx context.Context, args []string) error {
 	if err := l.divide(); err != nil {
 		return err
 	}
-	l.together, l.load, l.tick = true, l.loadProgram, l.sweep
+	l.together, l.load, l.tick = true, l.section, l.sweep
 	if l.key == program.Goroutine {
 		if !l.where.all && len(l.where.pids) == 0 {
 			return usagef("--key goroutine needs to know the processes: give -p PID, or -a for all")
 		}
-		l.found = func(pid int) error { return l.goroutines.find(&l.tracing, pid) }
+		l.found = l.findGoroutines
 	}
 	l.swept = time.Now()
 	defer l.closeTables()
@@ -124,42 +124,56 @@ func (l *latency) pair(args []string) (specs []string, err error) {
 	return specs, nil
 }
 
-// loadProgram loads the program of a start or of an end.
-func (l *latency) loadProgram(p *program.Probe, id uint32) (*ebpf.Program, error) {
+// findGoroutines finds out where the goroutines of a process have their IDs.
+func (l *latency) findGoroutines(pid int) error {
+	err := l.goroutines.find(l.env, pid)
+	switch {
+	case err == nil:
+		return nil
+	case !l.where.all && !l.running:
+		return usagef("%w; give --key arg0 or another expression, or --key thread", err)
+	}
+	l.Problem(fmt.Errorf("%w; its events are not included", err))
+	return nil
+}
+
+// section returns what is done at a start or at an end.
+func (l *latency) section(p *program.Probe, id uint32) (*program.Section, error) {
 	if l.plan == nil {
 		if err := l.prepare(); err != nil {
 			return nil, err
 		}
 	}
-	isStart, isEnd := l.specs[0].Match(p.Provider, p.Name), l.specs[1].Match(p.Provider, p.Name)
+	start, end := l.selector.Specs[0], l.selector.Specs[1]
+	isStart, isEnd := start.Match(p.Provider, p.Name), end.Match(p.Provider, p.Name)
 	if isStart && isEnd {
-		return nil, usagef("both %v and %v name it", l.specs[0], l.specs[1])
+		return nil, usagef("both %v and %v name it", start, end)
 	}
 	kind, err := l.kind(p, isStart)
 	if err != nil {
 		return nil, err
 	}
 	if isStart {
-		return l.plan.LoadStart(l.env, l.running, l.totals, p, kind)
+		return l.plan.Start(l.env, l.pending, l.totals, p, kind)
 	}
 	agg, err := l.plan.NewEnd(p, l.buckets)
 	if err != nil {
 		return nil, err
 	}
 	c := &counted{Aggregate: agg, of: l.kinds[kind]}
-	return l.count(c, func() (*ebpf.Program, error) {
-		return l.plan.LoadEnd(l.env, l.running, l.totals, agg, c.table, kind, uint32(len(l.counted)))
+	return l.count(c, func() (*program.Section, error) {
+		return l.plan.End(l.env, l.pending, l.totals, agg, c.table, kind, uint32(len(l.counted)))
 	})
 }
 
 // prepare decides what is evaluated where, and makes the tables.
 func (l *latency) prepare() error {
-	plan, err := program.NewLatency(l.specs[0].first, l.specs[1].first, program.Pairing{Key: l.key, Where: splitWhere(l.filter), By: l.by, Details: true})
+	plan, err := program.NewLatency(l.selector.Specs[0].First, l.selector.Specs[1].First, program.Pairing{Key: l.key, Where: splitWhere(l.filter), By: l.by, Details: true})
 	if err != nil {
 		return err
 	}
-	if l.running, l.totals, err = plan.NewTables(); err != nil {
-		return mapError(err)
+	if l.pending, l.totals, err = plan.NewTables(); err != nil {
+		return program.MapError(err)
 	}
 	l.plan = plan
 	return nil
@@ -167,7 +181,7 @@ func (l *latency) prepare() error {
 
 // kind returns the number of the kind of operation that a probe starts or ends.
 func (l *latency) kind(p *program.Probe, isStart bool) (uint32, error) {
-	o := &operation{l.specs[0].String(), l.specs[1].String()}
+	o := &operation{l.selector.Specs[0].String(), l.selector.Specs[1].String()}
 	switch {
 	case l.named && isStart:
 		o.start = p.String()
@@ -197,7 +211,7 @@ func (l *latency) kind(p *program.Probe, isStart bool) (uint32, error) {
 }
 
 func (l *latency) closeTables() {
-	l.running.Close()
+	l.pending.Close()
 	l.totals.Close()
 	l.goroutines.Close()
 }

@@ -21,7 +21,7 @@ func TestLatencyDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"query__end": true, "query__done": true, "query__start": false, "query__den": false} {
-		if got := l.specs[1].Match("p", name); got != want {
+		if got := l.selector.Specs[1].Match("p", name); got != want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -56,30 +57,30 @@ func (l *list) run(paths []string) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range found.files {
+	for _, f := range found.Files {
 		if f.Problem != nil {
 			l.warn("%s: %v", f.Path, f.Problem)
 		}
 	}
-	if found.refused != nil {
-		if len(found.files) == 0 {
-			return found.refused
+	if found.Refused != nil {
+		if len(found.Files) == 0 {
+			return found.Refused
 		}
-		l.warn("%s not shown completely: %v", processCount(found.processes), found.refused)
+		l.warn("%s not shown completely: %v", processCount(found.Incomplete), found.Refused)
 	}
-	if len(found.files) == 0 {
-		return fmt.Errorf("%w: no file there has SDT probes", errNothing)
+	if len(found.Files) == 0 {
+		return fmt.Errorf("%w: no file there has SDT probes", probes.ErrNothing)
 	}
 	out := bufio.NewWriter(l.stdout)
-	for i, f := range found.files {
-		probes := listed(f, found.uses[f])
+	for i, f := range found.Files {
+		all := listed(f, found.Uses[f])
 		if l.output == "json" {
-			err = l.json(out, f, probes)
+			err = l.json(out, f, all)
 		} else {
 			if i > 0 {
 				fmt.Fprintln(out)
 			}
-			l.text(out, f, probes)
+			l.text(out, f, all)
 		}
 		if err != nil {
 			return err
@@ -90,7 +91,7 @@ func (l *list) run(paths []string) error {
 
 // find returns the files that are meant. For paths it looks for the processes that have
 // mapped them, as far as it may.
-func (l *list) find(finder *target.Finder, paths []string) (*scan, error) {
+func (l *list) find(finder *target.Finder, paths []string) (*probes.Found, error) {
 	if len(paths) == 0 {
 		return l.where.scan(finder)
 	}
@@ -106,9 +107,9 @@ func (l *list) find(finder *target.Finder, paths []string) (*scan, error) {
 	}
 	found, err := (&where{all: true}).scan(finder)
 	if err != nil {
-		found = &scan{}
+		found = &probes.Found{}
 	}
-	found.files, found.refused = files, nil
+	found.Files, found.Refused = files, nil
 	return found, nil
 }
 
@@ -124,7 +125,7 @@ type listedProbe struct {
 }
 
 // listed returns the probes of a file in the order of their names.
-func listed(f *target.File, uses []use) []*listedProbe {
+func listed(f *target.File, uses []probes.Use) []*listedProbe {
 	byName := map[string]*listedProbe{}
 	var all []*listedProbe
 	for _, p := range f.Probes {
@@ -139,9 +140,9 @@ func listed(f *target.File, uses []use) []*listedProbe {
 	}
 	slices.SortFunc(all, func(a, b *listedProbe) int { return cmp.Compare(a.name, b.name) })
 	for _, u := range uses {
-		memory, err := target.OpenMemory(u.pid)
+		memory, err := target.OpenMemory(u.PID)
 		for _, lp := range all {
-			lp.pids = append(lp.pids, u.pid)
+			lp.pids = append(lp.pids, u.PID)
 			if err != nil {
 				continue
 			}

@@ -12,21 +12,17 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
-
-	"github.com/cilium/ebpf"
 )
 
 // metricRule keeps the metric of a rule.
 type metricRule struct {
-	tracing
+	ruleBase
 	rules.Metric
-	exporter *exporter
-	started  time.Time
+	started time.Time
 
 	conditions []string
 	by         []string // expressions
 	labels     []string // their names
-	groups     *groupSet
 
 	shapes []*shape                         // by the numbers in rows
 	tables map[string]*program.MetricTables // by layout
@@ -46,13 +42,23 @@ type shape struct {
 	scale float64
 }
 
-func (m *metricRule) trace() *tracing { return &m.tracing }
+// Together implements engine.Subscriber.
+func (m *metricRule) Together() bool { return m.operations != nil }
 
-func (m *metricRule) cgroups() *groupSet { return m.groups }
+// AsksProcesses implements engine.Subscriber.
+func (m *metricRule) AsksProcesses() bool { return m.Key == program.Goroutine }
+
+// ProcessFound implements engine.Subscriber.
+func (m *metricRule) ProcessFound(pid int) error {
+	if err := m.operations.goroutines.find(m.env, pid); err != nil {
+		return fmt.Errorf("%w; its events are not included", err)
+	}
+	return nil
+}
 
 // prepare checks what does not depend on the probes.
 func (m *metricRule) prepare(e *exporter) (err error) {
-	m.exporter, m.started, m.tables = e, time.Now(), map[string]*program.MetricTables{}
+	m.started, m.tables = time.Now(), map[string]*program.MetricTables{}
 	fail := func(err error) error { return fmt.Errorf("%s: %s: %w", e.config, m.Name, err) }
 	if m.conditions, err = conditions(&m.Select, m.Metric.Where); err != nil {
 		return fail(err)
@@ -68,38 +74,14 @@ func (m *metricRule) prepare(e *exporter) (err error) {
 	}
 	m.labels = append(m.labels, m.OpenLabels()...)
 	specs := []string{m.Probe}
-	m.load = m.loadProgram
 	if m.Probe == "" {
-		specs, m.together = []string{m.Start, m.End}, true
+		specs = []string{m.Start, m.End}
 		m.operations = &operations{rule: m}
-		m.load = m.operations.loadProgram
-		if m.Key == program.Goroutine {
-			m.found = func(pid int) error { return m.operations.goroutines.find(&m.tracing, pid) }
-		}
 	}
-	if m.groups, err = e.begin(&m.tracing, m.Name, &m.Select, specs); err != nil {
+	if err := m.ruleBase.prepare(e, m.Name, &m.Select, specs); err != nil {
 		return fail(err)
 	}
 	return nil
-}
-
-// begin prepares the tracing of a rule, which has a name.
-func (e *exporter) begin(t *tracing, name string, selected *rules.Select, specs []string) (groups *groupSet, err error) {
-	t.session, t.rule, t.running, t.where.all = e.session, name, true, true
-	if err := t.check(specs); err != nil {
-		return nil, err
-	}
-	if err := t.prepare(e.machine); err != nil {
-		return nil, err
-	}
-	t.finder = nil // it is the exporter's
-	if selected.Cgroup == "" {
-		return nil, nil
-	}
-	if groups, err = newGroupSet(selected.Cgroup, e.cgroups); err == nil {
-		t.env.Cgroups = groups.set
-	}
-	return groups, err
 }
 
 // processLabels are the expressions of the labels that say who fired.
@@ -117,8 +99,13 @@ func (m *metricRule) openLabels(p *program.Probe) (values []string) {
 	return values
 }
 
-// loadProgram loads the program of a probe.
-func (m *metricRule) loadProgram(p *program.Probe, _ uint32) (*ebpf.Program, error) {
+// Section implements engine.Subscriber.
+func (m *metricRule) Section(p *program.Probe) (*program.Section, error) {
+	m.exporter.mu.Lock() // for shapes and tables
+	defer m.exporter.mu.Unlock()
+	if m.operations != nil {
+		return m.operations.section(p)
+	}
 	kinds := map[rules.Kind]program.MetricKind{rules.Counter: program.Count, rules.Gauge: program.Latest, rules.Histogram: program.Histogram}
 	spec := program.MetricSpec{Kind: kinds[m.Kind], Value: m.Value, By: m.by, Where: conjunction(m.conditions), Bounds: m.bounds}
 	if m.Kind == rules.Counter && m.Value != "" {
@@ -140,7 +127,7 @@ func (m *metricRule) loadProgram(p *program.Probe, _ uint32) (*ebpf.Program, err
 	if err != nil {
 		return nil, err
 	}
-	return metric.Load(m.env, s.tables, id)
+	return metric.Section(m.env, s.tables, id)
 }
 
 // isSpanEnd reports whether a probe is the end of a span, whose first argument is its id.
@@ -177,7 +164,7 @@ func (m *metricRule) shape(s *shape) (id uint32, err error) {
 	layout := s.Layout()
 	if s.tables = m.tables[layout]; s.tables == nil {
 		if s.tables, err = s.NewTables(m.Series); err != nil {
-			return 0, mapError(err)
+			return 0, program.MapError(err)
 		}
 		m.tables[layout] = s.tables
 	}
@@ -206,11 +193,10 @@ func (m *metricRule) sweep() error {
 }
 
 func (m *metricRule) close() {
-	m.tracing.close()
+	m.ruleBase.close()
 	for _, t := range m.tables {
 		t.Close()
 	}
-	m.groups.close()
 	if m.operations != nil {
 		m.operations.close()
 	}

@@ -21,22 +21,23 @@ type operations struct {
 	swept        time.Time
 }
 
-// loadProgram loads the program of a start or of an end.
-func (o *operations) loadProgram(p *program.Probe, _ uint32) (*ebpf.Program, error) {
+// section returns what is done at a start or at an end.
+func (o *operations) section(p *program.Probe) (*program.Section, error) {
 	m := o.rule
 	if o.plan == nil {
 		if err := o.prepare(); err != nil {
 			return nil, err
 		}
 	}
-	isStart, isEnd := m.specs[0].Match(p.Provider, p.Name), m.specs[1].Match(p.Provider, p.Name)
+	start, end := m.selector.Specs[0], m.selector.Specs[1]
+	isStart, isEnd := start.Match(p.Provider, p.Name), end.Match(p.Provider, p.Name)
 	switch {
 	case isStart && isEnd:
-		return nil, usagef("both %v and %v name it", m.specs[0], m.specs[1])
+		return nil, usagef("both %v and %v name it", start, end)
 	case isStart:
-		return o.plan.LoadStart(m.env, o.open, o.totals, p, 0)
+		return o.plan.Start(m.env, o.open, o.totals, p, 0)
 	case m.Kind == rules.InFlight:
-		return o.plan.LoadEndMetric(m.env, o.open, o.totals, p, nil, nil, 0, 0)
+		return o.plan.EndMetric(m.env, o.open, o.totals, p, nil, nil, 0, 0)
 	}
 	metric, err := o.plan.NewEndMetric(p, m.bounds)
 	if err != nil {
@@ -47,24 +48,24 @@ func (o *operations) loadProgram(p *program.Probe, _ uint32) (*ebpf.Program, err
 	if err != nil {
 		return nil, err
 	}
-	return o.plan.LoadEndMetric(m.env, o.open, o.totals, p, metric, s.tables, 0, id)
+	return o.plan.EndMetric(m.env, o.open, o.totals, p, metric, s.tables, 0, id)
 }
 
 // prepare decides what is evaluated where, and makes the tables.
 func (o *operations) prepare() error {
 	m := o.rule
-	plan, err := program.NewLatency(m.specs[0].first, m.specs[1].first, program.Pairing{
+	plan, err := program.NewLatency(m.selector.Specs[0].First, m.selector.Specs[1].First, program.Pairing{
 		Key: m.Key, Where: m.conditions, By: m.by, AtStart: m.Kind == rules.InFlight,
 	})
 	if err != nil {
 		return err
 	}
 	if o.open, o.totals, err = plan.NewTables(); err != nil {
-		return mapError(err)
+		return program.MapError(err)
 	}
 	if m.Kind == rules.InFlight && len(plan.Open) > 0 {
 		if o.seen, err = plan.NewSeen(m.Series); err != nil {
-			return mapError(err)
+			return program.MapError(err)
 		}
 	}
 	o.plan = plan

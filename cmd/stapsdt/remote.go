@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -185,7 +186,7 @@ func (w *watching) choices(specs []target.Spec) (groups []*choice, others, hidde
 func (w *watching) choose(specs []target.Spec) error {
 	groups, others, hidden := w.choices(specs)
 	if len(groups) == 0 {
-		return fmt.Errorf("%w: the program at %s has none that matches", errNothing, w.address)
+		return fmt.Errorf("%w: the program at %s has none that matches", probes.ErrNothing, w.address)
 	}
 	if !others && len(groups) > 1 {
 		w.query("", "", w.filter)

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -23,9 +24,6 @@ import (
 
 // errUsage means that the command line is wrong.
 var errUsage = errors.New("usage")
-
-// errNothing means that no probe matches.
-var errNothing = errors.New("no such probe")
 
 // session is what the commands write to.
 type session struct {
@@ -75,7 +73,7 @@ func (s *session) fail(err error) int {
 	case errors.As(err, &refused):
 		s.warn("%s; a program that mounts debugprobe shows its probes without", text)
 		return exitRights
-	case errors.Is(err, errNothing), errors.Is(err, sdt.ErrNoProbes), errors.Is(err, target.ErrNoProcess), errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, probes.ErrNothing), errors.Is(err, sdt.ErrNoProbes), errors.Is(err, target.ErrNoProcess), errors.Is(err, fs.ErrNotExist):
 		s.warn("%s", text)
 		return exitNothing
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/script"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -58,12 +59,13 @@ func (g *scripting) run(specs []string) error {
 	if (g.tracer == ebpfExporter) != (g.dir != "") {
 		return usagef("-o DIR and --for ebpf-exporter need each other: it makes two files")
 	}
-	t := &tracing{session: g.session, where: g.where, finder: target.NewFinder()}
-	if err := t.check(specs); err != nil {
+	selector, err := g.where.selector(specs, nil)
+	if err != nil {
 		return err
 	}
-	defer t.finder.Close()
-	sites, err := g.sites(t)
+	finder := target.NewFinder()
+	defer finder.Close()
+	sites, err := g.sites(finder, selector)
 	if err != nil {
 		return err
 	}
@@ -102,45 +104,45 @@ func (g *scripting) warnAll(skipped []string) {
 	}
 }
 
-// sites returns the sites that are meant, in the order of their files and names.
-func (g *scripting) sites(t *tracing) (sites []script.Site, err error) {
-	if err := t.openFiles(); err != nil {
+// sites returns the sites that are selected, in the order of their files and names.
+func (g *scripting) sites(finder *target.Finder, selector *probes.Selector) (sites []script.Site, err error) {
+	if err := selector.Open(finder); err != nil {
 		return nil, err
 	}
-	found := &scan{}
-	if t.where.all || len(t.where.pids) > 0 {
-		if found, err = t.where.scan(t.finder); err != nil {
+	found := &probes.Found{}
+	if g.where.all || len(g.where.pids) > 0 {
+		if found, err = g.where.scan(finder); err != nil {
 			return nil, err
 		}
-		if found.refused != nil {
-			if len(found.files) == 0 {
-				return nil, found.refused
+		if found.Refused != nil {
+			if len(found.Files) == 0 {
+				return nil, found.Refused
 			}
-			g.warn("%s not included completely: %v", processCount(found.processes), found.refused)
+			g.warn("%s not included completely: %v", processCount(found.Incomplete), found.Refused)
 		}
 	}
-	for _, spec := range t.specs {
-		if spec.file != nil && !slices.Contains(found.files, spec.file) {
-			found.files = append(found.files, spec.file)
+	for _, f := range selector.Files() {
+		if !slices.Contains(found.Files, f) {
+			found.Files = append(found.Files, f)
 		}
 	}
-	for _, f := range found.files {
-		of, err := g.of(t, f, found.uses[f])
+	for _, f := range found.Files {
+		of, err := g.of(selector, f, found.Uses[f])
 		if err != nil {
 			return nil, err
 		}
 		sites = append(sites, of...)
 	}
 	if len(sites) == 0 {
-		return nil, fmt.Errorf("%w: nothing there has %s", errNothing, t.wanted())
+		return nil, fmt.Errorf("%w: nothing there has %s", probes.ErrNothing, selector.Missing())
 	}
 	return sites, nil
 }
 
-// of returns the sites of a file that are meant.
-func (g *scripting) of(t *tracing, f *target.File, uses []use) (sites []script.Site, err error) {
-	probes := slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return !t.meant(f, p) })
-	if len(probes) == 0 {
+// of returns the sites of a file that are selected.
+func (g *scripting) of(selector *probes.Selector, f *target.File, uses []probes.Use) (sites []script.Site, err error) {
+	selected := slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return !selector.Selects(f, &p) })
+	if len(selected) == 0 {
 		return nil, nil
 	}
 	if f.Problem != nil {
@@ -153,10 +155,10 @@ func (g *scripting) of(t *tracing, f *target.File, uses []use) (sites []script.S
 	if file.Sum, file.Size, err = script.Sum(io.NewSectionReader(f, 0, 1<<62)); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(probes, func(a, b sdt.Site) int {
+	slices.SortStableFunc(selected, func(a, b sdt.Site) int {
 		return strings.Compare(a.Provider+":"+a.Name, b.Provider+":"+b.Name)
 	})
-	for _, p := range probes {
+	for _, p := range selected {
 		p.Args = slices.Clone(p.Args)
 		deltas := f.Deltas(&p)
 		sites = append(sites, script.Site{Site: p, File: file, Deltas: deltas})
@@ -166,7 +168,7 @@ func (g *scripting) of(t *tracing, f *target.File, uses []use) (sites []script.S
 
 // found returns a path that leads to a file, if need be through one of the processes that have
 // mapped it.
-func found(f *target.File, uses []use) (*script.File, error) {
+func found(f *target.File, uses []probes.Use) (*script.File, error) {
 	path, err := filepath.Abs(strings.TrimSuffix(f.Path, " (deleted)"))
 	if err != nil {
 		return nil, err
@@ -175,18 +177,18 @@ func found(f *target.File, uses []use) (*script.File, error) {
 		return &script.File{Path: path}, nil
 	}
 	for _, u := range uses {
-		if through := fmt.Sprintf("/proc/%d/root%s", u.pid, path); leads(through, f) {
-			return &script.File{Path: through, PID: u.pid}, nil
+		if through := fmt.Sprintf("/proc/%d/root%s", u.PID, path); leads(through, f) {
+			return &script.File{Path: through, PID: u.PID}, nil
 		}
 	}
 	for _, u := range uses {
 		for _, m := range u.Mappings {
-			if through := fmt.Sprintf("/proc/%d/map_files/%x-%x", u.pid, m.Start, m.End); leads(through, f) {
-				return &script.File{Path: through, PID: u.pid}, nil
+			if through := fmt.Sprintf("/proc/%d/map_files/%x-%x", u.PID, m.Start, m.End); leads(through, f) {
+				return &script.File{Path: through, PID: u.PID}, nil
 			}
 		}
 	}
-	return nil, fmt.Errorf("%w: no path leads to %s any more", errNothing, f.Path)
+	return nil, fmt.Errorf("%w: no path leads to %s any more", probes.ErrNothing, f.Path)
 }
 
 func leads(path string, f *target.File) bool {

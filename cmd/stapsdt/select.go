@@ -78,7 +78,7 @@ type groupSet struct {
 func newGroupSet(pattern string, groups *cgroup.Groups) (*groupSet, error) {
 	set, err := program.NewCgroups()
 	if err != nil {
-		return nil, mapError(err)
+		return nil, program.MapError(err)
 	}
 	g := &groupSet{pattern: pattern, set: set}
 	return g, g.update(groups.All())

@@ -21,12 +21,10 @@ import (
 
 // spanRule makes spans of a rule.
 type spanRule struct {
-	tracing
+	ruleBase
 	rules.Span
-	exporter   *exporter
 	conditions []string // that the end has to meet
 	selected   []string // and those that all events have to
-	groups     *groupSet
 
 	ring    *ebpf.Map
 	stream  *event.Stream
@@ -51,30 +49,30 @@ const (
 	spanEnd     = "__end"
 )
 
-func (s *spanRule) trace() *tracing { return &s.tracing }
+// Together implements engine.Subscriber.
+func (s *spanRule) Together() bool { return false }
 
-func (s *spanRule) cgroups() *groupSet { return s.groups }
+// AsksProcesses implements engine.Subscriber.
+func (s *spanRule) AsksProcesses() bool { return false }
 
-// name is what the exporter's own metrics call the rule.
-func (s *spanRule) name() string { return s.Probe }
+// ProcessFound implements engine.Subscriber.
+func (s *spanRule) ProcessFound(int) error { return nil }
 
 // spanRing is the size of the ring buffer of a rule, which is mapped twice.
 const spanRing = 1 << 20
 
 func (s *spanRule) prepare(e *exporter) (err error) {
-	s.exporter, s.load = e, s.loadProgram
 	s.open.spans = map[spanKey]*openSpan{}
 	fail := func(err error) error { return fmt.Errorf("%s: spans of %s: %w", e.config, s.Probe, err) }
 	if s.selected, err = conditions(&s.Select, ""); err != nil {
 		return fail(err)
 	}
 	s.conditions = append(slices.Clip(s.selected), splitWhere(s.Where)...)
-	s.groups, err = e.begin(&s.tracing, s.name(), &s.Select, []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd})
-	if err != nil {
+	if err := s.ruleBase.prepare(e, s.Probe, &s.Select, []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd}); err != nil {
 		return fail(err)
 	}
 	if s.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "spans", Type: ebpf.RingBuf, MaxEntries: spanRing}); err != nil {
-		return mapError(err)
+		return program.MapError(err)
 	}
 	s.stream, err = event.NewStream(s.ring, func(id uint32) int {
 		if int(id) >= len(s.sources) {
@@ -88,8 +86,8 @@ func (s *spanRule) prepare(e *exporter) (err error) {
 // spanText is how much of a text a span has.
 const spanText = 256
 
-// loadProgram loads the program of a probe.
-func (s *spanRule) loadProgram(p *program.Probe, _ uint32) (*ebpf.Program, error) {
+// Section implements engine.Subscriber.
+func (s *spanRule) Section(p *program.Probe) (*program.Section, error) {
 	part := p.Name[strings.LastIndex(p.Name, "__"):]
 	where := s.selected
 	if part == spanEnd {
@@ -112,7 +110,7 @@ func (s *spanRule) loadProgram(p *program.Probe, _ uint32) (*ebpf.Program, error
 	if err != nil {
 		return nil, err
 	}
-	prog, err := trace.Load(s.env, s.ring, uint32(len(s.sources)))
+	section, err := trace.Section(s.env, s.ring, uint32(len(s.sources)))
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +119,7 @@ func (s *spanRule) loadProgram(p *program.Probe, _ uint32) (*ebpf.Program, error
 		source.items[name] = i
 	}
 	s.sources = append(s.sources, source)
-	return prog, nil
+	return section, nil
 }
 
 // read takes what has happened. With drain, it takes all that there is.
@@ -257,10 +255,9 @@ func (s *spanRule) sweep() error {
 }
 
 func (s *spanRule) close() {
-	s.tracing.close()
+	s.ruleBase.close()
 	if s.stream != nil {
 		s.stream.Close()
 	}
 	s.ring.Close()
-	s.groups.close()
 }

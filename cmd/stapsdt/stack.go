@@ -85,15 +85,15 @@ func (st *stack) run(ctx context.Context, specs []string) (err error) {
 	}
 	start := time.Now()
 	next := start
-	err = st.collect(ctx, specs, func() error {
-		if time.Now().Before(next) {
-			return nil
+	err = st.collect(ctx, specs, func() (time.Duration, error) {
+		if wait := time.Until(next); wait > 0 {
+			return wait, nil
 		}
 		// Finding the functions now is for processes that exit soon.
 		before := time.Now()
 		_, err := st.rows()
-		next = time.Now().Add(max(resolving, scanning*time.Since(before)))
-		return err
+		next = time.Now().Add(max(resolving, resolvingShare*time.Since(before)))
+		return time.Until(next), err
 	})
 	if err != nil {
 		return err
@@ -107,8 +107,12 @@ func (st *stack) run(ctx context.Context, specs []string) (err error) {
 	return st.report()
 }
 
-// resolving is how often the functions of new stacks are found.
-const resolving = 50 * time.Millisecond
+const (
+	// resolving is how often the functions of new stacks are found.
+	resolving = 50 * time.Millisecond
+	// resolvingShare is the part of a processor that this takes: one in this many.
+	resolvingShare = 20
+)
 
 func (st *stack) write(to io.Writer, start time.Time) error {
 	rows, err := st.rows()
@@ -164,7 +168,7 @@ func newStacks() *stacks {
 
 func (s *stacks) open() (err error) {
 	if s.kernel, err = program.NewStacks(); err != nil {
-		return mapError(err)
+		return program.MapError(err)
 	}
 	return nil
 }

@@ -3,15 +3,15 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/spf13/cobra"
 )
 
-// where are the flags that say which processes are meant.
+// where are the flags that say which processes are selected.
 type where struct {
 	pids []int
 	all  bool
@@ -30,25 +30,34 @@ func (w *where) check() error {
 	return nil
 }
 
-// scan is what was found in processes.
-type scan struct {
-	files []*target.File
-	uses  map[*target.File][]use
-	// refused is the first refusal, and processes is how many there were.
-	refused   *rights.Error
-	processes int
+// selector checks the flags and the specs of a command, and returns what they select. others has
+// what a spec stands for too.
+func (w *where) selector(specs []string, others map[string]string) (*probes.Selector, error) {
+	if len(specs) == 0 {
+		return nil, usagef("which probes? Give [FILE:]PROVIDER:PROBE, such as 'myapp:*'")
+	}
+	if err := w.check(); err != nil {
+		return nil, err
+	}
+	for _, text := range specs {
+		if remote.IsAddress(text) {
+			return nil, usagef("an address is the first argument of trace, and has no place elsewhere")
+		}
+	}
+	selector, err := probes.NewSelector(specs, others)
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	for i, spec := range selector.Specs {
+		if spec.File == "" && !w.all && len(w.pids) == 0 {
+			return nil, usagef("which processes? Give -p PID, or -a for all, or a file as in FILE:%s", specs[i])
+		}
+	}
+	return selector, nil
 }
 
-// use is a process that has mapped a file.
-type use struct {
-	pid int
-	target.Use
-}
-
-// scan looks at the processes that are meant. It is an error if one of those that were
-// named has exited or cannot be read. Of all processes, some always exit while it looks, and
-// those that cannot be read are counted.
-func (w *where) scan(finder *target.Finder) (*scan, error) {
+// scan looks at the selected processes.
+func (w *where) scan(finder *target.Finder) (*probes.Found, error) {
 	pids := w.pids
 	if w.all {
 		var err error
@@ -56,57 +65,19 @@ func (w *where) scan(finder *target.Finder) (*scan, error) {
 			return nil, err
 		}
 	}
-	s := &scan{uses: map[*target.File][]use{}}
-	for _, pid := range pids {
-		uses, skipped, err := finder.Process(pid)
-		if err != nil && !w.all {
-			return nil, err
-		}
-		var refused *rights.Error
-		if errors.As(errors.Join(err, skipped), &refused) {
-			if s.refused == nil {
-				s.refused = refused
-			}
-			s.processes++
-		}
-		for _, u := range uses {
-			if s.uses[u.File] == nil {
-				s.files = append(s.files, u.File)
-			}
-			s.uses[u.File] = append(s.uses[u.File], use{pid, u})
-		}
-	}
-	return s, nil
-}
-
-// scanEach looks at processes that have mapped files just now, and calls attach with what each
-// has. It returns how many ended before they could be looked at.
-func scanEach(finder *target.Finder, pids []int, attach func(*scan) error) (missed int, err error) {
-	for _, pid := range pids {
-		found, err := (&where{pids: []int{pid}}).scan(finder)
-		if err != nil || len(found.files) == 0 { // it may not be looked at, or has no probes
-			if !target.Alive(pid) {
-				missed++
-			}
-			continue
-		}
-		if err := attach(found); err != nil {
-			return missed, err
-		}
-	}
-	return missed, nil
+	return probes.Look(finder, pids, w.all)
 }
 
 // incomplete warns that some processes may not be looked at. It returns an error if the files of
 // no other were found.
-func (s *session) incomplete(found *scan) error {
+func (s *session) incomplete(found *probes.Found) error {
 	switch {
-	case found.refused == nil:
+	case found.Refused == nil:
 		return nil
-	case len(found.files) == 0 && len(found.refused.Missing) > 0:
-		return found.refused
+	case len(found.Files) == 0 && len(found.Refused.Missing) > 0:
+		return found.Refused
 	}
-	s.warn("%s not traced completely: %v", processCount(found.processes), found.refused)
+	s.warn("%s not traced completely: %v", processCount(found.Incomplete), found.Refused)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
@@ -83,12 +84,12 @@ func (t *trace) run(ctx context.Context, specs []string) (err error) {
 		return t.watchRemote(ctx, specs[0], specs[1:])
 	}
 	defer t.close()
-	t.load = t.loadProgram
+	t.load = t.section
 	if err := t.open(specs); err != nil {
 		return err
 	}
 	if t.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "events", Type: ebpf.RingBuf, MaxEntries: ringSize}); err != nil {
-		return mapError(err)
+		return program.MapError(err)
 	}
 	defer t.ring.Close()
 	if t.stream, err = event.NewStream(t.ring, t.size); err != nil {
@@ -99,7 +100,7 @@ func (t *trace) run(ctx context.Context, specs []string) (err error) {
 	if err := t.begin(); err != nil {
 		return err
 	}
-	if err := t.watch(ctx, t.tick); err != nil {
+	if err := t.watch(ctx, t); err != nil {
 		return err
 	}
 	if err := t.detach(); err != nil {
@@ -120,31 +121,37 @@ func (t *trace) size(id uint32) int {
 	return t.sizes[id]
 }
 
-func (t *trace) loadProgram(p *program.Probe, id uint32) (*ebpf.Program, error) {
+func (t *trace) section(p *program.Probe, id uint32) (*program.Section, error) {
 	tr, err := program.NewTrace(p, t.filter, t.show, t.textSize, t.verbose)
 	if err != nil {
 		return nil, err
 	}
-	prog, err := tr.Load(t.env, t.ring, id)
+	section, err := tr.Section(t.env, t.ring, id)
 	if err != nil {
 		return nil, err
 	}
 	source := &render.Source{Provider: p.Provider, Probe: p.Name, Items: tr.Items}
 	t.sources, t.sizes = append(t.sources, source), append(t.sizes, tr.Size)
 	t.lines.Known(source)
-	return prog, nil
+	return section, nil
 }
 
-// tick shows the next events.
-func (t *trace) tick(wait time.Duration) (more bool, err error) {
-	events, err := t.stream.Read(wait, false)
+// FDs implements engine.Consumer.
+func (t *trace) FDs() []int { return []int{t.stream.FD()} }
+
+// Tick shows the next events.
+func (t *trace) Tick() (next time.Duration, more bool, err error) {
+	events, err := t.stream.Read(0, false)
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
 	if err := t.print(events); err != nil {
-		return false, err
+		return 0, false, err
 	}
-	return t.shown < t.count, t.report(false)
+	if next = engine.Interval; t.stream.Waiting() {
+		next = event.Slack
+	}
+	return next, t.shown < t.count, t.report(false)
 }
 
 // drain shows what was written before the detachment.

@@ -6,18 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"slices"
-	"sync/atomic"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
-	"github.com/cilium/ebpf"
 	"github.com/spf13/cobra"
 )
 
@@ -25,7 +21,6 @@ import (
 // the filter, and when to end.
 type tracing struct {
 	*session
-	rule     string // that the tracing is for, or "" for a command
 	where    where
 	filter   string
 	duration time.Duration
@@ -34,28 +29,24 @@ type tracing struct {
 	others map[string]string
 	single bool // one perf event for each site, as before Linux 6.6
 
-	specs     []wanted
-	finder    *target.Finder
-	processes *processes
-	watcher   *target.Watcher // nil if it is not permitted
-	env       *program.Env
-	// load makes the program of a probe, whose number is id. It is called once for each.
-	load func(p *program.Probe, id uint32) (*ebpf.Program, error)
+	selector     *probes.Selector
+	finder       *target.Finder
+	engine       *engine.Engine
+	subscription *engine.Subscription
+	processes    *probes.Processes // nil unless they are named
+	env          *program.Env
+	// load returns what is done at the events of a probe, whose number is id. It is called once
+	// for each.
+	load func(p *program.Probe, id uint32) (*program.Section, error)
 	// together says that nothing is attached before each spec has a probe.
 	together bool
-	// found is called for each process that has mapped a file with traced probes, each time
-	// that this is noticed, and before the probes are traced if they are not yet. It may be
+	// found is called for each process that has mapped a file with selected probes, each time
+	// that this is noticed, and before the probes are attached to if they are not yet. It may be
 	// nil.
 	found func(pid int) error
 
-	running  bool                     // whether it has begun, so that it goes on if a new probe is wrong
-	programs map[string]*ebpf.Program // by Probe.Key
-	probes   []*program.Probe         // by their numbers
-	has      map[*target.File]bool    // whether a file has probes that are meant
-	attached map[*target.File]*attachment
-	sites    int
-	scanned  time.Time     // when the processes were last looked at
-	problems atomic.Uint64 // which were warned of
+	running bool             // whether it has begun
+	probes  []*program.Probe // by their numbers
 }
 
 func (t *tracing) flags(c *cobra.Command) {
@@ -67,7 +58,31 @@ func (t *tracing) flags(c *cobra.Command) {
 	_ = c.Flags().MarkHidden("single")
 }
 
-// open prepares what does not depend on the probes, and attaches to those that exist.
+// Selector implements engine.Subscriber.
+func (t *tracing) Selector() *probes.Selector { return t.selector }
+
+// Together implements engine.Subscriber.
+func (t *tracing) Together() bool { return t.together }
+
+// AsksProcesses implements engine.Subscriber.
+func (t *tracing) AsksProcesses() bool { return t.found != nil }
+
+// ProcessFound implements engine.Subscriber.
+func (t *tracing) ProcessFound(pid int) error { return t.found(pid) }
+
+// Problem implements engine.Subscriber.
+func (t *tracing) Problem(err error) { t.warn("%v", err) }
+
+// Section implements engine.Subscriber.
+func (t *tracing) Section(p *program.Probe) (*program.Section, error) {
+	section, err := t.load(p, uint32(len(t.probes)))
+	if err == nil {
+		t.probes = append(t.probes, p)
+	}
+	return section, err
+}
+
+// open prepares what does not depend on the probes.
 func (t *tracing) open(specs []string) (err error) {
 	if err := t.check(specs); err != nil {
 		return err
@@ -80,85 +95,33 @@ func (t *tracing) open(specs []string) (err error) {
 	}
 	machine, err := newMachine(t.single)
 	if err == nil {
-		err = t.prepare(machine)
+		t.env, err = machine.env()
 	}
 	if err != nil {
 		return t.orNothing(err)
 	}
+	t.finder = target.NewTracer()
+	o := engine.Options{
+		Finder: t.finder, Kernel: engine.BPF{Kernel: machine.kernel}, Processes: engine.Everyone{},
+		All: true, Scan: t.where.all, Watch: watchProcesses, Problem: t.Problem,
+	}
 	if len(t.where.pids) > 0 {
-		if t.processes, err = follow(t.where.pids, t.env.Namespace); err != nil {
+		if t.processes, err = probes.Follow(t.where.pids, t.env.Namespace); err != nil {
 			return err
 		}
-		t.env.Processes, t.env.Roots = t.processes.pids, t.where.pids
+		t.env.Processes, t.env.Roots = t.processes.Set, t.where.pids
+		o.Processes, o.All, o.Scan = engine.Family{Processes: t.processes}, false, true
 	}
+	if t.engine, err = engine.New(o); err != nil {
+		return err
+	}
+	t.subscription = t.engine.Add(t)
 	return nil
 }
 
-// machine is what traces on one machine can share.
-type machine struct {
-	finder    *target.Finder
-	kernel    program.Kernel
-	namespace *program.Namespace
-}
-
-func newMachine(single bool) (m *machine, err error) {
-	m = &machine{finder: target.NewTracer()}
-	if m.kernel, err = program.Detect(); err != nil {
-		return nil, err
-	}
-	m.kernel.Multi = m.kernel.Multi && !single
-	m.namespace, err = program.CurrentNamespace()
-	return m, err
-}
-
-// prepare makes what does not depend on the processes.
-func (t *tracing) prepare(m *machine) (err error) {
-	t.finder = m.finder
-	t.programs, t.has, t.attached = map[string]*ebpf.Program{}, map[*target.File]bool{}, map[*target.File]*attachment{}
-	t.env = &program.Env{Kernel: m.kernel, Namespace: m.namespace}
-	if t.env.Stats, err = program.NewStats(); err != nil {
-		return mapError(err)
-	}
-	return nil
-}
-
-func mapError(err error) error {
-	if errors.Is(err, ebpf.ErrNotSupported) {
+func (t *tracing) check(specs []string) (err error) {
+	if t.selector, err = t.where.selector(specs, t.others); err != nil {
 		return err
-	}
-	// Maps have a part for each processor, and only sysfs tells how many there are.
-	var missing *fs.PathError
-	if errors.As(err, &missing) && errors.Is(missing, fs.ErrNotExist) {
-		return fmt.Errorf("%v; mount sysfs at /sys", missing)
-	}
-	return rights.New("loading BPF maps", err, rights.BPF)
-}
-
-func (t *tracing) check(specs []string) error {
-	if len(specs) == 0 {
-		return usagef("which probes? Give [FILE:]PROVIDER:PROBE, such as 'myapp:*'")
-	}
-	if err := t.where.check(); err != nil {
-		return err
-	}
-	for _, text := range specs {
-		if remote.IsAddress(text) {
-			return usagef("an address is the first argument of trace, and has no place elsewhere")
-		}
-		spec, err := target.ParseSpec(text)
-		if err != nil {
-			return usagef("%w", err)
-		}
-		if spec.File == "" && !t.where.all && len(t.where.pids) == 0 {
-			return usagef("which processes? Give -p PID, or -a for all, or a file as in FILE:%s", text)
-		}
-		w := wanted{Spec: spec}
-		if other := t.others[text]; other != "" {
-			if w.other, err = target.ParseSpec(other); err != nil {
-				return usagef("%w", err)
-			}
-		}
-		t.specs = append(t.specs, w)
 	}
 	if t.duration < 0 {
 		return usagef("the duration %v is negative", t.duration)
@@ -175,196 +138,94 @@ func (t *tracing) check(specs []string) error {
 // begin attaches to the probes that exist.
 func (t *tracing) begin() error {
 	defer t.slow("attaching to probes")()
-	if err := t.openFiles(); err != nil {
+	if err := t.selector.Open(t.finder); err != nil {
 		return err
 	}
-	if err := t.attachAll(&scan{}); err != nil {
+	for _, f := range t.selector.Files() {
+		if !t.engine.Everywhere(f) {
+			t.warn("%s: nothing keeps others from changing it while it is traced, which takes CAP_LEASE and a local file system, so its processes are looked for", f.Path)
+		}
+	}
+	if err := t.engine.Attach(&probes.Found{}); err != nil {
 		return err
 	}
-	if t.scans() || t.found != nil {
-		t.watcher, _ = target.NewWatcher()
+	if t.engine.Scans() || t.found != nil {
+		t.engine.Watch()
 	}
-	if err := t.scan(true); err != nil {
-		return err
+	if t.engine.Scans() {
+		if err := t.scan(); err != nil {
+			return err
+		}
 	}
-	if t.sites > 0 {
+	if t.subscription.Sites() > 0 {
 		return nil
 	}
-	if t.processes != nil || !t.scans() {
+	if t.processes != nil || !t.engine.Scans() {
 		return t.nothing()
 	}
-	t.warn("no process has %s yet; waiting for one", t.wanted())
+	t.warn("no process has %s yet; waiting for one", t.selector.Missing())
 	return nil
 }
 
-// scans reports whether to look at processes: it need not if the command line names files that
-// are attached to in all processes.
-func (t *tracing) scans() bool {
-	return t.where.all || t.processes != nil ||
-		slices.ContainsFunc(t.specs, func(w wanted) bool { return w.file != nil && !t.everywhere(w.file) })
-}
-
-// scan attaches to what the processes have mapped since the last time.
-func (t *tracing) scan(first bool) error {
-	if !t.scans() {
-		return nil
-	}
-	w := t.where
-	if t.processes == nil {
-		w.all = true
-	}
-	if t.processes != nil && !first {
-		w = where{pids: t.processes.list()}
-	}
-	if t.watcher == nil {
-		t.finder.Doubt()
-	}
-	start := time.Now()
-	found, err := w.scan(t.finder)
-	if errors.Is(err, target.ErrNoProcess) && !first {
-		return nil
+// scan attaches to what the processes have mapped.
+func (t *tracing) scan() error {
+	found, err := t.engine.Look()
+	if err == nil {
+		err = t.incomplete(found)
 	}
 	if err != nil {
 		return err
 	}
-	if first {
-		if err := t.incomplete(found); err != nil {
-			return err
-		}
-	}
-	t.scanned = start
-	return t.attachFound(found)
+	return t.engine.Attach(found)
 }
 
-// attachFound attaches to files of processes, and closes those without a probe that is meant.
-func (t *tracing) attachFound(found *scan) error {
-	if err := t.attachAll(found); err != nil {
+// nothing says that the processes have no probe that is selected.
+func (t *tracing) nothing() error {
+	return fmt.Errorf("%w: no file of the process has %s", probes.ErrNothing, t.selector.Missing())
+}
+
+// orNothing returns err, which may say that rights are missing, or the better error that the
+// processes have no probe that is selected, if they may be looked at.
+func (t *tracing) orNothing(err error) error {
+	var refused *rights.Error
+	if !errors.As(err, &refused) || t.where.all || t.selector.NamesFiles() {
 		return err
 	}
-	for _, f := range found.files {
-		if !t.has[f] {
-			delete(t.has, f)
-			t.finder.Dismiss(f)
-		}
-	}
-	return nil
-}
-
-// attachAll attaches to files of processes, and to those that the command line names.
-func (t *tracing) attachAll(found *scan) error {
-	var files []*target.File
-	for _, spec := range t.specs {
-		if spec.file != nil {
-			files = append(files, spec.file)
-		}
-	}
-	files = append(files, found.files...)
-	for _, f := range files {
-		if _, known := t.has[f]; !known {
-			t.has[f] = t.find(f)
-		}
-	}
-	files = slices.DeleteFunc(files, func(f *target.File) bool { return !t.has[f] })
-	for _, f := range files {
-		if t.found == nil {
-			break
-		}
-		for _, u := range found.uses[f] {
-			if err := t.found(u.pid); err != nil {
-				return err
-			}
-		}
-	}
-	if t.together && t.wanted() != "" {
-		return nil
-	}
-	for _, f := range files {
-		if err := t.attach(f, found.uses[f]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// look attaches to what processes have mapped just now, as far as the kernel tells.
-func (t *tracing) look() error {
-	if err := t.renew(); err != nil || t.watcher == nil {
+	finder := target.NewFinder()
+	defer finder.Close()
+	found, scanErr := t.where.scan(finder)
+	if scanErr != nil || found.Refused != nil {
 		return err
 	}
-	// Who has mapped a file matters only to who asks for the processes.
-	pids, all := t.watcher.Mapped(func(pid int, m *target.Mapping) bool { return t.found == nil && t.finder.Knows(pid, m) })
-	if all {
-		t.finder.Doubt()
-		return t.scan(false)
+	has := false
+	for _, f := range found.Files {
+		has = t.selector.Find(f) || has
 	}
-	pids = append(pids, t.finder.Waiting()...)
-	if t.processes != nil {
-		pids = slices.DeleteFunc(pids, func(pid int) bool { return !t.processes.has(pid) })
+	if has && !(t.together && t.selector.Missing() != "") {
+		return err
 	}
-	_, err := scanEach(t.finder, pids, t.attachFound)
-	return err
+	return t.nothing()
 }
 
-const (
-	// interval is how long a process can have a new file before it is found, if the kernel
-	// does not tell.
-	interval = 250 * time.Millisecond
-	// With many processes, looking at them takes one part in so many of a processor.
-	scanning = 20
-)
-
-// watch calls tick again and again until ctx is done, the time is over or the processes have
-// exited, and attaches to what appears meanwhile. tick waits as long as it is told, and
-// reports whether to go on.
-func (t *tracing) watch(ctx context.Context, tick func(wait time.Duration) (bool, error)) error {
+// watch takes what the probes deliver until ctx is done, the time is over or the processes have
+// exited, and attaches to what appears meanwhile.
+func (t *tracing) watch(ctx context.Context, c engine.Consumer) error {
 	t.running = true
-	end := time.Now().Add(t.duration)
 	if t.duration > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, end)
+		ctx, cancel = context.WithTimeout(ctx, t.duration)
 		defer cancel()
 	}
-	next := time.Now().Add(interval)
-	for ctx.Err() == nil {
-		wait := 20 * time.Millisecond
-		if t.duration > 0 {
-			wait = min(wait, time.Until(end))
-		}
-		more, err := tick(max(wait, 0))
-		if err != nil || !more {
-			return err
-		}
-		if err := t.look(); err != nil {
-			return err
-		}
-		if time.Now().Before(next) {
-			continue
-		}
-		if t.processes != nil && !t.processes.purge() {
-			return nil
-		}
-		start := time.Now()
-		if err := t.scan(false); err != nil {
-			return err
-		}
-		t.forget()
-		next = time.Now().Add(max(interval, scanning*time.Since(start)))
-	}
-	return nil
+	return t.engine.Run(ctx, c)
 }
 
 // detach ends the tracing. What was fired is then in the maps.
 func (t *tracing) detach() error {
-	var links attach.Links
-	for _, a := range t.attached {
-		links = append(links, a.detach()...)
+	defer t.slow(fmt.Sprintf("detaching from %d sites", t.subscription.Sites()))()
+	if t.processes != nil {
+		t.processes.Detach()
 	}
-	if t.processes != nil && t.processes.link != nil {
-		links = append(links, t.processes.link)
-		t.processes.link = nil
-	}
-	defer t.slow(fmt.Sprintf("detaching from %d sites", t.sites))()
-	return links.Close()
+	return t.engine.Detach()
 }
 
 // slow says what is being done, if that takes more than a second, until done is called.
@@ -375,20 +236,13 @@ func (s *session) slow(what string) (done func()) {
 
 // close releases everything.
 func (t *tracing) close() {
-	_ = t.detach()
-	for _, prog := range t.programs {
-		prog.Close()
+	if t.engine != nil {
+		t.engine.Close()
 	}
 	if t.processes != nil {
-		t.processes.close()
+		t.processes.Close()
 	}
-	if t.watcher != nil {
-		t.watcher.Close()
-	}
-	if t.env != nil && t.env.Stats != nil {
+	if t.env != nil {
 		t.env.Stats.Close()
-	}
-	if t.finder != nil {
-		t.finder.Close()
 	}
 }

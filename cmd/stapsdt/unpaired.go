@@ -43,7 +43,7 @@ func (l *latency) unpaired() ([]unpaired, error) {
 	if l.plan == nil {
 		return all, nil
 	}
-	open, _, err := sorted(l.running)
+	open, _, err := sorted(l.pending)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func sweep(table *ebpf.Map, g *goroutines, swept *time.Time) error {
 	return nil
 }
 
-func (l *latency) sweep() error { return sweep(l.running, &l.goroutines, &l.swept) }
+func (l *latency) sweep() error { return sweep(l.pending, &l.goroutines, &l.swept) }
 
 func (l *latency) show(rows []*row) ([]byte, error) {
 	all, err := l.unpaired()
@@ -185,7 +185,7 @@ func (l *latency) openTable(b *bytes.Buffer, u *unpaired, now time.Duration) {
 // keyName is the name of the argument that the key is, or its expression.
 func (l *latency) keyName() string {
 	if l.key == "arg0" {
-		return l.specs[0].first.ArgName(0)
+		return l.selector.Specs[0].First.ArgName(0)
 	}
 	return l.key
 }

@@ -120,15 +120,16 @@ func (e *Event) detail(d program.DetailText) Text {
 // Stream reads events from a ring buffer, in the order of their times.
 type Stream struct {
 	reader  *ringbuf.Reader
+	fd      int
 	sizes   func(id uint32) int
 	pending []*Event
 	free    []*Event
 	ready   []*Event
 }
 
-// slack is how much later than its time an event can appear in the ring: the program takes
+// Slack is how much later than its time an event can appear in the ring: the program takes
 // the time just before it reserves the record, and can be interrupted in between.
-const slack = 10 * time.Millisecond
+const Slack = 10 * time.Millisecond
 
 // NewStream returns a Stream. sizes returns the size of the records of a probe.
 func NewStream(ring *ebpf.Map, sizes func(id uint32) int) (*Stream, error) {
@@ -136,8 +137,14 @@ func NewStream(ring *ebpf.Map, sizes func(id uint32) int) (*Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
 	}
-	return &Stream{reader: reader, sizes: sizes}, nil
+	return &Stream{reader: reader, fd: ring.FD(), sizes: sizes}, nil
 }
+
+// FD is readable when the ring has events.
+func (s *Stream) FD() int { return s.fd }
+
+// Waiting reports whether there are events whose place in the order will be certain after a while.
+func (s *Stream) Waiting() bool { return len(s.pending) > 0 }
 
 // Close closes the stream.
 func (s *Stream) Close() error { return s.reader.Close() }
@@ -158,19 +165,19 @@ func (s *Stream) Read(wait time.Duration, drain bool) ([]*Event, error) {
 	s.free = append(s.free, s.ready...)
 	s.ready = s.ready[:0]
 	if len(s.pending) > 0 {
-		wait = min(wait, slack)
+		wait = min(wait, Slack)
 	}
 	if drain {
 		wait = 0
 	}
 	s.reader.SetDeadline(time.Now().Add(wait))
 	// What was written before now will have been read when the ring is empty.
-	certain := Now() - slack
+	certain := Now() - Slack
 	const batch = 4096
 	for i := 0; ; i++ {
 		if i == batch {
 			// The ring is almost in order.
-			certain = s.pending[len(s.pending)-1].Time - slack
+			certain = s.pending[len(s.pending)-1].Time - Slack
 			break
 		}
 		var record ringbuf.Record

@@ -126,9 +126,9 @@ func (a *Aggregate) NewTable(rows uint32) (*ebpf.Map, error) {
 // maxProbes is how many probes a table without keys counts.
 const maxProbes = 4096
 
-// Load loads the program for a probe, whose number is id. The table must be of the program's
+// Section returns what counts the events of a probe, whose number is id. The table must be of the
 // layout, and of a histogram without keys the probe's own.
-func (a *Aggregate) Load(env *Env, table *ebpf.Map, id uint32) (*ebpf.Program, error) {
+func (a *Aggregate) Section(env *Env, table *ebpf.Map, id uint32) (*Section, error) {
 	if !a.keyed() && a.buckets == nil && id >= maxProbes {
 		return nil, errors.New("too many different probes: at most 4096 are counted at a time")
 	}
@@ -162,7 +162,7 @@ func (a *Aggregate) Load(env *Env, table *ebpf.Map, id uint32) (*ebpf.Program, e
 	}
 	b.tally(a, table, id, key, value)
 	b.end()
-	return b.load(a.probe.Name)
+	return b.section()
 }
 
 // bucket stores the value in R0, and puts its bucket at the end of the key.

@@ -5,6 +5,7 @@ package program
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"strings"
 	"unicode"
@@ -71,6 +72,19 @@ func NewStats() (*ebpf.Map, error) {
 	return ebpf.NewMap(&ebpf.MapSpec{Name: "stats", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: statCount})
 }
 
+// MapError explains why a map could not be made.
+func MapError(err error) error {
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		return err
+	}
+	// Maps have a part for each processor, and only sysfs tells how many there are.
+	var missing *fs.PathError
+	if errors.As(err, &missing) && errors.Is(missing, fs.ErrNotExist) {
+		return fmt.Errorf("%v; mount sysfs at /sys", missing)
+	}
+	return rights.New("loading BPF maps", err, rights.BPF)
+}
+
 // maxCgroups is how many control groups can be meant.
 const maxCgroups = 4096
 
@@ -95,25 +109,6 @@ func (e *Env) ReadStats() (s Stats, err error) {
 
 // license allows the helpers that read a program's memory.
 const license = "Dual MIT/GPL"
-
-// load loads a program. sleep says that it reads memory of the traced program.
-func (e *Env) load(name string, ins asm.Instructions, sleep bool) (*ebpf.Program, error) {
-	spec := &ebpf.ProgramSpec{Name: objectName(name), Type: ebpf.Kprobe, Instructions: ins, License: license}
-	if e.Kernel.Multi {
-		spec.AttachType = ebpf.AttachTraceUprobeMulti
-	}
-	if sleep && e.Kernel.Sleepable {
-		spec.Flags = unix.BPF_F_SLEEPABLE
-	}
-	prog, err := ebpf.NewProgram(spec)
-	if errors.Is(err, unix.EPERM) {
-		return nil, rights.New("loading BPF programs", err, rights.BPF, rights.Perfmon)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("load the program of %s: %w", name, err)
-	}
-	return prog, nil
-}
 
 // objectName makes a name of what the kernel allows in one.
 func objectName(name string) string {

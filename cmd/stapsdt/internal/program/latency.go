@@ -163,8 +163,8 @@ func (l *Latency) NewTables() (open, totals *ebpf.Map, err error) {
 	return open, totals, nil
 }
 
-// LoadStart loads the program for a start of a kind of operation.
-func (l *Latency) LoadStart(env *Env, open, totals *ebpf.Map, probe *Probe, kind uint32) (*ebpf.Program, error) {
+// Start returns what a start of a kind of operation does.
+func (l *Latency) Start(env *Env, open, totals *ebpf.Map, probe *Probe, kind uint32) (*Section, error) {
 	keyItem, err := l.sameKey(probe)
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (l *Latency) LoadStart(env *Env, open, totals *ebpf.Map, probe *Probe, kind
 	b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, value+openTime, asm.R0, asm.DWord))
 	b.put(l, open, totals, key, value, kind)
 	b.end()
-	return b.load(probe.Name)
+	return b.section()
 }
 
 // put puts an operation into the table of those that are open, at the label "put", and counts it
@@ -252,7 +252,7 @@ func (l *Latency) startItems(probe *Probe) (items []Item, err error) {
 	return items, nil
 }
 
-// NewEnd returns what counts the events of an end. LoadEnd loads its program, and not Load.
+// NewEnd returns what counts the events of an end. Its section is that of End.
 func (l *Latency) NewEnd(probe *Probe, buckets Buckets) (*Aggregate, error) {
 	keys, size, err := l.endItems(probe)
 	if err != nil {
@@ -275,17 +275,17 @@ func (l *Latency) endItems(probe *Probe) (items []Item, size int, err error) {
 	})
 }
 
-// LoadEnd loads the program for an end of a kind of operation. Its rows have the number id.
-func (l *Latency) LoadEnd(env *Env, open, totals *ebpf.Map, a *Aggregate, table *ebpf.Map, kind, id uint32) (*ebpf.Program, error) {
-	return l.loadEnd(env, open, totals, a.probe, a.Keys, a.KeySize, kind, func(b *builder, key, value int16) {
+// End returns what an end of a kind of operation does. Its rows have the number id.
+func (l *Latency) End(env *Env, open, totals *ebpf.Map, a *Aggregate, table *ebpf.Map, kind, id uint32) (*Section, error) {
+	return l.end(env, open, totals, a.probe, a.Keys, a.KeySize, kind, func(b *builder, key, value int16) {
 		b.bucket(a, key, value)
 		b.tally(a, table, id, key, value)
 	})
 }
 
-// loadEnd loads the program for an end. count counts the time in R0, with a key of so many
-// bytes on the stack that has the keys, and a place there for a number.
-func (l *Latency) loadEnd(env *Env, open, totals *ebpf.Map, probe *Probe, keys []Item, keySize int, kind uint32, count func(b *builder, key, value int16)) (*ebpf.Program, error) {
+// end returns what an end does. count counts the time in R0, with a key of so many bytes on the
+// stack that has the keys, and a place there for a number.
+func (l *Latency) end(env *Env, open, totals *ebpf.Map, probe *Probe, keys []Item, keySize int, kind uint32, count func(b *builder, key, value int16)) (*Section, error) {
 	keyItem, err := l.sameKey(probe)
 	if err != nil {
 		return nil, err
@@ -326,7 +326,7 @@ func (l *Latency) loadEnd(env *Env, open, totals *ebpf.Map, probe *Probe, keys [
 	b.label("unpaired")
 	b.increment(totals, int32(kind), totalEnds)
 	b.end()
-	return b.load(probe.Name)
+	return b.section()
 }
 
 // regStart is the time of the start, and regThread is the thread and the process as the

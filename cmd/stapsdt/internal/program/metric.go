@@ -163,8 +163,8 @@ func (t *MetricTables) Close() {
 	t.zero.Close()
 }
 
-// Load loads the program for a probe. Its rows have the number id.
-func (m *Metric) Load(env *Env, t *MetricTables, id uint32) (*ebpf.Program, error) {
+// Section returns what counts the events of a probe. Its rows have the number id.
+func (m *Metric) Section(env *Env, t *MetricTables, id uint32) (*Section, error) {
 	b := newBuilder(env, m.probe)
 	b.begin()
 	key := b.alloc(int16(m.KeySize))
@@ -189,7 +189,7 @@ func (m *Metric) Load(env *Env, t *MetricTables, id uint32) (*ebpf.Program, erro
 	}
 	b.record(m, t, id, key, value, which)
 	b.end()
-	return b.load(m.probe.Name)
+	return b.section()
 }
 
 // number puts the value of an expression, if there is one, onto the stack.
@@ -301,7 +301,7 @@ func (b *builder) exemplar(value, which int16) {
 }
 
 // NewEndMetric returns what counts the time from a start to an end, with the keys of l. Its
-// program is that of LoadEndMetric.
+// section is that of EndMetric.
 func (l *Latency) NewEndMetric(probe *Probe, bounds func(expr.Type) (*Bounds, error)) (*Metric, error) {
 	keys, size, err := l.endItems(probe)
 	if err != nil {
@@ -311,13 +311,13 @@ func (l *Latency) NewEndMetric(probe *Probe, bounds func(expr.Type) (*Bounds, er
 	return m, m.divide(bounds)
 }
 
-// LoadEndMetric loads the program for an end of a kind of operation. Its rows have the number
-// id. Without a metric, it only ends operations.
-func (l *Latency) LoadEndMetric(env *Env, open, totals *ebpf.Map, probe *Probe, m *Metric, t *MetricTables, kind, id uint32) (*ebpf.Program, error) {
+// EndMetric returns what an end of a kind of operation does. Its rows have the number id. Without
+// a metric, it only ends operations.
+func (l *Latency) EndMetric(env *Env, open, totals *ebpf.Map, probe *Probe, m *Metric, t *MetricTables, kind, id uint32) (*Section, error) {
 	if m == nil {
-		return l.loadEnd(env, open, totals, probe, nil, keyHeader, kind, func(*builder, int16, int16) {})
+		return l.end(env, open, totals, probe, nil, keyHeader, kind, func(*builder, int16, int16) {})
 	}
-	return l.loadEnd(env, open, totals, probe, m.Keys, m.KeySize, kind, func(b *builder, key, value int16) {
+	return l.end(env, open, totals, probe, m.Keys, m.KeySize, kind, func(b *builder, key, value int16) {
 		b.add(asm.StoreMem(asm.RFP, value, asm.R0, asm.DWord))
 		b.record(m, t, id, key, value, 0)
 	})

@@ -132,8 +132,8 @@ func (p *Probe) item(e *Expr) Item {
 	return item
 }
 
-// Load loads the program. Its records go to the ring, and are numbered with id.
-func (t *Trace) Load(env *Env, ring *ebpf.Map, id uint32) (*ebpf.Program, error) {
+// Section returns what writes records to the ring, which are numbered with id.
+func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 	b := newBuilder(env, t.probe)
 	b.begin()
 	if err := b.filter(t.filter, "exit"); err != nil {
@@ -174,7 +174,7 @@ func (t *Trace) Load(env *Env, ring *ebpf.Map, id uint32) (*ebpf.Program, error)
 		asm.FnRingbufSubmit.Call(),
 	)
 	b.end()
-	return b.load(t.probe.Name)
+	return b.section()
 }
 
 // item writes an item of a record, or adds it to those that are missing.
@@ -257,13 +257,4 @@ func (b *builder) recordText(item *Item, offset int16) error {
 		b.add(asm.LoadMem(asm.R0, asm.RFP, t.at+i, asm.DWord), asm.StoreMem(regRecord, offset+textHeader+i, asm.R0, asm.DWord))
 	}
 	return nil
-}
-
-// load loads the program.
-func (b *builder) load(name string) (*ebpf.Program, error) {
-	ins, err := b.finish()
-	if err != nil {
-		return nil, err
-	}
-	return b.env.load(name, ins, b.sleep)
 }

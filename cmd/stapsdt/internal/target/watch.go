@@ -48,7 +48,7 @@ func NewWatcher() (_ *Watcher, err error) {
 	for _, cpu := range cpus {
 		attr := &unix.PerfEventAttr{
 			Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-			Bits: unix.PerfBitMmap | unix.PerfBitMmap2, Sample: 1, Wakeup: 1,
+			Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitWatermark, Sample: 1, Wakeup: 1, // byte
 		}
 		fd, err := unix.PerfEventOpen(attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if err != nil {
@@ -62,6 +62,14 @@ func NewWatcher() (_ *Watcher, err error) {
 		}
 	}
 	return w, nil
+}
+
+// FDs are readable when processes have mapped files.
+func (w *Watcher) FDs() (fds []int) {
+	for _, r := range w.rings {
+		fds = append(fds, r.fd)
+	}
+	return fds
 }
 
 // Close ends the watching.

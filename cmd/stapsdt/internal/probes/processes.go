@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package probes
 
 import (
 	"bytes"
@@ -15,39 +15,38 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// processes are those that -p named, and what they fork.
-type processes struct {
-	pids *ebpf.Map // the set of their numbers, and of those of new threads
+// Processes are those that a command names, and what they fork.
+type Processes struct {
+	// Set has their PIDs, and those of new threads.
+	Set  *ebpf.Map
 	prog *ebpf.Program
 	link link.Link
-	// Without a link, forks are not followed by the
-	// kernel, and children are looked for in /proc.
-	poll bool
+	poll bool // whether children are looked for in /proc, because the kernel does not follow forks
 }
 
 // maxProcesses is the size of the set.
 const maxProcesses = 16384
 
-// follow makes the set of processes, to which the kernel adds what they fork.
-func follow(pids []int, ns *program.Namespace) (p *processes, err error) {
-	p = &processes{}
+// Follow returns the processes with PIDs, to which the kernel adds what they fork.
+func Follow(pids []int, ns *program.Namespace) (p *Processes, err error) {
+	p = &Processes{}
 	defer func() {
 		if err != nil {
-			p.close()
+			p.Close()
 		}
 	}()
-	p.pids, err = ebpf.NewMap(&ebpf.MapSpec{Name: "processes", Type: ebpf.Hash, KeySize: 4, ValueSize: 1, MaxEntries: maxProcesses})
+	p.Set, err = ebpf.NewMap(&ebpf.MapSpec{Name: "processes", Type: ebpf.Hash, KeySize: 4, ValueSize: 1, MaxEntries: maxProcesses})
 	if err != nil {
-		return p, mapError(err)
+		return p, program.MapError(err)
 	}
 	for _, pid := range pids {
-		if err := p.pids.Put(uint32(pid), uint8(1)); err != nil {
+		if err := p.Set.Put(uint32(pid), uint8(1)); err != nil {
 			return p, err
 		}
 	}
 	// The tracepoint has the number of the child in the initial PID namespace.
 	if ns == nil {
-		p.prog, p.link, err = program.FollowForks(p.pids)
+		p.prog, p.link, err = program.FollowForks(p.Set)
 	}
 	if ns != nil || err != nil {
 		p.poll = true
@@ -55,11 +54,11 @@ func follow(pids []int, ns *program.Namespace) (p *processes, err error) {
 	return p, nil
 }
 
-// list returns the processes that are known.
-func (p *processes) list() (pids []int) {
+// List returns the processes that are known.
+func (p *Processes) List() (pids []int) {
 	var pid uint32
 	var value uint8
-	for entries := p.pids.Iterate(); entries.Next(&pid, &value); {
+	for entries := p.Set.Iterate(); entries.Next(&pid, &value); {
 		if isProcess(int(pid)) {
 			pids = append(pids, int(pid))
 		}
@@ -67,10 +66,10 @@ func (p *processes) list() (pids []int) {
 	return pids
 }
 
-// has reports whether a process is in the set.
-func (p *processes) has(pid int) bool {
+// Has reports whether a process is in the set.
+func (p *Processes) Has(pid int) bool {
 	var value uint8
-	return p.pids.Lookup(uint32(pid), &value) == nil
+	return p.Set.Lookup(uint32(pid), &value) == nil
 }
 
 // isProcess reports whether a number is that of a process, and not of another thread.
@@ -84,16 +83,16 @@ func isProcess(pid int) bool {
 	return string(bytes.TrimSpace(line)) == strconv.Itoa(pid)
 }
 
-// purge removes what has exited and numbers of threads, and reports whether a process is
+// Purge removes what has exited and numbers of threads, and reports whether a process is
 // left.
-func (p *processes) purge() (left bool) {
+func (p *Processes) Purge() (left bool) {
 	if p.poll {
 		p.addChildren()
 	}
 	var pid uint32
 	var value uint8
 	var gone []uint32
-	for entries := p.pids.Iterate(); entries.Next(&pid, &value); {
+	for entries := p.Set.Iterate(); entries.Next(&pid, &value); {
 		if isProcess(int(pid)) && target.Alive(int(pid)) {
 			left = true
 		} else {
@@ -101,29 +100,36 @@ func (p *processes) purge() (left bool) {
 		}
 	}
 	for _, pid := range gone {
-		_ = p.pids.Delete(pid)
+		_ = p.Set.Delete(pid)
 	}
 	return left
 }
 
 // addChildren adds the processes whose parent is in the set.
-func (p *processes) addChildren() {
+func (p *Processes) addChildren() {
 	known := map[int]bool{}
-	for _, pid := range p.list() {
+	for _, pid := range p.List() {
 		known[pid] = true
 	}
 	all, _ := target.Processes()
 	for _, pid := range all { // children often have higher numbers than their parents
-		if !known[pid] && known[target.Parent(pid)] && p.pids.Put(uint32(pid), uint8(1)) == nil {
+		if !known[pid] && known[target.Parent(pid)] && p.Set.Put(uint32(pid), uint8(1)) == nil {
 			known[pid] = true
 		}
 	}
 }
 
-func (p *processes) close() {
+// Detach ends the following of forks.
+func (p *Processes) Detach() {
 	if p.link != nil {
 		p.link.Close()
+		p.link = nil
 	}
+}
+
+// Close releases the set.
+func (p *Processes) Close() {
+	p.Detach()
 	p.prog.Close()
-	p.pids.Close()
+	p.Set.Close()
 }

@@ -1,0 +1,292 @@
+//go:build linux
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// file is what the engine knows of a file.
+type file struct {
+	*target.File
+	has         map[*Subscription]bool // whether it has probes that a subscription selects
+	attachments []*attachment
+	used        time.Time // when a process was last seen that has mapped the file
+}
+
+// attachment is what was attached to a file for some subscriptions at the same time.
+type attachment struct {
+	subscriptions []*Subscription
+	groups        []*group
+	// links are by the process that they are for, which is 0 for all. They are for one process
+	// where the file can be changed meanwhile: otherwise the kernel would put the breakpoints of
+	// the old content into each process that maps the new one.
+	links map[int]io.Closer
+}
+
+// group is sites that have the same program.
+type group struct {
+	*loaded
+	sites    []sdt.Site
+	attached int
+}
+
+// loaded is a program, and the subscriptions that it is for.
+type loaded struct {
+	Program
+	subscriptions []*Subscription
+}
+
+// wanted reports whether a subscription selects a probe of the file.
+func (f *file) wanted() bool {
+	for _, has := range f.has {
+		if has {
+			return true
+		}
+	}
+	return false
+}
+
+// waiting returns the subscriptions that select probes of the file and are not attached to it.
+func (f *file) waiting(all []*Subscription) (waiting []*Subscription) {
+	for _, s := range all {
+		attached := slices.ContainsFunc(f.attachments, func(a *attachment) bool { return slices.Contains(a.subscriptions, s) })
+		if f.has[s] && !attached && s.ready() {
+			waiting = append(waiting, s)
+		}
+	}
+	return waiting
+}
+
+// attach attaches to the selected probes of a file, once.
+func (e *Engine) attach(f *file, uses []probes.Use) error {
+	if waiting := f.waiting(e.subscriptions); len(waiting) > 0 {
+		a := &attachment{subscriptions: waiting, links: map[int]io.Closer{}}
+		f.attachments = append(f.attachments, a)
+		if err := e.groups(f, a); err != nil {
+			return err
+		}
+	}
+	f.used = time.Now()
+	if e.Everywhere(f.File) {
+		uses = []probes.Use{{}}
+	}
+	for _, a := range f.attachments {
+		for _, u := range uses {
+			if a.links[u.PID] == nil {
+				if err := e.attachTo(f, a, u.PID); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Everywhere reports whether a file is attached to in all processes. Before uprobe_multi there is
+// no other way for all threads of one.
+func (e *Engine) Everywhere(f *target.File) bool { return f.Guarded() || !e.kernel.PerProcess() }
+
+// groups divides the selected sites of a file by their programs.
+func (e *Engine) groups(f *file, a *attachment) error {
+	for _, s := range a.subscriptions {
+		if f.Problem != nil {
+			s.Problem(fmt.Errorf("%s: %w", f.Path, f.Problem))
+		}
+	}
+	for i := range f.Probes {
+		site := &f.Probes[i]
+		selecting := slices.DeleteFunc(slices.Clone(a.subscriptions), func(s *Subscription) bool { return !s.Selector().Selects(f.File, site) })
+		if len(selecting) == 0 {
+			continue
+		}
+		programs, err := e.programs(probes.NewProbe(f.File, *site), selecting)
+		if err != nil {
+			return err
+		}
+		for _, p := range programs {
+			g := slices.IndexFunc(a.groups, func(g *group) bool { return g.loaded == p })
+			if g < 0 {
+				g, a.groups = len(a.groups), append(a.groups, &group{loaded: p})
+			}
+			a.groups[g].sites = append(a.groups[g].sites, *site)
+		}
+	}
+	return nil
+}
+
+// programs returns what is to be attached to a probe for subscriptions: one program for all of
+// them, unless the kernel does not take it.
+func (e *Engine) programs(p *program.Probe, subscriptions []*Subscription) ([]*loaded, error) {
+	probe := p.Key()
+	key := []string{probe}
+	var with []*Subscription
+	var sections []*program.Section
+	for _, s := range subscriptions {
+		section, err := s.section(probe, p)
+		if err != nil {
+			if err := e.excluded(s, p, err); err != nil {
+				return nil, err
+			}
+		}
+		if section != nil {
+			key, with, sections = append(key, fmt.Sprint(s.id)), append(with, s), append(sections, section)
+		}
+	}
+	if len(with) == 0 {
+		return nil, nil
+	}
+	id := strings.Join(key, "\x00")
+	if known, ok := e.loaded[id]; ok {
+		return known, nil
+	}
+	all, err := e.load(p, with, sections)
+	e.loaded[id] = all
+	return all, err
+}
+
+// load loads a program with sections, or one for each if that fails, as it does if there are too
+// many of them.
+func (e *Engine) load(p *program.Probe, with []*Subscription, sections []*program.Section) (all []*loaded, err error) {
+	prog, err := e.kernel.Load(p.Name, sections)
+	if err == nil {
+		return []*loaded{{prog, with}}, nil
+	}
+	if len(with) == 1 {
+		return nil, e.excluded(with[0], p, err)
+	}
+	for i, s := range with {
+		one, err := e.load(p, []*Subscription{s}, sections[i:i+1])
+		if err != nil {
+			return all, err
+		}
+		all = append(all, one...)
+	}
+	return all, nil
+}
+
+// attachTo attaches to a file in one process, or for 0 in all.
+func (e *Engine) attachTo(f *file, a *attachment, pid int) error {
+	var fatal error
+	links, err := e.kernel.Guard(f.File, func() io.Closer {
+		var links attach.Links
+		links, fatal = e.attachGroups(f, a, pid)
+		return links
+	})
+	if err != nil {
+		return nil // it is looked at again when it has been written
+	}
+	a.links[pid] = links
+	return fatal
+}
+
+func (e *Engine) attachGroups(f *file, a *attachment, pid int) (all attach.Links, fatal error) {
+	for _, g := range a.groups {
+		links, err := e.kernel.Attach(g.Program, f.File, g.sites, pid)
+		all = append(all, links...)
+		n := len(g.sites)
+		if err != nil {
+			n = len(links) // each site has its own, now that not all could be attached to at once
+		}
+		g.count(n)
+		if err == nil {
+			continue
+		}
+		if pid != 0 && !e.processes.Alive(pid) {
+			break
+		}
+		var refused *rights.Error
+		for _, s := range g.subscriptions {
+			if !errors.As(err, &refused) {
+				s.Problem(fmt.Errorf("%s: %w", f.Path, err))
+			} else if err := e.fatal(s, refused); err != nil {
+				return all, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// count notes how many sites are attached to, of which other processes may have more.
+func (g *group) count(sites int) {
+	if more := sites - g.attached; more > 0 {
+		g.add(more)
+	}
+}
+
+func (g *group) add(sites int) {
+	g.attached += sites
+	for _, s := range g.subscriptions {
+		s.sites.Add(int64(sites))
+	}
+}
+
+// detach returns what was attached, for the caller to close.
+func (a *attachment) detach() (links attach.Links) {
+	for _, l := range a.links {
+		links = append(links, l)
+	}
+	clear(a.links)
+	for _, g := range a.groups {
+		g.add(-g.attached)
+	}
+	return links
+}
+
+// drop detaches from a file, and forgets it. If it is found again, it is attached to again.
+func (e *Engine) drop(f *file) {
+	for _, a := range f.attachments {
+		_ = a.detach().Close()
+	}
+	delete(e.files, f.File)
+	for _, s := range e.subscriptions {
+		s.Selector().Forget(f.File)
+	}
+}
+
+const (
+	// deletedFileTTL is how long a file without a process stays open that nothing can map again.
+	deletedFileTTL = 30 * time.Second
+	// fileTTL is how long any other does. While it is open, stapsdt clean leaves it.
+	fileTTL = 10 * time.Minute
+)
+
+// forget detaches from files that no process has had for long, and sooner from those that
+// nothing can map again: they were deleted, as the images of processes that have ended are, or
+// their file system is gone, as that of a container is. It detaches at once from what others
+// could change meanwhile, and from processes that have ended.
+func (e *Engine) forget() {
+	for _, f := range e.files {
+		for _, a := range f.attachments {
+			for pid, links := range a.links {
+				if pid != 0 && !e.processes.Alive(pid) {
+					_ = links.Close()
+					delete(a.links, pid)
+				}
+			}
+		}
+		unused := time.Since(f.used)
+		if !f.used.IsZero() && !e.isNamed(f.File) &&
+			(unused > fileTTL || unused > deletedFileTTL && f.Unreachable() || !f.Guarded() && f.used.Before(e.scanned)) {
+			e.drop(f)
+			e.finder.Forget(f.File)
+		}
+	}
+}
+
+// isNamed reports whether a spec names a file, for which processes are not looked at.
+func (e *Engine) isNamed(f *target.File) bool {
+	return slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool { return slices.Contains(s.Selector().Files(), f) })
+}

@@ -1,0 +1,237 @@
+//go:build linux
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// Finder finds the files of processes. A *target.Finder is one.
+type Finder interface {
+	probes.Finder
+	Knows(pid int, m *target.Mapping) bool
+	Waiting() []int
+	Doubt()
+	Reconsider()
+	Dismiss(f *target.File)
+	Forget(f *target.File)
+	Close() error
+}
+
+// Processes are the processes that files are looked for in.
+type Processes interface {
+	// List returns them.
+	List() ([]int, error)
+	// Has reports whether a process is one of them.
+	Has(pid int) bool
+	// Alive reports whether a process exists, whichever it is.
+	Alive(pid int) bool
+	// Left removes those that have ended, and reports whether any can still have events.
+	Left() bool
+}
+
+// Kernel loads programs, and attaches them to sites.
+type Kernel interface {
+	Load(name string, sections []*program.Section) (Program, error)
+	Attach(p Program, f *target.File, sites []sdt.Site, pid int) (attach.Links, error)
+	// Guard calls attach while the file is as it was when its probes were read.
+	Guard(f *target.File, attach func() io.Closer) (io.Closer, error)
+	// PerProcess reports whether it can attach to sites in one process.
+	PerProcess() bool
+}
+
+// Program is a program that is loaded.
+type Program interface{ Close() error }
+
+// Watcher hears which processes map files. A *target.Watcher is one.
+type Watcher interface {
+	Mapped(skip func(pid int, m *target.Mapping) bool) (pids []int, all bool)
+	FDs() []int
+	Close()
+}
+
+// Options are what an engine works with.
+type Options struct {
+	Finder    Finder
+	Kernel    Kernel
+	Processes Processes
+	// All says that the processes are all of the machine's, of which some always end meanwhile.
+	All bool
+	// Scan says to look for files in the processes, and not only at those that specs name.
+	Scan bool
+	// Watch begins to watch processes. Where that is not permitted, they are polled.
+	Watch func() (Watcher, error)
+	// Daemon says that nothing that happens after the beginning ends the engine: it is a problem
+	// of those that it concerns.
+	Daemon bool
+	// Problem is told the problems that concern no subscription.
+	Problem func(err error)
+}
+
+// Engine attaches to probes for its subscriptions.
+type Engine struct {
+	finder    Finder
+	kernel    Kernel
+	processes Processes
+	options   Options
+
+	waker         *waker
+	watcher       Watcher // nil if it is not permitted
+	running       bool    // whether it has begun, so that it goes on if a new probe is wrong
+	subscriptions []*Subscription
+	added         uint64 // how many ever were
+	files         map[*target.File]*file
+	loaded        map[string][]*loaded // by the probe and the subscriptions
+	scanned       time.Time            // when the processes were last looked at
+	due           bool                 // whether they are to be looked at again at once
+
+	scanTime atomic.Int64  // nanoseconds
+	missed   atomic.Uint64 // processes that had ended before their files could be looked at
+}
+
+// New returns an engine without subscriptions.
+func New(o Options) (*Engine, error) {
+	waker, err := newWaker()
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{
+		finder: o.Finder, kernel: o.Kernel, processes: o.Processes, options: o, waker: waker,
+		files: map[*target.File]*file{}, loaded: map[string][]*loaded{},
+	}, nil
+}
+
+// Add adds a subscriber, for which nothing is attached before the next scan.
+func (e *Engine) Add(s Subscriber) *Subscription {
+	e.added++
+	added := &Subscription{Subscriber: s, id: e.added, sections: map[string]*program.Section{}}
+	e.subscriptions = append(e.subscriptions, added)
+	e.finder.Reconsider()
+	e.due = true
+	return added
+}
+
+// Remove ends subscriptions. What was attached for them and for others stays until the others end
+// too.
+func (e *Engine) Remove(gone ...*Subscription) {
+	for _, s := range gone {
+		s.removed = true
+	}
+	isRemoved := func(s *Subscription) bool { return s.removed }
+	e.subscriptions = slices.DeleteFunc(e.subscriptions, isRemoved)
+	var links attach.Links
+	for _, f := range e.files {
+		for _, s := range gone {
+			delete(f.has, s)
+		}
+		f.attachments = slices.DeleteFunc(f.attachments, func(a *attachment) bool {
+			ended := !slices.ContainsFunc(a.subscriptions, func(s *Subscription) bool { return !s.removed })
+			if ended {
+				links = append(links, a.detach()...)
+			}
+			return ended
+		})
+	}
+	_ = links.Close()
+	for key, all := range e.loaded {
+		ended := 0
+		for _, l := range all {
+			if !slices.ContainsFunc(l.subscriptions, func(s *Subscription) bool { return !s.removed }) {
+				l.Close()
+				ended++
+			}
+		}
+		if ended == len(all) { // which no other subscriptions have
+			delete(e.loaded, key)
+		}
+	}
+}
+
+// ends reports whether an error that concerns a subscription, or all for nil, ends the engine: this
+// is the one place that decides. A daemon ends for what keeps it from beginning, and for nothing
+// else. A command ends if something is wrong while it has nothing yet, if attaching is refused,
+// and if the processes cannot be listed.
+func (e *Engine) ends(s *Subscription, err error) bool {
+	var refused *rights.Error
+	return !(e.options.Daemon && e.running) &&
+		(s == nil || errors.As(err, &refused) || !e.options.Daemon && !e.running)
+}
+
+// fatal returns an error if it ends the engine. Otherwise it tells the problem.
+func (e *Engine) fatal(s *Subscription, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case e.ends(s, err):
+		return err
+	case s == nil:
+		e.options.Problem(err)
+	default:
+		s.Problem(err)
+	}
+	return nil
+}
+
+// excluded is fatal for an error that keeps a probe from being attached to.
+func (e *Engine) excluded(s *Subscription, p *program.Probe, err error) error {
+	err = fmt.Errorf("%v: %w", p, err)
+	if !e.ends(s, err) {
+		err = fmt.Errorf("%w; its events are not included", err)
+	}
+	return e.fatal(s, err)
+}
+
+// Files calls yield with each file that is attached to.
+func (e *Engine) Files(yield func(*target.File)) {
+	for f, state := range e.files {
+		if len(state.attachments) > 0 {
+			yield(f)
+		}
+	}
+}
+
+// ScanTime returns how long looking at the processes took so far. It may be called by any
+// goroutine.
+func (e *Engine) ScanTime() time.Duration { return time.Duration(e.scanTime.Load()) }
+
+// Missed returns the number of processes that had ended before their files could be looked at. It
+// may be called by any goroutine.
+func (e *Engine) Missed() uint64 { return e.missed.Load() }
+
+// Detach ends the attachments. What was fired is then where the programs have put it.
+func (e *Engine) Detach() error {
+	var links attach.Links
+	for _, f := range e.files {
+		for _, a := range f.attachments {
+			links = append(links, a.detach()...)
+		}
+	}
+	return links.Close()
+}
+
+// Close releases everything.
+func (e *Engine) Close() {
+	_ = e.Detach()
+	for _, all := range e.loaded {
+		for _, l := range all {
+			l.Close()
+		}
+	}
+	if e.watcher != nil {
+		e.watcher.Close()
+	}
+	e.finder.Close()
+	e.waker.close()
+}

@@ -1,0 +1,64 @@
+//go:build linux
+
+package engine
+
+import (
+	"io"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/cilium/ebpf"
+)
+
+// BPF is the Kernel of this machine.
+type BPF struct{ program.Kernel }
+
+// Load loads a program.
+func (b BPF) Load(name string, sections []*program.Section) (Program, error) {
+	prog, err := b.Kernel.Load(name, sections...)
+	if err != nil {
+		return nil, err
+	}
+	return prog, nil
+}
+
+// Attach attaches a program to sites of a file.
+func (b BPF) Attach(p Program, f *target.File, sites []sdt.Site, pid int) (attach.Links, error) {
+	return attach.Attach(p.(*ebpf.Program), f.AttachPath(), sites, pid, b.Multi)
+}
+
+// Guard calls attach while the file is as it was when its probes were read.
+func (BPF) Guard(f *target.File, attach func() io.Closer) (io.Closer, error) { return f.Attach(attach) }
+
+// PerProcess reports whether it can attach to sites in one process.
+func (b BPF) PerProcess() bool { return b.Multi }
+
+// Everyone is all processes of the machine.
+type Everyone struct{}
+
+func (Everyone) List() ([]int, error) { return target.Processes() }
+
+// Has reports true.
+func (Everyone) Has(int) bool { return true }
+
+// Alive reports whether a process exists.
+func (Everyone) Alive(pid int) bool { return target.Alive(pid) }
+
+// Left reports true, because there are always other processes to come.
+func (Everyone) Left() bool { return true }
+
+// Family is processes that were named, and what they fork.
+type Family struct{ *probes.Processes }
+
+// List returns the processes.
+func (f Family) List() ([]int, error) { return f.Processes.List(), nil }
+
+// Alive reports whether a process exists.
+func (Family) Alive(pid int) bool { return target.Alive(pid) }
+
+// Left removes the processes that have ended, and reports whether there are others.
+func (f Family) Left() bool { return f.Purge() }

@@ -1,0 +1,184 @@
+//go:build linux
+
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+)
+
+// Scans reports whether the processes are looked at: they need not be if all files are named, and
+// are attached to in all processes.
+func (e *Engine) Scans() bool {
+	return e.options.Scan || slices.ContainsFunc(e.named(), func(f *target.File) bool { return !e.Everywhere(f) })
+}
+
+// Watch begins to watch what processes map, if that is permitted.
+func (e *Engine) Watch() {
+	if e.watcher == nil && e.options.Watch != nil {
+		if w, err := e.options.Watch(); err == nil {
+			e.watcher = w
+		}
+	}
+}
+
+// Look looks at the processes. Before Run it is an error if one of those that were named has
+// exited or cannot be read.
+func (e *Engine) Look() (*probes.Found, error) {
+	if e.watcher == nil {
+		e.finder.Doubt()
+	}
+	start := time.Now()
+	defer func() { e.scanTime.Add(int64(time.Since(start))) }()
+	e.due = false
+	pids, err := e.processes.List()
+	if err != nil {
+		return &probes.Found{}, err
+	}
+	found, err := probes.Look(e.finder, pids, e.options.All || e.running)
+	if err != nil {
+		return nil, err
+	}
+	e.scanned = start
+	return found, nil
+}
+
+// Attach attaches to the selected probes of files of processes, and of the files that are named.
+// It closes the files of processes that have none.
+func (e *Engine) Attach(found *probes.Found) error {
+	files := slices.Concat(e.named(), found.Files)
+	for _, f := range files {
+		e.find(f)
+	}
+	for _, f := range files {
+		for _, u := range found.Uses[f] {
+			if err := e.tell(e.files[f], u.PID); err != nil {
+				return err
+			}
+		}
+	}
+	for _, f := range files {
+		if state := e.files[f]; state.wanted() {
+			if err := e.attach(state, found.Uses[f]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, f := range found.Files {
+		if state := e.files[f]; !state.wanted() && len(state.attachments) == 0 {
+			delete(e.files, f)
+			e.finder.Dismiss(f)
+		}
+	}
+	return nil
+}
+
+// named returns the files that specs name.
+func (e *Engine) named() (files []*target.File) {
+	for _, s := range e.subscriptions {
+		files = append(files, s.Selector().Files()...)
+	}
+	return files
+}
+
+// find finds out which subscriptions select probes of a file.
+func (e *Engine) find(f *target.File) {
+	state := e.files[f]
+	if state == nil {
+		state = &file{File: f, has: map[*Subscription]bool{}}
+		e.files[f] = state
+	}
+	for _, s := range e.subscriptions {
+		if _, known := state.has[s]; !known {
+			state.has[s] = s.Selector().Find(f)
+		}
+	}
+}
+
+// tell tells the subscriptions of a process that has mapped a file.
+func (e *Engine) tell(f *file, pid int) error {
+	for _, s := range e.subscriptions {
+		if f.has[s] && s.AsksProcesses() {
+			if err := e.fatal(s, s.ProcessFound(pid)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// scan looks at the processes again, and attaches to what they have mapped.
+func (e *Engine) scan() error {
+	if !e.Scans() {
+		return nil
+	}
+	found, err := e.Look()
+	if err != nil {
+		return e.fatal(nil, err)
+	}
+	return e.Attach(found)
+}
+
+// look attaches to what processes have mapped just now, as far as the kernel tells, and to files
+// again that were changed. waiting says that it is to be called again soon.
+func (e *Engine) look() (waiting bool, err error) {
+	if waiting, err = e.renew(); err != nil || e.watcher == nil {
+		return waiting, err
+	}
+	// Who has mapped a file matters only to who asks for the processes.
+	asks := slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool { return s.AsksProcesses() })
+	pids, all := e.watcher.Mapped(func(pid int, m *target.Mapping) bool { return !asks && e.finder.Knows(pid, m) })
+	if all {
+		e.finder.Doubt()
+		return waiting, e.scan()
+	}
+	written := e.finder.Waiting()
+	for _, pid := range slices.Concat(pids, written) {
+		if !e.processes.Has(pid) {
+			continue
+		}
+		found, err := probes.Look(e.finder, []int{pid}, false)
+		if err != nil || len(found.Files) == 0 { // it may not be looked at, or has no probes
+			if !e.processes.Alive(pid) {
+				e.missed.Add(1)
+			}
+			continue
+		}
+		if err := e.Attach(found); err != nil {
+			return waiting, err
+		}
+	}
+	return waiting || len(written) > 0, nil
+}
+
+// renew attaches again to files that were changed. waiting says that it is to be called again
+// soon, because a file is still being written.
+func (e *Engine) renew() (waiting bool, err error) {
+	changed := false
+	for _, f := range e.files {
+		if f.Changed() {
+			changed = true
+			e.drop(f)
+			e.finder.Forget(f.File)
+		}
+	}
+	for _, s := range e.subscriptions {
+		reopened, problems := s.Selector().Reopen(e.finder)
+		for _, err := range problems {
+			s.Problem(err)
+		}
+		if reopened {
+			if err := e.Attach(&probes.Found{}); err != nil {
+				return false, err
+			}
+		}
+		waiting = waiting || s.Selector().Closed()
+	}
+	if changed {
+		err = e.scan()
+	}
+	return waiting, err
+}

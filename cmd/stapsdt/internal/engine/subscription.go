@@ -1,0 +1,53 @@
+//go:build linux
+
+package engine
+
+import (
+	"sync/atomic"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+)
+
+// Subscriber is who asks for the events of probes.
+type Subscriber interface {
+	// Selector says for which probes.
+	Selector() *probes.Selector
+	// Together says that nothing is attached before each spec of the selector has a probe.
+	Together() bool
+	// Section returns what is done at the events of a probe, or nil for nothing. It is called
+	// once for each kind of probe: see program.Probe.Key.
+	Section(p *program.Probe) (*program.Section, error)
+	// AsksProcesses reports whether ProcessFound is to be called.
+	AsksProcesses() bool
+	// ProcessFound is told each process that has mapped a file with selected probes, each time that
+	// this is noticed, and before the probes are attached to if they are not yet.
+	ProcessFound(pid int) error
+	// Problem is told what keeps events from being seen.
+	Problem(err error)
+}
+
+// Subscription is a subscriber of an engine.
+type Subscription struct {
+	Subscriber
+	id       uint64
+	sections map[string]*program.Section // by program.Probe.Key; nil after an error, which is said once
+	sites    atomic.Int64
+	removed  bool
+}
+
+// Sites returns the number of sites that are attached to. It may be called by any goroutine.
+func (s *Subscription) Sites() int { return int(s.sites.Load()) }
+
+// section returns the section for a probe, which is nil after an error.
+func (s *Subscription) section(key string, p *program.Probe) (*program.Section, error) {
+	if section, ok := s.sections[key]; ok {
+		return section, nil
+	}
+	section, err := s.Section(p)
+	s.sections[key] = section
+	return section, err
+}
+
+// ready reports whether the subscription may be attached.
+func (s *Subscription) ready() bool { return !s.Together() || s.Selector().Missing() == "" }

@@ -1,0 +1,58 @@
+//go:build linux
+
+package probes
+
+import (
+	"errors"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+)
+
+// Finder finds the files with probes that processes have mapped. A *target.Finder is one.
+type Finder interface {
+	Process(pid int) (uses []target.Use, skipped error, err error)
+	Open(path string) (*target.File, error)
+}
+
+// Found is what was found in processes.
+type Found struct {
+	Files []*target.File
+	Uses  map[*target.File][]Use
+	// Refused is the first refusal to look at a process, and Incomplete is how many processes
+	// could not be looked at, or not at all of their files.
+	Refused    *rights.Error
+	Incomplete int
+}
+
+// Use is a process that has mapped a file.
+type Use struct {
+	PID int
+	target.Use
+}
+
+// Look looks at processes. It is an error if one of them has exited or cannot be read, except that
+// of all processes some always exit meanwhile, and those that cannot be read are counted.
+func Look(finder Finder, pids []int, all bool) (*Found, error) {
+	found := &Found{Uses: map[*target.File][]Use{}}
+	for _, pid := range pids {
+		uses, skipped, err := finder.Process(pid)
+		if err != nil && !all {
+			return nil, err
+		}
+		var refused *rights.Error
+		if errors.As(errors.Join(err, skipped), &refused) {
+			if found.Refused == nil {
+				found.Refused = refused
+			}
+			found.Incomplete++
+		}
+		for _, u := range uses {
+			if found.Uses[u.File] == nil {
+				found.Files = append(found.Files, u.File)
+			}
+			found.Uses[u.File] = append(found.Uses[u.File], Use{pid, u})
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,206 @@
+//go:build linux
+
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// ErrNothing means that no probe is selected by what was asked for.
+var ErrNothing = errors.New("no such probe")
+
+// Selector says which probes of which files are selected.
+type Selector struct {
+	Specs []*Spec
+}
+
+// Spec is a spec, with its file if it names one.
+type Spec struct {
+	target.Spec
+	// First is the first probe that was found, or nil.
+	First *program.Probe
+
+	other target.Spec  // what it stands for too, or zero
+	file  *target.File // nil while it is being written
+	path  string       // where the file was found
+	wrong os.FileInfo  // the file there that could not be taken instead, or nil
+}
+
+// NewSelector parses specs. others has what a spec stands for too, by the spec.
+func NewSelector(specs []string, others map[string]string) (*Selector, error) {
+	s := &Selector{}
+	for _, text := range specs {
+		parsed, err := target.ParseSpec(text)
+		if err != nil {
+			return nil, err
+		}
+		spec := &Spec{Spec: parsed}
+		if other := others[text]; other != "" {
+			if spec.other, err = target.ParseSpec(other); err != nil {
+				return nil, err
+			}
+		}
+		s.Specs = append(s.Specs, spec)
+	}
+	return s, nil
+}
+
+// Match reports whether the spec stands for a probe.
+func (s *Spec) Match(provider, probe string) bool {
+	return s.Spec.Match(provider, probe) || s.other.Probe != "" && s.other.Match(provider, probe)
+}
+
+// selects reports whether the spec selects a site of a file.
+func (s *Spec) selects(f *target.File, site *sdt.Site) bool {
+	return s.Match(site.Provider, site.Name) && (s.File == "" || s.file == f)
+}
+
+// in reports whether a file has what the spec names.
+func (s *Spec) in(f *target.File) bool {
+	return slices.ContainsFunc(f.Probes, func(p sdt.Site) bool { return s.Match(p.Provider, p.Name) })
+}
+
+// Selects reports whether a site of a file is selected.
+func (s *Selector) Selects(f *target.File, site *sdt.Site) bool {
+	return slices.ContainsFunc(s.Specs, func(spec *Spec) bool { return spec.selects(f, site) })
+}
+
+// Find reports whether a site of a file is selected, and notes the first probe of each spec.
+func (s *Selector) Find(f *target.File) (has bool) {
+	for i := range f.Probes {
+		for _, spec := range s.Specs {
+			if !spec.selects(f, &f.Probes[i]) {
+				continue
+			}
+			has = true
+			if spec.First == nil {
+				spec.First = NewProbe(f, f.Probes[i])
+			}
+		}
+	}
+	return has
+}
+
+// Missing names the specs for which no probe was found, and is "" if there is none.
+func (s *Selector) Missing() string {
+	var all []string
+	for _, spec := range s.Specs {
+		if spec.First == nil {
+			all = append(all, spec.String())
+		}
+	}
+	return strings.Join(all, " or ")
+}
+
+// NamesFiles reports whether a spec names a file.
+func (s *Selector) NamesFiles() bool {
+	return slices.ContainsFunc(s.Specs, func(spec *Spec) bool { return spec.File != "" })
+}
+
+// Files returns the files that the specs name, as far as they are open.
+func (s *Selector) Files() (files []*target.File) {
+	for _, spec := range s.Specs {
+		if spec.file != nil {
+			files = append(files, spec.file)
+		}
+	}
+	return files
+}
+
+// Closed reports whether a file that a spec names is not open, because it is being written.
+func (s *Selector) Closed() bool {
+	return slices.ContainsFunc(s.Specs, func(spec *Spec) bool { return spec.File != "" && spec.file == nil })
+}
+
+// Forget forgets a file that was closed. It is opened again by Reopen.
+func (s *Selector) Forget(f *target.File) {
+	for _, spec := range s.Specs {
+		if spec.file == f {
+			spec.file = nil
+		}
+	}
+}
+
+// writing is how long to wait before a file that is being written is opened again.
+const writing = 20 * time.Millisecond
+
+// Open opens the files that the specs name. Each must have what its spec names.
+func (s *Selector) Open(finder Finder) error {
+	for _, spec := range s.Specs {
+		if spec.File == "" {
+			continue
+		}
+		f, err := finder.Open(spec.File)
+		for errors.Is(err, lease.ErrWritten) {
+			time.Sleep(writing)
+			f, err = finder.Open(spec.File)
+		}
+		if errors.Is(err, sdt.ErrNoProbes) {
+			return fmt.Errorf("%w; if it is a program that loads its probes at run time, use -p or -a", err)
+		}
+		if err != nil {
+			return err
+		}
+		spec.file, spec.path = f, f.Path
+		if !spec.in(f) {
+			return fmt.Errorf("%w: %s has no %s:%s", ErrNothing, spec.File, spec.Provider, spec.Probe)
+		}
+	}
+	return nil
+}
+
+// settled is how old a file must be that cannot be read: a younger one may be incomplete.
+const settled = 250 * time.Millisecond
+
+// Reopen opens the files whose paths lead to other ones by now, and reports whether there are any.
+// problems are the files that were not taken instead, and those that lack what is selected.
+func (s *Selector) Reopen(finder Finder) (reopened bool, problems []error) {
+	for _, spec := range s.Specs {
+		if spec.File == "" {
+			continue
+		}
+		now, err := os.Stat(spec.path)
+		if err != nil || spec.file != nil && spec.file.Is(now) || spec.wrong != nil && SameContent(now, spec.wrong) {
+			continue
+		}
+		f, err := finder.Open(spec.path)
+		switch {
+		case err == nil:
+			spec.file, spec.wrong, reopened = f, nil, true
+			if !spec.in(f) {
+				problems = append(problems, fmt.Errorf("%s was replaced, and has no %s:%s now", spec.path, spec.Provider, spec.Probe))
+			}
+		case !errors.Is(err, lease.ErrWritten) && time.Since(now.ModTime()) > settled:
+			if later, statErr := os.Stat(spec.path); statErr != nil || !SameContent(later, now) {
+				continue // what was read was not all of it
+			}
+			spec.wrong = now
+			problems = append(problems, fmt.Errorf("another file was found: %w", err))
+		}
+	}
+	return reopened, problems
+}
+
+// SameContent reports whether it is the same file, and was not written.
+func SameContent(now, was os.FileInfo) bool {
+	return os.SameFile(now, was) && now.Size() == was.Size() && now.ModTime().Equal(was.ModTime())
+}
+
+// NewProbe returns what a program knows of a site.
+func NewProbe(f *target.File, site sdt.Site) *program.Probe {
+	p := &program.Probe{Provider: site.Provider, Name: site.Name}
+	for i, delta := range f.Deltas(&site) {
+		p.Args = append(p.Args, program.Arg{Arg: site.Args[i], Delta: delta})
+	}
+	return p
+}
