@@ -87,7 +87,7 @@ type Engine struct {
 	processes Processes
 	options   Options
 
-	waker         *waker
+	poller        *poller
 	watcher       Watcher // nil if it is not permitted
 	running       bool    // whether it has begun, so that it goes on if a new probe is wrong
 	subscriptions []*Subscription
@@ -103,12 +103,12 @@ type Engine struct {
 
 // New returns an engine without subscriptions.
 func New(o Options) (*Engine, error) {
-	waker, err := newWaker()
+	poller, err := newPoller()
 	if err != nil {
 		return nil, err
 	}
 	return &Engine{
-		finder: o.Finder, kernel: o.Kernel, processes: o.Processes, options: o, waker: waker,
+		finder: o.Finder, kernel: o.Kernel, processes: o.Processes, options: o, poller: poller,
 		files: map[*target.File]*file{}, loaded: map[string][]*loaded{},
 	}, nil
 }
@@ -233,5 +233,5 @@ func (e *Engine) Close() {
 		e.watcher.Close()
 	}
 	e.finder.Close()
-	e.waker.close()
+	e.poller.close()
 }

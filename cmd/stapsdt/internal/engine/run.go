@@ -5,8 +5,6 @@ package engine
 import (
 	"context"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Consumer takes what the programs of subscriptions deliver.
@@ -38,20 +36,21 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 	e.running = true
 	defer context.AfterFunc(ctx, e.Wake)()
 	scan, check := time.Now().Add(Interval), time.Now().Add(Interval)
-	var look time.Time // when to look at what was mapped, at the earliest
+	mapped, pausing := true, time.Time{} // whether to look at what was mapped, but not before
 	for ctx.Err() == nil {
 		next, more, err := c.Tick()
 		if err != nil || !more {
 			return err
 		}
-		if time.Now().After(look) {
-			waiting, err := e.look()
-			if err != nil {
+		if mapped && time.Now().After(pausing) {
+			if mapped, err = e.look(); err != nil {
 				return err
 			}
-			look = time.Now().Add(pause)
-			if waiting || e.watcher == nil {
-				next = min(next, pause)
+			pausing = time.Now().Add(pause)
+			if mapped = mapped || e.watcher == nil; e.watcher != nil {
+				if err := e.poller.arm(e.watcher.FDs()); err != nil {
+					return err
+				}
 			}
 		}
 		if time.Now().After(check) {
@@ -68,7 +67,18 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 			}
 			scan = time.Now().Add(max(e.scanInterval(), scanShare*time.Since(start)))
 		}
-		e.wait(min(next, time.Until(check)), c.FDs(), time.Until(look))
+		next = min(next, time.Until(check))
+		if mapped {
+			next = min(next, time.Until(pausing))
+		}
+		if err := e.poller.watch(c.FDs()); err != nil {
+			return err
+		}
+		armed, err := e.poller.wait(next)
+		if err != nil {
+			return err
+		}
+		mapped = mapped || armed
 	}
 	return nil
 }
@@ -80,50 +90,5 @@ func (e *Engine) scanInterval() time.Duration {
 	return rest
 }
 
-// wait waits until one of the descriptors is readable, Wake is called, a process has mapped a file,
-// or the time is over. What processes map does not end it in the first part, quiet.
-func (e *Engine) wait(most time.Duration, fds []int, quiet time.Duration) {
-	if most <= 0 {
-		return
-	}
-	watched := fds
-	if e.watcher != nil {
-		watched = append(watched[:len(watched):len(watched)], e.watcher.FDs()...)
-		if quiet = min(quiet, most); quiet > 0 {
-			if e.waker.wait(quiet, fds) || most == quiet {
-				return
-			}
-			most -= quiet
-		}
-	}
-	e.waker.wait(most, watched)
-}
-
 // Wake ends the wait of Run. It may be called by any goroutine.
-func (e *Engine) Wake() { e.waker.wake() }
-
-// waker waits for descriptors, until it is woken.
-type waker struct{ fd int }
-
-func newWaker() (*waker, error) {
-	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	return &waker{fd}, err
-}
-
-func (w *waker) wake() { _, _ = unix.Write(w.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
-
-// wait reports whether a descriptor is readable or it was woken, and not just the time is over.
-func (w *waker) wait(most time.Duration, fds []int) bool {
-	polled := make([]unix.PollFd, 0, len(fds)+1)
-	for _, fd := range append([]int{w.fd}, fds...) {
-		polled = append(polled, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
-	}
-	n, err := unix.Poll(polled, int((most+time.Millisecond-1)/time.Millisecond))
-	if polled[0].Revents != 0 {
-		var count [8]byte
-		_, _ = unix.Read(w.fd, count[:])
-	}
-	return n > 0 || err != nil
-}
-
-func (w *waker) close() { unix.Close(w.fd) }
+func (e *Engine) Wake() { e.poller.wake() }

@@ -1,0 +1,123 @@
+//go:build linux
+
+package engine
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// poller waits until descriptors are readable. It waits with the runtime's poller, because a
+// thread that blocks in a system call keeps the runtime busy.
+type poller struct {
+	fd     int      // of epoll
+	file   *os.File // the same
+	woken  int      // an eventfd
+	fds    []int    // that are waited for
+	once   []int    // that are waited for until they are readable
+	events [16]unix.EpollEvent
+}
+
+func newPoller() (p *poller, err error) {
+	p = &poller{fd: -1, woken: -1}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	if p.woken, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	if p.fd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return nil, os.NewSyscallError("epoll_create", err)
+	}
+	if err := unix.SetNonblock(p.fd, true); err != nil { // which os.NewFile asks of it
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	p.file = os.NewFile(uintptr(p.fd), "epoll")
+	return p, p.control(unix.EPOLL_CTL_ADD, p.woken, unix.EPOLLIN)
+}
+
+func (p *poller) control(op, fd int, events uint32) error {
+	err := unix.EpollCtl(p.fd, op, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
+	return os.NewSyscallError("epoll_ctl", err)
+}
+
+// wake ends a wait. It may be called by any goroutine.
+func (p *poller) wake() { _, _ = unix.Write(p.woken, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
+
+// watch sets the descriptors that end a wait as long as they are readable.
+func (p *poller) watch(fds []int) error {
+	if slices.Equal(fds, p.fds) {
+		return nil
+	}
+	for _, fd := range p.fds {
+		_ = p.control(unix.EPOLL_CTL_DEL, fd, 0) // it may be closed by now
+	}
+	p.fds = slices.Clone(fds)
+	for _, fd := range fds {
+		if err := p.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arm sets descriptors that end one wait when they are readable, and no other before they are
+// armed again.
+func (p *poller) arm(fds []int) error {
+	for _, fd := range fds {
+		op := unix.EPOLL_CTL_MOD
+		if !slices.Contains(p.once, fd) {
+			op, p.once = unix.EPOLL_CTL_ADD, append(p.once, fd)
+		}
+		if err := p.control(op, fd, unix.EPOLLIN|unix.EPOLLONESHOT); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait waits for at most a time, and reports whether one of those was readable that were armed.
+func (p *poller) wait(most time.Duration) (armed bool, err error) {
+	if err := p.file.SetReadDeadline(time.Now().Add(max(most, 0))); err != nil {
+		return false, err
+	}
+	conn, err := p.file.SyscallConn()
+	if err != nil {
+		return false, err
+	}
+	err = conn.Read(func(uintptr) (done bool) {
+		n, _ := unix.EpollWait(p.fd, p.events[:], 0)
+		for _, e := range p.events[:max(n, 0)] {
+			done = true
+			if slices.Contains(p.once, int(e.Fd)) {
+				armed = true
+			}
+			if int(e.Fd) == p.woken {
+				var count [8]byte
+				_, _ = unix.Read(p.woken, count[:])
+			}
+		}
+		return done
+	})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
+	}
+	return armed, err
+}
+
+func (p *poller) close() {
+	if p.file != nil {
+		p.file.Close()
+	} else if p.fd >= 0 {
+		unix.Close(p.fd)
+	}
+	if p.woken >= 0 {
+		unix.Close(p.woken)
+	}
+}
