@@ -23,6 +23,7 @@ type Finder interface {
 	probes.Finder
 	Knows(pid int, m *target.Mapping) bool
 	Waiting() []int
+	Broken() <-chan struct{}
 	Doubt()
 	Reconsider()
 	Dismiss(f *target.File)
@@ -58,6 +59,9 @@ type Program interface{ Close() error }
 // Watcher hears which processes map files. A *target.Watcher is one.
 type Watcher interface {
 	Mapped(skip func(pid int, m *target.Mapping) bool) (pids []int, all bool)
+	// Pending reports whether there is something for Mapped.
+	Pending() bool
+	// FDs wake who waits for that.
 	FDs() []int
 	Close()
 }
@@ -95,6 +99,8 @@ type Engine struct {
 	files         map[*target.File]*file
 	loaded        map[string][]*loaded // by the probe and the subscriptions
 	scanned       time.Time            // when the processes were last looked at
+	polls         bool                 // whether to look at named files all the time
+	broken        atomic.Bool          // whether a file is being written
 	due           bool                 // whether they are to be looked at again at once
 
 	scanTime atomic.Int64  // nanoseconds

@@ -18,7 +18,8 @@ type poller struct {
 	file   *os.File // the same
 	woken  int      // an eventfd
 	fds    []int    // that are waited for
-	once   []int    // that are waited for until they are readable
+	heard  []int    // and those of listen
+	hears  func() bool
 	events [16]unix.EpollEvent
 }
 
@@ -67,23 +68,27 @@ func (p *poller) watch(fds []int) error {
 	return nil
 }
 
-// arm sets descriptors that end one wait when they are readable, and no other before they are
-// armed again.
-func (p *poller) arm(fds []int) error {
+// listen sets the descriptors that end a wait if hears returns true then. Asking the kernel whether
+// such a descriptor is readable changes the answer (perf_event_open(2), overflow handling), and
+// epoll asks twice, so that only what is in the memory says so.
+func (p *poller) listen(fds []int, hears func() bool) error {
+	if p.hears = hears; slices.Equal(fds, p.heard) {
+		return nil
+	}
+	for _, fd := range p.heard {
+		_ = p.control(unix.EPOLL_CTL_DEL, fd, 0)
+	}
+	p.heard = slices.Clone(fds)
 	for _, fd := range fds {
-		op := unix.EPOLL_CTL_MOD
-		if !slices.Contains(p.once, fd) {
-			op, p.once = unix.EPOLL_CTL_ADD, append(p.once, fd)
-		}
-		if err := p.control(op, fd, unix.EPOLLIN|unix.EPOLLONESHOT); err != nil {
+		if err := p.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// wait waits for at most a time, and reports whether one of those was readable that were armed.
-func (p *poller) wait(most time.Duration) (armed bool, err error) {
+// wait waits for at most a time, and reports whether it was over.
+func (p *poller) wait(most time.Duration) (over bool, err error) {
 	if err := p.file.SetReadDeadline(time.Now().Add(max(most, 0))); err != nil {
 		return false, err
 	}
@@ -94,21 +99,18 @@ func (p *poller) wait(most time.Duration) (armed bool, err error) {
 	err = conn.Read(func(uintptr) (done bool) {
 		n, _ := unix.EpollWait(p.fd, p.events[:], 0)
 		for _, e := range p.events[:max(n, 0)] {
-			done = true
-			if slices.Contains(p.once, int(e.Fd)) {
-				armed = true
-			}
+			done = done || !slices.Contains(p.heard, int(e.Fd))
 			if int(e.Fd) == p.woken {
 				var count [8]byte
 				_, _ = unix.Read(p.woken, count[:])
 			}
 		}
-		return done
+		return done || p.hears != nil && p.hears()
 	})
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = nil
+		return true, nil
 	}
-	return armed, err
+	return false, err
 }
 
 func (p *poller) close() {

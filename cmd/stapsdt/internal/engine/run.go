@@ -4,6 +4,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -20,9 +21,9 @@ const (
 	// Interval is how long a process can have a new file before it is found, if the kernel does
 	// not tell. It is also how long the end of a process can go unnoticed.
 	Interval = 250 * time.Millisecond
-	// rest is how long it can take if the kernel does tell. It is then found at once, and looking
+	// longest is how long it can take if the kernel does tell. It is then found at once, and looking
 	// at all processes is for what the kernel had no room to tell.
-	rest = 2 * time.Second
+	longest = 2 * time.Second
 	// scanShare is the part of a processor that looking at many processes takes: one in this many.
 	scanShare = 20
 	// pause is the shortest time between two looks at what processes have mapped, because on a
@@ -34,24 +35,27 @@ const (
 // says so.
 func (e *Engine) Run(ctx context.Context, c Consumer) error {
 	e.running = true
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	defer context.AfterFunc(ctx, e.Wake)()
+	go e.wakeWhenBroken(ctx)
 	scan, check := time.Now().Add(Interval), time.Now().Add(Interval)
-	mapped, pausing := true, time.Time{} // whether to look at what was mapped, but not before
+	named := e.watchNamed()
+	if named != nil {
+		defer named.close()
+	}
+	look := true           // whether to look at what was mapped
+	pausing := time.Time{} // but not before
 	for ctx.Err() == nil {
 		next, more, err := c.Tick()
 		if err != nil || !more {
 			return err
 		}
-		if mapped && time.Now().After(pausing) {
-			if mapped, err = e.look(); err != nil {
+		if look && !time.Now().Before(pausing) {
+			if look, err = e.look(); err != nil {
 				return err
 			}
-			pausing = time.Now().Add(pause)
-			if mapped = mapped || e.watcher == nil; e.watcher != nil {
-				if err := e.poller.arm(e.watcher.FDs()); err != nil {
-					return err
-				}
-			}
+			look, pausing = look || e.polls || e.watcher == nil && e.Scans(), time.Now().Add(pause)
 		}
 		if time.Now().After(check) {
 			if !e.processes.Left() {
@@ -67,27 +71,81 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 			}
 			scan = time.Now().Add(max(e.scanInterval(), scanShare*time.Since(start)))
 		}
-		next = min(next, time.Until(check))
-		if mapped {
-			next = min(next, time.Until(pausing))
+		fds := c.FDs()
+		if named != nil {
+			fds = append(fds, named.fd)
 		}
-		if err := e.poller.watch(c.FDs()); err != nil {
+		if err := e.poller.watch(fds); err != nil {
 			return err
 		}
-		armed, err := e.poller.wait(next)
+		look, err = e.rest(look, min(next, time.Until(check)), time.Until(pausing))
 		if err != nil {
 			return err
 		}
-		mapped = mapped || armed
+		look = look || named != nil && named.changed()
 	}
 	return nil
+}
+
+// rest waits for at most a time, and reports whether to look at what was mapped. If that is to be
+// done anyway, it waits for the pause at most.
+func (e *Engine) rest(look bool, most, pause time.Duration) (_ bool, err error) {
+	switch {
+	case look:
+		_, err = e.poller.wait(min(most, pause))
+		return true, err
+	case e.watcher == nil:
+		_, err = e.poller.wait(most)
+		return e.broken.Swap(false), err
+	case pause > 0: // for which it need not know what is mapped
+		if over, err := e.poller.wait(min(most, pause)); !over || most <= pause {
+			return e.watcher.Pending() || e.broken.Swap(false), err
+		}
+		most -= pause
+	}
+	if err := e.poller.listen(e.watcher.FDs(), e.watcher.Pending); err != nil {
+		return false, err
+	}
+	_, err = e.poller.wait(most)
+	return e.watcher.Pending() || e.broken.Swap(false), errors.Join(err, e.poller.listen(nil, nil))
+}
+
+// watchNamed watches the files that specs name, which is nil if there is none, or if they have to be
+// looked at all the time.
+func (e *Engine) watchNamed() *directories {
+	var paths []string
+	for _, s := range e.subscriptions {
+		paths = append(paths, s.Selector().Paths()...)
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	named, err := watchDirectories(paths)
+	if err != nil {
+		e.polls = true
+		return nil
+	}
+	return named
+}
+
+// wakeWhenBroken wakes Run when others write to a file, until ctx is done.
+func (e *Engine) wakeWhenBroken(ctx context.Context) {
+	for {
+		select {
+		case <-e.finder.Broken():
+			e.broken.Store(true)
+			e.Wake()
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (e *Engine) scanInterval() time.Duration {
 	if e.watcher == nil {
 		return Interval
 	}
-	return rest
+	return longest
 }
 
 // Wake ends the wait of Run. It may be called by any goroutine.

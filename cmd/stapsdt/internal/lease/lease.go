@@ -29,6 +29,8 @@ var ErrBroken = errors.New("the file is being changed")
 // Leases answers the kernel when it breaks a lease: at once, and whatever else the program is
 // doing. Its methods may be called by any goroutine.
 type Leases struct {
+	// Broken has an element when a lease was broken since it was last received from.
+	Broken  chan struct{}
 	signals chan os.Signal
 
 	mu   sync.Mutex
@@ -37,7 +39,7 @@ type Leases struct {
 
 // New begins to listen to the kernel, until Close.
 func New() *Leases {
-	l := &Leases{signals: make(chan os.Signal, 1), held: map[*Lease]bool{}}
+	l := &Leases{Broken: make(chan struct{}, 1), signals: make(chan os.Signal, 1), held: map[*Lease]bool{}}
 	signal.Notify(l.signals, unix.SIGIO)
 	go l.listen()
 	return l
@@ -55,10 +57,19 @@ func (l *Leases) listen() {
 		l.mu.Lock()
 		for lease := range l.held {
 			if lease.demanded() {
-				go lease.Break()
+				go l.give(lease)
 			}
 		}
 		l.mu.Unlock()
+	}
+}
+
+// give breaks a lease that the kernel demands.
+func (l *Leases) give(lease *Lease) {
+	lease.Break()
+	select {
+	case l.Broken <- struct{}{}:
+	default:
 	}
 }
 

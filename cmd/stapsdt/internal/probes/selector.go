@@ -117,6 +117,16 @@ func (s *Selector) Files() (files []*target.File) {
 	return files
 }
 
+// Paths returns where the files are that the specs name.
+func (s *Selector) Paths() (paths []string) {
+	for _, spec := range s.Specs {
+		if spec.path != "" {
+			paths = append(paths, spec.path)
+		}
+	}
+	return paths
+}
+
 // Closed reports whether a file that a spec names is not open, because it is being written.
 func (s *Selector) Closed() bool {
 	return slices.ContainsFunc(s.Specs, func(spec *Spec) bool { return spec.File != "" && spec.file == nil })

@@ -71,6 +71,15 @@ func NewTracer() *Finder {
 	return f
 }
 
+// Broken has an element when others have begun to write to a file since it was last received
+// from. It is nil if nothing will be attached.
+func (f *Finder) Broken() <-chan struct{} {
+	if f.leases == nil {
+		return nil
+	}
+	return f.leases.Broken
+}
+
 // Use is a file with probes that a process has mapped.
 type Use struct {
 	*File

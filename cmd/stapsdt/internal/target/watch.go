@@ -64,7 +64,16 @@ func NewWatcher() (_ *Watcher, err error) {
 	return w, nil
 }
 
-// FDs are readable when processes have mapped files.
+// Pending reports whether processes have mapped files since the last call of Mapped.
+func (w *Watcher) Pending() bool {
+	return slices.ContainsFunc(w.rings, func(r *mmapRing) bool {
+		// SAFETY: as in read.
+		page := (*unix.PerfEventMmapPage)(unsafe.Pointer(&r.memory[0]))
+		return atomic.LoadUint64(&page.Data_head) != page.Data_tail
+	})
+}
+
+// FDs wake who waits for Pending.
 func (w *Watcher) FDs() (fds []int) {
 	for _, r := range w.rings {
 		fds = append(fds, r.fd)
