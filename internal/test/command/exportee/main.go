@@ -7,6 +7,7 @@
 //	job N        begins and ends N spans, of 1 ms each
 //	begin N      begins N spans
 //	storm N T    fires said N times in each of T goroutines
+//	await N T    waits until said is enabled, and does that
 //
 // With a second argument, it fires said so many times and ends. With VERSION=2 in its
 // environment, the text of said is a number, and that of level has 8 bytes.
@@ -83,7 +84,10 @@ func main() {
 			for range n {
 				job.Start(context.Background(), jobStart{"begun", 0})
 			}
-		case "storm":
+		case "await", "storm":
+			if word == "await" {
+				enabled(provider, "said")
+			}
 			var wg sync.WaitGroup
 			for range m {
 				wg.Go(func() {
@@ -95,6 +99,14 @@ func main() {
 			wg.Wait()
 		default:
 			log.Fatalf("%q is no command", in.Text())
+		}
+	}
+}
+
+// enabled waits until a probe is enabled, at once and without sleeping.
+func enabled(provider *stapsdt.Provider, name string) {
+	for _, probe := range provider.Probes() {
+		for probe.Name() == name && !probe.Enabled() {
 		}
 	}
 }
