@@ -1,0 +1,248 @@
+//go:build linux
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+
+	"github.com/stretchr/testify/require"
+)
+
+var errRefused = &rights.Error{Err: errors.New("attaching is refused")}
+
+// TestScan: what processes have mapped is attached to, once for each file, and files without
+// selected probes are closed.
+func TestScan(t *testing.T) {
+	app, other := newFile("/app", "a", "b"), newFile("/other", "c")
+	w := &world{mapped: map[int][]*target.File{1: {app, other}}}
+	e := newEngine(t, w, Options{All: true})
+	s := subscribe(t, "app:a")
+	subscription := e.Add(s)
+	require.NoError(t, e.scan())
+	require.Equal(t, 1, subscription.Sites())
+	require.Equal(t, []string{"app:a"}, s.asked)
+	require.Equal(t, []*target.File{other}, w.dismissed)
+	require.Equal(t, []int{1}, s.seen)
+
+	w.mapped[2] = []*target.File{app}
+	require.NoError(t, e.scan())
+	require.Equal(t, 1, w.attached())
+	require.Equal(t, []int{1, 1, 2}, s.seen)
+
+	w.mapped[3] = []*target.File{newFile("/app2", "a")}
+	require.NoError(t, e.scan())
+	require.Equal(t, 2, subscription.Sites())
+	require.Len(t, w.loaded, 1, "probes that look the same have one program")
+	require.NoError(t, e.Detach())
+	require.Zero(t, w.attached())
+	require.Zero(t, subscription.Sites())
+}
+
+// TestShared: what is done for several subscriptions at a site is one program, which lasts as
+// long as one of them does.
+func TestShared(t *testing.T) {
+	w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a", "b")}}}
+	e := newEngine(t, w, Options{All: true, Daemon: true})
+	first, second := e.Add(subscribe(t, "app:a")), e.Add(subscribe(t, "app:*"))
+	require.NoError(t, e.scan())
+	require.Len(t, w.loaded, 2)
+	require.Len(t, w.loaded[0].sections, 2)
+	require.Len(t, w.loaded[1].sections, 1)
+	require.Equal(t, []int{1, 2}, []int{first.Sites(), second.Sites()})
+
+	third := e.Add(subscribe(t, "app:b"))
+	require.NoError(t, e.scan())
+	require.Len(t, w.loaded, 3, "what counts already goes on counting")
+	require.Equal(t, 4, w.attached())
+
+	e.Remove(first)
+	require.Equal(t, 4, w.attached())
+	e.Remove(second)
+	require.Equal(t, 1, w.attached())
+	require.True(t, w.loaded[0].closed)
+	require.False(t, w.loaded[2].closed)
+	e.Remove(third)
+	require.Zero(t, w.attached())
+	require.NoError(t, e.scan())
+	require.Zero(t, w.attached())
+}
+
+// TestLoadedApart: if the kernel does not take the program of several subscriptions, each gets
+// one of its own, and only those that fail alone are told.
+func TestLoadedApart(t *testing.T) {
+	w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a")}}}
+	e := newEngine(t, w, Options{All: true, Daemon: true})
+	alone := 0
+	w.loadErr = func(sections int) error {
+		if sections == 1 {
+			alone++
+		}
+		if sections > 1 || alone == 2 {
+			return errors.New("too many instructions")
+		}
+		return nil
+	}
+	var all []*subscriber
+	for range 3 {
+		all = append(all, subscribe(t, "app:a"))
+		e.Add(all[len(all)-1])
+	}
+	require.NoError(t, e.scan())
+	require.Equal(t, 2, w.attached())
+	require.Equal(t, []string{"app:a: too many instructions; its events are not included"}, all[1].problems)
+	require.Empty(t, all[0].problems)
+	require.Empty(t, all[2].problems)
+}
+
+// TestEnds: what ends an engine, and what is told as a problem instead.
+func TestEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		daemon, running bool
+		spoil           func(*world, *subscriber)
+		ends            bool
+		problem         string // of the subscriber
+		general         string // that concerns no subscriber
+	}{
+		"command, wrong expression":        {spoil: wrongSection, ends: true},
+		"command, wrong expression later":  {running: true, spoil: wrongSection, problem: "app:a: wrong; its events are not included"},
+		"daemon, wrong expression":         {daemon: true, spoil: wrongSection, problem: "app:a: wrong; its events are not included"},
+		"daemon, wrong expression later":   {daemon: true, running: true, spoil: wrongSection, problem: "app:a: wrong; its events are not included"},
+		"command, refused":                 {spoil: refused, ends: true},
+		"command, refused later":           {running: true, spoil: refused, ends: true},
+		"daemon, refused":                  {daemon: true, spoil: refused, ends: true},
+		"daemon, refused later":            {daemon: true, running: true, spoil: refused, problem: errRefused.Error()},
+		"command, a site is wrong":         {spoil: wrongSite, problem: "/app: wrong"},
+		"daemon, a site is wrong later":    {daemon: true, running: true, spoil: wrongSite, problem: "/app: wrong"},
+		"command, no list of processes":    {running: true, spoil: noList, ends: true},
+		"daemon, no list of processes":     {daemon: true, spoil: noList, ends: true},
+		"daemon, none for a moment, later": {daemon: true, running: true, spoil: noList, general: "wrong"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a")}}}
+			e := newEngine(t, w, Options{All: true, Daemon: c.daemon})
+			s := subscribe(t, "app:a")
+			e.Add(s)
+			e.running = c.running
+			c.spoil(w, s)
+			for range 2 { // it is said once for each attempt at most
+				err := e.scan()
+				require.Equal(t, c.ends, err != nil, err)
+				if c.ends {
+					return
+				}
+			}
+			if c.problem != "" {
+				require.Equal(t, c.problem, s.problems[0])
+			}
+			if c.general != "" {
+				require.Equal(t, []string{c.general, c.general}, w.problems)
+			}
+		})
+	}
+}
+
+func wrongSection(_ *world, s *subscriber) { s.err = errors.New("wrong") }
+func refused(w *world, _ *subscriber)      { w.attachErr = errRefused }
+func wrongSite(w *world, _ *subscriber)    { w.attachErr = errors.New("wrong") }
+func noList(w *world, _ *subscriber)       { w.listErr = errors.New("wrong") }
+
+// TestTogether: nothing is attached before each spec has a probe.
+func TestTogether(t *testing.T) {
+	w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "start")}}}
+	e := newEngine(t, w, Options{All: true})
+	s := subscribe(t, "app:start", "app:end")
+	s.together = true
+	subscription := e.Add(s)
+	require.NoError(t, e.scan())
+	require.Zero(t, subscription.Sites())
+	w.mapped[2] = []*target.File{newFile("/lib", "end")}
+	require.NoError(t, e.scan())
+	require.Equal(t, 2, subscription.Sites())
+}
+
+// TestLook: processes that have mapped files just now are looked at, all of them if the kernel
+// had no room to tell, and those that vanish are counted.
+func TestLook(t *testing.T) {
+	app := newFile("/app", "a")
+	w := &world{mapped: map[int][]*target.File{1: {}}}
+	e := newEngine(t, w, Options{All: true, Daemon: true})
+	subscription := e.Add(subscribe(t, "app:a"))
+	e.Watch()
+	w.mapped[2], w.pending = []*target.File{app}, []int{2, 3}
+	_, err := e.look()
+	require.NoError(t, err)
+	require.Equal(t, 1, subscription.Sites())
+	require.EqualValues(t, 1, e.Missed())
+
+	w.mapped[4], w.overflow = []*target.File{newFile("/b", "a")}, true
+	_, err = e.look()
+	require.NoError(t, err)
+	require.Equal(t, 2, subscription.Sites())
+	require.Equal(t, 1, w.doubts)
+}
+
+// consumer is called until it says so.
+type consumer struct {
+	ticks int
+	next  time.Duration
+	tick  func(n int) bool
+}
+
+func (c *consumer) FDs() []int { return nil }
+
+func (c *consumer) Tick() (time.Duration, bool, error) {
+	c.ticks++
+	return c.next, c.tick == nil || c.tick(c.ticks), nil
+}
+
+// TestRun: it ends when the consumer says so, when ctx is done, and when no process is left. A
+// subscription that is added meanwhile is attached at once.
+func TestRun(t *testing.T) {
+	t.Run("consumer", func(t *testing.T) {
+		e := newEngine(t, &world{mapped: map[int][]*target.File{1: {}}}, Options{})
+		c := &consumer{tick: func(n int) bool { return n < 3 }}
+		require.NoError(t, e.Run(t.Context(), c))
+		require.Equal(t, 3, c.ticks)
+	})
+	t.Run("context", func(t *testing.T) {
+		e := newEngine(t, &world{mapped: map[int][]*target.File{1: {}}}, Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &consumer{next: time.Hour, tick: func(int) bool { cancel(); return true }}
+		start := time.Now()
+		require.NoError(t, e.Run(ctx, c))
+		require.Less(t, time.Since(start), Interval, "cancelling wakes it")
+	})
+	t.Run("no process", func(t *testing.T) {
+		e := newEngine(t, &world{}, Options{})
+		require.NoError(t, e.Run(t.Context(), &consumer{next: time.Hour}))
+	})
+	t.Run("added", func(t *testing.T) {
+		w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a")}}}
+		e := newEngine(t, w, Options{Daemon: true})
+		var added *Subscription
+		c := &consumer{tick: func(n int) bool {
+			if added == nil {
+				added = e.Add(subscribe(t, "app:a"))
+			}
+			return added.Sites() == 0
+		}}
+		require.NoError(t, e.Run(t.Context(), c))
+	})
+	t.Run("wake", func(t *testing.T) {
+		e := newEngine(t, &world{mapped: map[int][]*target.File{1: {}}}, Options{})
+		e.Watch()
+		c := &consumer{next: time.Hour, tick: func(n int) bool {
+			go e.Wake()
+			return n < 100
+		}}
+		start := time.Now()
+		require.NoError(t, e.Run(t.Context(), c))
+		require.Less(t, time.Since(start), 50*Interval)
+	})
+}

@@ -1,0 +1,198 @@
+//go:build linux
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/require"
+)
+
+// world is a machine without a kernel: processes that have mapped files.
+type world struct {
+	mapped  map[int][]*target.File
+	listErr error
+
+	pending   []int // that have mapped files just now
+	overflow  bool
+	dismissed []*target.File
+	doubts    int
+
+	loadErr   func(sections int) error
+	attachErr error
+	loaded    []*fakeProgram
+	problems  []string // that concern no subscription
+}
+
+// fakeProgram is a program that can be attached, and counts how often it is.
+type fakeProgram struct {
+	sections []*program.Section
+	attached int
+	closed   bool
+}
+
+func (p *fakeProgram) Close() error { p.closed = true; return nil }
+
+// fakeLink is an attachment.
+type fakeLink struct{ p *fakeProgram }
+
+func (l fakeLink) Close() error { l.p.attached--; return nil }
+
+var errGone = fmt.Errorf("process 1: %w", target.ErrNoProcess)
+
+// Finder
+
+func (w *world) Process(pid int) (uses []target.Use, skipped, err error) {
+	files, ok := w.mapped[pid]
+	if !ok {
+		return nil, nil, errGone
+	}
+	for _, f := range files {
+		if !slices.Contains(w.dismissed, f) {
+			uses = append(uses, target.Use{File: f})
+		}
+	}
+	return uses, nil, nil
+}
+
+func (w *world) Open(string) (*target.File, error) { return nil, errors.ErrUnsupported }
+func (w *world) Knows(int, *target.Mapping) bool   { return false }
+func (w *world) Waiting() []int                    { return nil }
+func (w *world) Broken() <-chan struct{}           { return nil }
+func (w *world) Doubt()                            { w.doubts++ }
+func (w *world) Reconsider()                       { w.dismissed = nil }
+func (w *world) Dismiss(f *target.File)            { w.dismissed = append(w.dismissed, f) }
+func (w *world) Forget(*target.File)               {}
+func (w *world) Close() error                      { return nil }
+
+// Processes
+
+func (w *world) List() (pids []int, err error) {
+	for pid := range w.mapped {
+		pids = append(pids, pid)
+	}
+	slices.Sort(pids)
+	return pids, w.listErr
+}
+
+func (w *world) Has(int) bool { return true }
+func (w *world) Left() bool   { return len(w.mapped) > 0 }
+
+func (w *world) Alive(pid int) bool {
+	_, ok := w.mapped[pid]
+	return ok
+}
+
+// Kernel
+
+func (w *world) Load(_ string, sections []*program.Section) (Program, error) {
+	if w.loadErr != nil {
+		if err := w.loadErr(len(sections)); err != nil {
+			return nil, err
+		}
+	}
+	p := &fakeProgram{sections: sections}
+	w.loaded = append(w.loaded, p)
+	return p, nil
+}
+
+func (w *world) Attach(p Program, _ *target.File, _ []sdt.Site, _ int) (attach.Links, error) {
+	if w.attachErr != nil {
+		return nil, w.attachErr
+	}
+	p.(*fakeProgram).attached++
+	return attach.Links{fakeLink{p.(*fakeProgram)}}, nil
+}
+
+func (w *world) Guard(_ *target.File, attach func() io.Closer) (io.Closer, error) {
+	return attach(), nil
+}
+
+func (w *world) PerProcess() bool { return true }
+
+// watcher is the world's Watcher.
+type watcher struct{ *world }
+
+func (w watcher) Mapped(func(int, *target.Mapping) bool) (pids []int, all bool) {
+	pids, all = w.pending, w.overflow
+	w.pending, w.overflow = nil, false
+	return pids, all
+}
+
+func (w watcher) Pending() bool { return len(w.pending) > 0 || w.overflow }
+func (w watcher) FDs() []int    { return nil }
+func (w watcher) Close()        {}
+
+// subscriber asks for probes, and keeps what it is told.
+type subscriber struct {
+	selector *probes.Selector
+	together bool
+	err      error // of Section
+	asked    []string
+	seen     []int
+	problems []string
+}
+
+func subscribe(t *testing.T, specs ...string) *subscriber {
+	t.Helper()
+	selector, err := probes.NewSelector(specs, nil)
+	require.NoError(t, err)
+	return &subscriber{selector: selector}
+}
+
+func (s *subscriber) Selector() *probes.Selector { return s.selector }
+func (s *subscriber) Together() bool             { return s.together }
+func (s *subscriber) AsksProcesses() bool        { return true }
+func (s *subscriber) Problem(err error)          { s.problems = append(s.problems, err.Error()) }
+
+func (s *subscriber) ProcessFound(pid int) error {
+	s.seen = append(s.seen, pid)
+	return nil
+}
+
+func (s *subscriber) Section(p *program.Probe) (*program.Section, error) {
+	s.asked = append(s.asked, p.String())
+	if s.err != nil {
+		return nil, s.err
+	}
+	return &program.Section{}, nil
+}
+
+// newFile returns a file with probes.
+func newFile(path string, names ...string) *target.File {
+	f := &target.File{Path: path}
+	for i, name := range names {
+		f.Probes = append(f.Probes, sdt.Site{Provider: "app", Name: name, Offset: uint64(i)})
+	}
+	return f
+}
+
+// newEngine returns an engine in a world.
+func newEngine(t *testing.T, w *world, o Options) *Engine {
+	t.Helper()
+	o.Finder, o.Kernel, o.Processes, o.Scan = w, w, w, true
+	o.Watch = func() (Watcher, error) { return watcher{w}, nil }
+	o.Problem = func(err error) { w.problems = append(w.problems, err.Error()) }
+	e, err := New(o)
+	require.NoError(t, err)
+	t.Cleanup(e.Close)
+	return e
+}
+
+// attached returns how many sections are attached.
+func (w *world) attached() (n int) {
+	for _, p := range w.loaded {
+		n += p.attached * len(p.sections)
+	}
+	return n
+}
