@@ -5,7 +5,7 @@ import os
 import struct
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../examples/python"))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../bindings/python"))
 from stapsdt import STRING, UINT64, Provider  # noqa: E402
 
 PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}

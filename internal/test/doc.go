@@ -13,7 +13,7 @@
 //	functions   the function probes of interpreters, and the scripts for them
 //	instrument  package span and the packages in instrument/, with tracers, drivers and other suites
 //	kernels     the library on one kernel after another: scripts/lib/kernels.sh
-//	languages   the bindings of the C library in examples, in their languages
+//	languages   the bindings of the C library, in their languages
 //	law         being traced costs a program what SECURITY.md says, and changes nothing in it
 //	notes       the notes of images of any names and arguments, read back
 //	postgres    starts servers of PostgreSQL

@@ -85,9 +85,9 @@ CGO_ENABLED=0 go test -c -o "$work/tracers.test" ./internal/test/tracers
 make -s -C cstapsdt OUT="$work/c" DEMO="$work/demo" "$work/demo" "$work/c/libstapsdt.so" "$work/c/libstapsdt.a"
 for example in http lua wasm; do go build -o "$work/$example" "./examples/$example"; done
 cc -O2 -Icstapsdt -o "$work/lines" examples/c/lines.c "$work/c/libstapsdt.a" -lelf -ldl
-make -s -C examples/java OUT="$work/java" CFLAGS="-O2 -L$work/c"
+make -s -C cstapsdt/bindings/java OUT="$work/java" CFLAGS="-O2 -L$work/c"
 mkdir "$work/node"
-cp examples/node/package.json "$work/node"
+cp cstapsdt/bindings/node/package.json "$work/node"
 npm install --silent --prefix "$work/node"
 case $machine in x86_64) target=x86 ;; aarch64) target=arm64 ;; *) target=$machine ;; esac
 # libbpf and its header usdt.bpf.h, which is compiled into the object, must be of one version.

@@ -87,14 +87,14 @@ func TestC(t *testing.T) {
 	p.WaitMatch(regexp.MustCompile("^"+d.command(t, "[0-9]+ [0-9]+$")+"$"), 3*patience)
 }
 
-// TestLanguages: the examples in other languages, which wrap the C library.
+// TestLanguages: the README of each binding of the C library.
 func TestLanguages(t *testing.T) {
 	needs(t, "make", "gcc", "python3", "perl", "ruby", "node=nodejs", "npm", "php=php-cli", "javac=default-jdk-headless")
 	names := []string{"python", "perl", "ruby", "node", "php", "java"}
-	root := languages.Copy(t, names...)
+	bindings := languages.Copy(t, names...)
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
-			d := read(t, root+"/examples/"+name)
+			d := read(t, bindings+"/"+name)
 			d.run(t, d.command(t, "make|npm"))
 			p := d.start(t, "env "+d.command(t, "LD_LIBRARY_PATH"))
 			d.withPID(p, `^\D*(\d+)`)

@@ -32,7 +32,7 @@ func anchors(text string) map[string]bool {
 // there.
 func TestLinks(t *testing.T) {
 	var documents []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*/README.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*/README.md", "cstapsdt/bindings/*/README.md"} {
 		found, err := filepath.Glob(root + pattern)
 		require.NoError(t, err)
 		require.NotEmpty(t, found)

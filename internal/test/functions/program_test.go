@@ -24,7 +24,7 @@ const patience = time.Minute
 func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 
 // language is how the program in testdata is run in it: with the probes, and bare. WORK is the
-// program, and LUA the interpreter in examples.
+// program, BINDINGS the directory of the bindings, and LUA the interpreter in examples.
 type language struct {
 	name          string
 	tools         []string // a command or a file, and the package that has it
@@ -34,10 +34,10 @@ type language struct {
 }
 
 var table = []language{
-	{"python", []string{"python3=python3"}, "python3 EXAMPLES/python/functions.py WORK.py", "python3 WORK.py", nil, "def leaf("},
+	{"python", []string{"python3=python3"}, "python3 BINDINGS/python/functions.py WORK.py", "python3 WORK.py", nil, "def leaf("},
 	{"perl", []string{"perl=perl", "/usr/share/doc/libffi-platypus-perl=libffi-platypus-perl"},
-		"perl -IEXAMPLES/perl -MFunctions WORK.pl", "perl WORK.pl", nil, "sub leaf "},
-	{"ruby", []string{"ruby=ruby"}, "ruby -rEXAMPLES/ruby/functions WORK.rb", "ruby WORK.rb", nil, "def leaf("},
+		"perl -IBINDINGS/perl -MFunctions WORK.pl", "perl WORK.pl", nil, "sub leaf "},
+	{"ruby", []string{"ruby=ruby"}, "ruby -rBINDINGS/ruby/functions WORK.rb", "ruby WORK.rb", nil, "def leaf("},
 	// The interpreter's own probes. Without the second variable, PHP allocates in large pieces.
 	{"php", []string{"php=php-cli"}, "php WORK.php", "php WORK.php", []string{"USE_ZEND_DTRACE=1", "USE_ZEND_ALLOC=0"}, "return $n + 1"},
 	// Its cost is measured in luaprobe.
@@ -83,11 +83,11 @@ func (l *language) start(t testing.TB, library, command string) *program {
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata")))
-	examples, err := filepath.Abs("../../../examples")
+	root, err := filepath.Abs("../../..")
 	require.NoError(t, err)
-	paths := []string{"EXAMPLES", examples, "WORK", dir + "/work"}
+	paths := []string{"BINDINGS", root + "/cstapsdt/bindings", "WORK", dir + "/work"}
 	if strings.Contains(command, "LUA") {
-		paths = append(paths, "LUA", tracetest.Build(t, examples+"/lua"))
+		paths = append(paths, "LUA", tracetest.Build(t, root+"/examples/lua"))
 	}
 	words := strings.Fields(strings.NewReplacer(paths...).Replace(command))
 	cmd := exec.Command(words[0], words[1:]...)

@@ -17,12 +17,12 @@ import (
 // BenchmarkCost measures a call of a function that does nothing, of is-enabled, and of fire with a
 // text and an integer: without a tracer, and while bpftrace counts.
 func BenchmarkCost(b *testing.B) {
-	root := build(b)
+	bindings := build(b)
 	for _, l := range table {
 		b.Run(l.name, func(b *testing.B) {
-			example := root + "/examples/" + l.name
-			l.prepare(b, example)
-			s := start(b, example, strings.NewReplacer("check.", "bench.", "Check", "Bench").Replace(l.command))
+			binding := bindings + "/" + l.name
+			l.prepare(b, binding)
+			s := start(b, binding, strings.NewReplacer("check.", "bench.", "Check", "Bench").Replace(l.command))
 			s.Expect("ready", patience)
 			for _, state := range []string{"empty", "enabled", "fire"} {
 				b.Run(state, func(b *testing.B) { s.measure(b, state) })

@@ -1,4 +1,4 @@
-// Package languages tests the bindings of the C library in examples: for each language a program
+// Package languages tests the bindings of the C library: for each language, a program
 // in testdata fires its probes, passes wrong arguments, and ends in several ways.
 //
 // To measure what the calls cost:

@@ -22,13 +22,13 @@ import (
 // patience is for what takes a second at most on an idle machine.
 const patience = 2 * time.Minute
 
-// language is how a program of testdata is run in it. In its commands EXAMPLE is the directory of
-// the example, and CHECK that of the program.
+// language is how a program of testdata is run in it. In its commands BINDING is the directory of
+// the binding, and CHECK that of the program.
 type language struct {
 	name string
 	// installed is a command that succeeds where the packages are installed.
 	installed, packages string
-	// build runs in the example's directory before the programs do.
+	// build runs in the binding's directory before the programs do.
 	build, command string
 	// exceptions are the classes for a defect of the definition, a wrong number of values, a
 	// value of another kind, and one that is out of range.
@@ -39,17 +39,17 @@ type language struct {
 
 var table = []language{
 	{"python", "python3 -c 'import ctypes'", "python3", "",
-		"env PYTHONPATH=EXAMPLE python3 CHECK/check.py", "Error", "TypeError", "TypeError", "OverflowError", false},
+		"env PYTHONPATH=BINDING python3 CHECK/check.py", "Error", "TypeError", "TypeError", "OverflowError", false},
 	{"perl", "perl -MFFI::Platypus -e 1", "libffi-platypus-perl", "",
-		"perl -IEXAMPLE CHECK/check.pl", "died", "died", "died", "died", false},
+		"perl -IBINDING CHECK/check.pl", "died", "died", "died", "died", false},
 	{"ruby", "ruby -rfiddle -e 1", "ruby", "",
-		"ruby -IEXAMPLE CHECK/check.rb", "Stapsdt::Error", "ArgumentError", "TypeError", "RangeError", true},
+		"ruby -IBINDING CHECK/check.rb", "Stapsdt::Error", "ArgumentError", "TypeError", "RangeError", true},
 	{"node", "node --version && npm --version", "nodejs npm", "npm install --silent",
-		"env NODE_PATH=EXAMPLE node CHECK/check.js", "Error", "TypeError", "TypeError", "RangeError", false},
+		"env NODE_PATH=BINDING node CHECK/check.js", "Error", "TypeError", "TypeError", "RangeError", false},
 	{"php", "php -r 'exit(class_exists(\"FFI\") ? 0 : 1);'", "php-cli", "",
-		"php -d include_path=EXAMPLE CHECK/check.php", `Stapsdt\Error`, "ArgumentCountError", "TypeError", "ValueError", false},
+		"php -d include_path=BINDING CHECK/check.php", `Stapsdt\Error`, "ArgumentCountError", "TypeError", "ValueError", false},
 	{"java", "javac -version", "default-jdk-headless", "make -s && javac -d out -cp out CHECK/Check.java CHECK/Bench.java",
-		"java -Djava.library.path=EXAMPLE/out -cp EXAMPLE/out Check",
+		"java -Djava.library.path=BINDING/out -cp BINDING/out Check",
 		"ProbeException", "IllegalArgumentException", "IllegalArgumentException", "IllegalArgumentException", true},
 }
 
@@ -62,25 +62,25 @@ type subject struct {
 	images string // the directory of its images
 }
 
-// in puts the directories of the example and of the program into a command.
-func in(t testing.TB, example, command string) string {
+// in puts the directories of the binding and of the program into a command.
+func in(t testing.TB, binding, command string) string {
 	check, err := filepath.Abs("testdata")
 	require.NoError(t, err)
-	return strings.NewReplacer("EXAMPLE", example, "CHECK", check).Replace(command)
+	return strings.NewReplacer("BINDING", binding, "CHECK", check).Replace(command)
 }
 
 // start starts the program Check, which ends in a way.
-func (l *language) start(t testing.TB, example, ending string) *subject {
+func (l *language) start(t testing.TB, binding, ending string) *subject {
 	t.Helper()
-	return start(t, example, l.command+" "+ending)
+	return start(t, binding, l.command+" "+ending)
 }
 
-func start(t testing.TB, example, command string) *subject {
+func start(t testing.TB, binding, command string) *subject {
 	t.Helper()
-	words := strings.Fields(in(t, example, command))
+	words := strings.Fields(in(t, binding, command))
 	cmd := exec.Command(words[0], words[1:]...)
 	images := t.TempDir()
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+example+"/../../cstapsdt/out", "STAPSDT_DIR="+images)
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+binding+"/../../out", "STAPSDT_DIR="+images)
 	return &subject{tracetest.Command(t, cmd), t, images}
 }
 
@@ -91,14 +91,14 @@ func (s *subject) files() []string {
 	return found
 }
 
-// prepare builds the example and its programs.
-func (l *language) prepare(t testing.TB, example string) {
+// prepare builds the binding and its programs.
+func (l *language) prepare(t testing.TB, binding string) {
 	out, err := exec.Command("bash", "-c", l.installed).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, out)
 	}
 	testenv.Needs(t, "the packages "+l.packages, err)
-	run(t, example, in(t, example, l.build))
+	run(t, binding, in(t, binding, l.build))
 }
 
 // run runs a command of the shell to its end, which must be a good one.
@@ -119,15 +119,15 @@ func (l *language) refuses(s *subject) {
 	}
 }
 
-// build copies the examples and builds the C library, and returns the directory of both.
-func build(t testing.TB) (root string) {
+// build copies the bindings and builds the C library, and returns the directory of the bindings.
+func build(t testing.TB) (bindings string) {
 	var names []string
 	for _, l := range table {
 		names = append(names, l.name)
 	}
-	root = Copy(t, names...)
-	run(t, root, "make -s -C cstapsdt")
-	return root
+	bindings = Copy(t, names...)
+	run(t, bindings, "make -s -C ..")
+	return bindings
 }
 
 // TestBindings: values reach a tracer whole, a wrong value is refused whether it is traced or
@@ -136,17 +136,17 @@ func TestBindings(t *testing.T) {
 	testenv.LongOnce(t, "it starts interpreters, and builds a library for each")
 	testenv.NotRaced(t, "it starts programs in other languages, which the detector does not know")
 	tracetest.NeedUprobes(t)
-	root := build(t)
+	bindings := build(t)
 	for _, l := range table {
 		t.Run(l.name, func(t *testing.T) {
-			example := root + "/examples/" + l.name
-			l.prepare(t, example)
+			binding := bindings + "/" + l.name
+			l.prepare(t, binding)
 			endings := []string{"return", "exit", "throw"}
 			if l.sigterm {
 				endings = append(endings, "SIGTERM")
 			}
 			for _, ending := range endings {
-				t.Run(ending, func(t *testing.T) { l.lives(t, example, ending) })
+				t.Run(ending, func(t *testing.T) { l.lives(t, binding, ending) })
 			}
 		})
 	}
@@ -168,8 +168,8 @@ func events() []string {
 }
 
 // lives runs the program through its whole life.
-func (l *language) lives(t *testing.T, example, ending string) {
-	s := l.start(t, example, ending)
+func (l *language) lives(t *testing.T, binding, ending string) {
+	s := l.start(t, binding, ending)
 	require.Equal(t, l.failure, s.Expect("nameless ", patience))
 	require.Equal(t, l.failure, s.Expect("many ", patience))
 	require.Equal(t, "false", s.Expect("enabled ", patience))

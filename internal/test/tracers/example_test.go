@@ -61,11 +61,11 @@ const workCalls = `
 `
 
 var examples = []example{
-	ofWork("Python", "python", "/usr/bin/python3 examples/python/functions.py "+work+".py", "/usr/bin/python3 examples/python/tasks.py"),
-	ofWork("Perl", "perl", "perl -Iexamples/perl -MFunctions "+work+".pl", "perl examples/perl/tasks.pl"),
-	ofWork("Ruby", "ruby", "ruby -r./examples/ruby/functions "+work+".rb", "ruby examples/ruby/tasks.rb"),
-	ofWork("PHP", "php", "php "+work+".php", "php examples/php/tasks.php"),
-	{title: "Node", tasks: "node examples/node/tasks.js"},
+	ofWork("Python", "python", "/usr/bin/python3 cstapsdt/bindings/python/functions.py "+work+".py", "/usr/bin/python3 cstapsdt/bindings/python/tasks.py"),
+	ofWork("Perl", "perl", "perl -Icstapsdt/bindings/perl -MFunctions "+work+".pl", "perl cstapsdt/bindings/perl/tasks.pl"),
+	ofWork("Ruby", "ruby", "ruby -r./cstapsdt/bindings/ruby/functions "+work+".rb", "ruby cstapsdt/bindings/ruby/tasks.rb"),
+	ofWork("PHP", "php", "php "+work+".php", "php cstapsdt/bindings/php/tasks.php"),
+	{title: "Node", tasks: "node cstapsdt/bindings/node/tasks.js"},
 	{title: "Java", tasks: "java -Djava.library.path=BUILT/java -cp BUILT/java Tasks"},
 	ofWork("Lua", "lua", "BUILT/lua "+work+".lua", ""),
 	{title: "WebAssembly", language: "wasm", functions: "BUILT/wasm -trace", done: "= ", flow: "fib 2", calls: `

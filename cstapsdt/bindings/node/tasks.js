@@ -2,8 +2,8 @@
 // Works on tasks, and fires a probe after each.
 //
 //     make -C cstapsdt
-//     npm install --prefix examples/node
-//     LD_LIBRARY_PATH=cstapsdt/out node examples/node/tasks.js
+//     npm install --prefix cstapsdt/bindings/node
+//     LD_LIBRARY_PATH=cstapsdt/out node cstapsdt/bindings/node/tasks.js
 //
 // In another terminal, as root:
 //

@@ -7,7 +7,7 @@
 CPython has its own only if it was built with --with-dtrace, and in 3.11 function__entry is
 not fired for every call. To run a program with these:
 
-    LD_LIBRARY_PATH=cstapsdt/out python3 examples/python/functions.py PROGRAM [ARGUMENT...]
+    LD_LIBRARY_PATH=cstapsdt/out python3 cstapsdt/bindings/python/functions.py PROGRAM [ARGUMENT...]
 
 A program can also call start() itself. A generator enters when it is resumed and returns
 when it yields, as in CPython. An exception that leaves a function is a return.

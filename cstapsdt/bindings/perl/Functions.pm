@@ -8,7 +8,7 @@ package Functions;
 # Perl has its own only if it was built with -Dusedtrace, which Debian's is not. To run a
 # program with these:
 #
-#     LD_LIBRARY_PATH=cstapsdt/out perl -Iexamples/perl -MFunctions PROGRAM
+#     LD_LIBRARY_PATH=cstapsdt/out perl -Icstapsdt/bindings/perl -MFunctions PROGRAM
 #
 # The file and the line are those of the sub's first statement. An exception that leaves a sub
 # is a return. What was compiled before this module is not included, nor are subs in C and those

@@ -6,7 +6,7 @@
 # An interpreter that was built with DTrace fires its own only while a TracePoint is enabled.
 # To run a program with these:
 #
-#     LD_LIBRARY_PATH=cstapsdt/out ruby -r./examples/ruby/functions PROGRAM
+#     LD_LIBRARY_PATH=cstapsdt/out ruby -r./cstapsdt/bindings/ruby/functions PROGRAM
 #
 # Methods in C are not included. An exception that leaves a method is a return. A thread asks
 # every 100 ms whether a tracer is attached, and only then enables a TracePoint.

@@ -4,7 +4,7 @@
 // Works on tasks, and fires a probe after each.
 //
 //     make -C cstapsdt
-//     LD_LIBRARY_PATH=cstapsdt/out php examples/php/tasks.php
+//     LD_LIBRARY_PATH=cstapsdt/out php cstapsdt/bindings/php/tasks.php
 //
 // In another terminal, as root:
 //

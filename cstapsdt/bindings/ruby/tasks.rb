@@ -2,7 +2,7 @@
 # Works on tasks, and fires a probe after each.
 #
 #     make -C cstapsdt
-#     LD_LIBRARY_PATH=cstapsdt/out ruby examples/ruby/tasks.rb
+#     LD_LIBRARY_PATH=cstapsdt/out ruby cstapsdt/bindings/ruby/tasks.rb
 #
 # In another terminal, as root:
 #

@@ -2,7 +2,7 @@
 """Works on tasks, and fires a probe after each.
 
     make -C cstapsdt
-    LD_LIBRARY_PATH=cstapsdt/out python3 examples/python/tasks.py
+    LD_LIBRARY_PATH=cstapsdt/out python3 cstapsdt/bindings/python/tasks.py
 
 In another terminal, as root:
 

@@ -2,7 +2,7 @@
 # Works on tasks, and fires a probe after each.
 #
 #     make -C cstapsdt
-#     LD_LIBRARY_PATH=cstapsdt/out perl examples/perl/tasks.pl
+#     LD_LIBRARY_PATH=cstapsdt/out perl cstapsdt/bindings/perl/tasks.pl
 #
 # In another terminal, as root:
 #
