@@ -69,11 +69,11 @@ func TestGuideNothingShows(t *testing.T) {
 	g.follow(t, "map_files/7fdb65236000-7fdb65237000")
 }
 
-func TestGuideWithoutBpftrace(t *testing.T) {
+func TestGuidePerfAndTracefs(t *testing.T) {
 	needs(t, "perf=linux-perf", "readelf=binutils")
 	needsAMD64(t)
 	t.Setenv("HOME", t.TempDir()) // where perf's cache is
-	g := readGuide(t, "without-bpftrace.md")
+	g := readGuide(t, "perf-and-tracefs.md")
 	g.hello(t)
 	g.follow(t, "mountpoint -q")
 	removeProbes := func() { _ = exec.Command("perf", "probe", "-d", "sdt_hello:*").Run() }

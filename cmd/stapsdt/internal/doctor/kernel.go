@@ -48,7 +48,7 @@ func oldKernel(f *Facts) []Finding {
 	case older(4, 17):
 		return []Finding{fault(StatusFault,
 			fmt.Sprintf("Linux %s is too old: the event source that tracers use came with Linux 4.17.", f.Host.Release),
-			"Use a newer kernel, or tracefs: docs/without-bpftrace.md.")}
+			"Use a newer kernel, or tracefs: docs/perf-and-tracefs.md.")}
 	case older(5, 8):
 		return []Finding{limit(
 			fmt.Sprintf("Linux %s is too old for stapsdt, which takes Linux 5.8.", f.Host.Release), "Use bpftrace or perf.")}
@@ -89,7 +89,7 @@ func architecture(f *Facts) []Finding {
 	case bits:
 		return []Finding{limit(
 			fmt.Sprintf("The program has 32 bits (%s) and the kernel 64. bpftrace 0.27 finds no probes in such a program; bpftrace 0.17 and stapsdt do.", name),
-			"Use stapsdt, bpftrace 0.17 or tracefs (docs/without-bpftrace.md), or build the program for 64 bits.")}
+			"Use stapsdt, bpftrace 0.17 or tracefs (docs/perf-and-tracefs.md), or build the program for 64 bits.")}
 	case machine != elf.EM_NONE:
 		return []Finding{fault(StatusFault,
 			fmt.Sprintf("The probes are those of another architecture (%s) than the kernel's (%s): an emulator such as qemu runs the program, and the processor never executes the sites.",
