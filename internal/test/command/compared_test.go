@@ -26,7 +26,7 @@ func refused(t *testing.T, before []string, args ...string) string {
 	return r.stdout + r.stderr
 }
 
-// TestCompared: what docs/command.md says that bpftrace does not do.
+// TestCompared: what docs/compared.md says that bpftrace does not do.
 func TestCompared(t *testing.T) {
 	testenv.NeedsRoot(t)
 	testenv.LongOnce(t, "it starts many tracers")

@@ -49,10 +49,10 @@ func TestErrorsInTheGuides(t *testing.T) {
 	require.Contains(t, libraries, before+" defined at /")
 }
 
-// TestHeapOfADefinition: what a definition takes of the heap is what libraries.md says.
+// TestHeapOfADefinition: what a definition takes of the heap is what cost.md says.
 func TestHeapOfADefinition(t *testing.T) {
 	said := regexp.MustCompile(`A probe's definition takes (\d+) bytes of heap, measured with 10,000 probes of two arguments`).
-		FindStringSubmatch(guideText(t, "libraries.md"))
+		FindStringSubmatch(guideText(t, "cost.md"))
 	require.NotNil(t, said)
 	figure, err := strconv.ParseFloat(said[1], 64)
 	require.NoError(t, err)
