@@ -3,7 +3,6 @@
 package docs_test
 
 import (
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -12,30 +11,45 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGuideCommand builds the command, and runs it on the program of debugprobe.md.
-func TestGuideCommand(t *testing.T) {
+// TestGuideTutorial builds the tutorial's program and the command, and asks the program as the tutorial does.
+func TestGuideTutorial(t *testing.T) {
 	needs(t)
-	g := readGuide(t, "command.md")
-	page := string(must(os.ReadFile(repository(t) + "/docs/debugprobe.md")))
-	code := regexp.MustCompile("(?s)```go\n(package main.*?)```").FindStringSubmatch(page)[1]
-	code = strings.Replace(code, "func main() {\n", "func main() {\n\tif err := app.Load(); err != nil {\n\t\tlog.Fatal(err)\n\t}\n", 1)
-	address := g.server(t, code)
-	g.inModule(t, "app", "go build -o app .")
+	g := readGuide(t, "tutorial.md")
+	address := g.server(t, strings.Join(g.find(t, "package main").lines, "\n"))
+	g.inModule(t, "app", "go vet .; go build -o app .")
 	buildCommand(t)
 	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/stapsdt-0 ./app")
 	pid := strconv.Itoa(p.PID())
 	g.run(t, "for i in $(seq 600); do stapsdt list -p "+pid+" && exit; sleep 0.1; done; exit 1")
 	g.replace = strings.NewReplacer("PID COMM", "PID COMM", "PID", pid, "localhost:8080", address)
-	for _, text := range []string{"$ stapsdt list -p PID", "trace -p PID 'myapp:*' -n 3", "-o json -w", "trace http://", "count -p PID", "stack -p PID", "-o pprof", "--for bpftrace"} {
-		g.follow(t, text)
+	for _, text := range []string{"$ stapsdt list -p PID", "request__done -n 3", "-n 2", "-o json -w", "--by path,status", "--by status -d 2s", "-o pprof",
+		"trace http://", "--for bpftrace", "doctor -p PID"} {
+		t.Run(text, func(t *testing.T) { g.follow(t, text) })
 	}
 	t.Cleanup(func() { g.run(t, "! test -e app.sh || sh app.sh remove") })
 	g.follow(t, "--for tracefs >app.sh")
-	// The average and the quantiles differ from run to run.
-	hist := g.find(t, "stapsdt hist -p PID").consoles()[0]
-	printed := g.run(t, g.replace.Replace(hist.command))
-	require.Regexp(t, `(?m)^count \d+  average [\d.]+ms  p50 [\d.]+ms  p90 [\d.]+ms  p99 [\d.]+ms  p999 [\d.]+ms$`, printed)
-	for _, line := range hist.output[:len(hist.output)-1] {
+	t.Run("hist", func(t *testing.T) { g.distribution(t, "stapsdt hist -p PID", "") })
+	t.Run("latency", func(t *testing.T) {
+		g.distribution(t, "stapsdt latency -p PID", `(?m)^\d+ starts? without an end \(\d+ still open\); \d+ ends? without a start$`)
+	})
+}
+
+var quantiles = regexp.MustCompile(`(?m)^count \d+  average [\d.]+ms  p50 [\d.]+ms  p90 [\d.]+ms  p99 [\d.]+ms  p999 [\d.]+ms$`)
+
+// distribution runs a command that prints a histogram, whose rows must be shown. The quantiles and what is still open
+// differ from run to run: what follows the quantiles matches the pattern.
+func (g *guide) distribution(t *testing.T, text, rest string) {
+	t.Helper()
+	c := g.find(t, text).consoles()[0]
+	printed := g.run(t, g.replace.Replace(c.command))
+	for _, lines := range []string{printed, strings.Join(c.output, "\n")} {
+		require.Regexp(t, quantiles, lines)
+		require.Regexp(t, rest, lines)
+	}
+	for _, line := range c.output {
+		if quantiles.MatchString(line) {
+			break
+		}
 		require.Regexp(t, "(?m)"+expected(line).String(), guideLines(printed))
 	}
 }
