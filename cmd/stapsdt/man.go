@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ type page struct{ strings.Builder }
 // newPage returns the page of a verb, or of the command, from the texts of its --help.
 func newPage(c *cobra.Command, name string) string {
 	p := &page{}
-	p.line(".TH %s 1 %s %q \"\"", strings.ToUpper(name), time.Now().Format(time.DateOnly), "stapsdt "+version())
+	p.line(".TH %s 1 %s %q \"\"", strings.ToUpper(name), pageDate(), "stapsdt "+version())
 	p.line(".SH NAME\n%s \\- %s", escaped(name), escaped(c.Short))
 	usage := strings.TrimPrefix(c.UseLine(), c.CommandPath())
 	if !c.HasParent() {
@@ -92,6 +93,16 @@ func newPage(c *cobra.Command, name string) string {
 	}
 	p.line("%s", strings.Join(all, ",\n"))
 	return p.String()
+}
+
+// pageDate returns the date of the pages: that of $SOURCE_DATE_EPOCH, by which a package is the
+// same whenever it is built, or today.
+func pageDate() string {
+	at := time.Now()
+	if seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
+		at = time.Unix(seconds, 0)
+	}
+	return at.UTC().Format(time.DateOnly)
 }
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }

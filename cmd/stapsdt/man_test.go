@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -85,6 +86,33 @@ func TestVersion(t *testing.T) {
 	run([]string{"--version"}, &flag, &problem)
 	if verb.String() == "" || verb.String() != flag.String() {
 		t.Errorf("version: %q, --version: %q", &verb, &flag)
+	}
+	if !strings.Contains(verb.String(), runtime.Version()) {
+		t.Errorf("version: %q has no version of Go", &verb)
+	}
+}
+
+// TestReleaseVersion: --version prints what the release script sets.
+func TestReleaseVersion(t *testing.T) {
+	t.Cleanup(func() { release, commit = "", "" })
+	release, commit = "v1.2.3", "0123abc"
+	var out, problem bytes.Buffer
+	run([]string{"--version"}, &out, &problem)
+	if want := "stapsdt version v1.2.3 (commit 0123abc, " + runtime.Version() + " "; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("%q, want %q", &out, want)
+	}
+}
+
+// TestPageDate: the pages of a package have the date of its source, in any time zone.
+func TestPageDate(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "1000000000")
+	directory := t.TempDir()
+	var out, problem bytes.Buffer
+	if status := run([]string{"man", directory}, &out, &problem); status != 0 {
+		t.Fatal(status, problem.String())
+	}
+	if page := read(t, filepath.Join(directory, "stapsdt.1")); !strings.HasPrefix(page, ".TH STAPSDT 1 2001-09-09 ") {
+		t.Errorf("%.60s", page)
 	}
 }
 

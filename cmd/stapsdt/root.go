@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
@@ -94,7 +93,7 @@ them as metrics and spans.
 A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *, ? and [a-z].
 
 ` + statusHelp(),
-		Version:           version(),
+		Version:           build(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
@@ -115,31 +114,4 @@ A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *
 	root.AddCommand(s.generateCommand(), s.doctorCommand(), s.cleanCommand(), s.manCommand(), s.versionCommand())
 	completeSpecs(root)
 	return root
-}
-
-// versionCommand prints what --version prints.
-func (s *session) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("version takes no arguments")
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(s.stdout, "%s version %s\n", c.Root().Name(), c.Root().Version)
-			return err
-		},
-	}
-}
-
-// version is the version of the module that was built, as go install knows it.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(unknown)"
-	}
-	return info.Main.Version
 }
