@@ -186,6 +186,7 @@ step "scripts/lib/lint.sh" scripts/lib/lint.sh
 if (. scripts/lib/debian.sh && debian_archive >/dev/null); then # the kernels and the system are Debian's
 	step "scripts/lib/kernels.sh --quick" scripts/lib/kernels.sh --quick
 	step "scripts/lib/deb.sh --quick" scripts/lib/deb.sh --quick
+	step "scripts/lib/release_test.sh --quick" scripts/lib/release_test.sh --quick
 	if [ "$(id -u)" -eq 0 ]; then step "scripts/lib/builders.sh" scripts/lib/builders.sh; fi
 fi
 if may_attach; then

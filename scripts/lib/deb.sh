@@ -16,6 +16,8 @@ cd "$(dirname "$0")/../.."
 . scripts/lib/install.sh
 # shellcheck source=scripts/lib/debian.sh
 . scripts/lib/debian.sh
+# shellcheck source=scripts/lib/packages.sh
+. scripts/lib/packages.sh
 # shellcheck source=scripts/lib/check.sh
 . scripts/lib/check.sh
 
@@ -24,19 +26,12 @@ version=$(sed -n 's/^VERSION = //p' cstapsdt/Makefile)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# built builds the packages from a copy of the sources, without what the compiler has left there.
-built() {
-	local source=$work/libstapsdt-$version
-	mkdir "$source"
-	cp -a cstapsdt/{Makefile,debian,tests,*.awk,*.c,*.def,*.h,*.in,*.map} "$source"
-	# An exported function that the symbols file does not have is an error, like one that is gone.
-	(cd "$source" && DPKG_GENSYMBOLS_CHECK_LEVEL=4 dpkg-buildpackage -us -uc)
-}
+built() { library_packages "$(dpkg --print-architecture)" "$work/library"; }
 
 # clean succeeds if lintian has nothing to say, not even a recommendation.
 clean() {
 	local said
-	said=$(lintian --allow-root --profile debian --display-info --pedantic --fail-on none "$work"/*.changes)
+	said=$(lintian --allow-root --profile debian --display-info --pedantic --fail-on none "$work"/library/*.changes)
 	echo "$said"
 	[ -z "$said" ]
 }
@@ -63,7 +58,7 @@ in_debian() {
 in_shell() (in_debian sh -euc "$*")
 
 installed() {
-	cp "$work"/libstapsdt{0,-dev}_*.deb "$system/tmp"
+	cp "$work"/library/libstapsdt{0,-dev}_*.deb "$system/tmp"
 	in_shell 'dpkg -i /tmp/*.deb; ldconfig -p | grep -w libstapsdt.so.0; ls /usr/share/doc/libstapsdt0/copyright'
 }
 
@@ -98,7 +93,7 @@ check "the packages' version is the library's" same_version
 check "dpkg-buildpackage" built
 check "lintian" clean
 if [ -n "${1:-}" ]; then
-	[ -z "$directory" ] || install -D -m 644 -t "$directory" "$work"/libstapsdt*_*
+	[ -z "$directory" ] || install -D -m 644 -t "$directory" "$work"/library/libstapsdt*_*
 	verdict
 	exit
 fi
