@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/image"
@@ -49,8 +50,13 @@ func TestDirectoriesThatAreNotOurs(t *testing.T) {
 			plant(t, dir)
 			nowhere(t)
 			err := requireRefused(t, im, dir)
-			if strings.HasPrefix(name, "a link") {
+			switch {
+			case strings.HasPrefix(name, "a link"):
 				require.ErrorContains(t, err, "it is a symbolic link")
+			case strings.HasSuffix(name, "can write"), name == "somebody else's":
+				require.ErrorContains(t, err, "name a directory in it, such as "+dir+"/app, and it is created for this user alone")
+			default:
+				require.NotContains(t, err.Error(), "/app")
 			}
 			t.Setenv("XDG_RUNTIME_DIR", base)
 			t.Setenv("TMPDIR", second)
@@ -60,6 +66,23 @@ func TestDirectoriesThatAreNotOurs(t *testing.T) {
 			require.Empty(t, entries)
 		})
 	}
+}
+
+// TestDirectoryInVolume: in a volume that belongs to root and to which all may write, as an emptyDir of
+// Kubernetes, the directory that the error names is created and used.
+func TestDirectoryInVolume(t *testing.T) {
+	testenv.NeedsRoot(t)
+	volume, err := os.MkdirTemp("", "stapsdt") // t.TempDir is in a directory that others cannot enter
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(volume) })
+	require.NoError(t, os.Chmod(volume, 0o777))
+	im := testImage(t, 1)
+	require.NoError(t, syscall.Setresuid(-1, 65534, -1))
+	t.Cleanup(func() { require.NoError(t, syscall.Setresuid(-1, 0, -1)) })
+	err = requireRefused(t, im, volume)
+	require.ErrorContains(t, err, "it is owned by user 0")
+	home := load(t, im, Options{Dir: volume + "/app"})
+	require.Equal(t, volume+"/app", filepath.Dir(home.Path()))
 }
 
 // requireRefused finds that an image is kept nowhere when it cannot be kept in dir, and

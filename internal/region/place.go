@@ -34,10 +34,15 @@ func (p *place) keep(im *image.Image) (*Home, error) {
 	return placeFile(p.dir, fileName(im.Provider, im.BuildID()), im.Bytes)
 }
 
-// because returns why the place was not used.
+// because returns why the place was not used. A volume of a container often belongs to root, and
+// all may write to it: a directory in it can be ours.
 func (p *place) because(err error) error {
 	if p.demand == "" {
 		return err
+	}
+	var refused *os.PathError
+	if errors.Is(err, errNotOurs) && errors.As(err, &refused) && refused.Path == p.dir {
+		return fmt.Errorf("%s: %w; name a directory in it, such as %s, and it is created for this user alone", p.demand, err, path.Join(p.dir, "app"))
 	}
 	return fmt.Errorf("%s: %w", p.demand, err)
 }
