@@ -63,7 +63,7 @@ func (f *File) ownAlerts() []alert {
 		newAlert("StapsdtRulesRefused", "stapsdt_rules_reload_success == 0", "5m", "The rules file on {{ $labels.instance }} is wrong, and the rules before are in force."),
 		newAlert("StapsdtErrors", "increase(stapsdt_errors_total[10m]) > 0", "0m", "Probes of {{ $labels.metric }} on {{ $labels.instance }} could not be attached or read."),
 		newAlert("StapsdtEventsLost", "increase(stapsdt_lost_events_total[10m]) > 0", "0m", "Events of {{ $labels.metric }} on {{ $labels.instance }} were lost: {{ $labels.reason }}."),
-		newAlert("StapsdtNothingAttached", "stapsdt_attached_sites == 0", "30m", "No process on {{ $labels.instance }} has the probes of {{ $labels.metric }}."),
+		newAlert("StapsdtNothingAttached", "sum by (metric) (stapsdt_attached_sites) == 0", "30m", "No process on any machine has the probes of {{ $labels.metric }}."),
 	}
 	for _, bound := range f.bounds() {
 		expr := fmt.Sprintf(`stapsdt_series{metric=~"%s"} >= %d`, strings.Join(f.bounded(bound), "|"), bound)

@@ -87,11 +87,16 @@ tests:
       - {series: 'stapsdt_series{instance="i", metric="shop_in_flight"}', values: '10x60'}
       - {series: 'stapsdt_series{instance="i", metric="shop_request_seconds"}', values: '999x60'}
       - {series: 'stapsdt_lost_events_total{instance="i", metric="m", reason="busy"}', values: '0+1x60'}
+      - {series: 'stapsdt_attached_sites{instance="i", metric="shop_in_flight"}', values: '0x60'}
+      - {series: 'stapsdt_attached_sites{instance="j", metric="shop_in_flight"}', values: '0x60'}
+      - {series: 'stapsdt_attached_sites{instance="i", metric="shop_request_seconds"}', values: '0x60'}
+      - {series: 'stapsdt_attached_sites{instance="j", metric="shop_request_seconds"}', values: '1x60'}
       - {series: 'stapsdt_errors_total{instance="i", metric="m"}', values: '0x60'}
     alert_rule_test:
       - {eval_time: 40m, alertname: StapsdtAbsent}
       - {eval_time: 40m, alertname: StapsdtErrors}
       - {eval_time: 40m, alertname: StapsdtSeries1000}
+      - {eval_time: 40m, alertname: StapsdtNothingAttached, exp_alerts: [{exp_labels: {severity: warning, metric: shop_in_flight}, exp_annotations: {summary: "No process on any machine has the probes of shop_in_flight."}}]}
       - {eval_time: 40m, alertname: StapsdtRulesRefused, exp_alerts: [{exp_labels: {severity: warning, instance: i}, exp_annotations: {summary: "The rules file on i is wrong, and the rules before are in force."}}]}
       - {eval_time: 40m, alertname: StapsdtEventsLost, exp_alerts: [{exp_labels: {severity: warning, instance: i, metric: m, reason: busy}, exp_annotations: {summary: "Events of m on i were lost: busy."}}]}
       - {eval_time: 40m, alertname: StapsdtSeries10, exp_alerts: [{exp_labels: {severity: warning, instance: i, metric: shop_in_flight}, exp_annotations: {summary: "shop_in_flight on i has all of its series, and others are counted as otel_metric_overflow."}}]}
