@@ -15,6 +15,10 @@ const (
 	// many damaged notes are named.
 	maxArgs   = 1 << 18
 	maxErrors = 100
+
+	// maxName is how many bytes the name of a provider, a probe, an argument or a type may have,
+	// so that every line about it is short.
+	maxName = 1024
 )
 
 // walker collects the sites of a file's notes, and what is wrong with them.
@@ -121,6 +125,9 @@ func (w *walker) note(desc []byte, at uint64) error {
 	p.Provider, p.Name = text[0], text[1]
 	if p.Provider == "" || p.Name == "" {
 		return fmt.Errorf("names at %#x: %q:%q is incomplete", at+uint64(3*word), p.Provider, p.Name)
+	}
+	if len(p.Provider) > maxName || len(p.Name) > maxName {
+		return fmt.Errorf("names at %#x: %.32q:%.32q is longer than %d bytes", at+uint64(3*word), p.Provider, p.Name, maxName)
 	}
 	if len(bytes.Trim(rest, "\x00")) != 0 {
 		return fmt.Errorf("%s:%s: %d bytes at %#x follow the arguments", p.Provider, p.Name, len(rest), at+uint64(len(desc)-len(rest)))

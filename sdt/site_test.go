@@ -45,6 +45,26 @@ func TestRead(t *testing.T) {
 	})
 }
 
+// Names that no program has would make every line about them as long.
+func TestLongNames(t *testing.T) {
+	f := formats[0]
+	for length, ok := range map[int]bool{maxName: true, maxName + 1: false} {
+		long := strings.Repeat("n", length)
+		for _, text := range []string{long + "\x00probe\x00\x00", "app\x00" + long + "\x00\x00"} {
+			got, err := read(f.file(f.machine(), 0, notes(f.sdtNote(0x1010, 0, 0, text), f.sdtNote(0x1020, 0, 0, "app\x00other\x00\x00"))))
+			require.Equal(t, "other", got[len(got)-1].Name)
+			if ok {
+				require.NoError(t, err)
+				require.Len(t, got, 2)
+				continue
+			}
+			require.Len(t, got, 1)
+			require.ErrorContains(t, err, "is longer than 1024 bytes")
+			require.Less(t, len(err.Error()), 200)
+		}
+	}
+}
+
 func TestReadNothing(t *testing.T) {
 	for _, f := range formats {
 		_, err := read(f.file(f.machine(), 0x1080))
