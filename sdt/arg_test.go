@@ -144,7 +144,7 @@ var samples = map[elf.Machine]map[string]string{
 // refused are operands that have no meaning, or more than one.
 var refused = map[elf.Machine]map[string]string{
 	elf.EM_X86_64: {
-		"%fs:tls@tpoff": "memory of the segment %fs", "%fs:(%rax)": "segment", "global@GOTPCREL(%rip)": "relocation @GOTPCREL of global",
+		"%fs:tls@tpoff": "memory of the segment %fs", "%fs:(%rax)": "segment", "global@GOTPCREL(%rip)": `relocation "@GOTPCREL" of global`, "sym@\x1b[7m(%rip)": `relocation "@\x1b[7m" of sym`,
 		"8(%rip)": "an instruction that is not there", "%rip": "no such register", "5": "not relocated", "rdi": "without %", "eax": "without %", "%RDI": "no such register",
 		"%r16": "no such register", "%r8x": "", "()": `"" is not a general register`, "8()": "", "8(rsp)": "", "8(%esp)": "bits of an address", "(%rsp": "closed",
 		"%rsp)": "", "(%rax,%rsp)": "cannot be an index", "(%rax,%rbx,3)": "scale", "(%rax,%rbx,16)": "scale", "(%rax,,4)": "", "(,)": "",
@@ -169,7 +169,7 @@ var refused = map[elf.Machine]map[string]string{
 	elf.EM_RISCV: {"%a0": "", "a8": "", "x32": "", "(sp": "closed", "8(zero)": "", "%lo(sym)(a0)": "", "sym(a0)": "symbol sym", "8(a0,a1)": "index", "sym": ""},
 	elf.EM_S390:  {"%r16": "", "8(%r0)": "stands for 0 in an address", "8(,%r2)": "", "8(%r1,%r2,%r3)": "", "sym": "", "sym(%r1)": "symbol", "%a0": "", "r2": ""},
 	elf.EM_PPC64: {
-		"sym@toc@l(9)": "relocation @toc@l of sym", "sym@l(9)": "relocation", "sym": "neither", "32": "", "8(0)": "stands for 0 in an address", "3,4": "",
+		"sym@toc@l(9)": `relocation "@toc@l" of sym`, "sym@l(9)": "relocation", "sym": "neither", "32": "", "8(0)": "stands for 0 in an address", "3,4": "",
 		"8(3,4)": "index", "i": "", "ix": "", "-1": "", "cr0": "", "sym(2)": "symbol",
 	},
 }

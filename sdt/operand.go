@@ -172,7 +172,7 @@ func sum(s string) (symbol string, displacement int64, err error) {
 
 func symbolError(term string) error {
 	if name, operator, ok := strings.Cut(term, "@"); ok && isSymbol(name) {
-		return fmt.Errorf("relocation @%s of %s is not supported", operator, name)
+		return fmt.Errorf("relocation %q of %s is not supported", "@"+operator, name)
 	}
 	return fmt.Errorf("%q is neither a number nor a symbol", term)
 }
