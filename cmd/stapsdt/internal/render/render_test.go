@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
@@ -50,6 +51,22 @@ func TestHistogram(t *testing.T) {
 	h = &Histogram{Type: expr.Type{Kind: expr.Uint, Size: 8}, Buckets: []Bucket{{Low: 1 << 62, High: 1 << 63, Count: 8, Sum: 5}}}
 	if got := h.Average(); got != 3<<61 {
 		t.Error(got)
+	}
+}
+
+// TestLongName: a long name makes no line longer than its own.
+func TestLongName(t *testing.T) {
+	long := strings.Repeat("n", 1000)
+	l := &Lines{}
+	l.Known(&Source{Provider: "app", Probe: long})
+	l.head(time.Time{}, 1, nil, "app", "p", true)
+	short := len(l.buf)
+	l.head(time.Time{}, 1, nil, "app", long, true)
+	if short > 250 { // with that of the titles
+		t.Errorf("a line has %d bytes", short)
+	}
+	if !strings.Contains(string(l.buf), long) {
+		t.Error("a name is cut")
 	}
 }
 

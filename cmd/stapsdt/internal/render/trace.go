@@ -34,14 +34,15 @@ type Lines struct {
 
 const (
 	bold, dim, cyan, plain = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
-	minWidth               = 24
+	minWidth, maxWidth     = 24, 64
 )
 
-// Known makes the column of probes wide enough for one.
+// Known makes the column of probes wide enough for one, up to a limit: a hostile program chooses
+// the name, and each line has the width.
 func (l *Lines) Known(s *Source) { l.widen(s.Provider, s.Probe) }
 
 func (l *Lines) widen(provider, probe string) {
-	l.width = max(l.width, minWidth, len(provider)+1+len(probe))
+	l.width = min(max(l.width, minWidth, len(provider)+1+len(probe)), maxWidth)
 }
 
 // Event adds an event to what Flush writes.
