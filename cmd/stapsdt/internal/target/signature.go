@@ -6,19 +6,20 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
 // Signature returns the names and types of a probe's arguments, as in
-// "path string, status int32".
+// "path string, status int32". It is printable.
 func Signature(p sdt.Site) string {
 	var all []string
 	for _, a := range p.Args {
-		text := TypeName(a)
+		words := TypeName(a)
 		if a.Name != "" {
-			text = a.Name + " " + text
+			words = a.Name + " " + words
 		}
-		all = append(all, text)
+		all = append(all, text.Printable(words))
 	}
 	return strings.Join(all, ", ")
 }

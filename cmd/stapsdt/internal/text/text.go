@@ -1,0 +1,26 @@
+// Package text makes text from traced programs safe to show.
+package text
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Printable returns s with what is not printable replaced, so that a hostile program cannot control
+// the terminal or forge a line of a log.
+func Printable(s string) string {
+	ok := true
+	for i := 0; i < len(s) && ok; i++ {
+		ok = s[i] >= ' ' && s[i] < utf8.RuneSelf-1
+	}
+	if ok {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
