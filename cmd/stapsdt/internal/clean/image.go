@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 )
 
 // The names of the files of images: a hash of the content after the provider, and six
@@ -31,7 +33,7 @@ var sections = []string{
 // isImage reports whether a file is an image of this library. If its name has a hash, this
 // must be the one in the file.
 func isImage(name string, file io.ReaderAt) bool {
-	f, err := elf.NewFile(file)
+	f, err := elffile.New(file)
 	if err != nil {
 		return false
 	}
@@ -48,9 +50,9 @@ func isImage(name string, file io.ReaderAt) bool {
 		return true
 	}
 	id := f.Section(".note.gnu.build-id")
-	if id == nil || id.Size > 64 {
+	if id == nil {
 		return false
 	}
-	note, err := id.Data()
+	note, err := elffile.Data(id, 64)
 	return err == nil && strings.HasSuffix(hex.EncodeToString(note), m[1])
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 	"golang.org/x/sys/unix"
@@ -64,7 +65,7 @@ func image(pid int, u target.Use) Image {
 	im.Mapping = fmt.Sprintf("%x-%x", first.Start, first.End)
 	path, deleted := strings.CutSuffix(first.Path, " (deleted)")
 	im.Path, im.Deleted, im.InMemory = path, deleted, deleted && strings.HasPrefix(path, "/memfd:")
-	if header, err := elf.NewFile(u); err == nil {
+	if header, err := elffile.New(u); err == nil {
 		im.Machine, im.Class = header.Machine, header.Class
 	}
 	seen := map[Name]bool{}
@@ -171,7 +172,7 @@ const library = "github.com/go-stapsdt/stapsdt"
 
 // without looks at a process that has no probes.
 func (f *Facts) without() {
-	if info, err := buildinfo.ReadFile(fmt.Sprintf("/proc/%d/exe", f.PID)); err == nil {
+	if info, err := build(f.PID); err == nil {
 		f.Process.HasLibrary = info.Main.Path == library
 		for _, m := range info.Deps {
 			f.Process.HasLibrary = f.Process.HasLibrary || m.Path == library
@@ -189,6 +190,20 @@ func (f *Facts) without() {
 	}
 }
 
+// build returns the build information of a process's program. It is read with debug/elf, so that
+// the headers must be those of a program. A file that runs cannot be changed meanwhile.
+func build(pid int) (*buildinfo.BuildInfo, error) {
+	exe, err := os.Open(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return nil, err
+	}
+	defer exe.Close()
+	if _, err := elffile.New(exe); err != nil {
+		return nil, err
+	}
+	return buildinfo.Read(exe)
+}
+
 // emulated returns the machine of a file with probes if it is not the host's.
 func emulated(pid int, m target.Mapping, host elf.Machine) elf.Machine {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End))
@@ -196,7 +211,7 @@ func emulated(pid int, m target.Mapping, host elf.Machine) elf.Machine {
 		return elf.EM_NONE
 	}
 	defer file.Close()
-	header, err := elf.NewFile(file)
+	header, err := elffile.New(file)
 	if err != nil || header.Machine == host {
 		return elf.EM_NONE
 	}

@@ -5,12 +5,14 @@ package target
 import (
 	"debug/elf"
 	"io"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 )
 
 // onlyDebugging reports whether a file is what objcopy --only-keep-debug and eu-strip -f separate
 // from a program: it has the notes, and sections of code without the code.
 func onlyDebugging(file io.ReaderAt) bool {
-	f, err := elf.NewFile(file)
+	f, err := elffile.New(file)
 	if err != nil {
 		return false
 	}

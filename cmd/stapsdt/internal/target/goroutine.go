@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 )
 
@@ -44,7 +45,7 @@ func GoidOffset(pid int) (uint32, error) {
 }
 
 func goidOffset(exe io.ReaderAt) (uint32, error) {
-	file, err := elf.NewFile(exe)
+	file, err := elffile.New(exe)
 	if err != nil {
 		return 0, err
 	}
@@ -84,11 +85,9 @@ func release(version string) string {
 
 // goidFromDWARF reads the offset of goid in the struct runtime.g.
 func goidFromDWARF(file *elf.File) (uint32, error) {
-	const most = 1 << 30 // a compressed section can be a thousand times as large as the file
-	for _, s := range file.Sections {
-		if s.Size > most && s.Type != elf.SHT_NOBITS {
-			return 0, fmt.Errorf("section %s is too large", s.Name)
-		}
+	const most = 256 << 20 // a compressed section can be a thousand times as large as the file
+	if size := elffile.Keep(file, ".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_addr"); size > most {
+		return 0, fmt.Errorf("its %d bytes exceed the limit of %d", size, most)
 	}
 	data, err := file.DWARF()
 	if err != nil {

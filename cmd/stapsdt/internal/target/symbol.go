@@ -6,13 +6,24 @@ import (
 	"debug/elf"
 	"fmt"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
+
+// maxSearched is how many bytes of a file's tables are read to find the symbols of its operands, so
+// that a file costs little, however many symbols its operands name.
+const maxSearched = 256 << 20
 
 // symbols finds the addresses that operands name.
 type symbols struct {
 	file   *elf.File
-	values map[string]uint64
+	found  map[string]symbol
+	budget uint64 // of bytes
+}
+
+type symbol struct {
+	value uint64
+	err   error
 }
 
 // Deltas returns for each argument of a probe the distance from the site to the symbol that
@@ -34,17 +45,17 @@ func (f *File) Deltas(p *sdt.Site) []int64 {
 	return deltas
 }
 
-func (f *File) delta(offset uint64, symbol string) (int64, error) {
+func (f *File) delta(offset uint64, name string) (int64, error) {
 	if f.symbols == nil {
-		s, err := readSymbols(f.file)
+		file, err := elffile.New(f.file)
 		if err != nil {
-			return 0, fmt.Errorf("look for the symbol %s: %w", symbol, err)
+			return 0, fmt.Errorf("look for the symbol %.64q: %w", name, err)
 		}
-		f.symbols = s
+		f.symbols = &symbols{file: file, found: map[string]symbol{}, budget: maxSearched}
 	}
-	value, ok := f.symbols.values[symbol]
-	if !ok {
-		return 0, fmt.Errorf("the symbol %s is not in the file, which is stripped", symbol)
+	value, err := f.symbols.value(name)
+	if err != nil {
+		return 0, err
 	}
 	for _, p := range f.symbols.file.Progs {
 		if p.Type == elf.PT_LOAD && offset >= p.Off && offset-p.Off < p.Filesz {
@@ -54,20 +65,15 @@ func (f *File) delta(offset uint64, symbol string) (int64, error) {
 	return 0, fmt.Errorf("the site at %#x is not loaded", offset)
 }
 
-func readSymbols(r interface {
-	ReadAt([]byte, int64) (int, error)
-}) (*symbols, error) {
-	file, err := elf.NewFile(r)
-	if err != nil {
-		return nil, err
+func (s *symbols) value(name string) (uint64, error) {
+	if known, ok := s.found[name]; ok {
+		return known.value, known.err
 	}
-	s := &symbols{file: file, values: map[string]uint64{}}
-	dynamic, _ := file.DynamicSymbols()
-	static, _ := file.Symbols()
-	for _, sym := range append(dynamic, static...) {
-		if sym.Section != elf.SHN_UNDEF && elf.ST_TYPE(sym.Info) != elf.STT_TLS {
-			s.values[sym.Name] = sym.Value
-		}
+	if s.budget == 0 {
+		return 0, fmt.Errorf("look for the symbol %.64q: the file's operands name too many symbols", name)
 	}
-	return s, nil
+	value, read, err := elffile.Symbol(s.file, name)
+	s.budget -= min(s.budget, max(read, 1<<12))
+	s.found[name] = symbol{value, err}
+	return value, err
 }

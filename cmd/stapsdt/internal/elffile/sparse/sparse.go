@@ -1,0 +1,60 @@
+// Package sparse makes files that claim more than they have, for tests.
+package sparse
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// Size is more than any table of a file may have, and costs nothing on the disk.
+const Size = 512 << 20
+
+// File returns a file that claims sections of these sizes, with almost nothing on the disk. The
+// first one has the names of the sections.
+func File(t testing.TB, sections ...elf.Section64) *os.File {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "sparse"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	var b bytes.Buffer
+	header := elf.Header64{Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Shoff: 64, Ehsize: 64, Shentsize: 64, Shnum: uint16(1 + len(sections)), Shstrndx: 1}
+	copy(header.Ident[:], elf.ELFMAG+"\x02\x01\x01")
+	at := uint64(1 << 20)
+	for i := range sections {
+		sections[i].Off = at
+		at += sections[i].Size
+	}
+	for _, v := range []any{header, elf.Section64{}, sections} {
+		if err := binary.Write(&b, binary.LittleEndian, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.WriteAt(b.Bytes(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Truncate(int64(at)); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// Cost fails if a function allocates more than 32 MB, or takes more than some seconds.
+func Cost(t testing.TB, f func()) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	f()
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 32<<20 || time.Since(start) > 10*time.Second {
+		t.Errorf("it took %d MB and %v", used>>20, time.Since(start))
+	}
+}
