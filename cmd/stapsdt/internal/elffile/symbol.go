@@ -3,8 +3,11 @@ package elffile
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // maxTable is how large a table of symbols, and one of their names, may be. That of the largest
@@ -36,6 +39,52 @@ func Symbol(f *elf.File, name string) (value uint64, read uint64, err error) {
 		}
 	}
 	return 0, read, fmt.Errorf("the symbol %.64q is not in the file, which is stripped", name)
+}
+
+// maxSymbol is how long the name of a symbol may be. Those of C++ can have some thousand bytes.
+const maxSymbol = 8 << 10
+
+// Symbols calls visit for the symbols of a table, whose names share their memory. It is an error if
+// there is no table, or if the symbols or their names take more than a limit.
+func Symbols(f *elf.File, kind elf.SectionType, limit uint64, visit func(*elf.Symbol)) error {
+	s := f.SectionByType(kind)
+	if s == nil || int(s.Link) >= len(f.Sections) {
+		return elf.ErrNoSymbols
+	}
+	strs := f.Sections[s.Link]
+	if max(s.Size, strs.Size) > limit || (s.Flags|strs.Flags)&elf.SHF_COMPRESSED != 0 {
+		return errTooLarge
+	}
+	var names strings.Builder // not as large as the header claims, but as the file is
+	if _, err := io.Copy(&names, io.NewSectionReader(strs, 0, int64(strs.Size))); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	size, decode := symbolSize, decode64
+	if f.Class == elf.ELFCLASS32 {
+		size, decode = elf.Sym32Size, decode32
+	}
+	first := true // which is null
+	return blocks(io.NewSectionReader(s, 0, int64(s.Size)), 0, func(_ int, b []byte) bool {
+		for ; len(b) >= size; b = b[size:] {
+			symbol := decode(f.ByteOrder, b)
+			at := f.ByteOrder.Uint32(b)
+			if !first && uint64(at) < uint64(names.Len()) {
+				name := names.String()[at:min(names.Len(), int(at)+maxSymbol)]
+				symbol.Name, _, _ = strings.Cut(name, "\x00")
+				visit(&symbol)
+			}
+			first = false
+		}
+		return true
+	})
+}
+
+func decode64(order binary.ByteOrder, b []byte) elf.Symbol {
+	return elf.Symbol{Info: b[4], Other: b[5], Section: elf.SectionIndex(order.Uint16(b[6:])), Value: order.Uint64(b[8:]), Size: order.Uint64(b[16:])}
+}
+
+func decode32(order binary.ByteOrder, b []byte) elf.Symbol {
+	return elf.Symbol{Info: b[12], Other: b[13], Section: elf.SectionIndex(order.Uint16(b[14:])), Value: uint64(order.Uint32(b[4:])), Size: uint64(order.Uint32(b[8:]))}
 }
 
 // blocks calls visit for the contents of r, of which each block repeats the last bytes of the one

@@ -6,11 +6,13 @@ import (
 	"cmp"
 	"debug/elf"
 	"encoding/hex"
+	"errors"
 	"io"
 	"slices"
 	"sort"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 	"github.com/ianlancetaylor/demangle"
 )
 
@@ -21,6 +23,7 @@ type Module struct {
 	Path string
 
 	content io.ReaderAt // nil if it could not be opened
+	left    *int64      // how many bytes may be read of this and other modules
 	close   func() error
 	tables  *tables
 }
@@ -82,16 +85,16 @@ func (m *Module) read() *tables {
 	if m.content == nil {
 		return m.tables
 	}
-	f, err := elf.NewFile(m.content)
+	f, err := elffile.New(&budget{m.content, m.left})
 	if err != nil {
 		return m.tables
 	}
 	limit(f)
 	m.tables.file, m.tables.go_ = f, newGoTable(f)
 	m.tables.isImage = f.Section(".symtab") == nil && f.Section(".init") == nil && f.Section(".plt") == nil
-	if id := f.Section(".note.gnu.build-id"); id != nil && id.Size <= 256 {
+	if id := f.Section(".note.gnu.build-id"); id != nil {
 		const header = 16 // sizes, type, and "GNU\0"
-		if data, err := id.Data(); err == nil && len(data) > header {
+		if data, err := elffile.Data(id, 256); err == nil && len(data) > header {
 			m.tables.buildID = hex.EncodeToString(data[header:])
 		}
 	}
@@ -106,11 +109,25 @@ func (m *Module) read() *tables {
 	return m.tables
 }
 
+// budget reads a file until what is left for it and others has been read.
+type budget struct {
+	io.ReaderAt
+	left *int64
+}
+
+func (b *budget) ReadAt(p []byte, off int64) (int, error) {
+	if *b.left < int64(len(p)) {
+		return 0, errors.New("the tables of the files are too large")
+	}
+	*b.left -= int64(len(p))
+	return b.ReaderAt.ReadAt(p, off)
+}
+
 // limit empties the sections of a file that are too large to be read. A compressed section can
-// be a thousand times as large as the file.
+// be a thousand times as large as the file, and none that is needed here is compressed.
 func limit(f *elf.File) {
 	for _, s := range f.Sections {
-		if s.Size > maxPart {
+		if s.Size > maxPart || s.Flags&elf.SHF_COMPRESSED != 0 {
 			s.Size = 0
 		}
 	}
@@ -178,12 +195,13 @@ func (t *tables) symbol(address uint64) *elfSymbol {
 // symbols, in the order of their addresses.
 func elfSymbols(files ...*elf.File) (all []elfSymbol) {
 	for _, f := range files {
-		static, _ := f.Symbols()
-		dynamic, _ := f.DynamicSymbols()
-		for _, s := range slices.Concat(static, dynamic) {
-			if isFunction(f, &s) {
-				all = append(all, elfSymbol{start: s.Value, size: s.Size, name: s.Name, weak: elf.ST_BIND(s.Info) != elf.STB_GLOBAL})
-			}
+		for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
+			// What was read before an error is better than nothing.
+			_ = elffile.Symbols(f, kind, maxSymbols, func(s *elf.Symbol) {
+				if isFunction(f, s) {
+					all = append(all, elfSymbol{start: s.Value, size: s.Size, name: s.Name, weak: elf.ST_BIND(s.Info) != elf.STB_GLOBAL})
+				}
+			})
 		}
 	}
 	return sortSymbols(all)

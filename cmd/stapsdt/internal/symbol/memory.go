@@ -107,8 +107,13 @@ func (m *memory) bytes(address uint64) []byte {
 	return nil
 }
 
-// maxPart limits what a file with a wrong size makes this program allocate.
-const maxPart = 1 << 30
+// These limit what is read of a file with a wrong size: of one part, of the symbols or their names,
+// and of all files. The largest programs in Go have tables of some 100 MB.
+const (
+	maxPart    = 128 << 20
+	maxSymbols = 48 << 20
+	maxTables  = 512 << 20
+)
 
 func (m *memory) read(p *elf.Prog, from uint64) []byte {
 	size := p.Filesz - (from - p.Vaddr)

@@ -22,7 +22,9 @@ import (
 // to /tmp/perf-PID.map, where PID is its number in its own namespace.
 type perfMap struct {
 	path  string
-	size  int64     // that was read
+	total *int64    // the bytes that are left for the maps of all processes, of which it has size
+	size  int64     // of the file when it was read
+	taken int64     // of the total
 	next  time.Time // when to read it again without need
 	funcs []jitted
 }
@@ -32,10 +34,14 @@ type jitted struct {
 	name        string
 }
 
-// maxPerfMap limits what is read of a file.
-const maxPerfMap = 512 << 20
+// maxPerfMap limits what is read of a file, and maxPerfMaps what is kept of those of all processes.
+// In memory, a map can be several times as large.
+const maxPerfMap, maxPerfMaps = 32 << 20, 64 << 20
 
-func newPerfMap(pid int) *perfMap {
+// maxJitted is how many functions a map may have, since short lines are larger in memory.
+const maxJitted = 1 << 19
+
+func newPerfMap(pid int, total *int64) *perfMap {
 	inside := strconv.Itoa(pid)
 	if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil {
 		_, rest, _ := bytes.Cut(status, []byte("\nNSpid:"))
@@ -44,7 +50,7 @@ func newPerfMap(pid int) *perfMap {
 			inside = string(fields[len(fields)-1])
 		}
 	}
-	return &perfMap{path: fmt.Sprintf("/proc/%d/root/tmp/perf-%s.map", pid, inside)}
+	return &perfMap{total: total, path: fmt.Sprintf("/proc/%d/root/tmp/perf-%s.map", pid, inside)}
 }
 
 // reading says that reading a map again and again takes one part in so many of a processor.
@@ -74,15 +80,19 @@ func (p *perfMap) refresh(uid uint32) {
 	if unix.Fstat(fd, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Uid != uid && stat.Uid != 0 || stat.Size == p.size {
 		return
 	}
-	p.size, p.funcs = stat.Size, parsePerfMap(io.LimitReader(f, maxPerfMap))
+	left := min(*p.total+p.taken, maxPerfMap)
+	p.size, p.funcs = stat.Size, parsePerfMap(io.LimitReader(f, left))
+	*p.total += p.taken
+	p.taken = min(stat.Size, left)
+	*p.total -= p.taken
 }
 
 // parsePerfMap reads lines such as "7f0e4c000000 1a0 LazyCompile:~handle /srv/app.js:7". Of
 // functions at the same address, the one that was written last is there.
 func parsePerfMap(r io.Reader) (funcs []jitted) {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	lines.Buffer(nil, 64<<10)
+	for len(funcs) < maxJitted && lines.Scan() {
 		parts := strings.SplitN(lines.Text(), " ", 3)
 		if len(parts) != 3 {
 			continue

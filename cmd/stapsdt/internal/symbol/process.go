@@ -17,6 +17,9 @@ import (
 type Processes struct {
 	byPID   map[int]*process
 	modules map[fileKey]*Module
+	// perfMaps and tables are the bytes that are left for what just-in-time compilers write and for
+	// the tables of files: any user of the machine can make large ones.
+	perfMaps, tables int64
 	// Verbose keeps the frames of this library.
 	Verbose bool
 }
@@ -39,7 +42,7 @@ type process struct {
 
 // NewProcesses returns Processes that know none.
 func NewProcesses() *Processes {
-	return &Processes{byPID: map[int]*process{}, modules: map[fileKey]*Module{}}
+	return &Processes{byPID: map[int]*process{}, modules: map[fileKey]*Module{}, perfMaps: maxPerfMaps, tables: maxTables}
 }
 
 // Close closes the files.
@@ -63,7 +66,7 @@ func (p *Processes) Look(pid int) {
 	}
 	proc := p.byPID[pid]
 	if proc == nil {
-		proc = &process{pid: pid, jit: newPerfMap(pid)}
+		proc = &process{pid: pid, jit: newPerfMap(pid, &p.perfMaps)}
 		p.byPID[pid] = proc
 		var stat unix.Stat_t
 		if unix.Stat(fmt.Sprintf("/proc/%d", pid), &stat) == nil {
@@ -83,7 +86,7 @@ func (p *Processes) Look(pid int) {
 		case m.IsFile():
 			p.open(pid, m)
 		case m.Path == "[vdso]" && proc.vdso == nil:
-			proc.vdso = readVDSO(pid, m)
+			proc.vdso = readVDSO(pid, m, &p.tables)
 		}
 	}
 }
@@ -93,7 +96,7 @@ func (p *Processes) open(pid int, m *target.Mapping) {
 	if known := p.modules[key]; known != nil && known.content != nil {
 		return
 	}
-	module := &Module{Path: m.Path}
+	module := &Module{Path: m.Path, left: &p.tables}
 	p.modules[key] = module
 	if f, err := target.OpenMapping(pid, *m); err == nil {
 		module.content, module.close = f, f.Close
@@ -101,8 +104,8 @@ func (p *Processes) open(pid int, m *target.Mapping) {
 }
 
 // readVDSO reads the code that the kernel gives to a process, which is an ELF file in memory.
-func readVDSO(pid int, m *target.Mapping) *Module {
-	module := &Module{Path: m.Path}
+func readVDSO(pid int, m *target.Mapping, left *int64) *Module {
+	module := &Module{Path: m.Path, left: left}
 	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if err != nil {
 		return module

@@ -177,7 +177,8 @@ func TestPerfMapOwner(t *testing.T) {
 	}
 	uid := uint32(os.Getuid())
 	read := func(path string, uid uint32) int {
-		p := &perfMap{path: path}
+		left := int64(maxPerfMaps)
+		p := &perfMap{path: path, total: &left}
 		p.refresh(uid)
 		return len(p.funcs)
 	}
@@ -231,7 +232,8 @@ func TestVDSO(t *testing.T) {
 		if mappings[i].Path != "[vdso]" {
 			continue
 		}
-		m := readVDSO(os.Getpid(), &mappings[i])
+		left := int64(maxTables)
+		m := readVDSO(os.Getpid(), &mappings[i], &left)
 		for _, s := range m.read().symbols {
 			if fns := m.lookup(s.start); strings.Contains(s.name, "gettime") && len(fns) == 1 && strings.Contains(fns[0].Name, "gettime") {
 				return
