@@ -18,6 +18,8 @@ const (
 	maxExpansion  = 32 // of a compressed section, which real ones stay well below
 	maxUnits      = 1 << 17
 	maxAttributes = 128 // of one kind of entry
+	maxAbbrevs    = 4 << 20
+	maxString     = 64 << 10
 )
 
 // dwarfFile is a file's DWARF, which was found to be safe for debug/dwarf.
@@ -65,6 +67,14 @@ func (f *elfFile) readDWARF() (*dwarfFile, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(abbrev) > maxAbbrevs {
+		return nil, fmt.Errorf(".debug_abbrev: %d bytes exceed the limit of %d", len(abbrev), maxAbbrevs)
+	}
+	for _, name := range []string{".debug_str", ".debug_line_str"} {
+		if err := checkStrings(data[name]); err != nil {
+			return nil, fmt.Errorf("%s%w", name, err)
+		}
+	}
 	if err := checkAbbrevs(abbrev, units); err != nil {
 		return nil, err
 	}
@@ -108,6 +118,7 @@ func (f *elfFile) contents(s section, limit uint64) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
+	b.Grow(int(size)) // no more than maxExpansion times what is there
 	n, err := io.Copy(&b, io.LimitReader(z, int64(size)))
 	if err == nil && uint64(n) != size {
 		err = io.ErrUnexpectedEOF
@@ -171,6 +182,22 @@ func unitHeader(info []byte, at uint64, order binary.ByteOrder) (u unit, end uin
 	}
 	u.entry = dwarf.Offset(at + header)
 	return u, end, nil
+}
+
+// checkStrings makes sure that a reference to a string, of which there are millions, does not cost
+// as much as the whole section.
+func checkStrings(b []byte) error {
+	for at := 0; at < len(b); {
+		n := bytes.IndexByte(b[at:], 0)
+		if n < 0 {
+			n = len(b) - at
+		}
+		if n > maxString {
+			return fmt.Errorf("+%#x: a string is longer than %d bytes", at, maxString)
+		}
+		at += n + 1
+	}
+	return nil
 }
 
 // checkAbbrevs makes sure that .debug_abbrev does not multiply the time that .debug_info

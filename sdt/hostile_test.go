@@ -131,12 +131,14 @@ func TestHostileTypes(t *testing.T) {
 	}
 	t.Run("a million pointers", func(t *testing.T) {
 		_, err := readTypes(t, withDWARF(info(chain(codePointer, million)), abbrevs()), 512<<20)
+		require.ErrorContains(t, err, errBudget.Error())
+		_, err = readTypes(t, withDWARF(info(chain(codePointer, million/8)), abbrevs()), 64<<20)
 		require.ErrorContains(t, err, "more than 65536 types")
 	})
-	t.Run("a million pointers that nothing refers to", func(t *testing.T) {
+	t.Run("pointers that nothing refers to", func(t *testing.T) {
 		a, err := readTypes(t, withDWARF(info(func(at uint32) []byte {
-			return append(reference(codePointer, at), chain(codePointer, million)(at+5)...)
-		}), abbrevs()), 1<<30)
+			return append(reference(codePointer, at), chain(codePointer, million/4)(at+5)...)
+		}), abbrevs()), 1<<28)
 		require.NoError(t, err)
 		require.Equal(t, "a", a.Name)
 	})
@@ -221,6 +223,46 @@ func TestCompressionBomb(t *testing.T) {
 		require.ErrorContains(t, err, ".debug_info: ", name)
 		require.Empty(t, a.Name)
 	}
+}
+
+// Entries without attributes take a byte each, and compressed much less.
+func TestEntriesWithoutEnd(t *testing.T) {
+	const count = 60_000_000
+	f := formats[0]
+	unit := []byte{0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8, 1}
+	binary.LittleEndian.PutUint32(unit, uint32(len(unit)-4+count+1))
+	data := append(append(unit, bytes.Repeat([]byte{2}, count)...), 0)
+	table := []byte{1, byte(dwarf.TagCompileUnit), 1, 0, 0, 2, byte(dwarf.TagBaseType), 0, 0, 0, 0}
+	args := "p\x00n\x008@%rdi\x00"
+	file := f.file(elf.EM_X86_64, 0, notes(f.sdtNote(0x1010, 0, 0, args)),
+		part{name: ".debug_info", kind: elf.SHT_PROGBITS, data: data}, part{name: ".debug_abbrev", kind: elf.SHT_PROGBITS, data: table})
+	_, err := readTypes(t, file, 512<<20)
+	require.ErrorIs(t, err, errBudget)
+}
+
+// A reference to a string does not cost as much as a section without a NUL.
+func TestLongStrings(t *testing.T) {
+	const formStrp = 0x0e
+	attributes := bytes.Repeat([]byte{byte(dwarf.AttrName), formStrp}, 100)
+	table := append([]byte{1, byte(dwarf.TagCompileUnit), 1}, attributes...)
+	table = append(table, 0, 0, 0)
+	unit := append([]byte{0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8, 1}, make([]byte, 400)...)
+	unit = append(unit, 0)
+	binary.LittleEndian.PutUint32(unit, uint32(len(unit)-4))
+	f := formats[0]
+	for _, length := range []int{maxString, maxString + 1, 32 << 20} {
+		file := f.file(elf.EM_X86_64, 0, notes(f.sdtNote(0x1010, 0, 0, "p\x00n\x008@%rdi\x00")),
+			part{name: ".debug_info", kind: elf.SHT_PROGBITS, data: unit}, part{name: ".debug_abbrev", kind: elf.SHT_PROGBITS, data: table},
+			part{name: ".debug_str", kind: elf.SHT_PROGBITS, data: append(bytes.Repeat([]byte{'s'}, length), 0)})
+		_, err := readTypes(t, file, uint64(32<<20+4*length))
+		if length <= maxString {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, ".debug_str+0x0: a string is longer than 65536 bytes")
+		}
+	}
+	long := string(bytes.Repeat([]byte{'n'}, maxName+1))
+	require.Equal(t, []string{long[1:], "", ""}, []string{short(long[1:]), short(long), short(nil)})
 }
 
 func FuzzRead(f *testing.F) {

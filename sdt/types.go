@@ -33,7 +33,7 @@ type alias struct {
 }
 
 func newTypes(data *dwarf.Data, pointer int64) *types {
-	return &types{entries: entries{r: data.Reader(), budget: maxFields}, pointer: pointer, seen: map[dwarf.Offset]*Type{},
+	return &types{entries: entries{r: data.Reader(), left: typeWork}, pointer: pointer, seen: map[dwarf.Offset]*Type{},
 		aliases: map[*Type]alias{}}
 }
 
@@ -147,12 +147,20 @@ func (t *types) contain(typ *Type, done map[*Type]bool, depth int) bool {
 	return finite
 }
 
+// short returns a name, or "" if there is none or it is too long to be one.
+func short(name any) string {
+	if s, _ := name.(string); len(s) <= maxName {
+		return s
+	}
+	return ""
+}
+
 func (t *types) read(at dwarf.Offset, typ *Type) error {
 	e, err := t.entries.at(at)
 	if err != nil || e == nil {
 		return err
 	}
-	typ.Name, _ = e.Val(dwarf.AttrName).(string)
+	typ.Name = short(e.Val(dwarf.AttrName))
 	typ.Size, _ = e.Val(dwarf.AttrByteSize).(int64)
 	switch e.Tag {
 	case dwarf.TagBaseType:
@@ -274,8 +282,7 @@ func (t *types) readStruct(e *dwarf.Entry, typ *Type) error {
 		if c.Tag != dwarf.TagMember && c.Tag != dwarf.TagInheritance || c.Val(dwarf.AttrExternal) != nil {
 			return
 		}
-		f := Field{Type: t.target(c)}
-		f.Name, _ = c.Val(dwarf.AttrName).(string)
+		f := Field{Type: t.target(c), Name: short(c.Val(dwarf.AttrName))}
 		f.Offset, _ = c.Val(dwarf.AttrDataMemberLoc).(int64)
 		if expr, ok := c.Val(dwarf.AttrDataMemberLoc).([]byte); ok {
 			f.Offset, ok = plusConst(expr)
