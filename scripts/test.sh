@@ -191,7 +191,6 @@ if (. scripts/lib/debian.sh && debian_archive >/dev/null); then # the kernels an
 fi
 if may_attach; then
 	step "scripts/lib/soak.sh 20" scripts/lib/soak.sh 20 5m # which a busy machine may take for it
-	if [ "$(id -u)" -eq 0 ]; then step "scripts/lib/attach_test.sh" scripts/lib/attach_test.sh; fi
 	if has_docker; then step "scripts/lib/docker_test.sh" scripts/lib/docker_test.sh; fi
 	step "scripts/demo.sh" demo
 fi

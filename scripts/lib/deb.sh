@@ -75,12 +75,13 @@ used() {
 }
 
 traced() {
-	local program status=0
+	local program events
+	CGO_ENABLED=0 go build -C cmd/stapsdt -o "$work/stapsdt" .
 	in_debian /tmp/lines < <(while echo line; do sleep 0.1; done) &
 	program=$!
-	scripts/attach.sh $program lines:line__read 60 || status=$?
+	events=$("$work/stapsdt" trace -a lines:line__read -n 1 -d 60s) || true
 	kill $program
-	return $status
+	[ -n "$events" ]
 }
 
 # removed succeeds if nothing of the packages is left.
@@ -99,7 +100,8 @@ if [ -n "${1:-}" ]; then
 fi
 
 [ "$(id -u)" -eq 0 ] || { echo "deb.sh: chroot needs root: try sudo, or --quick" >&2; exit 1; }
-need debootstrap=debootstrap "$debian_keyring=debian-archive-keyring" unshare=util-linux bpftrace=bpftrace
+need debootstrap=debootstrap "$debian_keyring=debian-archive-keyring" unshare=util-linux
+command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
 suite=bookworm
 debian=${STAPSDT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/stapsdt}/debian-$suite-$(dpkg --print-architecture)
 check "debootstrap" bootstrapped

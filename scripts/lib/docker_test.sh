@@ -52,7 +52,6 @@ check "what hello prints: a command by process" greets "$beside timeout -s INT 2
 check "what hello prints: a command by path" greets "$beside timeout -s INT 20 $(sed -n 's/^  bpftrace -e/bpftrace -B line -e/p' "$work/out")"
 check "what hello prints: its number outside" grep -Fx "$(docker inspect --format '{{.State.Pid}}' "$app")" \
 	<(bash -c "$(sed -n 's/^  pgrep -nx/pgrep -x/p' "$work/out")") # which is not the newest if others run
-check "attach.sh on the node" scripts/attach.sh "$(docker inspect --format '{{.State.Pid}}' "$app")" hello:greeting
 
 if debian_archive >/dev/null; then
 	newest_tracers

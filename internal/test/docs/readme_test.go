@@ -54,8 +54,8 @@ func TestReadme(t *testing.T) {
 	pid := fmt.Sprint(p.PID())
 	request(t, "http://"+address+"/missing")
 
+	buildCommand(t)
 	t.Run("our tracer", func(t *testing.T) {
-		buildCommand(t)
 		shown := regexp.MustCompile("(?s)```\n# (stapsdt trace .*?)\n(.*?)\n([^\n]*)\n```").FindStringSubmatch(text)
 		got := strings.Split(d.run(t, strings.Replace(shown[1], "$(pgrep -n myapp)", pid, 1)+" -n 1"), "\n")
 		require.Equal(t, shown[2], got[0])
@@ -75,9 +75,20 @@ func TestReadme(t *testing.T) {
 	for name, pattern := range map[string]string{"this process": "bpftrace -p", "every process": "bpftrace -e"} {
 		t.Run(name, func(t *testing.T) { d.sees(t, output, d.command(t, pattern)) })
 	}
-	t.Run("attach.sh", func(t *testing.T) {
-		out, err := exec.Command(root+"/scripts/attach.sh", pid, "myapp:request__done").CombinedOutput()
-		require.NoError(t, err, "%s", out)
+	t.Run("continuous integration", func(t *testing.T) {
+		guide, err := os.ReadFile(root + "/docs/command.md")
+		require.NoError(t, err)
+		line := regexp.MustCompile(`(?m)^    (events=.*)$`).FindStringSubmatch(string(guide))[1]
+		for edited, status := range map[string]int{
+			d.replace.Replace(line): 0,
+			strings.Replace(d.replace.Replace(line), "10s", "1s -w 'status == 1'", 1):                                         1,
+			strings.Replace(d.replace.Replace(line), "request__done", "request__gone", 1):                                     3,
+			"setpriv --bounding-set -all bash -c '" + strings.Replace(line, "PID", "1", 1) + "'": 4,
+		} {
+			cmd := exec.Command("bash", "-c", edited)
+			out, err := cmd.CombinedOutput()
+			require.Equal(t, status, cmd.ProcessState.ExitCode(), "%s: %v\n%s", edited, err, out)
+		}
 	})
 }
 
