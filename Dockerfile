@@ -1,13 +1,13 @@
 # What stapsdt is built and tested with, and how a program that uses it becomes an
 # image of one file.
 #
-#	docker build --target toolchain -t stapsdt .    Go, gcc, libelf, bpftrace and the other tracers
-#	docker build .                                  and builds and tests the project in it
-#	docker build --target hello -t hello .          examples/hello, static, in an empty image
+#	docker build --target toolchain -t stapsdt-toolchain .    Go, gcc, libelf, bpftrace and the other tracers
+#	docker build .                                            and builds and tests the project in it
+#	docker build --target hello -t hello .                    examples/hello, static, in an empty image
 #
 # A build may not attach tracers. To run those tests too:
 #
-#	docker run --rm --privileged --pid host -v /sys:/sys -e CI=true stapsdt scripts/test.sh
+#	docker run --rm --privileged --pid host -v /sys:/sys -e CI=true stapsdt-toolchain scripts/test.sh
 
 FROM golang:1.26-bookworm AS toolchain
 COPY scripts/tools.sh /tools/

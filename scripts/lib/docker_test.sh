@@ -4,7 +4,7 @@
 #
 #   docker_test.sh [--built]
 #
-#   --built   uses the existing images stapsdt and hello
+#   --built   uses the existing images stapsdt-toolchain and hello
 #
 # The last line says how many checks passed.
 set -euo pipefail
@@ -39,7 +39,7 @@ shown() {
 greets() { sees '^hello, tracer [0-9]+ [0-9]+$' bash -c "$1"; }
 
 if [ "${1:-}" != --built ]; then
-	check "docker build, toolchain" docker build --network host --target toolchain -t stapsdt .
+	check "docker build, toolchain" docker build --network host --target toolchain -t stapsdt-toolchain .
 	check "docker build, hello" docker build --network host --target hello -t hello .
 fi
 check "docker run hello" bash -c "$(shown 'docker run -d')"
@@ -56,7 +56,7 @@ check "what hello prints: its number outside" grep -Fx "$(docker inspect --forma
 if debian_archive >/dev/null; then
 	newest_tracers
 	tar -C "$tree" --exclude=./lib/modules --exclude=./usr/src -c . | docker import - "$newest" >/dev/null
-	check "the newest bpftrace beside it" greets "$(shown 'docker run --rm' | sed "s/ stapsdt / --tmpfs \/tmp $newest /")"
+	check "the newest bpftrace beside it" greets "$(shown 'docker run --rm' | sed "s/ stapsdt-toolchain / --tmpfs \/tmp $newest /")"
 fi
 
 docker rm -f "$app" >/dev/null

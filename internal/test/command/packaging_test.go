@@ -203,10 +203,23 @@ func systemCalls(t *testing.T, analyze string, sets []string) (calls []string) {
 	return calls
 }
 
-// TestLoadedImage: the default of the tag latest is Always, with which a node pulls an image
+// TestLoadedImage: the manifest names the image that packaging/Dockerfile builds, which no other
+// Dockerfile does. The default of the tag latest is Always, with which a node pulls an image
 // that was loaded by hand, and finds none.
 func TestLoadedImage(t *testing.T) {
 	manifest, err := os.ReadFile("../../../packaging/daemonset.yaml")
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^ +image: stapsdt:latest\n +imagePullPolicy: IfNotPresent\b`, string(manifest))
+	tags := func(path string) (names []string) {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`-t (\S+) \.`).FindAllStringSubmatch(string(text), -1) {
+			names = append(names, m[1])
+		}
+		return names
+	}
+	exporter := tags("../../../packaging/Dockerfile")
+	require.Len(t, exporter, 1)
+	require.NotContains(t, tags("../../../Dockerfile"), exporter[0])
+	require.Regexp(t, `(?m)^ +image: `+exporter[0]+`:latest\n +imagePullPolicy: IfNotPresent\b`, string(manifest))
+	require.Contains(t, tags("../../../docs/fleet.md"), exporter[0])
 }
