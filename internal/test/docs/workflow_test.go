@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ var (
 // actionlint, in scripts/lib/lint.sh, looks at everything else in the workflow.
 func TestScriptsOfTheWorkflow(t *testing.T) {
 	for _, file := range []string{
-		".github/workflows/ci.yml", "README.md", "CONTRIBUTING.md", "SECURITY.md", "scripts/test.sh", "scripts/tables.sh",
+		".github/workflows/ci.yml", ".github/workflows/release.yml", "README.md", "CONTRIBUTING.md", "SECURITY.md", "scripts/test.sh", "scripts/tables.sh",
 		"docs/nothing-shows.md", "docs/libraries.md",
 	} {
 		t.Run(file, func(t *testing.T) {
@@ -44,6 +45,30 @@ func TestScriptsOfTheWorkflow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestActionsArePinned: a tag can be moved to other code, and a hash cannot. Each hash is followed by its tag, and is the
+// same in all workflows.
+func TestActionsArePinned(t *testing.T) {
+	files, err := filepath.Glob(root + ".github/workflows/*.yml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	uses := regexp.MustCompile(`uses: (.*)`)
+	pinned := regexp.MustCompile(`^([\w/-]+)@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	seen := map[string]string{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range uses.FindAllSubmatch(content, -1) {
+			action := pinned.FindStringSubmatch(string(m[1]))
+			require.NotNil(t, action, "%s: %s", file, m[1])
+			if other, ok := seen[action[1]]; ok {
+				require.Equal(t, other, action[0], file)
+			}
+			seen[action[1]] = action[0]
+		}
+	}
+	require.NotEmpty(t, seen)
 }
 
 // TestDockerfileCopiesTheWorkspace: the image downloads the modules before it has the rest of
