@@ -13,7 +13,7 @@ library_packages() (
 	source=$directory/libstapsdt-$(sed -n 's/^VERSION = //p' cstapsdt/Makefile)
 	mkdir -p "$source"
 	cp -a cstapsdt/{Makefile,debian,tests,*.awk,*.c,*.def,*.h,*.in,*.map} "$source"
-	cd "$source"
+	cd "$source" || exit
 	export DPKG_GENSYMBOLS_CHECK_LEVEL=4
 	if [ -z "${3:-}" ]; then
 		dpkg-buildpackage -us -uc

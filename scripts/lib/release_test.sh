@@ -93,6 +93,17 @@ installed() {
 	! find "$root/usr" -name '*stapsdt*' | grep .
 }
 
+# documented: the commands of docs/install.md that follow the downloads, for another directory than /usr/local.
+documented() {
+	cp -r "$first" "$work/downloads"
+	mkdir -p "$work/local/bin"
+	sed -n '/ sha256sum --check/,/man1\/\*$/s/^    [$#] //p' docs/install.md | sed "s|/usr/local|$work/local|" >"$work/commands"
+	[ "$(wc -l <"$work/commands")" -eq 4 ]
+	env -C "$work/downloads" version="$version" arch="$(dpkg --print-architecture)" bash -euo pipefail "$work/commands"
+	"$work/local/bin/stapsdt" --version | grep -F "$commit"
+	[ -s "$work/local/share/man/man1/stapsdt-trace.1" ]
+}
+
 # pages: each verb has a manual page of the day of the commit, about which mandoc has nothing to say.
 pages() {
 	local root=$work/amd64/root/usr/share/man
@@ -168,6 +179,7 @@ verify "complete, with checksums" complete
 verify "unpack" unpacked
 verify "--version, on both architectures" versions
 verify "dpkg installs, verifies and purges the command" installed
+verify "docs/install.md" documented
 verify "manual pages" pages
 verify "completions of bash, zsh and fish" completions
 verify "licenses of the linked modules" licenses
