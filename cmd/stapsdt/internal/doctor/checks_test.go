@@ -185,6 +185,10 @@ var diagnoses = []struct {
 	{"in memory", func(f *Facts) {
 		f.Images[0].InMemory, f.Images[0].Path, f.Images[0].InRoot, f.Images[0].Descriptor = true, "/memfd:shop", LeadsNowhere, 5
 	}, []string{"memory limit /proc/12/fd/5"}, 7},
+	{"in memory, the second probe", func(f *Facts) {
+		f.asks("shop:payment")
+		f.Images[0].InMemory, f.Images[0].Path, f.Images[0].InRoot = true, "/memfd:shop", LeadsNowhere
+	}, []string{"memory limit The image of shop:payment is in memory"}, 7},
 	{"in memory, closed", func(f *Facts) {
 		f.Images[0].InMemory, f.Images[0].Path, f.Images[0].InRoot = true, "/memfd:shop", LeadsNowhere
 	}, []string{"memory limit map_files/7f00-8f00"}, 7},

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -158,7 +159,8 @@ func inMemory(f *Facts) (all []Finding) {
 			at = fmt.Sprintf("/proc/%d/fd/%d", f.PID, im.Descriptor)
 		}
 		all = append(all, limit(
-			fmt.Sprintf("The image of %v is in memory (%s). bpftrace 0.25 and later do not find it by -p, and perf needs a file; bpftrace 0.17 and stapsdt find it.", im.Probes[0], im.Path),
+			fmt.Sprintf("The image of %v is in memory (%s). bpftrace 0.25 and later do not find it by -p, and perf needs a file; bpftrace 0.17 and stapsdt find it.",
+				im.Probes[slices.IndexFunc(im.Probes, f.means)], im.Path),
 			fmt.Sprintf("Attach bpftrace to %s, or start the program with STAPSDT_DIR.", at)))
 	}
 	return all
