@@ -126,7 +126,8 @@ library_sysroot() (
 	cd "$work/debs"
 	foreign_apt "$cache/apt-$1-$other" "$1" "$other" apt-get -qq download libelf-dev libelf1 zlib1g
 	for deb in *.deb; do dpkg-deb -x "$deb" tree; done
-	cp -a tree "$2.new"
+	rm -rf "$2.new"
+	cp -a tree "$2.new" # from another file system: the move that follows is atomic
 	mv "$2.new" "$2"
 )
 

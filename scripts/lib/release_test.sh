@@ -156,6 +156,20 @@ refused() {
 	! scripts/release.sh "$version" "$first"
 }
 
+# unlicensed: a module in whose directory there is no license fails the release, by its name.
+unlicensed() {
+	mkdir -p "$work/bin" "$work/empty directory"
+	cat >"$work/bin/go" <<-END
+		#!/bin/sh
+		case "\$*" in *' -m -f {{.Dir}} golang.org/x/sys') echo '$work/empty directory' ;; *) exec '$(command -v go)' "\$@" ;; esac
+	END
+	chmod +x "$work/bin/go"
+	local status=0
+	PATH=$work/bin:$PATH scripts/release.sh "$version" "$work/none" 2>"$work/said" || status=$?
+	[ $status -eq 1 ] && [ ! -e "$work/none" ]
+	grep -F "golang.org/x/sys has no license" "$work/said"
+}
+
 # verify NAME FUNCTION is a check in which each command must succeed, which set -e does outside of
 # conditions only.
 verify() {
@@ -186,4 +200,5 @@ verify "licenses of the linked modules" licenses
 verify "lintian" clean
 verify "the C library for both architectures" same_depends
 verify "what is refused" refused
+verify "a module without a license" unlicensed
 verdict
