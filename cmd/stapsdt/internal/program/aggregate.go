@@ -139,7 +139,7 @@ func (a *Aggregate) Section(env *Env, table *ebpf.Map, id uint32) (*Section, err
 	b.begin()
 	key := b.alloc(int16(a.KeySize))
 	b.reserve(a.Keys, key)
-	if err := b.filter(a.filter, "exit"); err != nil {
+	if err := b.filter(a.filter, labelExit); err != nil {
 		return nil, err
 	}
 	value := b.alloc(8)
@@ -234,7 +234,7 @@ func (b *builder) keyItem(item *Item, key int16) error {
 func (b *builder) row(table *ebpf.Map, key int16, create bool) {
 	b.lookup(table.FD(), key)
 	if !create {
-		b.add(asm.JEq.Imm(asm.R0, 0, "lost"))
+		b.add(asm.JEq.Imm(asm.R0, 0, labelLost))
 		return
 	}
 	found := b.fresh("row")
@@ -251,6 +251,6 @@ func (b *builder) row(table *ebpf.Map, key int16, create bool) {
 	const noExist = 1 // another thread may have made it meanwhile
 	b.add(asm.Mov.Imm(asm.R4, noExist), asm.FnMapUpdateElem.Call())
 	b.lookup(table.FD(), key)
-	b.add(asm.JEq.Imm(asm.R0, 0, "lost"))
+	b.add(asm.JEq.Imm(asm.R0, 0, labelLost))
 	b.label(found)
 }

@@ -62,7 +62,7 @@ type builder struct {
 }
 
 func newBuilder(env *Env, probe *Probe) *builder {
-	b := &builder{env: env, probe: probe, nums: map[source]int16{}, texts: map[source]*text{}, place: map[source]int16{}, fault: "fault"}
+	b := &builder{env: env, probe: probe, nums: map[source]int16{}, texts: map[source]*text{}, place: map[source]int16{}, fault: labelFault}
 	b.alias = map[string]string{}
 	b.word = b.alloc(8)
 	return b
@@ -97,7 +97,7 @@ func (b *builder) begin() {
 	if b.env.Cgroups != nil {
 		b.add(asm.FnGetCurrentCgroupId.Call(), asm.StoreMem(asm.RFP, b.word, asm.R0, asm.DWord))
 		b.lookup(b.env.Cgroups.FD(), b.word)
-		b.add(asm.JEq.Imm(asm.R0, 0, "exit"))
+		b.add(asm.JEq.Imm(asm.R0, 0, labelExit))
 	}
 	if b.env.Processes == nil {
 		return
@@ -110,7 +110,7 @@ func (b *builder) begin() {
 	}
 	b.add(asm.StoreMem(asm.RFP, b.word, asm.R0, asm.Word))
 	b.lookup(b.env.Processes.FD(), b.word)
-	b.add(asm.JEq.Imm(asm.R0, 0, "exit"))
+	b.add(asm.JEq.Imm(asm.R0, 0, labelExit))
 	b.label(meant)
 }
 
@@ -120,16 +120,16 @@ const maxRoots = 4
 // end is how every program ends: at "exit", or at "fault" if it could not evaluate
 // something, or at "lost" if there was no room, or at "foreign" if no goroutine fired it.
 func (b *builder) end() {
-	b.jump("exit")
+	b.jump(labelExit)
 	for _, s := range []struct {
 		label string
 		index int32
-	}{{"fault", statUnevaluated}, {"lost", statLost}, {"foreign", statForeign}} {
+	}{{labelFault, statUnevaluated}, {labelLost, statLost}, {labelForeign, statForeign}} {
 		b.label(s.label)
 		b.increment(b.env.Stats, s.index, 0)
-		b.jump("exit")
+		b.jump(labelExit)
 	}
-	b.label("exit")
+	b.label(labelExit)
 	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
@@ -138,7 +138,7 @@ func (b *builder) increment(array *ebpf.Map, index int32, offset int16) {
 	b.add(asm.StoreImm(asm.RFP, b.word, int64(index), asm.Word))
 	b.lookup(array.FD(), b.word)
 	b.add(
-		asm.JEq.Imm(asm.R0, 0, "exit"),
+		asm.JEq.Imm(asm.R0, 0, labelExit),
 		asm.Mov.Imm(asm.R1, 1),
 		asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, offset),
 	)

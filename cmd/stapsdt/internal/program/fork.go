@@ -62,7 +62,7 @@ func followRaw(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
 			asm.LoadMem(asm.R3, regContext, 8, asm.DWord),
 			asm.Add.Imm(asm.R3, tgid),
 			asm.FnProbeReadKernel.Call(),
-			asm.JNE.Imm(asm.R0, 0, "exit"),
+			asm.JNE.Imm(asm.R0, 0, labelExit),
 		)
 	})
 	if err != nil {
@@ -89,7 +89,7 @@ func forks(processes *ebpf.Map, kind ebpf.ProgramType, child func(*builder)) (*e
 	b.stack(asm.R2, b.word)
 	b.stack(asm.R3, value)
 	b.add(asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call())
-	b.label("exit")
+	b.label(labelExit)
 	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
 	ins, err := b.finish()
 	if err != nil {

@@ -79,24 +79,24 @@ func (g *Groups) instructions() (asm.Instructions, error) {
 			if i == len(read.chain)-1 {
 				size = read.size
 			}
-			b.readKernel(at, size, "exit")
+			b.readKernel(at, size, labelExit)
 		}
 		if read.size == 4 {
 			b.lower()
-			b.add(asm.JNE.Imm(asm.R0, 0, "exit"))
+			b.add(asm.JNE.Imm(asm.R0, 0, labelExit))
 		}
 	}
 	key := b.alloc(8)
 	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord), asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
 	b.lookup(g.scratch.FD(), b.word)
 	b.add(
-		asm.JEq.Imm(asm.R0, 0, "exit"),
+		asm.JEq.Imm(asm.R0, 0, labelExit),
 		asm.Mov.Reg(regRecord, asm.R0),
 		asm.Mov.Reg(asm.R1, asm.R0),
 		asm.Mov.Imm(asm.R2, groupPathSize),
 		asm.LoadMem(asm.R3, regContext, path, asm.DWord),
 		asm.FnProbeReadKernelStr.Call(),
-		asm.JSLT.Imm(asm.R0, 0, "exit"),
+		asm.JSLT.Imm(asm.R0, 0, labelExit),
 		asm.LoadMapPtr(asm.R1, g.paths.FD()),
 	)
 	b.stack(asm.R2, key)
@@ -105,7 +105,7 @@ func (g *Groups) instructions() (asm.Instructions, error) {
 		asm.Mov.Imm(asm.R4, 0),
 		asm.FnMapUpdateElem.Call(),
 	)
-	b.label("exit")
+	b.label(labelExit)
 	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
 	return b.finish()
 }

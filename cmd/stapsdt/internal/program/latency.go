@@ -193,8 +193,8 @@ func (l *Latency) Start(env *Env, open, totals *ebpf.Map, probe *Probe, kind uin
 	}
 	// An operation that is not meant is open all the same, at the time 0, so that its end is
 	// not one without a start.
-	b.fault = "unevaluated"
-	if err := b.conditions(probe, l.startWhere, "put"); err != nil {
+	b.fault = labelUnevaluated
+	if err := b.conditions(probe, l.startWhere, labelPut); err != nil {
 		return nil, err
 	}
 	for i := range items {
@@ -212,25 +212,25 @@ func (l *Latency) Start(env *Env, open, totals *ebpf.Map, probe *Probe, kind uin
 // put puts an operation into the table of those that are open, at the label "put", and counts it
 // unless it is not meant.
 func (b *builder) put(l *Latency, open, totals *ebpf.Map, key, value int16, kind uint32) {
-	b.label("put")
+	b.label(labelPut)
 	b.add(asm.LoadMapPtr(asm.R1, open.FD()))
 	b.stack(asm.R2, key)
 	b.stack(asm.R3, value)
 	b.add(
 		asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call(),
-		asm.JNE.Imm(asm.R0, 0, "full"),
+		asm.JNE.Imm(asm.R0, 0, labelFull),
 	)
 	if len(l.startWhere) > 0 || len(l.Open) > 0 {
-		b.add(asm.LoadMem(asm.R0, asm.RFP, value+openTime, asm.DWord), asm.JEq.Imm(asm.R0, 0, "exit"))
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value+openTime, asm.DWord), asm.JEq.Imm(asm.R0, 0, labelExit))
 	}
 	b.increment(totals, int32(kind), totalStarts)
-	b.jump("exit")
-	b.label("full")
+	b.jump(labelExit)
+	b.label(labelFull)
 	b.increment(totals, int32(kind), totalFull)
-	b.jump("exit")
-	b.label("unevaluated")
+	b.jump(labelExit)
+	b.label(labelUnevaluated)
 	b.increment(b.env.Stats, statUnevaluated, 0)
-	b.jump("put")
+	b.jump(labelPut)
 }
 
 // startItems are those of Open, for another start.
@@ -305,10 +305,10 @@ func (l *Latency) end(env *Env, open, totals *ebpf.Map, probe *Probe, keys []Ite
 	}
 	b.take(l, keys, open, key, rowKey)
 	if len(l.startWhere) > 0 || len(l.Open) > 0 {
-		b.add(asm.JEq.Imm(regStart, 0, "exit")) // it is not meant
+		b.add(asm.JEq.Imm(regStart, 0, labelExit)) // it is not meant
 	}
 	b.increment(totals, int32(kind), totalPairs)
-	if err := b.conditions(probe, l.endWhere, "exit"); err != nil {
+	if err := b.conditions(probe, l.endWhere, labelExit); err != nil {
 		return nil, err
 	}
 	for i := range keys {
@@ -322,8 +322,8 @@ func (l *Latency) end(env *Env, open, totals *ebpf.Map, probe *Probe, keys []Ite
 	value := b.alloc(8)
 	b.add(asm.Mov.Reg(asm.R0, regTime), asm.Sub.Reg(asm.R0, regStart))
 	count(b, rowKey, value)
-	b.jump("exit")
-	b.label("unpaired")
+	b.jump(labelExit)
+	b.label(labelUnpaired)
 	b.increment(totals, int32(kind), totalEnds)
 	b.end()
 	return b.section()
@@ -340,7 +340,7 @@ const (
 // key of a row. If it is not there, it is unpaired: also if another end took it meanwhile.
 func (b *builder) take(l *Latency, keys []Item, open *ebpf.Map, key, rowKey int16) {
 	b.lookup(open.FD(), key)
-	b.add(asm.JEq.Imm(asm.R0, 0, "unpaired"), asm.LoadMem(regStart, asm.R0, openTime, asm.DWord))
+	b.add(asm.JEq.Imm(asm.R0, 0, labelUnpaired), asm.LoadMem(regStart, asm.R0, openTime, asm.DWord))
 	for _, item := range keys {
 		i, ok := l.atStart[item.Name]
 		if !ok {
@@ -353,7 +353,7 @@ func (b *builder) take(l *Latency, keys []Item, open *ebpf.Map, key, rowKey int1
 	}
 	b.add(asm.LoadMapPtr(asm.R1, open.FD()))
 	b.stack(asm.R2, key)
-	b.add(asm.FnMapDeleteElem.Call(), asm.JNE.Imm(asm.R0, 0, "unpaired"))
+	b.add(asm.FnMapDeleteElem.Call(), asm.JNE.Imm(asm.R0, 0, labelUnpaired))
 }
 
 // pairKey puts the key of an open operation onto the stack.
@@ -375,7 +375,7 @@ func (b *builder) pairKey(item *Item, key int16, kind uint32) error {
 	case item.Name == Thread:
 		b.add(asm.Mov.Reg(asm.R0, regThread), asm.LSh.Imm(asm.R0, 32), asm.RSh.Imm(asm.R0, 32))
 	default:
-		b.goroutine("foreign")
+		b.goroutine(labelForeign)
 	}
 	b.add(asm.StoreMem(asm.RFP, key+int16(item.Offset), asm.R0, asm.DWord))
 	return nil

@@ -169,7 +169,7 @@ func (m *Metric) Section(env *Env, t *MetricTables, id uint32) (*Section, error)
 	b.begin()
 	key := b.alloc(int16(m.KeySize))
 	b.reserve(m.Keys, key)
-	if err := b.filter(m.filter, "exit"); err != nil {
+	if err := b.filter(m.filter, labelExit); err != nil {
 		return nil, err
 	}
 	value, which := b.alloc(8), b.alloc(8)
@@ -180,7 +180,7 @@ func (m *Metric) Section(env *Env, t *MetricTables, id uint32) (*Section, error)
 		return nil, err
 	}
 	if m.kind == Total && m.Value.Kind == expr.Int {
-		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord), asm.JSLT.Imm(asm.R0, 0, "fault")) // a counter never falls
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord), asm.JSLT.Imm(asm.R0, 0, labelFault)) // a counter never falls
 	}
 	for i := range m.Keys {
 		if err := b.keyItem(&m.Keys[i], key); err != nil {
@@ -235,7 +235,7 @@ func (b *builder) record(m *Metric, t *MetricTables, id uint32, key, value, whic
 		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord))
 		m.bounds.emit(b, m.Value)
 		b.add(
-			asm.JGE.Imm(asm.R0, int32(m.bounds.Len()), "lost"), // it is not, which the verifier is to know
+			asm.JGE.Imm(asm.R0, int32(m.bounds.Len()), labelLost), // it is not, which the verifier is to know
 			asm.LSh.Imm(asm.R0, 3),
 			asm.Add.Reg(regRecord, asm.R0),
 			asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, rowBuckets),
@@ -253,7 +253,7 @@ func (b *builder) series(t *MetricTables, key int16) {
 		b.add(asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
 		b.lookup(t.zero.FD(), b.word)
 		b.add(
-			asm.JEq.Imm(asm.R0, 0, "lost"),
+			asm.JEq.Imm(asm.R0, 0, labelLost),
 			asm.Mov.Reg(asm.R3, asm.R0),
 			asm.LoadMapPtr(asm.R1, t.rows.FD()),
 		)
@@ -265,7 +265,7 @@ func (b *builder) series(t *MetricTables, key int16) {
 	}
 	b.add(asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
 	b.lookup(t.overflow.FD(), b.word)
-	b.add(asm.JEq.Imm(asm.R0, 0, "lost"))
+	b.add(asm.JEq.Imm(asm.R0, 0, labelLost))
 	b.label(found)
 }
 

@@ -129,7 +129,7 @@ func (b *builder) stackOf(s *Stacks, key int16) {
 		b.label(next)
 		b.add(asm.JNE.Imm(asm.R0, -int32(unix.EEXIST), none))
 	}
-	b.jump("lost")
+	b.jump(labelLost)
 	b.label(none)
 	b.add(asm.Mov.Imm(asm.R0, int32(NoStack)))
 	b.label(done)

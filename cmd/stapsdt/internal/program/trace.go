@@ -136,7 +136,7 @@ func (p *Probe) item(e *Expr) Item {
 func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 	b := newBuilder(env, t.probe)
 	b.begin()
-	if err := b.filter(t.filter, "exit"); err != nil {
+	if err := b.filter(t.filter, labelExit); err != nil {
 		return nil, err
 	}
 	b.add(
@@ -146,7 +146,7 @@ func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 		asm.Mov.Imm(asm.R2, int32(t.Size)),
 		asm.Mov.Imm(asm.R3, 0),
 		asm.FnRingbufReserve.Call(),
-		asm.JEq.Imm(asm.R0, 0, "lost"),
+		asm.JEq.Imm(asm.R0, 0, labelLost),
 		asm.Mov.Reg(regRecord, asm.R0),
 		asm.StoreMem(regRecord, recordTime, regTime, asm.DWord),
 		asm.Mov.Imm(regMissing, 0),
