@@ -53,7 +53,7 @@ func (o *ownMetrics) rule(r *ruleBase, operations *operations) error {
 	}
 	full := stats.Lost
 	if operations != nil && operations.plan != nil {
-		totals, err := program.ReadTotals(operations.totals, 0)
+		totals, err := program.ReadTotals(operations.tables.Totals, 0)
 		if err != nil {
 			return err
 		}

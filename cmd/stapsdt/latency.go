@@ -11,7 +11,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 
-	"github.com/cilium/ebpf"
 	"github.com/spf13/cobra"
 )
 
@@ -23,8 +22,7 @@ type latency struct {
 
 	named      bool // whether the command line names operations, and not their probes
 	plan       *program.Latency
-	pending    *ebpf.Map    // the operations that have not ended
-	totals     *ebpf.Map    // by the numbers of the kinds
+	operations *program.OperationTables
 	kinds      []*operation // by their numbers
 	goroutines goroutines
 	swept      time.Time // when operations of processes that have ended were last removed
@@ -154,7 +152,7 @@ func (l *latency) section(p *program.Probe, id uint32) (*program.Section, error)
 		return nil, err
 	}
 	if isStart {
-		return l.plan.Start(l.env, l.pending, l.totals, p, kind)
+		return l.plan.Start(l.env, program.Operations{OperationTables: l.operations, Kind: kind}, p)
 	}
 	agg, err := l.plan.NewEnd(p, l.buckets)
 	if err != nil {
@@ -162,7 +160,7 @@ func (l *latency) section(p *program.Probe, id uint32) (*program.Section, error)
 	}
 	c := &counted{Aggregate: agg, of: l.kinds[kind]}
 	return l.count(c, func() (*program.Section, error) {
-		return l.plan.End(l.env, l.pending, l.totals, agg, c.table, kind, uint32(len(l.counted)))
+		return l.plan.End(l.env, program.Operations{OperationTables: l.operations, Kind: kind}, agg, c.table, uint32(len(l.counted)))
 	})
 }
 
@@ -172,7 +170,7 @@ func (l *latency) prepare() error {
 	if err != nil {
 		return err
 	}
-	if l.pending, l.totals, err = plan.NewTables(); err != nil {
+	if l.operations, err = plan.NewTables(); err != nil {
 		return program.MapError(err)
 	}
 	l.plan = plan
@@ -211,7 +209,6 @@ func (l *latency) kind(p *program.Probe, isStart bool) (uint32, error) {
 }
 
 func (l *latency) closeTables() {
-	l.pending.Close()
-	l.totals.Close()
+	l.operations.Close()
 	l.goroutines.Close()
 }

@@ -229,12 +229,12 @@ func (c *collection) inFlight() error {
 	if o.plan == nil {
 		return nil
 	}
-	open, _, err := sorted(o.open)
+	open, _, err := sorted(o.tables.Open)
 	if err != nil {
 		return err
 	}
 	c.read = time.Now()
-	totals, err := program.ReadTotals(o.totals, 0)
+	totals, err := program.ReadTotals(o.tables.Totals, 0)
 	if err != nil {
 		return err
 	}

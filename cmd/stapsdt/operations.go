@@ -13,12 +13,12 @@ import (
 
 // operations are those that a rule measures from their start to their end.
 type operations struct {
-	rule         *metricRule
-	plan         *program.Latency
-	open, totals *ebpf.Map
-	seen         *ebpf.Map // of InFlight with labels, or nil
-	goroutines   goroutines
-	swept        time.Time
+	rule       *metricRule
+	plan       *program.Latency
+	tables     *program.OperationTables
+	seen       *ebpf.Map // of InFlight with labels, or nil
+	goroutines goroutines
+	swept      time.Time
 }
 
 // section returns what is done at a start or at an end.
@@ -35,9 +35,9 @@ func (o *operations) section(p *program.Probe) (*program.Section, error) {
 	case isStart && isEnd:
 		return nil, usagef("both %v and %v name it", start, end)
 	case isStart:
-		return o.plan.Start(m.env, o.open, o.totals, p, 0)
+		return o.plan.Start(m.env, program.Operations{OperationTables: o.tables}, p)
 	case m.Kind == rules.InFlight:
-		return o.plan.EndMetric(m.env, o.open, o.totals, p, nil, nil, 0, 0)
+		return o.plan.EndOnly(m.env, program.Operations{OperationTables: o.tables}, p)
 	}
 	metric, err := o.plan.NewEndMetric(p, m.bounds)
 	if err != nil {
@@ -48,7 +48,7 @@ func (o *operations) section(p *program.Probe) (*program.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.plan.EndMetric(m.env, o.open, o.totals, p, metric, s.tables, 0, id)
+	return o.plan.EndMetric(m.env, program.Operations{OperationTables: o.tables}, metric, s.tables, id)
 }
 
 // prepare decides what is evaluated where, and makes the tables.
@@ -60,7 +60,7 @@ func (o *operations) prepare() error {
 	if err != nil {
 		return err
 	}
-	if o.open, o.totals, err = plan.NewTables(); err != nil {
+	if o.tables, err = plan.NewTables(); err != nil {
 		return program.MapError(err)
 	}
 	if m.Kind == rules.InFlight && len(plan.Open) > 0 {
@@ -78,7 +78,7 @@ func (o *operations) sweep() error {
 			return err
 		}
 	}
-	return sweep(o.open, &o.goroutines, &o.swept)
+	return sweep(o.tables, &o.goroutines, &o.swept)
 }
 
 // labels returns the labels of the operations that processes have started that still live, and
@@ -103,8 +103,7 @@ func (o *operations) labels() (all []program.Seen, err error) {
 }
 
 func (o *operations) close() {
-	o.open.Close()
-	o.totals.Close()
+	o.tables.Close()
 	o.seen.Close()
 	o.goroutines.Close()
 }

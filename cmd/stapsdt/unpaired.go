@@ -32,7 +32,7 @@ func (l *latency) unpaired() ([]unpaired, error) {
 	all := make([]unpaired, len(l.kinds))
 	l.full = 0
 	for i := range all {
-		t, err := program.ReadTotals(l.totals, uint32(i))
+		t, err := program.ReadTotals(l.operations.Totals, uint32(i))
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +43,7 @@ func (l *latency) unpaired() ([]unpaired, error) {
 	if l.plan == nil {
 		return all, nil
 	}
-	open, _, err := sorted(l.pending)
+	open, _, err := sorted(l.operations.Open)
 	if err != nil {
 		return nil, err
 	}
@@ -93,23 +93,23 @@ const sweeping = 10 * time.Second
 
 // sweep removes the operations that cannot end any more, because their process has. swept is
 // when it last did.
-func sweep(table *ebpf.Map, g *goroutines, swept *time.Time) error {
-	if table == nil || time.Since(*swept) < sweeping {
+func sweep(tables *program.OperationTables, g *goroutines, swept *time.Time) error {
+	if tables == nil || time.Since(*swept) < sweeping {
 		return nil
 	}
 	*swept = time.Now()
 	g.forget()
-	_, dead, err := sorted(table)
+	_, dead, err := sorted(tables.Open)
 	if err != nil {
 		return err
 	}
 	for _, o := range dead {
-		_ = table.Delete(o.Key) // a new process can have the number, and have ended it
+		_ = tables.Open.Delete(o.Key) // a new process can have the number, and have ended it
 	}
 	return nil
 }
 
-func (l *latency) sweep() error { return sweep(l.pending, &l.goroutines, &l.swept) }
+func (l *latency) sweep() error { return sweep(l.operations, &l.goroutines, &l.swept) }
 
 func (l *latency) show(rows []*row) ([]byte, error) {
 	all, err := l.unpaired()

@@ -150,21 +150,39 @@ func (l *Latency) sameKey(p *Probe) (Item, error) {
 	return item, nil
 }
 
-// NewTables returns the table of open operations, and the numbers of their starts and ends.
-func (l *Latency) NewTables() (open, totals *ebpf.Map, err error) {
-	open, err = ebpf.NewMap(&ebpf.MapSpec{Name: "open", Type: ebpf.Hash, KeySize: uint32(keyHeader + l.Key.Size), ValueSize: uint32(l.valueSize), MaxEntries: MaxOpen})
-	if err != nil {
-		return nil, nil, err
+// OperationTables has the operations that are open, and the numbers of starts and ends.
+type OperationTables struct{ Open, Totals *ebpf.Map }
+
+// Close closes the tables. They may be nil.
+func (t *OperationTables) Close() {
+	if t != nil {
+		t.Open.Close()
+		t.Totals.Close()
 	}
-	totals, err = ebpf.NewMap(&ebpf.MapSpec{Name: "totals", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: totalsSize, MaxEntries: MaxKinds})
-	if err != nil {
-		return nil, nil, errors.Join(err, open.Close())
-	}
-	return open, totals, nil
 }
 
-// Start returns what a start of a kind of operation does.
-func (l *Latency) Start(env *Env, open, totals *ebpf.Map, probe *Probe, kind uint32) (*Section, error) {
+// Operations are those of a kind in tables. Each kind has a number below MaxKinds.
+type Operations struct {
+	*OperationTables
+	Kind uint32
+}
+
+// NewTables returns tables for operations.
+func (l *Latency) NewTables() (t *OperationTables, err error) {
+	t = &OperationTables{}
+	t.Open, err = ebpf.NewMap(&ebpf.MapSpec{Name: "open", Type: ebpf.Hash, KeySize: uint32(keyHeader + l.Key.Size), ValueSize: uint32(l.valueSize), MaxEntries: MaxOpen})
+	if err != nil {
+		return nil, err
+	}
+	t.Totals, err = ebpf.NewMap(&ebpf.MapSpec{Name: "totals", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: totalsSize, MaxEntries: MaxKinds})
+	if err != nil {
+		return nil, errors.Join(err, t.Open.Close())
+	}
+	return t, nil
+}
+
+// Start returns what a start of operations does.
+func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error) {
 	keyItem, err := l.sameKey(probe)
 	if err != nil {
 		return nil, err
@@ -182,7 +200,7 @@ func (l *Latency) Start(env *Env, open, totals *ebpf.Map, probe *Probe, kind uin
 	for at := int16(0); at < int16(l.valueSize); at += 8 {
 		b.add(asm.StoreMem(asm.RFP, value+at, asm.R0, asm.DWord))
 	}
-	if err := b.pairKey(&keyItem, key, kind); err != nil {
+	if err := b.pairKey(&keyItem, key, of.Kind); err != nil {
 		return nil, err
 	}
 	if env.Namespace == nil {
@@ -204,16 +222,16 @@ func (l *Latency) Start(env *Env, open, totals *ebpf.Map, probe *Probe, kind uin
 	}
 	b.see(l.seen, value)
 	b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, value+openTime, asm.R0, asm.DWord))
-	b.put(l, open, totals, key, value, kind)
+	b.put(l, of, key, value)
 	b.end()
 	return b.section()
 }
 
 // put puts an operation into the table of those that are open, at the label "put", and counts it
 // unless it is not meant.
-func (b *builder) put(l *Latency, open, totals *ebpf.Map, key, value int16, kind uint32) {
+func (b *builder) put(l *Latency, of Operations, key, value int16) {
 	b.label(labelPut)
-	b.add(asm.LoadMapPtr(asm.R1, open.FD()))
+	b.add(asm.LoadMapPtr(asm.R1, of.Open.FD()))
 	b.stack(asm.R2, key)
 	b.stack(asm.R3, value)
 	b.add(
@@ -223,10 +241,10 @@ func (b *builder) put(l *Latency, open, totals *ebpf.Map, key, value int16, kind
 	if len(l.startWhere) > 0 || len(l.Open) > 0 {
 		b.add(asm.LoadMem(asm.R0, asm.RFP, value+openTime, asm.DWord), asm.JEq.Imm(asm.R0, 0, labelExit))
 	}
-	b.increment(totals, int32(kind), totalStarts)
+	b.increment(of.Totals, int32(of.Kind), totalStarts)
 	b.jump(labelExit)
 	b.label(labelFull)
-	b.increment(totals, int32(kind), totalFull)
+	b.increment(of.Totals, int32(of.Kind), totalFull)
 	b.jump(labelExit)
 	b.label(labelUnevaluated)
 	b.increment(b.env.Stats, statUnevaluated, 0)
@@ -275,17 +293,24 @@ func (l *Latency) endItems(probe *Probe) (items []Item, size int, err error) {
 	})
 }
 
-// End returns what an end of a kind of operation does. Its rows have the number id.
-func (l *Latency) End(env *Env, open, totals *ebpf.Map, a *Aggregate, table *ebpf.Map, kind, id uint32) (*Section, error) {
-	return l.end(env, open, totals, a.probe, a.Keys, a.KeySize, kind, func(b *builder, key, value int16) {
+// End returns what an end of operations does. Its rows have the number id.
+func (l *Latency) End(env *Env, of Operations, a *Aggregate, table *ebpf.Map, id uint32) (*Section, error) {
+	return l.end(env, of, a.probe, rowKeys{a.Keys, a.KeySize}, func(b *builder, key, value int16) {
 		b.bucket(a, key, value)
 		b.tally(a, table, id, key, value)
 	})
 }
 
-// end returns what an end does. count counts the time in R0, with a key of so many bytes on the
-// stack that has the keys, and a place there for a number.
-func (l *Latency) end(env *Env, open, totals *ebpf.Map, probe *Probe, keys []Item, keySize int, kind uint32, count func(b *builder, key, value int16)) (*Section, error) {
+// rowKeys are what is in the key of a row, which has this size.
+type rowKeys struct {
+	items []Item
+	size  int
+}
+
+// end returns what an end does. count counts the time in R0, with the key of a row on the stack,
+// and a place there for a number.
+func (l *Latency) end(env *Env, of Operations, probe *Probe, row rowKeys, count func(b *builder, key, value int16)) (*Section, error) {
+	keys := row.items
 	keyItem, err := l.sameKey(probe)
 	if err != nil {
 		return nil, err
@@ -293,21 +318,21 @@ func (l *Latency) end(env *Env, open, totals *ebpf.Map, probe *Probe, keys []Ite
 	b := newBuilder(env, probe)
 	b.begin()
 	b.add(asm.FnKtimeGetNs.Call(), asm.Mov.Reg(regTime, asm.R0))
-	key, rowKey := b.alloc(int16(keyHeader+l.Key.Size)), b.alloc(int16(keySize))
+	key, rowKey := b.alloc(int16(keyHeader+l.Key.Size)), b.alloc(int16(row.size))
 	b.reserve([]Item{keyItem}, key)
 	for _, item := range keys {
 		if _, ok := l.atStart[item.Name]; !ok {
 			b.reserve([]Item{item}, rowKey)
 		}
 	}
-	if err := b.pairKey(&keyItem, key, kind); err != nil {
+	if err := b.pairKey(&keyItem, key, of.Kind); err != nil {
 		return nil, err
 	}
-	b.take(l, keys, open, key, rowKey)
+	b.take(l, keys, of.Open, key, rowKey)
 	if len(l.startWhere) > 0 || len(l.Open) > 0 {
 		b.add(asm.JEq.Imm(regStart, 0, labelExit)) // it is not meant
 	}
-	b.increment(totals, int32(kind), totalPairs)
+	b.increment(of.Totals, int32(of.Kind), totalPairs)
 	if err := b.conditions(probe, l.endWhere, labelExit); err != nil {
 		return nil, err
 	}
@@ -324,7 +349,7 @@ func (l *Latency) end(env *Env, open, totals *ebpf.Map, probe *Probe, keys []Ite
 	count(b, rowKey, value)
 	b.jump(labelExit)
 	b.label(labelUnpaired)
-	b.increment(totals, int32(kind), totalEnds)
+	b.increment(of.Totals, int32(of.Kind), totalEnds)
 	b.end()
 	return b.section()
 }

@@ -311,13 +311,14 @@ func (l *Latency) NewEndMetric(probe *Probe, bounds func(expr.Type) (*Bounds, er
 	return m, m.divide(bounds)
 }
 
-// EndMetric returns what an end of a kind of operation does. Its rows have the number id. Without
-// a metric, it only ends operations.
-func (l *Latency) EndMetric(env *Env, open, totals *ebpf.Map, probe *Probe, m *Metric, t *MetricTables, kind, id uint32) (*Section, error) {
-	if m == nil {
-		return l.end(env, open, totals, probe, nil, keyHeader, kind, func(*builder, int16, int16) {})
-	}
-	return l.end(env, open, totals, probe, m.Keys, m.KeySize, kind, func(b *builder, key, value int16) {
+// EndOnly returns what an end of operations does that are only counted while they are open.
+func (l *Latency) EndOnly(env *Env, of Operations, probe *Probe) (*Section, error) {
+	return l.end(env, of, probe, rowKeys{nil, keyHeader}, func(*builder, int16, int16) {})
+}
+
+// EndMetric returns what an end of operations does. Its rows have the number id.
+func (l *Latency) EndMetric(env *Env, of Operations, m *Metric, t *MetricTables, id uint32) (*Section, error) {
+	return l.end(env, of, m.probe, rowKeys{m.Keys, m.KeySize}, func(b *builder, key, value int16) {
 		b.add(asm.StoreMem(asm.RFP, value, asm.R0, asm.DWord))
 		b.record(m, t, id, key, value, 0)
 	})
