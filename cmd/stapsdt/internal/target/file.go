@@ -30,7 +30,8 @@ type File struct {
 	Path   string
 	ID     ID
 	Probes []sdt.Site
-	// Problem says which notes or types could not be read, and is nil if all could.
+	// Problem says which notes or types could not be read, and is nil if all could. A tracer's
+	// file has its types when Deltas was called.
 	Problem error
 
 	file     *os.File
@@ -38,6 +39,7 @@ type File struct {
 	lease    *lease.Lease // nil if nothing will be attached
 	nameless bool         // so that none but its program can write to it, such as memory
 	symbols  *symbols     // read when an operand names one
+	types    *types       // nil if all were read
 }
 
 // stamp says which content a file has: with another one, it is another file.
@@ -186,7 +188,7 @@ func (f *File) identify() error {
 	return nil
 }
 
-// read reads the probes. The error wraps sdt.ErrNoProbes if there are none.
+// read reads the probes, without their types. The error wraps sdt.ErrNoProbes if there are none.
 func (f *File) read() error {
 	if err := f.identify(); err != nil {
 		return err
@@ -195,7 +197,7 @@ func (f *File) read() error {
 	if len(f.Probes) == 0 {
 		return f.Problem
 	}
-	f.Problem = errors.Join(f.Problem, sdt.ReadTypes(f.file, f.Probes))
+	f.types = &types{}
 	preferFastNops(f.file, f.Probes)
 	return nil
 }

@@ -224,6 +224,8 @@ func (f *Finder) read(path string, opened *os.File) (file *File, err error) {
 			}
 		}()
 		err = file.read() // what is in the file from now on
+	} else if err == nil {
+		file.describeAll()
 	}
 	if err != nil {
 		return file, fmt.Errorf("%s: %w", path, err)

@@ -28,8 +28,9 @@ type symbol struct {
 
 // Deltas returns for each argument of a probe the distance from the site to the symbol that
 // the argument's operand names, and 0 if it names none. A symbol that the file does not have
-// any more is the argument's error.
+// any more is the argument's error. The arguments have their names and types afterwards.
 func (f *File) Deltas(p *sdt.Site) []int64 {
+	f.describe(p)
 	deltas := make([]int64, len(p.Args))
 	for i := range p.Args {
 		a := &p.Args[i]

@@ -1,0 +1,49 @@
+//go:build linux
+
+package target
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// types says of which probes of a file the types were not read yet. Reading them is the dearest part
+// of reading a file, which any user can make as dear as sdt's limits permit, so that a tracer reads
+// those of the probes that it attaches to.
+type types struct {
+	read *sdt.Site // the probe whose types were read, or nil
+}
+
+// describe reads the types of a probe. For a second one it reads those of all others too: a file can
+// have thousands, and reading some of the types costs as much as reading all.
+func (f *File) describe(p *sdt.Site) {
+	if f.types == nil {
+		return
+	}
+	same := func(q *sdt.Site) bool { return q.Provider == p.Provider && q.Name == p.Name }
+	switch {
+	case f.types.read == nil:
+		f.types.read = p
+		f.readTypes(same)
+	case !same(f.types.read):
+		f.describeAll()
+	}
+}
+
+// describeAll reads the types of all probes.
+func (f *File) describeAll() {
+	if f.types == nil {
+		return
+	}
+	known := f.types.read
+	f.types = nil
+	f.readTypes(func(p *sdt.Site) bool { return known == nil || p.Provider != known.Provider || p.Name != known.Name })
+}
+
+// readTypes reads the types of some probes, whose arguments it shares with copies of them.
+func (f *File) readTypes(of func(*sdt.Site) bool) {
+	sites := slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return !of(&p) })
+	f.Problem = errors.Join(f.Problem, sdt.ReadTypes(f.file, sites))
+}
