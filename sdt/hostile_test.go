@@ -281,11 +281,13 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		var probes []Site
+		start := time.Now()
 		used := allocated(func() {
 			probes, _ = read(file)
 			_ = ReadTypes(bytes.NewReader(file), probes)
 		})
 		require.Less(t, used, uint64(4<<20)+4096*uint64(len(file)))
+		require.Less(t, time.Since(start), 5*time.Second)
 		for _, p := range probes {
 			require.NotEmpty(t, p.Provider)
 			require.NotEmpty(t, p.Name)

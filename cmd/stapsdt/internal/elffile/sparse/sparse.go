@@ -46,7 +46,7 @@ func File(t testing.TB, sections ...elf.Section64) *os.File {
 	return f
 }
 
-// Cost fails if a function allocates more than 32 MB, or takes more than some seconds.
+// Cost fails if a function allocates more than 64 MB, or takes more than some seconds.
 func Cost(t testing.TB, f func()) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -54,7 +54,27 @@ func Cost(t testing.TB, f func()) {
 	start := time.Now()
 	f()
 	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > 32<<20 || time.Since(start) > 10*time.Second {
+	if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 || time.Since(start) > 10*time.Second {
 		t.Errorf("it took %d MB and %v", used>>20, time.Since(start))
 	}
+}
+
+// Bytes returns a file with these sections of the same contents, whose names are at the beginning.
+func Bytes(t testing.TB, contents []byte, sections ...elf.Section64) []byte {
+	t.Helper()
+	sections = append([]elf.Section64{{Type: uint32(elf.SHT_STRTAB), Size: uint64(len(contents))}}, sections...)
+	for i := range sections {
+		sections[i].Size = uint64(len(contents))
+	}
+	f := File(t, sections...)
+	b := make([]byte, 0, 1<<12)
+	head := make([]byte, 64+64*(1+len(sections)))
+	if _, err := f.ReadAt(head, 0); err != nil {
+		t.Fatal(err)
+	}
+	// All sections have the contents, which follow the headers.
+	for i := range sections {
+		binary.LittleEndian.PutUint64(head[64+64*(1+i)+24:], uint64(len(head)))
+	}
+	return append(append(b, head...), contents...)
 }
