@@ -98,11 +98,15 @@ func (c *checker) name(e *ast.Ident, pos int) (operand, error) {
 	return operand{}, c.errorf(pos, "undefined: %s%s", e.Name, c.known())
 }
 
-// known lists the names for an error message.
+// known lists the names for an error message. Those that are no identifiers cannot be used, and may
+// come from a hostile program.
 func (c *checker) known() string {
-	const most = 12
+	const most, longest = 12, 64
 	var names []string
 	for _, v := range c.vars {
+		if !token.IsIdentifier(v.Name) || len(v.Name) > longest {
+			continue
+		}
 		if len(names) == most {
 			names = append(names, "…")
 			break

@@ -160,6 +160,13 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A hostile program chooses the names of its arguments.
+func TestKnownNames(t *testing.T) {
+	vars := []Var{{Name: "\x1b[7m"}, {Name: "status"}, {Name: strings.Repeat("n", 1000)}, {Name: "type"}}
+	_, err := ParseFilter("pth == 1", vars)
+	require.EqualError(t, err, (&Error{Src: "pth == 1", Msg: "undefined: pth; the names are status"}).Error())
+}
+
 func TestErrors(t *testing.T) {
 	w := shopWorld()
 	w.add("type", Type{Kind: String}, Value{}) // no identifier: only arg12 would name it
