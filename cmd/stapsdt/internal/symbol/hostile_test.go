@@ -97,7 +97,7 @@ func TestSharedNames(t *testing.T) {
 	m := &Module{content: file, left: &left}
 	sparse.Cost(t, func() {
 		if s := m.read().symbol(7); s == nil || len(s.name) > 8<<10 {
-			t.Errorf("%+v", s)
+			t.Error("no symbol, or a long name")
 		}
 	})
 }
