@@ -7,5 +7,6 @@
 // has an obstacle: the reason, and the proof of it, which is what the tracer says. A tracer that fails for another reason
 // fails the test, and so does one that works where there should be an obstacle.
 //
-// A second table is of the D scripts of the examples: a row is a script, a column an example.
+// Another table is of a site with two nops side by side, as libbpf's usdt.h makes them, and a third of the D scripts of the
+// examples: a row is a script, a column an example.
 package tracers

@@ -5,6 +5,11 @@
 
 int twonops_sum;
 
+/* NOP is the second nop, and ARGS may be arguments that every tracer reads. */
+#ifndef ARGS
+#define ARGS "-4@%0 -4@twonops_sum(%%rip)"
+#endif
+
 #define NOTE(provider, name, args)                                   \
 	".pushsection .note.stapsdt,\"?\",\"note\"\n"                \
 	".balign 4\n"                                                \
@@ -28,7 +33,7 @@ static void __attribute__((noinline, noclone)) fire(int n) {
 		".globl twonops_first, twonops_second\n"
 		"twonops_first: .byte 0x90\n"
 		"twonops_second: " NOP "\n"
-		NOTE("twonops", "fired", "-4@%0 -4@twonops_sum(%%rip)")
+		NOTE("twonops", "fired", ARGS)
 		: : "r"(n) : "memory");
 }
 
