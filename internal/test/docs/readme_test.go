@@ -81,8 +81,8 @@ func TestReadme(t *testing.T) {
 		line := regexp.MustCompile(`(?m)^    (events=.*)$`).FindStringSubmatch(string(guide))[1]
 		for edited, status := range map[string]int{
 			d.replace.Replace(line): 0,
-			strings.Replace(d.replace.Replace(line), "10s", "1s -w 'status == 1'", 1):                                         1,
-			strings.Replace(d.replace.Replace(line), "request__done", "request__gone", 1):                                     3,
+			strings.Replace(d.replace.Replace(line), "10s", "1s -w 'status == 1'", 1):            1,
+			strings.Replace(d.replace.Replace(line), "request__done", "request__gone", 1):        3,
 			"setpriv --bounding-set -all bash -c '" + strings.Replace(line, "PID", "1", 1) + "'": 4,
 		} {
 			cmd := exec.Command("bash", "-c", edited)
