@@ -29,7 +29,7 @@ func convert(f *Family) (family *dto.MetricFamily, invalid int) {
 	if len(series) == 0 {
 		return nil, invalid
 	}
-	family = &dto.MetricFamily{Name: &f.Name, Help: pointer(repaired(f.Help)), Type: types[f.Kind].Enum()}
+	family = &dto.MetricFamily{Name: &f.Name, Help: pointer(repaired(f.Help)), Type: f.Kind.Enum()}
 	if f.Unit != "" {
 		family.Unit = &f.Unit
 	}
@@ -53,15 +53,11 @@ func convert(f *Family) (family *dto.MetricFamily, invalid int) {
 	return family, invalid
 }
 
-// types are the kinds, as Prometheus calls them.
-var types = map[Kind]dto.MetricType{
-	Counter: dto.MetricType_COUNTER, Gauge: dto.MetricType_GAUGE, Histogram: dto.MetricType_HISTOGRAM,
-}
-
 // valid reports whether Prometheus takes what the series of a family have in common. Names are
 // those that need no quotes.
 func valid(f *Family) bool {
-	if _, known := types[f.Kind]; !known || !model.LegacyValidation.IsValidMetricName(f.Name) || repaired(f.Unit) != f.Unit {
+	known := f.Kind == Counter || f.Kind == Gauge || f.Kind == Histogram
+	if !known || !model.LegacyValidation.IsValidMetricName(f.Name) || repaired(f.Unit) != f.Unit {
 		return false
 	}
 	for i, name := range f.Labels {

@@ -3,24 +3,25 @@
 // Package expose shows metrics to Prometheus, and sends metrics and spans by OTLP.
 package expose
 
-import "time"
+import (
+	"time"
 
-// Kind is what a metric shows.
-type Kind int
+	dto "github.com/prometheus/client_model/go"
+)
 
-// The kinds.
+// The kinds of metrics.
 const (
-	Counter Kind = iota
-	Gauge
-	Histogram
+	Counter   = dto.MetricType_COUNTER
+	Gauge     = dto.MetricType_GAUGE
+	Histogram = dto.MetricType_HISTOGRAM
 )
 
 // Family is a metric, with all of its series.
 type Family struct {
 	Name, Help string
-	Unit       string // such as "seconds", or ""
-	Kind       Kind
-	Labels     []string // their names
+	Unit       string         // such as "seconds", or ""
+	Kind       dto.MetricType // Counter, Gauge or Histogram
+	Labels     []string       // their names
 	// Bounds are the upper bounds of a histogram's buckets, in order and without +Inf. A native
 	// histogram has none, and is of schema 3.
 	Bounds []float64
