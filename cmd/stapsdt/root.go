@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 	"github.com/spf13/cobra"
@@ -29,9 +30,15 @@ type session struct {
 	stdout, stderr io.Writer
 }
 
-// warn prints a line for people. Nothing that a program reads is there.
+// warn prints a line for people. Nothing that a program reads is there. Texts from traced programs
+// may be in it: their control characters are not printed, and what follows a line break is
+// indented, so that no program can write a line that looks like one of these.
 func (s *session) warn(format string, args ...any) {
-	fmt.Fprintf(s.stderr, "stapsdt: "+format+"\n", args...)
+	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
+	for i, line := range lines {
+		lines[i] = text.Printable(strings.TrimPrefix(line, "\t"))
+	}
+	fmt.Fprintf(s.stderr, "stapsdt: %s\n", strings.Join(lines, "\n\t"))
 }
 
 func usagef(format string, args ...any) error {
@@ -64,19 +71,19 @@ func (s *session) fail(err error) int {
 	if errors.As(err, &status) {
 		return int(status)
 	}
-	text := strings.TrimPrefix(err.Error(), errUsage.Error()+": ")
+	said := strings.TrimPrefix(err.Error(), errUsage.Error()+": ")
 	switch {
 	case errors.Is(err, errUsage), errors.As(err, &wrong):
-		s.warn("%s", text)
+		s.warn("%s", said)
 		return exitUsage
 	case errors.As(err, &refused):
-		s.warn("%s; a program that mounts debugprobe shows its probes without", text)
+		s.warn("%s; a program that mounts debugprobe shows its probes without", said)
 		return exitRights
 	case errors.Is(err, probes.ErrNothing), errors.Is(err, sdt.ErrNoProbes), errors.Is(err, target.ErrNoProcess), errors.Is(err, fs.ErrNotExist):
-		s.warn("%s", text)
+		s.warn("%s", said)
 		return exitNothing
 	}
-	s.warn("%s", text)
+	s.warn("%s", said)
 	if status, ok := remoteStatus(err); ok {
 		return status
 	}

@@ -101,11 +101,6 @@ func (e *Engine) Everywhere(f *target.File) bool { return f.Guarded() || !e.kern
 
 // groups divides the selected sites of a file by their programs.
 func (e *Engine) groups(f *file, a *attachment) error {
-	for _, s := range a.subscriptions {
-		if f.Problem != nil {
-			s.Problem(fmt.Errorf("%s: %w", f.Path, f.Problem))
-		}
-	}
 	for i := range f.Probes {
 		site := &f.Probes[i]
 		selecting := slices.DeleteFunc(slices.Clone(a.subscriptions), func(s *Subscription) bool { return !s.Selector().Selects(f.File, site) })
@@ -122,6 +117,11 @@ func (e *Engine) groups(f *file, a *attachment) error {
 				g, a.groups = len(a.groups), append(a.groups, &group{loaded: p})
 			}
 			a.groups[g].sites = append(a.groups[g].sites, *site)
+		}
+	}
+	if f.Problem != nil { // which is known when the types of the selected probes have been read
+		for _, s := range a.subscriptions {
+			s.Problem(fmt.Errorf("%s: %w", f.Path, f.Problem))
 		}
 	}
 	return nil

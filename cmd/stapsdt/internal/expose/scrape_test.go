@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	dto "github.com/prometheus/client_model/go"
 )
 
 // large returns so many series of a kind, with the labels that those of a shop have.
-func large(kind Kind, native bool, count int) fixed {
+func large(kind dto.MetricType, native bool, count int) fixed {
 	f := Family{Name: "shop_requests", Help: "Requests.", Kind: kind, Native: native, Labels: []string{"method", "route", "status", "executable"}}
 	if kind == Histogram && !native {
 		f.Bounds = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
