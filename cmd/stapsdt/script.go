@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,40 +23,32 @@ type scripting struct {
 	where  where
 	tracer string
 	texts  []string
-	dir    string // for the files of ebpf_exporter
 }
 
 func (s *session) scriptCommand() *cobra.Command {
 	g := &scripting{session: s}
 	c := &cobra.Command{
-		Use:   "script SPEC... --for bpftrace|tracefs|ebpf-exporter (-p PID | -a | with FILE in each SPEC)",
+		Use:   "script SPEC... --for bpftrace|tracefs (-p PID | -a | with FILE in each SPEC)",
 		Short: "Print a script that traces the probes without this command",
 		Long: `Print a script that prints each event of the probes with a tracer that a machine already has:
-bpftrace, from version 0.17 on, or the kernel alone, with events in tracefs. For ebpf-exporter,
-write into the directory of -o a program in C and a configuration that count the events.
+bpftrace, from version 0.17 on, or the kernel alone, with events in tracefs.
 
 SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are meant. The
 script has the probes that exist when it is made.`,
 		Example: `  stapsdt script -p 1234 'myapp:*' --for bpftrace >myapp.bt
-  stapsdt script postgres:postgresql:query__start --for tracefs --str arg0 >query.sh
-  stapsdt script postgres:postgresql:query__start --for ebpf-exporter -o .`,
+  stapsdt script postgres:postgresql:query__start --for tracefs --str arg0 >query.sh`,
 		RunE: func(_ *cobra.Command, args []string) error { return g.run(args) },
 	}
 	g.where.flags(c)
-	c.Flags().StringVar(&g.tracer, "for", "", "the `TRACER`: bpftrace, tracefs for a shell script, or ebpf-exporter")
+	c.Flags().StringVar(&g.tracer, "for", "", "the `TRACER`: bpftrace, or tracefs for a shell script")
 	c.Flags().StringSliceVar(&g.texts, "str", nil, "the arguments `ARG,...` are texts, such as arg0, although the file does not say so")
-	c.Flags().StringVarP(&g.dir, "output", "o", "", "the directory `DIR` for the files of ebpf-exporter")
-	_ = c.MarkFlagDirname("output")
-	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"bpftrace", "tracefs", "ebpf-exporter"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"bpftrace", "tracefs"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 func (g *scripting) run(specs []string) error {
-	if g.tracer != "bpftrace" && g.tracer != "tracefs" && g.tracer != ebpfExporter {
-		return usagef("for which tracer? Give --for bpftrace, --for tracefs or --for ebpf-exporter")
-	}
-	if (g.tracer == ebpfExporter) != (g.dir != "") {
-		return usagef("-o DIR and --for ebpf-exporter need each other: it makes two files")
+	if g.tracer != "bpftrace" && g.tracer != "tracefs" {
+		return usagef("for which tracer? Give --for bpftrace or --for tracefs")
 	}
 	selector, err := g.where.selector(specs, nil)
 	if err != nil {
@@ -70,38 +61,16 @@ func (g *scripting) run(specs []string) error {
 		return err
 	}
 	generated := &script.Script{Specs: strings.Join(specs, " "), PIDs: slices.Sorted(slices.Values(g.where.pids)), Sites: sites, Texts: g.texts}
-	if g.tracer == ebpfExporter {
-		return g.export(generated)
-	}
 	write := generated.Bpftrace
 	if g.tracer == "tracefs" {
 		write = generated.Tracefs
 	}
 	text, skipped := write()
-	g.warnAll(skipped)
-	_, err = io.WriteString(g.stdout, text)
-	return err
-}
-
-// ebpfExporter is the tracer for which there are two files.
-const ebpfExporter = "ebpf-exporter"
-
-// export writes the files of ebpf_exporter.
-func (g *scripting) export(generated *script.Script) error {
-	program, config, skipped := generated.Exporter()
-	g.warnAll(skipped)
-	for extension, text := range map[string]string{".bpf.c": program, ".yaml": config} {
-		if err := os.WriteFile(filepath.Join(g.dir, script.ExporterName+extension), []byte(text), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (g *scripting) warnAll(skipped []string) {
 	for _, why := range skipped {
 		g.warn("%s", why)
 	}
+	_, err = io.WriteString(g.stdout, text)
+	return err
 }
 
 // sites returns the sites that are selected, in the order of their files and names.

@@ -202,7 +202,7 @@ func TestScriptUsage(t *testing.T) {
 		args, stderr string
 		status       int
 	}{
-		{"-a a:b", "for which tracer? Give --for bpftrace, --for tracefs or --for ebpf-exporter", 2},
+		{"-a a:b", "for which tracer? Give --for bpftrace or --for tracefs", 2},
 		{"-a a:b --for perf", "for which tracer?", 2},
 		{"--for tracefs", "which probes?", 2},
 		{"a:b --for tracefs", "which processes?", 2},

@@ -1,8 +1,7 @@
 //go:build linux
 
 // Package script writes scripts that print the events of probes by tracers that a machine
-// has already: bpftrace, and the kernel's own events in tracefs. For ebpf_exporter it writes
-// what counts them.
+// has already: bpftrace, and the kernel's own events in tracefs.
 //
 // Root will run them, and files of unknown origin have given the names in them. Whatever is
 // not known to be harmless is therefore quoted, replaced, or left out.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -140,58 +139,4 @@ func TestSum(t *testing.T) {
 			t.Errorf("%q: got %d, want %d", text, sum, want)
 		}
 	}
-}
-
-// TestHostileExporter: what cannot be written safely in C is left out, with the reason, and
-// names do not leave the comment and the literal they are in.
-func TestHostileExporter(t *testing.T) {
-	s, _ := hostileScript(t, hostile)
-	program, config, skipped := s.Exporter()
-	if strings.Contains(program, "pwned") && !strings.Contains(program, "// Counts the events of a") || strings.Contains(config, "pwned") || len(skipped) != 1 {
-		t.Errorf("%s\n%s\n%q", program, config, skipped)
-	}
-
-	s, _ = hostileScript(t, "50% é*/")
-	s.Sites = append(s.Sites[1:], s.Sites[1], s.Sites[1])
-	s.Sites[1].File = &File{Path: "/a dir/c"}
-	s.Sites[2].Name = "other"
-	s.Sites[0].File.Path = "/a dir/b"
-	program, config, skipped = s.Exporter()
-	for _, want := range []string{
-		"SEC(\"usdt//a dir/b:50% é*/:50% é*/\")\nint probe0(struct pt_regs *ctx)\n{\n\treturn count(0);\n}\n",
-		"SEC(\"usdt//a dir/c:50% é*/:50% é*/\")\nint probe1(struct pt_regs *ctx)\n{\n\treturn count(0);\n}\n",
-		"SEC(\"usdt//a dir/b:50% é*/:other\")\nint probe2(struct pt_regs *ctx)\n{\n\treturn count(1);\n}\n",
-		"if (pid != 12 && pid != 34)\n\t\treturn 0;\n", "__uint(max_entries, 2);",
-	} {
-		if !strings.Contains(program, want) {
-			t.Errorf("no %s in\n%s", want, program)
-		}
-	}
-	if want := "                0: \"50% é*/:50% é*/\"\n                1: \"50% é*/:other\"\n"; !strings.HasSuffix(config, "static_map:\n"+want) || len(skipped) != 0 {
-		t.Errorf("%s\n%q", config, skipped)
-	}
-	if testing.Short() {
-		return
-	}
-	if out, err := compile(t, program); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-// compile compiles a program for the kernel as its comment says.
-func compile(t *testing.T, program string) ([]byte, error) {
-	clang := testenv.NeedsTool(t, "clang", "clang")
-	_, err := os.Stat("/usr/include/bpf/usdt.bpf.h")
-	testenv.Needs(t, "/usr/include/bpf/usdt.bpf.h (package libbpf-dev)", err)
-	arch, triple := "x86", "x86_64-linux-gnu"
-	if runtime.GOARCH == "arm64" {
-		arch, triple = "arm64", "aarch64-linux-gnu"
-	}
-	path := filepath.Join(t.TempDir(), "stapsdt.bpf.c")
-	if err := os.WriteFile(path, []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(clang, "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-target", "bpf", "-D__TARGET_ARCH_"+arch, "-I/usr/include/"+triple, "-c", filepath.Base(path))
-	cmd.Dir = filepath.Dir(path)
-	return cmd.CombinedOutput()
 }
