@@ -138,7 +138,7 @@ func (a *aggregate) run(ctx context.Context, specs []string, show func(rows []*r
 			}
 		}
 		if a.interval == 0 {
-			return engine.Interval, nil
+			return engine.Rest, nil
 		}
 		if wait := time.Until(a.next); wait > 0 {
 			return wait, nil

@@ -148,7 +148,7 @@ func (t *trace) Tick() (next time.Duration, more bool, err error) {
 	if err := t.print(events); err != nil {
 		return 0, false, err
 	}
-	if next = engine.Interval; t.stream.Waiting() {
+	if next = engine.Rest; t.stream.Waiting() {
 		next = event.Slack
 	}
 	return next, t.shown < t.count, t.report(false)

@@ -39,6 +39,10 @@ type Processes interface {
 	Has(pid int) bool
 	// Alive reports whether a process exists, whichever it is.
 	Alive(pid int) bool
+	// FDs are readable when one of them has ended, as far as that can be known, and Ended
+	// reports whether one has.
+	FDs() []int
+	Ended() bool
 	// Left removes those that have ended, and reports whether any can still have events.
 	Left() bool
 }

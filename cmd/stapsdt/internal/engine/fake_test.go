@@ -85,6 +85,8 @@ func (w *world) List() (pids []int, err error) {
 	return pids, w.listErr
 }
 
+func (w *world) FDs() []int   { return nil }
+func (w *world) Ended() bool  { return false }
 func (w *world) Has(int) bool { return true }
 func (w *world) Left() bool   { return len(w.mapped) > 0 }
 

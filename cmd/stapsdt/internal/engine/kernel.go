@@ -48,6 +48,12 @@ func (Everyone) Has(int) bool { return true }
 // Alive reports whether a process exists.
 func (Everyone) Alive(pid int) bool { return target.Alive(pid) }
 
+// FDs returns none.
+func (Everyone) FDs() []int { return nil }
+
+// Ended reports false: some end all the time.
+func (Everyone) Ended() bool { return false }
+
 // Left reports true, because there are always other processes to come.
 func (Everyone) Left() bool { return true }
 

@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -18,9 +19,12 @@ type Consumer interface {
 }
 
 const (
-	// Interval is how long a process can have a new file before it is found, if the kernel does
-	// not tell. It is also how long the end of a process can go unnoticed.
+	// Interval is how long a process can have a new file before it is found, and how long its end
+	// can go unnoticed, if the kernel does not tell.
 	Interval = 250 * time.Millisecond
+	// Rest is how long a consumer can rest that has nothing to do, and how long the end of a process
+	// that was forked can go unnoticed.
+	Rest = time.Second
 	// longest is how long it can take if the kernel does tell. It is then found at once, and looking
 	// at all processes is for what the kernel had no room to tell.
 	longest = 2 * time.Second
@@ -62,7 +66,7 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 				return nil
 			}
 			e.forget()
-			check = time.Now().Add(Interval)
+			check = time.Now().Add(e.checkInterval())
 		}
 		if start := time.Now(); e.due || start.After(scan) {
 			e.due = false
@@ -71,7 +75,7 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 			}
 			scan = time.Now().Add(max(e.scanInterval(), scanShare*time.Since(start)))
 		}
-		fds := c.FDs()
+		fds := slices.Concat(c.FDs(), e.processes.FDs())
 		if named != nil {
 			fds = append(fds, named.fd)
 		}
@@ -83,6 +87,9 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 			return err
 		}
 		look = look || named != nil && named.changed()
+		if e.processes.Ended() {
+			check = time.Time{}
+		}
 	}
 	return nil
 }
@@ -139,6 +146,13 @@ func (e *Engine) wakeWhenBroken(ctx context.Context) {
 			return
 		}
 	}
+}
+
+func (e *Engine) checkInterval() time.Duration {
+	if e.watcher == nil {
+		return Interval
+	}
+	return Rest
 }
 
 func (e *Engine) scanInterval() time.Duration {

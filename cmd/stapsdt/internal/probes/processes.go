@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 )
 
 // Processes are those that a command names, and what they fork.
@@ -20,6 +22,7 @@ type Processes struct {
 	// Set has their PIDs, and those of new threads.
 	Set  *ebpf.Map
 	prog *ebpf.Program
+	ends []int // descriptors of the named processes that have not ended
 	link link.Link
 	poll bool // whether children are looked for in /proc, because the kernel does not follow forks
 }
@@ -42,6 +45,11 @@ func Follow(pids []int, ns *program.Namespace) (p *Processes, err error) {
 	for _, pid := range pids {
 		if err := p.Set.Put(uint32(pid), uint8(1)); err != nil {
 			return p, err
+		}
+	}
+	for _, pid := range pids {
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil { // else its end is noticed later
+			p.ends = append(p.ends, fd)
 		}
 	}
 	// The tracepoint has the number of the child in the initial PID namespace.
@@ -105,6 +113,23 @@ func (p *Processes) Purge() (left bool) {
 	return left
 }
 
+// FDs are readable when one of the named processes has ended.
+func (p *Processes) FDs() []int { return p.ends }
+
+// Ended reports whether one of the named processes has ended since the last call.
+func (p *Processes) Ended() (ended bool) {
+	p.ends = slices.DeleteFunc(slices.Clone(p.ends), func(fd int) bool {
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		if n, err := unix.Poll(polled, 0); n <= 0 || err != nil {
+			return false
+		}
+		unix.Close(fd)
+		ended = true
+		return true
+	})
+	return ended
+}
+
 // addChildren adds the processes whose parent is in the set.
 func (p *Processes) addChildren() {
 	known := map[int]bool{}
@@ -130,6 +155,9 @@ func (p *Processes) Detach() {
 // Close releases the set.
 func (p *Processes) Close() {
 	p.Detach()
+	for _, fd := range p.ends {
+		unix.Close(fd)
+	}
 	p.prog.Close()
 	p.Set.Close()
 }
