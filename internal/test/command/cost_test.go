@@ -5,6 +5,7 @@ package command_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -102,5 +103,53 @@ func TestCostOfExporting(t *testing.T) {
 			defer tr.interrupts()
 			return storm(p)()
 		})
+	}
+}
+
+// processorTime returns what the threads of a process have used of processors.
+func processorTime(t testing.TB, p *tracetest.Process) (sum time.Duration) {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.PID()))
+	require.NoError(t, err)
+	require.NotEmpty(t, threads)
+	for _, path := range threads {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		var ran time.Duration
+		_, err = fmt.Sscan(string(text), &ran)
+		require.NoError(t, err)
+		sum += ran
+	}
+	return sum
+}
+
+// TestCostOfIdling: a command that has attached and sees no event takes next to nothing of a
+// processor. It wakes when others map files, as they do all the time while they start programs, so
+// that the least of several rounds counts.
+func TestCostOfIdling(t *testing.T) {
+	testenv.NeedsRoot(t)
+	testenv.LongOnce(t, "it measures for seconds")
+	const round, most = 5 * time.Second, 0.02
+	p := goSubject(t)
+	e := exports(t, "subject", `
+metrics:
+  - {name: ticks_total, probe: "PROVIDER:tick", counter: 1, labels: [executable]}
+`)
+	for _, c := range []struct {
+		name string
+		*tracetest.Process
+	}{
+		{"trace -p", traces(t, p, "trace", "-p", pid(p), "subject:tick").Process},
+		{"trace -a", traces(t, p, "trace", "-a", "subject:tick").Process},
+		{"export", e.Process},
+	} {
+		least := 1.0
+		for n := 0; n < 6 && (n == 0 || least > most); n++ {
+			before := processorTime(t, c.Process)
+			time.Sleep(round)
+			least = min(least, float64(processorTime(t, c.Process)-before)/float64(round))
+		}
+		t.Logf("%s: %.2f %% of a processor", c.name, 100*least)
+		require.Less(t, least, most, c.name)
 	}
 }

@@ -22,7 +22,7 @@ var (
 func TestScriptsOfTheWorkflow(t *testing.T) {
 	for _, file := range []string{
 		".github/workflows/ci.yml", ".github/workflows/release.yml", "README.md", "CONTRIBUTING.md", "SECURITY.md", "scripts/test.sh", "scripts/tables.sh",
-		"docs/nothing-shows.md", "docs/libraries.md",
+		"docs/containers.md", "docs/command.md",
 	} {
 		t.Run(file, func(t *testing.T) {
 			data, err := os.ReadFile(root + file)
