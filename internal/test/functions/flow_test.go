@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -113,13 +112,12 @@ func (p *program) calls(t *testing.T, lines []string) (calls []string) {
 // TestTraceScript runs trace.sh as people do, for probes in a file and for those of the interpreter.
 func TestTraceScript(t *testing.T) {
 	each(t, func(t *testing.T, p *program) {
-		tr := tracetest.Command(t, exec.Command("sh", trace, p.language.name, "flow", strconv.Itoa(p.PID())))
+		tr := tracetest.BpftraceScript(t, exec.Command("sh", trace, p.language.name, "flow", strconv.Itoa(p.PID())))
 		require.Eventually(t, func() bool {
 			p.does("ready") // Perl asks for a tracer by its processor time, of which flow takes little
 			p.does("flow")
 			return len(p.calls(t, tr.Lines())) > 0
 		}, patience, 50*time.Millisecond, "it shows no calls")
-		tr.Signal(syscall.SIGINT)
-		require.NoError(t, tr.Wait(patience))
+		tr.Stop()
 	})
 }

@@ -81,6 +81,13 @@ func Bpftrace(t testing.TB, program string, args ...string) *Tracer {
 	return tr
 }
 
+// BpftraceScript runs a command that becomes bpftrace, as a script does that ends with exec. It does not wait for its probes.
+func BpftraceScript(t testing.TB, cmd *exec.Cmd) *Tracer {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	return &Tracer{Process: Command(t, cmd)}
+}
+
 // Lines is what the program printed until now, without blank lines and without what bpftrace says of itself. (What it
 // says on standard error, such as that it could not set RLIMIT_MEMLOCK or, at its end, failed to detach, does no harm:
 // the kernel detaches when its descriptors are closed.)
