@@ -157,9 +157,9 @@ func (e *Engine) programs(p *program.Probe, subscriptions []*Subscription) ([]*l
 	return all, err
 }
 
-// load loads a program with sections, or one for each if that fails, as it does if there are too
-// many of them.
-func (e *Engine) load(p *program.Probe, with []*Subscription, sections []*program.Section) (all []*loaded, err error) {
+// load loads a program with sections, or two with half of them each if that fails, as it does if
+// there are too many: a program can have 64 maps, of which a rule of an exporter uses four or more.
+func (e *Engine) load(p *program.Probe, with []*Subscription, sections []*program.Section) ([]*loaded, error) {
 	prog, err := e.kernel.Load(p.Name, sections)
 	if err == nil {
 		return []*loaded{{prog, with}}, nil
@@ -167,14 +167,13 @@ func (e *Engine) load(p *program.Probe, with []*Subscription, sections []*progra
 	if len(with) == 1 {
 		return nil, e.excluded(with[0], p, err)
 	}
-	for i, s := range with {
-		one, err := e.load(p, []*Subscription{s}, sections[i:i+1])
-		if err != nil {
-			return all, err
-		}
-		all = append(all, one...)
+	half := len(with) / 2
+	first, err := e.load(p, with[:half], sections[:half])
+	if err != nil {
+		return first, err
 	}
-	return all, nil
+	second, err := e.load(p, with[half:], sections[half:])
+	return append(first, second...), err
 }
 
 // attachTo attaches to a file in one process, or for 0 in all.
