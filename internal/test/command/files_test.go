@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,6 +42,10 @@ func overwrite(t testing.TB, program, to string) {
 	t.Helper()
 	content, err := os.ReadFile(program)
 	require.NoError(t, err)
+	// A process that another test forks now would have the file open for writing until its exec,
+	// and nobody could run it before.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	file, err := os.OpenFile(to, os.O_WRONLY|os.O_TRUNC|os.O_CREATE, 0o755)
 	require.NoError(t, err)
 	_, err = file.Write(content)
