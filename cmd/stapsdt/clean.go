@@ -11,21 +11,23 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/clean"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/spf13/cobra"
 )
 
 // cleaning is the command clean.
 type cleaning struct {
-	*session
+	*console.Console
 	opts    clean.Options
 	all     bool
 	verbose bool
-	output  string
+	asJSON  bool
 }
 
-func (s *session) cleanCommand() *cobra.Command {
-	cl := &cleaning{session: s}
+func cleanCommand(to *console.Console) *cobra.Command {
+	cl := &cleaning{Console: to}
 	c := &cobra.Command{
 		Use:   "clean [--dry-run] [--older 1h] [-a | DIRECTORY...]",
 		Short: "Remove the images that no process has mapped",
@@ -46,19 +48,16 @@ process can be seen here.`,
 	c.Flags().DurationVar(&cl.opts.Older, "older", time.Hour, "leave files that were written or read within this `TIME`")
 	c.Flags().BoolVarP(&cl.all, "all", "a", false, "the directories of all users")
 	c.Flags().BoolVarP(&cl.verbose, "verbose", "v", false, "also show what is in use or too young")
-	outputFlag(c, &cl.output)
+	outputFlag(c, &cl.asJSON)
 	return c
 }
 
 func (cl *cleaning) run(paths []string) error {
-	if err := checkOutput(cl.output); err != nil {
-		return err
-	}
 	switch {
 	case cl.opts.Older < 0:
-		return usagef("the time %v is negative", cl.opts.Older)
+		return usage.Errorf("the time %v is negative", cl.opts.Older)
 	case cl.all && len(paths) > 0:
-		return usagef("clean takes one of -a and DIRECTORY")
+		return usage.Errorf("clean takes one of -a and DIRECTORY")
 	case cl.all:
 		cl.opts.Directories = clean.AllDirectories(os.Getenv, os.Geteuid())
 	case len(paths) == 0:
@@ -70,18 +69,18 @@ func (cl *cleaning) run(paths []string) error {
 			return err
 		}
 		if !info.IsDir() {
-			return usagef("%s is not a directory", path)
+			return usage.Errorf("%s is not a directory", path)
 		}
 		cl.opts.Directories = append(cl.opts.Directories, clean.Named(path))
 	}
 	files, blind := clean.Clean(cl.opts)
 	if cl.opts.DryRun && blind != "" && slices.ContainsFunc(files, func(f clean.File) bool { return f.Action == clean.Removable }) {
-		cl.warn("not every process can be seen here (%s); what one of those has open would not be removed", blind)
+		cl.Warn("not every process can be seen here (%s); what one of those has open would not be removed", blind)
 	}
-	out := bufio.NewWriter(cl.stdout)
-	encoder := newEncoder(out)
+	out := bufio.NewWriter(cl.Out)
+	encoder := render.NewEncoder(out)
 	for _, f := range files {
-		if cl.output == "json" {
+		if cl.asJSON {
 			if err := encoder.Encode(f); err != nil {
 				return err
 			}
@@ -89,7 +88,7 @@ func (cl *cleaning) run(paths []string) error {
 			cl.text(out, f)
 		}
 	}
-	if cl.output != "json" {
+	if !cl.asJSON {
 		cl.summary(out, files)
 	}
 	if err := out.Flush(); err != nil {

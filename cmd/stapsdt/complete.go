@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
@@ -66,10 +67,10 @@ func completeSpecs(root *cobra.Command) {
 func completeSpec(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	finder := target.NewFinder()
 	defer finder.Close()
-	var probes completions
+	var names completions
 	if path, _, ok := strings.Cut(word, ":"); ok && strings.Contains(path, "/") {
 		if f, err := finder.Open(path); err == nil {
-			probes.add(f, path+":")
+			names.add(f, path+":")
 		}
 	} else {
 		var named pidList
@@ -78,19 +79,19 @@ func completeSpec(c *cobra.Command, args []string, word string) ([]string, cobra
 		if !every && len(named) == 0 {
 			return nil, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
 		}
-		found, err := (&where{pids: named, all: every}).scan(finder)
+		found, err := (&probes.Target{PIDs: named, All: every}).Look(finder)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
 		for _, f := range found.Files {
-			probes.add(f, "")
+			names.add(f, "")
 		}
 	}
 	if c.Name() == "hist" && len(args) > 0 {
-		return probes.arguments(args[0]), cobra.ShellCompDirectiveNoFileComp
+		return names.arguments(args[0]), cobra.ShellCompDirectiveNoFileComp
 	}
-	slices.Sort(probes.all)
-	return slices.Compact(probes.all), cobra.ShellCompDirectiveNoFileComp
+	slices.Sort(names.all)
+	return slices.Compact(names.all), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completions are the names of probes, each with its arguments after a tab.

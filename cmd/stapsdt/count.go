@@ -3,17 +3,16 @@
 package main
 
 import (
-	"fmt"
-	"strings"
-	"time"
-
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 
 	"github.com/spf13/cobra"
 )
 
-func (s *session) countCommand() *cobra.Command {
-	a := &aggregate{tracing: tracing{session: s}}
+func countCommand(to *console.Console) *cobra.Command {
+	var config run.Config
+	var options count.Options
 	c := &cobra.Command{
 		Use:   "count SPEC... (-p PID | -a | with FILE in each SPEC)",
 		Short: "Count events",
@@ -23,43 +22,28 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are
 		Example: `  stapsdt count -p 1234 'myapp:*' -d 10s
   stapsdt count -a myapp:request__done --by status,pid -i 1s
   stapsdt count postgres:postgresql:query__start --by 'str(arg0)'`,
-		RunE: func(c *cobra.Command, args []string) error { return a.run(c.Context(), args, a.showCounts) },
+		RunE: func(c *cobra.Command, args []string) error {
+			config.Specs = args
+			return count.Run(c.Context(), to, config, options)
+		},
 	}
-	a.flags(c)
+	runFlags(c, &config)
+	countFlags(c, &options)
 	return c
 }
 
-func (a *aggregate) showCounts(rows []*row) ([]byte, error) {
-	if a.output == "json" {
-		return a.jsonRows(rows, func(r *row) string { return fmt.Sprintf(`,"count":%d`, r.count) }), nil
-	}
-	if len(rows) == 0 {
-		return []byte("no events\n"), nil
-	}
-	rows, others := a.most(rows)
-	table := render.Table{Right: 1, Width: columns(a.stdout)}
-	header := []string{"COUNT"}
-	if a.interval > 0 {
-		header = append(header, "PER SECOND")
-		table.Right = 2
-	}
-	table.Add(append(append(header, "PROBE"), a.by...)...)
-	for _, r := range rows {
-		cells := []string{fmt.Sprint(r.count)}
-		if a.interval > 0 {
-			cells = append(cells, fmt.Sprintf("%.0f", r.rate))
-		}
-		table.Add(append(append(cells, render.Printable(r.of.String())), r.text...)...)
-	}
-	return append(table.Text(), others...), nil
+// countFlags are the flags of the commands that count in tables.
+func countFlags(c *cobra.Command, o *count.Options) {
+	outputFlag(c, &o.JSON)
+	byFlag(c, &o.By)
+	limitFlag(c, &o.Limit, "rows")
+	c.Flags().DurationVarP(&o.Interval, "interval", "i", 0, "show the numbers at this interval too, such as 1s")
 }
 
-// jsonRows returns an object for each row, which ends with what rest returns.
-func (a *aggregate) jsonRows(rows []*row, rest func(*row) string) []byte {
-	var b strings.Builder
-	now := time.Now().UTC().Format(time.RFC3339Nano)
-	for _, r := range rows {
-		fmt.Fprintf(&b, `{"time":"%s",%s,"by":%s%s}`+"\n", now, r.of.json(), jsonObject(a.by, r.json), rest(r))
-	}
-	return []byte(b.String())
+func byFlag(c *cobra.Command, by *[]string) {
+	c.Flags().StringArrayVar(by, "by", nil, "count for each value of the Go expressions `EXPR,...` separately")
+}
+
+func limitFlag(c *cobra.Command, limit *int, what string) {
+	c.Flags().IntVarP(limit, "number", "n", 20, "with -o text, the `N` most frequent "+what+", or 0 for all")
 }

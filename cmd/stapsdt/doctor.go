@@ -9,22 +9,24 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/doctor"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/spf13/cobra"
 )
 
 // diagnosis is the command doctor.
 type diagnosis struct {
-	*session
+	*console.Console
 	process string
 	verbose bool
-	output  string
+	asJSON  bool
 }
 
-func (s *session) doctorCommand() *cobra.Command {
-	d := &diagnosis{session: s}
+func doctorCommand(to *console.Console) *cobra.Command {
+	d := &diagnosis{Console: to}
 	c := &cobra.Command{
 		Use:   "doctor -p PID [SPEC]",
 		Short: "Say why a tracer sees nothing",
@@ -41,7 +43,7 @@ Without a SPEC, every probe of the process is meant.`,
 	c.Flags().StringVarP(&d.process, "pid", "p", "", "the process `PID`")
 	_ = c.RegisterFlagCompletionFunc("pid", completePID)
 	c.Flags().BoolVarP(&d.verbose, "verbose", "v", false, "also show what is as it should be")
-	outputFlag(c, &d.output)
+	outputFlag(c, &d.asJSON)
 	return c
 }
 
@@ -51,17 +53,14 @@ type statusError int
 func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 
 func (d *diagnosis) run(args []string) error {
-	if err := checkOutput(d.output); err != nil {
-		return err
-	}
 	pids, spec, err := d.parse(args)
 	if err != nil {
 		return err
 	}
 	facts := doctor.Read(pids, spec)
 	findings := doctor.Diagnose(facts)
-	out := bufio.NewWriter(d.stdout)
-	if d.output == "json" {
+	out := bufio.NewWriter(d.Out)
+	if d.asJSON {
 		err = d.json(out, findings)
 	} else {
 		d.text(out, findings, pids[0], spec)
@@ -88,20 +87,20 @@ func (d *diagnosis) parse(args []string) (pids []int, spec *target.Spec, err err
 	for _, word := range words {
 		pid, err := strconv.Atoi(word)
 		if err != nil || pid <= 0 {
-			return nil, nil, usagef("%q is not a process", word)
+			return nil, nil, usage.Errorf("%q is not a process", word)
 		}
 		pids = append(pids, pid)
 	}
 	if len(pids) == 0 {
-		return nil, nil, usagef("which process? Give -p PID")
+		return nil, nil, usage.Errorf("which process? Give -p PID")
 	}
 	if len(args) > 1 {
-		return nil, nil, usagef("doctor takes one SPEC")
+		return nil, nil, usage.Errorf("doctor takes one SPEC")
 	}
 	if len(args) == 1 {
 		s, err := target.ParseSpec(args[0])
 		if err != nil {
-			return nil, nil, usagef("%w", err)
+			return nil, nil, usage.Errorf("%w", err)
 		}
 		spec = &s
 	}
@@ -112,7 +111,7 @@ func (d *diagnosis) parse(args []string) (pids []int, spec *target.Spec, err err
 func (d *diagnosis) shown(f doctor.Finding) bool { return d.verbose || f.Level != doctor.Fine }
 
 func (d *diagnosis) json(out *bufio.Writer, findings []doctor.Finding) error {
-	encoder := newEncoder(out)
+	encoder := render.NewEncoder(out)
 	for _, f := range findings {
 		if !d.shown(f) {
 			continue

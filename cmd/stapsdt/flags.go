@@ -10,7 +10,10 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -55,6 +58,56 @@ func (l *pidList) Set(text string) error {
 // isNumber reports whether a word consists of digits.
 func isNumber(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
 
+// targetFlags are the flags that say in which processes a command looks for probes.
+func targetFlags(c *cobra.Command, t *probes.Target) {
+	c.Flags().VarP((*pidList)(&t.PIDs), "pid", "p", "the process `PID`, or several as pgrep prints them, with their shared libraries")
+	c.Flags().BoolVarP(&t.All, "all", "a", false, "every process on the machine, in containers too")
+	_ = c.RegisterFlagCompletionFunc("pid", completePID)
+}
+
+// runFlags are the flags of the commands that attach to probes.
+func runFlags(c *cobra.Command, config *run.Config) {
+	targetFlags(c, &config.Target)
+	c.Flags().StringVarP(&config.Where, "where", "w", "", "only events for which the Go expression `EXPR` is true, such as 'status >= 500'")
+	c.Flags().DurationVarP(&config.Duration, "duration", "d", 0, "end after this time, such as 10s")
+	c.Flags().BoolVar(&config.Single, "single", false, "attach to each site on its own, as on kernels before 6.6")
+	_ = c.Flags().MarkHidden("single")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if config.Duration == 0 && c.Flags().Changed("duration") {
+			return usage.Errorf("a duration of 0 would count nothing: leave out -d to go on until Ctrl-C")
+		}
+		return nil
+	}
+}
+
+// outputFlag is the flag of the commands that print text or JSON.
+func outputFlag(c *cobra.Command, json *bool) {
+	c.Flags().VarP(format{json}, "output", "o", "`FORMAT`: text, or json for one object per line")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// format is the value of -o: text or json.
+type format struct{ json *bool }
+
+// Type is for the help.
+func (format) Type() string { return "FORMAT" }
+
+func (f format) String() string {
+	if f.json != nil && *f.json {
+		return "json"
+	}
+	return "text"
+}
+
+// Set sets the format.
+func (f format) Set(text string) error {
+	if text != "text" && text != "json" {
+		return fmt.Errorf("takes text or json, and not %q", text)
+	}
+	*f.json = text == "json"
+	return nil
+}
+
 // checkStrayPID returns an error if the first argument is a PID that was to belong to -p, as in
 // -p $(pgrep NAME) without quotes.
 func checkStrayPID(c *cobra.Command, args []string) error {
@@ -63,7 +116,7 @@ func checkStrayPID(c *cobra.Command, args []string) error {
 		return nil
 	}
 	if pids, ok := flag.Value.(*pidList); ok && len(*pids) > 0 {
-		return usagef("-p takes several processes as one value, as in -p %v,%s or -p \"$(pgrep -x NAME)\" with the quotes", pids, args[0])
+		return usage.Errorf("-p takes several processes as one value, as in -p %v,%s or -p \"$(pgrep -x NAME)\" with the quotes", pids, args[0])
 	}
 	return nil
 }
@@ -73,7 +126,7 @@ func checkStrayPID(c *cobra.Command, args []string) error {
 func checkStrayAddress(c *cobra.Command, args []string) error {
 	for _, arg := range args {
 		if remote.IsAddress(arg) && c.Name() != "trace" {
-			return usagef("%s asks the kernel; only stapsdt trace reads the page of a program, such as %s", c.Name(), arg)
+			return usage.Errorf("%s asks the kernel; only stapsdt trace reads the page of a program, such as %s", c.Name(), arg)
 		}
 	}
 	return nil
@@ -86,17 +139,17 @@ func flagError(c *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	switch {
 	case errors.As(err, &invalid):
-		return usagef("%s %s", flagName(invalid.GetFlag()), invalidValue(invalid))
+		return usage.Errorf("%s %s", flagName(invalid.GetFlag()), invalidValue(invalid))
 	case errors.As(err, &valueless):
-		return usagef("%s needs a value: see %s --help", flagName(valueless.GetFlag()), c.CommandPath())
+		return usage.Errorf("%s needs a value: see %s --help", flagName(valueless.GetFlag()), c.CommandPath())
 	case errors.As(err, &unknown):
 		name := "--" + unknown.GetSpecifiedName()
 		if unknown.GetSpecifiedShortnames() != "" {
 			name = "-" + unknown.GetSpecifiedName()
 		}
-		return usagef("there is no flag %s: see %s --help", name, c.CommandPath())
+		return usage.Errorf("there is no flag %s: see %s --help", name, c.CommandPath())
 	}
-	return usagef("%w", err)
+	return usage.Errorf("%w", err)
 }
 
 // flagName is the short name of a flag, if it has one.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/spf13/cobra"
 )
 
@@ -24,7 +25,7 @@ var ofPackages = regexp.MustCompile(`strconv|invalid syntax|value out of range|p
 func refused(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, problem bytes.Buffer
-	status := run(args, &out, &problem)
+	status := execute(args, &out, &problem)
 	text := problem.String()
 	if status != exitUsage || out.Len() > 0 {
 		t.Errorf("%q: status %d, %q", args, status, text)
@@ -64,11 +65,12 @@ func TestWrongFlags(t *testing.T) {
 		{append(trace, "-d", "1d"), `-d takes a duration such as 10s, 500ms or 1m30s, and not "1d"`},
 		{append(trace, "-d", ""), `and not ""`},
 		{append(trace, "-d", "-1s"), "the duration -1s is negative"},
+		{append(trace, "-d", "0"), "a duration of 0 would count nothing"},
 		{append(trace, "-d", "9999999h"), `and not "9999999h"`},
 		{append(trace, "--strlen", "x"), `--strlen takes a whole number, and not "x"`},
 		{append(trace, "--strlen", "-1"), "--strlen must be between 1 and 4000"},
 		{append(trace, "-a=maybe"), `-a is true or false, and not "maybe"`},
-		{append(trace, "-o", "xml"), `the output format "xml" is neither text nor json`},
+		{append(trace, "-o", "xml"), `-o takes text or json, and not "xml"`},
 		{append(trace, "-z"), "there is no flag -z: see stapsdt trace --help"},
 		{append(trace, "--nope=1"), "there is no flag --nope: see stapsdt trace --help"},
 		{append(trace, "-n"), "-n needs a value: see stapsdt trace --help"},
@@ -135,7 +137,7 @@ func TestWrongRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, problem bytes.Buffer
-		status := run([]string{"export", "-c", file, "--print", "alerts"}, &out, &problem)
+		status := execute([]string{"export", "-c", file, "--print", "alerts"}, &out, &problem)
 		if got := problem.String(); status != exitFailure || !strings.Contains(got, c.want) || ofPackages.MatchString(got) {
 			t.Errorf("%s: status %d, %q instead of %q", c.rule, status, got, c.want)
 		}
@@ -145,11 +147,11 @@ func TestWrongRules(t *testing.T) {
 // TestPIDs: -p takes what pgrep prints.
 func TestPIDs(t *testing.T) {
 	for _, args := range [][]string{{"-p", "1,22"}, {"-p", "1\n22\n"}, {"-p", " 1 22"}, {"-p", "1", "-p", "22"}, {"--pid=1,22,1"}} {
-		w := &where{}
+		var target probes.Target
 		c := &cobra.Command{}
-		w.flags(c)
-		if err := c.ParseFlags(args); err != nil || !slices.Equal(w.pids, []int{1, 22}) {
-			t.Errorf("%q: %v, %v", args, w.pids, err)
+		targetFlags(c, &target)
+		if err := c.ParseFlags(args); err != nil || !slices.Equal(target.PIDs, []int{1, 22}) {
+			t.Errorf("%q: %v, %v", args, target.PIDs, err)
 		}
 	}
 }

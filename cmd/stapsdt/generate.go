@@ -11,18 +11,20 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/dlang"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/spf13/cobra"
 )
 
 type generating struct {
-	*session
+	*console.Console
 	pkg, out string
 }
 
-func (s *session) generateCommand() *cobra.Command {
-	g := &generating{session: s}
+func generateCommand(to *console.Console) *cobra.Command {
+	g := &generating{Console: to}
 	c := &cobra.Command{
 		Use:   "generate FILE.d",
 		Short: "Write the providers of a file in D as typed probes in Go",
@@ -45,13 +47,13 @@ A definition that D allows but a probe in Go cannot have is an error with its fi
 
 func (g *generating) run(files []string) error {
 	if len(files) != 1 {
-		return usagef("generate takes one file in D, or - for the standard input")
+		return usage.Errorf("generate takes one file in D, or - for the standard input")
 	}
 	if g.pkg == "" {
 		g.pkg = "main"
 	}
 	if !token.IsIdentifier(g.pkg) || g.pkg == "_" {
-		return usagef("%q is not a valid package name", g.pkg)
+		return usage.Errorf("%q is not a valid package name", g.pkg)
 	}
 	name, data, err := g.read(files[0])
 	if err != nil {
@@ -61,14 +63,14 @@ func (g *generating) run(files []string) error {
 	var wrong dlang.Errors
 	if errors.As(err, &wrong) {
 		// As compilers do it, so that editors find the place.
-		fmt.Fprintln(g.stderr, wrong)
+		fmt.Fprintln(g.Err, wrong)
 		return statusError(exitFailure)
 	}
 	if err != nil {
 		return err
 	}
 	if g.out == "-" {
-		_, err = g.stdout.Write(code)
+		_, err = g.Out.Write(code)
 		return err
 	}
 	return os.WriteFile(g.out, code, 0o666)
@@ -84,7 +86,7 @@ func (g *generating) read(file string) (name string, data []byte, err error) {
 		return file, data, err
 	}
 	if g.out == "" {
-		return "", nil, usagef("generate does not know which file to write for the standard input: use --out FILE")
+		return "", nil, usage.Errorf("generate does not know which file to write for the standard input: use --out FILE")
 	}
 	data, err = io.ReadAll(os.Stdin)
 	return "<stdin>", data, err

@@ -5,27 +5,28 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/sdt"
 	"github.com/spf13/cobra"
 )
 
 type list struct {
-	*session
-	where   where
+	*console.Console
+	target  probes.Target
 	verbose bool
-	output  string
+	asJSON  bool
 }
 
-func (s *session) listCommand() *cobra.Command {
-	l := &list{session: s}
+func listCommand(to *console.Console) *cobra.Command {
+	l := &list{Console: to}
 	c := &cobra.Command{
 		Use:   "list (-p PID | -a | FILE...)",
 		Short: "List probes, their arguments, and what is traced now",
@@ -37,19 +38,19 @@ argument are shown in Go's way: int32, uint8.`,
   stapsdt list -a -o json`,
 		RunE: func(_ *cobra.Command, args []string) error { return l.run(args) },
 	}
-	l.where.flags(c)
+	targetFlags(c, &l.target)
 	c.Flags().BoolVarP(&l.verbose, "verbose", "v", false, "show each site: its offset, its semaphore and the operands of its arguments")
-	outputFlag(c, &l.output)
+	outputFlag(c, &l.asJSON)
 	return c
 }
 
 func (l *list) run(paths []string) error {
-	if err := errors.Join(l.where.check(), checkOutput(l.output)); err != nil {
+	if err := l.target.Check(); err != nil {
 		return err
 	}
-	processes := l.where.all || len(l.where.pids) > 0
+	processes := l.target.Given()
 	if processes == (len(paths) > 0) {
-		return usagef("list takes one of -p PID, -a and FILE")
+		return usage.Errorf("list takes one of -p PID, -a and FILE")
 	}
 	finder := target.NewFinder()
 	defer finder.Close()
@@ -59,22 +60,22 @@ func (l *list) run(paths []string) error {
 	}
 	for _, f := range found.Files {
 		if f.Problem != nil {
-			l.warn("%s: %v", f.Path, f.Problem)
+			l.Warn("%s: %v", f.Path, f.Problem)
 		}
 	}
 	if found.Refused != nil {
 		if len(found.Files) == 0 {
 			return found.Refused
 		}
-		l.warn("%s not shown completely: %v", processCount(found.Incomplete), found.Refused)
+		l.Warn("%s", found.Warning("shown"))
 	}
 	if len(found.Files) == 0 {
 		return fmt.Errorf("%w: no file there has SDT probes", probes.ErrNothing)
 	}
-	out := bufio.NewWriter(l.stdout)
+	out := bufio.NewWriter(l.Out)
 	for i, f := range found.Files {
 		all := listed(f, found.Uses[f])
-		if l.output == "json" {
+		if l.asJSON {
 			err = l.json(out, f, all)
 		} else {
 			if i > 0 {
@@ -93,7 +94,7 @@ func (l *list) run(paths []string) error {
 // mapped them, as far as it may.
 func (l *list) find(finder *target.Finder, paths []string) (*probes.Found, error) {
 	if len(paths) == 0 {
-		return l.where.scan(finder)
+		return l.target.Look(finder)
 	}
 	var files []*target.File
 	for _, path := range paths {
@@ -105,7 +106,7 @@ func (l *list) find(finder *target.Finder, paths []string) (*probes.Found, error
 			files = append(files, f)
 		}
 	}
-	found, err := (&where{all: true}).scan(finder)
+	found, err := (&probes.Target{All: true}).Look(finder)
 	if err != nil {
 		found = &probes.Found{}
 	}
@@ -252,7 +253,7 @@ type (
 )
 
 func (l *list) json(out *bufio.Writer, f *target.File, probes []*listedProbe) error {
-	encoder := newEncoder(out)
+	encoder := render.NewEncoder(out)
 	for _, lp := range probes {
 		first := lp.sites[0]
 		j := jsonProbe{

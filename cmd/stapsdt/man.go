@@ -11,13 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
 // manCommand writes the manual pages, for packages and for those who install the command by
 // hand.
-func (s *session) manCommand() *cobra.Command {
+func manCommand(to *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIRECTORY",
 		Short:   "Write the manual pages into a directory",
@@ -25,7 +27,7 @@ func (s *session) manCommand() *cobra.Command {
 		Example: `  sudo stapsdt man /usr/local/share/man/man1`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("man takes a directory, such as /usr/local/share/man/man1")
+				return usage.Errorf("man takes a directory, such as /usr/local/share/man/man1")
 			}
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err

@@ -16,7 +16,7 @@ import (
 func TestPages(t *testing.T) {
 	directory := t.TempDir()
 	var out, problem bytes.Buffer
-	if status := run([]string{"man", directory}, &out, &problem); status != 0 {
+	if status := execute([]string{"man", directory}, &out, &problem); status != 0 {
 		t.Fatal(status, problem.String())
 	}
 	trace := read(t, filepath.Join(directory, "stapsdt-trace.1"))
@@ -38,7 +38,7 @@ func TestPages(t *testing.T) {
 		t.Errorf("the page of doctor: %s", doctor)
 	}
 	root := read(t, filepath.Join(directory, "stapsdt.1"))
-	if status := run([]string{"help"}, &out, &problem); status != 0 {
+	if status := execute([]string{"help"}, &out, &problem); status != 0 {
 		t.Fatal(status)
 	}
 	pages, err := filepath.Glob(filepath.Join(directory, "stapsdt-*.1"))
@@ -59,7 +59,7 @@ func TestPages(t *testing.T) {
 // TestStatuses: the help and the guide say the same of the exit statuses.
 func TestStatuses(t *testing.T) {
 	var out, problem bytes.Buffer
-	run([]string{"--help"}, &out, &problem)
+	execute([]string{"--help"}, &out, &problem)
 	help := strings.Join(strings.Fields(out.String()), " ")
 	_, section, found := strings.Cut(strings.ReplaceAll(read(t, "../../docs/command.md"), "`", ""), "## Exit statuses")
 	if !found {
@@ -80,10 +80,10 @@ func TestStatuses(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	var verb, flag, problem bytes.Buffer
-	if status := run([]string{"version"}, &verb, &problem); status != 0 {
+	if status := execute([]string{"version"}, &verb, &problem); status != 0 {
 		t.Error(status, problem.String())
 	}
-	run([]string{"--version"}, &flag, &problem)
+	execute([]string{"--version"}, &flag, &problem)
 	if verb.String() == "" || verb.String() != flag.String() {
 		t.Errorf("version: %q, --version: %q", &verb, &flag)
 	}
@@ -97,7 +97,7 @@ func TestReleaseVersion(t *testing.T) {
 	t.Cleanup(func() { release, commit = "", "" })
 	release, commit = "v1.2.3", "0123abc"
 	var out, problem bytes.Buffer
-	run([]string{"--version"}, &out, &problem)
+	execute([]string{"--version"}, &out, &problem)
 	if want := "stapsdt version v1.2.3 (commit 0123abc, " + runtime.Version() + " "; !strings.HasPrefix(out.String(), want) {
 		t.Errorf("%q, want %q", &out, want)
 	}
@@ -108,7 +108,7 @@ func TestPageDate(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1000000000")
 	directory := t.TempDir()
 	var out, problem bytes.Buffer
-	if status := run([]string{"man", directory}, &out, &problem); status != 0 {
+	if status := execute([]string{"man", directory}, &out, &problem); status != 0 {
 		t.Fatal(status, problem.String())
 	}
 	if page := read(t, filepath.Join(directory, "stapsdt.1")); !strings.HasPrefix(page, ".TH STAPSDT 1 2001-09-09 ") {
@@ -129,7 +129,7 @@ func read(t *testing.T, file string) string {
 func completed(t *testing.T, args ...string) (lines []string, directive string) {
 	t.Helper()
 	var out, notes bytes.Buffer
-	if status := run(append([]string{"__complete"}, args...), &out, &notes); status != 0 {
+	if status := execute(append([]string{"__complete"}, args...), &out, &notes); status != 0 {
 		t.Fatalf("%q: status %d, %s", args, status, &notes)
 	}
 	lines = strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/script"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/spf13/cobra"
@@ -19,14 +21,14 @@ import (
 )
 
 type scripting struct {
-	*session
-	where  where
+	*console.Console
+	target probes.Target
 	tracer string
 	texts  []string
 }
 
-func (s *session) scriptCommand() *cobra.Command {
-	g := &scripting{session: s}
+func scriptCommand(to *console.Console) *cobra.Command {
+	g := &scripting{Console: to}
 	c := &cobra.Command{
 		Use:   "script SPEC... --for bpftrace|tracefs (-p PID | -a | with FILE in each SPEC)",
 		Short: "Print a script that traces the probes without this command",
@@ -39,7 +41,7 @@ script has the probes that exist when it is made.`,
   stapsdt script postgres:postgresql:query__start --for tracefs --str arg0 >query.sh`,
 		RunE: func(_ *cobra.Command, args []string) error { return g.run(args) },
 	}
-	g.where.flags(c)
+	targetFlags(c, &g.target)
 	c.Flags().StringVar(&g.tracer, "for", "", "the `TRACER`: bpftrace, or tracefs for a shell script")
 	c.Flags().StringSliceVar(&g.texts, "str", nil, "the arguments `ARG,...` are texts, such as arg0, although the file does not say so")
 	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"bpftrace", "tracefs"}, cobra.ShellCompDirectiveNoFileComp))
@@ -48,9 +50,9 @@ script has the probes that exist when it is made.`,
 
 func (g *scripting) run(specs []string) error {
 	if g.tracer != "bpftrace" && g.tracer != "tracefs" {
-		return usagef("for which tracer? Give --for bpftrace or --for tracefs")
+		return usage.Errorf("for which tracer? Give --for bpftrace or --for tracefs")
 	}
-	selector, err := g.where.selector(specs, nil)
+	selector, err := g.target.Selector(specs, nil)
 	if err != nil {
 		return err
 	}
@@ -60,16 +62,16 @@ func (g *scripting) run(specs []string) error {
 	if err != nil {
 		return err
 	}
-	generated := &script.Script{Specs: strings.Join(specs, " "), PIDs: slices.Sorted(slices.Values(g.where.pids)), Sites: sites, Texts: g.texts}
+	generated := &script.Script{Specs: strings.Join(specs, " "), PIDs: slices.Sorted(slices.Values(g.target.PIDs)), Sites: sites, Texts: g.texts}
 	write := generated.Bpftrace
 	if g.tracer == "tracefs" {
 		write = generated.Tracefs
 	}
 	text, skipped := write()
 	for _, why := range skipped {
-		g.warn("%s", why)
+		g.Warn("%s", why)
 	}
-	_, err = io.WriteString(g.stdout, text)
+	_, err = io.WriteString(g.Out, text)
 	return err
 }
 
@@ -79,15 +81,15 @@ func (g *scripting) sites(finder *target.Finder, selector *probes.Selector) (sit
 		return nil, err
 	}
 	found := &probes.Found{}
-	if g.where.all || len(g.where.pids) > 0 {
-		if found, err = g.where.scan(finder); err != nil {
+	if g.target.Given() {
+		if found, err = g.target.Look(finder); err != nil {
 			return nil, err
 		}
 		if found.Refused != nil {
 			if len(found.Files) == 0 {
 				return nil, found.Refused
 			}
-			g.warn("%s not included completely: %v", processCount(found.Incomplete), found.Refused)
+			g.Warn("%s", found.Warning("included"))
 		}
 	}
 	for _, f := range selector.Files() {
@@ -115,7 +117,7 @@ func (g *scripting) of(selector *probes.Selector, f *target.File, uses []probes.
 		return nil, nil
 	}
 	if f.Problem != nil {
-		g.warn("%s: %v", f.Path, f.Problem)
+		g.Warn("%s: %v", f.Path, f.Problem)
 	}
 	file, err := found(f, uses)
 	if err != nil {

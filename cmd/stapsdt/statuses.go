@@ -3,10 +3,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/doctor"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 )
 
 // The exit statuses. doctor has more of them.
@@ -42,4 +44,24 @@ func statusHelp() string {
 		fmt.Fprintf(&b, "\n  %d  %s", s.status, strings.ReplaceAll(s.meaning, ". ", ".\n     "))
 	}
 	return b.String()
+}
+
+// remoteStatus returns the exit status of an error of a program that is traced by an address.
+func remoteStatus(err error) (status int, ok bool) {
+	var refused *remote.Error
+	switch {
+	case errors.Is(err, remote.ErrGone):
+		return exitGone, true
+	case !errors.As(err, &refused):
+		return 0, false
+	}
+	switch refused.Status {
+	case 400:
+		return exitUsage, true
+	case 401, 403:
+		return exitRights, true
+	case 404:
+		return exitNothing, true
+	}
+	return exitFailure, true
 }

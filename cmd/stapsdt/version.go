@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/spf13/cobra"
 )
 
@@ -16,18 +18,18 @@ import (
 var release, commit string
 
 // versionCommand prints what --version prints.
-func (s *session) versionCommand() *cobra.Command {
+func versionCommand(to *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit and the version of Go",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("version takes no arguments")
+				return usage.Errorf("version takes no arguments")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(s.stdout, "%s version %s\n", c.Root().Name(), c.Root().Version)
+			_, err := fmt.Fprintf(to.Out, "%s version %s\n", c.Root().Name(), c.Root().Version)
 			return err
 		},
 	}

@@ -265,7 +265,7 @@ func TestCleanDirectories(t *testing.T) {
 	// A directory of this name that another user has made is not theirs.
 	require.NoError(t, os.Chown(theirs, 65533, 65533))
 	require.ElementsMatch(t, mine, found("-a"))
-	for args, says := range map[string]string{"-a " + base: "one of -a and DIRECTORY", "--older -1s": "is negative", image: "is not a directory", "-o xml": "neither text nor json"} {
+	for args, says := range map[string]string{"-a " + base: "one of -a and DIRECTORY", "--older -1s": "is negative", image: "is not a directory", "-o xml": "takes text or json"} {
 		r := runs(t, append([]string{"clean"}, strings.Fields(args)...)...)
 		require.Equal(t, 2, r.status)
 		require.Contains(t, r.stderr, says)

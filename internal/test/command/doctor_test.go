@@ -102,7 +102,7 @@ func TestDoctorUsage(t *testing.T) {
 		"doctor -p 0":         `"0" is not a process`,
 		"doctor -p 1 a":       `"a" is not [FILE:]PROVIDER:PROBE`,
 		"doctor -p 1 a:b c:d": "doctor takes one SPEC",
-		"doctor -p 1 -o xml":  "neither text nor json",
+		"doctor -p 1 -o xml":  "takes text or json",
 	} {
 		r := runs(t, strings.Fields(args)...)
 		require.Equal(t, 2, r.status, args)

@@ -124,7 +124,7 @@ func TestUsage(t *testing.T) {
 		{"list -p 0", "-p takes the PID of a process, and 0 is none", 2},
 		{"list -p x", `-p takes the PID of a process, such as 1234, and not "x"`, 2},
 		{"list -p 1 -a", "-p and -a exclude each other", 2},
-		{"list -o yaml -a", `the output format "yaml" is neither text nor json`, 2},
+		{"list -o yaml -a", `-o takes text or json, and not "yaml"`, 2},
 		{"list --nonsense", "there is no flag --nonsense", 2},
 		{"lits", `there is no command "lits"`, 2},
 		{"trace", "which probes?", 2},

@@ -68,3 +68,6 @@ func (Family) Alive(pid int) bool { return target.Alive(pid) }
 
 // Left removes the processes that have ended, and reports whether there are others.
 func (f Family) Left() bool { return f.Purge() }
+
+// WatchProcesses is Options.Watch of the machine's processes.
+func WatchProcesses() (Watcher, error) { return target.NewWatcher() }

@@ -4,6 +4,7 @@ package probes
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -23,6 +24,27 @@ type Found struct {
 	// could not be looked at, or not at all of their files.
 	Refused    *rights.Error
 	Incomplete int
+}
+
+// Blind returns an error if no file was found, and rights are missing to look at all processes.
+func (f *Found) Blind() error {
+	if len(f.Files) == 0 && f.Refused != nil && len(f.Refused.Missing) > 0 {
+		return f.Refused
+	}
+	return nil
+}
+
+// Warning says how many processes could not be looked at completely, and is "" if there is none.
+// done is what was not done with them, such as "traced".
+func (f *Found) Warning(done string) string {
+	if f.Refused == nil {
+		return ""
+	}
+	processes := "1 process is"
+	if f.Incomplete != 1 {
+		processes = fmt.Sprintf("%d processes are", f.Incomplete)
+	}
+	return fmt.Sprintf("%s not %s completely: %v", processes, done, f.Refused)
 }
 
 // Use is a process that has mapped a file.

@@ -110,6 +110,13 @@ const (
 // keyed reports whether the table has a row for each key, and not a place for each probe.
 func (a *Aggregate) keyed() bool { return len(a.Keys) > 0 || a.stacks != nil }
 
+// HasBuckets reports whether it counts by buckets too.
+func (a *Aggregate) HasBuckets() bool { return a.buckets != nil }
+
+// Alone reports whether no other program can have its table: that of a histogram without keys has
+// a place for each bucket.
+func (a *Aggregate) Alone() bool { return a.buckets != nil && !a.keyed() }
+
 // NewTable returns a map for programs of a layout. Without keys, it has a place for each of
 // at most 4096 probes and their buckets, and otherwise for as many rows as it says.
 func (a *Aggregate) NewTable(rows uint32) (*ebpf.Map, error) {
@@ -139,6 +146,9 @@ func (a *Aggregate) Section(env *Env, table *ebpf.Map, id uint32) (*Section, err
 	b.begin()
 	key := b.alloc(int16(a.KeySize))
 	b.reserve(a.Keys, key)
+	if err := b.ofExecutable(); err != nil {
+		return nil, err
+	}
 	if err := b.filter(a.filter, labelExit); err != nil {
 		return nil, err
 	}

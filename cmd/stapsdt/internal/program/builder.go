@@ -99,6 +99,11 @@ func (b *builder) begin() {
 		b.lookup(b.env.Cgroups.FD(), b.word)
 		b.add(asm.JEq.Imm(asm.R0, 0, labelExit))
 	}
+	if b.env.User != nil {
+		b.processNumber(fromUID)
+		b.constant(asm.R1, int64(*b.env.User))
+		b.add(asm.JNE.Reg(asm.R0, asm.R1, labelExit))
+	}
 	if b.env.Processes == nil {
 		return
 	}

@@ -39,6 +39,10 @@ type Env struct {
 	Roots []int
 	// Cgroups has the numbers of the control groups that are meant, or is nil for all.
 	Cgroups *ebpf.Map
+	// User is the user that is meant, as the initial user namespace numbers it, or nil for all.
+	User *uint32
+	// Executable is what the names of the executables that are meant match, or nil for all.
+	Executable *Pattern
 	// Namespace is nil in the initial PID namespace.
 	Namespace *Namespace
 	// Stats has the counters that Stats reads.

@@ -200,6 +200,9 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 	for at := int16(0); at < int16(l.valueSize); at += 8 {
 		b.add(asm.StoreMem(asm.RFP, value+at, asm.R0, asm.DWord))
 	}
+	if err := b.ofExecutable(); err != nil {
+		return nil, err
+	}
 	if err := b.pairKey(&keyItem, key, of.Kind); err != nil {
 		return nil, err
 	}
@@ -324,6 +327,9 @@ func (l *Latency) end(env *Env, of Operations, probe *Probe, row rowKeys, count 
 		if _, ok := l.atStart[item.Name]; !ok {
 			b.reserve([]Item{item}, rowKey)
 		}
+	}
+	if err := b.ofExecutable(); err != nil {
+		return nil, err
 	}
 	if err := b.pairKey(&keyItem, key, of.Kind); err != nil {
 		return nil, err

@@ -11,26 +11,17 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// MetricKind is what a Metric keeps of the events.
-type MetricKind int
-
-// The kinds.
-const (
-	Count     MetricKind = iota // their number
-	Total                       // the sum of their values, too
-	Latest                      // the value of the latest, too
-	Histogram                   // how many values there are in each bucket, too
-)
-
 // MetricSpec says what a Metric keeps.
 type MetricSpec struct {
-	Kind  MetricKind
-	Value string // an expression, or "" for Count
-	// Bounds are those of the buckets of a Histogram, for the type of the value.
+	// Value is an expression, whose values are added, or "" to only count events.
+	Value string
+	// Latest says to keep the latest value too.
+	Latest bool
+	// Bounds are those of the buckets of a histogram, for the type of the value, or nil.
 	Bounds func(expr.Type) (*Bounds, error)
 	By     []string
 	Where  string // a condition, or ""
-	// ID is an expression for the number of a span, which a Histogram then keeps of the latest
+	// ID is an expression for the number of a span, which a histogram then keeps of the latest
 	// event, or "".
 	ID string
 }
@@ -44,8 +35,9 @@ type Metric struct {
 	// Value is the type of the value, if there is one.
 	Value expr.Type
 
-	kind   MetricKind
-	bounds *Bounds
+	summed bool    // whether the values are added
+	latest bool    // whether the latest is kept
+	bounds *Bounds // of a histogram, or nil
 	probe  *Probe
 	filter *Expr
 	value  *Expr
@@ -54,7 +46,7 @@ type Metric struct {
 
 // NewMetric checks the expressions of a program.
 func NewMetric(probe *Probe, spec MetricSpec) (*Metric, error) {
-	m := &Metric{kind: spec.Kind, probe: probe}
+	m := &Metric{latest: spec.Latest, summed: spec.Value != "", probe: probe}
 	var err error
 	if m.filter, err = probe.ParseFilter(spec.Where); err != nil {
 		return nil, err
@@ -62,7 +54,7 @@ func NewMetric(probe *Probe, spec MetricSpec) (*Metric, error) {
 	if m.Keys, m.KeySize, err = keyItems(spec.By, probe.keyItem); err != nil {
 		return nil, err
 	}
-	if spec.Kind == Count {
+	if !m.summed {
 		return m, nil
 	}
 	if m.value, err = probe.parseInteger(spec.Value, "a metric"); err != nil {
@@ -74,17 +66,13 @@ func NewMetric(probe *Probe, spec MetricSpec) (*Metric, error) {
 			return nil, err
 		}
 	}
-	return m, m.divide(spec.Bounds)
-}
-
-func (m *Metric) divide(bounds func(expr.Type) (*Bounds, error)) (err error) {
-	if m.kind == Histogram {
-		m.bounds, err = bounds(m.Value)
+	if spec.Bounds != nil {
+		m.bounds, err = spec.Bounds(m.Value)
 	}
-	return err
+	return m, err
 }
 
-// The words of a row. What follows rowSum depends on the kind, and buckets come last.
+// The words of a row. What follows rowSum is that of the latest value, or of a histogram.
 const (
 	rowLatest  = 16 // the latest value
 	rowProcess = 24 // the process that it is of
@@ -96,10 +84,10 @@ const (
 
 // rowSize is the size of a row.
 func (m *Metric) rowSize() int {
-	switch m.kind {
-	case Latest:
+	switch {
+	case m.latest:
 		return rowTime + 8
-	case Histogram:
+	case m.bounds != nil:
 		return rowBuckets + 8*m.bounds.Len()
 	}
 	return rowSize
@@ -133,10 +121,10 @@ func (m *Metric) NewTables(rows int) (t *MetricTables, err error) {
 	size := uint32(m.rowSize())
 	spec := &ebpf.MapSpec{Name: "series", Type: ebpf.PerCPUHash, KeySize: uint32(m.KeySize), ValueSize: size, MaxEntries: uint32(rows)}
 	one := ebpf.MapSpec{Name: "row", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: size, MaxEntries: 1}
-	if m.kind == Latest || rows*int(size)*ebpf.MustPossibleCPU() > maxPerCPU {
+	if m.latest || rows*int(size)*ebpf.MustPossibleCPU() > maxPerCPU {
 		spec.Type, one.Type = ebpf.Hash, ebpf.Array
 	}
-	if len(m.Keys) == 0 && m.kind != Latest { // whose rows are removed
+	if len(m.Keys) == 0 && !m.latest { // whose rows are removed
 		spec.Type, spec.KeySize, spec.MaxEntries = one.Type, 4, uint32(min(rows, maxPlaces))
 	}
 	t = &MetricTables{}
@@ -169,6 +157,9 @@ func (m *Metric) Section(env *Env, t *MetricTables, id uint32) (*Section, error)
 	b.begin()
 	key := b.alloc(int16(m.KeySize))
 	b.reserve(m.Keys, key)
+	if err := b.ofExecutable(); err != nil {
+		return nil, err
+	}
 	if err := b.filter(m.filter, labelExit); err != nil {
 		return nil, err
 	}
@@ -179,7 +170,7 @@ func (m *Metric) Section(env *Env, t *MetricTables, id uint32) (*Section, error)
 	if err := b.number(m.id, which); err != nil {
 		return nil, err
 	}
-	if m.kind == Total && m.Value.Kind == expr.Int {
+	if m.summed && !m.latest && m.bounds == nil && m.Value.Kind == expr.Int {
 		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord), asm.JSLT.Imm(asm.R0, 0, labelFault)) // a counter never falls
 	}
 	for i := range m.Keys {
@@ -216,19 +207,19 @@ func (b *builder) record(m *Metric, t *MetricTables, id uint32, key, value, whic
 		asm.Mov.Reg(regRecord, asm.R0),
 		asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, rowCount),
 	)
-	if m.kind == Count {
+	if !m.summed {
 		return
 	}
 	b.add(asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, rowSum))
 	switch {
-	case m.kind == Latest:
+	case m.latest:
 		b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(regRecord, rowTime, asm.R0, asm.DWord))
 		b.pidTgid()
 		b.add(
 			asm.RSh.Imm(asm.R0, 32), asm.StoreMem(regRecord, rowProcess, asm.R0, asm.DWord),
 			asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.StoreMem(regRecord, rowLatest, asm.R1, asm.DWord),
 		)
-	case m.kind == Histogram:
+	case m.bounds != nil:
 		if m.id != nil {
 			b.exemplar(value, which)
 		}
@@ -307,8 +298,9 @@ func (l *Latency) NewEndMetric(probe *Probe, bounds func(expr.Type) (*Bounds, er
 	if err != nil {
 		return nil, err
 	}
-	m := &Metric{Keys: keys, KeySize: size, kind: Histogram, probe: probe, Value: latencyType}
-	return m, m.divide(bounds)
+	m := &Metric{Keys: keys, KeySize: size, summed: true, probe: probe, Value: latencyType}
+	m.bounds, err = bounds(m.Value)
+	return m, err
 }
 
 // EndOnly returns what an end of operations does that are only counted while they are open.

@@ -196,10 +196,10 @@ func (r *MetricRow) add(m *Metric, parts []byte, size int) {
 		word := func(at int) uint64 { return binary.NativeEndian.Uint64(parts[at:]) }
 		r.Count += word(rowCount)
 		r.Sum += word(rowSum)
-		switch m.kind {
-		case Latest:
+		switch {
+		case m.latest:
 			r.Latest, r.Process, r.Time = word(rowLatest), int(word(rowProcess)), time.Duration(word(rowTime))
-		case Histogram:
+		case m.bounds != nil:
 			if r.Buckets == nil {
 				r.Buckets = make([]uint64, m.bounds.Len())
 			}

@@ -136,6 +136,9 @@ func (p *Probe) item(e *Expr) Item {
 func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 	b := newBuilder(env, t.probe)
 	b.begin()
+	if err := b.ofExecutable(); err != nil {
+		return nil, err
+	}
 	if err := b.filter(t.filter, labelExit); err != nil {
 		return nil, err
 	}

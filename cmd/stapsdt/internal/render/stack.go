@@ -110,32 +110,3 @@ func callers(s *symbol.Stack) (names []string) {
 	slices.Reverse(names)
 	return names
 }
-
-// StackJSON returns the members of an object that describe a stack: its frames, the innermost
-// first, and why it was cut.
-func StackJSON(s *symbol.Stack) []byte {
-	to := []byte(`"stack":[`)
-	for i := range s.Frames {
-		f := &s.Frames[i]
-		names := f.Names()
-		for j, name := range names {
-			if i+j > 0 {
-				to = append(to, ',')
-			}
-			to = AppendJSONString(append(to, `{"function":`...), name)
-			if j < len(f.Functions) && f.Functions[j].File != "" {
-				to = AppendJSONString(append(to, `,"file":`...), f.Functions[j].File)
-				to = fmt.Appendf(to, `,"line":%d`, f.Functions[j].Line)
-			}
-			if f.Module != nil {
-				to = AppendJSONString(append(to, `,"module":`...), f.Module.Name())
-			}
-			to = append(to, '}')
-		}
-	}
-	to = append(to, ']')
-	if s.Cut != symbol.Whole {
-		to = AppendJSONString(append(to, `,"cut":`...), s.Cut.String())
-	}
-	return to
-}

@@ -92,7 +92,7 @@ func AppendJSONNumber(to []byte, t expr.Type, bits uint64) []byte {
 }
 
 // AppendJSONString appends a text in JSON. Bytes that are not UTF-8 become U+FFFD.
-func AppendJSONString[T string | []byte](to []byte, text T) []byte {
+func AppendJSONString[T ~string | ~[]byte](to []byte, text T) []byte {
 	const hex = "0123456789abcdef"
 	s := string(text)
 	to = append(to, '"')

@@ -1,0 +1,34 @@
+//go:build linux
+
+// Package console is where the commands write: results to standard output, and what is for people
+// to standard error.
+package console
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
+)
+
+// Console is standard output and standard error.
+type Console struct{ Out, Err io.Writer }
+
+// Warn prints a line for people. Nothing that a program reads is there. Texts from traced programs
+// may be in it: their control characters are not printed, and what follows a line break is
+// indented, so that no program can write a line that looks like one of these.
+func (c *Console) Warn(format string, args ...any) {
+	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
+	for i, line := range lines {
+		lines[i] = text.Printable(strings.TrimPrefix(line, "\t"))
+	}
+	fmt.Fprintf(c.Err, "stapsdt: %s\n", strings.Join(lines, "\n\t"))
+}
+
+// Slow says what is being done, if that takes more than a second, until done is called.
+func (c *Console) Slow(what string) (done func()) {
+	timer := time.AfterFunc(time.Second, func() { c.Warn("%s, which takes a while", what) })
+	return func() { timer.Stop() }
+}

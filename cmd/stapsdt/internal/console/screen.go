@@ -1,0 +1,42 @@
+//go:build linux
+
+package console
+
+import (
+	"bytes"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+)
+
+// Screen shows texts for people one after another: on a terminal each instead of the one before,
+// and elsewhere with an empty line between them.
+type Screen struct {
+	*Console
+	lines int // of the text before
+}
+
+// Show shows a text. On a terminal all but the last one are cut to its size.
+func (s *Screen) Show(text []byte, last bool) error {
+	if height, width, ok := Size(s.Out); ok {
+		if !last {
+			text = []byte(fit(string(text), height, width))
+		}
+		s.lines, text = bytes.Count(text, []byte("\n")), append(Erase(s.lines, last), text...)
+	} else {
+		if s.lines > 0 {
+			text = append([]byte("\n"), text...)
+		}
+		s.lines = 1
+	}
+	_, err := s.Out.Write(text)
+	return err
+}
+
+// Erase returns what removes the lines that were shown before from a terminal. At the end it also
+// removes the ^C that the terminal has printed, which would shift the first line.
+func Erase(lines int, last bool) []byte {
+	if lines == 0 && last {
+		return []byte("\r\x1b[K")
+	}
+	return render.Replace(lines)
+}

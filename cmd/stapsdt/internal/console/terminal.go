@@ -1,0 +1,73 @@
+//go:build linux
+
+package console
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// winsize returns what the kernel says of the terminal that w is, or false if it is something
+// else.
+func winsize(w any) (*unix.Winsize, bool) {
+	f, isFile := w.(*os.File)
+	if !isFile {
+		return nil, false
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	return size, err == nil
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w any) bool {
+	_, ok := winsize(w)
+	return ok
+}
+
+// Size returns the size of the terminal that w is, or false if it is something else or
+// cannot move its cursor.
+func Size(w any) (rows, columns int, ok bool) {
+	size, ok := winsize(w)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return 0, 0, false
+	}
+	if size.Row == 0 || size.Col == 0 { // unknown
+		return 24, 80, true
+	}
+	return int(size.Row), int(size.Col), true
+}
+
+// Columns returns how many columns the output may take: those of the terminal, or 80.
+func Columns(w any) int {
+	if size, ok := winsize(w); ok && size.Col > 0 {
+		return int(size.Col)
+	}
+	return 80
+}
+
+// Colored reports whether colors may be used.
+func Colored(w any) bool {
+	_, _, ok := Size(w)
+	return ok && os.Getenv("NO_COLOR") == ""
+}
+
+// fit cuts text to a part of a terminal, so that it can be replaced later.
+func fit(text string, rows, columns int) string {
+	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
+	var b strings.Builder
+	for i, line := range lines {
+		if rest := len(lines) - i; i == rows-2 && rest > 1 {
+			fmt.Fprintf(&b, "… %d more lines\n", rest)
+			break
+		}
+		runes := []rune(strings.TrimSuffix(line, "\n"))
+		if len(runes) > columns {
+			runes = append(runes[:columns-1], '…')
+		}
+		b.WriteString(string(runes) + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,176 @@
+//go:build linux
+
+// Package count counts the events of probes in the kernel: by the values of expressions, by the
+// buckets of a value, and by the stacks from which they come.
+package count
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+)
+
+// counting is what the commands count and hist do.
+type counting struct {
+	*Counter
+	options  Options
+	interval *run.Interval
+	screen   console.Screen
+	before   time.Time         // when the numbers were shown last
+	counts   map[string]uint64 // and which they were, by Row.key
+}
+
+// Run counts events until the run ends, and shows the numbers, or with buckets histograms.
+func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
+	if err := CheckLimit(o.Limit); err != nil {
+		return err
+	}
+	interval, err := run.NewInterval(o.Interval)
+	if err != nil {
+		return err
+	}
+	if o.By, err = program.SplitExprs(o.By); err != nil {
+		return err
+	}
+	r, err := run.New(to, config)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	c := &counting{
+		Counter: NewCounter(r, o.Expressions, nil), options: o, interval: interval,
+		screen: console.Screen{Console: to}, before: time.Now(), counts: map[string]uint64{},
+	}
+	defer c.Close()
+	if err := c.Attach(); err != nil {
+		return err
+	}
+	if err := r.Wait(ctx, c); err != nil {
+		return err
+	}
+	if err := c.show(true); err != nil {
+		return err
+	}
+	return c.Report("values of --by")
+}
+
+// FDs implements engine.Consumer.
+func (c *counting) FDs() []int { return nil }
+
+// Tick implements engine.Consumer.
+func (c *counting) Tick() (next time.Duration, more bool, err error) {
+	due, next := c.interval.Due()
+	if due {
+		err = c.show(false)
+	}
+	return next, true, err
+}
+
+// show shows the numbers, the last ones completely.
+func (c *counting) show(last bool) error {
+	rows, err := c.Rows()
+	if err != nil {
+		return err
+	}
+	if c.options.JSON {
+		return c.encode(rows)
+	}
+	if len(rows) == 0 {
+		return c.screen.Show([]byte("no events\n"), last)
+	}
+	if c.options.Buckets != nil {
+		return c.screen.Show(c.histograms(rows), last)
+	}
+	return c.screen.Show(c.table(rows), last)
+}
+
+// table returns the numbers of events for people.
+func (c *counting) table(rows []*Row[Probe]) []byte {
+	rates := c.rates(rows)
+	rows, others := most(rows, c.options.Limit)
+	table := render.Table{Right: 1, Width: console.Columns(c.run.Out)}
+	header := []string{"COUNT"}
+	if c.options.Interval > 0 {
+		header = append(header, "PER SECOND")
+		table.Right = 2
+	}
+	table.Add(append(append(header, "PROBE"), c.options.By...)...)
+	for _, r := range rows {
+		cells := []string{fmt.Sprint(r.Count)}
+		if c.options.Interval > 0 {
+			cells = append(cells, fmt.Sprintf("%.0f", rates[r]))
+		}
+		table.Add(append(append(cells, render.Printable(r.Of.String())), r.Text...)...)
+	}
+	return append(table.Text(), others...)
+}
+
+// rates returns how often the events of rows happened per second, since it was called last.
+func (c *counting) rates(rows []*Row[Probe]) map[*Row[Probe]]float64 {
+	now := time.Now()
+	rates := map[*Row[Probe]]float64{}
+	for _, r := range rows {
+		rates[r] = float64(r.Count-c.counts[r.key]) / now.Sub(c.before).Seconds()
+		c.counts[r.key] = r.Count
+	}
+	c.before = now
+	return rates
+}
+
+// histograms returns the histograms of all rows for people, those of a probe together.
+func (c *counting) histograms(rows []*Row[Probe]) []byte {
+	var b bytes.Buffer
+	h := Histograms{Options: &c.options, Columns: console.Columns(c.run.Out)}
+	for len(rows) > 0 {
+		var own, others []*Row[Probe]
+		for _, r := range rows {
+			if r.Of == rows[0].Of {
+				own = append(own, r)
+			} else {
+				others = append(others, r)
+			}
+		}
+		WriteHistograms(&b, h, own, " "+c.options.Value)
+		rows = others
+	}
+	return b.Bytes()
+}
+
+// encode writes an object for each row.
+func (c *counting) encode(rows []*Row[Probe]) error {
+	encoder := render.NewEncoder(c.run.Out)
+	now := time.Now().UTC()
+	for _, r := range rows {
+		var object any
+		head := jsonHead{now, render.JSONText(r.Of.Provider), render.JSONText(r.Of.Name), r.By(c.options.By)}
+		if c.options.Buckets == nil {
+			object = struct {
+				jsonHead
+				Count uint64 `json:"count"`
+			}{head, r.Count}
+		} else {
+			object = struct {
+				jsonHead
+				render.JSONHistogram
+			}{head, r.Histogram(c.options.Buckets).JSON()}
+		}
+		if err := encoder.Encode(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// jsonHead is how the object of each row begins.
+type jsonHead struct {
+	Time     time.Time         `json:"time"`
+	Provider render.JSONText   `json:"provider"`
+	Probe    render.JSONText   `json:"probe"`
+	By       render.JSONObject `json:"by"`
+}

@@ -1,0 +1,120 @@
+//go:build linux
+
+package count
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf"
+)
+
+// Probe is the subject of what is counted of a probe.
+type Probe struct{ Provider, Name string }
+
+func (p Probe) String() string { return p.Provider + ":" + p.Name }
+
+// Expressions are what is evaluated at each event.
+type Expressions struct {
+	// By are those for whose values the events are counted separately.
+	By []string
+	// Value is what Buckets are of, which are nil unless it is a histogram.
+	Value   string
+	Buckets program.Buckets
+}
+
+// Counter counts the events of the probes of a run. It is an engine.Subscriber.
+type Counter struct {
+	Tables[Probe]
+	run         *run.Run
+	expressions Expressions
+	skipped     []error // of probes that lack what an expression asks for
+}
+
+// NewCounter returns a counter, of stacks if these are not nil.
+func NewCounter(r *run.Run, e Expressions, stacks *Stacks) *Counter {
+	return &Counter{Tables: Tables[Probe]{Stacks: stacks}, run: r, expressions: e}
+}
+
+// Attach attaches the counter to the probes that exist. A probe that lacks what an expression asks
+// for is left out, unless all do.
+func (c *Counter) Attach() error {
+	err := c.run.Attach(c)
+	if len(c.skipped) > 0 && c.Empty() {
+		return c.skipped[0]
+	}
+	for _, why := range c.skipped {
+		first, _, _ := strings.Cut(why.Error(), "\n")
+		c.run.Warn("not included: %s", first)
+	}
+	if err == nil {
+		c.run.Announce()
+	}
+	return err
+}
+
+// Selector implements engine.Subscriber.
+func (c *Counter) Selector() *probes.Selector { return c.run.Selector }
+
+// Together implements engine.Subscriber.
+func (c *Counter) Together() bool { return c.run.Together }
+
+// AsksProcesses implements engine.Subscriber: the functions of a process that exits soon have to
+// be found now.
+func (c *Counter) AsksProcesses() bool { return c.Stacks != nil }
+
+// ProcessFound implements engine.Subscriber.
+func (c *Counter) ProcessFound(pid int) error {
+	c.Stacks.processes.Look(pid)
+	return nil
+}
+
+// Problem implements engine.Subscriber.
+func (c *Counter) Problem(err error) { c.run.Problem(err) }
+
+// Section implements engine.Subscriber.
+func (c *Counter) Section(p *program.Probe) (*program.Section, error) {
+	e := &c.expressions
+	a, err := program.NewAggregate(p, c.run.Where, e.By, e.Value, e.Buckets)
+	var wrong *expr.Error
+	switch {
+	case errors.As(err, &wrong) && c.run.Began():
+		c.run.Warn("%v is not included: %v", p, err)
+		return nil, nil
+	case errors.As(err, &wrong):
+		c.skipped = append(c.skipped, fmt.Errorf("%v: %w", p, err))
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if c.Stacks != nil {
+		a.CountStacks(c.Stacks.kernel)
+	}
+	return c.Add(a, Probe{p.Provider, p.Name}, p.Name, func(table *ebpf.Map, id uint32) (*program.Section, error) {
+		return a.Section(c.run.Env, table, id)
+	})
+}
+
+// Report says which events are not included. what has no room if there are too many different ones.
+func (c *Counter) Report(what string) error {
+	stats, err := c.run.Env.ReadStats()
+	if err != nil {
+		return err
+	}
+	Lost(c.run, stats, what)
+	return nil
+}
+
+// Lost says which events are not included in the tables of a run.
+func Lost(r *run.Run, stats program.Stats, what string) {
+	if stats.Lost > 0 {
+		r.Warn("%d events were lost, because there are too many different %s", stats.Lost, what)
+	}
+	r.Unevaluated(stats)
+}

@@ -1,0 +1,83 @@
+//go:build linux
+
+package count
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+)
+
+// By returns the values of --by for programs.
+func (r *Row[S]) By(names []string) render.JSONObject {
+	return render.JSONObject{Names: names, Values: r.JSON}
+}
+
+// Histogram returns the histogram that a row has.
+func (r *Row[S]) Histogram(buckets program.Buckets) *render.Histogram {
+	h := &render.Histogram{Type: r.Value}
+	for i := range buckets.Len() {
+		got, ok := r.Buckets[i]
+		if !ok {
+			continue
+		}
+		low, high := buckets.Bounds(i)
+		h.Buckets = append(h.Buckets, render.Bucket{Low: low, High: high, Count: got.Count, Sum: got.Sum})
+	}
+	h.Sort()
+	if _, ok := buckets.(program.Powers); ok {
+		h.Group = render.PowersOfTwo
+	}
+	return h
+}
+
+// Histograms say how the histograms of rows are shown to people.
+type Histograms struct {
+	*Options
+	Columns int // of the terminal
+}
+
+// manyRows is from how many rows on a table is shown instead of their histograms.
+const manyRows = 5
+
+// WriteHistograms writes the histograms of rows of one subject, or a table if there are many. of is
+// part of their titles.
+func WriteHistograms[S Subject](b *bytes.Buffer, h Histograms, rows []*Row[S], of string) {
+	if len(rows) == 0 {
+		return
+	}
+	shown, others := most(rows, h.Limit)
+	if len(rows) < manyRows {
+		for _, r := range shown {
+			Separate(b)
+			title := render.Printable(r.Of.String()) + of
+			for i, text := range r.Text {
+				title += fmt.Sprintf(" %s=%s", h.By[i], text)
+			}
+			fmt.Fprintln(b, render.Cut(title, h.Columns))
+			r.Histogram(h.Buckets).Text(b, h.Columns)
+		}
+		b.WriteString(others)
+		return
+	}
+	Separate(b)
+	fmt.Fprintln(b, render.Cut(render.Printable(rows[0].Of.String())+of, h.Columns))
+	table := render.Table{Right: 4, Width: h.Columns}
+	table.Add(append([]string{"COUNT", "AVERAGE", "P50", "P99"}, h.By...)...)
+	for _, r := range shown {
+		hg := r.Histogram(h.Buckets)
+		cells := []string{fmt.Sprint(r.Count), hg.Format(hg.Average()), hg.Format(hg.Quantile(0.5)), hg.Format(hg.Quantile(0.99))}
+		table.Add(append(cells, r.Text...)...)
+	}
+	b.Write(table.Text())
+	b.WriteString(others)
+}
+
+// Separate writes an empty line, if something comes before.
+func Separate(b *bytes.Buffer) {
+	if b.Len() > 0 {
+		b.WriteByte('\n')
+	}
+}

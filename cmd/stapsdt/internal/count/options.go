@@ -1,0 +1,42 @@
+//go:build linux
+
+package count
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+)
+
+// Options say what is counted, and how it is shown.
+type Options struct {
+	Expressions
+	// JSON is for programs, and not for people.
+	JSON bool
+	// Limit is how many rows people are shown, or 0 for all.
+	Limit int
+	// Interval is the time between two reports, or 0 for only one at the end.
+	Interval time.Duration
+}
+
+// CheckLimit returns an error if a number of rows is not valid.
+func CheckLimit(limit int) error {
+	if limit < 0 {
+		return usage.Errorf("-n %d is negative", limit)
+	}
+	return nil
+}
+
+// most returns the rows that are shown, and a line about the others.
+func most[S Subject](rows []*Row[S], limit int) (shown []*Row[S], others string) {
+	if limit == 0 || len(rows) <= limit {
+		return rows, ""
+	}
+	n := uint64(0)
+	for _, r := range rows[limit:] {
+		n += r.Count
+	}
+	return rows[:limit], fmt.Sprintf("and %s in %s (-n 0 shows all)\n", render.Number(n, "event"), render.Number(len(rows)-limit, "other row"))
+}

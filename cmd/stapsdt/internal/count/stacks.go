@@ -1,0 +1,64 @@
+//go:build linux
+
+package count
+
+import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
+)
+
+// Stacks finds the functions of the stacks that the kernel has counted, once for each.
+type Stacks struct {
+	kernel    *program.Stacks
+	processes *symbol.Processes
+	known     map[stackOf]*symbol.Stack
+	exited    int
+}
+
+// stackOf is a stack of a process. Where its site has several probes, it has a stack for each,
+// because the site is not shown if it is that of an image.
+type stackOf struct {
+	process uint32
+	id      program.StackID
+	probe   string
+}
+
+// NewStacks makes the tables of stacks in the kernel. verbose says to show the frames of the
+// stapsdt library too.
+func NewStacks(verbose bool) (*Stacks, error) {
+	kernel, err := program.NewStacks()
+	if err != nil {
+		return nil, program.MapError(err)
+	}
+	s := &Stacks{kernel: kernel, processes: symbol.NewProcesses(), known: map[stackOf]*symbol.Stack{}}
+	s.processes.Verbose = verbose
+	return s, nil
+}
+
+// Exited returns how many stacks are of processes of which nothing is known, because they exited
+// too soon.
+func (s *Stacks) Exited() int { return s.exited }
+
+// Close releases everything.
+func (s *Stacks) Close() {
+	_ = s.kernel.Close()
+	s.processes.Close()
+}
+
+// find returns the stack of a row.
+func (s *Stacks) find(probe string, r program.Row) *symbol.Stack {
+	key := stackOf{r.Process, r.Stack, probe}
+	if found := s.known[key]; found != nil {
+		return found
+	}
+	addresses, err := s.kernel.Addresses(r.Stack)
+	found := &symbol.Stack{Cut: symbol.CutUnread}
+	if err == nil && len(addresses) > 0 {
+		found = s.processes.Stack(int(r.Process), probe, addresses, s.kernel.Depth())
+	}
+	if found.Exited {
+		s.exited++
+	}
+	s.known[key] = found
+	return found
+}

@@ -1,0 +1,171 @@
+//go:build linux
+
+package count
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf"
+)
+
+// Subject is what events are counted of: a probe, or an operation.
+type Subject interface {
+	comparable
+	String() string
+}
+
+// Tables are the tables in the kernel in which the programs of a command count.
+type Tables[S Subject] struct {
+	// Stacks finds the functions of stacks, if these are counted.
+	Stacks *Stacks
+
+	shared   map[string]*ebpf.Map // by layout
+	counters []*counter[S]        // by the numbers in rows
+}
+
+// counter is the program of a probe.
+type counter[S Subject] struct {
+	*program.Aggregate
+	of    S
+	probe string
+	table *ebpf.Map
+}
+
+// Row is what was counted of a subject with the same values of --by, at all of its sites.
+type Row[S Subject] struct {
+	Of    S
+	Text  []string          // the values of --by for people
+	JSON  []json.RawMessage // and for programs
+	Count uint64
+	// Value is the type of the value that the buckets are of. These are by their numbers.
+	Value   expr.Type
+	Buckets map[int]Bucket
+	Stack   *symbol.Stack
+
+	key string
+}
+
+// Bucket is the number of events in a bucket, and the sum of their values modulo 2^64.
+type Bucket struct{ Count, Sum uint64 }
+
+// A table with keys can have so many rows, but one of a histogram that is large because there
+// are many processors has fewer.
+const (
+	maxRows  = 16384
+	maxBytes = 64 << 20
+)
+
+// rowsOf returns the number of rows of a table. Of a histogram with keys each bucket is one.
+func rowsOf(a *program.Aggregate) uint32 {
+	const rowSize = 16
+	if !a.HasBuckets() {
+		return maxRows
+	}
+	return min(4*maxRows, max(maxRows/4, maxBytes/uint32(rowSize*ebpf.MustPossibleCPU())))
+}
+
+// Add gives the program of a probe a table. section is called with the table and the program's
+// number in its rows.
+func (t *Tables[S]) Add(a *program.Aggregate, of S, probe string, section func(table *ebpf.Map, id uint32) (*program.Section, error)) (*program.Section, error) {
+	c := &counter[S]{Aggregate: a, of: of, probe: probe}
+	if !a.Alone() {
+		c.table = t.shared[a.Layout()]
+	}
+	if c.table == nil {
+		table, err := a.NewTable(rowsOf(a))
+		if err != nil {
+			return nil, program.MapError(err)
+		}
+		if c.table = table; !a.Alone() {
+			if t.shared == nil {
+				t.shared = map[string]*ebpf.Map{}
+			}
+			t.shared[a.Layout()] = table
+		}
+	}
+	made, err := section(c.table, uint32(len(t.counters)))
+	if err != nil {
+		if a.Alone() {
+			c.table.Close()
+		}
+		return nil, err
+	}
+	t.counters = append(t.counters, c)
+	return made, nil
+}
+
+// Empty reports whether there is no program.
+func (t *Tables[S]) Empty() bool { return len(t.counters) == 0 }
+
+// Rows reads the tables. The most frequent rows come first.
+func (t *Tables[S]) Rows() ([]*Row[S], error) {
+	merged := map[string]*Row[S]{}
+	seen := map[*ebpf.Map]bool{}
+	for i, c := range t.counters {
+		if seen[c.table] {
+			continue
+		}
+		seen[c.table] = true
+		err := c.Rows(c.table, len(t.counters), func(r program.Row) {
+			of := c
+			if !c.Alone() {
+				of = t.counters[r.ID]
+			}
+			t.merge(merged, of, r)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("table %d: %w", i, err)
+		}
+	}
+	all := make([]*Row[S], 0, len(merged))
+	for _, r := range merged {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *Row[S]) int {
+		return cmp.Or(-cmp.Compare(a.Count, b.Count), cmp.Compare(a.Of.String(), b.Of.String()), slices.Compare(a.Text, b.Text), cmp.Compare(a.key, b.key))
+	})
+	return all, nil
+}
+
+// merge adds a row of a table to that of the same subject and values.
+func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r program.Row) {
+	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: map[int]Bucket{}, key: c.of.String()}
+	for i := range c.Keys {
+		bits, text, cut := c.Keys[i].In(r.Key)
+		n.Text = append(n.Text, string(render.KeyText(&c.Keys[i], bits, text, cut)))
+		n.JSON = append(n.JSON, render.KeyJSON(&c.Keys[i], bits, text))
+		n.key += "\x00" + n.Text[i]
+	}
+	if t.Stacks != nil {
+		n.Stack = t.Stacks.find(c.probe, r)
+		n.key += "\x00" + n.Stack.Key()
+	}
+	if known := merged[n.key]; known != nil {
+		n = known
+	} else {
+		merged[n.key] = n
+	}
+	n.Count += r.Count
+	b := n.Buckets[r.Bucket]
+	n.Buckets[r.Bucket] = Bucket{b.Count + r.Count, b.Sum + r.Sum}
+}
+
+// Close releases the tables.
+func (t *Tables[S]) Close() {
+	for _, c := range t.counters {
+		if c.Alone() {
+			c.table.Close()
+		}
+	}
+	for _, table := range t.shared {
+		table.Close()
+	}
+}

@@ -1,0 +1,300 @@
+//go:build linux
+
+// Package export makes metrics and spans of probes, by a file of rules.
+package export
+
+import (
+	"context"
+	"errors"
+	"os"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/metric"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/span"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+)
+
+// exporter makes metrics and spans of probes by rules, which can change at any time. One
+// goroutine runs the engine and reads the spans, and others ask for the metrics.
+type exporter struct {
+	*rule.Host
+	engine  *engine.Engine
+	made    *program.Groups // since the exporter began, or nil if the kernel does not tell
+	checked time.Time       // when the rules file was last looked at
+	hangup  atomic.Bool     // whether it is to be read again
+
+	mu      sync.RWMutex // guards the rules
+	metrics []*metric.Metric
+	spans   []*span.Rule
+	state   rulesState
+}
+
+// anyRule is a metric or a rule of spans.
+type anyRule interface {
+	engine.Subscriber
+	Common() *rule.Base
+	// Sweep forgets what belongs to processes that have ended.
+	Sweep() error
+	Close()
+}
+
+// newExporter returns an exporter by the rules of a file.
+func newExporter(to *console.Console, file string) *exporter {
+	return &exporter{Host: &rule.Host{Console: to, Complaints: rule.NewComplaints(to), File: file, Spans: func(expose.Span) {}}}
+}
+
+// rulesState is what became of the rules file.
+type rulesState struct {
+	file   os.FileInfo // when it was last read, or nil
+	failed bool        // what it says is not in force
+	at     time.Time   // when the rules in force were read
+}
+
+func (e *exporter) rules() (all []anyRule) {
+	for _, m := range e.metrics {
+		all = append(all, m)
+	}
+	for _, s := range e.spans {
+		all = append(all, s)
+	}
+	return all
+}
+
+// open reads the rules, and attaches to the probes that exist.
+func (e *exporter) open() (err error) {
+	if e.Machine, err = program.NewMachine(false); err != nil {
+		return err
+	}
+	if e.Machine.Namespace != nil {
+		e.Warn("this PID namespace is not the machine's: processes outside of it are not found, so run the exporter in that of the machine (hostPID: true, or --pid=host)")
+	}
+	if e.made, err = program.FollowGroups(); err != nil {
+		e.made = nil
+	}
+	e.Cgroups = cgroup.New(e.made.Path)
+	e.engine, err = engine.New(engine.Options{
+		Finder: target.NewTracer(), Kernel: engine.BPF{Kernel: e.Machine.Kernel}, Processes: engine.Everyone{}, All: true, Scan: true,
+		Watch: engine.WatchProcesses, Daemon: true, Problem: func(err error) { e.Complaints.Complain(err.Error()) },
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.load(); err != nil {
+		return err
+	}
+	e.engine.Watch()
+	found, err := e.engine.Look()
+	if err == nil {
+		err = found.Blind()
+	}
+	if err != nil {
+		return err
+	}
+	if warning := found.Warning("traced"); warning != "" {
+		e.Warn("%s", warning)
+	}
+	return e.engine.Attach(found)
+}
+
+// load reads the rules file. What is wrong with it leaves the rules in force as they are. A
+// rule that stays the same goes on counting.
+func (e *exporter) load() error {
+	e.state.file, _ = os.Stat(e.File)
+	file, err := rules.Read(e.File)
+	if err != nil {
+		return err
+	}
+	metrics, spans, fresh, err := e.make(file)
+	if err != nil {
+		for _, r := range fresh {
+			r.Close()
+		}
+		return err
+	}
+	for _, r := range fresh {
+		r.Common().Subscription = e.engine.Add(r)
+	}
+	e.mu.Lock()
+	old := e.rules()
+	e.metrics, e.spans, e.state.at = metrics, spans, time.Now()
+	now := e.rules()
+	e.mu.Unlock()
+	old = slices.DeleteFunc(old, func(r anyRule) bool { return slices.Contains(now, r) })
+	var ended []*engine.Subscription
+	for _, r := range old {
+		ended = append(ended, r.Common().Subscription)
+	}
+	e.engine.Remove(ended...)
+	for _, r := range old {
+		r.Close()
+	}
+	return nil
+}
+
+// make returns the rules of a file: those that are in force already, and fresh ones.
+func (e *exporter) make(file *rules.File) (metrics []*metric.Metric, spans []*span.Rule, fresh []anyRule, err error) {
+	for _, text := range file.Metrics {
+		m := find(e.metrics, func(m *metric.Metric) bool { return reflect.DeepEqual(m.Metric, text) })
+		if m == nil {
+			if m, err = metric.New(e.Host, text); err != nil {
+				return nil, nil, fresh, err
+			}
+			fresh = append(fresh, m)
+		}
+		metrics = append(metrics, m)
+	}
+	for _, text := range file.Spans {
+		s := find(e.spans, func(s *span.Rule) bool { return s.Span == text })
+		if s == nil {
+			if s, err = span.New(e.Host, text); err != nil {
+				return nil, nil, fresh, err
+			}
+			fresh = append(fresh, s)
+		}
+		spans = append(spans, s)
+	}
+	return metrics, spans, fresh, nil
+}
+
+func find[T any](all []*T, is func(*T) bool) *T {
+	for _, one := range all {
+		if is(one) {
+			return one
+		}
+	}
+	return nil
+}
+
+// reload reads the rules file again.
+func (e *exporter) reload() {
+	err := e.load()
+	e.mu.Lock()
+	e.state.failed = err != nil
+	e.mu.Unlock()
+	if err != nil {
+		e.Warn("%v; the rules in force stay", err)
+		return
+	}
+	e.Warn("read %s: %s, %s", e.File, render.Number(len(e.metrics), "metric"), render.Number(len(e.spans), "span rule"))
+}
+
+// changed reports whether the rules file is another one than was read last.
+func (e *exporter) changed() bool {
+	now, err := os.Stat(e.File)
+	was := e.state.file
+	if err != nil || was == nil {
+		return (err != nil) == (was != nil) // it has appeared, or is gone
+	}
+	return !probes.SameContent(now, was)
+}
+
+// group finds new control groups: before their processes fire, so that they are counted if
+// they are selected, and before they are gone, so that their containers are known.
+func (e *exporter) group() {
+	if !e.Cgroups.Changed() {
+		return
+	}
+	now := e.Cgroups.All()
+	for _, r := range e.rules() {
+		r.Common().Regroup(now)
+	}
+}
+
+// FDs implements engine.Consumer.
+func (e *exporter) FDs() (fds []int) {
+	for _, s := range e.spans {
+		fds = append(fds, s.FD())
+	}
+	return fds
+}
+
+// Tick implements engine.Consumer.
+func (e *exporter) Tick() (next time.Duration, more bool, err error) {
+	next = engine.Interval
+	e.group()
+	for _, s := range e.spans {
+		if err := s.Read(false); err != nil {
+			s.Problem(err)
+		}
+		if s.Waiting() {
+			next = event.Slack
+		}
+	}
+	hangup := e.hangup.Swap(false)
+	if !hangup && time.Since(e.checked) < engine.Interval {
+		return next, true, nil
+	}
+	e.checked = time.Now()
+	if hangup || e.changed() {
+		e.reload()
+	}
+	e.sweep()
+	return next, true, nil
+}
+
+// sweep removes what belongs to processes that have ended.
+func (e *exporter) sweep() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, r := range e.rules() {
+		if err := r.Sweep(); err != nil {
+			r.Problem(err)
+		}
+	}
+}
+
+// run goes on until ctx is done.
+func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		for {
+			select {
+			case <-hangup:
+				e.hangup.Store(true)
+				e.engine.Wake()
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return e.engine.Run(ctx, e)
+}
+
+// detach ends the counting. What was counted can still be asked for.
+func (e *exporter) detach() error {
+	errs := []error{e.engine.Detach()}
+	for _, s := range e.spans {
+		errs = append(errs, s.Read(true))
+	}
+	return errors.Join(errs...)
+}
+
+// close releases everything, also if a scrape is still being answered.
+func (e *exporter) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.engine != nil {
+		e.engine.Close()
+	}
+	for _, r := range e.rules() {
+		r.Close()
+	}
+	if e.made != nil {
+		e.made.Close()
+	}
+}

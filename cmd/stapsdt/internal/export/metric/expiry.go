@@ -1,0 +1,174 @@
+//go:build linux
+
+package metric
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+)
+
+// history is what the exporter knows of a metric's rows from the past. A row without events for
+// the time that the rule says is removed from its table, so that others have room. Its numbers
+// are kept, so that the series goes on where it was if it returns.
+//
+// The metric's lock guards it.
+type history struct {
+	swept   time.Time
+	active  map[rowKey]activity
+	retired map[rowKey]retiredRow
+	// dropped is when a retired row was last dropped, because there were too many. A series that
+	// appears after that may have been there before: its counting begins then.
+	dropped  time.Time
+	events   uint64 // of the rows that were removed
+	overflow uint64 // the events that had no room, at the last sweep
+	warned   bool   // and there were more than at the sweep before
+}
+
+// rowKey identifies a row of a metric.
+type rowKey struct {
+	of  *program.MetricTables
+	key string
+}
+
+// activity is what the last sweep saw of a row.
+type activity struct {
+	count   uint64
+	changed time.Time // when count was last found to be another one
+	since   time.Time // when counting began, or zero if with the rule
+}
+
+type retiredRow struct {
+	*program.MetricRow
+	at, since time.Time
+}
+
+// retiredPerSeries bounds the retired rows of a metric, by the number of its series.
+const retiredPerSeries = 4
+
+// sweepInterval returns how often a metric looks for rows that have expired.
+func (m *Metric) sweepInterval() time.Duration {
+	if m.Expire == 0 {
+		return time.Minute
+	}
+	return min(m.Expire/8, time.Minute)
+}
+
+// sweepRows removes the rows that have expired, and warns if there is no room for others.
+func (m *Metric) sweepRows(now time.Time) error {
+	h := &m.history
+	if m.Kind == rules.InFlight || now.Sub(h.swept) < m.sweepInterval() {
+		return nil
+	}
+	h.swept = now
+	overflow := uint64(0)
+	active := make(map[rowKey]activity, len(h.active))
+	for t, like := range m.tableShapes() {
+		all, err := t.All(like.Metric)
+		if err != nil {
+			return err
+		}
+		for _, r := range all {
+			if r.Overflow {
+				overflow += r.Count
+				continue
+			}
+			id := rowKey{t, string(r.Key)}
+			a := h.activityOf(id, r.Count, now)
+			if m.Expire == 0 || now.Sub(a.changed) < m.Expire || !t.Removable() {
+				active[id] = a
+			} else if err := m.retire(id, a, like.Metric, r); err != nil {
+				return err
+			}
+		}
+	}
+	h.active = active
+	h.dropRetired(retiredPerSeries*m.Series, now)
+	m.warnFull(overflow)
+	return nil
+}
+
+// activityOf returns the activity of a row that has counted count events by now.
+func (h *history) activityOf(id rowKey, count uint64, now time.Time) activity {
+	a, known := h.active[id]
+	if !known {
+		a.since = h.began(id)
+	}
+	if a.count != count {
+		a.count, a.changed = count, now
+	}
+	return a
+}
+
+// began returns when the counting of a row began that the last sweep has not seen.
+func (h *history) began(id rowKey) time.Time {
+	if before, ok := h.retired[id]; ok {
+		return before.since
+	}
+	return h.dropped
+}
+
+// warnFull warns that a metric has no room for further series, when that begins.
+func (m *Metric) warnFull(overflow uint64) {
+	h := &m.history
+	more := overflow - h.overflow
+	if more > 0 && !h.warned {
+		m.Warn("%s: %d events had no room: all %d series are in use (see series, expire and by in the rule), and others are counted under otel_metric_overflow", m.Name, more, m.Series)
+	}
+	h.overflow, h.warned = overflow, more > 0
+}
+
+// retire removes a row from its table. The last value of a gauge is of no use later.
+func (m *Metric) retire(id rowKey, a activity, like *program.Metric, r *program.MetricRow) error {
+	taken, err := id.of.Take(like, r)
+	if err != nil {
+		return err
+	}
+	h := &m.history
+	h.events += taken.Count
+	if m.Kind == rules.Gauge {
+		return nil
+	}
+	if before, ok := h.retired[id]; ok {
+		taken.Add(before.MetricRow)
+	}
+	if h.retired == nil {
+		h.retired = map[rowKey]retiredRow{}
+	}
+	h.retired[id] = retiredRow{taken, a.changed, a.since}
+	return nil
+}
+
+// dropRetired drops the rows whose last events are the oldest, if there are too many.
+func (h *history) dropRetired(most int, now time.Time) {
+	excess := len(h.retired) - most
+	if excess <= 0 {
+		return
+	}
+	var ids []rowKey
+	for id := range h.retired {
+		if _, returned := h.active[id]; !returned {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b rowKey) int { return h.retired[a].at.Compare(h.retired[b].at) })
+	for _, id := range ids[:min(excess, len(ids))] {
+		delete(h.retired, id)
+		h.dropped = now
+	}
+}
+
+// restore adds to a row what it had before it was removed. It returns when its counting began,
+// which is zero if it began with the rule.
+func (h *history) restore(t *program.MetricTables, r *program.MetricRow) (since time.Time) {
+	id := rowKey{t, string(r.Key)}
+	if before, ok := h.retired[id]; ok {
+		r.Add(before.MetricRow)
+	}
+	if a, known := h.active[id]; known {
+		return a.since
+	}
+	return h.began(id)
+}

@@ -1,0 +1,292 @@
+//go:build linux
+
+package metric
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+)
+
+// Family reads the metric, and how many events it is of.
+func (m *Metric) Family() (f *expose.Family, events uint64, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	c := &collection{Metric: m, series: map[string]*expose.Series{}, latest: map[string]time.Duration{}}
+	// Prometheus sees how much a series rises from the second value on, so that the first events
+	// need a 0 before them. Which labels there will be is not known.
+	if len(m.labels) == 0 && m.Kind != rules.Gauge {
+		c.divide(c.at([]string{}))
+	}
+	switch m.Kind {
+	case rules.InFlight:
+		err = c.inFlight()
+	case rules.Gauge:
+		err = c.gauges()
+	default:
+		err = c.rows(func(*program.MetricTables, *program.MetricRow) bool { return true })
+	}
+	return c.family(), c.events, err
+}
+
+// collection is what is being read of a metric.
+type collection struct {
+	*Metric
+	series map[string]*expose.Series // by their labels
+	latest map[string]time.Duration  // when a gauge got its value, by its labels
+	read   time.Time                 // when what is being converted was read
+	events uint64
+}
+
+func (c *collection) family() *expose.Family {
+	f := &expose.Family{Name: c.Name, Help: c.Help, Unit: c.Unit, Labels: c.labels, Bounds: c.Bounds, Native: c.Native}
+	switch c.Kind {
+	case rules.Gauge, rules.InFlight:
+		f.Kind = expose.Gauge
+	case rules.Histogram, rules.Duration:
+		f.Kind = expose.Histogram
+	}
+	for _, s := range c.series {
+		f.Series = append(f.Series, *s)
+	}
+	slices.SortFunc(f.Series, func(a, b expose.Series) int { return slices.Compare(a.Values, b.Values) })
+	return f
+}
+
+// key tells the series with labels apart, which are nil for those that had no room.
+func key(labels []string) string {
+	if labels == nil {
+		return "overflow"
+	}
+	return "\x00" + strings.Join(labels, "\x00") // is no other key, because texts have no NUL
+}
+
+// at returns the series with labels.
+func (c *collection) at(labels []string) *expose.Series {
+	s := c.series[key(labels)]
+	if s == nil {
+		s = &expose.Series{Values: labels, Overflow: labels == nil, Created: c.started}
+		c.series[key(labels)] = s
+	}
+	return s
+}
+
+// rows reads the tables, and adds the rows that are selected.
+func (c *collection) rows(selected func(*program.MetricTables, *program.MetricRow) bool) error {
+	c.events += c.history.events
+	for t, like := range c.tableShapes() {
+		all, err := t.All(like.Metric)
+		if err != nil {
+			return err
+		}
+		c.read = time.Now()
+		for _, r := range all {
+			c.events += r.Count
+			if selected(t, r) {
+				c.add(like, r, c.history.restore(t, r))
+			}
+		}
+	}
+	return nil
+}
+
+// tableShapes returns the tables that programs write to, and a shape of each.
+func (m *Metric) tableShapes() iter.Seq2[*program.MetricTables, *shape] {
+	return func(yield func(*program.MetricTables, *shape) bool) {
+		for _, t := range m.tables {
+			i := slices.IndexFunc(m.shapes, func(s *shape) bool { return s.tables == t })
+			if i >= 0 && !yield(t, m.shapes[i]) { // else its program could not be loaded
+				return
+			}
+		}
+	}
+}
+
+// ended is what was fired by processes that have ended, and whose rows were removed.
+type ended struct {
+	mu     sync.Mutex // for one reader at a time
+	events uint64
+}
+
+// gauges reads the tables, and removes the rows whose processes have ended.
+func (c *collection) gauges() error {
+	c.ended.mu.Lock()
+	defer c.ended.mu.Unlock()
+	type row struct {
+		*program.MetricRow
+		of *program.MetricTables
+	}
+	var dead []row
+	lives := probes.Lives{}
+	err := c.rows(func(t *program.MetricTables, r *program.MetricRow) bool {
+		if lives.Has(r.Process) {
+			return true
+		}
+		if !r.Overflow { // which is for all that have no room
+			dead = append(dead, row{r, t})
+		}
+		return false
+	})
+	c.events += c.ended.events
+	for _, r := range dead {
+		if err := r.of.Remove(r.MetricRow); err != nil {
+			return err
+		}
+		c.ended.events += r.Count
+	}
+	return err
+}
+
+// add adds a row to its series. since is when its counting began, or zero if with the rule.
+func (c *collection) add(like *shape, r *program.MetricRow, since time.Time) {
+	s := like
+	var labels []string
+	if !r.Overflow {
+		s = c.shapes[r.ID]
+		labels = append(c.labelsOf(s.Keys, r.Key), s.probe...)
+	}
+	to := c.at(labels)
+	if since.After(to.Created) {
+		to.Created = since
+	}
+	switch {
+	case c.Kind == rules.Gauge:
+		// Programs whose arguments have other types have rows of their own.
+		if latest := c.latest[key(labels)]; r.Time >= latest {
+			c.latest[key(labels)], to.Value = r.Time, asFloat(s.Value, r.Latest)*s.scale
+		}
+	case c.Kind == rules.Counter && c.Value == "":
+		to.Value += float64(r.Count)
+	case c.Kind == rules.Counter:
+		to.Value += asFloat(s.Value, r.Sum) * s.scale
+	default:
+		c.addBuckets(to, s, r)
+	}
+}
+
+// divide makes the buckets of a series, if it has none.
+func (c *collection) divide(s *expose.Series) {
+	if s.Buckets == nil && !c.Native {
+		s.Buckets = make([]uint64, len(c.Bounds)+1)
+	}
+	if s.Exponential == nil && c.Native {
+		s.Exponential = map[int]uint64{}
+	}
+}
+
+func (c *collection) addBuckets(to *expose.Series, s *shape, r *program.MetricRow) {
+	to.Sum += asFloat(s.Value, r.Sum) * s.scale
+	c.divide(to)
+	for i, n := range r.Buckets {
+		slot := s.Slot(i)
+		to.Count += n
+		switch {
+		case n == 0:
+		case !c.Native:
+			to.Buckets[slot] += n
+		case slot == 0:
+			to.Zero += n
+		default:
+			to.Exponential[c.first+slot-1] += n
+		}
+	}
+	for _, e := range r.Exemplars {
+		to.Exemplars = append(to.Exemplars, expose.Exemplar{
+			Value: asFloat(s.Value, e.Value) * s.scale, SpanID: e.ID, Time: event.Boot().Add(e.Time),
+		})
+	}
+}
+
+// labelsOf returns the labels that a key has.
+func (c *collection) labelsOf(items []program.Item, key []byte) []string {
+	labels := make([]string, 0, len(c.labels))
+	for i := range items {
+		bits, text, _ := items[i].In(key)
+		switch {
+		case items[i].Type.Kind == expr.String:
+			// Gauges whose labels would become equal later must be one series here, which
+			// has the latest of their values.
+			labels = append(labels, strings.ToValidUTF8(string(text), "\uFFFD"))
+		case c.labels[i] == "container" && c.by[i] == rule.ProcessLabels["container"]:
+			labels = append(labels, c.Cgroups.Container(bits, c.read))
+		default:
+			labels = append(labels, string(render.AppendNumber(nil, items[i].Type, bits)))
+		}
+	}
+	return labels
+}
+
+// inFlight counts the operations that are open.
+func (c *collection) inFlight() error {
+	o := c.measured
+	if o.Plan == nil {
+		return nil
+	}
+	open, err := o.Open()
+	if err != nil {
+		return err
+	}
+	c.read = time.Now()
+	totals, err := program.ReadTotals(o.Tables.Totals, 0)
+	if err != nil {
+		return err
+	}
+	c.events = totals.Starts + totals.Pairs
+	for _, one := range open {
+		if one.Since == 0 {
+			continue // a condition was false
+		}
+		labels := c.labelsOf(o.Plan.Open, one.Value)
+		if c.full(labels) {
+			labels = nil
+		}
+		c.at(labels).Value++
+	}
+	return c.zeros()
+}
+
+// zeros adds the series without open operations.
+func (c *collection) zeros() error {
+	seen, err := c.measured.labels()
+	for _, s := range seen {
+		if labels := c.labelsOf(c.measured.Plan.Open, s.Value); !c.full(labels) {
+			c.at(labels)
+		}
+	}
+	return err
+}
+
+// full reports whether there is no room for a series with these labels.
+func (c *collection) full(labels []string) bool {
+	return c.series[key(labels)] == nil && len(c.series) >= c.Series
+}
+
+// Full returns the number of starts for which there was no room, of operations.
+func (m *Metric) Full() (uint64, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.measured == nil || m.measured.Plan == nil {
+		return 0, nil
+	}
+	totals, err := program.ReadTotals(m.measured.Tables.Totals, 0)
+	return totals.Full, err
+}
+
+// asFloat returns the value of an integer.
+func asFloat(t expr.Type, bits uint64) float64 {
+	if t.Kind == expr.Int {
+		return float64(int64(bits))
+	}
+	return float64(bits)
+}

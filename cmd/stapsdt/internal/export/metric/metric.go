@@ -1,0 +1,207 @@
+//go:build linux
+
+// Package metric keeps the metrics that rules make of probes.
+package metric
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+)
+
+// Metric keeps the metric of a rule. It is an engine.Subscriber.
+type Metric struct {
+	rule.Base
+	rules.Metric
+	started time.Time
+	by      []string // expressions
+	labels  []string // their names
+
+	mu     sync.RWMutex                     // guards what follows: it is read by scrapes, and changed by the engine
+	shapes []*shape                         // by the numbers in rows
+	tables map[string]*program.MetricTables // by layout
+	first  int                              // the index of a native histogram's second bucket
+
+	measured *measured // of Start and End, and nil of Probe
+	ended    ended     // of a gauge
+	history  history
+}
+
+// shape is what a row has: labels of certain types, and a value.
+type shape struct {
+	*program.Metric
+	tables *program.MetricTables
+	// probe has the labels for the parts of the probe's name that the rule leaves open.
+	probe []string
+	scale float64
+}
+
+// Together implements engine.Subscriber.
+func (m *Metric) Together() bool { return m.measured != nil }
+
+// AsksProcesses implements engine.Subscriber.
+func (m *Metric) AsksProcesses() bool { return m.Key == program.Goroutine }
+
+// ProcessFound implements engine.Subscriber.
+func (m *Metric) ProcessFound(pid int) error {
+	if err := m.measured.ProcessFound(m.Env, pid); err != nil {
+		return fmt.Errorf("%w; its events are not included", err)
+	}
+	return nil
+}
+
+// New checks what does not depend on the probes.
+func New(h *rule.Host, text rules.Metric) (*Metric, error) {
+	m := &Metric{Metric: text, started: time.Now(), tables: map[string]*program.MetricTables{}}
+	if err := m.open(h); err != nil {
+		m.Close()
+		return nil, fmt.Errorf("%s: %s: %w", h.File, m.Name, err)
+	}
+	return m, nil
+}
+
+func (m *Metric) open(h *rule.Host) error {
+	if slices.Contains(m.Process, "executable") && !program.KnowsExecutable() {
+		return errors.New("this kernel does not say which executable a process has, because it has no BTF: give labels: [container], or labels: []")
+	}
+	for _, label := range m.By {
+		m.by, m.labels = append(m.by, label.Expr), append(m.labels, label.Name)
+	}
+	for _, name := range m.Process {
+		m.by, m.labels = append(m.by, rule.ProcessLabels[name]), append(m.labels, name)
+	}
+	m.labels = append(m.labels, m.OpenLabels()...)
+	specs := []string{m.Probe}
+	if m.Probe == "" {
+		specs = []string{m.Start, m.End}
+		m.measured = &measured{}
+	}
+	return m.Base.Open(h, m.Name, &m.Select, specs)
+}
+
+// openLabels returns the values of the labels OpenLabels.
+func (m *Metric) openLabels(p *program.Probe) (values []string) {
+	for _, name := range m.OpenLabels() {
+		if name == "provider" {
+			values = append(values, p.Provider)
+		} else {
+			values = append(values, p.Name)
+		}
+	}
+	return values
+}
+
+// Section implements engine.Subscriber.
+func (m *Metric) Section(p *program.Probe) (*program.Section, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.measured != nil {
+		return m.pairSection(p)
+	}
+	spec := program.MetricSpec{Value: m.Value, Latest: m.Kind == rules.Gauge, By: m.by, Where: m.Where}
+	if m.Kind == rules.Histogram {
+		spec.Bounds = m.bounds
+		if isSpanEnd(p) {
+			spec.ID = "id"
+		}
+	}
+	metric, err := program.NewMetric(p, spec)
+	if err != nil {
+		return nil, err
+	}
+	scale, err := m.scaleOf(metric.Value)
+	if err != nil {
+		return nil, err
+	}
+	s := &shape{Metric: metric, probe: m.openLabels(p), scale: scale}
+	id, err := m.shape(s)
+	if err != nil {
+		return nil, err
+	}
+	return metric.Section(m.Env, s.tables, id)
+}
+
+// isSpanEnd reports whether a probe is the end of a span, whose first argument is its id.
+func isSpanEnd(p *program.Probe) bool {
+	return strings.HasSuffix(p.Name, "__end") && len(p.Args) > 0 && p.Args[0].Name == "id" && !p.Args[0].Float
+}
+
+// scaleOf returns what a value is multiplied with.
+func (m *Metric) scaleOf(t expr.Type) (float64, error) {
+	switch {
+	case m.Scale != 0:
+		return m.Scale, nil
+	case t.Duration:
+		return 1e-9, nil
+	}
+	return 0, fmt.Errorf("the unit of %s is unknown: give scale, such as 1e-6 for microseconds", m.Value)
+}
+
+// bounds returns the bounds of the buckets, for a value.
+func (m *Metric) bounds(t expr.Type) (*program.Bounds, error) {
+	scale, err := m.scaleOf(t)
+	if err != nil {
+		return nil, err
+	}
+	list := m.Bounds
+	if m.Native {
+		list, m.first = program.Exponential(scale)
+	}
+	return program.NewBounds(list, scale, t)
+}
+
+// shape finds tables for a shape, and returns its number.
+func (m *Metric) shape(s *shape) (id uint32, err error) {
+	layout := s.Layout()
+	if s.tables = m.tables[layout]; s.tables == nil {
+		if s.tables, err = s.NewTables(m.Series); err != nil {
+			return 0, program.MapError(err)
+		}
+		m.tables[layout] = s.tables
+	}
+	for i, known := range m.shapes {
+		if known.equal(s) {
+			return uint32(i), nil
+		}
+	}
+	m.shapes = append(m.shapes, s)
+	return uint32(len(m.shapes) - 1), nil
+}
+
+// equal reports whether rows of both mean the same.
+func (s *shape) equal(other *shape) bool {
+	return s.tables == other.tables && s.Value == other.Value && slices.Equal(s.probe, other.probe) &&
+		slices.EqualFunc(s.Keys, other.Keys, func(a, b program.Item) bool { return a.Type == b.Type && a.Offset == b.Offset })
+}
+
+// Sweep removes the series that have expired, and the open operations of processes that have
+// ended.
+func (m *Metric) Sweep() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.sweepRows(time.Now()); err != nil || m.measured == nil {
+		return err
+	}
+	return m.measured.sweep()
+}
+
+// Close releases everything.
+func (m *Metric) Close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Base.Close()
+	for _, t := range m.tables {
+		t.Close()
+	}
+	if m.measured != nil {
+		m.measured.close()
+	}
+}

@@ -1,0 +1,100 @@
+//go:build linux
+
+package metric
+
+import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+
+	"github.com/cilium/ebpf"
+)
+
+// measured are the operations that a metric measures from their start to their end.
+type measured struct {
+	operations.Operations
+	seen *ebpf.Map // of InFlight with labels, or nil
+}
+
+// pairSection returns what is done at a start or at an end.
+func (m *Metric) pairSection(p *program.Probe) (*program.Section, error) {
+	o := m.measured
+	if err := m.prepare(); err != nil {
+		return nil, err
+	}
+	isStart, err := operations.IsStart(m.Selector(), p)
+	if err != nil {
+		return nil, err
+	}
+	of := program.Operations{OperationTables: o.Tables}
+	switch {
+	case isStart:
+		return o.Plan.Start(m.Env, of, p)
+	case m.Kind == rules.InFlight:
+		return o.Plan.EndOnly(m.Env, of, p)
+	}
+	end, err := o.Plan.NewEndMetric(p, m.bounds)
+	if err != nil {
+		return nil, err
+	}
+	s := &shape{Metric: end, scale: m.Scale}
+	id, err := m.shape(s)
+	if err != nil {
+		return nil, err
+	}
+	return o.Plan.EndMetric(m.Env, of, end, s.tables, id)
+}
+
+// prepare decides what is evaluated where, and makes the tables.
+func (m *Metric) prepare() error {
+	o := m.measured
+	if o.Plan != nil {
+		return nil
+	}
+	isInFlight := m.Kind == rules.InFlight
+	err := o.Prepare(m.Selector(), program.Pairing{Key: m.Key, Where: program.SplitWhere(m.Where), By: m.by, AtStart: isInFlight})
+	if err != nil || !isInFlight || len(o.Plan.Open) == 0 {
+		return err
+	}
+	if o.seen, err = o.Plan.NewSeen(m.Series); err != nil {
+		return program.MapError(err)
+	}
+	return nil
+}
+
+// sweep removes what belongs to processes that have ended.
+func (o *measured) sweep() error {
+	if o.seen != nil && o.Due() {
+		if _, err := o.labels(); err != nil {
+			return err
+		}
+	}
+	return o.Sweep()
+}
+
+// labels returns the labels of the operations that processes have started that still live, and
+// forgets those of others.
+func (o *measured) labels() (all []program.Seen, err error) {
+	if o.seen == nil {
+		return nil, nil
+	}
+	seen, err := program.ReadSeen(o.seen)
+	if err != nil {
+		return nil, err
+	}
+	lives := probes.Lives{}
+	for _, s := range seen {
+		if lives.Has(s.PID) {
+			all = append(all, s)
+		} else {
+			_ = o.seen.Delete(s.Key) // a new process can have the PID, and is seen again
+		}
+	}
+	return all, nil
+}
+
+func (o *measured) close() {
+	o.seen.Close()
+	o.Close()
+}

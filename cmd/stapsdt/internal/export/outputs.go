@@ -1,0 +1,162 @@
+//go:build linux
+
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sys/unix"
+)
+
+// Options say which rules there are, and where metrics and spans go.
+type Options struct {
+	// Rules is the file of rules.
+	Rules string
+	// Listen is the address at which Prometheus is answered, or "". Web is a file with certificates
+	// and users, as Prometheus's exporters have it.
+	Listen, Web string
+	// OTLP is the endpoint of a collector, or "".
+	OTLP string
+}
+
+// DefaultListen is for a Prometheus, or its agent, on the same machine.
+const DefaultListen = "localhost:9964"
+
+// check checks where metrics go, before anything is attached to.
+func (o *Options) check() error {
+	if o.Listen == "" && o.OTLP == "" {
+		o.Listen = DefaultListen
+	}
+	if o.Listen != "" {
+		_, port, err := net.SplitHostPort(o.Listen)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil {
+			return usage.Errorf("--listen takes HOST:PORT or :PORT, such as localhost:9964 or :9964, and not %q", o.Listen)
+		}
+	}
+	if o.OTLP != "" {
+		if err := expose.CheckEndpoint(o.OTLP); err != nil {
+			return usage.Errorf("--otlp: %w", err)
+		}
+	}
+	return nil
+}
+
+// Run exports until ctx is done.
+func Run(ctx context.Context, to *console.Console, o Options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	// A hangup ends other commands.
+	signal.Reset(unix.SIGHUP)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, unix.SIGHUP)
+	defer signal.Stop(hangup)
+
+	e := newExporter(to, o.Rules)
+	defer e.close()
+	if err := e.open(); err != nil {
+		return err
+	}
+	out, err := o.open(ctx, e)
+	if err != nil {
+		return err
+	}
+	err = e.run(out.ctx, hangup)
+	// What was fired until now is in what is sent last.
+	return errors.Join(err, e.detach(), out.close())
+}
+
+// outputs are where metrics and spans go.
+type outputs struct {
+	*console.Console
+	ctx    context.Context // is done if the exporter is to end
+	cancel context.CancelCauseFunc
+	served chan struct{}
+	otlp   *expose.OTLP
+}
+
+// open begins to answer and to send.
+func (options *Options) open(ctx context.Context, e *exporter) (o *outputs, err error) {
+	own := prometheus.NewRegistry()
+	own.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(
+		// Two of those of MemStats have one name in OpenMetrics.
+		collectors.WithGoCollectorMemStatsMetricsDisabled(), collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsMemory)))
+	metrics := expose.NewMetrics(e, own)
+	log := slog.New(slog.NewTextHandler(e.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	o = &outputs{Console: e.Console, served: make(chan struct{})}
+	o.ctx, o.cancel = context.WithCancelCause(ctx)
+	if options.OTLP != "" {
+		if o.otlp, err = expose.NewOTLP(ctx, options.OTLP, metrics, log); err != nil {
+			return nil, fmt.Errorf("--otlp: %w", err)
+		}
+		e.Spans = o.otlp.Span
+	}
+	if options.Listen == "" {
+		close(o.served)
+		return o, nil
+	}
+	handler, err := expose.NewHandler(metrics)
+	if err != nil {
+		return nil, err
+	}
+	server, err := expose.Listen(options.Listen, options.Web, handler, log)
+	if err != nil {
+		return nil, fmt.Errorf("--listen %s: %w", options.Listen, unwrapped(err))
+	}
+	e.Warn("metrics are at %s/metrics", server.URL())
+	go func() {
+		defer close(o.served)
+		o.cancel(server.Serve(o.ctx))
+	}()
+	return o, nil
+}
+
+// unwrapped returns why an address cannot be listened at, without the layers of package net.
+func unwrapped(err error) error {
+	var no unix.Errno
+	var unknown *net.DNSError
+	switch {
+	case errors.As(err, &no):
+		return no
+	case errors.As(err, &unknown):
+		return fmt.Errorf("the host %q is unknown", unknown.Name)
+	}
+	return err
+}
+
+// sending is how long what was counted last may take to be sent.
+const sending = 5 * time.Second
+
+// close ends the answering and the sending. Its error is why the server ended.
+func (o *outputs) close() error {
+	o.cancel(nil)
+	<-o.served
+	var errs []error
+	if err := context.Cause(o.ctx); err != nil && !errors.Is(err, context.Canceled) {
+		errs = append(errs, err)
+	}
+	if o.otlp != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), sending)
+		defer cancel()
+		if err := o.otlp.Shutdown(ctx); err != nil { // which is no reason to say that the exporter failed
+			o.Warn("what was counted last was not sent: %v", err)
+		}
+	}
+	return errors.Join(errs...)
+}

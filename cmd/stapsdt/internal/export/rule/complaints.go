@@ -1,0 +1,44 @@
+//go:build linux
+
+package rule
+
+import (
+	"sync"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+)
+
+// Complaints warn of problems, so that what happens all the time is not said all the time.
+type Complaints struct {
+	to   *console.Console
+	mu   sync.Mutex
+	said map[string]time.Time
+}
+
+// NewComplaints returns complaints without any.
+func NewComplaints(to *console.Console) *Complaints {
+	return &Complaints{to: to, said: map[string]time.Time{}}
+}
+
+const (
+	// complainEvery is how often the same is said.
+	complainEvery = time.Minute
+	// maxSaid is how many different texts are remembered.
+	maxSaid = 1000
+)
+
+// Complain warns of a problem, unless that was said within the last minute.
+func (c *Complaints) Complain(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if last, ok := c.said[text]; ok && now.Sub(last) < complainEvery {
+		return
+	}
+	if len(c.said) > maxSaid {
+		clear(c.said)
+	}
+	c.said[text] = now
+	c.to.Warn("%s", text)
+}

@@ -1,0 +1,68 @@
+//go:build linux
+
+package rule
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+
+	"github.com/cilium/ebpf"
+)
+
+// groups is the set of the control groups that match a pattern.
+type groups struct {
+	pattern string
+	set     *ebpf.Map
+}
+
+func newGroups(pattern string, now map[uint64]string) (*groups, error) {
+	set, err := program.NewCgroups()
+	if err != nil {
+		return nil, program.MapError(err)
+	}
+	g := &groups{pattern: pattern, set: set}
+	return g, g.update(now)
+}
+
+// update adds groups that are new, and removes those that are gone. It may be nil.
+func (g *groups) update(now map[uint64]string) error {
+	if g == nil {
+		return nil
+	}
+	var id uint64
+	var value uint8
+	var gone []uint64
+	for entries := g.set.Iterate(); entries.Next(&id, &value); {
+		if _, ok := now[id]; !ok {
+			gone = append(gone, id)
+		}
+	}
+	for _, id := range gone {
+		_ = g.set.Delete(id)
+	}
+	for id, path := range now {
+		if !g.match(path) {
+			continue
+		}
+		if err := g.set.Put(id, uint8(1)); err != nil {
+			return fmt.Errorf("more control groups match %q than can be told apart: %w", g.pattern, err)
+		}
+	}
+	return nil
+}
+
+// match reports whether a path matches, where * matches slashes too.
+func (g *groups) match(name string) bool {
+	const slash = "\x01" // is not special, and in no path
+	ok, _ := path.Match(strings.ReplaceAll(g.pattern, "/", slash), strings.ReplaceAll(name, "/", slash))
+	return ok
+}
+
+func (g *groups) close() {
+	if g != nil {
+		g.set.Close()
+	}
+}

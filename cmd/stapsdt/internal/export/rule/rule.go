@@ -1,0 +1,111 @@
+//go:build linux
+
+// Package rule is what the rules of an exporter have in common, whatever they make of events.
+package rule
+
+import (
+	"fmt"
+	"os/user"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+)
+
+// Host is what the rules have of their exporter.
+type Host struct {
+	*console.Console
+	Complaints *Complaints
+	Machine    *program.Machine
+	Cgroups    *cgroup.Groups
+	// File is the path of the rules, for messages.
+	File string
+	// Spans is where spans go. It never waits.
+	Spans func(expose.Span)
+}
+
+// Base is what every rule has: its probes, and what keeps their events from being seen.
+type Base struct {
+	*Host
+	Label        string // of the exporter's own metrics, and in messages
+	Env          *program.Env
+	Subscription *engine.Subscription
+
+	selector *probes.Selector
+	groups   *groups // the control groups that the rule selects, or nil for all
+	problems atomic.Uint64
+}
+
+// Open prepares what does not depend on the probes.
+func (b *Base) Open(h *Host, label string, s *rules.Select, specs []string) (err error) {
+	b.Host, b.Label = h, label
+	if b.selector, err = probes.NewSelector(specs, nil); err != nil {
+		return err
+	}
+	if b.Env, err = h.Machine.Env(); err != nil {
+		return err
+	}
+	if s.User != "" {
+		uid, err := userNumber(s.User)
+		if err != nil {
+			return err
+		}
+		b.Env.User = &uid
+	}
+	b.Env.Executable = program.NewPattern(s.Executable)
+	if s.Cgroup != "" {
+		if b.groups, err = newGroups(s.Cgroup, h.Cgroups.All()); err != nil {
+			return err
+		}
+		b.Env.Cgroups = b.groups.set
+	}
+	return nil
+}
+
+func userNumber(name string) (uint32, error) {
+	if uid, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return uint32(uid), nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, fmt.Errorf("there is no user %q here: give the number", name)
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	return uint32(uid), err
+}
+
+// Common returns what the rule has in common with others.
+func (b *Base) Common() *Base { return b }
+
+// Selector implements engine.Subscriber.
+func (b *Base) Selector() *probes.Selector { return b.selector }
+
+// Problem implements engine.Subscriber.
+func (b *Base) Problem(err error) {
+	b.problems.Add(1)
+	b.Complaints.Complain(b.Label + ": " + err.Error())
+}
+
+// Problems returns the number of problems.
+func (b *Base) Problems() uint64 { return b.problems.Load() }
+
+// Regroup takes in which control groups there are now.
+func (b *Base) Regroup(now map[uint64]string) {
+	if err := b.groups.update(now); err != nil {
+		b.Problem(err)
+	}
+}
+
+// Close releases everything.
+func (b *Base) Close() {
+	if b.Env != nil {
+		b.Env.Stats.Close()
+	}
+	b.groups.close()
+}

@@ -1,0 +1,278 @@
+//go:build linux
+
+// Package span makes the spans that rules ask for, of the events of probes.
+package span
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf"
+)
+
+// Rule makes the spans of a rule. It is an engine.Subscriber.
+type Rule struct {
+	rule.Base
+	rules.Span
+
+	ring    *ebpf.Map
+	stream  *event.Stream
+	sources []*spanSource // by the numbers of their programs
+	open    openSpans
+	boot    time.Time // see booted
+	events  atomic.Uint64
+}
+
+// spanSource is a probe of a span.
+type spanSource struct {
+	*program.Trace
+	provider, name string // of the span
+	part           string
+	items          map[string]int // the indices of its values
+}
+
+// The parts of a span, which are what the names of its probes end with.
+const (
+	spanStart   = "__start"
+	spanContext = "__context"
+	spanEnd     = "__end"
+)
+
+// Together implements engine.Subscriber.
+func (s *Rule) Together() bool { return false }
+
+// AsksProcesses implements engine.Subscriber.
+func (s *Rule) AsksProcesses() bool { return false }
+
+// ProcessFound implements engine.Subscriber.
+func (s *Rule) ProcessFound(int) error { return nil }
+
+// spanRing is the size of the ring buffer of a rule, which is mapped twice.
+const spanRing = 1 << 20
+
+// New checks what does not depend on the probes, and makes the ring buffer.
+func New(h *rule.Host, text rules.Span) (*Rule, error) {
+	s := &Rule{Span: text, open: openSpans{spans: map[spanKey]*openSpan{}}}
+	if err := s.prepare(h); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("%s: spans of %s: %w", h.File, s.Probe, err)
+	}
+	return s, nil
+}
+
+func (s *Rule) prepare(h *rule.Host) (err error) {
+	if err := s.Open(h, s.Probe, &s.Select, []string{s.Probe + spanStart, s.Probe + spanContext, s.Probe + spanEnd}); err != nil {
+		return err
+	}
+	if s.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "spans", Type: ebpf.RingBuf, MaxEntries: spanRing}); err != nil {
+		return program.MapError(err)
+	}
+	s.stream, err = event.NewStream(s.ring, func(id uint32) int {
+		if int(id) >= len(s.sources) {
+			return 0
+		}
+		return s.sources[id].Size
+	})
+	return err
+}
+
+// spanText is how much of a text a span has.
+const spanText = 256
+
+// Section implements engine.Subscriber.
+func (s *Rule) Section(p *program.Probe) (*program.Section, error) {
+	part := p.Name[strings.LastIndex(p.Name, "__"):]
+	where := ""
+	if part == spanEnd {
+		where = s.Where
+	}
+	var show []string
+	for i := range p.Args {
+		show = append(show, p.ArgName(i))
+	}
+	if !slices.Contains(show, "id") {
+		return nil, fmt.Errorf("it has no argument id, as the spans of package span do")
+	}
+	if part != spanContext {
+		show = append(show, rule.ProcessLabels["container"])
+		if program.KnowsExecutable() {
+			show = append(show, rule.ProcessLabels["executable"])
+		}
+	}
+	trace, err := program.NewTrace(p, where, show, spanText, false)
+	if err != nil {
+		return nil, err
+	}
+	section, err := trace.Section(s.Env, s.ring, uint32(len(s.sources)))
+	if err != nil {
+		return nil, err
+	}
+	source := &spanSource{Trace: trace, provider: p.Provider, name: strings.TrimSuffix(p.Name, part), part: part, items: map[string]int{}}
+	for i, name := range show {
+		source.items[name] = i
+	}
+	s.sources = append(s.sources, source)
+	return section, nil
+}
+
+// Read takes what has happened. With drain, it takes all that there is.
+func (s *Rule) Read(drain bool) error {
+	for {
+		events, err := s.stream.Read(0, drain)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			s.event(s.sources[e.ID], e)
+		}
+		s.events.Add(uint64(len(events)))
+		if !drain || len(events) == 0 {
+			return nil
+		}
+	}
+}
+
+// values reads the values of an event.
+type values struct {
+	*spanSource
+	*event.Event
+}
+
+// number returns a number, or 0 if there is none.
+func (v values) number(name string) uint64 {
+	i, ok := v.items[name]
+	if !ok {
+		return 0
+	}
+	return v.Value(v.Items, i).Bits
+}
+
+// text returns a text, or "" if there is none.
+func (v values) text(name string) string {
+	i, ok := v.items[name]
+	if !ok {
+		return ""
+	}
+	return string(v.Value(v.Items, i).Text)
+}
+
+func (s *Rule) event(source *spanSource, e *event.Event) {
+	v := values{source, e}
+	key := spanKey{e.PID, v.number("id")}
+	switch source.part {
+	case spanStart:
+		parent := v.number("parent")
+		s.open.add(key, &openSpan{start: e.Time, parent: parent, trace: s.open.traceOf(e.PID, parent, key.id), attributes: v.attributes()})
+	case spanContext:
+		if o := s.open.spans[key]; o != nil {
+			o.join(v.number("trace_high"), v.number("trace_low"), v.number("span"))
+		}
+	default:
+		s.end(key, v)
+	}
+}
+
+// end gives a span to who is interested.
+func (s *Rule) end(key spanKey, v values) {
+	parent := v.number("parent")
+	o := s.open.spans[key]
+	if o == nil { // it began before the probes were attached to
+		o = &openSpan{start: v.Time, parent: parent, trace: s.open.traceOf(v.PID, parent, key.id)}
+		if ns, ok := v.items["nanoseconds"]; ok {
+			o.took(v.Time, v.Value(v.Items, ns).Bits)
+		}
+	}
+	delete(s.open.spans, key)
+	boot := s.booted()
+	span := expose.Span{
+		Provider: v.provider, Name: v.name, PID: int(v.PID), Error: v.text("error"),
+		TraceID: o.trace, SpanID: program.SpanID(v.PID, key.id), Parent: o.remote,
+		Start: boot.Add(o.start), End: boot.Add(v.Time),
+		Attributes: append(o.attributes, v.attributes()...),
+		Executable: v.text(rule.ProcessLabels["executable"]),
+	}
+	if container := s.Cgroups.Container(v.number(rule.ProcessLabels["container"]), time.Now()); container != cgroup.Unknown {
+		span.Container = container
+	}
+	if o.parent != 0 && o.parent != key.id {
+		span.Parent = program.SpanID(v.PID, o.parent)
+	}
+	s.Spans(span)
+}
+
+// booted returns when the clock of the events began. It is the same for spans of one trace,
+// unless the time of day was set meanwhile, so that a child does not begin before its parent
+// because the two clocks were read at different moments.
+func (s *Rule) booted() time.Time {
+	now := event.Boot().Round(0) // by the time of day alone, which can be set
+	if s.boot.IsZero() || now.Sub(s.boot).Abs() > time.Millisecond {
+		s.boot = now
+	}
+	return s.boot
+}
+
+// attributes returns the arguments that are no part of the convention.
+func (v values) attributes() (all []expose.Attribute) {
+	for i, item := range v.Items {
+		switch item.Name {
+		case "id", "parent", "nanoseconds", "error", rule.ProcessLabels["executable"], rule.ProcessLabels["container"]:
+			continue
+		}
+		value := v.Value(v.Items, i)
+		if value.Missing || item.Err() != nil {
+			continue // it is not known, which is not the same as 0
+		}
+		all = append(all, expose.Attribute{Name: item.Name, Value: attribute(value)})
+	}
+	return all
+}
+
+func attribute(v event.Value) any {
+	switch v.Type.Kind {
+	case expr.String:
+		return string(v.Text)
+	case expr.Bool:
+		return v.Bits != 0
+	case expr.Float:
+		return v.Float()
+	case expr.Int:
+		return int64(v.Bits)
+	}
+	return v.Bits
+}
+
+// FD is readable when there is something to take, and Waiting reports whether some of that has to
+// wait for what may come before it.
+func (s *Rule) FD() int { return s.stream.FD() }
+
+// Waiting see FD.
+func (s *Rule) Waiting() bool { return s.stream.Waiting() }
+
+// Events returns the number of events that were taken.
+func (s *Rule) Events() uint64 { return s.events.Load() }
+
+// Sweep forgets the spans that will not end.
+func (s *Rule) Sweep() error {
+	s.open.sweep()
+	return nil
+}
+
+// Close releases everything.
+func (s *Rule) Close() {
+	s.Base.Close()
+	if s.stream != nil {
+		s.stream.Close()
+	}
+	s.ring.Close()
+}

@@ -1,0 +1,58 @@
+//go:build linux
+
+package latency
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+)
+
+// operation is a kind of operation, which is the subject of a row.
+type operation struct{ start, end string }
+
+// String returns both probes, with their file once if it is the same.
+func (o *operation) String() string {
+	end := o.end
+	if file := strings.LastIndexByte(o.start, '/'); file >= 0 {
+		file += strings.IndexByte(o.start[file:], ':') + 1
+		end = strings.TrimPrefix(end, o.start[:file])
+	}
+	return o.start + " → " + end
+}
+
+// kinds are the kinds of operations, by their numbers.
+type kinds struct {
+	all   []*operation
+	named bool // whether the command line names operations, and not their probes
+}
+
+// find returns the number of the kind of operation that a probe starts or ends.
+func (k *kinds) find(s *probes.Selector, p *program.Probe, isStart bool) (uint32, error) {
+	o := &operation{s.Specs[0].String(), s.Specs[1].String()}
+	switch {
+	case k.named && isStart:
+		o.start = p.String()
+		o.end = strings.TrimSuffix(o.start, "start") + "end"
+	case k.named:
+		o.end = p.String()
+		o.start = strings.TrimSuffix(strings.TrimSuffix(o.end, "end"), "done") + "start"
+	}
+	known := slices.IndexFunc(k.all, func(known *operation) bool {
+		return *known == *o || k.named && known.start == o.start
+	})
+	if known >= 0 {
+		if k.named && !isStart { // by whichever of __end and __done there is
+			k.all[known].end = o.end
+		}
+		return uint32(known), nil
+	}
+	if len(k.all) == program.MaxKinds {
+		return 0, fmt.Errorf("too many different operations: at most %d are measured at a time", program.MaxKinds)
+	}
+	k.all = append(k.all, o)
+	return uint32(len(k.all) - 1), nil
+}

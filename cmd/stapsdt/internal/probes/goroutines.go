@@ -1,0 +1,67 @@
+//go:build linux
+
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+
+	"github.com/cilium/ebpf"
+)
+
+// Goroutines are the processes whose goroutines can be told apart.
+type Goroutines struct {
+	offsets *ebpf.Map
+	// visited has the program that each process had when it was looked at.
+	visited map[int]os.FileInfo
+}
+
+func (g *Goroutines) open() (err error) {
+	if g.offsets == nil {
+		g.visited = map[int]os.FileInfo{}
+		g.offsets, err = program.NewGoroutines()
+	}
+	return err
+}
+
+// Close releases what they have.
+func (g *Goroutines) Close() { g.offsets.Close() }
+
+// Forget removes the processes that have ended, so that there is room for others.
+func (g *Goroutines) Forget() {
+	for pid := range g.visited {
+		if !target.Alive(pid) {
+			delete(g.visited, pid)
+			_ = g.offsets.Delete(uint32(pid)) // it may have had no goroutines
+		}
+	}
+}
+
+// Find finds out where the goroutines of a process have their IDs. What it returns is why that is
+// not known, once for each program that a process runs.
+func (g *Goroutines) Find(env *program.Env, pid int) error {
+	if err := g.open(); err != nil {
+		return program.MapError(err)
+	}
+	env.Goroutines = g.offsets
+	exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
+	if err == nil && g.visited[pid] != nil && os.SameFile(exe, g.visited[pid]) {
+		return nil
+	}
+	offset, err := target.GoidOffset(pid)
+	if errors.Is(err, target.ErrNoProcess) {
+		return nil
+	}
+	if exe != nil {
+		g.visited[pid] = exe
+	}
+	if err != nil {
+		_ = g.offsets.Delete(uint32(pid)) // it had another program before
+		return err
+	}
+	return g.offsets.Put(uint32(pid), offset)
+}

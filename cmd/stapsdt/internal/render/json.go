@@ -1,0 +1,113 @@
+//go:build linux
+
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
+)
+
+// NewEncoder writes objects, one per line.
+func NewEncoder(w io.Writer) *json.Encoder {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder
+}
+
+// JSONText is a text in JSON, without control characters and bytes that are not UTF-8.
+type JSONText string
+
+// MarshalJSON implements json.Marshaler.
+func (t JSONText) MarshalJSON() ([]byte, error) { return AppendJSONString(nil, t), nil }
+
+// JSONFloat is a number in JSON, which has no infinity: null.
+type JSONFloat float64
+
+// MarshalJSON implements json.Marshaler.
+func (f JSONFloat) MarshalJSON() ([]byte, error) { return AppendJSONFloat(nil, float64(f)), nil }
+
+// JSONObject is an object whose members have an order.
+type JSONObject struct {
+	Names  []string
+	Values []json.RawMessage
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o JSONObject) MarshalJSON() ([]byte, error) {
+	members := make([][]byte, len(o.Names))
+	for i, name := range o.Names {
+		members[i] = append(append(AppendJSONString(nil, name), ':'), o.Values[i]...)
+	}
+	return append(append([]byte{'{'}, bytes.Join(members, []byte{','})...), '}'), nil
+}
+
+// JSONHistogram is a histogram in JSON.
+type JSONHistogram struct {
+	Count   uint64       `json:"count"`
+	Average JSONFloat    `json:"average"`
+	P50     JSONFloat    `json:"p50"`
+	P90     JSONFloat    `json:"p90"`
+	P99     JSONFloat    `json:"p99"`
+	P999    JSONFloat    `json:"p999"`
+	Buckets []JSONBucket `json:"buckets"`
+}
+
+// JSONBucket is a bucket in JSON.
+type JSONBucket struct {
+	Low   JSONFloat `json:"low"`
+	High  JSONFloat `json:"high"`
+	Count uint64    `json:"count"`
+}
+
+// JSON returns the histogram for programs.
+func (h *Histogram) JSON() JSONHistogram {
+	quantile := func(part float64) JSONFloat { return JSONFloat(h.Quantile(part)) }
+	j := JSONHistogram{
+		Count: h.Count(), Average: JSONFloat(h.Average()),
+		P50: quantile(0.5), P90: quantile(0.9), P99: quantile(0.99), P999: quantile(0.999),
+		Buckets: []JSONBucket{},
+	}
+	for _, b := range h.Buckets {
+		j.Buckets = append(j.Buckets, JSONBucket{JSONFloat(b.Low), JSONFloat(b.High), b.Count})
+	}
+	return j
+}
+
+// JSONStack is a stack in JSON: its frames, the innermost first, and why it was cut.
+type JSONStack struct {
+	Stack []JSONFrame `json:"stack"`
+	Cut   JSONText    `json:"cut,omitempty"`
+}
+
+// JSONFrame is a function in a stack.
+type JSONFrame struct {
+	Function JSONText `json:"function"`
+	File     JSONText `json:"file,omitempty"`
+	Line     int      `json:"line,omitempty"`
+	Module   JSONText `json:"module,omitempty"`
+}
+
+// NewJSONStack returns a stack for programs.
+func NewJSONStack(s *symbol.Stack) JSONStack {
+	j := JSONStack{Stack: []JSONFrame{}}
+	for i := range s.Frames {
+		f := &s.Frames[i]
+		for k, name := range f.Names() {
+			frame := JSONFrame{Function: JSONText(name)}
+			if k < len(f.Functions) && f.Functions[k].File != "" {
+				frame.File, frame.Line = JSONText(f.Functions[k].File), f.Functions[k].Line
+			}
+			if f.Module != nil {
+				frame.Module = JSONText(f.Module.Name())
+			}
+			j.Stack = append(j.Stack, frame)
+		}
+	}
+	if s.Cut != symbol.Whole {
+		j.Cut = JSONText(s.Cut.String())
+	}
+	return j
+}

@@ -1,0 +1,39 @@
+//go:build linux
+
+package run
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAnnouncement(t *testing.T) {
+	require.Equal(t, "3 probes of 1 process; Ctrl-C ends", announcement(3, 1, 2, 0))
+	require.Equal(t, "1 probe of 2 processes; Ctrl-C ends", announcement(1, 2, 2, 0))
+	require.Equal(t, "1 probe of 1 file; ends after 10s or with Ctrl-C", announcement(1, 0, 1, 10*time.Second))
+}
+
+func TestInterval(t *testing.T) {
+	_, err := NewInterval(-time.Second)
+	require.ErrorContains(t, err, "is negative")
+
+	never, err := NewInterval(0)
+	require.NoError(t, err)
+	due, wait := never.Due()
+	require.False(t, due)
+	require.Positive(t, wait)
+
+	hour, err := NewInterval(time.Hour)
+	require.NoError(t, err)
+	due, wait = hour.Due()
+	require.False(t, due)
+	require.InDelta(t, time.Hour, wait, float64(time.Minute))
+
+	short, err := NewInterval(time.Nanosecond)
+	require.NoError(t, err)
+	due, wait = short.Due()
+	require.True(t, due)
+	require.Zero(t, wait)
+}

@@ -1,0 +1,172 @@
+//go:build linux
+
+// Package stack shows from which stacks of functions events come.
+package stack
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+)
+
+// Options say what is counted, and how it is shown.
+type Options struct {
+	By []string
+	// Format is one of Formats.
+	Format string
+	// File is where the result is written, or "" for standard output.
+	File string
+	// Limit is how many stacks people are shown, or 0 for all.
+	Limit int
+	// Verbose shows the frames of the stapsdt library too.
+	Verbose bool
+}
+
+// Formats are those of the result.
+var Formats = []string{"text", "json", "folded", "pprof"}
+
+func (o *Options) check(to *console.Console) error {
+	switch o.Format {
+	case "text", "json", "folded":
+	case "pprof":
+		if console.IsTerminal(to.Out) && o.File == "" {
+			return usage.Errorf("a profile is not for a terminal: use -O FILE, or > FILE")
+		}
+	default:
+		return usage.Errorf("the output format %q is none of text, json, folded and pprof", o.Format)
+	}
+	return count.CheckLimit(o.Limit)
+}
+
+const (
+	// interval is how often the functions of new stacks are found.
+	interval = 50 * time.Millisecond
+	// share is the part of a processor that this takes: one in this many.
+	share = 20
+)
+
+// resolver finds the functions of stacks while these are counted, because processes may exit
+// soon. It is an engine.Consumer.
+type resolver struct {
+	*count.Counter
+	next time.Time
+}
+
+// FDs implements engine.Consumer.
+func (r *resolver) FDs() []int { return nil }
+
+// Tick implements engine.Consumer.
+func (r *resolver) Tick() (next time.Duration, more bool, err error) {
+	if wait := time.Until(r.next); wait > 0 {
+		return wait, true, nil
+	}
+	before := time.Now()
+	_, err = r.Rows()
+	r.next = time.Now().Add(max(interval, share*time.Since(before)))
+	return time.Until(r.next), true, err
+}
+
+// Run counts stacks until the run ends, and shows them.
+func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
+	if err := o.check(to); err != nil {
+		return err
+	}
+	out := to.Out
+	if o.File != "" {
+		// What cannot be written is better known before than after.
+		f, err := os.Create(o.File)
+		if err != nil {
+			return err
+		}
+		out = f
+		defer func() {
+			if closeErr := f.Close(); err == nil {
+				err = closeErr
+			}
+		}()
+	}
+	start := time.Now()
+	if o.By, err = program.SplitExprs(o.By); err != nil {
+		return err
+	}
+	r, err := run.New(to, config)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	stacks, err := count.NewStacks(o.Verbose)
+	if err != nil {
+		return err
+	}
+	defer stacks.Close()
+	c := count.NewCounter(r, count.Expressions{By: o.By}, stacks)
+	defer c.Close()
+	if err := c.Attach(); err != nil {
+		return err
+	}
+	if err := r.Wait(ctx, &resolver{Counter: c}); err != nil {
+		return err
+	}
+	if err := o.write(out, c, start); err != nil {
+		return err
+	}
+	if n := stacks.Exited(); n > 0 {
+		to.Warn("%d stacks are shown as addresses, because their processes exited before their memory maps were read", n)
+	}
+	return c.Report("stacks")
+}
+
+// write writes the stacks.
+func (o *Options) write(to io.Writer, c *count.Counter, start time.Time) error {
+	rows, err := c.Rows()
+	if err != nil {
+		return err
+	}
+	stacks := render.Stacks{By: o.By, Limit: o.Limit, Start: start, Duration: time.Since(start)}
+	for _, r := range rows {
+		stacks.Rows = append(stacks.Rows, render.StackRow{Probe: r.Of.String(), By: r.Text, Count: r.Count, Stack: r.Stack})
+	}
+	switch o.Format {
+	case "json":
+		return o.encode(to, rows)
+	case "folded":
+		_, err = to.Write(stacks.Folded())
+	case "pprof":
+		err = stacks.Profile().Write(to)
+	default:
+		text := stacks.Text()
+		if _, _, ok := console.Size(to); ok {
+			text = append(console.Erase(0, true), text...)
+		}
+		_, err = to.Write(text)
+	}
+	return err
+}
+
+// encode writes an object for each row.
+func (o *Options) encode(to io.Writer, rows []*count.Row[count.Probe]) error {
+	encoder := render.NewEncoder(to)
+	now := time.Now().UTC()
+	for _, r := range rows {
+		object := struct {
+			Time     time.Time         `json:"time"`
+			Provider render.JSONText   `json:"provider"`
+			Probe    render.JSONText   `json:"probe"`
+			By       render.JSONObject `json:"by"`
+			Count    uint64            `json:"count"`
+			render.JSONStack
+		}{now, render.JSONText(r.Of.Provider), render.JSONText(r.Of.Name), r.By(o.By), r.Count, render.NewJSONStack(r.Stack)}
+		if err := encoder.Encode(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
