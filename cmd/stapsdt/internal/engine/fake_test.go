@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
@@ -37,7 +38,7 @@ type world struct {
 // fakeProgram is a program that can be attached, and counts how often it is.
 type fakeProgram struct {
 	sections []*program.Section
-	attached int
+	attached atomic.Int64 // attachments are closed at the same time
 	closed   bool
 }
 
@@ -46,7 +47,7 @@ func (p *fakeProgram) Close() error { p.closed = true; return nil }
 // fakeLink is an attachment.
 type fakeLink struct{ p *fakeProgram }
 
-func (l fakeLink) Close() error { l.p.attached--; return nil }
+func (l fakeLink) Close() error { l.p.attached.Add(-1); return nil }
 
 var errGone = fmt.Errorf("process 1: %w", target.ErrNoProcess)
 
@@ -112,7 +113,7 @@ func (w *world) Attach(p Program, _ *target.File, _ []sdt.Site, _ int) (attach.L
 	if w.attachErr != nil {
 		return nil, w.attachErr
 	}
-	p.(*fakeProgram).attached++
+	p.(*fakeProgram).attached.Add(1)
 	return attach.Links{fakeLink{p.(*fakeProgram)}}, nil
 }
 
@@ -194,7 +195,7 @@ func newEngine(t *testing.T, w *world, o Options) *Engine {
 // attached returns how many sections are attached.
 func (w *world) attached() (n int) {
 	for _, p := range w.loaded {
-		n += p.attached * len(p.sections)
+		n += int(p.attached.Load()) * len(p.sections)
 	}
 	return n
 }
