@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
@@ -19,7 +20,7 @@ import (
 
 func histCommand(to *console.Console) *cobra.Command {
 	var config run.Config
-	options := count.Options{Expressions: count.Expressions{Buckets: program.Powers{}}}
+	options := count.Options{Expressions: count.Expressions{Buckets: record.Powers{}}}
 	c := &cobra.Command{
 		Use:   "hist SPEC EXPR (-p PID | -a | with FILE in SPEC)",
 		Short: "Print a histogram and quantiles of a value",
@@ -34,7 +35,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are
 				return usage.Errorf("hist takes a SPEC and an expression, such as myapp:request__done elapsed")
 			}
 			config.Specs, options.Value = args[:1], args[1]
-			if err := program.CheckSyntax(options.Value); err != nil {
+			if err := bpf.CheckSyntax(options.Value); err != nil {
 				return err
 			}
 			return count.Run(c.Context(), to, config, options)
@@ -46,12 +47,12 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are
 	return c
 }
 
-func linearFlag(c *cobra.Command, buckets *program.Buckets) {
+func linearFlag(c *cobra.Command, buckets *record.Buckets) {
 	c.Flags().Var(linear{buckets}, "linear", "buckets of one size, from `LOW:HIGH:STEP`; durations such as 10ms are allowed")
 }
 
 // linear is the value of --linear: buckets of one size.
-type linear struct{ buckets *program.Buckets }
+type linear struct{ buckets *record.Buckets }
 
 // Type is for the help.
 func (linear) Type() string { return "LOW:HIGH:STEP" }
@@ -76,7 +77,7 @@ func (l linear) Set(text string) error {
 		}
 		numbers[i] = n
 	}
-	parsed := program.Linear{Low: numbers[0], High: numbers[1], Step: numbers[2]}
+	parsed := record.Linear{Low: numbers[0], High: numbers[1], Step: numbers[2]}
 	if err := parsed.Check(); err != nil {
 		return fmt.Errorf("%s: %w", text, err)
 	}

@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
@@ -35,7 +35,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if err != nil {
 		return err
 	}
-	if o.By, err = program.SplitExprs(o.By); err != nil {
+	if o.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
 	}
 	r, err := run.New(to, config)

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
@@ -26,7 +27,7 @@ type Expressions struct {
 	By []string
 	// Value is what Buckets are of, which are nil unless it is a histogram.
 	Value   string
-	Buckets program.Buckets
+	Buckets record.Buckets
 }
 
 // Counter counts the events of the probes of a run. It is an engine.Subscriber.
@@ -79,9 +80,9 @@ func (c *Counter) ProcessFound(pid int) error {
 func (c *Counter) Problem(err error) { c.run.Problem(err) }
 
 // Section implements engine.Subscriber.
-func (c *Counter) Section(p *program.Probe) (*program.Section, error) {
+func (c *Counter) Section(p *bpf.Probe) (*bpf.Section, error) {
 	e := &c.expressions
-	a, err := program.NewAggregate(p, c.run.Where, e.By, e.Value, e.Buckets)
+	a, err := bpf.NewAggregate(p, c.run.Where, e.By, e.Value, e.Buckets)
 	var wrong *expr.Error
 	switch {
 	case errors.As(err, &wrong) && c.run.Began():
@@ -96,14 +97,14 @@ func (c *Counter) Section(p *program.Probe) (*program.Section, error) {
 	if c.Stacks != nil {
 		a.CountStacks(c.Stacks.kernel)
 	}
-	return c.Add(a, Probe{p.Provider, p.Name}, p.Name, func(table *ebpf.Map, id uint32) (*program.Section, error) {
+	return c.Add(a, Probe{p.Provider, p.Name}, p.Name, func(table *ebpf.Map, id uint32) (*bpf.Section, error) {
 		return a.Section(c.run.Env, table, id)
 	})
 }
 
 // Report says which events are not included. what has no room if there are too many different ones.
 func (c *Counter) Report(what string) error {
-	stats, err := c.run.Env.ReadStats()
+	stats, err := record.ReadStats(c.run.Env.Stats)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (c *Counter) Report(what string) error {
 }
 
 // Lost says which events are not included in the tables of a run.
-func Lost(r *run.Run, stats program.Stats, what string) {
+func Lost(r *run.Run, stats record.Stats, what string) {
 	if stats.Lost > 0 {
 		r.Warn("%d events were lost, because there are too many different %s", stats.Lost, what)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/stretchr/testify/require"
@@ -27,12 +27,12 @@ func TestMost(t *testing.T) {
 
 // TestWriteHistograms: few rows have a histogram each, and many are a table.
 func TestWriteHistograms(t *testing.T) {
-	h := Histograms{Options: &Options{Expressions: Expressions{By: []string{"path"}, Buckets: program.Powers{}}}, Columns: 80}
+	h := Histograms{Options: &Options{Expressions: Expressions{By: []string{"path"}, Buckets: record.Powers{}}}, Columns: 80}
 	var rows []*Row[Probe]
 	for _, path := range []string{`"/a"`, `"/b"`, `"/c"`, `"/d"`, `"/e"`} {
 		rows = append(rows, &Row[Probe]{
 			Of: Probe{"app", "done"}, Text: []string{path}, JSON: []json.RawMessage{json.RawMessage(path)}, Count: 2,
-			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: map[int]Bucket{program.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {2, 10}},
+			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: map[int]Bucket{record.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {2, 10}},
 		})
 	}
 	var few, many bytes.Buffer

@@ -3,13 +3,14 @@
 package count
 
 import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 )
 
 // Stacks finds the functions of the stacks that the kernel has counted, once for each.
 type Stacks struct {
-	kernel    *program.Stacks
+	kernel    *record.Stacks
 	processes *symbol.Processes
 	known     map[stackOf]*symbol.Stack
 	exited    int
@@ -19,16 +20,16 @@ type Stacks struct {
 // because the site is not shown if it is that of an image.
 type stackOf struct {
 	process uint32
-	id      program.StackID
+	id      record.StackID
 	probe   string
 }
 
 // NewStacks makes the tables of stacks in the kernel. verbose says to show the frames of the
 // stapsdt library too.
 func NewStacks(verbose bool) (*Stacks, error) {
-	kernel, err := program.NewStacks()
+	kernel, err := record.NewStacks()
 	if err != nil {
-		return nil, program.MapError(err)
+		return nil, bpf.MapError(err)
 	}
 	s := &Stacks{kernel: kernel, processes: symbol.NewProcesses(), known: map[stackOf]*symbol.Stack{}}
 	s.processes.Verbose = verbose
@@ -46,7 +47,7 @@ func (s *Stacks) Close() {
 }
 
 // find returns the stack of a row.
-func (s *Stacks) find(probe string, r program.Row) *symbol.Stack {
+func (s *Stacks) find(probe string, r record.Row) *symbol.Stack {
 	key := stackOf{r.Process, r.Stack, probe}
 	if found := s.known[key]; found != nil {
 		return found

@@ -8,7 +8,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -33,7 +34,7 @@ type Tables[S Subject] struct {
 
 // counter is the program of a probe.
 type counter[S Subject] struct {
-	*program.Aggregate
+	*bpf.Aggregate
 	of    S
 	probe string
 	table *ebpf.Map
@@ -64,9 +65,9 @@ const (
 )
 
 // rowsOf returns the number of rows of a table. Of a histogram with keys each bucket is one.
-func rowsOf(a *program.Aggregate) uint32 {
+func rowsOf(a *bpf.Aggregate) uint32 {
 	const rowSize = 16
-	if !a.HasBuckets() {
+	if !a.Bucketed {
 		return maxRows
 	}
 	return min(4*maxRows, max(maxRows/4, maxBytes/uint32(rowSize*ebpf.MustPossibleCPU())))
@@ -74,7 +75,7 @@ func rowsOf(a *program.Aggregate) uint32 {
 
 // Add gives the program of a probe a table. section is called with the table and the program's
 // number in its rows.
-func (t *Tables[S]) Add(a *program.Aggregate, of S, probe string, section func(table *ebpf.Map, id uint32) (*program.Section, error)) (*program.Section, error) {
+func (t *Tables[S]) Add(a *bpf.Aggregate, of S, probe string, section func(table *ebpf.Map, id uint32) (*bpf.Section, error)) (*bpf.Section, error) {
 	c := &counter[S]{Aggregate: a, of: of, probe: probe}
 	if !a.Alone() {
 		c.table = t.shared[a.Layout()]
@@ -82,7 +83,7 @@ func (t *Tables[S]) Add(a *program.Aggregate, of S, probe string, section func(t
 	if c.table == nil {
 		table, err := a.NewTable(rowsOf(a))
 		if err != nil {
-			return nil, program.MapError(err)
+			return nil, bpf.MapError(err)
 		}
 		if c.table = table; !a.Alone() {
 			if t.shared == nil {
@@ -114,7 +115,7 @@ func (t *Tables[S]) Rows() ([]*Row[S], error) {
 			continue
 		}
 		seen[c.table] = true
-		err := c.Rows(c.table, len(t.counters), func(r program.Row) {
+		err := c.Rows(c.table, len(t.counters), func(r record.Row) {
 			of := c
 			if !c.Alone() {
 				of = t.counters[r.ID]
@@ -136,7 +137,7 @@ func (t *Tables[S]) Rows() ([]*Row[S], error) {
 }
 
 // merge adds a row of a table to that of the same subject and values.
-func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r program.Row) {
+func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r record.Row) {
 	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: map[int]Bucket{}, key: c.of.String()}
 	for i := range c.Keys {
 		bits, text, cut := c.Keys[i].In(r.Key)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -129,11 +129,11 @@ func (e *Engine) groups(f *file, a *attachment) error {
 
 // programs returns what is to be attached to a probe for subscriptions: one program for all of
 // them, unless the kernel does not take it.
-func (e *Engine) programs(p *program.Probe, subscriptions []*Subscription) ([]*loaded, error) {
+func (e *Engine) programs(p *bpf.Probe, subscriptions []*Subscription) ([]*loaded, error) {
 	probe := p.Key()
 	key := []string{probe}
 	var with []*Subscription
-	var sections []*program.Section
+	var sections []*bpf.Section
 	for _, s := range subscriptions {
 		section, err := s.section(probe, p)
 		if err != nil {
@@ -159,7 +159,7 @@ func (e *Engine) programs(p *program.Probe, subscriptions []*Subscription) ([]*l
 
 // load loads a program with sections, or two with half of them each if that fails, as it does if
 // there are too many: a program can have 64 maps, of which a rule of an exporter uses four or more.
-func (e *Engine) load(p *program.Probe, with []*Subscription, sections []*program.Section) ([]*loaded, error) {
+func (e *Engine) load(p *bpf.Probe, with []*Subscription, sections []*bpf.Section) ([]*loaded, error) {
 	prog, err := e.kernel.Load(p.Name, sections)
 	if err == nil {
 		return []*loaded{{prog, with}}, nil

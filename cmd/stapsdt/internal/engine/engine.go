@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -49,7 +49,7 @@ type Processes interface {
 
 // Kernel loads programs, and attaches them to sites.
 type Kernel interface {
-	Load(name string, sections []*program.Section) (Program, error)
+	Load(name string, sections []*bpf.Section) (Program, error)
 	Attach(p Program, f *target.File, sites []sdt.Site, pid int) (attach.Links, error)
 	// Guard calls attach while the file is as it was when its probes were read.
 	Guard(f *target.File, attach func() io.Closer) (io.Closer, error)
@@ -126,7 +126,7 @@ func New(o Options) (*Engine, error) {
 // Add adds a subscriber, for which nothing is attached before the next scan.
 func (e *Engine) Add(s Subscriber) *Subscription {
 	e.added++
-	added := &Subscription{Subscriber: s, id: e.added, sections: map[string]*program.Section{}}
+	added := &Subscription{Subscriber: s, id: e.added, sections: map[string]*bpf.Section{}}
 	e.subscriptions = append(e.subscriptions, added)
 	e.finder.Reconsider()
 	e.due = true
@@ -195,7 +195,7 @@ func (e *Engine) fatal(s *Subscription, err error) error {
 }
 
 // excluded is fatal for an error that keeps a probe from being attached to.
-func (e *Engine) excluded(s *Subscription, p *program.Probe, err error) error {
+func (e *Engine) excluded(s *Subscription, p *bpf.Probe, err error) error {
 	err = fmt.Errorf("%v: %w", p, err)
 	if !e.ends(s, err) {
 		err = fmt.Errorf("%w; its events are not included", err)

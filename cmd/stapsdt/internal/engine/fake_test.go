@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -37,7 +37,7 @@ type world struct {
 
 // fakeProgram is a program that can be attached, and counts how often it is.
 type fakeProgram struct {
-	sections []*program.Section
+	sections []*bpf.Section
 	attached atomic.Int64 // attachments are closed at the same time
 	closed   bool
 }
@@ -98,7 +98,7 @@ func (w *world) Alive(pid int) bool {
 
 // Kernel
 
-func (w *world) Load(_ string, sections []*program.Section) (Program, error) {
+func (w *world) Load(_ string, sections []*bpf.Section) (Program, error) {
 	if w.loadErr != nil {
 		if err := w.loadErr(len(sections)); err != nil {
 			return nil, err
@@ -163,12 +163,12 @@ func (s *subscriber) ProcessFound(pid int) error {
 	return nil
 }
 
-func (s *subscriber) Section(p *program.Probe) (*program.Section, error) {
+func (s *subscriber) Section(p *bpf.Probe) (*bpf.Section, error) {
 	s.asked = append(s.asked, p.String())
 	if s.err != nil {
 		return nil, s.err
 	}
-	return &program.Section{}, nil
+	return &bpf.Section{}, nil
 }
 
 // newFile returns a file with probes.

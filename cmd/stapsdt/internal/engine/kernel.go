@@ -6,8 +6,8 @@ import (
 	"io"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -15,10 +15,10 @@ import (
 )
 
 // BPF is the Kernel of this machine.
-type BPF struct{ program.Kernel }
+type BPF struct{ bpf.Kernel }
 
 // Load loads a program.
-func (b BPF) Load(name string, sections []*program.Section) (Program, error) {
+func (b BPF) Load(name string, sections []*bpf.Section) (Program, error) {
 	prog, err := b.Kernel.Load(name, sections...)
 	if err != nil {
 		return nil, err

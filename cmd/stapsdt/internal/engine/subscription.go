@@ -5,8 +5,8 @@ package engine
 import (
 	"sync/atomic"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 )
 
 // Subscriber is who asks for the events of probes.
@@ -16,8 +16,8 @@ type Subscriber interface {
 	// Together says that nothing is attached before each spec of the selector has a probe.
 	Together() bool
 	// Section returns what is done at the events of a probe, or nil for nothing. It is called
-	// once for each kind of probe: see program.Probe.Key.
-	Section(p *program.Probe) (*program.Section, error)
+	// once for each kind of probe: see bpf.Probe.Key.
+	Section(p *bpf.Probe) (*bpf.Section, error)
 	// AsksProcesses reports whether ProcessFound is to be called.
 	AsksProcesses() bool
 	// ProcessFound is told each process that has mapped a file with selected probes, each time that
@@ -31,7 +31,7 @@ type Subscriber interface {
 type Subscription struct {
 	Subscriber
 	id       uint64
-	sections map[string]*program.Section // by program.Probe.Key; nil after an error, which is said once
+	sections map[string]*bpf.Section // by bpf.Probe.Key; nil after an error, which is said once
 	sites    atomic.Int64
 	removed  bool
 }
@@ -40,7 +40,7 @@ type Subscription struct {
 func (s *Subscription) Sites() int { return int(s.sites.Load()) }
 
 // section returns the section for a probe, which is nil after an error.
-func (s *Subscription) section(key string, p *program.Probe) (*program.Section, error) {
+func (s *Subscription) section(key string, p *bpf.Probe) (*bpf.Section, error) {
 	if section, ok := s.sections[key]; ok {
 		return section, nil
 	}

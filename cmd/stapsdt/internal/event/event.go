@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package event reads what the programs of package program write.
+// Package event reads the records of events that BPF programs write, in the order of their times.
 package event
 
 import (
@@ -14,7 +14,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf"
@@ -34,7 +34,7 @@ type Event struct {
 }
 
 // Comm returns the name of the thread.
-func (e *Event) Comm() []byte { return cString(e.raw[24:40]) }
+func (e *Event) Comm() []byte { return cString(e.raw[record.EventComm:record.EventMissing]) }
 
 func cString(b []byte) []byte {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
@@ -74,12 +74,12 @@ func (v Value) Float() float64 {
 }
 
 // Value returns the i-th item of a record.
-func (e *Event) Value(items []program.Item, i int) Value {
+func (e *Event) Value(items []record.Item, i int) Value {
 	item := &items[i]
 	v := Value{Type: item.Type}
 	raw := e.raw[item.Offset:][:item.Size]
-	v.Missing = binary.NativeEndian.Uint64(e.raw[40:])>>i&1 != 0
-	if item.Err() != nil {
+	v.Missing = binary.NativeEndian.Uint64(e.raw[record.EventMissing:])>>i&1 != 0
+	if item.Unreadable != nil {
 		return v
 	}
 	if v.Missing && item.Type.Kind != expr.String {
@@ -88,9 +88,9 @@ func (e *Event) Value(items []program.Item, i int) Value {
 	v.Bits = binary.NativeEndian.Uint64(raw)
 	if item.Type.Kind == expr.String && !v.Missing {
 		length := int(binary.NativeEndian.Uint64(raw[8:])) // with the NUL
-		v.Text = cString(raw[16:][:min(length, len(raw)-16)])
+		v.Text = cString(raw[record.TextHeader:][:min(length, len(raw)-record.TextHeader)])
 		if v.Cut = len(v.Text) > item.TextSize; v.Cut {
-			v.Text = program.WholeRunes(v.Text[:item.TextSize])
+			v.Text = record.WholeRunes(v.Text[:item.TextSize])
 		}
 	}
 	if d := item.Details; d != nil && binary.NativeEndian.Uint64(e.raw[d.Offset-8:]) == 0 {
@@ -102,7 +102,7 @@ func (e *Event) Value(items []program.Item, i int) Value {
 	return v
 }
 
-func (e *Event) detail(d program.DetailText) Text {
+func (e *Event) detail(d record.DetailText) Text {
 	length := int64(binary.NativeEndian.Uint64(e.raw[d.Offset-8:]))
 	if length < 0 {
 		return Text{Missing: true}
@@ -114,7 +114,7 @@ func (e *Event) detail(d program.DetailText) Text {
 	if len(text) <= d.TextSize {
 		return Text{Text: text}
 	}
-	return Text{Text: program.WholeRunes(text[:d.TextSize]), Cut: true}
+	return Text{Text: record.WholeRunes(text[:d.TextSize]), Cut: true}
 }
 
 // Stream reads events from a ring buffer, in the order of their times.
@@ -222,11 +222,11 @@ func (s *Stream) event() *Event {
 }
 
 func (s *Stream) decode(e *Event) error {
-	if len(e.raw) >= program.RecordHeader {
+	if len(e.raw) >= record.EventHeader {
 		word := func(at int) uint64 { return binary.NativeEndian.Uint64(e.raw[at:]) }
-		e.Time = time.Duration(word(0))
-		e.ID, e.CPU = uint32(word(8)), uint32(word(8)>>32)
-		e.TID, e.PID = uint32(word(16)), uint32(word(16)>>32)
+		e.Time = time.Duration(word(record.EventTime))
+		e.ID, e.CPU = uint32(word(record.EventID)), uint32(word(record.EventID)>>32)
+		e.TID, e.PID = uint32(word(record.EventPID)), uint32(word(record.EventPID)>>32)
 		if len(e.raw) == s.sizes(e.ID) {
 			return nil
 		}

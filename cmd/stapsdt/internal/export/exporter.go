@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
@@ -22,7 +23,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/span"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -33,9 +33,9 @@ import (
 type exporter struct {
 	*rule.Host
 	engine  *engine.Engine
-	made    *program.Groups // since the exporter began, or nil if the kernel does not tell
-	checked time.Time       // when the rules file was last looked at
-	hangup  atomic.Bool     // whether it is to be read again
+	made    *bpf.Groups // since the exporter began, or nil if the kernel does not tell
+	checked time.Time   // when the rules file was last looked at
+	hangup  atomic.Bool // whether it is to be read again
 
 	mu      sync.RWMutex // guards the rules
 	metrics []*metric.Metric
@@ -76,13 +76,13 @@ func (e *exporter) rules() (all []anyRule) {
 
 // open reads the rules, and attaches to the probes that exist.
 func (e *exporter) open() (err error) {
-	if e.Machine, err = program.NewMachine(false); err != nil {
+	if e.Machine, err = bpf.NewMachine(false); err != nil {
 		return err
 	}
 	if e.Machine.Namespace != nil {
 		e.Warn("this PID namespace is not the machine's: processes outside of it are not found, so run the exporter in that of the machine (hostPID: true, or --pid=host)")
 	}
-	if e.made, err = program.FollowGroups(); err != nil {
+	if e.made, err = bpf.FollowGroups(); err != nil {
 		e.made = nil
 	}
 	e.Cgroups = cgroup.New(e.made.Path)

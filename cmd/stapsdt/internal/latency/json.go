@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
@@ -68,7 +68,7 @@ func (l *latency) encode(rows []*count.Row[*operation], all []unpaired, now time
 	return nil
 }
 
-func (l *latency) jsonOpen(o *program.Open, now time.Duration) jsonOpen {
+func (l *latency) jsonOpen(o *record.Open, now time.Duration) jsonOpen {
 	plan := l.operations.Plan
 	bits, text, _ := plan.Key.In(o.Key)
 	j := jsonOpen{Nanoseconds: now - o.Since, PID: o.PID, TID: o.TID, Key: render.KeyJSON(&plan.Key, bits, text)}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 )
 
 // operation is a kind of operation, which is the subject of a row.
@@ -31,7 +31,7 @@ type kinds struct {
 }
 
 // find returns the number of the kind of operation that a probe starts or ends.
-func (k *kinds) find(s *probes.Selector, p *program.Probe, isStart bool) (uint32, error) {
+func (k *kinds) find(s *probes.Selector, p *bpf.Probe, isStart bool) (uint32, error) {
 	o := &operation{s.Specs[0].String(), s.Specs[1].String()}
 	switch {
 	case k.named && isStart:
@@ -50,8 +50,8 @@ func (k *kinds) find(s *probes.Selector, p *program.Probe, isStart bool) (uint32
 		}
 		return uint32(known), nil
 	}
-	if len(k.all) == program.MaxKinds {
-		return 0, fmt.Errorf("too many different operations: at most %d are measured at a time", program.MaxKinds)
+	if len(k.all) == bpf.MaxKinds {
+		return 0, fmt.Errorf("too many different operations: at most %d are measured at a time", bpf.MaxKinds)
 	}
 	k.all = append(k.all, o)
 	return uint32(len(k.all) - 1), nil

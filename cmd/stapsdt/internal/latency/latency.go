@@ -10,11 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
@@ -48,10 +49,10 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if l.interval, err = run.NewInterval(o.Interval); err != nil {
 		return err
 	}
-	if l.pairs.key == program.Goroutine && !config.Given() {
+	if l.pairs.key == bpf.Goroutine && !config.Given() {
 		return usage.Errorf("--key goroutine needs to know the processes: give -p PID, or -a for all")
 	}
-	if l.options.By, err = program.SplitExprs(o.By); err != nil {
+	if l.options.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
 	}
 	l.kinds.named = l.pairs.named
@@ -77,13 +78,13 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 
 // report says which operations are not included.
 func (l *latency) report() error {
-	stats, err := l.run.Env.ReadStats()
+	stats, err := record.ReadStats(l.run.Env.Stats)
 	if err != nil {
 		return err
 	}
 	count.Lost(l.run, stats, "values of --by")
 	if l.full > 0 {
-		l.run.Warn("%d starts are not included, because more than %d operations were open", l.full, program.MaxOpen)
+		l.run.Warn("%d starts are not included, because more than %d operations were open", l.full, bpf.MaxOpen)
 	}
 	return nil
 }
@@ -110,7 +111,7 @@ func (l *latency) Selector() *probes.Selector { return l.run.Selector }
 func (l *latency) Together() bool { return true }
 
 // AsksProcesses implements engine.Subscriber.
-func (l *latency) AsksProcesses() bool { return l.pairs.key == program.Goroutine }
+func (l *latency) AsksProcesses() bool { return l.pairs.key == bpf.Goroutine }
 
 // ProcessFound implements engine.Subscriber.
 func (l *latency) ProcessFound(pid int) error {
@@ -129,9 +130,9 @@ func (l *latency) ProcessFound(pid int) error {
 func (l *latency) Problem(err error) { l.run.Problem(err) }
 
 // Section implements engine.Subscriber.
-func (l *latency) Section(p *program.Probe) (*program.Section, error) {
-	err := l.operations.Prepare(l.run.Selector, program.Pairing{
-		Key: l.pairs.key, Where: program.SplitWhere(l.run.Where), By: l.options.By, Details: true,
+func (l *latency) Section(p *bpf.Probe) (*bpf.Section, error) {
+	err := l.operations.Prepare(l.run.Selector, bpf.Pairing{
+		Key: l.pairs.key, Where: bpf.SplitWhere(l.run.Where), By: l.options.By, Details: true,
 	})
 	if err != nil {
 		return nil, err
@@ -144,7 +145,7 @@ func (l *latency) Section(p *program.Probe) (*program.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, of := l.operations.Plan, program.Operations{OperationTables: l.operations.Tables, Kind: kind}
+	plan, of := l.operations.Plan, bpf.Operations{OperationTables: l.operations.Tables, Kind: kind}
 	if isStart {
 		return plan.Start(l.run.Env, of, p)
 	}
@@ -152,7 +153,7 @@ func (l *latency) Section(p *program.Probe) (*program.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.tables.Add(a, l.kinds.all[kind], p.Name, func(table *ebpf.Map, id uint32) (*program.Section, error) {
+	return l.tables.Add(a, l.kinds.all[kind], p.Name, func(table *ebpf.Map, id uint32) (*bpf.Section, error) {
 		return plan.End(l.run.Env, of, a, table, id)
 	})
 }

@@ -6,20 +6,20 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 )
 
 // unpaired is what there is of a kind of operation without a counterpart.
 type unpaired struct {
 	starts, ends uint64 // starts that have not ended, and ends that have not started
-	open         []program.Open
+	open         []record.Open
 }
 
 // longest is how many of the operations that are open are shown.
 const longest = 10
 
 // oldest returns those that are shown: which have been open longest.
-func (u *unpaired) oldest() []program.Open { return u.open[:min(len(u.open), longest)] }
+func (u *unpaired) oldest() []record.Open { return u.open[:min(len(u.open), longest)] }
 
 // unpaired reads what has no counterpart. What is open comes in the order of its start.
 func (l *latency) unpaired() ([]unpaired, error) {
@@ -29,7 +29,7 @@ func (l *latency) unpaired() ([]unpaired, error) {
 	}
 	l.full = 0
 	for i := range all {
-		t, err := program.ReadTotals(l.operations.Tables.Totals, uint32(i))
+		t, err := record.ReadTotals(l.operations.Tables.Totals, uint32(i))
 		if err != nil {
 			return nil, err
 		}
@@ -47,7 +47,7 @@ func (l *latency) unpaired() ([]unpaired, error) {
 		}
 	}
 	for _, u := range all {
-		slices.SortFunc(u.open, func(a, b program.Open) int { return cmp.Compare(a.Since, b.Since) })
+		slices.SortFunc(u.open, func(a, b record.Open) int { return cmp.Compare(a.Since, b.Since) })
 	}
 	return all, nil
 }

@@ -7,8 +7,9 @@ package operations
 import (
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/cilium/ebpf"
@@ -17,31 +18,31 @@ import (
 // Operations are those from the probe of the first spec of a selector to that of the second.
 type Operations struct {
 	// Plan and Tables are nil until there is a probe of each.
-	Plan   *program.Latency
-	Tables *program.OperationTables
+	Plan   *bpf.Latency
+	Tables *bpf.OperationTables
 
 	goroutines probes.Goroutines
 	swept      time.Time // when those of processes that have ended were last removed
 }
 
 // Prepare decides what is evaluated where, and makes the tables, unless that was done.
-func (o *Operations) Prepare(s *probes.Selector, pairing program.Pairing) (err error) {
+func (o *Operations) Prepare(s *probes.Selector, pairing bpf.Pairing) (err error) {
 	if o.Plan != nil {
 		return nil
 	}
-	plan, err := program.NewLatency(s.Specs[0].First, s.Specs[1].First, pairing)
+	plan, err := bpf.NewLatency(s.Specs[0].First, s.Specs[1].First, pairing)
 	if err != nil {
 		return err
 	}
 	if o.Tables, err = plan.NewTables(); err != nil {
-		return program.MapError(err)
+		return bpf.MapError(err)
 	}
 	o.Plan, o.swept = plan, time.Now()
 	return nil
 }
 
 // IsStart reports whether a probe is that of the start, and not that of the end.
-func IsStart(s *probes.Selector, p *program.Probe) (bool, error) {
+func IsStart(s *probes.Selector, p *bpf.Probe) (bool, error) {
 	start, end := s.Specs[0], s.Specs[1]
 	isStart := start.Match(p.Provider, p.Name)
 	if isStart && end.Match(p.Provider, p.Name) {
@@ -52,19 +53,19 @@ func IsStart(s *probes.Selector, p *program.Probe) (bool, error) {
 
 // ProcessFound finds out where the goroutines of a process have their IDs, for operations that are
 // paired by them. The error is why that is not known, once for each program that a process runs.
-func (o *Operations) ProcessFound(env *program.Env, pid int) error {
+func (o *Operations) ProcessFound(env *bpf.Env, pid int) error {
 	return o.goroutines.Find(env, pid)
 }
 
 // Open reads the operations that are open, of processes that exist.
-func (o *Operations) Open() (open []program.Open, err error) {
+func (o *Operations) Open() (open []record.Open, err error) {
 	open, _, err = divide(o.Tables.Open)
 	return open, err
 }
 
 // divide reads the operations that are open, and those whose process has ended.
-func divide(table *ebpf.Map) (open, dead []program.Open, err error) {
-	all, err := program.ReadOpen(table)
+func divide(table *ebpf.Map) (open, dead []record.Open, err error) {
+	all, err := record.ReadOpen(table)
 	if err != nil {
 		return nil, nil, err
 	}

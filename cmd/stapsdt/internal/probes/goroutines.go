@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"github.com/cilium/ebpf"
@@ -23,7 +23,7 @@ type Goroutines struct {
 func (g *Goroutines) open() (err error) {
 	if g.offsets == nil {
 		g.visited = map[int]os.FileInfo{}
-		g.offsets, err = program.NewGoroutines()
+		g.offsets, err = bpf.NewGoroutines()
 	}
 	return err
 }
@@ -43,9 +43,9 @@ func (g *Goroutines) Forget() {
 
 // Find finds out where the goroutines of a process have their IDs. What it returns is why that is
 // not known, once for each program that a process runs.
-func (g *Goroutines) Find(env *program.Env, pid int) error {
+func (g *Goroutines) Find(env *bpf.Env, pid int) error {
 	if err := g.open(); err != nil {
-		return program.MapError(err)
+		return bpf.MapError(err)
 	}
 	env.Goroutines = g.offsets
 	exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"github.com/cilium/ebpf"
@@ -31,7 +31,7 @@ type Processes struct {
 const maxProcesses = 16384
 
 // Follow returns the processes with PIDs, to which the kernel adds what they fork.
-func Follow(pids []int, ns *program.Namespace) (p *Processes, err error) {
+func Follow(pids []int, ns *bpf.Namespace) (p *Processes, err error) {
 	p = &Processes{}
 	defer func() {
 		if err != nil {
@@ -40,7 +40,7 @@ func Follow(pids []int, ns *program.Namespace) (p *Processes, err error) {
 	}()
 	p.Set, err = ebpf.NewMap(&ebpf.MapSpec{Name: "processes", Type: ebpf.Hash, KeySize: 4, ValueSize: 1, MaxEntries: maxProcesses})
 	if err != nil {
-		return p, program.MapError(err)
+		return p, bpf.MapError(err)
 	}
 	for _, pid := range pids {
 		if err := p.Set.Put(uint32(pid), uint8(1)); err != nil {
@@ -54,7 +54,7 @@ func Follow(pids []int, ns *program.Namespace) (p *Processes, err error) {
 	}
 	// The tracepoint has the number of the child in the initial PID namespace.
 	if ns == nil {
-		p.prog, p.link, err = program.FollowForks(p.Set)
+		p.prog, p.link, err = bpf.FollowForks(p.Set)
 	}
 	if ns != nil || err != nil {
 		p.poll = true

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -28,7 +28,7 @@ type Selector struct {
 type Spec struct {
 	target.Spec
 	// First is the first probe that was found, or nil.
-	First *program.Probe
+	First *bpf.Probe
 
 	other target.Spec  // what it stands for too, or zero
 	file  *target.File // nil while it is being written
@@ -207,10 +207,10 @@ func SameContent(now, was os.FileInfo) bool {
 }
 
 // NewProbe returns what a program knows of a site.
-func NewProbe(f *target.File, site sdt.Site) *program.Probe {
-	p := &program.Probe{Provider: site.Provider, Name: site.Name}
+func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
+	p := &bpf.Probe{Provider: site.Provider, Name: site.Name}
 	for i, delta := range f.Deltas(&site) {
-		p.Args = append(p.Args, program.Arg{Arg: site.Args[i], Delta: delta})
+		p.Args = append(p.Args, bpf.Arg{Arg: site.Args[i], Delta: delta})
 	}
 	return p
 }

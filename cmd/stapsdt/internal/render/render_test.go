@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -151,7 +151,7 @@ func FuzzFields(f *testing.F) {
 			{Name: "a", Type: inner, Offset: offset}, {Name: "b", Type: inner, Offset: offset, BitOffset: bitOffset, BitSize: bitSize},
 			{Name: "c", Type: array, Offset: offset}, {Name: "d", Type: &sdt.Type{Kind: sdt.KindArray, Elem: char, Count: count}, Offset: offset},
 		}}
-		d := &program.Details{Type: whole, Size: len(content)}
+		d := &record.Details{Type: whole, Size: len(content)}
 		for _, asJSON := range []bool{false, true} {
 			fs := fields{d: d, v: &event.Value{Struct: content}, json: asJSON}
 			if out := fs.structure(nil, whole, 0); asJSON && !json.Valid(out) {

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 )
 
 // Source is a probe as an event shows it.
 type Source struct {
 	Provider, Probe string
-	Items           []program.Item
+	Items           []record.Item
 }
 
 // Lines writes a line for each event.

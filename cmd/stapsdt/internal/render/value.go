@@ -10,20 +10,20 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
 // isPointer reports whether a number is known to be an address.
-func isPointer(i *program.Item) bool {
+func isPointer(i *record.Item) bool {
 	return i.Described != nil && i.Described.Kind == sdt.KindPointer && !i.Described.IsString()
 }
 
 // appendText appends a value for people.
-func appendText(to []byte, i *program.Item, v event.Value) []byte {
+func appendText(to []byte, i *record.Item, v event.Value) []byte {
 	switch {
-	case i.Err() != nil:
+	case i.Unreadable != nil:
 		return append(to, "<unavailable>"...)
 	case v.Type.Kind == expr.String && v.Bits == 0:
 		return append(to, "<null>"...)
@@ -63,9 +63,9 @@ func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
 
 // appendJSON appends a value in JSON. What could not be read is null, and an address is a
 // text in hexadecimal, because JSON has no numbers for it.
-func appendJSON(to []byte, i *program.Item, v event.Value) []byte {
+func appendJSON(to []byte, i *record.Item, v event.Value) []byte {
 	switch {
-	case i.Err() != nil, v.Missing, v.Type.Kind == expr.String && v.Bits == 0:
+	case i.Unreadable != nil, v.Missing, v.Type.Kind == expr.String && v.Bits == 0:
 		return append(to, "null"...)
 	case v.Type.Kind == expr.String:
 		return AppendJSONString(to, v.Text)
@@ -119,16 +119,16 @@ func AppendJSONString[T ~string | ~[]byte](to []byte, text T) []byte {
 }
 
 // KeyText returns a value of a key for people.
-func KeyText(i *program.Item, bits uint64, text []byte, cut bool) []byte {
+func KeyText(i *record.Item, bits uint64, text []byte, cut bool) []byte {
 	return appendText(nil, i, keyValue(i, bits, text, cut))
 }
 
 // KeyJSON returns a value of a key in JSON.
-func KeyJSON(i *program.Item, bits uint64, text []byte) []byte {
+func KeyJSON(i *record.Item, bits uint64, text []byte) []byte {
 	return appendJSON(nil, i, keyValue(i, bits, text, false))
 }
 
-func keyValue(i *program.Item, bits uint64, text []byte, cut bool) event.Value {
+func keyValue(i *record.Item, bits uint64, text []byte, cut bool) event.Value {
 	v := event.Value{Type: i.Type, Bits: bits, Text: text, Cut: cut}
 	if i.Type.Kind == expr.String {
 		v.Bits = 1 // it is not null

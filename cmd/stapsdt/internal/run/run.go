@@ -10,10 +10,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
@@ -46,7 +47,7 @@ func (c *Config) check() (*probes.Selector, error) {
 	case c.Where == "":
 		return selector, nil
 	}
-	return selector, program.CheckSyntax(c.Where)
+	return selector, bpf.CheckSyntax(c.Where)
 }
 
 // Run is a run.
@@ -54,7 +55,7 @@ type Run struct {
 	Config
 	*console.Console
 	Selector *probes.Selector
-	Env      *program.Env
+	Env      *bpf.Env
 
 	began        bool
 	finder       *target.Finder
@@ -84,7 +85,7 @@ func (r *Run) open() (err error) {
 			return fmt.Errorf("process %d: %w", pid, target.ErrNoProcess)
 		}
 	}
-	machine, err := program.NewMachine(r.Single)
+	machine, err := bpf.NewMachine(r.Single)
 	if err == nil {
 		r.Env, err = machine.Env()
 	}
@@ -210,7 +211,7 @@ func (r *Run) Wait(ctx context.Context, c engine.Consumer) error {
 }
 
 // Unevaluated says how many events could not be evaluated.
-func (r *Run) Unevaluated(stats program.Stats) {
+func (r *Run) Unevaluated(stats record.Stats) {
 	if n := stats.Unevaluated; n > 0 {
 		r.Warn("%d events are not included, because an expression could not be evaluated: memory that was not readable, a text that was cut, or a division by 0", n)
 	}

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"unicode"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -91,7 +91,7 @@ func (s *Script) values(site *Site) []value {
 }
 
 func formatOf(a sdt.Arg) format {
-	switch t := program.ArgType(a); {
+	switch t := bpf.ArgType(a); {
 	case t.Kind == expr.String:
 		return text
 	case t.Kind == expr.Bool:

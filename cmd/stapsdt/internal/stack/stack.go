@@ -9,9 +9,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
@@ -94,7 +94,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		}()
 	}
 	start := time.Now()
-	if o.By, err = program.SplitExprs(o.By); err != nil {
+	if o.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
 	}
 	r, err := run.New(to, config)

@@ -8,11 +8,12 @@ import (
 	"math"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
@@ -50,7 +51,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if o.Limit == 0 {
 		o.Limit = math.MaxUint64
 	}
-	if o.Show, err = program.SplitExprs(o.Show); err != nil {
+	if o.Show, err = bpf.SplitExprs(o.Show); err != nil {
 		return err
 	}
 	if len(config.Specs) > 0 && remote.IsAddress(config.Specs[0]) {
@@ -95,7 +96,7 @@ type trace struct {
 
 func (t *trace) open() (err error) {
 	if t.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "events", Type: ebpf.RingBuf, MaxEntries: ringSize}); err != nil {
-		return program.MapError(err)
+		return bpf.MapError(err)
 	}
 	if t.stream, err = event.NewStream(t.ring, t.size); err != nil {
 		t.ring.Close()
@@ -132,8 +133,8 @@ func (t *trace) size(id uint32) int {
 }
 
 // Section implements engine.Subscriber.
-func (t *trace) Section(p *program.Probe) (*program.Section, error) {
-	tr, err := program.NewTrace(p, t.run.Where, t.options.Show, t.options.TextSize, t.options.Verbose)
+func (t *trace) Section(p *bpf.Probe) (*bpf.Section, error) {
+	tr, err := bpf.NewTrace(p, t.run.Where, t.options.Show, t.options.TextSize, t.options.Verbose)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +197,7 @@ func (t *trace) print(events []*event.Event) error {
 
 // report says how many events were lost since it last did.
 func (t *trace) report(last bool) error {
-	stats, err := t.run.Env.ReadStats()
+	stats, err := record.ReadStats(t.run.Env.Stats)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 )
 
@@ -29,7 +30,7 @@ type history struct {
 
 // rowKey identifies a row of a metric.
 type rowKey struct {
-	of  *program.MetricTables
+	of  *record.SeriesTables
 	key string
 }
 
@@ -41,7 +42,7 @@ type activity struct {
 }
 
 type retiredRow struct {
-	*program.MetricRow
+	*record.SeriesRow
 	at, since time.Time
 }
 
@@ -66,7 +67,7 @@ func (m *Metric) sweepRows(now time.Time) error {
 	overflow := uint64(0)
 	active := make(map[rowKey]activity, len(h.active))
 	for t, like := range m.tableShapes() {
-		all, err := t.All(like.Metric)
+		all, err := t.All(&like.Series)
 		if err != nil {
 			return err
 		}
@@ -121,8 +122,8 @@ func (m *Metric) warnFull(overflow uint64) {
 }
 
 // retire removes a row from its table. The last value of a gauge is of no use later.
-func (m *Metric) retire(id rowKey, a activity, like *program.Metric, r *program.MetricRow) error {
-	taken, err := id.of.Take(like, r)
+func (m *Metric) retire(id rowKey, a activity, like *bpf.Metric, r *record.SeriesRow) error {
+	taken, err := id.of.Take(&like.Series, r)
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func (m *Metric) retire(id rowKey, a activity, like *program.Metric, r *program.
 		return nil
 	}
 	if before, ok := h.retired[id]; ok {
-		taken.Add(before.MetricRow)
+		taken.Add(before.SeriesRow)
 	}
 	if h.retired == nil {
 		h.retired = map[rowKey]retiredRow{}
@@ -162,10 +163,10 @@ func (h *history) dropRetired(most int, now time.Time) {
 
 // restore adds to a row what it had before it was removed. It returns when its counting began,
 // which is zero if it began with the rule.
-func (h *history) restore(t *program.MetricTables, r *program.MetricRow) (since time.Time) {
+func (h *history) restore(t *record.SeriesTables, r *record.SeriesRow) (since time.Time) {
 	id := rowKey{t, string(r.Key)}
 	if before, ok := h.retired[id]; ok {
-		r.Add(before.MetricRow)
+		r.Add(before.SeriesRow)
 	}
 	if a, known := h.active[id]; known {
 		return a.since

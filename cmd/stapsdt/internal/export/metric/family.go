@@ -13,7 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -35,7 +35,7 @@ func (m *Metric) Family() (f *expose.Family, events uint64, err error) {
 	case rules.Gauge:
 		err = c.gauges()
 	default:
-		err = c.rows(func(*program.MetricTables, *program.MetricRow) bool { return true })
+		err = c.rows(func(*record.SeriesTables, *record.SeriesRow) bool { return true })
 	}
 	return c.family(), c.events, err
 }
@@ -83,10 +83,10 @@ func (c *collection) at(labels []string) *expose.Series {
 }
 
 // rows reads the tables, and adds the rows that are selected.
-func (c *collection) rows(selected func(*program.MetricTables, *program.MetricRow) bool) error {
+func (c *collection) rows(selected func(*record.SeriesTables, *record.SeriesRow) bool) error {
 	c.events += c.history.events
 	for t, like := range c.tableShapes() {
-		all, err := t.All(like.Metric)
+		all, err := t.All(&like.Series)
 		if err != nil {
 			return err
 		}
@@ -102,8 +102,8 @@ func (c *collection) rows(selected func(*program.MetricTables, *program.MetricRo
 }
 
 // tableShapes returns the tables that programs write to, and a shape of each.
-func (m *Metric) tableShapes() iter.Seq2[*program.MetricTables, *shape] {
-	return func(yield func(*program.MetricTables, *shape) bool) {
+func (m *Metric) tableShapes() iter.Seq2[*record.SeriesTables, *shape] {
+	return func(yield func(*record.SeriesTables, *shape) bool) {
 		for _, t := range m.tables {
 			i := slices.IndexFunc(m.shapes, func(s *shape) bool { return s.tables == t })
 			if i >= 0 && !yield(t, m.shapes[i]) { // else its program could not be loaded
@@ -124,12 +124,12 @@ func (c *collection) gauges() error {
 	c.ended.mu.Lock()
 	defer c.ended.mu.Unlock()
 	type row struct {
-		*program.MetricRow
-		of *program.MetricTables
+		*record.SeriesRow
+		of *record.SeriesTables
 	}
 	var dead []row
 	lives := probes.Lives{}
-	err := c.rows(func(t *program.MetricTables, r *program.MetricRow) bool {
+	err := c.rows(func(t *record.SeriesTables, r *record.SeriesRow) bool {
 		if lives.Has(r.Process) {
 			return true
 		}
@@ -140,7 +140,7 @@ func (c *collection) gauges() error {
 	})
 	c.events += c.ended.events
 	for _, r := range dead {
-		if err := r.of.Remove(r.MetricRow); err != nil {
+		if err := r.of.Remove(r.SeriesRow); err != nil {
 			return err
 		}
 		c.ended.events += r.Count
@@ -149,7 +149,7 @@ func (c *collection) gauges() error {
 }
 
 // add adds a row to its series. since is when its counting began, or zero if with the rule.
-func (c *collection) add(like *shape, r *program.MetricRow, since time.Time) {
+func (c *collection) add(like *shape, r *record.SeriesRow, since time.Time) {
 	s := like
 	var labels []string
 	if !r.Overflow {
@@ -185,7 +185,7 @@ func (c *collection) divide(s *expose.Series) {
 	}
 }
 
-func (c *collection) addBuckets(to *expose.Series, s *shape, r *program.MetricRow) {
+func (c *collection) addBuckets(to *expose.Series, s *shape, r *record.SeriesRow) {
 	to.Sum += asFloat(s.Value, r.Sum) * s.scale
 	c.divide(to)
 	for i, n := range r.Buckets {
@@ -209,7 +209,7 @@ func (c *collection) addBuckets(to *expose.Series, s *shape, r *program.MetricRo
 }
 
 // labelsOf returns the labels that a key has.
-func (c *collection) labelsOf(items []program.Item, key []byte) []string {
+func (c *collection) labelsOf(items []record.Item, key []byte) []string {
 	labels := make([]string, 0, len(c.labels))
 	for i := range items {
 		bits, text, _ := items[i].In(key)
@@ -238,7 +238,7 @@ func (c *collection) inFlight() error {
 		return err
 	}
 	c.read = time.Now()
-	totals, err := program.ReadTotals(o.Tables.Totals, 0)
+	totals, err := record.ReadTotals(o.Tables.Totals, 0)
 	if err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func (m *Metric) Full() (uint64, error) {
 	if m.measured == nil || m.measured.Plan == nil {
 		return 0, nil
 	}
-	totals, err := program.ReadTotals(m.measured.Tables.Totals, 0)
+	totals, err := record.ReadTotals(m.measured.Tables.Totals, 0)
 	return totals.Full, err
 }
 

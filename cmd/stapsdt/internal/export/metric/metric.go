@@ -11,8 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
@@ -25,10 +26,10 @@ type Metric struct {
 	by      []string // expressions
 	labels  []string // their names
 
-	mu     sync.RWMutex                     // guards what follows: it is read by scrapes, and changed by the engine
-	shapes []*shape                         // by the numbers in rows
-	tables map[string]*program.MetricTables // by layout
-	first  int                              // the index of a native histogram's second bucket
+	mu     sync.RWMutex                    // guards what follows: it is read by scrapes, and changed by the engine
+	shapes []*shape                        // by the numbers in rows
+	tables map[string]*record.SeriesTables // by layout
+	first  int                             // the index of a native histogram's second bucket
 
 	measured *measured // of Start and End, and nil of Probe
 	ended    ended     // of a gauge
@@ -37,8 +38,8 @@ type Metric struct {
 
 // shape is what a row has: labels of certain types, and a value.
 type shape struct {
-	*program.Metric
-	tables *program.MetricTables
+	*bpf.Metric
+	tables *record.SeriesTables
 	// probe has the labels for the parts of the probe's name that the rule leaves open.
 	probe []string
 	scale float64
@@ -48,7 +49,7 @@ type shape struct {
 func (m *Metric) Together() bool { return m.measured != nil }
 
 // AsksProcesses implements engine.Subscriber.
-func (m *Metric) AsksProcesses() bool { return m.Key == program.Goroutine }
+func (m *Metric) AsksProcesses() bool { return m.Key == bpf.Goroutine }
 
 // ProcessFound implements engine.Subscriber.
 func (m *Metric) ProcessFound(pid int) error {
@@ -60,7 +61,7 @@ func (m *Metric) ProcessFound(pid int) error {
 
 // New checks what does not depend on the probes.
 func New(h *rule.Host, text rules.Metric) (*Metric, error) {
-	m := &Metric{Metric: text, started: time.Now(), tables: map[string]*program.MetricTables{}}
+	m := &Metric{Metric: text, started: time.Now(), tables: map[string]*record.SeriesTables{}}
 	if err := m.open(h); err != nil {
 		m.Close()
 		return nil, fmt.Errorf("%s: %s: %w", h.File, m.Name, err)
@@ -69,7 +70,7 @@ func New(h *rule.Host, text rules.Metric) (*Metric, error) {
 }
 
 func (m *Metric) open(h *rule.Host) error {
-	if slices.Contains(m.Process, "executable") && !program.KnowsExecutable() {
+	if slices.Contains(m.Process, "executable") && !bpf.KnowsExecutable() {
 		return errors.New("this kernel does not say which executable a process has, because it has no BTF: give labels: [container], or labels: []")
 	}
 	for _, label := range m.By {
@@ -88,7 +89,7 @@ func (m *Metric) open(h *rule.Host) error {
 }
 
 // openLabels returns the values of the labels OpenLabels.
-func (m *Metric) openLabels(p *program.Probe) (values []string) {
+func (m *Metric) openLabels(p *bpf.Probe) (values []string) {
 	for _, name := range m.OpenLabels() {
 		if name == "provider" {
 			values = append(values, p.Provider)
@@ -100,20 +101,20 @@ func (m *Metric) openLabels(p *program.Probe) (values []string) {
 }
 
 // Section implements engine.Subscriber.
-func (m *Metric) Section(p *program.Probe) (*program.Section, error) {
+func (m *Metric) Section(p *bpf.Probe) (*bpf.Section, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.measured != nil {
 		return m.pairSection(p)
 	}
-	spec := program.MetricSpec{Value: m.Value, Latest: m.Kind == rules.Gauge, By: m.by, Where: m.Where}
+	spec := bpf.MetricSpec{Value: m.Value, Latest: m.Kind == rules.Gauge, By: m.by, Where: m.Where}
 	if m.Kind == rules.Histogram {
 		spec.Bounds = m.bounds
 		if isSpanEnd(p) {
 			spec.ID = "id"
 		}
 	}
-	metric, err := program.NewMetric(p, spec)
+	metric, err := bpf.NewMetric(p, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ func (m *Metric) Section(p *program.Probe) (*program.Section, error) {
 }
 
 // isSpanEnd reports whether a probe is the end of a span, whose first argument is its id.
-func isSpanEnd(p *program.Probe) bool {
+func isSpanEnd(p *bpf.Probe) bool {
 	return strings.HasSuffix(p.Name, "__end") && len(p.Args) > 0 && p.Args[0].Name == "id" && !p.Args[0].Float
 }
 
@@ -146,16 +147,16 @@ func (m *Metric) scaleOf(t expr.Type) (float64, error) {
 }
 
 // bounds returns the bounds of the buckets, for a value.
-func (m *Metric) bounds(t expr.Type) (*program.Bounds, error) {
+func (m *Metric) bounds(t expr.Type) (*record.Bounds, error) {
 	scale, err := m.scaleOf(t)
 	if err != nil {
 		return nil, err
 	}
 	list := m.Bounds
 	if m.Native {
-		list, m.first = program.Exponential(scale)
+		list, m.first = record.Exponential(scale)
 	}
-	return program.NewBounds(list, scale, t)
+	return record.NewBounds(list, scale, t)
 }
 
 // shape finds tables for a shape, and returns its number.
@@ -163,7 +164,7 @@ func (m *Metric) shape(s *shape) (id uint32, err error) {
 	layout := s.Layout()
 	if s.tables = m.tables[layout]; s.tables == nil {
 		if s.tables, err = s.NewTables(m.Series); err != nil {
-			return 0, program.MapError(err)
+			return 0, bpf.MapError(err)
 		}
 		m.tables[layout] = s.tables
 	}
@@ -179,7 +180,7 @@ func (m *Metric) shape(s *shape) (id uint32, err error) {
 // equal reports whether rows of both mean the same.
 func (s *shape) equal(other *shape) bool {
 	return s.tables == other.tables && s.Value == other.Value && slices.Equal(s.probe, other.probe) &&
-		slices.EqualFunc(s.Keys, other.Keys, func(a, b program.Item) bool { return a.Type == b.Type && a.Offset == b.Offset })
+		slices.EqualFunc(s.Keys, other.Keys, func(a, b record.Item) bool { return a.Type == b.Type && a.Offset == b.Offset })
 }
 
 // Sweep removes the series that have expired, and the open operations of processes that have

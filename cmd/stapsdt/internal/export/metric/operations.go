@@ -3,9 +3,10 @@
 package metric
 
 import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 
 	"github.com/cilium/ebpf"
@@ -18,7 +19,7 @@ type measured struct {
 }
 
 // pairSection returns what is done at a start or at an end.
-func (m *Metric) pairSection(p *program.Probe) (*program.Section, error) {
+func (m *Metric) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	o := m.measured
 	if err := m.prepare(); err != nil {
 		return nil, err
@@ -27,7 +28,7 @@ func (m *Metric) pairSection(p *program.Probe) (*program.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := program.Operations{OperationTables: o.Tables}
+	of := bpf.Operations{OperationTables: o.Tables}
 	switch {
 	case isStart:
 		return o.Plan.Start(m.Env, of, p)
@@ -53,12 +54,12 @@ func (m *Metric) prepare() error {
 		return nil
 	}
 	isInFlight := m.Kind == rules.InFlight
-	err := o.Prepare(m.Selector(), program.Pairing{Key: m.Key, Where: program.SplitWhere(m.Where), By: m.by, AtStart: isInFlight})
+	err := o.Prepare(m.Selector(), bpf.Pairing{Key: m.Key, Where: bpf.SplitWhere(m.Where), By: m.by, AtStart: isInFlight})
 	if err != nil || !isInFlight || len(o.Plan.Open) == 0 {
 		return err
 	}
 	if o.seen, err = o.Plan.NewSeen(m.Series); err != nil {
-		return program.MapError(err)
+		return bpf.MapError(err)
 	}
 	return nil
 }
@@ -75,11 +76,11 @@ func (o *measured) sweep() error {
 
 // labels returns the labels of the operations that processes have started that still live, and
 // forgets those of others.
-func (o *measured) labels() (all []program.Seen, err error) {
+func (o *measured) labels() (all []record.Seen, err error) {
 	if o.seen == nil {
 		return nil, nil
 	}
-	seen, err := program.ReadSeen(o.seen)
+	seen, err := record.ReadSeen(o.seen)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 
 	"github.com/cilium/ebpf"
 )
@@ -19,9 +19,9 @@ type groups struct {
 }
 
 func newGroups(pattern string, now map[uint64]string) (*groups, error) {
-	set, err := program.NewCgroups()
+	set, err := bpf.NewCgroups()
 	if err != nil {
-		return nil, program.MapError(err)
+		return nil, bpf.MapError(err)
 	}
 	g := &groups{pattern: pattern, set: set}
 	return g, g.update(now)

@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 )
 
@@ -22,7 +22,7 @@ import (
 type Host struct {
 	*console.Console
 	Complaints *Complaints
-	Machine    *program.Machine
+	Machine    *bpf.Machine
 	Cgroups    *cgroup.Groups
 	// File is the path of the rules, for messages.
 	File string
@@ -34,7 +34,7 @@ type Host struct {
 type Base struct {
 	*Host
 	Label        string // of the exporter's own metrics, and in messages
-	Env          *program.Env
+	Env          *bpf.Env
 	Subscription *engine.Subscription
 
 	selector *probes.Selector
@@ -58,7 +58,7 @@ func (b *Base) Open(h *Host, label string, s *rules.Select, specs []string) (err
 		}
 		b.Env.User = &uid
 	}
-	b.Env.Executable = program.NewPattern(s.Executable)
+	b.Env.Executable = bpf.NewPattern(s.Executable)
 	if s.Cgroup != "" {
 		if b.groups, err = newGroups(s.Cgroup, h.Cgroups.All()); err != nil {
 			return err

@@ -10,11 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/program"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
@@ -36,7 +37,7 @@ type Rule struct {
 
 // spanSource is a probe of a span.
 type spanSource struct {
-	*program.Trace
+	*bpf.Trace
 	provider, name string // of the span
 	part           string
 	items          map[string]int // the indices of its values
@@ -76,7 +77,7 @@ func (s *Rule) prepare(h *rule.Host) (err error) {
 		return err
 	}
 	if s.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "spans", Type: ebpf.RingBuf, MaxEntries: spanRing}); err != nil {
-		return program.MapError(err)
+		return bpf.MapError(err)
 	}
 	s.stream, err = event.NewStream(s.ring, func(id uint32) int {
 		if int(id) >= len(s.sources) {
@@ -91,7 +92,7 @@ func (s *Rule) prepare(h *rule.Host) (err error) {
 const spanText = 256
 
 // Section implements engine.Subscriber.
-func (s *Rule) Section(p *program.Probe) (*program.Section, error) {
+func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
 	part := p.Name[strings.LastIndex(p.Name, "__"):]
 	where := ""
 	if part == spanEnd {
@@ -106,11 +107,11 @@ func (s *Rule) Section(p *program.Probe) (*program.Section, error) {
 	}
 	if part != spanContext {
 		show = append(show, rule.ProcessLabels["container"])
-		if program.KnowsExecutable() {
+		if bpf.KnowsExecutable() {
 			show = append(show, rule.ProcessLabels["executable"])
 		}
 	}
-	trace, err := program.NewTrace(p, where, show, spanText, false)
+	trace, err := bpf.NewTrace(p, where, show, spanText, false)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +198,7 @@ func (s *Rule) end(key spanKey, v values) {
 	boot := s.booted()
 	span := expose.Span{
 		Provider: v.provider, Name: v.name, PID: int(v.PID), Error: v.text("error"),
-		TraceID: o.trace, SpanID: program.SpanID(v.PID, key.id), Parent: o.remote,
+		TraceID: o.trace, SpanID: record.SpanID(v.PID, key.id), Parent: o.remote,
 		Start: boot.Add(o.start), End: boot.Add(v.Time),
 		Attributes: append(o.attributes, v.attributes()...),
 		Executable: v.text(rule.ProcessLabels["executable"]),
@@ -206,7 +207,7 @@ func (s *Rule) end(key spanKey, v values) {
 		span.Container = container
 	}
 	if o.parent != 0 && o.parent != key.id {
-		span.Parent = program.SpanID(v.PID, o.parent)
+		span.Parent = record.SpanID(v.PID, o.parent)
 	}
 	s.Spans(span)
 }
@@ -230,7 +231,7 @@ func (v values) attributes() (all []expose.Attribute) {
 			continue
 		}
 		value := v.Value(v.Items, i)
-		if value.Missing || item.Err() != nil {
+		if value.Missing || item.Unreadable != nil {
 			continue // it is not known, which is not the same as 0
 		}
 		all = append(all, expose.Attribute{Name: item.Name, Value: attribute(value)})

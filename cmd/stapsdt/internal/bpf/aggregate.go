@@ -1,0 +1,247 @@
+//go:build linux
+
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// Aggregate is a program that counts events in the kernel: by the values of expressions, and
+// if Buckets is set by the bucket of a value.
+type Aggregate struct {
+	record.Counts
+	// Value is the type of the value that the buckets are of.
+	Value expr.Type
+
+	keys    []item
+	buckets record.Buckets
+	stacks  *record.Stacks
+	probe   *Probe
+	filter  *Expr
+	value   *Expr
+}
+
+// NewAggregate checks the expressions of a program that counts. Without buckets, value is "".
+func NewAggregate(probe *Probe, filter string, by []string, value string, buckets record.Buckets) (*Aggregate, error) {
+	a := &Aggregate{probe: probe, buckets: buckets}
+	var err error
+	if a.filter, err = probe.ParseFilter(filter); err != nil {
+		return nil, err
+	}
+	if a.keys, a.KeySize, err = keyItems(by, probe.keyItem); err != nil {
+		return nil, err
+	}
+	a.Keys = layout(a.keys)
+	if buckets != nil {
+		a.Bucketed = true
+		a.KeySize += 8
+		if a.value, err = probe.parseInteger(value, "a histogram"); err != nil {
+			return nil, err
+		}
+		a.Value = a.value.Type()
+		if err := fits(buckets, a.Value); err != nil {
+			return nil, &expr.Error{Src: value, Pos: a.value.Root.Pos, Msg: err.Error()}
+		}
+	}
+	return a, nil
+}
+
+// keyItems are the values of expressions in a key of a table, which begins with the number of
+// the probe. item makes each of them, at an offset of the key.
+func keyItems(by []string, item func(src string, offset int) (item, error)) (items []item, size int, err error) {
+	size = record.KeyHeader
+	for _, src := range by {
+		one, err := item(src, size)
+		if err != nil {
+			return nil, 0, err
+		}
+		size += one.Size
+		items = append(items, one)
+	}
+	return items, size, nil
+}
+
+// keyItem is the value of an expression at an offset of a key.
+func (p *Probe) keyItem(src string, offset int) (item, error) {
+	e, err := p.Parse(src)
+	if err != nil {
+		return item{}, err
+	}
+	one := p.item(e)
+	if one.Type.Kind == expr.String && e.Root.Op != expr.Load {
+		return item{}, &expr.Error{Src: src, Pos: e.Root.Pos, Msg: "this cannot be evaluated in the kernel: a text must be a variable"}
+	}
+	one.Offset, one.Size = offset, 8
+	switch {
+	case one.Type.Kind == expr.String && one.source.kind == fromComm:
+		one.Size, one.TextSize = record.CommSize, record.CommSize
+	case one.Type.Kind == expr.String:
+		one.Size, one.TextSize = textSlot, record.TextSize
+	}
+	return one, nil
+}
+
+// Layout is equal for programs that can have the same table.
+func (a *Aggregate) Layout() string {
+	var b strings.Builder
+	for _, k := range a.Keys {
+		fmt.Fprintf(&b, "%d ", k.Size)
+	}
+	return b.String()
+}
+
+// NewTable returns a map for programs of a layout. Without keys, it has a place for each of
+// at most 4096 probes and their buckets, and otherwise for as many rows as it says.
+func (a *Aggregate) NewTable(rows uint32) (*ebpf.Map, error) {
+	spec := &ebpf.MapSpec{Name: "table", Type: ebpf.PerCPUHash, KeySize: uint32(a.KeySize), ValueSize: record.RowSize, MaxEntries: rows}
+	if !a.Keyed() {
+		spec.Type, spec.KeySize, spec.MaxEntries = ebpf.PerCPUArray, 4, maxProbes
+		if a.buckets != nil {
+			spec.MaxEntries = uint32(a.buckets.Len())
+		}
+	}
+	return ebpf.NewMap(spec)
+}
+
+// maxProbes is how many probes a table without keys counts.
+const maxProbes = 4096
+
+// Section returns what counts the events of a probe, whose number is id. The table must be of the
+// layout, and of a histogram without keys the probe's own.
+func (a *Aggregate) Section(env *Env, table *ebpf.Map, id uint32) (*Section, error) {
+	if !a.Keyed() && a.buckets == nil && id >= maxProbes {
+		return nil, errors.New("too many different probes: at most 4096 are counted at a time")
+	}
+	if a.stacks != nil {
+		env = env.awake()
+	}
+	b := newBuilder(env, a.probe)
+	b.begin()
+	key := b.alloc(int16(a.KeySize))
+	b.reserve(a.keys, key)
+	if err := b.ofExecutable(); err != nil {
+		return nil, err
+	}
+	if err := b.filter(a.filter, labelExit); err != nil {
+		return nil, err
+	}
+	value := b.alloc(8)
+	if a.value != nil {
+		if err := b.fetch(a.value, a.value.Root); err != nil {
+			return nil, err
+		}
+		if err := (&compiler{b, a.value}).value(a.value.Root); err != nil {
+			return nil, err
+		}
+		b.bucket(a, key, value)
+	}
+	for i := range a.keys {
+		if err := b.keyItem(&a.keys[i], key); err != nil {
+			return nil, err
+		}
+	}
+	if a.stacks != nil {
+		b.stackOf(a.stacks, key+int16(a.KeySize)-record.StackKey)
+	}
+	b.tally(a, table, id, key, value)
+	b.end()
+	return b.section()
+}
+
+// bucket stores the value in R0, and puts its bucket at the end of the key.
+func (b *builder) bucket(a *Aggregate, key, value int16) {
+	b.add(asm.StoreMem(asm.RFP, value, asm.R0, asm.DWord))
+	b.bucketOf(a.buckets, a.Value)
+	// For an array, only the lower half is the key.
+	b.add(asm.StoreMem(asm.RFP, key+int16(a.KeySize)-8, asm.R0, asm.DWord))
+}
+
+// tally counts an event, and adds its value if there are buckets. The key has everything but
+// the number of the probe.
+func (b *builder) tally(a *Aggregate, table *ebpf.Map, id uint32, key, value int16) {
+	b.constant(asm.R0, int64(id))
+	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
+	if !a.Keyed() && a.buckets != nil {
+		key += int16(a.KeySize) - 8
+	}
+	b.row(table, key, a.Keyed())
+	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, record.RowCount))
+	if a.buckets != nil {
+		b.add(asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, record.RowSum))
+	}
+}
+
+// reserve says which texts are read directly into a key.
+func (b *builder) reserve(items []item, key int16) {
+	for _, item := range items {
+		if s, ok := item.text(); ok {
+			if _, taken := b.place[s]; !taken {
+				b.place[s] = key + int16(item.Offset)
+			}
+		}
+	}
+}
+
+// text returns where the text of an item comes from.
+func (i *item) text() (source, bool) {
+	if i.Type.Kind != expr.String {
+		return source{}, false
+	}
+	return i.expr.vars.sources[i.expr.Root.Var], true
+}
+
+// keyItem puts the value of an item into the key.
+func (b *builder) keyItem(item *item, key int16) error {
+	at := key + int16(item.Offset)
+	if err := b.fetch(item.expr, item.expr.Root); err != nil {
+		return err
+	}
+	s, isText := item.text()
+	if !isText {
+		if err := (&compiler{b, item.expr}).value(item.expr.Root); err != nil {
+			return err
+		}
+		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
+		return nil
+	}
+	if t := b.texts[s]; t.at != at { // the same text is in the key twice
+		for i := int16(0); i < t.size; i += 8 {
+			b.add(asm.LoadMem(asm.R0, asm.RFP, t.at+i, asm.DWord), asm.StoreMem(asm.RFP, at+i, asm.R0, asm.DWord))
+		}
+	}
+	return nil
+}
+
+// row leaves the row of a key in R0. With create it is made if there is none, and there are
+// no more rows at "lost".
+func (b *builder) row(table *ebpf.Map, key int16, create bool) {
+	b.lookup(table.FD(), key)
+	if !create {
+		b.add(asm.JEq.Imm(asm.R0, 0, labelLost))
+		return
+	}
+	found := b.fresh("row")
+	zero := b.alloc(record.RowSize)
+	b.add(
+		asm.JNE.Imm(asm.R0, 0, found),
+		asm.Mov.Imm(asm.R0, 0),
+		asm.StoreMem(asm.RFP, zero, asm.R0, asm.DWord),
+		asm.StoreMem(asm.RFP, zero+8, asm.R0, asm.DWord),
+		asm.LoadMapPtr(asm.R1, table.FD()),
+	)
+	b.stack(asm.R2, key)
+	b.stack(asm.R3, zero)
+	const noExist = 1 // another thread may have made it meanwhile
+	b.add(asm.Mov.Imm(asm.R4, noExist), asm.FnMapUpdateElem.Call())
+	b.lookup(table.FD(), key)
+	b.add(asm.JEq.Imm(asm.R0, 0, labelLost))
+	b.label(found)
+}

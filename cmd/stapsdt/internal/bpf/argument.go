@@ -1,0 +1,107 @@
+//go:build linux
+
+package bpf
+
+import (
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// argument leaves an argument in R0, extended to 64 bits as its sign says. The bits of a
+// float are left as they are.
+func (b *builder) argument(i int, unreadable string) error {
+	a := b.probe.Args[i]
+	o := a.Operand
+	switch {
+	case a.Err != nil:
+		return fmt.Errorf("argument %d cannot be read: %w", i, a.Err)
+	case o.Kind == sdt.OperandConstant:
+		if o.Symbol != "" {
+			b.add(asm.LoadMem(asm.R0, regContext, ipOffset, asm.DWord))
+			b.constant(asm.R1, a.Delta+o.Displacement)
+			b.add(asm.Add.Reg(asm.R0, asm.R1))
+		} else {
+			b.constant(asm.R0, o.Displacement)
+		}
+	case o.Kind == sdt.OperandRegister:
+		if err := b.register(asm.R0, o.Base); err != nil {
+			return fmt.Errorf("argument %d: %w", i, err)
+		}
+		if o.Base.Shift > 0 {
+			b.add(asm.RSh.Imm(asm.R0, int32(o.Base.Shift)))
+		}
+	case o.Kind == sdt.OperandMemory:
+		if err := b.address(a); err != nil {
+			return fmt.Errorf("argument %d: %w", i, err)
+		}
+		b.readWord(int32(a.Size), unreadable)
+		b.add(asm.LoadMem(asm.R0, asm.RFP, b.word, asm.DWord))
+	default:
+		return fmt.Errorf("argument %d is in the register %s, which the kernel does not show", i, o.Text)
+	}
+	b.extend(a.Size, a.Signed && !a.Float)
+	return nil
+}
+
+// extend cuts R0 to a size and extends it.
+func (b *builder) extend(size int, signed bool) {
+	shift := int32(64 - 8*size)
+	if shift <= 0 || size == 0 {
+		return
+	}
+	b.add(asm.LSh.Imm(asm.R0, shift))
+	if signed {
+		b.add(asm.ArSh.Imm(asm.R0, shift))
+	} else {
+		b.add(asm.RSh.Imm(asm.R0, shift))
+	}
+}
+
+// register loads the register of the traced program that r is a part of.
+func (b *builder) register(to asm.Register, r sdt.Register) error {
+	offset, ok := registers[r.Full]
+	if !ok {
+		return fmt.Errorf("the kernel does not show the register %s", r.Name)
+	}
+	b.add(asm.LoadMem(to, regContext, offset, asm.DWord))
+	return nil
+}
+
+// address leaves the address of an operand in memory in R3.
+func (b *builder) address(a Arg) error {
+	o := a.Operand
+	displacement := o.Displacement
+	if o.Symbol != "" {
+		b.add(asm.LoadMem(asm.R3, regContext, ipOffset, asm.DWord))
+		displacement += a.Delta
+	} else {
+		b.add(asm.Mov.Imm(asm.R3, 0))
+	}
+	if o.Base.Name != "" {
+		if err := b.register(asm.R1, o.Base); err != nil {
+			return err
+		}
+		b.add(asm.Add.Reg(asm.R3, asm.R1))
+	}
+	if o.Index.Name != "" {
+		if err := b.register(asm.R1, o.Index); err != nil {
+			return err
+		}
+		// A narrower register counts with its sign on ARM ("sxtw") and not at all on x86.
+		if o.Index.Bits == 32 {
+			b.add(asm.LSh.Imm(asm.R1, 32), asm.ArSh.Imm(asm.R1, 32))
+		}
+		b.add(asm.Mul.Imm(asm.R1, int32(o.Scale)), asm.Add.Reg(asm.R3, asm.R1))
+	}
+	if displacement != 0 {
+		b.constant(asm.R1, displacement)
+		b.add(asm.Add.Reg(asm.R3, asm.R1))
+	}
+	if o.Base.Bits == 32 { // the addresses of a 32-bit program wrap around
+		b.add(asm.LSh.Imm(asm.R3, 32), asm.RSh.Imm(asm.R3, 32))
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+//go:build linux && (amd64 || arm64)
+
+package bpf
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// TestBounds: the kernel finds the bucket that a value belongs to by its bounds.
+func TestBounds(t *testing.T) {
+	m := newMachine(t)
+	for name, list := range map[string]struct {
+		bounds []float64
+		scale  float64
+	}{
+		"none":    {nil, 1},
+		"seconds": {[]float64{.005, .01, .025, .1, 1, 10}, 1e-9},
+		"signed":  {[]float64{-100, -1, 0, 1, 1e30}, 1},
+	} {
+		for _, typ := range []expr.Type{{Kind: expr.Int, Size: 8}, {Kind: expr.Uint, Size: 8}} {
+			checkBounds(t, m, name, list.bounds, list.scale, typ)
+		}
+	}
+}
+
+func checkBounds(t *testing.T, m *machine, name string, list []float64, scale float64, typ expr.Type) {
+	t.Helper()
+	bounds, err := record.NewBounds(list, scale, typ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := append([]uint64{4_999_999, 5_000_000, 5_000_001, 10_000_000_000, 10_000_000_001}, interesting...)
+	for _, v := range values {
+		b := newBuilder(&Env{}, sample())
+		b.constant(asm.R0, int64(v))
+		b.bounds(bounds, typ)
+		b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))
+		got, _ := m.finish(b, "")
+		if want := boundsOf(bounds, typ, v); got != uint64(want) || want >= bounds.Len() {
+			t.Fatalf("%s, %v: %d is in %d, not %d", name, typ, int64(v), got, want)
+		}
+		value := float64(v)
+		if typ.Kind == expr.Int {
+			value = float64(int64(v))
+		}
+		// What divides float64s exactly enough for these values.
+		want := 0
+		for want < len(list) && value > math.Round(list[want]/scale) {
+			want++
+		}
+		if slot := bounds.Slots[int(got)]; slot != want {
+			t.Errorf("%s, %v: %v is in the bucket %d, not %d", name, typ, value, slot, want)
+		}
+	}
+}
+
+// TestExponential: the buckets of a native histogram are those of its schema.
+func TestExponential(t *testing.T) {
+	typ := expr.Type{Kind: expr.Uint, Size: 8}
+	for _, scale := range []float64{1, 1e-9, 1e-3, 1024} {
+		list, first := record.Exponential(scale)
+		bounds, err := record.NewBounds(list, scale, typ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range append([]uint64{3, 5, 1000, 123_456_789}, interesting...) {
+			slot := bounds.Slots[boundsOf(bounds, typ, v)]
+			if v == 0 {
+				if slot != 0 {
+					t.Errorf("0 is in %d", slot)
+				}
+				continue
+			}
+			value, index := float64(v)*scale, first+slot-1
+			low, high := math.Exp2(float64(index-1)/8), math.Exp2(float64(index)/8)
+			// The integer is as near to a bound as it can be.
+			if value < low*(1-1e-9) || value-scale > high*(1+1e-9) || value > high*(1+1e-9) {
+				t.Errorf("scale %v: %v is in the bucket %d, of %v to %v", scale, value, index, low, high)
+			}
+		}
+	}
+}
+
+// boundsOf returns the bucket of a value, by its bits.
+func boundsOf(b *record.Bounds, t expr.Type, value uint64) int {
+	i, _ := slices.BinarySearchFunc(b.Upper, value, func(upper int64, value uint64) int {
+		less := uint64(upper) < value
+		if t.Kind == expr.Int {
+			less = upper < int64(value)
+		}
+		if less {
+			return -1
+		}
+		return 1
+	})
+	return i
+}

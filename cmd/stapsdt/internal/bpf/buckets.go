@@ -1,0 +1,120 @@
+//go:build linux
+
+package bpf
+
+import (
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// fits reports whether buckets can be those of a type.
+func fits(buckets record.Buckets, t expr.Type) error {
+	if l, ok := buckets.(record.Linear); ok && t.Kind == expr.Uint && l.Low < 0 {
+		return fmt.Errorf("this is a %v, and the lower bound is negative", t)
+	}
+	return nil
+}
+
+// bucketOf leaves the bucket of R0 in R0.
+func (b *builder) bucketOf(buckets record.Buckets, t expr.Type) {
+	switch buckets := buckets.(type) {
+	case record.Linear:
+		b.linear(buckets, t)
+	default:
+		b.powers(t)
+	}
+}
+
+// powers leaves the bucket of R0 in R0.
+func (b *builder) powers(t expr.Type) {
+	small, done := b.fresh("small"), b.fresh("bucket")
+	if t.Kind == expr.Int {
+		positive := b.fresh("positive")
+		b.add(asm.JSGE.Imm(asm.R0, 0, positive), asm.Mov.Imm(asm.R0, record.Negative))
+		b.jump(done)
+		b.label(positive)
+	}
+	b.add(
+		asm.JLT.Imm(asm.R0, record.Exact, small),
+		asm.Mov.Reg(asm.R3, asm.R0),
+		asm.Mov.Imm(asm.R2, 0), // the exponent
+	)
+	for step := int32(32); step > 0; step /= 2 {
+		less := b.fresh("less")
+		b.add(
+			asm.Mov.Reg(asm.R4, asm.R3),
+			asm.RSh.Imm(asm.R4, step),
+			asm.JEq.Imm(asm.R4, 0, less),
+			asm.Mov.Reg(asm.R3, asm.R4),
+			asm.Add.Imm(asm.R2, step),
+		)
+		b.label(less)
+	}
+	b.add(
+		asm.Mov.Reg(asm.R3, asm.R2),
+		asm.Sub.Imm(asm.R3, record.SubBits),
+		asm.RSh.Reg(asm.R0, asm.R3),
+		asm.And.Imm(asm.R0, 1<<record.SubBits-1),
+		asm.Sub.Imm(asm.R2, record.SubBits+1),
+		asm.LSh.Imm(asm.R2, record.SubBits),
+		asm.Add.Reg(asm.R0, asm.R2),
+		asm.Add.Imm(asm.R0, record.Exact),
+	)
+	b.label(small)
+	b.label(done)
+}
+
+// linear leaves the bucket of R0 in R0.
+func (b *builder) linear(l record.Linear, t expr.Type) {
+	below, above, done := b.fresh("below"), b.fresh("above"), b.fresh("bucket")
+	less, notLess := asm.JLT, asm.JGE
+	if t.Kind == expr.Int {
+		less, notLess = asm.JSLT, asm.JSGE
+	}
+	b.constant(asm.R1, l.Low)
+	b.constant(asm.R2, l.High)
+	b.constant(asm.R3, l.Step)
+	b.add(
+		less.Reg(asm.R0, asm.R1, below),
+		notLess.Reg(asm.R0, asm.R2, above),
+		asm.Sub.Reg(asm.R0, asm.R1),
+		asm.Div.Reg(asm.R0, asm.R3),
+		asm.Add.Imm(asm.R0, 1),
+	)
+	b.jump(done)
+	b.label(below)
+	b.add(asm.Mov.Imm(asm.R0, 0))
+	b.jump(done)
+	b.label(above)
+	b.add(asm.Mov.Imm(asm.R0, int32(l.Len()-1)))
+	b.label(done)
+}
+
+// bounds leaves the bucket of R0 in R0.
+func (b *builder) bounds(bounds *record.Bounds, t expr.Type) {
+	done := b.fresh("bucket")
+	notAbove := asm.JLE
+	if t.Kind == expr.Int {
+		notAbove = asm.JSLE
+	}
+	var search func(low, high int)
+	search = func(low, high int) {
+		if low == high {
+			b.add(asm.Mov.Imm(asm.R0, int32(low)))
+			b.jump(done)
+			return
+		}
+		middle, left := (low+high)/2, b.fresh("half")
+		b.constant(asm.R1, bounds.Upper[middle])
+		b.add(notAbove.Reg(asm.R0, asm.R1, left))
+		search(middle+1, high)
+		b.label(left)
+		search(low, middle)
+	}
+	search(0, len(bounds.Upper))
+	b.label(done)
+}

@@ -1,0 +1,332 @@
+//go:build linux
+
+package bpf
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// Registers by what they hold in every program.
+const (
+	regContext = asm.R6
+	regRecord  = asm.R7
+	regTime    = asm.R8
+	regMissing = asm.R9
+)
+
+const (
+	// textRead includes the NUL, and textSlot fills a word.
+	textRead = record.TextSize + 1
+	textSlot = record.TextSize + 8
+	// stackSize is the limit of BPF.
+	stackSize = 512
+	// page is the smallest size of a page: reading at most that much touches two.
+	page = 4096
+)
+
+// errStack means that an expression has too many variables.
+var errStack = errors.New("this needs more than the 512 bytes of a BPF program's stack: use fewer texts or keys")
+
+// text is a text on the stack: its bytes, and after them what the helper returned.
+type text struct {
+	at, size int16
+	length   int16
+}
+
+// builder generates one program.
+type builder struct {
+	code
+	env   *Env
+	probe *Probe
+
+	depth, most int16 // how much of the stack is in use, and was at most
+
+	word  int16            // scratch
+	temps []int16          // of expressions
+	nums  map[source]int16 // where the numbers are that were fetched
+	texts map[source]*text // and the texts
+	// place says where texts go that are part of a key.
+	place map[source]int16
+	fault string // where to go if something cannot be evaluated
+	sleep bool   // whether the program reads memory, and may sleep to do so
+}
+
+func newBuilder(env *Env, probe *Probe) *builder {
+	b := &builder{env: env, probe: probe, nums: map[source]int16{}, texts: map[source]*text{}, place: map[source]int16{}, fault: labelFault}
+	b.alias = map[string]string{}
+	b.word = b.alloc(8)
+	return b
+}
+
+// alloc reserves a part of the stack. finish checks the limit.
+func (b *builder) alloc(size int16) int16 {
+	b.depth += (size + 7) &^ 7
+	b.most = max(b.most, b.depth)
+	return -b.depth
+}
+
+// scope runs f, and then forgets what it has put onto the stack, so that nothing relies on
+// it if f has branches that leave some of it out.
+func (b *builder) scope(f func() error) error {
+	depth, temps, nums, texts, fault := b.depth, b.temps, b.nums, b.texts, b.fault
+	b.temps, b.nums, b.texts = slices.Clone(temps), maps.Clone(nums), maps.Clone(texts)
+	defer func() { b.depth, b.temps, b.nums, b.texts, b.fault = depth, temps, nums, texts, fault }()
+	return f()
+}
+
+func (b *builder) finish() (asm.Instructions, error) {
+	if b.most > stackSize {
+		return nil, errStack
+	}
+	return b.code.finish()
+}
+
+// begin is how every program begins: it leaves if the process is not meant.
+func (b *builder) begin() {
+	b.add(asm.Mov.Reg(regContext, asm.R1))
+	if b.env.Cgroups != nil {
+		b.add(asm.FnGetCurrentCgroupId.Call(), asm.StoreMem(asm.RFP, b.word, asm.R0, asm.DWord))
+		b.lookup(b.env.Cgroups.FD(), b.word)
+		b.add(asm.JEq.Imm(asm.R0, 0, labelExit))
+	}
+	if b.env.User != nil {
+		b.processNumber(fromUID)
+		b.constant(asm.R1, int64(*b.env.User))
+		b.add(asm.JNE.Reg(asm.R0, asm.R1, labelExit))
+	}
+	if b.env.Processes == nil {
+		return
+	}
+	b.pidTgid()
+	b.add(asm.RSh.Imm(asm.R0, 32))
+	meant := b.fresh("meant")
+	for _, pid := range b.env.Roots[:min(len(b.env.Roots), maxRoots)] {
+		b.add(asm.JEq.Imm(asm.R0, int32(pid), meant))
+	}
+	b.add(asm.StoreMem(asm.RFP, b.word, asm.R0, asm.Word))
+	b.lookup(b.env.Processes.FD(), b.word)
+	b.add(asm.JEq.Imm(asm.R0, 0, labelExit))
+	b.label(meant)
+}
+
+// maxRoots is how many comparisons are faster than looking into the set.
+const maxRoots = 4
+
+// end is how every program ends: at "exit", or at "fault" if it could not evaluate
+// something, or at "lost" if there was no room, or at "foreign" if no goroutine fired it.
+func (b *builder) end() {
+	b.jump(labelExit)
+	for _, s := range []struct {
+		label string
+		index int32
+	}{{labelFault, record.StatUnevaluated}, {labelLost, record.StatLost}, {labelForeign, record.StatForeign}} {
+		b.label(s.label)
+		b.increment(b.env.Stats, s.index, 0)
+		b.jump(labelExit)
+	}
+	b.label(labelExit)
+	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
+}
+
+// increment adds one to a number at an offset of an element of an array.
+func (b *builder) increment(array *ebpf.Map, index int32, offset int16) {
+	b.add(asm.StoreImm(asm.RFP, b.word, int64(index), asm.Word))
+	b.lookup(array.FD(), b.word)
+	b.add(
+		asm.JEq.Imm(asm.R0, 0, labelExit),
+		asm.Mov.Imm(asm.R1, 1),
+		asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, offset),
+	)
+}
+
+// pidTgid leaves the process in the upper half of R0 and the thread in the lower: as they
+// are called in our PID namespace.
+func (b *builder) pidTgid() {
+	ns := b.env.Namespace
+	if ns == nil {
+		b.add(asm.FnGetCurrentPidTgid.Call())
+		return
+	}
+	// A process of another namespace has no number here, and gets 0.
+	at := b.word
+	b.constant(asm.R1, int64(ns.Device))
+	b.constant(asm.R2, int64(ns.Inode))
+	b.stack(asm.R3, at)
+	b.add(
+		asm.Mov.Imm(asm.R4, 8),
+		asm.FnGetNsCurrentPidTgid.Call(),
+		// struct bpf_pidns_info: pid, tgid. An error leaves zeros.
+		asm.LoadMem(asm.R1, asm.RFP, at, asm.Word),
+		asm.LoadMem(asm.R0, asm.RFP, at+4, asm.Word),
+		asm.LSh.Imm(asm.R0, 32),
+		asm.Or.Reg(asm.R0, asm.R1),
+	)
+}
+
+// lookup leaves the value of a key on the stack in R0, or 0.
+func (b *builder) lookup(fd int, key int16) {
+	b.add(asm.LoadMapPtr(asm.R1, fd))
+	b.stack(asm.R2, key)
+	b.add(asm.FnMapLookupElem.Call())
+}
+
+// filter evaluates a condition, and jumps to no if it is false. Variables are fetched when
+// the first part of an && needs them.
+func (b *builder) filter(e *Expr, no string) error {
+	if e == nil {
+		return nil
+	}
+	for _, part := range conjuncts(e.Root, nil) {
+		if err := b.fetch(e, part); err != nil {
+			return err
+		}
+		next := b.fresh("and")
+		if err := (&compiler{b, e}).cond(part, next, no); err != nil {
+			return err
+		}
+		b.label(next)
+	}
+	return nil
+}
+
+func conjuncts(n *expr.Node, all []*expr.Node) []*expr.Node {
+	if n.Op == expr.And {
+		return conjuncts(n.Y, conjuncts(n.X, all))
+	}
+	return append(all, n)
+}
+
+// fetch puts the variables of a part of an expression onto the stack. If one cannot be read,
+// the program goes to b.fault.
+func (b *builder) fetch(e *Expr, n *expr.Node) error {
+	if n == nil {
+		return nil
+	}
+	if n.Op == expr.Load {
+		if err := b.variable(e.vars.sources[n.Var], b.fault); err != nil {
+			return &expr.Error{Src: e.src, Pos: n.Pos, Msg: err.Error()}
+		}
+		return nil
+	}
+	if err := b.fetch(e, n.X); err != nil {
+		return err
+	}
+	return b.fetch(e, n.Y)
+}
+
+// variable puts a variable onto the stack, if it is not there.
+func (b *builder) variable(s source, unreadable string) error {
+	if _, ok := b.nums[s]; ok || b.texts[s] != nil {
+		return nil
+	}
+	switch s.kind {
+	case fromArg:
+		at := b.alloc(8)
+		if err := b.argument(s.arg, unreadable); err != nil {
+			return err
+		}
+		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
+		b.nums[s] = at
+	case fromText:
+		return b.textVariable(s, unreadable)
+	case fromComm, fromExecutable:
+		return b.ownText(s, unreadable)
+	default:
+		at := b.alloc(8)
+		b.processNumber(s.kind)
+		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
+		b.nums[s] = at
+	}
+	return nil
+}
+
+// textVariable reads the text that an argument points to. What follows its end is zero, so
+// that it can be compared and be a key.
+func (b *builder) textVariable(s source, unreadable string) error {
+	at, isKey := b.place[s]
+	t := b.emptyText(at, isKey)
+	addr := source{fromArg, s.arg}
+	if err := b.variable(addr, unreadable); err != nil {
+		return err
+	}
+	b.readText(asm.RFP, t.at, textRead, b.nums[addr])
+	b.add(
+		asm.JSLT.Imm(asm.R0, 0, unreadable),
+		asm.StoreMem(asm.RFP, t.length, asm.R0, asm.DWord),
+	)
+	b.texts[s] = t
+	return nil
+}
+
+// emptyText reserves a place for a text, unless it has one, and for its length.
+func (b *builder) emptyText(at int16, reserved bool) *text {
+	t := &text{at: at, size: textSlot, length: b.alloc(8)}
+	if !reserved {
+		t.at = b.alloc(textSlot)
+	}
+	for i := int16(0); i < textSlot; i += 8 {
+		b.add(asm.Mov.Imm(asm.R5, 0), asm.StoreMem(asm.RFP, t.at+i, asm.R5, asm.DWord))
+	}
+	return t
+}
+
+// readText reads a text, whose address is on the stack, to an offset from a register, and
+// leaves its length with its NUL in R0, which is negative if the text cannot be read.
+func (b *builder) readText(to asm.Register, offset int16, size int32, addr int16) {
+	try := func() {
+		b.add(asm.Mov.Reg(asm.R1, to), asm.Add.Imm(asm.R1, int32(offset)), asm.Mov.Imm(asm.R2, size))
+		b.add(asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord))
+		b.add(asm.FnProbeReadUserStr.Call())
+	}
+	try()
+	b.sleep = true
+	if !b.env.Kernel.Sleepable {
+		return
+	}
+	read := b.fresh("read")
+	b.add(asm.JSGE.Imm(asm.R0, 0, read))
+	// Reading a byte of each of the two pages fetches them.
+	for _, next := range []bool{false, true} {
+		b.stack(asm.R1, b.word)
+		b.add(asm.Mov.Imm(asm.R2, 1), asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord))
+		if next {
+			b.add(asm.Or.Imm(asm.R3, page-1), asm.Add.Imm(asm.R3, 1))
+		}
+		b.add(asm.FnCopyFromUser.Call())
+	}
+	try()
+	b.label(read)
+}
+
+// readWord reads size bytes at the address in R3 to b.word, the rest of which is zero, and
+// goes to unreadable if it cannot.
+func (b *builder) readWord(size int32, unreadable string) {
+	b.add(asm.Mov.Imm(asm.R5, 0), asm.StoreMem(asm.RFP, b.word, asm.R5, asm.DWord))
+	b.readStack(b.word, size, unreadable)
+}
+
+// readStack reads size bytes at the address in R3 to a place on the stack, and goes to
+// unreadable if it cannot.
+func (b *builder) readStack(to int16, size int32, unreadable string) {
+	b.sleep = true
+	addr := b.alloc(8)
+	b.add(asm.StoreMem(asm.RFP, addr, asm.R3, asm.DWord))
+	b.stack(asm.R1, to)
+	b.add(asm.Mov.Imm(asm.R2, size), asm.FnProbeReadUser.Call())
+	if b.env.Kernel.Sleepable {
+		read := b.fresh("read")
+		b.add(asm.JEq.Imm(asm.R0, 0, read))
+		b.stack(asm.R1, to)
+		b.add(asm.Mov.Imm(asm.R2, size), asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord), asm.FnCopyFromUser.Call())
+		b.label(read)
+	}
+	b.add(asm.JNE.Imm(asm.R0, 0, unreadable))
+}

@@ -1,0 +1,326 @@
+//go:build linux
+
+package bpf
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// compiler compiles an expression whose variables were fetched. It uses R0 to R5.
+type compiler struct {
+	*builder
+	e *Expr
+}
+
+// refuse is the error for what cannot be evaluated in the kernel.
+func (c *compiler) refuse(n *expr.Node, format string, args ...any) error {
+	return &expr.Error{Src: c.e.src, Pos: n.Pos, Msg: "this cannot be evaluated in the kernel: " + fmt.Sprintf(format, args...)}
+}
+
+// save keeps R0 on the stack while f runs, and then loads it into R1.
+func (c *compiler) save(f func() error) error {
+	if len(c.temps) == 0 {
+		c.temps = append(c.temps, c.alloc(8))
+	}
+	at := c.temps[len(c.temps)-1]
+	c.temps = c.temps[:len(c.temps)-1]
+	c.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
+	if err := f(); err != nil {
+		return err
+	}
+	c.add(asm.LoadMem(asm.R1, asm.RFP, at, asm.DWord))
+	c.temps = append(c.temps, at)
+	return nil
+}
+
+// both leaves X in R1 and Y in R0.
+func (c *compiler) both(n *expr.Node) error {
+	if err := c.value(n.X); err != nil {
+		return err
+	}
+	if (n.Y.Op == expr.Const || n.Y.Op == expr.Load) && n.Y.Type.Kind != expr.String {
+		c.add(asm.Mov.Reg(asm.R1, asm.R0))
+		return c.value(n.Y)
+	}
+	return c.save(func() error { return c.value(n.Y) })
+}
+
+// value leaves a number or a bool in R0.
+func (c *compiler) value(n *expr.Node) error {
+	switch {
+	case n.Type.Kind == expr.String:
+		return c.refuse(n, "a text is compared with constants only")
+	case n.Op == expr.Const:
+		c.constant(asm.R0, c.bits(n))
+		return nil
+	case n.Op == expr.Load:
+		c.add(asm.LoadMem(asm.R0, asm.RFP, c.nums[c.e.vars.sources[n.Var]], asm.DWord))
+		if n.Type.Kind == expr.Bool {
+			one := c.fresh("bool")
+			c.add(asm.JEq.Imm(asm.R0, 0, one), asm.Mov.Imm(asm.R0, 1))
+			c.label(one)
+		}
+		return nil
+	case n.Type.Kind == expr.Bool:
+		return c.boolean(n)
+	case n.Type.Kind == expr.Float:
+		return c.refuse(n, "there is no arithmetic of floats")
+	case n.Op == expr.Len:
+		return c.length(n)
+	}
+	if n.Y == nil {
+		if err := c.value(n.X); err != nil {
+			return err
+		}
+		if n.Op == expr.Complement {
+			c.add(asm.Xor.Imm(asm.R0, -1))
+		} else {
+			c.add(asm.Neg.Imm(asm.R0, 0))
+		}
+	} else {
+		if err := c.both(n); err != nil {
+			return err
+		}
+		if err := c.arithmetic(n); err != nil {
+			return err
+		}
+	}
+	c.extend(n.Type.Size, n.Type.Kind == expr.Int)
+	return nil
+}
+
+// bits returns a constant as it is in a register. A float has the bits of its type.
+func (c *compiler) bits(n *expr.Node) int64 {
+	switch {
+	case n.Type.Kind == expr.Bool && n.Value.Bool():
+		return 1
+	case n.Type.Kind == expr.Bool:
+		return 0
+	case n.Type.Kind == expr.Float && n.Type.Size == 4:
+		return int64(math.Float32bits(float32(n.Value.Float())))
+	case n.Type.Kind == expr.Float:
+		return int64(math.Float64bits(n.Value.Float()))
+	}
+	return n.Value.Int()
+}
+
+// boolean leaves the value of a condition in R0.
+func (c *compiler) boolean(n *expr.Node) error {
+	yes, no, done := c.fresh("true"), c.fresh("false"), c.fresh("done")
+	if err := c.cond(n, yes, no); err != nil {
+		return err
+	}
+	c.label(yes)
+	c.add(asm.Mov.Imm(asm.R0, 1))
+	c.jump(done)
+	c.label(no)
+	c.add(asm.Mov.Imm(asm.R0, 0))
+	c.label(done)
+	return nil
+}
+
+// cond jumps to yes or to no.
+func (c *compiler) cond(n *expr.Node, yes, no string) error {
+	switch n.Op {
+	case expr.And, expr.Or:
+		next := c.fresh("next")
+		var err error
+		if n.Op == expr.And {
+			err = c.cond(n.X, next, no)
+		} else {
+			err = c.cond(n.X, yes, next)
+		}
+		if err != nil {
+			return err
+		}
+		c.label(next)
+		return c.cond(n.Y, yes, no)
+	case expr.Not:
+		return c.cond(n.X, no, yes)
+	case expr.Equal, expr.NotEqual, expr.Less, expr.LessEqual, expr.Greater, expr.GreaterEqual:
+		return c.compare(n, yes, no)
+	case expr.HasPrefix, expr.HasSuffix, expr.Contains:
+		return c.search(n, yes, no)
+	}
+	if err := c.value(n); err != nil {
+		return err
+	}
+	c.add(asm.JNE.Imm(asm.R0, 0, yes))
+	c.jump(no)
+	return nil
+}
+
+var unsigned = map[expr.Op]asm.JumpOp{
+	expr.Equal: asm.JEq, expr.NotEqual: asm.JNE, expr.Less: asm.JLT, expr.LessEqual: asm.JLE, expr.Greater: asm.JGT, expr.GreaterEqual: asm.JGE,
+}
+
+var signed = map[expr.Op]asm.JumpOp{
+	expr.Equal: asm.JEq, expr.NotEqual: asm.JNE, expr.Less: asm.JSLT, expr.LessEqual: asm.JSLE, expr.Greater: asm.JSGT, expr.GreaterEqual: asm.JSGE,
+}
+
+func (c *compiler) compare(n *expr.Node, yes, no string) error {
+	x, y := n.X.Type.Kind, n.Y.Type.Kind
+	switch {
+	case x == expr.String:
+		return c.compareTexts(n, yes, no)
+	case x == expr.Float || y == expr.Float:
+		return c.compareFloats(n, yes, no)
+	}
+	if err := c.both(n); err != nil {
+		return err
+	}
+	op := unsigned[n.Op]
+	switch {
+	case x == expr.Int && y == expr.Int:
+		op = signed[n.Op]
+	case x == expr.Int || y == expr.Int:
+		// A negative number is less than every unsigned one.
+		negative, isLess := asm.R1, n.Op == expr.Less || n.Op == expr.LessEqual
+		if y == expr.Int {
+			negative, isLess = asm.R0, n.Op == expr.Greater || n.Op == expr.GreaterEqual
+		}
+		if isLess || n.Op == expr.NotEqual {
+			c.add(asm.JSLT.Imm(negative, 0, yes))
+		} else {
+			c.add(asm.JSLT.Imm(negative, 0, no))
+		}
+	}
+	c.add(op.Reg(asm.R1, asm.R0, yes))
+	c.jump(no)
+	return nil
+}
+
+// compareFloats compares floats of one size by their bits: as signed integers, they are
+// ordered like the numbers if those of negative numbers are turned around.
+func (c *compiler) compareFloats(n *expr.Node, yes, no string) error {
+	for _, part := range []*expr.Node{n.X, n.Y} {
+		if part.Op != expr.Load && part.Op != expr.Const || part.Type != n.X.Type {
+			return c.refuse(part, "a float is compared with constants and floats of its size only")
+		}
+	}
+	if err := c.both(n); err != nil {
+		return err
+	}
+	unordered := no
+	if n.Op == expr.NotEqual {
+		unordered = yes
+	}
+	for _, r := range []asm.Register{asm.R0, asm.R1} {
+		c.order(r, n.X.Type.Size, unordered)
+	}
+	c.add(signed[n.Op].Reg(asm.R1, asm.R0, yes))
+	c.jump(no)
+	return nil
+}
+
+// order makes an integer of a register's float, which is ordered like it. It uses R2 and R3.
+func (c *compiler) order(r asm.Register, size int, unordered string) {
+	infinity := int64(0x7ff0_0000_0000_0000)
+	if size == 4 {
+		// A float in the upper half keeps its order, and the rest is 0.
+		c.add(asm.LSh.Imm(r, 32))
+		infinity = 0x7f80_0000 << 32
+	}
+	positive := c.fresh("positive")
+	c.constant(asm.R3, infinity)
+	c.add(
+		asm.Mov.Reg(asm.R2, r),
+		asm.LSh.Imm(asm.R2, 1),
+		asm.RSh.Imm(asm.R2, 1), // without the sign
+		asm.JGT.Reg(asm.R2, asm.R3, unordered),
+		asm.JSGE.Imm(r, 0, positive),
+		asm.Mov.Reg(r, asm.R2),
+		asm.Neg.Imm(r, 0), // -0 becomes 0
+	)
+	c.label(positive)
+}
+
+// arithmetic leaves R1 op R0 in R0.
+func (c *compiler) arithmetic(n *expr.Node) error {
+	switch n.Op {
+	case expr.Add:
+		c.add(asm.Add.Reg(asm.R0, asm.R1))
+	case expr.Mul:
+		c.add(asm.Mul.Reg(asm.R0, asm.R1))
+	case expr.BitAnd:
+		c.add(asm.And.Reg(asm.R0, asm.R1))
+	case expr.BitOr:
+		c.add(asm.Or.Reg(asm.R0, asm.R1))
+	case expr.BitXor:
+		c.add(asm.Xor.Reg(asm.R0, asm.R1))
+	case expr.BitAndNot:
+		c.add(asm.Xor.Imm(asm.R0, -1), asm.And.Reg(asm.R0, asm.R1))
+	case expr.Sub:
+		c.add(asm.Sub.Reg(asm.R1, asm.R0), asm.Mov.Reg(asm.R0, asm.R1))
+	case expr.Div, expr.Rem:
+		c.divide(n)
+	case expr.ShiftLeft, expr.ShiftRight:
+		c.shift(n)
+	default:
+		return c.refuse(n, "this operation is unknown")
+	}
+	return nil
+}
+
+// divide leaves the quotient or the remainder of R1 and R0 in R0. BPF divides unsigned
+// numbers only, at first.
+func (c *compiler) divide(n *expr.Node) {
+	op := asm.Div
+	if n.Op == expr.Rem {
+		op = asm.Mod
+	}
+	c.add(asm.JEq.Imm(asm.R0, 0, c.fault))
+	if n.Type.Kind != expr.Int {
+		c.add(op.Reg(asm.R1, asm.R0), asm.Mov.Reg(asm.R0, asm.R1))
+		return
+	}
+	// R2 is negative if the result is: a remainder has the sign of R1.
+	c.add(asm.Mov.Reg(asm.R2, asm.R1))
+	if n.Op == expr.Div {
+		c.add(asm.Xor.Reg(asm.R2, asm.R0))
+	}
+	for _, r := range []asm.Register{asm.R0, asm.R1} {
+		positive := c.fresh("positive")
+		c.add(asm.JSGE.Imm(r, 0, positive), asm.Neg.Imm(r, 0))
+		c.label(positive)
+	}
+	positive := c.fresh("positive")
+	c.add(
+		op.Reg(asm.R1, asm.R0),
+		asm.Mov.Reg(asm.R0, asm.R1),
+		asm.JSGE.Imm(asm.R2, 0, positive),
+		asm.Neg.Imm(asm.R0, 0),
+	)
+	c.label(positive)
+}
+
+// shift leaves R1 shifted by R0 in R0. BPF takes six bits of a count.
+func (c *compiler) shift(n *expr.Node) {
+	if n.Y.Type.Kind == expr.Int {
+		c.add(asm.JSLT.Imm(asm.R0, 0, c.fault))
+	}
+	large, done := c.fresh("large"), c.fresh("shifted")
+	c.add(asm.JGE.Imm(asm.R0, 64, large))
+	var all asm.Instruction // what a large count leaves of R1
+	switch {
+	case n.Op == expr.ShiftLeft:
+		c.add(asm.LSh.Reg(asm.R1, asm.R0))
+		all = asm.Mov.Imm(asm.R1, 0)
+	case n.Type.Kind == expr.Int:
+		c.add(asm.ArSh.Reg(asm.R1, asm.R0))
+		all = asm.ArSh.Imm(asm.R1, 63)
+	default:
+		c.add(asm.RSh.Reg(asm.R1, asm.R0))
+		all = asm.Mov.Imm(asm.R1, 0)
+	}
+	c.jump(done)
+	c.label(large)
+	c.add(all)
+	c.label(done)
+	c.add(asm.Mov.Reg(asm.R0, asm.R1))
+}

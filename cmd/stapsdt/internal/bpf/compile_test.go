@@ -1,0 +1,393 @@
+//go:build linux && (amd64 || arm64)
+
+package bpf
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/rlimit"
+)
+
+// sample is a probe with an argument of each type, by these names.
+func sample() *Probe {
+	char := &sdt.Type{Name: "char", Kind: sdt.KindChar, Size: 1}
+	p := &Probe{Provider: "test", Name: "sample"}
+	for _, a := range []struct {
+		name, operand string
+		kind          sdt.Kind
+		float         bool
+	}{
+		{"i8", "-1@%dil", sdt.KindInt, false}, {"i16", "-2@%si", sdt.KindInt, false}, {"i32", "-4@%edx", sdt.KindInt, false}, {"i64", "-8@%rcx", sdt.KindInt, false},
+		{"u8", "1@%dil", sdt.KindUint, false}, {"u16", "2@%si", sdt.KindUint, false}, {"u32", "4@%edx", sdt.KindUint, false}, {"u64", "8@%rcx", sdt.KindUint, false},
+		{"f32", "4@%r8d", sdt.KindFloat, true}, {"f64", "8@%r9", sdt.KindFloat, true}, {"b", "1@%r10b", sdt.KindBool, false}, {"s", "8@%r11", sdt.KindPointer, false},
+	} {
+		arg := sdt.ParseArgs(elf.EM_X86_64, a.operand)[0]
+		arg.Name, arg.Float = a.name, a.float
+		arg.Type = &sdt.Type{Kind: a.kind, Size: int64(arg.Size)}
+		if a.kind == sdt.KindPointer {
+			arg.Type.Elem = char
+		}
+		p.Args = append(p.Args, Arg{Arg: arg})
+	}
+	return p
+}
+
+// machine evaluates expressions in the kernel, by BPF_PROG_TEST_RUN.
+type machine struct {
+	t      testing.TB
+	result *ebpf.Map
+}
+
+func newMachine(t testing.TB) *machine {
+	testenv.NeedsRoot(t)
+	if err := rlimit.RemoveMemlock(); err != nil {
+		t.Fatal(err)
+	}
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 16, MaxEntries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return &machine{t, m}
+}
+
+// values are those of the arguments of sample.
+type values [12]expr.Value
+
+func (m *machine) run(e *Expr, v *values) (bits uint64, fault bool) {
+	m.t.Helper()
+	b := newBuilder(&Env{}, sample())
+	// Instead of fetching, the variables are put where an event has them.
+	for i, src := range e.vars.sources[:len(v)] {
+		t := e.vars.vars[i].Type
+		if t.Kind == expr.String {
+			visible := []byte(v[i].Text() + "\x00")
+			if len(visible) > textRead {
+				visible = append(visible[:textRead-1:textRead-1], 0)
+			}
+			at, length := b.alloc(textSlot), b.alloc(8)
+			var whole [textSlot]byte
+			copy(whole[:], visible)
+			for j := 0; j < textSlot; j += 8 {
+				b.constant(asm.R0, int64(binary.NativeEndian.Uint64(whole[j:])))
+				b.add(asm.StoreMem(asm.RFP, at+int16(j), asm.R0, asm.DWord))
+			}
+			b.constant(asm.R0, int64(len(visible)))
+			b.add(asm.StoreMem(asm.RFP, length, asm.R0, asm.DWord))
+			b.texts[src] = &text{at: at, size: textSlot, length: length}
+			continue
+		}
+		at := b.alloc(8)
+		b.constant(asm.R0, int64(register(t, v[i])))
+		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
+		b.nums[src] = at
+	}
+	if err := (&compiler{b, e}).value(e.Root); err != nil {
+		m.t.Fatalf("%s: %v", e, err)
+	}
+	b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))
+	return m.finish(b, e.String())
+}
+
+// finish runs a program that leaves its result in regTime and 0 in regMissing.
+func (m *machine) finish(b *builder, what string) (bits uint64, fault bool) {
+	m.t.Helper()
+	b.jump("store")
+	b.label("fault")
+	b.add(asm.Mov.Imm(regTime, 0), asm.Mov.Imm(regMissing, 1))
+	b.label("store")
+	b.add(asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
+	b.lookup(m.result.FD(), b.word)
+	b.add(
+		asm.JEq.Imm(asm.R0, 0, "exit"),
+		asm.StoreMem(asm.R0, 0, regTime, asm.DWord),
+		asm.StoreMem(asm.R0, 8, regMissing, asm.DWord),
+	)
+	b.label("exit")
+	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	ins, err := b.finish()
+	if err != nil {
+		m.t.Fatalf("%s: %v", what, err)
+	}
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SocketFilter, Instructions: ins, License: license})
+	if err != nil {
+		m.t.Fatalf("%s: %+v\n%v", what, err, ins)
+	}
+	defer prog.Close()
+	if _, _, err := prog.Test(make([]byte, 14)); err != nil {
+		m.t.Fatal(err)
+	}
+	var got [16]byte
+	if err := m.result.Lookup(uint32(0), &got); err != nil {
+		m.t.Fatal(err)
+	}
+	return binary.NativeEndian.Uint64(got[:]), got[8] != 0
+}
+
+// register is a value as it is in a register.
+func register(t expr.Type, v expr.Value) uint64 {
+	switch {
+	case t.Kind == expr.Float && t.Size == 4:
+		return uint64(math.Float32bits(float32(v.Float())))
+	case t.Kind == expr.Float:
+		return math.Float64bits(v.Float())
+	case t.Kind == expr.Bool && v.Bool():
+		return 0xaa // any byte but 0 is true
+	}
+	return v.Uint()
+}
+
+// check compares what the kernel says with what package expr says.
+func (m *machine) check(src string, v *values) {
+	m.t.Helper()
+	e, err := sample().Parse(src)
+	if err != nil {
+		m.t.Fatalf("%s: %v", src, err)
+	}
+	want, wantFault := e.Eval(func(i int) expr.Value { return v[i%len(v)] })
+	got, fault := m.run(e, v)
+	if fault != wantFault || !fault && got != want.Uint() {
+		m.t.Errorf("%s: %#x (fault %t), not %#x (%t), with %v", src, got, fault, want.Uint(), wantFault, v)
+	}
+}
+
+// interesting are bits at the borders of types.
+var interesting = []uint64{0, 1, 2, 3, 7, 63, 64, 65, 127, 128, 255, 256, 1<<15 - 1, 1 << 15, 1<<31 - 1, 1 << 31, 1 << 32, 1<<63 - 1, 1 << 63, math.MaxUint64, math.MaxUint64 - 1}
+
+var (
+	someTexts  = []string{"", "a", "/api/", "/api/v1/items/12345678", "aaaaaaaaab", strings.Repeat("x", 63), strings.Repeat("y", 64) + "TAIL", "äöü"}
+	someFloats = []float64{0, math.Copysign(0, -1), 1, -1, 1.5, -2.25, math.Inf(1), math.Inf(-1), math.NaN(), math.SmallestNonzeroFloat32, math.MaxFloat32}
+)
+
+func randomValues(r *rand.Rand) *values {
+	var v values
+	for i, a := range sample().Args {
+		t := ArgType(a.Arg)
+		bits := interesting[r.IntN(len(interesting))]
+		if r.IntN(3) == 0 {
+			bits = r.Uint64()
+		}
+		unused := 64 - 8*t.Size
+		switch t.Kind {
+		case expr.Int:
+			v[i] = expr.IntValue(int64(bits<<unused) >> unused)
+		case expr.Uint:
+			v[i] = expr.UintValue(bits << unused >> unused)
+		case expr.Bool:
+			v[i] = expr.BoolValue(bits&1 != 0)
+		case expr.Float:
+			v[i] = expr.FloatValue(someFloats[r.IntN(len(someFloats))])
+		case expr.String:
+			v[i] = expr.StringValue(someTexts[r.IntN(len(someTexts))])
+		}
+	}
+	return &v
+}
+
+// random returns an expression that the kernel can evaluate.
+func random(r *rand.Rand, depth int, boolean bool) string {
+	pick := func(all ...string) string { return all[r.IntN(len(all))] }
+	if !boolean {
+		if depth == 0 {
+			return pick("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "100", "-3", "i64", "u64")
+		}
+		x, y := random(r, depth-1, false), random(r, depth-1, false)
+		switch r.IntN(6) {
+		case 0:
+			return "(" + pick("-", "^") + "(" + x + "))"
+		case 1:
+			return "(" + x + pick("<<", ">>") + pick("3", "u8", "i8", "40", "70") + ")"
+		}
+		return "(" + x + pick("+", "-", "*", "/", "%", "&", "|", "^", "&^") + y + ")"
+	}
+	if depth == 0 {
+		return pick("b", "s==\"/api/\"", "s!=\"a\"", "strings.HasPrefix(s, \"/api/v1/item\")", "strings.Contains(s, \"ab\")", "strings.Contains(s, \"items/1234567\")",
+			"strings.HasSuffix(s, \"i/\")", "len(s) > 5", "f64 > 1", "f32 <= -1", "f64 == 0", "f64 != f64", "i8 < u64", "u8 >= i64", "i64 != u64", "u32 == i16")
+	}
+	if r.IntN(2) == 0 {
+		return "(" + random(r, depth-1, false) + pick("==", "!=", "<", "<=", ">", ">=") + random(r, depth-1, false) + ")"
+	}
+	if r.IntN(4) == 0 {
+		return "!" + random(r, depth-1, true)
+	}
+	return "(" + random(r, depth-1, true) + pick("&&", "||") + random(r, depth-1, true) + ")"
+}
+
+func TestCompileRandom(t *testing.T) {
+	m := newMachine(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	n := 3000
+	if testing.Short() {
+		n = 500
+	}
+	for checked := 0; checked < n && !t.Failed(); {
+		src := random(r, 1+r.IntN(4), r.IntN(2) == 0)
+		if _, err := sample().Parse(src); err != nil {
+			continue // such as a constant that overflows
+		}
+		v := randomValues(r)
+		if len(v[11].Text()) >= record.TextSize {
+			v[11] = expr.StringValue("short") // TestCompile has the long ones
+		}
+		m.check(src, v)
+		checked++
+	}
+}
+
+func TestCompile(t *testing.T) {
+	m := newMachine(t)
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, src := range []string{
+		"b", "!b", "true", "i64 / i8", "i64 % i8", "u64 / u8", "u64 % u8", "i64 << u8", "i64 >> u8", "u64 >> i8", "-i64", "^u8",
+		"i8 < u64", "u64 > i8", "i64 == u64", "u64 != i64", "f64 < 1.5", "f32 >= -2.25", "f64 == 0", "f64 != 0", "f32 == f32", "0 > f64",
+		"s == \"\"", "\"a\" == s", "s != \"/api/v1/items/12345678\"", "s == \"" + strings.Repeat("x", 63) + "\"",
+		"len(s)", "len(s) == 23", "strings.HasPrefix(s, \"\")", "strings.HasPrefix(s, \"" + strings.Repeat("y", 64) + "\")",
+		"strings.Contains(s, \"v1/items/1234567\")", "strings.Contains(s, \"a\")", "strings.Contains(s, \"xxxxxxxx\")", "strings.Contains(s, \"xxxxxxxxx\")", "strings.Contains(s, \"aab\")",
+		"strings.Contains(s, \"ö\")", "strings.HasSuffix(s, \"b\")", "strings.HasSuffix(s, \"s/12345678\")", "strings.HasSuffix(s, \"xxxxxxxxxxxxxxxx\")",
+		"i64 > 1.5ms", "i64 / 2us", "u64 % 1h30m", "u8 != 0 && u64/u8 > 3", "u8 == 0 || u64/u8 > 3", "(i8 > 0) == b",
+	} {
+		for range 30 {
+			v := randomValues(r)
+			if len(v[11].Text()) > record.TextSize && (strings.Contains(src, "len") || strings.Contains(src, "Suffix")) {
+				// What follows the first bytes is unknown here: that is a fault.
+				e, err := sample().Parse(src)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, fault := m.run(e, v); !fault {
+					t.Errorf("%s: no fault", src)
+				}
+				continue
+			}
+			m.check(src, v)
+		}
+	}
+}
+
+// TestRefuse: what cannot be evaluated in the kernel is an error at its place.
+func TestRefuse(t *testing.T) {
+	for _, c := range []struct {
+		src, at, msg string
+	}{
+		{"b && f64*2 > 1", "*2", "float"},
+		{"b && f64 > f32", "f32", "float"},
+		{"b && f64 > i8", "i8", "float"},
+		{"b && s == s", "s", "constant"},
+		{"b && s < \"x\"", "<", "== and !="},
+		{"b && strings.Contains(s, \"12345678901234567\")", `"1234`, "17 bytes, at most 16"},
+		{"b && strings.HasPrefix(\"x\", s)", `"x"`, "variable"},
+		{"b && s == \"a\\x00b\"", `"a`, "NUL"},
+		{"b && s == \"" + strings.Repeat("x", 64) + "\"", `"x`, "64 bytes, at most 63"},
+		{"b && comm == \"sixteen letters.\"", `"s`, "at most 15"},
+		{"b && len(comm) > 3", "len", "comm"},
+		{"b && nonsense", "nonsense", "undefined"},
+		{"b && str(b) == \"\"", "str", "1 bytes"},
+		{"b && str(i64+1) == \"\"", "str", "name of one argument"},
+		{"b && str(pid) == \"\"", "str", "not an argument"},
+		{"b && str(1ms) == \"\"", "str", "name of one argument"},
+		{"b && str(i64) == '/x'", "'/x'", `double quotes: "/x"`},
+	} {
+		p := sample()
+		e, err := p.ParseFilter(c.src)
+		if err == nil {
+			b := newBuilder(&Env{}, p)
+			for i, s := range e.vars.sources {
+				if e.vars.vars[i].Type.Kind == expr.String {
+					b.texts[s] = &text{size: textSlot}
+					if s.kind == fromComm {
+						b.texts[s].size = record.CommSize
+					}
+				} else {
+					b.nums[s] = 0
+				}
+			}
+			err = (&compiler{b, e}).cond(e.Root, "yes", "no")
+		}
+		var wrong *expr.Error
+		if !errors.As(err, &wrong) {
+			t.Errorf("%s: %v", c.src, err)
+			continue
+		}
+		if wrong.Src != c.src || !strings.HasPrefix(c.src[wrong.Pos:], c.at) || !strings.Contains(wrong.Msg, c.msg) {
+			t.Errorf("%s: %d %v", c.src, wrong.Pos, wrong)
+		}
+	}
+}
+
+func TestStackLimit(t *testing.T) {
+	p := sample()
+	for i := range p.Args {
+		p.Args[i].Name = fmt.Sprint("t", i)
+		p.Args[i].Type = sample().Args[11].Type
+		p.Args[i].Arg.Size = 8
+	}
+	e, err := p.ParseFilter(`t0=="" && t1=="" && t2=="" && t3=="" && t4=="" && t5==""`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBuilder(&Env{}, p)
+	b.label("exit")
+	if err := b.filter(e, "exit"); err != nil {
+		t.Fatal(err)
+	}
+	b.add(asm.Return())
+	if _, err := b.finish(); !errors.Is(err, errStack) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestBuckets: the kernel, this process and the bounds agree on the bucket of a value.
+func TestBuckets(t *testing.T) {
+	m := newMachine(t)
+	i64, u64 := expr.Type{Kind: expr.Int, Size: 8}, expr.Type{Kind: expr.Uint, Size: 8}
+	for _, buckets := range []record.Buckets{
+		record.Powers{}, record.Linear{Low: -10, High: 100, Step: 7}, record.Linear{High: 1 << 40, Step: 1 << 33}, record.Linear{Low: math.MinInt64, High: math.MaxInt64, Step: 1 << 60},
+	} {
+		for _, typ := range []expr.Type{i64, u64} {
+			if fits(buckets, typ) != nil {
+				continue
+			}
+			for _, v := range append([]uint64{15, 16, 17, 18, 31, 33, 99, 100, 101, math.MaxUint64 - 9, math.MaxUint64 - 10}, interesting...) {
+				b := newBuilder(&Env{}, sample())
+				b.constant(asm.R0, int64(v))
+				b.bucketOf(buckets, typ)
+				b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))
+				got, _ := m.finish(b, "")
+				want := buckets.Of(typ, v)
+				if got != uint64(want) || want >= buckets.Len() {
+					t.Errorf("%v: %d is in %d, not %d", buckets, int64(v), got, want)
+				}
+				value := float64(v)
+				if typ == i64 {
+					value = float64(int64(v))
+				}
+				low, high := buckets.Bounds(want)
+				// Bounds are rounded to float64.
+				if value < low || value > high || value == high && high < 1<<53 {
+					t.Errorf("%v: %v is not within %v and %v", buckets, value, low, high)
+				}
+			}
+		}
+	}
+	for _, wrong := range []record.Linear{
+		{}, {High: 10}, {Low: 10, High: 10, Step: 1}, {Low: 10, Step: 1}, {High: 100000, Step: 1}, {Low: math.MinInt64, High: math.MaxInt64, Step: 1},
+	} {
+		if wrong.Check() == nil {
+			t.Errorf("%v", wrong)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+//go:build linux
+
+package bpf
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// code collects instructions. Labels are names that Label gives to the next instruction.
+type code struct {
+	ins     asm.Instructions
+	labels  int
+	pending []string
+	alias   map[string]string // of labels of the same instruction
+}
+
+// add appends instructions.
+func (c *code) add(ins ...asm.Instruction) {
+	for _, i := range ins {
+		if len(c.pending) > 0 {
+			first := c.pending[0]
+			for _, other := range c.pending[1:] {
+				c.alias[other] = first
+			}
+			i = i.WithSymbol(first)
+			c.pending = nil
+		}
+		c.ins = append(c.ins, i)
+	}
+}
+
+// label gives a name to the next instruction.
+func (c *code) label(name string) { c.pending = append(c.pending, name) }
+
+// fresh returns a new name for a label.
+func (c *code) fresh(what string) string {
+	c.labels++
+	return fmt.Sprintf("%s%d", what, c.labels)
+}
+
+// jump jumps always.
+func (c *code) jump(label string) { c.add(asm.Ja.Label(label)) }
+
+// constant loads a constant.
+func (c *code) constant(to asm.Register, v int64) {
+	if int64(int32(v)) == v {
+		c.add(asm.Mov.Imm(to, int32(v)))
+	} else {
+		c.add(asm.LoadImm(to, v, asm.DWord))
+	}
+}
+
+// stack loads the address of a place on the stack.
+func (c *code) stack(to asm.Register, offset int16) {
+	c.add(asm.Mov.Reg(to, asm.RFP), asm.Add.Imm(to, int32(offset)))
+}
+
+// finish returns the program without what cannot be reached, because the verifier refuses
+// that, and without jumps to the next instruction.
+func (c *code) finish() (asm.Instructions, error) {
+	if len(c.pending) > 0 {
+		return nil, fmt.Errorf("no instruction at %q", c.pending)
+	}
+	for i := range c.ins {
+		if to, ok := c.alias[c.ins[i].Reference()]; ok {
+			c.ins[i] = c.ins[i].WithReference(to)
+		}
+	}
+	for {
+		before := len(c.ins)
+		c.removeUnreachable()
+		c.removeJumps()
+		if len(c.ins) == before {
+			return c.ins, nil
+		}
+	}
+}
+
+func isJump(i asm.Instruction) bool {
+	return i.OpCode.Class() == asm.JumpClass && i.OpCode.JumpOp() != asm.Call && i.OpCode.JumpOp() != asm.Exit
+}
+
+func (c *code) removeUnreachable() {
+	at := map[string]int{}
+	for i, ins := range c.ins {
+		if s := ins.Symbol(); s != "" {
+			at[s] = i
+		}
+	}
+	reached := make([]bool, len(c.ins))
+	work := []int{0}
+	for len(work) > 0 {
+		i := work[len(work)-1]
+		work = work[:len(work)-1]
+		for i < len(c.ins) && !reached[i] {
+			reached[i] = true
+			ins := c.ins[i]
+			if isJump(ins) {
+				if to, ok := at[ins.Reference()]; ok {
+					work = append(work, to)
+				}
+				if ins.OpCode.JumpOp() == asm.Ja {
+					break
+				}
+			} else if ins.OpCode.Class() == asm.JumpClass && ins.OpCode.JumpOp() == asm.Exit {
+				break
+			}
+			i++
+		}
+	}
+	var kept asm.Instructions
+	for i, ins := range c.ins {
+		if reached[i] {
+			kept = append(kept, ins)
+		}
+	}
+	c.ins = kept
+}
+
+// removeJumps removes jumps to the next instruction that are not targets themselves.
+func (c *code) removeJumps() {
+	var kept asm.Instructions
+	for i, ins := range c.ins {
+		toNext := isJump(ins) && ins.OpCode.JumpOp() == asm.Ja && ins.Symbol() == "" &&
+			i+1 < len(c.ins) && c.ins[i+1].Symbol() == ins.Reference()
+		if !toNext {
+			kept = append(kept, ins)
+		}
+	}
+	c.ins = slices.Clip(kept)
+}

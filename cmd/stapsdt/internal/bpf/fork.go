@@ -1,0 +1,99 @@
+//go:build linux
+
+package bpf
+
+import (
+	"errors"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+)
+
+// FollowForks adds what the processes in a set fork to the set, until the link is closed.
+// New threads of the processes may be added too. It needs tracefs, or a kernel that describes
+// its types.
+func FollowForks(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
+	prog, l, err := followTracepoint(processes)
+	if err == nil {
+		return prog, l, nil
+	}
+	prog, l, rawErr := followRaw(processes)
+	if rawErr == nil {
+		return prog, l, nil
+	}
+	return nil, nil, errors.Join(err, rawErr)
+}
+
+// followTracepoint reads the child's number from the record of the tracepoint, which is
+// quick to find where tracefs is mounted.
+func followTracepoint(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
+	child, err := childOffset()
+	if err != nil {
+		return nil, nil, err
+	}
+	prog, err := forks(processes, ebpf.TracePoint, func(b *builder) {
+		b.add(
+			asm.LoadMem(asm.R0, regContext, child, asm.Word),
+			asm.StoreMem(asm.RFP, b.word, asm.R0, asm.Word),
+		)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := link.Tracepoint("sched", "sched_process_fork", prog, nil)
+	if err != nil {
+		return nil, nil, errors.Join(err, prog.Close())
+	}
+	return prog, l, nil
+}
+
+// followRaw reads the child's number from its task_struct, which is the tracepoint's second
+// argument.
+func followRaw(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
+	tgid, err := kernelOffset("task_struct", "tgid")
+	if err != nil {
+		return nil, nil, err
+	}
+	prog, err := forks(processes, ebpf.RawTracepoint, func(b *builder) {
+		b.stack(asm.R1, b.word)
+		b.add(
+			asm.Mov.Imm(asm.R2, 4),
+			asm.LoadMem(asm.R3, regContext, 8, asm.DWord),
+			asm.Add.Imm(asm.R3, tgid),
+			asm.FnProbeReadKernel.Call(),
+			asm.JNE.Imm(asm.R0, 0, labelExit),
+		)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_fork", Program: prog})
+	if err != nil {
+		return nil, nil, errors.Join(err, prog.Close())
+	}
+	return prog, l, nil
+}
+
+// forks returns a program that runs in the parent and adds a child, whose number the code
+// leaves in the builder's word.
+func forks(processes *ebpf.Map, kind ebpf.ProgramType, child func(*builder)) (*ebpf.Program, error) {
+	b := newBuilder(&Env{Processes: processes}, nil)
+	b.begin()
+	child(b)
+	value := b.alloc(8)
+	b.add(
+		asm.Mov.Imm(asm.R5, 1), asm.StoreMem(asm.RFP, value, asm.R5, asm.DWord),
+		asm.LoadMapPtr(asm.R1, processes.FD()),
+	)
+	b.stack(asm.R2, b.word)
+	b.stack(asm.R3, value)
+	b.add(asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call())
+	b.label(labelExit)
+	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	ins, err := b.finish()
+	if err != nil {
+		return nil, err
+	}
+	return ebpf.NewProgram(&ebpf.ProgramSpec{Name: "forks", Type: kind, Instructions: ins, License: license})
+}

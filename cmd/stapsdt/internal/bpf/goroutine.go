@@ -1,0 +1,44 @@
+//go:build linux
+
+package bpf
+
+import (
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// NewGoroutines makes a map for Env.Goroutines.
+func NewGoroutines() (*ebpf.Map, error) {
+	return ebpf.NewMap(&ebpf.MapSpec{Name: "goroutines", Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: 16384})
+}
+
+// goroutine leaves the goid of the goroutine that fires in R0. A thread that runs C code, also
+// if Go called it, is on a stack that is not the goroutine's, and goes to foreign. A g begins
+// with the bounds of its stack (struct g in runtime/runtime2.go: "offset known to runtime/cgo").
+func (b *builder) goroutine(foreign string) {
+	g, bounds := b.alloc(8), b.alloc(16)
+	b.pidTgid()
+	b.add(asm.RSh.Imm(asm.R0, 32), asm.StoreMem(asm.RFP, b.word, asm.R0, asm.Word))
+	b.lookup(b.env.Goroutines.FD(), b.word)
+	b.add(
+		asm.JEq.Imm(asm.R0, 0, foreign),
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.Word),
+		asm.LoadMem(asm.R3, regContext, registers[goroutineRegister], asm.DWord),
+		asm.Add.Reg(asm.R1, asm.R3),
+		asm.StoreMem(asm.RFP, g, asm.R1, asm.DWord),
+	)
+	b.readStack(bounds, 16, foreign)
+	b.add(
+		asm.LoadMem(asm.R1, regContext, registers[stackRegister], asm.DWord),
+		asm.LoadMem(asm.R2, asm.RFP, bounds, asm.DWord),
+		asm.JLT.Reg(asm.R1, asm.R2, foreign),
+		asm.LoadMem(asm.R2, asm.RFP, bounds+8, asm.DWord),
+		asm.JGT.Reg(asm.R1, asm.R2, foreign),
+		asm.LoadMem(asm.R3, asm.RFP, g, asm.DWord),
+	)
+	b.readWord(8, foreign)
+	b.add(
+		asm.LoadMem(asm.R0, asm.RFP, b.word, asm.DWord),
+		asm.JEq.Imm(asm.R0, 0, foreign),
+	)
+}

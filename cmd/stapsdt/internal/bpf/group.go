@@ -1,0 +1,131 @@
+//go:build linux
+
+package bpf
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+)
+
+const (
+	// maxGroups is how many new control groups are known, of which the oldest are forgotten.
+	maxGroups = 2048
+	// groupPathSize is how much of a group's path is kept.
+	groupPathSize = 512
+)
+
+// Groups has the paths of the control groups of version 2 that are made from now on, also of
+// those that are gone before anything can look at them.
+type Groups struct {
+	paths, scratch *ebpf.Map
+	prog           *ebpf.Program
+	link           link.Link
+}
+
+// FollowGroups begins to follow the making of control groups. The kernel must describe its types.
+func FollowGroups() (g *Groups, err error) {
+	g = &Groups{}
+	defer func() {
+		if err != nil {
+			g.Close()
+		}
+	}()
+	g.paths, err = ebpf.NewMap(&ebpf.MapSpec{Name: "groups", Type: ebpf.LRUHash, KeySize: 8, ValueSize: groupPathSize, MaxEntries: maxGroups})
+	if err != nil {
+		return g, err
+	}
+	// A path is longer than the stack of a program.
+	g.scratch, err = ebpf.NewMap(&ebpf.MapSpec{Name: "group", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: groupPathSize, MaxEntries: 1})
+	if err != nil {
+		return g, err
+	}
+	ins, err := g.instructions()
+	if err != nil {
+		return g, err
+	}
+	g.prog, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "groups", Type: ebpf.RawTracepoint, Instructions: ins, License: license})
+	if err != nil {
+		return g, err
+	}
+	g.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "cgroup_mkdir", Program: g.prog})
+	return g, err
+}
+
+// instructions returns the program, whose arguments are those of the tracepoint cgroup_mkdir: the
+// group, and its path.
+func (g *Groups) instructions() (asm.Instructions, error) {
+	const group, path = 0, 8
+	b := newBuilder(&Env{}, nil)
+	b.begin()
+	// Groups of version 1 have numbers of their own. Their hierarchies have others than 0.
+	for _, read := range []struct {
+		size  int32
+		chain [][]string
+	}{
+		{4, [][]string{{"cgroup", "root"}, {"cgroup_root", "hierarchy_id"}}},
+		{8, [][]string{{"cgroup", "kn"}, {"kernfs_node", "id"}}},
+	} {
+		b.add(asm.LoadMem(asm.R0, regContext, group, asm.DWord))
+		for i, member := range read.chain {
+			at, err := kernelOffset(member[0], member[1:]...)
+			if err != nil {
+				return nil, err
+			}
+			size := int32(8)
+			if i == len(read.chain)-1 {
+				size = read.size
+			}
+			b.readKernel(at, size, labelExit)
+		}
+		if read.size == 4 {
+			b.lower()
+			b.add(asm.JNE.Imm(asm.R0, 0, labelExit))
+		}
+	}
+	key := b.alloc(8)
+	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord), asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
+	b.lookup(g.scratch.FD(), b.word)
+	b.add(
+		asm.JEq.Imm(asm.R0, 0, labelExit),
+		asm.Mov.Reg(regRecord, asm.R0),
+		asm.Mov.Reg(asm.R1, asm.R0),
+		asm.Mov.Imm(asm.R2, groupPathSize),
+		asm.LoadMem(asm.R3, regContext, path, asm.DWord),
+		asm.FnProbeReadKernelStr.Call(),
+		asm.JSLT.Imm(asm.R0, 0, labelExit),
+		asm.LoadMapPtr(asm.R1, g.paths.FD()),
+	)
+	b.stack(asm.R2, key)
+	b.add(
+		asm.Mov.Reg(asm.R3, regRecord),
+		asm.Mov.Imm(asm.R4, 0),
+		asm.FnMapUpdateElem.Call(),
+	)
+	b.label(labelExit)
+	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	return b.finish()
+}
+
+// Path returns the path of a group that was made since FollowGroups, or "", as for all groups if g
+// is nil.
+func (g *Groups) Path(id uint64) string {
+	var path [groupPathSize]byte
+	if g == nil || g.paths.Lookup(id, &path) != nil {
+		return ""
+	}
+	text, _, _ := bytes.Cut(path[:], []byte{0})
+	return string(text)
+}
+
+// Close ends the following.
+func (g *Groups) Close() error {
+	var errs []error
+	if g.link != nil {
+		errs = append(errs, g.link.Close())
+	}
+	return errors.Join(append(errs, g.prog.Close(), g.scratch.Close(), g.paths.Close())...)
+}

@@ -1,0 +1,61 @@
+//go:build linux
+
+package bpf
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+)
+
+// TestFollowGroups: the path of a group is known when it is gone, and groups of version 1 are not
+// taken for others.
+func TestFollowGroups(t *testing.T) {
+	testenv.NeedsRoot(t)
+	if !KnowsExecutable() {
+		t.Skip("the kernel does not describe its types")
+	}
+	g, err := FollowGroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join("/", filepath.Base(t.TempDir())+strings.Repeat("x", 200))
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 || !strings.HasPrefix(fields[2], "cgroup") {
+			continue
+		}
+		path := fields[1] + name
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Logf("%s: %v", fields[1], err)
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Error(err)
+		}
+		want := ""
+		if fields[2] == "cgroup2" {
+			want = name
+		}
+		id := info.Sys().(*syscall.Stat_t).Ino
+		if got := g.Path(id); got != want {
+			t.Errorf("%d of %s: %q", id, fields[1], got)
+		}
+	}
+	if got := g.Path(1 << 60); got != "" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,421 @@
+//go:build linux
+
+package bpf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// The keys of a Pairing that are not expressions.
+const (
+	Goroutine = "goroutine"
+	Thread    = "thread"
+)
+
+// Pairing says which start belongs to which end, and what is counted.
+type Pairing struct {
+	// Key is an expression of the variables of both probes, or Goroutine or Thread. Only
+	// events of one process are paired.
+	Key string
+	// Where are conditions, and By are expressions. Each is evaluated at the end if the end
+	// has its variables, and at the start otherwise.
+	Where, By []string
+	// AtStart says that all of them are evaluated at the start.
+	AtStart bool
+	// Details says that an open operation also has what By and the arguments are at its start,
+	// as far as there is room on the stack of its program.
+	Details bool
+}
+
+// Latency is a pair of programs: that of a start puts its time into a table of the operations
+// that are open, and that of an end takes it from there and counts the time between.
+type Latency struct {
+	// Key is in a key of the table of open operations, and Open are in its values: what By
+	// asks of the start. With Details, the first OpenBy are all of By that the start has, and
+	// the others are its arguments.
+	Key    record.Item
+	Open   []record.Item
+	OpenBy int
+
+	pairing    Pairing
+	startWhere []string
+	endWhere   []string
+	atStart    map[string]int // the indices in Open of what By asks of the start
+	valueSize  int
+	seen       *ebpf.Map // or nil
+}
+
+// MaxOpen is how many operations can be open at the same time.
+const MaxOpen = 1 << 16
+
+// MaxKinds is how many kinds of operations, each with its starts and ends, one run measures.
+const MaxKinds = 1024
+
+// latencyType is the type of the time between.
+var latencyType = expr.Type{Kind: expr.Int, Size: 8, Duration: true}
+
+// NewLatency decides what is evaluated where, by a probe of each kind. Other starts and ends
+// must be like them.
+func NewLatency(start, end *Probe, pairing Pairing) (*Latency, error) {
+	l := &Latency{pairing: pairing, atStart: map[string]int{}, valueSize: record.OpenHeader}
+	key, err := start.pairKey(pairing.Key)
+	if err != nil {
+		return nil, err
+	}
+	l.Key = key.Item
+	for _, src := range pairing.Where {
+		atStart, err := pairing.isAtStart(start, end, src)
+		if err != nil {
+			return nil, err
+		}
+		if atStart {
+			l.startWhere = append(l.startWhere, src)
+		} else {
+			l.endWhere = append(l.endWhere, src)
+		}
+	}
+	for _, src := range pairing.By {
+		atStart, err := pairing.isAtStart(start, end, src)
+		if err != nil {
+			return nil, err
+		}
+		if !atStart {
+			l.detail(start, src)
+			continue
+		}
+		item, err := start.keyItem(src, l.valueSize)
+		if err != nil {
+			return nil, err
+		}
+		l.atStart[src] = len(l.Open)
+		l.Open = append(l.Open, item.Item)
+		l.valueSize += item.Size
+	}
+	l.OpenBy = len(l.Open)
+	for i := range start.Args {
+		if name := start.ArgName(i); !l.shown(start, i) {
+			l.detail(start, name)
+		}
+	}
+	return l, nil
+}
+
+// isAtStart reports whether an expression is evaluated at the start.
+func (p *Pairing) isAtStart(start, end *Probe, src string) (bool, error) {
+	_, err := end.Parse(src)
+	if err == nil && !p.AtStart {
+		return false, nil
+	}
+	if _, startErr := start.Parse(src); startErr == nil {
+		return true, nil
+	}
+	var wrong *expr.Error
+	if errors.As(err, &wrong) {
+		return false, &expr.Error{Src: src, Pos: wrong.Pos, Msg: fmt.Sprintf("%s (neither %v nor %v has all that this asks for)", wrong.Msg, start, end)}
+	}
+	return false, err
+}
+
+// pairKey is what tells operations of a process apart.
+func (p *Probe) pairKey(key string) (item, error) {
+	if key == Goroutine || key == Thread {
+		return item{Item: record.Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: record.KeyHeader, Size: 8}}, nil
+	}
+	return p.keyItem(key, record.KeyHeader)
+}
+
+// sameKey reports whether the key of another start or end can be equal to this one.
+func (l *Latency) sameKey(p *Probe) (item, error) {
+	item, err := p.pairKey(l.pairing.Key)
+	if err != nil {
+		return item, err
+	}
+	if item.Size != l.Key.Size || (item.Type.Kind == expr.String) != (l.Key.Type.Kind == expr.String) {
+		return item, fmt.Errorf("the key %s is a %v here, and a %v at another probe", l.pairing.Key, item.Type, l.Key.Type)
+	}
+	return item, nil
+}
+
+// OperationTables has the operations that are open, and the numbers of starts and ends.
+type OperationTables struct{ Open, Totals *ebpf.Map }
+
+// Close closes the tables. They may be nil.
+func (t *OperationTables) Close() {
+	if t != nil {
+		t.Open.Close()
+		t.Totals.Close()
+	}
+}
+
+// Operations are those of a kind in tables. Each kind has a number below MaxKinds.
+type Operations struct {
+	*OperationTables
+	Kind uint32
+}
+
+// NewTables returns tables for operations.
+func (l *Latency) NewTables() (t *OperationTables, err error) {
+	t = &OperationTables{}
+	t.Open, err = ebpf.NewMap(&ebpf.MapSpec{Name: "open", Type: ebpf.Hash, KeySize: uint32(record.KeyHeader + l.Key.Size), ValueSize: uint32(l.valueSize), MaxEntries: MaxOpen})
+	if err != nil {
+		return nil, err
+	}
+	t.Totals, err = ebpf.NewMap(&ebpf.MapSpec{Name: "totals", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: record.TotalsSize, MaxEntries: MaxKinds})
+	if err != nil {
+		return nil, errors.Join(err, t.Open.Close())
+	}
+	return t, nil
+}
+
+// Start returns what a start of operations does.
+func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error) {
+	keyItem, err := l.sameKey(probe)
+	if err != nil {
+		return nil, err
+	}
+	items, err := l.startItems(probe)
+	if err != nil {
+		return nil, err
+	}
+	b := newBuilder(env, probe)
+	b.begin()
+	key, value := b.alloc(int16(record.KeyHeader+l.Key.Size)), b.alloc(int16(l.valueSize))
+	b.reserve([]item{keyItem}, key)
+	b.reserve(items, value)
+	b.add(asm.Mov.Imm(asm.R0, 0))
+	for at := int16(0); at < int16(l.valueSize); at += 8 {
+		b.add(asm.StoreMem(asm.RFP, value+at, asm.R0, asm.DWord))
+	}
+	if err := b.ofExecutable(); err != nil {
+		return nil, err
+	}
+	if err := b.pairKey(&keyItem, key, of.Kind); err != nil {
+		return nil, err
+	}
+	if env.Namespace == nil {
+		b.add(asm.StoreMem(asm.RFP, value+record.OpenThread, regThread, asm.DWord))
+	} else {
+		b.pidTgid()
+		b.add(asm.StoreMem(asm.RFP, value+record.OpenThread, asm.R0, asm.DWord))
+	}
+	// An operation that is not meant is open all the same, at the time 0, so that its end is
+	// not one without a start.
+	b.fault = labelUnevaluated
+	if err := b.conditions(probe, l.startWhere, labelPut); err != nil {
+		return nil, err
+	}
+	for i := range items {
+		if err := b.openItem(l, &items[i], i, value); err != nil {
+			return nil, err
+		}
+	}
+	b.see(l.seen, value)
+	b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, value+record.OpenTime, asm.R0, asm.DWord))
+	b.put(l, of, key, value)
+	b.end()
+	return b.section()
+}
+
+// put puts an operation into the table of those that are open, at the label "put", and counts it
+// unless it is not meant.
+func (b *builder) put(l *Latency, of Operations, key, value int16) {
+	b.label(labelPut)
+	b.add(asm.LoadMapPtr(asm.R1, of.Open.FD()))
+	b.stack(asm.R2, key)
+	b.stack(asm.R3, value)
+	b.add(
+		asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call(),
+		asm.JNE.Imm(asm.R0, 0, labelFull),
+	)
+	if len(l.startWhere) > 0 || len(l.Open) > 0 {
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value+record.OpenTime, asm.DWord), asm.JEq.Imm(asm.R0, 0, labelExit))
+	}
+	b.increment(of.Totals, int32(of.Kind), record.TotalStarts)
+	b.jump(labelExit)
+	b.label(labelFull)
+	b.increment(of.Totals, int32(of.Kind), record.TotalFull)
+	b.jump(labelExit)
+	b.label(labelUnevaluated)
+	b.increment(b.env.Stats, record.StatUnevaluated, 0)
+	b.jump(labelPut)
+}
+
+// startItems are those of Open, for another start.
+func (l *Latency) startItems(probe *Probe) (items []item, err error) {
+	for _, like := range l.Open {
+		one, err := probe.keyItem(like.Name, like.Offset)
+		if l.isDetail(like.Name) && (err != nil || one.Type != like.Type || one.Size != like.Size) {
+			items = append(items, item{Item: record.Item{Name: like.Name}})
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if one.Size != like.Size {
+			return nil, fmt.Errorf("%s is a %v here, and a %v at another probe", like.Name, one.Type, like.Type)
+		}
+		items = append(items, one)
+	}
+	return items, nil
+}
+
+// NewEnd returns what counts the events of an end. Its section is that of End.
+func (l *Latency) NewEnd(probe *Probe, buckets record.Buckets) (*Aggregate, error) {
+	keys, size, err := l.endItems(probe)
+	if err != nil {
+		return nil, err
+	}
+	counts := record.Counts{Keys: layout(keys), KeySize: size + 8, Bucketed: true}
+	a := &Aggregate{Counts: counts, keys: keys, probe: probe, buckets: buckets, Value: latencyType}
+	return a, fits(buckets, a.Value)
+}
+
+// endItems is what By asks, of the start or of an end, in the key of a row.
+func (l *Latency) endItems(probe *Probe) (items []item, size int, err error) {
+	return keyItems(l.pairing.By, func(src string, offset int) (item, error) {
+		i, ok := l.atStart[src]
+		if !ok {
+			return probe.keyItem(src, offset)
+		}
+		one := item{Item: l.Open[i]}
+		one.Offset = offset
+		return one, nil
+	})
+}
+
+// End returns what an end of operations does. Its rows have the number id.
+func (l *Latency) End(env *Env, of Operations, a *Aggregate, table *ebpf.Map, id uint32) (*Section, error) {
+	return l.end(env, of, a.probe, rowKeys{a.keys, a.KeySize}, func(b *builder, key, value int16) {
+		b.bucket(a, key, value)
+		b.tally(a, table, id, key, value)
+	})
+}
+
+// rowKeys are what is in the key of a row, which has this size.
+type rowKeys struct {
+	items []item
+	size  int
+}
+
+// end returns what an end does. count counts the time in R0, with the key of a row on the stack,
+// and a place there for a number.
+func (l *Latency) end(env *Env, of Operations, probe *Probe, row rowKeys, count func(b *builder, key, value int16)) (*Section, error) {
+	keys := row.items
+	keyItem, err := l.sameKey(probe)
+	if err != nil {
+		return nil, err
+	}
+	b := newBuilder(env, probe)
+	b.begin()
+	b.add(asm.FnKtimeGetNs.Call(), asm.Mov.Reg(regTime, asm.R0))
+	key, rowKey := b.alloc(int16(record.KeyHeader+l.Key.Size)), b.alloc(int16(row.size))
+	b.reserve([]item{keyItem}, key)
+	for _, one := range keys {
+		if _, ok := l.atStart[one.Name]; !ok {
+			b.reserve([]item{one}, rowKey)
+		}
+	}
+	if err := b.ofExecutable(); err != nil {
+		return nil, err
+	}
+	if err := b.pairKey(&keyItem, key, of.Kind); err != nil {
+		return nil, err
+	}
+	b.take(l, keys, of.Open, key, rowKey)
+	if len(l.startWhere) > 0 || len(l.Open) > 0 {
+		b.add(asm.JEq.Imm(regStart, 0, labelExit)) // it is not meant
+	}
+	b.increment(of.Totals, int32(of.Kind), record.TotalPairs)
+	if err := b.conditions(probe, l.endWhere, labelExit); err != nil {
+		return nil, err
+	}
+	for i := range keys {
+		if _, ok := l.atStart[keys[i].Name]; ok {
+			continue
+		}
+		if err := b.keyItem(&keys[i], rowKey); err != nil {
+			return nil, err
+		}
+	}
+	value := b.alloc(8)
+	b.add(asm.Mov.Reg(asm.R0, regTime), asm.Sub.Reg(asm.R0, regStart))
+	count(b, rowKey, value)
+	b.jump(labelExit)
+	b.label(labelUnpaired)
+	b.increment(of.Totals, int32(of.Kind), record.TotalEnds)
+	b.end()
+	return b.section()
+}
+
+// regStart is the time of the start, and regThread is the thread and the process as the
+// initial PID namespace calls them.
+const (
+	regStart  = regRecord
+	regThread = regMissing
+)
+
+// take removes an open operation and leaves its time in regStart, and puts the rest into the
+// key of a row. If it is not there, it is unpaired: also if another end took it meanwhile.
+func (b *builder) take(l *Latency, keys []item, open *ebpf.Map, key, rowKey int16) {
+	b.lookup(open.FD(), key)
+	b.add(asm.JEq.Imm(asm.R0, 0, labelUnpaired), asm.LoadMem(regStart, asm.R0, record.OpenTime, asm.DWord))
+	for _, item := range keys {
+		i, ok := l.atStart[item.Name]
+		if !ok {
+			continue
+		}
+		from, to := int16(l.Open[i].Offset), rowKey+int16(item.Offset)
+		for at := int16(0); at < int16(item.Size); at += 8 {
+			b.add(asm.LoadMem(asm.R1, asm.R0, from+at, asm.DWord), asm.StoreMem(asm.RFP, to+at, asm.R1, asm.DWord))
+		}
+	}
+	b.add(asm.LoadMapPtr(asm.R1, open.FD()))
+	b.stack(asm.R2, key)
+	b.add(asm.FnMapDeleteElem.Call(), asm.JNE.Imm(asm.R0, 0, labelUnpaired))
+}
+
+// pairKey puts the key of an open operation onto the stack.
+func (b *builder) pairKey(item *item, key int16, kind uint32) error {
+	// A process of another PID namespace has no number in ours, and its own here.
+	b.add(
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.Mov.Reg(regThread, asm.R0),
+		asm.RSh.Imm(asm.R0, 32),
+	)
+	if kind > 0 {
+		b.constant(asm.R1, int64(kind)<<32)
+		b.add(asm.Or.Reg(asm.R0, asm.R1))
+	}
+	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
+	switch {
+	case item.expr != nil:
+		return b.keyItem(item, key)
+	case item.Name == Thread:
+		b.add(asm.Mov.Reg(asm.R0, regThread), asm.LSh.Imm(asm.R0, 32), asm.RSh.Imm(asm.R0, 32))
+	default:
+		b.goroutine(labelForeign)
+	}
+	b.add(asm.StoreMem(asm.RFP, key+int16(item.Offset), asm.R0, asm.DWord))
+	return nil
+}
+
+// conditions goes to no if one of the conditions is false.
+func (b *builder) conditions(probe *Probe, all []string, no string) error {
+	for _, src := range all {
+		e, err := probe.ParseFilter(src)
+		if err != nil {
+			return err
+		}
+		if err := b.filter(e, no); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+//go:build linux
+
+package bpf
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf/asm"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+)
+
+// shown reports whether an argument of the start is the key or one of Open already, or is the id
+// of a span's parent, which describes nothing by itself.
+func (l *Latency) shown(start *Probe, i int) bool {
+	is := func(src string) bool { return src == start.ArgName(i) || src == fmt.Sprintf("arg%d", i) }
+	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, func(item record.Item) bool { return is(item.Name) })
+}
+
+// detail appends an expression to Open, if the start has it and there is room.
+func (l *Latency) detail(start *Probe, src string) {
+	if !l.pairing.Details {
+		return
+	}
+	item, err := start.keyItem(src, l.valueSize)
+	if err != nil || len(l.Open) == record.MaxKnown || l.startStack()+item.Size > stackSize {
+		return
+	}
+	l.Open = append(l.Open, item.Item)
+	l.valueSize += item.Size
+}
+
+// startStack is how much of the stack the program of a start needs at most, apart from the
+// texts of conditions that are not in its value.
+func (l *Latency) startStack() int {
+	const scratch, fetched = 128, 16 // fetched is an address and a length
+	texts := 0
+	for range l.startWhere {
+		texts += textSlot
+	}
+	return scratch + record.KeyHeader + l.Key.Size + l.valueSize + fetched*len(l.atStart) + texts
+}
+
+// openItem puts the i-th of Open into the value. A detail that cannot be evaluated is left out.
+func (b *builder) openItem(l *Latency, item *item, i int, value int16) error {
+	if item.expr == nil { // this start does not have it
+		return nil
+	}
+	known := func() error {
+		if err := b.keyItem(item, value); err != nil || i >= record.MaxKnown {
+			return err
+		}
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value+record.OpenKnown, asm.DWord), asm.Or.Imm(asm.R0, 1<<i), asm.StoreMem(asm.RFP, value+record.OpenKnown, asm.R0, asm.DWord))
+		return nil
+	}
+	if !l.isDetail(item.Name) {
+		return known()
+	}
+	next := b.fresh("detail")
+	err := b.scope(func() error {
+		b.fault = next
+		return known()
+	})
+	b.label(next)
+	return err
+}
+
+// isDetail reports whether one of Open is only shown while an operation is open.
+func (l *Latency) isDetail(name string) bool {
+	_, asked := l.atStart[name]
+	return !asked
+}

@@ -1,0 +1,238 @@
+//go:build linux
+
+package bpf
+
+import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// MetricSpec says what a Metric keeps.
+type MetricSpec struct {
+	// Value is an expression, whose values are added, or "" to only count events.
+	Value string
+	// Latest says to keep the latest value too.
+	Latest bool
+	// Bounds are those of the buckets of a histogram, for the type of the value, or nil.
+	Bounds func(expr.Type) (*record.Bounds, error)
+	By     []string
+	Where  string // a condition, or ""
+	// ID is an expression for the number of a span, which a histogram then keeps of the latest
+	// event, or "".
+	ID string
+}
+
+// Metric is a program that has one row for each combination of keys, so that their number is
+// bounded. What has no row is counted in one of its own.
+type Metric struct {
+	record.Series
+	// Value is the type of the value, if there is one.
+	Value expr.Type
+
+	summed bool           // whether the values are added
+	bounds *record.Bounds // of a histogram, or nil
+	keys   []item
+	probe  *Probe
+	filter *Expr
+	value  *Expr
+	id     *Expr
+}
+
+// NewMetric checks the expressions of a program.
+func NewMetric(probe *Probe, spec MetricSpec) (*Metric, error) {
+	m := &Metric{Series: record.Series{Latest: spec.Latest}, summed: spec.Value != "", probe: probe}
+	var err error
+	if m.filter, err = probe.ParseFilter(spec.Where); err != nil {
+		return nil, err
+	}
+	if m.keys, m.KeySize, err = keyItems(spec.By, probe.keyItem); err != nil {
+		return nil, err
+	}
+	m.Keys = layout(m.keys)
+	if !m.summed {
+		return m, nil
+	}
+	if m.value, err = probe.parseInteger(spec.Value, "a metric"); err != nil {
+		return nil, err
+	}
+	m.Value = m.value.Type()
+	if spec.ID != "" {
+		if m.id, err = probe.Parse(spec.ID); err != nil {
+			return nil, err
+		}
+	}
+	if spec.Bounds == nil {
+		return m, nil
+	}
+	return m, m.divide(spec.Bounds)
+}
+
+// divide makes the buckets of a histogram.
+func (m *Metric) divide(bounds func(expr.Type) (*record.Bounds, error)) (err error) {
+	if m.bounds, err = bounds(m.Value); err == nil {
+		m.Buckets = m.bounds.Len()
+	}
+	return err
+}
+
+// Section returns what counts the events of a probe. Its rows have the number id.
+func (m *Metric) Section(env *Env, t *record.SeriesTables, id uint32) (*Section, error) {
+	b := newBuilder(env, m.probe)
+	b.begin()
+	key := b.alloc(int16(m.KeySize))
+	b.reserve(m.keys, key)
+	if err := b.ofExecutable(); err != nil {
+		return nil, err
+	}
+	if err := b.filter(m.filter, labelExit); err != nil {
+		return nil, err
+	}
+	value, which := b.alloc(8), b.alloc(8)
+	if err := b.number(m.value, value); err != nil {
+		return nil, err
+	}
+	if err := b.number(m.id, which); err != nil {
+		return nil, err
+	}
+	if m.summed && !m.Latest && m.bounds == nil && m.Value.Kind == expr.Int {
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord), asm.JSLT.Imm(asm.R0, 0, labelFault)) // a counter never falls
+	}
+	for i := range m.keys {
+		if err := b.keyItem(&m.keys[i], key); err != nil {
+			return nil, err
+		}
+	}
+	b.record(m, t, id, key, value, which)
+	b.end()
+	return b.section()
+}
+
+// number puts the value of an expression, if there is one, onto the stack.
+func (b *builder) number(e *Expr, to int16) error {
+	if e == nil {
+		return nil
+	}
+	if err := b.fetch(e, e.Root); err != nil {
+		return err
+	}
+	if err := (&compiler{b, e}).value(e.Root); err != nil {
+		return err
+	}
+	b.add(asm.StoreMem(asm.RFP, to, asm.R0, asm.DWord))
+	return nil
+}
+
+// record counts an event in its row. The key has everything but the number.
+func (b *builder) record(m *Metric, t *record.SeriesTables, id uint32, key, value, which int16) {
+	b.constant(asm.R0, int64(id))
+	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
+	b.series(t, key)
+	b.add(
+		asm.Mov.Reg(regRecord, asm.R0),
+		asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, record.RowCount),
+	)
+	if !m.summed {
+		return
+	}
+	b.add(asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, record.RowSum))
+	switch {
+	case m.Latest:
+		b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(regRecord, record.RowTime, asm.R0, asm.DWord))
+		b.pidTgid()
+		b.add(
+			asm.RSh.Imm(asm.R0, 32), asm.StoreMem(regRecord, record.RowProcess, asm.R0, asm.DWord),
+			asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.StoreMem(regRecord, record.RowLatest, asm.R1, asm.DWord),
+		)
+	case m.bounds != nil:
+		if m.id != nil {
+			b.exemplar(value, which)
+		}
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord))
+		b.bounds(m.bounds, m.Value)
+		b.add(
+			asm.JGE.Imm(asm.R0, int32(m.bounds.Len()), labelLost), // it is not, which the verifier is to know
+			asm.LSh.Imm(asm.R0, 3),
+			asm.Add.Reg(regRecord, asm.R0),
+			asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, record.RowBuckets),
+		)
+	}
+}
+
+// series leaves the row of a key in R0. It is made if there is none, and what has no room has
+// the row of t.Overflow.
+func (b *builder) series(t *record.SeriesTables, key int16) {
+	b.lookup(t.Rows.FD(), key)
+	found := b.fresh("series")
+	b.add(asm.JNE.Imm(asm.R0, 0, found))
+	if !t.Places() {
+		b.add(asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
+		b.lookup(t.Zero.FD(), b.word)
+		b.add(
+			asm.JEq.Imm(asm.R0, 0, labelLost),
+			asm.Mov.Reg(asm.R3, asm.R0),
+			asm.LoadMapPtr(asm.R1, t.Rows.FD()),
+		)
+		b.stack(asm.R2, key)
+		const noExist = 1 // another thread may have made it meanwhile
+		b.add(asm.Mov.Imm(asm.R4, noExist), asm.FnMapUpdateElem.Call())
+		b.lookup(t.Rows.FD(), key)
+		b.add(asm.JNE.Imm(asm.R0, 0, found))
+	}
+	b.add(asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
+	b.lookup(t.Overflow.FD(), b.word)
+	b.add(asm.JEq.Imm(asm.R0, 0, labelLost))
+	b.label(found)
+}
+
+// exemplar keeps an event in its row, with its SpanID. Another one can come between the
+// words, which the last of them tells.
+func (b *builder) exemplar(value, which int16) {
+	b.pidTgid()
+	factor := uint64(record.SpanSpread)
+	b.constant(asm.R1, int64(factor))
+	b.add(
+		asm.RSh.Imm(asm.R0, 32),
+		asm.Mul.Reg(asm.R0, asm.R1),
+		asm.LoadMem(asm.R2, asm.RFP, which, asm.DWord),
+		asm.Xor.Reg(asm.R0, asm.R2),
+		asm.StoreMem(asm.RFP, which, asm.R0, asm.DWord),
+		asm.FnKtimeGetNs.Call(),
+		asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord),
+		asm.LoadMem(asm.R2, asm.RFP, which, asm.DWord),
+		asm.StoreMem(regRecord, record.RowExemplar, asm.R1, asm.DWord),
+		asm.StoreMem(regRecord, record.RowExemplar+8, asm.R2, asm.DWord),
+		asm.StoreMem(regRecord, record.RowExemplar+16, asm.R0, asm.DWord),
+		asm.Xor.Reg(asm.R0, asm.R1),
+		asm.Xor.Reg(asm.R0, asm.R2),
+		asm.StoreMem(regRecord, record.RowExemplar+24, asm.R0, asm.DWord),
+	)
+}
+
+// NewEndMetric returns what counts the time from a start to an end, with the keys of l. Its
+// section is that of EndMetric.
+func (l *Latency) NewEndMetric(probe *Probe, bounds func(expr.Type) (*record.Bounds, error)) (*Metric, error) {
+	keys, size, err := l.endItems(probe)
+	if err != nil {
+		return nil, err
+	}
+	m := &Metric{Series: record.Series{Keys: layout(keys), KeySize: size}, keys: keys, summed: true, probe: probe, Value: latencyType}
+	return m, m.divide(bounds)
+}
+
+// EndOnly returns what an end of operations does that are only counted while they are open.
+func (l *Latency) EndOnly(env *Env, of Operations, probe *Probe) (*Section, error) {
+	return l.end(env, of, probe, rowKeys{nil, record.KeyHeader}, func(*builder, int16, int16) {})
+}
+
+// EndMetric returns what an end of operations does. Its rows have the number id.
+func (l *Latency) EndMetric(env *Env, of Operations, m *Metric, t *record.SeriesTables, id uint32) (*Section, error) {
+	return l.end(env, of, m.probe, rowKeys{m.keys, m.KeySize}, func(b *builder, key, value int16) {
+		b.add(asm.StoreMem(asm.RFP, value, asm.R0, asm.DWord))
+		b.record(m, t, id, key, value, 0)
+	})
+}
+
+// Slot returns the number that a bucket of a row has in the list of the bounds.
+func (m *Metric) Slot(bucket int) int { return m.bounds.Slots[bucket] }

@@ -1,0 +1,119 @@
+//go:build linux
+
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+)
+
+// Expr is an expression of the variables of a probe.
+type Expr struct {
+	*expr.Expr
+	vars *variables
+	src  string
+}
+
+// String returns the source.
+func (e *Expr) String() string { return e.src }
+
+// Parse checks an expression for a probe. Beside what package expr describes, str(name) is
+// the text that an argument without a type points to. The error is an *expr.Error.
+func (p *Probe) Parse(src string) (*Expr, error) { return p.parse(src, expr.Parse) }
+
+// ParseFilter is Parse for a condition. It returns nil if there is none, "".
+func (p *Probe) ParseFilter(src string) (*Expr, error) {
+	if src == "" {
+		return nil, nil
+	}
+	return p.parse(src, expr.ParseFilter)
+}
+
+// parseInteger is Parse for an integer, which something takes.
+func (p *Probe) parseInteger(src, what string) (*Expr, error) {
+	e, err := p.Parse(src)
+	if err != nil {
+		return nil, err
+	}
+	if t := e.Type(); t.Kind != expr.Int && t.Kind != expr.Uint {
+		return nil, &expr.Error{Src: src, Pos: e.Root.Pos, Msg: fmt.Sprintf("%s takes integers, and this is a %v", what, t)}
+	}
+	return e, nil
+}
+
+func (p *Probe) parse(src string, parse func(string, []expr.Var) (*expr.Expr, error)) (*Expr, error) {
+	vars := p.variables()
+	text, err := p.texts(src, vars)
+	if err != nil {
+		return nil, err
+	}
+	e, err := parse(text, vars.vars)
+	var wrong *expr.Error
+	if errors.As(err, &wrong) {
+		return nil, &expr.Error{Src: src, Pos: wrong.Pos, Msg: wrong.Msg}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Expr{e, vars, src}, nil
+}
+
+// texts replaces each str(name) by the name of a variable, str_name_, which is as long, so
+// that positions in the source stay what they are.
+func (p *Probe) texts(src string, vars *variables) (string, error) {
+	if len(src) > expr.MaxSource {
+		return src, nil // package expr refuses it
+	}
+	tree, file, err := expr.Tree(src)
+	if err != nil {
+		return src, nil // package expr says why
+	}
+	text := []byte(src)
+	var wrong error
+	ast.Inspect(tree, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		if f, ok := call.Fun.(*ast.Ident); !ok || f.Name != "str" {
+			return true
+		}
+		start, end := file.Offset(call.Pos()), file.Offset(call.End())
+		arg, err := p.pointer(call)
+		if err != nil {
+			wrong = &expr.Error{Src: src, Pos: start, Msg: err.Error()}
+			return false
+		}
+		for i := start; i < end; i++ {
+			if c := text[i]; c == '(' || c == ')' || c == ',' || c <= ' ' {
+				text[i] = '_'
+			}
+		}
+		vars.add(string(text[start:end]), expr.Type{Kind: expr.String}, source{fromText, arg})
+		return false
+	})
+	return string(text), wrong
+}
+
+// pointer returns the number of the argument that a call of str names.
+func (p *Probe) pointer(call *ast.CallExpr) (int, error) {
+	if len(call.Args) == 1 {
+		if name, ok := call.Args[0].(*ast.Ident); ok && strings.Trim(name.Name, "_") != "" {
+			for i, a := range p.Args {
+				if name.Name != a.Name && name.Name != fmt.Sprintf("arg%d", i) {
+					continue
+				}
+				if a.Size != 8 && a.Size != 4 && a.Err == nil {
+					return 0, fmt.Errorf("%s has %d bytes and is no address of a text", name.Name, a.Size)
+				}
+				return i, nil
+			}
+			return 0, fmt.Errorf("%s is not an argument of %v", name.Name, p)
+		}
+	}
+	return 0, errors.New("str takes the name of one argument")
+}

@@ -1,0 +1,74 @@
+//go:build linux
+
+package bpf
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+)
+
+// Pattern is what the name of an executable is compared with.
+type Pattern struct {
+	op   expr.Op // Equal, HasPrefix, HasSuffix or Contains
+	text string
+}
+
+// NewPattern returns a pattern that has a * at its beginning and its end at most. It returns nil if
+// every name matches.
+func NewPattern(pattern string) *Pattern {
+	p := &Pattern{op: expr.Equal, text: strings.Trim(pattern, "*")}
+	before, after := strings.HasPrefix(pattern, "*"), strings.HasSuffix(pattern, "*")
+	switch {
+	case p.text == "":
+		return nil
+	case before && after:
+		p.op = expr.Contains
+	case before:
+		p.op = expr.HasSuffix
+	case after:
+		p.op = expr.HasPrefix
+	}
+	return p
+}
+
+// most returns how many bytes a pattern can have.
+func (p *Pattern) most() int {
+	if p.op == expr.Contains || p.op == expr.HasSuffix {
+		return record.MaxContains
+	}
+	return record.TextSize - 1
+}
+
+// ofExecutable leaves the program if the executable is not meant. Its name is read to its place in a
+// key, if there is one, so that this comes after reserve.
+func (b *builder) ofExecutable() error {
+	p := b.env.Executable
+	if p == nil {
+		return nil
+	}
+	if len(p.text) > p.most() {
+		return fmt.Errorf("the name of the executable has %d bytes, at most %d are compared here", len(p.text), p.most())
+	}
+	name := source{kind: fromExecutable}
+	if err := b.variable(name, b.fault); err != nil {
+		return err
+	}
+	t, c := b.texts[name], &compiler{builder: b}
+	switch p.op {
+	case expr.Equal:
+		c.match(t, p.text+"\x00", labelExit)
+	case expr.HasPrefix:
+		c.match(t, p.text, labelExit)
+	default:
+		if p.op == expr.HasSuffix {
+			c.full(t)
+		}
+		is := b.fresh("executable")
+		c.roll(t, p.text, p.op, record.TextSize, is, labelExit)
+		b.label(is)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+//go:build linux && (amd64 || arm64)
+
+package bpf
+
+import (
+	"encoding/binary"
+	"os"
+	"path"
+	"testing"
+
+	"github.com/cilium/ebpf/asm"
+	"github.com/stretchr/testify/require"
+)
+
+// TestPattern: the kernel finds the executables that a rule selects, as path.Match does.
+func TestPattern(t *testing.T) {
+	m := newMachine(t)
+	names := []string{"shop", "shop2", "workshop", "s", "a-shop-b", "shopping-cart-service-with-a-long-name", ""}
+	for _, pattern := range []string{"shop", "shop*", "*shop", "*shop*", "*-name", "*", "", "shopping-cart-service-with-a-long-name"} {
+		for _, name := range names {
+			want, err := path.Match(pattern, name)
+			require.NoError(t, err)
+			require.Equal(t, want || pattern == "", m.selects(&Env{Executable: NewPattern(pattern)}, name), "%q and %q", pattern, name)
+		}
+	}
+	b := newBuilder(&Env{Executable: NewPattern("*a text with more than 16 bytes")}, sample())
+	require.ErrorContains(t, b.ofExecutable(), "at most 16 are compared")
+}
+
+// TestUser: the kernel finds the user that a rule selects.
+func TestUser(t *testing.T) {
+	m := newMachine(t)
+	for _, uid := range []uint32{0, 1, 65534, 1 << 31, 1<<32 - 1} {
+		require.Equal(t, int(uid) == os.Getuid(), m.selects(&Env{User: &uid}, ""), uid)
+	}
+}
+
+// selects reports whether a program selects what this thread fires, if its executable has that
+// name.
+func (m *machine) selects(env *Env, executable string) bool {
+	result := func(env *Env, value int64, name string) bool {
+		b := newBuilder(env, sample())
+		b.begin()
+		at, length := b.alloc(textSlot), b.alloc(8)
+		var whole [textSlot]byte
+		copy(whole[:], name)
+		for i := 0; i < textSlot; i += 8 {
+			b.constant(asm.R0, int64(binary.NativeEndian.Uint64(whole[i:])))
+			b.add(asm.StoreMem(asm.RFP, at+int16(i), asm.R0, asm.DWord))
+		}
+		b.constant(asm.R0, int64(len(name)+1))
+		b.add(asm.StoreMem(asm.RFP, length, asm.R0, asm.DWord))
+		b.texts[source{kind: fromExecutable}] = &text{at: at, size: textSlot, length: length}
+		require.NoError(m.t, b.ofExecutable())
+		b.constant(asm.R0, value)
+		b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))
+		bits, _ := m.finish(b, name)
+		return bits == 1
+	}
+	result(&Env{}, 0, "")
+	return result(env, 1, executable)
+}

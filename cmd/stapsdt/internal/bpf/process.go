@@ -1,0 +1,167 @@
+//go:build linux
+
+package bpf
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+)
+
+// addProcess adds the variables that say who fires. Numbers of processes and threads are
+// those of our PID namespace, and users are those of the initial user namespace.
+func (v *variables) addProcess() {
+	number := expr.Type{Kind: expr.Uint, Size: 4}
+	v.add("pid", number, source{kind: fromPID})
+	v.add("tid", number, source{kind: fromTID})
+	v.add("cpu", number, source{kind: fromCPU})
+	v.add("uid", number, source{kind: fromUID})
+	v.add("cgroup", expr.Type{Kind: expr.Uint, Size: 8}, source{kind: fromCgroup})
+	v.add("comm", expr.Type{Kind: expr.String}, source{kind: fromComm})
+	v.add("executable", expr.Type{Kind: expr.String}, source{kind: fromExecutable})
+}
+
+// processNumber leaves a number that says who fires in R0.
+func (b *builder) processNumber(k kind) {
+	switch k {
+	case fromCPU:
+		b.add(asm.FnGetSmpProcessorId.Call())
+	case fromCgroup:
+		b.add(asm.FnGetCurrentCgroupId.Call())
+	case fromPID:
+		b.pidTgid()
+		b.add(asm.RSh.Imm(asm.R0, 32))
+	case fromTID:
+		b.pidTgid()
+		b.lower()
+	case fromUID:
+		b.add(asm.FnGetCurrentUidGid.Call())
+		b.lower()
+	}
+}
+
+// lower leaves the lower half of R0.
+func (b *builder) lower() { b.add(asm.LSh.Imm(asm.R0, 32), asm.RSh.Imm(asm.R0, 32)) }
+
+// ownText puts a text that is not an argument onto the stack.
+func (b *builder) ownText(s source, unreadable string) error {
+	at, isKey := b.place[s]
+	if s.kind == fromComm {
+		if !isKey {
+			at = b.alloc(record.CommSize)
+		}
+		b.stack(asm.R1, at)
+		b.add(asm.Mov.Imm(asm.R2, record.CommSize), asm.FnGetCurrentComm.Call())
+		b.texts[s] = &text{at: at, size: record.CommSize}
+		return nil
+	}
+	t := b.emptyText(at, isKey)
+	if err := b.executable(asm.RFP, t.at, textRead, unreadable); err != nil {
+		return err
+	}
+	b.add(asm.StoreMem(asm.RFP, t.length, asm.R0, asm.DWord))
+	b.texts[s] = t
+	return nil
+}
+
+// executable reads the name of the file of the process's program, without its directory, to
+// an offset from a register, and leaves its length with the NUL in R0.
+func (b *builder) executable(to asm.Register, offset int16, size int32, unreadable string) error {
+	chain, err := executableName()
+	if err != nil {
+		return fmt.Errorf("the executable is unknown: %w", err)
+	}
+	b.add(asm.FnGetCurrentTask.Call())
+	for _, at := range chain {
+		b.readKernel(at, 8, unreadable)
+	}
+	b.add(
+		asm.Mov.Reg(asm.R3, asm.R0),
+		asm.Mov.Reg(asm.R1, to), asm.Add.Imm(asm.R1, int32(offset)),
+		asm.Mov.Imm(asm.R2, size),
+		asm.FnProbeReadKernelStr.Call(),
+		asm.JSLT.Imm(asm.R0, 0, unreadable),
+	)
+	return nil
+}
+
+// readKernel reads what is at an offset from R0 in the kernel's memory, of at most 8 bytes, into R0.
+func (b *builder) readKernel(offset, size int32, unreadable string) {
+	b.add(asm.Mov.Reg(asm.R3, asm.R0), asm.Add.Imm(asm.R3, offset))
+	b.stack(asm.R1, b.word)
+	b.add(
+		asm.Mov.Imm(asm.R2, size),
+		asm.FnProbeReadKernel.Call(),
+		asm.JNE.Imm(asm.R0, 0, unreadable),
+		asm.LoadMem(asm.R0, asm.RFP, b.word, asm.DWord),
+	)
+}
+
+// executableName returns the offsets of the pointers that lead from a task_struct to the name
+// of the program's file.
+var executableName = sync.OnceValues(func() (chain []int32, err error) {
+	for _, path := range [][]string{
+		{"task_struct", "mm"}, {"mm_struct", "exe_file"}, {"file", "f_path", "dentry"}, {"dentry", "d_name", "name"},
+	} {
+		at, err := kernelOffset(path[0], path[1:]...)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, at)
+	}
+	return chain, nil
+})
+
+// kernelOffset returns where a member is in a struct of this kernel.
+func kernelOffset(name string, path ...string) (int32, error) {
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return 0, fmt.Errorf("the kernel does not describe its types: %w", err)
+	}
+	var of *btf.Struct
+	if err := kernel.TypeByName(name, &of); err != nil {
+		return 0, err
+	}
+	at, err := memberOffset(of, path...)
+	return int32(at), err
+}
+
+// memberOffset returns where a member is in a struct, by its name and those of its own
+// members. What is in a struct or union without a name counts as its own.
+func memberOffset(t btf.Type, path ...string) (uint32, error) {
+	var members []btf.Member
+	switch t := btf.UnderlyingType(t).(type) {
+	case *btf.Struct:
+		members = t.Members
+	case *btf.Union:
+		members = t.Members
+	}
+	for _, m := range members {
+		rest := path
+		switch m.Name {
+		case path[0]:
+			rest = path[1:]
+		case "":
+		default:
+			continue
+		}
+		if len(rest) == 0 {
+			return m.Offset.Bytes(), nil
+		}
+		if at, err := memberOffset(m.Type, rest...); err == nil {
+			return m.Offset.Bytes() + at, nil
+		}
+	}
+	return 0, fmt.Errorf("no such member: %s of %s", path[0], t.TypeName())
+}
+
+// KnowsExecutable reports whether expressions can ask for the executable.
+func KnowsExecutable() bool {
+	_, err := executableName()
+	return err == nil
+}

@@ -1,0 +1,18 @@
+package bpf
+
+import "fmt"
+
+// registers are the offsets in struct user_pt_regs by the names that notes use
+// (arch/arm64/include/uapi/asm/ptrace.h).
+var registers = func() map[string]int16 {
+	m := map[string]int16{"sp": 8 * 31}
+	for i := range 31 {
+		m[fmt.Sprintf("x%d", i)] = int16(8 * i)
+	}
+	return m
+}()
+
+const ipOffset = 8 * 32
+
+// goroutineRegister holds Go's g while Go code runs (cmd/compile/abi-internal.md).
+const goroutineRegister, stackRegister = "x28", "sp"

@@ -1,0 +1,78 @@
+//go:build linux
+
+package bpf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+)
+
+// Section is what a program does at an event for one purpose. A program has one or several, which
+// run one after another, and all use the same part of the stack.
+type Section struct {
+	ins   asm.Instructions
+	sleep bool // whether it reads memory of the traced program, and may sleep to do so
+	awake bool // whether it may not sleep
+}
+
+// section returns the section that was built. It begins with the context in R1, and ends with
+// two instructions that return, of which the first has the label "exit".
+func (b *builder) section() (*Section, error) {
+	ins, err := b.finish()
+	if err != nil {
+		return nil, err
+	}
+	return &Section{ins: ins, sleep: b.sleep, awake: !b.env.Kernel.Sleepable}, nil
+}
+
+// Load loads a program with sections, for a probe with a name.
+func (k Kernel) Load(name string, sections ...*Section) (*ebpf.Program, error) {
+	spec := &ebpf.ProgramSpec{Name: objectName(name), Type: ebpf.Kprobe, Instructions: join(sections), License: license}
+	if k.Multi {
+		spec.AttachType = ebpf.AttachTraceUprobeMulti
+	}
+	sleep, awake := false, !k.Sleepable
+	for _, s := range sections {
+		sleep, awake = sleep || s.sleep, awake || s.awake
+	}
+	if sleep && !awake {
+		spec.Flags = unix.BPF_F_SLEEPABLE
+	}
+	prog, err := ebpf.NewProgram(spec)
+	if errors.Is(err, unix.EPERM) {
+		return nil, rights.New("loading BPF programs", err, rights.BPF, rights.Perfmon)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load the program of %s: %w", name, err)
+	}
+	return prog, nil
+}
+
+// join returns the instructions of sections that run one after another. Each returns to the next
+// one, and the last to the kernel.
+func join(sections []*Section) (all asm.Instructions) {
+	for i, s := range sections {
+		label := func(name string) string { return fmt.Sprintf("%d.%s", i, name) }
+		for j, ins := range s.ins {
+			if i < len(sections)-1 && j == len(s.ins)-2 {
+				ins = asm.Mov.Reg(asm.R1, regContext).WithSymbol(ins.Symbol())
+			} else if i < len(sections)-1 && j == len(s.ins)-1 {
+				break
+			}
+			if name := ins.Symbol(); name != "" {
+				ins = ins.WithSymbol(label(name))
+			}
+			if name := ins.Reference(); name != "" {
+				ins = ins.WithReference(label(name))
+			}
+			all = append(all, ins)
+		}
+	}
+	return all
+}

@@ -1,0 +1,50 @@
+//go:build linux
+
+package bpf
+
+import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+)
+
+// CountStacks makes the program count by the process and its stack too.
+func (a *Aggregate) CountStacks(s *record.Stacks) {
+	a.stacks, a.Stacks = s, true
+	a.KeySize += record.StackKey
+}
+
+// awake returns the environment of a program that may not sleep, because it uses a map of
+// stacks.
+func (e *Env) awake() *Env {
+	env := *e
+	env.Kernel.Sleepable = false
+	return &env
+}
+
+// stackOf puts the process and its stack into a key.
+func (b *builder) stackOf(s *record.Stacks, key int16) {
+	b.pidTgid()
+	b.add(asm.RSh.Imm(asm.R0, 32), asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
+	const userStack = 1 << 8 // BPF_F_USER_STACK
+	done, none := b.fresh("stack"), b.fresh("nostack")
+	for i, m := range s.Maps {
+		next := b.fresh("stackmap")
+		b.add(
+			asm.Mov.Reg(asm.R1, regContext), asm.LoadMapPtr(asm.R2, m.FD()), asm.Mov.Imm(asm.R3, userStack),
+			asm.FnGetStackid.Call(),
+			asm.JSLT.Imm(asm.R0, 0, next),
+		)
+		b.constant(asm.R1, int64(i)<<32)
+		b.add(asm.Or.Reg(asm.R0, asm.R1))
+		b.jump(done)
+		b.label(next)
+		b.add(asm.JNE.Imm(asm.R0, -int32(unix.EEXIST), none))
+	}
+	b.jump(labelLost)
+	b.label(none)
+	b.add(asm.Mov.Imm(asm.R0, int32(record.NoStack)))
+	b.label(done)
+	b.add(asm.StoreMem(asm.RFP, key+8, asm.R0, asm.DWord))
+}

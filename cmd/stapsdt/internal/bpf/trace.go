@@ -1,0 +1,248 @@
+//go:build linux
+
+package bpf
+
+import (
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// item is a value that is written to a record, or to a key.
+type item struct {
+	record.Item
+	source source
+	isArg  bool
+	expr   *Expr
+}
+
+// layout returns what readers need of items.
+func layout(items []item) (all []record.Item) {
+	for i := range items {
+		all = append(all, items[i].Item)
+	}
+	return all
+}
+
+// Trace is a program that writes a record of each event.
+type Trace struct {
+	// Items are in a record, in this order, which is Size bytes long.
+	Items []record.Item
+	Size  int
+
+	items  []item
+	probe  *Probe
+	filter *Expr
+}
+
+// maxRecord keeps offsets in a record within the 16 bits that instructions have for them.
+const maxRecord = 32000
+
+// MaxItems is how many values a record can have.
+const MaxItems = 64
+
+// NewTrace lays out the records of a probe: all arguments, or the values of the expressions
+// in show. Of texts, textSize bytes are shown. With deep, arguments that point to a struct
+// come with it.
+func NewTrace(probe *Probe, filter string, show []string, textSize int, deep bool) (*Trace, error) {
+	t := &Trace{probe: probe, Size: record.EventHeader}
+	var err error
+	if t.filter, err = probe.ParseFilter(filter); err != nil {
+		return nil, err
+	}
+	for _, src := range show {
+		e, err := probe.Parse(src)
+		if err != nil {
+			return nil, err
+		}
+		t.items = append(t.items, probe.item(e))
+	}
+	if len(show) == 0 {
+		for i, a := range probe.Args {
+			item := item{
+				Item:   record.Item{Name: probe.ArgName(i), Type: ArgType(a.Arg), Described: a.Type, Unreadable: a.Err},
+				source: source{fromArg, i}, isArg: true,
+			}
+			if a.Err == nil && a.Operand.Kind == sdt.OperandVector {
+				item.Unreadable = fmt.Errorf("the kernel does not show the register %s", a.Operand.Text)
+			}
+			t.items = append(t.items, item)
+		}
+	}
+	if len(t.items) > MaxItems {
+		return nil, fmt.Errorf("%v has %d values, at most %d can be shown", probe, len(t.items), MaxItems)
+	}
+	for i := range t.items {
+		item := &t.items[i]
+		item.Offset, item.Size = t.Size, 8
+		if item.Type.Kind == expr.String {
+			item.TextSize = textSize
+			item.Size = record.TextHeader + (textSize+2+7)&^7
+		}
+		if deep && item.isArg && item.Unreadable == nil {
+			var size int
+			item.Details, size = details(item.Described, item.Offset+8, textSize)
+			item.Size += size
+		}
+		t.Size += item.Size
+	}
+	if t.Size > maxRecord {
+		return nil, fmt.Errorf("an event of %v takes %d bytes, at most %d are possible: use a smaller --strlen", probe, t.Size, maxRecord)
+	}
+	t.Items = layout(t.items)
+	return t, nil
+}
+
+// item is the value of an expression. One that is nothing but an argument is shown like it.
+func (p *Probe) item(e *Expr) item {
+	item := item{Item: record.Item{Name: e.src, Type: e.Type()}, expr: e}
+	if e.Root.Op == expr.Load {
+		s := e.vars.sources[e.Root.Var]
+		item.source = s
+		switch {
+		case s.kind == fromArg:
+			item.isArg = true
+			item.Described = p.Args[s.arg].Type
+			item.Unreadable = p.Args[s.arg].Err
+		case s.kind == fromText:
+			item.isArg = true
+			item.source.kind = fromArg
+		}
+	}
+	return item
+}
+
+// Section returns what writes records to the ring, which are numbered with id.
+func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
+	b := newBuilder(env, t.probe)
+	b.begin()
+	if err := b.ofExecutable(); err != nil {
+		return nil, err
+	}
+	if err := b.filter(t.filter, labelExit); err != nil {
+		return nil, err
+	}
+	b.add(
+		asm.FnKtimeGetNs.Call(),
+		asm.Mov.Reg(regTime, asm.R0),
+		asm.LoadMapPtr(asm.R1, ring.FD()),
+		asm.Mov.Imm(asm.R2, int32(t.Size)),
+		asm.Mov.Imm(asm.R3, 0),
+		asm.FnRingbufReserve.Call(),
+		asm.JEq.Imm(asm.R0, 0, labelLost),
+		asm.Mov.Reg(regRecord, asm.R0),
+		asm.StoreMem(regRecord, record.EventTime, regTime, asm.DWord),
+		asm.Mov.Imm(regMissing, 0),
+		asm.StoreImm(regRecord, record.EventID, int64(id), asm.Word),
+		asm.FnGetSmpProcessorId.Call(),
+		asm.StoreMem(regRecord, record.EventCPU, asm.R0, asm.Word),
+	)
+	b.pidTgid()
+	b.add(
+		asm.StoreMem(regRecord, record.EventPID, asm.R0, asm.DWord),
+		asm.Mov.Reg(asm.R1, regRecord),
+		asm.Add.Imm(asm.R1, record.EventComm),
+		asm.Mov.Imm(asm.R2, record.CommSize),
+		asm.FnGetCurrentComm.Call(),
+	)
+	for i := range t.items {
+		if err := b.item(&t.items[i], i); err != nil {
+			return nil, err
+		}
+	}
+	b.add(
+		asm.StoreMem(regRecord, record.EventMissing, regMissing, asm.DWord),
+		asm.Mov.Reg(asm.R1, regRecord),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.FnRingbufSubmit.Call(),
+	)
+	b.end()
+	return b.section()
+}
+
+// item writes an item of a record, or adds it to those that are missing.
+func (b *builder) item(item *item, number int) error {
+	missing, done := b.fresh("missing"), b.fresh("item")
+	err := b.scope(func() error {
+		b.fault = missing
+		return b.itemValue(item, int16(item.Offset))
+	})
+	if err != nil {
+		return err
+	}
+	b.jump(done)
+	b.label(missing)
+	b.constant(asm.R1, int64(1)<<number)
+	b.add(asm.Or.Reg(regMissing, asm.R1))
+	b.label(done)
+	return nil
+}
+
+func (b *builder) itemValue(item *item, offset int16) error {
+	isText := item.Type.Kind == expr.String
+	switch at, fetched := b.nums[item.source]; {
+	case item.Unreadable != nil:
+		b.jump(b.fault)
+		return nil
+	case isText && !item.isArg:
+		return b.recordText(item, offset)
+	case item.isArg && fetched:
+		b.add(asm.LoadMem(asm.R0, asm.RFP, at, asm.DWord))
+	case item.isArg:
+		if err := b.argument(item.source.arg, b.fault); err != nil {
+			return err
+		}
+	default:
+		if err := b.fetch(item.expr, item.expr.Root); err != nil {
+			return err
+		}
+		if err := (&compiler{b, item.expr}).value(item.expr.Root); err != nil {
+			return err
+		}
+	}
+	b.add(asm.StoreMem(regRecord, offset, asm.R0, asm.DWord))
+	if item.Details != nil {
+		at := b.alloc(8)
+		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
+		b.details(item.Details, at)
+	}
+	if isText {
+		// The filter may have read a part of it, and the record gets more.
+		at := b.alloc(8)
+		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
+		b.readText(regRecord, offset+record.TextHeader, int32(item.TextSize+2), at)
+		b.add(
+			asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord),
+			asm.JSLT.Imm(asm.R0, 0, b.fault),
+		)
+	}
+	return nil
+}
+
+// recordText writes a text that is not an argument, which is comm or executable, to a record.
+func (b *builder) recordText(item *item, offset int16) error {
+	if item.expr.Root.Op != expr.Load {
+		return (&compiler{b, item.expr}).refuse(item.expr.Root, "a text must be a variable")
+	}
+	if item.source.kind == fromExecutable {
+		if err := b.executable(regRecord, offset+record.TextHeader, int32(item.TextSize+2), b.fault); err != nil {
+			return err
+		}
+		b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord), asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
+		return nil
+	}
+	if err := b.variable(item.source, b.fault); err != nil {
+		return err
+	}
+	t := b.texts[item.source]
+	b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord), asm.Mov.Imm(asm.R5, record.CommSize), asm.StoreMem(regRecord, offset+8, asm.R5, asm.DWord))
+	for i := int16(0); i < record.CommSize; i += 8 {
+		b.add(asm.LoadMem(asm.R0, asm.RFP, t.at+i, asm.DWord), asm.StoreMem(regRecord, offset+record.TextHeader+i, asm.R0, asm.DWord))
+	}
+	return nil
+}

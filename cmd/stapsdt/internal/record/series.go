@@ -1,0 +1,99 @@
+//go:build linux
+
+package record
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+)
+
+// Series is the layout of the tables of a metric.
+type Series struct {
+	// Keys are in a key of the table, in this order, after the number of the program in KeyHeader
+	// bytes.
+	Keys    []Item
+	KeySize int
+	// Latest says that the latest value is kept. Buckets is the number of buckets, or 0.
+	Latest  bool
+	Buckets int
+}
+
+// The words of a row. What follows RowSum is that of the latest value, or of a histogram.
+const (
+	RowLatest  = 16 // the latest value
+	RowProcess = 24 // the process that it is of
+	RowTime    = 32 // and its time
+
+	RowExemplar = 16 // the latest value, its ID, its time, and these XOR each other
+	RowBuckets  = RowExemplar + 4*8
+)
+
+// RowSize is the size of a row.
+func (s *Series) RowSize() int {
+	switch {
+	case s.Latest:
+		return RowTime + 8
+	case s.Buckets > 0:
+		return RowBuckets + 8*s.Buckets
+	}
+	return RowSize
+}
+
+// Layout is equal for programs that can have the same tables.
+func (s *Series) Layout() string {
+	layout := fmt.Sprint(s.RowSize())
+	for _, k := range s.Keys {
+		layout += fmt.Sprintf(" %d", k.Size)
+	}
+	return layout
+}
+
+// SeriesTables are the tables of a metric.
+type SeriesTables struct {
+	Rows     *ebpf.Map
+	Overflow *ebpf.Map // one row
+	Zero     *ebpf.Map // one row, which stays what it is
+}
+
+// maxPlaces is how many programs without keys can have a row each, which is then at a place
+// of its own: to find it costs as much as to count without rows.
+const maxPlaces = 64
+
+// maxPerCPU is how large a table may be that has rows for each processor.
+const maxPerCPU = 8 << 20
+
+// NewTables makes the tables, with at most so many rows.
+func (s *Series) NewTables(rows int) (t *SeriesTables, err error) {
+	size := uint32(s.RowSize())
+	spec := &ebpf.MapSpec{Name: "series", Type: ebpf.PerCPUHash, KeySize: uint32(s.KeySize), ValueSize: size, MaxEntries: uint32(rows)}
+	one := ebpf.MapSpec{Name: "row", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: size, MaxEntries: 1}
+	if s.Latest || rows*int(size)*ebpf.MustPossibleCPU() > maxPerCPU {
+		spec.Type, one.Type = ebpf.Hash, ebpf.Array
+	}
+	if len(s.Keys) == 0 && !s.Latest { // whose rows are removed
+		spec.Type, spec.KeySize, spec.MaxEntries = one.Type, 4, uint32(min(rows, maxPlaces))
+	}
+	t = &SeriesTables{}
+	defer func() {
+		if err != nil {
+			t.Close()
+		}
+	}()
+	if t.Rows, err = ebpf.NewMap(spec); err != nil {
+		return t, err
+	}
+	if t.Overflow, err = ebpf.NewMap(&one); err != nil {
+		return t, err
+	}
+	one.Type = ebpf.Array
+	t.Zero, err = ebpf.NewMap(&one)
+	return t, err
+}
+
+// Close releases the tables.
+func (t *SeriesTables) Close() {
+	t.Rows.Close()
+	t.Overflow.Close()
+	t.Zero.Close()
+}
