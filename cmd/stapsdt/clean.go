@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// cleaning is the command clean.
-type cleaning struct {
+// cleaner is the command clean.
+type cleaner struct {
 	*console.Console
 	opts    clean.Options
 	all     bool
@@ -27,7 +27,7 @@ type cleaning struct {
 }
 
 func cleanCommand(to *console.Console) *cobra.Command {
-	cl := &cleaning{Console: to}
+	cl := &cleaner{Console: to}
 	c := &cobra.Command{
 		Use:   "clean [--dry-run] [--older 1h] [-a | DIRECTORY...]",
 		Short: "Remove the images that no process has mapped",
@@ -52,7 +52,7 @@ process can be seen here.`,
 	return c
 }
 
-func (cl *cleaning) run(paths []string) error {
+func (cl *cleaner) run(paths []string) error {
 	switch {
 	case cl.opts.Older < 0:
 		return usage.Errorf("the time %v is negative", cl.opts.Older)
@@ -99,7 +99,7 @@ func (cl *cleaning) run(paths []string) error {
 
 // text prints a line for what was removed, and for what was left though it is not in use as
 // far as one can see.
-func (cl *cleaning) text(out *bufio.Writer, f clean.File) {
+func (cl *cleaner) text(out *bufio.Writer, f clean.File) {
 	did := map[clean.Action]string{clean.Removed: "removed", clean.Removable: "would remove"}[f.Action]
 	if did == "" {
 		if (f.Action == clean.Young || f.Action == clean.Mapped) && !cl.verbose {
@@ -117,7 +117,7 @@ func (cl *cleaning) text(out *bufio.Writer, f clean.File) {
 	fmt.Fprintln(out)
 }
 
-func (cl *cleaning) summary(out *bufio.Writer, files []clean.File) {
+func (cl *cleaner) summary(out *bufio.Writer, files []clean.File) {
 	counts := map[clean.Action]int{}
 	var size int64
 	for _, f := range files {
@@ -155,7 +155,7 @@ func fileCount(n int, did string) string {
 }
 
 // status is that of rights if a file was left for want of them.
-func (cl *cleaning) status(files []clean.File) error {
+func (cl *cleaner) status(files []clean.File) error {
 	status := 0
 	for _, f := range files {
 		switch f.Action {

@@ -18,13 +18,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-type generating struct {
+type generator struct {
 	*console.Console
 	pkg, out string
 }
 
 func generateCommand(to *console.Console) *cobra.Command {
-	g := &generating{Console: to}
+	g := &generator{Console: to}
 	c := &cobra.Command{
 		Use:   "generate FILE.d",
 		Short: "Write the providers of a file in D as typed probes in Go",
@@ -45,7 +45,7 @@ A definition that D allows but a probe in Go cannot have is an error with its fi
 	return c
 }
 
-func (g *generating) run(files []string) error {
+func (g *generator) run(files []string) error {
 	if len(files) != 1 {
 		return usage.Errorf("generate takes one file in D, or - for the standard input")
 	}
@@ -77,7 +77,7 @@ func (g *generating) run(files []string) error {
 }
 
 // read returns the name and the text of the file in D, and settles where the code goes.
-func (g *generating) read(file string) (name string, data []byte, err error) {
+func (g *generator) read(file string) (name string, data []byte, err error) {
 	if file != "-" {
 		if g.out == "" {
 			g.out = strings.TrimSuffix(file, filepath.Ext(file)) + "_probes.go"

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-type scripting struct {
+type scriptWriter struct {
 	*console.Console
 	target probes.Target
 	tracer string
@@ -28,7 +28,7 @@ type scripting struct {
 }
 
 func scriptCommand(to *console.Console) *cobra.Command {
-	g := &scripting{Console: to}
+	g := &scriptWriter{Console: to}
 	c := &cobra.Command{
 		Use:   "script SPEC... --for bpftrace|tracefs (-p PID | -a | with FILE in each SPEC)",
 		Short: "Print a script that traces the probes without this command",
@@ -48,7 +48,7 @@ script has the probes that exist when it is made.`,
 	return c
 }
 
-func (g *scripting) run(specs []string) error {
+func (g *scriptWriter) run(specs []string) error {
 	if g.tracer != "bpftrace" && g.tracer != "tracefs" {
 		return usage.Errorf("for which tracer? Give --for bpftrace or --for tracefs")
 	}
@@ -76,7 +76,7 @@ func (g *scripting) run(specs []string) error {
 }
 
 // sites returns the sites that are selected, in the order of their files and names.
-func (g *scripting) sites(finder *target.Finder, selector *probes.Selector) (sites []script.Site, err error) {
+func (g *scriptWriter) sites(finder *target.Finder, selector *probes.Selector) (sites []script.Site, err error) {
 	if err := selector.Open(finder); err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (g *scripting) sites(finder *target.Finder, selector *probes.Selector) (sit
 }
 
 // of returns the sites of a file that are selected.
-func (g *scripting) of(selector *probes.Selector, f *target.File, uses []probes.Use) (sites []script.Site, err error) {
+func (g *scriptWriter) of(selector *probes.Selector, f *target.File, uses []probes.Use) (sites []script.Site, err error) {
 	selected := slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return !selector.Selects(f, &p) })
 	if len(selected) == 0 {
 		return nil, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
 
-// counting is what the commands count and hist do.
-type counting struct {
+// reporter is what the commands count and hist do.
+type reporter struct {
 	*Counter
 	options  Options
 	interval *run.Interval
@@ -43,7 +43,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return err
 	}
 	defer r.Close()
-	c := &counting{
+	c := &reporter{
 		Counter: NewCounter(r, o.Expressions, nil), options: o, interval: interval,
 		screen: console.Screen{Console: to}, before: time.Now(), counts: map[string]uint64{},
 	}
@@ -61,10 +61,10 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 }
 
 // FDs implements engine.Consumer.
-func (c *counting) FDs() []int { return nil }
+func (c *reporter) FDs() []int { return nil }
 
 // Tick implements engine.Consumer.
-func (c *counting) Tick() (next time.Duration, more bool, err error) {
+func (c *reporter) Tick() (next time.Duration, more bool, err error) {
 	due, next := c.interval.Due()
 	if due {
 		err = c.show(false)
@@ -73,7 +73,7 @@ func (c *counting) Tick() (next time.Duration, more bool, err error) {
 }
 
 // show shows the numbers, the last ones completely.
-func (c *counting) show(last bool) error {
+func (c *reporter) show(last bool) error {
 	rows, err := c.Rows()
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (c *counting) show(last bool) error {
 }
 
 // table returns the numbers of events for people.
-func (c *counting) table(rows []*Row[Probe]) []byte {
+func (c *reporter) table(rows []*Row[Probe]) []byte {
 	rates := c.rates(rows)
 	rows, others := most(rows, c.options.Limit)
 	table := render.Table{Right: 1, Width: console.Columns(c.run.Out)}
@@ -112,7 +112,7 @@ func (c *counting) table(rows []*Row[Probe]) []byte {
 }
 
 // rates returns how often the events of rows happened per second, since it was called last.
-func (c *counting) rates(rows []*Row[Probe]) map[*Row[Probe]]float64 {
+func (c *reporter) rates(rows []*Row[Probe]) map[*Row[Probe]]float64 {
 	now := time.Now()
 	rates := map[*Row[Probe]]float64{}
 	for _, r := range rows {
@@ -124,7 +124,7 @@ func (c *counting) rates(rows []*Row[Probe]) map[*Row[Probe]]float64 {
 }
 
 // histograms returns the histograms of all rows for people, those of a probe together.
-func (c *counting) histograms(rows []*Row[Probe]) []byte {
+func (c *reporter) histograms(rows []*Row[Probe]) []byte {
 	var b bytes.Buffer
 	h := Histograms{Options: &c.options, Columns: console.Columns(c.run.Out)}
 	for len(rows) > 0 {
@@ -143,7 +143,7 @@ func (c *counting) histograms(rows []*Row[Probe]) []byte {
 }
 
 // encode writes an object for each row.
-func (c *counting) encode(rows []*Row[Probe]) error {
+func (c *reporter) encode(rows []*Row[Probe]) error {
 	encoder := render.NewEncoder(c.run.Out)
 	now := time.Now().UTC()
 	for _, r := range rows {

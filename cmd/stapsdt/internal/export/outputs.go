@@ -140,8 +140,8 @@ func unwrapped(err error) error {
 	return err
 }
 
-// sending is how long what was counted last may take to be sent.
-const sending = 5 * time.Second
+// sendTimeout is how long what was counted last may take to be sent.
+const sendTimeout = 5 * time.Second
 
 // close ends the answering and the sending. Its error is why the server ended.
 func (o *outputs) close() error {
@@ -152,7 +152,7 @@ func (o *outputs) close() error {
 		errs = append(errs, err)
 	}
 	if o.otlp != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), sending)
+		ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
 		defer cancel()
 		if err := o.otlp.Shutdown(ctx); err != nil { // which is no reason to say that the exporter failed
 			o.Warn("what was counted last was not sent: %v", err)

@@ -141,8 +141,8 @@ func (s *Selector) Forget(f *target.File) {
 	}
 }
 
-// writing is how long to wait before a file that is being written is opened again.
-const writing = 20 * time.Millisecond
+// writeRetry is how long to wait before a file that is being written is opened again.
+const writeRetry = 20 * time.Millisecond
 
 // Open opens the files that the specs name. Each must have what its spec names.
 func (s *Selector) Open(finder Finder) error {
@@ -152,7 +152,7 @@ func (s *Selector) Open(finder Finder) error {
 		}
 		f, err := finder.Open(spec.File)
 		for errors.Is(err, lease.ErrWritten) {
-			time.Sleep(writing)
+			time.Sleep(writeRetry)
 			f, err = finder.Open(spec.File)
 		}
 		if errors.Is(err, sdt.ErrNoProbes) {
@@ -169,8 +169,8 @@ func (s *Selector) Open(finder Finder) error {
 	return nil
 }
 
-// settled is how old a file must be that cannot be read: a younger one may be incomplete.
-const settled = 250 * time.Millisecond
+// minAge is how old a file must be that cannot be read: a younger one may be incomplete.
+const minAge = 250 * time.Millisecond
 
 // Reopen opens the files whose paths lead to other ones by now, and reports whether there are any.
 // problems are the files that were not taken instead, and those that lack what is selected.
@@ -190,7 +190,7 @@ func (s *Selector) Reopen(finder Finder) (reopened bool, problems []error) {
 			if !spec.in(f) {
 				problems = append(problems, fmt.Errorf("%s was replaced, and has no %s:%s now", spec.path, spec.Provider, spec.Probe))
 			}
-		case !errors.Is(err, lease.ErrWritten) && time.Since(now.ModTime()) > settled:
+		case !errors.Is(err, lease.ErrWritten) && time.Since(now.ModTime()) > minAge:
 			if later, statErr := os.Stat(spec.path); statErr != nil || !SameContent(later, now) {
 				continue // what was read was not all of it
 			}

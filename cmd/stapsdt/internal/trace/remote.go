@@ -37,31 +37,31 @@ type remoteTrace struct {
 	types   map[string]map[string]string // of arguments, by PROVIDER:PROBE and by their names
 	queries []url.Values
 
-	messages chan received
+	messages chan reply
 	counts   []remote.Counts // of the stream of each query
 	before   remote.Counts   // of streams that have ended
 	ending   bool            // whether nothing is waited for but the counts
-	ended    map[int]bool    // queries of which nothing will come
-	pending  []held
+	done    map[int]bool    // queries of which nothing will come
+	pending  []heldEvent
 }
 
-// received is what the stream of a query has sent, or that there is a new one.
-type received struct {
+// reply is what the stream of a query has sent, or that there is a new one.
+type reply struct {
 	query   int
 	message *remote.Message
 	gap     time.Duration // how long there was no stream
 	err     error
 }
 
-// held is an event that waits for those before it.
-type held struct {
+// heldEvent is an event that waits for those before it.
+type heldEvent struct {
 	*remote.Event
 	since time.Time
 }
 
 const (
-	// holding is longer than an event may wait in the program while others are sent.
-	holding = 250 * time.Millisecond
+	// reorderDelay is longer than an event may wait in the program while others are sent.
+	reorderDelay = 250 * time.Millisecond
 	// countsEvery is how often the program sends its counts, and some time more.
 	countsEvery = 2 * time.Second
 )
@@ -71,7 +71,7 @@ func runRemote(ctx context.Context, to *console.Console, config *run.Config, o *
 	if config.Given() || len(o.Show) > 0 || o.Verbose || config.Single {
 		return usage.Errorf("-p, -a, --show and -v are for traces by the kernel, and %s is traced by the program", "http://…")
 	}
-	w := &remoteTrace{Console: to, config: config, options: o, messages: make(chan received), ended: map[int]bool{}}
+	w := &remoteTrace{Console: to, config: config, options: o, messages: make(chan reply), done: map[int]bool{}}
 	if w.address, err = remote.ParseAddress(config.Specs[0]); err != nil {
 		return usage.Errorf("%w", err)
 	}
@@ -253,7 +253,7 @@ func (w *remoteTrace) query(provider, probe, filter string) {
 // follow reads a stream, and opens the next when the program ends it for its age.
 func (w *remoteTrace) follow(ctx context.Context, i int, s *remote.Stream) {
 	defer func() { s.Close() }()
-	send := func(r received) bool {
+	send := func(r reply) bool {
 		r.query = i
 		select {
 		case w.messages <- r:
@@ -264,7 +264,7 @@ func (w *remoteTrace) follow(ctx context.Context, i int, s *remote.Stream) {
 	}
 	for {
 		m, err := s.Next()
-		if !send(received{message: m, err: err}) {
+		if !send(reply{message: m, err: err}) {
 			return
 		}
 		if m.End != "time" {
@@ -273,12 +273,12 @@ func (w *remoteTrace) follow(ctx context.Context, i int, s *remote.Stream) {
 		begin := time.Now()
 		next, err := w.client.Watch(ctx, w.queries[i])
 		if err != nil {
-			send(received{err: fmt.Errorf("%w: %w", remote.ErrGone, err)})
+			send(reply{err: fmt.Errorf("%w: %w", remote.ErrGone, err)})
 			return
 		}
 		s.Close()
 		s = next
-		if !send(received{gap: time.Since(begin)}) {
+		if !send(reply{gap: time.Since(begin)}) {
 			return
 		}
 	}
@@ -287,11 +287,11 @@ func (w *remoteTrace) follow(ctx context.Context, i int, s *remote.Stream) {
 // run shows events until there were enough, or ctx is done and the counts have come. The error
 // is that the program has gone away.
 func (w *remoteTrace) run(ctx context.Context) error {
-	ticker := time.NewTicker(holding / 4)
+	ticker := time.NewTicker(reorderDelay / 4)
 	defer ticker.Stop()
 	done := ctx.Done()
 	var late <-chan time.Time
-	for w.shown < w.options.Limit && len(w.ended) < len(w.queries) {
+	for w.shown < w.options.Limit && len(w.done) < len(w.queries) {
 		select {
 		case <-done:
 			done, w.ending, late = nil, true, time.After(countsEvery)
@@ -312,11 +312,11 @@ func (w *remoteTrace) run(ctx context.Context) error {
 }
 
 // take takes what a stream has sent.
-func (w *remoteTrace) take(r received) error {
+func (w *remoteTrace) take(r reply) error {
 	m := r.message
 	switch {
 	case r.err != nil && w.ending:
-		w.ended[r.query] = true
+		w.done[r.query] = true
 		return nil
 	case r.err != nil:
 		return r.err
@@ -325,12 +325,12 @@ func (w *remoteTrace) take(r received) error {
 			remote.MaxSeconds/60, r.gap.Round(time.Millisecond))
 		return nil
 	case m.Event != nil:
-		w.pending = append(w.pending, held{m.Event, time.Now()})
+		w.pending = append(w.pending, heldEvent{m.Event, time.Now()})
 		return nil
 	}
 	w.counts[r.query] = *m.Counts
 	if w.ending || m.End == "events" {
-		w.ended[r.query] = true
+		w.done[r.query] = true
 	}
 	switch {
 	case m.End == "shutdown":
@@ -344,9 +344,9 @@ func (w *remoteTrace) take(r received) error {
 
 // print shows the events whose place in the order is certain, or all.
 func (w *remoteTrace) print(all bool) error {
-	slices.SortStableFunc(w.pending, func(a, b held) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(w.pending, func(a, b heldEvent) int { return a.Time.Compare(b.Time) })
 	n := 0
-	for n < len(w.pending) && w.shown < w.options.Limit && (all || time.Since(w.pending[n].since) >= holding) {
+	for n < len(w.pending) && w.shown < w.options.Limit && (all || time.Since(w.pending[n].since) >= reorderDelay) {
 		e := w.pending[n].Event
 		w.lines.Remote(&render.RemoteEvent{Event: e, Program: cmp.Or(w.listing.Program, "-"), Types: w.types[e.Provider+":"+e.Probe], TextSize: w.options.TextSize})
 		w.shown++

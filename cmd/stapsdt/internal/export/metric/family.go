@@ -229,7 +229,7 @@ func (c *collection) labelsOf(items []record.Item, key []byte) []string {
 
 // inFlight counts the operations that are open.
 func (c *collection) inFlight() error {
-	o := c.measured
+	o := c.pairs
 	if o.Plan == nil {
 		return nil
 	}
@@ -258,9 +258,9 @@ func (c *collection) inFlight() error {
 
 // zeros adds the series without open operations.
 func (c *collection) zeros() error {
-	seen, err := c.measured.labels()
+	seen, err := c.pairs.labels()
 	for _, s := range seen {
-		if labels := c.labelsOf(c.measured.Plan.Open, s.Value); !c.full(labels) {
+		if labels := c.labelsOf(c.pairs.Plan.Open, s.Value); !c.full(labels) {
 			c.at(labels)
 		}
 	}
@@ -276,10 +276,10 @@ func (c *collection) full(labels []string) bool {
 func (m *Metric) Full() (uint64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if m.measured == nil || m.measured.Plan == nil {
+	if m.pairs == nil || m.pairs.Plan == nil {
 		return 0, nil
 	}
-	totals, err := record.ReadTotals(m.measured.Tables.Totals, 0)
+	totals, err := record.ReadTotals(m.pairs.Tables.Totals, 0)
 	return totals.Full, err
 }
 

@@ -31,7 +31,7 @@ type Metric struct {
 	tables map[string]*record.SeriesTables // by layout
 	first  int                             // the index of a native histogram's second bucket
 
-	measured *measured // of Start and End, and nil of Probe
+	pairs *pairTables // of Start and End, and nil of Probe
 	ended    ended     // of a gauge
 	history  history
 }
@@ -46,14 +46,14 @@ type shape struct {
 }
 
 // Together implements engine.Subscriber.
-func (m *Metric) Together() bool { return m.measured != nil }
+func (m *Metric) Together() bool { return m.pairs != nil }
 
 // AsksProcesses implements engine.Subscriber.
 func (m *Metric) AsksProcesses() bool { return m.Key == bpf.Goroutine }
 
 // ProcessFound implements engine.Subscriber.
 func (m *Metric) ProcessFound(pid int) error {
-	if err := m.measured.ProcessFound(m.Env, pid); err != nil {
+	if err := m.pairs.ProcessFound(m.Env, pid); err != nil {
 		return fmt.Errorf("%w; its events are not included", err)
 	}
 	return nil
@@ -83,7 +83,7 @@ func (m *Metric) open(h *rule.Host) error {
 	specs := []string{m.Probe}
 	if m.Probe == "" {
 		specs = []string{m.Start, m.End}
-		m.measured = &measured{}
+		m.pairs = &pairTables{}
 	}
 	return m.Base.Open(h, m.Name, &m.Select, specs)
 }
@@ -104,7 +104,7 @@ func (m *Metric) openLabels(p *bpf.Probe) (values []string) {
 func (m *Metric) Section(p *bpf.Probe) (*bpf.Section, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.measured != nil {
+	if m.pairs != nil {
 		return m.pairSection(p)
 	}
 	spec := bpf.MetricSpec{Value: m.Value, Latest: m.Kind == rules.Gauge, By: m.by, Where: m.Where}
@@ -188,10 +188,10 @@ func (s *shape) equal(other *shape) bool {
 func (m *Metric) Sweep() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.sweepRows(time.Now()); err != nil || m.measured == nil {
+	if err := m.sweepRows(time.Now()); err != nil || m.pairs == nil {
 		return err
 	}
-	return m.measured.sweep()
+	return m.pairs.sweep()
 }
 
 // Close releases everything.
@@ -202,7 +202,7 @@ func (m *Metric) Close() {
 	for _, t := range m.tables {
 		t.Close()
 	}
-	if m.measured != nil {
-		m.measured.close()
+	if m.pairs != nil {
+		m.pairs.close()
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// measured are the operations that a metric measures from their start to their end.
-type measured struct {
+// pairTables are those of the operations that a metric measures from their start to their end.
+type pairTables struct {
 	operations.Operations
 	seen *ebpf.Map // of InFlight with labels, or nil
 }
 
 // pairSection returns what is done at a start or at an end.
 func (m *Metric) pairSection(p *bpf.Probe) (*bpf.Section, error) {
-	o := m.measured
+	o := m.pairs
 	if err := m.prepare(); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (m *Metric) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 
 // prepare decides what is evaluated where, and makes the tables.
 func (m *Metric) prepare() error {
-	o := m.measured
+	o := m.pairs
 	if o.Plan != nil {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (m *Metric) prepare() error {
 }
 
 // sweep removes what belongs to processes that have ended.
-func (o *measured) sweep() error {
+func (o *pairTables) sweep() error {
 	if o.seen != nil && o.Due() {
 		if _, err := o.labels(); err != nil {
 			return err
@@ -76,7 +76,7 @@ func (o *measured) sweep() error {
 
 // labels returns the labels of the operations that processes have started that still live, and
 // forgets those of others.
-func (o *measured) labels() (all []record.Seen, err error) {
+func (o *pairTables) labels() (all []record.Seen, err error) {
 	if o.seen == nil {
 		return nil, nil
 	}
@@ -95,7 +95,7 @@ func (o *measured) labels() (all []record.Seen, err error) {
 	return all, nil
 }
 
-func (o *measured) close() {
+func (o *pairTables) close() {
 	o.seen.Close()
 	o.Close()
 }

@@ -253,11 +253,10 @@ func attribute(v event.Value) any {
 	return v.Bits
 }
 
-// FD is readable when there is something to take, and Waiting reports whether some of that has to
-// wait for what may come before it.
+// FD is readable when there is something to take.
 func (s *Rule) FD() int { return s.stream.FD() }
 
-// Waiting see FD.
+// Waiting reports whether there are events that wait for what may come before them.
 func (s *Rule) Waiting() bool { return s.stream.Waiting() }
 
 // Events returns the number of events that were taken.
