@@ -170,7 +170,7 @@ func TestLoadAllConcurrently(t *testing.T) {
 // collected waits for the garbage collector's work.
 func collected(t testing.TB, done func() bool) {
 	t.Helper()
-	require.Eventually(t, func() bool { runtime.GC(); return done() }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { runtime.GC(); return done() }, testenv.Patience, time.Millisecond)
 }
 
 // TestMillionProviders: providers that are garbage leave nothing in the registry.

@@ -20,9 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long a test waits for what others do.
-const patience = time.Minute
-
 // TestUnloadUnderFire: 64 goroutines fire while the provider is unloaded and
 // loaded 1,000 times under a tracer. Nothing faults, and the tracer has seen
 // what the program has fired. Only a fire's own answer, which no exported method
@@ -55,7 +52,7 @@ func TestUnloadUnderFire(t *testing.T) {
 	}
 	// On a busy machine the goroutines get to fire in few of the cycles.
 	const enough = 10_000
-	end := time.Now().Add(patience)
+	end := time.Now().Add(testenv.Patience)
 	for n := 0; n < 1000 || fired.Load() < enough && time.Now().Before(end); n++ {
 		require.NoError(t, p.Unload())
 		require.NoError(t, p.Load())
@@ -202,7 +199,7 @@ func TestGarbageIsGivenBack(t *testing.T) {
 		settle()
 		// The memory of parked slots is kept, once a process.
 		return mappings(t, "garbage") == before && descriptors(t) <= fds+1
-	}, patience, time.Millisecond)
+	}, testenv.Patience, time.Millisecond)
 
 	// A probe keeps its provider's mapping.
 	probe := func() *Probe1[int] {

@@ -16,15 +16,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/postgres"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
-
-const patience = time.Minute
 
 func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 
@@ -39,7 +37,7 @@ func start(t testing.TB, flags ...string) *server {
 	t.Helper()
 	flags = append([]string{"-listen", "127.0.0.1:0", "-db", filepath.Join(t.TempDir(), "shop.db")}, flags...)
 	p := tracetest.Command(t, exec.Command(tracetest.Build(t, "."), flags...))
-	line := p.WaitLine(" serves ", patience)
+	line := p.WaitLine(" serves ", testenv.Patience)
 	return &server{Process: p, url: line[strings.Index(line, "http://"):]}
 }
 
@@ -142,7 +140,7 @@ func TestLatencyByRoute(t *testing.T) {
 	require.Equal(t, 8, total(supplier))
 	for from := range supplier {
 		require.GreaterOrEqual(t, from, 32<<10)
-		require.Less(t, from, int(patience.Microseconds()))
+		require.Less(t, from, int(testenv.Patience.Microseconds()))
 	}
 }
 
@@ -174,7 +172,7 @@ func TestSlowQueries(t *testing.T) {
 		tr := tracetest.Script(t, s.Process, "scripts/slow.bt", "100")
 		s.load(t, 20, "GET", "/items/1", 200)
 		s.load(t, 2, "GET", "/report?n=1000000", 200)
-		lines := tr.WaitLines(2, patience)
+		lines := tr.WaitLines(2, testenv.Patience)
 		tr.Stop()
 		require.Len(t, lines, 2)
 		for _, line := range lines {
@@ -189,7 +187,7 @@ func TestSlowQueries(t *testing.T) {
 		s.load(t, 1, "GET", "/items/99", 404)
 		s.load(t, 1, "POST", "/items?name=plum", 200)
 		s.load(t, 1, "POST", "/items?name=plum", 500)
-		lines := tr.WaitLines(5, patience)
+		lines := tr.WaitLines(5, testenv.Patience)
 		tr.Stop()
 		for i, line := range lines {
 			lines[i] = regexp.MustCompile(`^\d+ us`).ReplaceAllString(line, "N us")
@@ -216,7 +214,7 @@ func TestPostgres(t *testing.T) {
 	s.load(t, 1, "POST", "/orders?item=1", 200)
 	s.load(t, 1, "POST", "/orders?item=99", 404)
 	const insert, order, get, last = "INSERT INTO item (name) VALUES ($1) RETURNING id", "INSERT INTO ordered (name) VALUES ($1) RETURNING id", "SELECT name FROM item WHERE id = $1", "SELECT max(id) FROM item"
-	lines := slow.WaitLines(11, patience)
+	lines := slow.WaitLines(11, testenv.Patience)
 	slow.Stop()
 	for i, line := range lines {
 		lines[i] = regexp.MustCompile(`^\d+ us`).ReplaceAllString(line, "N us")
@@ -266,11 +264,11 @@ func TestInFlight(t *testing.T) {
 			answered <- s.do("GET", "/supplier?ms=6000", 200)
 		}()
 	}
-	tr.WaitMatch(regexp.MustCompile(`^@in_flight: 3$`), patience)
+	tr.WaitMatch(regexp.MustCompile(`^@in_flight: 3$`), testenv.Patience)
 	for range 3 {
 		require.NoError(t, <-answered)
 	}
-	tr.WaitMatch(regexp.MustCompile(`^@in_flight: 0$`), patience)
+	tr.WaitMatch(regexp.MustCompile(`^@in_flight: 0$`), testenv.Patience)
 	tr.Stop()
 
 	at := regexp.MustCompile(`^at (\d+) ms$`)
@@ -282,7 +280,7 @@ func TestInFlight(t *testing.T) {
 		}
 		if m := since.FindStringSubmatch(line); m != nil {
 			require.LessOrEqual(t, number(t, m[2]), now)
-			require.Less(t, now, number(t, m[2])+int(patience.Milliseconds()))
+			require.Less(t, now, number(t, m[2])+int(testenv.Patience.Milliseconds()))
 			began[m[1]] = number(t, m[2])
 			listed[m[1]]++
 		}
@@ -316,7 +314,7 @@ func TestOffCPU(t *testing.T) {
 	require.Len(t, waited["/supplier"], 6)
 	for _, us := range waited["/supplier"] {
 		require.GreaterOrEqual(t, us, 49_000)
-		require.Less(t, us, int(patience.Microseconds()))
+		require.Less(t, us, int(testenv.Patience.Microseconds()))
 	}
 	// Of four that come at once, three wait until one, two and three others are done.
 	stacks := regexp.MustCompile(`(?s)@by_stack\[(/\w+), ([^]]*)\]: (\d+)`).FindAllStringSubmatch(out, -1)

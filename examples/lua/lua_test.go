@@ -13,11 +13,10 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
-
-const patience = time.Minute
 
 // program is what the tests run.
 const program = "testdata/work.lua"
@@ -32,17 +31,17 @@ func run(t *testing.T, attach func(p *tracetest.Process) *tracetest.Tracer, prin
 	p := tracetest.Command(t, exec.Command(tracetest.Build(t, "."), program))
 	do := func(command string) {
 		p.Say(command)
-		p.Expect("done "+command, patience)
+		p.Expect("done "+command, testenv.Patience)
 	}
 	do("flow") // before anybody looks
 	tr := attach(p)
 	do("ready")
 	do(command)
-	require.Eventually(t, func() bool { return printed(tr.Lines()) }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return printed(tr.Lines()) }, testenv.Patience, 10*time.Millisecond)
 	out := tr.Stop() + "\n"
 	do("idle") // the hooks take themselves out
 	p.Hangup()
-	require.NoError(t, p.Wait(patience))
+	require.NoError(t, p.Wait(testenv.Patience))
 	return out
 }
 

@@ -9,14 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
-
-const patience = time.Minute
 
 func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 
@@ -29,7 +27,7 @@ type host struct {
 func start(t *testing.T, args ...string) *host {
 	t.Helper()
 	p := tracetest.Command(t, exec.Command(tracetest.Build(t, "."), args...))
-	_, probes, ok := strings.Cut(p.WaitLine(" has its probes in ", patience), " has its probes in ")
+	_, probes, ok := strings.Cut(p.WaitLine(" has its probes in ", testenv.Patience), " has its probes in ")
 	require.True(t, ok)
 	return &host{p, probes}
 }
@@ -37,7 +35,7 @@ func start(t *testing.T, args ...string) *host {
 func (h *host) call(t *testing.T, line string, result int) {
 	t.Helper()
 	h.Say(line)
-	require.Equal(t, fmt.Sprintf("[%d]", result), h.Expect("= ", patience))
+	require.Equal(t, fmt.Sprintf("[%d]", result), h.Expect("= ", testenv.Patience))
 }
 
 // attach attaches one of the scripts for all languages.
@@ -50,7 +48,7 @@ func attach(t *testing.T, h *host, name string) *tracetest.Tracer {
 // requireFlow waits for what the script flow shows, and compares it without the time.
 func requireFlow(t *testing.T, tr *tracetest.Tracer, want ...string) {
 	t.Helper()
-	lines := tr.WaitLines(len(want), patience)
+	lines := tr.WaitLines(len(want), testenv.Patience)
 	slices.Sort(lines) // all times have as many digits
 	for i, l := range lines {
 		_, lines[i], _ = strings.Cut(l, " ")
@@ -66,7 +64,7 @@ func TestFlow(t *testing.T) {
 	// The first three functions are the host's, and no functions of the guest's.
 	h.call(t, "nap 1", 2)
 	h.Say("divide 1 0")
-	h.Expect("wasm error: integer divide by zero", patience)
+	h.Expect("wasm error: integer divide by zero", testenv.Patience)
 	requireFlow(t, tr,
 		"2 1 -> fib (guest:3)",
 		"2 2 -> fib (guest:3)",

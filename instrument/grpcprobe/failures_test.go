@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/probetest"
 
 	"github.com/stretchr/testify/require"
@@ -65,7 +66,7 @@ func TestPanic(t *testing.T) {
 	} {
 		rec.Reset()
 		go func() { failed <- run() }()
-		rpc := eventtest.Args(rec.Wait(patience, 1, eventtest.Named("rpc__end"))[0])
+		rpc := eventtest.Args(rec.Wait(testenv.Patience, 1, eventtest.Named("rpc__end"))[0])
 		require.Contains(t, rpc["error"], "no status was sent")
 		require.EqualValues(t, codes.Canceled, rpc["code"])
 	}
@@ -122,7 +123,7 @@ func TestCanceled(t *testing.T) {
 		_, err = m.say(t.Context(), "other") // which the server receives after the end of the first one
 		require.NoError(t, err)
 		close(proceed)
-		for _, e := range rec.Wait(patience, 2, eventtest.Named("rpc__end")) {
+		for _, e := range rec.Wait(testenv.Patience, 2, eventtest.Named("rpc__end")) {
 			if e := eventtest.Args(e); e["id"] == rpc["id"] {
 				require.EqualValues(t, codes.Canceled, e["code"])
 				require.Contains(t, e["error"], "canceled")
@@ -153,7 +154,7 @@ func TestNeverClosed(t *testing.T) {
 	m := newProgram(t, &echo{talk: repeat})
 	rec := probetest.Record(t, m.Provider)
 	m.stream(t, t.Context())
-	rec.Wait(patience, 1, eventtest.Named("rpc__start"))
+	rec.Wait(testenv.Patience, 1, eventtest.Named("rpc__start"))
 	require.Empty(t, rec.Events(eventtest.Named("call__end")))
 	m.stop()
 	rpc, call := ends(rec)
@@ -175,6 +176,6 @@ func TestGarbage(t *testing.T) {
 	require.Eventually(t, func() bool {
 		runtime.GC()
 		return h.running.count.Load() == 0
-	}, patience, time.Millisecond)
+	}, testenv.Patience, time.Millisecond)
 	h.running.ids.Range(func(id, _ any) bool { t.Fatal(id); return false })
 }

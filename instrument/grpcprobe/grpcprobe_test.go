@@ -6,7 +6,6 @@ import (
 	"io"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
@@ -22,7 +21,6 @@ import (
 )
 
 const (
-	patience = time.Minute
 	say      = "/test.Echo/Say"  // one message, one answer
 	talk     = "/test.Echo/Talk" // streams in both directions
 )
@@ -130,7 +128,7 @@ func TestNested(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, outer.CloseSend())
 	require.Equal(t, io.EOF, outer.RecvMsg(&message{}))
-	calls := rec.Wait(patience, 2, eventtest.Named("call__end"))
+	calls := rec.Wait(testenv.Patience, 2, eventtest.Named("call__end"))
 	inner, call := eventtest.Args(calls[0]), eventtest.Args(calls[1])
 	require.Equal(t, talk, call["method"])
 	require.Zero(t, call["sent_messages"])
@@ -147,7 +145,7 @@ func TestTraceparent(t *testing.T) {
 		_, err := m.say(metadata.AppendToOutgoingContext(t.Context(), "traceparent", text), "x")
 		require.NoError(t, err)
 	}
-	rec.Wait(patience, 2, eventtest.Named("rpc__end"))
+	rec.Wait(testenv.Patience, 2, eventtest.Named("rpc__end"))
 	events := rec.Events(eventtest.Named("rpc__context"))
 	require.Len(t, events, 1)
 	e := eventtest.Args(events[0])
@@ -182,7 +180,7 @@ func TestConcurrent(t *testing.T) {
 	}
 	all.Wait()
 	ids := func(name string) (list []any) {
-		for _, e := range rec.Wait(patience, goroutines*streams, eventtest.Named(name)) {
+		for _, e := range rec.Wait(testenv.Patience, goroutines*streams, eventtest.Named(name)) {
 			list = append(list, eventtest.Args(e)["id"])
 		}
 		return list
@@ -194,7 +192,7 @@ func TestConcurrent(t *testing.T) {
 		served = append(served, eventtest.Args(e)["id"])
 	}
 	require.ElementsMatch(t, served, func() (list []any) {
-		for _, e := range rec.Wait(patience, len(served), eventtest.Named("rpc__end")) {
+		for _, e := range rec.Wait(testenv.Patience, len(served), eventtest.Named("rpc__end")) {
 			list = append(list, eventtest.Args(e)["id"])
 		}
 		return list

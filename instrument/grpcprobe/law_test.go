@@ -79,11 +79,11 @@ func TestErrorsOfTheProgram(t *testing.T) {
 		for i, err := range got {
 			require.Equal(t, want[i].Error(), err.Error())
 		}
-		for _, e := range rec.Wait(patience, 2, eventtest.Named("rpc__end")) {
+		for _, e := range rec.Wait(testenv.Patience, 2, eventtest.Named("rpc__end")) {
 			require.EqualValues(t, tt.want, eventtest.Args(e)["code"])
 			require.Equal(t, answer.Error(), eventtest.Args(e)["error"])
 		}
-		for _, e := range rec.Wait(patience, 2, eventtest.Named("call__end")) {
+		for _, e := range rec.Wait(testenv.Patience, 2, eventtest.Named("call__end")) {
 			require.EqualValues(t, tt.code, eventtest.Args(e)["code"])
 		}
 	}
@@ -134,7 +134,7 @@ func TestServedByHTTP(t *testing.T) {
 	r.ProtoMajor, r.ProtoMinor = 2, 0
 	r.Header.Set("Content-Type", "application/grpc")
 	server.ServeHTTP(httptest.NewRecorder(), r)
-	require.Equal(t, r.RemoteAddr, eventtest.Args(rec.Wait(patience, 1, eventtest.Named("rpc__start"))[0])["remote"])
+	require.Equal(t, r.RemoteAddr, eventtest.Args(rec.Wait(testenv.Patience, 1, eventtest.Named("rpc__start"))[0])["remote"])
 }
 
 // foreign is a context that must not be asked for the handler's key.
@@ -210,7 +210,7 @@ func TestInFlight(t *testing.T) {
 		}
 	})
 	for _, h := range handlers {
-		require.Eventually(t, func() bool { return h.running.count.Load() == 0 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return h.running.count.Load() == 0 }, testenv.Patience, time.Millisecond)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/probetest"
 
 	"github.com/stretchr/testify/require"
@@ -97,7 +98,7 @@ func (m *program) stream(t testing.TB, ctx context.Context) grpc.ClientStream {
 
 // ends returns the ends of both sides, when both have ended.
 func ends(rec *probetest.Recorder) (rpc, call map[string]any) {
-	return eventtest.Args(rec.Wait(patience, 1, eventtest.Named("rpc__end"))[0]), eventtest.Args(rec.Wait(patience, 1, eventtest.Named("call__end"))[0])
+	return eventtest.Args(rec.Wait(testenv.Patience, 1, eventtest.Named("rpc__end"))[0]), eventtest.Args(rec.Wait(testenv.Patience, 1, eventtest.Named("call__end"))[0])
 }
 
 // size is that of a message with a text.

@@ -23,8 +23,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const patience = time.Minute
-
 func TestIdle(t *testing.T) {
 	p := eventtest.Provider(t, "httpprobe")
 	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
@@ -189,7 +187,7 @@ func TestUploadIsDeleted(t *testing.T) {
 	require.Eventually(t, func() bool {
 		files, err := os.ReadDir(dir)
 		return err == nil && len(files) == 0
-	}, patience, time.Millisecond)
+	}, testenv.Patience, time.Millisecond)
 }
 
 // optional are the methods that a ResponseWriter may have.
@@ -214,7 +212,7 @@ func TestClientGone(t *testing.T) {
 	}()
 	_, err = http.DefaultClient.Do(r)
 	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, "context canceled", eventtest.Args(rec.Wait(patience, 1, eventtest.Named("request__end"))[0])["error"])
+	require.Equal(t, "context canceled", eventtest.Args(rec.Wait(testenv.Patience, 1, eventtest.Named("request__end"))[0])["error"])
 }
 
 func TestTraceparent(t *testing.T) {
@@ -272,7 +270,7 @@ func TestConcurrent(t *testing.T) {
 	for range n {
 		require.NoError(t, <-errs)
 	}
-	rec.Wait(patience, n, eventtest.Named("request__end"))
+	rec.Wait(testenv.Patience, n, eventtest.Named("request__end"))
 	for _, probe := range []string{"fetch__start", "fetch__end", "request__start"} {
 		require.Len(t, rec.Events(eventtest.Named(probe)), n, probe)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/probetest"
 	"github.com/go-stapsdt/stapsdt/span"
 
@@ -45,7 +46,7 @@ func TestWriterHasTheSameMethods(t *testing.T) {
 		"recorder": func(h http.Handler) {
 			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 		},
-		"timeout": func(h http.Handler) { get(t, http.TimeoutHandler(h, patience, "late"), false) },
+		"timeout": func(h http.Handler) { get(t, http.TimeoutHandler(h, testenv.Patience, "late"), false) },
 		"plain": func(h http.Handler) {
 			h.ServeHTTP(plainWriter{httptest.NewRecorder()}, httptest.NewRequest("GET", "/", nil))
 		},
@@ -202,7 +203,7 @@ func TestHijack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "hi", string(text))
 	require.Equal(t, 299, answer.StatusCode)
-	end := eventtest.Args(rec.Wait(patience, 1, eventtest.Named("request__end"))[0])
+	end := eventtest.Args(rec.Wait(testenv.Patience, 1, eventtest.Named("request__end"))[0])
 	require.EqualValues(t, 0, end["status"])
 	require.EqualValues(t, 0, end["bytes"])
 }

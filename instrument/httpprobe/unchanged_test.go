@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 )
 
 // wrap is Server.Handler or Server.PlainHandler.
@@ -36,7 +37,7 @@ func wire(seen *eventtest.Log, h http.Handler, request string) {
 		panic(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(testenv.Patience))
 	io.WriteString(conn, strings.ReplaceAll(request, "\n", "\r\n"))
 	answer, err := io.ReadAll(conn)
 	var reset *net.OpError

@@ -90,7 +90,7 @@ func TestOverhead(t *testing.T) {
 				whole, without, with = least(func() { run(tracer) }, whole), least(bare, without), least(probed, with)
 			}
 			return with-without <= whole/8
-		}, patience, time.Millisecond)
+		}, testenv.Patience, time.Millisecond)
 		t.Logf("%s: %.1f ns more, and a span takes %.1f ns", kind.name, float64(with-without)/batch, float64(whole)/batch)
 	}
 }

@@ -23,8 +23,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-const patience = time.Minute
-
 // program is a program that has installed the package, and exports its spans.
 type program struct {
 	*stapsdt.Provider
@@ -225,7 +223,7 @@ func TestNeverEnded(t *testing.T) {
 	require.Eventually(t, func() bool {
 		runtime.GC()
 		return m.processor.running.count.Load() == 1
-	}, patience, time.Millisecond)
+	}, testenv.Patience, time.Millisecond)
 	require.Equal(t, 1, m.processor.running.size())
 	require.Empty(t, rec.Events(eventtest.Named("span__end")))
 	trace.SpanFromContext(ctx).End()
@@ -355,7 +353,7 @@ func TestShutdown(t *testing.T) {
 	require.Eventually(t, func() bool {
 		runtime.GC()
 		return m.processor.running.count.Load() == 0
-	}, patience, time.Millisecond)
+	}, testenv.Patience, time.Millisecond)
 }
 
 // TestAttributes: what is longer than a string can be reported is not made.

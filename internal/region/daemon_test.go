@@ -24,9 +24,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long a child may take.
-const patience = time.Minute
-
 // children are what this package's tests start: see child.
 var children = map[string]func([]string){
 	"daemon": daemonChild,
@@ -39,7 +36,7 @@ func child(t *testing.T, name string, change func(*exec.Cmd), args ...string) st
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Env = append(os.Environ(), childVariable+"="+name)

@@ -314,7 +314,7 @@ func TestFileThatCannotBeMapped(t *testing.T) {
 }
 
 // TestHeldLock: a process that holds the directory's lock cannot hold up a load for
-// longer than its patience.
+// longer than its testenv.Patience.
 func TestHeldLock(t *testing.T) {
 	dir := t.TempDir()
 	im := testImage(t, 1)
@@ -327,7 +327,7 @@ func TestHeldLock(t *testing.T) {
 	start := time.Now()
 	_, _, err = Load(&space, im, only(t, dir))
 	require.ErrorIs(t, err, unix.EWOULDBLOCK)
-	require.Less(t, time.Since(start), patience)
+	require.Less(t, time.Since(start), testenv.Patience)
 }
 
 // TestFailedMapLeavesNoRange: the address space that was reserved is released.

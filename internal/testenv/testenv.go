@@ -14,7 +14,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
+
+// Patience is how long tests wait for what takes a moment on a machine that does nothing else. Only
+// a test that fails waits so long.
+const Patience = 2 * time.Minute
 
 // Needs lets a test go on where err is nil. Otherwise the test cannot be run here.
 func Needs(t testing.TB, what string, err error) {

@@ -14,14 +14,13 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/arnodel/golua/lib"
 	rt "github.com/arnodel/golua/runtime"
 	"github.com/stretchr/testify/require"
 )
-
-const patience = time.Minute
 
 func load(t testing.TB) (*stapsdt.Provider, *Probes) {
 	t.Helper()
@@ -107,11 +106,11 @@ func TestTracersComeAndGo(t *testing.T) {
 			require.Eventually(t, func() bool {
 				n, err := c.Count()
 				return err == nil && n > 100 && tracing.Load()
-			}, patience, time.Millisecond, name)
+			}, testenv.Patience, time.Millisecond, name)
 		}
 		require.NoError(t, entry.Close())
 		require.NoError(t, ret.Close())
-		require.Eventually(t, func() bool { return !tracing.Load() }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return !tracing.Load() }, testenv.Patience, time.Millisecond)
 	}
 	stop.Store(true)
 	require.NoError(t, <-done)
@@ -153,7 +152,7 @@ func BenchmarkCall(b *testing.B) {
 			if name == "traced" {
 				tr := tracetest.Bpftrace(b, `usdt:`+p.Path()+`:luaprobe:function__* { @[probe] = count(); }`, "-p", strconv.Itoa(os.Getpid()))
 				defer tr.Stop()
-				for deadline := time.Now().Add(patience); r.MainThread().DebugHookFlags == 0; run() {
+				for deadline := time.Now().Add(testenv.Patience); r.MainThread().DebugHookFlags == 0; run() {
 					require.True(b, time.Now().Before(deadline))
 				}
 			}

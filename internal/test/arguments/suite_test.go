@@ -13,12 +13,10 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/bpf"
 	"github.com/go-stapsdt/stapsdt/internal/test/values"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
-
-// patience is for what takes less than a millisecond on a machine that does nothing else.
-const patience = time.Minute
 
 // firing is a case: a probe, how it is fired, and what with.
 type firing struct {
@@ -109,7 +107,7 @@ func (f firing) check(r *bpf.Recorder, site bpf.Site) error {
 	if err := f.fire(); err != nil {
 		return err
 	}
-	e, err := r.Read(patience)
+	e, err := r.Read(testenv.Patience)
 	if err != nil {
 		return err
 	}

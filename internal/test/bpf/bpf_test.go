@@ -12,12 +12,11 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
 )
-
-const patience = time.Minute
 
 // loaded is a provider with probes of two words and a text, and their sites.
 func loaded(t *testing.T, probes ...string) (p *stapsdt.Provider, sites []Site) {
@@ -46,7 +45,7 @@ func TestRecorder(t *testing.T) {
 	for i, probe := range p.Probes() {
 		require.NoError(t, r.Expect(Text{sites[i].Args[2], 5}))
 		require.NoError(t, probe.Fire(uint64(1)<<63, -1, "text"))
-		e, err := r.Read(patience)
+		e, err := r.Read(testenv.Patience)
 		require.NoError(t, err)
 		require.EqualValues(t, i, e.Cookie)
 		require.Equal(t, os.Getpid(), e.PID)

@@ -18,9 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is for what takes a second or two on an idle machine.
-const patience = 60 * time.Second
-
 // tab is a page in a browser. It speaks the DevTools protocol over a pair of pipes: JSON
 // messages, each of which ends in a NUL.
 type tab struct {
@@ -69,7 +66,7 @@ func open(t *testing.T, width, height int) *tab {
 	t.Cleanup(func() {
 		_, _ = b.try("Browser.close", nil)
 		toBrowser.Close()
-		killer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		killer := time.AfterFunc(testenv.Patience, func() { _ = cmd.Process.Kill() })
 		defer killer.Stop()
 		_ = cmd.Wait()
 		<-read
@@ -152,7 +149,7 @@ func (b *tab) try(method string, params any) (json.RawMessage, error) {
 			return nil, errors.New(m.Error.Message)
 		}
 		return m.Result, nil
-	case <-time.After(patience):
+	case <-time.After(testenv.Patience):
 		return nil, errors.New("the browser does not answer")
 	}
 }
@@ -188,7 +185,7 @@ func (b *tab) eval(script string) any {
 // wait waits until a condition in JavaScript is true.
 func (b *tab) wait(condition string) {
 	b.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(testenv.Patience)
 	for b.eval("Boolean("+condition+")") != true {
 		if time.Now().After(deadline) {
 			require.Fail(b.t, "never true: "+condition, "%v", b.eval("document.body.innerText"))

@@ -151,7 +151,7 @@ func TestPage(t *testing.T) {
 	b.click("#start")
 	b.wait(`document.querySelector("#status").innerText === "Stopped."`)
 	require.Equal(t, "Start", b.text("#start"))
-	require.Eventually(t, func() bool { return !observed(s.requests, "request__done") }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !observed(s.requests, "request__done") }, testenv.Patience, 10*time.Millisecond)
 
 	// The next probe, without a filter, until the time is over.
 	b.click(`[data-id="shop:cache__lookup"]`)
@@ -280,7 +280,7 @@ func TestRecorder(t *testing.T) {
 	require.Eventually(t, func() bool {
 		n, err := s.recorder.WriteTo(io.Discard)
 		return err == nil && n > 0
-	}, patience, time.Millisecond)
+	}, testenv.Patience, time.Millisecond)
 	b := open(t, 1000, 800)
 	b.load(s.url)
 	b.wait(`!document.querySelector("#open-recorder").hidden`)

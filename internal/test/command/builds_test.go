@@ -69,7 +69,7 @@ func countsAll(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p := tracetest.Command(t, cmd)
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	tr := traces(t, p, "count", "-o", "json", "-p", pid(p), "subject:request__done")
 	does(p, "fire 1000")
 	rows := tr.counts()

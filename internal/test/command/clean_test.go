@@ -56,7 +56,7 @@ func clean(t *testing.T, args ...string) *exec.Cmd {
 func unusedImage(t *testing.T, directory string) (path string) {
 	p := starts(t, subjectIn(t, directory))
 	p.Say("quit")
-	require.NoError(t, p.Wait(patience))
+	require.NoError(t, p.Wait(testenv.Patience))
 	return imageOf(t, directory)
 }
 
@@ -170,7 +170,7 @@ func TestCleanElsewhere(t *testing.T) {
 	stays("unseen", "not the initial PID namespace", 4, exec.Command(setpriv, append([]string{"--bounding-set=-lease", "--"}, hidden().Args...)...))
 	stays("mapped", "a process has it open", 0, hidden())
 	isolated.Hangup()
-	require.NoError(t, isolated.Wait(patience))
+	require.NoError(t, isolated.Wait(testenv.Patience))
 	require.Equal(t, "removed", cleans(t, 0, hidden())[name].Action, "the kernel says that it is not in use")
 }
 

@@ -52,18 +52,18 @@ func TestCompared(t *testing.T) {
 		const value = "9223372036854775808"
 		tr := traces(t, c, "trace", path+":csubject:work", "--show", "arg3", "-n", "1")
 		does(c, "fire 1")
-		require.NoError(t, tr.Wait(patience))
+		require.NoError(t, tr.Wait(testenv.Patience))
 		require.Contains(t, strings.Join(tr.Lines(), "\n"), "arg3="+value)
 		b := tracetest.Bpftrace(t, "usdt:"+path+`:csubject:work { printf("value %lu\n", arg3); }`)
 		does(c, "fire 1")
-		require.NotContains(t, b.WaitLines(1, patience), "value "+value)
+		require.NotContains(t, b.WaitLines(1, testenv.Patience), "value "+value)
 	})
 	t.Run("children", func(t *testing.T) {
 		b := tracetest.Bpftrace(t, "usdt:"+path+`:csubject:other { printf("%d\n", pid); }`, "-p", pid(c))
 		c.Say("fork 1")
-		c.Expect("ok", patience)
+		c.Expect("ok", testenv.Patience)
 		does(c, "fire 1")
-		require.Equal(t, []string{pid(c)}, b.WaitLines(1, patience)) // TestTraceForks has the command
+		require.Equal(t, []string{pid(c)}, b.WaitLines(1, testenv.Patience)) // TestTraceForks has the command
 	})
 	t.Run("libraries", func(t *testing.T) {
 		found, err := exec.LookPath("bpftrace")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,14 +21,14 @@ func TestExportContainersBrief(t *testing.T) {
 	e := exports(t, "files", `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: [container]}]`)
 	right(t, program, "1", "500")
 	want := map[string]float64{`{container=""}`: 1}
-	require.Eventually(t, func() bool { return len(series(e.scrape(), "hit_total")) == 1 }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(series(e.scrape(), "hit_total")) == 1 }, testenv.Patience, 5*time.Millisecond)
 	for range 10 {
 		id := hex.EncodeToString(make([]byte, 24)) + fmt.Sprintf("%016x", rand.Uint64())
 		group := newCgroup(t, "brief-"+id)
 		cmd := exec.Command("sh", "-c", `echo $$ >"$1/cgroup.procs" && exec "$2" 7 0`, "sh", group, program)
 		output, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", output)
-		require.Eventually(t, func() bool { return os.Remove(group) == nil }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return os.Remove(group) == nil }, testenv.Patience, time.Millisecond)
 		want[fmt.Sprintf("{container=%q}", id)] = 7
 	}
 	require.Equal(t, want, series(e.scrape(), "hit_total"))

@@ -92,10 +92,10 @@ func TestCostOfExporting(t *testing.T) {
 	} {
 		atMost(t, c.rule, func() time.Duration {
 			e := exports(t, "subject", "metrics:\n  - {name: fires_total, probe: 'PROVIDER:tick', "+c.rule+"}\n")
-			require.Eventually(t, func() bool { return traced(t, p) }, patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 10*time.Millisecond)
 			defer func() {
 				e.Signal(os.Interrupt)
-				require.NoError(t, e.Wait(patience))
+				require.NoError(t, e.Wait(testenv.Patience))
 			}()
 			return storm(p)()
 		}, func() time.Duration {

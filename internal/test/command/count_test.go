@@ -37,7 +37,7 @@ type counted struct {
 // interrupts interrupts the command, which ends well.
 func (tr *tracer) interrupts() {
 	tr.Signal(os.Interrupt)
-	require.NoError(tr.t, tr.Wait(patience))
+	require.NoError(tr.t, tr.Wait(testenv.Patience))
 }
 
 // counts interrupts the command, and returns what it counted.
@@ -54,7 +54,7 @@ func TestCount(t *testing.T) {
 		does(p, "fire 5")
 		does(p, "fork 1")
 		tr.Signal(os.Interrupt)
-		require.NoError(t, tr.Wait(patience))
+		require.NoError(t, tr.Wait(testenv.Patience))
 		// Of work, two sites were fired, whose operands differ.
 		require.Equal(t, []string{"COUNT  PROBE", "    8  csubject:work", "    6  csubject:other"}, tr.Lines())
 	}
@@ -129,10 +129,10 @@ func TestCountTooMany(t *testing.T) {
 func TestCountInterval(t *testing.T) {
 	p := goSubject(t)
 	tr := traces(t, p, "count", "-p", pid(p), "subject:tick", "-i", "100ms")
-	tr.WaitLine("no events", patience)
+	tr.WaitLine("no events", testenv.Patience)
 	does(p, "storm 1000 1")
-	tr.WaitLine(" 1000  ", patience)
-	require.Regexp(t, `^ *COUNT  PER SECOND  PROBE$`, tr.WaitLine("COUNT", patience))
+	tr.WaitLine(" 1000  ", testenv.Patience)
+	require.Regexp(t, `^ *COUNT  PER SECOND  PROBE$`, tr.WaitLine("COUNT", testenv.Patience))
 	tr.interrupts()
 }
 
@@ -141,7 +141,7 @@ func TestCountSome(t *testing.T) {
 	p := goSubject(t)
 	testenv.NeedsRoot(t)
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "count", "-o", "json", "-p", pid(p), "subject:*", "--by", "status")), t}
-	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
 	does(p, "fire 5")
 	does(p, "storm 100 1")
 	sum := 0
@@ -191,11 +191,11 @@ func TestHistText(t *testing.T) {
 	attached := func() bool {
 		return strings.Contains(linksOf(t, linear), "uprobe") && strings.Contains(linksOf(t, status), "uprobe")
 	}
-	require.Eventually(t, attached, patience, 5*time.Millisecond)
+	require.Eventually(t, attached, testenv.Patience, 5*time.Millisecond)
 	does(p, "fire 9")
 	for _, tr := range []*tracer{tr, linear, status} {
 		tr.Signal(os.Interrupt)
-		require.NoError(t, tr.Wait(patience))
+		require.NoError(t, tr.Wait(testenv.Patience))
 	}
 	wide := func(n, most int) string { return "|" + strings.Repeat("@", n) + strings.Repeat(" ", most-n) + "|" }
 	bar := func(n int) string { return wide(n, 52) }
@@ -266,7 +266,7 @@ func TestCountByProcess(t *testing.T) {
 
 	tr = traces(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "-n", "1", "--show", "executable", "--strlen", "8")
 	does(p, "fire 1")
-	require.NoError(t, tr.Wait(patience))
+	require.NoError(t, tr.Wait(testenv.Patience))
 	require.Contains(t, tr.Lines()[0], `"executable":"`+name[:min(8, len(name))])
 }
 

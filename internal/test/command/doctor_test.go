@@ -63,7 +63,7 @@ func subjectIn(t *testing.T, directory string, args ...string) *exec.Cmd {
 
 func starts(t *testing.T, cmd *exec.Cmd) *tracetest.Process {
 	p := tracetest.Command(t, cmd)
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	return p
 }
 
@@ -90,7 +90,7 @@ func TestDoctorHealthy(t *testing.T) {
 	tr := traces(t, p, "trace", "-p", pid(p), tick)
 	require.Contains(t, finds(t, 0, "traced", "note", doctor(t, pid(p), tick)).Says, "A tracer is attached to subject:tick")
 	tr.Signal(os.Interrupt)
-	require.NoError(t, tr.Wait(patience))
+	require.NoError(t, tr.Wait(testenv.Patience))
 	require.NotContains(t, runs(t, "list", "-p", pid(p)).stdout, "traced now", "doctor has left nothing behind")
 }
 
@@ -181,7 +181,7 @@ func requireSeen(t *testing.T, p *tracetest.Process, cure string) {
 	path, _, _ := strings.Cut(strings.TrimPrefix(cure, "Attach bpftrace to "), ",")
 	tr := tracetest.Bpftrace(t, `usdt:`+path+`:`+tick+` { printf("seen\n"); }`)
 	does(p, "storm 1 1")
-	tr.WaitLine("seen", patience)
+	tr.WaitLine("seen", testenv.Patience)
 	tr.Stop()
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/stretchr/testify/require"
 )
 
@@ -43,7 +44,7 @@ func TestExportAgreement(t *testing.T) {
 		p := exportee(t, "export_agreement")
 		p.Say("await 200000 2")
 		e := exports(t, "export_agreement", agreeing)
-		p.Expect("ok", patience)
+		p.Expect("ok", testenv.Patience)
 		totals := slices.Collect(maps.Values(totalsOf(e)))
 		require.Len(t, totals, 4)
 		require.Positive(t, totals[0])
@@ -51,7 +52,7 @@ func TestExportAgreement(t *testing.T) {
 			require.Equal(t, totals[0], n, totals)
 		}
 		e.Signal(os.Interrupt)
-		require.NoError(t, e.Wait(patience))
+		require.NoError(t, e.Wait(testenv.Patience))
 	}
 }
 
@@ -72,7 +73,7 @@ metrics:
 	time.Sleep(50 * time.Millisecond)
 	e.writes("export_agreement_reload", agreeing+stay)
 	e.says("read .*: 5 metrics")
-	p.Expect("ok", patience)
+	p.Expect("ok", testenv.Patience)
 	require.EqualValues(t, 3_000_000, e.scrape()["stay_total"])
 	totals := totalsOf(e)
 	require.Positive(t, totals["total"])

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,7 +39,7 @@ func TestExportExpiry(t *testing.T) {
 		say("a") // stays, because it has events
 		all := e.scrape()
 		return len(series(all, "said_total")) == 2 && len(series(all, "size_bytes_count")) == 1 && len(series(all, "latest_bytes")) == 1
-	}, patience, 100*time.Millisecond)
+	}, testenv.Patience, 100*time.Millisecond)
 	say("d", "d", "bb")
 	all := e.scrape()
 	require.Equal(t, map[string]float64{

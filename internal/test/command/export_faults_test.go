@@ -33,7 +33,7 @@ func TestExportEnded(t *testing.T) {
 	}
 	require.Len(t, series(e.scrape(), "level"), 3)
 	p.Signal(os.Kill)
-	require.Eventually(t, func() bool { return len(series(e.scrape(), "level")) == 0 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(series(e.scrape(), "level")) == 0 }, testenv.Patience, 10*time.Millisecond)
 	all := e.scrape()
 	require.EqualValues(t, 4, all[`stapsdt_events_total{metric="level"}`])
 	require.Zero(t, all["stapsdt_export_collect_failures_total"])
@@ -106,7 +106,7 @@ func TestExportUnmounted(t *testing.T) {
 	cmd := exec.Command("unshare", "-m", "sh", "-c", `mount -t tmpfs -o mode=700 none "$1" && cp "$2" "$1/program" && STAPSDT_DIR=$1 exec "$1/program" "$3"`,
 		"sh", directory, program, provider)
 	p := tracetest.Command(t, cmd)
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	e.waits("said_total", 1)
 	p.Signal(os.Kill)
 	require.Eventually(t, func() bool { return e.scrape()[`stapsdt_attached_sites{metric="said_total"}`] == 0 }, 2*time.Minute, 100*time.Millisecond)
@@ -132,7 +132,7 @@ metrics:
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+imageDirectory(t, p))
 		output, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(output))
-		require.Eventually(t, func() bool { return os.Remove(group) == nil }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return os.Remove(group) == nil }, testenv.Patience, time.Millisecond)
 		want[fmt.Sprintf("{container=%q}", id)] = 7
 	}
 	all := e.scrape()
@@ -228,5 +228,5 @@ func TestExportMissed(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, program, 0o700))
 		require.NoError(t, exec.Command(path).Run())
 		return e.scrape()["stapsdt_missed_processes_total"] > 0
-	}, patience, time.Millisecond)
+	}, testenv.Patience, time.Millisecond)
 }

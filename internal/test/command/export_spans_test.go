@@ -45,7 +45,7 @@ func TestExportSpans(t *testing.T) {
 	exemplars := e.exemplars()
 	require.NotEmpty(t, exemplars)
 	e.Signal(os.Interrupt) // what was fired is sent
-	require.NoError(t, e.Wait(patience))
+	require.NoError(t, e.Wait(testenv.Patience))
 	close(received)
 	outer, inner := map[string]*tracepb.Span{}, []*tracepb.Span{}
 	for s := range received {

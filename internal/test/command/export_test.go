@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -53,10 +54,10 @@ func TestExport(t *testing.T) {
 	require.Positive(t, all[`stapsdt_errors_total{metric="long_total"}`], "level has no bytes")
 
 	p.Signal(os.Kill) // the level of a process that has ended is none
-	require.Eventually(t, func() bool { return len(series(e.scrape(), "level")) == 0 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(series(e.scrape(), "level")) == 0 }, testenv.Patience, 10*time.Millisecond)
 	require.Len(t, series(e.scrape(), "said_total"), 4)
 	e.Signal(os.Interrupt)
-	require.NoError(t, e.Wait(patience))
+	require.NoError(t, e.Wait(testenv.Patience))
 }
 
 // floats writes the bounds of buckets in one way.
@@ -205,7 +206,7 @@ metrics:
 	ours := all[`job_seconds_sum{failed="false",name="inner"}`] + all[`job_seconds_sum{failed="true",name="outer"}`]
 	require.InEpsilon(t, all["told_seconds_sum"], ours, .5)
 	p.Signal(os.Kill)
-	require.Eventually(t, func() bool { return len(series(e.scrape(), "jobs_in_flight")) == 0 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(series(e.scrape(), "jobs_in_flight")) == 0 }, testenv.Patience, 10*time.Millisecond)
 }
 
 // TestExportChurn: of processes that come and go within a second, with probes that have been
@@ -233,10 +234,10 @@ func TestExportChurn(t *testing.T) {
 func TestExportKilled(t *testing.T) {
 	p := goSubject(t)
 	e := exports(t, "subject", "metrics:\n  - {name: fires_total, probe: 'PROVIDER:tick', counter: 1, where: pid == "+pid(p)+", labels: []}\n")
-	require.Eventually(t, func() bool { return traced(t, p) }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 10*time.Millisecond)
 	e.Signal(os.Kill)
-	require.Error(t, e.Wait(patience))
-	require.Eventually(t, func() bool { return !traced(t, p) }, patience, 10*time.Millisecond)
+	require.Error(t, e.Wait(testenv.Patience))
+	require.Eventually(t, func() bool { return !traced(t, p) }, testenv.Patience, 10*time.Millisecond)
 	does(p, "storm 10 1")
 }
 
@@ -263,6 +264,6 @@ func TestExportFootprint(t *testing.T) {
 		_, err = io.Copy(io.Discard, response.Body)
 		require.NoError(t, err)
 		return time.Since(start) < 100*time.Millisecond
-	}, patience, time.Millisecond)
+	}, testenv.Patience, time.Millisecond)
 	require.Len(t, series(e.scrape(), "said_total"), 10000)
 }

@@ -45,13 +45,13 @@ var answering = regexp.MustCompile(`metrics are at (http://\S+)`)
 // answers waits until the exporter answers.
 func (e *exporter) answers() {
 	e.t.Helper()
-	e.url = e.WaitSaid(answering, patience)[1]
+	e.url = e.WaitSaid(answering, testenv.Patience)[1]
 }
 
 // says waits for what the exporter says to people, and returns the groups of the pattern.
 func (e *exporter) says(pattern string) (groups []string) {
 	e.t.Helper()
-	return e.WaitSaid(regexp.MustCompile(pattern), patience)
+	return e.WaitSaid(regexp.MustCompile(pattern), testenv.Patience)
 }
 
 // writes replaces the rules.
@@ -92,7 +92,7 @@ func (e *exporter) waits(metric string, sites float64) {
 
 func (e *exporter) eventually(series string, value float64) {
 	e.t.Helper()
-	require.Eventually(e.t, func() bool { return e.scrape()[series] == value }, patience, 20*time.Millisecond, series)
+	require.Eventually(e.t, func() bool { return e.scrape()[series] == value }, testenv.Patience, 20*time.Millisecond, series)
 }
 
 // series returns what a metric has, of all that was scraped.
@@ -113,7 +113,7 @@ func exportee(t testing.TB, provider string, args ...string) *tracetest.Process 
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p := tracetest.Command(t, cmd)
 	if len(args) == 0 {
-		p.Expect("ready", patience)
+		p.Expect("ready", testenv.Patience)
 	}
 	return p
 }

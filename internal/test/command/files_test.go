@@ -63,7 +63,7 @@ func replace(t testing.TB, program, to string) {
 // right runs a version, and requires that no tracer has changed what it computes.
 func right(t testing.TB, program string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -108,7 +108,7 @@ func withoutLeases(t *testing.T, args ...string) *exec.Cmd {
 // counts starts a command that traces, and waits until it does.
 func counts(t *testing.T, cmd *exec.Cmd) func() int {
 	tr := &tracer{tracetest.Command(t, cmd), t}
-	require.Eventually(t, func() bool { return len(linksOf(t, tr)) > 0 || strings.Contains(tr.Dump(), "waiting for one") }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(linksOf(t, tr)) > 0 || strings.Contains(tr.Dump(), "waiting for one") }, testenv.Patience, 5*time.Millisecond)
 	return func() int { return len(tr.Lines()) }
 }
 
@@ -130,7 +130,7 @@ func TestFileWritten(t *testing.T) {
 				write(t, programs[version], file)
 				right(t, file, "20", "300")
 				fired += 20
-				require.Eventually(t, func() bool { return count() == fired }, patience, 5*time.Millisecond, "%d of version %d: %d", fired, version, count())
+				require.Eventually(t, func() bool { return count() == fired }, testenv.Patience, 5*time.Millisecond, "%d of version %d: %d", fired, version, count())
 			}
 		})
 	}
@@ -155,7 +155,7 @@ func TestFileRead(t *testing.T) {
 				write(t, programs[1], file)
 				right(t, file, "20", "300")
 				fired += 20
-				require.Eventually(t, func() bool { return count() == fired }, patience, 5*time.Millisecond, "%d: %d", fired, count())
+				require.Eventually(t, func() bool { return count() == fired }, testenv.Patience, 5*time.Millisecond, "%d: %d", fired, count())
 			}
 		})
 	}
@@ -205,7 +205,7 @@ func TestFileStorm(t *testing.T) {
 	all.Wait()
 	for name, count := range seen {
 		want := each * rounds * len(files)
-		require.Eventually(t, func() bool { return count() >= want }, patience, 50*time.Millisecond, "%s: %d of %d", name, count(), want)
+		require.Eventually(t, func() bool { return count() >= want }, testenv.Patience, 50*time.Millisecond, "%s: %d of %d", name, count(), want)
 		require.Equal(t, want, count(), name)
 	}
 }
@@ -223,15 +223,15 @@ func TestFileTwice(t *testing.T) {
 	var running []*tracetest.Process
 	for _, program := range programs[1:] {
 		p := tracetest.Command(t, exec.Command("unshare", "--mount", "sh", "-ec", script, dir, program))
-		inodes = append(inodes, p.Expect("inode ", patience))
+		inodes = append(inodes, p.Expect("inode ", testenv.Patience))
 		running = append(running, p)
 	}
 	require.Equal(t, inodes[0], inodes[1])
 	for _, p := range running {
-		require.NoError(t, p.Wait(patience))
+		require.NoError(t, p.Wait(testenv.Patience))
 		require.Contains(t, p.Lines(), "wrong sums 0")
 	}
-	require.Eventually(t, func() bool { return count() == 40 }, patience, 5*time.Millisecond, "%d", count())
+	require.Eventually(t, func() bool { return count() == 40 }, testenv.Patience, 5*time.Millisecond, "%d", count())
 }
 
 // TestLibraryWritten: a library that is overwritten while a program has mapped it, which the kernel
@@ -249,11 +249,11 @@ func TestLibraryWritten(t *testing.T) {
 	library := filepath.Join(dir, "library.so")
 	overwrite(t, first, library)
 	p := tracetest.Command(t, exec.Command(makes("program"), library))
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "library:hit")
 	does(p, "fire")
 	overwrite(t, second, library)
-	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
 	does(p, "fire")
 	require.Len(t, tr.stops(), 2)
 	require.Equal(t, []string{"value 1", "value 2"}, slices.DeleteFunc(p.Lines(), func(line string) bool { return !strings.HasPrefix(line, "value") }))

@@ -69,7 +69,7 @@ func generated(t *testing.T) (p *tracetest.Process, image string) {
 	program := exec.Command(filepath.Join(dir, "program"))
 	program.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p = tracetest.Command(t, program)
-	return p, p.Expect("ready ", patience)
+	return p, p.Expect("ready ", testenv.Patience)
 }
 
 // TestGenerate: tracers see the names, the types and the values of probes that were generated.
@@ -97,7 +97,7 @@ func TestGenerate(t *testing.T) {
 
 	b := tracetest.Bpftrace(t, "uprobe:"+image+`:request__done { printf("%s %d %s %d\n", str(args->path), args->status, str(args->agent), args->cached); }`)
 	does(p, "fire")
-	require.Equal(t, []string{"/item -1 curl 1"}, b.WaitLines(1, patience))
+	require.Equal(t, []string{"/item -1 curl 1"}, b.WaitLines(1, testenv.Patience))
 	b.Stop()
 }
 

@@ -39,7 +39,7 @@ func interpreter(t *testing.T, pattern, pkg string) string {
 func attaches(t *testing.T, probes int, args ...string) *tracer {
 	t.Helper()
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), append(args, "-o", "json")...)), t}
-	require.Eventually(t, func() bool { return strings.Count(linksOf(t, tr), "uprobe") >= probes }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Count(linksOf(t, tr), "uprobe") >= probes }, testenv.Patience, 5*time.Millisecond)
 	return tr
 }
 

@@ -51,7 +51,7 @@ func workerSubject(t testing.TB) *tracetest.Process {
 	cmd := exec.Command(tracetest.Build(t, "worker"))
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p := tracetest.Command(t, cmd)
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	return p
 }
 
@@ -147,13 +147,13 @@ func TestLatencyOpen(t *testing.T) {
 func TestLatencyText(t *testing.T) {
 	p := workerSubject(t)
 	tr := latency(t, p, "-i", "100ms")
-	tr.WaitLine("worker:job__start → worker:job__end", patience)
-	tr.WaitLine("no pairs", patience)
-	tr.WaitLine("0 starts without an end (0 still open); 0 ends without a start", patience)
+	tr.WaitLine("worker:job__start → worker:job__end", testenv.Patience)
+	tr.WaitLine("no pairs", testenv.Patience)
+	tr.WaitLine("0 starts without an end (0 still open); 0 ends without a start", testenv.Patience)
 	does(p, "jobs 4")
 	does(p, "begin 12")
 	does(p, "end 2")
-	tr.WaitLine("12 starts without an end (12 still open); 2 ends without a start", patience)
+	tr.WaitLine("12 starts without an end (12 still open); 2 ends without a start", testenv.Patience)
 	tr.interrupts()
 	text := strings.Join(tr.Lines(), "\n")
 	require.Regexp(t, `(?m)^count 4  average \S+s  p50 \S+  p90 \S+  p99 \S+  p999 \S+$`, text)
@@ -170,7 +170,7 @@ func TestLatencyByGoroutine(t *testing.T) {
 	tr := latency(t, p, "-o", "json", "--key", "goroutine", "--by", "began,ended")
 	crowd := func(n int) (moved int) {
 		p.Say(fmt.Sprint("crowd ", n))
-		moved, err := strconv.Atoi(p.Expect("moved ", patience))
+		moved, err := strconv.Atoi(p.Expect("moved ", testenv.Patience))
 		require.NoError(t, err)
 		return moved
 	}
@@ -276,7 +276,7 @@ func TestCostOfLatency(t *testing.T) {
 		least := time.Hour
 		for range 10 {
 			p.Say("storm 20000")
-			least = min(least, time.Duration(must(strconv.Atoi(p.Expect("took ", patience)))(t)))
+			least = min(least, time.Duration(must(strconv.Atoi(p.Expect("took ", testenv.Patience)))(t)))
 		}
 		return least
 	}

@@ -20,9 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is for what takes a second at most on an idle machine.
-const patience = 30 * time.Second
-
 func TestMain(m *testing.M) {
 	tracetest.TracefsMain() // which doctor looks for
 	// With -a, the command traces the subjects of other tests too, and they it.
@@ -53,7 +50,7 @@ func finish(t testing.TB, cmd *exec.Cmd) result {
 	t.Helper()
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	timer := time.AfterFunc(testenv.Patience, func() { cmd.Process.Kill() })
 	defer timer.Stop()
 	err := cmd.Run()
 	var exit *exec.ExitError
@@ -71,7 +68,7 @@ func goSubject(t testing.TB, args ...string) *tracetest.Process {
 	cmd := exec.Command(tracetest.Build(t, "subject"), args...)
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p := tracetest.Command(t, cmd)
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	return p
 }
 
@@ -93,14 +90,14 @@ func cSubject(t testing.TB) (p *tracetest.Process, path string) {
 	out, err := exec.Command(gcc, "-O2", "-Wall", "-o", path, "testdata/subject.c").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	p = tracetest.Command(t, exec.Command(path))
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	return p, path
 }
 
 // does tells a subject something and waits until it is done.
 func does(p *tracetest.Process, line string) {
 	p.Say(line)
-	p.Expect("ok", patience)
+	p.Expect("ok", testenv.Patience)
 }
 
 // lines decodes JSON lines.

@@ -32,10 +32,10 @@ func TestTraceForks(t *testing.T) {
 			p, _ := cSubject(t)
 			cmd := exec.Command(unshare, "--mount", "sh", "-ec", script+`; exec "$@"`, "sh", stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other")
 			tr := &tracer{tracetest.Command(t, cmd), t}
-			require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
 			p.Say("fork 1")
-			child := p.Expect("child ", patience)
-			p.Expect("ok", patience)
+			child := p.Expect("child ", testenv.Patience)
+			p.Expect("ok", testenv.Patience)
 			events := tr.stops()
 			require.Len(t, events, 1)
 			require.Equal(t, child, strconv.Itoa(events[0].PID))
@@ -47,7 +47,7 @@ func TestTraceForks(t *testing.T) {
 func TestTraceOthers(t *testing.T) {
 	p, path := cSubject(t)
 	q := tracetest.Command(t, exec.Command(path))
-	q.Expect("ready", patience)
+	q.Expect("ready", testenv.Patience)
 	tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:other")
 	does(q, "fire 3")
 	does(p, "fire 2")
@@ -61,7 +61,7 @@ func TestTraceWaits(t *testing.T) {
 	testenv.NeedsRoot(t)
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "csubject:other", "-n", "1")), t}
 	p, _ := cSubject(t)
-	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
 	does(p, "fire 1")
 	require.Len(t, tr.ends(), 1)
 	require.Contains(t, tr.Dump(), "no process has csubject:other yet; waiting for one")
@@ -75,14 +75,14 @@ func TestTraceBrief(t *testing.T) {
 	brief := func(rest int) bool {
 		tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done")), t}
 		p := goSubject(t)
-		require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
 		var want, got []any
 		for range 10 {
 			p := goSubject(t)
 			does(p, fmt.Sprint("rest ", rest))
 			does(p, "fire 1")
 			p.Say("quit")
-			require.NoError(t, p.Wait(patience))
+			require.NoError(t, p.Wait(testenv.Patience))
 			want = append(want, float64(p.PID()))
 		}
 		for _, e := range tr.stops() {
@@ -118,11 +118,11 @@ func TestTraceForgets(t *testing.T) {
 	}
 	require.True(t, holds())
 	p.Hangup()
-	require.NoError(t, p.Wait(patience))
+	require.NoError(t, p.Wait(testenv.Patience))
 	_ = os.Remove(image)
-	require.Eventually(t, func() bool { return !holds() }, 2*patience, time.Second)
+	require.Eventually(t, func() bool { return !holds() }, 2*testenv.Patience, time.Second)
 	q := goSubject(t)
-	require.Eventually(t, func() bool { return traced(t, q) }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return traced(t, q) }, testenv.Patience, 5*time.Millisecond)
 	does(q, "fire 1")
 	require.Len(t, of(q, tr.stops()), 1)
 }
@@ -140,12 +140,12 @@ func TestNamespaces(t *testing.T) {
 		return cmd
 	}
 	p := tracetest.Command(t, inside(tracetest.Build(t, "subject")))
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done", "-n", "2")), t}
 	outside := strings.TrimSpace(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
 	require.Eventually(t, func() bool {
 		return strings.Contains(string(must(exec.Command(stapsdt(t), "list", "-p", outside).Output())(t)), "traced now")
-	}, patience, 10*time.Millisecond)
+	}, testenv.Patience, 10*time.Millisecond)
 	does(p, "fire 2")
 	events := tr.ends()
 	require.Equal(t, []any{"/item/0", "/item/1"}, args(events, "path"))
@@ -173,7 +173,7 @@ func TestTraceNew(t *testing.T) {
 	tr := traces(t, p, "trace", "-o", "json", "-a", "*subject:[rw]*", "-w", "status == -3")
 	q, _ := cSubject(t)
 	const message = "csubject:work: undefined: status"
-	require.Eventually(t, func() bool { return strings.Contains(tr.Dump(), message) }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(tr.Dump(), message) }, testenv.Patience, 10*time.Millisecond)
 	does(q, "fire 1")
 	does(p, "fire 1")
 	require.Len(t, of(p, tr.stops()), 1)

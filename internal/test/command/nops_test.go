@@ -36,9 +36,9 @@ func TestTwoNops(t *testing.T) {
 			require.NoError(t, err, "%s", out)
 			p := tracetest.Command(t, exec.Command(path))
 			var first, second uint64
-			_, err = fmt.Sscanf(p.WaitLine(" 0x", patience), "%v %v", &first, &second)
+			_, err = fmt.Sscanf(p.WaitLine(" 0x", testenv.Patience), "%v %v", &first, &second)
 			require.NoError(t, err)
-			p.Expect("ready", patience)
+			p.Expect("ready", testenv.Patience)
 
 			memory, err := os.Open("/proc/" + pid(p) + "/mem")
 			require.NoError(t, err)
@@ -58,12 +58,12 @@ func TestTwoNops(t *testing.T) {
 			if nop.Name == site.Chosen().Name && nop.Name != "nop1" {
 				want, other = second, first
 			}
-			require.Eventually(t, func() bool { return patched(want) }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return patched(want) }, testenv.Patience, time.Millisecond)
 			require.False(t, patched(other))
 			require.Contains(t, runs(t, "list", "-p", pid(p)).stdout, "traced now")
 			does(p, "4")
 			tr.Signal(os.Interrupt)
-			require.NoError(t, tr.Wait(patience))
+			require.NoError(t, tr.Wait(testenv.Patience))
 			var got []string
 			for _, line := range tr.Lines() {
 				var event struct{ Args map[string]int }

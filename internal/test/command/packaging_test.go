@@ -95,7 +95,7 @@ func TestUnitCapabilities(t *testing.T) {
 		cmd := exec.Command(program, args...)
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)
 		p := tracetest.Command(t, cmd)
-		p.Expect("ready", patience)
+		p.Expect("ready", testenv.Patience)
 		return p
 	}
 	// One image is in a hidden file, and the other in memory.
@@ -105,21 +105,21 @@ func TestUnitCapabilities(t *testing.T) {
 	for _, p := range subjects {
 		does(p, "fire 3")
 	}
-	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done == 6 }, patience, 20*time.Millisecond, "%s", e.Dump())
+	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done == 6 }, testenv.Patience, 20*time.Millisecond, "%s", e.Dump())
 	require.True(t, e.hasLease())
 	e.Signal(os.Interrupt)
-	require.NoError(t, e.Wait(patience))
+	require.NoError(t, e.Wait(testenv.Patience))
 
 	subjects[0].Say("quit")
-	require.NoError(t, subjects[0].Wait(patience))
+	require.NoError(t, subjects[0].Wait(testenv.Patience))
 	for i, without := range capabilities {
 		e := exportWith(t, name, images, slices.Delete(slices.Clone(capabilities), i, i+1))
 		if without == "CAP_BPF" || without == "CAP_PERFMON" {
-			require.Error(t, e.Wait(patience))
+			require.Error(t, e.Wait(testenv.Patience))
 			require.Contains(t, e.Dump(), "loading BPF programs needs "+without)
 			continue
 		}
-		require.Eventually(t, func() bool { return e.Ended() || answering.MatchString(e.Dump()) }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return e.Ended() || answering.MatchString(e.Dump()) }, testenv.Patience, 10*time.Millisecond)
 		if e.Ended() { // there is no process that it may look at
 			require.Contains(t, e.Dump(), "needs "+without)
 			continue
@@ -133,7 +133,7 @@ func TestUnitCapabilities(t *testing.T) {
 		}
 		require.Zero(t, sites, "without %s\n%s", without, e.Dump())
 		e.Signal(os.Interrupt)
-		require.NoError(t, e.Wait(patience))
+		require.NoError(t, e.Wait(testenv.Patience))
 	}
 }
 
@@ -162,16 +162,16 @@ func TestUnit(t *testing.T) {
 	e.Process = tracetest.Command(t, exec.Command(strace, "-D", "-f", "-o", log, stapsdt(t), "export", "-c", e.rules, "--listen", "localhost:0"))
 	e.answers()
 	does(p, "fire 1")
-	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done > 0 }, patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done > 0 }, testenv.Patience, 20*time.Millisecond)
 	e.writes("subject", "metrics: []\n")
-	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done == 0 }, patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done == 0 }, testenv.Patience, 20*time.Millisecond)
 	e.Signal(os.Interrupt)
-	require.NoError(t, e.Wait(patience))
+	require.NoError(t, e.Wait(testenv.Patience))
 	var lines []byte
 	require.Eventually(t, func() bool {
 		lines, err = os.ReadFile(log)
 		return err == nil && strings.Contains(string(lines), "+++ exited with 0 +++")
-	}, patience, 20*time.Millisecond, "strace has not written all")
+	}, testenv.Patience, 20*time.Millisecond, "strace has not written all")
 	called := regexp.MustCompile(`(?m)^\d+ +(\w+)\(`).FindAllSubmatch(lines, -1)
 	require.NotEmpty(t, called)
 	for _, call := range called {

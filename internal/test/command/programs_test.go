@@ -83,7 +83,7 @@ func TestJava(t *testing.T) {
 	gc := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "count", "-o", "json", jvm+":hotspot:gc__*")), t}
 	require.Eventually(t, func() bool {
 		return strings.Contains(linksOf(t, tr), "uprobe") && strings.Contains(linksOf(t, gc), "uprobe")
-	}, patience, 5*time.Millisecond)
+	}, testenv.Patience, 5*time.Millisecond)
 	java := exec.Command(home+"/bin/java", source)
 	out, err := java.CombinedOutput()
 	if err != nil && strings.Contains(string(out), "compiler") {

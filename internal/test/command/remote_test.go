@@ -21,6 +21,7 @@ import (
 	root "github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/debugprobe"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -53,14 +54,14 @@ func watches(t *testing.T, probes []*root.Probe, args ...string) *tracer {
 			}
 		}
 		return true
-	}, patience, 5*time.Millisecond, "it does not watch")
+	}, testenv.Patience, 5*time.Millisecond, "it does not watch")
 	return tr
 }
 
 // unobserved waits until the program has noticed that nothing watches it any more.
 func unobserved(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return !wasDone.Observed() && !wasLarge.Observed() && !wasOther.Observed() }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return !wasDone.Observed() && !wasLarge.Observed() && !wasOther.Observed() }, testenv.Patience, 5*time.Millisecond)
 }
 
 func fireDone(n int) {
@@ -77,7 +78,7 @@ func TestRemote(t *testing.T) {
 	fireDone(2)
 	wasLarge.Fire(math.MaxUint64, math.Inf(-1), 0xc000)
 	wasDone.Fire("a \"text\"\nthat is longer", -1, time.Second, false)
-	require.NoError(t, tr.Wait(patience))
+	require.NoError(t, tr.Wait(testenv.Patience))
 	require.Len(t, tr.Lines(), 5)
 	require.Regexp(t, `^TIME +PID COMM +PROBE +ARGUMENTS$`, tr.Lines()[0])
 	require.Regexp(t, `^\d\d:\d\d:\d\d\.\d{6} +`+strconv.Itoa(os.Getpid())+` command\.test +watched:request__done +path="/item/0" status=-1 elapsed=0s cached=true$`, tr.Lines()[1])
@@ -161,22 +162,22 @@ func TestRemoteEnds(t *testing.T) {
 	unobserved(t)
 	// The reader ends first.
 	head := &tracer{tracetest.Command(t, exec.Command("bash", append([]string{"-c", `set -o pipefail; "$@" | head -n 1`, "bash", stapsdt(t), "trace"}, options...)...)), t}
-	require.Eventually(t, func() bool { return wasDone.Observed() }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return wasDone.Observed() }, testenv.Patience, 5*time.Millisecond)
 	fireDone(1)
-	head.WaitLine("watched", patience)
-	require.Eventually(t, func() bool { fireDone(1); return head.Ended() }, patience, 10*time.Millisecond)
+	head.WaitLine("watched", testenv.Patience)
+	require.Eventually(t, func() bool { fireDone(1); return head.Ended() }, testenv.Patience, 10*time.Millisecond)
 	require.Len(t, head.ends(), 1)
 	unobserved(t)
 
 	ended := func(tr *tracer, status int, why string) {
 		t.Helper()
-		require.Error(t, tr.Wait(patience))
+		require.Error(t, tr.Wait(testenv.Patience))
 		require.Contains(t, tr.Dump(), "exit status "+strconv.Itoa(status))
 		require.Contains(t, tr.Dump(), why)
 	}
 	tr = watches(t, one, options...)
 	fireDone(3)
-	tr.WaitLine(`"/item/2"`, patience)
+	tr.WaitLine(`"/item/2"`, testenv.Patience)
 	s.CloseClientConnections()
 	ended(tr, 5, "err| stapsdt: the program at "+s.URL+"/debug/probes/ has gone away: the connection has ended")
 	require.Len(t, tr.Lines(), 3)

@@ -93,7 +93,7 @@ func TestNoProbeBeforeRights(t *testing.T) {
 		return cmd
 	}
 	p := tracetest.Command(t, as(tracetest.Build(t, "subject")))
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	for probes, want := range map[string]string{
 		"count subject:tick":                    "loading BPF programs needs CAP_BPF and CAP_PERFMON",
 		"count subject:wrong":                   "no such probe: no file of the process has subject:wrong",

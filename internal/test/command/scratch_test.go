@@ -43,7 +43,7 @@ func TestScratch(t *testing.T) {
 	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
 	nsenter := testenv.NeedsTool(t, "nsenter", "util-linux")
 	p := tracetest.Command(t, scratch(t, []string{unshare, "--pid", "--fork", "--kill-child"}, "proc", tracetest.Build(t, "subject")))
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	outside := strings.TrimSpace(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
 	for name, c := range map[string]struct {
 		front []string // the namespace of processes
@@ -64,7 +64,7 @@ func TestScratch(t *testing.T) {
 				tr := &tracer{tracetest.Command(t, in(words...)), t}
 				require.Eventually(t, func() bool {
 					return strings.Contains(string(must(exec.Command(stapsdt(t), "list", "-p", outside).Output())(t)), "traced now")
-				}, patience, 5*time.Millisecond)
+				}, testenv.Patience, 5*time.Millisecond)
 				does(p, "fire 3")
 				events := tr.ends()
 				first := events[0].Args["elapsed"].(float64)

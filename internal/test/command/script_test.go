@@ -42,7 +42,7 @@ func TestScriptBpftrace(t *testing.T) {
 		does(p, "fire 2")
 		does(p, "storm 1 1")
 		var got []string
-		for _, line := range tr.WaitLines(3, patience) {
+		for _, line := range tr.WaitLines(3, testenv.Patience) {
 			number, rest, _ := strings.Cut(line, " ")
 			require.Equal(t, pid(p), number, line)
 			_, event, _ := strings.Cut(rest, " ")
@@ -58,7 +58,7 @@ func TestScriptBpftrace(t *testing.T) {
 	require.Contains(t, script, `printf("%d %s csubject:text arg0=\"%s\"\n", pid, comm, str(arg0));`)
 	tr := tracetest.Bpftrace(t, script)
 	does(p, "fire 2")
-	for _, line := range tr.WaitLines(2, patience) {
+	for _, line := range tr.WaitLines(2, testenv.Patience) {
 		require.Equal(t, pid(p)+" csubject csubject:other", line)
 	}
 	tr.Stop()
@@ -110,7 +110,7 @@ func inTracefs(t *testing.T, script string, events int, args ...string) *tracete
 				}
 			}
 			return on == events || p.Ended()
-		}, patience, 10*time.Millisecond, "its events are not enabled")
+		}, testenv.Patience, 10*time.Millisecond, "its events are not enabled")
 	}
 	return p
 }
@@ -135,9 +135,9 @@ func TestScriptTracefs(t *testing.T) {
 		does(other, "fire 1")
 		does(p, "fire 2")
 		does(p, "storm 1 1")
-		sh.WaitMatch(regexp.MustCompile(" tick: "), patience)
+		sh.WaitMatch(regexp.MustCompile(" tick: "), testenv.Patience)
 		sh.Signal(os.Interrupt)
-		_ = sh.Wait(patience)
+		_ = sh.Wait(testenv.Patience)
 		require.Equal(t, []string{
 			`request__done: path="/item/0" status=-3 elapsed=0 cached=1`,
 			`request__done: path="/item/1" status=-2 elapsed=1000000 cached=0`,
@@ -156,18 +156,18 @@ func TestScriptTracefsC(t *testing.T) {
 	script := scripted(t, "-p", pid(p), path+":csubject:work", "--str", "arg1", "--for", "tracefs")
 	sh := inTracefs(t, script, 2)
 	p.Say("semaphores")
-	require.Equal(t, "2 0", p.Expect("semaphores ", patience))
-	p.Expect("ok", patience)
+	require.Equal(t, "2 0", p.Expect("semaphores ", testenv.Patience))
+	p.Expect("ok", testenv.Patience)
 	does(p, "fire 2")
 	p.Say("fork 1")
-	p.Expect("ok", patience)
-	require.Eventually(t, func() bool { return len(tracefsEvents(sh.Lines())) == 4 }, patience, 10*time.Millisecond)
+	p.Expect("ok", testenv.Patience)
+	require.Eventually(t, func() bool { return len(tracefsEvents(sh.Lines())) == 4 }, testenv.Patience, 10*time.Millisecond)
 	// A second one is refused, and does no harm.
 	again := inTracefs(t, script, 0)
-	require.Error(t, again.Wait(patience))
+	require.Error(t, again.Wait(testenv.Patience))
 	require.Contains(t, again.Dump(), "this script runs already")
 	sh.Signal(os.Interrupt)
-	_ = sh.Wait(patience)
+	_ = sh.Wait(testenv.Patience)
 	require.Equal(t, []string{
 		`work: arg0=0 arg1="" arg2=0 arg3=9223372036854775808 arg4=0x0`,
 		`work: arg0=1 arg1="a" arg2=-1 arg3=9223372036854775808 arg4=0x3fe0000000000000`,
@@ -177,20 +177,20 @@ func TestScriptTracefsC(t *testing.T) {
 	require.Empty(t, left(t, script, "csubject"))
 
 	// Each step on its own.
-	require.NoError(t, inTracefs(t, script, 0, "add").Wait(patience))
+	require.NoError(t, inTracefs(t, script, 0, "add").Wait(testenv.Patience))
 	does(p, "fire 1")
 	printing := inTracefs(t, script, 2, "print")
-	printing.WaitMatch(regexp.MustCompile(`work: .* arg1=""`), patience)
+	printing.WaitMatch(regexp.MustCompile(`work: .* arg1=""`), testenv.Patience)
 	printing.Signal(os.Interrupt)
-	_ = printing.Wait(patience)
-	require.NoError(t, inTracefs(t, script, 0, "remove").Wait(patience))
+	_ = printing.Wait(testenv.Patience)
+	require.NoError(t, inTracefs(t, script, 0, "remove").Wait(testenv.Patience))
 	require.Empty(t, left(t, script, "csubject"))
 
 	// Another file at the path: an offset could be in the middle of an instruction.
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.WriteFile(path, []byte("another"), 0o600))
 	changed := inTracefs(t, script, 0)
-	require.Error(t, changed.Wait(patience))
+	require.Error(t, changed.Wait(testenv.Patience))
 	require.Contains(t, changed.Dump(), "has changed: make this script again")
 	require.Empty(t, left(t, script, "csubject"))
 }

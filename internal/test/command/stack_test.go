@@ -34,7 +34,7 @@ func stacker(t testing.TB, strip bool, flags ...string) *tracetest.Process {
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p := tracetest.Command(t, cmd)
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	return p
 }
 
@@ -42,7 +42,7 @@ func stacker(t testing.TB, strip bool, flags ...string) *tracetest.Process {
 func cStacker(t testing.TB, flags ...string) *tracetest.Process {
 	t.Helper()
 	p := tracetest.Command(t, exec.Command(cStackerPath(t, flags...)))
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	return p
 }
 
@@ -89,12 +89,12 @@ func TestStackGo(t *testing.T) {
 			p := stacker(t, c.strip, c.flags...)
 			tr := traces(t, p, "stack", "-o", "folded", "-p", pid(p), "stacker:hit")
 			text := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "stack", "-p", pid(p), "stacker:hit", "-w", "arg0 == 25")), t}
-			require.Eventually(t, func() bool { return strings.Contains(linksOf(t, text), "uprobe") }, patience, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return strings.Contains(linksOf(t, text), "uprobe") }, testenv.Patience, 5*time.Millisecond)
 			does(p, "call 30")
 			does(p, "spawn 20")
 			does(p, "deep 200")
 			p.Say("stack")
-			known, _ := strings.CutPrefix(p.WaitLine("stack ", patience), "stack ")
+			known, _ := strings.CutPrefix(p.WaitLine("stack ", testenv.Patience), "stack ")
 			const top = "stacker:hit;runtime.goexit;"
 			require.Equal(t, map[string]int{
 				top + "runtime.main;main.main;main.outer;main.inlined;main.inner": 30,
@@ -175,7 +175,7 @@ func TestStackExit(t *testing.T) {
 	tr := traces(t, p, "stack", "-o", "folded", "-p", pid(p), "stacker:hit")
 	require.NoError(t, os.Remove(must(os.Readlink("/proc/"+pid(p)+"/exe"))(t)))
 	p.Say("quit")
-	require.NoError(t, tr.Wait(patience))
+	require.NoError(t, tr.Wait(testenv.Patience))
 	require.Equal(t, []string{"stacker:hit;runtime.goexit;runtime.main;main.main;main.outer;main.inlined;main.inner 1"}, tr.Lines())
 }
 
@@ -185,7 +185,7 @@ func TestStackContainer(t *testing.T) {
 	program, inside := cStackerPath(t, withFrames...), t.TempDir()
 	script := fmt.Sprintf("mount -t tmpfs none %s && cp %s %s && exec %s/stack", inside, program, inside, inside)
 	p := tracetest.Command(t, exec.Command(testenv.NeedsTool(t, "unshare", "util-linux"), "--mount", "sh", "-ec", script))
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	tr := traces(t, p, "stack", "-o", "folded", "-a", "cstack:hit", "--by", "pid")
 	does(p, "call 3")
 	for stack, n := range tr.folds() {
@@ -268,11 +268,11 @@ func TestStackLibrary(t *testing.T) {
 				out, err := exec.Command(gcc, slices.Concat([]string{"-O2", "-I" + library, "-o", program}, flags, args)...).CombinedOutput()
 				require.NoError(t, err, "%s", out)
 				p := tracetest.Command(t, exec.Command(program))
-				require.Eventually(t, func() bool { return runs(t, "list", "-p", pid(p)).status == 0 }, patience, 10*time.Millisecond)
+				require.Eventually(t, func() bool { return runs(t, "list", "-p", pid(p)).status == 0 }, testenv.Patience, 10*time.Millisecond)
 				tr := traces(t, p, "stack", "-p", pid(p), "lines:line__read")
 				p.Say("a line")
 				p.Hangup()
-				require.NoError(t, tr.Wait(patience))
+				require.NoError(t, tr.Wait(testenv.Patience))
 				require.Equal(t, "    1   100.0%  lines:line__read", tr.Lines()[1])
 				require.Equal(t, "                  main (lines)", tr.Lines()[2])
 			})

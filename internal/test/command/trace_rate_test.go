@@ -32,7 +32,7 @@ func TestTraceLoses(t *testing.T) {
 	cmd.ExtraFiles = []*os.File{w}
 	tr := &tracer{tracetest.Command(t, cmd), t}
 	require.NoError(t, w.Close())
-	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
 	does(p, fmt.Sprintf("storm %d %d", each, goroutines))
 	p.Hangup()
 	shown := 0
@@ -44,7 +44,7 @@ func TestTraceLoses(t *testing.T) {
 			break
 		}
 	}
-	require.NoError(t, tr.Wait(patience))
+	require.NoError(t, tr.Wait(testenv.Patience))
 	lost := 0
 	for _, line := range tr.Lines() {
 		if match := regexp.MustCompile(`^stapsdt: (\d+) events were lost`).FindStringSubmatch(line); match != nil {
@@ -72,7 +72,7 @@ func TestAttachTime(t *testing.T) {
 		start := time.Now()
 		cmd := exec.Command(unshare, "--mount", "sh", "-ec", withTracefs+`; exec "$@"`, "sh", stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other", "-n", "1")
 		tr := &tracer{tracetest.Command(t, cmd), t}
-		p.Expect("ok", patience)
+		p.Expect("ok", testenv.Patience)
 		first = append(first, time.Since(start))
 		does(p, "fire 1")
 		require.Len(t, tr.ends(), 1)
@@ -90,12 +90,12 @@ func TestTraceRate(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "events")
 	cmd := exec.Command("bash", "-c", `exec "$@" >"$0"`, out, stapsdt(t), "trace", "-o", "json", "-p", pid(p), "subject:tick")
 	tr := &tracer{tracetest.Command(t, cmd), t}
-	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
 	start := time.Now()
 	does(p, "pace 150000 2 3000")
 	t.Logf("300000 events in %v", time.Since(start))
 	tr.Signal(os.Interrupt)
-	require.NoError(t, tr.Wait(patience))
+	require.NoError(t, tr.Wait(testenv.Patience))
 	events := lines[event](t, string(must(os.ReadFile(out))(t)))
 	require.Len(t, events, 300_000)
 	next := map[float64]float64{}

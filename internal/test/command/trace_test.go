@@ -56,7 +56,7 @@ func TestTraceText(t *testing.T) {
 	p := goSubject(t)
 	tr := traces(t, p, "trace", "-p", pid(p), "subject:request__done", "-n", "2")
 	does(p, "fire 2")
-	require.NoError(t, tr.Wait(patience))
+	require.NoError(t, tr.Wait(testenv.Patience))
 	comm := strings.TrimSpace(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID())))(t)))
 	header, first, second := tr.Lines()[0], tr.Lines()[1], tr.Lines()[2]
 	require.Len(t, tr.Lines(), 3)
@@ -83,8 +83,8 @@ func TestTraceC(t *testing.T) {
 			p, path := cSubject(t)
 			semaphores := func() string {
 				p.Say("semaphores")
-				defer p.Expect("ok", patience)
-				return p.Expect("semaphores ", patience)
+				defer p.Expect("ok", testenv.Patience)
+				return p.Expect("semaphores ", testenv.Patience)
 			}
 			require.Equal(t, "0 0", semaphores())
 			show := []string{"--show", "arg0,str(arg1),arg2,arg3", "--show", "arg4"}
@@ -92,8 +92,8 @@ func TestTraceC(t *testing.T) {
 			require.Equal(t, "2 0", semaphores(), "one for each site")
 			does(p, "fire 3")
 			p.Say("fork 1")
-			child := p.Expect("child ", patience)
-			p.Expect("ok", patience)
+			child := p.Expect("child ", testenv.Patience)
+			p.Expect("ok", testenv.Patience)
 			events := tr.stops()
 			require.Equal(t, "0 0", semaphores())
 			for _, e := range events {
@@ -132,7 +132,7 @@ func TestTraceMemory(t *testing.T) {
 	require.Equal(t, []any{"ELF\x02\x01\x01", "end", nil, nil}, args(tr.stops(), "str(arg0)"))
 	tr = traces(t, p, "trace", "-p", pid(p), "csubject:text", "--show", "str(arg0)", "-n", "4", "--strlen", "2")
 	does(p, "texts")
-	require.NoError(t, tr.Wait(patience))
+	require.NoError(t, tr.Wait(testenv.Patience))
 	text := strings.Join(tr.Lines(), "\n")
 	for _, want := range []string{` str(arg0)="EL"…`, ` str(arg0)="en"…`, ` str(arg0)=<null>`, ` str(arg0)=<unreadable 0x10>`} {
 		require.Contains(t, text, want)
@@ -177,10 +177,10 @@ func TestTraceAll(t *testing.T) {
 	does(p, "fire 1")
 	does(p, "unload")
 	does(p, "load")
-	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
 	does(p, "fire 1")
 	q := goSubject(t)
-	require.Eventually(t, func() bool { return traced(t, q) }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return traced(t, q) }, testenv.Patience, 5*time.Millisecond)
 	does(q, "fire 2")
 	events := tr.stops()
 	require.Equal(t, []any{"/item/0", "/item/1", "/item/0", "/item/1"}, args(events, "path"))
@@ -194,9 +194,9 @@ func TestTraceEnds(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			p.Say("semaphores")
-			defer p.Expect("ok", patience)
-			return p.Expect("semaphores ", patience) == "0 0"
-		}, patience, 10*time.Millisecond)
+			defer p.Expect("ok", testenv.Patience)
+			return p.Expect("semaphores ", testenv.Patience) == "0 0"
+		}, testenv.Patience, 10*time.Millisecond)
 		require.False(t, traced(t, p))
 	}
 	options := []string{"trace", "-o", "json", "-p", pid(p), "csubject:other"}
@@ -209,7 +209,7 @@ func TestTraceEnds(t *testing.T) {
 	}
 	tr := traces(t, p, options...)
 	tr.Signal(os.Kill)
-	require.Error(t, tr.Wait(patience))
+	require.Error(t, tr.Wait(testenv.Patience))
 	detached()
 
 	require.Empty(t, traces(t, p, append(options, "-d", "300ms")...).ends())
@@ -224,10 +224,10 @@ func TestTraceEnds(t *testing.T) {
 	cmd := exec.Command("bash", "-c", `set -o pipefail; "$@" | head -n 1`, "bash", stapsdt(t))
 	cmd.Args = append(cmd.Args, options...)
 	head := &tracer{tracetest.Command(t, cmd), t}
-	require.Eventually(t, func() bool { return traced(t, p) }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
 	does(p, "fire 1")
-	head.WaitLine("csubject", patience)
-	require.Eventually(t, func() bool { does(p, "fire 1"); return !traced(t, p) }, patience, 10*time.Millisecond)
+	head.WaitLine("csubject", testenv.Patience)
+	require.Eventually(t, func() bool { does(p, "fire 1"); return !traced(t, p) }, testenv.Patience, 10*time.Millisecond)
 	require.Len(t, head.ends(), 1)
 	detached()
 
@@ -246,7 +246,7 @@ func TestTraceBpftrace(t *testing.T) {
 	tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:work", "--show", "arg0,str(arg1),arg2")
 	b := tracetest.Bpftrace(t, `usdt:`+path+`:csubject:work { printf("%d %s %d\n", (int32)arg0, str(arg1), (int16)arg2); }`, "-p", pid(p))
 	does(p, "fire 4")
-	b.WaitLines(6, patience)
+	b.WaitLines(6, testenv.Patience)
 	events := tr.stops()
 	var got []string
 	for _, e := range events {
@@ -289,12 +289,12 @@ func TestTraceLies(t *testing.T) {
 			liar := filepath.Join(t.TempDir(), "csubject")
 			require.NoError(t, os.WriteFile(liar, bytes.Replace(original, before, after, 1), 0o700))
 			p := tracetest.Command(t, exec.Command(liar))
-			p.Expect("ready", patience)
+			p.Expect("ready", testenv.Patience)
 			tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:*", "--show", "pid")), t}
-			require.Eventually(t, func() bool { return tracedAs(t, p, []string{"csubject:work"}) }, patience, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return tracedAs(t, p, []string{"csubject:work"}) }, testenv.Patience, 5*time.Millisecond)
 			does(p, "fire 1")
 			tr.Signal(os.Interrupt)
-			require.NoError(t, tr.Wait(patience))
+			require.NoError(t, tr.Wait(testenv.Patience))
 			require.Contains(t, strings.Join(tr.Lines(), "\n"), `"probe":"work"`)
 			if c.warning != "" {
 				require.Contains(t, tr.Dump(), "err| stapsdt: ")
@@ -309,7 +309,7 @@ func TestTraceStruct(t *testing.T) {
 	p := goSubject(t)
 	tr := traces(t, p, "trace", "-p", pid(p), "subject:handled", "-v", "-n", "2", "--strlen", "6")
 	does(p, "handle 2")
-	require.NoError(t, tr.Wait(patience))
+	require.NoError(t, tr.Wait(testenv.Patience))
 	text := regexp.MustCompile(`Large=\[[^]]*\]`).ReplaceAllString(tr.Lines()[2], "Large=[…]")
 	require.True(t, strings.HasSuffix(text,
 		` req={Path="/item/"… Status=-1 Flags=[1 2 1] Inner={Ratio=0.5 Name=""} Next=0x0 Took=1s Ok=true Large=[…] Last=…} n=1`), text)

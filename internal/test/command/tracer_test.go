@@ -40,7 +40,7 @@ func traces(t testing.TB, subject *tracetest.Process, args ...string) *tracer {
 	t.Helper()
 	testenv.NeedsRoot(t)
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), args...)), t}
-	require.Eventually(t, func() bool { return tracedAs(t, subject, args) }, patience, 5*time.Millisecond, "it does not attach")
+	require.Eventually(t, func() bool { return tracedAs(t, subject, args) }, testenv.Patience, 5*time.Millisecond, "it does not attach")
 	return tr
 }
 
@@ -84,7 +84,7 @@ func traced(t testing.TB, subject *tracetest.Process) bool {
 // ends waits until the command ends by itself, with a status of 0.
 func (tr *tracer) ends() []event {
 	tr.t.Helper()
-	require.NoError(tr.t, tr.Wait(patience))
+	require.NoError(tr.t, tr.Wait(testenv.Patience))
 	return lines[event](tr.t, strings.Join(tr.Lines(), "\n"))
 }
 

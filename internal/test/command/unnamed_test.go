@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,7 +18,7 @@ func unnamed(t *testing.T) *tracetest.Process {
 	cmd := exec.Command(tracetest.Build(t, "unnamed"))
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p := tracetest.Command(t, cmd)
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	return p
 }
 
@@ -30,7 +31,7 @@ func TestUnnamed(t *testing.T) {
 
 	tr := traces(t, p, "trace", "-p", pid(p), "unnamed:*", "-n", "2")
 	does(p, "/index.html")
-	require.NoError(t, tr.Wait(patience))
+	require.NoError(t, tr.Wait(testenv.Patience))
 	require.Regexp(t, ` unnamed:request__done +arg0="/index\.html" arg1=200 arg2=1s$`, tr.Lines()[1])
 	require.Regexp(t, ` unnamed:dynamic +arg0=-1 arg1="/index\.html"$`, tr.Lines()[2])
 

@@ -12,16 +12,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
-
-// patience is for what takes a second at most on an idle machine.
-const patience = 2 * time.Minute
 
 // repository returns the root of this repository.
 func repository(t *testing.T) string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/test/languages"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -20,7 +21,7 @@ import (
 // withPID puts the process of the example, or of its go run, in place of PID. The pattern
 // matches what the program prints, with its number as the group.
 func (d *document) withPID(p *tracetest.Process, pattern string) {
-	pid := p.WaitMatch(regexp.MustCompile(pattern), patience)[1]
+	pid := p.WaitMatch(regexp.MustCompile(pattern), testenv.Patience)[1]
 	d.replace = strings.NewReplacer("PID", pid)
 }
 
@@ -30,11 +31,11 @@ func TestHello(t *testing.T) {
 	d.build(t)
 	p := d.start(t, d.command(t, "go run"))
 	// The tracers run the commands that the program prints, because those name this run.
-	p.WaitLine("bpftrace -e", patience)
+	p.WaitLine("bpftrace -e", testenv.Patience)
 	d.requireShown(t, p.Lines())
 	for _, option := range []string{"-p", "-e"} {
 		t.Run("bpftrace "+option, func(t *testing.T) {
-			command := p.WaitLine("bpftrace "+option, patience)
+			command := p.WaitLine("bpftrace "+option, testenv.Patience)
 			seen := d.sees(t, `^hello, tracer [0-9]+ [0-9]+$`, command)
 			d.requireShown(t, seen)
 		})
@@ -49,7 +50,7 @@ func member(t *testing.T, p *tracetest.Process, name string) (pid string) {
 		out, err := exec.Command("pgrep", "-x", "-g", strconv.Itoa(p.PID()), name).Output()
 		pid = strings.TrimSpace(string(out))
 		return err == nil
-	}, patience, 100*time.Millisecond)
+	}, testenv.Patience, 100*time.Millisecond)
 	return pid
 }
 
@@ -58,7 +59,7 @@ func TestTranslator(t *testing.T) {
 	d := example(t, "translator")
 	d.build(t)
 	p := d.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images "+d.command(t, "go run"))
-	path := p.WaitMatch(regexp.MustCompile(`^the probes are in (/.*)`), patience)[1]
+	path := p.WaitMatch(regexp.MustCompile(`^the probes are in (/.*)`), testenv.Patience)[1]
 	declared := d.run(t, strings.NewReplacer("bpftrace", strings.Join(tracetest.BpftraceCommand(t), " "), "FILE", path).Replace(d.command(t, "bpftrace -lv"))+" 2>/dev/null")
 	d.requireShown(t, strings.Split(strings.Replace(declared, path, "FILE", 1), "\n"))
 	d.replace = strings.NewReplacer("FILE", path)
@@ -78,13 +79,13 @@ func TestC(t *testing.T) {
 		time.Sleep(long)
 		tr.interrupt()
 		lines = tr.finish()
-		if long > patience/4 || slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "[4, 8)") }) {
+		if long > testenv.Patience/4 || slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "[4, 8)") }) {
 			break
 		}
 	}
 	matching(t, `^\[4, 8\)`, lines)
 	d.requireShown(t, matching(t, `^@length|^\[`, lines))
-	p.WaitMatch(regexp.MustCompile("^"+d.command(t, "[0-9]+ [0-9]+$")+"$"), 3*patience)
+	p.WaitMatch(regexp.MustCompile("^"+d.command(t, "[0-9]+ [0-9]+$")+"$"), 3*testenv.Patience)
 }
 
 // TestLanguages: the README of each binding of the C library.

@@ -37,14 +37,14 @@ func (f *fleet) export(t *testing.T, command string) {
 	t.Helper()
 	f.stop(t)
 	f.running = startGroup(t, f.dir, "exec 2>&1; exec "+command+f.replace.Replace(" --listen localhost:9964"))
-	f.running.WaitLine("metrics are at http", patience)
+	f.running.WaitLine("metrics are at http", testenv.Patience)
 }
 
 func (f *fleet) stop(t *testing.T) {
 	t.Helper()
 	if f.running != nil {
 		f.running.Signal(os.Interrupt)
-		require.NoError(t, f.running.Wait(patience), f.running.Dump())
+		require.NoError(t, f.running.Wait(testenv.Patience), f.running.Dump())
 	}
 }
 
@@ -52,7 +52,7 @@ func (f *fleet) stop(t *testing.T) {
 func (f *fleet) prints(t *testing.T, c console) {
 	t.Helper()
 	var out string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(testenv.Patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		out = f.run(t, "exec 2>&1; "+f.replace.Replace(c.command)+" || true")
 		lines := strings.Split(out, "\n")
 		missing := slices.ContainsFunc(c.output, func(shown string) bool {
@@ -97,7 +97,7 @@ func TestGuideFleet(t *testing.T) {
 	build := f.find(t, "go build -o shop").consoles()
 	f.run(t, f.replace.Replace(build[0].command))
 	shop.replace = f.replace
-	shop.start(t, f.replace.Replace(build[1].command)).WaitLine(" serves http://", patience)
+	shop.start(t, f.replace.Replace(build[1].command)).WaitLine(" serves http://", testenv.Patience)
 
 	f.write(t, "rules.yaml", "shop_queries_in_flight")
 	f.export(t, f.find(t, "stapsdt export -c rules.yaml").consoles()[0].command)
@@ -108,7 +108,7 @@ func TestGuideFleet(t *testing.T) {
 	text, err := os.ReadFile(f.dir + "/rules.yaml")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(f.dir+"/rules.yaml", []byte(strings.Replace(string(text), "by: [route, status]", "by: [route]", 1)), 0o600))
-	f.running.WaitLine("stapsdt: read rules.yaml: 2 metrics, 0 span rules", patience)
+	f.running.WaitLine("stapsdt: read rules.yaml: 2 metrics, 0 span rules", testenv.Patience)
 	require.NoError(t, os.WriteFile(f.dir+"/rules.yaml", text, 0o600))
 
 	f.wrong(t)
@@ -175,5 +175,5 @@ func (f *fleet) secured(t *testing.T) {
 	without := regexp.MustCompile(` -u \S+ (\S+).*`).ReplaceAllString(f.replace.Replace(c[2].command), ` -o /dev/null -w '%{http_code}' $1`)
 	require.Equal(t, "401", strings.TrimSpace(f.run(t, without)))
 	_ = syscall.Kill(-f.running.PID(), syscall.SIGHUP)
-	f.running.WaitLine("stapsdt: read rules.yaml", patience)
+	f.running.WaitLine("stapsdt: read rules.yaml", testenv.Patience)
 }

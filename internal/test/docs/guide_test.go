@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -182,16 +183,16 @@ func (g *guide) follow(t *testing.T, text string) {
 			pattern := expected(g.replace.Replace(line))
 			require.Eventually(t, func() bool {
 				return slices.ContainsFunc(p.Lines(), func(line string) bool { return pattern.MatchString(guideShape(line)) }) || p.Ended()
-			}, patience, 100*time.Millisecond, "%s\nhas not printed %s\n%s", command, pattern, p.Dump())
+			}, testenv.Patience, 100*time.Millisecond, "%s\nhas not printed %s\n%s", command, pattern, p.Dump())
 			require.True(t, slices.ContainsFunc(p.Lines(), func(line string) bool { return pattern.MatchString(guideShape(line)) }),
 				"%s\nhas not printed %s\n%s", command, pattern, p.Dump())
 		}
 		if len(c.output) == 0 && strings.Contains(command, "bpftrace -e") {
-			p.WaitLine("hello, tracer ", patience) // which goes on
+			p.WaitLine("hello, tracer ", testenv.Patience) // which goes on
 		} else if len(c.output) == 0 {
-			require.NoError(t, p.Wait(patience), "%s\n%s", command, p.Dump())
+			require.NoError(t, p.Wait(testenv.Patience), "%s\n%s", command, p.Dump())
 		}
 		_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
-		_ = p.Wait(patience)
+		_ = p.Wait(testenv.Patience)
 	}
 }

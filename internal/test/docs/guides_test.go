@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -37,7 +38,7 @@ func (g *guide) hello(t *testing.T, env ...string) *tracetest.Process {
 	cmd := exec.Command(program)
 	cmd.Env = append(append(os.Environ(), "STAPSDT_DIR="+t.TempDir()+"/stapsdt-0", "HOME="+t.TempDir()), env...)
 	p := tracetest.Command(t, cmd)
-	p.WaitLine("bpftrace -e", patience)
+	p.WaitLine("bpftrace -e", testenv.Patience)
 	addresses, path := image(t, p, "hello")
 	const action = `{ printf("%s %d\n", str(arg0), arg1); }`
 	g.replace = strings.NewReplacer("/proc/PID/rootFILE", fmt.Sprintf("/proc/%d/root%s", p.PID(), path), "PID", strconv.Itoa(p.PID()),
@@ -108,7 +109,7 @@ func (d *document) requests(t *testing.T, program []string) *tracetest.Process {
 	build.program(t, strings.Join(program, "\n"))
 	build.inModule(t, "requests", "go build -o requests .")
 	p := build.launch(t, "requests")
-	p.WaitLine("press Enter", patience)
+	p.WaitLine("press Enter", testenv.Patience)
 	return p
 }
 
@@ -140,7 +141,7 @@ func (g *guide) durations(t *testing.T) {
 				fmt.Sprintf("-o perf.data -- sh -c 'echo >go; while kill -0 %d 2>/dev/null; do sleep 0.1; done'", p.PID()), 1))
 			g.run(t, "timeout 120 cat go") // which ends when perf has begun to record
 			p.Say("")
-			require.NoError(t, perf.Wait(patience), perf.Dump())
+			require.NoError(t, perf.Wait(testenv.Patience), perf.Dump())
 		default:
 			awk = g.run(t, strings.Replace(command, "perf script", "perf script -i perf.data", 1))
 		}
@@ -159,7 +160,7 @@ func TestGuideGoroutines(t *testing.T) {
 	b := g.find(t, "pairs.bt").consoles()[0]
 	tr := g.trace(t, strings.Replace(b.command, "PID", strconv.Itoa(p.PID()), 1))
 	p.Say("")
-	require.NoError(t, p.Wait(patience))
+	require.NoError(t, p.Wait(testenv.Patience))
 	tr.interrupt()
 	lines := tr.finish()
 	wrong := 0
@@ -195,10 +196,10 @@ func (g *guide) latency(t *testing.T, code []string) {
 		require.Eventually(t, func() bool {
 			out, err := exec.Command("stapsdt", "list", "-p", strconv.Itoa(p.PID())).Output()
 			return err == nil && strings.Count(string(out), "traced now") == 2
-		}, patience, 20*time.Millisecond)
+		}, testenv.Patience, 20*time.Millisecond)
 		p.Say("")
-		require.NoError(t, p.Wait(patience))
-		require.NoError(t, tr.Wait(patience)) // it ends with the process
+		require.NoError(t, p.Wait(testenv.Patience))
+		require.NoError(t, tr.Wait(testenv.Patience)) // it ends with the process
 		lines := tr.Lines()
 		require.Equal(t, c.output[0], lines[0])
 		paired := strings.Contains(strings.Join(lines, "\n"), "\ncount 1000  average ") && lines[len(lines)-1] == c.output[len(c.output)-1]
@@ -241,7 +242,7 @@ import (
 	"example.com/app/cache/evict"`, 1)+"\nvar _ = cache.Get\n")
 	g.run(t, "go build -o app .")
 	p := g.launch(t, "app")
-	p.WaitLine("ready", patience)
+	p.WaitLine("ready", testenv.Patience)
 	g.replace = strings.NewReplacer("PID", strconv.Itoa(p.PID()))
 	g.follow(t, "usdt:*:cache:entry__evicted")
 }
@@ -292,7 +293,7 @@ func TestGuideNames(t *testing.T) {
 	g.program(t, code("package main"))
 	g.inModule(t, "shop", "go build -o shop .")
 	p := g.launch(t, "shop")
-	p.WaitMatch(regexp.MustCompile(`/shop-`), patience)
+	p.WaitMatch(regexp.MustCompile(`/shop-`), testenv.Patience)
 	addresses, path := image(t, p, "shop")
 	base, _, _ := strings.Cut(addresses, "-")
 	g.replace = strings.NewReplacer("FILE", path, "PID", strconv.Itoa(p.PID()), "BASE", base)

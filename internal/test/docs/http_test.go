@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/postgres"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -22,10 +23,10 @@ func TestHTTP(t *testing.T) {
 	d := module(t, "http")
 	d.run(t, d.command(t, "go build"))
 	p := d.start(t, strings.Replace(d.command(t, "./shop -listen"), ":8080", ":0", 1))
-	serves := p.WaitMatch(regexp.MustCompile(`^process (\d+) serves http://(.*)`), patience)
+	serves := p.WaitMatch(regexp.MustCompile(`^process (\d+) serves http://(.*)`), testenv.Patience)
 	d.replace = strings.NewReplacer("PID", serves[1], "localhost:8080", serves[2])
 	other := d.start(t, strings.NewReplacer("./shop", "./shop -listen localhost:0", "/var/run/postgresql", postgres.Start(t).Socket).Replace(d.command(t, "./shop -db")))
-	other.WaitLine(" serves http://", patience)
+	other.WaitLine(" serves http://", testenv.Patience)
 	book := readGuide(t, "cookbook.md")
 	book.find(t, "wait.EndFunc") // the shop has it: see conn in shop.go
 	book.dir, book.replace = d.dir+"/scripts", d.replace
@@ -61,7 +62,7 @@ func TestHTTP(t *testing.T) {
 	require.Eventually(t, func() bool {
 		d.run(t, "curl -sS -o /dev/null "+serves[2]+"/items/99999; curl -sS -o /dev/null -X POST '"+serves[2]+"/items?name=pear'")
 		return len(events.Lines()) > 0
-	}, patience, 100*time.Millisecond)
+	}, testenv.Patience, 100*time.Millisecond)
 	require.Contains(t, events.Lines()[0], `"route":"POST /items","status":500,`)
 }
 
@@ -75,7 +76,7 @@ func (s *stapsdts) follow(t *testing.T, d *document, pid, probe, pattern, comman
 	p := startGroup(t, d.dir, "exec 2>&1; exec "+command)
 	list := fmt.Sprintf(`stapsdt list -p %s -o json`, pid)
 	attached := regexp.MustCompile(`"probe":"` + probe + `".*"traced":true`)
-	require.Eventually(t, func() bool { return attached.MatchString(d.run(t, list)) || p.Ended() }, patience, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return attached.MatchString(d.run(t, list)) || p.Ended() }, testenv.Patience, 100*time.Millisecond)
 	*s = append(*s, follower{&tracer{p, t}, probe, pattern})
 }
 
@@ -84,7 +85,7 @@ func (s stapsdts) leave(t *testing.T) {
 		each.interrupt()
 	}
 	for _, each := range s {
-		_ = each.Wait(patience)
+		_ = each.Wait(testenv.Patience)
 		t.Run(each.command, func(t *testing.T) { matching(t, each.pattern, each.Lines()) })
 	}
 }

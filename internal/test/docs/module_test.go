@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,7 +26,7 @@ func TestLua(t *testing.T) {
 	p := d.start(t, d.command(t, "./lua"))
 	d.replace = strings.NewReplacer("PID", strconv.Itoa(p.PID()))
 	p.Say("idle") // it prints nothing else of its own accord
-	p.WaitLine("idle", patience)
+	p.WaitLine("idle", testenv.Patience)
 
 	var f followers
 	f.follow(t, d, ` 1 <- flow \(testdata/work.lua:0\)$`, d.command(t, flow))
@@ -38,7 +39,7 @@ func TestLua(t *testing.T) {
 	f.follow(t, d, `^@lines\[testdata/work.lua, [0-9]+\]: [0-9]+$`, d.command(t, "bpftrace .*/lines"))
 	for _, command := range []string{"ready", "flow", "memory", "lock", "time"} {
 		p.Say(command)
-		p.Expect("done "+command, patience)
+		p.Expect("done "+command, testenv.Patience)
 	}
 	d.requireFlow(t, f.leave(t))
 	t.Run("go test -bench", func(t *testing.T) { d.run(t, d.command(t, "go test .*bench")+" -benchtime 10x") })
@@ -51,7 +52,7 @@ func TestWasm(t *testing.T) {
 	d.run(t, d.command(t, "go build"))
 	command := d.command(t, "./wasm")
 	p := d.start(t, command)
-	in := p.WaitMatch(regexp.MustCompile(`^process (\d+) has its probes in (.*)`), patience)
+	in := p.WaitMatch(regexp.MustCompile(`^process (\d+) has its probes in (.*)`), testenv.Patience)
 	d.replace = strings.NewReplacer("PID", in[1], "FILE", in[2])
 
 	var f followers
@@ -63,13 +64,13 @@ func TestWasm(t *testing.T) {
 	f.follow(t, d, `^@waited\[guest, critical\]: [0-9]{5,}$`, d.script(t, "locks"))
 	f.follow(t, d, `^@\[fib\]: 6$`, d.command(t, "bpftrace -e"))
 	p.Say("fib 2")
-	p.WaitMatch(regexp.MustCompile(`^= \[1\]$`), patience)
+	p.WaitMatch(regexp.MustCompile(`^= \[1\]$`), testenv.Patience)
 	p.Say("divide 1 0")
-	p.WaitLine("integer divide by zero", patience)
+	p.WaitLine("integer divide by zero", testenv.Patience)
 	p.Say("buffer 10485760")
-	p.WaitMatch(regexp.MustCompile(`^= \[10485760\]$`), patience)
+	p.WaitMatch(regexp.MustCompile(`^= \[10485760\]$`), testenv.Patience)
 	p.Say("lock 500")
-	p.WaitMatch(regexp.MustCompile(`^= \[1\]$`), patience)
+	p.WaitMatch(regexp.MustCompile(`^= \[1\]$`), testenv.Patience)
 	out := d.run(t, "echo fib 2 | "+strings.TrimSuffix(command, " -trace"))
 	require.Contains(t, strings.Split(out, "\n"), "= [1]")
 	d.requireFlow(t, f.leave(t))

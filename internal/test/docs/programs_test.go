@@ -50,11 +50,11 @@ func TestGuidePrograms(t *testing.T) {
 func (g *guide) prints(t *testing.T, c console, program string) {
 	t.Helper()
 	p := startGroup(t, g.dir, "exec "+c.command)
-	for deadline := time.Now().Add(patience); !p.Ended(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(testenv.Patience); !p.Ended(); time.Sleep(50 * time.Millisecond) {
 		require.True(t, time.Now().Before(deadline), "%s\n%s", c.command, p.Dump())
 		g.run(t, program)
 	}
-	require.NoError(t, p.Wait(patience))
+	require.NoError(t, p.Wait(testenv.Patience))
 	for _, line := range c.output {
 		pattern := expected(line)
 		require.True(t, slices.ContainsFunc(p.Lines(), func(line string) bool { return pattern.MatchString(guideShape(line)) }),

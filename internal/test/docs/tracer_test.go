@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -52,7 +53,7 @@ func (d *document) trace(t *testing.T, command string) *tracer {
 	require.NoError(t, os.WriteFile(directory+"/bpftrace", []byte(wrapper), 0o755))
 	p := startGroup(t, d.dir, `exec 3>&1 2>&1; trap '' INT; unset BPFTRACE; PATH='`+directory+`':"$PATH"
 		`+command)
-	p.WaitLine(attached, patience)
+	p.WaitLine(attached, testenv.Patience)
 	return &tracer{p, t}
 }
 
@@ -86,7 +87,7 @@ func (tr *tracer) finish() []string {
 			}
 		}
 	}()
-	_ = tr.Wait(patience) // the status is that of tee
+	_ = tr.Wait(testenv.Patience) // the status is that of tee
 	return slices.DeleteFunc(tr.Lines(), func(line string) bool { return line == attached })
 }
 
@@ -103,7 +104,7 @@ func matching(t *testing.T, pattern string, lines []string) []string {
 func (d *document) sees(t *testing.T, pattern, command string) []string {
 	t.Helper()
 	tr := d.trace(t, command)
-	tr.WaitMatch(regexp.MustCompile(pattern), patience)
+	tr.WaitMatch(regexp.MustCompile(pattern), testenv.Patience)
 	tr.interrupt()
 	return matching(t, pattern, tr.finish())
 }

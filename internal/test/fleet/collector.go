@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
@@ -73,7 +74,7 @@ func (c *Collector) Start() {
 func (c *Collector) Stop() {
 	c.t.Helper()
 	c.process.Signal(syscall.SIGTERM)
-	require.NoError(c.t, c.process.Wait(patience))
+	require.NoError(c.t, c.process.Wait(testenv.Patience))
 }
 
 // Metrics returns all metrics that have come, the oldest first.

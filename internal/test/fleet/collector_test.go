@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/stretchr/testify/require"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
@@ -51,7 +52,7 @@ func counted(t *testing.T, c *Collector, want map[string]float64) {
 			got[texts(p.Attributes)["text"]] = p.GetAsDouble()
 		}
 		return maps.Equal(got, want)
-	}, patience, 50*time.Millisecond, "%v", want)
+	}, testenv.Patience, 50*time.Millisecond, "%v", want)
 }
 
 // jobs returns all spans, by their ids.
@@ -81,27 +82,27 @@ func TestCollector(t *testing.T) {
 			sites += p.GetAsDouble()
 		}
 		return sites == 7+2
-	}, patience, 50*time.Millisecond)
+	}, testenv.Patience, 50*time.Millisecond)
 
 	does(program, `say "a"`, `say "bb"`, `say "a\xff"`, "level -7", "job 50")
 	want := map[string]float64{"a": 1, "bb": 1, "a\uFFFD": 1}
 	counted(t, c, want)
-	require.Eventually(t, func() bool { return len(jobs(c)) == 100 }, patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(jobs(c)) == 100 }, testenv.Patience, 50*time.Millisecond)
 
 	c.Stop()
 	does(program, `say "while it was gone"`, "job 20")
 	for _, path := range []string{"/v1/metrics", "/v1/traces"} {
-		require.Eventually(t, func() bool { return strings.Contains(e.Dump(), c.Endpoint+path) }, patience, 50*time.Millisecond, "it complains")
+		require.Eventually(t, func() bool { return strings.Contains(e.Dump(), c.Endpoint+path) }, testenv.Patience, 50*time.Millisecond, "it complains")
 	}
 	c.Start()
 	want["while it was gone"] = 1
 	counted(t, c, want)
-	require.Eventually(t, func() bool { return len(jobs(c)) == 140 }, patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(jobs(c)) == 140 }, testenv.Patience, 50*time.Millisecond)
 
 	does(program, `say "last"`, "job 1")
 	want["last"] = 1
 	e.Signal(os.Interrupt) // what was fired is sent
-	require.NoError(t, e.Wait(patience))
+	require.NoError(t, e.Wait(testenv.Patience))
 	c.Stop() // what it has received is in its files
 	counted(t, c, want)
 	requireJobs(t, c, 142)

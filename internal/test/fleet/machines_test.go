@@ -21,7 +21,7 @@ func machine(t testing.TB, number int) (in inside, addr string) {
 	nsenter := testenv.NeedsTool(t, "nsenter", "util-linux")
 	ip := testenv.NeedsTool(t, "ip", "iproute2")
 	p := tracetest.Command(t, exec.Command(unshare, "--net", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", "echo ready; cat"))
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	ns := fmt.Sprintf("/proc/%d/ns/", p.PID())
 	in = inside{nsenter, "--net=" + ns + "net", "--pid=" + ns + "pid_for_children", "--mount=" + ns + "mnt", "--"}
 	run := func(cmd *exec.Cmd) {

@@ -45,7 +45,7 @@ func (in inside) exports(t testing.TB, provider, rules, listen string, args ...s
 	cmd := in.command(tracetest.Build(t, "../../../cmd/stapsdt"), append([]string{"export", "-c", path, "--listen", listen}, args...)...)
 	cmd.Env = append(os.Environ(), "OTEL_METRIC_EXPORT_INTERVAL=200")
 	e := &exporter{Process: tracetest.Command(t, cmd)}
-	e.addr = e.WaitSaid(regexp.MustCompile(`metrics are at https?://(\S+)/metrics`), patience)[1]
+	e.addr = e.WaitSaid(regexp.MustCompile(`metrics are at https?://(\S+)/metrics`), testenv.Patience)[1]
 	return e
 }
 
@@ -55,7 +55,7 @@ func (in inside) fires(t testing.TB, provider string) *tracetest.Process {
 	cmd := in.command(tracetest.Build(t, "../command/exportee"), provider)
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p := tracetest.Command(t, cmd)
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	return p
 }
 
@@ -66,7 +66,7 @@ var here inside
 func does(p *tracetest.Process, lines ...string) {
 	for _, line := range lines {
 		p.Say(line)
-		p.Expect("ok", patience)
+		p.Expect("ok", testenv.Patience)
 	}
 }
 

@@ -25,9 +25,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is for what takes a second or two on an idle machine.
-const patience = 2 * time.Minute
-
 // Prometheus is a server that scrapes some targets twice a second.
 type Prometheus struct {
 	URL string // of its pages
@@ -87,7 +84,7 @@ func (p *Prometheus) Start() {
 // waits waits until a server answers with a status.
 func waits(t testing.TB, process *tracetest.Process, url string, status int) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testenv.Patience); ; time.Sleep(20 * time.Millisecond) {
 		if answer, err := http.Get(url); err == nil {
 			answer.Body.Close()
 			if answer.StatusCode == status {
@@ -104,7 +101,7 @@ func waits(t testing.TB, process *tracetest.Process, url string, status int) {
 func (p *Prometheus) Stop() {
 	p.t.Helper()
 	p.process.Signal(syscall.SIGTERM)
-	require.NoError(p.t, p.process.Wait(patience))
+	require.NoError(p.t, p.process.Wait(testenv.Patience))
 }
 
 // Ask calls the API, and decodes the data of its answer.
@@ -157,7 +154,7 @@ func labels(metric map[string]string) string {
 func (p *Prometheus) Gives(want map[string]float64, expr string) {
 	p.t.Helper()
 	var got map[string]float64
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(testenv.Patience); ; time.Sleep(50 * time.Millisecond) {
 		if got = p.Query(expr); maps.Equal(got, want) {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/stretchr/testify/require"
 )
 
@@ -43,7 +44,7 @@ func TestPrometheus(t *testing.T) {
 	p.Gives(map[string]float64{`{text="a"}`: 3, `{text="bb"}`: 1, `{text="two\nlines"}`: 1, `{text="while it was gone"}`: 1}, "sum by (text) (said_total)")
 
 	e.Signal(os.Interrupt)
-	require.NoError(t, e.Wait(patience))
+	require.NoError(t, e.Wait(testenv.Patience))
 	p.Gives(map[string]float64{"{}": 0}, "sum(up)")
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,7 +37,7 @@ func BenchmarkCost(b *testing.B) {
 				least := math.Inf(1) // of five times, because other programs run too
 				for range 5 {
 					p.Say(fmt.Sprintf("bench %d", calls))
-					ns, err := strconv.ParseFloat(p.Expect("bench ", patience), 64)
+					ns, err := strconv.ParseFloat(p.Expect("bench ", testenv.Patience), 64)
 					require.NoError(b, err)
 					least = min(least, ns)
 				}

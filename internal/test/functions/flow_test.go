@@ -39,7 +39,7 @@ func flows(t *testing.T, p *program) {
 		got = p.calls(t, tr.Lines())
 		return len(got) >= len(want)
 	}
-	require.Eventually(t, calls, patience, 10*time.Millisecond)
+	require.Eventually(t, calls, testenv.Patience, 10*time.Millisecond)
 	tr.Stop()
 	require.Equal(t, want, got)
 }
@@ -68,7 +68,7 @@ func TestPythons(t *testing.T) {
 			p.does("idle")
 			flows(t, p) // the hooks are installed again
 			p.Hangup()
-			require.NoError(t, p.Wait(patience))
+			require.NoError(t, p.Wait(testenv.Patience))
 		})
 	}
 }
@@ -117,7 +117,7 @@ func TestTraceScript(t *testing.T) {
 			p.does("ready") // Perl asks for a tracer by its processor time, of which flow takes little
 			p.does("flow")
 			return len(p.calls(t, tr.Lines())) > 0
-		}, patience, 50*time.Millisecond, "it shows no calls")
+		}, testenv.Patience, 50*time.Millisecond, "it shows no calls")
 		tr.Stop()
 	})
 }

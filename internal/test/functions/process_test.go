@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -26,8 +27,8 @@ func TestFork(t *testing.T) {
 		tr := tracetest.Bpftrace(t, pids, options...)
 		p.does("ready")
 		p.Say("wait")
-		require.Equal(t, "0", p.Expect("status ", patience))
-		p.Expect("done wait", patience)
+		require.Equal(t, "0", p.Expect("status ", testenv.Patience))
+		p.Expect("done wait", testenv.Patience)
 		by := tracetest.Table(t, tr.Stop(), "by")
 		delete(by, fmt.Sprintf("%d, 0", p.PID()))
 		require.Len(t, by, 1)
@@ -42,13 +43,13 @@ func TestSame(t *testing.T) {
 			return
 		}
 		p.Say("same")
-		bare := p.Expect("no Gone::here gone ", patience)
-		p.Expect("done same", patience)
+		bare := p.Expect("no Gone::here gone ", testenv.Patience)
+		p.Expect("done same", testenv.Patience)
 		require.Equal(t, "1 5 3 | 2 | <1 2> | list | scalar | main::called 1 main::same | main::called 1 main::same | 120 | 1,2,3 | 1 2 2 3 | 7 | <> | topic", bare)
 		tr := p.traced(t, "calls")
 		p.Say("same")
-		require.Equal(t, bare, p.Expect("no Gone::here gone ", patience))
-		p.Expect("done same", patience)
+		require.Equal(t, bare, p.Expect("no Gone::here gone ", testenv.Patience))
+		p.Expect("done same", testenv.Patience)
 		require.Equal(t, 5, of(tracetest.Table(t, tr.Stop(), "calls"), "fact"))
 	})
 }
@@ -62,8 +63,8 @@ func TestHostile(t *testing.T) {
 		}
 		hostile := func() string {
 			p.Say("hostile")
-			seen := p.Expect("hostile ", patience)
-			p.Expect("done hostile", patience)
+			seen := p.Expect("hostile ", testenv.Patience)
+			p.Expect("done hostile", testenv.Patience)
 			return seen
 		}
 		untraced := hostile()
@@ -81,7 +82,7 @@ func TestExec(t *testing.T) {
 		}
 		p.does("replace")
 		p.Hangup()
-		require.NoError(t, p.Wait(patience))
+		require.NoError(t, p.Wait(testenv.Patience))
 		p.Process = p.language.start(t, library(t), p.language.command).Process // to end as the others
 	})
 }

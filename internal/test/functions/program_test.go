@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -17,9 +16,6 @@ import (
 )
 
 const trace = "../../../examples/scripts/trace.sh"
-
-// patience is for what takes a second at most on an idle machine.
-const patience = time.Minute
 
 func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 
@@ -102,7 +98,7 @@ func (l *language) start(t testing.TB, library, command string) *program {
 func (p *program) does(command string) {
 	p.Say(command)
 	name, _, _ := strings.Cut(command, " ")
-	p.Expect("done "+name, patience)
+	p.Expect("done "+name, testenv.Patience)
 }
 
 // script returns the bpftrace program that trace.sh runs, and its options.
@@ -134,7 +130,7 @@ func each(t *testing.T, test func(t *testing.T, p *program)) {
 			test(t, p)
 			p.does("idle") // until the hooks are removed
 			p.Hangup()
-			require.NoError(t, p.Wait(patience))
+			require.NoError(t, p.Wait(testenv.Patience))
 		})
 	}
 }

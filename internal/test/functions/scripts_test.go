@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -98,14 +99,14 @@ func TestLocks(t *testing.T) {
 		require.NoError(t, syscall.Flock(int(file.Fd()), syscall.LOCK_EX))
 		tr := p.traced(t, "locks")
 		p.Say("lock " + file.Name())
-		p.Expect("locking", patience)
+		p.Expect("locking", testenv.Patience)
 		require.Eventually(t, func() bool {
 			locks, err := os.ReadFile("/proc/locks")
 			return err == nil && regexp.MustCompile(fmt.Sprintf(`-> FLOCK .* %d `, p.PID())).Match(locks)
-		}, patience, 5*time.Millisecond)
+		}, testenv.Patience, 5*time.Millisecond)
 		time.Sleep(200 * time.Millisecond) // what it is to wait at least
 		require.NoError(t, syscall.Flock(int(file.Fd()), syscall.LOCK_UN))
-		p.Expect("done lock", patience)
+		p.Expect("done lock", testenv.Patience)
 		out := tr.Stop()
 		require.Equal(t, 1, of(tracetest.Table(t, out, "waits"), "critical"), out)
 		require.GreaterOrEqual(t, of(tracetest.Table(t, out, "waited"), "critical"), 200_000)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -71,7 +72,7 @@ func (p *program) commands(t *testing.T, poke func()) *commands {
 		require.Eventually(t, func() bool {
 			poke()
 			return slices.ContainsFunc(cmd.Lines(), func(line string) bool { return strings.HasPrefix(line, "{") })
-		}, patience, 10*time.Millisecond)
+		}, testenv.Patience, 10*time.Millisecond)
 		return cmd
 	}
 	return &commands{
@@ -95,7 +96,7 @@ func (c *commands) results(t *testing.T) (entries []string, called, took map[str
 	t.Helper()
 	end := func(cmd *tracetest.Process) []string {
 		cmd.Signal(syscall.SIGINT)
-		require.NoError(t, cmd.Wait(patience))
+		require.NoError(t, cmd.Wait(testenv.Patience))
 		return cmd.Lines()
 	}
 	rows := func(lines []string) map[string]row {

@@ -28,7 +28,7 @@ type guest struct {
 func (g guest) call(function string, argument, result int) {
 	g.t.Helper()
 	g.Say(fmt.Sprint(function, " ", argument))
-	require.Equal(g.t, fmt.Sprintf("[%d]", result), g.Expect("= ", patience))
+	require.Equal(g.t, fmt.Sprintf("[%d]", result), g.Expect("= ", testenv.Patience))
 }
 
 // shows runs a script while a function is called, and returns what it prints.
@@ -45,7 +45,7 @@ var wasmTests = map[string]func(t *testing.T, g guest){
 		text, options := g.script(t, "flow")
 		tr := tracetest.Bpftrace(t, text, options...)
 		g.call("fib", 2, 1)
-		lines := slices.Sorted(slices.Values(tr.WaitLines(8, patience)))
+		lines := slices.Sorted(slices.Values(tr.WaitLines(8, testenv.Patience)))
 		for i, line := range lines {
 			_, lines[i], _ = strings.Cut(line, " ") // the time
 		}
@@ -107,13 +107,13 @@ func TestWasm(t *testing.T) {
 	for name, test := range wasmTests {
 		t.Run(name, func(t *testing.T) {
 			p := tracetest.Command(t, exec.Command(tracetest.Build(t, "../../../examples/wasm"), "-trace"))
-			p.WaitLine(" has its probes in ", patience)
+			p.WaitLine(" has its probes in ", testenv.Patience)
 			g := guest{&program{p, &language{name: "wasm"}, ""}, t}
 			g.call("fib", 3, 2) // before anybody looks
 			test(t, g)
 			g.call("fib", 4, 3)
 			g.Hangup()
-			require.NoError(t, g.Wait(patience))
+			require.NoError(t, g.Wait(testenv.Patience))
 		})
 	}
 }

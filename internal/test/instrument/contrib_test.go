@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/instrument/otelprobe"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/probetest"
 
 	"github.com/XSAM/otelsql"
@@ -84,7 +85,7 @@ func TestContributed(t *testing.T) {
 	require.Eventually(t, func() bool {
 		ended := len(seen("span__end"))
 		return ended >= spans && ended == len(seen("span__start"))
-	}, patience, time.Millisecond)
+	}, testenv.Patience, time.Millisecond)
 	var got []string
 	for _, e := range seen("span__end") {
 		args := eventtest.Args(e)

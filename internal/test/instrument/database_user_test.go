@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/stretchr/testify/require"
 )
 
@@ -176,7 +177,7 @@ func (u *user) cancel() {
 	require.NoError(u.t, err)
 	u.executed(tx.ExecContext(ctx, "DELETE FROM item"))
 	cancel() // rolls back
-	require.Eventually(u.t, func() bool { return tx.Commit() != nil }, patience, time.Millisecond)
+	require.Eventually(u.t, func() bool { return tx.Commit() != nil }, testenv.Patience, time.Millisecond)
 	u.read(u.db.QueryContext(u.t.Context(), "SELECT count(*) FROM item"))
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/instrument/grpcprobe"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -89,7 +90,7 @@ func TestGRPC(t *testing.T) {
 		"rpc " + check + " ADDRESS", "rpc " + check + " 5 rpc error: code = NotFound desc = unknown service", "call " + check + " 5 rpc error: code = NotFound desc = unknown service",
 		"rpc " + watch + " ADDRESS", "rpc " + watch + " 1 rpc error: code = Canceled desc = Stream has ended.", "call " + watch + " 1 " + canceled,
 	}
-	tr.WaitLines(len(want), patience)
+	tr.WaitLines(len(want), testenv.Patience)
 	var got []string
 	for line := range strings.Lines(tr.Stop()) {
 		if line = strings.TrimSuffix(line, "\n"); line != "" {

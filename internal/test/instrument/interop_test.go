@@ -63,7 +63,7 @@ func TestInterop(t *testing.T) {
 		go server.Serve(listener)
 		conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithStatsHandler(calls.StatsHandler()), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 		defer cancel()
 		interoperate(ctx, conn)
 		require.NoError(t, conn.Close())

@@ -13,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/instrument/otelprobe"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
@@ -77,7 +78,7 @@ func TestOpenTelemetry(t *testing.T) {
 			fmt.Sprintf("end %s %s 1 no such table query Error", n, o), fmt.Sprintf("end %s 0 1  GET /%d Unset", o, i))
 	}
 	untraced.End()
-	tr.WaitLines(len(want), patience)
+	tr.WaitLines(len(want), testenv.Patience)
 	require.ElementsMatch(t, want, strings.Split(strings.TrimSpace(tr.Stop()), "\n"))
 	require.Empty(t, exported.GetSpans())
 }

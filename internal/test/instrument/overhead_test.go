@@ -22,8 +22,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const patience = time.Minute
-
 // service is a handler that does what handlers do: it logs, runs an operation, executes a
 // query and asks another service. Both of these answer at once.
 type service struct {
@@ -114,7 +112,7 @@ func TestOverhead(t *testing.T) {
 			without, with = least(serve(bare), without), least(serve(probed), with)
 		}
 		return with-without <= batch*limit
-	}, patience, time.Millisecond)
+	}, testenv.Patience, time.Millisecond)
 	t.Logf("%v without the probes, %v with them", without/batch, with/batch)
 
 	seen := map[string]bool{}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/instrument/netprobe"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/pires/go-proxyproto"
 	"github.com/stretchr/testify/require"
@@ -21,7 +22,7 @@ func TestSilentPeer(t *testing.T) {
 	probes := netprobe.New(p)
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	listener := probes.Listener(&proxyproto.Listener{Listener: inner, ReadHeaderTimeout: patience})
+	listener := probes.Listener(&proxyproto.Listener{Listener: inner, ReadHeaderTimeout: testenv.Patience})
 	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 	go server.Serve(listener)
 	defer server.Close()
@@ -34,13 +35,13 @@ func TestSilentPeer(t *testing.T) {
 	silent, err := net.Dial("tcp", inner.Addr().String())
 	require.NoError(t, err)
 	defer silent.Close()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience / 2}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testenv.Patience / 2}
 	began := time.Now()
 	answer, err := client.Get("http://" + inner.Addr().String())
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	t.Logf("the request took %v", time.Since(began))
-	require.Less(t, time.Since(began), patience/4)
+	require.Less(t, time.Since(began), testenv.Patience/4)
 	<-accepted
 	<-accepted
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/span"
 
 	"github.com/stretchr/testify/require"
@@ -93,7 +94,7 @@ func TestPairing(t *testing.T) {
 		all.Go(func() { run(context.Background(), i, 0) })
 	}
 	all.Wait()
-	tr.WaitLines(len(want), patience)
+	tr.WaitLines(len(want), testenv.Patience)
 	out := tr.Stop()
 	got := slices.DeleteFunc(strings.Split(out, "\n"), func(line string) bool { return strings.TrimSpace(line) == "" })
 	require.ElementsMatch(t, want, got)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/test/values"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
@@ -42,7 +43,7 @@ func sample(t *testing.T, probe *stapsdt.Probe) *sampled {
 // the note.
 func (s *sampled) fire(t *testing.T, args ...any) []uint64 {
 	require.NoError(t, s.Fire(args...))
-	sample, err := s.uprobe.Read(patience)
+	sample, err := s.uprobe.Read(testenv.Patience)
 	require.NoError(t, err)
 	require.Equal(t, os.Getpid(), sample.PID)
 	words := make([]uint64, len(s.note.Args))

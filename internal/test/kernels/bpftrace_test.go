@@ -95,7 +95,7 @@ const idle = "false false false <nil>"
 // fire has it fire an event, and returns which of its probes are enabled then.
 func (s subject) fire(probe string, event int) string {
 	s.Say(fmt.Sprintf("%s %d", probe, event))
-	return s.Expect("enabled ", patience)
+	return s.Expect("enabled ", testenv.Patience)
 }
 
 // needBpftrace skips a test, or fails it, where bpftrace cannot run.
@@ -118,7 +118,7 @@ func await(t *testing.T, what string, tracer *tracetest.Process, done func() boo
 func bpftraceReads(t *testing.T, probe, action string, want []string) {
 	s := subject{tracetest.Child(t, "subject")}
 	file := "*"
-	if path := s.Expect("loaded ", patience); olderThan(t, 17) {
+	if path := s.Expect("loaded ", testenv.Patience); olderThan(t, 17) {
 		file = path // 0.11 takes no pattern that matches several files
 	}
 	program := fmt.Sprintf("usdt:%s:guest:%s { %s }", file, probe, action)

@@ -104,7 +104,7 @@ func commandPrints(t *testing.T, verb string, args ...string) (rows []row) {
 	tracetest.NeedUprobes(t)
 	command := commandPath(t)
 	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
-	server.Expect("ready", patience)
+	server.Expect("ready", testenv.Patience)
 	args = append([]string{verb, "-o", "json", "-p", strconv.Itoa(server.PID()), "guestserver:*", "-w", matching}, args...)
 	tracer := tracetest.Command(t, exec.Command(command, args...))
 	printed := func() (rows []row) {
@@ -117,16 +117,16 @@ func commandPrints(t *testing.T, verb string, args ...string) (rows []row) {
 	}
 	says := func(line, answer string) {
 		server.Say(line)
-		require.Equal(t, answer, server.Expect("enabled ", patience))
+		require.Equal(t, answer, server.Expect("enabled ", testenv.Patience))
 	}
 	await(t, "the first line", tracer, func() bool {
 		server.Say("first")
-		server.Expect("enabled ", patience)
+		server.Expect("enabled ", testenv.Patience)
 		return len(printed()) > 0
 	})
 	says("all", "true")
 	tracer.Signal(os.Interrupt)
-	require.NoError(t, tracer.Wait(patience))
+	require.NoError(t, tracer.Wait(testenv.Patience))
 	says("first", "false")
 	for _, r := range printed() {
 		if r.Args["status"] != 99. && r.By["status == 99"] != true {
@@ -172,19 +172,19 @@ func TestCommandStack(t *testing.T) {
 	tracetest.NeedUprobes(t)
 	command := commandPath(t)
 	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
-	server.Expect("ready", patience)
+	server.Expect("ready", testenv.Patience)
 	tracer := tracetest.Command(t, exec.Command(command, "stack", "-o", "folded", "-p", strconv.Itoa(server.PID()), "guestserver:*", "--by", "status", "-w", "status == 3 || status == 99"))
 	await(t, "the command to attach", tracer, func() bool {
 		server.Say("first")
-		return server.Expect("enabled ", patience) == "true"
+		return server.Expect("enabled ", testenv.Patience) == "true"
 	})
 	const all = 4
 	for range all {
 		server.Say("all")
-		server.Expect("enabled ", patience)
+		server.Expect("enabled ", testenv.Patience)
 	}
 	tracer.Signal(os.Interrupt)
-	require.NoError(t, tracer.Wait(patience))
+	require.NoError(t, tracer.Wait(testenv.Patience))
 	want := 0
 	for _, r := range requests() {
 		if r.status == 3 {
@@ -206,7 +206,7 @@ func TestCommandLatency(t *testing.T) {
 	tracetest.NeedUprobes(t)
 	command := commandPath(t)
 	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
-	server.Expect("ready", patience)
+	server.Expect("ready", testenv.Patience)
 	tracer := tracetest.Command(t, exec.Command(command, "latency", "-o", "json", "-i", "200ms", "-p", strconv.Itoa(server.PID()),
 		"guestjobs:job", "--key", "goroutine", "--by", "path,ended,cached", "-w", `!strings.HasSuffix(path, "8") && ended != 3`))
 	printed := func() map[string]int {
@@ -222,13 +222,13 @@ func TestCommandLatency(t *testing.T) {
 	}
 	await(t, "the first line", tracer, func() bool {
 		server.Say("first")
-		server.Expect("enabled ", patience)
+		server.Expect("enabled ", testenv.Patience)
 		return len(printed()) > 0
 	})
 	server.Say("all")
-	require.Equal(t, "true", server.Expect("enabled ", patience))
+	require.Equal(t, "true", server.Expect("enabled ", testenv.Patience))
 	tracer.Signal(os.Interrupt)
-	require.NoError(t, tracer.Wait(patience))
+	require.NoError(t, tracer.Wait(testenv.Patience))
 	want := map[string]int{}
 	for _, r := range requests() {
 		if !strings.HasSuffix(r.path, "8") && r.status != 3 {

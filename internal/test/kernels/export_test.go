@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -53,11 +54,11 @@ func TestCommandExport(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(rules, fmt.Appendf(nil, exportRules, filepath.Base(executable)), 0o600))
 	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
-	server.Expect("ready", patience)
+	server.Expect("ready", testenv.Patience)
 	exporter := tracetest.Command(t, exec.Command(command, "export", "-c", rules, "--listen", "127.0.0.1:0"))
 	await(t, "the command to attach", exporter, func() bool {
 		server.Say("first")
-		return server.Expect("enabled ", patience) == "true"
+		return server.Expect("enabled ", testenv.Patience) == "true"
 	})
 	var url string
 	await(t, "the address", exporter, func() bool {
@@ -65,7 +66,7 @@ func TestCommandExport(t *testing.T) {
 		return url != ""
 	})
 	server.Say("all")
-	require.Equal(t, "true", server.Expect("enabled ", patience))
+	require.Equal(t, "true", server.Expect("enabled ", testenv.Patience))
 	response, err := http.Get(url)
 	require.NoError(t, err)
 	defer response.Body.Close()

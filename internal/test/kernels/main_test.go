@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Guests are emulated, on machines that do other things too. So patience, how
+// Guests are emulated, on machines that do other things too. So testenv.Patience, how
 // long a test waits for what should take moments, and starting, how long it waits
 // for bpftrace to start and attach, are long.
 const (
-	patience = time.Minute
 	starting = 4 * time.Minute
 )
 

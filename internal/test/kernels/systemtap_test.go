@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracers/fired"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -50,7 +51,7 @@ func testModule(t *testing.T, dir string) {
 	words, path := strings.Fields(read("command")), read("path")
 	startAs(t, words, path)
 	// SystemTap prints from buffers, in which the order of the processors is kept.
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "staprun", "-R", filepath.Join(dir, "systemtap.ko")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -79,9 +80,9 @@ func startAs(t *testing.T, words []string, path string) {
 		t.Cleanup(func() {
 			p.Hangup()
 			p.Signal(unix.SIGTERM)
-			_ = p.Wait(patience)
+			_ = p.Wait(testenv.Patience)
 		})
-		loaded, _, _ := strings.Cut(p.Expect("loaded as ", patience), ";")
+		loaded, _, _ := strings.Cut(p.Expect("loaded as ", testenv.Patience), ";")
 		return p, loaded
 	}
 	var pid int

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -23,7 +24,7 @@ func BenchmarkCost(b *testing.B) {
 			binding := bindings + "/" + l.name
 			l.prepare(b, binding)
 			s := start(b, binding, strings.NewReplacer("check.", "bench.", "Check", "Bench").Replace(l.command))
-			s.Expect("ready", patience)
+			s.Expect("ready", testenv.Patience)
 			for _, state := range []string{"empty", "enabled", "fire"} {
 				b.Run(state, func(b *testing.B) { s.measure(b, state) })
 			}
@@ -40,7 +41,7 @@ func (s *subject) measure(b *testing.B, name string) {
 	least := math.Inf(1)
 	for range 10 {
 		s.Say(fmt.Sprint(name, " 200000"))
-		ns, err := strconv.ParseFloat(s.Expect("took ", patience), 64)
+		ns, err := strconv.ParseFloat(s.Expect("took ", testenv.Patience), 64)
 		require.NoError(b, err)
 		least = min(least, ns)
 	}

@@ -19,9 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is for what takes a second at most on an idle machine.
-const patience = 2 * time.Minute
-
 // language is how a program of testdata is run in it. In its commands BINDING is the directory of
 // the binding, and CHECK that of the program.
 type language struct {
@@ -115,7 +112,7 @@ func (l *language) refuses(s *subject) {
 		{"late", l.failure}, {"count", l.count}, {"text", l.kind}, {"number", l.kind},
 		{"large", l.size}, {"small", l.size}, {"fraction", l.kind},
 	} {
-		require.Equal(s.t, call.exception, s.Expect(call.name+" ", patience), call.name)
+		require.Equal(s.t, call.exception, s.Expect(call.name+" ", testenv.Patience), call.name)
 	}
 }
 
@@ -170,11 +167,11 @@ func events() []string {
 // lives runs the program through its whole life.
 func (l *language) lives(t *testing.T, binding, ending string) {
 	s := l.start(t, binding, ending)
-	require.Equal(t, l.failure, s.Expect("nameless ", patience))
-	require.Equal(t, l.failure, s.Expect("many ", patience))
-	require.Equal(t, "false", s.Expect("enabled ", patience))
+	require.Equal(t, l.failure, s.Expect("nameless ", testenv.Patience))
+	require.Equal(t, l.failure, s.Expect("many ", testenv.Patience))
+	require.Equal(t, "false", s.Expect("enabled ", testenv.Patience))
 	l.refuses(s)
-	s.Expect("ready", patience)
+	s.Expect("ready", testenv.Patience)
 	require.Len(t, s.files(), 1)
 
 	pid := strconv.Itoa(s.PID())
@@ -183,15 +180,15 @@ func (l *language) lives(t *testing.T, binding, ending string) {
 	require.Eventually(t, func() bool {
 		list, err := exec.Command(command, "list", "-p", pid).Output()
 		return err == nil && strings.Count(string(list), "  # traced now") == 3
-	}, patience, 10*time.Millisecond)
+	}, testenv.Patience, 10*time.Millisecond)
 	tracer := tracetest.Bpftrace(t, program, "-p", pid)
 	s.Say("trace")
-	require.Equal(t, "true", s.Expect("enabled ", patience))
+	require.Equal(t, "true", s.Expect("enabled ", testenv.Patience))
 	l.refuses(s)
-	s.Expect("fired", patience)
-	tracer.WaitLines(len(events()), patience)
+	s.Expect("fired", testenv.Patience)
+	tracer.WaitLines(len(events()), testenv.Patience)
 	require.Equal(t, events(), strings.Split(tracer.Stop(), "\n"))
-	require.NoError(t, stapsdt.Wait(patience))
+	require.NoError(t, stapsdt.Wait(testenv.Patience))
 	const values = ` languages:values +text="grüße" byte=200 tiny=-100 number=-2000000000 big=9007199254740993 low=-9007199254740993$`
 	require.Regexp(t, values, stapsdt.Lines()[1])
 	require.Regexp(t, ` languages:texts +left="left .* 0" right="right .* 0"$`, stapsdt.Lines()[3])
@@ -200,9 +197,9 @@ func (l *language) lives(t *testing.T, binding, ending string) {
 		s.Signal(syscall.SIGTERM)
 	} else {
 		s.Say("end")
-		require.Equal(t, "false", s.Expect("enabled ", patience))
+		require.Equal(t, "false", s.Expect("enabled ", testenv.Patience))
 	}
-	err := s.Wait(patience)
+	err := s.Wait(testenv.Patience)
 	require.Equal(t, ending == "return", err == nil, "%v", err)
 	require.Empty(t, s.files())
 }

@@ -10,15 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
-
-// patience is for what takes seconds at most on an idle machine.
-const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 
@@ -48,7 +45,7 @@ func holder(t testing.TB, env []string, args ...string) *exec.Cmd {
 
 func start(t testing.TB, cmd *exec.Cmd) *program {
 	p := &program{tracetest.Command(t, cmd), t}
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	return p
 }
 
@@ -56,7 +53,7 @@ func start(t testing.TB, cmd *exec.Cmd) *program {
 func (p *program) does(command, answer string) string {
 	p.t.Helper()
 	p.Say(command)
-	return p.Expect(answer, patience)
+	return p.Expect(answer, testenv.Patience)
 }
 
 // asks is does for an answer that is an object.
@@ -78,7 +75,7 @@ func (p *program) ends() {
 	p.t.Helper()
 	p.right()
 	p.Hangup()
-	require.NoError(p.t, p.Wait(patience))
+	require.NoError(p.t, p.Wait(testenv.Patience))
 }
 
 func (p *program) pid() string { return strconv.Itoa(p.PID()) }

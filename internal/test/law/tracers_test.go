@@ -86,7 +86,7 @@ func visitCommand(t *testing.T, p *program, kill bool) {
 	working(tr)
 	if kill {
 		tr.Signal(os.Kill)
-		require.Error(t, tr.Wait(patience))
+		require.Error(t, tr.Wait(testenv.Patience))
 	} else {
 		tr.leave()
 	}
@@ -97,7 +97,7 @@ func visitBpftrace(t *testing.T, p *program, kill bool) {
 	working(tr)
 	if kill {
 		tr.Signal(os.Kill)
-		require.Error(t, tr.Wait(patience))
+		require.Error(t, tr.Wait(testenv.Patience))
 	} else {
 		require.NotEmpty(t, tr.leave())
 	}

@@ -118,7 +118,7 @@ func trace(t testing.TB, p *program, path string) *tracing {
 func (tr *tracing) leave() map[string]int {
 	tr.t.Helper()
 	tr.Signal(syscall.SIGINT)
-	require.NoError(tr.t, tr.Wait(patience))
+	require.NoError(tr.t, tr.Wait(testenv.Patience))
 	text, err := os.ReadFile(tr.path)
 	require.NoError(tr.t, err)
 	seen := map[string]int{}

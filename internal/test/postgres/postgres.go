@@ -21,9 +21,6 @@ import (
 // User is the superuser, who needs no password, and the name of the database.
 const User = "shop"
 
-// patience is for what takes three seconds on an idle machine.
-const patience = 2 * time.Minute
-
 // Server is a server that runs until its test ends.
 type Server struct {
 	*tracetest.Process
@@ -57,9 +54,9 @@ func Start(t testing.TB) *Server {
 	p := tracetest.Command(t, server)
 	t.Cleanup(func() {
 		require.NoError(t, server.Process.Signal(syscall.SIGINT)) // it ends the connections
-		require.NoError(t, p.Wait(patience))
+		require.NoError(t, p.Wait(testenv.Patience))
 	})
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testenv.Patience); ; time.Sleep(20 * time.Millisecond) {
 		out, err := command("createdb", "-h", dir, "-U", User, User).CombinedOutput()
 		if err == nil {
 			return &Server{p, dir, bin}

@@ -63,14 +63,14 @@ func TestRaceInSharedDirectory(t *testing.T) {
 			target := fmt.Sprintf("%s/stapsdt-%d", shared, victimUID)
 
 			victim := tracetest.Child(t, "victim", env, as(victimUID, binary), tracetest.WithArgs(target))
-			file := victim.Expect("file ", patience)
+			file := victim.Expect("file ", testenv.Patience)
 			attacker := tracetest.Child(t, "attacker", env, as(attackerUID, binary), tracetest.WithArgs(target, file))
-			attacker.Expect("attacking", patience)
+			attacker.Expect("attacking", testenv.Patience)
 			victim.Say("go")
-			report := victim.Expect("loads ", 2*patience)
-			require.NoError(t, victim.Wait(patience))
+			report := victim.Expect("loads ", 2*testenv.Patience)
+			require.NoError(t, victim.Wait(testenv.Patience))
 			attacker.Hangup()
-			tricks := attacker.Expect("tricks ", patience)
+			tricks := attacker.Expect("tricks ", testenv.Patience)
 			for _, line := range append(victim.Lines(), attacker.Lines()...) {
 				require.NotContains(t, line, "problem:")
 			}
@@ -123,7 +123,7 @@ func victimChild(args []string) {
 	// On a busy machine it may take longer until each has won once.
 	start := time.Now()
 	decided := func() bool { return files > 0 && files < loads }
-	for ; time.Since(start) < 1500*time.Millisecond || !decided() && time.Since(start) < patience; loads++ {
+	for ; time.Since(start) < 1500*time.Millisecond || !decided() && time.Since(start) < testenv.Patience; loads++ {
 		// A file of ours takes no part in the race: it must be made again.
 		os.Remove(file)
 		os.Remove(args[0])

@@ -49,7 +49,7 @@ func TestBpftraceReadsEveryType(t *testing.T) {
 			c.do(order{Op: "fire", Provider: "types", Probe: typ.String(), Args: ints(typ, args...)})
 		}
 	}
-	got := tracer.WaitLines(len(want), patience)
+	got := tracer.WaitLines(len(want), testenv.Patience)
 	require.ElementsMatch(t, want, got)
 	tracer.Stop()
 }
@@ -88,7 +88,7 @@ func TestBpftraceReadsStrings(t *testing.T) {
 		c.do(order{Op: "fire", Provider: "my-app.v2", Probe: "sub-entry",
 			Args: []arg{{Type: String, Text: []byte(s)}, {Type: Uint32, Word: uint64(skip)}}})
 	}
-	got := tracer.WaitLines(len(want), patience)
+	got := tracer.WaitLines(len(want), testenv.Patience)
 	require.Len(t, got, len(want))
 	for i := range want {
 		head, rest, _ := strings.Cut(got[i], "|")
@@ -128,7 +128,7 @@ func TestStackNamesTheCaller(t *testing.T) {
 	testenv.NeedsRoot(t)
 	hello := startHello(t)
 	tracer := tracetest.Bpftrace(t, `usdt:*:hello:greeting { printf("%s\n", ustack); exit(); }`, "-p", strconv.Itoa(hello.PID()))
-	frames := tracer.WaitLines(3, patience)
+	frames := tracer.WaitLines(3, testenv.Patience)
 	stack := strings.Join(frames, "\n")
 	at := -1
 	for _, frame := range []string{"greeting+0", "main.main+", "runtime.main+"} {
@@ -147,7 +147,7 @@ func TestTranslator(t *testing.T) {
 	tracer := tracetest.Bpftrace(t, `uprobe:`+path+`:request__done { $r = args->info;
 		printf("%r %r %d %u ms\n", buf($r->Method.str, $r->Method.len), buf($r->Path.str, $r->Path.len),
 			$r->Status, (uint64)$r->Elapsed / 1000000); }`)
-	for _, line := range tracer.WaitLines(4, patience) {
+	for _, line := range tracer.WaitLines(4, testenv.Patience) {
 		var item, status, ms int
 		_, err := fmt.Sscanf(line, "GET /item/%d %d %d ms", &item, &status, &ms)
 		require.NoError(t, err, line)
@@ -172,7 +172,7 @@ func startExample(t *testing.T, name, ready string) *tracetest.Process {
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir()+"/images")
 	p := tracetest.Command(t, cmd)
-	p.WaitLine(ready, patience)
+	p.WaitLine(ready, testenv.Patience)
 	return p
 }
 

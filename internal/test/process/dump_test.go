@@ -83,7 +83,7 @@ func startFiring(t *testing.T, child string, opts ...tracetest.ChildOption) (*tr
 	t.Helper()
 	tracetest.NeedUprobes(t)
 	p := tracetest.Child(t, child, append(opts, tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()+"/images"))...)
-	path := p.Expect("firing ", patience)
+	path := p.Expect("firing ", testenv.Patience)
 	notes, err := sdt.ReadFile(path)
 	require.NoError(t, err)
 	counter, err := tracetest.CountUprobe(path, notes[0].Offset)
@@ -92,7 +92,7 @@ func startFiring(t *testing.T, child string, opts ...tracetest.ChildOption) (*tr
 	require.Eventually(t, func() bool {
 		count, err := counter.Count()
 		return err == nil && count > 1000
-	}, patience, time.Millisecond)
+	}, testenv.Patience, time.Millisecond)
 	return p, counter
 }
 
@@ -139,7 +139,7 @@ func TestDumpWhileFiring(t *testing.T) {
 		// "crash" has every thread dump its own goroutine, where it stands.
 		child, _ := startFiring(t, "dump", tracetest.WithEnv("GOTRACEBACK=crash"))
 		child.Signal(syscall.SIGQUIT)
-		err := child.Wait(patience)
+		err := child.Wait(testenv.Patience)
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit)
 		require.Equal(t, syscall.SIGABRT, exit.Sys().(syscall.WaitStatus).Signal(), child.Dump())
@@ -203,7 +203,7 @@ func profileFiring(t *testing.T) string {
 	before, err := counter.Count()
 	require.NoError(t, err)
 	child.Say("profile")
-	child.Expect("profiled", patience)
+	child.Expect("profiled", testenv.Patience)
 	after, err := counter.Count()
 	require.NoError(t, err)
 	require.Greater(t, after, before+1000, "nothing was traced while the profile was taken")

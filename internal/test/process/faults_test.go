@@ -315,7 +315,7 @@ func requireFine(t *testing.T, child *tracetest.Process) {
 	t.Helper()
 	failed := child.Expect("failed ", time.Minute)
 	require.NotEqual(t, "0", failed, "nothing has failed")
-	require.NoError(t, child.Wait(patience))
+	require.NoError(t, child.Wait(testenv.Patience))
 	for _, line := range child.Lines() {
 		require.NotContains(t, line, "problem:", child.Dump())
 	}
@@ -331,10 +331,10 @@ func TestVanishingFile(t *testing.T) {
 	dir := ownDirectory(t)
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	child := tracetest.Child(t, "vanish", tracetest.WithArgs(dir))
-	child.Expect("removing", patience)
+	child.Expect("removing", testenv.Patience)
 	vanished, inMemory := 0, 0
 	start := time.Now()
-	for time.Since(start) < time.Second || vanished+inMemory == 0 && time.Since(start) < patience {
+	for time.Since(start) < time.Second || vanished+inMemory == 0 && time.Since(start) < testenv.Patience {
 		f := newFaulty(dir)
 		require.NoError(t, f.p.Load())
 		path := f.p.Path()

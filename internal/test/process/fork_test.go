@@ -53,7 +53,7 @@ func TestForkWhileTraced(t *testing.T) {
 			// the others had: with many of them there is one.
 			cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir()+"/images", "GOMAXPROCS=64", "GOGC=off")
 			host := tracetest.Command(t, cmd)
-			path := host.Expect("path ", patience)
+			path := host.Expect("path ", testenv.Patience)
 			notes, err := sdt.ReadFile(path)
 			require.NoError(t, err)
 			counter, err := tracetest.CountUprobe(path, notes[0].Offset)
@@ -68,13 +68,13 @@ func TestForkWhileTraced(t *testing.T) {
 			if c.childHits > 0 {
 				traced = "1"
 			}
-			require.Equal(t, "1", host.Expect("before ", patience))
+			require.Equal(t, "1", host.Expect("before ", testenv.Patience))
 			for range 3 {
-				require.Equal(t, traced, host.Expect("fork ", patience))
+				require.Equal(t, traced, host.Expect("fork ", testenv.Patience))
 			}
-			require.Equal(t, traced, host.Expect("multiprocessing ", patience))
-			require.Equal(t, "1", host.Expect("after ", patience))
-			require.NoError(t, host.Wait(patience))
+			require.Equal(t, traced, host.Expect("multiprocessing ", testenv.Patience))
+			require.Equal(t, "1", host.Expect("after ", testenv.Patience))
+			require.NoError(t, host.Wait(testenv.Patience))
 			want := 1000 * (2 + c.childHits)
 			if c.step == "reload" {
 				want += 1000

@@ -11,6 +11,7 @@ import (
 	. "github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/test/values"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -133,7 +134,7 @@ func (c *child) do(o order) string {
 	line, err := json.Marshal(o)
 	require.NoError(c.t, err)
 	c.Say(string(line))
-	return c.Expect("ok", patience)
+	return c.Expect("ok", testenv.Patience)
 }
 
 func ints(typ ArgType, list ...any) []arg {

@@ -55,15 +55,15 @@ func TestPathInPIDNamespace(t *testing.T) {
 	child := tracetest.Child(t, "place", tracetest.WithArgs("memfd"), func(cmd *exec.Cmd) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
 	})
-	require.Equal(t, "1", child.Expect("process ", patience))
-	path := child.Expect("loaded ", patience)
+	require.Equal(t, "1", child.Expect("process ", testenv.Patience))
+	path := child.Expect("loaded ", testenv.Patience)
 	require.True(t, strings.HasPrefix(path, fmt.Sprintf("/proc/%d/fd/", child.PID())), path)
 	notes, err := sdt.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "place", notes[0].Provider)
-	require.Contains(t, child.Expect("script ", patience), "usdt:"+path+":place:event")
+	require.Contains(t, child.Expect("script ", testenv.Patience), "usdt:"+path+":place:event")
 	child.Hangup()
-	require.NoError(t, child.Wait(patience))
+	require.NoError(t, child.Wait(testenv.Patience))
 }
 
 // TestPathWithAnothersProc: where /proc is that of a PID namespace which the program is
@@ -73,7 +73,7 @@ func TestPathWithAnothersProc(t *testing.T) {
 	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
 	nsenter := testenv.NeedsTool(t, "nsenter", "util-linux")
 	other := tracetest.Command(t, exec.Command(unshare, "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", "echo ready; cat"))
-	other.Expect("ready", patience)
+	other.Expect("ready", testenv.Patience)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(nsenter, fmt.Sprintf("--mount=/proc/%d/ns/mnt", other.PID()), self, "memfd")
@@ -83,7 +83,7 @@ func TestPathWithAnothersProc(t *testing.T) {
 	require.Contains(t, string(out), "loaded \n")
 	require.Contains(t, string(out), "script usdt:*:place:event\n")
 	other.Hangup()
-	require.NoError(t, other.Wait(patience))
+	require.NoError(t, other.Wait(testenv.Patience))
 }
 
 // placeChild loads a provider, and says where it is, until its input ends.

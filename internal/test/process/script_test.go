@@ -60,7 +60,7 @@ func TestWriteScript(t *testing.T) {
 				`my-app.v2:fields a="a" b=0x3fb999999999999a c="bytes" d=-4 e=5 f=6 ...`,
 				`my-app.v2:many(1, -2, 3, -4, "100%`,
 				`", 9223372036854775808, ...)`,
-			}, tracer.WaitLines(7, patience))
+			}, tracer.WaitLines(7, testenv.Patience))
 			tracer.Stop()
 		})
 	}
@@ -94,6 +94,6 @@ func scriptNames(t *testing.T, provider string, names []string) {
 	for i, probe := range probes {
 		probe.Fire(i)
 	}
-	require.Equal(t, lines, tracer.WaitLines(len(lines), patience))
+	require.Equal(t, lines, tracer.WaitLines(len(lines), testenv.Patience))
 	tracer.Stop()
 }

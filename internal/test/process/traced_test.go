@@ -10,20 +10,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/image"
 	"github.com/go-stapsdt/stapsdt/internal/site"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/test/values"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
-
-const patience = time.Minute
 
 func TestMain(m *testing.M) {
 	tracetest.Main(m, map[string]func(args []string){
@@ -89,7 +87,7 @@ func detach(list []tracedProbe) {
 // read returns the next sample of a fire, which must have come from here.
 func (p tracedProbe) read(t testing.TB) tracetest.Sample {
 	t.Helper()
-	s, err := p.uprobe.Read(patience)
+	s, err := p.uprobe.Read(testenv.Patience)
 	require.NoError(t, err)
 	require.Equal(t, os.Getpid(), s.PID)
 	return s

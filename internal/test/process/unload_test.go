@@ -192,7 +192,7 @@ func TestManyProcessesLoadAtOnce(t *testing.T) {
 			c.Hangup()
 		}
 		for _, c := range children {
-			require.NoError(t, c.Wait(patience))
+			require.NoError(t, c.Wait(testenv.Patience))
 		}
 		if round == 0 {
 			require.NoError(t, os.Remove(file))
@@ -337,11 +337,11 @@ func TestScratchContainer(t *testing.T) {
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
 	hello := tracetest.Command(t, cmd)
-	hello.WaitLine("bpftrace -e", patience)
+	hello.WaitLine("bpftrace -e", testenv.Patience)
 	fd := memfd(t, hello.PID(), "hello")
 	program := fmt.Sprintf(`usdt:/proc/%d/fd/%s:hello:greeting { printf("%%s %%d\n", str(arg0), arg1); }`, hello.PID(), fd)
 	tracer := tracetest.Bpftrace(t, program)
-	for _, line := range tracer.WaitLines(3, patience) {
+	for _, line := range tracer.WaitLines(3, testenv.Patience) {
 		var text, n string
 		_, err := fmt.Sscanf(line, "hello, tracer %s %s", &text, &n)
 		require.NoError(t, err, line)

@@ -9,15 +9,12 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 
 	"golang.org/x/sys/unix"
 )
-
-const patience = time.Minute
 
 func TestMain(m *testing.M) {
 	tracetest.Main(m, map[string]func([]string){

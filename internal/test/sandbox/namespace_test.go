@@ -80,10 +80,10 @@ func TestNamespaces(t *testing.T) {
 			child := tracetest.Child(t, "confined", directory(t), tracetest.WithArgs(strings.Split(c.walls, ",")...), func(cmd *exec.Cmd) {
 				cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
 			})
-			require.Contains(t, child.Expect("file ", patience), c.file)
-			require.Contains(t, child.Expect("memory ", patience), c.memory)
-			child.Expect("alive", patience)
-			require.NoError(t, child.Wait(patience))
+			require.Contains(t, child.Expect("file ", testenv.Patience), c.file)
+			require.Contains(t, child.Expect("memory ", testenv.Patience), c.memory)
+			child.Expect("alive", testenv.Patience)
+			require.NoError(t, child.Wait(testenv.Patience))
 		})
 	}
 }
@@ -99,7 +99,7 @@ func TestUserNamespace(t *testing.T) {
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
 		}
 	})
-	require.Contains(t, child.Expect("file ", patience), "/stapsdt/")
-	require.Contains(t, child.Expect("memory ", patience), "/proc/")
-	require.NoError(t, child.Wait(patience))
+	require.Contains(t, child.Expect("file ", testenv.Patience), "/stapsdt/")
+	require.Contains(t, child.Expect("memory ", testenv.Patience), "/proc/")
+	require.NoError(t, child.Wait(testenv.Patience))
 }

@@ -150,7 +150,7 @@ func enter(name string) error {
 // TestFiltersKill: the filters are in force.
 func TestFiltersKill(t *testing.T) {
 	forEachProfile(t, func(t *testing.T, name string) {
-		err := tracetest.Child(t, "forbidden", tracetest.WithArgs(name)).Wait(patience)
+		err := tracetest.Child(t, "forbidden", tracetest.WithArgs(name)).Wait(testenv.Patience)
 		require.ErrorContains(t, err, "signal: bad system call")
 	})
 }
@@ -160,9 +160,9 @@ func TestFiltersKill(t *testing.T) {
 func TestSeccomp(t *testing.T) {
 	forEachProfile(t, func(t *testing.T, name string) {
 		child := tracetest.Child(t, "seccomp", tracetest.WithArgs(name), directory(t))
-		require.Contains(t, child.Expect("file ", patience), "/stapsdt/")
-		require.Contains(t, child.Expect("memory ", patience), "/proc/")
-		require.NoError(t, child.Wait(patience))
+		require.Contains(t, child.Expect("file ", testenv.Patience), "/stapsdt/")
+		require.Contains(t, child.Expect("memory ", testenv.Patience), "/proc/")
+		require.NoError(t, child.Wait(testenv.Patience))
 	})
 }
 
@@ -172,15 +172,15 @@ func TestTracedUnderSeccomp(t *testing.T) {
 	tracetest.NeedUprobes(t)
 	forEachProfile(t, func(t *testing.T, name string) {
 		child := tracetest.Child(t, "traced", tracetest.WithArgs(name), directory(t))
-		path := child.Expect("loaded ", patience)
+		path := child.Expect("loaded ", testenv.Patience)
 		notes, err := sdt.ReadFile(path)
 		require.NoError(t, err)
 		counter, err := tracetest.CountUprobe(path, notes[0].Offset)
 		require.NoError(t, err)
 		defer counter.Close()
 		child.Say("fire")
-		child.Expect("fired 1000", patience)
-		require.NoError(t, child.Wait(patience))
+		child.Expect("fired 1000", testenv.Patience)
+		require.NoError(t, child.Wait(testenv.Patience))
 		count, err := counter.Count()
 		require.NoError(t, err)
 		require.EqualValues(t, 1000, count)

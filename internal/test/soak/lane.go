@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/bpf"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 )
-
-// patience is how long to wait for what firers do at once, on a machine that is busy.
-const patience = 2 * time.Minute
 
 // target is what firers fire at in a lane. A change of it has the next epoch.
 type target struct {
@@ -77,8 +75,8 @@ func (l *lane) wait(fires int) error {
 // await waits for a condition that holds soon.
 func await(condition func() bool) error {
 	for start := time.Now(); !condition(); time.Sleep(20 * time.Microsecond) {
-		if time.Since(start) > patience {
-			return fmt.Errorf("nothing happened for %v", patience)
+		if time.Since(start) > testenv.Patience {
+			return fmt.Errorf("nothing happened for %v", testenv.Patience)
 		}
 	}
 	return nil

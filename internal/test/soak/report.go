@@ -14,10 +14,12 @@ import (
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 )
 
 // grace is how long a phase may take beyond its time, to begin, to end, and to give up waiting, before it is killed.
-var grace = 2 * patience
+var grace = 2 * testenv.Patience
 
 // row is a phase in a build.
 type row struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/bpf"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -19,7 +20,7 @@ func TestPhases(t *testing.T) {
 	for _, p := range phases {
 		t.Run(p.name, func(t *testing.T) {
 			p = p.scaled(0.001)
-			res, err := p.execute(patience)
+			res, err := p.execute(testenv.Patience)
 			require.NoError(t, err)
 			require.Equal(t, p.cycles, res.Cycles)
 			require.GreaterOrEqual(t, res.Fired, uint64(p.fires/p.cycles*p.cycles))
@@ -72,7 +73,7 @@ func TestDifferences(t *testing.T) {
 			p, _ := findPhase("threads")
 			p.shape = spoiled(c.spoil)
 			p.fires, p.cycles = 50_000, 50
-			_, err := p.scaled(1).execute(patience)
+			_, err := p.scaled(1).execute(testenv.Patience)
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -90,7 +91,7 @@ func TestCrash(t *testing.T) {
 	} {
 		program := t.TempDir() + "/program"
 		require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
-		grace = patience
+		grace = testenv.Patience
 		if script == hangs {
 			grace = time.Second
 		}

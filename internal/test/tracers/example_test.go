@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -109,7 +110,7 @@ func (e *example) start(t *testing.T, command string) *running {
 		p.file = "guest"
 	}
 	if command == e.tasks {
-		p.WaitLine("works", patience)
+		p.WaitLine("works", testenv.Patience)
 	}
 	return p
 }
@@ -122,7 +123,7 @@ func (e *example) does(p *running, command string) {
 		name, _, _ := strings.Cut(command, " ")
 		done += " " + name
 	}
-	p.Expect(done, patience)
+	p.Expect(done, testenv.Patience)
 }
 
 // maps reports whether the program has mapped a file whose name begins so.

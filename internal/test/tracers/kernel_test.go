@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
@@ -100,7 +101,7 @@ func uprobeEvents(t *testing.T, s *subject) {
 		list = named(string(text), name)
 		return err != nil || len(list) >= wanted
 	}
-	over := time.Now().Add(patience)
+	over := time.Now().Add(testenv.Patience)
 	for !enough() && time.Now().Before(over) {
 		time.Sleep(10 * time.Millisecond)
 	}

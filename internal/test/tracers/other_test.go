@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracers/fired"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -93,11 +94,11 @@ func lttng(t *testing.T, s *subject) {
 	daemon := tracetest.Command(t, exec.Command("lttng-sessiond", "--sig-parent"))
 	t.Cleanup(func() {
 		daemon.Signal(syscall.SIGTERM)
-		_ = daemon.Wait(patience)
+		_ = daemon.Wait(testenv.Patience)
 	})
 	select {
 	case <-ready:
-	case <-time.After(patience):
+	case <-time.After(testenv.Patience):
 		require.Fail(t, "the daemon is not ready")
 	}
 	h.run(t, "lttng", "create", s.provider)

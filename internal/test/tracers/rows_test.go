@@ -106,7 +106,7 @@ func (h host) run(t *testing.T, words ...string) string {
 func run(t *testing.T, words ...string) string {
 	t.Helper()
 	// Not the test's context, which is over when the test cleans up.
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
 	defer cancel()
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
@@ -114,7 +114,7 @@ func run(t *testing.T, words ...string) string {
 	// What it started goes with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = patience
+	cmd.WaitDelay = testenv.Patience
 	err := cmd.Run()
 	text := out.String()
 	t.Logf("$ %s\n%s%v", strings.Join(words, " "), text, err)

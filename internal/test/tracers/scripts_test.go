@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -70,7 +71,7 @@ type scriptRun struct {
 // runScript returns when DTrace has attached the probes of a script.
 func runScript(t *testing.T, cmd *exec.Cmd) *scriptRun {
 	r := &scriptRun{tracetest.Command(t, cmd), t}
-	r.WaitLine("Tracing until Ctrl-C", patience)
+	r.WaitLine("Tracing until Ctrl-C", testenv.Patience)
 	return r
 }
 
@@ -97,7 +98,7 @@ func withPID(t *testing.T, p *running, path string) *scriptRun {
 // what it has counted, and not by SIGINT, which DTrace ignores if it was ignored before, as it is in the background.
 func (r *scriptRun) stop() string {
 	r.Signal(syscall.SIGTERM)
-	require.NoError(r.t, r.Wait(patience))
+	require.NoError(r.t, r.Wait(testenv.Patience))
 	return strings.Join(r.Lines(), "\n")
 }
 
@@ -128,7 +129,7 @@ func showsFlow(t *testing.T, e *example) {
 }
 
 func eventually(condition func() bool) bool {
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(testenv.Patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if condition() {
 			return true
 		}
@@ -199,7 +200,7 @@ func buckets(t *testing.T, out string) (counts map[int]int, total int) {
 func showsTasks(t *testing.T, e *example) {
 	p := e.start(t, e.tasks)
 	r := withPID(t, p, "examples/scripts/tasks.d")
-	r.WaitMatch(taskLine, patience)
+	r.WaitMatch(taskLine, testenv.Patience)
 	time.Sleep(500 * time.Millisecond) // for more of them
 	out := r.stop()
 	tasks := taskLine.FindAllStringSubmatch(out, -1)
@@ -218,7 +219,7 @@ func showsTasks(t *testing.T, e *example) {
 // showsLatency compares the requests of the shop.
 func showsLatency(t *testing.T, e *example) {
 	p := e.start(t, e.program+" -listen 127.0.0.1:0 -db "+t.TempDir()+"/shop.db")
-	url := p.WaitMatch(regexp.MustCompile(`^process \d+ serves (http://\S+)`), patience)[1]
+	url := p.WaitMatch(regexp.MustCompile(`^process \d+ serves (http://\S+)`), testenv.Patience)[1]
 	r := withPID(t, p, "examples/http/scripts/latency.d")
 	for range 4 {
 		get(t, url+"/supplier?ms=40", 200)
@@ -245,7 +246,7 @@ func showsLengths(t *testing.T, e *example) {
 	for _, line := range []string{"a", "bb", "ccc", strings.Repeat("7", 100)} {
 		p.Say(line)
 	}
-	require.Equal(t, "101 bytes: "+strings.Repeat("7", 39), r.Expect("line 4 has ", patience))
+	require.Equal(t, "101 bytes: "+strings.Repeat("7", 39), r.Expect("line 4 has ", testenv.Patience))
 	counts, total := buckets(t, r.stop())
 	require.Equal(t, 4, total)
 	require.Equal(t, []int{2, 1, 1}, []int{counts[2], counts[4], counts[64]})

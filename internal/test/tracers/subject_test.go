@@ -12,16 +12,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracers/fired"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
-
-// patience is for what takes a second at most, or five for DTrace, on a machine that does other things too.
-const patience = time.Minute
 
 // subject is a program that fires.
 type subject struct {
@@ -63,9 +60,9 @@ func start(t *testing.T, k kind) *subject {
 		if k.isC() {
 			s.Signal(syscall.SIGTERM)
 		}
-		_ = s.Wait(patience)
+		_ = s.Wait(testenv.Patience)
 	})
-	s.path, _, _ = strings.Cut(s.Expect("loaded as ", patience), ";")
+	s.path, _, _ = strings.Cut(s.Expect("loaded as ", testenv.Patience), ";")
 	require.Equal(t, k.memfd, strings.HasPrefix(s.path, "/proc/"), s.path)
 	return s
 }

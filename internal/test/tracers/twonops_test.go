@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -69,7 +70,7 @@ func TestTwoNops(t *testing.T) {
 // the last event was seen: each as often as any other, give or take one.
 func tryPair(t *testing.T, h host, r pairRow) result {
 	p := tracetest.Command(t, exec.Command(built("twonops")))
-	p.Expect("ready", patience)
+	p.Expect("ready", testenv.Patience)
 	ended, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)

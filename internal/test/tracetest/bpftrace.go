@@ -75,7 +75,7 @@ func Bpftrace(t testing.TB, program string, args ...string) *Tracer {
 	cmd.Env = append(os.Environ(), attachedMarker+"=1")
 	tr := &Tracer{Process: Command(t, cmd)}
 	tr.name = "bpftrace"
-	if _, ok := tr.find(patience, func(l line) bool { return l.text == attachedMarker }); !ok {
+	if _, ok := tr.find(testenv.Patience, func(l line) bool { return l.text == attachedMarker }); !ok {
 		tr.fatalf("probes were not attached: %s", program)
 	}
 	return tr
@@ -123,7 +123,7 @@ func (tr *Tracer) Stop() (output string) {
 	if !tr.stopped {
 		tr.stopped = true
 		tr.interrupt()
-		if err := tr.Wait(patience); err != nil {
+		if err := tr.Wait(testenv.Patience); err != nil {
 			tr.fatalf("ended with %v", err)
 		}
 	}
@@ -143,7 +143,7 @@ func (tr *Tracer) interrupt() {
 		return tr.exited || slices.Contains(tr.lines[before:], line{text: ""})
 	}
 	tr.Signal(syscall.SIGINT)
-	for again := 500 * time.Millisecond; again < patience && !tr.wait(again, ending); again *= 2 {
+	for again := 500 * time.Millisecond; again < testenv.Patience && !tr.wait(again, ending); again *= 2 {
 		if Catches(tr.PID(), syscall.SIGINT) {
 			tr.Signal(syscall.SIGINT)
 		}

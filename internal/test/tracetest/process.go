@@ -16,11 +16,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// patience is how long the harness itself waits for what should take milliseconds. It is long because the machines
-// that run tests are shared, and no test waits this long unless it fails.
-const patience = 2 * time.Minute
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+)
 
 // Process is a running program that a test talks with, line by line. It is killed when the test is over, and everything
 // it printed is in the log of a test that failed. Its methods are for the test's own goroutine, as they end the test.
@@ -92,7 +90,7 @@ func (p *Process) cleanup() {
 	}
 	if !p.wait(0, p.gone) {
 		_ = p.cmd.Process.Kill()
-		p.wait(patience, p.gone)
+		p.wait(testenv.Patience, p.gone)
 	}
 }
 

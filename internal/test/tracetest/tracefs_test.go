@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,7 +21,7 @@ func TestTracefs(t *testing.T) {
 		tr := Bpftrace(t, `tracepoint:syscalls:sys_enter_sync { printf("%d\n", pid); }`)
 		cmd := exec.Command("sync")
 		require.NoError(t, cmd.Run())
-		require.Contains(t, tr.WaitLines(1, patience), strconv.Itoa(cmd.Process.Pid))
+		require.Contains(t, tr.WaitLines(1, testenv.Patience), strconv.Itoa(cmd.Process.Pid))
 		tr.Stop()
 	}
 	require.Equal(t, mounts, tracefsMounts(t))

@@ -20,18 +20,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/prometheus/client_golang/prometheus"
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// patience is for what takes less than a second on an idle machine.
-const patience = time.Minute
-
 // until waits until something is true.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(testenv.Patience); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it is not so: %s", what)
 		}
@@ -53,7 +51,7 @@ func startOTLP(t *testing.T, endpoint string, source Source, log *slog.Logger) (
 // shutdown ends the sending, for which a collector that answers needs no time.
 func shutdown(t *testing.T, o *OTLP) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
 	defer cancel()
 	return o.Shutdown(ctx)
 }
@@ -269,7 +267,7 @@ func TestEndlessAnswer(t *testing.T) {
 			o.Span(span("a", 1))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			deadline := time.Now().Add(patience)
+			deadline := time.Now().Add(testenv.Patience)
 			for answers.Load() < 2 {
 				if time.Now().After(deadline) {
 					t.Fatalf("%d answers", answers.Load())

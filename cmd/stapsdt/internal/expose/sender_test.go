@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -156,7 +157,7 @@ func TestShutdownWithoutCollector(t *testing.T) {
 	if err := shutdown(t, o); err == nil {
 		t.Error("metrics that were not sent are no error")
 	}
-	if took := time.Since(began); took > patience/2 {
+	if took := time.Since(began); took > testenv.Patience/2 {
 		t.Errorf("it takes %v", took)
 	}
 	if n := own(t, m, "stapsdt_export_otlp_spans_total", `result="dropped"`); n != 2*maxBatch {

@@ -41,7 +41,7 @@ type remoteTrace struct {
 	counts   []remote.Counts // of the stream of each query
 	before   remote.Counts   // of streams that have ended
 	ending   bool            // whether nothing is waited for but the counts
-	done    map[int]bool    // queries of which nothing will come
+	done     map[int]bool    // queries of which nothing will come
 	pending  []heldEvent
 }
 

@@ -31,9 +31,9 @@ type Metric struct {
 	tables map[string]*record.SeriesTables // by layout
 	first  int                             // the index of a native histogram's second bucket
 
-	pairs *pairTables // of Start and End, and nil of Probe
-	ended    ended     // of a gauge
-	history  history
+	pairs   *pairTables // of Start and End, and nil of Probe
+	ended   ended       // of a gauge
+	history history
 }
 
 // shape is what a row has: labels of certain types, and a value.
