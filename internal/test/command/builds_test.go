@@ -41,21 +41,21 @@ func TestBuilds(t *testing.T) {
 				testenv.NeedsTool(t, c.cc, "musl-tools")
 			}
 			program := filepath.Join(t.TempDir(), "subject")
-			builds(t, "subject", program, c.cc, c.flags...)
-			countsAll(t, exec.Command(program))
+			buildProgram(t, "subject", program, c.cc, c.flags...)
+			requireAllCounted(t, exec.Command(program))
 		})
 	}
 	t.Run("plugin", func(t *testing.T) {
 		dir := t.TempDir()
 		host, plugin := filepath.Join(dir, "host"), filepath.Join(dir, "plugin.so")
-		builds(t, "testdata/pluginhost", host, "gcc")
-		builds(t, "testdata/plugin", plugin, "gcc", "-buildmode=plugin")
-		countsAll(t, exec.Command(host, plugin))
+		buildProgram(t, "testdata/pluginhost", host, "gcc")
+		buildProgram(t, "testdata/plugin", plugin, "gcc", "-buildmode=plugin")
+		requireAllCounted(t, exec.Command(host, plugin))
 	})
 }
 
-// builds builds the main package in a directory with cgo.
-func builds(t *testing.T, directory, program, cc string, flags ...string) {
+// buildProgram builds the main package in a directory with cgo.
+func buildProgram(t *testing.T, directory, program, cc string, flags ...string) {
 	t.Helper()
 	cmd := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), ".")...)
 	cmd.Dir = directory
@@ -64,15 +64,15 @@ func builds(t *testing.T, directory, program, cc string, flags ...string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// countsAll requires that the command counts what a program fires.
-func countsAll(t *testing.T, cmd *exec.Cmd) {
+// requireAllCounted requires that the command counts what a program fires.
+func requireAllCounted(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p := tracetest.Command(t, cmd)
 	p.Expect("ready", testenv.Patience)
-	tr := traces(t, p, "count", "-o", "json", "-p", pid(p), "subject:request__done")
-	does(p, "fire 1000")
-	rows := tr.counts()
+	tr := startTrace(t, p, "count", "-o", "json", "-p", pid(p), "subject:request__done")
+	tell(p, "fire 1000")
+	rows := tr.stopCounting()
 	require.Len(t, rows, 1)
 	require.Equal(t, 1000, rows[0].Count)
 }

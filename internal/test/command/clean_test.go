@@ -26,11 +26,11 @@ type cleaned struct {
 	Size, Unused      int64
 }
 
-// cleans runs clean, and returns the action for each file by its name.
-func cleans(t *testing.T, status int, cmd *exec.Cmd) map[string]cleaned {
+// runClean runs clean, and returns the action for each file by its name.
+func runClean(t *testing.T, status int, cmd *exec.Cmd) map[string]cleaned {
 	t.Helper()
 	cmd.Args = append(cmd.Args, "-o", "json")
-	r := finish(t, cmd)
+	r := runToEnd(t, cmd)
 	require.Equal(t, status, r.status, r.stderr)
 	all := map[string]cleaned{}
 	for _, c := range lines[cleaned](t, r.stdout) {
@@ -39,9 +39,9 @@ func cleans(t *testing.T, status int, cmd *exec.Cmd) map[string]cleaned {
 	return all
 }
 
-// clean is the command for files of every age. In a container it removes nothing of an
+// cleanCommand is the command for files of every age. In a container it removes nothing of an
 // overlay.
-func clean(t *testing.T, args ...string) *exec.Cmd {
+func cleanCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	var fs unix.Statfs_t
 	require.NoError(t, unix.Statfs(os.TempDir(), &fs))
@@ -54,7 +54,7 @@ func clean(t *testing.T, args ...string) *exec.Cmd {
 
 // unusedImage makes an image that no process has mapped.
 func unusedImage(t *testing.T, directory string) (path string) {
-	p := starts(t, subjectIn(t, directory))
+	p := startProcess(t, startSubjectIn(t, directory))
 	p.Say("quit")
 	require.NoError(t, p.Wait(testenv.Patience))
 	return imageOf(t, directory)
@@ -96,13 +96,13 @@ func TestClean(t *testing.T) {
 			require.Positive(t, got[each].Size)
 		}
 	}
-	check("young", cleans(t, 0, exec.Command(stapsdt(t), "clean", directory)))
-	check("removable", cleans(t, 0, clean(t, "--dry-run", directory)))
+	check("young", runClean(t, 0, exec.Command(stapsdt(t), "clean", directory)))
+	check("removable", runClean(t, 0, cleanCommand(t, "--dry-run", directory)))
 	require.FileExists(t, image)
-	r := finish(t, clean(t, directory))
+	r := runToEnd(t, cleanCommand(t, directory))
 	require.Regexp(t, `(?m)^removed `+regexp.QuoteMeta(image)+`: not used for \d+s$`, r.stdout)
 	require.Regexp(t, `(?m)^3 files removed \(\d+ bytes\)$`, r.stdout)
-	require.Empty(t, cleans(t, 0, clean(t, directory)))
+	require.Empty(t, runClean(t, 0, cleanCommand(t, directory)))
 	for _, each := range others {
 		_, err := os.Lstat(in(each))
 		require.NoError(t, err)
@@ -116,16 +116,16 @@ func TestCleanUsed(t *testing.T) {
 	name := filepath.Base(image)
 	opened, err := os.Open(image)
 	require.NoError(t, err)
-	require.Equal(t, cleaned{File: image, Action: "mapped", Why: "a process has it open"}, without(cleans(t, 0, clean(t, directory))[name]))
+	require.Equal(t, cleaned{File: image, Action: "mapped", Why: "a process has it open"}, without(runClean(t, 0, cleanCommand(t, directory))[name]))
 	require.FileExists(t, image)
 	require.NoError(t, opened.Close())
 
-	p := starts(t, subjectIn(t, directory))
-	require.Contains(t, cleans(t, 0, clean(t, directory))[name].Why, "process "+pid(p)+" has mapped it")
-	require.Contains(t, finish(t, clean(t, directory, "-v")).stdout, "left "+image+": process "+pid(p))
-	require.Equal(t, "0 files removed (0 bytes), 1 in use\n", finish(t, clean(t, directory)).stdout)
-	does(p, "unload")
-	require.Equal(t, "removed", cleans(t, 0, clean(t, directory))[name].Action)
+	p := startProcess(t, startSubjectIn(t, directory))
+	require.Contains(t, runClean(t, 0, cleanCommand(t, directory))[name].Why, "process "+pid(p)+" has mapped it")
+	require.Contains(t, runToEnd(t, cleanCommand(t, directory, "-v")).stdout, "left "+image+": process "+pid(p))
+	require.Equal(t, "0 files removed (0 bytes), 1 in use\n", runToEnd(t, cleanCommand(t, directory)).stdout)
+	tell(p, "unload")
+	require.Equal(t, "removed", runClean(t, 0, cleanCommand(t, directory))[name].Action)
 }
 
 // without leaves out what differs from run to run.
@@ -140,28 +140,28 @@ func TestCleanElsewhere(t *testing.T) {
 	testenv.NeedsRoot(t)
 	directory, bound := t.TempDir(), t.TempDir()
 	script := fmt.Sprintf("mount --bind %s %s", directory, bound)
-	cmd := inside(t, "--mount --pid --fork", script, subjectIn(t, bound))
+	cmd := inNamespaces(t, "--mount --pid --fork", script, startSubjectIn(t, bound))
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+bound)
-	isolated := starts(t, cmd)
+	isolated := startProcess(t, cmd)
 	image := imageOf(t, directory)
 	name := filepath.Base(image)
 	hidden := func(args ...string) *exec.Cmd {
-		return inside(t, "--mount --pid --fork --mount-proc", "", clean(t, append(args, directory)...))
+		return inNamespaces(t, "--mount --pid --fork --mount-proc", "", cleanCommand(t, append(args, directory)...))
 	}
 	stays := func(action, why string, status int, cmd *exec.Cmd) {
 		t.Helper()
-		c := cleans(t, status, cmd)[name]
+		c := runClean(t, status, cmd)[name]
 		require.Equal(t, action, c.Action)
 		require.Contains(t, c.Why, why)
 		require.FileExists(t, image)
 	}
-	stays("mapped", "has mapped it", 0, clean(t, directory))
+	stays("mapped", "has mapped it", 0, cleanCommand(t, directory))
 	stays("mapped", "a process has it open", 0, hidden())
 	stays("removable", "", 0, hidden("--dry-run"))
-	require.Contains(t, finish(t, hidden("--dry-run")).stderr, "not every process can be seen here (this is not the initial PID namespace")
+	require.Contains(t, runToEnd(t, hidden("--dry-run")).stderr, "not every process can be seen here (this is not the initial PID namespace")
 	// /proc is that of another namespace.
-	stays("mapped", "has mapped it", 0, inside(t, "--pid --fork", "", clean(t, directory)))
-	require.NotContains(t, runs(t, "doctor", "-p", pid(isolated), "-o", "json").stdout, "deleted")
+	stays("mapped", "has mapped it", 0, inNamespaces(t, "--pid --fork", "", cleanCommand(t, directory)))
+	require.NotContains(t, runCommand(t, "doctor", "-p", pid(isolated), "-o", "json").stdout, "deleted")
 
 	// The kernel does not say whether another user's file is in use without CAP_LEASE.
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
@@ -171,7 +171,7 @@ func TestCleanElsewhere(t *testing.T) {
 	stays("mapped", "a process has it open", 0, hidden())
 	isolated.Hangup()
 	require.NoError(t, isolated.Wait(testenv.Patience))
-	require.Equal(t, "removed", cleans(t, 0, hidden())[name].Action, "the kernel says that it is not in use")
+	require.Equal(t, "removed", runClean(t, 0, hidden())[name].Action, "the kernel says that it is not in use")
 }
 
 // TestCleanOverlay: a mapping of a file of an overlay is not seen as a use of it, so that
@@ -181,7 +181,7 @@ func TestCleanOverlay(t *testing.T) {
 	files, merged := t.TempDir(), t.TempDir()
 	script := fmt.Sprintf("mount -t tmpfs none %[1]s; mkdir %[1]s/lower %[1]s/upper %[1]s/work; mount -t overlay overlay -o lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work %[2]s",
 		files, merged)
-	p := starts(t, inside(t, "--mount", script, exec.Command("env", append([]string{"STAPSDT_DIR=" + merged + "/images"}, subjectIn(t, "").Args...)...)))
+	p := startProcess(t, inNamespaces(t, "--mount", script, exec.Command("env", append([]string{"STAPSDT_DIR=" + merged + "/images"}, startSubjectIn(t, "").Args...)...)))
 	enter := func(options, args []string) *exec.Cmd {
 		nsenter := testenv.NeedsTool(t, "nsenter", "util-linux")
 		return exec.Command(nsenter, append(append([]string{"-t", pid(p), "-m", "--"}, options...), args...)...)
@@ -195,43 +195,43 @@ func TestCleanOverlay(t *testing.T) {
 		}
 		panic("unreachable")
 	}
-	require.Equal(t, "mapped", one(cleans(t, 0, enter(nil, clean(t, images).Args))).Action)
-	require.Equal(t, "unseen", one(cleans(t, 4, enter(hide, clean(t, images).Args))).Action)
-	does(p, "unload")
-	require.Equal(t, "unseen", one(cleans(t, 4, enter(hide, clean(t, images).Args))).Action)
-	does(p, "load")
-	require.NotContains(t, runs(t, "doctor", "-p", pid(p), tick, "-o", "json").stdout, "deleted")
+	require.Equal(t, "mapped", one(runClean(t, 0, enter(nil, cleanCommand(t, images).Args))).Action)
+	require.Equal(t, "unseen", one(runClean(t, 4, enter(hide, cleanCommand(t, images).Args))).Action)
+	tell(p, "unload")
+	require.Equal(t, "unseen", one(runClean(t, 4, enter(hide, cleanCommand(t, images).Args))).Action)
+	tell(p, "load")
+	require.NotContains(t, runCommand(t, "doctor", "-p", pid(p), tick, "-o", "json").stdout, "deleted")
 }
 
 // TestCleanWhileLoading: a process that loads while files are removed, sooner or later during
 // that, keeps its file.
 func TestCleanWhileLoading(t *testing.T) {
 	directory := t.TempDir()
-	p := starts(t, subjectIn(t, directory))
+	p := startProcess(t, startSubjectIn(t, directory))
 	image := imageOf(t, directory)
-	does(p, "unload")
-	first := clean(t, directory) // which has built it
+	tell(p, "unload")
+	first := cleanCommand(t, directory) // which has built it
 	begin := time.Now()
-	require.Equal(t, "removed", cleans(t, 0, first)[filepath.Base(image)].Action)
+	require.Equal(t, "removed", runClean(t, 0, first)[filepath.Base(image)].Action)
 	takes := time.Since(begin)
 	const rounds = 40
 	removed := 0
 	for i := range rounds {
-		does(p, "load")
-		does(p, "unload")
-		cmd := clean(t, directory)
+		tell(p, "load")
+		tell(p, "unload")
+		cmd := cleanCommand(t, directory)
 		var stdout strings.Builder
 		cmd.Stdout = &stdout
 		require.NoError(t, cmd.Start())
 		time.Sleep(takes * time.Duration(i) / rounds)
-		does(p, "load")
+		tell(p, "load")
 		require.NoError(t, cmd.Wait())
 		removed += strings.Count(stdout.String(), "removed "+directory)
 		maps, err := os.ReadFile("/proc/" + pid(p) + "/maps")
 		require.NoError(t, err)
 		require.NotRegexp(t, regexp.QuoteMeta(directory)+`.*\(deleted\)`, string(maps))
 		require.Contains(t, string(maps), directory)
-		does(p, "unload")
+		tell(p, "unload")
 	}
 	t.Logf("%d of %d files were removed, in %v each", removed, rounds, takes)
 }
@@ -249,9 +249,9 @@ func TestCleanDirectories(t *testing.T) {
 	require.NoError(t, os.Chown(theirs, 65534, 65534))
 	require.NoError(t, os.Chown(theirs+"/"+name, 65534, 65534))
 	found := func(args ...string) (all []string) {
-		cmd := clean(t, append(args, "--dry-run")...) // there are other images in /tmp
+		cmd := cleanCommand(t, append(args, "--dry-run")...) // there are other images in /tmp
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+mine[0], "XDG_RUNTIME_DIR="+base+"/runtime", "TMPDIR="+base)
-		for line := range strings.Lines(finish(t, cmd).stdout) {
+		for line := range strings.Lines(runToEnd(t, cmd).stdout) {
 			if path, ok := strings.CutPrefix(line, "would remove "+base); ok {
 				directory, _, _ := strings.Cut(path, "/subject-")
 				all = append(all, base+directory)
@@ -266,9 +266,9 @@ func TestCleanDirectories(t *testing.T) {
 	require.NoError(t, os.Chown(theirs, 65533, 65533))
 	require.ElementsMatch(t, mine, found("-a"))
 	for args, says := range map[string]string{"-a " + base: "one of -a and DIRECTORY", "--older -1s": "is negative", image: "is not a directory", "-o xml": "takes text or json"} {
-		r := runs(t, append([]string{"clean"}, strings.Fields(args)...)...)
+		r := runCommand(t, append([]string{"clean"}, strings.Fields(args)...)...)
 		require.Equal(t, 2, r.status)
 		require.Contains(t, r.stderr, says)
 	}
-	require.Equal(t, 3, runs(t, "clean", base+"/none").status)
+	require.Equal(t, 3, runCommand(t, "clean", base+"/none").status)
 }

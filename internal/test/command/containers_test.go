@@ -18,8 +18,8 @@ import (
 // TestExportContainersBrief: a container that is gone within milliseconds has its label.
 func TestExportContainersBrief(t *testing.T) {
 	program := versions(t, 2)[1]
-	e := exports(t, "files", `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: [container]}]`)
-	right(t, program, "1", "500")
+	e := startExporter(t, "files", `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: [container]}]`)
+	requireRightSums(t, program, "1", "500")
 	want := map[string]float64{`{container=""}`: 1}
 	require.Eventually(t, func() bool { return len(series(e.scrape(), "hit_total")) == 1 }, testenv.Patience, 5*time.Millisecond)
 	for range 10 {

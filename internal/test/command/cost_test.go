@@ -24,17 +24,17 @@ func storm(p *tracetest.Process) func() time.Duration {
 		least := time.Hour
 		for range 10 {
 			start := time.Now()
-			does(p, fmt.Sprintf("storm %d 1", fires))
+			tell(p, fmt.Sprintf("storm %d 1", fires))
 			least = min(least, time.Since(start)/fires)
 		}
 		return least
 	}
 }
 
-// atMost compares what an event costs with ours and with theirs. The machine does other things
+// requireAtMost compares what an event costs with ours and with theirs. The machine does other things
 // too: the least of each counts, in as many rounds as it takes until it is what it would be on an
 // idle machine.
-func atMost(t *testing.T, name string, ours, theirs func() time.Duration) {
+func requireAtMost(t *testing.T, name string, ours, theirs func() time.Duration) {
 	t.Helper()
 	var first, second []time.Duration
 	enough := func() bool {
@@ -47,12 +47,12 @@ func atMost(t *testing.T, name string, ours, theirs func() time.Duration) {
 	require.True(t, enough(), name)
 }
 
-// cheaper compares what storm returns during a command and during a script of bpftrace.
-func cheaper(t *testing.T, p *tracetest.Process, storm func() time.Duration, command []string, script string) {
+// requireCheaper compares what storm returns during a command and during a script of bpftrace.
+func requireCheaper(t *testing.T, p *tracetest.Process, storm func() time.Duration, command []string, script string) {
 	t.Helper()
-	atMost(t, strings.Join(command, " "), func() time.Duration {
-		tr := traces(t, p, command...)
-		defer tr.interrupts()
+	requireAtMost(t, strings.Join(command, " "), func() time.Duration {
+		tr := startTrace(t, p, command...)
+		defer tr.interrupt()
 		return storm()
 	}, func() time.Duration {
 		b := tracetest.Bpftrace(t, script, "-p", pid(p))
@@ -64,8 +64,8 @@ func cheaper(t *testing.T, p *tracetest.Process, storm func() time.Duration, com
 // TestCostOfCounting: an event costs at most what it costs with bpftrace.
 func TestCostOfCounting(t *testing.T) {
 	testenv.LongOnce(t, "it measures")
-	p := goSubject(t)
-	path := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
+	p := startGoSubject(t)
+	path := lines[listed](t, runCommand(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
 	for _, c := range []struct {
 		command []string
 		program string
@@ -74,14 +74,14 @@ func TestCostOfCounting(t *testing.T) {
 		{[]string{"count", "-p", pid(p), "subject:tick", "--by", "arg1"}, "{ @[arg1] = count(); }"},
 		{[]string{"hist", "-p", pid(p), "subject:tick", "arg0"}, "{ @ = hist(arg0); }"},
 	} {
-		cheaper(t, p, storm(p), c.command, "usdt:"+path+":subject:tick "+c.program)
+		requireCheaper(t, p, storm(p), c.command, "usdt:"+path+":subject:tick "+c.program)
 	}
 }
 
 // TestCostOfExporting: a rule costs the program no more than count does.
 func TestCostOfExporting(t *testing.T) {
 	testenv.LongOnce(t, "it measures")
-	p := goSubject(t)
+	p := startGoSubject(t)
 	for _, c := range []struct {
 		rule  string
 		count []string
@@ -90,17 +90,17 @@ func TestCostOfExporting(t *testing.T) {
 		{"counter: 1, by: [arg1], labels: []", []string{"--by", "arg1"}},
 		{"counter: 1, by: [arg1]", []string{"--by", "arg1,executable,cgroup"}},
 	} {
-		atMost(t, c.rule, func() time.Duration {
-			e := exports(t, "subject", "metrics:\n  - {name: fires_total, probe: 'PROVIDER:tick', "+c.rule+"}\n")
-			require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 10*time.Millisecond)
+		requireAtMost(t, c.rule, func() time.Duration {
+			e := startExporter(t, "subject", "metrics:\n  - {name: fires_total, probe: 'PROVIDER:tick', "+c.rule+"}\n")
+			require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 10*time.Millisecond)
 			defer func() {
 				e.Signal(os.Interrupt)
 				require.NoError(t, e.Wait(testenv.Patience))
 			}()
 			return storm(p)()
 		}, func() time.Duration {
-			tr := traces(t, p, slices.Concat([]string{"count", "-a", "subject:tick"}, c.count)...)
-			defer tr.interrupts()
+			tr := startTrace(t, p, slices.Concat([]string{"count", "-a", "subject:tick"}, c.count)...)
+			defer tr.interrupt()
 			return storm(p)()
 		})
 	}
@@ -130,8 +130,8 @@ func TestCostOfIdling(t *testing.T) {
 	testenv.NeedsRoot(t)
 	testenv.LongOnce(t, "it measures for seconds")
 	const round, most = 5 * time.Second, 0.02
-	p := goSubject(t)
-	e := exports(t, "subject", `
+	p := startGoSubject(t)
+	e := startExporter(t, "subject", `
 metrics:
   - {name: ticks_total, probe: "PROVIDER:tick", counter: 1, labels: [executable]}
 `)
@@ -139,8 +139,8 @@ metrics:
 		name string
 		*tracetest.Process
 	}{
-		{"trace -p", traces(t, p, "trace", "-p", pid(p), "subject:tick").Process},
-		{"trace -a", traces(t, p, "trace", "-a", "subject:tick").Process},
+		{"trace -p", startTrace(t, p, "trace", "-p", pid(p), "subject:tick").Process},
+		{"trace -a", startTrace(t, p, "trace", "-a", "subject:tick").Process},
 		{"export", e.Process},
 	} {
 		least := 1.0

@@ -34,25 +34,25 @@ type counted struct {
 	}
 }
 
-// interrupts interrupts the command, which ends well.
-func (tr *tracer) interrupts() {
+// interrupt interrupts the command, which ends well.
+func (tr *tracer) interrupt() {
 	tr.Signal(os.Interrupt)
 	require.NoError(tr.t, tr.Wait(testenv.Patience))
 }
 
-// counts interrupts the command, and returns what it counted.
-func (tr *tracer) counts() []counted {
+// stopCounting interrupts the command, and returns what it counted.
+func (tr *tracer) stopCounting() []counted {
 	tr.t.Helper()
-	tr.interrupts()
+	tr.interrupt()
 	return lines[counted](tr.t, strings.Join(tr.Lines(), "\n"))
 }
 
 func TestCount(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--single"}} {
-		p, _ := cSubject(t)
-		tr := traces(t, p, slices.Concat([]string{"count", "-p", pid(p), "csubject:*"}, flags)...)
-		does(p, "fire 5")
-		does(p, "fork 1")
+		p, _ := startCSubject(t)
+		tr := startTrace(t, p, slices.Concat([]string{"count", "-p", pid(p), "csubject:*"}, flags)...)
+		tell(p, "fire 5")
+		tell(p, "fork 1")
 		tr.Signal(os.Interrupt)
 		require.NoError(t, tr.Wait(testenv.Patience))
 		// Of work, two sites were fired, whose operands differ.
@@ -61,11 +61,11 @@ func TestCount(t *testing.T) {
 }
 
 func TestCountBy(t *testing.T) {
-	p := goSubject(t)
-	tr := traces(t, p, "count", "-o", "json", "-p", pid(p), "subject:request__done", "-w", "status != 3",
+	p := startGoSubject(t)
+	tr := startTrace(t, p, "count", "-o", "json", "-p", pid(p), "subject:request__done", "-w", "status != 3",
 		"--by", "status, cached, strings.HasSuffix(path, \"3\")", "--by", "path,comm,pid,elapsed/(20*time.Millisecond)")
-	does(p, "fire 50")
-	rows := tr.counts()
+	tell(p, "fire 50")
+	rows := tr.stopCounting()
 	got := map[string]int{}
 	for _, r := range rows {
 		by := r.By
@@ -82,7 +82,7 @@ func TestCountBy(t *testing.T) {
 	}
 	require.Equal(t, want, got)
 	for _, flag := range []string{"-w", "--by"} {
-		r := runs(t, "count", "-p", pid(p), "subject:request__done", flag, "path == path")
+		r := runCommand(t, "count", "-p", pid(p), "subject:request__done", flag, "path == path")
 		require.Equal(t, 2, r.status)
 		require.Contains(t, r.stderr, "cannot be evaluated in the kernel")
 		require.Contains(t, r.stderr, "\n\tpath == path\n\t")
@@ -93,11 +93,11 @@ func TestCountBy(t *testing.T) {
 // and in the end they are what was fired.
 func TestCountExactly(t *testing.T) {
 	testenv.LongOnce(t, "it fires millions of times")
-	p := goSubject(t)
-	tr := traces(t, p, "count", "-o", "json", "-p", pid(p), "subject:tick", "--by", "arg1,arg0%3", "-i", "100ms")
+	p := startGoSubject(t)
+	tr := startTrace(t, p, "count", "-o", "json", "-p", pid(p), "subject:tick", "--by", "arg1,arg0%3", "-i", "100ms")
 	const each = 300_000
-	does(p, fmt.Sprintf("storm %d 4", each))
-	rows := tr.counts()
+	tell(p, fmt.Sprintf("storm %d 4", each))
+	rows := tr.stopCounting()
 	last := map[string]int{}
 	for _, r := range rows {
 		key := fmt.Sprint(r.By["arg1"], r.By["arg0%3"])
@@ -113,11 +113,11 @@ func TestCountExactly(t *testing.T) {
 
 // TestCountTooMany: keys for which there is no room are events that are lost, and said to be.
 func TestCountTooMany(t *testing.T) {
-	p := goSubject(t)
-	tr := traces(t, p, "count", "-o", "json", "-p", pid(p), "subject:tick", "--by", "arg0")
-	does(p, "storm 20000 1")
+	p := startGoSubject(t)
+	tr := startTrace(t, p, "count", "-o", "json", "-p", pid(p), "subject:tick", "--by", "arg0")
+	tell(p, "storm 20000 1")
 	sum := 0
-	for _, r := range tr.counts() {
+	for _, r := range tr.stopCounting() {
 		sum += r.Count
 	}
 	require.Greater(t, sum, 10000)
@@ -127,25 +127,25 @@ func TestCountTooMany(t *testing.T) {
 }
 
 func TestCountInterval(t *testing.T) {
-	p := goSubject(t)
-	tr := traces(t, p, "count", "-p", pid(p), "subject:tick", "-i", "100ms")
+	p := startGoSubject(t)
+	tr := startTrace(t, p, "count", "-p", pid(p), "subject:tick", "-i", "100ms")
 	tr.WaitLine("no events", testenv.Patience)
-	does(p, "storm 1000 1")
+	tell(p, "storm 1000 1")
 	tr.WaitLine(" 1000  ", testenv.Patience)
 	require.Regexp(t, `^ *COUNT  PER SECOND  PROBE$`, tr.WaitLine("COUNT", testenv.Patience))
-	tr.interrupts()
+	tr.interrupt()
 }
 
 // TestCountSome: probes without an argument that --by asks for are not counted, and said to be.
 func TestCountSome(t *testing.T) {
-	p := goSubject(t)
+	p := startGoSubject(t)
 	testenv.NeedsRoot(t)
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "count", "-o", "json", "-p", pid(p), "subject:*", "--by", "status")), t}
-	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
-	does(p, "fire 5")
-	does(p, "storm 100 1")
+	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+	tell(p, "fire 5")
+	tell(p, "storm 100 1")
 	sum := 0
-	for _, r := range tr.counts() {
+	for _, r := range tr.stopCounting() {
 		require.Equal(t, "request__done", r.Probe)
 		sum += r.Count
 	}
@@ -154,10 +154,10 @@ func TestCountSome(t *testing.T) {
 }
 
 func TestHist(t *testing.T) {
-	p := goSubject(t)
-	tr := traces(t, p, "hist", "-o", "json", "-p", pid(p), "subject:tick", "arg0*arg0", "--by", "arg1")
-	does(p, "storm 1000 2")
-	rows := tr.counts()
+	p := startGoSubject(t)
+	tr := startTrace(t, p, "hist", "-o", "json", "-p", pid(p), "subject:tick", "arg0*arg0", "--by", "arg1")
+	tell(p, "storm 1000 2")
+	rows := tr.stopCounting()
 	require.Len(t, rows, 2)
 	sum := 0.
 	for i := range 1000 {
@@ -184,15 +184,15 @@ func TestHist(t *testing.T) {
 }
 
 func TestHistText(t *testing.T) {
-	p := goSubject(t)
-	tr := traces(t, p, "hist", "-p", pid(p), "subject:request__done", "elapsed", "-w", "elapsed >= time.Millisecond")
+	p := startGoSubject(t)
+	tr := startTrace(t, p, "hist", "-p", pid(p), "subject:request__done", "elapsed", "-w", "elapsed >= time.Millisecond")
 	linear := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "hist", "-p", pid(p), "subject:request__done", "elapsed", "--linear", "0s:6ms:2ms")), t}
 	status := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "hist", "-p", pid(p), "subject:request__done", "status", "--linear", "-2:2:1")), t}
 	attached := func() bool {
 		return strings.Contains(linksOf(t, linear), "uprobe") && strings.Contains(linksOf(t, status), "uprobe")
 	}
 	require.Eventually(t, attached, testenv.Patience, 5*time.Millisecond)
-	does(p, "fire 9")
+	tell(p, "fire 9")
 	for _, tr := range []*tracer{tr, linear, status} {
 		tr.Signal(os.Interrupt)
 		require.NoError(t, tr.Wait(testenv.Patience))
@@ -233,7 +233,7 @@ func TestHistText(t *testing.T) {
 		"elapsed --linear 0:90000:1": "these are more than 1000 buckets",
 		"pid --linear -5:5:1":        "this is a uint32, and the lower bound is negative",
 	} {
-		r := runs(t, append([]string{"hist", "-p", pid(p), "subject:request__done"}, strings.Fields(args)...)...)
+		r := runCommand(t, append([]string{"hist", "-p", pid(p), "subject:request__done"}, strings.Fields(args)...)...)
 		require.Equal(t, 2, r.status)
 		require.Contains(t, r.stderr, message)
 	}
@@ -250,22 +250,22 @@ func linksOf(t *testing.T, tr *tracer) string {
 
 // TestCountByProcess: who fires is known in the kernel, by the name of the program's file too.
 func TestCountByProcess(t *testing.T) {
-	p := goSubject(t)
+	p := startGoSubject(t)
 	path, err := os.Readlink("/proc/" + pid(p) + "/exe")
 	require.NoError(t, err)
 	name := filepath.Base(path)
-	tr := traces(t, p, "count", "-o", "json", "-p", pid(p), "subject:request__done", "--by", "executable, uid, cgroup, comm",
+	tr := startTrace(t, p, "count", "-o", "json", "-p", pid(p), "subject:request__done", "--by", "executable, uid, cgroup, comm",
 		"-w", fmt.Sprintf("executable == %q && uid == %d && strings.HasPrefix(executable, %q) && len(executable) == %d", name, os.Getuid(), name[:1], len(name)))
-	does(p, "fire 10")
-	rows := tr.counts()
+	tell(p, "fire 10")
+	rows := tr.stopCounting()
 	require.Len(t, rows, 1)
 	require.Equal(t, 10, rows[0].Count)
 	require.Equal(t, name, rows[0].By["executable"])
 	require.EqualValues(t, os.Getuid(), rows[0].By["uid"])
 	require.Contains(t, cgroups(t), uint64(rows[0].By["cgroup"].(float64)))
 
-	tr = traces(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "-n", "1", "--show", "executable", "--strlen", "8")
-	does(p, "fire 1")
+	tr = startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "-n", "1", "--show", "executable", "--strlen", "8")
+	tell(p, "fire 1")
 	require.NoError(t, tr.Wait(testenv.Patience))
 	require.Contains(t, tr.Lines()[0], `"executable":"`+name[:min(8, len(name))])
 }

@@ -14,7 +14,7 @@ import (
 // TestListDebuggingInformation: a file that was separated from a program has its notes, and
 // nothing to attach to.
 func TestListDebuggingInformation(t *testing.T) {
-	_, path := cSubject(t)
+	_, path := startCSubject(t)
 	for name, command := range map[string][]string{
 		"objcopy":  {testenv.NeedsTool(t, "objcopy", "binutils"), "--only-keep-debug", path, path + ".debug"},
 		"eu-strip": {testenv.NeedsTool(t, "eu-strip", "elfutils"), "-f", path + ".debug", "-o", path + ".stripped", path},
@@ -22,11 +22,11 @@ func TestListDebuggingInformation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
 			require.NoError(t, err, "%s", out)
-			r := runs(t, "list", path+".debug")
+			r := runCommand(t, "list", path+".debug")
 			require.NotZero(t, r.status)
 			require.Empty(t, r.stdout)
 			require.Contains(t, r.stderr, "holds only debugging information")
-			require.Contains(t, runs(t, "list", path).stdout, "csubject:work")
+			require.Contains(t, runCommand(t, "list", path).stdout, "csubject:work")
 		})
 	}
 }

@@ -25,11 +25,11 @@ type finding struct{ Cause, Level, Says, Cure, See string }
 // tick is a probe of the subject that nothing but its name keeps from being traced.
 const tick = "subject:tick"
 
-// finds runs doctor, and requires the finding, and the status.
-func finds(t *testing.T, status int, cause, level string, cmd *exec.Cmd) finding {
+// requireFinding runs doctor, and requires the finding, and the status.
+func requireFinding(t *testing.T, status int, cause, level string, cmd *exec.Cmd) finding {
 	t.Helper()
 	cmd.Args = append(cmd.Args, "-o", "json")
-	r := finish(t, cmd)
+	r := runToEnd(t, cmd)
 	require.Equal(t, status, r.status, r.stderr)
 	require.Empty(t, r.stderr)
 	for _, f := range lines[finding](t, r.stdout) {
@@ -42,26 +42,26 @@ func finds(t *testing.T, status int, cause, level string, cmd *exec.Cmd) finding
 	return finding{}
 }
 
-// doctor is the command for a process.
-func doctor(t *testing.T, args ...string) *exec.Cmd {
+// doctorCommand is the command for a process.
+func doctorCommand(t *testing.T, args ...string) *exec.Cmd {
 	return exec.Command(stapsdt(t), append([]string{"doctor", "-p"}, args...)...)
 }
 
-// inside runs a command after a script, in new namespaces (unshare's flags).
-func inside(t *testing.T, flags, script string, cmd *exec.Cmd) *exec.Cmd {
+// inNamespaces runs a command after a script, in new namespaces (unshare's flags).
+func inNamespaces(t *testing.T, flags, script string, cmd *exec.Cmd) *exec.Cmd {
 	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
 	args := append(strings.Fields(flags), "sh", "-ec", script+"\n"+`exec "$@"`, "sh")
 	return exec.Command(unshare, append(args, cmd.Args...)...)
 }
 
-// subjectIn is the program in Go, with its images in a directory.
-func subjectIn(t *testing.T, directory string, args ...string) *exec.Cmd {
+// startSubjectIn is the program in Go, with its images in a directory.
+func startSubjectIn(t *testing.T, directory string, args ...string) *exec.Cmd {
 	cmd := exec.Command(tracetest.Build(t, "subject"), args...)
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+directory)
 	return cmd
 }
 
-func starts(t *testing.T, cmd *exec.Cmd) *tracetest.Process {
+func startProcess(t *testing.T, cmd *exec.Cmd) *tracetest.Process {
 	p := tracetest.Command(t, cmd)
 	p.Expect("ready", testenv.Patience)
 	return p
@@ -80,18 +80,18 @@ func imageOf(t *testing.T, directory string) string {
 func TestDoctorHealthy(t *testing.T) {
 	testenv.NeedsRoot(t)
 	tracetest.NeedTracefs(t)
-	p := starts(t, subjectIn(t, t.TempDir()))
-	r := runs(t, "doctor", "-p", pid(p), tick)
+	p := startProcess(t, startSubjectIn(t, t.TempDir()))
+	r := runCommand(t, "doctor", "-p", pid(p), tick)
 	require.Zero(t, r.status)
 	require.True(t, strings.HasPrefix(r.stdout, "Nothing keeps a tracer from seeing subject:tick of process "+pid(p)+"."), r.stdout)
-	require.Empty(t, runs(t, "doctor", "-p", pid(p), tick, "-o", "json").stdout)
-	require.Equal(t, "The kernel lets subject:tick be traced.", finds(t, 0, "site", "fine", doctor(t, pid(p), tick, "-v")).Says)
+	require.Empty(t, runCommand(t, "doctor", "-p", pid(p), tick, "-o", "json").stdout)
+	require.Equal(t, "The kernel lets subject:tick be traced.", requireFinding(t, 0, "site", "fine", doctorCommand(t, pid(p), tick, "-v")).Says)
 
-	tr := traces(t, p, "trace", "-p", pid(p), tick)
-	require.Contains(t, finds(t, 0, "traced", "note", doctor(t, pid(p), tick)).Says, "A tracer is attached to subject:tick")
+	tr := startTrace(t, p, "trace", "-p", pid(p), tick)
+	require.Contains(t, requireFinding(t, 0, "traced", "note", doctorCommand(t, pid(p), tick)).Says, "A tracer is attached to subject:tick")
 	tr.Signal(os.Interrupt)
 	require.NoError(t, tr.Wait(testenv.Patience))
-	require.NotContains(t, runs(t, "list", "-p", pid(p)).stdout, "traced now", "doctor has left nothing behind")
+	require.NotContains(t, runCommand(t, "list", "-p", pid(p)).stdout, "traced now", "doctor has left nothing behind")
 }
 
 // TestDoctorUsage: what cannot be a diagnosis.
@@ -104,7 +104,7 @@ func TestDoctorUsage(t *testing.T) {
 		"doctor -p 1 a:b c:d": "doctor takes one SPEC",
 		"doctor -p 1 -o xml":  "takes text or json",
 	} {
-		r := runs(t, strings.Fields(args)...)
+		r := runCommand(t, strings.Fields(args)...)
 		require.Equal(t, 2, r.status, args)
 		require.Contains(t, r.stderr, says)
 	}
@@ -114,25 +114,25 @@ func TestDoctorUsage(t *testing.T) {
 func TestDoctorProcess(t *testing.T) {
 	testenv.NeedsRoot(t)
 	none := "2147483647"
-	finds(t, 3, "no-process", "fault", doctor(t, none))
-	finds(t, 3, "pid-namespace", "fault", inside(t, "--pid --fork --mount-proc", "", doctor(t, "4000000")))
-	p := starts(t, subjectIn(t, t.TempDir()))
-	require.Contains(t, finds(t, 6, "pid-namespace", "fault", inside(t, "--pid --fork", "", doctor(t, pid(p)))).Cure, "--mount-proc")
+	requireFinding(t, 3, "no-process", "fault", doctorCommand(t, none))
+	requireFinding(t, 3, "pid-namespace", "fault", inNamespaces(t, "--pid --fork --mount-proc", "", doctorCommand(t, "4000000")))
+	p := startProcess(t, startSubjectIn(t, t.TempDir()))
+	require.Contains(t, requireFinding(t, 6, "pid-namespace", "fault", inNamespaces(t, "--pid --fork", "", doctorCommand(t, pid(p)))).Cure, "--mount-proc")
 
 	// pgrep, with quotes and without.
-	q := starts(t, subjectIn(t, t.TempDir()))
+	q := startProcess(t, startSubjectIn(t, t.TempDir()))
 	for _, args := range [][]string{{pid(p) + "\n" + pid(q)}, {pid(p), pid(q)}, {pid(p), pid(q), tick}} {
-		require.Contains(t, finds(t, 6, "two-processes", "fault", doctor(t, args...)).Says, pid(p)+" and "+pid(q))
+		require.Contains(t, requireFinding(t, 6, "two-processes", "fault", doctorCommand(t, args...)).Says, pid(p)+" and "+pid(q))
 	}
-	require.Contains(t, finds(t, 0, "two-processes", "note", doctor(t, pid(p))).Says, pid(q))
+	require.Contains(t, requireFinding(t, 0, "two-processes", "note", doctorCommand(t, pid(p))).Says, pid(q))
 
 	// A process that starts the one with the probes.
-	wrapped := exec.Command("sh", append([]string{"-c", `"$@"; :`, "sh"}, subjectIn(t, "").Args...)...)
+	wrapped := exec.Command("sh", append([]string{"-c", `"$@"; :`, "sh"}, startSubjectIn(t, "").Args...)...)
 	wrapped.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
-	wrapper := starts(t, wrapped)
-	cure := finds(t, 3, "not-loaded", "fault", doctor(t, pid(wrapper))).Cure
+	wrapper := startProcess(t, wrapped)
+	cure := requireFinding(t, 3, "not-loaded", "fault", doctorCommand(t, pid(wrapper))).Cure
 	child := strings.TrimSuffix(strings.TrimPrefix(cure, "Use -p "), ".")
-	finds(t, 0, "two-processes", "note", doctor(t, child))
+	requireFinding(t, 0, "two-processes", "note", doctorCommand(t, child))
 	number, err := strconv.Atoi(child)
 	require.NoError(t, err)
 	require.NoError(t, unix.Kill(number, unix.SIGKILL))
@@ -141,36 +141,36 @@ func TestDoctorProcess(t *testing.T) {
 // TestDoctorNames: the process has not the probe that was asked for, or none.
 func TestDoctorNames(t *testing.T) {
 	testenv.NeedsRoot(t)
-	p := starts(t, subjectIn(t, t.TempDir()))
-	require.Contains(t, finds(t, 3, "name", "fault", doctor(t, pid(p), "subject:tock")).Says, "The nearest name is subject:tick;")
-	does(p, "unload")
-	require.Contains(t, finds(t, 3, "not-loaded", "fault", doctor(t, pid(p), tick)).Says, "and then unloaded")
+	p := startProcess(t, startSubjectIn(t, t.TempDir()))
+	require.Contains(t, requireFinding(t, 3, "name", "fault", doctorCommand(t, pid(p), "subject:tock")).Says, "The nearest name is subject:tick;")
+	tell(p, "unload")
+	require.Contains(t, requireFinding(t, 3, "not-loaded", "fault", doctorCommand(t, pid(p), tick)).Says, "and then unloaded")
 }
 
 // TestDoctorFiles: the image has no path, or the path leads elsewhere.
 func TestDoctorFiles(t *testing.T) {
 	testenv.NeedsRoot(t)
 	directory := t.TempDir()
-	p := starts(t, subjectIn(t, directory))
+	p := startProcess(t, startSubjectIn(t, directory))
 	file := imageOf(t, directory)
 	program := tracetest.Build(t, "subject")
-	require.Contains(t, finds(t, 3, "file", "fault", doctor(t, pid(p), program+":"+tick)).Says, "The process has mapped "+file)
-	finds(t, 3, "file", "fault", doctor(t, pid(p), file+"x:"+tick))
-	finds(t, 3, "name", "fault", doctor(t, pid(p), file+":subject:tock"))
-	finds(t, 0, "file", "fine", doctor(t, pid(p), file+":"+tick, "-v"))
+	require.Contains(t, requireFinding(t, 3, "file", "fault", doctorCommand(t, pid(p), program+":"+tick)).Says, "The process has mapped "+file)
+	requireFinding(t, 3, "file", "fault", doctorCommand(t, pid(p), file+"x:"+tick))
+	requireFinding(t, 3, "name", "fault", doctorCommand(t, pid(p), file+":subject:tock"))
+	requireFinding(t, 0, "file", "fine", doctorCommand(t, pid(p), file+":"+tick, "-v"))
 	other := t.TempDir()
-	starts(t, subjectIn(t, other))
-	require.Contains(t, finds(t, 6, "file", "fault", doctor(t, pid(p), imageOf(t, other)+":"+tick)).Says, "in different directories")
+	startProcess(t, startSubjectIn(t, other))
+	require.Contains(t, requireFinding(t, 6, "file", "fault", doctorCommand(t, pid(p), imageOf(t, other)+":"+tick)).Says, "in different directories")
 
 	require.NoError(t, os.Remove(file))
-	gone := finds(t, 7, "deleted", "limit", doctor(t, pid(p), tick))
+	gone := requireFinding(t, 7, "deleted", "limit", doctorCommand(t, pid(p), tick))
 	requireSeen(t, p, gone.Cure)
-	starts(t, subjectIn(t, directory))
-	finds(t, 7, "replaced", "limit", doctor(t, pid(p), tick))
-	require.Contains(t, finds(t, 6, "file", "fault", doctor(t, pid(p), file+":"+tick)).Says, "was replaced since")
+	startProcess(t, startSubjectIn(t, directory))
+	requireFinding(t, 7, "replaced", "limit", doctorCommand(t, pid(p), tick))
+	require.Contains(t, requireFinding(t, 6, "file", "fault", doctorCommand(t, pid(p), file+":"+tick)).Says, "was replaced since")
 
-	memory := starts(t, subjectIn(t, "", "memfd"))
-	cure := finds(t, 7, "memory", "limit", doctor(t, pid(memory), tick)).Cure
+	memory := startProcess(t, startSubjectIn(t, "", "memfd"))
+	cure := requireFinding(t, 7, "memory", "limit", doctorCommand(t, pid(memory), tick)).Cure
 	require.Contains(t, cure, "/proc/"+pid(memory)+"/fd/")
 	requireSeen(t, memory, cure)
 }
@@ -180,7 +180,7 @@ func requireSeen(t *testing.T, p *tracetest.Process, cure string) {
 	t.Helper()
 	path, _, _ := strings.Cut(strings.TrimPrefix(cure, "Attach bpftrace to "), ",")
 	tr := tracetest.Bpftrace(t, `usdt:`+path+`:`+tick+` { printf("seen\n"); }`)
-	does(p, "storm 1 1")
+	tell(p, "storm 1 1")
 	tr.WaitLine("seen", testenv.Patience)
 	tr.Stop()
 }
@@ -196,22 +196,22 @@ func TestDoctorUser(t *testing.T) {
 	}
 	const user = "--reuid=65534 --regid=65534 --clear-groups --"
 	mine := t.TempDir()
-	p := starts(t, subjectIn(t, mine))
+	p := startProcess(t, startSubjectIn(t, mine))
 	for _, path := range []string{mine, stapsdt(t), tracetest.Build(t, "subject")} {
-		open(t, path)
+		makeReadable(t, path)
 	}
-	require.Contains(t, finds(t, 4, "user", "fault", as(user, doctor(t, pid(p), tick))).Says, "belongs to user 0, and this is user 65534")
-	finds(t, 4, "capability", "fault", as(user, doctor(t, pid(p), tick)))
-	missing := finds(t, 4, "capability", "fault", as("--bounding-set=-all --", doctor(t, pid(p), tick)))
+	require.Contains(t, requireFinding(t, 4, "user", "fault", as(user, doctorCommand(t, pid(p), tick))).Says, "belongs to user 0, and this is user 65534")
+	requireFinding(t, 4, "capability", "fault", as(user, doctorCommand(t, pid(p), tick)))
+	missing := requireFinding(t, 4, "capability", "fault", as("--bounding-set=-all --", doctorCommand(t, pid(p), tick)))
 	require.Contains(t, missing.Says, "needs CAP_BPF and CAP_PERFMON. It does not matter that perf_event_paranoid is ")
-	finds(t, 7, "capability", "limit", as("--bounding-set=-sys_admin --", doctor(t, pid(p), tick)))
+	requireFinding(t, 7, "capability", "limit", as("--bounding-set=-sys_admin --", doctorCommand(t, pid(p), tick)))
 
 	theirs := filepath.Join(t.TempDir(), "images")
 	require.NoError(t, os.Mkdir(theirs, 0o700))
 	require.NoError(t, os.Chown(theirs, 65534, 65534))
-	open(t, filepath.Dir(theirs))
-	starts(t, as(user, subjectIn(t, theirs)))
-	f := finds(t, 6, "file", "fault", doctor(t, pid(p), imageOf(t, theirs)+":"+tick))
+	makeReadable(t, filepath.Dir(theirs))
+	startProcess(t, as(user, startSubjectIn(t, theirs)))
+	f := requireFinding(t, 6, "file", "fault", doctorCommand(t, pid(p), imageOf(t, theirs)+":"+tick))
 	require.Contains(t, f.Says, "runs as user 0, and the file is one of user 65534")
 }
 
@@ -219,25 +219,25 @@ func TestDoctorUser(t *testing.T) {
 func TestDoctorNamespaces(t *testing.T) {
 	testenv.NeedsRoot(t)
 	directory := t.TempDir()
-	cmd := inside(t, "--mount --pid --fork", `mount -t tmpfs -o mode=0700 none "$STAPSDT_DIR"`, subjectIn(t, directory))
+	cmd := inNamespaces(t, "--mount --pid --fork", `mount -t tmpfs -o mode=0700 none "$STAPSDT_DIR"`, startSubjectIn(t, directory))
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+directory)
-	starts(t, cmd)
+	startProcess(t, cmd)
 	out, err := exec.Command("pgrep", "-P", strconv.Itoa(cmd.Process.Pid)).Output()
 	require.NoError(t, err)
 	isolated := strings.TrimSpace(string(out))
-	require.Contains(t, finds(t, 0, "filter", "note", doctor(t, isolated, tick)).Says, "where its number is 1.")
-	f := finds(t, 0, "mount-namespace", "note", doctor(t, isolated, tick))
+	require.Contains(t, requireFinding(t, 0, "filter", "note", doctorCommand(t, isolated, tick)).Says, "where its number is 1.")
+	f := requireFinding(t, 0, "mount-namespace", "note", doctorCommand(t, isolated, tick))
 	require.Contains(t, f.Says, "does not exist here")
 	_, path, _ := strings.Cut(f.Cure, "/root")
 	path = strings.TrimSuffix(path, ".")
-	cure := finds(t, 6, "mount-namespace", "fault", doctor(t, isolated, path+":"+tick)).Cure
+	cure := requireFinding(t, 6, "mount-namespace", "fault", doctorCommand(t, isolated, path+":"+tick)).Cure
 	_, there, _ := strings.Cut(cure, ", or to ")
-	require.Contains(t, runs(t, "list", strings.TrimSuffix(there, ".")).stdout, tick)
+	require.Contains(t, runCommand(t, "list", strings.TrimSuffix(there, ".")).stdout, tick)
 
 	// The same path here is another file.
-	starts(t, subjectIn(t, directory))
-	require.Contains(t, finds(t, 0, "mount-namespace", "note", doctor(t, isolated, tick)).Says, "is another file here")
-	require.Contains(t, finds(t, 6, "file", "fault", doctor(t, isolated, path+":"+tick)).Says, "own file system")
+	startProcess(t, startSubjectIn(t, directory))
+	require.Contains(t, requireFinding(t, 0, "mount-namespace", "note", doctorCommand(t, isolated, tick)).Says, "is another file here")
+	require.Contains(t, requireFinding(t, 6, "file", "fault", doctorCommand(t, isolated, path+":"+tick)).Says, "own file system")
 }
 
 // TestDoctorOverlay: the process executes a file of which an overlay shows the copy.
@@ -248,67 +248,67 @@ func TestDoctorOverlay(t *testing.T) {
 	layers, merged := t.TempDir(), t.TempDir()
 	script := fmt.Sprintf("mount -t tmpfs none %[1]s; mkdir %[1]s/upper %[1]s/work %[1]s/lower; mkdir -m 700 %[1]s/lower/images; echo quit | STAPSDT_DIR=%[1]s/lower/images %[3]s >/dev/null; "+
 		"mount -t overlay overlay -o lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work %[2]s", layers, merged, tracetest.Build(t, "subject"))
-	p := starts(t, inside(t, "--mount", script, exec.Command("env", append([]string{"STAPSDT_DIR=" + merged + "/images"}, subjectIn(t, "").Args...)...)))
-	f := runs(t, "doctor", "-p", pid(p), tick, "-o", "json")
+	p := startProcess(t, inNamespaces(t, "--mount", script, exec.Command("env", append([]string{"STAPSDT_DIR=" + merged + "/images"}, startSubjectIn(t, "").Args...)...)))
+	f := runCommand(t, "doctor", "-p", pid(p), tick, "-o", "json")
 	require.NotContains(t, f.stdout, "overlay")
 	out, err := exec.Command("nsenter", "-t", pid(p), "-m", "sh", "-c", "touch "+merged+"/images/*.so").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	finds(t, 6, "overlay", "fault", doctor(t, pid(p), tick))
-	does(p, "unload")
-	does(p, "load")
-	require.NotContains(t, runs(t, "doctor", "-p", pid(p), tick, "-o", "json").stdout, "overlay", "the cure")
+	requireFinding(t, 6, "overlay", "fault", doctorCommand(t, pid(p), tick))
+	tell(p, "unload")
+	tell(p, "load")
+	require.NotContains(t, runCommand(t, "doctor", "-p", pid(p), tick, "-o", "json").stdout, "overlay", "the cure")
 }
 
 // TestDoctorKernel: the kernel, or what tracers see of it, lacks something.
 func TestDoctorKernel(t *testing.T) {
 	testenv.NeedsRoot(t)
 	tracetest.NeedTracefs(t)
-	p := starts(t, subjectIn(t, t.TempDir()))
+	p := startProcess(t, startSubjectIn(t, t.TempDir()))
 	const without, devices = "umount -l /sys/kernel/debug 2>/dev/null || :; umount -l /sys/kernel/tracing 2>/dev/null || :\n", "mount -t tmpfs none /sys/bus/event_source/devices\n"
-	mine := func() *exec.Cmd { return doctor(t, pid(p), tick) }
-	finds(t, 7, "tracefs", "limit", inside(t, "--mount", without, mine()))
+	mine := func() *exec.Cmd { return doctorCommand(t, pid(p), tick) }
+	requireFinding(t, 7, "tracefs", "limit", inNamespaces(t, "--mount", without, mine()))
 
 	// From Linux 6.6 there is a way to attach without the event source, if it may be used.
 	locked := tracetest.Build(t, "locked")
-	traced := finish(t, inside(t, "--mount", devices, exec.Command(stapsdt(t), "trace", "-p", pid(p), "-d", "10ms", tick)))
+	traced := runToEnd(t, inNamespaces(t, "--mount", devices, exec.Command(stapsdt(t), "trace", "-p", pid(p), "-d", "10ms", tick)))
 	if traced.status == 0 && traced.stderr == "" {
-		finds(t, 7, "uprobes", "limit", inside(t, "--mount", devices, mine()))
+		requireFinding(t, 7, "uprobes", "limit", inNamespaces(t, "--mount", devices, mine()))
 	} else {
-		finds(t, 6, "uprobes", "fault", inside(t, "--mount", devices, mine()))
+		requireFinding(t, 6, "uprobes", "fault", inNamespaces(t, "--mount", devices, mine()))
 	}
-	finds(t, 6, "uprobes", "fault", inside(t, "--mount", devices, exec.Command(locked, mine().Args...)))
+	requireFinding(t, 6, "uprobes", "fault", inNamespaces(t, "--mount", devices, exec.Command(locked, mine().Args...)))
 
-	f := finds(t, 6, "seccomp", "fault", exec.Command(locked, mine().Args...))
+	f := requireFinding(t, 6, "seccomp", "fault", exec.Command(locked, mine().Args...))
 	require.Contains(t, f.Says, "bpf (")
 	require.Contains(t, f.Says, "perf_event_open (")
-	finds(t, 4, "capability", "fault", exec.Command("setpriv", append([]string{"--bounding-set=-all", "--", locked}, mine().Args...)...))
+	requireFinding(t, 4, "capability", "fault", exec.Command("setpriv", append([]string{"--bounding-set=-all", "--", locked}, mine().Args...)...))
 
 	setarch := testenv.NeedsTool(t, "setarch", "util-linux")
-	require.Contains(t, finds(t, 6, "kernel", "fault", exec.Command(setarch, append([]string{"--uname-2.6"}, mine().Args...)...)).Says, "Linux 2.6.")
+	require.Contains(t, requireFinding(t, 6, "kernel", "fault", exec.Command(setarch, append([]string{"--uname-2.6"}, mine().Args...)...)).Says, "Linux 2.6.")
 
 	// With a user namespace, root has all capabilities, and none that counts.
-	finds(t, 4, "capability", "fault", inside(t, "--user --map-root-user", "", mine()))
-	require.Contains(t, finds(t, 0, "perf-event-paranoid", "fine", doctor(t, pid(p), tick, "-v")).Says, "does not matter")
-	require.Contains(t, finds(t, 0, "lockdown", "fine", doctor(t, pid(p), tick, "-v")).Says, "lockdown")
+	requireFinding(t, 4, "capability", "fault", inNamespaces(t, "--user --map-root-user", "", mine()))
+	require.Contains(t, requireFinding(t, 0, "perf-event-paranoid", "fine", doctorCommand(t, pid(p), tick, "-v")).Says, "does not matter")
+	require.Contains(t, requireFinding(t, 0, "lockdown", "fine", doctorCommand(t, pid(p), tick, "-v")).Says, "lockdown")
 }
 
 // TestDoctorSite: what doctor says of an instruction that the kernel may not take is what the
 // command sees that traces it.
 func TestDoctorSite(t *testing.T) {
 	testenv.NeedsRoot(t)
-	cmd := subjectIn(t, t.TempDir())
+	cmd := startSubjectIn(t, t.TempDir())
 	kind := "nop10"
 	if image.Host().NopByName(kind) == nil {
 		t.Skip("this architecture has no such instruction")
 	}
 	cmd.Env = append(cmd.Env, "STAPSDT_SITE="+kind)
-	p := starts(t, cmd)
-	traced := runs(t, "trace", "-p", pid(p), "-d", "10ms", tick)
+	p := startProcess(t, cmd)
+	traced := runCommand(t, "trace", "-p", pid(p), "-d", "10ms", tick)
 	if !strings.Contains(traced.stderr, "cannot be traced") {
-		finds(t, 0, "site", "fine", doctor(t, pid(p), tick, "-v"))
+		requireFinding(t, 0, "site", "fine", doctorCommand(t, pid(p), tick, "-v"))
 		return
 	}
-	require.Contains(t, finds(t, 6, "site", "fault", doctor(t, pid(p), tick)).Cure, "STAPSDT_SITE=nop1")
+	require.Contains(t, requireFinding(t, 6, "site", "fault", doctorCommand(t, pid(p), tick)).Cure, "STAPSDT_SITE=nop1")
 }
 
 // TestDoctorArchitecture: this process maps images of other architectures.
@@ -344,7 +344,7 @@ func TestDoctorArchitecture(t *testing.T) {
 	} {
 		t.Run(c.architecture, func(t *testing.T) {
 			maps(c.architecture, c.protection)
-			require.Contains(t, finds(t, c.status, "architecture", c.level, doctor(t, self, "foreign:event")).Says, c.says)
+			require.Contains(t, requireFinding(t, c.status, "architecture", c.level, doctorCommand(t, self, "foreign:event")).Says, c.says)
 		})
 	}
 }

@@ -41,9 +41,9 @@ func totalsOf(e *exporter) map[string]float64 {
 // program fires as soon as the first tracer is there.
 func TestExportAgreement(t *testing.T) {
 	for range 3 {
-		p := exportee(t, "export_agreement")
+		p := startExportee(t, "export_agreement")
 		p.Say("await 200000 2")
-		e := exports(t, "export_agreement", agreeing)
+		e := startExporter(t, "export_agreement", agreeing)
 		p.Expect("ok", testenv.Patience)
 		totals := slices.Collect(maps.Values(totalsOf(e)))
 		require.Len(t, totals, 4)
@@ -59,7 +59,7 @@ func TestExportAgreement(t *testing.T) {
 // TestExportAgreementReload: rules that are added at the same time agree too, while the program
 // fires. Those that stay lose no event, and those that go do not disturb them.
 func TestExportAgreementReload(t *testing.T) {
-	p := exportee(t, "export_agreement_reload")
+	p := startExportee(t, "export_agreement_reload")
 	const first = `
 metrics:
   - {name: stay_total, probe: "PROVIDER:said", counter: 1, labels: []}
@@ -67,12 +67,12 @@ metrics:
 `
 	const stay = `  - {name: stay_total, probe: "PROVIDER:said", counter: 1, labels: []}
 `
-	e := exports(t, "export_agreement_reload", first)
-	e.waits("stay_total", 1)
+	e := startExporter(t, "export_agreement_reload", first)
+	e.waitForSites("stay_total", 1)
 	p.Say("storm 1500000 2")
 	time.Sleep(50 * time.Millisecond)
-	e.writes("export_agreement_reload", agreeing+stay)
-	e.says("read .*: 5 metrics")
+	e.writeRules("export_agreement_reload", agreeing+stay)
+	e.waitForMessage("read .*: 5 metrics")
 	p.Expect("ok", testenv.Patience)
 	require.EqualValues(t, 3_000_000, e.scrape()["stay_total"])
 	totals := totalsOf(e)
@@ -82,8 +82,8 @@ metrics:
 	}
 	t.Logf("%v of 3,000,000 were fired after the rules were read again", totals["total"])
 	require.NotContains(t, e.scrape(), "gone_total")
-	e.writes("export_agreement_reload", agreeing)
-	e.says("read .*: 4 metrics")
+	e.writeRules("export_agreement_reload", agreeing)
+	e.waitForMessage("read .*: 4 metrics")
 	require.NotContains(t, e.scrape(), "stay_total")
-	e.waits("agree_total", 1)
+	e.waitForSites("agree_total", 1)
 }

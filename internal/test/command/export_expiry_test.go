@@ -14,18 +14,18 @@ import (
 // TestExportExpiry: a series without events makes room for others, and goes on where it was if
 // it returns. No event is lost.
 func TestExportExpiry(t *testing.T) {
-	p := exportee(t, "export_expiry")
-	e := exports(t, "export_expiry", saidRule+`    series: 3
+	p := startExportee(t, "export_expiry")
+	e := startExporter(t, "export_expiry", saidRule+`    series: 3
     expire: 1s
   - {name: size_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: [1, 4], by: [text], labels: [], series: 100, expire: 1s}
   - {name: latest_bytes, probe: "PROVIDER:said", gauge: bytes, by: [text], labels: [], series: 100, expire: 1s}
   - {name: stays_total, probe: "PROVIDER:said", counter: 1, by: [text], labels: [], expire: never}
 `)
-	e.waits("stays_total", 1)
+	e.waitForSites("stays_total", 1)
 	said := map[string]float64{}
 	say := func(texts ...string) {
 		for _, text := range texts {
-			does(p, "say "+strconv.Quote(text))
+			tell(p, "say "+strconv.Quote(text))
 			said[`{text="`+text+`"}`]++
 		}
 	}
@@ -33,7 +33,7 @@ func TestExportExpiry(t *testing.T) {
 	require.Equal(t, map[string]float64{
 		`{text="a"}`: 1, `{text="bb"}`: 2, `{text="ccccc"}`: 1, `{otel_metric_overflow="true"}`: 1,
 	}, series(e.scrape(), "said_total"))
-	e.says(`said_total: 1 events had no room: all 3 series are in use`)
+	e.waitForMessage(`said_total: 1 events had no room: all 3 series are in use`)
 
 	require.Eventually(t, func() bool {
 		say("a") // stays, because it has events
@@ -63,13 +63,13 @@ func TestExportExpiry(t *testing.T) {
 
 // TestExportExpiryUnderFire: while series come, expire and return, every event is counted.
 func TestExportExpiryUnderFire(t *testing.T) {
-	p := exportee(t, "export_expiry_fire")
-	e := exports(t, "export_expiry_fire", saidRule+"    expire: 1s\n")
-	e.waits("said_total", 1)
+	p := startExportee(t, "export_expiry_fire")
+	e := startExporter(t, "export_expiry_fire", saidRule+"    expire: 1s\n")
+	e.waitForSites("said_total", 1)
 	fired := 0
 	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
 		from := fired % 800
-		does(p, "many "+strconv.Itoa(from)+" "+strconv.Itoa(from+20))
+		tell(p, "many "+strconv.Itoa(from)+" "+strconv.Itoa(from+20))
 		fired += 20
 	}
 	require.EqualValues(t, fired, e.scrape()[`stapsdt_events_total{metric="said_total"}`])

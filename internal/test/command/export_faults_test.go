@@ -25,11 +25,11 @@ import (
 // what had no room does not make a scrape fail.
 func TestExportEnded(t *testing.T) {
 	const provider = "export_ended"
-	p := exportee(t, provider)
-	e := exports(t, provider, "metrics:\n  - {name: level, probe: 'PROVIDER:level', gauge: depth, by: [depth], labels: [], series: 2}\n")
-	e.waits("level", 1)
+	p := startExportee(t, provider)
+	e := startExporter(t, provider, "metrics:\n  - {name: level, probe: 'PROVIDER:level', gauge: depth, by: [depth], labels: [], series: 2}\n")
+	e.waitForSites("level", 1)
 	for _, n := range []string{"1", "2", "3", "4"} {
-		does(p, "level "+n)
+		tell(p, "level "+n)
 	}
 	require.Len(t, series(e.scrape(), "level"), 3)
 	p.Signal(os.Kill)
@@ -43,17 +43,17 @@ func TestExportEnded(t *testing.T) {
 // a gauge has the value that was set last, whichever set it.
 func TestExportVersions(t *testing.T) {
 	const provider = "export_versions"
-	e := exports(t, provider, saidRule+"  - {name: level, probe: 'PROVIDER:level', gauge: depth, labels: []}\n")
-	first := exportee(t, provider)
+	e := startExporter(t, provider, saidRule+"  - {name: level, probe: 'PROVIDER:level', gauge: depth, labels: []}\n")
+	first := startExportee(t, provider)
 	t.Setenv("VERSION", "2")
-	second := exportee(t, provider)
-	e.waits("said_total", 2)
-	does(first, `say "5"`)
-	does(first, `say "five"`)
-	does(second, `say "5"`)
+	second := startExportee(t, provider)
+	e.waitForSites("said_total", 2)
+	tell(first, `say "5"`)
+	tell(first, `say "five"`)
+	tell(second, `say "5"`)
 	require.Equal(t, map[string]float64{`{text="5"}`: 2, `{text="five"}`: 1}, series(e.scrape(), "said_total"))
 	for n, p := range []*tracetest.Process{first, second, first, first, second, second, first} {
-		does(p, "level "+[]string{"9", "-8", "7", "6", "-5", "4", "3"}[n])
+		tell(p, "level "+[]string{"9", "-8", "7", "6", "-5", "4", "3"}[n])
 		for range 5 {
 			require.Equal(t, map[string]float64{"": []float64{9, -8, 7, 6, -5, 4, 3}[n]}, series(e.scrape(), "level"))
 		}
@@ -63,14 +63,14 @@ func TestExportVersions(t *testing.T) {
 // TestExportProblems: what is wrong with a rule names it, and the other rules go on.
 func TestExportProblems(t *testing.T) {
 	const provider = "export_problems"
-	exportee(t, provider)
-	e := exports(t, provider, saidRule+`
+	startExportee(t, provider)
+	e := startExporter(t, provider, saidRule+`
   - {name: none_total, probe: "PROVIDER:said", counter: 1, by: [nothing]}
   - {name: large_total, probe: "PROVIDER:said", counter: 1, by: [text, {a: text}, {b: text}, {c: text}, {d: text}, {e: text}, {f: text}]}
 `)
-	e.waits("said_total", 1)
-	e.says(`none_total: export_problems:said: undefined: nothing`)
-	e.says(`large_total: export_problems:said: this needs more than the 512 bytes`)
+	e.waitForSites("said_total", 1)
+	e.waitForMessage(`none_total: export_problems:said: undefined: nothing`)
+	e.waitForMessage(`large_total: export_problems:said: this needs more than the 512 bytes`)
 	all := e.scrape()
 	for _, name := range []string{"none_total", "large_total"} {
 		require.EqualValues(t, 1, all[`stapsdt_errors_total{metric="`+name+`"}`])
@@ -81,18 +81,18 @@ func TestExportProblems(t *testing.T) {
 // TestExportRemoved: rules whose file is gone stay in force, and a message says so.
 func TestExportRemoved(t *testing.T) {
 	const provider = "export_removed"
-	p := exportee(t, provider)
-	e := exports(t, provider, saidRule)
-	e.waits("said_total", 1)
+	p := startExportee(t, provider)
+	e := startExporter(t, provider, saidRule)
+	e.waitForSites("said_total", 1)
 	require.NoError(t, os.Remove(e.rules))
-	e.eventually("stapsdt_rules_reload_success", 0)
-	does(p, `say "x"`)
+	e.waitForValue("stapsdt_rules_reload_success", 0)
+	tell(p, `say "x"`)
 	require.Equal(t, map[string]float64{`{text="x"}`: 1}, series(e.scrape(), "said_total"))
 	require.NoError(t, syscall.Mkfifo(e.rules, 0o600))
-	e.says("there are no rules")
+	e.waitForMessage("there are no rules")
 	require.NoError(t, os.Remove(e.rules))
-	e.writes(provider, saidRule)
-	e.eventually("stapsdt_rules_reload_success", 1)
+	e.writeRules(provider, saidRule)
+	e.waitForValue("stapsdt_rules_reload_success", 1)
 	require.Equal(t, map[string]float64{`{text="x"}`: 1}, series(e.scrape(), "said_total"))
 }
 
@@ -102,12 +102,12 @@ func TestExportUnmounted(t *testing.T) {
 	testenv.Long(t, "it takes half a minute until a file is forgotten")
 	const provider = "export_unmounted"
 	directory, program := t.TempDir(), tracetest.Build(t, "exportee")
-	e := exports(t, provider, saidRule)
+	e := startExporter(t, provider, saidRule)
 	cmd := exec.Command("unshare", "-m", "sh", "-c", `mount -t tmpfs -o mode=700 none "$1" && cp "$2" "$1/program" && STAPSDT_DIR=$1 exec "$1/program" "$3"`,
 		"sh", directory, program, provider)
 	p := tracetest.Command(t, cmd)
 	p.Expect("ready", testenv.Patience)
-	e.waits("said_total", 1)
+	e.waitForSites("said_total", 1)
 	p.Signal(os.Kill)
 	require.Eventually(t, func() bool { return e.scrape()[`stapsdt_attached_sites{metric="said_total"}`] == 0 }, 2*time.Minute, 100*time.Millisecond)
 }
@@ -117,13 +117,13 @@ func TestExportUnmounted(t *testing.T) {
 func TestExportContainers(t *testing.T) {
 	testenv.Long(t, "a container takes a second to start")
 	const provider = "export_containers"
-	p := exportee(t, provider)
-	e := exports(t, provider, `
+	p := startExportee(t, provider)
+	e := startExporter(t, provider, `
 metrics:
   - {name: said_total, probe: "PROVIDER:said", counter: 1, labels: [container]}
   - {name: selected_total, probe: "PROVIDER:said", counter: 1, labels: [container], cgroup: "*/exported-*"}
 `)
-	e.waits("said_total", 1)
+	e.waitForSites("said_total", 1)
 	want := map[string]float64{}
 	for range 3 {
 		id := hex.EncodeToString(make([]byte, 24)) + fmt.Sprintf("%016x", rand.Uint64())
@@ -143,15 +143,15 @@ metrics:
 // TestExportZero: a metric without labels begins with 0, and what is in flight ends with it.
 func TestExportZero(t *testing.T) {
 	const provider = "export_zero"
-	p := exportee(t, provider)
-	e := exports(t, provider, `
+	p := startExportee(t, provider)
+	e := startExporter(t, provider, `
 metrics:
   - {name: said_total, probe: "PROVIDER:said", counter: 1, labels: []}
   - {name: said_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, labels: []}
   - {name: native_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: native, labels: []}
   - {name: jobs_in_flight, start: "PROVIDER:job__start", end: "PROVIDER:job__end", in_flight: true, labels: []}
 `)
-	e.waits("jobs_in_flight", 2)
+	e.waitForSites("jobs_in_flight", 2)
 	names := []string{"said_total", "said_bytes_count", "native_bytes_count", "jobs_in_flight"}
 	for range 2 {
 		all := e.scrape()
@@ -159,9 +159,9 @@ metrics:
 			require.Equal(t, map[string]float64{"": 0}, series(all, name), name)
 		}
 		names = names[len(names)-1:]
-		does(p, "job 2")
+		tell(p, "job 2")
 	}
-	does(p, "begin 1")
+	tell(p, "begin 1")
 	require.Equal(t, map[string]float64{"": 1}, series(e.scrape(), "jobs_in_flight"))
 }
 
@@ -196,7 +196,7 @@ func TestExportNamespace(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(rules, []byte(noRules), 0o600))
 	p := tracetest.Command(t, exec.Command("unshare", "-pf", "--mount-proc", "--kill-child", stapsdt(t), "export", "-c", rules, "--listen", "localhost:0"))
-	(&exporter{t: t, Process: p}).says("this PID namespace is not the machine's.*hostPID")
+	(&exporter{t: t, Process: p}).waitForMessage("this PID namespace is not the machine's.*hostPID")
 }
 
 // newCgroup makes a control group of version 2.
@@ -218,7 +218,7 @@ func newCgroup(t *testing.T, name string) (path string) {
 // TestExportMissed: processes that end before their files can be looked at are counted.
 func TestExportMissed(t *testing.T) {
 	const provider = "export_missed"
-	e := exports(t, provider, saidRule)
+	e := startExporter(t, provider, saidRule)
 	// Each is another file, which the exporter does not know.
 	program, err := os.ReadFile("/bin/true")
 	require.NoError(t, err)

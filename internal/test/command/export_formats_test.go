@@ -31,8 +31,8 @@ for f in read.text_string_to_metric_families(text):
 func TestExportFormats(t *testing.T) {
 	const python = "/usr/bin/python3" // whose modules are Debian's
 	testenv.Needs(t, "python3-prometheus-client", exec.Command(python, "-c", "import prometheus_client").Run())
-	p := exportee(t, "export_formats")
-	e := exports(t, "export_formats", saidRule+`    series: 2
+	p := startExportee(t, "export_formats")
+	e := startExporter(t, "export_formats", saidRule+`    series: 2
   - {name: said_bytes_total, probe: "PROVIDER:said", counter: bytes, unit: bytes, labels: [executable, container]}
   - {name: level, probe: "PROVIDER:level", gauge: depth, labels: []}
   - {name: size_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: [1, 2.5], labels: []}
@@ -40,10 +40,10 @@ func TestExportFormats(t *testing.T) {
   - {name: native_seconds, probe: "PROVIDER:job__end", histogram: nanoseconds, unit: seconds, buckets: native, labels: []}
   - {name: jobs_in_flight, start: "PROVIDER:job__start", end: "PROVIDER:job__end", in_flight: true, by: [name]}
 `)
-	e.waits("jobs_in_flight", 2)
-	e.waits("said_total", 1)
+	e.waitForSites("jobs_in_flight", 2)
+	e.waitForSites("said_total", 1)
 	for _, line := range []string{`say "a"`, `say "b\"\\\n# EOF"`, `say "no room"`, "level -3", "job 2", "begin 1"} {
-		does(p, line)
+		tell(p, line)
 	}
 	for format, accept := range map[string]string{
 		"openmetrics": "application/openmetrics-text;version=1.0.0", "text": "text/plain;version=0.0.4",

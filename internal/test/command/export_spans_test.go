@@ -27,7 +27,7 @@ import (
 func TestExportSpans(t *testing.T) {
 	testenv.NeedsRoot(t)
 	const provider = "export_spans"
-	p := exportee(t, provider)
+	p := startExportee(t, provider)
 	received := make(chan *tracepb.Span, 100)
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/traces" {
@@ -37,11 +37,11 @@ func TestExportSpans(t *testing.T) {
 		}
 	}))
 	t.Cleanup(collector.Close)
-	e := exports(t, provider, "spans:\n  - {probe: 'PROVIDER:job', where: 'rows < 5'}\n"+
+	e := startExporter(t, provider, "spans:\n  - {probe: 'PROVIDER:job', where: 'rows < 5'}\n"+
 		"metrics:\n  - {name: job_seconds, probe: 'PROVIDER:job__end', histogram: nanoseconds, unit: seconds, where: 'rows < 5', labels: []}\n", "--otlp", collector.URL)
-	e.waits(provider+":job", 2)
-	e.waits("job_seconds", 1)
-	does(p, "job 6")
+	e.waitForSites(provider+":job", 2)
+	e.waitForSites("job_seconds", 1)
+	tell(p, "job 6")
 	exemplars := e.exemplars()
 	require.NotEmpty(t, exemplars)
 	e.Signal(os.Interrupt) // what was fired is sent

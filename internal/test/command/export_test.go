@@ -26,19 +26,19 @@ import (
 
 // TestExport: each kind of metric is what was fired.
 func TestExport(t *testing.T) {
-	p := exportee(t, "export_kinds")
-	e := exports(t, "export_kinds", saidRule+`
+	p := startExportee(t, "export_kinds")
+	e := startExporter(t, "export_kinds", saidRule+`
   - {name: said_bytes_total, probe: "PROVIDER:said", counter: bytes, unit: bytes, labels: [executable], by: [{initial: "strings.HasPrefix(text, \"a\")"}]}
   - {name: said_size_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: [1, 2.5, 4], labels: []}
   - {name: level, probe: "PROVIDER:level", gauge: depth, scale: 0.5, labels: []}
   - {name: long_total, probe: "PROVIDER:*", counter: 1, where: bytes > 2, labels: []}
 `)
-	e.waits("said_total", 1)
+	e.waitForSites("said_total", 1)
 	for _, text := range []string{"a", "bb", "a", "cccc", "aaaaa"} {
-		does(p, "say "+strconv.Quote(text))
+		tell(p, "say "+strconv.Quote(text))
 	}
 	for _, n := range []int{7, -3} {
-		does(p, "level "+strconv.Itoa(n))
+		tell(p, "level "+strconv.Itoa(n))
 	}
 	all := e.scrape()
 	require.Equal(t, map[string]float64{`{text="a"}`: 2, `{text="bb"}`: 1, `{text="cccc"}`: 1, `{text="aaaaa"}`: 1}, series(all, "said_total"))
@@ -77,12 +77,12 @@ func floats(buckets map[string]float64) map[string]float64 {
 // reloads of the rules.
 func TestExportCounts(t *testing.T) {
 	const provider = "export_counts"
-	e := exports(t, provider, saidRule)
+	e := startExporter(t, provider, saidRule)
 	want := map[string]float64{}
 	for round := range 3 {
-		p := exportee(t, provider)
-		e.waits("said_total", float64(round+1)) // a restart has the same file only in the same directory
-		does(p, "storm 3000 4")
+		p := startExportee(t, provider)
+		e.waitForSites("said_total", float64(round+1)) // a restart has the same file only in the same directory
+		tell(p, "storm 3000 4")
 		for i := range 3 {
 			want[fmt.Sprintf("{text=%q}", "storm"+strconv.Itoa(i))] += 4000
 		}
@@ -90,31 +90,31 @@ func TestExportCounts(t *testing.T) {
 		p.Signal(os.Kill)
 		switch round {
 		case 0:
-			e.writes(provider, saidRule+"  - {name: other_total, probe: 'PROVIDER:said', counter: 1, labels: []}\n")
-			e.says(regexp.QuoteMeta("read "+e.rules) + ": 2 metrics")
+			e.writeRules(provider, saidRule+"  - {name: other_total, probe: 'PROVIDER:said', counter: 1, labels: []}\n")
+			e.waitForMessage(regexp.QuoteMeta("read "+e.rules) + ": 2 metrics")
 		case 1:
-			e.writes(provider, saidRule+"\n  - wrong\n")
+			e.writeRules(provider, saidRule+"\n  - wrong\n")
 			e.Signal(syscall.SIGHUP)
-			e.says(regexp.QuoteMeta(e.rules) + `:\d+:\d+: .*the rules in force stay`)
+			e.waitForMessage(regexp.QuoteMeta(e.rules) + `:\d+:\d+: .*the rules in force stay`)
 			require.Zero(t, e.scrape()["stapsdt_rules_reload_success"])
 		}
 	}
 	require.Equal(t, map[string]float64{"": 24000}, series(e.scrape(), "other_total"))
-	e.writes(provider, saidRule)
-	e.eventually("stapsdt_rules_reload_success", 1)
+	e.writeRules(provider, saidRule)
+	e.waitForValue("stapsdt_rules_reload_success", 1)
 	require.Empty(t, series(e.scrape(), "other_total"))
 	require.Equal(t, want, series(e.scrape(), "said_total"))
 }
 
 // TestExportOverflow: what is beyond the bound of a metric is counted apart.
 func TestExportOverflow(t *testing.T) {
-	p := exportee(t, "export_overflow")
-	e := exports(t, "export_overflow", saidRule+`    series: 10
+	p := startExportee(t, "export_overflow")
+	e := startExporter(t, "export_overflow", saidRule+`    series: 10
   - {name: bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: [1, 10], by: [text], labels: [], series: 2}
 `)
-	e.waits("said_total", 1)
-	does(p, "many 0 50")
-	does(p, "many 0 50")
+	e.waitForSites("said_total", 1)
+	tell(p, "many 0 50")
+	tell(p, "many 0 50")
 	all := e.scrape()
 	said := series(all, "said_total")
 	require.Len(t, said, 11)
@@ -129,13 +129,13 @@ func TestExportOverflow(t *testing.T) {
 
 // TestExportHostile: no text of a program makes a scrape fail, or looks like another series.
 func TestExportHostile(t *testing.T) {
-	p := exportee(t, "export_hostile")
-	e := exports(t, "export_hostile", saidRule)
-	e.waits("said_total", 1)
+	p := startExportee(t, "export_hostile")
+	e := startExporter(t, "export_hostile", saidRule)
+	e.waitForSites("said_total", 1)
 	for _, text := range []string{
 		"\n# HELP said_total lies", `"} 5`, `\`, "\xff\xfe", "\xff\xfd", strings.Repeat("x", 4096), "", "ü\x1b[31m", "{}", "a\x00b",
 	} {
-		does(p, "say "+strconv.Quote(text))
+		tell(p, "say "+strconv.Quote(text))
 	}
 	said := series(e.scrape(), "said_total")
 	sum := 0.0
@@ -150,7 +150,7 @@ func TestExportHostile(t *testing.T) {
 // TestExportSelect: only the processes that a rule selects are counted.
 func TestExportSelect(t *testing.T) {
 	const provider = "export_select"
-	p := exportee(t, provider)
+	p := startExportee(t, provider)
 	name := filepath.Base(tracetest.Build(t, "exportee"))
 	rule := "  - {name: %s_total, probe: 'PROVIDER:said', counter: 1, labels: [], %s}\n"
 	all := "metrics:\n"
@@ -170,9 +170,9 @@ func TestExportSelect(t *testing.T) {
 	for _, what := range slices.Sorted(maps.Keys(selections)) {
 		all += fmt.Sprintf(rule, what, selections[what].is)
 	}
-	e := exports(t, provider, all)
-	e.waits("user_total", 1)
-	does(p, `say "x"`)
+	e := startExporter(t, provider, all)
+	e.waitForSites("user_total", 1)
+	tell(p, `say "x"`)
 	scraped := e.scrape()
 	for what, selection := range selections {
 		if what == "cgroup" && len(cgroups(t)) == 0 {
@@ -186,16 +186,16 @@ func TestExportSelect(t *testing.T) {
 // time, by the id of the span.
 func TestExportOperations(t *testing.T) {
 	const provider = "export_operations"
-	p := exportee(t, provider)
-	e := exports(t, provider, `
+	p := startExportee(t, provider)
+	e := startExporter(t, provider, `
 metrics:
   - {name: jobs_in_flight, start: "PROVIDER:job__start", end: "PROVIDER:job__end", in_flight: true, by: [name], labels: []}
   - {name: job_seconds, start: "PROVIDER:job__start", end: "PROVIDER:job__end", duration: true, by: [name, {failed: 'error != ""'}], labels: []}
   - {name: told_seconds, probe: "PROVIDER:job__end", histogram: nanoseconds, unit: seconds, buckets: native, labels: []}
 `)
-	e.waits("jobs_in_flight", 2)
-	does(p, "job 3")
-	does(p, "begin 4")
+	e.waitForSites("jobs_in_flight", 2)
+	tell(p, "job 3")
+	tell(p, "begin 4")
 	all := e.scrape()
 	require.Equal(t, map[string]float64{`{name="begun"}`: 4, `{name="outer"}`: 0, `{name="inner"}`: 0}, series(all, "jobs_in_flight"), "a process of each series lives")
 	require.Equal(t, map[string]float64{`{failed="true",name="outer"}`: 3, `{failed="false",name="inner"}`: 3}, series(all, "job_seconds_count"))
@@ -213,9 +213,9 @@ metrics:
 // found, every event is counted.
 func TestExportChurn(t *testing.T) {
 	const provider, processes, fires = "export_churn", 100, 20
-	e := exports(t, provider, saidRule)
-	p := exportee(t, provider)
-	e.waits("said_total", 1)
+	e := startExporter(t, provider, saidRule)
+	p := startExportee(t, provider)
+	e.waitForSites("said_total", 1)
 	directory := imageDirectory(t, p)
 	program := tracetest.Build(t, "exportee")
 	running := make([]*exec.Cmd, processes)
@@ -232,30 +232,30 @@ func TestExportChurn(t *testing.T) {
 
 // TestExportKilled: an exporter that is killed leaves nothing attached.
 func TestExportKilled(t *testing.T) {
-	p := goSubject(t)
-	e := exports(t, "subject", "metrics:\n  - {name: fires_total, probe: 'PROVIDER:tick', counter: 1, where: pid == "+pid(p)+", labels: []}\n")
-	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 10*time.Millisecond)
+	p := startGoSubject(t)
+	e := startExporter(t, "subject", "metrics:\n  - {name: fires_total, probe: 'PROVIDER:tick', counter: 1, where: pid == "+pid(p)+", labels: []}\n")
+	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 10*time.Millisecond)
 	e.Signal(os.Kill)
 	require.Error(t, e.Wait(testenv.Patience))
-	require.Eventually(t, func() bool { return !traced(t, p) }, testenv.Patience, 10*time.Millisecond)
-	does(p, "storm 10 1")
+	require.Eventually(t, func() bool { return !isTraced(t, p) }, testenv.Patience, 10*time.Millisecond)
+	tell(p, "storm 10 1")
 }
 
 // TestExportFootprint: the exporter is small, and answers soon.
 func TestExportFootprint(t *testing.T) {
 	const provider = "export_footprint"
-	p := exportee(t, provider)
-	e := exports(t, provider, saidRule+"    series: 1000\n")
-	e.waits("said_total", 1)
-	does(p, "many 0 1000")
+	p := startExportee(t, provider)
+	e := startExporter(t, provider, saidRule+"    series: 1000\n")
+	e.waitForSites("said_total", 1)
+	tell(p, "many 0 1000")
 	for range 10 {
 		require.Len(t, series(e.scrape(), "said_total"), 1000)
 	}
 	require.LessOrEqual(t, e.scrape()["process_resident_memory_bytes"], 30e6)
-	e.writes(provider, saidRule+"    series: 10000\n")
-	e.says("read .*: 1 metric,")
-	e.waits("said_total", 1)
-	does(p, "many 0 10000")
+	e.writeRules(provider, saidRule+"    series: 10000\n")
+	e.waitForMessage("read .*: 1 metric,")
+	e.waitForSites("said_total", 1)
+	tell(p, "many 0 10000")
 	require.Eventually(t, func() bool { // a busy machine answers late now and then
 		start := time.Now()
 		response, err := http.Get(e.url)

@@ -29,33 +29,33 @@ type exporter struct {
 	url   string
 }
 
-// exports starts the exporter with rules, in which PROVIDER is the provider, and options.
-func exports(t testing.TB, provider, rules string, options ...string) *exporter {
+// startExporter starts the exporter with rules, in which PROVIDER is the provider, and options.
+func startExporter(t testing.TB, provider, rules string, options ...string) *exporter {
 	t.Helper()
 	testenv.NeedsRoot(t)
 	e := &exporter{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml")}
-	e.writes(provider, rules)
+	e.writeRules(provider, rules)
 	e.Process = tracetest.Command(t, exec.Command(stapsdt(t), append([]string{"export", "-c", e.rules, "--listen", "localhost:0"}, options...)...))
-	e.answers()
+	e.waitUntilServing()
 	return e
 }
 
 var answering = regexp.MustCompile(`metrics are at (http://\S+)`)
 
-// answers waits until the exporter answers.
-func (e *exporter) answers() {
+// waitUntilServing waits until the exporter answers.
+func (e *exporter) waitUntilServing() {
 	e.t.Helper()
 	e.url = e.WaitSaid(answering, testenv.Patience)[1]
 }
 
-// says waits for what the exporter says to people, and returns the groups of the pattern.
-func (e *exporter) says(pattern string) (groups []string) {
+// waitForMessage waits for what the exporter says to people, and returns the groups of the pattern.
+func (e *exporter) waitForMessage(pattern string) (groups []string) {
 	e.t.Helper()
 	return e.WaitSaid(regexp.MustCompile(pattern), testenv.Patience)
 }
 
-// writes replaces the rules.
-func (e *exporter) writes(provider, rules string) {
+// writeRules replaces the rules.
+func (e *exporter) writeRules(provider, rules string) {
 	e.t.Helper()
 	text := strings.ReplaceAll(rules, "PROVIDER", provider)
 	temp := e.rules + ".new"
@@ -84,13 +84,13 @@ func (e *exporter) scrape() map[string]float64 {
 	return values
 }
 
-// waits waits until the metric of a rule is attached to so many sites.
-func (e *exporter) waits(metric string, sites float64) {
+// waitForSites waits until the metric of a rule is attached to so many sites.
+func (e *exporter) waitForSites(metric string, sites float64) {
 	e.t.Helper()
-	e.eventually(fmt.Sprintf("stapsdt_attached_sites{metric=%q}", metric), sites)
+	e.waitForValue(fmt.Sprintf("stapsdt_attached_sites{metric=%q}", metric), sites)
 }
 
-func (e *exporter) eventually(series string, value float64) {
+func (e *exporter) waitForValue(series string, value float64) {
 	e.t.Helper()
 	require.Eventually(e.t, func() bool { return e.scrape()[series] == value }, testenv.Patience, 20*time.Millisecond, series)
 }
@@ -106,8 +106,8 @@ func series(all map[string]float64, metric string) map[string]float64 {
 	return found
 }
 
-// exportee starts the program whose probes are counted.
-func exportee(t testing.TB, provider string, args ...string) *tracetest.Process {
+// startExportee starts the program whose probes are counted.
+func startExportee(t testing.TB, provider string, args ...string) *tracetest.Process {
 	t.Helper()
 	cmd := exec.Command(tracetest.Build(t, "exportee"), append([]string{provider}, args...)...)
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())

@@ -60,8 +60,8 @@ func replace(t testing.TB, program, to string) {
 	overwrite(t, program, to)
 }
 
-// right runs a version, and requires that no tracer has changed what it computes.
-func right(t testing.TB, program string, args ...string) {
+// requireRightSums runs a version, and requires that no tracer has changed what it computes.
+func requireRightSums(t testing.TB, program string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
 	defer cancel()
@@ -77,36 +77,36 @@ type tracerOf func(t *testing.T, file string) (count func() int)
 // its path.
 var tracersOf = map[string]tracerOf{
 	"export": func(t *testing.T, _ string) func() int {
-		e := exports(t, "files", `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: []}]`)
+		e := startExporter(t, "files", `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: []}]`)
 		return func() int { return int(e.scrape()["hit_total"]) }
 	},
-	"trace -a":       func(t *testing.T, _ string) func() int { return countTraced(t, "-a", "files:hit") },
-	"without leases": func(t *testing.T, _ string) func() int { return counts(t, withoutLeases(t, "-a", "files:hit")) },
-	"trace FILE":     func(t *testing.T, file string) func() int { return countTraced(t, file+":files:hit") },
+	"trace -a":       func(t *testing.T, _ string) func() int { return startCountingTrace(t, "-a", "files:hit") },
+	"without leases": func(t *testing.T, _ string) func() int { return startCounting(t, traceWithoutLeases(t, "-a", "files:hit")) },
+	"trace FILE":     func(t *testing.T, file string) func() int { return startCountingTrace(t, file+":files:hit") },
 	"trace FILE without leases": func(t *testing.T, file string) func() int {
-		open(t, file)
-		return counts(t, withoutLeases(t, file+":files:hit"))
+		makeReadable(t, file)
+		return startCounting(t, traceWithoutLeases(t, file+":files:hit"))
 	},
 }
 
-func countTraced(t *testing.T, args ...string) func() int {
-	return counts(t, exec.Command(stapsdt(t), append([]string{"trace", "-o", "json"}, args...)...))
+func startCountingTrace(t *testing.T, args ...string) func() int {
+	return startCounting(t, exec.Command(stapsdt(t), append([]string{"trace", "-o", "json"}, args...)...))
 }
 
-// withoutLeases is trace as another user, who may look at all processes, but not take leases on the
+// traceWithoutLeases is trace as another user, who may look at all processes, but not take leases on the
 // files of others.
-func withoutLeases(t *testing.T, args ...string) *exec.Cmd {
+func traceWithoutLeases(t *testing.T, args ...string) *exec.Cmd {
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
 	command := filepath.Join(t.TempDir(), "stapsdt")
-	copies(t, stapsdt(t), command)
-	open(t, command)
+	copyProgram(t, stapsdt(t), command)
+	makeReadable(t, command)
 	const set = "-all,+bpf,+perfmon,+sys_ptrace,+checkpoint_restore,+dac_read_search"
 	return exec.Command(setpriv, append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=" + set, "--ambient-caps=" + set,
 		"--bounding-set=" + set, "--", command, "trace", "-o", "json"}, args...)...)
 }
 
-// counts starts a command that traces, and waits until it does.
-func counts(t *testing.T, cmd *exec.Cmd) func() int {
+// startCounting starts a command that traces, and waits until it does.
+func startCounting(t *testing.T, cmd *exec.Cmd) func() int {
 	tr := &tracer{tracetest.Command(t, cmd), t}
 	require.Eventually(t, func() bool { return len(linksOf(t, tr)) > 0 || strings.Contains(tr.Dump(), "waiting for one") }, testenv.Patience, 5*time.Millisecond)
 	return func() int { return len(tr.Lines()) }
@@ -128,7 +128,7 @@ func TestFileWritten(t *testing.T) {
 			} {
 				version := 1 + i%3
 				write(t, programs[version], file)
-				right(t, file, "20", "300")
+				requireRightSums(t, file, "20", "300")
 				fired += 20
 				require.Eventually(t, func() bool { return count() == fired }, testenv.Patience, 5*time.Millisecond, "%d of version %d: %d", fired, version, count())
 			}
@@ -151,9 +151,9 @@ func TestFileRead(t *testing.T) {
 				if i == 0 {
 					time.Sleep(1200 * time.Millisecond) // until what is found in it is believed for long
 				}
-				right(t, file, "1", "300")
+				requireRightSums(t, file, "1", "300")
 				write(t, programs[1], file)
-				right(t, file, "20", "300")
+				requireRightSums(t, file, "20", "300")
 				fired += 20
 				require.Eventually(t, func() bool { return count() == fired }, testenv.Patience, 5*time.Millisecond, "%d: %d", fired, count())
 			}
@@ -180,7 +180,7 @@ func TestFileStorm(t *testing.T) {
 	seen := map[string]func() int{
 		"export":     tracersOf["export"](t, ""),
 		"trace -a":   tracersOf["trace -a"](t, ""),
-		"trace FILE": countTraced(t, args...),
+		"trace FILE": startCountingTrace(t, args...),
 		"without":    tracersOf["without leases"](t, ""),
 	}
 	const each = 10
@@ -198,7 +198,7 @@ func TestFileStorm(t *testing.T) {
 					replace(t, program, file)
 					_ = running.Wait()
 				}
-				right(t, file, strconv.Itoa(each), "1000")
+				requireRightSums(t, file, strconv.Itoa(each), "1000")
 			}
 		})
 	}
@@ -250,11 +250,11 @@ func TestLibraryWritten(t *testing.T) {
 	overwrite(t, first, library)
 	p := tracetest.Command(t, exec.Command(makes("program"), library))
 	p.Expect("ready", testenv.Patience)
-	tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "library:hit")
-	does(p, "fire")
+	tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "library:hit")
+	tell(p, "fire")
 	overwrite(t, second, library)
-	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
-	does(p, "fire")
-	require.Len(t, tr.stops(), 2)
+	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+	tell(p, "fire")
+	require.Len(t, tr.stop(), 2)
 	require.Equal(t, []string{"value 1", "value 2"}, slices.DeleteFunc(p.Lines(), func(line string) bool { return !strings.HasPrefix(line, "value") }))
 }

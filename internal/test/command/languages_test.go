@@ -28,15 +28,15 @@ func interpreter(t *testing.T, pattern, pkg string) string {
 	}
 	path, err := filepath.EvalSymlinks(found[0])
 	require.NoError(t, err)
-	if r := runs(t, "list", path); r.status != 0 {
+	if r := runCommand(t, "list", path); r.status != 0 {
 		testenv.Needs(t, "an interpreter with probes (package "+pkg+")", fmt.Errorf("%s", r.stderr))
 	}
 	return path
 }
 
-// attaches starts the command, and returns when it is attached to so many probes of files that
+// startAttached starts the command, and returns when it is attached to so many probes of files that
 // no process need have mapped.
-func attaches(t *testing.T, probes int, args ...string) *tracer {
+func startAttached(t *testing.T, probes int, args ...string) *tracer {
 	t.Helper()
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), append(args, "-o", "json")...)), t}
 	require.Eventually(t, func() bool { return strings.Count(linksOf(t, tr), "uprobe") >= probes }, testenv.Patience, 5*time.Millisecond)
@@ -68,10 +68,10 @@ func shown(events []event, values ...string) (all []string) {
 // TestRuby: methods of its library, exceptions, and collections of garbage.
 func TestRuby(t *testing.T) {
 	ruby := interpreter(t, "/usr/lib/*/libruby-*.so.*.*", "ruby")
-	calls := attaches(t, 2, "trace", ruby+":ruby:cmethod__*", "--show", "str(arg0),str(arg1),str(arg2),arg3",
+	calls := startAttached(t, 2, "trace", ruby+":ruby:cmethod__*", "--show", "str(arg0),str(arg1),str(arg2),arg3",
 		"-w", `str(arg1) == "upcase" && strings.HasPrefix(str(arg0), "St")`)
-	raises := attaches(t, 1, "trace", ruby+":ruby:raise", "--show", "str(arg0),str(arg1),arg2", "-w", `str(arg0) == "FloatDomainError"`)
-	collections := attaches(t, 2, "count", ruby+":ruby:gc__mark__*")
+	raises := startAttached(t, 1, "trace", ruby+":ruby:raise", "--show", "str(arg0),str(arg1),arg2", "-w", `str(arg0) == "FloatDomainError"`)
+	collections := startAttached(t, 2, "count", ruby+":ruby:gc__mark__*")
 	path := script(t, `names = %w[Ada Grace]
 names.each { |name| name.upcase }
 begin
@@ -82,9 +82,9 @@ GC.start
 `, "/usr/bin/ruby", "--disable-gems")
 	call := " String upcase " + path + " 2"
 	require.Equal(t, []string{"cmethod__entry" + call, "cmethod__return" + call, "cmethod__entry" + call, "cmethod__return" + call},
-		shown(calls.stops(), "str(arg0)", "str(arg1)", "str(arg2)", "arg3"))
-	require.Equal(t, []string{"raise FloatDomainError " + path + " 4"}, shown(raises.stops(), "str(arg0)", "str(arg1)", "arg2"))
-	rows := collections.counts()
+		shown(calls.stop(), "str(arg0)", "str(arg1)", "str(arg2)", "arg3"))
+	require.Equal(t, []string{"raise FloatDomainError " + path + " 4"}, shown(raises.stop(), "str(arg0)", "str(arg1)", "arg2"))
+	rows := collections.stopCounting()
 	require.Len(t, rows, 2)
 	require.Positive(t, rows[0].Count)
 	require.Equal(t, rows[0].Count, rows[1].Count, "each that began has ended")
@@ -111,10 +111,10 @@ try {
 `
 	for _, enabled := range []string{"0", "1"} {
 		t.Setenv("USE_ZEND_DTRACE", enabled)
-		calls := attaches(t, 1, "trace", php+":php:function__entry", "--show", "str(arg0),str(arg1),arg2,str(arg3),str(arg4)")
-		thrown := attaches(t, 1, "trace", php+":php:exception__thrown", "--show", "str(arg0)")
-		compiled := attaches(t, 1, "trace", php+":php:compile__file__entry", "--show", "str(arg0)")
-		requests := attaches(t, 2, "trace", php+":php:request__*", "--show", "str(arg0)")
+		calls := startAttached(t, 1, "trace", php+":php:function__entry", "--show", "str(arg0),str(arg1),arg2,str(arg3),str(arg4)")
+		thrown := startAttached(t, 1, "trace", php+":php:exception__thrown", "--show", "str(arg0)")
+		compiled := startAttached(t, 1, "trace", php+":php:compile__file__entry", "--show", "str(arg0)")
+		requests := startAttached(t, 2, "trace", php+":php:request__*", "--show", "str(arg0)")
 		path := script(t, source, "/usr/bin/php")
 		var want, files []string
 		if enabled == "1" {
@@ -122,20 +122,20 @@ try {
 			want = []string{"function__entry main " + path + " 7  ", greet, greet}
 			files = []string{"compile__file__entry " + path}
 		}
-		require.Equal(t, want, shown(calls.stops(), "str(arg0)", "str(arg1)", "arg2", "str(arg3)", "str(arg4)"))
-		require.Equal(t, []string{"exception__thrown LogicException"}, shown(thrown.stops(), "str(arg0)"))
-		require.Equal(t, files, shown(compiled.stops(), "str(arg0)"))
-		require.Equal(t, []string{"request__startup " + path, "request__shutdown " + path}, shown(requests.stops(), "str(arg0)"))
+		require.Equal(t, want, shown(calls.stop(), "str(arg0)", "str(arg1)", "arg2", "str(arg3)", "str(arg4)"))
+		require.Equal(t, []string{"exception__thrown LogicException"}, shown(thrown.stop(), "str(arg0)"))
+		require.Equal(t, files, shown(compiled.stop(), "str(arg0)"))
+		require.Equal(t, []string{"request__startup " + path, "request__shutdown " + path}, shown(requests.stop(), "str(arg0)"))
 	}
 }
 
 // TestPython: functions, lines, imports, and collections of garbage.
 func TestPython(t *testing.T) {
 	python := interpreter(t, "/usr/bin/python3", "python3")
-	returns := attaches(t, 1, "trace", python+":python:function__return", "--show", "str(arg0),str(arg1),arg2", "-w", `str(arg1) == "greet_"`)
-	lines := attaches(t, 1, "trace", python+":python:line", "--show", "arg2", "-w", `str(arg1) == "greet_"`)
-	imports := attaches(t, 1, "trace", python+":python:import__find__load__done", "--show", "str(arg0),arg1", "-w", `strings.HasPrefix(str(arg0), "json")`)
-	collections := attaches(t, 2, "count", python+":python:gc__*")
+	returns := startAttached(t, 1, "trace", python+":python:function__return", "--show", "str(arg0),str(arg1),arg2", "-w", `str(arg1) == "greet_"`)
+	lines := startAttached(t, 1, "trace", python+":python:line", "--show", "arg2", "-w", `str(arg1) == "greet_"`)
+	imports := startAttached(t, 1, "trace", python+":python:import__find__load__done", "--show", "str(arg0),arg1", "-w", `strings.HasPrefix(str(arg0), "json")`)
+	collections := startAttached(t, 2, "count", python+":python:gc__*")
 	path := script(t, `import gc
 def greet_(name):
     greeting = "hello, "
@@ -146,10 +146,10 @@ import json.scanner
 gc.collect()
 `, "/usr/bin/python3", "-S")
 	greet := "function__return " + path + " greet_ 4"
-	require.Equal(t, []string{greet, greet}, shown(returns.stops(), "str(arg0)", "str(arg1)", "arg2"))
-	require.Equal(t, []any{3., 4., 3., 4.}, args(lines.stops(), "arg2"))
-	require.Subset(t, shown(imports.stops(), "str(arg0)", "arg1"), []string{"import__find__load__done json 1", "import__find__load__done json.scanner 1"})
-	rows := collections.counts()
+	require.Equal(t, []string{greet, greet}, shown(returns.stop(), "str(arg0)", "str(arg1)", "arg2"))
+	require.Equal(t, []any{3., 4., 3., 4.}, args(lines.stop(), "arg2"))
+	require.Subset(t, shown(imports.stop(), "str(arg0)", "arg1"), []string{"import__find__load__done json 1", "import__find__load__done json.scanner 1"})
+	rows := collections.stopCounting()
 	require.Len(t, rows, 2)
 	require.Positive(t, rows[0].Count)
 	require.Equal(t, rows[0].Count, rows[1].Count, "each that began has ended")

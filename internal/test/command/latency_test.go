@@ -34,10 +34,10 @@ type measured struct {
 	}
 }
 
-// measures interrupts the command, and returns its rows, and what has no counterpart.
-func (tr *tracer) measures() (rows []measured, unpaired measured) {
+// stopMeasuring interrupts the command, and returns its rows, and what has no counterpart.
+func (tr *tracer) stopMeasuring() (rows []measured, unpaired measured) {
 	tr.t.Helper()
-	tr.interrupts()
+	tr.interrupt()
 	all := lines[measured](tr.t, strings.Join(tr.Lines(), "\n"))
 	require.NotEmpty(tr.t, all)
 	unpaired = all[len(all)-1]
@@ -45,8 +45,8 @@ func (tr *tracer) measures() (rows []measured, unpaired measured) {
 	return all[:len(all)-1], unpaired
 }
 
-// workerSubject starts the program whose jobs are measured.
-func workerSubject(t testing.TB) *tracetest.Process {
+// startWorker starts the program whose jobs are measured.
+func startWorker(t testing.TB) *tracetest.Process {
 	t.Helper()
 	cmd := exec.Command(tracetest.Build(t, "worker"))
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
@@ -55,21 +55,21 @@ func workerSubject(t testing.TB) *tracetest.Process {
 	return p
 }
 
-// latency starts the command, and returns when it is attached to both probes of the jobs.
-func latency(t testing.TB, p *tracetest.Process, args ...string) *tracer {
+// startLatency starts the command, and returns when it is attached to both probes of the jobs.
+func startLatency(t testing.TB, p *tracetest.Process, args ...string) *tracer {
 	t.Helper()
-	return traces(t, p, slices.Concat([]string{"latency", "-p", pid(p), "worker:job__start", "worker:job__end"}, args)...)
+	return startTrace(t, p, slices.Concat([]string{"latency", "-p", pid(p), "worker:job__start", "worker:job__end"}, args)...)
 }
 
 // TestLatency: pairs by the first argument, and what has no counterpart.
 func TestLatency(t *testing.T) {
-	p := workerSubject(t)
+	p := startWorker(t)
 	for _, flag := range []string{"--interval=0", "--single"} {
-		tr := latency(t, p, "-o", "json", flag)
-		does(p, "jobs 31")
-		does(p, "begin 3")
-		does(p, "end 2")
-		rows, unpaired := tr.measures()
+		tr := startLatency(t, p, "-o", "json", flag)
+		tell(p, "jobs 31")
+		tell(p, "begin 3")
+		tell(p, "end 2")
+		rows, unpaired := tr.stopMeasuring()
 		require.Len(t, rows, 1)
 		require.Equal(t, "worker:job__start", rows[0].Start)
 		require.Equal(t, "worker:job__end", rows[0].End)
@@ -102,17 +102,17 @@ func TestLatency(t *testing.T) {
 
 // TestLatencyOfSome: values of both probes, and conditions on both.
 func TestLatencyOfSome(t *testing.T) {
-	p := workerSubject(t)
-	does(p, "jobs 1") // then the one that fails below is a move
+	p := startWorker(t)
+	tell(p, "jobs 1") // then the one that fails below is a move
 	act := func() {
-		does(p, "jobs 30")
-		does(p, "fail")
-		does(p, "begin 3")
-		does(p, "end 2")
+		tell(p, "jobs 30")
+		tell(p, "fail")
+		tell(p, "begin 3")
+		tell(p, "end 2")
 	}
-	tr := latency(t, p, "-o", "json", "--by", "name,error", "--by", "id-began")
+	tr := startLatency(t, p, "-o", "json", "--by", "name,error", "--by", "id-began")
 	act()
-	rows, unpaired := tr.measures()
+	rows, unpaired := tr.stopMeasuring()
 	counts := map[string]int{}
 	for _, r := range rows {
 		require.EqualValues(t, 0, r.By["id-began"])
@@ -122,9 +122,9 @@ func TestLatencyOfSome(t *testing.T) {
 	require.Len(t, unpaired.Longest, 3)
 	require.Equal(t, map[string]any{"name": "copy", "id-began": 0.}, unpaired.Longest[0].By, "what only an end has is not known")
 
-	tr = latency(t, p, "-o", "json", "-w", `name != "copy" && error == "" && strings.HasPrefix(name, "m")`)
+	tr = startLatency(t, p, "-o", "json", "-w", `name != "copy" && error == "" && strings.HasPrefix(name, "m")`)
 	act()
-	rows, unpaired = tr.measures()
+	rows, unpaired = tr.stopMeasuring()
 	require.Len(t, rows, 1)
 	require.Equal(t, 10, rows[0].Count)
 	require.Equal(t, 1, *unpaired.StartsWithoutEnd, "of three, one has the name")
@@ -133,10 +133,10 @@ func TestLatencyOfSome(t *testing.T) {
 
 // TestLatencyOpen: what is open has all that its start has, and --by of that too.
 func TestLatencyOpen(t *testing.T) {
-	p := workerSubject(t)
-	tr := latency(t, p, "-o", "json", "--by", "id%2 == 0, error")
-	does(p, "begin 3")
-	_, unpaired := tr.measures()
+	p := startWorker(t)
+	tr := startLatency(t, p, "-o", "json", "--by", "id%2 == 0, error")
+	tell(p, "begin 3")
+	_, unpaired := tr.stopMeasuring()
 	require.Len(t, unpaired.Longest, 3)
 	for i, name := range []string{"move", "remove", "copy"} {
 		require.Equal(t, map[string]any{"id%2 == 0": i == 1}, unpaired.Longest[i].By)
@@ -145,16 +145,16 @@ func TestLatencyOpen(t *testing.T) {
 }
 
 func TestLatencyText(t *testing.T) {
-	p := workerSubject(t)
-	tr := latency(t, p, "-i", "100ms")
+	p := startWorker(t)
+	tr := startLatency(t, p, "-i", "100ms")
 	tr.WaitLine("worker:job__start → worker:job__end", testenv.Patience)
 	tr.WaitLine("no pairs", testenv.Patience)
 	tr.WaitLine("0 starts without an end (0 still open); 0 ends without a start", testenv.Patience)
-	does(p, "jobs 4")
-	does(p, "begin 12")
-	does(p, "end 2")
+	tell(p, "jobs 4")
+	tell(p, "begin 12")
+	tell(p, "end 2")
 	tr.WaitLine("12 starts without an end (12 still open); 2 ends without a start", testenv.Patience)
-	tr.interrupts()
+	tr.interrupt()
 	text := strings.Join(tr.Lines(), "\n")
 	require.Regexp(t, `(?m)^count 4  average \S+s  p50 \S+  p90 \S+  p99 \S+  p999 \S+$`, text)
 	last := text[strings.LastIndex(text, "OPEN FOR"):]
@@ -166,8 +166,8 @@ func TestLatencyText(t *testing.T) {
 // TestLatencyByGoroutine: goroutines that move between threads, some of which never end their
 // job, and others end one that they have not started. By thread, the same is wrong.
 func TestLatencyByGoroutine(t *testing.T) {
-	p := workerSubject(t)
-	tr := latency(t, p, "-o", "json", "--key", "goroutine", "--by", "began,ended")
+	p := startWorker(t)
+	tr := startLatency(t, p, "-o", "json", "--key", "goroutine", "--by", "began,ended")
 	crowd := func(n int) (moved int) {
 		p.Say(fmt.Sprint("crowd ", n))
 		moved, err := strconv.Atoi(p.Expect("moved ", testenv.Patience))
@@ -184,7 +184,7 @@ func TestLatencyByGoroutine(t *testing.T) {
 		}
 		return n
 	}
-	rows, unpaired := tr.measures()
+	rows, unpaired := tr.stopMeasuring()
 	require.Zero(t, wrong(rows))
 	require.Len(t, rows, all*8/10)
 	for _, r := range rows {
@@ -195,21 +195,21 @@ func TestLatencyByGoroutine(t *testing.T) {
 	require.Equal(t, all/10, unpaired.Open)
 	require.Equal(t, all/10, unpaired.EndsWithoutStart)
 
-	tr = latency(t, p, "-o", "json", "--key", "thread", "--by", "began,ended")
+	tr = startLatency(t, p, "-o", "json", "--key", "thread", "--by", "began,ended")
 	for moved, rounds := 0, 0; moved < 20 && rounds < 20; rounds++ { // a busy machine moves few
 		moved += crowd(1000)
 	}
-	rows, _ = tr.measures()
+	rows, _ = tr.stopMeasuring()
 	require.NotZero(t, wrong(rows), "the test would not see a wrong pair")
 }
 
 // TestLatencyByThread: a program in C.
 func TestLatencyByThread(t *testing.T) {
-	p, path := cSubject(t)
-	tr := traces(t, p, "latency", "-o", "json", path+":csubject:work", path+":csubject:other", "--key", "thread")
-	does(p, "fire 5")
-	does(p, "fork 3")
-	rows, unpaired := tr.measures()
+	p, path := startCSubject(t)
+	tr := startTrace(t, p, "latency", "-o", "json", path+":csubject:work", path+":csubject:other", "--key", "thread")
+	tell(p, "fire 5")
+	tell(p, "fork 3")
+	rows, unpaired := tr.stopMeasuring()
 	require.Len(t, rows, 1)
 	require.Equal(t, 8, rows[0].Count)
 	// Of work, every second call fires twice, and the second replaces the first.
@@ -217,24 +217,24 @@ func TestLatencyByThread(t *testing.T) {
 	require.Zero(t, unpaired.Open)
 	require.Zero(t, unpaired.EndsWithoutStart)
 
-	r := runs(t, "latency", "-p", pid(p), "csubject:work", "csubject:other", "--key", "goroutine")
+	r := runCommand(t, "latency", "-p", pid(p), "csubject:work", "csubject:other", "--key", "goroutine")
 	require.Equal(t, 2, r.status)
 	require.Contains(t, r.stderr, "process "+pid(p)+": goroutines cannot be told apart: its program has no build information of Go; give --key ")
 }
 
 // TestLatencyTooMany: starts for which there is no room are said to be.
 func TestLatencyTooMany(t *testing.T) {
-	p := workerSubject(t)
-	tr := latency(t, p, "-o", "json")
-	does(p, "begin 70000")
-	_, unpaired := tr.measures()
+	p := startWorker(t)
+	tr := startLatency(t, p, "-o", "json")
+	tell(p, "begin 70000")
+	_, unpaired := tr.stopMeasuring()
 	require.Equal(t, 65536, unpaired.Open)
 	require.Len(t, unpaired.Longest, 10)
 	require.Contains(t, tr.Dump(), "stapsdt: 4464 starts are not included, because more than 65536 operations were open")
 }
 
 func TestLatencyRefuses(t *testing.T) {
-	p := workerSubject(t)
+	p := startWorker(t)
 	for line, c := range map[string]struct {
 		status  int
 		message string
@@ -260,7 +260,7 @@ func TestLatencyRefuses(t *testing.T) {
 			if c.status == 2 && strings.Contains(line, "-p PID worker:") { // the probes are looked at when the programs are made
 				testenv.NeedsRoot(t)
 			}
-			r := runs(t, args...)
+			r := runCommand(t, args...)
 			require.Equal(t, c.status, r.status)
 			require.Contains(t, r.stderr, c.message)
 		})
@@ -270,8 +270,8 @@ func TestLatencyRefuses(t *testing.T) {
 // TestCostOfLatency: a start and its end cost at most what they cost with bpftrace's script.
 func TestCostOfLatency(t *testing.T) {
 	testenv.LongOnce(t, "it measures")
-	p := workerSubject(t)
-	path := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
+	p := startWorker(t)
+	path := lines[listed](t, runCommand(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
 	storm := func() time.Duration {
 		least := time.Hour
 		for range 10 {
@@ -287,6 +287,6 @@ func TestCostOfLatency(t *testing.T) {
 	for key, theirs := range keys {
 		script := fmt.Sprintf("usdt:%[1]s:worker:job__start { @start[%[2]s] = nsecs; } "+
 			"usdt:%[1]s:worker:job__end /@start[%[2]s]/ { @ = hist(nsecs - @start[%[2]s]); delete(@start[%[2]s]); }", path, theirs)
-		cheaper(t, p, storm, []string{"latency", "-p", pid(p), "worker:job__start", "worker:job__end", "--key", key}, script)
+		requireCheaper(t, p, storm, []string{"latency", "-p", pid(p), "worker:job__start", "worker:job__end", "--key", key}, script)
 	}
 }

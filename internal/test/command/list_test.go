@@ -27,15 +27,15 @@ type listed struct {
 }
 
 func TestListProcess(t *testing.T) {
-	p := goSubject(t)
-	r := runs(t, "list", "-p", pid(p))
+	p := startGoSubject(t)
+	r := runCommand(t, "list", "-p", pid(p))
 	require.Zero(t, r.status)
 	require.Empty(t, r.stderr)
 	require.Contains(t, r.stdout, " (process "+pid(p)+")\n")
 	require.Contains(t, r.stdout, "\n  subject:request__done(path string, status int32, elapsed time.Duration, cached bool)\n")
 	require.Contains(t, r.stdout, "\n  subject:tick(arg0 uint64, arg1 uint8)\n")
 
-	all := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)
+	all := lines[listed](t, runCommand(t, "list", "-o", "json", "-p", pid(p)).stdout)
 	require.Len(t, all, 3)
 	require.Equal(t, "handled", all[0].Probe)
 	require.Equal(t, "request__done", all[1].Probe)
@@ -48,21 +48,21 @@ func TestListProcess(t *testing.T) {
 	// An image that was deleted, or that is in memory, is still there.
 	require.NoError(t, os.Remove(all[0].File))
 	if os.Geteuid() == 0 {
-		require.Contains(t, runs(t, "list", "-p", pid(p)).stdout, "(deleted) (process")
-		q := goSubject(t, "memfd")
-		r = runs(t, "list", "-p", pid(q))
+		require.Contains(t, runCommand(t, "list", "-p", pid(p)).stdout, "(deleted) (process")
+		q := startGoSubject(t, "memfd")
+		r = runCommand(t, "list", "-p", pid(q))
 		require.Contains(t, r.stdout, "/memfd:")
 		require.Contains(t, r.stdout, "subject:tick")
 	}
-	does(p, "unload")
-	r = runs(t, "list", "-p", pid(p))
+	tell(p, "unload")
+	r = runCommand(t, "list", "-p", pid(p))
 	require.Equal(t, 3, r.status)
 	require.Equal(t, "stapsdt: no such probe: no file there has SDT probes\n", r.stderr)
 }
 
 func TestListFile(t *testing.T) {
-	p, path := cSubject(t)
-	all := lines[listed](t, runs(t, "list", "-o", "json", path).stdout)
+	p, path := startCSubject(t)
+	all := lines[listed](t, runCommand(t, "list", "-o", "json", path).stdout)
 	require.Len(t, all, 3)
 	require.Equal(t, "other", all[0].Probe)
 	require.Empty(t, all[0].Args)
@@ -74,33 +74,33 @@ func TestListFile(t *testing.T) {
 	require.Equal(t, "int32", work.Args[0].Type)
 	require.Equal(t, "float64", work.Args[4].Type)
 	require.Equal(t, []int{p.PID()}, work.PIDs)
-	r := runs(t, "list", "-v", path)
+	r := runCommand(t, "list", "-v", path)
 	require.Contains(t, r.stdout, "csubject:work(")
 	require.Contains(t, r.stdout, "  # 2 sites, semaphore\n")
 	require.Contains(t, r.stdout, " "+work.Sites[0].Operands[0]+" ")
 	// The same file by its name alone.
 	t.Setenv("PATH", filepath.Dir(path)+":"+os.Getenv("PATH"))
-	require.Contains(t, runs(t, "list", "csubject").stdout, "csubject:other()")
+	require.Contains(t, runCommand(t, "list", "csubject").stdout, "csubject:other()")
 }
 
 // TestListTraced: what another tracer traces now.
 func TestListTraced(t *testing.T) {
 	testenv.NeedsRoot(t)
-	p, path := cSubject(t)
+	p, path := startCSubject(t)
 	tr := tracetest.Bpftrace(t, `usdt:`+path+`:csubject:work { @ = count(); }`)
-	r := runs(t, "list", "-p", pid(p))
+	r := runCommand(t, "list", "-p", pid(p))
 	require.Contains(t, r.stdout, "  # 2 sites, semaphore, traced now\n")
 	require.Contains(t, r.stdout, "csubject:other()  # semaphore\n")
 	tr.Stop()
-	require.NotContains(t, runs(t, "list", "-p", pid(p)).stdout, "traced")
+	require.NotContains(t, runCommand(t, "list", "-p", pid(p)).stdout, "traced")
 }
 
 func TestListAll(t *testing.T) {
 	testenv.NeedsRoot(t)
-	p, path := cSubject(t)
-	q := goSubject(t)
+	p, path := startCSubject(t)
+	q := startGoSubject(t)
 	var found []string
-	for _, l := range lines[listed](t, runs(t, "list", "-a", "-o", "json").stdout) {
+	for _, l := range lines[listed](t, runCommand(t, "list", "-a", "-o", "json").stdout) {
 		for _, number := range l.PIDs {
 			if number == p.PID() && l.File == path || number == q.PID() {
 				found = append(found, l.Provider+":"+l.Probe)
@@ -147,13 +147,13 @@ func TestUsage(t *testing.T) {
 		{"list /proc/self/exe", "no SDT probes", 3},
 		{"list -p 2147483647", "process 2147483647: no such process", 3},
 	} {
-		r := runs(t, strings.Fields(c.args)...)
+		r := runCommand(t, strings.Fields(c.args)...)
 		require.Equal(t, c.status, r.status, c.args)
 		require.Empty(t, r.stdout)
 		require.Contains(t, r.stderr, c.stderr)
 		require.True(t, strings.HasPrefix(r.stderr, "stapsdt: "), r.stderr)
 		require.Equal(t, 1, strings.Count(r.stderr, "\n"), r.stderr)
 	}
-	require.Zero(t, runs(t, "help").status)
-	require.Contains(t, runs(t).stdout, "stapsdt list")
+	require.Zero(t, runCommand(t, "help").status)
+	require.Contains(t, runCommand(t).stdout, "stapsdt list")
 }

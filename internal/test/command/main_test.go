@@ -40,13 +40,13 @@ type result struct {
 	status         int
 }
 
-// runs runs the command until it ends by itself.
-func runs(t testing.TB, args ...string) result {
+// runCommand runs the command until it ends by itself.
+func runCommand(t testing.TB, args ...string) result {
 	t.Helper()
-	return finish(t, exec.Command(stapsdt(t), args...))
+	return runToEnd(t, exec.Command(stapsdt(t), args...))
 }
 
-func finish(t testing.TB, cmd *exec.Cmd) result {
+func runToEnd(t testing.TB, cmd *exec.Cmd) result {
 	t.Helper()
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -62,8 +62,8 @@ func finish(t testing.TB, cmd *exec.Cmd) result {
 	return r
 }
 
-// goSubject starts the program in Go. Its images are in a directory of the test.
-func goSubject(t testing.TB, args ...string) *tracetest.Process {
+// startGoSubject starts the program in Go. Its images are in a directory of the test.
+func startGoSubject(t testing.TB, args ...string) *tracetest.Process {
 	t.Helper()
 	cmd := exec.Command(tracetest.Build(t, "subject"), args...)
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
@@ -82,8 +82,8 @@ func needsSDT(t testing.TB) (gcc string) {
 	return testenv.NeedsTool(t, "gcc", "gcc")
 }
 
-// cSubject starts the program in C.
-func cSubject(t testing.TB) (p *tracetest.Process, path string) {
+// startCSubject starts the program in C.
+func startCSubject(t testing.TB) (p *tracetest.Process, path string) {
 	t.Helper()
 	gcc := needsSDT(t)
 	path = filepath.Join(t.TempDir(), "csubject")
@@ -94,8 +94,8 @@ func cSubject(t testing.TB) (p *tracetest.Process, path string) {
 	return p, path
 }
 
-// does tells a subject something and waits until it is done.
-func does(p *tracetest.Process, line string) {
+// tell tells a subject something and waits until it is done.
+func tell(p *tracetest.Process, line string) {
 	p.Say(line)
 	p.Expect("ok", testenv.Patience)
 }

@@ -16,7 +16,7 @@ import (
 func TestMan(t *testing.T) {
 	mandoc := testenv.NeedsTool(t, "mandoc", "mandoc")
 	dir := filepath.Join(t.TempDir(), "man1")
-	require.Zero(t, runs(t, "man", dir).status)
+	require.Zero(t, runCommand(t, "man", dir).status)
 	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
 	require.NoError(t, err)
 	require.Subset(t, pages, []string{dir + "/stapsdt.1", dir + "/stapsdt-list.1", dir + "/stapsdt-trace.1", dir + "/stapsdt-script.1"})
@@ -26,5 +26,5 @@ func TestMan(t *testing.T) {
 	text, err := exec.Command(mandoc, "-T", "utf8", dir+"/stapsdt-trace.1").Output()
 	require.NoError(t, err)
 	require.Contains(t, string(text), "debugprobe")
-	require.Equal(t, 2, runs(t, "man").status)
+	require.Equal(t, 2, runCommand(t, "man").status)
 }

@@ -29,14 +29,14 @@ func TestTraceForks(t *testing.T) {
 		"none":    "for dir in " + dirs + `; do while umount -l "$dir" 2>/dev/null; do :; done; done; ! test -e /sys/kernel/tracing/events`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, _ := cSubject(t)
+			p, _ := startCSubject(t)
 			cmd := exec.Command(unshare, "--mount", "sh", "-ec", script+`; exec "$@"`, "sh", stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:other")
 			tr := &tracer{tracetest.Command(t, cmd), t}
-			require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
 			p.Say("fork 1")
 			child := p.Expect("child ", testenv.Patience)
 			p.Expect("ok", testenv.Patience)
-			events := tr.stops()
+			events := tr.stop()
 			require.Len(t, events, 1)
 			require.Equal(t, child, strconv.Itoa(events[0].PID))
 		})
@@ -45,13 +45,13 @@ func TestTraceForks(t *testing.T) {
 
 // TestTraceOthers: with -p, other processes with the same file are not shown.
 func TestTraceOthers(t *testing.T) {
-	p, path := cSubject(t)
+	p, path := startCSubject(t)
 	q := tracetest.Command(t, exec.Command(path))
 	q.Expect("ready", testenv.Patience)
-	tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:other")
-	does(q, "fire 3")
-	does(p, "fire 2")
-	events := tr.stops()
+	tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:other")
+	tell(q, "fire 3")
+	tell(p, "fire 2")
+	events := tr.stop()
 	require.Len(t, events, 2)
 	require.Equal(t, p.PID(), events[0].PID)
 }
@@ -60,10 +60,10 @@ func TestTraceOthers(t *testing.T) {
 func TestTraceWaits(t *testing.T) {
 	testenv.NeedsRoot(t)
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "csubject:other", "-n", "1")), t}
-	p, _ := cSubject(t)
-	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
-	does(p, "fire 1")
-	require.Len(t, tr.ends(), 1)
+	p, _ := startCSubject(t)
+	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+	tell(p, "fire 1")
+	require.Len(t, tr.waitForEnd(), 1)
 	require.Contains(t, tr.Dump(), "no process has csubject:other yet; waiting for one")
 }
 
@@ -74,18 +74,18 @@ func TestTraceBrief(t *testing.T) {
 	testenv.NotRaced(t, "it is too slow then")
 	brief := func(rest int) bool {
 		tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done")), t}
-		p := goSubject(t)
-		require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
+		p := startGoSubject(t)
+		require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
 		var want, got []any
 		for range 10 {
-			p := goSubject(t)
-			does(p, fmt.Sprint("rest ", rest))
-			does(p, "fire 1")
+			p := startGoSubject(t)
+			tell(p, fmt.Sprint("rest ", rest))
+			tell(p, "fire 1")
 			p.Say("quit")
 			require.NoError(t, p.Wait(testenv.Patience))
 			want = append(want, float64(p.PID()))
 		}
-		for _, e := range tr.stops() {
+		for _, e := range tr.stop() {
 			got = append(got, float64(e.PID))
 		}
 		t.Logf("with %d ms: %v of %v", rest, got, want)
@@ -104,9 +104,9 @@ func TestTraceBrief(t *testing.T) {
 // TestTraceForgets: a file that nothing can map again is let go.
 func TestTraceForgets(t *testing.T) {
 	testenv.LongOnce(t, "it lets go after half a minute")
-	p := goSubject(t)
-	tr := traces(t, p, "trace", "-o", "json", "-a", "subject:request__done")
-	image := lines[listed](t, runs(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
+	p := startGoSubject(t)
+	tr := startTrace(t, p, "trace", "-o", "json", "-a", "subject:request__done")
+	image := lines[listed](t, runCommand(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
 	holds := func() bool {
 		dir := fmt.Sprintf("/proc/%d/fd", tr.PID())
 		open, err := os.ReadDir(dir)
@@ -121,10 +121,10 @@ func TestTraceForgets(t *testing.T) {
 	require.NoError(t, p.Wait(testenv.Patience))
 	_ = os.Remove(image)
 	require.Eventually(t, func() bool { return !holds() }, 2*testenv.Patience, time.Second)
-	q := goSubject(t)
-	require.Eventually(t, func() bool { return traced(t, q) }, testenv.Patience, 5*time.Millisecond)
-	does(q, "fire 1")
-	require.Len(t, of(q, tr.stops()), 1)
+	q := startGoSubject(t)
+	require.Eventually(t, func() bool { return isTraced(t, q) }, testenv.Patience, 5*time.Millisecond)
+	tell(q, "fire 1")
+	require.Len(t, of(q, tr.stop()), 1)
 }
 
 // TestNamespaces: a process in mount and PID namespaces of its own, whose image no other process
@@ -146,14 +146,14 @@ func TestNamespaces(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return strings.Contains(string(must(exec.Command(stapsdt(t), "list", "-p", outside).Output())(t)), "traced now")
 	}, testenv.Patience, 10*time.Millisecond)
-	does(p, "fire 2")
-	events := tr.ends()
+	tell(p, "fire 2")
+	events := tr.waitForEnd()
 	require.Equal(t, []any{"/item/0", "/item/1"}, args(events, "path"))
 	require.Equal(t, outside, strconv.Itoa(events[0].PID), "its number out here")
 
 	// Both in there, where the subject is a child of the shell and has a low number.
 	both := `"$1" < <(sleep 1; echo fire 2; sleep 2) & sleep 0.5; exec "$2" trace -o json -p $! subject:request__done -d 2s`
-	r := finish(t, inside("bash", "-c", both, "bash", tracetest.Build(t, "subject"), stapsdt(t)))
+	r := runToEnd(t, inside("bash", "-c", both, "bash", tracetest.Build(t, "subject"), stapsdt(t)))
 	require.Zero(t, r.status)
 	var json []string
 	for line := range strings.Lines(r.stdout) {
@@ -169,13 +169,13 @@ func TestNamespaces(t *testing.T) {
 // TestTraceNew: a process that starts later and has a probe for which the expressions make
 // no sense does not end the tracing.
 func TestTraceNew(t *testing.T) {
-	p := goSubject(t)
-	tr := traces(t, p, "trace", "-o", "json", "-a", "*subject:[rw]*", "-w", "status == -3")
-	q, _ := cSubject(t)
+	p := startGoSubject(t)
+	tr := startTrace(t, p, "trace", "-o", "json", "-a", "*subject:[rw]*", "-w", "status == -3")
+	q, _ := startCSubject(t)
 	const message = "csubject:work: undefined: status"
 	require.Eventually(t, func() bool { return strings.Contains(tr.Dump(), message) }, testenv.Patience, 10*time.Millisecond)
-	does(q, "fire 1")
-	does(p, "fire 1")
-	require.Len(t, of(p, tr.stops()), 1)
+	tell(q, "fire 1")
+	tell(p, "fire 1")
+	require.Len(t, of(p, tr.stop()), 1)
 	require.Contains(t, tr.Dump(), "its events are not included")
 }

@@ -60,8 +60,8 @@ func TestTwoNops(t *testing.T) {
 			}
 			require.Eventually(t, func() bool { return patched(want) }, testenv.Patience, time.Millisecond)
 			require.False(t, patched(other))
-			require.Contains(t, runs(t, "list", "-p", pid(p)).stdout, "traced now")
-			does(p, "4")
+			require.Contains(t, runCommand(t, "list", "-p", pid(p)).stdout, "traced now")
+			tell(p, "4")
 			tr.Signal(os.Interrupt)
 			require.NoError(t, tr.Wait(testenv.Patience))
 			var got []string

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unit returns the file of systemd's unit, and the values of a setting in it.
-func unit(t *testing.T, setting string) (text string, values []string) {
+// readUnit returns the file of systemd's unit, and the values of a setting in it.
+func readUnit(t *testing.T, setting string) (text string, values []string) {
 	t.Helper()
 	content, err := os.ReadFile("../../../packaging/stapsdt.service")
 	require.NoError(t, err)
@@ -29,17 +29,17 @@ func unit(t *testing.T, setting string) (text string, values []string) {
 	return string(content), strings.Fields(string(m[1]))
 }
 
-// exportWith starts the command as another user with some capabilities, where a directory is
+// startExporterWith starts the command as another user with some capabilities, where a directory is
 // hidden, as PrivateTmp and others hide some. It counts what a subject of this name fires.
-func exportWith(t *testing.T, name, hidden string, capabilities []string) *exporter {
+func startExporterWith(t *testing.T, name, hidden string, capabilities []string) *exporter {
 	t.Helper()
 	dir := t.TempDir()
 	command := filepath.Join(dir, "stapsdt")
 	e := &exporter{t: t, rules: filepath.Join(dir, "rules.yaml")}
-	copies(t, stapsdt(t), command)
-	e.writes("subject", "metrics:\n- {name: test_done_total, probe: 'PROVIDER:request__done', counter: 1, executable: "+name+"}\n")
+	copyProgram(t, stapsdt(t), command)
+	e.writeRules("subject", "metrics:\n- {name: test_done_total, probe: 'PROVIDER:request__done', counter: 1, executable: "+name+"}\n")
 	require.NoError(t, os.Chmod(e.rules, 0o644))
-	open(t, command)
+	makeReadable(t, command)
 	set := "-all"
 	for _, c := range capabilities {
 		set += ",+" + strings.ToLower(strings.TrimPrefix(c, "CAP_"))
@@ -72,8 +72,8 @@ func TestUnitCapabilities(t *testing.T) {
 	testenv.LongOnce(t, "it starts the exporter for each capability")
 	testenv.NeedsRoot(t)
 	testenv.NeedsTool(t, "setpriv", "util-linux")
-	_, capabilities := unit(t, "AmbientCapabilities")
-	_, bounding := unit(t, "CapabilityBoundingSet")
+	_, capabilities := readUnit(t, "AmbientCapabilities")
+	_, bounding := readUnit(t, "CapabilityBoundingSet")
 	require.Equal(t, capabilities, bounding)
 	for _, file := range []string{"daemonset.yaml", "Dockerfile"} {
 		content, err := os.ReadFile("../../../packaging/" + file)
@@ -90,7 +90,7 @@ func TestUnitCapabilities(t *testing.T) {
 
 	name := fmt.Sprintf("subject-%d", os.Getpid())
 	program, images := filepath.Join(t.TempDir(), name), t.TempDir()
-	copies(t, tracetest.Build(t, "subject"), program)
+	copyProgram(t, tracetest.Build(t, "subject"), program)
 	subject := func(args ...string) *tracetest.Process {
 		cmd := exec.Command(program, args...)
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)
@@ -100,10 +100,10 @@ func TestUnitCapabilities(t *testing.T) {
 	}
 	// One image is in a hidden file, and the other in memory.
 	subjects := []*tracetest.Process{subject(), subject("memfd")}
-	e := exportWith(t, name, images, capabilities)
-	e.answers()
+	e := startExporterWith(t, name, images, capabilities)
+	e.waitUntilServing()
 	for _, p := range subjects {
-		does(p, "fire 3")
+		tell(p, "fire 3")
 	}
 	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done == 6 }, testenv.Patience, 20*time.Millisecond, "%s", e.Dump())
 	require.True(t, e.hasLease())
@@ -113,7 +113,7 @@ func TestUnitCapabilities(t *testing.T) {
 	subjects[0].Say("quit")
 	require.NoError(t, subjects[0].Wait(testenv.Patience))
 	for i, without := range capabilities {
-		e := exportWith(t, name, images, slices.Delete(slices.Clone(capabilities), i, i+1))
+		e := startExporterWith(t, name, images, slices.Delete(slices.Clone(capabilities), i, i+1))
 		if without == "CAP_BPF" || without == "CAP_PERFMON" {
 			require.Error(t, e.Wait(testenv.Patience))
 			require.Contains(t, e.Dump(), "loading BPF programs needs "+without)
@@ -124,7 +124,7 @@ func TestUnitCapabilities(t *testing.T) {
 			require.Contains(t, e.Dump(), "needs "+without)
 			continue
 		}
-		e.answers()
+		e.waitUntilServing()
 		_, sites := e.doneAndSites()
 		if without == "CAP_LEASE" {
 			require.NotZero(t, sites, e.Dump())
@@ -144,7 +144,7 @@ func TestUnit(t *testing.T) {
 	testenv.NeedsRoot(t)
 	analyze := testenv.NeedsTool(t, "systemd-analyze", "systemd")
 	strace := testenv.NeedsTool(t, "strace", "strace")
-	text, filter := unit(t, "SystemCallFilter")
+	text, filter := readUnit(t, "SystemCallFilter")
 	path := filepath.Join(t.TempDir(), "stapsdt.service")
 	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(text, "/usr/local/bin/stapsdt", stapsdt(t))), 0o600))
 	out, err := exec.Command(analyze, "verify", path).CombinedOutput()
@@ -157,13 +157,13 @@ func TestUnit(t *testing.T) {
 	require.Contains(t, allowed, "openat")
 	log := filepath.Join(t.TempDir(), "strace")
 	e := &exporter{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml")}
-	e.writes("subject", "metrics:\n- {name: test_done_total, probe: 'PROVIDER:request__done', counter: 1}\n")
-	p := goSubject(t)
+	e.writeRules("subject", "metrics:\n- {name: test_done_total, probe: 'PROVIDER:request__done', counter: 1}\n")
+	p := startGoSubject(t)
 	e.Process = tracetest.Command(t, exec.Command(strace, "-D", "-f", "-o", log, stapsdt(t), "export", "-c", e.rules, "--listen", "localhost:0"))
-	e.answers()
-	does(p, "fire 1")
+	e.waitUntilServing()
+	tell(p, "fire 1")
 	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done > 0 }, testenv.Patience, 20*time.Millisecond)
-	e.writes("subject", "metrics: []\n")
+	e.writeRules("subject", "metrics: []\n")
 	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done == 0 }, testenv.Patience, 20*time.Millisecond)
 	e.Signal(os.Interrupt)
 	require.NoError(t, e.Wait(testenv.Patience))

@@ -26,7 +26,7 @@ func TestPostgreSQL(t *testing.T) {
 	testenv.LongOnce(t, "it sets up a database server")
 	s := postgres.Start(t)
 	s.Query(t, "create table items (id int, name text)")
-	tr := traces(t, s.Process, "trace", "-o", "json", "-p", pid(s.Process), "postgresql:query__start", "postgresql:query__done",
+	tr := startTrace(t, s.Process, "trace", "-o", "json", "-p", pid(s.Process), "postgresql:query__start", "postgresql:query__done",
 		"--show", "str(arg0)", "-w", `strings.HasPrefix(str(arg0), "insert") || strings.Contains(str(arg0), "from items")`)
 	queries := []string{"insert into items values (1, 'one')", "select 1", "select * from items where id = 1", "insert into items values (2, 'two')"}
 	s.Query(t, queries...)
@@ -35,24 +35,24 @@ func TestPostgreSQL(t *testing.T) {
 		want = append(want, "query__start "+q, "query__done "+q)
 	}
 	backend := 0
-	for _, e := range tr.stops() {
+	for _, e := range tr.stop() {
 		got = append(got, fmt.Sprint(e.Probe, " ", e.Args["str(arg0)"]))
 		backend = e.PID
 	}
 	require.Equal(t, want, got)
 	require.NotEqual(t, s.PID(), backend, "a process that it has forked")
 
-	tr = traces(t, s.Process, "count", "-o", "json", "-p", pid(s.Process), "postgresql:transaction__*")
+	tr = startTrace(t, s.Process, "count", "-o", "json", "-p", pid(s.Process), "postgresql:transaction__*")
 	s.Query(t, "begin; insert into items values (3, 'three'); rollback", "select count(*) from items", "begin; select 1; commit")
 	counts := map[string]int{}
-	for _, r := range tr.counts() {
+	for _, r := range tr.stopCounting() {
 		counts[r.Probe] = r.Count
 	}
 	// The autovacuum launcher may have transactions of its own.
 	require.Equal(t, 1, counts["transaction__abort"])
 	require.GreaterOrEqual(t, counts["transaction__commit"], 2)
 	require.Equal(t, counts["transaction__start"], counts["transaction__abort"]+counts["transaction__commit"])
-	require.NotContains(t, runs(t, "list", "-p", pid(s.Process)).stdout, "traced now")
+	require.NotContains(t, runCommand(t, "list", "-p", pid(s.Process)).stdout, "traced now")
 }
 
 // TestJava: a library that the program loads after it has started, and the names of threads.
@@ -90,11 +90,11 @@ func TestJava(t *testing.T) {
 		testenv.Needs(t, "javac (package default-jdk-headless)", err)
 	}
 	require.NoError(t, err, "%s", out)
-	events := tr.stops()
+	events := tr.stop()
 	require.Equal(t, []any{"worker-0", "worker-1", "worker-2"}, args(events, "str(arg0)"))
 	require.Equal(t, []any{8., 8., 8.}, args(events, "arg1"))
 	require.Equal(t, java.Process.Pid, events[0].PID)
-	rows := gc.counts()
+	rows := gc.stopCounting()
 	require.Len(t, rows, 2)
 	require.Positive(t, rows[0].Count)
 	require.Equal(t, rows[0].Count, rows[1].Count, "each that began has ended")

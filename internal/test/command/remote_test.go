@@ -35,17 +35,17 @@ var (
 	wasOther  = root.NewProbe1[int](unwatched, "request__done", "status")
 )
 
-func page(t *testing.T) *httptest.Server {
+func startPage(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(debugprobe.Handler())
 	t.Cleanup(s.CloseClientConnections)
 	t.Cleanup(s.Close)
 	return s
 }
 
-// watches starts the command, and returns when the program observes these probes.
-func watches(t *testing.T, probes []*root.Probe, args ...string) *tracer {
+// startRemoteTrace starts the command, and returns when the program observes these probes.
+func startRemoteTrace(t *testing.T, probes []*root.Probe, args ...string) *tracer {
 	t.Helper()
-	unobserved(t)
+	waitUntilUnobserved(t)
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), append([]string{"trace"}, args...)...)), t}
 	require.Eventually(t, func() bool {
 		for _, p := range probes {
@@ -58,8 +58,8 @@ func watches(t *testing.T, probes []*root.Probe, args ...string) *tracer {
 	return tr
 }
 
-// unobserved waits until the program has noticed that nothing watches it any more.
-func unobserved(t *testing.T) {
+// waitUntilUnobserved waits until the program has noticed that nothing watches it any more.
+func waitUntilUnobserved(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool { return !wasDone.Observed() && !wasLarge.Observed() && !wasOther.Observed() }, testenv.Patience, 5*time.Millisecond)
 }
@@ -72,9 +72,9 @@ func fireDone(n int) {
 
 // TestRemote: the events of a program in the form of other traces.
 func TestRemote(t *testing.T) {
-	s := page(t)
+	s := startPage(t)
 	all := []*root.Probe{&wasDone.Probe, &wasLarge.Probe, &wasOther.Probe}
-	tr := watches(t, all, "-n", "4", "--strlen", "8", s.URL+"/debug/probes")
+	tr := startRemoteTrace(t, all, "-n", "4", "--strlen", "8", s.URL+"/debug/probes")
 	fireDone(2)
 	wasLarge.Fire(math.MaxUint64, math.Inf(-1), 0xc000)
 	wasDone.Fire("a \"text\"\nthat is longer", -1, time.Second, false)
@@ -87,12 +87,12 @@ func TestRemote(t *testing.T) {
 	require.Contains(t, tr.Lines()[4], ` path="a \"text\""… status=-1 elapsed=1s cached=false`)
 
 	before := time.Now()
-	tr = watches(t, all[:1], "-o", "json", s.URL+"/debug/probes/", "watched:*")
+	tr = startRemoteTrace(t, all[:1], "-o", "json", s.URL+"/debug/probes/", "watched:*")
 	fireDone(2)
 	wasDone.Fire(strings.Repeat("x", 2000), 0, 0, false)
 	wasLarge.Fire(1<<53+1, 0.5, 0)
 	wasOther.Fire(1)
-	events := tr.stops()
+	events := tr.stop()
 	require.Len(t, events, 4)
 	require.WithinRange(t, events[0].Time, before, time.Now())
 	require.Equal(t, "command.test", events[0].Comm)
@@ -105,7 +105,7 @@ func TestRemote(t *testing.T) {
 
 // TestRemoteSpecs: globs select in every way in which the handler can be asked.
 func TestRemoteSpecs(t *testing.T) {
-	s := page(t)
+	s := startPage(t)
 	done, large, other := &wasDone.Probe, &wasLarge.Probe, &wasOther.Probe
 	for _, c := range []struct {
 		args   string
@@ -119,29 +119,29 @@ func TestRemoteSpecs(t *testing.T) {
 		{"*:request__done -w status>=0", []*root.Probe{done, other}, 1},
 		{"watched:large unwatched:*", []*root.Probe{large, other}, 2},
 	} {
-		tr := watches(t, c.probes, append([]string{"-o", "json", s.URL}, strings.Fields(c.args)...)...)
+		tr := startRemoteTrace(t, c.probes, append([]string{"-o", "json", s.URL}, strings.Fields(c.args)...)...)
 		fireDone(2)
 		wasLarge.Fire(1, 1, 1)
 		wasOther.Fire(-1)
-		require.Len(t, tr.stops(), c.want, c.args)
+		require.Len(t, tr.stop(), c.want, c.args)
 	}
 	// As in other traces, an expression is for every probe that is traced.
-	r := runs(t, "trace", s.URL, "watched:*", "-w", "cached")
+	r := runCommand(t, "trace", s.URL, "watched:*", "-w", "cached")
 	require.Equal(t, 2, r.status)
 	require.Contains(t, r.stderr, "undefined: cached")
-	r = runs(t, "trace", s.URL, "none:*")
+	r = runCommand(t, "trace", s.URL, "none:*")
 	require.Equal(t, 3, r.status)
 }
 
 // TestRemoteFilter: the program evaluates the filter, and an error points at the place.
 func TestRemoteFilter(t *testing.T) {
-	s := page(t)
+	s := startPage(t)
 	one := []*root.Probe{&wasDone.Probe}
-	tr := watches(t, one, "-o", "json", s.URL, "watched:request__done", "-w", `10/status > 4 && strings.HasPrefix(path, "/item/")`)
+	tr := startRemoteTrace(t, one, "-o", "json", s.URL, "watched:request__done", "-w", `10/status > 4 && strings.HasPrefix(path, "/item/")`)
 	fireDone(5)
-	require.Equal(t, []any{1., 2.}, args(tr.stops(), "status"))
+	require.Equal(t, []any{1., 2.}, args(tr.stop(), "status"))
 	require.Contains(t, tr.Dump(), "stapsdt: 1 events are not included, because an expression could not be evaluated: a division by 0")
-	r := runs(t, "trace", s.URL, "watched:request__done", "-w", `status >= 500 && pth == "/"`)
+	r := runCommand(t, "trace", s.URL, "watched:request__done", "-w", `status >= 500 && pth == "/"`)
 	require.Equal(t, 2, r.status)
 	require.Contains(t, r.stderr, "stapsdt: undefined: pth")
 	require.Contains(t, r.stderr, "\n\tstatus >= 500 && pth == \"/\"\n\t                 ^\n")
@@ -149,25 +149,25 @@ func TestRemoteFilter(t *testing.T) {
 
 // TestRemoteEnds: each way to end is a clean one, and the program is not observed after it.
 func TestRemoteEnds(t *testing.T) {
-	s := page(t)
+	s := startPage(t)
 	one := []*root.Probe{&wasDone.Probe}
 	options := []string{"-o", "json", s.URL, "watched:request__done"}
-	tr := watches(t, one, append(options, "-n", "2")...)
+	tr := startRemoteTrace(t, one, append(options, "-n", "2")...)
 	fireDone(5)
-	require.Len(t, tr.ends(), 2)
-	unobserved(t)
-	tr = watches(t, one, append(options, "-d", "300ms")...)
+	require.Len(t, tr.waitForEnd(), 2)
+	waitUntilUnobserved(t)
+	tr = startRemoteTrace(t, one, append(options, "-d", "300ms")...)
 	fireDone(1)
-	require.Len(t, tr.ends(), 1)
-	unobserved(t)
+	require.Len(t, tr.waitForEnd(), 1)
+	waitUntilUnobserved(t)
 	// The reader ends first.
 	head := &tracer{tracetest.Command(t, exec.Command("bash", append([]string{"-c", `set -o pipefail; "$@" | head -n 1`, "bash", stapsdt(t), "trace"}, options...)...)), t}
 	require.Eventually(t, func() bool { return wasDone.Observed() }, testenv.Patience, 5*time.Millisecond)
 	fireDone(1)
 	head.WaitLine("watched", testenv.Patience)
 	require.Eventually(t, func() bool { fireDone(1); return head.Ended() }, testenv.Patience, 10*time.Millisecond)
-	require.Len(t, head.ends(), 1)
-	unobserved(t)
+	require.Len(t, head.waitForEnd(), 1)
+	waitUntilUnobserved(t)
 
 	ended := func(tr *tracer, status int, why string) {
 		t.Helper()
@@ -175,29 +175,29 @@ func TestRemoteEnds(t *testing.T) {
 		require.Contains(t, tr.Dump(), "exit status "+strconv.Itoa(status))
 		require.Contains(t, tr.Dump(), why)
 	}
-	tr = watches(t, one, options...)
+	tr = startRemoteTrace(t, one, options...)
 	fireDone(3)
 	tr.WaitLine(`"/item/2"`, testenv.Patience)
 	s.CloseClientConnections()
 	ended(tr, 5, "err| stapsdt: the program at "+s.URL+"/debug/probes/ has gone away: the connection has ended")
 	require.Len(t, tr.Lines(), 3)
-	tr = watches(t, one, options...)
+	tr = startRemoteTrace(t, one, options...)
 	go s.Config.Shutdown(context.Background())
 	ended(tr, 5, "has gone away: the connection has ended: it is shutting down")
-	r := runs(t, append([]string{"trace"}, options...)...)
+	r := runCommand(t, append([]string{"trace"}, options...)...)
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stderr, "connection refused")
 }
 
 // TestRemoteLoses: what was fired was shown, or is said to be lost.
 func TestRemoteLoses(t *testing.T) {
-	s := page(t)
-	tr := watches(t, []*root.Probe{&wasLarge.Probe}, "-o", "json", s.URL, "watched:large")
+	s := startPage(t)
+	tr := startRemoteTrace(t, []*root.Probe{&wasLarge.Probe}, "-o", "json", s.URL, "watched:large")
 	const fired = 20_000
 	for i := range fired {
 		wasLarge.Fire(uint64(i), 0, 0)
 	}
-	events := tr.stops()
+	events := tr.stop()
 	lost := 0
 	for _, m := range regexp.MustCompile(`stapsdt: (\d+) events were lost, because the program sends at most 1000 per second`).FindAllStringSubmatch(tr.Dump(), -1) {
 		lost += must(strconv.Atoi(m[1]))(t)
@@ -211,9 +211,9 @@ func TestRemoteServers(t *testing.T) {
 	one := []*root.Probe{&wasDone.Probe}
 	shows := func(address string) {
 		t.Helper()
-		tr := watches(t, one, "-o", "json", "-n", "1", address, "watched:request__done")
+		tr := startRemoteTrace(t, one, "-o", "json", "-n", "1", address, "watched:request__done")
 		fireDone(1)
-		require.Len(t, tr.ends(), 1)
+		require.Len(t, tr.waitForEnd(), 1)
 	}
 	socket := filepath.Join(t.TempDir(), "socket")
 	listener, err := net.Listen("unix", socket)
@@ -237,7 +237,7 @@ func TestRemoteServers(t *testing.T) {
 
 	tls := httptest.NewTLSServer(mux)
 	defer tls.Close()
-	r := runs(t, "trace", tls.URL)
+	r := runCommand(t, "trace", tls.URL)
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stderr, "certificate")
 	authority := filepath.Join(t.TempDir(), "authority.pem")
@@ -257,12 +257,12 @@ func TestRemoteServers(t *testing.T) {
 		{tls.URL + "/debug/probes/?probe=x", "has a query: use SPEC, -w, -n and -d instead\n", 2},
 		{"http://", `stapsdt: "http:" has no host`, 2},
 	} {
-		r := runs(t, "trace", c.address)
+		r := runCommand(t, "trace", c.address)
 		require.Equal(t, c.status, r.status)
 		require.Contains(t, r.stderr, c.stderr)
 		require.NotContains(t, r.stderr, "mistake")
 	}
 	for _, args := range [][]string{{"trace", tls.URL, "-a"}, {"trace", tls.URL, "--show", "pid"}, {"trace", tls.URL, "x:a:b"}, {"count", tls.URL, "-a"}} {
-		require.Equal(t, 2, runs(t, args...).status, args)
+		require.Equal(t, 2, runCommand(t, args...).status, args)
 	}
 }

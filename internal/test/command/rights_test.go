@@ -19,19 +19,19 @@ import (
 func TestRights(t *testing.T) {
 	testenv.NeedsRoot(t)
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
-	p, path := cSubject(t)
-	open(t, path)
+	p, path := startCSubject(t)
+	makeReadable(t, path)
 	with := func(set string, user bool, args ...string) result {
 		t.Helper()
 		options := []string{"--bounding-set=" + set, "--"}
 		command := stapsdt(t)
 		if user { // with capabilities, if any, that are not root's
 			command = filepath.Join(t.TempDir(), "stapsdt")
-			copies(t, stapsdt(t), command)
-			open(t, command)
+			copyProgram(t, stapsdt(t), command)
+			makeReadable(t, command)
 			options = []string{"--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=" + set, "--ambient-caps=" + set, "--"}
 		}
-		return finish(t, exec.Command(setpriv, append(append(options, command), args...)...))
+		return runToEnd(t, exec.Command(setpriv, append(append(options, command), args...)...))
 	}
 	file := []string{"trace", "-d", "10ms", path + ":csubject:other"}
 	process := []string{"trace", "-d", "10ms", "-p", pid(p), "csubject:other"}
@@ -86,8 +86,8 @@ func TestNoProbeBeforeRights(t *testing.T) {
 	require.NoError(t, os.Chown(images, 65534, 65534))
 	as := func(program string, args ...string) *exec.Cmd {
 		copied := filepath.Join(dir, filepath.Base(program))
-		copies(t, program, copied)
-		open(t, copied)
+		copyProgram(t, program, copied)
+		makeReadable(t, copied)
 		cmd := exec.Command(setpriv, append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--", copied}, args...)...)
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)
 		return cmd
@@ -101,21 +101,21 @@ func TestNoProbeBeforeRights(t *testing.T) {
 		"latency subject:tick s:x --key=thread": "no such probe: no file of the process has s:x",
 		"trace subject:tick subject:wrong":      "loading BPF programs needs CAP_BPF and CAP_PERFMON",
 	} {
-		r := finish(t, as(stapsdt(t), append(strings.Fields(probes), "-p", pid(p))...))
+		r := runToEnd(t, as(stapsdt(t), append(strings.Fields(probes), "-p", pid(p))...))
 		require.True(t, strings.HasPrefix(r.stderr, "stapsdt: "+want), "%s: %s", probes, r.stderr)
 	}
 }
 
-// copies copies a program to a path.
-func copies(t *testing.T, program, to string) {
+// copyProgram copies a program to a path.
+func copyProgram(t *testing.T, program, to string) {
 	t.Helper()
 	content, err := os.ReadFile(program)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(to, content, 0o755))
 }
 
-// open lets every user get at a file in a directory of a test.
-func open(t *testing.T, path string) {
+// makeReadable lets every user get at a file in a directory of a test.
+func makeReadable(t *testing.T, path string) {
 	temp := filepath.Clean(os.TempDir())
 	for ; path != temp && path != "/"; path = filepath.Dir(path) {
 		require.NoError(t, os.Chmod(path, 0o755))

@@ -17,12 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scratch is a container FROM scratch: a directory that has a program and nothing else, to be
+// scratchCommand is a container FROM scratch: a directory that has a program and nothing else, to be
 // run with the words of a command in front of it.
-func scratch(t *testing.T, front []string, mounts, program string, args ...string) *exec.Cmd {
+func scratchCommand(t *testing.T, front []string, mounts, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	root := t.TempDir()
-	copies(t, program, filepath.Join(root, "program"))
+	copyProgram(t, program, filepath.Join(root, "program"))
 	words := append(append(front, tracetest.Build(t, "jail"), root, mounts, "/program"), args...)
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = []string{} // and no $HOME or $TMPDIR
@@ -42,7 +42,7 @@ func TestScratch(t *testing.T) {
 	testenv.NeedsRoot(t)
 	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
 	nsenter := testenv.NeedsTool(t, "nsenter", "util-linux")
-	p := tracetest.Command(t, scratch(t, []string{unshare, "--pid", "--fork", "--kill-child"}, "proc", tracetest.Build(t, "subject")))
+	p := tracetest.Command(t, scratchCommand(t, []string{unshare, "--pid", "--fork", "--kill-child"}, "proc", tracetest.Build(t, "subject")))
 	p.Expect("ready", testenv.Patience)
 	outside := strings.TrimSpace(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
 	for name, c := range map[string]struct {
@@ -53,8 +53,8 @@ func TestScratch(t *testing.T) {
 		"neighbor": {[]string{nsenter, "--pid=/proc/" + outside + "/ns/pid"}, "1"}, // --pid=container:NAME
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := func(args ...string) *exec.Cmd { return scratch(t, c.front, "proc,sys", stapsdt(t), args...) }
-			list := finish(t, in("list", "-p", c.pid))
+			in := func(args ...string) *exec.Cmd { return scratchCommand(t, c.front, "proc,sys", stapsdt(t), args...) }
+			list := runToEnd(t, in("list", "-p", c.pid))
 			require.Zero(t, list.status)
 			require.Contains(t, list.stdout, "subject:request__done(path string, status int32, elapsed time.Duration, cached bool)")
 			for _, words := range [][]string{
@@ -65,8 +65,8 @@ func TestScratch(t *testing.T) {
 				require.Eventually(t, func() bool {
 					return strings.Contains(string(must(exec.Command(stapsdt(t), "list", "-p", outside).Output())(t)), "traced now")
 				}, testenv.Patience, 5*time.Millisecond)
-				does(p, "fire 3")
-				events := tr.ends()
+				tell(p, "fire 3")
+				events := tr.waitForEnd()
 				first := events[0].Args["elapsed"].(float64)
 				require.Equal(t, []any{first, first + 1e6, first + 2e6}, args(events, "elapsed"))
 				require.Equal(t, c.pid, fmt.Sprint(events[0].PID))
@@ -75,7 +75,7 @@ func TestScratch(t *testing.T) {
 	}
 
 	t.Run("no sysfs", func(t *testing.T) {
-		r := finish(t, scratch(t, nil, "proc", stapsdt(t), "trace", "-p", outside, "subject:request__done"))
+		r := runToEnd(t, scratchCommand(t, nil, "proc", stapsdt(t), "trace", "-p", outside, "subject:request__done"))
 		require.Equal(t, 1, r.status)
 		require.Equal(t, "stapsdt: open /sys/devices/system/cpu/possible: no such file or directory; mount sysfs at /sys\n", r.stderr)
 	})

@@ -19,10 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scripted returns the script that the command prints.
-func scripted(t *testing.T, args ...string) string {
+// runScript returns the script that the command prints.
+func runScript(t *testing.T, args ...string) string {
 	t.Helper()
-	r := runs(t, append([]string{"script"}, args...)...)
+	r := runCommand(t, append([]string{"script"}, args...)...)
 	require.Zero(t, r.status)
 	return r.stdout
 }
@@ -36,11 +36,11 @@ func TestScriptBpftrace(t *testing.T) {
 		`subject:tick arg0=0 arg1=0`,
 	}
 	for _, where := range []string{"file", "memfd"} {
-		p, other := goSubject(t, where), goSubject(t, where)
-		tr := tracetest.Bpftrace(t, scripted(t, "-p", pid(p), "subject:request__done", "subject:tick", "--for", "bpftrace"))
-		does(other, "fire 1")
-		does(p, "fire 2")
-		does(p, "storm 1 1")
+		p, other := startGoSubject(t, where), startGoSubject(t, where)
+		tr := tracetest.Bpftrace(t, runScript(t, "-p", pid(p), "subject:request__done", "subject:tick", "--for", "bpftrace"))
+		tell(other, "fire 1")
+		tell(p, "fire 2")
+		tell(p, "storm 1 1")
 		var got []string
 		for _, line := range tr.WaitLines(3, testenv.Patience) {
 			number, rest, _ := strings.Cut(line, " ")
@@ -53,11 +53,11 @@ func TestScriptBpftrace(t *testing.T) {
 		tr.Stop()
 	}
 	// Semaphores, and an argument that the file does not call a text.
-	p, path := cSubject(t)
-	script := scripted(t, path+":csubject:text", path+":csubject:other", "--str", "arg0", "--for", "bpftrace")
+	p, path := startCSubject(t)
+	script := runScript(t, path+":csubject:text", path+":csubject:other", "--str", "arg0", "--for", "bpftrace")
 	require.Contains(t, script, `printf("%d %s csubject:text arg0=\"%s\"\n", pid, comm, str(arg0));`)
 	tr := tracetest.Bpftrace(t, script)
-	does(p, "fire 2")
+	tell(p, "fire 2")
 	for _, line := range tr.WaitLines(2, testenv.Patience) {
 		require.Equal(t, pid(p)+" csubject csubject:other", line)
 	}
@@ -66,8 +66,8 @@ func TestScriptBpftrace(t *testing.T) {
 
 // TestScriptBpftraceRefuses: what bpftrace would read wrongly is not in the script.
 func TestScriptBpftraceRefuses(t *testing.T) {
-	_, path := cSubject(t)
-	r := runs(t, "script", path+":csubject:*", "--for", "bpftrace")
+	_, path := startCSubject(t)
+	r := runCommand(t, "script", path+":csubject:*", "--for", "bpftrace")
 	require.Zero(t, r.status)
 	require.Regexp(t, `^stapsdt: csubject:work in .*: bpftrace does not understand the operand 8@\S*large\S*; --for tracefs does more\n$`, r.stderr)
 	require.NotContains(t, r.stdout, "csubject:work")
@@ -89,9 +89,9 @@ func tracefsEvents(lines []string) (events []string) {
 // instance is the buffer of a script.
 var instance = regexp.MustCompile(`(?m)^instance=(\w+)$`)
 
-// inTracefs starts a shell script where tracefs is mounted, and waits until it has enabled the
+// startInTracefs starts a shell script where tracefs is mounted, and waits until it has enabled the
 // last of its events.
-func inTracefs(t *testing.T, script string, events int, args ...string) *tracetest.Process {
+func startInTracefs(t *testing.T, script string, events int, args ...string) *tracetest.Process {
 	t.Helper()
 	testenv.NeedsRoot(t)
 	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
@@ -115,8 +115,8 @@ func inTracefs(t *testing.T, script string, events int, args ...string) *tracete
 	return p
 }
 
-// left returns what is left in tracefs of a script and of the events of a provider.
-func left(t *testing.T, script, provider string) string {
+// listLeftovers returns what is left in tracefs of a script and of the events of a provider.
+func listLeftovers(t *testing.T, script, provider string) string {
 	t.Helper()
 	const list = `mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing; cd /sys/kernel/tracing
 		grep -h " stapsdt_$1/" uprobe_events || :; ls -d "instances/$2" 2>/dev/null || :`
@@ -129,12 +129,12 @@ func left(t *testing.T, script, provider string) string {
 // is left.
 func TestScriptTracefs(t *testing.T) {
 	for _, where := range []string{"file", "memfd"} {
-		p, other := goSubject(t, where), goSubject(t, where)
-		script := scripted(t, "-p", pid(p), "subject:[rt]*", "--for", "tracefs")
-		sh := inTracefs(t, script, 2)
-		does(other, "fire 1")
-		does(p, "fire 2")
-		does(p, "storm 1 1")
+		p, other := startGoSubject(t, where), startGoSubject(t, where)
+		script := runScript(t, "-p", pid(p), "subject:[rt]*", "--for", "tracefs")
+		sh := startInTracefs(t, script, 2)
+		tell(other, "fire 1")
+		tell(p, "fire 2")
+		tell(p, "storm 1 1")
 		sh.WaitMatch(regexp.MustCompile(" tick: "), testenv.Patience)
 		sh.Signal(os.Interrupt)
 		_ = sh.Wait(testenv.Patience)
@@ -143,27 +143,27 @@ func TestScriptTracefs(t *testing.T) {
 			`request__done: path="/item/1" status=-2 elapsed=1000000 cached=0`,
 			`tick: arg0=0 arg1=0`,
 		}, tracefsEvents(sh.Lines()))
-		require.Empty(t, left(t, script, "subject"))
+		require.Empty(t, listLeftovers(t, script, "subject"))
 	}
 }
 
 // TestScriptTracefsC: semaphores, operands in memory, constants and symbols, and children.
 func TestScriptTracefsC(t *testing.T) {
-	p, original := cSubject(t)
+	p, original := startCSubject(t)
 	// A path that the kernel does not read.
 	path := filepath.Join(filepath.Dir(original), "a #subject's")
 	require.NoError(t, os.Link(original, path))
-	script := scripted(t, "-p", pid(p), path+":csubject:work", "--str", "arg1", "--for", "tracefs")
-	sh := inTracefs(t, script, 2)
+	script := runScript(t, "-p", pid(p), path+":csubject:work", "--str", "arg1", "--for", "tracefs")
+	sh := startInTracefs(t, script, 2)
 	p.Say("semaphores")
 	require.Equal(t, "2 0", p.Expect("semaphores ", testenv.Patience))
 	p.Expect("ok", testenv.Patience)
-	does(p, "fire 2")
+	tell(p, "fire 2")
 	p.Say("fork 1")
 	p.Expect("ok", testenv.Patience)
 	require.Eventually(t, func() bool { return len(tracefsEvents(sh.Lines())) == 4 }, testenv.Patience, 10*time.Millisecond)
 	// A second one is refused, and does no harm.
-	again := inTracefs(t, script, 0)
+	again := startInTracefs(t, script, 0)
 	require.Error(t, again.Wait(testenv.Patience))
 	require.Contains(t, again.Dump(), "this script runs already")
 	sh.Signal(os.Interrupt)
@@ -174,30 +174,30 @@ func TestScriptTracefsC(t *testing.T) {
 		`work_2: arg0=-1 arg1="a" arg2=7 arg3=1 arg4=0x3fe0000000000000`,
 		`work: arg0=0 arg1="" arg2=0 arg3=9223372036854775808 arg4=0x3ff0000000000000`,
 	}, tracefsEvents(sh.Lines()))
-	require.Empty(t, left(t, script, "csubject"))
+	require.Empty(t, listLeftovers(t, script, "csubject"))
 
 	// Each step on its own.
-	require.NoError(t, inTracefs(t, script, 0, "add").Wait(testenv.Patience))
-	does(p, "fire 1")
-	printing := inTracefs(t, script, 2, "print")
+	require.NoError(t, startInTracefs(t, script, 0, "add").Wait(testenv.Patience))
+	tell(p, "fire 1")
+	printing := startInTracefs(t, script, 2, "print")
 	printing.WaitMatch(regexp.MustCompile(`work: .* arg1=""`), testenv.Patience)
 	printing.Signal(os.Interrupt)
 	_ = printing.Wait(testenv.Patience)
-	require.NoError(t, inTracefs(t, script, 0, "remove").Wait(testenv.Patience))
-	require.Empty(t, left(t, script, "csubject"))
+	require.NoError(t, startInTracefs(t, script, 0, "remove").Wait(testenv.Patience))
+	require.Empty(t, listLeftovers(t, script, "csubject"))
 
 	// Another file at the path: an offset could be in the middle of an instruction.
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.WriteFile(path, []byte("another"), 0o600))
-	changed := inTracefs(t, script, 0)
+	changed := startInTracefs(t, script, 0)
 	require.Error(t, changed.Wait(testenv.Patience))
 	require.Contains(t, changed.Dump(), "has changed: make this script again")
-	require.Empty(t, left(t, script, "csubject"))
+	require.Empty(t, listLeftovers(t, script, "csubject"))
 }
 
 // TestScriptUsage: what cannot be scripted is said in a sentence, with a status.
 func TestScriptUsage(t *testing.T) {
-	_, path := cSubject(t)
+	_, path := startCSubject(t)
 	for _, c := range []struct {
 		args, stderr string
 		status       int
@@ -210,7 +210,7 @@ func TestScriptUsage(t *testing.T) {
 		{"-p 2147483647 a:b --for tracefs", "process 2147483647: no such process", 3},
 		{"-p " + fmt.Sprint(os.Getpid()) + " a:b --for tracefs", "no such probe: nothing there has a:b", 3},
 	} {
-		r := runs(t, append([]string{"script"}, strings.Fields(c.args)...)...)
+		r := runCommand(t, append([]string{"script"}, strings.Fields(c.args)...)...)
 		require.Equal(t, c.status, r.status, c.args)
 		require.Empty(t, r.stdout)
 		require.Contains(t, r.stderr, c.stderr)

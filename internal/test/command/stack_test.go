@@ -20,9 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stacker starts the program in Go whose stacks are known, built with flags, and stripped if
+// startStacker starts the program in Go whose stacks are known, built with flags, and stripped if
 // strip is true.
-func stacker(t testing.TB, strip bool, flags ...string) *tracetest.Process {
+func startStacker(t testing.TB, strip bool, flags ...string) *tracetest.Process {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "stacker")
 	out, err := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), "./stacker")...).CombinedOutput()
@@ -38,8 +38,8 @@ func stacker(t testing.TB, strip bool, flags ...string) *tracetest.Process {
 	return p
 }
 
-// cStacker starts the program in C whose stacks are known.
-func cStacker(t testing.TB, flags ...string) *tracetest.Process {
+// startCStacker starts the program in C whose stacks are known.
+func startCStacker(t testing.TB, flags ...string) *tracetest.Process {
 	t.Helper()
 	p := tracetest.Command(t, exec.Command(cStackerPath(t, flags...)))
 	p.Expect("ready", testenv.Patience)
@@ -60,10 +60,10 @@ func cStackerPath(t testing.TB, flags ...string) (program string) {
 // withFrames makes gcc keep frame pointers everywhere.
 var withFrames = []string{"-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"}
 
-// folds interrupts the command, and returns its stacks and how often they were seen.
-func (tr *tracer) folds() map[string]int {
+// stopFolding interrupts the command, and returns its stacks and how often they were seen.
+func (tr *tracer) stopFolding() map[string]int {
 	tr.t.Helper()
-	tr.interrupts()
+	tr.interrupt()
 	all := map[string]int{}
 	for _, line := range tr.Lines() {
 		i := strings.LastIndexByte(line, ' ')
@@ -86,13 +86,13 @@ func TestStackGo(t *testing.T) {
 		"pie stripped": {true, []string{"-buildmode=pie"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := stacker(t, c.strip, c.flags...)
-			tr := traces(t, p, "stack", "-o", "folded", "-p", pid(p), "stacker:hit")
+			p := startStacker(t, c.strip, c.flags...)
+			tr := startTrace(t, p, "stack", "-o", "folded", "-p", pid(p), "stacker:hit")
 			text := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "stack", "-p", pid(p), "stacker:hit", "-w", "arg0 == 25")), t}
 			require.Eventually(t, func() bool { return strings.Contains(linksOf(t, text), "uprobe") }, testenv.Patience, 5*time.Millisecond)
-			does(p, "call 30")
-			does(p, "spawn 20")
-			does(p, "deep 200")
+			tell(p, "call 30")
+			tell(p, "spawn 20")
+			tell(p, "deep 200")
 			p.Say("stack")
 			known, _ := strings.CutPrefix(p.WaitLine("stack ", testenv.Patience), "stack ")
 			const top = "stacker:hit;runtime.goexit;"
@@ -101,8 +101,8 @@ func TestStackGo(t *testing.T) {
 				top + "main.main.func1": 20,
 				// Of 127 frames, the first is the site.
 				"stacker:hit;[cut: too deep]" + strings.Repeat(";main.deep", 126): 1,
-			}, tr.folds())
-			text.interrupts()
+			}, tr.stopFolding())
+			text.interrupt()
 			lines := text.Lines()
 			require.Regexp(t, `^COUNT  PERCENT  PROBE$`, lines[0])
 			require.Equal(t, "    1   100.0%  stacker:hit", lines[1])
@@ -119,16 +119,16 @@ func TestStackGo(t *testing.T) {
 // TestStackC: functions of C, the demangled names of C++, a thread's, and those that a
 // just-in-time compiler has made.
 func TestStackC(t *testing.T) {
-	p := cStacker(t, withFrames...)
+	p := startCStacker(t, withFrames...)
 	t.Cleanup(func() { os.Remove("/tmp/perf-" + pid(p) + ".map") })
-	tr := traces(t, p, "stack", "-o", "folded", "-p", pid(p), "cstack:hit")
-	does(p, "call 3")
-	does(p, "thread")
-	does(p, "jit")
-	does(p, "deep 200")
+	tr := startTrace(t, p, "stack", "-o", "folded", "-p", pid(p), "cstack:hit")
+	tell(p, "call 3")
+	tell(p, "thread")
+	tell(p, "jit")
+	tell(p, "deep 200")
 	const work = "outer;shop::order(int);inner"
 	got := map[string]int{}
-	for stack, n := range tr.folds() {
+	for stack, n := range tr.stopFolding() {
 		// What calls main and a thread's function has a name only if libc's symbols are installed.
 		got[regexp.MustCompile(`;(\[cut: no frame pointer\]|[\w.]*libc\S*?\+0x\w+|start_thread|__libc_start_call_main|clone3?)\b`).ReplaceAllString(stack, "")] += n
 	}
@@ -140,21 +140,21 @@ func TestStackC(t *testing.T) {
 
 // TestStackCut: without frame pointers there are no callers, and the stack says so.
 func TestStackCut(t *testing.T) {
-	p := cStacker(t, "-fomit-frame-pointer")
-	tr := traces(t, p, "stack", "-o", "folded", "-p", pid(p), "cstack:hit")
-	does(p, "call 5")
-	require.Equal(t, map[string]int{"cstack:hit;[cut: no frame pointer];inner": 5}, tr.folds())
+	p := startCStacker(t, "-fomit-frame-pointer")
+	tr := startTrace(t, p, "stack", "-o", "folded", "-p", pid(p), "cstack:hit")
+	tell(p, "call 5")
+	require.Equal(t, map[string]int{"cstack:hit;[cut: no frame pointer];inner": 5}, tr.stopFolding())
 }
 
 // TestStackMany: each event is counted with its stack, although many stacks are at the same
 // place of the kernel's table, or is counted as lost.
 func TestStackMany(t *testing.T) {
-	p := cStacker(t, withFrames...)
-	tr := traces(t, p, "stack", "-o", "folded", "-p", pid(p), "cstack:hit")
-	does(p, "paths 10")
-	does(p, "paths 10")
+	p := startCStacker(t, withFrames...)
+	tr := startTrace(t, p, "stack", "-o", "folded", "-p", pid(p), "cstack:hit")
+	tell(p, "paths 10")
+	tell(p, "paths 10")
 	sum := 0
-	got := tr.folds()
+	got := tr.stopFolding()
 	for stack, n := range got {
 		require.Equal(t, 2, n, stack)
 		require.Regexp(t, `;main;turn;.*;turn;inner$`, stack)
@@ -171,8 +171,8 @@ func TestStackMany(t *testing.T) {
 // TestStackExit: the functions of a process are known when it has exited, and its file was
 // removed.
 func TestStackExit(t *testing.T) {
-	p := stacker(t, true)
-	tr := traces(t, p, "stack", "-o", "folded", "-p", pid(p), "stacker:hit")
+	p := startStacker(t, true)
+	tr := startTrace(t, p, "stack", "-o", "folded", "-p", pid(p), "stacker:hit")
 	require.NoError(t, os.Remove(must(os.Readlink("/proc/"+pid(p)+"/exe"))(t)))
 	p.Say("quit")
 	require.NoError(t, tr.Wait(testenv.Patience))
@@ -186,9 +186,9 @@ func TestStackContainer(t *testing.T) {
 	script := fmt.Sprintf("mount -t tmpfs none %s && cp %s %s && exec %s/stack", inside, program, inside, inside)
 	p := tracetest.Command(t, exec.Command(testenv.NeedsTool(t, "unshare", "util-linux"), "--mount", "sh", "-ec", script))
 	p.Expect("ready", testenv.Patience)
-	tr := traces(t, p, "stack", "-o", "folded", "-a", "cstack:hit", "--by", "pid")
-	does(p, "call 3")
-	for stack, n := range tr.folds() {
+	tr := startTrace(t, p, "stack", "-o", "folded", "-a", "cstack:hit", "--by", "pid")
+	tell(p, "call 3")
+	for stack, n := range tr.stopFolding() {
 		if strings.HasPrefix(stack, "cstack:hit;pid="+pid(p)+";") {
 			require.True(t, strings.HasSuffix(stack, ";main;outer;shop::order(int);inner"), stack)
 			require.Equal(t, 3, n)
@@ -200,11 +200,11 @@ func TestStackContainer(t *testing.T) {
 
 // TestStackBy: counts, parts, the values of --by, and those stacks that are not shown.
 func TestStackBy(t *testing.T) {
-	p := cStacker(t, withFrames...)
-	tr := traces(t, p, "stack", "-p", pid(p), "cstack:hit", "--by", "arg0%2, comm", "-w", "arg0 < 8", "-n", "1")
-	does(p, "call 9")
-	does(p, "deep 0")
-	tr.interrupts()
+	p := startCStacker(t, withFrames...)
+	tr := startTrace(t, p, "stack", "-p", pid(p), "cstack:hit", "--by", "arg0%2, comm", "-w", "arg0 < 8", "-n", "1")
+	tell(p, "call 9")
+	tell(p, "deep 0")
+	tr.interrupt()
 	lines := tr.Lines()
 	require.Equal(t, []string{"COUNT  PERCENT  PROBE", "    4    44.4%  cstack:hit arg0%2=0 comm=\"stack\"", "                  inner (stack)",
 		"                  shop::order(int) (stack)", "                  outer (stack)", "                  main (stack)"}, lines[:6])
@@ -212,7 +212,7 @@ func TestStackBy(t *testing.T) {
 	for args, message := range map[string]string{
 		"-o xml": "is none of text, json, folded and pprof", "-n -1": "-n -1 is negative", "-w path==path": "path",
 	} {
-		r := runs(t, append([]string{"stack", "-p", pid(p), "cstack:hit"}, strings.Fields(args)...)...)
+		r := runCommand(t, append([]string{"stack", "-p", pid(p), "cstack:hit"}, strings.Fields(args)...)...)
 		require.Equal(t, 2, r.status)
 		require.Contains(t, r.stderr, message)
 	}
@@ -229,12 +229,12 @@ func TestStackProfile(t *testing.T) {
 	require.Error(t, cmd.Run())
 	require.Equal(t, 2, cmd.ProcessState.ExitCode(), "a terminal is refused")
 
-	p := stacker(t, true)
+	p := startStacker(t, true)
 	file := filepath.Join(t.TempDir(), "fired.pb.gz")
-	tr := traces(t, p, "stack", "-o", "pprof", "-O", file, "-p", pid(p), "stacker:hit", "--by", "arg0")
-	does(p, "call 3")
-	does(p, "spawn 2")
-	tr.interrupts()
+	tr := startTrace(t, p, "stack", "-o", "pprof", "-O", file, "-p", pid(p), "stacker:hit", "--by", "arg0")
+	tell(p, "call 3")
+	tell(p, "spawn 2")
+	tr.interrupt()
 	require.Empty(t, tr.Lines())
 	tool := func(args ...string) string {
 		out, err := exec.Command("go", append(append([]string{"tool", "pprof"}, args...), file)...).CombinedOutput()
@@ -268,8 +268,8 @@ func TestStackLibrary(t *testing.T) {
 				out, err := exec.Command(gcc, slices.Concat([]string{"-O2", "-I" + library, "-o", program}, flags, args)...).CombinedOutput()
 				require.NoError(t, err, "%s", out)
 				p := tracetest.Command(t, exec.Command(program))
-				require.Eventually(t, func() bool { return runs(t, "list", "-p", pid(p)).status == 0 }, testenv.Patience, 10*time.Millisecond)
-				tr := traces(t, p, "stack", "-p", pid(p), "lines:line__read")
+				require.Eventually(t, func() bool { return runCommand(t, "list", "-p", pid(p)).status == 0 }, testenv.Patience, 10*time.Millisecond)
+				tr := startTrace(t, p, "stack", "-p", pid(p), "lines:line__read")
 				p.Say("a line")
 				p.Hangup()
 				require.NoError(t, tr.Wait(testenv.Patience))

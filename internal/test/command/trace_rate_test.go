@@ -23,7 +23,7 @@ import (
 // TestTraceLoses: whatever the rate, what was fired was shown or is said to be lost.
 func TestTraceLoses(t *testing.T) {
 	testenv.LongOnce(t, "it fires millions of times")
-	p := goSubject(t)
+	p := startGoSubject(t)
 	const each, goroutines = 400_000, 4
 	// The reader does not read, so that the pipe and then the ring are full.
 	cmd := exec.Command("bash", "-c", `"$@" 2>&1 >/dev/fd/3 | cat; exit 0`, "bash", stapsdt(t), "trace", "-o", "json", "-p", pid(p), "subject:tick")
@@ -32,8 +32,8 @@ func TestTraceLoses(t *testing.T) {
 	cmd.ExtraFiles = []*os.File{w}
 	tr := &tracer{tracetest.Command(t, cmd), t}
 	require.NoError(t, w.Close())
-	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
-	does(p, fmt.Sprintf("storm %d %d", each, goroutines))
+	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+	tell(p, fmt.Sprintf("storm %d %d", each, goroutines))
 	p.Hangup()
 	shown := 0
 	buf := make([]byte, 1<<20)
@@ -62,7 +62,7 @@ func TestTraceLoses(t *testing.T) {
 func TestAttachTime(t *testing.T) {
 	testenv.NeedsRoot(t)
 	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
-	p, _ := cSubject(t)
+	p, _ := startCSubject(t)
 	var first, all []time.Duration
 	enough := func() bool { // on a busy machine after some rounds
 		return len(all) > 0 && slices.Min(first) < 100*time.Millisecond && slices.Min(all) < 430*time.Millisecond
@@ -74,8 +74,8 @@ func TestAttachTime(t *testing.T) {
 		tr := &tracer{tracetest.Command(t, cmd), t}
 		p.Expect("ok", testenv.Patience)
 		first = append(first, time.Since(start))
-		does(p, "fire 1")
-		require.Len(t, tr.ends(), 1)
+		tell(p, "fire 1")
+		require.Len(t, tr.waitForEnd(), 1)
 		all = append(all, time.Since(start))
 	}
 	t.Logf("attached after %v, ended after %v", first, all)
@@ -86,13 +86,13 @@ func TestAttachTime(t *testing.T) {
 func TestTraceRate(t *testing.T) {
 	testenv.LongOnce(t, "it fires for seconds")
 	testenv.NotRaced(t, "it is too slow then")
-	p := goSubject(t)
+	p := startGoSubject(t)
 	out := filepath.Join(t.TempDir(), "events")
 	cmd := exec.Command("bash", "-c", `exec "$@" >"$0"`, out, stapsdt(t), "trace", "-o", "json", "-p", pid(p), "subject:tick")
 	tr := &tracer{tracetest.Command(t, cmd), t}
-	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
 	start := time.Now()
-	does(p, "pace 150000 2 3000")
+	tell(p, "pace 150000 2 3000")
 	t.Logf("300000 events in %v", time.Since(start))
 	tr.Signal(os.Interrupt)
 	require.NoError(t, tr.Wait(testenv.Patience))

@@ -28,12 +28,12 @@ import (
 func TestTrace(t *testing.T) {
 	for _, where := range []string{"file", "memfd"} {
 		t.Run(where, func(t *testing.T) {
-			p := goSubject(t, where)
+			p := startGoSubject(t, where)
 			before := time.Now()
-			tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "subject:*")
-			does(p, "fire 5")
-			does(p, "storm 1 1")
-			events := tr.stops()
+			tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "subject:*")
+			tell(p, "fire 5")
+			tell(p, "storm 1 1")
+			events := tr.stop()
 			require.Len(t, events, 6)
 			for i, e := range events[:5] {
 				require.Equal(t, "subject", e.Provider)
@@ -47,15 +47,15 @@ func TestTrace(t *testing.T) {
 			}
 			require.Equal(t, "tick", events[5].Probe)
 			require.Equal(t, map[string]any{"arg0": 0., "arg1": 0.}, events[5].Args)
-			require.False(t, traced(t, p))
+			require.False(t, isTraced(t, p))
 		})
 	}
 }
 
 func TestTraceText(t *testing.T) {
-	p := goSubject(t)
-	tr := traces(t, p, "trace", "-p", pid(p), "subject:request__done", "-n", "2")
-	does(p, "fire 2")
+	p := startGoSubject(t)
+	tr := startTrace(t, p, "trace", "-p", pid(p), "subject:request__done", "-n", "2")
+	tell(p, "fire 2")
 	require.NoError(t, tr.Wait(testenv.Patience))
 	comm := strings.TrimSpace(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID())))(t)))
 	header, first, second := tr.Lines()[0], tr.Lines()[1], tr.Lines()[2]
@@ -80,7 +80,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 func TestTraceC(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--single"}} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
-			p, path := cSubject(t)
+			p, path := startCSubject(t)
 			semaphores := func() string {
 				p.Say("semaphores")
 				defer p.Expect("ok", testenv.Patience)
@@ -88,13 +88,13 @@ func TestTraceC(t *testing.T) {
 			}
 			require.Equal(t, "0 0", semaphores())
 			show := []string{"--show", "arg0,str(arg1),arg2,arg3", "--show", "arg4"}
-			tr := traces(t, p, slices.Concat([]string{"trace", "-o", "json", "-p", pid(p), "csubject:work"}, show, flags)...)
+			tr := startTrace(t, p, slices.Concat([]string{"trace", "-o", "json", "-p", pid(p), "csubject:work"}, show, flags)...)
 			require.Equal(t, "2 0", semaphores(), "one for each site")
-			does(p, "fire 3")
+			tell(p, "fire 3")
 			p.Say("fork 1")
 			child := p.Expect("child ", testenv.Patience)
 			p.Expect("ok", testenv.Patience)
-			events := tr.stops()
+			events := tr.stop()
 			require.Equal(t, "0 0", semaphores())
 			for _, e := range events {
 				e.Args["arg3"] = fmt.Sprint(e.Args["arg3"])
@@ -114,9 +114,9 @@ func TestTraceC(t *testing.T) {
 			require.Equal(t, child, strconv.Itoa(events[4].PID))
 
 			// The same by the file, while another process is not meant.
-			tr = traces(t, p, slices.Concat([]string{"trace", "-o", "json", path + ":csubject:work", "-w", `arg0 == 1 && str(arg1) == "a"`}, flags)...)
-			does(p, "fire 3")
-			require.Equal(t, []any{1.}, args(tr.stops(), "arg0"))
+			tr = startTrace(t, p, slices.Concat([]string{"trace", "-o", "json", path + ":csubject:work", "-w", `arg0 == 1 && str(arg1) == "a"`}, flags)...)
+			tell(p, "fire 3")
+			require.Equal(t, []any{1.}, args(tr.stop(), "arg0"))
 		})
 	}
 }
@@ -126,26 +126,26 @@ const withTracefs = "test -d /sys/kernel/tracing/events || mount -t tracefs none
 
 // TestTraceMemory: what is paged out is read, and what is not there is not empty.
 func TestTraceMemory(t *testing.T) {
-	p, _ := cSubject(t)
-	tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:text", "--show", "str(arg0)")
-	does(p, "texts")
-	require.Equal(t, []any{"ELF\x02\x01\x01", "end", nil, nil}, args(tr.stops(), "str(arg0)"))
-	tr = traces(t, p, "trace", "-p", pid(p), "csubject:text", "--show", "str(arg0)", "-n", "4", "--strlen", "2")
-	does(p, "texts")
+	p, _ := startCSubject(t)
+	tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:text", "--show", "str(arg0)")
+	tell(p, "texts")
+	require.Equal(t, []any{"ELF\x02\x01\x01", "end", nil, nil}, args(tr.stop(), "str(arg0)"))
+	tr = startTrace(t, p, "trace", "-p", pid(p), "csubject:text", "--show", "str(arg0)", "-n", "4", "--strlen", "2")
+	tell(p, "texts")
 	require.NoError(t, tr.Wait(testenv.Patience))
 	text := strings.Join(tr.Lines(), "\n")
 	for _, want := range []string{` str(arg0)="EL"…`, ` str(arg0)="en"…`, ` str(arg0)=<null>`, ` str(arg0)=<unreadable 0x10>`} {
 		require.Contains(t, text, want)
 	}
 	// A filter that cannot be evaluated does not match, and says so.
-	tr = traces(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:text", "-w", `!strings.HasPrefix(str(arg0), "x")`)
-	does(p, "texts")
-	require.Len(t, tr.stops(), 2)
+	tr = startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:text", "-w", `!strings.HasPrefix(str(arg0), "x")`)
+	tell(p, "texts")
+	require.Len(t, tr.stop(), 2)
 	require.Contains(t, tr.Dump(), "2 events are not included")
 }
 
 func TestTraceFilter(t *testing.T) {
-	p := goSubject(t)
+	p := startGoSubject(t)
 	for filter, want := range map[string][]any{
 		`status > 0`: {1., 2., 3., 1., 2., 3.},
 		`status > 1 && strings.HasSuffix(path, "m/5")`:     {2.},
@@ -155,41 +155,41 @@ func TestTraceFilter(t *testing.T) {
 		`pid == ` + pid(p) + ` && cpu < 4096 && arg1 == 3`: {3., 3.},
 		`strings.Contains(path, "tem/1")`:                  {-2., 0., 1., 2., 3.},
 	} {
-		p := goSubject(t)
+		p := startGoSubject(t)
 		filter = regexp.MustCompile(`pid == \d+`).ReplaceAllString(filter, "pid == "+pid(p))
-		tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "-w", filter)
-		does(p, "fire 14")
-		require.Equal(t, want, args(tr.stops(), "status"), filter)
+		tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "-w", filter)
+		tell(p, "fire 14")
+		require.Equal(t, want, args(tr.stop(), "status"), filter)
 	}
-	r := runs(t, "trace", "-p", pid(p), "subject:request__done", "-w", "status >= 500 && pth == \"/\"")
+	r := runCommand(t, "trace", "-p", pid(p), "subject:request__done", "-w", "status >= 500 && pth == \"/\"")
 	require.Equal(t, 2, r.status)
 	require.Contains(t, r.stderr, "undefined: pth")
 	require.Contains(t, r.stderr, "\n\tstatus >= 500 && pth == \"/\"\n\t                 ^\n")
-	r = runs(t, "trace", "-p", pid(p), "subject:nothing")
+	r = runCommand(t, "trace", "-p", pid(p), "subject:nothing")
 	require.Equal(t, 3, r.status)
 	require.Contains(t, r.stderr, "no file of the process has subject:nothing")
 }
 
 // TestTraceAll: processes that start later, and providers that are loaded again.
 func TestTraceAll(t *testing.T) {
-	p := goSubject(t)
-	tr := traces(t, p, "trace", "-o", "json", "-a", "subject:request__done")
-	does(p, "fire 1")
-	does(p, "unload")
-	does(p, "load")
-	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
-	does(p, "fire 1")
-	q := goSubject(t)
-	require.Eventually(t, func() bool { return traced(t, q) }, testenv.Patience, 5*time.Millisecond)
-	does(q, "fire 2")
-	events := tr.stops()
+	p := startGoSubject(t)
+	tr := startTrace(t, p, "trace", "-o", "json", "-a", "subject:request__done")
+	tell(p, "fire 1")
+	tell(p, "unload")
+	tell(p, "load")
+	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+	tell(p, "fire 1")
+	q := startGoSubject(t)
+	require.Eventually(t, func() bool { return isTraced(t, q) }, testenv.Patience, 5*time.Millisecond)
+	tell(q, "fire 2")
+	events := tr.stop()
 	require.Equal(t, []any{"/item/0", "/item/1", "/item/0", "/item/1"}, args(events, "path"))
 	require.Equal(t, q.PID(), events[3].PID)
 }
 
 // TestTraceEnds: each way to end is a clean one, and leaves nothing attached.
 func TestTraceEnds(t *testing.T) {
-	p, _ := cSubject(t)
+	p, _ := startCSubject(t)
 	detached := func() {
 		t.Helper()
 		require.Eventually(t, func() bool {
@@ -197,57 +197,57 @@ func TestTraceEnds(t *testing.T) {
 			defer p.Expect("ok", testenv.Patience)
 			return p.Expect("semaphores ", testenv.Patience) == "0 0"
 		}, testenv.Patience, 10*time.Millisecond)
-		require.False(t, traced(t, p))
+		require.False(t, isTraced(t, p))
 	}
 	options := []string{"trace", "-o", "json", "-p", pid(p), "csubject:other"}
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
-		tr := traces(t, p, options...)
-		does(p, "fire 1")
+		tr := startTrace(t, p, options...)
+		tell(p, "fire 1")
 		tr.Signal(signal)
-		require.Len(t, tr.ends(), 1)
+		require.Len(t, tr.waitForEnd(), 1)
 		detached()
 	}
-	tr := traces(t, p, options...)
+	tr := startTrace(t, p, options...)
 	tr.Signal(os.Kill)
 	require.Error(t, tr.Wait(testenv.Patience))
 	detached()
 
-	require.Empty(t, traces(t, p, append(options, "-d", "300ms")...).ends())
+	require.Empty(t, startTrace(t, p, append(options, "-d", "300ms")...).waitForEnd())
 	detached()
 
-	tr = traces(t, p, append(options, "-n", "2")...)
-	does(p, "fire 5")
-	require.Len(t, tr.ends(), 2)
+	tr = startTrace(t, p, append(options, "-n", "2")...)
+	tell(p, "fire 5")
+	require.Len(t, tr.waitForEnd(), 2)
 	detached()
 
 	// The reader ends first.
 	cmd := exec.Command("bash", "-c", `set -o pipefail; "$@" | head -n 1`, "bash", stapsdt(t))
 	cmd.Args = append(cmd.Args, options...)
 	head := &tracer{tracetest.Command(t, cmd), t}
-	require.Eventually(t, func() bool { return traced(t, p) }, testenv.Patience, 5*time.Millisecond)
-	does(p, "fire 1")
+	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+	tell(p, "fire 1")
 	head.WaitLine("csubject", testenv.Patience)
-	require.Eventually(t, func() bool { does(p, "fire 1"); return !traced(t, p) }, testenv.Patience, 10*time.Millisecond)
-	require.Len(t, head.ends(), 1)
+	require.Eventually(t, func() bool { tell(p, "fire 1"); return !isTraced(t, p) }, testenv.Patience, 10*time.Millisecond)
+	require.Len(t, head.waitForEnd(), 1)
 	detached()
 
 	// The process ends.
-	q, _ := cSubject(t)
-	tr = traces(t, q, "trace", "-o", "json", "-p", pid(q), "csubject:other")
-	does(q, "fire 3")
+	q, _ := startCSubject(t)
+	tr = startTrace(t, q, "trace", "-o", "json", "-p", pid(q), "csubject:other")
+	tell(q, "fire 3")
 	q.Hangup()
-	require.Len(t, tr.ends(), 3)
+	require.Len(t, tr.waitForEnd(), 3)
 }
 
 // TestTraceBpftrace: bpftrace sees the same at the same time. It does not understand operands
 // that name a symbol, of which arg3 and arg4 are some.
 func TestTraceBpftrace(t *testing.T) {
-	p, path := cSubject(t)
-	tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:work", "--show", "arg0,str(arg1),arg2")
+	p, path := startCSubject(t)
+	tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:work", "--show", "arg0,str(arg1),arg2")
 	b := tracetest.Bpftrace(t, `usdt:`+path+`:csubject:work { printf("%d %s %d\n", (int32)arg0, str(arg1), (int16)arg2); }`, "-p", pid(p))
-	does(p, "fire 4")
+	tell(p, "fire 4")
 	b.WaitLines(6, testenv.Patience)
-	events := tr.stops()
+	events := tr.stop()
 	var got []string
 	for _, e := range events {
 		got = append(got, fmt.Sprintf("%v %v %v", e.Args["arg0"], e.Args["str(arg1)"], e.Args["arg2"]))
@@ -262,7 +262,7 @@ func TestTraceBpftrace(t *testing.T) {
 // are right, and are said to be wrong.
 func TestTraceLies(t *testing.T) {
 	testenv.NeedsRoot(t)
-	_, path := cSubject(t)
+	_, path := startCSubject(t)
 	original, err := os.ReadFile(path)
 	require.NoError(t, err)
 	probes, err := sdt.ReadFile(path)
@@ -291,32 +291,32 @@ func TestTraceLies(t *testing.T) {
 			p := tracetest.Command(t, exec.Command(liar))
 			p.Expect("ready", testenv.Patience)
 			tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:*", "--show", "pid")), t}
-			require.Eventually(t, func() bool { return tracedAs(t, p, []string{"csubject:work"}) }, testenv.Patience, 5*time.Millisecond)
-			does(p, "fire 1")
+			require.Eventually(t, func() bool { return areTraced(t, p, []string{"csubject:work"}) }, testenv.Patience, 5*time.Millisecond)
+			tell(p, "fire 1")
 			tr.Signal(os.Interrupt)
 			require.NoError(t, tr.Wait(testenv.Patience))
 			require.Contains(t, strings.Join(tr.Lines(), "\n"), `"probe":"work"`)
 			if c.warning != "" {
 				require.Contains(t, tr.Dump(), "err| stapsdt: ")
 			}
-			does(p, "fire 1") // it lives
+			tell(p, "fire 1") // it lives
 		})
 	}
 }
 
 // TestTraceStruct: -v shows the fields of a struct, and the texts that they refer to.
 func TestTraceStruct(t *testing.T) {
-	p := goSubject(t)
-	tr := traces(t, p, "trace", "-p", pid(p), "subject:handled", "-v", "-n", "2", "--strlen", "6")
-	does(p, "handle 2")
+	p := startGoSubject(t)
+	tr := startTrace(t, p, "trace", "-p", pid(p), "subject:handled", "-v", "-n", "2", "--strlen", "6")
+	tell(p, "handle 2")
 	require.NoError(t, tr.Wait(testenv.Patience))
 	text := regexp.MustCompile(`Large=\[[^]]*\]`).ReplaceAllString(tr.Lines()[2], "Large=[…]")
 	require.True(t, strings.HasSuffix(text,
 		` req={Path="/item/"… Status=-1 Flags=[1 2 1] Inner={Ratio=0.5 Name=""} Next=0x0 Took=1s Ok=true Large=[…] Last=…} n=1`), text)
 
-	tr = traces(t, p, "trace", "-o", "json", "-p", pid(p), "subject:handled", "-v")
-	does(p, "handle 2")
-	events := tr.stops()
+	tr = startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "subject:handled", "-v")
+	tell(p, "handle 2")
+	events := tr.stop()
 	require.Len(t, events, 2)
 	req := events[1].Args["req"].(map[string]any)
 	delete(req, "Large")
@@ -325,7 +325,7 @@ func TestTraceStruct(t *testing.T) {
 		"Took": 1e9, "Ok": true, "Last": nil, // it comes after what is read of a large struct
 	}, req)
 
-	tr = traces(t, p, "trace", "-o", "json", "-p", pid(p), "subject:handled", "-w", "n == 1")
-	does(p, "handle 2")
-	require.Regexp(t, `^0x[0-9a-f]+$`, tr.stops()[0].Args["req"])
+	tr = startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "subject:handled", "-w", "n == 1")
+	tell(p, "handle 2")
+	require.Regexp(t, `^0x[0-9a-f]+$`, tr.stop()[0].Args["req"])
 }

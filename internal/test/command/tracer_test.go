@@ -34,13 +34,13 @@ type tracer struct {
 	t testing.TB
 }
 
-// traces starts the command, and returns when it is attached to all that it is told to trace
+// startTrace starts the command, and returns when it is attached to all that it is told to trace
 // in the subject. It attaches to one probe after the other.
-func traces(t testing.TB, subject *tracetest.Process, args ...string) *tracer {
+func startTrace(t testing.TB, subject *tracetest.Process, args ...string) *tracer {
 	t.Helper()
 	testenv.NeedsRoot(t)
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), args...)), t}
-	require.Eventually(t, func() bool { return tracedAs(t, subject, args) }, testenv.Patience, 5*time.Millisecond, "it does not attach")
+	require.Eventually(t, func() bool { return areTraced(t, subject, args) }, testenv.Patience, 5*time.Millisecond, "it does not attach")
 	return tr
 }
 
@@ -48,9 +48,9 @@ func traces(t testing.TB, subject *tracetest.Process, args ...string) *tracer {
 // from it.
 var specs = regexp.MustCompile(`^(?:/[^ ]*:)?([\w*?\[\]]+:[\w*?\[\]]+)$`)
 
-// tracedAs reports whether every probe of a subject that the command's arguments name is
+// areTraced reports whether every probe of a subject that the command's arguments name is
 // traced.
-func tracedAs(t testing.TB, subject *tracetest.Process, args []string) bool {
+func areTraced(t testing.TB, subject *tracetest.Process, args []string) bool {
 	out, err := exec.Command(stapsdt(t), "list", "-p", pid(subject)).Output()
 	if err != nil {
 		return false
@@ -75,24 +75,24 @@ func tracedAs(t testing.TB, subject *tracetest.Process, args []string) bool {
 	return found
 }
 
-// traced reports whether a tracer is attached to any site of a subject.
-func traced(t testing.TB, subject *tracetest.Process) bool {
+// isTraced reports whether a tracer is attached to any site of a subject.
+func isTraced(t testing.TB, subject *tracetest.Process) bool {
 	out, err := exec.Command(stapsdt(t), "list", "-p", pid(subject)).Output()
 	return err == nil && strings.Contains(string(out), "traced now")
 }
 
-// ends waits until the command ends by itself, with a status of 0.
-func (tr *tracer) ends() []event {
+// waitForEnd waits until the command ends by itself, with a status of 0.
+func (tr *tracer) waitForEnd() []event {
 	tr.t.Helper()
 	require.NoError(tr.t, tr.Wait(testenv.Patience))
 	return lines[event](tr.t, strings.Join(tr.Lines(), "\n"))
 }
 
-// stops interrupts the command, and returns what it traced.
-func (tr *tracer) stops() []event {
+// stop interrupts the command, and returns what it traced.
+func (tr *tracer) stop() []event {
 	tr.t.Helper()
 	tr.Signal(os.Interrupt)
-	return tr.ends()
+	return tr.waitForEnd()
 }
 
 func args(events []event, name string) (all []any) {

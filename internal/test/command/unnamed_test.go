@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unnamed starts the program whose arguments have no names.
-func unnamed(t *testing.T) *tracetest.Process {
+// startUnnamed starts the program whose arguments have no names.
+func startUnnamed(t *testing.T) *tracetest.Process {
 	cmd := exec.Command(tracetest.Build(t, "unnamed"))
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p := tracetest.Command(t, cmd)
@@ -24,22 +24,22 @@ func unnamed(t *testing.T) *tracetest.Process {
 
 // TestUnnamed: arguments without names have their types, so that texts are shown as texts.
 func TestUnnamed(t *testing.T) {
-	p := unnamed(t)
-	list := runs(t, "list", "-p", pid(p))
+	p := startUnnamed(t)
+	list := runCommand(t, "list", "-p", pid(p))
 	require.Contains(t, list.stdout, "  unnamed:dynamic(arg0 int8, arg1 string)\n")
 	require.Contains(t, list.stdout, "  unnamed:request__done(arg0 string, arg1 int32, arg2 time.Duration)\n")
 
-	tr := traces(t, p, "trace", "-p", pid(p), "unnamed:*", "-n", "2")
-	does(p, "/index.html")
+	tr := startTrace(t, p, "trace", "-p", pid(p), "unnamed:*", "-n", "2")
+	tell(p, "/index.html")
 	require.NoError(t, tr.Wait(testenv.Patience))
 	require.Regexp(t, ` unnamed:request__done +arg0="/index\.html" arg1=200 arg2=1s$`, tr.Lines()[1])
 	require.Regexp(t, ` unnamed:dynamic +arg0=-1 arg1="/index\.html"$`, tr.Lines()[2])
 
-	tr = traces(t, p, "count", "-p", pid(p), "unnamed:request__done", "--by", "arg0")
-	does(p, "/index.html")
-	does(p, "/about.html")
-	does(p, "/index.html")
-	tr.interrupts()
+	tr = startTrace(t, p, "count", "-p", pid(p), "unnamed:request__done", "--by", "arg0")
+	tell(p, "/index.html")
+	tell(p, "/about.html")
+	tell(p, "/index.html")
+	tr.interrupt()
 	require.Equal(t, []string{
 		`COUNT  PROBE                  arg0`,
 		`    2  unnamed:request__done  "/index.html"`,
@@ -49,14 +49,14 @@ func TestUnnamed(t *testing.T) {
 
 // TestUnnamedText: str, which arguments without types need, may be written of a text too.
 func TestUnnamedText(t *testing.T) {
-	p := unnamed(t)
-	tr := traces(t, p, "trace", "-o", "json", "-p", pid(p), "unnamed:dynamic", "--show", "str(arg1), arg0", "-w", `str(arg1) == "text" && arg1 == "text"`, "-n", "1")
-	does(p, "text")
-	events := tr.ends()
+	p := startUnnamed(t)
+	tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "unnamed:dynamic", "--show", "str(arg1), arg0", "-w", `str(arg1) == "text" && arg1 == "text"`, "-n", "1")
+	tell(p, "text")
+	events := tr.waitForEnd()
 	require.Len(t, events, 1)
 	require.Equal(t, map[string]any{"str(arg1)": "text", "arg0": -1.}, events[0].Args)
 
-	wrong := runs(t, "trace", "-p", pid(p), "unnamed:dynamic", "--show", "path")
+	wrong := runCommand(t, "trace", "-p", pid(p), "unnamed:dynamic", "--show", "path")
 	require.Equal(t, 2, wrong.status)
 	require.Contains(t, wrong.stderr, "undefined: path; the names are arg0, arg1, pid, ", "each name once")
 }
