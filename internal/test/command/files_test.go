@@ -80,9 +80,11 @@ var tracersOf = map[string]tracerOf{
 		e := startExporter(t, "files", `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: []}]`)
 		return func() int { return int(e.scrape()["hit_total"]) }
 	},
-	"trace -a":       func(t *testing.T, _ string) func() int { return startCountingTrace(t, "-a", "files:hit") },
-	"without leases": func(t *testing.T, _ string) func() int { return startCounting(t, traceWithoutLeases(t, "-a", "files:hit")) },
-	"trace FILE":     func(t *testing.T, file string) func() int { return startCountingTrace(t, file+":files:hit") },
+	"trace -a": func(t *testing.T, _ string) func() int { return startCountingTrace(t, "-a", "files:hit") },
+	"without leases": func(t *testing.T, _ string) func() int {
+		return startCounting(t, traceWithoutLeases(t, "-a", "files:hit"))
+	},
+	"trace FILE": func(t *testing.T, file string) func() int { return startCountingTrace(t, file+":files:hit") },
 	"trace FILE without leases": func(t *testing.T, file string) func() int {
 		makeReadable(t, file)
 		return startCounting(t, traceWithoutLeases(t, file+":files:hit"))
