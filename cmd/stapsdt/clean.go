@@ -3,16 +3,12 @@
 package main
 
 import (
-	"bufio"
-	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/clean"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/spf13/cobra"
 )
@@ -77,85 +73,15 @@ func (cl *cleaner) run(paths []string) error {
 	if cl.opts.DryRun && blind != "" && slices.ContainsFunc(files, func(f clean.File) bool { return f.Action == clean.Removable }) {
 		cl.Warn("not every process can be seen here (%s); what one of those has open would not be removed", blind)
 	}
-	out := bufio.NewWriter(cl.Out)
-	encoder := render.NewEncoder(out)
-	for _, f := range files {
-		if cl.asJSON {
-			if err := encoder.Encode(f); err != nil {
-				return err
-			}
-		} else {
-			cl.text(out, f)
-		}
-	}
-	if !cl.asJSON {
-		cl.summary(out, files)
-	}
-	if err := out.Flush(); err != nil {
+	report := clean.Report{Options: cl.opts, JSON: cl.asJSON, Verbose: cl.verbose}
+	if err := report.Write(cl.Out, files); err != nil {
 		return err
 	}
-	return cl.status(files)
+	return cleanStatus(files)
 }
 
-// text prints a line for what was removed, and for what was left though it is not in use as
-// far as one can see.
-func (cl *cleaner) text(out *bufio.Writer, f clean.File) {
-	did := map[clean.Action]string{clean.Removed: "removed", clean.Removable: "would remove"}[f.Action]
-	if did == "" {
-		if (f.Action == clean.Young || f.Action == clean.Mapped) && !cl.verbose {
-			return
-		}
-		did = "left"
-	}
-	fmt.Fprintf(out, "%s %s", did, render.Printable(f.Path))
-	switch {
-	case f.Why != "":
-		fmt.Fprintf(out, ": %s", render.Printable(f.Why))
-	default:
-		fmt.Fprintf(out, ": not used for %v", f.Unused)
-	}
-	fmt.Fprintln(out)
-}
-
-func (cl *cleaner) summary(out *bufio.Writer, files []clean.File) {
-	counts := map[clean.Action]int{}
-	var size int64
-	for _, f := range files {
-		counts[f.Action]++
-		if f.Action == clean.Removed || f.Action == clean.Removable {
-			size += f.Size
-		}
-	}
-	did, n := "removed", counts[clean.Removed]
-	if cl.opts.DryRun {
-		did, n = "would be removed", counts[clean.Removable]
-	}
-	parts := []string{fmt.Sprintf("%s (%d bytes)", fileCount(n, did), size)}
-	for _, each := range []struct {
-		action clean.Action
-		why    string
-	}{
-		{clean.Mapped, "in use"},
-		{clean.Young, fmt.Sprintf("used within %v", cl.opts.Older)},
-		{clean.Unseen, "left, because a process that cannot be seen may use it"},
-		{clean.Failed, "failed"},
-	} {
-		if n := counts[each.action]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, each.why))
-		}
-	}
-	fmt.Fprintln(out, strings.Join(parts, ", "))
-}
-
-func fileCount(n int, did string) string {
-	if n == 1 {
-		return "1 file " + did
-	}
-	return fmt.Sprintf("%d files %s", n, did)
-}
-
-// status is that of rights if a file was left for want of them.
-func (cl *cleaner) status(files []clean.File) error {
+// cleanStatus is that of rights if a file was left for want of them.
+func cleanStatus(files []clean.File) error {
 	status := 0
 	for _, f := range files {
 		switch f.Action {

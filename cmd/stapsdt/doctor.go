@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/doctor"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/spf13/cobra"
@@ -59,16 +57,8 @@ func (d *diagnosis) run(args []string) error {
 	}
 	facts := doctor.Read(pids, spec)
 	findings := doctor.Diagnose(facts)
-	out := bufio.NewWriter(d.Out)
-	if d.asJSON {
-		err = d.json(out, findings)
-	} else {
-		d.text(out, findings, pids[0], spec)
-	}
-	if err != nil {
-		return err
-	}
-	if err := out.Flush(); err != nil {
+	report := doctor.Report{JSON: d.asJSON, Verbose: d.verbose}
+	if err := report.Write(d.Out, findings, pids[0], spec); err != nil {
 		return err
 	}
 	if status := doctor.Status(findings); status != 0 {
@@ -105,43 +95,4 @@ func (d *diagnosis) parse(args []string) (pids []int, spec *target.Spec, err err
 		spec = &s
 	}
 	return pids, spec, nil
-}
-
-// shown reports whether a finding is printed.
-func (d *diagnosis) shown(f doctor.Finding) bool { return d.verbose || f.Level != doctor.Fine }
-
-func (d *diagnosis) json(out *bufio.Writer, findings []doctor.Finding) error {
-	encoder := render.NewEncoder(out)
-	for _, f := range findings {
-		if !d.shown(f) {
-			continue
-		}
-		if err := encoder.Encode(f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d *diagnosis) text(out *bufio.Writer, findings []doctor.Finding, pid int, spec *target.Spec) {
-	for _, f := range findings {
-		if !d.shown(f) {
-			continue
-		}
-		fmt.Fprintf(out, "%-5s  %s\n", f.Level, render.Printable(f.Says))
-		if f.Cure != "" {
-			fmt.Fprintf(out, "       %s\n", render.Printable(f.Cure))
-		}
-	}
-	what, probes := "any probe", "'*:*'"
-	if spec != nil {
-		what, probes = spec.String(), "'"+spec.String()+"'"
-	}
-	switch doctor.Status(findings) {
-	case 0:
-		fmt.Fprintf(out, "Nothing keeps a tracer from seeing %s of process %d. If no event is shown, the code does not fire.\n"+
-			"To count for ten seconds how often it does: stapsdt count -p %d %s -d 10s\n", render.Printable(what), pid, pid, render.Printable(probes))
-	case doctor.StatusLimit:
-		fmt.Fprintf(out, "Tracers other than these see %s of process %d, if the code fires.\n", render.Printable(what), pid)
-	}
 }

@@ -1,0 +1,154 @@
+//go:build linux
+
+// Package list shows the probes of processes and of files.
+package list
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// Options say what is shown.
+type Options struct {
+	// JSON is for programs, and not for people.
+	JSON bool
+	// Verbose shows each site.
+	Verbose bool
+}
+
+// lister is what the command list does.
+type lister struct {
+	target  probes.Target
+	options Options
+}
+
+// Run shows the probes of a target, or those of files.
+func Run(to *console.Console, where probes.Target, paths []string, o Options) error {
+	if err := where.Check(); err != nil {
+		return err
+	}
+	if where.Given() == (len(paths) > 0) {
+		return usage.Errorf("list takes one of -p PID, -a and FILE")
+	}
+	l := &lister{where, o}
+	finder := target.NewFinder()
+	defer finder.Close()
+	found, err := l.find(finder, paths)
+	if err != nil {
+		return err
+	}
+	for _, f := range found.Files {
+		if f.Problem != nil {
+			to.Warn("%s: %v", f.Path, f.Problem)
+		}
+	}
+	if found.Refused != nil {
+		if len(found.Files) == 0 {
+			return found.Refused
+		}
+		to.Warn("%s", found.Warning("shown"))
+	}
+	if len(found.Files) == 0 {
+		return fmt.Errorf("%w: no file there has SDT probes", probes.ErrNothing)
+	}
+	out := bufio.NewWriter(to.Out)
+	for i, f := range found.Files {
+		all := listed(f, found.Uses[f])
+		if o.JSON {
+			err = l.json(out, f, all)
+		} else {
+			if i > 0 {
+				fmt.Fprintln(out)
+			}
+			l.text(out, f, all)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// find returns the files that are meant. For paths it looks for the processes that have
+// mapped them, as far as it may.
+func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, error) {
+	if len(paths) == 0 {
+		return l.target.Look(finder)
+	}
+	var files []*target.File
+	for _, path := range paths {
+		f, err := finder.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(files, f) {
+			files = append(files, f)
+		}
+	}
+	found, err := (&probes.Target{All: true}).Look(finder)
+	if err != nil {
+		found = &probes.Found{}
+	}
+	found.Files, found.Refused = files, nil
+	return found, nil
+}
+
+// listedProbe is a name and all of its sites in a file.
+type listedProbe struct {
+	name  string // PROVIDER:PROBE
+	sites []sdt.Site
+	// pids are the processes that have mapped the file.
+	pids []int
+	// traced are the sites to which a tracer is attached in some process, by their index.
+	traced map[int]bool
+	known  bool // whether it is known in some process if it is traced
+}
+
+// listed returns the probes of a file in the order of their names.
+func listed(f *target.File, uses []probes.Use) []*listedProbe {
+	byName := map[string]*listedProbe{}
+	var all []*listedProbe
+	for _, p := range f.Probes {
+		name := p.Provider + ":" + p.Name
+		lp := byName[name]
+		if lp == nil {
+			lp = &listedProbe{name: name, traced: map[int]bool{}}
+			byName[name] = lp
+			all = append(all, lp)
+		}
+		lp.sites = append(lp.sites, p)
+	}
+	slices.SortFunc(all, func(a, b *listedProbe) int { return cmp.Compare(a.name, b.name) })
+	for _, u := range uses {
+		memory, err := target.OpenMemory(u.PID)
+		for _, lp := range all {
+			lp.pids = append(lp.pids, u.PID)
+			if err != nil {
+				continue
+			}
+			for i, site := range lp.sites {
+				traced, known := memory.Traced(u.Use, site)
+				lp.known = lp.known || known
+				if traced {
+					lp.traced[i] = true
+				}
+			}
+		}
+		if err == nil {
+			memory.Close()
+		}
+	}
+	return all
+}
+
+func (lp *listedProbe) semaphore() bool {
+	return slices.ContainsFunc(lp.sites, func(p sdt.Site) bool { return p.Semaphore != 0 })
+}

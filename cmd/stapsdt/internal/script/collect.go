@@ -1,0 +1,154 @@
+//go:build linux
+
+package script
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options say for which tracer the script is.
+type Options struct {
+	// Tracer is bpftrace or tracefs.
+	Tracer string
+	// Texts are arguments that are texts, although the file does not say so.
+	Texts []string
+}
+
+// collector finds the sites that a script is about.
+type collector struct {
+	*console.Console
+	where probes.Target
+}
+
+// Run writes a script that traces probes.
+func Run(to *console.Console, where probes.Target, specs []string, o Options) error {
+	if o.Tracer != "bpftrace" && o.Tracer != "tracefs" {
+		return usage.Errorf("for which tracer? Give --for bpftrace or --for tracefs")
+	}
+	selector, err := where.Selector(specs, nil)
+	if err != nil {
+		return err
+	}
+	finder := target.NewFinder()
+	defer finder.Close()
+	g := &collector{to, where}
+	sites, err := g.sites(finder, selector)
+	if err != nil {
+		return err
+	}
+	script := &Script{Specs: strings.Join(specs, " "), PIDs: slices.Sorted(slices.Values(where.PIDs)), Sites: sites, Texts: o.Texts}
+	write := script.Bpftrace
+	if o.Tracer == "tracefs" {
+		write = script.Tracefs
+	}
+	text, skipped := write()
+	for _, why := range skipped {
+		to.Warn("%s", why)
+	}
+	_, err = io.WriteString(to.Out, text)
+	return err
+}
+
+// sites returns the sites that are selected, in the order of their files and names.
+func (g *collector) sites(finder *target.Finder, selector *probes.Selector) (sites []Site, err error) {
+	if err := selector.Open(finder); err != nil {
+		return nil, err
+	}
+	found := &probes.Found{}
+	if g.where.Given() {
+		if found, err = g.where.Look(finder); err != nil {
+			return nil, err
+		}
+		if found.Refused != nil {
+			if len(found.Files) == 0 {
+				return nil, found.Refused
+			}
+			g.Warn("%s", found.Warning("included"))
+		}
+	}
+	for _, f := range selector.Files() {
+		if !slices.Contains(found.Files, f) {
+			found.Files = append(found.Files, f)
+		}
+	}
+	for _, f := range found.Files {
+		of, err := g.of(selector, f, found.Uses[f])
+		if err != nil {
+			return nil, err
+		}
+		sites = append(sites, of...)
+	}
+	if len(sites) == 0 {
+		return nil, fmt.Errorf("%w: nothing there has %s", probes.ErrNothing, selector.Missing())
+	}
+	return sites, nil
+}
+
+// of returns the sites of a file that are selected.
+func (g *collector) of(selector *probes.Selector, f *target.File, uses []probes.Use) (sites []Site, err error) {
+	selected := slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return !selector.Selects(f, &p) })
+	if len(selected) == 0 {
+		return nil, nil
+	}
+	if f.Problem != nil {
+		g.Warn("%s: %v", f.Path, f.Problem)
+	}
+	file, err := found(f, uses)
+	if err != nil {
+		return nil, err
+	}
+	if file.Sum, file.Size, err = Sum(io.NewSectionReader(f, 0, 1<<62)); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(selected, func(a, b sdt.Site) int {
+		return strings.Compare(a.Provider+":"+a.Name, b.Provider+":"+b.Name)
+	})
+	for _, p := range selected {
+		p.Args = slices.Clone(p.Args)
+		deltas := f.Deltas(&p)
+		sites = append(sites, Site{Site: p, File: file, Deltas: deltas})
+	}
+	return sites, nil
+}
+
+// found returns a path that leads to a file, if need be through one of the processes that have
+// mapped it.
+func found(f *target.File, uses []probes.Use) (*File, error) {
+	path, err := filepath.Abs(strings.TrimSuffix(f.Path, " (deleted)"))
+	if err != nil {
+		return nil, err
+	}
+	if leads(path, f) {
+		return &File{Path: path}, nil
+	}
+	for _, u := range uses {
+		if through := fmt.Sprintf("/proc/%d/root%s", u.PID, path); leads(through, f) {
+			return &File{Path: through, PID: u.PID}, nil
+		}
+	}
+	for _, u := range uses {
+		for _, m := range u.Mappings {
+			if through := fmt.Sprintf("/proc/%d/map_files/%x-%x", u.PID, m.Start, m.End); leads(through, f) {
+				return &File{Path: through, PID: u.PID}, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("%w: no path leads to %s any more", probes.ErrNothing, f.Path)
+}
+
+func leads(path string, f *target.File) bool {
+	var stat unix.Stat_t
+	return unix.Stat(path, &stat) == nil && f.ID == target.ID{Device: stat.Dev, Inode: stat.Ino}
+}
