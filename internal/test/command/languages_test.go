@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,19 +44,24 @@ func startAttached(t *testing.T, probes int, args ...string) *tracer {
 	return tr
 }
 
-// script runs a program in a language, whose file is the last word of the command.
-func script(t *testing.T, source string, command ...string) (path string) {
+// script runs a program in a language, whose file is the last word of the command. Other tests may run
+// the same interpreter meanwhile.
+func script(t *testing.T, source string, command ...string) (path string, pid int) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "script")
 	require.NoError(t, os.WriteFile(path, []byte(source), 0o600))
-	out, err := exec.Command(command[0], append(command[1:], path)...).CombinedOutput()
+	cmd := exec.Command(command[0], append(command[1:], path)...)
+	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	return path
+	return path, cmd.Process.Pid
 }
 
-// shown returns the probe and the values of each event.
-func shown(events []event, values ...string) (all []string) {
+// shown returns the probe and the values of each event of a process.
+func shown(pid int, events []event, values ...string) (all []string) {
 	for _, e := range events {
+		if e.PID != pid {
+			continue
+		}
 		line := e.Probe
 		for _, v := range values {
 			line += fmt.Sprint(" ", e.Args[v])
@@ -71,8 +77,8 @@ func TestRuby(t *testing.T) {
 	calls := startAttached(t, 2, "trace", ruby+":ruby:cmethod__*", "--show", "str(arg0),str(arg1),str(arg2),arg3",
 		"-w", `str(arg1) == "upcase" && strings.HasPrefix(str(arg0), "St")`)
 	raises := startAttached(t, 1, "trace", ruby+":ruby:raise", "--show", "str(arg0),str(arg1),arg2", "-w", `str(arg0) == "FloatDomainError"`)
-	collections := startAttached(t, 2, "count", ruby+":ruby:gc__mark__*")
-	path := script(t, `names = %w[Ada Grace]
+	collections := startAttached(t, 2, "count", ruby+":ruby:gc__mark__*", "--by", "pid")
+	path, pid := script(t, `names = %w[Ada Grace]
 names.each { |name| name.upcase }
 begin
   (0.0 / 0).to_i
@@ -82,9 +88,9 @@ GC.start
 `, "/usr/bin/ruby", "--disable-gems")
 	call := " String upcase " + path + " 2"
 	require.Equal(t, []string{"cmethod__entry" + call, "cmethod__return" + call, "cmethod__entry" + call, "cmethod__return" + call},
-		shown(calls.stop(), "str(arg0)", "str(arg1)", "str(arg2)", "arg3"))
-	require.Equal(t, []string{"raise FloatDomainError " + path + " 4"}, shown(raises.stop(), "str(arg0)", "str(arg1)", "arg2"))
-	rows := collections.stopCounting()
+		shown(pid, calls.stop(), "str(arg0)", "str(arg1)", "str(arg2)", "arg3"))
+	require.Equal(t, []string{"raise FloatDomainError " + path + " 4"}, shown(pid, raises.stop(), "str(arg0)", "str(arg1)", "arg2"))
+	rows := slices.DeleteFunc(collections.stopCounting(), func(c counted) bool { return c.By["pid"] != float64(pid) })
 	require.Len(t, rows, 2)
 	require.Positive(t, rows[0].Count)
 	require.Equal(t, rows[0].Count, rows[1].Count, "each that began has ended")
@@ -115,17 +121,17 @@ try {
 		thrown := startAttached(t, 1, "trace", php+":php:exception__thrown", "--show", "str(arg0)")
 		compiled := startAttached(t, 1, "trace", php+":php:compile__file__entry", "--show", "str(arg0)")
 		requests := startAttached(t, 2, "trace", php+":php:request__*", "--show", "str(arg0)")
-		path := script(t, source, "/usr/bin/php")
+		path, pid := script(t, source, "/usr/bin/php")
 		var want, files []string
 		if enabled == "1" {
 			greet := "function__entry greet " + path + " 4 Greeter ::"
 			want = []string{"function__entry main " + path + " 7  ", greet, greet}
 			files = []string{"compile__file__entry " + path}
 		}
-		require.Equal(t, want, shown(calls.stop(), "str(arg0)", "str(arg1)", "arg2", "str(arg3)", "str(arg4)"))
-		require.Equal(t, []string{"exception__thrown LogicException"}, shown(thrown.stop(), "str(arg0)"))
-		require.Equal(t, files, shown(compiled.stop(), "str(arg0)"))
-		require.Equal(t, []string{"request__startup " + path, "request__shutdown " + path}, shown(requests.stop(), "str(arg0)"))
+		require.Equal(t, want, shown(pid, calls.stop(), "str(arg0)", "str(arg1)", "arg2", "str(arg3)", "str(arg4)"))
+		require.Equal(t, []string{"exception__thrown LogicException"}, shown(pid, thrown.stop(), "str(arg0)"))
+		require.Equal(t, files, shown(pid, compiled.stop(), "str(arg0)"))
+		require.Equal(t, []string{"request__startup " + path, "request__shutdown " + path}, shown(pid, requests.stop(), "str(arg0)"))
 	}
 }
 
@@ -135,8 +141,8 @@ func TestPython(t *testing.T) {
 	returns := startAttached(t, 1, "trace", python+":python:function__return", "--show", "str(arg0),str(arg1),arg2", "-w", `str(arg1) == "greet_"`)
 	lines := startAttached(t, 1, "trace", python+":python:line", "--show", "arg2", "-w", `str(arg1) == "greet_"`)
 	imports := startAttached(t, 1, "trace", python+":python:import__find__load__done", "--show", "str(arg0),arg1", "-w", `strings.HasPrefix(str(arg0), "json")`)
-	collections := startAttached(t, 2, "count", python+":python:gc__*")
-	path := script(t, `import gc
+	collections := startAttached(t, 2, "count", python+":python:gc__*", "--by", "pid")
+	path, pid := script(t, `import gc
 def greet_(name):
     greeting = "hello, "
     return greeting + name
@@ -146,10 +152,10 @@ import json.scanner
 gc.collect()
 `, "/usr/bin/python3", "-S")
 	greet := "function__return " + path + " greet_ 4"
-	require.Equal(t, []string{greet, greet}, shown(returns.stop(), "str(arg0)", "str(arg1)", "arg2"))
+	require.Equal(t, []string{greet, greet}, shown(pid, returns.stop(), "str(arg0)", "str(arg1)", "arg2"))
 	require.Equal(t, []any{3., 4., 3., 4.}, args(lines.stop(), "arg2"))
-	require.Subset(t, shown(imports.stop(), "str(arg0)", "arg1"), []string{"import__find__load__done json 1", "import__find__load__done json.scanner 1"})
-	rows := collections.stopCounting()
+	require.Subset(t, shown(pid, imports.stop(), "str(arg0)", "arg1"), []string{"import__find__load__done json 1", "import__find__load__done json.scanner 1"})
+	rows := slices.DeleteFunc(collections.stopCounting(), func(c counted) bool { return c.By["pid"] != float64(pid) })
 	require.Len(t, rows, 2)
 	require.Positive(t, rows[0].Count)
 	require.Equal(t, rows[0].Count, rows[1].Count, "each that began has ended")
