@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
@@ -21,6 +22,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// grace is how long a command may go on after a signal, before it gathers its results: it may wait
+// for a reader that does not read, or for a file system that does not answer.
+const grace = 2 * time.Second
+
 // execute runs the command and returns its exit status.
 func execute(args []string, stdout, stderr io.Writer) int {
 	// The end of a reader ("| head") is an error of Write, not a signal.
@@ -28,6 +33,10 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM, unix.SIGHUP)
 	defer stop()
 	to := &console.Console{Out: stdout, Err: stderr}
+	defer context.AfterFunc(ctx, func() {
+		stop() // so that a second signal kills
+		to.Abandon(grace, func() { os.Exit(exitFailure) })
+	})()
 	root := rootCommand(to)
 	root.SetArgs(args)
 	root.SetOut(stdout)

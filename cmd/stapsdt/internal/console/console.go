@@ -8,13 +8,18 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 )
 
 // Console is standard output and standard error.
-type Console struct{ Out, Err io.Writer }
+type Console struct {
+	Out, Err io.Writer
+
+	finishing atomic.Bool // whether only the results are missing
+}
 
 // Warn prints a line for people. Nothing that a program reads is there. Texts from traced programs
 // may be in it: their control characters are not printed, and what follows a line break is
@@ -31,4 +36,26 @@ func (c *Console) Warn(format string, args ...any) {
 func (c *Console) Slow(what string) (done func()) {
 	timer := time.AfterFunc(time.Second, func() { c.Warn("%s, which takes a while", what) })
 	return func() { timer.Stop() }
+}
+
+// Finish says that only the results are missing, which may take their time.
+func (c *Console) Finish() { c.finishing.Store(true) }
+
+// Abandon calls exit after a time, unless Finish was called by then. It says so, if that is possible
+// at once: standard error may be what the command waits for.
+func (c *Console) Abandon(after time.Duration, exit func()) {
+	time.Sleep(after)
+	if c.finishing.Load() {
+		return
+	}
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		c.Warn("it has not ended within %v of the signal, and ends without its results", after)
+	}()
+	select {
+	case <-said:
+	case <-time.After(after / 10):
+	}
+	exit()
 }

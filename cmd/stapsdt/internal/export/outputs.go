@@ -78,6 +78,7 @@ func Run(ctx context.Context, to *console.Console, o Options) error {
 		return err
 	}
 	err = e.run(out.ctx, hangup)
+	to.Finish()
 	// What was fired until now is in what is sent last.
 	return errors.Join(err, e.detach(), out.close())
 }

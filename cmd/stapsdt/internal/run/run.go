@@ -200,7 +200,9 @@ func (r *Run) Wait(ctx context.Context, c engine.Consumer) error {
 		ctx, cancel = context.WithTimeout(ctx, r.Duration)
 		defer cancel()
 	}
-	if err := r.engine.Run(ctx, c); err != nil {
+	err := r.engine.Run(ctx, c)
+	r.Finish()
+	if err != nil {
 		return err
 	}
 	defer r.Slow(fmt.Sprintf("detaching from %d sites", r.subscription.Sites()))()
