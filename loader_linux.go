@@ -6,6 +6,7 @@ import (
 	"errors"
 	"runtime"
 
+	"github.com/go-stapsdt/stapsdt/internal/dwarf"
 	"github.com/go-stapsdt/stapsdt/internal/image"
 	"github.com/go-stapsdt/stapsdt/internal/region"
 	"github.com/go-stapsdt/stapsdt/internal/site"
@@ -35,7 +36,7 @@ func (l *loader) load(p *Provider) error {
 	if err != nil {
 		return &Error{Op: "load", Provider: p.name, Code: ELFCreation, Err: err}
 	}
-	im, err := l.imager.image(p, arch, nop)
+	im, err := l.imager.image(p.spec(), arch, nop)
 	if err != nil {
 		return err
 	}
@@ -102,24 +103,11 @@ func (l *loader) release() {
 	}
 }
 
-// build builds the image in Go.
-func (p *Provider) build(arch *image.Arch, nop *image.Nop) (*image.Image, error) {
-	im, err := image.Build(arch, nop, p.name, p.notes(0), p.description(arch, nop))
+// buildInGo builds an image in Go.
+func buildInGo(spec image.Spec, arch *image.Arch, nop *image.Nop) (*image.Image, error) {
+	im, err := image.Build(arch, nop, spec, dwarf.Describe(arch, nop, spec))
 	if err != nil {
-		return nil, &Error{Op: "load", Provider: p.name, Code: ELFCreation, Err: err}
+		return nil, &Error{Op: "load", Provider: spec.Provider, Code: ELFCreation, Err: err}
 	}
 	return im, nil
-}
-
-// notes returns the image's descriptions of the probes from index first on.
-func (p *Provider) notes(first int) []image.Probe {
-	list := make([]image.Probe, len(p.probes)-first)
-	for i, probe := range p.probes[first:] {
-		list[i].Name = probe.name
-		list[i].Args = make([]int8, len(probe.args))
-		for j, t := range probe.args {
-			list[i].Args[j] = t.note()
-		}
-	}
-	return list
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/go-stapsdt/stapsdt/cstapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/dwarf"
 	"github.com/go-stapsdt/stapsdt/internal/image"
 )
 
@@ -19,14 +20,15 @@ type imager struct {
 	added int
 }
 
-// image builds the image of the provider's probes.
-func (im *imager) image(p *Provider, arch *image.Arch, nop *image.Nop) (*image.Image, error) {
+// image builds the image that the spec describes. Every spec begins with the probes of the
+// one before.
+func (im *imager) image(spec image.Spec, arch *image.Arch, nop *image.Nop) (*image.Image, error) {
 	if !cstapsdt.HasLibelf() {
-		return p.build(arch, nop)
+		return buildInGo(spec, arch, nop)
 	}
-	built, err := im.build(p, arch, nop)
+	built, err := im.build(spec, arch, nop)
 	if err != nil {
-		e := &Error{Op: "load", Provider: p.name, Code: ELFCreation, Err: err}
+		e := &Error{Op: "load", Provider: spec.Provider, Code: ELFCreation, Err: err}
 		var c *cstapsdt.Error
 		if errors.As(err, &c) {
 			e.Code = ErrorCode(c.Code + 1) // see ErrorCode
@@ -36,21 +38,22 @@ func (im *imager) image(p *Provider, arch *image.Arch, nop *image.Nop) (*image.I
 	return built, nil
 }
 
-func (im *imager) build(p *Provider, arch *image.Arch, nop *image.Nop) (*image.Image, error) {
+// build builds the image with the C library.
+func (im *imager) build(spec image.Spec, arch *image.Arch, nop *image.Nop) (*image.Image, error) {
 	if im.c == nil {
-		c, err := cstapsdt.NewProvider(p.name)
+		c, err := cstapsdt.NewProvider(spec.Provider)
 		if err != nil {
 			return nil, err
 		}
 		im.c = c
 	}
-	for _, probe := range p.notes(im.added) {
+	for _, probe := range spec.Probes[im.added:] {
 		if err := im.c.AddProbe(probe.Name, probe.Args); err != nil {
 			return nil, err
 		}
 		im.added++
 	}
-	debug, err := p.debug(arch, nop)
+	debug, err := debugSections(spec, arch, nop)
 	if err != nil {
 		return nil, err
 	}
@@ -60,18 +63,18 @@ func (im *imager) build(p *Provider, arch *image.Arch, nop *image.Nop) (*image.I
 	}
 	return &image.Image{
 		Bytes: bytes, Text: text, Sites: im.added, Nop: nop,
-		Provider: p.name, Builder: "libelf",
+		Provider: spec.Provider, Builder: "libelf",
 	}, nil
 }
 
-// debug returns the debug sections of the image, or nil if it has none. Go and C agree on
-// where the sites are.
-func (p *Provider) debug(arch *image.Arch, nop *image.Nop) (*cstapsdt.Debug, error) {
-	describe := p.description(arch, nop)
+// debugSections returns the debug sections of the image, or nil if it has none. Go and C
+// agree on where the sites are.
+func debugSections(spec image.Spec, arch *image.Arch, nop *image.Nop) (*cstapsdt.Debug, error) {
+	describe := dwarf.Describe(arch, nop, spec)
 	if describe == nil {
 		return nil, nil
 	}
-	text, err := image.Text(arch, p.name, p.notes(0))
+	text, err := image.Text(arch, spec)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func TestLibelfBuilds(t *testing.T) {
 	needLibelf(t)
 	p := newProvider(t, "builder")
 	NewProbe1[int](p, "probe")
-	im, err := p.loader.imager.image(p, image.Host(), &image.Host().Nops[0])
+	im, err := p.loader.imager.image(p.spec(), image.Host(), &image.Host().Nops[0])
 	require.NoError(t, err)
 	require.Equal(t, "libelf", im.Builder)
 }

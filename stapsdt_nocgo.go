@@ -7,9 +7,9 @@ import "github.com/go-stapsdt/stapsdt/internal/image"
 // imager builds a provider's images in Go.
 type imager struct{}
 
-// image builds the image of the provider's probes.
-func (*imager) image(p *Provider, arch *image.Arch, nop *image.Nop) (*image.Image, error) {
-	return p.build(arch, nop)
+// image builds the image that the spec describes.
+func (*imager) image(spec image.Spec, arch *image.Arch, nop *image.Nop) (*image.Image, error) {
+	return buildInGo(spec, arch, nop)
 }
 
 // release does nothing: there is nothing to release.

@@ -19,12 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// definition is a provider whose image both writers build.
-type definition struct {
-	provider string
-	probes   []image.Probe
-}
-
 func needLibelf(t *testing.T) {
 	t.Helper()
 	if !HasLibelf() {
@@ -34,27 +28,27 @@ func needLibelf(t *testing.T) {
 
 // requireSameImage requires that C and Go build the same bytes, for each
 // architecture and each nop.
-func requireSameImage(t *testing.T, d definition) {
+func requireSameImage(t *testing.T, d image.Spec) {
 	t.Helper()
 	needLibelf(t)
-	c, err := NewProvider(d.provider)
+	c, err := NewProvider(d.Provider)
 	require.NoError(t, err)
 	defer c.Close()
-	for _, p := range d.probes {
+	for _, p := range d.Probes {
 		require.NoError(t, c.AddProbe(p.Name, p.Args))
 	}
 	for i := range image.Arches() {
 		arch := &image.Arches()[i]
 		for j := range arch.Nops {
 			nop := &arch.Nops[j]
-			want, err := image.Build(arch, nop, d.provider, d.probes, nil)
+			want, err := image.Build(arch, nop, d, nil)
 			require.NoError(t, err)
 			got, text, err := c.Image(arch.Name, nop.Name, nil)
 			require.NoError(t, err)
 			if !bytes.Equal(want.Bytes, got) {
 				t.Fatalf("%s %s: images of %+v differ: %d bytes from Go, %d from C", arch.Name, nop.Name, d, len(want.Bytes), len(got))
 			}
-			if len(d.probes) > 0 {
+			if len(d.Probes) > 0 {
 				require.Equal(t, want.Text, text)
 			}
 		}
@@ -63,9 +57,9 @@ func requireSameImage(t *testing.T, d definition) {
 
 var types = []int8{1, -1, 2, -2, 4, -4, 8, -8}
 
-// random makes a definition from random numbers. Its names have any byte that a C
+// random makes a spec from random numbers. Its names have any byte that a C
 // string can hold.
-func random(r *rand.Rand) definition {
+func random(r *rand.Rand) image.Spec {
 	name := func() string {
 		b := make([]byte, 1+r.IntN(1+r.IntN(254)))
 		for i := range b {
@@ -73,7 +67,7 @@ func random(r *rand.Rand) definition {
 		}
 		return string(b)
 	}
-	d := definition{provider: name()}
+	d := image.Spec{Provider: name()}
 	byName := map[string][]int8{}
 	for range r.IntN(1 + r.IntN(40)) {
 		n := name()
@@ -85,17 +79,17 @@ func random(r *rand.Rand) definition {
 			}
 			byName[n] = args
 		}
-		d.probes = append(d.probes, image.Probe{Name: n, Args: args})
+		d.Probes = append(d.Probes, image.Probe{Name: n, Args: args})
 	}
 	return d
 }
 
 func TestImagesAreEqual(t *testing.T) {
-	requireSameImage(t, definition{provider: "empty"})
-	requireSameImage(t, definition{"twice", []image.Probe{{Name: "p", Args: []int8{4}}, {Name: "p", Args: []int8{4}}}})
-	many := definition{provider: "many"}
+	requireSameImage(t, image.Spec{Provider: "empty"})
+	requireSameImage(t, image.Spec{Provider: "twice", Probes: []image.Probe{{Name: "p", Args: []int8{4}}, {Name: "p", Args: []int8{4}}}})
+	many := image.Spec{Provider: "many"}
 	for range 5000 {
-		many.probes = append(many.probes, image.Probe{Name: "probe", Args: []int8{8, -8}})
+		many.Probes = append(many.Probes, image.Probe{Name: "probe", Args: []int8{8, -8}})
 	}
 	requireSameImage(t, many)
 
@@ -122,9 +116,9 @@ func FuzzImagesAreEqual(f *testing.F) {
 		for i, a := range args {
 			p.Args[i] = types[int(a)%len(types)]
 		}
-		d := definition{provider: provider}
+		d := image.Spec{Provider: provider}
 		for range copies {
-			d.probes = append(d.probes, p)
+			d.Probes = append(d.Probes, p)
 		}
 		requireSameImage(t, d)
 	})

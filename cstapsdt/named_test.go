@@ -30,25 +30,26 @@ type named struct {
 	names []string
 }
 
-// describe returns what Go's encoder makes of the probes.
-func describe(provider string, probes []named, arch *image.Arch, nop *image.Nop) image.Describe {
+// spec returns what Go's builder knows of the probes.
+func spec(provider string, probes []named) image.Spec {
 	names := map[string][]string{}
 	for _, p := range probes {
 		if p.names != nil {
 			names[p.name] = p.names
 		}
 	}
-	return func(text uint64) image.Debug {
-		u := dwarf.Unit{Arch: arch, Name: provider, Low: text, High: text + uint64(len(probes))*image.SlotSize}
-		for i, p := range probes {
-			s := dwarf.Site{Name: p.name, Addr: text + uint64(i)*image.SlotSize, Size: uint64(len(nop.Code) + len(arch.Ret))}
-			for j, name := range names[p.name] {
-				s.Params = append(s.Params, dwarf.Param{Name: name, Type: goTypes[p.types[j]]})
-			}
-			u.Sites = append(u.Sites, s)
+	s := image.Spec{Provider: provider}
+	for _, p := range probes {
+		shown := image.Probe{Name: p.name}
+		for _, size := range p.types {
+			shown.Args = append(shown.Args, min(size, 8))
 		}
-		return dwarf.Encode(&u)
+		for i, name := range names[p.name] {
+			shown.Params = append(shown.Params, image.Param{Name: name, Type: goTypes[p.types[i]]})
+		}
+		s.Probes = append(s.Probes, shown)
 	}
+	return s
 }
 
 // requireSameDWARF requires that C describes probes with the same bytes as Go, and that it
@@ -62,35 +63,27 @@ func requireSameDWARF(t *testing.T, provider string, probes []named) {
 	plain, err := NewProvider(provider)
 	require.NoError(t, err)
 	defer plain.Close()
-	var list []image.Probe
-	described := false
-	for _, p := range probes {
-		note := image.Probe{Name: p.name}
-		for _, size := range p.types {
-			note.Args = append(note.Args, min(size, 8))
-		}
-		list = append(list, note)
-		require.NoError(t, plain.AddProbe(note.Name, note.Args))
+	spec := spec(provider, probes)
+	for i, p := range probes {
+		require.NoError(t, plain.AddProbe(p.name, spec.Probes[i].Args))
 		if p.names == nil {
-			require.NoError(t, c.AddProbe(note.Name, p.types))
+			require.NoError(t, c.AddProbe(p.name, p.types))
 			continue
 		}
 		require.NoError(t, c.AddNamedProbe(p.name, p.names, p.types))
-		described = described || len(p.names) > 0
 	}
 	for i := range image.Arches() {
 		arch := &image.Arches()[i]
 		for j := range arch.Nops {
 			nop := &arch.Nops[j]
-			var d image.Describe
 			var debug *Debug
-			if described && arch.DWARF != nil {
-				d = describe(provider, probes, arch, nop)
-				text, err := image.Text(arch, provider, list)
+			d := dwarf.Describe(arch, nop, spec)
+			if d != nil {
+				text, err := image.Text(arch, spec)
 				require.NoError(t, err)
 				debug = &Debug{d(text), text}
 			}
-			want, err := image.Build(arch, nop, provider, list, d)
+			want, err := image.Build(arch, nop, spec, d)
 			require.NoError(t, err)
 			got, text, err := c.Image(arch.Name, nop.Name, nil)
 			require.NoError(t, err)
@@ -124,7 +117,7 @@ func TestNamedImagesAreEqual(t *testing.T) {
 		d := random(r)
 		var probes []named
 		names := map[string][]string{}
-		for _, p := range d.probes {
+		for _, p := range d.Probes {
 			n := named{name: p.Name, types: p.Args}
 			if r.IntN(3) > 0 {
 				if names[p.Name] == nil {
@@ -137,7 +130,7 @@ func TestNamedImagesAreEqual(t *testing.T) {
 			}
 			probes = append(probes, n)
 		}
-		if !t.Run("", func(t *testing.T) { requireSameDWARF(t, d.provider, probes) }) {
+		if !t.Run("", func(t *testing.T) { requireSameDWARF(t, d.Provider, probes) }) {
 			t.Fatalf("seed %d, case %d", seed, i)
 		}
 	}
@@ -160,7 +153,7 @@ func FuzzDebugSections(f *testing.F) {
 		sections := image.Debug{info, abbrev, str, aranges, line}
 		for i := range image.Arches() {
 			arch := &image.Arches()[i]
-			want, err := image.Build(arch, &arch.Nops[0], "provider", []image.Probe{{Name: probe}}, func(uint64) image.Debug { return sections })
+			want, err := image.Build(arch, &arch.Nops[0], image.Spec{Provider: "provider", Probes: []image.Probe{{Name: probe}}}, func(uint64) image.Debug { return sections })
 			require.NoError(t, err)
 			got, _, err := c.Image(arch.Name, arch.Nops[0].Name, &Debug{sections, want.Text})
 			require.NoError(t, err)

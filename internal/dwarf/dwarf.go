@@ -12,49 +12,50 @@ package dwarf
 
 import (
 	"encoding/binary"
-	"reflect"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/internal/image"
 )
 
-// Param is an argument of a probe: its name, and its type in the program.
-type Param struct {
-	Name string
-	Type reflect.Type
+// Describe returns the description of an image. It is nil if no probe of the image has
+// parameters, or if the images of the architecture have no debug sections.
+func Describe(arch *image.Arch, nop *image.Nop, spec image.Spec) image.Describe {
+	described := arch.DWARF != nil && slices.ContainsFunc(spec.Probes, func(p image.Probe) bool { return len(p.Params) > 0 })
+	if !described {
+		return nil
+	}
+	return func(text uint64) image.Debug { return encode(arch, nop, spec, text) }
 }
 
-// Site is a function: the name of a probe, the address and the size in bytes of its code,
-// and its arguments.
-type Site struct {
-	Name       string
-	Addr, Size uint64
-	Params     []Param
-}
-
-// Unit describes an image.
-type Unit struct {
-	Arch      *image.Arch // one that has DWARF registers
-	Name      string      // the provider's
-	Low, High uint64      // the addresses of the first site, and after the last
-	Sites     []Site
+// unit holds the properties of an image as a whole.
+type unit struct {
+	arch      *image.Arch
+	name      string // the provider's
+	low, high uint64 // the addresses of the first site, and after the last
+	code      uint64 // the size of a site's code, in bytes
 }
 
 // maxParams is the number of arguments that every tracer accepts as parameters.
 const maxParams = 6
 
-// Encode returns the sections that describe a unit. It is deterministic.
-func Encode(u *Unit) image.Debug {
-	n := len(u.Sites)
+// encode returns the sections that describe an image whose first site is at the address
+// text. It is deterministic.
+func encode(arch *image.Arch, nop *image.Nop, spec image.Spec, text uint64) image.Debug {
+	n := len(spec.Probes)
+	u := &unit{
+		arch: arch, name: spec.Provider, low: text, high: text + uint64(n)*image.SlotSize,
+		code: uint64(len(nop.Code) + len(arch.Ret)),
+	}
 	e := encoder{unit: u, info: make([]byte, 0, 64*n), str: make([]byte, 0, 32*n), strings: make(map[string]uint32, n)}
 	e.header()
-	for i := range u.Sites {
-		for _, p := range u.Sites[i].Params {
+	for i := range spec.Probes {
+		for _, p := range spec.Probes[i].Params {
 			e.params = append(e.params, e.param(p.Type))
 		}
 	}
 	e.describeTypes()
-	for i := range u.Sites {
-		e.site(i, &u.Sites[i])
+	for i := range spec.Probes {
+		e.site(i, &spec.Probes[i])
 	}
 	e.u8(0) // the end of the unit's children
 	binary.LittleEndian.PutUint32(e.info, uint32(len(e.info)-4))
@@ -63,7 +64,7 @@ func Encode(u *Unit) image.Debug {
 
 // encoder holds .debug_info and .debug_str, and the offsets in them.
 type encoder struct {
-	unit      *Unit
+	unit      *unit
 	info, str []byte
 	strings   map[string]uint32
 	params    []int // the types of the arguments of the sites that are still to be described
@@ -124,37 +125,37 @@ func (e *encoder) header() {
 	e.u8(abbrevUnit)
 	e.string(producer)
 	e.u8(languageC)
-	e.string(e.unit.Name)
+	e.string(e.unit.name)
 	e.string(directory)
-	e.u64(e.unit.Low)
-	e.u32(uint32(e.unit.High - e.unit.Low))
+	e.u64(e.unit.low)
+	e.u32(uint32(e.unit.high - e.unit.low))
 	e.u32(0) // the offset of the line table
 }
 
-// site appends the function at a site. Its line is its number.
-func (e *encoder) site(i int, s *Site) {
-	if len(s.Params) > 0 {
+// site appends the function at site i, that of probe p. Its line is its number.
+func (e *encoder) site(i int, p *image.Probe) {
+	if len(p.Params) > 0 {
 		e.u8(abbrevSite)
 	} else {
 		e.u8(abbrevBareSite)
 	}
-	e.string(s.Name)
-	e.u64(s.Addr)
-	e.u8(byte(s.Size))
+	e.string(p.Name)
+	e.u64(e.unit.low + uint64(i)*image.SlotSize)
+	e.u8(byte(e.unit.code))
 	e.u8(1) // the first file
 	e.uleb(uint64(i) + 1)
-	for j, p := range s.Params {
+	for j, param := range p.Params {
 		if j < maxParams {
 			e.u8(abbrevParam)
 		} else {
 			e.u8(abbrevVariable)
 		}
-		e.string(p.Name)
+		e.string(param.Name)
 		e.u32(e.queue[e.params[j]].at)
 		e.location(j)
 	}
-	e.params = e.params[len(s.Params):]
-	if len(s.Params) > 0 {
+	e.params = e.params[len(p.Params):]
+	if len(p.Params) > 0 {
 		e.u8(0) // the end of the parameters
 	}
 }
@@ -166,7 +167,7 @@ const (
 
 // location appends where argument i is when the site is entered.
 func (e *encoder) location(i int) {
-	arch, registers := e.unit.Arch, e.unit.Arch.DWARF
+	arch, registers := e.unit.arch, e.unit.arch.DWARF
 	if i < len(registers.Args) {
 		e.u8(1)
 		e.u8(opReg0 + registers.Args[i])
@@ -183,11 +184,11 @@ func (e *encoder) location(i int) {
 const arangesHeader = "\x2c\x00\x00\x00" + "\x02\x00" + "\x00\x00\x00\x00" + "\x08\x00" + "\x00\x00\x00\x00"
 
 // aranges returns .debug_aranges, without which tools search all units for an address.
-func aranges(u *Unit) []byte {
+func aranges(u *unit) []byte {
 	b := make([]byte, len(arangesHeader)+4*addrSize) // a range, and zeros at the end
 	n := copy(b, arangesHeader)
-	binary.LittleEndian.PutUint64(b[n:], u.Low)
-	binary.LittleEndian.PutUint64(b[n+addrSize:], u.High-u.Low)
+	binary.LittleEndian.PutUint64(b[n:], u.low)
+	binary.LittleEndian.PutUint64(b[n+addrSize:], u.high-u.low)
 	return b
 }
 
@@ -197,8 +198,8 @@ const lineHeader = "\x01\x01\x01\xfb\x0e\x0d" + "\x00\x01\x01\x01\x01\x00\x00\x0
 
 // line returns .debug_line: a table with one file and no lines. It begins with its length,
 // the version, and the length of the rest of the header.
-func line(u *Unit) []byte {
-	b := append([]byte("\x00\x00\x00\x00"+"\x04\x00"+"\x00\x00\x00\x00"+lineHeader+"\x00"), u.Name...)
+func line(u *unit) []byte {
+	b := append([]byte("\x00\x00\x00\x00"+"\x04\x00"+"\x00\x00\x00\x00"+lineHeader+"\x00"), u.name...)
 	b = append(b, "\x00\x00\x00\x00"+"\x00"...)
 	binary.LittleEndian.PutUint32(b, uint32(len(b)-4))
 	binary.LittleEndian.PutUint32(b[6:], uint32(len(b)-10))

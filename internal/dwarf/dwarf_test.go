@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -63,44 +64,39 @@ type (
 	}
 )
 
-func param[T any](name string) Param { return Param{name, reflect.TypeFor[T]()} }
+func param[T any](name string) image.Param {
+	return image.Param{Name: name, Type: reflect.TypeFor[T]()}
+}
 
 // all has every kind of type, more arguments than registers, a probe without names, one
 // without arguments, and a probe twice.
-var all = []Site{
-	{Name: "ints", Params: []Param{
+var all = []image.Probe{
+	{Name: "ints", Params: []image.Param{
 		param[int8]("a"), param[uint8]("b"), param[int16]("c"), param[uint16]("d"), param[int32]("e"), param[uint32]("f"),
 		param[int64]("g"), param[uint64]("h"), param[int]("i"), param[uint]("j"), param[uintptr]("k"), param[userID]("l"),
 	}},
 	{Name: "unnamed"},
-	{Name: "request__done", Params: []Param{
+	{Name: "request__done", Params: []image.Param{
 		param[path]("path"), param[[]byte]("body"), param[time.Duration]("elapsed"), param[bool]("ok"), param[float32]("f"), param[ratio]("ratio"),
 		param[*node]("node"), param[unsafe.Pointer]("raw"),
 	}},
-	{Name: "again", Params: []Param{param[string]("path")}},
-	{Name: "again", Params: []Param{param[string]("path")}},
+	{Name: "again", Params: []image.Param{param[string]("path")}},
+	{Name: "again", Params: []image.Param{param[string]("path")}},
 }
 
-// build returns an image with a description of sites.
-func build(t testing.TB, arch string, sites []Site) []byte {
+// build returns an image with a description of probes.
+func build(t testing.TB, arch string, probes []image.Probe) []byte {
 	t.Helper()
 	a := image.ArchByName(arch)
 	nop := &a.Nops[0]
-	probes := make([]image.Probe, len(sites))
-	for i, s := range sites {
-		probes[i].Name = s.Name
-		for _, p := range s.Params {
-			probes[i].Args = append(probes[i].Args, note(p.Type))
+	described := slices.Clone(probes)
+	for i := range described {
+		for _, p := range described[i].Params {
+			described[i].Args = append(described[i].Args, note(p.Type))
 		}
 	}
-	im, err := image.Build(a, nop, "provider", probes, func(text uint64) image.Debug {
-		u := Unit{Arch: a, Name: "provider", Low: text, High: text + uint64(len(sites))*image.SlotSize}
-		for i, s := range sites {
-			s.Addr, s.Size = text+uint64(i)*image.SlotSize, uint64(len(nop.Code)+len(a.Ret))
-			u.Sites = append(u.Sites, s)
-		}
-		return Encode(&u)
-	})
+	spec := image.Spec{Provider: "provider", Probes: described}
+	im, err := image.Build(a, nop, spec, Describe(a, nop, spec))
 	require.NoError(t, err)
 	return im.Bytes
 }
@@ -282,7 +278,7 @@ func TestDWARF(t *testing.T) {
 
 // TestFloats: a float is a number to the tracers of an argument, and a float in a struct.
 func TestFloats(t *testing.T) {
-	sites := []Site{{Name: "p", Params: []Param{param[float32]("f"), param[ratio]("ratio"), param[*node]("node")}}}
+	sites := []image.Probe{{Name: "p", Params: []image.Param{param[float32]("f"), param[ratio]("ratio"), param[*node]("node")}}}
 	f, err := elf.NewFile(bytes.NewReader(build(t, "amd64", sites)))
 	require.NoError(t, err)
 	data, err := f.DWARF()
@@ -345,21 +341,22 @@ func TestReadByOthers(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
-	var sites []Site
+	var sites []image.Probe
 	for i := range 20 {
-		sites = append(sites, Site{Name: fmt.Sprintf("request__%d", i), Params: []Param{
+		sites = append(sites, image.Probe{Name: fmt.Sprintf("request__%d", i), Params: []image.Param{
 			param[string]("path"), param[int32]("status"), param[time.Duration]("elapsed"), param[*embedded]("request"),
 		}})
 	}
-	bare := make([]Site, len(sites))
+	bare := make([]image.Probe, len(sites))
 	args := 0
 	for i, s := range sites {
-		bare[i] = Site{Name: s.Name}
+		bare[i] = image.Probe{Name: s.Name}
 		args += len(s.Params)
 	}
-	size := func(sites []Site) int {
+	arch := image.ArchByName("amd64")
+	size := func(probes []image.Probe) int {
 		n := 0
-		for _, section := range Encode(&Unit{Arch: image.ArchByName("amd64"), Name: "provider", Sites: sites}) {
+		for _, section := range encode(arch, &arch.Nops[0], image.Spec{Provider: "provider", Probes: probes}, 0) {
 			n += len(section)
 		}
 		return n
@@ -369,7 +366,7 @@ func TestSize(t *testing.T) {
 	require.LessOrEqual(t, size(sites)-size(bare), 20*args)
 
 	// A type with many relatives does not bring all of them.
-	all := size([]Site{{Name: "request", Params: []Param{param[*http.Request]("request")}}})
+	all := size([]image.Probe{{Name: "request", Params: []image.Param{param[*http.Request]("request")}}})
 	t.Logf("%d bytes for an *http.Request", all)
 	require.Less(t, all, 16<<10)
 }
@@ -378,7 +375,7 @@ func TestSize(t *testing.T) {
 func TestNames(t *testing.T) {
 	first, second := local1(), local2()
 	require.Equal(t, first.String(), second.String())
-	file := bytes.NewReader(build(t, "amd64", []Site{{Name: "p", Params: []Param{{"a", first}, {"b", second}}}}))
+	file := bytes.NewReader(build(t, "amd64", []image.Probe{{Name: "p", Params: []image.Param{{Name: "a", Type: first}, {Name: "b", Type: second}}}}))
 	probes, err := sdt.Read(file)
 	require.NoError(t, err)
 	require.NoError(t, sdt.ReadTypes(file, probes))

@@ -11,14 +11,30 @@ import (
 	"errors"
 	"hash/fnv"
 	"math"
+	"reflect"
 	"strconv"
 )
 
-// Probe is what an image has of a probe: its name, and the type of each argument in the
-// notation of the note, which is the size in bytes, negative for a signed type.
+// Spec is what an image shows: a provider's name, and its probes in the order of their sites.
+type Spec struct {
+	Provider string
+	Probes   []Probe
+}
+
+// Probe is what an image shows of a probe: its name, the type of each argument in the
+// notation of the note, which is the size in bytes, negative for a signed type, and the
+// arguments as debuggers see them. Params is nil if no debug section describes the probe's
+// arguments.
 type Probe struct {
+	Name   string
+	Args   []int8
+	Params []Param
+}
+
+// Param is an argument as debuggers see it: its name, and its type in the program.
+type Param struct {
 	Name string
-	Args []int8
+	Type reflect.Type
 }
 
 // DebugSections is the number of sections that describe the probes to debuggers:
@@ -61,10 +77,11 @@ func (im *Image) BuildID() [buildIDSize]byte {
 // errTooLarge is returned if a 32-bit offset cannot reach all of a string table.
 var errTooLarge = errors.New("the image is too large")
 
-// Build builds the image of a provider's probes. It has no debug sections if describe is
-// nil, and its other sections are where they would be without them.
-func Build(a *Arch, nop *Nop, provider string, probes []Probe, describe Describe) (*Image, error) {
-	w := newWriter(a, nop, provider, probes)
+// Build builds the image that the spec describes. It has no debug sections if describe is
+// nil, and its other sections are where they would be without them. Package dwarf describes
+// a Spec.
+func Build(a *Arch, nop *Nop, spec Spec, describe Describe) (*Image, error) {
+	w := newWriter(a, nop, spec)
 	w.describe = describe
 	if err := w.layout(); err != nil {
 		return nil, err
@@ -85,23 +102,23 @@ func Build(a *Arch, nop *Nop, provider string, probes []Probe, describe Describe
 	id.Write(w.out)
 	id.Sum(w.out[w.idOffset():w.idOffset()])
 	return &Image{
-		Bytes: w.out, Text: w.sections[secText].offset, Sites: len(probes), Nop: nop,
-		Provider: provider, Builder: "Go",
+		Bytes: w.out, Text: w.sections[secText].offset, Sites: len(spec.Probes), Nop: nop,
+		Provider: spec.Provider, Builder: "Go",
 	}, nil
 }
 
-// Text returns the address of the first site in the image of a provider's probes, which is
-// also its offset in the file.
-func Text(a *Arch, provider string, probes []Probe) (uint64, error) {
-	w := newWriter(a, &a.Nops[0], provider, probes)
+// Text returns the address of the first site in an image, which is also its offset in the
+// file.
+func Text(a *Arch, spec Spec) (uint64, error) {
+	w := newWriter(a, &a.Nops[0], spec)
 	if err := w.layout(); err != nil {
 		return 0, err
 	}
 	return w.siteAddr(0), nil
 }
 
-func newWriter(a *Arch, nop *Nop, provider string, probes []Probe) *writer {
-	w := writer{class: classes[a.Class], arch: a, nop: nop, provider: provider, probes: probes, operands: a.operands()}
+func newWriter(a *Arch, nop *Nop, spec Spec) *writer {
+	w := writer{class: classes[a.Class], arch: a, nop: nop, provider: spec.Provider, probes: spec.Probes, operands: a.operands()}
 	if a.bigEndian() {
 		w.order = binary.BigEndian
 	} else {

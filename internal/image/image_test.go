@@ -22,15 +22,15 @@ func forEachTarget(t *testing.T, test func(t *testing.T, a *Arch, s *Nop)) {
 
 // sample has every type, every number of arguments' extremes, and a name twice.
 var sample = []Probe{
-	{"none", nil},
-	{"all", []int8{1, -1, 2, -2, 4, -4, 8, -8, 8, -4, 1, -2}},
-	{"again", []int8{8}},
-	{"again", []int8{8}},
+	{Name: "none"},
+	{Name: "all", Args: []int8{1, -1, 2, -2, 4, -4, 8, -8, 8, -4, 1, -2}},
+	{Name: "again", Args: []int8{8}},
+	{Name: "again", Args: []int8{8}},
 }
 
 func TestReadByAnother(t *testing.T) {
 	forEachTarget(t, func(t *testing.T, a *Arch, s *Nop) {
-		im, err := Build(a, s, "provider", sample, nil)
+		im, err := Build(a, s, Spec{"provider", sample}, nil)
 		require.NoError(t, err)
 		f, err := elf.NewFile(bytes.NewReader(im.Bytes))
 		require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestHash(t *testing.T) {
 		probes[i].Name = fmt.Sprint("probe", i)
 	}
 	forEachTarget(t, func(t *testing.T, a *Arch, s *Nop) {
-		im, err := Build(a, s, "p", probes, nil)
+		im, err := Build(a, s, Spec{"p", probes}, nil)
 		require.NoError(t, err)
 		f, err := elf.NewFile(bytes.NewReader(im.Bytes))
 		require.NoError(t, err)
@@ -125,7 +125,7 @@ var arguments = map[string]string{
 
 func TestNotes(t *testing.T) {
 	forEachTarget(t, func(t *testing.T, a *Arch, s *Nop) {
-		im, err := Build(a, s, "provider", sample, nil)
+		im, err := Build(a, s, Spec{"provider", sample}, nil)
 		require.NoError(t, err)
 		f, err := elf.NewFile(bytes.NewReader(im.Bytes))
 		require.NoError(t, err)
@@ -181,7 +181,7 @@ var golden = map[string]string{
 
 func TestGolden(t *testing.T) {
 	forEachTarget(t, func(t *testing.T, a *Arch, s *Nop) {
-		im, err := Build(a, s, "golden", sample, nil)
+		im, err := Build(a, s, Spec{"golden", sample}, nil)
 		require.NoError(t, err)
 		require.Equal(t, golden[a.Name+"/"+s.Name], fmt.Sprintf("%x", im.BuildID()), "the image has changed")
 	})
@@ -190,7 +190,7 @@ func TestGolden(t *testing.T) {
 func TestBuildIDCoversEverything(t *testing.T) {
 	seen := map[[16]byte]string{}
 	add := func(what string, a *Arch, s *Nop, provider string, probes []Probe) {
-		im, err := Build(a, s, provider, probes, nil)
+		im, err := Build(a, s, Spec{provider, probes}, nil)
 		require.NoError(t, err)
 		require.Empty(t, seen[im.BuildID()], what)
 		seen[im.BuildID()] = what
@@ -201,8 +201,8 @@ func TestBuildIDCoversEverything(t *testing.T) {
 	add("no probes", a, s, "p", nil)
 	add("another provider", a, s, "q", sample)
 	add("another order", a, s, "p", []Probe{sample[1], sample[0]})
-	add("another type", a, s, "p", []Probe{{"none", []int8{1}}})
-	add("another sign", a, s, "p", []Probe{{"none", []int8{-1}}})
+	add("another type", a, s, "p", []Probe{{Name: "none", Args: []int8{1}}})
+	add("another sign", a, s, "p", []Probe{{Name: "none", Args: []int8{-1}}})
 }
 
 func FuzzBuild(f *testing.F) {
@@ -216,7 +216,7 @@ func FuzzBuild(f *testing.F) {
 			args[i] = []int8{1, -1, 2, -2, 4, -4, 8, -8}[(int(n)+i)%8]
 		}
 		a := &arches[int(n)%len(arches)]
-		im, err := Build(a, &a.Nops[0], provider, []Probe{{first, args}, {second, nil}}, nil)
+		im, err := Build(a, &a.Nops[0], Spec{provider, []Probe{{Name: first, Args: args}, {Name: second}}}, nil)
 		require.NoError(t, err)
 		file, err := elf.NewFile(bytes.NewReader(im.Bytes))
 		require.NoError(t, err)
@@ -244,13 +244,13 @@ func TestDebugSections(t *testing.T) {
 	debug := Debug{[]byte("info"), []byte("abbrev"), {}, []byte("aranges"), []byte("l")}
 	forEachTarget(t, func(t *testing.T, a *Arch, s *Nop) {
 		var at uint64
-		with, err := Build(a, s, "provider", sample, func(text uint64) Debug { at = text; return debug })
+		with, err := Build(a, s, Spec{"provider", sample}, func(text uint64) Debug { at = text; return debug })
 		require.NoError(t, err)
 		require.Equal(t, with.Text, at)
-		without, err := Build(a, s, "provider", sample, nil)
+		without, err := Build(a, s, Spec{"provider", sample}, nil)
 		require.NoError(t, err)
 		require.Equal(t, without.Text, with.Text)
-		text, err := Text(a, "provider", sample)
+		text, err := Text(a, Spec{"provider", sample})
 		require.NoError(t, err)
 		require.Equal(t, with.Text, text)
 		require.NotEqual(t, without.BuildID(), with.BuildID())

@@ -67,7 +67,7 @@ func buildTest(n int) (*image.Image, error) {
 	for i := range probes {
 		probes[i] = image.Probe{Name: fmt.Sprint("probe", i), Args: []int8{8}}
 	}
-	return image.Build(image.Host(), site.Chosen(), "regiontest", probes, nil)
+	return image.Build(image.Host(), site.Chosen(), image.Spec{Provider: "regiontest", Probes: probes}, nil)
 }
 
 // only demands the directory, and lets no other be used.

@@ -316,7 +316,7 @@ func TestDoctorArchitecture(t *testing.T) {
 	testenv.NeedsRoot(t)
 	maps := func(architecture string, protection int) {
 		a := image.ArchByName(architecture)
-		im, err := image.Build(a, &a.Nops[0], "foreign", []image.Probe{{Name: "event"}}, nil)
+		im, err := image.Build(a, &a.Nops[0], image.Spec{Provider: "foreign", Probes: []image.Probe{{Name: "event"}}}, nil)
 		require.NoError(t, err)
 		path := filepath.Join(t.TempDir(), "foreign.so")
 		require.NoError(t, os.WriteFile(path, im.Bytes, 0o600))

@@ -36,7 +36,7 @@ type built struct {
 // buildSite maps a site of a kind until the test ends.
 func buildSite(t *testing.T, kind *image.Nop) *built {
 	tracetest.NeedUprobes(t)
-	im, err := image.Build(image.Host(), kind, "kinds", []image.Probe{{Name: kind.Name, Args: []int8{8}}}, nil)
+	im, err := image.Build(image.Host(), kind, image.Spec{Provider: "kinds", Probes: []image.Probe{{Name: kind.Name, Args: []int8{8}}}}, nil)
 	require.NoError(t, err)
 	var space region.Space
 	home, sites, err := region.Load(&space, im, region.Options{Dir: t.TempDir()})

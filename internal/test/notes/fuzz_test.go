@@ -20,7 +20,7 @@ type builder func(a *image.Arch, s *image.Nop, provider string, probes []image.P
 
 // builders are those there are in this build: C's is added where there is cgo.
 var builders = map[string]builder{"Go": func(a *image.Arch, s *image.Nop, provider string, probes []image.Probe) ([]byte, uint64, error) {
-	im, err := image.Build(a, s, provider, probes, nil)
+	im, err := image.Build(a, s, image.Spec{Provider: provider, Probes: probes}, nil)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -31,34 +31,22 @@ var goTypes = map[int8]reflect.Type{
 }
 
 func buildNamed(a *image.Arch, s *image.Nop, provider string, probes []image.Probe, names [][]string) ([]byte, error) {
-	var described image.Describe
-	notes := make([]image.Probe, len(probes))
+	spec := image.Spec{Provider: provider, Probes: make([]image.Probe, len(probes))}
 	for i, p := range probes {
-		notes[i].Name = p.Name
+		shown := &spec.Probes[i]
+		shown.Name = p.Name
 		for _, t := range p.Args {
-			notes[i].Args = append(notes[i].Args, min(t, 8))
+			shown.Args = append(shown.Args, min(t, 8))
 		}
-		if len(names[i]) > 0 && a.DWARF != nil {
-			described = func(text uint64) image.Debug { return describe(a, s, provider, probes, names, text) }
+		for j, name := range names[i] {
+			shown.Params = append(shown.Params, image.Param{Name: name, Type: goTypes[p.Args[j]]})
 		}
 	}
-	im, err := image.Build(a, s, provider, notes, described)
+	im, err := image.Build(a, s, spec, dwarf.Describe(a, s, spec))
 	if err != nil {
 		return nil, err
 	}
 	return im.Bytes, nil
-}
-
-func describe(a *image.Arch, s *image.Nop, provider string, probes []image.Probe, names [][]string, text uint64) image.Debug {
-	u := dwarf.Unit{Arch: a, Name: provider, Low: text, High: text + uint64(len(probes))*image.SlotSize}
-	for i, p := range probes {
-		site := dwarf.Site{Name: p.Name, Addr: text + uint64(i)*image.SlotSize, Size: uint64(len(s.Code) + len(a.Ret))}
-		for j, name := range names[i] {
-			site.Params = append(site.Params, dwarf.Param{Name: name, Type: goTypes[p.Args[j]]})
-		}
-		u.Sites = append(u.Sites, site)
-	}
-	return dwarf.Encode(&u)
 }
 
 // FuzzNames builds images whose probes have names of arguments, with each builder. They are

@@ -39,7 +39,7 @@ func TestDescribe(t *testing.T) {
 	for _, name := range []string{"amd64", "arm64"} {
 		arch := image.ArchByName(name)
 		for i := range arch.Nops {
-			im, err := p.loader.imager.image(p, arch, &arch.Nops[i])
+			im, err := p.loader.imager.image(p.spec(), arch, &arch.Nops[i])
 			require.NoError(t, err)
 			file := bytes.NewReader(im.Bytes)
 			probes, err := sdt.Read(file)
@@ -97,7 +97,7 @@ func TestNotDescribed(t *testing.T) {
 // imageOf returns the bytes of a provider's image.
 func imageOf(t *testing.T, p *Provider, arch *image.Arch) []byte {
 	t.Helper()
-	im, err := p.loader.imager.image(p, arch, &arch.Nops[0])
+	im, err := p.loader.imager.image(p.spec(), arch, &arch.Nops[0])
 	require.NoError(t, err)
 	return im.Bytes
 }
