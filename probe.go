@@ -179,7 +179,7 @@ func (p *Probe) fireAny(args []any) error {
 		p.notify(&a)
 	}
 	if pointers == 0 && len(p.args) <= call.MaxRegs {
-		call.Few(&p.site, a.registers()) // like a typed probe
+		call.WithRegisters(&p.site, a.registers()) // like a typed probe
 	} else {
 		p.enter(&a.words, variables[:], pointers)
 	}
@@ -212,9 +212,9 @@ func (p *Probe) enter(words *[MaxArgs]uint64, variables []unsafe.Pointer, pointe
 	// released before the provider and all of its probes become unreachable, and p is
 	// alive.
 	if len(p.args) <= call.MaxRegs {
-		fired = call.Few(&p.site, (*[call.MaxRegs]uint64)(words[:]))
+		fired = call.WithRegisters(&p.site, (*[call.MaxRegs]uint64)(words[:]))
 	} else {
-		fired = call.Many(&p.site, words)
+		fired = call.WithStack(&p.site, words)
 	}
 	runtime.KeepAlive(p)
 	return fired

@@ -77,7 +77,7 @@ func (t *ProbeOf[T]) fire(args T) (fired bool) {
 	}
 	in.set(&t.Probe, fields[:])
 	if t.pointers == 0 && len(t.args) <= call.MaxRegs {
-		fired = call.Few(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.registers())
 	} else {
 		fired = t.enter(&in.words, fields[:], t.pointers)
 	}

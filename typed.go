@@ -125,6 +125,6 @@ func keep[T any](T) {}
 //
 // Each fire ends with runtime.KeepAlive, which package call requires, and keep, which the
 // memory that pointers refer to requires. No test could detect their absence: the probe
-// and the arguments are in use until Few or enter has read them, and from then until the
+// and the arguments are in use until WithRegisters or enter has read them, and from then until the
 // site has returned the goroutine cannot stop, so that no collection can end. (In Enabled and
 // Traced one can. TestIdleIsInlined checks for the KeepAlive of Enabled, which is inlined.)

@@ -36,7 +36,7 @@ func (t *Probe0) fire() (fired bool) {
 	if t.observed() {
 		t.notify(&in)
 	}
-	fired = call.Few(&t.site, in.registers())
+	fired = call.WithRegisters(&t.site, in.registers())
 	in.end()
 	runtime.KeepAlive(t)
 	return fired
@@ -85,7 +85,7 @@ func (t *Probe1[A]) fire(a A) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a)}
 	in.set(&t.Probe, args[:])
 	if t.pointers == 0 {
-		fired = call.Few(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.registers())
 	} else {
 		fired = t.enter(&in.words, args[:], t.pointers)
 	}
@@ -138,7 +138,7 @@ func (t *Probe2[A, B]) fire(a A, b B) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b)}
 	in.set(&t.Probe, args[:])
 	if t.pointers == 0 {
-		fired = call.Few(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.registers())
 	} else {
 		fired = t.enter(&in.words, args[:], t.pointers)
 	}
@@ -192,7 +192,7 @@ func (t *Probe3[A, B, C]) fire(a A, b B, c C) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c)}
 	in.set(&t.Probe, args[:])
 	if t.pointers == 0 {
-		fired = call.Few(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.registers())
 	} else {
 		fired = t.enter(&in.words, args[:], t.pointers)
 	}
@@ -247,7 +247,7 @@ func (t *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d)}
 	in.set(&t.Probe, args[:])
 	if t.pointers == 0 {
-		fired = call.Few(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.registers())
 	} else {
 		fired = t.enter(&in.words, args[:], t.pointers)
 	}
@@ -303,7 +303,7 @@ func (t *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e)}
 	in.set(&t.Probe, args[:])
 	if t.pointers == 0 {
-		fired = call.Few(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.registers())
 	} else {
 		fired = t.enter(&in.words, args[:], t.pointers)
 	}
@@ -362,7 +362,7 @@ func (t *Probe6[A, B, C, D, E, F]) fire(a A, b B, c C, d D, e E, f F) (fired boo
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e), unsafe.Pointer(&f)}
 	in.set(&t.Probe, args[:])
 	if t.pointers == 0 {
-		fired = call.Few(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.registers())
 	} else {
 		fired = t.enter(&in.words, args[:], t.pointers)
 	}

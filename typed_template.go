@@ -109,7 +109,7 @@ func (t *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
 	args := [...]unsafe.Pointer{ {{- .Join ", " "unsafe.Pointer(&$)" -}} }
 	in.set(&t.Probe, args[:])
 	if t.pointers == 0 {
-		fired = call.Few(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.registers())
 	} else {
 		fired = t.enter(&in.words, args[:], t.pointers)
 	}
@@ -121,7 +121,7 @@ func (t *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
 	if t.observed() {
 		t.notify(&in)
 	}
-	fired = call.Few(&t.site, in.registers())
+	fired = call.WithRegisters(&t.site, in.registers())
 	in.end()
 {{- end }}
 	runtime.KeepAlive(t)

@@ -5,8 +5,9 @@
 // It is a package of its own because a package that uses cgo cannot contain Go assembly.
 package call
 
-// MaxRegs is the number of words that Few passes, and Max the number that Many passes.
+// MaxRegs is the number of words that WithRegisters passes, and MaxArgs the number that
+// WithStack passes.
 const (
 	MaxRegs = 6
-	Max     = 12
+	MaxArgs = 12
 )

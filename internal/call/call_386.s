@@ -28,8 +28,8 @@
 	CLD; \
 	REP; MOVSL
 
-// func Few(at *unsafe.Pointer, words *[6]uint64) (called bool)
-TEXT ·Few(SB), NOSPLIT, $56-9
+// func WithRegisters(at *unsafe.Pointer, words *[6]uint64) (called bool)
+TEXT ·WithRegisters(SB), NOSPLIT, $56-9
 	LOAD
 	COPY(12)
 	CALL SITE
@@ -39,8 +39,8 @@ idle:
 	MOVB $0, called+8(FP)
 	RET
 
-// func Many(at *unsafe.Pointer, words *[12]uint64) (called bool)
-TEXT ·Many(SB), NOSPLIT, $104-9
+// func WithStack(at *unsafe.Pointer, words *[12]uint64) (called bool)
+TEXT ·WithStack(SB), NOSPLIT, $104-9
 	LOAD
 	COPY(24)
 	CALL SITE

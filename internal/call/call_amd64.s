@@ -8,15 +8,15 @@
 // lowest address. cgo's switch to the system stack is omitted, because a site does not
 // need it: it is a nop and a return.
 //
-// Few needs no frame and jumps to the site, which returns to Few's caller. After a traced
-// site the processor has often forgotten where to return to, and each frame that is saved
-// saves a few nanoseconds.
+// WithRegisters needs no frame and jumps to the site, which returns to the caller of
+// WithRegisters. After a traced site the processor has often forgotten where to return to,
+// and each frame that is saved saves a few nanoseconds.
 //
 // A traced site puts less than 192 bytes on the stack: if the kernel has turned the nop
 // into a call, this call and the uprobe trampoline push 32 bytes, and with a ten-byte nop
 // the red zone adds 128. The linker does not count them, because it sees no callee. So
-// Many's frame is larger than it needs by 192 bytes. Few's callers, fire and enter, leave
-// hundreds of the bytes that a NOSPLIT chain may use.
+// WithStack's frame is larger than it needs by 192 bytes. The callers of WithRegisters, fire
+// and enter, leave hundreds of the bytes that a NOSPLIT chain may use.
 
 #define SITE AX
 #define WORDS R10
@@ -40,8 +40,8 @@
 	MOVQ 32(WORDS), R8; \
 	MOVQ 40(WORDS), R9
 
-// func Few(at *unsafe.Pointer, words *[6]uint64) (called bool)
-TEXT ·Few(SB), NOSPLIT, $0-17
+// func WithRegisters(at *unsafe.Pointer, words *[6]uint64) (called bool)
+TEXT ·WithRegisters(SB), NOSPLIT, $0-17
 	LOAD
 	REGISTERS
 	MOVB $1, called+16(FP)
@@ -50,8 +50,8 @@ idle:
 	MOVB $0, called+16(FP)
 	RET
 
-// func Many(at *unsafe.Pointer, words *[12]uint64) (called bool)
-TEXT ·Many(SB), NOSPLIT, $240-17
+// func WithStack(at *unsafe.Pointer, words *[12]uint64) (called bool)
+TEXT ·WithStack(SB), NOSPLIT, $240-17
 	LOAD
 
 	// The call pushes the return address, so 0(SP) is 8(%rsp) at the site.

@@ -30,8 +30,8 @@
 // By Go's convention, 0(R13) holds the saved link register, where the site expects
 // argument 0. So both functions make room below it.
 
-// func Few(at *unsafe.Pointer, words *[6]uint64) (called bool)
-TEXT ·Few(SB), NOSPLIT, $8-9
+// func WithRegisters(at *unsafe.Pointer, words *[6]uint64) (called bool)
+TEXT ·WithRegisters(SB), NOSPLIT, $8-9
 	LOAD
 	SUB  $48, R13
 	MOVW R13, TO
@@ -47,8 +47,8 @@ idle:
 	MOVB R3, called+8(FP)
 	RET
 
-// func Many(at *unsafe.Pointer, words *[12]uint64) (called bool)
-TEXT ·Many(SB), NOSPLIT, $8-9
+// func WithStack(at *unsafe.Pointer, words *[12]uint64) (called bool)
+TEXT ·WithStack(SB), NOSPLIT, $8-9
 	LOAD
 	SUB  $96, R13
 	MOVW R13, TO

@@ -8,7 +8,8 @@
 // stack is omitted, because a site does not need it: it is a nop and a return. The kernel
 // single-steps a traced site out of line and pushes nothing.
 //
-// Few needs no frame and jumps to the site, which returns to Few's caller.
+// WithRegisters needs no frame and jumps to the site, which returns to the caller of
+// WithRegisters.
 
 #define SITE R9
 #define WORDS R10
@@ -23,8 +24,8 @@
 	CMP  $const_Bits, R11; \
 	BNE  idle
 
-// func Few(at *unsafe.Pointer, words *[6]uint64) (called bool)
-TEXT ·Few(SB), NOSPLIT, $0-17
+// func WithRegisters(at *unsafe.Pointer, words *[6]uint64) (called bool)
+TEXT ·WithRegisters(SB), NOSPLIT, $0-17
 	LOAD
 	LDP  0(WORDS), (R0, R1)  // arguments 0 and 1
 	LDP  16(WORDS), (R2, R3) // arguments 2 and 3
@@ -36,8 +37,8 @@ idle:
 	MOVB ZR, called+16(FP)
 	RET
 
-// func Many(at *unsafe.Pointer, words *[12]uint64) (called bool)
-TEXT ·Many(SB), NOSPLIT, $16-17
+// func WithStack(at *unsafe.Pointer, words *[12]uint64) (called bool)
+TEXT ·WithStack(SB), NOSPLIT, $16-17
 	LOAD
 
 	// By Go's convention, 0(RSP) holds the saved link register, where the site

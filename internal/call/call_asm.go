@@ -4,26 +4,26 @@ package call
 
 import "unsafe"
 
-// Few calls the site whose address is *at with up to six arguments if the site is patched,
-// and reports whether it was. The arguments are in registers on architectures that have
-// enough for them.
+// WithRegisters calls the site whose address is *at with up to six arguments if the site is
+// patched, and reports whether it was. The arguments are in registers on architectures that
+// have enough for them.
 //
-// Few loads the address, tests the site and calls it in assembly, where a goroutine is never
-// preempted. So once the world has been stopped after *at was changed, no goroutine is in the
-// previous site or on its way to it.
+// WithRegisters loads the address, tests the site and calls it in assembly, where a goroutine
+// is never preempted. So once the world has been stopped after *at was changed, no goroutine is
+// in the previous site or on its way to it.
 //
 // SAFETY: *at is the address of a byte that reads as idle, of a site, or of the code that
 // replaced a site: leaf code of a few bytes, which returns and touches neither registers nor
-// memory. The caller keeps the mapping alive until Few has returned.
+// memory. The caller keeps the mapping alive until WithRegisters has returned.
 //
 //go:noescape
-func Few(at *unsafe.Pointer, words *[MaxRegs]uint64) (called bool)
+func WithRegisters(at *unsafe.Pointer, words *[MaxRegs]uint64) (called bool)
 
-// Many is like Few with up to twelve arguments. Those that do not fit into registers are on
-// the stack.
+// WithStack is like WithRegisters with up to twelve arguments. Those that do not fit into
+// registers are on the stack.
 //
 //go:noescape
-func Many(at *unsafe.Pointer, words *[Max]uint64) (called bool)
+func WithStack(at *unsafe.Pointer, words *[MaxArgs]uint64) (called bool)
 
 // Goroutine returns the address of the runtime's g, which identifies the calling goroutine
 // until it ends.

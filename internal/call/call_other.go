@@ -16,11 +16,11 @@ const Idle = 0
 // program observes itself.
 const Mask, Bits = 1, 1
 
-// Few does nothing, because there are no sites.
-func Few(at *unsafe.Pointer, words *[MaxRegs]uint64) (called bool) { return false }
+// WithRegisters does nothing, because there are no sites.
+func WithRegisters(at *unsafe.Pointer, words *[MaxRegs]uint64) (called bool) { return false }
 
-// Many does nothing.
-func Many(at *unsafe.Pointer, words *[Max]uint64) (called bool) { return false }
+// WithStack does nothing.
+func WithStack(at *unsafe.Pointer, words *[MaxArgs]uint64) (called bool) { return false }
 
 // traces are buffers for the beginnings of stack traces.
 var traces = sync.Pool{New: func() any { return new([64]byte) }}

@@ -31,8 +31,8 @@
 	MOVD 40(WORDS), R8; \
 	MOVD SITE, CTR
 
-// func Few(at *unsafe.Pointer, words *[6]uint64) (called bool)
-TEXT ·Few(SB), NOSPLIT, $64-17
+// func WithRegisters(at *unsafe.Pointer, words *[6]uint64) (called bool)
+TEXT ·WithRegisters(SB), NOSPLIT, $64-17
 	LOAD
 	REGISTERS
 	BL   (CTR)
@@ -43,8 +43,8 @@ idle:
 	MOVB R0, called+16(FP)
 	RET
 
-// func Many(at *unsafe.Pointer, words *[12]uint64) (called bool)
-TEXT ·Many(SB), NOSPLIT, $96-17
+// func WithStack(at *unsafe.Pointer, words *[12]uint64) (called bool)
+TEXT ·WithStack(SB), NOSPLIT, $96-17
 	LOAD
 	MOVD 64(WORDS), R14
 	MOVD R14, 96(R1)     // argument 8

@@ -32,8 +32,8 @@
 	MOV  32(WORDS), X14; \
 	MOV  40(WORDS), X15
 
-// func Few(at *unsafe.Pointer, words *[6]uint64) (called bool)
-TEXT ·Few(SB), NOSPLIT, $16-17
+// func WithRegisters(at *unsafe.Pointer, words *[6]uint64) (called bool)
+TEXT ·WithRegisters(SB), NOSPLIT, $16-17
 	LOAD
 	REGISTERS
 	CALL SITE
@@ -44,8 +44,8 @@ idle:
 	MOVB ZERO, called+16(FP)
 	RET
 
-// func Many(at *unsafe.Pointer, words *[12]uint64) (called bool)
-TEXT ·Many(SB), NOSPLIT, $16-17
+// func WithStack(at *unsafe.Pointer, words *[12]uint64) (called bool)
+TEXT ·WithStack(SB), NOSPLIT, $16-17
 	LOAD
 
 	// By Go's convention, 0(X2) holds the saved link register, where the site expects

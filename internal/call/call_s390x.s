@@ -31,8 +31,8 @@
 	MOVD 40(WORDS), R9; \
 	MOVD R9, 160(R15)
 
-// func Few(at *unsafe.Pointer, words *[6]uint64) (called bool)
-TEXT ·Few(SB), NOSPLIT, $168-17
+// func WithRegisters(at *unsafe.Pointer, words *[6]uint64) (called bool)
+TEXT ·WithRegisters(SB), NOSPLIT, $168-17
 	LOAD
 	REGISTERS
 	BL   (SITE)
@@ -42,8 +42,8 @@ idle:
 	MOVB $0, called+16(FP)
 	RET
 
-// func Many(at *unsafe.Pointer, words *[12]uint64) (called bool)
-TEXT ·Many(SB), NOSPLIT, $216-17
+// func WithStack(at *unsafe.Pointer, words *[12]uint64) (called bool)
+TEXT ·WithStack(SB), NOSPLIT, $216-17
 	LOAD
 	REGISTERS
 	MOVD 48(WORDS), R9

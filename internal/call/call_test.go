@@ -39,21 +39,21 @@ func TestArguments(t *testing.T) {
 		}
 		out = recorder.Record{}
 	}
-	var words [Max]uint64
+	var words [MaxArgs]uint64
 	for i := range words {
 		words[i] = uint64(0x0101010101010101) * uint64(i+1)
 	}
-	require.True(t, Many(&at, &words))
+	require.True(t, WithStack(&at, &words))
 	require.Equal(t, words, out.Args)
 	requireFrames()
-	require.True(t, Few(&at, (*[MaxRegs]uint64)(words[:])))
+	require.True(t, WithRegisters(&at, (*[MaxRegs]uint64)(words[:])))
 	require.Equal(t, words[:MaxRegs], out.Args[:MaxRegs])
 	requireFrames()
 }
 
 // TestIdle: what is not patched is not called, be it executable or not.
 func TestIdle(t *testing.T) {
-	var words [Max]uint64
+	var words [MaxArgs]uint64
 	bytes := []byte{Idle}
 	for _, s := range image.Host().Nops {
 		bytes = append(bytes, s.Code[0])
@@ -63,8 +63,8 @@ func TestIdle(t *testing.T) {
 	}
 	for _, b := range bytes {
 		at := unsafe.Pointer(&[]byte{b}[0])
-		require.False(t, Few(&at, (*[MaxRegs]uint64)(words[:])))
-		require.False(t, Many(&at, &words))
+		require.False(t, WithRegisters(&at, (*[MaxRegs]uint64)(words[:])))
+		require.False(t, WithStack(&at, &words))
 	}
 }
 

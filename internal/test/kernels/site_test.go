@@ -67,7 +67,7 @@ func (b *built) count(t *testing.T) (*tracetest.Counter, error) {
 
 // fire enters the site if it is patched, as Probe.Fire does, and reports whether
 // it was.
-func (b *built) fire() bool { return call.Few(&b.at, &[call.MaxRegs]uint64{42}) }
+func (b *built) fire() bool { return call.WithRegisters(&b.at, &[call.MaxRegs]uint64{42}) }
 
 // enabled reports whether the site is patched, as Probe.Enabled does.
 //
