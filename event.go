@@ -4,17 +4,22 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
 // Event is what an observer sees of a fire: the probe, the time and the arguments. It is
 // valid until the observer returns; a Clone stays valid. Its methods are safe for concurrent
 // use. See Provider.Observe.
 type Event struct {
-	probe *Probe
-	time  time.Duration
-	words [MaxArgs]uint64
-	texts *texts // of the strings, or nil
+	arguments words.Arguments // the first field: see words.Of
+	probe     *Probe
+	time      time.Duration
 }
+
+// The constant is not negative, or else this does not compile.
+const _ = -unsafe.Offsetof(Event{}.arguments)
 
 // Probe returns the probe that was fired. Its ArgNames are the names of the event's arguments.
 func (e *Event) Probe() *Probe { return e.probe }
@@ -31,7 +36,7 @@ func (e *Event) NumArgs() int { return len(e.probe.args) }
 // tracer sees: at most MaxString-1 bytes.
 func (e *Event) Arg(i int) Value {
 	p := e.probe
-	v := Value{kind: p.kinds[:len(p.args)][i], num: e.words[i]}
+	v := Value{kind: p.kinds[:len(p.args)][i], num: e.arguments.Words[i]}
 	switch p.args[i] {
 	case String:
 		before := 0
@@ -40,7 +45,7 @@ func (e *Event) Arg(i int) Value {
 				before++
 			}
 		}
-		v.num, v.text = 0, e.texts.at(before)
+		v.num, v.text = 0, e.arguments.Texts.At(before)
 	case Float32:
 		v = float32Value(v.num)
 	}
@@ -50,22 +55,8 @@ func (e *Event) Arg(i int) Value {
 // Clone returns a copy of the event that stays valid when the observer has returned.
 func (e *Event) Clone() *Event {
 	c := *e
-	if e.texts != nil {
-		texts := *e.texts
-		texts.buf = append([]byte(nil), e.texts.buf...)
-		c.texts = &texts
-	}
+	c.arguments.Texts = e.arguments.Texts.Clone()
 	return &c
-}
-
-// rawEvent is raw.Event.
-var rawEvent = func(event any) (words []uint64, texts []byte, ends []uint16) {
-	e := event.(*Event)
-	words = e.words[:len(e.probe.args)]
-	if t := e.texts; t != nil {
-		return words, t.buf, t.ends[:t.n]
-	}
-	return words, nil, nil
 }
 
 // String returns the event in one line, such as

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/call"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
-	"github.com/go-stapsdt/stapsdt/internal/raw"
+	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
 // observers are those of a provider, and the functions that call them. A fire calls these
@@ -76,7 +76,6 @@ func (p *Provider) Observe(f func(*Event), probes ...*Probe) (stop func()) {
 		return func() {}
 	}
 	clock.Now() // sets the clock's origin, which takes longer than to read it
-	raw.Event.Store(&rawEvent)
 	o := &observer{f: f, only: slices.Clone(probes)}
 	p.setObservers(newObservers(append(slices.Clip(p.observing()), o)))
 	return func() { p.stop(o) }
@@ -139,7 +138,7 @@ func (p *Probe) observed() bool {
 }
 
 // notify calls the provider's observers, if the last one has not just been stopped.
-func (p *Probe) notify(a *arguments) {
+func (p *Probe) notify(a *words.Arguments) {
 	o := p.provider.observers.Load()
 	if o == nil {
 		return
@@ -149,9 +148,9 @@ func (p *Probe) notify(a *arguments) {
 		return // an observer fires
 	}
 	e := m.event
-	e.probe, e.texts = p, a.copies
+	e.probe, e.arguments.Texts = p, a.Texts
 	for i := range min(len(p.args), MaxArgs) { // faster than a copy: the words have only just been stored
-		e.words[i] = a.words[i]
+		e.arguments.Words[i] = a.Words[i]
 	}
 	o.notify(o.list, m)
 }

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/call"
-	"github.com/go-stapsdt/stapsdt/internal/misfire"
+	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
 // Probe is a trace point of a provider: a name and the types of its arguments. AddProbe
@@ -23,7 +23,7 @@ import (
 type Probe struct {
 	// at is a *byte, which on tests: watched while the probe is observed, and
 	// otherwise the same as site. It is never nil once the probe is defined, and is read
-	// and written atomically. It is the first field: see Probe6.Fire.
+	// and written atomically. It is the first field: see Probe6.Fire and call.Enabled.
 	at unsafe.Pointer
 	// site is a *byte, the first byte of the site, which package call tests again and
 	// enters: a site of the mapped image while the provider is loaded, and noSite
@@ -43,6 +43,9 @@ type Probe struct {
 	strings  int           // the number of Strings in args
 	pointers uint16        // a bit for each argument of a typed probe: whether it is a pointer
 }
+
+// The constant is not negative, or else this does not compile.
+const _ = -unsafe.Offsetof(Probe{}.at)
 
 // noCopy makes go vet report copies.
 type noCopy struct{}
@@ -153,8 +156,8 @@ func (p *Probe) fireAny(args []any) error {
 	if len(args) != len(p.args) {
 		return p.fireError(fmt.Errorf("%w: got %d, want %d", ErrArgCount, len(args), len(p.args)))
 	}
-	var a arguments
-	a.begin(p)
+	var a words.Arguments
+	a.Reserve(p.strings * MaxString)
 	var variables [MaxArgs]unsafe.Pointer
 	var pointers uint16
 	for i, arg := range args {
@@ -162,16 +165,16 @@ func (p *Probe) fireAny(args []any) error {
 		w, text, kind := t.word(arg)
 		switch kind {
 		case wordArg:
-			a.words[i] = w
+			a.Words[i] = w
 		case textArg:
-			a.words[i] = a.copies.add(text)
+			a.Words[i] = a.Texts.Add(cut(text))
 		case pointerArg:
 			// SAFETY: the second word of an interface that holds a pointer is the pointer.
 			variables[i] = unsafe.Add(unsafe.Pointer(&args[i]), unsafe.Sizeof(uintptr(0)))
 			pointers |= 1 << i
-			a.words[i] = uint64(*(*uintptr)(variables[i])) // for the observers
+			a.Words[i] = uint64(*(*uintptr)(variables[i])) // for the observers
 		default:
-			a.end()
+			a.Release()
 			return p.argError(i, arg)
 		}
 	}
@@ -179,11 +182,11 @@ func (p *Probe) fireAny(args []any) error {
 		p.notify(&a)
 	}
 	if pointers == 0 && len(p.args) <= call.MaxRegs {
-		call.WithRegisters(&p.site, a.registers()) // like a typed probe
+		call.WithRegisters(&p.site, a.Registers()) // like a typed probe
 	} else {
-		p.enter(&a.words, variables[:], pointers)
+		p.enter(&a.Words, variables[:], pointers)
 	}
-	a.end()
+	a.Release()
 	keep(args)
 	runtime.KeepAlive(p)
 	return nil
@@ -222,7 +225,7 @@ func (p *Probe) enter(words *[MaxArgs]uint64, variables []unsafe.Pointer, pointe
 
 func (p *Probe) fireError(err error) error {
 	err = &Error{Op: "fire", Provider: p.provider.Name(), Probe: p.name, Err: err}
-	if report := misfire.Report.Load(); report != nil {
+	if report := words.Misfire.Load(); report != nil {
 		(*report)(p, err)
 	}
 	return err

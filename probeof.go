@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
 // ProbeOf is a probe whose arguments are the fields of a struct, T. [NewProbeOf] says which
@@ -69,19 +70,19 @@ func (t *ProbeOf[T]) fireFunc(args func() T) { t.fire(args()) }
 //
 //go:noinline
 func (t *ProbeOf[T]) fire(args T) (fired bool) {
-	var in arguments
+	var in words.Arguments
 	var fields [MaxArgs]unsafe.Pointer
 	for i, offset := range t.offsets {
 		// SAFETY: offset is that of a field of T.
 		fields[i] = unsafe.Add(unsafe.Pointer(&args), offset)
 	}
-	in.set(&t.Probe, fields[:])
+	t.convert(&in, fields[:])
 	if t.pointers == 0 && len(t.args) <= call.MaxRegs {
-		fired = call.WithRegisters(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.Registers())
 	} else {
-		fired = t.enter(&in.words, fields[:], t.pointers)
+		fired = t.enter(&in.Words, fields[:], t.pointers)
 	}
-	in.end()
+	in.Release()
 	keep(args)
 	runtime.KeepAlive(t)
 	return fired

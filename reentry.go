@@ -78,7 +78,7 @@ func (s *goroutines) other(g uintptr) bool {
 // leave removes the calling goroutine. An observer that has kept its event finds that it is
 // none any longer.
 func (s *goroutines) leave(m mark) {
-	m.event.probe, m.event.texts = nil, nil
+	m.event.probe, m.event.arguments.Texts = nil, nil
 	if m.slot != nil {
 		m.slot.Store(0)
 		return

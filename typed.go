@@ -74,40 +74,6 @@ func (p *Provider) failed(err error) {
 	p.err = cmp.Or(p.err, err)
 }
 
-// set converts the arguments at the addresses in args, of the types in p.args, into words,
-// and calls the probe's observers with them. enter reads pointers again, because they may
-// point into the goroutine's stack, which can still move.
-func (a *arguments) set(p *Probe, args []unsafe.Pointer) {
-	a.begin(p)
-	for i, t := range p.args {
-		// SAFETY: args[i] is the address of a variable in the frame of the typed
-		// fire that called set, and argTypeOf derived p.args[i] from the variable's
-		// type. A []byte is read as a string: its first two words are the same, and
-		// the bytes are only read, before Fire returns.
-		switch arg := args[i]; t {
-		case Uint8:
-			a.words[i] = uint64(*(*uint8)(arg))
-		case Int8:
-			a.words[i] = uint64(*(*int8)(arg))
-		case Uint16:
-			a.words[i] = uint64(*(*uint16)(arg))
-		case Int16:
-			a.words[i] = uint64(*(*int16)(arg))
-		case Uint32, Float32:
-			a.words[i] = uint64(*(*uint32)(arg))
-		case Int32:
-			a.words[i] = uint64(*(*int32)(arg))
-		case Uint64, Int64, Float64:
-			a.words[i] = *(*uint64)(arg)
-		case String:
-			a.words[i] = a.copies.add(*(*string)(arg))
-		}
-	}
-	if p.observed() {
-		p.notify(a)
-	}
-}
-
 // keep keeps an argument alive until the tracer has seen it: the memory that a pointer
 // refers to must not be freed while only the word in an event refers to it.
 //

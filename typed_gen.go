@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
 // Probe0 is a probe with no arguments.
@@ -32,12 +33,12 @@ func (t *Probe0) Fire() {
 
 //go:noinline
 func (t *Probe0) fire() (fired bool) {
-	var in arguments
+	var in words.Arguments
 	if t.observed() {
 		t.notify(&in)
 	}
-	fired = call.WithRegisters(&t.site, in.registers())
-	in.end()
+	fired = call.WithRegisters(&t.site, in.Registers())
+	in.Release()
 	runtime.KeepAlive(t)
 	return fired
 }
@@ -79,17 +80,17 @@ func (t *Probe1[A]) fireFunc(args func() A) {
 
 //go:noinline
 func (t *Probe1[A]) fire(a A) (fired bool) {
-	var in arguments
+	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a)}
-	in.set(&t.Probe, args[:])
+	t.convert(&in, args[:])
 	if t.pointers == 0 {
-		fired = call.WithRegisters(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.Registers())
 	} else {
-		fired = t.enter(&in.words, args[:], t.pointers)
+		fired = t.enter(&in.Words, args[:], t.pointers)
 	}
-	in.end()
+	in.Release()
 	keep(a)
 	runtime.KeepAlive(t)
 	return fired
@@ -132,17 +133,17 @@ func (t *Probe2[A, B]) fireFunc(args func() (A, B)) {
 
 //go:noinline
 func (t *Probe2[A, B]) fire(a A, b B) (fired bool) {
-	var in arguments
+	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b)}
-	in.set(&t.Probe, args[:])
+	t.convert(&in, args[:])
 	if t.pointers == 0 {
-		fired = call.WithRegisters(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.Registers())
 	} else {
-		fired = t.enter(&in.words, args[:], t.pointers)
+		fired = t.enter(&in.Words, args[:], t.pointers)
 	}
-	in.end()
+	in.Release()
 	keep(a)
 	keep(b)
 	runtime.KeepAlive(t)
@@ -186,17 +187,17 @@ func (t *Probe3[A, B, C]) fireFunc(args func() (A, B, C)) {
 
 //go:noinline
 func (t *Probe3[A, B, C]) fire(a A, b B, c C) (fired bool) {
-	var in arguments
+	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c)}
-	in.set(&t.Probe, args[:])
+	t.convert(&in, args[:])
 	if t.pointers == 0 {
-		fired = call.WithRegisters(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.Registers())
 	} else {
-		fired = t.enter(&in.words, args[:], t.pointers)
+		fired = t.enter(&in.Words, args[:], t.pointers)
 	}
-	in.end()
+	in.Release()
 	keep(a)
 	keep(b)
 	keep(c)
@@ -241,17 +242,17 @@ func (t *Probe4[A, B, C, D]) fireFunc(args func() (A, B, C, D)) {
 
 //go:noinline
 func (t *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) (fired bool) {
-	var in arguments
+	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d)}
-	in.set(&t.Probe, args[:])
+	t.convert(&in, args[:])
 	if t.pointers == 0 {
-		fired = call.WithRegisters(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.Registers())
 	} else {
-		fired = t.enter(&in.words, args[:], t.pointers)
+		fired = t.enter(&in.Words, args[:], t.pointers)
 	}
-	in.end()
+	in.Release()
 	keep(a)
 	keep(b)
 	keep(c)
@@ -297,17 +298,17 @@ func (t *Probe5[A, B, C, D, E]) fireFunc(args func() (A, B, C, D, E)) {
 
 //go:noinline
 func (t *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) (fired bool) {
-	var in arguments
+	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e)}
-	in.set(&t.Probe, args[:])
+	t.convert(&in, args[:])
 	if t.pointers == 0 {
-		fired = call.WithRegisters(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.Registers())
 	} else {
-		fired = t.enter(&in.words, args[:], t.pointers)
+		fired = t.enter(&in.Words, args[:], t.pointers)
 	}
-	in.end()
+	in.Release()
 	keep(a)
 	keep(b)
 	keep(c)
@@ -356,17 +357,17 @@ func (t *Probe6[A, B, C, D, E, F]) fireFunc(args func() (A, B, C, D, E, F)) {
 
 //go:noinline
 func (t *Probe6[A, B, C, D, E, F]) fire(a A, b B, c C, d D, e E, f F) (fired bool) {
-	var in arguments
+	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e), unsafe.Pointer(&f)}
-	in.set(&t.Probe, args[:])
+	t.convert(&in, args[:])
 	if t.pointers == 0 {
-		fired = call.WithRegisters(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.Registers())
 	} else {
-		fired = t.enter(&in.words, args[:], t.pointers)
+		fired = t.enter(&in.Words, args[:], t.pointers)
 	}
-	in.end()
+	in.Release()
 	keep(a)
 	keep(b)
 	keep(c)

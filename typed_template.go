@@ -102,18 +102,18 @@ func (t *Probe{{.N}}{{$types}}) fireFunc(args func() {{if gt .N 1}}({{.Join ", "
 {{ end }}
 //go:noinline
 func (t *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
-	var in arguments
+	var in words.Arguments
 {{- if .N }}
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{ {{- .Join ", " "unsafe.Pointer(&$)" -}} }
-	in.set(&t.Probe, args[:])
+	t.convert(&in, args[:])
 	if t.pointers == 0 {
-		fired = call.WithRegisters(&t.site, in.registers())
+		fired = call.WithRegisters(&t.site, in.Registers())
 	} else {
-		fired = t.enter(&in.words, args[:], t.pointers)
+		fired = t.enter(&in.Words, args[:], t.pointers)
 	}
-	in.end()
+	in.Release()
 {{- range .Args }}
 	keep({{.}})
 {{- end }}
@@ -121,8 +121,8 @@ func (t *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
 	if t.observed() {
 		t.notify(&in)
 	}
-	fired = call.WithRegisters(&t.site, in.registers())
-	in.end()
+	fired = call.WithRegisters(&t.site, in.Registers())
+	in.Release()
 {{- end }}
 	runtime.KeepAlive(t)
 	return fired
@@ -140,6 +140,7 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 `
 

@@ -2,16 +2,17 @@ package proberec
 
 import (
 	"encoding/binary"
+	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/raw"
+	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
 // chunkBytes is the size of a chunk. The largest event takes about 50,000 bytes.
 const chunkBytes = 64 << 10
 
-// headBytes is the size of the beginning of a record: its size, the probe's id, the time. What
-// package raw returns follows: a word of 8 bytes for each argument, the end of each string in
+// headBytes is the size of the beginning of a record: its size, the probe's id, the time. The arguments
+// follow: a word of 8 bytes for each argument, the end of each string in
 // 2 bytes, and the strings with their NULs.
 const headBytes = 16
 
@@ -25,8 +26,11 @@ type chunk struct {
 
 // append appends a record of an event, and reports whether there was room for it.
 func (c *chunk) append(e *stapsdt.Event, id uint32) bool {
-	words, texts, ends := (*raw.Event.Load())(e)
-	size := headBytes + 8*len(words) + 2*len(ends) + len(texts)
+	// SAFETY: e is an Event, and alive.
+	arguments := words.Of(unsafe.Pointer(e))
+	list := arguments.Words[:e.NumArgs()]
+	texts, ends := arguments.Texts.All()
+	size := headBytes + 8*len(list) + 2*len(ends) + len(texts)
 	b := c.buf[c.n:]
 	if size > len(b) {
 		return false
@@ -36,7 +40,7 @@ func (c *chunk) append(e *stapsdt.Event, id uint32) bool {
 	binary.LittleEndian.PutUint32(b[4:], id)
 	binary.LittleEndian.PutUint64(b[8:], uint64(e.Time()))
 	at := headBytes
-	for _, w := range words {
+	for _, w := range list {
 		binary.LittleEndian.PutUint64(b[at:], w)
 		at += 8
 	}

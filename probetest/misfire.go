@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/misfire"
+	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
 // recorders are those of the process's running tests.
@@ -21,7 +21,7 @@ func (g *registry) add(r *Recorder) {
 	defer g.mu.Unlock()
 	g.list = append(slices.Clip(g.list), r)
 	report := g.report
-	misfire.Report.Store(&report)
+	words.Misfire.Store(&report)
 }
 
 func (g *registry) remove(r *Recorder) {
@@ -29,7 +29,7 @@ func (g *registry) remove(r *Recorder) {
 	defer g.mu.Unlock()
 	g.list = slices.DeleteFunc(slices.Clone(g.list), func(other *Recorder) bool { return other == r })
 	if len(g.list) == 0 {
-		misfire.Report.Store(nil)
+		words.Misfire.Store(nil)
 	}
 }
 

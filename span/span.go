@@ -65,9 +65,9 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/call"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/errortext"
-	"github.com/go-stapsdt/stapsdt/internal/raw"
 )
 
 // Operation is a kind of operation: a name, the fields S of its start, and the fields E of
@@ -158,7 +158,7 @@ func (o *Operation[S, E]) Enabled() bool {
 }
 
 // on is Probe.Enabled. Its callers use the operation afterwards if the result is true.
-func on(p *stapsdt.Probe) bool { return raw.Enabled(unsafe.Pointer(p)) }
+func on(p *stapsdt.Probe) bool { return call.Enabled(unsafe.Pointer(p)) }
 
 // Start reports that an operation starts. It returns its span, and the context to which it
 // belongs, which is derived from ctx. Spans that start with that context have it as their

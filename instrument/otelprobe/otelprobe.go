@@ -67,7 +67,7 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/raw"
+	"github.com/go-stapsdt/stapsdt/internal/call"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -125,7 +125,7 @@ func (p *Probes) enabled() bool {
 }
 
 // on is Probe.Enabled. Its caller keeps the probe alive.
-func on(p *stapsdt.Probe) bool { return raw.Enabled(unsafe.Pointer(p)) }
+func on(p *stapsdt.Probe) bool { return call.Enabled(unsafe.Pointer(p)) }
 
 // SpanProcessor returns a processor that reports the spans that are recorded. It never
 // changes them, and its Shutdown and ForceFlush do nothing.

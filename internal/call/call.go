@@ -5,9 +5,22 @@
 // It is a package of its own because a package that uses cgo cannot contain Go assembly.
 package call
 
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
 // MaxRegs is the number of words that WithRegisters passes, and MaxArgs the number that
 // WithStack passes.
 const (
 	MaxRegs = 6
 	MaxArgs = 12
 )
+
+// Enabled is the method of a *stapsdt.Probe, for packages of this module that keep the probe
+// alive themselves. The method, which keeps it alive, takes longer.
+func Enabled(probe unsafe.Pointer) bool {
+	// SAFETY: the first field of a Probe is a pointer to a byte that shows whether the probe
+	// is enabled. The probe keeps that byte alive.
+	return *(*byte)(atomic.LoadPointer((*unsafe.Pointer)(probe)))&Mask == Bits
+}

@@ -1,0 +1,52 @@
+// Package words defines what a fire passes to tracers and observers: a word for each argument,
+// and the copies of strings whose addresses some of the words are. Packages of this module
+// read them from an Event as a whole, where its methods, which return one argument at a time,
+// would take too long.
+package words
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/call"
+)
+
+// Arguments holds the arguments of a fire.
+type Arguments struct {
+	// Words has a word for each argument. That of a string is the address of its copy.
+	Words [call.MaxArgs]uint64
+	// Texts holds the copies of strings, or is nil if there are none.
+	Texts *Texts
+}
+
+// Of returns the arguments of a *stapsdt.Event. They are valid as long as the event is.
+func Of(event unsafe.Pointer) *Arguments {
+	// SAFETY: the first field of an Event is its Arguments, which package stapsdt checks when
+	// it is compiled.
+	return (*Arguments)(event)
+}
+
+// Reserve reserves memory for copies of strings that have size bytes in total, with a NUL
+// each. Release releases it.
+func (a *Arguments) Reserve(size int) {
+	if size > 0 {
+		a.Texts = getTexts(size)
+	}
+}
+
+// Release releases the copies after the tracer has seen them.
+func (a *Arguments) Release() {
+	if a.Texts != nil {
+		a.Texts.put()
+	}
+}
+
+// Registers returns the words of a probe that has at most call.MaxRegs arguments.
+func (a *Arguments) Registers() *[call.MaxRegs]uint64 {
+	return (*[call.MaxRegs]uint64)(a.Words[:])
+}
+
+// Misfire is called with the error of a fire whose arguments cannot be words, and with the
+// *stapsdt.Probe, unless it is nil. Such a fire is no event, so that no observer sees it.
+// There is one Misfire for the process.
+var Misfire atomic.Pointer[func(probe any, err error)]
