@@ -103,17 +103,6 @@ func (e *Error) Unwrap() error {
 	return e.Err
 }
 
-// reason is an error of an internal package whose text already contains that of the
-// sentinel.
-type reason struct {
-	error
-	sentinel error
-}
-
-func (r reason) Is(target error) bool { return target == r.sentinel }
-
-func (r reason) Unwrap() error { return r.error }
-
 // ErrorCode is the step of loading or unloading that failed. The steps are those of
 // libstapsdt's SDTError_t. Each value is one greater than there, so that the zero
 // ErrorCode is no failure.

@@ -4,6 +4,7 @@ package stapsdt
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 
 	"github.com/go-stapsdt/stapsdt/internal/dwarf"
@@ -43,10 +44,10 @@ func (l *loader) load(p *Provider) error {
 	home, sites, err := region.Load(&l.space, im, region.Options{Dir: p.opts.dir, Memfd: p.opts.memfd})
 	if err != nil {
 		code, sentinel := TmpCreation, ErrPlace
-		if errors.Is(err, region.ErrMap) {
+		if failure := (*region.Error)(nil); errors.As(err, &failure) && failure.Written {
 			code, sentinel = SharedLibraryOpen, ErrMap
 		}
-		return &Error{Op: "load", Provider: p.name, Code: code, Err: reason{err, sentinel}}
+		return &Error{Op: "load", Provider: p.name, Code: code, Err: fmt.Errorf("%w: %w", sentinel, err)}
 	}
 	l.home, l.nop = home, nop
 	if err := l.forks.guard(l); err != nil {

@@ -6,8 +6,6 @@
 package region
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -88,17 +86,32 @@ func (h *Home) Close() {
 	}
 }
 
-// The errors of Load. They say at which step it failed last.
-var (
-	ErrPlace = errors.New("no usable location for the probe image")
-	ErrMap   = errors.New("the probe image cannot be mapped")
-)
+// Error has the reason for each place that Load has tried, in one line.
+type Error struct {
+	Reasons []error
+	// Written reports whether the image was written to a place, from which it could not be
+	// mapped.
+	Written bool
+}
+
+func (e *Error) Error() string {
+	var s strings.Builder
+	for i, err := range e.Reasons {
+		if i > 0 {
+			s.WriteString("; ")
+		}
+		s.WriteString(err.Error())
+	}
+	return s.String()
+}
+
+// Unwrap returns the reasons.
+func (e *Error) Unwrap() []error { return e.Reasons }
 
 // Load keeps an image in the first place that it can be written to and mapped from, and maps
-// its sites in the space. It fails with ErrPlace or ErrMap and the reason for each place.
+// its sites in the space. It fails with an *Error.
 func Load(space *Space, im *image.Image, opts Options) (*Home, Sites, error) {
-	var reasons list
-	kind := ErrPlace
+	failure := new(Error)
 	for _, p := range places(opts) {
 		home, err := p.keep(im)
 		if err == nil {
@@ -107,16 +120,16 @@ func Load(space *Space, im *image.Image, opts Options) (*Home, Sites, error) {
 				debugLoaded(im, home)
 				return home, sites, nil
 			}
-			kind = ErrMap
+			failure.Written = true
 			err = &os.PathError{Op: "map", Path: home.Path(), Err: err}
 			// A file stays, because another process may have mapped it by now.
 			home.Close()
 		}
 		err = p.because(err)
 		debugSkipped(im, err)
-		reasons = append(reasons, err)
+		failure.Reasons = append(failure.Reasons, err)
 	}
-	return nil, Sites{}, fmt.Errorf("%w: %w", kind, reasons)
+	return nil, Sites{}, failure
 }
 
 // mapped maps the image's sites in the space, and closes the descriptors that are then no
@@ -134,19 +147,3 @@ func (h *Home) mapped(space *Space, im *image.Image) (Sites, error) {
 	h.settle()
 	return sites, nil
 }
-
-// list joins several errors on one line.
-type list []error
-
-func (l list) Error() string {
-	var s strings.Builder
-	for i, err := range l {
-		if i > 0 {
-			s.WriteString("; ")
-		}
-		s.WriteString(err.Error())
-	}
-	return s.String()
-}
-
-func (l list) Unwrap() []error { return l }
