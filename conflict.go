@@ -55,7 +55,7 @@ func (g *registry) disclaim(r *record) {
 
 // agrees reports whether two probes of one name can both be loaded.
 func (p *Probe) agrees(other *Probe) bool {
-	return slices.Equal(p.args, other.args) && agreeing(p.argNames(), other.argNames())
+	return slices.Equal(p.args, other.args) && compatibleNames(p.argNames(), other.argNames())
 }
 
 // conflictError returns the error for a provider that conflicts with a loaded probe.

@@ -79,7 +79,7 @@ func (l *loader) unload(traced bool) error {
 	if traced || l.nop.Split {
 		stopTheWorldOnce()
 	}
-	l.forks.forget()
+	l.forks.release()
 	err := l.space.Park()
 	l.home.Close()
 	l.home = nil
@@ -97,7 +97,7 @@ func (l *loader) close() { l.imager.release() }
 // release releases everything after the provider and its probes have become unreachable.
 func (l *loader) release() {
 	l.imager.release()
-	l.forks.forget()
+	l.forks.release()
 	l.space.Free()
 	if l.home != nil {
 		l.home.Close()

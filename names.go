@@ -37,11 +37,11 @@ func (p *Probe) NameArgs(names ...string) error {
 	}
 	provider.mu.Lock()
 	defer provider.mu.Unlock()
-	return provider.nameArgs(p, slices.Clone(names))
+	return provider.setArgNames(p, slices.Clone(names))
 }
 
-// nameArgs is NameArgs, with the lock held.
-func (p *Provider) nameArgs(probe *Probe, names []string) error {
+// setArgNames is NameArgs, with the lock held.
+func (p *Provider) setArgNames(probe *Probe, names []string) error {
 	if p.closed {
 		return p.fail("define", probe.name, ErrClosed)
 	}
@@ -49,7 +49,7 @@ func (p *Provider) nameArgs(probe *Probe, names []string) error {
 	if first == nil || !slices.Equal(first.args, probe.args) {
 		return p.fail("define", probe.name, errors.New("the provider does not have this probe"))
 	}
-	if err := p.checkNames(probe.name, probe.args, names); err != nil {
+	if err := p.checkArgNames(probe.name, probe.args, names); err != nil {
 		return err
 	}
 	if slices.Equal(names, first.argNames()) {
@@ -58,14 +58,14 @@ func (p *Provider) nameArgs(probe *Probe, names []string) error {
 	if slices.Contains(p.probes[:p.live], probe) {
 		return p.fail("define", probe.name, ErrLoaded)
 	}
-	p.nameSites(probe, names)
+	p.shareArgNames(probe, names)
 	return nil
 }
 
-// nameSites gives names to all sites of a probe or, without names, those of the other
+// shareArgNames gives names to all sites of a probe or, without names, those of the other
 // sites to this one. The names of a name never change once it has some. Its first site also
 // has the Go types that describe all of them, because AddProbe's sites have none.
-func (p *Provider) nameSites(probe *Probe, names []string) {
+func (p *Provider) shareArgNames(probe *Probe, names []string) {
 	first := p.byName[probe.name]
 	if first.types == nil {
 		first.types = probe.types
@@ -74,20 +74,20 @@ func (p *Provider) nameSites(probe *Probe, names []string) {
 		probe.names.Store(first.names.Load())
 		return
 	}
-	for _, site := range p.probes {
-		if site.name == probe.name {
-			site.names.Store(&names)
+	for _, other := range p.probes {
+		if other.name == probe.name {
+			other.names.Store(&names)
 		}
 	}
 }
 
-// checkNames reports what is wrong with the names of a probe's arguments, or returns nil.
-func (p *Provider) checkNames(probe string, args []ArgType, names []string) error {
+// checkArgNames reports what is wrong with the names of a probe's arguments, or returns nil.
+func (p *Provider) checkArgNames(probe string, args []ArgType, names []string) error {
 	if len(names) != len(args) {
 		return p.fail("define", probe, fmt.Errorf("%w: got %d names, want %d", ErrArgCount, len(names), len(args)))
 	}
 	for i, name := range names {
-		why := nameFault(name)
+		why := argNameFault(name)
 		if why == "" && slices.Contains(names[:i], name) {
 			why = "occurs twice"
 		}
@@ -95,14 +95,14 @@ func (p *Provider) checkNames(probe string, args []ArgType, names []string) erro
 			return p.fail("define", probe, fmt.Errorf("%w: the name %q of argument %d %s", ErrName, name, i, why))
 		}
 	}
-	if first := p.byName[probe]; first != nil && !agreeing(first.argNames(), names) {
+	if first := p.byName[probe]; first != nil && !compatibleNames(first.argNames(), names) {
 		return p.fail("define", probe, fmt.Errorf("%w: a probe of this name has the argument names %v", ErrConflict, first.argNames()))
 	}
 	return nil
 }
 
-// agreeing reports whether probes with these names of arguments can have the same name.
-func agreeing(a, b []string) bool { return a == nil || b == nil || slices.Equal(a, b) }
+// compatibleNames reports whether probes with these names of arguments can have the same name.
+func compatibleNames(a, b []string) bool { return a == nil || b == nil || slices.Equal(a, b) }
 
 // signature returns the arguments for an error about their difference from those of other:
 // their types and, if these are the same, their names.
@@ -113,8 +113,8 @@ func (p *Probe) signature(other *Probe) any {
 	return p.args
 }
 
-// nameFault returns what is wrong with the name of an argument, or "".
-func nameFault(name string) string {
+// argNameFault returns what is wrong with the name of an argument, or "".
+func argNameFault(name string) string {
 	switch {
 	case name == "":
 		return "is empty"

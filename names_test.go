@@ -75,10 +75,10 @@ func TestWrongNames(t *testing.T) {
 
 func TestNameFault(t *testing.T) {
 	for _, name := range []string{"a", "_", "__", "A9", "path", "pid", "str", "comm", "count", "args", "arg0", strings.Repeat("x", 32)} {
-		require.Empty(t, nameFault(name), name)
+		require.Empty(t, argNameFault(name), name)
 	}
 	for _, name := range []string{"", "9", "a b", "a.b", "a%s", "a\"", "ä", "a\x00", "\xff", "while", "_Bool", "unroll", "__probe_ip", strings.Repeat("x", 33)} {
-		require.NotEmpty(t, nameFault(name), name)
+		require.NotEmpty(t, argNameFault(name), name)
 	}
 }
 

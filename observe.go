@@ -18,13 +18,13 @@ import (
 // leaves what observers need out of programs that do not call Observe. They have no pointer to
 // the arguments, which would escape to the heap.
 type observers struct {
-	list   []*observer
-	enter  func() mark
-	notify func(list []*observer, m mark)
+	list    []*observer
+	begin   func() mark
+	deliver func(list []*observer, m mark)
 }
 
 func newObservers(list []*observer) *observers {
-	return &observers{list, enterObserver, notify}
+	return &observers{list, beginEvent, deliverEvent}
 }
 
 // observer is a function that Observe was called with.
@@ -77,7 +77,7 @@ func (p *Provider) Observe(f func(*Event), probes ...*Probe) (stop func()) {
 	}
 	clock.Now() // sets the clock's origin, which takes longer than to read it
 	o := &observer{f: f, only: slices.Clone(probes)}
-	p.setObservers(newObservers(append(slices.Clip(p.observing()), o)))
+	p.setObservers(newObservers(append(slices.Clip(p.observerList()), o)))
 	return func() { p.stop(o) }
 }
 
@@ -86,7 +86,7 @@ func (p *Provider) stop(o *observer) {
 	o.stopped.Store(true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := slices.Clone(p.observing())
+	list := slices.Clone(p.observerList())
 	list = slices.DeleteFunc(list, func(other *observer) bool { return other == o })
 	if len(list) == 0 {
 		p.setObservers(nil)
@@ -98,7 +98,7 @@ func (p *Provider) stop(o *observer) {
 // setObservers replaces the observers. With nil, it ends every observation. The lock is held.
 func (p *Provider) setObservers(o *observers) {
 	if o == nil {
-		for _, last := range p.observing() {
+		for _, last := range p.observerList() {
 			last.stopped.Store(true)
 		}
 	}
@@ -108,8 +108,8 @@ func (p *Provider) setObservers(o *observers) {
 	}
 }
 
-// observing returns the observers.
-func (p *Provider) observing() []*observer {
+// observerList returns the observers.
+func (p *Provider) observerList() []*observer {
 	if o := p.observers.Load(); o != nil {
 		return o.list
 	}
@@ -118,7 +118,7 @@ func (p *Provider) observing() []*observer {
 
 // observes reports whether one of the provider's observers wants a probe's events.
 func (p *Provider) observes(probe *Probe) bool {
-	return slices.ContainsFunc(p.observing(), func(o *observer) bool { return o.observes(probe) })
+	return slices.ContainsFunc(p.observerList(), func(o *observer) bool { return o.observes(probe) })
 }
 
 // watch lets on find the probe enabled, or look at its site again. The provider's lock is
@@ -143,7 +143,7 @@ func (p *Probe) notify(a *words.Arguments) {
 	if o == nil {
 		return
 	}
-	m := o.enter()
+	m := o.begin()
 	if m.event == nil {
 		return // an observer fires
 	}
@@ -152,19 +152,21 @@ func (p *Probe) notify(a *words.Arguments) {
 	for i := range min(len(p.args), MaxArgs) { // faster than a copy: the words have only just been stored
 		e.arguments.Words[i] = a.Words[i]
 	}
-	o.notify(o.list, m)
+	o.deliver(o.list, m)
 }
 
-func enterObserver() mark { return observing.enter(call.Goroutine()) }
+// beginEvent adds the calling goroutine to those that are in an observer.
+func beginEvent() mark { return observerGoroutines.add(call.Goroutine()) }
 
-// notify calls observers with the event of a goroutine that has entered the set, and leaves it.
-func notify(list []*observer, m mark) {
-	defer observing.leave(m) // also if an observer ends the goroutine
+// deliverEvent calls observers with the event of a goroutine that beginEvent has added to the
+// set, and removes the goroutine.
+func deliverEvent(list []*observer, m mark) {
+	defer observerGoroutines.remove(m) // also if an observer ends the goroutine
 	e := m.event
 	e.time = clock.Now()
 	for _, o := range list {
 		if !o.stopped.Load() && o.observes(e.probe) && !o.call(e) {
-			o.failed(e.probe.provider, nil)
+			o.panicked(e.probe.provider, nil)
 		}
 	}
 }
@@ -178,7 +180,7 @@ func (o *observer) call(e *Event) (ok bool) {
 			return
 		}
 		if r := recover(); r != nil {
-			o.failed(e.probe.provider, r)
+			o.panicked(e.probe.provider, r)
 			ok = true
 		}
 	}()
@@ -186,8 +188,8 @@ func (o *observer) call(e *Event) (ok bool) {
 	return true
 }
 
-// failed ends an observation that has panicked.
-func (o *observer) failed(p *Provider, reason any) {
+// panicked ends an observation that has panicked.
+func (o *observer) panicked(p *Provider, reason any) {
 	p.stop(o)
 	stack := make([]byte, 16<<10)
 	stack = stack[:runtime.Stack(stack, false)]

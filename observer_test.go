@@ -106,13 +106,13 @@ func TestObserverExits(t *testing.T) {
 // requireNoneObserves: no goroutine is taken for one that is in an observer.
 func requireNoneObserves(t *testing.T) {
 	t.Helper()
-	for i := range observing.buckets {
-		for j := range observing.buckets[i] {
-			require.Zero(t, observing.buckets[i][j].Load())
+	for i := range observerGoroutines.buckets {
+		for j := range observerGoroutines.buckets[i] {
+			require.Zero(t, observerGoroutines.buckets[i][j].Load())
 		}
 	}
-	require.Zero(t, observing.count.Load())
-	require.Nil(t, observing.others)
+	require.Zero(t, observerGoroutines.count.Load())
+	require.Nil(t, observerGoroutines.others)
 }
 
 // TestObserverFires: what an observer fires is seen by no observer, of any provider, so
@@ -242,7 +242,7 @@ func TestObserversAreLinkedForObserve(t *testing.T) {
 		run("build", "-o", binary, source)
 		symbols := run("tool", "nm", binary)
 		require.Contains(t, symbols, "stapsdt.(*Provider).add\n")
-		require.Equal(t, linked, strings.Contains(symbols, "stapsdt.(*goroutines).enter\n"))
-		require.Equal(t, linked, strings.Contains(symbols, "stapsdt.observing\n"))
+		require.Equal(t, linked, strings.Contains(symbols, "stapsdt.(*goroutines).add\n"))
+		require.Equal(t, linked, strings.Contains(symbols, "stapsdt.observerGoroutines\n"))
 	}
 }

@@ -36,8 +36,8 @@ type Probe struct {
 	name     string
 	args     []ArgType
 
-	names atomic.Pointer[[]string] // of the arguments, or nil; see Provider.nameSites
-	types []reflect.Type           // of the arguments of a typed probe; see Provider.nameSites
+	names atomic.Pointer[[]string] // of the arguments, or nil; see Provider.shareArgNames
+	types []reflect.Type           // of the arguments of a typed probe; see Provider.shareArgNames
 
 	kinds    [MaxArgs]Kind // of the arguments' values
 	strings  int           // the number of Strings in args
@@ -187,7 +187,7 @@ func (p *Probe) fireAny(args []any) error {
 		p.enter(&a.Words, variables[:], pointers)
 	}
 	a.Release()
-	keep(args)
+	keepAlive(args)
 	runtime.KeepAlive(p)
 	return nil
 }

@@ -48,43 +48,43 @@ func NewProbeOf[T any](p *Provider, name string) *ProbeOf[T] {
 // Fire reports an event with the fields of args to the tracers that are attached to the
 // probe, and to the provider's observers. It does nothing while there are none. The caller
 // makes args in either case: if T is large, FireFunc is faster then.
-func (t *ProbeOf[T]) Fire(args T) {
-	if t.on() {
-		t.fire(args)
+func (p *ProbeOf[T]) Fire(args T) {
+	if p.on() {
+		p.fire(args)
 	}
 }
 
 // FireFunc is like Fire with the result of args, which is called only while there is a
 // tracer or an observer. args must not panic: the panic would first occur when a tracer
 // attaches.
-func (t *ProbeOf[T]) FireFunc(args func() T) {
-	if t.on() {
-		t.fireFunc(args)
+func (p *ProbeOf[T]) FireFunc(args func() T) {
+	if p.on() {
+		p.fireFunc(args)
 	}
 }
 
 //go:noinline
-func (t *ProbeOf[T]) fireFunc(args func() T) { t.fire(args()) }
+func (p *ProbeOf[T]) fireFunc(args func() T) { p.fire(args()) }
 
 // fire is like that of the probes in typed_gen.go.
 //
 //go:noinline
-func (t *ProbeOf[T]) fire(args T) (fired bool) {
+func (p *ProbeOf[T]) fire(args T) (fired bool) {
 	var in words.Arguments
 	var fields [MaxArgs]unsafe.Pointer
-	for i, offset := range t.offsets {
+	for i, offset := range p.offsets {
 		// SAFETY: offset is that of a field of T.
 		fields[i] = unsafe.Add(unsafe.Pointer(&args), offset)
 	}
-	t.convert(&in, fields[:])
-	if t.pointers == 0 && len(t.args) <= call.MaxRegs {
-		fired = call.WithRegisters(&t.site, in.Registers())
+	p.convert(&in, fields[:])
+	if p.pointers == 0 && len(p.args) <= call.MaxRegs {
+		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {
-		fired = t.enter(&in.Words, fields[:], t.pointers)
+		fired = p.enter(&in.Words, fields[:], p.pointers)
 	}
 	in.Release()
-	keep(args)
-	runtime.KeepAlive(t)
+	keepAlive(args)
+	runtime.KeepAlive(p)
 	return fired
 }
 
@@ -93,7 +93,7 @@ func (p *Provider) defineFields(probe *Probe, name string, typ reflect.Type) (of
 	fields, err := fieldsOf(typ)
 	if err != nil {
 		probe.init(p, name, nil)
-		p.failed(p.fail("define", name, err))
+		p.recordError(p.fail("define", name, err))
 		return nil
 	}
 	var names []string

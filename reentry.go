@@ -7,8 +7,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/call"
 )
 
-// observing is the set of the goroutines that are in an observer, with their events.
-var observing goroutines
+// observerGoroutines is the set of the goroutines that are in an observer, with their events.
+var observerGoroutines goroutines
 
 // goroutines is a set of goroutines. A goroutine adds, finds and removes only itself, so
 // that no other can invalidate what it has found. It owns an event while it is in the set,
@@ -33,28 +33,28 @@ type mark struct {
 	slot  *atomic.Uintptr
 }
 
-// enter adds the calling goroutine, g. It returns the zero mark if the goroutine is in the
+// add adds the calling goroutine. It returns the zero mark if the goroutine is in the
 // set.
-func (s *goroutines) enter(g uintptr) mark {
-	i := uint64(g) * 0x9e3779b97f4a7c15 >> 58 // a Fibonacci hash, of 6 bits
+func (s *goroutines) add(id uintptr) mark {
+	i := uint64(id) * 0x9e3779b97f4a7c15 >> 58 // a Fibonacci hash, of 6 bits
 	b := &s.buckets[i]
 	free := -1
 	for j := range b {
 		switch b[j].Load() {
-		case g:
+		case id:
 			return mark{}
 		case 0:
 			free = j
 		}
 	}
-	if s.count.Load() > 0 && s.other(g) {
+	if s.count.Load() > 0 && s.other(id) {
 		return mark{}
 	}
-	if free >= 0 && b[free].CompareAndSwap(0, g) {
+	if free >= 0 && b[free].CompareAndSwap(0, id) {
 		return mark{&s.events[i][free], &b[free]}
 	}
 	for j := range b {
-		if b[j].CompareAndSwap(0, g) {
+		if b[j].CompareAndSwap(0, id) {
 			return mark{&s.events[i][j], &b[j]}
 		}
 	}
@@ -63,21 +63,20 @@ func (s *goroutines) enter(g uintptr) mark {
 	if s.others == nil {
 		s.others = map[uintptr]bool{}
 	}
-	s.others[g] = true
+	s.others[id] = true
 	s.count.Add(1)
 	return mark{new(Event), nil}
 }
 
-// other reports whether g is one of others.
-func (s *goroutines) other(g uintptr) bool {
+// other reports whether id is one of others.
+func (s *goroutines) other(id uintptr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.others[g]
+	return s.others[id]
 }
 
-// leave removes the calling goroutine. An observer that has kept its event finds that it is
-// none any longer.
-func (s *goroutines) leave(m mark) {
+// remove removes the calling goroutine. An observer that has kept its event finds it empty.
+func (s *goroutines) remove(m mark) {
 	m.event.probe, m.event.arguments.Texts = nil, nil
 	if m.slot != nil {
 		m.slot.Store(0)

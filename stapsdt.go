@@ -151,7 +151,7 @@ func (p *Provider) add(probe *Probe, name string, args []ArgType, names []string
 		return err
 	}
 	if len(names) > 0 {
-		if err := p.checkNames(name, args, names); err != nil {
+		if err := p.checkArgNames(name, args, names); err != nil {
 			return err
 		}
 	}
@@ -162,7 +162,7 @@ func (p *Provider) add(probe *Probe, name string, args []ArgType, names []string
 	if p.byName[name] == nil {
 		p.byName[name] = probe
 	}
-	p.nameSites(probe, names)
+	p.shareArgNames(probe, names)
 	return nil
 }
 

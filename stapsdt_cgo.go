@@ -92,23 +92,23 @@ func (im *imager) release() {
 // forkGuard makes the children that C code in this process forks repair the live image.
 // They need this if the kernel turns traced nops into calls: see RATIONALE.md, "Why a
 // forked child maps its images again".
-type forkGuard struct{ kept *cstapsdt.Kept }
+type forkGuard struct{ c *cstapsdt.ForkGuard }
 
 func (g *forkGuard) guard(l *loader) (err error) {
 	if l.nop == &image.Host().Nops[0] {
 		return nil // it is traced by a breakpoint, which a child inherits completely
 	}
 	m := l.space.Live()
-	dev, ino, memory := l.home.File()
-	g.kept, err = cstapsdt.Keep(cstapsdt.Mapping{
-		Start: m.Start, Size: m.Size, Offset: m.Offset, Dev: dev, Ino: ino, Path: l.home.Path(), Memory: memory,
+	dev, ino, memfd := l.home.File()
+	g.c, err = cstapsdt.GuardForks(cstapsdt.Mapping{
+		Start: m.Start, Size: m.Size, Offset: m.Offset, Dev: dev, Ino: ino, Path: l.home.Path(), Memfd: memfd,
 	})
 	return err
 }
 
-// forget ends the repairs. It is called when no probe refers to the image any longer, and
+// release ends the repairs. It is called when no probe refers to the image any longer, and
 // before the image is replaced.
-func (g *forkGuard) forget() {
-	g.kept.Forget()
-	g.kept = nil
+func (g *forkGuard) release() {
+	g.c.Release()
+	g.c = nil
 }

@@ -65,7 +65,7 @@ func TestCloseFreesC(t *testing.T) {
 func TestSameNames(t *testing.T) {
 	names := strings.Fields(keywords)
 	for _, name := range names {
-		require.NotEmpty(t, nameFault(name), name)
+		require.NotEmpty(t, argNameFault(name), name)
 		names = append(names, name+"_", name[1:], "_"+name)
 	}
 	names = append(names, "", "a", "Z", "_", "9", "a9", "a b", "a-b", "ä", "\xff", "a\x7f", strings.Repeat("x", 32), strings.Repeat("x", 33))
@@ -77,6 +77,6 @@ func TestSameNames(t *testing.T) {
 	defer c.Close()
 	for i, name := range names {
 		err := c.AddNamedProbe(fmt.Sprint("probe", i), []string{name}, []int8{8})
-		require.Equal(t, nameFault(name) == "", err == nil, "%q: %s, %v", name, nameFault(name), err)
+		require.Equal(t, argNameFault(name) == "", err == nil, "%q: %s, %v", name, argNameFault(name), err)
 	}
 }

@@ -22,4 +22,4 @@ type forkGuard struct{}
 
 func (forkGuard) guard(*loader) error { return nil }
 
-func (forkGuard) forget() {}
+func (forkGuard) release() {}

@@ -61,11 +61,11 @@ func (p *Provider) define(probe *Probe, name string, names []string, types ...re
 			probe.pointers |= 1 << i
 		}
 	}
-	p.failed(p.add(probe, name, args, slices.Clone(names)))
+	p.recordError(p.add(probe, name, args, slices.Clone(names)))
 }
 
-// failed keeps the error of a definition, or nil, for Load.
-func (p *Provider) failed(err error) {
+// recordError records the error of a definition, or nil, for Load.
+func (p *Provider) recordError(err error) {
 	if err == nil || p.zero() {
 		return
 	}
@@ -74,11 +74,11 @@ func (p *Provider) failed(err error) {
 	p.err = cmp.Or(p.err, err)
 }
 
-// keep keeps an argument alive until the tracer has seen it: the memory that a pointer
+// keepAlive keeps an argument alive until the tracer has seen it: the memory that a pointer
 // refers to must not be freed while only the word in an event refers to it.
 //
 //go:noinline
-func keep[T any](T) {}
+func keepAlive[T any](T) {}
 
 //go:generate go run typed_template.go
 
@@ -89,8 +89,8 @@ func keep[T any](T) {}
 // time: after a system call, which a traced site makes, many processors have forgotten
 // where to return to.
 //
-// Each fire ends with runtime.KeepAlive, which package call requires, and keep, which the
-// memory that pointers refer to requires. No test could detect their absence: the probe
+// Each fire ends with runtime.KeepAlive, which package call requires, and keepAlive, which
+// the memory that pointers refer to requires. No test could detect their absence: the probe
 // and the arguments are in use until WithRegisters or enter has read them, and from then until the
 // site has returned the goroutine cannot stop, so that no collection can end. (In Enabled and
 // Traced one can. TestIdleIsInlined checks for the KeepAlive of Enabled, which is inlined.)

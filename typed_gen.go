@@ -25,21 +25,21 @@ func NewProbe0(p *Provider, name string) *Probe0 {
 
 // Fire reports an event to the tracers that are attached to the probe, and to the
 // provider's observers. It does nothing while there are none.
-func (t *Probe0) Fire() {
-	if t.on() {
-		t.fire()
+func (p *Probe0) Fire() {
+	if p.on() {
+		p.fire()
 	}
 }
 
 //go:noinline
-func (t *Probe0) fire() (fired bool) {
+func (p *Probe0) fire() (fired bool) {
 	var in words.Arguments
-	if t.observed() {
-		t.notify(&in)
+	if p.observed() {
+		p.notify(&in)
 	}
-	fired = call.WithRegisters(&t.site, in.Registers())
+	fired = call.WithRegisters(&p.site, in.Registers())
 	in.Release()
-	runtime.KeepAlive(t)
+	runtime.KeepAlive(p)
 	return fired
 }
 
@@ -57,42 +57,42 @@ func NewProbe1[A Arg](p *Provider, name string, names ...string) *Probe1[A] {
 
 // Fire reports an event to the tracers that are attached to the probe, and to the
 // provider's observers. It does nothing while there are none.
-func (t *Probe1[A]) Fire(a A) {
-	if t.on() {
-		t.fire(a)
+func (p *Probe1[A]) Fire(a A) {
+	if p.on() {
+		p.fire(a)
 	}
 }
 
 // FireFunc is like Fire with the results of args, which is called only while there is a
 // tracer or an observer. args must not panic: the panic would first occur when a tracer
 // attaches.
-func (t *Probe1[A]) FireFunc(args func() A) {
-	if t.on() {
-		t.fireFunc(args)
+func (p *Probe1[A]) FireFunc(args func() A) {
+	if p.on() {
+		p.fireFunc(args)
 	}
 }
 
 //go:noinline
-func (t *Probe1[A]) fireFunc(args func() A) {
+func (p *Probe1[A]) fireFunc(args func() A) {
 	a := args()
-	t.fire(a)
+	p.fire(a)
 }
 
 //go:noinline
-func (t *Probe1[A]) fire(a A) (fired bool) {
+func (p *Probe1[A]) fire(a A) (fired bool) {
 	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a)}
-	t.convert(&in, args[:])
-	if t.pointers == 0 {
-		fired = call.WithRegisters(&t.site, in.Registers())
+	p.convert(&in, args[:])
+	if p.pointers == 0 {
+		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {
-		fired = t.enter(&in.Words, args[:], t.pointers)
+		fired = p.enter(&in.Words, args[:], p.pointers)
 	}
 	in.Release()
-	keep(a)
-	runtime.KeepAlive(t)
+	keepAlive(a)
+	runtime.KeepAlive(p)
 	return fired
 }
 
@@ -110,43 +110,43 @@ func NewProbe2[A, B Arg](p *Provider, name string, names ...string) *Probe2[A, B
 
 // Fire reports an event to the tracers that are attached to the probe, and to the
 // provider's observers. It does nothing while there are none.
-func (t *Probe2[A, B]) Fire(a A, b B) {
-	if t.on() {
-		t.fire(a, b)
+func (p *Probe2[A, B]) Fire(a A, b B) {
+	if p.on() {
+		p.fire(a, b)
 	}
 }
 
 // FireFunc is like Fire with the results of args, which is called only while there is a
 // tracer or an observer. args must not panic: the panic would first occur when a tracer
 // attaches.
-func (t *Probe2[A, B]) FireFunc(args func() (A, B)) {
-	if t.on() {
-		t.fireFunc(args)
+func (p *Probe2[A, B]) FireFunc(args func() (A, B)) {
+	if p.on() {
+		p.fireFunc(args)
 	}
 }
 
 //go:noinline
-func (t *Probe2[A, B]) fireFunc(args func() (A, B)) {
+func (p *Probe2[A, B]) fireFunc(args func() (A, B)) {
 	a, b := args()
-	t.fire(a, b)
+	p.fire(a, b)
 }
 
 //go:noinline
-func (t *Probe2[A, B]) fire(a A, b B) (fired bool) {
+func (p *Probe2[A, B]) fire(a A, b B) (fired bool) {
 	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b)}
-	t.convert(&in, args[:])
-	if t.pointers == 0 {
-		fired = call.WithRegisters(&t.site, in.Registers())
+	p.convert(&in, args[:])
+	if p.pointers == 0 {
+		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {
-		fired = t.enter(&in.Words, args[:], t.pointers)
+		fired = p.enter(&in.Words, args[:], p.pointers)
 	}
 	in.Release()
-	keep(a)
-	keep(b)
-	runtime.KeepAlive(t)
+	keepAlive(a)
+	keepAlive(b)
+	runtime.KeepAlive(p)
 	return fired
 }
 
@@ -164,44 +164,44 @@ func NewProbe3[A, B, C Arg](p *Provider, name string, names ...string) *Probe3[A
 
 // Fire reports an event to the tracers that are attached to the probe, and to the
 // provider's observers. It does nothing while there are none.
-func (t *Probe3[A, B, C]) Fire(a A, b B, c C) {
-	if t.on() {
-		t.fire(a, b, c)
+func (p *Probe3[A, B, C]) Fire(a A, b B, c C) {
+	if p.on() {
+		p.fire(a, b, c)
 	}
 }
 
 // FireFunc is like Fire with the results of args, which is called only while there is a
 // tracer or an observer. args must not panic: the panic would first occur when a tracer
 // attaches.
-func (t *Probe3[A, B, C]) FireFunc(args func() (A, B, C)) {
-	if t.on() {
-		t.fireFunc(args)
+func (p *Probe3[A, B, C]) FireFunc(args func() (A, B, C)) {
+	if p.on() {
+		p.fireFunc(args)
 	}
 }
 
 //go:noinline
-func (t *Probe3[A, B, C]) fireFunc(args func() (A, B, C)) {
+func (p *Probe3[A, B, C]) fireFunc(args func() (A, B, C)) {
 	a, b, c := args()
-	t.fire(a, b, c)
+	p.fire(a, b, c)
 }
 
 //go:noinline
-func (t *Probe3[A, B, C]) fire(a A, b B, c C) (fired bool) {
+func (p *Probe3[A, B, C]) fire(a A, b B, c C) (fired bool) {
 	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c)}
-	t.convert(&in, args[:])
-	if t.pointers == 0 {
-		fired = call.WithRegisters(&t.site, in.Registers())
+	p.convert(&in, args[:])
+	if p.pointers == 0 {
+		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {
-		fired = t.enter(&in.Words, args[:], t.pointers)
+		fired = p.enter(&in.Words, args[:], p.pointers)
 	}
 	in.Release()
-	keep(a)
-	keep(b)
-	keep(c)
-	runtime.KeepAlive(t)
+	keepAlive(a)
+	keepAlive(b)
+	keepAlive(c)
+	runtime.KeepAlive(p)
 	return fired
 }
 
@@ -219,45 +219,45 @@ func NewProbe4[A, B, C, D Arg](p *Provider, name string, names ...string) *Probe
 
 // Fire reports an event to the tracers that are attached to the probe, and to the
 // provider's observers. It does nothing while there are none.
-func (t *Probe4[A, B, C, D]) Fire(a A, b B, c C, d D) {
-	if t.on() {
-		t.fire(a, b, c, d)
+func (p *Probe4[A, B, C, D]) Fire(a A, b B, c C, d D) {
+	if p.on() {
+		p.fire(a, b, c, d)
 	}
 }
 
 // FireFunc is like Fire with the results of args, which is called only while there is a
 // tracer or an observer. args must not panic: the panic would first occur when a tracer
 // attaches.
-func (t *Probe4[A, B, C, D]) FireFunc(args func() (A, B, C, D)) {
-	if t.on() {
-		t.fireFunc(args)
+func (p *Probe4[A, B, C, D]) FireFunc(args func() (A, B, C, D)) {
+	if p.on() {
+		p.fireFunc(args)
 	}
 }
 
 //go:noinline
-func (t *Probe4[A, B, C, D]) fireFunc(args func() (A, B, C, D)) {
+func (p *Probe4[A, B, C, D]) fireFunc(args func() (A, B, C, D)) {
 	a, b, c, d := args()
-	t.fire(a, b, c, d)
+	p.fire(a, b, c, d)
 }
 
 //go:noinline
-func (t *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) (fired bool) {
+func (p *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) (fired bool) {
 	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d)}
-	t.convert(&in, args[:])
-	if t.pointers == 0 {
-		fired = call.WithRegisters(&t.site, in.Registers())
+	p.convert(&in, args[:])
+	if p.pointers == 0 {
+		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {
-		fired = t.enter(&in.Words, args[:], t.pointers)
+		fired = p.enter(&in.Words, args[:], p.pointers)
 	}
 	in.Release()
-	keep(a)
-	keep(b)
-	keep(c)
-	keep(d)
-	runtime.KeepAlive(t)
+	keepAlive(a)
+	keepAlive(b)
+	keepAlive(c)
+	keepAlive(d)
+	runtime.KeepAlive(p)
 	return fired
 }
 
@@ -275,46 +275,46 @@ func NewProbe5[A, B, C, D, E Arg](p *Provider, name string, names ...string) *Pr
 
 // Fire reports an event to the tracers that are attached to the probe, and to the
 // provider's observers. It does nothing while there are none.
-func (t *Probe5[A, B, C, D, E]) Fire(a A, b B, c C, d D, e E) {
-	if t.on() {
-		t.fire(a, b, c, d, e)
+func (p *Probe5[A, B, C, D, E]) Fire(a A, b B, c C, d D, e E) {
+	if p.on() {
+		p.fire(a, b, c, d, e)
 	}
 }
 
 // FireFunc is like Fire with the results of args, which is called only while there is a
 // tracer or an observer. args must not panic: the panic would first occur when a tracer
 // attaches.
-func (t *Probe5[A, B, C, D, E]) FireFunc(args func() (A, B, C, D, E)) {
-	if t.on() {
-		t.fireFunc(args)
+func (p *Probe5[A, B, C, D, E]) FireFunc(args func() (A, B, C, D, E)) {
+	if p.on() {
+		p.fireFunc(args)
 	}
 }
 
 //go:noinline
-func (t *Probe5[A, B, C, D, E]) fireFunc(args func() (A, B, C, D, E)) {
+func (p *Probe5[A, B, C, D, E]) fireFunc(args func() (A, B, C, D, E)) {
 	a, b, c, d, e := args()
-	t.fire(a, b, c, d, e)
+	p.fire(a, b, c, d, e)
 }
 
 //go:noinline
-func (t *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) (fired bool) {
+func (p *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) (fired bool) {
 	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e)}
-	t.convert(&in, args[:])
-	if t.pointers == 0 {
-		fired = call.WithRegisters(&t.site, in.Registers())
+	p.convert(&in, args[:])
+	if p.pointers == 0 {
+		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {
-		fired = t.enter(&in.Words, args[:], t.pointers)
+		fired = p.enter(&in.Words, args[:], p.pointers)
 	}
 	in.Release()
-	keep(a)
-	keep(b)
-	keep(c)
-	keep(d)
-	keep(e)
-	runtime.KeepAlive(t)
+	keepAlive(a)
+	keepAlive(b)
+	keepAlive(c)
+	keepAlive(d)
+	keepAlive(e)
+	runtime.KeepAlive(p)
 	return fired
 }
 
@@ -332,48 +332,48 @@ func NewProbe6[A, B, C, D, E, F Arg](p *Provider, name string, names ...string) 
 
 // Fire reports an event to the tracers that are attached to the probe, and to the
 // provider's observers. It does nothing while there are none.
-func (t *Probe6[A, B, C, D, E, F]) Fire(a A, b B, c C, d D, e E, f F) {
-	// This is t.on(), written so that it fits the inliner's budget.
-	// SAFETY: Probe is the first field of t, and at is the first field of Probe.
-	if *(*byte)(atomic.LoadPointer((*unsafe.Pointer)(unsafe.Pointer(t))))&call.Mask == call.Bits {
-		t.fire(a, b, c, d, e, f)
+func (p *Probe6[A, B, C, D, E, F]) Fire(a A, b B, c C, d D, e E, f F) {
+	// This is p.on(), written so that it fits the inliner's budget.
+	// SAFETY: Probe is the first field of p, and at is the first field of Probe.
+	if *(*byte)(atomic.LoadPointer((*unsafe.Pointer)(unsafe.Pointer(p))))&call.Mask == call.Bits {
+		p.fire(a, b, c, d, e, f)
 	}
 }
 
 // FireFunc is like Fire with the results of args, which is called only while there is a
 // tracer or an observer. args must not panic: the panic would first occur when a tracer
 // attaches.
-func (t *Probe6[A, B, C, D, E, F]) FireFunc(args func() (A, B, C, D, E, F)) {
-	if t.on() {
-		t.fireFunc(args)
+func (p *Probe6[A, B, C, D, E, F]) FireFunc(args func() (A, B, C, D, E, F)) {
+	if p.on() {
+		p.fireFunc(args)
 	}
 }
 
 //go:noinline
-func (t *Probe6[A, B, C, D, E, F]) fireFunc(args func() (A, B, C, D, E, F)) {
+func (p *Probe6[A, B, C, D, E, F]) fireFunc(args func() (A, B, C, D, E, F)) {
 	a, b, c, d, e, f := args()
-	t.fire(a, b, c, d, e, f)
+	p.fire(a, b, c, d, e, f)
 }
 
 //go:noinline
-func (t *Probe6[A, B, C, D, E, F]) fire(a A, b B, c C, d D, e E, f F) (fired bool) {
+func (p *Probe6[A, B, C, D, E, F]) fire(a A, b B, c C, d D, e E, f F) (fired bool) {
 	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e), unsafe.Pointer(&f)}
-	t.convert(&in, args[:])
-	if t.pointers == 0 {
-		fired = call.WithRegisters(&t.site, in.Registers())
+	p.convert(&in, args[:])
+	if p.pointers == 0 {
+		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {
-		fired = t.enter(&in.Words, args[:], t.pointers)
+		fired = p.enter(&in.Words, args[:], p.pointers)
 	}
 	in.Release()
-	keep(a)
-	keep(b)
-	keep(c)
-	keep(d)
-	keep(e)
-	keep(f)
-	runtime.KeepAlive(t)
+	keepAlive(a)
+	keepAlive(b)
+	keepAlive(c)
+	keepAlive(d)
+	keepAlive(e)
+	keepAlive(f)
+	runtime.KeepAlive(p)
 	return fired
 }

@@ -73,58 +73,58 @@ func NewProbe0(p *Provider, name string) *Probe0 {
 
 // Fire reports an event to the tracers that are attached to the probe, and to the
 // provider's observers. It does nothing while there are none.
-func (t *Probe{{.N}}{{$types}}) Fire({{.Join ", " "$ @"}}) {
+func (p *Probe{{.N}}{{$types}}) Fire({{.Join ", " "$ @"}}) {
 {{- if .Last }}
-	// This is t.on(), written so that it fits the inliner's budget.
-	// SAFETY: Probe is the first field of t, and at is the first field of Probe.
-	if *(*byte)(atomic.LoadPointer((*unsafe.Pointer)(unsafe.Pointer(t))))&call.Mask == call.Bits {
+	// This is p.on(), written so that it fits the inliner's budget.
+	// SAFETY: Probe is the first field of p, and at is the first field of Probe.
+	if *(*byte)(atomic.LoadPointer((*unsafe.Pointer)(unsafe.Pointer(p))))&call.Mask == call.Bits {
 {{- else }}
-	if t.on() {
+	if p.on() {
 {{- end }}
-		t.fire({{.Join ", " "$"}})
+		p.fire({{.Join ", " "$"}})
 	}
 }
 {{ if .N }}
 // FireFunc is like Fire with the results of args, which is called only while there is a
 // tracer or an observer. args must not panic: the panic would first occur when a tracer
 // attaches.
-func (t *Probe{{.N}}{{$types}}) FireFunc(args func() {{if gt .N 1}}({{.Join ", " "@"}}){{else}}A{{end}}) {
-	if t.on() {
-		t.fireFunc(args)
+func (p *Probe{{.N}}{{$types}}) FireFunc(args func() {{if gt .N 1}}({{.Join ", " "@"}}){{else}}A{{end}}) {
+	if p.on() {
+		p.fireFunc(args)
 	}
 }
 
 //go:noinline
-func (t *Probe{{.N}}{{$types}}) fireFunc(args func() {{if gt .N 1}}({{.Join ", " "@"}}){{else}}A{{end}}) {
+func (p *Probe{{.N}}{{$types}}) fireFunc(args func() {{if gt .N 1}}({{.Join ", " "@"}}){{else}}A{{end}}) {
 	{{.Join ", " "$"}} := args()
-	t.fire({{.Join ", " "$"}})
+	p.fire({{.Join ", " "$"}})
 }
 {{ end }}
 //go:noinline
-func (t *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
+func (p *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
 	var in words.Arguments
 {{- if .N }}
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{ {{- .Join ", " "unsafe.Pointer(&$)" -}} }
-	t.convert(&in, args[:])
-	if t.pointers == 0 {
-		fired = call.WithRegisters(&t.site, in.Registers())
+	p.convert(&in, args[:])
+	if p.pointers == 0 {
+		fired = call.WithRegisters(&p.site, in.Registers())
 	} else {
-		fired = t.enter(&in.Words, args[:], t.pointers)
+		fired = p.enter(&in.Words, args[:], p.pointers)
 	}
 	in.Release()
 {{- range .Args }}
-	keep({{.}})
+	keepAlive({{.}})
 {{- end }}
 {{- else }}
-	if t.observed() {
-		t.notify(&in)
+	if p.observed() {
+		p.notify(&in)
 	}
-	fired = call.WithRegisters(&t.site, in.Registers())
+	fired = call.WithRegisters(&p.site, in.Registers())
 	in.Release()
 {{- end }}
-	runtime.KeepAlive(t)
+	runtime.KeepAlive(p)
 	return fired
 }
 `))

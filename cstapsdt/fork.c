@@ -57,7 +57,7 @@ static void renew_mapping(const struct sdt_mapping *mapping)
 	bool renewed;
 	int fd;
 
-	if (map_file(mapping, mapping->memory))
+	if (map_file(mapping, mapping->memfd))
 		return;
 	fd = open(mapping->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	renewed = map_file(mapping, fd);
@@ -85,11 +85,11 @@ static void install_handlers(void)
 }
 
 /*
- * sdt_fork_keep makes each forked child renew the mapping, until sdt_fork_forget is
- * called. The child opens the file by the path, unless mapping->memory is its
- * descriptor. sdt_fork_keep returns NULL if memory is short.
+ * sdt_fork_guard makes each forked child renew the mapping, until sdt_fork_release is
+ * called. The child opens the file by the path, unless mapping->memfd is its
+ * descriptor. sdt_fork_guard returns NULL if memory is short.
  */
-struct sdt_mapping *sdt_fork_keep(const struct sdt_mapping *from, const char *path)
+struct sdt_mapping *sdt_fork_guard(const struct sdt_mapping *from, const char *path)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct sdt_mapping *mapping;
@@ -113,8 +113,8 @@ struct sdt_mapping *sdt_fork_keep(const struct sdt_mapping *from, const char *pa
 	return mapping;
 }
 
-/* sdt_fork_forget must be called before the pages are unmapped or replaced. */
-void sdt_fork_forget(struct sdt_mapping *mapping)
+/* sdt_fork_release must be called before the pages are unmapped or replaced. */
+void sdt_fork_release(struct sdt_mapping *mapping)
 {
 	if (!mapping)
 		return;

@@ -19,33 +19,33 @@ type Mapping struct {
 	Offset   uint64  // in the file
 	Dev, Ino uint64
 	Path     string
-	Memory   int // the descriptor of a memfd, or -1
+	Memfd    int // the descriptor of a memfd, or -1
 }
 
-// Kept is a mapping that forked children map again.
-type Kept struct{ c *C.struct_sdt_mapping }
+// ForkGuard is a mapping that forked children map again.
+type ForkGuard struct{ c *C.struct_sdt_mapping }
 
-// Keep makes every child that this process forks map the pages again, until Forget is
-// called. Forget must be called before the pages are unmapped or replaced.
-func Keep(m Mapping) (*Kept, error) {
-	c := C.sdt_fork_keep(&C.struct_sdt_mapping{
+// GuardForks makes every child that this process forks map the pages again, until Release is
+// called. Release must be called before the pages are unmapped or replaced.
+func GuardForks(m Mapping) (*ForkGuard, error) {
+	c := C.sdt_fork_guard(&C.struct_sdt_mapping{
 		start:  m.Start,
 		size:   C.size_t(m.Size),
 		offset: C.uint64_t(m.Offset),
 		dev:    C.dev_t(m.Dev),
 		ino:    C.ino_t(m.Ino),
-		memory: C.int(m.Memory),
+		memfd:  C.int(m.Memfd),
 	}, cstring(m.Path))
 	if c == nil {
 		return nil, errors.New("no memory to prepare for a fork")
 	}
-	return &Kept{c}, nil
+	return &ForkGuard{c}, nil
 }
 
-// Forget undoes Keep. It may be called again, and for nil.
-func (k *Kept) Forget() {
-	if k != nil {
-		C.sdt_fork_forget(k.c)
-		k.c = nil
+// Release undoes GuardForks. It may be called again, and for nil.
+func (g *ForkGuard) Release() {
+	if g != nil {
+		C.sdt_fork_release(g.c)
+		g.c = nil
 	}
 }

@@ -34,14 +34,14 @@ static bool is_image(const struct link_map *map, const struct sdt_image *image)
  * then we take another number.
  */
 static void *open_library(struct sdt_provider *provider, const struct sdt_image *image,
-			  struct sdt_place *place)
+			  struct sdt_home *home)
 {
 	SDTProvider_t *api = &provider->api;
 	struct link_map *map;
 	void *handle;
 
 	for (int tries = 0; tries < 100; tries++) {
-		handle = dlopen(place->path, RTLD_NOW | RTLD_LOCAL);
+		handle = dlopen(home->path, RTLD_NOW | RTLD_LOCAL);
 		if (!handle) {
 			sdt_fail(api, sharedLibraryOpenError, "load %s: %s", api->name,
 				 loader_error());
@@ -57,11 +57,11 @@ static void *open_library(struct sdt_provider *provider, const struct sdt_image 
 			return handle;
 		}
 		dlclose(handle);
-		if (!place->memory || !sdt_place_renumber(place))
+		if (!home->in_memory || !sdt_home_renumber(home))
 			break;
 	}
 	sdt_fail(api, symbolLoadingError, "load %s: another library is loaded as %s", api->name,
-		 place->path);
+		 home->path);
 	return NULL;
 }
 
@@ -78,8 +78,8 @@ static void publish_sites(struct sdt_provider *provider, uintptr_t site)
 static void show_members(struct sdt_provider *provider)
 {
 	provider->api._handle = provider->handle;
-	provider->api._filename = provider->place.path;
-	provider->api._memfd = provider->place.fd;
+	provider->api._filename = provider->home.path;
+	provider->api._memfd = provider->home.fd;
 }
 
 static int is_our_library(struct dl_phdr_info *info, size_t size, void *data)
@@ -88,19 +88,19 @@ static int is_our_library(struct dl_phdr_info *info, size_t size, void *data)
 
 	(void)size;
 	return info->dlpi_addr == provider->base && info->dlpi_name &&
-	       strcmp(info->dlpi_name, provider->place.path) == 0;
+	       strcmp(info->dlpi_name, provider->home.path) == 0;
 }
 
 /*
  * close_memfd closes the memfd. If the program has already closed it, as a daemon does
  * that closes all descriptors, another file may have its number.
  */
-static void close_memfd(const struct sdt_place *place)
+static void close_memfd(const struct sdt_home *home)
 {
 	struct stat file;
 
-	if (fstat(place->fd, &file) == 0 && file.st_dev == place->dev && file.st_ino == place->ino)
-		close(place->fd);
+	if (fstat(home->fd, &file) == 0 && file.st_dev == home->dev && file.st_ino == home->ino)
+		close(home->fd);
 }
 
 /*
@@ -111,7 +111,7 @@ static bool remove_file(const struct sdt_provider *provider)
 {
 	if (sdt_is_elsewhere(&provider->loader))
 		return true;
-	return unlink(provider->place.path) == 0 || errno == ENOENT;
+	return unlink(provider->home.path) == 0 || errno == ENOENT;
 }
 
 /*
@@ -124,8 +124,8 @@ static int unload_provider(struct sdt_provider *provider)
 	int status = 0;
 
 	publish_sites(provider, 0);
-	sdt_fork_forget(provider->kept);
-	provider->kept = NULL;
+	sdt_fork_release(provider->fork_mapping);
+	provider->fork_mapping = NULL;
 	/* If other code has closed the handle, it points to freed memory. */
 	if (!dl_iterate_phdr(is_our_library, provider))
 		status = sdt_fail(api, sharedLibraryCloseError,
@@ -133,61 +133,61 @@ static int unload_provider(struct sdt_provider *provider)
 	else if (dlclose(provider->handle) != 0)
 		status = sdt_fail(api, sharedLibraryCloseError, "unload %s: %s", provider->name,
 				  loader_error());
-	if (provider->place.memory)
-		close_memfd(&provider->place);
+	if (provider->home.in_memory)
+		close_memfd(&provider->home);
 	else if (!remove_file(provider) && status == 0)
 		status = sdt_fail(api, sharedLibraryCloseError, "unload %s: remove %s: %m",
-				  provider->name, provider->place.path);
-	free(provider->place.path);
+				  provider->name, provider->home.path);
+	free(provider->home.path);
 	provider->handle = NULL;
-	provider->place = (struct sdt_place){.fd = -1};
+	provider->home = (struct sdt_home){.fd = -1};
 	show_members(provider);
 	return status;
 }
 
 /*
- * keep_mapping makes forked children repair the sites, if their nop is one that the
+ * guard_forks makes forked children repair the sites, if their nop is one that the
  * kernel turns into a call. It must be called before any probe has an address.
  */
-static int keep_mapping(struct sdt_provider *provider, const struct sdt_image *image)
+static int guard_forks(struct sdt_provider *provider, const struct sdt_image *image)
 {
-	const struct sdt_place *place = &provider->place;
+	const struct sdt_home *home = &provider->home;
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t end = image->offset[SDT_BASE] + 1; /* of the executable mapping */
 	struct sdt_mapping mapping = {
 		.start = (void *)provider->base,
 		.size = (end + page - 1) & -page,
-		.dev = place->dev,
-		.ino = place->ino,
-		.memory = place->memory ? place->fd : -1,
+		.dev = home->dev,
+		.ino = home->ino,
+		.memfd = home->in_memory ? home->fd : -1,
 	};
 
 	if (image->nop == sdt_nop_find(image->arch->name, NULL))
 		return 0;
-	provider->kept = sdt_fork_keep(&mapping, place->path);
-	return provider->kept ? 0 : -1;
+	provider->fork_mapping = sdt_fork_guard(&mapping, home->path);
+	return provider->fork_mapping ? 0 : -1;
 }
 
 static int load_image(struct sdt_provider *provider, const struct sdt_image *image)
 {
-	struct sdt_place place;
+	struct sdt_home home;
 	void *handle;
 
-	if (sdt_place_make(&provider->api, image, &place) != 0)
+	if (sdt_home_make(&provider->api, image, &home) != 0)
 		return -1;
-	handle = open_library(provider, image, &place);
+	handle = open_library(provider, image, &home);
 	if (!handle) {
-		sdt_place_discard(&place);
+		sdt_home_discard(&home);
 		return -1;
 	}
-	if (!place.memory) {
-		close(place.fd);
-		place.fd = -1;
+	if (!home.in_memory) {
+		close(home.fd);
+		home.fd = -1;
 		provider->loader = sdt_this_process();
 	}
 	provider->handle = handle;
-	provider->place = place;
-	if (keep_mapping(provider, image) != 0) {
+	provider->home = home;
+	if (guard_forks(provider, image) != 0) {
 		unload_provider(provider);
 		return sdt_fail(&provider->api, sharedLibraryOpenError, "load %s: out of memory",
 				provider->name);

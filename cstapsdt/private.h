@@ -209,12 +209,12 @@ struct sdt_mapping {
 	uint64_t offset; /* in the file */
 	dev_t dev;       /* identifies the file, with ino */
 	ino_t ino;
-	int memory; /* the descriptor of a memfd, or -1 */
+	int memfd; /* the descriptor of a memfd, or -1 */
 	char path[];
 };
 
-struct sdt_mapping *sdt_fork_keep(const struct sdt_mapping *from, const char *path);
-void sdt_fork_forget(struct sdt_mapping *mapping);
+struct sdt_mapping *sdt_fork_guard(const struct sdt_mapping *from, const char *path);
+void sdt_fork_release(struct sdt_mapping *mapping);
 
 /* process.c: a process by its number, which in another namespace may be another process. */
 struct sdt_process {
@@ -227,19 +227,19 @@ struct sdt_process sdt_this_process(void);
 /* sdt_is_elsewhere reports whether it is another process than this one, and may be alive. */
 bool sdt_is_elsewhere(const struct sdt_process *process);
 
-/* place.c: where an image is kept, in a memfd or a file. */
-struct sdt_place {
-	bool memory;
+/* home.c: where an image is kept, in a memfd or a file. */
+struct sdt_home {
+	bool in_memory;
 	const char *directory; /* of a file, while it is made */
 	int fd;     /* -1 if the image is in a file and is loaded */
-	char *path; /* opens the place */
+	char *path; /* opens the file */
 	dev_t dev;  /* identifies the file, with ino: a memfd's number may be reused */
 	ino_t ino;
 };
 
-int sdt_place_make(SDTProvider_t *provider, const struct sdt_image *image, struct sdt_place *place);
-bool sdt_place_renumber(struct sdt_place *place);
-void sdt_place_discard(struct sdt_place *place);
+int sdt_home_make(SDTProvider_t *provider, const struct sdt_image *image, struct sdt_home *home);
+bool sdt_home_renumber(struct sdt_home *home);
+void sdt_home_discard(struct sdt_home *home);
 
 /* directory.c: the directory for files. */
 int sdt_directory(SDTProvider_t *provider, char path[]);
@@ -289,8 +289,8 @@ struct sdt_provider {
 	uint64_t text_offset; /* of the first site in the last image */
 	void *handle;         /* from dlopen, NULL unless loaded */
 	uintptr_t base;       /* the address at which the image is loaded */
-	struct sdt_place place;
-	struct sdt_mapping *kept;  /* the pages that forked children map again, or NULL */
+	struct sdt_home home;
+	struct sdt_mapping *fork_mapping; /* the pages that forked children map again, or NULL */
 	struct sdt_process loader; /* the process that removes a file */
 	size_t name_size;
 	char name[];

@@ -199,8 +199,8 @@ static SDTProbe_t *fail_probe(SDTProvider_t *provider, const char *name, const c
 	return NULL;
 }
 
-/* keep_names gives the names to the first probe of the name, unless it has them already. */
-static void keep_names(struct sdt_provider *provider, const char *name, char *arguments)
+/* share_names gives the names to the first probe of the name, unless it has them already. */
+static void share_names(struct sdt_provider *provider, const char *name, char *arguments)
 {
 	struct sdt_probe *first = sdt_names_find(&provider->names, name);
 
@@ -237,7 +237,7 @@ static SDTProbe_t *add_probe(SDTProvider_t *api, const struct definition *wanted
 		api->probes = &probe->list;
 	provider->last = probe;
 	sdt_names_add(&provider->names, &(struct sdt_name){probe->name, {.probe = probe}});
-	keep_names(provider, wanted->name, arguments);
+	share_names(provider, wanted->name, arguments);
 	return &probe->list.probe;
 }
 

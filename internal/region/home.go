@@ -56,14 +56,14 @@ func (h *Home) Path() string {
 // InMemory reports whether the image is in memory and not in a file.
 func (h *Home) InMemory() bool { return h.memory != nil }
 
-// File identifies the file that the image is in. memory is its descriptor if the image is in
+// File identifies the file that the image is in. memfd is its descriptor if the image is in
 // memory, and -1 otherwise.
-func (h *Home) File() (dev, ino uint64, memory int) {
-	memory = -1
+func (h *Home) File() (dev, ino uint64, memfd int) {
+	memfd = -1
 	if h.memory != nil {
-		memory = h.fd
+		memfd = h.fd
 	}
-	return h.file.dev, h.file.ino, memory
+	return h.file.dev, h.file.ino, memfd
 }
 
 // settle closes the descriptors that a loaded image does not need: all of a file's, but not
@@ -113,7 +113,7 @@ func (e *Error) Unwrap() []error { return e.Reasons }
 func Load(space *Space, im *image.Image, opts Options) (*Home, Sites, error) {
 	failure := new(Error)
 	for _, p := range places(opts) {
-		home, err := p.keep(im)
+		home, err := p.store(im)
 		if err == nil {
 			var sites Sites
 			if sites, err = home.mapped(space, im); err == nil {

@@ -23,8 +23,8 @@ type place struct {
 	err    error // why the place cannot be used, if this is already known
 }
 
-// keep puts an image into the place.
-func (p *place) keep(im *image.Image) (*Home, error) {
+// store puts an image into the place.
+func (p *place) store(im *image.Image) (*Home, error) {
 	switch {
 	case p.err != nil:
 		return nil, p.err

@@ -1,4 +1,4 @@
-/* The place of an image, where the loader and tracers find it: a memfd or a file. */
+/* The home of an image, where the loader and tracers find it: a memfd or a file. */
 #include "private.h"
 
 #include <errno.h>
@@ -55,30 +55,30 @@ static char *descriptor_path(int fd)
 	return path;
 }
 
-static int create_memfd(const char *name, struct sdt_place *place)
+static int create_memfd(const char *name, struct sdt_home *home)
 {
 	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	int fd = memfd_create(name, flags | MFD_EXECUTABLE);
 
-	(void)place;
+	(void)home;
 	return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
 }
 
-/* create_file leaves place->path NULL if it fails. */
-static int create_file(const char *name, struct sdt_place *place)
+/* create_file leaves home->path NULL if it fails. */
+static int create_file(const char *name, struct sdt_home *home)
 {
 	int fd = -1, reason;
 
-	place->path = make_pattern(place->directory, name);
-	if (place->path)
-		fd = mkostemps(place->path, (int)strlen(SUFFIX), O_CLOEXEC);
+	home->path = make_pattern(home->directory, name);
+	if (home->path)
+		fd = mkostemps(home->path, (int)strlen(SUFFIX), O_CLOEXEC);
 	if (fd > STDERR_FILENO)
 		return fd;
 	reason = errno;
 	if (fd >= 0)
-		unlink(place->path);
-	free(place->path);
-	place->path = NULL;
+		unlink(home->path);
+	free(home->path);
+	home->path = NULL;
 	errno = reason;
 	return fd;
 }
@@ -90,11 +90,11 @@ static int create_file(const char *name, struct sdt_place *place)
  * until the numbers are taken. To move one of them to a higher number would not be
  * enough: its file would still get what another thread was about to print.
  */
-static int create_descriptor(const char *name, struct sdt_place *place)
+static int create_descriptor(const char *name, struct sdt_home *home)
 {
 	int low[STDERR_FILENO + 1], count = 0, fd, reason;
 
-	while ((fd = (place->memory ? create_memfd : create_file)(name, place)) >= 0 &&
+	while ((fd = (home->in_memory ? create_memfd : create_file)(name, home)) >= 0 &&
 	       fd <= STDERR_FILENO && count <= STDERR_FILENO)
 		low[count++] = fd;
 	reason = errno;
@@ -109,27 +109,27 @@ static int create_descriptor(const char *name, struct sdt_place *place)
 	return fd;
 }
 
-static int open_memfd(SDTProvider_t *provider, struct sdt_place *place)
+static int open_memfd(SDTProvider_t *provider, struct sdt_home *home)
 {
 	if (strlen(provider->name) > MEMFD_NAME_MAX)
 		return sdt_fail(provider, tmpCreationError,
 				"load %s: the name is longer than the %d bytes of a memfd's name",
 				provider->name, MEMFD_NAME_MAX);
-	place->fd = create_descriptor(provider->name, place);
-	if (place->fd < 0)
+	home->fd = create_descriptor(provider->name, home);
+	if (home->fd < 0)
 		return sdt_fail(provider, tmpCreationError, "load %s: create a memfd: %m",
 				provider->name);
-	place->path = descriptor_path(place->fd);
-	if (place->path)
+	home->path = descriptor_path(home->fd);
+	if (home->path)
 		return 0;
-	close(place->fd);
+	close(home->fd);
 	return fail_memory(provider);
 }
 
-/* sdt_place_renumber moves the memfd to a higher descriptor, which has another path. */
-bool sdt_place_renumber(struct sdt_place *place)
+/* sdt_home_renumber moves the memfd to a higher descriptor, which has another path. */
+bool sdt_home_renumber(struct sdt_home *home)
 {
-	int fd = fcntl(place->fd, F_DUPFD_CLOEXEC, place->fd + 1);
+	int fd = fcntl(home->fd, F_DUPFD_CLOEXEC, home->fd + 1);
 	char *path = fd < 0 ? NULL : descriptor_path(fd);
 
 	if (!path) {
@@ -137,36 +137,36 @@ bool sdt_place_renumber(struct sdt_place *place)
 			close(fd);
 		return false;
 	}
-	close(place->fd);
-	free(place->path);
-	place->fd = fd;
-	place->path = path;
+	close(home->fd);
+	free(home->path);
+	home->fd = fd;
+	home->path = path;
 	return true;
 }
 
-static int open_file(SDTProvider_t *provider, struct sdt_place *place)
+static int open_file(SDTProvider_t *provider, struct sdt_home *home)
 {
 	char directory[PATH_MAX];
 
 	if (sdt_directory(provider, directory) != 0)
 		return -1;
-	place->directory = directory;
-	place->fd = create_descriptor(provider->name, place);
-	place->directory = NULL;
-	if (place->fd >= 0)
+	home->directory = directory;
+	home->fd = create_descriptor(provider->name, home);
+	home->directory = NULL;
+	if (home->fd >= 0)
 		return 0;
 	return sdt_fail(provider, tmpCreationError, "load %s: create " PATTERN ": %m",
 			provider->name, directory, provider->name);
 }
 
-/* sdt_place_discard removes the place of an image that is not loaded. */
-void sdt_place_discard(struct sdt_place *place)
+/* sdt_home_discard removes the home of an image that is not loaded. */
+void sdt_home_discard(struct sdt_home *home)
 {
-	if (place->path && !place->memory)
-		unlink(place->path);
-	close(place->fd);
-	free(place->path);
-	place->path = NULL;
+	if (home->path && !home->in_memory)
+		unlink(home->path);
+	close(home->fd);
+	free(home->path);
+	home->path = NULL;
 }
 
 /*
@@ -223,41 +223,41 @@ static bool holds_bytes(int fd, const unsigned char *bytes, size_t size)
 }
 
 /*
- * fill_place writes the image and reads it back. In between it seals a memfd, so that
+ * fill_home writes the image and reads it back. In between it seals a memfd, so that
  * its contents remain those that were compared. If the system has no seals, the memfd
  * is not sealed.
  */
-static int fill_place(SDTProvider_t *provider, struct sdt_place *place,
+static int fill_home(SDTProvider_t *provider, struct sdt_home *home,
 		      const struct sdt_image *image, bool *filled)
 {
 	struct stat file;
 
-	if (fstat(place->fd, &file) != 0 || !write_bytes(place->fd, image->bytes, image->size))
+	if (fstat(home->fd, &file) != 0 || !write_bytes(home->fd, image->bytes, image->size))
 		return sdt_fail(provider, tmpCreationError, "load %s: write %s: %m",
-				provider->name, place->path);
-	place->dev = file.st_dev;
-	place->ino = file.st_ino;
-	if (place->memory)
-		(void)fcntl(place->fd, F_ADD_SEALS,
+				provider->name, home->path);
+	home->dev = file.st_dev;
+	home->ino = file.st_ino;
+	if (home->in_memory)
+		(void)fcntl(home->fd, F_ADD_SEALS,
 			    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
-	*filled = holds_bytes(place->fd, image->bytes, image->size);
+	*filled = holds_bytes(home->fd, image->bytes, image->size);
 	return 0;
 }
 
-/* sdt_place_make puts the image into the place that the provider uses, and leaves it open. */
-int sdt_place_make(SDTProvider_t *provider, const struct sdt_image *image, struct sdt_place *place)
+/* sdt_home_make puts the image where the provider wants it, and leaves that open. */
+int sdt_home_make(SDTProvider_t *provider, const struct sdt_image *image, struct sdt_home *home)
 {
-	*place = (struct sdt_place){.memory = provider->_use_memfd == memfd_enabled};
+	*home = (struct sdt_home){.in_memory = provider->_use_memfd == memfd_enabled};
 	for (int tries = 0; tries < 3; tries++) {
 		bool filled = false;
 		int status;
 
-		if ((place->memory ? open_memfd : open_file)(provider, place) != 0)
+		if ((home->in_memory ? open_memfd : open_file)(provider, home) != 0)
 			return -1;
-		status = fill_place(provider, place, image, &filled);
+		status = fill_home(provider, home, image, &filled);
 		if (status == 0 && filled)
 			return 0;
-		sdt_place_discard(place);
+		sdt_home_discard(home);
 		if (status != 0)
 			return -1;
 	}
