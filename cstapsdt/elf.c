@@ -1,7 +1,7 @@
 /* An image as an ELF file, laid out by libelf. */
 #if !defined(SDT_IN_GO) && !__has_include(<gelf.h>)
 #error "stapsdt: libelf's headers are missing: apt-get install libelf-dev (or dnf install elfutils-libelf-devel, apk add elfutils-dev)"
-#else
+#endif
 
 #include "private.h"
 
@@ -209,10 +209,10 @@ static bool write_headers(Elf *elf, struct sdt_image *image, Elf_Type type, void
 }
 
 /*
- * write_bytes makes the bytes of the file that was laid out, because libelf itself
+ * write_elf_bytes makes the bytes of the file that was laid out, because libelf itself
  * writes only to files.
  */
-static bool write_bytes(Elf *elf, struct sdt_image *image)
+static bool write_elf_bytes(Elf *elf, struct sdt_image *image)
 {
 	const struct sdt_libelf *lib = sdt_libelf();
 	bool wide = image->arch->class == ELFCLASS64;
@@ -311,7 +311,7 @@ int sdt_elf_lay_out(struct sdt_elf *elf, struct sdt_provider *provider, struct s
 /* sdt_elf_write sets the image's bytes, from its sections as they are laid out. */
 int sdt_elf_write(struct sdt_elf *elf, struct sdt_provider *provider, struct sdt_image *image)
 {
-	if (write_bytes(elf->elf, image))
+	if (write_elf_bytes(elf->elf, image))
 		return 0;
 	fail_libelf(provider);
 	free(image->bytes);
@@ -327,7 +327,5 @@ void sdt_elf_close(struct sdt_elf *elf)
 		close(elf->fd);
 	*elf = SDT_ELF_CLOSED;
 }
-
-#endif
 
 #endif

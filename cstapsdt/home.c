@@ -30,7 +30,13 @@ static char *make_pattern(const char *directory, const char *name)
 	return path;
 }
 
-static int fail_memory(SDTProvider_t *provider)
+enum {
+	PID_SIZE = 16,             /* of a PID as text */
+	DESCRIPTOR_PATH_SIZE = 48, /* of /proc/PID/fd/N */
+	FILL_TRIES = 3             /* then other code does not leave the image alone */
+};
+
+static int fail_home_memory(SDTProvider_t *provider)
 {
 	return sdt_fail(provider, tmpCreationError, "load %s: out of memory", provider->name);
 }
@@ -44,14 +50,14 @@ static int fail_memory(SDTProvider_t *provider)
  */
 static char *descriptor_path(int fd)
 {
-	char self[16], *path = malloc(48);
+	char self[PID_SIZE], *path = malloc(DESCRIPTOR_PATH_SIZE);
 	ssize_t size = readlink("/proc/self", self, sizeof self - 1);
 
 	if (size <= 0)
 		size = snprintf(self, sizeof self, "self");
 	self[size] = '\0';
 	if (path)
-		snprintf(path, 48, "/proc/%s/fd/%d", self, fd);
+		snprintf(path, DESCRIPTOR_PATH_SIZE, "/proc/%s/fd/%d", self, fd);
 	return path;
 }
 
@@ -123,7 +129,7 @@ static int open_memfd(SDTProvider_t *provider, struct sdt_home *home)
 	if (home->path)
 		return 0;
 	close(home->fd);
-	return fail_memory(provider);
+	return fail_home_memory(provider);
 }
 
 /* sdt_home_renumber moves the memfd to a higher descriptor, which has another path. */
@@ -184,8 +190,8 @@ static bool is_within_limit(size_t size)
 	return false;
 }
 
-/* write_bytes replaces the contents of the file by the bytes, and does not use its position. */
-static bool write_bytes(int fd, const unsigned char *bytes, size_t size)
+/* write_file_bytes replaces the contents of the file by the bytes, and does not use its position. */
+static bool write_file_bytes(int fd, const unsigned char *bytes, size_t size)
 {
 	if (!is_within_limit(size))
 		return false;
@@ -228,11 +234,11 @@ static bool holds_bytes(int fd, const unsigned char *bytes, size_t size)
  * is not sealed.
  */
 static int fill_home(SDTProvider_t *provider, struct sdt_home *home,
-		      const struct sdt_image *image, bool *filled)
+		     const struct sdt_image *image, bool *filled)
 {
 	struct stat file;
 
-	if (fstat(home->fd, &file) != 0 || !write_bytes(home->fd, image->bytes, image->size))
+	if (fstat(home->fd, &file) != 0 || !write_file_bytes(home->fd, image->bytes, image->size))
 		return sdt_fail(provider, tmpCreationError, "load %s: write %s: %m",
 				provider->name, home->path);
 	home->dev = file.st_dev;
@@ -248,7 +254,7 @@ static int fill_home(SDTProvider_t *provider, struct sdt_home *home,
 int sdt_home_make(SDTProvider_t *provider, const struct sdt_image *image, struct sdt_home *home)
 {
 	*home = (struct sdt_home){.in_memory = provider->_use_memfd == memfd_enabled};
-	for (int tries = 0; tries < 3; tries++) {
+	for (int tries = 0; tries < FILL_TRIES; tries++) {
 		bool filled = false;
 		int status;
 

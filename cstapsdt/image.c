@@ -233,7 +233,7 @@ static bool fill_sections(const struct sdt_provider *provider, struct sdt_image 
 	return !failed;
 }
 
-static int fail_memory(struct sdt_provider *provider)
+static int fail_image_memory(struct sdt_provider *provider)
 {
 	return sdt_fail(&provider->api, elfCreationError,
 			"make the image of %s: out of memory, or too large", provider->name);
@@ -252,7 +252,7 @@ static int complete_sections(struct sdt_provider *provider, struct sdt_image *im
 				(unsigned long long)image->addr[SDT_TEXT]);
 	write_addresses(image);
 	if (image->described && !image->debug && !sdt_dwarf_fill(provider, image))
-		return fail_memory(provider);
+		return fail_image_memory(provider);
 	return 0;
 }
 
@@ -270,7 +270,7 @@ int sdt_image_make(struct sdt_provider *provider, const struct sdt_arch *arch,
 	*image = (struct sdt_image){.arch = arch, .nop = nop, .debug = debug};
 	image->described = debug || (provider->named && sdt_registers_find(arch));
 	if (!fill_sections(provider, image)) {
-		fail_memory(provider);
+		fail_image_memory(provider);
 		goto out;
 	}
 	if (sdt_elf_lay_out(&elf, provider, image) != 0)

@@ -27,6 +27,9 @@ static bool is_image(const struct link_map *map, const struct sdt_image *image)
 		      SDT_ID_OFFSET + SDT_ID_SIZE) == 0;
 }
 
+/* OPEN_TRIES is how many descriptors may have a path that the loader already knows. */
+enum { OPEN_TRIES = 100 };
+
 /*
  * open_library returns the handle and sets the provider's base. The loader knows a
  * library by its path. If other code has loaded another library from a descriptor
@@ -40,7 +43,7 @@ static void *open_library(struct sdt_provider *provider, const struct sdt_image 
 	struct link_map *map;
 	void *handle;
 
-	for (int tries = 0; tries < 100; tries++) {
+	for (int tries = 0; tries < OPEN_TRIES; tries++) {
 		handle = dlopen(home->path, RTLD_NOW | RTLD_LOCAL);
 		if (!handle) {
 			sdt_fail(api, sharedLibraryOpenError, "load %s: %s", api->name,

@@ -296,7 +296,7 @@ struct sdt_provider {
 	char name[];
 };
 
-/* sdt_tracer_type returns the type as which tracers see an argument. */
+/* sdt_tracer_type returns the type that tracers see. */
 static inline int sdt_tracer_type(ArgType_t type)
 {
 	return type == sdt_string ? uint64 : (int)type;

@@ -31,8 +31,11 @@ errno_kept() {
 }
 
 without_libelf() {
-	mkdir -p "$log/empty"
-	"$CC" -nostdinc -isystem "$log/empty" -fsyntax-only elf.c 2>"$log/errors"
+	mkdir -p "$log/without"
+	for file in elf.c *.h arch.def; do
+		sed 's/__has_include(<gelf.h>)/0/' "$file" >"$log/without/$file"
+	done
+	"$CC" -std=c11 -fsyntax-only "$log/without/elf.c" 2>"$log/errors"
 	[ $? -ne 0 ] && [ "$(grep -c 'error: ' "$log/errors")" -eq 1 ] &&
 		grep -q 'error.*apt-get install libelf-dev' "$log/errors" && return
 	cat "$log/errors"
