@@ -1,6 +1,7 @@
 package stapsdt
 
-// Option changes how a provider is loaded. Options are arguments of NewProvider.
+// Option changes how a provider is loaded. Options are arguments of NewProvider, and must not
+// be nil.
 type Option func(*options)
 
 type options struct {

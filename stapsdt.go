@@ -46,7 +46,7 @@ type Provider struct {
 }
 
 // NewProvider defines a provider. Until Load, nothing is loaded, and nothing is
-// allocated outside the Go heap. Load reports an invalid name. An Option must not be nil.
+// allocated outside the Go heap. Load reports an invalid name.
 //
 // The name of a provider or a probe is 1 to MaxName bytes of UTF-8, without control
 // characters, spaces, and any of : * ? / " , { }. Every tracer accepts ASCII letters,

@@ -45,7 +45,7 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// Server reports the RPCs that a server serves:
+// ServerProbes reports the RPCs that a server serves:
 //
 //	rpc__start(id, parent, method, remote)
 //	rpc__end(id, parent, nanoseconds, error, method, code, received, sent, received_messages, sent_messages, remote)
@@ -59,7 +59,7 @@ import (
 //
 // rpc__context has the ids of the traceparent in the RPC's metadata, if it has a valid one.
 // [span.WithTraceContext] replaces this.
-type Server struct {
+type ServerProbes struct {
 	rpcs *span.Operation[rpcStart, end]
 }
 
@@ -78,13 +78,13 @@ type end struct {
 
 // NewServer defines the probes of a server. If the provider already has others of these
 // names, its Load reports it. With a nil provider nothing is reported.
-func NewServer(p *stapsdt.Provider, opts ...span.Option) *Server {
+func NewServer(p *stapsdt.Provider, opts ...span.Option) *ServerProbes {
 	opts = append([]span.Option{span.WithTraceContext(fromMetadata)}, opts...)
-	return &Server{span.New[rpcStart, end](p, "rpc", opts...)}
+	return &ServerProbes{span.New[rpcStart, end](p, "rpc", opts...)}
 }
 
 // StatsHandler returns the handler for grpc.StatsHandler.
-func (s *Server) StatsHandler() stats.Handler {
+func (s *ServerProbes) StatsHandler() stats.Handler {
 	return &handler{server: true, start: func(ctx context.Context, method string) (context.Context, *rpc) {
 		if !s.rpcs.Enabled() {
 			return ctx, nil
@@ -106,18 +106,18 @@ func fromMetadata(ctx context.Context) (traceID [16]byte, spanID [8]byte, ok boo
 	return traceID, spanID, false
 }
 
-// Client reports the RPCs that a program calls:
+// ClientProbes reports the RPCs that a program calls:
 //
 //	call__start(id, parent, method)
 //	call__end(id, parent, nanoseconds, error, method, code, received, sent, received_messages, sent_messages, remote)
 //
-// The arguments are like those of [Server]. remote is the address of the server, or empty if
+// The arguments are like those of [ServerProbes]. remote is the address of the server, or empty if
 // there was no connection to one. If gRPC retries a call, each attempt is reported. A
 // stream ends as grpc.ClientConn.NewStream says; one that the program neither reads to its
 // end nor cancels has no end before its connection is closed.
 //
 // [span.WithTraceContext] adds call__context.
-type Client struct {
+type ClientProbes struct {
 	calls *span.Operation[callStart, end]
 }
 
@@ -125,12 +125,12 @@ type callStart struct{ Method string }
 
 // NewClient defines the probes of a client. If the provider already has others of these
 // names, its Load reports it. With a nil provider nothing is reported.
-func NewClient(p *stapsdt.Provider, opts ...span.Option) *Client {
-	return &Client{span.New[callStart, end](p, "call", opts...)}
+func NewClient(p *stapsdt.Provider, opts ...span.Option) *ClientProbes {
+	return &ClientProbes{span.New[callStart, end](p, "call", opts...)}
 }
 
 // StatsHandler returns the handler for grpc.WithStatsHandler.
-func (c *Client) StatsHandler() stats.Handler {
+func (c *ClientProbes) StatsHandler() stats.Handler {
 	return &handler{start: func(ctx context.Context, method string) (context.Context, *rpc) {
 		ctx, sp := c.calls.Start(ctx, callStart{method})
 		return ctx, newRPC(sp, method, "")

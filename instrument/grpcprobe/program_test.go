@@ -25,8 +25,8 @@ type message = wrapperspb.StringValue
 // program is a program that has installed the package: a server, and a client of it.
 type program struct {
 	*stapsdt.Provider
-	server *Server
-	client *Client
+	server *ServerProbes
+	client *ClientProbes
 	conn   *grpc.ClientConn
 	stop   func()
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
-// Client reports the requests that a program sends:
+// ClientProbes reports the requests that a program sends:
 //
 //	fetch__start(id, parent, method, host, path)
 //	fetch__end(id, parent, nanoseconds, error, host, status, bytes, dns, connect, tls, first_byte, method)
@@ -28,7 +28,7 @@ import (
 // redirect is a fetch of its own.
 //
 // [span.WithTraceContext] adds fetch__context.
-type Client struct {
+type ClientProbes struct {
 	fetches *span.Operation[fetchStart, fetchEnd]
 }
 
@@ -47,8 +47,8 @@ type fetchEnd struct {
 
 // NewClient defines the probes of a client. If the provider already has others of these
 // names, its Load reports it. With a nil provider nothing is reported.
-func NewClient(p *stapsdt.Provider, opts ...span.Option) *Client {
-	return &Client{span.New[fetchStart, fetchEnd](p, "fetch", opts...)}
+func NewClient(p *stapsdt.Provider, opts ...span.Option) *ClientProbes {
+	return &ClientProbes{span.New[fetchStart, fetchEnd](p, "fetch", opts...)}
 }
 
 // Transport returns a RoundTripper that sends requests with next, or with
@@ -58,7 +58,7 @@ func NewClient(p *stapsdt.Provider, opts ...span.Option) *Client {
 // An http.Client with a Timeout needs a timer and a dozen more allocations per request for
 // each RoundTripper that is not an *http.Transport. To avoid them, set a deadline in the
 // request's context instead.
-func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
+func (c *ClientProbes) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport
 	}

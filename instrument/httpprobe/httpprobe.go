@@ -18,7 +18,7 @@
 // bodies, transports and contexts is called that it would not have called itself, except Value
 // of a request's context, for the parent's id. Handlers and transports get copies of requests,
 // so that the span's context is in them; what is set in a copy is set in the original. Types
-// are what a program can notice: a handler's ResponseWriter, unless [Server.PlainHandler] made
+// are what a program can notice: a handler's ResponseWriter, unless [ServerProbes.PlainHandler] made
 // the handler, the body of a client's response, and contexts have types of this package.
 // docs/instrumentation.md has the complete list.
 //
@@ -37,7 +37,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
-// Server reports the requests that handlers serve:
+// ServerProbes reports the requests that handlers serve:
 //
 //	request__start(id, parent, method, path, host, remote)
 //	request__end(id, parent, nanoseconds, error, route, status, bytes, method, path)
@@ -51,7 +51,7 @@ import (
 //
 // request__context has the ids of the request's traceparent header, if it has a valid one.
 // [span.WithTraceContext] replaces this.
-type Server struct {
+type ServerProbes struct {
 	requests *span.Operation[requestStart, requestEnd]
 }
 
@@ -66,9 +66,9 @@ type requestEnd struct {
 
 // NewServer defines the probes of a server. If the provider already has others of these
 // names, its Load reports it. With a nil provider nothing is reported.
-func NewServer(p *stapsdt.Provider, opts ...span.Option) *Server {
+func NewServer(p *stapsdt.Provider, opts ...span.Option) *ServerProbes {
 	opts = append([]span.Option{span.WithTraceContext(fromHeader)}, opts...)
-	return &Server{span.New[requestStart, requestEnd](p, "request", opts...)}
+	return &ServerProbes{span.New[requestStart, requestEnd](p, "request", opts...)}
 }
 
 // Handler returns a handler that serves requests with next and reports them. While nothing
@@ -83,13 +83,13 @@ func NewServer(p *stapsdt.Provider, opts ...span.Option) *Server {
 // Use PlainHandler if next asserts a type or a method of the program's own in its
 // ResponseWriter, or relies on http.MaxBytesReader to close the connection, which calls an
 // unexported method of the server's ResponseWriter.
-func (s *Server) Handler(next http.Handler) http.Handler { return s.handler(next, false) }
+func (s *ServerProbes) Handler(next http.Handler) http.Handler { return s.handler(next, false) }
 
 // PlainHandler is like Handler, but next always gets the ResponseWriter that the server
 // passed. request__end then reports 0 as status and bytes.
-func (s *Server) PlainHandler(next http.Handler) http.Handler { return s.handler(next, true) }
+func (s *ServerProbes) PlainHandler(next http.Handler) http.Handler { return s.handler(next, true) }
 
-func (s *Server) handler(next http.Handler, plain bool) http.Handler {
+func (s *ServerProbes) handler(next http.Handler, plain bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.requests.Enabled() {
 			s.serve(next, w, r, plain)
@@ -111,7 +111,7 @@ type exchange struct {
 }
 
 // serve serves and reports a request.
-func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request, plain bool) {
+func (s *ServerProbes) serve(next http.Handler, w http.ResponseWriter, r *http.Request, plain bool) {
 	if r == nil || r.URL == nil { // which no server passes
 		next.ServeHTTP(w, r)
 		return

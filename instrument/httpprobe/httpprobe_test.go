@@ -108,7 +108,7 @@ type wantEnd struct {
 }
 
 // routes is a mux within middleware, which looks at what the mux has found.
-func routes(t *testing.T, server *Server, found *[]string) http.Handler {
+func routes(t *testing.T, server *ServerProbes, found *[]string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /items/{id}/{rest...}", func(w http.ResponseWriter, r *http.Request) {})
 	mux.HandleFunc("/form", func(w http.ResponseWriter, r *http.Request) {

@@ -21,7 +21,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 )
 
-// wrap is Server.Handler or Server.PlainHandler.
+// wrap is ServerProbes.Handler or ServerProbes.PlainHandler.
 type wrap func(http.Handler) http.Handler
 
 var dates = regexp.MustCompile(`(?m)^Date: .*\r\n`)
@@ -176,7 +176,7 @@ var handlers = map[string]http.HandlerFunc{
 // TestWire: the client gets the same bytes.
 func TestWire(t *testing.T) {
 	for name, h := range handlers {
-		for kind, wrap := range map[string]func(*Server) wrap{"Handler": func(s *Server) wrap { return s.Handler }, "PlainHandler": func(s *Server) wrap { return s.PlainHandler }} {
+		for kind, wrap := range map[string]func(*ServerProbes) wrap{"Handler": func(s *ServerProbes) wrap { return s.Handler }, "PlainHandler": func(s *ServerProbes) wrap { return s.PlainHandler }} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				p := eventtest.Provider(t, "httpprobe")
 				handler := wrap(NewServer(p))(h)

@@ -70,7 +70,7 @@ type record struct {
 	Line       int32
 }
 
-// Option is an option of New.
+// Option is an option of New. It must not be nil.
 type Option func(*Probes)
 
 // WithFormat shows the values that are otherwise shown by their type as f formats them. f is
