@@ -39,7 +39,7 @@ var kinds = map[string]struct {
 // maxThreads is how many threads more a program may have while it is watched. It is not 0
 // because the runtime starts one whenever a goroutine is to run and all threads are in system
 // calls, which a busy machine makes likely.
-const maxThreads = 2
+const maxThreads = 4
 
 // slack is how many bytes the heap may differ from one run to another, and stackSlack the
 // stacks: the runtime keeps descriptions of goroutines and threads, and each processor and

@@ -143,7 +143,7 @@ func (tr *Tracer) interrupt() {
 		return tr.exited || slices.Contains(tr.lines[before:], line{text: ""})
 	}
 	tr.Signal(syscall.SIGINT)
-	for again := 500 * time.Millisecond; again < testenv.Patience && !tr.wait(again, ending); again *= 2 {
+	for again := 2 * time.Second; again < testenv.Patience && !tr.wait(again, ending); again *= 2 {
 		if Catches(tr.PID(), syscall.SIGINT) {
 			tr.Signal(syscall.SIGINT)
 		}
