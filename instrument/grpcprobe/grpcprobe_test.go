@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	say      = "/test.Echo/Say"  // one message, one answer
-	talk     = "/test.Echo/Talk" // streams in both directions
+	say  = "/test.Echo/Say"  // one message, one answer
+	talk = "/test.Echo/Talk" // streams in both directions
 )
 
 var service = grpc.ServiceDesc{
