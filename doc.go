@@ -150,7 +150,7 @@
 // variables and mount namespace. A tracer attached to the file traces all of them,
 // including those that start later.
 //
-// [WithDir] and, without it, $STAPSDT_DIR demand a directory: if it cannot be used,
+// [WithDir] and, without it, $STAPSDT_DIR require a directory: if it cannot be used,
 // Load fails and says why. If neither is set, the file is in
 // $XDG_RUNTIME_DIR/stapsdt or, if that cannot be used, in $TMPDIR/stapsdt-UID, where
 // TMPDIR defaults to /tmp. If neither directory can be used, the image is in memory (a

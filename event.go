@@ -9,7 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
-// Event is what an observer sees of a fire: the probe, the time and the arguments. It is
+// Event is a fire as an observer sees it: the probe, the time and the arguments. It is
 // valid until the observer returns; a Clone stays valid. Its methods are safe for concurrent
 // use. See Provider.Observe.
 type Event struct {

@@ -37,7 +37,7 @@ type observer struct {
 // observes reports whether the observer wants a probe's events.
 func (o *observer) observes(p *Probe) bool { return len(o.only) == 0 || slices.Contains(o.only, p) }
 
-// watched is what at points to while a probe is observed. It reads as patched, and is never
+// watched is the byte that at points to while a probe is observed. It reads as patched, and is never
 // executed: package call enters site, which is another byte.
 var watched = [1]byte{call.Bits}
 

@@ -15,9 +15,9 @@ type options struct {
 // mode 0700 if it does not exist; its parent must exist.
 //
 // The directory must belong to this user, no other user may be able to write to it, and it
-// must not be a symbolic link. It must not be on a file system that is mounted noexec, nor on a network or FUSE file
-// system, whose server could stop the program at any probe. Its path must not contain a
-// colon or a control character, because tracers cannot handle them.
+// must not be a symbolic link. It must not be on a file system that is mounted noexec, nor on
+// a network or FUSE file system, whose server could stop the program at any probe. Its path
+// must not contain a colon or a control character, because tracers cannot handle them.
 //
 // WithDir("") leaves the choice of the directory to the environment. Of several WithDir
 // and [WithMemfd] options the last one applies.

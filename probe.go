@@ -142,8 +142,8 @@ func (p *Probe) Enabled() bool {
 // memory that a pointer refers to is also kept alive until then. For a Float32 the
 // argument is a float32, and for a Float64 a float32 or a float64.
 //
-// The arguments are checked only while there is a tracer or an observer. If they are wrong, no event
-// is reported, and Fire returns an *Error that wraps ErrArgCount or ErrArgType.
+// The arguments are checked only while there is a tracer or an observer. If they are wrong,
+// no event is reported, and Fire returns an *Error that wraps ErrArgCount or ErrArgType.
 func (p *Probe) Fire(args ...any) error {
 	if p.on() {
 		return p.fireAny(args)

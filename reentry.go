@@ -26,7 +26,7 @@ type goroutines struct {
 // machines.
 type bucket [8]atomic.Uintptr
 
-// mark is what a goroutine has in the set: an event, and the slot that it leaves, or nil if
+// mark is the entry of a goroutine in the set: an event, and the slot that it leaves, or nil if
 // it is one of others.
 type mark struct {
 	event *Event

@@ -11,7 +11,7 @@ import (
 	"weak"
 )
 
-// MaxName is the longest name of a provider or a probe, in bytes.
+// MaxName is the maximum length of the name of a provider or a probe, in bytes.
 const MaxName = 255
 
 // Provider is a set of probes that are loaded together. Its name is the first half of
@@ -26,7 +26,7 @@ type Provider struct {
 
 	mu     sync.Mutex
 	probes []*Probe
-	live   int               // the first so many of probes are in the image
+	live   int               // the number of the first probes, which are in the image
 	byName map[string]*Probe // the first of each name
 	err    error             // the first definition that failed
 	loaded bool
@@ -40,7 +40,7 @@ type Provider struct {
 	// the registry's, and guarded by its lock.
 	claimed []*Probe
 
-	// loader is what the provider has outside the Go heap. It does not refer to the
+	// loader holds the provider's resources outside the Go heap. It does not refer to the
 	// provider, so that it can be released when the provider is unreachable.
 	loader *loader
 }
@@ -214,11 +214,14 @@ func checkName(name string) error {
 // Load makes the probes visible to tracers. A provider without probes can be loaded
 // too. If Load fails, the probes stay no-ops and the program can continue.
 //
-// Load fails with ErrClosed, ErrLoaded, ErrUnsupported, the error of a typed probe's
-// definition (every Load does), ErrPlace or ErrMap with the reason for each place
-// tried, or otherwise an *Error whose Code is the step that failed. It fails with
-// ErrConflict while another provider of the same name is loaded and has a probe of the same
-// name with other arguments or argument names, because a tracer takes the two for one.
+// Load fails with
+//
+//   - ErrClosed, ErrLoaded or ErrUnsupported;
+//   - the error of a typed probe's definition, as every Load then does;
+//   - ErrConflict, while another provider of the same name is loaded and has a probe of the
+//     same name with other arguments or argument names, because a tracer takes the two for one;
+//   - ErrPlace or ErrMap, with the reason for each place tried;
+//   - otherwise an *Error whose Code is the step that failed.
 func (p *Provider) Load() error {
 	if p.zero() {
 		return p.fail("load", "", errZero)

@@ -46,8 +46,8 @@ func (p *Probe0) fire() (fired bool) {
 // Probe1 is a probe with one argument.
 type Probe1[A Arg] struct{ Probe }
 
-// NewProbe1 defines a probe of the provider with one argument. There is
-// a name for the argument, or none; [Probe.NameArgs] says which are valid.
+// NewProbe1 defines a probe of the provider with one argument. names, if any are given,
+// must be one for the argument; [Probe.NameArgs] describes valid names.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe1[A Arg](p *Provider, name string, names ...string) *Probe1[A] {
 	t := new(Probe1[A])
@@ -99,8 +99,8 @@ func (p *Probe1[A]) fire(a A) (fired bool) {
 // Probe2 is a probe with two arguments.
 type Probe2[A, B Arg] struct{ Probe }
 
-// NewProbe2 defines a probe of the provider with two arguments. There is
-// one name for each argument, or none at all; [Probe.NameArgs] says which are valid.
+// NewProbe2 defines a probe of the provider with two arguments. names, if any are given,
+// must be one per argument; [Probe.NameArgs] describes valid names.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe2[A, B Arg](p *Provider, name string, names ...string) *Probe2[A, B] {
 	t := new(Probe2[A, B])
@@ -153,8 +153,8 @@ func (p *Probe2[A, B]) fire(a A, b B) (fired bool) {
 // Probe3 is a probe with three arguments.
 type Probe3[A, B, C Arg] struct{ Probe }
 
-// NewProbe3 defines a probe of the provider with three arguments. There is
-// one name for each argument, or none at all; [Probe.NameArgs] says which are valid.
+// NewProbe3 defines a probe of the provider with three arguments. names, if any are given,
+// must be one per argument; [Probe.NameArgs] describes valid names.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe3[A, B, C Arg](p *Provider, name string, names ...string) *Probe3[A, B, C] {
 	t := new(Probe3[A, B, C])
@@ -208,8 +208,8 @@ func (p *Probe3[A, B, C]) fire(a A, b B, c C) (fired bool) {
 // Probe4 is a probe with four arguments.
 type Probe4[A, B, C, D Arg] struct{ Probe }
 
-// NewProbe4 defines a probe of the provider with four arguments. There is
-// one name for each argument, or none at all; [Probe.NameArgs] says which are valid.
+// NewProbe4 defines a probe of the provider with four arguments. names, if any are given,
+// must be one per argument; [Probe.NameArgs] describes valid names.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe4[A, B, C, D Arg](p *Provider, name string, names ...string) *Probe4[A, B, C, D] {
 	t := new(Probe4[A, B, C, D])
@@ -264,8 +264,8 @@ func (p *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) (fired bool) {
 // Probe5 is a probe with five arguments.
 type Probe5[A, B, C, D, E Arg] struct{ Probe }
 
-// NewProbe5 defines a probe of the provider with five arguments. There is
-// one name for each argument, or none at all; [Probe.NameArgs] says which are valid.
+// NewProbe5 defines a probe of the provider with five arguments. names, if any are given,
+// must be one per argument; [Probe.NameArgs] describes valid names.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe5[A, B, C, D, E Arg](p *Provider, name string, names ...string) *Probe5[A, B, C, D, E] {
 	t := new(Probe5[A, B, C, D, E])
@@ -321,8 +321,8 @@ func (p *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) (fired bool) {
 // Probe6 is a probe with six arguments.
 type Probe6[A, B, C, D, E, F Arg] struct{ Probe }
 
-// NewProbe6 defines a probe of the provider with six arguments. There is
-// one name for each argument, or none at all; [Probe.NameArgs] says which are valid.
+// NewProbe6 defines a probe of the provider with six arguments. names, if any are given,
+// must be one per argument; [Probe.NameArgs] describes valid names.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe6[A, B, C, D, E, F Arg](p *Provider, name string, names ...string) *Probe6[A, B, C, D, E, F] {
 	t := new(Probe6[A, B, C, D, E, F])

@@ -52,8 +52,8 @@ type Probe{{.N}}{{$declared}} struct{ Probe }
 
 {{- if .N }}
 
-// NewProbe{{.N}} defines a probe of the provider with {{.Count}}. There is
-// {{if eq .N 1}}a name for the argument, or none{{else}}one name for each argument, or none at all{{end}}; [Probe.NameArgs] says which are valid.
+// NewProbe{{.N}} defines a probe of the provider with {{.Count}}. names, if any are given,
+// must be one {{if eq .N 1}}for the argument{{else}}per argument{{end}}; [Probe.NameArgs] describes valid names.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe{{.N}}{{$declared}}(p *Provider, name string, names ...string) *Probe{{.N}}{{$types}} {
 	t := new(Probe{{.N}}{{$types}})

@@ -114,7 +114,7 @@ func (t ArgType) holdsUint(v uint64) bool {
 	return bits == 64 || v>>bits == 0
 }
 
-// argKind is how an argument of Fire is passed.
+// argKind tells how an argument of Fire is passed.
 type argKind int
 
 const (
@@ -200,7 +200,7 @@ func textWord(arg any) (w uint64, text string, kind argKind) {
 	}
 	// SAFETY: the text is only read, and only before Fire returns, while the caller's
 	// argument keeps the bytes alive. As with any []byte argument, the caller ensures
-	// that no other goroutine writes to them meanwhile.
+	// that no other goroutine writes to them until then.
 	return 0, unsafe.String(unsafe.SliceData(b), len(b)), textArg
 }
 

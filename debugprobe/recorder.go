@@ -65,7 +65,7 @@ func (p *patientWriter) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
-// lastLines writes the last so many lines of what it is given, or all if most is 0.
+// lastLines writes at most the last most lines that it is given, or all if most is 0.
 type lastLines struct {
 	w     io.Writer
 	most  int

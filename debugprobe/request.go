@@ -24,7 +24,7 @@ const (
 	usualRate    = 100
 )
 
-// request is what a viewer wants to see.
+// request holds the probes that a viewer watches, and the limits of the answer.
 type request struct {
 	probes  map[*stapsdt.Probe]*watched
 	seconds time.Duration
@@ -33,7 +33,7 @@ type request struct {
 	grouped bool
 }
 
-// watched is what a viewer does with the events of a probe.
+// watched is a probe with the expressions that a viewer applies to its events.
 type watched struct {
 	*expressions
 	probe *stapsdt.Probe

@@ -61,7 +61,7 @@ type Recorder struct {
 	probes  []probe
 }
 
-// probe is what records refer to.
+// probe is a probe that has records, with what is needed to read them.
 type probe struct {
 	*stapsdt.Probe
 	types []stapsdt.ArgType // of the arguments
@@ -156,7 +156,7 @@ func (r *Recorder) exchange(full *chunk) (empty *chunk) {
 	return empty
 }
 
-// shard is what the goroutines of one hash write to.
+// shard holds the records of the goroutines that have one hash.
 type shard struct {
 	mu    sync.Mutex
 	chunk *chunk

@@ -82,7 +82,7 @@ type describer struct {
 	errs    []error
 }
 
-// description is what was found for a probe.
+// description holds the arguments that DWARF has for a probe.
 type description struct {
 	probe *Site
 	args  []param

@@ -90,7 +90,7 @@ func (f *elfFile) readDWARF() (*dwarfFile, error) {
 	return &dwarfFile{d, units, readRanges(data[".debug_aranges"], f.order)}, nil
 }
 
-// contents returns the bytes of a section, of which there may be no more than a limit.
+// contents returns the bytes of a section. It fails if there are more than limit.
 func (f *elfFile) contents(s section, limit uint64) ([]byte, error) {
 	if s.size > limit {
 		return nil, fmt.Errorf("%d bytes exceed the limit of %d for all DWARF", s.size, maxDWARF)
@@ -118,7 +118,7 @@ func (f *elfFile) contents(s section, limit uint64) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	b.Grow(int(size)) // no more than maxExpansion times what is there
+	b.Grow(int(size)) // at most maxExpansion times the compressed size
 	n, err := io.Copy(&b, io.LimitReader(z, int64(size)))
 	if err == nil && uint64(n) != size {
 		err = io.ErrUnexpectedEOF

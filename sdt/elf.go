@@ -21,8 +21,8 @@ const (
 	maxOffset   = 1 << 62
 )
 
-// elfFile is what this package needs of an ELF file. It is not debug/elf's because that
-// reads whole tables into memory, as large as the headers claim them to be.
+// elfFile reads those parts of an ELF file that this package needs. debug/elf is not used,
+// because it reads whole tables into memory, as large as the headers claim them to be.
 type elfFile struct {
 	r        io.ReaderAt
 	buffer   [64]byte // for one header at a time

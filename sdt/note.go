@@ -40,9 +40,8 @@ func (w *walker) fail(err error) {
 	}
 }
 
-// section walks a section of notes. An error of a note is told with its offset in the
-// section, and where the next one begins is known in spite of it; a length that leads out
-// of the section ends the walk.
+// section walks a section of notes. It reports an error of a note with the note's offset in
+// the section and continues with the next one, unless a length leads out of the section.
 func (w *walker) section(s section) {
 	fail := func(at uint64, format string, args ...any) {
 		w.fail(fmt.Errorf("%s+%#x: %w", noteSection, at, fmt.Errorf(format, args...)))

@@ -64,7 +64,7 @@ type Register struct {
 	Bits, Shift int
 }
 
-// syntax is how an architecture's operands are written. Its parse reads those that are not
+// syntax is the notation of an architecture's operands. Its parse reads those that are not
 // a register alone.
 type syntax struct {
 	registers map[string]Register

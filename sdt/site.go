@@ -21,8 +21,8 @@ type Site struct {
 	// counter has a Semaphore of 0.
 	Address, Base, Semaphore uint64
 
-	// Offset and SemaphoreOffset are where the site and its semaphore are in the file,
-	// which is what the kernel's uprobes take. If .stapsdt.base is not at Base, because
+	// Offset and SemaphoreOffset are the offsets of the site and its semaphore in the file,
+	// which the kernel's uprobes take. If .stapsdt.base is not at Base, because
 	// the file was prelinked, they differ from the note's addresses by that distance.
 	// SemaphoreOffset is 0 if there is no semaphore.
 	Offset, SemaphoreOffset uint64
@@ -53,7 +53,7 @@ func ReadFile(path string) ([]Site, error) {
 // which bytes are wrong.
 //
 // Read asks r for nothing but headers and notes, and allocates no more than they need. It
-// reads at most 8 MiB of notes and 262144 arguments, and it is an error if a file has more.
+// reads at most 8 MiB of notes and 262144 arguments, and fails if a file has more.
 func Read(r io.ReaderAt) ([]Site, error) {
 	f, err := openELF(r)
 	if err != nil {

@@ -10,9 +10,9 @@ type Type struct {
 	Kind Kind
 	// Size is in bytes.
 	Size int64
-	// Elem is what a pointer points to or what an array consists of, and nil for others.
+	// Elem is the type that a pointer points to or of an array's elements, and nil for others.
 	Elem *Type
-	// Count is how many elements an array has, and 0 if that is not known.
+	// Count is the number of an array's elements, or 0 if it is not known.
 	Count int64
 	// Fields are those of a struct, in their order. A struct that was only declared has
 	// none.

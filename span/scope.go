@@ -161,7 +161,7 @@ var parents = sync.OnceValue(func() (list []parent) {
 			of = of.Elem()
 		}
 		if of.Kind() != reflect.Struct || of.Size() <= unsafe.Sizeof(uintptr(0)) {
-			continue // it would not be behind a pointer
+			continue // an interface would hold it without a pointer
 		}
 		if f, ok := of.FieldByName(c.field); ok && f.Type == reflect.TypeFor[context.Context]() {
 			if at, ok := offset(of, f.Index); ok {

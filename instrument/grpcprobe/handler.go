@@ -33,7 +33,7 @@ type rpc struct {
 	garbage        runtime.Cleanup // of running
 }
 
-// traffic is what goes in one direction.
+// traffic counts the bytes and messages in one direction.
 type traffic struct{ bytes, messages atomic.Int64 }
 
 func (t *traffic) add(bytes int) {

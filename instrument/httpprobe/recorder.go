@@ -60,7 +60,7 @@ type (
 	stringWriter struct{ r *recorder }
 )
 
-// flushError is what http.ResponseController calls in place of http.Flusher.
+// flushError is the interface that http.ResponseController prefers to http.Flusher.
 type flushError interface{ FlushError() error }
 
 func (f flusher) Flush() {

@@ -15,7 +15,7 @@ import (
 // Fields are exchanged when others can look, and only those that have changed. Meanwhile
 // goroutines of the program may use both requests in ways that are correct while nothing
 // traces: middleware may read its request in a goroutine, and a goroutine that a handler has
-// left may set fields that nobody else reads. The functions that exchange fields are therefore
+// left may set fields that no other code reads. The functions that exchange fields are therefore
 // hidden from the race detector, and move values without following their pointers. A value
 // that is being written arrives where it would be written without us.
 type request struct {

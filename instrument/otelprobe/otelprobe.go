@@ -52,9 +52,9 @@
 // # Cost
 //
 // A span is reported if a probe is traced when the span starts. While none is, the processor
-// tests a few bytes, and so does the sampler, which also passes on the SDK's parameters and
-// result: that takes about half the time of the sampler within it. The SDK copies each recorded span when it ends if it
-// has any processor; a program that exports spans has one already.
+// tests a few bytes, and so does the sampler. The sampler also forwards its parameters and
+// result, which adds about half the cost of the wrapped sampler. The SDK copies each recorded
+// span when it ends if it has any processor; a program that exports spans has one already.
 package otelprobe
 
 import (

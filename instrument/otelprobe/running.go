@@ -48,9 +48,9 @@ var sdkPath = reflect.TypeFor[sdktrace.TracerProvider]().PkgPath()
 // add adds a span of the SDK.
 func (r *running) add(s sdktrace.ReadWriteSpan) {
 	e := &entry{of: r, key: keyOf(s)}
-	// SAFETY: AddCleanup needs no more of the pointer than that it points to an object of the
-	// heap, whatever its type: the type of the SDK's spans has no name here. The pointer is
-	// not used to read or write the object.
+	// SAFETY: AddCleanup only requires that the pointer points to an object of the heap,
+	// whatever its type: the type of the SDK's spans has no name here. The pointer is not used
+	// to read or write the object.
 	e.garbage = runtime.AddCleanup((*byte)(reflect.ValueOf(s).UnsafePointer()), (*entry).forget, e)
 	if _, known := r.spans.Swap(e.key, e); !known {
 		r.count.Add(1)

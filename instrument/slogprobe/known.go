@@ -8,13 +8,13 @@ import (
 	"reflect"
 )
 
-// known is what is known of a handler.
+// known holds the facts about a handler that its type tells.
 type known struct {
-	// resolves says that the handler is slog's own. Such a handler resolves every LogValuer of a
+	// resolves reports whether the handler is slog's own. Such a handler resolves every LogValuer of a
 	// record that it wants once, in this goroutine, before anything else is done with it.
 	resolves bool
-	// format is what the handler then makes of every value of no kind. It is nil if some may be
-	// replaced instead.
+	// format formats a value of no kind as the handler does. It is nil if the handler may
+	// replace some of them instead.
 	format func(slog.Value) string
 }
 
@@ -161,8 +161,8 @@ func resolve(v slog.Value) (resolved slog.Value, changed bool) {
 	return resolved, changed
 }
 
-// emptied is what a LogValuer becomes that gives an empty group. Records and groups drop an empty
-// group at once, but not a LogValuer: a handler then writes the group in which it is.
+// emptied replaces a LogValuer that resolves to an empty group. Records and groups drop an
+// empty group at once, but not a LogValuer: a handler then writes the group in which it is.
 type emptied struct{}
 
 func (emptied) LogValue() slog.Value { return slog.GroupValue() }

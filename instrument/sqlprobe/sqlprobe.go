@@ -133,7 +133,7 @@ type connector struct {
 	probes *Probes
 }
 
-// Connect opens a connection and reports that.
+// Connect opens a connection and reports the attempt.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	ctx, s := c.probes.connects.Start(ctx, none{})
 	opened, err := c.Connector.Connect(ctx)

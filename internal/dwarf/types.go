@@ -11,7 +11,7 @@ import (
 // a pointer to a struct with many relatives does not describe half of the program.
 const maxTypes = 256
 
-// form is what an entry is made of its Go type.
+// form tells which entry describes a Go type.
 type form byte
 
 const (
@@ -107,7 +107,7 @@ func (e *encoder) refer(to int) {
 	e.u32(0)
 }
 
-// describeTypes appends the types in the queue, which grows meanwhile, and fills in their
+// describeTypes appends the types in the queue, which grows as it does so, and fills in their
 // references to each other.
 func (e *encoder) describeTypes() {
 	for i := 0; i < len(e.queue); i++ {

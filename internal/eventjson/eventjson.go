@@ -33,7 +33,7 @@ type Encoder struct {
 	heads map[*stapsdt.Probe]*head
 }
 
-// head is what all events of a probe have in common.
+// head holds the JSON that all events of a probe have in common.
 type head struct {
 	text   []byte   // from the provider on
 	fields [][]byte // before each argument: a comma, its name and a colon

@@ -68,7 +68,7 @@ func InFlight(t *testing.T, p *stapsdt.Provider, limit int, begin func() (end fu
 	require.LessOrEqual(t, detached.bytes, empty.bytes+slack)
 }
 
-// use is what a program uses.
+// use is the memory and the goroutines and threads of a program.
 type use struct {
 	bytes               int64 // of the heap
 	goroutines, threads int
@@ -84,7 +84,7 @@ func usage() use {
 	return use{int64(m.HeapAlloc), runtime.NumGoroutine(), pprof.Lookup("threadcreate").Count()}
 }
 
-// Settle waits until there are at most so many goroutines.
+// Settle waits until there are at most the given number of goroutines.
 func Settle(t testing.TB, goroutines int) {
 	t.Helper()
 	for began := time.Now(); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Log is what a program sees, in lines. It is safe for concurrent use.
+// Log records what a program sees, in lines. It is safe for concurrent use.
 type Log struct {
 	mu    sync.Mutex
 	lines []string
@@ -38,7 +38,7 @@ func (l *Log) Lines() []string {
 
 // Unchanged runs a program while nothing traces and while the provider is observed, and
 // requires that it sees the same: what it logs, what it panics with, and how many goroutines
-// it leaves. The provider must have been observed meanwhile.
+// it leaves. It also requires that an event was observed.
 func Unchanged(t *testing.T, p *stapsdt.Provider, program func(*Log)) {
 	t.Helper()
 	untraced := watch(t, program)

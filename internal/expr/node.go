@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Kind is what sort of value an expression has.
+// Kind is the kind of an expression's value.
 type Kind uint8
 
 // The kinds.
@@ -93,7 +93,7 @@ func (v Value) Text() string { return v.text }
 // Bool returns the value of a Bool.
 func (v Value) Bool() bool { return v.bits != 0 }
 
-// Op is what a Node does with its operands.
+// Op is the operation of a Node on its operands.
 type Op uint8
 
 // The operations. Unless something else is said, both operands are nodes whose type is that

@@ -56,7 +56,8 @@ func openDirectory(dir string) (int, error) {
 	return fd, nil
 }
 
-// errLink is why a link is not opened: a user who can replace it could choose the directory.
+// errLink is the error for a link, which is not opened: a user who can replace it could
+// choose the directory.
 var errLink = errors.New("it is a symbolic link")
 
 // orLink returns errLink if the kernel refused to open dir because it is a link, for which

@@ -109,7 +109,7 @@ func checkFile(fd int, image []byte) error {
 
 // removeBad removes a file that has the image's name but is not the image. Processes that do
 // this at the same time take turns: otherwise the second would remove the good file that
-// the first has meanwhile put there and mapped.
+// the first has put there and mapped by then.
 func removeBad(dirfd int, name string, image []byte) error {
 	if err := lock(dirfd); err != nil {
 		return fmt.Errorf("%w, and the directory cannot be locked: %w", errBadFile, err)
@@ -141,7 +141,7 @@ func lock(dirfd int) error {
 }
 
 // writeFile writes an image to a new file, which gets its name when it is complete. It
-// returns EEXIST if another process has created the file meanwhile.
+// returns EEXIST if another process has created the file first.
 func writeFile(dirfd int, name string, image []byte) error {
 	err := writeUnnamed(dirfd, name, image)
 	switch err {

@@ -1,9 +1,8 @@
-// Package testenv lets tests say what they need and what they cannot stand, each with
-// the reason, so that no list of names elsewhere decides which of them run.
+// Package testenv lets a test declare what it needs and where it cannot run, with the
+// reason, so that no list of names elsewhere decides which tests run.
 //
-// What a test needs and does not find skips it on a laptop. Where the environment says
-// CI=true it fails the test, so that a machine which has lost a tracer does not go on as
-// a green one.
+// A test that lacks what it needs is skipped on a laptop. With CI=true in the environment it
+// fails, so that a machine that has lost a tracer does not stay green.
 package testenv
 
 import (

@@ -102,7 +102,7 @@ func (w *wake) ReleaseResources(*rt.UserData) {
 	}
 }
 
-// install installs the hooks in every coroutine. If the tracer has detached meanwhile, it
+// install installs the hooks in every coroutine. If the tracer has detached since, it
 // waits for the next one.
 func (t *Tracer) install() {
 	t.armed = false
