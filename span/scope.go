@@ -9,7 +9,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/go-stapsdt/stapsdt/internal/within"
+	"github.com/go-stapsdt/stapsdt/internal/operation"
 )
 
 // maxDepth is the largest number of scopes in a context, and of contexts that are searched for the
@@ -104,7 +104,7 @@ func nearest(ctx context.Context) (s *scope, found bool) {
 		if s := of(ctx); s != nil {
 			return s, true
 		}
-		if ours, ok := ctx.(within.Context); ok {
+		if ours, ok := ctx.(operation.Context); ok {
 			ctx = ours.Within().Context
 			continue
 		}

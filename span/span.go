@@ -67,7 +67,7 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/call"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
-	"github.com/go-stapsdt/stapsdt/internal/errortext"
+	"github.com/go-stapsdt/stapsdt/internal/operation"
 )
 
 // Operation is a kind of operation: a name, the fields S of its start, and the fields E of
@@ -248,14 +248,14 @@ func (s *Span[E]) EndFunc(fields func() E, err error) {
 //go:noinline
 func (s *Span[E]) finish(fields E, err error) {
 	if elapsed, ok := s.stop(); ok {
-		s.ends.Fire(ending[E]{s.scope.id, s.parent, elapsed, errortext.Of(err), fields})
+		s.ends.Fire(ending[E]{s.scope.id, s.parent, elapsed, operation.ErrorText(err), fields})
 	}
 }
 
 //go:noinline
 func (s *Span[E]) finishFunc(fields func() E, err error) {
 	if elapsed, ok := s.stop(); ok {
-		s.ends.Fire(ending[E]{s.scope.id, s.parent, elapsed, errortext.Of(err), fields()})
+		s.ends.Fire(ending[E]{s.scope.id, s.parent, elapsed, operation.ErrorText(err), fields()})
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/errortext"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/operation"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/probetest"
 
@@ -147,7 +147,7 @@ func TestErrorText(t *testing.T) {
 		"*errors.errorString": errors.New(""),
 		"a\nb":                errors.Join(errors.New("a"), errors.New("b")),
 	} {
-		require.Equal(t, want, errortext.Of(err))
+		require.Equal(t, want, operation.ErrorText(err))
 	}
 }
 

@@ -37,7 +37,7 @@ import (
 	"context"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/traceparent"
+	"github.com/go-stapsdt/stapsdt/internal/operation"
 	"github.com/go-stapsdt/stapsdt/span"
 
 	"google.golang.org/grpc/metadata"
@@ -101,7 +101,7 @@ func (s *ServerProbes) StatsHandler() stats.Handler {
 // fromMetadata is the TraceContextFunc of an RPC that is served: the traceparent in its metadata.
 func fromMetadata(ctx context.Context) (traceID [16]byte, spanID [8]byte, ok bool) {
 	if list := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(list) == 1 {
-		return traceparent.Parse(list[0])
+		return operation.ParseTraceparent(list[0])
 	}
 	return traceID, spanID, false
 }

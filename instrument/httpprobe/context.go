@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"reflect"
 
-	"github.com/go-stapsdt/stapsdt/internal/within"
+	"github.com/go-stapsdt/stapsdt/internal/operation"
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
@@ -22,7 +22,7 @@ type headed struct {
 }
 
 // Within lets package span look through it.
-func (h *headed) Within() within.Parent { return within.Parent{Context: h.Context} }
+func (h *headed) Within() operation.Parent { return operation.Parent{Context: h.Context} }
 
 func (h *headed) Value(key any) any {
 	if _, ok := key.(headerKey); ok {
@@ -51,7 +51,7 @@ var (
 // type, whose methods must not be called.
 func failure(ctx context.Context) error {
 	for {
-		if ours, ok := ctx.(within.Context); ok {
+		if ours, ok := ctx.(operation.Context); ok {
 			ctx = ours.Within().Context
 			continue
 		}

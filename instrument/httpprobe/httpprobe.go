@@ -33,7 +33,7 @@ import (
 	"net/http"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/traceparent"
+	"github.com/go-stapsdt/stapsdt/internal/operation"
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
@@ -152,7 +152,7 @@ type headerKey struct{}
 func fromHeader(ctx context.Context) (traceID [16]byte, spanID [8]byte, ok bool) {
 	header, _ := ctx.Value(headerKey{}).(http.Header)
 	if list := header["Traceparent"]; len(list) == 1 {
-		return traceparent.Parse(list[0])
+		return operation.ParseTraceparent(list[0])
 	}
 	return traceID, spanID, false
 }

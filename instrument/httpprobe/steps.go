@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/clock"
-	"github.com/go-stapsdt/stapsdt/internal/within"
+	"github.com/go-stapsdt/stapsdt/internal/operation"
 )
 
 // step is a part of a fetch: when it first began, and when it was first done.
@@ -54,7 +54,7 @@ func (f *fetch) tracing(ctx context.Context) context.Context {
 }
 
 // Within lets package span look through it.
-func (t *tracing) Within() within.Parent { return within.Parent{Context: t.Context} }
+func (t *tracing) Within() operation.Parent { return operation.Parent{Context: t.Context} }
 
 // keyOf has the key of a ClientTrace.
 type keyOf struct {

@@ -35,7 +35,7 @@ import (
 	"net"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/errortext"
+	"github.com/go-stapsdt/stapsdt/internal/operation"
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
@@ -179,7 +179,7 @@ func (l *unixListener) Accept() (net.Conn, error) {
 func (p *Probes) accepted(l net.Listener, conn net.Conn, err error) {
 	if err != nil {
 		local := listening(l)
-		p.accept.Fire(network(local), text(local), "", errortext.Of(err))
+		p.accept.Fire(network(local), text(local), "", operation.ErrorText(err))
 		return
 	}
 	local, remote := addresses(conn)

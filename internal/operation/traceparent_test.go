@@ -1,4 +1,4 @@
-package traceparent
+package operation
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestParse(t *testing.T) {
+func TestParseTraceparent(t *testing.T) {
 	const trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	for text, valid := range map[string]bool{
 		"00-" + trace + "-" + parent + "-01":                   true,
@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 		"00-" + trace + "-" + parent + "-0":                    false,
 		"":                                                     false, "00": false,
 	} {
-		id, spanID, ok := Parse(text)
+		id, spanID, ok := ParseTraceparent(text)
 		require.Equal(t, valid, ok, text)
 		if ok {
 			require.Equal(t, trace+parent, fmt.Sprintf("%x%x", id, spanID))

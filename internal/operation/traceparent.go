@@ -1,14 +1,14 @@
-// Package traceparent reads the W3C trace context that requests carry.
-package traceparent
+package operation
 
 import (
 	"encoding/hex"
 	"strings"
 )
 
-// Parse returns the ids of a traceparent header: VERSION-TRACE-SPAN-FLAGS in
-// lower-case hexadecimal, which a later version may continue (https://www.w3.org/TR/trace-context/).
-func Parse(text string) (trace [16]byte, span [8]byte, ok bool) {
+// ParseTraceparent returns the ids of a traceparent header, the W3C trace context of a request:
+// VERSION-TRACE-SPAN-FLAGS in lower-case hexadecimal, which a later version may continue
+// (https://www.w3.org/TR/trace-context/).
+func ParseTraceparent(text string) (trace [16]byte, span [8]byte, ok bool) {
 	const length = len("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 	if len(text) < length || len(text) > length && (strings.HasPrefix(text, "00") || text[length] != '-') {
 		return trace, span, false

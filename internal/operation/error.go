@@ -1,0 +1,17 @@
+package operation
+
+import "fmt"
+
+// ErrorText returns the text of an error, or "" for nil. If Error panics, as it may for a nil pointer,
+// or returns no text, it is the name of the error's type: the program must not notice.
+func ErrorText(err error) (text string) {
+	if err == nil {
+		return ""
+	}
+	defer func() {
+		if recover() != nil || text == "" {
+			text = fmt.Sprintf("%T", err)
+		}
+	}()
+	return err.Error()
+}
