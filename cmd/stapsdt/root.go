@@ -23,8 +23,9 @@ import (
 )
 
 // grace is how long a command may go on after a signal, before it gathers its results: it may wait
-// for a reader that does not read, or for a file system that does not answer.
-const grace = 2 * time.Second
+// for a reader that does not read, or for a file system that does not answer. A busy machine takes
+// seconds to look at its processes.
+const grace = 15 * time.Second
 
 // execute runs the command and returns its exit status.
 func execute(args []string, stdout, stderr io.Writer) int {
@@ -62,7 +63,7 @@ func fail(to *console.Console, err error) int {
 		to.Warn("%s", said)
 		return exitUsage
 	case errors.As(err, &refused):
-		to.Warn("%s; a program that mounts debugprobe shows its probes without", said)
+		to.Warn("%s; to trace without privileges, mount debugprobe in the program", said)
 		return exitRights
 	case errors.Is(err, probes.ErrNothing), errors.Is(err, sdt.ErrNoProbes), errors.Is(err, target.ErrNoProcess), errors.Is(err, fs.ErrNotExist):
 		to.Warn("%s", said)
