@@ -82,7 +82,7 @@ func (d *diagnosis) parse(args []string) (pids []int, spec *target.Spec, err err
 		pids = append(pids, pid)
 	}
 	if len(pids) == 0 {
-		return nil, nil, usage.Errorf("which process? Give -p PID")
+		return nil, nil, usage.Errorf("no process: give -p PID")
 	}
 	if len(args) > 1 {
 		return nil, nil, usage.Errorf("doctor takes one SPEC")

@@ -36,7 +36,7 @@ counting. If the file is wrong, the rules in force stay.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case options.Rules == "":
-				return usage.Errorf("which rules? Give -c FILE")
+				return usage.Errorf("no rules: give -c FILE")
 			case print != "":
 				return printRules(to, options.Rules, print)
 			}
@@ -55,7 +55,7 @@ counting. If the file is wrong, the rules in force stay.`,
 // printRules prints what follows from the rules.
 func printRules(to *console.Console, path, what string) error {
 	if what != "alerts" && what != "dashboard" {
-		return usage.Errorf("print what? Give --print alerts or --print dashboard")
+		return usage.Errorf("--print takes alerts or dashboard")
 	}
 	file, err := rules.Read(path)
 	if err != nil {

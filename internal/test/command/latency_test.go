@@ -241,7 +241,7 @@ func TestLatencyRefuses(t *testing.T) {
 	}{
 		"latency -p PID": {2, "latency takes the probes of the start and of the end"},
 		"latency -p PID worker:job__start worker:job__start":       {2, "the start and the end are the same probe"},
-		"latency -p PID worker:job__start worker:job":              {2, "which start belongs to which end? Give --key arg0"},
+		"latency -p PID worker:job__start worker:job":              {2, "no key pairs a start with its end: give --key arg0"},
 		"latency -p PID worker:*_start worker:*t --key arg0":       {2, "both worker:*_start and worker:*t name it"},
 		"latency -p PID worker:jobs":                               {3, "no file of the process has worker:jobs__start or worker:jobs__end"},
 		"latency -p PID worker:job__start worker:other --key arg0": {3, "no file of the process has worker:other"},
@@ -249,7 +249,7 @@ func TestLatencyRefuses(t *testing.T) {
 		"latency -p PID worker:job --key began":                    {2, "worker:job__end: "},
 		"latency -p PID worker:job -w 'name == error'":             {2, "neither worker:job__start nor worker:job__end has all"},
 		"latency worker:job --key goroutine":                       {2, "--key goroutine needs to know the processes"},
-		"latency worker:job":                                       {2, "which processes?"},
+		"latency worker:job":                                       {2, "no processes: give"},
 		"latency -p PID worker:job --linear 1:2":                   {2, "is not LOW:HIGH:STEP"},
 	} {
 		var args []string

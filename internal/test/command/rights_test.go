@@ -35,7 +35,7 @@ func TestRights(t *testing.T) {
 	}
 	file := []string{"trace", "-d", "10ms", path + ":csubject:other"}
 	process := []string{"trace", "-d", "10ms", "-p", pid(p), "csubject:other"}
-	const suffix = "; a program that mounts debugprobe shows its probes without\n"
+	const suffix = "; to trace without privileges, mount debugprobe in the program\n"
 	for _, c := range []struct {
 		set    string
 		user   bool

@@ -202,10 +202,10 @@ func TestScriptUsage(t *testing.T) {
 		args, stderr string
 		status       int
 	}{
-		{"-a a:b", "for which tracer? Give --for bpftrace or --for tracefs", 2},
-		{"-a a:b --for perf", "for which tracer?", 2},
-		{"--for tracefs", "which probes?", 2},
-		{"a:b --for tracefs", "which processes?", 2},
+		{"-a a:b", "no tracer: give --for bpftrace or --for tracefs", 2},
+		{"-a a:b --for perf", "no tracer: give", 2},
+		{"--for tracefs", "no probes: give", 2},
+		{"a:b --for tracefs", "no processes: give", 2},
 		{path + ":csubject:none --for tracefs", "has no csubject:none", 3},
 		{"-p 2147483647 a:b --for tracefs", "process 2147483647: no such process", 3},
 		{"-p " + fmt.Sprint(os.Getpid()) + " a:b --for tracefs", "no such probe: nothing there has a:b", 3},

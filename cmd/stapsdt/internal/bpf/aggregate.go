@@ -14,8 +14,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Aggregate is a program that counts events in the kernel: by the values of expressions, and
-// if Buckets is set by the bucket of a value.
+// Aggregate generates a program that counts events in the kernel, by the values of expressions and,
+// for a histogram, by the bucket of a value.
 type Aggregate struct {
 	record.Counts
 	// Value is the type of the value that the buckets are of.
@@ -29,7 +29,9 @@ type Aggregate struct {
 	value   *Expr
 }
 
-// NewAggregate checks the expressions of a program that counts. Without buckets, value is "".
+// NewAggregate parses the expressions of a program that counts. buckets is nil, and value is "",
+// unless it counts for a histogram. An expression that is wrong, or that the kernel cannot
+// evaluate, is an *expr.Error.
 func NewAggregate(probe *Probe, filter string, by []string, value string, buckets record.Buckets) (*Aggregate, error) {
 	a := &Aggregate{probe: probe, buckets: buckets}
 	var err error
@@ -54,8 +56,8 @@ func NewAggregate(probe *Probe, filter string, by []string, value string, bucket
 	return a, nil
 }
 
-// keyItems are the values of expressions in a key of a table, which begins with the number of
-// the probe. item makes each of them, at an offset of the key.
+// keyItems returns the values that make up a key, and the size of the key. item returns the value
+// of one expression at an offset of the key.
 func keyItems(by []string, item func(src string, offset int) (item, error)) (items []item, size int, err error) {
 	size = record.KeyHeader
 	for _, src := range by {
@@ -69,7 +71,7 @@ func keyItems(by []string, item func(src string, offset int) (item, error)) (ite
 	return items, size, nil
 }
 
-// keyItem is the value of an expression at an offset of a key.
+// keyItem returns the value of an expression, stored at an offset of a key.
 func (p *Probe) keyItem(src string, offset int) (item, error) {
 	e, err := p.Parse(src)
 	if err != nil {
@@ -89,7 +91,7 @@ func (p *Probe) keyItem(src string, offset int) (item, error) {
 	return one, nil
 }
 
-// Layout is equal for programs that can have the same table.
+// Layout returns a string that is equal for programs that can share a table.
 func (a *Aggregate) Layout() string {
 	var b strings.Builder
 	for _, k := range a.Keys {
@@ -98,8 +100,9 @@ func (a *Aggregate) Layout() string {
 	return b.String()
 }
 
-// NewTable returns a map for programs of a layout. Without keys, it has a place for each of
-// at most 4096 probes and their buckets, and otherwise for as many rows as it says.
+// NewTable creates a table for programs with this layout. A table without keys is an array with one
+// element for each of at most 4096 probes, or for each bucket. Other tables are hashes with the
+// given number of rows.
 func (a *Aggregate) NewTable(rows uint32) (*ebpf.Map, error) {
 	spec := &ebpf.MapSpec{Name: "table", Type: ebpf.PerCPUHash, KeySize: uint32(a.KeySize), ValueSize: record.RowSize, MaxEntries: rows}
 	if !a.Keyed() {
@@ -111,11 +114,12 @@ func (a *Aggregate) NewTable(rows uint32) (*ebpf.Map, error) {
 	return ebpf.NewMap(spec)
 }
 
-// maxProbes is how many probes a table without keys counts.
+// maxProbes is the number of probes that a table without keys can hold.
 const maxProbes = 4096
 
-// Section returns what counts the events of a probe, whose number is id. The table must be of the
-// layout, and of a histogram without keys the probe's own.
+// Section generates the code that counts the events of a probe. id identifies the probe in rows.
+// The table must have been created for the same layout, and, if Alone reports true, for this probe
+// only.
 func (a *Aggregate) Section(env *Env, table *ebpf.Map, id uint32) (*Section, error) {
 	if !a.Keyed() && a.buckets == nil && id >= maxProbes {
 		return nil, errors.New("too many different probes: at most 4096 are counted at a time")
@@ -156,7 +160,7 @@ func (a *Aggregate) Section(env *Env, table *ebpf.Map, id uint32) (*Section, err
 	return b.section()
 }
 
-// bucket stores the value in R0, and puts its bucket at the end of the key.
+// bucket stores the value in R0 and puts the number of its bucket at the end of the key.
 func (b *builder) bucket(a *Aggregate, key, value int16) {
 	b.add(asm.StoreMem(asm.RFP, value, asm.R0, asm.DWord))
 	b.bucketOf(a.buckets, a.Value)
@@ -164,8 +168,8 @@ func (b *builder) bucket(a *Aggregate, key, value int16) {
 	b.add(asm.StoreMem(asm.RFP, key+int16(a.KeySize)-8, asm.R0, asm.DWord))
 }
 
-// tally counts an event, and adds its value if there are buckets. The key has everything but
-// the number of the probe.
+// tally counts an event and, for a histogram, adds its value. The key is complete except for the id
+// of the probe.
 func (b *builder) tally(a *Aggregate, table *ebpf.Map, id uint32, key, value int16) {
 	b.constant(asm.R0, int64(id))
 	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
@@ -179,7 +183,7 @@ func (b *builder) tally(a *Aggregate, table *ebpf.Map, id uint32, key, value int
 	}
 }
 
-// reserve says which texts are read directly into a key.
+// reserve records which strings are read directly into a key.
 func (b *builder) reserve(items []item, key int16) {
 	for _, item := range items {
 		if s, ok := item.text(); ok {
@@ -190,7 +194,7 @@ func (b *builder) reserve(items []item, key int16) {
 	}
 }
 
-// text returns where the text of an item comes from.
+// text returns the source of an item that is a string.
 func (i *item) text() (source, bool) {
 	if i.Type.Kind != expr.String {
 		return source{}, false
@@ -198,7 +202,7 @@ func (i *item) text() (source, bool) {
 	return i.expr.vars.sources[i.expr.Root.Var], true
 }
 
-// keyItem puts the value of an item into the key.
+// keyItem evaluates an item and stores it in the key.
 func (b *builder) keyItem(item *item, key int16) error {
 	at := key + int16(item.Offset)
 	if err := b.fetch(item.expr, item.expr.Root); err != nil {
@@ -220,8 +224,8 @@ func (b *builder) keyItem(item *item, key int16) error {
 	return nil
 }
 
-// row leaves the row of a key in R0. With create it is made if there is none, and there are
-// no more rows at "lost".
+// row leaves the address of the row with the given key in R0. If create is true, it creates a
+// missing row; if there is no room, it jumps to labelLost.
 func (b *builder) row(table *ebpf.Map, key int16, create bool) {
 	b.lookup(table.FD(), key)
 	if !create {

@@ -10,8 +10,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// argument leaves an argument in R0, extended to 64 bits as its sign says. The bits of a
-// float are left as they are.
+// argument loads an argument into R0, extended to 64 bits according to its sign. The bits of a
+// float stay as they are.
 func (b *builder) argument(i int, unreadable string) error {
 	a := b.probe.Args[i]
 	o := a.Operand

@@ -19,7 +19,7 @@ func fits(buckets record.Buckets, t expr.Type) error {
 	return nil
 }
 
-// bucketOf leaves the bucket of R0 in R0.
+// bucketOf replaces the value in R0 by the number of its bucket.
 func (b *builder) bucketOf(buckets record.Buckets, t expr.Type) {
 	switch buckets := buckets.(type) {
 	case record.Linear:
@@ -29,7 +29,7 @@ func (b *builder) bucketOf(buckets record.Buckets, t expr.Type) {
 	}
 }
 
-// powers leaves the bucket of R0 in R0.
+// powers is bucketOf for record.Powers.
 func (b *builder) powers(t expr.Type) {
 	small, done := b.fresh("small"), b.fresh("bucket")
 	if t.Kind == expr.Int {
@@ -68,7 +68,7 @@ func (b *builder) powers(t expr.Type) {
 	b.label(done)
 }
 
-// linear leaves the bucket of R0 in R0.
+// linear is bucketOf for record.Linear.
 func (b *builder) linear(l record.Linear, t expr.Type) {
 	below, above, done := b.fresh("below"), b.fresh("above"), b.fresh("bucket")
 	less, notLess := asm.JLT, asm.JGE
@@ -94,7 +94,7 @@ func (b *builder) linear(l record.Linear, t expr.Type) {
 	b.label(done)
 }
 
-// bounds leaves the bucket of R0 in R0.
+// bounds is bucketOf for record.Bounds, which it searches as a binary tree of comparisons.
 func (b *builder) bounds(bounds *record.Bounds, t expr.Type) {
 	done := b.fresh("bucket")
 	notAbove := asm.JLE

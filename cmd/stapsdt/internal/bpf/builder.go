@@ -41,7 +41,7 @@ type text struct {
 	length   int16
 }
 
-// builder generates one program.
+// builder generates the code of one section.
 type builder struct {
 	code
 	env   *Env
@@ -73,8 +73,8 @@ func (b *builder) alloc(size int16) int16 {
 	return -b.depth
 }
 
-// scope runs f, and then forgets what it has put onto the stack, so that nothing relies on
-// it if f has branches that leave some of it out.
+// scope runs f and then discards what b knows about variables that f put on the stack: f may have
+// branches that skip them.
 func (b *builder) scope(f func() error) error {
 	depth, temps, nums, texts, fault := b.depth, b.temps, b.nums, b.texts, b.fault
 	b.temps, b.nums, b.texts = slices.Clone(temps), maps.Clone(nums), maps.Clone(texts)
@@ -89,7 +89,8 @@ func (b *builder) finish() (asm.Instructions, error) {
 	return b.code.finish()
 }
 
-// begin is how every program begins: it leaves if the process is not meant.
+// begin emits the prologue of every program, which exits unless the process, its user and its
+// control group are selected.
 func (b *builder) begin() {
 	b.add(asm.Mov.Reg(regContext, asm.R1))
 	if b.env.Cgroups != nil {
@@ -117,11 +118,10 @@ func (b *builder) begin() {
 	b.label(meant)
 }
 
-// maxRoots is how many comparisons are faster than looking into the set.
+// maxRoots is the number of comparisons up to which comparing is faster than a lookup in the set.
 const maxRoots = 4
 
-// end is how every program ends: at "exit", or at "fault" if it could not evaluate
-// something, or at "lost" if there was no room, or at "foreign" if no goroutine fired it.
+// end emits the epilogue of every program, which labels.go draws.
 func (b *builder) end() {
 	b.jump(labelExit)
 	for _, s := range []struct {
@@ -136,7 +136,7 @@ func (b *builder) end() {
 	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
-// increment adds one to a number at an offset of an element of an array.
+// increment adds one to the word at an offset of an array element.
 func (b *builder) increment(array *ebpf.Map, index int32, offset int16) {
 	b.add(asm.StoreImm(asm.RFP, b.word, int64(index), asm.Word))
 	b.lookup(array.FD(), b.word)
@@ -147,8 +147,8 @@ func (b *builder) increment(array *ebpf.Map, index int32, offset int16) {
 	)
 }
 
-// pidTgid leaves the process in the upper half of R0 and the thread in the lower: as they
-// are called in our PID namespace.
+// pidTgid leaves the PID in the upper half of R0 and the TID in the lower, both as numbered in our
+// PID namespace.
 func (b *builder) pidTgid() {
 	ns := b.env.Namespace
 	if ns == nil {
@@ -171,15 +171,16 @@ func (b *builder) pidTgid() {
 	)
 }
 
-// lookup leaves the value of a key on the stack in R0, or 0.
+// lookup leaves the address of the value for the key at a stack offset in R0, or 0 if there is
+// none.
 func (b *builder) lookup(fd int, key int16) {
 	b.add(asm.LoadMapPtr(asm.R1, fd))
 	b.stack(asm.R2, key)
 	b.add(asm.FnMapLookupElem.Call())
 }
 
-// filter evaluates a condition, and jumps to no if it is false. Variables are fetched when
-// the first part of an && needs them.
+// filter evaluates a condition and jumps to no if it is false. It fetches each variable only when
+// an operand of && needs it.
 func (b *builder) filter(e *Expr, no string) error {
 	if e == nil {
 		return nil
@@ -204,8 +205,8 @@ func conjuncts(n *expr.Node, all []*expr.Node) []*expr.Node {
 	return append(all, n)
 }
 
-// fetch puts the variables of a part of an expression onto the stack. If one cannot be read,
-// the program goes to b.fault.
+// fetch puts the variables of a subexpression on the stack. If one cannot be read, the program
+// jumps to b.fault.
 func (b *builder) fetch(e *Expr, n *expr.Node) error {
 	if n == nil {
 		return nil
@@ -222,7 +223,7 @@ func (b *builder) fetch(e *Expr, n *expr.Node) error {
 	return b.fetch(e, n.Y)
 }
 
-// variable puts a variable onto the stack, if it is not there.
+// variable puts a variable on the stack, unless it is already there.
 func (b *builder) variable(s source, unreadable string) error {
 	if _, ok := b.nums[s]; ok || b.texts[s] != nil {
 		return nil
@@ -248,8 +249,8 @@ func (b *builder) variable(s source, unreadable string) error {
 	return nil
 }
 
-// textVariable reads the text that an argument points to. What follows its end is zero, so
-// that it can be compared and be a key.
+// textVariable reads the string that an argument points to. The rest of its slot is zeroed, so that
+// strings can be compared and used as keys.
 func (b *builder) textVariable(s source, unreadable string) error {
 	at, isKey := b.place[s]
 	t := b.emptyText(at, isKey)
@@ -266,7 +267,8 @@ func (b *builder) textVariable(s source, unreadable string) error {
 	return nil
 }
 
-// emptyText reserves a place for a text, unless it has one, and for its length.
+// emptyText reserves and zeroes the slot of a string, unless the string has a place in a key, and
+// reserves a word for its length.
 func (b *builder) emptyText(at int16, reserved bool) *text {
 	t := &text{at: at, size: textSlot, length: b.alloc(8)}
 	if !reserved {
@@ -278,8 +280,8 @@ func (b *builder) emptyText(at int16, reserved bool) *text {
 	return t
 }
 
-// readText reads a text, whose address is on the stack, to an offset from a register, and
-// leaves its length with its NUL in R0, which is negative if the text cannot be read.
+// readText reads the string whose address is on the stack to an offset from a register. R0 is its
+// length including the NUL, or negative if it cannot be read.
 func (b *builder) readText(to asm.Register, offset int16, size int32, addr int16) {
 	try := func() {
 		b.add(asm.Mov.Reg(asm.R1, to), asm.Add.Imm(asm.R1, int32(offset)), asm.Mov.Imm(asm.R2, size))
@@ -306,15 +308,15 @@ func (b *builder) readText(to asm.Register, offset int16, size int32, addr int16
 	b.label(read)
 }
 
-// readWord reads size bytes at the address in R3 to b.word, the rest of which is zero, and
-// goes to unreadable if it cannot.
+// readWord reads size bytes from the address in R3 into b.word and zeroes the rest. It jumps to
+// unreadable on failure.
 func (b *builder) readWord(size int32, unreadable string) {
 	b.add(asm.Mov.Imm(asm.R5, 0), asm.StoreMem(asm.RFP, b.word, asm.R5, asm.DWord))
 	b.readStack(b.word, size, unreadable)
 }
 
-// readStack reads size bytes at the address in R3 to a place on the stack, and goes to
-// unreadable if it cannot.
+// readStack reads size bytes from the address in R3 to a stack offset. It jumps to unreadable on
+// failure.
 func (b *builder) readStack(to int16, size int32, unreadable string) {
 	b.sleep = true
 	addr := b.alloc(8)

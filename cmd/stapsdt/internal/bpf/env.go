@@ -19,36 +19,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kernel is what the kernel can do.
+// Kernel describes the capabilities of the running kernel.
 type Kernel struct {
 	// Multi is uprobe_multi, from Linux 6.6.
 	Multi bool
-	// Sleepable says that programs of uprobes may sleep, from Linux 6.0.
+	// Sleepable reports whether programs of uprobes may sleep, from Linux 6.0 on.
 	Sleepable bool
 }
 
-// Namespace is the PID namespace of this process, by its file in /proc/self/ns.
+// Namespace identifies the PID namespace of this process by its file in /proc/self/ns.
 type Namespace struct{ Device, Inode uint64 }
 
-// Env is what all programs of a run share.
+// Env is what all programs of a run share. A nil field selects everything.
 type Env struct {
 	Kernel Kernel
-	// Processes has the processes that are meant, or is nil for all.
+	// Processes is the set of selected PIDs. If it is nil, all are.
 	Processes *ebpf.Map
-	// Roots are those of them that the command line names: to look for these first costs less.
+	// Roots are the PIDs that the command line names. The program compares these before it looks
+	// into Processes, which is faster.
 	Roots []int
-	// Cgroups has the numbers of the control groups that are meant, or is nil for all.
+	// Cgroups is the set of the IDs of selected control groups.
 	Cgroups *ebpf.Map
-	// User is the user that is meant, as the initial user namespace numbers it, or nil for all.
+	// User is the selected UID, as numbered in the initial user namespace.
 	User *uint32
-	// Executable is what the names of the executables that are meant match, or nil for all.
+	// Executable is matched against the name of the executable.
 	Executable *Pattern
 	// Namespace is nil in the initial PID namespace.
 	Namespace *Namespace
-	// Stats has the counters of record.Stats.
+	// Stats is the array of the counters in record.Stats.
 	Stats *ebpf.Map
-	// Goroutines has for each process that is a Go program where a g has its goid, as a
-	// uint32. It is nil if no program of the run asks for the goroutine.
+	// Goroutines maps the PID of a Go program to the offset of goid in a g, a uint32. It is nil if
+	// no program of the run uses the goroutine.
 	Goroutines *ebpf.Map
 }
 
@@ -65,18 +66,18 @@ func MapError(err error) error {
 	return rights.New("loading BPF maps", err, rights.BPF)
 }
 
-// maxCgroups is how many control groups can be meant.
+// maxCgroups is the capacity of Env.Cgroups.
 const maxCgroups = 4096
 
-// NewCgroups makes a map for Env.Cgroups.
+// NewCgroups creates a map for Env.Cgroups.
 func NewCgroups() (*ebpf.Map, error) {
 	return ebpf.NewMap(&ebpf.MapSpec{Name: "cgroups", Type: ebpf.Hash, KeySize: 8, ValueSize: 1, MaxEntries: maxCgroups})
 }
 
-// license allows the helpers that read a program's memory.
+// license permits the helpers that read the memory of a traced program.
 const license = "Dual MIT/GPL"
 
-// objectName makes a name of what the kernel allows in one.
+// objectName replaces the characters that the kernel does not permit in the name of an object.
 func objectName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x80 && (r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)) {
@@ -86,7 +87,7 @@ func objectName(name string) string {
 	}, name)
 }
 
-// Detect finds out what the kernel can do.
+// Detect detects the capabilities of the kernel. The error may be a *rights.Error.
 func Detect() (k Kernel, err error) {
 	if registers == nil {
 		return k, fmt.Errorf("probes are traced on amd64 and arm64, and this is %s", runtime.GOARCH)

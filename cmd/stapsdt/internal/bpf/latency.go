@@ -19,27 +19,27 @@ const (
 	Thread    = "thread"
 )
 
-// Pairing says which start belongs to which end, and what is counted.
+// Pairing defines which start belongs to which end, and what is counted.
 type Pairing struct {
 	// Key is an expression of the variables of both probes, or Goroutine or Thread. Only
 	// events of one process are paired.
 	Key string
-	// Where are conditions, and By are expressions. Each is evaluated at the end if the end
-	// has its variables, and at the start otherwise.
+	// Where are conditions, and By are expressions. Each is evaluated at the end if the end has its
+	// variables, and otherwise at the start.
 	Where, By []string
-	// AtStart says that all of them are evaluated at the start.
+	// AtStart evaluates all of them at the start.
 	AtStart bool
-	// Details says that an open operation also has what By and the arguments are at its start,
-	// as far as there is room on the stack of its program.
+	// Details also records By and the arguments of the start in an open operation, as far as the
+	// stack of the start program has room.
 	Details bool
 }
 
-// Latency is a pair of programs: that of a start puts its time into a table of the operations
-// that are open, and that of an end takes it from there and counts the time between.
+// Latency generates a pair of programs. The start program stores the start time in a map of open
+// operations. The end program removes it and records the elapsed time.
 type Latency struct {
-	// Key is in a key of the table of open operations, and Open are in its values: what By
-	// asks of the start. With Details, the first OpenBy are all of By that the start has, and
-	// the others are its arguments.
+	// Key is part of the key of the map of open operations, and Open are in its values: the
+	// expressions of By that are evaluated at the start. With Details, the first OpenBy of them are
+	// those of By that the start has, and the others are its arguments.
 	Key    record.Item
 	Open   []record.Item
 	OpenBy int
@@ -52,17 +52,18 @@ type Latency struct {
 	seen       *ebpf.Map // or nil
 }
 
-// MaxOpen is how many operations can be open at the same time.
+// MaxOpen is the maximum number of open operations.
 const MaxOpen = 1 << 16
 
-// MaxKinds is how many kinds of operations, each with its starts and ends, one run measures.
+// MaxKinds is the maximum number of kinds of operations in one run. A kind has its own starts and
+// ends.
 const MaxKinds = 1024
 
-// latencyType is the type of the time between.
+// latencyType is the type of the elapsed time.
 var latencyType = expr.Type{Kind: expr.Int, Size: 8, Duration: true}
 
-// NewLatency decides what is evaluated where, by a probe of each kind. Other starts and ends
-// must be like them.
+// NewLatency decides which expressions are evaluated at the start and which at the end, from one
+// probe of each. Other starts and ends must have equal keys.
 func NewLatency(start, end *Probe, pairing Pairing) (*Latency, error) {
 	l := &Latency{pairing: pairing, atStart: map[string]int{}, valueSize: record.OpenHeader}
 	key, err := start.pairKey(pairing.Key)
@@ -123,7 +124,7 @@ func (p *Pairing) isAtStart(start, end *Probe, src string) (bool, error) {
 	return false, err
 }
 
-// pairKey is what tells operations of a process apart.
+// pairKey returns the value that distinguishes the operations of a process.
 func (p *Probe) pairKey(key string) (item, error) {
 	if key == Goroutine || key == Thread {
 		return item{Item: record.Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: record.KeyHeader, Size: 8}}, nil
@@ -131,7 +132,7 @@ func (p *Probe) pairKey(key string) (item, error) {
 	return p.keyItem(key, record.KeyHeader)
 }
 
-// sameKey reports whether the key of another start or end can be equal to this one.
+// sameKey returns the key of another start or end. It is an error if the two can never be equal.
 func (l *Latency) sameKey(p *Probe) (item, error) {
 	item, err := p.pairKey(l.pairing.Key)
 	if err != nil {
@@ -143,7 +144,7 @@ func (l *Latency) sameKey(p *Probe) (item, error) {
 	return item, nil
 }
 
-// OperationTables has the operations that are open, and the numbers of starts and ends.
+// OperationTables are the map of open operations and the array of record.Totals.
 type OperationTables struct{ Open, Totals *ebpf.Map }
 
 // Close closes the tables. They may be nil.
@@ -154,13 +155,13 @@ func (t *OperationTables) Close() {
 	}
 }
 
-// Operations are those of a kind in tables. Each kind has a number below MaxKinds.
+// Operations are the operations of one kind. Each kind has a number below MaxKinds.
 type Operations struct {
 	*OperationTables
 	Kind uint32
 }
 
-// NewTables returns tables for operations.
+// NewTables creates the tables of operations.
 func (l *Latency) NewTables() (t *OperationTables, err error) {
 	t = &OperationTables{}
 	t.Open, err = ebpf.NewMap(&ebpf.MapSpec{Name: "open", Type: ebpf.Hash, KeySize: uint32(record.KeyHeader + l.Key.Size), ValueSize: uint32(l.valueSize), MaxEntries: MaxOpen})
@@ -174,7 +175,7 @@ func (l *Latency) NewTables() (t *OperationTables, err error) {
 	return t, nil
 }
 
-// Start returns what a start of operations does.
+// Start generates the code of a start.
 func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error) {
 	keyItem, err := l.sameKey(probe)
 	if err != nil {
@@ -223,8 +224,7 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 	return b.section()
 }
 
-// put puts an operation into the table of those that are open, at the label "put", and counts it
-// unless it is not meant.
+// put stores an open operation, at labelPut, and counts it unless its conditions are false.
 func (b *builder) put(l *Latency, of Operations, key, value int16) {
 	b.label(labelPut)
 	b.add(asm.LoadMapPtr(asm.R1, of.Open.FD()))
@@ -247,7 +247,7 @@ func (b *builder) put(l *Latency, of Operations, key, value int16) {
 	b.jump(labelPut)
 }
 
-// startItems are those of Open, for another start.
+// startItems returns the items of Open for another start.
 func (l *Latency) startItems(probe *Probe) (items []item, err error) {
 	for _, like := range l.Open {
 		one, err := probe.keyItem(like.Name, like.Offset)
@@ -266,7 +266,7 @@ func (l *Latency) startItems(probe *Probe) (items []item, err error) {
 	return items, nil
 }
 
-// NewEnd returns what counts the events of an end. Its section is that of End.
+// NewEnd returns the aggregate of an end probe. End generates its code.
 func (l *Latency) NewEnd(probe *Probe, buckets record.Buckets) (*Aggregate, error) {
 	keys, size, err := l.endItems(probe)
 	if err != nil {
@@ -277,7 +277,8 @@ func (l *Latency) NewEnd(probe *Probe, buckets record.Buckets) (*Aggregate, erro
 	return a, fits(buckets, a.Value)
 }
 
-// endItems is what By asks, of the start or of an end, in the key of a row.
+// endItems returns the items of By in the key of a row, whether they are evaluated at the start or
+// at the end.
 func (l *Latency) endItems(probe *Probe) (items []item, size int, err error) {
 	return keyItems(l.pairing.By, func(src string, offset int) (item, error) {
 		i, ok := l.atStart[src]
@@ -290,7 +291,7 @@ func (l *Latency) endItems(probe *Probe) (items []item, size int, err error) {
 	})
 }
 
-// End returns what an end of operations does. Its rows have the number id.
+// End generates the code of an end. id identifies the program in rows.
 func (l *Latency) End(env *Env, of Operations, a *Aggregate, table *ebpf.Map, id uint32) (*Section, error) {
 	return l.end(env, of, a.probe, rowKeys{a.keys, a.KeySize}, func(b *builder, key, value int16) {
 		b.bucket(a, key, value)
@@ -298,14 +299,14 @@ func (l *Latency) End(env *Env, of Operations, a *Aggregate, table *ebpf.Map, id
 	})
 }
 
-// rowKeys are what is in the key of a row, which has this size.
+// rowKeys are the items in the key of a row, and the size of the key.
 type rowKeys struct {
 	items []item
 	size  int
 }
 
-// end returns what an end does. count counts the time in R0, with the key of a row on the stack,
-// and a place there for a number.
+// end generates the code of an end. count emits the code that records the elapsed time in R0. The
+// key of the row is at a stack offset, and value is the offset of an 8-byte scratch slot.
 func (l *Latency) end(env *Env, of Operations, probe *Probe, row rowKeys, count func(b *builder, key, value int16)) (*Section, error) {
 	keys := row.items
 	keyItem, err := l.sameKey(probe)
@@ -361,8 +362,9 @@ const (
 	regThread = regMissing
 )
 
-// take removes an open operation and leaves its time in regStart, and puts the rest into the
-// key of a row. If it is not there, it is unpaired: also if another end took it meanwhile.
+// take removes an open operation, leaves its start time in regStart and copies its items into the
+// key of a row. If the operation is missing, or another end has taken it meanwhile, it jumps to
+// labelUnpaired.
 func (b *builder) take(l *Latency, keys []item, open *ebpf.Map, key, rowKey int16) {
 	b.lookup(open.FD(), key)
 	b.add(asm.JEq.Imm(asm.R0, 0, labelUnpaired), asm.LoadMem(regStart, asm.R0, record.OpenTime, asm.DWord))
@@ -381,7 +383,7 @@ func (b *builder) take(l *Latency, keys []item, open *ebpf.Map, key, rowKey int1
 	b.add(asm.FnMapDeleteElem.Call(), asm.JNE.Imm(asm.R0, 0, labelUnpaired))
 }
 
-// pairKey puts the key of an open operation onto the stack.
+// pairKey stores the key of an open operation on the stack.
 func (b *builder) pairKey(item *item, key int16, kind uint32) error {
 	// A process of another PID namespace has no number in ours, and its own here.
 	b.add(
@@ -406,7 +408,7 @@ func (b *builder) pairKey(item *item, key int16, kind uint32) error {
 	return nil
 }
 
-// conditions goes to no if one of the conditions is false.
+// conditions jumps to no if one of the conditions is false.
 func (b *builder) conditions(probe *Probe, all []string, no string) error {
 	for _, src := range all {
 		e, err := probe.ParseFilter(src)

@@ -17,7 +17,7 @@ func (l *Latency) shown(start *Probe, i int) bool {
 	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, func(item record.Item) bool { return is(item.Name) })
 }
 
-// detail appends an expression to Open, if the start has it and there is room.
+// detail appends an expression to Open if the start can evaluate it and the stack has room.
 func (l *Latency) detail(start *Probe, src string) {
 	if !l.pairing.Details {
 		return
@@ -30,8 +30,8 @@ func (l *Latency) detail(start *Probe, src string) {
 	l.valueSize += item.Size
 }
 
-// startStack is how much of the stack the program of a start needs at most, apart from the
-// texts of conditions that are not in its value.
+// startStack returns the maximum stack usage of the start program, apart from strings in conditions
+// that are not in its value.
 func (l *Latency) startStack() int {
 	const scratch, fetched = 128, 16 // fetched is an address and a length
 	texts := 0
@@ -41,7 +41,8 @@ func (l *Latency) startStack() int {
 	return scratch + record.KeyHeader + l.Key.Size + l.valueSize + fetched*len(l.atStart) + texts
 }
 
-// openItem puts the i-th of Open into the value. A detail that cannot be evaluated is left out.
+// openItem stores the i-th item of Open in the value. A detail that cannot be evaluated is left
+// out.
 func (b *builder) openItem(l *Latency, item *item, i int, value int16) error {
 	if item.expr == nil { // this start does not have it
 		return nil
@@ -65,7 +66,7 @@ func (b *builder) openItem(l *Latency, item *item, i int, value int16) error {
 	return err
 }
 
-// isDetail reports whether one of Open is only shown while an operation is open.
+// isDetail reports whether an item of Open is shown only while an operation is open.
 func (l *Latency) isDetail(name string) bool {
 	_, asked := l.atStart[name]
 	return !asked

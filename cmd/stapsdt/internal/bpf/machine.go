@@ -4,13 +4,14 @@ package bpf
 
 import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 
-// Machine is what the kernel can do, and where this process is.
+// Machine describes the kernel, and the PID namespace of this process.
 type Machine struct {
 	Kernel    Kernel
 	Namespace *Namespace
 }
 
-// NewMachine finds that out. single says to attach to each site on its own, as before Linux 6.6.
+// NewMachine detects both. If single is true, programs are attached to each site separately, as
+// before Linux 6.6.
 func NewMachine(single bool) (m *Machine, err error) {
 	m = &Machine{}
 	if m.Kernel, err = Detect(); err != nil {
@@ -21,7 +22,7 @@ func NewMachine(single bool) (m *Machine, err error) {
 	return m, err
 }
 
-// Env returns what the programs of a run share.
+// Env creates what the programs of a run share.
 func (m *Machine) Env() (env *Env, err error) {
 	env = &Env{Kernel: m.Kernel, Namespace: m.Namespace}
 	if env.Stats, err = record.NewStats(); err != nil {

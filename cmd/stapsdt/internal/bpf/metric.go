@@ -9,23 +9,24 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// MetricSpec says what a Metric keeps.
+// MetricSpec defines what a Metric keeps.
 type MetricSpec struct {
-	// Value is an expression, whose values are added, or "" to only count events.
+	// Value is an expression whose values are added up, or "" to count events only.
 	Value string
-	// Latest says to keep the latest value too.
+	// Latest also keeps the latest value.
 	Latest bool
-	// Bounds are those of the buckets of a histogram, for the type of the value, or nil.
+	// Bounds returns the bounds of the buckets of a histogram for the type of the value. It is nil
+	// if there is no histogram.
 	Bounds func(expr.Type) (*record.Bounds, error)
 	By     []string
 	Where  string // a condition, or ""
-	// ID is an expression for the number of a span, which a histogram then keeps of the latest
-	// event, or "".
+	// ID is an expression for the ID of a span, which a histogram keeps with its latest event, or
+	// "".
 	ID string
 }
 
-// Metric is a program that has one row for each combination of keys, so that their number is
-// bounded. What has no row is counted in one of its own.
+// Metric generates a program that has one row for each combination of keys. The number of rows is
+// bounded; events without a row are counted in the overflow row.
 type Metric struct {
 	record.Series
 	// Value is the type of the value, if there is one.
@@ -40,7 +41,7 @@ type Metric struct {
 	id     *Expr
 }
 
-// NewMetric checks the expressions of a program.
+// NewMetric parses the expressions of a program.
 func NewMetric(probe *Probe, spec MetricSpec) (*Metric, error) {
 	m := &Metric{Series: record.Series{Latest: spec.Latest}, summed: spec.Value != "", probe: probe}
 	var err error
@@ -69,7 +70,7 @@ func NewMetric(probe *Probe, spec MetricSpec) (*Metric, error) {
 	return m, m.divide(spec.Bounds)
 }
 
-// divide makes the buckets of a histogram.
+// divide sets the buckets of a histogram.
 func (m *Metric) divide(bounds func(expr.Type) (*record.Bounds, error)) (err error) {
 	if m.bounds, err = bounds(m.Value); err == nil {
 		m.Buckets = m.bounds.Len()
@@ -77,7 +78,7 @@ func (m *Metric) divide(bounds func(expr.Type) (*record.Bounds, error)) (err err
 	return err
 }
 
-// Section returns what counts the events of a probe. Its rows have the number id.
+// Section generates the code that counts the events of a probe. id identifies it in rows.
 func (m *Metric) Section(env *Env, t *record.SeriesTables, id uint32) (*Section, error) {
 	b := newBuilder(env, m.probe)
 	b.begin()
@@ -109,7 +110,7 @@ func (m *Metric) Section(env *Env, t *record.SeriesTables, id uint32) (*Section,
 	return b.section()
 }
 
-// number puts the value of an expression, if there is one, onto the stack.
+// number evaluates an expression, if there is one, and stores its value on the stack.
 func (b *builder) number(e *Expr, to int16) error {
 	if e == nil {
 		return nil
@@ -124,7 +125,7 @@ func (b *builder) number(e *Expr, to int16) error {
 	return nil
 }
 
-// record counts an event in its row. The key has everything but the number.
+// record counts an event in its row. The key is complete except for the id.
 func (b *builder) record(m *Metric, t *record.SeriesTables, id uint32, key, value, which int16) {
 	b.constant(asm.R0, int64(id))
 	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
@@ -160,8 +161,8 @@ func (b *builder) record(m *Metric, t *record.SeriesTables, id uint32, key, valu
 	}
 }
 
-// series leaves the row of a key in R0. It is made if there is none, and what has no room has
-// the row of t.Overflow.
+// series leaves the address of the row with the given key in R0. It creates a missing row, and uses
+// t.Overflow if there is no room.
 func (b *builder) series(t *record.SeriesTables, key int16) {
 	b.lookup(t.Rows.FD(), key)
 	found := b.fresh("series")
@@ -186,8 +187,8 @@ func (b *builder) series(t *record.SeriesTables, key int16) {
 	b.label(found)
 }
 
-// exemplar keeps an event in its row, with its SpanID. Another one can come between the
-// words, which the last of them tells.
+// exemplar stores an event and its span ID in the row. Another event may interleave its words; the
+// last word is a checksum that detects this.
 func (b *builder) exemplar(value, which int16) {
 	b.pidTgid()
 	factor := uint64(record.SpanSpread)
@@ -210,8 +211,8 @@ func (b *builder) exemplar(value, which int16) {
 	)
 }
 
-// NewEndMetric returns what counts the time from a start to an end, with the keys of l. Its
-// section is that of EndMetric.
+// NewEndMetric returns the metric of the elapsed time at an end probe. EndMetric generates its
+// code.
 func (l *Latency) NewEndMetric(probe *Probe, bounds func(expr.Type) (*record.Bounds, error)) (*Metric, error) {
 	keys, size, err := l.endItems(probe)
 	if err != nil {
@@ -221,12 +222,12 @@ func (l *Latency) NewEndMetric(probe *Probe, bounds func(expr.Type) (*record.Bou
 	return m, m.divide(bounds)
 }
 
-// EndOnly returns what an end of operations does that are only counted while they are open.
+// EndOnly generates the code of an end for operations that are counted only while they are open.
 func (l *Latency) EndOnly(env *Env, of Operations, probe *Probe) (*Section, error) {
 	return l.end(env, of, probe, rowKeys{nil, record.KeyHeader}, func(*builder, int16, int16) {})
 }
 
-// EndMetric returns what an end of operations does. Its rows have the number id.
+// EndMetric generates the code of an end. id identifies the program in rows.
 func (l *Latency) EndMetric(env *Env, of Operations, m *Metric, t *record.SeriesTables, id uint32) (*Section, error) {
 	return l.end(env, of, m.probe, rowKeys{m.keys, m.KeySize}, func(b *builder, key, value int16) {
 		b.add(asm.StoreMem(asm.RFP, value, asm.R0, asm.DWord))
@@ -234,5 +235,5 @@ func (l *Latency) EndMetric(env *Env, of Operations, m *Metric, t *record.Series
 	})
 }
 
-// Slot returns the number that a bucket of a row has in the list of the bounds.
+// Slot returns the index of a row's bucket in the list from which the bounds were made.
 func (m *Metric) Slot(bucket int) int { return m.bounds.Slots[bucket] }

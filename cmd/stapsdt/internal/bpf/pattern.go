@@ -10,14 +10,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// Pattern is what the name of an executable is compared with.
+// Pattern is matched against the name of an executable.
 type Pattern struct {
 	op   expr.Op // Equal, HasPrefix, HasSuffix or Contains
 	text string
 }
 
-// NewPattern returns a pattern that has a * at its beginning and its end at most. It returns nil if
-// every name matches.
+// NewPattern returns a pattern, whose first and last character may be a *. It returns nil if every
+// name matches.
 func NewPattern(pattern string) *Pattern {
 	p := &Pattern{op: expr.Equal, text: strings.Trim(pattern, "*")}
 	before, after := strings.HasPrefix(pattern, "*"), strings.HasSuffix(pattern, "*")
@@ -34,7 +34,7 @@ func NewPattern(pattern string) *Pattern {
 	return p
 }
 
-// most returns how many bytes a pattern can have.
+// most returns the maximum length of the pattern's text.
 func (p *Pattern) most() int {
 	if p.op == expr.Contains || p.op == expr.HasSuffix {
 		return record.MaxContains
@@ -42,8 +42,8 @@ func (p *Pattern) most() int {
 	return record.TextSize - 1
 }
 
-// ofExecutable leaves the program if the executable is not meant. Its name is read to its place in a
-// key, if there is one, so that this comes after reserve.
+// ofExecutable exits the program unless the executable is selected. Call it after reserve: the name
+// may be part of a key.
 func (b *builder) ofExecutable() error {
 	p := b.env.Executable
 	if p == nil {

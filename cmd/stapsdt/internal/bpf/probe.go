@@ -25,8 +25,7 @@ func (p *Probe) ArgName(i int) string {
 	return fmt.Sprintf("arg%d", i)
 }
 
-// Probe is what one program serves: all sites of a probe whose arguments are at the same
-// places and have the same types.
+// Probe is what one program serves: all sites of a probe with the same operands and types.
 type Probe struct {
 	Provider, Name string
 	Args           []Arg
@@ -74,7 +73,7 @@ func writeLayout(b *strings.Builder, t *sdt.Type, follow bool) {
 // String returns PROVIDER:NAME.
 func (p *Probe) String() string { return p.Provider + ":" + p.Name }
 
-// kind is where the value of a variable comes from.
+// kind is the kind of a source.
 type kind uint8
 
 const (
@@ -95,7 +94,7 @@ type source struct {
 	arg  int
 }
 
-// variables are what the expressions of a probe may use.
+// variables are the variables that the expressions of a probe may use.
 type variables struct {
 	vars    []expr.Var
 	sources []source

@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Section is what a program does at an event for one purpose. A program has one or several, which
-// run one after another, and all use the same part of the stack.
+// Section is the code that a program runs for one purpose. The sections of a program run one after
+// another and share its stack.
 type Section struct {
 	ins   asm.Instructions
 	sleep bool // whether it reads memory of the traced program, and may sleep to do so
 	awake bool // whether it may not sleep
 }
 
-// section returns the section that was built. It begins with the context in R1, and ends with
-// two instructions that return, of which the first has the label "exit".
+// section returns the generated section. Its context is in R1 when it begins. It ends with two
+// instructions that return; the first has labelExit.
 func (b *builder) section() (*Section, error) {
 	ins, err := b.finish()
 	if err != nil {
@@ -31,7 +31,8 @@ func (b *builder) section() (*Section, error) {
 	return &Section{ins: ins, sleep: b.sleep, awake: !b.env.Kernel.Sleepable}, nil
 }
 
-// Load loads a program with sections, for a probe with a name.
+// Load loads a program that consists of sections. name is for people, such as that of a probe. The
+// error may be a *rights.Error.
 func (k Kernel) Load(name string, sections ...*Section) (*ebpf.Program, error) {
 	spec := &ebpf.ProgramSpec{Name: objectName(name), Type: ebpf.Kprobe, Instructions: join(sections), License: license}
 	if k.Multi {
@@ -54,8 +55,7 @@ func (k Kernel) Load(name string, sections ...*Section) (*ebpf.Program, error) {
 	return prog, nil
 }
 
-// join returns the instructions of sections that run one after another. Each returns to the next
-// one, and the last to the kernel.
+// join concatenates sections: each but the last continues with the next one instead of returning.
 func join(sections []*Section) (all asm.Instructions) {
 	for i, s := range sections {
 		label := func(name string) string { return fmt.Sprintf("%d.%s", i, name) }

@@ -8,12 +8,12 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 )
 
-// minSeen is how many entries a table of Seen has at least. The kernel drops entries of smaller
+// minSeen is the minimum capacity of a table of Seen. The kernel evicts entries of smaller LRU
 // tables before they are full.
 const minSeen = 4096
 
-// NewSeen makes a table in which LoadStart's programs note the values of Open, and the process.
-// Of more than a few times max, those that were not used for longest are dropped.
+// NewSeen creates a table in which start programs record each process and its values of Open. When
+// it has several times max entries, the kernel evicts the least recently used.
 func (l *Latency) NewSeen(max int) (seen *ebpf.Map, err error) {
 	l.seen, err = ebpf.NewMap(&ebpf.MapSpec{
 		Name: "seen", Type: ebpf.LRUHash, KeySize: uint32(l.valueSize - record.OpenThread), ValueSize: 8, MaxEntries: uint32(4*max + minSeen),
@@ -21,8 +21,8 @@ func (l *Latency) NewSeen(max int) (seen *ebpf.Map, err error) {
 	return l.seen, err
 }
 
-// see notes the process and the values of an operation, of which value is complete but for the
-// time. The process takes the place of the thread in the meantime, so that all is in one piece.
+// see records the process and the items of an operation, whose value is complete except for the
+// time. The PID temporarily replaces the thread, so that the key is contiguous.
 func (b *builder) see(seen *ebpf.Map, value int16) {
 	if seen == nil {
 		return

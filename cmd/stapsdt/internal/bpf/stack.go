@@ -15,15 +15,14 @@ func (a *Aggregate) CountStacks(s *record.Stacks) {
 	a.KeySize += record.StackKey
 }
 
-// awake returns the environment of a program that may not sleep, because it uses a map of
-// stacks.
+// awake returns the environment for a program that must not sleep because it uses a stack map.
 func (e *Env) awake() *Env {
 	env := *e
 	env.Kernel.Sleepable = false
 	return &env
 }
 
-// stackOf puts the process and its stack into a key.
+// stackOf stores the process and its stack in a key.
 func (b *builder) stackOf(s *record.Stacks, key int16) {
 	b.pidTgid()
 	b.add(asm.RSh.Imm(asm.R0, 32), asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))

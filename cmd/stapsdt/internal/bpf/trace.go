@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// item is a value that is written to a record, or to a key.
+// item is a value that a program writes to a record or to a key.
 type item struct {
 	record.Item
 	source source
@@ -21,7 +21,7 @@ type item struct {
 	expr   *Expr
 }
 
-// layout returns what readers need of items.
+// layout returns the parts of items that readers need.
 func layout(items []item) (all []record.Item) {
 	for i := range items {
 		all = append(all, items[i].Item)
@@ -29,9 +29,9 @@ func layout(items []item) (all []record.Item) {
 	return all
 }
 
-// Trace is a program that writes a record of each event.
+// Trace generates a program that writes a record of each event.
 type Trace struct {
-	// Items are in a record, in this order, which is Size bytes long.
+	// Items are the values in a record, in order. A record has Size bytes.
 	Items []record.Item
 	Size  int
 
@@ -43,12 +43,12 @@ type Trace struct {
 // maxRecord keeps offsets in a record within the 16 bits that instructions have for them.
 const maxRecord = 32000
 
-// MaxItems is how many values a record can have.
+// MaxItems is the maximum number of values in a record.
 const MaxItems = 64
 
-// NewTrace lays out the records of a probe: all arguments, or the values of the expressions
-// in show. Of texts, textSize bytes are shown. With deep, arguments that point to a struct
-// come with it.
+// NewTrace lays out the records of a probe: all arguments, or the values of the expressions in
+// show. textSize is the number of bytes of a string that are shown. If deep is true, structs that
+// arguments point to are recorded too.
 func NewTrace(probe *Probe, filter string, show []string, textSize int, deep bool) (*Trace, error) {
 	t := &Trace{probe: probe, Size: record.EventHeader}
 	var err error
@@ -98,7 +98,8 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 	return t, nil
 }
 
-// item is the value of an expression. One that is nothing but an argument is shown like it.
+// item returns the value of an expression. An expression that is just an argument is shown like the
+// argument.
 func (p *Probe) item(e *Expr) item {
 	item := item{Item: record.Item{Name: e.src, Type: e.Type()}, expr: e}
 	if e.Root.Op == expr.Load {
@@ -117,7 +118,7 @@ func (p *Probe) item(e *Expr) item {
 	return item
 }
 
-// Section returns what writes records to the ring, which are numbered with id.
+// Section generates the code that writes records with the given id to the ring buffer.
 func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 	b := newBuilder(env, t.probe)
 	b.begin()
@@ -165,7 +166,7 @@ func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 	return b.section()
 }
 
-// item writes an item of a record, or adds it to those that are missing.
+// item writes an item of a record, or marks it as missing.
 func (b *builder) item(item *item, number int) error {
 	missing, done := b.fresh("missing"), b.fresh("item")
 	err := b.scope(func() error {
@@ -224,7 +225,7 @@ func (b *builder) itemValue(item *item, offset int16) error {
 	return nil
 }
 
-// recordText writes a text that is not an argument, which is comm or executable, to a record.
+// recordText writes a string that is not an argument, comm or executable, to a record.
 func (b *builder) recordText(item *item, offset int16) error {
 	if item.expr.Root.Op != expr.Load {
 		return (&compiler{b, item.expr}).refuse(item.expr.Root, "a text must be a variable")

@@ -65,7 +65,7 @@ func (g *Groups) Path(id uint64, before time.Time) string {
 	return path
 }
 
-// Unknown is the container of a group that is gone, and of which nothing is known.
+// Unknown is the container of a control group that no longer exists and was never seen.
 const Unknown = "unknown"
 
 // Container returns the id of the container of a group that was there before a time, "" if the

@@ -11,10 +11,10 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
-// Report says what was done with files.
+// Report prints what was done with each file.
 type Report struct {
 	Options
-	// JSON is for programs, and not for people.
+	// JSON prints an object per file.
 	JSON bool
 	// Verbose also shows what is in use or too young.
 	Verbose bool

@@ -9,7 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
-// Facts is what the checks look at.
+// Facts are the input of the checks.
 type Facts struct {
 	// PIDs are the processes that were asked for, and PID is the first.
 	PIDs []int
@@ -140,7 +140,7 @@ type Named struct {
 	HasProbe bool
 }
 
-// Trial is what came of attaching to a probe for a moment.
+// Trial is the result of attaching to a probe for a moment.
 type Trial struct {
 	// Name is the probe, or has no Probe if there is none to try.
 	Name Name

@@ -16,7 +16,7 @@ const (
 	Fine Level = "fine"
 )
 
-// Finding is what a check has found.
+// Finding is the result of a check.
 type Finding struct {
 	Cause string `json:"cause"`
 	Level Level  `json:"level"`

@@ -11,11 +11,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
-// Report says what was found.
+// Report prints findings.
 type Report struct {
-	// JSON is for programs, and not for people.
+	// JSON prints an object per finding.
 	JSON bool
-	// Verbose also shows what is as it should be.
+	// Verbose includes the findings that need no action.
 	Verbose bool
 }
 

@@ -43,7 +43,7 @@ type exporter struct {
 	state   rulesState
 }
 
-// anyRule is a metric or a rule of spans.
+// anyRule is a metric or a rule for spans.
 type anyRule interface {
 	engine.Subscriber
 	Common() *rule.Base
@@ -57,7 +57,7 @@ func newExporter(to *console.Console, file string) *exporter {
 	return &exporter{Host: &rule.Host{Console: to, Complaints: rule.NewComplaints(to), File: file, Spans: func(expose.Span) {}}}
 }
 
-// rulesState is what became of the rules file.
+// rulesState is the state of the rules file.
 type rulesState struct {
 	file   os.FileInfo // when it was last read, or nil
 	failed bool        // what it says is not in force
@@ -74,7 +74,7 @@ func (e *exporter) rules() (all []anyRule) {
 	return all
 }
 
-// open reads the rules, and attaches to the probes that exist.
+// open reads the rules and attaches to the probes that exist.
 func (e *exporter) open() (err error) {
 	if e.Machine, err = bpf.NewMachine(false); err != nil {
 		return err
@@ -110,8 +110,8 @@ func (e *exporter) open() (err error) {
 	return e.engine.Attach(found)
 }
 
-// load reads the rules file. What is wrong with it leaves the rules in force as they are. A
-// rule that stays the same goes on counting.
+// load reads the rules file. If it is wrong, the rules in force stay. A rule that is unchanged
+// continues to count.
 func (e *exporter) load() error {
 	e.state.file, _ = os.Stat(e.File)
 	file, err := rules.Read(e.File)
@@ -145,7 +145,7 @@ func (e *exporter) load() error {
 	return nil
 }
 
-// make returns the rules of a file: those that are in force already, and fresh ones.
+// make returns the rules of a file: those that are already in force, and new ones.
 func (e *exporter) make(file *rules.File) (metrics []*metric.Metric, spans []*span.Rule, fresh []anyRule, err error) {
 	for _, text := range file.Metrics {
 		m := find(e.metrics, func(m *metric.Metric) bool { return reflect.DeepEqual(m.Metric, text) })
@@ -192,7 +192,7 @@ func (e *exporter) reload() {
 	e.Warn("read %s: %s, %s", e.File, render.Number(len(e.metrics), "metric"), render.Number(len(e.spans), "span rule"))
 }
 
-// changed reports whether the rules file is another one than was read last.
+// changed reports whether the rules file has changed since it was last read.
 func (e *exporter) changed() bool {
 	now, err := os.Stat(e.File)
 	was := e.state.file
@@ -202,8 +202,8 @@ func (e *exporter) changed() bool {
 	return !probes.SameContent(now, was)
 }
 
-// group finds new control groups: before their processes fire, so that they are counted if
-// they are selected, and before they are gone, so that their containers are known.
+// group updates the selected control groups: before their processes fire, so that they are counted,
+// and before the groups are removed, so that their containers are known.
 func (e *exporter) group() {
 	if !e.Cgroups.Changed() {
 		return
@@ -275,7 +275,7 @@ func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 	return e.engine.Run(ctx, e)
 }
 
-// detach ends the counting. What was counted can still be asked for.
+// detach ends the attachments. The metrics can still be collected.
 func (e *exporter) detach() error {
 	errs := []error{e.engine.Detach()}
 	for _, s := range e.spans {
@@ -284,7 +284,7 @@ func (e *exporter) detach() error {
 	return errors.Join(errs...)
 }
 
-// close releases everything, also if a scrape is still being answered.
+// close releases everything. It waits for a scrape that is being answered.
 func (e *exporter) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

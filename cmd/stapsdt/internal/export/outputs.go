@@ -83,7 +83,7 @@ func Run(ctx context.Context, to *console.Console, o Options) error {
 	return errors.Join(err, e.detach(), out.close())
 }
 
-// outputs are where metrics and spans go.
+// outputs are the destinations of metrics and spans.
 type outputs struct {
 	*console.Console
 	ctx    context.Context // is done if the exporter is to end
@@ -92,7 +92,7 @@ type outputs struct {
 	otlp   *expose.OTLP
 }
 
-// open begins to answer and to send.
+// open starts the server and the sender.
 func (options *Options) open(ctx context.Context, e *exporter) (o *outputs, err error) {
 	own := prometheus.NewRegistry()
 	own.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(
@@ -141,10 +141,10 @@ func unwrapped(err error) error {
 	return err
 }
 
-// sendTimeout is how long what was counted last may take to be sent.
+// sendTimeout limits the time for sending the last metrics and spans.
 const sendTimeout = 5 * time.Second
 
-// close ends the answering and the sending. Its error is why the server ended.
+// close stops the server and the sender. It returns the error that ended the server.
 func (o *outputs) close() error {
 	o.cancel(nil)
 	<-o.served

@@ -34,20 +34,20 @@ func (e *exporter) Collect() ([]expose.Family, error) {
 	return append(all, own.families(e)...), errors.Join(errs...)
 }
 
-// numbers are the series of a metric about the exporter.
+// numbers are the series of one of the exporter's own metrics.
 type numbers []expose.Series
 
 func (n *numbers) add(value float64, labels ...string) {
 	*n = append(*n, expose.Series{Values: labels, Value: value})
 }
 
-// ownMetrics are about the exporter.
+// ownMetrics describe the exporter itself.
 type ownMetrics struct {
 	events, lost, sites, problems, series numbers
 }
 
-// rule adds what there is to say of a rule. full is the number of starts of operations for which
-// there was no room.
+// rule adds the series of a rule. full is the number of operations that were not measured because
+// too many were open.
 func (o *ownMetrics) rule(r *rule.Base, full uint64) error {
 	name := r.Label
 	stats, err := record.ReadStats(r.Env.Stats)

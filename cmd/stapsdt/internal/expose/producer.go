@@ -40,8 +40,8 @@ func (p *producer) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, erro
 	return scopes, err
 }
 
-// adapt makes of data for Prometheus what OpenTelemetry expects. The points are in the order of the
-// family's metrics.
+// adapt converts Prometheus data to OpenTelemetry's conventions. The points are in the order of the
+// metric's series.
 func adapt(data metricdata.Aggregation, family *dto.MetricFamily) {
 	switch data := data.(type) {
 	case metricdata.Sum[float64]:

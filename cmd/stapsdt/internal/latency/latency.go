@@ -196,7 +196,7 @@ func newPairs(names []string, key string) (*pairs, error) {
 			end, ok2 = strings.CutSuffix(p.specs[1], "_done")
 		}
 		if !ok1 || !ok2 || start != end {
-			return nil, usage.Errorf("which start belongs to which end? Give --key arg0 or another expression, --key goroutine or --key thread")
+			return nil, usage.Errorf("no key pairs a start with its end: give --key arg0 or another expression, --key goroutine or --key thread")
 		}
 		p.key = "arg0"
 	}

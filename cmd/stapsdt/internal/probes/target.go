@@ -29,7 +29,7 @@ func (t *Target) Check() error {
 // what a spec stands for too.
 func (t *Target) Selector(specs []string, others map[string]string) (*Selector, error) {
 	if len(specs) == 0 {
-		return nil, usage.Errorf("which probes? Give [FILE:]PROVIDER:PROBE, such as 'myapp:*'")
+		return nil, usage.Errorf("no probes: give [FILE:]PROVIDER:PROBE, such as 'myapp:*'")
 	}
 	if err := t.Check(); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (t *Target) Selector(specs []string, others map[string]string) (*Selector, 
 	}
 	for i, spec := range selector.Specs {
 		if spec.File == "" && !t.Given() {
-			return nil, usage.Errorf("which processes? Give -p PID, or -a for all, or a file as in FILE:%s", specs[i])
+			return nil, usage.Errorf("no processes: give -p PID, or -a for all, or a file as in FILE:%s", specs[i])
 		}
 	}
 	return selector, nil

@@ -19,10 +19,9 @@ type Bounds struct {
 // maxBounds keeps a row, and the program that looks for a bucket, small.
 const maxBounds = 640
 
-// NewBounds makes integer bounds of those in another unit, a value of which is scale times
-// the integer. A bound that no value of the type exceeds is left out, as is one that has the
-// same values as the one before. The bucket for what is above all bounds has the number
-// len(bounds).
+// NewBounds converts bounds to integers, of which each is scale times its value. It leaves out
+// bounds that no value of the type exceeds, and duplicates. The bucket above all bounds has the
+// number len(bounds).
 func NewBounds(bounds []float64, scale float64, t expr.Type) (*Bounds, error) {
 	b := &Bounds{}
 	for i, bound := range bounds {

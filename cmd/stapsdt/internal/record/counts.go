@@ -38,7 +38,7 @@ func (c *Counts) Keyed() bool { return len(c.Keys) > 0 || c.Stacks }
 // a place for each bucket.
 func (c *Counts) Alone() bool { return c.Bucketed && !c.Keyed() }
 
-// Row is what was counted with a key.
+// Row is the number of events with the same key.
 type Row struct {
 	ID     uint32 // of the probe
 	Key    []byte // to be read by Item.In
@@ -50,7 +50,8 @@ type Row struct {
 	Count, Sum uint64
 }
 
-// Rows reads a table of so many probes. While it is being counted in, rows may be missing.
+// Rows reads a table that has rows of the given number of probes. It may miss rows that are added
+// meanwhile.
 func (c *Counts) Rows(table *ebpf.Map, probes int, yield func(Row)) error {
 	var each []row
 	if !c.Keyed() {

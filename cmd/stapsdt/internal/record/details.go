@@ -4,7 +4,7 @@ package record
 
 import "github.com/go-stapsdt/stapsdt/sdt"
 
-// Details are what a record has of the struct that an argument points to.
+// Details are the part of a record that holds the struct to which an argument points.
 type Details struct {
 	Type *sdt.Type
 	// Offset is where the struct is in the record: Size bytes, which are less than it has if
@@ -17,7 +17,7 @@ type Details struct {
 type DetailText struct {
 	// At is where the address is in the struct.
 	At int
-	// IsGo says that the length follows the address, and that there is no NUL.
+	// IsGo reports whether it is a Go string: the length follows the address, and there is no NUL.
 	IsGo bool
 	// Offset is where the text is in the record. It is preceded by a word: the length, in C
 	// with the NUL, or a negative number if it could not be read.

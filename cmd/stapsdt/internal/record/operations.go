@@ -40,7 +40,7 @@ const (
 	OpenHeader = 24
 )
 
-// MaxKnown is how many bits of OpenKnown an instruction can set.
+// MaxKnown is the number of bits of OpenKnown that an instruction can set.
 const MaxKnown = 31
 
 // ReadTotals reads the numbers of a kind of operation.
@@ -98,7 +98,7 @@ func ReadOpen(open *ebpf.Map) (all []Open, err error) {
 	return all, nil
 }
 
-// Seen is what a process has started: an operation with these values of Open.
+// Seen records that a process has started an operation with these values of Open.
 type Seen struct {
 	PID int
 	// Value is to be read by the items of Open, and Key is that of the table.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SeriesRow is what was kept for a combination of keys.
+// SeriesRow holds the numbers of a combination of keys.
 type SeriesRow struct {
 	// ID is the number of the row's program, and Key is to be read by Item.In. An overflow
 	// has neither.
@@ -177,8 +177,7 @@ func (t *SeriesTables) Take(layout *Series, r *SeriesRow) (*SeriesRow, error) {
 	return taken, nil
 }
 
-// Removable reports whether rows can be removed. Others have a place each, of which there are
-// few.
+// Removable reports whether rows can be removed. Rows of an array cannot.
 func (t *SeriesTables) Removable() bool { return !t.Places() }
 
 // Add adds the events of another row of the same key.

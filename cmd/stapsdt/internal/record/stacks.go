@@ -70,7 +70,7 @@ func (s *Stacks) Close() error {
 	return errors.Join(errs...)
 }
 
-// Depth is how many frames a stack has at most. One that has so many may have been cut.
+// Depth returns the maximum number of frames in a stack. A stack with that many may have been cut.
 func (s *Stacks) Depth() int { return s.depth }
 
 // Addresses returns the addresses of a stack's frames: that of the site, and those to which

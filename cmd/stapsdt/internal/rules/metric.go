@@ -40,7 +40,7 @@ func (r *reader) metric(n *yaml.Node, named map[string]*yaml.Node) (m Metric, ok
 	if m.Name != "" {
 		r.checkName(fields["name"], &m)
 		if other := named[m.Name]; other != nil {
-			r.errorf(fields["name"], "the name %s is there twice, and first in line %d", m.Name, other.Line)
+			r.errorf(fields["name"], "duplicate metric name %s (first on line %d)", m.Name, other.Line)
 		}
 		named[m.Name] = fields["name"]
 	}
@@ -122,7 +122,7 @@ func (r *reader) key(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) {
 	start, ok1 := strings.CutSuffix(m.Start, "_start")
 	end, ok2 := strings.CutSuffix(m.End, "_end")
 	if !ok1 || !ok2 || start != end {
-		r.errorf(n, "which start belongs to which end? Give key: arg0 or another expression, key: goroutine or key: thread")
+		r.errorf(n, "no key pairs a start with its end: give key: arg0 or another expression, key: goroutine or key: thread")
 	}
 	m.Key = "arg0"
 }
@@ -149,7 +149,7 @@ func (r *reader) probe(n *yaml.Node) string {
 // after 64 bytes, with the NUL.
 const maxName = 63
 
-// selection reads which processes are meant.
+// selection reads which processes are selected.
 func (r *reader) selection(fields map[string]*yaml.Node) Select {
 	s := Select{Executable: r.text(fields["executable"]), Cgroup: r.text(fields["cgroup"]), User: r.text(fields["user"])}
 	switch text := strings.Trim(s.Executable, "*"); {

@@ -78,7 +78,7 @@ func (r *reader) labels(fields map[string]*yaml.Node, m *Metric) {
 			case name != executable && name != container:
 				r.errorf(element, "labels are of %s and %s; others are by an expression: give by: [%s]", executable, container, name)
 			case slices.Contains(m.Process, name):
-				r.errorf(element, "the label %s is there twice", name)
+				r.errorf(element, "duplicate label %s", name)
 			default:
 				m.Process = append(m.Process, name)
 			}
@@ -127,7 +127,7 @@ func (m *Metric) badLabel(name string) string {
 	case slices.Contains(m.OpenLabels(), name):
 		return fmt.Sprintf("the label %s has what matches the pattern %s, and needs not be given", name, m.Probe)
 	case slices.Contains(m.Process, name), slices.ContainsFunc(m.By, func(l Label) bool { return l.Name == name }):
-		return fmt.Sprintf("the label %s is there twice", name)
+		return fmt.Sprintf("duplicate label %s", name)
 	}
 	return ""
 }

@@ -52,7 +52,7 @@ func (r *reader) mapping(n *yaml.Node, what string, known ...string) map[string]
 		case resolve(key).Kind != yaml.ScalarNode || !slices.Contains(known, name):
 			r.errorf(key, "%s", unknown(name, known))
 		case fields[name] != nil:
-			r.errorf(key, "the key %s is there twice, and first in line %d", name, lines[name])
+			r.errorf(key, "duplicate key %s (first on line %d)", name, lines[name])
 		case value.ShortTag() == "!!null":
 			r.errorf(key, "the key %s has no value", name)
 		default:
@@ -75,9 +75,9 @@ func unknown(name string, known []string) string {
 		}
 	}
 	if best != "" {
-		return fmt.Sprintf("the key %q is unknown: is %s meant?", name, best)
+		return fmt.Sprintf("unknown key %q; did you mean %s?", name, best)
 	}
-	return fmt.Sprintf("the key %q is unknown; the keys are %s", name, strings.Join(known, ", "))
+	return fmt.Sprintf("unknown key %q; the keys are %s", name, strings.Join(known, ", "))
 }
 
 // distance is the number of letters to insert, remove or replace to make b of a.

@@ -80,7 +80,7 @@ func (r *reader) document(text []byte) *yaml.Node {
 		return nil
 	}
 	if err := decoder.Decode(&second); err == nil {
-		r.errorf(&second, "a file has one document, and here begins another")
+		r.errorf(&second, "only one YAML document is allowed")
 	} else if !errors.Is(err, io.EOF) {
 		r.syntax(err)
 	}
@@ -99,7 +99,7 @@ func (r *reader) unreadable(text string) bool {
 			r.errorAt(line, column, "this is not UTF-8")
 			return true
 		case unicode.IsControl(c) && c != '\t' && c != '\r':
-			r.errorAt(line, column, "here is the control character %U", c)
+			r.errorAt(line, column, "control character %U is not allowed", c)
 			return true
 		}
 	}
@@ -165,7 +165,7 @@ func (r *reader) file(root *yaml.Node, file *File) {
 		}
 		for _, other := range file.Spans {
 			if reflect.DeepEqual(s, other) {
-				r.errorf(n, "the rule for the spans of %s is there twice", s.Probe)
+				r.errorf(n, "duplicate rule for the spans of %s", s.Probe)
 			}
 		}
 		file.Spans = append(file.Spans, s)

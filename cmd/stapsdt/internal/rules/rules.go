@@ -47,7 +47,7 @@ type Metric struct {
 	Expire time.Duration
 }
 
-// Kind is what a metric shows.
+// Kind is the kind of a metric.
 type Kind int
 
 // The kinds.
@@ -62,7 +62,7 @@ const (
 // Label is a label, whose value is that of an expression.
 type Label struct{ Name, Expr string }
 
-// Select says which processes are meant: all for which each field is "" or matches.
+// Select selects processes. An empty field selects all.
 type Select struct {
 	// Executable is a pattern for the name of the program's file, without its directory.
 	Executable string

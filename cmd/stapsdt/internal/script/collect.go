@@ -18,11 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options say for which tracer the script is.
+// Options define the output.
 type Options struct {
 	// Tracer is bpftrace or tracefs.
 	Tracer string
-	// Texts are arguments that are texts, although the file does not say so.
+	// Texts are the names of arguments that are strings, although the file does not describe them
+	// as such.
 	Texts []string
 }
 
@@ -35,7 +36,7 @@ type collector struct {
 // Run writes a script that traces probes.
 func Run(to *console.Console, where probes.Target, specs []string, o Options) error {
 	if o.Tracer != "bpftrace" && o.Tracer != "tracefs" {
-		return usage.Errorf("for which tracer? Give --for bpftrace or --for tracefs")
+		return usage.Errorf("no tracer: give --for bpftrace or --for tracefs")
 	}
 	selector, err := where.Selector(specs, nil)
 	if err != nil {

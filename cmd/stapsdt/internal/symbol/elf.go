@@ -28,7 +28,7 @@ type Module struct {
 	tables  *tables
 }
 
-// tables are what a file says of its addresses.
+// tables are the tables that map the addresses of a file.
 type tables struct {
 	file    *elf.File
 	go_     *goTable // nil without Go
@@ -265,7 +265,7 @@ func (m *Module) isLibc() bool {
 	return strings.HasPrefix(name, "libc.so") || strings.HasPrefix(name, "libc-") || strings.HasPrefix(name, "ld-musl-")
 }
 
-// readSome reads a part of a file, of which there may be less than it says.
+// readSome reads up to n bytes of a file, whose headers may overstate its size.
 func readSome(r io.ReaderAt, offset int64, size uint64) []byte {
 	data, err := io.ReadAll(io.NewSectionReader(r, offset, int64(size)))
 	if err != nil {

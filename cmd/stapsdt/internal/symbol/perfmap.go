@@ -38,7 +38,8 @@ type jitted struct {
 // In memory, a map can be several times as large.
 const maxPerfMap, maxPerfMaps = 32 << 20, 64 << 20
 
-// maxJitted is how many functions a map may have, since short lines are larger in memory.
+// maxJitted is the maximum number of functions in a map. It bounds memory, because short lines take
+// more memory than file.
 const maxJitted = 1 << 19
 
 func newPerfMap(pid int, total *int64) *perfMap {
@@ -53,7 +54,7 @@ func newPerfMap(pid int, total *int64) *perfMap {
 	return &perfMap{total: total, path: fmt.Sprintf("/proc/%d/root/tmp/perf-%s.map", pid, inside)}
 }
 
-// reading says that reading a map again and again takes one part in so many of a processor.
+// reading bounds the cost of rereading a map to 1/reading of one processor.
 const reading = 20
 
 // keep reads the map if that was not done lately, so that it is known when the process has

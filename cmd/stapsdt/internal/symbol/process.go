@@ -54,7 +54,7 @@ func (p *Processes) Close() {
 	}
 }
 
-// maxMaps is how many memory maps of a process are kept.
+// maxMaps is the maximum number of memory maps of a process that are kept.
 const maxMaps = 8
 
 // Look reads the memory map of a process, and opens the files in it, so that both are known

@@ -34,7 +34,7 @@ type rowKey struct {
 	key string
 }
 
-// activity is what the last sweep saw of a row.
+// activity is the state of a row at the last sweep.
 type activity struct {
 	count   uint64
 	changed time.Time // when count was last found to be another one
@@ -57,7 +57,7 @@ func (m *Metric) sweepInterval() time.Duration {
 	return min(m.Expire/8, time.Minute)
 }
 
-// sweepRows removes the rows that have expired, and warns if there is no room for others.
+// sweepRows removes the rows that have expired, and warns if the table is full.
 func (m *Metric) sweepRows(now time.Time) error {
 	h := &m.history
 	if m.Kind == rules.InFlight || now.Sub(h.swept) < m.sweepInterval() {

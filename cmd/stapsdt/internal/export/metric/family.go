@@ -19,7 +19,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// Family reads the metric, and how many events it is of.
+// Family returns the metric and the number of events in it.
 func (m *Metric) Family() (f *expose.Family, events uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -40,7 +40,7 @@ func (m *Metric) Family() (f *expose.Family, events uint64, err error) {
 	return c.family(), c.events, err
 }
 
-// collection is what is being read of a metric.
+// collection is the state of one Family call.
 type collection struct {
 	*Metric
 	series map[string]*expose.Series // by their labels
@@ -64,7 +64,7 @@ func (c *collection) family() *expose.Family {
 	return f
 }
 
-// key tells the series with labels apart, which are nil for those that had no room.
+// key returns the map key for a series. labels is nil for the overflow series.
 func key(labels []string) string {
 	if labels == nil {
 		return "overflow"
@@ -72,7 +72,7 @@ func key(labels []string) string {
 	return "\x00" + strings.Join(labels, "\x00") // is no other key, because texts have no NUL
 }
 
-// at returns the series with labels.
+// at returns the series with the given labels, and creates it if necessary.
 func (c *collection) at(labels []string) *expose.Series {
 	s := c.series[key(labels)]
 	if s == nil {
@@ -113,13 +113,13 @@ func (m *Metric) tableShapes() iter.Seq2[*record.SeriesTables, *shape] {
 	}
 }
 
-// ended is what was fired by processes that have ended, and whose rows were removed.
+// ended counts the events of rows that were removed because their process had exited.
 type ended struct {
 	mu     sync.Mutex // for one reader at a time
 	events uint64
 }
 
-// gauges reads the tables, and removes the rows whose processes have ended.
+// gauges reads the tables and removes the rows whose process has exited.
 func (c *collection) gauges() error {
 	c.ended.mu.Lock()
 	defer c.ended.mu.Unlock()
@@ -267,12 +267,12 @@ func (c *collection) zeros() error {
 	return err
 }
 
-// full reports whether there is no room for a series with these labels.
+// full reports whether a series with these labels would exceed the limit.
 func (c *collection) full(labels []string) bool {
 	return c.series[key(labels)] == nil && len(c.series) >= c.Series
 }
 
-// Full returns the number of starts for which there was no room, of operations.
+// Full returns the number of operations that were not measured because too many were open.
 func (m *Metric) Full() (uint64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -36,7 +36,7 @@ type Metric struct {
 	history history
 }
 
-// shape is what a row has: labels of certain types, and a value.
+// shape describes the rows of a program: the types of their labels, and their value.
 type shape struct {
 	*bpf.Metric
 	tables *record.SeriesTables
@@ -59,7 +59,7 @@ func (m *Metric) ProcessFound(pid int) error {
 	return nil
 }
 
-// New checks what does not depend on the probes.
+// New returns the metric of a rule. It checks everything that does not depend on the probes.
 func New(h *rule.Host, text rules.Metric) (*Metric, error) {
 	m := &Metric{Metric: text, started: time.Now(), tables: map[string]*record.SeriesTables{}}
 	if err := m.open(h); err != nil {
@@ -159,7 +159,7 @@ func (m *Metric) bounds(t expr.Type) (*record.Bounds, error) {
 	return record.NewBounds(list, scale, t)
 }
 
-// shape finds tables for a shape, and returns its number.
+// shape assigns tables and a number to a shape.
 func (m *Metric) shape(s *shape) (id uint32, err error) {
 	layout := s.Layout()
 	if s.tables = m.tables[layout]; s.tables == nil {
@@ -177,7 +177,7 @@ func (m *Metric) shape(s *shape) (id uint32, err error) {
 	return uint32(len(m.shapes) - 1), nil
 }
 
-// equal reports whether rows of both mean the same.
+// equal reports whether rows of both shapes have the same meaning.
 func (s *shape) equal(other *shape) bool {
 	return s.tables == other.tables && s.Value == other.Value && slices.Equal(s.probe, other.probe) &&
 		slices.EqualFunc(s.Keys, other.Keys, func(a, b record.Item) bool { return a.Type == b.Type && a.Offset == b.Offset })

@@ -12,13 +12,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// pairTables are those of the operations that a metric measures from their start to their end.
+// pairTables are the tables of a metric that measures operations.
 type pairTables struct {
 	operations.Operations
 	seen *ebpf.Map // of InFlight with labels, or nil
 }
 
-// pairSection returns what is done at a start or at an end.
+// pairSection generates the code of a start or of an end.
 func (m *Metric) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	o := m.pairs
 	if err := m.prepare(); err != nil {
@@ -47,7 +47,7 @@ func (m *Metric) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	return o.Plan.EndMetric(m.Env, of, end, s.tables, id)
 }
 
-// prepare decides what is evaluated where, and makes the tables.
+// prepare creates the tables, when there is a start and an end.
 func (m *Metric) prepare() error {
 	o := m.pairs
 	if o.Plan != nil {
@@ -64,7 +64,7 @@ func (m *Metric) prepare() error {
 	return nil
 }
 
-// sweep removes what belongs to processes that have ended.
+// sweep removes the operations and labels of processes that have exited.
 func (o *pairTables) sweep() error {
 	if o.seen != nil && o.Due() {
 		if _, err := o.labels(); err != nil {
@@ -74,8 +74,8 @@ func (o *pairTables) sweep() error {
 	return o.Sweep()
 }
 
-// labels returns the labels of the operations that processes have started that still live, and
-// forgets those of others.
+// labels returns the labels of operations that living processes have started. It forgets those of
+// other processes.
 func (o *pairTables) labels() (all []record.Seen, err error) {
 	if o.seen == nil {
 		return nil, nil

@@ -22,13 +22,13 @@ func NewComplaints(to *console.Console) *Complaints {
 }
 
 const (
-	// complainEvery is how often the same is said.
+	// complainEvery is the minimum time between two equal warnings.
 	complainEvery = time.Minute
-	// maxSaid is how many different texts are remembered.
+	// maxSaid is the number of warnings that are remembered.
 	maxSaid = 1000
 )
 
-// Complain warns of a problem, unless that was said within the last minute.
+// Complain prints a warning, unless it printed the same one within the last minute.
 func (c *Complaints) Complain(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

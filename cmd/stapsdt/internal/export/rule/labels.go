@@ -2,5 +2,5 @@
 
 package rule
 
-// ProcessLabels are the expressions of the labels that say who fired.
+// ProcessLabels maps the labels that identify the firing process to their expressions.
 var ProcessLabels = map[string]string{"executable": "executable", "container": "cgroup"}

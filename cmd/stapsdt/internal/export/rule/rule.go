@@ -18,7 +18,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 )
 
-// Host is what the rules have of their exporter.
+// Host is the part of the exporter that rules use.
 type Host struct {
 	*console.Console
 	Complaints *Complaints
@@ -30,7 +30,7 @@ type Host struct {
 	Spans func(expose.Span)
 }
 
-// Base is what every rule has: its probes, and what keeps their events from being seen.
+// Base is the part that all rules share: the selected probes, and a counter of problems.
 type Base struct {
 	*Host
 	Label        string // of the exporter's own metrics, and in messages
@@ -42,7 +42,8 @@ type Base struct {
 	problems atomic.Uint64
 }
 
-// Open prepares what does not depend on the probes.
+// Open sets up everything that does not depend on the probes. label names the rule in messages and
+// in the exporter's own metrics.
 func (b *Base) Open(h *Host, label string, s *rules.Select, specs []string) (err error) {
 	b.Host, b.Label = h, label
 	if b.selector, err = probes.NewSelector(specs, nil); err != nil {
@@ -95,7 +96,7 @@ func (b *Base) Problem(err error) {
 // Problems returns the number of problems.
 func (b *Base) Problems() uint64 { return b.problems.Load() }
 
-// Regroup takes in which control groups there are now.
+// Regroup updates the set of selected control groups. now maps the ID of each group to its path.
 func (b *Base) Regroup(now map[uint64]string) {
 	if err := b.groups.update(now); err != nil {
 		b.Problem(err)

@@ -27,7 +27,7 @@ type spanKey struct {
 	id  uint64
 }
 
-// openSpan is what the start and the context of a span have said.
+// openSpan is the state of a span that has started.
 type openSpan struct {
 	start      time.Duration // CLOCK_MONOTONIC
 	parent     uint64        // of the same process, or 0
@@ -85,7 +85,7 @@ func (o *openSpan) took(end time.Duration, nanoseconds uint64) {
 	o.start = end - time.Duration(min(nanoseconds, uint64(max(end, 0))))
 }
 
-// longestSpan is how long the start of a span is remembered.
+// longestSpan is the maximum time for which the start of a span is remembered.
 const longestSpan = 10 * time.Minute
 
 // sweep forgets the spans of processes that have ended, and those that take too long.

@@ -62,7 +62,7 @@ func (s *Rule) ProcessFound(int) error { return nil }
 // spanRing is the size of the ring buffer of a rule, which is mapped twice.
 const spanRing = 1 << 20
 
-// New checks what does not depend on the probes, and makes the ring buffer.
+// New returns the rule. It checks everything that does not depend on the probes.
 func New(h *rule.Host, text rules.Span) (*Rule, error) {
 	s := &Rule{Span: text, open: openSpans{spans: map[spanKey]*openSpan{}}}
 	if err := s.prepare(h); err != nil {
@@ -88,7 +88,7 @@ func (s *Rule) prepare(h *rule.Host) (err error) {
 	return err
 }
 
-// spanText is how much of a text a span has.
+// spanText is the maximum length of a string in a span, in bytes.
 const spanText = 256
 
 // Section implements engine.Subscriber.
@@ -127,7 +127,7 @@ func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
 	return section, nil
 }
 
-// Read takes what has happened. With drain, it takes all that there is.
+// Read converts the events in the ring buffer to spans. If drain is true, it waits for none.
 func (s *Rule) Read(drain bool) error {
 	for {
 		events, err := s.stream.Read(0, drain)
@@ -150,7 +150,7 @@ type values struct {
 	*event.Event
 }
 
-// number returns a number, or 0 if there is none.
+// number returns the value of a number, or 0 if the probe does not have it.
 func (v values) number(name string) uint64 {
 	i, ok := v.items[name]
 	if !ok {
@@ -159,7 +159,7 @@ func (v values) number(name string) uint64 {
 	return v.Value(v.Items, i).Bits
 }
 
-// text returns a text, or "" if there is none.
+// text returns the value of a string, or "" if the probe does not have it.
 func (v values) text(name string) string {
 	i, ok := v.items[name]
 	if !ok {
@@ -184,7 +184,7 @@ func (s *Rule) event(source *spanSource, e *event.Event) {
 	}
 }
 
-// end gives a span to who is interested.
+// end passes the finished span to the exporter's sink.
 func (s *Rule) end(key spanKey, v values) {
 	parent := v.number("parent")
 	o := s.open.spans[key]
