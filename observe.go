@@ -37,9 +37,9 @@ type observer struct {
 // observes reports whether the observer wants a probe's events.
 func (o *observer) observes(p *Probe) bool { return len(o.only) == 0 || slices.Contains(o.only, p) }
 
-// watched is the byte that at points to while a probe is observed. It reads as patched, and is never
+// observedByte is the target of at while a probe is observed. It reads as patched, and is never
 // executed: package call enters site, which is another byte.
-var watched = [1]byte{call.Bits}
+var observedByte = [1]byte{call.Bits}
 
 // Observe calls f with each event of the given probes of the provider, or of all of its
 // probes if none is given, until stop is called. f runs in the goroutine that fires, before
@@ -124,9 +124,9 @@ func (p *Provider) observes(probe *Probe) bool {
 // watch lets on find the probe enabled, or look at its site again. The provider's lock is
 // held.
 func (p *Probe) watch(observed bool) {
-	// SAFETY: at only ever points to a byte that may be read: watched, or what site has.
+	// SAFETY: at only ever points to a byte that may be read: observedByte, or what site has.
 	if observed {
-		atomic.StorePointer(&p.at, unsafe.Pointer(&watched[0]))
+		atomic.StorePointer(&p.at, unsafe.Pointer(&observedByte[0]))
 	} else {
 		atomic.StorePointer(&p.at, atomic.LoadPointer(&p.site))
 	}
@@ -134,7 +134,7 @@ func (p *Probe) watch(observed bool) {
 
 // observed reports whether the probe has observers that a fire must call.
 func (p *Probe) observed() bool {
-	return atomic.LoadPointer(&p.at) == unsafe.Pointer(&watched[0])
+	return atomic.LoadPointer(&p.at) == unsafe.Pointer(&observedByte[0])
 }
 
 // notify calls the provider's observers, if the last one has not just been stopped.

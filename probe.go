@@ -21,7 +21,7 @@ import (
 // The zero Probe has no name and no provider. Its Fire and Enabled panic, because a test
 // for it would add an instruction to every Fire.
 type Probe struct {
-	// at is a *byte, which on tests: watched while the probe is observed, and
+	// at is a *byte, which on tests: observedByte while the probe is observed, and
 	// otherwise the same as site. It is never nil once the probe is defined, and is read
 	// and written atomically. It is the first field: see Probe6.Fire and call.Enabled.
 	at unsafe.Pointer

@@ -44,7 +44,7 @@ func newHistogram() *histogram {
 }
 
 // add counts an event. It reports whether the value is a finite number.
-func (h *histogram) add(w *watched, value, by expr.Value) bool {
+func (h *histogram) add(w *watchedProbe, value, by expr.Value) bool {
 	number := 0.0
 	if w.value != nil {
 		number = asFloat(w.value.Type().Kind, value)
@@ -176,7 +176,7 @@ type numbers struct {
 }
 
 // chart returns the histogram's present state, with the largest groups first.
-func (h *histogram) chart(w *watched) *chart {
+func (h *histogram) chart(w *watchedProbe) *chart {
 	c := &chart{Groups: []bars{}, Others: h.others}
 	if w.value != nil {
 		c.Value, c.Type = w.value.String(), w.value.Type().String()

@@ -26,15 +26,15 @@ const (
 
 // request holds the probes that a viewer watches, and the limits of the answer.
 type request struct {
-	probes  map[*stapsdt.Probe]*watched
+	probes  map[*stapsdt.Probe]*watchedProbe
 	seconds time.Duration
 	rate    int
 	most    int // stop after this many events; 0 is no limit
 	grouped bool
 }
 
-// watched is a probe with the expressions that a viewer applies to its events.
-type watched struct {
+// watchedProbe is a probe with the expressions that a viewer applies to its events.
+type watchedProbe struct {
 	*expressions
 	probe *stapsdt.Probe
 }
@@ -63,7 +63,7 @@ func parse(r *http.Request) (*request, error) {
 			return nil, bad(name, "there is no parameter %q", name)
 		}
 	}
-	q := &request{probes: map[*stapsdt.Probe]*watched{}}
+	q := &request{probes: map[*stapsdt.Probe]*watchedProbe{}}
 	seconds, err := number(query, "seconds", usualSeconds, maxSeconds)
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (q *request) choose(query url.Values) error {
 				}
 				parsed[key] = e
 			}
-			q.probes[probe] = &watched{parsed[key], probe}
+			q.probes[probe] = &watchedProbe{parsed[key], probe}
 		}
 	}
 	if len(q.probes) == 0 {
@@ -219,7 +219,7 @@ func exprType(k stapsdt.Kind, size int) expr.Type {
 }
 
 // get returns the value of a variable for an event. It follows the order of variables.
-func (w *watched) get(e *stapsdt.Event, i int) expr.Value {
+func (w *watchedProbe) get(e *stapsdt.Event, i int) expr.Value {
 	if i >= 2*w.numArgs {
 		switch i - 2*w.numArgs {
 		case 0:

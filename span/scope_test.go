@@ -179,9 +179,9 @@ func TestSiblings(t *testing.T) {
 	_, b := op.Start(ctx, none{})
 	_, c := op.Start(first, none{})
 	rec.Want(func() {
-		op.starts.Fire(starting[none]{ID: outer.ID()})
-		op.starts.Fire(starting[none]{ID: a.ID(), Parent: outer.ID()})
-		op.starts.Fire(starting[none]{ID: b.ID(), Parent: outer.ID()})
-		op.starts.Fire(starting[none]{ID: c.ID(), Parent: a.ID()})
+		op.starts.Fire(startArgs[none]{ID: outer.ID()})
+		op.starts.Fire(startArgs[none]{ID: a.ID(), Parent: outer.ID()})
+		op.starts.Fire(startArgs[none]{ID: b.ID(), Parent: outer.ID()})
+		op.starts.Fire(startArgs[none]{ID: c.ID(), Parent: a.ID()})
 	})
 }

@@ -77,21 +77,21 @@ type Operation[S, E any] struct {
 	// These are tested. context is nil if there is none.
 	start, end, context *stapsdt.Probe
 
-	starts *stapsdt.ProbeOf[starting[S]]
-	ends   *stapsdt.ProbeOf[ending[E]]
+	starts *stapsdt.ProbeOf[startArgs[S]]
+	ends   *stapsdt.ProbeOf[endArgs[E]]
 	traces *stapsdt.Probe4[uint64, uint64, uint64, uint64]
 	trace  TraceContextFunc
 }
 
-// starting are the arguments of NAME__start.
-type starting[S any] struct {
+// startArgs are the arguments of NAME__start.
+type startArgs[S any] struct {
 	ID     uint64
 	Parent uint64
 	Fields S `probe:",inline"`
 }
 
-// ending are the arguments of NAME__end.
-type ending[E any] struct {
+// endArgs are the arguments of NAME__end.
+type endArgs[E any] struct {
 	ID          uint64
 	Parent      uint64
 	Nanoseconds time.Duration
@@ -137,8 +137,8 @@ func New[S, E any](p *stapsdt.Provider, name string, opts ...Option) *Operation[
 		opt(&o)
 	}
 	op := &Operation[S, E]{
-		starts: stapsdt.NewProbeOf[starting[S]](p, name+"__start"),
-		ends:   stapsdt.NewProbeOf[ending[E]](p, name+"__end"),
+		starts: stapsdt.NewProbeOf[startArgs[S]](p, name+"__start"),
+		ends:   stapsdt.NewProbeOf[endArgs[E]](p, name+"__end"),
 		trace:  o.trace,
 	}
 	op.start, op.end = &op.starts.Probe, &op.ends.Probe
@@ -195,7 +195,7 @@ func (o *Operation[S, E]) begin(ctx context.Context, fields S) (context.Context,
 	if within != nil {
 		s.parent = within.id
 	}
-	o.starts.Fire(starting[S]{s.scope.id, s.parent, fields})
+	o.starts.Fire(startArgs[S]{s.scope.id, s.parent, fields})
 	if o.traces != nil && o.traces.Enabled() {
 		if trace, span, ok := o.trace(ctx); ok {
 			high, low := binary.BigEndian.Uint64(trace[:8]), binary.BigEndian.Uint64(trace[8:])
@@ -216,7 +216,7 @@ type Span[E any] struct {
 	parent uint64
 	began  time.Duration
 	ended  atomic.Bool
-	ends   *stapsdt.ProbeOf[ending[E]]
+	ends   *stapsdt.ProbeOf[endArgs[E]]
 }
 
 // ID returns the span's id, or 0 for one that is not reported.
@@ -248,14 +248,14 @@ func (s *Span[E]) EndFunc(fields func() E, err error) {
 //go:noinline
 func (s *Span[E]) finish(fields E, err error) {
 	if elapsed, ok := s.stop(); ok {
-		s.ends.Fire(ending[E]{s.scope.id, s.parent, elapsed, operation.ErrorText(err), fields})
+		s.ends.Fire(endArgs[E]{s.scope.id, s.parent, elapsed, operation.ErrorText(err), fields})
 	}
 }
 
 //go:noinline
 func (s *Span[E]) finishFunc(fields func() E, err error) {
 	if elapsed, ok := s.stop(); ok {
-		s.ends.Fire(ending[E]{s.scope.id, s.parent, elapsed, operation.ErrorText(err), fields()})
+		s.ends.Fire(endArgs[E]{s.scope.id, s.parent, elapsed, operation.ErrorText(err), fields()})
 	}
 }
 

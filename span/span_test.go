@@ -55,10 +55,10 @@ func TestSpan(t *testing.T) {
 	require.GreaterOrEqual(t, ended["nanoseconds"], slept)
 	require.Less(t, ended["nanoseconds"], time.Minute)
 	rec.Want(func() {
-		query.starts.Fire(starting[start]{outer.ID(), 0, start{"outer"}})
-		query.starts.Fire(starting[start]{inner.ID(), outer.ID(), start{"inner"}})
-		query.ends.Fire(ending[end]{ID: inner.ID(), Parent: outer.ID(), Error: "broken", Fields: end{3, true}})
-		query.ends.Fire(ending[end]{ID: outer.ID(), Fields: end{Rows: -1}})
+		query.starts.Fire(startArgs[start]{outer.ID(), 0, start{"outer"}})
+		query.starts.Fire(startArgs[start]{inner.ID(), outer.ID(), start{"inner"}})
+		query.ends.Fire(endArgs[end]{ID: inner.ID(), Parent: outer.ID(), Error: "broken", Fields: end{3, true}})
+		query.ends.Fire(endArgs[end]{ID: outer.ID(), Fields: end{Rows: -1}})
 	}, probetest.Ignore("nanoseconds"))
 }
 
@@ -273,7 +273,7 @@ func TestTraceContext(t *testing.T) {
 	rec.Reset()
 	_, s = query.Start(context.WithValue(t.Context(), key{}, true), start{"a"})
 	rec.Want(func() {
-		query.starts.Fire(starting[start]{s.ID(), 0, start{"a"}})
+		query.starts.Fire(startArgs[start]{s.ID(), 0, start{"a"}})
 		query.traces.Fire(s.ID(), 0x0102030405060708, 0x090a0b0c0d0e0f10, 0xf000000000000001)
 	})
 	require.Equal(t, []string{"id", "trace_high", "trace_low", "span"}, query.context.ArgNames())

@@ -18,7 +18,7 @@ type handler struct {
 	server bool
 	// start starts an RPC. It returns ctx and nil if that is not reported.
 	start   func(ctx context.Context, method string) (context.Context, *rpc)
-	running running
+	running rpcTable
 }
 
 // rpc is an RPC that is reported. Its events come from several goroutines.

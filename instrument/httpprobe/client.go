@@ -67,7 +67,7 @@ func (c *ClientProbes) Transport(next http.RoundTripper) http.RoundTripper {
 	cancel, cancels := next.(canceler)
 	if cancels {
 		t.sent = &copies{}
-		cancel = canceling{cancel, t.sent}
+		cancel = cancelTransport{cancel, t.sent}
 	}
 	switch {
 	case idles && cancels:
@@ -96,13 +96,13 @@ type (
 	canceler   interface{ CancelRequest(*http.Request) }
 )
 
-// canceling cancels requests of which next may have copies.
-type canceling struct {
+// cancelTransport cancels requests of which next may have copies.
+type cancelTransport struct {
 	canceler
 	sent *copies
 }
 
-func (c canceling) CancelRequest(r *http.Request) {
+func (c cancelTransport) CancelRequest(r *http.Request) {
 	if f := c.sent.find(r); f != nil {
 		r = &f.mine
 	}
@@ -121,20 +121,20 @@ func (c *copies) find(r *http.Request) *fetch {
 }
 
 func (c *copies) add(f *fetch) {
-	k := f.copied()
+	k := f.entry()
 	c.Store(k.request, k.fetch)
 	runtime.AddCleanup(f, c.forget, k)
 }
 
-// copied is a request of the program and its fetch.
-type copied struct {
+// copyEntry is a request of the program and its fetch.
+type copyEntry struct {
 	request weak.Pointer[http.Request]
 	fetch   weak.Pointer[fetch]
 }
 
-func (f *fetch) copied() copied { return copied{weak.Make(f.theirs), weak.Make(f)} }
+func (f *fetch) entry() copyEntry { return copyEntry{weak.Make(f.theirs), weak.Make(f)} }
 
-func (c *copies) forget(k copied) { c.CompareAndDelete(k.request, k.fetch) }
+func (c *copies) forget(k copyEntry) { c.CompareAndDelete(k.request, k.fetch) }
 
 type transport struct {
 	next    http.RoundTripper
@@ -210,7 +210,7 @@ type fetch struct {
 func (f *fetch) end(err error) {
 	f.ended.Store(true)
 	if f.sent != nil {
-		f.sent.forget(f.copied())
+		f.sent.forget(f.entry())
 	}
 	f.span.EndFunc(func() fetchEnd {
 		e := fetchEnd{Host: f.host, Status: f.status.Load(), Bytes: f.bytes.Load(), FirstByte: time.Duration(f.firstByte.Load()), Method: f.method}

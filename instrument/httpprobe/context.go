@@ -15,16 +15,16 @@ type afterFuncer interface {
 	AfterFunc(f func()) (stop func() bool)
 }
 
-// headed is the context of a request's Start, which has the request's header.
-type headed struct {
+// headerContext is the context of a request's Start, which has the request's header.
+type headerContext struct {
 	context.Context
 	header http.Header
 }
 
 // Within lets package span look through it.
-func (h *headed) Within() operation.Parent { return operation.Parent{Context: h.Context} }
+func (h *headerContext) Within() operation.Parent { return operation.Parent{Context: h.Context} }
 
-func (h *headed) Value(key any) any {
+func (h *headerContext) Value(key any) any {
 	if _, ok := key.(headerKey); ok {
 		return h.header
 	}
@@ -32,10 +32,10 @@ func (h *headed) Value(key any) any {
 }
 
 func withHeader(ctx context.Context, header http.Header) context.Context {
-	h := &headed{ctx, header}
+	h := &headerContext{ctx, header}
 	if to, ok := ctx.(afterFuncer); ok {
 		return struct {
-			*headed
+			*headerContext
 			afterFuncer
 		}{h, to}
 	}

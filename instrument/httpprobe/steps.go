@@ -31,10 +31,10 @@ func (s *step) elapsed() time.Duration {
 	return 0
 }
 
-// tracing is the context of a fetch. If the transport looks for an httptrace.ClientTrace, it
+// stepContext is the context of a fetch. If the transport looks for an httptrace.ClientTrace, it
 // finds one that also notes the steps. The parent, whose Value may be the program's, is asked
 // for the program's own only then.
-type tracing struct {
+type stepContext struct {
 	context.Context
 	fetch *fetch
 	once  sync.Once
@@ -43,10 +43,10 @@ type tracing struct {
 
 // tracing returns the context of the fetch, whose span has ctx.
 func (f *fetch) tracing(ctx context.Context) context.Context {
-	t := &tracing{Context: ctx, fetch: f}
+	t := &stepContext{Context: ctx, fetch: f}
 	if to, ok := ctx.(afterFuncer); ok {
 		return struct {
-			*tracing
+			*stepContext
 			afterFuncer
 		}{t, to}
 	}
@@ -54,7 +54,7 @@ func (f *fetch) tracing(ctx context.Context) context.Context {
 }
 
 // Within lets package span look through it.
-func (t *tracing) Within() operation.Parent { return operation.Parent{Context: t.Context} }
+func (t *stepContext) Within() operation.Parent { return operation.Parent{Context: t.Context} }
 
 // keyOf has the key of a ClientTrace.
 type keyOf struct {
@@ -73,7 +73,7 @@ var traceKey = sync.OnceValue(func() any {
 	return k.key
 })
 
-func (t *tracing) Value(key any) any {
+func (t *stepContext) Value(key any) any {
 	// Package net looks for its part of the ClientTrace with a key of its own.
 	if kind := reflect.TypeOf(key); kind == reflect.TypeOf(traceKey()) || kind != nil && kind.PkgPath() == "internal/nettrace" {
 		t.once.Do(func() { t.with = httptrace.WithClientTrace(t.Context, t.fetch.steps()) })

@@ -135,7 +135,7 @@ func (p *Probes) SpanProcessor() sdktrace.SpanProcessor {
 
 type processor struct {
 	probes  *Probes
-	running running
+	running spanTable
 }
 
 func (r *processor) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {

@@ -329,7 +329,7 @@ func TestOtherSpans(t *testing.T) {
 type wrapped struct{ sdktrace.ReadWriteSpan }
 
 // size is the number of spans, counted one by one.
-func (r *running) size() (n int) {
+func (r *spanTable) size() (n int) {
 	r.spans.Range(func(any, any) bool { n++; return true })
 	return n
 }

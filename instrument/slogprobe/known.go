@@ -8,8 +8,8 @@ import (
 	"reflect"
 )
 
-// known holds the facts about a handler that its type tells.
-type known struct {
+// handlerFacts holds the facts about a handler that its type tells.
+type handlerFacts struct {
 	// resolves reports whether the handler is slog's own. Such a handler resolves every LogValuer of a
 	// record that it wants once, in this goroutine, before anything else is done with it.
 	resolves bool
@@ -19,15 +19,15 @@ type known struct {
 }
 
 // knownOf returns what is known of a handler.
-func knownOf(h slog.Handler) known {
-	k := known{resolves: true}
+func knownOf(h slog.Handler) handlerFacts {
+	k := handlerFacts{resolves: true}
 	switch h.(type) {
 	case *slog.TextHandler:
 		k.format = formatText
 	case *slog.JSONHandler:
 		k.format = formatJSON
 	default:
-		return known{}
+		return handlerFacts{}
 	}
 	if replaces(h) {
 		k.format = nil
@@ -152,7 +152,7 @@ func resolve(v slog.Value) (resolved slog.Value, changed bool) {
 		return v, false
 	case slog.KindGroup:
 		if changed && len(resolved.Group()) == 0 {
-			return slog.AnyValue(emptied{}), true
+			return slog.AnyValue(emptyGroupValuer{}), true
 		}
 		if members, other := resolveAttrs(resolved.Group()); other {
 			return slog.GroupValue(members...), true
@@ -161,11 +161,11 @@ func resolve(v slog.Value) (resolved slog.Value, changed bool) {
 	return resolved, changed
 }
 
-// emptied replaces a LogValuer that resolves to an empty group. Records and groups drop an
+// emptyGroupValuer replaces a LogValuer that resolves to an empty group. Records and groups drop an
 // empty group at once, but not a LogValuer: a handler then writes the group in which it is.
-type emptied struct{}
+type emptyGroupValuer struct{}
 
-func (emptied) LogValue() slog.Value { return slog.GroupValue() }
+func (emptyGroupValuer) LogValue() slog.Value { return slog.GroupValue() }
 
 func logValue(v slog.LogValuer) (value slog.Value, ok bool) {
 	defer func() {

@@ -117,9 +117,9 @@ func (p *Probes) Handler(next slog.Handler) slog.Handler {
 type handler struct {
 	next       slog.Handler
 	probes     *Probes
-	attributes string // the text of the logger's
-	groups     string // the names of the open groups, each with a dot
-	known      known  // of next
+	attributes string       // the text of the logger's
+	groups     string       // the names of the open groups, each with a dot
+	known      handlerFacts // of next
 }
 
 func newHandler(next slog.Handler, p *Probes, attributes, groups string) *handler {

@@ -59,7 +59,7 @@ func (t *text) attr(a slog.Attr) {
 		return
 	}
 	t.attrs++
-	if _, ok := a.Value.Any().(emptied); ok {
+	if _, ok := a.Value.Any().(emptyGroupValuer); ok {
 		return
 	}
 	switch {

@@ -105,7 +105,7 @@ func daemonChild(args []string) {
 			files++
 		}
 		// The parked slots are made again.
-		parked.memory.forget()
+		parkMemory.memory.forget()
 		if err := liveAndPark(im, opts); err != nil {
 			problem("load %d: %v", loads, err)
 		}

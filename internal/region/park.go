@@ -34,8 +34,8 @@ func parkedSlot(nop *image.Nop) [image.SlotSize]byte {
 	return slot
 }
 
-// parked is the process's sealed memory full of parked slots.
-var parked struct {
+// parkMemory is the process's sealed memory full of parked slots.
+var parkMemory struct {
 	sync.Mutex
 	memory *memfd // nil until it is needed
 	size   uintptr
@@ -61,9 +61,9 @@ func park(r *span) error {
 
 // realParkShared maps the process's parked slots over a range.
 func realParkShared(r *span) error {
-	parked.Lock()
-	defer parked.Unlock()
-	if parked.size < r.size || parked.nop != r.nop || !parked.memory.there() {
+	parkMemory.Lock()
+	defer parkMemory.Unlock()
+	if parkMemory.size < r.size || parkMemory.nop != r.nop || !parkMemory.memory.there() {
 		// The size of a range is a power of two of pages, so that a provider that
 		// grows does not need new memory each time.
 		slot := parkedSlot(r.nop)
@@ -71,15 +71,15 @@ func realParkShared(r *span) error {
 		if err != nil {
 			return err
 		}
-		if parked.memory != nil {
-			parked.memory.close()
+		if parkMemory.memory != nil {
+			parkMemory.memory.close()
 		}
-		parked.memory, parked.size, parked.nop = memory, r.size, r.nop
+		parkMemory.memory, parkMemory.size, parkMemory.nop = memory, r.size, r.nop
 	}
 	const prot, flags = unix.PROT_READ | unix.PROT_EXEC, unix.MAP_PRIVATE | unix.MAP_FIXED
 	// SAFETY: the range belongs to the Space. From every address at which a thread can
 	// be in it, the slots return.
-	_, err := unix.MmapPtr(parked.memory.fd, 0, r.addr, r.size, prot, flags)
+	_, err := unix.MmapPtr(parkMemory.memory.fd, 0, r.addr, r.size, prot, flags)
 	return err
 }
 

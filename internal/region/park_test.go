@@ -75,7 +75,7 @@ func TestStolenDescriptors(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, space.Park()) // which makes the parked slots
 
-	stolen := []int{home.fd, parked.memory.fd}
+	stolen := []int{home.fd, parkMemory.memory.fd}
 	for _, number := range stolen {
 		fd, err := unix.Open(name, unix.O_RDONLY, 0)
 		require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestParkedMemoryIsKept(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, space.Park())
 		home.Close()
-		return parked.memory
+		return parkMemory.memory
 	}
 	large := cycle(5000)
 	require.Same(t, large, cycle(5000))

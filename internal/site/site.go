@@ -8,7 +8,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/image"
 )
 
-var chosen struct {
+var choice struct {
 	once sync.Once
 	nop  *image.Nop
 }
@@ -16,10 +16,10 @@ var chosen struct {
 // Chosen returns the nop that costs least while this kernel traces it, or nil on a system
 // that has none. It asks the kernel only once.
 func Chosen() *image.Nop {
-	chosen.once.Do(func() {
+	choice.once.Do(func() {
 		if host := image.Host(); host != nil {
-			chosen.nop = host.NopByName(choose())
+			choice.nop = host.NopByName(choose())
 		}
 	})
-	return chosen.nop
+	return choice.nop
 }

@@ -9,27 +9,27 @@ import (
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
-// running holds the spans of the RPCs that are reported and have not ended. It refers to none of
+// rpcTable holds the spans of the RPCs that are reported and have not ended. It refers to none of
 // them, so that one whose end gRPC never tells is forgotten when it is garbage.
-type running struct {
+type rpcTable struct {
 	count atomic.Int64
 	ids   sync.Map // of spans; unlike a map, it shrinks
 }
 
-func (r *running) add(of *rpc) {
+func (r *rpcTable) add(of *rpc) {
 	id := of.span.ID()
 	r.ids.Store(id, nil)
 	r.count.Add(1)
 	of.garbage = runtime.AddCleanup(of, r.forget, id)
 }
 
-func (r *running) remove(of *rpc) {
+func (r *rpcTable) remove(of *rpc) {
 	of.garbage.Stop()
 	r.forget(of.span.ID())
 }
 
 // forget removes an id, if it is still there.
-func (r *running) forget(id uint64) {
+func (r *rpcTable) forget(id uint64) {
 	if _, found := r.ids.LoadAndDelete(id); found {
 		r.count.Add(-1)
 	}
@@ -38,10 +38,10 @@ func (r *running) forget(id uint64) {
 // has reports whether a context belongs to an RPC in it. It does not ask the context for the
 // handler's key, because the context of an RPC that is not reported would pass the question on
 // to the program's context.
-func (r *running) has(ctx context.Context) bool { return r.count.Load() != 0 && r.holds(ctx) }
+func (r *rpcTable) has(ctx context.Context) bool { return r.count.Load() != 0 && r.holds(ctx) }
 
 // holds is apart so that has is inlined.
-func (r *running) holds(ctx context.Context) bool {
+func (r *rpcTable) holds(ctx context.Context) bool {
 	_, found := r.ids.Load(span.ID(ctx))
 	return found
 }

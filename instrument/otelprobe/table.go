@@ -10,10 +10,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// running holds the spans whose start was reported and that have not ended. What OnEnd gets
+// spanTable holds the spans whose start was reported and that have not ended. What OnEnd gets
 // of a span is a copy, so that only the ids connect it to its start. A span that is never
 // ended is forgotten when it is garbage.
-type running struct {
+type spanTable struct {
 	count atomic.Int64
 	spans sync.Map // spanKey to *entry; unlike a map, it shrinks
 }
@@ -31,7 +31,7 @@ func keyOf(s sdktrace.ReadOnlySpan) spanKey {
 
 // entry is a running span. It must not refer to it.
 type entry struct {
-	of      *running
+	of      *spanTable
 	key     spanKey
 	garbage runtime.Cleanup
 }
@@ -46,7 +46,7 @@ func ofSDK(s sdktrace.ReadOnlySpan) bool {
 var sdkPath = reflect.TypeFor[sdktrace.TracerProvider]().PkgPath()
 
 // add adds a span of the SDK.
-func (r *running) add(s sdktrace.ReadWriteSpan) {
+func (r *spanTable) add(s sdktrace.ReadWriteSpan) {
 	e := &entry{of: r, key: keyOf(s)}
 	// SAFETY: AddCleanup only requires that the pointer points to an object of the heap,
 	// whatever its type: the type of the SDK's spans has no name here. The pointer is not used
@@ -59,7 +59,7 @@ func (r *running) add(s sdktrace.ReadWriteSpan) {
 }
 
 // remove removes a span, and reports whether it was there.
-func (r *running) remove(key spanKey) bool {
+func (r *spanTable) remove(key spanKey) bool {
 	e, found := r.spans.LoadAndDelete(key)
 	if found {
 		r.count.Add(-1)
