@@ -4,10 +4,12 @@ package instrument
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,9 +47,14 @@ func TestInterop(t *testing.T) {
 	testenv.Long(t, "it runs gRPC's own tests several times")
 	const variable = "STAPSDT_TEST_INTEROP"
 	if os.Getenv(variable) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestInterop$", "-test.v")
-		cmd.Env = append(os.Environ(), variable+"=1")
-		out, err := cmd.CombinedOutput()
+		out, err := []byte(nil), errors.New("it was not run")
+		// DoTimeoutOnSleepingServer gives a call 1 ms: on a busy machine the server's deadline may come
+		// first, and gRPC then reports another code than the test wants.
+		for tries := 0; tries < 3 && err != nil && (tries == 0 || strings.Contains(string(out), "want error code 4")); tries++ {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestInterop$", "-test.v")
+			cmd.Env = append(os.Environ(), variable+"=1")
+			out, err = cmd.CombinedOutput()
+		}
 		require.NoError(t, err, "%s", out)
 		require.Contains(t, string(out), "--- PASS: TestInterop")
 		return

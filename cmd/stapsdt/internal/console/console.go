@@ -41,6 +41,9 @@ func (c *Console) Slow(what string) (done func()) {
 // Finish says that only the results are missing, which may take their time.
 func (c *Console) Finish() { c.finishing.Store(true) }
 
+// saying is how long Abandon waits for what it says to be written.
+const saying = 200 * time.Millisecond
+
 // Abandon calls exit after a time, unless Finish was called by then. It says so, if that is possible
 // at once: standard error may be what the command waits for.
 func (c *Console) Abandon(after time.Duration, exit func()) {
@@ -55,7 +58,7 @@ func (c *Console) Abandon(after time.Duration, exit func()) {
 	}()
 	select {
 	case <-said:
-	case <-time.After(after / 10):
+	case <-time.After(saying):
 	}
 	exit()
 }

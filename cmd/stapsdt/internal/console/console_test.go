@@ -3,7 +3,6 @@
 package console
 
 import (
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -19,22 +18,30 @@ func TestWarn(t *testing.T) {
 	require.Equal(t, "stapsdt: /tmp/p\ufffd[31m\n\tstapsdt: all is well: a\ufffd\n\tb\n", b.String())
 }
 
+// messages are what was written.
+type messages chan string
+
+func (m messages) Write(b []byte) (int, error) {
+	m <- string(b)
+	return len(b), nil
+}
+
 // TestAbandon: a command ends after a while whatever it waits for, but not if it has its results.
 func TestAbandon(t *testing.T) {
-	var b strings.Builder
-	c := &Console{Err: &b}
+	said := make(messages, 1)
 	exited := false
-	c.Abandon(time.Millisecond, func() { exited = true })
+	(&Console{Err: said}).Abandon(time.Millisecond, func() { exited = true })
 	require.True(t, exited)
-	require.Contains(t, b.String(), "ends without its results")
+	require.Contains(t, <-said, "ends without its results")
 
-	stuck, writer := io.Pipe() // nobody reads it
-	defer stuck.Close()
-	c, exited = &Console{Err: writer}, false
-	c.Abandon(time.Millisecond, func() { exited = true })
+	exited = false
+	unread := make(messages)
+	(&Console{Err: unread}).Abandon(time.Millisecond, func() { exited = true })
 	require.True(t, exited)
+	<-unread
 
-	c, exited = &Console{Err: io.Discard}, false
+	exited = false
+	c := &Console{Err: unread}
 	c.Finish()
 	c.Abandon(time.Millisecond, func() { exited = true })
 	require.False(t, exited)
