@@ -97,7 +97,7 @@ func TestDoctorHealthy(t *testing.T) {
 // TestDoctorUsage: what cannot be a diagnosis.
 func TestDoctorUsage(t *testing.T) {
 	for args, says := range map[string]string{
-		"doctor":              "which process?",
+		"doctor":              "no process: give -p PID",
 		"doctor -p x":         `"x" is not a process`,
 		"doctor -p 0":         `"0" is not a process`,
 		"doctor -p 1 a":       `"a" is not [FILE:]PROVIDER:PROBE`,
