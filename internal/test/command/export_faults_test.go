@@ -69,8 +69,8 @@ func TestExportProblems(t *testing.T) {
   - {name: large_total, probe: "PROVIDER:said", counter: 1, by: [text, {a: text}, {b: text}, {c: text}, {d: text}, {e: text}, {f: text}]}
 `)
 	e.waitForSites("said_total", 1)
-	e.waitForMessage(`none_total: export_problems:said: undefined: nothing`)
-	e.waitForMessage(`large_total: export_problems:said: this needs more than the 512 bytes`)
+	e.waitForMessage(`none_total: export_problems:said in \S+ \(process \d+\) is not included: undefined: nothing`)
+	e.waitForMessage(`large_total: export_problems:said in \S+ \(process \d+\) is not included: this needs more than the 512 bytes`)
 	all := e.scrape()
 	for _, name := range []string{"none_total", "large_total"} {
 		require.EqualValues(t, 1, all[`stapsdt_errors_total{metric="`+name+`"}`])

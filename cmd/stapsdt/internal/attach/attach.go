@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/cilium/ebpf"
@@ -42,7 +43,7 @@ func (l Links) Close() error {
 // Attach attaches a program to sites of the file at path: in one process, or for 0 in all that
 // have mapped the file and that will. With multi it uses uprobe_multi, and otherwise one perf
 // event for each site, which is for 0 only. If a site is wrong, the others are attached, and the
-// error says so.
+// error says so. After a refusal or a shortage, none of the others is tried.
 func Attach(prog *ebpf.Program, path string, sites []sdt.Site, pid int, multi bool) (Links, error) {
 	executable, err := link.OpenExecutable(path)
 	if err != nil {
@@ -50,7 +51,7 @@ func Attach(prog *ebpf.Program, path string, sites []sdt.Site, pid int, multi bo
 	}
 	if multi {
 		l, err := attachMulti(executable, prog, sites, pid)
-		if err == nil || refused(err) || len(sites) == 1 {
+		if err == nil || ends(err) || len(sites) == 1 {
 			return closers(l), wrap(err, sites[0], multi)
 		}
 	}
@@ -65,7 +66,7 @@ func Attach(prog *ebpf.Program, path string, sites []sdt.Site, pid int, multi bo
 		}
 		if err != nil {
 			errs = append(errs, wrap(err, s, multi))
-			if refused(err) {
+			if ends(err) {
 				break
 			}
 			continue
@@ -91,6 +92,9 @@ func closers(l link.Link) Links {
 	return Links{l}
 }
 
+// ends reports whether the other sites of a file would fail too.
+func ends(err error) bool { return refused(err) || shortage.Is(err) }
+
 func refused(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) }
 
 // wrap says what is missing if attaching was refused. By then the program is loaded, which takes
@@ -104,6 +108,8 @@ func wrap(err error, s sdt.Site, multi bool) error {
 		return rights.New("attaching to probes on this kernel", err, rights.Admin)
 	case refused(err):
 		return rights.New("attaching to probes", err, rights.BPF, rights.Perfmon)
+	case shortage.Is(err):
+		return fmt.Errorf("attaching to probes: %w", err)
 	}
 	return fmt.Errorf("the site of %s:%s at %#x cannot be traced: %w", s.Provider, s.Name, s.Offset, err)
 }

@@ -63,7 +63,7 @@ func MapError(err error) error {
 	if errors.As(err, &missing) && errors.Is(missing, fs.ErrNotExist) {
 		return fmt.Errorf("%v; mount sysfs at /sys", missing)
 	}
-	return rights.New("loading BPF maps", err, rights.BPF)
+	return rights.Wrap("loading BPF maps", err, rights.BPF)
 }
 
 // maxCgroups is the capacity of Env.Cgroups.
@@ -94,12 +94,12 @@ func Detect() (k Kernel, err error) {
 	}
 	// Without CAP_BPF it cannot tell whether there is a limit, and what follows says so.
 	if err := rlimit.RemoveMemlock(); err != nil && rights.Has(rights.BPF) {
-		return k, rights.New("locking memory", err, rights.Resource)
+		return k, rights.Wrap("locking memory", err, rights.Resource)
 	}
 	if err := features.HaveBPFLinkUprobeMulti(); err == nil {
 		return Kernel{Multi: true, Sleepable: true}, nil
 	} else if !errors.Is(err, ebpf.ErrNotSupported) {
-		return k, rights.New("loading BPF programs", err, rights.BPF, rights.Perfmon)
+		return k, rights.Wrap("loading BPF programs", err, rights.BPF, rights.Perfmon)
 	}
 	if err := features.HaveMapType(ebpf.RingBuf); err != nil {
 		return k, fmt.Errorf("tracing needs Linux 5.8 or later: %w", err)

@@ -3,15 +3,10 @@
 package count
 
 import (
-	"errors"
-	"fmt"
-	"strings"
-
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf"
 )
@@ -35,7 +30,6 @@ type Counter struct {
 	Tables[Probe]
 	run         *run.Run
 	expressions Expressions
-	skipped     []error // of probes that lack what an expression asks for
 }
 
 // NewCounter returns a counter, of stacks if these are not nil.
@@ -43,21 +37,13 @@ func NewCounter(r *run.Run, e Expressions, stacks *Stacks) *Counter {
 	return &Counter{Tables: Tables[Probe]{Stacks: stacks}, run: r, expressions: e}
 }
 
-// Attach attaches the counter to the probes that exist. A probe that lacks what an expression asks
-// for is left out, unless all do.
+// Attach attaches the counter to the probes that exist.
 func (c *Counter) Attach() error {
-	err := c.run.Attach(c)
-	if len(c.skipped) > 0 && c.Empty() {
-		return c.skipped[0]
+	if err := c.run.Attach(c); err != nil {
+		return err
 	}
-	for _, why := range c.skipped {
-		first, _, _ := strings.Cut(why.Error(), "\n")
-		c.run.Warn("not included: %s", first)
-	}
-	if err == nil {
-		c.run.Announce()
-	}
-	return err
+	c.run.Announce()
+	return nil
 }
 
 // Selector implements engine.Subscriber.
@@ -83,15 +69,7 @@ func (c *Counter) Problem(err error) { c.run.Problem(err) }
 func (c *Counter) Section(p *bpf.Probe) (*bpf.Section, error) {
 	e := &c.expressions
 	a, err := bpf.NewAggregate(p, c.run.Where, e.By, e.Value, e.Buckets)
-	var wrong *expr.Error
-	switch {
-	case errors.As(err, &wrong) && c.run.Began():
-		c.run.Warn("%v is not included: %v", p, err)
-		return nil, nil
-	case errors.As(err, &wrong):
-		c.skipped = append(c.skipped, fmt.Errorf("%v: %w", p, err))
-		return nil, nil
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	if c.Stacks != nil {

@@ -103,9 +103,6 @@ func (t *Tables[S]) Add(a *bpf.Aggregate, of S, probe string, section func(table
 	return made, nil
 }
 
-// Empty reports whether there is no program.
-func (t *Tables[S]) Empty() bool { return len(t.counters) == 0 }
-
 // Rows reads the tables. The most frequent rows come first.
 func (t *Tables[S]) Rows() ([]*Row[S], error) {
 	merged := map[string]*Row[S]{}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -24,6 +25,7 @@ type file struct {
 	has         map[*Subscription]bool // whether it has probes that a subscription selects
 	attachments []*attachment
 	used        time.Time // when a process was last seen that has mapped the file
+	retry       retry     // of what a shortage kept from being attached
 }
 
 // attachment is what was attached to a file for some subscriptions at the same time.
@@ -33,7 +35,13 @@ type attachment struct {
 	// links are by the process that they are for, which is 0 for all. They are for one process
 	// where the file can be changed meanwhile: otherwise the kernel would put the breakpoints of
 	// the old content into each process that maps the new one.
-	links map[int]io.Closer
+	links map[int]*links
+}
+
+// links are what keeps the first groups of an attachment attached.
+type links struct {
+	attach.Links
+	groups int
 }
 
 // group is sites that have the same program.
@@ -70,44 +78,88 @@ func (f *file) waiting(all []*Subscription) (waiting []*Subscription) {
 	return waiting
 }
 
-// attach attaches to the selected probes of a file, once.
+// attach attaches to the selected probes of a file, once. What fails for a shortage is put off.
 func (e *Engine) attach(f *file, uses []probes.Use) error {
-	if waiting := f.waiting(e.subscriptions); len(waiting) > 0 {
-		a := &attachment{subscriptions: waiting, links: map[int]io.Closer{}}
-		f.attachments = append(f.attachments, a)
-		if err := e.groups(f, a); err != nil {
-			return err
-		}
-	}
 	f.used = time.Now()
+	if !f.retry.due(f.used) {
+		return nil
+	}
+	complete, err := e.join(f, uses)
+	if err != nil {
+		return err
+	}
 	if e.Everywhere(f.File) {
 		uses = []probes.Use{{}}
 	}
 	for _, a := range f.attachments {
 		for _, u := range uses {
-			if a.links[u.PID] == nil {
-				if err := e.attachTo(f, a, u.PID); err != nil {
-					return err
-				}
+			short, err := e.attachTo(f, a, u.PID)
+			if short != nil {
+				e.postpone(f, short, a.subscriptions)
+				return nil
+			}
+			if err != nil {
+				return err
 			}
 		}
 	}
+	if complete {
+		f.retry = retry{}
+	}
 	return nil
+}
+
+// join makes an attachment for the subscriptions that wait for one. complete is false if some are put
+// off: if what one of them does at a probe cannot be made now, the others do not wait for it.
+func (e *Engine) join(f *file, uses []probes.Use) (complete bool, err error) {
+	complete = true
+	for waiting := f.waiting(e.subscriptions); len(waiting) > 0; {
+		a := &attachment{subscriptions: waiting, links: map[int]*links{}}
+		err := e.groups(f, a, uses)
+		var of *sectionError
+		switch {
+		case errors.As(err, &of):
+			e.postpone(f, of.error, []*Subscription{of.subscription})
+			waiting = slices.DeleteFunc(slices.Clone(waiting), func(s *Subscription) bool { return s == of.subscription })
+			complete = false
+			continue
+		case shortage.Is(err):
+			e.postpone(f, err, waiting)
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		f.attachments = append(f.attachments, a)
+		if f.Problem != nil { // which is known when the types of the selected probes have been read
+			for _, s := range waiting {
+				s.Problem(fmt.Errorf("%s: %w", f.Path, f.Problem))
+			}
+		}
+		break
+	}
+	return complete, nil
+}
+
+// sectionError is a shortage that keeps a subscription from making what is done at a probe.
+type sectionError struct {
+	error
+	subscription *Subscription
 }
 
 // Everywhere reports whether a file is attached to in all processes. Before uprobe_multi there is
 // no other way for all threads of one.
 func (e *Engine) Everywhere(f *target.File) bool { return f.Guarded() || !e.kernel.PerProcess() }
 
-// groups divides the selected sites of a file by their programs.
-func (e *Engine) groups(f *file, a *attachment) error {
+// groups divides the selected sites of a file by their programs. If the error is a shortage, the same
+// may succeed later.
+func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 	for i := range f.Probes {
 		site := &f.Probes[i]
 		selecting := slices.DeleteFunc(slices.Clone(a.subscriptions), func(s *Subscription) bool { return !s.Selector().Selects(f.File, site) })
 		if len(selecting) == 0 {
 			continue
 		}
-		programs, err := e.programs(probes.NewProbe(f.File, *site), selecting)
+		programs, err := e.programs(newCandidate(f, *site, uses), selecting)
 		if err != nil {
 			return err
 		}
@@ -119,25 +171,23 @@ func (e *Engine) groups(f *file, a *attachment) error {
 			a.groups[g].sites = append(a.groups[g].sites, *site)
 		}
 	}
-	if f.Problem != nil { // which is known when the types of the selected probes have been read
-		for _, s := range a.subscriptions {
-			s.Problem(fmt.Errorf("%s: %w", f.Path, f.Problem))
-		}
-	}
 	return nil
 }
 
 // programs returns what is to be attached to a probe for subscriptions: one program for all of
 // them, unless the kernel does not take it.
-func (e *Engine) programs(p *bpf.Probe, subscriptions []*Subscription) ([]*loaded, error) {
-	probe := p.Key()
+func (e *Engine) programs(c candidate, subscriptions []*Subscription) ([]*loaded, error) {
+	probe := c.Key()
 	key := []string{probe}
 	var with []*Subscription
 	var sections []*bpf.Section
 	for _, s := range subscriptions {
-		section, err := s.section(probe, p)
+		section, err := s.section(probe, c.Probe)
+		if shortage.Is(err) {
+			return nil, &sectionError{err, s}
+		}
 		if err != nil {
-			if err := e.excluded(s, p, err); err != nil {
+			if err := e.exclude(s, verdict{c, err}); err != nil {
 				return nil, err
 			}
 		}
@@ -152,48 +202,71 @@ func (e *Engine) programs(p *bpf.Probe, subscriptions []*Subscription) ([]*loade
 	if known, ok := e.loaded[id]; ok {
 		return known, nil
 	}
-	all, err := e.load(p, with, sections)
-	e.loaded[id] = all
-	return all, err
+	all, err := e.load(c, with, sections)
+	if err != nil {
+		for _, l := range all {
+			l.Close()
+		}
+		return nil, err
+	}
+	e.loaded[id] = all // none after a verdict, which is said once
+	return all, nil
 }
 
 // load loads a program with sections, or two with half of them each if that fails, as it does if
 // there are too many: a program can have 64 maps, of which a rule of an exporter uses four or more.
-func (e *Engine) load(p *bpf.Probe, with []*Subscription, sections []*bpf.Section) ([]*loaded, error) {
-	prog, err := e.kernel.Load(p.Name, sections)
-	if err == nil {
+func (e *Engine) load(c candidate, with []*Subscription, sections []*bpf.Section) ([]*loaded, error) {
+	prog, err := e.kernel.Load(c.Name, sections)
+	switch {
+	case err == nil:
+		e.include(c, with)
 		return []*loaded{{prog, with}}, nil
-	}
-	if len(with) == 1 {
-		return nil, e.excluded(with[0], p, err)
+	case shortage.Is(err):
+		return nil, err
+	case len(with) == 1:
+		return nil, e.exclude(with[0], verdict{c, err})
 	}
 	half := len(with) / 2
-	first, err := e.load(p, with[:half], sections[:half])
+	first, err := e.load(c, with[:half], sections[:half])
 	if err != nil {
 		return first, err
 	}
-	second, err := e.load(p, with[half:], sections[half:])
+	second, err := e.load(c, with[half:], sections[half:])
 	return append(first, second...), err
 }
 
-// attachTo attaches to a file in one process, or for 0 in all.
-func (e *Engine) attachTo(f *file, a *attachment, pid int) error {
-	var fatal error
-	links, err := e.kernel.Guard(f.File, func() io.Closer {
-		var links attach.Links
-		links, fatal = e.attachGroups(f, a, pid)
-		return links
+// attachTo attaches to a file in one process, or for 0 in all. After a shortage it goes on where it
+// ended when it is called again.
+func (e *Engine) attachTo(f *file, a *attachment, pid int) (short, fatal error) {
+	l := a.links[pid]
+	if l != nil && l.groups == len(a.groups) {
+		return nil, nil
+	}
+	if l == nil {
+		l = &links{}
+	}
+	closer, err := e.kernel.Guard(f.File, func() io.Closer {
+		var all attach.Links
+		all, short, fatal = e.attachGroups(f, a, l, pid)
+		return all
 	})
 	if err != nil {
-		return nil // it is looked at again when it has been written
+		return nil, nil // it is looked at again when it has been written
 	}
-	a.links[pid] = links
-	return fatal
+	a.links[pid] = l
+	l.Links = append(l.Links, closer)
+	return short, fatal
 }
 
-func (e *Engine) attachGroups(f *file, a *attachment, pid int) (all attach.Links, fatal error) {
-	for _, g := range a.groups {
+func (e *Engine) attachGroups(f *file, a *attachment, l *links, pid int) (all attach.Links, short, fatal error) {
+	for ; l.groups < len(a.groups); l.groups++ {
+		g := a.groups[l.groups]
 		links, err := e.kernel.Attach(g.Program, f.File, g.sites, pid)
+		gone := err != nil && pid != 0 && !e.processes.Alive(pid)
+		if shortage.Is(err) && !gone {
+			_ = links.Close() // the group is tried again as a whole
+			return all, err, nil
+		}
 		all = append(all, links...)
 		n := len(g.sites)
 		if err != nil {
@@ -203,7 +276,8 @@ func (e *Engine) attachGroups(f *file, a *attachment, pid int) (all attach.Links
 		if err == nil {
 			continue
 		}
-		if pid != 0 && !e.processes.Alive(pid) {
+		if gone {
+			l.groups = len(a.groups)
 			break
 		}
 		var refused *rights.Error
@@ -211,11 +285,11 @@ func (e *Engine) attachGroups(f *file, a *attachment, pid int) (all attach.Links
 			if !errors.As(err, &refused) {
 				s.Problem(fmt.Errorf("%s: %w", f.Path, err))
 			} else if err := e.fatal(s, refused); err != nil {
-				return all, err
+				return all, nil, err
 			}
 		}
 	}
-	return all, nil
+	return all, nil, nil
 }
 
 // count notes how many sites are attached to, of which other processes may have more.
@@ -233,15 +307,15 @@ func (g *group) add(sites int) {
 }
 
 // detach returns what was attached, for the caller to close.
-func (a *attachment) detach() (links attach.Links) {
+func (a *attachment) detach() (all attach.Links) {
 	for _, l := range a.links {
-		links = append(links, l)
+		all = append(all, l.Links...)
 	}
 	clear(a.links)
 	for _, g := range a.groups {
 		g.add(-g.attached)
 	}
-	return links
+	return all
 }
 
 // drop detaches from a file, and forgets it. If it is found again, it is attached to again.

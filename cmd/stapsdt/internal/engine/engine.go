@@ -4,7 +4,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -106,6 +106,8 @@ type Engine struct {
 	polls         bool                 // whether to look at named files all the time
 	broken        atomic.Bool          // whether a file is being written
 	due           bool                 // whether they are to be looked at again at once
+	retry         time.Time            // when files that were put off are due, or zero
+	short         bool                 // whether a shortage kept processes from being looked at
 
 	scanTime atomic.Int64  // nanoseconds
 	missed   atomic.Uint64 // processes that had ended before their files could be looked at
@@ -172,11 +174,13 @@ func (e *Engine) Remove(gone ...*Subscription) {
 // ends reports whether an error that concerns a subscription, or all for nil, ends the engine: this
 // is the one place that decides. A daemon ends for what keeps it from beginning, and for nothing
 // else. A command ends if something is wrong while it has nothing yet, if attaching is refused,
-// and if the processes cannot be listed.
+// and if the processes cannot be listed. A shortage ends neither after the beginning.
 func (e *Engine) ends(s *Subscription, err error) bool {
 	var refused *rights.Error
-	return !(e.options.Daemon && e.running) &&
-		(s == nil || errors.As(err, &refused) || !e.options.Daemon && !e.running)
+	if e.running && (e.options.Daemon || shortage.Is(err)) {
+		return false
+	}
+	return s == nil || errors.As(err, &refused) || !e.options.Daemon && !e.running
 }
 
 // fatal returns an error if it ends the engine. Otherwise it tells the problem.
@@ -192,15 +196,6 @@ func (e *Engine) fatal(s *Subscription, err error) error {
 		s.Problem(err)
 	}
 	return nil
-}
-
-// excluded is fatal for an error that keeps a probe from being attached to.
-func (e *Engine) excluded(s *Subscription, p *bpf.Probe, err error) error {
-	err = fmt.Errorf("%v: %w", p, err)
-	if !e.ends(s, err) {
-		err = fmt.Errorf("%w; its events are not included", err)
-	}
-	return e.fatal(s, err)
 }
 
 // Files calls yield with each file that is attached to.

@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 var errRefused = &rights.Error{Err: errors.New("attaching is refused")}
@@ -95,7 +97,7 @@ func TestLoadedApart(t *testing.T) {
 	}
 	require.NoError(t, e.scan())
 	require.Equal(t, 2, w.attached())
-	require.Equal(t, []string{"app:a: too many instructions; its events are not included"}, all[1].problems)
+	require.Equal(t, []string{"app:a in /app (process 1) is not included: too many instructions"}, all[1].problems)
 	require.Empty(t, all[0].problems)
 	require.Empty(t, all[2].problems)
 }
@@ -110,9 +112,9 @@ func TestEnds(t *testing.T) {
 		general         string // that concerns no subscriber
 	}{
 		"command, wrong expression":        {spoil: wrongSection, ends: true},
-		"command, wrong expression later":  {running: true, spoil: wrongSection, problem: "app:a: wrong; its events are not included"},
-		"daemon, wrong expression":         {daemon: true, spoil: wrongSection, problem: "app:a: wrong; its events are not included"},
-		"daemon, wrong expression later":   {daemon: true, running: true, spoil: wrongSection, problem: "app:a: wrong; its events are not included"},
+		"command, wrong expression later":  {running: true, spoil: wrongSection, problem: "app:a in /app (process 1) is not included: wrong"},
+		"daemon, wrong expression":         {daemon: true, spoil: wrongSection, problem: "app:a in /app (process 1) is not included: wrong"},
+		"daemon, wrong expression later":   {daemon: true, running: true, spoil: wrongSection, problem: "app:a in /app (process 1) is not included: wrong"},
 		"command, refused":                 {spoil: refused, ends: true},
 		"command, refused later":           {running: true, spoil: refused, ends: true},
 		"daemon, refused":                  {daemon: true, spoil: refused, ends: true},
@@ -122,16 +124,20 @@ func TestEnds(t *testing.T) {
 		"command, no list of processes":    {running: true, spoil: noList, ends: true},
 		"daemon, no list of processes":     {daemon: true, spoil: noList, ends: true},
 		"daemon, none for a moment, later": {daemon: true, running: true, spoil: noList, general: "wrong"},
+		"command, none for a shortage":     {running: true, spoil: noListNow, general: "list: too many open files"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a")}}}
 			e := newEngine(t, w, Options{All: true, Daemon: c.daemon})
 			s := subscribe(t, "app:a")
-			e.Add(s)
+			subscription := e.Add(s)
 			e.running = c.running
 			c.spoil(w, s)
 			for range 2 { // it is said once for each attempt at most
 				err := e.scan()
+				if err == nil && !c.running {
+					err = e.Settle(subscription)
+				}
 				require.Equal(t, c.ends, err != nil, err)
 				if c.ends {
 					return
@@ -151,6 +157,7 @@ func wrongSection(_ *world, s *subscriber) { s.err = errors.New("wrong") }
 func refused(w *world, _ *subscriber)      { w.attachErr = errRefused }
 func wrongSite(w *world, _ *subscriber)    { w.attachErr = errors.New("wrong") }
 func noList(w *world, _ *subscriber)       { w.listErr = errors.New("wrong") }
+func noListNow(w *world, _ *subscriber)    { w.listErr = fmt.Errorf("list: %w", unix.EMFILE) }
 
 // TestTogether: nothing is attached before each spec has a probe.
 func TestTogether(t *testing.T) {

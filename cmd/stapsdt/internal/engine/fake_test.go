@@ -31,6 +31,7 @@ type world struct {
 
 	loadErr   func(sections int) error
 	attachErr error
+	skipped   error // of Process
 	loaded    []*fakeProgram
 	problems  []string // that concern no subscription
 }
@@ -49,6 +50,8 @@ type fakeLink struct{ p *fakeProgram }
 
 func (l fakeLink) Close() error { l.p.attached.Add(-1); return nil }
 
+var errUnfit = errors.New("undefined: x")
+
 var errGone = fmt.Errorf("process 1: %w", target.ErrNoProcess)
 
 // Finder
@@ -63,7 +66,7 @@ func (w *world) Process(pid int) (uses []target.Use, skipped, err error) {
 			uses = append(uses, target.Use{File: f})
 		}
 	}
-	return uses, nil, nil
+	return uses, w.skipped, nil
 }
 
 func (w *world) Open(string) (*target.File, error) { return nil, errors.ErrUnsupported }
@@ -140,7 +143,8 @@ func (w watcher) Close()        {}
 type subscriber struct {
 	selector *probes.Selector
 	together bool
-	err      error // of Section
+	err      error           // of Section
+	unfit    map[string]bool // probes for which Section fails
 	asked    []string
 	seen     []int
 	problems []string
@@ -167,6 +171,9 @@ func (s *subscriber) Section(p *bpf.Probe) (*bpf.Section, error) {
 	s.asked = append(s.asked, p.String())
 	if s.err != nil {
 		return nil, s.err
+	}
+	if s.unfit[p.String()] {
+		return nil, errUnfit
 	}
 	return &bpf.Section{}, nil
 }

@@ -68,7 +68,7 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 			e.forget()
 			check = time.Now().Add(e.checkInterval())
 		}
-		if start := time.Now(); e.due || start.After(scan) {
+		if start := time.Now(); e.postponed() || e.due || start.After(scan) {
 			e.due = false
 			if err := e.scan(); err != nil {
 				return err

@@ -43,6 +43,7 @@ func (e *Engine) Look() (*probes.Found, error) {
 		return nil, err
 	}
 	e.scanned = start
+	e.complete(found)
 	return found, nil
 }
 
@@ -113,7 +114,7 @@ func (e *Engine) tell(f *file, pid int) error {
 // scan looks at the processes again, and attaches to what they have mapped.
 func (e *Engine) scan() error {
 	if !e.Scans() {
-		return nil
+		return e.Attach(&probes.Found{}) // to what was put off
 	}
 	found, err := e.Look()
 	if err != nil {

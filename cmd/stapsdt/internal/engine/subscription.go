@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
 )
 
 // Subscriber is who asks for the events of probes.
@@ -16,7 +17,7 @@ type Subscriber interface {
 	// Together says that nothing is attached before each spec of the selector has a probe.
 	Together() bool
 	// Section returns what is done at the events of a probe, or nil for nothing. It is called
-	// once for each kind of probe: see bpf.Probe.Key.
+	// once for each kind of probe (see bpf.Probe.Key), and again after a shortage.
 	Section(p *bpf.Probe) (*bpf.Section, error)
 	// AsksProcesses reports whether ProcessFound is to be called.
 	AsksProcesses() bool
@@ -34,18 +35,24 @@ type Subscription struct {
 	sections map[string]*bpf.Section // by bpf.Probe.Key; nil after an error, which is said once
 	sites    atomic.Int64
 	removed  bool
+	// excluded and included are for Settle.
+	excluded []verdict
+	included []*bpf.Probe
 }
 
 // Sites returns the number of sites that are attached to. It may be called by any goroutine.
 func (s *Subscription) Sites() int { return int(s.sites.Load()) }
 
-// section returns the section for a probe, which is nil after an error.
+// section returns the section for a probe, which is nil after an error. After a shortage it can be
+// called again.
 func (s *Subscription) section(key string, p *bpf.Probe) (*bpf.Section, error) {
 	if section, ok := s.sections[key]; ok {
 		return section, nil
 	}
 	section, err := s.Section(p)
-	s.sections[key] = section
+	if !shortage.Is(err) {
+		s.sections[key] = section
+	}
 	return section, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
@@ -24,6 +25,8 @@ type Found struct {
 	// could not be looked at, or not at all of their files.
 	Refused    *rights.Error
 	Incomplete int
+	// Short is the first shortage that kept a process from being looked at, or a file of it, or nil.
+	Short error
 }
 
 // Blind returns an error if no file was found, and rights are missing to look at all processes.
@@ -54,13 +57,20 @@ type Use struct {
 }
 
 // Look looks at processes. It is an error if one of them has exited or cannot be read, except that
-// of all processes some always exit meanwhile, and those that cannot be read are counted.
+// of all processes some always exit meanwhile, and those that cannot be read are counted. A shortage
+// that keeps a file of one from being opened is an error likewise.
 func Look(finder Finder, pids []int, all bool) (*Found, error) {
 	found := &Found{Uses: map[*target.File][]Use{}}
 	for _, pid := range pids {
 		uses, skipped, err := finder.Process(pid)
+		if shortage.Is(skipped) {
+			err = errors.Join(err, skipped)
+		}
 		if err != nil && !all {
 			return nil, err
+		}
+		if found.Short == nil && shortage.Is(err) {
+			found.Short = err
 		}
 		var refused *rights.Error
 		if errors.As(errors.Join(err, skipped), &refused) {

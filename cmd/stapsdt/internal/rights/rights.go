@@ -4,6 +4,7 @@
 package rights
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -59,6 +60,14 @@ func New(op string, err error, needed ...Capability) *Error {
 		}
 	}
 	return e
+}
+
+// Wrap returns an Error if the kernel has refused an operation, and otherwise what went wrong with it.
+func Wrap(op string, err error, needed ...Capability) error {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return New(op, err, needed...)
+	}
+	return fmt.Errorf("%s: %w", op, err)
 }
 
 // Has reports whether this process has what a capability allows. The newer ones are

@@ -137,7 +137,10 @@ func (r *Run) Attach(s engine.Subscriber) error {
 			return err
 		}
 	}
-	if r.subscription.Sites() > 0 {
+	if err := r.engine.Settle(r.subscription); err != nil {
+		return err
+	}
+	if r.subscription.Sites() > 0 || r.engine.Short() {
 		return nil
 	}
 	if r.processes != nil || !r.engine.Scans() {

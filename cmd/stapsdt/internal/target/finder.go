@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
 	"golang.org/x/sys/unix"
 )
 
@@ -285,6 +286,10 @@ func openMapped(pid int, key mapped, m Mapping) (*os.File, error) {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return file, err
 	}
+	op := fmt.Sprintf("opening %s of process %d", strings.TrimSuffix(key.path, " (deleted)"), pid)
+	if shortage.Is(err) {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
 	for _, root := range []string{fmt.Sprintf("/proc/%d/root", pid), ""} {
 		file, openErr := open(root + key.path)
 		if openErr != nil {
@@ -305,7 +310,7 @@ func openMapped(pid int, key mapped, m Mapping) (*os.File, error) {
 	if err := unix.Stat(fmt.Sprintf("/proc/%d", pid), &stat); err == nil && int(stat.Uid) != os.Geteuid() {
 		needed = append(needed, rights.Search)
 	}
-	return nil, rights.New(fmt.Sprintf("opening %s of process %d", strings.TrimSuffix(key.path, " (deleted)"), pid), err, needed...)
+	return nil, rights.Wrap(op, err, needed...)
 }
 
 // OpenMapping opens the file of a mapping of a process, as a Finder does: also if it was

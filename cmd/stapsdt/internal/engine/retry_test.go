@@ -1,0 +1,111 @@
+//go:build linux
+
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// hurry makes everything due that was put off.
+func hurry(e *Engine) {
+	for _, f := range e.files {
+		f.retry.at = time.Time{}
+	}
+}
+
+// TestShortage: what fails because something is short is tried again, less and less often, said once
+// and as what it is, and attached to once in the end. That of one rule does not keep others waiting,
+// where it can be told apart.
+func TestShortage(t *testing.T) {
+	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN} {
+		for name, c := range map[string]struct {
+			spoil func(w *world, s *subscriber, err error)
+			alone bool // the shortage is that of one subscriber
+		}{
+			"tables":  {func(_ *world, s *subscriber, err error) { s.err = err }, true},
+			"program": {func(w *world, _ *subscriber, err error) { w.loadErr = func(int) error { return err } }, false},
+			"sites":   {func(w *world, _ *subscriber, err error) { w.attachErr = err }, false},
+		} {
+			for _, daemon := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, " ", int(errno), " ", daemon), func(t *testing.T) {
+					w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a", "b")}}}
+					e := newEngine(t, w, Options{All: true, Daemon: daemon})
+					s, other := subscribe(t, "app:*"), subscribe(t, "app:a")
+					short, others := e.Add(s), e.Add(other)
+					c.spoil(w, s, fmt.Errorf("load: %w", errno))
+					for range 3 {
+						require.NoError(t, e.scan())
+						require.NoError(t, e.Settle(short))
+						require.True(t, e.Short())
+						require.Zero(t, short.Sites())
+						require.Equal(t, c.alone, others.Sites() > 0)
+						hurry(e)
+					}
+					want := []string{fmt.Sprintf("/app: load: %v; trying again", errno)}
+					require.Equal(t, want, s.problems)
+					if !c.alone {
+						require.Equal(t, want, other.problems)
+					}
+					w.loadErr, w.attachErr, s.err = nil, nil, nil
+					for range 2 {
+						require.NoError(t, e.scan())
+						require.False(t, e.Short())
+						require.Equal(t, []int{2, 1}, []int{short.Sites(), others.Sites()})
+						require.Equal(t, 3, w.attached())
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestRetry: attempts come less and less often, but no less than every maxRetry, and Run makes them.
+func TestRetry(t *testing.T) {
+	w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a")}}, attachErr: unix.EMFILE}
+	e := newEngine(t, w, Options{All: true, Daemon: true})
+	subscription := e.Add(subscribe(t, "app:a"))
+	e.Watch() // so that it looks at the processes seldom
+	require.NoError(t, e.scan())
+	w.attachErr = nil
+	require.NoError(t, e.scan())
+	require.Zero(t, subscription.Sites(), "it is not due")
+	start := time.Now()
+	require.NoError(t, e.Run(t.Context(), &consumer{next: 10 * time.Millisecond, tick: func(int) bool { return subscription.Sites() == 0 }}))
+	require.Less(t, time.Since(start), longest)
+
+	r := retry{}
+	now := time.Now()
+	require.True(t, r.due(now))
+	require.True(t, r.failed(now))
+	require.False(t, r.due(now))
+	for delay := minRetry; delay < 4*maxRetry; delay *= 2 {
+		require.True(t, r.due(now.Add(min(delay, maxRetry))))
+		require.False(t, r.due(now.Add(min(delay, maxRetry)-1)))
+		require.False(t, r.failed(now))
+	}
+}
+
+// TestShortLook: processes that cannot be looked at for a shortage are said once, until they can.
+func TestShortLook(t *testing.T) {
+	w := &world{mapped: map[int][]*target.File{1: {}}, skipped: fmt.Errorf("opening /app: %w", unix.EMFILE)}
+	e := newEngine(t, w, Options{All: true})
+	e.Add(subscribe(t, "app:a"))
+	for range 2 {
+		require.NoError(t, e.scan())
+		require.NoError(t, e.scan())
+		w.skipped = nil
+		require.NoError(t, e.scan())
+		w.skipped = unix.EMFILE
+	}
+	require.Equal(t, []string{"opening /app: too many open files; trying again", "too many open files; trying again"}, w.problems)
+	e.options.All = false
+	_, err := e.Look()
+	require.ErrorIs(t, err, unix.EMFILE, "a command begins with an error")
+}

@@ -1,0 +1,88 @@
+//go:build linux
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// candidate is a probe of a file, as it was found.
+type candidate struct {
+	*bpf.Probe
+	site  sdt.Site
+	place string // the file and a process
+}
+
+func newCandidate(f *file, site sdt.Site, uses []probes.Use) candidate {
+	c := candidate{probes.NewProbe(f.File, site), site, f.Path}
+	if len(uses) > 0 {
+		c.place += fmt.Sprintf(" (process %d)", uses[0].PID)
+	}
+	return c
+}
+
+// verdict is why a probe cannot be attached to for a subscription, however often it is tried: the
+// expression does not fit the probe, or the kernel does not take the program.
+type verdict struct {
+	candidate
+	err error
+}
+
+func (v verdict) error() error { return fmt.Errorf("%v in %s: %w", v.Probe, v.place, v.err) }
+
+func (v verdict) problem() error {
+	return fmt.Errorf("%v in %s is not included: %w", v.Probe, v.place, v.err)
+}
+
+// exclude leaves a probe out for a subscription. Before a command has begun, that may yet be an error,
+// which Settle decides. A refusal ends the engine if others do.
+func (e *Engine) exclude(s *Subscription, v verdict) error {
+	var refused *rights.Error
+	switch {
+	case errors.As(v.err, &refused):
+		return e.fatal(s, v.error())
+	case e.options.Daemon || e.running:
+		s.Problem(v.problem())
+	default:
+		s.excluded = append(s.excluded, v)
+	}
+	return nil
+}
+
+// include notes that a probe is attached to for subscriptions, for Settle.
+func (e *Engine) include(c candidate, subscriptions []*Subscription) {
+	if e.options.Daemon || e.running {
+		return
+	}
+	for _, s := range subscriptions {
+		s.included = append(s.included, c.Probe)
+	}
+}
+
+// Settle decides before Run about the probes of a subscription that had to be left out. It is an
+// error if none is left for one of the specs. Otherwise the subscription is told which they are: a
+// file of somebody else that does not fit must not keep the others from being traced.
+func (e *Engine) Settle(s *Subscription) error {
+	excluded, included := s.excluded, s.included
+	s.excluded, s.included = nil, nil
+	for _, spec := range s.Selector().Specs {
+		matches := func(p *bpf.Probe) bool { return spec.Match(p.Provider, p.Name) }
+		if slices.ContainsFunc(included, matches) {
+			continue
+		}
+		if i := slices.IndexFunc(excluded, func(v verdict) bool { return matches(v.Probe) }); i >= 0 {
+			return excluded[i].error()
+		}
+	}
+	for _, v := range excluded {
+		s.Problem(v.problem())
+	}
+	return nil
+}
