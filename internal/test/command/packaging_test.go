@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,17 @@ func TestUnitCapabilities(t *testing.T) {
 		e.Signal(os.Interrupt)
 		require.NoError(t, e.Wait(testenv.Patience))
 	}
+}
+
+// TestUnitLimits: the exporter cannot take all memory of the machine, and has the descriptors to trace
+// thousands of files of each user.
+func TestUnitLimits(t *testing.T) {
+	_, memory := readUnit(t, "MemoryMax")
+	require.Equal(t, []string{"1G"}, memory)
+	_, files := readUnit(t, "LimitNOFILE")
+	limit, err := strconv.Atoi(files[0])
+	require.NoError(t, err)
+	require.Greater(t, limit/8/3, 20000)
 }
 
 // TestUnit: systemd's own checker accepts the unit, and what the exporter asks of the kernel is

@@ -15,6 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -159,7 +160,14 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 		if len(selecting) == 0 {
 			continue
 		}
-		programs, err := e.programs(newCandidate(f, *site, uses), selecting)
+		c := newCandidate(f, *site, uses)
+		if f.Stalled() {
+			return stall.Err // the types are missing
+		}
+		if !f.Spend(c.Key()) {
+			continue
+		}
+		programs, err := e.programs(c, selecting)
 		if err != nil {
 			return err
 		}
@@ -320,6 +328,7 @@ func (a *attachment) detach() (all attach.Links) {
 
 // drop detaches from a file, and forgets it. If it is found again, it is attached to again.
 func (e *Engine) drop(f *file) {
+	defer f.Charge(time.Now())
 	for _, a := range f.attachments {
 		_ = a.detach().Close()
 	}

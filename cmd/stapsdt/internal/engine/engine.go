@@ -23,6 +23,10 @@ type Finder interface {
 	probes.Finder
 	Knows(pid int, m *target.Mapping) bool
 	Waiting() []int
+	// Order puts the processes last whose files have to wait for those of others.
+	Order(pids []int) []int
+	// Skips is what was left out, or put off.
+	Skips() *target.Skips
 	Broken() <-chan struct{}
 	Doubt()
 	Reconsider()
@@ -210,6 +214,10 @@ func (e *Engine) Files(yield func(*target.File)) {
 // ScanTime returns how long looking at the processes took so far. It may be called by any
 // goroutine.
 func (e *Engine) ScanTime() time.Duration { return time.Duration(e.scanTime.Load()) }
+
+// Skips calls yield with the number of times that a file was left out or put off, by reason. It may be
+// called by any goroutine.
+func (e *Engine) Skips(yield func(reason string, n uint64)) { e.finder.Skips().Counts(yield) }
 
 // Missed returns the number of processes that had ended before their files could be looked at. It
 // may be called by any goroutine.

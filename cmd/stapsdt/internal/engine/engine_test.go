@@ -46,6 +46,23 @@ func TestScan(t *testing.T) {
 	require.Zero(t, subscription.Sites())
 }
 
+// TestDismiss: files without selected probes are closed before the next process is looked at, so that
+// those of all processes are never open at the same time.
+func TestDismiss(t *testing.T) {
+	w := &world{mapped: map[int][]*target.File{}}
+	for pid := range 100 {
+		w.mapped[pid] = []*target.File{newFile(fmt.Sprint("/", pid), "other")}
+	}
+	w.mapped[50] = append(w.mapped[50], newFile("/app", "a"))
+	e := newEngine(t, w, Options{All: true})
+	subscription := e.Add(subscribe(t, "app:a"))
+	require.NoError(t, e.scan())
+	require.Equal(t, 1, subscription.Sites())
+	require.Len(t, e.files, 1)
+	require.Len(t, w.found, 1)
+	require.LessOrEqual(t, w.most, 2)
+}
+
 // TestShared: what is done for several subscriptions at a site is one program, which lasts as
 // long as one of them does.
 func TestShared(t *testing.T) {

@@ -27,13 +27,17 @@ type world struct {
 	pending   []int // that have mapped files just now
 	overflow  bool
 	dismissed []*target.File
+	found     map[*target.File]bool // and not dismissed
+	most      int                   // of them at the same time
 	doubts    int
 
 	loadErr   func(sections int) error
 	attachErr error
 	skipped   error // of Process
-	loaded    []*fakeProgram
-	problems  []string // that concern no subscription
+	skips     target.Skips
+
+	loaded   []*fakeProgram
+	problems []string // that concern no subscription
 }
 
 // fakeProgram is a program that can be attached, and counts how often it is.
@@ -64,20 +68,31 @@ func (w *world) Process(pid int) (uses []target.Use, skipped, err error) {
 	for _, f := range files {
 		if !slices.Contains(w.dismissed, f) {
 			uses = append(uses, target.Use{File: f})
+			if w.found == nil {
+				w.found = map[*target.File]bool{}
+			}
+			w.found[f] = true
 		}
 	}
+	w.most = max(w.most, len(w.found))
 	return uses, w.skipped, nil
 }
 
 func (w *world) Open(string) (*target.File, error) { return nil, errors.ErrUnsupported }
 func (w *world) Knows(int, *target.Mapping) bool   { return false }
 func (w *world) Waiting() []int                    { return nil }
+func (w *world) Order(pids []int) []int            { return pids }
+func (w *world) Skips() *target.Skips              { return &w.skips }
 func (w *world) Broken() <-chan struct{}           { return nil }
 func (w *world) Doubt()                            { w.doubts++ }
 func (w *world) Reconsider()                       { w.dismissed = nil }
-func (w *world) Dismiss(f *target.File)            { w.dismissed = append(w.dismissed, f) }
-func (w *world) Forget(*target.File)               {}
-func (w *world) Close() error                      { return nil }
+
+func (w *world) Dismiss(f *target.File) {
+	w.dismissed = append(w.dismissed, f)
+	delete(w.found, f)
+}
+func (w *world) Forget(*target.File) {}
+func (w *world) Close() error        { return nil }
 
 // Processes
 

@@ -4,10 +4,12 @@ package engine
 
 import (
 	"io"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -28,7 +30,10 @@ func (b BPF) Load(name string, sections []*bpf.Section) (Program, error) {
 
 // Attach attaches a program to sites of a file.
 func (b BPF) Attach(p Program, f *target.File, sites []sdt.Site, pid int) (attach.Links, error) {
-	return attach.Attach(p.(*ebpf.Program), f.AttachPath(), sites, pid, b.Multi)
+	patience := stall.Patience + time.Duration(len(sites))*time.Millisecond
+	return target.Reach(f, patience, func(path string) (attach.Links, error) {
+		return attach.Attach(p.(*ebpf.Program), path, sites, pid, b.Multi)
+	}, func(late attach.Links) { _ = late.Close() })
 }
 
 // Guard calls attach while the file is as it was when its probes were read.

@@ -65,10 +65,14 @@ func (e *Engine) Short() bool {
 	return false
 }
 
-// complete tells once that a shortage kept processes from being looked at, until that succeeds.
+// complete tells once that a shortage kept processes from being looked at, until that succeeds, and
+// what was left out.
 func (e *Engine) complete(found *probes.Found) {
 	if found.Short != nil && !e.short {
 		e.options.Problem(fmt.Errorf("%w; trying again", found.Short))
 	}
 	e.short = found.Short != nil
+	for _, err := range e.finder.Skips().Unsaid() {
+		e.options.Problem(err)
+	}
 }

@@ -38,7 +38,7 @@ func (e *Engine) Look() (*probes.Found, error) {
 	if err != nil {
 		return &probes.Found{}, err
 	}
-	found, err := probes.Look(e.finder, pids, e.options.All || e.running)
+	found, err := probes.Look(e.finder, e.finder.Order(pids), e.options.All || e.running, e.keep)
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +47,18 @@ func (e *Engine) Look() (*probes.Found, error) {
 	return found, nil
 }
 
+// keep finds out whether a file has selected probes, and closes it otherwise.
+func (e *Engine) keep(f *target.File) bool {
+	e.find(f)
+	if state := e.files[f]; !state.wanted() && len(state.attachments) == 0 && !e.isNamed(f) {
+		delete(e.files, f)
+		e.finder.Dismiss(f)
+		return false
+	}
+	return true
+}
+
 // Attach attaches to the selected probes of files of processes, and of the files that are named.
-// It closes the files of processes that have none.
 func (e *Engine) Attach(found *probes.Found) error {
 	files := slices.Concat(e.named(), found.Files)
 	for _, f := range files {
@@ -66,12 +76,6 @@ func (e *Engine) Attach(found *probes.Found) error {
 			if err := e.attach(state, found.Uses[f]); err != nil {
 				return err
 			}
-		}
-	}
-	for _, f := range found.Files {
-		if state := e.files[f]; !state.wanted() && len(state.attachments) == 0 {
-			delete(e.files, f)
-			e.finder.Dismiss(f)
 		}
 	}
 	return nil
@@ -137,12 +141,12 @@ func (e *Engine) look() (waiting bool, err error) {
 		return waiting, e.scan()
 	}
 	written := e.finder.Waiting()
-	for _, pid := range slices.Concat(pids, written) {
+	for _, pid := range e.finder.Order(slices.Concat(pids, written)) {
 		if !e.processes.Has(pid) {
 			continue
 		}
-		found, err := probes.Look(e.finder, []int{pid}, false)
-		if err != nil || len(found.Files) == 0 { // it may not be looked at, or has no probes
+		found, err := probes.Look(e.finder, []int{pid}, false, e.keep)
+		if err != nil || !found.Any { // it may not be looked at, or has no probes
 			if !e.processes.Alive(pid) {
 				e.missed.Add(1)
 			}

@@ -86,8 +86,10 @@ func (e *exporter) open() (err error) {
 		e.made = nil
 	}
 	e.Cgroups = cgroup.New(e.made.Path)
+	finder := target.NewTracer()
+	finder.Limit()
 	e.engine, err = engine.New(engine.Options{
-		Finder: target.NewTracer(), Kernel: engine.BPF{Kernel: e.Machine.Kernel}, Processes: engine.Everyone{}, All: true, Scan: true,
+		Finder: finder, Kernel: engine.BPF{Kernel: e.Machine.Kernel}, Processes: engine.Everyone{}, All: true, Scan: true,
 		Watch: engine.WatchProcesses, Daemon: true, Problem: func(err error) { e.Complaints.Complain(err.Error()) },
 	})
 	if err != nil {

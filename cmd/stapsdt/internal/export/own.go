@@ -68,6 +68,8 @@ func (o *ownMetrics) families(e *exporter) []expose.Family {
 	if e.state.failed {
 		success = 0
 	}
+	var skips numbers
+	e.engine.Skips(func(reason string, n uint64) { skips.add(float64(n), reason) })
 	metric, one := []string{"metric"}, func(v float64) numbers { return numbers{{Values: []string{}, Value: v}} }
 	return []expose.Family{
 		{Name: "stapsdt_events_total", Help: "Events that a metric is made of.", Labels: metric, Series: o.events},
@@ -78,6 +80,7 @@ func (o *ownMetrics) families(e *exporter) []expose.Family {
 		{Name: "stapsdt_rules_reload_success", Help: "Whether the rules file, as it was read last, is in force.", Kind: expose.Gauge, Series: one(success)},
 		{Name: "stapsdt_rules_reload_time_seconds", Help: "When the rules in force were read.", Unit: "seconds", Kind: expose.Gauge, Series: one(float64(e.state.at.UnixMilli()) / 1000)},
 		{Name: "stapsdt_missed_processes_total", Help: "Processes that ended before it was known whether they have probes.", Series: one(float64(e.engine.Missed()))},
+		{Name: "stapsdt_skipped_files_total", Help: "How often a file was left out or put off: because its user has used up the time or the number of descriptors, probes or mappings that a user may take, or because of its file system.", Labels: []string{"reason"}, Series: skips},
 		{Name: "stapsdt_scan_seconds_total", Help: "How long looking at the processes took.", Unit: "seconds", Series: one(e.engine.ScanTime().Seconds())},
 	}
 }

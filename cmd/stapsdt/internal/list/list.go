@@ -50,6 +50,9 @@ func Run(to *console.Console, where probes.Target, paths []string, o Options) er
 			to.Warn("%s: %v", f.Path, f.Problem)
 		}
 	}
+	for _, err := range finder.Skips().Unsaid() {
+		to.Warn("%v", err)
+	}
 	if found.Refused != nil {
 		if len(found.Files) == 0 {
 			return found.Refused

@@ -21,6 +21,8 @@ type Finder interface {
 type Found struct {
 	Files []*target.File
 	Uses  map[*target.File][]Use
+	// Any reports whether there are files with probes at all, also if none of them was kept.
+	Any bool
 	// Refused is the first refusal to look at a process, and Incomplete is how many processes
 	// could not be looked at, or not at all of their files.
 	Refused    *rights.Error
@@ -31,7 +33,7 @@ type Found struct {
 
 // Blind returns an error if no file was found, and rights are missing to look at all processes.
 func (f *Found) Blind() error {
-	if len(f.Files) == 0 && f.Refused != nil && len(f.Refused.Missing) > 0 {
+	if !f.Any && f.Refused != nil && len(f.Refused.Missing) > 0 {
 		return f.Refused
 	}
 	return nil
@@ -58,8 +60,9 @@ type Use struct {
 
 // Look looks at processes. It is an error if one of them has exited or cannot be read, except that
 // of all processes some always exit meanwhile, and those that cannot be read are counted. A shortage
-// that keeps a file of one from being opened is an error likewise.
-func Look(finder Finder, pids []int, all bool) (*Found, error) {
+// that keeps a file of one from being opened is an error likewise. keep is called for each file, as
+// soon as it is found, and returns false if it has closed it; nil keeps all.
+func Look(finder Finder, pids []int, all bool, keep func(*target.File) bool) (*Found, error) {
 	found := &Found{Uses: map[*target.File][]Use{}}
 	for _, pid := range pids {
 		uses, skipped, err := finder.Process(pid)
@@ -80,6 +83,10 @@ func Look(finder Finder, pids []int, all bool) (*Found, error) {
 			found.Incomplete++
 		}
 		for _, u := range uses {
+			found.Any = true
+			if keep != nil && !keep(u.File) {
+				continue
+			}
 			if found.Uses[u.File] == nil {
 				found.Files = append(found.Files, u.File)
 			}

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"github.com/cilium/ebpf"
@@ -48,7 +49,7 @@ func (g *Goroutines) Find(env *bpf.Env, pid int) error {
 		return bpf.MapError(err)
 	}
 	env.Goroutines = g.offsets
-	exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
+	exe, err := stall.Stat(fmt.Sprintf("/proc/%d/exe", pid))
 	if err == nil && g.visited[pid] != nil && os.SameFile(exe, g.visited[pid]) {
 		return nil
 	}

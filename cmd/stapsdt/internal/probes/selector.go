@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -179,7 +180,7 @@ func (s *Selector) Reopen(finder Finder) (reopened bool, problems []error) {
 		if spec.File == "" {
 			continue
 		}
-		now, err := os.Stat(spec.path)
+		now, err := stall.Stat(spec.path)
 		if err != nil || spec.file != nil && spec.file.Is(now) || spec.wrong != nil && SameContent(now, spec.wrong) {
 			continue
 		}
@@ -191,7 +192,7 @@ func (s *Selector) Reopen(finder Finder) (reopened bool, problems []error) {
 				problems = append(problems, fmt.Errorf("%s was replaced, and has no %s:%s now", spec.path, spec.Provider, spec.Probe))
 			}
 		case !errors.Is(err, lease.ErrWritten) && time.Since(now.ModTime()) > minAge:
-			if later, statErr := os.Stat(spec.path); statErr != nil || !SameContent(later, now) {
+			if later, statErr := stall.Stat(spec.path); statErr != nil || !SameContent(later, now) {
 				continue // what was read was not all of it
 			}
 			spec.wrong = now

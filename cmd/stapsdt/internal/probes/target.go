@@ -55,10 +55,11 @@ func (t *Target) Selector(specs []string, others map[string]string) (*Selector, 
 func (t *Target) Look(finder *target.Finder) (*Found, error) {
 	pids := t.PIDs
 	if t.All {
+		finder.Limit()
 		var err error
 		if pids, err = target.Processes(); err != nil {
 			return nil, err
 		}
 	}
-	return Look(finder, pids, t.All)
+	return Look(finder, pids, t.All, nil)
 }

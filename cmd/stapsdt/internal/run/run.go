@@ -93,6 +93,9 @@ func (r *Run) open() (err error) {
 		return r.orNothing(err)
 	}
 	r.finder = target.NewTracer()
+	if r.All {
+		r.finder.Limit()
+	}
 	o := engine.Options{
 		Finder: r.finder, Kernel: engine.BPF{Kernel: machine.Kernel}, Processes: engine.Everyone{},
 		All: true, Scan: r.All, Watch: engine.WatchProcesses, Problem: r.Problem,

@@ -72,6 +72,9 @@ func (g *collector) sites(finder *target.Finder, selector *probes.Selector) (sit
 		if found, err = g.where.Look(finder); err != nil {
 			return nil, err
 		}
+		for _, err := range finder.Skips().Unsaid() {
+			g.Warn("%v", err)
+		}
 		if found.Refused != nil {
 			if len(found.Files) == 0 {
 				return nil, found.Refused

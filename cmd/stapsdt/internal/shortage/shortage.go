@@ -8,6 +8,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -16,7 +18,8 @@ import (
 // verifier of BPF programs says so if its log is too long, which is a verdict.
 var errnos = []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EINTR}
 
-// Is reports whether an error is that of a shortage, so that the same may succeed later.
+// Is reports whether an error is that of a shortage, so that the same may succeed later. A file system
+// that does not answer is one.
 func Is(err error) bool {
-	return slices.ContainsFunc(errnos, func(errno unix.Errno) bool { return errors.Is(err, errno) })
+	return errors.Is(err, stall.Err) || slices.ContainsFunc(errnos, func(errno unix.Errno) bool { return errors.Is(err, errno) })
 }

@@ -12,8 +12,10 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"golang.org/x/sys/unix"
@@ -34,12 +36,14 @@ type File struct {
 	// file has its types when Deltas was called.
 	Problem error
 
-	file     *os.File
+	content  *Content
 	stamp    stamp        // when the probes were read
 	lease    *lease.Lease // nil if nothing will be attached
 	nameless bool         // so that none but its program can write to it, such as memory
 	symbols  *symbols     // read when an operand names one
 	types    *types       // nil if all were read
+	owner    *owner       // whose budget it counts against, or nil
+	kinds    map[string]bool
 }
 
 // stamp says which content a file has: with another one, it is another file.
@@ -60,6 +64,7 @@ func (f *File) Attach(attach func() io.Closer) (io.Closer, error) {
 	if f.Changed() {
 		return nil, lease.ErrBroken
 	}
+	defer f.owner.charge(time.Now())
 	return f.lease.Attach(attach)
 }
 
@@ -72,19 +77,39 @@ func (f *File) Changed() bool {
 	if f.lease == nil || f.lease.Broken() {
 		return f.lease != nil
 	}
-	if f.Guarded() {
-		return false
-	}
-	var stat unix.Stat_t
-	if unix.Fstat(int(f.file.Fd()), &stat) != nil || newStamp(&stat) == f.stamp {
-		return false
+	if !f.Stalled() {
+		if f.Guarded() {
+			return false
+		}
+		if stat, err := f.content.stat(); err != nil || newStamp(&stat) == f.stamp {
+			return false
+		}
 	}
 	f.lease.Break()
 	return true
 }
 
 // AttachPath is a path of the file that is valid while it is open.
-func (f *File) AttachPath() string { return fmt.Sprintf("/proc/self/fd/%d", f.file.Fd()) }
+func (f *File) AttachPath() string { return fmt.Sprintf("/proc/self/fd/%d", f.content.file.Fd()) }
+
+// Stalled reports whether the file system did not answer when the probes or their types were read.
+func (f *File) Stalled() bool { return f.content != nil && f.content.stalled.Load() }
+
+// Reach calls attach with a path of the file. The error is stall.Err if that takes longer than
+// patience, or if the file system does not answer. If attach returns later, late is called.
+func Reach[T any](f *File, patience time.Duration, attach func(path string) (T, error), late func(T)) (none T, err error) {
+	if _, err := f.content.stat(); err != nil {
+		return none, err
+	}
+	path, same, err := f.content.reopen()
+	if err != nil {
+		return none, err
+	}
+	return stall.Within(patience, f.ID, func() (T, error) {
+		defer same.Close() // not before, because the number would become that of another file
+		return attach(path)
+	}, late)
+}
 
 // Is reports whether a path with this information leads to the file.
 func (f *File) Is(info os.FileInfo) bool {
@@ -93,21 +118,28 @@ func (f *File) Is(info os.FileInfo) bool {
 }
 
 // ReadAt reads the file.
-func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.file.ReadAt(p, off) }
+func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.content.ReadAt(p, off) }
 
 // Unreachable reports whether no process can map the file again: it has no name any more, or
 // its name leads to it neither here nor for the first process, as after the end of a container.
 // A process that maps it nevertheless makes it be found again.
 func (f *File) Unreachable() bool {
-	var stat, other unix.Stat_t
-	if unix.Fstat(int(f.file.Fd()), &stat) != nil {
+	stat, err := f.content.stat()
+	if err != nil {
 		return false
 	}
 	if stat.Nlink == 0 {
 		return true
 	}
 	for _, root := range []string{"", "/proc/1/root"} {
-		err := unix.Stat(root+f.Path, &other)
+		path := root + f.Path
+		other, err := stall.Do(path, func() (other unix.Stat_t, err error) {
+			err = unix.Stat(path, &other)
+			return other, err
+		}, nil)
+		if err == stall.Err {
+			return false
+		}
 		// The device differs on file systems that have no device of their own.
 		if err == nil && other.Ino == stat.Ino && (other.Dev == stat.Dev || unix.Major(other.Dev) == 0) {
 			return false
@@ -121,20 +153,24 @@ func (f *File) Close() error {
 	if f.lease != nil {
 		f.lease.Break()
 	}
-	return f.file.Close()
+	return f.content.Close()
 }
 
 // find opens a file, for which a name without a slash is looked for in $PATH if there is no
 // such file in the current directory. It returns the path that it opened.
-func find(path string) (string, *os.File, error) {
-	file, err := open(path)
+func find(path string) (string, *Content, error) {
+	open := func() (*Content, error) { return openContent(path, func() (*os.File, error) { return open(path) }) }
+	content, err := open()
 	if errors.Is(err, fs.ErrNotExist) && !strings.Contains(path, "/") {
 		if found, lookErr := exec.LookPath(path); lookErr == nil {
 			path = found
-			file, err = open(path)
+			content, err = open()
 		}
 	}
-	return path, file, err
+	if err == stall.Err {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return path, content, err
 }
 
 // open opens a regular file. Opening anything else could have effects, so it looks first.
@@ -161,9 +197,24 @@ func open(path string) (*os.File, error) {
 // guard keeps the file from being changed from now on, if that is possible. The error is
 // lease.ErrWritten if another process may be writing it.
 func (f *File) guard(leases *lease.Leases) (err error) {
-	f.lease, err = leases.Take(f.file)
-	var stat unix.Stat_t
-	f.nameless = unix.Fstat(int(f.file.Fd()), &stat) == nil && stat.Nlink == 0
+	type taken struct {
+		*lease.Lease
+		err error
+	}
+	l, err := stall.Do(f.content.key, func() (taken, error) {
+		l, err := leases.Take(f.content.file)
+		return taken{l, err}, nil
+	}, func(late taken) { late.Release() })
+	if err != nil {
+		return err
+	}
+	f.lease, err = l.Lease, l.err
+	stat, statErr := f.content.stat()
+	if statErr != nil {
+		f.lease.Release()
+		return statErr
+	}
+	f.nameless = stat.Nlink == 0
 	if f.nameless || !errors.Is(err, lease.ErrWritten) {
 		return nil
 	}
@@ -173,13 +224,13 @@ func (f *File) guard(leases *lease.Leases) (err error) {
 // identify finds out which file it is. It is an error if it is not ELF, as most are that have
 // no probes, so that no more is read of them.
 func (f *File) identify() error {
-	var stat unix.Stat_t
-	if err := unix.Fstat(int(f.file.Fd()), &stat); err != nil {
+	stat, err := f.content.stat()
+	if err != nil {
 		return err
 	}
 	f.stamp, f.ID = newStamp(&stat), ID{stat.Dev, stat.Ino}
 	var magic [len(elf.ELFMAG)]byte
-	if _, err := f.file.ReadAt(magic[:], 0); err != nil && err != io.EOF {
+	if _, err := f.content.ReadAt(magic[:], 0); err != nil && err != io.EOF {
 		return err
 	}
 	if string(magic[:]) != elf.ELFMAG {
@@ -193,11 +244,14 @@ func (f *File) read() error {
 	if err := f.identify(); err != nil {
 		return err
 	}
-	f.Probes, f.Problem = sdt.Read(f.file)
+	f.Probes, f.Problem = sdt.Read(f.content)
+	if f.Stalled() {
+		return stall.Err
+	}
 	if len(f.Probes) == 0 {
 		return f.Problem
 	}
 	f.types = &types{}
-	preferFastNops(f.file, f.Probes)
+	preferFastNops(f.content, f.Probes)
 	return nil
 }

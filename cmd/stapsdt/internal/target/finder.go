@@ -6,16 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
-	"golang.org/x/sys/unix"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 )
 
 // Finder finds the files with probes that processes have mapped. It remembers what it found,
@@ -25,24 +23,11 @@ type Finder struct {
 	pruned time.Time // when entries that are no longer believed were removed
 	byID   map[ID]*File
 	leases *lease.Leases // nil if nothing will be attached
+	mounts mounts
+	owners *owners // nil if nobody has a budget
+	skips  Skips
 	// written has the files that were open for writing when they were looked at.
 	written map[ID]*writing
-}
-
-// mapped is a file as it appears in /proc/PID/maps. The device and the inode are not always
-// those of its ID, for example on btrfs and overlayfs.
-type mapped struct {
-	device, inode uint64
-	path          string
-}
-
-// entry is what is known of a file.
-type entry struct {
-	file *File // nil if it has no probes that matter
-	// stamp tells it from files that get its inode when it is deleted, and until is how long it
-	// is believed without looking at that.
-	stamp stamp
-	until time.Time
 }
 
 // writing is a file that another process is writing, or could.
@@ -55,13 +40,15 @@ const (
 	believed = 30 * time.Second
 	// fresh is how long after a change another one may leave the times of a file as they are.
 	fresh = time.Second
+	// slowMaps is how long reading a memory map may take before it counts against a budget.
+	slowMaps = 5 * time.Millisecond
 	// patience is how long a file that is open for writing is not attached to.
 	patience = 2 * time.Second
 )
 
 // NewFinder returns a Finder that has found nothing. Nothing is attached to its files.
 func NewFinder() *Finder {
-	return &Finder{known: map[mapped]*entry{}, byID: map[ID]*File{}, written: map[ID]*writing{}}
+	return &Finder{known: map[mapped]*entry{}, mounts: mounts{}, byID: map[ID]*File{}, written: map[ID]*writing{}}
 }
 
 // NewTracer returns a Finder that has found nothing. While it has a file, others wait to write
@@ -70,6 +57,33 @@ func NewTracer() *Finder {
 	f := NewFinder()
 	f.leases = lease.New()
 	return f
+}
+
+// Limit gives each user of the machine a budget, so that the files of one cannot delay or displace
+// those of another. It is for processes that nobody has named.
+func (f *Finder) Limit() {
+	if f.owners == nil {
+		f.owners = newOwners(&f.skips)
+	}
+}
+
+// Skips returns what was left out, or put off.
+func (f *Finder) Skips() *Skips { return &f.skips }
+
+// Order puts the processes last whose files have to wait for those of others.
+func (f *Finder) Order(pids []int) []int {
+	if !f.owners.indebted() {
+		return pids
+	}
+	var first, last []int
+	for _, pid := range pids {
+		if f.owners.of(pid).late(f.owners.now()) {
+			last = append(last, pid)
+		} else {
+			first = append(first, pid)
+		}
+	}
+	return append(first, last...)
 }
 
 // Broken has an element when others have begun to write to a file since it was last received
@@ -92,13 +106,31 @@ type Use struct {
 // ErrNoProcess if it has exited, and a *rights.Error if rights are missing to read the process.
 // Files that cannot be opened are skipped: skipped is the reason of the first of them.
 func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
-	mappings, err := Mappings(pid)
+	start := time.Now()
+	if f.owners.indebted() {
+		if o := f.owners.of(pid); o.late(start) {
+			f.skips.add(skipTime, "%v has used up the time for reading files: the others have to wait", o.id)
+			return nil, nil, nil
+		}
+	}
+	mappings, more, err := mappings(pid, (*Mapping).IsFile)
+	if time.Since(start) > slowMaps {
+		f.owners.of(pid).charge(start)
+	}
+	if more {
+		who := "a process"
+		if o := f.owners.of(pid); o != nil {
+			who += " of " + o.id.String()
+		}
+		f.skips.add(skipMappings, "%s has mapped too much: the rest is left out", who)
+	}
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, nil, rights.New(fmt.Sprintf("reading the memory map of process %d", pid), err, rights.Ptrace)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
+	whose := sync.OnceValue(func() *owner { return f.owners.of(pid) })
 	at := map[*File]int{}
 	byKey := map[mapped][]Mapping{}
 	var order []mapped
@@ -115,7 +147,7 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 		if i < 0 || all[i].Parked() {
 			continue
 		}
-		file, err := f.file(pid, key, all[i])
+		file, err := f.file(pid, key, all[i], whose)
 		if err != nil && skipped == nil {
 			skipped = err
 		}
@@ -132,48 +164,15 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 	return uses, skipped, nil
 }
 
-// Knows reports whether a file that a process has mapped was looked at already, so that its
-// probes are known, or that it has none.
-func (f *Finder) Knows(pid int, m *Mapping) bool {
-	e := f.known[mapped{m.Device, m.Inode, m.Path}]
-	if e == nil {
-		return false
-	}
-	if e.file != nil {
-		return !e.file.Changed()
-	}
-	if e.same(pid, m) {
-		return true
-	}
-	e.until = time.Time{} // the mapping may be another one by now
-	return false
-}
-
-// same reports whether a mapping is of the file that the entry is about.
-func (e *entry) same(pid int, m *Mapping) bool {
-	var stat unix.Stat_t
-	err := unix.Stat(mapFile(pid, m), &stat)
-	if errors.Is(err, fs.ErrPermission) {
-		err = unix.Stat(fmt.Sprintf("/proc/%d/root%s", pid, m.Path), &stat)
-	}
-	return err == nil && newStamp(&stat) == e.stamp
-}
-
-// Doubt looks at files again if they have changed, after changes may have been missed.
-func (f *Finder) Doubt() {
-	for _, e := range f.known {
-		e.until = time.Time{}
-	}
-}
-
-// file returns nil if the file has no probes, or must not be attached to yet.
-func (f *Finder) file(pid int, key mapped, m Mapping) (*File, error) {
+// file returns nil if the file has no probes, or must not be attached to yet. whose returns the owner
+// of the process.
+func (f *Finder) file(pid int, key mapped, m Mapping, whose func() *owner) (*File, error) {
 	now := time.Now()
 	if e := f.known[key]; e != nil {
 		switch {
 		case e.file != nil && !e.file.Changed():
 			return e.file, nil
-		case e.file == nil && (now.Before(e.until) || e.same(pid, &m)):
+		case e.file == nil && (now.Before(e.until) || !e.skip && e.same(pid, &m)):
 			if e.until.IsZero() {
 				e.until = now.Add(believed)
 			}
@@ -181,31 +180,73 @@ func (f *Finder) file(pid int, key mapped, m Mapping) (*File, error) {
 		}
 	}
 	// Only now are the rights needed that opening takes.
-	opened, err := openMapped(pid, key, m)
-	if err != nil {
-		return nil, err
+	o := whose()
+	if f.refuses(o, now) {
+		return nil, nil
 	}
-	file, err := f.read(key.path, opened)
-	if errors.Is(err, lease.ErrWritten) {
+	defer o.charge(now)
+	if f.mounts.isFUSE(pid, key.device) {
+		f.known[key] = &entry{until: now.Add(believed), skip: true}
+		f.skips.add(skipFUSE, "%s is left out, because it is on a FUSE file system, whose server could stop this command; to trace it, name the file", key.path)
+		return nil, nil
+	}
+	opened, err := openContent(key.device, func() (*os.File, error) { return openMapped(pid, key, m) })
+	if err == nil {
+		return f.readMapped(pid, key, opened, o)
+	}
+	if err == stall.Err {
+		f.skips.add(skipUnresponsive, "%s is put off: %w", key.path, err)
+		return nil, nil
+	}
+	return nil, err
+}
+
+// refuses reports whether an owner must not have another file now.
+func (f *Finder) refuses(o *owner, now time.Time) bool {
+	switch {
+	case o == nil:
+		return false
+	case o.late(now):
+		f.skips.add(skipTime, "%v has used up the time for reading files: the others have to wait", o.id)
+	case o.descriptors >= maxDescriptors():
+		f.skips.add(skipDescriptors, "%v has used up its descriptors: its other files and probes are left out", o.id)
+	default:
+		return false
+	}
+	return true
+}
+
+// readMapped returns the File of what a process has mapped, or nil.
+func (f *Finder) readMapped(pid int, key mapped, opened *Content, o *owner) (*File, error) {
+	file, err := f.read(key.path, opened, o)
+	switch {
+	case err == nil:
+		f.known[key] = &entry{file: file, stamp: file.stamp}
+		return file, nil
+	case errors.Is(err, stall.Err):
+		f.skips.add(skipUnresponsive, "%s is put off: %w", key.path, stall.Err)
+	case errors.Is(err, lease.ErrWritten):
 		w := f.written[file.ID]
 		w.pids = append(w.pids, pid)
-		return nil, nil
+	case errors.Is(err, errManyProbes):
+		// It is not remembered, because others can map the same file.
+		f.skips.add(skipProbes, "%v has files with more than %d probes: the others are left out", o.id, maxProbes)
+	default:
+		f.remember(key, file.stamp, o)
 	}
-	if err != nil {
-		f.remember(key, file.stamp)
-		return nil, nil
-	}
-	f.known[key] = &entry{file: file, stamp: file.stamp}
-	return file, nil
+	return nil, nil
 }
+
+// errManyProbes means that the files of a user have too many probes.
+var errManyProbes = errors.New("too many probes")
 
 // read returns the File of an open file: the one that there is already, or another one with
 // its probes. The file is closed otherwise. The error is lease.ErrWritten if the file must not be
 // attached to yet.
-func (f *Finder) read(path string, opened *os.File) (file *File, err error) {
-	file = &File{Path: path, file: opened}
+func (f *Finder) read(path string, opened *Content, o *owner) (file *File, err error) {
+	file = &File{Path: path, content: opened}
 	defer func() {
-		if file.file != opened || err != nil {
+		if file.content != opened || err != nil {
 			opened.Close()
 		}
 	}()
@@ -215,8 +256,12 @@ func (f *Finder) read(path string, opened *os.File) (file *File, err error) {
 	if same := f.byID[file.ID]; same != nil && !same.Changed() {
 		return same, nil
 	}
-	if err = file.read(); err == nil && f.leases != nil { // most files have no probes
-		if err = file.guard(f.leases); err != nil && f.waits(file.ID) {
+	err = file.read() // most files have no probes
+	if err == nil && o != nil && o.probes+len(file.Probes) > maxProbes {
+		return file, errManyProbes
+	}
+	if err == nil && f.leases != nil {
+		if err = file.guard(f.leases); errors.Is(err, stall.Err) || err != nil && f.waits(file.ID) {
 			return file, err
 		}
 		defer func() {
@@ -232,6 +277,7 @@ func (f *Finder) read(path string, opened *os.File) (file *File, err error) {
 		return file, fmt.Errorf("%s: %w", path, err)
 	}
 	f.byID[file.ID] = file
+	o.open(file)
 	return file, nil
 }
 
@@ -259,67 +305,6 @@ func (f *Finder) Waiting() (pids []int) {
 	return pids
 }
 
-// remember notes that a file has no probes that matter.
-func (f *Finder) remember(key mapped, s stamp) {
-	now := time.Now()
-	if now.Sub(f.pruned) > believed {
-		maps.DeleteFunc(f.known, func(_ mapped, e *entry) bool { return e.file == nil && now.Sub(e.until) > believed })
-		f.pruned = now
-	}
-	until := now.Add(believed)
-	if age := now.Sub(time.Unix(s.ctime.Unix())); age >= 0 && age < fresh {
-		s, until = stamp{}, now
-	}
-	f.known[key] = &entry{stamp: s, until: until}
-}
-
-// mapFile returns the path that leads to what a process has mapped.
-func mapFile(pid int, m *Mapping) string {
-	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
-}
-
-// openMapped opens what a process has mapped. /proc/PID/map_files leads to exactly that,
-// even if it is deleted or in memory. That takes root or CAP_CHECKPOINT_RESTORE;
-// without them, the path will do if it still leads to the same file.
-func openMapped(pid int, key mapped, m Mapping) (*os.File, error) {
-	file, err := open(mapFile(pid, &m))
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return file, err
-	}
-	op := fmt.Sprintf("opening %s of process %d", strings.TrimSuffix(key.path, " (deleted)"), pid)
-	if shortage.Is(err) {
-		return nil, fmt.Errorf("%s: %w", op, err)
-	}
-	for _, root := range []string{fmt.Sprintf("/proc/%d/root", pid), ""} {
-		file, openErr := open(root + key.path)
-		if openErr != nil {
-			continue
-		}
-		var stat unix.Stat_t
-		// The device in maps is a file system's own idea where stat shows an anonymous one.
-		if unix.Fstat(int(file.Fd()), &stat) == nil && stat.Ino == key.inode && (stat.Dev == key.device || unix.Major(stat.Dev) == 0) {
-			return file, nil
-		}
-		file.Close()
-	}
-	needed := []rights.Capability{rights.Restore}
-	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); errors.Is(err, fs.ErrPermission) {
-		needed = append(needed, rights.Ptrace)
-	}
-	var stat unix.Stat_t
-	if err := unix.Stat(fmt.Sprintf("/proc/%d", pid), &stat); err == nil && int(stat.Uid) != os.Geteuid() {
-		needed = append(needed, rights.Search)
-	}
-	return nil, rights.Wrap(op, err, needed...)
-}
-
-// OpenMapping opens the file of a mapping of a process, as a Finder does: also if it was
-// deleted, is in memory, or is in another mount namespace. The error is a *rights.Error if
-// rights are missing.
-func OpenMapping(pid int, m Mapping) (*os.File, error) {
-	return openMapped(pid, mapped{m.Device, m.Inode, m.Path}, m)
-}
-
 // Open opens a file with probes, for which a name without a slash is looked for in $PATH if
 // there is no such file in the current directory. It returns the same File for the same file.
 // The error wraps sdt.ErrNoProbes if it has none, and is lease.ErrWritten if it must not be
@@ -333,35 +318,11 @@ func (f *Finder) Open(path string) (*File, error) {
 		opened.Close()
 		return nil, fmt.Errorf("%s holds only debugging information, and no code to attach to: give the program or library that it belongs to", path)
 	}
-	file, err := f.read(path, opened)
+	file, err := f.read(path, opened, nil)
 	if err != nil {
 		return nil, err
 	}
 	return file, nil
-}
-
-// Dismiss closes a file whose probes do not matter. For a while, it is not found again.
-func (f *Finder) Dismiss(file *File) {
-	for key, e := range f.known {
-		if e.file == file {
-			f.remember(key, file.stamp)
-		}
-	}
-	f.Forget(file)
-}
-
-// Reconsider finds files again that were dismissed.
-func (f *Finder) Reconsider() {
-	maps.DeleteFunc(f.known, func(_ mapped, e *entry) bool { return e.file == nil })
-}
-
-// Forget closes a file, which is found again if a process has it.
-func (f *Finder) Forget(file *File) {
-	maps.DeleteFunc(f.known, func(_ mapped, e *entry) bool { return e.file == file })
-	if f.byID[file.ID] == file {
-		delete(f.byID, file.ID)
-	}
-	file.Close()
 }
 
 // Close closes all files.

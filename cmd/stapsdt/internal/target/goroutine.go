@@ -29,7 +29,8 @@ var goidOffsets = map[string]uint32{"go1.25": 152, "go1.26": 152}
 // of Go that its build information names, or for another version as its debug information
 // says. The error is ErrNoGoid if neither tells, ErrNoProcess or a *rights.Error.
 func GoidOffset(pid int) (uint32, error) {
-	exe, err := os.Open(fmt.Sprintf("/proc/%d/exe", pid))
+	path := fmt.Sprintf("/proc/%d/exe", pid)
+	exe, err := openContent(path, func() (*os.File, error) { return os.Open(path) })
 	if errors.Is(err, fs.ErrPermission) {
 		return 0, rights.New(fmt.Sprintf("opening the program of process %d", pid), err, rights.Ptrace)
 	}

@@ -40,33 +40,43 @@ func (m *Mapping) Parked() bool { return strings.HasPrefix(m.Path, "/memfd:staps
 // Mappings returns the files that a process has in its memory. A process that has exited
 // has none, and is ErrNoProcess.
 func Mappings(pid int) ([]Mapping, error) {
-	return mappings(pid, (*Mapping).IsFile)
+	all, _, err := mappings(pid, (*Mapping).IsFile)
+	return all, err
 }
 
 // CodeMappings returns the memory of a process that can be executed, in the order of the
 // addresses, whether it is of a file or not. The errors are those of Mappings.
 func CodeMappings(pid int) ([]Mapping, error) {
-	return mappings(pid, func(m *Mapping) bool { return m.Executable })
+	all, _, err := mappings(pid, func(m *Mapping) bool { return m.Executable })
+	return all, err
 }
 
-func mappings(pid int, wanted func(*Mapping) bool) ([]Mapping, error) {
+// maxPaths is how many bytes the paths of the mappings of a process may have. A process can have 65,530
+// mappings with paths of 4 KB each, and those of programs have a few kilobytes together.
+const maxPaths = 4 << 20
+
+// mappings also reports whether there are more than it returns.
+func mappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, err error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
-		return nil, processError(pid, err)
+		return nil, false, processError(pid, err)
 	}
 	defer f.Close()
-	var all []Mapping
+	left := maxPaths
 	lines := bufio.NewScanner(f)
 	lines.Buffer(make([]byte, 0, 8<<10), 64<<10)
 	for lines.Scan() {
 		if m, ok := parseMapping(lines.Bytes()); ok && wanted(&m) {
+			if left -= len(m.Path); left < 0 {
+				return all, true, nil
+			}
 			all = append(all, m)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, processError(pid, err)
+		return nil, false, processError(pid, err)
 	}
-	return all, nil
+	return all, false, nil
 }
 
 func processError(pid int, err error) error {

@@ -15,8 +15,8 @@ import (
 // TestSparseSymbols: operands that name many symbols, in tables that claim to be large, cost little.
 func TestSparseSymbols(t *testing.T) {
 	for _, size := range []uint64{sparse.Size, 32 << 20} {
-		f := &File{file: sparse.File(t, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: 64},
-			elf.Section64{Type: uint32(elf.SHT_SYMTAB), Size: size, Link: 3, Entsize: 24}, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: size})}
+		f := &File{content: &Content{file: sparse.File(t, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: 64},
+			elf.Section64{Type: uint32(elf.SHT_SYMTAB), Size: size, Link: 3, Entsize: 24}, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: size})}}
 		site := sdt.Site{Offset: 0x1000}
 		for i := range 1000 {
 			site.Args = append(site.Args, sdt.Arg{Size: 8, Operand: sdt.Operand{Kind: sdt.OperandMemory, Symbol: fmt.Sprint("foo", i)}})

@@ -5,6 +5,7 @@ package target
 import (
 	"debug/elf"
 	"fmt"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -30,6 +31,7 @@ type symbol struct {
 // the argument's operand names, and 0 if it names none. A symbol that the file does not have
 // any more is the argument's error. The arguments have their names and types afterwards.
 func (f *File) Deltas(p *sdt.Site) []int64 {
+	defer f.owner.charge(time.Now())
 	f.describe(p)
 	deltas := make([]int64, len(p.Args))
 	for i := range p.Args {
@@ -48,7 +50,7 @@ func (f *File) Deltas(p *sdt.Site) []int64 {
 
 func (f *File) delta(offset uint64, name string) (int64, error) {
 	if f.symbols == nil {
-		file, err := elffile.New(f.file)
+		file, err := elffile.New(f.content)
 		if err != nil {
 			return 0, fmt.Errorf("look for the symbol %.64q: %w", name, err)
 		}

@@ -45,5 +45,5 @@ func (f *File) describeAll() {
 // readTypes reads the types of some probes, whose arguments it shares with copies of them.
 func (f *File) readTypes(of func(*sdt.Site) bool) {
 	sites := slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return !of(&p) })
-	f.Problem = errors.Join(f.Problem, sdt.ReadTypes(f.file, sites))
+	f.Problem = errors.Join(f.Problem, sdt.ReadTypes(f.content, sites))
 }

@@ -1,0 +1,59 @@
+//go:build linux
+
+package target
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Content is an open file, whose file system may not answer: see package stall.
+type Content struct {
+	file *os.File
+	// key is that of the file system for package stall.
+	key any
+	// stalled says that something could not be read, so that what was made of the rest is wrong.
+	stalled atomic.Bool
+}
+
+// openContent calls open, which opens a file of the file system with this key.
+func openContent(key any, open func() (*os.File, error)) (*Content, error) {
+	file, err := stall.Do(key, open, func(late *os.File) { late.Close() })
+	if err != nil {
+		return nil, err
+	}
+	return &Content{file: file, key: key}, nil
+}
+
+// ReadAt implements io.ReaderAt.
+func (c *Content) ReadAt(p []byte, off int64) (n int, err error) {
+	n, err = stall.Reader{ReaderAt: c.file, Key: c.key}.ReadAt(p, off)
+	if err == stall.Err {
+		c.stalled.Store(true)
+	}
+	return n, err
+}
+
+func (c *Content) stat() (unix.Stat_t, error) {
+	return stall.Do(c.key, func() (stat unix.Stat_t, err error) {
+		err = unix.Fstat(int(c.file.Fd()), &stat)
+		return stat, err
+	}, nil)
+}
+
+// reopen returns another descriptor of the file, and a path of it that is valid until it is closed.
+func (c *Content) reopen() (path string, same *os.File, err error) {
+	fd, err := unix.FcntlInt(c.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, os.NewSyscallError("fcntl", err)
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", fd), os.NewFile(uintptr(fd), c.file.Name()), nil
+}
+
+// Close closes the file, which some file systems have to be asked for too.
+func (c *Content) Close() error { return stall.Close(c.key, c.file) }

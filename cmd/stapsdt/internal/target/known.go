@@ -1,0 +1,142 @@
+//go:build linux
+
+package target
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapped is a file as it appears in /proc/PID/maps. The device and the inode are not always
+// those of its ID, for example on btrfs and overlayfs.
+type mapped struct {
+	device, inode uint64
+	path          string
+}
+
+// entry is what is known of a file.
+type entry struct {
+	file *File // nil if it has no probes that matter
+	// stamp tells it from files that get its inode when it is deleted, and until is how long it
+	// is believed without looking at that.
+	stamp stamp
+	until time.Time
+	skip  bool   // the file must not be looked at until then
+	owner *owner // who has mapped a file that does not matter, if that counts
+}
+
+// Knows reports whether a file that a process has mapped was looked at already, so that its
+// probes are known, or that it has none.
+func (f *Finder) Knows(pid int, m *Mapping) bool {
+	e := f.known[mapped{m.Device, m.Inode, m.Path}]
+	if e == nil {
+		return false
+	}
+	if e.file != nil {
+		return !e.file.Changed()
+	}
+	if e.skip && time.Now().Before(e.until) {
+		return true
+	}
+	if e.same(pid, m) {
+		return true
+	}
+	e.until = time.Time{} // the mapping may be another one by now
+	return false
+}
+
+// same reports whether a mapping is of the file that the entry is about.
+func (e *entry) same(pid int, m *Mapping) bool {
+	at := *m // which the caller may change
+	stat, err := stall.Do(at.Device, func() (stat unix.Stat_t, err error) {
+		err = unix.Stat(mapFile(pid, &at), &stat)
+		if errors.Is(err, fs.ErrPermission) {
+			err = unix.Stat(fmt.Sprintf("/proc/%d/root%s", pid, at.Path), &stat)
+		}
+		return stat, err
+	}, nil)
+	return err == nil && newStamp(&stat) == e.stamp
+}
+
+// Doubt looks at files again if they have changed, after changes may have been missed.
+func (f *Finder) Doubt() {
+	for _, e := range f.known {
+		if !e.skip {
+			e.until = time.Time{}
+		}
+	}
+}
+
+// remember notes that a file has no probes that matter. If its owner has too many of them, it is
+// looked at again.
+func (f *Finder) remember(key mapped, s stamp, o *owner) {
+	now := time.Now()
+	if now.Sub(f.pruned) > believed {
+		f.discard(func(e *entry) bool { return now.Sub(e.until) > believed })
+		f.pruned = now
+	}
+	f.unlearn(key)
+	if o != nil {
+		if o.dismissed > maxDismissed {
+			return
+		}
+		o.dismissed += entrySize + len(key.path)
+	}
+	until := now.Add(believed)
+	if age := now.Sub(time.Unix(s.ctime.Unix())); age >= 0 && age < fresh {
+		s, until = stamp{}, now
+	}
+	f.known[key] = &entry{stamp: s, until: until, owner: o}
+}
+
+// entrySize is about what is remembered of a file, apart from its path.
+const entrySize = 256
+
+// discard forgets files without probes that matter.
+func (f *Finder) discard(which func(*entry) bool) {
+	for key, e := range f.known {
+		if e.file == nil && which(e) {
+			f.unlearn(key)
+		}
+	}
+}
+
+// unlearn forgets what is known of a file.
+func (f *Finder) unlearn(key mapped) {
+	if e := f.known[key]; e != nil && e.owner != nil {
+		e.owner.dismissed -= entrySize + len(key.path)
+	}
+	delete(f.known, key)
+}
+
+// Dismiss closes a file whose probes do not matter. For a while, it is not found again.
+func (f *Finder) Dismiss(file *File) {
+	for key, e := range f.known {
+		if e.file == file {
+			f.remember(key, file.stamp, file.owner)
+		}
+	}
+	f.Forget(file)
+}
+
+// Reconsider finds files again that were dismissed.
+func (f *Finder) Reconsider() {
+	f.discard(func(*entry) bool { return true })
+}
+
+// Forget closes a file, which is found again if a process has it.
+func (f *Finder) Forget(file *File) {
+	maps.DeleteFunc(f.known, func(_ mapped, e *entry) bool { return e.file == file })
+	if f.byID[file.ID] == file {
+		delete(f.byID, file.ID)
+		file.owner.close(file)
+	}
+	file.Close()
+}

@@ -1,0 +1,63 @@
+//go:build linux
+
+package target
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapFile returns the path that leads to what a process has mapped.
+func mapFile(pid int, m *Mapping) string {
+	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
+}
+
+// openMapped opens what a process has mapped. /proc/PID/map_files leads to exactly that,
+// even if it is deleted or in memory. That takes root or CAP_CHECKPOINT_RESTORE;
+// without them, the path will do if it still leads to the same file.
+func openMapped(pid int, key mapped, m Mapping) (*os.File, error) {
+	file, err := open(mapFile(pid, &m))
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return file, err
+	}
+	op := fmt.Sprintf("opening %s of process %d", strings.TrimSuffix(key.path, " (deleted)"), pid)
+	if shortage.Is(err) {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	for _, root := range []string{fmt.Sprintf("/proc/%d/root", pid), ""} {
+		file, openErr := open(root + key.path)
+		if openErr != nil {
+			continue
+		}
+		var stat unix.Stat_t
+		// The device in maps is a file system's own idea where stat shows an anonymous one.
+		if unix.Fstat(int(file.Fd()), &stat) == nil && stat.Ino == key.inode && (stat.Dev == key.device || unix.Major(stat.Dev) == 0) {
+			return file, nil
+		}
+		file.Close()
+	}
+	needed := []rights.Capability{rights.Restore}
+	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); errors.Is(err, fs.ErrPermission) {
+		needed = append(needed, rights.Ptrace)
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(fmt.Sprintf("/proc/%d", pid), &stat); err == nil && int(stat.Uid) != os.Geteuid() {
+		needed = append(needed, rights.Search)
+	}
+	return nil, rights.Wrap(op, err, needed...)
+}
+
+// OpenMapping opens the file of a mapping of a process, as a Finder does: also if it was
+// deleted, is in memory, or is in another mount namespace. The error is a *rights.Error if
+// rights are missing.
+func OpenMapping(pid int, m Mapping) (*Content, error) {
+	return openContent(m.Device, func() (*os.File, error) { return openMapped(pid, mapped{m.Device, m.Inode, m.Path}, m) })
+}

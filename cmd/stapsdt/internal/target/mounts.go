@@ -1,0 +1,54 @@
+//go:build linux
+
+package target
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// mounts knows which devices are FUSE file systems. A thread that waits for the server of one cannot
+// even be killed once the server has read the request, so that files there are left alone, unless
+// they were named. Asking the file system itself would be a request too, so that mountinfo is read.
+type mounts map[uint64]mount
+
+type mount struct {
+	fuse  bool
+	until time.Time // when to look again
+}
+
+// isFUSE reports whether a device that a process has mapped files of is a FUSE file system.
+func (m mounts) isFUSE(pid int, device uint64) bool {
+	now := time.Now()
+	known, ok := m[device]
+	if !ok || now.After(known.until) {
+		known = mount{readType(pid, device), now.Add(believed)}
+		m[device] = known
+	}
+	return known.fuse
+}
+
+// readType reports whether a device is mounted as FUSE where a process is. A line of mountinfo is
+//
+//	36 35 0:52 / /mnt rw,noatime master:1 - fuse.sshfs host:/ rw
+func readType(pid int, device uint64) (fuse bool) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	number := fmt.Sprintf("%d:%d", unix.Major(device), unix.Minor(device))
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		mount, source, _ := strings.Cut(lines.Text(), " - ")
+		if fields := strings.Fields(mount); len(fields) > 2 && fields[2] == number {
+			kind, _, _ := strings.Cut(source, " ")
+			return kind == "fuse" || kind == "fuseblk" || strings.HasPrefix(kind, "fuse.")
+		}
+	}
+	return false
+}

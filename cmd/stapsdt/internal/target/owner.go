@@ -1,0 +1,256 @@
+//go:build linux
+
+package target
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Every user of the machine has a budget in a tracer, so that the files of one cannot delay or displace
+// those of another. Root of the machine itself has none.
+const (
+	// timeShare is the part of a processor that reading the files of an owner may take: one in this
+	// many. timeBurst is how much they may take at once.
+	timeShare = 10
+	timeBurst = 300 * time.Millisecond
+	// maxProbes is how many probes the files of an owner may have that are kept, which is also how
+	// many can be attached to. Each takes about half a kilobyte.
+	maxProbes = 1 << 16
+	// descriptorShare is the part of the descriptors that an owner may take: one in this many. A file
+	// takes one, and another one for each kind of its probes. A kind takes one that is never released.
+	descriptorShare = 8
+	// maxKinds is how many kinds of selected probes the files of an owner may have had.
+	maxKinds = 4096
+	// maxDismissed is how many bytes of paths are kept of an owner's files that do not matter.
+	maxDismissed = 2 << 20
+)
+
+// ownerID is whose a process is: a user, or root of a container.
+type ownerID struct {
+	uid uint32
+	// namespace is the mount namespace of a root that is not that of the machine.
+	namespace uint64
+}
+
+func (id ownerID) String() string {
+	if id.namespace != 0 {
+		return fmt.Sprintf("root of mount namespace %d", id.namespace)
+	}
+	return fmt.Sprintf("user %d", id.uid)
+}
+
+// owner is what a user has used of a tracer.
+type owner struct {
+	id ownerID
+	// debt is the time that was taken for the files, less that which has been granted until at.
+	debt time.Duration
+	at   time.Time
+	// files, probes and descriptors are those of the files that are open.
+	files, probes, descriptors int
+	kinds                      map[string]bool // by bpf.Probe.Key
+	dismissed                  int             // bytes of paths
+	skips                      *Skips
+}
+
+// owners are the users of the machine, as far as they have files.
+type owners struct {
+	byID  map[ownerID]*owner
+	skips *Skips
+	// root are the mount namespaces in which root is that of the machine.
+	root map[uint64]bool
+	now  func() time.Time
+}
+
+func newOwners(skips *Skips) *owners {
+	o := &owners{byID: map[ownerID]*owner{}, skips: skips, root: map[uint64]bool{}, now: time.Now}
+	for _, pid := range []string{"1", "self"} {
+		if inode, ok := inodeOf("/proc/" + pid + "/ns/mnt"); ok {
+			o.root[inode] = true
+		}
+	}
+	return o
+}
+
+// maxDescriptors is how many descriptors an owner may take. The limit of the process can change.
+func maxDescriptors() int {
+	limit := unix.Rlimit{Cur: 1024}
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
+	return int(min(limit.Cur, 1<<30)) / descriptorShare
+}
+
+// Spend reports whether probes of a kind may be attached to, as far as the budget of the file's owner
+// goes.
+func (f *File) Spend(kind string) bool {
+	o := f.owner
+	if o == nil || f.kinds[kind] {
+		return true
+	}
+	cost := 1
+	if !o.kinds[kind] {
+		cost++
+	}
+	if o.descriptors+cost > maxDescriptors() || cost > 1 && len(o.kinds) == maxKinds {
+		o.skips.add(skipDescriptors, "%v has used up its descriptors: its other files and probes are left out", o.id)
+		return false
+	}
+	if f.kinds == nil {
+		f.kinds = map[string]bool{}
+	}
+	if o.kinds == nil {
+		o.kinds = map[string]bool{}
+	}
+	f.kinds[kind], o.kinds[kind] = true, true
+	o.descriptors += cost
+	return true
+}
+
+// Charge adds the time since a start to what the owner of the file owes.
+func (f *File) Charge(start time.Time) { f.owner.charge(start) }
+
+// open counts a file.
+func (o *owner) open(f *File) {
+	if o != nil {
+		f.owner = o
+		o.files++
+		o.descriptors++
+		o.probes += len(f.Probes)
+	}
+}
+
+// close undoes open.
+func (o *owner) close(f *File) {
+	if o != nil {
+		o.files--
+		o.descriptors -= 1 + len(f.kinds)
+		o.probes -= len(f.Probes)
+	}
+}
+
+// of returns the owner of a process, which is nil for root of the machine, and if nobody has a budget.
+func (o *owners) of(pid int) *owner {
+	if o == nil {
+		return nil
+	}
+	id := ownerID{uid: userOf(pid)}
+	if id.uid == 0 {
+		inode, ok := inodeOf(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+		if !ok || o.root[inode] {
+			return nil
+		}
+		id.namespace = inode
+	}
+	known := o.byID[id]
+	if known == nil {
+		o.prune()
+		known = &owner{id: id, at: o.now(), skips: o.skips}
+		o.byID[id] = known
+	}
+	return known
+}
+
+// prune forgets owners who have had nothing and owe nothing.
+func (o *owners) prune() {
+	for id, owner := range o.byID {
+		if owner.files == 0 && len(owner.kinds) == 0 && owner.owed(o.now()) == 0 {
+			delete(o.byID, id)
+		}
+	}
+}
+
+// owed returns the time that is owed now.
+func (o *owner) owed(now time.Time) time.Duration {
+	o.debt = max(o.debt-now.Sub(o.at)/timeShare, 0)
+	o.at = now
+	return o.debt
+}
+
+// charge adds the time since a start to what is owed.
+func (o *owner) charge(start time.Time) {
+	if o != nil {
+		now := time.Now()
+		o.debt = o.owed(now) + now.Sub(start)
+	}
+}
+
+// late reports whether the owner's files have to wait for those of others.
+func (o *owner) late(now time.Time) bool { return o != nil && o.owed(now) > timeBurst }
+
+// indebted reports whether any owner's files have to wait.
+func (o *owners) indebted() bool {
+	if o == nil {
+		return false
+	}
+	now := o.now()
+	for _, owner := range o.byID {
+		if owner.late(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// userOf returns the user who started a process: the real user, because a program that has the rights
+// of another one may still have been made to map something. For a process in a user namespace, whose
+// users anyone can have made up, it is the one who has made the namespace.
+func userOf(pid int) uint32 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return overflowUser
+	}
+	_, rest, _ := bytes.Cut(status, []byte("\nUid:"))
+	fields := bytes.Fields(rest)
+	if len(fields) == 0 {
+		return overflowUser
+	}
+	uid, err := strconv.ParseUint(string(fields[0]), 10, 32)
+	if err != nil {
+		return overflowUser
+	}
+	if maker, ok := namespaceMaker(fmt.Sprintf("/proc/%d/ns/user", pid)); ok {
+		return maker
+	}
+	return uint32(uid)
+}
+
+// overflowUser is the number of users that have none here.
+const overflowUser = 65534
+
+// namespaceMaker returns who has made a user namespace: the outermost one that is not our own. ok is
+// false if it is our own, or cannot be read.
+func namespaceMaker(path string) (uid uint32, ok bool) {
+	own, known := inodeOf("/proc/self/ns/user")
+	if inode, _ := inodeOf(path); !known || inode == 0 || inode == own {
+		return 0, false
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	for err == nil {
+		if maker, makerErr := unix.IoctlGetUint32(fd, unix.NS_GET_OWNER_UID); makerErr == nil {
+			uid, ok = maker, true
+		}
+		var parent int
+		parent, err = unix.IoctlRetInt(fd, unix.NS_GET_PARENT)
+		unix.Close(fd)
+		if err != nil {
+			break
+		}
+		var stat unix.Stat_t
+		if unix.Fstat(parent, &stat) != nil || stat.Ino == own {
+			unix.Close(parent)
+			break
+		}
+		fd = parent
+	}
+	return uid, ok
+}
+
+func inodeOf(path string) (inode uint64, ok bool) {
+	var stat unix.Stat_t
+	err := unix.Stat(path, &stat)
+	return stat.Ino, err == nil
+}

@@ -1,0 +1,217 @@
+// Command hostile does what a user can do to a tracer of root, until its standard input ends:
+//
+//	hostile KIND DIRECTORY PROVIDER NAME
+//
+// It maps files of its own in the directory, which have the probe PROVIDER:NAME. Kinds are the keys of
+// the table below.
+package main
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+type attack struct {
+	directory, provider, name string
+	made                      int
+}
+
+var attacks = map[string]func(*attack){
+	// Types that take long to read.
+	"types": func(a *attack) {
+		f := many(a.provider, a.name, 100)
+		f.sections = types(16 << 20)
+		for range 12 {
+			a.maps(a.writes(f))
+		}
+	},
+	// More files than a tracer has descriptors, whose programs are different each.
+	"files": func(a *attack) {
+		for i := range 3000 {
+			a.maps(a.writes(selected(a.provider, a.name, fmt.Sprintf("8@%d(%%rdi)", i))))
+		}
+	},
+	// As many probes as notes may have.
+	"probes": func(a *attack) {
+		f := many(a.provider, a.name, 200_000)
+		for range 12 {
+			a.maps(a.writes(f))
+		}
+	},
+	// A file with as many probes as a tracer takes of a user, which is not hostile.
+	"large": func(a *attack) {
+		f := &file{}
+		for i := range 50_000 {
+			f.note(uint64(i), a.provider, a.name, "8@%rdi")
+		}
+		a.maps(a.writes(f))
+	},
+	// As many files as a fleet of programs has.
+	"fleet": func(a *attack) {
+		for range 800 {
+			a.maps(a.writes(selected(a.provider, a.name, "8@%rdi")))
+		}
+	},
+	// As many probes of others.
+	"others": func(a *attack) {
+		f := many("strange", "probe", 200_000)
+		for range 12 {
+			a.maps(a.writes(f))
+		}
+	},
+	// Tables of symbols that claim to be large.
+	"symbols": func(a *attack) {
+		for i := range 8 {
+			f := selected(a.provider, a.name, fmt.Sprintf("8@foo%d(%%rip)", i))
+			f.sections = []section{
+				{name: ".symtab", kind: 2, size: 512 << 20, link: 4, entry: 24},
+				{name: ".strtab", kind: 3, size: 512 << 20},
+			}
+			a.maps(a.writes(f))
+		}
+	},
+	// As many mappings as a process may have, with long paths.
+	"mappings": func(a *attack) {
+		directory := a.directory
+		for range 14 {
+			directory = filepath.Join(directory, strings.Repeat("d", 250))
+			check(os.Mkdir(directory, 0o755))
+		}
+		a.directory = directory
+		path := a.writes(&file{})
+		for range 60_000 {
+			if _, err := mapFile(path, codeAt); err != nil {
+				break
+			}
+		}
+	},
+	// Mappings that come and go faster than anyone can look.
+	"storm": func(a *attack) {
+		path := a.writes(selected(a.provider, a.name, "8@%rdi"))
+		go func() {
+			for {
+				memory, err := mapFile(path, codeAt)
+				check(err)
+				check(syscall.Munmap(memory))
+			}
+		}()
+	},
+	// New files all the time.
+	"new": func(a *attack) {
+		go func() {
+			for i := 0; ; i++ {
+				path := a.writes(selected(a.provider, a.name, fmt.Sprintf("8@%d(%%rdi)", i%1000)))
+				memory, err := mapFile(path, codeAt)
+				check(err)
+				check(syscall.Munmap(memory))
+				os.Remove(path)
+			}
+		}()
+	},
+	// Files that change while they are looked at, and are open for writing.
+	"written": func(a *attack) {
+		for i := range 20 {
+			path := a.writes(selected(a.provider, a.name, fmt.Sprintf("8@%d(%%rdi)", i)))
+			a.maps(path)
+			go func() {
+				small, _ := selected(a.provider, a.name, "8@%rsi").bytes()
+				large, _ := many(a.provider, a.name, 1000).bytes()
+				for {
+					for _, contents := range [][]byte{small, large} {
+						f, err := os.OpenFile(path, os.O_WRONLY, 0)
+						if err != nil {
+							continue
+						}
+						f.WriteAt(contents, 0)
+						f.Close()
+					}
+				}
+			}()
+		}
+	},
+	// Paths that lead to another file at each look.
+	"swapped": func(a *attack) {
+		paths := []string{a.writes(selected(a.provider, a.name, "8@%rdi")), a.writes(selected("strange", "probe", ""))}
+		a.maps(paths[0])
+		a.maps(paths[1])
+		go func() {
+			for {
+				check(os.Rename(paths[0], a.directory+"/third"))
+				check(os.Rename(paths[1], paths[0]))
+				check(os.Rename(a.directory+"/third", paths[1]))
+			}
+		}()
+	},
+	// Names that are none.
+	"names": func(a *attack) {
+		f := &file{}
+		for i := range 1000 {
+			f.note(uint64(i), a.provider, a.name, "8@%rdi -4@foo@\x1b]0;PWNED\a\x1b[31m\nX")
+			f.note(uint64(i), a.provider, a.name+strings.Repeat("x", 1000), "8@%rdi")
+			f.note(1<<40, "\x1b[31m"+a.provider, "\n", "8@%rdi")
+		}
+		a.maps(a.writes(f))
+	},
+	// A file that is there already, whose path is given for the directory.
+	"given": func(a *attack) {
+		_, err := mapFile(a.directory, 0)
+		check(err)
+	},
+	// A file of which a part is gone.
+	"holes": func(a *attack) {
+		for range 100 {
+			path := a.writes(selected(a.provider, a.name, "8@%rdi"))
+			a.maps(path)
+			check(os.Truncate(path, 4096))
+		}
+	},
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// writes writes a file and returns its path.
+func (a *attack) writes(f *file) string {
+	path := filepath.Join(a.directory, fmt.Sprint(a.made))
+	a.made++
+	contents, size := f.bytes()
+	check(os.WriteFile(path, contents, 0o755))
+	check(os.Truncate(path, max(size, int64(len(contents)))))
+	return path
+}
+
+// maps maps the code of a file.
+func (a *attack) maps(path string) {
+	_, err := mapFile(path, codeAt)
+	check(err)
+}
+
+func mapFile(path string, offset int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return syscall.Mmap(int(f.Fd()), offset, codeSize, syscall.PROT_READ|syscall.PROT_EXEC, syscall.MAP_PRIVATE)
+}
+
+func main() {
+	if len(os.Args) != 5 {
+		log.Fatal("usage: hostile KIND DIRECTORY PROVIDER NAME")
+	}
+	do := attacks[os.Args[1]]
+	if do == nil {
+		log.Fatalf("there is no kind %q", os.Args[1])
+	}
+	do(&attack{directory: os.Args[2], provider: os.Args[3], name: os.Args[4]})
+	fmt.Println("ready")
+	io.Copy(io.Discard, os.Stdin)
+}

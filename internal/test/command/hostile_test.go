@@ -1,0 +1,149 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// anyRule counts the events of a probe whatever its arguments are.
+const anyRule = `
+metrics:
+  - {name: said_total, probe: "PROVIDER:said", counter: 1, by: [pid], labels: []}
+`
+
+// kinds are the attacks of the command hostile, of which the last ones keep a processor busy.
+var kinds = []string{"types", "files", "probes", "others", "symbols", "mappings", "names", "holes", "swapped", "storm", "written", "new"}
+
+// commandAs returns a command as a user other than root, who can run a copy of the program.
+func commandAs(t *testing.T, uid uint32, program string, args ...string) (cmd *exec.Cmd, directory string) {
+	t.Helper()
+	directory = t.TempDir()
+	path := filepath.Join(directory, filepath.Base(program)+"-copy")
+	copyProgram(t, program, path)
+	makeReadable(t, path)
+	require.NoError(t, os.Chown(directory, int(uid), int(uid)))
+	cmd = exec.Command(path, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+directory)
+	return cmd, directory
+}
+
+// startAttacks starts hostile processes, each of another user, and waits until they have done what they do.
+// They leave the processors to others, which is not what a tracer promises.
+func startAttacks(t *testing.T, provider, name string, kinds ...string) {
+	t.Helper()
+	for i, kind := range kinds {
+		cmd, directory := commandAs(t, uint32(40000+i), tracetest.Build(t, "hostile"))
+		cmd.Args = append(cmd.Args, kind, directory, provider, name)
+		cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
+		p := tracetest.Command(t, cmd)
+		require.NoError(t, syscall.Setpriority(syscall.PRIO_PROCESS, p.PID(), 19))
+		p.Expect("ready", testenv.Patience)
+	}
+}
+
+// countAfterStart starts an honest program of a user, and returns how long it takes until its events are
+// counted.
+func countAfterStart(t *testing.T, e *exporter, provider string, uid uint32) time.Duration {
+	t.Helper()
+	cmd, _ := commandAs(t, uid, tracetest.Build(t, "exportee"), provider)
+	p := tracetest.Command(t, cmd)
+	p.Expect("ready", testenv.Patience)
+	start := time.Now()
+	name := fmt.Sprintf(`{pid="%d"}`, p.PID())
+	for series(e.scrape(), "said_total")[name] == 0 {
+		require.Less(t, time.Since(start), testenv.Patience, "it is not counted")
+		tell(p, `say "x"`)
+		time.Sleep(20 * time.Millisecond)
+	}
+	p.Signal(os.Kill)
+	return time.Since(start)
+}
+
+var highWater = regexp.MustCompile(`VmHWM:\s*(\d+) kB`)
+
+// peak returns the most memory that a process has had, in bytes.
+func peak(t *testing.T, p *tracetest.Process) int {
+	t.Helper()
+	status, err := os.ReadFile("/proc/" + pid(p) + "/status")
+	require.NoError(t, err)
+	kilobytes, err := strconv.Atoi(string(highWater.FindSubmatch(status)[1]))
+	require.NoError(t, err)
+	return kilobytes << 10
+}
+
+// TestHostile: a program that starts while each of 12 other users does what they can to the exporter is
+// counted within 5 s, and the exporter takes less than 256 MB. What it leaves out is counted.
+func TestHostile(t *testing.T) {
+	testenv.Long(t, "12 users attack the exporter")
+	testenv.NeedsRoot(t)
+	const provider = "hostile"
+	e := startExporter(t, provider, anyRule)
+	startAttacks(t, provider, "said", kinds...)
+	for range 5 {
+		took := countAfterStart(t, e, provider, 30000)
+		t.Logf("counted after %v, at most %d MB", took, peak(t, e.Process)>>20)
+		require.Less(t, took, 5*time.Second)
+		time.Sleep(time.Second)
+	}
+	require.Less(t, peak(t, e.Process), 256<<20)
+	all := e.scrape()
+	for _, reason := range []string{"time", "probes"} {
+		require.NotZero(t, all[`stapsdt_skipped_files_total{reason="`+reason+`"}`], reason)
+	}
+}
+
+// TestLarge: what is large and not hostile is traced completely: a file with 50,000 probes, and 800 files
+// with the same probe, for which 20,000 descriptors suffice.
+func TestLarge(t *testing.T) {
+	testenv.Long(t, "it attaches to 50,000 sites")
+	testenv.NeedsRoot(t)
+	for kind, sites := range map[string]float64{"large": 50_000, "fleet": 800} {
+		t.Run(kind, func(t *testing.T) {
+			provider := "large_" + kind
+			e := startExporter(t, provider, anyRule)
+			start := time.Now()
+			startAttacks(t, provider, "said", kind)
+			e.waitForSites("said_total", sites)
+			t.Logf("attached after %v, at most %d MB", time.Since(start), peak(t, e.Process)>>20)
+			require.Less(t, countAfterStart(t, e, provider, 30000), 5*time.Second)
+			require.Less(t, peak(t, e.Process), 256<<20)
+		})
+	}
+}
+
+// TestHostileAlone: TestHostile for each of the attacks, by three users, and with few descriptors.
+func TestHostileAlone(t *testing.T) {
+	testenv.Long(t, "12 users attack the exporter")
+	testenv.NeedsRoot(t)
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			provider := "hostile_" + kind
+			e := startExporter(t, provider, anyRule)
+			require.NoError(t, unix.Prlimit(e.PID(), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1024, Max: 1024}, nil))
+			startAttacks(t, provider, "said", kind, kind, kind)
+			for range 2 {
+				took := countAfterStart(t, e, provider, 30000)
+				t.Logf("counted after %v, at most %d MB, left out %v", took, peak(t, e.Process)>>20, series(e.scrape(), "stapsdt_skipped_files_total"))
+				require.Less(t, took, 5*time.Second)
+				time.Sleep(time.Second)
+			}
+			require.Less(t, peak(t, e.Process), 256<<20)
+		})
+	}
+}
