@@ -246,7 +246,7 @@ func TestLatencyRefuses(t *testing.T) {
 		"latency -p PID worker:jobs":                               {3, "no file of the process has worker:jobs__start or worker:jobs__end"},
 		"latency -p PID worker:job__start worker:other --key arg0": {3, "no file of the process has worker:other"},
 		"latency -p PID worker:job --by size":                      {2, "neither worker:job__start nor worker:job__end has all"},
-		"latency -p PID worker:job --key began":                    {2, "worker:job__end: "},
+		"latency -p PID worker:job --key began":                    {2, "worker:job__end in "},
 		"latency -p PID worker:job -w 'name == error'":             {2, "neither worker:job__start nor worker:job__end has all"},
 		"latency worker:job --key goroutine":                       {2, "--key goroutine needs to know the processes"},
 		"latency worker:job":                                       {2, "no processes: give"},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -259,6 +260,10 @@ func (e *exporter) sweep() {
 	}
 }
 
+// settling is how long an exporter takes to read the kernel's types and to attach to what runs. The
+// memory for this is returned: an exporter may run for months.
+const settling = time.Second
+
 // run goes on until ctx is done.
 func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -274,6 +279,7 @@ func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 			}
 		}
 	}()
+	time.AfterFunc(settling, debug.FreeOSMemory)
 	return e.engine.Run(ctx, e)
 }
 
