@@ -7,9 +7,11 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +57,27 @@ var attacks = map[string]func(*attack){
 	"fleet": func(a *attack) {
 		for range 800 {
 			a.maps(a.writes(selected(a.provider, a.name, "8@%rdi")))
+		}
+	},
+	// More files than a tracer takes of a user, each with the same probe.
+	"crowd": func(a *attack) {
+		for range 10_000 {
+			a.maps(a.writes(selected(a.provider, a.name, "8@%rdi")))
+		}
+	},
+	// Files that were damaged at random: that of $DAMAGED, with its notes, symbols and types.
+	"damaged": func(a *attack) {
+		whole, err := os.ReadFile(os.Getenv("DAMAGED"))
+		check(err)
+		var seed uint64
+		_, err = fmt.Sscan(os.Getenv("SEED"), &seed)
+		check(err)
+		random := rand.New(rand.NewPCG(seed, 0))
+		for range 2000 {
+			path := filepath.Join(a.directory, fmt.Sprint(a.made))
+			a.made++
+			check(os.WriteFile(path, damage(random, whole), 0o755))
+			a.maps(path)
 		}
 	},
 	// As many probes of others.
@@ -170,6 +193,29 @@ var attacks = map[string]func(*attack){
 			check(os.Truncate(path, 4096))
 		}
 	},
+}
+
+// damage returns a copy of a file in which bytes are others, mostly few.
+func damage(random *rand.Rand, whole []byte) []byte {
+	b := bytes.Clone(whole)
+	from := 64
+	if random.IntN(8) == 0 {
+		from = 0 // with a damaged head, little else is read
+	}
+	for range 1 + random.IntN(1<<random.IntN(8)) {
+		at := from + random.IntN(len(b)-from)
+		switch random.IntN(4) {
+		case 0:
+			b[at] = 0xff
+		case 1:
+			b[at] ^= 1 << random.IntN(8)
+		case 2:
+			copy(b[at:], b[random.IntN(len(b)):][:min(random.IntN(64), len(b)-at)])
+		default:
+			b[at] = byte(random.Uint32())
+		}
+	}
+	return b
 }
 
 func check(err error) {

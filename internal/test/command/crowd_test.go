@@ -1,0 +1,236 @@
+//go:build linux && (amd64 || arm64)
+
+// What is large, or changes a lot at once: processes, files, series, rules.
+
+package command_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestExportBriefProcesses: 5,000 processes that live for milliseconds are counted completely, and the
+// exporter remembers none of them.
+func TestExportBriefProcesses(t *testing.T) {
+	testenv.Long(t, "5,000 processes")
+	const provider, processes, fires, parallel = "export_brief", 5000, 10, 4
+	e := startExporter(t, provider, saidRule)
+	p := startExportee(t, provider)
+	e.waitForSites("said_total", 1)
+	directory := imageDirectory(t, p)
+	program := tracetest.Build(t, "exportee")
+	var group sync.WaitGroup
+	errs := make([]error, parallel)
+	for i := range parallel {
+		group.Go(func() {
+			for range processes / parallel {
+				cmd := exec.Command(program, provider, strconv.Itoa(fires))
+				cmd.Env = append(os.Environ(), "STAPSDT_DIR="+directory)
+				if errs[i] = cmd.Run(); errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+	require.Equal(t, map[string]float64{`{text="once"}`: processes * fires}, series(e.scrape(), "said_total"))
+	t.Logf("at most %d MB", peak(t, e.Process)>>20)
+	require.Less(t, peak(t, e.Process), 64<<20)
+}
+
+// TestExportManySeries: ten rules with the most series that a rule may have, 100,000 in total, are
+// counted and scraped.
+func TestExportManySeries(t *testing.T) {
+	testenv.Long(t, "100,000 series")
+	const provider, rules, each = "export_series", 10, 10_000
+	text := "metrics:\n"
+	for i := range rules {
+		text += fmt.Sprintf("  - {name: said%d_total, probe: 'PROVIDER:said', counter: 1, by: [text], labels: [], series: %d}\n", i, each)
+	}
+	e := startExporter(t, provider, text)
+	p := startExportee(t, provider)
+	for i := range rules {
+		e.waitForSites(fmt.Sprintf("said%d_total", i), 1)
+	}
+	tell(p, fmt.Sprintf("many 0 %d", each))
+	start := time.Now()
+	all := e.scrape()
+	t.Logf("scraped in %v, at most %d MB", time.Since(start), peak(t, e.Process)>>20)
+	for i := range rules {
+		require.Len(t, series(all, fmt.Sprintf("said%d_total", i)), each)
+	}
+	require.Less(t, time.Since(start), 5*time.Second)
+	require.Less(t, peak(t, e.Process), 256<<20)
+	tell(p, fmt.Sprintf("many %d %d", each, each+500))
+	other := e.scrape()[`said0_total{otel_metric_overflow="true"}`]
+	require.GreaterOrEqual(t, other, 500.)
+}
+
+// TestExportRulesRemoved: a scrape does not wait for 300 rules that a new file no longer has.
+func TestExportRulesRemoved(t *testing.T) {
+	testenv.Long(t, "300 rules")
+	const provider, rules = "export_removed", 300
+	text := saidRule
+	for i := range rules {
+		text += fmt.Sprintf("  - {name: said%d_total, probe: 'PROVIDER:said', counter: 1, where: bytes > %d, labels: []}\n", i, i)
+	}
+	e := startExporter(t, provider, text)
+	p := startExportee(t, provider)
+	e.waitForSites(fmt.Sprintf("said%d_total", rules-1), 1)
+	tell(p, `say "before"`)
+	longest := time.Duration(0)
+	scrape := func() map[string]float64 {
+		start := time.Now()
+		all := e.scrape()
+		longest = max(longest, time.Since(start))
+		return all
+	}
+	require.Equal(t, 1., scrape()[`said0_total`])
+	e.writeRules(provider, saidRule)
+	require.Eventually(t, func() bool {
+		_, ok := scrape()["said0_total"]
+		return !ok
+	}, testenv.Patience, time.Millisecond)
+	tell(p, `say "after"`)
+	all := scrape()
+	t.Logf("the longest scrape took %v", longest)
+	require.Equal(t, map[string]float64{`{text="before"}`: 1, `{text="after"}`: 1}, series(all, "said_total"))
+	require.Less(t, longest, time.Second)
+}
+
+// TestHostileCrowd: 10,000 files of a user, each with the probe that a rule names, do not delay
+// another user's program.
+func TestHostileCrowd(t *testing.T) {
+	testenv.Long(t, "10,000 files")
+	testenv.NeedsRoot(t)
+	const provider = "hostile_crowd"
+	e := startExporter(t, provider, anyRule)
+	startAttacks(t, provider, "said", "crowd")
+	for range 3 {
+		took := countAfterStart(t, e, provider, 30000)
+		t.Logf("counted after %v, at most %d MB, left out %v", took, peak(t, e.Process)>>20, series(e.scrape(), "stapsdt_skipped_files_total"))
+		require.Less(t, took, 5*time.Second)
+		time.Sleep(time.Second)
+	}
+	require.Less(t, peak(t, e.Process), 256<<20)
+	require.Eventually(t, func() bool {
+		skipped := 0.
+		for _, n := range series(e.scrape(), "stapsdt_skipped_files_total") {
+			skipped += n
+		}
+		return skipped > 0
+	}, testenv.Patience, 100*time.Millisecond)
+}
+
+// TestOtherMounts: a process whose program's path leads to another file in its mount namespace is traced
+// by the file that it runs, and so is one that then runs the other file.
+func TestOtherMounts(t *testing.T) {
+	testenv.NeedsRoot(t)
+	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
+	gcc := needsSDT(t)
+	dir := t.TempDir()
+	build := func(name, arg string) string {
+		source := fmt.Sprintf(`
+#include <stdio.h>
+#include <sys/sdt.h>
+int main(void)
+{
+	char line[100];
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	puts("ready");
+	while (fgets(line, sizeof line, stdin) && line[0] != 'q') {
+		%s
+		puts("ok");
+	}
+}
+`, arg)
+		path := dir + "/" + name
+		cmd := exec.Command(gcc, "-O2", "-x", "c", "-o", path, "-")
+		cmd.Stdin = strings.NewReader(source)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return path
+	}
+	// The sites are at different places in the two files.
+	program := build("program", `DTRACE_PROBE1(mounts, fired, 1);`)
+	other := build("other", `if (line[0] == 'x') puts("this moves the site"); DTRACE_PROBE1(mounts, fired, 2);`)
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "mounts:fired")), t}
+	script := `exec 3<&0; "$1" <&3 & first=$!; mount --bind "$2" "$1"; echo mounted; wait $first; exec "$1" <&3`
+	p := tracetest.Command(t, exec.Command(unshare, "--mount", "sh", "-ec", script, "sh", program, other))
+	p.Expect("mounted", testenv.Patience)
+	fire := func(want float64) {
+		require.Eventually(t, func() bool {
+			p.Say("fire")
+			p.Expect("ok", testenv.Patience)
+			events := lines[event](t, strings.Join(tr.Lines(), "\n"))
+			return len(events) > 0 && events[len(events)-1].Args["arg0"] == want
+		}, testenv.Patience, 50*time.Millisecond)
+	}
+	fire(1)
+	p.Say("quit")
+	p.Expect("ready", testenv.Patience)
+	fire(2)
+	tr.stop()
+}
+
+// TestDamagedFiles: files whose notes, operands, names, symbols and types were damaged at random neither end
+// the command nor keep it busy: an exporter that finds them mapped, and list, which is given them.
+func TestDamagedFiles(t *testing.T) {
+	testenv.Long(t, "2,000 damaged files")
+	testenv.NeedsRoot(t)
+	const provider = "damaged"
+	seed := time.Now().UnixNano()
+	t.Logf("SEED=%d", seed)
+	whole := filepath.Join(t.TempDir(), "whole")
+	source := `
+#include <stdio.h>
+#include <sys/sdt.h>
+struct order { int id; const char *name; struct order *next; } first;
+int main(int argc, char **argv)
+{
+	DTRACE_PROBE3(damaged, said, argc, argv[0], &first);
+	DTRACE_PROBE2(damaged, said, first.id, (long)argc * 3);
+	DTRACE_PROBE1(damaged, other, &first);
+}
+`
+	cmd := exec.Command(needsSDT(t), "-g", "-O1", "-x", "c", "-o", whole, "-")
+	cmd.Stdin = strings.NewReader(source)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NoError(t, os.Chmod(filepath.Dir(whole), 0o755))
+
+	e := startExporter(t, provider, anyRule)
+	attacker, directory := commandAs(t, 40000, tracetest.Build(t, "hostile"))
+	attacker.Args = append(attacker.Args, "damaged", directory, provider, "said")
+	attacker.Env = append(attacker.Env, "DAMAGED="+whole, fmt.Sprint("SEED=", seed))
+	a := tracetest.Command(t, attacker)
+	a.Expect("ready", testenv.Patience)
+	for range 2 {
+		require.Less(t, countAfterStart(t, e, provider, 30000), 5*time.Second)
+		time.Sleep(time.Second)
+	}
+	require.Less(t, peak(t, e.Process), 256<<20)
+
+	for i := range 40 {
+		start := time.Now()
+		r := runCommand(t, "list", filepath.Join(directory, strconv.Itoa(i)))
+		require.Contains(t, []int{0, 1, 2, 3}, r.status, r.stderr)
+		require.NotContains(t, r.stderr, "goroutine ")
+		require.Less(t, time.Since(start), 10*time.Second)
+	}
+}
