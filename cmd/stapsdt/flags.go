@@ -122,11 +122,15 @@ func checkStrayPID(c *cobra.Command, args []string) error {
 }
 
 // checkStrayAddress returns an error if an argument is the address of a page of probes, which only
-// trace reads.
+// list and trace read. The others count in the kernel; a page counts on its own, for one viewer.
 func checkStrayAddress(c *cobra.Command, args []string) error {
+	if c.Name() == "list" || c.Name() == "trace" {
+		return nil
+	}
 	for _, arg := range args {
-		if remote.IsAddress(arg) && c.Name() != "trace" {
-			return usage.Errorf("%s asks the kernel; only stapsdt trace reads the page of a program, such as %s", c.Name(), arg)
+		if remote.IsAddress(arg) {
+			return usage.Errorf("%s asks the kernel; only list and trace ask a program, such as the one at %s, whose page in a browser also shows histograms",
+				c.Name(), arg)
 		}
 	}
 	return nil

@@ -13,15 +13,18 @@ func listCommand(to *console.Console) *cobra.Command {
 	var where probes.Target
 	var options list.Options
 	c := &cobra.Command{
-		Use:   "list (-p PID | -a | FILE...)",
+		Use:   "list (-p PID | -a | FILE... | http://HOST/debug/probes/)",
 		Short: "List probes, their arguments, and what is traced now",
 		Long: `List the probes of processes or of files, with the names and types of their arguments
 as far as the files describe them. Where a type is unknown, the size and the sign of the
-argument are shown in Go's way: int32, uint8.`,
+argument are shown in Go's way: int32, uint8.
+
+At an address, a Go program lists its probes itself, by package debugprobe.`,
 		Example: `  stapsdt list -p 1234
   stapsdt list -v /usr/lib/postgresql/15/bin/postgres
-  stapsdt list -a -o json`,
-		RunE: func(_ *cobra.Command, args []string) error { return list.Run(to, where, args, options) },
+  stapsdt list -a -o json
+  stapsdt list http://localhost:8080/debug/probes/`,
+		RunE: func(c *cobra.Command, args []string) error { return list.Run(c.Context(), to, where, args, options) },
 	}
 	targetFlags(c, &where)
 	c.Flags().BoolVarP(&options.Verbose, "verbose", "v", false, "show each site: its offset, its semaphore and the operands of its arguments")

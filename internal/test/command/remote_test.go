@@ -5,6 +5,7 @@ package command_test
 import (
 	"context"
 	"encoding/pem"
+	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -101,6 +102,26 @@ func TestRemote(t *testing.T) {
 	require.Equal(t, strings.Repeat("x", 256), events[2].Args["path"])
 	require.Equal(t, []string{"path"}, events[2].Cut)
 	require.Contains(t, tr.Dump(), `"arg0":9007199254740993,"arg1":0.5,"arg2":0`)
+}
+
+// TestRemoteList: the probes of a program that lists them itself, as of a file.
+func TestRemoteList(t *testing.T) {
+	s := startPage(t)
+	require.NoError(t, watched.Load())
+	t.Cleanup(func() { require.NoError(t, watched.Unload()) })
+	r := runCommand(t, "list", s.URL)
+	require.Zero(t, r.status, r.stderr)
+	process := fmt.Sprintf(" (process %d)\n", os.Getpid())
+	require.Contains(t, r.stdout, watched.Path()+process+
+		"  watched:large(arg0 uint64, arg1 float64, arg2 uint64)\n"+
+		"  watched:request__done(path string, status int32, elapsed time.Duration, cached bool)\n")
+	require.Contains(t, r.stdout, "not loaded"+process+"  unwatched:request__done(status int64)\n")
+
+	r = runCommand(t, "list", "-o", "json", s.URL+"/debug/probes/")
+	require.Zero(t, r.status, r.stderr)
+	require.Contains(t, r.stdout, fmt.Sprintf(`{"file":%q,"provider":"watched","probe":"request__done",`+
+		`"args":[{"name":"path","type":"string"},{"name":"status","type":"int32"},{"name":"elapsed","type":"time.Duration"},`+
+		`{"name":"cached","type":"bool"}],"sites":[],"semaphore":false,"pids":[%d],"traced":false}`, watched.Path(), os.Getpid()))
 }
 
 // TestRemoteSpecs: globs select in every way in which the handler can be asked.

@@ -6,11 +6,13 @@ package list
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -30,13 +32,17 @@ type lister struct {
 	options Options
 }
 
-// Run shows the probes of a target, or those of files.
-func Run(to *console.Console, where probes.Target, paths []string, o Options) error {
+// Run shows the probes of a target, those of files, or those of the program at an address.
+func Run(ctx context.Context, to *console.Console, where probes.Target, paths []string, o Options) error {
 	if err := where.Check(); err != nil {
 		return err
 	}
-	if where.Given() == (len(paths) > 0) {
-		return usage.Errorf("list takes one of -p PID, -a and FILE")
+	addressed := slices.ContainsFunc(paths, remote.IsAddress)
+	if where.Given() == (len(paths) > 0) || addressed && len(paths) > 1 {
+		return usage.Errorf("list takes one of -p PID, -a, FILE... and http://HOST/debug/probes/")
+	}
+	if addressed {
+		return runRemote(ctx, to, paths[0], o)
 	}
 	l := &lister{where, o}
 	finder := target.NewFinder()

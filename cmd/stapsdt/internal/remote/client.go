@@ -62,10 +62,15 @@ type Listing struct {
 	PID       int
 	Program   string
 	Most      int `json:"max_viewers"`
-	Providers []struct {
-		Name   string
-		Probes []Probe
-	}
+	Providers []Provider
+}
+
+// Provider is a provider of a program.
+type Provider struct {
+	Name   string
+	Loaded bool
+	Path   string // of the image, if it is loaded
+	Probes []Probe
 }
 
 // Probe is a probe of a program.
@@ -73,6 +78,8 @@ type Probe struct {
 	Provider string `json:"-"`
 	Name     string
 	Args     []struct{ Name, Type string }
+	Sites    int  // how many there are
+	Traced   bool // by the kernel
 }
 
 // maxListing is more than a program has of probes.
