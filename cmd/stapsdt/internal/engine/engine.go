@@ -107,6 +107,8 @@ type Engine struct {
 	files         map[*target.File]*file
 	loaded        map[string][]*loaded // by the probe and the subscriptions
 	scanned       time.Time            // when the processes were last looked at
+	affordable    time.Time            // when they may be looked at again without taking more than scanShare
+	lost          bool                 // whether the kernel had no room to tell what was mapped since
 	polls         bool                 // whether to look at named files all the time
 	broken        atomic.Bool          // whether a file is being written
 	due           bool                 // whether they are to be looked at again at once

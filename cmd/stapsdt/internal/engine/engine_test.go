@@ -211,6 +211,39 @@ func TestLook(t *testing.T) {
 	require.Equal(t, 1, w.doubts)
 }
 
+// TestOverflow: while the kernel has no room to tell what processes map, looking at all of them takes
+// one part in scanShare of a processor, and what it does tell is attached to at once.
+func TestOverflow(t *testing.T) {
+	w := &world{mapped: map[int][]*target.File{1: {}}, listing: 10 * time.Millisecond}
+	e := newEngine(t, w, Options{All: true, Daemon: true})
+	subscription := e.Add(subscribe(t, "app:a"))
+	e.Watch()
+	look := func() (scanned bool) {
+		before := w.doubts
+		w.overflow = true
+		waiting, err := e.look()
+		require.NoError(t, err)
+		require.Equal(t, w.doubts == before, waiting)
+		return w.doubts > before
+	}
+	start := time.Now()
+	require.True(t, look(), "the first one need not wait")
+	for range 1000 {
+		look()
+	}
+	require.LessOrEqual(t, time.Duration(w.doubts-1)*scanShare*w.listing, scanSavings+time.Since(start))
+
+	for look() {
+	}
+	w.mapped[2], w.mapped[3] = []*target.File{newFile("/told", "a")}, []*target.File{newFile("/lost", "a")}
+	w.pending = []int{2}
+	for !look() {
+		require.Equal(t, 1, subscription.Sites())
+		require.Less(t, time.Since(start), time.Minute, "what was lost is never found")
+	}
+	require.Equal(t, 2, subscription.Sites())
+}
+
 // consumer is called until it says so.
 type consumer struct {
 	ticks int

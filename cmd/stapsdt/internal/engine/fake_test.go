@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
@@ -23,6 +24,7 @@ import (
 type world struct {
 	mapped  map[int][]*target.File
 	listErr error
+	listing time.Duration // how long List takes
 
 	pending   []int // that have mapped files just now
 	overflow  bool
@@ -97,6 +99,7 @@ func (w *world) Close() error        { return nil }
 // Processes
 
 func (w *world) List() (pids []int, err error) {
+	time.Sleep(w.listing)
 	for pid := range w.mapped {
 		pids = append(pids, pid)
 	}

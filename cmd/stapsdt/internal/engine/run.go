@@ -30,6 +30,8 @@ const (
 	longest = 2 * time.Second
 	// scanShare is the part of a processor that looking at many processes takes: one in this many.
 	scanShare = 20
+	// scanSavings is for how long a scan can use what earlier ones have left of their share.
+	scanSavings = 2 * time.Second
 	// pause is the shortest time between two looks at what processes have mapped, because on a
 	// busy machine processes map files all the time.
 	pause = 20 * time.Millisecond
@@ -68,7 +70,7 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 			e.forget()
 			check = time.Now().Add(e.checkInterval())
 		}
-		if start := time.Now(); e.postponed() || e.due || start.After(scan) {
+		if start := time.Now(); e.postponed() || e.due || start.After(scan) && start.After(e.affordable) {
 			e.due = false
 			if err := e.scan(); err != nil {
 				return err

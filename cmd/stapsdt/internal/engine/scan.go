@@ -32,8 +32,15 @@ func (e *Engine) Look() (*probes.Found, error) {
 		e.finder.Doubt()
 	}
 	start := time.Now()
-	defer func() { e.scanTime.Add(int64(time.Since(start))) }()
-	e.due = false
+	defer func() {
+		cost := time.Since(start)
+		e.scanTime.Add(int64(cost))
+		if saved := start.Add(-scanSavings); e.affordable.Before(saved) {
+			e.affordable = saved
+		}
+		e.affordable = e.affordable.Add(scanShare * cost)
+	}()
+	e.due, e.lost = false, false
 	pids, err := e.processes.List()
 	if err != nil {
 		return &probes.Found{}, err
@@ -128,7 +135,8 @@ func (e *Engine) scan() error {
 }
 
 // look attaches to what processes have mapped just now, as far as the kernel tells, and to files
-// again that were changed. waiting says that it is to be called again soon.
+// again that were changed. waiting says that it is to be called again soon. If the kernel had no room
+// to tell, it looks at all processes, but not all the time while some process maps files in a loop.
 func (e *Engine) look() (waiting bool, err error) {
 	if waiting, err = e.renew(); err != nil || e.watcher == nil {
 		return waiting, err
@@ -136,7 +144,9 @@ func (e *Engine) look() (waiting bool, err error) {
 	// Who has mapped a file matters only to who asks for the processes.
 	asks := slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool { return s.AsksProcesses() })
 	pids, all := e.watcher.Mapped(func(pid int, m *target.Mapping) bool { return !asks && e.finder.Knows(pid, m) })
-	if all {
+	e.lost = e.lost || all
+	if e.lost && !time.Now().Before(e.affordable) {
+		e.lost = false
 		e.finder.Doubt()
 		return waiting, e.scan()
 	}
@@ -156,7 +166,7 @@ func (e *Engine) look() (waiting bool, err error) {
 			return waiting, err
 		}
 	}
-	return waiting || len(written) > 0, nil
+	return waiting || len(written) > 0 || e.lost, nil
 }
 
 // renew attaches again to files that were changed. waiting says that it is to be called again

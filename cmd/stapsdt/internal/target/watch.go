@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -93,23 +94,24 @@ func (w *Watcher) Close() {
 }
 
 // Mapped returns the processes that have mapped executable files since the last call, but for
-// mappings of which skip says that they do not matter. If there were too many to tell, all is
+// mappings of which skip says that they do not matter. It asks skip, which costs more than reading a
+// record, no further about a process that is returned anyway. If there were too many to tell, all is
 // true.
 func (w *Watcher) Mapped(skip func(pid int, m *Mapping) bool) (pids []int, all bool) {
+	told := map[int]bool{}
 	for _, r := range w.rings {
 		r.read(func(kind uint32, body []byte) {
 			switch {
 			case kind == unix.PERF_RECORD_LOST:
 				all = true
 			case kind == unix.PERF_RECORD_MMAP2:
-				if pid, m, ok := parseMmap2(body); ok && !skip(pid, m) {
-					pids = append(pids, pid)
+				if pid, m, ok := parseMmap2(body); ok && !told[pid] && !skip(pid, m) {
+					told[pid] = true
 				}
 			}
 		})
 	}
-	slices.Sort(pids)
-	return slices.Compact(pids), all
+	return slices.Sorted(maps.Keys(told)), all
 }
 
 // parseMmap2 reads a record of a file that was mapped (PERF_RECORD_MMAP2 in perf_event_open(2)).

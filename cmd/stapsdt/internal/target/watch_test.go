@@ -5,9 +5,11 @@ package target
 import (
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,5 +27,30 @@ func TestWatcherRefused(t *testing.T) {
 	}
 	if w, err := NewWatcher(); err == nil || w != nil {
 		t.Errorf("%v, %v", w, err)
+	}
+}
+
+// TestMapped: of a process that maps many files, one mapping that matters is enough.
+func TestMapped(t *testing.T) {
+	w, err := NewWatcher()
+	testenv.Needs(t, "CAP_PERFMON", err)
+	defer w.Close()
+	file, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for range 100 {
+		mapExecutable(t, file)()
+	}
+	asked := 0
+	pids, _ := w.Mapped(func(pid int, _ *Mapping) bool {
+		if pid == os.Getpid() {
+			asked++
+		}
+		return false
+	})
+	if asked != 1 || !slices.Contains(pids, os.Getpid()) || !slices.IsSorted(pids) {
+		t.Error(asked, pids)
 	}
 }
