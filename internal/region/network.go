@@ -52,11 +52,16 @@ var (
 	errNoExec  = errors.New("it is mounted noexec")
 )
 
+// IsNetwork reports whether the pages of a file system come from a network or from a process.
+func IsNetwork(fs *unix.Statfs_t) bool {
+	// The field's type depends on the architecture, and is signed on some.
+	return slices.Contains(networks, uint32(fs.Type))
+}
+
 // checkFileSystem refuses a file system from which an image cannot or must not be mapped.
 func checkFileSystem(fs *unix.Statfs_t) error {
-	// The field's type depends on the architecture, and is signed on some.
-	if number := uint32(fs.Type); slices.Contains(networks, number) {
-		return fmt.Errorf("%w (type %#x)", errNetwork, number)
+	if IsNetwork(fs) {
+		return fmt.Errorf("%w (type %#x)", errNetwork, uint32(fs.Type))
 	}
 	if fs.Flags&unix.ST_NOEXEC != 0 {
 		return errNoExec

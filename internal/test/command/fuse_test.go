@@ -23,11 +23,26 @@ import (
 
 // fuse is a FUSE file system with one file, whose server may hang.
 type fuse struct {
-	dir      string
-	fd       int
+	dir  string
+	fd   int
+	file atomic.Pointer[served]
+	hung atomic.Bool
+	over chan struct{} // closed at the end of the test
+}
+
+// served is what the file has, since a time in seconds.
+type served struct {
 	contents []byte
-	hung     atomic.Bool
-	over     chan struct{} // closed at the end of the test
+	since    uint64
+}
+
+// serveFile gives the file other contents, as a server does when somebody else has written to it.
+func (fs *fuse) serveFile(contents []byte) {
+	next := &served{contents: contents, since: 1}
+	if before := fs.file.Load(); before != nil {
+		next.since = before.since + 1
+	}
+	fs.file.Store(next)
 }
 
 // mountFUSE mounts a file system whose file has these contents.
@@ -35,7 +50,8 @@ func mountFUSE(t *testing.T, contents []byte) *fuse {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	testenv.Needs(t, "/dev/fuse", err)
-	fs := &fuse{dir: t.TempDir(), fd: fd, contents: contents, over: make(chan struct{})}
+	fs := &fuse{dir: t.TempDir(), fd: fd, over: make(chan struct{})}
+	fs.serveFile(contents)
 	err = unix.Mount("stapsdt", fs.dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fd))
 	if err != nil {
 		unix.Close(fd)
@@ -90,13 +106,15 @@ func (fs *fuse) answer(op uint32, inode uint64, in []byte) (body []byte, failed 
 	const (
 		lookup, forget, getattr, open, read, statfs, release, start, opendir, releasedir, access = 1, 2, 3, 14, 15, 17, 18, 26, 27, 29, 34
 	)
+	file := fs.file.Load()
 	attributes := func(inode uint64) []byte { // valid for no time
 		a := make([]byte, 88)
 		binary.NativeEndian.PutUint64(a, inode)
 		mode, links := uint32(unix.S_IFDIR|0o755), uint32(2)
 		if inode == 2 {
 			mode, links = unix.S_IFREG|0o755, 1
-			binary.NativeEndian.PutUint64(a[8:], uint64(len(fs.contents)))
+			binary.NativeEndian.PutUint64(a[8:], uint64(len(file.contents)))
+			binary.NativeEndian.PutUint64(a[32:], file.since) // when it was written
 		}
 		binary.NativeEndian.PutUint32(a[60:], mode)
 		binary.NativeEndian.PutUint32(a[64:], links)
@@ -121,9 +139,9 @@ func (fs *fuse) answer(op uint32, inode uint64, in []byte) (body []byte, failed 
 	case open, opendir:
 		return make([]byte, 16), 0, true
 	case read:
-		from := min(binary.NativeEndian.Uint64(in[8:]), uint64(len(fs.contents)))
-		to := min(from+uint64(binary.NativeEndian.Uint32(in[16:])), uint64(len(fs.contents)))
-		return fs.contents[from:to], 0, true
+		from := min(binary.NativeEndian.Uint64(in[8:]), uint64(len(file.contents)))
+		to := min(from+uint64(binary.NativeEndian.Uint32(in[16:])), uint64(len(file.contents)))
+		return file.contents[from:to], 0, true
 	case statfs:
 		return make([]byte, 80), 0, true
 	case release, releasedir, access:
@@ -182,6 +200,28 @@ func TestHungFileSystem(t *testing.T) {
 				require.Less(t, time.Since(start), 5*time.Second)
 			}
 		})
+	}
+}
+
+// TestFUSEWritten: the server of a file system changes a program, which no lease prevents. Every version
+// computes what it should, and its own probes are counted.
+func TestFUSEWritten(t *testing.T) {
+	testenv.NotEmulated(t, "the kernel speaks to a server in its own byte order")
+	testenv.NeedsRoot(t)
+	var contents [][]byte
+	for _, program := range versions(t, 4) {
+		content, err := os.ReadFile(program)
+		require.NoError(t, err)
+		contents = append(contents, content)
+	}
+	fs := mountFUSE(t, contents[1])
+	file := filepath.Join(fs.dir, "file")
+	count := startCountingTrace(t, file+":files:hit")
+	for round := range 6 {
+		fs.serveFile(contents[1+round%3])
+		before := count()
+		requireRightSums(t, file, "20", "1000")
+		require.Eventually(t, func() bool { return count() == before+20 }, testenv.Patience, 5*time.Millisecond, "%d of round %d", count()-before, round)
 	}
 }
 

@@ -73,10 +73,15 @@ func (l *Leases) give(lease *Lease) {
 	}
 }
 
+// Without returns a Lease on a file that the kernel does not hold: nothing keeps writers back.
+func (l *Leases) Without(file *os.File) *Lease {
+	return &Lease{leases: l, file: file, attached: map[*attachment]bool{}}
+}
+
 // Take takes a lease on a file. The error is ErrWritten, or the reason why there are no leases
 // on the file. The Lease can then be used all the same, but nothing holds writers back.
 func (l *Leases) Take(file *os.File) (*Lease, error) {
-	lease := &Lease{leases: l, file: file, attached: map[*attachment]bool{}}
+	lease := l.Without(file)
 	// Otherwise the signal goes to this thread, which may have ended by then.
 	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETOWN, os.Getpid()); err != nil {
 		return lease, os.NewSyscallError("fcntl", err)

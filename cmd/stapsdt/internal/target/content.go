@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
+	"github.com/go-stapsdt/stapsdt/internal/region"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,6 +45,19 @@ func (c *Content) stat() (unix.Stat_t, error) {
 		err = unix.Fstat(int(c.file.Fd()), &stat)
 		return stat, err
 	}, nil)
+}
+
+// foreign reports whether the file can be written by others than this kernel's processes: by the
+// server of a FUSE or network file system, for itself or for other machines.
+func (c *Content) foreign() (bool, error) {
+	fs, err := stall.Do(c.key, func() (fs unix.Statfs_t, err error) {
+		err = unix.Fstatfs(int(c.file.Fd()), &fs)
+		return fs, err
+	}, nil)
+	if err == stall.Err {
+		return false, err
+	}
+	return err != nil || region.IsNetwork(&fs), nil // a server can refuse to say
 }
 
 // reopen returns another descriptor of the file, and a path of it that is valid until it is closed.

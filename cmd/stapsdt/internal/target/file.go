@@ -195,8 +195,17 @@ func open(path string) (*os.File, error) {
 }
 
 // guard keeps the file from being changed from now on, if that is possible. The error is
-// lease.ErrWritten if another process may be writing it.
+// lease.ErrWritten if another process may be writing it. Of a foreign file there can be a lease, but it
+// holds no writers back elsewhere.
 func (f *File) guard(leases *lease.Leases) (err error) {
+	foreign, err := f.content.foreign()
+	if err != nil {
+		return err
+	}
+	if foreign {
+		f.lease = leases.Without(f.content.file)
+		return nil
+	}
 	type taken struct {
 		*lease.Lease
 		err error

@@ -185,7 +185,8 @@ func (f *Finder) file(pid int, key mapped, m Mapping, whose func() *owner) (*Fil
 		return nil, nil
 	}
 	defer o.charge(now)
-	if f.mounts.isFUSE(pid, key.device) {
+	named := f.byID[ID{key.device, key.inode}] != nil // nothing else opens files of FUSE
+	if !named && f.mounts.isFUSE(pid, key.device) {
 		f.known[key] = &entry{until: now.Add(believed), skip: true}
 		f.skips.add(skipFUSE, "%s is left out, because it is on a FUSE file system, whose server could stop this command; to trace it, name the file", key.path)
 		return nil, nil
