@@ -15,6 +15,7 @@ for table; do
 	cost) scripts/bench.sh --write ;;
 	tracers)
 		scripts/lib/tracers.sh --write
+		scripts/lib/guests.sh --write
 		scripts/lib/systemtap.sh --write
 		;;
 	kernels) scripts/lib/kernels.sh --write ;;

@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// otherTests is a test binary that runs instead of this one, where it exists.
+const otherTests = "/tests"
+
 // runGuest is what the test binary does as the first process of a guest. The
 // tests get a process of their own and the arguments of this one, which are what
 // follows "--" on the kernel's command line. This process survives them if they
@@ -29,6 +32,9 @@ func mountAndRun() error {
 		return err
 	}
 	tests := exec.Command("/proc/self/exe", os.Args[1:]...)
+	if _, err := os.Stat(otherTests); err == nil {
+		tests = exec.Command(otherTests, os.Args[1:]...)
+	}
 	tests.Env = []string{
 		"PATH=/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME=/tmp",

@@ -7,6 +7,9 @@
 // has an obstacle: the reason, and the proof of it, which is what the tracer says. A tracer that fails for another reason
 // fails the test, and so does one that works where there should be an obstacle.
 //
+// What needs the headers or the modules of the running kernel runs in a guest as well, where this machine has none:
+// scripts/lib/guests.sh.
+//
 // Another table is of a site with two nops side by side, as libbpf's usdt.h makes them, and a third of the D scripts of the
 // examples: a row is a script, a column an example.
 package tracers

@@ -47,7 +47,11 @@ func TestMain(m *testing.M) {
 	if *tableFile == "" {
 		os.Exit(status)
 	}
-	text := fmt.Sprintf("Linux %s on %s.\n\n%s", kernel(), runtime.GOARCH, found.markdown())
+	where := runtime.GOARCH
+	if *guest != "" {
+		where += ", with the tracers of Debian " + *guest
+	}
+	text := fmt.Sprintf("Linux %s on %s.\n\n%s", kernel(), where, found.markdown())
 	if err := os.WriteFile(*tableFile, []byte(text), 0o644); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = 1
@@ -98,7 +102,7 @@ func try(t *testing.T, r row, k kind) result {
 	if r.cannot != nil {
 		if o := r.cannot(k); o != nil {
 			o.proof(t, s)
-			return result{outcome: impossible, why: o.why}
+			return result{outcome: impossible, why: o.why, inGuest: r.inGuest && *guest == ""}
 		}
 	}
 	r.works(t, s)

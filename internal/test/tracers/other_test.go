@@ -4,17 +4,10 @@ package tracers
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"os/signal"
 	"regexp"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracers/fired"
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,8 +17,7 @@ func otherRows() []row {
 	here, newest := host{}, host{newest: true}
 	rows := []row{
 		{tool: "uftrace", way: "`record -E`", version: here.versionOf("uftrace", "--version"), cannot: uftraceCannot},
-		{tool: "LTTng", way: "`--userspace-probe=sdt:…`", version: here.versionOf("lttng", "--version"),
-			cannot: always(obstacle{"LTTng traces user space through kernel modules of its own, which are not loaded here.", lttng})},
+		lttngRow(),
 	}
 	for _, h := range []host{here, newest} {
 		version := h.versionOf("stap", "--version")
@@ -80,32 +72,6 @@ func uftraceSeesNone(t *testing.T, words ...string) {
 	seen := host{}.run(t, "uftrace", "dump", "-d", dir+"/data")
 	require.Contains(t, seen, "[entry]", "it has traced nothing at all")
 	require.NotContains(t, seen, ":"+fired.Pair.Name, "it works")
-}
-
-// lttng is a proof: the daemon, one of this test's own, has no tracer in the kernel.
-func lttng(t *testing.T, s *subject) {
-	h, home := host{}, t.TempDir()
-	h.need(t, "lttng-sessiond")
-	t.Setenv("LTTNG_HOME", home)
-	t.Setenv("LTTNG_RUNDIR", home)
-	ready := make(chan os.Signal, 1)
-	signal.Notify(ready, syscall.SIGUSR1)
-	defer signal.Stop(ready)
-	daemon := tracetest.Command(t, exec.Command("lttng-sessiond", "--sig-parent"))
-	t.Cleanup(func() {
-		daemon.Signal(syscall.SIGTERM)
-		_ = daemon.Wait(testenv.Patience)
-	})
-	select {
-	case <-ready:
-	case <-time.After(testenv.Patience):
-		require.Fail(t, "the daemon is not ready")
-	}
-	h.run(t, "lttng", "create", s.provider)
-	require.NotContains(t, h.run(t, "lttng", "enable-event", "--kernel",
-		fmt.Sprintf("--userspace-probe=sdt:%s:%s:%s", s.path, s.provider, s.wide.Name), "event"), "created", "it works")
-	// The daemon may hang up on that one before it has said why not.
-	require.Contains(t, h.run(t, "lttng", "list", "--kernel"), "Kernel tracer not available")
 }
 
 func stapMark(s *subject, mark string) string {

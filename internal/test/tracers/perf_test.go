@@ -45,9 +45,15 @@ func perf(t *testing.T, h host, s *subject) {
 // perfShows is how perf prints a value: of strings the address, as an image cannot say that an argument is one, and of
 // small signed integers the bits, though it asks the kernel for a signed field.
 func perfShows(v any) string {
-	switch v := v.(type) {
-	case string:
+	if _, ok := v.(string); ok {
 		return ""
+	}
+	return smallUnsigned(v)
+}
+
+// smallUnsigned is how perf and trace-cmd print a number: of 8 and 16 bits always as unsigned.
+func smallUnsigned(v any) string {
+	switch v := v.(type) {
 	case int8:
 		return plain(uint8(v))
 	case int16:
@@ -58,7 +64,7 @@ func perfShows(v any) string {
 
 // named are the events in what perf, trace-cmd and the kernel itself print: NAME: (ADDRESS) arg1=1 arg2="text".
 func named(out, event string) [][]string {
-	list := events(out, event+`: \([0-9a-fx]+\) (.*)$`)
+	list := events(out, event+`: +\([0-9a-fx]+\) (.*)$`)
 	for _, words := range list {
 		for i, word := range words {
 			_, value, _ := strings.Cut(word, "=")

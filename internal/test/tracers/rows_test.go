@@ -34,6 +34,8 @@ type row struct {
 	lacks func(k kind) bool
 	// cannot returns why it cannot do it with such a subject, or nil. It is nil where there is no such subject.
 	cannot func(k kind) *obstacle
+	// inGuest means that scripts/lib/guests.sh tries it in a guest, whose kernel has what this one lacks.
+	inGuest bool
 }
 
 // obstacle is why a tracer cannot work.
@@ -58,6 +60,9 @@ func onlyIn(applies func(kind) bool, o obstacle) func(kind) *obstacle {
 func inMemfd(k kind) bool { return k.memfd }
 
 func allRows() []row {
+	if *guest != "" {
+		return guestRows()
+	}
 	var rows []row
 	for _, h := range []host{{}, {newest: true}} {
 		rows = slices.Concat(rows, bpftraceRows(h), bccRows(h), perfRows(h), gdbRows(h), elfRows(h), libbpfRows(h))
@@ -106,7 +111,7 @@ func (h host) run(t *testing.T, words ...string) string {
 func run(t *testing.T, words ...string) string {
 	t.Helper()
 	// Not the test's context, which is over when the test cleans up.
-	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience())
 	defer cancel()
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)

@@ -50,6 +50,7 @@ const (
 type result struct {
 	outcome outcome
 	why     string // it is impossible, or what else there is to say
+	inGuest bool   // what is impossible here works there
 }
 
 // page is the tables, and below them the reasons that they refer to.
@@ -97,6 +98,9 @@ func (p *page) cell(r result) string {
 		return "–"
 	case impossible:
 		p.impossible++
+		if r.inGuest {
+			return elsewhere + p.footnote(r.why)
+		}
 		return "no" + p.footnote(r.why)
 	}
 	p.failed++
@@ -165,12 +169,14 @@ func TestTable(t *testing.T) {
 	tb.add("x", "2", "-l", "C", result{outcome: works, why: "It is other."})
 	tb.add("x", "2", "-l", "B", result{outcome: impossible, why: "It is so."})
 	tb.add("x", "2", "-l", "A", result{outcome: lacking})
+	tb.add("x", "3", "-l", "A", result{outcome: impossible, why: "It is so.", inGuest: true})
 	other.add("y", "3", "-s", "D", result{outcome: works, why: "It is so."})
 	require.Equal(t, `| tracer | version | use | A | B | C |
 |---|---|---|---|---|---|
 | x | 1 | -p | works | no (1) |  |
 | x | 2 | -p |  | no (2) | **fails** |
 | x | 2 | -l | – | no (1) | works (2) |
+| x | 3 | -l | [in a guest](#kernels-with-headers) (1) |  |  |
 
 The other:
 
@@ -181,5 +187,5 @@ The other:
 1. It is so.
 2. It is other.
 `, p.markdown())
-	require.Equal(t, "3 not possible, for the reasons above; 3 passed, 1 failed", p.verdict())
+	require.Equal(t, "4 not possible, for the reasons above; 3 passed, 1 failed", p.verdict())
 }
