@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-)
 
-// scriptArgs is the number of arguments that every version of bpftrace reads: those that
-// are in registers on amd64.
-const scriptArgs = 6
+	"github.com/go-stapsdt/stapsdt/internal/bpftrace"
+)
 
 // WriteScript writes a bpftrace program that prints each event of the provider on a line,
 // with its arguments formatted according to their types:
@@ -66,33 +64,16 @@ func (p *Provider) script() string {
 	return b.String()
 }
 
-// quoted returns a name in the form that bpftrace accepts in a probe specification: in
-// quotes, if it contains anything except letters, digits and the characters "_.-".
-// bpftrace reads a quoted string twice, and each time turns two backslashes into one
-// (tried with 0.17, which also accepts a backslash without quotes, but not at the end).
-func quoted(name string) string {
-	for _, r := range name {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune("_.-", r):
-		default:
-			return `"` + strings.ReplaceAll(name, `\`, `\\\\`) + `"`
-		}
-	}
-	return name
-}
-
 // writeClause writes the clause that prints the events of one probe.
 func (p *Probe) writeClause(b *strings.Builder, where string) {
-	// Not every version of bpftrace accepts %% in a format.
-	name := strings.NewReplacer(`\`, `\\`, "%", "%s").Replace(p.String())
-	args := strings.Repeat(`, "%"`, strings.Count(name, "%"))
+	name, args := bpftrace.Format(p.String())
 	names := p.argNames() // identifiers, which need no quotes
-	fmt.Fprintf(b, "\nusdt:%s:%s:%s\n{\n", where, quoted(p.provider.name), quoted(p.name))
-	if len(p.args) > scriptArgs {
+	fmt.Fprintf(b, "\nusdt:%s:%s:%s\n{\n", where, bpftrace.Quote(p.provider.name), bpftrace.Quote(p.name))
+	if len(p.args) > bpftrace.MaxArgs {
 		fmt.Fprintf(b, "\t// of %d arguments\n", len(p.args))
 	}
-	verbs := make([]string, 0, scriptArgs+1)
-	for i, t := range p.args[:min(len(p.args), scriptArgs)] {
+	verbs := make([]string, 0, bpftrace.MaxArgs+1)
+	for i, t := range p.args[:min(len(p.args), bpftrace.MaxArgs)] {
 		verb, arg := p.format(i)
 		if t.float() {
 			fmt.Fprintf(b, "\t// arg%d is a %v: these are its bits\n", i, t)
@@ -103,7 +84,7 @@ func (p *Probe) writeClause(b *strings.Builder, where string) {
 		verbs = append(verbs, verb)
 		args += ", " + arg
 	}
-	if len(p.args) > scriptArgs {
+	if len(p.args) > bpftrace.MaxArgs {
 		verbs = append(verbs, "...")
 	}
 	list := "(" + strings.Join(verbs, ", ") + ")"

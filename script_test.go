@@ -12,15 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestQuoted: what every bpftrace takes as it is, is written as it is.
-func TestQuoted(t *testing.T) {
-	for name, want := range map[string]string{
-		"azAZ09_": "azAZ09_", "a-b.c": "a-b.c", "a`": "\"a`\"", "a[": `"a["`, "a@": `"a@"`, "a;": `"a;"`, `a\b`: `"a\\\\b"`, "ä": `"ä"`,
-	} {
-		require.Equal(t, want, quoted(name))
-	}
-}
-
 // TestWriteScriptWhere: only an image in memory is traced by its path, whatever
 // directory a file is in.
 func TestWriteScriptWhere(t *testing.T) {

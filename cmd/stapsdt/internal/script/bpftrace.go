@@ -10,11 +10,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/internal/bpftrace"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
-
-// bpftraceArgs is the number of arguments that every version of bpftrace reads.
-const bpftraceArgs = 6
 
 // Bpftrace returns a program for bpftrace, from version 0.17 on, that prints a line for each
 // event: the process, its name, the probe and the arguments. skipped says of the probes that
@@ -99,22 +97,9 @@ func printable(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// quoted returns a path or a name in the form that bpftrace accepts in a probe specification.
-// bpftrace reads a quoted string twice, and each time turns two backslashes into one.
-func quoted(name string) string {
-	if strings.ContainsFunc(name, func(r rune) bool { return !plainByte(r) }) {
-		return `"` + strings.ReplaceAll(name, `\`, `\\\\`) + `"`
-	}
-	return name
-}
-
-func plainByte(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_.-/", r)
-}
-
 func (s *Script) clause(b *strings.Builder, sites []Site) {
 	fmt.Fprintf(b, "\n// %s\n", sites[0].describe())
-	fmt.Fprintf(b, "usdt:%s:%s:%s\n", quoted(sites[0].File.Path), quoted(sites[0].Provider), quoted(sites[0].Name))
+	fmt.Fprintf(b, "usdt:%s:%s:%s\n", bpftrace.Quote(sites[0].File.Path), bpftrace.Quote(sites[0].Provider), bpftrace.Quote(sites[0].Name))
 	if len(s.PIDs) > 0 {
 		var tests []string
 		for _, pid := range s.PIDs {
@@ -124,10 +109,10 @@ func (s *Script) clause(b *strings.Builder, sites []Site) {
 	}
 	b.WriteString("{\n")
 	values := s.common(sites)
-	// Not every version of bpftrace accepts %% in a format.
-	name := strings.NewReplacer(`\`, `\\`, "%", "%s").Replace(sites[0].Provider + ":" + sites[0].Name)
-	list, args := "", "pid, comm"+strings.Repeat(`, "%"`, strings.Count(name, "%"))
-	for i, v := range values[:min(len(values), bpftraceArgs)] {
+	name, args := bpftrace.Format(sites[0].Provider + ":" + sites[0].Name)
+	list := ""
+	args = "pid, comm" + args
+	for i, v := range values[:min(len(values), bpftrace.MaxArgs)] {
 		verb, arg := v.bpftrace(i)
 		if v.format == float {
 			fmt.Fprintf(b, "\t// %s is a float%d: these are its bits\n", v.name, 8*v.size())
@@ -135,7 +120,7 @@ func (s *Script) clause(b *strings.Builder, sites []Site) {
 		list += " " + v.name + "=" + verb
 		args += ", " + arg
 	}
-	if n := len(values); n > bpftraceArgs {
+	if n := len(values); n > bpftrace.MaxArgs {
 		fmt.Fprintf(b, "\t// of %d arguments: bpftrace 0.17 reads no more\n", n)
 		list += " ..."
 	}
