@@ -79,16 +79,7 @@ func (m *machine) run(e *Expr, v *values) (bits uint64, fault bool) {
 			if len(visible) > textRead {
 				visible = append(visible[:textRead-1:textRead-1], 0)
 			}
-			at, length := b.alloc(textSlot), b.alloc(8)
-			var whole [textSlot]byte
-			copy(whole[:], visible)
-			for j := 0; j < textSlot; j += 8 {
-				b.constant(asm.R0, int64(binary.NativeEndian.Uint64(whole[j:])))
-				b.add(asm.StoreMem(asm.RFP, at+int16(j), asm.R0, asm.DWord))
-			}
-			b.constant(asm.R0, int64(len(visible)))
-			b.add(asm.StoreMem(asm.RFP, length, asm.R0, asm.DWord))
-			b.texts[src] = &text{at: at, size: textSlot, length: length}
+			b.putText(src, visible)
 			continue
 		}
 		at := b.alloc(8)
@@ -101,6 +92,20 @@ func (m *machine) run(e *Expr, v *values) (bits uint64, fault bool) {
 	}
 	b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))
 	return m.finish(b, e.String())
+}
+
+// putText emits code that puts a string, with its NUL, where a program has that of the source.
+func (b *builder) putText(src source, visible []byte) {
+	at, length := b.alloc(textSlot), b.alloc(8)
+	var whole [textSlot]byte
+	copy(whole[:], visible)
+	for i := 0; i < textSlot; i += 8 {
+		b.constant(asm.R0, int64(binary.NativeEndian.Uint64(whole[i:])))
+		b.add(asm.StoreMem(asm.RFP, at+int16(i), asm.R0, asm.DWord))
+	}
+	b.constant(asm.R0, int64(len(visible)))
+	b.add(asm.StoreMem(asm.RFP, length, asm.R0, asm.DWord))
+	b.texts[src] = &text{at: at, size: textSlot, length: length}
 }
 
 // finish runs a program that leaves its result in regTime and 0 in regMissing.

@@ -3,7 +3,6 @@
 package bpf
 
 import (
-	"encoding/binary"
 	"os"
 	"path"
 	"testing"
@@ -41,16 +40,7 @@ func (m *machine) selects(env *Env, executable string) bool {
 	result := func(env *Env, value int64, name string) bool {
 		b := newBuilder(env, sample())
 		b.begin()
-		at, length := b.alloc(textSlot), b.alloc(8)
-		var whole [textSlot]byte
-		copy(whole[:], name)
-		for i := 0; i < textSlot; i += 8 {
-			b.constant(asm.R0, int64(binary.NativeEndian.Uint64(whole[i:])))
-			b.add(asm.StoreMem(asm.RFP, at+int16(i), asm.R0, asm.DWord))
-		}
-		b.constant(asm.R0, int64(len(name)+1))
-		b.add(asm.StoreMem(asm.RFP, length, asm.R0, asm.DWord))
-		b.texts[source{kind: fromExecutable}] = &text{at: at, size: textSlot, length: length}
+		b.putText(source{kind: fromExecutable}, []byte(name+"\x00"))
 		require.NoError(m.t, b.ofExecutable())
 		b.constant(asm.R0, value)
 		b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))
