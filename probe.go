@@ -225,8 +225,8 @@ func (p *Probe) enter(words *[MaxArgs]uint64, variables []unsafe.Pointer, pointe
 
 func (p *Probe) fireError(err error) error {
 	err = &Error{Op: "fire", Provider: p.provider.Name(), Probe: p.name, Err: err}
-	if report := words.Misfire.Load(); report != nil {
-		(*report)(p, err)
+	if p.provider != nil {
+		p.provider.misfires.Report(err)
 	}
 	return err
 }

@@ -8,7 +8,10 @@ import (
 	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
+	"unsafe"
 	"weak"
+
+	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
 // MaxName is the maximum length of the name of a provider or a probe, in bytes.
@@ -19,6 +22,8 @@ const MaxName = 255
 // accept no probes, and cannot be loaded. Its methods are safe for concurrent use.
 // Load, Unload, Close and Observe wait for each other; nothing ever waits for a fire.
 type Provider struct {
+	misfires words.Misfires // the first field: see words.MisfiresOf
+
 	name   string
 	opts   options
 	caller uintptr // where NewProvider was called
@@ -44,6 +49,9 @@ type Provider struct {
 	// provider, so that it can be released when the provider is unreachable.
 	loader *loader
 }
+
+// The constant is not negative, or else this does not compile.
+const _ = -unsafe.Offsetof(Provider{}.misfires)
 
 // NewProvider defines a provider. Until Load, nothing is loaded, and nothing is
 // allocated outside the Go heap. Load reports an invalid name.

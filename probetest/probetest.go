@@ -43,9 +43,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
 // Recorder holds the events of a provider that were fired since Record or Reset, in the order
@@ -69,11 +71,12 @@ func Record(t testing.TB, p *stapsdt.Provider) *Recorder {
 		t.Fatal("probetest: the provider is nil, and so its probes do nothing")
 	}
 	r := &Recorder{t: t, provider: p, expected: map[uintptr][]*stapsdt.Event{}}
-	recorders.add(r)
+	// SAFETY: p is a Provider, and not nil.
+	stopMisfires := words.MisfiresOf(unsafe.Pointer(p)).Add(r.misfired)
 	stop := p.Observe(r.record)
 	t.Cleanup(func() {
 		stop()
-		recorders.remove(r)
+		stopMisfires()
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.ended = true

@@ -159,7 +159,6 @@ func TestWantPanics(t *testing.T) {
 	rec.Want(func() { a.start.Fire("/a") })
 }
 
-// TestWrongArguments: a fire with wrong arguments fails the test of its own provider.
 // TestWantInWant: the inner one takes only what it fires.
 func TestWantInWant(t *testing.T) {
 	a := newApp(t)
@@ -175,6 +174,7 @@ func TestWantInWant(t *testing.T) {
 	require.Len(t, rec.Events(), 3)
 }
 
+// TestWrongArguments: a fire with wrong arguments fails the test of its own provider.
 func TestWrongArguments(t *testing.T) {
 	a, other := newApp(t), newApp(t)
 	says := run(func(t testing.TB) {

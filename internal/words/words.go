@@ -5,7 +5,6 @@
 package words
 
 import (
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/call"
@@ -45,8 +44,3 @@ func (a *Arguments) Release() {
 func (a *Arguments) Registers() *[call.MaxRegs]uint64 {
 	return (*[call.MaxRegs]uint64)(a.Words[:])
 }
-
-// Misfire is called with the error of a fire whose arguments cannot be words, and with the
-// *stapsdt.Probe, unless it is nil. Such a fire is no event, so that no observer sees it.
-// There is one Misfire for the process.
-var Misfire atomic.Pointer[func(probe any, err error)]
