@@ -5,12 +5,14 @@ package main
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestCompletion(t *testing.T) {
@@ -19,9 +21,7 @@ func TestCompletion(t *testing.T) {
 	stapsdt.NewProbe2[string, int32](provider, "request__done", "path", "status")
 	stapsdt.NewProbe1[uint64](provider, "query__start", "id")
 	stapsdt.NewProbe1[uint64](provider, "query__end", "id")
-	if err := provider.Load(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, provider.Load())
 	defer provider.Unload()
 	file := ""
 	for line := range strings.Lines(read(t, "/proc/self/maps")) {
@@ -34,30 +34,24 @@ func TestCompletion(t *testing.T) {
 	done, end := "completed:request__done\t(path string, status int32)", "completed:query__end\t(id uint64)"
 	for _, verb := range []string{"trace", "count", "latency", "stack", "script", "hist", "doctor"} {
 		got, directive := completed(t, verb, "-p", me, "")
-		if !slices.Contains(got, done) || !slices.Contains(got, end) || directive != noFiles {
-			t.Errorf("%s: %q %s", verb, got, directive)
-		}
+		assert.Contains(t, got, done, verb)
+		assert.Contains(t, got, end, verb)
+		assert.Equal(t, noFiles, directive, verb)
 		got, _ = completed(t, verb, "-p", me, file+":")
-		if !slices.Contains(got, file+":"+done) {
-			t.Errorf("%s %s: %q", verb, file, got)
-		}
-		if got, directive = completed(t, verb, ""); len(got) > 0 || directive != files {
-			t.Errorf("%s: %q %s", verb, got, directive)
-		}
+		assert.Contains(t, got, file+":"+done, "%s %s", verb, file)
+		got, directive = completed(t, verb, "")
+		assert.Empty(t, got, verb)
+		assert.Equal(t, files, directive, verb)
 	}
-	if got, _ := completed(t, "hist", "-p", me, "completed:request__done", ""); !slices.Equal(got, []string{"path\tstring", "status\tint32"}) {
-		t.Errorf("the arguments: %q", got)
-	}
+	got, _ := completed(t, "hist", "-p", me, "completed:request__done", "")
+	assert.Equal(t, []string{"path\tstring", "status\tint32"}, got, "the arguments")
 	want := fmt.Sprintf("%s\t%s: completed", me, strings.TrimSpace(read(t, "/proc/self/comm")))
 	got, directive := completed(t, "trace", "-p", "")
-	if !slices.Contains(got, want) || directive != noFiles {
-		t.Errorf("%q is not in %q", want, got)
-	}
-	if got, _ := completed(t, "list", "-p", "1,"); !slices.Contains(got, "1,"+want) {
-		t.Errorf("%q", got)
-	}
+	assert.Contains(t, got, want)
+	assert.Equal(t, noFiles, directive)
+	got, _ = completed(t, "list", "-p", "1,")
+	assert.Contains(t, got, "1,"+want)
 	provider.Unload()
-	if got, _ := completed(t, "trace", "-p", ""); slices.Contains(got, want) {
-		t.Errorf("a process without probes: %q", got)
-	}
+	got, _ = completed(t, "trace", "-p", "")
+	assert.NotContains(t, got, want, "a process without probes")
 }

@@ -10,11 +10,13 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // ofPackages is how packages of Go name what is wrong.
@@ -27,12 +29,9 @@ func refused(t *testing.T, args ...string) string {
 	var out, problem bytes.Buffer
 	status := execute(args, &out, &problem)
 	text := problem.String()
-	if status != exitUsage || out.Len() > 0 {
-		t.Errorf("%q: status %d, %q", args, status, text)
-	}
-	if found := ofPackages.FindString(text); found != "" {
-		t.Errorf("%q: %q is a package's: %s", args, found, text)
-	}
+	assert.Equal(t, exitUsage, status, "%q, %q", args, text)
+	assert.Zero(t, out.Len(), "%q, %q", args, text)
+	assert.Empty(t, ofPackages.FindString(text), "%q: a message of a package: %s", args, text)
 	return text
 }
 
@@ -112,12 +111,8 @@ func TestWrongFlags(t *testing.T) {
 		{[]string{"nonsense"}, `there is no command "nonsense"`},
 	} {
 		got := refused(t, slices.Clone(c.args)...)
-		if !strings.Contains(got, c.want) {
-			t.Errorf("%q: %q instead of %q", c.args, got, c.want)
-		}
-		if strings.Contains(got, "secret") {
-			t.Errorf("%q: a password is shown: %s", c.args, got)
-		}
+		assert.Contains(t, got, c.want, c.args)
+		assert.NotContains(t, got, "secret", "%q: a password is shown", c.args)
 	}
 }
 
@@ -136,14 +131,13 @@ func TestWrongRules(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "rules.yaml")
 		text := fmt.Sprintf("metrics:\n  - {name: a, probe: \"a:b\", %s}\n", c.rule)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		var out, problem bytes.Buffer
 		status := execute([]string{"export", "-c", file, "--print", "alerts"}, &out, &problem)
-		if got := problem.String(); status != exitFailure || !strings.Contains(got, c.want) || ofPackages.MatchString(got) {
-			t.Errorf("%s: status %d, %q instead of %q", c.rule, status, got, c.want)
-		}
+		got := problem.String()
+		assert.Equal(t, exitFailure, status, c.rule)
+		assert.Contains(t, got, c.want, c.rule)
+		assert.NotRegexp(t, ofPackages, got, c.rule)
 	}
 }
 
@@ -153,8 +147,9 @@ func TestPIDs(t *testing.T) {
 		var target probes.Target
 		c := &cobra.Command{}
 		targetFlags(c, &target)
-		if err := c.ParseFlags(args); err != nil || !slices.Equal(target.PIDs, []int{1, 22}) {
-			t.Errorf("%q: %v, %v", args, target.PIDs, err)
+		err := c.ParseFlags(args)
+		if assert.NoError(t, err, args) {
+			assert.Equal(t, []int{1, 22}, target.PIDs, args)
 		}
 	}
 }

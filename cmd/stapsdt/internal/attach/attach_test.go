@@ -11,6 +11,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,9 +21,7 @@ func TestWrap(t *testing.T) {
 	runtime.LockOSThread() // for good: the thread ends with the test, as it has lost its capabilities
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
-	if err := unix.Capset(&header, &none[0]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Capset(&header, &none[0]))
 	site := sdt.Site{Provider: "p", Name: "n", Offset: 16}
 	for _, c := range []struct {
 		err   error
@@ -35,12 +35,9 @@ func TestWrap(t *testing.T) {
 		{unix.EINVAL, false, "the site of p:n at 0x10 cannot be traced: open: invalid argument"},
 	} {
 		err := wrap(fmt.Errorf("open: %w", c.err), site, c.multi)
-		if err.Error() != c.want || !errors.Is(err, c.err) {
-			t.Errorf("%v, multi %v: %v", c.err, c.multi, err)
-		}
+		assert.EqualError(t, err, c.want, "multi %v", c.multi)
+		assert.ErrorIs(t, err, c.err, "multi %v", c.multi)
 		var refused *rights.Error
-		if errors.As(err, &refused) != (c.err == unix.EACCES || c.err == unix.EPERM) {
-			t.Errorf("%v: %T", c.err, err)
-		}
+		assert.Equal(t, c.err == unix.EACCES || c.err == unix.EPERM, errors.As(err, &refused), "%v: %T", c.err, err)
 	}
 }

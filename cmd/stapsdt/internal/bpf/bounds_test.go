@@ -11,6 +11,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf/asm"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestBounds: the kernel finds the bucket that a value belongs to by its bounds.
@@ -33,9 +35,7 @@ func TestBounds(t *testing.T) {
 func checkBounds(t *testing.T, m *machine, name string, list []float64, scale float64, typ expr.Type) {
 	t.Helper()
 	bounds, err := record.NewBounds(list, scale, typ)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	values := append([]uint64{4_999_999, 5_000_000, 5_000_001, 10_000_000_000, 10_000_000_001}, interesting...)
 	for _, v := range values {
 		b := newBuilder(&Env{}, sample())
@@ -43,21 +43,19 @@ func checkBounds(t *testing.T, m *machine, name string, list []float64, scale fl
 		b.bounds(bounds, typ)
 		b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))
 		got, _ := m.finish(b, "")
-		if want := boundsOf(bounds, typ, v); got != uint64(want) || want >= bounds.Len() {
-			t.Fatalf("%s, %v: %d is in %d, not %d", name, typ, int64(v), got, want)
-		}
+		want := boundsOf(bounds, typ, v)
+		require.Equal(t, uint64(want), got, "%s, %v: %d", name, typ, int64(v))
+		require.Less(t, want, bounds.Len(), "%s, %v: %d", name, typ, int64(v))
 		value := float64(v)
 		if typ.Kind == expr.Int {
 			value = float64(int64(v))
 		}
 		// What divides float64s exactly enough for these values.
-		want := 0
+		want = 0
 		for want < len(list) && value > math.Round(list[want]/scale) {
 			want++
 		}
-		if slot := bounds.Slots[int(got)]; slot != want {
-			t.Errorf("%s, %v: %v is in the bucket %d, not %d", name, typ, value, slot, want)
-		}
+		assert.Equal(t, want, bounds.Slots[int(got)], "%s, %v: %v", name, typ, value)
 	}
 }
 
@@ -67,23 +65,19 @@ func TestExponential(t *testing.T) {
 	for _, scale := range []float64{1, 1e-9, 1e-3, 1024} {
 		list, first := record.Exponential(scale)
 		bounds, err := record.NewBounds(list, scale, typ)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, v := range append([]uint64{3, 5, 1000, 123_456_789}, interesting...) {
 			slot := bounds.Slots[boundsOf(bounds, typ, v)]
 			if v == 0 {
-				if slot != 0 {
-					t.Errorf("0 is in %d", slot)
-				}
+				assert.Zero(t, slot)
 				continue
 			}
 			value, index := float64(v)*scale, first+slot-1
 			low, high := math.Exp2(float64(index-1)/8), math.Exp2(float64(index)/8)
 			// The integer is as near to a bound as it can be.
-			if value < low*(1-1e-9) || value-scale > high*(1+1e-9) || value > high*(1+1e-9) {
-				t.Errorf("scale %v: %v is in the bucket %d, of %v to %v", scale, value, index, low, high)
-			}
+			assert.GreaterOrEqual(t, value, low*(1-1e-9), "scale %v: %v is in the bucket %d, of %v to %v", scale, value, index, low, high)
+			assert.LessOrEqual(t, value-scale, high*(1+1e-9), "scale %v: %v is in the bucket %d, of %v to %v", scale, value, index, low, high)
+			assert.LessOrEqual(t, value, high*(1+1e-9), "scale %v: %v is in the bucket %d, of %v to %v", scale, value, index, low, high)
 		}
 	}
 }

@@ -5,7 +5,6 @@ package bpf
 import (
 	"debug/elf"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -20,6 +19,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/rlimit"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // sample is a probe with an argument of each type, by these names.
@@ -54,13 +55,9 @@ type machine struct {
 
 func newMachine(t testing.TB) *machine {
 	testenv.NeedsRoot(t)
-	if err := rlimit.RemoveMemlock(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rlimit.RemoveMemlock())
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 16, MaxEntries: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
 	return &machine{t, m}
 }
@@ -87,9 +84,7 @@ func (m *machine) run(e *Expr, v *values) (bits uint64, fault bool) {
 		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
 		b.nums[src] = at
 	}
-	if err := (&compiler{b, e}).value(e.Root); err != nil {
-		m.t.Fatalf("%s: %v", e, err)
-	}
+	require.NoError(m.t, (&compiler{b, e}).value(e.Root), e)
 	b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))
 	return m.finish(b, e.String())
 }
@@ -125,21 +120,14 @@ func (m *machine) finish(b *builder, what string) (bits uint64, fault bool) {
 	b.label("exit")
 	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
 	ins, err := b.finish()
-	if err != nil {
-		m.t.Fatalf("%s: %v", what, err)
-	}
+	require.NoError(m.t, err, what)
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SocketFilter, Instructions: ins, License: license})
-	if err != nil {
-		m.t.Fatalf("%s: %+v\n%v", what, err, ins)
-	}
+	require.NoError(m.t, err, "%s\n%v", what, ins)
 	defer prog.Close()
-	if _, _, err := prog.Test(make([]byte, 14)); err != nil {
-		m.t.Fatal(err)
-	}
+	_, _, err = prog.Test(make([]byte, 14))
+	require.NoError(m.t, err)
 	var got [16]byte
-	if err := m.result.Lookup(uint32(0), &got); err != nil {
-		m.t.Fatal(err)
-	}
+	require.NoError(m.t, m.result.Lookup(uint32(0), &got))
 	return binary.NativeEndian.Uint64(got[:]), got[8] != 0
 }
 
@@ -160,13 +148,12 @@ func register(t expr.Type, v expr.Value) uint64 {
 func (m *machine) check(src string, v *values) {
 	m.t.Helper()
 	e, err := sample().Parse(src)
-	if err != nil {
-		m.t.Fatalf("%s: %v", src, err)
-	}
+	require.NoError(m.t, err, src)
 	want, wantFault := e.Eval(func(i int) expr.Value { return v[i%len(v)] })
 	got, fault := m.run(e, v)
-	if fault != wantFault || !fault && got != want.Uint() {
-		m.t.Errorf("%s: %#x (fault %t), not %#x (%t), with %v", src, got, fault, want.Uint(), wantFault, v)
+	assert.Equal(m.t, wantFault, fault, "%s, with %v", src, v)
+	if !fault {
+		assert.Equal(m.t, want.Uint(), got, "%s, with %v", src, v)
 	}
 }
 
@@ -270,12 +257,9 @@ func TestCompile(t *testing.T) {
 			if len(v[11].Text()) > record.TextSize && (strings.Contains(src, "len") || strings.Contains(src, "Suffix")) {
 				// What follows the first bytes is unknown here: that is a fault.
 				e, err := sample().Parse(src)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, fault := m.run(e, v); !fault {
-					t.Errorf("%s: no fault", src)
-				}
+				require.NoError(t, err)
+				_, fault := m.run(e, v)
+				assert.True(t, fault, "%s: no fault", src)
 				continue
 			}
 			m.check(src, v)
@@ -323,13 +307,12 @@ func TestRefuse(t *testing.T) {
 			err = (&compiler{b, e}).cond(e.Root, "yes", "no")
 		}
 		var wrong *expr.Error
-		if !errors.As(err, &wrong) {
-			t.Errorf("%s: %v", c.src, err)
+		if !assert.ErrorAs(t, err, &wrong, c.src) {
 			continue
 		}
-		if wrong.Src != c.src || !strings.HasPrefix(c.src[wrong.Pos:], c.at) || !strings.Contains(wrong.Msg, c.msg) {
-			t.Errorf("%s: %d %v", c.src, wrong.Pos, wrong)
-		}
+		assert.Equal(t, c.src, wrong.Src)
+		assert.True(t, strings.HasPrefix(c.src[wrong.Pos:], c.at), "%s: %d %v", c.src, wrong.Pos, wrong)
+		assert.Contains(t, wrong.Msg, c.msg, c.src)
 	}
 }
 
@@ -341,18 +324,13 @@ func TestStackLimit(t *testing.T) {
 		p.Args[i].Arg.Size = 8
 	}
 	e, err := p.ParseFilter(`t0=="" && t1=="" && t2=="" && t3=="" && t4=="" && t5==""`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b := newBuilder(&Env{}, p)
 	b.label("exit")
-	if err := b.filter(e, "exit"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.filter(e, "exit"))
 	b.add(asm.Return())
-	if _, err := b.finish(); !errors.Is(err, errStack) {
-		t.Errorf("%v", err)
-	}
+	_, err = b.finish()
+	assert.ErrorIs(t, err, errStack)
 }
 
 // TestBuckets: the kernel, this process and the bounds agree on the bucket of a value.
@@ -373,17 +351,18 @@ func TestBuckets(t *testing.T) {
 				b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))
 				got, _ := m.finish(b, "")
 				want := buckets.Of(typ, v)
-				if got != uint64(want) || want >= buckets.Len() {
-					t.Errorf("%v: %d is in %d, not %d", buckets, int64(v), got, want)
-				}
+				assert.Equal(t, uint64(want), got, "%v: %d", buckets, int64(v))
+				assert.Less(t, want, buckets.Len(), "%v: %d", buckets, int64(v))
 				value := float64(v)
 				if typ == i64 {
 					value = float64(int64(v))
 				}
 				low, high := buckets.Bounds(want)
 				// Bounds are rounded to float64.
-				if value < low || value > high || value == high && high < 1<<53 {
-					t.Errorf("%v: %v is not within %v and %v", buckets, value, low, high)
+				assert.GreaterOrEqual(t, value, low, "%v: %v is not within its bucket", buckets, value)
+				assert.LessOrEqual(t, value, high, "%v: %v is not within its bucket", buckets, value)
+				if value == high {
+					assert.GreaterOrEqual(t, high, float64(1<<53), "%v: %v is not within its bucket", buckets, value)
 				}
 			}
 		}
@@ -391,8 +370,6 @@ func TestBuckets(t *testing.T) {
 	for _, wrong := range []record.Linear{
 		{}, {High: 10}, {Low: 10, High: 10, Step: 1}, {Low: 10, Step: 1}, {High: 100000, Step: 1}, {Low: math.MinInt64, High: math.MaxInt64, Step: 1},
 	} {
-		if wrong.Check() == nil {
-			t.Errorf("%v", wrong)
-		}
+		assert.Error(t, wrong.Check(), wrong)
 	}
 }

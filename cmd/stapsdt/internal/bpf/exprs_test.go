@@ -3,11 +3,11 @@
 package bpf
 
 import (
-	"errors"
-	"slices"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestSplitExprs(t *testing.T) {
@@ -18,19 +18,18 @@ func TestSplitExprs(t *testing.T) {
 		{"status", []string{"status"}},
 		{`strings.HasPrefix(path, "a,b"), elapsed/1.5ms,1µs`, []string{`strings.HasPrefix(path, "a,b")`, "elapsed/1.5ms", "1µs"}},
 	} {
-		if got, err := SplitExprs([]string{c.list}); err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, %v", c.list, got, err)
-		}
+		got, err := SplitExprs([]string{c.list})
+		assert.NoError(t, err, c.list)
+		assert.Equal(t, c.want, got, c.list)
 	}
 	for list, place := range map[string]int{"": 0, "a,,b": 2, "a)+(b": 1, "a, b ==": 7, "x, (b": 5, "a\nb": 1} {
 		_, err := SplitExprs([]string{list})
 		var wrong *expr.Error
-		if !errors.As(err, &wrong) || wrong.Src != list || wrong.Pos != place {
-			t.Errorf("%q: %v", list, err)
+		if assert.ErrorAs(t, err, &wrong) {
+			assert.Equal(t, list, wrong.Src)
+			assert.Equal(t, place, wrong.Pos)
 		}
 	}
 	want := []string{"elapsed > 1ms", `path != "&&"`, "(a || b && c)"}
-	if got := SplitWhere(`elapsed > 1ms && path != "&&" && (a || b && c)`); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, want, SplitWhere(`elapsed > 1ms && path != "&&" && (a || b && c)`))
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestFollowGroups: the path of a group is known when it is gone, and groups of version 1 are not
@@ -20,14 +23,10 @@ func TestFollowGroups(t *testing.T) {
 		t.Skip("the kernel does not describe its types")
 	}
 	g, err := FollowGroups()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer g.Close()
 	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	name := filepath.Join("/", filepath.Base(t.TempDir())+strings.Repeat("x", 200))
 	for line := range strings.Lines(string(mounts)) {
 		fields := strings.Fields(line)
@@ -40,22 +39,14 @@ func TestFollowGroups(t *testing.T) {
 			continue
 		}
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Remove(path); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, err)
+		assert.NoError(t, os.Remove(path))
 		want := ""
 		if fields[2] == "cgroup2" {
 			want = name
 		}
 		id := info.Sys().(*syscall.Stat_t).Ino
-		if got := g.Path(id); got != want {
-			t.Errorf("%d of %s: %q", id, fields[1], got)
-		}
+		assert.Equal(t, want, g.Path(id), "%d of %s", id, fields[1])
 	}
-	if got := g.Path(1 << 60); got != "" {
-		t.Errorf("%q", got)
-	}
+	assert.Empty(t, g.Path(1<<60))
 }

@@ -8,6 +8,9 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestLatencyDetails: what the start has is in an open operation, as far as there is room, and
@@ -24,9 +27,7 @@ func TestLatencyDetails(t *testing.T) {
 	start, end := probe("start", "id", "path", "host", ""), probe("end", "id", "path")
 	open := func(details bool, by ...string) string {
 		l, err := NewLatency(start, end, Pairing{Key: "arg0", By: by, Details: details})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var names []string
 		for i, item := range l.Open {
 			if i == l.OpenBy {
@@ -42,14 +43,12 @@ func TestLatencyDetails(t *testing.T) {
 		{open(true, "path+1", "host"), "path+1 host | path arg3"},
 		{open(true, "arg1"), "arg1 | host arg3"},
 	} {
-		if test.got != test.want {
-			t.Errorf("%q, not %q", test.got, test.want)
-		}
+		assert.Equal(t, test.want, test.got)
 	}
 	for range 100 {
 		start.Args = append(start.Args, Arg{Arg: sdt.Arg{Size: 8, Type: number}})
 	}
-	if got := len(strings.Fields(open(true))); got < 10 || got > record.MaxKnown+1 {
-		t.Errorf("%d details", got)
-	}
+	details := strings.Fields(open(true))
+	assert.GreaterOrEqual(t, len(details), 10)
+	assert.LessOrEqual(t, len(details), record.MaxKnown+1)
 }

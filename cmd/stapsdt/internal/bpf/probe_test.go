@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // TestKeyHasLayouts: probes of two versions of a program share a BPF program only if it reads
@@ -35,15 +37,12 @@ func TestKeyHasLayouts(t *testing.T) {
 	} {
 		p := Probe{Provider: "p", Name: "n", Args: []Arg{{Arg: sdt.Arg{Size: 8, Type: of}}}}
 		key := p.Key()
-		if before, same := keys[key]; same {
-			t.Errorf("the types %d and %d have the same key, %s", before, i, key)
-		}
+		before, same := keys[key]
+		assert.False(t, same, "the types %d and %d have the same key, %s", before, i, key)
 		keys[key] = i
 	}
 	list := &sdt.Type{Name: "main.List", Kind: sdt.KindStruct, Size: 8}
 	list.Fields = []sdt.Field{{Name: "next", Type: pointer(list)}} // ends, although the type refers to itself
 	p := Probe{Args: []Arg{{Arg: sdt.Arg{Size: 8, Type: pointer(list)}}}}
-	if p.Key() == "" {
-		t.Error("no key")
-	}
+	assert.NotEmpty(t, p.Key(), "no key")
 }

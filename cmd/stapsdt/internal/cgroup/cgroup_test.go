@@ -9,6 +9,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestContainerOf(t *testing.T) {
@@ -26,9 +29,7 @@ func TestContainerOf(t *testing.T) {
 		"/user.slice/" + inner + "0":                                                   "",
 		"/user.slice/" + strings.ToUpper(inner):                                        "",
 	} {
-		if got := containerOf(path); got != want {
-			t.Errorf("%s: %q", path, got)
-		}
+		assert.Equal(t, want, containerOf(path), path)
 	}
 }
 
@@ -43,15 +44,11 @@ func TestGone(t *testing.T) {
 	}}
 	for group, want := range map[uint64]string{1 << 40: id, 1<<40 + 1: "", 1<<40 + 2: Unknown} {
 		for range 2 {
-			if got := g.Container(group, time.Now()); got != want {
-				t.Errorf("%d: %q", group, got)
-			}
+			assert.Equal(t, want, g.Container(group, time.Now()), group)
 		}
 	}
 	g.root = ""
-	if got := g.Container(1<<40+2, time.Now()); got != "" {
-		t.Errorf("without groups of version 2: %q", got)
-	}
+	assert.Empty(t, g.Container(1<<40+2, time.Now()), "without groups of version 2")
 }
 
 // TestGroups: the group of this process has the number that its directory has.
@@ -62,9 +59,7 @@ func TestGroups(t *testing.T) {
 		return
 	}
 	own, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	path := ""
 	for line := range strings.Lines(string(own)) {
 		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
@@ -76,17 +71,13 @@ func TestGroups(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("%q is not among the groups", path)
+	assert.Fail(t, "the own group is not among the groups", path)
 }
 
 func TestFindRoot(t *testing.T) {
 	mounts := "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\nbroken\n"
-	if got := findRoot(mounts); got != "/sys/fs/cgroup/unified" {
-		t.Errorf("%q", got)
-	}
-	if got := findRoot(""); got != "" {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, "/sys/fs/cgroup/unified", findRoot(mounts))
+	assert.Empty(t, findRoot(""))
 }
 
 // TestPathStays: a group that is new is known at once, and one that is not known stays so.
@@ -94,26 +85,16 @@ func TestPathStays(t *testing.T) {
 	g := &Groups{root: t.TempDir(), made: none, paths: map[uint64]string{}}
 	makes := func(name string) (id uint64) {
 		path := filepath.Join(g.root, name)
-		if err := os.Mkdir(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Mkdir(path, 0o700))
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return info.Sys().(*syscall.Stat_t).Ino
 	}
 	for _, name := range []string{"a", "b"} { // the second one just after the others were read
-		if got := g.Path(makes(name), time.Now()); got != "/"+name {
-			t.Errorf("%s: %q", name, got)
-		}
+		assert.Equal(t, "/"+name, g.Path(makes(name), time.Now()), name)
 	}
 	was := time.Now().Add(-time.Hour)
 	c := makes("c") // after what is asked for
-	if got := g.Path(c, was); got != "" {
-		t.Errorf("%q", got)
-	}
-	if got := g.Path(c, time.Now()); got != "" {
-		t.Errorf("it was unknown, and has become %q", got)
-	}
+	assert.Empty(t, g.Path(c, was))
+	assert.Empty(t, g.Path(c, time.Now()), "it was unknown, and has become")
 }

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,21 +34,17 @@ func TestDirectories(t *testing.T) {
 		},
 		{map[string]string{"XDG_RUNTIME_DIR": "relative", "TMPDIR": "relative"}, []Directory{{Path: "/tmp/stapsdt-1000", Owner: uid}, shared}},
 	} {
-		if got := Directories(environment(c.env), uid); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%v: %+v", c.env, got)
-		}
+		assert.Equal(t, c.want, Directories(environment(c.env), uid), c.env)
 	}
 	all := AllDirectories(environment(nil), uid)
-	if len(all) < 2 || all[1] != (Directory{Path: "/tmp", Shared: true, Owner: -1}) {
-		t.Errorf("%+v", all)
+	if assert.GreaterOrEqual(t, len(all), 2) {
+		assert.Equal(t, Directory{Path: "/tmp", Shared: true, Owner: -1}, all[1])
 	}
 	for path, owner := range map[string]string{
 		"/tmp/stapsdt-12": "12", "/run/user/12/stapsdt": "12", "/tmp/stapsdt-12x": "", "/tmp/stapsdt-test": "", "/run/user/x/stapsdt": "", "/home/run/user/12/stapsdt": "",
 	} {
 		m := ownDirectory.FindStringSubmatch(path)
-		if got := strings.Join(m[min(1, len(m)):], ""); got != owner {
-			t.Errorf("%s: %q", path, got)
-		}
+		assert.Equal(t, owner, strings.Join(m[min(1, len(m)):], ""), path)
 	}
 }
 
@@ -80,17 +77,15 @@ func TestHidden(t *testing.T) {
 		{"20117", initial, shown, true, "not that of this PID namespace"},
 		{"", "", "", true, "not that of this PID namespace"},
 	} {
-		if got := hidden(c.own, 7, c.namespace, c.info, c.ptrace); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%+v: %q", c, got)
-		}
+		got := hidden(c.own, 7, c.namespace, c.info, c.ptrace)
+		assert.Equal(t, c.want == "", got == "", c)
+		assert.Contains(t, got, c.want, c)
 	}
 }
 
 func TestUnreadable(t *testing.T) {
 	err := errors.New("process 1: open /proc/1/maps: input/output error")
-	if got := unreadable(1, err); got != err.Error() {
-		t.Error(got)
-	}
+	assert.Equal(t, err.Error(), unreadable(1, err))
 }
 
 // leaseableDir opens a temporary directory of a file system on which leases tell what is in
@@ -104,9 +99,7 @@ func leaseableDir(t *testing.T) *os.File {
 		}
 		t.Cleanup(func() { os.RemoveAll(path) })
 		directory, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { directory.Close() })
 		if leaseable(int(directory.Fd())) {
 			return directory
@@ -120,35 +113,23 @@ func leaseableDir(t *testing.T) *os.File {
 func TestUsage(t *testing.T) {
 	directory := leaseableDir(t)
 	path := filepath.Join(directory.Name(), "file")
-	if err := os.WriteFile(path, make([]byte, os.Getpagesize()), 0o400); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, make([]byte, os.Getpagesize()), 0o400))
 	is := func(want use) {
 		t.Helper()
 		fd, err := open(int(directory.Fd()), "file")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer unix.Close(fd)
-		if got := usage(fd); got != want {
-			t.Errorf("%d", got)
-		}
+		assert.Equal(t, want, usage(fd))
 	}
 	is(unused)
 	other, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	is(used)
 	memory, err := unix.Mmap(int(other.Fd()), 0, 1, unix.PROT_READ, unix.MAP_PRIVATE)
 	other.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	is(used)
-	if err := unix.Munmap(memory); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Munmap(memory))
 	is(unused)
 }
 
@@ -156,45 +137,28 @@ func TestUsage(t *testing.T) {
 func TestReplacedMeanwhile(t *testing.T) {
 	directory := t.TempDir()
 	dir, err := os.Open(directory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer dir.Close()
 	c := &cleaner{dir: int(dir.Fd()), path: directory}
 	write := func() {
-		if err := os.WriteFile(directory+"/file", nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(directory+"/file", nil, 0o600))
 	}
 	write()
 	var old unix.Stat_t
-	if err := unix.Stat(directory+"/file", &old); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(directory+"/file", directory+"/old"); err != nil { // so that the inode is not used again
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Stat(directory+"/file", &old))
+	require.NoError(t, os.Rename(directory+"/file", directory+"/old")) // so that the inode is not used again
 	write()
-	if _, err := c.moveAside("file", &old); err == nil || !strings.Contains(err.Error(), "replaced meanwhile") {
-		t.Error(err)
-	}
-	if _, err := os.Stat(directory + "/file"); err != nil {
-		t.Error(err)
-	}
+	_, err = c.moveAside("file", &old)
+	assert.ErrorContains(t, err, "replaced meanwhile")
+	_, err = os.Stat(directory + "/file")
+	assert.NoError(t, err)
 	// Another process has made the file again: what was moved aside stays there.
 	aside, err := c.moveAside("old", &old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(directory+"/old", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.moveBack(aside, "old"); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(directory+"/old", nil, 0o600))
+	assert.NoError(t, c.moveBack(aside, "old"))
 	for _, name := range []string{"old", asidePrefix + "old"} {
-		if _, err := os.Stat(directory + "/" + name); err != nil {
-			t.Error(err)
-		}
+		_, err := os.Stat(directory + "/" + name)
+		assert.NoError(t, err)
 	}
 }

@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // definitions matches what is defined in a generated file.
@@ -50,23 +52,17 @@ func TestPrograms(t *testing.T) {
 		},
 	} {
 		text, err := os.ReadFile(filepath.Join("testdata", file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		code := generate(t, file, string(text))
 		name := strings.TrimSuffix(file, ".d")
 		provider := camel(name) + "Provider"
-		if !strings.Contains(code, fmt.Sprintf("var %s = stapsdt.NewProvider(%q)\n", provider, name)) {
-			t.Errorf("%s has no provider", file)
-		}
+		assert.Contains(t, code, fmt.Sprintf("var %s = stapsdt.NewProvider(%q)\n", provider, name), file)
 		var got []string
 		for _, m := range definitions.FindAllStringSubmatch(code, -1) {
 			got = append(got, m[1]+" = "+strings.Replace(strings.TrimPrefix(m[2], "stapsdt."), provider+", ", "", 1))
 		}
 		for _, w := range want {
-			if !slices.Contains(got, w) {
-				t.Errorf("%s: no %s in\n%s", file, w, strings.Join(got, "\n"))
-			}
+			assert.Contains(t, got, w, file)
 		}
 	}
 }
@@ -75,13 +71,10 @@ func TestPrograms(t *testing.T) {
 func generate(t *testing.T, file, text string) string {
 	t.Helper()
 	code, err := Generate(file, text, "probes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again, err := format.Source(code)
-	if err != nil || string(again) != string(code) {
-		t.Errorf("not formatted: %v\n%s", err, code)
-	}
+	assert.NoError(t, err, "not formatted")
+	assert.Equal(t, string(code), string(again), "not formatted")
 	return string(code)
 }
 
@@ -110,10 +103,8 @@ func TestTypes(t *testing.T) {
 			const defined = "typedef struct conn { int fd; char *name; } conn_t, *conn_p; typedef char *text_t;\n" +
 				"enum mode { OFF, ON = 2 }; typedef enum mode mode_e; struct later; typedef unsigned int oid_t;\n"
 			providers, err := Parse("a.d", defined+"provider a { probe b("+c+"); };")
-			if err != nil {
-				t.Errorf("%s: %v", c, err)
-			} else if got := providers[0].Probes[0].Args[0].Type; got != goType {
-				t.Errorf("%s is %s, want %s", c, got, goType)
+			if assert.NoError(t, err, c) {
+				assert.Equal(t, goType, providers[0].Probes[0].Args[0].Type, c)
 			}
 		}
 	}
@@ -166,9 +157,7 @@ var CartProvider = stapsdt.NewProvider("cart")
 // CartIdle is the probe cart:idle().
 var CartIdle = stapsdt.NewProbe0(CartProvider, "idle")
 `
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	assert.Equal(t, want, got)
 }
 
 // TestErrors: each error is at its place.
@@ -225,8 +214,8 @@ func TestErrors(t *testing.T) {
 	} {
 		code, err := Generate("a.d", c.text, "probes")
 		var wrong Errors
-		if !errors.As(err, &wrong) || !strings.HasPrefix(wrong.Error(), c.want) {
-			t.Errorf("%q:\ngot  %v\nwant %s\n%s", c.text, err, c.want, code)
+		if assert.ErrorAs(t, err, &wrong, "%q\n%s", c.text, code) {
+			assert.True(t, strings.HasPrefix(wrong.Error(), c.want), "%q:\ngot  %v\nwant %s", c.text, err, c.want)
 		}
 	}
 }
@@ -235,22 +224,19 @@ func TestErrors(t *testing.T) {
 func TestEveryError(t *testing.T) {
 	_, err := Generate("a.d", "provider p {\nprobe x(foo a, ...);\nprobe y(struct s);\n};", "probes")
 	var wrong Errors
-	if !errors.As(err, &wrong) || len(wrong) != 3 {
-		t.Errorf("%v", err)
+	if assert.ErrorAs(t, err, &wrong) {
+		assert.Len(t, wrong, 3)
 	}
 }
 
 // FuzzGenerate: whatever the file is, it is Go or an error with a place.
 func FuzzGenerate(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.d")
-	if err != nil || len(files) == 0 {
-		f.Fatal(files, err)
-	}
+	require.NoError(f, err)
+	require.NotEmpty(f, files)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		f.Add(string(text))
 	}
 	f.Add("#define a b\n# 3 \"x.d\"\nprovider p { probe x(int (*f)(a), char b[\"\xff\"]) : (string b); };")
@@ -259,19 +245,18 @@ func FuzzGenerate(f *testing.F) {
 		var wrong Errors
 		switch {
 		case err == nil:
-			if _, err := goparser.ParseFile(gotoken.NewFileSet(), "a.go", code, goparser.AllErrors); err != nil {
-				t.Errorf("%v in\n%s", err, code)
-			}
-			if formatted, err := format.Source(code); err != nil || string(formatted) != string(code) {
-				t.Errorf("not formatted: %v\n%s", err, code)
-			}
+			_, err := goparser.ParseFile(gotoken.NewFileSet(), "a.go", code, goparser.AllErrors)
+			assert.NoError(t, err, "%s", code)
+			formatted, err := format.Source(code)
+			assert.NoError(t, err, "not formatted")
+			assert.Equal(t, string(code), string(formatted), "not formatted")
 		case !errors.As(err, &wrong):
-			t.Errorf("an error without a place: %v", err)
+			assert.Fail(t, "an error without a place", "%v", err)
 		default:
 			for _, e := range wrong {
-				if e.Pos.Line < 0 || e.Pos.Column < 1 || e.Text == "" {
-					t.Errorf("%#v", e)
-				}
+				assert.GreaterOrEqual(t, e.Pos.Line, 0, e)
+				assert.GreaterOrEqual(t, e.Pos.Column, 1, e)
+				assert.NotEmpty(t, e.Text, e)
 			}
 		}
 	})

@@ -14,6 +14,9 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -216,31 +219,28 @@ func TestDiagnose(t *testing.T) {
 			var left []Finding
 			for _, each := range findings {
 				found[each.Cause] = true
-				if each.Says == "" || !strings.HasSuffix(each.Says, ".") || each.Cure != "" && !strings.HasSuffix(each.Cure, ".") {
-					t.Errorf("not a sentence: %+v", each)
+				assert.NotEmpty(t, each.Says, "not a sentence: %+v", each)
+				assert.True(t, strings.HasSuffix(each.Says, "."), "not a sentence: %+v", each)
+				if each.Cure != "" {
+					assert.True(t, strings.HasSuffix(each.Cure, "."), "not a sentence: %+v", each)
 				}
 				if each.Level != Fine {
 					left = append(left, each)
 				}
 			}
-			if len(left) != len(c.want) {
-				t.Fatalf("%+v", left)
-			}
+			require.Len(t, left, len(c.want))
 			for i, want := range c.want {
 				words := strings.SplitN(want, " ", 3)
-				if got := left[i]; got.Cause != words[0] || string(got.Level) != words[1] || !strings.Contains(got.Says+" "+got.Cure, words[2]) {
-					t.Errorf("want %s\ngot %+v", want, got)
-				}
+				got := left[i]
+				assert.Equal(t, words[0], got.Cause, "%+v", got)
+				assert.Equal(t, words[1], string(got.Level), "%+v", got)
+				assert.Contains(t, got.Says+" "+got.Cure, words[2], "%+v", got)
 			}
-			if status := Status(findings); status != c.status {
-				t.Errorf("status %d", status)
-			}
+			assert.Equal(t, c.status, Status(findings))
 		})
 	}
 	for _, c := range checks {
-		if !found[c.cause] {
-			t.Errorf("nothing leads to %s", c.cause)
-		}
+		assert.True(t, found[c.cause], "nothing leads to %s", c.cause)
 	}
 }
 
@@ -257,9 +257,7 @@ var unseen = map[string]string{
 // by a check.
 func TestSections(t *testing.T) {
 	guide, err := os.ReadFile("../../../../docs/nothing-shows.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sections := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^### (.*)$`).FindAllStringSubmatch(string(guide), -1) {
 		name := regexp.MustCompile(`[^a-z0-9_ -]`).ReplaceAllString(strings.ToLower(m[1]), "")
@@ -267,15 +265,11 @@ func TestSections(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, c := range checks {
-		if sections[c.see] == "" {
-			t.Errorf("%s: there is no section %s", c.cause, c.see)
-		}
+		assert.NotEmpty(t, sections[c.see], "%s: there is no section %s", c.cause, c.see)
 		seen[sections[c.see]] = true
 	}
 	for _, name := range sections {
-		if seen[name] == (unseen[name] != "") {
-			t.Errorf("%s: a check finds it: %v; why none does: %q", name, seen[name], unseen[name])
-		}
+		assert.NotEqual(t, unseen[name] != "", seen[name], "%s: either a check finds it, or unseen states why none does", name)
 	}
 }
 
@@ -287,8 +281,6 @@ func TestDistance(t *testing.T) {
 		{"", "", 0}, {"a:b", "a:b", 0}, {"a:b", "", 3}, {"", "a:b", 3}, {"greting", "greeting", 1}, {"greetnig", "greeting", 2},
 		{"*:greeting", "hello:greeting", 0}, {"h*:b", "hello:a", 1}, {"?ello", "hello", 0}, {"*", "anything", 0}, {"é", "e", 1},
 	} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("%q, %q: %d", c.a, c.b, got)
-		}
+		assert.Equal(t, c.want, distance(c.a, c.b), "%q, %q", c.a, c.b)
 	}
 }

@@ -5,9 +5,10 @@ package doctor
 import (
 	"debug/elf"
 	"io/fs"
-	"reflect"
 	"testing"
 	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // recorded makes a system of the contents of files, and of the targets of links.
@@ -74,9 +75,7 @@ func TestHost(t *testing.T) {
 		},
 		"empty": {nil, Host{Release: "r", Machine: elf.EM_X86_64, Class: elf.ELFCLASS64}},
 	} {
-		if got := recorded(c.files, nil).host("r", "x86_64"); got != c.want {
-			t.Errorf("%s: %+v", name, got)
-		}
+		assert.Equal(t, c.want, recorded(c.files, nil).host("r", "x86_64"), name)
 	}
 }
 
@@ -95,25 +94,25 @@ Seccomp_filters:	1
 
 func TestSelf(t *testing.T) {
 	s := recorded(map[string]string{"proc/thread-self/status": statusDocker}, map[string]string{"proc/self": "7"}).self(7)
-	if !s.OwnProc || s.UID != 1001 || s.Capabilities != 0xa80425fb || !s.Seccomp {
-		t.Errorf("%+v", s)
-	}
-	if s.has(38) || !s.has(0) {
-		t.Errorf("%x", s.Capabilities)
-	}
-	if s.Capabilities |= 1 << 21; !s.has(38) || !s.has(40) || s.has(19) {
-		t.Error("CAP_SYS_ADMIN includes CAP_PERFMON and CAP_CHECKPOINT_RESTORE, but not CAP_SYS_PTRACE")
-	}
+	assert.True(t, s.OwnProc, s)
+	assert.Equal(t, 1001, s.UID, s)
+	assert.Equal(t, uint64(0xa80425fb), s.Capabilities, s)
+	assert.True(t, s.Seccomp, s)
+	assert.False(t, s.has(38), s.Capabilities)
+	assert.True(t, s.has(0), s.Capabilities)
+	s.Capabilities |= 1 << 21
+	assert.True(t, s.has(38), "CAP_SYS_ADMIN includes CAP_PERFMON and CAP_CHECKPOINT_RESTORE, but not CAP_SYS_PTRACE")
+	assert.True(t, s.has(40), "CAP_SYS_ADMIN includes CAP_PERFMON and CAP_CHECKPOINT_RESTORE, but not CAP_SYS_PTRACE")
+	assert.False(t, s.has(19), "CAP_SYS_ADMIN includes CAP_PERFMON and CAP_CHECKPOINT_RESTORE, but not CAP_SYS_PTRACE")
 	// The host's /proc in a container, where the kernel takes other numbers.
-	if s := recorded(nil, map[string]string{"proc/self": "20117"}).self(7); s.OwnProc {
-		t.Errorf("%+v", s)
-	}
-	if s := recorded(map[string]string{"proc/version": "Linux"}, nil).self(7); s.OwnProc || s.NoProc || s.UID != -1 {
-		t.Errorf("%+v", s)
-	}
-	if s := recorded(nil, nil).self(7); !s.NoProc {
-		t.Errorf("%+v", s)
-	}
+	s = recorded(nil, map[string]string{"proc/self": "20117"}).self(7)
+	assert.False(t, s.OwnProc, s)
+	s = recorded(map[string]string{"proc/version": "Linux"}, nil).self(7)
+	assert.False(t, s.OwnProc, s)
+	assert.False(t, s.NoProc, s)
+	assert.Equal(t, -1, s.UID, s)
+	s = recorded(nil, nil).self(7)
+	assert.True(t, s.NoProc, s)
 }
 
 func TestProcess(t *testing.T) {
@@ -130,14 +129,12 @@ func TestProcess(t *testing.T) {
 		Alive: true, Name: "sh", UIDs: []int{1000, 1001, 1002, 1003}, Numbers: []int{20117, 7},
 		Namespaces: Namespaces{PID: "pid:[4026532301]", Mount: "mnt:[4026532298]"}, Directory: "/probes",
 	}
-	if !reflect.DeepEqual(p, want) {
-		t.Errorf("%+v", p)
-	}
+	assert.Equal(t, want, p)
 	for stat, want := range map[string][2]bool{
 		"": {}, "1 (x) Z 1": {}, "1 (x) X 1": {}, "1 (x": {}, "1 (x) ": {}, "1 (x) R 1": {true, false}, "1 (x) T 1": {true, true}, "1 (x) t 1": {true, true},
 	} {
-		if p := recorded(map[string]string{"proc/1/stat": stat}, nil).process(1); p.Alive != want[0] || p.Stopped != want[1] {
-			t.Errorf("%q: %+v", stat, p)
-		}
+		p := recorded(map[string]string{"proc/1/stat": stat}, nil).process(1)
+		assert.Equal(t, want[0], p.Alive, "%q: %+v", stat, p)
+		assert.Equal(t, want[1], p.Stopped, "%q: %+v", stat, p)
 	}
 }

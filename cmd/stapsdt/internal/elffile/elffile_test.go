@@ -8,15 +8,17 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile/sparse"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestSparseNames: names of sections, as large as the file claims, are not read.
 func TestSparseNames(t *testing.T) {
 	file := sparse.File(t, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: sparse.Size})
 	sparse.Cost(t, func() {
-		if _, err := New(file); err == nil {
-			t.Error("no error")
-		}
+		_, err := New(file)
+		assert.Error(t, err)
 	})
 }
 
@@ -26,13 +28,11 @@ func TestSharedNames(t *testing.T) {
 	sections[0] = elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: 2 << 20}
 	file := sparse.File(t, sections...)
 	long := bytes.Repeat([]byte{'n'}, 1<<20)
-	if _, err := file.WriteAt(long, 1<<20); err != nil {
-		t.Fatal(err)
-	}
+	_, err := file.WriteAt(long, 1<<20)
+	require.NoError(t, err)
 	sparse.Cost(t, func() {
-		if _, err := New(file); err == nil {
-			t.Error("no error")
-		}
+		_, err := New(file)
+		assert.Error(t, err)
 	})
 }
 
@@ -43,15 +43,12 @@ func TestSparseSymbols(t *testing.T) {
 			elf.Section64{Type: uint32(elf.SHT_SYMTAB), Size: table, Link: 3, Entsize: symbolSize}, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: table})
 		sparse.Cost(t, func() {
 			f, err := New(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, read, err := Symbol(f, "foo"); err == nil || read > 2*maxTable {
-				t.Error(read, err)
-			}
-			if _, err := Data(f.Sections[2], 1<<20); err == nil {
-				t.Error("no error")
-			}
+			require.NoError(t, err)
+			_, read, err := Symbol(f, "foo")
+			assert.Error(t, err)
+			assert.LessOrEqual(t, read, uint64(2*maxTable))
+			_, err = Data(f.Sections[2], 1<<20)
+			assert.Error(t, err)
 		})
 	}
 }
@@ -78,24 +75,20 @@ func TestSymbol(t *testing.T) {
 	names = append(names, "local\x00"...)
 	file := sparse.File(t, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: 64},
 		elf.Section64{Type: uint32(elf.SHT_SYMTAB), Size: uint64(len(table)), Link: 3, Entsize: symbolSize}, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: uint64(len(names))})
-	if _, err := file.WriteAt(append(table, names...), 1<<20+64); err != nil {
-		t.Fatal(err)
-	}
+	_, err := file.WriteAt(append(table, names...), 1<<20+64)
+	require.NoError(t, err)
 	f, err := New(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := uint64(0); i < count; i += count/20 - 1 {
-		if got, _, err := Symbol(f, fmt.Sprint("some_symbol_", i)); err != nil || got != i {
-			t.Errorf("%d: %d, %v", i, got, err)
-		}
+		got, _, err := Symbol(f, fmt.Sprint("some_symbol_", i))
+		assert.NoError(t, err)
+		assert.Equal(t, i, got)
 	}
-	if got, _, err := Symbol(f, "symbol_0"); err != nil || got != 1<<40 {
-		t.Error(got, err)
-	}
+	got, _, err := Symbol(f, "symbol_0")
+	assert.NoError(t, err)
+	assert.Equal(t, uint64(1<<40), got)
 	for _, name := range []string{"undefined", "local", "some_symbol", "ymbol_1"} {
-		if got, _, err := Symbol(f, name); err == nil {
-			t.Error(name, got)
-		}
+		got, _, err := Symbol(f, name)
+		assert.Error(t, err, "%v %v", name, got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	colmetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
@@ -39,9 +40,7 @@ type collector struct {
 func collect(t *testing.T, addr string) *collector {
 	t.Helper()
 	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := &collector{addr: listener.Addr().String()}
 	c.server = &http.Server{Handler: c}
 	ended := make(chan struct{})

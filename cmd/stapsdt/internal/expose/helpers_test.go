@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+	"github.com/stretchr/testify/require"
 )
 
 // fixed is a source of the same families always.
@@ -43,9 +44,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func handler(t testing.TB, source Source) http.Handler {
 	t.Helper()
 	h, err := NewHandler(NewMetrics(source, prometheus.NewRegistry()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return h
 }
 
@@ -56,9 +55,7 @@ func get(t testing.TB, h http.Handler, path, accept string) *httptest.ResponseRe
 	r.Header.Set("Accept", accept)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	if w.Code != http.StatusOK {
-		t.Fatalf("%s: status %d: %s", path, w.Code, w.Body)
-	}
+	require.Equal(t, http.StatusOK, w.Code, "%s: %s", path, w.Body)
 	return w
 }
 
@@ -71,11 +68,11 @@ func scrape(t testing.TB, h http.Handler, accept string) map[string]*dto.MetricF
 	families := map[string]*dto.MetricFamily{}
 	for {
 		var f dto.MetricFamily
-		if err := decoder.Decode(&f); err == io.EOF {
+		err := decoder.Decode(&f)
+		if err == io.EOF {
 			return families
-		} else if err != nil {
-			t.Fatal(err)
 		}
+		require.NoError(t, err)
 		families[f.GetName()] = &f
 	}
 }

@@ -3,9 +3,7 @@
 package expose
 
 import (
-	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -35,32 +35,23 @@ func TestKinds(t *testing.T) {
 			"shop_depth":          {"": -3.5},
 			"shop_bytes_total":    {"": 7},
 		} {
-			if got := series(found[name]); !maps.Equal(got, want) {
-				t.Errorf("%q: %s is %v", format, name, got)
-			}
+			assert.Equal(t, want, series(found[name]), "%q: %s", format, name)
 		}
 		got := found["shop_seconds"].GetMetric()[0].GetHistogram()
-		if got.GetSampleCount() != 9 || got.GetSampleSum() != 12.5 || len(got.Bucket) != 3 {
-			t.Fatalf("%q: %v", format, got)
-		}
+		require.Equal(t, uint64(9), got.GetSampleCount(), "%q: %v", format, got)
+		require.Equal(t, 12.5, got.GetSampleSum(), "%q: %v", format, got)
+		require.Len(t, got.Bucket, 3, "%q: %v", format, got)
 		for i, want := range []uint64{5, 8, 9} {
-			if got.Bucket[i].GetCumulativeCount() != want {
-				t.Errorf("%q: bucket %d has %d", format, i, got.Bucket[i].GetCumulativeCount())
-			}
+			assert.Equal(t, want, got.Bucket[i].GetCumulativeCount(), "%q: bucket %d", format, i)
 		}
 	}
 	found := scrape(t, h, protobufs)
-	if got := found["shop_requests_total"].GetMetric()[0].GetCounter().GetCreatedTimestamp().AsTime(); !got.Equal(start) {
-		t.Errorf("counted since %v", got)
-	}
-	if got := found["shop_seconds"].GetUnit(); got != "seconds" {
-		t.Errorf("the unit is %q", got)
-	}
+	got := found["shop_requests_total"].GetMetric()[0].GetCounter().GetCreatedTimestamp().AsTime()
+	assert.True(t, got.Equal(start), "counted since %v", got)
+	assert.Equal(t, "seconds", found["shop_seconds"].GetUnit(), "the unit")
 	text := get(t, h, "/metrics", openMetrics)
 	for _, want := range []string{"# TYPE shop_bytes counter\n", "shop_bytes_total 7", "\n# EOF\n", `shop_seconds_bucket{le="+Inf"} 9`} {
-		if !strings.Contains(text.Body.String(), want) {
-			t.Errorf("OpenMetrics has no %q: %s", want, text.Body)
-		}
+		assert.Contains(t, text.Body.String(), want, "OpenMetrics")
 	}
 }
 
@@ -82,13 +73,11 @@ func TestHostileLabels(t *testing.T) {
 		for _, m := range scrape(t, h, format)["shop_total"].GetMetric() {
 			got[m.Label[0].GetValue()] = m.Counter.GetValue()
 		}
-		if !maps.Equal(got, want) {
-			t.Errorf("%q: %v", format, got)
-		}
+		assert.Equal(t, want, got, format)
 	}
-	if text := get(t, h, "/metrics", openMetrics).Body.String(); strings.Count(text, "\n# EOF\n") != 1 || !strings.HasSuffix(text, "\n# EOF\n") {
-		t.Errorf("a label ends the answer: %q", text)
-	}
+	text := get(t, h, "/metrics", openMetrics).Body.String()
+	assert.Equal(t, 1, strings.Count(text, "\n# EOF\n"), "a label ends the answer: %q", text)
+	assert.True(t, strings.HasSuffix(text, "\n# EOF\n"), "a label ends the answer: %q", text)
 }
 
 // TestSameAfterRepair: two texts that are the same as UTF-8 make one series, with the numbers of
@@ -111,20 +100,21 @@ func TestSameAfterRepair(t *testing.T) {
 	for range 2 { // the second time shows whether the source was changed
 		found := scrape(t, h, protobufs)
 		want := map[string]float64{"a=\"x\uFFFD\",b=\"y\"": 5, "a=\"x\",b=\"\uFFFDy\"": 5, `otel_metric_overflow="true"`: 18}
-		if got := series(found["n_total"]); !maps.Equal(got, want) {
-			t.Errorf("%v", got)
+		assert.Equal(t, want, series(found["n_total"]))
+		if m := found["classic"].GetMetric(); assert.Len(t, m, 1) {
+			assert.Equal(t, uint64(10), m[0].Histogram.GetSampleCount())
+			assert.Equal(t, float64(3), m[0].Histogram.GetSampleSum())
+			assert.Equal(t, uint64(4), m[0].Histogram.Bucket[0].GetCumulativeCount())
+			assert.NotNil(t, m[0].Histogram.Bucket[0].Exemplar)
 		}
-		if m := found["classic"].GetMetric(); len(m) != 1 || m[0].Histogram.GetSampleCount() != 10 || m[0].Histogram.GetSampleSum() != 3 ||
-			m[0].Histogram.Bucket[0].GetCumulativeCount() != 4 || m[0].Histogram.Bucket[0].Exemplar == nil {
-			t.Errorf("%v", m)
-		}
-		if m := found["native"].GetMetric(); len(m) != 1 || m[0].Histogram.GetSampleCount() != 10 || m[0].Histogram.GetZeroCount() != 3 ||
-			!slices.Equal(m[0].Histogram.PositiveDelta, []int64{3, 1}) {
-			t.Errorf("%v", m)
+		if m := found["native"].GetMetric(); assert.Len(t, m, 1) {
+			assert.Equal(t, uint64(10), m[0].Histogram.GetSampleCount())
+			assert.Equal(t, uint64(3), m[0].Histogram.GetZeroCount())
+			assert.Equal(t, []int64{3, 1}, m[0].Histogram.PositiveDelta)
 		}
 		for _, m := range found["n_total"].GetMetric() {
-			if m.Label[0].GetValue() == "x\uFFFD" && !m.Counter.GetCreatedTimestamp().AsTime().Equal(start) {
-				t.Errorf("counted since %v", m.Counter.GetCreatedTimestamp().AsTime())
+			if m.Label[0].GetValue() == "x\uFFFD" {
+				assert.True(t, m.Counter.GetCreatedTimestamp().AsTime().Equal(start), "counted since %v", m.Counter.GetCreatedTimestamp().AsTime())
 			}
 		}
 	}
@@ -161,19 +151,11 @@ func TestInvalid(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if want := []string{"good", "stapsdt_export_collect_failures_total", "stapsdt_export_invalid_series_total"}; !slices.Equal(names, want) {
-		t.Errorf("%q", names)
-	}
-	if got := series(found["good"]); !maps.Equal(got, map[string]float64{`a="x"`: 1}) {
-		t.Errorf("%v", got)
-	}
+	assert.Equal(t, []string{"good", "stapsdt_export_collect_failures_total", "stapsdt_export_invalid_series_total"}, names)
+	assert.Equal(t, map[string]float64{`a="x"`: 1}, series(found["good"]))
 	// 18 at the first, and all but the two of the same names at the second, which come later.
-	if got := series(found["stapsdt_export_invalid_series_total"])[""]; got != 18+16 {
-		t.Errorf("%v invalid series", got)
-	}
-	if got := series(found["stapsdt_export_collect_failures_total"])[""]; got != 2 {
-		t.Errorf("%v failures", got)
-	}
+	assert.Equal(t, map[string]float64{"": 18 + 16}, series(found["stapsdt_export_invalid_series_total"]))
+	assert.Equal(t, map[string]float64{"": 2}, series(found["stapsdt_export_collect_failures_total"]))
 }
 
 // TestOwn: what the engine registers is shown too.
@@ -182,13 +164,9 @@ func TestOwn(t *testing.T) {
 	lost := prometheus.NewCounter(prometheus.CounterOpts{Name: "stapsdt_export_lost_total", Help: "Lost."})
 	own.MustRegister(lost)
 	h, err := NewHandler(NewMetrics(fixed{}, own))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lost.Add(3)
-	if got := series(scrape(t, h, "")["stapsdt_export_lost_total"])[""]; got != 3 {
-		t.Errorf("%v", got)
-	}
+	assert.Equal(t, float64(3), series(scrape(t, h, "")["stapsdt_export_lost_total"])[""])
 }
 
 // TestExemplars: an exemplar is in its bucket, the newest if there are several.
@@ -209,28 +187,21 @@ func TestExemplars(t *testing.T) {
 		got := ""
 		if e := buckets[i].Exemplar; e != nil {
 			got = e.Label[0].GetValue()
-			if e.Label[0].GetName() != "span_id" {
-				t.Errorf("%v", e)
-			}
+			assert.Equal(t, "span_id", e.Label[0].GetName(), e)
 		}
-		if got != want {
-			t.Errorf("bucket %d has the exemplar %q", i, got)
-		}
+		assert.Equal(t, want, got, "the exemplar of bucket %d", i)
 	}
 	var times []time.Time
 	for _, e := range found["native"].Metric[0].Histogram.Exemplars {
 		times = append(times, e.Timestamp.AsTime())
 	}
-	if len(times) != 3 || !slices.IsSortedFunc(times, time.Time.Compare) {
-		t.Errorf("%v", times)
-	}
+	assert.Len(t, times, 3)
+	assert.True(t, slices.IsSortedFunc(times, time.Time.Compare), times)
 	text := get(t, h, "/metrics", openMetrics).Body.String()
 	for _, want := range []string{
 		`classic_bucket{le="1.0"} 2 # {span_id="0000000000000002"} 0.5 1.700000002e+09`, `native_bucket{le="+Inf"} 3 # {span_id="0000000000000002"} 0.5`,
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s in %s", want, text)
-		}
+		assert.Contains(t, text, want)
 	}
 }
 
@@ -247,19 +218,13 @@ func TestNative(t *testing.T) {
 		}
 		expected, err := prometheus.NewConstNativeHistogram(prometheus.NewDesc("n", "", nil, nil), count, 1.5, signed, nil, zero,
 			schema, prometheus.DefNativeHistogramZeroThreshold, start)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var want dto.Metric
-		if err := expected.Write(&want); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, expected.Write(&want))
 		h := handler(t, fixed{{Name: "n", Kind: Histogram, Native: true, Series: []Series{{Zero: zero, Sum: 1.5, Exponential: buckets, Created: start}}}})
 		got := scrape(t, h, protobufs)["n"].Metric[0].Histogram
 		got.Bucket = nil
-		if !proto.Equal(got, want.Histogram) {
-			t.Errorf("%v: %v, and client_golang has %v", buckets, got, want.Histogram)
-		}
+		assert.True(t, proto.Equal(got, want.Histogram), "%v: %v, and client_golang has %v", buckets, got, want.Histogram)
 	}
 }
 
@@ -267,7 +232,7 @@ func TestNative(t *testing.T) {
 func TestEmptyNative(t *testing.T) {
 	h := handler(t, fixed{{Name: "n", Kind: Histogram, Native: true, Series: []Series{{}}}})
 	got := scrape(t, h, protobufs)["n"].Metric[0].Histogram
-	if got.GetZeroThreshold() == 0 || got.GetSampleCount() != 0 || !reflect.DeepEqual(got.PositiveDelta, []int64(nil)) {
-		t.Errorf("%v", got)
-	}
+	assert.NotZero(t, got.GetZeroThreshold(), got)
+	assert.Zero(t, got.GetSampleCount(), got)
+	assert.Empty(t, got.PositiveDelta, got)
 }

@@ -9,19 +9,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 )
@@ -30,9 +31,7 @@ import (
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(testenv.Patience); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it is not so: %s", what)
-		}
+		require.False(t, time.Now().After(deadline), "it is not so: %s", what)
 	}
 }
 
@@ -42,9 +41,7 @@ func startOTLP(t *testing.T, endpoint string, source Source, log *slog.Logger) (
 	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "50")
 	m := NewMetrics(source, prometheus.NewRegistry())
 	o, err := NewOTLP(t.Context(), endpoint, m, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return o, m
 }
 
@@ -65,7 +62,7 @@ func own(t *testing.T, m *Metrics, name, label string) float64 {
 			return series(f)[label]
 		}
 	}
-	t.Fatalf("no %s", name)
+	require.Fail(t, "the attribute is missing", name)
 	return 0
 }
 
@@ -90,49 +87,52 @@ func TestMetricsByOTLP(t *testing.T) {
 			{Zero: 1, Exponential: map[int]uint64{-8: 2, -5: 3}, Sum: 4, Created: start, Exemplars: exemplar}, {Overflow: true},
 		}},
 	}, quiet())
-	if err := shutdown(t, o); err != nil {
-		t.Fatal(err)
-	}
-	if c.header.Get("X-Token") != "secret" {
-		t.Errorf("headers: %v", c.header)
-	}
+	require.NoError(t, shutdown(t, o))
+	assert.Equal(t, "secret", c.header.Get("X-Token"), "headers: %v", c.header)
 	of := attributes(c.metrics[0].Resource.Attributes)
 	for _, want := range []string{"service.name", "service.instance.id", "host.name", "deployment.environment.name"} {
-		if of[want] == "" {
-			t.Errorf("no %s in %v", want, of)
-		}
+		assert.NotEmpty(t, of[want], "no %s in %v", want, of)
 	}
-	if of["service.name"] != `string_value:"stapsdt"` {
-		t.Errorf("%v", of)
-	}
+	assert.Equal(t, `string_value:"stapsdt"`, of["service.name"], of)
 	since := uint64(start.UnixNano())
 	overflow := map[string]string{"otel.metric.overflow": "bool_value:true"}
 
 	sum := c.metric("shop_sent_bytes_total")
-	if got := sum.GetSum(); sum.Unit != "By" || !got.IsMonotonic || got.AggregationTemporality != metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE ||
-		got.DataPoints[1].GetAsDouble() != 3 || got.DataPoints[1].StartTimeUnixNano != since || !maps.Equal(attributes(got.DataPoints[0].Attributes), overflow) {
-		t.Errorf("%v", sum)
-	}
+	got := sum.GetSum()
+	assert.Equal(t, "By", sum.Unit, sum)
+	assert.True(t, got.IsMonotonic, sum)
+	assert.Equal(t, metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, got.AggregationTemporality, sum)
+	assert.Equal(t, float64(3), got.DataPoints[1].GetAsDouble(), sum)
+	assert.Equal(t, since, got.DataPoints[1].StartTimeUnixNano, sum)
+	assert.Equal(t, overflow, attributes(got.DataPoints[0].Attributes), sum)
 	gauge := c.metric("shop_depth")
-	if got := gauge.GetGauge(); gauge.Unit != "{requests}" || got.DataPoints[1].GetAsDouble() != 2 || !maps.Equal(attributes(got.DataPoints[0].Attributes), overflow) {
-		t.Errorf("%v", gauge)
-	}
+	depth := gauge.GetGauge()
+	assert.Equal(t, "{requests}", gauge.Unit, gauge)
+	assert.Equal(t, float64(2), depth.DataPoints[1].GetAsDouble(), gauge)
+	assert.Equal(t, overflow, attributes(depth.DataPoints[0].Attributes), gauge)
 	histogram := c.metric("shop_seconds")
-	got := histogram.GetHistogram().DataPoints[1]
-	if histogram.Unit != "s" || !slices.Equal(got.BucketCounts, []uint64{2, 1}) || !slices.Equal(got.ExplicitBounds, []float64{1}) || got.GetSum() != 4 ||
-		!bytes.Equal(got.Exemplars[0].SpanId, []byte{1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef}) ||
-		!maps.Equal(attributes(histogram.GetHistogram().DataPoints[0].Attributes), overflow) {
-		t.Errorf("%v", histogram)
-	}
+	seconds := histogram.GetHistogram().DataPoints[1]
+	assert.Equal(t, "s", histogram.Unit, histogram)
+	assert.Equal(t, []uint64{2, 1}, seconds.BucketCounts, histogram)
+	assert.Equal(t, []float64{1}, seconds.ExplicitBounds, histogram)
+	assert.Equal(t, float64(4), seconds.GetSum(), histogram)
+	assert.Equal(t, []byte{1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef}, seconds.Exemplars[0].SpanId, histogram)
+	assert.Equal(t, overflow, attributes(histogram.GetHistogram().DataPoints[0].Attributes), histogram)
 	native := c.metric("shop_native_seconds")
 	points := native.GetExponentialHistogram().GetDataPoints()
-	if len(points) != 2 || native.Unit != "s" || !maps.Equal(attributes(points[0].Attributes), overflow) {
-		t.Fatalf("%v", native)
-	}
+	require.Len(t, points, 2, native)
+	require.Equal(t, "s", native.Unit, native)
+	require.Equal(t, overflow, attributes(points[0].Attributes), native)
 	// OpenTelemetry's buckets are numbered by their lower bounds, and so by one less.
-	if got := points[1]; got.Scale != 3 || got.Count != 6 || got.ZeroCount != 1 || got.Positive.Offset != -9 || !slices.Equal(got.Positive.BucketCounts, []uint64{2, 0, 0, 3}) ||
-		len(got.Exemplars) != 1 || got.Exemplars[0].GetAsDouble() != .5 || !bytes.Equal(got.Exemplars[0].SpanId, []byte{1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef}) {
-		t.Errorf("%v", native)
+	exponential := points[1]
+	assert.Equal(t, int32(3), exponential.Scale, native)
+	assert.Equal(t, uint64(6), exponential.Count, native)
+	assert.Equal(t, uint64(1), exponential.ZeroCount, native)
+	assert.Equal(t, int32(-9), exponential.Positive.Offset, native)
+	assert.Equal(t, []uint64{2, 0, 0, 3}, exponential.Positive.BucketCounts, native)
+	if assert.Len(t, exponential.Exemplars, 1, native) {
+		assert.Equal(t, .5, exponential.Exemplars[0].GetAsDouble(), native)
+		assert.Equal(t, []byte{1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef}, exponential.Exemplars[0].SpanId, native)
 	}
 }
 
@@ -143,15 +143,11 @@ func TestUnit(t *testing.T) {
 	log.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "x_cpu_seconds_total"}), prometheus.NewGauge(prometheus.GaugeOpts{Name: "x_bytes"}),
 		prometheus.NewGauge(prometheus.GaugeOpts{Name: "bytes"}), prometheus.NewGauge(prometheus.GaugeOpts{Name: "x"}))
 	o, err := NewOTLP(t.Context(), "http://"+c.addr+"/", NewMetrics(fixed{}, log), quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := shutdown(t, o); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, shutdown(t, o))
 	for name, want := range map[string]string{"x_cpu_seconds_total": "s", "x_bytes": "By", "bytes": "By", "x": ""} {
-		if m := c.metric(name); m == nil || m.Unit != want {
-			t.Errorf("%s: %v", name, m)
+		if m := c.metric(name); assert.NotNil(t, m, name) {
+			assert.Equal(t, want, m.Unit, name)
 		}
 	}
 }
@@ -172,50 +168,40 @@ func TestSpansByOTLP(t *testing.T) {
 	for _, s := range []Span{one, two, three} {
 		o.Span(s)
 	}
-	if err := shutdown(t, o); err != nil {
-		t.Fatal(err)
-	}
-	if len(c.spans) != 3 {
-		t.Fatalf("%v", c.spans)
-	}
+	require.NoError(t, shutdown(t, o))
+	require.Len(t, c.spans, 3)
 	of := attributes(c.spans[0].Resource.Attributes)
 	delete(of, "host.name")
-	if !maps.Equal(of, map[string]string{
+	assert.Equal(t, map[string]string{
 		"service.name": `string_value:"shop"`, "process.pid": "int_value:42", "process.executable.name": `string_value:"shop"`, "container.id": `string_value:"0123"`,
-	}) {
-		t.Errorf("%v", of)
-	}
+	}, of)
 	got := c.spans[0].ScopeSpans[0].Spans[0]
 	want := map[string]string{
 		"route": "string_value:\"/a\uFFFD\"", "n\uFFFD": "int_value:-1", "u": "int_value:7", "great": `string_value:"18446744073709551615"`,
 		"f": "double_value:0.5", "ok": "bool_value:true",
 	}
-	if !maps.Equal(attributes(got.Attributes), want) {
-		t.Errorf("%v", got.Attributes)
-	}
-	if got.Name != "request" || got.Status.Code != trace.Status_STATUS_CODE_ERROR || got.Status.Message != "it\uFFFD failed" ||
-		!bytes.Equal(got.ParentSpanId, []byte{7: 5}) || !bytes.Equal(got.SpanId, []byte{1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef}) ||
-		len(got.TraceId) != 16 || got.StartTimeUnixNano != uint64(start.UnixNano()) || got.EndTimeUnixNano-got.StartTimeUnixNano != uint64(time.Second) {
-		t.Errorf("%v", got)
-	}
-	if root := c.spans[1].ScopeSpans[0].Spans[0]; len(root.ParentSpanId) != 0 || root.Status.GetCode() != trace.Status_STATUS_CODE_UNSET {
-		t.Errorf("%v", root)
-	}
-	if n := own(t, m, "stapsdt_export_otlp_spans_total", `result="sent"`); n != 3 {
-		t.Errorf("%v were sent", n)
-	}
+	assert.Equal(t, want, attributes(got.Attributes), got.Attributes)
+	assert.Equal(t, "request", got.Name, got)
+	assert.Equal(t, trace.Status_STATUS_CODE_ERROR, got.Status.Code, got)
+	assert.Equal(t, "it\uFFFD failed", got.Status.Message, got)
+	assert.Equal(t, []byte{7: 5}, got.ParentSpanId, got)
+	assert.Equal(t, []byte{1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef}, got.SpanId, got)
+	assert.Len(t, got.TraceId, 16, got)
+	assert.Equal(t, uint64(start.UnixNano()), got.StartTimeUnixNano, got)
+	assert.Equal(t, uint64(time.Second), got.EndTimeUnixNano-got.StartTimeUnixNano, got)
+	root := c.spans[1].ScopeSpans[0].Spans[0]
+	assert.Empty(t, root.ParentSpanId, root)
+	assert.Equal(t, trace.Status_STATUS_CODE_UNSET, root.Status.GetCode(), root)
+	assert.Equal(t, float64(3), own(t, m, "stapsdt_export_otlp_spans_total", `result="sent"`), "sent")
 	o.Span(one)
-	if n := own(t, m, "stapsdt_export_otlp_spans_total", `result="dropped"`); n != 1 {
-		t.Errorf("%v were dropped after the end", n)
-	}
+	assert.Equal(t, float64(1), own(t, m, "stapsdt_export_otlp_spans_total", `result="dropped"`), "dropped after the end")
 }
 
 // TestEndpoint: what is not a URL is an error.
 func TestEndpoint(t *testing.T) {
 	for _, endpoint := range []string{"", "host:4318", "grpc://host:4317", "http://", ":", "/path"} {
-		if _, err := NewOTLP(t.Context(), endpoint, NewMetrics(fixed{}, prometheus.NewRegistry()), quiet()); err == nil {
-			t.Errorf("%q is an endpoint", endpoint)
-		}
+		_, err := NewOTLP(t.Context(), endpoint, NewMetrics(fixed{}, prometheus.NewRegistry()), quiet())
+		assert.Error(t, err, "%q is an endpoint", endpoint)
 	}
 }
 
@@ -226,15 +212,11 @@ func TestComplaints(t *testing.T) {
 	for _, text := range []string{"a", "a", "b", "a"} {
 		c.Handle(fmt.Errorf("%s is gone", text))
 	}
-	if n := strings.Count(log.String(), "is gone"); n != 2 {
-		t.Errorf("%d times: %s", n, log.String())
-	}
+	assert.Equal(t, 2, strings.Count(log.String(), "is gone"), log.String())
 	for i := range 10 * maxTexts {
 		c.Handle(fmt.Errorf("%d", i))
 	}
-	if len(c.last) > maxTexts {
-		t.Errorf("%d errors are remembered", len(c.last))
-	}
+	assert.LessOrEqual(t, len(c.last), maxTexts, "errors that are remembered")
 }
 
 // TestEndlessAnswer: of an answer that does not end, a few megabytes are read. A gzip bomb counts
@@ -269,19 +251,16 @@ func TestEndlessAnswer(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			deadline := time.Now().Add(testenv.Patience)
 			for answers.Load() < 2 {
-				if time.Now().After(deadline) {
-					t.Fatalf("%d answers", answers.Load())
-				}
+				require.False(t, time.Now().After(deadline), "%d answers", answers.Load())
 				time.Sleep(10 * time.Millisecond)
 			}
 			_ = shutdown(t, o) // it has failed to send
 			runtime.ReadMemStats(&after)
-			if encoding == "" && most.Load() > limit {
-				t.Errorf("%d bytes of an answer were taken", most.Load())
+			if encoding == "" {
+				assert.LessOrEqual(t, most.Load(), int64(limit), "bytes of an answer that were taken")
 			}
-			if taken := (after.Sys - before.Sys); int64(taken) > 8*limit {
-				t.Errorf("it took %d bytes of memory", taken)
-			}
+			taken := after.Sys - before.Sys
+			assert.LessOrEqual(t, int64(taken), int64(8*limit), "bytes of memory")
 		})
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // large returns so many series of a kind, with the labels that those of a shop have.
@@ -58,20 +60,15 @@ var scraped = []struct {
 // answer scrapes, as Prometheus does over the network, and returns how many bytes it got.
 func answer(t testing.TB, url, accept, encoding string) int64 {
 	r, err := http.NewRequest(http.MethodGet, url+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Header.Set("Accept", accept)
 	r.Header.Set("Accept-Encoding", encoding)
 	w, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.Body.Close()
 	n, err := io.Copy(io.Discard, w.Body)
-	if err != nil || w.StatusCode != http.StatusOK {
-		t.Fatal(w.Status, err)
-	}
+	require.NoError(t, err, w.Status)
+	require.Equal(t, http.StatusOK, w.StatusCode, w.Status)
 	return n
 }
 
@@ -109,8 +106,6 @@ func TestScrapeTime(t *testing.T) {
 			best = min(best, time.Since(start))
 		}
 		t.Logf("%s: %v", c.name, best)
-		if best >= limit {
-			t.Errorf("%s: a scrape of 10,000 series takes %v", c.name, best)
-		}
+		assert.Less(t, best, limit, "%s: a scrape of 10,000 series", c.name)
 	}
 }

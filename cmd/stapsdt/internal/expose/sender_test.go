@@ -9,13 +9,15 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 )
@@ -39,9 +41,7 @@ func TestCollectorGone(t *testing.T) {
 	c := collect(t, "127.0.0.1:0")
 	o, m := startOTLP(t, "http://"+c.addr, &growing{}, quiet())
 	until(t, "metrics come", func() bool { return c.metric("n_total") != nil })
-	if err := c.server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.server.Close())
 	failed := func(signal string) bool {
 		return own(t, m, "stapsdt_export_otlp_failures_total", `signal="`+signal+`"`) > 0
 	}
@@ -53,32 +53,23 @@ func TestCollectorGone(t *testing.T) {
 	for i := range maxQueued + more {
 		o.Span(span(fmt.Sprint(i), uint64(i+1)))
 	}
-	if n := own(t, m, "stapsdt_export_otlp_spans_total", `result="dropped"`); n != more {
-		t.Errorf("%v are dropped", n)
-	}
-	if n := own(t, m, "stapsdt_export_otlp_queued_spans", ""); n != maxQueued {
-		t.Errorf("%v wait", n)
-	}
+	assert.Equal(t, float64(more), own(t, m, "stapsdt_export_otlp_spans_total", `result="dropped"`), "dropped")
+	assert.Equal(t, float64(maxQueued), own(t, m, "stapsdt_export_otlp_queued_spans", ""), "waiting")
 	before := c.metric("n_total").GetSum().DataPoints[0].GetAsDouble()
 	back := collect(t, c.addr)
 	until(t, "all come", func() bool { return len(back.names()) == maxBatch+maxQueued })
 	names := back.names()
 	slices.Sort(names)
 	for i := range maxQueued {
-		if _, found := slices.BinarySearch(names, fmt.Sprint(i)); !found {
-			t.Fatalf("span %d has not come", i)
-		}
+		_, found := slices.BinarySearch(names, fmt.Sprint(i))
+		require.True(t, found, "span %d has not come", i)
 	}
 	until(t, "metrics come again", func() bool { return back.metric("n_total") != nil })
-	if point := back.metric("n_total").GetSum().DataPoints[0]; point.GetAsDouble() <= before || point.StartTimeUnixNano != uint64(start.UnixNano()) {
-		t.Errorf("%v, and %v before", point, before)
-	}
-	if err := shutdown(t, o); err != nil {
-		t.Error(err)
-	}
-	if n := own(t, m, "stapsdt_export_otlp_spans_total", `result="sent"`); n != maxBatch+maxQueued {
-		t.Errorf("%v were sent", n)
-	}
+	point := back.metric("n_total").GetSum().DataPoints[0]
+	assert.Greater(t, point.GetAsDouble(), before)
+	assert.Equal(t, uint64(start.UnixNano()), point.StartTimeUnixNano)
+	assert.NoError(t, shutdown(t, o))
+	assert.Equal(t, float64(maxBatch+maxQueued), own(t, m, "stapsdt_export_otlp_spans_total", `result="sent"`), "sent")
 }
 
 // TestCollectorRefuses: a collector that is busy is asked again, and what it refuses for good is
@@ -97,15 +88,9 @@ func TestCollectorRefuses(t *testing.T) {
 	until(t, "it is counted", func() bool { return own(t, m, "stapsdt_export_otlp_spans_total", `result="refused"`) == 1 })
 	c.answers(0)
 	o.Span(span("later", 3))
-	if err := shutdown(t, o); err != nil {
-		t.Error(err)
-	}
-	if names := c.names(); !slices.Equal(names, []string{"waits", "later"}) {
-		t.Errorf("%v", names)
-	}
-	if !strings.Contains(log.String(), "400 Bad Request") {
-		t.Errorf("the log says %s", log.String())
-	}
+	assert.NoError(t, shutdown(t, o))
+	assert.Equal(t, []string{"waits", "later"}, c.names())
+	assert.Contains(t, log.String(), "400 Bad Request")
 }
 
 // busy is a client of a collector that answers the third request only.
@@ -137,12 +122,8 @@ func TestCollectorBusy(t *testing.T) {
 	s.add(span("waits", 1))
 	m := NewMetrics(fixed{}, registry)
 	until(t, "it comes", func() bool { return own(t, m, "stapsdt_export_otlp_spans_total", `result="sent"`) == 1 })
-	if n := own(t, m, "failures", ""); n != 2 {
-		t.Errorf("%v failures", n)
-	}
-	if err := s.shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.Equal(t, float64(2), own(t, m, "failures", ""), "failures")
+	assert.NoError(t, s.shutdown(t.Context()))
 }
 
 // TestShutdownWithoutCollector: a collector that is gone does not hold up the end.
@@ -154,13 +135,7 @@ func TestShutdownWithoutCollector(t *testing.T) {
 		o.Span(span("lost", uint64(i+1)))
 	}
 	began := time.Now()
-	if err := shutdown(t, o); err == nil {
-		t.Error("metrics that were not sent are no error")
-	}
-	if took := time.Since(began); took > testenv.Patience/2 {
-		t.Errorf("it takes %v", took)
-	}
-	if n := own(t, m, "stapsdt_export_otlp_spans_total", `result="dropped"`); n != 2*maxBatch {
-		t.Errorf("%v were dropped", n)
-	}
+	assert.Error(t, shutdown(t, o), "metrics that were not sent are no error")
+	assert.LessOrEqual(t, time.Since(began), testenv.Patience/2)
+	assert.Equal(t, float64(2*maxBatch), own(t, m, "stapsdt_export_otlp_spans_total", `result="dropped"`), "dropped")
 }

@@ -17,30 +17,28 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // serve serves until the test ends, and returns where.
 func serve(t *testing.T, config string, h http.Handler) string {
 	t.Helper()
 	s, err := Listen("127.0.0.1:0", config, h, quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- s.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 		if c, err := net.Dial("tcp", s.Addr().String()); err == nil {
 			c.Close()
-			t.Error("the server still listens")
+			assert.Fail(t, "the server still listens")
 		}
 	})
 	return s.Addr().String()
@@ -50,9 +48,7 @@ func serve(t *testing.T, config string, h http.Handler) string {
 func file(t *testing.T, dir, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, data, 0o600))
 	return path
 }
 
@@ -60,18 +56,12 @@ func file(t *testing.T, dir, name string, data []byte) string {
 func certificate(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
 	file(t, dir, "cert.pem", text)
 	file(t, dir, "key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
@@ -85,39 +75,30 @@ func TestPages(t *testing.T) {
 	h := handler(t, fixed{})
 	page := get(t, h, "/", "").Body.String()
 	for _, link := range []string{`href="/metrics"`, `href="/-/healthy"`} {
-		if !strings.Contains(page, link) {
-			t.Errorf("no %s in %s", link, page)
-		}
+		assert.Contains(t, page, link)
 	}
 	get(t, h, "/-/healthy", "")
 	for path, want := range map[string]int{"/other": http.StatusNotFound, "/debug/pprof/": http.StatusNotFound} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		if w.Code != want {
-			t.Errorf("%s: %d", path, w.Code)
-		}
+		assert.Equal(t, want, w.Code, path)
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/metrics", nil))
-	if w.Code != http.StatusMethodNotAllowed {
-		t.Errorf("POST: %d", w.Code)
-	}
+	assert.Equal(t, http.StatusMethodNotAllowed, w.Code, "POST")
 }
 
 // TestServe: plain HTTP, until the context ends.
 func TestServe(t *testing.T) {
 	addr := serve(t, "", handler(t, fixed{}))
 	w, err := http.Get("http://" + addr + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.Body.Close()
-	if body, err := io.ReadAll(w.Body); err != nil || !strings.Contains(string(body), "stapsdt_export_invalid_series_total 0") {
-		t.Errorf("%s, %v", body, err)
-	}
-	if _, err := Listen(addr, "", nil, quiet()); err == nil {
-		t.Error("two servers listen at one address")
-	}
+	body, err := io.ReadAll(w.Body)
+	assert.NoError(t, err)
+	assert.Contains(t, string(body), "stapsdt_export_invalid_series_total 0")
+	_, err = Listen(addr, "", nil, quiet())
+	assert.Error(t, err, "two servers listen at one address")
 }
 
 // TestWebConfig: certificates and users are those of Prometheus's exporters.
@@ -133,27 +114,19 @@ basic_auth_users: {prometheus: $2a$04$RsqU4PXyNZYUSKoRvdqhpu4r8PlqK2ARCGGpM0rJjj
 	defer client.CloseIdleConnections()
 	for password, want := range map[string]int{"probe": http.StatusOK, "other": http.StatusUnauthorized, "": http.StatusUnauthorized} {
 		r, err := http.NewRequest(http.MethodGet, "https://"+addr+"/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if password != "" {
 			r.SetBasicAuth("prometheus", password)
 		}
 		w, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		w.Body.Close()
-		if w.StatusCode != want {
-			t.Errorf("the password %q: %s", password, w.Status)
-		}
+		assert.Equal(t, want, w.StatusCode, "the password %q: %s", password, w.Status)
 	}
 	w, err := http.Get("http://" + addr + "/metrics")
 	if err == nil {
 		w.Body.Close()
-		if w.StatusCode == http.StatusOK {
-			t.Error("it answers without TLS too")
-		}
+		assert.NotEqual(t, http.StatusOK, w.StatusCode, "it answers without TLS too")
 	}
 }
 
@@ -164,13 +137,10 @@ func TestWrongWebConfig(t *testing.T) {
 		"key.yml": "tls_server_config: {cert_file: missing.pem, key_file: missing.pem}", "field.yml": "tls: {}", "yaml.yml": "{",
 	} {
 		_, err := Listen("127.0.0.1:0", file(t, dir, name, []byte(text)), nil, quiet())
-		if err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.ErrorContains(t, err, name)
 	}
-	if _, err := Listen("127.0.0.1:0", filepath.Join(dir, "missing.yml"), nil, quiet()); err == nil {
-		t.Error("a file that is missing is no error")
-	}
+	_, err := Listen("127.0.0.1:0", filepath.Join(dir, "missing.yml"), nil, quiet())
+	assert.Error(t, err, "a file that is missing is no error")
 }
 
 // waiting is a source that answers when it may.
@@ -197,15 +167,11 @@ func TestManyScrapes(t *testing.T) {
 	var wait sync.WaitGroup
 	for range maxScrapes {
 		wait.Go(func() {
-			if code := scraping(); code != http.StatusOK {
-				t.Errorf("status %d", code)
-			}
+			assert.Equal(t, http.StatusOK, scraping())
 		})
 		<-source.asked
 	}
-	if code := scraping(); code != http.StatusServiceUnavailable {
-		t.Errorf("one more: status %d", code)
-	}
+	assert.Equal(t, http.StatusServiceUnavailable, scraping(), "one more")
 	close(source.may)
 	wait.Wait()
 }

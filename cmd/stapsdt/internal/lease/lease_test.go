@@ -3,13 +3,15 @@
 package lease
 
 import (
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // closer counts how often it is closed, which takes a while.
@@ -26,9 +28,7 @@ func take(t *testing.T, path string) (*Lease, error) {
 	leases := New()
 	t.Cleanup(leases.Close)
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l, err := leases.Take(file)
 	t.Cleanup(func() {
 		l.Release()
@@ -40,9 +40,7 @@ func take(t *testing.T, path string) (*Lease, error) {
 func newFile(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
 	return path
 }
 
@@ -51,15 +49,14 @@ func newFile(t *testing.T) (path string) {
 func TestBreak(t *testing.T) {
 	path := newFile(t)
 	l, err := take(t, path)
-	if err != nil || !l.Held() || l.Broken() {
-		t.Fatal(l, err)
-	}
+	require.NoError(t, err)
+	require.True(t, l.Held())
+	require.False(t, l.Broken())
 	first, second := &closer{}, &closer{}
-	if _, err := l.Attach(func() io.Closer { return first }); err != nil {
-		t.Fatal(err)
-	}
+	_, err = l.Attach(func() io.Closer { return first })
+	require.NoError(t, err)
 	opened := make(chan bool)
-	if _, err := l.Attach(func() io.Closer {
+	_, err = l.Attach(func() io.Closer {
 		go func() {
 			file, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err != nil {
@@ -70,20 +67,17 @@ func TestBreak(t *testing.T) {
 		}()
 		time.Sleep(100 * time.Millisecond)
 		return second
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
+	require.NoError(t, err)
 	select {
 	case detached := <-opened:
-		if !detached {
-			t.Error("something was attached when the file was opened for writing")
-		}
+		assert.True(t, detached, "something was attached when the file was opened for writing")
 	case <-time.After(10 * time.Second):
-		t.Fatal("the writer waits")
+		require.FailNow(t, "the writer waits")
 	}
-	if _, err := l.Attach(func() io.Closer { return first }); !errors.Is(err, ErrBroken) || !l.Broken() {
-		t.Error(err)
-	}
+	_, err = l.Attach(func() io.Closer { return first })
+	assert.ErrorIs(t, err, ErrBroken)
+	assert.True(t, l.Broken())
 }
 
 // TestSeveral: one signal can stand for several leases.
@@ -95,25 +89,19 @@ func TestSeveral(t *testing.T) {
 	for range count {
 		path := newFile(t)
 		file, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer file.Close()
 		l, err := leases.Take(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer l.Release()
 		go func() { written <- os.WriteFile(path, []byte("new"), 0) }()
 	}
 	for range count {
 		select {
 		case err := <-written:
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 		case <-time.After(10 * time.Second):
-			t.Fatal("a writer waits")
+			require.FailNow(t, "a writer waits")
 		}
 	}
 }
@@ -122,45 +110,29 @@ func TestSeveral(t *testing.T) {
 func TestDetach(t *testing.T) {
 	path := newFile(t)
 	l, err := take(t, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := &closer{}
 	a, err := l.Attach(func() io.Closer { return c })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for range 2 {
-		if err := a.Close(); err != io.EOF {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, a.Close(), io.EOF)
 	}
-	if err := os.WriteFile(path, []byte("new"), 0); err != nil {
-		t.Error(err)
-	}
-	if n := c.closed.Load(); n != 1 {
-		t.Error(n)
-	}
+	assert.NoError(t, os.WriteFile(path, []byte("new"), 0))
+	assert.Equal(t, int32(1), c.closed.Load())
 }
 
 // TestWritten: there is no lease on a file that another one is writing.
 func TestWritten(t *testing.T) {
 	path := newFile(t)
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	l, err := take(t, path)
-	if !errors.Is(err, ErrWritten) || l.Held() {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, err, ErrWritten)
+	assert.False(t, l.Held())
 	c := &closer{}
-	if _, err := l.Attach(func() io.Closer { return c }); err != nil {
-		t.Error(err)
-	}
+	_, err = l.Attach(func() io.Closer { return c })
+	assert.NoError(t, err)
 	l.Break()
-	if c.closed.Load() != 1 {
-		t.Error("it is attached still")
-	}
+	assert.Equal(t, int32(1), c.closed.Load(), "it is attached still")
 }

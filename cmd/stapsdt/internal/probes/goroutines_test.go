@@ -3,7 +3,6 @@
 package probes
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"testing"
@@ -11,36 +10,26 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/cilium/ebpf"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestGoroutinesForget: processes that have ended leave room for others.
 func TestGoroutinesForget(t *testing.T) {
 	testenv.NeedsRoot(t)
 	ended := exec.Command("true")
-	if err := ended.Run(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ended.Run())
 	var g Goroutines
-	if err := g.open(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, g.open())
 	defer g.Close()
 	gone, here := uint32(ended.Process.Pid), uint32(os.Getpid())
 	for _, pid := range []uint32{gone, here} {
 		g.visited[int(pid)] = nil
-		if err := g.offsets.Put(pid, uint32(152)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, g.offsets.Put(pid, uint32(152)))
 	}
 	g.Forget()
 	var offset uint32
-	if err := g.offsets.Lookup(gone, &offset); !errors.Is(err, ebpf.ErrKeyNotExist) {
-		t.Errorf("the process that has ended: %v", err)
-	}
-	if err := g.offsets.Lookup(here, &offset); err != nil {
-		t.Errorf("this process: %v", err)
-	}
-	if len(g.visited) != 1 {
-		t.Errorf("%d processes are known", len(g.visited))
-	}
+	assert.ErrorIs(t, g.offsets.Lookup(gone, &offset), ebpf.ErrKeyNotExist, "the process that has ended")
+	assert.NoError(t, g.offsets.Lookup(here, &offset), "this process")
+	assert.Len(t, g.visited, 1, "processes that are known")
 }

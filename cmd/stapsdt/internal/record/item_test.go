@@ -2,7 +2,11 @@
 
 package record
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
 
 func TestWholeRunes(t *testing.T) {
 	for text, want := range map[string]string{
@@ -18,8 +22,6 @@ func TestWholeRunes(t *testing.T) {
 		"a\xff":        "a\xff", // is no rune that is incomplete
 		"\x80\x80\x80": "\x80\x80\x80",
 	} {
-		if got := string(WholeRunes([]byte(text))); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		assert.Equal(t, want, string(WholeRunes([]byte(text))), text)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestHistogram(t *testing.T) {
@@ -39,19 +41,13 @@ func TestHistogram(t *testing.T) {
 		"[512, 1K)           0 " + bar(0) + "\n" +
 		"[1K, 2K)            6 " + bar(52) + "\n" +
 		"count 9  average 766.7  p50 1050  p90 1200  p99 1200  p999 1200\n"
-	if b.String() != want {
-		t.Errorf("%s", b.String())
-	}
+	assert.Equal(t, want, b.String())
 	for part, want := range map[float64]float64{0.01: -5, 0.12: 1, 0.3: 4, 0.4: 1050, 0.5: 1050, 0.6: 1200, 1: 1200} {
-		if got := h.Quantile(part); got != want {
-			t.Errorf("%v: %v", part, got)
-		}
+		assert.Equal(t, want, h.Quantile(part), part)
 	}
 	// A sum that has overflowed.
 	h = &Histogram{Type: expr.Type{Kind: expr.Uint, Size: 8}, Buckets: []Bucket{{Low: 1 << 62, High: 1 << 63, Count: 8, Sum: 5}}}
-	if got := h.Average(); got != 3<<61 {
-		t.Error(got)
-	}
+	assert.Equal(t, float64(3<<61), h.Average())
 }
 
 // TestLongName: a long name makes no line longer than its own.
@@ -62,12 +58,8 @@ func TestLongName(t *testing.T) {
 	l.head(time.Time{}, 1, nil, "app", "p", true)
 	short := len(l.buf)
 	l.head(time.Time{}, 1, nil, "app", long, true)
-	if short > 250 { // with that of the titles
-		t.Errorf("a line has %d bytes", short)
-	}
-	if !strings.Contains(string(l.buf), long) {
-		t.Error("a name is cut")
-	}
+	assert.LessOrEqual(t, short, 250, "bytes of a line") // with those of the titles
+	assert.Contains(t, string(l.buf), long, "a name is cut")
 }
 
 // TestWidth: everything fits the columns that there are.
@@ -86,12 +78,12 @@ func TestWidth(t *testing.T) {
 		for line := range strings.Lines(b.String()) {
 			widest = max(widest, len([]rune(strings.TrimSuffix(line, "\n"))))
 		}
-		if widest > columns || columns <= 80 && widest < columns-1 {
-			t.Errorf("%d of %d columns:\n%s", widest, columns, b.String())
+		assert.LessOrEqual(t, widest, columns, "%d of %d columns:\n%s", widest, columns, b.String())
+		if columns <= 80 {
+			assert.GreaterOrEqual(t, widest, columns-1, "%d of %d columns:\n%s", widest, columns, b.String())
 		}
-		if !strings.Contains(b.String(), `"GET"`) || !strings.Contains(b.String(), "p999") {
-			t.Errorf("%s", b.String())
-		}
+		assert.Contains(t, b.String(), `"GET"`)
+		assert.Contains(t, b.String(), "p999")
 	}
 }
 
@@ -101,16 +93,14 @@ func TestStackJSON(t *testing.T) {
 		{Address: 0x123},
 	}}
 	const want = `{"stack":[{"function":"main.inlined","file":"/a/main.go","line":3},{"function":"main.f","file":"/a/main.go","line":9},{"function":"0x123"}],"cut":"cut: too deep"}`
-	if got, err := json.Marshal(NewJSONStack(stack)); err != nil || string(got) != want {
-		t.Errorf("%s, %v", got, err)
-	}
+	got, err := json.Marshal(NewJSONStack(stack))
+	assert.NoError(t, err)
+	assert.Equal(t, want, string(got))
 }
 
 func TestDuration(t *testing.T) {
 	for f, want := range map[float64]string{0: "0s", 999: "999ns", 1048576: "1.05ms", 33554432: "33.6ms", 1.5e9: "1.5s", -2e6: "-2ms", math.MaxUint64: "1.84e+10s"} {
-		if got := Duration(f); got != want {
-			t.Errorf("%v: %s", f, got)
-		}
+		assert.Equal(t, want, Duration(f), f)
 	}
 }
 
@@ -120,9 +110,7 @@ func TestTable(t *testing.T) {
 	table.Add("12", "a:b", "ä")
 	table.Add("3", "longer:probe", "")
 	const want = "COUNT  PROBE         key\n   12  a:b           ä\n    3  longer:probe  \n"
-	if got := string(table.Text()); got != want {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, want, string(table.Text()))
 }
 
 func FuzzJSONString(f *testing.F) {
@@ -131,8 +119,11 @@ func FuzzJSONString(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		var got string
-		if err := json.Unmarshal(AppendJSONString(nil, s), &got); err != nil || got != strings.ToValidUTF8(s, "\ufffd") && len([]rune(got)) != len([]rune(s)) {
-			t.Errorf("%q: %q, %v", s, got, err)
+		err := json.Unmarshal(AppendJSONString(nil, s), &got)
+		if assert.NoError(t, err, "%q: %q", s, got) {
+			if got != strings.ToValidUTF8(s, "\ufffd") {
+				assert.Len(t, []rune(got), len([]rune(s)), "%q: %q", s, got)
+			}
 		}
 	})
 }
@@ -154,8 +145,9 @@ func FuzzFields(f *testing.F) {
 		d := &record.Details{Type: whole, Size: len(content)}
 		for _, asJSON := range []bool{false, true} {
 			fs := fields{d: d, v: &event.Value{Struct: content}, json: asJSON}
-			if out := fs.structure(nil, whole, 0); asJSON && !json.Valid(out) {
-				t.Errorf("%s", out)
+			out := fs.structure(nil, whole, 0)
+			if asJSON {
+				assert.True(t, json.Valid(out), "%s", out)
 			}
 		}
 	})
@@ -163,9 +155,7 @@ func FuzzFields(f *testing.F) {
 
 func TestPrintable(t *testing.T) {
 	for s, want := range map[string]string{"plain": "plain", "ä": "ä", "a\x1b[2Jb": "a\ufffd[2Jb", "\xff": "\ufffd", "\x7f": "\ufffd"} {
-		if got := Printable(s); got != want {
-			t.Errorf("%q: %q", s, got)
-		}
+		assert.Equal(t, want, Printable(s), s)
 	}
 }
 
@@ -173,8 +163,6 @@ func FuzzDecimals(f *testing.F) {
 	f.Add(uint32(0))
 	f.Add(uint32(math.MaxUint32))
 	f.Fuzz(func(t *testing.T, n uint32) {
-		if text := AppendNumber(nil, expr.Type{Kind: expr.Uint, Size: 4}, uint64(n)); len(text) != decimals(n) {
-			t.Errorf("%d: %d", n, decimals(n))
-		}
+		assert.Len(t, AppendNumber(nil, expr.Type{Kind: expr.Uint, Size: 4}, uint64(n)), decimals(n), n)
 	})
 }

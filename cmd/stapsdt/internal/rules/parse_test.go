@@ -6,12 +6,13 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 )
@@ -55,9 +56,7 @@ spans:
 
 func TestEverything(t *testing.T) {
 	got, err := Parse("rules.yaml", []byte(everything))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	both := []string{"executable", "container"}
 	want := &File{
 		Metrics: []Metric{
@@ -78,13 +77,9 @@ func TestEverything(t *testing.T) {
 		Spans: []Span{{Probe: "shop:request", Where: `error != ""`, Select: Select{Executable: "shop"}}, {Probe: "shop:*"}},
 	}
 	for i := range want.Metrics {
-		if !reflect.DeepEqual(got.Metrics[i], want.Metrics[i]) {
-			t.Errorf("got  %+v\nwant %+v", got.Metrics[i], want.Metrics[i])
-		}
+		assert.Equal(t, want.Metrics[i], got.Metrics[i])
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+	assert.Equal(t, want, got)
 }
 
 // TestScale: the name of a value says in what unit it is.
@@ -93,14 +88,10 @@ func TestScale(t *testing.T) {
 		"nanoseconds": 1e-9, "ns": 1e-9, "wait_ns": 1e-9, "wait_us": 1e-6, "elapsed_ms": 1e-3, "milliseconds": 1e-3, "seconds": 1,
 		"elapsed": 0, "arg2": 0, "wait_ns / 2": 0, "bytes": 0, "columns": 0,
 	} {
-		if got := inferred(value, "seconds"); got != want {
-			t.Errorf("%s: got %v, want %v", value, got, want)
-		}
+		assert.Equal(t, want, inferred(value, "seconds"), value)
 	}
 	for value, want := range map[string]float64{"bytes": 1, "sent_kibibytes": 1024, "size": 1, "len(text)": 1} {
-		if got := inferred(value, "bytes"); got != want {
-			t.Errorf("%s: got %v, want %v", value, got, want)
-		}
+		assert.Equal(t, want, inferred(value, "bytes"), value)
 	}
 }
 
@@ -199,60 +190,49 @@ var wrong = []struct {
 func TestWrong(t *testing.T) {
 	for _, c := range wrong {
 		file, err := Parse("f", []byte(c.text))
-		if err == nil || file != nil {
-			t.Errorf("%s: no error", c.text)
+		if !assert.Error(t, err, c.text) || !assert.Nil(t, file, c.text) {
 			continue
 		}
 		got := strings.Split(err.Error(), "\n")
 		for i, want := range c.errs {
-			if i >= len(got) || !strings.HasPrefix(got[i], "f:"+want) {
-				t.Errorf("%s:\n got %s\nwant %s", c.text, strings.Join(got, "\n     "), want)
+			if assert.Less(t, i, len(got), "%s:\n got %s\nwant %s", c.text, err, want) {
+				assert.True(t, strings.HasPrefix(got[i], "f:"+want), "%s:\n got %s\nwant %s", c.text, err, want)
 			}
 		}
-		if len(got) != len(c.errs) {
-			t.Errorf("%s: got %q", c.text, got)
-		}
+		assert.Len(t, got, len(c.errs), c.text)
 	}
 }
 
 // TestManifest: the rules that are packaged are right.
 func TestManifest(t *testing.T) {
 	text, err := os.ReadFile("../../../../packaging/daemonset.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for range 2 { // the second document has them
 		var document struct{ Data map[string]string }
-		if err := decoder.Decode(&document); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, decoder.Decode(&document))
 		if rules := document.Data["rules.yaml"]; rules != "" {
-			if file := parsed(t, rules); len(file.Metrics) != 1 {
-				t.Errorf("%+v", file)
-			}
+			file := parsed(t, rules)
+			assert.Len(t, file.Metrics, 1, file)
 			return
 		}
 	}
-	t.Error("it has no rules")
+	assert.Fail(t, "it has no rules")
 }
 
 func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
-	if _, err := Read(path); !os.IsNotExist(err) {
-		t.Error(err)
+	_, err := Read(path)
+	assert.True(t, os.IsNotExist(err), err)
+	require.NoError(t, os.WriteFile(path, []byte("spans: [{probe: 'a:b'}]"), 0o600))
+	file, err := Read(path)
+	if assert.NoError(t, err) {
+		assert.Len(t, file.Spans, 1, file)
 	}
-	if err := os.WriteFile(path, []byte("spans: [{probe: 'a:b'}]"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if file, err := Read(path); err != nil || len(file.Spans) != 1 {
-		t.Error(file, err)
-	}
-	if err := os.WriteFile(path, make([]byte, maxFile+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Read(path); err == nil || !strings.HasPrefix(err.Error(), path+":1:1: the file has more than") {
-		t.Error(err)
+	require.NoError(t, os.WriteFile(path, make([]byte, maxFile+1), 0o600))
+	_, err = Read(path)
+	if assert.Error(t, err) {
+		assert.True(t, strings.HasPrefix(err.Error(), path+":1:1: the file has more than"))
 	}
 }
 
@@ -266,19 +246,13 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		start := time.Now()
 		file, err := Parse("f", text)
-		if time.Since(start) > 5*time.Second {
-			t.Fatalf("%q took %v", text, time.Since(start))
-		}
-		if (file == nil) == (err == nil) {
-			t.Fatal(file, err)
-		}
+		require.LessOrEqual(t, time.Since(start), 5*time.Second, "%q", text)
+		require.NotEqual(t, err == nil, file == nil, "%v %v", file, err)
 		if err == nil {
 			return
 		}
 		for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
-			if !position.MatchString(one.Error()) {
-				t.Fatalf("%q: %v", text, one)
-			}
+			require.True(t, position.MatchString(one.Error()), "%q: %v", text, one)
 		}
 	})
 }
@@ -287,17 +261,15 @@ func FuzzParse(f *testing.F) {
 func TestManyErrors(t *testing.T) {
 	_, err := Parse("r.yaml", []byte("metrics:\n"+strings.Repeat("- 1\n", 50)))
 	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != 21 || lines[20] != "r.yaml: 30 more errors" {
-		t.Errorf("%d lines: %s", len(lines), lines[len(lines)-1])
+	if assert.Len(t, lines, 21, err) {
+		assert.Equal(t, "r.yaml: 30 more errors", lines[20], err)
 	}
 }
 
 // TestReadPipe: nothing waits for a writer that may never come.
 func TestReadPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Mkfifo(path, 0o600))
 	read := make(chan error, 1)
 	go func() {
 		_, err := Read(path)
@@ -305,10 +277,8 @@ func TestReadPipe(t *testing.T) {
 	}()
 	select {
 	case err := <-read:
-		if err == nil {
-			t.Error("an empty pipe has rules")
-		}
+		assert.Error(t, err, "an empty pipe has rules")
 	case <-time.After(time.Minute):
-		t.Fatal("Read waits")
+		require.FailNow(t, "Read waits")
 	}
 }

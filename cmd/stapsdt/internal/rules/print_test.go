@@ -12,14 +12,15 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func parsed(t *testing.T, text string) *File {
 	t.Helper()
 	file, err := Parse("rules.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return file
 }
 
@@ -29,19 +30,14 @@ func promtool(t *testing.T, alerts []byte, files map[string]string, args ...stri
 	testenv.Long(t, "Prometheus is a server, which is installed for the long tests")
 	tool := testenv.NeedsTool(t, "promtool", "prometheus")
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "alerts.yaml"), alerts, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "alerts.yaml"), alerts, 0o600))
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	cmd := exec.Command(tool, args...)
 	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v: %v\n%s\n%s", cmd, err, out, alerts)
-	}
+	out, err := cmd.CombinedOutput()
+	assert.NoError(t, err, "%v\n%s\n%s", cmd, out, alerts)
 }
 
 // TestAlerts: Prometheus's own checker accepts them, and they are the same each time.
@@ -49,9 +45,7 @@ func TestAlerts(t *testing.T) {
 	for name, text := range map[string]string{"everything": everything, "no metrics": "metrics: []\n", "one span": "spans: [{probe: 'a:b'}]\n"} {
 		t.Run(name, func(t *testing.T) {
 			alerts := Alerts(parsed(t, text))
-			if !bytes.Equal(alerts, Alerts(parsed(t, text))) {
-				t.Error("they differ from one time to the next")
-			}
+			assert.Equal(t, Alerts(parsed(t, text)), alerts, "they differ from one time to the next")
 			promtool(t, alerts, nil, "check", "rules", "alerts.yaml")
 		})
 	}
@@ -116,25 +110,22 @@ tests:
 func TestDashboard(t *testing.T) {
 	file := parsed(t, everything)
 	text := Dashboard(file)
-	if !bytes.Equal(text, Dashboard(parsed(t, everything))) {
-		t.Error("it differs from one time to the next")
-	}
+	assert.Equal(t, Dashboard(parsed(t, everything)), text, "it differs from one time to the next")
 	var d dashboard
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&d); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := len(d.Panels), len(file.Metrics)+4; got != want {
-		t.Errorf("%d panels, want %d", got, want)
-	}
+	require.NoError(t, decoder.Decode(&d))
+	assert.Len(t, d.Panels, len(file.Metrics)+4)
 	var queries strings.Builder
 	queries.WriteString("groups: [{name: queries, rules: [\n")
 	places := map[place]bool{}
 	for i, p := range d.Panels {
-		if i < len(file.Metrics) && p.Title != file.Metrics[i].Name || p.ID != i+1 || places[p.GridPos] || len(p.Targets) == 0 {
-			t.Errorf("panel %d: %+v", i, p)
+		if i < len(file.Metrics) {
+			assert.Equal(t, file.Metrics[i].Name, p.Title, "panel %d: %+v", i, p)
 		}
+		assert.Equal(t, i+1, p.ID, "panel %d: %+v", i, p)
+		assert.False(t, places[p.GridPos], "panel %d: %+v", i, p)
+		assert.NotEmpty(t, p.Targets, "panel %d: %+v", i, p)
 		places[p.GridPos] = true
 		for _, q := range p.Targets {
 			quoted, _ := json.Marshal(strings.ReplaceAll(q.Expr, "$__rate_interval", "1m"))

@@ -13,6 +13,9 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // hostile are names that a file of unknown origin may have.
@@ -37,33 +40,23 @@ func TestHostileTracefs(t *testing.T) {
 	s, dir := hostileScript(t, hostile)
 	text, skipped := s.Tracefs()
 	head, _, ok := strings.Cut(text, "\n# shellcheck")
-	if !ok {
-		t.Fatal(text)
-	}
+	require.True(t, ok, text)
 	const stubs = "file() { printf 'file %s %s %s\\n' \"$@\"; }\ndefine() { printf '%s|%s\\n' \"$@\"; }\n"
 	path := filepath.Join(dir, "script")
-	if err := os.WriteFile(path, []byte(stubs+head+"\ndefine_all\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(stubs+head+"\ndefine_all\n"), 0o600))
 	cmd := exec.Command("sh", "-eu", path)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, out, text)
-	}
+	require.NoError(t, err, "%s\n%s", out, text)
 	name := unique("stapsdt_"+hostile, maxEvent, nil)
 	event := unique(hostile, maxEvent, nil)
 	want := fmt.Sprintf("file %s 1 2\n%s/%s|0x40(0x80) arg0=%%di:s32 arg1=+0(%%si):string arg2=\\7:s64 arg3=@+0x1040:x64 arg4=-3(%%bp):u8 arg7=@0x1000:string\n%[2]s/%[3]s_2|0x50\n",
 		s.Sites[0].File.Path, name, event)
-	if string(out) != want {
-		t.Errorf("got  %s\nwant %s", out, want)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "pwned")); err == nil {
-		t.Error("it ran a command in a name")
-	}
-	if len(skipped) != 3 || strings.Contains(strings.Join(skipped, ""), "\n") {
-		t.Errorf("%q", skipped)
-	}
+	assert.Equal(t, want, string(out))
+	_, err = os.Stat(filepath.Join(dir, "pwned"))
+	assert.Error(t, err, "it ran a command in a name")
+	assert.Len(t, skipped, 3)
+	assert.NotContains(t, strings.Join(skipped, ""), "\n")
 }
 
 // TestHostileBpftrace: what cannot be written safely is left out, with the reason.
@@ -71,12 +64,10 @@ func TestHostileBpftrace(t *testing.T) {
 	s, _ := hostileScript(t, hostile)
 	text, skipped := s.Bpftrace()
 	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "//") {
-			t.Errorf("it has %q", line)
-		}
+		assert.True(t, strings.HasPrefix(line, "//"), "it has %q", line)
 	}
-	if len(skipped) != 1 || !strings.Contains(skipped[0], "no way to write this name") {
-		t.Errorf("%q", skipped)
+	if assert.Len(t, skipped, 1) {
+		assert.Contains(t, skipped[0], "no way to write this name")
 	}
 
 	s, _ = hostileScript(t, `50%\é`)
@@ -92,9 +83,7 @@ func TestHostileBpftrace(t *testing.T) {
 	printf("%d %s 50%s\\é:50%s\\é arg0=%ld arg1=\"%s\" arg2=%lu arg3=%lu arg4=%lu arg5=%lu ...\n", pid, comm, "%", "%", arg0, str(arg1), arg2, arg3, arg4, arg5);
 }
 `
-	if clause != want {
-		t.Errorf("got  %s\nwant %s", clause, want)
-	}
+	assert.Equal(t, want, clause)
 }
 
 // TestUnique: names that tracefs accepts, and no two of them equal.
@@ -104,39 +93,29 @@ func TestUnique(t *testing.T) {
 	for name, want := range map[string]string{
 		"a-b": "a_b", "1a": "_1a", "": "_", "ä": "_", "common_pid": "common_pid_2", long: long[:31],
 	} {
-		if got := unique(name, maxArgument, nil); got != want {
-			t.Errorf("%q: got %q, want %q", name, got, want)
-		}
+		assert.Equal(t, want, unique(name, maxArgument, nil), name)
 	}
 	for range 12 {
 		names = append(names, unique(long, maxArgument, names))
 	}
-	if names[1] != long[:29]+"_2" || names[11] != long[:28]+"_12" {
-		t.Errorf("%q", names)
-	}
+	assert.Equal(t, long[:29]+"_2", names[1], names)
+	assert.Equal(t, long[:28]+"_12", names[11], names)
 }
 
 // TestSum: the sum is that of the command cksum.
 func TestSum(t *testing.T) {
 	for text, want := range map[string]uint32{"": 4294967295, "123456789": 930766865, strings.Repeat("a", 100_000): 0} {
 		sum, size, err := Sum(strings.NewReader(text))
-		if err != nil || size != int64(len(text)) {
-			t.Fatal(size, err)
-		}
+		require.NoError(t, err)
+		require.Equal(t, int64(len(text)), size)
 		if want == 0 {
 			cmd := exec.Command(testenv.NeedsTool(t, "cksum", "coreutils"))
 			cmd.Stdin = strings.NewReader(text)
 			out, err := cmd.Output()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := fmt.Sprintf("%d %d\n", sum, size); got != string(out) {
-				t.Errorf("got %s, want %s", got, out)
-			}
+			require.NoError(t, err)
+			assert.Equal(t, string(out), fmt.Sprintf("%d %d\n", sum, size))
 			continue
 		}
-		if sum != want {
-			t.Errorf("%q: got %d, want %d", text, sum, want)
-		}
+		assert.Equal(t, want, sum, text)
 	}
 }

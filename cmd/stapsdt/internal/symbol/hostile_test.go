@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile/sparse"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestLargePerfMaps: a map costs no more than some memory, and those of many processes no more than
@@ -24,9 +27,7 @@ func TestLargePerfMaps(t *testing.T) {
 	for i := 0; lines.Len() < maxPerfMap+1<<20; i++ {
 		fmt.Fprintf(&lines, "%x 1 a\n", 1<<32+i)
 	}
-	if err := os.WriteFile(path, lines.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, lines.Bytes(), 0o600))
 	lines = bytes.Buffer{}
 	before, start := heap(), time.Now()
 	left := int64(maxPerfMaps)
@@ -36,20 +37,19 @@ func TestLargePerfMaps(t *testing.T) {
 		p.refresh(uint32(os.Getuid()))
 		maps = append(maps, p)
 	}
-	if used := heap() - before; used > 256<<20 || time.Since(start) > 30*time.Second {
-		t.Errorf("%d MB, %v", used>>20, time.Since(start))
-	}
-	if n := len(maps[0].funcs); n != maxJitted || len(maps[4].funcs) != 0 || left != 0 {
-		t.Error(n, len(maps[4].funcs), left)
-	}
+	used := heap() - before
+	assert.LessOrEqual(t, used, int64(256<<20), "%d MB", used>>20)
+	assert.LessOrEqual(t, time.Since(start), 30*time.Second)
+	assert.Len(t, maps[0].funcs, maxJitted)
+	assert.Empty(t, maps[4].funcs)
+	assert.Zero(t, left)
 	// A map that has become shorter gives back what it had.
-	if err := os.WriteFile(path, []byte("1000 10 f\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("1000 10 f\n"), 0o600))
 	maps[0].refresh(uint32(os.Getuid()))
 	maps[4].refresh(uint32(os.Getuid()))
-	if len(maps[0].funcs) != 1 || len(maps[4].funcs) != 1 || left != maxPerfMap-20 {
-		t.Error(len(maps[0].funcs), len(maps[4].funcs), left)
+	if assert.Len(t, maps[0].funcs, 1) {
+		assert.Len(t, maps[4].funcs, 1)
+		assert.Equal(t, int64(maxPerfMap-20), left)
 	}
 }
 
@@ -65,19 +65,14 @@ func TestSparseTables(t *testing.T) {
 	file := sparse.File(t, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: 64},
 		elf.Section64{Type: uint32(elf.SHT_SYMTAB), Size: sparse.Size, Link: 3, Entsize: 24}, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: sparse.Size},
 		elf.Section64{Name: 1, Type: uint32(elf.SHT_PROGBITS), Size: sparse.Size})
-	if _, err := file.WriteAt([]byte("\x00.gopclntab\x00"), 1<<20); err != nil {
-		t.Fatal(err)
-	}
+	_, err := file.WriteAt([]byte("\x00.gopclntab\x00"), 1<<20)
+	require.NoError(t, err)
 	left := int64(maxTables)
 	m := &Module{content: file, left: &left}
 	sparse.Cost(t, func() {
-		if fns := m.lookup(0x1000); fns != nil {
-			t.Error(fns)
-		}
+		assert.Nil(t, m.lookup(0x1000))
 	})
-	if m.tables.file == nil {
-		t.Error("the file was not read")
-	}
+	assert.NotNil(t, m.tables.file, "the file was not read")
 }
 
 // TestSharedNames: symbols whose names are the ends of one long name do not multiply it.
@@ -90,14 +85,13 @@ func TestSharedNames(t *testing.T) {
 	for i := range uint64(count) {
 		_ = binary.Write(&table, binary.LittleEndian, elf.Sym64{Name: uint32(i), Info: byte(elf.STT_FUNC), Shndx: 4, Value: i, Size: 1})
 	}
-	if _, err := file.WriteAt(append(table.Bytes(), bytes.Repeat([]byte{'n'}, long)...), 1<<20+64); err != nil {
-		t.Fatal(err)
-	}
+	_, err := file.WriteAt(append(table.Bytes(), bytes.Repeat([]byte{'n'}, long)...), 1<<20+64)
+	require.NoError(t, err)
 	left := int64(maxTables)
 	m := &Module{content: file, left: &left}
 	sparse.Cost(t, func() {
-		if s := m.read().symbol(7); s == nil || len(s.name) > 8<<10 {
-			t.Error("no symbol, or a long name")
+		if s := m.read().symbol(7); assert.NotNil(t, s) {
+			assert.LessOrEqual(t, len(s.name), 8<<10)
 		}
 	})
 }
@@ -105,15 +99,13 @@ func TestSharedNames(t *testing.T) {
 // TestTableBudget: nothing is read of more files when enough was read.
 func TestTableBudget(t *testing.T) {
 	exe, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer exe.Close()
 	for _, left := range []int64{maxTables, 1 << 12} {
 		budget := left
 		m := &Module{content: exe, left: &budget}
-		if got := m.read().go_ != nil; got != (left == maxTables) || budget < 0 {
-			t.Error(left, got, budget)
-		}
+		got := m.read().go_ != nil
+		assert.Equal(t, left == maxTables, got, left)
+		assert.GreaterOrEqual(t, budget, int64(0), left)
 	}
 }

@@ -14,28 +14,25 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // own returns this program's table, and where the program's code is.
 func own(t testing.TB) (*goTable, target.Mapping) {
 	f, err := elf.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
 	table := newGoTable(f)
-	if table == nil {
-		t.Fatal("this program has no table")
-	}
+	require.NotNil(t, table, "this program has no table")
 	mappings, err := target.CodeMappings(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m := find(mappings, uint64(reflect.ValueOf(TestGoTable).Pointer()))
 	if m != nil {
 		return table, *m
 	}
-	t.Fatal("this function is nowhere")
+	require.FailNow(t, "this function is nowhere")
 	return nil, target.Mapping{}
 }
 
@@ -73,16 +70,14 @@ func TestGoTable(t *testing.T) {
 			got = got[:n]
 			wrappers++
 		}
-		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("%#x: %q, and the runtime says %q", pc, got, want)
-		}
+		require.Equal(t, want, got, "%#x", pc)
 		compared++
 		inlined += len(got) - 1
 	}
 	t.Logf("%d addresses, %d inlined functions, %d wrappers", compared, inlined, wrappers)
-	if compared < 1000 || inlined < 100 || wrappers > compared/20 {
-		t.Error("these are too few, or too many wrappers")
-	}
+	assert.GreaterOrEqual(t, compared, 1000, "these are too few, or too many wrappers")
+	assert.GreaterOrEqual(t, inlined, 100, "these are too few, or too many wrappers")
+	assert.LessOrEqual(t, wrappers, compared/20, "these are too few, or too many wrappers")
 }
 
 // TestGoTableTop: the runtime knows the first function of a goroutine.
@@ -95,13 +90,12 @@ func TestGoTableTop(t *testing.T) {
 	p := NewProcesses()
 	defer p.Close()
 	s := p.Stack(os.Getpid(), "p", addresses, 127)
-	if last := s.Frames[len(s.Frames)-1]; last.Names()[0] != "runtime.goexit" || !last.isTop() || s.Cut != Whole {
-		t.Errorf("%+v", last)
-	}
+	last := s.Frames[len(s.Frames)-1]
+	assert.Equal(t, "runtime.goexit", last.Names()[0], last)
+	assert.True(t, last.isTop(), last)
+	assert.Equal(t, Whole, s.Cut, last)
 	for depth, want := range map[int]Cut{len(addresses) - 1: CutDepth, 127: CutFrame} {
-		if s := p.Stack(os.Getpid(), "p", addresses[:len(addresses)-1], depth); s.Cut != want {
-			t.Errorf("%d: %v", depth, s.Cut)
-		}
+		assert.Equal(t, want, p.Stack(os.Getpid(), "p", addresses[:len(addresses)-1], depth).Cut, depth)
 	}
 }
 
@@ -132,9 +126,9 @@ func TestHugeSection(t *testing.T) {
 	section := func(size uint64) *elf.Section { return &elf.Section{SectionHeader: elf.SectionHeader{Size: size}} }
 	f := &elf.File{Sections: []*elf.Section{section(maxPart), section(maxPart + 1)}}
 	limit(f)
-	if kept, dropped := f.Sections[0].Size, f.Sections[1].Size; kept != maxPart || dropped != 0 {
-		t.Fatal(kept, dropped)
-	}
+	kept, dropped := f.Sections[0].Size, f.Sections[1].Size
+	require.Equal(t, uint64(maxPart), kept)
+	require.Zero(t, dropped)
 }
 
 // TestLibrary: of this repository, only what is between a program and a site is left out.
@@ -146,9 +140,7 @@ func TestLibrary(t *testing.T) {
 		"github.com/go-stapsdt/stapsdt/instrument/httpprobe.serve.func1": true, "github.com/go-stapsdt/stapsdt/examples/http.main": false,
 		"github.com/go-stapsdt/stapsdt/span_test.TestSpan": false,
 	} {
-		if got := isLibrary(name); got != want {
-			t.Errorf("%s: %t", name, got)
-		}
+		assert.Equal(t, want, isLibrary(name), name)
 	}
 }
 
@@ -162,9 +154,7 @@ func TestPerfMap(t *testing.T) {
 		if fns := p.lookup(address); fns != nil {
 			got = fns[0].Name
 		}
-		if got != want {
-			t.Errorf("%#x: %q, and not %q", address, got, want)
-		}
+		assert.Equal(t, want, got, address)
 	}
 }
 
@@ -172,9 +162,7 @@ func TestPerfMap(t *testing.T) {
 // read.
 func TestPerfMapOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perf.map")
-	if err := os.WriteFile(path, []byte("1000 10 f\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("1000 10 f\n"), 0o600))
 	uid := uint32(os.Getuid())
 	read := func(path string, uid uint32) int {
 		left := int64(maxPerfMaps)
@@ -182,27 +170,21 @@ func TestPerfMapOwner(t *testing.T) {
 		p.refresh(uid)
 		return len(p.funcs)
 	}
-	if n := read(path, uid); n != 1 {
-		t.Errorf("%d functions", n)
-	}
-	if n := read(path, uid+1); n != 0 && uid != 0 {
-		t.Errorf("%d functions of another user", n)
+	assert.Equal(t, 1, read(path, uid))
+	if uid != 0 { // the maps of root are those of every process
+		assert.Zero(t, read(path, uid+1), "functions of another user")
 	}
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(path, link); err != nil {
-		t.Fatal(err)
-	}
-	if n := read(link, uid); n != 0 {
-		t.Errorf("%d functions by way of a symbolic link", n)
-	}
+	require.NoError(t, os.Symlink(path, link))
+	assert.Zero(t, read(link, uid), "functions by way of a symbolic link")
 }
 
 // TestExited: of a process that has exited before it was looked at, the addresses are shown.
 func TestExited(t *testing.T) {
 	s := NewProcesses().Stack(1<<30, "p", []uint64{0x1000, 0x2000}, 127)
-	if !s.Exited || s.Key() != "0x1000\x000x2000\x00" || s.Cut != Whole {
-		t.Errorf("%+v", s)
-	}
+	assert.True(t, s.Exited, s)
+	assert.Equal(t, "0x1000\x000x2000\x00", s.Key(), s)
+	assert.Equal(t, Whole, s.Cut, s)
 }
 
 // TestOtherProgram: the memory map from which the addresses are is used, and not that of the
@@ -217,17 +199,15 @@ func TestOtherProgram(t *testing.T) {
 	proc.maps = append(proc.maps, []target.Mapping{{Start: 0x1000, End: 0x2000, Executable: true}})
 	p.byPID[1<<30] = proc // a process that cannot be looked at again
 	s := p.Stack(1<<30, "p", []uint64{pc}, 127)
-	if len(s.Frames) != 1 || !strings.HasSuffix(s.Frames[0].Names()[0], ".TestOtherProgram") {
-		t.Errorf("%+v", s)
+	if assert.Len(t, s.Frames, 1, s) {
+		assert.True(t, strings.HasSuffix(s.Frames[0].Names()[0], ".TestOtherProgram"), s)
 	}
 }
 
 // TestVDSO: the kernel's code in a process has symbols too.
 func TestVDSO(t *testing.T) {
 	mappings, err := target.CodeMappings(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range mappings {
 		if mappings[i].Path != "[vdso]" {
 			continue
@@ -239,6 +219,6 @@ func TestVDSO(t *testing.T) {
 				return
 			}
 		}
-		t.Error("the vDSO has no clock_gettime")
+		assert.Fail(t, "the vDSO has no clock_gettime")
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // TestSignature: names of a hostile file do not control a terminal.
@@ -13,7 +15,5 @@ func TestSignature(t *testing.T) {
 	site := sdt.Site{Args: []sdt.Arg{
 		{Name: "\x1b[7m", Type: &sdt.Type{Name: "a\x07\nb"}}, {Name: "status", Size: 4, Signed: true}, {Size: 8},
 	}}
-	if got, want := Signature(site), "\ufffd[7m a\ufffd\ufffdb, status int32, uint64"; got != want {
-		t.Errorf("%q, not %q", got, want)
-	}
+	assert.Equal(t, "\ufffd[7m a\ufffd\ufffdb, status int32, uint64", Signature(site))
 }

@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,14 +26,13 @@ func TestParseSpec(t *testing.T) {
 	} {
 		got, err := ParseSpec(text)
 		want.text = text
-		if err != nil || got != want || got.String() != text {
-			t.Errorf("%s: %+v, %v", text, got, err)
-		}
+		assert.NoError(t, err)
+		assert.Equal(t, want, got)
+		assert.Equal(t, text, got.String())
 	}
 	for _, text := range []string{"", "a", "a:", ":b", "::b", ":a:b", "a:[b", "[:b", "x:a:"} {
-		if got, err := ParseSpec(text); err == nil {
-			t.Errorf("%q: %+v", text, got)
-		}
+		got, err := ParseSpec(text)
+		assert.Error(t, err, "%q: %+v", text, got)
 	}
 }
 
@@ -49,27 +50,24 @@ func TestMatch(t *testing.T) {
 		{"with/*:a", "with/slash", "a", true},
 	} {
 		s, err := ParseSpec(c.spec)
-		if err != nil || s.Match(c.provider, c.probe) != c.want {
-			t.Errorf("%+v: %v", c, err)
-		}
+		assert.NoError(t, err, c)
+		assert.Equal(t, c.want, s.Match(c.provider, c.probe), c)
 	}
 }
 
 func TestParseMapping(t *testing.T) {
 	m, ok := parseMapping([]byte("7f1c2a000000-7f1c2a001000 r-xp 00001000 fe:01 12345      /a b (deleted)"))
 	want := Mapping{Start: 0x7f1c2a000000, End: 0x7f1c2a001000, Offset: 0x1000, Executable: true, Device: 0xfe01, Inode: 12345, Path: "/a b (deleted)"}
-	if !ok || m != want {
-		t.Errorf("%+v", m)
-	}
+	assert.True(t, ok, m)
+	assert.Equal(t, want, m)
 	for _, line := range []string{
 		"", "x", "7f1c2a000000-7f1c2a001000 r-xp 00000000 00:00",
 		"7f1c2a000000 r-xp 00000000 00:00 1          /a",
 		"7f1c2a000000-7f1c2a001000 r-xp 0000000y 00:00 1          /a",
 		"7f1c2a000000-7f1c2a001000 r 00000000 00:00 1          /a",
 	} {
-		if m, ok := parseMapping([]byte(line)); ok {
-			t.Errorf("%q: %+v", line, m)
-		}
+		m, ok := parseMapping([]byte(line))
+		assert.False(t, ok, "%q: %+v", line, m)
 	}
 }
 
@@ -80,25 +78,24 @@ func TestParseAnonymous(t *testing.T) {
 		"7f1c2a000000-7f1c2a001000 rwxp 00000000 00:00 0 ":                {Start: 0x7f1c2a000000, End: 0x7f1c2a001000, Executable: true},
 		"7f1c2a000000-7f1c2a001000 r-xp 00000000 00:00 0          [vdso]": {Start: 0x7f1c2a000000, End: 0x7f1c2a001000, Executable: true, Path: "[vdso]"},
 	} {
-		if m, ok := parseMapping([]byte(line)); !ok || m != want || m.IsFile() {
-			t.Errorf("%q: %+v", line, m)
-		}
+		m, ok := parseMapping([]byte(line))
+		assert.True(t, ok, "%q: %+v", line, m)
+		assert.Equal(t, want, m, line)
+		assert.False(t, m.IsFile(), "%q: %+v", line, m)
 	}
 }
 
 func TestOwnProcess(t *testing.T) {
 	mappings, err := Mappings(os.Getpid())
-	if err != nil || len(mappings) == 0 {
-		t.Fatal(mappings, err)
-	}
-	if !Alive(os.Getpid()) || Alive(1<<30) {
-		t.Error("Alive is wrong")
-	}
+	require.NoError(t, err)
+	require.NotEmpty(t, mappings)
+	assert.True(t, Alive(os.Getpid()), "Alive is wrong")
+	assert.False(t, Alive(1<<30), "Alive is wrong")
 	finder := NewFinder()
 	defer finder.Close()
-	if _, skipped, err := finder.Process(os.Getpid()); skipped != nil || err != nil {
-		t.Error(skipped, err)
-	}
+	_, skipped, err := finder.Process(os.Getpid())
+	assert.NoError(t, skipped)
+	assert.NoError(t, err)
 }
 
 func TestTypeName(t *testing.T) {
@@ -111,22 +108,19 @@ func TestTypeName(t *testing.T) {
 		"string":        {Size: 8, Type: &sdt.Type{Kind: sdt.KindPointer, Elem: char}},
 		"time.Duration": {Size: 8, Type: &sdt.Type{Name: "time.Duration", Kind: sdt.KindInt, Size: 8}},
 	} {
-		if got := TypeName(arg); got != want {
-			t.Errorf("%+v: %s", arg, got)
-		}
+		assert.Equal(t, want, TypeName(arg), arg)
 	}
 }
 
 func TestParseCPUs(t *testing.T) {
 	for list, want := range map[string]string{"0": "[0]", "0-2": "[0 1 2]", "0-1,4,6-7": "[0 1 4 6 7]"} {
-		if got, err := parseCPUs(list); err != nil || fmt.Sprint(got) != want {
-			t.Errorf("%s: %v, %v", list, got, err)
-		}
+		got, err := parseCPUs(list)
+		assert.NoError(t, err, list)
+		assert.Equal(t, want, fmt.Sprint(got), list)
 	}
 	for _, list := range []string{"", "x", "3-1", "-1", "0-", "0-99999999"} {
-		if got, err := parseCPUs(list); err == nil {
-			t.Errorf("%q: %v", list, got)
-		}
+		got, err := parseCPUs(list)
+		assert.Error(t, err, "%q: %v", list, got)
 	}
 }
 
@@ -136,26 +130,18 @@ func TestWatcher(t *testing.T) {
 	// On one processor, so that there is one ring. The thread ends with the test.
 	runtime.LockOSThread()
 	var one, allowed unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.SchedGetaffinity(0, &allowed))
 	for cpu := 0; one.Count() == 0; cpu++ {
 		if allowed.IsSet(cpu) {
 			one.Set(cpu)
 		}
 	}
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.SchedSetaffinity(0, &one))
 	w, err := NewWatcher()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.Close()
 	file, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	none := func(int, *Mapping) bool { return false }
 	for i := range 3000 {
@@ -165,13 +151,13 @@ func TestWatcher(t *testing.T) {
 			}
 			w.Mapped(none)
 			mapExecutable(t, file)() // the kernel says so when there is space again
-			if _, all := w.Mapped(none); !all {
-				t.Error("nothing was lost")
-			}
+			_, all := w.Mapped(none)
+			assert.True(t, all, "nothing was lost")
 		}
 		mapExecutable(t, file)()
-		if pids, all := w.Mapped(none); !slices.Contains(pids, os.Getpid()) && !all {
-			t.Fatalf("%d: %v", i, pids)
+		pids, all := w.Mapped(none)
+		if !all {
+			require.Contains(t, pids, os.Getpid(), i)
 		}
 	}
 }
@@ -180,13 +166,9 @@ func TestWatcher(t *testing.T) {
 func mapExecutable(t *testing.T, file *os.File) (unmap func()) {
 	t.Helper()
 	memory, err := unix.Mmap(int(file.Fd()), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return func() {
-		if err := unix.Munmap(memory); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, unix.Munmap(memory))
 	}
 }
 
@@ -195,40 +177,27 @@ func mapExecutable(t *testing.T, file *os.File) (unmap func()) {
 func TestWatcherFile(t *testing.T) {
 	testenv.NeedsRoot(t)
 	w, err := NewWatcher()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.Close()
 	path, err := filepath.EvalSymlinks("/bin/sh") // which was not written just now
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	f := NewFinder()
 	defer f.Close()
 	defer mapExecutable(t, file)()
-	if _, _, err := f.Process(os.Getpid()); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err = f.Process(os.Getpid())
+	require.NoError(t, err)
 	defer mapExecutable(t, file)()
 	seen := false
 	w.Mapped(func(pid int, m *Mapping) bool {
 		if m.Path == path {
 			seen = true
-			if !f.Knows(pid, m) {
-				t.Errorf("%+v is not known", m)
-			}
-			if other := (Mapping{Device: m.Device, Inode: m.Inode + 1, Path: path}); f.Knows(pid, &other) {
-				t.Error("another file is known")
-			}
+			assert.True(t, f.Knows(pid, m), "%+v is not known", m)
+			assert.False(t, f.Knows(pid, &Mapping{Device: m.Device, Inode: m.Inode + 1, Path: path}), "another file is known")
 		}
 		return true
 	})
-	if !seen {
-		t.Error("the kernel does not tell")
-	}
+	assert.True(t, seen, "the kernel does not tell")
 }

@@ -9,6 +9,9 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestTypesByNeed: a tracer reads the types of a probe when it wants them, and others are read at
@@ -16,45 +19,36 @@ import (
 func TestTypesByNeed(t *testing.T) {
 	gcc := testenv.NeedsTool(t, "gcc", "gcc")
 	path := filepath.Join(t.TempDir(), "described.so")
-	if out, err := exec.Command(gcc, "-g", "-O2", "-shared", "-fPIC", "-o", path, "../../../../sdt/testdata/described.c").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := exec.Command(gcc, "-g", "-O2", "-shared", "-fPIC", "-o", path, "../../../../sdt/testdata/described.c").CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	open := func(finder *Finder) (*File, func(string) *sdt.Site) {
 		t.Cleanup(func() { finder.Close() })
 		f, err := finder.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return f, func(name string) *sdt.Site {
 			for i := range f.Probes {
 				if f.Probes[i].Name == name {
 					return &f.Probes[i]
 				}
 			}
-			t.Fatal(name)
+			require.FailNow(t, name)
 			return nil
 		}
 	}
 	_, probe := open(NewFinder())
-	if probe("strings").Args[0].Name != "t" {
-		t.Error("a finder does not read types")
-	}
+	assert.Equal(t, "t", probe("strings").Args[0].Name, "a finder does not read types")
 	f, probe := open(NewTracer())
 	check := func(strings, kinds, eight string) {
 		t.Helper()
 		for name, want := range map[string]string{"strings": strings, "kinds": kinds, "eight": eight} {
-			if got := probe(name).Args[0].Name; got != want {
-				t.Errorf("%s: %q, not %q", name, got, want)
-			}
+			assert.Equal(t, want, probe(name).Args[0].Name, name)
 		}
 	}
 	check("", "", "")
 	one := *probe("strings") // as the engine does it
 	f.Deltas(&one)
 	check("t", "", "")
-	if one.Args[0].Name != "t" {
-		t.Error("a copy has no names")
-	}
+	assert.Equal(t, "t", one.Args[0].Name, "a copy has no names")
 	f.Deltas(&one)
 	check("t", "", "")
 	f.Deltas(probe("kinds"))

@@ -5,11 +5,13 @@ package target
 import (
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,12 +24,10 @@ func TestWatcherRefused(t *testing.T) {
 	runtime.LockOSThread() // for good: the thread ends with the test, as it has lost its capabilities
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
-	if err := unix.Capset(&header, &none[0]); err != nil {
-		t.Fatal(err)
-	}
-	if w, err := NewWatcher(); err == nil || w != nil {
-		t.Errorf("%v, %v", w, err)
-	}
+	require.NoError(t, unix.Capset(&header, &none[0]))
+	w, err := NewWatcher()
+	assert.Error(t, err)
+	assert.Nil(t, w)
 }
 
 // TestMapped: of a process that maps many files, one mapping that matters is enough.
@@ -36,9 +36,7 @@ func TestMapped(t *testing.T) {
 	testenv.Needs(t, "CAP_PERFMON", err)
 	defer w.Close()
 	file, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	for range 100 {
 		mapExecutable(t, file)()
@@ -50,7 +48,7 @@ func TestMapped(t *testing.T) {
 		}
 		return false
 	})
-	if asked != 1 || !slices.Contains(pids, os.Getpid()) || !slices.IsSorted(pids) {
-		t.Error(asked, pids)
-	}
+	assert.Equal(t, 1, asked)
+	assert.Contains(t, pids, os.Getpid())
+	assert.IsIncreasing(t, pids)
 }

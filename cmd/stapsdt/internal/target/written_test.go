@@ -3,7 +3,6 @@
 package target
 
 import (
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,6 +13,9 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,21 +32,14 @@ func imageOf(t *testing.T, provider string) (content []byte, path string) {
 	t.Helper()
 	dir := t.TempDir()
 	p := stapsdt.NewProvider(provider, stapsdt.WithDir(dir))
-	if _, err := p.AddProbe("probe"); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Load(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := p.AddProbe("probe")
+	require.NoError(t, err)
+	require.NoError(t, p.Load())
 	defer p.Close()
-	content, err := os.ReadFile(p.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	content, err = os.ReadFile(p.Path())
+	require.NoError(t, err)
 	path = filepath.Join(dir, "copy.so")
-	if err := os.WriteFile(path, content, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o700))
 	return content, path
 }
 
@@ -56,33 +51,28 @@ func TestChanged(t *testing.T) {
 	f := NewTracer()
 	defer f.Close()
 	file, err := f.Open(path)
-	if err != nil || !file.Guarded() || file.Changed() {
-		t.Fatal(file, err)
-	}
-	if same, err := f.Open(path); err != nil || same != file {
-		t.Error(same, err)
-	}
+	require.NoError(t, err)
+	require.True(t, file.Guarded())
+	require.False(t, file.Changed())
+	same, err := f.Open(path)
+	assert.NoError(t, err)
+	assert.Same(t, file, same)
 	c := &closed{}
-	if _, err := file.Attach(func() io.Closer { return c }); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, second, 0); err != nil {
-		t.Fatal(err)
-	}
-	if !file.Changed() || !c.done.Load() {
-		t.Error("it was written and is attached to")
-	}
-	if _, err := file.Attach(func() io.Closer { return c }); !errors.Is(err, lease.ErrBroken) {
-		t.Error(err)
-	}
+	_, err = file.Attach(func() io.Closer { return c })
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, second, 0))
+	assert.True(t, file.Changed(), "it was written and is attached to")
+	assert.True(t, c.done.Load(), "it was written and is attached to")
+	_, err = file.Attach(func() io.Closer { return c })
+	assert.ErrorIs(t, err, lease.ErrBroken)
 	other, err := f.Open(path)
-	if err != nil || other.Probes[0].Provider != "second" || other.ID != file.ID {
-		t.Fatal(other, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "second", other.Probes[0].Provider)
+	require.Equal(t, file.ID, other.ID)
 	f.Forget(file)
-	if same, err := f.Open(path); err != nil || same != other {
-		t.Error("with the old file, the new one was forgotten:", err)
-	}
+	same, err = f.Open(path)
+	assert.NoError(t, err, "with the old file, the new one was forgotten")
+	assert.Same(t, other, same, "with the old file, the new one was forgotten")
 }
 
 // TestOpenForWriting: a file that another one has open for writing waits, but not forever, and what
@@ -90,9 +80,7 @@ func TestChanged(t *testing.T) {
 func TestOpenForWriting(t *testing.T) {
 	_, path := imageOf(t, "open")
 	writer, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer writer.Close()
 	defer mapExecutable(t, writer)()
 	f := NewTracer()
@@ -101,27 +89,18 @@ func TestOpenForWriting(t *testing.T) {
 	start := time.Now()
 	for {
 		uses, _, err := f.Process(os.Getpid())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if i := slices.IndexFunc(uses, isFile); i >= 0 {
-			if time.Since(start) < patience || uses[i].Guarded() || uses[i].Changed() {
-				t.Error(time.Since(start), uses[i].Guarded(), uses[i].Changed())
-			}
-			if _, err := writer.WriteAt([]byte{0}, 200); err != nil {
-				t.Fatal(err)
-			}
-			if !uses[i].Changed() {
-				t.Error("it was written")
-			}
+			assert.GreaterOrEqual(t, time.Since(start), patience)
+			assert.False(t, uses[i].Guarded(), "after %v", time.Since(start))
+			assert.False(t, uses[i].Changed(), "after %v", time.Since(start))
+			_, err := writer.WriteAt([]byte{0}, 200)
+			require.NoError(t, err)
+			assert.True(t, uses[i].Changed(), "it was written")
 			return
 		}
-		if pids := f.Waiting(); !slices.Contains(pids, os.Getpid()) {
-			t.Fatal("it is not looked at again: ", pids)
-		}
-		if time.Since(start) > 10*patience {
-			t.Fatal("it waits forever")
-		}
+		require.Contains(t, f.Waiting(), os.Getpid(), "it is not looked at again")
+		require.LessOrEqual(t, time.Since(start), 10*patience, "it waits forever")
 		time.Sleep(20 * time.Millisecond)
 	}
 }
@@ -130,21 +109,18 @@ func TestOpenForWriting(t *testing.T) {
 func TestNameless(t *testing.T) {
 	content, _ := imageOf(t, "memory")
 	fd, err := unix.MemfdCreate("written", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	memory := os.NewFile(uintptr(fd), "written")
 	defer memory.Close()
-	if _, err := memory.Write(content); err != nil {
-		t.Fatal(err)
-	}
+	_, err = memory.Write(content)
+	require.NoError(t, err)
 	defer mapExecutable(t, memory)()
 	f := NewTracer()
 	defer f.Close()
 	uses, _, err := f.Process(os.Getpid())
-	if err != nil || !slices.ContainsFunc(uses, func(u Use) bool {
-		return u.Path == "/memfd:written (deleted)" && u.Guarded() && u.Probes[0].Provider == "memory"
-	}) {
-		t.Error(uses, err)
+	if assert.NoError(t, err, uses) {
+		assert.True(t, slices.ContainsFunc(uses, func(u Use) bool {
+			return u.Path == "/memfd:written (deleted)" && u.Guarded() && u.Probes[0].Provider == "memory"
+		}), uses)
 	}
 }
