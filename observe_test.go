@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -263,7 +264,7 @@ func TestObserveStorm(t *testing.T) {
 	others.Wait()
 	close(problems)
 	for err := range problems {
-		t.Error(err)
+		assert.NoError(t, err)
 	}
 	for g := range goroutines {
 		require.EqualValues(t, fires, all.next[int64(g)])

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -92,7 +93,7 @@ func TestObserverExits(t *testing.T) {
 					go func() {
 						defer close(done)
 						probe.Fire()
-						t.Error("it has not ended")
+						assert.Fail(t, "it has not ended")
 					}()
 					<-done
 					stop()

@@ -200,7 +200,7 @@ func requireType(t *testing.T, want reflect.Type, got *sdt.Type, seen map[reflec
 	case reflect.Struct:
 		requireStruct(t, want, got, seen)
 	default:
-		t.Fatalf("no case for %v", want)
+		require.Fail(t, "no case", "%v", want)
 	}
 }
 

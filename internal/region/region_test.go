@@ -145,7 +145,7 @@ func requireMapped(t testing.TB, path string) {
 			return
 		}
 	}
-	t.Fatalf("%s is not mapped", path)
+	require.Fail(t, "it is not mapped", path)
 }
 
 // requireOnlyFile finds nothing beside the file.

@@ -4,7 +4,6 @@ package command_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -54,8 +53,8 @@ func runToEnd(t testing.TB, cmd *exec.Cmd) result {
 	defer timer.Stop()
 	err := cmd.Run()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
+	if err != nil {
+		require.ErrorAs(t, err, &exit)
 	}
 	r := result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 	t.Logf("%s\n%s%s(status %d)", strings.Join(cmd.Args[1:], " "), r.stdout, r.stderr, r.status)

@@ -38,7 +38,7 @@ func TestStuckReader(t *testing.T) {
 		require.ErrorAs(t, err, &status)
 		require.Equal(t, 1, status.ExitCode())
 	case <-time.After(testenv.Patience):
-		t.Fatal("it has not ended")
+		require.Fail(t, "it has not ended")
 	}
 	require.Eventually(t, func() bool { return !isTraced(t, p) }, testenv.Patience, 10*time.Millisecond)
 }

@@ -195,7 +195,7 @@ func TestStackContainer(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the stack is missing")
+	require.Fail(t, "the stack is missing")
 }
 
 // TestStackBy: counts, parts, the values of --by, and those stacks that are not shown.

@@ -19,6 +19,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/probetest"
 
 	"github.com/XSAM/otelsql"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -61,12 +62,10 @@ func shop(t *testing.T, spans trace.TracerProvider) (request func()) {
 }
 
 func serve(ctx context.Context, t *testing.T, db *sql.DB, service grpc_health_v1.HealthClient) {
-	if _, err := db.ExecContext(ctx, "INSERT"); err != nil {
-		t.Error(err)
-	}
-	if _, err := service.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
-		t.Error(err)
-	}
+	_, err := db.ExecContext(ctx, "INSERT")
+	assert.NoError(t, err)
+	_, err = service.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	assert.NoError(t, err)
 }
 
 // TestContributed: one processor turns the spans of all instrumentation of a program into

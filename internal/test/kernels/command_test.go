@@ -197,7 +197,7 @@ func TestCommandStack(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the stack is missing")
+	require.Fail(t, "the stack is missing")
 }
 
 // The command pairs the events of two probes by the goroutine that fires them, with values and

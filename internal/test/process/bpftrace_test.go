@@ -212,8 +212,7 @@ func run(t *testing.T, name string, args ...string) string {
 	}
 	path := testenv.NeedsTool(t, name, pkg)
 	p := tracetest.Command(t, exec.Command(path, args...))
-	if err := p.Wait(time.Minute); err != nil {
-		t.Fatalf("%v\n%s", err, p.Dump())
-	}
+	err := p.Wait(time.Minute)
+	require.NoError(t, err, p.Dump())
 	return strings.Join(p.Lines(), "\n")
 }

@@ -364,6 +364,6 @@ func memfd(t *testing.T, pid int, name string) string {
 			return e.Name()
 		}
 	}
-	t.Fatal("no memfd")
+	require.Fail(t, "no memfd")
 	return ""
 }

@@ -59,9 +59,7 @@ func TestBreak(t *testing.T) {
 	_, err = l.Attach(func() io.Closer {
 		go func() {
 			file, err := os.OpenFile(path, os.O_WRONLY, 0)
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			file.Close()
 			opened <- first.closed.Load() == 1 && second.closed.Load() == 1
 		}()
