@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestCompletion: the shell completes probes, their arguments, files and processes.
 func TestCompletion(t *testing.T) {
 	t.Setenv("STAPSDT_DIR", t.TempDir())
 	provider := stapsdt.NewProvider("completed")

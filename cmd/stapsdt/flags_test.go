@@ -35,6 +35,7 @@ func refused(t *testing.T, args ...string) string {
 	return text
 }
 
+// TestWrongFlags: a mistake in the command line is refused in words of our own.
 func TestWrongFlags(t *testing.T) {
 	me := strconv.Itoa(os.Getpid())
 	trace := []string{"trace", "-p", me, "a:b"}

@@ -47,6 +47,7 @@ func (tr *tracer) stopCounting() []counted {
 	return lines[counted](tr.t, strings.Join(tr.Lines(), "\n"))
 }
 
+// TestCount: each event is counted once, by its probe.
 func TestCount(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--single"}} {
 		p, _ := startCSubject(t)

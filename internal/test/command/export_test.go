@@ -24,9 +24,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestExport: each kind of metric is what was fired.
+// TestExport: each kind of metric is what was fired, until the process ends.
 func TestExport(t *testing.T) {
 	p := startExportee(t, "export_kinds")
+	name := filepath.Base(tracetest.Build(t, "exportee"))
 	e := startExporter(t, "export_kinds", saidRule+`
   - {name: said_bytes_total, probe: "PROVIDER:said", counter: bytes, unit: bytes, labels: [executable], by: [{initial: "strings.HasPrefix(text, \"a\")"}]}
   - {name: said_size_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: [1, 2.5, 4], labels: []}
@@ -41,34 +42,45 @@ func TestExport(t *testing.T) {
 		tell(p, "level "+strconv.Itoa(n))
 	}
 	all := e.scrape()
-	require.Equal(t, map[string]float64{`{text="a"}`: 2, `{text="bb"}`: 1, `{text="cccc"}`: 1, `{text="aaaaa"}`: 1}, series(all, "said_total"))
-	name := filepath.Base(tracetest.Build(t, "exportee"))
-	require.Equal(t, map[string]float64{
-		fmt.Sprintf(`{executable=%q,initial="true"}`, name): 7, fmt.Sprintf(`{executable=%q,initial="false"}`, name): 6,
-	}, series(all, "said_bytes_total"))
-	require.Equal(t, map[string]float64{`{le="1.0"}`: 2, `{le="2.5"}`: 3, `{le="4.0"}`: 4, `{le="+Inf"}`: 5}, floats(series(all, "said_size_bytes_bucket")))
-	require.Equal(t, map[string]float64{"": 13}, series(all, "said_size_bytes_sum"))
-	require.Equal(t, map[string]float64{"": -1.5}, series(all, "level"))
-	require.Equal(t, map[string]float64{`{probe="said"}`: 2}, series(all, "long_total"))
-	require.EqualValues(t, 5, all[`stapsdt_events_total{metric="said_total"}`])
-	require.Positive(t, all[`stapsdt_errors_total{metric="long_total"}`], "level has no bytes")
-
-	p.Signal(os.Kill) // the level of a process that has ended is none
-	require.Eventually(t, func() bool { return len(series(e.scrape(), "level")) == 0 }, testenv.Patience, 10*time.Millisecond)
-	require.Len(t, series(e.scrape(), "said_total"), 4)
-	e.Signal(os.Interrupt)
-	require.NoError(t, e.Wait(testenv.Patience))
+	for _, c := range []struct {
+		kind, series string
+		want         map[string]float64
+	}{
+		{"counter of events", "said_total", map[string]float64{`{text="a"}`: 2, `{text="bb"}`: 1, `{text="cccc"}`: 1, `{text="aaaaa"}`: 1}},
+		{"counter of a value", "said_bytes_total", map[string]float64{
+			fmt.Sprintf(`{executable=%q,initial="true"}`, name): 7, fmt.Sprintf(`{executable=%q,initial="false"}`, name): 6,
+		}},
+		{"histogram", "said_size_bytes_bucket", map[string]float64{`{le="1.0"}`: 2, `{le="2.5"}`: 3, `{le="4.0"}`: 4, `{le="+Inf"}`: 5}},
+		{"sum of a histogram", "said_size_bytes_sum", map[string]float64{"": 13}},
+		{"gauge", "level", map[string]float64{"": -1.5}},
+		{"counter of several probes", "long_total", map[string]float64{`{probe="said"}`: 2}},
+	} {
+		t.Run(c.kind, func(t *testing.T) { require.Equal(t, c.want, floats(series(all, c.series))) })
+	}
+	t.Run("own metrics", func(t *testing.T) {
+		require.EqualValues(t, 5, all[`stapsdt_events_total{metric="said_total"}`])
+		require.Positive(t, all[`stapsdt_errors_total{metric="long_total"}`], "level has no bytes")
+	})
+	t.Run("after the process", func(t *testing.T) {
+		p.Signal(os.Kill)
+		require.Eventually(t, func() bool { return len(series(e.scrape(), "level")) == 0 }, testenv.Patience, 10*time.Millisecond, "a level is of a process")
+		require.Len(t, series(e.scrape(), "said_total"), 4, "a counter stays")
+	})
+	t.Run("exit", func(t *testing.T) {
+		e.Signal(os.Interrupt)
+		require.NoError(t, e.Wait(testenv.Patience))
+	})
 }
 
-// floats writes the bounds of buckets in one way.
-func floats(buckets map[string]float64) map[string]float64 {
+// floats writes the bounds of a histogram's buckets as floating-point numbers, and leaves other
+// series as they are.
+func floats(series map[string]float64) map[string]float64 {
 	all := map[string]float64{}
-	for name, value := range buckets {
-		bound := strings.TrimSuffix(strings.TrimPrefix(name, `{le="`), `"}`)
-		if !strings.ContainsAny(bound, ".I") {
-			bound += ".0"
+	for name, value := range series {
+		if bound, ok := strings.CutPrefix(name, `{le="`); ok && !strings.ContainsAny(bound, ".I") {
+			name = `{le="` + strings.TrimSuffix(bound, `"}`) + `.0"}`
 		}
-		all[`{le="`+bound+`"}`] = value
+		all[name] = value
 	}
 	return all
 }

@@ -26,6 +26,8 @@ type listed struct {
 	Traced    *bool
 }
 
+// TestListProcess: list shows the probes of a process with the names and types of their
+// arguments.
 func TestListProcess(t *testing.T) {
 	p := startGoSubject(t)
 	r := runCommand(t, "list", "-p", pid(p))

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestMain builds the command and lets only one run of these tests use the machine at a time.
 func TestMain(m *testing.M) {
 	tracetest.TracefsMain() // which doctor looks for
 	// With -a, the command traces the subjects of other tests too, and they it.

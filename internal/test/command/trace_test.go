@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestTrace: trace shows every event with its values, wherever the image is kept.
 func TestTrace(t *testing.T) {
 	for _, where := range []string{"file", "memfd"} {
 		t.Run(where, func(t *testing.T) {

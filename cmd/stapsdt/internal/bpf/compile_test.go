@@ -219,6 +219,7 @@ func random(r *rand.Rand, depth int, boolean bool) string {
 	return "(" + random(r, depth-1, true) + pick("&&", "||") + random(r, depth-1, true) + ")"
 }
 
+// TestCompileRandom: random expressions have the same value in the kernel as in Go.
 func TestCompileRandom(t *testing.T) {
 	m := newMachine(t)
 	r := rand.New(rand.NewPCG(1, 2))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// TestSplitExprs: a comma ends an expression only outside of quotes and parentheses.
 func TestSplitExprs(t *testing.T) {
 	for _, c := range []struct {
 		list string

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestContainerOf: the path of a control group names the innermost container.
 func TestContainerOf(t *testing.T) {
 	inner, outer := strings.Repeat("0123456789abcdef", 4), strings.Repeat("f", 64)
 	for path, want := range map[string]string{

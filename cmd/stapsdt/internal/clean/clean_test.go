@@ -20,6 +20,7 @@ func environment(of map[string]string) func(string) string {
 	return func(name string) string { return of[name] }
 }
 
+// TestDirectories: clean looks where a program with this environment keeps its images.
 func TestDirectories(t *testing.T) {
 	const uid = 1000
 	shared := Directory{Path: "/tmp", Shared: true, Owner: uid}

@@ -42,6 +42,7 @@ const (
 `
 )
 
+// TestHost: the machine is what the files of /proc and /sys say.
 func TestHost(t *testing.T) {
 	devices := "sys/bus/event_source/devices/"
 	for name, c := range map[string]struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// large returns so many series of a kind, with the labels that those of a shop have.
+// large returns count series of a kind, with the labels that those of a shop have.
 func large(kind dto.MetricType, native bool, count int) fixed {
 	f := Family{Name: "shop_requests", Help: "Requests.", Kind: kind, Native: native, Labels: []string{"method", "route", "status", "executable"}}
 	if kind == Histogram && !native {
@@ -72,6 +72,7 @@ func answer(t testing.TB, url, accept, encoding string) int64 {
 	return n
 }
 
+// BenchmarkScrape measures the scrape of 10,000 series in each format.
 func BenchmarkScrape(b *testing.B) {
 	for _, c := range scraped {
 		server := httptest.NewServer(handler(b, c.source))

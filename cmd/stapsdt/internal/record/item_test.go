@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// TestWholeRunes: only a rune that is cut at the end is dropped.
 func TestWholeRunes(t *testing.T) {
 	for text, want := range map[string]string{
 		"":             "",

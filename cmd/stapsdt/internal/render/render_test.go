@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// TestHistogram: the buckets are shown in order, each with a bar.
 func TestHistogram(t *testing.T) {
 	h := &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8}, Group: PowersOfTwo, Buckets: []Bucket{
 		{Low: 1024, High: 1152, Count: 2, Sum: 2100}, {Low: math.Inf(-1), High: 0, Count: 1, Sum: ^uint64(4)}, {Low: 1, High: 2, Count: 1, Sum: 1},

@@ -54,6 +54,7 @@ spans:
   - probe: shop:*
 `
 
+// TestEverything: each key of a file of rules reaches its field.
 func TestEverything(t *testing.T) {
 	got, err := Parse("rules.yaml", []byte(everything))
 	require.NoError(t, err)

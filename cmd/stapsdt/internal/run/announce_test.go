@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestAnnouncement: the line states what the command is attached to, and what ends it.
 func TestAnnouncement(t *testing.T) {
 	require.Equal(t, "3 probes of 1 process; Ctrl-C ends", announcement(3, 1, 2, 0))
 	require.Equal(t, "1 probe of 2 processes; Ctrl-C ends", announcement(1, 2, 2, 0))

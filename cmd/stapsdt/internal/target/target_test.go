@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TestParseSpec: a specification has a file, a provider and a probe, and only the file may
+// contain colons.
 func TestParseSpec(t *testing.T) {
 	for text, want := range map[string]Spec{
 		"a:b":              {Provider: "a", Probe: "b"},
