@@ -19,8 +19,8 @@ const (
 	static    = "-ldflags=-linkmode=external -extldflags=-static"
 )
 
-// TestBuilds: of programs that are linked in unusual ways, with images that are made in Go and by
-// the C library, each event is counted.
+// TestBuilds: every event of programs that are linked in unusual ways is counted, with images
+// that are made in Go and by the C library.
 func TestBuilds(t *testing.T) {
 	testenv.NeedsRoot(t)
 	testenv.LongOnce(t, "it builds a program in many ways")

@@ -236,7 +236,8 @@ func TestCleanWhileLoading(t *testing.T) {
 	t.Logf("%d of %d files were removed, in %v each", removed, rounds, takes)
 }
 
-// TestCleanDirectories: which directories are meant.
+// TestCleanDirectories: clean looks in the user's directories, in those of all users, or in the
+// ones that are named.
 func TestCleanDirectories(t *testing.T) {
 	testenv.NeedsRoot(t)
 	base := t.TempDir()

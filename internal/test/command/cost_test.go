@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// storm returns what an event costs the subject, which fires many: the least of ten times.
+// storm returns the cost of an event to the subject, which fires many: the lowest of ten
+// measurements.
 func storm(p *tracetest.Process) func() time.Duration {
 	const fires = 50_000
 	return func() time.Duration {
@@ -31,9 +32,9 @@ func storm(p *tracetest.Process) func() time.Duration {
 	}
 }
 
-// requireAtMost compares what an event costs with ours and with theirs. The machine does other things
-// too: the least of each counts, in as many rounds as it takes until it is what it would be on an
-// idle machine.
+// requireAtMost compares the costs of an event with ours and with theirs. Because the machine does
+// other things too, it repeats both and compares the lowest costs, until these are as on an idle
+// machine.
 func requireAtMost(t *testing.T, name string, ours, theirs func() time.Duration) {
 	t.Helper()
 	var first, second []time.Duration
@@ -106,7 +107,7 @@ func TestCostOfExporting(t *testing.T) {
 	}
 }
 
-// processorTime returns what the threads of a process have used of processors.
+// processorTime returns the processor time that the threads of a process have used.
 func processorTime(t testing.TB, p *tracetest.Process) (sum time.Duration) {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.PID()))
@@ -123,8 +124,8 @@ func processorTime(t testing.TB, p *tracetest.Process) (sum time.Duration) {
 	return sum
 }
 
-// TestCostOfIdling: a command that has attached and sees no event takes next to nothing of a
-// processor. It also looks at each process that starts meanwhile, which is allowed a millisecond.
+// TestCostOfIdling: a command that has attached and sees no event uses almost no processor time.
+// It also looks at each process that starts meanwhile, which is allowed a millisecond.
 func TestCostOfIdling(t *testing.T) {
 	testenv.NeedsRoot(t)
 	testenv.LongOnce(t, "it measures for seconds")
@@ -154,7 +155,8 @@ metrics:
 	}
 }
 
-// startedProcesses returns how many processes and threads the machine has started since its boot.
+// startedProcesses returns the number of processes and threads that the machine has started since
+// its boot.
 func startedProcesses(t *testing.T) (n int) {
 	stat, err := os.ReadFile("/proc/stat")
 	require.NoError(t, err)

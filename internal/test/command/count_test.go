@@ -90,8 +90,8 @@ func TestCountBy(t *testing.T) {
 	}
 }
 
-// TestCountExactly: several threads fire as fast as they can, at intervals the numbers grow,
-// and in the end they are what was fired.
+// TestCountExactly: while several threads fire as fast as they can, the numbers grow from
+// interval to interval, and at the end they are those of the fires.
 func TestCountExactly(t *testing.T) {
 	testenv.LongOnce(t, "it fires millions of times")
 	p := startGoSubject(t)
@@ -112,7 +112,7 @@ func TestCountExactly(t *testing.T) {
 	require.Greater(t, len(rows), 12)
 }
 
-// TestCountTooMany: keys for which there is no room are events that are lost, and said to be.
+// TestCountTooMany: events whose keys have no room are reported as lost.
 func TestCountTooMany(t *testing.T) {
 	p := startGoSubject(t)
 	tr := startTrace(t, p, "count", "-o", "json", "-p", pid(p), "subject:tick", "--by", "arg0")
@@ -137,7 +137,7 @@ func TestCountInterval(t *testing.T) {
 	tr.interrupt()
 }
 
-// TestCountSome: probes without an argument that --by asks for are not counted, and said to be.
+// TestCountSome: probes without an argument that --by asks for are reported and not counted.
 func TestCountSome(t *testing.T) {
 	p := startGoSubject(t)
 	testenv.NeedsRoot(t)
@@ -240,7 +240,7 @@ func TestHistText(t *testing.T) {
 	}
 }
 
-// linksOf returns what the descriptors of a process say that they are.
+// linksOf returns what the links of a process's descriptors contain.
 func linksOf(t *testing.T, tr *tracer) string {
 	out, err := exec.Command("grep", "-hs", "link_type", "-r", fmt.Sprintf("/proc/%d/fdinfo", tr.PID())).Output()
 	if err != nil {
@@ -249,7 +249,8 @@ func linksOf(t *testing.T, tr *tracer) string {
 	return string(out)
 }
 
-// TestCountByProcess: who fires is known in the kernel, by the name of the program's file too.
+// TestCountByProcess: events are counted by the process that fires, also by the name of its
+// program's file.
 func TestCountByProcess(t *testing.T) {
 	p := startGoSubject(t)
 	path, err := os.Readlink("/proc/" + pid(p) + "/exe")

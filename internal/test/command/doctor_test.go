@@ -75,8 +75,8 @@ func imageOf(t *testing.T, directory string) string {
 	return found[0]
 }
 
-// TestDoctorHealthy: nothing is found, for people and for programs, and what was looked at is
-// said if it is asked for.
+// TestDoctorHealthy: doctor finds nothing, in both outputs, and names what it has checked if it
+// is asked to.
 func TestDoctorHealthy(t *testing.T) {
 	testenv.NeedsRoot(t)
 	tracetest.NeedTracefs(t)
@@ -94,7 +94,7 @@ func TestDoctorHealthy(t *testing.T) {
 	require.NotContains(t, runCommand(t, "list", "-p", pid(p)).stdout, "traced now", "doctor has left nothing behind")
 }
 
-// TestDoctorUsage: what cannot be a diagnosis.
+// TestDoctorUsage: wrong command lines are refused.
 func TestDoctorUsage(t *testing.T) {
 	for args, says := range map[string]string{
 		"doctor":              "no process: give -p PID",
@@ -110,7 +110,7 @@ func TestDoctorUsage(t *testing.T) {
 	}
 }
 
-// TestDoctorProcess: the process is not the one that the user means.
+// TestDoctorProcess: the process is not the one that the user has in mind.
 func TestDoctorProcess(t *testing.T) {
 	testenv.NeedsRoot(t)
 	none := "2147483647"
@@ -138,7 +138,7 @@ func TestDoctorProcess(t *testing.T) {
 	require.NoError(t, unix.Kill(number, unix.SIGKILL))
 }
 
-// TestDoctorNames: the process has not the probe that was asked for, or none.
+// TestDoctorNames: the process does not have the probe that was asked for, or has none.
 func TestDoctorNames(t *testing.T) {
 	testenv.NeedsRoot(t)
 	p := startProcess(t, startSubjectIn(t, t.TempDir()))
@@ -292,8 +292,8 @@ func TestDoctorKernel(t *testing.T) {
 	require.Contains(t, requireFinding(t, 0, "lockdown", "fine", doctorCommand(t, pid(p), tick, "-v")).Says, "lockdown")
 }
 
-// TestDoctorSite: what doctor says of an instruction that the kernel may not take is what the
-// command sees that traces it.
+// TestDoctorSite: doctor reports an instruction that the kernel does not take exactly if the
+// command cannot trace it.
 func TestDoctorSite(t *testing.T) {
 	testenv.NeedsRoot(t)
 	cmd := startSubjectIn(t, t.TempDir())

@@ -60,7 +60,7 @@ func TestExportVersions(t *testing.T) {
 	}
 }
 
-// TestExportProblems: what is wrong with a rule names it, and the other rules go on.
+// TestExportProblems: a message about a wrong rule names it, and the other rules go on.
 func TestExportProblems(t *testing.T) {
 	const provider = "export_problems"
 	startExportee(t, provider)
@@ -96,8 +96,8 @@ func TestExportRemoved(t *testing.T) {
 	require.Equal(t, map[string]float64{`{text="x"}`: 1}, series(e.scrape(), "said_total"))
 }
 
-// TestExportUnmounted: a file system that is gone with its mount namespace, as that of a
-// container is, is not kept by the exporter.
+// TestExportUnmounted: the exporter does not keep a file system that is gone with its mount
+// namespace, as that of a container is.
 func TestExportUnmounted(t *testing.T) {
 	testenv.Long(t, "it takes half a minute until a file is forgotten")
 	const provider = "export_unmounted"
@@ -165,10 +165,10 @@ metrics:
 	require.Equal(t, map[string]float64{"": 1}, series(e.scrape(), "jobs_in_flight"))
 }
 
-// noRules is of probes that no program has.
+// noRules selects probes that no program has.
 const noRules = "metrics: [{name: fires_total, probe: 'a:b', counter: 1}]\n"
 
-// TestExportRefuses: what cannot be done is said before anything is attached to.
+// TestExportRefuses: what cannot be done is reported before anything is attached to.
 func TestExportRefuses(t *testing.T) {
 	testenv.NeedsRoot(t)
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
@@ -190,7 +190,7 @@ func TestExportRefuses(t *testing.T) {
 	}
 }
 
-// TestExportNamespace: an exporter that cannot see the machine's processes says so.
+// TestExportNamespace: an exporter that cannot see the machine's processes warns of it.
 func TestExportNamespace(t *testing.T) {
 	testenv.NeedsRoot(t)
 	rules := filepath.Join(t.TempDir(), "rules.yaml")

@@ -14,8 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// parse reads metrics with the parser of Prometheus's client for Python, and prints what there
-// is of each family.
+// parse reads metrics with the parser of Prometheus's client for Python, and prints each family.
 const parse = `
 import sys
 from prometheus_client import parser

@@ -48,7 +48,7 @@ func (e *exporter) waitUntilServing() {
 	e.url = e.WaitSaid(answering, testenv.Patience)[1]
 }
 
-// waitForMessage waits for what the exporter says to people, and returns the groups of the pattern.
+// waitForMessage waits for a message of the exporter, and returns the groups of the pattern.
 func (e *exporter) waitForMessage(pattern string) (groups []string) {
 	e.t.Helper()
 	return e.WaitSaid(regexp.MustCompile(pattern), testenv.Patience)
@@ -84,7 +84,7 @@ func (e *exporter) scrape() map[string]float64 {
 	return values
 }
 
-// waitForSites waits until the metric of a rule is attached to so many sites.
+// waitForSites waits until the metric of a rule is attached to the given number of sites.
 func (e *exporter) waitForSites(metric string, sites float64) {
 	e.t.Helper()
 	e.waitForValue(fmt.Sprintf("stapsdt_attached_sites{metric=%q}", metric), sites)
@@ -95,7 +95,7 @@ func (e *exporter) waitForValue(series string, value float64) {
 	require.Eventually(e.t, func() bool { return e.scrape()[series] == value }, testenv.Patience, 20*time.Millisecond, series)
 }
 
-// series returns what a metric has, of all that was scraped.
+// series returns the values of a metric by their labels.
 func series(all map[string]float64, metric string) map[string]float64 {
 	found := map[string]float64{}
 	for name, value := range all {
@@ -127,7 +127,7 @@ metrics:
     labels: []
 `
 
-// imageDirectory is where the images of a process are.
+// imageDirectory returns the directory with the images of a process.
 func imageDirectory(t *testing.T, p *tracetest.Process) string {
 	environment, err := os.ReadFile("/proc/" + pid(p) + "/environ")
 	require.NoError(t, err)

@@ -43,7 +43,7 @@ func overwrite(t testing.TB, program, to string) {
 	content, err := os.ReadFile(program)
 	require.NoError(t, err)
 	// A process that another test forks now would have the file open for writing until its exec,
-	// and nobody could run it before.
+	// and the file could not be run before that.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	file, err := os.OpenFile(to, os.O_WRONLY|os.O_TRUNC|os.O_CREATE, 0o755)
@@ -151,7 +151,7 @@ func TestFileRead(t *testing.T) {
 			for i, write := range []func(testing.TB, string, string){overwrite, replace, overwrite, replace} {
 				write(t, programs[0], file)
 				if i == 0 {
-					time.Sleep(1200 * time.Millisecond) // until what is found in it is believed for long
+					time.Sleep(1200 * time.Millisecond) // until the result for the file is kept for long
 				}
 				requireRightSums(t, file, "1", "300")
 				write(t, programs[1], file)
@@ -237,7 +237,7 @@ func TestFileTwice(t *testing.T) {
 }
 
 // TestLibraryWritten: a library that is overwritten while a program has mapped it, which the kernel
-// permits, is what it is without a tracer, and is traced on.
+// permits, has the same content as without a tracer, and continues to be traced.
 func TestLibraryWritten(t *testing.T) {
 	testenv.NeedsRoot(t)
 	gcc, dir := needsSDT(t), t.TempDir()

@@ -23,8 +23,8 @@ provider generated {
 };
 `
 
-// fromD fires each probe of ofD once for each line that it reads. Its directive is not one of
-// this file, which a line that begins with it would be.
+// fromD fires each probe of ofD once for each line that it reads. The directive does not begin a
+// line here, because it would be one of this file.
 const fromD = `package main
 
 ` + "//go:generate stapsdt generate ofd.d" + `
@@ -101,7 +101,7 @@ func TestGenerate(t *testing.T) {
 	b.Stop()
 }
 
-// TestGenerateUsage: what is wrong is said with its place or in a sentence, and nothing is
+// TestGenerateUsage: mistakes are reported with their place or in a sentence, and nothing is
 // written.
 func TestGenerateUsage(t *testing.T) {
 	dir := t.TempDir()

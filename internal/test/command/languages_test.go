@@ -35,8 +35,8 @@ func interpreter(t *testing.T, pattern, pkg string) string {
 	return path
 }
 
-// startAttached starts the command, and returns when it is attached to so many probes of files that
-// no process need have mapped.
+// startAttached starts the command, and returns when it is attached to the given number of probes.
+// No process need have mapped their files.
 func startAttached(t *testing.T, probes int, args ...string) *tracer {
 	t.Helper()
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), append(args, "-o", "json")...)), t}

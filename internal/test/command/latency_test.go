@@ -128,10 +128,10 @@ func TestLatencyOfSome(t *testing.T) {
 	require.Len(t, rows, 1)
 	require.Equal(t, 10, rows[0].Count)
 	require.Equal(t, 1, *unpaired.StartsWithoutEnd, "of three, one has the name")
-	require.Equal(t, 2, unpaired.EndsWithoutStart, "the end of a job that is not meant is not one of these")
+	require.Equal(t, 2, unpaired.EndsWithoutStart, "the end of a job that is not selected is not one of these")
 }
 
-// TestLatencyOpen: what is open has all that its start has, and --by of that too.
+// TestLatencyOpen: an open operation shows all that its start has, with the values of --by.
 func TestLatencyOpen(t *testing.T) {
 	p := startWorker(t)
 	tr := startLatency(t, p, "-o", "json", "--by", "id%2 == 0, error")
@@ -222,7 +222,7 @@ func TestLatencyByThread(t *testing.T) {
 	require.Contains(t, r.stderr, "process "+pid(p)+": goroutines cannot be told apart: its program has no build information of Go; give --key ")
 }
 
-// TestLatencyTooMany: starts for which there is no room are said to be.
+// TestLatencyTooMany: starts for which there is no room are reported.
 func TestLatencyTooMany(t *testing.T) {
 	p := startWorker(t)
 	tr := startLatency(t, p, "-o", "json")

@@ -22,7 +22,7 @@ import (
 // TestMain builds the command and lets only one run of these tests use the machine at a time.
 func TestMain(m *testing.M) {
 	tracetest.TracefsMain() // which doctor looks for
-	// With -a, the command traces the subjects of other tests too, and they it.
+	// With -a, the commands of two runs would trace each other's subjects.
 	if err := tracetest.LockMachine(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -72,7 +72,7 @@ func startGoSubject(t testing.TB, args ...string) *tracetest.Process {
 	return p
 }
 
-// needsSDT returns the path of gcc, for a program with the macros of <sys/sdt.h>.
+// needsSDT returns the path of gcc. It skips the test without <sys/sdt.h>.
 func needsSDT(t testing.TB) (gcc string) {
 	t.Helper()
 	headers, _ := filepath.Glob("/usr/include/*/sys/sdt.h")

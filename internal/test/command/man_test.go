@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMan: every verb has a page, and mandoc has nothing to say about any.
+// TestMan: every verb has a page, and mandoc reports nothing about any.
 func TestMan(t *testing.T) {
 	mandoc := testenv.NeedsTool(t, "mandoc", "mandoc")
 	dir := filepath.Join(t.TempDir(), "man1")

@@ -57,7 +57,7 @@ func TestTraceOthers(t *testing.T) {
 	require.Equal(t, p.PID(), events[0].PID)
 }
 
-// TestTraceWaits: nothing has the probe yet.
+// TestTraceWaits: trace waits for a probe that no process has yet.
 func TestTraceWaits(t *testing.T) {
 	testenv.NeedsRoot(t)
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "csubject:other", "-n", "1")), t}
@@ -92,8 +92,8 @@ func TestTraceBrief(t *testing.T) {
 		t.Logf("with %d ms: %v of %v", rest, got, want)
 		return slices.Equal(want, got)
 	}
-	// A busy machine needs more time than an idle one. To look at all processes again and
-	// again, which the command also does, would take longer.
+	// A busy machine needs more time than an idle one. The scans of all processes, which the
+	// command also makes, would take longer.
 	for _, rest := range []int{120, 240, 480, 960} {
 		if brief(rest) {
 			return
@@ -102,9 +102,9 @@ func TestTraceBrief(t *testing.T) {
 	require.Fail(t, "not all were found")
 }
 
-// TestTraceForgets: a file that nothing can map again is let go.
+// TestTraceForgets: a file that nothing can map again is closed.
 func TestTraceForgets(t *testing.T) {
-	testenv.LongOnce(t, "it lets go after half a minute")
+	testenv.LongOnce(t, "it closes a file after half a minute")
 	p := startGoSubject(t)
 	tr := startTrace(t, p, "trace", "-o", "json", "-a", "subject:request__done")
 	image := lines[listed](t, runCommand(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File

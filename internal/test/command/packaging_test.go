@@ -50,7 +50,7 @@ func startExporterWith(t *testing.T, name, hidden string, capabilities []string)
 	return e
 }
 
-// doneAndSites returns the value of the subject's metric, and how many sites it is made of.
+// doneAndSites returns the value of the subject's metric, and the number of its sites.
 func (e *exporter) doneAndSites() (done, sites float64) {
 	e.t.Helper()
 	all := e.scrape()

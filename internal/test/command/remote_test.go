@@ -59,7 +59,7 @@ func startRemoteTrace(t *testing.T, probes []*root.Probe, args ...string) *trace
 	return tr
 }
 
-// waitUntilUnobserved waits until the program has noticed that nothing watches it any more.
+// waitUntilUnobserved waits until the program has noticed that nothing observes it any longer.
 func waitUntilUnobserved(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool { return !wasDone.Observed() && !wasLarge.Observed() && !wasOther.Observed() }, testenv.Patience, 5*time.Millisecond)
@@ -210,7 +210,7 @@ func TestRemoteEnds(t *testing.T) {
 	require.Contains(t, r.stderr, "connection refused")
 }
 
-// TestRemoteLoses: what was fired was shown, or is said to be lost.
+// TestRemoteLoses: every event is shown, or reported as lost.
 func TestRemoteLoses(t *testing.T) {
 	s := startPage(t)
 	tr := startRemoteTrace(t, []*root.Probe{&wasLarge.Probe}, "-o", "json", s.URL, "watched:large")

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRights: what it needs for each way, found by taking it away, is what it says.
+// TestRights: without a capability that a way of tracing needs, the command fails and names it.
 func TestRights(t *testing.T) {
 	testenv.NeedsRoot(t)
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
@@ -114,7 +114,7 @@ func copyProgram(t *testing.T, program, to string) {
 	require.NoError(t, os.WriteFile(to, content, 0o755))
 }
 
-// makeReadable lets every user get at a file in a directory of a test.
+// makeReadable lets every user reach a file in a directory of a test.
 func makeReadable(t *testing.T, path string) {
 	temp := filepath.Clean(os.TempDir())
 	for ; path != temp && path != "/"; path = filepath.Dir(path) {

@@ -195,7 +195,7 @@ func TestScriptTracefsC(t *testing.T) {
 	require.Empty(t, listLeftovers(t, script, "csubject"))
 }
 
-// TestScriptUsage: what cannot be scripted is said in a sentence, with a status.
+// TestScriptUsage: what cannot be scripted is reported in a sentence, with a status.
 func TestScriptUsage(t *testing.T) {
 	_, path := startCSubject(t)
 	for _, c := range []struct {

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Links are what keeps programs attached.
+// Links keep programs attached.
 type Links []io.Closer
 
 // Close detaches. Where each site has an event of its own, the kernel takes its time for
@@ -97,9 +97,9 @@ func ends(err error) bool { return refused(err) || shortage.Is(err) }
 
 func refused(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) }
 
-// wrap says what is missing if attaching was refused. By then the program is loaded, which takes
-// CAP_BPF and CAP_PERFMON. Some kernels demand more for a perf event, and refuse it by EACCES; a
-// seccomp filter says EPERM.
+// wrap names the capabilities that are missing if attaching was refused. By then the program is
+// loaded, which takes CAP_BPF and CAP_PERFMON. Some kernels demand more for a perf event, and
+// refuse it by EACCES; a seccomp filter returns EPERM.
 func wrap(err error, s sdt.Site, multi bool) error {
 	switch {
 	case err == nil:

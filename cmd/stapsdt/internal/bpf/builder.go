@@ -108,14 +108,14 @@ func (b *builder) begin() {
 	}
 	b.pidTgid()
 	b.add(asm.RSh.Imm(asm.R0, 32))
-	meant := b.fresh("meant")
+	selected := b.fresh("selected")
 	for _, pid := range b.env.Roots[:min(len(b.env.Roots), maxRoots)] {
-		b.add(asm.JEq.Imm(asm.R0, int32(pid), meant))
+		b.add(asm.JEq.Imm(asm.R0, int32(pid), selected))
 	}
 	b.add(asm.StoreMem(asm.RFP, b.word, asm.R0, asm.Word))
 	b.lookup(b.env.Processes.FD(), b.word)
 	b.add(asm.JEq.Imm(asm.R0, 0, labelExit))
-	b.label(meant)
+	b.label(selected)
 }
 
 // maxRoots is the number of comparisons up to which comparing is faster than a lookup in the set.

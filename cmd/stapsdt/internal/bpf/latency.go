@@ -206,7 +206,7 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 		b.pidTgid()
 		b.add(asm.StoreMem(asm.RFP, value+record.OpenThread, asm.R0, asm.DWord))
 	}
-	// An operation that is not meant is open all the same, at the time 0, so that its end is
+	// An operation that is not selected is open all the same, at the time 0, so that its end is
 	// not one without a start.
 	b.fault = labelUnevaluated
 	if err := b.conditions(probe, l.startWhere, labelPut); err != nil {
@@ -331,7 +331,7 @@ func (l *Latency) end(env *Env, of Operations, probe *Probe, row rowKeys, count 
 	}
 	b.take(l, keys, of.Open, key, rowKey)
 	if len(l.startWhere) > 0 || len(l.Open) > 0 {
-		b.add(asm.JEq.Imm(regStart, 0, labelExit)) // it is not meant
+		b.add(asm.JEq.Imm(regStart, 0, labelExit)) // it is not selected
 	}
 	b.increment(of.Totals, int32(of.Kind), record.TotalPairs)
 	if err := b.conditions(probe, l.endWhere, labelExit); err != nil {

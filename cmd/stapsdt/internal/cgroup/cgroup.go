@@ -88,8 +88,8 @@ func (g *Groups) All() map[uint64]string {
 }
 
 const (
-	// Reading all groups takes at most one part in so many of a processor.
-	reading = 20
+	// Reading all groups takes at most 1/rereadShare of a processor.
+	rereadShare = 20
 	// certainty is how often they are read even if their number stays the same.
 	certainty = 5 * time.Second
 )
@@ -100,7 +100,7 @@ func (g *Groups) Changed() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	since := time.Since(g.read)
-	if g.root == "" || since < reading*g.took {
+	if g.root == "" || since < rereadShare*g.took {
 		return false
 	}
 	return since > certainty || g.numbers() != g.stat

@@ -51,9 +51,9 @@ type File struct {
 	Unused time.Duration `json:"unused"`
 }
 
-// Clean removes the images in the directories that no process has mapped, and returns all that
-// it found. It never follows a link, and removes only regular files that are images. blind is
-// why not every process can be seen here, or "": with DryRun, it does not ask the kernel
+// Clean removes the images in the directories that no process has mapped, and returns all that it
+// found. It never follows a link, and removes only regular files that are images. blind is the
+// reason that not every process can be seen here, or "": with DryRun, it does not ask the kernel
 // whether such a process has a file open, so that more can be Removable than would be removed.
 func Clean(opts Options) (files []File, blind string) {
 	c := &cleaner{Options: opts, now: time.Now(), view: look()}

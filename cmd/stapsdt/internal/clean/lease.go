@@ -14,7 +14,7 @@ var leased = []uint32{
 	unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC,
 }
 
-// use is whether a file is in use.
+// use tells whether a file is in use.
 type use int
 
 const (

@@ -39,8 +39,8 @@ func (r *Report) Write(to io.Writer, files []File) error {
 	return out.Flush()
 }
 
-// text prints a line for what was removed, and for what was left though it is not in use as
-// far as one can see.
+// text prints a line for each file that was removed, and for each that was left although it does
+// not appear to be in use.
 func (r *Report) text(out *bufio.Writer, f File) {
 	did := map[Action]string{Removed: "removed", Removable: "would remove"}[f.Action]
 	if did == "" {

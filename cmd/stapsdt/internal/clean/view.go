@@ -19,7 +19,7 @@ import (
 type view struct {
 	names  map[string]int // the last parts of their paths, and a process that has each
 	inodes map[uint64]int
-	// blind is why there may be processes that it does not show, or "".
+	// blind is the reason that it may not show all processes, or "".
 	blind string
 }
 

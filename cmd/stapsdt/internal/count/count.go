@@ -16,17 +16,18 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
 
-// reporter is what the commands count and hist do.
+// reporter runs the commands count and hist.
 type reporter struct {
 	*Counter
 	options  Options
 	interval *run.Interval
 	screen   console.Screen
 	before   time.Time         // when the numbers were shown last
-	counts   map[string]uint64 // and which they were, by Row.key
+	counts   map[string]uint64 // the numbers that were shown last, by Row.key
 }
 
-// Run counts events until the run ends, and shows the numbers, or with buckets histograms.
+// Run counts events until the run ends, and shows their numbers, or histograms if the options
+// have buckets.
 func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
 	if err := CheckLimit(o.Limit); err != nil {
 		return err
@@ -72,7 +73,7 @@ func (c *reporter) Tick() (next time.Duration, more bool, err error) {
 	return next, true, err
 }
 
-// show shows the numbers, the last ones completely.
+// show shows the numbers of events. last means that they are final, and are shown completely.
 func (c *reporter) show(last bool) error {
 	rows, err := c.Rows()
 	if err != nil {
@@ -90,7 +91,7 @@ func (c *reporter) show(last bool) error {
 	return c.screen.Show(c.table(rows), last)
 }
 
-// table returns the numbers of events for people.
+// table returns the numbers of events as a table.
 func (c *reporter) table(rows []*Row[Probe]) []byte {
 	rates := c.rates(rows)
 	rows, others := most(rows, c.options.Limit)
@@ -111,7 +112,7 @@ func (c *reporter) table(rows []*Row[Probe]) []byte {
 	return append(table.Text(), others...)
 }
 
-// rates returns how often the events of rows happened per second, since it was called last.
+// rates returns the events per second of each row since the last call.
 func (c *reporter) rates(rows []*Row[Probe]) map[*Row[Probe]]float64 {
 	now := time.Now()
 	rates := map[*Row[Probe]]float64{}

@@ -11,16 +11,17 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Probe is the subject of what is counted of a probe.
+// Probe is the subject of the counts of a probe.
 type Probe struct{ Provider, Name string }
 
 func (p Probe) String() string { return p.Provider + ":" + p.Name }
 
-// Expressions are what is evaluated at each event.
+// Expressions are evaluated at each event.
 type Expressions struct {
-	// By are those for whose values the events are counted separately.
+	// By are the expressions by whose values events are counted separately.
 	By []string
-	// Value is what Buckets are of, which are nil unless it is a histogram.
+	// Value is the expression whose values Buckets divide. Buckets is nil unless it is a
+	// histogram.
 	Value   string
 	Buckets record.Buckets
 }
@@ -80,7 +81,8 @@ func (c *Counter) Section(p *bpf.Probe) (*bpf.Section, error) {
 	})
 }
 
-// Report says which events are not included. what has no room if there are too many different ones.
+// Report warns about events that are not included. what names the keys, of which there can be too
+// many.
 func (c *Counter) Report(what string) error {
 	stats, err := record.ReadStats(c.run.Env.Stats)
 	if err != nil {
@@ -90,7 +92,7 @@ func (c *Counter) Report(what string) error {
 	return nil
 }
 
-// Lost says which events are not included in the tables of a run.
+// Lost warns about events that are not included in the tables of a run.
 func Lost(r *run.Run, stats record.Stats, what string) {
 	if stats.Lost > 0 {
 		r.Warn("%d events were lost, because there are too many different %s", stats.Lost, what)

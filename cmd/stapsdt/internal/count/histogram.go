@@ -39,7 +39,7 @@ type Histograms struct {
 	Columns int // of the terminal
 }
 
-// manyRows is from how many rows on a table is shown instead of their histograms.
+// manyRows is the number of rows from which on a table is shown instead of histograms.
 const manyRows = 5
 
 // WriteHistograms writes the histograms of rows of one subject, or a table if there are many. of is
@@ -75,7 +75,7 @@ func WriteHistograms[S Subject](b *bytes.Buffer, h Histograms, rows []*Row[S], o
 	b.WriteString(others)
 }
 
-// Separate writes an empty line, if something comes before.
+// Separate writes an empty line, unless b is empty.
 func Separate(b *bytes.Buffer) {
 	if b.Len() > 0 {
 		b.WriteByte('\n')

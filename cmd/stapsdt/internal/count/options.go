@@ -13,9 +13,9 @@ import (
 // Options say what is counted, and how it is shown.
 type Options struct {
 	Expressions
-	// JSON is for programs, and not for people.
+	// JSON selects the output for programs.
 	JSON bool
-	// Limit is how many rows people are shown, or 0 for all.
+	// Limit is the maximum number of rows of the output for people, or 0 for all.
 	Limit int
 	// Interval is the time between two reports, or 0 for only one at the end.
 	Interval time.Duration

@@ -44,9 +44,10 @@ type counter[S Subject] struct {
 type Row[S Subject] struct {
 	Of    S
 	Text  []string          // the values of --by for people
-	JSON  []json.RawMessage // and for programs
+	JSON  []json.RawMessage // the same for programs
 	Count uint64
-	// Value is the type of the value that the buckets are of. These are by their numbers.
+	// Value is the type of the value that is counted by bucket. Buckets has them by their
+	// numbers.
 	Value   expr.Type
 	Buckets map[int]Bucket
 	Stack   *symbol.Stack
@@ -57,14 +58,15 @@ type Row[S Subject] struct {
 // Bucket is the number of events in a bucket, and the sum of their values modulo 2^64.
 type Bucket struct{ Count, Sum uint64 }
 
-// A table with keys can have so many rows, but one of a histogram that is large because there
-// are many processors has fewer.
+// maxRows and maxBytes bound a table that has keys. A histogram's rows are larger with each
+// processor, so that on a machine with many processors maxBytes is reached first.
 const (
 	maxRows  = 16384
 	maxBytes = 64 << 20
 )
 
-// rowsOf returns the number of rows of a table. Of a histogram with keys each bucket is one.
+// rowsOf returns the maximum number of rows of a table. In a histogram with keys, each bucket
+// takes a row.
 func rowsOf(a *bpf.Aggregate) uint32 {
 	const rowSize = 16
 	if !a.Bucketed {

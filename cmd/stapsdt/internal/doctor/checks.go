@@ -9,8 +9,8 @@ type check struct {
 	run   func(*Facts) []Finding
 }
 
-// checks are in the order in which a user should mend things: the first fault may be why
-// others cannot be looked for.
+// checks are in the order in which a user should fix things: the first fault may keep the others
+// from being found.
 var checks = []check{
 	{"proc", "proc-or-sys-is-not-mounted", noProc},
 	{"two-processes", "pgrep-found-two-processes", twoProcesses},

@@ -14,7 +14,7 @@ type Facts struct {
 	// PIDs are the processes that were asked for, and PID is the first.
 	PIDs []int
 	PID  int
-	// Spec says which probes are meant, or is nil for all.
+	// Spec selects the probes in question, or is nil for all.
 	Spec *target.Spec
 
 	Host    Host
@@ -28,8 +28,7 @@ type Facts struct {
 	Trial Trial
 }
 
-// Host is the kernel, as far as this process sees it. An empty text is what could not be
-// read.
+// Host is the kernel, as far as this process sees it. A string is empty if it could not be read.
 type Host struct {
 	Release  string // "6.18.44"
 	Machine  elf.Machine
@@ -41,7 +40,7 @@ type Host struct {
 	Paranoid string
 }
 
-// Uprobes is whether the kernel has the event source of uprobes.
+// Uprobes tells whether the kernel has the event source of uprobes.
 type Uprobes int
 
 const (
@@ -56,7 +55,7 @@ type Self struct {
 	Capabilities uint64
 	Seccomp      bool // whether there is a filter
 	Namespaces   Namespaces
-	// NoProc is whether nothing is mounted at /proc, and OwnProc whether it belongs to the PID
+	// NoProc tells whether nothing is mounted at /proc, and OwnProc whether it belongs to the PID
 	// namespace of this process.
 	NoProc, OwnProc bool
 }
@@ -71,21 +70,21 @@ const (
 	initialUser = "user:[4026531837]"
 )
 
-// Process is the process that is to be traced.
+// Process is the process to trace.
 type Process struct {
 	Alive bool
-	// Stopped is whether a signal or a debugger has stopped it.
+	// Stopped tells whether a signal or a debugger has stopped it.
 	Stopped bool
-	// Refused is why its memory map cannot be read, or nil.
+	// Refused is the error from reading its memory map, or nil.
 	Refused error
 	Name    string
 	UIDs    []int // real, effective, saved and of the file system
-	// Numbers are its numbers in its PID namespaces, from the one of /proc inwards.
+	// Numbers are its PIDs in its PID namespaces, from that of /proc inwards.
 	Numbers    []int
 	Namespaces Namespaces
-	// HasLibrary is whether its build information has this library.
+	// HasLibrary tells whether its build information has this library.
 	HasLibrary bool
-	// Parked is whether a provider was loaded and is not any more.
+	// Parked tells whether a provider was loaded and no longer is.
 	Parked bool
 	// Directory is its STAPSDT_DIR.
 	Directory string
@@ -104,7 +103,7 @@ type Image struct {
 	Mapping  string // the first executable one, as in /proc/PID/map_files
 	ID       target.ID
 	InMemory bool
-	// Deleted says that the kernel shows the file as deleted.
+	// Deleted tells whether the kernel shows the file as deleted.
 	Deleted bool
 	// Descriptor is the process's descriptor of an image in memory, or -1.
 	Descriptor int
@@ -131,10 +130,10 @@ const (
 	LeadsUnknown // it may not be followed
 )
 
-// Named is the file that was asked for.
+// Named is the file that the user named.
 type Named struct {
 	ID       target.ID
-	Err      error // why it cannot be opened, or that it has no probes
+	Err      error // from opening it, or because it has no probes
 	InRoot   bool  // whether there is one of this path in the root directory of the process
 	Owner    int
 	HasProbe bool
@@ -145,26 +144,26 @@ type Trial struct {
 	// Name is the probe, or has no Probe if there is none to try.
 	Name Name
 	Path string
-	// BPF is why BPF programs cannot be loaded, and Perf why no event of the site can be
-	// opened, or nil.
+	// BPF and Perf are the errors from loading a BPF program and from opening an event of the
+	// site, or nil.
 	BPF, Perf error
-	// Before and During are whether the process's site was changed, as a tracer does, before
-	// and while the event was open. They are known if Known.
+	// Before and During tell whether the process's site was changed, as a tracer changes it,
+	// before and while the event was open. They are valid if Known is true.
 	Before, During, Known bool
 }
 
-// meant returns the images that have a probe that is meant.
-func (f *Facts) meant() (all []Image) {
+// selected returns the images that have a selected probe.
+func (f *Facts) selected() (all []Image) {
 	for _, im := range f.Images {
-		if slices.ContainsFunc(im.Probes, f.means) && (f.Spec == nil || f.Spec.File == "" || im.ID == f.Named.ID) {
+		if slices.ContainsFunc(im.Probes, f.selects) && (f.Spec == nil || f.Spec.File == "" || im.ID == f.Named.ID) {
 			all = append(all, im)
 		}
 	}
 	return all
 }
 
-// means reports whether a name is meant.
-func (f *Facts) means(n Name) bool { return f.Spec == nil || f.Spec.Match(n.Provider, n.Probe) }
+// selects reports whether a probe is selected.
+func (f *Facts) selects(n Name) bool { return f.Spec == nil || f.Spec.Match(n.Provider, n.Probe) }
 
 // looked reports whether the process could be looked at.
 func (f *Facts) looked() bool { return f.Process.Alive && f.Process.Refused == nil }

@@ -54,11 +54,11 @@ func (f *Facts) isMapped() bool {
 	return false
 }
 
-// likely returns the image that has the names that are meant, whatever its file is.
+// likely returns the image that has the selected probes, whatever its file is.
 func (f *Facts) likely() *Image {
 	for i := range f.Images {
 		for _, n := range f.Images[i].Probes {
-			if f.means(n) {
+			if f.selects(n) {
 				return &f.Images[i]
 			}
 		}
@@ -69,7 +69,7 @@ func (f *Facts) likely() *Image {
 // imageName matches the file name of an image in Go: the provider, and a hash of the content.
 var imageName = regexp.MustCompile(`^(.*)-[0-9a-f]{32}\.so$`)
 
-// difference says why the process has mapped an image and not the file that was named.
+// difference explains why the process has mapped an image and not the file that was named.
 func (f *Facts) difference(im *Image) string {
 	file := f.Spec.File
 	owner := -1
@@ -99,7 +99,7 @@ func mountNamespace(f *Facts) (all []Finding) {
 			fmt.Sprintf("%s exists in the file system of process %d only, which is not the one here.", f.Spec.File, f.PID),
 			fmt.Sprintf("Attach with -p %d, or to /proc/%d/root%s.", f.PID, f.PID, f.Spec.File))}
 	}
-	for _, im := range f.meant() {
+	for _, im := range f.selected() {
 		if im.InRoot == LeadsToImage && (im.Here == LeadsNowhere || im.Here == LeadsElsewhere) {
 			here := "does not exist here"
 			if im.Here == LeadsElsewhere {
@@ -120,7 +120,7 @@ func (f *Facts) mapFiles(im Image) string {
 
 // deleted: the path leads nowhere.
 func deleted(f *Facts) (all []Finding) {
-	for _, im := range f.meant() {
+	for _, im := range f.selected() {
 		if im.InMemory || im.InRoot != LeadsNowhere {
 			continue
 		}
@@ -137,7 +137,7 @@ func deleted(f *Facts) (all []Finding) {
 
 // replaced: the path leads to another file.
 func replaced(f *Facts) (all []Finding) {
-	for _, im := range f.meant() {
+	for _, im := range f.selected() {
 		if im.InMemory || im.InRoot != LeadsElsewhere {
 			continue
 		}
@@ -150,7 +150,7 @@ func replaced(f *Facts) (all []Finding) {
 
 // inMemory: tracers that look for files find none.
 func inMemory(f *Facts) (all []Finding) {
-	for _, im := range f.meant() {
+	for _, im := range f.selected() {
 		if !im.InMemory {
 			continue
 		}
@@ -160,7 +160,7 @@ func inMemory(f *Facts) (all []Finding) {
 		}
 		all = append(all, limit(
 			fmt.Sprintf("The image of %v is in memory (%s). bpftrace 0.25 and later do not find it by -p, and perf needs a file; bpftrace 0.17 and stapsdt find it.",
-				im.Probes[slices.IndexFunc(im.Probes, f.means)], im.Path),
+				im.Probes[slices.IndexFunc(im.Probes, f.selects)], im.Path),
 			fmt.Sprintf("Attach bpftrace to %s, or start the program with STAPSDT_DIR.", at)))
 	}
 	return all

@@ -75,7 +75,7 @@ var narrow = map[elf.Machine]elf.Machine{elf.EM_386: elf.EM_X86_64, elf.EM_ARM: 
 func architecture(f *Facts) []Finding {
 	machine := f.Process.Emulated
 	bits := false
-	for _, im := range f.meant() {
+	for _, im := range f.selected() {
 		if im.Machine != f.Host.Machine || im.Class != f.Host.Class {
 			machine = im.Machine
 			bits = narrow[machine] == f.Host.Machine || machine == f.Host.Machine
@@ -95,7 +95,7 @@ func architecture(f *Facts) []Finding {
 			fmt.Sprintf("The probes are those of another architecture (%s) than the kernel's (%s): an emulator such as qemu runs the program, and the processor never executes the sites.",
 				name, strings.TrimPrefix(f.Host.Machine.String(), "EM_")),
 			"Build the program for this machine, or trace it inside a virtual machine of its own.")}
-	case len(f.meant()) > 0:
+	case len(f.selected()) > 0:
 		return fine("The program is of the kernel's architecture.")
 	}
 	return nil

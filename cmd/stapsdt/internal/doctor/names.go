@@ -36,8 +36,8 @@ func otherName(f *Facts) []Finding {
 	return []Finding{fault(StatusNothing, says+".", fmt.Sprintf("Use %s, or list the names: stapsdt list -p %d.", names[0], f.PID))}
 }
 
-// nearest returns the names of all probes, those first that resemble the one that was asked
-// for.
+// nearest returns the names of all probes, beginning with those that resemble the one that was
+// asked for.
 func (f *Facts) nearest() (names []string) {
 	far := map[string]int{}
 	for _, im := range f.Images {
@@ -85,9 +85,9 @@ func distance(a, b string) int {
 // characters: not every tracer takes every name.
 func characters(f *Facts) (all []Finding) {
 	var quoted, perf, digit string
-	for _, im := range f.meant() {
+	for _, im := range f.selected() {
 		for _, n := range im.Probes {
-			if !f.means(n) {
+			if !f.selects(n) {
 				continue
 			}
 			others := strings.TrimFunc(n.Provider+n.Probe, plain)
@@ -126,9 +126,9 @@ func plain(r rune) bool {
 // sameNames: bpftrace 0.17 attaches twice to one of two images.
 func sameNames(f *Facts) []Finding {
 	files := map[Name]string{}
-	for _, im := range f.meant() {
+	for _, im := range f.selected() {
 		for _, n := range im.Probes {
-			if other, ok := files[n]; ok && f.means(n) {
+			if other, ok := files[n]; ok && f.selects(n) {
 				return []Finding{limit(
 					fmt.Sprintf("Two images have %v: %s and %s. With -p, bpftrace 0.17 attaches twice to one of them, and not to the other.", n, other, im.Path),
 					"With bpftrace 0.17, attach to the path of each, without -p.")}

@@ -115,7 +115,7 @@ func notLoaded(f *Facts) []Finding {
 	}
 	return []Finding{fault(StatusNothing,
 		who+" has no probes: no file that it has mapped has SDT notes. A provider has none before Load and after Unload.",
-		"Check that this is the process that is meant, and that its provider is loaded. Start the tracer after Load.")}
+		"Check that this is the right process, and that its provider is loaded. Start the tracer after Load.")}
 }
 
 // filter: a condition such as pid == 1 compares another number.

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read collects the facts about this system and a process, of which the first of pids is
-// asked. With a spec, it is about the probes that are meant. To find out whether the kernel
-// lets probes be traced, it attaches to one of them for a moment.
+// Read collects the facts about this system and a process, of which the first of pids is asked.
+// With a spec, they are about the probes that it selects. To find out whether the kernel lets
+// probes be traced, it attaches to one of them for a moment.
 func Read(pids []int, spec *target.Spec) *Facts {
 	f := &Facts{PIDs: pids, PID: pids[0], Spec: spec}
 	sys := system{os.DirFS("/")}
@@ -130,8 +130,8 @@ func (f *Facts) named(finder *target.Finder) {
 	}
 }
 
-// relatives looks for processes that a user can have meant: those that this one has started,
-// and others of the same program.
+// relatives looks for processes that the user may have been looking for: those that this one has
+// started, and others of the same program.
 func (f *Facts) relatives(finder *target.Finder) {
 	pids, _ := target.Processes()
 	exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", f.PID))

@@ -24,7 +24,7 @@ func capability(f *Facts) (all []Finding) {
 	if f.Closed != nil {
 		says := fmt.Sprintf("A file that the process has mapped cannot be opened, and may have probes: %v.", f.Closed)
 		cure := "Run the tracer with these capabilities, or as root outside of the container."
-		if len(f.meant()) == 0 {
+		if len(f.selected()) == 0 {
 			all = append(all, fault(StatusRights, says, cure))
 		} else {
 			all = append(all, limit(says, cure))

@@ -34,13 +34,13 @@ func (s system) link(path string) string {
 	return to
 }
 
-// has reports whether there is a file.
+// has reports whether a file exists.
 func (s system) has(path string) bool {
 	_, err := fs.Stat(s.FS, path)
 	return err == nil
 }
 
-// machines are what uname(2) calls the architectures of the command.
+// machines maps the names of uname(2) to the architectures of the command.
 var machines = map[string]struct {
 	machine elf.Machine
 	class   elf.Class
@@ -138,7 +138,7 @@ func (s system) namespaces(process string) Namespaces {
 	return Namespaces{PID: s.link(directory + "pid"), Mount: s.link(directory + "mnt"), User: s.link(directory + "user")}
 }
 
-// status is what /proc/PID/status says.
+// status is the content of /proc/PID/status.
 type status struct {
 	name         string
 	uids         []int

@@ -24,13 +24,12 @@ import (
 // errNoUprobes means that the kernel has no event source for uprobes.
 var errNoUprobes = errors.New("the kernel has no event source for uprobes")
 
-// try attaches to the first probe that is meant, as a tracer does, and looks at what becomes
-// of its site.
+// try attaches to the first selected probe, as a tracer does, and observes its site.
 func (f *Facts) try(uses []target.Use) {
 	f.Trial.BPF = tryBPF()
 	for i, u := range uses {
 		for _, p := range u.Probes {
-			if n := (Name{p.Provider, p.Name}); f.means(n) && (f.Spec == nil || f.Spec.File == "" || u.ID == f.Named.ID) {
+			if n := (Name{p.Provider, p.Name}); f.selects(n) && (f.Spec == nil || f.Spec.File == "" || u.ID == f.Named.ID) {
 				f.Trial.Name, f.Trial.Path = n, f.Images[i].Path
 				f.Trial.attach(f.PID, u, p)
 				return

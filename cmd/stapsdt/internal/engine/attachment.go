@@ -20,7 +20,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// file is what the engine knows of a file.
+// file is the engine's state of a file.
 type file struct {
 	*target.File
 	has         map[*Subscription]bool // whether it has probes that a subscription selects
@@ -33,26 +33,26 @@ type file struct {
 type attachment struct {
 	subscriptions []*Subscription
 	groups        []*group
-	// links are by the process that they are for, which is 0 for all. They are for one process
-	// where the file can be changed meanwhile: otherwise the kernel would put the breakpoints of
-	// the old content into each process that maps the new one.
+	// links holds the links by PID, or under 0 if they are for all processes. They are for one
+	// process each where the file can be changed while it is attached to: otherwise the kernel
+	// would put the breakpoints of the old content into each process that maps the new one.
 	links map[int]*links
 }
 
-// links are what keeps the first groups of an attachment attached.
+// links keeps the first groups of an attachment attached.
 type links struct {
 	attach.Links
 	groups int
 }
 
-// group is sites that have the same program.
+// group is a set of sites that run the same program.
 type group struct {
 	*loaded
 	sites    []sdt.Site
 	attached int
 }
 
-// loaded is a program, and the subscriptions that it is for.
+// loaded is a program that the kernel has, and its subscriptions.
 type loaded struct {
 	Program
 	subscriptions []*Subscription
@@ -79,7 +79,8 @@ func (f *file) waiting(all []*Subscription) (waiting []*Subscription) {
 	return waiting
 }
 
-// attach attaches to the selected probes of a file, once. What fails for a shortage is put off.
+// attach attaches to the selected probes of a file, unless that was done before. It postpones
+// what fails because of a shortage.
 func (e *Engine) attach(f *file, uses []probes.Use) error {
 	f.used = time.Now()
 	if !f.retry.due(f.used) {
@@ -110,8 +111,8 @@ func (e *Engine) attach(f *file, uses []probes.Use) error {
 	return nil
 }
 
-// join makes an attachment for the subscriptions that wait for one. complete is false if some are put
-// off: if what one of them does at a probe cannot be made now, the others do not wait for it.
+// join makes an attachment for the subscriptions that wait for one. complete is false if some are
+// postponed: if the section of one cannot be generated now, the others do not wait for it.
 func (e *Engine) join(f *file, uses []probes.Use) (complete bool, err error) {
 	complete = true
 	for waiting := f.waiting(e.subscriptions); len(waiting) > 0; {
@@ -141,14 +142,14 @@ func (e *Engine) join(f *file, uses []probes.Use) (complete bool, err error) {
 	return complete, nil
 }
 
-// sectionError is a shortage that keeps a subscription from making what is done at a probe.
+// sectionError is a shortage that keeps a subscription from generating its section for a probe.
 type sectionError struct {
 	error
 	subscription *Subscription
 }
 
-// Everywhere reports whether a file is attached to in all processes. Before uprobe_multi there is
-// no other way for all threads of one.
+// Everywhere reports whether a file is attached to in all processes. Without uprobe_multi there
+// is no other way to reach all threads of one.
 func (e *Engine) Everywhere(f *target.File) bool { return f.Guarded() || !e.kernel.PerProcess() }
 
 // groups divides the selected sites of a file by their programs. If the error is a shortage, the same
@@ -182,8 +183,8 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 	return nil
 }
 
-// programs returns what is to be attached to a probe for subscriptions: one program for all of
-// them, unless the kernel does not take it.
+// programs returns the programs to attach to a probe for subscriptions: one for all of them,
+// unless the kernel rejects it.
 func (e *Engine) programs(c candidate, subscriptions []*Subscription) ([]*loaded, error) {
 	probe := c.Key()
 	key := []string{probe}
@@ -217,7 +218,7 @@ func (e *Engine) programs(c candidate, subscriptions []*Subscription) ([]*loaded
 		}
 		return nil, err
 	}
-	e.loaded[id] = all // none after a verdict, which is said once
+	e.loaded[id] = all // none after a verdict, which is reported once
 	return all, nil
 }
 
@@ -243,8 +244,8 @@ func (e *Engine) load(c candidate, with []*Subscription, sections []*bpf.Section
 	return append(first, second...), err
 }
 
-// attachTo attaches to a file in one process, or for 0 in all. After a shortage it goes on where it
-// ended when it is called again.
+// attachTo attaches to a file in one process, or in all if pid is 0. When it is called again after
+// a shortage, it continues where it stopped.
 func (e *Engine) attachTo(f *file, a *attachment, pid int) (short, fatal error) {
 	l := a.links[pid]
 	if l != nil && l.groups == len(a.groups) {
@@ -259,7 +260,7 @@ func (e *Engine) attachTo(f *file, a *attachment, pid int) (short, fatal error) 
 		return all
 	})
 	if err != nil {
-		return nil, nil // it is looked at again when it has been written
+		return nil, nil // the file is looked at again when it has been written
 	}
 	a.links[pid] = l
 	l.Links = append(l.Links, closer)
@@ -300,7 +301,8 @@ func (e *Engine) attachGroups(f *file, a *attachment, l *links, pid int) (all at
 	return all, nil, nil
 }
 
-// count notes how many sites are attached to, of which other processes may have more.
+// count records the number of sites that are attached to in a process. Other processes may have
+// more.
 func (g *group) count(sites int) {
 	if more := sites - g.attached; more > 0 {
 		g.add(more)
@@ -314,7 +316,7 @@ func (g *group) add(sites int) {
 	}
 }
 
-// detach returns what was attached, for the caller to close.
+// detach returns all links, for the caller to close.
 func (a *attachment) detach() (all attach.Links) {
 	for _, l := range a.links {
 		all = append(all, l.Links...)
@@ -339,16 +341,18 @@ func (e *Engine) drop(f *file) {
 }
 
 const (
-	// deletedFileTTL is how long a file without a process stays open that nothing can map again.
+	// deletedFileTTL is how long a file stays open that no process has mapped and none can map
+	// again.
 	deletedFileTTL = 30 * time.Second
-	// fileTTL is how long any other does. While it is open, stapsdt clean leaves it.
+	// fileTTL is how long any other file stays open that no process has mapped. stapsdt clean
+	// leaves files that are open.
 	fileTTL = 10 * time.Minute
 )
 
-// forget detaches from files that no process has had for long, and sooner from those that
+// forget detaches from files that no process has mapped for a while, and sooner from those that
 // nothing can map again: they were deleted, as the images of processes that have ended are, or
-// their file system is gone, as that of a container is. It detaches at once from what others
-// could change meanwhile, and from processes that have ended.
+// their file system is gone, as that of a container is. It detaches at once from files that
+// others could change, and from processes that have ended.
 func (e *Engine) forget() {
 	for _, f := range e.files {
 		for _, a := range f.attachments {
@@ -368,7 +372,7 @@ func (e *Engine) forget() {
 	}
 }
 
-// isNamed reports whether a spec names a file, for which processes are not looked at.
+// isNamed reports whether a spec names the file, so that no process need be looked at to find it.
 func (e *Engine) isNamed(f *target.File) bool {
 	return slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool { return slices.Contains(s.Selector().Files(), f) })
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directories hear from the kernel when a file in them becomes another one.
+// directories hear from the kernel when a file in one of them is replaced.
 type directories struct {
 	fd     int
 	buffer [4096]byte
@@ -31,7 +31,7 @@ func watchDirectories(paths []string) (*directories, error) {
 	return d, nil
 }
 
-// changed reports whether a file has become another one since the last call.
+// changed reports whether a file was replaced since the last call.
 func (d *directories) changed() (changed bool) {
 	for {
 		n, err := unix.Read(d.fd, d.buffer[:])

@@ -23,9 +23,9 @@ type Finder interface {
 	probes.Finder
 	Knows(pid int, m *target.Mapping) bool
 	Waiting() []int
-	// Order puts the processes last whose files have to wait for those of others.
+	// Order moves the processes to the end whose files have to wait for those of others.
 	Order(pids []int) []int
-	// Skips is what was left out, or put off.
+	// Skips returns the counters of files that were left out or postponed.
 	Skips() *target.Skips
 	Broken() <-chan struct{}
 	Doubt()
@@ -43,8 +43,8 @@ type Processes interface {
 	Has(pid int) bool
 	// Alive reports whether a process exists, whichever it is.
 	Alive(pid int) bool
-	// FDs are readable when one of them has ended, as far as that can be known, and Ended
-	// reports whether one has.
+	// FDs returns descriptors that are readable when one of them has ended, as far as the kernel
+	// tells. Ended reports whether one has.
 	FDs() []int
 	Ended() bool
 	// Left removes those that have ended, and reports whether any can still have events.
@@ -69,26 +69,28 @@ type Watcher interface {
 	Mapped(skip func(pid int, m *target.Mapping) bool) (pids []int, all bool)
 	// Pending reports whether there is something for Mapped.
 	Pending() bool
-	// FDs wake who waits for that.
+	// FDs returns descriptors that are readable when something is pending.
 	FDs() []int
 	Close()
 }
 
-// Options are what an engine works with.
+// Options configure an engine.
 type Options struct {
 	Finder    Finder
 	Kernel    Kernel
 	Processes Processes
-	// All says that the processes are all of the machine's, of which some always end meanwhile.
+	// All means that Processes are all processes of the machine, of which some always end during
+	// a scan.
 	All bool
-	// Scan says to look for files in the processes, and not only at those that specs name.
+	// Scan makes the engine look for files in the processes, and not only at those that specs
+	// name.
 	Scan bool
-	// Watch begins to watch processes. Where that is not permitted, they are polled.
+	// Watch begins to watch processes. If that is not permitted, the engine polls them.
 	Watch func() (Watcher, error)
-	// Daemon says that nothing that happens after the beginning ends the engine: it is a problem
-	// of those that it concerns.
+	// Daemon means that no error ends the engine after it has begun: an error is a problem of the
+	// subscriptions that it concerns.
 	Daemon bool
-	// Problem is told the problems that concern no subscription.
+	// Problem receives the problems that concern no subscription.
 	Problem func(err error)
 }
 
@@ -103,13 +105,13 @@ type Engine struct {
 	watcher       Watcher // nil if it is not permitted
 	running       bool    // whether it has begun, so that it goes on if a new probe is wrong
 	subscriptions []*Subscription
-	added         uint64 // how many ever were
+	added         uint64 // the number of subscriptions so far, with those that were removed
 	files         map[*target.File]*file
 	loaded        map[string][]*loaded // by the probe and the subscriptions
 	scanned       time.Time            // when the processes were last looked at
 	affordable    time.Time            // when they may be looked at again without taking more than scanShare
 	lost          bool                 // whether the kernel had no room to tell what was mapped since
-	polls         bool                 // whether to look at named files all the time
+	polls         bool                 // whether named files are polled
 	broken        atomic.Bool          // whether a file is being written
 	due           bool                 // whether they are to be looked at again at once
 	retry         time.Time            // when files that were put off are due, or zero
@@ -177,10 +179,10 @@ func (e *Engine) Remove(gone ...*Subscription) {
 	}
 }
 
-// ends reports whether an error that concerns a subscription, or all for nil, ends the engine: this
-// is the one place that decides. A daemon ends for what keeps it from beginning, and for nothing
-// else. A command ends if something is wrong while it has nothing yet, if attaching is refused,
-// and if the processes cannot be listed. A shortage ends neither after the beginning.
+// ends reports whether an error that concerns a subscription, or all of them for nil, ends the
+// engine. Nothing else decides that. A daemon ends for what keeps it from beginning, and for
+// nothing else. A command ends if something is wrong while it has nothing yet, if attaching is
+// refused, and if the processes cannot be listed. A shortage ends neither after the beginning.
 func (e *Engine) ends(s *Subscription, err error) bool {
 	var refused *rights.Error
 	if e.running && (e.options.Daemon || shortage.Is(err)) {
@@ -217,15 +219,16 @@ func (e *Engine) Files(yield func(*target.File)) {
 // goroutine.
 func (e *Engine) ScanTime() time.Duration { return time.Duration(e.scanTime.Load()) }
 
-// Skips calls yield with the number of times that a file was left out or put off, by reason. It may be
-// called by any goroutine.
+// Skips calls yield with the number of times that a file was left out or postponed, by reason. It may
+// be called by any goroutine.
 func (e *Engine) Skips(yield func(reason string, n uint64)) { e.finder.Skips().Counts(yield) }
 
 // Missed returns the number of processes that had ended before their files could be looked at. It
 // may be called by any goroutine.
 func (e *Engine) Missed() uint64 { return e.missed.Load() }
 
-// Detach ends the attachments. What was fired is then where the programs have put it.
+// Detach ends the attachments. When it returns, the programs have stored everything that was
+// fired before.
 func (e *Engine) Detach() error {
 	var links attach.Links
 	for _, f := range e.files {

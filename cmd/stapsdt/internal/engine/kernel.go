@@ -56,13 +56,13 @@ func (Everyone) Alive(pid int) bool { return target.Alive(pid) }
 // FDs returns none.
 func (Everyone) FDs() []int { return nil }
 
-// Ended reports false: some end all the time.
+// Ended reports false, because some end all the time.
 func (Everyone) Ended() bool { return false }
 
 // Left reports true, because there are always other processes to come.
 func (Everyone) Left() bool { return true }
 
-// Family is processes that were named, and what they fork.
+// Family is the named processes and their descendants.
 type Family struct{ *probes.Processes }
 
 // List returns the processes.
@@ -74,5 +74,5 @@ func (Family) Alive(pid int) bool { return target.Alive(pid) }
 // Left removes the processes that have ended, and reports whether there are others.
 func (f Family) Left() bool { return f.Purge() }
 
-// WatchProcesses is Options.Watch of the machine's processes.
+// WatchProcesses is an Options.Watch for the machine's processes.
 func WatchProcesses() (Watcher, error) { return target.NewWatcher() }

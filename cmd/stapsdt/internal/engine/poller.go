@@ -36,7 +36,7 @@ func newPoller() (p *poller, err error) {
 	if p.fd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, os.NewSyscallError("epoll_create", err)
 	}
-	if err := unix.SetNonblock(p.fd, true); err != nil { // which os.NewFile asks of it
+	if err := unix.SetNonblock(p.fd, true); err != nil { // os.NewFile requires it
 		return nil, os.NewSyscallError("fcntl", err)
 	}
 	p.file = os.NewFile(uintptr(p.fd), "epoll")
@@ -87,7 +87,7 @@ func (p *poller) listen(fds []int, hears func() bool) error {
 	return nil
 }
 
-// wait waits for at most a time, and reports whether it was over.
+// wait waits for at most the given time, and reports whether that has passed.
 func (p *poller) wait(most time.Duration) (over bool, err error) {
 	if err := p.file.SetReadDeadline(time.Now().Add(max(most, 0))); err != nil {
 		return false, err

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// minRetry and maxRetry are the first and the longest time until something is tried again that a
-	// shortage has made fail.
+	// minRetry and maxRetry are the first and the longest delay before a retry of what a shortage
+	// has made fail.
 	minRetry = Interval
 	maxRetry = 8 * time.Second
 )
@@ -33,7 +33,8 @@ func (r *retry) failed(now time.Time) (first bool) {
 	return first
 }
 
-// postpone puts off what a shortage keeps from being attached to a file, and tells the subscriptions once.
+// postpone schedules a retry for a file that a shortage keeps from being attached to, and tells the
+// subscriptions once.
 func (e *Engine) postpone(f *file, short error, subscriptions []*Subscription) {
 	now := time.Now()
 	if f.retry.failed(now) {
@@ -65,8 +66,8 @@ func (e *Engine) Short() bool {
 	return false
 }
 
-// complete tells once that a shortage kept processes from being looked at, until that succeeds, and
-// what was left out.
+// complete reports that a shortage kept processes from being looked at, once until that succeeds,
+// and what was left out.
 func (e *Engine) complete(found *probes.Found) {
 	if found.Short != nil && !e.short {
 		e.options.Problem(fmt.Errorf("%w; trying again", found.Short))

@@ -11,10 +11,10 @@ import (
 
 // Consumer takes what the programs of subscriptions deliver.
 type Consumer interface {
-	// FDs are readable when there is something to take.
+	// FDs returns descriptors that are readable when there is something to take.
 	FDs() []int
-	// Tick takes what there is. It is called when one of the FDs is readable, after Wake, and
-	// after the time that it returned last, if not sooner. more says whether to go on.
+	// Tick takes what there is. It is called when one of the FDs is readable, after Wake, and at
+	// the latest after the time that it returned last. more tells whether to go on.
 	Tick() (next time.Duration, more bool, err error)
 }
 
@@ -22,11 +22,11 @@ const (
 	// Interval is how long a process can have a new file before it is found, and how long its end
 	// can go unnoticed, if the kernel does not tell.
 	Interval = 250 * time.Millisecond
-	// Rest is how long a consumer can rest that has nothing to do, and how long the end of a process
-	// that was forked can go unnoticed.
+	// Rest is how long a consumer with nothing to do can wait, and how long the end of a forked
+	// process can go unnoticed.
 	Rest = time.Second
-	// longest is how long it can take if the kernel does tell. It is then found at once, and looking
-	// at all processes is for what the kernel had no room to tell.
+	// longest is the time between two scans if the kernel does tell. It finds the file at once then,
+	// and the scans are for what the kernel had no room to tell.
 	longest = 2 * time.Second
 	// scanShare is the part of a processor that looking at many processes takes: one in this many.
 	scanShare = 20
@@ -37,8 +37,8 @@ const (
 	pause = 20 * time.Millisecond
 )
 
-// Run attaches to what appears, and calls Tick, until ctx is done, no process is left, or Tick
-// says so.
+// Run attaches to probes as they appear, and calls Tick, until ctx is done, no process is left,
+// or Tick ends it.
 func (e *Engine) Run(ctx context.Context, c Consumer) error {
 	e.running = true
 	ctx, cancel := context.WithCancel(ctx)
@@ -96,8 +96,8 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 	return nil
 }
 
-// rest waits for at most a time, and reports whether to look at what was mapped. If that is to be
-// done anyway, it waits for the pause at most.
+// rest waits for at most the given time, and reports whether to look at what was mapped. If that
+// is due anyway, it waits no longer than the pause.
 func (e *Engine) rest(look bool, most, pause time.Duration) (_ bool, err error) {
 	switch {
 	case look:

@@ -134,14 +134,14 @@ func (e *Engine) scan() error {
 	return e.Attach(found)
 }
 
-// look attaches to what processes have mapped just now, as far as the kernel tells, and to files
-// again that were changed. waiting says that it is to be called again soon. If the kernel had no room
-// to tell, it looks at all processes, but not all the time while some process maps files in a loop.
+// look attaches to what processes have just mapped, as far as the kernel tells, and again to
+// files that were changed. waiting means that it has to be called again soon. If the kernel had no
+// room to tell, it looks at all processes, but not all the time while some process maps files in a loop.
 func (e *Engine) look() (waiting bool, err error) {
 	if waiting, err = e.renew(); err != nil || e.watcher == nil {
 		return waiting, err
 	}
-	// Who has mapped a file matters only to who asks for the processes.
+	// Known files are of interest only if a subscriber asks for the processes.
 	asks := slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool { return s.AsksProcesses() })
 	pids, all := e.watcher.Mapped(func(pid int, m *target.Mapping) bool { return !asks && e.finder.Knows(pid, m) })
 	e.lost = e.lost || all
@@ -169,7 +169,7 @@ func (e *Engine) look() (waiting bool, err error) {
 	return waiting || len(written) > 0 || e.lost, nil
 }
 
-// renew attaches again to files that were changed. waiting says that it is to be called again
+// renew attaches again to files that were changed. waiting means that it has to be called again
 // soon, because a file is still being written.
 func (e *Engine) renew() (waiting bool, err error) {
 	changed := false

@@ -10,21 +10,21 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
 )
 
-// Subscriber is who asks for the events of probes.
+// Subscriber receives the events of the probes that it selects.
 type Subscriber interface {
-	// Selector says for which probes.
+	// Selector returns the selection.
 	Selector() *probes.Selector
-	// Together says that nothing is attached before each spec of the selector has a probe.
+	// Together reports whether to attach to nothing before each spec of the selector has a probe.
 	Together() bool
-	// Section returns what is done at the events of a probe, or nil for nothing. It is called
-	// once for each kind of probe (see bpf.Probe.Key), and again after a shortage.
+	// Section returns the code for the events of a probe, or nil for none. It is called once for
+	// each kind of probe (see bpf.Probe.Key), and again after a shortage.
 	Section(p *bpf.Probe) (*bpf.Section, error)
 	// AsksProcesses reports whether ProcessFound is to be called.
 	AsksProcesses() bool
-	// ProcessFound is told each process that has mapped a file with selected probes, each time that
-	// this is noticed, and before the probes are attached to if they are not yet.
+	// ProcessFound is called for each process that has mapped a file with selected probes, whenever
+	// the engine notices one, and before it attaches to the probes if it has not yet.
 	ProcessFound(pid int) error
-	// Problem is told what keeps events from being seen.
+	// Problem receives the errors that keep events from being seen.
 	Problem(err error)
 }
 
@@ -32,7 +32,7 @@ type Subscriber interface {
 type Subscription struct {
 	Subscriber
 	id       uint64
-	sections map[string]*bpf.Section // by bpf.Probe.Key; nil after an error, which is said once
+	sections map[string]*bpf.Section // by bpf.Probe.Key; nil after an error, which is reported once
 	sites    atomic.Int64
 	removed  bool
 	// excluded and included are for Settle.

@@ -28,8 +28,8 @@ func newCandidate(f *file, site sdt.Site, uses []probes.Use) candidate {
 	return c
 }
 
-// verdict is why a probe cannot be attached to for a subscription, however often it is tried: the
-// expression does not fit the probe, or the kernel does not take the program.
+// verdict is the permanent error of a probe for a subscription: the expression does not fit the
+// probe, or the kernel rejects the program.
 type verdict struct {
 	candidate
 	err error
@@ -68,7 +68,7 @@ func (e *Engine) include(c candidate, subscriptions []*Subscription) {
 
 // Settle decides before Run about the probes of a subscription that had to be left out. It is an
 // error if none is left for one of the specs. Otherwise the subscription is told which they are: a
-// file of somebody else that does not fit must not keep the others from being traced.
+// file of another user that does not fit must not keep the others from being traced.
 func (e *Engine) Settle(s *Subscription) error {
 	excluded, included := s.excluded, s.included
 	s.excluded, s.included = nil, nil

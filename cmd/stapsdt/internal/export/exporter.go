@@ -34,7 +34,7 @@ import (
 type exporter struct {
 	*rule.Host
 	engine  *engine.Engine
-	made    *bpf.Groups // since the exporter began, or nil if the kernel does not tell
+	made    *bpf.Groups // the control groups made since the exporter began, or nil if the kernel does not report them
 	checked time.Time   // when the rules file was last looked at
 	hangup  atomic.Bool // whether it is to be read again
 
@@ -61,7 +61,7 @@ func newExporter(to *console.Console, file string) *exporter {
 // rulesState is the state of the rules file.
 type rulesState struct {
 	file   os.FileInfo // when it was last read, or nil
-	failed bool        // what it says is not in force
+	failed bool        // its content is not in force
 	at     time.Time   // when the rules in force were read
 }
 

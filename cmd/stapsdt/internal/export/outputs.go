@@ -21,12 +21,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options say which rules there are, and where metrics and spans go.
+// Options select the rules, and the destinations of metrics and spans.
 type Options struct {
 	// Rules is the file of rules.
 	Rules string
-	// Listen is the address at which Prometheus is answered, or "". Web is a file with certificates
-	// and users, as Prometheus's exporters have it.
+	// Listen is the address of the server for Prometheus, or "". Web is a file with certificates
+	// and users, in the format of Prometheus's exporters.
 	Listen, Web string
 	// OTLP is the endpoint of a collector, or "".
 	OTLP string
@@ -35,7 +35,7 @@ type Options struct {
 // DefaultListen is for a Prometheus, or its agent, on the same machine.
 const DefaultListen = "localhost:9964"
 
-// check checks where metrics go, before anything is attached to.
+// check checks the destinations, before anything is attached to.
 func (o *Options) check() error {
 	if o.Listen == "" && o.OTLP == "" {
 		o.Listen = DefaultListen
@@ -128,7 +128,7 @@ func (options *Options) open(ctx context.Context, e *exporter) (o *outputs, err 
 	return o, nil
 }
 
-// unwrapped returns why an address cannot be listened at, without the layers of package net.
+// unwrapped returns the reason of an error from Listen, without the layers of package net.
 func unwrapped(err error) error {
 	var no unix.Errno
 	var unknown *net.DNSError
@@ -155,8 +155,8 @@ func (o *outputs) close() error {
 	if o.otlp != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
 		defer cancel()
-		if err := o.otlp.Shutdown(ctx); err != nil { // which is no reason to say that the exporter failed
-			o.Warn("what was counted last was not sent: %v", err)
+		if err := o.otlp.Shutdown(ctx); err != nil { // which is not a failure of the exporter
+			o.Warn("the last metrics and spans were not sent: %v", err)
 		}
 	}
 	return errors.Join(errs...)

@@ -74,13 +74,13 @@ func (o *ownMetrics) families(e *exporter) []expose.Family {
 	return []expose.Family{
 		{Name: "stapsdt_events_total", Help: "Events that a metric is made of.", Labels: metric, Series: o.events},
 		{Name: "stapsdt_lost_events_total", Help: "Events that are not in a metric, because a table was full, because an expression could not be evaluated, or because no goroutine fired them.", Labels: []string{"metric", "reason"}, Series: o.lost},
-		{Name: "stapsdt_errors_total", Help: "What kept probes from being attached to.", Labels: metric, Series: o.problems},
+		{Name: "stapsdt_errors_total", Help: "Errors that kept probes from being attached to.", Labels: metric, Series: o.problems},
 		{Name: "stapsdt_attached_sites", Help: "Sites of probes that are attached to now.", Kind: expose.Gauge, Labels: metric, Series: o.sites},
 		{Name: "stapsdt_series", Help: "Series that a metric has.", Kind: expose.Gauge, Labels: metric, Series: o.series},
 		{Name: "stapsdt_rules_reload_success", Help: "Whether the rules file, as it was read last, is in force.", Kind: expose.Gauge, Series: one(success)},
 		{Name: "stapsdt_rules_reload_time_seconds", Help: "When the rules in force were read.", Unit: "seconds", Kind: expose.Gauge, Series: one(float64(e.state.at.UnixMilli()) / 1000)},
 		{Name: "stapsdt_missed_processes_total", Help: "Processes that ended before it was known whether they have probes.", Series: one(float64(e.engine.Missed()))},
-		{Name: "stapsdt_skipped_files_total", Help: "How often a file was left out or put off: because its user has used up the time or the number of descriptors, probes or mappings that a user may take, or because of its file system.", Labels: []string{"reason"}, Series: skips},
-		{Name: "stapsdt_scan_seconds_total", Help: "How long looking at the processes took.", Unit: "seconds", Series: one(e.engine.ScanTime().Seconds())},
+		{Name: "stapsdt_skipped_files_total", Help: "Times that a file was left out or postponed: because its user has used up the time or the number of descriptors, probes or mappings that a user may take, or because of its file system.", Labels: []string{"reason"}, Series: skips},
+		{Name: "stapsdt_scan_seconds_total", Help: "Time that was spent on looking at processes.", Unit: "seconds", Series: one(e.engine.ScanTime().Seconds())},
 	}
 }

@@ -20,13 +20,13 @@ import (
 
 // Options say what is shown.
 type Options struct {
-	// JSON is for programs, and not for people.
+	// JSON selects the output for programs.
 	JSON bool
 	// Verbose shows each site.
 	Verbose bool
 }
 
-// lister is what the command list does.
+// lister runs the command list.
 type lister struct {
 	target  probes.Target
 	options Options
@@ -86,8 +86,8 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 	return out.Flush()
 }
 
-// find returns the files that are meant. For paths it looks for the processes that have
-// mapped them, as far as it may.
+// find returns the selected files. For paths it also finds the processes that have mapped them,
+// as far as it is permitted to.
 func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, error) {
 	if len(paths) == 0 {
 		return l.target.Look(finder)

@@ -23,8 +23,8 @@ type Found struct {
 	Uses  map[*target.File][]Use
 	// Any reports whether there are files with probes at all, also if none of them was kept.
 	Any bool
-	// Refused is the first refusal to look at a process, and Incomplete is how many processes
-	// could not be looked at, or not at all of their files.
+	// Refused is the first refusal to look at a process, or nil. Incomplete is the number of
+	// processes that could not be looked at, or not at all of their files.
 	Refused    *rights.Error
 	Incomplete int
 	// Short is the first shortage that kept a process from being looked at, or a file of it, or nil.
@@ -58,10 +58,10 @@ type Use struct {
 	target.Use
 }
 
-// Look looks at processes. It is an error if one of them has exited or cannot be read, except that
-// of all processes some always exit meanwhile, and those that cannot be read are counted. A shortage
-// that keeps a file of one from being opened is an error likewise. keep is called for each file, as
-// soon as it is found, and returns false if it has closed it; nil keeps all.
+// Look looks at processes. It fails if one of them has exited or cannot be read, or if a shortage
+// keeps one of its files from being opened. With all it does not fail, because some processes always
+// exit during a scan: it counts those that cannot be read. keep is called for each file, as soon as
+// it is found, and returns false if it has closed it; nil keeps all.
 func Look(finder Finder, pids []int, all bool, keep func(*target.File) bool) (*Found, error) {
 	found := &Found{Uses: map[*target.File][]Use{}}
 	for _, pid := range pids {

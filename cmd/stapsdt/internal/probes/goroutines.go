@@ -17,7 +17,7 @@ import (
 // Goroutines are the processes whose goroutines can be told apart.
 type Goroutines struct {
 	offsets *ebpf.Map
-	// visited has the program that each process had when it was looked at.
+	// visited has the program that each process ran when it was looked at.
 	visited map[int]os.FileInfo
 }
 
@@ -29,7 +29,7 @@ func (g *Goroutines) open() (err error) {
 	return err
 }
 
-// Close releases what they have.
+// Close releases the map.
 func (g *Goroutines) Close() { g.offsets.Close() }
 
 // Forget removes the processes that have ended, so that there is room for others.
@@ -42,8 +42,8 @@ func (g *Goroutines) Forget() {
 	}
 }
 
-// Find finds out where the goroutines of a process have their IDs. What it returns is why that is
-// not known, once for each program that a process runs.
+// Find finds out where the goroutines of a process have their IDs. It returns an error if that is
+// unknown, once for each program that a process runs.
 func (g *Goroutines) Find(env *bpf.Env, pid int) error {
 	if err := g.open(); err != nil {
 		return bpf.MapError(err)

@@ -4,8 +4,8 @@ package probes
 
 import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
-// Lives says of processes whether they exist, and looks at each once. One in another PID namespace
-// has no number here, and is taken for one that does.
+// Lives tells whether processes exist, and looks at each once. A process of another PID namespace,
+// which has no PID here, counts as existing.
 type Lives map[int]bool
 
 // Has reports whether a process exists.

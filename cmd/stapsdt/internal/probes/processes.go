@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processes are those that a command names, and what they fork.
+// Processes are those that a command names, and their descendants.
 type Processes struct {
 	// Set has their PIDs, and those of new threads.
 	Set  *ebpf.Map
@@ -80,7 +80,7 @@ func (p *Processes) Has(pid int) bool {
 	return p.Set.Lookup(uint32(pid), &value) == nil
 }
 
-// isProcess reports whether a number is that of a process, and not of another thread.
+// isProcess reports whether an ID is that of a process, and not of one of its other threads.
 func isProcess(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -91,8 +91,8 @@ func isProcess(pid int) bool {
 	return string(bytes.TrimSpace(line)) == strconv.Itoa(pid)
 }
 
-// Purge removes what has exited and numbers of threads, and reports whether a process is
-// left.
+// Purge removes processes that have exited and the IDs of threads, and reports whether a process
+// is left.
 func (p *Processes) Purge() (left bool) {
 	if p.poll {
 		p.addChildren()

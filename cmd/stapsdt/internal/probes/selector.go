@@ -17,10 +17,10 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// ErrNothing means that no probe is selected by what was asked for.
+// ErrNothing means that the specs select no probe.
 var ErrNothing = errors.New("no such probe")
 
-// Selector says which probes of which files are selected.
+// Selector selects probes of files.
 type Selector struct {
 	Specs []*Spec
 }
@@ -31,13 +31,13 @@ type Spec struct {
 	// First is the first probe that was found, or nil.
 	First *bpf.Probe
 
-	other target.Spec  // what it stands for too, or zero
+	other target.Spec  // its alternative, or zero
 	file  *target.File // nil while it is being written
 	path  string       // where the file was found
 	wrong os.FileInfo  // the file there that could not be taken instead, or nil
 }
 
-// NewSelector parses specs. others has what a spec stands for too, by the spec.
+// NewSelector parses specs. others maps a spec to its alternative.
 func NewSelector(specs []string, others map[string]string) (*Selector, error) {
 	s := &Selector{}
 	for _, text := range specs {
@@ -118,7 +118,7 @@ func (s *Selector) Files() (files []*target.File) {
 	return files
 }
 
-// Paths returns where the files are that the specs name.
+// Paths returns the paths of the files that the specs name.
 func (s *Selector) Paths() (paths []string) {
 	for _, spec := range s.Specs {
 		if spec.path != "" {
@@ -170,7 +170,8 @@ func (s *Selector) Open(finder Finder) error {
 	return nil
 }
 
-// minAge is how old a file must be that cannot be read: a younger one may be incomplete.
+// minAge is the age from which a file that cannot be read is an error: a younger one may be
+// incomplete.
 const minAge = 250 * time.Millisecond
 
 // Reopen opens the files whose paths lead to other ones by now, and reports whether there are any.
@@ -202,12 +203,12 @@ func (s *Selector) Reopen(finder Finder) (reopened bool, problems []error) {
 	return reopened, problems
 }
 
-// SameContent reports whether it is the same file, and was not written.
+// SameContent reports whether both describe one file, which was not written in between.
 func SameContent(now, was os.FileInfo) bool {
 	return os.SameFile(now, was) && now.Size() == was.Size() && now.ModTime().Equal(was.ModTime())
 }
 
-// NewProbe returns what a program knows of a site.
+// NewProbe returns the description of a site for a program.
 func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
 	p := &bpf.Probe{Provider: site.Provider, Name: site.Name}
 	for i, delta := range f.Deltas(&site) {

@@ -8,7 +8,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 )
 
-// Target says in which processes a command looks for probes.
+// Target selects the processes in which a command looks for probes.
 type Target struct {
 	PIDs []int
 	All  bool
@@ -17,7 +17,7 @@ type Target struct {
 // Given reports whether there are any.
 func (t *Target) Given() bool { return t.All || len(t.PIDs) > 0 }
 
-// Check returns an error if what is given excludes each other.
+// Check returns an error if the options exclude each other.
 func (t *Target) Check() error {
 	if t.All && len(t.PIDs) > 0 {
 		return usage.Errorf("-p and -a exclude each other")
@@ -25,8 +25,8 @@ func (t *Target) Check() error {
 	return nil
 }
 
-// Selector checks the target and the specs of a command, and returns what they select. others has
-// what a spec stands for too.
+// Selector checks the target and the specs of a command, and returns what they select. others
+// maps a spec to its alternative.
 func (t *Target) Selector(specs []string, others map[string]string) (*Selector, error) {
 	if len(specs) == 0 {
 		return nil, usage.Errorf("no probes: give [FILE:]PROVIDER:PROBE, such as 'myapp:*'")

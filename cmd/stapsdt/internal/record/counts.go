@@ -51,7 +51,7 @@ type Row struct {
 }
 
 // Rows reads a table that has rows of the given number of probes. It may miss rows that are added
-// meanwhile.
+// while it reads.
 func (c *Counts) Rows(table *ebpf.Map, probes int, yield func(Row)) error {
 	var each []row
 	if !c.Keyed() {

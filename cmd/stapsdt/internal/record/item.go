@@ -25,7 +25,7 @@ type Item struct {
 	TextSize int
 	// Details are the struct that an argument points to, or nil.
 	Details *Details
-	// Unreadable says why an argument can never be read, or is nil.
+	// Unreadable is the reason that an argument can never be read, or nil.
 	Unreadable error
 }
 

@@ -14,7 +14,7 @@ type Series struct {
 	// bytes.
 	Keys    []Item
 	KeySize int
-	// Latest says that the latest value is kept. Buckets is the number of buckets, or 0.
+	// Latest means that the latest value is kept. Buckets is the number of buckets, or 0.
 	Latest  bool
 	Buckets int
 }
@@ -56,14 +56,14 @@ type SeriesTables struct {
 	Zero     *ebpf.Map // one row, which stays what it is
 }
 
-// maxPlaces is how many programs without keys can have a row each, which is then at a place
-// of its own: to find it costs as much as to count without rows.
+// maxPlaces is the maximum number of programs without keys that have a row each, at a place of
+// its own: finding it costs as much as counting without rows.
 const maxPlaces = 64
 
-// maxPerCPU is how large a table may be that has rows for each processor.
+// maxPerCPU is the maximum size in bytes of a table that has rows for each processor.
 const maxPerCPU = 8 << 20
 
-// NewTables makes the tables, with at most so many rows.
+// NewTables creates the tables. Keys can have at most the given number of rows.
 func (s *Series) NewTables(rows int) (t *SeriesTables, err error) {
 	size := uint32(s.RowSize())
 	spec := &ebpf.MapSpec{Name: "series", Type: ebpf.PerCPUHash, KeySize: uint32(s.KeySize), ValueSize: size, MaxEntries: uint32(rows)}

@@ -23,7 +23,8 @@ type SeriesRow struct {
 	Overflow bool
 
 	Count, Sum uint64 // the sum modulo 2^64
-	// Latest is the latest value, Process what had it, and Time when, on CLOCK_MONOTONIC.
+	// Latest is the latest value, Process the one that set it, and Time when it did, on
+	// CLOCK_MONOTONIC.
 	Latest    uint64
 	Process   int
 	Time      time.Duration

@@ -19,7 +19,7 @@ type Stats struct {
 	// Unevaluated reached the filter or a key, but memory that it needs could not be read,
 	// or it divides by 0.
 	Unevaluated uint64
-	// Foreign were to be told apart by their goroutines, and were not fired by one.
+	// Foreign should be told apart by goroutine, and no goroutine fired them.
 	Foreign uint64
 }
 

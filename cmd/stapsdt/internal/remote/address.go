@@ -19,7 +19,7 @@ type Address struct {
 // usual is where the documentation mounts the handler.
 const usual = "/debug/probes/"
 
-// IsAddress reports whether a word is meant as an address.
+// IsAddress reports whether an argument is an address and not a spec.
 func IsAddress(word string) bool {
 	return strings.HasPrefix(word, "http://") || strings.HasPrefix(word, "https://")
 }

@@ -62,7 +62,7 @@ func (r *reader) mapping(n *yaml.Node, what string, known ...string) map[string]
 	return fields
 }
 
-// unknown says that a key is unknown, and what may have been meant.
+// unknown reports an unknown key, and suggests the one that resembles it.
 func unknown(name string, known []string) string {
 	best, least := "", max(2, len(name)/3)+1
 	for _, k := range known {

@@ -11,7 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
-// Announce says on a terminal what the command has attached to, because it prints nothing else
+// Announce prints on a terminal what the command has attached to, because it prints nothing else
 // until it ends.
 func (r *Run) Announce() {
 	if !console.IsTerminal(r.Err) || r.subscription.Sites() == 0 {
@@ -34,8 +34,8 @@ func (r *Run) Announce() {
 	r.Warn("%s", announcement(len(names), processes, files, r.Duration))
 }
 
-// announcement says how many probes there are of so many processes, or of files if the processes
-// are not known, and what ends the command.
+// announcement returns the numbers of probes and of their processes, or of their files if the
+// processes are not known, and what ends the command.
 func announcement(probes, processes, files int, duration time.Duration) string {
 	of := render.Number(files, "file")
 	switch {

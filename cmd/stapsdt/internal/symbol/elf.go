@@ -170,7 +170,7 @@ func (m *Module) lookup(address uint64) []Function {
 	return nil
 }
 
-// isTop has the functions of C libraries that are the first of a thread.
+// isTop is the set of functions of C libraries at which threads start.
 var isTop = map[string]bool{
 	"_start": true, "__libc_start_main": true, "__libc_start_main_impl": true, "__libc_start_call_main": true, "start_thread": true,
 	"clone": true, "__clone": true, "clone3": true, "__clone3": true, "thread_start": true,

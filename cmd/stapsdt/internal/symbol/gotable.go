@@ -119,7 +119,7 @@ func (t *goTable) u32(b []byte, at uint64) uint32 {
 	return t.order.Uint32(b[at:])
 }
 
-// text returns what ends with a NUL.
+// text returns the string before the first NUL.
 func text(b []byte, at uint64) string {
 	const longest = 4096
 	if at >= uint64(len(b)) {

@@ -7,8 +7,8 @@ import (
 	"sort"
 )
 
-// memory is what a file has in memory when it is loaded: of a program whose addresses are
-// not fixed, the relocations are in the place of the pointers.
+// memory is the content of a file as it is when loaded. In a program whose addresses are not
+// fixed, relocations stand for the pointers.
 type memory struct {
 	file *elf.File
 	// The addresses of pointers that the loader writes, in order, and their values before
@@ -45,7 +45,7 @@ func newMemory(f *elf.File) *memory {
 	return m
 }
 
-// pointersTo returns where pointers to an address are.
+// pointersTo returns the addresses of the pointers to an address.
 func (m *memory) pointersTo(address uint64) (all []uint64) {
 	for i, to := range m.to {
 		if to == address {
@@ -97,7 +97,7 @@ func (m *memory) contains(address uint64, flags elf.ProgFlag) bool {
 	return false
 }
 
-// bytes returns what is from an address to the end of the part of the file that has it.
+// bytes returns the content from an address to the end of the part of the file that has it.
 func (m *memory) bytes(address uint64) []byte {
 	for _, p := range m.file.Progs {
 		if p.Type == elf.PT_LOAD && address >= p.Vaddr && address-p.Vaddr < p.Filesz {

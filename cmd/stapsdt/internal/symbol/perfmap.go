@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// perfMap has the functions that a just-in-time compiler has made: it writes their addresses
-// to /tmp/perf-PID.map, where PID is its number in its own namespace.
+// perfMap has the functions that a just-in-time compiler has generated. The compiler writes their
+// addresses to /tmp/perf-PID.map, where PID is that of its own namespace.
 type perfMap struct {
 	path  string
 	total *int64    // the bytes that are left for the maps of all processes, of which it has size
@@ -54,8 +54,8 @@ func newPerfMap(pid int, total *int64) *perfMap {
 	return &perfMap{total: total, path: fmt.Sprintf("/proc/%d/root/tmp/perf-%s.map", pid, inside)}
 }
 
-// reading bounds the cost of rereading a map to 1/reading of one processor.
-const reading = 20
+// rereadShare bounds the cost of rereading a map to 1/rereadShare of one processor.
+const rereadShare = 20
 
 // keep reads the map if that was not done lately, so that it is known when the process has
 // exited.
@@ -65,7 +65,7 @@ func (p *perfMap) keep(uid uint32) {
 		return
 	}
 	p.refresh(uid)
-	p.next = time.Now().Add(reading * time.Since(start))
+	p.next = time.Now().Add(rereadShare * time.Since(start))
 }
 
 // refresh reads what the compiler has written since the last time. The file must be the
@@ -89,7 +89,7 @@ func (p *perfMap) refresh(uid uint32) {
 }
 
 // parsePerfMap reads lines such as "7f0e4c000000 1a0 LazyCompile:~handle /srv/app.js:7". Of
-// functions at the same address, the one that was written last is there.
+// several functions at an address, it keeps the one that was written last.
 func parsePerfMap(r io.Reader) (funcs []jitted) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 64<<10)

@@ -40,7 +40,7 @@ type process struct {
 	vdso *Module
 }
 
-// NewProcesses returns Processes that know none.
+// NewProcesses returns an empty Processes.
 func NewProcesses() *Processes {
 	return &Processes{byPID: map[int]*process{}, modules: map[fileKey]*Module{}, perfMaps: maxPerfMaps, tables: maxTables}
 }

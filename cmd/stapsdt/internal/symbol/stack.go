@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Function is one that an address is in.
+// Function is a function that contains an address.
 type Function struct {
 	Name string
-	// File and Line are where the call is, or the site. They are known of Go's functions.
+	// File and Line are where the call is, or the site. They are known for Go's functions only.
 	File string
 	Line int
 	// top says that it is the first function of a thread or a goroutine.
@@ -26,17 +26,17 @@ type Frame struct {
 	// Module is the file that has the address. It is nil if no file has it, or if it is not
 	// known.
 	Module *Module
-	// Functions are what the address is in: a function, and before it those that the
+	// Functions are those that contain the address: a function, and before it those that the
 	// compiler has inlined there. There are none if they are not known.
 	Functions []Function
 }
 
-// Cut is why a stack lacks its callers.
+// Cut tells why a stack lacks its callers.
 type Cut int
 
-// The reasons.
+// The values of a Cut.
 const (
-	Whole Cut = iota // it does not
+	Whole Cut = iota // it lacks none
 	// CutDepth means that the stack has more frames than the kernel reads.
 	CutDepth
 	// CutFrame means that a function has no frame pointer, so that its callers are unknown.
@@ -58,7 +58,7 @@ func (c Cut) String() string {
 	return ""
 }
 
-// Stack is from where a probe was fired.
+// Stack is the calls that led to the fire of a probe.
 type Stack struct {
 	// Frames begin with the innermost.
 	Frames []Frame

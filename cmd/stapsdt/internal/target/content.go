@@ -18,7 +18,7 @@ type Content struct {
 	file *os.File
 	// key is that of the file system for package stall.
 	key any
-	// stalled says that something could not be read, so that what was made of the rest is wrong.
+	// stalled means that a read has failed, so that conclusions from the rest are wrong.
 	stalled atomic.Bool
 }
 
@@ -69,5 +69,5 @@ func (c *Content) reopen() (path string, same *os.File, err error) {
 	return fmt.Sprintf("/proc/self/fd/%d", fd), os.NewFile(uintptr(fd), c.file.Name()), nil
 }
 
-// Close closes the file, which some file systems have to be asked for too.
+// Close closes the file. Some file systems have to answer that request too.
 func (c *Content) Close() error { return stall.Close(c.key, c.file) }

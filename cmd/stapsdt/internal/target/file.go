@@ -39,7 +39,7 @@ type File struct {
 	content  *Content
 	stamp    stamp        // when the probes were read
 	lease    *lease.Lease // nil if nothing will be attached
-	nameless bool         // so that none but its program can write to it, such as memory
+	nameless bool         // it has no path, as memory has none, so that only its program can write to it
 	symbols  *symbols     // read when an operand names one
 	types    *types       // nil if all were read
 	owner    *owner       // whose budget it counts against, or nil
@@ -68,8 +68,8 @@ func (f *File) Attach(attach func() io.Closer) (io.Closer, error) {
 	return f.lease.Attach(attach)
 }
 
-// Guarded reports whether the file cannot be changed while something is attached to it. Where
-// that is not so, Changed finds out later. It also reports true if nothing will be attached.
+// Guarded reports whether the file cannot be changed while something is attached to it. If it
+// can, Changed finds out later. It also reports true if nothing will be attached.
 func (f *File) Guarded() bool { return f.lease == nil || f.lease.Held() || f.nameless }
 
 // Changed reports whether the file is being changed, or has been. Nothing is attached to it then.
@@ -120,9 +120,9 @@ func (f *File) Is(info os.FileInfo) bool {
 // ReadAt reads the file.
 func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.content.ReadAt(p, off) }
 
-// Unreachable reports whether no process can map the file again: it has no name any more, or
-// its name leads to it neither here nor for the first process, as after the end of a container.
-// A process that maps it nevertheless makes it be found again.
+// Unreachable reports whether no process can map the file again: it has no name any more, or its
+// name leads to it neither here nor for the first process, as after the end of a container. If a
+// process maps it nevertheless, it is found again.
 func (f *File) Unreachable() bool {
 	stat, err := f.content.stat()
 	if err != nil {
@@ -230,8 +230,8 @@ func (f *File) guard(leases *lease.Leases) (err error) {
 	return err
 }
 
-// identify finds out which file it is. It is an error if it is not ELF, as most are that have
-// no probes, so that no more is read of them.
+// identify finds out which file it is. It fails if the file is not ELF, so that nothing more is
+// read of most files without probes.
 func (f *File) identify() error {
 	stat, err := f.content.stat()
 	if err != nil {

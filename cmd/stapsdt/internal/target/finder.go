@@ -20,11 +20,11 @@ import (
 // so that looking again is cheap. It is for one goroutine.
 type Finder struct {
 	known  map[mapped]*entry
-	pruned time.Time // when entries that are no longer believed were removed
+	pruned time.Time // when expired entries were last removed
 	byID   map[ID]*File
 	leases *lease.Leases // nil if nothing will be attached
 	mounts mounts
-	owners *owners // nil if nobody has a budget
+	owners *owners // nil if there are no budgets
 	skips  Skips
 	// written has the files that were open for writing when they were looked at.
 	written map[ID]*writing
@@ -60,17 +60,17 @@ func NewTracer() *Finder {
 }
 
 // Limit gives each user of the machine a budget, so that the files of one cannot delay or displace
-// those of another. It is for processes that nobody has named.
+// those of another. It is for processes that the user has not named.
 func (f *Finder) Limit() {
 	if f.owners == nil {
 		f.owners = newOwners(&f.skips)
 	}
 }
 
-// Skips returns what was left out, or put off.
+// Skips returns the counters of files that were left out or postponed.
 func (f *Finder) Skips() *Skips { return &f.skips }
 
-// Order puts the processes last whose files have to wait for those of others.
+// Order moves the processes to the end whose files have to wait for those of others.
 func (f *Finder) Order(pids []int) []int {
 	if !f.owners.indebted() {
 		return pids
@@ -86,8 +86,8 @@ func (f *Finder) Order(pids []int) []int {
 	return append(first, last...)
 }
 
-// Broken has an element when others have begun to write to a file since it was last received
-// from. It is nil if nothing will be attached.
+// Broken receives a value when others begin to write to a file. It is nil if nothing will be
+// attached.
 func (f *Finder) Broken() <-chan struct{} {
 	if f.leases == nil {
 		return nil
@@ -241,8 +241,8 @@ func (f *Finder) readMapped(pid int, key mapped, opened *Content, o *owner) (*Fi
 // errManyProbes means that the files of a user have too many probes.
 var errManyProbes = errors.New("too many probes")
 
-// read returns the File of an open file: the one that there is already, or another one with
-// its probes. The file is closed otherwise. The error is lease.ErrWritten if the file must not be
+// read returns the File of an open file: the one that exists already, or a new one with its
+// probes. The file is closed otherwise. The error is lease.ErrWritten if the file must not be
 // attached to yet.
 func (f *Finder) read(path string, opened *Content, o *owner) (file *File, err error) {
 	file = &File{Path: path, content: opened}

@@ -25,9 +25,9 @@ var ErrNoGoid = errors.New("goroutines cannot be told apart")
 // Go. Older versions cannot build programs with the probes of this library.
 var goidOffsets = map[string]uint32{"go1.25": 152, "go1.26": 152}
 
-// GoidOffset returns where the runtime.g of a process has the goroutine's ID: by the version
-// of Go that its build information names, or for another version as its debug information
-// says. The error is ErrNoGoid if neither tells, ErrNoProcess or a *rights.Error.
+// GoidOffset returns the offset of the goroutine's ID in the runtime.g of a process: from a
+// table, if that has the version of Go that its build information names, and otherwise from its
+// debug information. The error is ErrNoGoid if neither has it, ErrNoProcess or a *rights.Error.
 func GoidOffset(pid int) (uint32, error) {
 	path := fmt.Sprintf("/proc/%d/exe", pid)
 	exe, err := openContent(path, func() (*os.File, error) { return os.Open(path) })
@@ -67,8 +67,8 @@ func goidOffset(exe io.ReaderAt) (uint32, error) {
 	return offset, nil
 }
 
-// release returns the release that a version is of: go1.26 for go1.26.8 and go1.26rc1. It is
-// "" for a version that was not released, or with experiments, which can change structs.
+// release returns the major Go release of a version: go1.26 for go1.26.8 and go1.26rc1. It is ""
+// for a version that was not released, or with experiments, which can change structs.
 func release(version string) string {
 	if strings.ContainsAny(version, " -+") {
 		return ""

@@ -21,11 +21,10 @@ type mapped struct {
 	path          string
 }
 
-// entry is what is known of a file.
+// entry is what a finder knows about a file.
 type entry struct {
 	file *File // nil if it has no probes that matter
-	// stamp tells it from files that get its inode when it is deleted, and until is how long it
-	// is believed without looking at that.
+	// stamp tells the file from later ones with its inode. It is not compared before until.
 	stamp stamp
 	until time.Time
 	skip  bool   // the file must not be looked at until then
@@ -65,7 +64,7 @@ func (e *entry) same(pid int, m *Mapping) bool {
 	return err == nil && newStamp(&stat) == e.stamp
 }
 
-// Doubt looks at files again if they have changed, after changes may have been missed.
+// Doubt makes the finder compare all files again, after it may have missed changes.
 func (f *Finder) Doubt() {
 	for _, e := range f.known {
 		if !e.skip {
@@ -96,7 +95,7 @@ func (f *Finder) remember(key mapped, s stamp, o *owner) {
 	f.known[key] = &entry{stamp: s, until: until, owner: o}
 }
 
-// entrySize is about what is remembered of a file, apart from its path.
+// entrySize is the approximate size of an entry in bytes, apart from its path.
 const entrySize = 256
 
 // discard forgets files without probes that matter.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoProcess means that there is no process of that number, or that it has exited.
+// ErrNoProcess means that there is no process with that PID, or that it has exited.
 var ErrNoProcess = errors.New("no such process")
 
 // Mapping is a part of the memory of a process.
@@ -37,8 +37,8 @@ func (m *Mapping) IsFile() bool { return m.Inode != 0 && strings.HasPrefix(m.Pat
 // unloaded, which has no probes.
 func (m *Mapping) Parked() bool { return strings.HasPrefix(m.Path, "/memfd:stapsdt-parked") }
 
-// Mappings returns the files that a process has in its memory. A process that has exited
-// has none, and is ErrNoProcess.
+// Mappings returns the mappings of files in a process. The error is ErrNoProcess if the process
+// has exited.
 func Mappings(pid int) ([]Mapping, error) {
 	all, _, err := mappings(pid, (*Mapping).IsFile)
 	return all, err
@@ -126,7 +126,7 @@ func parseMapping(line []byte) (m Mapping, ok bool) {
 	}, true
 }
 
-// Processes returns the numbers of all processes, in order.
+// Processes returns the PIDs of all processes, in order.
 func Processes() ([]int, error) {
 	proc, err := os.Open("/proc")
 	if err != nil {
@@ -158,7 +158,7 @@ func Alive(pid int) bool {
 	return len(rest) > 1 && rest[1] != 'Z' && rest[1] != 'X'
 }
 
-// Parent returns the number of the parent of a process, or 0.
+// Parent returns the PID of the parent of a process, or 0.
 func Parent(pid int) int {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

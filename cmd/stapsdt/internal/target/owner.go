@@ -31,7 +31,7 @@ const (
 	maxDismissed = 2 << 20
 )
 
-// ownerID is whose a process is: a user, or root of a container.
+// ownerID identifies the owner of a process: a user, or root of a container.
 type ownerID struct {
 	uid uint32
 	// namespace is the mount namespace of a root that is not that of the machine.
@@ -45,7 +45,7 @@ func (id ownerID) String() string {
 	return fmt.Sprintf("user %d", id.uid)
 }
 
-// owner is what a user has used of a tracer.
+// owner records what a user has used of a tracer.
 type owner struct {
 	id ownerID
 	// debt is the time that was taken for the files, less that which has been granted until at.
@@ -132,7 +132,8 @@ func (o *owner) close(f *File) {
 	}
 }
 
-// of returns the owner of a process, which is nil for root of the machine, and if nobody has a budget.
+// of returns the owner of a process, which is nil for root of the machine, and if there are no
+// budgets.
 func (o *owners) of(pid int) *owner {
 	if o == nil {
 		return nil
@@ -197,7 +198,7 @@ func (o *owners) indebted() bool {
 
 // userOf returns the user who started a process: the real user, because a program that has the rights
 // of another one may still have been made to map something. For a process in a user namespace, whose
-// users anyone can have made up, it is the one who has made the namespace.
+// users anyone can have made up, it is the user who created the namespace.
 func userOf(pid int) uint32 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -218,11 +219,11 @@ func userOf(pid int) uint32 {
 	return uint32(uid)
 }
 
-// overflowUser is the number of users that have none here.
+// overflowUser is the UID that is shown for users who have none in this namespace.
 const overflowUser = 65534
 
-// namespaceMaker returns who has made a user namespace: the outermost one that is not our own. ok is
-// false if it is our own, or cannot be read.
+// namespaceMaker returns the user who created a user namespace: the outermost one that is not our
+// own. ok is false if it is our own, or cannot be read.
 func namespaceMaker(path string) (uid uint32, ok bool) {
 	own, known := inodeOf("/proc/self/ns/user")
 	if inode, _ := inodeOf(path); !known || inode == 0 || inode == own {

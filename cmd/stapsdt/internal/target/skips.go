@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// reason is why a file of a process was left out, or put off.
+// reason tells why a file of a process was left out or postponed.
 type reason int
 
 const (
@@ -25,14 +25,15 @@ const (
 
 var reasonNames = [reasons]string{"fuse", "unresponsive", "time", "descriptors", "probes", "mappings"}
 
-// Skips counts the files that were left out or put off, and says so once for each reason and user.
+// Skips counts the files that were left out or postponed, and reports each reason once for each
+// user.
 type Skips struct {
 	counts [reasons]atomic.Uint64
 	said   map[string]bool
 	unsaid []error
 }
 
-// maxSaid is how many different texts are said at most.
+// maxSaid is the maximum number of different messages.
 const maxSaid = 1000
 
 func (s *Skips) add(r reason, format string, args ...any) {
@@ -47,15 +48,16 @@ func (s *Skips) add(r reason, format string, args ...any) {
 	}
 }
 
-// Unsaid returns why files were left out or put off, as far as it has not returned that before.
+// Unsaid returns the messages about files that were left out or postponed that it has not
+// returned before.
 func (s *Skips) Unsaid() []error {
 	unsaid := s.unsaid
 	s.unsaid = nil
 	return unsaid
 }
 
-// Counts calls yield with the number of times that a file was left out or put off, by reason. It may
-// be called by any goroutine.
+// Counts calls yield with the number of times that a file was left out or postponed, by reason. It
+// may be called by any goroutine.
 func (s *Skips) Counts(yield func(reason string, n uint64)) {
 	for r, name := range reasonNames {
 		yield(name, s.counts[r].Load())

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Spec says which probes are meant: [FILE:]PROVIDER:PROBE. The provider and the probe may
-// be globs, with *, ? and [a-z].
+// Spec selects probes: [FILE:]PROVIDER:PROBE. The provider and the probe may be globs, with *, ?
+// and [a-z].
 type Spec struct {
 	File            string // "" means the files of the processes that were asked for
 	Provider, Probe string
@@ -51,7 +51,7 @@ func cutLast(s string) (before, after string, found bool) {
 	return s[:i], s[i+1:], true
 }
 
-// Match reports whether a probe is meant, wherever it is.
+// Match reports whether the spec selects a probe, in whatever file it is.
 func (s Spec) Match(provider, probe string) bool {
 	return match(s.Provider, provider) && match(s.Probe, probe)
 }
@@ -63,5 +63,5 @@ func match(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// String returns the text that was parsed.
+// String returns the string that was parsed.
 func (s Spec) String() string { return s.text }

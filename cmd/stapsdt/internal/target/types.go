@@ -9,9 +9,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// types says of which probes of a file the types were not read yet. Reading them is the dearest part
-// of reading a file, which any user can make as dear as sdt's limits permit, so that a tracer reads
-// those of the probes that it attaches to.
+// types records which probes of a file still lack their types. Reading these is the most expensive
+// part of reading a file, and any user can make it as expensive as sdt's limits permit. A tracer
+// therefore reads the types only of the probes that it attaches to.
 type types struct {
 	read *sdt.Site // the probe whose types were read, or nil
 }

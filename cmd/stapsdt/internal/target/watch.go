@@ -74,7 +74,7 @@ func (w *Watcher) Pending() bool {
 	})
 }
 
-// FDs wake who waits for Pending.
+// FDs returns descriptors that are readable when Pending is true.
 func (w *Watcher) FDs() (fds []int) {
 	for _, r := range w.rings {
 		fds = append(fds, r.fd)
@@ -93,10 +93,9 @@ func (w *Watcher) Close() {
 	w.rings = nil
 }
 
-// Mapped returns the processes that have mapped executable files since the last call, but for
-// mappings of which skip says that they do not matter. It asks skip, which costs more than reading a
-// record, no further about a process that is returned anyway. If there were too many to tell, all is
-// true.
+// Mapped returns the processes that have mapped executable files since the last call, except for
+// mappings for which skip returns true. It does not call skip, which costs more than reading a
+// record, for a process that is returned anyway. all is true if the kernel had no room for some.
 func (w *Watcher) Mapped(skip func(pid int, m *Mapping) bool) (pids []int, all bool) {
 	told := map[int]bool{}
 	for _, r := range w.rings {

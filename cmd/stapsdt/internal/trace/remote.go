@@ -189,8 +189,8 @@ func (w *remoteTrace) choices(specs []target.Spec) (groups []*choice, others, hi
 	return groups, others, hidden
 }
 
-// choose makes the queries for the probes that are meant, and keeps their number small: the
-// program limits its viewers.
+// choose makes the queries for the selected probes, and keeps their number small: the program
+// limits its viewers.
 func (w *remoteTrace) choose(specs []target.Spec) error {
 	groups, others, hidden := w.choices(specs)
 	if len(groups) == 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 )
 
-// history is what the exporter knows of a metric's rows from the past. A row without events for
-// the time that the rule says is removed from its table, so that others have room. Its numbers
-// are kept, so that the series goes on where it was if it returns.
+// history is the past of a metric's rows. A row without events for the time that the rule says is
+// removed from its table, so that others have room. Its numbers are kept, so that the series goes
+// on where it was if it returns.
 //
 // The metric's lock guards it.
 type history struct {

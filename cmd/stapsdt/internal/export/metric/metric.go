@@ -135,7 +135,7 @@ func isSpanEnd(p *bpf.Probe) bool {
 	return strings.HasSuffix(p.Name, "__end") && len(p.Args) > 0 && p.Args[0].Name == "id" && !p.Args[0].Float
 }
 
-// scaleOf returns what a value is multiplied with.
+// scaleOf returns the factor for a value.
 func (m *Metric) scaleOf(t expr.Type) (float64, error) {
 	switch {
 	case m.Scale != 0:

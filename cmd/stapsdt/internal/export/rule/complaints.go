@@ -9,14 +9,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 )
 
-// Complaints warn of problems, so that what happens all the time is not said all the time.
+// Complaints prints warnings of problems, and the same warning at most once in complainEvery.
 type Complaints struct {
 	to   *console.Console
 	mu   sync.Mutex
 	said map[string]time.Time
 }
 
-// NewComplaints returns complaints without any.
+// NewComplaints returns an empty Complaints.
 func NewComplaints(to *console.Console) *Complaints {
 	return &Complaints{to: to, said: map[string]time.Time{}}
 }

@@ -26,7 +26,7 @@ type Host struct {
 	Cgroups    *cgroup.Groups
 	// File is the path of the rules, for messages.
 	File string
-	// Spans is where spans go. It never waits.
+	// Spans receives the spans. It never waits.
 	Spans func(expose.Span)
 }
 

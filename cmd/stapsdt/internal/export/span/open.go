@@ -46,8 +46,8 @@ func (o *openSpans) add(key spanKey, span *openSpan) {
 	}
 }
 
-// traceOf returns the trace of a span: that of its parent, if that is known, and otherwise
-// one of its own, which is another one for each root, process and boot.
+// traceOf returns the trace of a span: that of its parent, if that is known, and otherwise one of
+// its own, which differs for each root, process and boot.
 func (o *openSpans) traceOf(pid uint32, parent, id uint64) (trace [16]byte) {
 	root := id
 	if parent != 0 {
@@ -62,7 +62,7 @@ func (o *openSpans) traceOf(pid uint32, parent, id uint64) (trace [16]byte) {
 	return trace
 }
 
-// bootID is another one after each boot.
+// bootID differs after each boot.
 var bootID = sync.OnceValue(func() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return string(id)
@@ -79,8 +79,8 @@ func (o *openSpan) join(high, low, span uint64) {
 	o.remote = span
 }
 
-// took sets the start of a span by what its end says. It never starts after its end, or before
-// the machine has.
+// took sets the start of a span by the duration that its end has. It never starts after its end,
+// or before the machine has.
 func (o *openSpan) took(end time.Duration, nanoseconds uint64) {
 	o.start = end - time.Duration(min(nanoseconds, uint64(max(end, 0))))
 }

@@ -103,7 +103,7 @@ func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
 		show = append(show, p.ArgName(i))
 	}
 	if !slices.Contains(show, "id") {
-		return nil, fmt.Errorf("it has no argument id, as the spans of package span do")
+		return nil, fmt.Errorf("it has no argument id, which the spans of package span have")
 	}
 	if part != spanContext {
 		show = append(show, rule.ProcessLabels["container"])
@@ -212,9 +212,9 @@ func (s *Rule) end(key spanKey, v values) {
 	s.Spans(span)
 }
 
-// booted returns when the clock of the events began. It is the same for spans of one trace,
-// unless the time of day was set meanwhile, so that a child does not begin before its parent
-// because the two clocks were read at different moments.
+// booted returns the time at which the clock of the events began. It is the same for spans of one
+// trace, unless the time of day was set meanwhile, so that a child does not begin before its
+// parent because the two clocks were read at different moments.
 func (s *Rule) booted() time.Time {
 	now := event.Boot().Round(0) // by the time of day alone, which can be set
 	if s.boot.IsZero() || now.Sub(s.boot).Abs() > time.Millisecond {
