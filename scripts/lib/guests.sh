@@ -114,5 +114,6 @@ for release in "${releases[@]}"; do
 	echo "Trying the tracers of $release" >&2
 	guest "$release" >>"$work/table"
 done
+sed -i '${/^$/d}' "$work/table" # put_table adds one
 cat "$work/table"
 [ -z "$write" ] || put_table tracers "$work/table" guests

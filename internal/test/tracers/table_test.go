@@ -4,6 +4,8 @@ package tracers
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -188,4 +190,27 @@ The other:
 2. It is other.
 `, p.markdown())
 	require.Equal(t, "4 not possible, for the reasons above; 3 passed, 1 failed", p.verdict())
+}
+
+// TestPage: what docs/tracers.md says to work in a guest works there.
+func TestPage(t *testing.T) {
+	if *programs != "" {
+		t.Skip("the page is being made")
+	}
+	content, err := os.ReadFile("../../../docs/tracers.md")
+	require.NoError(t, err)
+	here, inGuest, found := strings.Cut(string(content), "<!-- guests -->")
+	require.True(t, found)
+	inGuest, _, _ = strings.Cut(inGuest, "<!-- /guests -->")
+	rows := 0
+	for row := range strings.Lines(here) {
+		if !strings.HasPrefix(row, "|") || !strings.Contains(row, elsewhere) {
+			continue
+		}
+		rows++
+		cells := strings.Split(row, "|")
+		tool, use := cells[1], cells[3]
+		require.Regexp(t, `(?m)^\|`+regexp.QuoteMeta(tool)+`\|[^|]*\|`+regexp.QuoteMeta(use)+`(\| works[ ()0-9]*){6}\|$`, inGuest)
+	}
+	require.NotZero(t, rows)
 }
