@@ -27,6 +27,7 @@ func fetches(t *testing.T, http2 bool, h http.HandlerFunc) (*probetest.Recorder,
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	client := server.Client()
+	client.Transport.(*http.Transport).TLSClientConfig.ServerName = "example.com" // whatever the URL's host is
 	client.Transport = NewClient(p).Transport(client.Transport)
 	return probetest.Record(t, p), client, server
 }
@@ -40,11 +41,6 @@ func TestFetch(t *testing.T) {
 				io.WriteString(w, "short")
 			})
 			url := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
-			client.Transport.(struct {
-				*transport
-				closeIdler
-				canceler
-			}).transport.next.(*http.Transport).TLSClientConfig.ServerName = "example.com"
 			_, hostPort, _ := strings.Cut(url, "//")
 			gotConn := 0
 			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { gotConn++ }})

@@ -148,7 +148,7 @@ func TestParkedMemoryIsKept(t *testing.T) {
 	require.Same(t, large, cycle(1))
 	require.NotSame(t, large, cycle(50000))
 	memories := 0
-	for _, file := range open_("/proc/self/fd") {
+	for _, file := range entries("/proc/self/fd") {
 		if strings.Contains(file, "stapsdt-parked") {
 			memories++
 		}

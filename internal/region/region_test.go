@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	for _, what := range []string{"/proc/self/fd", "/proc/self/maps"} {
-		for _, line := range open_(what) {
+		for _, line := range entries(what) {
 			if strings.Contains(line, "regiontest") && code == 0 {
 				fmt.Println("left in", what+":", line)
 				code = 1
@@ -40,14 +40,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// open_ lists what a process has open or mapped.
-func open_(what string) (lines []string) {
+// entries returns the links of open descriptors, or the lines of the memory map.
+func entries(what string) (lines []string) {
 	if what == "/proc/self/maps" {
 		maps, _ := os.ReadFile(what)
 		return strings.Split(string(maps), "\n")
 	}
-	entries, _ := os.ReadDir(what)
-	for _, e := range entries {
+	descriptors, _ := os.ReadDir(what)
+	for _, e := range descriptors {
 		link, _ := os.Readlink(filepath.Join(what, e.Name()))
 		lines = append(lines, link)
 	}
@@ -140,7 +140,7 @@ func TestFile(t *testing.T) {
 // requireMapped finds the path in this process's mappings, where tracers look.
 func requireMapped(t testing.TB, path string) {
 	t.Helper()
-	for _, line := range open_("/proc/self/maps") {
+	for _, line := range entries("/proc/self/maps") {
 		if strings.HasSuffix(line, " "+path) && strings.Contains(line, " r-xp ") {
 			return
 		}

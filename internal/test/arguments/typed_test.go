@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/values"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestTyped(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *suite) {
 		r := newRandom(t)
-		p0 := NewProbe0(s.Provider, "p0")
+		p0 := stapsdt.NewProbe0(s.Provider, "p0")
 		s.typed(&p0.Probe, p0.Fire)
 		addTyped(s, true, false)
 		addTyped(s, integers[int8](r)...)
@@ -44,14 +44,14 @@ func TestTyped(t *testing.T) {
 }
 
 // addTyped adds a probe of each number of arguments of one type, and cases with each value in each place.
-func addTyped[A Arg](s *suite, list ...A) {
+func addTyped[A stapsdt.Arg](s *suite, list ...A) {
 	p, name := s.Provider, reflect.TypeFor[A]().Kind().String()
-	p1 := NewProbe1[A](p, name+"1")
-	p2 := NewProbe2[A, A](p, name+"2")
-	p3 := NewProbe3[A, A, A](p, name+"3")
-	p4 := NewProbe4[A, A, A, A](p, name+"4")
-	p5 := NewProbe5[A, A, A, A, A](p, name+"5")
-	p6 := NewProbe6[A, A, A, A, A, A](p, name+"6")
+	p1 := stapsdt.NewProbe1[A](p, name+"1")
+	p2 := stapsdt.NewProbe2[A, A](p, name+"2")
+	p3 := stapsdt.NewProbe3[A, A, A](p, name+"3")
+	p4 := stapsdt.NewProbe4[A, A, A, A](p, name+"4")
+	p5 := stapsdt.NewProbe5[A, A, A, A, A](p, name+"5")
+	p6 := stapsdt.NewProbe6[A, A, A, A, A, A](p, name+"6")
 	for k := range list {
 		v := func(i int) A { return list[(k+i)%len(list)] }
 		a, b, c, d, e, f := v(0), v(1), v(2), v(3), v(4), v(5)
@@ -81,13 +81,13 @@ func addMixed(s *suite) {
 	)
 	p := s.Provider
 	object := unsafe.Pointer(new(int))
-	p2 := NewProbe2[path, int32](p, "mixed2")
+	p2 := stapsdt.NewProbe2[path, int32](p, "mixed2")
 	s.typed(&p2.Probe, func() { p2.Fire("/index.html", -200) }, path("/index.html"), int32(-200))
-	p3 := NewProbe3[flag, blob, level](p, "mixed3")
+	p3 := stapsdt.NewProbe3[flag, blob, level](p, "mixed3")
 	s.typed(&p3.Probe, func() { p3.Fire(true, blob("b"), -128) }, true, blob("b"), level(-128))
-	p6 := NewProbe6[bool, int8, uint16, userID, blob, unsafe.Pointer](p, "mixed6")
+	p6 := stapsdt.NewProbe6[bool, int8, uint16, userID, blob, unsafe.Pointer](p, "mixed6")
 	s.typed(&p6.Probe, func() { p6.Fire(true, -1, 65535, 1<<63, nil, object) }, true, int8(-1), uint16(65535), userID(1<<63), blob(nil), object)
-	q6 := NewProbe6[string, unsafe.Pointer, string, uintptr, []byte, int](p, "strings6")
+	q6 := stapsdt.NewProbe6[string, unsafe.Pointer, string, uintptr, []byte, int](p, "strings6")
 	s.typed(&q6.Probe, func() { q6.Fire(long, object, "", 7, []byte(long), -1) }, long, object, "", uintptr(7), []byte(long), -1)
 }
 
@@ -122,8 +122,8 @@ func TestFields(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *suite) {
 		r := newRandom(t)
 		object, texts := &inner{Level: 1}, strs(r)
-		small := NewProbeOf[few](s.Provider, "few")
-		large := NewProbeOf[many](s.Provider, "many")
+		small := stapsdt.NewProbeOf[few](s.Provider, "few")
+		large := stapsdt.NewProbeOf[many](s.Provider, "many")
 		for i, f := range values.Floats[float64]() {
 			a, b, n := texts[i%len(texts)], texts[(i+1)%len(texts)], r.Uint64()
 			v := few{A: float32(f), B: a, C: object, D: int16(n)}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -104,7 +104,7 @@ func publicDirectory(t *testing.T) (binary, dir string) {
 //
 //	DIRECTORY
 func victimChild(args []string) {
-	memory := newFaulty(args[0], WithMemfd())
+	memory := newFaulty(args[0], stapsdt.WithMemfd())
 	if err := memory.p.Load(); err != nil {
 		fmt.Println("problem:", err)
 	}
@@ -173,7 +173,7 @@ func attackerChild(args []string) {
 	syscall.Umask(0)
 	a := attack{target: args[0], file: args[1], own: args[0] + ".attacker"}
 	// Everybody can tell what is in the image: it is its definition's.
-	same := newFaulty(a.own, WithMemfd())
+	same := newFaulty(a.own, stapsdt.WithMemfd())
 	if err := errors.Join(same.p.Load(), os.Mkdir(a.own, 0o755)); err != nil {
 		fmt.Println("problem:", err)
 	}
@@ -322,13 +322,13 @@ func TestUnmappedUser(t *testing.T) {
 func TestNamesStayInTheirDirectory(t *testing.T) {
 	for _, name := range []string{
 		".", "..", "...", "-", "-rf", "--help", "~", "~root", "$HOME", "`id`", "%s%n%d", "%", `\`, `..\..\etc`, "a'b", "a;b", "a|b", "&", "!", "#", ".hidden",
-		"con", "名前", "é", "e\u0301", "\U0001F600", strings.Repeat("a", MaxName), strings.Repeat("é", MaxName/2), strings.Repeat("\U0001F600", MaxName/4),
+		"con", "名前", "é", "e\u0301", "\U0001F600", strings.Repeat("a", stapsdt.MaxName), strings.Repeat("é", stapsdt.MaxName/2), strings.Repeat("\U0001F600", stapsdt.MaxName/4),
 	} {
 		t.Run("", func(t *testing.T) {
 			base := t.TempDir()
 			dir := filepath.Join(base, "images")
-			p := NewProvider(name, WithDir(dir))
-			probe, err := p.AddProbe(name, Int32)
+			p := stapsdt.NewProvider(name, stapsdt.WithDir(dir))
+			probe, err := p.AddProbe(name, stapsdt.Int32)
 			require.NoError(t, err, "%q", name)
 			load(t, p)
 			require.Equal(t, dir, filepath.Dir(p.Path()), "%q", name)
@@ -343,12 +343,12 @@ func TestNamesStayInTheirDirectory(t *testing.T) {
 			require.NoError(t, probe.Fire(1))
 		})
 	}
-	for _, name := range []string{"", "/", "../x", "/etc/passwd", "a/b", "a\x00b", "a\nb", "a\rb", "a\x1b[2Jb", "\xff", strings.Repeat("a", MaxName+1)} {
+	for _, name := range []string{"", "/", "../x", "/etc/passwd", "a/b", "a\x00b", "a\nb", "a\rb", "a\x1b[2Jb", "\xff", strings.Repeat("a", stapsdt.MaxName+1)} {
 		base := t.TempDir()
-		err := NewProvider(name, WithDir(filepath.Join(base, "images"))).Load()
-		require.ErrorIs(t, err, ErrName, "%q", name)
+		err := stapsdt.NewProvider(name, stapsdt.WithDir(filepath.Join(base, "images"))).Load()
+		require.ErrorIs(t, err, stapsdt.ErrName, "%q", name)
 		require.Empty(t, entries(t, base), "%q", name)
-		var e *Error
+		var e *stapsdt.Error
 		require.True(t, errors.As(err, &e))
 	}
 }

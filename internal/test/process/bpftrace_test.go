@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/test/values"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -26,7 +26,7 @@ func TestBpftraceReadsEveryType(t *testing.T) {
 	c := startChild(t)
 	var program strings.Builder
 	for typ := range values.Extremes {
-		c.do(order{Op: "add", Provider: "types", Probe: typ.String(), Types: slices.Repeat([]ArgType{typ}, 6)})
+		c.do(order{Op: "add", Provider: "types", Probe: typ.String(), Types: slices.Repeat([]stapsdt.ArgType{typ}, 6)})
 		verb := "%lu"
 		if typ.Signed() {
 			verb = "%ld"
@@ -58,14 +58,14 @@ func TestBpftraceReadsEveryType(t *testing.T) {
 // shows no more than 64 bytes at once.
 func TestBpftraceReadsStrings(t *testing.T) {
 	c := startChild(t)
-	c.do(order{Op: "add", Provider: "my-app.v2", Probe: "sub-entry", Types: []ArgType{String, Uint32}})
+	c.do(order{Op: "add", Provider: "my-app.v2", Probe: "sub-entry", Types: []stapsdt.ArgType{stapsdt.String, stapsdt.Uint32}})
 	c.do(order{Op: "load", Provider: "my-app.v2"})
 	tracer := tracetest.Bpftrace(t, `usdt:*:my-app.v2:sub-entry { printf("<%s|%s|%s>\n", str(arg0), str(arg0 + 4086), str(arg0 + arg1)); }`, "-p", c.pid())
 	long := strings.Repeat("0123456789", 1000)
 	var want []string
 	for _, s := range []string{"", "a", "nul\x00inside", "grüße, 世界", long[:4095], long} {
 		first, _, _ := strings.Cut(s[:min(len(s), 63)], "\x00")
-		end := min(len(s), MaxString-1)
+		end := min(len(s), stapsdt.MaxString-1)
 		tail, last := "", ""
 		if len(s) > 4086 {
 			tail = s[4086:end]
@@ -86,7 +86,7 @@ func TestBpftraceReadsStrings(t *testing.T) {
 		}
 		want = append(want, fmt.Sprintf("<%s|%s|%s>", first, tail, last))
 		c.do(order{Op: "fire", Provider: "my-app.v2", Probe: "sub-entry",
-			Args: []arg{{Type: String, Text: []byte(s)}, {Type: Uint32, Word: uint64(skip)}}})
+			Args: []arg{{Type: stapsdt.String, Text: []byte(s)}, {Type: stapsdt.Uint32, Word: uint64(skip)}}})
 	}
 	got := tracer.WaitLines(len(want), testenv.Patience)
 	require.Len(t, got, len(want))
@@ -108,17 +108,17 @@ func TestBpftraceReadsStrings(t *testing.T) {
 func TestBpftraceTwoProviders(t *testing.T) {
 	testenv.NeedsRoot(t)
 	c := startChild(t)
-	c.do(order{Op: "add", Provider: "one", Probe: "event", Types: []ArgType{Int32}})
-	c.do(order{Op: "add", Provider: "one", Probe: "event", Types: []ArgType{Int32}})
+	c.do(order{Op: "add", Provider: "one", Probe: "event", Types: []stapsdt.ArgType{stapsdt.Int32}})
+	c.do(order{Op: "add", Provider: "one", Probe: "event", Types: []stapsdt.ArgType{stapsdt.Int32}})
 	major, minor := tracetest.BpftraceVersion(t)
 	memfd := major == 0 && minor < 25 // later ones find no memfd by the process
-	c.do(order{Op: "add", Provider: "two", Memfd: memfd, Probe: "event", Types: []ArgType{Int32}})
+	c.do(order{Op: "add", Provider: "two", Memfd: memfd, Probe: "event", Types: []stapsdt.ArgType{stapsdt.Int32}})
 	c.do(order{Op: "load", Provider: "one"})
 	c.do(order{Op: "load", Provider: "two"})
 	tracer := tracetest.Bpftrace(t, `usdt:*:one:event { @one[arg0] = count(); } usdt:*:two:event { @two = count(); }`, "-p", c.pid())
-	c.do(order{Op: "repeat", Provider: "one", Probe: "event", Point: 0, Times: 100, Args: ints(Int32, int32(1))})
-	c.do(order{Op: "repeat", Provider: "one", Probe: "event", Point: 1, Times: 10, Args: ints(Int32, int32(2))})
-	c.do(order{Op: "repeat", Provider: "two", Probe: "event", Times: 1000, Args: ints(Int32, int32(3))})
+	c.do(order{Op: "repeat", Provider: "one", Probe: "event", Point: 0, Times: 100, Args: ints(stapsdt.Int32, int32(1))})
+	c.do(order{Op: "repeat", Provider: "one", Probe: "event", Point: 1, Times: 10, Args: ints(stapsdt.Int32, int32(2))})
+	c.do(order{Op: "repeat", Provider: "two", Probe: "event", Times: 1000, Args: ints(stapsdt.Int32, int32(3))})
 	require.ElementsMatch(t, []string{"@one[1]: 100", "@one[2]: 10", "@two: 1000"}, strings.Split(tracer.Stop(), "\n"))
 }
 
@@ -180,7 +180,7 @@ func startExample(t *testing.T, name, ready string) *tracetest.Process {
 func TestListings(t *testing.T) {
 	testenv.NeedsRoot(t)
 	c := startChild(t)
-	c.do(order{Op: "add", Provider: "listed", Probe: "first", Types: []ArgType{Uint8, String}})
+	c.do(order{Op: "add", Provider: "listed", Probe: "first", Types: []stapsdt.ArgType{stapsdt.Uint8, stapsdt.String}})
 	c.do(order{Op: "add", Provider: "listed", Probe: "second"})
 	path := c.do(order{Op: "load", Provider: "listed"})
 	for _, list := range [][]string{

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -25,8 +25,8 @@ import (
 // firing fires from goroutines with stacks of every depth, until the process
 // ends.
 func firing() {
-	p := NewProvider("dumped")
-	event := NewProbe2[string, int](p, "event")
+	p := stapsdt.NewProvider("dumped")
+	event := stapsdt.NewProbe2[string, int](p, "event")
 	if err := p.Load(); err != nil {
 		fmt.Println("problem:", err)
 		os.Exit(1)
@@ -42,7 +42,7 @@ func firing() {
 }
 
 //go:noinline
-func callerOfFire(event *Probe2[string, int], g, depth int) {
+func callerOfFire(event *stapsdt.Probe2[string, int], g, depth int) {
 	deep(depth, func() error {
 		event.Fire("text", g)
 		return nil

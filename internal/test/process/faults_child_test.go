@@ -15,7 +15,7 @@ import (
 	"strings"
 	"syscall"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,8 +29,8 @@ const faultProbes = 3
 // faulty is a provider in a program whose system calls may fail, and what is
 // wrong with it.
 type faulty struct {
-	p        *Provider
-	probe    *Probe
+	p        *stapsdt.Provider
+	probe    *stapsdt.Probe
 	dir      string
 	demanded bool // by an option
 	kept     int  // mappings of other providers of that name
@@ -39,10 +39,10 @@ type faulty struct {
 }
 
 // newFaulty makes a provider that is kept in dir, where the environment says so.
-func newFaulty(dir string, opts ...Option) *faulty {
-	f := &faulty{p: NewProvider("faulty", opts...), dir: dir, kept: len(mapped("faulty"))}
+func newFaulty(dir string, opts ...stapsdt.Option) *faulty {
+	f := &faulty{p: stapsdt.NewProvider("faulty", opts...), dir: dir, kept: len(mapped("faulty"))}
 	for i := range faultProbes {
-		probe, err := f.p.AddProbe(fmt.Sprint("event", i), Int32, String)
+		probe, err := f.p.AddProbe(fmt.Sprint("event", i), stapsdt.Int32, stapsdt.String)
 		f.check(err == nil, "define: %v", err)
 		f.probe = probe
 	}
@@ -51,7 +51,7 @@ func newFaulty(dir string, opts ...Option) *faulty {
 
 // newDemanding makes one that may be in no other place than dir.
 func newDemanding(dir string) *faulty {
-	f := newFaulty(dir, WithDir(dir))
+	f := newFaulty(dir, stapsdt.WithDir(dir))
 	f.demanded = true
 	return f
 }
@@ -82,8 +82,8 @@ func (f *faulty) load() (failed bool) {
 		f.loaded()
 		return false
 	}
-	var e *Error
-	f.check(errors.As(err, &e) && e.Op == "load" && e.Code != NoError, "load: %#v", err)
+	var e *stapsdt.Error
+	f.check(errors.As(err, &e) && e.Op == "load" && e.Code != stapsdt.NoError, "load: %#v", err)
 	f.check(!strings.Contains(err.Error(), "\n"), "load: %q", err)
 	f.check(told(err), "load: %#v", err)
 	f.check(!f.p.Loaded() && f.p.Path() == "", "loaded, after %v", err)
@@ -97,12 +97,12 @@ func (f *faulty) load() (failed bool) {
 // told reports whether an error of Load wraps the sentinel of its code, and says what
 // that means once.
 func told(err error) bool {
-	var e *Error
-	if !errors.As(err, &e) || e.Code != TmpCreation && e.Code != SharedLibraryOpen {
+	var e *stapsdt.Error
+	if !errors.As(err, &e) || e.Code != stapsdt.TmpCreation && e.Code != stapsdt.SharedLibraryOpen {
 		return true
 	}
-	is, other := ErrPlace, ErrMap
-	if e.Code == SharedLibraryOpen {
+	is, other := stapsdt.ErrPlace, stapsdt.ErrMap
+	if e.Code == stapsdt.SharedLibraryOpen {
 		is, other = other, is
 	}
 	return errors.Is(err, is) && !errors.Is(err, other) && strings.Count(err.Error(), is.Error()) == 1
@@ -150,8 +150,8 @@ func (f *faulty) unload(what string, call func() error) (failed bool) {
 		f.check(len(mapped("faulty")) == f.kept, "mapped after %s: %q", what, mapped("faulty"))
 		return false
 	}
-	var e *Error
-	f.check(errors.As(err, &e) && e.Op == "unload" && e.Code == SharedLibraryClose, "%s: %#v", what, err)
+	var e *stapsdt.Error
+	f.check(errors.As(err, &e) && e.Op == "unload" && e.Code == stapsdt.SharedLibraryClose, "%s: %#v", what, err)
 	f.check(len(mapped("faulty")) == f.kept+1, "mapped after %s: %q", what, mapped("faulty"))
 	fmt.Println(what+":", err)
 	return true
@@ -198,7 +198,7 @@ func faultChild(args []string) {
 	make := func() *faulty { return newFaulty(args[1]) }
 	switch args[0] {
 	case "memfd":
-		make = func() *faulty { return newFaulty(args[1], WithMemfd()) }
+		make = func() *faulty { return newFaulty(args[1], stapsdt.WithMemfd()) }
 	case "demand":
 		make = func() *faulty { return newDemanding(args[1]) }
 	}
@@ -299,11 +299,11 @@ func limitChild(args []string) {
 		err := f.p.Load()
 		unloaded := f.p.Unload()
 		f.check(syscall.Setrlimit(resource, &syscall.Rlimit{Cur: old.Cur, Max: old.Max}) == nil, "setrlimit")
-		var e *Error
-		f.check(err == nil || errors.As(err, &e) && e.Code != NoError, "%s: %#v", what, err)
+		var e *stapsdt.Error
+		f.check(err == nil || errors.As(err, &e) && e.Code != stapsdt.NoError, "%s: %#v", what, err)
 		f.check(told(err), "%s: %#v", what, err)
-		f.check(err == nil || errors.Is(err, sentinel) || e.Code == ELFCreation, "%s: %#v", what, err)
-		f.check(unloaded == nil || errors.As(unloaded, &e) && e.Code == SharedLibraryClose, "%s: %#v", what, unloaded)
+		f.check(err == nil || errors.Is(err, sentinel) || e.Code == stapsdt.ELFCreation, "%s: %#v", what, err)
+		f.check(unloaded == nil || errors.As(unloaded, &e) && e.Code == stapsdt.SharedLibraryClose, "%s: %#v", what, unloaded)
 		f.left(before)
 		f.check(!f.load(), "%s: a later load failed", what)
 		f.check(filepath.Dir(f.p.Path()) == f.dir, "%s: a later load is at %s", what, f.p.Path())
@@ -320,11 +320,11 @@ func limitChild(args []string) {
 	}
 	unix.Close(free)
 	for n := range 8 {
-		if attempt(fmt.Sprint(n, " descriptors"), unix.RLIMIT_NOFILE, uint64(max(0, free+n-1)), ErrPlace) {
+		if attempt(fmt.Sprint(n, " descriptors"), unix.RLIMIT_NOFILE, uint64(max(0, free+n-1)), stapsdt.ErrPlace) {
 			failed++
 		}
 	}
-	if attempt("address space", unix.RLIMIT_AS, 1, ErrMap) {
+	if attempt("address space", unix.RLIMIT_AS, 1, stapsdt.ErrMap) {
 		failed++
 	}
 	for _, problem := range problems {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
@@ -27,11 +27,11 @@ func TestGoroutineAtTheSite(t *testing.T) {
 	require.NoError(t, err)
 
 	p := newProvider(t, "goid")
-	number := NewProbe1[int](p, "number")
-	text := NewProbe2[string, int](p, "text")
-	one, err := p.AddProbe("one", Int32)
+	number := stapsdt.NewProbe1[int](p, "number")
+	text := stapsdt.NewProbe2[string, int](p, "text")
+	one, err := p.AddProbe("one", stapsdt.Int32)
 	require.NoError(t, err)
-	twelve, err := p.AddProbe("twelve", Int8, Int8, Int8, Int8, Int8, Int8, Int8, Int8, Int8, Int8, Int8, String)
+	twelve, err := p.AddProbe("twelve", stapsdt.Int8, stapsdt.Int8, stapsdt.Int8, stapsdt.Int8, stapsdt.Int8, stapsdt.Int8, stapsdt.Int8, stapsdt.Int8, stapsdt.Int8, stapsdt.Int8, stapsdt.Int8, stapsdt.String)
 	require.NoError(t, err)
 	load(t, p)
 	list := trace(t, &number.Probe, &text.Probe, one, twelve)

@@ -9,27 +9,27 @@ import (
 	"strings"
 	"testing"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 
 	"github.com/stretchr/testify/require"
 )
 
 // load loads a provider, and closes it when the test ends.
-func load(t testing.TB, p *Provider) {
+func load(t testing.TB, p *stapsdt.Provider) {
 	t.Helper()
 	require.NoError(t, p.Load())
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 }
 
 // newProvider defines a provider that is kept in a directory of the test's own.
-func newProvider(t testing.TB, name string, opts ...Option) *Provider {
-	return NewProvider(name, append([]Option{WithDir(t.TempDir() + "/images")}, opts...)...)
+func newProvider(t testing.TB, name string, opts ...stapsdt.Option) *stapsdt.Provider {
+	return stapsdt.NewProvider(name, append([]stapsdt.Option{stapsdt.WithDir(t.TempDir() + "/images")}, opts...)...)
 }
 
 // requireOneLine finds that an error can be logged: one line, our prefix once.
 func requireOneLine(t *testing.T, err error) {
 	t.Helper()
-	var e *Error
+	var e *stapsdt.Error
 	require.ErrorAs(t, err, &e)
 	text := err.Error()
 	require.Equal(t, 1, strings.Count(text, "stapsdt:"), text)

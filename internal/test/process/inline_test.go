@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -318,13 +318,13 @@ func TestTracedDoesNotAllocate(t *testing.T) {
 	testenv.NotRaced(t, "sync.Pool drops what it was given, at random")
 	testenv.NeedsOptimization(t, "Fire is not inlined, and its arguments are allocated")
 	p := newProvider(t, "allocs")
-	two := NewProbe2[uint64, int32](p, "two")
-	text := NewProbe2[string, int32](p, "text")
-	six := NewProbe6[string, int32, []byte, bool, string, uint8](p, "six")
-	fields := NewProbeOf[fieldArgs](p, "fields")
-	dynamic, err := p.AddProbe("any", Uint64, Int32)
+	two := stapsdt.NewProbe2[uint64, int32](p, "two")
+	text := stapsdt.NewProbe2[string, int32](p, "text")
+	six := stapsdt.NewProbe6[string, int32, []byte, bool, string, uint8](p, "six")
+	fields := stapsdt.NewProbeOf[fieldArgs](p, "fields")
+	dynamic, err := p.AddProbe("any", stapsdt.Uint64, stapsdt.Int32)
 	require.NoError(t, err)
-	dynamicText, err := p.AddProbe("any_text", String, Int32)
+	dynamicText, err := p.AddProbe("any_text", stapsdt.String, stapsdt.Int32)
 	require.NoError(t, err)
 	load(t, p)
 	notes, err := sdt.ReadFile(p.Path())
@@ -333,7 +333,7 @@ func TestTracedDoesNotAllocate(t *testing.T) {
 	// AllocsPerRun sets GOMAXPROCS, which may move the goroutine to another
 	// thread: count for all of them.
 	for i, c := range []struct {
-		probe *Probe
+		probe *stapsdt.Probe
 		fire  func()
 	}{
 		{dynamic, func() { err = dynamic.Fire(benchNumber, int32(200)) }},

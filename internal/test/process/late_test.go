@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
@@ -17,16 +17,16 @@ import (
 // part of it at the next Load, however it was defined.
 func TestLateDefinition(t *testing.T) {
 	p := newProvider(t, "late")
-	early := NewProbe1[int](p, "early")
+	early := stapsdt.NewProbe1[int](p, "early")
 	load(t, p)
-	all := []*Probe{&early.Probe}
+	all := []*stapsdt.Probe{&early.Probe}
 	for round := range 3 {
-		typed := NewProbe1[int](p, fmt.Sprint("typed", round))
-		added, err := p.AddProbe(fmt.Sprint("added", round), Int64)
+		typed := stapsdt.NewProbe1[int](p, fmt.Sprint("typed", round))
+		added, err := p.AddProbe(fmt.Sprint("added", round), stapsdt.Int64)
 		require.NoError(t, err)
-		again, err := p.AddProbe("early", Int64)
+		again, err := p.AddProbe("early", stapsdt.Int64)
 		require.NoError(t, err)
-		late := []*Probe{&typed.Probe, added, again}
+		late := []*stapsdt.Probe{&typed.Probe, added, again}
 
 		notes, err := sdt.ReadFile(p.Path())
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/assert"
@@ -20,11 +20,11 @@ import (
 )
 
 // modelNames are the names that a sequence chooses from. The last ones are bad.
-var modelNames = []string{"event", "other-event", "a.b", "..", "ünï", strings.Repeat("x", MaxName), "", "a:b", "a/b", "nul\x00", strings.Repeat("x", MaxName+1)}
+var modelNames = []string{"event", "other-event", "a.b", "..", "ünï", strings.Repeat("x", stapsdt.MaxName), "", "a:b", "a/b", "nul\x00", strings.Repeat("x", stapsdt.MaxName+1)}
 
 const badNames = 6 // the index of the first
 
-var modelTypes = []ArgType{Uint8, Int8, Uint16, Int16, Uint32, Int32, Uint64, Int64, String, NoArg, 3}
+var modelTypes = []stapsdt.ArgType{stapsdt.Uint8, stapsdt.Int8, stapsdt.Uint16, stapsdt.Int16, stapsdt.Uint32, stapsdt.Int32, stapsdt.Uint64, stapsdt.Int64, stapsdt.String, stapsdt.NoArg, 3}
 
 const badTypes = 9
 
@@ -42,17 +42,17 @@ func (p *program) next(below int) int {
 
 // choose is next for a list whose first ones are good, and are chosen more often.
 func (p *program) choose(good, all int) int {
-	if i := p.next(8*good + all - good); i >= 8*good {
+	i := p.next(8*good + all - good)
+	if i >= 8*good {
 		return i - 7*good
-	} else {
-		return i % good
 	}
+	return i % good
 }
 
 func (p *program) name() int { return p.choose(badNames, len(modelNames)) }
 
-func (p *program) types() (types []ArgType) {
-	for range p.choose(MaxArgs+1, MaxArgs+2) {
+func (p *program) types() (types []stapsdt.ArgType) {
+	for range p.choose(stapsdt.MaxArgs+1, stapsdt.MaxArgs+2) {
 		types = append(types, modelTypes[p.choose(badTypes, len(modelTypes))])
 	}
 	return types
@@ -61,13 +61,13 @@ func (p *program) types() (types []ArgType) {
 // defined is a probe that the model has.
 type defined struct {
 	name string
-	args []ArgType
+	args []stapsdt.ArgType
 }
 
 // model is what a provider is, by its documentation.
 type model struct {
 	t              *testing.T
-	p              *Provider
+	p              *stapsdt.Provider
 	dir            string
 	memfd          bool
 	nameErr        bool
@@ -77,39 +77,39 @@ type model struct {
 	loaded, closed bool
 	// all are the probes that were ever returned, those that could not be
 	// added too.
-	all []*Probe
+	all []*stapsdt.Probe
 }
 
 func newModel(t *testing.T, in *program) *model {
 	name := in.name()
 	m := &model{t: t, dir: filepath.Join(t.TempDir(), "images"), nameErr: name >= badNames, memfd: in.next(2) == 1}
-	opts := []Option{WithDir(m.dir)}
+	opts := []stapsdt.Option{stapsdt.WithDir(m.dir)}
 	if m.memfd {
-		opts = append(opts, WithMemfd())
+		opts = append(opts, stapsdt.WithMemfd())
 	}
-	m.p = NewProvider(modelNames[name], opts...)
+	m.p = stapsdt.NewProvider(modelNames[name], opts...)
 	require.Equal(t, modelNames[name], m.p.Name())
 	return m
 }
 
 // definition returns the sentinel that a definition fails with, or nil.
-func (m *model) definition(name int, args []ArgType) error {
+func (m *model) definition(name int, args []stapsdt.ArgType) error {
 	switch {
 	case m.closed:
-		return ErrClosed
+		return stapsdt.ErrClosed
 	case name >= badNames:
-		return ErrName
-	case len(args) > MaxArgs:
-		return ErrTooManyArgs
+		return stapsdt.ErrName
+	case len(args) > stapsdt.MaxArgs:
+		return stapsdt.ErrTooManyArgs
 	}
 	for _, arg := range args {
 		if slices.Index(modelTypes, arg) >= badTypes {
-			return ErrArgType
+			return stapsdt.ErrArgType
 		}
 	}
 	for _, d := range m.probes {
 		if d.name == modelNames[name] && !slices.Equal(d.args, args) {
-			return ErrConflict
+			return stapsdt.ErrConflict
 		}
 	}
 	return nil
@@ -140,7 +140,7 @@ func (m *model) addProbe(in *program) {
 	m.added(want, probe, name, args)
 }
 
-func (m *model) added(failure error, probe *Probe, name int, args []ArgType) {
+func (m *model) added(failure error, probe *stapsdt.Probe, name int, args []stapsdt.ArgType) {
 	require.NotNil(m.t, probe)
 	require.Equal(m.t, modelNames[name], probe.Name())
 	require.Same(m.t, m.p, probe.Provider())
@@ -158,23 +158,23 @@ func (m *model) addTyped(in *program) {
 		// A wrong definition spoils all later loads: not too often.
 		name = kind
 	}
-	var args []ArgType
-	var probe *Probe
+	var args []stapsdt.ArgType
+	var probe *stapsdt.Probe
 	var want error
-	define := func(types ...ArgType) string {
+	define := func(types ...stapsdt.ArgType) string {
 		args = types
 		want = m.definition(name, types)
 		return modelNames[name]
 	}
 	switch kind {
 	case 0:
-		probe = &NewProbe0(m.p, define()).Probe
+		probe = &stapsdt.NewProbe0(m.p, define()).Probe
 	case 1:
-		probe = &NewProbe1[string](m.p, define(String)).Probe
+		probe = &stapsdt.NewProbe1[string](m.p, define(stapsdt.String)).Probe
 	case 2:
-		probe = &NewProbe2[int8, bool](m.p, define(Int8, Uint8)).Probe
+		probe = &stapsdt.NewProbe2[int8, bool](m.p, define(stapsdt.Int8, stapsdt.Uint8)).Probe
 	case 3:
-		probe = &NewProbe6[int, uint16, []byte, int32, uintptr, int16](m.p, define(Int64, Uint16, String, Int32, Uint64, Int16)).Probe
+		probe = &stapsdt.NewProbe6[int, uint16, []byte, int32, uintptr, int16](m.p, define(stapsdt.Int64, stapsdt.Uint16, stapsdt.String, stapsdt.Int32, stapsdt.Uint64, stapsdt.Int16)).Probe
 	}
 	m.typedErr = cmp.Or(m.typedErr, want)
 	m.added(want, probe, name, args)
@@ -184,11 +184,11 @@ func (m *model) load(*program) {
 	var want error
 	switch {
 	case m.closed:
-		want = ErrClosed
+		want = stapsdt.ErrClosed
 	case m.loaded:
-		want = ErrLoaded
+		want = stapsdt.ErrLoaded
 	case m.nameErr:
-		want = ErrName
+		want = stapsdt.ErrName
 	case m.typedErr != nil:
 		want = m.typedErr
 	default:
@@ -281,15 +281,15 @@ func FuzzConcurrentCalls(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x00\x02\x05\x08\x02\x05\x00\x03\x02\x04\x00"))
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		dir := filepath.Join(t.TempDir(), "images")
-		p := NewProvider("busy", WithDir(dir))
-		first := NewProbe1[int](p, "first")
+		p := stapsdt.NewProvider("busy", stapsdt.WithDir(dir))
+		first := stapsdt.NewProbe1[int](p, "first")
 		problems := make(chan error, 10_000)
 		var wg sync.WaitGroup
 		bytes = bytes[:min(len(bytes), 300)]
 		for i := range 3 {
 			share := bytes[i*len(bytes)/3 : (i+1)*len(bytes)/3]
 			wg.Go(func() {
-				c := concurrent{p: p, dir: dir, all: []*Probe{&first.Probe}}
+				c := concurrent{p: p, dir: dir, all: []*stapsdt.Probe{&first.Probe}}
 				// Often enough for them to meet.
 				for in := (&program{slices.Repeat(share, 10)}); len(in.bytes) > 0; {
 					if err := c.call(in); err != nil {
@@ -305,7 +305,7 @@ func FuzzConcurrentCalls(f *testing.F) {
 			assert.NoError(t, err)
 		}
 		require.Empty(t, p.Path())
-		require.ErrorIs(t, p.Load(), ErrClosed)
+		require.ErrorIs(t, p.Load(), stapsdt.ErrClosed)
 		for _, probe := range p.Probes() {
 			require.NoError(t, probe.Fire())
 			require.False(t, probe.Enabled())
@@ -316,10 +316,10 @@ func FuzzConcurrentCalls(f *testing.F) {
 
 // concurrent is one of several goroutines that use a provider.
 type concurrent struct {
-	p    *Provider
+	p    *stapsdt.Provider
 	dir  string
-	all  []*Probe // those it knows
-	seen []*Probe // what Probes has returned last
+	all  []*stapsdt.Probe // those it knows
+	seen []*stapsdt.Probe // what Probes has returned last
 }
 
 // call makes a call and returns what is wrong with its answer.
@@ -332,11 +332,11 @@ func (c *concurrent) call(in *program) error {
 	}
 	switch in.next(8) {
 	case 0:
-		probe, err := c.p.AddProbe(fmt.Sprint("more", in.next(3)), Int32)
+		probe, err := c.p.AddProbe(fmt.Sprint("more", in.next(3)), stapsdt.Int32)
 		c.all = append(c.all, probe)
-		return allow(err, ErrClosed)
+		return allow(err, stapsdt.ErrClosed)
 	case 1, 2:
-		return allow(c.p.Load(), ErrLoaded, ErrClosed)
+		return allow(c.p.Load(), stapsdt.ErrLoaded, stapsdt.ErrClosed)
 	case 3, 4:
 		return c.p.Unload()
 	case 5:

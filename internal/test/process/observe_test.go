@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/bpf"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 
@@ -54,7 +54,7 @@ func (s *sums) tally() bpf.Tally {
 func TestTracersAndObserversSeeTheSame(t *testing.T) {
 	bpf.Need(t)
 	p := newProvider(t, "both")
-	event := NewProbe3[uint64, uint64, string](p, "event", "window", "value", "text")
+	event := stapsdt.NewProbe3[uint64, uint64, string](p, "event", "window", "value", "text")
 	load(t, p)
 	sites, err := bpf.Sites(p.Path())
 	require.NoError(t, err)
@@ -65,8 +65,8 @@ func TestTracersAndObserversSeeTheSame(t *testing.T) {
 	defer func() { require.NoError(t, counter.Close()) }()
 
 	stop := storm(
-		func() error { p.Observe(func(*Event) {})(); return nil },
-		func() error { p.Observe(func(e *Event) { _ = e.Clone().String() })(); return nil },
+		func() error { p.Observe(func(*stapsdt.Event) {})(); return nil },
+		func() error { p.Observe(func(e *stapsdt.Event) { _ = e.Clone().String() })(); return nil },
 		func() error {
 			c, err := tracetest.CountUprobe(path, sites[0].Offset)
 			if err != nil {
@@ -82,7 +82,7 @@ func TestTracersAndObserversSeeTheSame(t *testing.T) {
 		var detach func() error
 		begin := []func(){
 			func() {
-				unobserve = p.Observe(func(e *Event) {
+				unobserve = p.Observe(func(e *stapsdt.Event) {
 					if e.Arg(0).Uint64() == uint64(window) {
 						seen.count.Add(1)
 						seen.value.Add(e.Arg(1).Uint64())
@@ -136,11 +136,11 @@ func TestTracersAndObserversSeeTheSame(t *testing.T) {
 func TestTracedWhileObserversFail(t *testing.T) {
 	tracetest.NeedUprobes(t)
 	p := newProvider(t, "mistakes")
-	event := NewProbe1[int64](p, "event")
+	event := stapsdt.NewProbe1[int64](p, "event")
 	load(t, p)
 	list := trace(t, &event.Probe)
 	calls := 0
-	stop := p.Observe(func(e *Event) {
+	stop := p.Observe(func(e *stapsdt.Event) {
 		if calls++; calls > 1 {
 			panic("expected by the test")
 		}

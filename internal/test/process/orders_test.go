@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/test/values"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -31,7 +31,7 @@ type order struct {
 	Memfd    bool
 	Probe    string
 	Point    int // which of the sites of that name
-	Types    []ArgType
+	Types    []stapsdt.ArgType
 	Args     []arg
 	Times    int
 }
@@ -39,15 +39,15 @@ type order struct {
 // arg is a value that survives JSON.
 type arg struct {
 	Word uint64
-	Type ArgType
+	Type stapsdt.ArgType
 	Text []byte
 }
 
 func (a arg) value() any {
 	switch a.Type {
-	case String:
+	case stapsdt.String:
 		return string(a.Text)
-	case Int8, Int16, Int32, Int64:
+	case stapsdt.Int8, stapsdt.Int16, stapsdt.Int32, stapsdt.Int64:
 		return int64(a.Word)
 	}
 	return a.Word
@@ -55,7 +55,7 @@ func (a arg) value() any {
 
 // probesChild does what the test says, an order a line, and answers each.
 func probesChild([]string) {
-	providers := map[string]*Provider{}
+	providers := map[string]*stapsdt.Provider{}
 	answer := func(err error, text string) {
 		if err != nil {
 			fmt.Println("error", err)
@@ -72,11 +72,11 @@ func probesChild([]string) {
 		switch o.Op {
 		case "add":
 			if p == nil {
-				var opts []Option
+				var opts []stapsdt.Option
 				if o.Memfd {
-					opts = append(opts, WithMemfd())
+					opts = append(opts, stapsdt.WithMemfd())
 				}
-				p = NewProvider(o.Provider, opts...)
+				p = stapsdt.NewProvider(o.Provider, opts...)
 				providers[o.Provider] = p
 			}
 			_, err := p.AddProbe(o.Probe, o.Types...)
@@ -98,7 +98,7 @@ func probesChild([]string) {
 	})
 }
 
-func fire(p *Provider, o order) error {
+func fire(p *stapsdt.Provider, o order) error {
 	args := make([]any, len(o.Args))
 	for i, a := range o.Args {
 		args[i] = a.value()
@@ -137,7 +137,7 @@ func (c *child) do(o order) string {
 	return c.Expect("ok", testenv.Patience)
 }
 
-func ints(typ ArgType, list ...any) []arg {
+func ints(typ stapsdt.ArgType, list ...any) []arg {
 	args := make([]arg, len(list))
 	for i, v := range list {
 		args[i] = arg{Type: typ, Word: values.Word(v)}

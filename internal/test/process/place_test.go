@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -28,8 +28,8 @@ import (
 // descriptor, as a daemon does, Path and the script still lead to the probes.
 func TestPathAfterDup2(t *testing.T) {
 	tracetest.NeedUprobes(t)
-	p := NewProvider("daemon", WithMemfd())
-	probe := NewProbe1[int](p, "event")
+	p := stapsdt.NewProvider("daemon", stapsdt.WithMemfd())
+	probe := stapsdt.NewProbe1[int](p, "event")
 	load(t, p)
 	var number int
 	_, err := fmt.Sscanf(p.Path(), fmt.Sprintf("/proc/%d/fd/%%d", os.Getpid()), &number)
@@ -90,12 +90,12 @@ func TestPathWithAnothersProc(t *testing.T) {
 //
 //	memfd|file
 func placeChild(args []string) {
-	var opts []Option
+	var opts []stapsdt.Option
 	if args[0] == "memfd" {
-		opts = append(opts, WithMemfd())
+		opts = append(opts, stapsdt.WithMemfd())
 	}
-	p := NewProvider("place", opts...)
-	NewProbe1[int](p, "event")
+	p := stapsdt.NewProvider("place", opts...)
+	stapsdt.NewProbe1[int](p, "event")
 	fmt.Println("process", os.Getpid())
 	if err := p.Load(); err != nil {
 		fmt.Println("failed:", err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -18,14 +18,14 @@ import (
 )
 
 // scripted defines a provider of every kind of argument.
-func scripted(opts ...Option) (p *Provider, fire func()) {
-	p = NewProvider("my-app.v2", opts...)
-	plain := NewProbe0(p, "plain")
-	event := NewProbe5[string, int32, uint8, unsafe.Pointer, bool](p, "event")
-	again := NewProbe5[string, int32, uint8, unsafe.Pointer, bool](p, "event")
-	named := NewProbe4[string, int8, float64, float32](p, "named", "path", "status", "seconds", "ratio")
-	fields := NewProbeOf[fieldArgs](p, "fields")
-	many, _ := p.AddProbe("many", Uint8, Int16, Uint32, Int64, String, Uint64, Uint8, Uint8)
+func scripted(opts ...stapsdt.Option) (p *stapsdt.Provider, fire func()) {
+	p = stapsdt.NewProvider("my-app.v2", opts...)
+	plain := stapsdt.NewProbe0(p, "plain")
+	event := stapsdt.NewProbe5[string, int32, uint8, unsafe.Pointer, bool](p, "event")
+	again := stapsdt.NewProbe5[string, int32, uint8, unsafe.Pointer, bool](p, "event")
+	named := stapsdt.NewProbe4[string, int8, float64, float32](p, "named", "path", "status", "seconds", "ratio")
+	fields := stapsdt.NewProbeOf[fieldArgs](p, "fields")
+	many, _ := p.AddProbe("many", stapsdt.Uint8, stapsdt.Int16, stapsdt.Uint32, stapsdt.Int64, stapsdt.String, stapsdt.Uint64, stapsdt.Uint8, stapsdt.Uint8)
 	return p, func() {
 		plain.Fire()
 		event.Fire("grüße", -2, 3, nil, true)
@@ -39,7 +39,7 @@ func scripted(opts ...Option) (p *Provider, fire func()) {
 // TestWriteScript has bpftrace run what is written, of a provider in a file and
 // of one in memory.
 func TestWriteScript(t *testing.T) {
-	for place, opts := range map[string][]Option{"file": {WithDir(t.TempDir() + "/images")}, "memory": {WithMemfd()}} {
+	for place, opts := range map[string][]stapsdt.Option{"file": {stapsdt.WithDir(t.TempDir() + "/images")}, "memory": {stapsdt.WithMemfd()}} {
 		t.Run(place, func(t *testing.T) {
 			p, fire := scripted(opts...)
 			load(t, p)
@@ -81,10 +81,10 @@ func TestWriteScriptNames(t *testing.T) {
 
 func scriptNames(t *testing.T, provider string, names []string) {
 	p := newProvider(t, provider)
-	probes := make([]*Probe1[int], len(names))
+	probes := make([]*stapsdt.Probe1[int], len(names))
 	lines := make([]string, len(names))
 	for i, name := range names {
-		probes[i] = NewProbe1[int](p, name)
+		probes[i] = stapsdt.NewProbe1[int](p, name)
 		lines[i] = fmt.Sprintf("%s:%s(%d)", provider, name, i)
 	}
 	load(t, p)

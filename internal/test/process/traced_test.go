@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/image"
 	"github.com/go-stapsdt/stapsdt/internal/site"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 // tracedProbe is a probe that the kernel alone was attached to, with what an
 // independent parser reads in its note.
 type tracedProbe struct {
-	*Probe
+	*stapsdt.Probe
 	uprobe *tracetest.Uprobe
 	note   sdt.Site
 }
@@ -50,7 +50,7 @@ type tracedProbe struct {
 // trace attaches to probes of one provider, for what the test's own thread fires,
 // and detaches when the test ends. (To detach an event takes the kernel tens of
 // milliseconds, and for every thread it needs one for each processor.)
-func trace(t testing.TB, probes ...*Probe) []tracedProbe {
+func trace(t testing.TB, probes ...*stapsdt.Probe) []tracedProbe {
 	t.Helper()
 	tracetest.NeedUprobes(t)
 	runtime.LockOSThread()
@@ -94,13 +94,13 @@ func (p tracedProbe) read(t testing.TB) tracetest.Sample {
 }
 
 // placements are the two places that an image can be in.
-func placements() map[string][]Option {
-	return map[string][]Option{"file": nil, "memfd": {WithMemfd()}}
+func placements() map[string][]stapsdt.Option {
+	return map[string][]stapsdt.Option{"file": nil, "memfd": {stapsdt.WithMemfd()}}
 }
 
 // forEachSite runs a test with each kind of site that tracers can attach to
 // here, in each placement.
-func forEachSite(t *testing.T, test func(t *testing.T, opts ...Option)) {
+func forEachSite(t *testing.T, test func(t *testing.T, opts ...stapsdt.Option)) {
 	kinds := []*image.Nop{site.Chosen()}
 	if runtime.GOARCH == "amd64" {
 		kinds = []*image.Nop{image.Host().NopByName("nop1"), image.Host().NopByName("nop5")}
@@ -122,17 +122,17 @@ func forEachSite(t *testing.T, test func(t *testing.T, opts ...Option)) {
 // type in every place, with each of its extremes, and reads the registers and
 // the stack at the site.
 func TestArgumentsAsTheKernelSeesThem(t *testing.T) {
-	types := []ArgType{Uint8, Int8, Uint16, Int16, Uint32, Int32, Uint64, Int64}
-	forEachSite(t, func(t *testing.T, opts ...Option) {
+	types := []stapsdt.ArgType{stapsdt.Uint8, stapsdt.Int8, stapsdt.Uint16, stapsdt.Int16, stapsdt.Uint32, stapsdt.Int32, stapsdt.Uint64, stapsdt.Int64}
+	forEachSite(t, func(t *testing.T, opts ...stapsdt.Option) {
 		p := newProvider(t, "truth", opts...)
-		var probes []*Probe
-		for n := range MaxArgs + 1 {
+		var probes []*stapsdt.Probe
+		for n := range stapsdt.MaxArgs + 1 {
 			shifts := 1
-			if n == MaxArgs {
+			if n == stapsdt.MaxArgs {
 				shifts = len(types)
 			}
 			for shift := range shifts {
-				args := make([]ArgType, n)
+				args := make([]stapsdt.ArgType, n)
 				for i := range args {
 					args[i] = types[(i+shift)%len(types)]
 				}
@@ -167,7 +167,7 @@ func TestArgumentsAsTheKernelSeesThem(t *testing.T) {
 func TestStringsAsTheKernelSeesThem(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 625) // 10,000 bytes
 	p := newProvider(t, "strings")
-	probe, err := p.AddProbe("say", String, Int32, String)
+	probe, err := p.AddProbe("say", stapsdt.String, stapsdt.Int32, stapsdt.String)
 	require.NoError(t, err)
 	load(t, p)
 	traced := trace(t, probe)[0]
@@ -175,7 +175,7 @@ func TestStringsAsTheKernelSeesThem(t *testing.T) {
 		for _, arg := range []any{s, []byte(s), path(s), blob(s)} {
 			require.NoError(t, probe.Fire(arg, -7, "second"))
 			sample := traced.read(t)
-			want := s[:min(len(s), MaxString-1)] + "\x00"
+			want := s[:min(len(s), stapsdt.MaxString-1)] + "\x00"
 			require.Equal(t, want, textAt(traced.arg(t, sample, 0), len(want)))
 			require.Equal(t, "second\x00", textAt(traced.arg(t, sample, 2), 7))
 		}
@@ -184,9 +184,9 @@ func TestStringsAsTheKernelSeesThem(t *testing.T) {
 
 func TestBothTracePointsOfAName(t *testing.T) {
 	p := newProvider(t, "points")
-	a, err := p.AddProbe("event", Int32)
+	a, err := p.AddProbe("event", stapsdt.Int32)
 	require.NoError(t, err)
-	b, err := p.AddProbe("event", Int32)
+	b, err := p.AddProbe("event", stapsdt.Int32)
 	require.NoError(t, err)
 	load(t, p)
 	traced := trace(t, b)[0]
@@ -205,7 +205,7 @@ func TestBothTracePointsOfAName(t *testing.T) {
 func TestGoroutinesFireWhileTraced(t *testing.T) {
 	tracetest.NeedUprobes(t)
 	p := newProvider(t, "crowd")
-	probe, err := p.AddProbe("event", Uint64, String, Uint64, Uint64, Uint64, Uint64, Uint64)
+	probe, err := p.AddProbe("event", stapsdt.Uint64, stapsdt.String, stapsdt.Uint64, stapsdt.Uint64, stapsdt.Uint64, stapsdt.Uint64, stapsdt.Uint64)
 	require.NoError(t, err)
 	load(t, p)
 	notes, err := sdt.ReadFile(p.Path())

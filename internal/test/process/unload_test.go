@@ -14,7 +14,7 @@ import (
 	"time"
 	"unsafe"
 
-	. "github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/test/values"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -24,10 +24,10 @@ import (
 
 func TestTypedProbesAsTheKernelSeesThem(t *testing.T) {
 	p := newProvider(t, "typed")
-	p0 := NewProbe0(p, "p0")
-	p1 := NewProbe1[level](p, "p1")
-	p2 := NewProbe2[path, int32](p, "p2")
-	p6 := NewProbe6[bool, int8, uint16, userID, blob, unsafe.Pointer](p, "p6")
+	p0 := stapsdt.NewProbe0(p, "p0")
+	p1 := stapsdt.NewProbe1[level](p, "p1")
+	p2 := stapsdt.NewProbe2[path, int32](p, "p2")
+	p6 := stapsdt.NewProbe6[bool, int8, uint16, userID, blob, unsafe.Pointer](p, "p6")
 	load(t, p)
 	ran := false
 	p2.FireFunc(func() (path, int32) { ran = true; return "", 0 })
@@ -58,8 +58,8 @@ func TestTypedProbesAsTheKernelSeesThem(t *testing.T) {
 // very moment that the tracer is given its address.
 func TestPointersToTheStack(t *testing.T) {
 	p := newProvider(t, "stack")
-	typed := NewProbe2[unsafe.Pointer, string](p, "typed")
-	dynamic, err := p.AddProbe("dynamic", String, Uint64)
+	typed := stapsdt.NewProbe2[unsafe.Pointer, string](p, "typed")
+	dynamic, err := p.AddProbe("dynamic", stapsdt.String, stapsdt.Uint64)
 	require.NoError(t, err)
 	load(t, p)
 	list := trace(t, &typed.Probe, dynamic)
@@ -102,16 +102,16 @@ func textAt(addr uint64, size int) string {
 // TestReloadWithMoreProbes: a reload finds old probes and new ones.
 func TestReloadWithMoreProbes(t *testing.T) {
 	p := newProvider(t, "grows")
-	var probes []*Probe
+	var probes []*stapsdt.Probe
 	for n := 1; n <= 300; n *= 5 {
 		for len(probes) < n {
-			probe, err := p.AddProbe(fmt.Sprint("probe", len(probes)), Uint64)
+			probe, err := p.AddProbe(fmt.Sprint("probe", len(probes)), stapsdt.Uint64)
 			require.NoError(t, err)
 			probes = append(probes, probe)
 		}
 		require.NoError(t, p.Load())
 		first, last := probes[0], probes[n-1]
-		ends := []*Probe{first}
+		ends := []*stapsdt.Probe{first}
 		if first != last {
 			ends = append(ends, last)
 		}
@@ -134,7 +134,7 @@ func TestOneAttachTracesAllProcesses(t *testing.T) {
 	var path string
 	start := func() *child {
 		c := &child{tracetest.Child(t, "probes", tracetest.WithEnv(env)), t}
-		c.do(order{Op: "add", Provider: "shared", Probe: "event", Types: []ArgType{Int32}})
+		c.do(order{Op: "add", Provider: "shared", Probe: "event", Types: []stapsdt.ArgType{stapsdt.Int32}})
 		p := c.do(order{Op: "load", Provider: "shared"})
 		if path != "" {
 			require.Equal(t, path, p, "the same probes are in the same file")
@@ -143,7 +143,7 @@ func TestOneAttachTracesAllProcesses(t *testing.T) {
 		return c
 	}
 	repeat := func(c *child, times int) {
-		c.do(order{Op: "repeat", Provider: "shared", Probe: "event", Times: times, Args: ints(Int32, int32(1))})
+		c.do(order{Op: "repeat", Provider: "shared", Probe: "event", Times: times, Args: ints(stapsdt.Int32, int32(1))})
 	}
 	first := start()
 	tracer := tracetest.Bpftrace(t, `usdt:`+path+`:shared:event { @[pid] = count(); }`)
@@ -203,8 +203,8 @@ func TestManyProcessesLoadAtOnce(t *testing.T) {
 
 func loadOnceChild([]string) {
 	in := bufio.NewReader(os.Stdin)
-	p := NewProvider("once")
-	NewProbe1[int](p, "event")
+	p := stapsdt.NewProvider("once")
+	stapsdt.NewProbe1[int](p, "event")
 	in.ReadString('\n')
 	if err := p.Load(); err != nil {
 		fmt.Println(err)
@@ -242,11 +242,11 @@ func TestMounts(t *testing.T) {
 			t.Setenv("STAPSDT_DIR", "")
 			t.Setenv("XDG_RUNTIME_DIR", base)
 			t.Setenv("TMPDIR", second)
-			demanded := NewProvider("mounts", WithDir(dir))
-			require.ErrorIs(t, demanded.Load(), ErrPlace)
+			demanded := stapsdt.NewProvider("mounts", stapsdt.WithDir(dir))
+			require.ErrorIs(t, demanded.Load(), stapsdt.ErrPlace)
 			require.NoError(t, demanded.Close())
-			p := NewProvider("mounts")
-			probe := NewProbe1[int](p, "event")
+			p := stapsdt.NewProvider("mounts")
+			probe := stapsdt.NewProbe1[int](p, "event")
 			load(t, p)
 			require.Equal(t, fmt.Sprintf("%s/stapsdt-%d", second, os.Geteuid()), filepath.Dir(p.Path()))
 			requireTraced(t, probe)
@@ -262,7 +262,7 @@ func TestMounts(t *testing.T) {
 }
 
 // requireTraced finds that what Path says is where a tracer can attach.
-func requireTraced(t *testing.T, probe *Probe1[int]) {
+func requireTraced(t *testing.T, probe *stapsdt.Probe1[int]) {
 	t.Helper()
 	traced := trace(t, &probe.Probe)[0]
 	require.True(t, probe.Enabled())

@@ -31,7 +31,7 @@ import (
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(testenv.Patience); !is(); time.Sleep(time.Millisecond) {
-		require.False(t, time.Now().After(deadline), "it is not so: %s", what)
+		require.False(t, time.Now().After(deadline), "still not true: %s", what)
 	}
 }
 
