@@ -18,7 +18,7 @@ func countCommand(to *console.Console) *cobra.Command {
 		Short: "Count events",
 		Long: `Count the events of the probes in the kernel, until Ctrl-C, and print the numbers.
 
-SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are meant.`,
+SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 		Example: `  stapsdt count -p 1234 'myapp:*' -d 10s
   stapsdt count -a myapp:request__done --by status,pid -i 1s
   stapsdt count postgres:postgresql:query__start --by 'str(arg0)'`,

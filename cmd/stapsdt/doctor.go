@@ -32,7 +32,7 @@ func doctorCommand(to *console.Console) *cobra.Command {
 run: as the same user, in the same container. It attaches to a probe for a moment, to see
 whether the kernel permits that.
 
-Without a SPEC, every probe of the process is meant.`,
+Without a SPEC, every probe of the process is selected.`,
 		Example: `  stapsdt doctor -p 1234 myapp:request__done
   stapsdt doctor -p 1234 /tmp/stapsdt-0/myapp-….so:myapp:request__done
   stapsdt doctor -p 1234 -v`,

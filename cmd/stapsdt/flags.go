@@ -136,7 +136,8 @@ func checkStrayAddress(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// flagError says what is wrong with a flag. Errors of package strconv and time are not for users.
+// flagError describes what is wrong with a flag. Errors of package strconv and time are not for
+// users.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var valueless *pflag.ValueRequiredError
@@ -164,7 +165,7 @@ func flagName(f *pflag.Flag) string {
 	return "--" + f.Name
 }
 
-// invalidValue says what a flag takes instead of its value.
+// invalidValue describes what a flag takes instead of its value.
 func invalidValue(e *pflag.InvalidValueError) string {
 	value, cause := e.GetValue(), e.Unwrap()
 	switch kind := e.GetFlag().Value.Type(); {

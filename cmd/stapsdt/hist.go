@@ -27,7 +27,7 @@ func histCommand(to *console.Console) *cobra.Command {
 		Long: `Collect the values of a Go expression in the kernel, until Ctrl-C, and print a histogram
 and quantiles. The buckets are powers of two, or of one size with --linear.
 
-SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are meant.`,
+SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 		Example: `  stapsdt hist -p 1234 myapp:request__done elapsed
   stapsdt hist -a myapp:request__done elapsed/time.Millisecond --by path --linear 0:100:10`,
 		RunE: func(c *cobra.Command, args []string) error {

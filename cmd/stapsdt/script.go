@@ -18,7 +18,7 @@ func scriptCommand(to *console.Console) *cobra.Command {
 		Long: `Print a script that prints each event of the probes with a tracer that a machine already has:
 bpftrace, from version 0.17 on, or the kernel alone, with events in tracefs.
 
-SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are meant. The
+SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes. The
 script has the probes that exist when it is made.`,
 		Example: `  stapsdt script -p 1234 'myapp:*' --for bpftrace >myapp.bt
   stapsdt script postgres:postgresql:query__start --for tracefs --str arg0 >query.sh`,

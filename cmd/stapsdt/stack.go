@@ -19,7 +19,7 @@ func stackCommand(to *console.Console) *cobra.Command {
 		Long: `Count in the kernel from which stacks of functions the probes are fired, until Ctrl-C, and
 print the most frequent ones, or all of them for a flame graph.
 
-SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are meant.`,
+SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 		Example: `  stapsdt stack -p 1234 myapp:request__done -d 10s
   stapsdt stack -p 1234 myapp:request__done -w 'status >= 500' -o folded | flamegraph.pl > graph.svg
   stapsdt stack -p 1234 'myapp:*' --by status -o pprof -O fired.pb.gz && go tool pprof -top fired.pb.gz`,

@@ -20,7 +20,7 @@ func traceCommand(to *console.Console) *cobra.Command {
 		Short: "Print a line for each event",
 		Long: `Print a line for each event of the probes, in the order of their times, until Ctrl-C.
 
-SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a says which processes are meant.
+SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.
 
 An address is that of a program that mounts debugprobe. The program itself then sends the
 events, and evaluates the expression of -w. This needs neither root nor Linux there.`,

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options are what to remove.
+// Options select what to remove.
 type Options struct {
 	Directories []Directory
 	// Older keeps files that were written, read or renamed since.
@@ -25,7 +25,7 @@ type Options struct {
 	DryRun bool
 }
 
-// Action is what became of a file.
+// Action tells what was done with a file.
 type Action string
 
 const (

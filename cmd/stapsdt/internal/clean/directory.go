@@ -11,8 +11,8 @@ import (
 // Directory is one in which images may be.
 type Directory struct {
 	Path string
-	// Shared says that it has other files too, such as /tmp: only the files that the C
-	// library makes there are images, and each belongs to the user who made it.
+	// Shared means that it has other files too, such as /tmp: only the files that the C library
+	// makes there are images, and each belongs to the user who made it.
 	Shared bool
 	// Owner is the user to whom the directory must belong, or the files if it is shared; -1
 	// is any user.

@@ -168,7 +168,7 @@ func (c *reporter) encode(rows []*Row[Probe]) error {
 	return nil
 }
 
-// jsonHead is how the object of each row begins.
+// jsonHead is the beginning of each row's object.
 type jsonHead struct {
 	Time     time.Time         `json:"time"`
 	Provider render.JSONText   `json:"provider"`

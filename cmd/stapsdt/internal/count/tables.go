@@ -17,7 +17,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Subject is what events are counted of: a probe, or an operation.
+// Subject is the thing whose events are counted: a probe, or an operation.
 type Subject interface {
 	comparable
 	String() string
@@ -40,7 +40,7 @@ type counter[S Subject] struct {
 	table *ebpf.Map
 }
 
-// Row is what was counted of a subject with the same values of --by, at all of its sites.
+// Row holds the counts of a subject for the same values of --by, at all of its sites.
 type Row[S Subject] struct {
 	Of    S
 	Text  []string          // the values of --by for people

@@ -29,7 +29,7 @@ type file struct {
 	retry       retry     // of what a shortage kept from being attached
 }
 
-// attachment is what was attached to a file for some subscriptions at the same time.
+// attachment records what was attached to a file for some subscriptions at the same time.
 type attachment struct {
 	subscriptions []*Subscription
 	groups        []*group

@@ -17,7 +17,7 @@ type Finder interface {
 	Open(path string) (*target.File, error)
 }
 
-// Found is what was found in processes.
+// Found is the result of looking at processes.
 type Found struct {
 	Files []*target.File
 	Uses  map[*target.File][]Use
@@ -39,8 +39,8 @@ func (f *Found) Blind() error {
 	return nil
 }
 
-// Warning says how many processes could not be looked at completely, and is "" if there is none.
-// done is what was not done with them, such as "traced".
+// Warning returns a sentence with the number of processes that could not be looked at completely,
+// or "" if there is none. done is the verb of the sentence, such as "traced".
 func (f *Found) Warning(done string) string {
 	if f.Refused == nil {
 		return ""

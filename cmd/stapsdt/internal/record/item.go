@@ -20,8 +20,8 @@ type Item struct {
 	// Offset is where it is in the record, and Size is what it takes there. A text is an
 	// address, a length and the bytes: the length counts the NUL.
 	Offset, Size int
-	// TextSize is how much of a text is shown. The record has one byte more, to tell whether
-	// there is more, and a NUL.
+	// TextSize is the maximum number of bytes of a text that are shown. The record has one byte
+	// more, to tell whether there is more, and a NUL.
 	TextSize int
 	// Details are the struct that an argument points to, or nil.
 	Details *Details
@@ -32,7 +32,7 @@ type Item struct {
 // TextHeader is the size of what precedes the bytes of a text in a record.
 const TextHeader = 16
 
-// TextSize is how much of a text is in a key, and is compared.
+// TextSize is the maximum number of bytes of a text in a key. Only these are compared.
 const TextSize = 64
 
 // MaxContains is the length of the longest text that strings.Contains and strings.HasSuffix

@@ -30,7 +30,7 @@ type fileKey struct {
 	path          string
 }
 
-// process is what is known of a process, also when it has exited.
+// process holds what is known about a process, also when it has exited.
 type process struct {
 	pid int
 	uid uint32

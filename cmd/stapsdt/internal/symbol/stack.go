@@ -14,7 +14,7 @@ type Function struct {
 	// File and Line are where the call is, or the site. They are known for Go's functions only.
 	File string
 	Line int
-	// top says that it is the first function of a thread or a goroutine.
+	// top means that it is the first function of a thread or a goroutine.
 	top bool
 }
 
@@ -63,7 +63,7 @@ type Stack struct {
 	// Frames begin with the innermost.
 	Frames []Frame
 	Cut    Cut
-	// Exited says that nothing is known of the addresses, because the process had exited
+	// Exited means that nothing is known about the addresses, because the process had exited
 	// before its memory map was read.
 	Exited bool
 

@@ -32,7 +32,7 @@ type File struct {
 	Path   string
 	ID     ID
 	Probes []sdt.Site
-	// Problem says which notes or types could not be read, and is nil if all could. A tracer's
+	// Problem is the error from reading notes or types, or nil if all could be read. A tracer's
 	// file has its types when Deltas was called.
 	Problem error
 
@@ -46,7 +46,7 @@ type File struct {
 	kinds    map[string]bool
 }
 
-// stamp says which content a file has: with another one, it is another file.
+// stamp identifies the content of a file: with another stamp, it is another file.
 type stamp struct {
 	ID
 	size         int64

@@ -99,8 +99,8 @@ func TestBudget(t *testing.T) {
 	require.False(t, none.late(now))
 }
 
-// TestLimits: a user has only so many files and probes in a Finder, and has room again when they are
-// forgotten. What was dismissed is remembered up to a limit.
+// TestLimits: the files and probes of a user in a Finder are limited, and has room again when they
+// are forgotten. What was dismissed is remembered up to a limit.
 func TestLimits(t *testing.T) {
 	f := NewFinder()
 	defer f.Close()

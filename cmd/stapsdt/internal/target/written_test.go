@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closed says whether it was closed.
+// closed records whether it was closed.
 type closed struct{ done atomic.Bool }
 
 func (c *closed) Close() error {
