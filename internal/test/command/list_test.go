@@ -121,8 +121,8 @@ func TestUsage(t *testing.T) {
 		args, stderr string
 		status       int
 	}{
-		{"list", "list takes one of -p PID, -a and FILE", 2},
-		{"list -a " + text, "list takes one of -p PID, -a and FILE", 2},
+		{"list", "list takes one of -p PID, -a, FILE... and http://HOST/debug/probes/", 2},
+		{"list -a " + text, "list takes one of -p PID, -a, FILE... and http://HOST/debug/probes/", 2},
 		{"list -p 0", "-p takes the PID of a process, and 0 is none", 2},
 		{"list -p x", `-p takes the PID of a process, such as 1234, and not "x"`, 2},
 		{"list -p 1 -a", "-p and -a exclude each other", 2},
