@@ -32,6 +32,8 @@ const (
 	scanShare = 20
 	// scanSavings is for how long a scan can use what earlier ones have left of their share.
 	scanSavings = 2 * time.Second
+	// longestLost is how long a scan waits at most that finds what the kernel had no room to tell.
+	longestLost = 250 * time.Millisecond
 	// pause is the shortest time between two looks at what processes have mapped, because on a
 	// busy machine processes map files all the time.
 	pause = 20 * time.Millisecond
@@ -70,7 +72,7 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 			e.forget()
 			check = time.Now().Add(e.checkInterval())
 		}
-		if start := time.Now(); e.postponed() || e.due || start.After(scan) && start.After(e.affordable) {
+		if start := time.Now(); e.postponed() || e.due || start.After(scan) {
 			e.due = false
 			if err := e.scan(); err != nil {
 				return err

@@ -39,6 +39,10 @@ func (e *Engine) Look() (*probes.Found, error) {
 			e.affordable = saved
 		}
 		e.affordable = e.affordable.Add(scanShare * cost)
+		// A user whose processes take long to look at must not delay those of others for long.
+		if latest := time.Now().Add(longestLost); e.affordable.After(latest) {
+			e.affordable = latest
+		}
 	}()
 	e.due, e.lost = false, false
 	pids, err := e.processes.List()
