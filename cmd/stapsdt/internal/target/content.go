@@ -47,6 +47,14 @@ func (c *Content) stat() (unix.Stat_t, error) {
 	}, nil)
 }
 
+// statPath returns the state of a file by its path. The key is that of the file system for package stall.
+func statPath(key any, path string) (unix.Stat_t, error) {
+	return stall.Do(key, func() (stat unix.Stat_t, err error) {
+		err = unix.Stat(path, &stat)
+		return stat, err
+	}, nil)
+}
+
 // foreign reports whether the file can be written by others than this kernel's processes: by the
 // server of a FUSE or network file system, for itself or for other machines.
 func (c *Content) foreign() (bool, error) {

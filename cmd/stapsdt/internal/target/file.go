@@ -133,10 +133,7 @@ func (f *File) Unreachable() bool {
 	}
 	for _, root := range []string{"", "/proc/1/root"} {
 		path := root + f.Path
-		other, err := stall.Do(path, func() (other unix.Stat_t, err error) {
-			err = unix.Stat(path, &other)
-			return other, err
-		}, nil)
+		other, err := statPath(path, path)
 		if err == stall.Err {
 			return false
 		}

@@ -109,7 +109,7 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 	start := time.Now()
 	if f.owners.indebted() {
 		if o := f.owners.of(pid); o.late(start) {
-			f.skips.add(skipTime, "%v has used up the time for reading files: the others have to wait", o.id)
+			o.outOfTime()
 			return nil, nil, nil
 		}
 	}
@@ -208,9 +208,9 @@ func (f *Finder) refuses(o *owner, now time.Time) bool {
 	case o == nil:
 		return false
 	case o.late(now):
-		f.skips.add(skipTime, "%v has used up the time for reading files: the others have to wait", o.id)
+		o.outOfTime()
 	case o.descriptors >= maxDescriptors():
-		f.skips.add(skipDescriptors, "%v has used up its descriptors: its other files and probes are left out", o.id)
+		o.outOfDescriptors()
 	default:
 		return false
 	}

@@ -8,10 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"time"
-
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
-
-	"golang.org/x/sys/unix"
 )
 
 // mapped is a file as it appears in /proc/PID/maps. The device and the inode are not always
@@ -53,14 +49,10 @@ func (f *Finder) Knows(pid int, m *Mapping) bool {
 
 // same reports whether a mapping is of the file that the entry is about.
 func (e *entry) same(pid int, m *Mapping) bool {
-	at := *m // which the caller may change
-	stat, err := stall.Do(at.Device, func() (stat unix.Stat_t, err error) {
-		err = unix.Stat(mapFile(pid, &at), &stat)
-		if errors.Is(err, fs.ErrPermission) {
-			err = unix.Stat(fmt.Sprintf("/proc/%d/root%s", pid, at.Path), &stat)
-		}
-		return stat, err
-	}, nil)
+	stat, err := statPath(m.Device, mapFile(pid, m))
+	if errors.Is(err, fs.ErrPermission) {
+		stat, err = statPath(m.Device, fmt.Sprintf("/proc/%d/root%s", pid, m.Path))
+	}
 	return err == nil && newStamp(&stat) == e.stamp
 }
 

@@ -96,7 +96,7 @@ func (f *File) Spend(kind string) bool {
 		cost++
 	}
 	if o.descriptors+cost > maxDescriptors() || cost > 1 && len(o.kinds) == maxKinds {
-		o.skips.add(skipDescriptors, "%v has used up its descriptors: its other files and probes are left out", o.id)
+		o.outOfDescriptors()
 		return false
 	}
 	if f.kinds == nil {
@@ -181,6 +181,16 @@ func (o *owner) charge(start time.Time) {
 
 // late reports whether the owner's files have to wait for those of others.
 func (o *owner) late(now time.Time) bool { return o != nil && o.owed(now) > timeBurst }
+
+// outOfTime counts a file that has to wait for those of others.
+func (o *owner) outOfTime() {
+	o.skips.add(skipTime, "%v has used up the time for reading files: the others have to wait", o.id)
+}
+
+// outOfDescriptors counts a file or probe for which the owner has no descriptors left.
+func (o *owner) outOfDescriptors() {
+	o.skips.add(skipDescriptors, "%v has used up its descriptors: its other files and probes are left out", o.id)
+}
 
 // indebted reports whether any owner's files have to wait.
 func (o *owners) indebted() bool {
