@@ -279,7 +279,7 @@ func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 			}
 		}
 	}()
-	time.AfterFunc(settling, debug.FreeOSMemory)
+	defer time.AfterFunc(settling, debug.FreeOSMemory).Stop()
 	return e.engine.Run(ctx, e)
 }
 
