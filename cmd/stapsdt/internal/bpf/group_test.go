@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +21,7 @@ import (
 func TestFollowGroups(t *testing.T) {
 	testenv.NeedsRoot(t)
 	if !KnowsExecutable() {
-		t.Skip("the kernel does not describe its types")
+		testenv.Needs(t, "the types of the kernel (BTF)", errors.ErrUnsupported)
 	}
 	g, err := FollowGroups()
 	require.NoError(t, err)
