@@ -36,7 +36,7 @@ type served struct {
 	since    uint64
 }
 
-// serveFile gives the file other contents, as a server does when somebody else has written to it.
+// serveFile replaces the contents of the file, as a server does for a client on another machine.
 func (fs *fuse) serveFile(contents []byte) {
 	next := &served{contents: contents, since: 1}
 	if before := fs.file.Load(); before != nil {

@@ -82,6 +82,15 @@ func needsSDT(t testing.TB) (gcc string) {
 	return testenv.NeedsTool(t, "gcc", "gcc")
 }
 
+// compileText compiles a program in C. It skips the test without gcc and <sys/sdt.h>.
+func compileText(t testing.TB, path, source string, flags ...string) {
+	t.Helper()
+	cmd := exec.Command(needsSDT(t), append(flags, "-x", "c", "-o", path, "-")...)
+	cmd.Stdin = strings.NewReader(source)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
 // startCSubject starts the program in C.
 func startCSubject(t testing.TB) (p *tracetest.Process, path string) {
 	t.Helper()
