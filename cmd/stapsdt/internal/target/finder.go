@@ -3,6 +3,7 @@
 package target
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,20 +71,22 @@ func (f *Finder) Limit() {
 // Skips returns the counters of files that were left out or postponed.
 func (f *Finder) Skips() *Skips { return &f.skips }
 
-// Order moves the processes to the end whose files have to wait for those of others.
+// Order moves the processes to the end whose owners owe most, because their files have to wait for those
+// of others.
 func (f *Finder) Order(pids []int) []int {
 	if !f.owners.indebted() {
 		return pids
 	}
-	var first, last []int
+	now := f.owners.now()
+	owed := make(map[int]time.Duration, len(pids))
 	for _, pid := range pids {
-		if f.owners.of(pid).late(f.owners.now()) {
-			last = append(last, pid)
-		} else {
-			first = append(first, pid)
+		if o := f.owners.of(pid); o != nil {
+			owed[pid] = o.owed(now)
 		}
 	}
-	return append(first, last...)
+	ordered := slices.Clone(pids)
+	slices.SortStableFunc(ordered, func(a, b int) int { return cmp.Compare(owed[a], owed[b]) })
+	return ordered
 }
 
 // Broken receives a value when others begin to write to a file. It is nil if nothing will be

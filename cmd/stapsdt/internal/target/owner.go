@@ -16,8 +16,10 @@ import (
 // those of another. Root of the machine itself has none.
 const (
 	// timeShare is the part of a processor that reading the files of an owner may take: one in this
-	// many. timeBurst is how much they may take at once.
+	// many. allShare is that of all owners together, who get equal parts of it. timeBurst is how much
+	// the files of one may take at once.
 	timeShare = 10
+	allShare  = 2
 	timeBurst = 300 * time.Millisecond
 	// maxProbes is how many probes the files of an owner may have that are kept, which is also how
 	// many can be attached to. Each takes about half a kilobyte.
@@ -47,7 +49,8 @@ func (id ownerID) String() string {
 
 // owner records what a user has used of a tracer.
 type owner struct {
-	id ownerID
+	id  ownerID
+	all *owners
 	// debt is the time that was taken for the files, less that which has been granted until at.
 	debt time.Duration
 	at   time.Time
@@ -65,10 +68,12 @@ type owners struct {
 	// root are the mount namespaces in which root is that of the machine.
 	root map[uint64]bool
 	now  func() time.Time
+	// share is the part of a processor that each owner has now: one in this many.
+	share time.Duration
 }
 
 func newOwners(skips *Skips) *owners {
-	o := &owners{byID: map[ownerID]*owner{}, skips: skips, root: map[uint64]bool{}, now: time.Now}
+	o := &owners{byID: map[ownerID]*owner{}, skips: skips, root: map[uint64]bool{}, now: time.Now, share: timeShare}
 	for _, pid := range []string{"1", "self"} {
 		if inode, ok := inodeOf("/proc/" + pid + "/ns/mnt"); ok {
 			o.root[inode] = true
@@ -149,7 +154,7 @@ func (o *owners) of(pid int) *owner {
 	known := o.byID[id]
 	if known == nil {
 		o.prune()
-		known = &owner{id: id, at: o.now(), skips: o.skips}
+		known = &owner{id: id, all: o, at: o.now(), skips: o.skips}
 		o.byID[id] = known
 	}
 	return known
@@ -166,7 +171,7 @@ func (o *owners) prune() {
 
 // owed returns the time that is owed now.
 func (o *owner) owed(now time.Time) time.Duration {
-	o.debt = max(o.debt-now.Sub(o.at)/timeShare, 0)
+	o.debt = max(o.debt-now.Sub(o.at)/o.all.share, 0)
 	o.at = now
 	return o.debt
 }
@@ -192,18 +197,21 @@ func (o *owner) outOfDescriptors() {
 	o.skips.add(skipDescriptors, "%v has used up its descriptors: its other files and probes are left out", o.id)
 }
 
-// indebted reports whether any owner's files have to wait.
-func (o *owners) indebted() bool {
+// indebted reports whether any owner's files have to wait. It divides the time that is granted among those
+// who owe some.
+func (o *owners) indebted() (late bool) {
 	if o == nil {
 		return false
 	}
-	now := o.now()
+	now, n := o.now(), time.Duration(0)
 	for _, owner := range o.byID {
-		if owner.late(now) {
-			return true
+		late = owner.late(now) || late
+		if owner.debt > 0 {
+			n++
 		}
 	}
-	return false
+	o.share = max(timeShare, allShare*n)
+	return late
 }
 
 // userOf returns the user who started a process: the real user, because a program that has the rights

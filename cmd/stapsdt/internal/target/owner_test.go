@@ -72,8 +72,9 @@ func TestOwners(t *testing.T) {
 // TestBudget: the time that an owner owes makes the owner's files wait, until it has been granted.
 func TestBudget(t *testing.T) {
 	now := time.Now()
-	owners := &owners{byID: map[ownerID]*owner{}, now: func() time.Time { return now }}
-	o := &owner{id: ownerID{uid: 7}, at: now}
+	owners := newOwners(nil)
+	owners.now = func() time.Time { return now }
+	o := &owner{id: ownerID{uid: 7}, all: owners, at: now}
 	owners.byID[o.id] = o
 	require.False(t, o.late(now))
 	o.charge(time.Now().Add(-timeBurst / 2))
@@ -94,6 +95,15 @@ func TestBudget(t *testing.T) {
 	owners.prune()
 	require.Empty(t, owners.byID)
 
+	// Twelve who owe something get half a processor together.
+	for uid := range uint32(12) {
+		id := ownerID{uid: uid}
+		owners.byID[id] = &owner{id: id, all: owners, at: now, debt: 2 * timeBurst}
+	}
+	require.True(t, owners.indebted())
+	now = now.Add(time.Second)
+	require.Equal(t, 2*timeBurst-time.Second/24, owners.byID[ownerID{uid: 3}].owed(now))
+
 	var none *owner // root of the machine
 	none.charge(now.Add(-time.Hour))
 	require.False(t, none.late(now))
@@ -105,7 +115,7 @@ func TestLimits(t *testing.T) {
 	f := NewFinder()
 	defer f.Close()
 	f.Limit()
-	o := &owner{id: ownerID{uid: 7}, at: time.Now(), skips: f.Skips()}
+	o := &owner{id: ownerID{uid: 7}, all: f.owners, at: time.Now(), skips: f.Skips()}
 	now := time.Now()
 	require.False(t, f.refuses(o, now))
 	require.False(t, f.refuses(nil, now))
