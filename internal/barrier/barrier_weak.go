@@ -1,0 +1,9 @@
+//go:build arm || arm64 || ppc64le || riscv64
+
+package barrier
+
+// Load orders the loads before it before those after it.
+func Load()
+
+// Store orders the stores before it before those after it.
+func Store()

@@ -1,0 +1,112 @@
+package recording
+
+import (
+	"encoding/binary"
+	"io"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/internal/barrier"
+)
+
+// chunkHead is the head of a chunk.
+type chunkHead struct {
+	sequence  uint64
+	shard     uint32
+	process   uint32
+	before    uint64
+	reading   Reading
+	committed uint64
+}
+
+func decodeChunkHead(b []byte) chunkHead {
+	le := binary.LittleEndian
+	return chunkHead{
+		sequence:  le.Uint64(b[OffSequence:]),
+		shard:     le.Uint32(b[OffShard:]),
+		process:   le.Uint32(b[OffProcess:]),
+		before:    le.Uint64(b[OffBefore:]),
+		reading:   readingAt(b[OffReading:]),
+		committed: le.Uint64(b[OffCommitted:]),
+	}
+}
+
+// check checks what is true of every chunk in use.
+func (c *chunkHead) check(h *Head) error {
+	switch {
+	case c.shard >= h.Shards:
+		return corrupt("a chunk has the shard %d of %d", c.shard, h.Shards)
+	case c.committed > ChunkBytes-ChunkHeadBytes || c.committed%8 != 0:
+		return corrupt("a chunk has %d bytes of records", c.committed)
+	}
+	return nil
+}
+
+// source reads the chunks of a recording that may be written meanwhile.
+type source struct {
+	file io.ReaderAt
+	head *Head
+	buf  [ChunkHeadBytes]byte
+}
+
+// chunkHead reads the head of a chunk as it is now, unless the chunk is empty or being reused.
+func (s *source) chunkHead(index uint64) (c chunkHead, ok bool, err error) {
+	for range 3 {
+		if c, err = s.readHead(index); err != nil || c.sequence == 0 {
+			return c, false, err
+		}
+		again, err := s.readHead(index)
+		if err != nil {
+			return c, false, err
+		}
+		if again.sequence == c.sequence {
+			// What was read first was of this sequence throughout. The smaller size is right even if
+			// the kernel copied one of them in two parts.
+			c.committed = min(c.committed, again.committed)
+			return c, true, c.check(s.head)
+		}
+	}
+	return c, false, nil
+}
+
+func (s *source) readHead(index uint64) (chunkHead, error) {
+	if err := readFull(s.file, s.buf[:], s.head.ChunkOffset(index)); err != nil {
+		return chunkHead{}, err
+	}
+	barrier.Load()
+	return decodeChunkHead(s.buf[:]), nil
+}
+
+// records appends the records of a part of a chunk to dst, and reports whether the chunk still has
+// the sequence number with which it was found.
+func (s *source) records(dst []byte, p place) (records []byte, ok bool, err error) {
+	dst = slices.Grow(dst, ChunkBytes)[:p.committed-p.from]
+	if err := readFull(s.file, dst, s.head.ChunkOffset(p.index)+ChunkHeadBytes+int64(p.from)); err != nil {
+		return nil, false, err
+	}
+	barrier.Load()
+	again, err := s.readHead(p.index)
+	return dst, err == nil && again.sequence == p.sequence, err
+}
+
+// readFull fills b. The end of the file is an error, because a recording has its whole size.
+func readFull(r io.ReaderAt, b []byte, offset int64) error {
+	n, err := r.ReadAt(b, offset)
+	if n == len(b) {
+		return nil
+	}
+	if err == io.EOF || err == nil {
+		return corrupt("it ends at byte %d", offset+int64(n))
+	}
+	return err
+}
+
+// put encodes the head.
+func (c *chunkHead) put(b []byte) {
+	le := binary.LittleEndian
+	le.PutUint64(b[OffSequence:], c.sequence)
+	le.PutUint32(b[OffShard:], c.shard)
+	le.PutUint32(b[OffProcess:], c.process)
+	le.PutUint64(b[OffBefore:], c.before)
+	c.reading.Put(b[OffReading:])
+	le.PutUint64(b[OffCommitted:], c.committed)
+}

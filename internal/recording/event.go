@@ -1,0 +1,90 @@
+package recording
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+)
+
+// Event is an event of a recording. It is valid until the Reader is asked for the next one.
+type Event struct {
+	Probe *Probe
+	// Number is the probe's number in the table.
+	Number uint32
+	// Monotonic is the time by CLOCK_MONOTONIC, and Realtime that of the day, in nanoseconds.
+	Monotonic time.Duration
+	Realtime  int64
+	// PID is the process. Goroutine is the number of the goroutine that fired, and TID the
+	// thread; one of them is 0, which is unknown.
+	PID       uint32
+	TID       uint32
+	Goroutine uint64
+
+	// Ticks is the time by the recording's clock.
+	Ticks uint64
+	words []byte
+	texts []byte
+}
+
+// Word returns the i-th argument: a number with its sign extended, the bits of a float64, or the
+// length of a text.
+func (e *Event) Word(i int) uint64 {
+	w := binary.LittleEndian.Uint64(e.words[8*i:])
+	if e.Probe.Args[i].Type == TypeFloat32 {
+		return math.Float64bits(float64(math.Float32frombits(uint32(w))))
+	}
+	return w
+}
+
+// Text returns the i-th argument, which is a String.
+func (e *Event) Text(i int) []byte {
+	start := uint64(0)
+	for j, a := range e.Probe.Args[:i] {
+		if a.Kind == String {
+			start += (binary.LittleEndian.Uint64(e.words[8*j:]) + 8) &^ 7
+		}
+	}
+	return e.texts[start:][:binary.LittleEndian.Uint64(e.words[8*i:])]
+}
+
+// record is the beginning of a record.
+type record struct {
+	size   uint64
+	number uint32
+	ticks  uint64
+	origin uint64
+}
+
+// recordAt decodes the beginning of the first record in b, and checks that b has all of it.
+func recordAt(b []byte) (r record, err error) {
+	if len(b) < RecordHeadBytes {
+		return r, corrupt("a record has %d bytes", len(b))
+	}
+	le := binary.LittleEndian
+	r = record{uint64(le.Uint32(b)), le.Uint32(b[4:]), le.Uint64(b[8:]), le.Uint64(b[16:])}
+	if r.size < RecordHeadBytes || r.size%8 != 0 || r.size > uint64(len(b)) {
+		return r, corrupt("a record has %d bytes, of %d", r.size, len(b))
+	}
+	return r, nil
+}
+
+// decode sets the words and the texts from the body of a record, which it checks.
+func (e *Event) decode(p *Probe, body []byte) error {
+	n := 8 * len(p.Args)
+	if len(body) < n {
+		return corrupt("a record has %d bytes for %d arguments", len(body), len(p.Args))
+	}
+	e.Probe, e.words, e.texts = p, body[:n], body[n:]
+	room := uint64(len(e.texts))
+	for i, a := range p.Args {
+		if a.Kind != String {
+			continue
+		}
+		length := binary.LittleEndian.Uint64(e.words[8*i:])
+		if length >= room {
+			return corrupt("a text has %d bytes, of %d", length, room)
+		}
+		room -= (length + 8) &^ 7 // room is a multiple of 8
+	}
+	return nil
+}

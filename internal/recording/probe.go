@@ -1,0 +1,117 @@
+package recording
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Kind is the kind of an argument's value. The numbers are those of stapsdt.Kind.
+type Kind uint8
+
+// The kinds.
+const (
+	Int64 Kind = iota + 1
+	Uint64
+	Float64 // the bits of a float64, or of a float32 if the type is Float32
+	String
+	Bool
+	Duration
+	Pointer
+	lastKind = Pointer
+)
+
+// The types that are no sizes. The numbers are those of stapsdt.ArgType.
+const (
+	TypeString  = 16
+	TypeFloat32 = 32 + 4
+)
+
+// Arg describes an argument.
+type Arg struct {
+	Name string
+	Type int8 // a stapsdt.ArgType
+	Kind Kind
+}
+
+// MaxArgs is the largest number of a probe's arguments.
+const MaxArgs = 12
+
+// Probe describes a probe.
+type Probe struct {
+	Provider, Name string
+	// PID is the process that has the probe, or 0 for the recording's.
+	PID  uint32
+	Args []Arg
+}
+
+// The entry of a probe in the table:
+//
+//	 0  4  its size, a multiple of 8
+//	 4  4  the PID
+//	 8  2  the length of the provider's name
+//	10  2  the length of the probe's name
+//	12  1  the number of arguments
+//	13  3  zeros
+//	16     for each argument: 1 byte its type, 1 byte its kind, 2 bytes the length of its name
+//	       the names: the provider's, the probe's, the arguments'
+const (
+	probeHeadBytes = 16
+	argBytes       = 4
+)
+
+// Append appends the probe's entry. Names of more than 65,535 bytes are cut.
+func (p *Probe) Append(dst []byte) []byte {
+	start, le := len(dst), binary.LittleEndian
+	cut := func(s string) string { return s[:min(len(s), math.MaxUint16)] }
+	dst = le.AppendUint32(dst, 0)
+	dst = le.AppendUint32(dst, p.PID)
+	dst = le.AppendUint16(dst, uint16(len(cut(p.Provider))))
+	dst = le.AppendUint16(dst, uint16(len(cut(p.Name))))
+	dst = append(dst, byte(len(p.Args)), 0, 0, 0)
+	for _, a := range p.Args {
+		dst = append(dst, byte(a.Type), byte(a.Kind))
+		dst = le.AppendUint16(dst, uint16(len(cut(a.Name))))
+	}
+	dst = append(append(dst, cut(p.Provider)...), cut(p.Name)...)
+	for _, a := range p.Args {
+		dst = append(dst, cut(a.Name)...)
+	}
+	for (len(dst)-start)%8 != 0 {
+		dst = append(dst, 0)
+	}
+	le.PutUint32(dst[start:], uint32(len(dst)-start))
+	return dst
+}
+
+// decodeProbe decodes the first entry of a table, and returns its size too.
+func decodeProbe(b []byte) (p *Probe, size int, err error) {
+	if len(b) < probeHeadBytes {
+		return nil, 0, corrupt("the table ends in a probe")
+	}
+	le := binary.LittleEndian
+	whole := uint64(le.Uint32(b))
+	count := int(b[12])
+	if whole%8 != 0 || whole < uint64(probeHeadBytes+argBytes*count) || whole > uint64(len(b)) || count > MaxArgs {
+		return nil, 0, corrupt("a probe in the table takes %d bytes and has %d arguments", whole, count)
+	}
+	size = int(whole)
+	names := b[probeHeadBytes+argBytes*count : size]
+	take := func(length uint16) (s string) {
+		if int(length) > len(names) {
+			err = corrupt("a name in the table has %d bytes", length)
+			return ""
+		}
+		s, names = string(names[:length]), names[length:]
+		return s
+	}
+	p = &Probe{PID: le.Uint32(b[4:]), Provider: take(le.Uint16(b[8:])), Name: take(le.Uint16(b[10:]))}
+	for i := range count {
+		at := b[probeHeadBytes+argBytes*i:]
+		a := Arg{Type: int8(at[0]), Kind: Kind(at[1]), Name: take(le.Uint16(at[2:]))}
+		if a.Kind == 0 || a.Kind > lastKind || (a.Kind == String) != (a.Type == TypeString) {
+			return nil, 0, corrupt("an argument has the type %d and the kind %d", a.Type, a.Kind)
+		}
+		p.Args = append(p.Args, a)
+	}
+	return p, size, err
+}

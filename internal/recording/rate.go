@@ -1,0 +1,60 @@
+package recording
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// rate is how many nanoseconds a tick of a recording's Counter takes.
+type rate struct{ perTick float64 }
+
+// minBase is the shortest time between two readings from which a rate is learned, if there are
+// others.
+const minBase = int64(time.Millisecond)
+
+// learn computes the rate from readings. Each pair of successive ones gives a rate, and the one in
+// the middle is taken, weighted by the time between them: what happened while the machine was
+// suspended, when one of the clocks stood still, is an exception.
+func (r *rate) learn(readings []Reading) {
+	slices.SortFunc(readings, func(a, b Reading) int { return cmp.Compare(a.Monotonic, b.Monotonic) })
+	type step struct {
+		perTick float64
+		ns      int64
+	}
+	var steps []step
+	var total int64
+	from := readings[0]
+	for i, to := range readings[1:] {
+		ns := to.Monotonic - from.Monotonic
+		if to.Ticks <= from.Ticks {
+			from = to // the counter began again
+			continue
+		}
+		if ns < minBase && i < len(readings)-2 || ns <= 0 {
+			continue
+		}
+		steps = append(steps, step{float64(ns) / float64(to.Ticks-from.Ticks), ns})
+		total += ns
+		from = to
+	}
+	slices.SortFunc(steps, func(a, b step) int { return cmp.Compare(a.perTick, b.perTick) })
+	half := total / 2
+	for _, s := range steps {
+		r.perTick = s.perTick
+		if half -= s.ns; half < 0 {
+			return
+		}
+	}
+}
+
+// convert returns the other clocks' times of a moment after a reading. A moment up to a second
+// before the reading is converted too: a thread may read its clock before another one does, and
+// write after it.
+func (r *rate) convert(kind ClockKind, from Reading, ticks uint64) (monotonic time.Duration, realtime int64) {
+	ns := int64(ticks - from.Ticks)
+	if kind == Counter {
+		ns = int64(float64(ns) * r.perTick)
+	}
+	return time.Duration(from.Monotonic + ns), from.Realtime + ns
+}

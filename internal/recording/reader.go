@@ -1,0 +1,309 @@
+package recording
+
+import (
+	"cmp"
+	"encoding/binary"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/barrier"
+)
+
+// Reader reads the events of a recording, the oldest first. The recording may be written
+// meanwhile, by this process or another. A Reader has at most one chunk of each shard in memory.
+// It is not safe for concurrent use.
+//
+// More finds events, and Next returns them, as often as the writer goes on.
+type Reader struct {
+	src    source
+	head   Head
+	probes []*Probe
+	used   uint64 // of the table
+	shards []shard
+	// active are the shards whose rest has an event, in the order of their times.
+	active []*shard
+	taken  bool // the first event of the first of them is event
+	rate   rate
+	event  Event
+	// whole is the time from which on no event is missing.
+	whole int64
+}
+
+// shard is what the Reader knows of a shard.
+type shard struct {
+	next    uint64  // the number of the shard's events that were seen or lost
+	lost    uint64  // how many of them were lost
+	at      place   // what was read last; its from is where the Reader continues
+	reading Reading // the latest before the next record
+	pending []place // what More has found, in its order
+	buf     []byte  // records that were read
+	rest    []byte  // of buf
+	ticks   uint64  // of the event with which rest begins
+}
+
+// place is a part of a chunk that holds records of a shard.
+type place struct {
+	index     uint64
+	chunkHead        // as it was found; the part ends where its committed records did
+	from      uint64 // where the part begins
+}
+
+// NewReader returns a Reader of a recording whose head and table of probes it has read.
+func NewReader(file io.ReaderAt) (*Reader, error) {
+	head, err := readHead(file)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{head: *head, shards: make([]shard, head.Shards)}
+	r.src = source{file: file, head: &r.head}
+	return r, r.readTable()
+}
+
+func readHead(file io.ReaderAt) (*Head, error) {
+	b := make([]byte, HeadBytes)
+	if err := readFull(file, b, 0); err != nil {
+		return nil, err
+	}
+	return DecodeHead(b)
+}
+
+// Head returns the recording's head, as it was when it was last read.
+func (r *Reader) Head() *Head { return &r.head }
+
+// Probes returns the probes that were known when the table was last read, by their numbers.
+func (r *Reader) Probes() []*Probe { return r.probes }
+
+// Lost returns the number of events that were committed and that Next has not returned and will
+// not return: those that were replaced by later ones, and those for which there was no room.
+func (r *Reader) Lost() uint64 {
+	lost := r.head.Dropped
+	for i := range r.shards {
+		lost += r.shards[i].lost
+	}
+	return lost
+}
+
+// Whole reports whether an event that Next has returned is later than all that were lost.
+func (r *Reader) Whole(e *Event) bool { return int64(e.Monotonic) >= r.whole }
+
+// readTable reads the head again, and the entries that were added to the table.
+func (r *Reader) readTable() error {
+	head, err := readHead(r.src.file)
+	if err != nil {
+		return err
+	}
+	if head.TableBytes != r.head.TableBytes || head.Chunks != r.head.Chunks || head.Shards != r.head.Shards || head.TableUsed < r.used {
+		return corrupt("its head has changed")
+	}
+	r.head = *head
+	barrier.Load()
+	table := make([]byte, head.TableUsed-r.used)
+	if err := readFull(r.src.file, table, HeadBytes+int64(r.used)); err != nil {
+		return err
+	}
+	for len(table) > 0 {
+		p, size, err := decodeProbe(table)
+		if err != nil {
+			return err
+		}
+		r.probes = append(r.probes, p)
+		table, r.used = table[size:], r.used+uint64(size)
+	}
+	return nil
+}
+
+// More finds the events that have been committed since it was called last, and reports whether
+// there are any. What Next had not returned yet comes first.
+func (r *Reader) More() (bool, error) {
+	if err := r.advance(); err != nil || len(r.active) > 0 {
+		return err == nil, err
+	}
+	if err := r.readTable(); err != nil {
+		return false, err
+	}
+	if err := r.find(); err != nil {
+		return false, err
+	}
+	for i := range r.shards {
+		s := &r.shards[i]
+		ok, err := r.fill(s)
+		if err != nil {
+			return false, err
+		}
+		if ok {
+			r.active = append(r.active, s)
+		}
+	}
+	slices.SortStableFunc(r.active, func(a, b *shard) int { return cmp.Compare(a.ticks, b.ticks) })
+	return len(r.active) > 0, nil
+}
+
+// find finds the parts of chunks that were not read yet.
+func (r *Reader) find() error {
+	readings := []Reading{r.head.Reading}
+	for i := range r.shards {
+		r.shards[i].pending = nil
+	}
+	for i := range r.head.Chunks {
+		c, ok, err := r.src.chunkHead(i)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		readings = append(readings, c.reading)
+		s := &r.shards[c.shard]
+		switch p := (place{index: i, chunkHead: c}); {
+		case c.sequence > s.at.sequence:
+			s.pending = append(s.pending, p)
+		case c.sequence == s.at.sequence && c.committed > s.at.from:
+			p.from = s.at.from
+			s.pending = append(s.pending, p)
+		}
+	}
+	for i := range r.shards {
+		slices.SortFunc(r.shards[i].pending, func(a, b place) int { return cmp.Compare(a.sequence, b.sequence) })
+	}
+	r.rate.learn(readings)
+	return nil
+}
+
+// fill makes rest begin with the shard's next event, and reports whether there is one among what was
+// found.
+func (r *Reader) fill(s *shard) (ok bool, err error) {
+	for {
+		if ok, err = s.skip(); ok || err != nil {
+			return ok, err
+		}
+		if len(s.pending) == 0 {
+			return false, nil
+		}
+		p := s.pending[0]
+		s.pending = s.pending[1:]
+		if err := r.enter(s, p); err != nil {
+			return false, err
+		}
+	}
+}
+
+// enter reads a part of a chunk, unless the chunk has been reused meanwhile: then the shard's
+// next chunk shows the gap.
+func (r *Reader) enter(s *shard, p place) error {
+	b, ok, err := r.src.records(s.buf[:0], p)
+	if err != nil || !ok {
+		return err
+	}
+	if p.from == 0 {
+		if p.before < s.next {
+			return corrupt("two chunks have event %d of shard %d", p.before, p.shard)
+		}
+		if lost := p.before - s.next; lost > 0 {
+			s.lost += lost
+			r.whole = max(r.whole, p.reading.Monotonic)
+		}
+		s.next = p.before
+		s.reading = p.reading
+	}
+	p.from = p.committed
+	s.at, s.buf, s.rest = p, b, b
+	return nil
+}
+
+// skip takes readings of the clocks from the beginning of rest, and reports whether an event
+// follows.
+func (s *shard) skip() (ok bool, err error) {
+	for len(s.rest) > 0 {
+		rec, err := recordAt(s.rest)
+		if err != nil {
+			return false, err
+		}
+		if rec.number <= maxProbe {
+			s.ticks = rec.ticks
+			return true, nil
+		}
+		if body := s.rest[RecordHeadBytes:rec.size]; rec.number == ReadingRecord && len(body) >= 16 {
+			s.reading = Reading{rec.ticks, int64(binary.LittleEndian.Uint64(body)), int64(binary.LittleEndian.Uint64(body[8:]))}
+		}
+		s.rest = s.rest[rec.size:]
+	}
+	return false, nil
+}
+
+// Next returns the next event of those that More has found, or io.EOF. The events are in the order
+// of their times.
+func (r *Reader) Next() (*Event, error) {
+	if err := r.advance(); err != nil {
+		return nil, err
+	}
+	if len(r.active) == 0 {
+		return nil, io.EOF
+	}
+	r.taken = true
+	return &r.event, r.take(r.active[0])
+}
+
+// advance removes the event that Next has returned, and puts its shard into its place.
+func (r *Reader) advance() error {
+	if !r.taken {
+		return nil
+	}
+	r.taken = false
+	s := r.active[0]
+	ok, err := r.fill(s)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		r.active = slices.Delete(r.active, 0, 1)
+		return nil
+	}
+	i := 1
+	for ; i < len(r.active) && r.active[i].ticks < s.ticks; i++ {
+		r.active[i-1] = r.active[i]
+	}
+	r.active[i-1] = s
+	return nil
+}
+
+// take sets the event to the first of rest.
+func (r *Reader) take(s *shard) error {
+	rec, err := recordAt(s.rest)
+	if err != nil {
+		return err
+	}
+	if int(rec.number) >= len(r.probes) {
+		// It was added after the table was read, and before the record.
+		if err := r.readTable(); err != nil {
+			return err
+		}
+		if int(rec.number) >= len(r.probes) {
+			return corrupt("an event has the probe %d of %d", rec.number, len(r.probes))
+		}
+	}
+	e := &r.event
+	if err := e.decode(r.probes[rec.number], s.rest[RecordHeadBytes:rec.size]); err != nil {
+		return err
+	}
+	e.Number, e.Ticks = rec.number, rec.ticks
+	monotonic, realtime := r.rate.convert(r.head.Clock, s.reading, rec.ticks)
+	e.Monotonic, e.Realtime = inOrder(monotonic, e.Monotonic), inOrder(realtime, e.Realtime)
+	if e.PID = s.at.process; e.PID != 0 {
+		e.Goroutine, e.TID = rec.origin, 0
+	} else {
+		e.PID, e.TID, e.Goroutine = uint32(rec.origin>>32), uint32(rec.origin), 0
+	}
+	s.rest = s.rest[rec.size:]
+	s.next++
+	return nil
+}
+
+// inOrder returns a time, or that of the event before if it is a little later: shards have
+// readings of their own, which differ by what it takes to read two clocks.
+func inOrder[T ~int64](at, before T) T {
+	if d := before - at; d > 0 && d < T(time.Millisecond) {
+		return before
+	}
+	return at
+}

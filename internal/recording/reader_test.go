@@ -1,0 +1,341 @@
+package recording
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// builder makes a recording without a writer: what a writer of another version, or an attacker, could
+// leave.
+type builder struct {
+	head   Head
+	table  []byte
+	chunks [][]byte
+}
+
+func (b *builder) probe(p *Probe) { b.table = p.Append(b.table) }
+
+// chunk adds a chunk with records.
+func (b *builder) chunk(c chunkHead, records ...[]byte) {
+	all := make([]byte, ChunkBytes)
+	at := ChunkHeadBytes
+	for _, r := range records {
+		at += copy(all[at:], r)
+	}
+	if c.committed == 0 {
+		c.committed = uint64(at - ChunkHeadBytes)
+	}
+	c.put(all)
+	b.chunks = append(b.chunks, all)
+}
+
+func (b *builder) bytes() []byte {
+	b.head.TableBytes, b.head.TableUsed = 4096, uint64(len(b.table))
+	b.head.Chunks = uint64(len(b.chunks))
+	out := append(b.head.Encode(), append(b.table, make([]byte, 4096-len(b.table))...)...)
+	return append(out, bytes.Join(b.chunks, nil)...)
+}
+
+// newBuilder returns a builder of a recording with a probe of an integer, p:n, and one of a text and a
+// float32, p:text.
+func newBuilder(clock ClockKind) *builder {
+	b := &builder{head: Head{Major: Major, Clock: clock, Shards: 2, PID: 7}}
+	b.probe(&Probe{Provider: "p", Name: "n", Args: []Arg{{"n", 8, Uint64}}})
+	b.probe(&Probe{Provider: "p", Name: "text", Args: []Arg{{"text", TypeString, String}, {"f", TypeFloat32, Float64}}})
+	return b
+}
+
+// newRecord returns a record with words and a text.
+func newRecord(number uint32, ticks uint64, text string, words ...uint64) []byte {
+	le := binary.LittleEndian
+	var b []byte
+	b = le.AppendUint32(b, 0)
+	b = le.AppendUint32(b, number)
+	b = le.AppendUint64(b, ticks)
+	b = le.AppendUint64(b, 99) // the goroutine
+	for _, w := range words {
+		b = le.AppendUint64(b, w)
+	}
+	if number == 1 {
+		b = append(b, text...)
+		b = append(b, make([]byte, 8-len(text)%8)...)
+	}
+	le.PutUint32(b, uint32(len(b)))
+	return b
+}
+
+// all returns the first arguments of all events of p:n, and how many are lost.
+func all(t *testing.T, file io.ReaderAt) (list []uint64, lost uint64) {
+	r, err := NewReader(file)
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	for {
+		e, err := r.Next()
+		if err == io.EOF {
+			return list, r.Lost()
+		}
+		require.NoError(t, err)
+		list = append(list, e.Word(0))
+	}
+}
+
+// TestReader reads what the format can say: two shards, a chunk that is missing, values of each kind.
+func TestReader(t *testing.T) {
+	b := newBuilder(Monotonic)
+	b.head.Dropped = 5
+	b.chunk(chunkHead{sequence: 9, shard: 0, process: 7, before: 13}, newRecord(0, 50, "", 5))
+	b.chunk(chunkHead{sequence: 4, shard: 0, process: 7, before: 10, reading: Reading{10, 10, 1010}}, newRecord(0, 10, "", 1), newRecord(0, 30, "", 3))
+	b.chunk(chunkHead{})
+	b.chunk(chunkHead{sequence: 6, shard: 1, reading: Reading{20, 20, 1020}}, newRecord(0, 20, "", 2), newRecord(1, 40, "text", 4, 0x3f000000))
+	r, err := NewReader(bytes.NewReader(b.bytes()))
+	require.NoError(t, err)
+	more, err := r.More()
+	require.NoError(t, err)
+	require.True(t, more)
+	var seen []uint64
+	for {
+		e, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		require.EqualValues(t, e.Ticks, e.Monotonic)
+		seen = append(seen, e.Ticks)
+		switch e.Ticks {
+		case 20:
+			require.EqualValues(t, 1020, e.Realtime)
+			require.Equal(t, []uint32{0, 99}, []uint32{e.PID, e.TID})
+		case 30:
+			require.EqualValues(t, 1030, e.Realtime)
+			require.EqualValues(t, 7, e.PID)
+			require.EqualValues(t, 99, e.Goroutine)
+			require.EqualValues(t, 3, e.Word(0))
+		case 40:
+			require.Equal(t, "text", string(e.Text(0)))
+			require.EqualValues(t, 4, e.Word(0))
+			require.EqualValues(t, 0x3fe0000000000000, e.Word(1))
+		}
+	}
+	require.Equal(t, []uint64{10, 20, 30, 40, 50}, seen)
+	require.EqualValues(t, 5+10+1, r.Lost(), "dropped, before the first chunk, and between the chunks")
+	more, err = r.More()
+	require.NoError(t, err)
+	require.False(t, more)
+}
+
+// TestVersions: every minor version is read, with records that this one does not know, and no other major
+// version.
+func TestVersions(t *testing.T) {
+	b := newBuilder(Monotonic)
+	b.head.Minor = 7
+	b.chunk(chunkHead{sequence: 1, process: 1}, newRecord(0, 1, "", 1), newRecord(maxProbe+1, 2, "", 1, 2, 3), newRecord(0, 3, "", 3))
+	list, lost := all(t, bytes.NewReader(b.bytes()))
+	require.Equal(t, []uint64{1, 3}, list)
+	require.Zero(t, lost)
+	for _, major := range []uint16{0, Major + 1} {
+		b.head.Major = major
+		_, err := NewReader(bytes.NewReader(b.bytes()))
+		require.ErrorIs(t, err, ErrVersion)
+	}
+}
+
+// TestClock: readings relate the counter to the other clocks, also if the machine was suspended, and if
+// the counter began again.
+func TestClock(t *testing.T) {
+	const second = uint64(time.Second)
+	b := newBuilder(Counter) // of 3 ticks per nanosecond
+	b.head.Reading = Reading{0, 0, 1000}
+	b.chunk(chunkHead{sequence: 1, process: 1, reading: Reading{0, 0, 1000}}, newRecord(0, 3*second/2, "", 0),
+		newRecord(ReadingRecord, 3*second, "", second, second+1000), newRecord(0, 3*second+300, "", 1))
+	b.chunk(chunkHead{sequence: 2, process: 1, before: 2, reading: Reading{6 * second, int64(2 * second), 0}}, newRecord(0, 6*second+3, "", 2))
+	// An hour passed while the monotonic clock stood still.
+	b.chunk(chunkHead{sequence: 3, process: 1, before: 3, reading: Reading{3600 * 3 * second, int64(3 * second), 0}}, newRecord(0, 3600*3*second+3000, "", 3))
+	// The counter began again.
+	b.chunk(chunkHead{sequence: 4, process: 1, before: 4, reading: Reading{30, int64(4 * second), 0}}, newRecord(0, 33, "", 4))
+	r, err := NewReader(bytes.NewReader(b.bytes()))
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	for _, want := range []uint64{second / 2, second + 100, 2*second + 1, 3*second + 1000, 4*second + 1} {
+		e, err := r.Next()
+		require.NoError(t, err)
+		require.InDelta(t, want, e.Monotonic, 2)
+	}
+}
+
+// swapped is a recording of which a chunk is replaced when it is read for the n-th time.
+type swapped struct {
+	data  []byte
+	chunk int64
+	n     int
+	swap  func(data []byte)
+}
+
+func (s *swapped) ReadAt(b []byte, offset int64) (int, error) {
+	if offset >= s.chunk && offset < s.chunk+ChunkBytes {
+		if s.n--; s.n == 0 {
+			s.swap(s.data)
+		}
+	}
+	return bytes.NewReader(s.data).ReadAt(b, offset)
+}
+
+// TestOvertaken: of a chunk that is reused while it is read, at any moment, either all events are seen
+// or none, and what is not seen is lost.
+func TestOvertaken(t *testing.T) {
+	for n := 1; n < 12; n++ {
+		for _, snapshot := range []bool{false, true} {
+			b := newBuilder(Monotonic)
+			b.chunk(chunkHead{sequence: 1, process: 1}, newRecord(0, 1, "", 1), newRecord(0, 2, "", 2))
+			b.chunk(chunkHead{sequence: 2, process: 1, before: 2}, newRecord(0, 3, "", 3))
+			data := b.bytes()
+			file := &swapped{data: data, chunk: int64(len(data)) - 2*ChunkBytes, n: n, swap: func(data []byte) {
+				c := newBuilder(Monotonic)
+				c.chunk(chunkHead{sequence: 3, process: 1, before: 3}, newRecord(0, 4, "", 4), newRecord(0, 5, "", 5), newRecord(0, 6, "", 6))
+				copy(data[len(data)-2*ChunkBytes:], c.chunks[0])
+			}}
+			var source io.ReaderAt = file
+			if snapshot {
+				var err error
+				source, err = Snapshot(file)
+				require.NoError(t, err)
+			}
+			r, err := NewReader(source)
+			require.NoError(t, err)
+			var list []uint64
+			for {
+				more, err := r.More()
+				require.NoError(t, err)
+				if !more {
+					break
+				}
+				for {
+					e, err := r.Next()
+					if err == io.EOF {
+						break
+					}
+					require.NoError(t, err)
+					list = append(list, e.Word(0))
+				}
+			}
+			require.Contains(t, [][]uint64{{1, 2, 3, 4, 5, 6}, {3, 4, 5, 6}, {1, 2, 3}, {3}}, list)
+			last := list[len(list)-1]
+			require.Equal(t, last, uint64(len(list))+r.Lost())
+		}
+	}
+}
+
+// TestRefused: what no writer can have written is an error.
+func TestRefused(t *testing.T) {
+	valid := func() *builder {
+		b := newBuilder(Monotonic)
+		b.chunk(chunkHead{sequence: 1, process: 1}, newRecord(0, 1, "", 1))
+		return b
+	}
+	le := binary.LittleEndian
+	for name, change := range map[string]func(b []byte) []byte{
+		"empty":            func([]byte) []byte { return nil },
+		"no magic":         func(b []byte) []byte { b[0] = 'x'; return b },
+		"cut":              func(b []byte) []byte { return b[:HeadBytes+4096] },
+		"clock":            func(b []byte) []byte { b[offClock] = 9; return b },
+		"2^63 chunks":      func(b []byte) []byte { le.PutUint64(b[offChunks:], 1<<63); return b },
+		"2^18 chunks":      func(b []byte) []byte { le.PutUint64(b[offChunks:], 1<<18); return b },
+		"table":            func(b []byte) []byte { le.PutUint64(b[offTableBytes:], 1<<63); return b },
+		"table used":       func(b []byte) []byte { le.PutUint64(b[OffTableUsed:], 4096+8); return b },
+		"shards":           func(b []byte) []byte { le.PutUint32(b[offShards:], 1<<31); return b },
+		"executable":       func(b []byte) []byte { le.PutUint16(b[offExecutable:], 65535); return b },
+		"entry's size":     func(b []byte) []byte { b[HeadBytes] = 0; return b },
+		"entry's name":     func(b []byte) []byte { le.PutUint16(b[HeadBytes+8:], 65535); return b },
+		"entry's kind":     func(b []byte) []byte { b[HeadBytes+probeHeadBytes+1] = 0; return b },
+		"entry's args":     func(b []byte) []byte { b[HeadBytes+12] = 255; return b },
+		"shard":            func(b []byte) []byte { le.PutUint32(b[HeadBytes+4096+OffShard:], 2); return b },
+		"committed":        func(b []byte) []byte { le.PutUint64(b[HeadBytes+4096+OffCommitted:], 1<<63); return b },
+		"record's size":    func(b []byte) []byte { b[HeadBytes+4096+ChunkHeadBytes] = 0; return b },
+		"record too large": func(b []byte) []byte { b[HeadBytes+4096+ChunkHeadBytes+3] = 0x7f; return b },
+		"record's probe":   func(b []byte) []byte { b[HeadBytes+4096+ChunkHeadBytes+4] = 2; return b },
+		"record's text": func(b []byte) []byte {
+			b[HeadBytes+4096+ChunkHeadBytes+4] = 1
+			return b
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Error(t, drain(bytes.NewReader(change(valid().bytes()))))
+		})
+	}
+	twice := valid()
+	twice.chunk(chunkHead{sequence: 2, process: 1}, newRecord(0, 1, "", 1))
+	require.ErrorIs(t, drain(bytes.NewReader(twice.bytes())), ErrCorrupt)
+}
+
+// drain reads all of a recording.
+func drain(file io.ReaderAt) error {
+	r, err := NewReader(file)
+	if err != nil {
+		return err
+	}
+	if _, err := r.More(); err != nil {
+		return err
+	}
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i, a := range e.Probe.Args {
+			if a.Kind == String {
+				e.Text(i)
+			}
+			e.Word(i)
+		}
+	}
+}
+
+// FuzzReader: no recording makes the reader fail otherwise than by an error, take more memory than its
+// size allows, or read for ever.
+func FuzzReader(f *testing.F) {
+	b := newBuilder(Counter)
+	b.chunk(chunkHead{sequence: 1, process: 1}, newRecord(0, 1, "", 1), newRecord(1, 2, "text", 4, 5))
+	b.chunk(chunkHead{sequence: 2, shard: 1}, newRecord(ReadingRecord, 3, "", 1, 2), newRecord(0, 4, "", 1))
+	whole := b.bytes()
+	// The chunks are mostly zeros: what is changed is given as places and bytes.
+	f.Add([]byte{0, 0, 1})
+	f.Fuzz(func(t *testing.T, changes []byte) {
+		data := bytes.Clone(whole)
+		for len(changes) >= 3 {
+			at := int(changes[0])<<8 | int(changes[1])
+			// One half of the places are in the head and the table, the others at the chunks' beginnings.
+			switch {
+			case at < 1<<15:
+				at %= HeadBytes + 256
+			case at < 3<<14:
+				at = HeadBytes + 4096 + at%256
+			default:
+				at = HeadBytes + 4096 + ChunkBytes + at%256
+			}
+			data[at] = changes[2]
+			changes = changes[3:]
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		_ = drain(bytes.NewReader(data))
+		copied, err := Snapshot(bytes.NewReader(data))
+		if err == nil {
+			_ = drain(copied)
+		}
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20))
+		require.Less(t, time.Since(start), 5*time.Second)
+	})
+}
