@@ -1,0 +1,82 @@
+package recorder
+
+import (
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/clock"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// clockReader reads a recording's clock.
+type clockReader struct {
+	useCounter bool
+	second     uint64 // in ticks, roughly
+}
+
+// counterIsTrusted reports whether the counter can be the clock: whether the processor says so,
+// and the kernel, which compares processors and watches, uses it. A test binary uses the
+// monotonic clock, because only that knows the time of testing/synctest.
+func counterIsTrusted() bool {
+	if !invariantCounter() || inTest() {
+		return false
+	}
+	source, err := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+	return err == nil && string(source) == "tsc\n"
+}
+
+// inTest reports whether go test has built the program.
+func inTest() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && strings.HasSuffix(info.Path, ".test") || strings.HasSuffix(os.Args[0], ".test")
+}
+
+// newClock returns a clock.
+func newClock(useCounter bool) clockReader {
+	c := clockReader{useCounter: useCounter, second: uint64(time.Second)}
+	if useCounter {
+		// A rough rate suffices: it decides only how often readings are written.
+		start, ticks := clock.Now(), counter()
+		for clock.Now()-start < 50*time.Microsecond {
+		}
+		c.second = (counter() - ticks) * uint64(time.Second) / uint64(clock.Now()-start)
+	}
+	return c
+}
+
+func (c clockReader) kind() recording.ClockKind {
+	if c.useCounter {
+		return recording.Counter
+	}
+	return recording.Monotonic
+}
+
+// now returns the time by the recording's clock.
+func (c clockReader) now() uint64 {
+	if c.useCounter {
+		return counter()
+	}
+	return uint64(clock.Now())
+}
+
+// reading reads the clocks. Of a few readings it takes the one that took the shortest time, as far as
+// the recording's clock can tell: the thread may have been interrupted.
+func (c clockReader) reading() (best recording.Reading) {
+	shortest := ^uint64(0)
+	for range 3 {
+		before := c.now()
+		monotonic := clock.Now()
+		after := c.now()
+		realtime := time.Now().UnixNano()
+		if after-before < shortest {
+			shortest = after - before
+			best = recording.Reading{Ticks: before + (after-before)/2, Monotonic: int64(monotonic), Realtime: realtime}
+		}
+	}
+	if !c.useCounter {
+		best.Ticks = uint64(best.Monotonic)
+	}
+	return best
+}

@@ -1,0 +1,11 @@
+// Package recorder writes recordings: it appends events to memory that is read elsewhere, in the
+// format of package recording, from the words that a fire has for a tracer.
+//
+// Each thread of the runtime has a shard of its own, which it finds and writes in assembly, without
+// a lock. Threads without one, and other architectures, share shards with locks. What fills a
+// chunk takes the oldest chunk that nobody writes to. A fire never waits for another: if it finds no
+// shard, its event is counted as dropped.
+//
+// Nothing that decides where a writer writes is in the shared memory: what others do to it can spoil
+// the recording, and not the program.
+package recorder

@@ -1,0 +1,226 @@
+package recorder
+
+import (
+	"encoding/binary"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// record is a record to be appended, as the assembly reads it.
+type record struct {
+	head  uint64 // the size, and above it the probe's number
+	n     uint64 // the number of words
+	words *uint64
+	count uint64 // the number of texts
+	texts *string
+	fault bool // what debug.SetPanicOnFault was before the assembly set it
+}
+
+// Append appends a record of a probe with these arguments. The word of a string is its length, and
+// the strings are in texts. Append does not allocate, and it does not wait for other fires.
+func (w *Writer) Append(number uint32, words []uint64, texts []string) {
+	head := uint64(number)<<32 + recording.RecordHeadBytes + 8*uint64(len(words))
+	for _, t := range texts {
+		head += paddedLength(t)
+	}
+	// A composite literal would be copied, in larger pieces than it was stored, for which a processor
+	// waits.
+	var r record
+	r.head = head
+	r.n, r.words = uint64(len(words)), unsafe.SliceData(words)
+	r.count, r.texts = uint64(len(texts)), unsafe.SliceData(texts)
+	now := uint64(0)
+	if !w.clock.useCounter {
+		now = w.clock.now()
+	}
+	if w.mapped {
+		w.appendMapped(&r, now)
+	} else if !write(&w.at, &r, now) {
+		w.appendSlowly(&r)
+	}
+}
+
+// paddedLength returns how many bytes of a record a text takes.
+func paddedLength(text string) uint64 { return (uint64(len(text)) + 8) &^ 7 }
+
+// appendMapped appends a record in memory that can fail: a file that somebody truncates, or a file
+// system that has lost its device. Then the recording ends.
+func (w *Writer) appendMapped(r *record, now uint64) {
+	done := false
+	defer func() {
+		if !done {
+			debug.SetPanicOnFault(r.fault)
+			w.ended(recover())
+		}
+	}()
+	if !write(&w.at, r, now) {
+		r.fault = debug.SetPanicOnFault(true)
+		w.appendSlowly(r)
+		debug.SetPanicOnFault(r.fault)
+	}
+	done = true
+}
+
+// ended ends the recording after a fault in its memory, and passes every other panic on.
+func (w *Writer) ended(reason any) {
+	if reason == nil {
+		return
+	}
+	fault, ok := reason.(interface{ Addr() uintptr })
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(w.memory)))
+	if !ok || fault.Addr() < start || fault.Addr() >= start+uintptr(len(w.memory)) {
+		panic(reason)
+	}
+	w.Fail()
+}
+
+// appendSlowly appends a record for which the assembly found no slot, no room or no Reading.
+//
+//go:noinline
+func (w *Writer) appendSlowly(r *record) {
+	if !w.open() || w.table.alive == 0 {
+		return // it is closed, or this is a forked child
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if i, ok := w.ownSlot(); ok && w.recordInSlot(i, r) {
+		return
+	}
+	w.recordShared(r)
+}
+
+func (r *record) size() uint64 { return uint64(uint32(r.head)) }
+
+// ownSlot returns the number of the slot that the calling thread, which is locked, has or can
+// have.
+func (w *Writer) ownSlot() (i uint64, ok bool) {
+	if !w.hasSlots {
+		return 0, false
+	}
+	m := uint64(thread())
+	first := m >> shiftM & w.table.mask
+	free := false
+	for j := first; j < min(first+window, w.table.mask+1); j++ {
+		switch atomic.LoadUint64(&w.table.slots[j].key) {
+		case m:
+			return j, true
+		case 0:
+			if !free {
+				i, free = j, true
+			}
+		}
+	}
+	if !free && w.full != nil {
+		w.full()
+	}
+	return i, free
+}
+
+// recordInSlot appends a record to a slot of the calling thread, which is locked, and makes the slot
+// its own if nobody has it. It reports whether it did.
+func (w *Writer) recordInSlot(i uint64, r *record) bool {
+	lock := &w.locks[i]
+	if !lock.TryLock() {
+		return false // the writer is being closed, or another thread takes the slot
+	}
+	defer lock.Unlock()
+	s, m := &w.table.slots[i], uint64(thread())
+	if key := atomic.LoadUint64(&s.key); !w.open() || key != 0 && key != m {
+		return false
+	}
+	if !w.appendTo(s, i, r) {
+		return false
+	}
+	atomic.StoreUint64(&s.key, m) // last: from now on the assembly writes to the slot
+	return true
+}
+
+// recordShared appends a record to a shard with a lock.
+func (w *Writer) recordShared(r *record) {
+	first := uint64(call.Goroutine()) * 0x9e3779b97f4a7c15 >> 32
+	for i := range uint64(len(w.shared)) {
+		s := &w.shared[(first+i)%uint64(len(w.shared))]
+		if s.mu.TryLock() {
+			w.appendLocked(s, r)
+			return
+		}
+	}
+	w.Drop()
+}
+
+func (w *Writer) appendLocked(s *sharedShard, r *record) {
+	defer s.mu.Unlock() // also after a fault
+	if w.open() && !w.appendTo(&s.slot, s.shard, r) {
+		w.Drop()
+	}
+}
+
+// appendTo appends a record to a shard whose lock is held. It reports false if there is no chunk
+// for it.
+func (w *Writer) appendTo(s *slot, shard uint64, r *record) bool {
+	if s.next+r.size() > s.end && !w.nextChunk(s, shard) {
+		return false
+	}
+	now := w.clock.now()
+	if w.table.counter != 0 && now-s.read > s.interval {
+		if s.next+readingRecordBytes+r.size() > s.end && !w.nextChunk(s, shard) {
+			return false
+		}
+		if now-s.read > s.interval { // the chunk is not new
+			w.appendReading(s)
+		}
+		now = w.clock.now()
+	}
+	at := w.offset(s.next)
+	le := binary.LittleEndian
+	b := w.memory[at:][:r.size()]
+	le.PutUint64(b, r.head)
+	le.PutUint64(b[8:], now)
+	le.PutUint64(b[16:], goroutine())
+	b = b[recording.RecordHeadBytes:]
+	for _, word := range unsafe.Slice(r.words, r.n) {
+		le.PutUint64(b, word)
+		b = b[8:]
+	}
+	for _, t := range unsafe.Slice(r.texts, r.count) {
+		clear(b[copy(b, t):paddedLength(t)])
+		b = b[paddedLength(t):]
+	}
+	s.events++
+	w.commit(s, r.size())
+	return true
+}
+
+// commit makes what was written to a shard readable.
+func (w *Writer) commit(s *slot, size uint64) {
+	s.next += size
+	w.store64(w.offset(s.committed), s.next-s.base)
+}
+
+// offset returns where an address is in the memory.
+func (w *Writer) offset(address uint64) int64 {
+	return int64(address - uint64(uintptr(unsafe.Pointer(unsafe.SliceData(w.memory)))))
+}
+
+const readingRecordBytes = recording.RecordHeadBytes + 16
+
+// appendReading appends a Reading to a shard that has room for it. Readings are rarer and rarer, up to
+// one a second: a short recording has enough of them too.
+func (w *Writer) appendReading(s *slot) {
+	r := w.clock.reading()
+	b := w.memory[w.offset(s.next):][:readingRecordBytes]
+	le := binary.LittleEndian
+	le.PutUint32(b, readingRecordBytes)
+	le.PutUint32(b[4:], recording.ReadingRecord)
+	le.PutUint64(b[8:], r.Ticks)
+	le.PutUint64(b[16:], 0)
+	le.PutUint64(b[24:], uint64(r.Monotonic))
+	le.PutUint64(b[32:], uint64(r.Realtime))
+	w.commit(s, readingRecordBytes)
+	s.read, s.interval = r.Ticks, min(2*s.interval, w.clock.second)
+}

@@ -1,0 +1,121 @@
+package recorder
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"github.com/stretchr/testify/require"
+)
+
+func integers(n int) *recording.Probe {
+	p := &recording.Probe{Provider: "p", Name: "integers"}
+	for i := range n {
+		p.Args = append(p.Args, recording.Arg{Name: fmt.Sprint("arg", i), Type: 8, Kind: recording.Uint64})
+	}
+	return p
+}
+
+func newWriter(t testing.TB, size int, o Options) *Writer {
+	return New(make([]byte, Size(Chunks(int64(size)))), Chunks(int64(size)), o)
+}
+
+// TestStorm: threads that come and go record numbers, and block between them; what the reader sees is each
+// goroutine's numbers without a gap, and seen and lost events are as many as were recorded.
+func TestStorm(t *testing.T) {
+	for _, o := range []Options{{}, {Counter: true}} {
+		w := newWriter(t, 64<<20, o)
+		number, ok := w.AddProbe(integers(2))
+		require.True(t, ok)
+		const goroutines, events = 64, 5000
+		var group sync.WaitGroup
+		for g := range uint64(goroutines) {
+			group.Go(func() {
+				for i := range uint64(events) {
+					w.Append(number, []uint64{g, i}, nil)
+					if i%100 == g {
+						time.Sleep(time.Microsecond)
+					}
+				}
+			})
+		}
+		group.Wait()
+		w.Close()
+		r, err := recording.NewReader(w)
+		require.NoError(t, err)
+		more, err := r.More()
+		require.NoError(t, err)
+		require.True(t, more)
+		next := map[uint64]uint64{}
+		seen := 0
+		var last time.Duration
+		for {
+			e, err := r.Next()
+			if err == io.EOF {
+				break
+			}
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, e.Monotonic+time.Microsecond, last)
+			last = e.Monotonic
+			require.Equal(t, next[e.Word(0)], e.Word(1))
+			next[e.Word(0)]++
+			seen++
+		}
+		require.Equal(t, goroutines*events, seen+int(r.Lost()))
+		require.Zero(t, r.Lost())
+	}
+}
+
+func TestTexts(t *testing.T) {
+	w := newWriter(t, 1<<20, Options{Counter: true})
+	p := &recording.Probe{Provider: "p", Name: "texts", Args: []recording.Arg{
+		{Type: recording.TypeString, Kind: recording.String}, {Type: 8, Kind: recording.Uint64}, {Type: recording.TypeString, Kind: recording.String}}}
+	number, ok := w.AddProbe(p)
+	require.True(t, ok)
+	for n := range 40 {
+		w.Append(number, []uint64{uint64(n), uint64(n), uint64(2 * n)}, []string{strings.Repeat("a", n), strings.Repeat("b\x00", n)})
+	}
+	r, err := recording.NewReader(w)
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	for n := range 40 {
+		e, err := r.Next()
+		require.NoError(t, err)
+		require.Equal(t, strings.Repeat("a", n), string(e.Text(0)))
+		require.EqualValues(t, n, e.Word(1))
+		require.Equal(t, strings.Repeat("b\x00", n), string(e.Text(2)))
+	}
+	require.Zero(t, r.Lost())
+}
+
+func BenchmarkRecord(b *testing.B) {
+	start := time.Now()
+	b.Run("time.Since", func(b *testing.B) {
+		for range b.N {
+			time.Since(start)
+		}
+	})
+	for _, mapped := range []bool{false, true} {
+		for _, strs := range []int{0, 1} {
+			w := newWriter(b, 16<<20, Options{Counter: true, Mapped: mapped})
+			p := integers(2)
+			if strs == 1 {
+				p.Args[1].Kind, p.Args[1].Type = recording.String, recording.TypeString
+			}
+			number, _ := w.AddProbe(p)
+			b.Run(fmt.Sprintf("mapped=%v/strings=%d", mapped, strs), func(b *testing.B) {
+				b.ReportAllocs()
+				texts := []string{"0123456789abcdef"}[:strs]
+				for i := range b.N {
+					w.Append(number, []uint64{uint64(i), 16}, texts)
+				}
+			})
+		}
+	}
+}

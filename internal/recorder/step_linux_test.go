@@ -1,0 +1,133 @@
+package recorder
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestMain is also the program that TestEveryInstruction steps through.
+func TestMain(m *testing.M) {
+	if path := os.Getenv("RECORDER_STEPPED"); path != "" {
+		stepped(path)
+	}
+	os.Exit(m.Run())
+}
+
+const steppedChunks = 6
+
+// stepped records numbers to a file, on one thread, for ever. The records are large, so that chunks are soon full.
+func stepped(path string) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	check(err)
+	check(f.Truncate(Size(steppedChunks)))
+	memory, err := unix.Mmap(int(f.Fd()), 0, int(Size(steppedChunks)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	check(err)
+	runtime.LockOSThread()
+	w := New(memory, steppedChunks, Options{Mapped: true, Counter: os.Getenv("RECORDER_COUNTER") != ""})
+	number, _ := w.AddProbe(&recording.Probe{Provider: "p", Name: "stepped", Args: []recording.Arg{
+		{Name: "n", Type: 8, Kind: recording.Uint64}, {Name: "text", Type: recording.TypeString, Kind: recording.String}}})
+	text := strings.Repeat("x", 6000)
+	fmt.Println(unix.Gettid())
+	for n := uint64(0); ; n++ {
+		length := n % uint64(len(text))
+		if n%4 != 0 {
+			length %= 16 // the steps of most records are of their ends
+		}
+		w.Append(number, []uint64{n, length}, []string{text[:length]})
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// TestEveryInstruction: between any two instructions of a thread that records, and so whenever the process is
+// killed, the recording has whole records, and the numbers that are seen, lost and missing at the end are
+// those that were recorded.
+func TestEveryInstruction(t *testing.T) {
+	steps := 60_000
+	if testing.Short() {
+		steps = 10_000
+	}
+	for _, counter := range []string{"", "yes"} {
+		t.Run("counter="+counter, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "recording")
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Env = append(os.Environ(), "RECORDER_STEPPED="+path, "RECORDER_COUNTER="+counter, "GODEBUG=asyncpreemptoff=1")
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			defer cmd.Wait()
+			defer cmd.Process.Kill()
+			line, err := bufio.NewReader(out).ReadString('\n')
+			require.NoError(t, err)
+			var tid int
+			_, err = fmt.Sscan(line, &tid)
+			require.NoError(t, err)
+			f, err := os.Open(path)
+			require.NoError(t, err)
+			defer f.Close()
+
+			runtime.LockOSThread() // that traces
+			defer runtime.UnlockOSThread()
+			if err := unix.PtraceAttach(tid); err != nil {
+				t.Skip("ptrace is not permitted here: ", err)
+			}
+			defer unix.PtraceDetach(tid)
+			wait := func() {
+				var status unix.WaitStatus
+				_, err := unix.Wait4(tid, &status, unix.WALL, nil)
+				require.NoError(t, err)
+				require.True(t, status.Stopped(), "%#x", status)
+			}
+			wait()
+			before := committed(t, f)
+			for range steps {
+				all := committed(t, f)
+				require.Contains(t, []uint64{before, before + 1}, all)
+				before = all
+				require.NoError(t, unix.PtraceSingleStep(tid))
+				wait()
+			}
+		})
+	}
+}
+
+// committed returns how many records a recording of stepped has had, which it checks.
+func committed(t *testing.T, f *os.File) uint64 {
+	r, err := recording.NewReader(f)
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	seen, next := uint64(0), uint64(0)
+	for {
+		e, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		if seen > 0 {
+			require.Equal(t, next, e.Word(0))
+		}
+		require.Len(t, e.Text(1), int(e.Word(1)))
+		require.Empty(t, strings.Trim(string(e.Text(1)), "x"))
+		next = e.Word(0) + 1
+		seen++
+	}
+	require.Equal(t, next, seen+r.Lost())
+	return next
+}

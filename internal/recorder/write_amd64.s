@@ -1,0 +1,209 @@
+//go:build !stapsdt_noload
+
+#include "go_asm.h"
+#include "textflag.h"
+
+// write writes a record to the slot of the thread it runs on. A goroutine is never preempted
+// in assembly (isAsyncSafePoint in runtime/preempt.go), so it stays on its thread, and a slot
+// has one writer. The table's address is loaded here: when the world has been stopped after it
+// was cleared, no goroutine is on its way to the memory.
+//
+// The records precede the size that says that they are there: amd64 keeps stores in their order.
+//
+// A text is read in words of 8 bytes within its bounds: what follows it may be on a page that is not there.
+
+#define TABLE BX
+#define SLOT  R11
+#define TO    DI
+
+// func write(at *unsafe.Pointer, r *record, now uint64) (done bool)
+//
+// A store that faults meanwhile panics, instead of ending the program: that is what
+// debug.SetPanicOnFault sets, whose two calls would take longer than the stores.
+TEXT ·write(SB), NOSPLIT, $0-25
+	MOVQ at+0(FP), AX
+	MOVQ (AX), TABLE
+	TESTQ TABLE, TABLE
+	JZ   not
+	MOVQ (TLS), R8
+	MOVQ const_offM(R8), R9
+	MOVQ R9, R10
+	SHRQ $const_shiftM, R10
+	ANDQ table_mask(TABLE), R10
+	SHLQ $6, R10 // the size of a slot
+	LEAQ table_slots(TABLE)(R10*1), SLOT
+	CMPQ slot_key(SLOT), R9
+	JEQ  found
+	ADDQ $slot__size, SLOT
+	CMPQ slot_key(SLOT), R9
+	JEQ  found
+	ADDQ $slot__size, SLOT
+	CMPQ slot_key(SLOT), R9
+	JEQ  found
+	ADDQ $slot__size, SLOT
+	CMPQ slot_key(SLOT), R9
+	JNE  not
+
+found:
+	MOVQ r+8(FP), R12
+	MOVQ record_head(R12), R13 // the size in its lower half
+	MOVL R13, R10
+	MOVQ slot_next(SLOT), TO
+	ADDQ TO, R10
+	CMPQ R10, slot_end(SLOT)
+	JHI  not
+
+	MOVQ now+16(FP), AX
+	CMPQ table_counter(TABLE), $0
+	JEQ  timed
+	RDTSC
+	SHLQ $32, DX
+	ORQ  DX, AX
+	MOVQ AX, DX
+	SUBQ slot_read(SLOT), DX
+	CMPQ DX, slot_interval(SLOT)
+	JHI  not
+
+timed:
+	MOVB const_offFault(R8), DX
+	MOVB $1, const_offFault(R8)
+	MOVB DX, record_fault(R12)
+	MOVQ R13, 0(TO)
+	MOVQ AX, 8(TO)
+	MOVQ const_offGoid(R8), DX
+	MOVQ DX, 16(TO)
+	ADDQ $const_recordHead, TO
+
+	MOVQ record_words(R12), SI
+	MOVQ record_n(R12), CX
+	TESTQ CX, CX
+	JZ   texts
+word:
+	MOVQ (SI), DX
+	MOVQ DX, (TO)
+	ADDQ $8, SI
+	ADDQ $8, TO
+	DECQ CX
+	JNZ  word
+
+texts:
+	MOVQ record_count(R12), R9
+	TESTQ R9, R9
+	JZ   commit
+	MOVQ record_texts(R12), R12
+text:
+	MOVQ 0(R12), SI // the string's address
+	MOVQ 8(R12), CX // and length
+	ADDQ $16, R12
+	CMPQ CX, $8
+	JLO  short
+eight:
+	MOVQ (SI), DX
+	MOVQ DX, (TO)
+	ADDQ $8, SI
+	ADDQ $8, TO
+	SUBQ $8, CX
+	CMPQ CX, $8
+	JHS  eight
+	// The last CX bytes, 0 to 7, are the end of the 8 bytes before the text's end.
+	XORL DX, DX
+	TESTQ CX, CX
+	JZ   tail
+	MOVQ -8(SI)(CX*1), DX
+	SHLQ $3, CX
+	NEGQ CX
+	ADDQ $64, CX
+	SHRQ CX, DX
+	JMP  tail
+short:
+	XORL DX, DX
+	CMPQ CX, $4
+	JHS  four
+	TESTQ CX, CX
+	JZ   tail
+	MOVBLZX (SI), DX
+	DECQ CX
+	JZ   tail
+	MOVBLZX 1(SI), AX
+	SHLQ $8, AX
+	ORQ  AX, DX
+	DECQ CX
+	JZ   tail
+	MOVBLZX 2(SI), AX
+	SHLQ $16, AX
+	ORQ  AX, DX
+	JMP  tail
+four: // two times four bytes, which overlap unless there are eight
+	MOVL (SI), DX
+	MOVL -4(SI)(CX*1), AX
+	SUBQ $4, CX
+	SHLQ $3, CX
+	SHLQ CX, AX
+	ORQ  AX, DX
+tail:
+	MOVQ DX, (TO)
+	ADDQ $8, TO
+	DECQ R9
+	JNZ  text
+
+commit:
+	MOVQ R10, slot_next(SLOT)
+	INCQ slot_events(SLOT)
+	SUBQ slot_base(SLOT), R10
+	MOVQ slot_committed(SLOT), DX
+	MOVQ R10, (DX)
+	MOVQ r+8(FP), R12
+	MOVB record_fault(R12), DX
+	MOVB DX, const_offFault(R8)
+	MOVB $1, done+24(FP)
+	RET
+not:
+	MOVB $0, done+24(FP)
+	RET
+
+// func thread() uintptr
+TEXT ·thread(SB), NOSPLIT, $0-8
+	MOVQ (TLS), AX
+	MOVQ const_offM(AX), AX
+	MOVQ AX, ret+0(FP)
+	RET
+
+// func goroutine() uint64
+TEXT ·goroutine(SB), NOSPLIT, $0-8
+	MOVQ (TLS), AX
+	MOVQ const_offGoid(AX), AX
+	MOVQ AX, ret+0(FP)
+	RET
+
+// func fault() byte
+TEXT ·fault(SB), NOSPLIT, $0-1
+	MOVQ (TLS), AX
+	MOVB const_offFault(AX), AX
+	MOVB AX, ret+0(FP)
+	RET
+
+// func counter() uint64
+TEXT ·counter(SB), NOSPLIT, $0-8
+	RDTSC
+	SHLQ $32, DX
+	ORQ  DX, AX
+	MOVQ AX, ret+0(FP)
+	RET
+
+// func invariantCounter() bool
+TEXT ·invariantCounter(SB), NOSPLIT, $0-1
+	MOVL $0x80000000, AX
+	XORL CX, CX
+	CPUID
+	CMPL AX, $0x80000007
+	JLO  no
+	MOVL $0x80000007, AX
+	XORL CX, CX
+	CPUID
+	SHRL $8, DX
+	ANDL $1, DX
+	MOVB DX, ret+0(FP)
+	RET
+no:
+	MOVB $0, ret+0(FP)
+	RET

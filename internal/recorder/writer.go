@@ -1,0 +1,269 @@
+package recorder
+
+import (
+	"encoding/binary"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+const maxArgs = call.MaxArgs
+
+// The table of probes takes a 16th of the memory, within these limits.
+const (
+	minTable = 60 << 10
+	maxTable = 1020 << 10
+)
+
+// Options say what a Writer writes in the head, and how it keeps time.
+type Options struct {
+	Head recording.Head // without sizes and readings
+	// Mapped says that the memory is a mapping that can fail.
+	Mapped bool
+	// Counter demands the processor's counter, for benchmarks: a test has the clock.
+	Counter bool
+}
+
+// Writer appends events to a recording in memory.
+type Writer struct {
+	// at points to the table while the writer is open. It is accessed atomically, and read by
+	// the assembly.
+	at    unsafe.Pointer
+	table *table
+	// locks guard the slots' fields against Close and Reuse. A thread that owns a slot may write to
+	// it in assembly without its lock.
+	locks  [slots]sync.Mutex
+	shared []sharedShard
+	clock  clockReader
+	memory []byte
+	head   recording.Head
+	mapped bool
+	// hasSlots says that threads can own slots.
+	hasSlots bool
+
+	// mu guards what follows. No memory of the recording is touched while it is held, but the table of
+	// probes.
+	mu       sync.Mutex
+	retired  queue
+	sequence uint64
+	probes   int
+
+	dropped atomic.Uint64
+	failed  atomic.Bool
+	// full is told when a thread has found no slot.
+	full func()
+}
+
+// sharedShard is a shard for goroutines whose thread has no slot.
+type sharedShard struct {
+	mu sync.Mutex
+	slot
+	shard uint64
+	_     [64]byte // the next one is in another cache line
+}
+
+// Chunks returns the number of chunks that hold so many bytes of records, at least 4.
+func Chunks(bytes int64) uint64 {
+	return uint64(max((bytes+recording.ChunkBytes-1)/recording.ChunkBytes, 4))
+}
+
+// Size returns the size of a recording with so many chunks.
+func Size(chunks uint64) int64 {
+	return recording.HeadBytes + int64(tableSize(chunks)) + int64(chunks)*recording.ChunkBytes
+}
+
+// tableSize returns the size of the table of probes beside so many chunks.
+func tableSize(chunks uint64) uint64 {
+	return min(max(chunks*recording.ChunkBytes/16, minTable), maxTable) &^ 4095
+}
+
+// New formats memory of the Size of so many chunks, which begins at a multiple of 8 bytes, as an
+// empty recording, and returns its writer.
+func New(memory []byte, chunks uint64, o Options) *Writer {
+	w := &Writer{memory: memory, mapped: o.Mapped, head: o.Head}
+	shards := max(chunks/4, 2)
+	owned := uint64(0)
+	w.clock = newClock(o.Counter || counterIsTrusted())
+	table, free := newTable()
+	w.table = table
+	if w.hasSlots = w.clock.useCounter && slotsWork(); w.hasSlots {
+		for owned = 1; 2*owned <= min(slots, shards-1); owned *= 2 {
+		}
+	}
+	w.shared = make([]sharedShard, min(shards-owned, uint64(max(4*runtime.GOMAXPROCS(0), 4))))
+	for i := range w.shared {
+		w.shared[i].shard = owned + uint64(i)
+	}
+	h := &w.head
+	h.Major, h.Minor = recording.Major, recording.Minor
+	h.Clock = w.clock.kind()
+	h.TableBytes, h.Chunks = tableSize(chunks), chunks
+	h.Shards = uint32(owned) + uint32(len(w.shared))
+	h.Reading = w.clock.reading()
+	w.retired.ring = make([]uint64, chunks)
+	for i := range chunks {
+		w.retired.add(i)
+	}
+	w.table.alive = 1
+	if w.table.mask = owned - 1; owned == 0 {
+		w.table.mask = 0
+	}
+	if h.Clock == recording.Counter {
+		w.table.counter = 1
+	}
+	w.guard(func() { copy(memory, h.Encode()) })
+	if w.failed.Load() {
+		return w
+	}
+	runtime.AddCleanup(w, func(free func()) { free() }, free)
+	atomic.StorePointer(&w.at, unsafe.Pointer(w.table))
+	return w
+}
+
+// Bytes returns the size of the recording.
+func (w *Writer) Bytes() int64 { return w.head.Size() }
+
+// Now returns the time by the recording's clock.
+func (w *Writer) Now() uint64 { return w.clock.now() }
+
+// Dropped returns how many events found no shard or no number.
+func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
+
+// Drop counts an event that is lost.
+func (w *Writer) Drop() {
+	w.dropped.Add(1)
+	if !w.open() {
+		return
+	}
+	w.guard(func() {
+		for n := w.dropped.Load(); ; {
+			w.store64(recording.OffDropped, n)
+			again := w.dropped.Load()
+			if again == n {
+				return
+			}
+			n = again // another event was lost, and its number may have been overwritten
+		}
+	})
+}
+
+// pointer returns the address of a place in the memory.
+func (w *Writer) pointer(offset int64) unsafe.Pointer {
+	// SAFETY: the offset is computed from the sizes in w.head, and is within the memory, which
+	// stays mapped until Close has let every fire end.
+	return unsafe.Pointer(&w.memory[offset])
+}
+
+// store64 stores an integer at a multiple of 8 bytes, after all that was stored before.
+func (w *Writer) store64(offset int64, v uint64) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], v)
+	atomic.StoreUint64((*uint64)(w.pointer(offset)), binary.NativeEndian.Uint64(b[:]))
+}
+
+// store32 is like store64 with 4 bytes.
+func (w *Writer) store32(offset int64, v uint32) {
+	var b [4]byte
+	binary.LittleEndian.PutUint32(b[:], v)
+	atomic.StoreUint32((*uint32)(w.pointer(offset)), binary.NativeEndian.Uint32(b[:]))
+}
+
+// guard calls f, which stores to the memory. A fault in it ends the recording.
+func (w *Writer) guard(f func()) {
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(old)
+		w.ended(recover())
+	}()
+	f()
+}
+
+// AddProbe adds a probe to the table and returns its number, and false if there is no room for it.
+func (w *Writer) AddProbe(p *recording.Probe) (number uint32, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	entry := p.Append(nil)
+	if !w.open() || w.head.TableUsed+uint64(len(entry)) > w.head.TableBytes {
+		return 0, false
+	}
+	at := recording.HeadBytes + int64(w.head.TableUsed)
+	w.head.TableUsed += uint64(len(entry))
+	w.guard(func() {
+		for i := 0; i < len(entry); i += 8 {
+			w.store64(at+int64(i), binary.LittleEndian.Uint64(entry[i:]))
+		}
+		w.store64(recording.OffTableUsed, w.head.TableUsed)
+	})
+	w.probes++
+	return uint32(w.probes - 1), true
+}
+
+// open reports whether events are appended.
+func (w *Writer) open() bool { return atomic.LoadPointer(&w.at) != nil }
+
+// ReadAt implements io.ReaderAt. Writers do not wait for it: like the reader of a file, it may
+// copy what they change meanwhile.
+//
+//go:norace
+func (w *Writer) ReadAt(b []byte, offset int64) (n int, err error) {
+	if offset < 0 || offset >= w.Bytes() {
+		return 0, io.EOF
+	}
+	if n = copy(b, w.memory[offset:w.Bytes()]); n < len(b) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Fail ends the recording after a fault: no event is appended any longer.
+func (w *Writer) Fail() {
+	w.failed.Store(true)
+	atomic.StorePointer(&w.at, nil)
+}
+
+// Failed reports whether the recording has ended with a fault.
+func (w *Writer) Failed() bool { return w.failed.Load() }
+
+// Close ends the recording. When it has returned, no fire is in the memory or will be.
+func (w *Writer) Close() {
+	w.stop()
+	stopTheWorldOnce()
+}
+
+// stop clears the pointer to the table. Every lock is taken once: what has found the pointer
+// before is at its end then, and what takes a lock later finds it cleared.
+func (w *Writer) stop() {
+	for i := range w.locks {
+		w.locks[i].Lock()
+		defer w.locks[i].Unlock()
+	}
+	for i := range w.shared {
+		w.shared[i].mu.Lock()
+		defer w.shared[i].mu.Unlock()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open() && !w.failed.Load() {
+		w.guard(func() { w.store32(recording.OffEnded, 1) })
+	}
+	atomic.StorePointer(&w.at, nil)
+}
+
+// Reuse takes the slots from threads that may have ended. Each thread that fires takes one again.
+func (w *Writer) Reuse() {
+	for i := range w.locks {
+		w.locks[i].Lock()
+		atomic.StoreUint64(&w.table.slots[i].key, 0)
+		w.locks[i].Unlock()
+	}
+}
+
+// stopTheWorldOnce returns after every goroutine has been stopped at a point where it may be
+// preempted, and continued: none is in assembly that it had entered before. ReadMemStats is called for this effect alone.
+func stopTheWorldOnce() { runtime.ReadMemStats(new(runtime.MemStats)) }
