@@ -19,26 +19,35 @@ func (p *Probe) convert(a *words.Arguments, args []unsafe.Pointer) {
 		// fire that called convert, and argTypeOf derived p.args[i] from the variable's
 		// type. A []byte is read as a string: its first two words are the same, and
 		// the bytes are only read, before Fire returns.
-		switch arg := args[i]; t {
-		case Uint8:
-			a.Words[i] = uint64(*(*uint8)(arg))
-		case Int8:
-			a.Words[i] = uint64(*(*int8)(arg))
-		case Uint16:
-			a.Words[i] = uint64(*(*uint16)(arg))
-		case Int16:
-			a.Words[i] = uint64(*(*int16)(arg))
-		case Uint32, Float32:
-			a.Words[i] = uint64(*(*uint32)(arg))
-		case Int32:
-			a.Words[i] = uint64(*(*int32)(arg))
-		case Uint64, Int64, Float64:
-			a.Words[i] = *(*uint64)(arg)
-		case String:
+		if arg := args[i]; t == String {
 			a.Words[i] = a.Texts.Add(cut(*(*string)(arg)))
+		} else {
+			a.Words[i] = t.load(arg)
 		}
 	}
 	if p.observed() {
 		p.notify(a)
 	}
+}
+
+// load returns the word of a variable of this type, which is not String.
+func (t ArgType) load(arg unsafe.Pointer) uint64 {
+	// SAFETY: see convert.
+	switch t {
+	case Uint64, Int64, Float64:
+		return *(*uint64)(arg)
+	case Int32:
+		return uint64(*(*int32)(arg))
+	case Uint32, Float32:
+		return uint64(*(*uint32)(arg))
+	case Uint8:
+		return uint64(*(*uint8)(arg))
+	case Int8:
+		return uint64(*(*int8)(arg))
+	case Uint16:
+		return uint64(*(*uint16)(arg))
+	case Int16:
+		return uint64(*(*int16)(arg))
+	}
+	return 0
 }

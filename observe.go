@@ -21,10 +21,9 @@ type observers struct {
 	list    []*observer
 	begin   func() mark
 	deliver func(list []*observer, m mark)
-}
-
-func newObservers(list []*observer) *observers {
-	return &observers{list, beginEvent, deliverEvent}
+	// sinks are the recordings, and sinksOf returns those of a probe.
+	sinks   []*sink
+	sinksOf func(o *observers, p *Probe) *sinks
 }
 
 // observer is a function that Observe was called with.
@@ -77,7 +76,9 @@ func (p *Provider) Observe(f func(*Event), probes ...*Probe) (stop func()) {
 	}
 	clock.Now() // sets the clock's origin, which takes longer than to read it
 	o := &observer{f: f, only: slices.Clone(probes)}
-	p.setObservers(newObservers(append(slices.Clip(p.observerList()), o)))
+	all := p.copyObservers()
+	all.list, all.begin, all.deliver = append(all.list, o), beginEvent, deliverEvent
+	p.setObservers(all)
 	return func() { p.stop(o) }
 }
 
@@ -86,13 +87,20 @@ func (p *Provider) stop(o *observer) {
 	o.stopped.Store(true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := slices.Clone(p.observerList())
-	list = slices.DeleteFunc(list, func(other *observer) bool { return other == o })
-	if len(list) == 0 {
-		p.setObservers(nil)
-	} else {
-		p.setObservers(newObservers(list))
+	all := p.copyObservers()
+	all.list = slices.DeleteFunc(all.list, func(other *observer) bool { return other == o })
+	p.setObservers(all)
+}
+
+// copyObservers returns a copy of the observers, to be changed. The lock is held.
+func (p *Provider) copyObservers() *observers {
+	o := p.observers.Load()
+	if o == nil {
+		return new(observers)
 	}
+	all := *o
+	all.list, all.sinks = slices.Clone(o.list), slices.Clone(o.sinks)
+	return &all
 }
 
 // setObservers replaces the observers. With nil, it ends every observation. The lock is held.
@@ -101,14 +109,16 @@ func (p *Provider) setObservers(o *observers) {
 		for _, last := range p.observerList() {
 			last.stopped.Store(true)
 		}
+	} else if len(o.list) == 0 && len(o.sinks) == 0 {
+		o = nil
 	}
 	p.observers.Store(o)
 	for _, probe := range p.probes {
-		probe.watch(p.observes(probe))
+		probe.watch(o)
 	}
 }
 
-// observerList returns the observers.
+// observerList returns the observers that are functions.
 func (p *Provider) observerList() []*observer {
 	if o := p.observers.Load(); o != nil {
 		return o.list
@@ -116,18 +126,19 @@ func (p *Provider) observerList() []*observer {
 	return nil
 }
 
-// observes reports whether one of the provider's observers wants a probe's events.
-func (p *Provider) observes(probe *Probe) bool {
-	return slices.ContainsFunc(p.observerList(), func(o *observer) bool { return o.observes(probe) })
-}
-
-// watch lets on find the probe enabled, or look at its site again. The provider's lock is
-// held.
-func (p *Probe) watch(observed bool) {
+// watch lets on find the probe enabled if one of the observers wants its events, or look at its
+// site again. The provider's lock is held.
+func (p *Probe) watch(o *observers) {
 	// SAFETY: at only ever points to a byte that may be read: observedByte, or what site has.
-	if observed {
+	switch {
+	case o != nil && len(o.sinks) > 0:
+		p.sinks.Store(o.sinksOf(o, p))
 		atomic.StorePointer(&p.at, unsafe.Pointer(&observedByte[0]))
-	} else {
+	case o != nil && slices.ContainsFunc(o.list, func(o *observer) bool { return o.observes(p) }):
+		p.sinks.Store(nil)
+		atomic.StorePointer(&p.at, unsafe.Pointer(&observedByte[0]))
+	default:
+		p.sinks.Store(nil)
 		atomic.StorePointer(&p.at, atomic.LoadPointer(&p.site))
 	}
 }
@@ -143,6 +154,12 @@ func (p *Probe) notify(a *words.Arguments) {
 	if o == nil {
 		return
 	}
+	if s := p.sinks.Load(); s != nil {
+		s.appendConverted(p, s, noescape(unsafe.Pointer(a)))
+	}
+	if len(o.list) == 0 {
+		return
+	}
 	m := o.begin()
 	if m.event == nil {
 		return // an observer fires
@@ -153,6 +170,26 @@ func (p *Probe) notify(a *words.Arguments) {
 		e.arguments.Words[i] = a.Words[i]
 	}
 	o.deliver(o.list, m)
+}
+
+// onlyRecorded returns the recordings of the probe if nobody else sees a fire, and nil otherwise: for
+// observers and a tracer the arguments have to be converted.
+func (p *Probe) onlyRecorded() *sinks {
+	if s := p.sinks.Load(); s != nil && s.alone && !patched((*byte)(atomic.LoadPointer(&p.site))) {
+		return s
+	}
+	return nil
+}
+
+// noescape returns a pointer of which the compiler does not know that it is p, for calls of
+// function variables: whatever they get would escape to the heap otherwise. They must not keep it.
+//
+//go:nosplit
+func noescape(p unsafe.Pointer) unsafe.Pointer {
+	address := uintptr(p)
+	// SAFETY: the stack does not move here, because nothing is called. From here on it is a pointer
+	// again, which is adjusted when the stack moves.
+	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }
 
 // beginEvent adds the calling goroutine to those that are in an observer.

@@ -39,9 +39,12 @@ type Probe struct {
 	names atomic.Pointer[[]string] // of the arguments, or nil; see Provider.shareArgNames
 	types []reflect.Type           // of the arguments of a typed probe; see Provider.shareArgNames
 
-	kinds    [MaxArgs]Kind // of the arguments' values
-	strings  int           // the number of Strings in args
-	pointers uint16        // a bit for each argument of a typed probe: whether it is a pointer
+	kinds   [MaxArgs]Kind // of the arguments' values
+	strings int           // the number of Strings in args
+	index   int           // in the provider's probes
+
+	sinks    atomic.Pointer[sinks] // the recordings of its fires, or nil
+	pointers uint16                // a bit for each argument of a typed probe: whether it is a pointer
 }
 
 // The constant is not negative, or else this does not compile.

@@ -70,12 +70,18 @@ func (p *ProbeOf[T]) fireFunc(args func() T) { p.fire(args()) }
 //
 //go:noinline
 func (p *ProbeOf[T]) fire(args T) (fired bool) {
-	var in words.Arguments
 	var fields [MaxArgs]unsafe.Pointer
 	for i, offset := range p.offsets {
 		// SAFETY: offset is that of a field of T.
 		fields[i] = unsafe.Add(unsafe.Pointer(&args), offset)
 	}
+	if p.observed() {
+		if s := p.onlyRecorded(); s != nil {
+			s.append(&p.Probe, s, noescape(unsafe.Pointer(&fields)))
+			return true
+		}
+	}
+	var in words.Arguments
 	p.convert(&in, fields[:])
 	if p.pointers == 0 && len(p.args) <= call.MaxRegs {
 		fired = call.WithRegisters(&p.site, in.Registers())

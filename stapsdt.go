@@ -163,9 +163,10 @@ func (p *Provider) add(probe *Probe, name string, args []ArgType, names []string
 			return err
 		}
 	}
+	probe.index = len(p.probes)
 	p.probes = append(p.probes, probe)
-	if p.observes(probe) {
-		probe.watch(true)
+	if o := p.observers.Load(); o != nil {
+		probe.watch(o)
 	}
 	if p.byName[name] == nil {
 		p.byName[name] = probe

@@ -80,10 +80,16 @@ func (p *Probe1[A]) fireFunc(args func() A) {
 
 //go:noinline
 func (p *Probe1[A]) fire(a A) (fired bool) {
-	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a)}
+	if p.observed() {
+		if s := p.onlyRecorded(); s != nil {
+			s.append(&p.Probe, s, noescape(unsafe.Pointer(&args)))
+			return true
+		}
+	}
+	var in words.Arguments
 	p.convert(&in, args[:])
 	if p.pointers == 0 {
 		fired = call.WithRegisters(&p.site, in.Registers())
@@ -133,10 +139,16 @@ func (p *Probe2[A, B]) fireFunc(args func() (A, B)) {
 
 //go:noinline
 func (p *Probe2[A, B]) fire(a A, b B) (fired bool) {
-	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b)}
+	if p.observed() {
+		if s := p.onlyRecorded(); s != nil {
+			s.append(&p.Probe, s, noescape(unsafe.Pointer(&args)))
+			return true
+		}
+	}
+	var in words.Arguments
 	p.convert(&in, args[:])
 	if p.pointers == 0 {
 		fired = call.WithRegisters(&p.site, in.Registers())
@@ -187,10 +199,16 @@ func (p *Probe3[A, B, C]) fireFunc(args func() (A, B, C)) {
 
 //go:noinline
 func (p *Probe3[A, B, C]) fire(a A, b B, c C) (fired bool) {
-	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c)}
+	if p.observed() {
+		if s := p.onlyRecorded(); s != nil {
+			s.append(&p.Probe, s, noescape(unsafe.Pointer(&args)))
+			return true
+		}
+	}
+	var in words.Arguments
 	p.convert(&in, args[:])
 	if p.pointers == 0 {
 		fired = call.WithRegisters(&p.site, in.Registers())
@@ -242,10 +260,16 @@ func (p *Probe4[A, B, C, D]) fireFunc(args func() (A, B, C, D)) {
 
 //go:noinline
 func (p *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) (fired bool) {
-	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d)}
+	if p.observed() {
+		if s := p.onlyRecorded(); s != nil {
+			s.append(&p.Probe, s, noescape(unsafe.Pointer(&args)))
+			return true
+		}
+	}
+	var in words.Arguments
 	p.convert(&in, args[:])
 	if p.pointers == 0 {
 		fired = call.WithRegisters(&p.site, in.Registers())
@@ -298,10 +322,16 @@ func (p *Probe5[A, B, C, D, E]) fireFunc(args func() (A, B, C, D, E)) {
 
 //go:noinline
 func (p *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) (fired bool) {
-	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e)}
+	if p.observed() {
+		if s := p.onlyRecorded(); s != nil {
+			s.append(&p.Probe, s, noescape(unsafe.Pointer(&args)))
+			return true
+		}
+	}
+	var in words.Arguments
 	p.convert(&in, args[:])
 	if p.pointers == 0 {
 		fired = call.WithRegisters(&p.site, in.Registers())
@@ -357,10 +387,16 @@ func (p *Probe6[A, B, C, D, E, F]) fireFunc(args func() (A, B, C, D, E, F)) {
 
 //go:noinline
 func (p *Probe6[A, B, C, D, E, F]) fire(a A, b B, c C, d D, e E, f F) (fired bool) {
-	var in words.Arguments
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e), unsafe.Pointer(&f)}
+	if p.observed() {
+		if s := p.onlyRecorded(); s != nil {
+			s.append(&p.Probe, s, noescape(unsafe.Pointer(&args)))
+			return true
+		}
+	}
+	var in words.Arguments
 	p.convert(&in, args[:])
 	if p.pointers == 0 {
 		fired = call.WithRegisters(&p.site, in.Registers())

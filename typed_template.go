@@ -102,11 +102,17 @@ func (p *Probe{{.N}}{{$types}}) fireFunc(args func() {{if gt .N 1}}({{.Join ", "
 {{ end }}
 //go:noinline
 func (p *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
-	var in words.Arguments
 {{- if .N }}
 	// SAFETY: the pointers have their variables' types in the probe's types, and are not used
 	// after this call.
 	args := [...]unsafe.Pointer{ {{- .Join ", " "unsafe.Pointer(&$)" -}} }
+	if p.observed() {
+		if s := p.onlyRecorded(); s != nil {
+			s.append(&p.Probe, s, noescape(unsafe.Pointer(&args)))
+			return true
+		}
+	}
+	var in words.Arguments
 	p.convert(&in, args[:])
 	if p.pointers == 0 {
 		fired = call.WithRegisters(&p.site, in.Registers())
@@ -118,6 +124,7 @@ func (p *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
 	keepAlive({{.}})
 {{- end }}
 {{- else }}
+	var in words.Arguments
 	if p.observed() {
 		p.notify(&in)
 	}

@@ -1,0 +1,213 @@
+package stapsdt
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt/internal/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/words"
+)
+
+// sink is a recording to which the fires of a provider are appended.
+type sink struct {
+	writer *recorder.Writer
+	mu     sync.Mutex // guards numbers
+	// numbers are those of the probes in the recording, by their index in the provider: 1 more than
+	// the number, 0 if it is not known yet, or noNumber.
+	numbers []uint32
+}
+
+// noNumber is that of a probe for which the recording has no room.
+const noNumber = ^uint32(0)
+
+// sinks are those of a provider's probe.
+type sinks struct {
+	list []numbered
+	// append appends a fire whose arguments have the types of the probe, and are at these addresses,
+	// and appendConverted one whose arguments were converted for tracers and observers.
+	append          func(p *Probe, s *sinks, args unsafe.Pointer)
+	appendConverted func(p *Probe, s *sinks, a unsafe.Pointer)
+	// alone says that there are no observers beside the recordings.
+	alone bool
+}
+
+// numbered is a sink and the number that it has for a probe, as sink.numbers has it.
+type numbered struct {
+	*sink
+	number uint32
+}
+
+// recordTo appends the fires of a provider to a recording until stop is called. It is called by
+// packages of this module, as recorder.Observe; a fire that begins after stop has returned is not
+// appended.
+//
+//go:linkname recordTo github.com/go-stapsdt/stapsdt/internal/recorder.Observe
+func recordTo(provider unsafe.Pointer, w *recorder.Writer) (stop func()) {
+	// SAFETY: recorder.Observe is called with a *Provider.
+	p := (*Provider)(provider)
+	if p.zero() {
+		return func() {}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return func() {}
+	}
+	s := &sink{writer: w}
+	all := p.copyObservers()
+	all.sinks, all.sinksOf = append(all.sinks, s), sinksOf
+	p.setObservers(all)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		all := p.copyObservers()
+		all.sinks = slices.DeleteFunc(all.sinks, func(other *sink) bool { return other == s })
+		p.setObservers(all)
+	}
+}
+
+// sinksOf returns the sinks of a probe. The provider's lock is held.
+func sinksOf(o *observers, p *Probe) *sinks {
+	all := &sinks{append: appendTexts, appendConverted: appendConverted, alone: len(o.list) == 0}
+	if p.strings == 0 && len(p.args) <= call.MaxRegs {
+		all.append = appendWords
+	}
+	for _, s := range o.sinks {
+		number := uint32(0)
+		// The names of others may still be given.
+		if len(p.args) == 0 || p.argNames() != nil {
+			number = s.number(p)
+		}
+		all.list = append(all.list, numbered{s, number})
+	}
+	return all
+}
+
+// find returns the number of a probe of which it was not known that the recording has it, and false if
+// there is no room for it, which loses the event.
+//
+//go:noinline
+func (n *numbered) find(p *Probe) (number uint32, ok bool) {
+	number = n.sink.number(p)
+	if number == noNumber {
+		n.writer.Drop()
+	}
+	return number, number != noNumber
+}
+
+// appendWords appends a fire of a typed probe without strings. args is the address of as many
+// pointers as the probe has arguments.
+func appendWords(p *Probe, s *sinks, args unsafe.Pointer) {
+	var list [call.MaxRegs]uint64
+	n := len(p.args)
+	// SAFETY: a typed fire passes the addresses of variables of these types.
+	for i, arg := range unsafe.Slice((*unsafe.Pointer)(args), n) {
+		list[i] = p.args[i].load(arg)
+	}
+	for i := range s.list {
+		to, ok := &s.list[i], true
+		number := to.number
+		if number == 0 || number == noNumber {
+			number, ok = to.find(p)
+		}
+		if ok {
+			to.writer.Append(number-1, list[:n], nil)
+		}
+	}
+}
+
+// appendTexts is appendWords for any types.
+func appendTexts(p *Probe, s *sinks, args unsafe.Pointer) {
+	var list [MaxArgs]uint64
+	var texts [MaxArgs]string
+	n, count := len(p.args), 0
+	// SAFETY: see appendWords.
+	for i, arg := range unsafe.Slice((*unsafe.Pointer)(args), n) {
+		if t := p.args[i]; t == String {
+			texts[count] = cut(*(*string)(arg))
+			list[i] = uint64(len(texts[count]))
+			count++
+		} else {
+			list[i] = t.load(arg)
+		}
+	}
+	for i := range s.list {
+		to, ok := &s.list[i], true
+		number := to.number
+		if number == 0 || number == noNumber {
+			number, ok = to.find(p)
+		}
+		if ok {
+			to.writer.Append(number-1, list[:n], texts[:count])
+		}
+	}
+}
+
+// appendConverted appends a fire of the *words.Arguments a.
+func appendConverted(p *Probe, s *sinks, a unsafe.Pointer) {
+	// SAFETY: notify passes its arguments, which live until it returns.
+	arguments := (*words.Arguments)(a)
+	list := arguments.Words
+	var texts [MaxArgs]string
+	n, count := min(len(p.args), MaxArgs), 0
+	for i, t := range p.args[:n] {
+		if t == String {
+			texts[count] = arguments.Texts.At(count)
+			list[i] = uint64(len(texts[count]))
+			count++
+		}
+	}
+	for i := range s.list {
+		to, ok := &s.list[i], true
+		number := to.number
+		if number == 0 || number == noNumber {
+			number, ok = to.find(p)
+		}
+		if ok {
+			to.writer.Append(number-1, list[:n], texts[:count])
+		}
+	}
+}
+
+// number returns the number of a probe, as numbers has it. It adds the probe to the recording if it
+// is not there.
+func (s *sink) number(p *Probe) uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.index >= len(s.numbers) {
+		s.numbers = append(s.numbers, make([]uint32, p.index+1-len(s.numbers))...)
+	}
+	n := &s.numbers[p.index]
+	if *n == 0 {
+		if number, ok := s.writer.AddProbe(p.recorded()); ok {
+			*n = number + 1
+		} else {
+			*n = noNumber
+		}
+	}
+	return *n
+}
+
+// recorded describes the probe for a recording.
+func (p *Probe) recorded() *recording.Probe {
+	r := &recording.Probe{Provider: p.provider.name, Name: p.name}
+	names := p.argNames()
+	for i, t := range p.args {
+		a := recording.Arg{Name: "arg" + strconv.Itoa(i), Type: int8(t), Kind: recording.Kind(p.kinds[i])}
+		if names != nil {
+			a.Name = names[i]
+		}
+		r.Args = append(r.Args, a)
+	}
+	return r
+}
+
+// The kinds of package recording are those of this package, or else this does not compile.
+var _ = [1]struct{}{}[KindInt64-Kind(recording.Int64)+KindPointer-Kind(recording.Pointer)]
+
+// The same for types.
+var _ = [1]struct{}{}[String-recording.TypeString+Float32-recording.TypeFloat32]
