@@ -14,9 +14,10 @@ const maxText = 1024
 
 // appendEvent appends an event as a JSON object without line breaks.
 func appendEvent(b []byte, enc *eventjson.Encoder, e *stapsdt.Event) []byte {
-	b = enc.Begin(b, e.Probe(), e.Time())
+	head := enc.Head(e.Probe())
+	b = head.Begin(b, enc.Time(e))
 	for i := range e.NumArgs() {
-		b = enc.Field(b, e.Probe(), i)
+		b = head.Field(b, i)
 		switch v := e.Arg(i); v.Kind() {
 		case stapsdt.KindString:
 			b = eventjson.AppendString(b, cut(v.String(), maxText))

@@ -25,69 +25,61 @@
 package proberec
 
 import (
+	"fmt"
 	"io"
-	"runtime"
+	"os"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt/internal/eventjson"
+	"github.com/go-stapsdt/stapsdt/internal/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // minBytes is the smallest size of a Recorder.
-const minBytes = 4 * chunkBytes
+const minBytes = 4 * recording.ChunkBytes
 
 // Recorder keeps the last events of providers. Its methods are safe for concurrent use. The
 // zero Recorder has no providers.
 //
-// While it is started, the probes of its providers are enabled, and a fire costs about as
-// much as two readings of the clock. Recording allocates nothing. Goroutines that fire at
-// the same time usually do not wait for each other.
+// While it is started, the probes of its providers are enabled. Recording allocates nothing, and
+// a fire does not wait for another one.
 type Recorder struct {
-	size      int
+	size      int64
 	providers []*stapsdt.Provider
 
-	// state guards Start and Stop.
-	state sync.Mutex
-	stops []func() // while it is started
-
-	// shards are chosen by goroutine. Their number is a power of two.
-	shards []shard
-
-	// mu guards what follows. It is locked when a chunk is full, and may be locked while a
-	// shard is.
-	mu      sync.Mutex
-	retired []*chunk // full, the oldest first
-	probes  []probe
-}
-
-// probe is a probe that has records, with what is needed to read them.
-type probe struct {
-	*stapsdt.Probe
-	types []stapsdt.ArgType // of the arguments
-	kinds []stapsdt.Kind
+	// state guards what follows.
+	state  sync.Mutex
+	stops  []func() // while it is started
+	writer *recorder.Writer
+	file   *file // of a recorder that Create has made
+	closed bool
 }
 
 // New returns a recorder of some providers that keeps about size bytes of events, at least
 // 256 KiB. An event takes 16 bytes, plus 8 bytes for each argument, plus the text and 3 bytes
 // for each string. The memory is allocated by the first Start.
 func New(size int, providers ...*stapsdt.Provider) *Recorder {
-	return &Recorder{size: size, providers: slices.Clone(providers)}
+	return &Recorder{size: max(int64(size), minBytes), providers: slices.Clone(providers)}
 }
 
 // Start begins to record. It does nothing if the recorder is started.
 func (r *Recorder) Start() {
 	r.state.Lock()
 	defer r.state.Unlock()
-	if r.stops != nil {
+	if r.stops != nil || r.closed {
 		return
 	}
-	if r.shards == nil {
-		r.allocate()
+	if r.writer == nil {
+		chunks := recorder.Chunks(r.size)
+		r.writer = newWriter(make([]byte, recorder.Size(chunks)), chunks, recorder.Options{})
 	}
 	r.stops = []func(){}
 	for _, p := range r.providers {
-		r.stops = append(r.stops, p.Observe(r.record))
+		// SAFETY: it is the address of a Provider, or nil.
+		r.stops = append(r.stops, recorder.Observe(unsafe.Pointer(p), r.writer))
 	}
 }
 
@@ -102,95 +94,10 @@ func (r *Recorder) Stop() {
 	r.stops = nil
 }
 
-// allocate makes the chunks and the shards. At most a quarter of the chunks are being filled,
-// so that most of the memory is for the last events of all. There are more shards than
-// processors, so that two busy goroutines seldom share one.
-func (r *Recorder) allocate() {
-	chunks := make([]chunk, max(r.size, minBytes)/chunkBytes)
-	n := 1
-	for 2*n <= min(len(chunks)/4, 4*runtime.GOMAXPROCS(0)) {
-		n *= 2
-	}
-	memory := make([]byte, len(chunks)*chunkBytes)
-	var retired []*chunk
-	for i := range chunks {
-		chunks[i].buf = memory[i*chunkBytes : (i+1)*chunkBytes]
-		if i >= n {
-			retired = append(retired, &chunks[i])
-		}
-	}
-	shards := make([]shard, n)
-	for i := range shards {
-		shards[i].chunk, shards[i].ids = &chunks[i], map[*stapsdt.Probe]uint32{}
-	}
-	// WriteTo may run now.
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.shards, r.retired = shards, retired
-}
-
-// record is the observer.
-func (r *Recorder) record(e *stapsdt.Event) {
-	g := uint64(call.Goroutine())
-	s := &r.shards[g*0x9e3779b97f4a7c15>>32&uint64(len(r.shards)-1)]
-	s.mu.Lock()
-	if e.Probe() != s.last {
-		s.know(r, e)
-	}
-	if !s.chunk.append(e, s.id) {
-		s.chunk = r.exchange(s.chunk)
-		s.chunk.append(e, s.id)
-	}
-	s.mu.Unlock()
-}
-
-// exchange retires a full chunk and returns an empty one, the oldest.
-func (r *Recorder) exchange(full *chunk) (empty *chunk) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	empty = r.retired[0]
-	copy(r.retired, r.retired[1:])
-	r.retired[len(r.retired)-1] = full
-	empty.n = 0
-	empty.generation++
-	return empty
-}
-
-// shard holds the records of the goroutines that have one hash.
-type shard struct {
-	mu    sync.Mutex
-	chunk *chunk
-	last  *stapsdt.Probe // the probe of the last event, and its id
-	id    uint32
-	ids   map[*stapsdt.Probe]uint32
-
-	_ [64]byte // the next shard is in another cache line
-}
-
-// know sets last and id to those of an event.
-func (s *shard) know(r *Recorder, e *stapsdt.Event) {
-	id, ok := s.ids[e.Probe()]
-	if !ok {
-		id = r.know(e)
-		s.ids[e.Probe()] = id
-	}
-	s.last, s.id = e.Probe(), id
-}
-
-// know returns the id of an event's probe.
-func (r *Recorder) know(e *stapsdt.Event) uint32 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	i := slices.IndexFunc(r.probes, func(p probe) bool { return p.Probe == e.Probe() })
-	if i < 0 {
-		i = len(r.probes)
-		p := probe{Probe: e.Probe(), types: e.Probe().ArgTypes()}
-		for j := range e.NumArgs() {
-			p.kinds = append(p.kinds, e.Arg(j).Kind())
-		}
-		r.probes = append(r.probes, p)
-	}
-	return uint32(i)
+// newWriter returns the writer of a recording of this process.
+func newWriter(memory []byte, chunks uint64, o recorder.Options) *recorder.Writer {
+	o.Head.PID = uint32(os.Getpid())
+	return recorder.New(memory, chunks, o)
 }
 
 // WriteTo writes the events to w, the oldest first, as lines of JSON. It neither stops the
@@ -200,7 +107,23 @@ func (r *Recorder) know(e *stapsdt.Event) uint32 {
 //
 // WriteTo uses about as much memory as the recorder, and 40 bytes for each event.
 func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
-	out := &countingWriter{w: w}
-	err := out.write(r.snapshot())
+	r.state.Lock()
+	source := io.ReaderAt(r.writer)
+	if r.file != nil {
+		source = r.file // another process may have truncated it, which a mapping does not survive
+	} else if r.writer == nil {
+		source = nil // it was never started
+	}
+	r.state.Unlock()
+	if source == nil {
+		return 0, nil
+	}
+	until := r.writer.Now()
+	copied, err := recording.Snapshot(source)
+	if err != nil {
+		return 0, fmt.Errorf("read the recording: %w", err)
+	}
+	out := &writer{w: w, heads: map[*recording.Probe]*eventjson.Head{}}
+	err = out.write(copied, until)
 	return out.n, err
 }

@@ -23,37 +23,29 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 )
 
-// Encoder writes events. It relates their times, which are monotonic, to the time of day when
-// it was made, so that a long-lived one does not follow changes of the clock. It is not safe
-// for concurrent use.
+// Encoder writes events of this process. It relates their times, which are monotonic, to the time
+// of day when it was made, so that a long-lived one does not follow changes of the clock. It is
+// not safe for concurrent use.
 type Encoder struct {
-	pid   int
 	epoch time.Time // when the monotonic clock was 0
-	// heads are the beginnings of the objects that follow the time, by probe.
-	heads map[*stapsdt.Probe]*head
+	heads map[*stapsdt.Probe]*Head
 }
 
-// head holds the JSON that all events of a probe have in common.
-type head struct {
-	text   []byte   // from the provider on
-	fields [][]byte // before each argument: a comma, its name and a colon
-}
-
-// NewEncoder returns an encoder for events of this process.
+// NewEncoder returns an encoder.
 func NewEncoder() *Encoder {
 	return &Encoder{
-		pid:   os.Getpid(),
 		epoch: time.Now().Add(-clock.Now()).Round(0).UTC(),
-		heads: map[*stapsdt.Probe]*head{},
+		heads: map[*stapsdt.Probe]*Head{},
 	}
 }
 
 // Append appends an event to dst as JSON, without a newline.
 func (enc *Encoder) Append(dst []byte, e *stapsdt.Event) []byte {
-	dst = enc.Begin(dst, e.Probe(), e.Time())
+	h := enc.Head(e.Probe())
+	dst = h.Begin(dst, enc.Time(e))
 	for i := range e.NumArgs() {
 		v := e.Arg(i)
-		dst = enc.Field(dst, e.Probe(), i)
+		dst = h.Field(dst, i)
 		switch v.Kind() {
 		case stapsdt.KindString:
 			dst = AppendString(dst, v.String())
@@ -66,46 +58,61 @@ func (enc *Encoder) Append(dst []byte, e *stapsdt.Event) []byte {
 	return append(dst, "}}"...)
 }
 
-// Begin appends what precedes the arguments of an event. The caller appends each argument
-// after its Field, and then }}.
-func (enc *Encoder) Begin(dst []byte, p *stapsdt.Probe, at time.Duration) []byte {
-	dst = append(dst, `{"time":"`...)
-	dst = enc.epoch.Add(at).AppendFormat(dst, "2006-01-02T15:04:05.000000000Z07:00")
-	return append(dst, enc.head(p).text...)
-}
+// Time returns the time of day of an event.
+func (enc *Encoder) Time(e *stapsdt.Event) time.Time { return enc.epoch.Add(e.Time()) }
 
-// Field appends what precedes the i-th argument's value.
-func (enc *Encoder) Field(dst []byte, p *stapsdt.Probe, i int) []byte {
-	return append(dst, enc.head(p).fields[i]...)
-}
-
-// head returns what the events of a probe have in common.
-func (enc *Encoder) head(p *stapsdt.Probe) *head {
-	if h := enc.heads[p]; h != nil {
-		return h
-	}
-	h, names := new(head), p.ArgNames()
-	h.text = append(h.text, `","provider":`...)
-	h.text = AppendString(h.text, p.Provider().Name())
-	h.text = append(h.text, `,"probe":`...)
-	h.text = AppendString(h.text, p.Name())
-	h.text = append(h.text, `,"pid":`...)
-	h.text = strconv.AppendInt(h.text, int64(enc.pid), 10)
-	h.text = append(h.text, `,"args":{`...)
-	for i := range p.ArgTypes() {
-		name := "arg" + strconv.Itoa(i)
-		if names != nil {
-			name = names[i]
+// Head returns what the events of a probe have in common.
+func (enc *Encoder) Head(p *stapsdt.Probe) *Head {
+	h := enc.heads[p]
+	if h == nil {
+		names := p.ArgNames()
+		if names == nil {
+			for i := range p.ArgTypes() {
+				names = append(names, "arg"+strconv.Itoa(i))
+			}
 		}
+		h = NewHead(p.Provider().Name(), p.Name(), os.Getpid(), names)
+		enc.heads[p] = h
+	}
+	return h
+}
+
+// Head holds the JSON that all events of a probe have in common.
+type Head struct {
+	text   []byte   // what follows the time
+	fields [][]byte // before each argument: a comma, its name and a colon
+}
+
+// NewHead returns the Head of a probe's events in a process.
+func NewHead(provider, probe string, pid int, args []string) *Head {
+	h := new(Head)
+	h.text = append(h.text, `","provider":`...)
+	h.text = AppendString(h.text, provider)
+	h.text = append(h.text, `,"probe":`...)
+	h.text = AppendString(h.text, probe)
+	h.text = append(h.text, `,"pid":`...)
+	h.text = strconv.AppendInt(h.text, int64(pid), 10)
+	h.text = append(h.text, `,"args":{`...)
+	for i, name := range args {
 		var field []byte
 		if i > 0 {
 			field = append(field, ',')
 		}
 		h.fields = append(h.fields, append(AppendString(field, name), ':'))
 	}
-	enc.heads[p] = h
 	return h
 }
+
+// Begin appends what precedes the arguments of an event. The caller appends each argument
+// after its Field, and then }}.
+func (h *Head) Begin(dst []byte, at time.Time) []byte {
+	dst = append(dst, `{"time":"`...)
+	dst = at.AppendFormat(dst, "2006-01-02T15:04:05.000000000Z07:00")
+	return append(dst, h.text...)
+}
+
+// Field appends what precedes the i-th argument's value.
+func (h *Head) Field(dst []byte, i int) []byte { return append(dst, h.fields[i]...) }
 
 // AppendNumber appends a value of a kind other than string. bits is its number, or the bits of
 // a float64.

@@ -1,0 +1,79 @@
+package proberec
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/recorder"
+)
+
+// Create is like New, but what the recorder holds is in a file, which survives the process however it
+// ends: stapsdt reads it with --from FILE, and docs/recording.md describes it. The file takes size
+// bytes, at least 256 KiB, and a little for its head and the names of probes. All of them are
+// allocated at once, and the file belongs to the user alone (mode 0600).
+//
+// If the process records to the path already, or another one does, the file is called PATH.PID. A
+// file of that name that no process records to is of an earlier one. It is kept, under a
+// name with the present time; [Recorder.Previous] returns that. Of such files, five are kept.
+//
+// Create fails where a recording could not be kept safely: in a directory in which other users could
+// replace the file; on a file system of a network or of FUSE, or one that cannot promise room (btrfs,
+// zfs); if there is not enough room, or memory on tmpfs; and with [stapsdt.ErrUnsupported] on other
+// systems than Linux. Choose tmpfs, such as /dev/shm, if the program must not wait for a disk: a fire
+// that writes to a page of a file while the kernel writes this page to the disk can wait for it.
+//
+// If the file is truncated or its disk fails, the recording ends, and the program goes on.
+func Create(path string, size int64, providers ...*stapsdt.Provider) (*Recorder, error) {
+	f, err := createFile(path, max(size, minBytes))
+	if err != nil {
+		return nil, fmt.Errorf("proberec: create %s: %w", path, err)
+	}
+	o := recorder.Options{Mapped: true}
+	describe(&o.Head)
+	r := &Recorder{providers: slices.Clone(providers), file: f, writer: newWriter(f.memory, f.chunks, o)}
+	if err := f.publish(path); err != nil {
+		f.remove()
+		return nil, fmt.Errorf("proberec: create %s: %w", path, err)
+	}
+	return r, nil
+}
+
+// Path returns the path of the file to which the recorder writes, or "" if it has none.
+func (r *Recorder) Path() string {
+	if r.file == nil {
+		return ""
+	}
+	return r.file.path
+}
+
+// Previous returns the path of the file that an earlier process has left, if Create has found one,
+// and that of the file that it has removed, if there were more than five.
+func (r *Recorder) Previous() (kept, removed string) {
+	if r.file == nil {
+		return "", ""
+	}
+	return r.file.previous, r.file.removed
+}
+
+// Close stops the recording for good. It closes the file of a recorder that Create has made; the
+// file stays. Fires that have begun have ended when Close returns.
+func (r *Recorder) Close() error {
+	r.Stop()
+	r.state.Lock()
+	defer r.state.Unlock()
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	if r.writer != nil {
+		r.writer.Close()
+	}
+	if r.file == nil {
+		return nil
+	}
+	if err := r.file.close(); err != nil {
+		return fmt.Errorf("proberec: close %s: %w", r.file.path, err)
+	}
+	return nil
+}

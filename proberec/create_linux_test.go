@@ -1,0 +1,301 @@
+package proberec
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestMain is also the programs that record to a file, and are killed: see startChild.
+func TestMain(m *testing.M) {
+	if path := os.Getenv("PROBEREC_CHILD"); path != "" {
+		child(path)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// child records numbers to path, by four goroutines, until it is killed.
+func child(path string) {
+	p := stapsdt.NewProvider("child")
+	probe := stapsdt.NewProbe3[uint64, uint64, string](p, "event", "goroutine", "n", "text")
+	r, err := Create(path, 1<<20, p)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	r.Start()
+	var started sync.WaitGroup
+	for g := range uint64(4) {
+		started.Add(1)
+		go func() {
+			for n := uint64(0); ; n++ {
+				probe.Fire(g, n, strings.Repeat("x", int(n%20)))
+				if n == 0 {
+					started.Done()
+				}
+			}
+		}()
+	}
+	started.Wait()
+	fmt.Println(r.Path())
+	io.Copy(io.Discard, os.Stdin)
+}
+
+// startChild starts a child, and returns the path that it records to.
+func startChild(t *testing.T, path string) (*exec.Cmd, string) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "PROBEREC_CHILD="+path)
+	_, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	return cmd, strings.TrimSuffix(line, "\n")
+}
+
+// checkKilled checks a recording of a child: whole records, each goroutine's numbers in their order, and
+// as many seen and lost as each shard has committed. It returns how many were seen.
+func checkKilled(t *testing.T, path string) (seen int) {
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := recording.NewReader(f)
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	last, whole := map[uint64]uint64{}, map[uint64]bool{}
+	for {
+		e, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		require.Equal(t, "event", e.Probe.Name)
+		n := e.Word(1)
+		require.Equal(t, strings.Repeat("x", int(n%20)), string(e.Text(2)))
+		if before, ok := last[e.Word(0)]; ok {
+			require.Greater(t, n, before)
+			if whole[e.Word(0)] && r.Head().Dropped == 0 {
+				require.Equal(t, before+1, n)
+			}
+		}
+		whole[e.Word(0)] = r.Whole(e)
+		last[e.Word(0)] = n
+		seen++
+	}
+	require.False(t, r.Head().Ended)
+	all := uint64(0)
+	for _, n := range last {
+		all += n + 1
+	}
+	require.LessOrEqual(t, all, uint64(seen)+r.Lost())
+	return seen
+}
+
+// TestKilled: a process that is killed while it records leaves whole records.
+func TestKilled(t *testing.T) {
+	rounds := 20
+	if testing.Short() {
+		rounds = 3
+	}
+	dir := t.TempDir()
+	for i := range rounds {
+		path := filepath.Join(dir, strconv.Itoa(i))
+		cmd, at := startChild(t, path)
+		require.Equal(t, path, at)
+		time.Sleep(time.Duration(i) * 5 * time.Millisecond)
+		require.NoError(t, cmd.Process.Kill())
+		cmd.Wait()
+		require.Positive(t, checkKilled(t, path))
+	}
+}
+
+// TestPrevious: a recording that no process writes to any longer is kept under another name, five at
+// most, and one that another process writes to stays.
+func TestPrevious(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "flight")
+	var kept []string
+	for i := range keep + 2 {
+		cmd, at := startChild(t, path)
+		require.Equal(t, path, at)
+		_, second := startChild(t, path)
+		require.Regexp(t, `^`+path+`\.\d+$`, second)
+		require.NoError(t, cmd.Process.Kill())
+		cmd.Wait()
+		r, err := Create(path, 0)
+		require.NoError(t, err)
+		require.Equal(t, path, r.Path())
+		previous, removed := r.Previous()
+		kept = append(kept, previous)
+		checkKilled(t, previous)
+		if 2*i+1 > keep {
+			require.NotEmpty(t, removed)
+			require.NoFileExists(t, removed)
+		}
+		require.NoError(t, r.Close())
+	}
+	left, err := filepath.Glob(path + "-*")
+	require.NoError(t, err)
+	require.Len(t, left, keep)
+	require.Contains(t, left, kept[len(kept)-1])
+}
+
+// TestCreate: what is recorded to a file is what WriteTo and other processes read.
+func TestCreate(t *testing.T) {
+	p := stapsdt.NewProvider("p")
+	defer p.Close()
+	event := stapsdt.NewProbe2[string, time.Duration](p, "event", "path", "took")
+	path := filepath.Join(t.TempDir(), "flight")
+	r, err := Create(path, 0, p, nil)
+	require.NoError(t, err)
+	event.Fire("before Start", 1)
+	r.Start()
+	event.Fire("/", time.Second)
+	late := stapsdt.NewProbe1[bool](p, "late", "really")
+	late.Fire(true)
+	lines := written(t, r)
+	require.Len(t, lines, 2)
+	require.Equal(t, map[string]any{"path": "/", "took": 1e9}, lines[0].Args)
+	require.Equal(t, map[string]any{"really": true}, lines[1].Args)
+	require.Equal(t, os.Getpid(), lines[0].PID)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, info.Mode())
+	require.Equal(t, recorder.Size(4), info.Size())
+	require.NoError(t, r.Close())
+	require.NoError(t, r.Close())
+	require.False(t, event.Enabled())
+	event.Fire("after Close", 1)
+	r.Start()
+	require.False(t, event.Enabled())
+
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	reader, err := recording.NewReader(f)
+	require.NoError(t, err)
+	head := reader.Head()
+	require.True(t, head.Ended)
+	require.EqualValues(t, os.Getpid(), head.PID)
+	require.NotZero(t, head.Start)
+	require.NotZero(t, head.Boot)
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	require.Equal(t, exe, head.Executable)
+	more, err := reader.More()
+	require.NoError(t, err)
+	require.True(t, more)
+}
+
+// TestTruncated: a file that is truncated while goroutines record to it ends the recording, and
+// nothing else.
+func TestTruncated(t *testing.T) {
+	for _, counter := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "flight")
+		p := stapsdt.NewProvider("p")
+		probe := stapsdt.NewProbe2[uint64, string](p, "event")
+		r, err := Create(path, 1<<20, p)
+		require.NoError(t, err)
+		if counter {
+			r.writer = newWriter(r.file.memory, r.file.chunks, recorder.Options{Mapped: true, Counter: true})
+		}
+		r.Start()
+		end := make(chan bool)
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				for n := uint64(0); ; n++ {
+					select {
+					case <-end:
+						return
+					default:
+						probe.Fire(n, "text")
+					}
+				}
+			})
+		}
+		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, os.Truncate(path, 0))
+		require.Eventually(t, r.writer.Failed, testenv.Patience, time.Millisecond)
+		late := stapsdt.NewProbe0(p, "late")
+		late.Fire()
+		_, err = r.WriteTo(io.Discard)
+		require.Error(t, err)
+		close(end)
+		group.Wait()
+		require.NoError(t, r.Close())
+		p.Close()
+	}
+}
+
+// TestCreateRefuses: where a recording would not be safe, Create says why, and leaves nothing behind.
+func TestCreateRefuses(t *testing.T) {
+	refuses := func(path, message string, size int64) {
+		t.Helper()
+		before := entries(filepath.Dir(path))
+		_, err := Create(path, size)
+		require.ErrorContains(t, err, message)
+		require.Equal(t, before, entries(filepath.Dir(path)))
+	}
+	dir := t.TempDir()
+	refuses(filepath.Join(dir, "missing", "flight"), "no such file or directory", 0)
+	refuses(filepath.Join(dir, "flight"), "", 1<<60)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "directory"), 0o700))
+	refuses(filepath.Join(dir, "directory"), "it is no file", 0)
+	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, "link")))
+	refuses(filepath.Join(dir, "link"), "too many levels of symbolic links", 0)
+	open := filepath.Join(dir, "open")
+	require.NoError(t, os.Mkdir(open, 0o700))
+	require.NoError(t, os.Chmod(open, 0o777))
+	refuses(filepath.Join(open, "flight"), "other users may write to it", 0)
+
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 20, Max: limit.Max}))
+	defer unix.Setrlimit(unix.RLIMIT_FSIZE, &limit)
+	refuses(filepath.Join(dir, "flight"), "RLIMIT_FSIZE", 2<<20)
+}
+
+// TestCreateOnFileSystems: a file system without room, of memory, or read-only.
+func TestCreateOnFileSystems(t *testing.T) {
+	testenv.NeedsRoot(t)
+	dir := t.TempDir()
+	require.NoError(t, unix.Mount("none", dir, "tmpfs", 0, "size=1m"))
+	t.Cleanup(func() { unix.Unmount(dir, 0) })
+	_, err := Create(filepath.Join(dir, "flight"), 4<<20)
+	require.ErrorIs(t, err, unix.ENOSPC)
+	r, err := Create(filepath.Join(dir, "flight"), 0)
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	require.NoError(t, unix.Mount("none", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	_, err = Create(filepath.Join(dir, "other"), 0)
+	require.ErrorIs(t, err, unix.EROFS)
+}
+
+// TestHeadOfProcess: the texts of /proc are decoded.
+func TestHeadOfProcess(t *testing.T) {
+	require.EqualValues(t, 4242, startTime("1 (a) b) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4242 7 8"))
+	require.Zero(t, startTime("1 (a"))
+	require.Equal(t, [16]byte{1, 2, 15: 255}, bootID("01020000-0000-0000-0000-0000000000ff\n"))
+	require.Zero(t, bootID("none"))
+}
