@@ -37,6 +37,7 @@ func countFlags(c *cobra.Command, o *count.Options) {
 	outputFlag(c, &o.JSON)
 	byFlag(c, &o.By)
 	limitFlag(c, &o.Limit, "rows")
+	fromFlag(c, &o.From)
 	c.Flags().DurationVarP(&o.Interval, "interval", "i", 0, "show the numbers at this interval too, such as 1s")
 }
 

@@ -80,6 +80,14 @@ func runFlags(c *cobra.Command, config *run.Config) {
 	}
 }
 
+// fromFlag is the flag of the commands that read recordings in place of processes.
+func fromFlag(c *cobra.Command, paths *[]string) {
+	c.Flags().StringArrayVar(paths, "from", nil, "read the recording `FILE` in place of processes; may be given several times")
+	_ = c.RegisterFlagCompletionFunc("from", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveDefault
+	})
+}
+
 // outputFlag is the flag of the commands that print text or JSON.
 func outputFlag(c *cobra.Command, json *bool) {
 	c.Flags().VarP(format{json}, "output", "o", "`FORMAT`: text, or json for one object per line")

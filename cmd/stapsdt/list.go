@@ -13,11 +13,13 @@ func listCommand(to *console.Console) *cobra.Command {
 	var where probes.Target
 	var options list.Options
 	c := &cobra.Command{
-		Use:   "list (-p PID | -a | FILE... | http://HOST/debug/probes/)",
+		Use:   "list (-p PID | -a | FILE... | --from FILE | http://HOST/debug/probes/)",
 		Short: "List probes, their arguments, and what is traced now",
 		Long: `List the probes of processes or of files, with the names and types of their arguments
 as far as the files describe them. Where a type is unknown, the size and the sign of the
 argument are shown in Go's way: int32, uint8.
+
+Of a recording, it also shows how many events there are of each probe.
 
 At an address, a Go program lists its probes itself, by package debugprobe.`,
 		Example: `  stapsdt list -p 1234
@@ -27,6 +29,7 @@ At an address, a Go program lists its probes itself, by package debugprobe.`,
 		RunE: func(c *cobra.Command, args []string) error { return list.Run(c.Context(), to, where, args, options) },
 	}
 	targetFlags(c, &where)
+	fromFlag(c, &options.From)
 	c.Flags().BoolVarP(&options.Verbose, "verbose", "v", false, "show each site: its offset, its semaphore and the operands of its arguments")
 	outputFlag(c, &options.JSON)
 	return c

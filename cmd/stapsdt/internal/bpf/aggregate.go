@@ -49,7 +49,7 @@ func NewAggregate(probe *Probe, filter string, by []string, value string, bucket
 			return nil, err
 		}
 		a.Value = a.value.Type()
-		if err := fits(buckets, a.Value); err != nil {
+		if err := record.Fits(buckets, a.Value); err != nil {
 			return nil, &expr.Error{Src: value, Pos: a.value.Root.Pos, Msg: err.Error()}
 		}
 	}

@@ -3,21 +3,11 @@
 package bpf
 
 import (
-	"fmt"
-
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf/asm"
 )
-
-// fits reports whether buckets can be those of a type.
-func fits(buckets record.Buckets, t expr.Type) error {
-	if l, ok := buckets.(record.Linear); ok && t.Kind == expr.Uint && l.Low < 0 {
-		return fmt.Errorf("this is a %v, and the lower bound is negative", t)
-	}
-	return nil
-}
 
 // bucketOf replaces the value in R0 by the number of its bucket.
 func (b *builder) bucketOf(buckets record.Buckets, t expr.Type) {

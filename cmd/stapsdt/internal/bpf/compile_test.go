@@ -342,7 +342,7 @@ func TestBuckets(t *testing.T) {
 		record.Powers{}, record.Linear{Low: -10, High: 100, Step: 7}, record.Linear{High: 1 << 40, Step: 1 << 33}, record.Linear{Low: math.MinInt64, High: math.MaxInt64, Step: 1 << 60},
 	} {
 		for _, typ := range []expr.Type{i64, u64} {
-			if fits(buckets, typ) != nil {
+			if record.Fits(buckets, typ) != nil {
 				continue
 			}
 			for _, v := range append([]uint64{15, 16, 17, 18, 31, 33, 99, 100, 101, math.MaxUint64 - 9, math.MaxUint64 - 10}, interesting...) {

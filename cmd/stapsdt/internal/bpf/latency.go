@@ -274,7 +274,7 @@ func (l *Latency) NewEnd(probe *Probe, buckets record.Buckets) (*Aggregate, erro
 	}
 	counts := record.Counts{Keys: layout(keys), KeySize: size + 8, Bucketed: true}
 	a := &Aggregate{Counts: counts, keys: keys, probe: probe, buckets: buckets, Value: latencyType}
-	return a, fits(buckets, a.Value)
+	return a, record.Fits(buckets, a.Value)
 }
 
 // endItems returns the items of By in the key of a row, whether they are evaluated at the start or

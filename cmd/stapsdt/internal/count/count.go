@@ -16,9 +16,19 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
 
+// source is what has counted.
+type source interface {
+	// Rows returns the numbers. The most frequent rows come first.
+	Rows() ([]*Row[Probe], error)
+	// Report says which events are not included. what has no room if there are too many different
+	// ones.
+	Report(what string) error
+}
+
 // reporter runs the commands count and hist.
 type reporter struct {
-	*Counter
+	source
+	*console.Console
 	options  Options
 	interval *run.Interval
 	screen   console.Screen
@@ -32,11 +42,14 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if err := CheckLimit(o.Limit); err != nil {
 		return err
 	}
-	interval, err := run.NewInterval(o.Interval)
-	if err != nil {
+	if o.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
 	}
-	if o.By, err = bpf.SplitExprs(o.By); err != nil {
+	if len(o.From) > 0 {
+		return runRecorded(ctx, to, &config, o)
+	}
+	interval, err := run.NewInterval(o.Interval)
+	if err != nil {
 		return err
 	}
 	r, err := run.New(to, config)
@@ -44,12 +57,11 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return err
 	}
 	defer r.Close()
-	c := &reporter{
-		Counter: NewCounter(r, o.Expressions, nil), options: o, interval: interval,
-		screen: console.Screen{Console: to}, before: time.Now(), counts: map[string]uint64{},
-	}
-	defer c.Close()
-	if err := c.Attach(); err != nil {
+	counter := NewCounter(r, o.Expressions, nil)
+	defer counter.Close()
+	c := newReporter(to, counter, o)
+	c.interval = interval
+	if err := counter.Attach(); err != nil {
 		return err
 	}
 	if err := r.Wait(ctx, c); err != nil {
@@ -59,6 +71,10 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return err
 	}
 	return c.Report("values of --by")
+}
+
+func newReporter(to *console.Console, from source, o Options) *reporter {
+	return &reporter{source: from, Console: to, options: o, screen: console.Screen{Console: to}, before: time.Now(), counts: map[string]uint64{}}
 }
 
 // FDs implements engine.Consumer.
@@ -95,7 +111,7 @@ func (c *reporter) show(last bool) error {
 func (c *reporter) table(rows []*Row[Probe]) []byte {
 	rates := c.rates(rows)
 	rows, others := most(rows, c.options.Limit)
-	table := render.Table{Right: 1, Width: console.Columns(c.run.Out)}
+	table := render.Table{Right: 1, Width: console.Columns(c.Out)}
 	header := []string{"COUNT"}
 	if c.options.Interval > 0 {
 		header = append(header, "PER SECOND")
@@ -127,7 +143,7 @@ func (c *reporter) rates(rows []*Row[Probe]) map[*Row[Probe]]float64 {
 // histograms returns the histograms of all rows for people, those of a probe together.
 func (c *reporter) histograms(rows []*Row[Probe]) []byte {
 	var b bytes.Buffer
-	h := Histograms{Options: &c.options, Columns: console.Columns(c.run.Out)}
+	h := Histograms{Options: &c.options, Columns: console.Columns(c.Out)}
 	for len(rows) > 0 {
 		var own, others []*Row[Probe]
 		for _, r := range rows {
@@ -145,7 +161,7 @@ func (c *reporter) histograms(rows []*Row[Probe]) []byte {
 
 // encode writes an object for each row.
 func (c *reporter) encode(rows []*Row[Probe]) error {
-	encoder := render.NewEncoder(c.run.Out)
+	encoder := render.NewEncoder(c.Out)
 	now := time.Now().UTC()
 	for _, r := range rows {
 		var object any

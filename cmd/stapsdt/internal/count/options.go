@@ -19,6 +19,8 @@ type Options struct {
 	Limit int
 	// Interval is the time between two reports, or 0 for only one at the end.
 	Interval time.Duration
+	// From are the recordings whose events are counted, instead of those of processes.
+	From []string
 }
 
 // CheckLimit returns an error if a number of rows is not valid.

@@ -129,10 +129,13 @@ func (t *Tables[S]) Rows() ([]*Row[S], error) {
 	for _, r := range merged {
 		all = append(all, r)
 	}
-	slices.SortFunc(all, func(a, b *Row[S]) int {
-		return cmp.Or(-cmp.Compare(a.Count, b.Count), cmp.Compare(a.Of.String(), b.Of.String()), slices.Compare(a.Text, b.Text), cmp.Compare(a.key, b.key))
-	})
+	slices.SortFunc(all, compareRows)
 	return all, nil
+}
+
+// compareRows orders rows: the most frequent first.
+func compareRows[S Subject](a, b *Row[S]) int {
+	return cmp.Or(-cmp.Compare(a.Count, b.Count), cmp.Compare(a.Of.String(), b.Of.String()), slices.Compare(a.Text, b.Text), cmp.Compare(a.key, b.key))
 }
 
 // merge adds a row of a table to that of the same subject and values.

@@ -24,6 +24,8 @@ type Options struct {
 	JSON bool
 	// Verbose shows each site.
 	Verbose bool
+	// From are the recordings whose probes are shown.
+	From []string
 }
 
 // lister runs the command list.
@@ -36,6 +38,12 @@ type lister struct {
 func Run(ctx context.Context, to *console.Console, where probes.Target, paths []string, o Options) error {
 	if err := where.Check(); err != nil {
 		return err
+	}
+	if len(o.From) > 0 {
+		if where.Given() || len(paths) > 0 {
+			return usage.Errorf("list takes one of -p PID, -a, FILE..., --from FILE and http://HOST/debug/probes/")
+		}
+		return runRecorded(ctx, to, o.From, o)
 	}
 	addressed := slices.ContainsFunc(paths, remote.IsAddress)
 	if where.Given() == (len(paths) > 0) || addressed && len(paths) > 1 {

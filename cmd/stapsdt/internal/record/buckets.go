@@ -22,6 +22,14 @@ type Buckets interface {
 	Bounds(i int) (low, high float64)
 }
 
+// Fits reports whether the values of a type can be in buckets.
+func Fits(buckets Buckets, t expr.Type) error {
+	if l, ok := buckets.(Linear); ok && t.Kind == expr.Uint && l.Low < 0 {
+		return fmt.Errorf("this is a %v, and the lower bound is negative", t)
+	}
+	return nil
+}
+
 // Powers has eight buckets between a power of two and the next one, and one for each number
 // below 16. All negative numbers have one bucket.
 type Powers struct{}

@@ -45,12 +45,25 @@ func (l *Lines) widen(provider, probe string) {
 	l.width = min(max(l.width, minWidth, len(provider)+1+len(probe)), maxWidth)
 }
 
-// Event adds an event to what Flush writes.
+// Fired says when and by whom a probe was fired.
+type Fired struct {
+	At   time.Time
+	PID  uint32
+	TID  int64 // or -1 if it is unknown
+	Comm []byte
+}
+
+// Event adds an event that the kernel has delivered to what Flush writes.
 func (l *Lines) Event(s *Source, e *event.Event) {
+	l.Line(s, Fired{l.Boot.Add(e.Time), e.PID, int64(e.TID), e.Comm()}, func(i int) event.Value { return e.Value(s.Items, i) })
+}
+
+// Line adds an event to what Flush writes. value returns the i-th argument.
+func (l *Lines) Line(s *Source, f Fired, value func(i int) event.Value) {
 	if l.JSON {
-		l.json(s, e)
+		l.json(s, f, value)
 	} else {
-		l.text(s, e)
+		l.text(s, f, value)
 	}
 }
 
@@ -80,12 +93,12 @@ func (l *Lines) pad(start, width int) {
 	}
 }
 
-func (l *Lines) text(s *Source, e *event.Event) {
-	l.head(l.Boot.Add(e.Time), e.PID, e.Comm(), s.Provider, s.Probe, len(s.Items) > 0)
+func (l *Lines) text(s *Source, f Fired, value func(i int) event.Value) {
+	l.head(f.At, f.PID, f.Comm, s.Provider, s.Probe, len(s.Items) > 0)
 	for i := range s.Items {
 		item := &s.Items[i]
 		l.name(item.Name)
-		l.buf = appendText(l.buf, item, e.Value(s.Items, i))
+		l.buf = appendText(l.buf, item, value(i))
 	}
 	l.buf = append(l.buf, '\n')
 }
@@ -139,15 +152,15 @@ func decimals(n uint32) int {
 	return digits
 }
 
-func (l *Lines) json(s *Source, e *event.Event) {
-	l.beginJSON(l.Boot.Add(e.Time), s.Provider, s.Probe, uint64(e.PID), int64(e.TID), e.Comm())
+func (l *Lines) json(s *Source, f Fired, value func(i int) event.Value) {
+	l.beginJSON(f.At, s.Provider, s.Probe, uint64(f.PID), f.TID, f.Comm)
 	var cut []string
 	for i := range s.Items {
 		item := &s.Items[i]
 		if i > 0 {
 			l.buf = append(l.buf, ',')
 		}
-		v := e.Value(s.Items, i)
+		v := value(i)
 		l.buf = AppendJSONString(l.buf, item.Name)
 		l.buf = append(l.buf, ':')
 		l.buf = appendJSON(l.buf, item, v)

@@ -34,6 +34,10 @@ type Options struct {
 	TextSize int
 	// Verbose shows the fields of structs that arguments point to.
 	Verbose bool
+	// From are the recordings whose events are shown, instead of those of processes. With Follow, what is
+	// written to them is shown too, until the run ends.
+	From   []string
+	Follow bool
 }
 
 // MaxText is what a program can read of a text without touching a third page.
@@ -53,6 +57,12 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	}
 	if o.Show, err = bpf.SplitExprs(o.Show); err != nil {
 		return err
+	}
+	if len(o.From) > 0 {
+		return runRecorded(ctx, to, &config, &o)
+	}
+	if o.Follow {
+		return usage.Errorf("--follow is for recordings: give --from FILE")
 	}
 	if len(config.Specs) > 0 && remote.IsAddress(config.Specs[0]) {
 		return runRemote(ctx, to, &config, &o)

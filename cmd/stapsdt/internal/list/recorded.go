@@ -1,0 +1,144 @@
+//go:build linux
+
+package list
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// recordedProbes is what a recording has.
+type recordedProbes struct {
+	file        *recorded.File
+	counts      []uint64 // of the events of each probe, by its number
+	first, last int64    // their times, by CLOCK_REALTIME
+}
+
+// runRecorded shows the probes of recordings, and how many events these have of each.
+func runRecorded(ctx context.Context, to *console.Console, paths []string, o Options) error {
+	if o.Verbose {
+		return usage.Errorf("-v shows the sites of files, and recordings have none")
+	}
+	out := bufio.NewWriter(to.Out)
+	for i, path := range paths {
+		if i > 0 && !o.JSON {
+			fmt.Fprintln(out)
+		}
+		source, err := recorded.Open([]string{path}, nil, "")
+		if err != nil {
+			return err
+		}
+		all, err := countRecorded(ctx, source)
+		if err == nil && o.JSON {
+			err = all.json(out)
+		} else if err == nil {
+			all.text(out)
+		}
+		source.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// countRecorded reads all events of a source with one file.
+func countRecorded(ctx context.Context, source *recorded.Source) (*recordedProbes, error) {
+	all := &recordedProbes{file: source.Files()[0]}
+	if _, err := source.More(); err != nil {
+		return nil, err
+	}
+	for n := 0; n%1024 != 0 || ctx.Err() == nil; n++ {
+		e, _, err := source.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		for int(e.Number) >= len(all.counts) {
+			all.counts = append(all.counts, 0)
+		}
+		all.counts[e.Number]++
+		if all.last = e.Realtime; n == 0 {
+			all.first = e.Realtime
+		}
+	}
+	return all, nil
+}
+
+func (r *recordedProbes) count(number int) uint64 {
+	if number < len(r.counts) {
+		return r.counts[number]
+	}
+	return 0
+}
+
+func (r *recordedProbes) text(out *bufio.Writer) {
+	head := r.file.Head()
+	fmt.Fprintf(out, "%s (process %d, %s", render.Printable(r.file.Path), head.PID, render.Printable(head.Executable))
+	if r.last != 0 {
+		const clock = "15:04:05.000000"
+		fmt.Fprintf(out, ", %s to %s", time.Unix(0, r.first).Format("2006-01-02 "+clock), time.Unix(0, r.last).Format(clock))
+	}
+	if lost := r.file.Lost(); lost > 0 {
+		fmt.Fprintf(out, ", %s before", render.Number(lost, "event"))
+	}
+	fmt.Fprintln(out, ")")
+	for i, p := range r.file.Probes() {
+		line := fmt.Sprintf("  %s:%s(%s)  # %s", p.Provider, p.Name, strings.Join(arguments(p), ", "), render.Number(r.count(i), "event"))
+		fmt.Fprintln(out, render.Printable(line))
+	}
+}
+
+// arguments returns the names and the types of a probe's arguments.
+func arguments(p *recording.Probe) (list []string) {
+	for i, v := range recorded.Variables(p)[:len(p.Args)] {
+		list = append(list, v.Name+" "+typeName(p.Args[i], v.Type.String()))
+	}
+	return list
+}
+
+func typeName(a recording.Arg, name string) string {
+	if a.Kind == recording.Pointer {
+		return "uintptr"
+	}
+	return name
+}
+
+// recordedProbe is a probe of a recording for programs.
+type recordedProbe struct {
+	File     render.JSONText `json:"file"`
+	Provider render.JSONText `json:"provider"`
+	Probe    render.JSONText `json:"probe"`
+	PIDs     []int           `json:"pids"`
+	Args     []jsonArg       `json:"args"`
+	Events   uint64          `json:"events"`
+}
+
+func (r *recordedProbes) json(out *bufio.Writer) error {
+	encoder := render.NewEncoder(out)
+	for i, p := range r.file.Probes() {
+		j := recordedProbe{
+			File: render.JSONText(r.file.Path), Provider: render.JSONText(p.Provider), Probe: render.JSONText(p.Name),
+			PIDs: []int{int(r.file.Head().PID)}, Args: []jsonArg{}, Events: r.count(i),
+		}
+		for k, v := range recorded.Variables(p)[:len(p.Args)] {
+			j.Args = append(j.Args, jsonArg{v.Name, typeName(p.Args[k], v.Type.String())})
+		}
+		if err := encoder.Encode(j); err != nil {
+			return err
+		}
+	}
+	return nil
+}

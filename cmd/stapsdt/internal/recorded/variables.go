@@ -1,0 +1,85 @@
+//go:build linux
+
+package recorded
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// others are the variables after the arguments.
+var others = []expr.Var{
+	{Name: "pid", Type: expr.Type{Kind: expr.Uint, Size: 4}},
+	{Name: "tid", Type: expr.Type{Kind: expr.Uint, Size: 4}},
+	{Name: "goroutine", Type: expr.Type{Kind: expr.Uint, Size: 8}},
+}
+
+// Variables returns the names that an expression about a probe's events can use: those of the
+// arguments, arg0 and so on, pid, tid and goroutine.
+func Variables(p *recording.Probe) []expr.Var {
+	var named, numbered []expr.Var
+	for i, a := range p.Args {
+		t := typeOf(a)
+		named = append(named, expr.Var{Name: a.Name, Type: t})
+		numbered = append(numbered, expr.Var{Name: "arg" + strconv.Itoa(i), Type: t})
+	}
+	return append(append(named, numbered...), others...)
+}
+
+func typeOf(a recording.Arg) expr.Type {
+	size := max(int(a.Type), -int(a.Type))
+	switch a.Kind {
+	case recording.String:
+		return expr.Type{Kind: expr.String}
+	case recording.Float64:
+		return expr.Type{Kind: expr.Float, Size: size - 32}
+	case recording.Bool:
+		return expr.Type{Kind: expr.Bool, Size: 1}
+	case recording.Duration:
+		return expr.Type{Kind: expr.Int, Size: 8, Duration: true}
+	case recording.Int64:
+		return expr.Type{Kind: expr.Int, Size: size}
+	}
+	return expr.Type{Kind: expr.Uint, Size: size}
+}
+
+// Variable returns the value of the i-th of an event's Variables.
+func Variable(e *recording.Event, i int) expr.Value {
+	n := len(e.Probe.Args)
+	switch i - 2*n {
+	case 0:
+		return expr.UintValue(uint64(e.PID))
+	case 1:
+		return expr.UintValue(uint64(e.TID))
+	case 2:
+		return expr.UintValue(e.Goroutine)
+	}
+	i %= n
+	switch a := e.Probe.Args[i]; a.Kind {
+	case recording.String:
+		return expr.StringValue(string(e.Text(i)))
+	case recording.Float64:
+		return expr.FloatValue(math.Float64frombits(e.Word(i)))
+	case recording.Bool:
+		return expr.BoolValue(e.Word(i) != 0)
+	case recording.Int64, recording.Duration:
+		return expr.IntValue(int64(e.Word(i)))
+	}
+	return expr.UintValue(e.Word(i))
+}
+
+// Bits returns the bits of a value of a type, as an event of the kernel has them: a float32 has those of
+// a float32.
+func Bits(t expr.Type, v expr.Value) uint64 {
+	if t.Kind == expr.Float && t.Size == 4 {
+		return uint64(math.Float32bits(float32(v.Float())))
+	}
+	return v.Uint()
+}
+
+// Pointer describes an argument that is an address.
+var Pointer = &sdt.Type{Kind: sdt.KindPointer}
