@@ -115,8 +115,8 @@ func (w *Writer) ownSlot() (i uint64, ok bool) {
 			}
 		}
 	}
-	if !free && w.full != nil {
-		w.full()
+	if !free {
+		w.crowded()
 	}
 	return i, free
 }

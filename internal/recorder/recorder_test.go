@@ -3,12 +3,14 @@ package recorder
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -69,6 +71,45 @@ func TestStorm(t *testing.T) {
 		require.Equal(t, goroutines*events, seen+int(r.Lost()))
 		require.Zero(t, r.Lost())
 	}
+}
+
+// TestThreadsEnd: the slots of threads that have ended are taken back.
+func TestThreadsEnd(t *testing.T) {
+	w := newWriter(t, 64<<20, Options{Counter: true})
+	if !w.hasSlots {
+		t.Skip("threads own no slots here")
+	}
+	number, _ := w.AddProbe(integers(1))
+	onThread := func(f func()) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			runtime.LockOSThread() // for good: the thread ends with the goroutine
+			f()
+		}()
+		<-done
+	}
+	var wait, all sync.WaitGroup
+	wait.Add(1)
+	for range 4 * slots {
+		all.Add(1)
+		go onThread(func() {
+			w.Append(number, []uint64{1}, nil)
+			all.Done()
+			wait.Wait()
+		})
+	}
+	all.Wait()
+	wait.Done()
+	require.Eventually(t, func() bool {
+		owns := false
+		onThread(func() {
+			w.Append(number, []uint64{1}, nil)
+			i, ok := w.ownSlot()
+			owns = ok && w.table.slots[i].key == uint64(thread())
+		})
+		return owns
+	}, testenv.Patience, 10*time.Millisecond)
 }
 
 func TestTexts(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/call"
@@ -54,10 +55,9 @@ type Writer struct {
 	sequence uint64
 	probes   int
 
-	dropped atomic.Uint64
-	failed  atomic.Bool
-	// full is told when a thread has found no slot.
-	full func()
+	dropped    atomic.Uint64
+	failed     atomic.Bool
+	takingBack atomic.Bool
 }
 
 // sharedShard is a shard for goroutines whose thread has no slot.
@@ -255,13 +255,36 @@ func (w *Writer) stop() {
 	atomic.StorePointer(&w.at, nil)
 }
 
-// Reuse takes the slots from threads that may have ended. Each thread that fires takes one again.
-func (w *Writer) Reuse() {
+// reserved is the key of a slot that no thread may take. No M has this address.
+const reserved = 1
+
+// takeBack takes the slots from threads that may have ended. Each thread that records takes one
+// again. Before another thread may take a slot, the world stops: the one that had it may be writing.
+func (w *Writer) takeBack() {
 	for i := range w.locks {
 		w.locks[i].Lock()
-		atomic.StoreUint64(&w.table.slots[i].key, 0)
+		if key := &w.table.slots[i].key; atomic.LoadUint64(key) != 0 {
+			atomic.StoreUint64(key, reserved)
+		}
 		w.locks[i].Unlock()
 	}
+	stopTheWorldOnce()
+	for i := range w.table.slots {
+		atomic.CompareAndSwapUint64(&w.table.slots[i].key, reserved, 0)
+	}
+}
+
+// crowded lets a goroutine of its own take the slots back, at most once a second: threads that come and
+// go leave slots without a thread behind.
+func (w *Writer) crowded() {
+	if !w.takingBack.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		w.takeBack()
+		time.Sleep(time.Second)
+		w.takingBack.Store(false)
+	}()
 }
 
 // stopTheWorldOnce returns after every goroutine has been stopped at a point where it may be
