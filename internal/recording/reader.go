@@ -57,6 +57,7 @@ func NewReader(file io.ReaderAt) (*Reader, error) {
 	}
 	r := &Reader{head: *head, shards: make([]shard, head.Shards)}
 	r.src = source{file: file, head: &r.head}
+	r.event.Executable = head.Executable
 	return r, r.readTable()
 }
 

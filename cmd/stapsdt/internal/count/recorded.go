@@ -4,14 +4,10 @@ package count
 
 import (
 	"context"
-	"encoding/binary"
-	"io"
-	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -21,23 +17,21 @@ import (
 // recordedCounter counts the events of recordings.
 type recordedCounter struct {
 	*console.Console
+	Recorded[Probe]
 	source      *recorded.Source
 	expressions *Expressions
 	probes      map[*recording.Probe]*recordedProbe
-	rows        map[string]*Row[Probe] // by the probe and the values of --by
-	key         []byte
 	unevaluated uint64
 }
 
 // recordedProbe is what is evaluated for the events of a probe.
 type recordedProbe struct {
-	of     Probe
-	number uint64
+	*recorded.Evaluator
+	number int // in Recorded
 	by     []*expr.Expr
-	items  []record.Item
+	items  []*record.Item
 	value  *expr.Expr
-	event  *recording.Event
-	get    func(i int) expr.Value
+	values []recorded.Value
 }
 
 // runRecorded counts the events of the recordings in o.From.
@@ -50,47 +44,25 @@ func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o
 		return err
 	}
 	defer source.Close()
-	c := &recordedCounter{Console: to, source: source, expressions: &o.Expressions, probes: map[*recording.Probe]*recordedProbe{}, rows: map[string]*Row[Probe]{}}
-	if _, err := source.More(); err != nil {
+	c := &recordedCounter{Console: to, source: source, expressions: &o.Expressions, probes: map[*recording.Probe]*recordedProbe{}}
+	err = source.Each(ctx, func(e *recording.Event, _ *recorded.File) error { return c.add(e) })
+	if err != nil {
 		return err
-	}
-	for n := 0; n%1024 != 0 || ctx.Err() == nil; n++ {
-		e, _, err := source.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if err := c.add(e); err != nil {
-			return err
-		}
 	}
 	r := newReporter(to, c, o)
 	if err := r.show(true); err != nil {
 		return err
 	}
-	return c.Report("")
-}
-
-// Rows implements source.
-func (c *recordedCounter) Rows() ([]*Row[Probe], error) {
-	all := make([]*Row[Probe], 0, len(c.rows))
-	for _, r := range c.rows {
-		all = append(all, r)
-	}
-	slices.SortFunc(all, compareRows)
-	return all, nil
+	return c.Report("values of --by")
 }
 
 // Report implements source.
-func (c *recordedCounter) Report(string) error {
-	if lost := c.source.Lost(); lost > 0 {
-		c.Warn("the recording has lost %d events, the oldest ones: the numbers are lower bounds", lost)
+func (c *recordedCounter) Report(what string) error {
+	c.source.Report(c.Console)
+	if c.Lost > 0 {
+		c.Warn("%d events were lost, because there are too many different %s", c.Lost, what)
 	}
-	if c.unevaluated > 0 {
-		c.Warn("%d events were left out, because an expression divided by zero or shifted by a negative count", c.unevaluated)
-	}
+	recorded.Unevaluated(c.Console, c.unevaluated)
 	return nil
 }
 
@@ -99,33 +71,22 @@ func (c *recordedCounter) probe(p *recording.Probe) (*recordedProbe, error) {
 	if known := c.probes[p]; known != nil {
 		return known, nil
 	}
-	r := &recordedProbe{of: Probe{p.Provider, p.Name}, number: uint64(len(c.probes))}
-	r.get = func(i int) expr.Value { return recorded.Variable(r.event, i) }
-	parse := func(src string) (*expr.Expr, error) {
-		e, err := expr.Parse(src, recorded.Variables(p))
-		if err != nil {
-			err = usage.Errorf("%v: %w", r.of, err)
-		}
-		return e, err
-	}
+	r := &recordedProbe{Evaluator: recorded.NewEvaluator(p), number: c.Number(Probe{p.Provider, p.Name})}
 	for _, src := range c.expressions.By {
-		e, err := parse(src)
+		e, err := r.Parse(src)
 		if err != nil {
 			return nil, err
 		}
-		r.by = append(r.by, e)
-		r.items = append(r.items, record.Item{Name: src, Type: e.Type(), TextSize: record.TextSize})
+		r.by, r.items = append(r.by, e), append(r.items, recorded.NewItem(src, e.Type()))
 	}
+	r.values = make([]recorded.Value, len(r.by))
 	if c.expressions.Buckets != nil {
-		e, err := parse(c.expressions.Value)
+		e, err := r.ParseInteger(c.expressions.Value, "a histogram")
 		if err != nil {
 			return nil, err
-		}
-		if kind := e.Type().Kind; kind != expr.Int && kind != expr.Uint {
-			return nil, usage.Errorf("%v: a histogram needs an integer, and %s is of type %v", r.of, c.expressions.Value, e.Type())
 		}
 		if err := record.Fits(c.expressions.Buckets, e.Type()); err != nil {
-			return nil, usage.Errorf("%v: %w", r.of, err)
+			return nil, usage.Errorf("%s:%s: %w", p.Provider, p.Name, err)
 		}
 		r.value = e
 	}
@@ -139,55 +100,23 @@ func (c *recordedCounter) add(e *recording.Event) error {
 	if err != nil {
 		return err
 	}
-	p.event = e
-	c.key = binary.NativeEndian.AppendUint64(c.key[:0], p.number)
-	var values [8]expr.Value
-	list := values[:0]
-	for _, by := range p.by {
-		v, fault := by.Eval(p.get)
-		if fault {
+	p.At(e)
+	var fault bool
+	for i, by := range p.by {
+		if p.values[i], fault = p.Value(by, p.items[i]); fault {
 			c.unevaluated++
 			return nil
 		}
-		list = append(list, v)
-		c.key = binary.NativeEndian.AppendUint64(c.key, v.Uint())
-		c.key = binary.NativeEndian.AppendUint64(c.key, uint64(len(v.Text())))
-		c.key = append(c.key, v.Text()...)
 	}
-	bucket, sum := 0, uint64(0)
-	if p.value != nil {
-		v, fault := p.value.Eval(p.get)
-		if fault {
-			c.unevaluated++
-			return nil
-		}
-		sum = v.Uint()
-		bucket = c.expressions.Buckets.Of(p.value.Type(), sum)
+	if p.value == nil {
+		c.Add(p.number, p.values, nil, expr.Type{}, 0)
+		return nil
 	}
-	row := c.rows[string(c.key)]
-	if row == nil {
-		row = c.newRow(p, list)
-		c.rows[string(c.key)] = row
+	bits, fault := p.Number(p.value)
+	if fault {
+		c.unevaluated++
+		return nil
 	}
-	row.Count++
-	b := row.Buckets[bucket]
-	row.Buckets[bucket] = Bucket{b.Count + 1, b.Sum + sum}
+	c.Add(p.number, p.values, c.expressions.Buckets, p.value.Type(), bits)
 	return nil
-}
-
-func (c *recordedCounter) newRow(p *recordedProbe, values []expr.Value) *Row[Probe] {
-	row := &Row[Probe]{Of: p.of, Buckets: map[int]Bucket{}, key: string(c.key)}
-	if p.value != nil {
-		row.Value = p.value.Type()
-	}
-	for i, v := range values {
-		text, cut := []byte(v.Text()), false
-		if len(text) > record.TextSize {
-			text, cut = record.WholeRunes(text[:record.TextSize]), true
-		}
-		bits := recorded.Bits(p.items[i].Type, v)
-		row.Text = append(row.Text, string(render.KeyText(&p.items[i], bits, text, cut)))
-		row.JSON = append(row.JSON, render.KeyJSON(&p.items[i], bits, text))
-	}
-	return row
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
@@ -45,8 +44,8 @@ type jsonOpen struct {
 }
 
 // encode writes an object for each row, and one for what is unpaired of each kind of operation.
-func (l *latency) encode(rows []*count.Row[*operation], all []unpaired, now time.Duration) error {
-	encoder := render.NewEncoder(l.run.Out)
+func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
+	encoder := render.NewEncoder(l.Out)
 	head := func(o *operation) jsonHead {
 		return jsonHead{time.Now().UTC(), render.JSONText(o.start), render.JSONText(o.end)}
 	}
@@ -55,11 +54,12 @@ func (l *latency) encode(rows []*count.Row[*operation], all []unpaired, now time
 			return err
 		}
 	}
+	names := l.source.details()
 	for i, o := range l.kinds.all {
 		u := &all[i]
-		object := jsonUnpaired{head(o), u.starts, u.ends, len(u.open), []jsonOpen{}}
-		for _, open := range u.oldest() {
-			object.Longest = append(object.Longest, l.jsonOpen(&open, now))
+		object := jsonUnpaired{head(o), u.starts, u.ends, u.open, []jsonOpen{}}
+		for j := range u.oldest {
+			object.Longest = append(object.Longest, u.oldest[j].forJSON(names))
 		}
 		if err := encoder.Encode(object); err != nil {
 			return err
@@ -68,21 +68,17 @@ func (l *latency) encode(rows []*count.Row[*operation], all []unpaired, now time
 	return nil
 }
 
-func (l *latency) jsonOpen(o *record.Open, now time.Duration) jsonOpen {
-	plan := l.operations.Plan
-	bits, text, _ := plan.Key.In(o.Key)
-	j := jsonOpen{Nanoseconds: now - o.Since, PID: o.PID, TID: o.TID, Key: render.KeyJSON(&plan.Key, bits, text)}
-	for i := range plan.Open {
-		item := &plan.Open[i]
-		if !o.Known(i) {
+func (o *opened) forJSON(names details) jsonOpen {
+	j := jsonOpen{Nanoseconds: o.since, PID: o.pid, TID: o.tid, Key: o.key.json}
+	for i, v := range o.details {
+		if v.json == nil {
 			continue
 		}
 		object := &j.Args
-		if i < plan.OpenBy {
+		if i < names.by {
 			object = &j.By
 		}
-		bits, text, _ := item.In(o.Value)
-		object.Names, object.Values = append(object.Names, item.Name), append(object.Values, render.KeyJSON(item, bits, text))
+		object.Names, object.Values = append(object.Names, names.names[i]), append(object.Values, v.json)
 	}
 	return j
 }

@@ -30,15 +30,15 @@ type kinds struct {
 	named bool // whether the command line names operations, and not their probes
 }
 
-// find returns the number of the kind of operation that a probe starts or ends.
-func (k *kinds) find(s *probes.Selector, p *bpf.Probe, isStart bool) (uint32, error) {
+// find returns the number of the kind of operation that a probe, which is PROVIDER:NAME, starts or ends.
+func (k *kinds) find(s *probes.Selector, probe string, isStart bool) (uint32, error) {
 	o := &operation{s.Specs[0].String(), s.Specs[1].String()}
 	switch {
 	case k.named && isStart:
-		o.start = p.String()
+		o.start = probe
 		o.end = strings.TrimSuffix(o.start, "start") + "end"
 	case k.named:
-		o.end = p.String()
+		o.end = probe
 		o.start = strings.TrimSuffix(strings.TrimSuffix(o.end, "end"), "done") + "start"
 	}
 	known := slices.IndexFunc(k.all, func(known *operation) bool {

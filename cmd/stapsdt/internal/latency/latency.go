@@ -6,164 +6,56 @@ package latency
 
 import (
 	"context"
-	"fmt"
 	"strings"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
-
-	"github.com/cilium/ebpf"
 )
 
-// latency is what the command latency does. It is an engine.Subscriber.
+// source is what pairs the events.
+type source interface {
+	// Rows returns the times of the operations that have ended.
+	Rows() ([]*count.Row[*operation], error)
+	// unpaired returns what has no counterpart, of each kind.
+	unpaired() ([]unpaired, error)
+	// details returns the names of what is shown of an operation that is open, and keyName that of
+	// what pairs a start with its end.
+	details() details
+	keyName() string
+}
+
+// latency shows the times of operations.
 type latency struct {
-	run        *run.Run
-	options    count.Options
-	pairs      *pairs
-	operations operations.Operations
-	kinds      kinds
-	tables     count.Tables[*operation]
-	interval   *run.Interval
-	screen     console.Screen
-	full       uint64 // starts for which there was no room
+	*console.Console
+	source  source
+	options count.Options
+	pairs   *pairs
+	kinds   kinds
+	screen  console.Screen
 }
 
 // Run measures operations until the run ends, and shows their times. names are the command line's:
 // the probes of the start and of the end, or the name that their __start and __end follow. key is
 // what a start and its end have in common, or "".
 func Run(ctx context.Context, to *console.Console, config run.Config, names []string, key string, o count.Options) (err error) {
-	l := &latency{options: o, screen: console.Screen{Console: to}}
+	l := &latency{Console: to, options: o, screen: console.Screen{Console: to}}
 	if l.pairs, err = newPairs(names, key); err != nil {
 		return err
 	}
 	if err := count.CheckLimit(o.Limit); err != nil {
 		return err
 	}
-	if l.interval, err = run.NewInterval(o.Interval); err != nil {
-		return err
-	}
-	if l.pairs.key == bpf.Goroutine && !config.Given() {
-		return usage.Errorf("--key goroutine needs to know the processes: give -p PID, or -a for all")
-	}
 	if l.options.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
 	}
 	l.kinds.named = l.pairs.named
-	config.Specs, config.Others, config.Together = l.pairs.specs, l.pairs.others, true
-	if l.run, err = run.New(to, config); err != nil {
-		return err
+	if len(o.From) > 0 {
+		return l.runRecorded(ctx, &config)
 	}
-	defer l.run.Close()
-	defer l.operations.Close()
-	defer l.tables.Close()
-	if err := l.run.Attach(l); err != nil {
-		return err
-	}
-	l.run.Announce()
-	if err := l.run.Wait(ctx, l); err != nil {
-		return err
-	}
-	if err := l.show(true); err != nil {
-		return err
-	}
-	return l.report()
-}
-
-// report says which operations are not included.
-func (l *latency) report() error {
-	stats, err := record.ReadStats(l.run.Env.Stats)
-	if err != nil {
-		return err
-	}
-	count.Lost(l.run, stats, "values of --by")
-	if l.full > 0 {
-		l.run.Warn("%d starts are not included, because more than %d operations were open", l.full, bpf.MaxOpen)
-	}
-	return nil
-}
-
-// FDs implements engine.Consumer.
-func (l *latency) FDs() []int { return nil }
-
-// Tick implements engine.Consumer.
-func (l *latency) Tick() (next time.Duration, more bool, err error) {
-	if err := l.operations.Sweep(); err != nil {
-		return 0, false, err
-	}
-	due, next := l.interval.Due()
-	if due {
-		err = l.show(false)
-	}
-	return next, true, err
-}
-
-// Selector implements engine.Subscriber.
-func (l *latency) Selector() *probes.Selector { return l.run.Selector }
-
-// Together implements engine.Subscriber.
-func (l *latency) Together() bool { return true }
-
-// AsksProcesses implements engine.Subscriber.
-func (l *latency) AsksProcesses() bool { return l.pairs.key == bpf.Goroutine }
-
-// ProcessFound implements engine.Subscriber.
-func (l *latency) ProcessFound(pid int) error {
-	err := l.operations.ProcessFound(l.run.Env, pid)
-	switch {
-	case err == nil:
-		return nil
-	case !l.run.All && !l.run.Began():
-		return usage.Errorf("%w; give --key arg0 or another expression, or --key thread", err)
-	}
-	l.Problem(fmt.Errorf("%w; its events are not included", err))
-	return nil
-}
-
-// Problem implements engine.Subscriber.
-func (l *latency) Problem(err error) { l.run.Problem(err) }
-
-// Section implements engine.Subscriber.
-func (l *latency) Section(p *bpf.Probe) (*bpf.Section, error) {
-	err := l.operations.Prepare(l.run.Selector, bpf.Pairing{
-		Key: l.pairs.key, Where: bpf.SplitWhere(l.run.Where), By: l.options.By, Details: true,
-	})
-	if err != nil {
-		return nil, err
-	}
-	isStart, err := operations.IsStart(l.run.Selector, p)
-	if err != nil {
-		return nil, err
-	}
-	kind, err := l.kinds.find(l.run.Selector, p, isStart)
-	if err != nil {
-		return nil, err
-	}
-	plan, of := l.operations.Plan, bpf.Operations{OperationTables: l.operations.Tables, Kind: kind}
-	if isStart {
-		return plan.Start(l.run.Env, of, p)
-	}
-	a, err := plan.NewEnd(p, l.options.Buckets)
-	if err != nil {
-		return nil, err
-	}
-	return l.tables.Add(a, l.kinds.all[kind], p.Name, func(table *ebpf.Map, id uint32) (*bpf.Section, error) {
-		return plan.End(l.run.Env, of, a, table, id)
-	})
-}
-
-// keyName is the name of the argument that the key is, or its expression.
-func (l *latency) keyName() string {
-	if l.pairs.key == "arg0" {
-		return l.run.Selector.Specs[0].First.ArgName(0)
-	}
-	return l.pairs.key
+	return l.runTraced(ctx, config)
 }
 
 // pairs are the probes that belong together.

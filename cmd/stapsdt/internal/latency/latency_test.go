@@ -5,7 +5,6 @@ package latency
 import (
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 
 	"github.com/stretchr/testify/require"
@@ -22,7 +21,7 @@ func TestDone(t *testing.T) {
 	}
 	k := kinds{named: p.named}
 	for _, name := range []string{"query__start", "query__done"} {
-		kind, err := k.find(s, &bpf.Probe{Provider: "p", Name: name}, name == "query__start")
+		kind, err := k.find(s, "p:"+name, name == "query__start")
 		require.NoError(t, err)
 		require.Zero(t, kind)
 	}
@@ -53,7 +52,7 @@ func TestKinds(t *testing.T) {
 	k := kinds{named: true}
 	numbers := map[string]uint32{}
 	for _, name := range []string{"read__start", "write__end", "read__end", "write__start"} {
-		kind, err := k.find(s, &bpf.Probe{Provider: "p", Name: name}, name[len(name)-5:] == "start")
+		kind, err := k.find(s, "p:"+name, name[len(name)-5:] == "start")
 		require.NoError(t, err)
 		numbers[name] = kind
 	}

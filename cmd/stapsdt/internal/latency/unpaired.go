@@ -4,50 +4,104 @@ package latency
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
+	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
 // unpaired is what there is of a kind of operation without a counterpart.
 type unpaired struct {
 	starts, ends uint64 // starts that have not ended, and ends that have not started
-	open         []record.Open
+	open         int
+	oldest       []opened // of those that are open, longest at most
 }
 
-// longest is how many of the operations that are open are shown.
+// longest is how many of the operations that are open are shown: those that have been open longest.
 const longest = 10
 
-// oldest returns those that are shown: which have been open longest.
-func (u *unpaired) oldest() []record.Open { return u.open[:min(len(u.open), longest)] }
+// opened is an operation that is open, as it is shown.
+type opened struct {
+	since    time.Duration // how long
+	pid, tid int
+	key      value
+	details  []value // by the names of details
+}
 
-// unpaired reads what has no counterpart. What is open comes in the order of its start.
-func (l *latency) unpaired() ([]unpaired, error) {
-	all := make([]unpaired, len(l.kinds.all))
-	if l.operations.Plan == nil {
+// value is how a value is shown to people, and to programs. It is not known if there is none for programs.
+type value struct {
+	text string
+	json json.RawMessage
+}
+
+// details are the names of what is shown of an operation that is open. The first by are of --by, and the
+// others are arguments of the start.
+type details struct {
+	names []string
+	by    int
+}
+
+// unpaired reads what has no counterpart.
+func (t *traced) unpaired() ([]unpaired, error) {
+	all := make([]unpaired, len(t.latency.kinds.all))
+	if t.operations.Plan == nil {
 		return all, nil
 	}
-	l.full = 0
+	t.full = 0
 	for i := range all {
-		t, err := record.ReadTotals(l.operations.Tables.Totals, uint32(i))
+		totals, err := record.ReadTotals(t.operations.Tables.Totals, uint32(i))
 		if err != nil {
 			return nil, err
 		}
 		// While they are counted, an end may be counted and its start not yet.
-		all[i].starts, all[i].ends = t.Starts-min(t.Starts, t.Pairs), t.Ends
-		l.full += t.Full
+		all[i].starts, all[i].ends = totals.Starts-min(totals.Starts, totals.Pairs), totals.Ends
+		t.full += totals.Full
 	}
-	open, err := l.operations.Open()
+	open, err := t.operations.Open()
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range open {
-		if o.Since != 0 && int(o.Kind) < len(all) {
-			all[o.Kind].open = append(all[o.Kind].open, o)
+	slices.SortFunc(open, func(a, b record.Open) int { return cmp.Compare(a.Since, b.Since) })
+	now := event.Now()
+	for i := range open {
+		o := &open[i]
+		if o.Since == 0 || int(o.Kind) >= len(all) {
+			continue
+		}
+		u := &all[o.Kind]
+		if u.open++; len(u.oldest) < longest {
+			u.oldest = append(u.oldest, t.opened(o, now))
 		}
 	}
-	for _, u := range all {
-		slices.SortFunc(u.open, func(a, b record.Open) int { return cmp.Compare(a.Since, b.Since) })
-	}
 	return all, nil
+}
+
+// opened returns how an operation is shown.
+func (t *traced) opened(o *record.Open, now time.Duration) opened {
+	plan := t.operations.Plan
+	shown := func(item *record.Item, in []byte) value {
+		bits, text, cut := item.In(in)
+		return value{string(render.KeyText(item, bits, text, cut)), render.KeyJSON(item, bits, text)}
+	}
+	s := opened{since: now - o.Since, pid: o.PID, tid: o.TID, key: shown(&plan.Key, o.Key), details: make([]value, len(plan.Open))}
+	for i := range plan.Open {
+		if o.Known(i) {
+			s.details[i] = shown(&plan.Open[i], o.Value)
+		}
+	}
+	return s
+}
+
+// details returns the names of what an open operation has.
+func (t *traced) details() (d details) {
+	if plan := t.operations.Plan; plan != nil {
+		for _, item := range plan.Open {
+			d.names = append(d.names, item.Name)
+		}
+		d.by = plan.OpenBy
+	}
+	return d
 }

@@ -42,10 +42,10 @@ func (o *Operations) Prepare(s *probes.Selector, pairing bpf.Pairing) (err error
 }
 
 // IsStart reports whether a probe is that of the start, and not that of the end.
-func IsStart(s *probes.Selector, p *bpf.Probe) (bool, error) {
+func IsStart(s *probes.Selector, provider, probe string) (bool, error) {
 	start, end := s.Specs[0], s.Specs[1]
-	isStart := start.Match(p.Provider, p.Name)
-	if isStart && end.Match(p.Provider, p.Name) {
+	isStart := start.Match(provider, probe)
+	if isStart && end.Match(provider, probe) {
 		return false, usage.Errorf("both %v and %v name it", start, end)
 	}
 	return isStart, nil

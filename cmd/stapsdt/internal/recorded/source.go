@@ -5,11 +5,14 @@ package recorded
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
@@ -34,7 +37,11 @@ type File struct {
 	file    *os.File
 	filters []*filter // by the numbers of probes
 	event   *recording.Event
+	last    time.Duration // of the last event that was read
 }
+
+// Last returns the time of the last event that was read, of any probe.
+func (f *File) Last() time.Duration { return f.last }
 
 // Open opens recordings for the events of the probes that specs name, all if there are none, and for
 // which an expression is true, unless it is empty.
@@ -98,6 +105,18 @@ func (s *Source) check() error {
 	return fmt.Errorf("%w: no recording has them", probes.ErrNothing)
 }
 
+// Probes returns the probes that are meant, of all files.
+func (s *Source) Probes() (all []*recording.Probe) {
+	for _, f := range s.files {
+		for i, p := range f.Probes() {
+			if filter, err := f.filter(s, uint32(i)); err == nil && filter.meant {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
 // Close closes the files.
 func (s *Source) Close() {
 	for _, f := range s.files {
@@ -114,6 +133,20 @@ func (s *Source) Lost() (lost uint64) {
 		lost += f.Lost()
 	}
 	return lost
+}
+
+// Report warns that what was made of the events is not of all, if the recordings have lost some.
+func (s *Source) Report(to *console.Console) {
+	if lost := s.Lost(); lost > 0 {
+		to.Warn("the recording has lost %d events, the oldest ones: the numbers are lower bounds", lost)
+	}
+}
+
+// Unevaluated warns about events that were left out because of their expressions.
+func Unevaluated(to *console.Console, n uint64) {
+	if n > 0 {
+		to.Warn("%d events are not included, because an expression divided by zero or shifted by a negative count", n)
+	}
 }
 
 // More finds events that were written since it was called last, and reports whether there are any.
@@ -169,6 +202,26 @@ func (s *Source) Next() (*recording.Event, *File, error) {
 	return s.active[0].event, s.active[0], nil
 }
 
+// Each calls f with each event that was written until now, unless ctx is done.
+func (s *Source) Each(ctx context.Context, f func(*recording.Event, *File) error) error {
+	if _, err := s.More(); err != nil {
+		return err
+	}
+	for n := 0; n%1024 != 0 || ctx.Err() == nil; n++ {
+		e, file, err := s.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = f(e, file)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // advance moves to the file's next event that is meant, and reports whether there is one.
 func (f *File) advance(s *Source) (bool, error) {
 	for {
@@ -179,6 +232,7 @@ func (f *File) advance(s *Source) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		f.last = e.Monotonic
 		filter, err := f.filter(s, e.Number)
 		if err == nil && filter.matches(e) { // an expression that does not fit the probe is true for none of its events
 			f.event = e

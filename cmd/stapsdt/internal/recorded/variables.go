@@ -4,6 +4,7 @@ package recorded
 
 import (
 	"math"
+	"path"
 	"strconv"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -16,10 +17,11 @@ var others = []expr.Var{
 	{Name: "pid", Type: expr.Type{Kind: expr.Uint, Size: 4}},
 	{Name: "tid", Type: expr.Type{Kind: expr.Uint, Size: 4}},
 	{Name: "goroutine", Type: expr.Type{Kind: expr.Uint, Size: 8}},
+	{Name: "executable", Type: expr.Type{Kind: expr.String}},
 }
 
 // Variables returns the names that an expression about a probe's events can use: those of the
-// arguments, arg0 and so on, pid, tid and goroutine.
+// arguments, arg0 and so on, pid, tid, goroutine and executable.
 func Variables(p *recording.Probe) []expr.Var {
 	var named, numbered []expr.Var
 	for i, a := range p.Args {
@@ -57,6 +59,8 @@ func Variable(e *recording.Event, i int) expr.Value {
 		return expr.UintValue(uint64(e.TID))
 	case 2:
 		return expr.UintValue(e.Goroutine)
+	case 3:
+		return expr.StringValue(path.Base(e.Executable))
 	}
 	i %= n
 	switch a := e.Probe.Args[i]; a.Kind {

@@ -24,7 +24,7 @@ func (m *Metric) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	if err := m.prepare(); err != nil {
 		return nil, err
 	}
-	isStart, err := operations.IsStart(m.Selector(), p)
+	isStart, err := operations.IsStart(m.Selector(), p.Provider, p.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,149 @@
+//go:build linux
+
+package latency
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+
+	"github.com/cilium/ebpf"
+)
+
+// traced pairs the events of processes in the kernel. It is an engine.Subscriber.
+type traced struct {
+	count.Tables[*operation]
+	latency    *latency
+	run        *run.Run
+	operations operations.Operations
+	interval   *run.Interval
+	full       uint64 // starts for which there was no room
+}
+
+// runTraced measures the operations of processes.
+func (l *latency) runTraced(ctx context.Context, config run.Config) (err error) {
+	t := &traced{latency: l}
+	l.source = t
+	if t.interval, err = run.NewInterval(l.options.Interval); err != nil {
+		return err
+	}
+	if l.pairs.key == bpf.Goroutine && !config.Given() {
+		return usage.Errorf("--key goroutine needs to know the processes: give -p PID, or -a for all")
+	}
+	config.Specs, config.Others, config.Together = l.pairs.specs, l.pairs.others, true
+	if t.run, err = run.New(l.Console, config); err != nil {
+		return err
+	}
+	defer t.run.Close()
+	defer t.operations.Close()
+	defer t.Close()
+	if err := t.run.Attach(t); err != nil {
+		return err
+	}
+	t.run.Announce()
+	if err := t.run.Wait(ctx, t); err != nil {
+		return err
+	}
+	if err := l.show(true); err != nil {
+		return err
+	}
+	return t.report()
+}
+
+// report says which operations are not included.
+func (t *traced) report() error {
+	stats, err := record.ReadStats(t.run.Env.Stats)
+	if err != nil {
+		return err
+	}
+	count.Lost(t.run, stats, "values of --by")
+	if t.full > 0 {
+		t.run.Warn("%d starts are not included, because more than %d operations were open", t.full, bpf.MaxOpen)
+	}
+	return nil
+}
+
+// FDs implements engine.Consumer.
+func (t *traced) FDs() []int { return nil }
+
+// Tick implements engine.Consumer.
+func (t *traced) Tick() (next time.Duration, more bool, err error) {
+	if err := t.operations.Sweep(); err != nil {
+		return 0, false, err
+	}
+	due, next := t.interval.Due()
+	if due {
+		err = t.latency.show(false)
+	}
+	return next, true, err
+}
+
+// Selector implements engine.Subscriber.
+func (t *traced) Selector() *probes.Selector { return t.run.Selector }
+
+// Together implements engine.Subscriber.
+func (t *traced) Together() bool { return true }
+
+// AsksProcesses implements engine.Subscriber.
+func (t *traced) AsksProcesses() bool { return t.latency.pairs.key == bpf.Goroutine }
+
+// ProcessFound implements engine.Subscriber.
+func (t *traced) ProcessFound(pid int) error {
+	err := t.operations.ProcessFound(t.run.Env, pid)
+	switch {
+	case err == nil:
+		return nil
+	case !t.run.All && !t.run.Began():
+		return usage.Errorf("%w; give --key arg0 or another expression, or --key thread", err)
+	}
+	t.Problem(fmt.Errorf("%w; its events are not included", err))
+	return nil
+}
+
+// Problem implements engine.Subscriber.
+func (t *traced) Problem(err error) { t.run.Problem(err) }
+
+// Section implements engine.Subscriber.
+func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
+	err := t.operations.Prepare(t.run.Selector, bpf.Pairing{
+		Key: t.latency.pairs.key, Where: bpf.SplitWhere(t.run.Where), By: t.latency.options.By, Details: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	isStart, err := operations.IsStart(t.run.Selector, p.Provider, p.Name)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := t.latency.kinds.find(t.run.Selector, p.String(), isStart)
+	if err != nil {
+		return nil, err
+	}
+	plan, of := t.operations.Plan, bpf.Operations{OperationTables: t.operations.Tables, Kind: kind}
+	if isStart {
+		return plan.Start(t.run.Env, of, p)
+	}
+	a, err := plan.NewEnd(p, t.latency.options.Buckets)
+	if err != nil {
+		return nil, err
+	}
+	return t.Add(a, t.latency.kinds.all[kind], p.Name, func(table *ebpf.Map, id uint32) (*bpf.Section, error) {
+		return plan.End(t.run.Env, of, a, table, id)
+	})
+}
+
+// keyName is the name of the argument that the key is, or its expression.
+func (t *traced) keyName() string {
+	if t.latency.pairs.key == "arg0" {
+		return t.run.Selector.Specs[0].First.ArgName(0)
+	}
+	return t.latency.pairs.key
+}
