@@ -14,6 +14,7 @@ import (
 func exportCommand(to *console.Console) *cobra.Command {
 	var options export.Options
 	var print string // "" for exporting
+	var from []string
 	c := &cobra.Command{
 		Use:   "export -c FILE [--listen ADDR] [--otlp ENDPOINT]",
 		Short: "Make metrics of probes for Prometheus, and metrics and spans for OpenTelemetry",
@@ -26,7 +27,8 @@ counting. If the file is wrong, the rules in force stay.`,
 		Example: `  stapsdt export -c rules.yaml
   stapsdt export -c rules.yaml --listen :9964 --web.config.file web.yaml
   stapsdt export -c rules.yaml --otlp http://localhost:4318
-  stapsdt export -c rules.yaml --print alerts >alerts.yaml`,
+  stapsdt export -c rules.yaml --print alerts >alerts.yaml
+  stapsdt export -c rules.yaml --from /dev/shm/shop.rec --print metrics`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage.Errorf("export takes no arguments: the rules name the probes")
@@ -37,6 +39,12 @@ counting. If the file is wrong, the rules in force stay.`,
 			switch {
 			case options.Rules == "":
 				return usage.Errorf("no rules: give -c FILE")
+			case print == "metrics" && len(from) > 0:
+				return export.PrintRecorded(c.Context(), to, options.Rules, from)
+			case print == "metrics":
+				return usage.Errorf("--print metrics is of recordings: give --from FILE")
+			case len(from) > 0:
+				return usage.Errorf("recordings have ended: give --print metrics with --from")
 			case print != "":
 				return printRules(to, options.Rules, print)
 			}
@@ -47,15 +55,16 @@ counting. If the file is wrong, the rules in force stay.`,
 	c.Flags().StringVar(&options.Listen, "listen", "", "answer Prometheus at this `ADDR`, such as :9964 (default "+export.DefaultListen+", and with --otlp not at all)")
 	c.Flags().StringVar(&options.Web, "web.config.file", "", "the `FILE` with certificates and users, as Prometheus's exporters have it")
 	c.Flags().StringVar(&options.OTLP, "otlp", "", "send metrics and spans to this `ENDPOINT`, such as http://localhost:4318")
-	c.Flags().StringVar(&print, "print", "", "only check the rules and print `WHAT` follows from them: alerts for Prometheus, or a dashboard for Grafana")
-	_ = c.RegisterFlagCompletionFunc("print", cobra.FixedCompletions([]string{"alerts", "dashboard"}, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().StringVar(&print, "print", "", "only check the rules and print `WHAT` follows from them: alerts for Prometheus, a dashboard for Grafana, or the metrics of recordings")
+	fromFlag(c, &from)
+	_ = c.RegisterFlagCompletionFunc("print", cobra.FixedCompletions([]string{"alerts", "dashboard", "metrics"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 // printRules prints what follows from the rules.
 func printRules(to *console.Console, path, what string) error {
 	if what != "alerts" && what != "dashboard" {
-		return usage.Errorf("--print takes alerts or dashboard")
+		return usage.Errorf("--print takes alerts, dashboard or metrics")
 	}
 	file, err := rules.Read(path)
 	if err != nil {

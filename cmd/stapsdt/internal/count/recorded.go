@@ -4,6 +4,7 @@ package count
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
@@ -86,7 +87,7 @@ func (c *recordedCounter) probe(p *recording.Probe) (*recordedProbe, error) {
 			return nil, err
 		}
 		if err := record.Fits(c.expressions.Buckets, e.Type()); err != nil {
-			return nil, usage.Errorf("%s:%s: %w", p.Provider, p.Name, err)
+			return nil, fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
 		}
 		r.value = e
 	}
@@ -98,7 +99,7 @@ func (c *recordedCounter) probe(p *recording.Probe) (*recordedProbe, error) {
 func (c *recordedCounter) add(e *recording.Event) error {
 	p, err := c.probe(e.Probe)
 	if err != nil {
-		return err
+		return usage.Errorf("%w", err)
 	}
 	p.At(e)
 	var fault bool

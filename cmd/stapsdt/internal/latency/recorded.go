@@ -14,7 +14,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
-	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -24,9 +23,6 @@ type fromRecordings struct {
 	latency *latency
 	pairs   *recorded.Pairs
 }
-
-// nanoseconds is the type of the times.
-var nanoseconds = expr.Type{Kind: expr.Int, Size: 8, Duration: true}
 
 // runRecorded measures the operations of the recordings in the options.
 func (l *latency) runRecorded(ctx context.Context, config *run.Config) error {
@@ -52,7 +48,7 @@ func (l *latency) runRecorded(ctx context.Context, config *run.Config) error {
 	}
 	err = source.Each(ctx, func(e *recording.Event, f *recorded.File) error {
 		if ended, ok := r.pairs.Add(e, f); ok {
-			r.Add(ended.Kind, ended.By, l.options.Buckets, nanoseconds, uint64(ended.Took))
+			r.Add(ended.Kind, ended.By, l.options.Buckets, recorded.Elapsed, uint64(ended.Took))
 		}
 		return nil
 	})
@@ -85,7 +81,11 @@ func (l *latency) pair(source *recorded.Source, where string) (*recorded.Pairs, 
 		}
 		sides = append(sides, recorded.Side{Probe: p, Kind: int(kind), IsStart: isStart})
 	}
-	return recorded.NewPairs(bpf.Pairing{Key: l.pairs.key, Where: bpf.SplitWhere(where), By: l.options.By, Details: true}, sides)
+	pairs, err := recorded.NewPairs(bpf.Pairing{Key: l.pairs.key, Where: bpf.SplitWhere(where), By: l.options.By, Details: true}, sides)
+	if err != nil {
+		return nil, usage.Errorf("%w", err)
+	}
+	return pairs, nil
 }
 
 // report says which operations are not included.

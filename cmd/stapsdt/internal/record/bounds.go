@@ -3,8 +3,10 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
@@ -72,3 +74,14 @@ func Exponential(scale float64) (bounds []float64, first int) {
 
 // Len is the number of buckets.
 func (b *Bounds) Len() int { return len(b.Slots) }
+
+// Slot returns the number, in the list that the bounds were made of, of the bucket that a value is in.
+func (b *Bounds) Slot(t expr.Type, value uint64) int {
+	i, _ := slices.BinarySearchFunc(b.Upper, value, func(bound int64, value uint64) int {
+		if t.Kind == expr.Uint {
+			return cmp.Compare(uint64(bound), value)
+		}
+		return cmp.Compare(bound, int64(value))
+	})
+	return b.Slots[i]
+}

@@ -4,10 +4,10 @@ package recorded
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -45,14 +45,14 @@ func (v *Evaluator) ParseInteger(src, what string) (*expr.Expr, error) {
 		return nil, err
 	}
 	if kind := e.Type().Kind; kind != expr.Int && kind != expr.Uint {
-		return nil, usage.Errorf("%s:%s: %s needs an integer, and %s is of type %v", v.probe.Provider, v.probe.Name, what, src, e.Type())
+		return nil, fmt.Errorf("%s:%s: %s needs an integer, and %s is of type %v", v.probe.Provider, v.probe.Name, what, src, e.Type())
 	}
 	return e, nil
 }
 
 func (v *Evaluator) named(e *expr.Expr, err error) (*expr.Expr, error) {
 	if err != nil {
-		return nil, usage.Errorf("%s:%s: %w", v.probe.Provider, v.probe.Name, err)
+		return nil, fmt.Errorf("%s:%s: %w", v.probe.Provider, v.probe.Name, err)
 	}
 	return e, nil
 }

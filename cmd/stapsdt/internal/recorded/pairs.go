@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -44,8 +43,10 @@ type Operation struct {
 	Key      Value
 	Details  []Value
 
+	// By are the values of the pairing's that were evaluated at the start.
+	By []Value
+
 	selected bool
-	by       []Value // of the pairing's By, what was evaluated at the start
 }
 
 // For returns how long an operation has been open when its recording ends.
@@ -57,6 +58,9 @@ type Ended struct {
 	Took time.Duration
 	By   []Value
 }
+
+// Elapsed is the type of the time that an operation took.
+var Elapsed = expr.Type{Kind: expr.Int, Size: 8, Duration: true}
 
 // pairKey identifies an operation that is open.
 type pairKey struct {
@@ -160,7 +164,7 @@ func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 			return s.IsStart, nil
 		}
 		_, err := start.Parse(src)
-		return false, usage.Errorf("%w (the end has not all that this asks for either)", err)
+		return false, fmt.Errorf("%w (the end has not all that this asks for either)", err)
 	}
 	for _, src := range p.pairing.Where {
 		mine, err := here(src)
@@ -262,7 +266,7 @@ func (p *Pairs) Add(e *recording.Event, f *File) (ended Ended, ok bool) {
 	ended = Ended{Kind: s.Kind, Took: e.Monotonic - open.Since, By: make([]Value, len(s.by))}
 	for i := range s.by {
 		if s.by[i].item == nil {
-			ended.By[i] = open.by[i]
+			ended.By[i] = open.By[i]
 			continue
 		}
 		v, fault := s.value(&s.by[i])
@@ -312,7 +316,7 @@ func (p *Pairs) start(s *side, e *recording.Event, at pairKey, o *Operation, tot
 			o.selected = false
 			return
 		}
-		o.by = append(o.by, v)
+		o.By = append(o.By, v)
 	}
 	for i := range s.details {
 		v, fault := s.value(&s.details[i])

@@ -37,7 +37,7 @@ func (m *Metric) Family() (f *expose.Family, events uint64, err error) {
 	default:
 		err = c.rows(func(*record.SeriesTables, *record.SeriesRow) bool { return true })
 	}
-	return c.family(), c.events, err
+	return c.family(c.series), c.events, err
 }
 
 // collection is the state of one Family call.
@@ -47,21 +47,6 @@ type collection struct {
 	latest map[string]time.Duration  // when a gauge got its value, by its labels
 	read   time.Time                 // when what is being converted was read
 	events uint64
-}
-
-func (c *collection) family() *expose.Family {
-	f := &expose.Family{Name: c.Name, Help: c.Help, Unit: c.Unit, Labels: c.labels, Bounds: c.Bounds, Native: c.Native}
-	switch c.Kind {
-	case rules.Gauge, rules.InFlight:
-		f.Kind = expose.Gauge
-	case rules.Histogram, rules.Duration:
-		f.Kind = expose.Histogram
-	}
-	for _, s := range c.series {
-		f.Series = append(f.Series, *s)
-	}
-	slices.SortFunc(f.Series, func(a, b expose.Series) int { return slices.Compare(a.Values, b.Values) })
-	return f
 }
 
 // key returns the map key for a series. labels is nil for the overflow series.
@@ -175,31 +160,11 @@ func (c *collection) add(like *shape, r *record.SeriesRow, since time.Time) {
 	}
 }
 
-// divide makes the buckets of a series, if it has none.
-func (c *collection) divide(s *expose.Series) {
-	if s.Buckets == nil && !c.Native {
-		s.Buckets = make([]uint64, len(c.Bounds)+1)
-	}
-	if s.Exponential == nil && c.Native {
-		s.Exponential = map[int]uint64{}
-	}
-}
-
 func (c *collection) addBuckets(to *expose.Series, s *shape, r *record.SeriesRow) {
 	to.Sum += asFloat(s.Value, r.Sum) * s.scale
 	c.divide(to)
 	for i, n := range r.Buckets {
-		slot := s.Slot(i)
-		to.Count += n
-		switch {
-		case n == 0:
-		case !c.Native:
-			to.Buckets[slot] += n
-		case slot == 0:
-			to.Zero += n
-		default:
-			to.Exponential[c.first+slot-1] += n
-		}
+		c.count(to, s.Slot(i), n)
 	}
 	for _, e := range r.Exemplars {
 		to.Exemplars = append(to.Exemplars, expose.Exemplar{

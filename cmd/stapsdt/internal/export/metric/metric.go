@@ -15,21 +15,17 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
-	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
 // Metric keeps the metric of a rule. It is an engine.Subscriber.
 type Metric struct {
 	rule.Base
-	rules.Metric
+	definition
 	started time.Time
-	by      []string // expressions
-	labels  []string // their names
 
 	mu     sync.RWMutex                    // guards what follows: it is read by scrapes, and changed by the engine
 	shapes []*shape                        // by the numbers in rows
 	tables map[string]*record.SeriesTables // by layout
-	first  int                             // the index of a native histogram's second bucket
 
 	pairs   *pairTables // of Start and End, and nil of Probe
 	ended   ended       // of a gauge
@@ -61,7 +57,7 @@ func (m *Metric) ProcessFound(pid int) error {
 
 // New returns the metric of a rule. It checks everything that does not depend on the probes.
 func New(h *rule.Host, text rules.Metric) (*Metric, error) {
-	m := &Metric{Metric: text, started: time.Now(), tables: map[string]*record.SeriesTables{}}
+	m := &Metric{definition: define(text), started: time.Now(), tables: map[string]*record.SeriesTables{}}
 	if err := m.open(h); err != nil {
 		m.Close()
 		return nil, fmt.Errorf("%s: %s: %w", h.File, m.Name, err)
@@ -73,31 +69,10 @@ func (m *Metric) open(h *rule.Host) error {
 	if slices.Contains(m.Process, "executable") && !bpf.KnowsExecutable() {
 		return errors.New("this kernel does not say which executable a process has, because it has no BTF: give labels: [container], or labels: []")
 	}
-	for _, label := range m.By {
-		m.by, m.labels = append(m.by, label.Expr), append(m.labels, label.Name)
-	}
-	for _, name := range m.Process {
-		m.by, m.labels = append(m.by, rule.ProcessLabels[name]), append(m.labels, name)
-	}
-	m.labels = append(m.labels, m.OpenLabels()...)
-	specs := []string{m.Probe}
 	if m.Probe == "" {
-		specs = []string{m.Start, m.End}
 		m.pairs = &pairTables{}
 	}
-	return m.Base.Open(h, m.Name, &m.Select, specs)
-}
-
-// openLabels returns the values of the labels OpenLabels.
-func (m *Metric) openLabels(p *bpf.Probe) (values []string) {
-	for _, name := range m.OpenLabels() {
-		if name == "provider" {
-			values = append(values, p.Provider)
-		} else {
-			values = append(values, p.Name)
-		}
-	}
-	return values
+	return m.Base.Open(h, m.Name, &m.Select, m.specs())
 }
 
 // Section implements engine.Subscriber.
@@ -122,7 +97,7 @@ func (m *Metric) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &shape{Metric: metric, probe: m.openLabels(p), scale: scale}
+	s := &shape{Metric: metric, probe: m.openLabels(p.Provider, p.Name), scale: scale}
 	id, err := m.shape(s)
 	if err != nil {
 		return nil, err
@@ -133,30 +108,6 @@ func (m *Metric) Section(p *bpf.Probe) (*bpf.Section, error) {
 // isSpanEnd reports whether a probe is the end of a span, whose first argument is its id.
 func isSpanEnd(p *bpf.Probe) bool {
 	return strings.HasSuffix(p.Name, "__end") && len(p.Args) > 0 && p.Args[0].Name == "id" && !p.Args[0].Float
-}
-
-// scaleOf returns the factor for a value.
-func (m *Metric) scaleOf(t expr.Type) (float64, error) {
-	switch {
-	case m.Scale != 0:
-		return m.Scale, nil
-	case t.Duration:
-		return 1e-9, nil
-	}
-	return 0, fmt.Errorf("the unit of %s is unknown: give scale, such as 1e-6 for microseconds", m.Value)
-}
-
-// bounds returns the bounds of the buckets, for a value.
-func (m *Metric) bounds(t expr.Type) (*record.Bounds, error) {
-	scale, err := m.scaleOf(t)
-	if err != nil {
-		return nil, err
-	}
-	list := m.Bounds
-	if m.Native {
-		list, m.first = record.Exponential(scale)
-	}
-	return record.NewBounds(list, scale, t)
 }
 
 // shape assigns tables and a number to a shape.

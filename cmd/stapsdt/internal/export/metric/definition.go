@@ -1,0 +1,118 @@
+//go:build linux
+
+package metric
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+)
+
+// definition is what follows from a rule, wherever its events come from.
+type definition struct {
+	rules.Metric
+	by     []string // the expressions of the first labels
+	labels []string // the names of all
+	first  int      // the index of a native histogram's second bucket
+}
+
+func define(text rules.Metric) definition {
+	m := definition{Metric: text}
+	for _, label := range m.By {
+		m.by, m.labels = append(m.by, label.Expr), append(m.labels, label.Name)
+	}
+	for _, name := range m.Process {
+		m.by, m.labels = append(m.by, rule.ProcessLabels[name]), append(m.labels, name)
+	}
+	m.labels = append(m.labels, m.OpenLabels()...)
+	return m
+}
+
+// specs returns the specs of the probe, or of the start and of the end.
+func (m *definition) specs() []string {
+	if m.Probe == "" {
+		return []string{m.Start, m.End}
+	}
+	return []string{m.Probe}
+}
+
+// openLabels returns the values of the labels OpenLabels.
+func (m *definition) openLabels(provider, probe string) (values []string) {
+	for _, name := range m.OpenLabels() {
+		if name == "provider" {
+			values = append(values, provider)
+		} else {
+			values = append(values, probe)
+		}
+	}
+	return values
+}
+
+// scaleOf returns the factor for a value.
+func (m *definition) scaleOf(t expr.Type) (float64, error) {
+	switch {
+	case m.Scale != 0:
+		return m.Scale, nil
+	case t.Duration:
+		return 1e-9, nil
+	}
+	return 0, fmt.Errorf("the unit of %s is unknown: give scale, such as 1e-6 for microseconds", m.Value)
+}
+
+// bounds returns the bounds of the buckets, for a value.
+func (m *definition) bounds(t expr.Type) (*record.Bounds, error) {
+	scale, err := m.scaleOf(t)
+	if err != nil {
+		return nil, err
+	}
+	list := m.Bounds
+	if m.Native {
+		list, m.first = record.Exponential(scale)
+	}
+	return record.NewBounds(list, scale, t)
+}
+
+// divide makes the buckets of a series, if it has none.
+func (m *definition) divide(s *expose.Series) {
+	if s.Buckets == nil && !m.Native {
+		s.Buckets = make([]uint64, len(m.Bounds)+1)
+	}
+	if s.Exponential == nil && m.Native {
+		s.Exponential = map[int]uint64{}
+	}
+}
+
+// count adds n events to the bucket of a series that has this number in the list of the bounds.
+func (m *definition) count(s *expose.Series, slot int, n uint64) {
+	s.Count += n
+	switch {
+	case n == 0:
+	case !m.Native:
+		s.Buckets[slot] += n
+	case slot == 0:
+		s.Zero += n
+	default:
+		s.Exponential[m.first+slot-1] += n
+	}
+}
+
+// family returns the metric with these series.
+func (m *definition) family(series map[string]*expose.Series) *expose.Family {
+	f := &expose.Family{Name: m.Name, Help: m.Help, Unit: m.Unit, Labels: m.labels, Bounds: m.Bounds, Native: m.Native}
+	switch m.Kind {
+	case rules.Gauge, rules.InFlight:
+		f.Kind = expose.Gauge
+	case rules.Histogram, rules.Duration:
+		f.Kind = expose.Histogram
+	}
+	for _, s := range series {
+		f.Series = append(f.Series, *s)
+	}
+	slices.SortFunc(f.Series, func(a, b expose.Series) int { return slices.Compare(a.Values, b.Values) })
+	return f
+}

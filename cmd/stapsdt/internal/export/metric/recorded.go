@@ -1,0 +1,273 @@
+//go:build linux
+
+package metric
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Recorded makes the metric of a rule from the events of recordings.
+type Recorded struct {
+	definition
+	probes  map[*recording.Probe]*recordedProbe
+	pairs   *recorded.Pairs // of Start and End, or nil
+	series  map[string]*expose.Series
+	created time.Time // when the counting began
+	elapsed *recordedValue
+	// overflow is the number of events that had no room in a series of their own, and unevaluated that
+	// of events with an expression that could not be evaluated.
+	overflow, unevaluated uint64
+}
+
+// recordedProbe is what is evaluated for the events of a probe.
+type recordedProbe struct {
+	*recorded.Evaluator
+	where  *expr.Expr
+	by     []*expr.Expr
+	items  []*record.Item
+	open   []string // the values of OpenLabels
+	value  *recordedValue
+	values []recorded.Value
+}
+
+// recordedValue is the value of a metric. expr is nil for the time that an operation took.
+type recordedValue struct {
+	expr   *expr.Expr
+	of     expr.Type
+	scale  float64
+	bounds *record.Bounds // of a histogram, or nil
+}
+
+// NewRecorded returns the metric of a rule. problem is called with the reason why the events of a probe
+// are not counted.
+func NewRecorded(text rules.Metric, source *recorded.Source, problem func(error)) (*Recorded, error) {
+	m := &Recorded{definition: define(text), probes: map[*recording.Probe]*recordedProbe{}, series: map[string]*expose.Series{}}
+	for i, src := range m.by {
+		if src == rule.ProcessLabels["container"] && m.labels[i] == "container" {
+			m.by[i] = `""` // which is unknown
+		}
+	}
+	for _, f := range source.Files() {
+		if at := time.Unix(0, f.Head().Reading.Realtime); m.created.IsZero() || at.Before(m.created) {
+			m.created = at
+		}
+	}
+	if m.User != "" || m.Cgroup != "" {
+		problem(fmt.Errorf("%s: recordings know neither users nor control groups: the events of all are included", m.Name))
+	}
+	selector, err := probes.NewSelector(m.specs(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if m.Probe == "" {
+		return m, m.pair(selector, source)
+	}
+	for _, p := range source.Probes() {
+		if !selector.Specs[0].Match(p.Provider, p.Name) {
+			continue
+		}
+		if err := m.add(p); err != nil {
+			problem(fmt.Errorf("%s: %w", m.Name, err))
+		}
+	}
+	return m, nil
+}
+
+// add parses the expressions for a probe.
+func (m *Recorded) add(p *recording.Probe) (err error) {
+	r := &recordedProbe{Evaluator: recorded.NewEvaluator(p), open: m.openLabels(p.Provider, p.Name)}
+	if m.Where != "" {
+		if r.where, err = r.ParseFilter(m.Where); err != nil {
+			return err
+		}
+	}
+	for _, src := range m.by {
+		e, err := r.Parse(src)
+		if err != nil {
+			return err
+		}
+		r.by, r.items = append(r.by, e), append(r.items, recorded.NewItem(src, e.Type()))
+	}
+	r.values = make([]recorded.Value, len(r.by))
+	if m.Value != "" {
+		e, err := r.ParseInteger(m.Value, "a metric")
+		if err != nil {
+			return err
+		}
+		if r.value, err = m.valueOf(e, e.Type()); err != nil {
+			return err
+		}
+	}
+	m.probes[p] = r
+	return nil
+}
+
+func (m *Recorded) valueOf(e *expr.Expr, t expr.Type) (v *recordedValue, err error) {
+	v = &recordedValue{expr: e, of: t}
+	if v.scale, err = m.scaleOf(t); err != nil {
+		return nil, err
+	}
+	if m.Kind == rules.Histogram || m.Kind == rules.Duration {
+		v.bounds, err = m.bounds(t)
+	}
+	return v, err
+}
+
+// pair finds the starts and ends of a metric that is about operations.
+func (m *Recorded) pair(selector *probes.Selector, source *recorded.Source) (err error) {
+	var sides []recorded.Side
+	for _, p := range source.Probes() {
+		isStart, err := operations.IsStart(selector, p.Provider, p.Name)
+		if err != nil {
+			return err
+		}
+		if isStart || selector.Specs[1].Match(p.Provider, p.Name) {
+			sides = append(sides, recorded.Side{Probe: p, IsStart: isStart})
+		}
+	}
+	if len(sides) == 0 {
+		return nil
+	}
+	isInFlight := m.Kind == rules.InFlight
+	m.pairs, err = recorded.NewPairs(bpf.Pairing{Key: m.Key, Where: bpf.SplitWhere(m.Where), By: m.by, AtStart: isInFlight}, sides)
+	if err == nil && !isInFlight {
+		m.elapsed, err = m.valueOf(nil, recorded.Elapsed)
+	}
+	return err
+}
+
+// Add adds an event. The rule may be about others.
+func (m *Recorded) Add(e *recording.Event, f *recorded.File) {
+	if m.Executable != "" {
+		if ok, _ := path.Match(m.Executable, path.Base(e.Executable)); !ok {
+			return
+		}
+	}
+	if m.pairs != nil {
+		if ended, ok := m.pairs.Add(e, f); ok {
+			if s := m.at(labelsOf(ended.By)); m.elapsed != nil {
+				m.record(s, m.elapsed, uint64(ended.Took))
+			}
+		}
+		return
+	}
+	p := m.probes[e.Probe]
+	if p == nil {
+		return
+	}
+	p.At(e)
+	if p.where != nil {
+		match, fault := p.Bool(p.where)
+		if fault {
+			m.unevaluated++
+		}
+		if !match {
+			return
+		}
+	}
+	var bits uint64
+	var fault bool
+	if p.value != nil {
+		bits, fault = p.Number(p.value.expr)
+		// A counter never falls.
+		fault = fault || m.Kind == rules.Counter && p.value.of.Kind == expr.Int && int64(bits) < 0
+	}
+	for i := 0; i < len(p.by) && !fault; i++ {
+		p.values[i], fault = p.Value(p.by[i], p.items[i])
+	}
+	if fault {
+		m.unevaluated++
+		return
+	}
+	m.record(m.at(append(labelsOf(p.values), p.open...)), p.value, bits)
+}
+
+// record adds a value to a series. v is nil if events are counted.
+func (m *Recorded) record(s *expose.Series, v *recordedValue, bits uint64) {
+	switch {
+	case v == nil:
+		s.Value++
+	case m.Kind == rules.Gauge:
+		s.Value = asFloat(v.of, bits) * v.scale
+	case v.bounds == nil:
+		s.Value += asFloat(v.of, bits) * v.scale
+	default:
+		m.divide(s)
+		s.Sum += asFloat(v.of, bits) * v.scale
+		m.count(s, v.bounds.Slot(v.of, bits), 1)
+	}
+}
+
+// at returns the series with these labels, or the one for all that have no room.
+func (m *Recorded) at(labels []string) *expose.Series {
+	if m.series[key(labels)] == nil && len(m.series) >= m.Series {
+		m.overflow++
+		labels = nil
+	}
+	s := m.series[key(labels)]
+	if s == nil {
+		s = &expose.Series{Values: labels, Overflow: labels == nil, Created: m.created}
+		m.series[key(labels)] = s
+	}
+	return s
+}
+
+// labelsOf returns labels by the values of their expressions.
+func labelsOf(values []recorded.Value) []string {
+	labels := make([]string, 0, len(values)+2)
+	for i := range values {
+		v := &values[i]
+		if v.Item.Type.Kind == expr.String {
+			labels = append(labels, strings.ToValidUTF8(v.Text, "\uFFFD"))
+		} else {
+			labels = append(labels, string(render.AppendNumber(nil, v.Item.Type, v.Bits)))
+		}
+	}
+	return labels
+}
+
+// Family returns the metric.
+func (m *Recorded) Family() *expose.Family {
+	if len(m.labels) == 0 && m.Kind != rules.Gauge { // as an exporter shows it before the first event
+		m.divide(m.at([]string{}))
+	}
+	if m.pairs != nil && m.Kind == rules.InFlight {
+		m.pairs.Open(func(o *recorded.Operation) { m.at(labelsOf(o.By)).Value++ })
+	}
+	return m.family(m.series)
+}
+
+// Report warns about events that are not in the metric, or in no series of their own.
+func (m *Recorded) Report(to *console.Console) {
+	if m.overflow > 0 {
+		to.Warn("%s: %d events had no room: all %d series are in use (see series and by in the rule), and others are counted under otel_metric_overflow", m.Name, m.overflow, m.Series)
+	}
+	if p := m.pairs; p != nil {
+		m.unevaluated += p.Unevaluated
+		if p.Full > 0 {
+			to.Warn("%s: %d starts are not included, because more than %d operations were open", m.Name, p.Full, bpf.MaxOpen)
+		}
+		if p.Unknown > 0 {
+			to.Warn("%s: %d events are not included, because the recording does not have their %ss", m.Name, p.Unknown, m.Key)
+		}
+	}
+	if m.unevaluated > 0 {
+		to.Warn("%s: %d events are not included, because an expression could not be evaluated, or a counter would have fallen", m.Name, m.unevaluated)
+	}
+}

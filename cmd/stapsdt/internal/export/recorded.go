@@ -1,0 +1,54 @@
+//go:build linux
+
+package export
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/metric"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// PrintRecorded prints the metrics that the rules of a file make of the events of recordings.
+func PrintRecorded(ctx context.Context, to *console.Console, file string, from []string) error {
+	all, err := rules.Read(file)
+	if err != nil {
+		return err
+	}
+	source, err := recorded.Open(from, nil, "")
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	problem := func(err error) { to.Warn("%v", err) }
+	var metrics []*metric.Recorded
+	for _, text := range all.Metrics {
+		m, err := metric.NewRecorded(text, source, problem)
+		if err != nil {
+			problem(fmt.Errorf("%s: %w", text.Name, err))
+			continue
+		}
+		metrics = append(metrics, m)
+	}
+	err = source.Each(ctx, func(e *recording.Event, f *recorded.File) error {
+		for _, m := range metrics {
+			m.Add(e, f)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var families []*expose.Family
+	for _, m := range metrics {
+		families = append(families, m.Family())
+		m.Report(to)
+	}
+	source.Report(to)
+	return expose.WriteText(to.Out, families)
+}

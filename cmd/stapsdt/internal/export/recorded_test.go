@@ -1,0 +1,78 @@
+//go:build linux
+
+package export
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/proberec"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPrintRecorded: the rules of an exporter make metrics of each kind from a recording.
+func TestPrintRecorded(t *testing.T) {
+	p := stapsdt.NewProvider("shop")
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	start := stapsdt.NewProbe2[uint64, string](p, "job__start", "id", "queue")
+	end := stapsdt.NewProbe2[uint64, int](p, "job__end", "id", "status")
+	done := stapsdt.NewProbe3[string, time.Duration, int](p, "done", "path", "took", "bytes")
+	dir := t.TempDir()
+	recording := filepath.Join(dir, "recording")
+	recorder, err := proberec.Create(recording, 1<<20, p)
+	require.NoError(t, err)
+	recorder.Start()
+	for id, path := range []string{"/a", "/b", "/a", "/a\xff"} {
+		start.Fire(uint64(id), "q"+path[1:2])
+		done.Fire(path, time.Duration(id)*time.Second, 1000*(id-1))
+		if id != 1 {
+			end.Fire(uint64(id), 200)
+		}
+	}
+	require.NoError(t, recorder.Close())
+
+	rules := filepath.Join(dir, "rules.yaml")
+	require.NoError(t, os.WriteFile(rules, []byte(`
+metrics:
+  - {name: done_total, probe: "shop:done", counter: 1, by: [path], labels: [executable]}
+  - {name: few_total, probe: "shop:done", counter: 1, by: [path], labels: [], series: 2}
+  - {name: bytes_total, probe: "shop:done", counter: bytes, labels: []}
+  - {name: last_bytes, probe: "shop:*", gauge: bytes, labels: [], where: bytes > 0}
+  - {name: took_seconds, probe: "shop:done", histogram: took, unit: seconds, buckets: [1, 2], labels: []}
+  - {name: job_seconds, start: "shop:job__start", end: "shop:job__end", duration: true, buckets: [60], labels: [], by: [queue, status]}
+  - {name: jobs, start: "shop:job__start", end: "shop:job__end", in_flight: true, labels: [container], by: [queue]}
+  - {name: other_total, probe: "other:done", counter: 1, labels: []}
+`), 0o600))
+	var out, warnings bytes.Buffer
+	require.NoError(t, PrintRecorded(t.Context(), &console.Console{Out: &out, Err: &warnings}, rules, []string{recording}))
+	values := map[string]string{}
+	for line := range strings.Lines(out.String()) {
+		if name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); name != "#" && !strings.HasPrefix(name, "job_seconds_sum") {
+			values[name] = value
+		}
+	}
+	program := filepath.Base(os.Args[0])
+	require.Equal(t, map[string]string{
+		`done_total{executable="` + program + `",path="/a"}`: "2", `done_total{executable="` + program + `",path="/b"}`: "1",
+		`done_total{executable="` + program + `",path="/a` + "\uFFFD" + `"}`: "1",
+		`few_total{path="/a"}`: "2", `few_total{path="/b"}`: "1", `few_total{otel_metric_overflow="true"}`: "1",
+		`bytes_total`: "3000", // a counter does not fall by the -1000 of the first
+		`last_bytes{probe="done"}`: "2000",
+		`took_seconds_bucket{le="1"}`: "2", `took_seconds_bucket{le="2"}`: "3", `took_seconds_bucket{le="+Inf"}`: "4",
+		`took_seconds_sum`: "6", `took_seconds_count`: "4",
+		`job_seconds_bucket{queue="qa",status="200",le="60"}`: "3", `job_seconds_bucket{queue="qa",status="200",le="+Inf"}`: "3",
+		`job_seconds_count{queue="qa",status="200"}`: "3",
+		`jobs{container="",queue="qa"}`: "0", `jobs{container="",queue="qb"}`: "1",
+		`other_total`: "0",
+	}, values)
+	require.Contains(t, warnings.String(), "few_total: 1 events had no room")
+	require.Contains(t, warnings.String(), "bytes_total: 1 events are not included")
+	require.Contains(t, warnings.String(), "last_bytes: shop:job__start: ")
+}
