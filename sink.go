@@ -73,7 +73,10 @@ func recordTo(provider unsafe.Pointer, w *recorder.Writer) (stop func()) {
 // sinksOf returns the sinks of a probe. The provider's lock is held.
 func sinksOf(o *observers, p *Probe) *sinks {
 	all := &sinks{append: appendTexts, appendConverted: appendConverted, alone: len(o.list) == 0}
-	if p.strings == 0 && len(p.args) <= call.MaxRegs {
+	switch {
+	case !slices.ContainsFunc(p.args, func(t ArgType) bool { return t != Int64 && t != Uint64 && t != Float64 }):
+		all.append = appendLongs
+	case p.strings == 0 && len(p.args) <= call.MaxRegs:
 		all.append = appendWords
 	}
 	for _, s := range o.sinks {
@@ -99,8 +102,22 @@ func (n *numbered) find(p *Probe) (number uint32, ok bool) {
 	return number, number != noNumber
 }
 
-// appendWords appends a fire of a typed probe without strings. args is the address of as many
-// pointers as the probe has arguments.
+// appendLongs appends a fire of a typed probe whose arguments have 8 bytes each. args is the address of as
+// many pointers as the probe has arguments.
+func appendLongs(p *Probe, s *sinks, args unsafe.Pointer) {
+	for i := range s.list {
+		to, ok := &s.list[i], true
+		number := to.number
+		if number == 0 || number == noNumber {
+			number, ok = to.find(p)
+		}
+		if ok {
+			to.writer.AppendLongs(number-1, len(p.args), args)
+		}
+	}
+}
+
+// appendWords is appendLongs for arguments of any size.
 func appendWords(p *Probe, s *sinks, args unsafe.Pointer) {
 	var list [call.MaxRegs]uint64
 	n := len(p.args)

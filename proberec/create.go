@@ -29,7 +29,7 @@ func Create(path string, size int64, providers ...*stapsdt.Provider) (*Recorder,
 	if err != nil {
 		return nil, fmt.Errorf("proberec: create %s: %w", path, err)
 	}
-	o := recorder.Options{Mapped: true}
+	o := recorder.Options{}
 	describe(&o.Head)
 	r := &Recorder{providers: slices.Clone(providers), file: f, writer: newWriter(f.memory, f.chunks, o)}
 	if err := f.publish(path); err != nil {

@@ -13,12 +13,14 @@ import (
 
 // record is a record to be appended, as the assembly reads it.
 type record struct {
-	head  uint64 // the size, and above it the probe's number
-	n     uint64 // the number of words
-	words *uint64
-	count uint64 // the number of texts
-	texts *string
-	fault bool // what debug.SetPanicOnFault was before the assembly set it
+	head     uint64         // the size, and above it the probe's number
+	n        uint64         // the number of words
+	words    unsafe.Pointer // to them, or to pointers to them
+	pointers bool
+	count    uint64 // the number of texts
+	texts    *string
+	done     bool // it was appended, or lost
+	fault    bool // what debug.SetPanicOnFault was before the assembly set it
 }
 
 // Append appends a record of a probe with these arguments. The word of a string is its length, and
@@ -32,38 +34,45 @@ func (w *Writer) Append(number uint32, words []uint64, texts []string) {
 	// waits.
 	var r record
 	r.head = head
-	r.n, r.words = uint64(len(words)), unsafe.SliceData(words)
+	r.n, r.words = uint64(len(words)), unsafe.Pointer(unsafe.SliceData(words))
 	r.count, r.texts = uint64(len(texts)), unsafe.SliceData(texts)
-	now := uint64(0)
-	if !w.clock.useCounter {
-		now = w.clock.now()
-	}
-	if w.mapped {
-		w.appendMapped(&r, now)
-	} else if !write(&w.at, &r, now) {
+	defer w.check(&r)
+	if !write(&w.at, &r, w.now()) {
 		w.appendSlowly(&r)
 	}
+	r.done = true
+}
+
+// AppendLongs is Append for n words without strings. args is the address of as many pointers to them.
+func (w *Writer) AppendLongs(number uint32, n int, args unsafe.Pointer) {
+	var r record
+	r.head = uint64(number)<<32 + recording.RecordHeadBytes + 8*uint64(n)
+	r.n, r.words, r.pointers = uint64(n), args, true
+	defer w.check(&r)
+	if !write(&w.at, &r, w.now()) {
+		w.appendSlowly(&r)
+	}
+	r.done = true
+}
+
+// now returns the time if the assembly does not read the counter.
+func (w *Writer) now() uint64 {
+	if w.clock.useCounter {
+		return 0
+	}
+	return w.clock.now()
 }
 
 // paddedLength returns how many bytes of a record a text takes.
 func paddedLength(text string) uint64 { return (uint64(len(text)) + 8) &^ 7 }
 
-// appendMapped appends a record in memory that can fail: a file that somebody truncates, or a file
-// system that has lost its device. Then the recording ends.
-func (w *Writer) appendMapped(r *record, now uint64) {
-	done := false
-	defer func() {
-		if !done {
-			debug.SetPanicOnFault(r.fault)
-			w.ended(recover())
-		}
-	}()
-	if !write(&w.at, r, now) {
-		r.fault = debug.SetPanicOnFault(true)
-		w.appendSlowly(r)
+// check ends the recording if the memory has failed: that of a file that somebody truncates, or of a file
+// system that has lost its device.
+func (w *Writer) check(r *record) {
+	if !r.done {
 		debug.SetPanicOnFault(r.fault)
+		w.ended(recover())
 	}
-	done = true
 }
 
 // ended ends the recording after a fault in its memory, and passes every other panic on.
@@ -86,6 +95,8 @@ func (w *Writer) appendSlowly(r *record) {
 	if !w.open() || w.table.alive == 0 {
 		return // it is closed, or this is a forked child
 	}
+	r.fault = debug.SetPanicOnFault(true)
+	defer debug.SetPanicOnFault(r.fault)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if i, ok := w.ownSlot(); ok && w.recordInSlot(i, r) {
@@ -183,8 +194,13 @@ func (w *Writer) appendTo(s *slot, shard uint64, r *record) bool {
 	le.PutUint64(b[8:], now)
 	le.PutUint64(b[16:], goroutine())
 	b = b[recording.RecordHeadBytes:]
-	for _, word := range unsafe.Slice(r.words, r.n) {
-		le.PutUint64(b, word)
+	// SAFETY: Append and AppendLongs say that there are r.n words.
+	for i := range r.n {
+		word := unsafe.Add(r.words, 8*i)
+		if r.pointers {
+			word = *(*unsafe.Pointer)(unsafe.Add(r.words, unsafe.Sizeof(word)*uintptr(i)))
+		}
+		le.PutUint64(b, *(*uint64)(word))
 		b = b[8:]
 	}
 	for _, t := range unsafe.Slice(r.texts, r.count) {

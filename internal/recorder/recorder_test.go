@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -34,12 +35,21 @@ func TestStorm(t *testing.T) {
 		w := newWriter(t, 64<<20, o)
 		number, ok := w.AddProbe(integers(2))
 		require.True(t, ok)
-		const goroutines, events = 64, 5000
+		const goroutines = 64
+		events := 5000
+		if testing.Short() {
+			events = 500
+		}
 		var group sync.WaitGroup
 		for g := range uint64(goroutines) {
 			group.Go(func() {
 				for i := range uint64(events) {
-					w.Append(number, []uint64{g, i}, nil)
+					if i%2 == 0 {
+						w.Append(number, []uint64{g, i}, nil)
+					} else {
+						args := [...]*uint64{&g, &i}
+						w.AppendLongs(number, len(args), unsafe.Pointer(&args))
+					}
 					if i%100 == g {
 						time.Sleep(time.Microsecond)
 					}
@@ -64,12 +74,14 @@ func TestStorm(t *testing.T) {
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, e.Monotonic+time.Microsecond, last)
 			last = e.Monotonic
-			require.Equal(t, next[e.Word(0)], e.Word(1))
-			next[e.Word(0)]++
+			require.LessOrEqual(t, next[e.Word(0)], e.Word(1))
+			next[e.Word(0)] = e.Word(1) + 1
 			seen++
 		}
 		require.Equal(t, goroutines*events, seen+int(r.Lost()))
-		require.Zero(t, r.Lost())
+		if w.hasSlots { // else all shards with locks can be taken by goroutines that do not run
+			require.Zero(t, r.Lost())
+		}
 	}
 }
 
@@ -142,21 +154,22 @@ func BenchmarkRecord(b *testing.B) {
 			time.Since(start)
 		}
 	})
-	for _, mapped := range []bool{false, true} {
-		for _, strs := range []int{0, 1} {
-			w := newWriter(b, 16<<20, Options{Counter: true, Mapped: mapped})
-			p := integers(2)
-			if strs == 1 {
-				p.Args[1].Kind, p.Args[1].Type = recording.String, recording.TypeString
-			}
-			number, _ := w.AddProbe(p)
-			b.Run(fmt.Sprintf("mapped=%v/strings=%d", mapped, strs), func(b *testing.B) {
-				b.ReportAllocs()
-				texts := []string{"0123456789abcdef"}[:strs]
-				for i := range b.N {
-					w.Append(number, []uint64{uint64(i), 16}, texts)
-				}
-			})
+	w := newWriter(b, 16<<20, Options{Counter: true})
+	text := &recording.Probe{Args: []recording.Arg{{Type: 8, Kind: recording.Uint64}, {Type: recording.TypeString, Kind: recording.String}}}
+	longs, _ := w.AddProbe(integers(2))
+	mixed, _ := w.AddProbe(text)
+	b.Run("two integers", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := range uint64(b.N) {
+			other := uint64(16)
+			args := [...]*uint64{&i, &other}
+			w.AppendLongs(longs, len(args), unsafe.Pointer(&args))
 		}
-	}
+	})
+	b.Run("an integer and a text", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := range uint64(b.N) {
+			w.Append(mixed, []uint64{i, 16}, []string{"0123456789abcdef"})
+		}
+	})
 }

@@ -5,16 +5,13 @@ package recorder
 import (
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"unsafe"
 )
 
-// Where the runtime's g has its M, its number and what debug.SetPanicOnFault sets, and by which bits
+// Where the runtime's g has its M and what debug.SetPanicOnFault sets, and by which bits
 // M's addresses differ: see slotsWork.
 const (
 	offM     = 48
-	offGoid  = 152
 	offFault = 181
 	shiftM   = 11
 )
@@ -32,8 +29,8 @@ func write(at *unsafe.Pointer, r *record, now uint64) (done bool)
 // thread returns the address of the M that runs the calling goroutine.
 func thread() uintptr
 
-// goroutine returns the number of the calling goroutine.
-func goroutine() uint64
+// hasCounter is whether there is a counter to be read.
+const hasCounter = true
 
 // counter returns the time stamp counter.
 func counter() uint64
@@ -51,7 +48,7 @@ func getm() uintptr
 func slotsWork() bool {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	return thread() == getm() && goroutine() == numberInStack() && faultsFound()
+	return thread() == getm() && numberIsFound() && faultsFound()
 }
 
 // fault returns the byte that SetPanicOnFault sets, if it is where it was when this was written.
@@ -65,15 +62,4 @@ func faultsFound() bool {
 	off := fault()
 	debug.SetPanicOnFault(old)
 	return on == 1 && off == 0
-}
-
-// numberInStack returns the number of the calling goroutine from the head of its stack trace,
-// "goroutine 1 [running]:".
-func numberInStack() uint64 {
-	var b [64]byte
-	head := string(b[:runtime.Stack(b[:], false)])
-	head = strings.TrimPrefix(head, "goroutine ")
-	number, _, _ := strings.Cut(head, " ")
-	n, _ := strconv.ParseUint(number, 10, 64)
-	return n
 }

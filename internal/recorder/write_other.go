@@ -4,6 +4,9 @@ package recorder
 
 import "unsafe"
 
+// shiftM is unused: no thread has a slot.
+const shiftM = 0
+
 // slotsWork reports that no thread has a slot: only the shards with locks are used.
 func slotsWork() bool { return false }
 
@@ -13,8 +16,8 @@ func write(*unsafe.Pointer, *record, uint64) (done bool) {
 
 func thread() uintptr { return 0 }
 
-// goroutine returns that the number is unknown.
-func goroutine() uint64 { return 0 }
+// hasCounter is whether there is a counter to be read.
+const hasCounter = false
 
 func counter() uint64 { return 0 }
 

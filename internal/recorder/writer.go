@@ -25,8 +25,6 @@ const (
 // Options say what a Writer writes in the head, and how it keeps time.
 type Options struct {
 	Head recording.Head // without sizes and readings
-	// Mapped says that the memory is a mapping that can fail.
-	Mapped bool
 	// Counter demands the processor's counter, for benchmarks: a test has the clock.
 	Counter bool
 }
@@ -44,7 +42,6 @@ type Writer struct {
 	clock  clockReader
 	memory []byte
 	head   recording.Head
-	mapped bool
 	// hasSlots says that threads can own slots.
 	hasSlots bool
 
@@ -86,10 +83,10 @@ func tableSize(chunks uint64) uint64 {
 // New formats memory of the Size of so many chunks, which begins at a multiple of 8 bytes, as an
 // empty recording, and returns its writer.
 func New(memory []byte, chunks uint64, o Options) *Writer {
-	w := &Writer{memory: memory, mapped: o.Mapped, head: o.Head}
+	w := &Writer{memory: memory, head: o.Head}
 	shards := max(chunks/4, 2)
 	owned := uint64(0)
-	w.clock = newClock(o.Counter || counterIsTrusted())
+	w.clock = newClock(hasCounter && (o.Counter || counterIsTrusted()))
 	table, free := newTable()
 	w.table = table
 	if w.hasSlots = w.clock.useCounter && slotsWork(); w.hasSlots {

@@ -121,7 +121,7 @@ func TestReader(t *testing.T) {
 		case 40:
 			require.Equal(t, "text", string(e.Text(0)))
 			require.EqualValues(t, 4, e.Word(0))
-			require.EqualValues(t, 0x3fe0000000000000, e.Word(1))
+			require.Equal(t, uint64(0x3fe0000000000000), e.Word(1))
 		}
 	}
 	require.Equal(t, []uint64{10, 20, 30, 40, 50}, seen)

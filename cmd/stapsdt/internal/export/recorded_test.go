@@ -63,13 +63,13 @@ metrics:
 		`done_total{executable="` + program + `",path="/a"}`: "2", `done_total{executable="` + program + `",path="/b"}`: "1",
 		`done_total{executable="` + program + `",path="/a` + "\uFFFD" + `"}`: "1",
 		`few_total{path="/a"}`: "2", `few_total{path="/b"}`: "1", `few_total{otel_metric_overflow="true"}`: "1",
-		`bytes_total`: "3000", // a counter does not fall by the -1000 of the first
-		`last_bytes{probe="done"}`: "2000",
+		`bytes_total`:                 "3000", // a counter does not fall by the -1000 of the first
+		`last_bytes{probe="done"}`:    "2000",
 		`took_seconds_bucket{le="1"}`: "2", `took_seconds_bucket{le="2"}`: "3", `took_seconds_bucket{le="+Inf"}`: "4",
 		`took_seconds_sum`: "6", `took_seconds_count`: "4",
 		`job_seconds_bucket{queue="qa",status="200",le="60"}`: "3", `job_seconds_bucket{queue="qa",status="200",le="+Inf"}`: "3",
 		`job_seconds_count{queue="qa",status="200"}`: "3",
-		`jobs{container="",queue="qa"}`: "0", `jobs{container="",queue="qb"}`: "1",
+		`jobs{container="",queue="qa"}`:              "0", `jobs{container="",queue="qb"}`: "1",
 		`other_total`: "0",
 	}, values)
 	require.Contains(t, warnings.String(), "few_total: 1 events had no room")

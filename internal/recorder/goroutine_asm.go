@@ -1,0 +1,38 @@
+//go:build (amd64 || arm64) && !stapsdt_noload
+
+package recorder
+
+import (
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// offGoid is where the runtime's g has its number.
+const offGoid = 152
+
+// number returns the number of the calling goroutine, if it is where it was when this was written.
+func number() uint64
+
+// numberIsFound reports whether it is.
+var numberIsFound = sync.OnceValue(func() bool { return number() == numberInStack() })
+
+// goroutine returns the number of the calling goroutine, or 0 if it is unknown.
+func goroutine() uint64 {
+	if !numberIsFound() {
+		return 0
+	}
+	return number()
+}
+
+// numberInStack returns the number of the calling goroutine from the head of its stack trace,
+// "goroutine 1 [running]:".
+func numberInStack() uint64 {
+	var b [64]byte
+	head := string(b[:runtime.Stack(b[:], false)])
+	head = strings.TrimPrefix(head, "goroutine ")
+	number, _, _ := strings.Cut(head, " ")
+	n, _ := strconv.ParseUint(number, 10, 64)
+	return n
+}
