@@ -28,16 +28,17 @@ func main() {
 	source := flag.String("db", "shop.db", "file of a SQLite database, or postgres://… for PostgreSQL")
 	supplier := flag.String("supplier", "", "URL of the supplier; by default the shop is its own")
 	name := flag.String("name", "shop", "name of the probes' provider")
+	recording := flag.String("record", "", "file that keeps the last events, such as /dev/shm/shop.rec")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *name, *address, *source, *supplier); err != nil {
+	if err := run(ctx, *name, *address, *source, *supplier, *recording); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // run serves until ctx is done.
-func run(ctx context.Context, name, address, source, supplier string) error {
+func run(ctx context.Context, name, address, source, supplier, recording string) error {
 	app := stapsdt.NewProvider(name)
 	requests := httpprobe.NewServer(app)
 	fetches := httpprobe.NewClient(app)
@@ -53,6 +54,13 @@ func run(ctx context.Context, name, address, source, supplier string) error {
 		s.log.Error("the probes stay no-ops", "error", err)
 	}
 	defer app.Close()
+	if recording != "" {
+		r, err := record(recording, app, s.log)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+	}
 
 	var err error
 	if s.db, err = openDatabase(ctx, source, queries); err != nil {

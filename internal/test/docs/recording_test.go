@@ -1,0 +1,114 @@
+//go:build linux && (amd64 || arm64)
+
+package docs_test
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	durations = regexp.MustCompile(`\b[\d.]+(ns|µs|ms|s)\b`)
+	cut       = regexp.MustCompile(`"[^" ]*…`)
+)
+
+// recordedShape is guideShape for what stapsdt prints of a recording: durations have any unit, and a
+// text that is cut ends somewhere.
+func recordedShape(line string) string {
+	return guideShape(cut.ReplaceAllString(durations.ReplaceAllString(line, "1s"), `"cut"`))
+}
+
+// requirePrinted requires that a console's command has printed the lines that the guide shows, in
+// their order, and nothing else.
+func requirePrinted(t *testing.T, c console, printed string) {
+	t.Helper()
+	lines := nonempty(strings.Split(printed, "\n"))
+	require.Len(t, lines, len(c.output), printed)
+	for i, line := range c.output {
+		pattern := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(recordedShape(line)), "…", ".*") + "$")
+		require.Regexp(t, pattern, recordedShape(lines[i]), "%s\n%s", c.command, printed)
+	}
+}
+
+// TestGuideRecording kills the shop in the middle of a request, and asks its recording what the guide
+// asks.
+func TestGuideRecording(t *testing.T) {
+	needs(t, "curl")
+	g := readGuide(t, "recording.md")
+	t.Run("program", func(t *testing.T) {
+		d := &document{dir: t.TempDir()}
+		d.program(t, "package main\n\nimport (\n\t\"github.com/go-stapsdt/stapsdt\"\n\t\"github.com/go-stapsdt/stapsdt/proberec\"\n)\n\n"+
+			"var probes = stapsdt.NewProvider(\"shop\")\n\nfunc main() { _ = record() }\n\nfunc record() error {\n"+
+			strings.Join(g.find(t, "proberec.Create").lines, "\n")+"\n\treturn nil\n}\n")
+		d.inModule(t, "shop", "go vet .")
+	})
+
+	// What a clone of the repository would have, because the guide's commands leave files there.
+	clone := t.TempDir()
+	g.run(t, "cd "+repository(t)+"; git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "+clone)
+	start := g.find(t, "go build -C examples/http").consoles()
+	require.Len(t, start, 5)
+	g.dir = clone
+	for _, c := range start[:2] {
+		g.run(t, c.command)
+	}
+	require.Equal(t, "export PATH=$PWD/cmd/stapsdt:$PATH", start[2].command)
+	t.Setenv("PATH", clone+"/cmd/stapsdt:"+os.Getenv("PATH"))
+	g.dir = clone + "/examples/http"
+
+	address, file := freeAddress(t), t.TempDir()+"/shop.rec"
+	replace := []string{"./shop -record", "./shop -listen " + address + " -record", "localhost:8080", address, "127.0.0.1:8080", address, "/dev/shm/shop.rec", file}
+	g.replace = strings.NewReplacer(replace...)
+	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images "+g.replace.Replace(start[4].command))
+	p.WaitLine(" serves http://127.", testenv.Patience)
+	pid := strconv.Itoa(p.PID())
+	g.replace = strings.NewReplacer(append(replace, "PID", pid)...)
+
+	var script []string
+	for _, c := range g.find(t, "kill -KILL PID").consoles() {
+		script = append(script, g.replace.Replace(c.command))
+	}
+	g.run(t, strings.Join(script, "\n"))
+	require.Error(t, p.Wait(testenv.Patience))
+
+	follow := func(text string) string {
+		t.Helper()
+		c := g.find(t, text).consoles()[0]
+		for i, line := range c.output {
+			c.output[i] = strings.ReplaceAll(line, "/dev/shm/shop.rec", file)
+		}
+		printed := g.run(t, strings.NewReplacer("/dev/shm/shop.rec", file).Replace(c.command))
+		requirePrinted(t, c, printed)
+		return printed
+	}
+	follow("stapsdt list")
+	open := follow("stapsdt latency")
+	id := func(path string) string {
+		m := regexp.MustCompile(`(?m)^ +\S+ +` + pid + ` +0 +(\d+) +"` + path + `"`).FindStringSubmatch(open)
+		require.NotNil(t, m, open)
+		return m[1]
+	}
+	report, item := id("/report"), id("/items/2")
+	t.Run("trace", func(t *testing.T) {
+		c := g.find(t, "stapsdt trace").consoles()[0]
+		ids := strings.NewReplacer("/dev/shm/shop.rec", file, "parent == 797", "parent == "+report, "parent == 800", "parent == "+item)
+		requirePrinted(t, c, g.run(t, ids.Replace(c.command)))
+	})
+	follow("stapsdt hist")
+	follow("stapsdt count")
+
+	next := g.find(t, "is kept").consoles()[0]
+	again := g.start(t, g.replace.Replace(next.command))
+	says := again.WaitLine("the recording of the last run is kept", testenv.Patience)
+	require.Contains(t, recordedShape(next.output[0]), `msg="the recording of the last run is kept" file=`)
+	kept := regexp.MustCompile(` file=(\S+) removed=""`).FindStringSubmatch(says)
+	require.NotNil(t, kept, says)
+	require.Contains(t, g.run(t, "stapsdt list --from "+kept[1]), "(process "+pid+", ")
+}
