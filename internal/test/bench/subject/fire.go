@@ -84,9 +84,9 @@ func fireFunc(n int) {
 	}
 }
 
-// together fires in so many goroutines at once, each n times and on a thread of
+// together does something in so many goroutines at once, each n times and on a thread of
 // its own, and returns the mean of what each took.
-func together(goroutines, n int) int64 {
+func together(goroutines, n int, f func(n int)) int64 {
 	var total, ready atomic.Int64
 	var group sync.WaitGroup
 	for range goroutines {
@@ -96,7 +96,7 @@ func together(goroutines, n int) int64 {
 			for ready.Add(1); ready.Load() < int64(goroutines); {
 				runtime.Gosched()
 			}
-			total.Add(timed(fireTwo)(n))
+			total.Add(timed(f)(n))
 		})
 	}
 	group.Wait()

@@ -6,6 +6,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -44,35 +46,54 @@ func (s inside) fireText(n int) {
 var (
 	observed = newInside("observed")
 	recorded = newInside("recorded")
+	filed    = newInside("filed")
 	watched  = newInside("watched")
-	recorder = proberec.New(16<<20, recorded.provider)
+	insides  = []inside{observed, recorded, filed, watched}
 )
+
+// recordingBytes is the size of the recordings, which are in memory and in a file.
+const recordingBytes = 16 << 20
+
+var recorders = []*proberec.Recorder{proberec.New(recordingBytes, recorded.provider)}
 
 // statuses keeps the observer from being empty.
 var statuses int64
 
-// startInside loads the providers and begins to observe one and to record another. The first
-// row that needs this calls it, because the recorder's memory makes collections of garbage
+// startInside loads the providers and begins to observe one and to record two others. The first
+// row that needs this calls it, because a recorder's memory makes collections of garbage
 // rarer, which changes what a load takes.
 var startInside = sync.OnceFunc(func() {
-	for _, s := range []inside{observed, recorded, watched} {
+	for _, s := range insides {
 		check(s.provider.Load())
 	}
 	observed.provider.Observe(func(e *stapsdt.Event) { statuses += e.Arg(1).Int64() })
-	recorder.Start()
+	inFile, err := proberec.Create(filepath.Join(os.Getenv("STAPSDT_DIR"), "bench.rec"), recordingBytes, filed.provider)
+	check(err)
+	recorders = append(recorders, inFile)
+	for _, r := range recorders {
+		r.Start()
+	}
 })
 
 func stopInside() {
-	recorder.Stop()
+	for _, r := range recorders {
+		check(r.Close())
+	}
 	runtime.KeepAlive(statuses)
-	for _, s := range []inside{observed, recorded, watched} {
+	for _, s := range insides {
 		check(s.provider.Close())
 	}
 }
 
 // seen makes a row of events that the program itself sees.
-func seen(fire func(n int)) func(n int) int64 {
-	row := timed(fire)
+func seen(fire func(n int)) func(n int) int64 { return afterStart(timed(fire)) }
+
+// seenTogether is seen for two threads that fire at once.
+func seenTogether(fire func(n int)) func(n int) int64 {
+	return afterStart(func(n int) int64 { return together(2, n, fire) })
+}
+
+func afterStart(row func(n int) int64) func(n int) int64 {
 	return func(n int) int64 {
 		startInside()
 		return row(n)

@@ -24,12 +24,16 @@ import (
 var rows = map[string]func(n int) int64{
 	"enabled": timed(enabled), "zero": timed(fireZero), "two": timed(fireTwo), "text": timed(fireText), "six": timed(fireSix),
 	"any": timed(fireAny), "func": timed(fireFunc), "struct": timed(fireStruct), "debug": timed(logDebug), "attrs": timed(logAttrs),
-	"alone":    func(n int) int64 { return together(1, n) },
-	"together": func(n int) int64 { return together(2, n) },
+	"alone":    func(n int) int64 { return together(1, n, fireTwo) },
+	"together": func(n int) int64 { return together(2, n, fireTwo) },
 
 	"clock": timed(readClock), "getppid": timed(getppid),
-	"observedtwo": seen(observed.fireTwo), "observedtext": seen(observed.fireText),
+	"clocktogether": func(n int) int64 { return together(2, n, readClock) },
+	"observedtwo":   seen(observed.fireTwo), "observedtext": seen(observed.fireText),
 	"recordedtwo": seen(recorded.fireTwo), "recordedtext": seen(recorded.fireText),
+	"recordedtwotogether": seenTogether(recorded.fireTwo), "recordedtexttogether": seenTogether(recorded.fireText),
+	"filedtwo": seen(filed.fireTwo), "filedtext": seen(filed.fireText),
+	"filedtwotogether": seenTogether(filed.fireTwo), "filedtexttogether": seenTogether(filed.fireText),
 	"watchedtext": fireWatched,
 
 	"loadnew": loadNew, "loadexisting": loadExisting, "unload": unload, "reload": reload,

@@ -39,7 +39,9 @@ func allocations(subject, phase string, n int, rows ...string) []measurement {
 var (
 	idleRows   = []string{"enabled", "zero", "two", "text", "six", "struct", "any", "func"}
 	tracedRows = []string{"two", "text", "struct", "any"}
-	insideRows = []string{"observedtwo", "observedtext", "recordedtwo", "recordedtext"}
+	insideRows = []string{"observedtwo", "observedtext", "recordedtwo", "recordedtext", "filedtwo", "filedtext"}
+	// togetherRows are those of two threads at once.
+	togetherRows = []string{clockTogether, "recordedtwotogether", "recordedtexttogether", "filedtwotogether", "filedtexttogether"}
 )
 
 // units returns measurements of what figures of any machine can be compared with, in the same
@@ -86,6 +88,7 @@ func insideCases() []measurement {
 	for _, subject := range []string{pureGo, withCgo} {
 		list = append(list, fires(subject, "inside", n, "clock")...)
 		list = append(list, fires(subject, "inside", n, insideRows...)...)
+		list = append(list, fires(subject, "inside", n, togetherRows...)...)
 		list = append(list, fires(subject, "inside", n, "watchedtext")...)
 		list = append(list, allocations(subject, "inside", 10_000, insideRows...)...)
 	}

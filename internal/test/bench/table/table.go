@@ -91,12 +91,19 @@ func nanoseconds(v float64) string {
 // insideLines are the rows of the second table: what the program does with the events of its
 // own probes.
 var insideLines = []struct{ what, row string }{
-	{"one reading of the monotonic clock, `time.Since`", "clock"},
+	{"one reading of the monotonic clock, `time.Since`", clock},
 	{"**observed**, two integers", "observedtwo"},
 	{"observed, a string of 16 bytes and an integer", "observedtext"},
-	{"**recorded** by `proberec`, two integers", "recordedtwo"},
-	{"recorded by `proberec`, a string of 16 bytes and an integer", "recordedtext"},
-	{"watched with `debugprobe`, the same, rejected by a filter", "watchedtext"},
+	{"**recorded** in memory, two integers", "recordedtwo"},
+	{"recorded in memory, a string of 16 bytes and an integer", "recordedtext"},
+	{"**recorded** in a file, two integers", "filedtwo"},
+	{"recorded in a file, a string of 16 bytes and an integer", "filedtext"},
+	{"two threads at once: one reading of the monotonic clock", clockTogether},
+	{"two threads at once: recorded in memory, two integers", "recordedtwotogether"},
+	{"two threads at once: recorded in memory, a string of 16 bytes and an integer", "recordedtexttogether"},
+	{"two threads at once: recorded in a file, two integers", "filedtwotogether"},
+	{"two threads at once: recorded in a file, a string of 16 bytes and an integer", "filedtexttogether"},
+	{"watched with `debugprobe`, a string of 16 bytes and an integer, rejected by a filter", "watchedtext"},
 }
 
 func (r results) inside(s *strings.Builder) {
@@ -104,8 +111,8 @@ func (r results) inside(s *strings.Builder) {
 	for _, l := range insideLines {
 		fmt.Fprintf(s, "| %s |", l.what)
 		for _, build := range []string{pureGo, withCgo} {
-			at := build + " inside "
-			fmt.Fprintf(s, " %.0f ns | %.2f |", r.median(at+l.row), r.ratio(at+l.row, at+clock))
+			key := build + " inside " + l.row
+			fmt.Fprintf(s, " %.0f ns | %.2f |", r.median(key), r.ratio(key, build+" inside "+clock))
 		}
 		s.WriteString("\n")
 	}
