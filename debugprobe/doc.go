@@ -32,6 +32,7 @@
 //	events.json       live events, as JSON lines
 //	histogram.json    a histogram of the next seconds' events
 //	recorder.json     what flight recorders hold, as JSON lines; ?last=100 restricts it
+//	recording.rec     what one of them holds, as a file for stapsdt --from; ?recorder=2 selects the second
 //
 // Live events and histograms have these parameters, all of which are optional:
 //

@@ -21,7 +21,8 @@ var files embed.FS
 // ends in a slash.
 //
 // The page also shows what the given flight recorders hold. They are of type
-// *proberec.Recorder, or write events in the same form.
+// *proberec.Recorder, or write events in the same form. Those of a *proberec.Recorder can also be
+// downloaded as a recording.
 func Handler(recorders ...io.WriterTo) http.Handler {
 	f := &flight{recorders: recorders}
 	return handler{
@@ -33,6 +34,7 @@ func Handler(recorders ...io.WriterTo) http.Handler {
 		"events.json":    serveLines,
 		"histogram.json": serveHistogram,
 		"recorder.json":  f.serve,
+		"recording.rec":  f.serveRecording,
 	}
 }
 

@@ -11,13 +11,15 @@ import (
 
 // listing is the answer of probes.json.
 type listing struct {
-	PID       int             `json:"pid"`
-	Program   string          `json:"program"`
-	Go        string          `json:"go"`
-	Viewers   int             `json:"viewers"`
-	Most      int             `json:"max_viewers"`
-	Recorders int             `json:"recorders"` // the number of flight recorders
-	Providers []*providerInfo `json:"providers"`
+	PID       int    `json:"pid"`
+	Program   string `json:"program"`
+	Go        string `json:"go"`
+	Viewers   int    `json:"viewers"`
+	Most      int    `json:"max_viewers"`
+	Recorders int    `json:"recorders"` // the number of flight recorders
+	// Recordings are the numbers, from 1, of the recorders that recording.rec serves.
+	Recordings []int           `json:"recordings"`
+	Providers  []*providerInfo `json:"providers"`
 }
 
 type providerInfo struct {
@@ -42,7 +44,7 @@ type argInfo struct {
 
 func (f *flight) serveList(w http.ResponseWriter, r *http.Request) error {
 	l := listing{PID: os.Getpid(), Program: program(), Go: runtime.Version(), Viewers: int(viewers.Load()), Most: maxViewers,
-		Recorders: len(f.recorders), Providers: []*providerInfo{}}
+		Recorders: len(f.recorders), Recordings: f.recordings(), Providers: []*providerInfo{}}
 	for _, p := range stapsdt.Providers() {
 		l.Providers = append(l.Providers, describe(p))
 	}

@@ -2,9 +2,11 @@ package debugprobe
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 )
@@ -33,7 +35,7 @@ func (f *flight) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !f.busy.TryLock() {
-		return &problem{Status: http.StatusServiceUnavailable, Message: "another client is reading the flight recorder"}
+		return errBusy
 	}
 	defer f.busy.Unlock()
 	w.Header().Set("Content-Type", "application/jsonl")
@@ -52,6 +54,58 @@ func (f *flight) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return nil
+}
+
+var errBusy = &problem{Status: http.StatusServiceUnavailable, Message: "another client is reading the flight recorder"}
+
+// recordingWriter is a flight recorder that can be downloaded as a file, as *proberec.Recorder can.
+type recordingWriter interface {
+	WriteRecording(w io.Writer) (int64, error)
+}
+
+// recordings returns the numbers of the recorders that serveRecording serves, from 1.
+func (f *flight) recordings() []int {
+	numbers := []int{}
+	for i, recorder := range f.recorders {
+		if _, ok := recorder.(recordingWriter); ok {
+			numbers = append(numbers, i+1)
+		}
+	}
+	return numbers
+}
+
+// serveRecording serves a recorder's events as a file for stapsdt.
+func (f *flight) serveRecording(w http.ResponseWriter, r *http.Request) error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return &problem{Status: http.StatusBadRequest, Message: "the query is malformed"}
+	}
+	n, err := number(query, "recorder", 1, max(len(f.recorders), 1))
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(f.recordings(), n) {
+		return &problem{Status: http.StatusNotFound, Message: "the handler has no such recording"}
+	}
+	if !f.busy.TryLock() {
+		return errBusy
+	}
+	defer f.busy.Unlock()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Disposition", `attachment; filename="probes.rec"`)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	out := &patientWriter{w: w, control: http.NewResponseController(w)}
+	written, err := f.recorders[n-1].(recordingWriter).WriteRecording(out)
+	switch {
+	case written > 0:
+		return nil // it is complete, or the client is gone
+	case err == nil:
+		err = errors.New("the recorder was never started")
+	}
+	w.Header().Del("Content-Disposition")
+	return &problem{Status: http.StatusServiceUnavailable, Message: err.Error()}
 }
 
 // patientWriter gives the client some time for each write.

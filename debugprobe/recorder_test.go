@@ -1,6 +1,7 @@
 package debugprobe
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/proberec"
 
 	"github.com/stretchr/testify/require"
@@ -51,6 +53,46 @@ func TestFlightRecorder(t *testing.T) {
 	require.Equal(t, 404, status)
 }
 
+// TestRecordingDownload: what is downloaded is a recording of the recorder that was asked for.
+func TestRecordingDownload(t *testing.T) {
+	p := newProvider(t)
+	probe := stapsdt.NewProbe1[int](p, "event", "n")
+	started, idle := proberec.New(0, p), proberec.New(0)
+	started.Start()
+	defer started.Stop()
+	for i := range 100 {
+		probe.Fire(i)
+	}
+	server := httptest.NewServer(Handler(&stuckRecorder{}, started, idle))
+	defer server.Close()
+	var l listing
+	require.NoError(t, json.NewDecoder(get(t, server.URL+"/probes.json").Body).Decode(&l))
+	require.Equal(t, []int{2, 3}, l.Recordings)
+
+	answer := get(t, server.URL+"/recording.rec?recorder=2")
+	require.Equal(t, 200, answer.StatusCode)
+	require.Equal(t, `attachment; filename="probes.rec"`, answer.Header.Get("Content-Disposition"))
+	content, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	r, err := recording.NewReader(bytes.NewReader(content))
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	for i := range 100 {
+		e, err := r.Next()
+		require.NoError(t, err)
+		require.Equal(t, "event", e.Probe.Name)
+		require.EqualValues(t, i, e.Word(0))
+	}
+
+	for query, want := range map[string]int{"": 404, "?recorder=1": 404, "?recorder=3": 503, "?recorder=4": 400, "?recorder=x": 400} {
+		status, _ := failure(t, server.URL+"/recording.rec"+query)
+		require.Equal(t, want, status, query)
+	}
+	status, _ := failure(t, newServer(t).URL+"/debug/probes/recording.rec?recorder=1")
+	require.Equal(t, 404, status)
+}
+
 // stuckRecorder is a recorder that takes long to write.
 type stuckRecorder struct{ writing, goOn chan struct{} }
 
@@ -63,11 +105,13 @@ func (s *stuckRecorder) WriteTo(io.Writer) (int64, error) {
 // TestOneReader: two clients do not read the flight recorder at the same time.
 func TestOneReader(t *testing.T) {
 	r := &stuckRecorder{make(chan struct{}), make(chan struct{})}
-	server := httptest.NewServer(Handler(r))
+	server := httptest.NewServer(Handler(r, proberec.New(0)))
 	defer server.Close()
 	go http.Get(server.URL + "/recorder.json")
 	<-r.writing
-	status, _ := failure(t, server.URL+"/recorder.json")
-	require.Equal(t, 503, status)
+	for _, path := range []string{"/recorder.json", "/recording.rec?recorder=2"} {
+		status, _ := failure(t, server.URL+path)
+		require.Equal(t, 503, status)
+	}
 	close(r.goOn)
 }

@@ -18,7 +18,7 @@ import (
 
 // TestHeaders: every answer forbids the browser what the page does not need.
 func TestHeaders(t *testing.T) {
-	for _, target := range []string{"/", "/page.js", "/page.css", "/probes.json", "/events?x=y", "/recorder.json", "/nothing", "/events?probe=none"} {
+	for _, target := range []string{"/", "/page.js", "/page.css", "/probes.json", "/events?x=y", "/recorder.json", "/recording.rec", "/nothing", "/events?probe=none"} {
 		w := httptest.NewRecorder()
 		Handler().ServeHTTP(w, httptest.NewRequest("GET", target, nil))
 		h := w.Header()

@@ -29,9 +29,7 @@ func Create(path string, size int64, providers ...*stapsdt.Provider) (*Recorder,
 	if err != nil {
 		return nil, fmt.Errorf("proberec: create %s: %w", path, err)
 	}
-	o := recorder.Options{}
-	describe(&o.Head)
-	r := &Recorder{providers: slices.Clone(providers), file: f, writer: newWriter(f.memory, f.chunks, o)}
+	r := &Recorder{providers: slices.Clone(providers), file: f, writer: newWriter(f.memory, f.chunks, recorder.Options{})}
 	if err := f.publish(path); err != nil {
 		f.remove()
 		return nil, fmt.Errorf("proberec: create %s: %w", path, err)

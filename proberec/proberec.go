@@ -97,6 +97,7 @@ func (r *Recorder) Stop() {
 // newWriter returns the writer of a recording of this process.
 func newWriter(memory []byte, chunks uint64, o recorder.Options) *recorder.Writer {
 	o.Head.PID = uint32(os.Getpid())
+	describe(&o.Head)
 	return recorder.New(memory, chunks, o)
 }
 
@@ -107,6 +108,31 @@ func newWriter(memory []byte, chunks uint64, o recorder.Options) *recorder.Write
 //
 // WriteTo uses about as much memory as the recorder, and 40 bytes for each event.
 func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
+	until, copied, err := r.snapshot()
+	if copied == nil {
+		return 0, err
+	}
+	out := &writer{w: w, heads: map[*recording.Probe]*eventjson.Head{}}
+	err = out.write(copied, until)
+	return out.n, err
+}
+
+// WriteRecording writes a copy of the recording to w, in the format of the file that Create makes:
+// stapsdt reads it with --from FILE. Otherwise it is like WriteTo. The copy takes as much memory
+// as the recorder while it is written, in pieces of at most 64 KiB. If Start was never called,
+// there is no recording, and nothing is written.
+func (r *Recorder) WriteRecording(w io.Writer) (int64, error) {
+	_, copied, err := r.snapshot()
+	if copied == nil {
+		return 0, err
+	}
+	// Only Read and Write: what writes all at once could not tell a slow reader from none.
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{copied}, make([]byte, recording.ChunkBytes))
+}
+
+// snapshot returns a copy of the recording, or nil if there is none, and the time by its clock before
+// it was copied.
+func (r *Recorder) snapshot() (until uint64, copied *io.SectionReader, err error) {
 	r.state.Lock()
 	source := io.ReaderAt(r.writer)
 	if r.file != nil {
@@ -116,14 +142,12 @@ func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
 	}
 	r.state.Unlock()
 	if source == nil {
-		return 0, nil
+		return 0, nil, nil
 	}
-	until := r.writer.Now()
-	copied, err := recording.Snapshot(source)
+	until = r.writer.Now()
+	all, err := recording.Snapshot(source)
 	if err != nil {
-		return 0, fmt.Errorf("read the recording: %w", err)
+		return 0, nil, fmt.Errorf("read the recording: %w", err)
 	}
-	out := &writer{w: w, heads: map[*recording.Probe]*eventjson.Head{}}
-	err = out.write(copied, until)
-	return out.n, err
+	return until, io.NewSectionReader(all, 0, r.writer.Bytes()), nil
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -80,6 +82,51 @@ func TestRecorder(t *testing.T) {
 	New(1, nil).Start()
 	new(Recorder).Start()
 	require.Empty(t, written(t, new(Recorder)))
+}
+
+// TestWriteRecording: a copy of the recording is one, whole and with all events, while others are fired.
+func TestWriteRecording(t *testing.T) {
+	p := stapsdt.NewProvider("p")
+	probe := stapsdt.NewProbe2[int, string](p, "event", "n", "text")
+	r := New(0, p)
+	n, err := r.WriteRecording(writerFunc(func([]byte) (int, error) { return 0, errors.New("there is nothing to write") }))
+	require.NoError(t, err)
+	require.Zero(t, n, "not started yet")
+	r.Start()
+	defer r.Stop()
+	for i := range 500 {
+		probe.Fire(i, "text")
+	}
+	var out bytes.Buffer
+	n, err = r.WriteRecording(writerFunc(func(b []byte) (int, error) {
+		require.LessOrEqual(t, len(b), recording.ChunkBytes)
+		for range 1000 { // more than the recorder has room for, in all
+			probe.Fire(-1, "later")
+		}
+		return out.Write(b)
+	}))
+	require.NoError(t, err)
+	require.EqualValues(t, out.Len(), n)
+	reader, err := recording.NewReader(bytes.NewReader(out.Bytes()))
+	require.NoError(t, err)
+	require.EqualValues(t, os.Getpid(), reader.Head().PID)
+	if runtime.GOOS == "linux" {
+		require.NotEmpty(t, reader.Head().Executable)
+		require.NotZero(t, reader.Head().Boot)
+	}
+	_, err = reader.More()
+	require.NoError(t, err)
+	for i := range 500 {
+		e, err := reader.Next()
+		require.NoError(t, err)
+		require.EqualValues(t, i, e.Word(0))
+		require.Equal(t, "text", string(e.Text(1)))
+	}
+	_, err = reader.Next()
+	require.ErrorIs(t, err, io.EOF, "later events are in no copy")
+	require.Zero(t, reader.Lost())
+	_, err = r.WriteRecording(&failingWriter{100_000})
+	require.EqualError(t, err, "no room")
 }
 
 // TestStartWhileWriting: WriteTo may see the first Start, or not.

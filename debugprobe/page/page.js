@@ -107,6 +107,7 @@ function showList() {
   $("open-recorder").hidden = listing.recorders === 0;
   if ($("recorder").hidden) $("open-recorder").removeAttribute("aria-current");
   else $("open-recorder").setAttribute("aria-current", "true");
+  showRecordings();
   if (focused) buttons().find((b) => b.dataset.id === focused)?.focus();
   if (chosen) showState();
   else if ($("recorder").hidden) chooseFromAddress();
@@ -570,6 +571,16 @@ function openRecorder() {
   $("recorder").hidden = false;
   showList();
   readRecorder();
+}
+
+// A recorder may be one that has no file to download.
+function showRecordings() {
+  $("recordings").replaceChildren(...listing.recordings.map((n) => {
+    const link = element("a", "", listing.recordings.length > 1 ? `Download recording ${n} for stapsdt` : "Download for stapsdt");
+    link.href = `recording.rec?recorder=${n}`;
+    link.download = `${listing.program}-${listing.pid}-${n}.rec`;
+    return link;
+  }));
 }
 
 async function readRecorder() {

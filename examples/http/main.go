@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"log/slog"
 	"net"
@@ -54,12 +55,14 @@ func run(ctx context.Context, name, address, source, supplier, recording string)
 		s.log.Error("the probes stay no-ops", "error", err)
 	}
 	defer app.Close()
+	var recorders []io.WriterTo
 	if recording != "" {
 		r, err := record(recording, app, s.log)
 		if err != nil {
 			return err
 		}
 		defer r.Close()
+		recorders = append(recorders, r)
 	}
 
 	var err error
@@ -82,7 +85,7 @@ func run(ctx context.Context, name, address, source, supplier, recording string)
 	fmt.Printf("process %d serves http://%s\n", os.Getpid(), listener.Addr())
 	mux := http.NewServeMux()
 	mux.Handle("/", requests.Handler(s.routes()))
-	mux.Handle("/debug/probes/", debugprobe.Handler()) // for those who can reach localhost
+	mux.Handle("/debug/probes/", debugprobe.Handler(recorders...)) // for those who can reach localhost
 	server := &http.Server{Handler: mux}
 	shutdown := func() error { return server.Shutdown(context.WithoutCancel(ctx)) }
 	defer context.AfterFunc(ctx, func() { _ = shutdown() })()

@@ -292,6 +292,10 @@ func TestRecorder(t *testing.T) {
 	require.Regexp(t, `text=SELECT name FROM item WHERE id = \?  rows=\d+  elapsed=[\d.]+ (µs|ms)`, b.text("#recorded tr td.args"))
 	require.NotContains(t, b.text("#welcome"), "Until you start watching", "the recorder watches already")
 
+	require.Equal(t, "Download for stapsdt", b.text("#recordings"))
+	require.Regexp(t, fmt.Sprintf(`^browser.*-%d-1\.rec$`, os.Getpid()), b.eval(`document.querySelector("#recordings a").download`))
+	require.Equal(t, "stapsdt\x1a", b.eval(`fetch(document.querySelector("#recordings a").href).then(r => r.text()).then(text => text.slice(0, 8))`))
+
 	narrow := open(t, 400, 800)
 	narrow.load(s.url)
 	narrow.wait(`!document.querySelector("#open-recorder").hidden`)
