@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/recordfile"
 )
 
 // Create is like New, but what the recorder holds is in a file, which survives the process however it
@@ -25,13 +26,13 @@ import (
 //
 // If the file is truncated or its disk fails, the recording ends, and the program goes on.
 func Create(path string, size int64, providers ...*stapsdt.Provider) (*Recorder, error) {
-	f, err := createFile(path, max(size, minBytes))
+	f, err := recordfile.Create(path, max(size, minBytes))
 	if err != nil {
 		return nil, fmt.Errorf("proberec: create %s: %w", path, err)
 	}
-	r := &Recorder{providers: slices.Clone(providers), file: f, writer: newWriter(f.memory, f.chunks, recorder.Options{})}
-	if err := f.publish(path); err != nil {
-		f.remove()
+	r := &Recorder{providers: slices.Clone(providers), file: f, writer: newWriter(f.Memory, f.Chunks, recorder.Options{})}
+	if err := f.Publish(path); err != nil {
+		f.Remove()
 		return nil, fmt.Errorf("proberec: create %s: %w", path, err)
 	}
 	return r, nil
@@ -42,7 +43,7 @@ func (r *Recorder) Path() string {
 	if r.file == nil {
 		return ""
 	}
-	return r.file.path
+	return r.file.Path
 }
 
 // Previous returns the path of the file that an earlier process has left, if Create has found one,
@@ -51,7 +52,7 @@ func (r *Recorder) Previous() (kept, removed string) {
 	if r.file == nil {
 		return "", ""
 	}
-	return r.file.previous, r.file.removed
+	return r.file.Previous, r.file.Removed
 }
 
 // Close stops the recording for good. It closes the file of a recorder that Create has made; the
@@ -70,8 +71,8 @@ func (r *Recorder) Close() error {
 	if r.file == nil {
 		return nil
 	}
-	if err := r.file.close(); err != nil {
-		return fmt.Errorf("proberec: close %s: %w", r.file.path, err)
+	if err := r.file.Close(); err != nil {
+		return fmt.Errorf("proberec: close %s: %w", r.file.Path, err)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/recordfile"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -137,7 +138,7 @@ func TestPrevious(t *testing.T) {
 	testenv.NotEmulated(t, "it starts itself as another program")
 	path := filepath.Join(t.TempDir(), "flight")
 	var kept []string
-	for i := range keep + 2 {
+	for i := range recordfile.Keep + 2 {
 		cmd, at := startChild(t, path)
 		require.Equal(t, path, at)
 		_, second := startChild(t, path)
@@ -150,7 +151,7 @@ func TestPrevious(t *testing.T) {
 		previous, removed := r.Previous()
 		kept = append(kept, previous)
 		checkKilled(t, previous)
-		if 2*i+1 > keep {
+		if 2*i+1 > recordfile.Keep {
 			require.NotEmpty(t, removed)
 			require.NoFileExists(t, removed)
 		}
@@ -158,7 +159,7 @@ func TestPrevious(t *testing.T) {
 	}
 	left, err := filepath.Glob(path + "-*")
 	require.NoError(t, err)
-	require.Len(t, left, keep)
+	require.Len(t, left, recordfile.Keep)
 	require.Contains(t, left, kept[len(kept)-1])
 }
 
@@ -220,7 +221,7 @@ func TestTruncated(t *testing.T) {
 		r, err := Create(path, 1<<20, p)
 		require.NoError(t, err)
 		if counter {
-			r.writer = newWriter(r.file.memory, r.file.chunks, recorder.Options{Counter: true})
+			r.writer = newWriter(r.file.Memory, r.file.Chunks, recorder.Options{Counter: true})
 		}
 		r.Start()
 		end := make(chan bool)
@@ -293,12 +294,4 @@ func TestCreateOnFileSystems(t *testing.T) {
 	require.NoError(t, unix.Mount("none", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	_, err = Create(filepath.Join(dir, "other"), 0)
 	require.ErrorIs(t, err, unix.EROFS)
-}
-
-// TestHeadOfProcess: the texts of /proc are decoded.
-func TestHeadOfProcess(t *testing.T) {
-	require.EqualValues(t, 4242, startTime("1 (a) b) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4242 7 8"))
-	require.Zero(t, startTime("1 (a"))
-	require.Equal(t, [16]byte{1, 2, 15: 255}, bootID("01020000-0000-0000-0000-0000000000ff\n"))
-	require.Zero(t, bootID("none"))
 }

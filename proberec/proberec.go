@@ -35,6 +35,7 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventjson"
 	"github.com/go-stapsdt/stapsdt/internal/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/recordfile"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -54,13 +55,13 @@ type Recorder struct {
 	state  sync.Mutex
 	stops  []func() // while it is started
 	writer *recorder.Writer
-	file   *file // of a recorder that Create has made
+	file   *recordfile.File // of a recorder that Create has made
 	closed bool
 }
 
 // New returns a recorder of some providers that keeps about size bytes of events, at least
-// 256 KiB. An event takes 16 bytes, plus 8 bytes for each argument, plus the text and 3 bytes
-// for each string. The memory is allocated by the first Start.
+// 256 KiB. An event takes 24 bytes, plus 8 bytes for each argument, plus the text and 1 to 8
+// bytes for each string. The memory is allocated by the first Start.
 func New(size int, providers ...*stapsdt.Provider) *Recorder {
 	return &Recorder{size: max(int64(size), minBytes), providers: slices.Clone(providers)}
 }
@@ -97,7 +98,7 @@ func (r *Recorder) Stop() {
 // newWriter returns the writer of a recording of this process.
 func newWriter(memory []byte, chunks uint64, o recorder.Options) *recorder.Writer {
 	o.Head.PID = uint32(os.Getpid())
-	describe(&o.Head)
+	recordfile.Describe(&o.Head)
 	return recorder.New(memory, chunks, o)
 }
 

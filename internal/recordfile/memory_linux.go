@@ -1,4 +1,4 @@
-package proberec
+package recordfile
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package proberec
+package recordfile
 
 import (
 	"encoding/hex"
@@ -18,23 +18,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file is the file of a recording, which this process has locked and mapped.
-type file struct {
+// File is the file of a recording, which this process has locked and mapped.
+type File struct {
 	*os.File
-	memory []byte
-	chunks uint64
-	path   string
-	// previous is what the recording of an earlier process is called now, and removed the oldest of such
+	Memory []byte
+	Chunks uint64
+	Path   string
+	// Previous is what the recording of an earlier process is called now, and Removed the oldest of such
 	// recordings, which had to go; both are empty if there is none.
-	previous, removed string
+	Previous, Removed string
 }
 
-// keep is how many recordings of earlier processes are kept.
-const keep = 5
+// Keep is how many recordings of earlier processes are kept.
+const Keep = 5
 
-// createFile makes the file of a recording, with all of its room. It is complete when it gets its
-// name: other processes never find a part of it.
-func createFile(path string, size int64) (*file, error) {
+// Create makes the file of a recording, with all of its room. It is complete when Publish gives it
+// its name: other processes never find a part of it.
+func Create(path string, size int64) (*File, error) {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -43,8 +43,8 @@ func createFile(path string, size int64) (*file, error) {
 	if err := checkDirectory(dir); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Dir(path), err)
 	}
-	f := &file{chunks: recorder.Chunks(size)}
-	bytes := recorder.Size(f.chunks)
+	f := &File{Chunks: recorder.Chunks(size)}
+	bytes := recorder.Size(f.Chunks)
 	if err := checkRoom(dir, bytes); err != nil {
 		return nil, err
 	}
@@ -52,32 +52,32 @@ func createFile(path string, size int64) (*file, error) {
 	if f.File, err = createLocked(own); err != nil {
 		return nil, err
 	}
-	f.path = own
+	f.Path = own
 	if err := f.mapRoom(bytes); err != nil {
-		f.remove()
+		f.Remove()
 		return nil, err
 	}
 	return f, nil
 }
 
 // mapRoom allocates the file's room and maps it.
-func (f *file) mapRoom(bytes int64) (err error) {
+func (f *File) mapRoom(bytes int64) (err error) {
 	if err := allocate(f.File, bytes); err != nil {
 		return err
 	}
-	if f.memory, err = unix.Mmap(int(f.Fd()), 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	if f.Memory, err = unix.Mmap(int(f.Fd()), 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
 	// A child that is forked without exec has no part in the recording.
-	_ = unix.Madvise(f.memory, unix.MADV_DONTFORK)
+	_ = unix.Madvise(f.Memory, unix.MADV_DONTFORK)
 	return nil
 }
 
-// publish gives the file the path that was asked for, unless another process records there.
-func (f *file) publish(path string) (err error) {
+// Publish gives the file the path that was asked for, unless another process records there.
+func (f *File) Publish(path string) (err error) {
 	for range 100 {
-		if err := rename(f.path, path); err == nil {
-			f.path = path
+		if err := rename(f.Path, path); err == nil {
+			f.Path = path
 			return nil
 		} else if !errors.Is(err, os.ErrExist) {
 			return err
@@ -99,7 +99,7 @@ func createLocked(path string) (*os.File, error) {
 	for range 100 {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		if errors.Is(err, os.ErrExist) {
-			if moved, err := new(file).moveAway(path); err != nil {
+			if moved, err := new(File).moveAway(path); err != nil {
 				return nil, err
 			} else if !moved {
 				return nil, fmt.Errorf("%s: another process has locked it", path)
@@ -120,7 +120,7 @@ func createLocked(path string) (*os.File, error) {
 
 // moveAway renames the recording of an earlier process, and removes the oldest of those if there
 // are too many. It reports false if a process has locked the file, which then stays.
-func (f *file) moveAway(path string) (moved bool, err error) {
+func (f *File) moveAway(path string) (moved bool, err error) {
 	old, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return true, nil
@@ -149,8 +149,8 @@ func (f *file) moveAway(path string) (moved bool, err error) {
 		// Another process has moved it away meanwhile, and this is a recording that has just been made.
 		return false, rename(name, path)
 	}
-	f.previous = name
-	f.removed, err = removeOldest(path)
+	f.Previous = name
+	f.Removed, err = removeOldest(path)
 	return true, err
 }
 
@@ -187,7 +187,7 @@ func rename(from, to string) error {
 // another process found it.
 const suffix = "-20060102T150405.000000000Z"
 
-// removeOldest removes the oldest of the earlier recordings, if there are more than keep.
+// removeOldest removes the oldest of the earlier recordings, if there are more than Keep.
 func removeOldest(path string) (removed string, err error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -201,7 +201,7 @@ func removeOldest(path string) (removed string, err error) {
 		}
 	}
 	slices.Sort(names) // the times are of one length
-	for len(names) > keep {
+	for len(names) > Keep {
 		removed = filepath.Join(filepath.Dir(path), names[0])
 		if err := os.Remove(removed); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return "", err
@@ -277,24 +277,24 @@ func allocate(f *os.File, size int64) error {
 	}
 }
 
-// close unmaps the recording, in which no fire is, and unlocks the file.
-func (f *file) close() error {
+// Close unmaps the recording, in which no fire is, and unlocks the file.
+func (f *File) Close() error {
 	var err error
-	if f.memory != nil {
-		err = os.NewSyscallError("munmap", unix.Munmap(f.memory))
-		f.memory = nil
+	if f.Memory != nil {
+		err = os.NewSyscallError("munmap", unix.Munmap(f.Memory))
+		f.Memory = nil
 	}
 	return errors.Join(err, f.File.Close())
 }
 
-// remove removes what could not be published.
-func (f *file) remove() {
-	_ = os.Remove(f.path)
-	_ = f.close()
+// Remove removes what could not be published.
+func (f *File) Remove() {
+	_ = os.Remove(f.Path)
+	_ = f.Close()
 }
 
-// describe sets what the head says of this process.
-func describe(h *recording.Head) {
+// Describe sets what the head says of this process.
+func Describe(h *recording.Head) {
 	h.Executable, _ = os.Readlink("/proc/self/exe")
 	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		h.Boot = bootID(string(b))

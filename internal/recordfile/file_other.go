@@ -1,0 +1,34 @@
+//go:build !linux
+
+package recordfile
+
+import (
+	"os"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// File is the file of a recording, which only Linux has.
+type File struct {
+	*os.File
+	Memory            []byte
+	Chunks            uint64
+	Path              string
+	Previous, Removed string
+}
+
+// Create returns stapsdt.ErrUnsupported.
+func Create(string, int64) (*File, error) { return nil, stapsdt.ErrUnsupported }
+
+// Publish returns stapsdt.ErrUnsupported.
+func (f *File) Publish(string) error { return stapsdt.ErrUnsupported }
+
+// Close does nothing.
+func (f *File) Close() error { return nil }
+
+// Remove does nothing.
+func (f *File) Remove() {}
+
+// Describe does nothing.
+func Describe(*recording.Head) {}
