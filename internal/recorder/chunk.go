@@ -23,7 +23,7 @@ func (w *Writer) nextChunk(s *slot, shard uint64) bool {
 	barrier.Store()
 	reading := w.clock.reading()
 	w.store32(at+recording.OffShard, uint32(shard))
-	w.store32(at+recording.OffProcess, w.head.PID)
+	w.store32(at+recording.OffProcess, w.process)
 	w.store64(at+recording.OffBefore, s.events)
 	w.store64(at+recording.OffReading, reading.Ticks)
 	w.store64(at+recording.OffReading+8, uint64(reading.Monotonic))

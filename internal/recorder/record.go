@@ -26,14 +26,10 @@ type record struct {
 // Append appends a record of a probe with these arguments. The word of a string is its length, and
 // the strings are in texts. Append does not allocate, and it does not wait for other fires.
 func (w *Writer) Append(number uint32, words []uint64, texts []string) {
-	head := uint64(number)<<32 + recording.RecordHeadBytes + 8*uint64(len(words))
-	for _, t := range texts {
-		head += paddedLength(t)
-	}
 	// A composite literal would be copied, in larger pieces than it was stored, for which a processor
 	// waits.
 	var r record
-	r.head = head
+	r.head = headOf(number, words, texts)
 	r.n, r.words = uint64(len(words)), unsafe.Pointer(unsafe.SliceData(words))
 	r.count, r.texts = uint64(len(texts)), unsafe.SliceData(texts)
 	defer w.check(&r)
@@ -41,6 +37,15 @@ func (w *Writer) Append(number uint32, words []uint64, texts []string) {
 		w.appendSlowly(&r)
 	}
 	r.done = true
+}
+
+// headOf returns the head of a record.
+func headOf(number uint32, words []uint64, texts []string) uint64 {
+	head := uint64(number)<<32 + recording.RecordHeadBytes + 8*uint64(len(words))
+	for _, t := range texts {
+		head += paddedLength(t)
+	}
+	return head
 }
 
 // AppendLongs is Append for n words without strings. args is the address of as many pointers to them.
@@ -61,6 +66,29 @@ func (w *Writer) now() uint64 {
 		return 0
 	}
 	return w.clock.now()
+}
+
+// AppendForeign appends an event of another process: its time by CLOCK_MONOTONIC, in nanoseconds, and its
+// process and thread.
+func (w *Writer) AppendForeign(number uint32, at uint64, pid, tid uint32, words []uint64, texts []string) {
+	var r record
+	r.head = headOf(number, words, texts)
+	r.n, r.words = uint64(len(words)), unsafe.Pointer(unsafe.SliceData(words))
+	r.count, r.texts = uint64(len(texts)), unsafe.SliceData(texts)
+	defer w.check(&r)
+	r.fault = debug.SetPanicOnFault(true)
+	defer debug.SetPanicOnFault(r.fault)
+	s := &w.shared[0]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !w.open():
+	case s.next+r.size() > s.end && !w.nextChunk(&s.slot, s.shard):
+		w.Drop()
+	default:
+		w.put(&s.slot, &r, at, uint64(pid)<<32|uint64(tid))
+	}
+	r.done = true
 }
 
 // paddedLength returns how many bytes of a record a text takes.
@@ -187,12 +215,18 @@ func (w *Writer) appendTo(s *slot, shard uint64, r *record) bool {
 		}
 		now = w.clock.now()
 	}
+	w.put(s, r, now, goroutine())
+	return true
+}
+
+// put appends a record to a shard whose lock is held, and that has room for it. origin is who has fired.
+func (w *Writer) put(s *slot, r *record, now, origin uint64) {
 	at := w.offset(s.next)
 	le := binary.LittleEndian
 	b := w.memory[at:][:r.size()]
 	le.PutUint64(b, r.head)
 	le.PutUint64(b[8:], now)
-	le.PutUint64(b[16:], goroutine())
+	le.PutUint64(b[16:], origin)
 	b = b[recording.RecordHeadBytes:]
 	// SAFETY: Append and AppendLongs say that there are r.n words.
 	for i := range r.n {
@@ -209,7 +243,6 @@ func (w *Writer) appendTo(s *slot, shard uint64, r *record) bool {
 	}
 	s.events++
 	w.commit(s, r.size())
-	return true
 }
 
 // commit makes what was written to a shard readable.

@@ -147,6 +147,40 @@ func TestTexts(t *testing.T) {
 	require.Zero(t, r.Lost())
 }
 
+// TestForeign: events of other processes have their times, processes and threads. The oldest are lost.
+func TestForeign(t *testing.T) {
+	w := newWriter(t, 1<<20, Options{Foreign: true, Head: recording.Head{PID: 7}})
+	p := integers(1)
+	p.Args = append(p.Args, recording.Arg{Name: "text", Kind: recording.String, Type: recording.TypeString})
+	number, ok := w.AddProbe(p)
+	require.True(t, ok)
+	const events = 100_000
+	for i := range uint64(events) {
+		w.AppendForeign(number, 1000+i, uint32(1+i%3), uint32(100+i), []uint64{i, i % 20}, []string{"abcdefghijklmnopqrstuvwxyz"[:i%20]})
+	}
+	w.DropSome(5)
+	w.Close()
+	r, err := recording.NewReader(w)
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	seen := uint64(0)
+	for {
+		e, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		i := e.Word(0)
+		require.Equal(t, []uint64{1000 + i, 1 + i%3, 100 + i, 0}, []uint64{uint64(e.Monotonic), uint64(e.PID), uint64(e.TID), e.Goroutine})
+		require.Len(t, e.Text(1), int(i%20))
+		seen++
+	}
+	require.EqualValues(t, events+5, seen+r.Lost())
+	require.Greater(t, seen, uint64(10_000))
+	require.Greater(t, r.Lost(), uint64(5))
+}
+
 func BenchmarkRecord(b *testing.B) {
 	start := time.Now()
 	b.Run("time.Since", func(b *testing.B) {

@@ -27,6 +27,9 @@ type Options struct {
 	Head recording.Head // without sizes and readings
 	// Counter demands the processor's counter, for benchmarks: a test has the clock.
 	Counter bool
+	// Foreign says that the events are those of other processes, which AppendForeign appends. The clock is
+	// CLOCK_MONOTONIC.
+	Foreign bool
 }
 
 // Writer appends events to a recording in memory.
@@ -42,6 +45,8 @@ type Writer struct {
 	clock  clockReader
 	memory []byte
 	head   recording.Head
+	// process is what chunks say of the process: 0 if records do.
+	process uint32
 	// hasSlots says that threads can own slots.
 	hasSlots bool
 
@@ -84,9 +89,12 @@ func tableSize(chunks uint64) uint64 {
 // empty recording, and returns its writer.
 func New(memory []byte, chunks uint64, o Options) *Writer {
 	w := &Writer{memory: memory, head: o.Head}
+	if w.process = w.head.PID; o.Foreign {
+		w.process = 0
+	}
 	shards := max(chunks/4, 2)
 	owned := uint64(0)
-	w.clock = newClock(hasCounter && (o.Counter || counterIsTrusted()))
+	w.clock = newClock(hasCounter && !o.Foreign && (o.Counter || counterIsTrusted()))
 	table, free := newTable()
 	w.table = table
 	if w.hasSlots = w.clock.useCounter && slotsWork(); w.hasSlots {
@@ -94,6 +102,9 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 		}
 	}
 	w.shared = make([]sharedShard, min(shards-owned, uint64(max(4*runtime.GOMAXPROCS(0), 4))))
+	if o.Foreign {
+		w.shared = w.shared[:1]
+	}
 	for i := range w.shared {
 		w.shared[i].shard = owned + uint64(i)
 	}
@@ -133,8 +144,11 @@ func (w *Writer) Now() uint64 { return w.clock.now() }
 func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
 
 // Drop counts an event that is lost.
-func (w *Writer) Drop() {
-	w.dropped.Add(1)
+func (w *Writer) Drop() { w.DropSome(1) }
+
+// DropSome counts events that are lost.
+func (w *Writer) DropSome(n uint64) {
+	w.dropped.Add(n)
 	if !w.open() {
 		return
 	}
