@@ -103,7 +103,7 @@ A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
 		return errors.Join(checkStrayPID(c, args), checkStrayAddress(c, args))
 	}
-	root.AddCommand(listCommand(to), traceCommand(to), countCommand(to), histCommand(to), latencyCommand(to), stackCommand(to), scriptCommand(to), exportCommand(to))
+	root.AddCommand(listCommand(to), traceCommand(to), recordCommand(to), countCommand(to), histCommand(to), latencyCommand(to), stackCommand(to), scriptCommand(to), exportCommand(to))
 	root.AddCommand(generateCommand(to), doctorCommand(to), cleanCommand(to), manCommand(to), versionCommand(to))
 	completeSpecs(root)
 	return root

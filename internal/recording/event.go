@@ -19,7 +19,7 @@ type Event struct {
 	PID       uint32
 	TID       uint32
 	Goroutine uint64
-	// Executable is the path of the recording's, or "" if it is unknown.
+	// Executable is the path of what the process runs, or "" if it is unknown.
 	Executable string
 
 	// Ticks is the time by the recording's clock.

@@ -57,7 +57,6 @@ func NewReader(file io.ReaderAt) (*Reader, error) {
 	}
 	r := &Reader{head: *head, shards: make([]shard, head.Shards)}
 	r.src = source{file: file, head: &r.head}
-	r.event.Executable = head.Executable
 	return r, r.readTable()
 }
 
@@ -294,6 +293,9 @@ func (r *Reader) take(s *shard) error {
 		e.Goroutine, e.TID = rec.origin, 0
 	} else {
 		e.PID, e.TID, e.Goroutine = uint32(rec.origin>>32), uint32(rec.origin), 0
+	}
+	if e.Executable = ""; e.PID == r.head.PID {
+		e.Executable = r.head.Executable
 	}
 	s.rest = s.rest[rec.size:]
 	s.next++

@@ -60,7 +60,7 @@ func Variable(e *recording.Event, i int) expr.Value {
 	case 2:
 		return expr.UintValue(e.Goroutine)
 	case 3:
-		return expr.StringValue(path.Base(e.Executable))
+		return expr.StringValue(Executable(e))
 	}
 	i %= n
 	switch a := e.Probe.Args[i]; a.Kind {
@@ -74,6 +74,14 @@ func Variable(e *recording.Event, i int) expr.Value {
 		return expr.IntValue(int64(e.Word(i)))
 	}
 	return expr.UintValue(e.Word(i))
+}
+
+// Executable returns the name of the program that has fired, or "" if it is unknown.
+func Executable(e *recording.Event) string {
+	if e.Executable == "" {
+		return ""
+	}
+	return path.Base(e.Executable)
 }
 
 // Bits returns the bits of a value of a type, as an event of the kernel has them: a float32 has those of

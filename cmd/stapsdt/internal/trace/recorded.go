@@ -5,7 +5,6 @@ package trace
 import (
 	"context"
 	"io"
-	"path"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
@@ -78,14 +77,14 @@ func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o
 // show shows what the source has found.
 func (t *recordedTrace) show(ctx context.Context) error {
 	for t.shown < t.options.Limit && ctx.Err() == nil {
-		e, f, err := t.source.Next()
+		e, _, err := t.source.Next()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		t.line(e, f)
+		t.line(e)
 		if t.shown++; t.lines.Size() > 64<<10 {
 			if err := t.lines.Flush(t.Out); err != nil {
 				return err
@@ -95,7 +94,7 @@ func (t *recordedTrace) show(ctx context.Context) error {
 	return t.lines.Flush(t.Out)
 }
 
-func (t *recordedTrace) line(e *recording.Event, f *recorded.File) {
+func (t *recordedTrace) line(e *recording.Event) {
 	s := t.known[e.Probe]
 	if s == nil {
 		s = &render.Source{Provider: e.Probe.Provider, Probe: e.Probe.Name}
@@ -113,8 +112,12 @@ func (t *recordedTrace) line(e *recording.Event, f *recorded.File) {
 	if e.TID != 0 {
 		tid = int64(e.TID)
 	}
+	comm := []byte(recorded.Executable(e))
+	if len(comm) == 0 && !t.options.JSON {
+		comm = []byte("-") // a column for people
+	}
 	at := time.Unix(0, e.Realtime)
-	t.lines.Line(s, render.Fired{At: at, PID: e.PID, TID: tid, Comm: []byte(path.Base(f.Head().Executable))}, func(i int) event.Value {
+	t.lines.Line(s, render.Fired{At: at, PID: e.PID, TID: tid, Comm: comm}, func(i int) event.Value {
 		v := event.Value{Type: s.Items[i].Type}
 		if e.Probe.Args[i].Kind != recording.String {
 			v.Bits = recorded.Bits(v.Type, recorded.Variable(e, i))

@@ -155,7 +155,7 @@ func (m *Recorded) pair(selector *probes.Selector, source *recorded.Source) (err
 // Add adds an event. The rule may be about others.
 func (m *Recorded) Add(e *recording.Event, f *recorded.File) {
 	if m.Executable != "" {
-		if ok, _ := path.Match(m.Executable, path.Base(e.Executable)); !ok {
+		if ok, _ := path.Match(m.Executable, recorded.Executable(e)); !ok {
 			return
 		}
 	}
