@@ -2,6 +2,8 @@ package main
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/proberec"
@@ -10,8 +12,12 @@ import (
 // recordBytes is the size of a recording: the last 200,000 events or so.
 const recordBytes = 16 << 20
 
-// record keeps the last events of a provider in a file, however the process ends.
+// record keeps the last events of a provider in a file, however the process ends. The file's directory is
+// made if it is missing: others may write to a volume, and Create refuses that.
 func record(path string, app *stapsdt.Provider, log *slog.Logger) (*proberec.Recorder, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
 	r, err := proberec.Create(path, recordBytes, app)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the images of the Dockerfile and runs the commands of docs/containers.md, with their
-# bpftrace and with the newest one. It needs root.
+# bpftrace and with the newest one, and those of docs/recording.md on a container that is killed for
+# its memory. It needs root.
 #
 #   docker_test.sh [--built]
 #
@@ -15,13 +16,15 @@ cd "$(dirname "$0")/../.."
 . scripts/lib/check.sh
 . scripts/lib/background.sh
 
-need bpftrace=bpftrace docker=docker.io /usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring
+need bpftrace=bpftrace curl=curl docker=docker.io /usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring
 [ "$(id -u)" -eq 0 ] || { echo "This attaches tracers: run it as root." >&2; exit 2; }
 
-app=docs$$ newest=newest$$ mounted=
+app=docs$$ newest=newest$$ shop=shop$$ mounted=
+volume=$(mktemp -d -p /dev/shm)
 cleanup() {
-	docker rm -f "$app" >/dev/null 2>&1 || true
-	docker rmi "$newest" >/dev/null 2>&1 || true
+	docker rm -f "$app" "$shop" >/dev/null 2>&1 || true
+	docker rmi "$newest" "$shop" >/dev/null 2>&1 || true
+	rm -rf "$volume" "examples/http/$shop"
 	[ -z "$mounted" ] || umount /sys/kernel/tracing
 	finish
 }
@@ -62,6 +65,37 @@ fi
 docker rm -f "$app" >/dev/null
 check "a root file system that is read-only" bash -c "$(shown 'docker run -d' | sed "s/ -d / -d --read-only $(grep -o '\--tmpfs /probes[^ `]*' docs/containers.md | sed 's/[/&]/\\&/g') /")"
 check "a root file system that is read-only: bpftrace beside it" greets "$(shown 'docker run --rm')"
+
+# recording BEGINNING: the commands of docs/recording.md's section on containers that begin so, for a container, a
+# volume, and a port of this run.
+port=$((20000 + $$ % 10000))
+recording() {
+	awk -v begin="    \$ $1" '/^## / { on = $0 == "## In a container" } on && index($0, begin) == 1' docs/recording.md |
+		sed "s/^    . //;s/-o shop /-o $shop /;s/COPY shop \//COPY $shop \/shop/;s/-t shop /-t $shop /;s/--name shop /--name $shop /
+			s/ shop -record/ $shop -listen 127.0.0.1:$port -record/;s/ shop$/ $shop/;s/logs shop /logs $shop /
+			s/localhost:8080/127.0.0.1:$port/;s/\/dev\/shm\/recordings/${volume//\//\\/}\/v/;s/\bpear\b/${work//\//\\/}\/pear/
+			s/shop\.rec-[0-9TZ.]*/shop.rec-*/"
+}
+says() { bash -c "$2" | tee /dev/stderr | grep -Eq "$1"; }
+serves() { curl -s -o "$work/none" "127.0.0.1:$port/items"; }
+# killed STATUS: the container was started again, and tells why.
+killed() { says "$1" "$(recording 'docker inspect')"; }
+
+go build -C cmd/stapsdt -o "$work/stapsdt" .
+PATH=$work:$PATH
+check "an image of the shop" bash -ec "$(recording CGO_ENABLED; recording printf)"
+check "docker run shop" bash -ec "$(recording mkdir; recording 'docker run')"
+check "the shop serves" eventually serves
+check "a request that takes its memory" bash -c "$(recording head; recording for; recording curl); true"
+check "it was killed and started again" eventually killed '^[1-9][0-9]* (true|false)$'
+check "it keeps the recording of its last life" eventually says 'recording of the last run is kept' "$(recording 'docker logs')"
+check "what it was doing" says '"/items" +"POST"' "$(recording 'stapsdt latency')"
+
+docker rm -f "$shop" >/dev/null
+rm -rf "${volume:?}"/*
+check "a volume to which all may write, as in Kubernetes" bash -ec "mkdir -m 777 $volume/v && chmod 777 $volume $volume/v &&
+	$(recording 'docker run' | sed "s/ -d / -d --user 1000 --tmpfs \/data:mode=1777 /;s/ -record / -db \/data\/shop.db -record /;s/recordings\/shop.rec/recordings\/shop\/shop.rec/")"
+check "a volume to which all may write: it records" eventually test -s "$volume/v/shop/shop.rec"
 
 echo
 verdict
