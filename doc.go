@@ -139,7 +139,7 @@
 //
 // Tracers and observers see the same events. See [Provider.Observe] for what an observer may
 // do. Package probetest records events in tests, and package proberec keeps the last ones
-// in memory.
+// in memory or in a file.
 //
 // # Tracers
 //

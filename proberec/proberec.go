@@ -1,6 +1,8 @@
-// Package proberec is a flight recorder for probes: it keeps the last events of providers in
-// memory, so that a program can write, after a failure, what happened just before it.
-// It needs no tracer, no root, and no Load.
+// Package proberec is a flight recorder for probes: it keeps the last events of providers, so
+// that they tell, after a failure, what happened just before it. It needs no tracer, no root,
+// and no Load.
+//
+// A recorder that New returns keeps the events in memory, and the program writes them:
 //
 //	var recorder = proberec.New(8<<20, probes)
 //
@@ -12,7 +14,17 @@
 //		}
 //	}
 //
-// Events are written as lines of JSON:
+// One that Create returns keeps them in a file, which survives the program, also after a crash,
+// SIGKILL, or the kernel's OOM killer. The command stapsdt reads it with --from FILE, also while
+// the program goes on; docs/recording.md is a guide to that, and describes the format:
+//
+//	recorder, err := proberec.Create("/dev/shm/myapp.rec", 8<<20, probes)
+//	if err != nil {
+//		return err
+//	}
+//	recorder.Start()
+//
+// WriteRecording writes such a file for both. WriteTo writes events as lines of JSON:
 //
 //	{"time":"2026-01-02T15:04:05.123456789Z","provider":"myapp","probe":"request__done","pid":4711,"args":{"path":"/","status":200}}
 //
@@ -21,7 +33,8 @@
 // strings such as "0xc000012345". NaN and the infinities are the strings "NaN", "+Inf" and
 // "-Inf". In a string, bytes that are not UTF-8 become U+FFFD.
 //
-// Arguments can be confidential. If they are, so is what WriteTo writes.
+// Arguments can be confidential. If they are, so is what WriteTo and WriteRecording write, and the
+// file of Create.
 package proberec
 
 import (
