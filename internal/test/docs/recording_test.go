@@ -91,7 +91,7 @@ func TestGuideRecording(t *testing.T) {
 	follow("stapsdt list")
 	open := follow("stapsdt latency")
 	id := func(path string) string {
-		m := regexp.MustCompile(`(?m)^ +\S+ +` + pid + ` +0 +(\d+) +"` + path + `"`).FindStringSubmatch(open)
+		m := regexp.MustCompile(`(?m)^ +\S+ +` + pid + ` +\d+ +(\d+) +"` + path + `"`).FindStringSubmatch(open)
 		require.NotNil(t, m, open)
 		return m[1]
 	}

@@ -37,7 +37,8 @@ type jsonUnpaired struct {
 type jsonOpen struct {
 	Nanoseconds time.Duration     `json:"nanoseconds"`
 	PID         int               `json:"pid"`
-	TID         int               `json:"tid"`
+	TID         int               `json:"tid,omitempty"`
+	Goroutine   uint64            `json:"goroutine,omitempty"`
 	Key         json.RawMessage   `json:"key"`
 	By          render.JSONObject `json:"by"`
 	Args        render.JSONObject `json:"args"`
@@ -69,7 +70,7 @@ func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
 }
 
 func (o *opened) forJSON(names details) jsonOpen {
-	j := jsonOpen{Nanoseconds: o.since, PID: o.pid, TID: o.tid, Key: o.key.json}
+	j := jsonOpen{Nanoseconds: o.since, PID: o.pid, TID: o.tid, Goroutine: o.goroutine, Key: o.key.json}
 	for i, v := range o.details {
 		if v.json == nil {
 			continue

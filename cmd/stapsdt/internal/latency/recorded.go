@@ -119,7 +119,7 @@ func (r *fromRecordings) unpaired() ([]unpaired, error) {
 		if u.open++; len(u.oldest) == longest {
 			continue
 		}
-		shown := opened{since: o.For(), pid: int(o.PID), tid: int(o.TID), key: value{o.Key.ForText(), o.Key.ForJSON()}}
+		shown := opened{since: o.For(), pid: int(o.PID), tid: int(o.TID), goroutine: o.Goroutine, key: value{o.Key.ForText(), o.Key.ForJSON()}}
 		for i := range o.Details {
 			one := value{}
 			if v := &o.Details[i]; v.Item != nil {

@@ -82,7 +82,7 @@ func TestRecorded(t *testing.T) {
 
 	text, _ := measure(t, "", run.Config{}, count.Options{From: from}, "shop:job")
 	require.Contains(t, text, "2 starts without an end (2 still open); 1 end without a start")
-	require.Regexp(t, `OPEN FOR +PID +TID +ID +text\n`, text)
+	require.Regexp(t, `OPEN FOR +PID +GOROUTINE +ID +text\n`, text)
 }
 
 // TestRecordedWhere: a condition that the start can evaluate is about the start, also of ends that have no

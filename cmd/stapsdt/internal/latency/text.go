@@ -63,9 +63,13 @@ func (l *latency) openTable(b *bytes.Buffer, u *unpaired) {
 		return
 	}
 	table := render.Table{Right: 3, Width: console.Columns(l.Out)}
-	table.Add(append([]string{"OPEN FOR", "PID", "TID", strings.ToUpper(l.source.keyName())}, l.source.details().names...)...)
+	thread := "TID"
+	if u.oldest[0].goroutine != 0 {
+		thread = "GOROUTINE"
+	}
+	table.Add(append([]string{"OPEN FOR", "PID", thread, strings.ToUpper(l.source.keyName())}, l.source.details().names...)...)
 	for _, o := range u.oldest {
-		cells := []string{render.Duration(float64(o.since)), fmt.Sprint(o.pid), fmt.Sprint(o.tid), o.key.text}
+		cells := []string{render.Duration(float64(o.since)), fmt.Sprint(o.pid), fmt.Sprint(uint64(o.tid) + o.goroutine), o.key.text}
 		for _, v := range o.details {
 			cells = append(cells, v.text)
 		}

@@ -25,10 +25,12 @@ const longest = 10
 
 // opened is an operation that is open, as it is shown.
 type opened struct {
-	since    time.Duration // how long
-	pid, tid int
-	key      value
-	details  []value // by the names of details
+	since     time.Duration // how long
+	pid       int
+	tid       int    // or 0 if it is unknown
+	goroutine uint64 // or 0 if it is unknown
+	key       value
+	details   []value // by the names of details
 }
 
 // value is how a value is shown to people, and to programs. It is not known if there is none for programs.

@@ -36,12 +36,14 @@ type Totals struct{ Starts, Pairs, Ends uint64 }
 
 // Operation is one that has started and not ended.
 type Operation struct {
-	File     *File
-	Kind     int
-	Since    time.Duration // by CLOCK_MONOTONIC
-	PID, TID uint32
-	Key      Value
-	Details  []Value
+	File  *File
+	Kind  int
+	Since time.Duration // by CLOCK_MONOTONIC
+	// PID is the process of the start, and either TID or Goroutine is not 0.
+	PID, TID  uint32
+	Goroutine uint64
+	Key       Value
+	Details   []Value
 
 	// By are the values of the pairing's that were evaluated at the start.
 	By []Value
@@ -247,7 +249,7 @@ func (p *Pairs) Add(e *recording.Event, f *File) (ended Ended, ok bool) {
 	}
 	at := pairKey{f, e.PID, s.Kind, key.Bits, key.Text}
 	if s.IsStart {
-		p.start(s, e, at, &Operation{File: f, Kind: s.Kind, Since: e.Monotonic, PID: e.PID, TID: e.TID, Key: key}, totals)
+		p.start(s, e, at, &Operation{File: f, Kind: s.Kind, Since: e.Monotonic, PID: e.PID, TID: e.TID, Goroutine: e.Goroutine, Key: key}, totals)
 		return ended, false
 	}
 	open := p.open[at]
