@@ -220,13 +220,11 @@ func (w *Writer) open() bool { return atomic.LoadPointer(&w.at) != nil }
 
 // ReadAt implements io.ReaderAt. Writers do not wait for it: like the reader of a file, it may
 // copy what they change meanwhile.
-//
-//go:norace
 func (w *Writer) ReadAt(b []byte, offset int64) (n int, err error) {
 	if offset < 0 || offset >= w.Bytes() {
 		return 0, io.EOF
 	}
-	if n = copy(b, w.memory[offset:w.Bytes()]); n < len(b) {
+	if n = copyShared(b, w.memory[offset:w.Bytes()]); n < len(b) {
 		err = io.EOF
 	}
 	return n, err
