@@ -6,6 +6,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stack"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/spf13/cobra"
 )
@@ -13,6 +14,7 @@ import (
 func stackCommand(to *console.Console) *cobra.Command {
 	var config run.Config
 	var options stack.Options
+	var from []string
 	c := &cobra.Command{
 		Use:   "stack SPEC... (-p PID | -a | with FILE in each SPEC)",
 		Short: "Count the stacks from which events come",
@@ -25,6 +27,9 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
   stapsdt stack -p 1234 'myapp:*' --by status -o pprof -O fired.pb.gz && go tool pprof -top fired.pb.gz`,
 		RunE: func(c *cobra.Command, args []string) error {
 			config.Specs = args
+			if len(from) > 0 {
+				return usage.Errorf("stack needs the kernel, because recordings have no stacks: list, trace, count, hist, latency and export take --from")
+			}
 			return stack.Run(c.Context(), to, config, options)
 		},
 	}
@@ -35,5 +40,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(stack.Formats, cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().StringVarP(&options.File, "output-file", "O", "", "write to `FILE` instead of standard output")
 	limitFlag(c, &options.Limit, "stacks")
+	fromFlag(c, &from)
+	_ = c.Flags().MarkHidden("from")
 	return c
 }
