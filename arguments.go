@@ -22,32 +22,10 @@ func (p *Probe) convert(a *words.Arguments, args []unsafe.Pointer) {
 		if arg := args[i]; t == String {
 			a.Words[i] = a.Texts.Add(cut(*(*string)(arg)))
 		} else {
-			a.Words[i] = t.load(arg)
+			a.Words[i] = words.Load(int8(t), arg)
 		}
 	}
 	if p.observed() {
 		p.notify(a)
 	}
-}
-
-// load returns the word of a variable of this type, which is not String.
-func (t ArgType) load(arg unsafe.Pointer) uint64 {
-	// SAFETY: see convert.
-	switch t {
-	case Uint64, Int64, Float64:
-		return *(*uint64)(arg)
-	case Int32:
-		return uint64(*(*int32)(arg))
-	case Uint32, Float32:
-		return uint64(*(*uint32)(arg))
-	case Uint8:
-		return uint64(*(*uint8)(arg))
-	case Int8:
-		return uint64(*(*int8)(arg))
-	case Uint16:
-		return uint64(*(*uint16)(arg))
-	case Int16:
-		return uint64(*(*int16)(arg))
-	}
-	return 0
 }

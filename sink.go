@@ -6,7 +6,6 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/go-stapsdt/stapsdt/internal/call"
 	"github.com/go-stapsdt/stapsdt/internal/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/words"
@@ -73,11 +72,8 @@ func recordTo(provider unsafe.Pointer, w *recorder.Writer) (stop func()) {
 // sinksOf returns the sinks of a probe. The provider's lock is held.
 func sinksOf(o *observers, p *Probe) *sinks {
 	all := &sinks{append: appendTexts, appendConverted: appendConverted, alone: len(o.list) == 0}
-	switch {
-	case !slices.ContainsFunc(p.args, func(t ArgType) bool { return t != Int64 && t != Uint64 && t != Float64 }):
-		all.append = appendLongs
-	case p.strings == 0 && len(p.args) <= call.MaxRegs:
-		all.append = appendWords
+	if p.strings == 0 {
+		all.append = appendNumbers
 	}
 	for _, s := range o.sinks {
 		number := uint32(0)
@@ -102,9 +98,9 @@ func (n *numbered) find(p *Probe) (number uint32, ok bool) {
 	return number, number != noNumber
 }
 
-// appendLongs appends a fire of a typed probe whose arguments have 8 bytes each. args is the address of as
-// many pointers as the probe has arguments.
-func appendLongs(p *Probe, s *sinks, args unsafe.Pointer) {
+// appendNumbers appends a fire of a typed probe without strings. args is the address of as many pointers as
+// the probe has arguments.
+func appendNumbers(p *Probe, s *sinks, args unsafe.Pointer) {
 	for i := range s.list {
 		to, ok := &s.list[i], true
 		number := to.number
@@ -112,44 +108,24 @@ func appendLongs(p *Probe, s *sinks, args unsafe.Pointer) {
 			number, ok = to.find(p)
 		}
 		if ok {
-			to.writer.AppendLongs(number-1, len(p.args), args)
+			to.writer.AppendNumbers(number-1, len(p.args), unsafe.Pointer(unsafe.SliceData(p.args)), args)
 		}
 	}
 }
 
-// appendWords is appendLongs for arguments of any size.
-func appendWords(p *Probe, s *sinks, args unsafe.Pointer) {
-	var list [call.MaxRegs]uint64
-	n := len(p.args)
-	// SAFETY: a typed fire passes the addresses of variables of these types.
-	for i, arg := range unsafe.Slice((*unsafe.Pointer)(args), n) {
-		list[i] = p.args[i].load(arg)
-	}
-	for i := range s.list {
-		to, ok := &s.list[i], true
-		number := to.number
-		if number == 0 || number == noNumber {
-			number, ok = to.find(p)
-		}
-		if ok {
-			to.writer.Append(number-1, list[:n], nil)
-		}
-	}
-}
-
-// appendTexts is appendWords for any types.
+// appendTexts is appendNumbers for any types.
 func appendTexts(p *Probe, s *sinks, args unsafe.Pointer) {
 	var list [MaxArgs]uint64
 	var texts [MaxArgs]string
 	n, count := len(p.args), 0
-	// SAFETY: see appendWords.
+	// SAFETY: a typed fire passes the addresses of variables of these types.
 	for i, arg := range unsafe.Slice((*unsafe.Pointer)(args), n) {
 		if t := p.args[i]; t == String {
 			texts[count] = cut(*(*string)(arg))
 			list[i] = uint64(len(texts[count]))
 			count++
 		} else {
-			list[i] = t.load(arg)
+			list[i] = words.Load(int8(t), arg)
 		}
 	}
 	for i := range s.list {
@@ -223,8 +199,11 @@ func (p *Probe) recorded() *recording.Probe {
 	return r
 }
 
-// The kinds of package recording are those of this package, or else this does not compile.
-var _ = [1]struct{}{}[KindInt64-Kind(recording.Int64)+KindPointer-Kind(recording.Pointer)]
-
-// The same for types.
-var _ = [1]struct{}{}[String-recording.TypeString+Float32-recording.TypeFloat32]
+// The kinds and types of package recording are those of this package, or else this does not compile:
+// neither difference may be negative.
+const (
+	_ = uint(KindInt64-Kind(recording.Int64)) + uint(Kind(recording.Int64)-KindInt64)
+	_ = uint(KindPointer-Kind(recording.Pointer)) + uint(Kind(recording.Pointer)-KindPointer)
+	_ = uint(String-recording.TypeString) + uint(recording.TypeString-String)
+	_ = uint(Float32-recording.TypeFloat32) + uint(recording.TypeFloat32-Float32)
+)

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 )
 
 // offGoid is where the runtime's g has its number.
@@ -15,8 +15,26 @@ const offGoid = 152
 // number returns the number of the calling goroutine, if it is where it was when this was written.
 func number() uint64
 
-// numberIsFound reports whether it is.
-var numberIsFound = sync.OnceValue(func() bool { return number() == numberInStack() })
+// numbers says whether it is: 0 until that is known, and then isFound or isElsewhere. A variable that is
+// set when the program starts would be in every program.
+var numbers atomic.Uint32
+
+const (
+	isFound = 1 + iota
+	isElsewhere
+)
+
+// numberIsFound reports whether the number is where it was.
+func numberIsFound() bool {
+	if numbers.Load() == 0 {
+		found := uint32(isElsewhere)
+		if number() == numberInStack() {
+			found = isFound
+		}
+		numbers.Store(found)
+	}
+	return numbers.Load() == isFound
+}
 
 // goroutine returns the number of the calling goroutine, or 0 if it is unknown.
 func goroutine() uint64 {

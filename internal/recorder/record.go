@@ -9,28 +9,29 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/call"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
 // record is a record to be appended, as the assembly reads it.
 type record struct {
-	head     uint64         // the size, and above it the probe's number
-	n        uint64         // the number of words
-	words    unsafe.Pointer // to them, or to pointers to them
-	pointers bool
-	count    uint64 // the number of texts
-	texts    *string
-	done     bool // it was appended, or lost
-	fault    bool // what debug.SetPanicOnFault was before the assembly set it
+	head  uint64         // the size, and above it the probe's number
+	n     uint64         // the number of words
+	words unsafe.Pointer // to them, or to pointers to numbers
+	types unsafe.Pointer // to those of the numbers, which are as in recording.Arg, or nil
+	count uint64         // the number of texts
+	texts *string
+	done  bool // it was appended, or lost
+	fault bool // what debug.SetPanicOnFault was before the assembly set it
 }
 
 // Append appends a record of a probe with these arguments. The word of a string is its length, and
 // the strings are in texts. Append does not allocate, and it does not wait for other fires.
-func (w *Writer) Append(number uint32, words []uint64, texts []string) {
+func (w *Writer) Append(number uint32, list []uint64, texts []string) {
 	// A composite literal would be copied, in larger pieces than it was stored, for which a processor
 	// waits.
 	var r record
-	r.head = headOf(number, words, texts)
-	r.n, r.words = uint64(len(words)), unsafe.Pointer(unsafe.SliceData(words))
+	r.head = headOf(number, list, texts)
+	r.n, r.words = uint64(len(list)), unsafe.Pointer(unsafe.SliceData(list))
 	r.count, r.texts = uint64(len(texts)), unsafe.SliceData(texts)
 	defer w.check(&r)
 	if !write(&w.at, &r, w.now()) {
@@ -40,19 +41,20 @@ func (w *Writer) Append(number uint32, words []uint64, texts []string) {
 }
 
 // headOf returns the head of a record.
-func headOf(number uint32, words []uint64, texts []string) uint64 {
-	head := uint64(number)<<32 + recording.RecordHeadBytes + 8*uint64(len(words))
+func headOf(number uint32, list []uint64, texts []string) uint64 {
+	head := uint64(number)<<32 + recording.RecordHeadBytes + 8*uint64(len(list))
 	for _, t := range texts {
 		head += paddedLength(t)
 	}
 	return head
 }
 
-// AppendLongs is Append for n words without strings. args is the address of as many pointers to them.
-func (w *Writer) AppendLongs(number uint32, n int, args unsafe.Pointer) {
+// AppendNumbers is Append for n numbers, which are not yet words. types is the address of their types, as
+// recording.Arg has them, and args that of as many pointers to them.
+func (w *Writer) AppendNumbers(number uint32, n int, types, args unsafe.Pointer) {
 	var r record
 	r.head = uint64(number)<<32 + recording.RecordHeadBytes + 8*uint64(n)
-	r.n, r.words, r.pointers = uint64(n), args, true
+	r.n, r.words, r.types = uint64(n), args, types
 	defer w.check(&r)
 	if !write(&w.at, &r, w.now()) {
 		w.appendSlowly(&r)
@@ -70,10 +72,10 @@ func (w *Writer) now() uint64 {
 
 // AppendForeign appends an event of another process: its time by CLOCK_MONOTONIC, in nanoseconds, and its
 // process and thread.
-func (w *Writer) AppendForeign(number uint32, at uint64, pid, tid uint32, words []uint64, texts []string) {
+func (w *Writer) AppendForeign(number uint32, at uint64, pid, tid uint32, list []uint64, texts []string) {
 	var r record
-	r.head = headOf(number, words, texts)
-	r.n, r.words = uint64(len(words)), unsafe.Pointer(unsafe.SliceData(words))
+	r.head = headOf(number, list, texts)
+	r.n, r.words = uint64(len(list)), unsafe.Pointer(unsafe.SliceData(list))
 	r.count, r.texts = uint64(len(texts)), unsafe.SliceData(texts)
 	defer w.check(&r)
 	r.fault = debug.SetPanicOnFault(true)
@@ -228,14 +230,18 @@ func (w *Writer) put(s *slot, r *record, now, origin uint64) {
 	le.PutUint64(b[8:], now)
 	le.PutUint64(b[16:], origin)
 	b = b[recording.RecordHeadBytes:]
-	// SAFETY: Append and AppendLongs say that there are r.n words.
-	for i := range r.n {
-		word := unsafe.Add(r.words, 8*i)
-		if r.pointers {
-			word = *(*unsafe.Pointer)(unsafe.Add(r.words, unsafe.Sizeof(word)*uintptr(i)))
+	// SAFETY: Append and AppendNumbers say that there are r.n of each.
+	if r.types == nil {
+		for _, word := range unsafe.Slice((*uint64)(r.words), r.n) {
+			le.PutUint64(b, word)
+			b = b[8:]
 		}
-		le.PutUint64(b, *(*uint64)(word))
-		b = b[8:]
+	} else {
+		types := unsafe.Slice((*int8)(r.types), r.n)
+		for i, number := range unsafe.Slice((*unsafe.Pointer)(r.words), r.n) {
+			le.PutUint64(b, words.Load(types[i], number))
+			b = b[8:]
+		}
 	}
 	for _, t := range unsafe.Slice(r.texts, r.count) {
 		clear(b[copy(b, t):paddedLength(t)])

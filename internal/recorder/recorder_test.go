@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/internal/words"
 
 	"github.com/stretchr/testify/require"
 )
@@ -48,7 +50,7 @@ func TestStorm(t *testing.T) {
 						w.Append(number, []uint64{g, i}, nil)
 					} else {
 						args := [...]*uint64{&g, &i}
-						w.AppendLongs(number, len(args), unsafe.Pointer(&args))
+						w.AppendNumbers(number, len(args), unsafe.Pointer(&longs), unsafe.Pointer(&args))
 					}
 					if i%100 == g {
 						time.Sleep(time.Microsecond)
@@ -147,6 +149,48 @@ func TestTexts(t *testing.T) {
 	require.Zero(t, r.Lost())
 }
 
+// longs are the types of two integers of 8 bytes.
+var longs = [2]int8{8, -8}
+
+// TestNumbers: numbers of every type become words as words.Load says.
+func TestNumbers(t *testing.T) {
+	for _, o := range []Options{{}, {Counter: true}} {
+		w := newWriter(t, 1<<20, o)
+		types := []int8{8, -8, 4, -4, 2, -2, 1, -1, 36, 40}
+		number, ok := w.AddProbe(integers(len(types)))
+		require.True(t, ok)
+		values := make([][2]uint64, len(types)) // what follows a value is not read
+		args := make([]unsafe.Pointer, len(types))
+		var want []uint64
+		for i := range types {
+			values[i] = [2]uint64{0x8182838485868788, ^uint64(0)}
+			args[i] = unsafe.Pointer(&values[i])
+			want = append(want, words.Load(types[i], args[i]))
+		}
+		require.Equal(t, []uint64{0x8182838485868788, 0x8182838485868788}, want[:2])
+		if !bigEndian {
+			require.Equal(t, []uint64{0x85868788, 0xffffffff85868788, 0x8788, 0xffffffffffff8788, 0x88, 0xffffffffffffff88, 0x85868788, 0x8182838485868788}, want[2:])
+		}
+		const times = 3 // the first one gets the slot
+		for range times {
+			w.AppendNumbers(number, len(types), unsafe.Pointer(&types[0]), unsafe.Pointer(&args[0]))
+		}
+		r, err := recording.NewReader(w)
+		require.NoError(t, err)
+		_, err = r.More()
+		require.NoError(t, err)
+		for range times {
+			e, err := r.Next()
+			require.NoError(t, err)
+			for i := range want {
+				require.Equal(t, want[i], e.Word(i), types[i])
+			}
+		}
+	}
+}
+
+var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
+
 // TestForeign: events of other processes have their times, processes and threads. The oldest are lost.
 func TestForeign(t *testing.T) {
 	w := newWriter(t, 1<<20, Options{Foreign: true, Head: recording.Head{PID: 7}})
@@ -190,14 +234,14 @@ func BenchmarkRecord(b *testing.B) {
 	})
 	w := newWriter(b, 16<<20, Options{Counter: true})
 	text := &recording.Probe{Args: []recording.Arg{{Type: 8, Kind: recording.Uint64}, {Type: recording.TypeString, Kind: recording.String}}}
-	longs, _ := w.AddProbe(integers(2))
+	two, _ := w.AddProbe(integers(2))
 	mixed, _ := w.AddProbe(text)
 	b.Run("two integers", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := range uint64(b.N) {
 			other := uint64(16)
 			args := [...]*uint64{&i, &other}
-			w.AppendLongs(longs, len(args), unsafe.Pointer(&args))
+			w.AppendNumbers(two, len(args), unsafe.Pointer(&longs), unsafe.Pointer(&args))
 		}
 	})
 	b.Run("an integer and a text", func(b *testing.B) {

@@ -40,14 +40,14 @@ func stepped(path string) {
 	w := New(memory, steppedChunks, Options{Counter: os.Getenv("RECORDER_COUNTER") != ""})
 	number, _ := w.AddProbe(&recording.Probe{Provider: "p", Name: "stepped", Args: []recording.Arg{
 		{Name: "n", Type: 8, Kind: recording.Uint64}, {Name: "text", Type: recording.TypeString, Kind: recording.String}}})
-	longs, _ := w.AddProbe(integers(2))
+	two, _ := w.AddProbe(integers(2))
 	text := strings.Repeat("x", 6000)
 	fmt.Println(unix.Gettid())
 	for n := uint64(0); ; n++ {
 		if n%4 == 1 {
 			other := ^n
 			args := [...]*uint64{&n, &other}
-			w.AppendLongs(longs, len(args), unsafe.Pointer(&args))
+			w.AppendNumbers(two, len(args), unsafe.Pointer(&longs), unsafe.Pointer(&args))
 			continue
 		}
 		length := n % uint64(len(text))

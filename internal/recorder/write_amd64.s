@@ -79,16 +79,56 @@ timed:
 	MOVQ record_n(R12), CX
 	TESTQ CX, CX
 	JZ   texts
-	CMPB record_pointers(R12), $0
-	JEQ  word
-pointer: // each is that of a word
+	MOVQ record_types(R12), R9
+	TESTQ R9, R9
+	JZ   word
+number: // as words.Load
 	MOVQ (SI), DX
+	MOVBQSX (R9), AX
+	CMPQ AX, $8
+	JEQ  wide
+	CMPQ AX, $-4
+	JEQ  int32
+	CMPQ AX, $-8
+	JEQ  wide
+	CMPQ AX, $4
+	JEQ  uint32
+	CMPQ AX, $40 // a float64
+	JEQ  wide
+	CMPQ AX, $36 // a float32
+	JEQ  uint32
+	CMPQ AX, $1
+	JEQ  uint8
+	CMPQ AX, $-1
+	JEQ  int8
+	CMPQ AX, $2
+	JEQ  uint16
+	MOVWQSX (DX), DX
+	JMP  loaded
+uint32:
+	MOVLQZX (DX), DX
+	JMP  loaded
+uint8:
+	MOVBQZX (DX), DX
+	JMP  loaded
+int8:
+	MOVBQSX (DX), DX
+	JMP  loaded
+uint16:
+	MOVWQZX (DX), DX
+	JMP  loaded
+int32:
+	MOVLQSX (DX), DX
+	JMP  loaded
+wide:
 	MOVQ (DX), DX
+loaded:
 	MOVQ DX, (TO)
 	ADDQ $8, SI
 	ADDQ $8, TO
+	INCQ R9
 	DECQ CX
-	JNZ  pointer
+	JNZ  number
 	JMP  texts
 word:
 	MOVQ (SI), DX
