@@ -12,7 +12,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
-// record is a record to be appended, as the assembly reads it.
+// record is a record to be appended, as the assembly reads it. It has no padding, and whoever makes one sets
+// every field, so that the compiler need not clear it first.
 type record struct {
 	head  uint64         // the size, and above it the probe's number
 	n     uint64         // the number of words
@@ -20,8 +21,8 @@ type record struct {
 	types unsafe.Pointer // to those of the numbers, which are as in recording.Arg, or nil
 	count uint64         // the number of texts
 	texts *string
-	done  bool // it was appended, or lost
-	fault bool // what debug.SetPanicOnFault was before the assembly set it
+	done  uint32 // 1 if it was appended, or lost
+	fault uint32 // 1 if debug.SetPanicOnFault was set before the assembly set it
 }
 
 // Append appends a record of a probe with these arguments. The word of a string is its length, and
@@ -31,13 +32,13 @@ func (w *Writer) Append(number uint32, list []uint64, texts []string) {
 	// waits.
 	var r record
 	r.head = headOf(number, list, texts)
-	r.n, r.words = uint64(len(list)), unsafe.Pointer(unsafe.SliceData(list))
-	r.count, r.texts = uint64(len(texts)), unsafe.SliceData(texts)
+	r.n, r.words, r.types = uint64(len(list)), unsafe.Pointer(unsafe.SliceData(list)), nil
+	r.count, r.texts, r.done, r.fault = uint64(len(texts)), unsafe.SliceData(texts), 0, 0
 	defer w.check(&r)
 	if !write(&w.at, &r, w.now()) {
 		w.appendSlowly(&r)
 	}
-	r.done = true
+	r.done = 1
 }
 
 // headOf returns the head of a record.
@@ -55,11 +56,12 @@ func (w *Writer) AppendNumbers(number uint32, n int, types, args unsafe.Pointer)
 	var r record
 	r.head = uint64(number)<<32 + recording.RecordHeadBytes + 8*uint64(n)
 	r.n, r.words, r.types = uint64(n), args, types
+	r.count, r.texts, r.done, r.fault = 0, nil, 0, 0
 	defer w.check(&r)
 	if !write(&w.at, &r, w.now()) {
 		w.appendSlowly(&r)
 	}
-	r.done = true
+	r.done = 1
 }
 
 // now returns the time if the assembly does not read the counter.
@@ -75,11 +77,10 @@ func (w *Writer) now() uint64 {
 func (w *Writer) AppendForeign(number uint32, at uint64, pid, tid uint32, list []uint64, texts []string) {
 	var r record
 	r.head = headOf(number, list, texts)
-	r.n, r.words = uint64(len(list)), unsafe.Pointer(unsafe.SliceData(list))
-	r.count, r.texts = uint64(len(texts)), unsafe.SliceData(texts)
+	r.n, r.words, r.types = uint64(len(list)), unsafe.Pointer(unsafe.SliceData(list)), nil
+	r.count, r.texts, r.done, r.fault = uint64(len(texts)), unsafe.SliceData(texts), 0, 0
 	defer w.check(&r)
-	r.fault = debug.SetPanicOnFault(true)
-	defer debug.SetPanicOnFault(r.fault)
+	defer debug.SetPanicOnFault(r.panicOnFault())
 	s := &w.shared[0]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,17 +91,25 @@ func (w *Writer) AppendForeign(number uint32, at uint64, pid, tid uint32, list [
 	default:
 		w.put(&s.slot, &r, at, uint64(pid)<<32|uint64(tid))
 	}
-	r.done = true
+	r.done = 1
 }
 
 // paddedLength returns how many bytes of a record a text takes.
 func paddedLength(text string) uint64 { return (uint64(len(text)) + 8) &^ 7 }
 
+// panicOnFault calls debug.SetPanicOnFault, and returns what is to be restored.
+func (r *record) panicOnFault() (old bool) {
+	if old = debug.SetPanicOnFault(true); old {
+		r.fault = 1
+	}
+	return old
+}
+
 // check ends the recording if the memory has failed: that of a file that somebody truncates, or of a file
 // system that has lost its device.
 func (w *Writer) check(r *record) {
-	if !r.done {
-		debug.SetPanicOnFault(r.fault)
+	if r.done == 0 {
+		debug.SetPanicOnFault(r.fault != 0)
 		w.ended(recover())
 	}
 }
@@ -125,8 +134,7 @@ func (w *Writer) appendSlowly(r *record) {
 	if !w.open() || w.table.alive == 0 {
 		return // it is closed, or this is a forked child
 	}
-	r.fault = debug.SetPanicOnFault(true)
-	defer debug.SetPanicOnFault(r.fault)
+	defer debug.SetPanicOnFault(r.panicOnFault())
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if i, ok := w.ownSlot(); ok && w.recordInSlot(i, r) {

@@ -68,7 +68,7 @@ timed:
 	PREFETCHT0 1024(TO) // memory that was not written to for long is in no cache: without this, 4 ns more
 	MOVBQZX const_offFault(R8), DX
 	MOVB $1, const_offFault(R8)
-	MOVB DX, record_fault(R12)
+	MOVL DX, record_fault(R12)
 	MOVQ R13, 0(TO)
 	MOVQ AX, 8(TO)
 	MOVQ const_offGoid(R8), DX
@@ -205,7 +205,7 @@ commit:
 	MOVQ slot_committed(SLOT), DX
 	MOVQ R10, (DX)
 	MOVQ r+8(FP), R12
-	MOVBQZX record_fault(R12), DX
+	MOVL record_fault(R12), DX
 	MOVB DX, const_offFault(R8)
 	MOVB $1, done+24(FP)
 	RET
