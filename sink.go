@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/recorder"
@@ -32,6 +33,9 @@ type sinks struct {
 	appendConverted func(p *Probe, s *sinks, a unsafe.Pointer)
 	// alone says that there are no observers beside the recordings.
 	alone bool
+	// writer and number are those of the only sink, if it has a number for the probe.
+	writer *recorder.Writer
+	number uint32
 }
 
 // numbered is a sink and the number that it has for a probe, as sink.numbers has it.
@@ -72,9 +76,6 @@ func recordTo(provider unsafe.Pointer, w *recorder.Writer) (stop func()) {
 // sinksOf returns the sinks of a probe. The provider's lock is held.
 func sinksOf(o *observers, p *Probe) *sinks {
 	all := &sinks{append: appendTexts, appendConverted: appendConverted, alone: len(o.list) == 0}
-	if p.strings == 0 {
-		all.append = appendNumbers
-	}
 	for _, s := range o.sinks {
 		number := uint32(0)
 		// The names of others may still be given.
@@ -83,15 +84,25 @@ func sinksOf(o *observers, p *Probe) *sinks {
 		}
 		all.list = append(all.list, numbered{s, number})
 	}
+	if p.strings == 0 {
+		all.append = appendNumbers
+		if first := all.list[0]; len(all.list) == 1 && first.number != 0 && first.number != noNumber {
+			all.append, all.writer, all.number = appendNumbersOnce, first.writer, first.number-1
+		}
+	}
 	return all
 }
 
-// find returns the number of a probe of which it was not known that the recording has it, and false if
-// there is no room for it, which loses the event.
+// find returns the number of a probe, which the recording may not have yet, and false if there is no room
+// for it, which loses the event.
 //
 //go:noinline
 func (n *numbered) find(p *Probe) (number uint32, ok bool) {
-	number = n.sink.number(p)
+	number = atomic.LoadUint32(&n.number)
+	if number == 0 {
+		number = n.sink.number(p)
+		atomic.StoreUint32(&n.number, number)
+	}
 	if number == noNumber {
 		n.writer.Drop()
 	}
@@ -103,7 +114,7 @@ func (n *numbered) find(p *Probe) (number uint32, ok bool) {
 func appendNumbers(p *Probe, s *sinks, args unsafe.Pointer) {
 	for i := range s.list {
 		to, ok := &s.list[i], true
-		number := to.number
+		number := atomic.LoadUint32(&to.number)
 		if number == 0 || number == noNumber {
 			number, ok = to.find(p)
 		}
@@ -111,6 +122,11 @@ func appendNumbers(p *Probe, s *sinks, args unsafe.Pointer) {
 			to.writer.AppendNumbers(number-1, len(p.args), unsafe.Pointer(unsafe.SliceData(p.args)), args)
 		}
 	}
+}
+
+// appendNumbersOnce is appendNumbers for a single recording, which has a number for the probe.
+func appendNumbersOnce(p *Probe, s *sinks, args unsafe.Pointer) {
+	s.writer.AppendNumbers(s.number, len(p.args), unsafe.Pointer(unsafe.SliceData(p.args)), args)
 }
 
 // appendTexts is appendNumbers for any types.
@@ -130,7 +146,7 @@ func appendTexts(p *Probe, s *sinks, args unsafe.Pointer) {
 	}
 	for i := range s.list {
 		to, ok := &s.list[i], true
-		number := to.number
+		number := atomic.LoadUint32(&to.number)
 		if number == 0 || number == noNumber {
 			number, ok = to.find(p)
 		}
@@ -156,7 +172,7 @@ func appendConverted(p *Probe, s *sinks, a unsafe.Pointer) {
 	}
 	for i := range s.list {
 		to, ok := &s.list[i], true
-		number := to.number
+		number := atomic.LoadUint32(&to.number)
 		if number == 0 || number == noNumber {
 			number, ok = to.find(p)
 		}
