@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // Where the runtime's g has its M and what debug.SetPanicOnFault sets, and by which bits
@@ -16,8 +18,12 @@ const (
 	shiftM   = 11
 )
 
-// recordHead is recording.RecordHeadBytes, for the assembly.
-const recordHead = 24
+// recordHead is recording.RecordHeadBytes, for the assembly, or else this does not compile: neither
+// difference may be negative.
+const (
+	recordHead = 24
+	_          = uint(recordHead-recording.RecordHeadBytes) + uint(recording.RecordHeadBytes-recordHead)
+)
 
 // write appends a record to the slot of the calling thread, and reports whether it did. It did not
 // if the thread has no slot, the chunk has no room, or a Reading is due. at is the address of a

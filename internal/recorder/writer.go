@@ -10,11 +10,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/go-stapsdt/stapsdt/internal/call"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
-
-const maxArgs = call.MaxArgs
 
 // The table of probes takes a 16th of the memory, within these limits.
 const (
