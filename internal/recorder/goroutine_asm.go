@@ -9,8 +9,11 @@ import (
 	"sync/atomic"
 )
 
-// offGoid is where the runtime's g has its number.
-const offGoid = 152
+// offGoid is where the runtime's g has its number. Only the assembly uses it.
+const (
+	offGoid = 152
+	_       = offGoid
+)
 
 // number returns the number of the calling goroutine, if it is where it was when this was written.
 func number() uint64
