@@ -32,10 +32,10 @@ const steppedChunks = 6
 // stepped records numbers to a file, on one thread, for ever. The records are large, so that chunks are soon full.
 func stepped(path string) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	check(err)
-	check(f.Truncate(Size(steppedChunks)))
+	must(err)
+	must(f.Truncate(Size(steppedChunks)))
 	memory, err := unix.Mmap(int(f.Fd()), 0, int(Size(steppedChunks)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	check(err)
+	must(err)
 	runtime.LockOSThread()
 	w := New(memory, steppedChunks, Options{Counter: os.Getenv("RECORDER_COUNTER") != ""})
 	number, _ := w.AddProbe(&recording.Probe{Provider: "p", Name: "stepped", Args: []recording.Arg{
@@ -58,7 +58,7 @@ func stepped(path string) {
 	}
 }
 
-func check(err error) {
+func must(err error) {
 	if err != nil {
 		panic(err)
 	}

@@ -1,0 +1,85 @@
+package recorder
+
+import (
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestOvertaken: a reader that writers overtake all the time finds whole records only, each goroutine's in
+// their order, and what it has seen and lost is what was committed. OVERTAKEN is how long, such as 1h.
+func TestOvertaken(t *testing.T) {
+	duration := time.Second
+	if text := os.Getenv("OVERTAKEN"); text != "" {
+		var err error
+		duration, err = time.ParseDuration(text)
+		require.NoError(t, err)
+	}
+	for _, o := range []Options{{}, {Counter: true}} {
+		w := newWriter(t, 1<<20, o)
+		p := integers(3)
+		p.Args = append(p.Args, recording.Arg{Name: "text", Kind: recording.String, Type: recording.TypeString})
+		number, ok := w.AddProbe(p)
+		require.True(t, ok)
+		const goroutines = 4
+		var stop atomic.Bool
+		var fired [goroutines]uint64
+		var group sync.WaitGroup
+		for g := range uint64(goroutines) {
+			group.Go(func() {
+				text := "abcdefghijklmnopqrstuvwxyz"
+				for n := uint64(0); !stop.Load(); n++ {
+					length := n % uint64(len(text))
+					w.Append(number, []uint64{g, n, check(g, n), length}, []string{text[:length]})
+					fired[g] = n + 1
+				}
+			})
+		}
+		r, err := recording.NewReader(w)
+		require.NoError(t, err)
+		next := map[uint64]uint64{}
+		seen := uint64(0)
+		read := func() {
+			more, err := r.More()
+			require.NoError(t, err)
+			for more {
+				e, err := r.Next()
+				if err == io.EOF {
+					return
+				}
+				require.NoError(t, err)
+				g, n := e.Word(0), e.Word(1)
+				require.Equal(t, check(g, n), e.Word(2))
+				require.Equal(t, n%26, e.Word(3))
+				require.Equal(t, "abcdefghijklmnopqrstuvwxyz"[:n%26], string(e.Text(3)))
+				require.GreaterOrEqual(t, n, next[g], "goroutine %d", g)
+				next[g] = n + 1
+				seen++
+			}
+		}
+		for end := time.Now().Add(duration); time.Now().Before(end); {
+			read()
+		}
+		stop.Store(true)
+		group.Wait()
+		read()
+		all := uint64(0)
+		for _, n := range fired {
+			all += n
+		}
+		t.Logf("%d events, of which the reader has seen %d", all, seen)
+		require.Equal(t, all, seen+r.Lost())
+		require.Positive(t, seen)
+		require.NotZero(t, r.Lost(), "the reader was never overtaken")
+	}
+}
+
+// check is what a record has of the others, to tell whether it is whole.
+func check(g, n uint64) uint64 { return (g<<60 ^ n) * 0x9e3779b97f4a7c15 }
