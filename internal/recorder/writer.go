@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -54,9 +55,9 @@ type Writer struct {
 	sequence uint64
 	probes   int
 
-	dropped    atomic.Uint64
-	failed     atomic.Bool
-	takingBack atomic.Bool
+	dropped  atomic.Uint64
+	failed   atomic.Bool
+	tookBack atomic.Int64 // when, by CLOCK_MONOTONIC
 }
 
 // sharedShard is a shard for goroutines whose thread has no slot.
@@ -280,17 +281,14 @@ func (w *Writer) takeBack() {
 	}
 }
 
-// crowded lets a goroutine of its own take the slots back, at most once a second: threads that come and
-// go leave slots without a thread behind.
+// crowded lets a goroutine take the slots back, at most once a second: threads that come and go leave slots
+// without a thread behind.
 func (w *Writer) crowded() {
-	if !w.takingBack.CompareAndSwap(false, true) {
-		return
+	now := int64(clock.Now())
+	last := w.tookBack.Load()
+	if now-last >= int64(time.Second) && w.tookBack.CompareAndSwap(last, now) {
+		go w.takeBack()
 	}
-	go func() {
-		w.takeBack()
-		time.Sleep(time.Second)
-		w.takingBack.Store(false)
-	}()
 }
 
 // stopTheWorldOnce returns after every goroutine has been stopped at a point where it may be
