@@ -55,7 +55,8 @@ func TestInFlight(t *testing.T) {
 	fire(func(id uint64) { start.Fire(id, "SELECT") })
 	require.LessOrEqual(t, heap()-bytes, int64(size+128<<10))
 	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+4) // those of fire may not quite have ended
-	require.LessOrEqual(t, entries("/proc/self/task"), threads+2)
+	// The runtime starts threads of its own while goroutines run, and an emulator more of them.
+	require.LessOrEqual(t, entries("/proc/self/task"), threads+16)
 	require.LessOrEqual(t, entries("/proc/self/fd"), descriptors)
 	fire(func(id uint64) { end.Fire(id) })
 	r.Stop()
