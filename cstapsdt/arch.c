@@ -48,9 +48,9 @@ static const struct sdt_nop nops[] = {
 #undef SDT_NOP
 
 #define SDT_NOP(...)
-#define SDT_ARCH(name, machine, flags, class, data, hash, page, ret, fill)                        \
-	{#name, machine, flags, class, data, hash, page, ret, sizeof(ret) - 1, fill,               \
-	 registers_##name, stack_##name},
+#define SDT_ARCH(name, machine, flags, class, data, hash, page, ret, fill, entry)                 \
+	{#name, machine, flags, class, data, hash, page, ret, sizeof(ret) - 1, fill, entry,        \
+	 sizeof(entry) - 1, registers_##name, stack_##name},
 static const struct sdt_arch archs[] = {
 #include "arch.def"
 };

@@ -92,6 +92,7 @@ static void fill_text(const struct sdt_provider *provider, struct sdt_image *ima
 	memset(slot, arch->fill, sizeof slot);
 	memcpy(slot, nop->code, nop->size);
 	memcpy(slot + nop->size, arch->ret, arch->ret_size);
+	memcpy(slot + sizeof slot - arch->entry_size, arch->entry, arch->entry_size);
 	out = sdt_buffer_extend(&image->content[SDT_TEXT], provider->count * sizeof slot);
 	if (!out)
 		return;

@@ -83,13 +83,56 @@
  * Some wrappers test a probe inline, by (*_fire & 0x90) == 0x90, instead of
  * calling probeIsEnabled. That works only with the one-byte nop of x86, which is
  * the default there. With the nops of five and ten bytes, every probe appears to
- * be enabled all the time, and the program computes the arguments for nothing.
+ * be enabled all the time, and the program computes the arguments for nothing. A
+ * wrapper that calls *_fire itself is traced, and not recorded. So is a copy of an
+ * SDTProbe_t that was made while the probe was not recorded.
  *
- * Environment. STAPSDT_DIR names the directory for files, instead of /tmp: see
- * providerLoad. STAPSDT_SITE chooses the nop: see providerUseSite. With
- * STAPSDT_DEBUG=1, each load writes one line to standard error, with the
- * provider, the path and the nop. A program that runs with privileges of its
- * own, such as a set-user-ID program, ignores all three.
+ * Recordings. With STAPSDT_RECORD=FILE or FILE,SIZE in its environment, a program
+ * records all fires of its loaded providers to a file, without a tracer and
+ * without root. The file holds the last SIZE bytes of events, 16 MiB by default;
+ * SIZE may end in K, M or G. It is whole however the program ends, after SIGKILL
+ * too. In FILE, %p is the PID. sdtRecord does the same.
+ *
+ *	$ STAPSDT_RECORD=/dev/shm/myapp.rec ./myapp
+ *	$ stapsdt trace --from /dev/shm/myapp.rec 'myapp:*'
+ *
+ * A recorded probe is enabled. An event costs about as much as one reading of the
+ * clock; the first one of each thread makes a system call. A fire never waits for
+ * another: an event for which there is no room is counted as lost. Fires in signal
+ * handlers are recorded. A file on a disk can make a fire wait for the disk, and
+ * one that is truncated, or whose disk fails, ends the program by SIGBUS: use tmpfs,
+ * such as /dev/shm. A forked child begins a recording of its own when it first
+ * fires; one that has no name of its own, by %p, is called FILE.PID, or FILE.PID.2
+ * and so on if that is in use. If the file cannot be made, the program runs on, and
+ * one line on standard error says why. A child made by a raw clone(2) records
+ * nothing. What an earlier process has left as FILE is kept as FILE-TIME, and so is
+ * what processes that ended over a minute ago have left as FILE.PID. Five of these
+ * are kept, so write %p to keep the recording of each child.
+ *
+ * Watchers. With STAPSDT_SOCKET=1 in its environment, a program lets its own user
+ * and root watch its probes, without the kernel: stapsdt list, trace and the other
+ * commands work with -p PID as that user. sdtListen does the same. The first load
+ * creates a thread, in which no signal is handled, and a socket of mode 0600 in
+ * STAPSDT_DIR and no other directory, or in stapsdt in XDG_RUNTIME_DIR, or in
+ * stapsdt-UID in TMPDIR or /tmp. The probes that a watcher asks for are enabled while
+ * it is connected, and their events are written to memory that it reads, of which
+ * the watchers have at most 128 MiB. A watcher that is too slow loses the oldest
+ * events, and knows how many. A forked child has a thread and a socket of its own, some
+ * 20 ms after the fork: from then on, what the kernel refuses to a process with several
+ * threads fails, such as unshare(CLONE_NEWUSER). Call it at once, or sdtStopListening
+ * before it. If main ends by pthread_exit, the process lives as long as the thread, until
+ * sdtStopListening or exit is called.
+ *
+ * Recordings and watchers copy the text of an argument of the type sdt_string, and of no
+ * other: at most 4,095 bytes. The address must be readable until its NUL or for so
+ * many bytes, or NULL, which is recorded as (null).
+ *
+ * Environment. STAPSDT_RECORD names a file to record to, and STAPSDT_SOCKET=1 opens a
+ * socket for watchers. STAPSDT_DIR names the
+ * directory for files, instead of /tmp: see providerLoad. STAPSDT_SITE chooses the
+ * nop: see providerUseSite. With STAPSDT_DEBUG=1, each load writes one line to
+ * standard error, with the provider, the path and the nop. A program that runs
+ * with privileges of its own, such as a set-user-ID program, ignores all of them.
  *
  * Tracers. bcc, gdb, and bpftrace -p before version 0.25 find a loaded provider
  * both in memory and in a file. perf and later versions of bpftrace need a file:
@@ -160,8 +203,9 @@ typedef enum {
  * common_pid.
  *
  * The type may be `sdt_string`, which the other functions do not accept: the
- * address of text that ends with a NUL. A tracer that does not know the names
- * sees a uint64.
+ * address of text that ends with a NUL, or NULL. It is a promise that the text can
+ * be read, because recordings do that. A tracer that does not know the names sees
+ * a uint64.
  */
 typedef struct SDTArgument {
 	const char *name;
@@ -351,7 +395,7 @@ SDT_API void probeFireV(SDTProbe_t *probe, const uint64_t *values);
 
 /*
  * probeIsEnabled reports whether a tracer is attached to the probe in this
- * process. The answer may be out of date by the time it is returned.
+ * process, or the probe is recorded or watched. The answer may be out of date by the time it is returned.
  */
 SDT_API int probeIsEnabled(SDTProbe_t *probe);
 
@@ -369,6 +413,39 @@ SDT_API int providerImage(SDTProvider_t *provider, void **image, size_t *size);
  * Do not pass a copy of an SDTProbe_t, which lacks the private data.
  */
 SDT_API int64_t probeOffset(const SDTProbe_t *probe);
+
+/*
+ * sdtRecord records the fires of all providers, also of those that are loaded later,
+ * to a file, until sdtStopRecording is called: see Recordings. In path, %p is the
+ * PID. The file holds the last size bytes of events; 0 stands for 16 MiB. It fails
+ * if the process records already, and where a recording could not be kept safely:
+ * in a directory in which other users could replace the file, on a network, FUSE,
+ * btrfs or zfs file system, and without room or memory for all of it. Recordings
+ * calls the names of the file, and of what earlier processes have left.
+ */
+SDT_API int sdtRecord(const char *path, size_t size);
+
+/*
+ * sdtStopRecording ends the recording, if there is one. The file stays. When it has
+ * returned, no fire is in the file or will be.
+ */
+SDT_API void sdtStopRecording(void);
+
+/*
+ * sdtListen lets processes of this user and root watch the probes of this process by
+ * a socket, until sdtStopListening is called: see Watchers. It fails if the process
+ * listens already, and if none of the directories can be used.
+ */
+SDT_API int sdtListen(void);
+
+/* sdtStopListening ends all watches, and closes the socket. */
+SDT_API void sdtStopListening(void);
+
+/*
+ * sdtError returns the error line of the last call to sdtRecord or sdtListen, or "".
+ * It is valid until the next call.
+ */
+SDT_API const char *sdtError(void);
 
 /* providerErrno returns the code of the last call, or elfCreationError for NULL. */
 SDT_API SDTError_t providerErrno(const SDTProvider_t *provider);

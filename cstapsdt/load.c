@@ -1,6 +1,8 @@
 /* Loading an image into the process, and unloading it. */
 #include "private.h"
 
+#include "recorder.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -68,14 +70,42 @@ static void *open_library(struct sdt_provider *provider, const struct sdt_image 
 	return NULL;
 }
 
-static void publish_sites(struct sdt_provider *provider, uintptr_t site)
+#ifdef SDT_IN_GO
+/* Package stapsdt loads its images itself. */
+static int publish_sites(struct sdt_provider *provider, uintptr_t sites)
 {
-	for (SDTProbeList_t *p = provider->api.probes; p; p = p->next) {
-		__atomic_store_n(&p->probe._fire, (void *)site, __ATOMIC_RELEASE);
-		if (site)
-			site += SDT_SLOT;
-	}
+	for (SDTProbeList_t *p = provider->api.probes; p; p = p->next, sites += SDT_SLOT)
+		__atomic_store_n(&p->probe._fire, (void *)sites, __ATOMIC_RELEASE);
+	return 0;
 }
+
+static void hide_sites(struct sdt_provider *provider)
+{
+	for (SDTProbeList_t *p = provider->api.probes; p; p = p->next)
+		__atomic_store_n(&p->probe._fire, NULL, __ATOMIC_RELEASE);
+}
+
+static void prepare_recording(void) {}
+#else
+static int publish_sites(struct sdt_provider *provider, uintptr_t sites)
+{
+	int status;
+
+	sdt_observe_lock();
+	status = sdt_observe_load(provider, sites);
+	sdt_observe_unlock();
+	return status;
+}
+
+static void hide_sites(struct sdt_provider *provider)
+{
+	sdt_observe_lock();
+	sdt_observe_unload(provider);
+	sdt_observe_unlock();
+}
+
+static void prepare_recording(void) { sdt_program_prepare(); }
+#endif
 
 /* show_members copies the state of the provider to the public members that wrappers read. */
 static void show_members(struct sdt_provider *provider)
@@ -126,7 +156,7 @@ static int unload_provider(struct sdt_provider *provider)
 	SDTProvider_t *api = &provider->api;
 	int status = 0;
 
-	publish_sites(provider, 0);
+	hide_sites(provider);
 	sdt_fork_release(provider->fork_mapping);
 	provider->fork_mapping = NULL;
 	/* If other code has closed the handle, it points to freed memory. */
@@ -190,13 +220,13 @@ static int load_image(struct sdt_provider *provider, const struct sdt_image *ima
 	}
 	provider->handle = handle;
 	provider->home = home;
-	if (guard_forks(provider, image) != 0) {
+	if (guard_forks(provider, image) != 0 ||
+	    publish_sites(provider, provider->base + (uintptr_t)image->offset[SDT_TEXT]) != 0) {
 		unload_provider(provider);
 		return sdt_fail(&provider->api, sharedLibraryOpenError, "load %s: out of memory",
 				provider->name);
 	}
 	show_members(provider);
-	publish_sites(provider, provider->base + (uintptr_t)image->offset[SDT_TEXT]);
 	return 0;
 }
 
@@ -228,6 +258,7 @@ int providerLoad(SDTProvider_t *provider)
 		return sdt_fail(provider, tmpCreationError,
 				"load %s: the name has a dollar sign, which dlopen would expand",
 				provider->name);
+	prepare_recording();
 	if (sdt_image_host(sdt_provider(provider), &image) != 0)
 		return -1;
 	status = load_image(sdt_provider(provider), &image);

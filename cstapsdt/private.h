@@ -67,12 +67,13 @@ static inline bool sdt_is_patched(unsigned char first)
 	return (first & SDT_MASK) == SDT_BITS;
 }
 
-/* A slot holds one site: its nop, to which tracers attach, and a return. */
+/* A slot holds one site: its nop, to which tracers attach, a return, and an entry for recorded probes. */
 #define SDT_SLOT 16
 
 /* Types that more than one section needs. */
 struct sdt_provider;
 struct sdt_image;
+struct sdt_observed;
 
 /*
  * buffer.c: bytes that grow. A failure sticks, so that it is enough to look at
@@ -100,6 +101,8 @@ struct sdt_arch {
 	const char *ret;
 	size_t ret_size;
 	unsigned char fill;
+	const char *entry;
+	size_t entry_size;
 	const char *const *registers; /* ended by NULL */
 	int (*stack)(char *out, size_t size, unsigned offset);
 };
@@ -292,6 +295,10 @@ struct sdt_provider {
 	struct sdt_home home;
 	struct sdt_mapping *fork_mapping; /* the pages that forked children map again, or NULL */
 	struct sdt_process loader; /* the process that removes a file */
+	/* What observe.c has: see there. */
+	struct sdt_observed *observed;
+	uintptr_t sites; /* the address of the first site, or 0 */
+	struct sdt_provider *next, **link;
 	size_t name_size;
 	char name[];
 };

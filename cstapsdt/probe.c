@@ -1,6 +1,8 @@
 /* Firing a probe, and asking whether it is enabled. */
 #include "private.h"
 
+#include "recorder.h"
+
 #include <stdarg.h>
 
 typedef uint64_t word;
@@ -59,32 +61,88 @@ static inline __attribute__((always_inline)) void call_site(void *site, const wo
 	__asm__ volatile("");
 }
 
+#ifdef SDT_IN_GO
+#define RECORD(probe, site, values) ((void)0)
+#else
+/*
+ * record_fire appends a fire to recordings. site is the entry of a slot. It returns the slot's site
+ * if that is enabled too, and NULL otherwise.
+ */
+static __attribute__((noinline)) void *record_fire(const SDTProbe_t *probe, void *site,
+						   const word *values)
+{
+	unsigned char *traced = (unsigned char *)site - (uintptr_t)site % SDT_SLOT;
+	uint32_t skipped = 0;
+
+	if (__builtin_expect(__atomic_load_n(&sdt_record_waits, __ATOMIC_RELAXED) != 0, 0))
+		skipped = sdt_record_in_child();
+	sdt_observe_fire(probe, (uintptr_t)site, values, skipped);
+	return sdt_is_patched(*(const volatile unsigned char *)traced) ? traced : NULL;
+}
+
+/*
+ * RECORD records a fire if the address of its site is that of the slot's entry, calls the site if it
+ * is traced too, and returns from its function. The probe is kept in memory meanwhile. In a
+ * register, which would have to be saved, it would cost every idle fire some instructions.
+ */
+#define RECORD(probe, site, values)                                                               \
+	do {                                                                                       \
+		const SDTProbe_t *volatile kept = (probe);                                         \
+		uintptr_t into = (uintptr_t)(site);                                                \
+		void *traced;                                                                      \
+                                                                                                   \
+		__asm__ volatile("" : "+r"(into) : : "memory");                                    \
+		if (__builtin_expect(into % SDT_SLOT == 0, 1))                                     \
+			break;                                                                     \
+		traced = record_fire((probe), (site), (values));                                   \
+		if (traced)                                                                        \
+			call_site(traced, (values), kept->argCount);                               \
+		return;                                                                            \
+	} while (0)
+#endif
+
+/* The words of a fire are cleared in pairs: gcc would do it with an instruction that takes as long as a record. */
+typedef word word_pair __attribute__((vector_size(2 * sizeof(word)), may_alias));
+
+#define CLEAR(values)                                                                             \
+	do {                                                                                       \
+		word_pair *pair_ = (word_pair *)(values);                                          \
+                                                                                                   \
+		pair_[0] = pair_[1] = pair_[2] = pair_[3] = pair_[4] = pair_[5] = (word_pair){0};  \
+	} while (0)
+
 void probeFire(SDTProbe_t *probe, ...)
 {
 	void *site = enabled_site(probe);
-	word values[SDT_MAX_ARGUMENTS] = {0};
+	word values[SDT_MAX_ARGUMENTS] __attribute__((aligned(sizeof(word_pair))));
 	va_list list;
 
 	if (__builtin_expect(!site, 1) || probe->argCount > SDT_MAX_ARGUMENTS)
 		return;
+	CLEAR(values);
 	va_start(list, probe);
 	for (int i = 0; i < probe->argCount; i++)
 		values[i] = va_arg(list, word);
 	va_end(list);
+	RECORD(probe, site, values);
 	call_site(site, values, probe->argCount);
 }
 
 void probeFireV(SDTProbe_t *probe, const uint64_t *values)
 {
 	void *site = enabled_site(probe);
-	word all[SDT_MAX_ARGUMENTS] = {0};
+	word all[SDT_MAX_ARGUMENTS] __attribute__((aligned(sizeof(word_pair))));
 
 	if (__builtin_expect(!site, 1) || probe->argCount > SDT_MAX_ARGUMENTS)
 		return;
 	if (probe->argCount > 0 && !values)
 		return;
-	for (int i = 0; i < probe->argCount; i++)
+	CLEAR(all);
+	for (int i = 0; i < probe->argCount; i++) {
 		all[i] = values[i];
+		__asm__ volatile(""); /* otherwise gcc copies by rep movs, which takes as long as a record */
+	}
+	RECORD(probe, site, all);
 	call_site(site, all, probe->argCount);
 }
 

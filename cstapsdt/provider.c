@@ -332,6 +332,7 @@ void providerDestroy(SDTProvider_t *provider)
 		free(probe);
 	}
 	free(sdt_provider(provider)->names.slots);
+	free(sdt_provider(provider)->observed);
 	free(provider->error);
 	free(provider);
 }

@@ -16,9 +16,11 @@ void __wrap_free(void *memory);
 static long left = -1; /* allocations before the one that fails, or negative if none does */
 static long live;
 static bool failed;
+static long asked; /* how many allocations there were */
 
 static bool allocation_fails(void)
 {
+	asked++;
 	if (left < 0 || left-- > 0)
 		return false;
 	failed = true;
@@ -89,12 +91,16 @@ static void define_probes(SDTProvider_t *provider)
 	}
 }
 
+/* fire_probes fires all probes, which allocates nothing. */
 static void fire_probes(SDTProvider_t *provider)
 {
+	long before = asked;
+
 	for (SDTProbeList_t *list = provider->probes; list; list = list->next) {
 		CHECK((list->probe._fire != NULL) == (provider->_handle != NULL));
 		probeFireV(&list->probe, (uint64_t[12]){0});
 	}
+	CHECK(asked == before);
 }
 
 static bool use_provider(MemFDOption_t place)
@@ -164,9 +170,21 @@ static void in_a_file(void)
 	fail_each_allocation(memfd_disabled);
 }
 
+static void while_recorded(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/dev/shm/sdttest%d-alloc", (int)getpid());
+	CHECK(sdtRecord(path, 1) == 0);
+	fail_each_allocation(memfd_enabled);
+	sdtStopRecording();
+	CHECK(unlink(path) == 0);
+}
+
 static const struct test tests[] = {
 	{"each allocation fails, in memory", in_memory},
 	{"each allocation fails, in a file", in_a_file},
+	{"each allocation fails, recorded", while_recorded},
 };
 
 TEST_MAIN("alloc", tests)

@@ -9,34 +9,41 @@ import sys
 ARCHS = {
     "amd64": dict(
         machine=62, page=0x1000, ret=b"\xc3", fill=b"\xcc",
+        entry=b"\x48\xeb\xf0",
         nops={"nop1": b"\x90", "nop5": b"\x0f\x1f\x44\0\0",
                "nop10": b"\x66\x2e\x0f\x1f\x84\0\0\0\0\0"},
         operands=["%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9", "8(%rsp)", "16(%rsp)",
                   "24(%rsp)", "32(%rsp)", "40(%rsp)", "48(%rsp)"]),
     "arm64": dict(
         machine=183, page=0x10000, ret=b"\xc0\x03\x5f\xd6", fill=b"\0",
+        entry=b"\xe0\x03\x00\xaa\xfd\xff\xff\x17",
         nops={"nop4": b"\x1f\x20\x03\xd5"},
         operands=["x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "[sp, 0]", "[sp, 8]",
                   "[sp, 16]", "[sp, 24]"]),
     "riscv64": dict(
-        machine=243, flags=5, page=0x1000, ret=b"\x82\x80", fill=b"\0", nops={"nop2": b"\x01\0"},
+        machine=243, flags=5, page=0x1000, ret=b"\x82\x80", fill=b"\0",
+        entry=b"\x6f\xf0\x5f\xff", nops={"nop2": b"\x01\0"},
         operands=["a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "0(sp)", "8(sp)", "16(sp)",
                   "24(sp)"]),
     "s390x": dict(
         machine=22, order=">", hash="Q", page=0x1000, ret=b"\x07\xfe", fill=b"\0",
+        entry=b"\xc0\xf4\xff\xff\xff\xfb",
         nops={"nop4": b"\x47\0\0\0"},
         # On the stack the value is at the end of its 8 bytes.
         operands=["%r2", "%r3", "%r4", "%r5", "%r6"] + [
             lambda size, end=end: f"{end - size}(%r15)" for end in range(168, 217, 8)]),
     "ppc64le": dict(
         machine=21, flags=2, page=0x10000, ret=b"\x20\0\x80\x4e", fill=b"\0",
+        entry=b"\xf8\xff\xff\x4b\x00\x00\x00\x00",
         nops={"nop4": b"\0\0\0\x60"},
         operands=["3", "4", "5", "6", "7", "8", "9", "10", "96(1)", "104(1)", "112(1)", "120(1)"]),
     "386": dict(
-        machine=3, word="I", page=0x1000, ret=b"\xc3", fill=b"\xcc", nops={"nop1": b"\x90"},
+        machine=3, word="I", page=0x1000, ret=b"\xc3", fill=b"\xcc",
+        entry=b"\x48\xeb\xf0", nops={"nop1": b"\x90"},
         operands=[f"{at}(%esp)" for at in range(4, 100, 8)]),
     "arm": dict(
         machine=40, flags=0x05000000, word="I", page=0x10000, ret=b"\x1e\xff\x2f\xe1", fill=b"\0",
+        entry=b"\xfb\xff\xff\xea",
         nops={"nop4": b"\0\0\xa0\xe1"}, operands=[f"[sp, #{at}]" for at in range(0, 96, 8)]),
 }
 
@@ -116,7 +123,7 @@ def image(arch, nop_name, provider, probes, debug):
         name_at.append(len(strings))
         strings += name + b"\0"
     slot = nop + arch["ret"]
-    slot += arch["fill"] * (16 - len(slot))
+    slot += arch["fill"] * (16 - len(slot) - len(arch["entry"])) + arch["entry"]
 
     data = bytearray(header_size + 5 * segment_size)
     headers, at = [bytes(64 if f.wide else 40)], {}

@@ -97,8 +97,8 @@ static void load_while_printing(MemFDOption_t place, int loads)
 	providerDestroy(provider);
 }
 
-static void prints_into_memory(void) { load_while_printing(memfd_enabled, 3000); }
-static void prints_into_a_file(void) { load_while_printing(memfd_disabled, 1000); }
+static void prints_into_memory(void) { load_while_printing(memfd_enabled, test_rounds(3000)); }
+static void prints_into_a_file(void) { load_while_printing(memfd_disabled, test_rounds(1000)); }
 static void printed_memory(void) { in_child(prints_into_memory); }
 static void printed_file(void) { in_child(prints_into_a_file); }
 

@@ -47,6 +47,32 @@ static const char *test_skipped;
 		return;                                                                            \
 	} while (0)
 
+/* test_in_valgrind reports whether the program runs in valgrind, which sets these for what it starts. */
+static inline bool test_in_valgrind(void)
+{
+	const char *flavor = getenv("TEST_FLAVOR"), *preloaded = getenv("LD_PRELOAD");
+
+	return (flavor && strcmp(flavor, "valgrind") == 0) || (preloaded && strstr(preloaded, "vgpreload"));
+}
+
+/* test_in_qemu reports whether qemu emulates the processor and the system calls: arm64.sh says so. */
+static inline bool test_in_qemu(void)
+{
+	const char *flavor = getenv("TEST_FLAVOR");
+
+	return flavor && strcmp(flavor, "qemu") == 0;
+}
+
+/* test_rounds returns how often to repeat something, which is less often where everything takes ten times as long. */
+static inline int test_rounds(int rounds)
+{
+#if defined(__SANITIZE_THREAD__)
+	return rounds / 10;
+#else
+	return test_in_valgrind() || test_in_qemu() ? rounds / 10 : rounds;
+#endif
+}
+
 /* test_provider returns a provider whose files in /tmp can be recognized as this process's. */
 static inline SDTProvider_t *test_provider(const char *name)
 {

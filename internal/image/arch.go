@@ -27,6 +27,7 @@ type Arch struct {
 	Page       uint64
 	Ret        string
 	Fill       byte
+	Entry      string
 	Nops       []Nop
 	Registers  []string
 	Stack      string
@@ -118,7 +119,7 @@ func (ops operands) of(i int, t int8) string {
 	return ops[min(size, len(ops)-1)][i]
 }
 
-// Slot returns the bytes of a site: the nop, the return, and fill bytes.
+// Slot returns the bytes of a site: the nop, the return, fill bytes, and the entry.
 func (a *Arch) Slot(nop *Nop) [SlotSize]byte {
 	var slot [SlotSize]byte
 	n := copy(slot[:], nop.Code)
@@ -126,5 +127,6 @@ func (a *Arch) Slot(nop *Nop) [SlotSize]byte {
 	for ; n < SlotSize; n++ {
 		slot[n] = a.Fill
 	}
+	copy(slot[SlotSize-len(a.Entry):], a.Entry)
 	return slot
 }

@@ -13,6 +13,7 @@ var arches = [...]Arch{
 		Page:    0x1000,
 		Ret:     "\xc3",
 		Fill:    0xcc,
+		Entry:   "\x48\xeb\xf0",
 		Nops: []Nop{
 			{Name: "nop1", Code: "\x90", Split: false},
 			{Name: "nop5", Code: "\x0f\x1f\x44\x00\x00", Split: false},
@@ -33,6 +34,7 @@ var arches = [...]Arch{
 		Page:    0x10000,
 		Ret:     "\xc0\x03\x5f\xd6",
 		Fill:    0x00,
+		Entry:   "\xe0\x03\x00\xaa\xfd\xff\xff\x17",
 		Nops: []Nop{
 			{Name: "nop4", Code: "\x1f\x20\x03\xd5", Split: false},
 		},
@@ -51,6 +53,7 @@ var arches = [...]Arch{
 		Page:    0x1000,
 		Ret:     "\x82\x80",
 		Fill:    0x00,
+		Entry:   "\x6f\xf0\x5f\xff",
 		Nops: []Nop{
 			{Name: "nop2", Code: "\x01\x00", Split: false},
 		},
@@ -68,6 +71,7 @@ var arches = [...]Arch{
 		Page:    0x1000,
 		Ret:     "\x07\xfe",
 		Fill:    0x00,
+		Entry:   "\xc0\xf4\xff\xff\xff\xfb",
 		Nops: []Nop{
 			{Name: "nop4", Code: "\x47\x00\x00\x00", Split: false},
 		},
@@ -85,6 +89,7 @@ var arches = [...]Arch{
 		Page:    0x10000,
 		Ret:     "\x20\x00\x80\x4e",
 		Fill:    0x00,
+		Entry:   "\xf8\xff\xff\x4b\x00\x00\x00\x00",
 		Nops: []Nop{
 			{Name: "nop4", Code: "\x00\x00\x00\x60", Split: false},
 		},
@@ -102,6 +107,7 @@ var arches = [...]Arch{
 		Page:    0x1000,
 		Ret:     "\xc3",
 		Fill:    0xcc,
+		Entry:   "\x48\xeb\xf0",
 		Nops: []Nop{
 			{Name: "nop1", Code: "\x90", Split: false},
 		},
@@ -119,6 +125,7 @@ var arches = [...]Arch{
 		Page:    0x10000,
 		Ret:     "\x1e\xff\x2f\xe1",
 		Fill:    0x00,
+		Entry:   "\xfb\xff\xff\xea",
 		Nops: []Nop{
 			{Name: "nop4", Code: "\x00\x00\xa0\xe1", Split: false},
 		},

@@ -167,16 +167,16 @@ func TestNotes(t *testing.T) {
 // golden holds the build ids of the sample, which are a hash of all its bytes: a
 // change of them changes the names of files, and is not to be made unawares.
 var golden = map[string]string{
-	"amd64/nop1":  "5dcaa01d7c7ff39f78666788db48fa85",
-	"amd64/nop5":  "bcc8094c8aa3551bf7308764e2344d9d",
-	"amd64/nop10": "7177451b475e8e40f6fd66e2d055d205",
-	"arm64/nop4":  "41c6cb631b26c7c416c31219b6ed5089",
+	"amd64/nop1":  "6222afd88a8daa0326b805c686e62afd",
+	"amd64/nop5":  "05b9690fb76a0750ca62ec66df895fed",
+	"amd64/nop10": "1d56c42dfed982964c93d8be9d4054c5",
+	"arm64/nop4":  "da974ef193ca01e163e7bc6da5a4a9d1",
 
-	"riscv64/nop2": "79415f441dd2e6e9488abadfbd3efd35",
-	"s390x/nop4":   "8f4b46133dc29478af58a84143141e5a",
-	"ppc64le/nop4": "bf5225e0ad692be166e1396d38ed8670",
-	"386/nop1":     "7f90ecc3145526691aeb1f76910002b8",
-	"arm/nop4":     "b5d206bd0237cbadc087e33b744d3d47",
+	"riscv64/nop2": "edac59b26d94c1402ba3153470f9739d",
+	"s390x/nop4":   "491710ee588fd551f46090549eee2c5a",
+	"ppc64le/nop4": "9285af309b714663cfb013fb65ec3e68",
+	"386/nop1":     "ae11dcdc2d1faf5fa343549c2b993e00",
+	"arm/nop4":     "906fdf6ccf47c24d6f7e9a56364b024f",
 }
 
 func TestGolden(t *testing.T) {
@@ -184,6 +184,19 @@ func TestGolden(t *testing.T) {
 		im, err := Build(a, s, Spec{"golden", sample}, nil)
 		require.NoError(t, err)
 		require.Equal(t, golden[a.Name+"/"+s.Name], fmt.Sprintf("%x", im.BuildID()), "the image has changed")
+	})
+}
+
+// TestSlot: between the nop with its return and the entry, a slot has fill bytes only.
+func TestSlot(t *testing.T) {
+	forEachTarget(t, func(t *testing.T, a *Arch, nop *Nop) {
+		slot := a.Slot(nop)
+		rest, ok := strings.CutPrefix(string(slot[:]), nop.Code+a.Ret)
+		require.True(t, ok)
+		rest, ok = strings.CutSuffix(rest, a.Entry)
+		require.True(t, ok)
+		require.Empty(t, strings.Trim(rest, string([]byte{a.Fill})))
+		require.NotEmpty(t, a.Entry)
 	})
 }
 

@@ -80,7 +80,7 @@ public final class Stapsdt {
             this.types = types;
         }
 
-        /** Reports whether a tracer is attached. */
+        /** Reports whether a tracer is attached, or the probe is recorded or watched. */
         public boolean isEnabled() {
             return Stapsdt.isEnabled(address);
         }

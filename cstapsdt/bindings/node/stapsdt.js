@@ -56,7 +56,7 @@ class Probe {
     this.#types = argumentTypes;
   }
 
-  // Whether a tracer is attached.
+  // Whether a tracer is attached, or the probe is recorded or watched.
   get enabled() {
     return probeIsEnabled(this.#probe) === 1;
   }

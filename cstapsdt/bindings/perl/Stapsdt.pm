@@ -101,7 +101,7 @@ use Scalar::Util qw(looks_like_number);
 
 sub CLONE_SKIP { 1 }
 
-# enabled reports whether a tracer is attached.
+# enabled reports whether a tracer is attached, or the probe is recorded or watched.
 sub enabled { Stapsdt::probeIsEnabled($_[0]{probe}) }
 
 # fire(VALUE...) reports an event. The values are checked whether a tracer is attached or not,

@@ -60,7 +60,7 @@ final class Probe
         $this->types = $types;
     }
 
-    // Reports whether a tracer is attached.
+    // Reports whether a tracer is attached, or the probe is recorded or watched.
     public function enabled(): bool
     {
         return Provider::library()->probeIsEnabled($this->probe) === 1;

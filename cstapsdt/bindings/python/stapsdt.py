@@ -71,7 +71,7 @@ class Probe:
         provider._check(self._probe)
 
     def enabled(self):
-        """Reports whether a tracer is attached."""
+        """Reports whether a tracer is attached, or the probe is recorded or watched."""
         return bool(_lib.probeIsEnabled(self._probe))
 
     def fire(self, *values):

@@ -94,7 +94,7 @@ module Stapsdt
       @format = types.map(&:pack).join
     end
 
-    # Reports whether a tracer is attached.
+    # Reports whether a tracer is attached, or the probe is recorded or watched.
     def enabled?
       Library.probeIsEnabled(@pointer) == 1
     end

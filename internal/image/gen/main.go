@@ -42,12 +42,12 @@ func main() {
 }
 
 // archFields are the fields of Arch that a row of SDT_ARCH sets, after the name.
-var archFields = []string{"Machine", "Flags", "Class", "Data", "Hash", "Page", "Ret", "Fill"}
+var archFields = []string{"Machine", "Flags", "Class", "Data", "Hash", "Page", "Ret", "Fill", "Entry"}
 
 // arch holds the content of one architecture's rows, as Go source.
 type arch struct {
 	name         string
-	elf          []string // machine to fill, in the order of archFields
+	elf          []string // machine to entry, in the order of archFields
 	nops         []string
 	registers    string
 	stack, first string

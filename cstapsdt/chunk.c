@@ -1,0 +1,135 @@
+/* The chunks of a recording: a slot whose chunk is full takes the oldest that nobody writes to. */
+#ifndef SDT_IN_GO
+#include "writer.h"
+
+/* LOCK_TRIES is how often a fire tries to get the lock of the queue. It is held for some ten instructions. */
+enum { LOCK_TRIES = 2000 };
+
+static inline void pause_thread(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#endif
+}
+
+/*
+ * lock_queue does not wait for its own thread, which may have been interrupted by a signal, nor
+ * long for another, which may not run.
+ */
+static bool lock_queue(struct sdt_writer *writer)
+{
+	uint32_t self = sdt_thread_id();
+
+	for (int tries = 0; tries < LOCK_TRIES; tries++) {
+		uint32_t owner = 0;
+
+		if (__atomic_compare_exchange_n(&writer->queue_lock, &owner, self, false,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+		if (owner == self)
+			return false;
+		pause_thread();
+	}
+	return false;
+}
+
+static void unlock_queue(struct sdt_writer *writer)
+{
+	__atomic_store_n(&writer->queue_lock, 0, __ATOMIC_RELEASE);
+}
+
+/* retire lets others have the chunk that the slot had before its present one. The lock is held. */
+static void retire(struct sdt_writer *writer, struct sdt_slot *slot)
+{
+	uint64_t chunks = writer->memory.chunks;
+
+	if (slot->retired == SDT_NO_CHUNK)
+		return;
+	writer->queue[(writer->first + writer->length++) % chunks] = (uint32_t)slot->retired;
+	slot->retired = SDT_NO_CHUNK;
+}
+
+/* take_oldest takes the oldest chunk. It reports false if there is none. */
+static bool take_oldest(struct sdt_writer *writer, struct sdt_slot *slot, uint64_t *index,
+			uint64_t *sequence)
+{
+	bool found;
+
+	if (!lock_queue(writer))
+		return false;
+	retire(writer, slot);
+	found = writer->length > 0;
+	if (found) {
+		*index = writer->queue[writer->first];
+		writer->first = (writer->first + 1) % writer->memory.chunks;
+		writer->length--;
+		*sequence = ++writer->sequence;
+	}
+	unlock_queue(writer);
+	return found;
+}
+
+static unsigned char *chunk_at(const struct sdt_writer *writer, uint64_t index)
+{
+	return writer->memory.bytes + SDT_HEAD_BYTES + writer->table_bytes + index * SDT_CHUNK_BYTES;
+}
+
+/*
+ * next gives a busy slot another chunk. It reports false if there is none. The slot's
+ * chunk is retired when the next one is readable: so a reader always finds the last chunk of a
+ * shard, which says how many events the shard has had.
+ */
+static bool next(struct sdt_writer *writer, struct sdt_slot *slot)
+{
+	unsigned char *before = slot->chunk, *chunk;
+	struct sdt_reading reading;
+	uint64_t index, sequence;
+
+	if (!sdt_slot_has_shard(writer, slot) || !take_oldest(writer, slot, &index, &sequence))
+		return false;
+	chunk = chunk_at(writer, index);
+	sdt_store64(chunk + SDT_OFF_SEQUENCE, 0);
+	/* A reader that finds something of what follows finds another sequence number too. */
+	sdt_fence();
+	reading = sdt_clock_read(&writer->clock);
+	sdt_put_u32(chunk + SDT_OFF_SHARD, (uint64_t)slot->shard);
+	sdt_put_u32(chunk + SDT_OFF_PROCESS, 0); /* each record has its process and thread */
+	sdt_put_u64(chunk + SDT_OFF_BEFORE, slot->events);
+	sdt_put_reading(chunk + SDT_OFF_READING, &reading);
+	sdt_put_u64(chunk + SDT_OFF_COMMITTED, 0);
+	sdt_store64(chunk + SDT_OFF_SEQUENCE, sequence);
+
+	if (before)
+		slot->retired = (int64_t)((uint64_t)(before - chunk_at(writer, 0)) / SDT_CHUNK_BYTES);
+	slot->chunk = chunk;
+	slot->next = chunk + SDT_CHUNK_HEAD_BYTES;
+	slot->room = (uint32_t)(SDT_CHUNK_BYTES - SDT_CHUNK_HEAD_BYTES);
+	slot->read = reading.ticks;
+	if (slot->interval < writer->clock.second / 1024)
+		slot->interval = writer->clock.second / 1024;
+	if (before && lock_queue(writer)) { /* otherwise the next call retires it */
+		retire(writer, slot);
+		unlock_queue(writer);
+	}
+	return true;
+}
+
+bool sdt_chunk_next(struct sdt_writer *writer, struct sdt_slot *slot)
+{
+	int cancel = sdt_cancel_hold();
+	bool found = next(writer, slot);
+
+	sdt_cancel_release(cancel);
+	return found;
+}
+
+void sdt_chunks_reset(struct sdt_writer *writer)
+{
+	writer->first = 0;
+	writer->length = writer->memory.chunks;
+	writer->sequence = 0;
+	writer->queue_lock = 0;
+	for (uint64_t i = 0; i < writer->memory.chunks; i++)
+		writer->queue[i] = (uint32_t)i;
+}
+#endif

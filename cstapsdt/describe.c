@@ -1,0 +1,180 @@
+/* What a recording says of the process and of a probe. Nothing here allocates memory. */
+#ifndef SDT_IN_GO
+#include "private.h"
+
+#include "recorder.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* read_line reads the beginning of a file of /proc, with a NUL after it. */
+static bool read_line(const char *path, char *line, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length;
+
+	if (fd < 0)
+		return false;
+	length = read(fd, line, size - 1);
+	close(fd);
+	line[length > 0 ? length : 0] = '\0';
+	return length > 0;
+}
+
+/*
+ * sdt_start_time returns when the process was started, in ticks since the boot: field 22 of
+ * /proc/self/stat. The name, which is the second field, may contain spaces and parentheses.
+ */
+uint64_t sdt_start_time(void)
+{
+	char line[1024];
+	const char *at;
+	uint64_t start = 0;
+
+	if (!read_line("/proc/self/stat", line, sizeof line))
+		return 0;
+	at = strrchr(line, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	for (at = at ? at + 1 : ""; *at >= '0' && *at <= '9'; at++)
+		start = 10 * start + (uint64_t)(*at - '0');
+	return start;
+}
+
+static int hex_digit(char c)
+{
+	const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c) : NULL;
+
+	return at ? (int)(at - digits) : -1;
+}
+
+/* put_boot writes the id of the boot, which is 32 hexadecimal digits with dashes, or zeros. */
+static void put_boot(unsigned char *to)
+{
+	char line[64];
+	int digits = 0;
+
+	if (!read_line("/proc/sys/kernel/random/boot_id", line, sizeof line))
+		return;
+	for (const char *at = line; *at && digits < 32; at++) {
+		int digit = hex_digit(*at);
+
+		if (digit < 0)
+			continue;
+		to[digits / 2] = (unsigned char)(to[digits / 2] << 4 | digit);
+		digits++;
+	}
+}
+
+/* put_executable writes the path of the executable. One that is too long loses its beginning. */
+static void put_executable(unsigned char *to, size_t room)
+{
+	char path[SDT_PATH_SIZE];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+	size_t size = length > 0 ? (size_t)length : 0, cut = size > room - 2 ? size - (room - 2) : 0;
+
+	sdt_put_u16(to, size - cut);
+	memcpy(to + 2, path + cut, size - cut);
+}
+
+/* sdt_describe_process writes to a head, filled with zeros there, what it says of this process. */
+void sdt_describe_process(unsigned char *head)
+{
+	sdt_put_u64(head + SDT_OFF_START, sdt_start_time());
+	put_boot(head + SDT_OFF_BOOT);
+	put_executable(head + SDT_OFF_EXECUTABLE, SDT_HEAD_BYTES - SDT_OFF_EXECUTABLE);
+}
+
+enum { UNNAMED_SIZE = 16 };
+
+/* An entry that is being written, as far as there is room for it. */
+struct entry {
+	unsigned char *bytes;
+	size_t size, room;
+};
+
+static void add_bytes(struct entry *entry, const void *bytes, size_t size)
+{
+	if (entry->size <= entry->room && size <= entry->room - entry->size)
+		memcpy(entry->bytes + entry->size, bytes, size);
+	entry->size += size;
+}
+
+static void add_number(struct entry *entry, uint32_t number, size_t size)
+{
+	unsigned char bytes[4];
+
+	sdt_put_u32(bytes, number);
+	add_bytes(entry, bytes, size);
+}
+
+static size_t cut_length(const char *name)
+{
+	size_t length = strlen(name);
+
+	return length > UINT16_MAX ? UINT16_MAX : length;
+}
+
+/*
+ * argument_name returns the name of an argument, and sets *names to that of the next one. *names is
+ * NULL if the arguments have none; then they are called arg0 and so on.
+ */
+static const char *argument_name(const char **names, int index, char unnamed[UNNAMED_SIZE])
+{
+	const char *name = *names;
+
+	if (name) {
+		*names += strlen(name) + 1;
+		return name;
+	}
+	snprintf(unnamed, UNNAMED_SIZE, "arg%d", index);
+	return unnamed;
+}
+
+static void add_argument(struct entry *entry, ArgType_t type, const char *name)
+{
+	uint32_t kind = (uint32_t)(type == sdt_string ? SDT_KIND_STRING
+				   : (int)type < 0	  ? SDT_KIND_INT64
+							  : SDT_KIND_UINT64);
+
+	add_number(entry, (uint8_t)type, 1);
+	add_number(entry, kind, 1);
+	add_number(entry, (uint32_t)cut_length(name), 2);
+}
+
+/*
+ * sdt_describe_probe writes the entry of a probe in a table of probes, and returns its size, or 0
+ * if there is no room for it.
+ */
+size_t sdt_describe_probe(const struct sdt_provider *provider, const struct sdt_probe *probe,
+			  unsigned char *bytes, size_t room)
+{
+	struct entry entry = {.bytes = bytes, .room = room};
+	const struct sdt_probe *first = sdt_names_find(&provider->names, probe->name);
+	const char *provider_name = provider->name, *name, *names = first ? first->arguments : NULL;
+	int count = probe->list.probe.argCount;
+	char unnamed[UNNAMED_SIZE];
+
+	add_number(&entry, 0, 4); /* its size */
+	add_number(&entry, 0, 4); /* the process is that of the head */
+	add_number(&entry, (uint32_t)cut_length(provider_name), 2);
+	add_number(&entry, (uint32_t)cut_length(probe->name), 2);
+	add_number(&entry, (uint32_t)count, 4);
+	for (int i = 0; i < count; i++)
+		add_argument(&entry, probe->types[i], argument_name(&names, i, unnamed));
+	add_bytes(&entry, provider_name, cut_length(provider_name));
+	add_bytes(&entry, probe->name, cut_length(probe->name));
+	names = first ? first->arguments : NULL;
+	for (int i = 0; i < count; i++) {
+		name = argument_name(&names, i, unnamed);
+		add_bytes(&entry, name, cut_length(name));
+	}
+	while (entry.size % 8 != 0)
+		add_number(&entry, 0, 1);
+	if (entry.size > room)
+		return 0;
+	sdt_put_u32(bytes, entry.size);
+	return entry.size;
+}
+#endif

@@ -1,0 +1,218 @@
+/* Where the socket is: in a directory of this user, under a name that tells the process. */
+#ifndef SDT_IN_GO
+#include "socket.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	/* The number by which the kernel reports every user that has none in a user namespace. */
+	OVERFLOW_USER = 65534,
+	/* A socket that is older is removed if nobody listens: another process may just have made it. */
+	STALE_SECONDS = 60,
+	BACKLOG = 64
+};
+
+__attribute__((format(printf, 2, 3))) static int fail(char *line, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(line, SDT_LINE_SIZE, format, list);
+	va_end(list);
+	return -1;
+}
+
+/* are_all_users_mapped reports whether every user has a number here. */
+static bool are_all_users_mapped(void)
+{
+	unsigned long first = 1, outside = 1, count = 0;
+	FILE *file = fopen("/proc/self/uid_map", "re");
+
+	if (!file)
+		return false;
+	if (fscanf(file, "%lu %lu %lu", &first, &outside, &count) != 3)
+		count = 0;
+	fclose(file);
+	return first == 0 && outside == 0 && count == 4294967295;
+}
+
+/* sdt_place_admits reports whether the other side is a process of this user, or of root. */
+bool sdt_place_admits(int connection)
+{
+	struct ucred peer;
+	socklen_t size = sizeof peer;
+
+	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+		return false;
+	if (peer.uid == OVERFLOW_USER && !are_all_users_mapped())
+		return false;
+	return peer.uid == geteuid() || peer.uid == 0;
+}
+
+static int open_socket(void)
+{
+	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static struct sockaddr_un address_of(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	memcpy(address.sun_path, path, strnlen(path, sizeof address.sun_path - 1));
+	return address;
+}
+
+/* is_stale reports whether a file is a socket that nobody listens on, and is not new. */
+static bool is_stale(const char *path)
+{
+	struct sockaddr_un address = address_of(path);
+	struct stat status;
+	bool refused;
+	int fd;
+
+	if (lstat(path, &status) != 0 || !S_ISSOCK(status.st_mode) ||
+	    time(NULL) - status.st_mtime < STALE_SECONDS)
+		return false;
+	fd = open_socket();
+	if (fd < 0)
+		return false;
+	refused = connect(fd, (const struct sockaddr *)&address, sizeof address) != 0 &&
+		  errno == ECONNREFUSED;
+	close(fd);
+	return refused;
+}
+
+/* remove_stale removes the sockets of processes that were killed. */
+static void remove_stale(const char *directory)
+{
+	DIR *entries = opendir(directory);
+	struct dirent *entry;
+	char path[SDT_SOCKET_PATH + 1];
+
+	while (entries && (entry = readdir(entries))) {
+		size_t length = strlen(entry->d_name);
+
+		if (length < 5 || strcmp(entry->d_name + length - 5, ".sock") != 0 ||
+		    snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) > SDT_SOCKET_PATH)
+			continue;
+		if (is_stale(path))
+			unlink(path);
+	}
+	if (entries)
+		closedir(entries);
+}
+
+/* check_directory refuses a directory in which another user could replace the socket, or that does not answer. */
+static int check_directory(const char *directory, char *line)
+{
+	const char *remote = sdt_remote_filesystem(directory);
+	struct stat status;
+
+	if (remote)
+		return fail(line, "%s: it is on %s", directory, remote);
+	if (lstat(directory, &status) != 0)
+		return fail(line, "%s: %m", directory);
+	if (!S_ISDIR(status.st_mode))
+		return fail(line, "%s: it is no directory", directory);
+	if (status.st_uid != geteuid() ||
+	    (status.st_uid == OVERFLOW_USER && !are_all_users_mapped()))
+		return fail(line, "%s: it is owned by user %lu", directory, (unsigned long)status.st_uid);
+	if (status.st_mode & (S_IWGRP | S_IWOTH))
+		return fail(line, "%s: another user could write to it", directory);
+	return 0;
+}
+
+/* bind_socket makes a socket that only this user and root can connect to, and listens. */
+static int bind_socket(struct sdt_listener *listener, char *line)
+{
+	struct sockaddr_un address = address_of(listener->path);
+
+	listener->fd = open_socket();
+	if (listener->fd < 0)
+		return fail(line, "open a socket: %m");
+	if (connect(listener->fd, (const struct sockaddr *)&address, sizeof address) == 0) {
+		close(listener->fd); /* it has been connected */
+		listener->fd = -1;
+		return fail(line, "%s: another program listens on it", listener->path);
+	}
+	unlink(listener->path); /* of a process that had this PID, and was started at the same time */
+	if (bind(listener->fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
+	    chmod(listener->path, 0600) == 0 && listen(listener->fd, BACKLOG) == 0)
+		return 0;
+	fail(line, "%s: %m", listener->path);
+	close(listener->fd);
+	listener->fd = -1;
+	unlink(listener->path);
+	return -1;
+}
+
+/* open_in opens the socket in a directory, which it creates if it does not exist. */
+static int open_in(struct sdt_listener *listener, const char *directory, char *line)
+{
+	int size;
+
+	if (*directory != '/')
+		return fail(line, "%s: it is no absolute path", directory);
+	if (mkdir(directory, 0700) == 0)
+		(void)chmod(directory, 0700); /* the umask may have removed some bits */
+	if (check_directory(directory, line) != 0)
+		return -1;
+	size = snprintf(listener->path, sizeof listener->path, "%s/%lu-%llu.sock", directory,
+			(unsigned long)listener->pid, (unsigned long long)listener->start);
+	if (size < 0 || (size_t)size > SDT_SOCKET_PATH)
+		return fail(line, "%s: the path of a socket has at most %d bytes", directory,
+			    SDT_SOCKET_PATH);
+	remove_stale(directory);
+	return bind_socket(listener, line);
+}
+
+/* What the environment says, "" for nothing. The thread must not read it: a forked child may change it meanwhile. */
+static char demanded[PATH_MAX], runtime[PATH_MAX], temporary[PATH_MAX];
+
+static void keep_variable(char to[PATH_MAX], const char *name)
+{
+	const char *value = secure_getenv(name);
+
+	snprintf(to, PATH_MAX, "%s", value ? value : "");
+}
+
+/* sdt_place_prepare is called before the thread is created that calls sdt_place_open. */
+void sdt_place_prepare(void)
+{
+	keep_variable(demanded, "STAPSDT_DIR");
+	keep_variable(runtime, "XDG_RUNTIME_DIR");
+	keep_variable(temporary, "TMPDIR");
+}
+
+/*
+ * sdt_place_open opens the socket of this process in the first directory that can be used: $STAPSDT_DIR and no
+ * other, or stapsdt in $XDG_RUNTIME_DIR, or stapsdt-UID in $TMPDIR or /tmp.
+ */
+int sdt_place_open(struct sdt_listener *listener, char *line)
+{
+	char directory[PATH_MAX + 32];
+	struct stat status;
+
+	listener->pid = (uint32_t)getpid();
+	listener->start = sdt_start_time();
+	if (*demanded)
+		return open_in(listener, demanded, line);
+	/* After sudo, the directory may belong to another user. */
+	if (*runtime && stat(runtime, &status) == 0 && status.st_uid == geteuid() &&
+	    snprintf(directory, sizeof directory, "%s/stapsdt", runtime) < (int)sizeof directory &&
+	    open_in(listener, directory, line) == 0)
+		return 0;
+	snprintf(directory, sizeof directory, "%s/stapsdt-%lu",
+		 *temporary ? temporary : "/tmp", (unsigned long)geteuid());
+	return open_in(listener, directory, line);
+}
+#endif

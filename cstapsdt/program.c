@@ -1,0 +1,185 @@
+/* What the program asks for, and its environment: a recording, and a socket. */
+#ifndef SDT_IN_GO
+#include "private.h"
+
+#include "recorder.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The size of a recording for which none is given. */
+#define DEFAULT_BYTES ((uint64_t)16 << 20)
+
+static char error_line[SDT_LINE_SIZE + 16];
+
+static void before_fork(void)
+{
+	/* In this order: who ends the socket's thread waits for it, and the thread takes the second lock. */
+	sdt_socket_before_fork();
+	sdt_observe_lock();
+}
+
+static void after_fork_in_parent(void)
+{
+	sdt_observe_unlock();
+	sdt_socket_after_fork();
+}
+
+static void after_fork_in_child(void)
+{
+	int reason = errno;
+
+	sdt_record_forked();
+	sdt_observe_unlock();
+	sdt_socket_forked();
+	errno = reason;
+}
+
+/* keep_library makes dlclose leave this library where it is: threads and handlers may be in it. */
+static void keep_library(void)
+{
+	Dl_info info;
+
+	if (dladdr((void *)(uintptr_t)&keep_library, &info) && info.dli_fname)
+		(void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+static int handlers_error;
+
+static void prepare_once(void)
+{
+	keep_library();
+	handlers_error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* prepare makes forked children leave what their parent has. It writes a line of error if it fails. */
+static int prepare(char *line)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, prepare_once);
+	if (handlers_error == 0)
+		return 0;
+	snprintf(line, SDT_LINE_SIZE, "out of memory");
+	return -1;
+}
+
+/* The end of the process or of the library. The library is never unloaded while it listens. */
+__attribute__((destructor)) static void at_end(void) { sdt_socket_remove(); }
+
+static int finish(const char *what, int status, const char *line)
+{
+	if (status == 0)
+		*error_line = '\0';
+	else
+		snprintf(error_line, sizeof error_line, "%s%s", what, line);
+	return status;
+}
+
+int sdtRecord(const char *path, size_t size)
+{
+	char line[SDT_LINE_SIZE] = "";
+	int status;
+
+	if (!path || !*path)
+		return finish("record: ", -1, "no path");
+	status = prepare(line);
+	if (status == 0)
+		status = sdt_record_begin(path, size ? size : DEFAULT_BYTES, line);
+	return finish("record to ", status, line);
+}
+
+void sdtStopRecording(void) { sdt_record_end(); }
+
+int sdtListen(void)
+{
+	char line[SDT_LINE_SIZE] = "";
+	int status = prepare(line);
+
+	if (status == 0)
+		status = sdt_socket_begin(line);
+	return finish("listen: ", status, line);
+}
+
+void sdtStopListening(void) { sdt_socket_end(); }
+
+const char *sdtError(void) { return error_line; }
+
+/* parse_size parses a number of bytes, or of K, M or G. It returns 0 for anything else. */
+static uint64_t parse_size(const char *text)
+{
+	static const char units[] = "KMG";
+	const char *unit;
+	uint64_t size = 0;
+
+	if (*text < '0' || *text > '9')
+		return 0;
+	for (; *text >= '0' && *text <= '9'; text++)
+		if (__builtin_mul_overflow(size, 10, &size) ||
+		    __builtin_add_overflow(size, (uint64_t)(*text - '0'), &size))
+			return 0;
+	unit = strchr(units, *text); /* that of "" is its end */
+	if (!unit || (*text && text[1]))
+		return 0;
+	for (long power = *text ? unit - units : -1; power >= 0; power--)
+		if (__builtin_mul_overflow(size, 1024, &size))
+			return 0;
+	return size;
+}
+
+/* record_by_environment obeys STAPSDT_RECORD=FILE[,SIZE]. */
+static void record_by_environment(void)
+{
+	const char *value = secure_getenv("STAPSDT_RECORD"), *comma;
+	char path[SDT_PATH_SIZE], line[SDT_LINE_SIZE] = "";
+	uint64_t bytes = DEFAULT_BYTES;
+	size_t length;
+
+	if (!value || !*value)
+		return;
+	comma = strrchr(value, ',');
+	length = comma ? (size_t)(comma - value) : strlen(value);
+	if (comma)
+		bytes = parse_size(comma + 1);
+	if (bytes == 0 || length == 0 || length >= sizeof path) {
+		snprintf(line, sizeof line, "%.2048s: STAPSDT_RECORD is FILE or FILE,SIZE, where SIZE may "
+					    "end in K, M or G",
+			 value);
+		sdt_complain("record to ", line);
+		return;
+	}
+	memcpy(path, value, length);
+	path[length] = '\0';
+	if (prepare(line) != 0 || sdt_record_begin(path, bytes, line) != 0)
+		sdt_complain("record to ", line);
+}
+
+/* listen_by_environment obeys STAPSDT_SOCKET=1. */
+static void listen_by_environment(void)
+{
+	const char *value = secure_getenv("STAPSDT_SOCKET");
+	char line[SDT_LINE_SIZE] = "";
+
+	if (!value || strcmp(value, "1") != 0)
+		return;
+	if (prepare(line) != 0 || sdt_socket_begin(line) != 0)
+		sdt_complain("listen: ", line);
+}
+
+static void obey_environment(void)
+{
+	record_by_environment();
+	listen_by_environment();
+}
+
+/* sdt_program_prepare is called before a provider is loaded. The first time, it obeys the environment. */
+void sdt_program_prepare(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, obey_environment);
+	sdt_record_before_load();
+}
+#endif

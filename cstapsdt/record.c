@@ -1,0 +1,226 @@
+/* The recording in a file, of this process and of the children that it forks. */
+#ifndef SDT_IN_GO
+#include "private.h"
+
+#include "recorder.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* The recording that this process writes. The lock of observe.c guards it. */
+static struct sdt_recordfile file;
+static bool is_recording;
+
+/* What was asked for, for children: an absolute path, in which %p is the process. */
+static char wanted_path[SDT_PATH_SIZE];
+static uint64_t wanted_bytes;
+
+/*
+ * A forked child that never fires, because it executes another program, does not need a file. So the
+ * first fire makes it.
+ */
+enum { CHILD_DONE, CHILD_WAITS, CHILD_BEGINS };
+uint32_t sdt_record_waits; /* not CHILD_DONE in a forked child that has no recording yet */
+static uint64_t missed;    /* events that were fired meanwhile */
+
+/* expand_path replaces %p by the process. */
+static int expand_path(char path[SDT_PATH_SIZE])
+{
+	size_t length = 0;
+	int added;
+
+	for (const char *at = wanted_path; *at; at++) {
+		if (at[0] == '%' && at[1] == 'p') {
+			added = snprintf(path + length, SDT_PATH_SIZE - length, "%ld", (long)getpid());
+			at++;
+		} else
+			added = snprintf(path + length, SDT_PATH_SIZE - length, "%c", *at);
+		if (added < 0 || (size_t)added >= SDT_PATH_SIZE - length)
+			return -1;
+		length += (size_t)added;
+	}
+	return 0;
+}
+
+/* begin_recording makes the file that is wanted, and records to it. The lock is held. */
+static int begin_recording(char *line)
+{
+	static char path[SDT_PATH_SIZE]; /* a fire may have little stack */
+
+	if (expand_path(path) != 0) {
+		snprintf(line, SDT_LINE_SIZE, "%.64s...: the path is too long", wanted_path);
+		return -1;
+	}
+	if (sdt_recordfile_create(&file, path, wanted_bytes, line) != 0)
+		return -1;
+	if (sdt_observe_begin(SDT_FILE_SINK, &file.memory, NULL) != 0) {
+		snprintf(line, SDT_LINE_SIZE, "%s: out of memory", path);
+		sdt_recordfile_discard(&file);
+		return -1;
+	}
+	if (sdt_recordfile_publish(&file, path, line) != 0) {
+		sdt_observe_end(SDT_FILE_SINK);
+		sdt_recordfile_discard(&file);
+		return -1;
+	}
+	is_recording = true;
+	return 0;
+}
+
+/* sdt_complain says on standard error what could not be done, where no caller can be told. */
+void sdt_complain(const char *what, const char *reason)
+{
+	char text[SDT_LINE_SIZE + 32];
+	int size = snprintf(text, sizeof text, "stapsdt: %s%s\n", what, reason);
+	struct pollfd out = {STDERR_FILENO, POLLOUT, 0};
+
+	/* It may be called by a fire, which neither waits nor dies of a pipe that nothing reads. */
+	if (poll(&out, 1, 0) != 1 || out.revents != POLLOUT)
+		return;
+	if (size > 0 && write(STDERR_FILENO, text, (size_t)size) < 0)
+		return;
+}
+
+/* sdt_record_forked leaves the recording to the parent of this process. The lock is held. */
+void sdt_record_forked(void)
+{
+	bool recorded = is_recording || sdt_record_waits != CHILD_DONE;
+
+	is_recording = false;
+	sdt_recordfile_close(&file, false); /* it is not mapped in a child */
+	sdt_observe_forked(recorded ? 1U << SDT_FILE_SINK : 0);
+	missed = 0;
+	__atomic_store_n(&sdt_record_waits, recorded ? CHILD_WAITS : CHILD_DONE, __ATOMIC_RELAXED);
+}
+
+/* count_missed counts the missed events as lost. */
+static void count_missed(void)
+{
+	uint64_t count = __atomic_exchange_n(&missed, 0, __ATOMIC_SEQ_CST);
+
+	if (count)
+		sdt_observe_drop(SDT_FILE_SINK, count);
+}
+
+/* begin_in_child begins the recording of a forked child. The lock is held. */
+static void begin_in_child(void)
+{
+	static char line[SDT_LINE_SIZE];
+
+	if (begin_recording(line) != 0) {
+		sdt_complain("record to ", line);
+		sdt_observe_end(SDT_FILE_SINK); /* the probes are idle again */
+	}
+	__atomic_store_n(&sdt_record_waits, CHILD_DONE, __ATOMIC_SEQ_CST);
+	count_missed();
+}
+
+/*
+ * sdt_record_in_child is called by a fire in a forked child that has no recording yet. It begins that,
+ * unless another thread does or the lock is taken, for which a fire must not wait; then the event is
+ * lost. It returns the sinks to which the fire is not to be appended. All that it calls may be called
+ * in a signal handler.
+ */
+uint32_t sdt_record_in_child(void)
+{
+	uint32_t waits = CHILD_WAITS;
+	int reason = errno, cancel = sdt_cancel_hold();
+	bool begun = false;
+
+	if (__atomic_compare_exchange_n(&sdt_record_waits, &waits, CHILD_BEGINS, false, __ATOMIC_SEQ_CST,
+					__ATOMIC_SEQ_CST)) {
+		if (sdt_observe_trylock()) {
+			begin_in_child();
+			sdt_observe_unlock();
+			begun = true;
+		} else
+			__atomic_store_n(&sdt_record_waits, CHILD_WAITS, __ATOMIC_SEQ_CST);
+	}
+	sdt_cancel_release(cancel);
+	errno = reason;
+	if (begun || waits == CHILD_DONE)
+		return 0;
+	__atomic_add_fetch(&missed, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&sdt_record_waits, __ATOMIC_SEQ_CST) == CHILD_DONE)
+		count_missed();
+	return 1U << SDT_FILE_SINK;
+}
+
+/* want_path keeps the path as an absolute one: a child may have another directory when it fires. */
+static int want_path(const char *path)
+{
+	size_t length = 0;
+
+	if (*path != '/') {
+		if (!getcwd(wanted_path, sizeof wanted_path - 1))
+			return -1;
+		length = strlen(wanted_path);
+		wanted_path[length++] = '/';
+	}
+	if (strlen(path) >= sizeof wanted_path - length) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	strcpy(wanted_path + length, path);
+	return 0;
+}
+
+static int record_to(const char *path, uint64_t bytes, char *line)
+{
+	if (is_recording || sdt_record_waits != CHILD_DONE) {
+		snprintf(line, SDT_LINE_SIZE, "%.2048s: the process records to %.2000s already", path,
+			 is_recording ? file.path : wanted_path);
+		return -1;
+	}
+	if (want_path(path) != 0) {
+		snprintf(line, SDT_LINE_SIZE, "%.64s: %s", path, strerror(errno));
+		return -1;
+	}
+	wanted_bytes = bytes;
+	return begin_recording(line);
+}
+
+/* sdt_record_begin records to a file, and writes a line of error if that fails. */
+int sdt_record_begin(const char *path, uint64_t bytes, char *line)
+{
+	int status, cancel = sdt_cancel_hold();
+
+	sdt_observe_lock();
+	status = record_to(path, bytes, line);
+	sdt_observe_unlock();
+	sdt_cancel_release(cancel);
+	return status;
+}
+
+void sdt_record_end(void)
+{
+	int cancel = sdt_cancel_hold();
+
+	sdt_observe_lock();
+	if (is_recording)
+		sdt_recordfile_close(&file, sdt_observe_end(SDT_FILE_SINK));
+	else if (__atomic_exchange_n(&sdt_record_waits, CHILD_DONE, __ATOMIC_SEQ_CST) != CHILD_DONE)
+		sdt_observe_end(SDT_FILE_SINK);
+	is_recording = false;
+	sdt_observe_unlock();
+	sdt_cancel_release(cancel);
+}
+
+/* sdt_record_before_load begins the recording of a forked child that loads a provider. */
+void sdt_record_before_load(void)
+{
+	uint32_t waits = CHILD_WAITS;
+	int cancel;
+
+	if (__atomic_load_n(&sdt_record_waits, __ATOMIC_RELAXED) == CHILD_DONE)
+		return;
+	cancel = sdt_cancel_hold();
+	sdt_observe_lock();
+	if (__atomic_compare_exchange_n(&sdt_record_waits, &waits, CHILD_BEGINS, false, __ATOMIC_SEQ_CST,
+					__ATOMIC_SEQ_CST))
+		begin_in_child();
+	sdt_observe_unlock();
+	sdt_cancel_release(cancel);
+}
+#endif

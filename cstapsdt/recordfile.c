@@ -1,0 +1,308 @@
+/*
+ * The file of a recording: with a promise of room, locked by its process, and complete when it gets
+ * its name. internal/recordfile does the same for Go.
+ */
+#ifndef SDT_IN_GO
+#include "private.h"
+
+#include "recordfile.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/*
+ * File systems that write to another place each time, so that a block that was allocated does not
+ * promise that there will be room, and the one that is memory.
+ */
+enum { BTRFS = 0x9123683e, ZFS = 0x2fc12fc1, TMPFS = 0x01021994 };
+#define BCACHEFS 0xca451a4e
+
+/* The largest recording that the process can map. Tests define another. */
+#ifndef SDT_MOST_MAPPED
+#define SDT_MOST_MAPPED ((uint64_t)PTRDIFF_MAX)
+#endif
+
+/* fail writes a line of error, and returns -1. %m is the system's reason. */
+__attribute__((format(printf, 2, 3))) static int fail(char *line, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(line, SDT_LINE_SIZE, format, list);
+	va_end(list);
+	return -1;
+}
+
+/* check_directory refuses a directory in which another user could replace the file. */
+static int check_directory(int fd, const char *directory, char *line)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) != 0)
+		return fail(line, "%s: %m", directory);
+	if (status.st_uid != 0 && status.st_uid != geteuid())
+		return fail(line, "%s: it belongs to user %lu, who could replace a recording", directory,
+			    (unsigned long)status.st_uid);
+	if ((status.st_mode & (S_IWGRP | S_IWOTH)) && !(status.st_mode & S_ISVTX))
+		return fail(line, "%s: other users may write to it, and could replace a recording",
+			    directory);
+	return 0;
+}
+
+/*
+ * check_file_system refuses a file system on which allocated room is no promise. It is asked by the
+ * path, before the directory is opened, which could wait.
+ */
+static int check_file_system(const char *directory, uint64_t size, char *line)
+{
+	const char *remote = sdt_remote_filesystem(directory);
+	struct statfs status;
+	uint32_t type;
+	uint64_t room;
+
+	if (remote)
+		return fail(line, "%s: it is on %s, where a program that records could wait or fail",
+			    directory, remote);
+	if (statfs(directory, &status) != 0)
+		return fail(line, "%s: %m", directory);
+	type = (uint32_t)status.f_type;
+	if (type == (uint32_t)BTRFS || type == ZFS || type == BCACHEFS)
+		return fail(line, "%s: its file system (type %#x) writes to another place each time, and "
+				  "cannot promise room",
+			    directory, type);
+	room = type == TMPFS ? sdt_memory_room() : UINT64_MAX;
+	if (size > room)
+		return fail(line, "%s: a recording of %llu bytes is memory of the program, and its control "
+				  "group leaves %llu",
+			    directory, (unsigned long long)size, (unsigned long long)room);
+	return 0;
+}
+
+/* check_limit refuses a size for which the kernel would send SIGXFSZ. */
+static int check_limit(uint64_t size, char *line)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+	    size > limit.rlim_cur)
+		return fail(line, "a recording of %llu bytes is larger than the limit of files "
+				  "(RLIMIT_FSIZE), %llu",
+			    (unsigned long long)size, (unsigned long long)limit.rlim_cur);
+	return 0;
+}
+
+enum { IN_USE = -2 }; /* the file that open_locked wants is that of a process which has locked it */
+
+/* check_address_space refuses what a process of 32 bits cannot map, and off_t and size_t cannot count there. */
+static int check_address_space(const char *path, uint64_t size, char *line)
+{
+	if (size <= SDT_MOST_MAPPED)
+		return 0;
+	return fail(line, "%s: a process of %d bits cannot map a recording of %llu bytes", path,
+		    (int)(8 * sizeof(void *)), (unsigned long long)size);
+}
+
+/*
+ * open_locked creates a file beside the recording and locks it. One of the same name is of an earlier process, which had the
+ * same number, and is moved away.
+ */
+static int open_locked(const char *path, const char *recording, char *line)
+{
+	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	int fd;
+
+	for (int tries = 0; tries < SDT_RECORDFILE_TRIES; tries++) {
+		fd = open(path, flags, 0600);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return fd;
+		if (fd >= 0) {
+			fail(line, "%s: lock it: %m", path);
+			close(fd);
+			return -1;
+		}
+		if (errno != EEXIST)
+			return fail(line, "%s: %m", path);
+		switch (sdt_recordfile_move_away(path, recording, line)) {
+		case SDT_MOVED:
+			continue;
+		case SDT_IN_USE:
+			fail(line, "%s: another process has locked it", path);
+			return IN_USE;
+		case SDT_NOT_MOVED:
+			return -1;
+		}
+	}
+	return fail(line, "%s: other processes create it all the time", path);
+}
+
+/*
+ * create_beside creates the file under a name of this process: PATH.PID or, where another recording has that, PATH.PID.2 and so
+ * on. It is that of a process with the same number, in a container that shares the directory.
+ */
+static int create_beside(struct sdt_recordfile *file, const char *path, char *line)
+{
+	unsigned long pid = file->memory.pid;
+
+	for (int n = 1; n <= SDT_MOST_BESIDE; n++) {
+		if (n == 1)
+			snprintf(file->path, sizeof file->path, "%s.%lu", path, pid);
+		else
+			snprintf(file->path, sizeof file->path, "%s.%lu.%d", path, pid, n);
+		file->fd = open_locked(file->path, path, line);
+		if (file->fd != IN_USE)
+			break;
+	}
+	return file->fd >= 0 ? 0 : -1;
+}
+
+/* map_room reserves all the room of the file, so that no write to it needs more, and maps it. */
+static int map_room(struct sdt_recordfile *file, char *line)
+{
+	struct stat status;
+	void *memory;
+	int failed;
+
+	do
+		failed = fallocate(file->fd, 0, 0, (off_t)file->size);
+	while (failed != 0 && errno == EINTR);
+	if (failed != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+		return fail(line, "%s: its file system cannot promise room for it", file->path);
+	if (failed != 0)
+		return fail(line, "%s: allocate %llu bytes: %m", file->path,
+			    (unsigned long long)file->size);
+	memory = mmap(NULL, (size_t)file->size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+	if (memory == MAP_FAILED || fstat(file->fd, &status) != 0)
+		return fail(line, "%s: map it: %m", file->path);
+	/* A forked child has no part in the recording. */
+	(void)madvise(memory, (size_t)file->size, MADV_DONTFORK);
+	file->memory.bytes = memory;
+	file->dev = status.st_dev;
+	file->ino = status.st_ino;
+	return 0;
+}
+
+/* directory_of writes the directory of a path. */
+static int directory_of(const char *path, char *directory, char *line)
+{
+	const char *slash = strrchr(path, '/');
+	size_t length = slash ? (size_t)(slash - path) : 0;
+
+	if (strlen(path) >= SDT_PATH_SIZE - SDT_SUFFIX_SIZE)
+		return fail(line, "%.64s...: the path is too long", path);
+	if (!slash)
+		strcpy(directory, ".");
+	else if (length == 0)
+		strcpy(directory, "/");
+	else {
+		memcpy(directory, path, length);
+		directory[length] = '\0';
+	}
+	return 0;
+}
+
+static int check_place(const char *path, uint64_t size, char *line)
+{
+	static char directory[SDT_PATH_SIZE]; /* the lock of the recording is held, and a fire may have little stack */
+	int fd, status;
+
+	if (directory_of(path, directory, line) != 0 ||
+	    check_file_system(directory, size, line) != 0 || check_limit(size, line) != 0)
+		return -1;
+	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return fail(line, "%s: %m", directory);
+	status = check_directory(fd, directory, line);
+	close(fd);
+	return status;
+}
+
+/*
+ * sdt_recordfile_create makes the file of a recording, with all of its room, under a name of this
+ * process. sdt_recordfile_publish gives it its own when it is complete.
+ */
+int sdt_recordfile_create(struct sdt_recordfile *file, const char *path, uint64_t bytes, char *line)
+{
+	uint64_t chunks = sdt_recording_chunks(bytes);
+
+	if (bytes > SDT_MAX_BYTES)
+		return fail(line, "%s: a recording has at most %llu bytes", path,
+			    (unsigned long long)SDT_MAX_BYTES);
+	*file = (struct sdt_recordfile){.fd = -1, .size = sdt_recording_size(chunks)};
+	file->memory.chunks = chunks;
+	file->memory.pid = (uint32_t)getpid();
+	if (check_address_space(path, file->size, line) != 0 || check_place(path, file->size, line) != 0)
+		return -1;
+	if (create_beside(file, path, line) != 0)
+		return -1;
+	if (map_room(file, line) == 0)
+		return 0;
+	sdt_recordfile_discard(file);
+	return -1;
+}
+
+/* publish gives the file the path that was asked for, unless another process records there. */
+static int publish(struct sdt_recordfile *file, const char *path, char *line)
+{
+	for (int tries = 0; tries < SDT_RECORDFILE_TRIES; tries++) {
+		if (sdt_recordfile_rename(file->path, path) == 0) {
+			strcpy(file->path, path);
+			return 0;
+		}
+		if (errno != EEXIST)
+			return fail(line, "rename %s to %s: %m", file->path, path);
+		switch (sdt_recordfile_move_away(path, path, line)) {
+		case SDT_MOVED:
+			continue;
+		case SDT_IN_USE:
+			return 0;
+		case SDT_NOT_MOVED:
+			return -1;
+		}
+	}
+	return fail(line, "%s: other processes create it all the time", path);
+}
+
+/*
+ * sdt_recordfile_publish gives the file the path that was asked for, unless another process records
+ * there: then this one records beside it. It removes the oldest of too many earlier recordings.
+ */
+int sdt_recordfile_publish(struct sdt_recordfile *file, const char *path, char *line)
+{
+	int status = publish(file, path, line);
+
+	if (status == 0)
+		sdt_recordfile_tidy(path);
+	return status;
+}
+
+/* sdt_recordfile_discard removes a file that was not published. */
+void sdt_recordfile_discard(struct sdt_recordfile *file)
+{
+	unlink(file->path);
+	sdt_recordfile_close(file, true);
+}
+
+/*
+ * sdt_recordfile_close unlocks the file, and unmaps it unless a fire may still be in it. The program
+ * may have closed the descriptor, as a daemon does that closes all; another file may have its
+ * number.
+ */
+void sdt_recordfile_close(struct sdt_recordfile *file, bool unmap)
+{
+	struct stat status;
+
+	if (unmap && file->memory.bytes)
+		munmap(file->memory.bytes, (size_t)file->size);
+	file->memory.bytes = NULL;
+	if (file->fd >= 0 && (!file->dev || (fstat(file->fd, &status) == 0 &&
+					     status.st_dev == file->dev && status.st_ino == file->ino)))
+		close(file->fd);
+	file->fd = -1;
+}
+#endif

@@ -1,0 +1,148 @@
+/* How much more memory the control groups of the process allow. Nothing here allocates memory. */
+#ifndef SDT_IN_GO
+#include "private.h"
+
+#include "recorder.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/*
+ * A hierarchy of control groups, its files, and the field of memory.stat with the contents of files
+ * that were not used lately. These count as room, because the kernel takes them back first: in a
+ * container that has read a file, they are all that there is.
+ */
+struct hierarchy {
+	const char *mount, *limit, *usage, *inactive;
+};
+
+static const struct hierarchy unified = {"/sys/fs/cgroup", "memory.max", "memory.current",
+					 "\ninactive_file "};
+static const struct hierarchy memory_controller = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+						   "memory.usage_in_bytes", "\ntotal_inactive_file "};
+
+/* read_file reads the beginning of a file, and returns its length, or -1. */
+static ssize_t read_file(const char *directory, const char *name, char *text, size_t size)
+{
+	char path[SDT_PATH_SIZE];
+	ssize_t length;
+	int fd;
+
+	if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
+		return -1;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	length = read(fd, text, size);
+	close(fd);
+	return length;
+}
+
+/* read_number reads a number, and reports false for anything else, such as "max". */
+static bool read_number(const char *directory, const char *name, uint64_t *number)
+{
+	char line[32];
+	ssize_t length = read_file(directory, name, line, sizeof line);
+
+	*number = 0;
+	for (ssize_t i = 0; i < length; i++) {
+		if (line[i] < '0' || line[i] > '9')
+			return i > 0 && line[i] == '\n';
+		*number = 10 * *number + (uint64_t)(line[i] - '0');
+	}
+	return length > 0;
+}
+
+/* read_inactive reads a field of memory.stat that is not the first, or 0. */
+static uint64_t read_inactive(const char *directory, const char *field)
+{
+	char text[4096];
+	ssize_t length = read_file(directory, "memory.stat", text, sizeof text - 1);
+	const char *at;
+	uint64_t number = 0;
+
+	if (length <= 0)
+		return 0;
+	text[length] = '\0';
+	at = strstr(text, field);
+	if (!at)
+		return 0;
+	for (at += strlen(field); *at >= '0' && *at <= '9'; at++)
+		number = 10 * number + (uint64_t)(*at - '0');
+	return number;
+}
+
+/*
+ * least_room returns the smallest room in a control group and those above it. In a container
+ * without a namespace of control groups, the path is not below the mount; the container's own
+ * group is then at the root.
+ */
+static uint64_t least_room(const struct hierarchy *hierarchy, const char *group)
+{
+	char directory[SDT_PATH_SIZE - 64];
+	uint64_t least = UINT64_MAX, limit, usage;
+	size_t mount = strlen(hierarchy->mount);
+	char *slash;
+
+	if (snprintf(directory, sizeof directory, "%s%s", hierarchy->mount, group) >=
+	    (int)sizeof directory)
+		directory[mount] = '\0';
+	for (;;) {
+		if (read_number(directory, hierarchy->limit, &limit) &&
+		    read_number(directory, hierarchy->usage, &usage)) {
+			uint64_t inactive = read_inactive(directory, hierarchy->inactive), room;
+
+			usage -= inactive < usage ? inactive : usage;
+			room = limit > usage ? limit - usage : 0;
+			least = room < least ? room : least;
+		}
+		slash = strrchr(directory, '/');
+		if (!slash || slash < directory + mount)
+			return least;
+		*slash = '\0';
+	}
+}
+
+/* room_of_line returns the room of the group in a line of /proc/self/cgroup, "ID:CONTROLLERS:PATH". */
+static uint64_t room_of_line(char *line)
+{
+	char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+
+	if (!path)
+		return UINT64_MAX;
+	*controllers++ = '\0';
+	*path++ = '\0';
+	if (strcmp(line, "0") == 0)
+		return least_room(&unified, path);
+	if (strcmp(controllers, "memory") == 0)
+		return least_room(&memory_controller, path);
+	return UINT64_MAX;
+}
+
+uint64_t sdt_memory_room(void)
+{
+	char text[8192];
+	uint64_t least = UINT64_MAX;
+	ssize_t length = -1;
+	int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		length = read(fd, text, sizeof text - 1);
+		close(fd);
+	}
+	if (length <= 0)
+		return UINT64_MAX;
+	text[length] = '\0';
+	for (char *line = text, *end; *line; line = end) {
+		uint64_t room;
+
+		end = line + strcspn(line, "\n");
+		if (*end)
+			*end++ = '\0';
+		room = room_of_line(line);
+		least = room < least ? room : least;
+	}
+	return least;
+}
+#endif

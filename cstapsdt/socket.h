@@ -1,0 +1,79 @@
+/* What the files share that serve watchers: docs/protocol.md. All of it runs in one thread. */
+#ifndef SDT_SOCKET_H
+#define SDT_SOCKET_H
+
+#include "private.h"
+
+#include "recorder.h"
+
+#define SDT_WIRE(name, value) static const uint32_t SDT_WIRE_##name __attribute__((unused)) = (value);
+#include "wire.def"
+#undef SDT_WIRE
+
+enum {
+	SDT_CONNECTIONS = 32,
+	SDT_SOCKET_PATH = 107, /* the longest path of a socket */
+	SDT_BODY_SIZE = 65536, /* SDT_WIRE_MAX_BODY, for arrays */
+	SDT_NO_SINK = SDT_FILE_SINK /* no watcher has that one */
+};
+
+/* The program that listens. */
+struct sdt_listener {
+	int fd;
+	uint32_t pid;
+	uint64_t start; /* in ticks since the boot */
+	char path[108]; /* as long as that of a socket can be */
+};
+
+/* place.c: where the socket is. sdt_place_open writes a line of error. */
+void sdt_place_prepare(void);
+int sdt_place_open(struct sdt_listener *listener, char *line);
+bool sdt_place_admits(int connection);
+
+/* watchmemory.c: the memory that a watcher reads, and its descriptor until it is sent. */
+struct sdt_watch_memory {
+	struct sdt_memory memory;
+	uint64_t size;
+	int fd;
+};
+
+int sdt_watch_memory_make(struct sdt_watch_memory *memory, uint64_t bytes, uint64_t room,
+			  uint32_t pid);
+void sdt_watch_memory_free(struct sdt_watch_memory *memory, bool unmap);
+
+/* message.c: the messages that wait to be sent. */
+struct sdt_outbox {
+	unsigned char *data;
+	size_t size, capacity, sent;
+	bool failed;
+	int fd;       /* goes with the byte at fd_at, or -1 */
+	size_t fd_at;
+};
+
+void sdt_outbox_add(struct sdt_outbox *outbox, uint32_t kind, const void *body, size_t size);
+void sdt_outbox_fail(struct sdt_outbox *outbox, uint32_t code, const char *text);
+void sdt_outbox_free(struct sdt_outbox *outbox);
+bool sdt_outbox_send(struct sdt_outbox *outbox, int connection);
+
+/* connection.c: a process that is connected. */
+struct sdt_connection {
+	int fd;
+	bool greeted;
+	bool closing;      /* when what waits is sent */
+	int sink;          /* SDT_NO_SINK unless it watches */
+	uint64_t deadline; /* by the monotonic clock, or UINT64_MAX */
+	struct sdt_watch_memory memory;
+	struct sdt_patterns patterns;
+	struct sdt_outbox outbox;
+	size_t received;
+	unsigned char input[8 + SDT_BODY_SIZE];
+	unsigned char watch[SDT_BODY_SIZE]; /* the request, of which the patterns are */
+};
+
+struct sdt_connection *sdt_connection_make(int fd);
+bool sdt_connection_serve(struct sdt_connection *connection, const struct sdt_listener *listener,
+			  short events);
+void sdt_connection_close(struct sdt_connection *connection);
+void sdt_connections_forget(void);
+
+#endif

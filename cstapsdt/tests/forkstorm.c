@@ -1,0 +1,245 @@
+/* Tests of children that are forked whatever other threads do: record, fork too, begin and end to listen, or are watched. */
+#include "watcher.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { FORKS_WITH_THREADS = 0 }; /* the allocator of the address sanitizer may be locked in a child */
+#else
+enum { FORKS_WITH_THREADS = 1 };
+#endif
+
+static char path[64];
+
+static SDTProvider_t *provider;
+static SDTProbe_t *probe;
+
+static void load(void)
+{
+	const SDTArgument_t arguments[] = {{"text", sdt_string}, {"n", uint64}};
+
+	provider = test_provider("forkstorm");
+	probe = providerAddNamedProbe(provider, "event", 2, arguments);
+	CHECK(providerLoad(provider) == 0);
+}
+
+static atomic_ullong fired;
+static atomic_bool ending;
+
+static void fire_times(int times)
+{
+	for (int n = 0; n < times; n++)
+		probeFire(probe, (uint64_t)(uintptr_t)"text", (uint64_t)n);
+	atomic_fetch_add(&fired, (unsigned)times);
+}
+
+static void *fire_always(void *unused)
+{
+	while (!atomic_load(&ending))
+		fire_times(1);
+	return unused;
+}
+
+/* fork_child forks a child, which a signal ends if it hangs. */
+static pid_t fork_child(void (*run)(void))
+{
+	pid_t child = fork();
+
+	if (child != 0)
+		return child;
+	alarm(60);
+	run();
+	providerDestroy(provider);
+	_exit(test_failures != 0);
+}
+
+/* wait_for reports whether a child has found nothing wrong. */
+static bool wait_for(pid_t child)
+{
+	int status;
+
+	return waitpid(child, &status, 0) == child && status == 0;
+}
+
+enum { FORKERS = 4, CHILDREN = 12, CHILD_FIRES = 500, RECORDERS = 2 };
+
+static pid_t forked[FORKERS][CHILDREN];
+static bool ended_well[FORKERS];
+
+static void fire_in_child(void) { fire_times(CHILD_FIRES); }
+
+static void *fork_often(void *index)
+{
+	pid_t *children = forked[(uintptr_t)index];
+	bool well = true;
+
+	for (int i = 0; i < CHILDREN; i++) {
+		children[i] = fork_child(fire_in_child);
+		fire_times(1);
+		well = wait_for(children[i]) && well;
+	}
+	ended_well[(uintptr_t)index] = well;
+	return NULL;
+}
+
+static void expect_file(const char *file, uint64_t events)
+{
+	struct recording r;
+
+	CHECK(rec_read(&r, file) && rec_total(&r) == events);
+	if (test_failures)
+		printf("# %s has %llu events of %llu\n", file, (unsigned long long)rec_total(&r),
+		       (unsigned long long)events);
+	rec_free(&r);
+	CHECK(unlink(file) == 0);
+}
+
+/* Several threads fork while others, and they themselves, record. No event is lost that is not counted, in any process. */
+static void recorded(void)
+{
+	pthread_t all[RECORDERS + FORKERS];
+	char file[96];
+
+	/* For valgrind, what the C library has of a thread that forks is lost in the child. */
+	if (!FORKS_WITH_THREADS || test_in_valgrind())
+		return;
+	load();
+	CHECK(sdtRecord(path, 1) == 0);
+	atomic_store(&ending, false);
+	atomic_store(&fired, 0);
+	for (int i = 0; i < RECORDERS + FORKERS; i++)
+		CHECK(pthread_create(&all[i], NULL, i < RECORDERS ? fire_always : fork_often,
+				     (void *)(uintptr_t)(i < RECORDERS ? 0 : i - RECORDERS)) == 0);
+	for (int i = RECORDERS; i < RECORDERS + FORKERS; i++)
+		CHECK(pthread_join(all[i], NULL) == 0 && ended_well[i - RECORDERS]);
+	atomic_store(&ending, true);
+	for (int i = 0; i < RECORDERS; i++)
+		CHECK(pthread_join(all[i], NULL) == 0);
+	sdtStopRecording();
+	expect_file(path, atomic_load(&fired));
+	for (int i = 0; i < FORKERS; i++)
+		for (int k = 0; k < CHILDREN; k++) {
+			snprintf(file, sizeof file, "%s.%d", path, (int)forked[i][k]);
+			expect_file(file, CHILD_FIRES);
+		}
+	providerDestroy(provider);
+}
+
+static void fire_unwatched(void)
+{
+	CHECK(!probeIsEnabled(probe));
+	fire_times(10);
+	sdtStopListening();
+}
+
+/* watch_often watches the parent of this process, again and again, until it is killed. */
+static void watch_often(void)
+{
+	pid_t parent = getppid();
+
+	for (int i = 0;; i++) {
+		struct watcher w;
+
+		if (address_of(parent).sun_path[0] == '\0')
+			continue;
+		w = connect_to(parent);
+		watch_all(&w);
+		if (i % 2 == 0)
+			end_watch(&w);
+		disconnect(&w);
+		if (test_failures)
+			_exit(1);
+	}
+}
+
+/* Children are forked in the middle of whatever the thread does that serves watchers. */
+static void watched(void)
+{
+	struct watcher w;
+	pid_t watcher;
+	int status = 0;
+
+	load();
+	fflush(stdout);
+	watcher = fork();
+	if (watcher == 0)
+		watch_often();
+	listen_here();
+	for (int i = 0; i < test_rounds(3 * CHILDREN); i++) {
+		pid_t child = fork_child(fire_unwatched);
+
+		fire_times(1);
+		CHECK(wait_for(child));
+	}
+	CHECK(kill(watcher, SIGKILL) == 0 && waitpid(watcher, &status, 0) == watcher);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	w = connect_to(getpid());
+	watch_all(&w);
+	fire_times(3);
+	end_watch(&w);
+	CHECK(committed_in(&w) == 3);
+	disconnect(&w);
+	sdtStopListening();
+	providerDestroy(provider);
+}
+
+static void *listen_often(void *unused)
+{
+	while (!atomic_load(&ending)) {
+		if (sdtListen() != 0)
+			return (void *)"sdtListen has failed";
+		sdtStopListening();
+	}
+	return unused;
+}
+
+static void listen_in_child(void)
+{
+	sdtStopListening();
+	listen_here();
+	sdtStopListening();
+}
+
+/* Children are forked while another thread begins and ends to listen. */
+static void listening(void)
+{
+	pthread_t thread;
+	void *result;
+
+	/* Of what the thread has allocated at the moment of a fork, its child has a copy, which valgrind finds lost. */
+	if (!FORKS_WITH_THREADS || test_in_valgrind())
+		return;
+	load();
+	atomic_store(&ending, false);
+	CHECK(pthread_create(&thread, NULL, listen_often, NULL) == 0);
+	for (int i = 0; i < 3 * CHILDREN; i++)
+		CHECK(wait_for(fork_child(listen_in_child)));
+	atomic_store(&ending, true);
+	CHECK(pthread_join(thread, &result) == 0);
+	if (result)
+		printf("# %s: %s\n", (const char *)result, sdtError());
+	CHECK(result == NULL);
+	providerDestroy(provider);
+}
+
+static const struct test tests[] = {
+	{"recorded, in several threads", recorded},
+	{"watched", watched},
+	{"while a thread listens and stops", listening},
+};
+
+int main(void)
+{
+	int status;
+
+	if (!make_directory())
+		return 1;
+	snprintf(path, sizeof path, "/dev/shm/sdtstorm%d", (int)getpid());
+	status = test_main("forkstorm", tests, sizeof tests / sizeof tests[0]);
+	if (rmdir(directory) != 0)
+		printf("# %s is left\n", directory);
+	return status;
+}

@@ -1,0 +1,334 @@
+/* Tests of recordings: the values in them, and that each event is in one or counted as lost. */
+#include "test.h"
+
+#include "recording.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+static char directory[] = "/dev/shm/sdtrecord-XXXXXX";
+static char path[64];
+
+static SDTProvider_t *provider;
+static SDTProbe_t *numbers, *text;
+
+static void load(void)
+{
+	const SDTArgument_t arguments[] = {{"text", sdt_string}, {"n", int32}, {"also", sdt_string}};
+	const ArgType_t types[] = {uint8, int8, uint16, int16, uint32, int32, uint64, int64};
+
+	provider = test_provider("record");
+	numbers = providerAddProbeV(provider, "numbers", 8, types);
+	text = providerAddNamedProbe(provider, "text", 3, arguments);
+	CHECK(providerLoad(provider) == 0);
+}
+
+static void unload(void) { providerDestroy(provider); }
+
+static void record(size_t size)
+{
+	CHECK(sdtRecord(path, size) == 0);
+	if (*sdtError())
+		printf("# %s\n", sdtError());
+}
+
+/* stop ends the recording, and reads and removes it. */
+static void stop(struct recording *r)
+{
+	sdtStopRecording();
+	CHECK(rec_read(r, path));
+	CHECK(r->ended && r->process == (uint32_t)getpid());
+	unlink(path);
+}
+
+static void fire_number(uint64_t n)
+{
+	probeFire(numbers, n, n, n, n, n, n, n, n);
+}
+
+static uint64_t word(const char *string) { return (uint64_t)(uintptr_t)string; }
+
+/* A number has its size and sign, and an address that was not declared a string is not read. */
+static void values(void)
+{
+	const uint64_t expected[] = {0xff, UINT64_MAX, 0xffff, UINT64_MAX, UINT32_MAX, UINT64_MAX,
+				     UINT64_MAX, UINT64_MAX};
+	struct recording r;
+
+	load();
+	CHECK(!probeIsEnabled(numbers));
+	fire_number(1);
+	record(0);
+	CHECK(probeIsEnabled(numbers));
+	fire_number(8);
+	fire_number(UINT64_MAX);
+	stop(&r);
+	CHECK(!probeIsEnabled(numbers));
+	fire_number(1);
+	CHECK(r.seen == 2 && rec_total(&r) == 2);
+	for (int i = 0; r.last[0] && i < 8; i++)
+		CHECK(rec_word(r.last[0], i) == expected[i]);
+	CHECK(r.last[0] && rec_number(r.last[0] + 16, 8) ==
+				   ((uint64_t)getpid() << 32 | (uint64_t)syscall(SYS_gettid)));
+	rec_free(&r);
+	unload();
+}
+
+static void expect_text(const char *given, const char *expected, size_t length)
+{
+	const unsigned char *at;
+	struct recording r;
+
+	record(0);
+	probeFire(text, word(given), (uint64_t)-5, word("after"));
+	stop(&r);
+	CHECK(r.seen == 1 && r.last[1]);
+	if (r.last[1]) {
+		at = r.last[1] + REC_RECORD_HEAD + 24;
+		CHECK(rec_word(r.last[1], 0) == length && memcmp(at, expected, length) == 0);
+		CHECK(rec_word(r.last[1], 1) == (uint64_t)-5 && rec_word(r.last[1], 2) == 5);
+		CHECK(at[length] == 0);
+		CHECK(memcmp(at + ((length + 8) & ~(size_t)7), "after\0\0", 8) == 0);
+	}
+	rec_free(&r);
+}
+
+/* A text is copied up to its NUL, or to 4,095 bytes; what follows it may not be there. */
+static void texts(void)
+{
+	char *pages = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *end = pages + 2 * 4096;
+
+	memset(pages, 'x', 2 * 4096);
+	CHECK(munmap(end, 2 * 4096) == 0);
+	load();
+	expect_text(NULL, "(null)", 6);
+	expect_text("", "", 0);
+	expect_text("1234567", "1234567", 7);
+	expect_text("12345678", "12345678", 8);
+	expect_text(end - 4095, end - 4095, 4095);
+	end[-1] = '\0';
+	expect_text(end - 9, "xxxxxxxx", 8);
+	expect_text(end - 4096, end - 4096, 4095);
+	expect_text(end - 8000, end - 8000, 4095);
+	unload();
+	munmap(pages, 2 * 4096);
+}
+
+/* What the recording replaces is counted. */
+static void overwritten(void)
+{
+	const uint64_t times = (uint64_t)test_rounds(100000);
+	struct recording r;
+	uint64_t n = 0;
+
+	load();
+	record(1);
+	CHECK(sdtRecord(path, 0) == -1 && strstr(sdtError(), "records to"));
+	while (n < times)
+		fire_number(n++);
+	stop(&r);
+	CHECK(rec_total(&r) == n && r.seen < n && r.seen > 1000);
+	CHECK(r.last[0] && rec_word(r.last[0], 6) < n);
+	rec_free(&r);
+	unload();
+}
+
+/* A provider that is loaded later is recorded, and one that is loaded again has its numbers. */
+static void later(void)
+{
+	SDTProvider_t *other = test_provider("later");
+	SDTProbe_t *probe = providerAddProbe(other, "later", 0);
+	uint64_t table = 0;
+	struct recording r;
+
+	load();
+	record(0);
+	for (int i = 0; i < 3; i++) {
+		CHECK(providerLoad(other) == 0);
+		probeFire(probe);
+		CHECK(providerUnload(other) == 0);
+		probeFire(probe);
+		CHECK(rec_read(&r, path));
+		CHECK(table == 0 || table == rec_number(r.bytes + 24, 8));
+		table = rec_number(r.bytes + 24, 8);
+		rec_free(&r);
+	}
+	CHECK(providerAddProbe(other, "last", 0) != NULL && providerLoad(other) == 0);
+	probeFire(&other->probes->next->probe);
+	providerDestroy(other);
+	stop(&r);
+	CHECK(r.seen == 4 && r.of_probe[2] == 3 && r.of_probe[3] == 1);
+	rec_free(&r);
+	unload();
+}
+
+typedef void (*fire8_fn)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+
+/* A copy of a recorded probe is recorded, and one of an idle probe is not. A wrapper that inlines the original's test, and calls the site itself, does no harm. */
+static void wrappers(void)
+{
+	SDTProbe_t copied, idle;
+	struct recording r;
+
+	load();
+	idle = *numbers;
+	record(0);
+	copied = *numbers;
+	CHECK(!probeIsEnabled(&idle));
+	probeFire(&idle, word(""), word(""), word(""), word(""), word(""), word(""), word(""), word(""));
+	probeFire(&copied, word(""), word(""), word(""), word(""), word(""), word(""), word(""), word(""));
+#if defined(__x86_64__)
+	CHECK((*(unsigned char *)numbers->_fire & 0x90) != 0x90);
+#endif
+	((fire8_fn)numbers->_fire)(1, 2, 3, 4, 5, 6, 7, 8);
+	stop(&r);
+	CHECK(rec_total(&r) == 1);
+	CHECK(probeIsEnabled(&copied)); /* which is wrong now, and harmless */
+	probeFire(&copied, word(""), word(""), word(""), word(""), word(""), word(""), word(""), word(""));
+	rec_free(&r);
+	unload();
+}
+
+static atomic_ullong fired;
+
+static void fire_counted(uint64_t n)
+{
+	probeFire(text, word("a text"), n, word("another"));
+	atomic_fetch_add(&fired, 1);
+}
+
+static void in_handler(int signal)
+{
+	for (int i = 0; i < 3; i++)
+		fire_counted((uint64_t)signal);
+}
+
+/* A handler that interrupts a record, or whatever else a fire does, does not wait for it. */
+static void signals(void)
+{
+	/* In valgrind a handler takes longer than the shorter interval, so that nothing else would run. */
+	const struct timeval interval = {0, test_in_valgrind() ? 5000 : 100};
+	const struct itimerval often = {interval, interval}, never = {{0, 0}, {0, 0}};
+	struct sigaction action = {.sa_handler = in_handler, .sa_flags = SA_RESTART};
+	const uint64_t times = (uint64_t)test_rounds(100000);
+	struct recording r;
+
+	load();
+	record(1);
+	atomic_store(&fired, 0);
+	CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+	CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+	for (uint64_t n = 0; n < times; n++)
+		fire_counted(n);
+	CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+	signal(SIGALRM, SIG_IGN);
+	stop(&r);
+	CHECK(atomic_load(&fired) > times);
+	CHECK(rec_total(&r) == atomic_load(&fired));
+	rec_free(&r);
+	unload();
+}
+
+static void *fire_some(void *unused)
+{
+	for (uint64_t n = 0; n < 500; n++)
+		fire_counted(n);
+	return unused;
+}
+
+/* Threads that come and go, many more than there are shards. */
+static void threads(void)
+{
+	enum { AT_ONCE = 100 };
+	const int rounds = 1 + test_rounds(4);
+	pthread_t all[AT_ONCE];
+	struct recording r;
+
+	load();
+	record(0);
+	atomic_store(&fired, 0);
+	for (int round = 0; round < rounds; round++) {
+		for (int i = 0; i < AT_ONCE; i++)
+			CHECK(pthread_create(&all[i], NULL, fire_some, NULL) == 0);
+		for (int i = 0; i < AT_ONCE; i++)
+			CHECK(pthread_join(all[i], NULL) == 0);
+	}
+	stop(&r);
+	CHECK(atomic_load(&fired) == AT_ONCE * (unsigned long long)rounds * 500);
+	CHECK(rec_total(&r) == atomic_load(&fired));
+	if (r.dropped)
+		printf("# %llu of %llu events found no shard\n", (unsigned long long)r.dropped,
+		       (unsigned long long)atomic_load(&fired));
+	rec_free(&r);
+	unload();
+}
+
+static atomic_bool ending;
+
+static void *fire_always(void *unused)
+{
+	while (!atomic_load(&ending))
+		fire_counted(1);
+	return unused;
+}
+
+/* A recording is ended and another one begun while threads fire: none of them is in memory that is gone. */
+static void while_firing(void)
+{
+	pthread_t all[4];
+	struct recording r;
+
+	load();
+	atomic_store(&ending, false);
+	for (int i = 0; i < 4; i++)
+		CHECK(pthread_create(&all[i], NULL, fire_always, NULL) == 0);
+	for (int i = 0; i < test_rounds(50); i++) {
+		record(i % 2 ? 1 : 4 << 20);
+		usleep(500);
+		stop(&r);
+		CHECK(r.seen <= r.committed);
+		rec_free(&r);
+	}
+	atomic_store(&ending, true);
+	for (int i = 0; i < 4; i++)
+		CHECK(pthread_join(all[i], NULL) == 0);
+	unload();
+}
+
+static const struct test tests[] = {
+	{"values", values},
+	{"texts", texts},
+	{"what is replaced", overwritten},
+	{"providers that are loaded later", later},
+	{"wrappers", wrappers},
+	{"signal handlers", signals},
+	{"threads that come and go", threads},
+	{"begun and ended while threads fire", while_firing},
+};
+
+static void remove_directory(void)
+{
+	char command[128];
+
+	snprintf(command, sizeof command, "rm -rf '%s'", directory);
+	if (system(command) != 0)
+		printf("# %s is left\n", directory);
+}
+
+int main(void)
+{
+	int status;
+
+	if (!mkdtemp(directory))
+		return 1;
+	snprintf(path, sizeof path, "%s/recording", directory);
+	status = test_main("record", tests, sizeof tests / sizeof tests[0]);
+	remove_directory();
+	return status;
+}

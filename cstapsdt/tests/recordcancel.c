@@ -1,0 +1,131 @@
+/* Tests of threads that are cancelled while they record or listen: what they had, others have afterwards. */
+#include "watcher.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+static char path[64], text[2048];
+
+static SDTProvider_t *provider;
+static SDTProbe_t *probe;
+
+static void load(void)
+{
+	const SDTArgument_t arguments[] = {{"text", sdt_string}, {"n", uint64}};
+
+	provider = test_provider("cancel");
+	probe = providerAddNamedProbe(provider, "event", 2, arguments);
+	CHECK(providerLoad(provider) == 0);
+	memset(text, 'x', sizeof text - 1);
+}
+
+static void fire(void) { probeFire(probe, (uint64_t)(uintptr_t)text, (uint64_t)1); }
+
+/* in_child runs a case in a process that a signal ends if it hangs. */
+static void in_child(void (*run)(void))
+{
+	int status;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		alarm(60);
+		run();
+		fflush(stdout);
+		_exit(test_failures != 0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void in_cancelled_thread(void *(*run)(void *))
+{
+	pthread_t thread;
+	void *result;
+
+	CHECK(pthread_create(&thread, NULL, run, NULL) == 0);
+	CHECK(pthread_join(thread, &result) == 0);
+	CHECK(result == PTHREAD_CANCELED);
+}
+
+/* The first fire of a forked child opens a file, which is a point of cancellation. */
+static void *fire_cancelled(void *unused)
+{
+	pthread_cancel(pthread_self());
+	fire();
+	fire();
+	pthread_testcancel();
+	return unused;
+}
+
+static void first_fire(void)
+{
+	struct recording r;
+	char file[96];
+
+	in_cancelled_thread(fire_cancelled);
+	fire();
+	sdtStopRecording();
+	snprintf(file, sizeof file, "%s.%d", path, (int)getpid());
+	CHECK(rec_read(&r, file) && r.ended && r.committed == 3 && r.dropped == 0);
+	rec_free(&r);
+	unlink(file);
+	providerDestroy(provider);
+}
+
+static void first_fire_of_a_child(void)
+{
+	load();
+	CHECK(sdtRecord(path, 1) == 0);
+	in_child(first_fire);
+	sdtStopRecording();
+	unlink(path);
+	providerDestroy(provider);
+}
+
+static void *call_cancelled(void *unused)
+{
+	pthread_cancel(pthread_self());
+	CHECK(sdtRecord(path, 1) == 0);
+	CHECK(sdtListen() == 0);
+	fire();
+	sdtStopListening();
+	sdtStopRecording();
+	CHECK(unlink(path) == 0);
+	pthread_testcancel();
+	return unused;
+}
+
+static void call_after_cancelled(void)
+{
+	load();
+	in_cancelled_thread(call_cancelled);
+	CHECK(sdtListen() == 0);
+	sdtStopListening();
+	CHECK(sdtRecord(path, 1) == 0);
+	fire();
+	sdtStopRecording();
+	unlink(path);
+	providerDestroy(provider);
+}
+
+static void calls(void) { in_child(call_after_cancelled); }
+
+static const struct test tests[] = {
+	{"the first fire of a child", first_fire_of_a_child},
+	{"calls", calls},
+};
+
+int main(void)
+{
+	int status;
+
+	if (!make_directory())
+		return 1;
+	snprintf(path, sizeof path, "/dev/shm/sdtcancel%d", (int)getpid());
+	status = test_main("recordcancel", tests, sizeof tests / sizeof tests[0]);
+	if (rmdir(directory) != 0)
+		printf("# %s is left\n", directory);
+	return status;
+}

@@ -1,0 +1,193 @@
+/* Tests of the files of recordings: where there can be none, and what becomes of those of earlier processes. */
+#include "test.h"
+
+#include "recording.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+
+static char directory[] = "/dev/shm/sdtfile-XXXXXX";
+static char path[64];
+
+static SDTProvider_t *provider;
+static SDTProbe_t *probe;
+
+static void load(void)
+{
+	provider = test_provider("recordfile");
+	probe = providerAddProbe(provider, "event", 1, uint64);
+	CHECK(providerLoad(provider) == 0);
+}
+
+static void unload(void) { providerDestroy(provider); }
+
+static void record(size_t size)
+{
+	CHECK(sdtRecord(path, size) == 0);
+	if (*sdtError())
+		printf("# %s\n", sdtError());
+}
+
+static void refused(const char *where, size_t size, const char *reason)
+{
+	CHECK(sdtRecord(where, size) == -1);
+	CHECK(strstr(sdtError(), reason) != NULL);
+	if (test_failures)
+		printf("# %s\n", sdtError());
+}
+
+/* Where a recording would not be safe, there is none, and nothing is left behind. */
+static void refusals(void)
+{
+	char open[80], file[96];
+	struct rlimit limit, low;
+	int before = test_count(directory, "");
+
+	refused(NULL, 0, "no path");
+	refused("", 0, "no path");
+	snprintf(file, sizeof file, "%s/missing/file", directory);
+	refused(file, 0, "No such file");
+	refused(directory, 0, "it is no file");
+	snprintf(open, sizeof open, "%s/open", directory);
+	snprintf(file, sizeof file, "%s/file", open);
+	CHECK(mkdir(open, 0700) == 0 && chmod(open, 0777) == 0);
+	refused(file, 0, "other users may write to it");
+	CHECK(rmdir(open) == 0);
+	refused("/proc/self/file", 0, "");
+	refused(path, (size_t)1 << 40, "at most");
+	CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+	low = (struct rlimit){1 << 20, limit.rlim_max};
+	CHECK(setrlimit(RLIMIT_FSIZE, &low) == 0);
+	refused(path, 2 << 20, "RLIMIT_FSIZE");
+	CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+	CHECK(test_count(directory, "") == before);
+	sdtStopRecording();
+}
+
+/* The recordings of earlier processes are kept, five at most. */
+static void earlier(void)
+{
+	struct recording r;
+
+	load();
+	for (int i = 0; i < 8; i++) {
+		record(1);
+		probeFire(probe, (uint64_t)1);
+		sdtStopRecording();
+	}
+	CHECK(test_count(directory, "recording-") == 5);
+	CHECK(rec_read(&r, path) && r.seen == 1);
+	rec_free(&r);
+	unload();
+}
+
+static void name_beside(char name[96], const char *rest) { snprintf(name, 96, "%s.%s", path, rest); }
+
+static bool exists(const char *file) { return access(file, F_OK) == 0; }
+
+/* make_file makes a file beside the recording that was last written to so many seconds ago. */
+static void make_file(const char *rest, time_t seconds)
+{
+	struct timespec times[2] = {{0}};
+	char name[96];
+	int fd;
+
+	name_beside(name, rest);
+	fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	times[0].tv_sec = times[1].tv_sec = time(NULL) - seconds;
+	CHECK(fd >= 0 && futimens(fd, times) == 0);
+	close(fd);
+}
+
+/* lock_file locks a file as the process does that records to it. */
+static int lock_file(const char *name)
+{
+	int fd = open(name, O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	CHECK(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
+	return fd;
+}
+
+/* expect_recorded_to records an event, which is in the file of that name. */
+static void expect_recorded_to(const char *name)
+{
+	struct recording r;
+
+	record(1);
+	probeFire(probe, (uint64_t)1);
+	sdtStopRecording();
+	CHECK(rec_read(&r, name) && r.seen == 1);
+	rec_free(&r);
+}
+
+/*
+ * Several recordings of one path are files of their own, and what ended processes have left beside it is kept and removed as
+ * earlier recordings are. Files of other kinds are left alone, and so is one that may be of a process that begins.
+ */
+static void beside(void)
+{
+	static const char *const others[] = {"9999", "x", "1.x", "1.2.3", "1.", "4294967296", "", "1-2"};
+	char names[4][96], rest[32];
+	int locks[4];
+
+	load();
+	for (int i = 0; i < 4; i++) {
+		snprintf(names[i], sizeof names[i], i == 0 ? "%s" : i == 1 ? "%s.%d" : "%s.%d.%d", path, (int)getpid(), i);
+		expect_recorded_to(names[i]);
+		locks[i] = lock_file(names[i]);
+	}
+	CHECK(test_count(directory, "recording-") == 5);
+	for (int i = 0; i < 7; i++) {
+		snprintf(rest, sizeof rest, i % 2 ? "%d" : "%d.2", 1000 + i);
+		make_file(rest, 3600);
+	}
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		make_file(others[i], i == 0 ? 30 : 3600);
+	snprintf(names[0], sizeof names[0], "%s.%d.4", path, (int)getpid());
+	expect_recorded_to(names[0]);
+	CHECK(test_count(directory, "recording-") == 5);
+	CHECK(test_count(directory, "recording.10") == 0);
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		name_beside(names[0], others[i]);
+		CHECK(exists(names[0]));
+	}
+	for (int i = 1; i < 4; i++)
+		CHECK(exists(names[i]));
+	for (int i = 0; i < 4; i++)
+		close(locks[i]);
+	/* What a process of the same number has left beside the recording is an earlier recording too. */
+	expect_recorded_to(path);
+	CHECK(test_count(directory, "recording-") == 5);
+	CHECK(!exists(names[1]));
+	unload();
+}
+
+static const struct test tests[] = {
+	{"refusals", refusals},
+	{"earlier recordings", earlier},
+	{"beside another recording", beside},
+};
+
+static void remove_directory(void)
+{
+	char command[128];
+
+	snprintf(command, sizeof command, "rm -rf '%s'", directory);
+	if (system(command) != 0)
+		printf("# %s is left\n", directory);
+}
+
+int main(void)
+{
+	int status;
+
+	if (!mkdtemp(directory))
+		return 1;
+	snprintf(path, sizeof path, "%s/recording", directory);
+	status = test_main("recordfile", tests, sizeof tests / sizeof tests[0]);
+	remove_directory();
+	return status;
+}

@@ -1,0 +1,342 @@
+/* Tests of recordings and the processes that a recording process makes or becomes. */
+#include "test.h"
+
+#include "recording.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+static char directory[] = "/dev/shm/sdtrecord-XXXXXX";
+static char path[64], pattern[64];
+
+static SDTProvider_t *provider;
+static SDTProbe_t *probe;
+
+static void load(void)
+{
+	const SDTArgument_t arguments[] = {{"text", sdt_string}, {"n", uint64}};
+
+	provider = test_provider("recordfork");
+	probe = providerAddNamedProbe(provider, "event", 2, arguments);
+	CHECK(providerLoad(provider) == 0);
+}
+
+static void fire_times(uint64_t count)
+{
+	for (uint64_t n = 0; n < count; n++)
+		probeFire(probe, (uint64_t)(uintptr_t)"text", n);
+}
+
+/* end ends a child, which frees what it has: valgrind asks it too. */
+static void end(void)
+{
+	providerDestroy(provider);
+	_exit(test_failures != 0);
+}
+
+static void wait_for(pid_t child)
+{
+	int status;
+
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* path_of writes the name of the file of a process, which is not the one that the pattern is for. */
+static const char *path_of(const char *base, pid_t process)
+{
+	static char file[96];
+
+	snprintf(file, sizeof file, "%s.%d", base, (int)process);
+	return file;
+}
+
+/* expect_file expects a recording of a process with all of its events, and removes it. */
+static void expect_file(const char *file, pid_t process, uint64_t events)
+{
+	struct recording r;
+
+	CHECK(rec_read(&r, file));
+	CHECK(r.process == (uint32_t)process);
+	CHECK(rec_total(&r) == events);
+	if (test_failures)
+		printf("# %s has %llu events of %llu\n", file, (unsigned long long)rec_total(&r),
+		       (unsigned long long)events);
+	rec_free(&r);
+	CHECK(unlink(file) == 0);
+}
+
+/* A child records under its own name when it fires, and its own child too. */
+static void children(void)
+{
+	pid_t child, idle;
+
+	load();
+	CHECK(sdtRecord(path, 1) == 0);
+	fire_times(3);
+	idle = fork();
+	if (idle == 0) {
+		CHECK(probeIsEnabled(probe));
+		end();
+	}
+	wait_for(idle);
+	child = fork();
+	if (child == 0) {
+		pid_t grandchild;
+
+		fire_times(50);
+		grandchild = fork();
+		if (grandchild == 0) {
+			fire_times(7);
+			expect_file(path_of(path, getpid()), getpid(), 7);
+			end();
+		}
+		wait_for(grandchild);
+		fire_times(50);
+		end();
+	}
+	wait_for(child);
+	fire_times(2);
+	sdtStopRecording();
+	expect_file(path_of(path, child), child, 100);
+	expect_file(path, getpid(), 5);
+	CHECK(test_count(directory, "recording") == 0);
+	providerDestroy(provider);
+}
+
+/* In a path, %p is the process that has the file. A child that loads a provider has one too. */
+static void pattern_of_process(void)
+{
+	char file[96];
+	pid_t child;
+
+	load();
+	CHECK(sdtRecord(pattern, 1) == 0);
+	child = fork();
+	if (child == 0) {
+		SDTProvider_t *other = test_provider("other");
+		SDTProbe_t *late = providerAddProbe(other, "late", 0);
+
+		CHECK(chdir("/") == 0 && providerLoad(other) == 0);
+		probeFire(late);
+		fire_times(1);
+		providerDestroy(other);
+		end();
+	}
+	wait_for(child);
+	sdtStopRecording();
+	snprintf(file, sizeof file, "%s/of%d", directory, (int)child);
+	expect_file(file, child, 2);
+	snprintf(file, sizeof file, "%s/of%d", directory, (int)getpid());
+	expect_file(file, getpid(), 0);
+	providerDestroy(provider);
+}
+
+/* A child may end the recording that it has not begun, or begin another one. One that can begin none is idle. */
+static void ended_in_a_child(void)
+{
+	char other[80];
+	pid_t child;
+
+	load();
+	CHECK(sdtRecord(path, 1) == 0);
+	child = fork();
+	if (child == 0) {
+		sdtStopRecording();
+		CHECK(!probeIsEnabled(probe));
+		fire_times(1);
+		snprintf(other, sizeof other, "%s/recording-other", directory);
+		CHECK(sdtRecord(other, 1) == 0);
+		fire_times(2);
+		sdtStopRecording();
+		expect_file(other, getpid(), 2);
+		end();
+	}
+	wait_for(child);
+	child = fork();
+	if (child == 0) {
+		CHECK(freopen("/dev/null", "w", stderr) != NULL);
+		CHECK(chmod(directory, 0777) == 0);
+		fire_times(1);
+		CHECK(!probeIsEnabled(probe));
+		CHECK(chmod(directory, 0700) == 0);
+		end();
+	}
+	wait_for(child);
+	sdtStopRecording();
+	expect_file(path, getpid(), 0);
+	CHECK(test_count(directory, "recording") == 0);
+	providerDestroy(provider);
+}
+
+static atomic_bool ending;
+static atomic_ullong fired;
+
+static void *fire_always(void *unused)
+{
+	while (!atomic_load(&ending)) {
+		fire_times(1);
+		atomic_fetch_add(&fired, 1);
+	}
+	return unused;
+}
+
+static void *fire_once(void *unused)
+{
+	fire_times(100);
+	return unused;
+}
+
+/* child_with_threads fires with several threads at once, of which one makes the file. */
+static void child_with_threads(void)
+{
+	pthread_t all[4];
+
+	for (int i = 0; i < 4; i++)
+		CHECK(pthread_create(&all[i], NULL, fire_once, NULL) == 0);
+	fire_times(100);
+	for (int i = 0; i < 4; i++)
+		CHECK(pthread_join(all[i], NULL) == 0);
+	end();
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { FORKS_WITH_THREADS = 0 }; /* the allocator of the address sanitizer may be locked in a child */
+#else
+enum { FORKS_WITH_THREADS = 1 };
+#endif
+
+/* Threads fire while their process forks, and lose nothing; nor does the child. */
+static void forked_while_firing(void)
+{
+	pthread_t all[3];
+
+	if (!FORKS_WITH_THREADS)
+		return;
+	load();
+	CHECK(sdtRecord(path, 1) == 0);
+	atomic_store(&ending, false);
+	atomic_store(&fired, 0);
+	for (int i = 0; i < 3; i++)
+		CHECK(pthread_create(&all[i], NULL, fire_always, NULL) == 0);
+	for (int i = 0; i < 1 + test_rounds(9); i++) {
+		pid_t child = fork();
+
+		if (child == 0)
+			child_with_threads();
+		wait_for(child);
+		expect_file(path_of(path, child), child, 500);
+	}
+	atomic_store(&ending, true);
+	for (int i = 0; i < 3; i++)
+		CHECK(pthread_join(all[i], NULL) == 0);
+	sdtStopRecording();
+	expect_file(path, getpid(), atomic_load(&fired));
+	providerDestroy(provider);
+}
+
+/* The child of a raw clone, which runs no handlers, leaves its parent's recording alone. */
+static void raw_clone(void)
+{
+	long child;
+
+	load();
+	CHECK(sdtRecord(path, 1) == 0);
+	fire_times(3);
+	child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (child == 0) {
+		fire_times(1000);
+		end();
+	}
+	wait_for((pid_t)child);
+	fire_times(4);
+	sdtStopRecording();
+	expect_file(path, getpid(), 7);
+	CHECK(test_count(directory, "recording") == 0);
+	providerDestroy(provider);
+}
+
+/* A daemon closes all descriptors. Its recording goes on, and its end closes no file of the daemon's. */
+static void closed_descriptors(void)
+{
+	pid_t child;
+
+	load();
+	child = fork();
+	if (child == 0) {
+		int files[16];
+
+		CHECK(sdtRecord(path, 1) == 0);
+		fire_times(1);
+		for (int fd = 3; fd < 100; fd++)
+			close(fd);
+		for (int i = 0; i < 16; i++)
+			files[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		fire_times(1);
+		sdtStopRecording();
+		for (int i = 0; i < 16; i++)
+			CHECK(fcntl(files[i], F_GETFD) >= 0);
+		expect_file(path, getpid(), 2);
+		end();
+	}
+	wait_for(child);
+	providerDestroy(provider);
+}
+
+/* A process that is killed leaves what was committed. */
+static void killed(void)
+{
+	struct recording r;
+	int ready[2], status;
+	char byte;
+	pid_t child;
+
+	load();
+	CHECK(pipe(ready) == 0);
+	child = fork();
+	if (child == 0) {
+		if (sdtRecord(path, 1) == 0 && write(ready[1], "", 1) == 1)
+			for (;;)
+				fire_times(100);
+		_exit(1);
+	}
+	CHECK(read(ready[0], &byte, 1) == 1);
+	usleep(20000);
+	kill(child, SIGKILL);
+	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+	CHECK(rec_read(&r, path));
+	CHECK(!r.ended && r.seen > 0 && r.process == (uint32_t)child);
+	rec_free(&r);
+	unlink(path);
+	close(ready[0]);
+	close(ready[1]);
+	providerDestroy(provider);
+}
+
+static const struct test tests[] = {
+	{"children", children},
+	{"%p in a path", pattern_of_process},
+	{"ended in a child", ended_in_a_child},
+	{"forked while threads fire", forked_while_firing},
+	{"raw clone", raw_clone},
+	{"closed descriptors", closed_descriptors},
+	{"killed", killed},
+};
+
+int main(void)
+{
+	int status;
+
+	if (!mkdtemp(directory))
+		return 1;
+	snprintf(path, sizeof path, "%s/recording", directory);
+	snprintf(pattern, sizeof pattern, "%s/of%%p", directory);
+	status = test_main("recordfork", tests, sizeof tests / sizeof tests[0]);
+	if (rmdir(directory) != 0)
+		printf("# %s is left\n", directory);
+	return status;
+}

@@ -1,0 +1,129 @@
+/* A small reader of recordings, which counts what their shards have. Package recording of Go reads them whole. */
+#ifndef RECORDING_H
+#define RECORDING_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	REC_HEAD = 4096,
+	REC_CHUNK = 65536,
+	REC_CHUNK_HEAD = 64,
+	REC_RECORD_HEAD = 24,
+	REC_SHARDS = 256,
+	REC_PROBES = 64
+};
+
+struct recording {
+	unsigned char *bytes;
+	size_t size;
+	uint64_t table, chunks, dropped;
+	uint32_t shards, process;
+	int ended;
+	uint64_t seen, committed; /* events */
+	uint64_t of_probe[REC_PROBES];
+	const unsigned char *last[REC_PROBES]; /* a record of each probe */
+};
+
+static inline uint64_t rec_number(const unsigned char *at, int size)
+{
+	uint64_t value = 0;
+
+	while (size-- > 0)
+		value = value << 8 | at[size];
+	return value;
+}
+
+/* rec_read_chunk counts the records of a chunk, and reports false if it is not whole. */
+static inline int rec_read_chunk(struct recording *r, const unsigned char *chunk, uint64_t events[])
+{
+	const unsigned char *at = chunk + REC_CHUNK_HEAD, *end = at + rec_number(chunk + 48, 8);
+	uint32_t shard = (uint32_t)rec_number(chunk + 8, 4);
+	uint64_t count = 0;
+
+	if (end > chunk + REC_CHUNK || shard >= r->shards)
+		return 0;
+	while (at < end) {
+		uint64_t size = rec_number(at, 4), probe = rec_number(at + 4, 4);
+
+		if (size < REC_RECORD_HEAD || size % 8 != 0 || size > (uint64_t)(end - at))
+			return 0;
+		if (probe < REC_PROBES) {
+			count++;
+			r->of_probe[probe]++;
+			r->last[probe] = at;
+		}
+		at += size;
+	}
+	r->seen += count;
+	count += rec_number(chunk + 16, 8);
+	if (count > events[shard])
+		events[shard] = count;
+	return 1;
+}
+
+/* rec_parse reads a recording in memory, and reports false if it is not whole. */
+static inline int rec_parse(struct recording *r, unsigned char *bytes, size_t size)
+{
+	static uint64_t events[REC_SHARDS];
+	int ok = 1;
+
+	*r = (struct recording){.bytes = bytes, .size = size};
+	memset(events, 0, sizeof events);
+	if (size < REC_HEAD)
+		return 0;
+	r->table = rec_number(bytes + 16, 8);
+	r->chunks = rec_number(bytes + 32, 8);
+	r->shards = (uint32_t)rec_number(bytes + 40, 4);
+	r->process = (uint32_t)rec_number(bytes + 44, 4);
+	r->dropped = rec_number(bytes + 96, 8);
+	r->ended = rec_number(bytes + 104, 4) != 0;
+	if (memcmp(bytes, "stapsdt\x1a", 8) != 0 || r->shards > REC_SHARDS ||
+	    size != REC_HEAD + r->table + r->chunks * REC_CHUNK)
+		return 0;
+	for (uint64_t i = 0; i < r->chunks; i++) {
+		const unsigned char *chunk = bytes + REC_HEAD + r->table + i * REC_CHUNK;
+
+		if (rec_number(chunk, 8) != 0)
+			ok = rec_read_chunk(r, chunk, events) && ok;
+	}
+	for (uint32_t i = 0; i < r->shards; i++)
+		r->committed += events[i];
+	return ok;
+}
+
+/* rec_read reads a file, and reports false if it is no whole recording. rec_free frees what it has. */
+static inline int rec_read(struct recording *r, const char *path)
+{
+	FILE *file = fopen(path, "re");
+	unsigned char *bytes;
+	size_t size;
+	int ok;
+
+	*r = (struct recording){0};
+	if (!file)
+		return 0;
+	fseek(file, 0, SEEK_END);
+	size = (size_t)ftell(file);
+	rewind(file);
+	bytes = malloc(size + 1);
+	ok = bytes && fread(bytes, 1, size, file) == size;
+	fclose(file);
+	ok = ok && rec_parse(r, bytes, size);
+	r->bytes = bytes;
+	return ok;
+}
+
+/* rec_total returns how many events were committed or counted as lost. */
+static inline uint64_t rec_total(const struct recording *r) { return r->committed + r->dropped; }
+
+static inline uint64_t rec_word(const unsigned char *record, int i)
+{
+	return rec_number(record + REC_RECORD_HEAD + 8 * i, 8);
+}
+
+static inline void rec_free(struct recording *r) { free(r->bytes); }
+
+#endif

@@ -1,0 +1,136 @@
+/* Tests of a recording's table of probes: who is in it once is not in it twice, whatever becomes of the file. */
+#include "test.h"
+
+#include "recording.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+static char path[64];
+
+static void record(void)
+{
+	CHECK(sdtRecord(path, 0) == 0);
+	if (*sdtError())
+		printf("# %s\n", sdtError());
+}
+
+static void stop(struct recording *r)
+{
+	sdtStopRecording();
+	CHECK(rec_read(r, path));
+	unlink(path);
+}
+
+/* use_briefly defines a provider with a probe, which it fires, and destroys it. */
+static void use_briefly(const char *name)
+{
+	SDTProvider_t *provider = test_provider("brief");
+
+	CHECK(providerAddProbe(provider, name, 1, int32) && providerLoad(provider) == 0);
+	probeFire(&provider->probes->probe, (uint64_t)1);
+	providerDestroy(provider);
+}
+
+/* A provider that is defined repeatedly does not fill the table of probes. */
+static void repeated(void)
+{
+	const int times = test_rounds(3000);
+	struct recording r;
+
+	record();
+	for (int i = 0; i < times; i++)
+		use_briefly("defined_repeatedly");
+	stop(&r);
+	CHECK(r.committed == (uint64_t)times && r.dropped == 0);
+	rec_free(&r);
+}
+
+/* table_used returns how many bytes of the table are used. */
+static uint64_t table_used(void)
+{
+	unsigned char number[8] = {0};
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	CHECK(fd >= 0 && pread(fd, number, sizeof number, 24) == sizeof number);
+	close(fd);
+	return rec_number(number, 8);
+}
+
+/* A table that is full has the probes that are in it, and no others. */
+static void full(void)
+{
+	enum { LONG = 60000 };
+	SDTProvider_t *provider = test_provider("long");
+	char *name = malloc(LONG + 1);
+	struct recording r;
+	uint64_t used;
+
+	memset(name, 'n', LONG);
+	name[LONG] = '\0';
+	record();
+	use_briefly("known");
+	for (int i = 0; i < 40; i++) {
+		int digits = snprintf(name, LONG, "%d", i);
+
+		name[digits] = 'n';
+		CHECK(providerAddProbe(provider, name, 0) != NULL);
+	}
+	CHECK(providerLoad(provider) == 0);
+	providerDestroy(provider);
+	for (int i = 0; i < 3000; i++) { /* what is left takes short names */
+		used = table_used();
+		snprintf(name, LONG, "short_%d_%0100d", i, 0);
+		use_briefly(name);
+		if (table_used() == used)
+			break;
+	}
+	CHECK(rec_read(&r, path) && r.dropped == 1);
+	rec_free(&r);
+	use_briefly("known");
+	CHECK(table_used() == used);
+	stop(&r);
+	CHECK(r.dropped == 1 && r.of_probe[0] == 2);
+	rec_free(&r);
+	free(name);
+}
+
+/* Whatever another process writes to the table, the probes have the numbers that they had. */
+static void scribbled(void)
+{
+	static const unsigned char lies[] = {0, 0xff, 8, 1, 0x80};
+	struct recording r;
+	unsigned char *bytes;
+	uint64_t used;
+	int fd;
+
+	record();
+	use_briefly("first");
+	use_briefly("second");
+	used = table_used();
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	bytes = mmap(NULL, 4096 + 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	CHECK(bytes != MAP_FAILED);
+	for (size_t i = 0; i < sizeof lies; i++) {
+		memset(bytes + 4096, lies[i], 4096);
+		use_briefly("second");
+		CHECK(table_used() == used);
+	}
+	munmap(bytes, 4096 + 4096);
+	stop(&r);
+	CHECK(r.of_probe[0] == 1 && r.of_probe[1] == 1 + sizeof lies && r.dropped == 0);
+	rec_free(&r);
+}
+
+static const struct test tests[] = {
+	{"a provider that is defined repeatedly", repeated},
+	{"a full table", full},
+	{"another process writes to it", scribbled},
+};
+
+int main(void)
+{
+	snprintf(path, sizeof path, "/dev/shm/sdttable%d", (int)getpid());
+	return test_main("recordtable", tests, sizeof tests / sizeof tests[0]);
+}

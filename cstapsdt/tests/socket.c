@@ -1,0 +1,286 @@
+/* Tests of the thread that serves watchers. What it says is tested in Go, in internal/test/clibrary. */
+#include "watcher.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#if defined(__SANITIZE_THREAD__)
+/*
+ * The thread sanitizer takes descriptors of the same number for one, although the thread has its own. It starts
+ * no thread in a forked child.
+ */
+SDT_API const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+	return "race:accept_connection\nrace:sdt_connection_serve\nrace:sdt_connection_close\n";
+}
+enum { HAS_CHILDREN = 0, EXTRA_THREADS = 1 };
+#else
+enum { HAS_CHILDREN = 1, EXTRA_THREADS = 0 };
+#endif
+
+static SDTProvider_t *provider;
+static SDTProbe_t *probe;
+
+static void load(void)
+{
+	const SDTArgument_t arguments[] = {{"text", sdt_string}, {"n", uint64}};
+
+	provider = test_provider("socket");
+	probe = providerAddNamedProbe(provider, "event", 2, arguments);
+	CHECK(providerLoad(provider) == 0);
+}
+
+static void fire(uint64_t n) { probeFire(probe, (uint64_t)(uintptr_t)"text", n); }
+
+static int count_threads(void) { return test_count("/proc/self/task", "") - 2; /* . and .. */ }
+
+/* is_masked reports whether the thread that serves has all signals blocked that can be. */
+static bool is_masked(void)
+{
+	char path[64], line[256], name[32] = "";
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *task;
+	bool masked = false;
+
+	while (tasks && (task = readdir(tasks))) {
+		FILE *file;
+
+		snprintf(path, sizeof path, "/proc/self/task/%.20s/status", task->d_name);
+		file = fopen(path, "re");
+		while (file && fgets(line, sizeof line, file)) {
+			unsigned long long blocked = 0;
+
+			sscanf(line, "Name: %31s", name);
+			if (sscanf(line, "SigBlk: %llx", &blocked) == 1 && strcmp(name, "stapsdt-socket") == 0)
+				masked = (blocked | 1ULL << (SIGKILL - 1) | 1ULL << (SIGSTOP - 1) |
+					  3ULL << 31) == UINT64_MAX; /* the C library keeps two */
+		}
+		if (file)
+			fclose(file);
+	}
+	if (tasks)
+		closedir(tasks);
+	return masked;
+}
+
+/* There is no thread unless there is a socket. It blocks all signals, and has no descriptor of the program's. */
+static void thread(void)
+{
+	int threads = count_threads(), descriptors = test_descriptors();
+
+	load();
+	CHECK(count_threads() == threads);
+	threads += EXTRA_THREADS; /* the sanitizer's own, which it starts with the first */
+	CHECK(address_of(getpid()).sun_path[0] == '\0');
+	listen_here();
+	CHECK(count_threads() == threads + 1);
+	CHECK(test_in_valgrind() || test_in_qemu() || is_masked()); /* these handle signals in every thread */
+	CHECK(address_of(getpid()).sun_path[0] == '/');
+	CHECK(sdtListen() == -1 && strstr(sdtError(), "listens already"));
+	providerDestroy(provider);
+	CHECK(test_descriptors() == descriptors);
+	sdtStopListening();
+	for (int tries = 0; tries < 1000 && count_threads() != threads; tries++)
+		usleep(1000); /* the kernel forgets it a moment after it is joined */
+	CHECK(count_threads() == threads);
+	CHECK(address_of(getpid()).sun_path[0] == '\0');
+	sdtStopListening();
+}
+
+static atomic_bool ending;
+static atomic_ullong fired;
+
+static void *fire_always(void *unused)
+{
+	while (!atomic_load(&ending)) {
+		fire(1);
+		atomic_fetch_add(&fired, 1);
+	}
+	return unused;
+}
+
+/* Watches begin and end, or break off, while threads fire. A watch has what was fired in it. */
+static void watches(void)
+{
+	pthread_t all[3];
+	struct watcher w;
+
+	load();
+	listen_here();
+	atomic_store(&ending, false);
+	for (int i = 0; i < 3; i++)
+		CHECK(pthread_create(&all[i], NULL, fire_always, NULL) == 0);
+	for (int i = 0; i < 2 + test_rounds(18); i++) {
+		uint64_t before, during;
+
+		w = connect_to(getpid());
+		watch_all(&w);
+		before = atomic_load(&fired);
+		usleep(2000);
+		during = atomic_load(&fired) - before;
+		if (i % 2 == 0) {
+			end_watch(&w);
+			CHECK(committed_in(&w) + 3 >= during); /* of each thread one may not be counted yet */
+		}
+		disconnect(&w);
+	}
+	atomic_store(&ending, true);
+	for (int i = 0; i < 3; i++)
+		CHECK(pthread_join(all[i], NULL) == 0);
+	sdtStopListening();
+	CHECK(!probeIsEnabled(probe));
+	providerDestroy(provider);
+}
+
+/* Providers are loaded and destroyed while they are watched. */
+static void providers(void)
+{
+	struct watcher w;
+
+	listen_here();
+	w = connect_to(getpid());
+	watch_all(&w);
+	for (uint64_t i = 0; i < 10; i++) {
+		load();
+		CHECK(probeIsEnabled(probe));
+		fire(i);
+		providerDestroy(provider);
+	}
+	end_watch(&w);
+	CHECK(committed_in(&w) == 10);
+	disconnect(&w);
+	sdtStopListening();
+}
+
+static void *exit_now(void *unused)
+{
+	exit(0);
+	return unused;
+}
+
+/* child_of_watched is what a forked child does: it is not watched, but listens. */
+static void child_of_watched(void)
+{
+	struct watcher w;
+
+	CHECK(!probeIsEnabled(probe));
+	fire(1);
+	for (int tries = 0; tries < 10000 && !address_of(getpid()).sun_path[0]; tries++)
+		usleep(1000);
+	w = connect_to(getpid());
+	watch_all(&w);
+	fire(2);
+	end_watch(&w);
+	CHECK(committed_in(&w) == 1);
+	disconnect(&w);
+	sdtStopListening();
+	providerDestroy(provider);
+	_exit(test_failures != 0);
+}
+
+static void children(void)
+{
+	struct watcher w;
+	int status;
+	pid_t child;
+
+	if (!HAS_CHILDREN)
+		return;
+	load();
+	listen_here();
+	w = connect_to(getpid());
+	watch_all(&w);
+	for (int i = 0; i < 3; i++) {
+		child = fork();
+		if (child == 0)
+			child_of_watched();
+		CHECK(waitpid(child, &status, 0) == child && status == 0);
+		fire(1);
+	}
+	end_watch(&w);
+	CHECK(committed_in(&w) == 3);
+	disconnect(&w);
+	sdtStopListening();
+	providerDestroy(provider);
+}
+
+/* A thread calls exit while others fire and a watcher reads. The socket's file is removed. */
+static void ended_by_a_thread(void)
+{
+	struct sockaddr_un address;
+	pthread_t all[2];
+	int status;
+	pid_t child;
+
+	if (!HAS_CHILDREN || test_in_valgrind()) /* valgrind asks a process that ends for what its threads have */
+		return;
+	load();
+	listen_here();
+	child = fork();
+	if (child == 0) {
+		struct watcher w;
+
+		for (int tries = 0; tries < 10000 && !address_of(getpid()).sun_path[0]; tries++)
+			usleep(1000);
+		w = connect_to(getpid());
+		watch_all(&w);
+		atomic_store(&ending, false);
+		CHECK(pthread_create(&all[0], NULL, fire_always, NULL) == 0);
+		usleep(1000);
+		CHECK(pthread_create(&all[1], NULL, exit_now, NULL) == 0);
+		pause();
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	address = address_of(child);
+	CHECK(address.sun_path[0] == '\0');
+	sdtStopListening();
+	providerDestroy(provider);
+}
+
+/* However often watchers come and go, there are 10 ms between the ends of two watches. */
+static void spaced_ends(void)
+{
+	enum { TIMES = 6 };
+	struct timespec begin, end;
+
+	load();
+	listen_here();
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	for (int i = 0; i < TIMES; i++) {
+		struct watcher w = connect_to(getpid());
+
+		watch_all(&w);
+		if (i % 2 == 0)
+			end_watch(&w);
+		disconnect(&w);
+	}
+	sdtStopListening(); /* after the last end */
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	CHECK((end.tv_sec - begin.tv_sec) * 1000000 + (end.tv_nsec - begin.tv_nsec) / 1000 >= (TIMES - 1) * 10000);
+	providerDestroy(provider);
+}
+
+static const struct test tests[] = {
+	{"the thread", thread},
+	{"watches while threads fire", watches},
+	{"providers that come and go", providers},
+	{"ends of watches", spaced_ends},
+	{"children", children},
+	{"exit in another thread", ended_by_a_thread},
+};
+
+int main(void)
+{
+	int status;
+
+	if (!make_directory())
+		return 1;
+	status = test_main("socket", tests, sizeof tests / sizeof tests[0]);
+	if (rmdir(directory) != 0)
+		printf("# %s is left\n", directory);
+	return status;
+}

@@ -1,0 +1,46 @@
+/* The thread that fires: its number, by which it finds its shard. */
+#ifndef SDT_IN_GO
+#include "private.h"
+
+#include "recorder.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+__thread uint32_t sdt_thread_number SDT_THREAD_MODEL;
+
+uint32_t sdt_thread_ask(void)
+{
+	sdt_thread_number = (uint32_t)syscall(SYS_gettid);
+	return sdt_thread_number;
+}
+
+/* sdt_thread_forked is called in a forked child, whose thread has another number. */
+void sdt_thread_forked(void) { sdt_thread_number = 0; }
+
+/* sdt_thread_alive reports whether this process has a thread of that number. */
+bool sdt_thread_alive(uint32_t thread)
+{
+	int reason = errno;
+	bool alive = syscall(SYS_tgkill, getpid(), (pid_t)thread, 0) == 0 || errno != ESRCH;
+
+	errno = reason;
+	return alive;
+}
+
+/*
+ * sdt_cancel_hold holds a cancellation of the thread back until sdt_cancel_release, which is called with what it has returned. A
+ * thread that is cancelled meanwhile would leave a lock taken. Nothing that a fire does without it is a point of cancellation.
+ */
+int sdt_cancel_hold(void)
+{
+	int before = PTHREAD_CANCEL_ENABLE;
+
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	return before;
+}
+
+void sdt_cancel_release(int before) { (void)pthread_setcancelstate(before, &before); }
+#endif
