@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
 )
 
 // How much is read of a file's DWARF to find the functions of sites, and of types: about 0.1 seconds'
-// worth. An attribute is 1, and so are 64 bytes of a string. An entry is entryWork, even if it has
-// no attributes.
+// worth, as debuginfo.Entries counts.
 const (
 	functionWork = 1 << 21
 	typeWork     = 1 << 19
-	entryWork    = 3
 )
 
 // ReadTypes sets the Name and Type of the arguments of sites, as far as the DWARF of an
@@ -51,16 +51,16 @@ func ReadTypes(r io.ReaderAt, sites []Site) error {
 	if debug == nil || err != nil {
 		return err
 	}
-	d.types = newTypes(debug.data, int64(f.pick(4, 8)))
-	d.entries = entries{r: debug.data.Reader(), left: functionWork}
+	d.types = newTypes(debug.Data.Data, int64(f.pick(4, 8)))
+	d.entries = debuginfo.Entries{R: debug.Reader(), Left: functionWork}
 	for at := range d.sites {
 		d.addrs = append(d.addrs, at)
 	}
 	slices.Sort(d.addrs)
-	for _, u := range debug.units {
-		if err := d.unit(u, debug.ranges[u.offset]); err != nil {
-			d.errs = append(d.errs, fmt.Errorf(".debug_info+%#x: %w", u.offset, err))
-			if errors.Is(err, errBudget) || len(d.errs) > maxErrors {
+	for _, u := range debug.Units {
+		if err := d.unit(u, debug.ranges[u.Offset]); err != nil {
+			d.errs = append(d.errs, fmt.Errorf(".debug_info+%#x: %w", u.Offset, err))
+			if errors.Is(err, debuginfo.ErrBudget) || len(d.errs) > maxErrors {
 				break
 			}
 		}
@@ -76,7 +76,7 @@ func ReadTypes(r io.ReaderAt, sites []Site) error {
 type describer struct {
 	sites   map[uint64][]*Site
 	addrs   []uint64 // the keys of sites, in order
-	entries entries
+	entries debuginfo.Entries
 	types   *types
 	found   []description
 	errs    []error
@@ -94,8 +94,8 @@ type param struct {
 }
 
 // unit walks the functions of a compilation unit that can have sites.
-func (d *describer) unit(u unit, ranges [][2]uint64) error {
-	root, err := d.entries.at(u.entry)
+func (d *describer) unit(u debuginfo.Unit, ranges [][2]uint64) error {
+	root, err := d.entries.At(u.Entry)
 	if err != nil || root == nil || !root.Children || !d.relevant(root, ranges) {
 		return err
 	}
@@ -103,7 +103,7 @@ func (d *describer) unit(u unit, ranges [][2]uint64) error {
 	// reading them, since a sibling attribute could lead anywhere.
 	opaque := 0
 	for depth := 1; depth > 0; {
-		e, err := d.entries.next()
+		e, err := d.entries.Next()
 		if err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ func (d *describer) function(e *dwarf.Entry) (bool, error) {
 // params reads the children of a function up to their end.
 func (d *describer) params() (params, rest []param, err error) {
 	for depth := 1; depth > 0; {
-		e, err := d.entries.next()
+		e, err := d.entries.Next()
 		if err != nil || e == nil {
 			return nil, nil, err
 		}
@@ -234,38 +234,4 @@ func (d *describer) assign() {
 			f.probe.Args[i].Name, f.probe.Args[i].Type = p.name, p.typ
 		}
 	}
-}
-
-var errBudget = errors.New("there is more DWARF than may be read")
-
-// entries reads entries of DWARF until it has seen too many.
-type entries struct {
-	r    *dwarf.Reader
-	left int // of the work
-}
-
-func (s *entries) at(offset dwarf.Offset) (*dwarf.Entry, error) {
-	s.r.Seek(offset)
-	return s.next()
-}
-
-func (s *entries) next() (*dwarf.Entry, error) {
-	if s.left < 0 {
-		return nil, errBudget
-	}
-	e, err := s.r.Next()
-	if e == nil || err != nil {
-		return nil, err
-	}
-	s.left -= entryWork
-	for i := range e.Field {
-		s.left--
-		switch v := e.Field[i].Val.(type) {
-		case string:
-			s.left -= len(v) / 64
-		case []byte:
-			s.left -= len(v) / 64
-		}
-	}
-	return e, nil
 }

@@ -3,36 +3,23 @@ package sdt
 import (
 	"bytes"
 	"compress/zlib"
-	"debug/dwarf"
 	"debug/elf"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
+
+	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
 )
 
 const (
-	maxDWARF      = 64 << 20
-	maxExpansion  = 32 // of a compressed section, which real ones stay well below
-	maxUnits      = 1 << 17
-	maxAttributes = 128 // of one kind of entry
-	maxAbbrevs    = 4 << 20
-	maxString     = 64 << 10
+	maxDWARF     = 64 << 20
+	maxExpansion = 32 // of a compressed section, which real ones stay well below
 )
 
-// dwarfFile is a file's DWARF, which was found to be safe for debug/dwarf.
+// dwarfFile is a file's DWARF.
 type dwarfFile struct {
-	data   *dwarf.Data
-	units  []unit
+	*debuginfo.Data
 	ranges map[uint64][][2]uint64 // from .debug_aranges, by the unit's offset
-}
-
-// unit is where a unit's header and its first entry are in .debug_info.
-type unit struct {
-	offset, abbrev uint64
-	entry          dwarf.Offset
 }
 
 // debugName reports whether a section has something that the types of parameters need.
@@ -59,35 +46,11 @@ func (f *elfFile) readDWARF() (*dwarfFile, error) {
 		left -= uint64(len(b))
 		data[s.name] = b
 	}
-	info, abbrev := data[".debug_info"], data[".debug_abbrev"]
-	if len(info) == 0 || len(abbrev) == 0 {
-		return nil, nil
-	}
-	units, err := splitUnits(info, f.order)
-	if err != nil {
+	opened, err := debuginfo.New(data, f.order)
+	if opened == nil || err != nil {
 		return nil, err
 	}
-	if len(abbrev) > maxAbbrevs {
-		return nil, fmt.Errorf(".debug_abbrev: %d bytes exceed the limit of %d", len(abbrev), maxAbbrevs)
-	}
-	for _, name := range []string{".debug_str", ".debug_line_str"} {
-		if err := checkStrings(data[name]); err != nil {
-			return nil, fmt.Errorf("%s%w", name, err)
-		}
-	}
-	if err := checkAbbrevs(abbrev, units); err != nil {
-		return nil, err
-	}
-	d, err := dwarf.New(abbrev, nil, nil, info, nil, nil, nil, data[".debug_str"])
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range []string{".debug_line_str", ".debug_str_offsets", ".debug_addr"} {
-		if err := d.AddSection(name, data[name]); err != nil {
-			return nil, err
-		}
-	}
-	return &dwarfFile{d, units, readRanges(data[".debug_aranges"], f.order)}, nil
+	return &dwarfFile{opened, readRanges(data[".debug_aranges"], f.order)}, nil
 }
 
 // contents returns the bytes of a section. It fails if there are more than limit.
@@ -124,143 +87,6 @@ func (f *elfFile) contents(s section, limit uint64) ([]byte, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	return b.Bytes(), err
-}
-
-var errUnit = errors.New("the header of a unit is damaged")
-
-// splitUnits finds the units of .debug_info.
-func splitUnits(info []byte, order binary.ByteOrder) ([]unit, error) {
-	var units []unit
-	for at := uint64(0); at < uint64(len(info)); {
-		u, end, err := unitHeader(info, at, order)
-		if err != nil {
-			return nil, fmt.Errorf(".debug_info+%#x: %w", at, err)
-		}
-		if len(units) == maxUnits {
-			return nil, fmt.Errorf(".debug_info: more than %d units", maxUnits)
-		}
-		units = append(units, u)
-		at = end
-	}
-	return units, nil
-}
-
-// unitHeader reads the header of a unit, and returns where the unit ends.
-func unitHeader(info []byte, at uint64, order binary.ByteOrder) (u unit, end uint64, err error) {
-	b := info[at:]
-	if len(b) < 24 {
-		// No unit with an entry is shorter, but padded sections are.
-		b = append(slices.Clone(b), make([]byte, 24)...)
-	}
-	length, word, size := uint64(order.Uint32(b)), uint64(4), uint64(4)
-	if length == 0xffffffff {
-		length, word, size = order.Uint64(b[4:]), 8, 12
-	}
-	if length > uint64(len(info))-at || size+length > uint64(len(info))-at {
-		return u, 0, fmt.Errorf("%w: %d bytes exceed the section's", errUnit, length)
-	}
-	end = at + size + length
-	u.offset = at
-	version := order.Uint16(b[size:])
-	abbrev, header := size+2, size+2+word+1
-	if version >= 5 {
-		abbrev, header = size+4, size+4+word
-		// Type and skeleton units have further fields. Those of types are not needed.
-		switch b[size+2] {
-		case 4, 5: // DW_UT_skeleton, DW_UT_split_compile
-			header += 8
-		case 2, 6: // DW_UT_type, DW_UT_split_type
-			header += 8 + word
-		}
-	}
-	if version < 2 || version > 5 || at+header > end {
-		return u, 0, fmt.Errorf("%w: %d bytes of version %d", errUnit, length, version)
-	}
-	u.abbrev = uint64(order.Uint32(b[abbrev:]))
-	if word == 8 {
-		u.abbrev = order.Uint64(b[abbrev:])
-	}
-	u.entry = dwarf.Offset(at + header)
-	return u, end, nil
-}
-
-// checkStrings makes sure that a reference to a string, of which there are millions, does not cost
-// as much as the whole section.
-func checkStrings(b []byte) error {
-	for at := 0; at < len(b); {
-		n := bytes.IndexByte(b[at:], 0)
-		if n < 0 {
-			n = len(b) - at
-		}
-		if n > maxString {
-			return fmt.Errorf("+%#x: a string is longer than %d bytes", at, maxString)
-		}
-		at += n + 1
-	}
-	return nil
-}
-
-// checkAbbrevs makes sure that .debug_abbrev does not multiply the time that .debug_info
-// takes: tables may not overlap, and a kind of entry may not have thousands of attributes
-// that occupy no bytes.
-func checkAbbrevs(abbrev []byte, units []unit) error {
-	tables := map[uint64]bool{}
-	for _, u := range units {
-		tables[u.abbrev] = true
-	}
-	end := uint64(0)
-	for _, at := range slices.Sorted(maps.Keys(tables)) {
-		if at < end {
-			return fmt.Errorf(".debug_abbrev+%#x: tables overlap", at)
-		}
-		if at >= uint64(len(abbrev)) {
-			return fmt.Errorf(".debug_abbrev+%#x: a table exceeds the section's %d bytes", at, len(abbrev))
-		}
-		rest, err := abbrevTable(abbrev[at:])
-		if err != nil {
-			return fmt.Errorf(".debug_abbrev+%#x: %w", at, err)
-		}
-		end = uint64(len(abbrev) - len(rest))
-	}
-	return nil
-}
-
-// abbrevTable reads a table and returns what follows it.
-func abbrevTable(b []byte) ([]byte, error) {
-	const implicitConst = 0x21 // a form whose value is in the table
-	ok := true
-	next := func() (n uint64) {
-		if ok {
-			n, b, ok = uleb(b)
-		}
-		return n
-	}
-	for ok && len(b) > 0 {
-		if next() == 0 {
-			break
-		}
-		next() // the tag
-		if len(b) == 0 {
-			return nil, io.ErrUnexpectedEOF
-		}
-		b = b[1:] // whether there are children
-		for count := 0; ok; count++ {
-			if count > maxAttributes {
-				return nil, fmt.Errorf("an entry has more than %d attributes", maxAttributes)
-			}
-			name, form := next(), next()
-			if name == 0 && form == 0 {
-				break
-			}
-			if form == implicitConst {
-				next()
-			}
-		}
-	}
-	if !ok {
-		return nil, io.ErrUnexpectedEOF
-	}
-	return b, nil
 }
 
 // readRanges reads .debug_aranges, of which everything is optional: what is damaged is left

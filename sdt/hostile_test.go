@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
 	"github.com/stretchr/testify/require"
 )
 
@@ -131,7 +132,7 @@ func TestHostileTypes(t *testing.T) {
 	}
 	t.Run("a million pointers", func(t *testing.T) {
 		_, err := readTypes(t, withDWARF(info(chain(codePointer, million)), abbrevs()), 512<<20)
-		require.ErrorContains(t, err, errBudget.Error())
+		require.ErrorContains(t, err, debuginfo.ErrBudget.Error())
 		_, err = readTypes(t, withDWARF(info(chain(codePointer, million/8)), abbrevs()), 64<<20)
 		require.ErrorContains(t, err, "more than 65536 types")
 	})
@@ -153,7 +154,7 @@ func TestHostileDWARF(t *testing.T) {
 	t.Run("units without end", func(t *testing.T) {
 		_, err := readTypes(t, withDWARF(bytes.Repeat(good, 1<<20/len(good)), abbrevs()), 256<<20)
 		require.NoError(t, err)
-		_, err = readTypes(t, withDWARF(bytes.Repeat([]byte{8, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8, 0}, maxUnits+1), abbrevs()), 256<<20)
+		_, err = readTypes(t, withDWARF(bytes.Repeat([]byte{8, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8, 0}, debuginfo.MaxUnits+1), abbrevs()), 256<<20)
 		require.ErrorContains(t, err, "more than 131072 units")
 	})
 	t.Run("overlapping tables", func(t *testing.T) {
@@ -237,7 +238,7 @@ func TestEntriesWithoutEnd(t *testing.T) {
 	file := f.file(elf.EM_X86_64, 0, notes(f.sdtNote(0x1010, 0, 0, args)),
 		part{name: ".debug_info", kind: elf.SHT_PROGBITS, data: data}, part{name: ".debug_abbrev", kind: elf.SHT_PROGBITS, data: table})
 	_, err := readTypes(t, file, 512<<20)
-	require.ErrorIs(t, err, errBudget)
+	require.ErrorIs(t, err, debuginfo.ErrBudget)
 }
 
 // A reference to a string does not cost as much as a section without a NUL.
@@ -250,12 +251,12 @@ func TestLongStrings(t *testing.T) {
 	unit = append(unit, 0)
 	binary.LittleEndian.PutUint32(unit, uint32(len(unit)-4))
 	f := formats[0]
-	for _, length := range []int{maxString, maxString + 1, 32 << 20} {
+	for _, length := range []int{debuginfo.MaxString, debuginfo.MaxString + 1, 32 << 20} {
 		file := f.file(elf.EM_X86_64, 0, notes(f.sdtNote(0x1010, 0, 0, "p\x00n\x008@%rdi\x00")),
 			part{name: ".debug_info", kind: elf.SHT_PROGBITS, data: unit}, part{name: ".debug_abbrev", kind: elf.SHT_PROGBITS, data: table},
 			part{name: ".debug_str", kind: elf.SHT_PROGBITS, data: append(bytes.Repeat([]byte{'s'}, length), 0)})
 		_, err := readTypes(t, file, uint64(32<<20+4*length))
-		if length <= maxString {
+		if length <= debuginfo.MaxString {
 			require.NoError(t, err)
 		} else {
 			require.ErrorContains(t, err, ".debug_str+0x0: a string is longer than 65536 bytes")

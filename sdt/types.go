@@ -4,6 +4,8 @@ import (
 	"debug/dwarf"
 	"fmt"
 	"math"
+
+	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 // in later. So nothing here follows references from type to type by recursion, of which a
 // hostile file could have millions in a row.
 type types struct {
-	entries entries
+	entries debuginfo.Entries
 	pointer int64
 	seen    map[dwarf.Offset]*Type
 	queue   []dwarf.Offset
@@ -33,7 +35,7 @@ type alias struct {
 }
 
 func newTypes(data *dwarf.Data, pointer int64) *types {
-	return &types{entries: entries{r: data.Reader(), left: typeWork}, pointer: pointer, seen: map[dwarf.Offset]*Type{},
+	return &types{entries: debuginfo.Entries{R: data.Reader(), Left: typeWork}, pointer: pointer, seen: map[dwarf.Offset]*Type{},
 		aliases: map[*Type]alias{}}
 }
 
@@ -71,7 +73,7 @@ func (t *types) attr(e *dwarf.Entry, a dwarf.Attr) any {
 			}
 		}
 		var err error
-		if e, err = t.entries.at(at); e == nil || err != nil {
+		if e, err = t.entries.At(at); e == nil || err != nil {
 			return nil
 		}
 	}
@@ -156,7 +158,7 @@ func short(name any) string {
 }
 
 func (t *types) read(at dwarf.Offset, typ *Type) error {
-	e, err := t.entries.at(at)
+	e, err := t.entries.At(at)
 	if err != nil || e == nil {
 		return err
 	}
@@ -231,7 +233,7 @@ func (t *types) children(e *dwarf.Entry, visit func(*dwarf.Entry)) error {
 		return nil
 	}
 	for depth := 1; depth > 0; {
-		c, err := t.entries.next()
+		c, err := t.entries.Next()
 		if err != nil || c == nil {
 			return err
 		}
@@ -306,20 +308,6 @@ func plusConst(expr []byte) (int64, bool) {
 	if len(expr) < 2 || len(expr) > 6 || expr[0] != 0x23 {
 		return 0, false
 	}
-	n, rest, ok := uleb(expr[1:])
+	n, rest, ok := debuginfo.ULEB(expr[1:])
 	return int64(n), ok && len(rest) == 0
-}
-
-// uleb reads an unsigned LEB128 number.
-func uleb(b []byte) (n uint64, rest []byte, ok bool) {
-	for i, c := range b {
-		if i == 10 {
-			break
-		}
-		n |= uint64(c&0x7f) << (7 * i)
-		if c < 0x80 {
-			return n, b[i+1:], true
-		}
-	}
-	return 0, nil, false
 }

@@ -1,0 +1,47 @@
+package debuginfo
+
+import (
+	"debug/dwarf"
+	"errors"
+)
+
+// ErrBudget means that more entries were to be read than the budget allows.
+var ErrBudget = errors.New("there is more DWARF than may be read")
+
+// entryWork is what an entry takes of a budget, even if it has no attributes.
+const entryWork = 3
+
+// Entries reads entries of DWARF until it has used up a budget. An attribute takes 1, and so do 64
+// bytes of a string.
+type Entries struct {
+	R    *dwarf.Reader
+	Left int // of the budget
+}
+
+// At returns the entry at an offset.
+func (s *Entries) At(offset dwarf.Offset) (*dwarf.Entry, error) {
+	s.R.Seek(offset)
+	return s.Next()
+}
+
+// Next returns the next entry, or nil at the end.
+func (s *Entries) Next() (*dwarf.Entry, error) {
+	if s.Left < 0 {
+		return nil, ErrBudget
+	}
+	e, err := s.R.Next()
+	if e == nil || err != nil {
+		return nil, err
+	}
+	s.Left -= entryWork
+	for i := range e.Field {
+		s.Left--
+		switch v := e.Field[i].Val.(type) {
+		case string:
+			s.Left -= len(v) / 64
+		case []byte:
+			s.Left -= len(v) / 64
+		}
+	}
+	return e, nil
+}
