@@ -129,16 +129,19 @@ func (p *Provider) observerList() []*observer {
 // watch lets on find the probe enabled if one of the observers wants its events, or look at its
 // site again. The provider's lock is held.
 func (p *Probe) watch(o *observers) {
+	var s *sinks
+	observed := false
+	if o != nil {
+		if len(o.sinks) > 0 {
+			s = o.sinksOf(o, p)
+		}
+		observed = s != nil || slices.ContainsFunc(o.list, func(o *observer) bool { return o.observes(p) })
+	}
+	p.sinks.Store(s)
 	// SAFETY: at only ever points to a byte that may be read: observedByte, or what site has.
-	switch {
-	case o != nil && len(o.sinks) > 0:
-		p.sinks.Store(o.sinksOf(o, p))
+	if observed {
 		atomic.StorePointer(&p.at, unsafe.Pointer(&observedByte[0]))
-	case o != nil && slices.ContainsFunc(o.list, func(o *observer) bool { return o.observes(p) }):
-		p.sinks.Store(nil)
-		atomic.StorePointer(&p.at, unsafe.Pointer(&observedByte[0]))
-	default:
-		p.sinks.Store(nil)
+	} else {
 		atomic.StorePointer(&p.at, atomic.LoadPointer(&p.site))
 	}
 }

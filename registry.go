@@ -3,6 +3,7 @@ package stapsdt
 import (
 	"container/list"
 	"errors"
+	"slices"
 	"sync"
 	"weak"
 )
@@ -16,6 +17,8 @@ type registry struct {
 	// loaded holds the records of the providers that are loaded or being loaded, by
 	// name.
 	loaded map[string][]*record
+	// followers are called with each provider that is defined.
+	followers []*func(*Provider)
 }
 
 // providers is the process's registry. Its lock may be taken while a provider's lock is
@@ -37,6 +40,28 @@ func (g *registry) define(r *record) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	r.waiting, r.open = true, g.open.PushBack(r)
+}
+
+// follow calls f with each provider that is defined from now on, until stop is called.
+func (g *registry) follow(f func(*Provider)) (stop func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.followers = append(g.followers, &f)
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.followers = slices.DeleteFunc(slices.Clone(g.followers), func(other *func(*Provider)) bool { return other == &f })
+	}
+}
+
+// tell calls the followers with a provider that was just defined. The lock is not held.
+func (g *registry) tell(p *Provider) {
+	g.mu.Lock()
+	followers := g.followers
+	g.mu.Unlock()
+	for _, f := range followers {
+		(*f)(p)
+	}
 }
 
 // reachable returns the providers that are not closed, in the order of their definition, or

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+	"weak"
 
 	"github.com/go-stapsdt/stapsdt/internal/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -15,7 +16,8 @@ import (
 // sink is a recording to which the fires of a provider are appended.
 type sink struct {
 	writer *recorder.Writer
-	mu     sync.Mutex // guards numbers
+	only   func(probe string) bool // whether the recording has a probe, by its name; nil means that it has all
+	mu     sync.Mutex              // guards numbers
 	// numbers are those of the probes in the recording, by their index in the provider: 1 more than
 	// the number, 0 if it is not known yet, or noNumber.
 	numbers []uint32
@@ -44,12 +46,12 @@ type numbered struct {
 	number uint32
 }
 
-// recordTo appends the fires of a provider to a recording until stop is called. It is called by
-// packages of this module, as recorder.Observe; a fire that begins after stop has returned is not
-// appended.
+// recordTo appends the fires of a provider, or of those of its probes for whose names only returns true, to
+// a recording until stop is called. It is called by packages of this module, as recorder.Observe; a
+// fire that begins after stop has returned is not appended. stop does not keep the provider alive.
 //
 //go:linkname recordTo github.com/go-stapsdt/stapsdt/internal/recorder.Observe
-func recordTo(provider unsafe.Pointer, w *recorder.Writer) (stop func()) {
+func recordTo(provider unsafe.Pointer, w *recorder.Writer, only func(probe string) bool) (stop func()) {
 	// SAFETY: recorder.Observe is called with a *Provider.
 	p := (*Provider)(provider)
 	if p.zero() {
@@ -60,11 +62,16 @@ func recordTo(provider unsafe.Pointer, w *recorder.Writer) (stop func()) {
 	if p.closed {
 		return func() {}
 	}
-	s := &sink{writer: w}
+	s := &sink{writer: w, only: only}
 	all := p.copyObservers()
 	all.sinks, all.sinksOf = append(all.sinks, s), sinksOf
 	p.setObservers(all)
+	reference := weak.Make(p)
 	return func() {
+		p := reference.Value()
+		if p == nil {
+			return
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		all := p.copyObservers()
@@ -73,16 +80,48 @@ func recordTo(provider unsafe.Pointer, w *recorder.Writer) (stop func()) {
 	}
 }
 
-// sinksOf returns the sinks of a probe. The provider's lock is held.
+// probesOf describes the probes of a provider. It is called by packages of this module, as
+// recorder.Probes.
+//
+//go:linkname probesOf github.com/go-stapsdt/stapsdt/internal/recorder.Probes
+func probesOf(provider unsafe.Pointer) (all []*recording.Probe) {
+	// SAFETY: recorder.Probes is called with a *Provider.
+	p := (*Provider)(provider)
+	if p.zero() {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, probe := range p.probes {
+		all = append(all, probe.recorded())
+	}
+	return all
+}
+
+// eachDefined calls f with each provider that is defined from now on, until stop is called. It is called
+// by packages of this module, as recorder.Defined.
+//
+//go:linkname eachDefined github.com/go-stapsdt/stapsdt/internal/recorder.Defined
+func eachDefined(f func(provider unsafe.Pointer)) (stop func()) {
+	return providers.follow(func(p *Provider) { f(unsafe.Pointer(p)) })
+}
+
+// sinksOf returns the sinks of a probe, or nil if there are none. The provider's lock is held.
 func sinksOf(o *observers, p *Probe) *sinks {
 	all := &sinks{append: appendTexts, appendConverted: appendConverted, alone: len(o.list) == 0}
 	for _, s := range o.sinks {
+		if s.only != nil && !s.only(p.name) {
+			continue
+		}
 		number := uint32(0)
 		// The names of others may still be given.
 		if len(p.args) == 0 || p.argNames() != nil {
 			number = s.number(p)
 		}
 		all.list = append(all.list, numbered{s, number})
+	}
+	if len(all.list) == 0 {
+		return nil
 	}
 	if p.strings == 0 {
 		all.append = appendNumbers

@@ -71,6 +71,7 @@ func NewProvider(name string, opts ...Option) *Provider {
 	runtime.AddCleanup(p, (*loader).release, p.loader)
 	runtime.AddCleanup(p, providers.forget, p.record)
 	providers.define(p.record) // LoadAll finds it from now on
+	providers.tell(p)
 	return p
 }
 

@@ -14,9 +14,10 @@ import (
 // bytes, at least 256 KiB, and a little for its head and the names of probes. All of them are
 // allocated at once, and the file belongs to the user alone (mode 0600).
 //
-// If the process records to the path already, or another one does, the file is called PATH.PID. A
+// If the process records to the path already, or another one does, the file is called PATH.PID, or PATH.PID.2 and so on if that is in use. A
 // file of that name that no process records to is of an earlier one. It is kept, under a
-// name with the present time; [Recorder.Previous] returns that. Of such files, five are kept.
+// name with the present time; [Recorder.Previous] returns that. Of such files, five are kept, and so are
+// files PATH.PID of processes that ended over a minute ago.
 //
 // Create fails where a recording could not be kept safely: in a directory in which other users could
 // replace the file; on a file system of a network or of FUSE, or one that cannot promise room (btrfs,
@@ -47,7 +48,7 @@ func (r *Recorder) Path() string {
 }
 
 // Previous returns the path of the file that an earlier process has left, if Create has found one,
-// and that of the file that it has removed, if there were more than five.
+// and those of the files that it has removed, separated by commas, if there were more than five.
 func (r *Recorder) Previous() (kept, removed string) {
 	if r.file == nil {
 		return "", ""

@@ -30,6 +30,10 @@ func TestMain(m *testing.M) {
 		child(path)
 		return
 	}
+	if path := os.Getenv("PROBEREC_FORK"); path != "" {
+		fork(path)
+		return
+	}
 	os.Exit(m.Run())
 }
 
@@ -176,6 +180,60 @@ func TestPrevious(t *testing.T) {
 	require.Contains(t, left, kept[len(kept)-1])
 }
 
+// TestBeside: several recordings of one path are files of their own, and what ended processes leave beside it is kept and removed as earlier
+// recordings are. Files of other users and of other kinds are left alone.
+func TestBeside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "flight")
+	var all []*Recorder
+	for i := range 4 {
+		r, err := Create(path, 0)
+		require.NoError(t, err)
+		want := fmt.Sprint(path, ".", os.Getpid(), ".", i)
+		switch i {
+		case 0:
+			want = path
+		case 1:
+			want = fmt.Sprint(path, ".", os.Getpid())
+		}
+		require.Equal(t, want, r.Path())
+		all = append(all, r)
+	}
+	long := time.Now().Add(-time.Hour)
+	for i := range recordfile.Keep + 2 {
+		name := fmt.Sprint(path, ".", 1000+i)
+		require.NoError(t, os.WriteFile(name, nil, 0o600))
+		require.NoError(t, os.Chtimes(name, long, long))
+	}
+	others := []string{path + ".9999", path + ".x", path + ".1.x", path + ".1.2.3"} // the first may be of a process that begins
+	for _, name := range others {
+		require.NoError(t, os.WriteFile(name, nil, 0o600))
+	}
+	r, err := Create(path, 0)
+	require.NoError(t, err)
+	_, removed := r.Previous()
+	require.Len(t, strings.Split(removed, ", "), 2)
+	left, err := filepath.Glob(path + "-*")
+	require.NoError(t, err)
+	require.Len(t, left, recordfile.Keep)
+	for _, name := range append(others, all[1].Path()) {
+		require.FileExists(t, name)
+	}
+	require.NoFileExists(t, path+".1000")
+	for _, r := range append(all, r) {
+		require.NoError(t, r.Close())
+	}
+	// What a process of the same number has left beside the recording is an earlier recording too: in a container that is restarted, every one has it.
+	require.NoError(t, os.Remove(path))
+	r, err = Create(path, 0)
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	require.Equal(t, path, r.Path())
+	require.NoFileExists(t, all[1].Path())
+	left, err = filepath.Glob(path + "*-*")
+	require.NoError(t, err)
+	require.Len(t, left, recordfile.Keep)
+}
+
 // TestCreate: what is recorded to a file is what WriteTo and other processes read.
 func TestCreate(t *testing.T) {
 	p := stapsdt.NewProvider("p")
@@ -227,6 +285,7 @@ func TestCreate(t *testing.T) {
 // nothing else.
 func TestTruncated(t *testing.T) {
 	testenv.NotEmulated(t, "a signal has no address there")
+	testenv.NotRaced(t, "atomic stores are in the detector's C, in which a fault is fatal")
 	for _, counter := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "flight")
 		p := stapsdt.NewProvider("p")

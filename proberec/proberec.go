@@ -93,7 +93,7 @@ func (r *Recorder) Start() {
 	r.stops = []func(){}
 	for _, p := range r.providers {
 		// SAFETY: it is the address of a Provider, or nil.
-		r.stops = append(r.stops, recorder.Observe(unsafe.Pointer(p), r.writer))
+		r.stops = append(r.stops, recorder.Observe(unsafe.Pointer(p), r.writer, nil))
 	}
 }
 
@@ -159,7 +159,7 @@ func (r *Recorder) snapshot() (until uint64, copied *io.SectionReader, err error
 		return 0, nil, nil
 	}
 	until = r.writer.Now()
-	all, err := recording.Snapshot(source)
+	all, err := recording.Snapshot(source, r.writer.Bytes())
 	if err != nil {
 		return 0, nil, fmt.Errorf("read the recording: %w", err)
 	}

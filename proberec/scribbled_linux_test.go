@@ -19,6 +19,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestLargerHead: what is written of a recording takes no more memory than the recorder, whatever its file says of its size.
+func TestLargerHead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "flight")
+	r, err := Create(path, 0)
+	require.NoError(t, err)
+	defer r.Close()
+	r.Start()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	b := make([]byte, recording.HeadBytes)
+	_, err = f.ReadAt(b, 0)
+	require.NoError(t, err)
+	head, err := recording.DecodeHead(b)
+	require.NoError(t, err)
+	head.Chunks = 1 << 18
+	require.NoError(t, f.Truncate(head.Size()))
+	_, err = f.WriteAt(head.Encode(), 0)
+	require.NoError(t, err)
+	for _, write := range []func(io.Writer) (int64, error){r.WriteTo, r.WriteRecording} {
+		_, err := write(io.Discard)
+		require.ErrorContains(t, err, "its head says")
+	}
+}
+
 // TestScribbled: a program whose recording is overwritten at random fires on, and neither blocks nor fails. What
 // is read of such a file, by others and by the program itself, ends soon, within bounded memory.
 func TestScribbled(t *testing.T) {

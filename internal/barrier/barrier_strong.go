@@ -1,4 +1,4 @@
-//go:build !(arm || arm64 || ppc64le || riscv64)
+//go:build 386 || amd64 || s390x
 
 package barrier
 

@@ -1,4 +1,4 @@
-//go:build arm || arm64 || ppc64le || riscv64
+//go:build arm64 || ppc64le || riscv64
 
 package barrier
 

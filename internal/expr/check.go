@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/token"
+	"slices"
 	"strings"
 	"time"
 )
@@ -100,11 +101,26 @@ func (c *checker) name(e *ast.Ident, pos int) (operand, error) {
 
 // known lists the names for an error message. Those that are no identifiers cannot be used, and may
 // come from a hostile program.
-func (c *checker) known() string {
+func (c *checker) known() string { return c.knownAfter("") }
+
+// knownParts lists the parts of the value to which a path leads, or all names if it is none.
+func (c *checker) knownParts(path string) string {
+	value, _, _ := strings.Cut(path, ".")
+	if text := c.knownAfter(value + "."); text != "" {
+		return text
+	}
+	if slices.ContainsFunc(c.vars, func(v Var) bool { return v.Name == value }) {
+		return fmt.Sprintf("; no part of %s is known here", value)
+	}
+	return c.known()
+}
+
+// knownAfter lists the names that begin with a prefix.
+func (c *checker) knownAfter(prefix string) string {
 	const most, longest = 12, 64
 	var names []string
 	for _, v := range c.vars {
-		if !token.IsIdentifier(v.Name) || len(v.Name) > longest {
+		if !strings.HasPrefix(v.Name, prefix) || len(v.Name) > longest || slices.ContainsFunc(strings.Split(v.Name, "."), func(part string) bool { return !token.IsIdentifier(part) }) {
 			continue
 		}
 		if len(names) == most {
@@ -137,7 +153,29 @@ func (c *checker) selector(e *ast.SelectorExpr, pos int) (operand, error) {
 			}
 		}
 	}
-	return operand{}, c.errorf(pos, "undefined: %s", c.source(e))
+	// A part of a value is a variable too, whose name has dots.
+	path, ok := dotted(e)
+	if !ok {
+		return operand{}, c.errorf(pos, "undefined: %s%s", c.source(e), c.known())
+	}
+	for i, v := range c.vars {
+		if v.Name == path {
+			return operand{typ: v.Type, tree: &Node{Op: Load, Type: v.Type, Var: i, Pos: pos}, pos: pos}, nil
+		}
+	}
+	return operand{}, c.errorf(pos, "undefined: %s%s", c.source(e), c.knownParts(path))
+}
+
+// dotted returns a selector of names as in the source, without white space.
+func dotted(e ast.Expr) (path string, ok bool) {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name, true
+	case *ast.SelectorExpr:
+		path, ok = dotted(e.X)
+		return path + "." + e.Sel.Name, ok
+	}
+	return "", false
 }
 
 // functions are those of package strings.

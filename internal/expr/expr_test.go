@@ -426,3 +426,28 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestParts: a part of a value is a variable whose name has dots, and hides neither package time nor strings.
+func TestParts(t *testing.T) {
+	w := &world{}
+	w.add("req.Size", Type{Kind: Int, Size: 8}, IntValue(7))
+	w.add("req.Next.Name", Type{Kind: String}, StringValue("x"))
+	w.add("time.Second", Type{Kind: Int, Size: 8}, IntValue(1))
+	e, err := ParseFilter(`req.Size == 7 && req . Next . Name == "x" && time.Second == 1000000000`, w.vars)
+	require.NoError(t, err)
+	v, fault := e.Eval(w.get)
+	require.False(t, fault)
+	require.True(t, v.Bool())
+	w.add("n", Type{Kind: Int, Size: 8}, IntValue(1))
+	for src, message := range map[string]string{
+		"req.Nope": "undefined: req.Nope; the names are req.Size, req.Next.Name",
+		"n.Nope":   "undefined: n.Nope; no part of n is known here",
+		"x.Nope":   "undefined: x.Nope; the names are req.Size, req.Next.Name, time.Second, n",
+	} {
+		_, err = Parse(src, w.vars)
+		require.Error(t, err)
+		require.Contains(t, err.Error(), message+" (byte 0)")
+	}
+	require.NoError(t, Syntax("req.Size > 3"))
+	require.Error(t, Syntax("time.Size > 3"))
+}

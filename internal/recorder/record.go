@@ -12,7 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
-// record is a record to be appended, as the assembly reads it. It has no padding, and whoever makes one sets
+// record is a record to be appended, as the assembly reads it. It has no padding, and code that makes one sets
 // every field, so that the compiler need not clear it first.
 type record struct {
 	head  uint64         // the size, and above it the probe's number
@@ -105,7 +105,7 @@ func (r *record) panicOnFault() (old bool) {
 	return old
 }
 
-// check ends the recording if the memory has failed: that of a file that somebody truncates, or of a file
+// check ends the recording if the memory has failed: that of a file that is truncated, or of a file
 // system that has lost its device.
 func (w *Writer) check(r *record) {
 	if r.done == 0 {
@@ -135,12 +135,17 @@ func (w *Writer) appendSlowly(r *record) {
 		return // it is closed, or this is a forked child
 	}
 	defer debug.SetPanicOnFault(r.panicOnFault())
+	if !w.hasSlots || !w.recordLocked(r) {
+		w.recordShared(r)
+	}
+}
+
+// recordLocked appends a record to a slot that the calling thread has or can have, and reports whether it did.
+func (w *Writer) recordLocked(r *record) bool {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if i, ok := w.ownSlot(); ok && w.recordInSlot(i, r) {
-		return
-	}
-	w.recordShared(r)
+	i, ok := w.ownSlot()
+	return ok && w.recordInSlot(i, r)
 }
 
 func (r *record) size() uint64 { return uint64(uint32(r.head)) }
@@ -148,9 +153,6 @@ func (r *record) size() uint64 { return uint64(uint32(r.head)) }
 // ownSlot returns the number of the slot that the calling thread, which is locked, has or can
 // have.
 func (w *Writer) ownSlot() (i uint64, ok bool) {
-	if !w.hasSlots {
-		return 0, false
-	}
 	m := uint64(thread())
 	first := m >> shiftM & w.table.mask
 	free := false
@@ -220,10 +222,10 @@ func (w *Writer) appendTo(s *slot, shard uint64, r *record) bool {
 		if s.next+readingRecordBytes+r.size() > s.end && !w.nextChunk(s, shard) {
 			return false
 		}
-		if now-s.read > s.interval { // the chunk is not new
+		if now = w.clock.now(); now-s.read > s.interval { // the chunk is not new
 			w.appendReading(s)
+			now = w.clock.now()
 		}
-		now = w.clock.now()
 	}
 	w.put(s, r, now, goroutine())
 	return true

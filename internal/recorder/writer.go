@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/go-stapsdt/stapsdt/internal/barrier"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -53,9 +54,12 @@ type Writer struct {
 	mu       sync.Mutex
 	retired  queue
 	sequence uint64
-	probes   int
+	probes   map[string]uint32 // the numbers of those in the table, by their entries
 
-	dropped  atomic.Uint64
+	dropped atomic.Uint64
+	stored  atomic.Uint64 // of dropped, in the memory
+	storing sync.Mutex    // held while that is stored
+
 	failed   atomic.Bool
 	tookBack atomic.Int64 // when, by CLOCK_MONOTONIC
 }
@@ -68,25 +72,26 @@ type sharedShard struct {
 	_     [64]byte // the next one is in another cache line
 }
 
-// Chunks returns the number of chunks that hold so many bytes of records, at least 4.
+// Chunks returns the number of chunks that hold this number of bytes of records, at least 4.
 func Chunks(bytes int64) uint64 {
 	return uint64(max((bytes+recording.ChunkBytes-1)/recording.ChunkBytes, 4))
 }
 
-// Size returns the size of a recording with so many chunks.
+// Size returns the size of a recording with this number of chunks.
 func Size(chunks uint64) int64 {
 	return recording.HeadBytes + int64(tableSize(chunks)) + int64(chunks)*recording.ChunkBytes
 }
 
-// tableSize returns the size of the table of probes beside so many chunks.
+// tableSize returns the size of the table of probes beside this number of chunks.
 func tableSize(chunks uint64) uint64 {
 	return min(max(chunks*recording.ChunkBytes/16, minTable), maxTable) &^ 4095
 }
 
-// New formats memory of the Size of so many chunks, which begins at a multiple of 8 bytes, as an
+// New formats memory of the Size of a number of chunks, which begins at a multiple of 8 bytes, as an
 // empty recording, and returns its writer.
 func New(memory []byte, chunks uint64, o Options) *Writer {
-	w := &Writer{memory: memory, head: o.Head}
+	StartTemplateThread()
+	w := &Writer{memory: memory, head: o.Head, probes: map[string]uint32{}}
 	if w.process = w.head.PID; o.Foreign {
 		w.process = 0
 	}
@@ -132,6 +137,13 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 	return w
 }
 
+// StartTemplateThread lets the runtime start the thread that it needs as soon as a goroutine locks its own, because it cannot fail:
+// where the process may have no more threads, it must not be a fire that ends it.
+func StartTemplateThread() {
+	runtime.LockOSThread()
+	runtime.UnlockOSThread()
+}
+
 // Bytes returns the size of the recording.
 func (w *Writer) Bytes() int64 { return w.head.Size() }
 
@@ -144,22 +156,25 @@ func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
 // Drop counts an event that is lost.
 func (w *Writer) Drop() { w.DropSome(1) }
 
-// DropSome counts events that are lost.
+// DropSome counts events that are lost. It does not wait: what another goroutine counts meanwhile is
+// stored by one of the two.
 func (w *Writer) DropSome(n uint64) {
 	w.dropped.Add(n)
+	for w.open() && w.stored.Load() != w.dropped.Load() && w.storing.TryLock() {
+		w.storeDropped()
+	}
+}
+
+// storeDropped stores the number of dropped events, unless the writer is closed. The lock of stored is held, and
+// is released.
+func (w *Writer) storeDropped() {
+	defer w.storing.Unlock()
 	if !w.open() {
 		return
 	}
-	w.guard(func() {
-		for n := w.dropped.Load(); ; {
-			w.store64(recording.OffDropped, n)
-			again := w.dropped.Load()
-			if again == n {
-				return
-			}
-			n = again // another event was lost, and its number may have been overwritten
-		}
-	})
+	now := w.dropped.Load()
+	w.guard(func() { w.store64(recording.OffDropped, now) })
+	w.stored.Store(now)
 }
 
 // pointer returns the address of a place in the memory.
@@ -193,12 +208,19 @@ func (w *Writer) guard(f func()) {
 	f()
 }
 
-// AddProbe adds a probe to the table and returns its number, and false if there is no room for it.
+// AddProbe adds a probe to the table and returns its number, and false if there is no room for it. A probe that is described as
+// another is the same one: a program may define its providers repeatedly.
 func (w *Writer) AddProbe(p *recording.Probe) (number uint32, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	entry := p.Append(nil)
-	if !w.open() || w.head.TableUsed+uint64(len(entry)) > w.head.TableBytes {
+	if !w.open() {
+		return 0, false
+	}
+	if number, ok := w.probes[string(entry)]; ok {
+		return number, true
+	}
+	if w.head.TableUsed+uint64(len(entry)) > w.head.TableBytes {
 		return 0, false
 	}
 	at := recording.HeadBytes + int64(w.head.TableUsed)
@@ -209,8 +231,9 @@ func (w *Writer) AddProbe(p *recording.Probe) (number uint32, ok bool) {
 		}
 		w.store64(recording.OffTableUsed, w.head.TableUsed)
 	})
-	w.probes++
-	return uint32(w.probes - 1), true
+	number = uint32(len(w.probes))
+	w.probes[string(entry)] = number
+	return number, true
 }
 
 // open reports whether events are appended.
@@ -222,7 +245,7 @@ func (w *Writer) ReadAt(b []byte, offset int64) (n int, err error) {
 	if offset < 0 || offset >= w.Bytes() {
 		return 0, io.EOF
 	}
-	if n = copyShared(b, w.memory[offset:w.Bytes()]); n < len(b) {
+	if n = barrier.Copy(b, w.memory[offset:w.Bytes()]); n < len(b) {
 		err = io.EOF
 	}
 	return n, err
@@ -254,6 +277,8 @@ func (w *Writer) stop() {
 		w.shared[i].mu.Lock()
 		defer w.shared[i].mu.Unlock()
 	}
+	w.storing.Lock()
+	defer w.storing.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.open() && !w.failed.Load() {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/recorder"
@@ -48,17 +49,54 @@ func Create(path string, size int64) (*File, error) {
 	if err := checkRoom(dir, bytes); err != nil {
 		return nil, err
 	}
-	own := path + "." + strconv.Itoa(os.Getpid())
-	if f.File, err = createLocked(own); err != nil {
+	if err := f.createBeside(path); err != nil {
 		return nil, err
 	}
-	f.Path = own
 	if err := f.mapRoom(bytes); err != nil {
 		f.Remove()
 		return nil, err
 	}
 	return f, nil
 }
+
+// Use makes a recording in a file that the caller has open, such as one of memory without a name. Close leaves it open
+// for the caller.
+func Use(fd int, size int64) (*File, error) {
+	duplicate, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	f := &File{File: os.NewFile(uintptr(duplicate), fmt.Sprintf("/dev/fd/%d", fd)), Chunks: recorder.Chunks(size)}
+	bytes := recorder.Size(f.Chunks)
+	if err = checkRoom(f.File, bytes); err == nil {
+		err = f.mapRoom(bytes)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// createBeside creates the file under a name of this process: PATH.PID or, where another recording has that, PATH.PID.2 and so on. It is another
+// recording of this process, or that of a process with the same PID in a container that shares the directory.
+func (f *File) createBeside(path string) (err error) {
+	for n := 1; n <= maxBeside; n++ {
+		f.Path = path + "." + strconv.Itoa(os.Getpid())
+		if n > 1 {
+			f.Path += "." + strconv.Itoa(n)
+		}
+		if f.File, err = createLocked(f.Path, path); !errors.Is(err, errLocked) {
+			return err
+		}
+	}
+	return err
+}
+
+// maxBeside is how many recordings there can be beside one.
+const maxBeside = 1000
+
+var errLocked = errors.New("another process has locked it")
 
 // mapRoom allocates the file's room and maps it.
 func (f *File) mapRoom(bytes int64) (err error) {
@@ -75,6 +113,11 @@ func (f *File) mapRoom(bytes int64) (err error) {
 
 // Publish gives the file the path that was asked for, unless another process records there.
 func (f *File) Publish(path string) (err error) {
+	defer func() {
+		if err == nil {
+			f.Removed, err = tidy(path)
+		}
+	}()
 	for range 100 {
 		if err := rename(f.Path, path); err == nil {
 			f.Path = path
@@ -82,7 +125,7 @@ func (f *File) Publish(path string) (err error) {
 		} else if !errors.Is(err, os.ErrExist) {
 			return err
 		}
-		moved, err := f.moveAway(path)
+		moved, err := f.moveAway(path, path)
 		if err != nil {
 			return err
 		}
@@ -93,16 +136,16 @@ func (f *File) Publish(path string) (err error) {
 	return fmt.Errorf("%s: other processes create it all the time", path)
 }
 
-// createLocked creates a file and locks it. One of the same name is of an earlier process, which had
+// createLocked creates a file beside a recording and locks it. One of the same name is of an earlier process, which had
 // the same number, and is moved away.
-func createLocked(path string) (*os.File, error) {
+func createLocked(path, recording string) (*os.File, error) {
 	for range 100 {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		if errors.Is(err, os.ErrExist) {
-			if moved, err := new(File).moveAway(path); err != nil {
+			if moved, err := new(File).moveAway(path, recording); err != nil {
 				return nil, err
 			} else if !moved {
-				return nil, fmt.Errorf("%s: another process has locked it", path)
+				return nil, fmt.Errorf("%s: %w", path, errLocked)
 			}
 			continue
 		}
@@ -118,9 +161,9 @@ func createLocked(path string) (*os.File, error) {
 	return nil, fmt.Errorf("%s: other processes create it all the time", path)
 }
 
-// moveAway renames the recording of an earlier process, and removes the oldest of those if there
-// are too many. It reports false if a process has locked the file, which then stays.
-func (f *File) moveAway(path string) (moved bool, err error) {
+// moveAway renames a file that an earlier process has left: it becomes an earlier one of the recording, whose name it has or, if it was beside
+// that, had wanted. It reports false if a process has locked the file, which then stays.
+func (f *File) moveAway(path, recording string) (moved bool, err error) {
 	old, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return true, nil
@@ -141,7 +184,7 @@ func (f *File) moveAway(path string) (moved bool, err error) {
 	} else if err != nil {
 		return false, &os.PathError{Op: "flock", Path: path, Err: err}
 	}
-	name, err := moveFile(path)
+	name, err := moveFile(path, recording)
 	if err != nil || name == "" {
 		return err == nil, err
 	}
@@ -150,15 +193,14 @@ func (f *File) moveAway(path string) (moved bool, err error) {
 		return false, rename(name, path)
 	}
 	f.Previous = name
-	f.Removed, err = removeOldest(path)
-	return true, err
+	return true, nil
 }
 
-// moveFile renames a file to a name with the present time, and returns that, or "" if the file is
+// moveFile renames a file to that of a recording with the present time, and returns that, or "" if the file is
 // gone.
-func moveFile(path string) (name string, err error) {
+func moveFile(path, recording string) (name string, err error) {
 	for range 100 {
-		name = path + time.Now().UTC().Format(suffix)
+		name = recording + time.Now().UTC().Format(suffix)
 		switch err = rename(path, name); {
 		case errors.Is(err, os.ErrNotExist):
 			return "", nil
@@ -187,28 +229,70 @@ func rename(from, to string) error {
 // another process found it.
 const suffix = "-20060102T150405.000000000Z"
 
-// removeOldest removes the oldest of the earlier recordings, if there are more than Keep.
-func removeOldest(path string) (removed string, err error) {
-	entries, err := os.ReadDir(filepath.Dir(path))
+// tidy gives the recordings that ended processes have left beside a path the names of earlier ones, and removes the oldest of these, if there are
+// more than Keep. It returns what it has removed. Files of other users do not count: they must not replace this user's evidence.
+func tidy(path string) (removed string, err error) {
+	names, beside, err := recordings(path)
 	if err != nil {
 		return "", err
 	}
-	var names []string
-	for _, e := range entries {
-		rest, ok := strings.CutPrefix(e.Name(), filepath.Base(path))
-		if _, err := time.Parse(suffix, rest); ok && err == nil {
-			names = append(names, e.Name())
+	for _, name := range beside {
+		f := &File{}
+		if moved, err := f.moveAway(name, path); err == nil && moved && f.Previous != "" {
+			names = append(names, filepath.Base(f.Previous))
 		}
 	}
 	slices.Sort(names) // the times are of one length
+	var all []string
 	for len(names) > Keep {
-		removed = filepath.Join(filepath.Dir(path), names[0])
-		if err := os.Remove(removed); err != nil && !errors.Is(err, os.ErrNotExist) {
+		oldest := filepath.Join(filepath.Dir(path), names[0])
+		if err := os.Remove(oldest); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return "", err
 		}
-		names = names[1:]
+		all, names = append(all, oldest), names[1:]
 	}
-	return removed, nil
+	return strings.Join(all, ", "), nil
+}
+
+// recordings returns the names of the earlier recordings of a path, and the paths of those beside it that were not written to lately. All
+// are files of this user.
+func recordings(path string) (earlier, beside []string, err error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Name(), filepath.Base(path))
+		_, notTime := time.Parse(suffix, rest)
+		if !ok || !e.Type().IsRegular() || notTime != nil && !numbered(rest) {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
+			continue
+		}
+		if notTime == nil {
+			earlier = append(earlier, e.Name())
+		} else if time.Since(info.ModTime()) > besideAge {
+			beside = append(beside, filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+	return earlier, beside, nil
+}
+
+// besideAge is how old a file beside a recording is at least that is not in use: one that has just been made is not yet locked.
+const besideAge = time.Minute
+
+// numbered reports whether the name of a file beside a recording has this in addition: .PID or .PID.N.
+func numbered(rest string) bool {
+	parts := strings.Split(rest, ".")
+	if len(parts) != 2 && len(parts) != 3 || parts[0] != "" {
+		return false
+	}
+	return !slices.ContainsFunc(parts[1:], func(part string) bool {
+		_, err := strconv.ParseUint(part, 10, 32)
+		return err != nil
+	})
 }
 
 // checkDirectory refuses a directory in which another user could replace the file.
@@ -248,7 +332,7 @@ func checkRoom(dir *os.File, size int64) error {
 	case number == btrfs || number == zfs || number == bcachefs:
 		return fmt.Errorf("%s: its file system (type %#x) writes to another place each time, and cannot promise room", dir.Name(), number)
 	case number == tmpfs:
-		if room, path := memoryRoom(); size > room {
+		if room, path := MemoryRoom(); size > room {
 			return fmt.Errorf("%s: a recording of %d bytes is memory of the program, and %s leaves %d", dir.Name(), size, path, max(room, 0))
 		}
 	}

@@ -1,10 +1,37 @@
 package recordfile
 
 import (
+	"math"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// TestRoom: the contents of files count as room, and the group that allows the least counts.
+func TestRoom(t *testing.T) {
+	mount := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(mount, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(mount, name), []byte(text), 0o644))
+	}
+	room := func() int64 {
+		n, _ := least(math.MaxInt64, "", mount, "/pod/container", v2)
+		return n
+	}
+	require.EqualValues(t, math.MaxInt64, room())
+	write("pod/memory.max", "max\n")
+	write("pod/memory.current", "1000\n")
+	write("pod/container/memory.max", "1000\n")
+	write("pod/container/memory.current", "990\n")
+	require.EqualValues(t, 10, room())
+	write("pod/container/memory.stat", "anon 10\ninactive_file 900\nactive_file 80\n")
+	require.EqualValues(t, 910, room())
+	write("pod/memory.max", "1100\n")
+	require.EqualValues(t, 100, room())
+}
 
 // TestHeadOfProcess: the texts of /proc are decoded.
 func TestHeadOfProcess(t *testing.T) {

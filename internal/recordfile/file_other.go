@@ -21,6 +21,9 @@ type File struct {
 // Create returns stapsdt.ErrUnsupported.
 func Create(string, int64) (*File, error) { return nil, stapsdt.ErrUnsupported }
 
+// Use returns stapsdt.ErrUnsupported.
+func Use(int, int64) (*File, error) { return nil, stapsdt.ErrUnsupported }
+
 // Publish returns stapsdt.ErrUnsupported.
 func (f *File) Publish(string) error { return stapsdt.ErrUnsupported }
 

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// memoryRoom returns how much more memory the process's control groups allow it, and which one allows
-// the least. Allocating more ends in the OOM killer.
-func memoryRoom() (room int64, group string) {
+// MemoryRoom returns how much more memory the process's control groups allow it, and which one allows
+// the least. Allocating more ends in the OOM killer. What the kernel takes back first, contents of files that were not used
+// lately, counts as room: in a container that has read a file, it is all that there is.
+func MemoryRoom() (room int64, group string) {
 	room = math.MaxInt64
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -21,28 +22,54 @@ func memoryRoom() (room int64, group string) {
 		controllers, at, _ := strings.Cut(rest, ":")
 		switch {
 		case id == "0":
-			room, group = least(room, group, "/sys/fs/cgroup", at, "memory.max", "memory.current")
+			room, group = least(room, group, "/sys/fs/cgroup", at, v2)
 		case controllers == "memory":
-			room, group = least(room, group, "/sys/fs/cgroup/memory", at, "memory.limit_in_bytes", "memory.usage_in_bytes")
+			room, group = least(room, group, "/sys/fs/cgroup/memory", at, v1)
 		}
 	}
 	return room, group
 }
 
+// files are what the two versions of control groups call the limit and the usage, and the field of memory.stat with the contents of
+// files that were not used lately.
+type files struct{ limit, usage, inactive string }
+
+var (
+	v1 = files{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}
+	v2 = files{"memory.max", "memory.current", "inactive_file"}
+)
+
 // least returns the smallest room in a control group and those above it. In a container without a
 // namespace of control groups, the path is not below the mount; its own group is then at the root.
-func least(room int64, group, mount, at, limitFile, usageFile string) (int64, string) {
+func least(room int64, group, mount, at string, version files) (int64, string) {
 	for at = path.Clean("/" + at); ; at = path.Dir(at) {
 		dir := path.Join(mount, at)
-		limit, err := number(path.Join(dir, limitFile))
-		usage, usageErr := number(path.Join(dir, usageFile))
-		if err == nil && usageErr == nil && limit-usage < room {
-			room, group = limit-usage, path.Join(dir, limitFile)
+		limit, err := number(path.Join(dir, version.limit))
+		usage, usageErr := number(path.Join(dir, version.usage))
+		if err == nil && usageErr == nil {
+			if left := min(limit-usage+inactive(path.Join(dir, "memory.stat"), version.inactive), limit); left < room {
+				room, group = left, path.Join(dir, version.limit)
+			}
 		}
 		if at == "/" {
 			return room, group
 		}
 	}
+}
+
+// inactive returns a field of memory.stat, or 0.
+func inactive(file, field string) int64 {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), " "); name == field {
+			n, _ := strconv.ParseInt(value, 10, 64)
+			return n
+		}
+	}
+	return 0
 }
 
 func number(file string) (int64, error) {

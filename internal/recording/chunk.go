@@ -68,6 +68,16 @@ func (s *source) chunkHead(index uint64) (c chunkHead, ok bool, err error) {
 	return c, false, nil
 }
 
+// sequence reads the sequence number of a chunk, whose head is read whole if it is another one than before.
+func (s *source) sequence(index uint64) (uint64, error) {
+	b := s.buf[:8]
+	if err := readFull(s.file, b, s.head.ChunkOffset(index)+OffSequence); err != nil {
+		return 0, err
+	}
+	barrier.Load()
+	return binary.LittleEndian.Uint64(b), nil
+}
+
 func (s *source) readHead(index uint64) (chunkHead, error) {
 	if err := readFull(s.file, s.buf[:], s.head.ChunkOffset(index)); err != nil {
 		return chunkHead{}, err

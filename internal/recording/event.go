@@ -21,12 +21,18 @@ type Event struct {
 	Goroutine uint64
 	// Executable is the path of what the process runs, or "" if it is unknown.
 	Executable string
+	// Pod names the pod of the process, or is nil if it is in none, or if that is unknown. Recordings do not
+	// have it.
+	Pod *Pod
 
 	// Ticks is the time by the recording's clock.
 	Ticks uint64
 	words []byte
 	texts []byte
 }
+
+// Pod names a container of a pod.
+type Pod struct{ Namespace, Name, Container string }
 
 // Word returns the i-th argument: a number with its sign extended, the bits of a float64, or the
 // length of a text.
@@ -70,8 +76,10 @@ func recordAt(b []byte) (r record, err error) {
 	return r, nil
 }
 
-// decode sets the words and the texts from the body of a record, which it checks.
-func (e *Event) decode(p *Probe, body []byte) error {
+// Decode makes e an event of a probe, with the arguments in the body of a record, which it checks: a
+// word for each argument, and then the texts, each with a NUL and padded to 8 bytes. The event keeps
+// the body.
+func (e *Event) Decode(p *Probe, body []byte) error {
 	n := 8 * len(p.Args)
 	if len(body) < n {
 		return corrupt("a record has %d bytes for %d arguments", len(body), len(p.Args))

@@ -115,3 +115,15 @@ func decodeProbe(b []byte) (p *Probe, size int, err error) {
 	}
 	return p, size, err
 }
+
+// DecodeProbes decodes entries of a table.
+func DecodeProbes(table []byte) (all []*Probe, err error) {
+	for len(table) > 0 {
+		p, size, err := decodeProbe(table)
+		if err != nil {
+			return nil, err
+		}
+		all, table = append(all, p), table[size:]
+	}
+	return all, nil
+}

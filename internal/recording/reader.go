@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -26,6 +27,12 @@ type Reader struct {
 	taken  bool // the first event of the first of them is event
 	rate   rate
 	event  Event
+	// chunks are the heads of all chunks as they were read last, and found and readings are those of find,
+	// kept for the next time.
+	chunks   []knownChunk
+	found    []place
+	readings []Reading
+	until    time.Duration // by CLOCK_MONOTONIC: Next returns no later event
 	// whole is the time from which on no event is missing.
 	whole int64
 }
@@ -36,6 +43,8 @@ type shard struct {
 	lost    uint64  // how many of them were lost
 	at      place   // what was read last; its from is where the Reader continues
 	reading Reading // the latest before the next record
+	newest  uint64  // the sequence number of its newest chunk, as far as find has to look
+	begun   uint64  // the sequence number of its newest chunk before the heads are looked at
 	pending []place // what More has found, in its order
 	buf     []byte  // records that were read
 	rest    []byte  // of buf
@@ -84,6 +93,15 @@ func (r *Reader) Lost() uint64 {
 	return lost
 }
 
+// Position returns how many events Next has returned or were found to be lost in their shards, and whether others are known, which Next
+// will return after a later MoreUntil.
+func (r *Reader) Position() (passed uint64, more bool) {
+	for i := range r.shards {
+		passed += r.shards[i].next
+	}
+	return passed, len(r.active) > 0
+}
+
 // Whole reports whether an event that Next has returned is later than all that were lost.
 func (r *Reader) Whole(e *Event) bool { return int64(e.Monotonic) >= r.whole }
 
@@ -102,22 +120,25 @@ func (r *Reader) readTable() error {
 	if err := readFull(r.src.file, table, HeadBytes+int64(r.used)); err != nil {
 		return err
 	}
-	for len(table) > 0 {
-		p, size, err := decodeProbe(table)
-		if err != nil {
-			return err
-		}
-		r.probes = append(r.probes, p)
-		table, r.used = table[size:], r.used+uint64(size)
+	added, err := DecodeProbes(table)
+	if err != nil {
+		return err
 	}
+	r.probes, r.used = append(r.probes, added...), head.TableUsed
 	return nil
 }
 
 // More finds the events that have been committed since it was called last, and reports whether
-// there are any. What Next had not returned yet comes first.
-func (r *Reader) More() (bool, error) {
-	if err := r.advance(); err != nil || len(r.active) > 0 {
-		return err == nil, err
+// there are any that Next has not returned.
+func (r *Reader) More() (bool, error) { return r.MoreUntil(math.MaxInt64) }
+
+// MoreUntil is More, but Next returns no event after a time by CLOCK_MONOTONIC until the next call. An event
+// is committed a moment after its time: if until is a little before the present, the events of
+// all calls are in the order of their times.
+func (r *Reader) MoreUntil(until time.Duration) (bool, error) {
+	r.until = until
+	if err := r.advance(); err != nil {
+		return false, err
 	}
 	if err := r.readTable(); err != nil {
 		return false, err
@@ -127,6 +148,9 @@ func (r *Reader) More() (bool, error) {
 	}
 	for i := range r.shards {
 		s := &r.shards[i]
+		if slices.Contains(r.active, s) {
+			continue
+		}
 		ok, err := r.fill(s)
 		if err != nil {
 			return false, err
@@ -136,38 +160,17 @@ func (r *Reader) More() (bool, error) {
 		}
 	}
 	slices.SortStableFunc(r.active, func(a, b *shard) int { return cmp.Compare(a.ticks, b.ticks) })
-	return len(r.active) > 0, nil
+	return r.ready(), nil
 }
 
-// find finds the parts of chunks that were not read yet.
-func (r *Reader) find() error {
-	readings := []Reading{r.head.Reading}
-	for i := range r.shards {
-		r.shards[i].pending = nil
+// ready reports whether there is an event that Next may return.
+func (r *Reader) ready() bool {
+	if len(r.active) == 0 || r.until == math.MaxInt64 {
+		return len(r.active) > 0
 	}
-	for i := range r.head.Chunks {
-		c, ok, err := r.src.chunkHead(i)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			continue
-		}
-		readings = append(readings, c.reading)
-		s := &r.shards[c.shard]
-		switch p := (place{index: i, chunkHead: c}); {
-		case c.sequence > s.at.sequence:
-			s.pending = append(s.pending, p)
-		case c.sequence == s.at.sequence && c.committed > s.at.from:
-			p.from = s.at.from
-			s.pending = append(s.pending, p)
-		}
-	}
-	for i := range r.shards {
-		slices.SortFunc(r.shards[i].pending, func(a, b place) int { return cmp.Compare(a.sequence, b.sequence) })
-	}
-	r.rate.learn(readings)
-	return nil
+	s := r.active[0]
+	at, _ := r.rate.convert(r.head.Clock, s.reading, s.ticks)
+	return at <= r.until
 }
 
 // fill makes rest begin with the shard's next event, and reports whether there is one among what was
@@ -237,7 +240,7 @@ func (r *Reader) Next() (*Event, error) {
 	if err := r.advance(); err != nil {
 		return nil, err
 	}
-	if len(r.active) == 0 {
+	if !r.ready() {
 		return nil, io.EOF
 	}
 	r.taken = true
@@ -283,7 +286,7 @@ func (r *Reader) take(s *shard) error {
 		}
 	}
 	e := &r.event
-	if err := e.decode(r.probes[rec.number], s.rest[RecordHeadBytes:rec.size]); err != nil {
+	if err := e.Decode(r.probes[rec.number], s.rest[RecordHeadBytes:rec.size]); err != nil {
 		return err
 	}
 	e.Number, e.Ticks = rec.number, rec.ticks

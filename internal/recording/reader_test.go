@@ -188,6 +188,113 @@ func (s *swapped) ReadAt(b []byte, offset int64) (int, error) {
 	return bytes.NewReader(s.data).ReadAt(b, offset)
 }
 
+// growing is a recording to which a writer appends at the nth look at its first chunk.
+type growing struct {
+	*bytes.Reader
+	n    int
+	grow func()
+	at   int64
+}
+
+func (g *growing) ReadAt(b []byte, offset int64) (int, error) {
+	if offset == g.at {
+		if g.n--; g.n == 0 {
+			g.grow()
+		}
+	}
+	return g.Reader.ReadAt(b, offset)
+}
+
+// TestGrowing: nothing is lost that a shard appends to one chunk and to the next while the Reader looks for both, in either order.
+func TestGrowing(t *testing.T) {
+	for n := 1; n < 8; n++ {
+		for _, order := range [][3]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}} {
+			before, after := newBuilder(Monotonic), newBuilder(Monotonic)
+			full := [][]byte{newRecord(0, 1, "", 1), newRecord(0, 2, "", 2), newRecord(0, 3, "", 3)}
+			now := [3][][]byte{full[:1], nil, nil}
+			later := [3][][]byte{full, {newRecord(0, 4, "", 4)}, {newRecord(0, 5, "", 5), newRecord(0, 6, "", 6)}}
+			for _, i := range order {
+				head := chunkHead{sequence: uint64(i + 1), process: 1, before: []uint64{0, 3, 4}[i]}
+				after.chunk(head, later[i]...)
+				if now[i] == nil {
+					head = chunkHead{}
+				}
+				before.chunk(head, now[i]...)
+			}
+			data, grown := before.bytes(), after.bytes()
+			require.Len(t, grown, len(data))
+			file := &growing{Reader: bytes.NewReader(data), n: n, grow: func() { copy(data, grown) }, at: int64(len(data)) - 3*ChunkBytes}
+			r, err := NewReader(file)
+			require.NoError(t, err)
+			var seen []uint64
+			for range 6 {
+				_, err := r.More()
+				require.NoError(t, err)
+				for {
+					e, err := r.Next()
+					if err == io.EOF {
+						break
+					}
+					require.NoError(t, err)
+					seen = append(seen, e.Word(0))
+				}
+			}
+			if file.n > 0 {
+				continue // it was not looked at as often
+			}
+			require.Equal(t, []uint64{1, 2, 3, 4, 5, 6}, seen, "%d %v", n, order)
+			require.Zero(t, r.Lost())
+		}
+	}
+}
+
+// counting counts the heads of chunks that are read.
+type counting struct {
+	*bytes.Reader
+	heads int
+}
+
+func (c *counting) ReadAt(b []byte, offset int64) (int, error) {
+	if len(b) == ChunkHeadBytes {
+		c.heads++
+	}
+	return c.Reader.ReadAt(b, offset)
+}
+
+// TestFull: the heads of full chunks are not read again, until one is reused.
+func TestFull(t *testing.T) {
+	const chunks = 100
+	b := newBuilder(Monotonic)
+	for i := range uint64(chunks) {
+		b.chunk(chunkHead{sequence: i + 1, process: 1, before: i}, newRecord(0, i, "", i))
+	}
+	data := b.bytes()
+	file := &counting{Reader: bytes.NewReader(data)}
+	r, err := NewReader(file)
+	require.NoError(t, err)
+	read := func() (n uint64) {
+		_, err := r.More()
+		require.NoError(t, err)
+		for ; ; n++ {
+			if _, err := r.Next(); err == io.EOF {
+				return n
+			}
+			require.NoError(t, err)
+		}
+	}
+	require.EqualValues(t, chunks, read())
+	file.heads = 0
+	require.Zero(t, read())
+	require.LessOrEqual(t, file.heads, 2, "only that of the last chunk, twice")
+	c := newBuilder(Monotonic)
+	c.chunk(chunkHead{sequence: chunks + 1, process: 1, before: chunks}, newRecord(0, chunks, "", chunks))
+	copy(data[len(data)-chunks*ChunkBytes:], c.chunks[0])
+	file.heads = 0
+	require.EqualValues(t, 1, read())
+	require.LessOrEqual(t, file.heads, 9)
+	require.Zero(t, r.Lost())
+}
+
 // TestOvertaken: of a chunk that is reused while it is read, at any moment, either all events are seen
 // or none, and what is not seen is lost.
 func TestOvertaken(t *testing.T) {
@@ -205,7 +312,7 @@ func TestOvertaken(t *testing.T) {
 			var source io.ReaderAt = file
 			if snapshot {
 				var err error
-				source, err = Snapshot(file)
+				source, err = Snapshot(file, int64(len(data)))
 				require.NoError(t, err)
 			}
 			r, err := NewReader(source)
@@ -330,7 +437,7 @@ func FuzzReader(f *testing.F) {
 		runtime.ReadMemStats(&before)
 		start := time.Now()
 		_ = drain(bytes.NewReader(data))
-		copied, err := Snapshot(bytes.NewReader(data))
+		copied, err := Snapshot(bytes.NewReader(data), int64(len(data)))
 		if err == nil {
 			_ = drain(copied)
 		}

@@ -9,11 +9,15 @@ import (
 
 // Snapshot copies a recording that is being written, so that what the copy lacks are the oldest
 // events, as far as possible: chunks that are reused while it copies are missing as a whole, and
-// the newest are copied first. It needs as much memory as the recording takes.
-func Snapshot(file io.ReaderAt) (io.ReaderAt, error) {
+// the newest are copied first. It needs as much memory as the recording takes, which is size: what
+// the file says of that is not believed.
+func Snapshot(file io.ReaderAt, size int64) (io.ReaderAt, error) {
 	head, err := readHead(file)
 	if err != nil {
 		return nil, err
+	}
+	if head.Size() != size {
+		return nil, corrupt("it has %d bytes, and its head says %d", size, head.Size())
 	}
 	type found struct{ index, sequence uint64 }
 	var chunks []found

@@ -117,7 +117,7 @@ func daemonChild(args []string) {
 // TestMemoryIsCompared: what another thread still wrote before the memory was sealed is
 // found by a comparison, whether it changed the bytes or added some.
 func TestMemoryIsCompared(t *testing.T) {
-	fd, err := createMemfd("regiontest")
+	fd, err := createMemfd("regiontest", mfdExec)
 	require.NoError(t, err)
 	m := &memfd{fd: fd}
 	defer unix.Close(fd)

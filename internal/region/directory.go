@@ -38,18 +38,21 @@ const directoryFlags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 // mapped executable must be ours. It creates the directory if it does not exist. The files
 // in the directory are reached through the descriptor that it returns, so that the
 // directory that was checked is the one that is used.
-func openDirectory(dir string) (int, error) {
+func openDirectory(dir string) (int, error) { return openFor(dir, checkFileSystem) }
+
+// openFor is openDirectory for files that a file system of which check has nothing to say can keep.
+func openFor(dir string, check func(*unix.Statfs_t) error) (int, error) {
 	if err := checkPath(dir); err != nil {
 		return -1, err
 	}
 	fd, err := open(unix.AT_FDCWD, dir, unix.O_RDONLY|directoryFlags, 0)
 	if err == unix.ENOENT {
-		fd, err = makeDirectory(dir)
+		fd, err = makeDirectory(dir, check)
 	}
 	if err != nil {
 		return -1, &os.PathError{Op: "open", Path: dir, Err: orLink(dir, err)}
 	}
-	if err := checkDirectory(fd); err != nil {
+	if err := checkDirectory(fd, check); err != nil {
 		unix.Close(fd)
 		return -1, &os.PathError{Op: "use", Path: dir, Err: err}
 	}
@@ -71,12 +74,12 @@ func orLink(dir string, err error) error {
 }
 
 // makeDirectory creates a directory and opens it.
-func makeDirectory(dir string) (int, error) {
+func makeDirectory(dir string, check func(*unix.Statfs_t) error) (int, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(path.Dir(dir), &fs); err != nil {
 		return -1, err
 	}
-	if err := checkFileSystem(&fs); err != nil {
+	if err := check(&fs); err != nil {
 		return -1, err // before anything is created
 	}
 	if err := unix.Mkdir(dir, 0o700); err != nil && err != unix.EEXIST {
@@ -109,8 +112,8 @@ func allowOwner(dirfd int) error {
 	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(dirfd), st.Mode&0o7777|0o700)
 }
 
-// checkDirectory refuses a directory in which an image cannot be kept safely.
-func checkDirectory(fd int) error {
+// checkDirectory refuses a directory in which a file cannot be kept safely.
+func checkDirectory(fd int, check func(*unix.Statfs_t) error) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
@@ -123,7 +126,7 @@ func checkDirectory(fd int) error {
 	if err := unix.Fstatfs(fd, &fs); err != nil {
 		return os.NewSyscallError("fstatfs", err)
 	}
-	return checkFileSystem(&fs)
+	return check(&fs)
 }
 
 // checkOwner refuses a file or directory of another user, or that others can write to.
@@ -131,7 +134,7 @@ func checkOwner(st *unix.Stat_t) error {
 	if st.Uid != uint32(os.Geteuid()) {
 		return fmt.Errorf("it is owned by user %d: %w", st.Uid, errNotOurs)
 	}
-	if st.Uid == overflowUser && !allUsersMapped() {
+	if st.Uid == OverflowUser && !AllUsersMapped() {
 		return fmt.Errorf("its owner cannot be determined in this user namespace: %w", errNotOurs)
 	}
 	if st.Mode&0o022 != 0 {
@@ -140,14 +143,14 @@ func checkOwner(st *unix.Stat_t) error {
 	return nil
 }
 
-// overflowUser is the number by which the kernel reports every user that has no number in a
+// OverflowUser is the number by which the kernel reports every user that has no number in a
 // user namespace (user_namespaces(7)), both as the owner of a file and to a process that
 // asks for its own.
-const overflowUser = 65534
+const OverflowUser = 65534
 
-// allUsersMapped reports whether every user has a number here, so that overflowUser is a
+// AllUsersMapped reports whether every user has a number here, so that OverflowUser is a
 // single user.
-func allUsersMapped() bool {
+func AllUsersMapped() bool {
 	users := strings.Fields(string(proc.Read("/proc/self/uid_map", 80)))
 	return slices.Equal(users, []string{"0", "0", "4294967295"})
 }

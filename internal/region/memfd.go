@@ -17,6 +17,9 @@ import (
 // forbid by default (sysctl vm.memfd_noexec).
 const mfdExec = 0x10
 
+// mfdNoExec is MFD_NOEXEC_SEAL, of Linux 6.3: the memory can never be mapped executable.
+const mfdNoExec = 0x8
+
 // maxMemfdName is the length of the longest name that the kernel accepts.
 const maxMemfdName = 249
 
@@ -58,7 +61,7 @@ func newMemfd(name string, content []byte) (*memfd, error) {
 // tryMemfd fails with errPrinted if another thread printed to the descriptor, which briefly
 // had the number of a standard one.
 func tryMemfd(name string, content []byte) (*memfd, error) {
-	fd, err := createMemfd(trim(name, maxMemfdName))
+	fd, err := createMemfd(trim(name, maxMemfdName), mfdExec)
 	if err == errPrinted {
 		return nil, err
 	}
@@ -84,10 +87,20 @@ func tryMemfd(name string, content []byte) (*memfd, error) {
 	return m, nil
 }
 
-// createMemfd creates empty memory.
-func createMemfd(name string) (int, error) {
+// CreateMemory creates empty memory that is not executable, and can be sealed.
+func CreateMemory(name string) (fd int, err error) {
+	for range attempts {
+		if fd, err = createMemfd(name, mfdNoExec); err != errPrinted {
+			break
+		}
+	}
+	return fd, err
+}
+
+// createMemfd creates empty memory. Kernels that do not know the flag exec ignore it.
+func createMemfd(name string, exec int) (int, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate(name, flags|mfdExec)
+	fd, err := unix.MemfdCreate(name, flags|exec)
 	if err == unix.EINVAL {
 		fd, err = unix.MemfdCreate(name, flags) // Linux before 6.3
 	}

@@ -60,11 +60,19 @@ func IsNetwork(fs *unix.Statfs_t) bool {
 
 // checkFileSystem refuses a file system from which an image cannot or must not be mapped.
 func checkFileSystem(fs *unix.Statfs_t) error {
-	if IsNetwork(fs) {
-		return fmt.Errorf("%w (type %#x)", errNetwork, uint32(fs.Type))
+	if err := checkLocal(fs); err != nil {
+		return err
 	}
 	if fs.Flags&unix.ST_NOEXEC != 0 {
 		return errNoExec
+	}
+	return nil
+}
+
+// checkLocal refuses a network or FUSE file system.
+func checkLocal(fs *unix.Statfs_t) error {
+	if IsNetwork(fs) {
+		return fmt.Errorf("%w (type %#x)", errNetwork, uint32(fs.Type))
 	}
 	return nil
 }

@@ -120,3 +120,32 @@ func absolute(dir string) (string, error) {
 	}
 	return path.Join(working, dir), nil
 }
+
+// InDirectory calls f with a directory in which images are kept, the best first, and its descriptor, until f
+// returns nil. The directory may be on a file system that is mounted noexec. It fails with an *Error.
+func InDirectory(f func(dir string, fd int) error) error {
+	failure := new(Error)
+	for _, p := range places(Options{}) {
+		if p.dir == "" && p.err == nil {
+			continue // memory
+		}
+		err := p.inDirectory(f)
+		if err == nil {
+			return nil
+		}
+		failure.Reasons = append(failure.Reasons, p.because(err))
+	}
+	return failure
+}
+
+func (p *place) inDirectory(f func(dir string, fd int) error) error {
+	if p.err != nil {
+		return p.err
+	}
+	fd, err := openFor(p.dir, checkLocal)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return f(p.dir, fd)
+}

@@ -3,9 +3,12 @@
 //
 // A test that lacks what it needs is skipped on a laptop. With CI=true in the environment it
 // fails, so that a machine that has lost a tracer does not stay green.
+//
+// Table reads the numbers that Go and C share.
 package testenv
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -68,6 +71,16 @@ func LongOnce(t testing.TB, reason string) {
 	Long(t, reason)
 	if built("CGO_ENABLED", "0") {
 		t.Skip("without cgo: the build with cgo has tested it")
+	}
+}
+
+// Once is LongOnce for a package: its TestMain calls it first. It is for tests that only start programs
+// which they build alike whatever they are built as themselves. With -short they run in either build.
+func Once() {
+	flag.Parse()
+	if !testing.Short() && built("CGO_ENABLED", "0") {
+		fmt.Println("skipped without cgo: the build with cgo has tested the same programs")
+		os.Exit(0)
 	}
 }
 

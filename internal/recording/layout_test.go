@@ -1,0 +1,30 @@
+package recording
+
+import (
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// layout holds the constants of this package under the names that cstapsdt/recording.def has for them.
+var layout = map[string]uint64{
+	"MAJOR": Major, "MINOR": Minor,
+	"CLOCK_MONOTONIC": uint64(Monotonic), "CLOCK_COUNTER": uint64(Counter),
+	"HEAD_BYTES": HeadBytes, "CHUNK_BYTES": ChunkBytes, "CHUNK_HEAD_BYTES": ChunkHeadBytes,
+	"RECORD_HEAD_BYTES": RecordHeadBytes, "PROBE_HEAD_BYTES": probeHeadBytes, "ARG_BYTES": argBytes,
+	"OFF_MAJOR": offMajor, "OFF_MINOR": offMinor, "OFF_CLOCK": offClock, "OFF_TABLE_BYTES": offTableBytes,
+	"OFF_TABLE_USED": OffTableUsed, "OFF_CHUNKS": offChunks, "OFF_SHARDS": offShards, "OFF_PID": offPID,
+	"OFF_START": offStart, "OFF_BOOT": offBoot, "OFF_HEAD_READING": offReading, "OFF_DROPPED": OffDropped,
+	"OFF_ENDED": OffEnded, "OFF_EXECUTABLE": offExecutable,
+	"OFF_SEQUENCE": OffSequence, "OFF_SHARD": OffShard, "OFF_PROCESS": OffProcess, "OFF_BEFORE": OffBefore,
+	"OFF_READING": OffReading, "OFF_COMMITTED": OffCommitted,
+	"READING_RECORD": ReadingRecord,
+	"KIND_INT64":     uint64(Int64), "KIND_UINT64": uint64(Uint64), "KIND_STRING": uint64(String), "TYPE_STRING": TypeString,
+}
+
+// TestLayout: the C library writes what this package reads.
+func TestLayout(t *testing.T) {
+	require.Equal(t, layout, testenv.Table(t, "../../cstapsdt/recording.def", "SDT_LAYOUT"))
+}

@@ -1,0 +1,116 @@
+package recording
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// knownChunk is what the Reader knows of a chunk: its head, or nothing if its sequence number is 0.
+type knownChunk struct {
+	chunkHead
+	full bool // its shard had gone on to another chunk before the head was read
+}
+
+// find finds the parts of chunks that were not read yet. It looks at the heads of all chunks, and while it does, a shard may go on
+// from a chunk that it has looked at to one that it has not: what is committed between the two looks would seem to be lost. Therefore, if there
+// are new chunks, it looks at all heads again, and takes no chunk that is newer than those of the first time: then the older ones are full.
+func (r *Reader) find() error {
+	for i := range r.shards {
+		r.shards[i].newest = math.MaxUint64
+	}
+	found, err := r.look()
+	if err != nil {
+		return err
+	}
+	renewed := false
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.newest = s.at.sequence
+	}
+	for _, p := range found {
+		s := &r.shards[p.shard]
+		renewed = renewed || p.sequence > s.at.sequence
+		s.newest = max(s.newest, p.sequence)
+	}
+	if renewed {
+		for i := range r.shards {
+			r.shards[i].begun = r.shards[i].newest
+		}
+		if found, err = r.look(); err != nil {
+			return err
+		}
+	}
+	for i := range r.shards {
+		r.shards[i].pending = nil
+	}
+	for _, p := range found {
+		r.shards[p.shard].pending = append(r.shards[p.shard].pending, p)
+	}
+	for i := range r.shards {
+		slices.SortFunc(r.shards[i].pending, func(a, b place) int { return cmp.Compare(a.sequence, b.sequence) })
+	}
+	return nil
+}
+
+// look returns the parts of chunks that were not read yet and are not newer than the newest of their shards.
+func (r *Reader) look() ([]place, error) {
+	r.found = r.found[:0]
+	changed := r.readings == nil
+	for i := range r.head.Chunks {
+		if i == uint64(len(r.chunks)) { // what a head says alone takes no memory
+			r.chunks = append(r.chunks, knownChunk{})
+		}
+		known := &r.chunks[i]
+		before := known.sequence
+		ok, err := r.renew(known, i)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		changed = changed || known.sequence != before
+		s := &r.shards[known.shard]
+		switch p := (place{index: i, chunkHead: known.chunkHead}); {
+		case p.sequence > s.newest:
+		case p.sequence > s.at.sequence:
+			r.found = append(r.found, p)
+		case p.sequence == s.at.sequence && p.committed > s.at.from:
+			p.from = s.at.from
+			r.found = append(r.found, p)
+		}
+	}
+	if changed {
+		r.learn()
+	}
+	return r.found, nil
+}
+
+// renew reads the head of a chunk, unless it is that of a full chunk that has not been reused. It reports false if the chunk is empty or
+// being reused. What others write to a full chunk meanwhile is none of a writer: its records are checked when they are read.
+func (r *Reader) renew(known *knownChunk, index uint64) (ok bool, err error) {
+	if known.full {
+		sequence, err := r.src.sequence(index)
+		if err != nil || sequence == known.sequence {
+			return err == nil, err
+		}
+	}
+	c, ok, err := r.src.chunkHead(index)
+	if err != nil || !ok {
+		return false, err
+	}
+	*known = knownChunk{c, c.sequence < r.shards[c.shard].begun}
+	return true, nil
+}
+
+// learn learns the rate of the recording's clock from the readings of all chunks.
+func (r *Reader) learn() {
+	r.readings = append(r.readings[:0], r.head.Reading)
+	for i := range r.chunks {
+		if r.chunks[i].sequence != 0 {
+			r.readings = append(r.readings, r.chunks[i].reading)
+		}
+	}
+	r.rate.learn(r.readings)
+}

@@ -1,0 +1,293 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/barrier"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrVersion is the error for a program that speaks another major version.
+var ErrVersion = errors.New("the program speaks another version of the protocol")
+
+// ErrGone is the error for a program that has closed the connection. It stands for the errors of the kernel that mean this, so
+// that no caller takes them for those of its own output.
+var ErrGone = errors.New("the program has closed the connection")
+
+// maxProbes is how many bytes of a program's list of probes are read: no fewer than the table of a recording has.
+const maxProbes = 1 << 20
+
+// Client is a watcher's side of a connection. It trusts nothing that the program says. It is not safe for
+// concurrent use, but for Close.
+type Client struct {
+	conn     *net.UnixConn
+	patience time.Duration
+	hello    Hello
+	unsent   error // from sending the last request, or nil
+}
+
+// NewClient exchanges the versions. Each request may take as long as patience.
+func NewClient(conn *net.UnixConn, patience time.Duration) (*Client, error) {
+	c := &Client{conn: conn, patience: patience}
+	own := Hello{Major: Major, Minor: Minor}
+	c.request(KindHello, own.Append(nil))
+	body, _, err := c.answer(KindHello)
+	if err != nil {
+		return nil, err
+	}
+	if c.hello, err = DecodeHello(body); err != nil {
+		return nil, err
+	}
+	if c.hello.Major != Major {
+		return nil, fmt.Errorf("%w: %d.%d, and this command %d.%d", ErrVersion, c.hello.Major, c.hello.Minor, Major, Minor)
+	}
+	return c, nil
+}
+
+// Hello returns what the program has said of itself.
+func (c *Client) Hello() Hello { return c.hello }
+
+// Close closes the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// List returns the program's probes.
+func (c *Client) List() (all []*recording.Probe, err error) {
+	c.request(KindList, nil)
+	for size := 0; ; {
+		kind, body, file, err := c.next()
+		if file != nil {
+			file.Close()
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case kind == KindDone:
+			return all, nil
+		case kind != KindProbes:
+			continue // of a later version
+		}
+		if size += len(body); size > maxProbes {
+			return nil, malformed("its list of probes has more than %d bytes", maxProbes)
+		}
+		probes, err := recording.DecodeProbes(body)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, probes...)
+	}
+}
+
+// Watch begins to watch. It returns the memory to which the program appends the events, mapped, which has
+// at most the size that was asked for and what the table of probes takes.
+func (c *Client) Watch(w Watch) (*Memory, error) {
+	c.request(KindWatch, w.Append(nil))
+	body, file, err := c.answer(KindWatching)
+	if err != nil {
+		return nil, err
+	}
+	if file == nil {
+		return nil, malformed("no descriptor came with it")
+	}
+	defer file.Close()
+	watching, err := DecodeWatching(body)
+	if err != nil {
+		return nil, err
+	}
+	_ = c.conn.SetDeadline(time.Time{}) // for Gone
+	return mapMemory(file, watching.Bytes, w.Bytes)
+}
+
+// End ends a watch. When it has returned, the memory has all events.
+func (c *Client) End() error {
+	c.request(KindEnd, nil)
+	_, _, err := c.answer(KindDone)
+	return err
+}
+
+// Gone waits, after Watch, until the program closes the connection, or Interrupt is called. No request may be
+// made meanwhile.
+func (c *Client) Gone() error {
+	_, _, file, err := c.read()
+	if file != nil {
+		file.Close()
+	}
+	if err == nil {
+		return malformed("nothing was asked")
+	}
+	return err
+}
+
+// Interrupt lets Gone return, now or later.
+func (c *Client) Interrupt() { _ = c.conn.SetReadDeadline(time.Unix(1, 0)) }
+
+// request sends a request. If that fails, the answer is read nevertheless: the program may have said why it has closed
+// the connection.
+func (c *Client) request(kind Kind, body []byte) {
+	_ = c.conn.SetDeadline(time.Now().Add(c.patience))
+	_, c.unsent = c.conn.Write(Append(nil, kind, body))
+}
+
+// answer reads messages until one of a kind, with the descriptor that came with it, or nil.
+func (c *Client) answer(want Kind) (body []byte, file *os.File, err error) {
+	for {
+		kind, body, file, err := c.next()
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case kind == want && kind == KindWatching:
+			return body, file, nil
+		}
+		if file != nil { // which nobody has asked for
+			file.Close()
+		}
+		if kind == want {
+			return body, nil, nil
+		}
+	}
+}
+
+// next reads the next message of an answer. An Error of the program is an *Error.
+func (c *Client) next() (kind Kind, body []byte, file *os.File, err error) {
+	kind, body, file, err = c.read()
+	switch {
+	case err != nil && c.unsent != nil:
+		err = c.unsent
+	case kind == KindError:
+		if file != nil {
+			file.Close()
+			file = nil
+		}
+		var failure *Error
+		if failure, err = DecodeError(body); err == nil {
+			err = failure
+		}
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		err = ErrGone
+	}
+	return kind, body, file, err
+}
+
+// read reads a message, with a descriptor that came with its head.
+func (c *Client) read() (kind Kind, body []byte, file *os.File, err error) {
+	var head [HeadBytes]byte
+	defer func() {
+		if err != nil && file != nil {
+			file.Close()
+			file = nil
+		}
+	}()
+	for n := 0; n < len(head); {
+		more, got, err := c.receive(head[n:])
+		if got != nil && file != nil {
+			got.Close()
+		} else if got != nil {
+			file = got
+		}
+		if err != nil {
+			return 0, nil, file, err
+		}
+		n += more
+	}
+	size := le.Uint32(head[:])
+	if size > MaxBody {
+		return 0, nil, file, malformed("it has %d bytes", size)
+	}
+	body = make([]byte, size)
+	if _, err := io.ReadFull(c.conn, body); err != nil {
+		return 0, nil, file, err
+	}
+	return Kind(le.Uint32(head[4:])), body, file, nil
+}
+
+// receive reads bytes, and the first descriptor that comes with them.
+func (c *Client) receive(b []byte) (n int, file *os.File, err error) {
+	oob := make([]byte, 1024)
+	n, oobn, _, _, err := c.conn.ReadMsgUnix(b, oob)
+	if err != nil {
+		return n, nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil {
+		return n, nil, err
+	}
+	for i := range messages {
+		fds, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			continue // it is another kind of message
+		}
+		for _, fd := range fds {
+			if file == nil {
+				file = os.NewFile(uintptr(fd), "memory")
+			} else {
+				unix.Close(fd)
+			}
+		}
+	}
+	if n == 0 {
+		err = io.EOF
+	}
+	return n, file, err
+}
+
+// Memory is what a program appends events to, mapped by a watcher. It is an io.ReaderAt.
+type Memory struct{ bytes []byte }
+
+// tmpfs is the type of the file system of a memfd whose pages are always there.
+const tmpfs = 0x01021994
+
+// mapMemory maps a program's memory, if reading it can raise no signal and takes no more memory than
+// was asked for.
+func mapMemory(file *os.File, size, asked uint64) (*Memory, error) {
+	fd := int(file.Fd())
+	var st unix.Stat_t
+	var fs unix.Statfs_t
+	// The seals come first: the size of what is sealed cannot become smaller after it was read.
+	seals, sealErr := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, os.NewSyscallError("fstat", err)
+	}
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return nil, os.NewSyscallError("fstatfs", err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG || uint32(fs.Type) != tmpfs || sealErr != nil:
+		return nil, malformed("its descriptor is not that of memory")
+	case seals&unix.F_SEAL_SHRINK == 0:
+		return nil, malformed("its memory could become shorter")
+	case uint64(st.Size) < size || size == 0 || size > max(asked, 1<<20)+(2<<20):
+		return nil, malformed("it has %d bytes of memory, of %d", size, st.Size)
+	}
+	b, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	return &Memory{b}, nil
+}
+
+// Size returns the size of the memory in bytes.
+func (m *Memory) Size() int { return len(m.bytes) }
+
+// ReadAt implements io.ReaderAt.
+func (m *Memory) ReadAt(b []byte, offset int64) (n int, err error) {
+	if offset < 0 || offset >= int64(len(m.bytes)) {
+		return 0, io.EOF
+	}
+	if n = barrier.Copy(b, m.bytes[offset:]); n < len(b) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Close unmaps the memory. It must not be read any longer.
+func (m *Memory) Close() {
+	_ = unix.Munmap(m.bytes)
+	m.bytes = nil
+}

@@ -1,0 +1,228 @@
+// Package wire defines the messages between a program that listens, and those that watch its probes:
+// see docs/protocol.md. All of it is bounded and checked: either side distrusts the other.
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// The version of the protocol. Programs of one Major understand each other: a message may have more
+// at its end than a receiver knows, and a request of an unknown Kind is answered with CodeUnknown.
+const (
+	Major = 1
+	Minor = 0
+)
+
+// Kind is that of a message.
+type Kind uint32
+
+// The messages. A watcher sends KindHello first, and the program answers with its own.
+const (
+	KindHello    Kind = 1 + iota // a Hello
+	KindList                     // to the program; no body. Answers: KindProbes, as often as it takes, and KindDone
+	KindProbes                   // entries of the table of a recording
+	KindDone                     // a request is done
+	KindWatch                    // to the program: a Watch. The answer is KindWatching, or KindError
+	KindWatching                 // a Watching; the descriptor of the memory comes with its first byte
+	KindEnd                      // to the program; no body: ends the watch. The answer is KindDone
+	KindError                    // a request has failed: an Error
+)
+
+const (
+	// HeadBytes is the size of what precedes a body: its size and the Kind.
+	HeadBytes = 8
+	// MaxBody is the largest size of a body.
+	MaxBody = 64 << 10
+	// MaxPatterns is the largest number of patterns of a Watch.
+	MaxPatterns = 256
+)
+
+// magic begins the body of each KindHello.
+const magic = "STAPSOCK"
+
+// ErrMalformed is the error for bytes that no message has.
+var ErrMalformed = errors.New("what the other side has sent is no message")
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+}
+
+var le = binary.LittleEndian
+
+// Append appends a message.
+func Append(dst []byte, kind Kind, body []byte) []byte {
+	dst = le.AppendUint32(dst, uint32(len(body)))
+	dst = le.AppendUint32(dst, uint32(kind))
+	return append(dst, body...)
+}
+
+// Read reads a message.
+func Read(r io.Reader) (kind Kind, body []byte, err error) {
+	var head [HeadBytes]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, nil, err
+	}
+	size := le.Uint32(head[:])
+	if size > MaxBody {
+		return 0, nil, malformed("it has %d bytes", size)
+	}
+	body = make([]byte, size)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return 0, nil, err
+	}
+	return Kind(le.Uint32(head[4:])), body, nil
+}
+
+// Hello says who speaks. PID is the number of the program in its own namespace, and Start when it was
+// started, in ticks since the boot; a watcher leaves both 0.
+type Hello struct {
+	Major, Minor uint16
+	PID          uint32
+	Start        uint64
+}
+
+// Append appends the body.
+func (h *Hello) Append(dst []byte) []byte {
+	dst = append(dst, magic...)
+	dst = le.AppendUint16(dst, h.Major)
+	dst = le.AppendUint16(dst, h.Minor)
+	dst = le.AppendUint32(dst, h.PID)
+	return le.AppendUint64(dst, h.Start)
+}
+
+// DecodeHello decodes the body of a KindHello of any version.
+func DecodeHello(b []byte) (h Hello, err error) {
+	if len(b) < len(magic)+4 || string(b[:len(magic)]) != magic {
+		return h, malformed("it does not begin like one")
+	}
+	c := cursor{b: b[len(magic):]}
+	h.Major, h.Minor = c.uint16(), c.uint16()
+	if h.Major != Major {
+		return h, nil // what follows is of that version
+	}
+	h.PID, h.Start = c.uint32(), c.uint64()
+	return h, c.err
+}
+
+// Pattern selects probes by two globs, with *, ? and [a-z].
+type Pattern struct{ Provider, Probe string }
+
+// Watch asks for the events of the probes that one of the patterns selects, also of those that are defined
+// later, in a recording in memory with chunks of about that many bytes.
+type Watch struct {
+	Bytes    uint64
+	Patterns []Pattern
+}
+
+// Append appends the body.
+func (w *Watch) Append(dst []byte) []byte {
+	dst = le.AppendUint64(dst, w.Bytes)
+	dst = le.AppendUint32(dst, uint32(len(w.Patterns)))
+	dst = le.AppendUint32(dst, 0)
+	for _, p := range w.Patterns {
+		dst = le.AppendUint16(dst, uint16(len(p.Provider)))
+		dst = le.AppendUint16(dst, uint16(len(p.Probe)))
+		dst = append(append(dst, p.Provider...), p.Probe...)
+	}
+	return dst
+}
+
+// DecodeWatch decodes the body of a KindWatch.
+func DecodeWatch(b []byte) (w Watch, err error) {
+	c := cursor{b: b}
+	w.Bytes = c.uint64()
+	n := c.uint32()
+	c.uint32()
+	if n > MaxPatterns {
+		return w, malformed("it has %d patterns", n)
+	}
+	for range n {
+		provider, probe := c.uint16(), c.uint16()
+		w.Patterns = append(w.Patterns, Pattern{c.text(int(provider)), c.text(int(probe))})
+	}
+	return w, c.err
+}
+
+// Watching says how large the memory is.
+type Watching struct{ Bytes uint64 }
+
+// Append appends the body.
+func (w *Watching) Append(dst []byte) []byte { return le.AppendUint64(dst, w.Bytes) }
+
+// DecodeWatching decodes the body of a KindWatching.
+func DecodeWatching(b []byte) (w Watching, err error) {
+	c := cursor{b: b}
+	w.Bytes = c.uint64()
+	return w, c.err
+}
+
+// Code says why a request has failed.
+type Code uint32
+
+// The codes.
+const (
+	CodeVersion   Code = 1 + iota // the other side has another Major
+	CodeMalformed                 // the request is no message, or has no place here
+	CodeUnknown                   // the Kind of the request is unknown
+	CodeBusy                      // there are too many watchers
+	CodeMemory                    // there is no memory for a watcher
+)
+
+// Error says why a request has failed, for programs and for people.
+type Error struct {
+	Code Code
+	Text string
+}
+
+// Error returns the text.
+func (e *Error) Error() string { return e.Text }
+
+// Append appends the body.
+func (e *Error) Append(dst []byte) []byte {
+	return append(le.AppendUint32(dst, uint32(e.Code)), e.Text...)
+}
+
+// maxText is how much of a text is read.
+const maxText = 1024
+
+// DecodeError decodes the body of a KindError.
+func DecodeError(b []byte) (*Error, error) {
+	c := cursor{b: b}
+	e := &Error{Code: Code(c.uint32())}
+	e.Text = string(c.b[:min(len(c.b), maxText)])
+	return e, c.err
+}
+
+// cursor decodes a body. After an error, everything is zero.
+type cursor struct {
+	b   []byte
+	err error
+}
+
+func (c *cursor) take(n int) []byte {
+	if c.err == nil && n > len(c.b) {
+		c.err = malformed("it ends too early")
+	}
+	if c.err != nil {
+		c.b = nil
+		return make([]byte, min(n, 8))
+	}
+	taken := c.b[:n]
+	c.b = c.b[n:]
+	return taken
+}
+
+func (c *cursor) uint16() uint16 { return le.Uint16(c.take(2)) }
+func (c *cursor) uint32() uint32 { return le.Uint32(c.take(4)) }
+func (c *cursor) uint64() uint64 { return le.Uint64(c.take(8)) }
+
+func (c *cursor) text(n int) string {
+	b := c.take(n)
+	if c.err != nil {
+		return ""
+	}
+	return string(b)
+}
