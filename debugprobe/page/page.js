@@ -592,6 +592,7 @@ async function readRecorder() {
     recorded = text.split("\n").filter((line) => line !== "").map((line) => ({ line, event: parse(line) }));
     recorded.sort((a, b) => a.event.time < b.event.time ? 1 : -1);
     showRecorded();
+    showOperations();
   } catch (error) {
     $("read-count").textContent = "That failed: " + error.message;
   }
@@ -614,6 +615,66 @@ function showRecorded() {
   }
   $("recorded").replaceChildren(rows);
   $("read-count").textContent = `${count(n)} ${n === 1 ? "event" : "events"}, newest first`;
+}
+
+// Operations. Each begins at NAME__start and ends at NAME__end or NAME__done, whose first arguments are equal. One with a
+// parent is a span, whose id is unique in the program.
+
+const shownOperations = 5, shownOpen = 20, maxDepth = 100;
+
+// nanoseconds returns a time of an event, which has more digits than a Date.
+function nanoseconds(text) {
+  const fraction = (text.match(/\.(\d+)/)?.[1] ?? "").padEnd(9, "0").slice(0, 9);
+  return BigInt(Date.parse(text.replace(/\.\d+/, ""))) * 1000000n + BigInt(fraction);
+}
+
+// operations pairs events, the oldest first, and returns the operations that have no parent among them.
+function operations(events) {
+  const all = new Map(), roots = [];
+  for (const event of events) {
+    const [, name, side] = event.probe.match(/^(.*)__(start|end|done)$/) ?? [];
+    const [id] = Object.values(event.args);
+    if (name === undefined || id === undefined) continue;
+    const key = JSON.stringify([event.args.parent === undefined ? event.provider + ":" + name : "", String(id)]);
+    if (side === "start") {
+      const parent = all.get(JSON.stringify(["", String(event.args.parent)]));
+      const one = { event, name: `${event.provider}:${name}`, began: nanoseconds(event.time), end: null, parts: [] };
+      all.set(key, one);
+      (parent?.parts ?? roots).push(one);
+    } else if (all.has(key)) {
+      const one = all.get(key);
+      one.end = event;
+      one.took = Number(nanoseconds(event.time) - one.began);
+    }
+  }
+  return roots;
+}
+
+// describe returns a line for an operation. now is when the events were read.
+function describe(one, depth, now) {
+  const { id, parent, ...args } = one.event.args;
+  const shown = Object.entries(args).map(([name, value]) => `${visible(name)}=${visible(String(value))}`);
+  const error = one.end?.args.error ? `  failed: ${visible(String(one.end.args.error))}` : "";
+  const took = one.end ? duration(one.took) : `>${duration(Number(now - one.began))}`;
+  return `${took.padStart(9)}  ${"  ".repeat(Math.min(depth, 20))}${visible(one.name)} ${shown.join(" ")}${error}${one.end ? "" : "  not ended yet"}`;
+}
+
+function showOperations() {
+  const events = recorded.map(({ event }) => event).reverse();
+  const roots = operations(events);
+  $("operations").hidden = roots.length === 0;
+  const now = events.length ? nanoseconds(events.at(-1).time) : 0n;
+  const lines = [], open = [];
+  const walk = (one, depth, visit) => {
+    visit(one, depth);
+    if (depth < maxDepth) for (const part of one.parts) walk(part, depth + 1, visit);
+  };
+  for (const root of roots) walk(root, 0, (one) => { if (!one.end) open.push(one); });
+  $("open-now").textContent = open.slice(0, shownOpen).map((one) => describe(one, 0, now)).join("\n") || "None.";
+  if (open.length > shownOpen) $("open-now").append(`\nand ${open.length - shownOpen} more`);
+  const slowest = roots.filter((one) => one.end).sort((a, b) => b.took - a.took).slice(0, shownOperations);
+  for (const root of slowest) walk(root, 0, (one, depth) => lines.push(describe(one, depth, now)));
+  $("slowest").textContent = lines.join("\n") || "None has ended.";
 }
 
 // Input.

@@ -21,6 +21,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/instrument/netprobe"
 	"github.com/go-stapsdt/stapsdt/instrument/slogprobe"
 	"github.com/go-stapsdt/stapsdt/instrument/sqlprobe"
+	"github.com/go-stapsdt/stapsdt/probesock"
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
@@ -29,10 +30,18 @@ func main() {
 	source := flag.String("db", "shop.db", "file of a SQLite database, or postgres://… for PostgreSQL")
 	supplier := flag.String("supplier", "", "URL of the supplier; by default the shop is its own")
 	name := flag.String("name", "shop", "name of the probes' provider")
+	watched := flag.Bool("socket", false, "let other processes of this user watch the probes")
 	recording := flag.String("record", "", "file that keeps the last events, such as /dev/shm/shop.rec")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if *watched {
+		closer, err := probesock.Listen()
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer closer.Close()
+	}
 	if err := run(ctx, *name, *address, *source, *supplier, *recording); err != nil {
 		log.Fatal(err)
 	}

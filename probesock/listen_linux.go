@@ -1,0 +1,305 @@
+package probesock
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/recordfile"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/region"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxConnections is how many processes may be connected at a time. Others are told that, and
+	// disconnected.
+	maxConnections = 32
+	// acceptPause is how long the listener rests after it could not accept a connection, for want of descriptors perhaps.
+	acceptPause = 100 * time.Millisecond
+	// endPause is the least time between the ends of two watches.
+	endPause = 10 * time.Millisecond
+	// maxPath is the longest path of a socket.
+	maxPath = 107
+	// staleAge is how old a socket is at least before it is removed as stale: another process may
+	// just have made it.
+	staleAge = time.Minute
+	// maxWatchers is how many connections may watch at a time, maxRing how many bytes of chunks each has at
+	// most, and minChunks how many chunks at least; maxMemory is how much memory all of them have.
+	maxWatchers = 8
+	maxRing     = 64 << 20
+	minChunks   = 4
+	maxMemory   = 128 << 20
+)
+
+// listener serves the watchers of this process.
+type listener struct {
+	socket *net.UnixListener
+	path   string
+	hello  wire.Hello
+	head   recording.Head // of the recordings, without what they differ in
+	stop   func()         // ends the calls of defined
+
+	mu          sync.Mutex // guards what follows; a connection's lock may be held
+	closed      bool
+	connections map[*connection]bool
+	watchers    int
+	memory      int64 // of all watchers
+	served      sync.WaitGroup
+
+	resting sync.Mutex // guards ended
+	ended   time.Time  // when a watch ended last
+}
+
+// only is the listener of this process.
+var only struct {
+	sync.Mutex
+	*listener
+}
+
+var errListens = errors.New("this process listens already")
+
+func listen() (*listener, error) {
+	only.Lock()
+	defer only.Unlock()
+	if only.listener != nil {
+		return nil, errListens
+	}
+	recorder.StartTemplateThread() // before the process may have no more threads, and not when a watcher comes
+	l := &listener{connections: map[*connection]bool{}, head: recording.Head{PID: uint32(os.Getpid())}}
+	recordfile.Describe(&l.head)
+	l.hello = wire.Hello{Major: wire.Major, Minor: wire.Minor, PID: l.head.PID, Start: l.head.Start}
+	if err := region.InDirectory(l.open); err != nil {
+		return nil, err
+	}
+	l.stop = recorder.Defined(func(provider unsafe.Pointer) {
+		// SAFETY: recorder.Defined passes the address of a Provider.
+		l.defined((*stapsdt.Provider)(provider))
+	})
+	l.served.Go(l.accept)
+	only.listener = l
+	return l, nil
+}
+
+// open opens the socket in a directory.
+func (l *listener) open(dir string, _ int) error {
+	removeStale(dir)
+	at := path.Join(dir, fmt.Sprintf("%d-%d.sock", l.hello.PID, l.hello.Start))
+	if len(at) > maxPath {
+		return fmt.Errorf("%s: the path of a socket has at most %d bytes, and this one %d", at, maxPath, len(at))
+	}
+	if c, err := net.DialTimeout("unix", at, time.Second); err == nil {
+		c.Close() // of a process in another PID namespace, perhaps, with which this one shares the directory
+		return fmt.Errorf("%s: another process listens on it", at)
+	}
+	_ = os.Remove(at) // of a process that had this PID, and was started at the same time
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: at, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(at, 0o600); err != nil {
+		socket.Close()
+		return err
+	}
+	l.socket, l.path = socket, at
+	return nil
+}
+
+// removeStale removes the sockets of processes that were killed from a directory, which is the user's own.
+func removeStale(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.Type() != os.ModeSocket || !strings.HasSuffix(e.Name(), ".sock") {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil || time.Since(info.ModTime()) < staleAge {
+			continue
+		}
+		at := path.Join(dir, e.Name())
+		c, err := net.DialTimeout("unix", at, time.Second)
+		if err == nil {
+			c.Close()
+		} else if errors.Is(err, unix.ECONNREFUSED) {
+			_ = os.Remove(at)
+		}
+	}
+}
+
+// accept admits watchers until the socket is closed.
+func (l *listener) accept() {
+	for {
+		c, err := l.socket.AcceptUnix()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			time.Sleep(acceptPause)
+		case !admitted(c):
+			c.Close()
+		default:
+			l.add(c)
+		}
+	}
+}
+
+// add serves a connection, unless there are too many.
+func (l *listener) add(c *net.UnixConn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || len(l.connections) >= maxConnections {
+		busy := &wire.Error{Code: wire.CodeBusy, Text: "too many processes are connected to it"}
+		_ = c.SetWriteDeadline(time.Now().Add(acceptPause))
+		_, _ = c.Write(wire.Append(nil, wire.KindError, busy.Append(nil)))
+		c.Close()
+		return
+	}
+	one := &connection{UnixConn: c, listener: l}
+	l.connections[one] = true
+	l.served.Go(func() {
+		defer l.remove(one)
+		one.serve()
+	})
+}
+
+// remove forgets a connection that has ended.
+func (l *listener) remove(c *connection) {
+	c.Close()
+	c.end()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.connections, c)
+}
+
+// defined lets the watchers observe a provider that was just defined.
+func (l *listener) defined(p *stapsdt.Provider) {
+	l.mu.Lock()
+	var all []*connection
+	for c := range l.connections {
+		all = append(all, c)
+	}
+	l.mu.Unlock()
+	for _, c := range all {
+		c.observe(p)
+	}
+}
+
+// reserve takes memory for a watcher that asks for a number of bytes of chunks, and returns how many chunks
+// it gets. It refuses the watcher if there are too many.
+func (l *listener) reserve(bytes uint64) (chunks uint64, size int64, err error) {
+	room, _ := recordfile.MemoryRoom()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.watchers >= maxWatchers {
+		return 0, 0, &wire.Error{Code: wire.CodeBusy, Text: fmt.Sprintf("%d processes watch it already", l.watchers)}
+	}
+	later := int64(maxWatchers-l.watchers-1) * recorder.Size(minChunks) // for each of them there is some
+	room = min(room/16, maxMemory-l.memory-later)
+	for chunks = recorder.Chunks(int64(min(bytes, maxRing))); ; chunks = max(chunks/2, minChunks) {
+		if size = recorder.Size(chunks); size <= room {
+			l.watchers++
+			l.memory += size
+			return chunks, size, nil
+		}
+		if chunks == minChunks {
+			return 0, 0, &wire.Error{Code: wire.CodeMemory, Text: fmt.Sprintf("it has no memory for another watcher: %d bytes are left for them", max(room, 0))}
+		}
+	}
+}
+
+// rest waits until some time after a watch has ended: the end of one stops the world for a moment, and watchers may come and go without
+// end.
+func (l *listener) rest() {
+	l.resting.Lock()
+	defer l.resting.Unlock()
+	time.Sleep(time.Until(l.ended.Add(endPause)))
+	l.ended = time.Now()
+}
+
+// release gives the memory of a watcher back.
+func (l *listener) release(size int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watchers--
+	l.memory -= size
+}
+
+// Close ends all watches, and closes the socket.
+func (l *listener) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	for c := range l.connections {
+		c.Close()
+	}
+	l.mu.Unlock()
+	l.stop()
+	err := l.socket.Close() // which removes its path
+	l.served.Wait()
+	only.Lock()
+	defer only.Unlock()
+	only.listener = nil
+	return err
+}
+
+// admitted reports whether the other side is a process of this user, or of root.
+func admitted(c *net.UnixConn) (ok bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		ok = err == nil && isAdmitted(peer.Uid, uint32(os.Geteuid()), region.AllUsersMapped)
+	})
+	return ok
+}
+
+// isAdmitted reports whether a user may watch the processes of another. The kernel reports every user that has
+// no number in a user namespace as the overflow user, whose number then stands for all of them.
+func isAdmitted(peer, own uint32, allMapped func() bool) bool {
+	if peer == region.OverflowUser && !allMapped() {
+		return false
+	}
+	return peer == own || peer == 0
+}
+
+// globs is how patterns match: as in path.Match, with a slash that is a character like others.
+func globs(pattern, name string) bool {
+	const slash = "\x00"
+	ok, err := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(name, "/", slash))
+	return ok && err == nil
+}
+
+// selected returns which probes of a provider the patterns select, by their names, or nil for none.
+func selected(patterns []wire.Pattern, provider string) (probe func(name string) bool) {
+	var globsOfProbes []string
+	for _, p := range patterns {
+		if globs(p.Provider, provider) && !slices.Contains(globsOfProbes, p.Probe) {
+			globsOfProbes = append(globsOfProbes, p.Probe)
+		}
+	}
+	if len(globsOfProbes) == 0 {
+		return nil
+	}
+	return func(name string) bool {
+		return slices.ContainsFunc(globsOfProbes, func(pattern string) bool { return globs(pattern, name) })
+	}
+}

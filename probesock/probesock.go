@@ -1,0 +1,50 @@
+// Package probesock lets other processes of the same user watch a program's probes: without root,
+// without the kernel's tracing, and for less than a reading of the clock for each event.
+//
+//	closer, err := probesock.Listen()
+//	if err != nil {
+//		log.Print(err) // the program runs on, and cannot be watched this way
+//	} else {
+//		defer closer.Close()
+//	}
+//
+// From then on, stapsdt trace -p PID and the other commands work as the user of the program: in a restricted
+// container, under seccomp and in gVisor. docs/without-root.md is a guide. All providers of the
+// process can be watched, including those that are defined later, whether they are loaded or not.
+//
+// Nothing is recorded until a watcher connects. The program then writes the events of the selected probes to
+// memory that the watcher has mapped too. This adds no system call and no allocation to a fire, and a fire
+// waits for no watcher. A watcher that reads too slowly loses the oldest events, and knows how many it has lost.
+// docs/protocol.md describes the messages that both sides exchange.
+//
+// # What a watcher can see
+//
+// A watcher sees the arguments of the probes that it selects, which may be confidential. The socket admits
+// only processes of the program's own user and of root. Such a process could also attach a
+// debugger, unless the system forbids that (Yama's ptrace_scope). This is why watching is opt-in: a program has to
+// call Listen. SECURITY.md states what is promised.
+//
+// # What it costs
+//
+// Listen itself takes one goroutine and one descriptor. At most 8 watchers are admitted at a time. Each uses at
+// most 64 MiB, all of them together at most 128 MiB, and never more than a 16th of what the control group has left.
+package probesock
+
+import (
+	"fmt"
+	"io"
+)
+
+// Listen opens a socket through which processes of the same user and of root can watch the probes of this
+// process until the Closer is closed. Close ends all watches, and may be called more than once.
+//
+// The socket is in the directory in which images are kept: $STAPSDT_DIR, or stapsdt in
+// $XDG_RUNTIME_DIR, or stapsdt-UID in $TMPDIR or /tmp. Listen fails if none of them can be used, if the process
+// already listens, and with [stapsdt.ErrUnsupported] on systems other than Linux.
+func Listen() (io.Closer, error) {
+	l, err := listen()
+	if err != nil {
+		return nil, fmt.Errorf("probesock: listen: %w", err)
+	}
+	return l, nil
+}

@@ -1,0 +1,784 @@
+package probesock
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/region"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestMain is also the programs that are watched and killed, or that lack something: see children.
+func TestMain(m *testing.M) {
+	if name := os.Getenv("PROBESOCK_CHILD"); name != "" {
+		children[name]()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// listening lets this process listen in a directory of its own, until the test ends.
+func listening(t *testing.T) *listener {
+	t.Helper()
+	t.Setenv("STAPSDT_DIR", t.TempDir())
+	require.NoError(t, os.Chmod(os.Getenv("STAPSDT_DIR"), 0o700))
+	closer, err := Listen()
+	require.NoError(t, err)
+	t.Cleanup(func() { closer.Close() })
+	return closer.(*listener)
+}
+
+// dialed returns a connection to a socket.
+func dialed(t *testing.T, path string) *net.UnixConn {
+	t.Helper()
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// watcher is a client that watches.
+type watcher struct {
+	*wire.Client
+	memory *wire.Memory
+	*recording.Reader
+}
+
+func connected(t *testing.T, path string) *wire.Client {
+	t.Helper()
+	c, err := wire.NewClient(dialed(t, path), testenv.Patience)
+	require.NoError(t, err)
+	return c
+}
+
+// watching returns a client that watches the probes that patterns name, as in p:*.
+func watching(t *testing.T, path string, bytes uint64, patterns ...string) *watcher {
+	t.Helper()
+	request := wire.Watch{Bytes: bytes}
+	for _, text := range patterns {
+		provider, probe, _ := strings.Cut(text, ":")
+		request.Patterns = append(request.Patterns, wire.Pattern{Provider: provider, Probe: probe})
+	}
+	w := &watcher{Client: connected(t, path)}
+	var err error
+	w.memory, err = w.Watch(request)
+	require.NoError(t, err)
+	t.Cleanup(w.memory.Close)
+	w.Reader, err = recording.NewReader(w.memory)
+	require.NoError(t, err)
+	return w
+}
+
+// events returns what the watcher has not yet seen, as text.
+func (w *watcher) events(t *testing.T) (all []string) {
+	t.Helper()
+	_, err := w.More()
+	require.NoError(t, err)
+	for {
+		e, err := w.Next()
+		if err == io.EOF {
+			return all
+		}
+		require.NoError(t, err)
+		line := e.Probe.Provider + ":" + e.Probe.Name
+		for i, a := range e.Probe.Args {
+			if a.Kind == recording.String {
+				line += fmt.Sprintf(" %s=%s", a.Name, e.Text(i))
+			} else {
+				line += fmt.Sprintf(" %s=%d", a.Name, int64(e.Word(i)))
+			}
+		}
+		all = append(all, line)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	l := listening(t)
+	p := stapsdt.NewProvider("watched")
+	defer p.Close()
+	one := stapsdt.NewProbe2[int64, string](p, "one", "n", "text")
+	two := stapsdt.NewProbe0(p, "two")
+
+	all, err := connected(t, l.path).List()
+	require.NoError(t, err)
+	require.Equal(t, []*recording.Probe{
+		{Provider: "watched", Name: "one", Args: []recording.Arg{{Name: "n", Type: -8, Kind: recording.Int64}, {Name: "text", Type: recording.TypeString, Kind: recording.String}}},
+		{Provider: "watched", Name: "two"},
+	}, all)
+
+	one.Fire(1, "before")
+	w := watching(t, l.path, 1<<20, "watch*:o?e", "late:*")
+	require.True(t, one.Enabled())
+	require.False(t, two.Enabled(), "only what is watched is enabled")
+	one.Fire(-2, "text")
+	two.Fire()
+	late := stapsdt.NewProvider("late")
+	defer late.Close()
+	probe := stapsdt.NewProbe1[bool](late, "probe", "really")
+	probe.Fire(true)
+	other := stapsdt.NewProvider("other")
+	defer other.Close()
+	require.False(t, stapsdt.NewProbe0(other, "probe").Enabled())
+	if err := p.Load(); !errors.Is(err, stapsdt.ErrUnsupported) {
+		require.NoError(t, err)
+	}
+	one.Fire(3, "loaded")
+	require.NoError(t, p.Unload())
+	one.Fire(4, "unloaded")
+	require.Equal(t, []string{"watched:one n=-2 text=text", "late:probe really=1", "watched:one n=3 text=loaded", "watched:one n=4 text=unloaded"}, w.events(t))
+	one.Fire(5, "last")
+	require.NoError(t, w.End())
+	require.False(t, one.Enabled())
+	one.Fire(6, "after")
+	require.Equal(t, []string{"watched:one n=5 text=last"}, w.events(t))
+	require.Zero(t, w.Lost())
+	head := w.Head()
+	require.EqualValues(t, os.Getpid(), head.PID)
+	again, err := w.Watch(wire.Watch{Bytes: 1, Patterns: []wire.Pattern{{Provider: "*", Probe: "*"}}})
+	require.NoError(t, err)
+	again.Close()
+	require.True(t, two.Enabled(), "a connection can watch again")
+	require.NoError(t, w.Close())
+	require.Eventually(t, func() bool { return !two.Enabled() }, testenv.Patience, time.Millisecond)
+}
+
+// TestMany: a program that defines providers all the time, which become garbage, loses no event, and a watch does not grow.
+func TestMany(t *testing.T) {
+	l := listening(t)
+	w := watching(t, l.path, 1<<20, "brief:*")
+	const n = 20_000
+	for i := range n {
+		p := stapsdt.NewProvider("brief")
+		stapsdt.NewProbe1[int](p, "probe", "n").Fire(i)
+		if i%1000 == 0 {
+			runtime.GC()
+		}
+	}
+	require.Len(t, w.events(t), n)
+	require.Zero(t, w.Lost())
+	require.Len(t, w.Probes(), 1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.connections {
+		c.mu.Lock()
+		require.Less(t, len(c.watched), n/4)
+		c.mu.Unlock()
+	}
+}
+
+// TestSeveral: watchers and an observer see the same events, each between its start and its end, while
+// goroutines fire.
+func TestSeveral(t *testing.T) {
+	l := listening(t)
+	p := stapsdt.NewProvider("several")
+	defer p.Close()
+	probe := stapsdt.NewProbe2[uint64, uint64](p, "event", "goroutine", "n")
+	const goroutines, events = 4, 20_000
+	var mu sync.Mutex
+	observed := map[uint64]int{}
+	stop := p.Observe(func(e *stapsdt.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		observed[e.Arg(0).Uint64()]++
+	})
+	var watchers []*watcher
+	for range 3 {
+		watchers = append(watchers, watching(t, l.path, 32<<20, "several:*"))
+	}
+	var group sync.WaitGroup
+	for g := range uint64(goroutines) {
+		group.Go(func() {
+			for n := range uint64(events) {
+				probe.Fire(g, n)
+			}
+		})
+	}
+	group.Wait()
+	stop()
+	for _, w := range watchers {
+		require.NoError(t, w.End())
+		seen := w.events(t)
+		require.Zero(t, w.Lost())
+		require.Len(t, seen, goroutines*events)
+	}
+	for g := range uint64(goroutines) {
+		require.Equal(t, events, observed[g])
+	}
+}
+
+// TestSlow: a watcher that does not read loses events, and knows how many; no fire waits for it.
+func TestSlow(t *testing.T) {
+	l := listening(t)
+	p := stapsdt.NewProvider("slow")
+	defer p.Close()
+	probe := stapsdt.NewProbe1[int](p, "event", "n")
+	w := watching(t, l.path, 0, "*:*")
+	const events = 100_000
+	for n := range events {
+		probe.Fire(n)
+	}
+	require.NoError(t, w.End())
+	seen := w.events(t)
+	require.NotEmpty(t, seen)
+	require.Positive(t, w.Lost())
+	require.EqualValues(t, events, uint64(len(seen))+w.Lost())
+	require.Equal(t, fmt.Sprintf("slow:event n=%d", events-1), seen[len(seen)-1])
+}
+
+// TestSealed: no other process can write to a watcher's memory, or change its size.
+func TestSealed(t *testing.T) {
+	l := listening(t)
+	c := dialed(t, l.path)
+	hello := wire.Hello{Major: wire.Major}
+	_, err := c.Write(wire.Append(nil, wire.KindHello, hello.Append(nil)))
+	require.NoError(t, err)
+	_, _, err = wire.Read(c)
+	require.NoError(t, err)
+	_, err = c.Write(wire.Append(nil, wire.KindWatch, (&wire.Watch{}).Append(nil)))
+	require.NoError(t, err)
+	oob := make([]byte, 64)
+	_, n, _, _, err := c.ReadMsgUnix(make([]byte, 64), oob)
+	require.NoError(t, err)
+	messages, err := unix.ParseSocketControlMessage(oob[:n])
+	require.NoError(t, err)
+	fds, err := unix.ParseUnixRights(&messages[0])
+	require.NoError(t, err)
+	require.Len(t, fds, 1)
+	defer unix.Close(fds[0])
+	_, err = unix.Pwrite(fds[0], []byte("x"), 0)
+	require.ErrorIs(t, err, unix.EPERM)
+	require.ErrorIs(t, unix.Ftruncate(fds[0], 0), unix.EPERM)
+	_, err = unix.Mmap(fds[0], 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	require.ErrorIs(t, err, unix.EPERM)
+	again, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fds[0]), unix.O_RDWR, 0)
+	if err == nil { // it is refused by some kernels
+		defer unix.Close(again)
+		_, err = unix.Pwrite(again, []byte("x"), 0)
+	}
+	require.Error(t, err)
+}
+
+// TestRefused: what a peer must not send ends its connection, or is answered with an error, and the next one is
+// served.
+func TestRefused(t *testing.T) {
+	l := listening(t)
+	send := func(bytes []byte) (kind wire.Kind, body []byte, err error) {
+		c := dialed(t, l.path)
+		hello := wire.Hello{Major: wire.Major, Minor: 99}
+		_, err = c.Write(append(wire.Append(nil, wire.KindHello, append(hello.Append(nil), "more"...)), bytes...))
+		require.NoError(t, err)
+		kind, _, err = wire.Read(c)
+		require.NoError(t, err)
+		require.Equal(t, wire.KindHello, kind)
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(testenv.Patience)))
+		return wire.Read(c)
+	}
+	refused := func(code wire.Code, bytes []byte) {
+		t.Helper()
+		kind, body, err := send(bytes)
+		require.NoError(t, err)
+		require.Equal(t, wire.KindError, kind)
+		failure, err := wire.DecodeError(body)
+		require.NoError(t, err)
+		require.Equal(t, code, failure.Code)
+	}
+	refused(wire.CodeUnknown, wire.Append(nil, 99, nil))
+	refused(wire.CodeMalformed, wire.Append(nil, wire.KindWatch, []byte{1}))
+	refused(wire.CodeMalformed, wire.Append(nil, wire.KindWatch, (&wire.Watch{Patterns: make([]wire.Pattern, wire.MaxPatterns+1)}).Append(nil)))
+	_, _, err := send([]byte{0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0})
+	require.ErrorIs(t, err, io.EOF, "a message of 4 GB")
+
+	c := dialed(t, l.path) // of another major version
+	future := wire.Hello{Major: wire.Major + 1}
+	_, err = c.Write(wire.Append(nil, wire.KindHello, future.Append(nil)))
+	require.NoError(t, err)
+	kind, body, err := wire.Read(c)
+	require.NoError(t, err)
+	require.Equal(t, wire.KindHello, kind)
+	answer, err := wire.DecodeHello(body)
+	require.NoError(t, err)
+	require.EqualValues(t, wire.Major, answer.Major)
+	_, _, err = wire.Read(c)
+	require.ErrorIs(t, err, io.EOF)
+
+	c = dialed(t, l.path) // another protocol
+	_, err = c.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+	require.NoError(t, err)
+	_, _, err = wire.Read(c)
+	require.Error(t, err)
+
+	require.NotEmpty(t, connected(t, l.path).Hello())
+}
+
+// TestTooMany: a thousand connections cost what 32 do, and watchers beyond the eighth are refused.
+func TestTooMany(t *testing.T) {
+	l := listening(t)
+	goroutines := runtime.NumGoroutine()
+	var watchers []*watcher
+	for range maxWatchers {
+		watchers = append(watchers, watching(t, l.path, 32<<20, "*:*")) // as much as the command asks for
+	}
+	c := connected(t, l.path)
+	_, err := c.Watch(wire.Watch{})
+	var failure *wire.Error
+	require.ErrorAs(t, err, &failure)
+	require.Equal(t, wire.CodeBusy, failure.Code)
+	var held []net.Conn
+	for range 1000 {
+		c, err := net.Dial("unix", l.path)
+		require.NoError(t, err)
+		held = append(held, c)
+	}
+	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+maxConnections+1)
+	for _, c := range held {
+		c.Close()
+	}
+	for _, w := range watchers {
+		w.Close()
+	}
+	require.Eventually(t, func() bool {
+		conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: l.path, Net: "unix"})
+		require.NoError(t, err)
+		defer conn.Close()
+		c, err := wire.NewClient(conn, testenv.Patience)
+		if err != nil {
+			return false
+		}
+		memory, err := c.Watch(wire.Watch{Bytes: 1})
+		if err == nil {
+			memory.Close()
+		}
+		return err == nil
+	}, testenv.Patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.memory <= 1<<20 // that of the last one, which may not have ended
+	}, testenv.Patience, time.Millisecond)
+}
+
+// TestWatchLate: a watcher may take its time after an answer.
+func TestWatchLate(t *testing.T) {
+	testenv.Long(t, "it waits for longer than an answer may take")
+	t.Parallel()
+	_, path := start(t, "killed")
+	c := connected(t, path)
+	_, err := c.List()
+	require.NoError(t, err)
+	time.Sleep(answerPatience + 100*time.Millisecond)
+	memory, err := c.Watch(wire.Watch{Bytes: 1})
+	require.NoError(t, err)
+	memory.Close()
+}
+
+// TestEndless: watches that are begun and ended all the time stop the world no more than a hundred times a second.
+func TestEndless(t *testing.T) {
+	l := listening(t)
+	c := connected(t, l.path)
+	const n = 20
+	began := time.Now()
+	for range n {
+		memory, err := c.Watch(wire.Watch{Bytes: 1, Patterns: []wire.Pattern{{Provider: "*", Probe: "*"}}})
+		require.NoError(t, err)
+		memory.Close()
+		require.NoError(t, c.End())
+	}
+	require.GreaterOrEqual(t, time.Since(began), (n-1)*endPause)
+}
+
+// threadsChild may have no more threads than it has when it listens.
+func threadsChild() {
+	p := stapsdt.NewProvider("child")
+	probe := stapsdt.NewProbe1[int](p, "event", "n")
+	announce()
+	_ = unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: 1, Max: 1})
+	for n := 0; ; n++ {
+		probe.Fire(n)
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestThreads: a watcher does not end a program that may have no more threads.
+func TestThreads(t *testing.T) {
+	testenv.NeedsRoot(t) // whom the limit does not concern
+	testenv.NotRaced(t, "the detector has threads of its own")
+	testenv.NotEmulated(t, "it starts itself as another program")
+	dir := t.TempDir()
+	const user = 4343
+	for at := dir; at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
+		require.NoError(t, os.Chmod(at, 0o755))
+	}
+	require.NoError(t, os.Chown(dir, user, user))
+	program := filepath.Join(dir, "program")
+	content, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(program, content, 0o755))
+	cmd := exec.Command(program)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	cmd.Env = append(os.Environ(), "PROBESOCK_CHILD=threads", "STAPSDT_DIR="+dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	for range 3 {
+		w := watching(t, strings.TrimSuffix(line, "\n"), 1<<20, "child:*")
+		seen := 0
+		require.Eventually(t, func() bool {
+			seen += len(w.events(t))
+			return seen > 10
+		}, testenv.Patience, time.Millisecond)
+		require.NoError(t, w.End())
+		require.NoError(t, w.Close())
+	}
+}
+
+// TestSilent: who connects and says nothing is disconnected.
+func TestSilent(t *testing.T) {
+	testenv.Long(t, "it waits for what a listener waits for")
+	l := listening(t)
+	c := dialed(t, l.path)
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(requestPatience+testenv.Patience)))
+	start := time.Now()
+	_, err := c.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	require.InDelta(t, requestPatience.Seconds(), time.Since(start).Seconds(), 5)
+}
+
+// TestMemory: watchers share what there is.
+func TestMemory(t *testing.T) {
+	l := &listener{}
+	chunks, size, err := l.reserve(1 << 60)
+	require.NoError(t, err)
+	require.LessOrEqual(t, size, int64(maxRing+2<<20))
+	require.EqualValues(t, maxRing/recording.ChunkBytes, chunks)
+	l.memory = maxMemory - size/2
+	chunks, _, err = l.reserve(maxRing)
+	require.NoError(t, err)
+	require.Less(t, chunks, uint64(maxRing/recording.ChunkBytes))
+	l.memory = maxMemory
+	_, _, err = l.reserve(1)
+	require.ErrorContains(t, err, "no memory for another watcher")
+}
+
+func TestAdmitted(t *testing.T) {
+	yes, no := func() bool { return true }, func() bool { return false }
+	require.True(t, isAdmitted(1000, 1000, no))
+	require.True(t, isAdmitted(0, 1000, no))
+	require.False(t, isAdmitted(1001, 1000, yes))
+	require.False(t, isAdmitted(1000, 0, yes))
+	require.False(t, isAdmitted(region.OverflowUser, region.OverflowUser, no), "it can be any user")
+	require.True(t, isAdmitted(region.OverflowUser, region.OverflowUser, yes))
+}
+
+// TestFiles: the socket belongs to the user alone, is gone after Close, and what killed processes have left is
+// removed.
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	t.Setenv("STAPSDT_DIR", dir)
+	stale, young, other := filepath.Join(dir, "1-1.sock"), filepath.Join(dir, "2-2.sock"), filepath.Join(dir, "3.so")
+	for _, path := range []string{stale, young} {
+		s, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		require.NoError(t, err)
+		s.SetUnlinkOnClose(false)
+		require.NoError(t, s.Close())
+	}
+	require.NoError(t, os.WriteFile(other, nil, 0o600))
+	old := time.Now().Add(-2 * staleAge)
+	require.NoError(t, os.Chtimes(stale, old, old))
+	require.NoError(t, os.Chtimes(other, old, old))
+	closer, err := Listen()
+	require.NoError(t, err)
+	require.NoFileExists(t, stale)
+	require.FileExists(t, young)
+	require.FileExists(t, other)
+	path := closer.(*listener).path
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.ModeSocket|0o600, info.Mode())
+	_, err = Listen()
+	require.ErrorIs(t, err, errListens)
+	p := stapsdt.NewProvider("files")
+	defer p.Close()
+	probe := stapsdt.NewProbe0(p, "probe")
+	w := watching(t, path, 0, "*:*")
+	require.True(t, probe.Enabled())
+	require.NoError(t, closer.Close())
+	require.NoError(t, closer.Close())
+	require.False(t, probe.Enabled())
+	require.NoFileExists(t, path)
+	require.ErrorIs(t, w.Gone(), io.EOF)
+	closer, err = Listen()
+	require.NoError(t, err)
+	require.NoError(t, closer.Close())
+
+	t.Setenv("STAPSDT_DIR", filepath.Join(dir, strings.Repeat("x", 200)))
+	_, err = Listen()
+	require.ErrorContains(t, err, "at most 107 bytes")
+	t.Setenv("STAPSDT_DIR", filepath.Join(dir, "missing", "directory"))
+	_, err = Listen()
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestIdle: a listener costs a goroutine and a descriptor before a watcher connects, and after it has left.
+func TestIdle(t *testing.T) {
+	testenv.NotRaced(t, "it counts what the process has")
+	count := func() (goroutines, descriptors int) {
+		entries, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		return runtime.NumGoroutine(), len(entries)
+	}
+	// settled counts when nothing ends any more: a goroutine is counted until it has exited, which it does
+	// after those that wait for it, and a collection closes what earlier tests have dropped.
+	settled := func() (goroutines, descriptors int) {
+		runtime.GC()
+		runtime.GC()
+		goroutines, descriptors = count()
+		for same := 0; same < 20; same++ {
+			time.Sleep(time.Millisecond)
+			g, d := count()
+			if g != goroutines || d != descriptors {
+				goroutines, descriptors, same = g, d, 0
+			}
+		}
+		return goroutines, descriptors
+	}
+	t.Setenv("STAPSDT_DIR", t.TempDir())
+	require.NoError(t, os.Chmod(os.Getenv("STAPSDT_DIR"), 0o700))
+	warm, err := Listen() // the runtime's poller has descriptors too
+	require.NoError(t, err)
+	require.NoError(t, warm.Close())
+	goroutines, descriptors := settled()
+	closer, err := Listen()
+	require.NoError(t, err)
+	defer closer.Close()
+	g, d := count()
+	require.Equal(t, goroutines+1, g)
+	require.Equal(t, descriptors+1, d)
+	w := watching(t, closer.(*listener).path, 0, "*:*")
+	require.NoError(t, w.End())
+	require.NoError(t, w.Close())
+	g, d = count()
+	for end := time.Now().Add(testenv.Patience); time.Now().Before(end) && (g != goroutines+1 || d != descriptors+1); g, d = count() {
+		time.Sleep(time.Millisecond)
+	}
+	require.Equal(t, goroutines+1, g)
+	require.Equal(t, descriptors+1, d)
+}
+
+// TestFireAllocatesNothing: neither while a watcher reads nor without one.
+func TestFireAllocatesNothing(t *testing.T) {
+	testenv.NotRaced(t, "the detector allocates")
+	l := listening(t)
+	p := stapsdt.NewProvider("allocates")
+	defer p.Close()
+	probe := stapsdt.NewProbe2[int, string](p, "event")
+	w := watching(t, l.path, 1<<20, "*:*")
+	require.Zero(t, testing.AllocsPerRun(1000, func() { probe.Fire(1, "a text of 16 byte") }))
+	require.NoError(t, w.End())
+	require.NotEmpty(t, w.events(t))
+}
+
+// children are programs that this test binary is: see start.
+var children = map[string]func(){
+	"killed":    killedChild,
+	"exhausted": exhaustedChild,
+	"limited":   limitedChild,
+	"exec":      execChild,
+	"threads":   threadsChild,
+}
+
+// start starts a child that listens, and returns the path of its socket.
+func start(t *testing.T, name string) (*exec.Cmd, string) {
+	t.Helper()
+	testenv.NotEmulated(t, "it starts itself as another program")
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "PROBESOCK_CHILD="+name, "STAPSDT_DIR="+dir)
+	cmd.Stderr = os.Stderr
+	_, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	return cmd, strings.TrimSuffix(line, "\n")
+}
+
+// announce listens, and prints where.
+func announce() {
+	closer, err := Listen()
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(closer.(*listener).path)
+}
+
+// killedChild fires numbers until it is killed.
+func killedChild() {
+	p := stapsdt.NewProvider("child")
+	probe := stapsdt.NewProbe2[uint64, uint64](p, "event", "goroutine", "n")
+	announce()
+	for g := range uint64(4) {
+		go func() {
+			for n := uint64(0); ; n++ {
+				probe.Fire(g, n)
+			}
+		}()
+	}
+	select {}
+}
+
+// TestKilled: when the program is killed, a watcher has whole events, in each goroutine's order, and knows of
+// its losses.
+func TestKilled(t *testing.T) {
+	cmd, path := start(t, "killed")
+	w := watching(t, path, 1<<20, "child:*")
+	require.Eventually(t, func() bool {
+		more, err := w.More()
+		return err == nil && more
+	}, testenv.Patience, 10*time.Millisecond)
+	require.NoError(t, cmd.Process.Kill())
+	require.ErrorIs(t, w.Gone(), io.EOF)
+	seen := w.events(t)
+	require.NotEmpty(t, seen)
+	last := map[string]int{}
+	for _, line := range seen {
+		fields := strings.Fields(line)
+		n, err := strconv.Atoi(strings.TrimPrefix(fields[2], "n="))
+		require.NoError(t, err)
+		require.True(t, last[fields[1]] == 0 || n > last[fields[1]], "%s after %d", line, last[fields[1]])
+		last[fields[1]] = n
+	}
+	require.NotEmpty(t, last) // of some goroutines, all events may have been replaced
+}
+
+// exhaustedChild has no descriptors for those who connect, until it reads a byte.
+func exhaustedChild() {
+	p := stapsdt.NewProvider("child")
+	probe := stapsdt.NewProbe0(p, "event")
+	var limit unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
+	go func() {
+		for range time.Tick(time.Millisecond) {
+			probe.Fire()
+		}
+	}()
+	l, err := Listen()
+	if err == nil {
+		var held []*os.File
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: limit.Max})
+		for {
+			f, err := os.Open("/dev/null")
+			if err != nil {
+				break
+			}
+			held = append(held, f)
+		}
+		fmt.Println(l.(*listener).path)
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		for _, f := range held {
+			f.Close()
+		}
+	}
+	select {}
+}
+
+// TestExhausted: a program without descriptors goes on, and serves again when it has some.
+func TestExhausted(t *testing.T) {
+	testenv.NotEmulated(t, "it starts itself as another program")
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "PROBESOCK_CHILD=exhausted", "STAPSDT_DIR="+dir)
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	conn := dialed(t, strings.TrimSuffix(line, "\n"))
+	_, err = wire.NewClient(conn, 300*time.Millisecond)
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	_, err = in.Write([]byte("x"))
+	require.NoError(t, err)
+	w := watching(t, strings.TrimSuffix(line, "\n"), 0, "child:*")
+	require.Eventually(t, func() bool { return len(w.events(t)) > 0 }, testenv.Patience, time.Millisecond)
+}
+
+// limitedChild has no room in its address space.
+func limitedChild() {
+	p := stapsdt.NewProvider("child")
+	stapsdt.NewProbe0(p, "event")
+	b, _ := os.ReadFile("/proc/self/statm")
+	pages, _ := strconv.Atoi(strings.Fields(string(b))[0])
+	size := uint64(pages*os.Getpagesize() + 16<<20)
+	_ = unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: size, Max: size})
+	announce()
+	select {}
+}
+
+// TestLimited: a watcher for which there is no room is refused, and a smaller one is not.
+func TestLimited(t *testing.T) {
+	testenv.NotRaced(t, "the detector has no room either")
+	_, path := start(t, "limited")
+	c := connected(t, path)
+	_, err := c.Watch(wire.Watch{Bytes: 64 << 20})
+	var failure *wire.Error
+	require.ErrorAs(t, err, &failure)
+	require.Equal(t, wire.CodeMemory, failure.Code)
+	require.ErrorContains(t, err, "cannot allocate memory")
+	memory, err := c.Watch(wire.Watch{Bytes: 1})
+	require.NoError(t, err)
+	memory.Close()
+}
+
+// execChild becomes another program when it gets a signal.
+func execChild() {
+	p := stapsdt.NewProvider("child")
+	probe := stapsdt.NewProbe1[int](p, "event", "n")
+	watched := make(chan os.Signal, 1)
+	signal.Notify(watched, unix.SIGUSR1)
+	announce()
+	<-watched
+	probe.Fire(1)
+	fmt.Fprintln(os.Stderr, unix.Exec("/bin/sleep", []string{"sleep", "1000"}, nil))
+}
+
+// TestExec: exec ends a watch, whose events stay.
+func TestExec(t *testing.T) {
+	child, path := start(t, "exec")
+	w := watching(t, path, 0, "child:*")
+	require.NoError(t, child.Process.Signal(unix.SIGUSR1))
+	require.ErrorIs(t, w.Gone(), io.EOF)
+	require.Equal(t, []string{"child:event n=1"}, w.events(t))
+}
