@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
@@ -20,7 +22,8 @@ import (
 // they say nothing of a process.
 var runtimes = []string{"libc", "rtld", "libm", "libpthread", "libstdcxx", "libgcc"}
 
-// completePID completes -p with the processes that have probes, and with what they have.
+// completePID completes -p with the processes that have probes, and with what they have: with their PIDs, and with their
+// names if they are unique.
 func completePID(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 	pids, err := target.Processes()
 	if err != nil {
@@ -46,11 +49,21 @@ func completePID(_ *cobra.Command, _ []string, word string) ([]string, cobra.She
 		if len(providers) == 0 {
 			continue
 		}
-		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		what := strings.TrimSpace(string(name)) + ": " + strings.Join(providers, ", ")
-		all = append(all, before+strconv.Itoa(pid)+"\t"+render.Printable(what))
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		name, have := strings.TrimSpace(string(comm)), strings.Join(providers, ", ")
+		all = append(all, before+strconv.Itoa(pid)+"\t"+render.Printable(name+": "+have))
+		if called, err := target.Called(name); err == nil && called == pid && isWord(name) {
+			all = append(all, before+name+"\t"+render.Printable(fmt.Sprintf("%d: %s", pid, have)))
+		}
 	}
 	return all, cobra.ShellCompDirectiveNoFileComp
+}
+
+// isWord reports whether -p and a shell take a name as it is: one that is no number.
+func isWord(name string) bool {
+	return name != "" && !isNumber(name) && name[0] != '-' && strings.IndexFunc(name, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
+	}) < 0
 }
 
 // completeSpecs lets the verbs that take a SPEC complete it.
@@ -62,33 +75,43 @@ func completeSpecs(root *cobra.Command) {
 	}
 }
 
-// completeSpec completes a SPEC: with the probes of the processes of -p or -a, and of the FILE
+// completeSpec completes a SPEC: with the probes of the recordings of --from, of the processes of -p or -a, or of the FILE
 // that the word begins with. Without any of them the word is the beginning of a FILE.
 func completeSpec(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	var names completions
 	finder := target.NewFinder()
 	defer finder.Close()
-	var names completions
-	if path, _, ok := strings.Cut(word, ":"); ok && strings.Contains(path, "/") {
+	recordings, _ := c.Flags().GetStringArray("from") // or none: record has no such flag
+	var named probes.Target
+	_ = processList{&named}.Set(c.Flags().Lookup("pid").Value.String())
+	every, _ := c.Flags().GetBool("all")
+	path, _, hasColon := strings.Cut(word, ":")
+	switch {
+	case len(recordings) > 0:
+		if err := names.addRecorded(recordings); err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+	case hasColon && strings.Contains(path, "/"):
 		if f, err := finder.Open(path); err == nil {
-			names.add(f, path+":")
+			names.addFile(f, path+":")
 		}
-	} else {
-		var named pidList
-		_ = named.Set(c.Flags().Lookup("pid").Value.String())
-		every, _ := c.Flags().GetBool("all")
-		if !every && len(named) == 0 {
-			return nil, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
-		}
-		found, err := (&probes.Target{PIDs: named, All: every}).Look(finder)
+	case !every && !named.Given():
+		return nil, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
+	default:
+		named.All = every
+		found, err := named.Look(finder)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
 		for _, f := range found.Files {
-			names.add(f, "")
+			names.addFile(f, "")
 		}
 	}
 	if c.Name() == "hist" && len(args) > 0 {
 		return names.arguments(args[0]), cobra.ShellCompDirectiveNoFileComp
+	}
+	if c.Name() == "top" || c.Name() == "tree" {
+		return names.operations(), cobra.ShellCompDirectiveNoFileComp
 	}
 	slices.Sort(names.all)
 	return slices.Compact(names.all), cobra.ShellCompDirectiveNoFileComp
@@ -96,39 +119,82 @@ func completeSpec(c *cobra.Command, args []string, word string) ([]string, cobra
 
 // completions are the names of probes, each with its arguments after a tab.
 type completions struct {
-	all   []string
-	files []*target.File
+	all    []string
+	probes []completedProbe
 }
 
-func (l *completions) add(f *target.File, before string) {
-	l.files = append(l.files, f)
+// completedProbe is a probe whose arguments can be completed: each is its name, a tab, and its type.
+type completedProbe struct {
+	provider, name string
+	args           []string
+}
+
+// addFile adds the probes of a file.
+func (l *completions) addFile(f *target.File, before string) {
 	for _, p := range f.Probes {
-		name := before + p.Provider + ":" + p.Name
-		if name == render.Printable(name) {
-			l.all = append(l.all, name+"\t"+render.Printable("("+target.Signature(p)+")"))
+		probe := completedProbe{provider: p.Provider, name: p.Name}
+		for i, a := range p.Args {
+			probe.add(i, a.Name, target.TypeName(a))
 		}
+		l.add(probe, before, target.Signature(p))
 	}
 }
 
-// arguments returns the names of the arguments of a probe, each with its type.
-func (l *completions) arguments(text string) (all []string) {
+// addRecorded adds the probes of recordings.
+func (l *completions) addRecorded(paths []string) error {
+	source, err := recorded.Open(paths, nil, "")
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	for _, p := range source.Probes() {
+		probe := completedProbe{provider: p.Provider, name: p.Name}
+		for i := range p.Args {
+			name, kind := recorded.Argument(p, i)
+			probe.add(i, name, kind)
+		}
+		l.add(probe, "", recorded.Signature(p))
+	}
+	return nil
+}
+
+func (l *completions) add(p completedProbe, before, signature string) {
+	l.probes = append(l.probes, p)
+	name := before + p.provider + ":" + p.name
+	if name == render.Printable(name) {
+		l.all = append(l.all, name+"\t"+render.Printable("("+signature+")"))
+	}
+}
+
+// add adds the i-th argument.
+func (p *completedProbe) add(i int, name, kind string) {
+	if name == "" {
+		name = fmt.Sprintf("arg%d", i)
+	}
+	p.args = append(p.args, name+"\t"+render.Printable(kind))
+}
+
+// operations returns the names of operations, each with what their start says.
+func (l *completions) operations() (all []string) {
+	for _, name := range l.all {
+		probe, args, _ := strings.Cut(name, "\t")
+		if operation, isStart := recorded.NameOf(probe); isStart {
+			all = append(all, operation+"\t"+args)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// arguments returns the names of the arguments of the first probe that a SPEC names, each with its type.
+func (l *completions) arguments(text string) []string {
 	spec, err := target.ParseSpec(text)
 	if err != nil {
 		return nil
 	}
-	for _, f := range l.files {
-		for _, p := range f.Probes {
-			if !spec.Match(p.Provider, p.Name) {
-				continue
-			}
-			for i, a := range p.Args {
-				name := a.Name
-				if name == "" {
-					name = fmt.Sprintf("arg%d", i)
-				}
-				all = append(all, name+"\t"+render.Printable(target.TypeName(a)))
-			}
-			return all
+	for _, p := range l.probes {
+		if spec.Match(p.provider, p.name) {
+			return p.args
 		}
 	}
 	return nil

@@ -5,11 +5,13 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/proberec"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -50,8 +52,29 @@ func TestCompletion(t *testing.T) {
 	got, directive := completed(t, "trace", "-p", "")
 	assert.Contains(t, got, want)
 	assert.Equal(t, noFiles, directive)
+	for _, verb := range []string{"top", "tree"} {
+		got, directive = completed(t, verb, "-p", me, "")
+		assert.Equal(t, []string{"completed:query\t(id uint64)"}, got, "operations, and no probes")
+		assert.Equal(t, noFiles, directive)
+	}
 	got, _ = completed(t, "list", "-p", "1,")
 	assert.Contains(t, got, "1,"+want)
+	recorder, err := proberec.Create(filepath.Join(t.TempDir(), "recording"), 1<<20, provider)
+	require.NoError(t, err)
+	defer recorder.Close()
+	recorder.Start()
+	for _, verb := range []string{"trace", "count", "latency", "hist"} {
+		got, directive = completed(t, verb, "--from", recorder.Path(), "")
+		assert.Contains(t, got, done, verb)
+		assert.Contains(t, got, end, verb)
+		assert.Equal(t, noFiles, directive, verb)
+	}
+	got, _ = completed(t, "tree", "--from", recorder.Path(), "")
+	assert.Equal(t, []string{"completed:query\t(id uint64)"}, got)
+	got, _ = completed(t, "hist", "--from", recorder.Path(), "completed:request__done", "")
+	assert.Equal(t, []string{"path\tstring", "status\tint32"}, got)
+	got, _ = completed(t, "trace", "--from", t.TempDir(), "")
+	assert.Empty(t, got, "it is no recording")
 	provider.Unload()
 	got, _ = completed(t, "trace", "-p", "")
 	assert.NotContains(t, got, want, "a process without probes")

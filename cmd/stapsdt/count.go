@@ -28,6 +28,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 		},
 	}
 	runFlags(c, &config)
+	verboseFlag(c, &config)
 	countFlags(c, &options)
 	return c
 }

@@ -3,8 +3,8 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -38,7 +38,7 @@ Without a SPEC, every probe of the process is selected.`,
   stapsdt doctor -p 1234 -v`,
 		RunE: func(_ *cobra.Command, args []string) error { return d.run(args) },
 	}
-	c.Flags().StringVarP(&d.process, "pid", "p", "", "the process `PID`")
+	c.Flags().StringVarP(&d.process, "pid", "p", "", "the process `PID`, or its name if no other has it")
 	_ = c.RegisterFlagCompletionFunc("pid", completePID)
 	c.Flags().BoolVarP(&d.verbose, "verbose", "v", false, "also show what is as it should be")
 	outputFlag(c, &d.asJSON)
@@ -75,9 +75,12 @@ func (d *diagnosis) parse(args []string) (pids []int, spec *target.Spec, err err
 		words, args = append(words, args[0]), args[1:]
 	}
 	for _, word := range words {
-		pid, err := strconv.Atoi(word)
-		if err != nil || pid <= 0 {
-			return nil, nil, usage.Errorf("%q is not a process", word)
+		pid, err := processOf(word)
+		switch {
+		case errors.Is(err, target.ErrNoProcess):
+			return nil, nil, fmt.Errorf("-p: %w", err)
+		case err != nil:
+			return nil, nil, usage.Errorf("-p %w", err)
 		}
 		pids = append(pids, pid)
 	}
@@ -91,6 +94,9 @@ func (d *diagnosis) parse(args []string) (pids []int, spec *target.Spec, err err
 		s, err := target.ParseSpec(args[0])
 		if err != nil {
 			return nil, nil, usage.Errorf("%w", err)
+		}
+		if s.Functions {
+			return nil, nil, usage.Errorf("%v selects functions, and doctor is about probes: stapsdt list -v %v says how a function is seen", s, s)
 		}
 		spec = &s
 	}

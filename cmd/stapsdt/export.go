@@ -55,6 +55,7 @@ counting. If the file is wrong, the rules in force stay.`,
 	c.Flags().StringVar(&options.Listen, "listen", "", "answer Prometheus at this `ADDR`, such as :9964 (default "+export.DefaultListen+", and with --otlp not at all)")
 	c.Flags().StringVar(&options.Web, "web.config.file", "", "the `FILE` with certificates and users, as Prometheus's exporters have it")
 	c.Flags().StringVar(&options.OTLP, "otlp", "", "send metrics and spans to this `ENDPOINT`, such as http://localhost:4318")
+	viaFlag(c, &options.Via, "the kernel, or without any capability the sockets of the user's programs that listen")
 	c.Flags().StringVar(&print, "print", "", "only check the rules and print `WHAT` follows from them: alerts for Prometheus, a dashboard for Grafana, or the metrics of recordings")
 	fromFlag(c, &from)
 	_ = c.RegisterFlagCompletionFunc("print", cobra.FixedCompletions([]string{"alerts", "dashboard", "metrics"}, cobra.ShellCompDirectiveNoFileComp))

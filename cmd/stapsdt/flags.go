@@ -10,49 +10,74 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// pidList is the value of -p: the numbers of processes, between which there are commas or white
-// space, as pgrep prints them.
-type pidList []int
+// processList is the value of -p: the numbers or names of processes, or the names of pods, between which there
+// are commas or white space, as pgrep prints them.
+type processList struct{ *probes.Target }
 
 // Type is for the help.
-func (l *pidList) Type() string { return "PID" }
+func (processList) Type() string { return "PID" }
 
-func (l *pidList) String() string {
+func (l processList) String() string {
+	if l.Target == nil {
+		return ""
+	}
 	var all []string
-	for _, pid := range *l {
+	for _, pid := range l.PIDs {
 		all = append(all, strconv.Itoa(pid))
+	}
+	for _, pod := range l.Pods {
+		all = append(all, pod.String())
 	}
 	return strings.Join(all, ",")
 }
 
-// Set adds processes.
-func (l *pidList) Set(text string) error {
+// Set adds processes, or pods.
+func (l processList) Set(text string) error {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	if len(words) == 0 {
-		return errors.New("takes the PID of a process, and is empty")
+		return errors.New("takes the PID or the name of a process, and is empty")
 	}
 	for _, word := range words {
-		pid, err := strconv.ParseInt(word, 10, 32)
-		switch {
-		case err != nil && !isNumber(strings.TrimLeft(word, "+-")):
-			return fmt.Errorf("takes the PID of a process, such as 1234, and not %q: for a name, use -p \"$(pgrep -x NAME)\"", word)
-		case err != nil || pid <= 0:
-			return fmt.Errorf("takes the PID of a process, and %s is none", word)
+		if strings.Contains(word, "/") {
+			pod, err := cgroup.ParsePattern(word)
+			if err != nil {
+				return err
+			}
+			l.Pods = append(l.Pods, pod)
+			continue
 		}
-		if !slices.Contains(*l, int(pid)) {
-			*l = append(*l, int(pid))
+		pid, err := processOf(word)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(l.PIDs, pid) {
+			l.PIDs = append(l.PIDs, pid)
 		}
 	}
 	return nil
+}
+
+// processOf returns the process that a word names: its PID, or a name that no other process has.
+func processOf(word string) (int, error) {
+	pid, err := strconv.ParseInt(word, 10, 32)
+	switch {
+	case err != nil && !isNumber(strings.TrimLeft(word, "+-")):
+		return target.Called(word)
+	case err != nil || pid <= 0:
+		return 0, fmt.Errorf("takes the PID of a process, and %s is none", word)
+	}
+	return int(pid), nil
 }
 
 // isNumber reports whether a word consists of digits.
@@ -60,7 +85,7 @@ func isNumber(word string) bool { return word != "" && strings.Trim(word, "01234
 
 // targetFlags are the flags that say in which processes a command looks for probes.
 func targetFlags(c *cobra.Command, t *probes.Target) {
-	c.Flags().VarP((*pidList)(&t.PIDs), "pid", "p", "the process `PID`, or several as pgrep prints them, with their shared libraries")
+	c.Flags().VarP(processList{t}, "pid", "p", "the process `PID`, or its name if no other has it, or several as pgrep prints them, with their shared libraries; or NAMESPACE/POD[/CONTAINER], with * for any, on a node of Kubernetes")
 	c.Flags().BoolVarP(&t.All, "all", "a", false, "every process on the machine, in containers too")
 	_ = c.RegisterFlagCompletionFunc("pid", completePID)
 }
@@ -72,12 +97,72 @@ func runFlags(c *cobra.Command, config *run.Config) {
 	c.Flags().DurationVarP(&config.Duration, "duration", "d", 0, "end after this time, such as 10s")
 	c.Flags().BoolVar(&config.Single, "single", false, "attach to each site on its own, as on kernels before 6.6")
 	_ = c.Flags().MarkHidden("single")
+	viaFlag(c, &config.Via, "the program's socket if it can do all that is asked, or else the kernel")
+	c.Flags().Var(share{&config.Budget}, "budget", "detach from the most expensive probes if all together take more than `PERCENT` of the processes' time, such as 1%")
+	_ = c.RegisterFlagCompletionFunc("budget", cobra.NoFileCompletions)
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if config.Duration == 0 && c.Flags().Changed("duration") {
 			return usage.Errorf("a duration of 0 would count nothing: leave out -d to go on until Ctrl-C")
 		}
 		return nil
 	}
+}
+
+// share is the value of --budget: a part in percent.
+type share struct{ part *float64 }
+
+// Type is for the help.
+func (share) Type() string { return "PERCENT" }
+
+func (s share) String() string {
+	if s.part == nil || *s.part == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%g%%", 100**s.part)
+}
+
+// Set sets the part.
+func (s share) Set(text string) error {
+	number, ok := strings.CutSuffix(text, "%")
+	percent, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if !ok || err != nil || !(percent > 0 && percent <= 100) {
+		return fmt.Errorf("takes more than 0%% and up to 100%%, such as 1%%, and not %q", text)
+	}
+	*s.part = percent / 100
+	return nil
+}
+
+// route is the value of --via: what delivers the events.
+type route struct{ via *string }
+
+// Type is for the help.
+func (route) Type() string { return "ROUTE" }
+
+func (r route) String() string {
+	if r.via == nil {
+		return ""
+	}
+	return *r.via
+}
+
+// Set sets the route.
+func (r route) Set(text string) error {
+	if text != run.Kernel && text != run.Socket {
+		return fmt.Errorf("takes kernel or socket, and not %q", text)
+	}
+	*r.via = text
+	return nil
+}
+
+// viaFlag is the flag of the commands that take events from the kernel or from sockets.
+func viaFlag(c *cobra.Command, via *string, otherwise string) {
+	c.Flags().Var(route{via}, "via", "what delivers the events: `ROUTE`, which is kernel or socket (default: "+otherwise+")")
+	_ = c.RegisterFlagCompletionFunc("via", cobra.FixedCompletions([]string{run.Kernel, run.Socket}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// verboseFlag is the flag of the commands that can tell from where the events come.
+func verboseFlag(c *cobra.Command, config *run.Config) {
+	c.Flags().BoolVarP(&config.Verbose, "verbose", "v", false, "say whether the events come from the kernel or from sockets")
 }
 
 // fromFlag is the flag of the commands that read recordings in place of processes.
@@ -123,7 +208,7 @@ func checkStrayPID(c *cobra.Command, args []string) error {
 	if flag == nil || len(args) == 0 || !isNumber(args[0]) {
 		return nil
 	}
-	if pids, ok := flag.Value.(*pidList); ok && len(*pids) > 0 {
+	if pids, ok := flag.Value.(processList); ok && len(pids.PIDs) > 0 {
 		return usage.Errorf("-p takes several processes as one value, as in -p %v,%s or -p \"$(pgrep -x NAME)\" with the quotes", pids, args[0])
 	}
 	return nil
@@ -151,6 +236,8 @@ func flagError(c *cobra.Command, err error) error {
 	var valueless *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
 	switch {
+	case errors.As(err, &invalid) && errors.Is(invalid.Unwrap(), target.ErrNoProcess):
+		return fmt.Errorf("%s: %w", flagName(invalid.GetFlag()), invalid.Unwrap())
 	case errors.As(err, &invalid):
 		return usage.Errorf("%s %s", flagName(invalid.GetFlag()), invalidValue(invalid))
 	case errors.As(err, &valueless):

@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
@@ -43,14 +45,17 @@ func TestWrongFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"trace", "-p", "svc", "a:b"}, `-p takes the PID of a process, such as 1234, and not "svc": for a name, use -p "$(pgrep -x NAME)"`},
 		{[]string{"trace", "-p", "0", "a:b"}, "-p takes the PID of a process, and 0 is none"},
 		{[]string{"list", "-p", "-1"}, "-1 is none"},
+		{append(trace, "--budget", "1"), "--budget takes more than 0% and up to 100%"},
+		{append(trace, "--budget", "0%"), "--budget takes more than 0% and up to 100%"},
+		{append(trace, "--budget", "NaN%"), "--budget takes more than 0% and up to 100%"},
+		{[]string{"count", "-a", "a:b", "--budget", "1%"}, "--budget is a part of the processor time of processes: name them by -p"},
+		{[]string{"count", "--from", "x", "a:b", "--budget", "1%"}, "--budget are for processes"},
+		{append(trace, "--budget", "1%", "--via", "socket"), "--budget needs the kernel, and --via socket excludes it"},
 		{[]string{"count", "-p", "99999999999999999999", "a:b"}, "is none"},
 		{[]string{"script", "-p", "", "--for", "bpftrace", "a:b"}, "and is empty"},
-		{[]string{"hist", "-p", "1.5", "a:b", "c"}, `and not "1.5"`},
-		{[]string{"stack", "-p", "1,x", "a:b"}, `and not "x"`},
-		{[]string{"doctor", "-p", "svc"}, `"svc" is not a process`},
+		{[]string{"doctor", "-p", "0"}, "-p takes the PID of a process, and 0 is none"},
 		{[]string{"trace", "-p", "1", "2", "a:b"}, `as in -p 1,2 or -p "$(pgrep -x NAME)" with the quotes`},
 		{[]string{"list", "-p", "1", "2"}, "as in -p 1,2"},
 		{[]string{"list", "http://localhost:6060/debug/probes/", "-v"}, "-v shows the sites of files"},
@@ -83,7 +88,7 @@ func TestWrongFlags(t *testing.T) {
 		{append(trace, "--strlen", "x"), `--strlen takes a whole number, and not "x"`},
 		{append(trace, "--strlen", "-1"), "--strlen must be between 1 and 4000"},
 		{append(trace, "-a=maybe"), `-a is true or false, and not "maybe"`},
-		{append(trace, "-o", "xml"), `-o takes text or json, and not "xml"`},
+		{append(trace, "-o", "xml"), `-o takes text, json, chrome or ctf, and not "xml"`},
 		{append(trace, "-z"), "there is no flag -z: see stapsdt trace --help"},
 		{append(trace, "--nope=1"), "there is no flag --nope: see stapsdt trace --help"},
 		{append(trace, "-n"), "-n needs a value: see stapsdt trace --help"},
@@ -163,4 +168,46 @@ func TestPIDs(t *testing.T) {
 			assert.Equal(t, []int{1, 22}, target.PIDs, args)
 		}
 	}
+}
+
+// TestNames: -p takes the name of a process that no other has.
+func TestNames(t *testing.T) {
+	run := func(args ...string) (stderr string, status int) {
+		var out, errors strings.Builder
+		status = execute(args, &out, &errors)
+		return errors.String(), status
+	}
+	for _, verb := range []string{"trace", "top", "list", "doctor"} {
+		for _, name := range []string{"nothing-has-this-name", "1.5", "1,nothing-has-this-name"} {
+			stderr, status := run(verb, "-p", name)
+			require.Equal(t, exitNothing, status, "%s -p %s", verb, name)
+			require.Contains(t, stderr, "-p: no such process: none is called")
+		}
+	}
+	start := func(program string) *exec.Cmd {
+		sleep, err := exec.LookPath("sleep")
+		require.NoError(t, err)
+		link := filepath.Join(t.TempDir(), program)
+		content, err := os.ReadFile(sleep)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(link, content, 0o700))
+		cmd := exec.Command(link, "1000")
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+		return cmd
+	}
+	const long = "a-name-that-the-kernel-cuts"
+	first, other := start(long), start("quite-another")
+	for name, want := range map[string]int{long: first.Process.Pid, long[:15]: first.Process.Pid, "quite-another": other.Process.Pid} {
+		var named probes.Target
+		require.NoError(t, processList{&named}.Set(name))
+		require.Equal(t, probes.Target{PIDs: []int{want}}, named)
+	}
+	second := start(long)
+	stderr, status := run("trace", "-p", long, "a:b")
+	require.Equal(t, exitUsage, status)
+	require.Contains(t, stderr, fmt.Sprintf("-p is not unique: 2 processes are called %q, with the PIDs %d,%d", long, first.Process.Pid, second.Process.Pid))
 }

@@ -42,6 +42,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 		},
 	}
 	runFlags(c, &config)
+	verboseFlag(c, &config)
 	countFlags(c, &options)
 	linearFlag(c, &options.Buckets)
 	return c

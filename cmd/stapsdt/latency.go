@@ -24,7 +24,8 @@ quantiles of the time between, the numbers of starts and ends that have no count
 the operations that have been open longest.
 
 START and END are [FILE:]PROVIDER:PROBE. A single SPEC stands for SPEC__start and SPEC__end or SPEC__done.
-Such probes are paired by their first argument, which is the id of a span. Others need --key.`,
+Such probes are paired by their first argument, which is the id of a span. Others need --key.
+A single go:PATTERN stands for the calls of functions and their returns.`,
 		Example: `  stapsdt latency -p 1234 myapp:query
   stapsdt latency -p 1234 myapp:query__start myapp:query__end --by 'text,error != ""'
   stapsdt latency -p 1234 myapp:begin myapp:done --key goroutine
@@ -34,6 +35,7 @@ Such probes are paired by their first argument, which is the id of a span. Other
 		},
 	}
 	runFlags(c, &config)
+	verboseFlag(c, &config)
 	countFlags(c, &options)
 	linearFlag(c, &options.Buckets)
 	c.Flags().StringVar(&key, "key", "", "what a start and its end have in common: `EXPR`, a Go expression of the arguments of both, or goroutine, or thread")

@@ -13,7 +13,7 @@ func listCommand(to *console.Console) *cobra.Command {
 	var where probes.Target
 	var options list.Options
 	c := &cobra.Command{
-		Use:   "list (-p PID | -a | FILE... | --from FILE | http://HOST/debug/probes/)",
+		Use:   "list (-p PID | -a | FILE... | --from FILE | http://HOST/debug/probes/ | go:PATTERN (-p PID | FILE...))",
 		Short: "List probes, their arguments, and what is traced now",
 		Long: `List the probes of processes or of files, with the names and types of their arguments
 as far as the files describe them. Where a type is unknown, the size and the sign of the
@@ -21,10 +21,14 @@ argument are shown in Go's way: int32, uint8.
 
 Of a recording, it also shows how many events there are of each probe.
 
+Of go:PATTERN, it lists the functions of Go programs that can be traced like probes, where they are
+in the source, and with -v how each call is seen.
+
 At an address, a Go program lists its probes itself, by package debugprobe.`,
 		Example: `  stapsdt list -p 1234
   stapsdt list -v /usr/lib/postgresql/15/bin/postgres
   stapsdt list -a -o json
+  stapsdt list -p 1234 'go:main.*'
   stapsdt list http://localhost:8080/debug/probes/`,
 		RunE: func(c *cobra.Command, args []string) error { return list.Run(c.Context(), to, where, args, options) },
 	}

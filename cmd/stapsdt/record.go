@@ -38,6 +38,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 		},
 	}
 	runFlags(c, &config)
+	verboseFlag(c, &config)
 	c.Flags().StringVarP(&options.Path, "output-file", "O", "", "the `FILE`")
 	c.Flags().Var((*byteSize)(&options.Size), "size", "how many `BYTES` of events the file has room for, such as 64M")
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -43,10 +44,17 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	if err == nil || errors.Is(err, unix.EPIPE) {
+	if err == nil || isReaderGone(err) {
 		return 0
 	}
 	return fail(to, err)
+}
+
+// isReaderGone reports whether an error is that of a write to a file whose reader has ended. A socket's is of another
+// type, and means that what was asked for has failed.
+func isReaderGone(err error) bool {
+	var write *fs.PathError
+	return errors.As(err, &write) && errors.Is(write, unix.EPIPE)
 }
 
 // fail prints an error and returns its exit status.
@@ -62,8 +70,11 @@ func fail(to *console.Console, err error) int {
 	case errors.Is(err, usage.Err), errors.As(err, &wrong):
 		to.Warn("%s", said)
 		return exitUsage
+	case errors.Is(err, live.ErrKernel):
+		to.Warn("%s", said)
+		return exitRights
 	case errors.As(err, &refused):
-		to.Warn("%s; to trace without privileges, mount debugprobe in the program", said)
+		to.Warn("%s; to trace without privileges, let the program call probesock.Listen or mount debugprobe", said)
 		return exitRights
 	case errors.Is(err, probes.ErrNothing), errors.Is(err, sdt.ErrNoProbes), errors.Is(err, target.ErrNoProcess), errors.Is(err, fs.ErrNotExist):
 		to.Warn("%s", said)
@@ -84,6 +95,7 @@ func rootCommand(to *console.Console) *cobra.Command {
 them as metrics and spans.
 
 A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *, ? and [a-z].
+go:PATTERN names the calls of functions of any Go program, and go:PATTERN:return their returns.
 
 ` + statusHelp(),
 		Version:           build(),
@@ -103,8 +115,8 @@ A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
 		return errors.Join(checkStrayPID(c, args), checkStrayAddress(c, args))
 	}
-	root.AddCommand(listCommand(to), traceCommand(to), recordCommand(to), countCommand(to), histCommand(to), latencyCommand(to), stackCommand(to), scriptCommand(to), exportCommand(to))
-	root.AddCommand(generateCommand(to), doctorCommand(to), cleanCommand(to), manCommand(to), versionCommand(to))
+	root.AddCommand(listCommand(to), traceCommand(to), recordCommand(to), countCommand(to), histCommand(to), latencyCommand(to), topCommand(to), treeCommand(to), stackCommand(to), scriptCommand(to), exportCommand(to))
+	root.AddCommand(generateCommand(to), doctorCommand(to), cleanCommand(to), manCommand(to), versionCommand(to), debuggerCommand(to))
 	completeSpecs(root)
 	return root
 }

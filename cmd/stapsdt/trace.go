@@ -4,10 +4,15 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/ctf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/timeline"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/trace"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/spf13/cobra"
 )
@@ -15,6 +20,8 @@ import (
 func traceCommand(to *console.Console) *cobra.Command {
 	var config run.Config
 	var options trace.Options
+	var path string
+	var format traceFormat
 	c := &cobra.Command{
 		Use:   "trace (SPEC... (-p PID | -a | with FILE in each SPEC) | --from FILE [SPEC...] | http://HOST/debug/probes/ [SPEC...])",
 		Short: "Print a line for each event",
@@ -25,24 +32,88 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.
 With --from, the events are those of recordings: see proberec.Create. This needs no root.
 
 An address is that of a program that mounts debugprobe. The program itself then sends the
-events, and evaluates the expression of -w. This needs neither root nor Linux there.`,
+events, and evaluates the expression of -w. This needs neither root nor Linux there.
+
+With -o chrome, the events and the operations between NAME__start and NAME__end are written
+for Perfetto and chrome://tracing, which draw them on a time axis. -w is then about an
+operation as a whole, as that of latency is. With -o ctf, the events are written for
+babeltrace2.`,
 		Example: `  stapsdt trace -p 1234 'myapp:*'
   stapsdt trace http://localhost:8080/debug/probes/ 'myapp:*' -w 'status >= 500'
   stapsdt trace --from /dev/shm/shop.rec 'http:*' -w 'status >= 500'
   stapsdt trace -a myapp:request__done -w 'status >= 500'
+  stapsdt trace -p 1234 'myapp:*' -d 5s -o chrome -O myapp.json
+  stapsdt trace -p 1234 'myapp:*' -d 5s -o ctf -O myapp.ctf && babeltrace2 myapp.ctf
   stapsdt trace postgres:postgresql:query__start --show 'pid,str(arg0)'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			config.Specs = args
+			options.JSON = format == "json"
+			if format == "chrome" || format == "ctf" {
+				if err := checkFile(c, format, args); err != nil {
+					return err
+				}
+				config.Verbose = options.Verbose
+			}
+			switch {
+			case format == "chrome":
+				return timeline.Run(c.Context(), to, config, timeline.Options{Path: path, Limit: options.Limit, From: options.From})
+			case format == "ctf":
+				return ctf.Run(c.Context(), to, config, ctf.Options{Path: path, Limit: options.Limit, From: options.From})
+			case path != "":
+				return usage.Errorf("-O is for -o chrome and -o ctf")
+			}
 			return trace.Run(c.Context(), to, config, options)
 		},
 	}
 	runFlags(c, &config)
-	outputFlag(c, &options.JSON)
+	c.Flags().VarP(&format, "output", "o", "`FORMAT`: text, json for one object per line, chrome for a timeline in the file of -O, or ctf for the Common Trace Format in the directory of -O")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(traceFormats, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().StringVarP(&path, "output-file", "O", "", "the `FILE` of -o chrome, or - for standard output; or the new directory of -o ctf")
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")
 	c.Flags().StringArrayVar(&options.Show, "show", nil, "the values of the Go expressions `EXPR,...` instead of all arguments; str(arg0) is the text at arg0")
 	c.Flags().IntVar(&options.TextSize, "strlen", 256, fmt.Sprintf("show at most `N` bytes of a text, up to %d", trace.MaxText))
 	fromFlag(c, &options.From)
 	c.Flags().BoolVar(&options.Follow, "follow", false, "with --from, also show what is written from now on, until Ctrl-C")
-	c.Flags().BoolVarP(&options.Verbose, "verbose", "v", false, "show the fields of structs that arguments point to")
+	c.Flags().BoolVarP(&options.Verbose, "verbose", "v", false, "show the fields of structs that arguments point to, and say whether the events come from the kernel or from sockets")
 	return c
+}
+
+// traceFormats are the values of traceFormat.
+var traceFormats = []string{"text", "json", "chrome", "ctf"}
+
+// traceFormat is the value of -o of trace. The zero value is text.
+type traceFormat string
+
+// Type is for the help.
+func (traceFormat) Type() string { return "FORMAT" }
+
+func (f *traceFormat) String() string {
+	if *f == "" {
+		return traceFormats[0]
+	}
+	return string(*f)
+}
+
+// Set sets the format.
+func (f *traceFormat) Set(text string) error {
+	if !slices.Contains(traceFormats, text) {
+		return fmt.Errorf("takes text, json, chrome or ctf, and not %q", text)
+	}
+	*f = traceFormat(text)
+	return nil
+}
+
+// checkFile checks the arguments of a format for a file. Flags about lines have no place there.
+func checkFile(c *cobra.Command, format traceFormat, specs []string) error {
+	for _, name := range []string{"show", "strlen", "follow"} {
+		if c.Flags().Changed(name) {
+			return usage.Errorf("--%s is not for -o %s", name, format)
+		}
+	}
+	for _, arg := range specs {
+		if remote.IsAddress(arg) {
+			return usage.Errorf("-o %s needs the kernel, a socket or a recording, and not an address", format)
+		}
+	}
+	return nil
 }

@@ -13,12 +13,27 @@ import (
 // argument loads an argument into R0, extended to 64 bits according to its sign. The bits of a
 // float stay as they are.
 func (b *builder) argument(i int, unreadable string) error {
-	a := b.probe.Args[i]
-	o := a.Operand
-	switch {
-	case a.Err != nil:
+	a := *b.probe.arg(i)
+	if a.Err != nil {
 		return fmt.Errorf("argument %d cannot be read: %w", i, a.Err)
-	case o.Kind == sdt.OperandConstant:
+	}
+	if err := b.operand(a.Operand, a, unreadable); err != nil {
+		return fmt.Errorf("argument %d %w", i, err)
+	}
+	if a.Dynamic {
+		b.dynamicType(a, unreadable)
+	}
+	b.extend(a.Size, a.Signed && !a.Float)
+	return nil
+}
+
+// operand loads an operand of an argument into R0.
+func (b *builder) operand(o sdt.Operand, a Arg, unreadable string) error {
+	if a.Pointer != nil {
+		return b.pointee(o, a, unreadable)
+	}
+	switch o.Kind {
+	case sdt.OperandConstant:
 		if o.Symbol != "" {
 			b.add(asm.LoadMem(asm.R0, regContext, ipOffset, asm.DWord))
 			b.constant(asm.R1, a.Delta+o.Displacement)
@@ -26,23 +41,35 @@ func (b *builder) argument(i int, unreadable string) error {
 		} else {
 			b.constant(asm.R0, o.Displacement)
 		}
-	case o.Kind == sdt.OperandRegister:
+	case sdt.OperandRegister:
 		if err := b.register(asm.R0, o.Base); err != nil {
-			return fmt.Errorf("argument %d: %w", i, err)
+			return fmt.Errorf("cannot be read: %w", err)
 		}
 		if o.Base.Shift > 0 {
 			b.add(asm.RSh.Imm(asm.R0, int32(o.Base.Shift)))
 		}
-	case o.Kind == sdt.OperandMemory:
-		if err := b.address(a); err != nil {
-			return fmt.Errorf("argument %d: %w", i, err)
+	case sdt.OperandMemory:
+		if err := b.address(o, a.Delta); err != nil {
+			return fmt.Errorf("cannot be read: %w", err)
 		}
 		b.readWord(int32(a.Size), unreadable)
 		b.add(asm.LoadMem(asm.R0, asm.RFP, b.word, asm.DWord))
 	default:
-		return fmt.Errorf("argument %d is in the register %s, which the kernel does not show", i, o.Text)
+		return fmt.Errorf("is in the register %s, which the kernel does not show", o.Text)
 	}
-	b.extend(a.Size, a.Signed && !a.Float)
+	return nil
+}
+
+// pointee loads an operand that is reached through a pointer into R0. A nil pointer is unreadable.
+func (b *builder) pointee(o sdt.Operand, a Arg, unreadable string) error {
+	if err := b.operand(*a.Pointer, Arg{Arg: sdt.Arg{Size: 8}}, unreadable); err != nil {
+		return err
+	}
+	b.add(asm.JEq.Imm(asm.R0, 0, unreadable))
+	b.constant(asm.R3, o.Displacement)
+	b.add(asm.Add.Reg(asm.R3, asm.R0))
+	b.readWord(int32(a.Size), unreadable)
+	b.add(asm.LoadMem(asm.R0, asm.RFP, b.word, asm.DWord))
 	return nil
 }
 
@@ -71,12 +98,11 @@ func (b *builder) register(to asm.Register, r sdt.Register) error {
 }
 
 // address leaves the address of an operand in memory in R3.
-func (b *builder) address(a Arg) error {
-	o := a.Operand
+func (b *builder) address(o sdt.Operand, delta int64) error {
 	displacement := o.Displacement
 	if o.Symbol != "" {
 		b.add(asm.LoadMem(asm.R3, regContext, ipOffset, asm.DWord))
-		displacement += a.Delta
+		displacement += delta
 	} else {
 		b.add(asm.Mov.Imm(asm.R3, 0))
 	}

@@ -39,6 +39,7 @@ var errStack = errors.New("this needs more than the 512 bytes of a BPF program's
 type text struct {
 	at, size int16
 	length   int16
+	isGo     bool // a string of Go, which can contain NULs
 }
 
 // builder generates the code of one section.
@@ -93,6 +94,9 @@ func (b *builder) finish() (asm.Instructions, error) {
 // control group are selected.
 func (b *builder) begin() {
 	b.add(asm.Mov.Reg(regContext, asm.R1))
+	if b.probe != nil && b.probe.Restarts {
+		b.onlyCalls()
+	}
 	if b.env.Cgroups != nil {
 		b.add(asm.FnGetCurrentCgroupId.Call(), asm.StoreMem(asm.RFP, b.word, asm.R0, asm.DWord))
 		b.lookup(b.env.Cgroups.FD(), b.word)
@@ -240,6 +244,8 @@ func (b *builder) variable(s source, unreadable string) error {
 		return b.textVariable(s, unreadable)
 	case fromComm, fromExecutable:
 		return b.ownText(s, unreadable)
+	case fromNamespace, fromPod, fromContainer:
+		return b.podText(s)
 	default:
 		at := b.alloc(8)
 		b.processNumber(s.kind)
@@ -258,7 +264,16 @@ func (b *builder) textVariable(s source, unreadable string) error {
 	if err := b.variable(addr, unreadable); err != nil {
 		return err
 	}
-	b.readText(asm.RFP, t.at, textRead, b.nums[addr])
+	if b.probe.arg(s.arg).Length != nil {
+		length, err := b.stringLength(s.arg, unreadable)
+		if err != nil {
+			return err
+		}
+		t.isGo = true
+		b.readString(asm.RFP, t.at, record.TextSize, b.nums[addr], length)
+	} else {
+		b.readText(asm.RFP, t.at, textRead, b.nums[addr])
+	}
 	b.add(
 		asm.JSLT.Imm(asm.R0, 0, unreadable),
 		asm.StoreMem(asm.RFP, t.length, asm.R0, asm.DWord),

@@ -84,6 +84,9 @@ func (c *compiler) compareTexts(n *expr.Node, yes, no string) error {
 		return err
 	}
 	c.match(t, s+"\x00", no)
+	if t.isGo {
+		c.add(asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord), asm.JNE.Imm(asm.R0, int32(len(s)+1), no))
+	}
 	c.jump(yes)
 	return nil
 }

@@ -40,6 +40,8 @@ type Env struct {
 	Roots []int
 	// Cgroups is the set of the IDs of selected control groups.
 	Cgroups *ebpf.Map
+	// Pods has the names of pods by the IDs of control groups, or is nil if they are not known.
+	Pods *PodNames
 	// User is the selected UID, as numbered in the initial user namespace.
 	User *uint32
 	// Executable is matched against the name of the executable.

@@ -27,13 +27,8 @@ func (b *builder) goroutine(foreign string) {
 		asm.Add.Reg(asm.R1, asm.R3),
 		asm.StoreMem(asm.RFP, g, asm.R1, asm.DWord),
 	)
-	b.readStack(bounds, 16, foreign)
+	b.stackBounds(bounds, foreign)
 	b.add(
-		asm.LoadMem(asm.R1, regContext, registers[stackRegister], asm.DWord),
-		asm.LoadMem(asm.R2, asm.RFP, bounds, asm.DWord),
-		asm.JLT.Reg(asm.R1, asm.R2, foreign),
-		asm.LoadMem(asm.R2, asm.RFP, bounds+8, asm.DWord),
-		asm.JGT.Reg(asm.R1, asm.R2, foreign),
 		asm.LoadMem(asm.R3, asm.RFP, g, asm.DWord),
 	)
 	b.readWord(8, foreign)
@@ -41,4 +36,29 @@ func (b *builder) goroutine(foreign string) {
 		asm.LoadMem(asm.R0, asm.RFP, b.word, asm.DWord),
 		asm.JEq.Imm(asm.R0, 0, foreign),
 	)
+}
+
+// stackBounds reads the bounds of the stack of the g at the address in R3 to a stack offset. A thread that is
+// on another stack goes to foreign.
+func (b *builder) stackBounds(to int16, foreign string) {
+	b.readStack(to, 16, foreign)
+	b.add(
+		asm.LoadMem(asm.R1, regContext, registers[stackRegister], asm.DWord),
+		asm.LoadMem(asm.R2, asm.RFP, to, asm.DWord),
+		asm.JLT.Reg(asm.R1, asm.R2, foreign),
+		asm.LoadMem(asm.R2, asm.RFP, to+8, asm.DWord),
+		asm.JGT.Reg(asm.R1, asm.R2, foreign),
+	)
+}
+
+// call stores what tells a call of a function of Go from others at a stack offset: the address of g, and
+// how deep its stack is.
+func (b *builder) call(to int16, foreign string) {
+	bounds := b.alloc(16)
+	b.add(
+		asm.LoadMem(asm.R3, regContext, registers[goroutineRegister], asm.DWord),
+		asm.StoreMem(asm.RFP, to, asm.R3, asm.DWord),
+	)
+	b.stackBounds(bounds, foreign)
+	b.add(asm.Sub.Reg(asm.R2, asm.R1), asm.StoreMem(asm.RFP, to+8, asm.R2, asm.DWord))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -17,11 +18,14 @@ import (
 const (
 	Goroutine = "goroutine"
 	Thread    = "thread"
+	// Call is for a function and its returns: the goroutine by the address of its g, and the depth of its
+	// stack, which stay the same when the stack moves.
+	Call = "call"
 )
 
 // Pairing defines which start belongs to which end, and what is counted.
 type Pairing struct {
-	// Key is an expression of the variables of both probes, or Goroutine or Thread. Only
+	// Key is an expression of the variables of both probes, or Goroutine, Thread or Call. Only
 	// events of one process are paired.
 	Key string
 	// Where are conditions, and By are expressions. Each is evaluated at the end if the end has its
@@ -124,8 +128,14 @@ func (p *Pairing) isAtStart(start, end *Probe, src string) (bool, error) {
 	return false, err
 }
 
+// addressType makes the key of a Call an address for output.
+var addressType = &sdt.Type{Kind: sdt.KindPointer, Size: 8, Elem: &sdt.Type{}}
+
 // pairKey returns the value that distinguishes the operations of a process.
 func (p *Probe) pairKey(key string) (item, error) {
+	if key == Call {
+		return item{Item: record.Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Described: addressType, Offset: record.KeyHeader, Size: 16}}, nil
+	}
 	if key == Goroutine || key == Thread {
 		return item{Item: record.Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: record.KeyHeader, Size: 8}}, nil
 	}
@@ -251,7 +261,7 @@ func (b *builder) put(l *Latency, of Operations, key, value int16) {
 func (l *Latency) startItems(probe *Probe) (items []item, err error) {
 	for _, like := range l.Open {
 		one, err := probe.keyItem(like.Name, like.Offset)
-		if l.isDetail(like.Name) && (err != nil || one.Type != like.Type || one.Size != like.Size) {
+		if l.isDetail(like.Name) && (err != nil || probe.hidden(one.expr) || one.Type != like.Type || one.Size != like.Size) {
 			items = append(items, item{Item: record.Item{Name: like.Name}})
 			continue
 		}
@@ -399,6 +409,9 @@ func (b *builder) pairKey(item *item, key int16, kind uint32) error {
 	switch {
 	case item.expr != nil:
 		return b.keyItem(item, key)
+	case item.Name == Call:
+		b.call(key+int16(item.Offset), labelForeign)
+		return nil
 	case item.Name == Thread:
 		b.add(asm.Mov.Reg(asm.R0, regThread), asm.LSh.Imm(asm.R0, 32), asm.RSh.Imm(asm.R0, 32))
 	default:

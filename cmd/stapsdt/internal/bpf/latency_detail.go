@@ -8,6 +8,8 @@ import (
 
 	"github.com/cilium/ebpf/asm"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
 // shown reports whether an argument of the start is the key or one of Open already, or is the id
@@ -23,7 +25,7 @@ func (l *Latency) detail(start *Probe, src string) {
 		return
 	}
 	item, err := start.keyItem(src, l.valueSize)
-	if err != nil || len(l.Open) == record.MaxKnown || l.startStack()+item.Size > stackSize {
+	if err != nil || start.hidden(item.expr) || len(l.Open) == record.MaxKnown || l.startStack()+item.Size > stackSize {
 		return
 	}
 	l.Open = append(l.Open, item.Item)
@@ -70,4 +72,13 @@ func (b *builder) openItem(l *Latency, item *item, i int, value int16) error {
 func (l *Latency) isDetail(name string) bool {
 	_, asked := l.atStart[name]
 	return !asked
+}
+
+// hidden reports whether an expression is just an argument that the kernel does not show.
+func (p *Probe) hidden(e *Expr) bool {
+	if e == nil || e.Root.Op != expr.Load {
+		return false
+	}
+	s := e.vars.sources[e.Root.Var]
+	return (s.kind == fromArg || s.kind == fromText) && (p.arg(s.arg).Err != nil || p.arg(s.arg).Operand.Kind == sdt.OperandVector)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"slices"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -54,6 +55,9 @@ func (p *Probe) parse(src string, parse func(string, []expr.Var) (*expr.Expr, er
 	e, err := parse(text, vars.vars)
 	var wrong *expr.Error
 	if errors.As(err, &wrong) {
+		if p.ArgsErr != nil {
+			wrong.Msg += fmt.Sprintf(" (%v has no arguments: %v)", p, p.ArgsErr)
+		}
 		return nil, &expr.Error{Src: src, Pos: wrong.Pos, Msg: wrong.Msg}
 	}
 	if err != nil {
@@ -79,24 +83,51 @@ func (p *Probe) texts(src string, vars *variables) (string, error) {
 		if !ok {
 			return true
 		}
-		if f, ok := call.Fun.(*ast.Ident); !ok || f.Name != "str" {
+		f, ok := call.Fun.(*ast.Ident)
+		start, end := file.Offset(call.Pos()), file.Offset(call.End())
+		if i := p.length(src[start:end]); ok && i >= 0 {
+			name := underscored(text[start:end])
+			vars.add(name, ArgType(p.arg(i).Arg), source{fromArg, i})
+			return false
+		}
+		if !ok || f.Name != "str" {
 			return true
 		}
-		start, end := file.Offset(call.Pos()), file.Offset(call.End())
 		arg, err := p.pointer(call)
 		if err != nil {
 			wrong = &expr.Error{Src: src, Pos: start, Msg: err.Error()}
 			return false
 		}
-		for i := start; i < end; i++ {
-			if c := text[i]; c == '(' || c == ')' || c == ',' || c <= ' ' {
-				text[i] = '_'
-			}
-		}
-		vars.add(string(text[start:end]), expr.Type{Kind: expr.String}, source{fromText, arg})
+		vars.add(underscored(text[start:end]), expr.Type{Kind: expr.String}, source{fromText, arg})
 		return false
 	})
 	return string(text), wrong
+}
+
+// underscored makes a name of a call, in place.
+func underscored(call []byte) string {
+	for i, c := range call {
+		if c == '(' || c == ')' || c == ',' || c == '.' || c <= ' ' {
+			call[i] = '_'
+		}
+	}
+	return string(call)
+}
+
+// length returns the index for arg of the length of a slice, such as len(xs), or -1.
+func (p *Probe) length(call string) int {
+	call = strings.ReplaceAll(call, " ", "")
+	if !strings.HasPrefix(call, "len(") {
+		return -1
+	}
+	same := func(a Arg) bool { return a.Name == call }
+	if i := slices.IndexFunc(p.Args, same); i >= 0 {
+		return i
+	}
+	if i := slices.IndexFunc(p.Fields, same); i >= 0 {
+		return len(p.Args) + i
+	}
+	return -1
 }
 
 // pointer returns the number of the argument that a call of str names.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -13,8 +14,22 @@ import (
 // Arg is an argument of a probe.
 type Arg struct {
 	sdt.Arg
-	// Delta is the distance from the site to the symbol of the operand, if it has one.
+	// Delta is the distance from the site to the symbol of the operand, if it has one. Of a Dynamic
+	// argument, it is the address of the site in its file.
 	Delta int64
+	// Length is where the length of a string of Go is, whose bytes are at the address that the operand
+	// is, or nil.
+	Length *sdt.Operand
+	// Dynamic means that the operand is the first word of an interface of Go. The argument is the type of
+	// its value, as an address of the file, or 0 for nil. An interface with Methods has it in a table.
+	Dynamic, Methods bool
+	// Names has the names of the types, if the argument is Dynamic.
+	Names record.Names
+	// Alias is another name of the argument, or "".
+	Alias string
+	// Pointer is where a pointer is. The operands of the argument are then in what it points to, and have
+	// a displacement only. It is nil if the argument is not reached through a pointer.
+	Pointer *sdt.Operand
 }
 
 // ArgName returns the name of the i-th argument, which is argI if it has none of its own.
@@ -25,10 +40,37 @@ func (p *Probe) ArgName(i int) string {
 	return fmt.Sprintf("arg%d", i)
 }
 
+// arg returns an argument by its index, or a field by its index plus the number of arguments.
+func (p *Probe) arg(i int) *Arg {
+	if i >= len(p.Args) {
+		return &p.Fields[i-len(p.Args)]
+	}
+	return &p.Args[i]
+}
+
 // Probe is what one program serves: all sites of a probe with the same operands and types.
 type Probe struct {
 	Provider, Name string
 	Args           []Arg
+	// Fields are the fields of structs to which arguments of functions point. They are read where an
+	// expression names them.
+	Fields []Arg
+	// ArgsErr is why nothing is known of the arguments, or nil.
+	ArgsErr error
+	// Function is where a function of Go is probed, or nil if it is not a function.
+	Function *FunctionSite
+	// Restarts means that the site is the branch of a stack check, after which the function starts again
+	// if the branch is taken. Such an event is none.
+	Restarts bool
+	// Nop is the name of the nop at the sites of a note, or "" if there is another instruction.
+	Nop string
+}
+
+// FunctionSite is the place in a function where a probe is.
+type FunctionSite struct {
+	// Return means that it is where the function returns, and Push that it is the push after its stack
+	// check.
+	Return, Push bool
 }
 
 // Key is equal for probes that are the same but for their sites: a program that was generated
@@ -36,11 +78,20 @@ type Probe struct {
 // layouts, because two versions of a program give one name to different structs.
 func (p *Probe) Key() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%q %q", p.Provider, p.Name)
-	for _, a := range p.Args {
+	fmt.Fprintf(&b, "%s ", p.Instruction())
+	fmt.Fprintf(&b, "%q %q %t", p.Provider, p.Name, p.Restarts)
+	for i := range len(p.Args) + len(p.Fields) {
+		a := p.arg(i)
 		fmt.Fprintf(&b, " %q %d %q", a.Operand.Text, a.Delta, a.Name)
 		fmt.Fprintf(&b, " %d %t %t ", a.Size, a.Signed, a.Float)
 		writeLayout(&b, a.Type, true)
+		if a.Length != nil {
+			fmt.Fprintf(&b, " %q", a.Length.Text)
+		}
+		if a.Pointer != nil {
+			fmt.Fprintf(&b, " *%q", a.Pointer.Text)
+		}
+		fmt.Fprintf(&b, " %t %t", a.Dynamic, a.Methods)
 	}
 	return b.String()
 }
@@ -86,12 +137,17 @@ const (
 	fromCgroup
 	fromComm
 	fromExecutable
+	fromNamespace // of the pod
+	fromPod
+	fromContainer
+	fromGoroutine // of a record only
+	fromCall      // of a record only
 )
 
 // source is where the value of a variable comes from.
 type source struct {
 	kind kind
-	arg  int
+	arg  int // the index for Probe.arg
 }
 
 // variables are the variables that the expressions of a probe may use.
@@ -105,29 +161,46 @@ func (v *variables) add(name string, t expr.Type, s source) {
 	v.sources = append(v.sources, s)
 }
 
+// addArg adds an argument or a field, by its index for Probe.arg.
+func (v *variables) addArg(name string, a sdt.Arg, i int) {
+	t := ArgType(a)
+	s := source{fromArg, i}
+	if t.Kind == expr.String {
+		s.kind = fromText
+	}
+	v.add(name, t, s)
+}
+
 // variables returns the variables of a probe: its arguments by their names and by their
-// numbers, and those that every probe has. The name of an argument hides others.
+// numbers, the fields of what they point to, and those that every probe has. The name of an argument
+// hides others.
 func (p *Probe) variables() *variables {
 	v := &variables{}
 	for _, named := range []bool{true, false} {
 		for i, a := range p.Args {
 			name := a.Name
 			if !named {
-				name = fmt.Sprintf("arg%d", i)
+				name = p.otherName(i)
 			}
 			if name == "" || !named && name == a.Name {
 				continue
 			}
-			t := ArgType(a.Arg)
-			s := source{fromArg, i}
-			if t.Kind == expr.String {
-				s.kind = fromText
-			}
-			v.add(name, t, s)
+			v.addArg(name, a.Arg, i)
 		}
 	}
 	v.addProcess()
+	for i, a := range p.Fields {
+		v.addArg(a.Name, a.Arg, len(p.Args)+i)
+	}
 	return v
+}
+
+// otherName returns the name that an argument has beside its own.
+func (p *Probe) otherName(i int) string {
+	if p.Function != nil {
+		return p.Args[i].Alias
+	}
+	return fmt.Sprintf("arg%d", i)
 }
 
 // ArgType returns the type of an argument in expressions.
@@ -137,6 +210,9 @@ func ArgType(a sdt.Arg) expr.Type {
 		size = 8
 	}
 	if t := a.Type; t != nil {
+		if record.IsGoString(t) {
+			return expr.Type{Kind: expr.String}
+		}
 		switch t.Kind {
 		case sdt.KindBool:
 			return expr.Type{Kind: expr.Bool, Size: 1}

@@ -24,6 +24,9 @@ func (v *variables) addProcess() {
 	v.add("cgroup", expr.Type{Kind: expr.Uint, Size: 8}, source{kind: fromCgroup})
 	v.add("comm", expr.Type{Kind: expr.String}, source{kind: fromComm})
 	v.add("executable", expr.Type{Kind: expr.String}, source{kind: fromExecutable})
+	v.add("namespace", expr.Type{Kind: expr.String}, source{kind: fromNamespace})
+	v.add("pod", expr.Type{Kind: expr.String}, source{kind: fromPod})
+	v.add("container", expr.Type{Kind: expr.String}, source{kind: fromContainer})
 }
 
 // processNumber leaves a number that says who fires in R0.

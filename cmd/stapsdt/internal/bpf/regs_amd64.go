@@ -16,6 +16,9 @@ var registers = func() map[string]int16 {
 	return m
 }()
 
+// flagsOffset is where the flags of the processor are.
+const flagsOffset = 8 * 18
+
 const ipOffset = 8 * 16
 
 // goroutineRegister holds Go's g while Go code runs (cmd/compile/abi-internal.md).

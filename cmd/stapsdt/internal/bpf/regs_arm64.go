@@ -12,6 +12,9 @@ var registers = func() map[string]int16 {
 	return m
 }()
 
+// flagsOffset is where the flags of the processor are.
+const flagsOffset = 8 * 33
+
 const ipOffset = 8 * 32
 
 // goroutineRegister holds Go's g while Go code runs (cmd/compile/abi-internal.md).

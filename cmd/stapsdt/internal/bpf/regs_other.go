@@ -8,3 +8,5 @@ var registers map[string]int16
 const ipOffset = 0
 
 const goroutineRegister, stackRegister = "", ""
+
+const flagsOffset = 0

@@ -3,9 +3,12 @@
 package bpf
 
 import (
+	"errors"
+
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 )
 
@@ -13,6 +16,24 @@ import (
 func (a *Aggregate) CountStacks(s *record.Stacks) {
 	a.stacks, a.Stacks = s, true
 	a.KeySize += record.StackKey
+}
+
+// entryStacks is the first version of Linux that finds the caller of a function at its first push.
+const entryStacks = 6<<16 | 12<<8
+
+// StackErr returns why the kernel cannot walk the stack of a probe, or nil. At the entry of a function its
+// frame does not exist, and the caller would be left out.
+func (p *Probe) StackErr() error {
+	switch {
+	case p.Function == nil:
+		return nil
+	case !p.Function.Push:
+		return errors.New("only calls that are seen at the push after the stack check have whole stacks, because its frame exists nowhere else: see stapsdt list -v")
+	}
+	if version, err := features.LinuxVersionCode(); err != nil || version < entryStacks {
+		return errors.New("stacks of functions need Linux 6.12: before, the kernel leaves out the caller")
+	}
+	return nil
 }
 
 // awake returns the environment for a program that must not sleep because it uses a stack map.

@@ -65,7 +65,7 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 	if len(show) == 0 {
 		for i, a := range probe.Args {
 			item := item{
-				Item:   record.Item{Name: probe.ArgName(i), Type: ArgType(a.Arg), Described: a.Type, Unreadable: a.Err},
+				Item:   record.Item{Name: probe.ArgName(i), Type: ArgType(a.Arg), Described: a.Type, Unreadable: a.Err, IsGo: a.Length != nil, Names: a.Names},
 				source: source{fromArg, i}, isArg: true,
 			}
 			if a.Err == nil && a.Operand.Kind == sdt.OperandVector {
@@ -98,6 +98,51 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 	return t, nil
 }
 
+// AddCgroup adds a value to the records: the ID of the control group of the process that fires.
+func (t *Trace) AddCgroup() {
+	t.add("cgroup", fromCgroup)
+}
+
+// AddGoroutine adds a value to the records: the ID of the goroutine that fires. It is missing where no
+// goroutine of a program in Env.Goroutines does.
+func (t *Trace) AddGoroutine() {
+	t.add(Goroutine, fromGoroutine)
+}
+
+func (t *Trace) add(name string, from kind) {
+	t.items = append(t.items, item{
+		Item:   record.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: t.Size, Size: 8},
+		source: source{kind: from},
+	})
+	t.Size += 8
+	t.Items = layout(t.items)
+}
+
+// AddCall adds a value to the records: two words that tell a call of a function from others, the address of
+// its goroutine's g and how deep its stack is. It is missing on other stacks than the goroutine's.
+func (t *Trace) AddCall() {
+	t.items = append(t.items, item{
+		Item:   record.Item{Name: Call, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: t.Size, Size: 16},
+		source: source{kind: fromCall},
+	})
+	t.Size += 16
+	t.Items = layout(t.items)
+}
+
+// AddCondition adds a value to the records: whether a condition is true. It is missing where the
+// condition cannot be evaluated.
+func (t *Trace) AddCondition(e *Expr) error {
+	if len(t.items) == MaxItems {
+		return fmt.Errorf("%v has %d values, and no room for a condition", t.probe, len(t.items))
+	}
+	item := t.probe.item(e)
+	item.Offset, item.Size = t.Size, 8
+	t.items = append(t.items, item)
+	t.Size += 8
+	t.Items = layout(t.items)
+	return nil
+}
+
 // item returns the value of an expression. An expression that is just an argument is shown like the
 // argument.
 func (p *Probe) item(e *Expr) item {
@@ -108,10 +153,12 @@ func (p *Probe) item(e *Expr) item {
 		switch {
 		case s.kind == fromArg:
 			item.isArg = true
-			item.Described = p.Args[s.arg].Type
-			item.Unreadable = p.Args[s.arg].Err
+			item.Described = p.arg(s.arg).Type
+			item.Unreadable = p.arg(s.arg).Err
+			item.Names = p.arg(s.arg).Names
 		case s.kind == fromText:
 			item.isArg = true
+			item.IsGo = p.arg(s.arg).Length != nil
 			item.source.kind = fromArg
 		}
 	}
@@ -190,6 +237,14 @@ func (b *builder) itemValue(item *item, offset int16) error {
 	case item.Unreadable != nil:
 		b.jump(b.fault)
 		return nil
+	case item.source.kind == fromGoroutine:
+		b.goroutine(b.fault)
+	case item.source.kind == fromCall:
+		at := b.alloc(16)
+		b.call(at, b.fault)
+		b.add(asm.LoadMem(asm.R0, asm.RFP, at+8, asm.DWord), asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord), asm.LoadMem(asm.R0, asm.RFP, at, asm.DWord))
+	case item.expr == nil && item.source.kind == fromCgroup:
+		b.processNumber(fromCgroup)
 	case isText && !item.isArg:
 		return b.recordText(item, offset)
 	case item.isArg && fetched:
@@ -216,7 +271,15 @@ func (b *builder) itemValue(item *item, offset int16) error {
 		// The filter may have read a part of it, and the record gets more.
 		at := b.alloc(8)
 		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
-		b.readText(regRecord, offset+record.TextHeader, int32(item.TextSize+2), at)
+		if item.IsGo {
+			length, err := b.stringLength(item.source.arg, b.fault)
+			if err != nil {
+				return err
+			}
+			b.readString(regRecord, offset+record.TextHeader, int32(item.TextSize+1), at, length)
+		} else {
+			b.readText(regRecord, offset+record.TextHeader, int32(item.TextSize+2), at)
+		}
 		b.add(
 			asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord),
 			asm.JSLT.Imm(asm.R0, 0, b.fault),
@@ -241,6 +304,14 @@ func (b *builder) recordText(item *item, offset int16) error {
 		return err
 	}
 	t := b.texts[item.source]
+	if item.source.kind >= fromNamespace && item.source.kind <= fromContainer {
+		b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord))
+		b.add(asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord), asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
+		for i := int16(0); i < min(textSlot, int16(item.TextSize+2+7)&^7); i += 8 {
+			b.add(asm.LoadMem(asm.R0, asm.RFP, t.at+i, asm.DWord), asm.StoreMem(regRecord, offset+record.TextHeader+i, asm.R0, asm.DWord))
+		}
+		return nil
+	}
 	b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord), asm.Mov.Imm(asm.R5, record.CommSize), asm.StoreMem(regRecord, offset+8, asm.R5, asm.DWord))
 	for i := int16(0); i < record.CommSize; i += 8 {
 		b.add(asm.LoadMem(asm.R0, asm.RFP, t.at+i, asm.DWord), asm.StoreMem(regRecord, offset+record.TextHeader+i, asm.R0, asm.DWord))

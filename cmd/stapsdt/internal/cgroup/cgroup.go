@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,19 +20,30 @@ type Groups struct {
 	root string // "" if there is no such file system
 	// made returns the path of a group by what the kernel said when it was made, or "".
 	made func(id uint64) string
+	pods *Pods
 
 	mu    sync.Mutex
-	paths map[uint64]string
+	known map[uint64]*group
+	ended bool          // see End
 	read  time.Time     // when all groups were read last
 	took  time.Duration // and how long that took
 	stat  string        // what the kernel said of their number then
 }
 
+// group is a control group, which may be gone.
+type group struct {
+	path      string    // "" if it is not known
+	seen      time.Time // when it was first known
+	used      time.Time // when it was last asked for
+	container Container
+	decided   bool // whether container is what it is from now on
+}
+
 // New finds where the control groups are. made returns the path of a group that was made
-// lately, which may be gone already, or "".
-func New(made func(id uint64) string) *Groups {
+// lately, which may be gone already, or "". pods are those of the machine.
+func New(made func(id uint64) string, pods *Pods) *Groups {
 	mounts, _ := os.ReadFile("/proc/self/mounts")
-	return &Groups{root: findRoot(string(mounts)), made: made, paths: map[uint64]string{}}
+	return &Groups{root: findRoot(string(mounts)), made: made, pods: pods, known: map[uint64]*group{}}
 }
 
 // findRoot returns where a file system of control groups of version 2 is mounted.
@@ -52,46 +62,84 @@ func findRoot(mounts string) string {
 func (g *Groups) Path(id uint64, before time.Time) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	path, ok := g.paths[id]
-	if !ok && !g.read.After(before) {
-		maps.Copy(g.paths, g.walk())
-	}
-	if !ok {
-		if path, ok = g.paths[id]; !ok {
-			path = g.made(id)
-		}
-		g.paths[id] = path
-	}
-	return path
+	return g.at(id, before).path
 }
 
-// Unknown is the container of a control group that no longer exists and was never seen.
-const Unknown = "unknown"
-
-// Container returns the id of the container of a group that was there before a time, "" if the
-// group is outside of one, or Unknown.
-func (g *Groups) Container(id uint64, before time.Time) string {
-	path := g.Path(id, before)
-	if path == "" && g.root != "" {
-		return Unknown
+func (g *Groups) at(id uint64, before time.Time) *group {
+	one := g.known[id]
+	if one == nil && !g.read.After(before) {
+		g.walk()
+		one = g.known[id]
 	}
-	return containerOf(path)
+	if one == nil {
+		one = g.add(id, g.made(id))
+	}
+	one.used = time.Now()
+	return one
 }
+
+func (g *Groups) add(id uint64, path string) *group {
+	one := &group{path: path, seen: time.Now()}
+	g.known[id] = one
+	return one
+}
+
+// linkDelay is how long a container that is new may have no link: the kubelet makes it when the
+// container has started.
+const linkDelay = 10 * time.Second
+
+// Container returns the container of a group that was there before a time. It is the same for good,
+// unless pending is true: then its link may yet come, and what was counted for the group is not to
+// be shown, because it would belong to another series afterwards.
+func (g *Groups) Container(id uint64, before time.Time) (c Container, pending bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one := g.at(id, before)
+	if one.decided {
+		return one.container, false
+	}
+	c, pending = g.containerOf(one)
+	one.container, one.decided = c, !pending
+	return c, pending
+}
+
+func (g *Groups) containerOf(one *group) (c Container, pending bool) {
+	if one.path == "" && g.root != "" {
+		return Container{ID: Unknown}, false
+	}
+	inner := innermost(one.path)
+	if inner == "" {
+		return c, false
+	}
+	g.pods.Refresh()
+	if c, ok := g.pods.Find(one.path); ok {
+		return c, false
+	}
+	return Container{ID: inner}, g.pods.Here() && !g.ended && inPod(one.path) && time.Since(one.seen) < linkDelay
+}
+
+// End makes every container what it is known to be by now, for what is shown last.
+func (g *Groups) End() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ended = true
+}
+
+// Pods are those of the machine.
+func (g *Groups) Pods() *Pods { return g.pods }
 
 // All returns the groups that there are now, and their paths.
 func (g *Groups) All() map[uint64]string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := g.walk()
-	maps.Copy(g.paths, now)
-	return now
+	return g.walk()
 }
 
 const (
 	// Reading all groups takes at most 1/rereadShare of a processor.
 	rereadShare = 20
-	// certainty is how often they are read even if their number stays the same.
-	certainty = 5 * time.Second
+	// rereadInterval is how often they are read even if their number stays the same.
+	rereadInterval = 5 * time.Second
 )
 
 // Changed reports whether there may be other groups than when all were read last. It costs
@@ -103,7 +151,7 @@ func (g *Groups) Changed() bool {
 	if g.root == "" || since < rereadShare*g.took {
 		return false
 	}
-	return since > certainty || g.numbers() != g.stat
+	return since > rereadInterval || g.numbers() != g.stat
 }
 
 // numbers returns what the kernel says of the number of groups.
@@ -112,16 +160,17 @@ func (g *Groups) numbers() string {
 	return string(text)
 }
 
-// maxKnown keeps the groups that are gone from becoming too many.
-const maxKnown = 1 << 16
+const (
+	// maxKnown keeps the groups that are gone from becoming too many. Those that were asked for within
+	// goneTTL stay, because they have series.
+	maxKnown = 1 << 16
+	goneTTL  = time.Hour
+)
 
 // walk reads all groups. The number of one is that of its directory.
 func (g *Groups) walk() map[uint64]string {
 	g.read, g.stat = time.Now(), g.numbers()
 	defer func() { g.took = time.Since(g.read) }()
-	if len(g.paths) > maxKnown {
-		clear(g.paths)
-	}
 	found := map[uint64]string{}
 	if g.root == "" {
 		return found
@@ -142,20 +191,16 @@ func (g *Groups) walk() map[uint64]string {
 		}
 		return nil
 	})
-	return found
-}
-
-// Every runtime names the groups of a container by its id: docker-ID.scope,
-// cri-containerd-ID.scope, libpod-ID.scope, or just ID.
-var id = regexp.MustCompile(`(?:^|[-/.:])([0-9a-f]{64})(?:$|[-/.:])`)
-
-// containerOf returns the id of the innermost container that a path of a group is in, or "".
-func containerOf(path string) string {
-	found := ""
-	for part := range strings.SplitSeq(path, "/") {
-		if match := id.FindStringSubmatch(part); match != nil {
-			found = match[1]
+	for id, path := range found {
+		if g.known[id] == nil {
+			g.add(id, path)
 		}
+	}
+	if len(g.known) > maxKnown {
+		maps.DeleteFunc(g.known, func(id uint64, one *group) bool {
+			_, exists := found[id]
+			return !exists && time.Since(one.used) > goneTTL
+		})
 	}
 	return found
 }

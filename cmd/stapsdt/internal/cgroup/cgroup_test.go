@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestContainerOf: the path of a control group names the innermost container.
-func TestContainerOf(t *testing.T) {
+// TestInnermost: the path of a control group names the innermost container.
+func TestInnermost(t *testing.T) {
 	inner, outer := strings.Repeat("0123456789abcdef", 4), strings.Repeat("f", 64)
 	for path, want := range map[string]string{
 		"/": "",
@@ -30,31 +30,41 @@ func TestContainerOf(t *testing.T) {
 		"/user.slice/" + inner + "0":                                                   "",
 		"/user.slice/" + strings.ToUpper(inner):                                        "",
 	} {
-		assert.Equal(t, want, containerOf(path), path)
+		assert.Equal(t, want, innermost(path), path)
 	}
 }
 
 func none(uint64) string { return "" }
 
+// groupsIn returns the groups below a directory, on a machine with the links in another.
+func groupsIn(root, links string, made func(uint64) string) *Groups {
+	return &Groups{root: root, made: made, pods: NewPods(links), known: map[uint64]*group{}}
+}
+
 // TestGone: of a group that is gone before it was looked at, the kernel says which it was, or
 // nothing does.
 func TestGone(t *testing.T) {
 	id := strings.Repeat("0123456789abcdef", 4)
-	g := &Groups{root: t.TempDir(), paths: map[uint64]string{}, made: func(group uint64) string {
+	g := groupsIn(t.TempDir(), "/nonexistent", func(group uint64) string {
 		return map[uint64]string{1 << 40: "/docker/" + id, 1<<40 + 1: "/system.slice"}[group]
-	}}
+	})
+	container := func(group uint64) string {
+		c, pending := g.Container(group, time.Now())
+		assert.False(t, pending, "on a machine without pods")
+		return c.ID
+	}
 	for group, want := range map[uint64]string{1 << 40: id, 1<<40 + 1: "", 1<<40 + 2: Unknown} {
 		for range 2 {
-			assert.Equal(t, want, g.Container(group, time.Now()), group)
+			assert.Equal(t, want, container(group), group)
 		}
 	}
 	g.root = ""
-	assert.Empty(t, g.Container(1<<40+2, time.Now()), "without groups of version 2")
+	assert.Empty(t, container(1<<40+3), "without groups of version 2")
 }
 
 // TestGroups: the group of this process has the number that its directory has.
 func TestGroups(t *testing.T) {
-	g := New(none)
+	g := New(none, NewPods(Links))
 	if g.root == "" {
 		t.Log("there are no control groups of version 2, which is all that can be seen")
 		return
@@ -83,7 +93,7 @@ func TestFindRoot(t *testing.T) {
 
 // TestPathStays: a group that is new is known at once, and one that is not known stays so.
 func TestPathStays(t *testing.T) {
-	g := &Groups{root: t.TempDir(), made: none, paths: map[uint64]string{}}
+	g := groupsIn(t.TempDir(), "/nonexistent", none)
 	makes := func(name string) (id uint64) {
 		path := filepath.Join(g.root, name)
 		require.NoError(t, os.Mkdir(path, 0o700))

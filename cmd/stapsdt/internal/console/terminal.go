@@ -40,10 +40,24 @@ func Size(w any) (rows, columns int, ok bool) {
 	return int(size.Row), int(size.Col), true
 }
 
+// Reader is a terminal that shows the output elsewhere, as that of kubectl stapsdt. Its cursor cannot be moved.
+type Reader struct {
+	Columns int // or 0 if it is unknown
+	Colored bool
+}
+
+var reader Reader
+
+// SetReader says that the output goes through a pipe to a terminal elsewhere. It is called before anything is written.
+func SetReader(r Reader) { reader = r }
+
 // Columns returns how many columns the output may take: those of the terminal, or 80.
 func Columns(w any) int {
 	if size, ok := winsize(w); ok && size.Col > 0 {
 		return int(size.Col)
+	}
+	if reader.Columns > 0 {
+		return reader.Columns
 	}
 	return 80
 }
@@ -51,7 +65,7 @@ func Columns(w any) int {
 // Colored reports whether colors may be used.
 func Colored(w any) bool {
 	_, _, ok := Size(w)
-	return ok && os.Getenv("NO_COLOR") == ""
+	return (ok || reader.Colored) && os.Getenv("NO_COLOR") == ""
 }
 
 // fit cuts text to a part of a terminal, so that it can be replaced later.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
@@ -39,6 +40,7 @@ type reporter struct {
 // Run counts events until the run ends, and shows their numbers, or histograms if the options
 // have buckets.
 func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
+	config.JSON = o.JSON
 	if err := CheckLimit(o.Limit); err != nil {
 		return err
 	}
@@ -51,6 +53,14 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	interval, err := run.NewInterval(o.Interval)
 	if err != nil {
 		return err
+	}
+	feed, err := live.Open(to, &config, o.needs(config.Where))
+	if err != nil {
+		return err
+	}
+	if feed != nil {
+		defer feed.Close()
+		return runLive(ctx, to, feed, o)
 	}
 	r, err := run.New(to, config)
 	if err != nil {

@@ -74,6 +74,9 @@ func (c *Counter) Section(p *bpf.Probe) (*bpf.Section, error) {
 		return nil, err
 	}
 	if c.Stacks != nil {
+		if err := p.StackErr(); err != nil {
+			return nil, err
+		}
 		a.CountStacks(c.Stacks.kernel)
 	}
 	return c.Add(a, Probe{p.Provider, p.Name}, p.Name, func(table *ebpf.Map, id uint32) (*bpf.Section, error) {

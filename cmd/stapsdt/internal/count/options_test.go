@@ -32,7 +32,7 @@ func TestWriteHistograms(t *testing.T) {
 	for _, path := range []string{`"/a"`, `"/b"`, `"/c"`, `"/d"`, `"/e"`} {
 		rows = append(rows, &Row[Probe]{
 			Of: Probe{"app", "done"}, Text: []string{path}, JSON: []json.RawMessage{json.RawMessage(path)}, Count: 2,
-			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: map[int]Bucket{record.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {2, 10}},
+			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: map[int]*Bucket{record.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {2, 10}},
 		})
 	}
 	var few, many bytes.Buffer

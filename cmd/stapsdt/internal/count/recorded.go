@@ -5,8 +5,10 @@ package count
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
@@ -15,14 +17,18 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// recordedCounter counts the events of recordings.
+// recordedCounter counts the events of recordings, or of programs that listen.
 type recordedCounter struct {
 	*console.Console
 	Recorded[Probe]
 	source      *recorded.Source
 	expressions *Expressions
 	probes      map[*recording.Probe]*recordedProbe
+	last        *recording.Probe // the probe of the event before, and what is evaluated for it
+	ofLast      *recordedProbe
+	unfit       map[*recording.Probe]bool // probes of programs that do not have what is asked for
 	unevaluated uint64
+	json        bool
 }
 
 // recordedProbe is what is evaluated for the events of a probe.
@@ -37,15 +43,15 @@ type recordedProbe struct {
 
 // runRecorded counts the events of the recordings in o.From.
 func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o Options) error {
-	if config.Given() || config.Single || config.Duration > 0 || o.Interval > 0 {
-		return usage.Errorf("-p, -a, -d and -i are for processes, and --from reads recordings")
+	if config.Given() || config.Single || config.Duration > 0 || config.Via != "" || config.Budget > 0 || o.Interval > 0 {
+		return usage.Errorf("-p, -a, -d, -i, --via and --budget are for processes, and --from reads recordings")
 	}
 	source, err := recorded.Open(o.From, config.Specs, config.Where)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	c := &recordedCounter{Console: to, source: source, expressions: &o.Expressions, probes: map[*recording.Probe]*recordedProbe{}}
+	c := newRecordedCounter(to, source, &o)
 	err = source.Each(ctx, func(e *recording.Event, _ *recorded.File) error { return c.add(e) })
 	if err != nil {
 		return err
@@ -57,9 +63,65 @@ func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o
 	return c.Report("values of --by")
 }
 
+func newRecordedCounter(to *console.Console, source *recorded.Source, o *Options) *recordedCounter {
+	return &recordedCounter{Console: to, source: source, expressions: &o.Expressions, probes: map[*recording.Probe]*recordedProbe{}, json: o.JSON}
+}
+
+// liveReporter shows the numbers of a recordedCounter of programs that listen. It is a live.Consumer.
+type liveReporter struct {
+	*reporter
+	counter *recordedCounter
+}
+
+// Event counts an event. A probe that does not have what is asked for keeps no other one from being counted.
+func (r liveReporter) Event(e *recording.Event, _ *recorded.File) error {
+	c := r.counter
+	if c.unfit[e.Probe] {
+		return nil
+	}
+	err := c.add(e)
+	if err != nil {
+		c.Warn("%v", usage.Text(err))
+		if c.unfit == nil {
+			c.unfit = map[*recording.Probe]bool{}
+		}
+		c.unfit[e.Probe] = true
+	}
+	return nil
+}
+
+// runLive counts the events of programs that listen.
+func runLive(ctx context.Context, to *console.Console, feed *live.Feed, o Options) (err error) {
+	c := newRecordedCounter(to, feed.Source, &o)
+	r := newReporter(to, c, o)
+	if r.interval, err = run.NewInterval(o.Interval); err != nil {
+		return err
+	}
+	if err := feed.Run(ctx, liveReporter{r, c}); err != nil {
+		return err
+	}
+	if err := r.show(true); err != nil {
+		return err
+	}
+	return c.Report("values of --by")
+}
+
+// needs says what a program's own events have to have.
+func (o *Options) needs(where string) live.Needs {
+	n := live.Needs{Where: where, Exprs: slices.Clone(o.By)}
+	if o.Buckets != nil {
+		n.Exprs = append(n.Exprs, o.Value)
+	}
+	return n
+}
+
 // Report implements source.
 func (c *recordedCounter) Report(what string) error {
-	c.source.Report(c.Console)
+	if c.json {
+		c.source.ReportJSON(c.Console)
+	} else {
+		c.source.Report(c.Console)
+	}
 	if c.Lost > 0 {
 		c.Warn("%d events were lost, because there are too many different %s", c.Lost, what)
 	}
@@ -69,7 +131,11 @@ func (c *recordedCounter) Report(what string) error {
 
 // probe returns what is evaluated for the events of a probe.
 func (c *recordedCounter) probe(p *recording.Probe) (*recordedProbe, error) {
+	if p == c.last {
+		return c.ofLast, nil
+	}
 	if known := c.probes[p]; known != nil {
+		c.last, c.ofLast = p, known
 		return known, nil
 	}
 	r := &recordedProbe{Evaluator: recorded.NewEvaluator(p), number: c.Number(Probe{p.Provider, p.Name})}

@@ -19,6 +19,14 @@ type Recorded[S Subject] struct {
 	subjects []S
 	rows     map[string]*Row[S] // by the subject's number and the values of --by
 	key      []byte
+	recent   [1024]recentRow[S]
+}
+
+// recentRow is the last row of those with a hash whose only value of --by is a number, or that have none. Most events are found there.
+type recentRow[S Subject] struct {
+	number int
+	bits   uint64
+	row    *Row[S]
 }
 
 // Number returns the number of a subject.
@@ -33,6 +41,42 @@ func (t *Recorded[S]) Number(of S) int {
 
 // Add counts an event of a subject. With buckets, it is counted in that of its value.
 func (t *Recorded[S]) Add(number int, by []recorded.Value, buckets record.Buckets, of expr.Type, value uint64) {
+	row := t.find(number, by)
+	if row == nil {
+		t.Lost++
+		return
+	}
+	row.Value = of
+	bucket := 0
+	if buckets != nil {
+		bucket = buckets.Of(of, value)
+	}
+	row.Count++
+	row.bucket(bucket).add(1, value)
+}
+
+// find returns the row of an event, or nil if there is no room for it.
+func (t *Recorded[S]) find(number int, by []recorded.Value) *Row[S] {
+	if len(by) > 1 || len(by) == 1 && by[0].Text != "" {
+		return t.findAny(number, by)
+	}
+	bits := uint64(0)
+	if len(by) == 1 {
+		bits = by[0].Bits
+	}
+	r := &t.recent[(bits+uint64(number))*0x9e3779b97f4a7c15>>54]
+	if r.row == nil || r.number != number || r.bits != bits {
+		row := t.findAny(number, by)
+		if row == nil {
+			return nil
+		}
+		*r = recentRow[S]{number, bits, row}
+	}
+	return r.row
+}
+
+// findAny is find for any values.
+func (t *Recorded[S]) findAny(number int, by []recorded.Value) *Row[S] {
 	t.key = binary.NativeEndian.AppendUint64(t.key[:0], uint64(number))
 	for i := range by {
 		t.key = binary.NativeEndian.AppendUint64(t.key, by[i].Bits)
@@ -42,23 +86,15 @@ func (t *Recorded[S]) Add(number int, by []recorded.Value, buckets record.Bucket
 	row := t.rows[string(t.key)]
 	if row == nil {
 		if len(t.rows) == maxRows {
-			t.Lost++
-			return
+			return nil
 		}
 		row = t.add(number, by)
-		row.Value = of
 	}
-	bucket := 0
-	if buckets != nil {
-		bucket = buckets.Of(of, value)
-	}
-	row.Count++
-	b := row.Buckets[bucket]
-	row.Buckets[bucket] = Bucket{b.Count + 1, b.Sum + value}
+	return row
 }
 
 func (t *Recorded[S]) add(number int, by []recorded.Value) *Row[S] {
-	row := &Row[S]{Of: t.subjects[number], Buckets: map[int]Bucket{}, key: string(t.key)}
+	row := &Row[S]{Of: t.subjects[number], Buckets: map[int]*Bucket{}, key: string(t.key)}
 	for i := range by {
 		row.Text, row.JSON = append(row.Text, by[i].ForText()), append(row.JSON, by[i].ForJSON())
 	}

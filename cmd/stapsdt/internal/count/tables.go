@@ -49,14 +49,32 @@ type Row[S Subject] struct {
 	// Value is the type of the value that is counted by bucket. Buckets has them by their
 	// numbers.
 	Value   expr.Type
-	Buckets map[int]Bucket
+	Buckets map[int]*Bucket
 	Stack   *symbol.Stack
 
-	key string
+	key        string
+	last       *Bucket // the one that bucket has returned last, and its number
+	lastBucket int
 }
 
 // Bucket is the number of events in a bucket, and the sum of their values modulo 2^64.
 type Bucket struct{ Count, Sum uint64 }
+
+func (b *Bucket) add(count, sum uint64) { b.Count, b.Sum = b.Count+count, b.Sum+sum }
+
+// bucket returns one of a row, which it adds if it is not there.
+func (r *Row[S]) bucket(i int) *Bucket {
+	if r.last != nil && r.lastBucket == i {
+		return r.last
+	}
+	b := r.Buckets[i]
+	if b == nil {
+		b = new(Bucket)
+		r.Buckets[i] = b
+	}
+	r.last, r.lastBucket = b, i
+	return b
+}
 
 // maxRows and maxBytes bound a table that has keys. A histogram's rows are larger with each
 // processor, so that on a machine with many processors maxBytes is reached first.
@@ -140,7 +158,7 @@ func compareRows[S Subject](a, b *Row[S]) int {
 
 // merge adds a row of a table to that of the same subject and values.
 func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r record.Row) {
-	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: map[int]Bucket{}, key: c.of.String()}
+	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: map[int]*Bucket{}, key: c.of.String()}
 	for i := range c.Keys {
 		bits, text, cut := c.Keys[i].In(r.Key)
 		n.Text = append(n.Text, string(render.KeyText(&c.Keys[i], bits, text, cut)))
@@ -157,8 +175,7 @@ func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r record.Row
 		merged[n.key] = n
 	}
 	n.Count += r.Count
-	b := n.Buckets[r.Bucket]
-	n.Buckets[r.Bucket] = Bucket{b.Count + r.Count, b.Sum + r.Sum}
+	n.bucket(int(r.Bucket)).add(r.Count, r.Sum)
 }
 
 // Close releases the tables.

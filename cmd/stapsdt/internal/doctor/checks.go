@@ -16,6 +16,7 @@ var checks = []check{
 	{"two-processes", "pgrep-found-two-processes", twoProcesses},
 	{"pid-namespace", "the-process-ids-are-those-of-another-namespace", pidNamespace},
 	{"no-process", "the-process-ids-are-those-of-another-namespace", noProcess},
+	{"socket", "the-socket-cannot-be-used", listens},
 	{"user", "a-capability-is-missing", otherUser},
 	{"capability", "a-capability-is-missing", capability},
 	{"not-loaded", "the-provider-is-not-loaded", notLoaded},
@@ -54,5 +55,6 @@ func Diagnose(f *Facts) []Finding {
 			break // whatever else is asked of /proc has no answer
 		}
 	}
+	relieve(f, all)
 	return all
 }

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/assert"
@@ -33,6 +35,7 @@ func healthy() *Facts {
 		Process: Process{
 			Alive: true, Name: "shop", UIDs: []int{1000, 1000, 1000, 1000}, Numbers: []int{12},
 			Namespaces: Namespaces{PID: initialPID, Mount: "mnt:[1]", User: initialUser},
+			Socket:     socket.ErrNone,
 		},
 		Images: []Image{{
 			Path: "/tmp/stapsdt-1000/shop-0123456789abcdef0123456789abcdef.so", Mapping: "7f00-8f00", ID: id, Descriptor: -1, Machine: elf.EM_X86_64, Class: elf.ELFCLASS64,
@@ -205,6 +208,17 @@ var diagnoses = []struct {
 	}, []string{"same-names limit and OTHER"}, 7},
 	{"no tracefs", func(f *Facts) { f.Host.Tracefs = "" }, []string{"tracefs limit mount -t tracefs"}, 7},
 	{"no tracefs, perhaps", func(f *Facts) { f.Host.Tracefs, f.Host.Mounts = "", false }, nil, 0},
+	{"listens", func(f *Facts) { f.Process.Socket = nil }, nil, 0},
+	{"of another user", func(f *Facts) { f.Process.Socket = socket.ErrUser }, []string{"socket note as that user"}, 0},
+	{"stale", func(f *Facts) { f.Process.Socket = socket.ErrStale }, []string{"socket limit call Listen again"}, 7},
+	{"out of reach", func(f *Facts) { f.Process.Socket = socket.ErrRefused }, []string{"socket limit in its container"}, 7},
+	{"too new", func(f *Facts) { f.Process.Socket = wire.ErrVersion }, []string{"socket limit the same major version"}, 7},
+	{"listens without a capability", func(f *Facts) {
+		f.Process.Socket, f.Host.Lockdown = nil, "confidentiality"
+	}, []string{"lockdown limit does not concern stapsdt"}, 7},
+	{"listens to an ordinary user", func(f *Facts) {
+		f.Process.Socket, f.Self.UID, f.Self.Capabilities = nil, 1000, 0
+	}, []string{"capability limit because the process listens. For other tracers: run the tracer as root"}, 7},
 	{"traced", func(f *Facts) { f.Trial.Before = true }, []string{"traced note A tracer is attached to shop:order"}, 0},
 }
 

@@ -92,6 +92,9 @@ type Process struct {
 	Children []int
 	// Siblings are other processes that run the same program.
 	Siblings []int
+	// Socket is what connecting to its socket has led to: nil if it can be watched without the kernel. It is
+	// socket.ErrNone if it does not listen.
+	Socket error
 	// Emulated is the machine of files with probes that it has mapped but cannot execute
 	// itself, or EM_NONE.
 	Emulated elf.Machine

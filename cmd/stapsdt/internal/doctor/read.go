@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 	"golang.org/x/sys/unix"
@@ -38,6 +39,7 @@ func Read(pids []int, spec *target.Spec) *Facts {
 			f.Process.Alive = false
 		}
 	}
+	f.Process.Socket = dial(f.PID)
 	for _, u := range uses {
 		f.Images = append(f.Images, image(f.PID, u))
 	}
@@ -50,6 +52,19 @@ func Read(pids []int, spec *target.Spec) *Facts {
 	}
 	f.try(uses)
 	return f
+}
+
+// dial connects to the socket of a process.
+func dial(pid int) error {
+	p, err := socket.Find(pid)
+	if err != nil {
+		return err
+	}
+	c, err := p.Dial()
+	if err != nil {
+		return err
+	}
+	return c.Close()
 }
 
 // image describes a file that the process has mapped.

@@ -53,6 +53,15 @@ func Data(s *elf.Section, limit uint64) ([]byte, error) {
 	return s.Data()
 }
 
+// ReadSome reads up to n bytes of a file, whose headers may overstate its size. It returns nil after an error.
+func ReadSome(r io.ReaderAt, offset int64, n uint64) []byte {
+	data, err := io.ReadAll(io.NewSectionReader(r, offset, int64(n)))
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
 // Keep removes the sections whose names are not listed, and returns how many bytes the others claim.
 func Keep(f *elf.File, names ...string) (size uint64) {
 	f.Sections = slices.DeleteFunc(f.Sections, func(s *elf.Section) bool { return !slices.Contains(names, s.Name) })

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
@@ -43,19 +44,35 @@ type attachment struct {
 type links struct {
 	attach.Links
 	groups int
+	parts  []*part // of these groups
+}
+
+// part keeps a group attached, alone.
+type part struct {
+	links attach.Links
+	once  sync.Once
+	err   error
+}
+
+// Close detaches. It may be called again, and by several goroutines.
+func (p *part) Close() error {
+	p.once.Do(func() { p.err = p.links.Close() })
+	return p.err
 }
 
 // group is a set of sites that run the same program.
 type group struct {
-	*loaded
+	*sharedProgram
 	sites    []sdt.Site
 	attached int
 }
 
-// loaded is a program that the kernel has, and its subscriptions.
-type loaded struct {
+// sharedProgram is a program that the kernel has, and its subscriptions.
+type sharedProgram struct {
 	Program
+	probe         *bpf.Probe
 	subscriptions []*Subscription
+	withdrawn     bool // and not attached again
 }
 
 // wanted reports whether a subscription selects a probe of the file.
@@ -173,9 +190,9 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 			return err
 		}
 		for _, p := range programs {
-			g := slices.IndexFunc(a.groups, func(g *group) bool { return g.loaded == p })
+			g := slices.IndexFunc(a.groups, func(g *group) bool { return g.sharedProgram == p })
 			if g < 0 {
-				g, a.groups = len(a.groups), append(a.groups, &group{loaded: p})
+				g, a.groups = len(a.groups), append(a.groups, &group{sharedProgram: p})
 			}
 			a.groups[g].sites = append(a.groups[g].sites, *site)
 		}
@@ -185,7 +202,7 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 
 // programs returns the programs to attach to a probe for subscriptions: one for all of them,
 // unless the kernel rejects it.
-func (e *Engine) programs(c candidate, subscriptions []*Subscription) ([]*loaded, error) {
+func (e *Engine) programs(c candidate, subscriptions []*Subscription) ([]*sharedProgram, error) {
 	probe := c.Key()
 	key := []string{probe}
 	var with []*Subscription
@@ -224,12 +241,12 @@ func (e *Engine) programs(c candidate, subscriptions []*Subscription) ([]*loaded
 
 // load loads a program with sections, or two with half of them each if that fails, as it does if
 // there are too many: a program can have 64 maps, of which a rule of an exporter uses four or more.
-func (e *Engine) load(c candidate, with []*Subscription, sections []*bpf.Section) ([]*loaded, error) {
-	prog, err := e.kernel.Load(c.Name, sections)
+func (e *Engine) load(c candidate, with []*Subscription, sections []*bpf.Section) ([]*sharedProgram, error) {
+	prog, err := e.kernel.Load(c.Probe, sections)
 	switch {
 	case err == nil:
 		e.include(c, with)
-		return []*loaded{{prog, with}}, nil
+		return []*sharedProgram{{Program: prog, probe: c.Probe, subscriptions: with}}, nil
 	case shortage.Is(err):
 		return nil, err
 	case len(with) == 1:
@@ -253,6 +270,7 @@ func (e *Engine) attachTo(f *file, a *attachment, pid int) (short, fatal error) 
 	}
 	if l == nil {
 		l = &links{}
+		a.links[pid] = l // where Withdraw finds it
 	}
 	closer, err := e.kernel.Guard(f.File, func() io.Closer {
 		var all attach.Links
@@ -262,7 +280,6 @@ func (e *Engine) attachTo(f *file, a *attachment, pid int) (short, fatal error) 
 	if err != nil {
 		return nil, nil // the file is looked at again when it has been written
 	}
-	a.links[pid] = l
 	l.Links = append(l.Links, closer)
 	return short, fatal
 }
@@ -270,13 +287,22 @@ func (e *Engine) attachTo(f *file, a *attachment, pid int) (short, fatal error) 
 func (e *Engine) attachGroups(f *file, a *attachment, l *links, pid int) (all attach.Links, short, fatal error) {
 	for ; l.groups < len(a.groups); l.groups++ {
 		g := a.groups[l.groups]
+		if g.withdrawn {
+			l.parts = append(l.parts, &part{})
+			continue
+		}
 		links, err := e.kernel.Attach(g.Program, f.File, g.sites, pid)
 		gone := err != nil && pid != 0 && !e.processes.Alive(pid)
 		if shortage.Is(err) && !gone {
 			_ = links.Close() // the group is tried again as a whole
 			return all, err, nil
 		}
-		all = append(all, links...)
+		added := &part{links: links}
+		all, l.parts = append(all, added), append(l.parts, added)
+		if g.withdrawn { // meanwhile
+			_ = added.Close()
+			continue
+		}
 		n := len(g.sites)
 		if err != nil {
 			n = len(links) // each site has its own, now that not all could be attached to at once

@@ -53,7 +53,8 @@ type Processes interface {
 
 // Kernel loads programs, and attaches them to sites.
 type Kernel interface {
-	Load(name string, sections []*bpf.Section) (Program, error)
+	// Load loads the program of a probe.
+	Load(p *bpf.Probe, sections []*bpf.Section) (Program, error)
 	Attach(p Program, f *target.File, sites []sdt.Site, pid int) (attach.Links, error)
 	// Guard calls attach while the file is as it was when its probes were read.
 	Guard(f *target.File, attach func() io.Closer) (io.Closer, error)
@@ -107,15 +108,15 @@ type Engine struct {
 	subscriptions []*Subscription
 	added         uint64 // the number of subscriptions so far, with those that were removed
 	files         map[*target.File]*file
-	loaded        map[string][]*loaded // by the probe and the subscriptions
-	scanned       time.Time            // when the processes were last looked at
-	affordable    time.Time            // when they may be looked at again without taking more than scanShare
-	lost          bool                 // whether the kernel had no room to tell what was mapped since
-	polls         bool                 // whether named files are polled
-	broken        atomic.Bool          // whether a file is being written
-	due           bool                 // whether they are to be looked at again at once
-	retry         time.Time            // when files that were put off are due, or zero
-	short         bool                 // whether a shortage kept processes from being looked at
+	loaded        map[string][]*sharedProgram // by the probe and the subscriptions
+	scanned       time.Time                   // when the processes were last looked at
+	budget        budget                      // of looking at them
+	lost          bool                        // whether the kernel had no room to tell what was mapped since
+	polls         bool                        // whether named files are polled
+	broken        atomic.Bool                 // whether a file is being written
+	due           bool                        // whether they are to be looked at again at once
+	retry         time.Time                   // when files that were put off are due, or zero
+	short         bool                        // whether a shortage kept processes from being looked at
 
 	scanTime atomic.Int64  // nanoseconds
 	missed   atomic.Uint64 // processes that had ended before their files could be looked at
@@ -129,7 +130,7 @@ func New(o Options) (*Engine, error) {
 	}
 	return &Engine{
 		finder: o.Finder, kernel: o.Kernel, processes: o.Processes, options: o, poller: poller,
-		files: map[*target.File]*file{}, loaded: map[string][]*loaded{},
+		files: map[*target.File]*file{}, loaded: map[string][]*sharedProgram{},
 	}, nil
 }
 

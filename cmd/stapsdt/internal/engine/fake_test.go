@@ -119,7 +119,7 @@ func (w *world) Alive(pid int) bool {
 
 // Kernel
 
-func (w *world) Load(_ string, sections []*bpf.Section) (Program, error) {
+func (w *world) Load(_ *bpf.Probe, sections []*bpf.Section) (Program, error) {
 	if w.loadErr != nil {
 		if err := w.loadErr(len(sections)); err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -20,8 +21,8 @@ import (
 type BPF struct{ bpf.Kernel }
 
 // Load loads a program.
-func (b BPF) Load(name string, sections []*bpf.Section) (Program, error) {
-	prog, err := b.Kernel.Load(name, sections...)
+func (b BPF) Load(p *bpf.Probe, sections []*bpf.Section) (Program, error) {
+	prog, err := b.Kernel.Load(p.Name, sections...)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +62,18 @@ func (Everyone) Ended() bool { return false }
 
 // Left reports true, because there are always other processes to come.
 func (Everyone) Left() bool { return true }
+
+// Pods are the processes of pods, or all of a machine that has pods. Others can always come.
+type Pods struct {
+	Everyone
+	*pods.Follower
+}
+
+// List returns the processes.
+func (p Pods) List() ([]int, error) { return p.Follower.List() }
+
+// Has reports whether a process is one of them.
+func (p Pods) Has(pid int) bool { return p.Follower.Has(pid) }
 
 // Family is the named processes and their descendants.
 type Family struct{ *probes.Processes }

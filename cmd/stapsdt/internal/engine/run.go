@@ -25,15 +25,9 @@ const (
 	// Rest is how long a consumer with nothing to do can wait, and how long the end of a forked
 	// process can go unnoticed.
 	Rest = time.Second
-	// longest is the time between two scans if the kernel does tell. It finds the file at once then,
+	// watchedInterval is the time between two scans if the kernel does tell. It finds the file at once then,
 	// and the scans are for what the kernel had no room to tell.
-	longest = 2 * time.Second
-	// scanShare is the part of a processor that looking at many processes takes: one in this many.
-	scanShare = 20
-	// scanSavings is for how long a scan can use what earlier ones have left of their share.
-	scanSavings = 2 * time.Second
-	// longestLost is how long a scan waits at most that finds what the kernel had no room to tell.
-	longestLost = 250 * time.Millisecond
+	watchedInterval = 2 * time.Second
 	// pause is the shortest time between two looks at what processes have mapped, because on a
 	// busy machine processes map files all the time.
 	pause = 20 * time.Millisecond
@@ -72,12 +66,12 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 			e.forget()
 			check = time.Now().Add(e.checkInterval())
 		}
-		if start := time.Now(); e.postponed() || e.due || start.After(scan) {
+		if now := time.Now(); e.postponed() || e.due || now.After(scan) && e.budget.affords(now) {
 			e.due = false
 			if err := e.scan(); err != nil {
 				return err
 			}
-			scan = time.Now().Add(max(e.scanInterval(), scanShare*time.Since(start)))
+			scan = time.Now().Add(e.scanInterval())
 		}
 		fds := slices.Concat(c.FDs(), e.processes.FDs())
 		if named != nil {
@@ -163,7 +157,7 @@ func (e *Engine) scanInterval() time.Duration {
 	if e.watcher == nil {
 		return Interval
 	}
-	return longest
+	return watchedInterval
 }
 
 // Wake ends the wait of Run. It may be called by any goroutine.

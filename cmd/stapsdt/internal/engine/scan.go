@@ -33,16 +33,9 @@ func (e *Engine) Look() (*probes.Found, error) {
 	}
 	start := time.Now()
 	defer func() {
-		cost := time.Since(start)
-		e.scanTime.Add(int64(cost))
-		if saved := start.Add(-scanSavings); e.affordable.Before(saved) {
-			e.affordable = saved
-		}
-		e.affordable = e.affordable.Add(scanShare * cost)
-		// A user whose processes take long to look at must not delay those of others for long.
-		if latest := time.Now().Add(longestLost); e.affordable.After(latest) {
-			e.affordable = latest
-		}
+		end := time.Now()
+		e.scanTime.Add(int64(end.Sub(start)))
+		e.budget.spend(start, end)
 	}()
 	e.due, e.lost = false, false
 	pids, err := e.processes.List()
@@ -149,7 +142,7 @@ func (e *Engine) look() (waiting bool, err error) {
 	asks := slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool { return s.AsksProcesses() })
 	pids, all := e.watcher.Mapped(func(pid int, m *target.Mapping) bool { return !asks && e.finder.Knows(pid, m) })
 	e.lost = e.lost || all
-	if e.lost && !time.Now().Before(e.affordable) {
+	if e.lost && e.budget.affordsLost(time.Now()) {
 		e.lost = false
 		e.finder.Doubt()
 		return waiting, e.scan()

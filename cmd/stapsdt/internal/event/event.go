@@ -88,7 +88,12 @@ func (e *Event) Value(items []record.Item, i int) Value {
 	v.Bits = binary.NativeEndian.Uint64(raw)
 	if item.Type.Kind == expr.String && !v.Missing {
 		length := int(binary.NativeEndian.Uint64(raw[8:])) // with the NUL
-		v.Text = cString(raw[record.TextHeader:][:min(length, len(raw)-record.TextHeader)])
+		v.Text = raw[record.TextHeader:][:min(length, len(raw)-record.TextHeader)]
+		if item.IsGo {
+			v.Text = v.Text[:max(len(v.Text)-1, 0)]
+		} else {
+			v.Text = cString(v.Text)
+		}
 		if v.Cut = len(v.Text) > item.TextSize; v.Cut {
 			v.Text = record.WholeRunes(v.Text[:item.TextSize])
 		}
@@ -100,6 +105,11 @@ func (e *Event) Value(items []record.Item, i int) Value {
 		}
 	}
 	return v
+}
+
+// Second returns the second word of the i-th item of a record, which has two.
+func (e *Event) Second(items []record.Item, i int) uint64 {
+	return binary.NativeEndian.Uint64(e.raw[items[i].Offset+8:])
 }
 
 func (e *Event) detail(d record.DetailText) Text {

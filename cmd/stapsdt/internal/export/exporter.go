@@ -86,7 +86,7 @@ func (e *exporter) open() (err error) {
 	if e.made, err = bpf.FollowGroups(); err != nil {
 		e.made = nil
 	}
-	e.Cgroups = cgroup.New(e.made.Path)
+	e.Cgroups = cgroup.New(e.made.Path, cgroup.NewPods(cgroup.Links))
 	finder := target.NewTracer()
 	finder.Limit()
 	e.engine, err = engine.New(engine.Options{
@@ -208,6 +208,7 @@ func (e *exporter) changed() bool {
 // group updates the selected control groups: before their processes fire, so that they are counted,
 // and before the groups are removed, so that their containers are known.
 func (e *exporter) group() {
+	e.Cgroups.Pods().Refresh() // before links go
 	if !e.Cgroups.Changed() {
 		return
 	}
@@ -286,6 +287,7 @@ func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 // detach ends the attachments. The metrics can still be collected.
 func (e *exporter) detach() error {
 	errs := []error{e.engine.Detach()}
+	e.Cgroups.End()
 	for _, s := range e.spans {
 		errs = append(errs, s.Read(true))
 	}

@@ -14,6 +14,9 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,6 +33,8 @@ type Options struct {
 	Listen, Web string
 	// OTLP is the endpoint of a collector, or "".
 	OTLP string
+	// Via is what delivers the events: run.Kernel or run.Socket, or "" for the kernel if this user may use it.
+	Via string
 }
 
 // DefaultListen is for a Prometheus, or its agent, on the same machine.
@@ -68,12 +73,26 @@ func Run(ctx context.Context, to *console.Console, o Options) error {
 	signal.Notify(hangup, unix.SIGHUP)
 	defer signal.Stop(hangup)
 
+	if o.Via != run.Socket {
+		err := o.runTraced(ctx, to, hangup)
+		if o.Via == run.Kernel || !live.Replaces(err) {
+			return err
+		}
+		if !rights.None() {
+			to.Warn("%v", err)
+		}
+	}
+	return o.runSockets(ctx, to, hangup)
+}
+
+// runTraced exports what the kernel delivers.
+func (o *Options) runTraced(ctx context.Context, to *console.Console, hangup <-chan os.Signal) error {
 	e := newExporter(to, o.Rules)
 	defer e.close()
 	if err := e.open(); err != nil {
 		return err
 	}
-	out, err := o.open(ctx, e)
+	out, err := o.open(ctx, to, e, func(pass func(expose.Span)) { e.Spans = pass })
 	if err != nil {
 		return err
 	}
@@ -81,6 +100,22 @@ func Run(ctx context.Context, to *console.Console, o Options) error {
 	to.Finish()
 	// What was fired until now is in what is sent last.
 	return errors.Join(err, e.detach(), out.close())
+}
+
+// runSockets exports what programs of this user show by their sockets.
+func (o *Options) runSockets(ctx context.Context, to *console.Console, hangup <-chan os.Signal) error {
+	e, err := newSocketExporter(to, o.Rules)
+	if err != nil {
+		return err
+	}
+	to.Warn("only the programs of this user that listen are watched, by their sockets")
+	out, err := o.open(ctx, to, e, func(func(expose.Span)) {})
+	if err != nil {
+		return err
+	}
+	err = e.run(out.ctx, hangup)
+	to.Finish()
+	return errors.Join(err, out.close())
 }
 
 // outputs are the destinations of metrics and spans.
@@ -92,21 +127,21 @@ type outputs struct {
 	otlp   *expose.OTLP
 }
 
-// open starts the server and the sender.
-func (options *Options) open(ctx context.Context, e *exporter) (o *outputs, err error) {
+// open starts the server and the sender of the metrics of a source. spans is called with what sends spans.
+func (options *Options) open(ctx context.Context, to *console.Console, source expose.Source, spans func(func(expose.Span))) (o *outputs, err error) {
 	own := prometheus.NewRegistry()
 	own.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(
 		// Two of those of MemStats have one name in OpenMetrics.
 		collectors.WithGoCollectorMemStatsMetricsDisabled(), collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsMemory)))
-	metrics := expose.NewMetrics(e, own)
-	log := slog.New(slog.NewTextHandler(e.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	o = &outputs{Console: e.Console, served: make(chan struct{})}
+	metrics := expose.NewMetrics(source, own)
+	log := slog.New(slog.NewTextHandler(to.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	o = &outputs{Console: to, served: make(chan struct{})}
 	o.ctx, o.cancel = context.WithCancelCause(ctx)
 	if options.OTLP != "" {
 		if o.otlp, err = expose.NewOTLP(ctx, options.OTLP, metrics, log); err != nil {
 			return nil, fmt.Errorf("--otlp: %w", err)
 		}
-		e.Spans = o.otlp.Span
+		spans(o.otlp.Span)
 	}
 	if options.Listen == "" {
 		close(o.served)
@@ -120,7 +155,7 @@ func (options *Options) open(ctx context.Context, e *exporter) (o *outputs, err 
 	if err != nil {
 		return nil, fmt.Errorf("--listen %s: %w", options.Listen, unwrapped(err))
 	}
-	e.Warn("metrics are at %s/metrics", server.URL())
+	to.Warn("metrics are at %s/metrics", server.URL())
 	go func() {
 		defer close(o.served)
 		o.cancel(server.Serve(o.ctx))

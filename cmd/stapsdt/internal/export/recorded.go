@@ -5,7 +5,9 @@ package export
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/metric"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
@@ -25,13 +27,22 @@ func PrintRecorded(ctx context.Context, to *console.Console, file string, from [
 		return err
 	}
 	defer source.Close()
+	var created time.Time
+	for _, f := range source.Files() {
+		if at := time.Unix(0, f.Head().Reading.Realtime); created.IsZero() || at.Before(created) {
+			created = at
+		}
+	}
 	problem := func(err error) { to.Warn("%v", err) }
 	var metrics []*metric.Recorded
 	for _, text := range all.Metrics {
-		m, err := metric.NewRecorded(text, source, problem)
+		m, err := metric.NewRecorded(text, cgroup.Container{}, created, problem)
 		if err != nil {
 			problem(fmt.Errorf("%s: %w", text.Name, err))
 			continue
+		}
+		for _, p := range source.Probes() {
+			m.Meet(p)
 		}
 		metrics = append(metrics, m)
 	}

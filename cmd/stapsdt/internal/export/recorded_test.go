@@ -60,17 +60,17 @@ metrics:
 	}
 	program := filepath.Base(os.Args[0])
 	require.Equal(t, map[string]string{
-		`done_total{executable="` + program + `",path="/a"}`: "2", `done_total{executable="` + program + `",path="/b"}`: "1",
-		`done_total{executable="` + program + `",path="/a` + "\uFFFD" + `"}`: "1",
-		`few_total{path="/a"}`: "2", `few_total{path="/b"}`: "1", `few_total{otel_metric_overflow="true"}`: "1",
-		`bytes_total`:                 "3000", // a counter does not fall by the -1000 of the first
-		`last_bytes{probe="done"}`:    "2000",
-		`took_seconds_bucket{le="1"}`: "2", `took_seconds_bucket{le="2"}`: "3", `took_seconds_bucket{le="+Inf"}`: "4",
-		`took_seconds_sum`: "6", `took_seconds_count`: "4",
-		`job_seconds_bucket{queue="qa",status="200",le="60"}`: "3", `job_seconds_bucket{queue="qa",status="200",le="+Inf"}`: "3",
-		`job_seconds_count{queue="qa",status="200"}`: "3",
-		`jobs{container="",queue="qa"}`:              "0", `jobs{container="",queue="qb"}`: "1",
-		`other_total`: "0",
+		`done_total{container="",executable="` + program + `",namespace="",path="/a",pod=""}`: "2", `done_total{container="",executable="` + program + `",namespace="",path="/b",pod=""}`: "1",
+		`done_total{container="",executable="` + program + `",namespace="",path="/a` + "\uFFFD" + `",pod=""}`: "1",
+		`few_total{container="",namespace="",path="/a",pod=""}`:                                               "2", `few_total{container="",namespace="",path="/b",pod=""}`: "1", `few_total{container="",namespace="",otel_metric_overflow="true",pod=""}`: "1",
+		`bytes_total{container="",namespace="",pod=""}`:                "3000", // a counter does not fall by the -1000 of the first
+		`last_bytes{container="",namespace="",pod="",probe="done"}`:    "2000",
+		`took_seconds_bucket{container="",namespace="",pod="",le="1"}`: "2", `took_seconds_bucket{container="",namespace="",pod="",le="2"}`: "3", `took_seconds_bucket{container="",namespace="",pod="",le="+Inf"}`: "4",
+		`took_seconds_sum{container="",namespace="",pod=""}`: "6", `took_seconds_count{container="",namespace="",pod=""}`: "4",
+		`job_seconds_bucket{container="",namespace="",pod="",queue="qa",status="200",le="60"}`: "3", `job_seconds_bucket{container="",namespace="",pod="",queue="qa",status="200",le="+Inf"}`: "3",
+		`job_seconds_count{container="",namespace="",pod="",queue="qa",status="200"}`: "3",
+		`jobs{container="",namespace="",pod="",queue="qa"}`:                           "0", `jobs{container="",namespace="",pod="",queue="qb"}`: "1",
+		`other_total{container="",namespace="",pod=""}`: "0",
 	}, values)
 	require.Contains(t, warnings.String(), "few_total: 1 events had no room")
 	require.Contains(t, warnings.String(), "bytes_total: 1 events are not included")

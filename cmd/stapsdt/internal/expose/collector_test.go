@@ -33,6 +33,8 @@ type collector struct {
 	header  http.Header
 	metrics []*metrics.ResourceMetrics // the last that were sent
 	spans   []*trace.ResourceSpans     // all that were sent
+	// resources are all metrics that were sent.
+	resources []*metrics.ResourceMetrics
 }
 
 // collect starts a collector at an address, which may have the port 0. It runs until the test
@@ -81,6 +83,7 @@ func (c *collector) receive(path string, body []byte) error {
 			return err
 		}
 		c.metrics = request.ResourceMetrics
+		c.resources = append(c.resources, request.ResourceMetrics...)
 	case "/v1/traces":
 		var request coltrace.ExportTraceServiceRequest
 		if err := proto.Unmarshal(body, &request); err != nil {

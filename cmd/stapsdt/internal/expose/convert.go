@@ -39,7 +39,7 @@ func convert(f *Family) (family *dto.MetricFamily, invalid int) {
 	}
 	names := sortedNames(f.Labels)
 	for _, s := range series {
-		m := &dto.Metric{Label: labels(names, s)}
+		m := &dto.Metric{Label: labels(names, f.ContainerLabels, s)}
 		switch f.Kind {
 		case Counter:
 			m.Counter = &dto.Counter{Value: &s.Value, CreatedTimestamp: created(s.Created)}
@@ -146,15 +146,28 @@ func sortedNames(names []string) (sorted []labelName) {
 }
 
 // labels returns the labels of a series. What had no room has a label that says so in place of
-// the others: for Prometheus, a label that is absent is the same as one that is empty.
-func labels(names []labelName, s *Series) []*dto.LabelPair {
-	if s.Overflow {
-		return []*dto.LabelPair{{Name: pointer(overflowLabel), Value: pointer("true")}}
+// the others: for Prometheus, a label that is absent is the same as one that is empty, but for those of
+// containers, which it would take from the exporter.
+func labels(names []labelName, containers []string, s *Series) []*dto.LabelPair {
+	all, pairs := make([]dto.LabelPair, len(names)+1), make([]*dto.LabelPair, 0, len(names)+1)
+	add := func(name, value *string) {
+		one := &all[len(pairs)]
+		one.Name, one.Value = name, value
+		pairs = append(pairs, one)
 	}
-	all, pairs := make([]dto.LabelPair, len(names)), make([]*dto.LabelPair, len(names))
 	for i := range names {
-		all[i].Name, all[i].Value = &names[i].name, &s.Values[names[i].index]
-		pairs[i] = &all[i]
+		name := &names[i].name
+		switch {
+		case s.Overflow && *name != ContainerID && slices.Contains(containers, *name):
+			add(name, pointer(""))
+		case s.Overflow, *name == ContainerID && s.Values[names[i].index] == "" && slices.Contains(containers, *name):
+		default:
+			add(name, &s.Values[names[i].index])
+		}
+	}
+	if s.Overflow {
+		add(pointer(overflowLabel), pointer("true"))
+		slices.SortFunc(pairs, func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) })
 	}
 	return pairs
 }

@@ -6,6 +6,8 @@ package expose
 import (
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+
 	dto "github.com/prometheus/client_model/go"
 )
 
@@ -16,12 +18,20 @@ const (
 	Histogram = dto.MetricType_HISTOGRAM
 )
 
+// ContainerID is the name of the label with the ID of a container. It is left out where it is empty.
+const ContainerID = "container_id"
+
 // Family is a metric, with all of its series.
 type Family struct {
 	Name, Help string
 	Unit       string         // such as "seconds", or ""
 	Kind       dto.MetricType // Counter, Gauge or Histogram
 	Labels     []string       // their names
+	// ContainerLabels are those of Labels that say which container it is. They are written though they are
+	// empty, but for ContainerID. PerContainer says that they tell containers apart: by OTLP, each container
+	// is then a resource of its own.
+	ContainerLabels []string
+	PerContainer    bool
 	// Bounds are the upper bounds of a histogram's buckets, in order and without +Inf. A native
 	// histogram has none, and is of schema 3.
 	Bounds []float64
@@ -34,6 +44,9 @@ type Series struct {
 	// Values are those of Family.Labels. They come from traced programs: they can be hostile,
 	// and need not be UTF-8. They are unique in a Family after ToValidUTF8.
 	Values []string
+	// Container is the one whose events these are, or zero: outside of containers, and where the labels do
+	// not tell containers apart.
+	Container cgroup.Container
 	// Overflow says that this is what had no room in a series of its own. Values is nil.
 	Overflow bool
 
@@ -78,8 +91,9 @@ type Span struct {
 	Error      string
 	Attributes []Attribute
 
-	Executable, Container string // "" if unknown
-	PID                   int
+	Executable string // "" if unknown
+	Container  cgroup.Container
+	PID        int
 }
 
 // Attribute is an argument of a probe.

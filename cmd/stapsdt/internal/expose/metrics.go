@@ -39,11 +39,20 @@ func NewMetrics(source Source, own *prometheus.Registry) *Metrics {
 // Gather reads the metrics. Its error is always nil: what could not be read or is not valid is
 // counted and left out, so that the rest is still shown.
 func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
+	return m.withOwn(m.convert(m.collect())), nil
+}
+
+// collect reads the metrics of the source.
+func (m *Metrics) collect() []Family {
 	collected, err := m.source.Collect()
 	if err != nil {
 		m.failures.Inc()
 	}
-	var all []*dto.MetricFamily
+	return collected
+}
+
+// convert converts metrics, and counts what is not valid.
+func (m *Metrics) convert(collected []Family) (all []*dto.MetricFamily) {
 	for i := range collected {
 		family, invalid := convert(&collected[i])
 		m.invalid.Add(float64(invalid))
@@ -51,7 +60,13 @@ func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 			all = append(all, family)
 		}
 	}
-	own, err := m.own.Gather() // after convert, whose result it counts
+	return all
+}
+
+// withOwn adds the exporter's own metrics, sorts all, and leaves out those whose names are taken. It is
+// called after convert, whose result it counts.
+func (m *Metrics) withOwn(all []*dto.MetricFamily) []*dto.MetricFamily {
+	own, err := m.own.Gather()
 	if err != nil {
 		m.failures.Inc()
 	}
@@ -66,5 +81,5 @@ func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 		}
 		unique = append(unique, family)
 	}
-	return unique, nil
+	return unique
 }

@@ -67,7 +67,9 @@ func NewOTLP(ctx context.Context, endpoint string, m *Metrics, log *slog.Logger)
 		Help: "How often sending by OTLP has failed.",
 	}, []string{"signal"})
 	m.own.MustRegister(failures)
-	reader := sdk.NewPeriodicReader(&counted{exporter, failures.WithLabelValues("metrics")}, sdk.WithProducer(&producer{m}))
+	produced := &producer{Metrics: m}
+	all := &containerExporter{exporter, produced}
+	reader := sdk.NewPeriodicReader(&countingExporter{all, failures.WithLabelValues("metrics")}, sdk.WithProducer(produced))
 	o := &OTLP{
 		metrics: sdk.NewMeterProvider(sdk.WithReader(reader), sdk.WithResource(ownResource(ctx))),
 		spans:   newSender(client, m.own, failures.WithLabelValues("traces")),
@@ -86,13 +88,13 @@ func (o *OTLP) Shutdown(ctx context.Context) error {
 	return errors.Join(o.metrics.Shutdown(ctx), <-spans)
 }
 
-// counted is an exporter whose failures are counted.
-type counted struct {
+// countingExporter is an exporter whose failures are counted.
+type countingExporter struct {
 	sdk.Exporter
 	failures prometheus.Counter
 }
 
-func (c *counted) Export(ctx context.Context, metrics *metricdata.ResourceMetrics) error {
+func (c *countingExporter) Export(ctx context.Context, metrics *metricdata.ResourceMetrics) error {
 	err := c.Exporter.Export(ctx, metrics)
 	if err != nil && !errors.Is(err, context.Canceled) { // Shutdown sends again
 		c.failures.Inc()

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -158,7 +159,7 @@ func TestSpansByOTLP(t *testing.T) {
 	o, m := startOTLP(t, "http://"+c.addr, fixed{}, quiet())
 	one := span("request", 0x0123456789abcdef)
 	one.Parent, one.Error = 5, "it\xff failed"
-	one.Executable, one.Container, one.PID = "/usr/bin/shop", "0123", 42
+	one.Executable, one.Container, one.PID = "/usr/bin/shop", cgroup.Container{ID: "0123"}, 42
 	one.Attributes = []Attribute{
 		{"route", "/a\xff"}, {"n\xff", int64(-1)}, {"u", uint64(7)}, {"great", uint64(math.MaxUint64)}, {"f", 0.5}, {"ok", true},
 	}

@@ -15,14 +15,29 @@ import (
 )
 
 // producer gives the SDK of OpenTelemetry the same metrics as /metrics shows.
-type producer struct{ *Metrics }
+type producer struct {
+	*Metrics
+	// containers are the metrics of containers, which follow those of the exporter's resource.
+	containers []containerMetrics
+}
 
-// Produce converts the metrics.
+// Produce converts the metrics: it returns those that belong to the exporter's resource, and keeps those of
+// containers.
 func (p *producer) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error) {
-	families, err := p.Gather()
-	if err != nil {
-		return nil, err
+	rest, of := divide(p.collect())
+	p.containers = p.containers[:0]
+	for _, c := range of {
+		scopes, err := produce(ctx, p.convert(c.families))
+		if err != nil {
+			return nil, err
+		}
+		p.containers = append(p.containers, containerMetrics{c.of, scopes})
 	}
+	return produce(ctx, p.withOwn(p.convert(rest)))
+}
+
+// produce converts families, which are sorted.
+func produce(ctx context.Context, families []*dto.MetricFamily) ([]metricdata.ScopeMetrics, error) {
 	of := map[string]*dto.MetricFamily{}
 	for _, family := range families {
 		of[family.GetName()] = family

@@ -69,7 +69,7 @@ func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
 	return nil
 }
 
-func (o *opened) forJSON(names details) jsonOpen {
+func (o *openOperation) forJSON(names details) jsonOpen {
 	j := jsonOpen{Nanoseconds: o.since, PID: o.pid, TID: o.tid, Goroutine: o.goroutine, Key: o.key.json}
 	for i, v := range o.details {
 		if v.json == nil {

@@ -9,13 +9,17 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
 // operation is a kind of operation, which is the subject of a row.
 type operation struct{ start, end string }
 
-// String returns both probes, with their file once if it is the same.
+// String returns both probes, with their file once if it is the same. For a function it is its name.
 func (o *operation) String() string {
+	if o.end == o.start+target.ReturnSuffix {
+		return o.start
+	}
 	end := o.end
 	if file := strings.LastIndexByte(o.start, '/'); file >= 0 {
 		file += strings.IndexByte(o.start[file:], ':') + 1
@@ -28,12 +32,17 @@ func (o *operation) String() string {
 type kinds struct {
 	all   []*operation
 	named bool // whether the command line names operations, and not their probes
+	// functions means that they are calls of functions.
+	functions bool
 }
 
 // find returns the number of the kind of operation that a probe, which is PROVIDER:NAME, starts or ends.
 func (k *kinds) find(s *probes.Selector, probe string, isStart bool) (uint32, error) {
 	o := &operation{s.Specs[0].String(), s.Specs[1].String()}
 	switch {
+	case k.functions:
+		o.start = strings.TrimSuffix(probe, target.ReturnSuffix)
+		o.end = o.start + target.ReturnSuffix
 	case k.named && isStart:
 		o.start = probe
 		o.end = strings.TrimSuffix(o.start, "start") + "end"

@@ -6,13 +6,17 @@ package latency
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // source is what pairs the events.
@@ -34,6 +38,7 @@ type latency struct {
 	options count.Options
 	pairs   *pairs
 	kinds   kinds
+	where   string
 	screen  console.Screen
 }
 
@@ -41,7 +46,8 @@ type latency struct {
 // the probes of the start and of the end, or the name that their __start and __end follow. key is
 // what a start and its end have in common, or "".
 func Run(ctx context.Context, to *console.Console, config run.Config, names []string, key string, o count.Options) (err error) {
-	l := &latency{Console: to, options: o, screen: console.Screen{Console: to}}
+	config.JSON = o.JSON
+	l := &latency{Console: to, options: o, where: config.Where, screen: console.Screen{Console: to}}
 	if l.pairs, err = newPairs(names, key); err != nil {
 		return err
 	}
@@ -51,19 +57,58 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if l.options.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
 	}
-	l.kinds.named = l.pairs.named
+	l.kinds.named, l.kinds.functions = l.pairs.named, l.pairs.functions
+	if len(o.From) > 0 && l.pairs.functions {
+		return usage.Errorf("recordings do not tell the depth of calls, by which calls of functions are paired with their returns")
+	}
 	if len(o.From) > 0 {
 		return l.runRecorded(ctx, &config)
 	}
-	return l.runTraced(ctx, config)
+	if l.pairs.key == bpf.Goroutine && !config.Given() {
+		return usage.Errorf("--key goroutine needs to know the processes: give -p PID, or -a for all")
+	}
+	asked, needs := config, l.needs()
+	asked.Specs, asked.Others, asked.Where = l.pairs.specs, l.pairs.others, ""
+	feed, err := live.Open(to, &asked, needs)
+	if err != nil {
+		return err
+	}
+	if feed != nil {
+		defer feed.Close()
+		return l.runLive(ctx, feed, config.Where)
+	}
+	return live.Refuse(l.runTraced(ctx, config), needs.Kernel)
+}
+
+// needs says what a program's own events have to have: both probes, and expressions that fit one of the two.
+func (l *latency) needs() live.Needs {
+	n := live.Needs{Others: l.pairs.otherSpecs()}
+	if n.Kernel = live.Thread(slices.Concat(l.options.By, []string{l.where, l.pairs.key})...); l.pairs.key == bpf.Thread {
+		n.Kernel = "--key thread"
+	}
+	n.All = func(all []*recording.Probe) error {
+		trial := &fromRecordings{latency: &latency{options: l.options, pairs: l.pairs, kinds: kinds{named: l.kinds.named}}}
+		return trial.pair(all, l.where)
+	}
+	return n
 }
 
 // pairs are the probes that belong together.
 type pairs struct {
-	named  bool // whether the command line names operations, and not their probes
-	specs  []string
-	others map[string]string // what the second stands for too
-	key    string
+	named bool // whether the command line names operations, and not their probes
+	// functions means that the operations are calls of functions.
+	functions bool
+	specs     []string
+	others    map[string]string // what the second stands for too
+	key       string
+}
+
+// otherSpecs returns what the specs stand for too.
+func (p *pairs) otherSpecs() (all []string) {
+	for _, other := range p.others {
+		all = append(all, other)
+	}
+	return all
 }
 
 // newPairs returns the specs of the start and of the end, and decides what pairs them.
@@ -71,6 +116,9 @@ func newPairs(names []string, key string) (*pairs, error) {
 	p := &pairs{key: key}
 	switch len(names) {
 	case 1:
+		if spec, err := target.ParseSpec(names[0]); err == nil && spec.Functions {
+			return p, p.function(names[0])
+		}
 		p.named, p.specs = true, []string{names[0] + "__start", names[0] + "__end"}
 		p.others = map[string]string{p.specs[1]: names[0] + "__done"}
 	case 2:
@@ -93,4 +141,17 @@ func newPairs(names []string, key string) (*pairs, error) {
 		p.key = "arg0"
 	}
 	return p, nil
+}
+
+// function pairs the calls of functions with their returns.
+func (p *pairs) function(spec string) error {
+	if strings.HasSuffix(spec, target.ReturnSuffix) {
+		return usage.Errorf("latency pairs calls with their returns: give %s", strings.TrimSuffix(spec, target.ReturnSuffix))
+	}
+	if p.key != "" && p.key != bpf.Call {
+		return usage.Errorf("a call is paired with its return by its goroutine and its depth: leave out --key")
+	}
+	p.named, p.functions, p.key = true, true, bpf.Call
+	p.specs = []string{spec, spec + target.ReturnSuffix}
+	return nil
 }

@@ -5,10 +5,13 @@ package latency
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
@@ -17,75 +20,137 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// fromRecordings pairs the events of recordings.
+// fromRecordings pairs the events of recordings, or of programs that listen. For those it is a live.Consumer.
 type fromRecordings struct {
 	count.Recorded[*operation]
-	latency *latency
-	pairs   *recorded.Pairs
+	latency  *latency
+	pairs    *recorded.Pairs
+	selector *probes.Selector
+	interval *run.Interval
 }
 
 // runRecorded measures the operations of the recordings in the options.
 func (l *latency) runRecorded(ctx context.Context, config *run.Config) error {
-	if config.Given() || config.Single || config.Duration > 0 || l.options.Interval > 0 {
-		return usage.Errorf("-p, -a, -d and -i are for processes, and --from reads recordings")
+	if config.Given() || config.Single || config.Duration > 0 || config.Via != "" || config.Budget > 0 || l.options.Interval > 0 {
+		return usage.Errorf("-p, -a, -d, -i, --via and --budget are for processes, and --from reads recordings")
 	}
-	specs := slices.Clone(l.pairs.specs)
-	for _, other := range l.pairs.others {
-		specs = append(specs, other)
-	}
-	source, err := recorded.Open(l.options.From, specs, "")
+	source, err := recorded.Open(l.options.From, slices.Concat(l.pairs.specs, l.pairs.otherSpecs()), "")
 	if err != nil {
 		return err
 	}
 	defer source.Close()
 	r := &fromRecordings{latency: l}
+	if err := r.open(source.Probes(), config.Where); err != nil {
+		return err
+	}
+	if err := source.Each(ctx, r.Event); err != nil {
+		return err
+	}
+	return r.finish(source)
+}
+
+// runLive measures the operations of programs that listen.
+func (l *latency) runLive(ctx context.Context, feed *live.Feed, where string) (err error) {
+	r := &fromRecordings{latency: l}
+	if r.interval, err = run.NewInterval(l.options.Interval); err != nil {
+		return err
+	}
+	if err := r.open(feed.Probes(), where); err != nil {
+		return err
+	}
+	feed.Gone = r.pairs.Forget
+	if err := feed.Run(ctx, r); err != nil {
+		return err
+	}
+	return r.finish(feed.Source)
+}
+
+// open prepares for the events of probes.
+func (r *fromRecordings) open(all []*recording.Probe, where string) error {
+	l := r.latency
 	l.source = r
-	if r.pairs, err = l.pair(source, config.Where); err != nil {
+	if err := r.pair(all, where); err != nil {
 		return err
 	}
 	for _, o := range l.kinds.all {
 		r.Number(o)
 	}
-	err = source.Each(ctx, func(e *recording.Event, f *recorded.File) error {
-		if ended, ok := r.pairs.Add(e, f); ok {
-			r.Add(ended.Kind, ended.By, l.options.Buckets, recorded.Elapsed, uint64(ended.Took))
-		}
-		return nil
-	})
-	if err == nil {
-		err = l.show(true)
-	}
-	if err != nil {
+	return nil
+}
+
+// finish shows the result.
+func (r *fromRecordings) finish(source *recorded.Source) error {
+	if err := r.latency.show(true); err != nil {
 		return err
 	}
-	source.Report(l.Console)
+	if r.latency.options.JSON {
+		source.ReportJSON(r.latency.Console)
+	} else {
+		source.Report(r.latency.Console)
+	}
 	r.report()
 	return nil
 }
 
-// pair returns what pairs the events of the recordings.
-func (l *latency) pair(source *recorded.Source, where string) (*recorded.Pairs, error) {
-	selector, err := probes.NewSelector(l.pairs.specs, l.pairs.others)
+// Event pairs an event. A program may have other probes than those that were known, which are left out if they do
+// not have what is asked for.
+func (r *fromRecordings) Event(e *recording.Event, f *recorded.File) error {
+	if !r.pairs.Knows(e.Probe) {
+		side, err := r.side(e.Probe)
+		if err == nil {
+			r.Number(r.latency.kinds.all[side.Kind])
+			err = r.pairs.AddSide(side)
+		}
+		if err != nil {
+			r.latency.Warn("%v", err)
+			r.pairs.Ignore(e.Probe)
+		}
+	}
+	if o := r.pairs.Add(e, f); o.HasEnded {
+		ended := &o.Ended
+		r.Add(ended.Kind, ended.By, r.latency.options.Buckets, recorded.Elapsed, uint64(ended.Took))
+	}
+	return nil
+}
+
+// Tick implements live.Consumer.
+func (r *fromRecordings) Tick() (next time.Duration, more bool, err error) {
+	due, next := r.interval.Due()
+	if due {
+		err = r.latency.show(false)
+	}
+	return next, true, err
+}
+
+// side returns which part of an operation a probe is.
+func (r *fromRecordings) side(p *recording.Probe) (side recorded.Side, err error) {
+	isStart, err := operations.IsStart(r.selector, p.Provider, p.Name)
 	if err != nil {
-		return nil, usage.Errorf("%w", err)
+		return side, err
+	}
+	kind, err := r.latency.kinds.find(r.selector, p.Provider+":"+p.Name, isStart)
+	return recorded.Side{Probe: p, Kind: int(kind), IsStart: isStart}, err
+}
+
+// pair prepares to pair the events of probes.
+func (r *fromRecordings) pair(all []*recording.Probe, where string) (err error) {
+	l := r.latency
+	if r.selector, err = probes.NewSelector(l.pairs.specs, l.pairs.others); err != nil {
+		return usage.Errorf("%w", err)
 	}
 	var sides []recorded.Side
-	for _, p := range source.Probes() {
-		isStart, err := operations.IsStart(selector, p.Provider, p.Name)
+	for _, p := range all {
+		side, err := r.side(p)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		kind, err := l.kinds.find(selector, p.Provider+":"+p.Name, isStart)
-		if err != nil {
-			return nil, err
-		}
-		sides = append(sides, recorded.Side{Probe: p, Kind: int(kind), IsStart: isStart})
+		sides = append(sides, side)
 	}
-	pairs, err := recorded.NewPairs(bpf.Pairing{Key: l.pairs.key, Where: bpf.SplitWhere(where), By: l.options.By, Details: true}, sides)
-	if err != nil {
-		return nil, usage.Errorf("%w", err)
+	r.pairs, err = recorded.NewPairs(recorded.Plan{Pairing: bpf.Pairing{Key: l.pairs.key, Where: bpf.SplitWhere(where), By: l.options.By, Details: true}}, sides)
+	if err != nil && !errors.Is(err, probes.ErrNothing) {
+		return usage.Errorf("%w", err)
 	}
-	return pairs, nil
+	return err
 }
 
 // report says which operations are not included.
@@ -116,10 +181,10 @@ func (r *fromRecordings) unpaired() ([]unpaired, error) {
 	})
 	for _, o := range open {
 		u := &all[o.Kind]
-		if u.open++; len(u.oldest) == longest {
+		if u.open++; len(u.oldest) == maxOpenShown {
 			continue
 		}
-		shown := opened{since: o.For(), pid: int(o.PID), tid: int(o.TID), goroutine: o.Goroutine, key: value{o.Key.ForText(), o.Key.ForJSON()}}
+		shown := openOperation{since: o.For(), pid: int(o.PID), tid: int(o.TID), goroutine: o.Goroutine, key: value{o.Key.ForText(), o.Key.ForJSON()}}
 		for i := range o.Details {
 			one := value{}
 			if v := &o.Details[i]; v.Item != nil {

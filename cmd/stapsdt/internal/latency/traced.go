@@ -35,10 +35,8 @@ func (l *latency) runTraced(ctx context.Context, config run.Config) (err error) 
 	if t.interval, err = run.NewInterval(l.options.Interval); err != nil {
 		return err
 	}
-	if l.pairs.key == bpf.Goroutine && !config.Given() {
-		return usage.Errorf("--key goroutine needs to know the processes: give -p PID, or -a for all")
-	}
 	config.Specs, config.Others, config.Together = l.pairs.specs, l.pairs.others, true
+	config.Whole = !l.pairs.named
 	if t.run, err = run.New(l.Console, config); err != nil {
 		return err
 	}

@@ -17,14 +17,14 @@ import (
 type unpaired struct {
 	starts, ends uint64 // starts that have not ended, and ends that have not started
 	open         int
-	oldest       []opened // of those that are open, longest at most
+	oldest       []openOperation // of those that are open, maxOpenShown at most
 }
 
-// longest is how many of the operations that are open are shown: those that have been open longest.
-const longest = 10
+// maxOpenShown is how many of the operations that are open are shown: those that have been open longest.
+const maxOpenShown = 10
 
-// opened is an operation that is open, as it is shown.
-type opened struct {
+// openOperation is an operation that is open, as it is shown.
+type openOperation struct {
 	since     time.Duration // how long
 	pid       int
 	tid       int    // or 0 if it is unknown
@@ -74,7 +74,7 @@ func (t *traced) unpaired() ([]unpaired, error) {
 			continue
 		}
 		u := &all[o.Kind]
-		if u.open++; len(u.oldest) < longest {
+		if u.open++; len(u.oldest) < maxOpenShown {
 			u.oldest = append(u.oldest, t.opened(o, now))
 		}
 	}
@@ -82,13 +82,13 @@ func (t *traced) unpaired() ([]unpaired, error) {
 }
 
 // opened returns how an operation is shown.
-func (t *traced) opened(o *record.Open, now time.Duration) opened {
+func (t *traced) opened(o *record.Open, now time.Duration) openOperation {
 	plan := t.operations.Plan
 	shown := func(item *record.Item, in []byte) value {
 		bits, text, cut := item.In(in)
 		return value{string(render.KeyText(item, bits, text, cut)), render.KeyJSON(item, bits, text)}
 	}
-	s := opened{since: now - o.Since, pid: o.PID, tid: o.TID, key: shown(&plan.Key, o.Key), details: make([]value, len(plan.Open))}
+	s := openOperation{since: now - o.Since, pid: o.PID, tid: o.TID, key: shown(&plan.Key, o.Key), details: make([]value, len(plan.Open))}
 	for i := range plan.Open {
 		if o.Known(i) {
 			s.details[i] = shown(&plan.Open[i], o.Value)

@@ -20,6 +20,12 @@ type (
 		Sites     []jsonSite `json:"sites"`
 		Semaphore bool       `json:"semaphore"`
 		PIDs      []int      `json:"pids"`
+		// Listening are those of the processes that can be watched without root.
+		Listening []int `json:"listening,omitempty"`
+		// Recordings are the files to which the processes record.
+		Recordings []jsonRecording `json:"recordings,omitempty"`
+		// Pods are the containers of those of the processes that are in a pod.
+		Pods []jsonPod `json:"pods,omitempty"`
 		// Traced is null if it is not known.
 		Traced *bool `json:"traced"`
 	}
@@ -40,7 +46,7 @@ func (l *lister) json(out *bufio.Writer, f *target.File, probes []*listedProbe) 
 		first := lp.sites[0]
 		j := jsonProbe{
 			File: f.Path, Provider: first.Provider, Probe: first.Name, Semaphore: lp.semaphore(),
-			PIDs: slices.Concat([]int{}, lp.pids), Args: []jsonArg{},
+			PIDs: slices.Concat([]int{}, lp.pids), Listening: l.listeningOf(lp.pids), Recordings: l.recordingOf(lp.pids), Pods: l.podsOf(lp.pids), Args: []jsonArg{},
 		}
 		for _, a := range first.Args {
 			j.Args = append(j.Args, jsonArg{a.Name, target.TypeName(a)})

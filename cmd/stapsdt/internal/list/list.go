@@ -7,7 +7,9 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
@@ -30,14 +32,25 @@ type Options struct {
 
 // lister runs the command list.
 type lister struct {
-	target  probes.Target
-	options Options
+	target    probes.Target
+	pods      map[int]cgroup.Container // of the processes that are in one
+	options   Options
+	listening []*listener // the processes that listen
+	recording []jsonRecording
+	functions bool // whether functions are shown, and not probes
 }
 
 // Run shows the probes of a target, those of files, or those of the program at an address.
 func Run(ctx context.Context, to *console.Console, where probes.Target, paths []string, o Options) error {
 	if err := where.Check(); err != nil {
 		return err
+	}
+	specs, files, err := functionSpecs(paths)
+	if err != nil {
+		return err
+	}
+	if len(specs) > 0 {
+		return runFunctions(to, where, specs, files, o)
 	}
 	if len(o.From) > 0 {
 		if where.Given() || len(paths) > 0 {
@@ -52,13 +65,18 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 	if addressed {
 		return runRemote(ctx, to, paths[0], o)
 	}
-	l := &lister{where, o}
+	l := &lister{target: where, options: o}
 	finder := target.NewFinder()
 	defer finder.Close()
 	found, err := l.find(finder, paths)
 	if err != nil {
 		return err
 	}
+	l.listening = l.listeners()
+	l.findPods(found)
+	ask(l.listening, found)
+	l.recording = recordingsOf(l.pids(found))
+	bySocket := slices.DeleteFunc(slices.Clone(l.listening), func(one *listener) bool { return len(one.probes) == 0 })
 	for _, f := range found.Files {
 		if f.Problem != nil {
 			to.Warn("%s: %v", f.Path, f.Problem)
@@ -68,12 +86,17 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 		to.Warn("%v", err)
 	}
 	if found.Refused != nil {
-		if len(found.Files) == 0 {
+		if len(found.Files)+len(bySocket) == 0 {
 			return found.Refused
 		}
-		to.Warn("%s", found.Warning("shown"))
+		if len(found.Files) > 0 || l.target.All {
+			to.Warn("%s", found.Warning("shown"))
+		}
 	}
-	if len(found.Files) == 0 {
+	if hidden := found.Hidden(); hidden != "" && o.Verbose {
+		to.Warn("%s", hidden)
+	}
+	if len(found.Files)+len(bySocket) == 0 {
 		return fmt.Errorf("%w: no file there has SDT probes", probes.ErrNothing)
 	}
 	out := bufio.NewWriter(to.Out)
@@ -91,7 +114,34 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 			return err
 		}
 	}
+	for i, one := range bySocket {
+		if o.JSON {
+			if err := one.json(out, l.recordingOf(one.pids())); err != nil {
+				return err
+			}
+			continue
+		}
+		if i+len(found.Files) > 0 {
+			fmt.Fprintln(out)
+		}
+		one.text(out)
+		l.recordings(out, one.pids())
+	}
 	return out.Flush()
+}
+
+// pids returns the processes whose probes are shown, once each.
+func (l *lister) pids(found *probes.Found) (all []int) {
+	for _, uses := range found.Uses {
+		for _, u := range uses {
+			all = append(all, u.PID)
+		}
+	}
+	for _, one := range l.listening {
+		all = append(all, one.pids()...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // find returns the selected files. For paths it also finds the processes that have mapped them,
@@ -103,6 +153,9 @@ func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, err
 	var files []*target.File
 	for _, path := range paths {
 		f, err := finder.Open(path)
+		if errors.Is(err, sdt.ErrNoProbes) && l.functions {
+			continue // and the finder knows why it has none of the functions
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
@@ -96,24 +95,9 @@ func (r *recordedProbes) text(out *bufio.Writer) {
 	}
 	fmt.Fprintln(out, ")")
 	for i, p := range r.file.Probes() {
-		line := fmt.Sprintf("  %s:%s(%s)  # %s", p.Provider, p.Name, strings.Join(arguments(p), ", "), render.Number(r.count(i), "event"))
+		line := fmt.Sprintf("  %s:%s(%s)  # %s", p.Provider, p.Name, recorded.Signature(p), render.Number(r.count(i), "event"))
 		fmt.Fprintln(out, render.Printable(line))
 	}
-}
-
-// arguments returns the names and the types of a probe's arguments.
-func arguments(p *recording.Probe) (list []string) {
-	for i, v := range recorded.Variables(p)[:len(p.Args)] {
-		list = append(list, v.Name+" "+typeName(p.Args[i], v.Type.String()))
-	}
-	return list
-}
-
-func typeName(a recording.Arg, name string) string {
-	if a.Kind == recording.Pointer {
-		return "uintptr"
-	}
-	return name
 }
 
 // recordedProbe is a probe of a recording for programs.
@@ -131,14 +115,20 @@ func (r *recordedProbes) json(out *bufio.Writer) error {
 	for i, p := range r.file.Probes() {
 		j := recordedProbe{
 			File: render.JSONText(r.file.Path), Provider: render.JSONText(p.Provider), Probe: render.JSONText(p.Name),
-			PIDs: []int{int(r.file.Head().PID)}, Args: []jsonArg{}, Events: r.count(i),
-		}
-		for k, v := range recorded.Variables(p)[:len(p.Args)] {
-			j.Args = append(j.Args, jsonArg{v.Name, typeName(p.Args[k], v.Type.String())})
+			PIDs: []int{int(r.file.Head().PID)}, Args: jsonArgs(p), Events: r.count(i),
 		}
 		if err := encoder.Encode(j); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// jsonArgs returns the arguments of a probe for programs.
+func jsonArgs(p *recording.Probe) []jsonArg {
+	all := make([]jsonArg, len(p.Args))
+	for i := range p.Args {
+		all[i].Name, all[i].Type = recorded.Argument(p, i)
+	}
+	return all
 }

@@ -5,6 +5,7 @@ package list
 import (
 	"bufio"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
@@ -17,6 +18,13 @@ func (l *lister) text(out *bufio.Writer, f *target.File, probes []*listedProbe) 
 		fmt.Fprintf(out, " (%s)", processList(probes[0].pids))
 	}
 	fmt.Fprintln(out)
+	if len(probes) > 0 {
+		l.podText(out, probes[0].pids)
+		if pids := l.listeningOf(probes[0].pids); len(pids) > 0 {
+			fmt.Fprintf(out, "  can be watched without root: %s\n", processList(pids))
+		}
+		l.recordings(out, probes[0].pids)
+	}
 	for _, lp := range probes {
 		var notes []string
 		if len(lp.sites) > 1 {
@@ -55,6 +63,16 @@ func (l *lister) text(out *bufio.Writer, f *target.File, probes []*listedProbe) 
 			}
 		}
 	}
+}
+
+// listeningOf returns those of some processes that listen.
+func (l *lister) listeningOf(pids []int) (listening []int) {
+	for _, pid := range pids {
+		if slices.ContainsFunc(l.listening, func(one *listener) bool { return !one.Elsewhere && one.PID == pid }) {
+			listening = append(listening, pid)
+		}
+	}
+	return listening
 }
 
 // processList returns "process 12" or "processes 12, 13 and 5 others".

@@ -27,6 +27,9 @@ type Found struct {
 	// processes that could not be looked at, or not at all of their files.
 	Refused    *rights.Error
 	Incomplete int
+	// First is the refusal to look at process 1 although no right is missing, or nil: a hardened machine
+	// hides its first process, which has no probes, and nothing can be done about it.
+	First *rights.Error
 	// Short is the first shortage that kept a process from being looked at, or a file of it, or nil.
 	Short error
 }
@@ -50,6 +53,14 @@ func (f *Found) Warning(done string) string {
 		processes = fmt.Sprintf("%d processes are", f.Incomplete)
 	}
 	return fmt.Sprintf("%s not %s completely: %v", processes, done, f.Refused)
+}
+
+// Hidden returns a sentence about process 1 for a user who wants to know more, or "".
+func (f *Found) Hidden() string {
+	if f.First == nil {
+		return ""
+	}
+	return fmt.Sprintf("process 1 is not looked at: %v", f.First)
 }
 
 // Use is a process that has mapped a file.
@@ -76,7 +87,10 @@ func Look(finder Finder, pids []int, all bool, keep func(*target.File) bool) (*F
 			found.Short = err
 		}
 		var refused *rights.Error
-		if errors.As(errors.Join(err, skipped), &refused) {
+		switch is := errors.As(errors.Join(err, skipped), &refused); {
+		case is && all && pid == 1 && len(refused.Missing) == 0:
+			found.First = refused
+		case is:
 			if found.Refused == nil {
 				found.Refused = refused
 			}

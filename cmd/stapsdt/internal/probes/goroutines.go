@@ -29,6 +29,15 @@ func (g *Goroutines) open() (err error) {
 	return err
 }
 
+// Prepare gives an environment the map of the processes, of which Find adds the first.
+func (g *Goroutines) Prepare(env *bpf.Env) error {
+	if err := g.open(); err != nil {
+		return bpf.MapError(err)
+	}
+	env.Goroutines = g.offsets
+	return nil
+}
+
 // Close releases the map.
 func (g *Goroutines) Close() { g.offsets.Close() }
 
@@ -45,10 +54,9 @@ func (g *Goroutines) Forget() {
 // Find finds out where the goroutines of a process have their IDs. It returns an error if that is
 // unknown, once for each program that a process runs.
 func (g *Goroutines) Find(env *bpf.Env, pid int) error {
-	if err := g.open(); err != nil {
-		return bpf.MapError(err)
+	if err := g.Prepare(env); err != nil {
+		return err
 	}
-	env.Goroutines = g.offsets
 	exe, err := stall.Stat(fmt.Sprintf("/proc/%d/exe", pid))
 	if err == nil && g.visited[pid] != nil && os.SameFile(exe, g.visited[pid]) {
 		return nil

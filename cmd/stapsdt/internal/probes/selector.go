@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -56,6 +57,18 @@ func NewSelector(specs []string, others map[string]string) (*Selector, error) {
 	return s, nil
 }
 
+// FunctionSpecs returns the specs of functions.
+func (s *Selector) FunctionSpecs() (specs []target.Spec) {
+	for _, spec := range s.Specs {
+		for _, one := range []target.Spec{spec.Spec, spec.other} {
+			if one.Functions {
+				specs = append(specs, one)
+			}
+		}
+	}
+	return specs
+}
+
 // Match reports whether the spec stands for a probe.
 func (s *Spec) Match(provider, probe string) bool {
 	return s.Spec.Match(provider, probe) || s.other.Probe != "" && s.other.Match(provider, probe)
@@ -63,12 +76,12 @@ func (s *Spec) Match(provider, probe string) bool {
 
 // selects reports whether the spec selects a site of a file.
 func (s *Spec) selects(f *target.File, site *sdt.Site) bool {
-	return s.Match(site.Provider, site.Name) && (s.File == "" || s.file == f)
+	return (s.Selects(f, site) || s.other.Probe != "" && s.other.Selects(f, site)) && (s.File == "" || s.file == f)
 }
 
 // in reports whether a file has what the spec names.
 func (s *Spec) in(f *target.File) bool {
-	return slices.ContainsFunc(f.Probes, func(p sdt.Site) bool { return s.Match(p.Provider, p.Name) })
+	return slices.ContainsFunc(f.Probes, func(p sdt.Site) bool { return s.selects(f, &p) })
 }
 
 // Selects reports whether a site of a file is selected.
@@ -214,5 +227,27 @@ func NewProbe(f *target.File, site sdt.Site) *bpf.Probe {
 	for i, delta := range f.Deltas(&site) {
 		p.Args = append(p.Args, bpf.Arg{Arg: site.Args[i], Delta: delta})
 	}
+	fn := f.Function(&site)
+	if fn == nil {
+		p.Nop = f.Nop(&site)
+		return p
+	}
+	p.Function = &bpf.FunctionSite{Return: fn.Return, Push: fn.Place == function.AtPush && !fn.Return}
+	p.ArgsErr, p.Restarts = fn.ArgsErr, fn.Place == function.AtBranch && !fn.Return
+	for i, a := range fn.Args {
+		p.Args[i] = functionArg(f, &site, a)
+	}
+	for _, a := range fn.Fields {
+		p.Fields = append(p.Fields, functionArg(f, &site, a))
+	}
 	return p
+}
+
+// functionArg returns an argument of a function at a site.
+func functionArg(f *target.File, site *sdt.Site, a function.Arg) bpf.Arg {
+	arg := bpf.Arg{Arg: a.Arg, Length: a.Length, Dynamic: a.Dynamic, Methods: a.Methods, Alias: a.Alias, Pointer: a.Pointer}
+	if a.Dynamic {
+		arg.Delta, arg.Names = int64(site.Address), f.TypeNames()
+	}
+	return arg
 }

@@ -3,6 +3,8 @@
 package probes
 
 import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
@@ -11,16 +13,30 @@ import (
 // Target selects the processes in which a command looks for probes.
 type Target struct {
 	PIDs []int
+	// Pods select the processes of pods, later ones too.
+	Pods []cgroup.Pattern
 	All  bool
 }
 
 // Given reports whether there are any.
-func (t *Target) Given() bool { return t.All || len(t.PIDs) > 0 }
+func (t *Target) Given() bool { return t.All || len(t.PIDs)+len(t.Pods) > 0 }
+
+// Now returns the target with the processes that its pods have now in place of these.
+func (t *Target) Now() (Target, error) {
+	if len(t.Pods) == 0 {
+		return *t, nil
+	}
+	pids, err := pods.PIDs(t.Pods)
+	return Target{PIDs: pids}, err
+}
 
 // Check returns an error if the options exclude each other.
 func (t *Target) Check() error {
-	if t.All && len(t.PIDs) > 0 {
+	switch {
+	case t.All && len(t.PIDs)+len(t.Pods) > 0:
 		return usage.Errorf("-p and -a exclude each other")
+	case len(t.PIDs) > 0 && len(t.Pods) > 0:
+		return usage.Errorf("-p takes processes or pods, and not both")
 	}
 	return nil
 }
@@ -43,6 +59,9 @@ func (t *Target) Selector(specs []string, others map[string]string) (*Selector, 
 	if err != nil {
 		return nil, usage.Errorf("%w", err)
 	}
+	if len(selector.FunctionSpecs()) > 0 && len(t.PIDs) == 0 {
+		return nil, usage.Errorf("%v selects functions, which are looked for in the processes that -p names; for probes of a provider named go, give FILE:", selector.FunctionSpecs()[0])
+	}
 	for i, spec := range selector.Specs {
 		if spec.File == "" && !t.Given() {
 			return nil, usage.Errorf("no processes: give -p PID, or -a for all, or a file as in FILE:%s", specs[i])
@@ -53,10 +72,13 @@ func (t *Target) Selector(specs []string, others map[string]string) (*Selector, 
 
 // Look looks at the processes.
 func (t *Target) Look(finder *target.Finder) (*Found, error) {
-	pids := t.PIDs
+	now, err := t.Now()
+	if err != nil {
+		return nil, err
+	}
+	pids := now.PIDs
 	if t.All {
 		finder.Limit()
-		var err error
 		if pids, err = target.Processes(); err != nil {
 			return nil, err
 		}

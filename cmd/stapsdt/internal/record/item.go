@@ -27,6 +27,21 @@ type Item struct {
 	Details *Details
 	// Unreadable is the reason that an argument can never be read, or nil.
 	Unreadable error
+	// IsGo means that a text is a string of Go, which can contain NULs. In a key, it ends at the first.
+	IsGo bool
+	// Names has the names of the numbers, or is nil.
+	Names Names
+}
+
+// Names has the names of numbers that stand for something else, such as the addresses of types.
+type Names interface {
+	// NameOf returns the name of a number.
+	NameOf(bits uint64) string
+}
+
+// IsPointer reports whether the value is known to be an address, and not that of a text.
+func (i *Item) IsPointer() bool {
+	return i.Described != nil && i.Described.Kind == sdt.KindPointer && !i.Described.IsString()
 }
 
 // TextHeader is the size of what precedes the bytes of a text in a record.

@@ -31,7 +31,7 @@ const (
 	// of 6000 places has more than four.
 	stackPlaces = 8192
 	// maxDepth is the kernel's default. It is a limit of this program too if the
-	// administrator allows more, because every place has room for so many frames.
+	// administrator allows more, because every place has room for that many frames.
 	maxDepth = 127
 	// StackKey is the size of what a key ends with: the process and the stack.
 	StackKey = 16

@@ -94,8 +94,8 @@ func newValue(item *record.Item, one expr.Value) Value {
 		return Value{Item: item, Bits: Bits(item.Type, one)}
 	}
 	v := Value{Item: item, Text: one.Text()}
-	if len(v.Text) >= record.TextSize {
-		v.Text, v.Cut = string(record.WholeRunes([]byte(v.Text[:record.TextSize]))), true
+	if len(v.Text) >= item.TextSize {
+		v.Text, v.Cut = string(record.WholeRunes([]byte(v.Text[:item.TextSize]))), true
 	}
 	return v
 }

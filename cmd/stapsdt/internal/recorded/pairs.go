@@ -3,11 +3,12 @@
 package recorded
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -15,10 +16,11 @@ import (
 
 // Pairs pairs the events of two probes, the starts of operations and their ends, as the kernel does.
 type Pairs struct {
-	pairing bpf.Pairing
-	sides   map[*recording.Probe]*side
-	open    map[pairKey]*Operation
-	totals  map[int]*Totals // by kind
+	plan   Plan
+	sides  map[*recording.Probe]*side // nil for a probe that is none
+	first  [2]*Evaluator              // of a start and of an end
+	open   map[pairKey]*Operation
+	totals map[int]*Totals // by kind
 	// Columns are the names of Operation.Details. The first By of them are of the pairing's By.
 	Columns []string
 	By      int
@@ -30,36 +32,18 @@ type Pairs struct {
 	Full, Unknown, Unevaluated uint64
 }
 
+// Plan says which operations are paired, and what is kept of them.
+type Plan struct {
+	bpf.Pairing
+	// TextSize is how many bytes of a text in Operation.Details are kept, or 0 for as many as the kernel keeps.
+	TextSize int
+	// All also returns the operations that do not meet the conditions.
+	All bool
+}
+
 // Totals are the numbers of a kind of operation: of its starts, of those that have found their end, and
 // of ends without a start.
 type Totals struct{ Starts, Pairs, Ends uint64 }
-
-// Operation is one that has started and not ended.
-type Operation struct {
-	File  *File
-	Kind  int
-	Since time.Duration // by CLOCK_MONOTONIC
-	// PID is the process of the start, and either TID or Goroutine is not 0.
-	PID, TID  uint32
-	Goroutine uint64
-	Key       Value
-	Details   []Value
-
-	// By are the values of the pairing's that were evaluated at the start.
-	By []Value
-
-	selected bool
-}
-
-// For returns how long an operation has been open when its recording ends.
-func (o *Operation) For() time.Duration { return max(o.File.Last()-o.Since, 0) }
-
-// Ended is an operation that has ended. By are the values of the pairing's.
-type Ended struct {
-	Kind int
-	Took time.Duration
-	By   []Value
-}
 
 // Elapsed is the type of the time that an operation took.
 var Elapsed = expr.Type{Kind: expr.Int, Size: 8, Duration: true}
@@ -84,14 +68,15 @@ type Side struct {
 type side struct {
 	*Evaluator
 	Side
-	key     evaluated
+	key     evaluation
 	where   []*expr.Expr
-	by      []evaluated // without an expression if the other side evaluates it
-	details []evaluated
+	by      []evaluation // without an expression if the other side evaluates it
+	details []evaluation
+	parent  int // the argument with this name, or -1
 }
 
-// evaluated is an expression, or an argument, and what describes its values.
-type evaluated struct {
+// evaluation is an expression, or an argument, and what describes its values.
+type evaluation struct {
 	expr *expr.Expr
 	arg  int
 	item *record.Item // nil if the probe does not have it
@@ -99,42 +84,58 @@ type evaluated struct {
 
 // NewPairs returns what pairs the events of these probes. It decides by the first start and the first
 // end which expressions are evaluated where.
-func NewPairs(pairing bpf.Pairing, sides []Side) (*Pairs, error) {
-	p := &Pairs{pairing: pairing, sides: map[*recording.Probe]*side{}, open: map[pairKey]*Operation{}, totals: map[int]*Totals{}}
-	var first [2]*Evaluator // a start and an end
+func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
+	p := &Pairs{plan: plan, sides: map[*recording.Probe]*side{}, open: map[pairKey]*Operation{}, totals: map[int]*Totals{}}
 	for _, s := range sides {
 		which := 1
 		if s.IsStart {
 			which = 0
 		}
-		v := NewEvaluator(s.Probe)
-		if first[which] == nil {
-			first[which] = v
+		if p.first[which] == nil {
+			p.first[which] = NewEvaluator(s.Probe)
 		}
-		p.sides[s.Probe] = &side{Evaluator: v, Side: s}
 	}
-	if first[0] == nil || first[1] == nil {
-		return nil, errors.New("the recordings do not have the probes of both the start and the end")
+	if p.first[0] == nil || p.first[1] == nil {
+		return nil, fmt.Errorf("%w: both the start and the end have to be there", probes.ErrNothing)
 	}
-	if args := first[0].probe.Args; len(args) > 0 {
+	if args := p.first[0].probe.Args; len(args) > 0 {
 		p.KeyName = args[0].Name
 	}
-	p.columns(first[0])
-	for _, s := range p.sides {
-		if err := s.parse(p, first[0], first[1]); err != nil {
+	p.columns(p.first[0])
+	for _, s := range sides {
+		if err := p.AddSide(s); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
 }
 
+// Knows reports whether a probe was added, or left out.
+func (p *Pairs) Knows(probe *recording.Probe) bool {
+	_, known := p.sides[probe]
+	return known
+}
+
+// Ignore leaves a probe out.
+func (p *Pairs) Ignore(probe *recording.Probe) { p.sides[probe] = nil }
+
+// AddSide adds a probe.
+func (p *Pairs) AddSide(of Side) error {
+	s := &side{Evaluator: NewEvaluator(of.Probe), Side: of}
+	if err := s.parse(p, p.first[0], p.first[1]); err != nil {
+		return err
+	}
+	p.sides[of.Probe] = s
+	return nil
+}
+
 // columns decides which details of a start are kept.
 func (p *Pairs) columns(start *Evaluator) {
-	if !p.pairing.Details {
+	if !p.plan.Details {
 		return
 	}
-	shown := map[string]bool{p.pairing.Key: true, "parent": true}
-	for _, src := range p.pairing.By {
+	shown := map[string]bool{p.plan.Key: true, "parent": true}
+	for _, src := range p.plan.By {
 		if start.Has(src) {
 			p.Columns = append(p.Columns, src)
 			shown[src] = true
@@ -150,17 +151,17 @@ func (p *Pairs) columns(start *Evaluator) {
 
 // parse parses what is evaluated at this side.
 func (s *side) parse(p *Pairs, start, end *Evaluator) error {
-	s.key.item = NewItem(p.pairing.Key, expr.Type{Kind: expr.Uint, Size: 8})
-	if p.pairing.Key != bpf.Goroutine && p.pairing.Key != bpf.Thread {
-		e, err := s.Parse(p.pairing.Key)
+	s.key.item = NewItem(p.plan.Key, expr.Type{Kind: expr.Uint, Size: 8})
+	if p.plan.Key != bpf.Goroutine && p.plan.Key != bpf.Thread {
+		e, err := s.Parse(p.plan.Key)
 		if err != nil {
 			return err
 		}
-		s.key = evaluated{expr: e, item: NewItem(p.pairing.Key, e.Type())}
+		s.key = evaluation{expr: e, item: NewItem(p.plan.Key, e.Type())}
 	}
 	here := func(src string) (bool, error) {
 		switch {
-		case end.Has(src) && !p.pairing.AtStart:
+		case end.Has(src) && !p.plan.AtStart:
 			return !s.IsStart, nil
 		case start.Has(src):
 			return s.IsStart, nil
@@ -168,7 +169,7 @@ func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 		_, err := start.Parse(src)
 		return false, fmt.Errorf("%w (the end has not all that this asks for either)", err)
 	}
-	for _, src := range p.pairing.Where {
+	for _, src := range p.plan.Where {
 		mine, err := here(src)
 		if err != nil {
 			return err
@@ -181,12 +182,12 @@ func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 			s.where = append(s.where, e)
 		}
 	}
-	for _, src := range p.pairing.By {
+	for _, src := range p.plan.By {
 		mine, err := here(src)
 		if err != nil {
 			return err
 		}
-		one := evaluated{}
+		one := evaluation{}
 		if mine {
 			if one.expr, err = s.Parse(src); err != nil {
 				return err
@@ -198,21 +199,25 @@ func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 	if s.IsStart {
 		s.detail(p)
 	}
+	s.parent = slices.IndexFunc(s.probe.Args, func(a recording.Arg) bool {
+		return a.Name == "parent" && (a.Kind == recording.Uint64 || a.Kind == recording.Int64)
+	})
 	return nil
 }
 
 // detail finds what a start has of the columns.
 func (s *side) detail(p *Pairs) {
 	for i, name := range p.Columns {
-		one := evaluated{}
+		one := evaluation{}
 		if i < p.By {
 			if e, err := s.Parse(name); err == nil {
-				one = evaluated{expr: e, item: NewItem(name, e.Type())}
+				one = evaluation{expr: e, item: NewItem(name, e.Type())}
 			}
 		} else {
 			for j, a := range s.probe.Args {
 				if a.Name == name {
-					one = evaluated{arg: j, item: NewItem(name, s.vars[j].Type)}
+					one = evaluation{arg: j, item: NewItem(name, s.vars[j].Type)}
+					one.item.TextSize = cmp.Or(p.plan.TextSize, record.TextSize)
 				}
 			}
 		}
@@ -221,7 +226,7 @@ func (s *side) detail(p *Pairs) {
 }
 
 // value evaluates. fault means that an expression divides by zero.
-func (s *side) value(one *evaluated) (v Value, fault bool) {
+func (s *side) value(one *evaluation) (v Value, fault bool) {
 	switch {
 	case one.item == nil:
 		return Value{}, false
@@ -231,16 +236,16 @@ func (s *side) value(one *evaluated) (v Value, fault bool) {
 	return s.Value(one.expr, one.item)
 }
 
-// Add adds an event. It returns the operation that has ended with it, if there is one that is selected.
-func (p *Pairs) Add(e *recording.Event, f *File) (ended Ended, ok bool) {
+// Add adds an event, and returns what it means for the operations that are selected.
+func (p *Pairs) Add(e *recording.Event, f *File) (o Outcome) {
 	s := p.sides[e.Probe]
 	if s == nil {
-		return ended, false
+		return o
 	}
 	s.At(e)
 	key, ok := p.keyOf(s, e)
 	if !ok {
-		return ended, false
+		return o
 	}
 	totals := p.totals[s.Kind]
 	if totals == nil {
@@ -249,23 +254,37 @@ func (p *Pairs) Add(e *recording.Event, f *File) (ended Ended, ok bool) {
 	}
 	at := pairKey{f, e.PID, s.Kind, key.Bits, key.Text}
 	if s.IsStart {
-		p.start(s, e, at, &Operation{File: f, Kind: s.Kind, Since: e.Monotonic, PID: e.PID, TID: e.TID, Goroutine: e.Goroutine, Key: key}, totals)
-		return ended, false
+		started := &Operation{File: f, Kind: s.Kind, Since: e.Monotonic, PID: e.PID, TID: e.TID, Goroutine: e.Goroutine, Key: key}
+		if s.parent >= 0 {
+			started.Parent = e.Word(s.parent)
+		}
+		replaced := p.open[at]
+		if p.start(s, at, started, totals) {
+			o.Started = started
+		}
+		o.Replaced = replaced // for which there is always room
+		return o
 	}
 	open := p.open[at]
 	if open == nil {
 		totals.Ends++
-		return ended, false
+		return o
 	}
 	delete(p.open, at)
-	if !open.selected {
-		return ended, false
+	o.Ended, o.HasEnded = p.end(s, e, open, totals)
+	return o
+}
+
+// end ends an operation. It reports whether this is returned.
+func (p *Pairs) end(s *side, e *recording.Event, open *Operation, totals *Totals) (ended Ended, ok bool) {
+	if open.selected {
+		totals.Pairs++
 	}
-	totals.Pairs++
-	if !p.matches(s) {
-		return ended, false
+	ended = Ended{Kind: s.Kind, Start: open, Took: e.Monotonic - open.Since, Selected: open.selected && p.matches(s)}
+	if !ended.Selected {
+		return ended, p.plan.All
 	}
-	ended = Ended{Kind: s.Kind, Took: e.Monotonic - open.Since, By: make([]Value, len(s.by))}
+	ended.By = make([]Value, len(s.by))
 	for i := range s.by {
 		if s.by[i].item == nil {
 			ended.By[i] = open.By[i]
@@ -274,7 +293,8 @@ func (p *Pairs) Add(e *recording.Event, f *File) (ended Ended, ok bool) {
 		v, fault := s.value(&s.by[i])
 		if fault {
 			p.Unevaluated++
-			return Ended{}, false
+			ended.Selected = false
+			return ended, p.plan.All
 		}
 		ended.By[i] = v
 	}
@@ -291,7 +311,7 @@ func (p *Pairs) keyOf(s *side, e *recording.Event) (key Value, ok bool) {
 		return key, !fault
 	}
 	key = Value{Item: s.key.item, Bits: e.Goroutine}
-	if p.pairing.Key == bpf.Thread {
+	if p.plan.Key == bpf.Thread {
 		key.Bits = uint64(e.TID)
 	}
 	if key.Bits == 0 {
@@ -300,23 +320,23 @@ func (p *Pairs) keyOf(s *side, e *recording.Event) (key Value, ok bool) {
 	return key, key.Bits != 0
 }
 
-// start opens an operation. One that is not selected is open all the same, so that its end is not one
-// without a start.
-func (p *Pairs) start(s *side, e *recording.Event, at pairKey, o *Operation, totals *Totals) {
+// start opens an operation, and reports whether it is returned. One that is not selected is open all the
+// same, so that its end is not one without a start.
+func (p *Pairs) start(s *side, at pairKey, o *Operation, totals *Totals) bool {
 	if p.open[at] == nil && len(p.open) == bpf.MaxOpen {
 		p.Full++
-		return
+		return false
 	}
 	p.open[at] = o
-	if o.selected = p.matches(s); !o.selected {
-		return
+	if o.selected = p.matches(s); !o.selected && !p.plan.All {
+		return false
 	}
 	for i := range s.by {
 		v, fault := s.value(&s.by[i])
 		if fault {
 			p.Unevaluated++
 			o.selected = false
-			return
+			return p.plan.All
 		}
 		o.By = append(o.By, v)
 	}
@@ -327,7 +347,10 @@ func (p *Pairs) start(s *side, e *recording.Event, at pairKey, o *Operation, tot
 		}
 		o.Details = append(o.Details, v)
 	}
-	totals.Starts++
+	if o.selected {
+		totals.Starts++
+	}
+	return true
 }
 
 // matches reports whether all conditions of a side are true.
@@ -351,6 +374,18 @@ func (p *Pairs) Totals(kind int) Totals {
 	}
 	return Totals{}
 }
+
+// Forget forgets the operations that are open in a recording.
+func (p *Pairs) Forget(f *File) {
+	for at := range p.open {
+		if at.file == f {
+			delete(p.open, at)
+		}
+	}
+}
+
+// Len returns the number of operations that are open.
+func (p *Pairs) Len() int { return len(p.open) }
 
 // Open calls f with each operation that is open and selected.
 func (p *Pairs) Open(f func(*Operation)) {

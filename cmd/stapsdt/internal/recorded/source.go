@@ -8,10 +8,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -20,12 +24,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Source reads the events of files, merged by their times.
+// Source reads the events of recordings, merged by their times. A recording is a file, or memory to which
+// a program writes.
 type Source struct {
 	files    []*File
+	gone     uint64 // events that were lost by recordings that were removed
 	specs    []target.Spec
 	where    string
-	realtime bool // whether the files are of different boots, so that only this clock relates them
+	live     bool // processes write to the recordings
+	realtime bool // the files are not known to be of one boot: only this clock relates them
 	active   []*File
 	taken    bool // the first of active has to be advanced
 }
@@ -34,11 +41,62 @@ type Source struct {
 type File struct {
 	Path string
 	*recording.Reader
-	file    *os.File
+	// Process is the one that writes to it, if that is known better than the recording says.
+	Process *Process
+	close   func()
 	filters []*filter // by the numbers of probes
 	event   *recording.Event
+	held    bool          // event was read, and Next has not returned it
 	last    time.Duration // of the last event that was read
 }
+
+// Process is a process that writes to a recording.
+type Process struct {
+	PID int
+	// Executable is the path of its program, and Comm its name, as the kernel has it.
+	Executable, Comm string
+	// Pod is that of the process, or nil.
+	Pod *recording.Pod
+
+	looked time.Duration // when the pod was looked for last, by CLOCK_MONOTONIC
+}
+
+// pods are those of this machine.
+var pods = sync.OnceValue(func() *cgroup.Pods { return cgroup.NewPods(cgroup.Links) })
+
+// FindPod looks for the pod of a process that has none yet, at a time and at most four times a second: that of
+// a new container has no name in its first moments.
+func (p *Process) FindPod(now time.Duration) {
+	const again = 250 * time.Millisecond
+	if p.Pod != nil || p.looked != 0 && now-p.looked < again {
+		return
+	}
+	p.looked = now
+	all := pods()
+	if all.Refresh(); !all.Any() {
+		return
+	}
+	if c := all.OfProcess(p.PID); c.InPod() {
+		p.Pod = &recording.Pod{Namespace: c.Namespace, Name: c.Pod, Container: c.Name}
+	}
+}
+
+// NewProcess returns what the kernel knows of a process.
+func NewProcess(pid int) *Process {
+	p := &Process{PID: pid}
+	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil {
+		p.Comm = strings.TrimSuffix(string(b), "\n")
+	}
+	p.Executable, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	p.FindPod(1)
+	return p
+}
+
+// NewFile returns a File without a recording, for the events of a process that something else delivers.
+func NewFile(p *Process) *File { return &File{Path: fmt.Sprintf("process %d", p.PID), Process: p} }
+
+// Passed says that the events until a time were delivered.
+func (f *File) Passed(until time.Duration) { f.last = until }
 
 // Last returns the time of the last event that was read, of any probe.
 func (f *File) Last() time.Duration { return f.last }
@@ -55,7 +113,13 @@ func Open(paths []string, texts []string, where string) (s *Source, err error) {
 	return opened, opened.open(paths, texts)
 }
 
-func (s *Source) open(paths, texts []string) error {
+// New returns a source without recordings, which Add adds. It is like Open otherwise.
+func New(texts []string, where string) (*Source, error) {
+	s := &Source{where: where, live: true}
+	return s, s.parse(texts)
+}
+
+func (s *Source) parse(texts []string) error {
 	for _, text := range texts {
 		spec, err := target.ParseSpec(text)
 		if err != nil {
@@ -66,22 +130,55 @@ func (s *Source) open(paths, texts []string) error {
 		}
 		s.specs = append(s.specs, spec)
 	}
+	return nil
+}
+
+// Selects reports whether the specs name a probe.
+func (s *Source) Selects(provider, probe string) bool {
+	return len(s.specs) == 0 || slices.ContainsFunc(s.specs, func(spec target.Spec) bool { return spec.Match(provider, probe) })
+}
+
+// Add adds the recording to which a process writes. close is called when it is removed.
+func (s *Source) Add(memory io.ReaderAt, process *Process, close func()) (*File, error) {
+	reader, err := recording.NewReader(memory)
+	if err != nil {
+		close()
+		return nil, err
+	}
+	f := &File{Path: fmt.Sprintf("process %d", process.PID), Reader: reader, Process: process, close: close}
+	s.files = append(s.files, f)
+	return f, nil
+}
+
+// Remove removes a recording, of which Next must not have returned an event since More was called.
+func (s *Source) Remove(f *File) {
+	s.gone += f.Lost()
+	s.files = slices.DeleteFunc(s.files, func(other *File) bool { return other == f })
+	s.active = slices.DeleteFunc(s.active, func(other *File) bool { return other == f })
+	f.close()
+}
+
+func (s *Source) open(paths, texts []string) error {
+	if err := s.parse(texts); err != nil {
+		return err
+	}
 	for _, path := range paths {
 		f, err := os.Open(path)
 		if err != nil {
 			return err
 		}
 		reader, err := recording.NewReader(f)
-		s.files = append(s.files, &File{Path: path, Reader: reader, file: f})
+		s.files = append(s.files, &File{Path: path, Reader: reader, close: func() { f.Close() }})
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		s.realtime = s.realtime || reader.Head().Boot != s.files[0].Head().Boot
+		first := s.files[0].Head().Boot
+		s.realtime = s.realtime || reader.Head().Boot != first || len(s.files) > 1 && first == [16]byte{}
 	}
 	return s.check()
 }
 
-// check reports that no probe is meant that a file has, or that the expression fits none.
+// check returns an error if no file has a selected probe, or if the expression fits none.
 func (s *Source) check() error {
 	matched := false
 	var unfit error
@@ -105,7 +202,7 @@ func (s *Source) check() error {
 	return fmt.Errorf("%w: no recording has them", probes.ErrNothing)
 }
 
-// Probes returns the probes that are meant, of all files.
+// Probes returns the selected probes of all files.
 func (s *Source) Probes() (all []*recording.Probe) {
 	for _, f := range s.files {
 		for i, p := range f.Probes() {
@@ -117,10 +214,10 @@ func (s *Source) Probes() (all []*recording.Probe) {
 	return all
 }
 
-// Close closes the files.
+// Close closes the recordings.
 func (s *Source) Close() {
 	for _, f := range s.files {
-		f.file.Close()
+		f.close()
 	}
 }
 
@@ -129,17 +226,41 @@ func (s *Source) Files() []*File { return s.files }
 
 // Lost returns how many events of all probes the recordings no longer have.
 func (s *Source) Lost() (lost uint64) {
+	lost = s.gone
 	for _, f := range s.files {
 		lost += f.Lost()
 	}
 	return lost
 }
 
+// Position returns how many events the recordings had until now, whether they were selected or not, and whether more are known than
+// MoreUntil allowed.
+func (s *Source) Position() (passed uint64, more bool) {
+	for _, f := range s.files {
+		n, known := f.Position()
+		passed, more = passed+n, more || known
+	}
+	return passed, more
+}
+
 // Report warns that what was made of the events is not of all, if the recordings have lost some.
 func (s *Source) Report(to *console.Console) {
-	if lost := s.Lost(); lost > 0 {
+	lost := s.Lost()
+	switch {
+	case lost == 0:
+	case s.live:
+		to.Warn("%d events were lost, because they came faster than they could be read: the numbers are lower bounds", lost)
+	default:
 		to.Warn("the recording has lost %d events, the oldest ones: the numbers are lower bounds", lost)
 	}
+}
+
+// ReportJSON is Report, also for programs: it writes an object with the number of lost events if there are any.
+func (s *Source) ReportJSON(to *console.Console) {
+	if lost := s.Lost(); lost > 0 {
+		fmt.Fprintf(to.Out, "{\"lost\":%d}\n", lost)
+	}
+	s.Report(to)
 }
 
 // Unevaluated warns about events that were left out because of their expressions.
@@ -151,54 +272,92 @@ func Unevaluated(to *console.Console, n uint64) {
 
 // More finds events that were written since it was called last, and reports whether there are any.
 func (s *Source) More() (bool, error) {
+	more, failed, err := s.MoreUntil(math.MaxInt64)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", failed.Path, err)
+	}
+	return more, nil
+}
+
+// MoreUntil is More for events until a time by CLOCK_MONOTONIC. An error is that of one of the recordings.
+func (s *Source) MoreUntil(until time.Duration) (found bool, failed *File, err error) {
 	s.active, s.taken = s.active[:0], false
 	for _, f := range s.files {
-		more, err := f.More()
+		if f.held { // Next has been left: what the file has comes first
+			s.active = append(s.active, f)
+			continue
+		}
+		if until != math.MaxInt64 {
+			f.last = until
+		}
+		more, err := f.MoreUntil(until)
 		if err == nil && more {
 			more, err = f.advance(s)
 		}
 		if err != nil {
-			return false, fmt.Errorf("%s: %w", f.Path, err)
+			return false, f, err
 		}
 		if more {
 			s.active = append(s.active, f)
 		}
 	}
 	s.sort()
-	return len(s.active) > 0, nil
+	return len(s.active) > 0, nil, nil
 }
 
 func (s *Source) sort() {
 	slices.SortStableFunc(s.active, func(a, b *File) int { return cmp.Compare(a.at(s), b.at(s)) })
 }
 
-// at is the place of the file's event in the order of all.
-func (f *File) at(s *Source) int64 {
-	if s.realtime {
-		return f.event.Realtime
+// settle puts the first file into its place, when it has moved to its next event.
+func (s *Source) settle() {
+	f, i := s.active[0], 1
+	for at := f.at(s); i < len(s.active) && s.active[i].at(s) < at; i++ {
+		s.active[i-1] = s.active[i]
 	}
-	return int64(f.event.Monotonic)
+	s.active[i-1] = f
 }
 
-// Next returns the next event of those that More has found, and its file, or io.EOF.
+// at is the place of the file's event in the order of all.
+func (f *File) at(s *Source) time.Duration { return s.Clock(f.event) }
+
+// Clock returns the time of an event by the clock that relates those of all recordings: CLOCK_MONOTONIC, unless they are of
+// different boots.
+func (s *Source) Clock(e *recording.Event) time.Duration {
+	if s.realtime {
+		return time.Duration(e.Realtime)
+	}
+	return e.Monotonic
+}
+
+// ReportClock warns that the recordings are related by the time of day alone, if they are.
+func (s *Source) ReportClock(to *console.Console) {
+	if s.realtime {
+		to.Warn("the recordings are of different boots, or do not say of which: their events are ordered by the time of day")
+	}
+}
+
+// Next returns the next event of those that More has found, and its file, or io.EOF. Another error is that of
+// the file.
 func (s *Source) Next() (*recording.Event, *File, error) {
 	if s.taken {
 		s.taken = false
 		f := s.active[0]
 		more, err := f.advance(s)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", f.Path, err)
+			s.active = s.active[1:]
+			return nil, f, fmt.Errorf("%s: %w", f.Path, err)
 		}
 		if !more {
 			s.active = s.active[1:]
-		} else if len(s.active) > 1 {
-			s.sort()
+		} else {
+			s.settle()
 		}
 	}
 	if len(s.active) == 0 {
 		return nil, nil, io.EOF
 	}
-	s.taken = true
+	s.taken, s.active[0].held = true, false
 	return s.active[0].event, s.active[0], nil
 }
 
@@ -222,7 +381,7 @@ func (s *Source) Each(ctx context.Context, f func(*recording.Event, *File) error
 	return nil
 }
 
-// advance moves to the file's next event that is meant, and reports whether there is one.
+// advance moves to the file's next selected event, and reports whether there is one.
 func (f *File) advance(s *Source) (bool, error) {
 	for {
 		e, err := f.Reader.Next()
@@ -233,15 +392,18 @@ func (f *File) advance(s *Source) (bool, error) {
 			return false, err
 		}
 		f.last = e.Monotonic
+		if p := f.Process; p != nil {
+			e.PID, e.Executable, e.Pod = uint32(p.PID), p.Executable, p.Pod
+		}
 		filter, err := f.filter(s, e.Number)
 		if err == nil && filter.matches(e) { // an expression that does not fit the probe is true for none of its events
-			f.event = e
+			f.event, f.held = e, true
 			return true, nil
 		}
 	}
 }
 
-// filter says which events of a probe are meant.
+// filter selects events of a probe.
 type filter struct {
 	meant bool
 	where *expr.Expr
@@ -258,7 +420,7 @@ func (f *File) filter(s *Source, number uint32) (*filter, error) {
 		return known, nil
 	}
 	p := f.Probes()[number]
-	fl := &filter{meant: len(s.specs) == 0 || slices.ContainsFunc(s.specs, func(spec target.Spec) bool { return spec.Match(p.Provider, p.Name) })}
+	fl := &filter{meant: s.Selects(p.Provider, p.Name)}
 	f.filters[number] = fl
 	if !fl.meant || s.where == "" {
 		return fl, nil

@@ -6,6 +6,7 @@ import (
 	"math"
 	"path"
 	"strconv"
+	"strings"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -18,10 +19,16 @@ var others = []expr.Var{
 	{Name: "tid", Type: expr.Type{Kind: expr.Uint, Size: 4}},
 	{Name: "goroutine", Type: expr.Type{Kind: expr.Uint, Size: 8}},
 	{Name: "executable", Type: expr.Type{Kind: expr.String}},
+	{Name: "namespace", Type: expr.Type{Kind: expr.String}},
+	{Name: "pod", Type: expr.Type{Kind: expr.String}},
+	{Name: "container", Type: expr.Type{Kind: expr.String}},
 }
 
+// noPod stands for a process that is in no pod.
+var noPod recording.Pod
+
 // Variables returns the names that an expression about a probe's events can use: those of the
-// arguments, arg0 and so on, pid, tid, goroutine and executable.
+// arguments, arg0 and so on, pid, tid, goroutine, executable, namespace, pod and container.
 func Variables(p *recording.Probe) []expr.Var {
 	var named, numbered []expr.Var
 	for i, a := range p.Args {
@@ -49,9 +56,32 @@ func typeOf(a recording.Arg) expr.Type {
 	return expr.Type{Kind: expr.Uint, Size: size}
 }
 
+// Argument returns the name and the type of a probe's i-th argument, as people read them.
+func Argument(p *recording.Probe, i int) (name, kind string) {
+	a := p.Args[i]
+	if a.Kind == recording.Pointer {
+		return a.Name, "uintptr"
+	}
+	return a.Name, typeOf(a).String()
+}
+
+// Signature returns the names and the types of a probe's arguments.
+func Signature(p *recording.Probe) string {
+	var all []string
+	for i := range p.Args {
+		name, kind := Argument(p, i)
+		all = append(all, name+" "+kind)
+	}
+	return strings.Join(all, ", ")
+}
+
 // Variable returns the value of the i-th of an event's Variables.
 func Variable(e *recording.Event, i int) expr.Value {
 	n := len(e.Probe.Args)
+	pod := e.Pod
+	if pod == nil {
+		pod = &noPod
+	}
 	switch i - 2*n {
 	case 0:
 		return expr.UintValue(uint64(e.PID))
@@ -61,6 +91,12 @@ func Variable(e *recording.Event, i int) expr.Value {
 		return expr.UintValue(e.Goroutine)
 	case 3:
 		return expr.StringValue(Executable(e))
+	case 4:
+		return expr.StringValue(pod.Namespace)
+	case 5:
+		return expr.StringValue(pod.Name)
+	case 6:
+		return expr.StringValue(pod.Container)
 	}
 	i %= n
 	switch a := e.Probe.Args[i]; a.Kind {
@@ -94,4 +130,4 @@ func Bits(t expr.Type, v expr.Value) uint64 {
 }
 
 // Pointer describes an argument that is an address.
-var Pointer = &sdt.Type{Kind: sdt.KindPointer}
+var Pointer = &sdt.Type{Kind: sdt.KindPointer, Elem: &sdt.Type{}}

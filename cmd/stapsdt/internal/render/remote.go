@@ -28,7 +28,7 @@ func (l *Lines) Remote(e *RemoteEvent) {
 		l.remoteJSON(e)
 		return
 	}
-	l.head(e.Time.Local(), e.PID, []byte(e.Program), e.Provider, e.Probe, len(e.Args) > 0)
+	l.head(e.Time.Local(), e.PID, []byte(e.Program), "", e.Provider, e.Probe, len(e.Args) > 0)
 	for _, v := range e.Args {
 		l.name(v.Name)
 		text, cut := e.value(v)
@@ -74,7 +74,7 @@ func (e *RemoteEvent) cut(text string, already bool) (string, bool) {
 }
 
 func (l *Lines) remoteJSON(e *RemoteEvent) {
-	l.beginJSON(e.Time, e.Provider, e.Probe, uint64(e.PID), -1, []byte(e.Program))
+	l.beginJSON(e.Time, e.Provider, e.Probe, uint64(e.PID), -1, []byte(e.Program), "")
 	var cuts []string
 	for i, v := range e.Args {
 		if i > 0 {

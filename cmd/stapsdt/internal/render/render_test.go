@@ -56,9 +56,9 @@ func TestLongName(t *testing.T) {
 	long := strings.Repeat("n", 1000)
 	l := &Lines{}
 	l.Known(&Source{Provider: "app", Probe: long})
-	l.head(time.Time{}, 1, nil, "app", "p", true)
+	l.head(time.Time{}, 1, nil, "", "app", "p", true)
 	short := len(l.buf)
-	l.head(time.Time{}, 1, nil, "app", long, true)
+	l.head(time.Time{}, 1, nil, "", "app", long, true)
 	assert.LessOrEqual(t, short, 250, "bytes of a line") // with those of the titles
 	assert.Contains(t, string(l.buf), long, "a name is cut")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
@@ -27,14 +28,19 @@ type Lines struct {
 	// Boot is when the clock of the events began.
 	Boot time.Time
 
-	width int // of the column of probes, so far
-	buf   []byte
-	began bool
+	// Pods adds a column with the pod.
+	Pods bool
+
+	width    int // of the column of probes, so far
+	podWidth int // and of that of pods
+	buf      []byte
+	began    bool
 }
 
 const (
 	bold, dim, cyan, plain = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
 	minWidth, maxWidth     = 24, 64
+	maxPodWidth            = 96
 )
 
 // Known makes the column of probes wide enough for one, up to a limit: a hostile program chooses
@@ -51,11 +57,18 @@ type Fired struct {
 	PID  uint32
 	TID  int64 // or -1 if it is unknown
 	Comm []byte
+	// Pod is NAMESPACE/POD/CONTAINER, or "".
+	Pod string
 }
 
 // Event adds an event that the kernel has delivered to what Flush writes.
 func (l *Lines) Event(s *Source, e *event.Event) {
-	l.Line(s, Fired{l.Boot.Add(e.Time), e.PID, int64(e.TID), e.Comm()}, func(i int) event.Value { return e.Value(s.Items, i) })
+	l.EventOf(s, e, "")
+}
+
+// EventOf is Event for an event of a pod.
+func (l *Lines) EventOf(s *Source, e *event.Event, pod string) {
+	l.Line(s, Fired{l.Boot.Add(e.Time), e.PID, int64(e.TID), e.Comm(), pod}, func(i int) event.Value { return e.Value(s.Items, i) })
 }
 
 // Line adds an event to what Flush writes. value returns the i-th argument.
@@ -94,7 +107,7 @@ func (l *Lines) pad(start, width int) {
 }
 
 func (l *Lines) text(s *Source, f Fired, value func(i int) event.Value) {
-	l.head(f.At, f.PID, f.Comm, s.Provider, s.Probe, len(s.Items) > 0)
+	l.head(f.At, f.PID, f.Comm, f.Pod, s.Provider, s.Probe, len(s.Items) > 0)
 	for i := range s.Items {
 		item := &s.Items[i]
 		l.name(item.Name)
@@ -104,12 +117,17 @@ func (l *Lines) text(s *Source, f Fired, value func(i int) event.Value) {
 }
 
 // head adds what precedes the arguments of an event.
-func (l *Lines) head(at time.Time, pid uint32, comm []byte, provider, probe string, args bool) {
+func (l *Lines) head(at time.Time, pid uint32, comm []byte, pod, provider, probe string, args bool) {
 	l.widen(provider, probe)
+	l.podWidth = min(max(l.podWidth, minWidth, len(pod)), maxPodWidth)
 	if !l.began {
 		l.began = true
 		l.paint(dim)
-		l.buf = fmt.Appendf(l.buf, "%-15s %7s %-15s %-*s ARGUMENTS", "TIME", "PID", "COMM", l.width, "PROBE")
+		l.buf = fmt.Appendf(l.buf, "%-15s %7s %-15s ", "TIME", "PID", "COMM")
+		if l.Pods {
+			l.buf = fmt.Appendf(l.buf, "%-*s ", l.podWidth, "POD")
+		}
+		l.buf = fmt.Appendf(l.buf, "%-*s ARGUMENTS", l.width, "PROBE")
 		l.paint(plain)
 		l.buf = append(l.buf, '\n')
 	}
@@ -123,6 +141,12 @@ func (l *Lines) head(at time.Time, pid uint32, comm []byte, provider, probe stri
 	start = len(l.buf)
 	l.buf = append(l.buf, Printable(string(comm))...)
 	l.pad(start, 16)
+	if l.Pods {
+		start = len(l.buf)
+		l.buf = append(l.buf, Printable(pod)...)
+		l.pad(start, l.podWidth)
+		l.buf = append(l.buf, ' ')
+	}
 	l.paint(bold)
 	start = len(l.buf)
 	l.buf = append(l.buf, Printable(provider)...)
@@ -153,7 +177,7 @@ func decimals(n uint32) int {
 }
 
 func (l *Lines) json(s *Source, f Fired, value func(i int) event.Value) {
-	l.beginJSON(f.At, s.Provider, s.Probe, uint64(f.PID), f.TID, f.Comm)
+	l.beginJSON(f.At, s.Provider, s.Probe, uint64(f.PID), f.TID, f.Comm, f.Pod)
 	var cut []string
 	for i := range s.Items {
 		item := &s.Items[i]
@@ -172,7 +196,7 @@ func (l *Lines) json(s *Source, f Fired, value func(i int) event.Value) {
 }
 
 // beginJSON begins an event, up to its arguments. A negative thread is not known.
-func (l *Lines) beginJSON(at time.Time, provider, probe string, pid uint64, tid int64, comm []byte) {
+func (l *Lines) beginJSON(at time.Time, provider, probe string, pid uint64, tid int64, comm []byte, pod string) {
 	l.buf = append(l.buf, `{"time":"`...)
 	l.buf = at.UTC().AppendFormat(l.buf, "2006-01-02T15:04:05.000000000Z07:00")
 	l.buf = append(l.buf, `","provider":`...)
@@ -187,6 +211,12 @@ func (l *Lines) beginJSON(at time.Time, provider, probe string, pid uint64, tid 
 	}
 	l.buf = append(l.buf, `,"comm":`...)
 	l.buf = AppendJSONString(l.buf, comm)
+	if names := strings.SplitN(pod, "/", 3); len(names) == 3 {
+		for i, name := range []string{"namespace", "pod", "container"} {
+			l.buf = fmt.Appendf(l.buf, `,%q:`, name)
+			l.buf = AppendJSONString(l.buf, names[i])
+		}
+	}
 	l.buf = append(l.buf, `,"args":{`...)
 }
 

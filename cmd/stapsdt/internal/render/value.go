@@ -12,20 +12,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
-	"github.com/go-stapsdt/stapsdt/sdt"
 )
-
-// isPointer reports whether a number is known to be an address.
-func isPointer(i *record.Item) bool {
-	return i.Described != nil && i.Described.Kind == sdt.KindPointer && !i.Described.IsString()
-}
 
 // appendText appends a value for people.
 func appendText(to []byte, i *record.Item, v event.Value) []byte {
 	switch {
 	case i.Unreadable != nil:
 		return append(to, "<unavailable>"...)
-	case v.Type.Kind == expr.String && v.Bits == 0:
+	case v.Type.Kind == expr.String && v.Bits == 0 && !i.IsGo:
 		return append(to, "<null>"...)
 	case v.Missing && v.Type.Kind == expr.String:
 		return fmt.Appendf(to, "<unreadable %#x>", v.Bits)
@@ -40,7 +34,9 @@ func appendText(to []byte, i *record.Item, v event.Value) []byte {
 	case v.Struct != nil:
 		f := fields{d: i.Details, v: &v}
 		return f.structure(to, i.Details.Type, 0)
-	case isPointer(i):
+	case i.Names != nil:
+		return append(to, Printable(i.Names.NameOf(v.Bits))...)
+	case i.IsPointer():
 		return fmt.Appendf(to, "%#x", v.Bits)
 	}
 	return AppendNumber(to, v.Type, v.Bits)
@@ -65,14 +61,16 @@ func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
 // text in hexadecimal, because JSON has no numbers for it.
 func appendJSON(to []byte, i *record.Item, v event.Value) []byte {
 	switch {
-	case i.Unreadable != nil, v.Missing, v.Type.Kind == expr.String && v.Bits == 0:
+	case i.Unreadable != nil, v.Missing, v.Type.Kind == expr.String && v.Bits == 0 && !i.IsGo, i.Names != nil && v.Bits == 0:
 		return append(to, "null"...)
 	case v.Type.Kind == expr.String:
 		return AppendJSONString(to, v.Text)
 	case v.Struct != nil:
 		f := fields{d: i.Details, v: &v, json: true}
 		return f.structure(to, i.Details.Type, 0)
-	case isPointer(i):
+	case i.Names != nil:
+		return AppendJSONString(to, i.Names.NameOf(v.Bits))
+	case i.IsPointer():
 		return fmt.Appendf(to, `"%#x"`, v.Bits)
 	}
 	return AppendJSONNumber(to, v.Type, v.Bits)

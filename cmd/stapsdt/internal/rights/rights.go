@@ -78,6 +78,9 @@ func Has(c Capability) bool {
 	return effective&(1<<c) != 0 || admin
 }
 
+// None reports whether this process has no capability at all, as the program of an ordinary user.
+func None() bool { return effective() == 0 }
+
 // effective returns the set of effective capabilities, and all if it cannot be read.
 func effective() uint64 {
 	status, err := os.ReadFile("/proc/thread-self/status")

@@ -137,6 +137,8 @@ func (r *reader) probe(n *yaml.Node) string {
 	switch {
 	case err != nil:
 		r.errorf(n, "%s", strings.Replace(err.Error(), "[FILE:]", "", 1))
+	case spec.Functions:
+		r.errorf(n, "%q selects functions, which are not exported: give a probe", text)
 	case spec.File != "":
 		r.errorf(n, "%q has a file: give PROVIDER:PROBE, and the file's name as executable", text)
 	default:

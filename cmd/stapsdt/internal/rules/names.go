@@ -63,24 +63,36 @@ func (m *Metric) suggestion(stem string) string {
 
 // The labels that say who fired.
 const (
-	executable = "executable"
-	container  = "container"
+	Executable  = "executable"
+	Namespace   = "namespace"
+	Pod         = "pod"
+	Container   = "container" // its name in the pod
+	ContainerID = "container_id"
+)
+
+var (
+	// ProcessLabels are the labels that say who fired, in their order.
+	ProcessLabels = []string{Executable, Namespace, Pod, Container, ContainerID}
+	// PodLabels are those that every series has. They are empty outside of pods: with honor_labels,
+	// Prometheus would otherwise write the names of the exporter's pod there.
+	PodLabels = []string{Namespace, Pod, Container}
 )
 
 // labels reads what tells the series of a metric apart.
 func (r *reader) labels(fields map[string]*yaml.Node, m *Metric) {
-	m.Process = []string{executable, container}
+	m.Process = slices.Clone(ProcessLabels)
 	if n := fields["labels"]; n != nil {
 		m.Process = nil
 		for _, element := range r.list(n, "labels") {
 			switch name := r.text(element); {
 			case name == "":
-			case name != executable && name != container:
-				r.errorf(element, "labels are of %s and %s; others are by an expression: give by: [%s]", executable, container, name)
+			case !slices.Contains(ProcessLabels, name):
+				r.errorf(element, "labels are of %s; others are by an expression: give by: [%s]", strings.Join(ProcessLabels, ", "), name)
 			case slices.Contains(m.Process, name):
 				r.errorf(element, "duplicate label %s", name)
 			default:
 				m.Process = append(m.Process, name)
+				m.PodIDs = m.PodIDs || name == ContainerID
 			}
 		}
 	}
@@ -111,6 +123,9 @@ func (r *reader) label(n *yaml.Node, m *Metric) {
 	}
 	l.Expr = r.expr(value)
 	m.By = append(m.By, l)
+	if l.Name != Executable { // the rule says what the label is
+		m.Process = slices.DeleteFunc(m.Process, func(name string) bool { return name == l.Name })
+	}
 }
 
 // badLabel returns why a name cannot be that of a label of a metric, or "".
@@ -126,7 +141,7 @@ func (m *Metric) badLabel(name string) string {
 		return "the label le is that of a histogram's buckets"
 	case slices.Contains(m.OpenLabels(), name):
 		return fmt.Sprintf("the label %s has what matches the pattern %s, and needs not be given", name, m.Probe)
-	case slices.Contains(m.Process, name), slices.ContainsFunc(m.By, func(l Label) bool { return l.Name == name }):
+	case name == Executable && slices.Contains(m.Process, name), slices.ContainsFunc(m.By, func(l Label) bool { return l.Name == name }):
 		return fmt.Sprintf("duplicate label %s", name)
 	}
 	return ""

@@ -3,7 +3,6 @@
 package rules
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 )
 
@@ -37,7 +35,7 @@ metrics:
     executable: shop-*
     cgroup: "/system.slice/*"
     user: 1000
-  - {name: shop_sent_bytes_total, probe: "shop:sent", counter: kib, scale: 1024, unit: bytes, labels: [container]}
+  - {name: shop_sent_bytes_total, probe: "shop:sent", counter: kib, scale: 1024, unit: bytes, labels: [container, container_id]}
   - {name: shop_depth, probe: "shop:queue", gauge: depth}
   - {name: shop_size_bytes, probe: "shop:sent", histogram: len(text), unit: bytes, buckets: native, series: 2000}
   - {name: shop_rows, probe: "shop:rows", histogram: arg2, buckets: [1, 2.5, 1e3], expire: never}
@@ -58,7 +56,7 @@ spans:
 func TestEverything(t *testing.T) {
 	got, err := Parse("rules.yaml", []byte(everything))
 	require.NoError(t, err)
-	both := []string{"executable", "container"}
+	both := ProcessLabels
 	want := &File{
 		Metrics: []Metric{
 			{Name: "shop_request_seconds", Help: "Time to serve a request.", Probe: "shop:request__end", Kind: Histogram, Value: "nanoseconds", Scale: 1e-9, Unit: "seconds",
@@ -66,7 +64,7 @@ func TestEverything(t *testing.T) {
 				Where: `status >= 500 && strings.HasPrefix(route, "/api")`, Process: both, Series: 1000, Expire: defaultExpire},
 			{Name: "shop_errors_total", Help: "Events of *:*__error.", Probe: "*:*__error", Kind: Counter, Scale: 1,
 				Select: Select{Executable: "shop-*", Cgroup: "/system.slice/*", User: "1000"}, Series: 10000, Expire: 90 * time.Minute},
-			{Name: "shop_sent_bytes_total", Help: "Sum of kib of the events of shop:sent, in bytes.", Probe: "shop:sent", Kind: Counter, Value: "kib", Scale: 1024, Unit: "bytes", Process: []string{"container"}, Series: 1000, Expire: defaultExpire},
+			{Name: "shop_sent_bytes_total", Help: "Sum of kib of the events of shop:sent, in bytes.", Probe: "shop:sent", Kind: Counter, Value: "kib", Scale: 1024, Unit: "bytes", Process: []string{"container", "container_id"}, PodIDs: true, Series: 1000, Expire: defaultExpire},
 			{Name: "shop_depth", Help: "Latest depth of shop:queue.", Probe: "shop:queue", Kind: Gauge, Value: "depth", Scale: 1, Process: both, Series: 1000, Expire: defaultExpire},
 			{Name: "shop_size_bytes", Help: "Distribution of len(text) of shop:sent, in bytes.", Probe: "shop:sent", Kind: Histogram, Value: "len(text)", Scale: 1, Unit: "bytes", Native: true, Process: both, Series: 2000, Expire: defaultExpire},
 			{Name: "shop_rows", Help: "Distribution of arg2 of shop:rows.", Probe: "shop:rows", Kind: Histogram, Value: "arg2", Scale: 1, Bounds: []float64{1, 2.5, 1000}, Process: both, Series: 1000},
@@ -158,7 +156,7 @@ var wrong = []struct {
 	{metric(`name: a_total, counter: 1, probe: "a:b", unit: bytes`), []string{"2:51: this metric has no unit"}},
 	{metric(`name: a_seconds, start: "a:b_start", end: "a:b_end", duration: true, unit: bytes`), []string{"2:79: the unit of a duration is seconds"}},
 	{metric(`name: a_seconds, start: "a:b_start", end: "a:b_end", duration: true, scale: 2`), []string{"2:80: this metric has no scale"}},
-	{metric(`name: a, histogram: c, probe: "a:b"`), []string{"2:3: which buckets?"}},
+	{metric(`name: a, histogram: c, probe: "a:b"`), []string{"2:3: buckets are missing"}},
 	{metric(`name: a, gauge: c, probe: "a:b", buckets: native`), []string{"2:46: a metric with gauge has no buckets"}},
 	{metric(`name: a, histogram: c, probe: "a:b", buckets: 5`), []string{"2:50: buckets is native, or a list"}},
 	{metric(`name: a, histogram: c, probe: "a:b", buckets: [1, 1, x, .inf]`), []string{"2:54: the bounds of buckets must rise, and 1 follows 1", "2:57: this must be a number", "2:60: this must be a number"}},
@@ -176,7 +174,7 @@ var wrong = []struct {
 		"2:45: duplicate label x", `2:48: an expression needs a name: {name: "len(y)"}`, "2:64: an operand is missing at the end", "2:68: the label __a begins with __",
 		`2:73: an expression needs a name: {name: "0"}`, "2:76: a label is a name, or {name: expression}", "2:82: the label otel_metric_overflow says", "2:108: duplicate label executable"}},
 	{metric(`name: a, histogram: c, buckets: native, probe: "a:b", by: [le]`), []string{"2:63: the label le is that"}},
-	{metric(`name: a, gauge: c, probe: "a:b", labels: [container, pid, container]`), []string{"2:57: labels are of executable and container; others are by an expression: give by: [pid]", "2:62: duplicate label container"}},
+	{metric(`name: a, gauge: c, probe: "a:b", labels: [container, pid, container]`), []string{"2:57: labels are of executable, namespace, pod, container, container_id; others are by an expression: give by: [pid]", "2:62: duplicate label container"}},
 	{metric(`name: a, gauge: c, probe: "a:b", executable: "[", cgroup: "[", user: [1]`), []string{"2:73: this must be a text", `2:49: "[" has more than a *`, `2:62: "[" is not a valid pattern`}},
 	{metric(`name: a, gauge: c, probe: "a:b", executable: /bin/a`), []string{`2:49: "/bin/a" has a directory`}},
 
@@ -206,19 +204,11 @@ func TestWrong(t *testing.T) {
 
 // TestManifest: the rules that are packaged are right.
 func TestManifest(t *testing.T) {
-	text, err := os.ReadFile("../../../../packaging/daemonset.yaml")
-	require.NoError(t, err)
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	for range 2 { // the second document has them
-		var document struct{ Data map[string]string }
-		require.NoError(t, decoder.Decode(&document))
-		if rules := document.Data["rules.yaml"]; rules != "" {
-			file := parsed(t, rules)
-			assert.Len(t, file.Metrics, 1, file)
-			return
-		}
+	for _, directory := range []string{"", "sidecar"} {
+		text, err := os.ReadFile(filepath.Join("../../../../packaging/kubernetes", directory, "rules.yaml"))
+		require.NoError(t, err)
+		assert.Len(t, parsed(t, string(text)).Metrics, 1, directory)
 	}
-	assert.Fail(t, "it has no rules")
 }
 
 func TestRead(t *testing.T) {

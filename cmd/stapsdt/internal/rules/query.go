@@ -19,13 +19,13 @@ func by(labels []string, vector string) string {
 
 // programs returns the label that tells programs apart, if the metric has it.
 func (m *Metric) programs() []string {
-	if slices.Contains(m.Process, executable) {
-		return []string{executable}
+	if slices.Contains(m.Process, Executable) {
+		return []string{Executable}
 	}
 	return nil
 }
 
-// labelNames returns the labels of a metric but for the container.
+// labelNames returns the labels of a metric but for those of containers.
 func (m *Metric) labelNames() []string {
 	names := m.programs()
 	for _, l := range m.By {

@@ -39,8 +39,11 @@ type Metric struct {
 	By    []Label
 	Where string // a condition, or ""
 	Select
-	// Process are the labels that say who fired: of "executable" and "container".
+	// Process are the labels that say who fired: of ProcessLabels.
 	Process []string
+	// PodIDs reports whether the label container_id is written for containers of pods, too, whose
+	// names tell them apart.
+	PodIDs bool
 	// Series is how many combinations of labels are told apart.
 	Series int
 	// Expire is how long a series without events stays. It is 0 if series do not expire.

@@ -124,7 +124,7 @@ func (r *reader) buckets(rule *yaml.Node, fields map[string]*yaml.Node, m *Metri
 	switch {
 	case n == nil:
 		if m.Bounds = slices.Clone(defaultBounds[m.Unit]); m.Bounds == nil {
-			r.errorf(rule, "which buckets? Give unit: seconds or unit: bytes, a list of buckets, or buckets: native")
+			r.errorf(rule, "buckets are missing: give unit: seconds or unit: bytes, a list of buckets, or buckets: native")
 		}
 	case n.Value == "native":
 		m.Native = true

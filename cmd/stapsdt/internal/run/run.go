@@ -13,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
@@ -34,6 +35,28 @@ type Config struct {
 	Duration time.Duration
 	// Single attaches to each site on its own, as before Linux 6.6.
 	Single bool
+	// Via is what delivers the events: Kernel or Socket, or "" for whichever can.
+	Via string
+	// Verbose says which of the two it is.
+	Verbose bool
+	// Budget is the part of the processor time of the processes that the probes may take, or 0 for any.
+	// The most expensive ones are detached if it is exceeded, or all if they are of use as a Whole only.
+	Budget float64
+	Whole  bool
+	// JSON says that programs read the output.
+	JSON bool
+}
+
+// The values of Config.Via.
+const (
+	Kernel = "kernel"
+	Socket = "socket"
+)
+
+// Check returns an error if the command line is wrong, as far as that does not depend on the processes.
+func (c *Config) Check() error {
+	_, err := c.check()
+	return err
 }
 
 // check checks what does not depend on the processes.
@@ -44,6 +67,8 @@ func (c *Config) check() (*probes.Selector, error) {
 		return nil, err
 	case c.Duration < 0:
 		return nil, usage.Errorf("the duration %v is negative", c.Duration)
+	case c.Budget > 0 && len(c.PIDs) == 0:
+		return nil, usage.Errorf("--budget is a part of the processor time of processes: name them by -p")
 	case c.Where == "":
 		return selector, nil
 	}
@@ -62,6 +87,8 @@ type Run struct {
 	engine       *engine.Engine
 	subscription *engine.Subscription
 	processes    *probes.Processes // nil unless they are named
+	cost         *cost
+	pods         *pods.Follower // nil unless the machine has pods
 }
 
 // New prepares what does not depend on the probes. It is an error if the command line is wrong, if
@@ -93,12 +120,22 @@ func (r *Run) open() (err error) {
 		return r.orNothing(err)
 	}
 	r.finder = target.NewTracer()
-	if r.All {
+	r.finder.SelectFunctions(r.Selector.FunctionSpecs())
+	if r.All || len(r.Pods) > 0 {
 		r.finder.Limit()
 	}
+	if r.cost, err = newCost(r, machine.Kernel); err != nil {
+		return err
+	}
+	if err := r.followPods(); err != nil {
+		return err
+	}
 	o := engine.Options{
-		Finder: r.finder, Kernel: engine.BPF{Kernel: machine.Kernel}, Processes: engine.Everyone{},
-		All: true, Scan: r.All, Watch: engine.WatchProcesses, Problem: r.Problem,
+		Finder: r.finder, Kernel: metered{engine.BPF{Kernel: machine.Kernel}, r.cost}, Processes: engine.Everyone{},
+		All: true, Scan: r.All || len(r.Pods) > 0, Watch: engine.WatchProcesses, Problem: r.Problem,
+	}
+	if r.pods != nil {
+		o.Processes = engine.Pods{Follower: r.pods}
 	}
 	if len(r.PIDs) > 0 {
 		if r.processes, err = probes.Follow(r.PIDs, r.Env.Namespace); err != nil {
@@ -140,10 +177,17 @@ func (r *Run) Attach(s engine.Subscriber) error {
 			return err
 		}
 	}
+	if err := r.noFunction(r.finder); err != nil {
+		return err
+	}
 	if err := r.engine.Settle(r.subscription); err != nil {
 		return err
 	}
-	if r.subscription.Sites() > 0 || r.engine.Short() {
+	if r.subscription.Sites() > 0 || r.engine.Short() || r.cost.exhausted() {
+		return nil
+	}
+	if len(r.Pods) > 0 {
+		r.Warn("no process of %s has %s yet; waiting for one", r.pods, r.Selector.Missing())
 		return nil
 	}
 	if r.processes != nil || !r.engine.Scans() {
@@ -165,6 +209,9 @@ func (r *Run) scan() error {
 	if warning := found.Warning("traced"); warning != "" {
 		r.Warn("%s", warning)
 	}
+	if hidden := found.Hidden(); hidden != "" && r.Verbose {
+		r.Warn("%s", hidden)
+	}
 	return r.engine.Attach(found)
 }
 
@@ -173,15 +220,30 @@ func (r *Run) nothing() error {
 	return fmt.Errorf("%w: no file of the process has %s", probes.ErrNothing, r.Selector.Missing())
 }
 
+// noFunction returns an error if one of the specs of functions selects none.
+func (r *Run) noFunction(finder *target.Finder) error {
+	for _, spec := range r.Selector.Specs {
+		if spec.First != nil || !spec.Functions {
+			continue
+		}
+		if err := finder.FunctionProblem(spec.Spec); err != nil {
+			return fmt.Errorf("%w: %v: %w", probes.ErrNothing, spec, err)
+		}
+		return r.nothing()
+	}
+	return nil
+}
+
 // orNothing returns err, which may say that rights are missing, or the better error that the
 // processes have no probe that is selected, if they may be looked at.
 func (r *Run) orNothing(err error) error {
 	var refused *rights.Error
-	if !errors.As(err, &refused) || r.All || r.Selector.NamesFiles() {
+	if !errors.As(err, &refused) || r.All || len(r.Pods) > 0 || r.Selector.NamesFiles() {
 		return err
 	}
 	finder := target.NewFinder()
 	defer finder.Close()
+	finder.SelectFunctions(r.Selector.FunctionSpecs())
 	found, scanErr := r.Look(finder)
 	if scanErr != nil || found.Refused != nil {
 		return err
@@ -191,6 +253,9 @@ func (r *Run) orNothing(err error) error {
 		has = r.Selector.Find(f) || has
 	}
 	if has && !(r.Together && r.Selector.Missing() != "") {
+		return err
+	}
+	if err := r.noFunction(finder); err != nil {
 		return err
 	}
 	return r.nothing()
@@ -206,9 +271,15 @@ func (r *Run) Wait(ctx context.Context, c engine.Consumer) error {
 		ctx, cancel = context.WithTimeout(ctx, r.Duration)
 		defer cancel()
 	}
-	err := r.engine.Run(ctx, c)
+	if r.pods != nil {
+		c = newPodConsumer(c, r.pods, len(r.PIDs) > 0)
+	}
+	err := r.engine.Run(ctx, watched{c, r.cost})
 	r.Finish()
 	if err != nil {
+		return err
+	}
+	if err := r.cost.report(); err != nil {
 		return err
 	}
 	defer r.Slow(fmt.Sprintf("detaching from %d sites", r.subscription.Sites()))()
@@ -235,6 +306,12 @@ func (r *Run) Close() {
 	}
 	if r.processes != nil {
 		r.processes.Close()
+	}
+	if r.cost != nil {
+		r.cost.close()
+	}
+	if r.pods != nil {
+		r.pods.Close()
 	}
 	if r.Env != nil {
 		r.Env.Stats.Close()

@@ -42,6 +42,12 @@ func Run(to *console.Console, where probes.Target, specs []string, o Options) er
 	if err != nil {
 		return err
 	}
+	if fns := selector.FunctionSpecs(); len(fns) > 0 {
+		return usage.Errorf("%v selects functions, and scripts are written for probes", fns[0])
+	}
+	if where, err = where.Now(); err != nil {
+		return err
+	}
 	finder := target.NewFinder()
 	defer finder.Close()
 	g := &collector{to, where}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
@@ -79,6 +80,9 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if err := o.check(to); err != nil {
 		return err
 	}
+	if config.Via == run.Socket {
+		return usage.Errorf("only the kernel walks stacks, and --via socket excludes it")
+	}
 	out := to.Out
 	if o.File != "" {
 		// What cannot be written is better known before than after.
@@ -97,9 +101,10 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if o.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
 	}
+	config.JSON = o.Format == "json" && o.File == ""
 	r, err := run.New(to, config)
 	if err != nil {
-		return err
+		return live.Refuse(err, "stack")
 	}
 	defer r.Close()
 	stacks, err := count.NewStacks(o.Verbose)

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
+
 	"github.com/ianlancetaylor/demangle"
 )
 
@@ -31,7 +33,7 @@ type Module struct {
 // tables are the tables that map the addresses of a file.
 type tables struct {
 	file    *elf.File
-	go_     *goTable // nil without Go
+	go_     *gotable.Table // nil without Go
 	symbols []elfSymbol
 	buildID string
 	isImage bool
@@ -90,7 +92,8 @@ func (m *Module) read() *tables {
 		return m.tables
 	}
 	limit(f)
-	m.tables.file, m.tables.go_ = f, newGoTable(f)
+	m.tables.file = f
+	m.tables.go_, _ = gotable.New(f) // without it there are symbols
 	m.tables.isImage = f.Section(".symtab") == nil && f.Section(".init") == nil && f.Section(".plt") == nil
 	if id := f.Section(".note.gnu.build-id"); id != nil {
 		const header = 16 // sizes, type, and "GNU\0"
@@ -123,11 +126,17 @@ func (b *budget) ReadAt(p []byte, off int64) (int, error) {
 	return b.ReaderAt.ReadAt(p, off)
 }
 
+// These limit what is read of a file with a wrong size: of the symbols or their names, and of all files.
+const (
+	maxSymbols = 48 << 20
+	maxTables  = 512 << 20
+)
+
 // limit empties the sections of a file that are too large to be read. A compressed section can
 // be a thousand times as large as the file, and none that is needed here is compressed.
 func limit(f *elf.File) {
 	for _, s := range f.Sections {
-		if s.Size > maxPart || s.Flags&elf.SHF_COMPRESSED != 0 {
+		if s.Size > gotable.MaxPart || s.Flags&elf.SHF_COMPRESSED != 0 {
 			s.Size = 0
 		}
 	}
@@ -160,7 +169,11 @@ func (m *Module) address(offset uint64) (uint64, bool) {
 func (m *Module) lookup(address uint64) []Function {
 	t := m.read()
 	if t.go_ != nil {
-		if fns := t.go_.lookup(address); len(fns) > 0 && fns[len(fns)-1].Name != "" {
+		if frames := t.go_.Lookup(address); len(frames) > 0 && frames[len(frames)-1].Name != "" {
+			var fns []Function
+			for _, f := range frames {
+				fns = append(fns, Function{Name: f.Name, File: f.File, Line: f.Line, top: f.Top})
+			}
 			return fns
 		}
 	}
@@ -263,13 +276,4 @@ func (m *Module) isSite(address uint64, probe string) bool {
 func (m *Module) isLibc() bool {
 	name := m.Name()
 	return strings.HasPrefix(name, "libc.so") || strings.HasPrefix(name, "libc-") || strings.HasPrefix(name, "ld-musl-")
-}
-
-// readSome reads up to n bytes of a file, whose headers may overstate its size.
-func readSome(r io.ReaderAt, offset int64, size uint64) []byte {
-	data, err := io.ReadAll(io.NewSectionReader(r, offset, int64(size)))
-	if err != nil {
-		return nil
-	}
-	return data
 }

@@ -26,10 +26,11 @@ type perfMap struct {
 	size  int64     // of the file when it was read
 	taken int64     // of the total
 	next  time.Time // when to read it again without need
-	funcs []jitted
+	funcs []jitFunction
 }
 
-type jitted struct {
+// jitFunction is a function that a runtime has compiled.
+type jitFunction struct {
 	start, size uint64
 	name        string
 }
@@ -90,7 +91,7 @@ func (p *perfMap) refresh(uid uint32) {
 
 // parsePerfMap reads lines such as "7f0e4c000000 1a0 LazyCompile:~handle /srv/app.js:7". Of
 // several functions at an address, it keeps the one that was written last.
-func parsePerfMap(r io.Reader) (funcs []jitted) {
+func parsePerfMap(r io.Reader) (funcs []jitFunction) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 64<<10)
 	for len(funcs) < maxJitted && lines.Scan() {
@@ -101,12 +102,12 @@ func parsePerfMap(r io.Reader) (funcs []jitted) {
 		start, err := strconv.ParseUint(strings.TrimPrefix(parts[0], "0x"), 16, 64)
 		size, sizeErr := strconv.ParseUint(strings.TrimPrefix(parts[1], "0x"), 16, 64)
 		if err == nil && sizeErr == nil && start+size >= start && parts[2] != "" {
-			funcs = append(funcs, jitted{start, size, parts[2]})
+			funcs = append(funcs, jitFunction{start, size, parts[2]})
 		}
 	}
 	sort.SliceStable(funcs, func(i, j int) bool { return funcs[i].start < funcs[j].start })
 	slices.Reverse(funcs)
-	funcs = slices.CompactFunc(funcs, func(a, b jitted) bool { return a.start == b.start })
+	funcs = slices.CompactFunc(funcs, func(a, b jitFunction) bool { return a.start == b.start })
 	slices.Reverse(funcs)
 	return funcs
 }

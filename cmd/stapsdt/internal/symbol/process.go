@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"golang.org/x/sys/unix"
 )
@@ -112,7 +113,7 @@ func readVDSO(pid int, m *target.Mapping, left *int64) *Module {
 	}
 	defer memory.Close()
 	const largest = 1 << 20
-	if data := readSome(memory, int64(m.Start), min(m.End-m.Start, largest)); data != nil {
+	if data := elffile.ReadSome(memory, int64(m.Start), min(m.End-m.Start, largest)); data != nil {
 		module.content = bytes.NewReader(data)
 	}
 	return module

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -19,28 +20,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// own returns this program's table, and where the program's code is.
-func own(t testing.TB) (*goTable, target.Mapping) {
-	f, err := elf.Open("/proc/self/exe")
-	require.NoError(t, err)
-	t.Cleanup(func() { f.Close() })
-	table := newGoTable(f)
-	require.NotNil(t, table, "this program has no table")
+// own returns where the code of this program is.
+func own(t testing.TB) target.Mapping {
 	mappings, err := target.CodeMappings(os.Getpid())
 	require.NoError(t, err)
 	m := find(mappings, uint64(reflect.ValueOf(TestGoTable).Pointer()))
 	if m != nil {
-		return table, *m
+		return *m
 	}
 	require.FailNow(t, "this function is nowhere")
-	return nil, target.Mapping{}
+	return target.Mapping{}
 }
 
 // TestGoTable compares the functions of this program with what its runtime says, inlined ones
 // too.
 func TestGoTable(t *testing.T) {
 	testenv.NeedsOptimization(t, "nothing is inlined then")
-	_, code := own(t)
+	code := own(t)
 	p := NewProcesses()
 	defer p.Close()
 	compared, inlined, wrappers := 0, 0, 0
@@ -99,35 +95,13 @@ func TestGoTableTop(t *testing.T) {
 	}
 }
 
-// TestGoTableLies: nothing that a table says makes this program fail.
-func TestGoTableLies(t *testing.T) {
-	table, _ := own(t)
-	lines := table.lines
-	for i := range 200 {
-		// A function's entry is followed by what is known of it.
-		broken := append([]byte(nil), lines[:min(len(lines), 1<<16)]...)
-		for at := i; at < len(broken); at += 97 {
-			broken[at] ^= byte(0x55 + i)
-		}
-		lie := *table
-		lie.lines, lie.funcs = broken, min(table.funcs, uint64(len(broken)/8)-1)
-		if i%2 == 0 {
-			lie.pcs = lie.pcs[:i]
-			lie.names = lie.names[:i]
-		}
-		for pc := table.text; pc < table.text+1<<16; pc += 509 {
-			lie.lookup(pc)
-		}
-	}
-}
-
 // TestHugeSection: a section that grows when it is read is not read.
 func TestHugeSection(t *testing.T) {
 	section := func(size uint64) *elf.Section { return &elf.Section{SectionHeader: elf.SectionHeader{Size: size}} }
-	f := &elf.File{Sections: []*elf.Section{section(maxPart), section(maxPart + 1)}}
+	f := &elf.File{Sections: []*elf.Section{section(gotable.MaxPart), section(gotable.MaxPart + 1)}}
 	limit(f)
 	kept, dropped := f.Sections[0].Size, f.Sections[1].Size
-	require.Equal(t, uint64(maxPart), kept)
+	require.Equal(t, uint64(gotable.MaxPart), kept)
 	require.Zero(t, dropped)
 }
 

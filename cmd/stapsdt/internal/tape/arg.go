@@ -14,7 +14,7 @@ func argOf(item *record.Item) recording.Arg {
 	t := item.Type
 	size := int8(t.Size)
 	switch {
-	case t.Kind == expr.String:
+	case t.Kind == expr.String, item.Names != nil:
 		return recording.Arg{Type: recording.TypeString, Kind: recording.String}
 	case t.Kind == expr.Float:
 		return recording.Arg{Type: recording.TypeFloat32 - 4 + size, Kind: recording.Float64}

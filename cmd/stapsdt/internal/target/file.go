@@ -44,6 +44,8 @@ type File struct {
 	types    *types       // nil if all were read
 	owner    *owner       // whose budget it counts against, or nil
 	kinds    map[string]bool
+
+	functions *functions // nil if none were looked for or found
 }
 
 // stamp identifies the content of a file: with another stamp, it is another file.
@@ -245,12 +247,22 @@ func (f *File) identify() error {
 	return nil
 }
 
-// read reads the probes, without their types. The error wraps sdt.ErrNoProbes if there are none.
-func (f *File) read() error {
+// read reads the probes, without their types, and the functions that the finder looks for. The error wraps sdt.ErrNoProbes if there are none.
+func (f *File) read(finder *Finder) error {
 	if err := f.identify(); err != nil {
 		return err
 	}
 	f.Probes, f.Problem = sdt.Read(f.content)
+	preferFastNops(f.content, f.Probes)
+	if len(finder.specs) > 0 {
+		f.readFunctions(finder)
+	}
+	if f.functions != nil {
+		if errors.Is(f.Problem, sdt.ErrNoProbes) {
+			f.Problem = nil
+		}
+		f.Problem = errors.Join(f.Problem, inlinedProblem(f.functions.inlined))
+	}
 	if f.Stalled() {
 		return stall.Err
 	}
@@ -258,6 +270,5 @@ func (f *File) read() error {
 		return f.Problem
 	}
 	f.types = &types{}
-	preferFastNops(f.content, f.Probes)
 	return nil
 }

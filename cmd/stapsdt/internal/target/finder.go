@@ -20,7 +20,7 @@ import (
 // Finder finds the files with probes that processes have mapped. It remembers what it found,
 // so that looking again is cheap. It is for one goroutine.
 type Finder struct {
-	known  map[mapped]*entry
+	known  map[mapKey]*entry
 	pruned time.Time // when expired entries were last removed
 	byID   map[ID]*File
 	leases *lease.Leases // nil if nothing will be attached
@@ -28,19 +28,22 @@ type Finder struct {
 	owners *owners // nil if there are no budgets
 	skips  Skips
 	// written has the files that were open for writing when they were looked at.
-	written map[ID]*writing
+	written map[ID]*openWriter
+	// specs are those of functions, and reasons why they select none, by their strings.
+	specs   []Spec
+	reasons map[string]error
 }
 
-// writing is a file that another process is writing, or could.
-type writing struct {
+// openWriter is a file that another process is writing, or could.
+type openWriter struct {
 	since time.Time // when it was first found so
 	pids  []int     // that have mapped it
 }
 
 const (
-	believed = 30 * time.Second
-	// fresh is how long after a change another one may leave the times of a file as they are.
-	fresh = time.Second
+	entryTTL = 30 * time.Second
+	// timestampStep is how long after a change another one may leave the times of a file as they are.
+	timestampStep = time.Second
 	// slowMaps is how long reading a memory map may take before it counts against a budget.
 	slowMaps = 5 * time.Millisecond
 	// patience is how long a file that is open for writing is not attached to.
@@ -49,7 +52,7 @@ const (
 
 // NewFinder returns a Finder that has found nothing. Nothing is attached to its files.
 func NewFinder() *Finder {
-	return &Finder{known: map[mapped]*entry{}, mounts: mounts{}, byID: map[ID]*File{}, written: map[ID]*writing{}}
+	return &Finder{known: map[mapKey]*entry{}, mounts: mounts{}, byID: map[ID]*File{}, written: map[ID]*openWriter{}}
 }
 
 // NewTracer returns a Finder that has found nothing. While it has a file, others wait to write
@@ -135,10 +138,10 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 	}
 	whose := sync.OnceValue(func() *owner { return f.owners.of(pid) })
 	at := map[*File]int{}
-	byKey := map[mapped][]Mapping{}
-	var order []mapped
+	byKey := map[mapKey][]Mapping{}
+	var order []mapKey
 	for _, m := range mappings {
-		key := mapped{m.Device, m.Inode, m.Path}
+		key := mapKey{m.Device, m.Inode, m.Path}
 		if byKey[key] == nil {
 			order = append(order, key)
 		}
@@ -169,7 +172,7 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 
 // file returns nil if the file has no probes, or must not be attached to yet. whose returns the owner
 // of the process.
-func (f *Finder) file(pid int, key mapped, m Mapping, whose func() *owner) (*File, error) {
+func (f *Finder) file(pid int, key mapKey, m Mapping, whose func() *owner) (*File, error) {
 	now := time.Now()
 	if e := f.known[key]; e != nil {
 		switch {
@@ -177,7 +180,7 @@ func (f *Finder) file(pid int, key mapped, m Mapping, whose func() *owner) (*Fil
 			return e.file, nil
 		case e.file == nil && (now.Before(e.until) || !e.skip && e.same(pid, &m)):
 			if e.until.IsZero() {
-				e.until = now.Add(believed)
+				e.until = now.Add(entryTTL)
 			}
 			return nil, nil
 		}
@@ -190,7 +193,7 @@ func (f *Finder) file(pid int, key mapped, m Mapping, whose func() *owner) (*Fil
 	defer o.charge(now)
 	named := f.byID[ID{key.device, key.inode}] != nil // nothing else opens files of FUSE
 	if !named && f.mounts.isFUSE(pid, key.device) {
-		f.known[key] = &entry{until: now.Add(believed), skip: true}
+		f.known[key] = &entry{until: now.Add(entryTTL), skip: true}
 		f.skips.add(skipFUSE, "%s is left out, because it is on a FUSE file system, whose server could stop this command; to trace it, name the file", key.path)
 		return nil, nil
 	}
@@ -221,7 +224,7 @@ func (f *Finder) refuses(o *owner, now time.Time) bool {
 }
 
 // readMapped returns the File of what a process has mapped, or nil.
-func (f *Finder) readMapped(pid int, key mapped, opened *Content, o *owner) (*File, error) {
+func (f *Finder) readMapped(pid int, key mapKey, opened *Content, o *owner) (*File, error) {
 	file, err := f.read(key.path, opened, o)
 	switch {
 	case err == nil:
@@ -260,7 +263,7 @@ func (f *Finder) read(path string, opened *Content, o *owner) (file *File, err e
 	if same := f.byID[file.ID]; same != nil && !same.Changed() {
 		return same, nil
 	}
-	err = file.read() // most files have no probes
+	err = file.read(f) // most files have no probes
 	if err == nil && o != nil && o.probes+len(file.Probes) > maxProbes {
 		return file, errManyProbes
 	}
@@ -273,7 +276,7 @@ func (f *Finder) read(path string, opened *Content, o *owner) (file *File, err e
 				file.lease.Release()
 			}
 		}()
-		err = file.read() // what is in the file from now on
+		err = file.read(f) // what is in the file from now on
 	} else if err == nil {
 		file.describeAll()
 	}
@@ -290,7 +293,7 @@ func (f *Finder) read(path string, opened *Content, o *owner) (file *File, err e
 func (f *Finder) waits(id ID) bool {
 	w := f.written[id]
 	if w == nil {
-		w = &writing{since: time.Now()}
+		w = &openWriter{since: time.Now()}
 		f.written[id] = w
 	}
 	return time.Since(w.since) < patience

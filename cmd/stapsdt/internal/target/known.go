@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// mapped is a file as it appears in /proc/PID/maps. The device and the inode are not always
+// mapKey is a file as it appears in /proc/PID/maps. The device and the inode are not always
 // those of its ID, for example on btrfs and overlayfs.
-type mapped struct {
+type mapKey struct {
 	device, inode uint64
 	path          string
 }
@@ -30,7 +30,7 @@ type entry struct {
 // Knows reports whether a file that a process has mapped was looked at already, so that its
 // probes are known, or that it has none.
 func (f *Finder) Knows(pid int, m *Mapping) bool {
-	e := f.known[mapped{m.Device, m.Inode, m.Path}]
+	e := f.known[mapKey{m.Device, m.Inode, m.Path}]
 	if e == nil {
 		return false
 	}
@@ -67,10 +67,10 @@ func (f *Finder) Doubt() {
 
 // remember notes that a file has no probes that matter. If its owner has too many of them, it is
 // looked at again.
-func (f *Finder) remember(key mapped, s stamp, o *owner) {
+func (f *Finder) remember(key mapKey, s stamp, o *owner) {
 	now := time.Now()
-	if now.Sub(f.pruned) > believed {
-		f.discard(func(e *entry) bool { return now.Sub(e.until) > believed })
+	if now.Sub(f.pruned) > entryTTL {
+		f.discard(func(e *entry) bool { return now.Sub(e.until) > entryTTL })
 		f.pruned = now
 	}
 	f.unlearn(key)
@@ -80,8 +80,8 @@ func (f *Finder) remember(key mapped, s stamp, o *owner) {
 		}
 		o.dismissed += entrySize + len(key.path)
 	}
-	until := now.Add(believed)
-	if age := now.Sub(time.Unix(s.ctime.Unix())); age >= 0 && age < fresh {
+	until := now.Add(entryTTL)
+	if age := now.Sub(time.Unix(s.ctime.Unix())); age >= 0 && age < timestampStep {
 		s, until = stamp{}, now
 	}
 	f.known[key] = &entry{stamp: s, until: until, owner: o}
@@ -100,7 +100,7 @@ func (f *Finder) discard(which func(*entry) bool) {
 }
 
 // unlearn forgets what is known of a file.
-func (f *Finder) unlearn(key mapped) {
+func (f *Finder) unlearn(key mapKey) {
 	if e := f.known[key]; e != nil && e.owner != nil {
 		e.owner.dismissed -= entrySize + len(key.path)
 	}
@@ -124,7 +124,7 @@ func (f *Finder) Reconsider() {
 
 // Forget closes a file, which is found again if a process has it.
 func (f *Finder) Forget(file *File) {
-	maps.DeleteFunc(f.known, func(_ mapped, e *entry) bool { return e.file == file })
+	maps.DeleteFunc(f.known, func(_ mapKey, e *entry) bool { return e.file == file })
 	if f.byID[file.ID] == file {
 		delete(f.byID, file.ID)
 		file.owner.close(file)

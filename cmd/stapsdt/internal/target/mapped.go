@@ -23,7 +23,7 @@ func mapFile(pid int, m *Mapping) string {
 // openMapped opens what a process has mapped. /proc/PID/map_files leads to exactly that,
 // even if it is deleted or in memory. That takes root or CAP_CHECKPOINT_RESTORE;
 // without them, the path will do if it still leads to the same file.
-func openMapped(pid int, key mapped, m Mapping) (*os.File, error) {
+func openMapped(pid int, key mapKey, m Mapping) (*os.File, error) {
 	file, err := open(mapFile(pid, &m))
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return file, err
@@ -59,5 +59,5 @@ func openMapped(pid int, key mapped, m Mapping) (*os.File, error) {
 // deleted, is in memory, or is in another mount namespace. The error is a *rights.Error if
 // rights are missing.
 func OpenMapping(pid int, m Mapping) (*Content, error) {
-	return openContent(m.Device, func() (*os.File, error) { return openMapped(pid, mapped{m.Device, m.Inode, m.Path}, m) })
+	return openContent(m.Device, func() (*os.File, error) { return openMapped(pid, mapKey{m.Device, m.Inode, m.Path}, m) })
 }

@@ -27,7 +27,7 @@ func (m mounts) isFUSE(pid int, device uint64) bool {
 	now := time.Now()
 	known, ok := m[device]
 	if !ok || now.After(known.until) {
-		known = mount{readType(pid, device), now.Add(believed)}
+		known = mount{readType(pid, device), now.Add(entryTTL)}
 		m[device] = known
 	}
 	return known.fuse

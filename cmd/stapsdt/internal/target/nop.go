@@ -4,7 +4,9 @@ package target
 
 import (
 	"io"
+	"strings"
 
+	"github.com/go-stapsdt/stapsdt/internal/image"
 	"github.com/go-stapsdt/stapsdt/internal/site"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -29,4 +31,23 @@ func preferFastNops(file io.ReaderAt, probes []sdt.Site) {
 		p.Address += uint64(len(nop1))
 		p.Offset += uint64(len(nop1))
 	}
+}
+
+// maxNop is the size of the longest nop.
+const maxNop = 10
+
+// Nop returns the name of the nop at a site, or "" if another instruction is there.
+func (f *File) Nop(p *sdt.Site) string {
+	host := image.Host()
+	if host == nil || f.content == nil {
+		return ""
+	}
+	code := make([]byte, maxNop)
+	n, _ := f.ReadAt(code, int64(p.Offset)) // which ends early at the end of the file
+	for _, nop := range host.Nops {
+		if strings.HasPrefix(string(code[:n]), nop.Code) {
+			return nop.Name
+		}
+	}
+	return ""
 }

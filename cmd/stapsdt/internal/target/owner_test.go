@@ -143,14 +143,14 @@ func TestLimits(t *testing.T) {
 	require.True(t, new(File).Spend("any"), "root of the machine may")
 
 	for i := range 2 * maxDismissed / entrySize {
-		f.remember(mapped{inode: uint64(i)}, stamp{}, o)
+		f.remember(mapKey{inode: uint64(i)}, stamp{}, o)
 	}
 	require.Len(t, f.known, maxDismissed/entrySize+1)
 	f.Reconsider()
 	require.Empty(t, f.known)
 	require.Zero(t, o.dismissed)
-	f.remember(mapped{inode: 1}, stamp{}, o)
-	f.remember(mapped{inode: 1}, stamp{}, o)
+	f.remember(mapKey{inode: 1}, stamp{}, o)
+	f.remember(mapKey{inode: 1}, stamp{}, o)
 	require.Equal(t, entrySize, o.dismissed)
 }
 

@@ -7,19 +7,35 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
 )
 
 // Spec selects probes: [FILE:]PROVIDER:PROBE. The provider and the probe may be globs, with *, ?
-// and [a-z].
+// and [a-z]. As go:PATTERN it selects calls of functions of Go programs, and as go:PATTERN:return their
+// returns.
 type Spec struct {
 	File            string // "" means the files of the processes that were asked for
 	Provider, Probe string
-	text            string
+	// Functions means that it selects functions.
+	Functions bool
+
+	text    string
+	pattern function.Pattern
+	returns bool
 }
 
 // ParseSpec reads a Spec. The file may contain colons.
 func ParseSpec(text string) (Spec, error) {
 	s := Spec{text: text}
+	if pattern, returns, ok := functionSpec(text); ok {
+		s.Provider, s.Probe, _ = strings.Cut(text, ":")
+		s.Functions, s.pattern, s.returns = true, pattern, returns
+		if pattern == "" {
+			return s, fmt.Errorf("%q names no function: use go:PATTERN, such as 'go:main.*'", text)
+		}
+		return s, nil
+	}
 	rest, probe, ok := cutLast(text)
 	if !ok {
 		return s, fmt.Errorf("%q is not [FILE:]PROVIDER:PROBE", text)
@@ -53,6 +69,10 @@ func cutLast(s string) (before, after string, found bool) {
 
 // Match reports whether the spec selects a probe, in whatever file it is.
 func (s Spec) Match(provider, probe string) bool {
+	if s.Functions {
+		name, returns := strings.CutSuffix(probe, ReturnSuffix)
+		return provider == FunctionProvider && returns == s.returns && s.pattern.Match(name)
+	}
 	return match(s.Provider, provider) && match(s.Probe, probe)
 }
 

@@ -19,7 +19,7 @@ type types struct {
 // describe reads the types of a probe. For a second one it reads those of all others too: a file can
 // have thousands, and reading some of the types costs as much as reading all.
 func (f *File) describe(p *sdt.Site) {
-	if f.types == nil {
+	if f.types == nil || f.Function(p) != nil {
 		return
 	}
 	same := func(q *sdt.Site) bool { return q.Provider == p.Provider && q.Name == p.Name }
@@ -44,6 +44,6 @@ func (f *File) describeAll() {
 
 // readTypes reads the types of some probes, whose arguments it shares with copies of them.
 func (f *File) readTypes(of func(*sdt.Site) bool) {
-	sites := slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return !of(&p) })
+	sites := slices.DeleteFunc(f.notes(), func(p sdt.Site) bool { return !of(&p) })
 	f.Problem = errors.Join(f.Problem, sdt.ReadTypes(f.content, sites))
 }

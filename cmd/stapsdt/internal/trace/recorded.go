@@ -4,16 +4,20 @@ package trace
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -23,33 +27,34 @@ const (
 	shortest = time.Millisecond
 )
 
-// recordedTrace shows the events of recordings.
+// recordedTrace shows the events of recordings, or of programs that listen. It is a live.Consumer.
 type recordedTrace struct {
 	*console.Console
 	options *Options
 	source  *recorded.Source
 	lines   render.Lines
-	known   map[*recording.Probe]*render.Source
+	known   map[*recording.Probe]*shownProbe
 	shown   uint64
 	lost    uint64 // that were reported
 }
 
 // runRecorded shows the events of the recordings in o.From.
 func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o *Options) (err error) {
-	if config.Given() || len(o.Show) > 0 || o.Verbose || config.Single {
-		return usage.Errorf("-p, -a, --show and -v are for traces of processes, and --from reads recordings")
+	if config.Given() || o.Verbose || config.Single || config.Via != "" || config.Budget > 0 {
+		return usage.Errorf("-p, -a, -v, --via and --budget are for traces of processes, and --from reads recordings")
 	}
 	if config.Duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, config.Duration)
 		defer cancel()
 	}
-	t := &recordedTrace{Console: to, options: o, known: map[*recording.Probe]*render.Source{}}
+	t := &recordedTrace{Console: to, options: o, known: map[*recording.Probe]*shownProbe{}}
 	t.lines = render.Lines{JSON: o.JSON, Color: console.Colored(to.Out)}
 	if t.source, err = recorded.Open(o.From, config.Specs, config.Where); err != nil {
 		return err
 	}
 	defer t.source.Close()
+	t.source.ReportClock(to)
 	wait := shortest
 	for {
 		more, err := t.source.More()
@@ -74,17 +79,63 @@ func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o
 	}
 }
 
+// runLive shows the events of programs that listen.
+func runLive(ctx context.Context, to *console.Console, feed *live.Feed, o *Options) error {
+	t := &recordedTrace{Console: to, options: o, source: feed.Source, known: map[*recording.Probe]*shownProbe{}}
+	t.lines = render.Lines{JSON: o.JSON, Color: console.Colored(to.Out)}
+	if err := feed.Run(ctx, t); err != nil {
+		return err
+	}
+	if err := t.lines.Flush(t.Out); err != nil {
+		return err
+	}
+	t.reportLive()
+	if lost := t.source.Lost(); lost > 0 && o.JSON {
+		fmt.Fprintf(t.Out, "{\"lost\":%d}\n", lost)
+	}
+	return nil
+}
+
+// Event implements live.Consumer.
+func (t *recordedTrace) Event(e *recording.Event, f *recorded.File) error {
+	if t.shown == t.options.Limit {
+		return live.ErrEnough
+	}
+	t.line(e, f)
+	if t.shown++; t.shown == t.options.Limit {
+		return live.ErrEnough
+	}
+	if t.lines.Size() > 64<<10 {
+		return t.lines.Flush(t.Out)
+	}
+	return nil
+}
+
+// Tick implements live.Consumer.
+func (t *recordedTrace) Tick() (next time.Duration, more bool, err error) {
+	t.reportLive()
+	return engine.Rest, true, t.lines.Flush(t.Out)
+}
+
+// reportLive says how many events were lost since it last did.
+func (t *recordedTrace) reportLive() {
+	if lost := t.source.Lost(); lost > t.lost {
+		t.Warn("%d events were lost, because they came faster than they could be shown", lost-t.lost)
+		t.lost = lost
+	}
+}
+
 // show shows what the source has found.
 func (t *recordedTrace) show(ctx context.Context) error {
 	for t.shown < t.options.Limit && ctx.Err() == nil {
-		e, _, err := t.source.Next()
+		e, f, err := t.source.Next()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		t.line(e)
+		t.line(e, f)
 		if t.shown++; t.lines.Size() > 64<<10 {
 			if err := t.lines.Flush(t.Out); err != nil {
 				return err
@@ -94,41 +145,87 @@ func (t *recordedTrace) show(ctx context.Context) error {
 	return t.lines.Flush(t.Out)
 }
 
-func (t *recordedTrace) line(e *recording.Event) {
-	s := t.known[e.Probe]
-	if s == nil {
-		s = &render.Source{Provider: e.Probe.Provider, Probe: e.Probe.Name}
-		for i, v := range recorded.Variables(e.Probe)[:len(e.Probe.Args)] {
+// shownProbe is what is shown of a probe's events: its arguments, or the values of expressions.
+type shownProbe struct {
+	render.Source
+	*recorded.Evaluator
+	exprs []*expr.Expr // nil for the arguments
+}
+
+// probe returns what is shown of a probe, or nil if it does not have what is asked for.
+func (t *recordedTrace) probe(p *recording.Probe) *shownProbe {
+	if s, known := t.known[p]; known {
+		return s
+	}
+	s := &shownProbe{Source: render.Source{Provider: p.Provider, Probe: p.Name}, Evaluator: recorded.NewEvaluator(p)}
+	t.known[p] = s
+	for _, src := range t.options.Show {
+		e, err := s.Parse(src)
+		if err != nil {
+			t.Warn("%v", err)
+			t.known[p] = nil
+			return nil
+		}
+		s.exprs = append(s.exprs, e)
+		s.Items = append(s.Items, record.Item{Name: src, Type: e.Type(), TextSize: t.options.TextSize})
+	}
+	if s.exprs == nil {
+		for i, v := range recorded.Variables(p)[:len(p.Args)] {
 			item := record.Item{Name: v.Name, Type: v.Type, TextSize: t.options.TextSize}
-			if e.Probe.Args[i].Kind == recording.Pointer {
+			if p.Args[i].Kind == recording.Pointer {
 				item.Described = recorded.Pointer
 			}
 			s.Items = append(s.Items, item)
 		}
-		t.known[e.Probe] = s
-		t.lines.Known(s)
+	}
+	t.lines.Known(&s.Source)
+	return s
+}
+
+// value returns the i-th value that is shown.
+func (t *recordedTrace) value(s *shownProbe, e *recording.Event, i int) event.Value {
+	v := event.Value{Type: s.Items[i].Type}
+	var one expr.Value
+	switch {
+	case s.exprs != nil:
+		if one, v.Missing = s.exprs[i].Eval(func(i int) expr.Value { return recorded.Variable(e, i) }); v.Missing {
+			return v
+		}
+		v.Text = []byte(one.Text())
+	case e.Probe.Args[i].Kind == recording.String:
+		v.Text = e.Text(i)
+	default:
+		one = recorded.Variable(e, i)
+	}
+	if v.Type.Kind != expr.String {
+		v.Bits, v.Text = recorded.Bits(v.Type, one), nil
+		return v
+	}
+	if v.Bits = 1; len(v.Text) > t.options.TextSize {
+		v.Text, v.Cut = record.WholeRunes(v.Text[:t.options.TextSize]), true
+	}
+	return v
+}
+
+// line adds the line of an event.
+func (t *recordedTrace) line(e *recording.Event, f *recorded.File) {
+	s := t.probe(e.Probe)
+	if s == nil {
+		return
 	}
 	tid := int64(-1)
 	if e.TID != 0 {
 		tid = int64(e.TID)
 	}
 	comm := []byte(recorded.Executable(e))
+	if p := f.Process; p != nil && p.Comm != "" {
+		comm = []byte(p.Comm)
+	}
 	if len(comm) == 0 && !t.options.JSON {
 		comm = []byte("-") // a column for people
 	}
 	at := time.Unix(0, e.Realtime)
-	t.lines.Line(s, render.Fired{At: at, PID: e.PID, TID: tid, Comm: comm}, func(i int) event.Value {
-		v := event.Value{Type: s.Items[i].Type}
-		if e.Probe.Args[i].Kind != recording.String {
-			v.Bits = recorded.Bits(v.Type, recorded.Variable(e, i))
-			return v
-		}
-		v.Text = e.Text(i)
-		if v.Bits = 1; len(v.Text) > t.options.TextSize {
-			v.Text, v.Cut = record.WholeRunes(v.Text[:t.options.TextSize]), true
-		}
-		return v
-	})
+	t.lines.Line(&s.Source, render.Fired{At: at, PID: e.PID, TID: tid, Comm: comm}, func(i int) event.Value { return t.value(s, e, i) })
 }
 
 // report says how many events were lost, at the end or when more were.

@@ -118,6 +118,9 @@ func parseRemoteSpecs(texts []string) (specs []target.Spec, err error) {
 		if err != nil {
 			return nil, usage.Errorf("%w", err)
 		}
+		if spec.Functions {
+			return nil, usage.Errorf("%q selects functions, but a program at an address shows only its own probes", text)
+		}
 		if spec.File != "" {
 			return nil, usage.Errorf("%q has a FILE, but a program at an address shows only its own probes", text)
 		}

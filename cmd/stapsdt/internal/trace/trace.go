@@ -5,21 +5,21 @@ package trace
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
-	"github.com/cilium/ebpf"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // Options say what is shown of the events.
@@ -49,6 +49,7 @@ const ringSize = 16 << 20
 // Run shows events until the run ends. The first spec may be the address of a program that shows its
 // probes itself.
 func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
+	config.Verbose, config.JSON = o.Verbose, o.JSON
 	if o.TextSize < 1 || o.TextSize > MaxText {
 		return usage.Errorf("--strlen must be between 1 and %d", MaxText)
 	}
@@ -67,16 +68,24 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if len(config.Specs) > 0 && remote.IsAddress(config.Specs[0]) {
 		return runRemote(ctx, to, &config, &o)
 	}
+	feed, err := live.Open(to, &config, o.needs(config.Where))
+	if err != nil {
+		return err
+	}
+	if feed != nil {
+		defer feed.Close()
+		return runLive(ctx, to, feed, &o)
+	}
 	r, err := run.New(to, config)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	t := &trace{options: &o, run: r, lines: render.Lines{JSON: o.JSON, Color: console.Colored(to.Out), Boot: event.Boot()}}
-	if err := t.open(); err != nil {
+	t := &trace{options: &o, run: r, lines: render.Lines{JSON: o.JSON, Color: console.Colored(to.Out), Boot: event.Boot(), Pods: r.ShowsPods()}}
+	if t.Ring, err = r.NewRing(ringSize); err != nil {
 		return err
 	}
-	defer t.close()
+	defer t.Close()
 	if err := r.Attach(t); err != nil {
 		return err
 	}
@@ -84,62 +93,36 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return err
 	}
 	if t.shown < o.Limit {
-		if err := t.drain(); err != nil {
+		if err := t.Drain(t.print); err != nil {
 			return err
 		}
 	}
 	return t.report(true)
 }
 
+// needs says what a program's own events have to have. Only the kernel reads what an argument points to.
+func (o *Options) needs(where string) live.Needs {
+	return live.Needs{Where: where, Exprs: o.Show, Check: func(p *recording.Probe) error {
+		for _, a := range p.Args {
+			if o.Verbose && a.Kind == recording.Pointer {
+				return usage.Errorf("%s:%s: -v shows what %s points to, which only the kernel reads", p.Provider, p.Name, a.Name)
+			}
+		}
+		return nil
+	}}
+}
+
 // trace is a trace by the kernel. It is an engine.Subscriber and an engine.Consumer.
 type trace struct {
+	*run.Ring
 	options *Options
 	run     *run.Run
-	ring    *ebpf.Map
-	stream  *event.Stream
 	lines   render.Lines
-	sources []*render.Source // by the numbers of the probes
-	sizes   []int
+	sources []*render.Source // by the numbers of the programs
+	groups  [][]record.Item  // the items, with that of the control group if pods are shown
 	shown   uint64
-	lost    uint64 // that were reported
-}
-
-func (t *trace) open() (err error) {
-	if t.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "events", Type: ebpf.RingBuf, MaxEntries: ringSize}); err != nil {
-		return bpf.MapError(err)
-	}
-	if t.stream, err = event.NewStream(t.ring, t.size); err != nil {
-		t.ring.Close()
-	}
-	return err
-}
-
-func (t *trace) close() {
-	t.stream.Close()
-	t.ring.Close()
-}
-
-// Selector implements engine.Subscriber.
-func (t *trace) Selector() *probes.Selector { return t.run.Selector }
-
-// Together implements engine.Subscriber.
-func (t *trace) Together() bool { return false }
-
-// AsksProcesses implements engine.Subscriber.
-func (t *trace) AsksProcesses() bool { return false }
-
-// ProcessFound implements engine.Subscriber.
-func (t *trace) ProcessFound(int) error { return nil }
-
-// Problem implements engine.Subscriber.
-func (t *trace) Problem(err error) { t.run.Problem(err) }
-
-// size returns the size of the records of a probe.
-func (t *trace) size(id uint32) int {
-	if int(id) >= len(t.sizes) {
-		return 0
-	}
-	return t.sizes[id]
+	lost    uint64          // that were reported
+	refused map[string]bool // the reasons that were reported for arguments that are not shown
 }
 
 // Section implements engine.Subscriber.
@@ -148,45 +131,34 @@ func (t *trace) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	section, err := tr.Section(t.run.Env, t.ring, uint32(len(t.sources)))
+	if len(t.options.Show) == 0 && p.ArgsErr != nil && !t.refused[p.ArgsErr.Error()] {
+		if t.refused == nil {
+			t.refused = map[string]bool{}
+		}
+		t.refused[p.ArgsErr.Error()] = true
+		t.Problem(fmt.Errorf("%v is shown without arguments: %w", p, p.ArgsErr))
+	}
+	shown := len(tr.Items)
+	if t.lines.Pods && shown < bpf.MaxItems {
+		tr.AddCgroup()
+	}
+	section, err := t.Add(tr)
 	if err != nil {
 		return nil, err
 	}
-	source := &render.Source{Provider: p.Provider, Probe: p.Name, Items: tr.Items}
-	t.sources, t.sizes = append(t.sources, source), append(t.sizes, tr.Size)
+	source := &render.Source{Provider: p.Provider, Probe: p.Name, Items: tr.Items[:shown]}
+	t.groups = append(t.groups, tr.Items)
+	t.sources = append(t.sources, source)
 	t.lines.Known(source)
 	return section, nil
 }
 
-// FDs implements engine.Consumer.
-func (t *trace) FDs() []int { return []int{t.stream.FD()} }
-
 // Tick shows the next events.
 func (t *trace) Tick() (next time.Duration, more bool, err error) {
-	events, err := t.stream.Read(0, false)
-	if err != nil {
+	if next, err = t.Take(t.print); err != nil {
 		return 0, false, err
-	}
-	if err := t.print(events); err != nil {
-		return 0, false, err
-	}
-	if next = engine.Rest; t.stream.Waiting() {
-		next = event.Slack
 	}
 	return next, t.shown < t.options.Limit, t.report(false)
-}
-
-// drain shows what was written before the detachment.
-func (t *trace) drain() error {
-	for {
-		events, err := t.stream.Read(0, true)
-		if err != nil || len(events) == 0 {
-			return err
-		}
-		if err := t.print(events); err != nil {
-			return err
-		}
-	}
 }
 
 func (t *trace) print(events []*event.Event) error {
@@ -194,7 +166,7 @@ func (t *trace) print(events []*event.Event) error {
 		if t.shown == t.options.Limit {
 			break
 		}
-		t.lines.Event(t.sources[e.ID], e)
+		t.lines.EventOf(t.sources[e.ID], e, t.pod(e))
 		t.shown++
 		if t.lines.Size() > 64<<10 {
 			if err := t.lines.Flush(t.run.Out); err != nil {
@@ -203,6 +175,16 @@ func (t *trace) print(events []*event.Event) error {
 		}
 	}
 	return t.lines.Flush(t.run.Out)
+}
+
+// pod returns the pod that has fired, or "".
+func (t *trace) pod(e *event.Event) string {
+	items, shown := t.groups[e.ID], len(t.sources[e.ID].Items)
+	if len(items) == shown {
+		return ""
+	}
+	c := t.run.Container(e.Value(items, shown).Bits)
+	return c.Path()
 }
 
 // report says how many events were lost since it last did.

@@ -19,6 +19,8 @@ type definition struct {
 	by     []string // the expressions of the first labels
 	labels []string // the names of all
 	first  int      // the index of a native histogram's second bucket
+
+	containers rule.ContainerLabels // which follow those of by
 }
 
 func define(text rules.Metric) definition {
@@ -26,10 +28,11 @@ func define(text rules.Metric) definition {
 	for _, label := range m.By {
 		m.by, m.labels = append(m.by, label.Expr), append(m.labels, label.Name)
 	}
-	for _, name := range m.Process {
-		m.by, m.labels = append(m.by, rule.ProcessLabels[name]), append(m.labels, name)
+	if slices.Contains(m.Process, rules.Executable) {
+		m.by, m.labels = append(m.by, rule.Executable), append(m.labels, rules.Executable)
 	}
-	m.labels = append(m.labels, m.OpenLabels()...)
+	m.containers = rule.NewContainerLabels(&m.Metric)
+	m.labels = append(append(m.labels, m.containers.Names...), m.OpenLabels()...)
 	return m
 }
 
@@ -40,6 +43,9 @@ func (m *definition) specs() []string {
 	}
 	return []string{m.Probe}
 }
+
+// isOne reports whether there is one series only, so that its labels are known before its first event.
+func (m *definition) isOne() bool { return len(m.by) == 0 && len(m.OpenLabels()) == 0 }
 
 // openLabels returns the values of the labels OpenLabels.
 func (m *definition) openLabels(provider, probe string) (values []string) {
@@ -103,7 +109,7 @@ func (m *definition) count(s *expose.Series, slot int, n uint64) {
 
 // family returns the metric with these series.
 func (m *definition) family(series map[string]*expose.Series) *expose.Family {
-	f := &expose.Family{Name: m.Name, Help: m.Help, Unit: m.Unit, Labels: m.labels, Bounds: m.Bounds, Native: m.Native}
+	f := &expose.Family{Name: m.Name, Help: m.Help, Unit: m.Unit, Labels: m.labels, ContainerLabels: m.containers.Names, PerContainer: m.containers.Whole(), Bounds: m.Bounds, Native: m.Native}
 	switch m.Kind {
 	case rules.Gauge, rules.InFlight:
 		f.Kind = expose.Gauge

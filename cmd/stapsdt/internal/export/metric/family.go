@@ -4,13 +4,14 @@ package metric
 
 import (
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
@@ -23,11 +24,11 @@ import (
 func (m *Metric) Family() (f *expose.Family, events uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	c := &collection{Metric: m, series: map[string]*expose.Series{}, latest: map[string]time.Duration{}}
+	c := &collection{Metric: m, series: map[string]*expose.Series{}, shown: map[string]bool{}, latest: map[string]time.Duration{}}
 	// Prometheus sees how much a series rises from the second value on, so that the first events
 	// need a 0 before them. Which labels there will be is not known.
-	if len(m.labels) == 0 && m.Kind != rules.Gauge {
-		c.divide(c.at([]string{}))
+	if m.isOne() && m.Kind != rules.Gauge {
+		c.divide(c.at(m.containers.Append(nil, &cgroup.Container{}), cgroup.Container{}))
 	}
 	switch m.Kind {
 	case rules.InFlight:
@@ -43,7 +44,8 @@ func (m *Metric) Family() (f *expose.Family, events uint64, err error) {
 // collection is the state of one Family call.
 type collection struct {
 	*Metric
-	series map[string]*expose.Series // by their labels
+	series map[string]*expose.Series // by their labels, and containers
+	shown  map[string]bool           // the labels that there are
 	latest map[string]time.Duration  // when a gauge got its value, by its labels
 	read   time.Time                 // when what is being converted was read
 	events uint64
@@ -57,19 +59,34 @@ func key(labels []string) string {
 	return "\x00" + strings.Join(labels, "\x00") // is no other key, because texts have no NUL
 }
 
-// at returns the series with the given labels, and creates it if necessary.
-func (c *collection) at(labels []string) *expose.Series {
-	s := c.series[key(labels)]
+// at returns the series with the given labels, and creates it if necessary. A container that was
+// restarted has the same labels as before, and is another one.
+func (c *collection) at(labels []string, of cgroup.Container) *expose.Series {
+	id := c.keyOf(labels, of)
+	s := c.series[id]
 	if s == nil {
 		s = &expose.Series{Values: labels, Overflow: labels == nil, Created: c.started}
-		c.series[key(labels)] = s
+		c.series[id] = s
+		c.shown[key(labels)] = true
+	}
+	if labels != nil && c.containers.Whole() && of.ID != cgroup.Unknown {
+		s.Container = of
 	}
 	return s
+}
+
+// keyOf is key for a container's series. The latest value of a gauge is that of any of them.
+func (c *collection) keyOf(labels []string, of cgroup.Container) string {
+	if labels == nil || c.Kind == rules.Gauge || !c.containers.Whole() {
+		return key(labels)
+	}
+	return key(labels) + "\x00" + of.ID
 }
 
 // rows reads the tables, and adds the rows that are selected.
 func (c *collection) rows(selected func(*record.SeriesTables, *record.SeriesRow) bool) error {
 	c.events += c.history.events
+	past := maps.Clone(c.history.retired)
 	for t, like := range c.tableShapes() {
 		all, err := t.All(&like.Series)
 		if err != nil {
@@ -81,6 +98,14 @@ func (c *collection) rows(selected func(*record.SeriesTables, *record.SeriesRow)
 			if selected(t, r) {
 				c.add(like, r, c.history.restore(t, r))
 			}
+			delete(past, rowKey{t, string(r.Key)})
+		}
+	}
+	for _, r := range past {
+		// The series of a container that was restarted goes on, and must not fall.
+		s := c.shapes[r.ID]
+		if labels, _, pending := c.labelsOf(s.Keys, r.Key, s.probe); !pending && c.shown[key(labels)] {
+			c.add(s, r.SeriesRow, r.since)
 		}
 	}
 	return nil
@@ -98,16 +123,16 @@ func (m *Metric) tableShapes() iter.Seq2[*record.SeriesTables, *shape] {
 	}
 }
 
-// ended counts the events of rows that were removed because their process had exited.
-type ended struct {
+// removedRows counts the events of rows that were removed because their process had exited.
+type removedRows struct {
 	mu     sync.Mutex // for one reader at a time
 	events uint64
 }
 
 // gauges reads the tables and removes the rows whose process has exited.
 func (c *collection) gauges() error {
-	c.ended.mu.Lock()
-	defer c.ended.mu.Unlock()
+	c.removed.mu.Lock()
+	defer c.removed.mu.Unlock()
 	type row struct {
 		*record.SeriesRow
 		of *record.SeriesTables
@@ -123,12 +148,12 @@ func (c *collection) gauges() error {
 		}
 		return false
 	})
-	c.events += c.ended.events
+	c.events += c.removed.events
 	for _, r := range dead {
 		if err := r.of.Remove(r.SeriesRow); err != nil {
 			return err
 		}
-		c.ended.events += r.Count
+		c.removed.events += r.Count
 	}
 	return err
 }
@@ -137,11 +162,15 @@ func (c *collection) gauges() error {
 func (c *collection) add(like *shape, r *record.SeriesRow, since time.Time) {
 	s := like
 	var labels []string
+	var of cgroup.Container
 	if !r.Overflow {
 		s = c.shapes[r.ID]
-		labels = append(c.labelsOf(s.Keys, r.Key), s.probe...)
+		var pending bool
+		if labels, of, pending = c.labelsOf(s.Keys, r.Key, s.probe); pending {
+			return
+		}
 	}
-	to := c.at(labels)
+	to := c.at(labels, of)
 	if since.After(to.Created) {
 		to.Created = since
 	}
@@ -173,23 +202,26 @@ func (c *collection) addBuckets(to *expose.Series, s *shape, r *record.SeriesRow
 	}
 }
 
-// labelsOf returns the labels that a key has.
-func (c *collection) labelsOf(items []record.Item, key []byte) []string {
-	labels := make([]string, 0, len(c.labels))
+// labelsOf returns the labels that a key has, with those of the probe, and the container. pending
+// reports whether the container's labels are not yet known.
+func (c *collection) labelsOf(items []record.Item, key []byte, probe []string) (labels []string, of cgroup.Container, pending bool) {
+	labels = make([]string, 0, len(c.labels))
 	for i := range items {
 		bits, text, _ := items[i].In(key)
 		switch {
+		case i == c.group:
+			if of, pending = c.Cgroups.Container(bits, c.read); pending {
+				return nil, of, true
+			}
 		case items[i].Type.Kind == expr.String:
 			// Gauges whose labels would become equal later must be one series here, which
 			// has the latest of their values.
 			labels = append(labels, strings.ToValidUTF8(string(text), "\uFFFD"))
-		case c.labels[i] == "container" && c.by[i] == rule.ProcessLabels["container"]:
-			labels = append(labels, c.Cgroups.Container(bits, c.read))
 		default:
 			labels = append(labels, string(render.AppendNumber(nil, items[i].Type, bits)))
 		}
 	}
-	return labels
+	return append(c.containers.Append(labels, &of), probe...), of, false
 }
 
 // inFlight counts the operations that are open.
@@ -212,11 +244,14 @@ func (c *collection) inFlight() error {
 		if one.Since == 0 {
 			continue // a condition was false
 		}
-		labels := c.labelsOf(o.Plan.Open, one.Value)
-		if c.full(labels) {
+		labels, of, pending := c.labelsOf(o.Plan.Open, one.Value, nil)
+		if pending {
+			continue
+		}
+		if c.full(labels, of) {
 			labels = nil
 		}
-		c.at(labels).Value++
+		c.at(labels, of).Value++
 	}
 	return c.zeros()
 }
@@ -225,16 +260,16 @@ func (c *collection) inFlight() error {
 func (c *collection) zeros() error {
 	seen, err := c.pairs.labels()
 	for _, s := range seen {
-		if labels := c.labelsOf(c.pairs.Plan.Open, s.Value); !c.full(labels) {
-			c.at(labels)
+		if labels, of, pending := c.labelsOf(c.pairs.Plan.Open, s.Value, nil); !pending && !c.full(labels, of) {
+			c.at(labels, of)
 		}
 	}
 	return err
 }
 
 // full reports whether a series with these labels would exceed the limit.
-func (c *collection) full(labels []string) bool {
-	return c.series[key(labels)] == nil && len(c.series) >= c.Series
+func (c *collection) full(labels []string, of cgroup.Container) bool {
+	return c.series[c.keyOf(labels, of)] == nil && len(c.series) >= c.Series
 }
 
 // Full returns the number of operations that were not measured because too many were open.

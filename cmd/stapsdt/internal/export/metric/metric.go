@@ -22,13 +22,14 @@ type Metric struct {
 	rule.Base
 	definition
 	started time.Time
+	group   int // the index of the control group in by, or -1
 
 	mu     sync.RWMutex                    // guards what follows: it is read by scrapes, and changed by the engine
 	shapes []*shape                        // by the numbers in rows
 	tables map[string]*record.SeriesTables // by layout
 
 	pairs   *pairTables // of Start and End, and nil of Probe
-	ended   ended       // of a gauge
+	removed removedRows // of a gauge
 	history history
 }
 
@@ -57,7 +58,11 @@ func (m *Metric) ProcessFound(pid int) error {
 
 // New returns the metric of a rule. It checks everything that does not depend on the probes.
 func New(h *rule.Host, text rules.Metric) (*Metric, error) {
-	m := &Metric{definition: define(text), started: time.Now(), tables: map[string]*record.SeriesTables{}}
+	m := &Metric{definition: define(text), started: time.Now(), group: -1, tables: map[string]*record.SeriesTables{}}
+	if m.containers.Asked() {
+		m.group = len(m.by)
+		m.by = append(m.by, rule.Cgroup)
+	}
 	if err := m.open(h); err != nil {
 		m.Close()
 		return nil, fmt.Errorf("%s: %s: %w", h.File, m.Name, err)
@@ -66,8 +71,8 @@ func New(h *rule.Host, text rules.Metric) (*Metric, error) {
 }
 
 func (m *Metric) open(h *rule.Host) error {
-	if slices.Contains(m.Process, "executable") && !bpf.KnowsExecutable() {
-		return errors.New("this kernel does not say which executable a process has, because it has no BTF: give labels: [container], or labels: []")
+	if slices.Contains(m.Process, rules.Executable) && !bpf.KnowsExecutable() {
+		return errors.New("this kernel does not say which executable a process has, because it has no BTF: give labels: [namespace, pod, container], or labels: []")
 	}
 	if m.Probe == "" {
 		m.pairs = &pairTables{}

@@ -3,14 +3,15 @@
 package metric
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
@@ -22,14 +23,19 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Recorded makes the metric of a rule from the events of recordings.
+// Recorded makes the metric of a rule from the events of recordings, or of programs that listen.
 type Recorded struct {
 	definition
-	probes  map[*recording.Probe]*recordedProbe
-	pairs   *recorded.Pairs // of Start and End, or nil
-	series  map[string]*expose.Series
-	created time.Time // when the counting began
-	elapsed *recordedValue
+	of       cgroup.Container
+	selector *probes.Selector
+	problem  func(error)
+	sides    []recorded.Side // that were met, until pairs is there
+	events   uint64
+	probes   map[*recording.Probe]*recordedProbe
+	pairs    *recorded.Pairs // of Start and End, or nil
+	series   map[string]*expose.Series
+	created  time.Time // when the counting began
+	elapsed  *recordedValue
 	// overflow is the number of events that had no room in a series of their own, and unevaluated that
 	// of events with an expression that could not be evaluated.
 	overflow, unevaluated uint64
@@ -54,39 +60,36 @@ type recordedValue struct {
 	bounds *record.Bounds // of a histogram, or nil
 }
 
-// NewRecorded returns the metric of a rule. problem is called with the reason why the events of a probe
-// are not counted.
-func NewRecorded(text rules.Metric, source *recorded.Source, problem func(error)) (*Recorded, error) {
-	m := &Recorded{definition: define(text), probes: map[*recording.Probe]*recordedProbe{}, series: map[string]*expose.Series{}}
-	for i, src := range m.by {
-		if src == rule.ProcessLabels["container"] && m.labels[i] == "container" {
-			m.by[i] = `""` // which is unknown
-		}
-	}
-	for _, f := range source.Files() {
-		if at := time.Unix(0, f.Head().Reading.Realtime); m.created.IsZero() || at.Before(m.created) {
-			m.created = at
-		}
-	}
+// NewRecorded returns the metric of a rule for events since a time, of programs in a container, if it is
+// known. problem is called with the reason why the events of a probe are not counted.
+func NewRecorded(text rules.Metric, of cgroup.Container, created time.Time, problem func(error)) (m *Recorded, err error) {
+	m = &Recorded{definition: define(text), of: of, created: created, probes: map[*recording.Probe]*recordedProbe{}, series: map[string]*expose.Series{}}
+	m.problem = func(err error) { problem(fmt.Errorf("%s: %w", m.Name, err)) }
 	if m.User != "" || m.Cgroup != "" {
-		problem(fmt.Errorf("%s: recordings know neither users nor control groups: the events of all are included", m.Name))
+		m.problem(errors.New("neither users nor control groups are known here: the events of all are included"))
 	}
-	selector, err := probes.NewSelector(m.specs(), nil)
-	if err != nil {
-		return nil, err
+	m.selector, err = probes.NewSelector(m.specs(), nil)
+	return m, err
+}
+
+// Specs returns the specs of the probes.
+func (m *Recorded) Specs() []string { return m.specs() }
+
+// Meet prepares for the events of a probe, if the rule is about it.
+func (m *Recorded) Meet(p *recording.Probe) {
+	if _, known := m.probes[p]; known {
+		return
 	}
+	m.probes[p] = nil
+	var err error
 	if m.Probe == "" {
-		return m, m.pair(selector, source)
+		err = m.pair(p)
+	} else if m.selector.Specs[0].Match(p.Provider, p.Name) {
+		err = m.add(p)
 	}
-	for _, p := range source.Probes() {
-		if !selector.Specs[0].Match(p.Provider, p.Name) {
-			continue
-		}
-		if err := m.add(p); err != nil {
-			problem(fmt.Errorf("%s: %w", m.Name, err))
-		}
+	if err != nil {
+		m.problem(err)
 	}
-	return m, nil
 }
 
 // add parses the expressions for a probe.
@@ -129,40 +132,71 @@ func (m *Recorded) valueOf(e *expr.Expr, t expr.Type) (v *recordedValue, err err
 	return v, err
 }
 
-// pair finds the starts and ends of a metric that is about operations.
-func (m *Recorded) pair(selector *probes.Selector, source *recorded.Source) (err error) {
-	var sides []recorded.Side
-	for _, p := range source.Probes() {
-		isStart, err := operations.IsStart(selector, p.Provider, p.Name)
-		if err != nil {
+// pair prepares for the events of a start or an end, of a metric that is about operations. Until one of each was met,
+// nothing is paired.
+func (m *Recorded) pair(p *recording.Probe) error {
+	isStart, err := operations.IsStart(m.selector, p.Provider, p.Name)
+	if err != nil || !isStart && !m.selector.Specs[1].Match(p.Provider, p.Name) {
+		return err
+	}
+	side := recorded.Side{Probe: p, IsStart: isStart}
+	if m.pairs != nil {
+		if err := m.pairs.AddSide(side); err != nil {
+			m.pairs.Ignore(p)
 			return err
 		}
-		if isStart || selector.Specs[1].Match(p.Provider, p.Name) {
-			sides = append(sides, recorded.Side{Probe: p, IsStart: isStart})
-		}
-	}
-	if len(sides) == 0 {
 		return nil
 	}
+	m.sides = append(m.sides, side)
 	isInFlight := m.Kind == rules.InFlight
-	m.pairs, err = recorded.NewPairs(bpf.Pairing{Key: m.Key, Where: bpf.SplitWhere(m.Where), By: m.by, AtStart: isInFlight}, sides)
+	pairs, err := recorded.NewPairs(recorded.Plan{Pairing: bpf.Pairing{Key: m.Key, Where: bpf.SplitWhere(m.Where), By: m.by, AtStart: isInFlight}}, m.sides)
+	if errors.Is(err, probes.ErrNothing) {
+		return nil // the other side comes later
+	}
 	if err == nil && !isInFlight {
 		m.elapsed, err = m.valueOf(nil, recorded.Elapsed)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	m.pairs, m.sides = pairs, nil
+	return nil
+}
+
+// Forget forgets the operations that are open in a recording.
+func (m *Recorded) Forget(f *recorded.File) {
+	if m.pairs != nil {
+		m.pairs.Forget(f)
+	}
+}
+
+// Events returns how many events there were in the metric.
+func (m *Recorded) Events() uint64 { return m.events }
+
+// Overflow returns how many events had no series of their own.
+func (m *Recorded) Overflow() uint64 { return m.overflow }
+
+// Unevaluated returns how many events are left out, because an expression could not be evaluated.
+func (m *Recorded) Unevaluated() uint64 {
+	if m.pairs != nil {
+		return m.unevaluated + m.pairs.Unevaluated
+	}
+	return m.unevaluated
 }
 
 // Add adds an event. The rule may be about others.
 func (m *Recorded) Add(e *recording.Event, f *recorded.File) {
+	m.Meet(e.Probe)
 	if m.Executable != "" {
 		if ok, _ := path.Match(m.Executable, recorded.Executable(e)); !ok {
 			return
 		}
 	}
 	if m.pairs != nil {
-		if ended, ok := m.pairs.Add(e, f); ok {
-			if s := m.at(labelsOf(ended.By)); m.elapsed != nil {
-				m.record(s, m.elapsed, uint64(ended.Took))
+		if o := m.pairs.Add(e, f); o.HasEnded {
+			m.events++
+			if s := m.at(m.labelsOf(o.Ended.By, nil)); m.elapsed != nil {
+				m.record(s, m.elapsed, uint64(o.Ended.Took))
 			}
 		}
 		return
@@ -195,7 +229,8 @@ func (m *Recorded) Add(e *recording.Event, f *recorded.File) {
 		m.unevaluated++
 		return
 	}
-	m.record(m.at(append(labelsOf(p.values), p.open...)), p.value, bits)
+	m.events++
+	m.record(m.at(m.labelsOf(p.values, p.open)), p.value, bits)
 }
 
 // record adds a value to a series. v is nil if events are counted.
@@ -223,14 +258,17 @@ func (m *Recorded) at(labels []string) *expose.Series {
 	s := m.series[key(labels)]
 	if s == nil {
 		s = &expose.Series{Values: labels, Overflow: labels == nil, Created: m.created}
+		if labels != nil && m.containers.Whole() {
+			s.Container = m.of
+		}
 		m.series[key(labels)] = s
 	}
 	return s
 }
 
-// labelsOf returns labels by the values of their expressions.
-func labelsOf(values []recorded.Value) []string {
-	labels := make([]string, 0, len(values)+2)
+// labelsOf returns labels by the values of their expressions, with those of the container and of the probe.
+func (m *Recorded) labelsOf(values []recorded.Value, probe []string) []string {
+	labels := make([]string, 0, len(m.labels))
 	for i := range values {
 		v := &values[i]
 		if v.Item.Type.Kind == expr.String {
@@ -239,16 +277,21 @@ func labelsOf(values []recorded.Value) []string {
 			labels = append(labels, string(render.AppendNumber(nil, v.Item.Type, v.Bits)))
 		}
 	}
-	return labels
+	return append(m.containers.Append(labels, &m.of), probe...)
 }
 
 // Family returns the metric.
 func (m *Recorded) Family() *expose.Family {
-	if len(m.labels) == 0 && m.Kind != rules.Gauge { // as an exporter shows it before the first event
-		m.divide(m.at([]string{}))
+	if m.Kind == rules.InFlight { // those that were open at an earlier call
+		for _, s := range m.series {
+			s.Value = 0
+		}
+	}
+	if m.isOne() && m.Kind != rules.Gauge { // as an exporter shows it before the first event
+		m.divide(m.at(m.labelsOf(nil, nil)))
 	}
 	if m.pairs != nil && m.Kind == rules.InFlight {
-		m.pairs.Open(func(o *recorded.Operation) { m.at(labelsOf(o.By)).Value++ })
+		m.pairs.Open(func(o *recorded.Operation) { m.at(m.labelsOf(o.By, nil)).Value++ })
 	}
 	return m.family(m.series)
 }
@@ -259,7 +302,6 @@ func (m *Recorded) Report(to *console.Console) {
 		to.Warn("%s: %d events had no room: all %d series are in use (see series and by in the rule), and others are counted under otel_metric_overflow", m.Name, m.overflow, m.Series)
 	}
 	if p := m.pairs; p != nil {
-		m.unevaluated += p.Unevaluated
 		if p.Full > 0 {
 			to.Warn("%s: %d starts are not included, because more than %d operations were open", m.Name, p.Full, bpf.MaxOpen)
 		}
@@ -267,7 +309,7 @@ func (m *Recorded) Report(to *console.Console) {
 			to.Warn("%s: %d events are not included, because the recording does not have their %ss", m.Name, p.Unknown, m.Key)
 		}
 	}
-	if m.unevaluated > 0 {
-		to.Warn("%s: %d events are not included, because an expression could not be evaluated, or a counter would have fallen", m.Name, m.unevaluated)
+	if n := m.Unevaluated(); n > 0 {
+		to.Warn("%s: %d events are not included, because an expression could not be evaluated, or a counter would have fallen", m.Name, n)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
@@ -32,6 +31,7 @@ type Rule struct {
 	sources []*spanSource // by the numbers of their programs
 	open    openSpans
 	boot    time.Time // see booted
+	held    []heldSpan
 	events  atomic.Uint64
 }
 
@@ -106,9 +106,9 @@ func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
 		return nil, fmt.Errorf("it has no argument id, which the spans of package span have")
 	}
 	if part != spanContext {
-		show = append(show, rule.ProcessLabels["container"])
+		show = append(show, rule.Cgroup)
 		if bpf.KnowsExecutable() {
-			show = append(show, rule.ProcessLabels["executable"])
+			show = append(show, rule.Executable)
 		}
 	}
 	trace, err := bpf.NewTrace(p, where, show, spanText, false)
@@ -138,6 +138,7 @@ func (s *Rule) Read(drain bool) error {
 			s.event(s.sources[e.ID], e)
 		}
 		s.events.Add(uint64(len(events)))
+		s.release(drain)
 		if !drain || len(events) == 0 {
 			return nil
 		}
@@ -201,15 +202,12 @@ func (s *Rule) end(key spanKey, v values) {
 		TraceID: o.trace, SpanID: record.SpanID(v.PID, key.id), Parent: o.remote,
 		Start: boot.Add(o.start), End: boot.Add(v.Time),
 		Attributes: append(o.attributes, v.attributes()...),
-		Executable: v.text(rule.ProcessLabels["executable"]),
-	}
-	if container := s.Cgroups.Container(v.number(rule.ProcessLabels["container"]), time.Now()); container != cgroup.Unknown {
-		span.Container = container
+		Executable: v.text(rule.Executable),
 	}
 	if o.parent != 0 && o.parent != key.id {
 		span.Parent = record.SpanID(v.PID, o.parent)
 	}
-	s.Spans(span)
+	s.hold(heldSpan{span, v.number(rule.Cgroup)})
 }
 
 // booted returns the time at which the clock of the events began. It is the same for spans of one
@@ -227,7 +225,7 @@ func (s *Rule) booted() time.Time {
 func (v values) attributes() (all []expose.Attribute) {
 	for i, item := range v.Items {
 		switch item.Name {
-		case "id", "parent", "nanoseconds", "error", rule.ProcessLabels["executable"], rule.ProcessLabels["container"]:
+		case "id", "parent", "nanoseconds", "error", rule.Executable, rule.Cgroup:
 			continue
 		}
 		value := v.Value(v.Items, i)

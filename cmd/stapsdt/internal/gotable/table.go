@@ -1,20 +1,22 @@
-//go:build linux
-
-package symbol
+// Package gotable reads the table of functions that every Go program has, also if it is stripped.
+package gotable
 
 import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"sort"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 )
 
-// goTable finds the functions of Go, and those that are inlined in them, in the table of the
+// Table finds the functions of Go, and those that are inlined in them, in the table of the
 // runtime: the pclntab, whose format is that of Go 1.20 (runtime/symtab.go, symtabinl.go).
 // debug/gosym reads it too, but not what is inlined, and takes the beginning of the text from
-// its caller, which a stripped program has only in the runtime's moduledata.
-type goTable struct {
+// its caller, which a stripped program has only in the runtime's moduledata. It is immutable.
+type Table struct {
 	order   binary.ByteOrder
 	quantum uint64 // of the addresses
 	text    uint64 // the address of the first function
@@ -25,6 +27,8 @@ type goTable struct {
 	pcs     []byte // tables of values by address
 	lines   []byte // a table of the functions, and what is known of them
 	inlined []byte // what funcdata offsets are of, or nil if that is not found
+	memory  *memory
+	types   uint64 // the address of the first type, or 0
 }
 
 const (
@@ -38,45 +42,71 @@ const (
 	maxInlined   = 64
 	moduleFirst  = 160 // the offset of minpc in a runtime.moduledata, since Go 1.18
 	moduleText   = 176 // of text
+	moduleTypes  = 296 // of types
 	moduleGoFunc = 320 // and of gofunc, since Go 1.20
+	// Go 1.27 has added three words before gofunc. The end of the table follows it.
+	moduleGoFunc27 = 344
+	moduleEnd27    = 352
 )
 
-// newGoTable reads the pclntab of a file, and returns nil if it has none that it can read.
-func newGoTable(f *elf.File) *goTable {
-	section := f.Section(".gopclntab")
-	if section == nil {
-		section = f.Section(".data.rel.ro.gopclntab")
+var (
+	// ErrNoTable means that a file has no table of functions, because it is not a Go program.
+	ErrNoTable = errors.New("it is not a Go program")
+	// ErrFormat means that the table has a format of another version of Go, or is damaged.
+	ErrFormat = errors.New("its table of functions has a format that is not known, which is that of Go 1.20 to 1.27")
+)
+
+// section returns the section with the table, or nil.
+func section(f *elf.File) *elf.Section {
+	if s := f.Section(".gopclntab"); s != nil {
+		return s
 	}
-	if section == nil || f.Class != elf.ELFCLASS64 {
-		return nil
+	return f.Section(".data.rel.ro.gopclntab")
+}
+
+// Has reports whether a file has a table.
+func Has(f *elf.File) bool {
+	s := section(f)
+	return s != nil && s.Size > 0
+}
+
+// New reads the table of a file. The error is ErrNoTable, ErrFormat, or one of reading.
+func New(f *elf.File) (*Table, error) {
+	if !Has(f) {
+		return nil, ErrNoTable
 	}
-	data, err := section.Data()
-	if err != nil || len(data) < goHeader || f.ByteOrder.Uint32(data) != goMagic || data[7] != 8 {
-		return nil
+	s := section(f)
+	data, err := elffile.Data(s, MaxPart)
+	if err != nil {
+		return nil, err
 	}
-	t := &goTable{order: f.ByteOrder, quantum: uint64(data[6]), funcs: t64(f, data, 8)}
+	if f.Class != elf.ELFCLASS64 || len(data) < goHeader || f.ByteOrder.Uint32(data) != goMagic || data[7] != 8 {
+		return nil, ErrFormat
+	}
+	t := &Table{order: f.ByteOrder, quantum: uint64(data[6]), funcs: t64(f, data, 8)}
 	var parts [5][]byte
 	for i := range parts {
 		offset := t64(f, data, 32+8*uint64(i))
 		if offset > uint64(len(data)) {
-			return nil
+			return nil, ErrFormat
 		}
 		parts[i] = data[offset:]
 	}
 	t.names, t.units, t.files, t.pcs, t.lines = parts[0], parts[1], parts[2], parts[3], parts[4]
-	if t.funcs == 0 || t.funcs > uint64(len(t.lines))/8 || !t.locate(f, section.Addr) {
-		return nil
+	if t.funcs == 0 || t.funcs > uint64(len(t.lines))/8 || !t.locate(f, s) {
+		return nil, ErrFormat
 	}
-	return t
+	return t, nil
 }
 
 func t64(f *elf.File, data []byte, at uint64) uint64 { return f.ByteOrder.Uint64(data[at:]) }
 
 // locate finds the moduledata, which begins with the address of the table, and from it the
 // beginning of the text.
-func (t *goTable) locate(f *elf.File, table uint64) bool {
+func (t *Table) locate(f *elf.File, s *elf.Section) bool {
 	m := newMemory(f)
-	for _, at := range m.pointersTo(table) {
+	t.memory = m
+	for _, at := range m.pointersTo(s.Addr) {
 		text, ok := m.pointer(at + moduleText)
 		if !ok || !m.contains(text, elf.PF_X) {
 			continue
@@ -85,8 +115,15 @@ func (t *goTable) locate(f *elf.File, table uint64) bool {
 			continue
 		}
 		t.text = text
+		if types, ok := m.pointer(at + moduleTypes); ok && m.contains(types, 0) {
+			t.types = types
+		}
 		// Without it there are no inlined functions.
-		if gofunc, ok := m.pointer(at + moduleGoFunc); ok && !m.contains(gofunc, elf.PF_X) {
+		data := at + moduleGoFunc
+		if end, ok := m.pointer(at + moduleEnd27); ok && end > s.Addr && end <= s.Addr+s.Size {
+			data = at + moduleGoFunc27
+		}
+		if gofunc, ok := m.pointer(data); ok && !m.contains(gofunc, elf.PF_X) {
 			t.inlined = m.bytes(gofunc)
 		}
 		return true
@@ -94,8 +131,19 @@ func (t *goTable) locate(f *elf.File, table uint64) bool {
 	return false
 }
 
-// lookup returns the functions at an address, the inlined ones first.
-func (t *goTable) lookup(pc uint64) []Function {
+// Frame is a function that contains an address.
+type Frame struct {
+	// Name is the function's, in which [...] stands for type arguments.
+	Name string
+	// File and Line are where the address is in the source.
+	File string
+	Line int
+	// Top means that it is the first function of a thread or a goroutine.
+	Top bool
+}
+
+// Lookup returns the functions at an address, the inlined ones first.
+func (t *Table) Lookup(pc uint64) []Frame {
 	if pc < t.text {
 		return nil
 	}
@@ -104,15 +152,23 @@ func (t *goTable) lookup(pc uint64) []Function {
 	if i == 0 || i > int(t.funcs) { // the last entry is the end of the text
 		return nil
 	}
-	fn := uint64(t.u32(t.lines, uint64(8*(i-1)+4)))
-	if fn+goFunc > uint64(len(t.lines)) {
+	f := t.function(uint64(i - 1))
+	if f == nil {
 		return nil
 	}
-	f := &goFunction{t, t.lines[fn:], t.text + uint64(t.u32(t.lines, uint64(8*(i-1))))}
 	return f.at(pc)
 }
 
-func (t *goTable) u32(b []byte, at uint64) uint32 {
+// function returns a function by its index, or nil if the table is damaged.
+func (t *Table) function(i uint64) *goFunction {
+	fn := uint64(t.u32(t.lines, 8*i+4))
+	if fn+goFunc > uint64(len(t.lines)) {
+		return nil
+	}
+	return &goFunction{t, t.lines[fn:], t.text + uint64(t.u32(t.lines, 8*i))}
+}
+
+func (t *Table) u32(b []byte, at uint64) uint32 {
 	if at > uint64(len(b)) || uint64(len(b))-at < 4 {
 		return ^uint32(0)
 	}
@@ -134,7 +190,7 @@ func text(b []byte, at uint64) string {
 
 // goFunction is a runtime._func, and what follows it.
 type goFunction struct {
-	*goTable
+	*Table
 	raw   []byte
 	entry uint64
 }
@@ -148,10 +204,11 @@ const (
 	wordLine = 6
 	wordPCs  = 7
 	wordUnit = 8
+	flagAt   = 41 // the byte with the flags
 )
 
 // at returns the function, after those that are inlined at an address.
-func (f *goFunction) at(pc uint64) (all []Function) {
+func (f *goFunction) at(pc uint64) (all []Frame) {
 	tree := f.tree()
 	for len(tree) > 0 && len(all) < maxInlined {
 		index := f.value(f.pcdata(pcInlined), pc)
@@ -159,16 +216,16 @@ func (f *goFunction) at(pc uint64) (all []Function) {
 			break
 		}
 		call := tree[uint64(index)*inlinedCall:]
-		all = append(all, f.function(f.u32(call, 4), pc))
+		all = append(all, f.frame(f.u32(call, 4), pc))
 		pc = f.entry + uint64(f.u32(call, 8))
 	}
-	fn := f.function(f.field(wordName), pc)
-	fn.top = f.raw[41]&flagTop != 0
+	fn := f.frame(f.field(wordName), pc)
+	fn.Top = f.raw[flagAt]&flagTop != 0
 	return append(all, fn)
 }
 
-func (f *goFunction) function(name uint32, pc uint64) Function {
-	fn := Function{Name: short(text(f.names, uint64(name)))}
+func (f *goFunction) frame(name uint32, pc uint64) Frame {
+	fn := Frame{Name: short(text(f.names, uint64(name)))}
 	line, file := f.value(f.field(wordLine), pc), f.value(f.field(wordFile), pc)
 	if line > 0 && file >= 0 {
 		if at := f.u32(f.units, 4*(uint64(f.field(wordUnit))+uint64(file))); at != ^uint32(0) {

@@ -1,10 +1,10 @@
-//go:build linux
-
-package symbol
+package gotable
 
 import (
 	"debug/elf"
 	"sort"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 )
 
 // memory is the content of a file as it is when loaded. In a program whose addresses are not
@@ -26,7 +26,7 @@ func newMemory(f *elf.File) *memory {
 	if f.Machine == elf.EM_AARCH64 {
 		relative = uint32(elf.R_AARCH64_RELATIVE)
 	}
-	data, err := section.Data()
+	data, err := elffile.Data(section, MaxPart)
 	if err != nil {
 		return m
 	}
@@ -69,6 +69,17 @@ func (m *memory) pointersTo(address uint64) (all []uint64) {
 	return all
 }
 
+// load reads bytes at an address, and reports whether the file has them.
+func (m *memory) load(b []byte, at uint64) bool {
+	for _, p := range m.file.Progs {
+		if p.Type == elf.PT_LOAD && at >= p.Vaddr && at-p.Vaddr < p.Filesz && p.Filesz-(at-p.Vaddr) >= uint64(len(b)) {
+			_, err := p.ReadAt(b, int64(at-p.Vaddr))
+			return err == nil
+		}
+	}
+	return false
+}
+
 // pointer returns the pointer at an address.
 func (m *memory) pointer(at uint64) (uint64, bool) {
 	i := sort.Search(len(m.at), func(i int) bool { return m.at[i] >= at })
@@ -76,14 +87,8 @@ func (m *memory) pointer(at uint64) (uint64, bool) {
 		return m.to[i], true
 	}
 	var b [8]byte
-	for _, p := range m.file.Progs {
-		if p.Type == elf.PT_LOAD && at >= p.Vaddr && at-p.Vaddr < p.Filesz {
-			if _, err := p.ReadAt(b[:], int64(at-p.Vaddr)); err == nil {
-				return m.file.ByteOrder.Uint64(b[:]), true
-			}
-		}
-	}
-	return 0, false
+	ok := m.load(b[:], at)
+	return m.file.ByteOrder.Uint64(b[:]), ok
 }
 
 // contains reports whether an address is in a part of the file that is loaded, with these
@@ -107,18 +112,14 @@ func (m *memory) bytes(address uint64) []byte {
 	return nil
 }
 
-// These limit what is read of a file with a wrong size: of one part, of the symbols or their names,
-// and of all files. The largest programs in Go have tables of some 100 MB.
-const (
-	maxPart    = 128 << 20
-	maxSymbols = 48 << 20
-	maxTables  = 512 << 20
-)
+// MaxPart is how many bytes are read of one part of a file at most. The largest programs in Go have
+// tables of some 100 MB.
+const MaxPart = 128 << 20
 
 func (m *memory) read(p *elf.Prog, from uint64) []byte {
 	size := p.Filesz - (from - p.Vaddr)
-	if size > maxPart {
+	if size > MaxPart {
 		return nil
 	}
-	return readSome(p, int64(from-p.Vaddr), size)
+	return elffile.ReadSome(p, int64(from-p.Vaddr), size)
 }

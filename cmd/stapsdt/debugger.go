@@ -1,0 +1,187 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// debuggerCommand is what kubectl stapsdt runs in a pod, and no user.
+func debuggerCommand(to *console.Console) *cobra.Command {
+	c := &cobra.Command{Use: debugger.Verb, Short: "Serve kubectl stapsdt in a pod", Hidden: true, RunE: func(*cobra.Command, []string) error {
+		return usage.Errorf("%s is for kubectl stapsdt", debugger.Verb)
+	}}
+	c.AddCommand(waitCommand(to), lookCommand(to), askCommand(to), sendCommand(to), accompanyCommand(to))
+	return c
+}
+
+func waitCommand(to *console.Console) *cobra.Command {
+	var idle time.Duration
+	at := place{budget: debugger.Budget{Interval: 500 * time.Millisecond}}
+	c := &cobra.Command{Use: "wait", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+		at.beside()
+		return debugger.Wait(c.Context(), to, at.budget, idle)
+	}}
+	at.flags(c)
+	c.Flags().DurationVar(&idle, "idle", 10*time.Minute, "end when nothing was asked for this time")
+	return c
+}
+
+// place is the container that is asked about.
+type place struct {
+	container string
+	alone     bool
+	shared    bool // whether its memory limit is this command's, too
+	budget    debugger.Budget
+}
+
+// spare keeps this command from harming the pod.
+func (p *place) spare(to *console.Console) error {
+	p.beside()
+	return debugger.Spare(to, p.budget)
+}
+
+// beside says with which container this shares its memory limit.
+func (p *place) beside() {
+	if p.shared {
+		p.budget.Beside, p.budget.Alone = p.container, p.alone
+	}
+}
+
+func (p *place) flags(c *cobra.Command) {
+	c.Flags().StringVar(&p.container, "container", "", "the `ID` of the container")
+	c.Flags().BoolVar(&p.alone, "alone", false, "it has a PID namespace of its own")
+	c.Flags().BoolVar(&p.shared, "shared", false, "this shares its memory limit")
+	c.Flags().Int64Var(&p.budget.Memory, "memory", debugger.Memory, "how many `BYTES` this may allocate")
+	c.Flags().Int64Var(&p.budget.Limit, "limit", 0, "the memory limit in `BYTES`, or 0")
+}
+
+func lookCommand(to *console.Console) *cobra.Command {
+	var at place
+	c := &cobra.Command{Use: "look", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		if err := at.spare(to); err != nil {
+			return err
+		}
+		answer, err := debugger.Look(at.container, at.alone)
+		if err != nil {
+			return err
+		}
+		return render.NewEncoder(to.Out).Encode(answer)
+	}}
+	at.flags(c)
+	return c
+}
+
+// askCommand runs a verb about the processes of a container.
+func askCommand(to *console.Console) *cobra.Command {
+	var at place
+	var reader console.Reader
+	var plain bool
+	var terminal string
+	c := &cobra.Command{Use: "ask -- VERB...", Args: cobra.MinimumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		if err := at.spare(to); err != nil {
+			return err
+		}
+		if plain {
+			os.Setenv("NO_COLOR", "1")
+		}
+		console.SetReader(reader)
+		pids, err := debugger.Find(at.container, at.alone)
+		if err != nil {
+			return err
+		}
+		var words []string
+		for _, pid := range pids {
+			words = append(words, strconv.Itoa(pid))
+		}
+		verb := append([]string{args[0], "--pid=" + strings.Join(words, ",")}, args[1:]...)
+		if terminal != "" {
+			go func() {
+				debugger.AwaitAlone(terminal)
+				interrupt()
+			}()
+			return runVerb(c.Context(), to, verb)
+		}
+		input := debugger.ReadInput(os.Stdin)
+		context.AfterFunc(input.Stopped(), interrupt)
+		if args[0] != "record" {
+			return runVerb(c.Context(), to, verb)
+		}
+		return recordInMemory(c.Context(), to, at.budget, input, verb)
+	}}
+	at.flags(c)
+	c.Flags().StringVar(&terminal, "terminal", "", "standard input is a terminal, and this the `TOKEN` of the companion")
+	c.Flags().IntVar(&reader.Columns, "columns", 0, "how wide the reader's terminal is")
+	c.Flags().BoolVar(&reader.Colored, "color", false, "the reader's terminal has colors")
+	c.Flags().BoolVar(&plain, "no-color", false, "the reader wants no colors")
+	return c
+}
+
+// interrupt ends a verb as Ctrl-C does.
+func interrupt() { _ = unix.Kill(os.Getpid(), unix.SIGTERM) }
+
+// runVerb runs a verb of this command.
+func runVerb(ctx context.Context, to *console.Console, args []string) error {
+	root := rootCommand(to)
+	root.SetArgs(args)
+	root.SetOut(to.Out)
+	root.SetErr(to.Err)
+	return root.ExecuteContext(ctx)
+}
+
+// recordInMemory records into memory, and keeps the recording until it was fetched.
+func recordInMemory(ctx context.Context, to *console.Console, budget debugger.Budget, input *debugger.Input, args []string) error {
+	var size int64
+	for _, arg := range args {
+		if text, ok := strings.CutPrefix(arg, "--size="); ok {
+			size, _ = strconv.ParseInt(text, 10, 64)
+		}
+	}
+	f, err := debugger.NewMemory(budget, size)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := runVerb(ctx, to, slices.Insert(args, 1, "--output-file="+f.Name())); err != nil {
+		return err
+	}
+	to.Finish() // a signal has ended the recording, and not this
+	return debugger.Hold(input.Gone(), to.Out, f)
+}
+
+func sendCommand(to *console.Console) *cobra.Command {
+	return &cobra.Command{Use: "send PID FD", Args: cobra.ExactArgs(2), RunE: func(_ *cobra.Command, args []string) error {
+		pid, pidErr := strconv.Atoi(args[0])
+		fd, fdErr := strconv.Atoi(args[1])
+		if err := errors.Join(pidErr, fdErr); err != nil {
+			return usage.Errorf("%w", err)
+		}
+		if err := debugger.Spare(to, debugger.Budget{}); err != nil {
+			return err
+		}
+		return debugger.Send(to.Out, pid, fd)
+	}}
+}
+
+func accompanyCommand(to *console.Console) *cobra.Command {
+	return &cobra.Command{Use: debugger.Companion + " TOKEN", Args: cobra.ExactArgs(1), RunE: func(*cobra.Command, []string) error {
+		if err := debugger.Spare(to, debugger.Budget{}); err != nil {
+			return err
+		}
+		return debugger.Accompany(os.Stdin)
+	}}
+}

@@ -1,0 +1,45 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/kube"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestPodVerbs: kubectl stapsdt, which other systems have without these verbs, knows their flags.
+func TestPodVerbs(t *testing.T) {
+	// Those select processes, files and kernels of the machine.
+	local := []string{"pid", "all", "from", "follow", "single", "help"}
+	root := rootCommand(&console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+	for _, v := range kube.Verbs {
+		c, _, err := root.Find([]string{v.Name})
+		require.NoError(t, err)
+		require.Equal(t, v.Name, c.Name())
+		var want, got []string
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !slices.Contains(local, f.Name) {
+				want = append(want, f.Name+" "+f.Shorthand+" "+takes(f.NoOptDefVal == ""))
+			}
+		})
+		for _, f := range v.Flags {
+			got = append(got, f.Name+" "+f.Short+" "+takes(f.Value != ""))
+		}
+		assert.ElementsMatch(t, want, got, v.Name)
+	}
+}
+
+func takes(value bool) string {
+	if value {
+		return "VALUE"
+	}
+	return ""
+}

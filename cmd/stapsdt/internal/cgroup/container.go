@@ -1,0 +1,94 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"iter"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// Container is a container, and the pod that it belongs to. The zero value stands for a process
+// outside of containers.
+type Container struct {
+	// ID has 64 hexadecimal digits. It is Unknown for a control group that was gone before it was seen.
+	ID string
+	// Namespace, Pod and UID are those of the pod, and Name is the container's name in it. They are ""
+	// outside of pods. Name alone is "" if the pod is known and the container is not.
+	Namespace, Pod, UID, Name string
+}
+
+// Unknown is the ID of the container of a control group that no longer exists and was never seen.
+const Unknown = "unknown"
+
+// InPod reports whether the container belongs to a pod.
+func (c *Container) InPod() bool { return c.Pod != "" }
+
+// Path returns NAMESPACE/POD/CONTAINER, or "" outside of pods.
+func (c *Container) Path() string {
+	if !c.InPod() {
+		return ""
+	}
+	return c.Namespace + "/" + c.Pod + "/" + c.Name
+}
+
+// Sidecar returns the container that the environment names, which is that of the programs beside an exporter
+// in their pod: the downward API writes it there, where nothing else tells.
+func Sidecar() Container {
+	c := Container{Namespace: os.Getenv("STAPSDT_POD_NAMESPACE"), Pod: os.Getenv("STAPSDT_POD_NAME"), UID: os.Getenv("STAPSDT_POD_UID")}
+	if c.InPod() {
+		c.Name = os.Getenv("STAPSDT_CONTAINER_NAME")
+	}
+	return c
+}
+
+// Every runtime names the groups of a container by its ID: docker-ID.scope,
+// cri-containerd-ID.scope, crio-ID.scope, libpod-ID.scope, or just ID.
+var id = regexp.MustCompile(`(?:^|[-/.:])([0-9a-f]{64})(?:$|[-/.:])`)
+
+// podUID finds a pod's UID in the name of its group: kubepods-burstable-podUID.slice, where systemd
+// demands underscores, or podUID. The UID of a static pod is a hash.
+var podUID = regexp.MustCompile(`(?:^|-)pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:$|[.:])`)
+
+// place is a container's group in a path.
+type place struct{ id, uid string } // uid is that of the outermost pod's group before it, or ""
+
+// places returns the containers of a path, from the outermost to the innermost.
+func places(path string) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		uid := ""
+		for part := range strings.SplitSeq(path, "/") {
+			if match := podUID.FindStringSubmatch(part); match != nil && uid == "" {
+				uid = strings.ReplaceAll(match[1], "_", "-")
+			}
+			if match := id.FindStringSubmatch(part); match != nil && !yield(place{match[1], uid}) {
+				return
+			}
+		}
+	}
+}
+
+// innermost returns the ID of the innermost container that a path of a group is in, or "".
+func innermost(path string) (found string) {
+	for p := range places(path) {
+		found = p.id
+	}
+	return found
+}
+
+// inPod reports whether a path leads into a pod, by the names that the kubelet gives to groups.
+func inPod(path string) bool {
+	for p := range places(path) {
+		if p.uid != "" {
+			return !forgeable(path)
+		}
+	}
+	return false
+}
+
+// userSlice has the groups that users can make as they like, where systemd runs their services.
+const userSlice = "/user.slice/"
+
+// forgeable reports whether another user than root may have named a group, outside of containers.
+func forgeable(path string) bool { return strings.HasPrefix(path, userSlice) }

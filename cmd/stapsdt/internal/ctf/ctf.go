@@ -1,0 +1,102 @@
+//go:build linux
+
+// Package ctf writes events in the Common Trace Format 1.8, which babeltrace2 reads.
+// The format: https://diamon.org/ctf/v1.8.3/
+package ctf
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Options say what is written.
+type Options struct {
+	// Path is the directory, which must not exist.
+	Path string
+	// Limit is the number of events after which the run ends, or 0 for none.
+	Limit uint64
+	// From are the recordings whose events are written, instead of those of processes.
+	From []string
+}
+
+// view writes events. It is a stream.Consumer.
+type view struct {
+	options   *Options
+	stream    *stream.Stream
+	condition *recorded.Condition
+	classes   map[*recording.Probe]uint32
+	writer    *writer
+	events    uint64
+}
+
+// Run writes events until the run ends.
+func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
+	if o.Path == "" || o.Path == "-" {
+		return usage.Errorf("-o ctf needs a directory: give -O DIRECTORY")
+	}
+	v := &view{options: &o, classes: map[*recording.Probe]uint32{}}
+	if v.condition, err = recorded.NewCondition(config.Where); err != nil {
+		return err
+	}
+	needs := live.Needs{Kernel: live.Thread(config.Where), All: v.condition.Check}
+	config.Where = ""
+	if v.stream, err = stream.Open(to, &config, stream.Options{From: o.From, Needs: needs, Goroutines: true}); err != nil {
+		return err
+	}
+	defer v.stream.Close()
+	if v.writer, err = create(o.Path); err != nil {
+		return err
+	}
+	err = v.stream.Run(ctx, v)
+	if err := cmp.Or(err, v.writer.close(v.stream.Lost())); err != nil {
+		return err
+	}
+	v.stream.Report(to)
+	to.Warn("wrote %s to %s: read it with babeltrace2", render.Number(v.events, "event"), o.Path)
+	return nil
+}
+
+// Know implements stream.Consumer.
+func (v *view) Know(*recording.Probe) {}
+
+// Gone implements stream.Consumer.
+func (v *view) Gone(*recorded.File) {}
+
+// Tick implements stream.Consumer.
+func (v *view) Tick() (next time.Duration, more bool, err error) {
+	return engine.Rest, true, v.writer.flush(v.stream.Lost())
+}
+
+// Event implements stream.Consumer.
+func (v *view) Event(e *recording.Event, f *recorded.File) error {
+	if !v.condition.Meets(e) {
+		return nil
+	}
+	class, known := v.classes[e.Probe]
+	if !known {
+		class = v.writer.class(e.Probe)
+		v.classes[e.Probe] = class
+	}
+	program := recorded.Executable(e)
+	if f.Process != nil && f.Process.Comm != "" {
+		program = f.Process.Comm
+	}
+	if err := v.writer.event(class, v.stream.Clock(e), e, program, v.stream.Lost); err != nil {
+		return err
+	}
+	if v.events++; v.events == v.options.Limit {
+		return live.ErrEnough
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+//go:build linux
+
+package debugger
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+)
+
+// A command with a terminal does not notice that its connection has died: containerd 1.6 keeps the terminal open. Its
+// companion does, a command without one that kubectl stapsdt runs beside it. Both have the same token as their last argument.
+
+const (
+	// companionPatience is how long the companion may take to appear.
+	companionPatience = 15 * time.Second
+	// companionInterval is how often it is looked for.
+	companionInterval = 500 * time.Millisecond
+)
+
+// Accompany is the companion: it ends with its standard input.
+func Accompany(in io.Reader) error {
+	_, err := io.Copy(io.Discard, in)
+	return err
+}
+
+// AwaitAlone returns when the companion of a command has ended, or does not appear.
+func AwaitAlone(token string) {
+	pid := 0
+	for began := time.Now(); pid == 0 && time.Since(began) < companionPatience; time.Sleep(companionInterval) {
+		pid = companion(token)
+	}
+	for isCompanion(pid, token) {
+		time.Sleep(companionInterval)
+	}
+}
+
+// companion returns the process that has a token, and not this one, or 0.
+func companion(token string) int {
+	pids, _ := target.Processes()
+	for _, pid := range pids {
+		if pid != os.Getpid() && isCompanion(pid, token) {
+			return pid
+		}
+	}
+	return 0
+}
+
+func isCompanion(pid int, token string) bool {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return bytes.HasSuffix(line, []byte("\x00"+Companion+"\x00"+token+"\x00"))
+}

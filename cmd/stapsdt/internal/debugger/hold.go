@@ -1,0 +1,69 @@
+//go:build linux
+
+package debugger
+
+import (
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// HoldTime is how long a recording waits to be fetched.
+const HoldTime = 5 * time.Minute
+
+// NewMemory returns a file for a recording of some bytes in the memory of this process, which the kernel frees when the process ends,
+// whatever ends it. A file of a file system would stay after an OOM kill, and so would its memory.
+func NewMemory(b Budget, size int64) (*os.File, error) {
+	if err := b.check(size); err != nil {
+		return nil, err
+	}
+	fd, err := unix.MemfdCreate("stapsdt-recording", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	held.Store(size)
+	return os.NewFile(uintptr(fd), "/dev/fd/"+fmt.Sprint(fd)), nil
+}
+
+// Hold says where the recording in a file of this process is, and keeps it until gone is done, or HoldTime has passed.
+func Hold(gone context.Context, out io.Writer, f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, info.Size())); err != nil {
+		return err
+	}
+	r := Recording{PID: os.Getpid(), FD: int(f.Fd()), Size: info.Size(), SHA256: hex.EncodeToString(sum.Sum(nil))}
+	if err := json.NewEncoder(out).Encode(r); err != nil {
+		return err
+	}
+	select {
+	case <-gone.Done():
+	case <-time.After(HoldTime):
+	}
+	return nil
+}
+
+// Send writes the recording that another process of this container holds, compressed: most of it may be empty.
+func Send(out io.Writer, pid, fd int) error {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
+	if err != nil {
+		return fmt.Errorf("the recording is gone: %w", err)
+	}
+	defer f.Close()
+	w, _ := gzip.NewWriterLevel(out, gzip.BestSpeed)
+	if _, err := io.Copy(w, f); err != nil {
+		return err
+	}
+	return w.Close()
+}

@@ -1,0 +1,127 @@
+//go:build linux
+
+package debugger
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+)
+
+// Look says what can be done with the processes of a container. If alone is set, the container has a PID namespace
+// of its own, in which its first process has the number 1.
+func Look(container string, alone bool) (*Answer, error) {
+	Use()
+	pids, err := Find(container, alone)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{Protocol: Protocol, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Processes: []Process{}}
+	for _, pid := range pids {
+		s, err := readStatus(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		p := Process{PID: pid, UID: s.uid, GID: s.gid}
+		_, err = os.Stat(fmt.Sprintf("/proc/%d/root/", pid))
+		p.Readable = err == nil
+		if p.Readable {
+			_, err = socket.Find(pid)
+			p.Listens = err == nil
+		}
+		a.Processes = append(a.Processes, p)
+	}
+	return a, nil
+}
+
+// Find returns the processes of a container whose parents are outside of it: -p follows their descendants.
+func Find(container string, alone bool) ([]int, error) {
+	all := inside(container, alone)
+	var roots []int
+	for _, pid := range all {
+		if s, err := readStatus(pid); err == nil && !slices.Contains(all, s.parent) {
+			roots = append(roots, pid)
+		}
+	}
+	if len(roots) == 0 {
+		return nil, fmt.Errorf("%w of the container %.12s is to be seen here", target.ErrNoProcess, container)
+	}
+	return roots, nil
+}
+
+// inside returns the processes of a container.
+func inside(container string, alone bool) (found []int) {
+	all, _ := target.Processes()
+	for _, pid := range all {
+		if groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid)); err == nil && isOf(string(groups), container) {
+			found = append(found, pid)
+		}
+	}
+	if len(found) == 0 && alone && slices.Contains(all, 1) {
+		return []int{1} // control groups are not to be seen here, as in gVisor
+	}
+	return found
+}
+
+// groupID finds the ID of a container in the name of a control group: cri-containerd-ID.scope, crio-ID.scope, or ID.
+var groupID = regexp.MustCompile(`^(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?$`)
+
+// isOf reports whether /proc/PID/cgroup is that of a process of a container. A container can make groups below its own, with
+// names of others: the outermost ID counts. CRI-O has a process of its own beside each container, in a group of nearly the
+// same name.
+func isOf(groups, container string) bool {
+	for line := range strings.Lines(groups) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		for name := range strings.SplitSeq(parts[2], "/") {
+			match := groupID.FindStringSubmatch(name)
+			if match == nil {
+				continue
+			}
+			if match[1] == container && !strings.Contains(name, "conmon") {
+				return true
+			}
+			break
+		}
+	}
+	return false
+}
+
+// status is what /proc/PID/status says.
+type status struct {
+	parent   int
+	uid, gid uint32
+}
+
+func readStatus(pid int) (s status, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return s, err
+	}
+	for line := range bytes.Lines(b) {
+		fields := strings.Fields(string(line))
+		switch {
+		case len(fields) > 1 && fields[0] == "PPid:":
+			s.parent, _ = strconv.Atoi(fields[1])
+		case len(fields) > 2 && fields[0] == "Uid:":
+			s.uid = number(fields[2])
+		case len(fields) > 2 && fields[0] == "Gid:":
+			s.gid = number(fields[2])
+		}
+	}
+	return s, nil
+}
+
+func number(text string) uint32 {
+	n, _ := strconv.ParseUint(text, 10, 32)
+	return uint32(n)
+}

@@ -1,0 +1,67 @@
+//go:build linux
+
+package debugger
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestIsOf: the outermost ID of a control group is that of the container.
+func TestIsOf(t *testing.T) {
+	a, b := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
+	for groups, want := range map[string]bool{
+		"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + a + ".scope\n": true,
+		"0::/kubepods/burstable/pod1/" + a + "\n":                                 true,
+		"0::/../crio-" + a + ".scope\n":                                           true,
+		"0::/../" + a + "/own/" + b + "\n":                                        true,
+		"0::/../" + b + "/" + a + "\n":                                            false, // a forgery
+		"0::/../crio-conmon-" + a + ".scope\n":                                    false,
+		"12:pids:/user.slice\n4:memory:/kubepods/pod1/" + a + "\n0::/\n":          true,
+		"0::/\n":                       false,
+		"0::/x" + a + "\n":             false,
+		"0::/docker-" + b + ".scope\n": false,
+		"garbage\n":                    false,
+	} {
+		assert.Equal(t, want, isOf(groups, a), groups)
+	}
+}
+
+// TestFind: without control groups, it is the first process of a namespace of its own, and otherwise an error.
+func TestFind(t *testing.T) {
+	none := strings.Repeat("00", 32)
+	_, err := Find(none, false)
+	require.ErrorIs(t, err, target.ErrNoProcess)
+	pids, err := Find(none, true)
+	require.NoError(t, err)
+	require.Equal(t, []int{1}, pids)
+	answer, err := Look(none, true)
+	require.NoError(t, err)
+	require.Len(t, answer.Processes, 1)
+	assert.EqualValues(t, os.Getuid(), answer.UID)
+	assert.EqualValues(t, os.Getgid(), answer.GID)
+	assert.Equal(t, 1, answer.Processes[0].PID)
+}
+
+// TestInput: a byte stops a command, and the end of the input also says that nobody is there any longer.
+func TestInput(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	in := ReadInput(r)
+	require.NoError(t, in.Stopped().Err())
+	_, err = w.WriteString("\n")
+	require.NoError(t, err)
+	<-in.Stopped().Done()
+	require.NoError(t, in.Gone().Err())
+	w.Close()
+	<-in.Gone().Done()
+	require.ErrorIs(t, in.Gone().Err(), context.Canceled)
+}

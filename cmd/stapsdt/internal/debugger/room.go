@@ -1,0 +1,131 @@
+//go:build linux
+
+package debugger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/recordfile"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrShort means that the memory of a pod is short.
+var ErrShort = errors.New("the pod's memory is short")
+
+// Budget is what a command may take of a pod's memory.
+type Budget struct {
+	// Memory is how many bytes it may allocate.
+	Memory int64
+	// Limit is that of the container with which it shares the memory, or 0 if there is none.
+	Limit int64
+	// Beside is the ID of the container that has the limit, or "" if it is the command's own, and Alone whether that has a PID
+	// namespace of its own.
+	Beside string
+	Alone  bool
+	// Interval is how often the memory is looked at, or 0 for as often as a command does.
+	Interval time.Duration
+}
+
+const (
+	// reserveShare is the part of a limit that commands leave, 1/reserveShare.
+	reserveShare = 8
+	// minReserve has room for what the kernel needs, and for what a watched program and a command share.
+	minReserve = 8 << 20
+)
+
+// reserve is what the command leaves. It has to end before the kernel kills: in a pod that requests little memory, the program's
+// own oom_score_adj is nearly 1000, so that the kernel takes whichever is larger.
+func (b *Budget) reserve() int64 { return max(b.Limit/reserveShare, minReserve) }
+
+// check returns ErrShort if less than some bytes are left beside the reserve.
+func (b *Budget) check(needed int64) error {
+	if b.Limit == 0 {
+		return nil
+	}
+	return b.fits(needed, b.room())
+}
+
+// fits returns ErrShort if some bytes do not fit into what is left.
+func (b *Budget) fits(needed, room int64) error {
+	if room < needed+b.reserve() {
+		return fmt.Errorf("%w: of the limit of %d bytes, %d are left, and this takes %d and leaves %d", ErrShort, b.Limit, max(room, 0), needed, b.reserve())
+	}
+	return nil
+}
+
+// held is the size of the recording that this process holds.
+var held atomic.Int64
+
+// room returns how many bytes of the limit are left. The pod's control group, which knows, cannot be seen from a container.
+func (b *Budget) room() int64 {
+	pids := append(neighbors(), os.Getpid())
+	var files int64
+	if b.Beside != "" {
+		beside := inside(b.Beside, b.Alone)
+		for _, pid := range beside {
+			if !slices.Contains(pids, pid) {
+				pids = append(pids, pid)
+			}
+		}
+		if len(beside) > 0 {
+			files = inMemory(beside[0])
+		}
+	}
+	used := files + held.Load()
+	for _, pid := range pids {
+		used += resident(pid)
+	}
+	room, _ := recordfile.MemoryRoom()
+	return min(room, b.Limit-used)
+}
+
+// resident returns what a process has in memory that is not the contents of files of a disk.
+func resident(pid int) int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	if pid == os.Getpid() && held.Load() > 0 {
+		return sizeOf(status, "RssAnon") // its recording is counted already
+	}
+	return sizeOf(status, "RssAnon") + sizeOf(status, "RssShmem")
+}
+
+// sizeOf returns a size that /proc/PID/status has, in bytes, or 0.
+func sizeOf(status []byte, name string) int64 {
+	for line := range bytes.Lines(status) {
+		if size, ok := strings.CutPrefix(string(line), name+":"); ok {
+			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(size), " kB"), 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// inMemory returns the size of the files in memory that a process sees, such as those of an emptyDir. /dev/shm and others count
+// once.
+func inMemory(pid int) (size int64) {
+	mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", pid))
+	seen := map[unix.Fsid]bool{}
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 || fields[2] != "tmpfs" {
+			continue
+		}
+		var fs unix.Statfs_t
+		if unix.Statfs(fmt.Sprintf("/proc/%d/root%s", pid, fields[1]), &fs) == nil && !seen[fs.Fsid] {
+			seen[fs.Fsid] = true
+			size += int64(fs.Blocks-fs.Bfree) * fs.Bsize
+		}
+	}
+	return size
+}

@@ -1,0 +1,65 @@
+//go:build linux
+
+package debugger
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+)
+
+const (
+	// minMemory is what every command takes.
+	minMemory = 24 << 20
+	// firstVictim is the highest value of oom_score_adj: the kernel kills this process before all others of the pod.
+	firstVictim = "1000"
+	// watchInterval is how often the memory is looked at.
+	watchInterval = 50 * time.Millisecond
+	// watchShare keeps that from taking more than 1/watchShare of a processor, where there are many processes.
+	watchShare = 100
+)
+
+// Spare keeps this process from harming the pod, in whose memory limit its own counts. When memory is short, it ends, or the
+// kernel kills it first where the program's own oom_score_adj is low. It cannot take more than some bytes.
+func Spare(to *console.Console, b Budget) error {
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(firstVictim), 0); err != nil {
+		return fmt.Errorf("the program could be killed for the memory of this command: %w", err)
+	}
+	b.Memory = max(b.Memory, minMemory)
+	debug.SetMemoryLimit(b.Memory * 3 / 4)
+	if err := bound(2 * b.Memory); err != nil {
+		return err
+	}
+	if err := b.check(0); err != nil {
+		return err
+	}
+	go b.watch(to)
+	return nil
+}
+
+// watch ends this process when it takes too much, or too little is left.
+func (b *Budget) watch(to *console.Console) {
+	for interval := max(watchInterval, b.Interval); ; {
+		time.Sleep(interval)
+		began := time.Now()
+		taken := ownSize("RssAnon")
+		err := b.check(0)
+		if taken > b.Memory {
+			err = fmt.Errorf("this has taken %d bytes of the pod's memory, and may take %d", taken, b.Memory)
+		}
+		if err != nil {
+			to.Warn("%v, so this ends", err)
+			os.Exit(1)
+		}
+		interval = max(watchInterval, b.Interval, watchShare*time.Since(began))
+	}
+}
+
+// ownSize returns a size of this process.
+func ownSize(name string) int64 {
+	status, _ := os.ReadFile("/proc/self/status")
+	return sizeOf(status, name)
+}

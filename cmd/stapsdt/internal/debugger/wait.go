@@ -1,0 +1,74 @@
+//go:build linux
+
+package debugger
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+
+	"golang.org/x/sys/unix"
+)
+
+// waiting is in the command line of the process that waits.
+const waiting = "\x00" + Verb + "\x00wait\x00"
+
+// used is the signal that a question sends to the process that waits. By default, it does nothing.
+const used = unix.SIGWINCH
+
+// Wait waits until ctx is done, or for some time nothing was asked, and no other process runs in this container. It is the first
+// process of the ephemeral container, in which the commands run.
+func Wait(ctx context.Context, to *console.Console, b Budget, idle time.Duration) error {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, used)
+	defer signal.Stop(signals)
+	if err := Spare(to, b); err != nil {
+		return err
+	}
+	debug.FreeOSMemory()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-signals:
+		case <-time.After(idle):
+			if len(neighbors()) == 0 {
+				return nil
+			}
+		}
+	}
+}
+
+// Use says to the process that waits in this container that something is asked.
+func Use() {
+	for _, pid := range neighbors() {
+		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.Contains(line, []byte(waiting)) {
+			_ = unix.Kill(pid, used)
+		}
+	}
+}
+
+// neighbors returns the other processes of this container, by their mount namespace, which each container has for itself.
+func neighbors() (all []int) {
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return nil
+	}
+	pids, _ := target.Processes()
+	for _, pid := range pids {
+		if pid == os.Getpid() {
+			continue
+		}
+		if its, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid)); err == nil && its == own {
+			all = append(all, pid)
+		}
+	}
+	return all
+}

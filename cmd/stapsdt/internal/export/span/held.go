@@ -1,0 +1,51 @@
+//go:build linux
+
+package span
+
+import (
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+)
+
+// heldSpan is a span of a process in a control group, whose container may not have its names yet.
+type heldSpan struct {
+	expose.Span
+	cgroup uint64
+}
+
+// maxHeld is how many spans of new containers wait for the names of these.
+const maxHeld = 1024
+
+// hold sends a span, at once if its container is known.
+func (s *Rule) hold(span heldSpan) {
+	if !s.send(span, len(s.held) >= maxHeld) {
+		s.held = append(s.held, span)
+	}
+}
+
+// release sends the spans whose containers are known by now, or all.
+func (s *Rule) release(all bool) {
+	rest := s.held[:0]
+	for _, span := range s.held {
+		if !s.send(span, all) {
+			rest = append(rest, span)
+		}
+	}
+	clear(s.held[len(rest):])
+	s.held = rest
+}
+
+// send sends a span and reports true, if its container is known or must do as it is.
+func (s *Rule) send(span heldSpan, must bool) bool {
+	c, pending := s.Cgroups.Container(span.cgroup, time.Now())
+	if pending && !must {
+		return false
+	}
+	if c.ID != cgroup.Unknown {
+		span.Container = c
+	}
+	s.Spans(span.Span)
+	return true
+}

@@ -1,0 +1,113 @@
+//go:build linux
+
+package export
+
+import (
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/metric"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// watch makes the metrics of some rules of the events of programs that listen. When the rules change, a second one begins before
+// the first ends, and each event belongs to one of them, by its time. It is a live.Consumer.
+type watch struct {
+	exporter *socketExporter
+	feed     *live.Feed
+	metrics  []*metric.Recorded
+	texts    []rules.Metric // of the metrics
+	// next is the watch to which the events from the time until on belong, by CLOCK_MONOTONIC, or nil. earlier are the programs
+	// whose events from before that time, which next knows as since, belong to the watch before it.
+	next         *watch
+	since, until time.Duration
+	earlier      map[program]bool
+}
+
+// program identifies one by what the head of its recording says.
+type program struct {
+	pid   uint32
+	start uint64
+}
+
+func programOf(f *recorded.File) program { return program{f.Head().PID, f.Head().Start} }
+
+// owns reports whether an event is one of this watch.
+func (w *watch) owns(e *recording.Event, f *recorded.File) bool {
+	if w.next != nil && e.Monotonic >= w.until && w.next.has(programOf(f)) {
+		return false
+	}
+	return e.Monotonic >= w.since || !w.earlier[programOf(f)]
+}
+
+// has reports whether a program is watched.
+func (w *watch) has(p program) bool {
+	for _, f := range w.feed.Files() {
+		if programOf(f) == p {
+			return true
+		}
+	}
+	return false
+}
+
+// handOver leaves the events from now on to another watch.
+func (w *watch) handOver(next *watch, now time.Duration) {
+	next.since, next.earlier = now, map[program]bool{}
+	for _, f := range w.feed.Files() {
+		next.earlier[programOf(f)] = true
+	}
+	w.next, w.until = next, now
+}
+
+// came prepares the rules for the probes of a program.
+func (w *watch) came(all []*recording.Probe) {
+	w.exporter.mu.Lock()
+	defer w.exporter.mu.Unlock()
+	for _, m := range w.metrics {
+		for _, p := range all {
+			m.Meet(p)
+		}
+	}
+}
+
+// gone forgets the operations of a program that were open when it ended.
+func (w *watch) gone(f *recorded.File) {
+	w.exporter.mu.Lock()
+	defer w.exporter.mu.Unlock()
+	for _, m := range w.metrics {
+		m.Forget(f)
+	}
+}
+
+// Event implements live.Consumer.
+func (w *watch) Event(event *recording.Event, f *recorded.File) error {
+	if !w.owns(event, f) {
+		return nil
+	}
+	w.exporter.mu.Lock()
+	defer w.exporter.mu.Unlock()
+	for _, m := range w.metrics {
+		m.Add(event, f)
+	}
+	return nil
+}
+
+// reloadInterval is how often it is looked whether the next watch has begun.
+const reloadInterval = 10 * time.Millisecond
+
+// Tick implements live.Consumer. A run ends when other rules are in force, and are watched by.
+func (w *watch) Tick() (next time.Duration, more bool, err error) {
+	e := w.exporter
+	e.reload()
+	if next := e.reloaded(); next != nil {
+		w.handOver(next, live.Now())
+		return 0, false, nil
+	}
+	if e.reloading {
+		return reloadInterval, true, nil
+	}
+	return engine.Interval, true, nil
+}

@@ -1,0 +1,264 @@
+package function
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// abi is where functions of Go take arguments and leave results on an architecture: ABIInternal, as
+// cmd/compile/abi-internal.md describes it.
+type abi struct {
+	integers []string // registers by the names of sdt
+	floats   int      // how many registers there are for floats
+	float    string   // the prefix of their names
+	memory   func(displacement int64) sdt.Operand
+}
+
+// wordSize is the size of a register, and of the return address below the arguments on the stack, which
+// arm64 leaves room for.
+const wordSize = 8
+
+var abis = map[elf.Machine]*abi{
+	elf.EM_X86_64: {
+		integers: []string{"%rax", "%rbx", "%rcx", "%rdi", "%rsi", "%r8", "%r9", "%r10", "%r11"}, floats: 15, float: "%xmm",
+		memory: func(displacement int64) sdt.Operand {
+			return sdt.Operand{Kind: sdt.OperandMemory, Base: whole("%rsp"), Displacement: displacement, Text: fmt.Sprintf("%d(%%rsp)", displacement)}
+		},
+	},
+	elf.EM_AARCH64: {
+		integers: []string{"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15"}, floats: 16, float: "v",
+		memory: func(displacement int64) sdt.Operand {
+			return sdt.Operand{Kind: sdt.OperandMemory, Base: whole("sp"), Displacement: displacement, Text: fmt.Sprintf("[sp, %d]", displacement)}
+		},
+	},
+}
+
+func whole(register string) sdt.Register {
+	return sdt.Register{Name: register, Full: register, Bits: 64}
+}
+
+// place is where a parameter is: in registers, or on the stack.
+type place struct {
+	inRegisters     bool
+	integer, float_ int   // the first of its registers of each kind
+	offset          int64 // on the stack
+}
+
+// sequence assigns places to parameters or results, in their order.
+type sequence struct {
+	*abi
+	integer, float_ int
+	offset          int64 // the end of what is on the stack
+}
+
+// assign returns the place of the next parameter. One that does not fit into the registers that are left
+// is on the stack, and the next one gets them.
+func (s *sequence) assign(t *goType) place {
+	integers, floats, ok := t.registers()
+	if ok && t.size > 0 && s.integer+integers <= len(s.integers) && s.float_+floats <= s.floats {
+		p := place{inRegisters: true, integer: s.integer, float_: s.float_}
+		s.integer, s.float_ = s.integer+integers, s.float_+floats
+		return p
+	}
+	s.offset = align(s.offset, t.align)
+	p := place{offset: s.offset}
+	s.offset += t.size
+	return p
+}
+
+func align(n, to int64) int64 {
+	if to <= 1 {
+		return n
+	}
+	return (n + to - 1) / to * to
+}
+
+// registers returns how many registers a value takes, or false if it is never in registers.
+func (t *goType) registers() (integers, floats int, ok bool) {
+	switch t.kind {
+	case reflect.Float32, reflect.Float64:
+		return 0, 1, true
+	case reflect.Complex64, reflect.Complex128:
+		return 0, 2, true
+	case reflect.String, reflect.Interface:
+		return 2, 0, true
+	case reflect.Slice:
+		return 3, 0, true
+	case reflect.Array:
+		if t.count == 0 {
+			return 0, 0, true
+		}
+		if t.count > 1 {
+			return 0, 0, false
+		}
+		return t.elem.registers()
+	case reflect.Struct:
+		for _, f := range t.fields {
+			i, fl, ok := f.typ.registers()
+			if !ok {
+				return 0, 0, false
+			}
+			integers, floats = integers+i, floats+fl
+		}
+		return integers, floats, true
+	}
+	return 1, 0, true
+}
+
+// dictionary is the parameter that a function of type parameters has before all but the receiver.
+var dictionary = &goType{kind: reflect.UnsafePointer, size: wordSize, align: wordSize}
+
+// places are those of all parameters and results of a function.
+type places struct {
+	params, results []place
+	// size is the size that the compiler notes: of what is on the stack, and of the space to which
+	// arguments in registers are spilled.
+	size int64
+}
+
+func (a *abi) places(params, results []*goType) places {
+	var p places
+	in := sequence{abi: a}
+	spilled := int64(0)
+	for _, t := range params {
+		at := in.assign(t)
+		if at.inRegisters {
+			spilled = align(spilled, t.align) + t.size
+		}
+		p.params = append(p.params, at)
+	}
+	out := sequence{abi: a, offset: align(in.offset, wordSize)}
+	for _, t := range results {
+		p.results = append(p.results, out.assign(t))
+	}
+	p.size = align(align(out.offset, wordSize)+spilled, wordSize)
+	return p
+}
+
+var errFloat = errors.New("the kernel does not show the registers of floats")
+
+// reader turns a parameter into arguments that a tracer reads.
+type reader struct {
+	*abi
+	place
+	// pointer is where the pointer is to the struct that is read, or nil for a parameter itself.
+	pointer      *sdt.Operand
+	args, fields []Arg
+}
+
+const (
+	// maxLeaves is how many values are read of all parameters of a function.
+	maxLeaves = 48
+	// maxFields is how many fields have names that are reached through pointers of its parameters.
+	maxFields = 512
+)
+
+// word returns the operand of the next word of the value, which is at an offset in it.
+func (r *reader) word(offset int64) sdt.Operand {
+	if r.pointer != nil {
+		return r.inStruct(offset)
+	}
+	if !r.inRegisters {
+		return r.memory(wordSize + r.offset + offset)
+	}
+	register := r.integers[r.integer]
+	r.integer++
+	return sdt.Operand{Kind: sdt.OperandRegister, Base: whole(register), Text: register}
+}
+
+// inStruct returns an operand in the struct to which a pointer points.
+func (r *reader) inStruct(offset int64) sdt.Operand {
+	return sdt.Operand{Kind: sdt.OperandMemory, Displacement: offset, Text: fmt.Sprintf("%d(*%s)", offset, r.pointer.Text)}
+}
+
+// floatAt returns the operand of a float.
+func (r *reader) floatAt(offset int64) sdt.Operand {
+	if r.pointer != nil {
+		return r.inStruct(offset)
+	}
+	if !r.inRegisters {
+		return r.memory(wordSize + r.offset + offset)
+	}
+	register := fmt.Sprintf("%s%d", r.float, r.float_)
+	r.float_++
+	return sdt.Operand{Kind: sdt.OperandVector, Base: sdt.Register{Name: register, Full: register, Bits: 128}, Text: register}
+}
+
+func (r *reader) add(a Arg) {
+	switch a.Pointer = r.pointer; {
+	case r.pointer != nil && len(r.fields) < maxFields:
+		r.fields = append(r.fields, a)
+	case r.pointer == nil && len(r.args) < maxLeaves:
+		r.args = append(r.args, a)
+	}
+}
+
+// through adds the fields of a struct to which the pointer at an operand points. A field that is a
+// pointer is its address.
+func (r *reader) through(name string, pointer sdt.Operand, t *goType) {
+	if t == nil || t.kind != reflect.Struct || r.pointer != nil {
+		return
+	}
+	r.pointer = &pointer
+	r.read(name, t, 0)
+	r.pointer = nil
+}
+
+// read adds the arguments of a value of a type, which is at an offset in the parameter.
+func (r *reader) read(name string, t *goType, offset int64) {
+	one := sdt.Arg{Name: name, Type: t.described(), Size: wordSize}
+	switch t.kind {
+	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		one.Size, one.Signed = int(t.size), one.Type.Kind == sdt.KindInt
+		one.Operand = r.word(offset)
+		r.add(Arg{Arg: one})
+	case reflect.Float32, reflect.Float64:
+		one.Size, one.Float, one.Operand = int(t.size), true, r.floatAt(offset)
+		r.add(Arg{Arg: one})
+	case reflect.Complex64, reflect.Complex128:
+		one.Operand, one.Err = r.floatAt(offset), errFloat
+		r.floatAt(offset)
+		r.add(Arg{Arg: one})
+	case reflect.String:
+		one.Operand = r.word(offset)
+		length := r.word(offset + wordSize)
+		r.add(Arg{Arg: one, Length: &length})
+	case reflect.Slice:
+		r.word(offset)
+		one.Name, one.Type = "len("+name+")", intType
+		one.Operand, one.Signed = r.word(offset+wordSize), true
+		r.word(offset + 2*wordSize)
+		r.add(Arg{Arg: one})
+	case reflect.Interface:
+		one.Operand = r.word(offset)
+		r.word(offset + wordSize)
+		r.add(Arg{Arg: one, Dynamic: true, Methods: t.methods})
+	case reflect.Struct:
+		for _, f := range t.fields {
+			if r.pointer != nil && f.name == "_" { // it has no name, and takes no register
+				continue
+			}
+			r.read(name+"."+f.name, f.typ, offset+f.offset)
+		}
+	case reflect.Array:
+		if t.count == 1 {
+			r.read(name+"[0]", t.elem, offset)
+			return
+		}
+		if t.count > 1 {
+			one.Err = errors.New("elements of arrays are not read")
+			r.add(Arg{Arg: one})
+		}
+	default:
+		one.Operand = r.word(offset)
+		r.add(Arg{Arg: one})
+		if t.kind == reflect.Pointer {
+			r.through(name, one.Operand, t.elem)
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package function
+
+import (
+	"debug/dwarf"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
+)
+
+const (
+	// maxDWARF is how many bytes of DWARF are read. The largest programs in Go have some 100 MB.
+	maxDWARF = 256 << 20
+	// functionWork and typeWork are what is read of it, as debuginfo.Entries counts: about 0.2 seconds'
+	// worth each. rangeWork is how many ranges of units are read.
+	functionWork = 1 << 22
+	typeWork     = 1 << 21
+	rangeWork    = 1 << 18
+)
+
+// debugSections are those that types and the places of functions need.
+var debugSections = []string{".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_addr", ".debug_ranges", ".debug_rnglists"}
+
+var errNoDWARF = errors.New("the program has no DWARF: it was linked with -w or -s, or stripped")
+
+// signature is what DWARF says of a function.
+type signature struct {
+	params, results []param
+}
+
+type param struct {
+	name string
+	typ  *goType
+}
+
+// debugging is the DWARF of a program.
+type debugging struct {
+	*debuginfo.Data
+	err     error // why there is none, or nil
+	entries debuginfo.Entries
+	types   types
+	ranges  int // how many may still be read
+}
+
+func newDebugging(f *elf.File) *debugging {
+	d := &debugging{ranges: rangeWork}
+	sections := map[string][]byte{}
+	left := uint64(maxDWARF)
+	for _, s := range f.Sections {
+		name := s.Name
+		if strings.HasPrefix(name, ".zdebug_") {
+			d.err = errors.New("its DWARF is compressed in a way that is not read")
+			return d
+		}
+		if s.Type == elf.SHT_NOBITS || !contains(debugSections, name) || sections[name] != nil {
+			continue
+		}
+		data, err := elffile.Data(s, left)
+		if err != nil {
+			d.err = err
+			return d
+		}
+		left -= uint64(len(data))
+		sections[name] = data
+	}
+	if d.Data, d.err = debuginfo.New(sections, f.ByteOrder); d.err == nil && d.Data == nil {
+		d.err = errNoDWARF
+	}
+	if d.err == nil {
+		d.entries = debuginfo.Entries{R: d.Reader(), Left: functionWork}
+		d.types = types{debuginfo.Entries{R: d.Reader(), Left: typeWork}}
+	}
+	return d
+}
+
+func contains(all []string, name string) bool {
+	for _, s := range all {
+		if s == name {
+			return true
+		}
+	}
+	return false
+}
+
+// signatures reads those of functions, by their entries. errs are the reasons that some could not be read.
+func (d *debugging) signatures(fns []*Function) (found map[uint64]*signature, errs map[uint64]error) {
+	found, errs = map[uint64]*signature{}, map[uint64]error{}
+	if d.err != nil {
+		for _, fn := range fns {
+			errs[fn.Entry] = d.err
+		}
+		return found, errs
+	}
+	wanted := map[uint64]bool{}
+	packages := map[string]bool{}
+	for _, fn := range fns {
+		wanted[fn.Entry] = true
+		packages[packageOf(fn.Name)] = true
+	}
+	// Most functions are in the unit of their package. Instances of generic ones are where they are used.
+	var err error
+	for _, named := range []bool{true, false} {
+		for _, u := range d.Units {
+			if len(wanted) == 0 || err != nil {
+				break
+			}
+			err = d.unit(u, named, packages, wanted, func(entry uint64, s *signature, err error) {
+				delete(wanted, entry)
+				found[entry], errs[entry] = s, err
+			})
+		}
+	}
+	if err == nil {
+		err = errors.New("its DWARF does not describe the function")
+	}
+	for entry := range wanted {
+		errs[entry] = err
+	}
+	return found, errs
+}
+
+// packageOf returns the path of the package of a function.
+func packageOf(name string) string {
+	if i := strings.IndexByte(name, '['); i >= 0 {
+		name = name[:i]
+	}
+	slash := strings.LastIndexByte(name, '/') + 1
+	if dot := strings.IndexByte(name[slash:], '.'); dot >= 0 {
+		name = name[:slash+dot]
+	}
+	return strings.ReplaceAll(name, "%2e", ".")
+}
+
+// unit reads the functions of a unit: of one that is named like a package, or of the others if they have
+// the address of a function.
+func (d *debugging) unit(u debuginfo.Unit, named bool, packages map[string]bool, wanted map[uint64]bool, found func(uint64, *signature, error)) error {
+	root, err := d.entries.At(u.Entry)
+	if err != nil || root == nil || !root.Children || root.Tag != dwarf.TagCompileUnit {
+		return err
+	}
+	name, _ := root.Val(dwarf.AttrName).(string)
+	if packages[name] != named {
+		return nil
+	}
+	if !named && !d.has(root, wanted) {
+		return nil
+	}
+	d.entries.R.Seek(u.Entry)
+	if _, err := d.entries.Next(); err != nil {
+		return err
+	}
+	for {
+		e, err := d.entries.Next()
+		if err != nil {
+			return err
+		}
+		if e == nil || e.Tag == 0 {
+			return nil
+		}
+		low, ok := e.Val(dwarf.AttrLowpc).(uint64)
+		if ok && e.Tag == dwarf.TagSubprogram && wanted[low] {
+			s, err := d.signature(e)
+			if errors.Is(err, debuginfo.ErrBudget) {
+				return err
+			}
+			found(low, s, err)
+			continue
+		}
+		if err := d.skip(e); err != nil {
+			return err
+		}
+	}
+}
+
+// skip reads the children of an entry, to count them: siblings could lead anywhere.
+func (d *debugging) skip(e *dwarf.Entry) error {
+	if !e.Children {
+		return nil
+	}
+	for depth := 1; depth > 0; {
+		c, err := d.entries.Next()
+		switch {
+		case err != nil || c == nil:
+			return err
+		case c.Tag == 0:
+			depth--
+		case c.Children:
+			depth++
+		}
+	}
+	return nil
+}
+
+// has reports whether a unit has one of some addresses.
+func (d *debugging) has(root *dwarf.Entry, addresses map[uint64]bool) bool {
+	if d.ranges <= 0 {
+		return false
+	}
+	ranges, err := d.Ranges(root)
+	d.ranges -= len(ranges) + 1
+	if err != nil {
+		return false
+	}
+	for _, r := range ranges {
+		for at := range addresses {
+			if at >= r[0] && at < r[1] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// signature reads the parameters of a function, which are the next entries, and all others of it.
+func (d *debugging) signature(e *dwarf.Entry) (*signature, error) {
+	s := &signature{}
+	var wrong error
+	if !e.Children {
+		return s, nil
+	}
+	for depth := 1; depth > 0; {
+		c, err := d.entries.Next()
+		if err != nil {
+			return nil, err
+		}
+		if c == nil {
+			break
+		}
+		if c.Tag == 0 {
+			depth--
+			continue
+		}
+		if depth == 1 && c.Tag == dwarf.TagFormalParameter && wrong == nil {
+			if wrong = s.add(&d.types, c); errors.Is(wrong, debuginfo.ErrBudget) {
+				return nil, wrong
+			}
+		}
+		if c.Children {
+			depth++
+		}
+	}
+	return s, wrong
+}
+
+// add adds a parameter or a result.
+func (s *signature) add(t *types, e *dwarf.Entry) error {
+	name, isName := e.Val(dwarf.AttrName).(string)
+	at, isType := e.Val(dwarf.AttrType).(dwarf.Offset)
+	result, isResult := e.Val(dwarf.AttrVarParam).(bool)
+	if origin, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset); ok {
+		abstract, err := t.entries.At(origin)
+		if err != nil || abstract == nil || abstract.Tag != dwarf.TagFormalParameter {
+			return errors.Join(errType, err)
+		}
+		name, isName = abstract.Val(dwarf.AttrName).(string)
+		at, isType = abstract.Val(dwarf.AttrType).(dwarf.Offset)
+		result, isResult = abstract.Val(dwarf.AttrVarParam).(bool)
+	}
+	if !isName || !isType {
+		return fmt.Errorf("%w: that of the parameter %.64q", errType, name)
+	}
+	typ, err := t.read(at, toFields, 0)
+	if err != nil {
+		return fmt.Errorf("the parameter %.64q: %w", name, err)
+	}
+	if len(name) > maxName {
+		name = name[:maxName]
+	}
+	// The compiler lists some results twice.
+	same := func(q param) bool { return q.name == name && name != "_" }
+	if slices.ContainsFunc(s.params, same) || slices.ContainsFunc(s.results, same) {
+		return nil
+	}
+	if isResult && result {
+		s.results = append(s.results, param{name, typ})
+	} else {
+		s.params = append(s.params, param{name, typ})
+	}
+	return nil
+}

@@ -1,0 +1,348 @@
+package function
+
+import (
+	"debug/buildinfo"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// Place is the kind of the instruction at which a call is seen.
+type Place int
+
+// The kinds of instructions.
+const (
+	// AtEntry is the first instruction. The kernel single-steps it, and if the stack has to grow, it
+	// runs twice.
+	AtEntry Place = iota
+	// AtPush is the push after the stack check, which the kernel emulates.
+	AtPush
+	// AtBranch is the branch of the stack check on arm64, which the kernel simulates. An event of a
+	// branch that is taken is not a call.
+	AtBranch
+)
+
+// String returns words for people.
+func (p Place) String() string {
+	switch p {
+	case AtPush:
+		return "the push after the stack check"
+	case AtBranch:
+		return "the branch of the stack check"
+	}
+	return "the entry"
+}
+
+// Site is an instruction: its address in the file's own addresses, and its offset in the file.
+type Site struct {
+	Address, Offset uint64
+}
+
+// Arg is a value that is read at a site.
+type Arg struct {
+	sdt.Arg
+	// Length is where the length of a string is, or nil. The operand is then the address of its bytes.
+	Length *sdt.Operand
+	// Dynamic means that the operand is the first word of an interface, which tells the type of its
+	// value: directly, or by a table if the interface has Methods.
+	Dynamic, Methods bool
+	// Alias is the name by the index of the parameter or result, such as ret0, or "" if it is the name
+	// itself or if the argument is a part.
+	Alias string
+	// Pointer is where a pointer is, in whose struct the operands are, which have only a displacement. It
+	// is nil for what is not reached through a pointer.
+	Pointer *sdt.Operand
+}
+
+// Function is a function that can be probed.
+type Function struct {
+	// Name is what go tool nm shows.
+	Name string
+	// File and Line are where it is in the source.
+	File string
+	Line int
+	// Signature is that of its source, such as "(n int) (ret0 error)", or "" if ArgsErr is set.
+	Signature string
+	// Entry is its address.
+	Entry uint64
+	// Place and Call are where a call is seen.
+	Place Place
+	Call  Site
+	// Returns are the instructions that return. Without any, ReturnErr is the reason.
+	Returns   []Site
+	ReturnErr error
+	// Args are read at a call, and Results at a return. Without them, ArgsErr is the reason.
+	Args, Results []Arg
+	ArgsErr       error
+	// Fields and ResultFields are the fields of structs to which Args and Results point.
+	Fields, ResultFields []Arg
+	// Assembly means that it was written in assembly, so that nothing is known of registers.
+	Assembly bool
+	// Inlined is the number of functions that are known to have inlined it. There may be more: the
+	// compiler does not note each.
+	Inlined int
+
+	info      gotable.Function
+	described bool
+}
+
+// Program is a Go program.
+type Program struct {
+	file    *elf.File
+	table   *gotable.Table
+	version string
+	release int // the minor number of the release, such as 26, or 0 if it is unknown
+	debug   *debugging
+	names   map[uint64]string // of types
+	found   map[uint64]*Function
+	index   index
+}
+
+// MaxMatches is how many functions a pattern may select.
+const MaxMatches = 500
+
+// maxCode is the size of the largest function whose instructions are read.
+const maxCode = 8 << 20
+
+// The releases of Go whose functions are known.
+const firstRelease, lastRelease = 22, 27
+
+// Open reads the table of functions of a program. The error wraps gotable.ErrNoTable if it is not a Go
+// program.
+func Open(r io.ReaderAt) (*Program, error) {
+	f, err := elffile.New(r)
+	if err != nil {
+		return nil, err
+	}
+	if !gotable.Has(f) {
+		return nil, gotable.ErrNoTable
+	}
+	if abis[f.Machine] == nil {
+		return nil, machineError(f.Machine)
+	}
+	p := &Program{file: f, found: map[uint64]*Function{}}
+	if p.table, err = gotable.New(f); err != nil {
+		return nil, err
+	}
+	if info, err := buildinfo.Read(r); err == nil {
+		p.version, p.release = info.GoVersion, release(info.GoVersion)
+	}
+	return p, nil
+}
+
+func machineError(m elf.Machine) error {
+	return fmt.Errorf("functions are probed on amd64 and arm64, and the program is for %v", m)
+}
+
+// Runs returns an error unless the program is for a machine.
+func (p *Program) Runs(on elf.Machine) error {
+	if p.file.Machine != on {
+		return machineError(p.file.Machine)
+	}
+	return nil
+}
+
+// maxNames is how many names of types are kept.
+const maxNames = 1 << 14
+
+// NameOf returns the name of the type of Go at an address, "nil" for 0, and "?" if there is none, as for
+// types that a program has made at run time. It implements record.Names.
+func (p *Program) NameOf(address uint64) string {
+	if address == 0 {
+		return "nil"
+	}
+	name, known := p.names[address]
+	if known {
+		return name
+	}
+	if name = p.table.TypeName(address); name == "" {
+		name = "?"
+	}
+	if p.names == nil || len(p.names) == maxNames {
+		p.names = map[uint64]string{}
+	}
+	p.names[address] = name
+	return name
+}
+
+// release returns the minor number of a release, or 0 if a version is none of the known ones, or has
+// experiments, which can change anything.
+func release(version string) int {
+	minor, ok := strings.CutPrefix(version, "go1.")
+	if !ok || strings.ContainsAny(version, " -+") {
+		return 0
+	}
+	if i := strings.IndexFunc(minor, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
+		minor = minor[:i]
+	}
+	n, err := strconv.Atoi(minor)
+	if err != nil || n < firstRelease || n > lastRelease {
+		return 0
+	}
+	return n
+}
+
+// fips is the package that refuses to run if its code was changed.
+const fips = "crypto/internal/fips140"
+
+var errFIPS = errors.New("in FIPS mode, the program hashes the code of " + fips + " and ends if a breakpoint has changed it")
+
+// Select returns the functions that a pattern selects, with their arguments. The errors are those of Find.
+func (p *Program) Select(pattern Pattern) ([]*Function, error) {
+	fns, err := p.Find(pattern)
+	if err == nil {
+		p.Describe(fns)
+	}
+	return fns, err
+}
+
+// Find returns the functions that a pattern selects. Describe adds their arguments: it is called once for
+// all, because it reads the DWARF of a package for one function as for many. The error is a *NoneError if there
+// is no function.
+func (p *Program) Find(pattern Pattern) ([]*Function, error) {
+	matches, err := p.matches(pattern)
+	if err != nil {
+		return nil, err
+	}
+	inlined := p.inlined(pattern)
+	if len(matches) == 0 {
+		return nil, p.none(pattern, inlined)
+	}
+	var fns []*Function
+	for _, m := range matches {
+		fn := p.found[m.Entry]
+		if fn == nil {
+			if fn, err = p.function(m); err != nil {
+				return nil, err
+			}
+			fn.Inlined = len(inlined[m.Name])
+			p.found[m.Entry] = fn
+		}
+		fns = append(fns, fn)
+	}
+	return fns, nil
+}
+
+// matches returns the functions whose names match: the one that has the name, or all that match the
+// pattern and that a programmer has written.
+func (p *Program) matches(pattern Pattern) (matches []gotable.Function, err error) {
+	equal := map[bool]*gotable.Function{} // by whether it is a wrapper
+	tokens, refused := pattern.tokens(), false
+	p.functions(func(f gotable.Function) bool {
+		if f.Name == string(pattern) {
+			if equal[f.Wrapper] == nil {
+				equal[f.Wrapper] = &f
+			}
+			return true
+		}
+		if f.Wrapper || !match(tokens, f.Name) {
+			return true
+		}
+		if isFIPS(f.Name) {
+			refused = true
+			return true
+		}
+		matches = append(matches, f)
+		return true
+	})
+	for _, wrapper := range []bool{false, true} {
+		if f := equal[wrapper]; f != nil {
+			if isFIPS(f.Name) {
+				return nil, fmt.Errorf("%s: %w", f.Name, errFIPS)
+			}
+			return []gotable.Function{*f}, nil
+		}
+	}
+	if len(matches) > MaxMatches {
+		var names []string
+		for _, m := range matches[:8] {
+			names = append(names, m.Name)
+		}
+		return nil, fmt.Errorf("%s matches %d functions, and at most %d can be probed: %s, …", pattern, len(matches), MaxMatches, strings.Join(names, ", "))
+	}
+	if len(matches) == 0 && refused {
+		return nil, fmt.Errorf("%s: %w", pattern, errFIPS)
+	}
+	return matches, nil
+}
+
+func isFIPS(name string) bool {
+	rest, ok := strings.CutPrefix(name, fips)
+	return ok && (rest == "" || rest[0] == '/' || rest[0] == '.')
+}
+
+// inlined returns the functions that have inlined those that match a pattern, by the names of these.
+func (p *Program) inlined(pattern Pattern) map[string]map[string]bool {
+	callers := map[string]map[string]bool{}
+	tokens := pattern.tokens()
+	known := map[string]bool{}
+	p.inlinedCalls(func(callee, caller string) {
+		matches, ok := known[callee]
+		if !ok {
+			matches = callee == string(pattern) || match(tokens, callee)
+			known[callee] = matches
+		}
+		if !matches || callee == caller {
+			return
+		}
+		if callers[callee] == nil {
+			callers[callee] = map[string]bool{}
+		}
+		callers[callee][caller] = true
+	})
+	return callers
+}
+
+// function finds out where calls and returns of a function are seen.
+func (p *Program) function(info gotable.Function) (*Function, error) {
+	fn := &Function{Name: info.Name, Entry: info.Entry, Assembly: info.Assembly, info: info}
+	fn.File, fn.Line = p.table.Line(&info)
+	code, offset, err := p.code(info.Entry, info.End)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", info.Name, err)
+	}
+	call, returns := callX86, returnsX86
+	if p.file.Machine == elf.EM_AARCH64 {
+		call, returns = callARM64, returnsARM64
+	}
+	at, place := call(code)
+	fn.Place, fn.Call = place, Site{info.Entry + at, offset + at}
+	if info.Assembly {
+		fn.ReturnErr = errors.New("it is written in assembly")
+		return fn, nil
+	}
+	offsets, err := returns(code)
+	fn.ReturnErr = err
+	for _, at := range offsets {
+		fn.Returns = append(fn.Returns, Site{info.Entry + at, offset + at})
+	}
+	return fn, nil
+}
+
+// code returns the instructions between two addresses, which are in a part of the file that is mapped
+// as executable, and where they are in the file.
+func (p *Program) code(start, end uint64) (code []byte, offset uint64, err error) {
+	for _, s := range p.file.Progs {
+		if s.Type != elf.PT_LOAD || s.Flags&elf.PF_X == 0 || start < s.Vaddr || start-s.Vaddr >= s.Filesz {
+			continue
+		}
+		at := start - s.Vaddr
+		size := min(end-start, s.Filesz-at)
+		if size > maxCode {
+			return nil, 0, fmt.Errorf("its %d bytes exceed the limit of %d", size, maxCode)
+		}
+		code := make([]byte, size)
+		if _, err := s.ReadAt(code, int64(at)); err != nil {
+			return nil, 0, err
+		}
+		return code, s.Off + at, nil
+	}
+	return nil, 0, errors.New("its code is not in an executable part of the file")
+}

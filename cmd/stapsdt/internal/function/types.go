@@ -1,0 +1,305 @@
+package function
+
+import (
+	"debug/dwarf"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/debuginfo"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// goType is a type of Go as DWARF describes it.
+type goType struct {
+	name        string
+	kind        reflect.Kind
+	size, align int64
+	count       int64   // of an array
+	elem        *goType // of an array, and of a pointer if it was followed
+	fields      []goField
+	methods     bool // an interface with methods
+}
+
+type goField struct {
+	name   string
+	typ    *goType
+	offset int64
+}
+
+const (
+	attrKind = dwarf.Attr(0x2900) // DW_AT_go_kind, a reflect.Kind
+	// maxNesting is how deep structs and arrays contain each other, and how many names a type has.
+	maxNesting = 8
+	// maxName is how many bytes a name has that is shown. Longer ones are cut.
+	maxName = 256
+	// maxSize is the size of the largest type that is read.
+	maxSize = 1 << 30
+)
+
+// kindMask leaves out flags that older releases keep in the same byte.
+const kindMask = 1<<5 - 1
+
+var errType = errors.New("a type is not described")
+
+// types reads types, within a budget.
+type types struct {
+	entries debuginfo.Entries
+}
+
+// reach says to which pointers the types are read that they point to.
+type reach int
+
+const (
+	toNone   reach = iota
+	toValue        // to the value itself, if it is a pointer
+	toFields       // to the value and to its fields
+)
+
+// read reads the type at an offset, and within its reach those to which pointers point.
+func (t *types) read(at dwarf.Offset, follow reach, depth int) (*goType, error) {
+	if depth > maxNesting {
+		return nil, fmt.Errorf("%w: it is nested too deeply", errType)
+	}
+	e, err := t.entries.At(at)
+	if err != nil {
+		return nil, err
+	}
+	if e == nil {
+		return nil, errType
+	}
+	typ := &goType{name: nameOf(e)}
+	typ.size, _ = e.Val(dwarf.AttrByteSize).(int64)
+	kind, isGo := e.Val(attrKind).(int64)
+	typ.kind = reflect.Kind(kind & kindMask)
+	to, hasType := e.Val(dwarf.AttrType).(dwarf.Offset)
+	if e.Tag == dwarf.TagTypedef && hasType {
+		return t.named(typ, to, follow, depth)
+	}
+	if !isGo && e.Tag == dwarf.TagPointerType && typ.name == "unsafe.Pointer" { // which has no kind
+		typ.kind, isGo = reflect.UnsafePointer, true
+	}
+	if !isGo {
+		return nil, fmt.Errorf("%w as Go's: %s", errType, typ.name)
+	}
+	if isPointer(typ.kind) {
+		typ.size = wordSize
+	}
+	switch typ.kind {
+	case reflect.Pointer:
+		typ.size = wordSize
+		if follow >= toValue && hasType {
+			typ.elem, _ = t.read(to, toNone, depth+1) // without it, the address is shown
+		}
+	case reflect.Struct:
+		err = t.structure(e, typ, follow, depth)
+	case reflect.Array:
+		err = t.array(e, typ, to, depth)
+	case reflect.Interface:
+		typ.size = 2 * wordSize
+	}
+	if err != nil {
+		return nil, err
+	}
+	return typ, typ.check()
+}
+
+// isPointer reports whether values of a kind are pointers to something that is not read.
+func isPointer(kind reflect.Kind) bool {
+	return kind == reflect.UnsafePointer || kind == reflect.Func || kind == reflect.Map || kind == reflect.Chan
+}
+
+// named reads what a name stands for. The name of runtime.iface tells an interface with methods.
+func (t *types) named(typ *goType, to dwarf.Offset, follow reach, depth int) (*goType, error) {
+	if typ.kind == reflect.Interface {
+		for range maxNesting {
+			e, err := t.entries.At(to)
+			if err != nil || e == nil {
+				return nil, errors.Join(errType, err)
+			}
+			switch nameOf(e) {
+			case "runtime.iface":
+				typ.methods = true
+			case "runtime.eface":
+			default:
+				next, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
+				if !ok {
+					return nil, fmt.Errorf("%w: %s", errType, typ.name)
+				}
+				to = next
+				continue
+			}
+			typ.size = 2 * wordSize
+			return typ, typ.check()
+		}
+		return nil, errType
+	}
+	if isPointer(typ.kind) {
+		typ.size = wordSize
+		return typ, typ.check()
+	}
+	inner, err := t.read(to, follow, depth+1)
+	if err != nil {
+		return nil, err
+	}
+	if typ.kind == reflect.Invalid {
+		typ.kind = inner.kind
+	}
+	if typ.kind != inner.kind {
+		return nil, fmt.Errorf("%w: %s", errType, typ.name)
+	}
+	name := typ.name
+	*typ = *inner
+	if !strings.HasPrefix(name, ".") { // .param0 is the first type parameter
+		typ.name = name
+	}
+	return typ, nil
+}
+
+func (t *types) structure(e *dwarf.Entry, typ *goType, follow reach, depth int) error {
+	if !e.Children {
+		return nil
+	}
+	type member struct {
+		name   string
+		offset int64
+		at     dwarf.Offset
+	}
+	var members []member
+	for {
+		c, err := t.entries.Next()
+		if err != nil {
+			return err
+		}
+		if c == nil || c.Tag == 0 {
+			break
+		}
+		at, ok := c.Val(dwarf.AttrType).(dwarf.Offset)
+		offset, isOffset := c.Val(dwarf.AttrDataMemberLoc).(int64)
+		if c.Children || c.Tag != dwarf.TagMember || !ok || !isOffset {
+			return fmt.Errorf("%w: %s", errType, typ.name)
+		}
+		members = append(members, member{nameOf(c), offset, at})
+	}
+	for _, m := range members {
+		field, err := t.read(m.at, max(follow-1, toNone), depth+1)
+		if err != nil {
+			return err
+		}
+		typ.fields = append(typ.fields, goField{m.name, field, m.offset})
+	}
+	return nil
+}
+
+func (t *types) array(e *dwarf.Entry, typ *goType, to dwarf.Offset, depth int) (err error) {
+	typ.count = -1
+	if e.Children {
+		for {
+			c, err := t.entries.Next()
+			if err != nil {
+				return err
+			}
+			if c == nil || c.Tag == 0 {
+				break
+			}
+			if n, ok := c.Val(dwarf.AttrCount).(int64); ok && c.Tag == dwarf.TagSubrangeType && typ.count < 0 {
+				typ.count = n
+			}
+		}
+	}
+	if typ.count < 0 {
+		return fmt.Errorf("%w: %s", errType, typ.name)
+	}
+	typ.elem, err = t.read(to, toNone, depth+1)
+	return err
+}
+
+// sizes are those of types of one size.
+var sizes = map[reflect.Kind]int64{
+	reflect.Bool: 1, reflect.Int: 8, reflect.Int8: 1, reflect.Int16: 2, reflect.Int32: 4, reflect.Int64: 8,
+	reflect.Uint: 8, reflect.Uint8: 1, reflect.Uint16: 2, reflect.Uint32: 4, reflect.Uint64: 8, reflect.Uintptr: 8,
+	reflect.Float32: 4, reflect.Float64: 8, reflect.Complex64: 8, reflect.Complex128: 16, reflect.String: 16, reflect.Slice: 24,
+	reflect.Interface: 16, reflect.Pointer: 8, reflect.UnsafePointer: 8, reflect.Func: 8, reflect.Map: 8, reflect.Chan: 8,
+}
+
+// check sets the alignment, and returns an error if the type is not one of Go.
+func (t *goType) check() error {
+	wrong := fmt.Errorf("%w: %s", errType, t.name)
+	want, fixed := sizes[t.kind]
+	switch {
+	case fixed && t.size != want || t.size < 0 || t.size > maxSize:
+		return wrong
+	case fixed:
+		t.align = min(t.size, wordSize)
+		if t.kind == reflect.Complex64 {
+			t.align = 4
+		}
+	case t.kind == reflect.Array:
+		t.align = t.elem.align
+		if t.elem.size > 0 && t.count > maxSize/t.elem.size || t.size != t.count*t.elem.size {
+			return wrong
+		}
+	case t.kind == reflect.Struct:
+		t.align = 1
+		end := int64(0)
+		for _, f := range t.fields {
+			t.align = max(t.align, f.typ.align)
+			if f.offset < end || f.offset+f.typ.size > t.size {
+				return wrong
+			}
+			end = f.offset + f.typ.size
+		}
+	default:
+		return wrong
+	}
+	return nil
+}
+
+func nameOf(e *dwarf.Entry) string {
+	name, _ := e.Val(dwarf.AttrName).(string)
+	if len(name) > maxName {
+		name = name[:maxName] + "…"
+	}
+	return name
+}
+
+var (
+	intType  = &sdt.Type{Name: "int", Kind: sdt.KindInt, Size: 8}
+	charType = &sdt.Type{Name: "char", Kind: sdt.KindChar, Size: 1}
+	textType = &sdt.Type{Kind: sdt.KindPointer, Size: 8, Elem: charType}
+)
+
+// described returns the type as package sdt describes it, for output.
+func (t *goType) described() *sdt.Type {
+	d := &sdt.Type{Name: t.name, Size: t.size}
+	switch t.kind {
+	case reflect.Bool:
+		d.Kind = sdt.KindBool
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		d.Kind = sdt.KindInt
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		d.Kind = sdt.KindUint
+	case reflect.Float32, reflect.Float64:
+		d.Kind = sdt.KindFloat
+	case reflect.String:
+		d.Kind, d.Fields = sdt.KindStruct, []sdt.Field{{Name: "str", Type: textType}, {Name: "len", Type: intType, Offset: wordSize}}
+	case reflect.Pointer:
+		d.Kind, d.Elem = sdt.KindPointer, &sdt.Type{Kind: sdt.KindOther}
+		if t.elem != nil {
+			d.Elem = t.elem.described()
+		}
+	case reflect.UnsafePointer, reflect.Func, reflect.Map, reflect.Chan:
+		d.Kind, d.Elem = sdt.KindPointer, &sdt.Type{Kind: sdt.KindOther}
+	case reflect.Array:
+		d.Kind, d.Count, d.Elem = sdt.KindArray, t.count, t.elem.described()
+	case reflect.Struct:
+		d.Kind = sdt.KindStruct
+		for _, f := range t.fields {
+			d.Fields = append(d.Fields, sdt.Field{Name: f.name, Type: f.typ.described(), Offset: f.offset})
+		}
+	case reflect.Slice:
+		d.Kind, d.Fields = sdt.KindStruct, []sdt.Field{{Name: "len", Type: intType, Offset: wordSize}}
+	}
+	return d
+}

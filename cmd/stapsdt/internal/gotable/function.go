@@ -1,0 +1,114 @@
+package gotable
+
+import "encoding/binary"
+
+// Function is a function of a program.
+type Function struct {
+	// Name is the name that go tool nm shows.
+	Name string
+	// Entry and End are addresses of the file. Padding may precede End.
+	Entry, End uint64
+	// Args is the size that the compiler has noted for the arguments and results of the function,
+	// and of the space to which it spills arguments. It is negative if it is unknown.
+	Args int32
+	// Assembly means that it was written in assembly, and Wrapper that the compiler made it to call
+	// another one.
+	Assembly, Wrapper bool
+
+	index uint64
+	name  uint32 // where its name is
+}
+
+// Words and bytes of a runtime._func, and the flags and numbers in them (internal/abi/symtab.go).
+const (
+	wordArgs     = 2
+	idAt         = 40
+	flagAssembly = 1 << 2
+)
+
+// wrapperID is abi.FuncIDWrapper, the last number of its list, by the number of the release.
+var wrapperID = map[int]byte{22: 22, 23: 22, 24: 22, 25: 23, 26: 23, 27: 23}
+
+// Functions calls yield for each function, in the order of their addresses, until it returns false.
+// Release is the minor number of the Go release that has built the program, such as 26.
+func (t *Table) Functions(release int, yield func(Function) bool) {
+	wrapper, known := wrapperID[release]
+	for i := range t.funcs {
+		f := t.function(i)
+		if f == nil {
+			continue
+		}
+		fn := Function{
+			Name: text(t.names, uint64(f.field(wordName))), Entry: f.entry, End: t.text + uint64(t.u32(t.lines, 8*(i+1))),
+			Args: int32(f.field(wordArgs)), Assembly: f.raw[flagAt]&flagAssembly != 0, Wrapper: known && f.raw[idAt] == wrapper,
+			index: i, name: f.field(wordName),
+		}
+		if fn.Name != "" && fn.End > fn.Entry && !yield(fn) {
+			return
+		}
+	}
+}
+
+// Line returns where a function begins in the source.
+func (t *Table) Line(fn *Function) (file string, line int) {
+	f := t.function(fn.index)
+	if f == nil {
+		return "", 0
+	}
+	frame := f.frame(fn.name, fn.Entry)
+	return frame.File, frame.Line
+}
+
+// Inlined calls visit for each call that the compiler has replaced by the code of the function that is
+// called: with the name of that, and the function that has the code.
+func (t *Table) Inlined(visit func(callee string, caller string)) {
+	names := map[uint32]string{}
+	name := func(at uint32) string {
+		known, ok := names[at]
+		if !ok {
+			known = text(t.names, uint64(at))
+			names[at] = known
+		}
+		return known
+	}
+	seen := map[int32]bool{}
+	for i := range t.funcs {
+		f := t.function(i)
+		if f == nil {
+			continue
+		}
+		tree := f.tree()
+		if len(tree) == 0 {
+			continue
+		}
+		clear(seen)
+		f.values(f.pcdata(pcInlined), func(index int32) {
+			if index < 0 || seen[index] || uint64(index) >= uint64(len(tree))/inlinedCall {
+				return
+			}
+			seen[index] = true
+			visit(name(f.u32(tree[uint64(index)*inlinedCall:], 4)), name(f.field(wordName)))
+		})
+	}
+}
+
+// values calls visit for the values in a table of values by address.
+func (f *goFunction) values(table uint32, visit func(int32)) {
+	if table == 0 || uint64(table) >= uint64(len(f.pcs)) {
+		return
+	}
+	b, value := f.pcs[table:], int32(-1)
+	for first := true; ; first = false {
+		delta, n := binary.Uvarint(b)
+		if n <= 0 || delta == 0 && !first {
+			return
+		}
+		b = b[n:]
+		value += int32(uint32(delta)>>1) ^ -int32(delta&1)
+		if _, n = binary.Uvarint(b); n <= 0 {
+			return
+		}
+		b = b[n:]
+		visit(value)
+	}
+}

@@ -1,0 +1,42 @@
+package gotable
+
+import "encoding/binary"
+
+// Parts of an abi.Type, and the flag for a name that has a star in front.
+const (
+	typeHeader    = 48
+	typeFlags     = 20
+	typeName      = 40
+	flagExtraStar = 1 << 1
+	maxTypeName   = 512
+)
+
+// TypeName returns the name of the type at an address, such as *errors.errorString, or "" if there is no
+// type. A name that is very long is cut.
+func (t *Table) TypeName(address uint64) string {
+	var header [typeHeader]byte
+	if t.types == 0 || address < t.types || !t.memory.load(header[:], address) {
+		return ""
+	}
+	// A name is a byte of flags, its length and its bytes (abi.Name).
+	at := t.types + uint64(t.order.Uint32(header[typeName:]))
+	var head [1 + binary.MaxVarintLen32]byte
+	if !t.memory.load(head[:], at) {
+		return ""
+	}
+	length, n := binary.Uvarint(head[1:])
+	if n <= 0 || length == 0 {
+		return ""
+	}
+	name := make([]byte, min(length, maxTypeName))
+	if !t.memory.load(name, at+1+uint64(n)) {
+		return ""
+	}
+	if header[typeFlags]&flagExtraStar != 0 && name[0] == '*' {
+		name = name[1:]
+	}
+	if length > maxTypeName {
+		name = append(name, "…"...)
+	}
+	return string(name)
+}

@@ -1,0 +1,237 @@
+//go:build unix
+
+package kube
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
+)
+
+const (
+	// prefix is what the names of waiting containers begin with. By it and the target they are known, and not by their specs,
+	// which policies change.
+	prefix = "stapsdt-"
+	// binary is the command in the image.
+	binary = "/stapsdt"
+	// unknownUser is the user of a container that is to find out which user the program has.
+	unknownUser = 65532
+)
+
+// place is a container in which questions are answered.
+type place struct {
+	namespace, pod, container string
+	// memory is how many bytes a question may allocate, and limit those of the container or pod, or 0 if there is none.
+	memory, limit int64
+	agent         bool
+}
+
+// String says which way it is.
+func (p *place) String() string {
+	if p.agent {
+		return fmt.Sprintf("the node agent %s/%s", p.namespace, p.pod)
+	}
+	return fmt.Sprintf("the container %s of the pod %s/%s", p.container, p.namespace, p.pod)
+}
+
+// Bounds of place.memory.
+const (
+	minMemory   = 24 << 20
+	memoryShare = 8 // of the limit
+)
+
+// newPlace returns a place, whose commands take a part of a memory limit.
+func newPlace(p *pod, container string, limit int64) *place {
+	memory := int64(debugger.Memory)
+	if limit > 0 {
+		memory = min(memory, max(minMemory, limit/memoryShare))
+	}
+	return &place{namespace: p.Metadata.Namespace, pod: p.Metadata.Name, container: container, memory: memory, limit: limit}
+}
+
+// waiting returns the waiting containers beside a container that are running, the latest first.
+func (s *subject) waiting() (all []string) {
+	for _, c := range s.Spec.EphemeralContainers {
+		running := slices.ContainsFunc(s.Status.EphemeralContainerStatuses, func(status containerStatus) bool {
+			return status.Name == c.Name && status.State.Running != nil
+		})
+		if running && strings.HasPrefix(c.Name, prefix) && c.TargetContainerName == s.container.Name {
+			all = append(all, c.Name)
+		}
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// start adds a waiting container to a pod, and returns it when it runs.
+func (k *kubectl) start(ctx context.Context, s *subject, image string, o owner, patience time.Duration) (*place, error) {
+	at := newPlace(s.pod, prefix+strings.ToLower(rand.Text()[:5]), s.limit())
+	custom, err := writeCustom(o)
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(custom)
+	profile := "restricted"
+	if isRoot(o) { // whom that profile does not admit
+		profile = "baseline"
+	}
+	_, err = k.run(ctx, append([]string{"debug", "--namespace=" + s.Metadata.Namespace, s.Metadata.Name, "--image=" + image, "--image-pull-policy=IfNotPresent",
+		"--target=" + s.container.Name, "--container=" + at.container, "--profile=" + profile, "--custom=" + custom, "--attach=false", "--quiet",
+		"--"}, at.command("wait", s)...)...)
+	switch {
+	case err == nil:
+	case errors.Is(err, errForbidden) && strings.Contains(err.Error(), "ephemeralcontainers"):
+		return nil, forbidden("you may not add a container to pods of the namespace %s, which takes the right to patch pods/ephemeralcontainers (docs/kubernetes.md has a role for it)", s.Metadata.Namespace)
+	case strings.Contains(err.Error(), "unknown flag: --custom"):
+		return nil, fmt.Errorf("kubectl 1.30 or later is needed: %w", err)
+	default:
+		return nil, fmt.Errorf("the waiting container was refused: %w", err)
+	}
+	return at, k.awaitRunning(ctx, s.pod, at.container, image, patience)
+}
+
+// writeCustom writes what the profile of kubectl debug leaves open.
+func writeCustom(o owner) (path string, err error) {
+	context := map[string]any{"allowPrivilegeEscalation": false}
+	if o.user != nil {
+		context["runAsUser"] = *o.user
+	}
+	if o.group != nil {
+		context["runAsGroup"] = *o.group
+	}
+	b, err := json.Marshal(map[string]any{"securityContext": context, "terminationMessagePolicy": "FallbackToLogsOnError"})
+	if err != nil {
+		return "", err
+	}
+	f, err := os.CreateTemp("", "stapsdt-*.json")
+	if err != nil {
+		return "", err
+	}
+	if _, err = f.Write(b); err == nil {
+		err = f.Close()
+	}
+	return f.Name(), err
+}
+
+func isRoot(o owner) bool { return o.user != nil && *o.user == 0 }
+
+// Reasons for which a container waits, and which do not pass by themselves.
+var hopeless = []string{
+	"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable",
+	"CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+}
+
+// awaitRunning waits until a container of the pod runs.
+func (k *kubectl) awaitRunning(ctx context.Context, p *pod, name, image string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	reason := "its status is not known"
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		now, err := k.pod(ctx, p.Metadata.Namespace, p.Metadata.Name)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		for _, s := range statuses(now) {
+			if s.Name != name {
+				continue
+			}
+			switch {
+			case s.State.Running != nil:
+				return nil
+			case s.State.Terminated != nil, s.State.Waiting != nil && slices.Contains(hopeless, s.State.Waiting.Reason):
+				return fmt.Errorf("the waiting container (image %s) does not start: %s", image, s.State.text())
+			}
+			reason = s.State.text()
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Errorf("the waiting container (image %s) has not started within %v: %s", image, patience, reason)
+			}
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+func statuses(p *pod) []containerStatus {
+	if p == nil {
+		return nil
+	}
+	return p.Status.EphemeralContainerStatuses
+}
+
+// look asks what can be done with the container from a place.
+func (k *kubectl) look(ctx context.Context, at *place, s *subject) (*debugger.Answer, error) {
+	var said *podError
+	out, err := k.run(ctx, slices.Concat([]string{"exec"}, at.exec(), at.command("look", s))...)
+	switch {
+	case errors.Is(err, errForbidden):
+		return nil, forbidden("you may not run commands in pods of the namespace %s, which takes the right to create pods/exec", at.namespace)
+	case errors.As(err, &said) && said.isUsage:
+		return nil, otherVersion(at)
+	case err != nil:
+		return nil, err
+	}
+	answer := &debugger.Answer{}
+	if json.Unmarshal(out, answer) != nil || answer.Protocol != debugger.Protocol {
+		return nil, otherVersion(at)
+	}
+	return answer, nil
+}
+
+func otherVersion(at *place) error {
+	return fmt.Errorf("%v has another version of stapsdt, or another command", at)
+}
+
+// exec returns what kubectl exec is given before a command.
+func (p *place) exec() []string {
+	return []string{"--namespace=" + p.namespace, p.pod, "--container=" + p.container, "--"}
+}
+
+// command returns a command of package debugger about a container.
+func (p *place) command(name string, s *subject) []string {
+	args := []string{binary, debugger.Verb, name, "--container=" + s.id(), "--memory=" + strconv.FormatInt(p.memory, 10)}
+	switch {
+	case p.agent && p.limit > 0:
+		args = append(args, "--limit="+strconv.FormatInt(p.limit, 10))
+	case p.limit > 0:
+		args = append(args, "--limit="+strconv.FormatInt(quantity(s.container.Resources.Limits["memory"]), 10), "--shared")
+	}
+	if s.alone() && !p.agent {
+		args = append(args, "--alone")
+	}
+	return args
+}
+
+// lookAtUser asks the container itself which user and group it has, if it has a cat. Images often have nothing.
+func (k *kubectl) lookAtUser(ctx context.Context, s *subject) (o owner) {
+	out, err := k.run(ctx, "exec", "--namespace="+s.Metadata.Namespace, s.Metadata.Name, "--container="+s.container.Name, "--", "cat", "/proc/self/status")
+	if err != nil {
+		return o
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 {
+			continue
+		}
+		n, err := strconv.ParseInt(fields[2], 10, 64)
+		switch {
+		case err != nil:
+		case fields[0] == "Uid:":
+			o.user = &n
+		case fields[0] == "Gid:":
+			o.group = &n
+		}
+	}
+	return o
+}

@@ -1,0 +1,290 @@
+//go:build unix
+
+package kube
+
+import (
+	"bufio"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
+)
+
+// TestMain lets this program play kubectl and the plugin, too.
+func TestMain(m *testing.M) {
+	switch filepath.Base(os.Args[0]) {
+	case "kubectl":
+		os.Exit(fakeKubectl(os.Args[1:]))
+	case Name:
+		os.Exit(Main(os.Args[1:], "test", os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// cluster is what the fake kubectl plays. It is in a file that each call reads.
+type cluster struct {
+	Pods []pod
+	// Refused is what kubectl says of a verb, as "exec", or of "agents" or "look", if it is refused.
+	Refused map[string]string
+	// Start is what becomes of a container that is added, and Polls how often it is only being created before.
+	Start containerState
+	Polls int
+	// User and Group are those of the program, which Listens; Hidden means that nobody may look at it.
+	User, Group     int64
+	Listens, Hidden bool
+	// Cat means that the program's image has it.
+	Cat bool
+	// Short is how many transfers of a recording are cut.
+	Short int
+	// Behind is by how many versions all containers are behind.
+	Behind int
+}
+
+// recordingBytes is what the fake records.
+var recordingBytes = []byte(strings.Repeat("recorded ", 10000))
+
+// fake is one call of the fake kubectl.
+type fake struct {
+	directory string
+	cluster
+}
+
+func fakeKubectl(args []string) int {
+	f := &fake{directory: os.Getenv("FAKE_KUBECTL")}
+	b, err := os.ReadFile(filepath.Join(f.directory, "cluster.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &f.cluster)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 99
+	}
+	f.log(strings.Join(args, " "))
+	if text := f.Refused[args[0]]; text != "" {
+		return f.fail(text)
+	}
+	switch args[0] {
+	case "get":
+		return f.get(args[1:])
+	case "debug":
+		return f.debug(args[1:])
+	case "exec":
+		return f.exec(args[1:])
+	}
+	return f.fail("error: unknown command " + args[0])
+}
+
+func (f *fake) log(line string) {
+	log, err := os.OpenFile(filepath.Join(f.directory, "calls"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		fmt.Fprintln(log, line)
+		log.Close()
+	}
+}
+
+func (f *fake) fail(text string) int {
+	fmt.Fprintln(os.Stderr, text)
+	return 1
+}
+
+func (f *fake) save() {
+	b, _ := json.Marshal(f.cluster)
+	_ = os.WriteFile(filepath.Join(f.directory, "cluster.json"), b, 0o600)
+}
+
+// value returns the value of --name=value.
+func value(args []string, name string) string {
+	for _, a := range args {
+		if v, ok := strings.CutPrefix(a, "--"+name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+func (f *fake) find(args []string, name string) *pod {
+	namespace := value(args, "namespace")
+	if namespace == "" {
+		namespace = "default"
+	}
+	for i := range f.Pods {
+		if f.Pods[i].Metadata.Namespace == namespace && f.Pods[i].Metadata.Name == name {
+			return &f.Pods[i]
+		}
+	}
+	return nil
+}
+
+func (f *fake) get(args []string) int {
+	words := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, "--") })
+	if words[0] == "pods" {
+		if text := f.Refused["agents"]; text != "" {
+			return f.fail(text)
+		}
+		var items []pod
+		for _, p := range f.Pods {
+			node, ok := strings.CutPrefix(value(args, "field-selector"), "spec.nodeName=")
+			if p.Metadata.Namespace == value(args, "namespace") && (!ok || p.Spec.NodeName == node) {
+				items = append(items, p)
+			}
+		}
+		_ = json.NewEncoder(os.Stdout).Encode(map[string]any{"items": items})
+		return 0
+	}
+	p := f.find(args, words[1])
+	if p == nil {
+		return f.fail(fmt.Sprintf(`Error from server (NotFound): pods %q not found`, words[1]))
+	}
+	if f.Polls > 0 {
+		f.Polls--
+	} else {
+		for i := range p.Status.EphemeralContainerStatuses {
+			if s := &p.Status.EphemeralContainerStatuses[i]; s.State.Waiting != nil && s.State.Waiting.Reason == "ContainerCreating" {
+				s.State = f.Start
+			}
+		}
+	}
+	f.save()
+	_ = json.NewEncoder(os.Stdout).Encode(p)
+	return 0
+}
+
+func (f *fake) debug(args []string) int {
+	var custom struct {
+		SecurityContext securityContext `json:"securityContext"`
+	}
+	b, err := os.ReadFile(value(args, "custom"))
+	if err == nil {
+		err = json.Unmarshal(b, &custom)
+	}
+	name := args[slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "--") })]
+	p := f.find(args, name)
+	if err != nil || p == nil {
+		return f.fail(fmt.Sprint("error: debug: ", err, p))
+	}
+	f.log("custom " + string(b))
+	added := ephemeralContainer{TargetContainerName: value(args, "target")}
+	added.Name, added.SecurityContext, added.Image = value(args, "container"), custom.SecurityContext, value(args, "image")
+	p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, added)
+	var state containerState
+	_ = json.Unmarshal([]byte(`{"waiting":{"reason":"ContainerCreating"}}`), &state)
+	p.Status.EphemeralContainerStatuses = append(p.Status.EphemeralContainerStatuses, containerStatus{Name: added.Name, State: state})
+	f.save()
+	return 0
+}
+
+func (f *fake) exec(args []string) int {
+	i := slices.Index(args, "--")
+	before, command := args[:i], args[i+1:]
+	name := before[slices.IndexFunc(before, func(a string) bool { return !strings.HasPrefix(a, "--") })]
+	p := f.find(before, name)
+	if p == nil {
+		return f.fail(fmt.Sprintf(`Error from server (NotFound): pods %q not found`, name))
+	}
+	if command[0] == "cat" {
+		if !f.Cat {
+			fmt.Fprintln(os.Stderr, "command terminated with exit code 127")
+			return 127
+		}
+		fmt.Printf("Name:\tcat\nUid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\nGid:\t%[2]d\t%[2]d\t%[2]d\t%[2]d\n", f.User, f.Group)
+		return 0
+	}
+	switch command[2] {
+	case "look":
+		if text := f.Refused["look"]; text != "" {
+			return f.fail(text)
+		}
+		return f.look(p, value(before, "container"))
+	case "ask":
+		return f.ask(command)
+	case "send":
+		return f.send()
+	case debugger.Companion:
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		f.log("the companion has ended")
+		return 0
+	}
+	return f.fail("error: exec")
+}
+
+func (f *fake) look(p *pod, container string) int {
+	answer := debugger.Answer{Protocol: debugger.Protocol - f.Behind, Processes: []debugger.Process{{PID: 1, UID: uint32(f.User), GID: uint32(f.Group), Readable: true, Listens: f.Listens}}}
+	for _, c := range p.Spec.EphemeralContainers {
+		if c.Name != container {
+			continue
+		}
+		if u := c.SecurityContext.RunAsUser; u != nil {
+			answer.UID = uint32(*u)
+		}
+		if g := c.SecurityContext.RunAsGroup; g != nil {
+			answer.GID = uint32(*g)
+		}
+		readable := answer.UID == uint32(f.User) && answer.GID == uint32(f.Group) && !f.Hidden
+		answer.Processes[0].Readable = readable
+		answer.Processes[0].Listens = readable && f.Listens
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(answer)
+	return 0
+}
+
+// ask does what the probe that is asked for says.
+func (f *fake) ask(command []string) int {
+	rest := command[slices.Index(command, "--")+1:]
+	probe := rest[len(rest)-1]
+	in := bufio.NewReader(os.Stdin)
+	switch {
+	case rest[0] == "record":
+		_, _ = in.ReadString('\n')
+		sum := sha256.Sum256(recordingBytes)
+		_ = json.NewEncoder(os.Stdout).Encode(debugger.Recording{PID: 7, FD: 3, Size: int64(len(recordingBytes)), SHA256: hex.EncodeToString(sum[:])})
+		_, _ = io.Copy(io.Discard, in)
+		f.log("held until the input ended")
+		return 0
+	case probe == "status:3":
+		fmt.Fprintln(os.Stderr, "stapsdt: no file of the process has such a probe")
+		fmt.Fprintln(os.Stderr, "command terminated with exit code 3")
+		return 3
+	case probe == "killed:137":
+		fmt.Fprintln(os.Stderr, "command terminated with exit code 137")
+		return 137
+	case probe == "lost:connection":
+		fmt.Println("an event")
+		fmt.Fprintln(os.Stderr, "error: error reading from error stream: unexpected EOF")
+		return 1
+	case probe == "until:stopped":
+		fmt.Println("an event")
+		if _, err := in.ReadString('\n'); err != nil {
+			f.log("the input has ended")
+		}
+		fmt.Println("the result")
+		return 0
+	case probe == "never:ends":
+		fmt.Println("an event")
+		time.Sleep(time.Minute)
+	}
+	fmt.Println(strings.Join(rest, " "))
+	return 0
+}
+
+func (f *fake) send() int {
+	w := gzip.NewWriter(os.Stdout)
+	b := recordingBytes
+	if f.Short > 0 {
+		f.Short--
+		f.save()
+		b = b[:len(b)/2]
+	}
+	_, _ = w.Write(b)
+	_ = w.Close()
+	return 0
+}

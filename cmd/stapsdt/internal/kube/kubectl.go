@@ -1,0 +1,136 @@
+//go:build unix
+
+package kube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+var (
+	// errNotFound means that the cluster does not have what was asked for.
+	errNotFound = errors.New("not found")
+	// errForbidden means that the user may not do something, or a policy forbids it.
+	errForbidden = errors.New("forbidden")
+	// errNoKubectl means that there is no kubectl.
+	errNoKubectl = errors.New("kubectl is not in $PATH")
+)
+
+// kubectl runs kubectl, with the user's rights.
+type kubectl struct {
+	path  string
+	flags []string // which cluster, and as whom
+}
+
+// newKubectl finds kubectl.
+func newKubectl(flags []string) (*kubectl, error) {
+	path, err := exec.LookPath("kubectl")
+	if err != nil {
+		return nil, errNoKubectl
+	}
+	return &kubectl{path, flags}, nil
+}
+
+// requestTimeout is how long the API server may take to answer.
+const requestTimeout = 20 * time.Second
+
+// run runs a command that ends soon, and returns what it has printed.
+func (k *kubectl) run(ctx context.Context, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
+	defer cancel()
+	words := append([]string{args[0], fmt.Sprintf("--request-timeout=%v", requestTimeout)}, k.flags...)
+	c := exec.CommandContext(ctx, k.path, append(words, args[1:]...)...)
+	c.Env = append(os.Environ(), "KUBECTL_DEBUG_CUSTOM_PROFILE=true") // for kubectl 1.30
+	var out, problem bytes.Buffer
+	c.Stdout, c.Stderr = &out, &problem
+	c.WaitDelay = time.Second
+	if err := c.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("kubectl %s: %w", args[0], context.Cause(ctx))
+		}
+		return nil, kubectlError(problem.String(), err)
+	}
+	return out.Bytes(), nil
+}
+
+// get reads objects.
+func (k *kubectl) get(ctx context.Context, into any, args ...string) error {
+	out, err := k.run(ctx, append(append([]string{"get"}, args...), "--output=json")...)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(out, into); err != nil {
+		return fmt.Errorf("kubectl get: %w", err)
+	}
+	return nil
+}
+
+// kubectlError returns the error that kubectl has printed, or the command that it has run in a pod.
+func kubectlError(printed string, err error) error {
+	var said []string
+	for line := range strings.Lines(printed) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "Warning:") {
+			said = append(said, line)
+		}
+	}
+	if len(said) == 0 {
+		return fmt.Errorf("kubectl: %w", err)
+	}
+	text := strings.Join(said, " ")
+	switch own, isOwn := strings.CutPrefix(said[0], "stapsdt: "); {
+	case isOwn:
+		return &podError{own, strings.Contains(text, terminatedUsage)}
+	case strings.Contains(text, "(Forbidden)"), strings.Contains(text, "is forbidden:"), strings.Contains(text, "(Unauthorized)"):
+		return &clusterError{errForbidden, strip(text)}
+	case strings.Contains(text, "(NotFound)"):
+		return &clusterError{errNotFound, strip(text)}
+	}
+	return &clusterError{err, strip(text)}
+}
+
+// strip removes the words with which kubectl begins an error.
+func strip(text string) string {
+	for _, prefix := range []string{"error: ", "Error from server (Forbidden): ", "Error from server (NotFound): "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return text
+}
+
+// clusterError is what kubectl says.
+type clusterError struct {
+	cause error
+	text  string
+}
+
+func (e *clusterError) Error() string { return "kubectl: " + e.text }
+
+// Unwrap returns errForbidden, errNotFound, or how kubectl has ended.
+func (e *clusterError) Unwrap() error { return e.cause }
+
+// podError is what the command in a pod says.
+type podError struct {
+	text    string
+	isUsage bool // of its command line
+}
+
+func (e *podError) Error() string { return e.text }
+
+// terminatedUsage is what kubectl says of a command whose command line is wrong.
+const terminatedUsage = "command terminated with exit code 2"
+
+// rightsError says what the user may not do.
+type rightsError struct{ text string }
+
+func (e *rightsError) Error() string { return e.text }
+
+// Unwrap returns errForbidden.
+func (e *rightsError) Unwrap() error { return errForbidden }
+
+func forbidden(format string, args ...any) error { return &rightsError{fmt.Sprintf(format, args...)} }

@@ -1,0 +1,189 @@
+//go:build unix
+
+package kube
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// Name is what the command is called as a plugin of kubectl.
+const Name = "kubectl-stapsdt"
+
+// IsPlugin reports whether a program was called as the plugin.
+func IsPlugin(path string) bool { return filepath.Base(path) == Name }
+
+// The exit statuses that are not those of the command in the pod, which mean the same there.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+	exitNothing = 3
+	exitRights  = 4
+)
+
+// Main runs the plugin and returns its exit status.
+func Main(args []string, version string, stdout, stderr *os.File) int {
+	status := 0
+	c := newCommand(version, func(_ *cobra.Command, q *Question) (err error) {
+		status, err = ask(q, stdout, stderr)
+		return err
+	})
+	c.SetArgs(args)
+	c.SetOut(stdout)
+	c.SetErr(stderr)
+	if err := c.Execute(); err != nil {
+		warn(stderr, "%s", usage.Text(err))
+		return statusOf(err)
+	}
+	return status
+}
+
+// statusOf returns the exit status of an error.
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, usage.Err):
+		return exitUsage
+	case errors.Is(err, errForbidden), errors.Is(err, errSilent):
+		return exitRights
+	case errors.Is(err, errNotFound):
+		return exitNothing
+	}
+	return exitFailure
+}
+
+// warn prints a line for people.
+func warn(to io.Writer, format string, args ...any) {
+	line := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
+	fmt.Fprintf(to, "stapsdt: %s\n", text.Printable(line))
+}
+
+// asking is a question that is being asked.
+type asking struct {
+	question *Question
+	kubectl  *kubectl
+	subject  *subject
+	out, err *os.File
+	token    string // of a command with a terminal and its companion
+}
+
+func (a *asking) warn(format string, args ...any) { warn(a.err, format, args...) }
+
+// ask asks a question, and returns the exit status of the command in the pod.
+func ask(q *Question, stdout, stderr *os.File) (status int, err error) {
+	k, err := newKubectl(q.clusterFlags)
+	if err != nil {
+		return 0, err
+	}
+	a := &asking{question: q, kubectl: k, out: stdout, err: stderr}
+	at, err := a.prepare()
+	if err != nil {
+		return 0, err
+	}
+	if q.verb == "record" {
+		return a.record(at)
+	}
+	return a.run(at)
+}
+
+// prepare finds the container, and a place in which the question is answered.
+func (a *asking) prepare() (*place, error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	var err error
+	if a.subject, err = a.kubectl.find(ctx, a.question); err != nil {
+		return nil, err
+	}
+	if a.subject.note != "" {
+		a.warn("%s", a.subject.note)
+	}
+	at, err := a.kubectl.way(ctx, a.question, a.subject)
+	if err == nil && a.question.verbose {
+		a.warn("asked through %v", at)
+	}
+	return at, err
+}
+
+// run runs the verb in the pod.
+func (a *asking) run(at *place) (status int, err error) {
+	out := a.out
+	q := a.question
+	var extra []string
+	if q.file != "" { // a timeline
+		extra = append(extra, "--output-file=-")
+		if q.file != "-" {
+			if out, err = os.Create(q.file); err != nil {
+				return 0, err
+			}
+			defer func() { err = errors.Join(err, out.Close()) }()
+		}
+	}
+	s := &session{kubectl: a.kubectl, out: out, problems: &filter{to: a.err}, terminal: a.isTerminal()}
+	if s.terminal {
+		a.token = rand.Text()
+		done, err := a.kubectl.accompany(at, a.token)
+		if err != nil {
+			return 0, err
+		}
+		defer done()
+		signal.Ignore(syscall.SIGINT) // the terminal sends Ctrl-C through the connection
+	}
+	if err := s.start(a.words(at, extra...)); err != nil {
+		return 0, err
+	}
+	if !s.terminal {
+		defer s.onSignal()()
+	}
+	return s.wait()
+}
+
+// isTerminal reports whether the command in the pod has a terminal: if standard input and output are one.
+func (a *asking) isTerminal() bool {
+	_, in := columns(os.Stdin)
+	_, out := columns(a.out)
+	return in && out && a.question.file == ""
+}
+
+// words returns what kubectl exec is given.
+func (a *asking) words(at *place, extra ...string) []string {
+	args := append(at.exec(), at.command("ask", a.subject)...)
+	width, out := columns(a.out)
+	switch {
+	case a.isTerminal():
+		args = append(args, "--terminal="+a.token)
+	case out:
+		args = append(args, "--columns="+strconv.Itoa(width))
+		if os.Getenv("TERM") != "dumb" {
+			args = append(args, "--color")
+		}
+	}
+	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		args = append(args, "--no-color")
+	}
+	args = append(args, "--", a.question.verb)
+	args = append(append(args, a.question.passed...), extra...)
+	return append(append(args, "--"), a.question.args...)
+}
+
+// columns returns the width of a terminal, or false if a file is none.
+func columns(f *os.File) (width int, ok bool) {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, false
+	}
+	return int(size.Col), true
+}

@@ -1,0 +1,374 @@
+//go:build unix
+
+package kube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// shopID is the ID of the container of the pod shop.
+var shopID = strings.Repeat("ab", 32)
+
+// testCluster returns a cluster with the pod default/shop, whose container has a user and a group, and whose node has an agent.
+func testCluster() cluster {
+	c := cluster{User: 1000, Group: 2000, Listens: true}
+	err := json.Unmarshal([]byte(`[
+		{"metadata": {"name": "shop", "namespace": "default"},
+		 "spec": {"nodeName": "n1", "containers": [{"name": "app", "securityContext": {"runAsUser": 1000, "runAsGroup": 2000}}]},
+		 "status": {"phase": "Running", "containerStatuses": [{"name": "app", "containerID": "containerd://`+shopID+`", "state": {"running": {}}}]}},
+		{"metadata": {"name": "stapsdt-xyz", "namespace": "stapsdt"},
+		 "spec": {"nodeName": "n1", "containers": [{"name": "stapsdt", "image": "agent:1", "resources": {"limits": {"memory": "128Mi"}}}]},
+		 "status": {"phase": "Running"}}]`), &c.Pods)
+	if err == nil {
+		err = json.Unmarshal([]byte(`{"running": {}}`), &c.Start)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// run is a run of the plugin.
+type run struct {
+	t         *testing.T
+	directory string
+	command   *exec.Cmd
+	out, err  bytes.Buffer
+}
+
+// newRun prepares a run in a cluster.
+func newRun(t *testing.T, c cluster, args ...string) *run {
+	t.Helper()
+	testenv.NotRaced(t, "each run is a dozen processes, which take a second each to begin")
+	r := &run{t: t, directory: t.TempDir()}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, name := range []string{"kubectl", Name} {
+		require.NoError(t, os.Symlink(self, filepath.Join(r.directory, name)))
+	}
+	b, err := json.Marshal(c)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(r.directory, "cluster.json"), b, 0o600))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	r.command = exec.CommandContext(ctx, filepath.Join(r.directory, Name), args...)
+	r.command.Dir = r.directory
+	r.command.Env = append(os.Environ(), "PATH="+r.directory, "FAKE_KUBECTL="+r.directory, "STAPSDT_IMAGE=", "NO_COLOR=")
+	r.command.Stdout, r.command.Stderr = &r.out, &r.err
+	return r
+}
+
+// wait runs it to the end, and returns its exit status.
+func (r *run) wait() int {
+	r.t.Helper()
+	if r.command.Process == nil {
+		require.NoError(r.t, r.command.Start())
+	}
+	_ = r.command.Wait()
+	return r.command.ProcessState.ExitCode()
+}
+
+// calls returns the calls of kubectl.
+func (r *run) calls() string {
+	b, _ := os.ReadFile(filepath.Join(r.directory, "calls"))
+	return string(b)
+}
+
+// await waits until the calls contain something.
+func (r *run) await(what string) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool { return strings.Contains(r.calls(), what) }, 20*time.Second, 5*time.Millisecond, "%s: %s", what, r.calls())
+}
+
+// TestFirstQuestion: the first question adds one container of the program's user and group, with the restricted profile, and the verb with
+// its flags arrives there. The second one uses it again.
+func TestFirstQuestion(t *testing.T) {
+	c := testCluster()
+	c.Polls = 2
+	r := newRun(t, c, "trace", "-p", "shop", "shop:*", "-w", "status >= 500", "-n", "2", "-v", "--context", "x", "--as=ann", "--kubeconfig=k")
+	require.Zero(t, r.wait(), r.err.String())
+	assert.Equal(t, "trace --where=status >= 500 --number=2 --verbose=true -- shop:*\n", r.out.String())
+	calls := r.calls()
+	assert.Contains(t, calls, "--image=agent:1 --image-pull-policy=IfNotPresent --target=app --container=stapsdt-")
+	assert.Contains(t, calls, "--profile=restricted")
+	assert.Contains(t, calls, `custom {"securityContext":{"allowPrivilegeEscalation":false,"runAsGroup":2000,"runAsUser":1000},"terminationMessagePolicy":"FallbackToLogsOnError"}`)
+	assert.Contains(t, calls, " -- /stapsdt debugger wait --container="+shopID+" --memory=67108864 --alone\n")
+	assert.Contains(t, calls, "/stapsdt debugger ask --container="+shopID+" --memory=67108864 --alone -- trace")
+	for line := range strings.Lines(calls) {
+		if !strings.HasPrefix(line, "custom") {
+			assert.Contains(t, line, "--context=x --as=ann --kubeconfig=k")
+		}
+	}
+	assert.Contains(t, r.err.String(), "stapsdt: asked through the container stapsdt-")
+
+	again := exec.Command(r.command.Path, "count", "-p", "shop/app", "shop:*")
+	again.Dir, again.Env = r.command.Dir, r.command.Env
+	out, err := again.CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Equal(t, "count -- shop:*\n", string(out))
+	assert.Equal(t, 1, strings.Count(r.calls(), " debugger wait "), "it was used again")
+}
+
+// TestUser: the user and the group of the program are found in one place after another.
+func TestUser(t *testing.T) {
+	var unknown securityContext
+	for name, test := range map[string]struct {
+		change   func(*cluster)
+		custom   string
+		added    int
+		unwanted string
+	}{
+		"the pod's": {func(c *cluster) { c.Pods[0].Spec.SecurityContext = c.Pods[0].Spec.Containers[0].SecurityContext }, `"runAsGroup":2000,"runAsUser":1000`, 1, " cat "},
+		"the status's": {func(c *cluster) {
+			_ = json.Unmarshal([]byte(`{"linux":{"uid":1000,"gid":2000}}`), &c.Pods[0].Status.ContainerStatuses[0].User)
+		}, `"runAsGroup":2000,"runAsUser":1000`, 1, " cat "},
+		"a look":         {func(c *cluster) { c.Cat = true }, `"runAsGroup":2000,"runAsUser":1000`, 1, ""},
+		"another's look": {func(*cluster) {}, `"runAsGroup":2000,"runAsUser":1000`, 2, ""},
+		"only the user": {func(c *cluster) {
+			c.Pods[0].Spec.SecurityContext.RunAsUser = testCluster().Pods[0].Spec.Containers[0].SecurityContext.RunAsUser
+		}, `"runAsGroup":2000,"runAsUser":1000`, 2, ""},
+		"the agent's look": {func(c *cluster) { c.Pods = append(c.Pods, testCluster().Pods[1]) }, `"runAsGroup":2000,"runAsUser":1000`, 1, " cat "},
+		"root":             {func(c *cluster) { c.Cat, c.User, c.Group = true, 0, 0 }, `"runAsGroup":0,"runAsUser":0`, 1, "--profile=restricted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := testCluster()
+			c.Pods = c.Pods[:1] // no agent
+			test.change(&c)
+			c.Pods[0].Spec.Containers[0].SecurityContext = unknown
+			r := newRun(t, c, "trace", "-p", "shop", "shop:*", "--image", "i")
+			require.Zero(t, r.wait(), r.err.String())
+			assert.Contains(t, r.calls(), test.custom)
+			assert.Equal(t, test.added, strings.Count(r.calls(), " debugger wait "), r.calls())
+			if test.unwanted != "" {
+				assert.NotContains(t, r.calls(), test.unwanted)
+			}
+		})
+	}
+}
+
+// TestSilent: a program that does not listen gets one waiting container if only that can tell, and none if the agent can.
+func TestSilent(t *testing.T) {
+	for _, agents := range []int{0, 1} {
+		c := testCluster()
+		c.Listens, c.Pods = false, c.Pods[:1+agents]
+		r := newRun(t, c, "trace", "-p", "shop", "shop:*", "--image", "i")
+		status := r.wait()
+		again := exec.Command(r.command.Path, r.command.Args[1:]...)
+		again.Dir, again.Env = r.command.Dir, r.command.Env
+		out, _ := again.CombinedOutput()
+		assert.Equal(t, status, again.ProcessState.ExitCode(), string(out))
+		assert.Equal(t, 1-agents, strings.Count(r.calls(), " debugger wait "), r.calls())
+		assert.Equal(t, 4*(1-agents), status, r.err.String())
+	}
+}
+
+// TestWay: what is asked where, and what is said if it cannot be.
+func TestWay(t *testing.T) {
+	const forbidden = `Error from server (Forbidden): pods "shop" is forbidden: User "ann" cannot patch resource "pods/ephemeralcontainers" in API group "" in the namespace "default"`
+	for name, test := range map[string]struct {
+		change func(*cluster)
+		args   string
+		status int
+		calls  string // what they contain at the end
+		said   string
+	}{
+		"silent":                    {func(c *cluster) { c.Listens = false }, "trace shop:*", 0, "stapsdt-xyz --container=stapsdt -- /stapsdt debugger ask --container=" + shopID + " --memory=25165824 --limit=134217728 --", ""},
+		"silent list":               {func(c *cluster) { c.Listens = false }, "list", 0, "stapsdt-xyz --container=stapsdt -- /stapsdt debugger ask --container=" + shopID + " --memory=25165824 --limit=134217728 -- list", ""},
+		"silent list without agent": {func(c *cluster) { c.Listens = false; c.Pods = c.Pods[:1] }, "list --image i", 0, "--alone -- list --", ""},
+		"kernel":                    {func(*cluster) {}, "trace shop:* --via kernel", 0, "ask --container=" + shopID + " --memory=25165824 --limit=134217728 -- trace --via=kernel", ""},
+		"socket":                    {func(c *cluster) { c.Listens = false }, "trace shop:* --via socket", 4, "", "stapsdt: the program does not listen, because it neither calls probesock.Listen nor has STAPSDT_SOCKET=1 in its environment\n"},
+		"no agent":                  {func(c *cluster) { c.Listens = false; c.Pods = c.Pods[:1] }, "trace shop:* --image i", 4, "", "does not listen, because it neither calls probesock.Listen nor has STAPSDT_SOCKET=1 in its environment; and no node agent runs on the node n1"},
+		"no right":                  {func(c *cluster) { c.Refused = map[string]string{"debug": forbidden}; c.Pods = c.Pods[:1] }, "trace shop:* --image i", 4, "", "stapsdt: you may not add a container to pods of the namespace default, which takes the right to patch pods/ephemeralcontainers (docs/kubernetes.md has a role for it)"},
+		"no right but agent":        {func(c *cluster) { c.Refused = map[string]string{"debug": forbidden} }, "trace shop:* -v", 0, "stapsdt-xyz", "stapsdt: asked through the node agent stapsdt/stapsdt-xyz\n"},
+		"no image":                  {func(c *cluster) { c.Pods = c.Pods[:1] }, "list", 1, "", "stapsdt: no image for the waiting container: give --image or set STAPSDT_IMAGE (there is no node agent in the namespace stapsdt)\n"},
+		"agents unread": {func(c *cluster) {
+			c.Refused = map[string]string{"agents": `Error from server (Forbidden): pods is forbidden`}
+		}, "list", 4, "", "STAPSDT_IMAGE (you may not list the pods of the node agent in the namespace stapsdt)\n"},
+		"policy": {func(c *cluster) {
+			c.Refused = map[string]string{"debug": `Error from server (Forbidden): pods "shop" is forbidden: violates PodSecurity "restricted:latest": x`}
+			c.Pods = c.Pods[:1]
+		}, "list --image i", 4, "", `the waiting container was refused: kubectl: pods "shop" is forbidden: violates PodSecurity "restricted:latest": x`},
+		"no exec": {func(c *cluster) {
+			c.Refused = map[string]string{"exec": `Error from server (Forbidden): pods "shop" is forbidden: User "ann" cannot create resource "pods/exec"`}
+		}, "list", 4, "", "takes the right to create pods/exec"},
+		"image": {func(c *cluster) {
+			_ = json.Unmarshal([]byte(`{"running":null,"waiting":{"reason":"ErrImagePull","message":"no such host"}}`), &c.Start)
+			c.Pods = c.Pods[:1]
+		}, "list --image i", 1, "", "stapsdt: the waiting container (image i) does not start: ErrImagePull: no such host; and no node agent"},
+		"ended": {func(c *cluster) {
+			_ = json.Unmarshal([]byte(`{"running":null,"terminated":{"reason":"Error","exitCode":2,"message":"stapsdt: there is no command \"debugger\"\n"}}`), &c.Start)
+			c.Pods = c.Pods[:1]
+		}, "list --image i", 1, "", `does not start: it has ended with status 2 (Error): stapsdt: there is no command "debugger"`},
+		"deadline": {func(c *cluster) { c.Polls = 100; c.Pods = c.Pods[:1] }, "list --image i --start-timeout 1s", 1, "", "stapsdt: the waiting container (image i) has not started within 1s: ContainerCreating; and"},
+		"hidden":   {func(c *cluster) { c.Hidden = true; c.Pods = c.Pods[:1] }, "list --image i", 1, "", "the program has capabilities, or has forbidden others to look at it"},
+		"no pod":   {func(c *cluster) { c.Pods = c.Pods[1:] }, "list", 3, "", `stapsdt: kubectl: pods "shop" not found`},
+		"not running": {func(c *cluster) {
+			_ = json.Unmarshal([]byte(`{"waiting":{"reason":"CrashLoopBackOff"},"running":null}`), &c.Pods[0].Status.ContainerStatuses[0].State)
+		}, "list", 1, "", "stapsdt: the container app of the pod default/shop is not running: CrashLoopBackOff"},
+		"small pod":       {func(c *cluster) { c.Pods[0].Spec.Containers[0].Resources.Limits = map[string]string{"memory": "64Mi"} }, "list", 0, "--memory=25165824 --limit=67108864 --shared --alone -- list", ""},
+		"another version": {func(c *cluster) { c.Behind = 1 }, "list --image i", 1, "", "of the pod default/shop has another version of stapsdt, or another command; and the node agent stapsdt/stapsdt-xyz has another"},
+		"short memory": {func(c *cluster) {
+			c.Refused = map[string]string{"look": "stapsdt: the pod's memory is short: x\ncommand terminated with exit code 1"}
+			c.Pods = c.Pods[:1]
+		}, "list --image i", 1, "", "stapsdt: the pod's memory is short: x; and no node agent"},
+		"shared PIDs": {func(c *cluster) { c.Pods[0].Spec.ShareProcessNamespace = true }, "list", 0, "--memory=67108864 -- list", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := testCluster()
+			test.change(&c)
+			r := newRun(t, c, append(strings.Fields(test.args), "-p", "shop")...)
+			require.Equal(t, test.status, r.wait(), r.err.String())
+			assert.Contains(t, r.calls(), test.calls)
+			assert.Contains(t, r.err.String(), test.said)
+			assert.Equal(t, test.said != "", r.err.Len() > 0, r.err.String())
+			assert.LessOrEqual(t, strings.Count(r.err.String(), "\n"), 1, "one sentence")
+		})
+	}
+}
+
+// TestStatus: the exit status and the messages of the command in the pod are the plugin's.
+func TestStatus(t *testing.T) {
+	for probe, test := range map[string]struct {
+		status   int
+		out, err string
+	}{
+		"status:3":        {3, "", "stapsdt: no file of the process has such a probe\n"},
+		"killed:137":      {1, "", "stapsdt: the command in the pod was killed, probably because the memory of the pod was short\n"},
+		"lost:connection": {1, "an event\n", "stapsdt: the connection to the pod was lost: kubectl: error reading from error stream: unexpected EOF\n"},
+	} {
+		r := newRun(t, testCluster(), "trace", "-p", "shop", probe)
+		assert.Equal(t, test.status, r.wait(), probe)
+		assert.Equal(t, test.out, r.out.String(), probe)
+		assert.Equal(t, test.err, r.err.String(), probe)
+	}
+}
+
+// TestSignal: a signal, also one to the whole process group as of Ctrl-C, lets the command in the pod end with its result.
+func TestSignal(t *testing.T) {
+	for _, group := range []bool{false, true} {
+		r := newRun(t, testCluster(), "trace", "-p", "shop", "until:stopped")
+		r.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		require.NoError(t, r.command.Start())
+		r.await("until:stopped")
+		time.Sleep(50 * time.Millisecond) // until it waits for signals
+		pid := r.command.Process.Pid
+		if group {
+			pid = -pid
+		}
+		require.NoError(t, syscall.Kill(pid, syscall.SIGINT))
+		require.Zero(t, r.wait(), r.err.String())
+		assert.Equal(t, "an event\nthe result\n", r.out.String())
+		assert.NotContains(t, r.calls(), "the input has ended", "a line was sent")
+	}
+}
+
+// TestSecondSignal: one that does not end is killed by a second signal.
+func TestSecondSignal(t *testing.T) {
+	r := newRun(t, testCluster(), "trace", "-p", "shop", "never:ends")
+	require.NoError(t, r.command.Start())
+	r.await("never:ends")
+	time.Sleep(50 * time.Millisecond)
+	began := time.Now()
+	for range 2 {
+		_ = r.command.Process.Signal(syscall.SIGINT)
+		time.Sleep(50 * time.Millisecond)
+	}
+	assert.Equal(t, 1, r.wait())
+	assert.Less(t, time.Since(began), 10*time.Second)
+}
+
+// TestKilled: a plugin that is killed leaves nothing running, because the input of the command in the pod ends.
+func TestKilled(t *testing.T) {
+	r := newRun(t, testCluster(), "trace", "-p", "shop", "until:stopped")
+	require.NoError(t, r.command.Start())
+	r.await("until:stopped")
+	time.Sleep(50 * time.Millisecond)
+	require.NotContains(t, r.calls(), "the input has ended", "that of the plugin is /dev/null")
+	require.NoError(t, r.command.Process.Kill())
+	r.await("the input has ended")
+	_ = r.wait()
+}
+
+// TestRecording: a recording that does not arrive whole is fetched again, and is otherwise not there.
+func TestRecording(t *testing.T) {
+	for name, test := range map[string]struct{ short, status int }{"whole": {0, 0}, "short twice": {2, 0}, "always short": {100, 1}} {
+		t.Run(name, func(t *testing.T) {
+			c := testCluster()
+			c.Short = test.short
+			c.Pods[0].Spec.Containers[0].Resources.Limits = map[string]string{"memory": "64Mi"}
+			r := newRun(t, c, "record", "-p", "shop", "shop:*", "-O", "shop.rec")
+			require.NoError(t, r.command.Start())
+			r.await("-- record")
+			time.Sleep(50 * time.Millisecond)
+			require.NoError(t, r.command.Process.Signal(syscall.SIGINT))
+			require.Equal(t, test.status, r.wait(), r.err.String())
+			assert.Contains(t, r.calls(), "-- record --size=8388608 -- shop:*")
+			assert.Contains(t, r.calls(), "held until the input ended")
+			got, err := os.ReadFile(filepath.Join(r.directory, "shop.rec"))
+			left, _ := filepath.Glob(filepath.Join(r.directory, ".shop.rec*"))
+			assert.Empty(t, left)
+			if test.status != 0 {
+				assert.ErrorIs(t, err, os.ErrNotExist)
+				assert.Contains(t, r.err.String(), "fetch the recording: it did not arrive whole: 45000 of 90000 bytes")
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, recordingBytes, got)
+			assert.Equal(t, test.short, strings.Count(r.err.String(), "is fetched again"))
+		})
+	}
+}
+
+// TestTimeline: a timeline is written to a file of this machine.
+func TestTimeline(t *testing.T) {
+	r := newRun(t, testCluster(), "trace", "-p", "shop", "shop:*", "-o", "chrome", "-O", "shop.json")
+	require.Zero(t, r.wait(), r.err.String())
+	got, err := os.ReadFile(filepath.Join(r.directory, "shop.json"))
+	require.NoError(t, err)
+	assert.Equal(t, "trace --output=chrome --output-file=- -- shop:*\n", string(got))
+}
+
+// TestUsage: wrong command lines.
+func TestUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"trace shop:*":                               "no pod: give -p [NAMESPACE/]POD[/CONTAINER]",
+		"trace -p shop":                              "no probes: give PROVIDER:PROBE",
+		"trace -p a/b/c/d x:*":                       "-p takes [NAMESPACE/]POD[/CONTAINER]",
+		"trace -p a,b x:*":                           "-p takes one pod",
+		"trace -p shop x:* -n default":               `-n takes a number here, and not "default": give the namespace as in -p NAMESPACE/POD, or with --namespace`,
+		"trace -a x:*":                               "-a is for the command on a node: kubectl stapsdt asks one pod, which -p names",
+		"count -p shop x:* --from f":                 "--from is for a file on this machine",
+		"trace -p shop x:* --wher y":                 "unknown flag: --wher: see kubectl stapsdt trace --help",
+		"trace -p shop x:* -O f":                     "-O is for -o chrome",
+		"trace -p shop x:* -o ctf":                   "-o ctf is for this machine",
+		"count -p shop go:main.* --via=socket":       "go:main.* takes --via kernel",
+		"count -p shop x:* --budget=1% --via=socket": "--budget takes --via kernel",
+		"record -p shop x:*":                         "no file: give -O FILE",
+		"record -p shop x:* -O f --size many":        "--size takes a number of bytes",
+		"trace -p shop x:* --via carrier":            "--via takes kernel or socket",
+		"trace -p a/b/c x:* --namespace n":           "--namespace excludes a namespace in -p",
+		"stack -p shop x:*":                          `there is no command "stack" for pods`,
+	} {
+		r := newRun(t, testCluster(), strings.Fields(args)...)
+		assert.Equal(t, exitUsage, r.wait(), args)
+		assert.Contains(t, r.err.String(), "stapsdt: "+want, args)
+	}
+	r := newRun(t, testCluster(), "list", "-p", "shop")
+	require.NoError(t, os.Remove(filepath.Join(r.directory, "kubectl")))
+	assert.Equal(t, 1, r.wait())
+	assert.Equal(t, "stapsdt: kubectl is not in $PATH\n", r.err.String())
+}

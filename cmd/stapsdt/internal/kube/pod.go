@@ -1,0 +1,275 @@
+//go:build unix
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+)
+
+// pod is what this package reads of a pod.
+type pod struct {
+	Metadata struct {
+		Name        string            `json:"name"`
+		Namespace   string            `json:"namespace"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		NodeName              string               `json:"nodeName"`
+		ShareProcessNamespace bool                 `json:"shareProcessNamespace"`
+		HostPID               bool                 `json:"hostPID"`
+		SecurityContext       securityContext      `json:"securityContext"`
+		Containers            []container          `json:"containers"`
+		InitContainers        []container          `json:"initContainers"`
+		EphemeralContainers   []ephemeralContainer `json:"ephemeralContainers"`
+	} `json:"spec"`
+	Status struct {
+		Phase                      string            `json:"phase"`
+		ContainerStatuses          []containerStatus `json:"containerStatuses"`
+		InitContainerStatuses      []containerStatus `json:"initContainerStatuses"`
+		EphemeralContainerStatuses []containerStatus `json:"ephemeralContainerStatuses"`
+	} `json:"status"`
+}
+
+type securityContext struct {
+	RunAsUser  *int64 `json:"runAsUser,omitempty"`
+	RunAsGroup *int64 `json:"runAsGroup,omitempty"`
+}
+
+type container struct {
+	Name            string          `json:"name"`
+	Image           string          `json:"image"`
+	SecurityContext securityContext `json:"securityContext"`
+	Resources       struct {
+		Limits map[string]string `json:"limits"`
+	} `json:"resources"`
+}
+
+type ephemeralContainer struct {
+	container
+	TargetContainerName string `json:"targetContainerName"`
+}
+
+type containerStatus struct {
+	Name        string         `json:"name"`
+	ContainerID string         `json:"containerID"`
+	State       containerState `json:"state"`
+	User        *struct {
+		Linux *struct {
+			UID int64 `json:"uid"`
+			GID int64 `json:"gid"`
+		} `json:"linux"`
+	} `json:"user"`
+}
+
+type containerState struct {
+	Running *struct {
+		StartedAt string `json:"startedAt"`
+	} `json:"running"`
+	Waiting *struct {
+		Reason  string `json:"reason"`
+		Message string `json:"message"`
+	} `json:"waiting"`
+	Terminated *struct {
+		Reason   string `json:"reason"`
+		Message  string `json:"message"`
+		ExitCode int    `json:"exitCode"`
+	} `json:"terminated"`
+}
+
+// String returns NAMESPACE/POD.
+func (p *pod) String() string { return p.Metadata.Namespace + "/" + p.Metadata.Name }
+
+// subject is the container that a question is about.
+type subject struct {
+	*pod
+	container container
+	status    containerStatus
+	note      string // which container was chosen, if the user did not name it
+}
+
+// id returns the ID that the runtime has given the container.
+func (s *subject) id() string {
+	_, id, _ := strings.Cut(s.status.ContainerID, "://")
+	return id
+}
+
+// alone reports whether the container has a PID namespace of its own.
+func (s *subject) alone() bool { return !s.Spec.ShareProcessNamespace && !s.Spec.HostPID }
+
+// find finds the container that [NAMESPACE/]POD[/CONTAINER] names. A/B is the container B of a pod A if there is one in the
+// current namespace, and otherwise the pod B of the namespace A.
+func (k *kubectl) find(ctx context.Context, q *Question) (*subject, error) {
+	parts := strings.Split(q.pod, "/")
+	switch {
+	case len(parts) == 3:
+		return k.findIn(ctx, parts[0], parts[1], parts[2])
+	case len(parts) == 1:
+		return k.findIn(ctx, q.namespace, parts[0], "")
+	case q.namespace != "":
+		return k.findIn(ctx, q.namespace, parts[0], parts[1])
+	}
+	s, err := k.findIn(ctx, "", parts[0], parts[1])
+	if err == nil || !errors.Is(err, errNotFound) && !errors.Is(err, errForbidden) {
+		return s, err
+	}
+	other, otherErr := k.findIn(ctx, parts[0], parts[1], "")
+	if otherErr != nil && errors.Is(err, errNotFound) && !errors.Is(otherErr, errForbidden) {
+		return nil, fmt.Errorf("there is neither a pod %s in the namespace %s, nor a container %s in a pod %s of the current one: %w", parts[1], parts[0], parts[1], parts[0], errNotFound)
+	}
+	return other, otherErr
+}
+
+func (k *kubectl) findIn(ctx context.Context, namespace, name, container string) (*subject, error) {
+	p, err := k.pod(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return p.choose(container)
+}
+
+// pod reads a pod. The namespace "" is the current one.
+func (k *kubectl) pod(ctx context.Context, namespace, name string) (*pod, error) {
+	args := []string{"pod", name}
+	if namespace != "" {
+		args = append(args, "--namespace="+namespace)
+	}
+	p := &pod{}
+	if err := k.get(ctx, p, args...); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// choose returns a container of the pod: the one of a name, or the one that kubectl would take.
+func (p *pod) choose(name string) (*subject, error) {
+	s := &subject{pod: p}
+	containers := slices.Concat(p.Spec.Containers, p.Spec.InitContainers)
+	if name == "" {
+		name = p.Metadata.Annotations["kubectl.kubernetes.io/default-container"]
+	}
+	i := slices.IndexFunc(containers, func(c container) bool { return c.Name == name })
+	switch {
+	case i < 0 && name != "":
+		return nil, fmt.Errorf("the pod %v has no container %s, but %s: %w", p, name, names(containers), errNotFound)
+	case len(containers) == 0:
+		return nil, fmt.Errorf("the pod %v has no container: %w", p, errNotFound)
+	case i < 0:
+		i = 0
+		if len(p.Spec.Containers) > 1 {
+			s.note = fmt.Sprintf("this is about the container %s of %s: -p %v/NAME names another", containers[0].Name, names(p.Spec.Containers), p)
+		}
+	}
+	s.container = containers[i]
+	for _, status := range slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses) {
+		if status.Name == s.container.Name {
+			s.status = status
+		}
+	}
+	if s.status.State.Running == nil {
+		return nil, fmt.Errorf("the container %s of the pod %v is not running: %s", s.container.Name, p, s.status.State.text())
+	}
+	return s, nil
+}
+
+func names(containers []container) string {
+	var all []string
+	for _, c := range containers {
+		all = append(all, c.Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// text says what keeps a container from running.
+func (s *containerState) text() string {
+	text := "it has not been started"
+	switch {
+	case s.Waiting != nil:
+		text = s.Waiting.Reason
+		if s.Waiting.Message != "" {
+			text += ": " + s.Waiting.Message
+		}
+	case s.Terminated != nil:
+		text = fmt.Sprintf("it has ended with status %d (%s)", s.Terminated.ExitCode, s.Terminated.Reason)
+		if s.Terminated.Message != "" {
+			text += ": " + strings.TrimSpace(s.Terminated.Message)
+		}
+	}
+	return text
+}
+
+// owner is a user and a group, each nil if it is not known.
+type owner struct{ user, group *int64 }
+
+func (o owner) known() bool { return o.user != nil && o.group != nil }
+
+// owner returns the user and the group of the container, as far as the API knows them.
+func (s *subject) owner() (o owner) {
+	for _, c := range []securityContext{s.container.SecurityContext, s.Spec.SecurityContext} {
+		if o.user == nil {
+			o.user = c.RunAsUser
+		}
+		if o.group == nil {
+			o.group = c.RunAsGroup
+		}
+	}
+	if u := s.status.User; u != nil && u.Linux != nil {
+		if o.user == nil {
+			o.user = &u.Linux.UID
+		}
+		if o.group == nil {
+			o.group = &u.Linux.GID
+		}
+	}
+	return o
+}
+
+// limit returns the memory limit of the pod, which a waiting container shares, or 0 if there is none.
+func (p *pod) limit() int64 {
+	var sum int64
+	for _, c := range p.Spec.Containers {
+		n := quantity(c.Resources.Limits["memory"])
+		if n == 0 {
+			return 0
+		}
+		sum += n
+	}
+	return sum
+}
+
+// quantities are the suffixes of quantities of bytes.
+var quantities = []struct {
+	suffix string
+	factor float64
+}{{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40}, {"k", 1e3}, {"K", 1 << 10}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"m", 1e-3}}
+
+// quantity returns how many bytes a quantity such as 128Mi is, or 0 if it is none.
+func quantity(text string) int64 {
+	factor := 1.0
+	for _, q := range quantities {
+		if digits, ok := strings.CutSuffix(text, q.suffix); ok {
+			text, factor = digits, q.factor
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return int64(n * factor)
+}
+
+// parseSize returns the value of --size.
+func parseSize(text string) (int64, error) {
+	n := quantity(strings.NewReplacer("M", "Mi", "G", "Gi").Replace(text))
+	if n <= 0 {
+		return 0, usage.Errorf("--size takes a number of bytes, such as 65536, 64M or 1G")
+	}
+	return n, nil
+}

@@ -1,0 +1,221 @@
+//go:build unix
+
+package kube
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Question is a question about a pod, as the command line has it.
+type Question struct {
+	verb string
+	// args are those of the verb, and passed its flags, as --name=value.
+	args, passed []string
+	// pod is [NAMESPACE/]POD[/CONTAINER], and namespace that of --namespace, or "".
+	pod, namespace string
+	// file is the value of -O, and format that of -o.
+	file, format string
+	size, via    string
+	budget       string
+	verbose      bool
+	image        string
+	agents       string // the namespace of the node agents
+	patience     time.Duration
+	clusterFlags []string // of kubectl
+}
+
+// passedFlag is a flag that the command in the pod is given as it is.
+type passedFlag struct {
+	Flag
+	question *Question
+	value    string
+}
+
+// Type implements pflag.Value.
+func (f *passedFlag) Type() string { return f.Value }
+
+// String implements pflag.Value.
+func (f *passedFlag) String() string { return f.value }
+
+// Set implements pflag.Value.
+func (f *passedFlag) Set(text string) error {
+	f.value = text
+	q := f.question
+	switch f.Name {
+	case "output":
+		q.format = text
+	case "via":
+		q.via = text
+	case "budget":
+		q.budget = text
+	case "verbose":
+		q.verbose = text == "true"
+	case fileFlag:
+		q.file = text
+		return nil
+	case sizeFlag:
+		q.size = text
+		return nil
+	}
+	q.passed = append(q.passed, "--"+f.Name+"="+text)
+	return nil
+}
+
+// clusterFlags are flags of kubectl that say which cluster is asked, and as whom.
+var clusterFlags = []Flag{
+	{"context", "", "NAME", "the context of the kubeconfig"},
+	{"kubeconfig", "", "FILE", "the kubeconfig"},
+	{"cluster", "", "NAME", "the cluster of the kubeconfig"},
+	{"user", "", "NAME", "the user of the kubeconfig"},
+	{"as", "", "USER", "the user to impersonate"},
+	{"as-group", "", "GROUP", "the group to impersonate; may be given several times"},
+	{"as-uid", "", "UID", "the UID to impersonate"},
+}
+
+// clusterFlag is a flag that each kubectl is given.
+type clusterFlag struct {
+	Flag
+	question *Question
+	value    string
+}
+
+// Type implements pflag.Value.
+func (f *clusterFlag) Type() string { return f.Value }
+
+// String implements pflag.Value.
+func (f *clusterFlag) String() string { return f.value }
+
+// Set implements pflag.Value.
+func (f *clusterFlag) Set(text string) error {
+	f.value = text
+	f.question.clusterFlags = append(f.question.clusterFlags, "--"+f.Name+"="+text)
+	return nil
+}
+
+// newCommand returns the command line, which calls ask with the question.
+func newCommand(version string, ask func(*cobra.Command, *Question) error) *cobra.Command {
+	q := &Question{}
+	root := &cobra.Command{
+		Use:         "kubectl-stapsdt",
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl stapsdt"},
+		Short:       "Ask a pod about its SDT probes",
+		Long: `kubectl stapsdt traces and counts the SDT probes of a container, with the rights that you have in
+the cluster. It adds a waiting container to the pod, or asks the agent on its node.
+
+A pod is named [NAMESPACE/]POD[/CONTAINER], and a probe PROVIDER:PROBE, where both may contain *, ? and [a-z].`,
+		Version:       version,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage.Errorf("there is no command %q for pods: see kubectl stapsdt help", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(flagError)
+	root.PersistentFlags().StringVarP(&q.pod, "pod", "p", "", "the container: `[NAMESPACE/]POD[/CONTAINER]`")
+	root.PersistentFlags().StringVar(&q.namespace, "namespace", "", "the `NAMESPACE` of the pod")
+	root.PersistentFlags().StringVar(&q.image, "image", "", "the `IMAGE` of the waiting container, which has /stapsdt (default: $STAPSDT_IMAGE, or the node agent's)")
+	root.PersistentFlags().StringVar(&q.agents, "agent-namespace", "stapsdt", "the `NAMESPACE` of the node agents")
+	root.PersistentFlags().DurationVar(&q.patience, "start-timeout", time.Minute, "how long the waiting container may take to start")
+	for _, f := range clusterFlags {
+		add(root.PersistentFlags(), f, &clusterFlag{Flag: f, question: q})
+	}
+	for _, v := range Verbs {
+		c := &cobra.Command{
+			Use: v.Use + " -p [NAMESPACE/]POD[/CONTAINER]", Short: v.Short,
+			RunE: func(c *cobra.Command, args []string) error {
+				q.verb, q.args = v.Name, args
+				if err := q.check(c.Flags()); err != nil {
+					return err
+				}
+				return ask(c, q)
+			},
+		}
+		for _, f := range v.Flags {
+			add(c.Flags(), f, &passedFlag{Flag: f, question: q})
+		}
+		root.AddCommand(c)
+	}
+	return root
+}
+
+// add adds a flag to a set.
+func add(flags *pflag.FlagSet, f Flag, value pflag.Value) {
+	added := flags.VarPF(value, f.Name, f.Short, f.Usage)
+	if f.Value == "" {
+		added.NoOptDefVal = "true"
+	}
+}
+
+// flagError says where the flags are described.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		switch unknown.GetSpecifiedName() {
+		case "a", "all":
+			return usage.Errorf("-a is for the command on a node: kubectl stapsdt asks one pod, which -p names")
+		case "from":
+			return usage.Errorf("--from is for a file on this machine, which stapsdt reads without a cluster")
+		}
+	}
+	return usage.Errorf("%w: see %s --help", err, c.CommandPath())
+}
+
+// check returns an error if the question is wrong, as far as this side knows the verb.
+func (q *Question) check(flags *pflag.FlagSet) error {
+	if n := flags.Lookup("number"); n != nil && n.Changed && strings.Trim(n.Value.String(), "0123456789") != "" {
+		return usage.Errorf("-n takes a number here, and not %q: give the namespace as in -p NAMESPACE/POD, or with --namespace", n.Value)
+	}
+	isChrome := q.verb == "trace" && q.format == "chrome"
+	switch {
+	case q.pod == "":
+		return usage.Errorf("no pod: give -p [NAMESPACE/]POD[/CONTAINER]")
+	case strings.ContainsAny(q.pod, ", *"):
+		return usage.Errorf("-p takes one pod, and not %q", q.pod)
+	case strings.Count(q.pod, "/") > 2, slices.Contains(strings.Split(q.pod, "/"), ""):
+		return usage.Errorf("-p takes [NAMESPACE/]POD[/CONTAINER], and not %q", q.pod)
+	case q.namespace != "" && strings.Count(q.pod, "/") > 1:
+		return usage.Errorf("--namespace excludes a namespace in -p")
+	case q.file == "" && (q.verb == "record" || isChrome):
+		return usage.Errorf("no file: give -O FILE")
+	case q.file != "" && q.verb == "trace" && !isChrome:
+		return usage.Errorf("-O is for -o chrome")
+	case q.format == "ctf":
+		return usage.Errorf("-o ctf is for this machine: record the events, and give the file to stapsdt trace -o ctf --from FILE")
+	case q.via != "" && q.via != "kernel" && q.via != "socket":
+		return usage.Errorf("--via takes kernel or socket, and not %q", q.via)
+	}
+	if what := q.kernelOnly(); what != "" {
+		if q.via == "socket" {
+			return usage.Errorf("%s takes --via kernel", what)
+		}
+		q.via = "kernel"
+	}
+	if len(q.args) == 0 && (q.verb != "list" && q.verb != "top" && q.verb != "tree") {
+		return usage.Errorf("no probes: give PROVIDER:PROBE, such as 'myapp:*'")
+	}
+	return nil
+}
+
+// kernelOnly returns what of the question only the kernel can answer, or "".
+func (q *Question) kernelOnly() string {
+	if q.budget != "" {
+		return "--budget"
+	}
+	i := slices.IndexFunc(q.args, func(arg string) bool { return strings.HasPrefix(arg, "go:") })
+	if i >= 0 {
+		return q.args[i]
+	}
+	return ""
+}

@@ -1,0 +1,150 @@
+//go:build unix
+
+package kube
+
+import (
+	"bufio"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+)
+
+const (
+	// defaultSize is how much room a recording has unless --size says otherwise, and minSize what it has in any pod.
+	defaultSize = 16 << 20
+	minSize     = 1 << 20
+	// fetches is how often a recording is fetched until it has arrived.
+	fetches = 5
+)
+
+// recordingSize returns the size of a recording, whose memory counts in a limit, or 0 for none.
+func recordingSize(text string, limit int64) (int64, error) {
+	if text == "" {
+		if limit == 0 {
+			return defaultSize, nil
+		}
+		return max(minSize, min(defaultSize, limit/memoryShare)), nil
+	}
+	size, err := parseSize(text)
+	if err == nil && limit > 0 && size > limit/2 {
+		err = usage.Errorf("a recording of %d bytes is memory of the pod, whose limit is %d: --size takes at most half of it", size, limit)
+	}
+	return size, err
+}
+
+// record records in the pod's memory, and fetches the recording.
+func (a *asking) record(at *place) (int, error) {
+	size, err := recordingSize(a.question.size, at.limit)
+	if err != nil {
+		return 0, err
+	}
+	f, err := os.CreateTemp(filepath.Dir(a.question.file), "."+filepath.Base(a.question.file)+".*")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name()) // unless it was renamed
+	defer f.Close()
+	reader, writer := io.Pipe()
+	s := &session{kubectl: a.kubectl, out: writer, problems: &filter{to: a.err}}
+	if err := s.start(a.words(at, "--size="+strconv.FormatInt(size, 10))); err != nil {
+		return 0, err
+	}
+	done := s.onSignal()
+	defer done()
+	made := make(chan error, 1)
+	go func() {
+		defer s.release()
+		line, err := bufio.NewReader(reader).ReadBytes('\n')
+		if err == nil {
+			done() // a further signal ends this program
+			err = a.fetch(at, f, line)
+		}
+		go func() { _, _ = io.Copy(io.Discard, reader) }()
+		made <- err
+	}()
+	status, err := s.wait()
+	writer.Close()
+	if fetched := <-made; err == nil && status == 0 {
+		err = fetched
+	}
+	if err != nil || status != 0 {
+		return status, err
+	}
+	if err := os.Rename(f.Name(), a.question.file); err != nil {
+		return 0, err
+	}
+	a.warn("the recording is in %s", a.question.file)
+	return 0, nil
+}
+
+// errShort means that something else arrived than was sent.
+var errShort = errors.New("it did not arrive whole")
+
+// fetch fetches the recording of which the command in the pod says where it is, again and again if it does not arrive whole.
+func (a *asking) fetch(at *place, f *os.File, said []byte) (err error) {
+	var r debugger.Recording
+	if err := json.Unmarshal(said, &r); err != nil {
+		return fmt.Errorf("the command in the pod does not say where the recording is: %.100q", said)
+	}
+	for n := range fetches {
+		if n > 0 {
+			a.warn("the recording is fetched again: %v", err)
+		}
+		if err = a.fetchOnce(at, f, &r); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("fetch the recording: %w", err)
+}
+
+func (a *asking) fetchOnce(at *place, f *os.File, r *debugger.Recording) error {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	words := slices.Concat([]string{"exec"}, a.kubectl.flags, at.exec(), []string{binary, debugger.Verb, "send", strconv.Itoa(r.PID), strconv.Itoa(r.FD)})
+	problems := &filter{to: a.err}
+	c := exec.Command(a.kubectl.path, words...)
+	c.Stderr = problems
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	var n int64
+	unpacked, err := gzip.NewReader(out)
+	if err == nil {
+		n, err = io.Copy(io.MultiWriter(f, sum), io.LimitReader(unpacked, r.Size+1))
+	}
+	_, _ = io.Copy(io.Discard, out)
+	if exitErr := c.Wait(); exitErr != nil {
+		_, said := problems.end()
+		return kubectlError(said, exitErr)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", errShort, err)
+	case n != r.Size:
+		return fmt.Errorf("%w: %d of %d bytes", errShort, n, r.Size)
+	case hex.EncodeToString(sum.Sum(nil)) != r.SHA256:
+		return fmt.Errorf("%w: its checksum is another", errShort)
+	}
+	return nil
+}

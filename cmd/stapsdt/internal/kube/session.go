@@ -1,0 +1,212 @@
+//go:build unix
+
+package kube
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
+)
+
+const (
+	// grace is how long a command may take to gather its results after a signal. The command in the pod has less.
+	grace = 20 * time.Second
+	// statusKilled is the exit status of a command that SIGKILL has ended.
+	statusKilled = 128 + int(syscall.SIGKILL)
+)
+
+// errLost means that the connection to the pod was lost.
+var errLost = errors.New("the connection to the pod was lost")
+
+// session is a command in a pod.
+type session struct {
+	kubectl  *kubectl
+	terminal bool
+	out      io.Writer
+	problems *filter
+
+	command *exec.Cmd
+	input   io.WriteCloser // nil with a terminal
+}
+
+// start starts kubectl exec. Without a terminal it is in a process group of its own, so that Ctrl-C does not end it before the results
+// have come, and its standard input is a pipe, at whose end the command in the pod ends too.
+func (s *session) start(args []string) (err error) {
+	words := append([]string{"exec", "--stdin"}, s.kubectl.flags...)
+	if s.terminal {
+		words = append(words, "--tty")
+	}
+	s.command = exec.Command(s.kubectl.path, append(words, args...)...)
+	s.command.Stdout, s.command.Stderr = s.out, s.problems
+	s.command.WaitDelay = time.Second
+	if s.terminal {
+		s.command.Stdin = os.Stdin
+	} else {
+		s.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if s.input, err = s.command.StdinPipe(); err != nil {
+			return err
+		}
+	}
+	return s.command.Start()
+}
+
+// stop lets the command end as Ctrl-C does.
+func (s *session) stop() {
+	if s.input != nil {
+		_, _ = io.WriteString(s.input, "\n")
+	}
+}
+
+// release lets the command in the pod end, whatever it waits for.
+func (s *session) release() {
+	if s.input != nil {
+		s.input.Close()
+	}
+}
+
+// kill ends kubectl. What it runs in the pod ends with the connection.
+func (s *session) kill() { _ = s.command.Process.Kill() }
+
+// wait waits until the command has ended, and returns its exit status.
+func (s *session) wait() (status int, err error) {
+	err = s.command.Wait()
+	remote, said := s.problems.end()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0, nil
+	case remote == statusKilled:
+		return 1, errors.New("the command in the pod was killed, probably because the memory of the pod was short")
+	case remote > 0:
+		return remote, nil
+	case errors.As(err, &exit) && isReaderGone(exit):
+		return 0, nil
+	case errors.Is(err, exec.ErrWaitDelay):
+		return 0, nil
+	}
+	err = kubectlError(said, err)
+	if errors.Is(err, errForbidden) || errors.Is(err, errNotFound) {
+		return 1, err
+	}
+	return 1, fmt.Errorf("%w: %w", errLost, err)
+}
+
+// isReaderGone reports whether kubectl has ended because nobody reads its output.
+func isReaderGone(exit *exec.ExitError) bool {
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGPIPE
+}
+
+// accompany starts the companion of a command with a terminal. done ends it, and with it the command, if that still runs.
+func (k *kubectl) accompany(at *place, token string) (done func(), err error) {
+	c := &session{kubectl: k, out: io.Discard, problems: &filter{to: io.Discard}}
+	if err := c.start(append(at.exec(), binary, debugger.Verb, debugger.Companion, token)); err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = c.wait()
+	}()
+	return func() {
+		c.release()
+		select {
+		case <-ended:
+		case <-time.After(2 * time.Second):
+			c.kill()
+		}
+	}, nil
+}
+
+// onSignal lets the session end at a signal, and kills kubectl at a second one or after a while.
+func (s *session) onSignal() (done func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ended := make(chan struct{})
+	var once sync.Once
+	go func() {
+		var late <-chan time.Time
+		for {
+			select {
+			case <-ended:
+				return
+			case <-late:
+				s.kill()
+			case <-signals:
+				if late != nil {
+					s.kill()
+				}
+				s.stop()
+				late = time.After(grace)
+			}
+		}
+	}()
+	return func() {
+		once.Do(func() {
+			signal.Stop(signals)
+			close(ended)
+		})
+	}
+}
+
+// terminated is the line with which kubectl reports the exit status of the command.
+var terminated = regexp.MustCompile(`^command terminated with exit code (\d+)$`)
+
+// kubectlLine begins a line of kubectl, and not of the command in the pod.
+var kubectlLine = regexp.MustCompile(`^(error: |Error from server|Unable to connect to the server|[EWIF]\d{4} |The connection to the server )`)
+
+// filter passes on what the command in the pod writes to standard error, and keeps what kubectl says. Its methods may be called
+// by one goroutine at a time.
+type filter struct {
+	to     io.Writer
+	rest   []byte // of a line
+	status int
+	said   strings.Builder
+}
+
+// Write implements io.Writer.
+func (f *filter) Write(b []byte) (int, error) {
+	f.rest = append(f.rest, b...)
+	for {
+		i := bytes.IndexByte(f.rest, '\n')
+		if i < 0 {
+			return len(b), nil
+		}
+		f.line(f.rest[:i+1])
+		f.rest = f.rest[i+1:]
+	}
+}
+
+func (f *filter) line(line []byte) {
+	text := strings.TrimRight(string(line), "\r\n")
+	if match := terminated.FindStringSubmatch(text); match != nil {
+		f.status, _ = strconv.Atoi(match[1])
+		return
+	}
+	if kubectlLine.MatchString(text) {
+		f.said.WriteString(text + "\n")
+		return
+	}
+	_, _ = f.to.Write(line)
+}
+
+// end returns the exit status of the command in the pod, or 0 if it is not known, and what kubectl has said.
+func (f *filter) end() (status int, said string) {
+	if len(f.rest) > 0 {
+		f.line(append(f.rest, '\n'))
+		f.rest = nil
+	}
+	return f.status, f.said.String()
+}

@@ -1,0 +1,61 @@
+//go:build unix
+
+package kube
+
+// Verb is a verb of the command that can be asked about a pod.
+type Verb struct {
+	Name, Use, Short string
+	Flags            []Flag
+}
+
+// Flag is a flag of a verb, which is passed to the command in the pod as it is, but for that of a local file.
+type Flag struct {
+	Name, Short string
+	Value       string // what it takes, or "" for nothing
+	Usage       string
+}
+
+var (
+	where    = Flag{"where", "w", "EXPR", "only events for which the Go expression is true, such as 'status >= 500'"}
+	duration = Flag{"duration", "d", "DURATION", "end after this time, such as 10s"}
+	via      = Flag{"via", "", "ROUTE", "what delivers the events: socket, or the kernel, which takes the node agent"}
+	budget   = Flag{"budget", "", "PERCENT", "detach from the most expensive probes if all together take more than this of the processes' time, which takes the node agent"}
+	verbose  = Flag{"verbose", "v", "", "say which way was taken, and more"}
+	output   = Flag{"output", "o", "FORMAT", "text, or json for one object per line"}
+	number   = Flag{"number", "n", "N", "end after N events, screens or trees, or show N rows"}
+	strlen   = Flag{"strlen", "", "N", "at most N bytes of a text"}
+	by       = Flag{"by", "", "EXPR,...", "separately for each value of the Go expressions"}
+	interval = Flag{"interval", "i", "DURATION", "show the numbers at this interval too, such as 1s"}
+	linear   = Flag{"linear", "", "LOW:HIGH:STEP", "buckets of one size"}
+	file     = Flag{fileFlag, "O", "FILE", "the file on this machine"}
+)
+
+// fileFlag is the flag of a file on the user's machine.
+const fileFlag = "output-file"
+
+// Verbs are those that can be asked about a pod.
+var Verbs = []Verb{
+	{"list", "list", "List the probes of a container, and their arguments", []Flag{verbose, output}},
+	{"trace", "trace SPEC...", "Print a line for each event", []Flag{
+		where, duration, via, budget, verbose, {"output", "o", "FORMAT", "text, json, or chrome for a timeline in the file of -O"}, file, number,
+		{"show", "", "EXPR,...", "the values of Go expressions instead of all arguments"}, strlen,
+	}},
+	{"count", "count SPEC...", "Count events", []Flag{where, duration, via, budget, verbose, output, by, number, interval}},
+	{"hist", "hist SPEC EXPR", "Print a histogram and quantiles of a value", []Flag{where, duration, via, budget, verbose, output, by, number, interval, linear}},
+	{"latency", "latency START END | SPEC", "Print how long operations take, from one probe to another", []Flag{
+		where, duration, via, budget, verbose, output, by, number, interval, linear,
+		{"key", "", "EXPR", "what a start and its end have in common: an expression, goroutine, or thread"},
+	}},
+	{"top", "top [SPEC...]", "Show which operations are running, and how long they take", []Flag{where, duration, via, budget, verbose, output, by, number, interval}},
+	{"tree", "tree [SPEC...]", "Print what each operation consists of, when it has ended", []Flag{
+		where, duration, via, budget, verbose, output, number,
+		{"slowest", "", "N", "only the N slowest trees, when the command ends"},
+		{"errors", "", "", "only trees in which an operation has failed"},
+	}},
+	{"record", "record SPEC... -O FILE", "Record events in a file on this machine", []Flag{
+		where, duration, via, budget, verbose, file, {sizeFlag, "", "BYTES", "how many bytes of events it has room for (default 16M, or less in a small pod)"}, number, strlen,
+	}},
+}
+
+// sizeFlag is the flag of record that says how much memory a recording takes.
+const sizeFlag = "size"

@@ -1,0 +1,209 @@
+//go:build linux
+
+package list
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// functionSpecs divides arguments into specs of functions and paths.
+func functionSpecs(args []string) (specs []target.Spec, paths []string, err error) {
+	for _, arg := range args {
+		spec, err := target.ParseSpec(arg)
+		switch {
+		case spec.Functions && err != nil:
+			return nil, nil, usage.Errorf("%w", err)
+		case spec.Functions:
+			specs = append(specs, spec)
+		default:
+			paths = append(paths, arg)
+		}
+	}
+	return specs, paths, nil
+}
+
+// runFunctions shows the functions that specs select in the processes of a target, or in files.
+func runFunctions(to *console.Console, where probes.Target, specs []target.Spec, paths []string, o Options) error {
+	if where.All || (len(where.PIDs) > 0) == (len(paths) > 0) || len(o.From) > 0 {
+		return usage.Errorf("list shows the functions %v in one of -p PID and FILE...", specs[0])
+	}
+	l := &lister{target: where, options: o, functions: true}
+	finder := target.NewFinder()
+	defer finder.Close()
+	finder.SelectFunctions(specs)
+	found, err := l.find(finder, paths)
+	if err != nil {
+		return err
+	}
+	if len(found.Files) == 0 && found.Refused != nil {
+		return found.Refused
+	}
+	out := bufio.NewWriter(to.Out)
+	shown := map[string]bool{}
+	for i, f := range found.Files {
+		fns := functionsOf(f, specs, shown)
+		if len(fns) == 0 {
+			continue
+		}
+		if o.JSON {
+			err = functionsJSON(out, f, found.Uses[f], fns)
+		} else {
+			if i > 0 {
+				fmt.Fprintln(out)
+			}
+			l.functionsText(out, f, found.Uses[f], fns)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	for _, spec := range specs {
+		if shown[spec.String()] {
+			continue
+		}
+		if err := finder.FunctionProblem(spec); err != nil {
+			return fmt.Errorf("%w: %v: %w", probes.ErrNothing, spec, err)
+		}
+		return fmt.Errorf("%w: no file there has %v", probes.ErrNothing, spec)
+	}
+	return nil
+}
+
+// functionsOf returns the functions of a file in the order of their names, and notes which specs select
+// one.
+func functionsOf(f *target.File, specs []target.Spec, shown map[string]bool) (fns []*function.Function) {
+	seen := map[uint64]bool{}
+	for i := range f.Probes {
+		fn := f.Function(&f.Probes[i])
+		if fn == nil {
+			continue
+		}
+		for _, spec := range specs {
+			if spec.Selects(f, &f.Probes[i]) {
+				shown[spec.String()] = true
+			}
+		}
+		if !seen[fn.Entry] {
+			seen[fn.Entry] = true
+			fns = append(fns, fn.Function)
+		}
+	}
+	slices.SortFunc(fns, func(a, b *function.Function) int { return cmp.Compare(a.Name, b.Name) })
+	return fns
+}
+
+func pidsOf(uses []probes.Use) []int {
+	pids := []int{}
+	for _, u := range uses {
+		pids = append(pids, u.PID)
+	}
+	return pids
+}
+
+func (l *lister) functionsText(out *bufio.Writer, f *target.File, uses []probes.Use, fns []*function.Function) {
+	fmt.Fprint(out, render.Printable(f.Path))
+	if len(uses) > 0 {
+		fmt.Fprintf(out, " (%s)", processList(pidsOf(uses)))
+	}
+	fmt.Fprintln(out)
+	for _, fn := range fns {
+		fmt.Fprintf(out, "  %s:%s%s  # %s:%d\n", target.FunctionProvider, render.Printable(fn.Name), render.Printable(fn.Signature), render.Printable(fn.File), fn.Line)
+		if !l.options.Verbose {
+			continue
+		}
+		fmt.Fprintf(out, "      calls at %#x, %v\n", fn.Call.Offset, fn.Place)
+		switch n := len(fn.Returns); {
+		case fn.ReturnErr != nil:
+			fmt.Fprintf(out, "      returns are not seen: %v\n", fn.ReturnErr)
+		case n == 1:
+			fmt.Fprintf(out, "      returns at %#x\n", fn.Returns[0].Offset)
+		default:
+			fmt.Fprintf(out, "      returns at %d instructions, the first at %#x\n", n, fn.Returns[0].Offset)
+		}
+		if fn.ArgsErr != nil {
+			fmt.Fprintf(out, "      no arguments: %v\n", fn.ArgsErr)
+		}
+		if fn.Inlined > 0 {
+			fmt.Fprintf(out, "      inlined in %s at least, whose calls are not seen\n", render.Number(fn.Inlined, "function"))
+		}
+		printOperands(out, "argument", fn.Args)
+		printOperands(out, "field", fn.Fields)
+		printOperands(out, "result", fn.Results)
+		printOperands(out, "field", fn.ResultFields)
+	}
+}
+
+// printOperands shows where arguments are read.
+func printOperands(out *bufio.Writer, kind string, args []function.Arg) {
+	for _, a := range args {
+		name := render.Printable(a.Name)
+		switch {
+		case a.Err != nil:
+			fmt.Fprintf(out, "      %s %s cannot be read: %v\n", kind, name, a.Err)
+		case a.Operand.Kind == sdt.OperandVector:
+			fmt.Fprintf(out, "      %s %s cannot be read: the kernel does not show the register %s\n", kind, name, a.Operand.Text)
+		case a.Length != nil:
+			fmt.Fprintf(out, "      %s %s at %s, with its length at %s\n", kind, name, a.Operand.Text, a.Length.Text)
+		default:
+			fmt.Fprintf(out, "      %s %s at %s\n", kind, name, a.Operand.Text)
+		}
+	}
+}
+
+// These are objects of the output for programs.
+type jsonFunction struct {
+	File      string `json:"file"`
+	Provider  string `json:"provider"`
+	Probe     string `json:"probe"`
+	Signature string `json:"signature,omitempty"`
+	Source    string `json:"source"`
+	Line      int    `json:"line"`
+	// Place is push, entry or branch.
+	Place          string   `json:"place"`
+	Offset         uint64   `json:"offset"`
+	Returns        []uint64 `json:"returns"`
+	ReturnsError   string   `json:"returns_error,omitempty"`
+	ArgumentsError string   `json:"arguments_error,omitempty"`
+	// Inlined is the number of functions that are known to have inlined it.
+	Inlined int   `json:"inlined"`
+	PIDs    []int `json:"pids"`
+}
+
+var places = map[function.Place]string{function.AtEntry: "entry", function.AtPush: "push", function.AtBranch: "branch"}
+
+func functionsJSON(out *bufio.Writer, f *target.File, uses []probes.Use, fns []*function.Function) error {
+	encoder := render.NewEncoder(out)
+	for _, fn := range fns {
+		j := jsonFunction{
+			File: f.Path, Provider: target.FunctionProvider, Probe: fn.Name, Signature: fn.Signature, Source: fn.File, Line: fn.Line,
+			Place: places[fn.Place], Offset: fn.Call.Offset, Returns: []uint64{}, Inlined: fn.Inlined, PIDs: pidsOf(uses),
+		}
+		for _, r := range fn.Returns {
+			j.Returns = append(j.Returns, r.Offset)
+		}
+		if fn.ReturnErr != nil {
+			j.ReturnsError = fn.ReturnErr.Error()
+		}
+		if fn.ArgsErr != nil {
+			j.ArgumentsError = fn.ArgsErr.Error()
+		}
+		if err := encoder.Encode(j); err != nil {
+			return err
+		}
+	}
+	return nil
+}

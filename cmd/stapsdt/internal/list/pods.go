@@ -1,0 +1,66 @@
+//go:build linux
+
+package list
+
+import (
+	"bufio"
+	"fmt"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+)
+
+// jsonPod is the container of a process in a pod.
+type jsonPod struct {
+	PID       int    `json:"pid"`
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+}
+
+// findPods finds the pods of the processes.
+func (l *lister) findPods(found *probes.Found) {
+	pods := cgroup.NewPods(cgroup.Links)
+	if pods.Refresh(); !pods.Any() {
+		return
+	}
+	l.pods = map[int]cgroup.Container{}
+	for _, pid := range l.pids(found) {
+		if c := pods.OfProcess(pid); c.InPod() {
+			l.pods[pid] = c
+		}
+	}
+}
+
+// podsOf returns those of some processes.
+func (l *lister) podsOf(pids []int) (all []jsonPod) {
+	for _, pid := range pids {
+		if c, ok := l.pods[pid]; ok {
+			all = append(all, jsonPod{pid, c.Namespace, c.Pod, c.Name})
+		}
+	}
+	return all
+}
+
+// podText writes a line for each container of some processes.
+func (l *lister) podText(out *bufio.Writer, pids []int) {
+	of := map[string][]int{}
+	var paths []string
+	for _, pid := range pids {
+		c, ok := l.pods[pid]
+		if !ok {
+			continue
+		}
+		path := c.Path()
+		if of[path] == nil {
+			paths = append(paths, path)
+		}
+		of[path] = append(of[path], pid)
+	}
+	slices.Sort(paths)
+	for _, path := range paths {
+		fmt.Fprintf(out, "  in the pod %s: %s\n", render.Printable(path), processList(of[path]))
+	}
+}

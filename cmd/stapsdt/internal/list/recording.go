@@ -1,0 +1,85 @@
+//go:build linux
+
+package list
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxMapped is how many files of a process are opened to see whether they are recordings.
+const maxMapped = 256
+
+// jsonRecording is the recording of a process.
+type jsonRecording struct {
+	PID  int             `json:"pid"`
+	File render.JSONText `json:"file"`
+}
+
+// recordingsOf returns the files to which processes record, as these see them. A process has its recording mapped.
+func recordingsOf(pids []int) (all []jsonRecording) {
+	for _, pid := range pids {
+		mappings, err := target.Mappings(pid)
+		if err != nil {
+			continue
+		}
+		opened := 0
+		for i := range mappings {
+			m := &mappings[i]
+			if m.Executable || m.Offset != 0 || m.End-m.Start <= recording.HeadBytes || strings.HasPrefix(m.Path, "/memfd:") || opened == maxMapped {
+				continue
+			}
+			opened++
+			if isRecording(fmt.Sprintf("/proc/%d/root%s", pid, m.Path), m.Device) {
+				all = append(all, jsonRecording{pid, render.JSONText(m.Path)})
+			}
+		}
+	}
+	return all
+}
+
+// isRecording reports whether a file begins like a recording. Its file system, of that device, may not answer.
+func isRecording(path string, device uint64) bool {
+	found, err := stall.Do(device, func() (bool, error) {
+		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return false, err
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+			return false, err
+		}
+		var begin [len(recording.Magic)]byte
+		_, err = io.ReadFull(f, begin[:])
+		return string(begin[:]) == recording.Magic, err
+	}, nil)
+	return found && err == nil
+}
+
+// recordings says to which files some processes record.
+func (l *lister) recordings(out *bufio.Writer, pids []int) {
+	for _, r := range l.recordingOf(pids) {
+		fmt.Fprintf(out, "  recorded in %s by process %d\n", render.Printable(string(r.File)), r.PID)
+	}
+}
+
+// recordingOf returns the recordings of some processes.
+func (l *lister) recordingOf(pids []int) (all []jsonRecording) {
+	for _, r := range l.recording {
+		if slices.Contains(pids, r.PID) {
+			all = append(all, r)
+		}
+	}
+	return all
+}

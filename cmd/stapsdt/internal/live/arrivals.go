@@ -1,0 +1,211 @@
+//go:build linux
+
+package live
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
+)
+
+// arrival is the answer of a process.
+type arrival struct {
+	process    *socket.Process
+	connection *socket.Connection
+	memory     *wire.Memory // if it is watched
+	err        error
+}
+
+func (a *arrival) close() {
+	if a.connection != nil {
+		a.connection.Close()
+	}
+	if a.memory != nil {
+		a.memory.Close()
+	}
+}
+
+// connect connects to a process that the user has named.
+func (f *Feed) connect(p *socket.Process) error {
+	c, err := p.Dial()
+	if err != nil {
+		return err
+	}
+	f.named[p.PID], f.family[p.PID] = p.Start, p.Start
+	f.programs[p.Key()] = &program{Connection: c}
+	return nil
+}
+
+// connectAll connects to all processes that listen, and does not wait for long for those that do not
+// answer.
+func (f *Feed) connectAll() {
+	f.dial(socket.Processes())
+	_ = f.await(startPatience, func(a arrival) error { f.take(a); return nil })
+}
+
+// Begin begins to watch, which Run does otherwise, and does not wait for long for the programs that are not watched at once.
+func (f *Feed) Begin() {
+	f.watch()
+	_ = f.await(beginPatience, func(a arrival) error { f.take(a); return nil })
+}
+
+// await takes the arrivals of those that are pending, and does not wait for long.
+func (f *Feed) await(patience time.Duration, take func(arrival) error) (err error) {
+	late := time.After(patience)
+	for len(f.pending) > 0 {
+		select {
+		case a := <-f.arrivals:
+			err = cmp.Or(err, take(a))
+		case <-late:
+			return err
+		}
+	}
+	return err
+}
+
+// dial begins to connect to the processes that are new, and to watch them if the feed does.
+func (f *Feed) dial(all []*socket.Process) {
+	now := time.Now()
+	f.refused.prune(all, now)
+	var fresh []*socket.Process
+	for _, p := range all {
+		if k := p.Key(); f.programs[k] == nil && !f.pending[k] && !f.refused.has(k, now) {
+			f.pending[k] = true
+			fresh = append(fresh, p)
+		}
+	}
+	watching, request := f.watching, f.request()
+	for _, p := range fresh {
+		f.dialer.Do(p, func() {
+			select {
+			case <-f.closed:
+				return
+			default:
+			}
+			a := arrival{process: p}
+			a.connection, a.err = p.Dial()
+			go func() { // which takes no other process's turn
+				if watching && a.err == nil {
+					a.memory, a.err = a.connection.Watch(request)
+				}
+				f.arrive(a)
+			}()
+		})
+	}
+}
+
+// request returns what is asked of each program.
+func (f *Feed) request() wire.Watch {
+	return wire.Watch{Bytes: ringBytes(len(f.programs) + len(f.pending)), Patterns: f.patterns}
+}
+
+// arrive hands over an answer, unless nobody waits for it any longer.
+func (f *Feed) arrive(a arrival) {
+	if a.err != nil && a.connection != nil {
+		a.close()
+		a.connection = nil
+	}
+	select {
+	case f.arrivals <- a:
+	case <-f.closed:
+		a.close()
+	}
+}
+
+// watch begins to watch the programs that are connected, all at the same time, because each may be slow. They arrive again.
+func (f *Feed) watch() {
+	f.watching = true
+	request := f.request()
+	for k, p := range f.programs {
+		delete(f.programs, k)
+		f.pending[k] = true
+		f.watchOne(p.Connection, request)
+	}
+}
+
+func (f *Feed) watchOne(c *socket.Connection, request wire.Watch) {
+	go func() {
+		memory, err := c.Watch(request)
+		f.arrive(arrival{c.Process, c, memory, err})
+	}()
+}
+
+// take adds a process that has answered, or says why it is not watched.
+func (f *Feed) take(a arrival) {
+	if err := f.add(a); err != nil {
+		f.refuse(a.process, err)
+	}
+}
+
+// takeAll takes an answer, and those that have come meanwhile, so that the memory of all programs is not looked at after each.
+func (f *Feed) takeAll(a arrival) {
+	for {
+		f.take(a)
+		select {
+		case a = <-f.arrivals:
+		default:
+			return
+		}
+	}
+}
+
+// refuse says once why a process is not watched, and lets it be tried again later. One that is gone is not tried again.
+func (f *Feed) refuse(p *socket.Process, err error) {
+	if errors.Is(err, socket.ErrStale) || !p.Elsewhere && !target.Alive(p.PID) {
+		return
+	}
+	if f.refused.add(p.Key(), time.Now()) {
+		f.Warn("%v", err)
+	}
+}
+
+// add adds a process that has answered to the programs, with its events if it is watched.
+func (f *Feed) add(a arrival) (err error) {
+	k := a.process.Key()
+	if a.err != nil {
+		delete(f.pending, k)
+		return a.err
+	}
+	if f.watching && a.memory == nil { // it was connected to before
+		f.watchOne(a.connection, f.request())
+		return nil
+	}
+	delete(f.pending, k)
+	p := &program{Connection: a.connection}
+	if a.memory != nil {
+		if f.Came != nil {
+			f.Came(p.Probes)
+		}
+		p.size = a.memory.Size()
+		if p.file, err = f.Add(a.memory, about(p.Process), a.memory.Close); err != nil {
+			p.Close()
+			return fmt.Errorf("%v: %w", p.Process, err)
+		}
+		p.gone = make(chan struct{})
+		go f.awaitEnd(p)
+	}
+	f.programs[k] = p
+	return nil
+}
+
+// awaitEnd lets the feed look when the connection of a program has ended.
+func (f *Feed) awaitEnd(p *program) {
+	_ = p.Gone()
+	close(p.gone)
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ringBytes returns how much memory each of n programs takes for events. The largest holds what two threads fire in
+// a tenth of a second at full speed.
+func ringBytes(n int) uint64 {
+	const all, least, most = 256 << 20, 512 << 10, 32 << 20
+	return min(max(all/uint64(max(n, 1)), least), most)
+}

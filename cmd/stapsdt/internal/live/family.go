@@ -1,0 +1,44 @@
+//go:build linux
+
+package live
+
+import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+)
+
+// family has the processes of -p and their descendants, and when each was started: a process with the PID of one that has
+// ended is a stranger.
+type family map[int]uint64
+
+// remember makes what lives the family, with all of its descendants, and returns their PIDs.
+func (f family) remember() []int {
+	var living []int
+	for pid, start := range f {
+		if socket.Started(pid) == start {
+			living = append(living, pid)
+		} else {
+			delete(f, pid)
+		}
+	}
+	if len(living) == 0 {
+		return nil
+	}
+	all := target.Family(living)
+	for _, pid := range all {
+		if start := socket.Started(pid); f[pid] == 0 && start != 0 {
+			f[pid] = start
+		}
+	}
+	return all
+}
+
+// listening returns those of the family that listen.
+func (f family) listening() (all []*socket.Process) {
+	for _, pid := range f.remember() {
+		if p, err := socket.Find(pid); err == nil && p.Start == f[pid] {
+			all = append(all, p)
+		}
+	}
+	return all
+}

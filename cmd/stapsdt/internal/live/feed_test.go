@@ -1,0 +1,53 @@
+//go:build linux
+
+package live
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPause: the looks are far apart where nothing comes and the memory is large, and take a tenth of a processor at most.
+func TestPause(t *testing.T) {
+	const ms, µs = time.Millisecond, time.Microsecond
+	const size = 32 << 20
+	for _, c := range []struct {
+		what string
+		look look
+		want time.Duration
+	}{
+		{"many events", look{last: 50 * ms, events: 1_000_000, took: 50 * µs}, ms},
+		{"five million a second", look{last: 2 * ms, events: 10_000, took: 50 * µs}, 1638400 * time.Nanosecond},
+		{"few events", look{last: ms, events: 10, took: 50 * µs}, 2 * ms},
+		{"few events, for a while", look{last: 8 * ms, events: 80, took: 50 * µs}, 8 * ms},
+		{"an event that is too young", look{last: 50 * ms, more: true, took: 50 * µs}, ms},
+		{"none", look{last: ms, took: 10 * µs, ago: 2 * ms}, 2 * ms},
+		{"none for a while", look{last: 32 * ms, took: 10 * µs, ago: 100 * ms}, 50 * ms},
+		{"none for long", look{last: 50 * ms, took: 10 * µs, ago: time.Minute}, 100 * ms},
+		{"none for long, in little memory", look{last: 50 * ms, took: 10 * µs, ago: time.Minute, size: idleRing - 1}, 50 * ms},
+		{"events of one of many programs", look{last: ms, events: 10, took: ms, programs: 1000}, 10 * ms},
+		{"many programs", look{last: 50 * ms, took: 30 * ms, ago: 100 * ms, programs: 1000}, 300 * ms},
+		{"the look had to wait, and the memory fills", look{last: ms, events: 1_000_000, took: 30 * ms}, ms},
+	} {
+		if c.look.size == 0 {
+			c.look.size = size
+		}
+		c.look.programs = max(c.look.programs, 1)
+		require.Equal(t, c.want, c.look.pause(), c.what)
+	}
+}
+
+func TestAlarm(t *testing.T) {
+	for _, a := range []*alarm{newAlarm(), newSpareAlarm()} {
+		began := time.Now()
+		a.set(time.Hour)
+		a.set(20 * time.Millisecond)
+		<-a.rang
+		require.GreaterOrEqual(t, time.Since(began), 20*time.Millisecond)
+		a.set(0)
+		<-a.rang
+		a.close()
+	}
+}

@@ -1,0 +1,122 @@
+//go:build linux
+
+package live
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestHangingWatch: programs that answer until they are to be watched delay no other, and are named when their time is over.
+func TestHangingWatch(t *testing.T) {
+	dir := fakes(t)
+	for pid := range 20 {
+		(&fake{deaf: wire.KindWatch}).listen(t, dir, 1000+pid)
+	}
+	(&fake{}).listen(t, dir, 2000)
+	began := time.Now()
+	var first time.Duration
+	_, said := runAll(t, func(f *Feed) bool {
+		if first == 0 && watched(f) == 1 {
+			first = time.Since(began)
+		}
+		return refused(f) == 20
+	})
+	require.NotZero(t, first)
+	require.Less(t, first, time.Second)
+	require.Equal(t, 1, said.count("process 1007 of another PID namespace: it has not answered within 2s"))
+}
+
+// TestRefusedOnce: a program that is busy is named once, and watched when it no longer is.
+func TestRefusedOnce(t *testing.T) {
+	dir := fakes(t)
+	busy := &fake{refusal: wire.KindWatch}
+	busy.grants.Store(2)
+	busy.listen(t, dir, 1000)
+	began := time.Now()
+	_, said := runAll(t, func(f *Feed) bool { return watched(f) == 1 })
+	require.Greater(t, time.Since(began), 2*time.Second, "it was left alone for 1 s, and for 2 s")
+	require.Equal(t, 1, said.count("process 1000 of another PID namespace: 8 processes watch it already"))
+	require.Zero(t, said.count("listens yet"), "one does")
+}
+
+// TestListRefused: an Error in place of the list is what the user is told.
+func TestListRefused(t *testing.T) {
+	dir := fakes(t)
+	busy := &fake{refusal: wire.KindList}
+	busy.grants.Store(1)
+	busy.listen(t, dir, 1000)
+	_, said := runAll(t, func(f *Feed) bool { return watched(f) == 1 })
+	require.Equal(t, 1, said.count("8 processes watch it already"))
+}
+
+// TestWatchLate: a program that takes its time to be watched is watched from then on.
+func TestWatchLate(t *testing.T) {
+	dir := fakes(t)
+	slow := &fake{late: make(chan struct{})}
+	slow.listen(t, dir, 1000)
+	go func() {
+		for slow.watched.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(500 * time.Millisecond)
+		close(slow.late)
+	}()
+	_, said := runAll(t, func(f *Feed) bool { return watched(f) == 1 })
+	require.Zero(t, said.count("of another PID namespace"))
+}
+
+// TestArrivalsAfterEnd: answers that come when a feed has ended leave neither goroutines nor connections.
+func TestArrivalsAfterEnd(t *testing.T) {
+	dir := fakes(t)
+	for pid := range 20 {
+		(&fake{deaf: wire.KindWatch}).listen(t, dir, 1000+pid)
+	}
+	runAll(t, func(*Feed) bool { return true })
+	left := func() string {
+		stacks := make([]byte, 1<<20)
+		return string(stacks[:runtime.Stack(stacks, true)])
+	}
+	require.Eventually(t, func() bool { return !strings.Contains(left(), "(*Feed)") }, 10*time.Second, 50*time.Millisecond)
+}
+
+// TestThousand: many programs are watched in a time that a user waits.
+func TestThousand(t *testing.T) {
+	dir := fakes(t)
+	const programs = 1000
+	for pid := range programs {
+		(&fake{}).listen(t, dir, 1000+pid)
+	}
+	began := time.Now()
+	_, said := runAll(t, func(f *Feed) bool { return watched(f) == programs })
+	t.Logf("%d programs are watched after %v", programs, time.Since(began))
+	require.Less(t, time.Since(began), 10*time.Second)
+	require.Zero(t, said.count("of another PID namespace"))
+}
+
+// TestRefusals: the times double up to a minute, and brief processes are forgotten.
+func TestRefusals(t *testing.T) {
+	r, now := refusals{}, time.Unix(1000, 0)
+	k := (&socket.Process{PID: 1, Start: 2}).Key()
+	require.True(t, r.add(k, now))
+	require.True(t, r.has(k, now.Add(time.Second-1)))
+	require.False(t, r.has(k, now.Add(time.Second)))
+	require.False(t, r.due(now))
+	require.True(t, r.due(now.Add(time.Second)))
+	for range 10 {
+		require.False(t, r.add(k, now))
+	}
+	require.True(t, r.has(k, now.Add(time.Minute-1)))
+	require.False(t, r.has(k, now.Add(time.Minute)))
+	r.prune([]*socket.Process{{PID: 1, Start: 2}}, now.Add(61*time.Second))
+	require.Len(t, r, 1)
+	r.prune([]*socket.Process{{PID: 1, Start: 3}}, now.Add(61*time.Second))
+	require.Empty(t, r, "another process has its PID")
+}

@@ -1,0 +1,348 @@
+//go:build linux
+
+package live
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// ErrKernel is the error for what only the kernel can do, where it does not.
+var ErrKernel = errors.New("only the kernel can do this")
+
+// lacks reports whether an error of the kernel's route means that the kernel delivers no events here: rights are missing, or
+// there is no BPF, as in gVisor and under many a seccomp filter.
+func lacks(err error) bool {
+	return errors.As(err, new(*rights.Error)) || errors.Is(err, unix.ENOSYS) || errors.Is(err, ebpf.ErrNotSupported)
+}
+
+// Replaces reports whether sockets take the place of the kernel, whose route has led to an error, for a command that is to see
+// more than some processes. One that has capabilities and lacks another was meant to see all processes of the machine.
+func Replaces(err error) bool {
+	return lacks(err) && (rights.None() || !errors.As(err, new(*rights.Error)))
+}
+
+// Refuse returns the error of a run by the kernel, which says more if the kernel cannot be used for what only it can
+// do.
+func Refuse(err error, what string) error {
+	if what != "" && lacks(err) {
+		return fmt.Errorf("%w (%s), and %w", ErrKernel, what, err)
+	}
+	return err
+}
+
+// thread finds the name of the thread that fires.
+var thread = regexp.MustCompile(`\btid\b`)
+
+// Thread returns the name of the thread that fires, which only the kernel knows, if one of the expressions has it, or "".
+func Thread(exprs ...string) string {
+	if slices.ContainsFunc(exprs, thread.MatchString) {
+		return "tid"
+	}
+	return ""
+}
+
+// Needs is what a command asks for.
+type Needs struct {
+	// Kernel names what only the kernel can do of it, or is "".
+	Kernel string
+	// Where and Exprs are evaluated for events, and must fit one of the probes that are selected.
+	Where string
+	Exprs []string
+	// Check returns an error if the program's own events of a probe that is selected do not have what is asked
+	// for. It may be nil.
+	Check func(*recording.Probe) error
+	// All returns an error if the events of the probes that are selected do not have what is asked for together. It
+	// may be nil.
+	All func([]*recording.Probe) error
+	// Others are specs that one of the Specs of the configuration stands for too.
+	Others []string
+}
+
+// Open returns a feed of the events that the configuration selects, or nil if the kernel is to deliver them. It
+// connects to the programs, and does not yet watch them.
+func Open(to *console.Console, c *run.Config, n Needs) (*Feed, error) {
+	if err := c.Check(); err != nil || c.Via == run.Kernel || !c.Given() {
+		if err == nil {
+			say(to, c, "the events come from the kernel")
+		}
+		return nil, err
+	}
+	f, err := open(to, c, &n)
+	switch {
+	case err == nil && f != nil:
+		say(to, c, "the events come from the programs' sockets")
+	case err == nil:
+		say(to, c, "the events come from the kernel")
+	}
+	return f, err
+}
+
+func say(to *console.Console, c *run.Config, text string) {
+	if c.Verbose {
+		to.Warn("%s", text)
+	}
+}
+
+func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
+	demanded := c.Via == run.Socket
+	if c.Budget > 0 {
+		n.Kernel = "--budget"
+	}
+	for _, text := range c.Specs {
+		if spec, err := target.ParseSpec(text); err == nil && spec.File != "" {
+			n.Kernel = "a FILE in a SPEC"
+		} else if err == nil && spec.Functions {
+			n.Kernel = "a function in a SPEC"
+		}
+	}
+	var refused error // why the kernel cannot be used
+	if !demanded {
+		refused = kernel()
+	}
+	switch {
+	case n.Kernel != "" && demanded:
+		return nil, usage.Errorf("%s needs the kernel, and --via socket excludes it", n.Kernel)
+	case n.Kernel != "":
+		return nil, nil // and Refuse says why
+	case len(c.Pods) > 0 && !demanded && !Replaces(refused):
+		return nil, nil // the kernel follows new pods
+	case c.All && !demanded && !Replaces(refused):
+		return nil, nil // the kernel sees the programs that do not listen, too, or says what is missing
+	}
+	if len(c.Pods) > 0 {
+		now, err := c.Target.Now()
+		if err != nil {
+			return nil, err
+		}
+		c.Target = now
+	}
+	f, err := connect(to, c, n)
+	if err != nil {
+		if demanded || refused != nil && !errors.Is(err, socket.ErrNone) && !errors.Is(err, socket.ErrUser) && !errors.Is(err, target.ErrNoProcess) {
+			return nil, err
+		}
+		return nil, nil
+	}
+	if err := f.check(n); err != nil {
+		if demanded || refused != nil {
+			f.Close()
+			return nil, err
+		}
+		f.Close()
+		return nil, nil
+	}
+	if other := f.unseen(c); other != "" && refused == nil && !demanded {
+		f.Close()
+		return nil, nil
+	} else if other != "" {
+		to.Warn("%s is not among the probes that the program shows by its socket, and only the kernel sees it", other)
+	}
+	if err := f.begin(); err != nil {
+		f.Close()
+		if demanded || refused != nil {
+			return nil, err
+		}
+		say(to, c, err.Error())
+		return nil, nil
+	}
+	return f, nil
+}
+
+// begin begins to watch the processes that the user has named. The error is that of the first that refuses it.
+func (f *Feed) begin() error {
+	if f.config.All {
+		return nil // those that refuse it are left out
+	}
+	f.watch()
+	return f.await(startPatience, f.add)
+}
+
+// OpenAll returns a feed of the events of all programs of this user that listen.
+func OpenAll(to *console.Console, specs []string) (*Feed, error) {
+	return connect(to, &run.Config{Target: probes.Target{All: true}, Specs: specs}, &Needs{})
+}
+
+// kernel returns an error if BPF cannot be used here, such as in a sandbox that has none.
+func kernel() error {
+	machine, err := bpf.NewMachine(false)
+	if err != nil {
+		return err
+	}
+	env, err := machine.Env()
+	if err != nil {
+		return err
+	}
+	return env.Stats.Close()
+}
+
+// connect connects to the programs that the configuration names.
+func connect(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
+	source, err := recorded.New(append(slices.Clone(c.Specs), n.Others...), c.Where)
+	if err != nil {
+		return nil, err
+	}
+	f := newFeed(to, c, source, patterns(append(slices.Clone(c.Specs), n.Others...)))
+	if c.All {
+		f.connectAll()
+		return f, nil
+	}
+	for _, pid := range c.PIDs {
+		p, err := socket.Find(pid)
+		if err == nil {
+			err = f.connect(p)
+		}
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// patterns returns what selects the probes of the specs, and perhaps others, if the specs are more than a message takes.
+func patterns(specs []string) []wire.Pattern {
+	var all, providers []wire.Pattern
+	for _, text := range specs {
+		spec, err := target.ParseSpec(text)
+		if err != nil {
+			continue
+		}
+		if one := (wire.Pattern{Provider: spec.Provider, Probe: spec.Probe}); !slices.Contains(all, one) {
+			all = append(all, one)
+		}
+		if one := (wire.Pattern{Provider: spec.Provider, Probe: "*"}); !slices.Contains(providers, one) {
+			providers = append(providers, one)
+		}
+	}
+	for _, some := range [][]wire.Pattern{all, providers} {
+		if len(some) <= wire.MaxPatterns && len((&wire.Watch{Patterns: some}).Append(nil)) <= wire.MaxBody {
+			return some
+		}
+	}
+	return []wire.Pattern{{Provider: "*", Probe: "*"}}
+}
+
+// check returns an error if the programs that are connected have no probe that is selected, or if their events
+// do not have what is asked for.
+func (f *Feed) check(n *Needs) error {
+	all, fit := f.Probes(), false
+	var unfit error
+	for _, probe := range all {
+		if n.Check != nil {
+			if err := n.Check(probe); err != nil {
+				return err
+			}
+		}
+		if err := n.fit(probe); err == nil {
+			fit = true
+		} else if unfit == nil {
+			unfit = err
+		}
+	}
+	switch {
+	case f.config.All && len(all) == 0:
+		return nil // they may come
+	case len(all) == 0:
+		return fmt.Errorf("%w: the process has no %s", probes.ErrNothing, strings.Join(f.config.Specs, " or "))
+	case !fit:
+		return unfit
+	case n.All != nil:
+		return n.All(f.Probes())
+	}
+	return nil
+}
+
+// Probes returns the probes of the programs that are selected.
+func (f *Feed) Probes() (all []*recording.Probe) {
+	for _, p := range f.programs {
+		for _, probe := range p.Probes {
+			if f.Selects(probe.Provider, probe.Name) {
+				all = append(all, probe)
+			}
+		}
+	}
+	return all
+}
+
+// fit returns an error if the expressions do not fit a probe. Only the kernel knows the thread that fires, and texts
+// to which numbers point.
+func (n *Needs) fit(p *recording.Probe) error {
+	vars := recorded.Variables(p)
+	vars = slices.DeleteFunc(vars, func(v expr.Var) bool {
+		return v.Name == "tid" && !slices.ContainsFunc(p.Args, func(a recording.Arg) bool { return a.Name == "tid" })
+	})
+	wrap := func(err error) error {
+		if err == nil {
+			return nil
+		}
+		return usage.Errorf("%s:%s: %w", p.Provider, p.Name, err)
+	}
+	if n.Where != "" {
+		if _, err := expr.ParseFilter(n.Where, vars); err != nil {
+			return wrap(err)
+		}
+	}
+	for _, src := range n.Exprs {
+		if _, err := expr.Parse(src, vars); err != nil {
+			return wrap(err)
+		}
+	}
+	return nil
+}
+
+// unseen returns a selected probe that a file of the processes has, and that no program shows by its socket: one
+// of a library in C, perhaps. It is "" if there is none.
+func (f *Feed) unseen(c *run.Config) string {
+	if c.All {
+		return ""
+	}
+	shown := map[string]bool{}
+	for _, p := range f.programs {
+		for _, probe := range p.Probes {
+			shown[probe.Provider+":"+probe.Name] = true
+		}
+	}
+	finder := target.NewFinder()
+	defer finder.Close()
+	found, err := c.Look(finder)
+	if err != nil {
+		return ""
+	}
+	for _, file := range found.Files {
+		for i := range file.Probes {
+			site := &file.Probes[i]
+			if name := site.Provider + ":" + site.Name; f.Selects(site.Provider, site.Name) && !shown[name] {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// about returns what the kernel knows of a process.
+func about(p *socket.Process) *recorded.Process {
+	if p.Elsewhere {
+		return &recorded.Process{PID: p.PID}
+	}
+	return recorded.NewProcess(p.PID)
+}

@@ -1,0 +1,71 @@
+//go:build linux
+
+package meter
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// window is the time for which a cost is compared with the processor time.
+const window = time.Second
+
+// Budget is the part of the processor time of programs that their probes may take.
+type Budget struct {
+	share   float64
+	history []sample // of the last window, the oldest first
+}
+
+// sample is what was measured until a time.
+type sample struct {
+	at    time.Time
+	used  time.Duration // of the processors, by the programs
+	costs map[*Unit]time.Duration
+}
+
+// NewBudget returns a budget of a part of the processor time.
+func NewBudget(share float64) *Budget { return &Budget{share: share} }
+
+// Check compares what units have cost with the processor time of the programs until a time, their probes included. If
+// it was too much, over are the most expensive ones: without them, it would not have been. taken is the
+// part of the processor time that all have taken.
+//
+// In its first second, a run may spend what it will be allowed in the whole second: one expensive event at the
+// beginning need not exceed the budget, and a storm does at once.
+func (b *Budget) Check(now time.Time, used time.Duration, units []*Unit) (over []*Unit, taken float64) {
+	s := sample{now, used, map[*Unit]time.Duration{}}
+	for _, u := range units {
+		s.costs[u] = u.Cost
+	}
+	b.history = append(b.history, s)
+	for len(b.history) > 2 && now.Sub(b.history[1].at) >= window {
+		b.history = b.history[1:]
+	}
+	first := b.history[0]
+	elapsed := now.Sub(first.at)
+	if elapsed <= 0 {
+		return nil, 0
+	}
+	cost := func(u *Unit) time.Duration { return u.Cost - first.costs[u] }
+	var total time.Duration
+	for _, u := range units {
+		total += cost(u)
+	}
+	used -= first.used
+	allowed := time.Duration(b.share * float64(used) * max(1, window.Seconds()/elapsed.Seconds()))
+	if total <= allowed {
+		return nil, 0
+	}
+	taken = min(1, float64(total)/float64(max(used, 1)))
+	allowed = time.Duration(b.share * float64(used)) // what the others must fit into
+	for _, u := range slices.SortedStableFunc(slices.Values(units), func(a, b *Unit) int { return cmp.Compare(cost(b), cost(a)) }) {
+		if total <= allowed {
+			break
+		}
+		over = append(over, u)
+		total -= cost(u)
+	}
+	b.history = []sample{s} // the others are judged by what they cost from now on
+	return over, taken
+}

@@ -1,0 +1,139 @@
+//go:build linux
+
+// Package price measures what an event costs the program that is traced, by the instruction at the site:
+// it attaches an empty program to instructions of this process, and executes them.
+package price
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Table has the processor time of an event by its instruction, without what its BPF program does.
+type Table map[bpf.Instruction]time.Duration
+
+// Of returns the price of an instruction. That of an unknown one is the highest.
+func (t Table) Of(i bpf.Instruction) time.Duration {
+	if price, known := t[i]; known {
+		return price
+	}
+	var most time.Duration
+	for _, price := range t {
+		most = max(most, price)
+	}
+	return most
+}
+
+// String returns the prices for people.
+func (t Table) String() string {
+	var all []string
+	for _, i := range slices.Sorted(maps.Keys(t)) {
+		all = append(all, fmt.Sprintf("%s %v", i, t[i].Round(10*time.Nanosecond)))
+	}
+	return strings.Join(all, ", ")
+}
+
+// The median of some rounds is the price. The first hits of a site take longer: the kernel prepares it.
+const (
+	warmup = 20
+	rounds = 9
+	hits   = 40
+)
+
+// Measure measures the prices on this machine. It takes a tenth of a second.
+func Measure(k bpf.Kernel) (Table, error) {
+	table, err := measure(k)
+	if err != nil {
+		return nil, fmt.Errorf("measure the price of a probe: %w", err)
+	}
+	return table, nil
+}
+
+func measure(k bpf.Kernel) (Table, error) {
+	nothing, err := k.Nothing()
+	if err != nil {
+		return nil, err
+	}
+	prog, err := k.Load("price", nothing)
+	if err != nil {
+		return nil, err
+	}
+	defer prog.Close()
+	pid := 0
+	if k.Multi {
+		pid = os.Getpid()
+	}
+	probed := map[bpf.Instruction]uintptr{}
+	for name, address := range sites() {
+		offset, err := offsetOf(address)
+		if err != nil {
+			return nil, err
+		}
+		links, err := attach.Attach(prog, "/proc/self/exe", []sdt.Site{{Provider: "price", Name: string(name), Offset: offset}}, pid, k.Multi)
+		if errors.Is(err, errNotTraced) { // as a nop of ten bytes is not before Linux 7.2
+			continue
+		}
+		defer links.Close()
+		if err != nil {
+			return nil, err
+		}
+		probed[name] = address
+	}
+	return execute(probed), nil
+}
+
+// errNotTraced is the kernel's ENOTSUPP: it attaches to no instruction of this kind.
+const errNotTraced = unix.Errno(524)
+
+// execute executes each instruction, and returns the processor time that each took.
+func execute(functions map[bpf.Instruction]uintptr) Table {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	table := Table{}
+	for name, address := range functions {
+		call(address, warmup)
+		var times []time.Duration
+		for range rounds {
+			start := used()
+			call(address, hits)
+			times = append(times, used()-start)
+		}
+		slices.Sort(times)
+		table[name] = times[rounds/2] / hits
+	}
+	return table
+}
+
+// used returns the processor time of this thread.
+func used() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // which has no errors
+	return time.Duration(t.Nano())
+}
+
+// offsetOf returns where the code at an address of this process is in its file.
+func offsetOf(address uintptr) (uint64, error) {
+	all, err := target.CodeMappings(os.Getpid())
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range all {
+		if m.Start <= uint64(address) && uint64(address) < m.End {
+			return uint64(address) - m.Start + m.Offset, nil
+		}
+	}
+	return 0, errors.New("the code of this process is in no mapping")
+}

@@ -1,0 +1,51 @@
+//go:build linux
+
+package recorded
+
+import "time"
+
+// Operation is one that has started and not ended.
+type Operation struct {
+	File  *File
+	Kind  int
+	Since time.Duration // by CLOCK_MONOTONIC
+	// PID is the process of the start, and either TID or Goroutine is not 0.
+	PID, TID  uint32
+	Goroutine uint64
+	Key       Value
+	// Parent is the argument of the start with this name, or 0.
+	Parent  uint64
+	Details []Value
+
+	// By are the values of the pairing's that were evaluated at the start.
+	By []Value
+
+	selected bool
+}
+
+// Selected reports whether it meets the conditions that were evaluated at its start.
+func (o *Operation) Selected() bool { return o.selected }
+
+// For returns how long an operation has been open when its recording ends.
+func (o *Operation) For() time.Duration { return max(o.File.Last()-o.Since, 0) }
+
+// Outcome is what an event means: the start of an operation, its end, or neither.
+type Outcome struct {
+	// Started is the operation that has started, or nil.
+	Started *Operation
+	// Replaced is an operation that was open and had the key of the one that has started, or nil. It cannot end.
+	Replaced *Operation
+	// Ended is the operation that has ended, if HasEnded.
+	Ended    Ended
+	HasEnded bool
+}
+
+// Ended is an operation that has ended. By are the values of the pairing's.
+type Ended struct {
+	Kind  int
+	Start *Operation
+	Took  time.Duration
+	By    []Value
+	// Selected is false if a condition of the pairing's is. Such operations are only returned if the plan has All.
+	Selected bool
+}

@@ -1,0 +1,241 @@
+//go:build linux
+
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/meter"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/price"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+const (
+	// costInterval is how often the cost of the probes is compared with the budget, and costShare the
+	// part of a processor that this takes at most: one in this many.
+	costInterval = 50 * time.Millisecond
+	costShare    = 20
+	// maxStepped is the number of events of single-stepped probes in a second from which a warning is
+	// printed.
+	maxStepped = 100_000
+)
+
+// cost watches what the probes of a run cost the programs. With a budget it detaches from those that are too
+// expensive. Without one it only warns, and measures nothing but the rate of the probes that the kernel single-steps.
+type cost struct {
+	run       *Run
+	prices    price.Table
+	meter     *meter.Meter // nil as long as no program is metered
+	budget    *meter.Budget
+	processor meter.Processor
+	began     bool          // to be attached
+	used      time.Duration // by the programs
+	checked   time.Time
+	wait      time.Duration // until the next check
+	stepped   uint64        // events at the last check
+	warned    bool
+	withdrawn int // probes
+}
+
+// newCost measures the prices of probes if there is a budget.
+func newCost(r *Run, k bpf.Kernel) (c *cost, err error) {
+	c = &cost{run: r, wait: time.Second}
+	if r.Budget == 0 {
+		return c, nil
+	}
+	c.budget, c.wait = meter.NewBudget(r.Budget), costInterval
+	if c.prices, err = price.Measure(k); err != nil {
+		return nil, err
+	}
+	if r.Verbose {
+		r.Warn("an event takes this processor time, and what its program does: %v", c.prices)
+	}
+	return c, nil
+}
+
+// metered is a kernel that counts the events of programs.
+type metered struct {
+	engine.Kernel
+	cost *cost
+}
+
+// Load implements engine.Kernel.
+func (m metered) Load(p *bpf.Probe, sections []*bpf.Section) (engine.Program, error) {
+	sections, err := m.cost.sections(p, sections)
+	if err != nil {
+		return nil, err
+	}
+	return m.Kernel.Load(p, sections)
+}
+
+// Attach implements engine.Kernel. Attaching to many probes takes longer than those that are attached to already
+// may exceed the budget.
+func (m metered) Attach(p engine.Program, f *target.File, sites []sdt.Site, pid int) (attach.Links, error) {
+	if _, err := m.cost.check(); err != nil {
+		return nil, err
+	}
+	return m.Kernel.Attach(p, f, sites, pid)
+}
+
+// sections adds to a program what counts its events, if they are of interest.
+func (c *cost) sections(p *bpf.Probe, sections []*bpf.Section) (_ []*bpf.Section, err error) {
+	if c.budget == nil && (!p.Instruction().Stepped() || c.meter != nil && c.meter.Full()) {
+		return sections, nil
+	}
+	if c.meter == nil {
+		if c.meter, err = meter.New(c.run.Env, c.prices); err != nil {
+			return nil, err
+		}
+		c.meter.Whole = c.run.Whole
+	}
+	return c.meter.Sections(p, sections)
+}
+
+// check compares what the probes cost with what they may cost, if it is time to, and returns the time until the next
+// check.
+func (c *cost) check() (next time.Duration, err error) {
+	if c.budget == nil && c.meter == nil {
+		return engine.Rest, nil // which wakes nobody sooner
+	}
+	now := time.Now()
+	elapsed := now.Sub(c.checked)
+	if c.began && elapsed < c.wait {
+		return c.wait - elapsed, nil
+	}
+	c.checked, c.began = now, true
+	if c.budget != nil {
+		c.used = c.processor.Used(c.run.processes.List())
+	}
+	if c.meter == nil {
+		return c.wait, nil
+	}
+	if err := c.meter.Read(); err != nil {
+		return 0, err
+	}
+	if c.budget == nil {
+		c.warn(elapsed, c.meter.Units())
+		return c.wait, nil
+	}
+	over, taken := c.budget.Check(now, c.used, c.meter.Units())
+	c.wait = max(costInterval, costShare*time.Since(now))
+	if len(over) == 0 {
+		return c.wait, nil
+	}
+	return c.wait, c.withdraw(over, taken)
+}
+
+// warn warns once if probes that the kernel single-steps have too many events.
+func (c *cost) warn(elapsed time.Duration, units []*meter.Unit) {
+	var count uint64
+	for _, u := range units {
+		count += u.Count
+	}
+	rate := float64(count-c.stepped) / elapsed.Seconds()
+	c.stepped = count
+	if rate > maxStepped && !c.warned {
+		c.warned = true
+		c.run.Warn("%.0f events per second are of probes that the kernel single-steps, which slows the program down: see stapsdt list -v, or limit the cost with --budget", rate)
+	}
+}
+
+// withdraw detaches from probes that have taken too much of the processor time.
+func (c *cost) withdraw(units []*meter.Unit, taken float64) error {
+	keys := map[string]bool{}
+	var names, probes []string
+	for _, u := range units {
+		names, probes = append(names, u.Name), append(probes, u.Probes...)
+		for key := range u.Keys {
+			keys[key] = true
+		}
+	}
+	c.withdrawn += len(probes)
+	err := c.run.engine.Withdraw(keys)
+	c.run.Warn("detached from %s, because the probes took %s of the program's processor time, and --budget allows %s",
+		some(names), percent(taken), percent(c.run.Budget))
+	if !c.run.JSON || err != nil {
+		return err
+	}
+	return render.NewEncoder(c.run.Out).Encode(struct {
+		Time     time.Time         `json:"time"`
+		Detached []render.JSONText `json:"detached"`
+		Cost     json.Number       `json:"cost"`
+		Budget   json.Number       `json:"budget"`
+	}{time.Now().UTC(), jsonTexts(probes), part(taken), part(c.run.Budget)})
+}
+
+func jsonTexts(texts []string) (all []render.JSONText) {
+	for _, text := range texts {
+		all = append(all, render.JSONText(text))
+	}
+	return all
+}
+
+// part returns a part of the processor time for programs.
+func part(share float64) json.Number { return json.Number(fmt.Sprintf("%.6g", share)) }
+
+// percent returns a part of the processor time for people.
+func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
+
+// some returns names for people, of which there may be many.
+func some(names []string) string {
+	const most = 5
+	if len(names) > most {
+		names = append(slices.Clone(names[:most]), fmt.Sprintf("%d more", len(names)-most))
+	}
+	return strings.Join(names, ", ")
+}
+
+// exhausted reports whether the budget has left nothing that is attached.
+func (c *cost) exhausted() bool { return c.withdrawn > 0 && c.run.subscription.Sites() == 0 }
+
+// report says what the probes have cost altogether.
+func (c *cost) report() error {
+	if c.budget == nil || c.meter == nil {
+		return nil
+	}
+	if err := c.meter.Read(); err != nil {
+		return err
+	}
+	used := c.processor.Used(c.run.processes.List())
+	var total time.Duration
+	for _, u := range c.meter.Units() {
+		total += u.Cost
+	}
+	if used == 0 {
+		return nil // the program has ended before it was looked at
+	}
+	c.run.Warn("the probes took %v of %v of the program's processor time, %s", total.Round(time.Microsecond), used.Round(time.Microsecond),
+		percent(float64(total)/float64(used)))
+	return nil
+}
+
+func (c *cost) close() {
+	if c.meter != nil {
+		c.meter.Close()
+	}
+}
+
+// watched is a consumer during whose run the cost is watched.
+type watched struct {
+	engine.Consumer
+	cost *cost
+}
+
+// Tick implements engine.Consumer.
+func (w watched) Tick() (next time.Duration, more bool, err error) {
+	next, more, err = w.Consumer.Tick()
+	if err != nil || !more {
+		return next, more, err
+	}
+	due, err := w.cost.check()
+	return min(next, due), !w.cost.exhausted(), err
+}

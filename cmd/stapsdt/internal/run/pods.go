@@ -1,0 +1,61 @@
+//go:build linux
+
+package run
+
+import (
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
+)
+
+// followPods selects the processes of pods if the command names some, and gives expressions the names of
+// pods where there are any.
+func (r *Run) followPods() (err error) {
+	if len(r.Pods) == 0 && !pods.Here() {
+		return nil
+	}
+	if r.pods, err = pods.Follow(r.Pods, r.Problem); err != nil {
+		r.pods = nil
+		return err
+	}
+	r.Env.Pods, r.Env.Cgroups = r.pods.Names, r.pods.Set
+	return nil
+}
+
+// ShowsPods reports whether events are of several pods, so that their names belong to the output.
+func (r *Run) ShowsPods() bool {
+	return r.pods != nil && (r.All || len(r.Pods) > 0) && (r.pods.Any() || len(r.Pods) > 0)
+}
+
+// Container returns the container of a control group.
+func (r *Run) Container(id uint64) cgroup.Container { return r.pods.Container(id) }
+
+// podConsumer looks for new pods while a consumer waits for events.
+type podConsumer struct {
+	engine.Consumer
+	update   func()
+	interval time.Duration
+	due      time.Time
+}
+
+// newPodConsumer returns one that looks often if the processes of new pods are to be seen. The named ones have begun: their
+// containers are known, and so are most of those to come.
+func newPodConsumer(c engine.Consumer, follower *pods.Follower, named bool) *podConsumer {
+	interval := pods.Interval
+	if named {
+		interval = time.Second
+	}
+	return &podConsumer{Consumer: c, update: follower.Update, interval: interval}
+}
+
+// Tick implements engine.Consumer.
+func (c *podConsumer) Tick() (next time.Duration, more bool, err error) {
+	if now := time.Now(); !now.Before(c.due) {
+		c.due = now.Add(c.interval)
+		c.update()
+	}
+	next, more, err = c.Consumer.Tick()
+	return min(next, c.interval), more, err
+}

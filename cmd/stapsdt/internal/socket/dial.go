@@ -1,0 +1,293 @@
+//go:build linux
+
+package socket
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// patience is how long a process may take for an answer.
+	patience = 2 * time.Second
+	// longest is how long it may take to connect to a process, and to ask it.
+	longest = 3 * patience
+	// together is how many processes of a user are asked at a time.
+	together = 8
+	// maxPlaces is how many sockets are tried for a process.
+	maxPlaces = 4
+)
+
+// Process is a process that listens.
+type Process struct {
+	// PID is its number here or, if it is Elsewhere, in its own PID namespace.
+	PID       int
+	UID       uint32
+	Elsewhere bool
+	// Start is when it was started, in ticks since the boot. Another process with this PID has another.
+	Start uint64
+
+	places []place
+}
+
+// Key identifies a process, also after it has executed another program.
+type Key struct {
+	pid   int
+	start uint64
+	path  string // if it is Elsewhere
+}
+
+// Key returns that of the process.
+func (p *Process) Key() Key {
+	k := Key{pid: p.PID, start: p.Start}
+	if p.Elsewhere {
+		k.path = p.Path()
+	}
+	return k
+}
+
+// Path returns where the process may listen, as it sees it.
+func (p *Process) Path() string { return p.places[0].path }
+
+// String names the process.
+func (p *Process) String() string {
+	if p.Elsewhere {
+		return fmt.Sprintf("process %d of another PID namespace", p.PID)
+	}
+	return fmt.Sprintf("process %d", p.PID)
+}
+
+// Connection is a connection to a process that listens.
+type Connection struct {
+	*wire.Client
+	*Process
+	at place
+	// Probes are those that the process had when it was connected to.
+	Probes []*recording.Probe
+}
+
+// Dial connects to the process, and asks for its probes. The process may have a file system that does not answer
+// where it says that it listens.
+func (p *Process) Dial() (*Connection, error) {
+	c, err := stall.Within(longest, p.Key(), p.dialAny, func(c *Connection) {
+		if c != nil {
+			c.Close()
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", p, err)
+	}
+	return c, nil
+}
+
+// Path returns where the process listens, as it sees it.
+func (c *Connection) Path() string { return c.at.path }
+
+// Watch begins to watch the process, as that of a wire.Client does.
+func (c *Connection) Watch(w wire.Watch) (*wire.Memory, error) {
+	m, err := c.Client.Watch(w)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", c.Process, fromPeer(err))
+	}
+	return m, nil
+}
+
+// stallKey is the file system of a process that does not answer.
+type stallKey struct {
+	pid  int
+	path string
+}
+
+// dialAny connects to all places where the process may listen at a time, so that none delays another, and returns the
+// first connection. The error is that of the first place.
+func (p *Process) dialAny() (*Connection, error) {
+	places := p.likely()
+	type answer struct {
+		i   int
+		c   *Connection
+		err error
+	}
+	answers := make(chan answer, len(places))
+	for i, at := range places {
+		go func() {
+			c, err := p.dial(at)
+			answers <- answer{i, c, err}
+		}()
+	}
+	errs := make([]error, len(places))
+	for n := range places {
+		a := <-answers
+		if a.err == nil {
+			go func() {
+				for range len(places) - n - 1 {
+					if late := <-answers; late.c != nil {
+						late.c.Close()
+					}
+				}
+			}()
+			return a.c, nil
+		}
+		errs[a.i] = a.err
+	}
+	if len(errs) == 0 {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, stall.Err)
+	}
+	return nil, errs[0]
+}
+
+// likely returns the places that are tried: first those of which the user of the process owns the socket, then those of
+// which that is unknown. Where the file system does not answer, none is tried.
+func (p *Process) likely() (all []place) {
+	if len(p.places) == 1 {
+		return p.places
+	}
+	ranks := make([]chan int, len(p.places))
+	for i, at := range p.places {
+		ranks[i] = make(chan int, 1)
+		go func() { ranks[i] <- at.rank(p) }()
+	}
+	var byRank [3][]place
+	for i, at := range p.places {
+		if rank := <-ranks[i]; rank < len(byRank) {
+			byRank[rank] = append(byRank[rank], at)
+		}
+	}
+	all = slices.Concat(byRank[:]...)
+	return all[:min(len(all), maxPlaces)]
+}
+
+// rank returns how likely it is that a process listens there: the lower, the likelier.
+func (at place) rank(p *Process) int {
+	info, err := stall.Do(stallKey{p.PID, path.Dir(at.path)}, func() (os.FileInfo, error) { return os.Lstat(at.root + at.path) }, nil)
+	switch {
+	case errors.Is(err, stall.Err):
+		return 3
+	case err != nil:
+		return 1
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid == p.UID {
+		return 0
+	}
+	return 2
+}
+
+func (p *Process) dial(at place) (*Connection, error) {
+	conn, err := connect(at)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.check(conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	client, err := wire.NewClient(conn, patience)
+	if err != nil {
+		conn.Close()
+		return nil, fromPeer(err)
+	}
+	c := &Connection{Client: client, Process: p, at: at}
+	if c.Probes, err = client.List(); err != nil {
+		conn.Close()
+		return nil, fromPeer(err)
+	}
+	return c, nil
+}
+
+// fromPeer says more of an error of a connection, unless the process has said what it is.
+func fromPeer(err error) error {
+	if errors.As(err, new(*wire.Error)) || errors.Is(err, wire.ErrVersion) {
+		return err
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("it has not answered within %v: %w", patience, err)
+	}
+	return fmt.Errorf("it has not answered as a program that listens: %w", err)
+}
+
+// connect connects by a short path, because that of a socket has at most 107 bytes.
+func connect(at place) (*net.UnixConn, error) {
+	dir, err := unix.Open(at.root+path.Dir(at.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if (err == unix.EACCES || err == unix.EPERM) && at.root != "" {
+		// It can be the same file system, although it does not let others look.
+		dir, err = unix.Open(path.Dir(at.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, &os.PathError{Op: "open", Path: at.root + path.Dir(at.path), Err: err})
+	}
+	defer unix.Close(dir)
+	dialer := net.Dialer{Timeout: patience}
+	conn, err := dialer.Dial("unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir, path.Base(at.path)))
+	switch {
+	case err == nil:
+		return conn.(*net.UnixConn), nil
+	case errors.Is(err, unix.ECONNREFUSED):
+		return nil, fmt.Errorf("%s: %w", at.path, ErrStale)
+	case errors.Is(err, unix.ENOENT):
+		return nil, fmt.Errorf("%w: the file %s was deleted", ErrRefused, at.path)
+	}
+	return nil, fmt.Errorf("%w: %s: %w", ErrRefused, at.path, err)
+}
+
+// check refuses a peer that is another process: somebody may have put another socket in its place.
+func (p *Process) check(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	var peerErr error
+	if err := raw.Control(func(fd uintptr) { peer, peerErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return err
+	}
+	if peerErr != nil {
+		return os.NewSyscallError("getsockopt", peerErr)
+	}
+	if int(peer.Pid) == os.Getpid() && p.PID != os.Getpid() {
+		peer.Pid = 0 // gVisor (2022) returns this process, and not its peer
+	}
+	switch {
+	case peer.Uid != p.UID && !(peer.Pid != 0 && int(peer.Pid) == p.PID):
+		return fmt.Errorf("%w: user %d listens there", ErrRefused, peer.Uid)
+	case !p.Elsewhere && peer.Pid != 0 && int(peer.Pid) != p.PID:
+		return fmt.Errorf("%w: process %d listens there", ErrRefused, peer.Pid)
+	}
+	return nil
+}
+
+// Dialer connects to processes, a few of each user at a time, so that no user's delay those of others. The zero
+// Dialer is ready.
+type Dialer struct {
+	mu    sync.Mutex
+	users map[uint32]chan struct{}
+}
+
+// Do calls f, which connects to a process, in another goroutine.
+func (d *Dialer) Do(p *Process, f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.users == nil {
+		d.users = map[uint32]chan struct{}{}
+	}
+	if d.users[p.UID] == nil {
+		d.users[p.UID] = make(chan struct{}, together)
+	}
+	user := d.users[p.UID]
+	go func() {
+		user <- struct{}{}
+		defer func() { <-user }()
+		f()
+	}()
+}

@@ -1,0 +1,258 @@
+//go:build linux
+
+// Package socket finds the processes that listen (see package probesock), and connects to them. Each of
+// them may be hostile: what it says is checked, and none delays another.
+package socket
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+)
+
+var (
+	// ErrNone means that a process does not listen.
+	ErrNone = errors.New("the process does not listen: its program has to call probesock.Listen, or with the C library to have STAPSDT_SOCKET=1 in its environment")
+	// ErrUser means that a process admits its own user and root only.
+	ErrUser = errors.New("its socket admits only its own user and root")
+	// ErrStale means that nobody listens on the socket that was found.
+	ErrStale = errors.New("nobody listens on its socket any longer")
+	// ErrRefused means that its socket cannot be reached.
+	ErrRefused = errors.New("its socket cannot be reached")
+)
+
+// place is where a process may listen.
+type place struct {
+	root string // /proc/PID/root, or ""
+	path string // below root
+}
+
+// process is what /proc says of a process.
+type process struct {
+	pid   int
+	own   int    // its PID in its own namespace
+	start uint64 // in ticks since the boot
+	uid   uint32 // effective
+}
+
+// Started returns when a process was started, in ticks since the boot, or 0 if there is none.
+func Started(pid int) uint64 {
+	p, err := readProcess(pid)
+	if err != nil {
+		return 0
+	}
+	return p.start
+}
+
+// readProcess reads it.
+func readProcess(pid int) (p process, err error) {
+	p.pid, p.own = pid, pid
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return p, target.ErrNoProcess
+	}
+	for line := range bytes.Lines(status) {
+		fields := strings.Fields(string(line))
+		switch {
+		case len(fields) > 2 && fields[0] == "Uid:":
+			uid, _ := strconv.ParseUint(fields[2], 10, 32)
+			p.uid = uint32(uid)
+		case len(fields) > 1 && fields[0] == "NSpid:":
+			p.own, _ = strconv.Atoi(fields[len(fields)-1])
+		}
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return p, target.ErrNoProcess
+	}
+	// The name, in parentheses, may contain anything.
+	if fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]); len(fields) > 19 {
+		p.start, _ = strconv.ParseUint(string(fields[19]), 10, 64)
+	}
+	return p, nil
+}
+
+// names is what sockets are called: the PID in the program's namespace, and when the program was started.
+var names = regexp.MustCompile(`^(\d{1,10})-(\d{1,20})\.sock$`)
+
+// listens is the flag of sockets in /proc/net/unix that listen.
+const listens = 0x10000
+
+const (
+	// maxSockets is how many lines of /proc/net/unix are read.
+	maxSockets = 1 << 20
+	// maxPaths is how many sockets of one name are looked at. Any process of the network namespace may give its own sockets
+	// the name of another's.
+	maxPaths = 64
+)
+
+// listening returns the paths of sockets on which somebody listens in the network namespace of a process, by
+// their names.
+func listening(pid int) map[string][]string {
+	all := map[string][]string{}
+	f, err := os.Open(fmt.Sprintf("/proc/%d/net/unix", pid))
+	if err != nil {
+		return all
+	}
+	defer f.Close()
+	in := bufio.NewScanner(f)
+	for n := 0; in.Scan() && n < maxSockets; n++ {
+		fields := strings.SplitN(in.Text(), " ", 8)
+		if len(fields) < 8 {
+			continue
+		}
+		flags, err := strconv.ParseUint(fields[3], 16, 32)
+		at := strings.TrimLeft(fields[7], " 0123456789") // the inode is padded
+		if err != nil || flags&listens == 0 || !strings.HasPrefix(at, "/") {
+			continue
+		}
+		if name := path.Base(at); names.MatchString(name) {
+			all[name] = append(all[name], at)
+		}
+	}
+	return all
+}
+
+// name is what the socket of a process is called.
+func (p *process) name() string { return fmt.Sprintf("%d-%d.sock", p.own, p.start) }
+
+// places returns where a process may listen: what its network namespace says, or where no socket is
+// listed, as in gVisor, what its directories have.
+func (p *process) places(sockets map[string][]string) (all []place) {
+	root := fmt.Sprintf("/proc/%d/root", p.pid)
+	paths := sockets[p.name()]
+	if len(paths) > maxPaths { // those of others; its own is in one of its directories
+		usual, _ := stall.Do(stallKey{p.pid, root}, func() ([]string, error) { return p.directories(), nil }, nil)
+		paths = slices.Clone(paths)
+		slices.SortStableFunc(paths, func(a, b string) int {
+			return slices.Index(usual, path.Dir(b)) - slices.Index(usual, path.Dir(a))
+		})
+		paths = paths[:maxPaths]
+	}
+	for _, at := range paths {
+		all = append(all, place{root, at})
+	}
+	if len(all) > 0 || len(sockets) > 0 {
+		return all
+	}
+	// The process's memory and directories can be on a file system that does not answer.
+	found, _ := stall.Do(stallKey{p.pid, root}, func() ([]place, error) { return p.inDirectories(root), nil }, nil)
+	return found
+}
+
+// directories returns where the process and this command would listen.
+func (p *process) directories() []string {
+	return append(directories(p.uid, environment(p.pid)), directories(p.uid, os.Getenv)...)
+}
+
+// inDirectories returns where there are sockets of a process.
+func (p *process) inDirectories(root string) (all []place) {
+	for _, dir := range p.directories() {
+		at := place{root, path.Join(dir, p.name())}
+		if info, err := os.Lstat(root + at.path); err == nil && info.Mode().Type() == os.ModeSocket && !slices.Contains(all, at) {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// environment returns the variables of a process.
+func environment(pid int) func(name string) string {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return func(name string) string {
+		for variable := range bytes.SplitSeq(b, []byte{0}) {
+			if value, ok := bytes.CutPrefix(variable, []byte(name+"=")); ok {
+				return string(value)
+			}
+		}
+		return ""
+	}
+}
+
+// directories returns where a program of a user with some variables may listen.
+func directories(uid uint32, variable func(string) string) (all []string) {
+	if dir := variable("STAPSDT_DIR"); dir != "" {
+		all = append(all, dir)
+	}
+	if dir := variable("XDG_RUNTIME_DIR"); dir != "" {
+		all = append(all, path.Join(dir, "stapsdt"))
+	}
+	temporary := fmt.Sprintf("stapsdt-%d", uid)
+	if dir := variable("TMPDIR"); dir != "" {
+		all = append(all, path.Join(dir, temporary))
+	}
+	all = append(all, path.Join("/tmp", temporary))
+	return slices.DeleteFunc(all, func(dir string) bool { return !path.IsAbs(dir) })
+}
+
+// Processes returns those that listen, as far as this user may connect to them, and those that are Elsewhere, whose sockets
+// are in a directory of this user.
+func Processes() []*Process {
+	pids, err := target.Processes()
+	if err != nil {
+		return nil
+	}
+	own := uint32(os.Geteuid())
+	byNamespace := map[string]map[string][]string{}
+	seen := map[string]bool{}
+	var all []*Process
+	for _, pid := range pids {
+		p, err := readProcess(pid)
+		if err != nil || p.uid != own && own != 0 {
+			continue
+		}
+		namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
+		if err != nil {
+			continue
+		}
+		sockets := byNamespace[namespace]
+		if sockets == nil {
+			sockets = listening(pid)
+			byNamespace[namespace] = sockets
+		}
+		if places := p.places(sockets); len(places) > 0 {
+			seen[p.name()] = true
+			all = append(all, &Process{PID: pid, UID: p.uid, Start: p.start, places: places})
+		}
+	}
+	for _, dir := range directories(own, os.Getenv) {
+		entries, _ := stall.Do(dir, func() ([]os.DirEntry, error) { return os.ReadDir(dir) }, nil)
+		for _, e := range entries {
+			match := names.FindStringSubmatch(e.Name())
+			if match == nil || e.Type() != os.ModeSocket || seen[e.Name()] {
+				continue
+			}
+			seen[e.Name()] = true
+			pid, _ := strconv.Atoi(match[1])
+			start, _ := strconv.ParseUint(match[2], 10, 64)
+			all = append(all, &Process{PID: pid, UID: own, Start: start, Elsewhere: true, places: []place{{path: path.Join(dir, e.Name())}}})
+		}
+	}
+	return all
+}
+
+// Find returns a process that listens.
+func Find(pid int) (*Process, error) {
+	p, err := readProcess(pid)
+	if err != nil {
+		return nil, fmt.Errorf("process %d: %w", pid, err)
+	}
+	found := &Process{PID: pid, UID: p.uid, Start: p.start, places: p.places(listening(pid))}
+	if len(found.places) == 0 {
+		return nil, fmt.Errorf("process %d: %w", pid, ErrNone)
+	}
+	if own := uint32(os.Geteuid()); own != p.uid && own != 0 {
+		return nil, fmt.Errorf("process %d: %w: it is of user %d", pid, ErrUser, p.uid)
+	}
+	return found, nil
+}

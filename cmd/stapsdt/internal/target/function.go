@@ -1,0 +1,185 @@
+//go:build linux
+
+package target
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+const (
+	// FunctionProvider is the provider of the functions of Go programs, which are probes without notes.
+	FunctionProvider = "go"
+	// ReturnSuffix follows the name of a function in that of its returns.
+	ReturnSuffix = ":return"
+)
+
+// functionSpec returns the pattern of a spec of functions, and whether it is about their returns.
+func functionSpec(text string) (pattern function.Pattern, returns, ok bool) {
+	rest, ok := strings.CutPrefix(text, FunctionProvider+":")
+	if !ok {
+		return "", false, false
+	}
+	name, returns := strings.CutSuffix(rest, ReturnSuffix)
+	if strings.Contains(name, ":") { // a FILE of this name
+		return "", false, false
+	}
+	return function.Pattern(name), returns, true
+}
+
+// FunctionSite is a site in a function: where a call is seen, or one of its returns.
+type FunctionSite struct {
+	*function.Function
+	// Return means that the site is where the function returns.
+	Return bool
+	// Args are those of the site in the file, with what only functions have, and Fields are those of what
+	// they point to.
+	Args, Fields []function.Arg
+
+	specs map[string]bool // that select it
+}
+
+// functions are the functions of a file that specs select.
+type functions struct {
+	program *function.Program
+	sites   map[string]*FunctionSite // by functionKey
+	inlined map[string]int           // how many functions have inlined one, by its name
+}
+
+// functionKey identifies the site of a function.
+func functionKey(p *sdt.Site) string { return fmt.Sprintf("%x %s", p.Offset, p.Name) }
+
+// Function returns what is known of a site that is one of a function, and nil for others.
+func (f *File) Function(p *sdt.Site) *FunctionSite {
+	if f.functions == nil || p.Provider != FunctionProvider {
+		return nil
+	}
+	return f.functions.sites[functionKey(p)]
+}
+
+// Selects reports whether a spec selects a site of a file. A spec of functions selects nothing else, and
+// no other selects functions.
+func (s Spec) Selects(f *File, p *sdt.Site) bool {
+	fn := f.Function(p)
+	if fn != nil || s.Functions {
+		return fn != nil && fn.specs[s.text]
+	}
+	return s.Match(p.Provider, p.Name)
+}
+
+// SelectFunctions makes the finder look for the functions that specs select, in files that it has not
+// found yet.
+func (f *Finder) SelectFunctions(specs []Spec) {
+	f.specs = slices.DeleteFunc(slices.Clone(specs), func(s Spec) bool { return !s.Functions })
+	f.reasons = map[string]error{}
+}
+
+// FunctionProblem returns why no function was found for a spec, or nil if that is not known.
+func (f *Finder) FunctionProblem(s Spec) error { return f.reasons[s.text] }
+
+// explain keeps the reason that a spec selects nothing in a file: that of a Go program says more than
+// that a library is none.
+func (f *Finder) explain(s Spec, err error) {
+	if old := f.reasons[s.text]; old == nil || errors.Is(old, gotable.ErrNoTable) {
+		f.reasons[s.text] = err
+	}
+}
+
+// readFunctions adds the functions that specs select to the probes of a file. It keeps the reasons for
+// those that select none.
+func (f *File) readFunctions(finder *Finder) {
+	f.functions = nil
+	program, err := function.Open(f.content)
+	if err == nil && finder.leases != nil {
+		err = program.Runs(map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH])
+	}
+	found := &functions{sites: map[string]*FunctionSite{}, inlined: map[string]int{}}
+	selected := make([][]*function.Function, len(finder.specs))
+	for i, spec := range finder.specs {
+		reason := err
+		if reason == nil {
+			selected[i], reason = program.Find(spec.pattern)
+		}
+		if reason != nil {
+			finder.explain(spec, reason)
+		}
+	}
+	if err == nil {
+		program.Describe(slices.Concat(selected...))
+	}
+	for i, spec := range finder.specs {
+		for _, fn := range selected[i] {
+			if fn.Inlined > 0 {
+				found.inlined[fn.Name] = fn.Inlined
+			}
+			if err := f.addFunction(found, fn, spec); err != nil {
+				finder.explain(spec, fmt.Errorf("the returns of %s are not seen: %w", fn.Name, err))
+			}
+		}
+	}
+	if len(found.sites) == 0 {
+		return
+	}
+	found.program = program
+	f.functions = found
+}
+
+// TypeNames has the names of the types of Go in a file in which functions were found, by their addresses.
+func (f *File) TypeNames() record.Names { return f.functions.program }
+
+// addFunction adds the sites of a function that a spec selects.
+func (f *File) addFunction(found *functions, fn *function.Function, spec Spec) error {
+	name, at, args, fields := fn.Name, []function.Site{fn.Call}, fn.Args, fn.Fields
+	if spec.returns {
+		if fn.ReturnErr != nil {
+			return fn.ReturnErr
+		}
+		name, at, args = fn.Name+ReturnSuffix, fn.Returns, fn.Results
+		fields = fn.ResultFields
+	}
+	for _, place := range at {
+		site := sdt.Site{Provider: FunctionProvider, Name: name, Address: place.Address, Offset: place.Offset}
+		for _, a := range args {
+			site.Args = append(site.Args, a.Arg)
+		}
+		key := functionKey(&site)
+		if found.sites[key] == nil {
+			found.sites[key] = &FunctionSite{Function: fn, Return: spec.returns, Args: args, Fields: fields, specs: map[string]bool{}}
+			f.Probes = append(f.Probes, site)
+		}
+		found.sites[key].specs[spec.text] = true
+	}
+	return nil
+}
+
+// inlinedProblem says which functions have calls that are not seen, and is nil if there are none.
+func inlinedProblem(callers map[string]int) error {
+	if len(callers) == 0 {
+		return nil
+	}
+	const most = 5
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(callers)) {
+		if len(names) == most {
+			names = append(names, fmt.Sprintf("%d more", len(callers)-most))
+			break
+		}
+		names = append(names, fmt.Sprintf("%s in %d", name, callers[name]))
+	}
+	return fmt.Errorf("not every call is seen, because the compiler has inlined functions in others, at least %s", strings.Join(names, ", "))
+}
+
+// notes returns the probes that are not functions.
+func (f *File) notes() []sdt.Site {
+	return slices.DeleteFunc(slices.Clone(f.Probes), func(p sdt.Site) bool { return f.Function(&p) != nil })
+}

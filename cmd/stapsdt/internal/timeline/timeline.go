@@ -1,0 +1,236 @@
+//go:build linux
+
+// Package timeline writes events and operations in the Trace Event Format of Chrome, which Perfetto and
+// chrome://tracing draw on a time axis: a track for each goroutine, or thread.
+// The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+package timeline
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Options say what is written.
+type Options struct {
+	// Path is the file, or "-" for standard output.
+	Path string
+	// Limit is the number of events after which the run ends, or 0 for none.
+	Limit uint64
+	// From are the recordings whose events are written, instead of those of processes.
+	From []string
+}
+
+// view writes events. It is a stream.Consumer.
+type view struct {
+	options    *Options
+	stream     *stream.Stream
+	operations recorded.Operations
+	condition  *recorded.Condition // on events that are no part of an operation
+	writer     *writer
+	tracks     tracks
+	open       map[*recorded.Operation]*span
+	args       map[*recording.Probe]*recorded.Arguments
+	start      time.Time // the time of day of the first event
+	first      int64     // its time by the stream's clock, in nanoseconds
+	last       int64
+	events     uint64
+}
+
+// span is an operation that is open.
+type span struct {
+	name  string
+	at    int64 // by the stream's clock, in nanoseconds
+	track *track
+	args  []recorded.Shown
+	// selected says that it meets the conditions, as far as they are known.
+	selected bool
+}
+
+// Run writes events until the run ends.
+func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
+	if o.Path == "" {
+		return usage.Errorf("-o chrome needs a file: give -O FILE, or -O - for standard output")
+	}
+	if functions, err := stream.Functions(config.Specs); err != nil || functions {
+		return cmp.Or(err, usage.Errorf("a timeline shows the operations of probes, and not of functions: stapsdt tree shows these"))
+	}
+	v := &view{
+		options: &o, open: map[*recorded.Operation]*span{}, args: map[*recording.Probe]*recorded.Arguments{},
+		operations: recorded.Operations{All: true, TextSize: stream.TextSize},
+	}
+	if v.condition, err = recorded.NewCondition(config.Where); err != nil {
+		return err
+	}
+	if config.Where != "" {
+		v.operations.Where = bpf.SplitWhere(config.Where)
+	}
+	needs := live.Needs{Kernel: live.Thread(config.Where), All: v.check}
+	config.Where = ""
+	if v.stream, err = stream.Open(to, &config, stream.Options{From: o.From, Needs: needs, Goroutines: true}); err != nil {
+		return err
+	}
+	defer v.stream.Close()
+	if v.writer, err = create(to, o.Path); err != nil {
+		return err
+	}
+	v.tracks.writer = v.writer
+	if err := cmp.Or(v.stream.Run(ctx, v), v.end()); err != nil {
+		v.writer.close()
+		return err
+	}
+	if err := v.writer.close(); err != nil {
+		return err
+	}
+	v.stream.Report(to)
+	v.operations.Report(to)
+	if o.Path != "-" {
+		to.Warn("wrote %s to %s: open it with https://ui.perfetto.dev or chrome://tracing", render.Number(v.events, "event"), o.Path)
+	}
+	return nil
+}
+
+// check returns an error if the condition fits neither an event nor an operation.
+func (v *view) check(all []*recording.Probe) error {
+	if (&recorded.Operations{Where: v.operations.Where}).Check(all) == nil {
+		return nil
+	}
+	return v.condition.Check(all)
+}
+
+// Know implements stream.Consumer.
+func (v *view) Know(p *recording.Probe) { v.operations.Know(p) }
+
+// Gone implements stream.Consumer.
+func (v *view) Gone(f *recorded.File) {
+	v.leave(f)
+	v.operations.Forget(f)
+	v.tracks.forget(f)
+}
+
+// Tick implements stream.Consumer.
+func (v *view) Tick() (next time.Duration, more bool, err error) {
+	return engine.Rest, true, v.writer.flush()
+}
+
+// Event implements stream.Consumer.
+func (v *view) Event(e *recording.Event, f *recorded.File) error {
+	at := int64(v.stream.Clock(e))
+	if v.start.IsZero() {
+		v.start, v.first = stream.At(e), at
+	}
+	v.last = max(v.last, at)
+	kind, o := v.operations.Add(e, f)
+	if s := v.open[o.Replaced]; s != nil {
+		v.write(s, v.last, true)
+		delete(v.open, o.Replaced)
+	}
+	switch {
+	case o.Started != nil:
+		v.begin(kind, o.Started, e, f)
+	case o.HasEnded && v.open[o.Ended.Start] != nil:
+		s := v.open[o.Ended.Start]
+		delete(v.open, o.Ended.Start)
+		if s.selected = o.Ended.Selected; s.selected {
+			s.args = merge(s.args, v.arguments(e.Probe).Show(e, "id", "parent"))
+		}
+		v.write(s, s.at+int64(o.Ended.Took), false)
+	case kind == nil, v.operations.IsStray(e):
+		v.instant(e, f)
+	}
+	if v.events++; v.events == v.options.Limit {
+		return live.ErrEnough
+	}
+	return v.writer.err
+}
+
+// merge adds the arguments of the end to those of the start. One that both have is added if it differs.
+func merge(start, end []recorded.Shown) []recorded.Shown {
+	all := start
+	for _, one := range end {
+		at := slices.IndexFunc(start, func(other recorded.Shown) bool { return other.Name == one.Name })
+		switch {
+		case at >= 0 && start[at].Text == one.Text:
+			continue
+		case at >= 0:
+			one.Name += " at the end"
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// begin opens a span.
+func (v *view) begin(kind *recorded.Kind, o *recorded.Operation, e *recording.Event, f *recorded.File) {
+	s := &span{name: kind.Name, at: int64(v.stream.Clock(e)), track: v.tracks.of(e, f), selected: o.Selected() && kind.Fits}
+	s.track.open++
+	s.args = v.arguments(e.Probe).Show(e)
+	v.open[o] = s
+}
+
+// write writes a span, if it is selected.
+func (v *view) write(s *span, end int64, isOpen bool) {
+	if s.track.open--; !s.selected {
+		return
+	}
+	lane := s.track.lane(s.at, end)
+	args := s.args
+	if isOpen {
+		args = append(args, recorded.Shown{Name: "open", JSON: []byte("true")})
+	}
+	v.writer.span(s.name, s.track.process, v.tracks.number(s.track, lane), s.at-v.first, end-s.at, args)
+}
+
+// arguments returns what is shown of a probe's events.
+func (v *view) arguments(p *recording.Probe) *recorded.Arguments {
+	args := v.args[p]
+	if args == nil {
+		args = recorded.NewArguments(p, stream.TextSize)
+		v.args[p] = args
+	}
+	return args
+}
+
+// instant writes an event that is no part of an operation.
+func (v *view) instant(e *recording.Event, f *recorded.File) {
+	if !v.condition.Meets(e) {
+		return
+	}
+	t := v.tracks.of(e, f)
+	args := v.arguments(e.Probe).Show(e)
+	v.writer.instant(e.Probe.Provider+":"+e.Probe.Name, t.process, v.tracks.number(t, 0), int64(v.stream.Clock(e))-v.first, args)
+}
+
+// leave writes the spans that are open, of a process or, if it is nil, of all.
+func (v *view) leave(f *recorded.File) {
+	var left []*recorded.Operation
+	for o := range v.open {
+		if f == nil || o.File == f {
+			left = append(left, o)
+		}
+	}
+	// The one that has begun last is inside of the others.
+	slices.SortFunc(left, func(a, b *recorded.Operation) int { return cmp.Compare(b.Since, a.Since) })
+	for _, o := range left {
+		v.write(v.open[o], v.last, true)
+		delete(v.open, o)
+	}
+}
+
+// end writes what is left.
+func (v *view) end() error {
+	v.leave(nil)
+	return v.writer.end(v.start, v.stream.Lost())
+}

@@ -1,0 +1,167 @@
+//go:build linux
+
+package timeline
+
+import (
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// maxTracks is the maximum number of tracks that are remembered. Then those without an open span are forgotten: they
+// get another number if they have events again.
+const maxTracks = 1 << 16
+
+// maxFinished is how many spans a lane remembers, in which later ones may lie.
+const maxFinished = 1000
+
+// maxPID is the largest PID that Linux gives.
+const maxPID = 1 << 22
+
+// tracks are the tracks of all processes.
+type tracks struct {
+	writer  *writer
+	all     map[place]*track
+	numbers map[process]int // under which the processes are drawn
+	taken   map[int]bool    // these numbers, also those of processes that have ended
+	extra   int             // the last number above maxPID
+	last    int             // the last number of a track
+}
+
+// process is one that has events. A recording may have those of several processes, and those of several containers or
+// boots may have the same PID.
+type process struct {
+	file *recorded.File
+	pid  uint32
+}
+
+// place is what has a track: a goroutine or a thread of a process.
+type place struct {
+	process        process
+	goroutine, tid uint64
+}
+
+// track is a goroutine or a thread. Its spans are in the first lane, unless they overlap others without lying in
+// them: the format has no drawing for those in one track.
+type track struct {
+	name    string
+	process int // the number under which it is drawn
+	open    int // spans
+	lanes   []lane
+}
+
+// lane has the spans that have ended, the first ones first, without those that lie in another one.
+type lane struct {
+	number   int // 0 until something is written
+	finished []interval
+}
+
+type interval struct{ start, end int64 }
+
+// of returns the track of an event.
+func (t *tracks) of(e *recording.Event, f *recorded.File) *track {
+	at := place{process: process{f, e.PID}, goroutine: e.Goroutine}
+	name := fmt.Sprintf("goroutine %d", e.Goroutine)
+	if e.Goroutine == 0 {
+		at.tid, name = uint64(e.TID), fmt.Sprintf("thread %d", e.TID)
+	}
+	if known := t.all[at]; known != nil {
+		return known
+	}
+	if t.all == nil {
+		t.all, t.numbers, t.taken = map[place]*track{}, map[process]int{}, map[int]bool{}
+	}
+	number := t.process(e, f)
+	if len(t.all) >= maxTracks {
+		for at, known := range t.all {
+			if known.open == 0 {
+				delete(t.all, at)
+			}
+		}
+	}
+	known := &track{name: name, process: number, lanes: make([]lane, 1)}
+	t.all[at] = known
+	return known
+}
+
+// process returns the number under which the process of an event is drawn, and names it. It is the PID, unless another
+// process has that.
+func (t *tracks) process(e *recording.Event, f *recorded.File) int {
+	of := process{f, e.PID}
+	if number, known := t.numbers[of]; known {
+		return number
+	}
+	number := int(e.PID)
+	for t.taken[number] {
+		t.extra++
+		number = maxPID + t.extra
+	}
+	t.numbers[of], t.taken[number] = number, true
+	program := recorded.Executable(e)
+	if f.Process != nil && f.Process.Comm != "" {
+		program = f.Process.Comm
+	}
+	t.writer.process(number, int(e.PID), program)
+	return number
+}
+
+// number returns the number of a lane, which it names.
+func (t *tracks) number(of *track, index int) int {
+	l := &of.lanes[index]
+	if l.number == 0 {
+		t.last++
+		l.number = t.last
+		name := of.name
+		if index > 0 {
+			name = fmt.Sprintf("%s (%d)", name, index+1)
+		}
+		t.writer.thread(of.process, l.number, name)
+	}
+	return l.number
+}
+
+// forget forgets the tracks of a process that has ended.
+func (t *tracks) forget(f *recorded.File) {
+	for at := range t.all {
+		if at.process.file == f {
+			delete(t.all, at)
+		}
+	}
+	for of := range t.numbers {
+		if of.file == f {
+			delete(t.numbers, of)
+		}
+	}
+}
+
+// lane returns the lane for a span that has ended, none before later.
+func (t *track) lane(start, end int64) int {
+	if t.open == 0 && len(t.lanes) == 1 { // nothing that began earlier can end later
+		defer func() { t.lanes[0].finished = nil }()
+	}
+	for i := range t.lanes {
+		if t.lanes[i].add(start, end) {
+			return i
+		}
+	}
+	t.lanes = append(t.lanes, lane{finished: []interval{{start, end}}})
+	return len(t.lanes) - 1
+}
+
+// add adds a span, unless one began before it and ended within it.
+func (l *lane) add(start, end int64) bool {
+	n := len(l.finished)
+	for n > 0 && l.finished[n-1].start >= start {
+		n--
+	}
+	if n > 0 && l.finished[n-1].end > start {
+		return false
+	}
+	l.finished = append(l.finished[:n], interval{start, end})
+	if len(l.finished) > maxFinished { // a span between the first two gets another lane
+		l.finished[1].start = l.finished[0].start
+		l.finished = append(l.finished[:0], l.finished[1:]...)
+	}
+	return true
+}

@@ -1,0 +1,73 @@
+//go:build linux
+
+package top
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+)
+
+// jsonSnapshot is a screen for programs.
+type jsonSnapshot struct {
+	Time       time.Time  `json:"time"`
+	Seconds    float64    `json:"seconds"`
+	Operations []jsonLine `json:"operations"`
+	Open       int        `json:"open"`
+	Longest    []jsonOpen `json:"longest"`
+	Others     uint64     `json:"others"`
+	Full       uint64     `json:"full"`
+	Before     uint64     `json:"before"`
+	Lost       uint64     `json:"lost"`
+}
+
+type jsonLine struct {
+	Operation render.JSONText   `json:"operation"`
+	By        render.JSONObject `json:"by"`
+	Count     uint64            `json:"count"`
+	Rate      float64           `json:"rate"`
+	Errors    float64           `json:"errors"`
+	Open      int               `json:"open"`
+	Longest   time.Duration     `json:"longest"`
+	P50       *render.JSONFloat `json:"p50"`
+	P99       *render.JSONFloat `json:"p99"`
+}
+
+type jsonOpen struct {
+	Operation   render.JSONText   `json:"operation"`
+	Nanoseconds time.Duration     `json:"nanoseconds"`
+	PID         uint32            `json:"pid"`
+	TID         uint32            `json:"tid,omitempty"`
+	Goroutine   uint64            `json:"goroutine,omitempty"`
+	Key         json.RawMessage   `json:"key"`
+	By          render.JSONObject `json:"by"`
+	Args        render.JSONObject `json:"args"`
+}
+
+// encode writes the snapshot as an object.
+func (s *snapshot) encode(w io.Writer) error {
+	j := jsonSnapshot{
+		Time: s.at.UTC(), Seconds: s.window.Seconds(), Operations: []jsonLine{}, Open: s.allOpen, Longest: []jsonOpen{},
+		Others: s.others, Full: s.full, Before: s.before, Lost: s.lost,
+	}
+	for _, l := range s.sorted(defaultColumn, "") {
+		one := jsonLine{
+			Operation: render.JSONText(l.name), By: recorded.Object(l.by), Count: l.count, Rate: l.rate, Errors: l.errors, Open: l.open, Longest: l.longest,
+		}
+		if len(l.histogram.Buckets) > 0 {
+			p50, p99 := render.JSONFloat(l.p50), render.JSONFloat(l.p99)
+			one.P50, one.P99 = &p50, &p99
+		}
+		j.Operations = append(j.Operations, one)
+	}
+	for i := range s.open {
+		o := &s.open[i]
+		j.Longest = append(j.Longest, jsonOpen{
+			render.JSONText(o.name), o.since, o.pid, o.tid, o.goroutine, o.key.JSON, recorded.Object(o.by), recorded.Object(o.args),
+		})
+	}
+	return render.NewEncoder(w).Encode(j)
+}

@@ -1,0 +1,319 @@
+//go:build linux
+
+package top
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+
+	"github.com/gdamore/tcell/v2"
+	"golang.org/x/sys/unix"
+)
+
+// screen shows snapshots on a terminal, and takes keys. Its own goroutine draws, and another one makes the
+// snapshots.
+type screen struct {
+	tcell.Screen
+	to        *console.Console
+	snapshots chan *snapshot
+	warnings  warnings
+	restore   sync.Once
+	state     state
+	now       *snapshot // what is drawn, or nil
+}
+
+// warnings keeps what is written to standard error until the terminal is restored.
+type warnings struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+// maxWarnings is how many bytes of warnings are kept.
+const maxWarnings = 64 << 10
+
+// Write implements io.Writer.
+func (w *warnings) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all.Len() < maxWarnings {
+		w.all.Write(b)
+	}
+	return len(b), nil
+}
+
+// last returns the last line.
+func (w *warnings) last() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := strings.TrimSpace(w.all.String())
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}
+
+// openScreen returns a screen, or nil if the output is not a terminal with keys.
+func openScreen(to *console.Console) (*screen, error) {
+	if _, _, ok := console.Size(to.Out); !ok {
+		return nil, nil
+	}
+	t, err := tcell.NewScreen()
+	if err == nil {
+		err = t.Init()
+	}
+	if err != nil {
+		return nil, nil // such as a terminal that is not known: it gets screens without keys
+	}
+	return &screen{Screen: t, to: to, snapshots: make(chan *snapshot, 1), state: state{sort: defaultColumn}}, nil
+}
+
+// take takes a snapshot in place of the one that was not drawn.
+func (s *screen) take(new *snapshot) error {
+	for {
+		select {
+		case s.snapshots <- new:
+			return nil
+		default:
+		}
+		select {
+		case <-s.snapshots:
+		default:
+		}
+	}
+}
+
+// close restores the terminal.
+func (s *screen) close() { s.restore.Do(s.Fini) }
+
+// run draws what follow makes, until that ends or a key or ctx ends it. The terminal is restored before follow
+// detaches from probes, which may take a while.
+func (s *screen) run(ctx context.Context, follow func(context.Context, *console.Console) error) (err error) {
+	defer s.close()
+	following, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				s.close()
+				panic(p)
+			}
+		}()
+		done <- follow(following, &console.Console{Out: s.to.Out, Err: &s.warnings})
+	}()
+	ended := s.loop(ctx, done)
+	s.close()
+	cancel()
+	if ended == nil {
+		err = <-done
+	} else {
+		err = *ended
+	}
+	s.to.Finish()
+	_, _ = s.to.Err.Write(s.warnings.all.Bytes())
+	return err
+}
+
+// loop draws until there is a reason to end. It returns the result of follow if that is it.
+func (s *screen) loop(ctx context.Context, done chan error) *error {
+	events, quit := make(chan tcell.Event, 8), make(chan struct{})
+	defer close(quit)
+	go s.ChannelEvents(events, quit)
+	stops := make(chan os.Signal, 1)
+	signal.Notify(stops, unix.SIGTSTP)
+	defer signal.Stop(stops)
+	s.draw()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-done:
+			return &err
+		case <-stops:
+			s.suspend()
+		case now := <-s.snapshots:
+			if !s.state.paused {
+				s.now = now
+			}
+		case e, ok := <-events:
+			if !ok {
+				return nil
+			}
+			switch e := e.(type) {
+			case *tcell.EventError: // the terminal was closed
+				return nil
+			case *tcell.EventResize:
+				s.Sync()
+			case *tcell.EventKey:
+				if e.Key() == tcell.KeyCtrlZ {
+					s.suspend()
+				} else if s.state.key(e, s.now) {
+					return nil
+				}
+			}
+		}
+		s.draw()
+	}
+}
+
+// stopPatience is how long a stop may take.
+const stopPatience = 300 * time.Millisecond
+
+// suspend restores the terminal, and stops the process group, as the terminal does without this screen, until
+// the shell continues it.
+func (s *screen) suspend() {
+	if !continues() || s.Suspend() != nil {
+		return
+	}
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, unix.SIGCONT)
+	defer signal.Stop(continued)
+	_ = unix.Kill(0, unix.SIGSTOP) // SIGTSTP is caught
+	select {
+	case <-continued:
+	case <-time.After(stopPatience):
+	}
+	_ = s.Resume()
+	s.Sync()
+}
+
+// continues reports whether something can continue the process after a stop: its parent has to be of the same
+// session, as a shell is. The kernel does not let the terminal stop others either.
+func continues() bool {
+	own, err := unix.Getsid(0)
+	parents, parentErr := unix.Getsid(os.Getppid())
+	return err == nil && parentErr == nil && own == parents
+}
+
+var (
+	plain    = tcell.StyleDefault
+	heading  = plain.Reverse(true)
+	faint    = plain.Dim(true)
+	strong   = plain.Bold(true)
+	selected = plain.Bold(true).Underline(true)
+)
+
+// put writes a line, and what does not fit is cut. Texts of programs have been made printable.
+func (s *screen) put(y int, style tcell.Style, text string) {
+	width, height := s.Size()
+	if y < 0 || y >= height {
+		return
+	}
+	if style == heading {
+		text += strings.Repeat(" ", max(width-len([]rune(text)), 0))
+	}
+	s.PutStrStyled(0, y, text, style)
+}
+
+// draw draws the last snapshot.
+func (s *screen) draw() {
+	s.Clear()
+	s.HideCursor()
+	width, height := s.Size()
+	switch {
+	case height < 1 || width < 1:
+	case s.now == nil:
+		s.put(0, plain, "waiting for events; q ends")
+		s.put(1, faint, s.warnings.last())
+	case s.state.help:
+		for y, line := range helpLines {
+			s.put(y, plain, line)
+		}
+	case s.state.opened != nil:
+		s.drawLines(s.state.opened.lines(s.now, width), height)
+	default:
+		s.drawTables(width, height)
+	}
+	s.Show()
+}
+
+// drawLines draws the lines of one row that is open.
+func (s *screen) drawLines(lines []string, height int) {
+	s.state.scroll = min(max(s.state.scroll, 0), max(len(lines)-height+1, 0))
+	for y, line := range lines[min(s.state.scroll, len(lines)):] {
+		if y < height-1 {
+			s.put(y, plain, line)
+		}
+	}
+	s.put(height-1, faint, "Esc back  ↑↓ scroll  q end")
+}
+
+// drawTables draws both tables, and what the keys do.
+func (s *screen) drawTables(width, height int) {
+	y := 0
+	line := func(style tcell.Style, text string) {
+		if y < height-1 {
+			s.put(y, style, text)
+		}
+		y++
+	}
+	line(strong, s.now.head())
+	for _, note := range s.now.notes() {
+		line(plain, note)
+	}
+	st := &s.state
+	rows, open := s.now.sorted(st.sort, st.filter), s.now.filtered(st.filter)
+	st.follow(rows, open)
+	room := max(height-1-y-3, 2) // without the headings, and the line between
+	forRows := min(len(rows), max(room-len(open), room/2))
+	st.first = window(st.first, st.at, forRows, len(rows), !st.lower)
+	st.firstOpen = window(st.firstOpen, st.at, max(room-forRows, 1), len(open), st.lower)
+	texts := s.now.rows(rows[st.first:st.first+forRows], width)
+	for i, text := range texts {
+		line(style(i, st.at-st.first, !st.lower), text)
+	}
+	y++
+	if shownOpen := min(len(open)-st.firstOpen, height-1-y-1); shownOpen > 0 {
+		for i, text := range openRows(open[st.firstOpen:st.firstOpen+shownOpen], width) {
+			line(style(i, st.at-st.firstOpen, st.lower), text)
+		}
+	}
+	s.put(height-1, faint, st.footer(s.warnings.last(), width))
+}
+
+// style returns that of a line of a table, whose heading is the first.
+func style(i, at int, focused bool) tcell.Style {
+	switch {
+	case i == 0:
+		return heading
+	case focused && i == at+1:
+		return selected
+	}
+	return plain
+}
+
+// window returns the first of the rows that are shown, so that the selected one is among them.
+func window(first, at, room, rows int, focused bool) int {
+	if focused {
+		first = min(max(first, at-room+1), at)
+	}
+	return max(min(first, rows-room), 0)
+}
+
+// footer says what the keys do, or what was warned of.
+func (st *state) footer(warning string, width int) string {
+	var parts []string
+	switch {
+	case st.typing:
+		return "filter: " + st.filter + "_"
+	case st.filter != "":
+		parts = append(parts, "filter "+st.filter)
+	}
+	if st.paused {
+		parts = append(parts, "paused")
+	}
+	parts = append(parts, "sorted by "+strings.ToLower(st.sort.name))
+	if width < 40 {
+		return strings.Join(append([]string{"? help"}, parts...), "  ")
+	}
+	parts = append(parts, "s sort  / filter  p pause  Enter open  ? help  q end")
+	if warning != "" {
+		parts = append(parts, warning)
+	}
+	return fmt.Sprint(strings.Join(parts, "  "))
+}

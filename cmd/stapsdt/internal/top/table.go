@@ -1,0 +1,162 @@
+//go:build linux
+
+package top
+
+import (
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+const (
+	// slots is how many screens an operation that has ended counts for.
+	slots = 10
+	// maxRows is the maximum number of rows. The operations of others are counted together.
+	maxRows = 4096
+)
+
+// table has the numbers of the operations, by their kinds and the values of --by.
+type table struct {
+	operations recorded.Operations
+	rows       map[string]*row
+	others     uint64 // operations that have ended, for which there was no row
+	slot       int    // of the present
+	began      [slots]time.Duration
+	key        []byte
+}
+
+// row is a line of the table.
+type row struct {
+	kind   *recorded.Kind
+	values []recorded.Value // of --by; one that is unknown has no item
+	slots  [slots]slot
+	count  uint64 // of all operations that have ended
+	open   int
+	oldest time.Duration // how long the oldest one is open
+}
+
+// slot has the operations that have ended in a part of the time.
+type slot struct {
+	count, errors uint64
+	took          map[int]bucket
+}
+
+// bucket is one of record.Powers.
+type bucket struct{ count, sum uint64 }
+
+func newTable(where, by []string) *table {
+	return &table{
+		operations: recorded.Operations{Where: where, By: by, TextSize: maxText},
+		rows:       map[string]*row{},
+	}
+}
+
+// add adds an event.
+func (t *table) add(e *recording.Event, f *recorded.File) {
+	kind, o := t.operations.Add(e, f)
+	if kind == nil || !o.HasEnded {
+		return
+	}
+	r := t.row(kind, o.Ended.By)
+	if r == nil {
+		t.others++
+		return
+	}
+	r.count++
+	s := &r.slots[t.slot]
+	s.count++
+	if t.operations.Failed(e) {
+		s.errors++
+	}
+	if s.took == nil {
+		s.took = map[int]bucket{}
+	}
+	i := record.Powers{}.Of(recorded.Elapsed, uint64(o.Ended.Took))
+	b := s.took[i]
+	s.took[i] = bucket{b.count + 1, b.sum + uint64(o.Ended.Took)}
+}
+
+// row returns the row of a kind of operation and its values of --by, or nil if there is no room.
+func (t *table) row(kind *recorded.Kind, values []recorded.Value) *row {
+	t.key = append(t.key[:0], kind.Name...)
+	for i := range values {
+		t.key = appendKey(append(t.key, 0), &values[i])
+	}
+	if r := t.rows[string(t.key)]; r != nil {
+		return r
+	}
+	if len(t.rows) >= maxRows && !t.evict() {
+		return nil
+	}
+	r := &row{kind: kind, values: append([]recorded.Value(nil), values...)}
+	t.rows[string(t.key)] = r
+	return r
+}
+
+// appendKey appends what distinguishes values.
+func appendKey(to []byte, v *recorded.Value) []byte {
+	if v.Item == nil {
+		return append(to, '-')
+	}
+	to = append(to, '=')
+	for i := range 8 {
+		to = append(to, byte(v.Bits>>(8*i)))
+	}
+	return append(to, v.Text...)
+}
+
+// evict removes the rows of operations that are not busy, and reports whether there were any.
+func (t *table) evict() (found bool) {
+	for key, r := range t.rows {
+		if busy, _ := r.recent(); busy.count == 0 && r.open == 0 {
+			t.others += r.count
+			delete(t.rows, key)
+			found = true
+		}
+	}
+	return found
+}
+
+// turn begins a new slot at a time.
+func (t *table) turn(now time.Duration) {
+	t.slot = (t.slot + 1) % slots
+	t.began[t.slot] = now
+	for _, r := range t.rows {
+		r.slots[t.slot] = slot{}
+	}
+}
+
+// window returns how much time the slots are of.
+func (t *table) window(now time.Duration) time.Duration {
+	first := now
+	for _, began := range t.began {
+		if began > 0 {
+			first = min(first, began)
+		}
+	}
+	return max(now-first, 0)
+}
+
+// recent returns the sum of the slots, and the histogram of them.
+func (r *row) recent() (sum slot, h render.Histogram) {
+	sum.took = map[int]bucket{}
+	for i := range r.slots {
+		s := &r.slots[i]
+		sum.count += s.count
+		sum.errors += s.errors
+		for at, b := range s.took {
+			before := sum.took[at]
+			sum.took[at] = bucket{before.count + b.count, before.sum + b.sum}
+		}
+	}
+	h = render.Histogram{Type: recorded.Elapsed, Group: render.PowersOfTwo}
+	for at, b := range sum.took {
+		low, high := record.Powers{}.Bounds(at)
+		h.Buckets = append(h.Buckets, render.Bucket{Low: low, High: high, Count: b.count, Sum: b.sum})
+	}
+	h.Sort()
+	return sum, h
+}

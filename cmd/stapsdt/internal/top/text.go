@@ -1,0 +1,169 @@
+//go:build linux
+
+package top
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+)
+
+// column is a column of numbers. The rows can be sorted by it.
+type column struct {
+	name   string
+	number func(*line) float64 // nil for the name of the operation
+	text   func(*line) string
+	least  int // how wide the terminal is at least that shows it
+}
+
+func perSecond(f float64) string {
+	switch {
+	case f == 0:
+		return "0"
+	case f < 10:
+		return fmt.Sprintf("%.1f", f)
+	}
+	return fmt.Sprintf("%.0f", f)
+}
+
+func duration(f float64) string {
+	if f == 0 {
+		return "-"
+	}
+	return render.Duration(f)
+}
+
+// columns are those of the table of operations.
+var columns = []column{
+	{"RATE/S", func(l *line) float64 { return l.rate }, func(l *line) string { return perSecond(l.rate) }, 40},
+	{"OPEN", func(l *line) float64 { return float64(l.open) }, func(l *line) string { return fmt.Sprint(l.open) }, 30},
+	{"ERR/S", func(l *line) float64 { return l.errors }, func(l *line) string { return perSecond(l.errors) }, 60},
+	{"P50", func(l *line) float64 { return l.p50 }, func(l *line) string { return duration(l.p50) }, 60},
+	{"P99", func(l *line) float64 { return l.p99 }, func(l *line) string { return duration(l.p99) }, 0},
+	{"LONGEST", func(l *line) float64 { return float64(l.longest) }, func(l *line) string { return duration(float64(l.longest)) }, 70},
+	{"OPERATION", nil, nil, 0},
+}
+
+// defaultColumn is the one by which rows are sorted at first: the busiest ones come first.
+var defaultColumn = &columns[0]
+
+// head is the first line.
+func (s *snapshot) head() string {
+	var rate, errors float64
+	for i := range s.lines {
+		rate += s.lines[i].rate
+		errors += s.lines[i].errors
+	}
+	parts := []string{
+		s.at.Format(time.TimeOnly), perSecond(rate) + " operations/s", perSecond(errors) + " errors/s", fmt.Sprintf("%d open", s.allOpen),
+		"of the last " + render.Duration(float64(s.window)),
+	}
+	return strings.Join(parts, "  ")
+}
+
+// notes say what is not shown.
+func (s *snapshot) notes() (all []string) {
+	if s.lost > 0 {
+		all = append(all, fmt.Sprintf("%s lost: what has ended may be open here", render.Number(s.lost, "event")))
+	}
+	if s.others > 0 {
+		all = append(all, fmt.Sprintf("%s of other rows: too many values of --by", render.Number(s.others, "operation")))
+	}
+	if s.full > 0 {
+		all = append(all, fmt.Sprintf("%s found no room: too many are open", render.Number(s.full, "start")))
+	}
+	if s.before > 0 && s.lost == 0 {
+		all = append(all, fmt.Sprintf("%s that began before this ended: not included", render.Number(s.before, "operation")))
+	}
+	return all
+}
+
+// rows returns the lines of the table of operations, the first of which is its heading.
+func (s *snapshot) rows(all []line, width int) []string {
+	table := render.Table{Width: width}
+	var head []string
+	var shown []column
+	for _, c := range columns {
+		if c.number != nil && width >= c.least {
+			shown, head = append(shown, c), append(head, c.name)
+		}
+	}
+	table.Right = len(shown)
+	head = append(head, "OPERATION")
+	for _, name := range s.names {
+		head = append(head, render.Printable(name))
+	}
+	table.Add(head...)
+	for i := range all {
+		var cells []string
+		for _, c := range shown {
+			cells = append(cells, c.text(&all[i]))
+		}
+		cells = append(cells, render.Printable(all[i].name))
+		for _, v := range all[i].by {
+			cells = append(cells, v.Text)
+		}
+		table.Add(cells...)
+	}
+	return split(table.Text())
+}
+
+// openRows returns the lines of the table of operations that are open, the first of which is its heading.
+func openRows(all []opened, width int) []string {
+	table := render.Table{Width: width, Right: 3}
+	thread := "TID"
+	for i := range all {
+		if all[i].goroutine != 0 {
+			thread = "GOROUTINE"
+		}
+	}
+	narrow := width < 60
+	if narrow {
+		table.Right = 1
+		table.Add("OPEN FOR", "OPERATION", "ARGUMENTS")
+	} else {
+		table.Add("OPEN FOR", "PID", thread, "OPERATION", "ARGUMENTS")
+	}
+	for i := range all {
+		o := &all[i]
+		cells := []string{render.Duration(float64(o.since))}
+		if !narrow {
+			cells = append(cells, fmt.Sprint(o.pid), fmt.Sprint(o.thread()))
+		}
+		table.Add(append(cells, render.Printable(o.name), o.arguments())...)
+	}
+	return split(table.Text())
+}
+
+func split(text []byte) []string {
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+}
+
+// text returns a whole screen for a file or a pipe, or for a terminal that has no keys.
+func (s *snapshot) text(width int) []byte {
+	var b bytes.Buffer
+	fmt.Fprintln(&b, render.Cut(s.head(), max(width, 1)))
+	for _, note := range s.notes() {
+		fmt.Fprintln(&b, render.Cut(note, max(width, 1)))
+	}
+	for _, line := range s.rows(s.sorted(defaultColumn, ""), width) {
+		fmt.Fprintln(&b, line)
+	}
+	if len(s.open) > 0 {
+		fmt.Fprintln(&b)
+		most := min(len(s.open), longest)
+		for _, line := range openRows(s.open[:most], width) {
+			fmt.Fprintln(&b, line)
+		}
+		if rest := s.allOpen - most; rest > 0 {
+			fmt.Fprintf(&b, "and %d more\n", rest)
+		}
+	}
+	return b.Bytes()
+}
+
+// longest is how many open operations a screen without keys has.
+const longest = 10

@@ -1,0 +1,185 @@
+//go:build linux
+
+// Package top shows which operations are running and how long they take, on a screen that is refreshed.
+package top
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Options say what is shown.
+type Options struct {
+	// By are expressions whose values divide the operations of a name.
+	By []string
+	// JSON is for programs: each screen is an object.
+	JSON bool
+	// Screens is the number of screens after which the run ends, or 0 for none.
+	Screens int
+	// Interval is the time between two screens.
+	Interval time.Duration
+	// From are the recordings whose operations are shown, instead of those of processes.
+	From []string
+}
+
+// maxText is how many bytes of an argument are kept.
+const maxText = stream.TextSize
+
+// view makes snapshots of the operations. It is a stream.Consumer.
+type view struct {
+	table    *table
+	stream   *stream.Stream
+	interval *run.Interval
+	last     time.Duration // the time of the last event, by the stream's clock
+	lastAt   time.Time
+	show     func(*snapshot) error
+	left     int // screens; negative if there is no limit
+}
+
+// Run shows operations until the run ends. names are those of operations, PROVIDER:NAME.
+func Run(ctx context.Context, to *console.Console, config run.Config, names []string, o Options) (err error) {
+	if o.Screens < 0 {
+		return usage.Errorf("-n %d is negative", o.Screens)
+	}
+	if o.Interval <= 0 {
+		return usage.Errorf("the interval must be positive, and not %v", o.Interval)
+	}
+	if o.By, err = bpf.SplitExprs(o.By); err != nil {
+		return err
+	}
+	if len(o.By) == 0 && len(o.From) == 0 && (config.All || len(config.Pods) > 0) && pods.Any() {
+		o.By = []string{"namespace", "pod"}
+	}
+	if len(o.From) > 0 || o.JSON || o.Screens > 0 {
+		return runPlain(ctx, to, config, names, &o)
+	}
+	s, err := openScreen(to)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return runPlain(ctx, to, config, names, &o)
+	}
+	return s.run(ctx, func(ctx context.Context, to *console.Console) error {
+		v, err := newView(to, config, names, &o)
+		if err != nil {
+			return err
+		}
+		defer v.stream.Close()
+		v.show, v.left = s.take, -1
+		return v.run(ctx)
+	})
+}
+
+// newView opens the stream.
+func newView(to *console.Console, config run.Config, names []string, o *Options) (v *view, err error) {
+	config.JSON = o.JSON
+	plan, err := stream.NewPlan(&config, names, o.By)
+	if err != nil {
+		return nil, err
+	}
+	v = &view{table: newTable(plan.Where, plan.By)}
+	if v.stream, err = stream.Open(to, &config, plan.Options(o.From)); err != nil {
+		return nil, err
+	}
+	if v.interval, err = run.NewInterval(o.Interval); err != nil {
+		v.stream.Close()
+		return nil, err
+	}
+	return v, nil
+}
+
+// run takes the events.
+func (v *view) run(ctx context.Context) error {
+	if v.stream.Live() {
+		v.table.began[0] = event.Now()
+	}
+	return v.stream.Run(ctx, v)
+}
+
+// Event implements stream.Consumer.
+func (v *view) Event(e *recording.Event, f *recorded.File) error {
+	v.lastAt = stream.At(e)
+	if v.last = v.stream.Clock(e); v.table.began[v.table.slot] == 0 {
+		v.table.began[v.table.slot] = v.last
+	}
+	v.table.add(e, f)
+	return nil
+}
+
+// Know implements stream.Consumer.
+func (v *view) Know(p *recording.Probe) { v.table.operations.Know(p) }
+
+// Gone implements stream.Consumer.
+func (v *view) Gone(f *recorded.File) { v.table.operations.Forget(f) }
+
+// Tick implements stream.Consumer.
+func (v *view) Tick() (next time.Duration, more bool, err error) {
+	if !v.stream.Live() {
+		return 0, false, nil
+	}
+	due, next := v.interval.Due()
+	if !due {
+		return next, true, nil
+	}
+	if err := v.show(v.snapshot()); err != nil {
+		return 0, false, err
+	}
+	v.table.turn(event.Now())
+	v.left--
+	return next, v.left != 0, nil
+}
+
+// snapshot returns what there is to see now, or at the end of a recording.
+func (v *view) snapshot() *snapshot {
+	at, now := v.lastAt, v.last
+	if v.stream.Live() {
+		at, now = time.Now(), event.Now()
+	}
+	s := v.table.snapshot(at, now)
+	s.lost = v.stream.Lost()
+	return s
+}
+
+// runPlain shows one screen after another, without keys.
+func runPlain(ctx context.Context, to *console.Console, config run.Config, names []string, o *Options) error {
+	v, err := newView(to, config, names, o)
+	if err != nil {
+		return err
+	}
+	defer v.stream.Close()
+	if v.left = o.Screens; v.left == 0 {
+		v.left = -1
+	}
+	screen := console.Screen{Console: to}
+	show := func(s *snapshot, last bool) error {
+		if o.JSON {
+			return s.encode(to.Out)
+		}
+		return screen.Show(s.text(console.Columns(to.Out)), last)
+	}
+	v.show = func(s *snapshot) error { return show(s, v.left == 1) }
+	if err := v.run(ctx); err != nil && !errors.Is(err, live.ErrEnough) {
+		return err
+	}
+	if v.left != 0 {
+		if err := show(v.snapshot(), true); err != nil {
+			return err
+		}
+	}
+	v.stream.Report(to)
+	v.table.operations.Report(to)
+	return nil
+}

@@ -1,0 +1,218 @@
+//go:build linux
+
+package tree
+
+import (
+	"container/list"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// calls makes trees of calls of functions: a call belongs to the last one that its goroutine has begun and
+// that is not over.
+type calls struct {
+	goroutines map[goroutine]*callStack
+	trees      *list.List // of *callStack, the one with the oldest root first
+	shows      map[*recording.Probe]*recorded.Arguments
+	ids        uint64
+	size       int    // frames and operations of trees that are not finished
+	lost       uint64 // events
+	// counters of what is not shown
+	givenUp, dropped, unwound, strays, foreign uint64
+	finished                                   func(*tree, recorded.Ended) error
+}
+
+// goroutine identifies one by the address of its g, which another one can have later.
+type goroutine struct {
+	file *recorded.File
+	g    uint64
+}
+
+// callStack are the calls of a goroutine that are not over, the outermost first. There is at least one.
+type callStack struct {
+	of     goroutine
+	id     uint64 // of the goroutine, or 0
+	tree   *tree
+	frames []frame
+	place  *list.Element // in calls.trees
+}
+
+// frame is a call that is not over.
+type frame struct {
+	name  string
+	depth uint64
+	node  *node // nil if there was no room for it
+	where []stream.Truth
+}
+
+func newCalls(finished func(*tree, recorded.Ended) error) *calls {
+	return &calls{goroutines: map[goroutine]*callStack{}, trees: list.New(), shows: map[*recording.Probe]*recorded.Arguments{}, finished: finished}
+}
+
+// add adds an event. A call at a depth, and a return, are after the end of all calls that are deeper: a
+// panic or Goexit has ended those whose return was not seen.
+func (c *calls) add(e *recording.Event, file *recorded.File, call *stream.Call) error {
+	if call.G == 0 {
+		c.foreign++
+		return nil
+	}
+	at := goroutine{file, call.G}
+	s := c.goroutines[at]
+	if s != nil && s.id != e.Goroutine { // another goroutine has its g now
+		c.unwind(s, 0)
+		s = nil
+	}
+	name := e.Probe.Provider + ":" + strings.TrimSuffix(e.Probe.Name, target.ReturnSuffix)
+	if !call.Return {
+		if s != nil && !c.unwind(s, call.Depth) {
+			s = nil
+		}
+		c.start(s, at, frame{name: name, depth: call.Depth}, e, call)
+		return nil
+	}
+	if s != nil && !c.unwind(s, call.Depth+1) {
+		s = nil
+	}
+	if s == nil {
+		c.strays++
+		return nil
+	}
+	last := &s.frames[len(s.frames)-1]
+	if last.depth != call.Depth || last.name != name {
+		c.strays++
+		return nil
+	}
+	return c.end(s, last, e, call)
+}
+
+// unwind removes the calls of a goroutine that are at a depth or deeper, and reports whether one is left.
+func (c *calls) unwind(s *callStack, depth uint64) bool {
+	for len(s.frames) > 0 && s.frames[len(s.frames)-1].depth >= depth {
+		if n := s.frames[len(s.frames)-1].node; n != nil {
+			n.unwound = true
+		}
+		s.frames = s.frames[:len(s.frames)-1]
+		c.size--
+	}
+	if len(s.frames) > 0 {
+		return true
+	}
+	c.unwound++
+	c.remove(s)
+	return false
+}
+
+// start adds a call: to those of its goroutine, or as the root of a tree if s is nil.
+func (c *calls) start(s *callStack, at goroutine, f frame, e *recording.Event, call *stream.Call) {
+	c.ids++
+	n := &node{
+		name: f.name, id: c.ids, at: stream.At(e), since: e.Monotonic, process: at.file, pid: e.PID, tid: e.TID, goroutine: e.Goroutine,
+		args: c.show(e),
+	}
+	if s == nil {
+		s = &callStack{of: at, id: e.Goroutine, tree: &tree{root: n, lost: c.lost}}
+		s.place = c.trees.PushBack(s)
+		c.goroutines[at] = s
+		f.where = append(f.where, call.Where...)
+	}
+	n.tree = s.tree
+	switch parent := s.parent(); {
+	case s.tree.nodes >= maxPerTree:
+		s.tree.dropped++
+	default:
+		f.node = n
+		s.tree.nodes++
+		c.size++
+		if parent != nil {
+			n.parent = parent.id
+			parent.children = append(parent.children, n)
+		}
+	}
+	s.frames = append(s.frames, f)
+	if c.size++; c.size > maxNodes {
+		c.givenUp++
+		c.remove(c.trees.Front().Value.(*callStack))
+	}
+}
+
+// parent returns the innermost call that is in the tree, or nil.
+func (s *callStack) parent() *node {
+	for i := len(s.frames) - 1; i >= 0; i-- {
+		if n := s.frames[i].node; n != nil {
+			return n
+		}
+	}
+	return nil
+}
+
+// show returns the arguments or the results of an event.
+func (c *calls) show(e *recording.Event) []recorded.Shown {
+	show := c.shows[e.Probe]
+	if show == nil {
+		show = recorded.NewArguments(e.Probe, stream.TextSize)
+		c.shows[e.Probe] = show
+	}
+	return show.Show(e)
+}
+
+// end ends the innermost call of a goroutine, and with the outermost its tree.
+func (c *calls) end(s *callStack, f *frame, e *recording.Event, call *stream.Call) error {
+	if n := f.node; n != nil {
+		n.ended, n.took, n.failed = true, e.Monotonic-n.since, call.Failed
+		n.result = c.show(e)
+		s.tree.failed = s.tree.failed || n.failed
+	}
+	selected := true
+	for i, truth := range f.where {
+		if call.Where[i] != stream.Absent {
+			truth = call.Where[i]
+		}
+		selected = selected && truth == stream.True
+	}
+	s.frames = s.frames[:len(s.frames)-1]
+	c.size--
+	if len(s.frames) > 0 {
+		return nil
+	}
+	c.remove(s)
+	c.dropped += uint64(s.tree.dropped)
+	return c.finished(s.tree, recorded.Ended{Selected: selected})
+}
+
+// remove removes the calls of a goroutine, and their tree from those that are not finished.
+func (c *calls) remove(s *callStack) {
+	c.trees.Remove(s.place)
+	c.size -= len(s.frames) + s.tree.nodes
+	s.frames = nil
+	delete(c.goroutines, s.of)
+}
+
+// forget forgets the calls of a process that has ended.
+func (c *calls) forget(file *recorded.File) {
+	for e := c.trees.Front(); e != nil; {
+		s := e.Value.(*callStack)
+		e = e.Next()
+		if s.of.file == file {
+			c.remove(s)
+		}
+	}
+}
+
+// report says which calls are not shown.
+func (c *calls) report(to *console.Console) {
+	if c.strays > 0 {
+		to.Warn("not included: %s whose calls began earlier, or were lost", render.Number(c.strays, "return"))
+	}
+	if c.unwound > 0 {
+		to.Warn("not included: %s whose root has ended by a panic or by Goexit, or whose return was lost", render.Number(c.unwound, "tree"))
+	}
+	if c.foreign > 0 {
+		to.Warn("not included: %s on stacks that are not a goroutine's", render.Number(c.foreign, "event"))
+	}
+}

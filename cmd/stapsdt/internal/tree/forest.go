@@ -1,0 +1,210 @@
+//go:build linux
+
+package tree
+
+import (
+	"container/list"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+const (
+	// maxNodes is the maximum number of operations in trees that are not finished. Beyond it, the oldest tree is given
+	// up.
+	maxNodes = 1 << 17
+	// maxPerTree is the maximum number of operations in a tree. Others are counted.
+	maxPerTree = 10_000
+)
+
+// node is an operation in a tree.
+type node struct {
+	name      string
+	id        uint64
+	at        time.Time     // of the start
+	since     time.Duration // by CLOCK_MONOTONIC
+	took      time.Duration
+	ended     bool
+	unwound   bool // a call whose return was not seen, though it is over
+	failed    bool
+	args      []recorded.Shown // of the start
+	result    []recorded.Shown // of the end, apart from what the start has too
+	process   *recorded.File
+	pid, tid  uint32
+	goroutine uint64
+	parent    uint64 // its id, or 0
+	children  []*node
+	tree      *tree
+}
+
+// tree is a root with what belongs to it.
+type tree struct {
+	root *node
+	// nodes is the number of operations, and dropped that of others, for which there was no room.
+	nodes, dropped int
+	failed         bool // one of the operations has
+	// lost is the number of events that were lost before the root began, and afterwards the number of those that were
+	// lost while it was open.
+	lost uint64
+	// partial says that the recording has lost events of the time when the root began.
+	partial bool
+	keys    []key
+	place   *list.Element // in forest.trees
+}
+
+// key identifies an operation: spans have ids that are unique in their process, and others an id of their kind.
+type key struct {
+	file *recorded.File
+	pid  uint32
+	kind string // "" for a span
+	id   uint64
+	text string
+}
+
+// forest makes trees of operations.
+type forest struct {
+	operations recorded.Operations
+	nodes      map[key]*node
+	open       map[*recorded.Operation]*node
+	trees      *list.List // of *tree, the oldest first
+	ends       map[*recording.Probe]*recorded.Arguments
+	size       int
+	lost       uint64 // events
+	// givenUp is the number of trees that had to make room, and dropped that of operations of finished trees for which
+	// there was none.
+	givenUp, dropped uint64
+	// finished is called with each tree whose root has ended.
+	finished func(*tree, recorded.Ended) error
+}
+
+func newForest(where []string, finished func(*tree, recorded.Ended) error) *forest {
+	return &forest{
+		operations: recorded.Operations{Where: where, All: true, TextSize: stream.TextSize},
+		nodes:      map[key]*node{}, open: map[*recorded.Operation]*node{}, trees: list.New(),
+		ends: map[*recording.Probe]*recorded.Arguments{}, finished: finished,
+	}
+}
+
+// add adds an event.
+func (f *forest) add(e *recording.Event, file *recorded.File) error {
+	kind, o := f.operations.Add(e, file)
+	delete(f.open, o.Replaced)
+	switch {
+	case kind == nil:
+		return nil
+	case o.Started != nil:
+		f.start(kind, o.Started, e)
+	case o.HasEnded:
+		return f.end(o.Ended, e)
+	}
+	return nil
+}
+
+// keyOf returns the key of an operation.
+func keyOf(kind *recorded.Kind, o *recorded.Operation) key {
+	k := key{file: o.File, pid: o.PID, id: o.Key.Bits, text: o.Key.Text}
+	if !kind.IsSpan() {
+		k.kind = kind.Name
+	}
+	return k
+}
+
+// start adds an operation.
+func (f *forest) start(kind *recorded.Kind, o *recorded.Operation, e *recording.Event) {
+	n := &node{
+		name: kind.Name, id: o.Key.Bits, at: stream.At(e), since: o.Since, process: o.File, pid: o.PID, tid: o.TID, goroutine: o.Goroutine, parent: o.Parent,
+	}
+	for i := range o.Details {
+		n.args = append(n.args, recorded.Show(kind.Pairs.Columns[i], &o.Details[i]))
+	}
+	parent := f.nodes[key{file: o.File, pid: o.PID, id: o.Parent}]
+	if o.Parent != 0 && parent != nil {
+		n.tree = parent.tree
+		if n.tree.nodes >= maxPerTree {
+			n.tree.dropped++
+			return
+		}
+		parent.children = append(parent.children, n)
+	} else {
+		n.tree = &tree{root: n, lost: f.lost, partial: o.File.Reader != nil && !o.File.Whole(e)}
+		n.tree.place = f.trees.PushBack(n.tree)
+	}
+	at := keyOf(kind, o)
+	n.tree.nodes++
+	n.tree.keys = append(n.tree.keys, at)
+	f.nodes[at], f.open[o] = n, n
+	if f.size++; f.size > maxNodes {
+		f.givenUp++
+		f.remove(f.trees.Front().Value.(*tree))
+	}
+}
+
+// end ends an operation, and with a root its tree.
+func (f *forest) end(ended recorded.Ended, e *recording.Event) error {
+	n := f.open[ended.Start]
+	delete(f.open, ended.Start)
+	if n == nil || n.tree.place == nil { // there was no room for it, or its tree is finished
+		return nil
+	}
+	n.ended, n.took, n.failed = true, ended.Took, f.operations.Failed(e)
+	n.tree.failed = n.tree.failed || n.failed
+	show := f.ends[e.Probe]
+	if show == nil {
+		show = recorded.NewArguments(e.Probe, stream.TextSize)
+		f.ends[e.Probe] = show
+	}
+	for i, one := range show.Show(e, "parent", "nanoseconds") {
+		isEmpty := one.Name == "error" && !n.failed
+		if i > 0 && !isEmpty && !has(n.args, one) { // the first is the id
+			n.result = append(n.result, one)
+		}
+	}
+	if n.tree.root != n {
+		return nil
+	}
+	f.remove(n.tree)
+	f.dropped += uint64(n.tree.dropped)
+	return f.finished(n.tree, ended)
+}
+
+// has reports whether one of some values has the name and the value of another.
+func has(all []recorded.Shown, one recorded.Shown) bool {
+	for _, other := range all {
+		if other.Name == one.Name && other.Text == one.Text {
+			return true
+		}
+	}
+	return false
+}
+
+// remove removes a tree from those that are not finished.
+func (f *forest) remove(t *tree) {
+	f.trees.Remove(t.place)
+	t.place = nil
+	for _, k := range t.keys {
+		if n := f.nodes[k]; n != nil && n.tree == t {
+			delete(f.nodes, k)
+		}
+	}
+	f.size -= len(t.keys)
+	t.keys = nil
+}
+
+// forget forgets the operations of a process that has ended, and returns the number of its trees.
+func (f *forest) forget(file *recorded.File) {
+	for e := f.trees.Front(); e != nil; {
+		t := e.Value.(*tree)
+		e = e.Next()
+		if t.root.process == file {
+			f.remove(t)
+		}
+	}
+	for o := range f.open {
+		if o.File == file {
+			delete(f.open, o)
+		}
+	}
+	f.operations.Forget(file)
+}

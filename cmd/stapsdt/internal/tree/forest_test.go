@@ -1,0 +1,108 @@
+//go:build linux
+
+package tree
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"github.com/stretchr/testify/require"
+)
+
+// source makes events of spans.
+type source struct {
+	t          *testing.T
+	forest     *forest
+	file       *recorded.File
+	start, end *recording.Probe
+	now        time.Duration
+}
+
+func newSource(t *testing.T, finished func(*tree)) *source {
+	word := func(name string) recording.Arg { return recording.Arg{Name: name, Type: 8, Kind: recording.Uint64} }
+	s := &source{
+		t: t, file: recorded.NewFile(&recorded.Process{PID: 1}),
+		start: &recording.Probe{Provider: "p", Name: "op__start", Args: []recording.Arg{word("id"), word("parent")}},
+		end:   &recording.Probe{Provider: "p", Name: "op__end", Args: []recording.Arg{word("id"), word("parent"), word("error")}},
+	}
+	s.forest = newForest(nil, func(done *tree, _ recorded.Ended) error {
+		finished(done)
+		return nil
+	})
+	s.forest.operations.Know(s.start)
+	s.forest.operations.Know(s.end)
+	return s
+}
+
+// fire fires a probe one nanosecond later.
+func (s *source) fire(p *recording.Probe, words ...uint64) {
+	s.now++
+	e := &recording.Event{Monotonic: s.now, Realtime: int64(s.now), PID: 1, Goroutine: 1}
+	var body []byte
+	for _, w := range words {
+		body = binary.LittleEndian.AppendUint64(body, w)
+	}
+	require.NoError(s.t, e.Decode(p, body))
+	require.NoError(s.t, s.forest.add(e, s.file))
+}
+
+// TestForest: roots that never end make room for others, and leave nothing.
+func TestForest(t *testing.T) {
+	var done []*tree
+	s := newSource(t, func(t *tree) { done = append(done, t) })
+	id := uint64(0)
+	for range 20 { // roots that never end, with operations that do
+		id++
+		root := id
+		s.fire(s.start, root, 0)
+		for range maxPerTree + 5 {
+			id++
+			s.fire(s.start, id, root)
+			s.fire(s.end, id, root, 0)
+		}
+	}
+	require.LessOrEqual(t, s.forest.size, maxNodes)
+	require.LessOrEqual(t, len(s.forest.nodes), maxNodes)
+	require.Equal(t, uint64(7), s.forest.givenUp, "20 trees of 10,000 do not fit into 131,072")
+	require.Empty(t, done)
+	id++
+	s.fire(s.start, id, 0)
+	s.fire(s.end, id, 0, 1)
+	require.Len(t, done, 1)
+	require.True(t, done[0].failed)
+	s.fire(s.end, 1, 0, 0) // of a tree that was given up
+	require.Len(t, done, 1)
+	last := id - (maxPerTree + 5) - 1
+	s.fire(s.end, last, 0, 0)
+	require.Len(t, done, 2)
+	require.Equal(t, []int{maxPerTree, 6}, []int{done[1].nodes, done[1].dropped})
+	s.forest.forget(s.file)
+	require.Zero(t, s.forest.size+len(s.forest.nodes)+len(s.forest.open)+s.forest.trees.Len())
+}
+
+// TestForestRestarts: an id that is used again leaves nothing.
+func TestForestRestarts(t *testing.T) {
+	s := newSource(t, func(*tree) {})
+	for range 1000 {
+		s.fire(s.start, 7, 0)
+	}
+	require.Len(t, s.forest.open, 1)
+	require.Len(t, s.forest.nodes, 1)
+}
+
+// TestOwn: parts that overlap count once, and one that has not ended counts until the root does.
+func TestOwn(t *testing.T) {
+	child := func(since, took time.Duration, ended bool) *node {
+		return &node{since: since, took: took, ended: ended}
+	}
+	root := &node{since: 100, took: 100, ended: true, children: []*node{
+		child(150, 10, true), child(110, 20, true), child(120, 30, true), child(190, 0, false),
+	}}
+	require.Equal(t, 10+0+30*time.Nanosecond, root.own(root), "before 110, and from 160 to 190")
+	require.Equal(t, 10*time.Nanosecond, root.children[3].own(root))
+	require.Equal(t, 20, root.children[1].part(root))
+}

@@ -1,0 +1,58 @@
+//go:build linux
+
+package tree
+
+import (
+	"io"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+)
+
+// jsonTree is a tree for programs. The operations are a list, each after its parent: a hostile program makes a tree
+// deeper than readers of JSON go.
+type jsonTree struct {
+	Time        time.Time       `json:"time"`
+	Operation   render.JSONText `json:"operation"`
+	Nanoseconds time.Duration   `json:"nanoseconds"`
+	PID         uint32          `json:"pid"`
+	Failed      bool            `json:"failed"`
+	Operations  []jsonNode      `json:"operations"`
+	// Parent is the id of an operation to which the tree belongs and that is not in it, or 0.
+	Parent  uint64 `json:"parent"`
+	Dropped int    `json:"dropped"`
+	Lost    uint64 `json:"lost"`
+	Partial bool   `json:"partial"`
+}
+
+type jsonNode struct {
+	ID          uint64            `json:"id"`
+	Parent      uint64            `json:"parent"`
+	Depth       int               `json:"depth"`
+	Operation   render.JSONText   `json:"operation"`
+	Start       time.Duration     `json:"start"` // after that of the root
+	Nanoseconds time.Duration     `json:"nanoseconds"`
+	Own         time.Duration     `json:"own"`
+	Part        float64           `json:"part"`
+	TID         uint32            `json:"tid,omitempty"`
+	Goroutine   uint64            `json:"goroutine,omitempty"`
+	Ended       bool              `json:"ended"`
+	Failed      bool              `json:"failed"`
+	Args        render.JSONObject `json:"args"`
+	Result      render.JSONObject `json:"result"`
+}
+
+// encode writes a tree as an object.
+func (t *tree) encode(w io.Writer) error {
+	root := t.root
+	j := jsonTree{root.at.UTC(), render.JSONText(root.name), root.took, root.pid, t.failed, nil, root.parent, t.dropped, t.lost, t.partial}
+	t.walk(func(n *node, depth int, _ bool) {
+		took := n.end(root) - n.since
+		j.Operations = append(j.Operations, jsonNode{
+			n.id, n.parent, depth, render.JSONText(n.name), n.since - root.since, took, n.own(root), float64(took) / float64(max(root.took, 1)),
+			n.tid, n.goroutine, n.ended, n.failed, recorded.Object(n.args), recorded.Object(n.result),
+		})
+	})
+	return render.NewEncoder(w).Encode(j)
+}

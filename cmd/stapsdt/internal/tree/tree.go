@@ -1,0 +1,210 @@
+//go:build linux
+
+// Package tree shows each operation with those that it consists of, when it has ended.
+package tree
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Options say which trees are shown.
+type Options struct {
+	// JSON is for programs: each tree is an object.
+	JSON bool
+	// Limit is the number of trees after which the run ends, or 0 for none.
+	Limit int
+	// Slowest is how many trees are shown when the run ends, those whose roots took longest. If it is 0, each tree is
+	// shown when its root has ended.
+	Slowest int
+	// Errors selects the trees in which an operation has failed.
+	Errors bool
+	// From are the recordings whose operations are shown, instead of those of processes.
+	From []string
+}
+
+// maxSlowest is the largest Options.Slowest.
+const maxSlowest = 1000
+
+// view shows trees. It is a stream.Consumer.
+type view struct {
+	*console.Console
+	options *Options
+	forest  *forest // of operations, or nil
+	calls   *calls  // of functions, or nil
+	stream  *stream.Stream
+	writer  writer
+	shown   int
+	slowest []*tree // in the order of their times, the slowest first
+}
+
+// Run shows trees until the run ends. names are those of operations, PROVIDER:NAME.
+func Run(ctx context.Context, to *console.Console, config run.Config, names []string, o Options) error {
+	config.JSON = o.JSON
+	switch {
+	case o.Limit < 0:
+		return usage.Errorf("-n %d is negative", o.Limit)
+	case o.Slowest < 0 || o.Slowest > maxSlowest:
+		return usage.Errorf("--slowest must be between 0 and %d", maxSlowest)
+	case o.Slowest > 0 && o.Limit > 0:
+		return usage.Errorf("-n and --slowest exclude each other: --slowest is the number of trees")
+	}
+	v := &view{Console: to, options: &o, writer: writer{color: console.Colored(to.Out)}}
+	if console.IsTerminal(to.Out) {
+		v.writer.width = console.Columns(to.Out)
+	}
+	from, err := v.plan(&config, names)
+	if err != nil {
+		return err
+	}
+	if v.stream, err = stream.Open(to, &config, from); err != nil {
+		return err
+	}
+	defer v.stream.Close()
+	v.lost()
+	if err := v.stream.Run(ctx, v); err != nil {
+		return err
+	}
+	for _, t := range v.slowest {
+		if err := v.show(t); err != nil {
+			return err
+		}
+	}
+	v.report()
+	return nil
+}
+
+// plan decides what grows the trees, and returns the options of the stream.
+func (v *view) plan(config *run.Config, names []string) (stream.Options, error) {
+	functions, err := stream.Functions(names)
+	switch {
+	case err != nil:
+		return stream.Options{}, err
+	case functions && len(v.options.From) > 0:
+		return stream.Options{}, usage.Errorf("recordings do not tell the depth of calls, by which calls of functions are nested")
+	case functions:
+		v.calls = newCalls(v.finished)
+		return stream.NewCalls(config, names)
+	}
+	plan, err := stream.NewPlan(config, names, nil)
+	if err != nil {
+		return stream.Options{}, err
+	}
+	v.forest = newForest(plan.Where, v.finished)
+	return plan.Options(v.options.From), nil
+}
+
+// lost notes how many events were lost, for the trees whose roots begin now.
+func (v *view) lost() {
+	if v.calls != nil {
+		v.calls.lost = v.stream.Lost()
+		return
+	}
+	v.forest.lost = v.stream.Lost()
+}
+
+// report says what is not shown.
+func (v *view) report() {
+	v.stream.Report(v.Console)
+	var open int
+	var dropped, givenUp uint64
+	if v.calls != nil {
+		v.calls.report(v.Console)
+		open, dropped, givenUp = v.calls.trees.Len(), v.calls.dropped, v.calls.givenUp
+	} else {
+		v.forest.operations.Report(v.Console)
+		open, dropped, givenUp = v.forest.trees.Len(), v.forest.dropped, v.forest.givenUp
+	}
+	if open > 0 && v.options.Limit == 0 {
+		v.Warn("%s not shown, whose roots had not ended", render.Number(open, "tree"))
+	}
+	if n := dropped; n > 0 {
+		v.Warn("%d operations had no room in their trees, of which each has %d", n, maxPerTree)
+	}
+	if n := givenUp; n > 0 {
+		v.Warn("%d trees were given up, because more than %d operations were in trees that had not ended", n, maxNodes)
+	}
+}
+
+// Event implements stream.Consumer.
+func (v *view) Event(e *recording.Event, f *recorded.File) error {
+	if v.calls != nil {
+		return v.calls.add(e, f, v.stream.Call())
+	}
+	return v.forest.add(e, f)
+}
+
+// Know implements stream.Consumer.
+func (v *view) Know(p *recording.Probe) {
+	if v.forest != nil {
+		v.forest.operations.Know(p)
+	}
+}
+
+// Gone implements stream.Consumer.
+func (v *view) Gone(f *recorded.File) {
+	if v.calls != nil {
+		v.calls.forget(f)
+		return
+	}
+	v.forest.forget(f)
+}
+
+// Tick implements stream.Consumer.
+func (v *view) Tick() (next time.Duration, more bool, err error) {
+	v.lost()
+	return engine.Rest, true, nil
+}
+
+// finished shows a tree whose root has ended, if it is selected, or keeps it if it is among the slowest.
+func (v *view) finished(t *tree, ended recorded.Ended) error {
+	if !ended.Selected || v.options.Errors && !t.failed {
+		return nil
+	}
+	t.lost = v.stream.Lost() - t.lost
+	if v.options.Slowest == 0 {
+		if err := v.show(t); err != nil {
+			return err
+		}
+		if v.shown == v.options.Limit {
+			return live.ErrEnough
+		}
+		return nil
+	}
+	at, _ := slices.BinarySearchFunc(v.slowest, t, func(a, b *tree) int {
+		if a.root.took >= b.root.took {
+			return -1
+		}
+		return 1
+	})
+	if at < v.options.Slowest {
+		v.slowest = slices.Insert(v.slowest, at, t)
+		v.slowest = v.slowest[:min(len(v.slowest), v.options.Slowest)]
+	}
+	return nil
+}
+
+// show writes a tree.
+func (v *view) show(t *tree) error {
+	v.shown++
+	if v.options.JSON {
+		return t.encode(v.Out)
+	}
+	text := v.writer.text(t)
+	if v.shown > 1 {
+		text = append([]byte("\n"), text...)
+	}
+	_, err := v.Out.Write(text)
+	return err
+}

@@ -1,0 +1,46 @@
+//go:build linux
+
+package main
+
+import (
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/top"
+
+	"github.com/spf13/cobra"
+)
+
+func topCommand(to *console.Console) *cobra.Command {
+	var config run.Config
+	options := top.Options{Interval: time.Second}
+	c := &cobra.Command{
+		Use:   "top [SPEC...] (-p PID | -a | --from FILE)",
+		Short: "Show which operations are running, and how long they take",
+		Long: `Show the operations of the processes on a screen that is refreshed: their rate, how many
+are open, their errors, median and 99th percentile, and those that have been open longest, with
+the arguments of their start.
+
+An operation has two probes, NAME__start and NAME__end or NAME__done, which are paired by their
+first argument, such as the id of a span. SPEC is [FILE:]PROVIDER:NAME; without one, it is all.
+
+On a terminal, keys sort, filter, pause, and open a row: ? lists them. With -n, and where the
+output is no terminal, one screen follows another.`,
+		Example: `  stapsdt top -p 1234
+  stapsdt top -p shop 'shop:*' --by route
+  stapsdt top -a -n 1 -o json
+  stapsdt top --from /dev/shm/shop.rec`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return top.Run(c.Context(), to, config, args, options)
+		},
+	}
+	runFlags(c, &config)
+	verboseFlag(c, &config)
+	outputFlag(c, &options.JSON)
+	fromFlag(c, &options.From)
+	c.Flags().StringArrayVar(&options.By, "by", nil, "a row for each of the values of the Go expressions `EXPR,...`")
+	c.Flags().IntVarP(&options.Screens, "number", "n", 0, "end after `N` screens")
+	c.Flags().DurationVarP(&options.Interval, "interval", "i", options.Interval, "the time between two screens")
+	return c
+}

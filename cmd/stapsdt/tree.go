@@ -1,0 +1,45 @@
+//go:build linux
+
+package main
+
+import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tree"
+
+	"github.com/spf13/cobra"
+)
+
+func treeCommand(to *console.Console) *cobra.Command {
+	var config run.Config
+	var options tree.Options
+	c := &cobra.Command{
+		Use:   "tree [SPEC...] (-p PID | -a | --from FILE)",
+		Short: "Print what each operation consists of, when it has ended",
+		Long: `Print a tree for each operation that has no parent, such as a request, when it has ended: the
+operations within it, how long each took, how much of this time was its own, and its part of
+the root's time, with the arguments of its start and end.
+
+Operations are the spans of package span and of the ready-made probes. SPEC is
+[FILE:]PROVIDER:NAME, where NAME__start and NAME__end are the probes; without one, it is all.
+With go:PATTERN, they are the calls of functions of Go programs, each within the last one that
+its goroutine has begun. -w is about the root.`,
+		Example: `  stapsdt tree -p 1234 -w 'path == "/orders"'
+  stapsdt tree -p 1234 --slowest 3 -d 10s
+  stapsdt tree -p 1234 --errors
+  stapsdt tree -p 1234 'go:main.*' -w 'req.Path == "/orders"'
+  stapsdt tree --from /dev/shm/shop.rec --slowest 1 -o json`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return tree.Run(c.Context(), to, config, args, options)
+		},
+	}
+	runFlags(c, &config)
+	verboseFlag(c, &config)
+	outputFlag(c, &options.JSON)
+	fromFlag(c, &options.From)
+	c.Flags().Lookup("where").Usage = "only trees for whose roots the Go expression `EXPR` is true, such as 'status >= 500'"
+	c.Flags().IntVarP(&options.Limit, "number", "n", 0, "end after `N` trees")
+	c.Flags().IntVar(&options.Slowest, "slowest", 0, "only the `N` slowest trees, when the command ends")
+	c.Flags().BoolVar(&options.Errors, "errors", false, "only trees in which an operation has failed")
+	return c
+}
