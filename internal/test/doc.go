@@ -6,11 +6,14 @@
 //	bench       what probes cost, beside what else there is: scripts/bench.sh
 //	bpf         BPF programs that record and count what is fired
 //	browser     package debugprobe's page, in a real browser
+//	cluster     what runs in pods: scripts/kubernetes.sh
 //	command     the command stapsdt, on our programs and on other people's
 //	corpus      the probes of other people's programs, read by us and by others
+//	debian      the files of Debian's packages, for tests
 //	docs        what README, the examples and the guides tell a reader to run, and what it prints
 //	fleet       exporters on several machines, and what Prometheus and a collector get from them
 //	functions   the function probes of interpreters, and the scripts for them
+//	gofunctions functions of Go programs: each argument and result, and every call once
 //	instrument  package span and the packages in instrument/, with tracers, drivers and other suites
 //	kernels     the library on one kernel after another: scripts/lib/kernels.sh
 //	languages   the bindings of the C library, in their languages

@@ -93,6 +93,8 @@ func loadArg(to asm.Register, arg sdt.Arg) (asm.Instructions, error) {
 			return nil, err
 		}
 		insns = append(asm.Instructions{base, asm.Add.Imm(asm.R3, int32(o.Displacement))}, readWord(to)...)
+	case o.Kind == sdt.OperandConstant && o.Symbol == "":
+		insns = asm.Instructions{asm.LoadImm(to, o.Displacement, asm.DWord)}
 	case o.Kind == sdt.OperandRegister && o.Base.Shift == 0:
 		load, err := loadRegister(to, o.Base.Full)
 		if err != nil {
@@ -100,7 +102,7 @@ func loadArg(to asm.Register, arg sdt.Arg) (asm.Instructions, error) {
 		}
 		insns = asm.Instructions{load}
 	default:
-		return nil, fmt.Errorf("%v is neither a register nor memory at one", arg)
+		return nil, fmt.Errorf("%v is neither a constant, a register nor memory at one", arg)
 	}
 	extend := asm.RSh
 	if arg.Signed {

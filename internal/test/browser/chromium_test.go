@@ -22,6 +22,7 @@ import (
 // messages, each of which ends in a NUL.
 type tab struct {
 	t       *testing.T
+	data    string // the browser's directory
 	session string
 	in      *os.File
 
@@ -44,20 +45,21 @@ type message struct {
 }
 
 // open starts a browser with an empty page of that size.
-func open(t *testing.T, width, height int) *tab {
+func open(t *testing.T, width, height int, flags ...string) *tab {
 	chromium := testenv.NeedsTool(t, "chromium", "chromium")
 	fromBrowser, out, err := os.Pipe()
 	require.NoError(t, err)
 	in, toBrowser, err := os.Pipe()
 	require.NoError(t, err)
-	cmd := exec.Command(chromium, "--headless", "--no-sandbox", "--remote-debugging-pipe", "--disable-gpu", "--disable-dev-shm-usage",
-		"--no-first-run", "--disable-extensions", "--disable-background-networking", "--hide-scrollbars", "--user-data-dir="+t.TempDir(),
-		fmt.Sprintf("--window-size=%d,%d", width, height), "about:blank")
+	data := t.TempDir()
+	cmd := exec.Command(chromium, append(flags, "--headless", "--no-sandbox", "--remote-debugging-pipe", "--disable-gpu", "--disable-dev-shm-usage",
+		"--no-first-run", "--disable-extensions", "--disable-background-networking", "--hide-scrollbars", "--user-data-dir="+data,
+		fmt.Sprintf("--window-size=%d,%d", width, height), "about:blank")...)
 	cmd.ExtraFiles = []*os.File{in, out} // descriptors 3 and 4
 	require.NoError(t, cmd.Start())
 	in.Close()
 	out.Close()
-	b := &tab{t: t, in: toBrowser, answers: map[int]chan message{}}
+	b := &tab{t: t, data: data, in: toBrowser, answers: map[int]chan message{}}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/debugprobe"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/proberec"
+	"github.com/go-stapsdt/stapsdt/span"
 
 	"github.com/stretchr/testify/require"
 )
@@ -302,5 +304,43 @@ func TestRecorder(t *testing.T) {
 	narrow.click("#open-recorder")
 	narrow.wait(`document.querySelectorAll("#recorded tr").length > 0`)
 	narrow.wait(`[...document.querySelectorAll("#recorded td.args")].every(c => c.getBoundingClientRect().width > 250)`)
+	require.Empty(t, b.complaints())
+}
+
+// TestOperations: the flight recorder shows which operations are open, and what the slowest consisted of.
+func TestOperations(t *testing.T) {
+	needsBrowser(t)
+	type path struct{ Path string }
+	p := stapsdt.NewProvider("operated", stapsdt.WithDir(t.TempDir()))
+	t.Cleanup(func() { p.Close() }) // the page of another test would show it
+	request, query := span.New[path, struct{}](p, "request"), span.New[struct{}, struct{}](p, "query")
+	recorder := proberec.New(1<<20, p)
+	recorder.Start()
+	t.Cleanup(recorder.Stop)
+	server := httptest.NewServer(debugprobe.Handler(recorder))
+	t.Cleanup(server.Close)
+	serve := func(name string, wait time.Duration, err error) {
+		ctx, r := request.Start(t.Context(), path{name})
+		_, q := query.Start(ctx, struct{}{})
+		time.Sleep(wait)
+		q.End(struct{}{}, err)
+		r.End(struct{}{}, nil)
+	}
+	serve("/quick", 0, nil)
+	serve("/<b>\u202e\x1b", 30*time.Millisecond, errors.New("broken"))
+	_, hangs := request.Start(t.Context(), path{"/hangs"})
+	defer hangs.End(struct{}{}, nil)
+
+	b := open(t, 1000, 800)
+	b.load(server.URL)
+	b.wait(`!document.querySelector("#open-recorder").hidden`) // the script has begun
+	b.click("#open-recorder")
+	b.wait(`document.querySelector("#operations").checkVisibility()`)
+	require.Regexp(t, `^ *>\S+ \S+  operated:request path=/hangs  not ended yet$`, b.text("#open-now"))
+	lines := strings.Split(b.text("#slowest"), "\n")
+	require.Len(t, lines, 4)
+	require.Regexp(t, `^ *\d+\S* ms  operated:request path=/<b>\\u202e␛$`, lines[0], "the slowest is the first")
+	require.Regexp(t, `^ *\d+\S* ms    operated:query   failed: broken$`, lines[1])
+	require.Regexp(t, `^ *\S+ (?:µs|ms|ns)  operated:request path=/quick$`, lines[2])
 	require.Empty(t, b.complaints())
 }

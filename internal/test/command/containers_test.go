@@ -18,9 +18,9 @@ import (
 // TestExportContainersBrief: a container that is gone within milliseconds has its label.
 func TestExportContainersBrief(t *testing.T) {
 	program := versions(t, 2)[1]
-	e := startExporter(t, "files", `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: [container]}]`)
+	e := startExporter(t, "files", `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: [container_id]}]`)
 	requireRightSums(t, program, "1", "500")
-	want := map[string]float64{`{container=""}`: 1}
+	want := map[string]float64{"": 1}
 	require.Eventually(t, func() bool { return len(series(e.scrape(), "hit_total")) == 1 }, testenv.Patience, 5*time.Millisecond)
 	for range 10 {
 		id := hex.EncodeToString(make([]byte, 24)) + fmt.Sprintf("%016x", rand.Uint64())
@@ -29,7 +29,7 @@ func TestExportContainersBrief(t *testing.T) {
 		output, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", output)
 		require.Eventually(t, func() bool { return os.Remove(group) == nil }, testenv.Patience, time.Millisecond)
-		want[fmt.Sprintf("{container=%q}", id)] = 7
+		want[fmt.Sprintf("{container_id=%q}", id)] = 7
 	}
 	require.Equal(t, want, series(e.scrape(), "hit_total"))
 }

@@ -5,7 +5,6 @@ package command_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -107,29 +106,13 @@ func TestCostOfExporting(t *testing.T) {
 	}
 }
 
-// processorTime returns the processor time that the threads of a process have used.
-func processorTime(t testing.TB, p *tracetest.Process) (sum time.Duration) {
-	t.Helper()
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.PID()))
-	require.NoError(t, err)
-	require.NotEmpty(t, threads)
-	for _, path := range threads {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		var ran time.Duration
-		_, err = fmt.Sscan(string(text), &ran)
-		require.NoError(t, err)
-		sum += ran
-	}
-	return sum
-}
-
-// TestCostOfIdling: a command that has attached and sees no event uses almost no processor time.
-// It also looks at each process that starts meanwhile, which is allowed a millisecond.
+// TestCostOfIdling: a command that has attached and sees no event uses almost no processor time, as
+// docs/cost.md says. It also wakes for each process that starts meanwhile, which is allowed a
+// millisecond.
 func TestCostOfIdling(t *testing.T) {
 	testenv.NeedsRoot(t)
 	testenv.LongOnce(t, "it measures for seconds")
-	const round, most, each = 5 * time.Second, 0.02, time.Millisecond
+	const round, each = 5 * time.Second, time.Millisecond
 	p := startGoSubject(t)
 	e := startExporter(t, "subject", `
 metrics:
@@ -137,21 +120,22 @@ metrics:
 `)
 	for _, c := range []struct {
 		name string
+		most float64
 		*tracetest.Process
 	}{
-		{"trace -p", startTrace(t, p, "trace", "-p", pid(p), "subject:tick").Process},
-		{"trace -a", startTrace(t, p, "trace", "-a", "subject:tick").Process},
-		{"export", e.Process},
+		{"trace -p", 0.001, startTrace(t, p, "trace", "-p", pid(p), "subject:tick").Process},
+		{"trace -a", 0.02, startTrace(t, p, "trace", "-a", "subject:tick").Process},
+		{"export", 0.02, e.Process},
 	} {
 		least := 1.0
-		for n := 0; n < 6 && (n == 0 || least > most); n++ {
-			started, before := startedProcesses(t), processorTime(t, c.Process)
+		for n := 0; n < 6 && (n == 0 || least > c.most); n++ {
+			started, before := startedProcesses(t), tracetest.ProcessorTime(t, c.PID())
 			time.Sleep(round)
-			used := processorTime(t, c.Process) - before - each*time.Duration(startedProcesses(t)-started)
+			used := tracetest.ProcessorTime(t, c.PID()) - before - each*time.Duration(startedProcesses(t)-started)
 			least = min(least, float64(used)/float64(round))
 		}
 		t.Logf("%s: %.2f %% of a processor", c.name, 100*least)
-		require.Less(t, least, most, c.name)
+		require.LessOrEqual(t, least, c.most, c.name)
 	}
 }
 

@@ -98,8 +98,7 @@ func TestDoctorHealthy(t *testing.T) {
 func TestDoctorUsage(t *testing.T) {
 	for args, says := range map[string]string{
 		"doctor":              "no process: give -p PID",
-		"doctor -p x":         `"x" is not a process`,
-		"doctor -p 0":         `"0" is not a process`,
+		"doctor -p 0":         "-p takes the PID of a process, and 0 is none",
 		"doctor -p 1 a":       `"a" is not [FILE:]PROVIDER:PROBE`,
 		"doctor -p 1 a:b c:d": "doctor takes one SPEC",
 		"doctor -p 1 -o xml":  "takes text or json",
@@ -108,6 +107,9 @@ func TestDoctorUsage(t *testing.T) {
 		require.Equal(t, 2, r.status, args)
 		require.Contains(t, r.stderr, says)
 	}
+	r := runCommand(t, "doctor", "-p", "no-such-name")
+	require.Equal(t, 3, r.status)
+	require.Contains(t, r.stderr, `none is called "no-such-name"`)
 }
 
 // TestDoctorProcess: the process is not the one that the user has in mind.

@@ -100,6 +100,7 @@ func TestExportRemoved(t *testing.T) {
 // namespace, as that of a container is.
 func TestExportUnmounted(t *testing.T) {
 	testenv.Long(t, "it takes half a minute until a file is forgotten")
+	t.Parallel() // it waits
 	const provider = "export_unmounted"
 	directory, program := t.TempDir(), tracetest.Build(t, "exportee")
 	e := startExporter(t, provider, saidRule)
@@ -120,8 +121,8 @@ func TestExportContainers(t *testing.T) {
 	p := startExportee(t, provider)
 	e := startExporter(t, provider, `
 metrics:
-  - {name: said_total, probe: "PROVIDER:said", counter: 1, labels: [container]}
-  - {name: selected_total, probe: "PROVIDER:said", counter: 1, labels: [container], cgroup: "*/exported-*"}
+  - {name: said_total, probe: "PROVIDER:said", counter: 1, labels: [container_id]}
+  - {name: selected_total, probe: "PROVIDER:said", counter: 1, labels: [container_id], cgroup: "*/exported-*"}
 `)
 	e.waitForSites("said_total", 1)
 	want := map[string]float64{}
@@ -133,7 +134,7 @@ metrics:
 		output, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(output))
 		require.Eventually(t, func() bool { return os.Remove(group) == nil }, testenv.Patience, time.Millisecond)
-		want[fmt.Sprintf("{container=%q}", id)] = 7
+		want[fmt.Sprintf("{container_id=%q}", id)] = 7
 	}
 	all := e.scrape()
 	require.Equal(t, want, series(all, "selected_total"))
@@ -181,7 +182,7 @@ func TestExportRefuses(t *testing.T) {
 	}{
 		{"", "--listen nonsense", 2, "--listen takes HOST:PORT or :PORT, such as localhost:9964 or :9964, and not \"nonsense\""},
 		{"", "--otlp nonsense", 2, `--otlp: the endpoint "nonsense" is not a URL`},
-		{unshare, "--listen localhost:0", 1, "fires_total: this kernel does not say which executable a process has, because it has no BTF: give labels: [container]"},
+		{unshare, "--listen localhost:0", 1, "fires_total: this kernel does not say which executable a process has, because it has no BTF: give labels: [namespace, pod, container]"},
 	} {
 		cmd := exec.Command("sh", "-c", "exec timeout 30 "+c.before+stapsdt(t)+" export -c "+rules+" "+c.after)
 		output, _ := cmd.CombinedOutput()

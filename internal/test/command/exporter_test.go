@@ -78,10 +78,27 @@ func (e *exporter) scrape() map[string]float64 {
 		if at := strings.LastIndexByte(line, ' '); at > 0 && line[0] != '#' {
 			value, err := strconv.ParseFloat(line[at+1:], 64)
 			require.NoError(e.t, err, line)
-			values[line[:at]] = value
+			values[withoutPod(line[:at])] = value
 		}
 	}
 	return values
+}
+
+var (
+	podLabel = regexp.MustCompile(`([{,])(?:container|namespace|pod)="",?`)
+	noLabels = regexp.MustCompile(`^(\w+)\{\}$`)
+)
+
+// withoutPod returns the name of a series without the empty labels of what is outside of pods, which each
+// series of a rule has.
+func withoutPod(name string) string {
+	for was := ""; was != name; {
+		was, name = name, podLabel.ReplaceAllString(name, "$1")
+	}
+	if rest, ok := strings.CutSuffix(name, ",}"); ok {
+		name = rest + "}"
+	}
+	return noLabels.ReplaceAllString(name, "$1")
 }
 
 // waitForSites waits until the metric of a rule is attached to the given number of sites.

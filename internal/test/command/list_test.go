@@ -24,6 +24,31 @@ type listed struct {
 	Semaphore bool
 	PIDs      []int
 	Traced    *bool
+	Listening []int
+	// Recordings are the files to which processes record.
+	Recordings []struct {
+		PID  int
+		File string
+	}
+}
+
+// TestListMarks: list shows which processes can be watched without root, and which record.
+func TestListMarks(t *testing.T) {
+	p := startListening(t)
+	file := filepath.Join(userDirectory(t), "flight.rec")
+	tell(p, "record "+file)
+	r := runByUser(t, "list", "-p", pid(p))
+	require.Zero(t, r.status)
+	require.Contains(t, r.stdout, "  can be watched without root: process "+pid(p)+"\n")
+	require.Contains(t, r.stdout, "  recorded in "+file+" by process "+pid(p)+"\n")
+	all := lines[listed](t, runByUser(t, "list", "-o", "json", "-p", pid(p)).stdout)
+	require.NotEmpty(t, all)
+	for _, one := range all {
+		require.Equal(t, []int{p.PID()}, one.Listening)
+		require.Len(t, one.Recordings, 1)
+		require.Equal(t, p.PID(), one.Recordings[0].PID)
+		require.Equal(t, file, one.Recordings[0].File)
+	}
 }
 
 // TestListProcess: list shows the probes of a process with the names and types of their
@@ -124,7 +149,7 @@ func TestUsage(t *testing.T) {
 		{"list", "list takes one of -p PID, -a, FILE... and http://HOST/debug/probes/", 2},
 		{"list -a " + text, "list takes one of -p PID, -a, FILE... and http://HOST/debug/probes/", 2},
 		{"list -p 0", "-p takes the PID of a process, and 0 is none", 2},
-		{"list -p x", `-p takes the PID of a process, such as 1234, and not "x"`, 2},
+		{"list -p nothing-has-this-name", `-p: no such process: none is called "nothing-has-this-name"`, 3},
 		{"list -p 1 -a", "-p and -a exclude each other", 2},
 		{"list -o yaml -a", `-o takes text or json, and not "yaml"`, 2},
 		{"list --nonsense", "there is no flag --nonsense", 2},

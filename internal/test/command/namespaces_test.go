@@ -105,6 +105,7 @@ func TestTraceBrief(t *testing.T) {
 // TestTraceForgets: a file that nothing can map again is closed.
 func TestTraceForgets(t *testing.T) {
 	testenv.LongOnce(t, "it closes a file after half a minute")
+	t.Parallel() // it waits
 	p := startGoSubject(t)
 	tr := startTrace(t, p, "trace", "-o", "json", "-a", "subject:request__done")
 	image := lines[listed](t, runCommand(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
@@ -165,6 +166,61 @@ func TestNamespaces(t *testing.T) {
 	events = lines[event](t, strings.Join(json, ""))
 	require.Equal(t, []any{"/item/0", "/item/1"}, args(events, "path"))
 	require.Less(t, events[0].PID, 100, "its number in there")
+}
+
+// TestListNamespaces: the socket of a process in a container has the process's PID there. list shows it under its PID here, and once;
+// and in another container, where it has no PID, by its socket.
+func TestListNamespaces(t *testing.T) {
+	testenv.NeedsRoot(t)
+	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
+	dir := t.TempDir() // that both containers share
+	inside := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(unshare, append([]string{"--pid", "--fork", "--mount-proc", "--kill-child"}, args...)...)
+		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+dir)
+		return cmd
+	}
+	p := tracetest.Command(t, inside(tracetest.Build(t, "subject")))
+	p.Expect("ready", testenv.Patience)
+	tell(p, "listen")
+	sockets, err := filepath.Glob(filepath.Join(dir, "1-*.sock"))
+	require.NoError(t, err)
+	require.Len(t, sockets, 1, "its PID in there")
+	outside := strings.TrimSpace(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
+	number, err := strconv.Atoi(outside)
+	require.NoError(t, err)
+
+	t.Setenv("STAPSDT_DIR", dir) // where a socket of a process that has no PID here is looked for
+	r := runCommand(t, "list", "-p", outside)
+	require.Contains(t, r.stdout, " (process "+outside+")\n")
+	require.Contains(t, r.stdout, "  can be watched without root: process "+outside+"\n")
+	require.NotContains(t, r.stdout, "by its socket")
+	for _, target := range [][]string{{"-p", outside}, {"-a"}} {
+		r := runCommand(t, append([]string{"list", "-o", "json"}, target...)...)
+		require.NotContains(t, r.stdout, sockets[0], "%v: it is not shown again, as one of another PID namespace", target)
+		found := 0
+		for _, one := range lines[listed](t, r.stdout) {
+			if slices.Contains(one.PIDs, number) {
+				found++
+				require.Contains(t, one.Listening, number, target)
+			}
+		}
+		require.Equal(t, 3, found, target)
+	}
+
+	r = runToEnd(t, inside(stapsdt(t), "list", "-a"))
+	require.Zero(t, r.status)
+	require.Contains(t, r.stdout, "process 1 of another PID namespace, by its socket\n")
+	require.Contains(t, r.stdout, "  subject:request__done(path string, status int32, elapsed time.Duration, cached bool)\n")
+	all := lines[struct {
+		listed
+		Socket string
+	}](t, runToEnd(t, inside(stapsdt(t), "list", "-a", "-o", "json")).stdout)
+	require.NotEmpty(t, all)
+	for _, one := range all {
+		require.Equal(t, sockets[0], one.Socket)
+		require.Empty(t, one.PIDs)
+		require.Empty(t, one.Listening)
+	}
 }
 
 // TestTraceNew: a process that starts later and has a probe for which the expressions make

@@ -76,7 +76,7 @@ func TestUnitCapabilities(t *testing.T) {
 	_, capabilities := readUnit(t, "AmbientCapabilities")
 	_, bounding := readUnit(t, "CapabilityBoundingSet")
 	require.Equal(t, capabilities, bounding)
-	for _, file := range []string{"daemonset.yaml", "Dockerfile"} {
+	for _, file := range []string{"kubernetes/daemonset.yaml", "Dockerfile"} {
 		content, err := os.ReadFile("../../../packaging/" + file)
 		require.NoError(t, err)
 		var got []string
@@ -219,7 +219,7 @@ func systemCalls(t *testing.T, analyze string, sets []string) (calls []string) {
 // Dockerfile does. The default of the tag latest is Always, with which a node pulls an image
 // that was loaded by hand, and finds none.
 func TestLoadedImage(t *testing.T) {
-	manifest, err := os.ReadFile("../../../packaging/daemonset.yaml")
+	manifest, err := os.ReadFile("../../../packaging/kubernetes/daemonset.yaml")
 	require.NoError(t, err)
 	tags := func(path string) (names []string) {
 		text, err := os.ReadFile(path)

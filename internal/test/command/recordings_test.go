@@ -69,6 +69,9 @@ func TestFrom(t *testing.T) {
 	}
 	events = lines[event](t, run("trace", "-o", "json", "*:request", "-w", `status == 500 && strings.HasPrefix(path, "/1")`, "-n", "3"))
 	require.Equal(t, []any{"/11", "/15", "/19"}, args(events, "path"))
+	events = lines[event](t, run("trace", "-o", "json", "--show", "path,took/time.Millisecond", "--show", "pid", "-n", "2", "-w", "status > 300"))
+	require.Equal(t, map[string]any{"path": "/2", "took/time.Millisecond": float64(2), "pid": float64(os.Getpid())}, events[0].Args)
+	require.Equal(t, []any{"/2", "/3"}, args(events, "path"))
 	require.Regexp(t, `(?m)^\d\d:\d\d:\d\d\.\d{6} +\d+ command\.test +second:request +path="/3" status=500 took=3ms$`, run("trace"))
 	require.Regexp(t, `(?m)^ +50 +first:request`, run("count", "first:*"))
 	require.Contains(t, run("count", "*:request", "-o", "json", "--by", "status"), `"provider":"second","probe":"request","by":{"status":300},"count":25`)
@@ -76,6 +79,40 @@ func TestFrom(t *testing.T) {
 	listed := run("list")
 	require.Contains(t, listed, first.Path())
 	require.Contains(t, listed, "second:request(path string, status int64, took time.Duration)")
+}
+
+// TestFromSpeed: a processor reads at least five million events per second into a histogram and writes a
+// million as JSON. What counts is its time, whatever else the machine does.
+func TestFromSpeed(t *testing.T) {
+	testenv.LongOnce(t, "it measures")
+	const events = 2_000_000
+	p := sdtprobes.NewProvider("speed")
+	defer func() { require.NoError(t, p.Close()) }()
+	probe := sdtprobes.NewProbe2[int, int](p, "event", "took", "n")
+	r, err := proberec.Create(filepath.Join(t.TempDir(), "speed"), 128<<20, p)
+	require.NoError(t, err)
+	r.Start()
+	for i := range events {
+		probe.Fire(i%1000, i)
+	}
+	require.NoError(t, r.Close())
+	require.Contains(t, runCommand(t, "count", "--from", r.Path(), "speed:*", "-o", "json").stdout, fmt.Sprintf(`"count":%d`, events))
+	for _, c := range []struct {
+		args  []string
+		least float64 // events for each second of a processor
+	}{
+		{[]string{"hist", "speed:*", "took"}, 5e6},
+		{[]string{"trace", "-o", "json"}, 1e6},
+	} {
+		most := 0.0
+		for n := 0; n < 5 && most < c.least; n++ {
+			cmd := exec.Command(stapsdt(t), append(c.args, "--from", r.Path())...)
+			require.NoError(t, cmd.Run())
+			most = max(most, events/(cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()).Seconds())
+		}
+		t.Logf("%v: %.1f million events for each second of a processor", c.args, most/1e6)
+		require.GreaterOrEqual(t, most, c.least, c.args)
+	}
 }
 
 // TestFromFollow: with --follow, trace shows what a living process writes, and says how many events it was

@@ -35,7 +35,7 @@ func TestRights(t *testing.T) {
 	}
 	file := []string{"trace", "-d", "10ms", path + ":csubject:other"}
 	process := []string{"trace", "-d", "10ms", "-p", pid(p), "csubject:other"}
-	const suffix = "; to trace without privileges, mount debugprobe in the program\n"
+	const suffix = "; to trace without privileges, let the program call probesock.Listen or mount debugprobe\n"
 	for _, c := range []struct {
 		set    string
 		user   bool

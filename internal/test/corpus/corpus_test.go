@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/debian"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -23,12 +24,12 @@ const download = "downloads packages of Debian"
 
 // eachFile runs a test for each file with probes of an architecture's packages, and returns
 // how many probes there were.
-func eachFile(t *testing.T, p packages, test func(path string, probes []sdt.Site)) int {
+func eachFile(t *testing.T, c corpus, test func(path string, probes []sdt.Site)) int {
 	t.Helper()
 	total := 0
-	for _, name := range p.names {
+	for _, tree := range c.unpack(t) {
 		count := 0
-		for _, path := range elfFiles(t, unpack(t, p, name)) {
+		for _, path := range elfFiles(t, tree) {
 			probes, err := sdt.ReadFile(path)
 			if errors.Is(err, sdt.ErrNoProbes) {
 				continue
@@ -37,7 +38,7 @@ func eachFile(t *testing.T, p packages, test func(path string, probes []sdt.Site
 			count += len(probes)
 			test(path, probes)
 		}
-		t.Logf("%s: %d probes", name, count)
+		t.Logf("%s: %d probes", tree, count)
 		total += count
 	}
 	return total
@@ -67,10 +68,11 @@ var notUnderstood = regexp.MustCompile(`^-4@[0-9]+\+CheckpointStats@GOTOFF\(%ebx
 // Every note is as readelf shows it, and the operands of every architecture are understood.
 func TestReadelf(t *testing.T) {
 	testenv.LongOnce(t, download)
-	for _, p := range corpora {
-		t.Run(p.arch, func(t *testing.T) {
+	read := 0
+	for _, c := range corpora {
+		t.Run(c.arch, func(t *testing.T) {
 			args := 0
-			total := eachFile(t, p, func(path string, probes []sdt.Site) {
+			total := eachFile(t, c, func(path string, probes []sdt.Site) {
 				var notes []string
 				for _, probe := range probes {
 					var words []string
@@ -88,7 +90,12 @@ func TestReadelf(t *testing.T) {
 			})
 			require.Greater(t, total, 50)
 			t.Logf("%d probes with %d arguments", total, args)
+			read++
 		})
+	}
+	// A fault of the mirror excuses an architecture, but not all of them.
+	if read == 0 {
+		testenv.Needs(t, "the packages of an architecture", debian.ErrMirror)
 	}
 }
 

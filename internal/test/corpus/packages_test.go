@@ -3,7 +3,7 @@
 package corpus
 
 import (
-	"fmt"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,78 +12,66 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/debian"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 )
 
-// packages says which packages of an architecture have probes, in which release. The names
-// contain versions, which a release does not change.
-type packages struct {
-	arch, suite string
-	names       []string
+// corpus is the programs of one architecture. Those of its first release are read or, if the
+// mirror does not have them, those of another one, which are compiled for the same registers.
+type corpus struct {
+	arch     string
+	releases []release
 }
 
-var corpora = []packages{
-	{"amd64", "bookworm", []string{"postgresql-15", "php8.2-cli", "libruby3.1", "openjdk-17-jre-headless", "libstdc++6"}},
-	{"arm64", "bookworm", []string{"postgresql-15", "php8.2-cli", "libruby3.1", "libstdc++6"}},
-	{"i386", "bookworm", []string{"postgresql-15", "php8.2-cli", "libruby3.1", "libstdc++6"}},
-	{"armhf", "bookworm", []string{"postgresql-15", "php8.2-cli", "libruby3.1", "libstdc++6"}},
-	{"ppc64el", "bookworm", []string{"postgresql-15", "php8.2-cli", "libruby3.1", "libstdc++6"}},
-	{"s390x", "bookworm", []string{"postgresql-15", "php8.2-cli", "libruby3.1", "libstdc++6"}},
-	{"riscv64", "trixie", []string{"postgresql-17", "php8.4-cli", "libruby3.3", "libstdc++6"}},
+// release says which packages of a release have probes. The names contain versions, which a
+// release that is out does not change.
+type release struct {
+	suite string
+	names []string
 }
 
-// cache returns the directory of what was downloaded, which scripts/lib uses too.
-func cache(t *testing.T) string {
+var (
+	bookworm = release{"bookworm", []string{"postgresql-15", "php8.2-cli", "libruby3.1", "libstdc++6"}}
+	trixie   = release{"trixie", []string{"postgresql-17", "php8.4-cli", "libruby3.3", "libstdc++6"}}
+	// The last ones, of which a package can vanish.
+	forky = release{"forky", []string{"postgresql-18", "php8.4-cli", "libruby3.3", "libstdc++6"}}
+)
+
+var corpora = []corpus{
+	{"amd64", []release{{"bookworm", append([]string{"openjdk-17-jre-headless"}, bookworm.names...)}, trixie}},
+	{"arm64", []release{bookworm, trixie}},
+	{"i386", []release{bookworm, trixie}},
+	{"armhf", []release{bookworm, trixie}},
+	{"ppc64el", []release{bookworm, trixie}},
+	{"s390x", []release{bookworm, trixie}},
+	{"riscv64", []release{trixie, forky}},
+}
+
+// unpack returns the directories of the packages of the first release that can be had.
+func (c corpus) unpack(t *testing.T) (trees []string) {
 	t.Helper()
-	dir := os.Getenv("STAPSDT_CACHE")
-	if dir == "" {
-		home, err := os.UserCacheDir()
-		require.NoError(t, err)
-		dir = filepath.Join(home, "stapsdt")
+	var faults error
+	for _, r := range c.releases {
+		trees, err := r.unpack(t, c.arch)
+		if err == nil {
+			return trees
+		}
+		faults = errors.Join(faults, err)
 	}
-	dir = filepath.Join(dir, "corpus")
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	return dir
+	debian.Needs(t, faults)
+	return nil
 }
 
-// apt runs apt-get for a release and an architecture in a directory.
-func apt(t *testing.T, dir, suite, arch string, args ...string) {
+func (r release) unpack(t *testing.T, arch string) (trees []string, err error) {
 	t.Helper()
-	testenv.NeedsTool(t, "apt-get", "apt")
-	testenv.NeedsTool(t, "dpkg-deb", "dpkg")
-	script, err := filepath.Abs("../../../scripts/lib/debian.sh")
-	require.NoError(t, err)
-	// The state of apt is the one that scripts/lib/kernels.sh keeps, and so are its lists.
-	state := filepath.Join(filepath.Dir(cache(t)), "apt", suite+"-"+arch)
-	cmd := exec.Command("bash", append([]string{"-c", `. "$0" && foreign_apt "$@"`, script, state, suite, arch, "apt-get", "-qq"}, args...)...)
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("apt-get %s: %w: %s", strings.Join(args, " "), err, out)
+	for _, name := range r.names {
+		tree, err := debian.Unpack(t, r.suite, arch, name)
+		if err != nil {
+			return nil, err
+		}
+		trees = append(trees, tree)
 	}
-	testenv.Needs(t, "Debian's packages", err)
-}
-
-// unpack returns the directory of a package's files.
-func unpack(t *testing.T, p packages, name string) string {
-	t.Helper()
-	tree := filepath.Join(cache(t), p.arch+"-"+p.suite, name)
-	if _, err := os.Stat(tree); err == nil {
-		return tree
-	}
-	work, err := os.MkdirTemp(cache(t), "new-")
-	require.NoError(t, err)
-	defer os.RemoveAll(work)
-	apt(t, work, p.suite, p.arch, "download", name)
-	debs, err := filepath.Glob(filepath.Join(work, "*.deb"))
-	require.NoError(t, err)
-	require.Len(t, debs, 1)
-	files := filepath.Join(work, "files")
-	out, err := exec.Command("dpkg-deb", "-x", debs[0], files).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.NoError(t, os.MkdirAll(filepath.Dir(tree), 0o755))
-	require.NoError(t, os.Rename(files, tree))
-	return tree
+	return trees, nil
 }
 
 // elfFiles returns the ELF files below a directory.
@@ -114,22 +102,22 @@ func libbpfParser(t *testing.T) string {
 	gcc := testenv.NeedsTool(t, "gcc", "gcc")
 	_, err := os.Stat("/usr/include/libelf.h")
 	testenv.Needs(t, "libelf.h (package libelf-dev)", err)
-	const suite = "bookworm"
-	tree := filepath.Join(cache(t), "libbpf-"+suite)
+	const suite, arch = "bookworm", "amd64"
+	tree := filepath.Join(debian.Cache(t), "libbpf-"+suite)
 	if _, err := os.Stat(tree); err != nil {
-		work, err := os.MkdirTemp(cache(t), "new-")
+		work, err := os.MkdirTemp(debian.Cache(t), "new-")
 		require.NoError(t, err)
 		defer os.RemoveAll(work)
-		apt(t, work, suite, "amd64", "download", "libbpf-dev") // so that the archive is known
-		list, err := os.ReadFile(filepath.Join(filepath.Dir(cache(t)), "apt", suite+"-amd64", "etc", "apt", "sources.list"))
+		debian.Needs(t, debian.Apt(t, work, suite, arch, "download", "libbpf-dev")) // so that the archive is known
+		list, err := os.ReadFile(filepath.Join(debian.State(t, suite, arch), "etc", "apt", "sources.list"))
 		require.NoError(t, err)
 		sources := filepath.Join(work, "sources.list")
 		require.NoError(t, os.WriteFile(sources, []byte("deb-src"+strings.TrimPrefix(string(list), "deb")), 0o644))
 		lists := filepath.Join(work, "lists")
 		require.NoError(t, os.MkdirAll(filepath.Join(lists, "partial"), 0o755))
 		options := []string{"-o", "Dir::Etc::sourcelist=" + sources, "-o", "Dir::State::lists=" + lists}
-		apt(t, work, suite, "amd64", append(options, "update")...)
-		apt(t, work, suite, "amd64", append(options, "source", "--download-only", "libbpf")...)
+		debian.Needs(t, debian.Apt(t, work, suite, arch, append(options, "update")...))
+		debian.Needs(t, debian.Apt(t, work, suite, arch, append(options, "source", "--download-only", "libbpf")...))
 		archives, err := filepath.Glob(filepath.Join(work, "libbpf_*.orig.tar.*"))
 		require.NoError(t, err)
 		require.Len(t, archives, 1)

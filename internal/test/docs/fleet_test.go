@@ -136,7 +136,7 @@ func (f *fleet) requests(t *testing.T) {
 func (f *fleet) exemplar(t *testing.T) {
 	t.Helper()
 	exemplars := f.find(t, "grep -m1 span_id").consoles()[0]
-	pattern := regexp.MustCompile(`^shop_request_seconds_bucket\{container="",executable="shop",route=".*",status="\d+",le="[0-9.]+"\} \d+ # \{span_id="[0-9a-f]{16}"\} [0-9.e-]+ [0-9.e+]+\n$`)
+	pattern := regexp.MustCompile(`^shop_request_seconds_bucket\{container="",executable="shop",namespace="",pod="",route=".*",status="\d+",le="[0-9.]+"\} \d+ # \{span_id="[0-9a-f]{16}"\} [0-9.e-]+ [0-9.e+]+\n$`)
 	require.Regexp(t, pattern, strings.Join(exemplars.output, "\n")+"\n")
 	require.Regexp(t, pattern, f.run(t, f.replace.Replace(exemplars.command)))
 }

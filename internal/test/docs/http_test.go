@@ -36,7 +36,6 @@ func TestHTTP(t *testing.T) {
 
 	var commands stapsdts
 	commands.follow(t, d, serves[1], "request__end", `^ +1 .* "GET /report"$`, d.command(t, "stapsdt hist"))
-	commands.follow(t, d, serves[1], "request__start", `^shop:request__start → shop:request__end$`, recipe("stapsdt latency"))
 	commands.follow(t, d, serves[1], "query__end", `shop:query__end +nanoseconds=\S+ rows=1 text="WITH RECURSIVE `, d.command(t, `stapsdt trace -p PID '\*:query`))
 	commands.follow(t, d, serves[1], "log__record", `shop:log__record +span=[1-9]\d* message="ask the supplier" attributes="item=apple url=`, d.command(t, `stapsdt trace -p PID '\*:log`))
 	commands.follow(t, d, serves[1], "query__start", `^ *1  shop:query__start  "INSERT INTO ordered \(name\)`, recipe("stapsdt count"))

@@ -4,13 +4,13 @@ package docs_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/debian"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -25,27 +25,15 @@ var programRow = regexp.MustCompile(`(?m)^\| [^|]+ \| ([a-z0-9.+-]+) \| ([^|]+) 
 func TestProgramsTable(t *testing.T) {
 	testenv.LongOnce(t, "it downloads packages")
 	needsAMD64(t)
-	release, err := os.ReadFile("/etc/os-release")
-	if err != nil || !strings.Contains(string(release), "VERSION_CODENAME=bookworm\n") {
-		t.Skip("the guide shows the programs of Debian 12")
-	}
-	apt := testenv.NeedsTool(t, "apt-get", "apt")
 	guide, err := os.ReadFile("../../../docs/programs.md")
 	require.NoError(t, err)
 	rows := programRow.FindAllStringSubmatch(string(guide), -1)
 	require.Len(t, rows, 11)
+	counted := 0
 	for _, row := range rows {
 		t.Run(row[1], func(t *testing.T) {
-			dir := t.TempDir()
-			cmd := exec.Command(apt, "download", "-o", "APT::Sandbox::User=root", row[1])
-			cmd.Dir = dir
-			out, err := cmd.CombinedOutput()
-			require.NoError(t, err, "%s", out)
-			packages, err := filepath.Glob(dir + "/*.deb")
-			require.NoError(t, err)
-			require.Len(t, packages, 1)
-			out, err = exec.Command("dpkg-deb", "-x", packages[0], dir).CombinedOutput()
-			require.NoError(t, err, "%s", out)
+			dir, err := debian.Unpack(t, "bookworm", "amd64", row[1])
+			debian.Needs(t, err)
 			found := map[string]bool{}
 			for file := range strings.SplitSeq(row[2], ", ") {
 				for _, path := range unpacked(t, dir, strings.Trim(strings.TrimSpace(file), "`")) {
@@ -57,7 +45,12 @@ func TestProgramsTable(t *testing.T) {
 				}
 			}
 			require.Equal(t, row[3], strconv.Itoa(len(found)))
+			counted++
 		})
+	}
+	// A fault of the mirror excuses a package, but not all of them.
+	if counted == 0 {
+		testenv.Needs(t, "one of the packages", debian.ErrMirror)
 	}
 }
 

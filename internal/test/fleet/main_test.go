@@ -17,6 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	testenv.Once()
 	os.Setenv("CGO_ENABLED", "0") // as the command is distributed
 	tracetest.BuildMain(m)
 }

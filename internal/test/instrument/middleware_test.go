@@ -4,6 +4,7 @@ package instrument
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -106,15 +108,28 @@ func TestForeignHandlers(t *testing.T) {
 	}
 }
 
+// download downloads the module, for at most a minute if the proxy fails, and returns its description.
+func (f *foreign) download(t *testing.T) []byte {
+	t.Helper()
+	for pause := 5 * time.Second; ; pause *= 3 {
+		download := exec.Command("go", "mod", "download", "-json", f.module+"@"+f.version)
+		download.Env = append(os.Environ(), "GOWORK=off")
+		description, err := download.Output()
+		if err == nil {
+			return description
+		}
+		if pause > 45*time.Second {
+			testenv.Needs(t, f.module, fmt.Errorf("%w: %s", err, description))
+		}
+		time.Sleep(pause)
+	}
+}
+
 // copy makes a copy of the module whose tests use the probes.
 func (f *foreign) copy(t *testing.T) string {
 	t.Helper()
 	var module struct{ Dir string }
-	download := exec.Command("go", "mod", "download", "-json", f.module+"@"+f.version)
-	download.Env = append(os.Environ(), "GOWORK=off")
-	found, err := download.Output()
-	testenv.Needs(t, f.module, err)
-	require.NoError(t, json.Unmarshal(found, &module))
+	require.NoError(t, json.Unmarshal(f.download(t), &module))
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, os.DirFS(module.Dir)))
 	require.NoError(t, exec.Command("chmod", "-R", "u+w", dir).Run())

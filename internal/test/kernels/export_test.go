@@ -78,10 +78,10 @@ func TestCommandExport(t *testing.T) {
 	}
 	n := len(requests())
 	for _, line := range []string{
-		fmt.Sprintf(`events_total{cached="true",container=""} %d`, n/2),
-		fmt.Sprintf(`events_total{cached="false",container=""} %d`, n/2),
-		fmt.Sprintf(`elapsed_seconds_count %d`, n),
-		fmt.Sprintf(`elapsed_seconds_sum %v`, sum.Seconds()),
+		fmt.Sprintf(`events_total{cached="true",container="",namespace="",pod=""} %d`, n/2),
+		fmt.Sprintf(`events_total{cached="false",container="",namespace="",pod=""} %d`, n/2),
+		fmt.Sprintf(`elapsed_seconds_count{container="",namespace="",pod=""} %d`, n),
+		fmt.Sprintf(`elapsed_seconds_sum{container="",namespace="",pod=""} %v`, sum.Seconds()),
 		`stapsdt_lost_events_total{metric="events_total",reason="unevaluated"} 0`,
 		`stapsdt_errors_total{metric="jobs_in_flight"} 0`,
 	} {

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		runGuest()
 		return
 	}
-	tracetest.Main(m, map[string]func([]string){"subject": runSubject, "server": runServer})
+	tracetest.Main(m, map[string]func([]string){"subject": runSubject, "server": runServer, "callers": runCallers})
 }
 
 // release returns the kernel's release, as uname -r prints it.

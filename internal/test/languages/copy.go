@@ -15,6 +15,7 @@ func Copy(t testing.TB, names ...string) (bindings string) {
 	const source = "../../../cstapsdt"
 	library := t.TempDir() + "/cstapsdt"
 	bindings = library + "/bindings"
+	require.NoError(t, os.MkdirAll(bindings, 0o755))
 	for _, name := range names {
 		require.NoError(t, os.CopyFS(bindings+"/"+name, os.DirFS(source+"/bindings/"+name)))
 	}

@@ -42,13 +42,24 @@ var kinds = map[string]struct {
 const maxThreads = 4
 
 // slack is how many bytes the heap may differ from one run to another, and stackSlack the
-// stacks: the runtime keeps descriptions of goroutines and threads, and each processor and
-// thread has free stacks of its own. Of 20,000 operations, no more than 13 and 26 bytes each
-// can hide in them.
+// stacks while operations are in flight: the runtime keeps descriptions of goroutines and
+// threads, and each thread has stacks of its own. Of 20,000 operations, no more than 13 and 26
+// bytes each can hide in them.
 const (
 	slack      = 256 << 10
 	stackSlack = 512 << 10
 )
+
+// processors is how many the programs use at most.
+const processors = 4
+
+// idleStacks is how many bytes of stacks the runtime may keep when goroutines have ended, whatever
+// their number was. Each processor keeps up to 63 ended goroutines with their first stacks (gfput
+// in runtime/proc.go), of which a collection frees none: it frees those of the list that the
+// processors share (markrootFreeGStacks). Each of the stacks can be the last one in a span of 32 KiB
+// (_StackCacheSize), which therefore remains. How many do depends on which goroutines end where.
+// The least that 20,000 stacks take is 39 MiB.
+const idleStacks = processors * 63 * 32 << 10
 
 // inFlight is how many operations are in flight at once.
 func inFlight() int {

@@ -4,8 +4,10 @@ package law
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMain(m *testing.M) { tracetest.BuildMain(m) }
+func TestMain(m *testing.M) {
+	testenv.Once()
+	tracetest.BuildMain(m)
+}
 
 // Programs are static, as services in containers are, but for one with the race detector,
 // which needs cgo.
@@ -39,7 +44,7 @@ type program struct {
 func holder(t testing.TB, env []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(tracetest.Build(t, "holder", env...), args...)
 	// A goroutine's first stack would depend on what others needed before.
-	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir(), "GODEBUG=adaptivestackstart=0")
+	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir(), "GODEBUG=adaptivestackstart=0", fmt.Sprint("GOMAXPROCS=", min(processors, runtime.NumCPU())))
 	return cmd
 }
 

@@ -35,6 +35,8 @@ var rows = map[string]func(n int) int64{
 	"filedtwo": seen(filed.fireTwo), "filedtext": seen(filed.fireText),
 	"filedtwotogether": seenTogether(filed.fireTwo), "filedtexttogether": seenTogether(filed.fireText),
 	"watchedtext": fireWatched,
+	"outsidetwo":  seenOutside(1, outside.fireTwo), "outsidetext": seenOutside(1, outside.fireText),
+	"outsidetwotogether": seenOutside(2, outside.fireTwo), "outsidetexttogether": seenOutside(2, outside.fireText),
 
 	"loadnew": loadNew, "loadexisting": loadExisting, "unload": unload, "reload": reload,
 	"mapped": mapped, "file": fileSize,
@@ -88,6 +90,7 @@ func main() {
 		}
 		fmt.Println("took", answer)
 	}
+	stopWatcher()
 	stopInside()
 	check(bench.Close())
 }

@@ -40,6 +40,8 @@ var (
 	idleRows   = []string{"enabled", "zero", "two", "text", "six", "struct", "any", "func"}
 	tracedRows = []string{"two", "text", "struct", "any"}
 	insideRows = []string{"observedtwo", "observedtext", "recordedtwo", "recordedtext", "filedtwo", "filedtext"}
+	// outsideRows are seen by another process.
+	outsideRows = []string{"outsidetwo", "outsidetext"}
 	// togetherRows are those of two threads at once.
 	togetherRows = []string{clockTogether, "recordedtwotogether", "recordedtexttogether", "filedtwotogether", "filedtexttogether"}
 )
@@ -94,6 +96,23 @@ func insideCases() []measurement {
 	}
 	return list
 }
+
+// outsideCases are the events that another process sees.
+func outsideCases() []measurement {
+	const n = 200_000
+	var list []measurement
+	for _, subject := range []string{pureGo, withCgo} {
+		list = append(list, fires(subject, "outside", n, clock, clockTogether)...)
+		list = append(list, fires(subject, "outside", n, outsideRows...)...)
+		list = append(list, fires(subject, "outside", 10*n, "two")...)
+		list = append(list, fires(subject, "outside", n, "outsidetwotogether", "outsidetexttogether")...)
+		list = append(list, allocations(subject, "outside", 10_000, outsideRows...)...)
+	}
+	return append(list, fires(lttngSubject, "outside", n, lttngRows...)...)
+}
+
+// lttngRows are the rows of the program with tracepoints.
+var lttngRows = []string{"two", "text", "twotogether", "texttogether"}
 
 // loads returns measurements of loading n probes, in microseconds; their phase
 // is the number.

@@ -23,7 +23,8 @@ var (
 	images = flag.String("images", "", "a directory for the Go programs' images")
 	quick  = flag.Bool("quick", false, "fewer rounds")
 	check  = flag.Bool("check", false, "compare with the targets, and fail when one is missed")
-	write  = flag.Bool("write", false, "put the table into docs/cost.md, between its marks")
+	write  = flag.Bool("write", false, "put the tables into docs/cost.md, between their marks")
+	only   = flag.Bool("functions", false, "measure only the functions of programs without probes")
 )
 
 func main() {
@@ -35,57 +36,82 @@ func main() {
 }
 
 func run() error {
-	r, err := measureAll()
-	if err != nil {
-		return err
-	}
 	machine, processors, err := describeMachine()
 	if err != nil {
 		return err
 	}
-	text := markdown(r, machine)
-	if *write {
-		if err := replaceInFile("docs/cost.md", processors, text); err != nil {
+	r := results{}
+	var targets []target
+	if !*only {
+		if err := r.measureAll(); err != nil {
 			return err
 		}
+		if err := publish("cost", processors, markdown(r, machine)); err != nil {
+			return err
+		}
+		targets = r.targets()
 	}
-	fmt.Print(text)
-	if *check && !report(os.Stdout, r.targets()) {
+	progress("functions")
+	if err := r.measureFunctions(rounds(15)); err != nil {
+		return err
+	}
+	if err := r.measureServer(rounds(9)); err != nil {
+		return err
+	}
+	if err := r.measureBudget(); err != nil {
+		return err
+	}
+	if err := publish("functions", processors, r.functions(machine)); err != nil {
+		return err
+	}
+	if *check && !report(os.Stdout, append(targets, r.functionTargets()...)) {
 		return errors.New("not every target was met")
 	}
 	return nil
 }
 
-// measureAll measures everything there is in the table.
-func measureAll() (results, error) {
-	r := results{}
+// publish prints a table, and writes it into the page if that was asked for.
+func publish(table, processors, text string) error {
+	fmt.Print(text)
+	if !*write {
+		return nil
+	}
+	return replaceInFile("docs/cost.md", table, processors, text)
+}
+
+// measureAll measures everything there is in the table of probes.
+func (r results) measureAll() error {
 	subjects, err := startSubjects()
 	defer subjects.stop()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	progress("idle")
 	if err := r.measure(subjects, idleCases(), rounds(15)); err != nil {
-		return nil, err
+		return err
 	}
 	progress("traced")
 	if err := r.measureTraced(subjects, tracedCases(), rounds(15)); err != nil {
-		return nil, err
+		return err
 	}
 	progress("load")
 	if err := r.measure(subjects, loadCases(), rounds(11)); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.measure(subjects, largeCases(), rounds(5)); err != nil {
-		return nil, err
+		return err
 	}
 	// The last, because its first row changes the programs: see startInside.
 	progress("observed")
 	if err := r.measure(subjects, insideCases(), rounds(15)); err != nil {
-		return nil, err
+		return err
+	}
+	progress("seen by another process")
+	if err := r.measureOutside(subjects, outsideCases(), rounds(15)); err != nil {
+		return err
 	}
 	progress("size")
-	return r, r.measureHello()
+	return r.measureHello()
 }
 
 // rounds is n, or what is left of it for -quick.

@@ -2,7 +2,11 @@
 
 package main
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+)
 
 // measure asks for all of list, in so many rounds.
 func (r results) measure(all subjects, list []measurement, rounds int) error {
@@ -22,6 +26,28 @@ func (r results) measure(all subjects, list []measurement, rounds int) error {
 	return nil
 }
 
+// measureOutside is measure with a session of LTTng, whose program it starts. The programs of this repository start a
+// watcher themselves, and fail when it has not seen every fire.
+func (r results) measureOutside(all subjects, list []measurement, rounds int) error {
+	session, err := startLTTng()
+	if err != nil {
+		return err
+	}
+	fired := 0
+	for _, m := range list {
+		if m.subject == lttngSubject {
+			fired += rounds * m.n
+		}
+	}
+	// The program waits until the daemon knows its tracepoints.
+	if err := all.start(lttngSubject, filepath.Join(*work, "lttngsubject"), "LTTNG_UST_REGISTER_TIMEOUT=-1"); err != nil {
+		return errors.Join(err, session.stop(0))
+	}
+	err = r.measure(all, list, rounds)
+	all.end(lttngSubject)
+	return errors.Join(err, session.stop(fired))
+}
+
 // measureTraced is measure with a tracer attached to each subject. It fails when
 // the tracers have not counted every fire.
 func (r results) measureTraced(all subjects, list []measurement, rounds int) error {
@@ -32,7 +58,7 @@ func (r results) measureTraced(all subjects, list []measurement, rounds int) err
 		}
 	}()
 	for name, s := range all {
-		t, err := attach(s.cmd.Process.Pid)
+		t, err := attach(s.cmd.Process.Pid, script)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// The table of a machine stands between two lines of docs/cost.md, of which the first names its
+// A table of a machine stands between two lines of docs/cost.md, of which the first names the table and the
 // processors.
-const endMark = "\n<!-- /cost -->\n"
 
-// replaceInFile puts text between the marks that a file has for a kind of processors.
-func replaceInFile(path, processors, text string) error {
-	beginMark := fmt.Sprintf("\n<!-- cost of %s -->\n", processors)
+// replaceInFile puts text between the marks that a file has for a table and a kind of processors.
+func replaceInFile(path, table, processors, text string) error {
+	beginMark := fmt.Sprintf("\n<!-- %s of %s -->\n", table, processors)
+	endMark := fmt.Sprintf("\n<!-- /%s -->\n", table)
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err

@@ -84,8 +84,13 @@ func copyFile(from, to string) error {
 // start runs a program, with a directory of its own for its images, and waits until
 // its probes are loaded.
 func (all subjects) start(name, path string, env ...string) error {
-	cmd := exec.Command(path)
-	cmd.Env = append(os.Environ(), append(env, "STAPSDT_DIR="+filepath.Join(*images, name))...)
+	return all.startWith(name, path, nil, env...)
+}
+
+// startWith is start with arguments.
+func (all subjects) startWith(name, path string, args []string, env ...string) error {
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), append(env, "STAPSDT_DIR="+filepath.Join(*images, name), "STAPSDT_BENCH_COMMAND="+filepath.Join(*work, "stapsdt"))...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -129,12 +134,19 @@ func (s *subject) ask(row string, n int) (float64, error) {
 	return answer, nil
 }
 
-// stop has the programs end, by the end of their input.
+// stop has the programs end.
 func (all subjects) stop() {
-	for _, s := range all {
-		s.in.Close()
-		if err := s.cmd.Wait(); err != nil {
-			fmt.Fprintf(os.Stderr, "%s: %v\n", s.name, err)
-		}
+	for name := range all {
+		all.end(name)
+	}
+}
+
+// end has a program end, by the end of its input.
+func (all subjects) end(name string) {
+	s := all[name]
+	delete(all, name)
+	s.in.Close()
+	if err := s.cmd.Wait(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", s.name, err)
 	}
 }

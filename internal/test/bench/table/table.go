@@ -52,6 +52,8 @@ func markdown(r results, machine string) string {
 	s.WriteString("\n")
 	r.inside(&s)
 	s.WriteString("\n")
+	r.outside(&s)
+	s.WriteString("\n")
 	r.loads(&s)
 	s.WriteString("\n")
 	r.sizes(&s)
@@ -118,9 +120,42 @@ func (r results) inside(s *strings.Builder) {
 	}
 }
 
+// outsideLine is a row of the third table: what another process sees. The kernel's were measured in other rounds.
+type outsideLine struct{ what, subject, phase, row string }
+
+func outsideLines() []outsideLine {
+	const two, text, both = "two integers", "a string of 16 bytes and an integer", "two threads at once: "
+	list := []outsideLine{
+		{"one reading of the monotonic clock, `time.Since`", pureGo, "outside", clock},
+		{"none: an idle fire while the program listens, two integers", pureGo, "outside", "two"},
+	}
+	for _, l := range []struct{ what, row string }{{"**by a socket**, " + two, "outsidetwo"}, {"by a socket, " + text, "outsidetext"}} {
+		list = append(list, outsideLine{l.what, pureGo, "outside", l.row}, outsideLine{l.what + ", cgo build", withCgo, "outside", l.row})
+	}
+	return append(list,
+		outsideLine{"by LTTng-UST, " + two, lttngSubject, "outside", "two"},
+		outsideLine{"by LTTng-UST, " + text, lttngSubject, "outside", "text"},
+		outsideLine{"by the kernel, which only counts, " + two, pureGo, "traced", "two"},
+		outsideLine{"by the kernel, which only counts, " + text, pureGo, "traced", "text"},
+		outsideLine{both + "one reading of the monotonic clock", pureGo, "outside", clockTogether},
+		outsideLine{both + "by a socket, " + two, pureGo, "outside", "outsidetwotogether"},
+		outsideLine{both + "by a socket, " + text, pureGo, "outside", "outsidetexttogether"},
+		outsideLine{both + "by LTTng-UST, " + two, lttngSubject, "outside", "twotogether"},
+		outsideLine{both + "by LTTng-UST, " + text, lttngSubject, "outside", "texttogether"},
+	)
+}
+
+func (r results) outside(s *strings.Builder) {
+	s.WriteString("| an event that another process sees | time | clock |\n|---|--:|--:|\n")
+	for _, l := range outsideLines() {
+		key := l.subject + " " + l.phase + " " + l.row
+		fmt.Fprintf(s, "| %s | %s | %.2f |\n", l.what, nanoseconds(r.median(key)), r.ratio(key, unit(clock, l.phase)))
+	}
+}
+
 type loadLine struct{ what, row, c string }
 
-// loadLines are the rows of the third table: what is done, and which row of the
+// loadLines are the rows of the fourth table: what is done, and which row of the
 // C program is the same.
 var loadLines = []loadLine{
 	{"load, 1 probe, new file", "1 loadnew", "1 loadnew"},

@@ -37,14 +37,14 @@ func TestReplaceInFile(t *testing.T) {
 	const before, after = "# Title\n\n" + other + "<!-- cost of ours -->\n", "<!-- /cost -->\n\n" + other + "More.\n"
 	for _, old := range []string{"", "an older table\n"} {
 		require.NoError(t, os.WriteFile(path, []byte(before+old+after), 0o600))
-		require.NoError(t, replaceInFile(path, "ours", "| table |\n"))
+		require.NoError(t, replaceInFile(path, "cost", "ours", "| table |\n"))
 		got, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, before+"| table |\n"+after, string(got))
 	}
 	for _, content := range []string{"", before, after, "text <!-- cost of ours -->\n" + after} {
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-		require.Error(t, replaceInFile(path, "ours", "table"), "%q", content)
+		require.Error(t, replaceInFile(path, "cost", "ours", "table"), "%q", content)
 		got, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, content, string(got), "a file without the marks stays as it is")
@@ -54,7 +54,7 @@ func TestReplaceInFile(t *testing.T) {
 // TestEveryTargetIsMeasured: no target asks for a figure that no case has.
 func TestEveryTargetIsMeasured(t *testing.T) {
 	r := results{addedStripped: {1}, addedUnstripped: {1}, addedLoaded: {1}, addedNames: {1}, addedInit: {0}, addedInitAllocs: {0}}
-	for _, list := range [][]measurement{idleCases(), insideCases(), tracedCases(), loadCases(), largeCases()} {
+	for _, list := range [][]measurement{idleCases(), insideCases(), outsideCases(), tracedCases(), loadCases(), largeCases()} {
 		for _, m := range list {
 			require.False(t, r.has(m.key()), "%s is measured twice", m.key())
 			r[m.key()] = []float64{1}
@@ -64,6 +64,9 @@ func TestEveryTargetIsMeasured(t *testing.T) {
 	text := markdown(r, "machine")
 	for _, l := range insideLines {
 		require.Contains(t, text, "| "+l.what+" | 1 ns | 1.00 |")
+	}
+	for _, l := range outsideLines() {
+		require.Contains(t, text, "| "+l.what+" | 1.00 ns | 1.00 |")
 	}
 	for _, l := range loadLines {
 		require.Contains(t, text, "| "+l.what+" |")

@@ -25,6 +25,7 @@ func (r results) targets() []target {
 		list.idle(r, build)
 		list.traced(r, build)
 		list.inside(r, build)
+		list.outside(r, build)
 		list.load(r, build)
 	}
 	for _, row := range []string{"1 loadnew", "1 loadexisting", "1 unload", "1 reload", "20000 loadnew", "20000 loadexisting", "20000 unload"} {
@@ -108,6 +109,24 @@ func (l *targetList) inside(r results, build string) {
 		}
 	}
 	for _, row := range insideRows {
+		l.add(build+": "+row+", allocations", 0, "", r.median(at+"allocs "+row))
+	}
+}
+
+// outside adds what is promised of events that another process sees.
+func (l *targetList) outside(r results, build string) {
+	at := build + " outside "
+	maxTwo, maxText := recordedMax()
+	for together, unit := range map[string]string{"": clock, "together": clockTogether} {
+		l.beside(r, build+": outsidetwo"+together+", beside the clock", maxTwo, at+"outsidetwo"+together, at+unit)
+		l.beside(r, build+": outsidetext"+together+", beside the clock", maxText, at+"outsidetext"+together, at+unit)
+		l.beside(r, build+": outsidetwo"+together+", beside LTTng-UST", 1, at+"outsidetwo"+together, lttngSubject+" outside two"+together)
+		l.beside(r, build+": outsidetext"+together+", beside LTTng-UST", 1, at+"outsidetext"+together, lttngSubject+" outside text"+together)
+	}
+	// Both beside the clock of their rounds, which are far apart.
+	before := r.ratio(build+" idle two", unit(clock, "idle"))
+	l.add(build+": idle Fire beside one before the program listens", 1.1, "×", r.ratio(at+"two", unit(clock, "outside"))/before)
+	for _, row := range outsideRows {
 		l.add(build+": "+row+", allocations", 0, "", r.median(at+"allocs "+row))
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// script is what every subject is traced with.
+// script is what every subject with probes is traced with.
 const script = `usdt:*:bench:* { @ = count(); }`
 
 // tracer is a bpftrace that is attached to a process.
@@ -47,8 +47,8 @@ func (o *output) String() string {
 // has a variable of that name. It is what bpftrace's own tests wait for.
 const marker = "__BPFTRACE_NOTIFY_PROBES_ATTACHED"
 
-// attach runs the script on a process, and returns when it is attached.
-func attach(pid int) (*tracer, error) {
+// attach runs a script on a process, and returns when it is attached.
+func attach(pid int, script string) (*tracer, error) {
 	t := &tracer{cmd: exec.Command("bpftrace", "-B", "line", "-p", strconv.Itoa(pid), "-e", script), ended: make(chan error, 1)}
 	t.cmd.Env = append(os.Environ(), marker+"=1")
 	t.cmd.Stdout, t.cmd.Stderr = &t.out, &t.out

@@ -7,6 +7,11 @@
 //	pace N T MS  fires tick N times in each of T goroutines, evenly during MS milliseconds
 //	rest MS      sleeps
 //	unload, load
+//	listen, hush lets others watch it without root, or no longer
+//	record FILE  records to a file
+//	await, idle  waits until request__done is enabled, or not
+//	late N       fires the probe of a new provider, late:event, N times
+//	exec         starts this program again, in the same process
 //	quit
 //
 // The argument memfd puts the image into memory.
@@ -15,12 +20,17 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"log"
 	"os"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/proberec"
+	"github.com/go-stapsdt/stapsdt/probesock"
 )
 
 var (
@@ -28,6 +38,11 @@ var (
 	done    = stapsdt.NewProbe4[string, int32, time.Duration, bool](subject, "request__done", "path", "status", "elapsed", "cached")
 	handled = stapsdt.NewProbeOf[handledArgs](subject, "handled")
 	tick    = stapsdt.NewProbe2[uint64, uint8](subject, "tick")
+)
+
+var (
+	listener io.Closer
+	recorder *proberec.Recorder
 )
 
 type handledArgs struct {
@@ -93,6 +108,30 @@ func main() {
 			check(subject.Unload())
 		case "load":
 			check(subject.Load())
+		case "listen":
+			var err error
+			listener, err = probesock.Listen()
+			check(err)
+		case "hush":
+			check(listener.Close())
+		case "record":
+			var err error
+			recorder, err = proberec.Create(strings.Fields(in.Text())[1], 0, subject)
+			check(err)
+			recorder.Start()
+		case "await", "idle":
+			for done.Enabled() != (word == "await") {
+				time.Sleep(time.Millisecond)
+			}
+		case "late":
+			p := stapsdt.NewProvider("late")
+			event := stapsdt.NewProbe1[int](p, "event", "n")
+			for i := range n {
+				event.Fire(i)
+			}
+			p.Close()
+		case "exec":
+			check(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 		case "quit":
 			return
 		default:

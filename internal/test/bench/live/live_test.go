@@ -1,0 +1,254 @@
+//go:build linux
+
+// Package live measures what the command reads from a program's socket, and what this takes from the program, beside the
+// kernel's way:
+//
+//	go test ./bench/live -run - -bench . -benchtime 1x
+//
+// as root, in internal/test. docs/cost.md has the figures.
+package live
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) { tracetest.BuildMain(m) }
+
+func command(t testing.TB) string {
+	return tracetest.Build(t, "../../../../cmd/stapsdt", "CGO_ENABLED=0")
+}
+
+// startSubject starts one of the programs, and returns what it says when it is ready.
+func startSubject(t testing.TB, name string) (p *tracetest.Process, ready string) {
+	t.Helper()
+	cmd := exec.Command(tracetest.Build(t, "subject", "CGO_ENABLED=0"), name)
+	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
+	p = tracetest.Command(t, cmd)
+	return p, p.Expect("ready", testenv.Patience)
+}
+
+// startPacer starts the program that fires.
+func startPacer(t testing.TB) *tracetest.Process {
+	t.Helper()
+	p, _ := startSubject(t, "pace")
+	return p
+}
+
+// totals are the sums of what a command printed as JSON: events that it has seen and lost, and its processor time.
+type totals struct {
+	seen, lost uint64
+	used       time.Duration
+}
+
+// watch fires while a command runs, which prints JSON to a pipe, and returns what it has seen and how long the program fired.
+func watch(t testing.TB, p *tracetest.Process, fire string, args ...string) (total totals, took time.Duration) {
+	t.Helper()
+	cmd := exec.Command(command(t), append(args, "-o", "json", "-p", strconv.Itoa(p.PID()))...)
+	cmd.Stderr = io.Discard
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	done := make(chan error, 1)
+	go func() { done <- total.read(out, args[0]) }()
+	p.Say(fire)
+	nanoseconds, err := strconv.ParseInt(p.Expect("fired ", 10*testenv.Patience), 10, 64)
+	require.NoError(t, err)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, <-done)
+	require.NoError(t, cmd.Wait())
+	total.used = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return total, time.Duration(nanoseconds)
+}
+
+// read reads what a command prints. Of trace, a line is an event, and the others print the numbers.
+func (total *totals) read(in io.Reader, verb string) error {
+	lines := bufio.NewReaderSize(in, 1<<20)
+	for {
+		line, err := lines.ReadSlice('\n')
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if verb == "trace" && strings.HasPrefix(string(line), `{"time"`) {
+			total.seen++
+			continue
+		}
+		var row struct{ Count, Lost uint64 }
+		if err := json.Unmarshal(line, &row); err != nil {
+			return err
+		}
+		total.seen, total.lost = total.seen+row.Count, total.lost+row.Lost
+	}
+}
+
+// BenchmarkPaced: two threads fire at a rate that is read without a loss.
+func BenchmarkPaced(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		rate int // of each thread, in a millisecond
+		args []string
+	}{
+		{"hist, 5 million", 2500, []string{"hist", "live:two", "status"}},
+		{"hist, 10 million", 5000, []string{"hist", "live:two", "status"}},
+		{"hist by an argument, 10 million", 5000, []string{"hist", "live:two", "id", "--by", "status % 8"}},
+		{"trace as JSON, 0.5 million", 250, []string{"trace", "live:two"}},
+		{"trace as JSON, 1 million", 500, []string{"trace", "live:two"}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			p := startPacer(b)
+			for range b.N {
+				const seconds = 5
+				fires := uint64(2 * c.rate * 1000 * seconds)
+				total, took := watch(b, p, fmt.Sprintf("fire 2 %d %d", c.rate, fires), append(c.args, "--via", "socket")...)
+				require.Equal(b, fires, total.seen+total.lost)
+				b.ReportMetric(float64(fires)/took.Seconds()/1e6, "million/s")
+				b.ReportMetric(100*float64(total.lost)/float64(fires), "%lost")
+				b.ReportMetric(100*total.used.Seconds()/took.Seconds(), "%processor")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkBillion: of 10^9 events of two threads that fire as fast as they can, each was seen or is known to be lost.
+func BenchmarkBillion(b *testing.B) {
+	p := startPacer(b)
+	for range b.N {
+		const fires = 1_000_000_000
+		total, took := watch(b, p, fmt.Sprint("fire 2 0 ", fires), "count", "live:two", "--via", "socket")
+		require.EqualValues(b, fires, total.seen+total.lost)
+		b.ReportMetric(float64(fires)/took.Seconds()/1e6, "million/s")
+		b.ReportMetric(100*float64(total.lost)/fires, "%lost")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkFirst measures how long it takes from the start of the command until its first event is printed, at a program that fires
+// all the time.
+func BenchmarkFirst(b *testing.B) {
+	for _, via := range []string{"socket", "kernel"} {
+		b.Run(via, func(b *testing.B) {
+			if via == "kernel" {
+				testenv.NeedsRoot(b)
+			}
+			p := startPacer(b)
+			p.Say(fmt.Sprint("fire 1 10 ", 1<<40))
+			var all []time.Duration
+			for range 21 {
+				cmd := exec.Command(command(b), "trace", "--via", via, "-n", "1", "-p", strconv.Itoa(p.PID()), "live:two")
+				out, err := cmd.StdoutPipe()
+				require.NoError(b, err)
+				began := time.Now()
+				require.NoError(b, cmd.Start())
+				lines := bufio.NewScanner(out)
+				for lines.Scan() && !strings.Contains(lines.Text(), "live:two") {
+				}
+				all = append(all, time.Since(began))
+				require.Contains(b, lines.Text(), "live:two")
+				_, _ = io.Copy(io.Discard, out)
+				require.NoError(b, cmd.Wait())
+			}
+			slices.Sort(all)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "ms-median")
+			b.ReportMetric(float64(all[len(all)-1].Microseconds())/1000, "ms-longest")
+		})
+	}
+}
+
+// BenchmarkServer measures how many commands a server answers that fires twice at each: unwatched, with a histogram by its socket,
+// and with one by the kernel. Each round measures all three, and the figures are medians.
+func BenchmarkServer(b *testing.B) {
+	testenv.NeedsRoot(b)
+	client := testenv.NeedsTool(b, "redis-benchmark", "redis-tools")
+	p, port := startSubject(b, "serve")
+	ways := []string{"", "socket", "kernel"}
+	rates := map[string][]float64{}
+	for range 9 {
+		for _, via := range ways {
+			rates[via] = append(rates[via], serverRate(b, p, client, port, via))
+		}
+	}
+	median := func(way string, of func(i int) float64) float64 {
+		var all []float64
+		for i := range rates[way] {
+			all = append(all, of(i))
+		}
+		slices.Sort(all)
+		return all[len(all)/2]
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median("", func(i int) float64 { return rates[""][i] }), "unwatched/s")
+	for _, via := range ways[1:] {
+		b.ReportMetric(median(via, func(i int) float64 { return rates[via][i] }), via+"/s")
+		b.ReportMetric(median(via, func(i int) float64 { return 100 * (1 - rates[via][i]/rates[""][i]) }), via+"-%slower")
+	}
+}
+
+// serverRate returns how many commands a second the server answers.
+func serverRate(b *testing.B, p *tracetest.Process, client, port, via string) float64 {
+	b.Helper()
+	const requests = 1_000_000
+	var watcher *exec.Cmd
+	var out strings.Builder
+	if via != "" {
+		watcher = exec.Command(command(b), "hist", "-o", "json", "--via", via, "-p", strconv.Itoa(p.PID()), "live:command__end", "elapsed")
+		watcher.Stdout, watcher.Stderr = &out, os.Stderr
+		require.NoError(b, watcher.Start())
+		time.Sleep(500 * time.Millisecond) // it watches by then, or the count below is too small
+	}
+	report, err := exec.Command(client, "-p", port, "-t", "set", "-n", strconv.Itoa(requests), "-c", "20", "-P", "16", "-q").CombinedOutput()
+	require.NoError(b, err, "%s", report)
+	match := regexp.MustCompile(`SET: ([\d.]+) requests per second`).FindAllSubmatch(report, -1)
+	require.NotEmpty(b, match, "%s", report)
+	rate, err := strconv.ParseFloat(string(match[len(match)-1][1]), 64)
+	require.NoError(b, err)
+	if watcher != nil {
+		require.NoError(b, watcher.Process.Signal(os.Interrupt))
+		require.NoError(b, watcher.Wait())
+		total := totals{}
+		require.NoError(b, total.read(strings.NewReader(out.String()), "hist"))
+		require.EqualValues(b, requests+2, total.seen, "the client asks for the configuration first")
+		require.Zero(b, total.lost)
+	}
+	return rate
+}
+
+// BenchmarkIdle measures what the command takes of a processor while nothing happens, for 20 seconds.
+func BenchmarkIdle(b *testing.B) {
+	for _, via := range []string{"socket", "kernel"} {
+		b.Run(via, func(b *testing.B) {
+			if via == "kernel" {
+				testenv.NeedsRoot(b)
+			}
+			p := startPacer(b)
+			cmd := exec.Command(command(b), "trace", "--via", via, "-p", strconv.Itoa(p.PID()), "live:two")
+			require.NoError(b, cmd.Start())
+			time.Sleep(2 * time.Second)
+			before, began := tracetest.ProcessorTime(b, cmd.Process.Pid), time.Now()
+			time.Sleep(20 * time.Second)
+			b.ReportMetric(100*(tracetest.ProcessorTime(b, cmd.Process.Pid)-before).Seconds()/time.Since(began).Seconds(), "%processor")
+			b.ReportMetric(0, "ns/op")
+			require.NoError(b, cmd.Process.Signal(syscall.SIGTERM))
+			_ = cmd.Wait()
+		})
+	}
+}

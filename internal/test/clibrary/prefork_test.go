@@ -1,0 +1,81 @@
+//go:build linux && (amd64 || arm64)
+
+package clibrary
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/languages"
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPrefork: of a hundred workers of a server in Python, each of which is killed at random, every one leaves a
+// recording of its own with all of its fires that have returned.
+func TestPrefork(t *testing.T) {
+	testenv.LongOnce(t, "it starts an interpreter, and forks it a hundred times")
+	testenv.NotRaced(t, "it starts a program in another language, which the detector does not know")
+	testenv.NeedsTool(t, "python3", "python3")
+	bindings := languages.Copy(t, "python")
+	make := exec.Command("make", "-s", "-C", bindings+"/..")
+	out, err := make.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	dir, err := os.MkdirTemp("/dev/shm", "prefork")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+
+	const workers = 100
+	cmd := exec.Command("python3", "testdata/prefork.py", strconv.Itoa(workers))
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+bindings+"/../out", "PYTHONPATH="+bindings+"/python",
+		"STAPSDT_DIR="+dir, "STAPSDT_SOCKET=1", "STAPSDT_RECORD="+dir+"/%p.rec,1M")
+	server := tracetest.Command(t, cmd)
+	server.Expect("over", testenv.Patience)
+	events := uint64(0)
+	for _, line := range server.Lines() {
+		worker, ok := strings.CutPrefix(line, "worker ")
+		if !ok {
+			continue
+		}
+		pid, returned, _ := strings.Cut(worker, " ")
+		fired, err := strconv.ParseUint(returned, 10, 64)
+		require.NoError(t, err)
+		events += requireWorker(t, dir+"/"+pid+".rec", pid, fired)
+	}
+	t.Logf("%d workers have left %d events", workers, events)
+	recordings, err := filepath.Glob(dir + "/*.rec")
+	require.NoError(t, err)
+	require.Len(t, recordings, workers+1)
+	server.Hangup()
+	require.NoError(t, server.Wait(testenv.Patience))
+	require.Contains(t, stapsdt(t, "list", "--from", dir+"/"+strconv.Itoa(server.PID())+".rec"), "server:request(path string, n uint64)  # 1 event\n")
+}
+
+// requireWorker requires that the recording of a worker has all fires that have returned, and at most the one
+// in which it was killed besides.
+func requireWorker(t *testing.T, path, pid string, fired uint64) (seen uint64) {
+	t.Helper()
+	r := open(t, path)
+	require.Equal(t, pid, strconv.Itoa(int(r.Head().PID)))
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		require.Equal(t, r.Lost()+seen, e.Word(1))
+		require.Equal(t, "/item/"+strconv.FormatUint(e.Word(1), 10), string(e.Text(0)))
+		seen++
+	}
+	require.GreaterOrEqual(t, seen+r.Lost(), fired)
+	require.LessOrEqual(t, seen+r.Lost(), fired+1)
+	return seen
+}

@@ -1,0 +1,233 @@
+//go:build linux && (amd64 || arm64)
+
+package clibrary
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRecordings: what the C library records is what package recording and the command read.
+func TestRecordings(t *testing.T) {
+	program := build(t)
+	for name, test := range map[string]func(t *testing.T, program string){
+		"values": testRecorded, "overtaken": testOvertaken, "killed": testKilled,
+		"refuses": testRecordRefuses, "set-user-ID": testRecordIgnored,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, program) })
+	}
+}
+
+// open returns a reader of a recording that has read what is there.
+func open(t *testing.T, path string) *recording.Reader {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	r, err := recording.NewReader(f)
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	return r
+}
+
+// testRecorded: what the program fires is what package recording and the command read.
+func testRecorded(t *testing.T, program string) {
+	path := filepath.Join(t.TempDir(), "capp.rec")
+	app := start(t, program, "STAPSDT_RECORD="+path+",1M", "values")
+
+	head := open(t, path).Head()
+	require.EqualValues(t, app.PID(), head.PID)
+	require.NotZero(t, head.Start)
+	require.NotZero(t, head.Boot)
+	require.Equal(t, "app", filepath.Base(head.Executable))
+	require.False(t, head.Ended)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, info.Mode())
+
+	list := stapsdt(t, "list", "--from", path)
+	require.Contains(t, list, "capp:numbers(u8 uint8, i8 int8, u16 uint16, i16 int16, u32 uint32, i32 int32, u64 uint64, i64 int64)")
+	require.Contains(t, list, "capp:texts(path string, status int32, none string)")
+	require.Contains(t, list, "capp:unnamed(arg0 uint64, arg1 int8)")
+	trace := strings.Split(strings.TrimSpace(stapsdt(t, "trace", "--from", path, "capp:*")), "\n")[1:]
+	for i, arguments := range []string{
+		"u8=0 i8=-128 u16=0 i16=-32768 u32=0 i32=-2147483648 u64=0 i64=-9223372036854775808",
+		"u8=255 i8=127 u16=65535 i16=32767 u32=4294967295 i32=2147483647 u64=18446744073709551615 i64=9223372036854775807",
+		`path="/index" status=200 none="(null)"`,
+		`xxx"… status=-1 none=""`,
+		"arg0=1 arg1=-3",
+	} {
+		require.Contains(t, trace[i], strconv.Itoa(app.PID())+" app ")
+		require.Truef(t, strings.HasSuffix(trace[i], arguments), "%s", trace[i])
+	}
+	require.Len(t, trace, 5)
+	require.Equal(t, strings.Repeat("x", 4095), longest(t, open(t, path)))
+	require.Regexp(t, `(?m)^ +1 +capp:texts +200$`, stapsdt(t, "count", "--from", path, "capp:texts", "--by", "status"))
+}
+
+// longest returns the longest text of capp:texts.
+func longest(t *testing.T, r *recording.Reader) (text string) {
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return text
+		}
+		require.NoError(t, err)
+		if e.Probe.Name == "texts" && len(e.Text(0)) > len(text) {
+			text = string(e.Text(0))
+		}
+	}
+}
+
+// storm is what a reader knows of the events of the program's threads.
+type storm struct {
+	first, next map[uint64]uint64
+	tids        map[uint64]uint32
+	seen        uint64
+}
+
+// read reads what there is, and requires that each event is whole and that those of each thread are in
+// their order.
+func (s *storm) read(t *testing.T, r *recording.Reader, pid int) {
+	t.Helper()
+	_, err := r.More()
+	require.NoError(t, err)
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		require.NoError(t, err)
+		thread, n := e.Word(0), e.Word(1)
+		require.Equal(t, (thread<<60^n)*0x9e3779b97f4a7c15, e.Word(2))
+		require.Equal(t, "abcdefghijklmnopqrstuvwxyz"[:n%27], string(e.Text(3)))
+		require.GreaterOrEqual(t, n, s.next[thread], "thread %d", thread)
+		require.EqualValues(t, pid, e.PID)
+		if _, ok := s.tids[thread]; !ok {
+			s.tids[thread], s.first[thread] = e.TID, n
+		}
+		require.NotZero(t, e.TID)
+		require.Equal(t, s.tids[thread], e.TID)
+		s.next[thread] = n + 1
+		s.seen++
+	}
+}
+
+func newStorm() *storm {
+	return &storm{first: map[uint64]uint64{}, next: map[uint64]uint64{}, tids: map[uint64]uint32{}}
+}
+
+// testOvertaken: a reader that writers overtake all the time finds whole records only, and what it has seen and
+// lost is what was fired.
+func testOvertaken(t *testing.T, program string) {
+	path := filepath.Join(t.TempDir(), "capp.rec")
+	app := start(t, program, "STAPSDT_RECORD="+path+",1M", "storm", "4")
+	r, s := open(t, path), newStorm()
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		s.read(t, r, app.PID())
+	}
+	app.Hangup()
+	fired, err := strconv.ParseUint(app.Expect("fired ", testenv.Patience), 10, 64)
+	require.NoError(t, err)
+	s.read(t, r, app.PID())
+	t.Logf("%d events, of which the reader has seen %d", fired, s.seen)
+	require.Equal(t, fired, s.seen+r.Lost())
+	require.NotZero(t, r.Lost(), "the reader was never overtaken")
+	require.Len(t, s.tids, 4)
+}
+
+// testKilled: a process that is killed while it records leaves whole records, and its next run keeps them.
+func testKilled(t *testing.T, program string) {
+	path := filepath.Join(t.TempDir(), "capp.rec")
+	rounds := 20
+	if testing.Short() {
+		rounds = 4
+	}
+	seen := uint64(0)
+	for range rounds {
+		app := start(t, program, "STAPSDT_RECORD="+path+",1M", "storm", "4")
+		time.Sleep(rand.N(20 * time.Millisecond))
+		app.Signal(syscall.SIGKILL)
+		_ = app.Wait(testenv.Patience)
+		r, s := open(t, path), newStorm()
+		s.read(t, r, app.PID())
+		fired := uint64(0)
+		for _, n := range s.next {
+			fired += n
+		}
+		require.False(t, r.Head().Ended)
+		require.Positive(t, s.seen)
+		require.GreaterOrEqual(t, s.seen+r.Lost(), fired)
+		seen += s.seen
+	}
+	kept, err := filepath.Glob(path + "-*")
+	require.NoError(t, err)
+	require.Len(t, kept, min(rounds-1, 5))
+	t.Logf("%d kills left %d events", rounds, seen)
+}
+
+// testRecordRefuses: a program whose variable cannot be obeyed runs on, and says why.
+func testRecordRefuses(t *testing.T, program string) {
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o777))
+	for value, reason := range map[string]string{
+		dir + "/capp.rec":           "other users may write to it, and could replace a recording",
+		dir + "/missing/capp.rec":   "No such file or directory",
+		"/dev/shm/capp.rec,12x":     "STAPSDT_RECORD is FILE or FILE,SIZE, where SIZE may end in K, M or G",
+		"/dev/shm/capp.rec,":        "STAPSDT_RECORD is FILE or FILE,SIZE, where SIZE may end in K, M or G",
+		",4M":                       "STAPSDT_RECORD is FILE or FILE,SIZE, where SIZE may end in K, M or G",
+		"/dev/shm/capp.rec,999999G": "at most",
+	} {
+		app := tracetest.Command(t, command(t, program, "STAPSDT_RECORD="+value, "values"))
+		require.Equal(t, "0", app.Expect("ready ", testenv.Patience), value)
+		app.Hangup()
+		require.NoError(t, app.Wait(testenv.Patience))
+		require.Contains(t, app.Dump(), "stapsdt: record to ")
+		require.Contains(t, app.Dump(), reason)
+	}
+	require.NoFileExists(t, "/dev/shm/capp.rec")
+}
+
+// testRecordIgnored: a program with the privileges of another user ignores the variable, as it ignores those of the
+// dynamic loader.
+func testRecordIgnored(t *testing.T, program string) {
+	testenv.NeedsRoot(t)
+	owned, err := os.MkdirTemp("/tmp", "clibrary") // where others can execute it
+	require.NoError(t, err)
+	defer os.RemoveAll(owned)
+	require.NoError(t, os.Chmod(owned, 0o755))
+	require.NoError(t, os.WriteFile(owned+"/app", read(t, program), 0o755))
+	require.NoError(t, os.Chmod(owned+"/app", 0o755|os.ModeSetuid))
+	path := filepath.Join(owned, "capp.rec")
+	cmd := command(t, owned+"/app", fmt.Sprintf("STAPSDT_RECORD=%s", path), "values")
+	cmd.Env = append(cmd.Env, "STAPSDT_SOCKET=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	app := tracetest.Command(t, cmd)
+	require.Equal(t, "0", app.Expect("ready ", testenv.Patience))
+	require.NoFileExists(t, path)
+	sockets, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/unix", app.PID()))
+	require.NoError(t, err)
+	require.NotContains(t, string(sockets), fmt.Sprintf("/%d-", app.PID()))
+}
+
+func read(t *testing.T, path string) []byte {
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return data
+}

@@ -1,0 +1,133 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// operated is what delivers the events of the operator.
+type operated struct {
+	name string
+	// run lets the operator act, and returns the output of the command for what it did.
+	run func(t *testing.T, act func(*tracetest.Process), args ...string) result
+}
+
+// startOperator starts the program whose operations are looked at.
+func startOperator(t testing.TB, args ...string) *tracetest.Process {
+	t.Helper()
+	cmd := exec.Command(tracetest.Build(t, "operator"), args...)
+	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
+	p := tracetest.Command(t, cmd)
+	p.Expect("ready", testenv.Patience)
+	return p
+}
+
+// watch starts the command, lets the operator act while it is watched, and interrupts the command.
+func watch(t *testing.T, p *tracetest.Process, act func(*tracetest.Process), args ...string) result {
+	t.Helper()
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), append(args, "-p", pid(p))...)), t}
+	both := !slices.Contains(args, "operator:request") && !slices.Contains(args, "operator:query")
+	if both {
+		tell(p, "await 4")
+	} else {
+		tell(p, "await 2")
+	}
+	if slices.Contains(args, "kernel") {
+		allTraced(t, p, both)
+	}
+	act(p)
+	tr.interrupt()
+	out := ""
+	for _, line := range tr.Lines() {
+		out += line + "\n"
+	}
+	return result{stdout: out}
+}
+
+// allTraced waits until the kernel's tracer is attached to both probes of one of the operations, or of both.
+func allTraced(t *testing.T, p *tracetest.Process, both bool) {
+	t.Helper()
+	traced := regexp.MustCompile(`(?m)^ +operator:(?:request|query)__.*traced now$`)
+	want := 2
+	if both {
+		want = 4
+	}
+	require.Eventually(t, func() bool {
+		out, err := exec.Command(stapsdt(t), "list", "-p", pid(p)).Output()
+		return err == nil && len(traced.FindAll(out, -1)) == want
+	}, testenv.Patience/10, 5*time.Millisecond)
+}
+
+// sources are those of which every look at operations shows the same.
+func sources() []operated {
+	return []operated{
+		{"kernel", func(t *testing.T, act func(*tracetest.Process), args ...string) result {
+			testenv.NeedsRoot(t)
+			return watch(t, startOperator(t), act, append(args, "--via", "kernel")...)
+		}},
+		{"socket", func(t *testing.T, act func(*tracetest.Process), args ...string) result {
+			p := startOperator(t)
+			tell(p, "listen")
+			return watch(t, p, act, append(args, "--via", "socket")...)
+		}},
+		{"recording", func(t *testing.T, act func(*tracetest.Process), args ...string) result {
+			file := filepath.Join(t.TempDir(), "operator.rec")
+			act(startOperator(t, file))
+			return runCommand(t, append(args, "--from", file)...)
+		}},
+	}
+}
+
+// TestFromEnough: -n ends what reads a recording, without an error.
+func TestFromEnough(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "operator.rec")
+	tell(startOperator(t, file), "requests 3")
+	for _, args := range [][]string{
+		{"trace", "-n", "1"}, {"trace", "-n", "1", "-o", "chrome", "-O", "-"}, {"trace", "-n", "1", "-o", "ctf", "-O", file + ".ctf"}, {"tree", "-n", "1"}, {"top", "-n", "1"},
+	} {
+		r := runCommand(t, append(args, "--from", file)...)
+		require.Zero(t, r.status, args)
+		require.NotContains(t, r.stderr, "enough", args)
+	}
+}
+
+// TestProcessName: -p takes the name of a process, and the shell completes it.
+func TestProcessName(t *testing.T) {
+	testenv.NeedsRoot(t)
+	name := "the-operator-of-" + strconv.Itoa(os.Getpid())
+	program := filepath.Join(t.TempDir(), name)
+	content, err := os.ReadFile(tracetest.Build(t, "operator"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(program, content, 0o700))
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
+	p := tracetest.Command(t, cmd)
+	p.Expect("ready", testenv.Patience)
+	comm := name[:15] // which the kernel has
+	for _, called := range []string{name, comm} {
+		require.Contains(t, runCommand(t, "list", "-p", called).stdout, "operator:request__start")
+		require.Equal(t, 3, runCommand(t, "trace", "-p", called+","+called+"x", "a:b").status, "the second is not there")
+	}
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "tree", "-p", name, "-n", "1")), t}
+	allTraced(t, p, true)
+	tell(p, "requests 1")
+	require.NoError(t, tr.Wait(testenv.Patience))
+	offered := runCommand(t, "__complete", "top", "-p", "").stdout
+	require.Contains(t, offered, comm+"\t"+pid(p)+": operator\n")
+	require.Contains(t, offered, pid(p)+"\t"+comm+": operator\n")
+	require.NotContains(t, offered, strconv.Itoa(os.Getpid())+"\t", "a process without probes")
+	require.Contains(t, runCommand(t, "__complete", "top", "-p", name, "").stdout, "operator:request\t(id uint64, parent uint64, path string)\n")
+}

@@ -1,0 +1,179 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/stretchr/testify/require"
+)
+
+// node is a machine with pods: control groups as the kubelet makes them, and its links to logs, which the
+// command alone sees.
+type node struct {
+	t     *testing.T
+	root  string // of the control groups
+	links string // "" before the command was started
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	return &node{t: t, root: newCgroup(t, fmt.Sprintf("kubepods-%x", rand.Uint32()))}
+}
+
+// command returns the command for a process that sees the links of the node.
+func (n *node) command(args ...string) *exec.Cmd {
+	script := `mount -t tmpfs none /var/log && mkdir /var/log/containers && exec "$@"`
+	return exec.Command("unshare", append([]string{"-m", "sh", "-c", script, "sh", stapsdt(n.t)}, args...)...)
+}
+
+// sees makes the links those that a process of command sees.
+func (n *node) sees(p *tracetest.Process) {
+	n.links = fmt.Sprintf("/proc/%d/root/var/log/containers", p.PID())
+	require.Eventually(n.t, func() bool {
+		info, err := os.Stat(n.links)
+		return err == nil && info.IsDir()
+	}, testenv.Patience, time.Millisecond)
+}
+
+// group makes a control group below the root, and those above it.
+func (n *node) group(path string) string {
+	n.t.Helper()
+	at := n.root
+	for part := range strings.SplitSeq(path, "/") {
+		at = filepath.Join(at, part)
+		if os.Mkdir(at, 0o755) == nil {
+			made := at
+			n.t.Cleanup(func() { _ = os.Remove(made) })
+		}
+	}
+	return at
+}
+
+// link makes the link of a container.
+func (n *node) link(namespace, pod, uid, container, id string) {
+	n.t.Helper()
+	name := fmt.Sprintf("%s_%s_%s-%s.log", pod, namespace, container, id)
+	require.NoError(n.t, os.Symlink(fmt.Sprintf("/var/log/pods/%s_%s_%s/%s/0.log", namespace, pod, uid, container), filepath.Join(n.links, name)))
+}
+
+// inGroup returns the command for a program in a control group.
+func inGroup(group string, args ...string) *exec.Cmd {
+	return exec.Command("sh", append([]string{"-c", `group=$1; shift; echo $$ >"$group/cgroup.procs" && exec "$@"`, "sh", group}, args...)...)
+}
+
+func newContainerID() string {
+	return hex.EncodeToString(make([]byte, 24)) + fmt.Sprintf("%016x", rand.Uint64())
+}
+
+// TestExportPods: a series has the names of its pod, from its first scrape on, and goes on when the
+// container was restarted. A container that names a group after another's does not take its name.
+func TestExportPods(t *testing.T) {
+	const uid, other = "3b6e6d3c-4a0e-4b43-8f5c-5a6d3b6e6d3c", "8f4b8f2a0123456789abcdef01234567"
+	program := versions(t, 2)[1]
+	n := newNode(t)
+	e := &exporter{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml")}
+	e.writeRules("files", `
+metrics:
+  - {name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: [namespace, pod, container, container_id]}
+  - {name: any_total, counter: 1, probe: "PROVIDER:hit", labels: [namespace, pod, container]}
+  - {name: brief_total, counter: 1, probe: "PROVIDER:hit", labels: [namespace, pod, container], expire: 1s}
+  - {name: all_total, counter: 1, probe: "PROVIDER:hit", labels: []}
+`)
+	e.Process = tracetest.Command(t, n.command("export", "-c", e.rules, "--listen", "localhost:0"))
+	e.waitUntilServing()
+	n.sees(e.Process)
+	run := func(group string) {
+		output, err := inGroup(group, program, "7", "0").CombinedOutput()
+		require.NoError(t, err, "%s", output)
+	}
+	require.Eventually(t, func() bool { // a busy machine may miss a brief process
+		requireRightSums(t, program, "1", "500")
+		return e.scrape()["all_total"] > 0
+	}, testenv.Patience, 5*time.Millisecond)
+	was := e.scrape()["all_total"]
+
+	first, again, victim := newContainerID(), newContainerID(), newContainerID()
+	n.link("kube-system", "etcd-node1", other, "etcd", victim)
+	one := n.group("pod" + uid + "/" + first)
+	run(one)
+	run(n.group("pod" + uid + "/" + first + "/kubepods/pod" + other + "/" + victim))
+	all := e.scrape()
+	require.Equal(t, was+14, all["all_total"])
+	require.NotContains(t, fmt.Sprint(all), first, "its name is not known yet")
+	require.NotContains(t, fmt.Sprint(all), "etcd")
+	n.link("shop", "web-0", uid, "app", first)
+	labels := func(id string) string {
+		return fmt.Sprintf(`{container="app",container_id=%q,namespace="shop",pod="web-0"}`, id)
+	}
+	require.EqualValues(t, 14, e.scrape()["hit_total"+labels(first)])
+	n.link("shop", "web-0", uid, "app", again)
+	run(n.group("pod" + uid + "/" + again))
+	all = e.scrape()
+	require.EqualValues(t, 7, all["hit_total"+labels(again)])
+	require.EqualValues(t, 21, all[`any_total{container="app",namespace="shop",pod="web-0"}`])
+	require.Equal(t, was+21, all["all_total"])
+	// The first container's part of the series expires, and the series does not fall.
+	want := 21.
+	for end := time.Now().Add(2500 * time.Millisecond); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		run(n.group("pod" + uid + "/" + again))
+		want += 7
+		require.Equal(t, want, e.scrape()[`brief_total{container="app",namespace="shop",pod="web-0"}`])
+	}
+}
+
+// TestTracePods: a command selects processes by the names of pods, of later ones too, and expressions have
+// the names.
+func TestTracePods(t *testing.T) {
+	const uid = "3b6e6d3c-4a0e-4b43-8f5c-5a6d3b6e6d3c"
+	n := newNode(t)
+	p := tracetest.Command(t, n.command("trace", "-p", "shop/web-*/app", "pods:said", "--show", "namespace,pod,container,text", "-w", `pod != "web-1" && strings.HasPrefix(namespace, "sh")`, "-n", "2", "-o", "json"))
+	p.WaitSaid(regexp.MustCompile("no process of shop/web-.*/app has pods:said yet"), testenv.Patience)
+	n.sees(p)
+	images := t.TempDir()
+	for _, pod := range []string{"web-0", "web-1", "db-0", "web-2"} {
+		id := newContainerID()
+		group := n.group("pod" + uid + "/" + id)
+		n.link("shop", pod, uid, "app", id)
+		cmd := inGroup(group, tracetest.Build(t, "exportee"), "pods")
+		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)
+		said := tracetest.Command(t, cmd)
+		said.Expect("ready", testenv.Patience)
+		if strings.HasPrefix(pod, "web") {
+			require.Eventually(t, func() bool { return isTraced(t, said) }, testenv.Patience, 10*time.Millisecond)
+		}
+		time.Sleep(300 * time.Millisecond) // three times what it takes to find a link
+		tell(said, "say "+strconv.Quote(pod))
+		said.Hangup()
+		require.NoError(t, said.Wait(testenv.Patience))
+	}
+	require.NoError(t, p.Wait(testenv.Patience), "%s", p.Dump())
+	var got []string
+	for _, line := range p.Lines() {
+		var e struct {
+			Namespace, Pod, Container string
+			Args                      struct{ Namespace, Pod, Container, Text string }
+		}
+		if json.Unmarshal([]byte(line), &e) == nil {
+			require.Equal(t, e.Args.Pod, e.Args.Text)
+			require.Equal(t, "shop/"+e.Pod+"/app", e.Args.Namespace+"/"+e.Args.Pod+"/"+e.Args.Container)
+			require.Equal(t, "shop//app", e.Namespace+"//"+e.Container)
+			got = append(got, e.Pod)
+		}
+	}
+	require.Equal(t, []string{"web-0", "web-2"}, got)
+}

@@ -1,0 +1,312 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// twins are two operators: their providers have the same name, and their operations the same ids.
+type twins struct {
+	first, second *tracetest.Process
+	files         []string // their recordings, if they make some
+}
+
+func startTwins(t *testing.T, records bool) *twins {
+	t.Helper()
+	tw := &twins{}
+	var args [2][]string
+	if records {
+		tw.files = []string{filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "second")}
+		args = [2][]string{tw.files[:1], tw.files[1:]}
+	}
+	tw.first, tw.second = startOperator(t, args[0]...), startOperator(t, args[1]...)
+	return tw
+}
+
+// both lets both do something at the same time.
+func (tw *twins) both(line string) {
+	for _, p := range []*tracetest.Process{tw.first, tw.second} {
+		p.Say(line)
+	}
+	for _, p := range []*tracetest.Process{tw.first, tw.second} {
+		p.Expect("ok", testenv.Patience)
+	}
+}
+
+// operate lets each id be open in both at the same time. The second one ends all of its operations, the first one leaves two
+// open.
+func (tw *twins) operate() {
+	tw.both("open 2")
+	tw.both("requests 5")
+	tell(tw.second, "close")
+}
+
+// watched is the command's output of what the twins do while it watches.
+func (tw *twins) watched(t *testing.T, args ...string) string {
+	t.Helper()
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), args...)), t}
+	tw.both("await 4")
+	for _, p := range []*tracetest.Process{tw.first, tw.second} {
+		if args[len(args)-1] == "kernel" {
+			allTraced(t, p, true)
+		}
+	}
+	tw.operate()
+	tr.interrupt()
+	return strings.Join(tr.Lines(), "\n")
+}
+
+// from is the command's output for recordings.
+func from(t *testing.T, files []string, args ...string) string {
+	t.Helper()
+	for _, file := range files {
+		args = append(args, "--from", file)
+	}
+	r := runCommand(t, args...)
+	require.Zero(t, r.status)
+	return r.stdout
+}
+
+// ofTwins are what delivers the events of two processes.
+var ofTwins = []struct {
+	name string
+	run  func(t *testing.T, args ...string) (*twins, string)
+}{
+	{"kernel", func(t *testing.T, args ...string) (*twins, string) {
+		testenv.NeedsRoot(t)
+		tw := startTwins(t, false)
+		return tw, tw.watched(t, append(args, "-p", pid(tw.first)+","+pid(tw.second), "--via", "kernel")...)
+	}},
+	{"kernel, all", func(t *testing.T, args ...string) (*twins, string) {
+		testenv.NeedsRoot(t)
+		tw := startTwins(t, false)
+		return tw, tw.watched(t, append(args, "-a", "--via", "kernel")...)
+	}},
+	{"sockets", func(t *testing.T, args ...string) (*twins, string) {
+		tw := startTwins(t, false)
+		tw.both("listen")
+		return tw, tw.watched(t, append(args, "-p", pid(tw.first)+","+pid(tw.second), "--via", "socket")...)
+	}},
+	{"recordings", func(t *testing.T, args ...string) (*twins, string) {
+		tw := startTwins(t, true)
+		tw.operate()
+		return tw, from(t, tw.files, args...)
+	}},
+	{"one recording", func(t *testing.T, args ...string) (*twins, string) {
+		testenv.NeedsRoot(t)
+		tw := startTwins(t, false)
+		file := filepath.Join(t.TempDir(), "both")
+		tw.watched(t, "record", "operator:*", "-O", file, "-p", pid(tw.first)+","+pid(tw.second), "--via", "kernel")
+		return tw, from(t, []string{file}, args...)
+	}},
+}
+
+// TestTwins: operations of programs whose providers have the same name are not mixed, although their ids are equal, and
+// all events are on one timeline.
+func TestTwins(t *testing.T) {
+	for _, source := range ofTwins {
+		t.Run(source.name, func(t *testing.T) {
+			tw, out := source.run(t, "top", "operator:*", "-o", "json")
+			checkTop(t, tw, lines[screenful](t, out))
+			tw, out = source.run(t, "tree", "operator:*", "-o", "json")
+			checkTrees(t, tw, lines[grown](t, out))
+			tw, out = source.run(t, "trace", "operator:*", "-o", "chrome", "-O", "-")
+			var all traceFile
+			require.NoError(t, json.Unmarshal([]byte(out), &all))
+			checkTimeline(t, tw, all.TraceEvents)
+		})
+	}
+}
+
+func checkTop(t *testing.T, tw *twins, all []screenful) {
+	t.Helper()
+	s := all[len(all)-1]
+	counts := map[string]int{}
+	for _, l := range s.Operations {
+		counts[l.Operation] = l.Count
+	}
+	require.Equal(t, map[string]int{"operator:request": 5 + 5 + 2, "operator:query": 10 + 10}, counts)
+	require.Equal(t, 2, s.Open)
+	for _, o := range s.Longest {
+		require.Equal(t, tw.first.PID(), o.PID)
+	}
+	require.Zero(t, s.Lost+s.Before)
+}
+
+func checkTrees(t *testing.T, tw *twins, all []grown) {
+	t.Helper()
+	trees := map[int]map[int]int{tw.first.PID(): {}, tw.second.PID(): {}} // by process and size
+	for _, tree := range all {
+		require.Contains(t, trees, tree.PID)
+		trees[tree.PID][len(tree.Operations)]++
+		require.Zero(t, tree.Parent)
+		for _, o := range tree.Operations {
+			require.True(t, o.Ended)
+		}
+	}
+	require.Equal(t, map[int]map[int]int{tw.first.PID(): {3: 5}, tw.second.PID(): {3: 5, 1: 2}}, trees)
+}
+
+func checkTimeline(t *testing.T, tw *twins, all []traceEvent) {
+	t.Helper()
+	checkTracks(t, all)
+	counts := map[int]map[string]int{tw.first.PID(): {}, tw.second.PID(): {}}
+	spans := map[[2]any]traceEvent{} // by process and id
+	for _, e := range all {
+		if e.Ph == "M" {
+			continue
+		}
+		require.Contains(t, counts, e.PID)
+		require.Equal(t, "X", e.Ph, "nothing is left of a pair")
+		name := e.Name
+		if e.Args["open"] == true {
+			name += " open"
+		}
+		counts[e.PID][name]++
+		spans[[2]any{e.PID, e.Args["id"]}] = e
+	}
+	require.Equal(t, map[int]map[string]int{
+		tw.first.PID():  {"operator:request": 5, "operator:query": 10, "operator:request open": 2},
+		tw.second.PID(): {"operator:request": 5 + 2, "operator:query": 10},
+	}, counts)
+	for _, e := range spans {
+		parent, has := spans[[2]any{e.PID, e.Args["parent"]}]
+		if has {
+			require.True(t, parent.Ts <= e.Ts && e.Ts+e.Dur <= parent.Ts+parent.Dur, "%v is in %v", e, parent)
+		}
+	}
+}
+
+// Where a recording has what these tests change.
+const (
+	headBytes, tableBytesAt         = 4096, 16
+	headPIDAt, bootAt, headTimeAt   = 44, 56, 72 + 16
+	chunkBytes, chunkHeadBytes      = 65536, 64
+	chunkPIDAt, chunkTimeAt, usedAt = 12, 24 + 16, 48
+)
+
+// changeRecording changes the head of a recording, and each of its chunks that is in use.
+func changeRecording(t *testing.T, file string, head, chunk func(b []byte)) {
+	t.Helper()
+	rec, err := os.ReadFile(file)
+	require.NoError(t, err)
+	head(rec)
+	for at := headBytes + int(binary.LittleEndian.Uint64(rec[tableBytesAt:])); at < len(rec); at += chunkBytes {
+		if binary.LittleEndian.Uint64(rec[at:]) != 0 {
+			chunk(rec[at : at+chunkBytes])
+		}
+	}
+	require.NoError(t, os.WriteFile(file, rec, 0o600))
+}
+
+// later changes a recording to one of a computer whose time of day is later.
+func later(t *testing.T, file string, by time.Duration) {
+	t.Helper()
+	le := binary.LittleEndian
+	add := func(b []byte) { le.PutUint64(b, le.Uint64(b)+uint64(by)) }
+	changeRecording(t, file, func(head []byte) { add(head[headTimeAt:]) }, func(chunk []byte) {
+		add(chunk[chunkTimeAt:])
+		records := chunk[chunkHeadBytes:][:le.Uint64(chunk[usedAt:])]
+		for ; len(records) > 0; records = records[le.Uint32(records):] {
+			if le.Uint32(records[4:]) == 1<<32-1 { // a reading of the clocks
+				add(records[32:])
+			}
+		}
+	})
+}
+
+// TestTwinsClocks: the clock that nobody sets relates the events of processes of one boot. Recordings of different boots are
+// related by the time of day, and this is said.
+func TestTwinsClocks(t *testing.T) {
+	tw := startTwins(t, true)
+	for range 5 {
+		tell(tw.first, "requests 1")
+		tell(tw.second, "requests 1")
+	}
+	tw.first.Hangup()
+	tw.second.Hangup()
+	// order returns the processes of the requests in the order of their starts, when the last one started, and what was said.
+	order := func() (pids []int, last float64, said string) {
+		args := []string{"trace", "operator:request*", "-o", "chrome", "-O", "-", "--from", tw.files[0], "--from", tw.files[1]}
+		r := runCommand(t, args...)
+		var all traceFile
+		require.NoError(t, json.Unmarshal([]byte(r.stdout), &all))
+		checkTracks(t, all.TraceEvents)
+		spans := slices.DeleteFunc(all.TraceEvents, func(e traceEvent) bool { return e.Ph != "X" })
+		slices.SortFunc(spans, func(a, b traceEvent) int { return cmp.Compare(a.Ts, b.Ts) })
+		for _, e := range spans {
+			pids, last = append(pids, e.PID), e.Ts
+		}
+		return pids, last, r.stderr
+	}
+	const said = "of different boots"
+	alternating := slices.Repeat([]int{tw.first.PID(), tw.second.PID()}, 5)
+	got, last, stderr := order()
+	require.Equal(t, alternating, got)
+	require.Less(t, last, 60e6)
+	require.NotContains(t, stderr, said)
+
+	later(t, tw.files[0], time.Hour) // the clock was set back after the first one had begun
+	got, last, stderr = order()
+	require.Equal(t, alternating, got)
+	require.Less(t, last, 60e6)
+	require.NotContains(t, stderr, said)
+
+	changeRecording(t, tw.files[0], func(head []byte) { head[bootAt] ^= 0xff }, func([]byte) {})
+	got, last, stderr = order()
+	require.Equal(t, slices.Concat(slices.Repeat([]int{tw.second.PID()}, 5), slices.Repeat([]int{tw.first.PID()}, 5)), got)
+	require.InDelta(t, time.Hour.Microseconds(), last, 60e6)
+	require.Contains(t, stderr, said)
+	for _, verb := range [][]string{{"top"}, {"tree"}, {"trace"}} {
+		r := runCommand(t, append(verb, "--from", tw.files[0], "--from", tw.files[1])...)
+		require.Contains(t, r.stderr, said, verb)
+		if verb[0] == "top" {
+			require.Contains(t, r.stdout, "of the last 1h", "the time between the first and the last event")
+		}
+	}
+}
+
+// TestTwinsNamesakes: processes of several containers may have the same PID. They are drawn side by side.
+func TestTwinsNamesakes(t *testing.T) {
+	tw := startTwins(t, true)
+	tw.operate()
+	tw.first.Hangup()
+	tw.second.Hangup()
+	set := func(at int) func([]byte) {
+		return func(b []byte) { binary.LittleEndian.PutUint32(b[at:], uint32(tw.first.PID())) }
+	}
+	changeRecording(t, tw.files[1], set(headPIDAt), set(chunkPIDAt))
+	var all traceFile
+	require.NoError(t, json.Unmarshal([]byte(from(t, tw.files, "trace", "operator:*", "-o", "chrome", "-O", "-")), &all))
+	checkTracks(t, all.TraceEvents)
+	names := map[int]string{}
+	spans := map[int]int{}
+	for _, e := range all.TraceEvents {
+		switch {
+		case e.Name == "process_name":
+			names[e.PID], _ = e.Args["name"].(string)
+		case e.Ph == "X":
+			spans[e.PID]++
+		}
+	}
+	require.Len(t, names, 2)
+	for number, name := range names {
+		require.True(t, strings.HasSuffix(name, " "+pid(tw.first)), name)
+		require.Equal(t, 17, spans[number])
+	}
+}

@@ -1,0 +1,404 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// user is an ordinary user, of whom the machine need not know.
+const user = 4242
+
+// unprivileged returns a command that runs as that user, with bpf and perf_event_open refused.
+func unprivileged(t *testing.T, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	makeReadable(t, program)
+	launcher := tracetest.Build(t, "../sandbox/unprivileged")
+	cmd := exec.Command(launcher, append([]string{strconv.Itoa(user), program}, args...)...)
+	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+userDirectory(t))
+	return cmd
+}
+
+// userDirectory returns a directory of the user.
+func userDirectory(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	makeReadable(t, dir)
+	require.NoError(t, os.Chmod(dir, 0o700))
+	require.NoError(t, os.Chown(dir, user, user))
+	return dir
+}
+
+// startListening starts the subject as the ordinary user, and lets it listen.
+func startListening(t *testing.T) *tracetest.Process {
+	t.Helper()
+	p := tracetest.Command(t, unprivileged(t, tracetest.Build(t, "subject")))
+	p.Expect("ready", testenv.Patience)
+	tell(p, "listen")
+	return p
+}
+
+// startByUser starts the command as the user, and waits until it watches the subject.
+func startByUser(t *testing.T, p *tracetest.Process, args ...string) *tracer {
+	t.Helper()
+	tr := &tracer{tracetest.Command(t, unprivileged(t, stapsdt(t), args...)), t}
+	tell(p, "await")
+	return tr
+}
+
+// runByUser runs the command as the user until it ends by itself.
+func runByUser(t *testing.T, args ...string) result {
+	t.Helper()
+	return runToEnd(t, unprivileged(t, stapsdt(t), args...))
+}
+
+// TestSockets: without any right, every command sees all events with their values.
+func TestSockets(t *testing.T) {
+	p := startListening(t)
+	t.Run("trace", func(t *testing.T) {
+		before := time.Now()
+		tr := startByUser(t, p, "trace", "-v", "-o", "json", "-p", pid(p), "subject:request__done", "subject:tick", "late:*")
+		tell(p, "fire 5")
+		tell(p, "storm 1 1")
+		tell(p, "late 2")
+		tr.WaitSaid(regexp.MustCompile("the events come from the programs' sockets"), testenv.Patience)
+		events := tr.stopUser(p)
+		require.Len(t, events, 8)
+		for i, e := range events[:5] {
+			require.Equal(t, "request__done", e.Probe)
+			require.Equal(t, p.PID(), e.PID)
+			require.NotEmpty(t, e.Comm)
+			require.Equal(t, map[string]any{
+				"path": fmt.Sprintf("/item/%d", i), "status": float64(i - 3), "elapsed": float64(i * 1e6), "cached": i%2 == 0,
+			}, e.Args)
+			require.WithinRange(t, e.Time, before.Add(-time.Millisecond), time.Now().Add(time.Millisecond))
+		}
+		require.Equal(t, map[string]any{"arg0": 0., "arg1": 0.}, events[5].Args)
+		require.Equal(t, "late", events[7].Provider)
+		require.Equal(t, map[string]any{"n": 1.}, events[7].Args)
+	})
+	t.Run("filter", func(t *testing.T) {
+		tr := startByUser(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "-w", "status > 0 && cached", "--show", "path,elapsed/time.Millisecond", "-n", "2")
+		tell(p, "fire 20")
+		events := tr.waitForEnd()
+		require.Len(t, events, 2)
+		require.Contains(t, events[0].Args, "elapsed/time.Millisecond")
+		tell(p, "idle")
+	})
+	t.Run("count", func(t *testing.T) {
+		tr := startByUser(t, p, "count", "-o", "json", "-p", pid(p), "subject:*", "-w", "executable != \"\"")
+		tell(p, "fire 30")
+		tell(p, "storm 1000 3")
+		rows := lines[struct {
+			Probe string
+			Count uint64
+		}](t, tr.output(p))
+		counts := map[string]uint64{}
+		for _, r := range rows {
+			counts[r.Probe] = r.Count
+		}
+		require.Equal(t, map[string]uint64{"request__done": 30, "tick": 3000}, counts)
+	})
+	t.Run("hist", func(t *testing.T) {
+		tr := startByUser(t, p, "hist", "-o", "json", "-p", pid(p), "subject:request__done", "status", "--by", "cached")
+		tell(p, "fire 70")
+		total := uint64(0)
+		for _, r := range lines[struct{ Count uint64 }](t, tr.output(p)) {
+			total += r.Count
+		}
+		require.EqualValues(t, 70, total)
+	})
+	t.Run("latency", func(t *testing.T) {
+		tr := startByUser(t, p, "latency", "-o", "json", "-p", pid(p), "subject:request__done", "subject:tick", "--key", "goroutine")
+		tell(p, "fire 3")
+		require.Contains(t, tr.output(p), `"starts_without_end"`)
+	})
+	t.Run("record", func(t *testing.T) {
+		file := filepath.Join(userDirectory(t), "events.rec")
+		tr := startByUser(t, p, "record", "-p", pid(p), "subject:*", "-O", file)
+		tell(p, "fire 10")
+		tr.output(p)
+		r := runByUser(t, "count", "--from", file, "subject:*", "-o", "json")
+		require.Contains(t, r.stdout, `"count":10`)
+	})
+	t.Run("kernel", func(t *testing.T) {
+		for _, args := range [][]string{
+			{"stack", "subject:*"}, {"latency", "subject:request__done", "subject:tick", "--key", "thread"},
+		} {
+			r := runByUser(t, append(args, "-p", pid(p))...)
+			require.Equal(t, 4, r.status)
+			require.Contains(t, r.stderr, "only the kernel can do this")
+			require.NotContains(t, r.stderr, "probesock.Listen", "it listens")
+		}
+		r := runByUser(t, "trace", "-p", pid(p), "subject:*", "--via", "kernel")
+		require.Equal(t, 4, r.status)
+		require.Contains(t, r.stderr, "CAP_BPF")
+	})
+	t.Run("wrong", func(t *testing.T) {
+		r := runByUser(t, "trace", "-p", pid(p), "subject:request__done", "-w", "stauts > 1")
+		require.Equal(t, 2, r.status)
+		require.Contains(t, r.stderr, "undefined: stauts")
+		r = runByUser(t, "trace", "-p", pid(p), "subject:nothing")
+		require.Equal(t, 3, r.status)
+		r = runByUser(t, "trace", "-p", "1", "subject:*", "--via", "socket")
+		require.Contains(t, r.stderr, "the process does not listen")
+	})
+}
+
+// stopUser interrupts the command, and returns what it traced when the subject is watched no longer.
+func (tr *tracer) stopUser(p *tracetest.Process) []event {
+	tr.t.Helper()
+	events := tr.stop()
+	tell(p, "idle")
+	return events
+}
+
+// output interrupts the command, and returns what it printed.
+func (tr *tracer) output(p *tracetest.Process) string {
+	tr.t.Helper()
+	tr.Signal(os.Interrupt)
+	require.NoError(tr.t, tr.Wait(testenv.Patience))
+	tell(p, "idle")
+	return strings.Join(tr.Lines(), "\n")
+}
+
+// TestSocketRoute: root's command takes the socket if it can do all that is asked, and otherwise the kernel, and
+// each event is seen once.
+func TestSocketRoute(t *testing.T) {
+	testenv.NeedsRoot(t)
+	p := startGoSubject(t)
+	route := func(want string, args ...string) {
+		t.Helper()
+		r := runCommand(t, append(args, "-p", pid(p), "-v", "-d", "100ms")...)
+		require.Zero(t, r.status)
+		require.Contains(t, r.stderr, "the events come from the "+want)
+	}
+	route("kernel", "count", "subject:*")
+	tell(p, "listen")
+	route("programs' sockets", "count", "subject:*")
+	route("programs' sockets", "trace", "subject:request__done")
+	route("kernel", "count", "subject:*", "--via", "kernel")
+	route("kernel", "count", "subject:request__done", "--by", "tid")
+	route("kernel", "count", "subject:request__done", "--by", "uid")
+	route("kernel", "trace", "subject:handled") // whose -v shows the fields of a struct
+	route("kernel", "latency", "subject:request__done", "subject:tick", "--key", "thread")
+	r := runCommand(t, "count", "-a", "subject:*", "-v", "-d", "100ms")
+	require.Contains(t, r.stderr, "the events come from the kernel")
+	r = runCommand(t, "count", "-p", pid(p), "subject:*", "--via", "ring")
+	require.Equal(t, 2, r.status)
+
+	both := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "subject:request__done", "--via", "socket")), t}
+	tell(p, "await")
+	kernel := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "--via", "kernel")
+	tell(p, "fire 10")
+	byKernel, bySocket := kernel.stop(), both.stop()
+	require.Len(t, byKernel, 10)
+	require.Equal(t, args(byKernel, "path"), args(bySocket, "path"))
+}
+
+// TestSocketWithoutBPF: where there is no BPF at all, as in gVisor, sockets take its place, and what needs the kernel says so.
+func TestSocketWithoutBPF(t *testing.T) {
+	p := startListening(t)
+	t.Setenv("ERRNO", strconv.Itoa(int(syscall.ENOSYS)))
+	r := runByUser(t, "stack", "-p", pid(p), "subject:*")
+	require.Equal(t, 4, r.status)
+	require.Contains(t, r.stderr, "only the kernel can do this (stack)")
+	r = runByUser(t, "count", "-a", "subject:*", "-d", "100ms", "-v")
+	require.Zero(t, r.status)
+	require.Contains(t, r.stderr, "the events come from the programs' sockets")
+	rules := filepath.Join(userDirectory(t), "rules.yaml")
+	require.NoError(t, os.WriteFile(rules, []byte("metrics:\n  - {name: fired_total, probe: 'subject:request__done', counter: 1, labels: []}\n"), 0o644))
+	e := tracetest.Command(t, unprivileged(t, stapsdt(t), "export", "-c", rules, "--listen", "localhost:0"))
+	e.WaitSaid(regexp.MustCompile(`only the programs of this user that listen are watched`), testenv.Patience)
+	e.Signal(os.Interrupt)
+	require.NoError(t, e.Wait(testenv.Patience))
+}
+
+// TestSocketBusy: a program to which too many processes are connected says so, whatever the order of the messages, and root's
+// command takes the kernel.
+func TestSocketBusy(t *testing.T) {
+	p := startListening(t)
+	sockets, err := os.ReadFile("/proc/net/unix")
+	require.NoError(t, err)
+	at := regexp.MustCompile(`/\S*/` + pid(p) + `-\d+\.sock`).FindString(string(sockets))
+	require.NotEmpty(t, at)
+	for range 32 {
+		c, err := net.Dial("unix", at)
+		require.NoError(t, err)
+		defer c.Close()
+	}
+	for range 5 {
+		r := runByUser(t, "count", "-p", pid(p), "subject:*", "-d", "100ms")
+		require.Equal(t, 1, r.status, r.stderr)
+		require.Contains(t, r.stderr, "process "+pid(p)+": too many processes are connected to it")
+	}
+	r := runCommand(t, "count", "-p", pid(p), "subject:*", "-d", "100ms", "-v")
+	require.Zero(t, r.status)
+	require.Contains(t, r.stderr, "the events come from the kernel")
+}
+
+// TestSocketWatchers: root's command takes the kernel, too, if a program has as many watchers as it takes.
+func TestSocketWatchers(t *testing.T) {
+	p := startListening(t)
+	full := regexp.MustCompile("process " + pid(p) + ": (8 processes watch it already|it has no memory for another watcher)")
+	for range 30 { // of which at most 8 are admitted at a time, with those that only ask whether there is room
+		tracetest.Command(t, unprivileged(t, stapsdt(t), "count", "-p", pid(p), "subject:*"))
+		r := runByUser(t, "count", "-p", pid(p), "subject:*", "-d", "100ms")
+		if r.status == 1 && full.MatchString(r.stderr) {
+			break
+		}
+	}
+	r := runCommand(t, "count", "-p", pid(p), "subject:*", "-d", "100ms", "-v")
+	require.Zero(t, r.status)
+	require.Regexp(t, full, r.stderr)
+	require.Contains(t, r.stderr, "the events come from the kernel")
+	r = runCommand(t, "count", "-p", pid(p), "subject:*", "-d", "100ms", "--via", "socket")
+	require.Equal(t, 1, r.status)
+}
+
+// TestSocketAll: -a of an ordinary user covers its programs that listen, also those that begin later.
+func TestSocketAll(t *testing.T) {
+	first := startListening(t)
+	tr := &tracer{tracetest.Command(t, unprivileged(t, stapsdt(t), "trace", "-a", "-o", "json", "subject:request__done")), t}
+	tell(first, "await")
+	second := startListening(t)
+	tell(second, "await")
+	tell(first, "fire 2")
+	tell(second, "fire 3")
+	second.Signal(syscall.SIGKILL)
+	time.Sleep(100 * time.Millisecond)
+	tell(first, "fire 1")
+	events := tr.stopUser(first)
+	require.Len(t, of(first, append([]event{}, events...)), 3)
+	require.Len(t, of(second, append([]event{}, events...)), 3)
+	for i := range events[1:] {
+		require.False(t, events[i+1].Time.Before(events[i].Time))
+	}
+}
+
+// TestSocketLife: unloaded and loaded again, closed and opened again, exec, and the end of the program.
+func TestSocketLife(t *testing.T) {
+	p := startListening(t)
+	tr := startByUser(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done")
+	tell(p, "fire 1")
+	tell(p, "unload")
+	tell(p, "fire 1")
+	tell(p, "load")
+	tell(p, "fire 1")
+	tell(p, "hush")
+	tell(p, "idle")
+	tell(p, "fire 1") // which nobody sees
+	tell(p, "listen")
+	tell(p, "await")
+	tell(p, "fire 1")
+	p.Say("exec")
+	p.Expect("ready", testenv.Patience)
+	tell(p, "listen")
+	tell(p, "await")
+	tell(p, "fire 1")
+	p.Signal(syscall.SIGKILL)
+	events := tr.waitForEnd()
+	require.Equal(t, []any{"/item/0", "/item/1", "/item/2", "/item/4", "/item/0"}, args(events, "path"))
+}
+
+// TestSocketFull: what is fired faster than it is read is counted: seen and lost are all.
+func TestSocketFull(t *testing.T) {
+	p := startListening(t)
+	tr := startByUser(t, p, "trace", "-o", "json", "-p", pid(p), "subject:*")
+	tr.Signal(syscall.SIGSTOP)
+	const fires = 2_000_000
+	tell(p, fmt.Sprintf("storm %d 1", fires))
+	tr.Signal(syscall.SIGCONT)
+	tr.Signal(os.Interrupt)
+	require.NoError(t, tr.Wait(testenv.Patience))
+	all := tr.Lines()
+	var seen, lost int
+	for _, line := range all {
+		switch {
+		case strings.HasPrefix(line, `{"time"`):
+			seen++
+		case strings.HasPrefix(line, `{"lost"`):
+			fmt.Sscanf(line, `{"lost":%d}`, &lost)
+		}
+	}
+	require.Positive(t, lost)
+	require.Equal(t, fires, seen+lost)
+}
+
+// TestSocketExport: an exporter without any right counts what its user's programs fire, keeps counting when the rules
+// change, and says what it leaves out.
+func TestSocketExport(t *testing.T) {
+	p := startListening(t)
+	rules := filepath.Join(userDirectory(t), "rules.yaml")
+	write := func(text string) {
+		require.NoError(t, os.WriteFile(rules, []byte(text), 0o644))
+	}
+	const counted = "metrics:\n  - {name: fired_total, probe: 'subject:request__done', counter: 1, by: [cached], labels: []}\n"
+	write(counted + "spans:\n  - {probe: 'subject:job'}\n")
+	e := tracetest.Command(t, unprivileged(t, stapsdt(t), "export", "-c", rules, "--listen", "localhost:0"))
+	address := e.WaitSaid(regexp.MustCompile(`metrics are at (http://\S+)`), testenv.Patience)[1]
+	e.WaitSaid(regexp.MustCompile(`spans of subject:job are left out`), testenv.Patience)
+	value := func(series string) string {
+		response, err := http.Get(address)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			if name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); withoutPod(name) == series {
+				return value
+			}
+		}
+		return ""
+	}
+	becomes := func(series, want string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return value(series) == want }, testenv.Patience, 20*time.Millisecond, series)
+	}
+	tell(p, "await")
+	becomes("stapsdt_watched_processes", "1")
+	tell(p, "fire 10")
+	becomes(`fired_total{cached="true"}`, "5")
+	write(counted + "  - {name: statuses, probe: 'subject:request__done', gauge: status, labels: []}\n")
+	e.WaitSaid(regexp.MustCompile(`read .*: 2 metrics`), testenv.Patience)
+	tell(p, "await")
+	tell(p, "fire 2")
+	becomes(`fired_total{cached="true"}`, "6")
+	require.NotEmpty(t, value("statuses"))
+	fired := 12
+	fireOn := func() { // for longer than it takes until the file is read
+		for end := time.Now().Add(700 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			tell(p, "fire 2")
+			fired += 2
+		}
+	}
+	for i, text := range []string{counted, "metrics: [wrong", counted + "  - {name: more_total, probe: 'subject:tick', counter: 1, labels: []}\n"} {
+		write(text)
+		fireOn()
+		require.Equal(t, strconv.Itoa(i%2^1), value("stapsdt_rules_reload_success"))
+	}
+	becomes(`fired_total{cached="true"}`, strconv.Itoa(fired/2))
+	require.Equal(t, "0", value("stapsdt_socket_lost_events_total"))
+	p.Signal(syscall.SIGKILL)
+	becomes("stapsdt_watched_processes", "0")
+	e.Signal(os.Interrupt)
+	require.NoError(t, e.Wait(testenv.Patience))
+}

@@ -1,0 +1,180 @@
+//go:build linux && (amd64 || arm64)
+
+package command_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// screenful is a line of top -o json.
+type screenful struct {
+	Seconds    float64
+	Operations []struct {
+		Operation    string
+		By           map[string]any
+		Count        int
+		Rate, Errors float64
+		Open         int
+		Longest      int64
+		P50, P99     *float64
+	}
+	Open    int
+	Longest []struct {
+		Operation      string
+		Nanoseconds    int64
+		PID, TID       int
+		Goroutine, Key uint64
+		By, Args       map[string]any
+	}
+	Others, Full, Before, Lost uint64
+}
+
+// lastScreen returns the last screen.
+func lastScreen(t *testing.T, r result) screenful {
+	t.Helper()
+	all := lines[screenful](t, r.stdout)
+	require.NotEmpty(t, all)
+	return all[len(all)-1]
+}
+
+// TestTop: every source shows the same operations, by name and by the values of --by, and those that are open.
+func TestTop(t *testing.T) {
+	for _, source := range sources() {
+		t.Run(source.name, func(t *testing.T) {
+			s := lastScreen(t, source.run(t, func(p *tracetest.Process) {
+				tell(p, "requests 20")
+				tell(p, "open 3")
+			}, "top", "-o", "json", "--by", "path,status"))
+			counts := map[string]int{}
+			for _, l := range s.Operations {
+				status := ""
+				switch l.By["status"] {
+				case 200.:
+					status = " 200"
+				case 500.:
+					status = " 500"
+				}
+				path, _ := l.By["path"].(string)
+				counts[l.Operation+" "+path+status] = l.Count
+				if l.Count > 0 {
+					require.Greater(t, *l.P99, 1e6, "every operation takes a millisecond")
+					require.GreaterOrEqual(t, *l.P99, *l.P50)
+					require.Positive(t, l.Rate)
+				} else {
+					require.Nil(t, l.P50)
+					require.Equal(t, 1, l.Open)
+				}
+				require.Equal(t, status == " 500" || l.Operation == "operator:query", l.Errors > 0, l.Operation)
+			}
+			require.Equal(t, map[string]int{
+				"operator:query ": 40, "operator:request /0 200": 8, "operator:request /1 200": 8, "operator:request /0 500": 2, "operator:request /1 500": 2,
+				"operator:request /open/0": 0, "operator:request /open/1": 0, "operator:request /open/2": 0,
+			}, counts)
+			require.Equal(t, 3, s.Open)
+			require.Len(t, s.Longest, 3)
+			for i, o := range s.Longest {
+				require.Equal(t, "/open/"+string(rune('0'+i)), o.By["path"], "the oldest is the first")
+				require.NotZero(t, o.Key)
+				require.NotZero(t, o.PID)
+				require.NotZero(t, o.Goroutine)
+			}
+			require.Zero(t, s.Lost+s.Others+s.Full+s.Before)
+		})
+	}
+}
+
+// TestTopText: what is for people fits into 80 columns, whatever texts a program has.
+func TestTopText(t *testing.T) {
+	for _, source := range sources() {
+		t.Run(source.name, func(t *testing.T) {
+			r := source.run(t, func(p *tracetest.Process) {
+				tell(p, "requests 5")
+				tell(p, "hostile")
+				tell(p, "open 12")
+			}, "top", "--by", "path")
+			require.Regexp(t, `(?m)^RATE/S  OPEN  ERR/S +P50 +P99  LONGEST  OPERATION +path$`, r.stdout)
+			require.Regexp(t, `(?m)^ +\S+ +0 +0 .+ms  .+ms +-  operator:request  "/1"$`, r.stdout)
+			require.Regexp(t, `(?m)^OPEN FOR +PID +GOROUTINE  OPERATION +ARGUMENTS$`, r.stdout)
+			require.Regexp(t, `(?m)^ +\d+\S+ +\d+ +\d+  operator:request  path="/open/0"$`, r.stdout)
+			require.Contains(t, r.stdout, "and 2 more\n")
+			require.Contains(t, r.stdout, `"/\x1b[2J`)
+			for line := range strings.Lines(r.stdout) {
+				line = strings.TrimSuffix(line, "\n")
+				require.LessOrEqual(t, utf8.RuneCountInString(line), 80, line)
+				require.True(t, strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) < 0, "%q", line)
+			}
+		})
+	}
+}
+
+// TestTopLife: it goes on when the probes are loaded again, ends with the process, and counts the ends of what began
+// before.
+func TestTopLife(t *testing.T) {
+	testenv.NeedsRoot(t)
+	p := startOperator(t)
+	tr := tracetest.Command(t, exec.Command(stapsdt(t), "top", "-p", pid(p), "operator:request", "-o", "json", "-i", "100ms"))
+	allTraced(t, p, false)
+	tell(p, "requests 4")
+	tell(p, "reload")
+	allTraced(t, p, false)
+	tell(p, "requests 3")
+	tell(p, "open 2")
+	p.Hangup()
+	require.NoError(t, tr.Wait(testenv.Patience))
+	s := lastScreen(t, result{stdout: strings.Join(tr.Lines(), "\n")})
+	require.Len(t, s.Operations, 1)
+	require.Equal(t, 7, s.Operations[0].Count)
+}
+
+// TestTopStorm: what comes too fast is counted as lost, or it is all there.
+func TestTopStorm(t *testing.T) {
+	const all, open = 200_000, 10_000
+	for _, source := range sources() {
+		t.Run(source.name, func(t *testing.T) {
+			s := lastScreen(t, source.run(t, func(p *tracetest.Process) {
+				tell(p, "open 10000")
+				tell(p, "storm 200000")
+			}, "top", "operator:request", "-o", "json"))
+			require.Len(t, s.Operations, 1)
+			t.Logf("%d ended, %d open, %d events lost, %d without a start", s.Operations[0].Count, s.Open, s.Lost, s.Before)
+			if s.Lost == 0 {
+				require.Equal(t, []int{all, open}, []int{s.Operations[0].Count, s.Open})
+			}
+			fired := uint64(2*all + open)
+			seen := uint64(2*s.Operations[0].Count+s.Open) + s.Before
+			require.LessOrEqual(t, seen, fired)
+			require.GreaterOrEqual(t, seen+s.Lost+s.Full, fired, "what is not shown is counted")
+			require.Len(t, s.Longest, min(s.Open, 1000))
+		})
+	}
+}
+
+// TestTopRefuses: what cannot be is said before anything begins.
+func TestTopRefuses(t *testing.T) {
+	for _, refused := range []struct {
+		args   []string
+		status int
+		stderr string
+	}{
+		{[]string{"-n", "-1", "-a"}, 2, "-n -1 is negative"},
+		{[]string{"-i", "0s", "-a"}, 2, "the interval must be positive"},
+		{[]string{"operator:request"}, 2, "no processes"},
+		{[]string{"-a", "--by", "a +"}, 2, "an operand is missing"},
+		{[]string{"-a", "-w", "1 +"}, 2, "an operand is missing"},
+		{[]string{"--from", "/nonexistent"}, 3, "no such file"},
+	} {
+		r := runCommand(t, append([]string{"top"}, refused.args...)...)
+		require.Equal(t, refused.status, r.status, refused.args)
+		require.Contains(t, r.stderr, refused.stderr)
+		require.Empty(t, r.stdout)
+	}
+}

@@ -1,0 +1,48 @@
+//go:build linux && (amd64 || arm64)
+
+package kernels
+
+import (
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestCommandBudget: the command measures what an event costs on this kernel, and the instructions at which it probes
+// functions where it can are those that the kernel does not single-step, as it does the entry.
+func TestCommandBudget(t *testing.T) {
+	tracetest.NeedUprobes(t)
+	command := commandPath(t)
+	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
+	server.Expect("ready", testenv.Patience)
+	cmd := exec.Command(command, "count", "-v", "--budget", "100%", "-d", "1s", "-p", strconv.Itoa(server.PID()), "guestserver:*")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	_, rest, found := strings.Cut(string(out), "and what its program does: ")
+	require.True(t, found, "%s", out)
+	line, _, _ := strings.Cut(rest, "\n")
+	t.Log(line)
+	prices := map[string]time.Duration{}
+	for price := range strings.SplitSeq(line, ", ") {
+		name, text, _ := strings.Cut(price, " ")
+		prices[name], err = time.ParseDuration(text)
+		require.NoError(t, err, "%s", out)
+	}
+	for name, price := range prices {
+		assert.Positive(t, price, name)
+	}
+	cheap := map[string][]string{"amd64": {"push", "nop1"}, "arm64": {"branch", "return"}}
+	for _, name := range cheap[runtime.GOARCH] {
+		require.Contains(t, prices, name)
+		assert.Less(t, prices[name], prices["entry"], name)
+	}
+}
