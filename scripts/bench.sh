@@ -2,18 +2,19 @@
 # Measures what probes cost when idle, when traced, and to load, next to the alternatives,
 # and prints a table in Markdown.
 #
-#   scripts/bench.sh [--quick] [--write] [--check]
+#   scripts/bench.sh [--quick] [--write] [--check] [--functions]
 #
-#   --quick   measures fewer rounds
-#   --write   also puts the table into docs/cost.md, between its marks
-#   --check   also compares the figures with the targets, and fails if one is missed
+#   --quick       measures fewer rounds
+#   --write       also puts the tables into docs/cost.md, between their marks
+#   --check       also compares the figures with the targets, and fails if one is missed
+#   --functions   measures only the functions of programs without probes
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib/install.sh
 
 for option in "$@"; do
 	case $option in
-	--quick | --write | --check) ;;
+	--quick | --write | --check | --functions) ;;
 	*)
 		sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
 		exit 2
@@ -21,7 +22,7 @@ for option in "$@"; do
 	esac
 done
 
-need gcc=gcc make=make bpftrace=bpftrace /usr/include/libelf.h=libelf-dev \
+need gcc=gcc make=make bpftrace=bpftrace /usr/include/libelf.h=libelf-dev lttng=lttng-tools /usr/include/"$(uname -m)"-linux-gnu/lttng/tracepoint.h=liblttng-ust-dev \
 	/usr/include/"$(uname -m)"-linux-gnu/sys/sdt.h=systemtap-sdt-dev
 command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
 
@@ -46,12 +47,15 @@ trap '$sudo rm -rf "$work" "$images"' EXIT
 
 CGO_ENABLED=0 go build -o "$work/subject-go" ./internal/test/bench/subject
 CGO_ENABLED=1 go build -o "$work/subject-cgo" ./internal/test/bench/subject
+CGO_ENABLED=0 go build -o "$work/functions" ./internal/test/bench/functions
 for tags in "" probes bare named; do
 	CGO_ENABLED=0 go build -tags "$tags" -o "$work/hello${tags:+-$tags}" ./internal/test/bench/hello
 	CGO_ENABLED=0 go build -tags "$tags" -ldflags '-s -w' -o "$work/hello-stripped${tags:+-$tags}" ./internal/test/bench/hello
 done
 make -s -C cstapsdt OUT="$work/lib" "$work/lib/libstapsdt.a"
 gcc -std=gnu11 -O2 -Wall -Wextra -I cstapsdt -o "$work/csubject" internal/test/bench/csubject/subject.c "$work/lib/libstapsdt.a" -lelf -ldl
+gcc -std=gnu11 -O2 -Wall -Wextra -I internal/test/bench/lttng -o "$work/lttngsubject" internal/test/bench/lttng/subject.c -llttng-ust -ldl -lpthread
 
+CGO_ENABLED=0 go build -o "$work/stapsdt" ./cmd/stapsdt
 CGO_ENABLED=0 go build -o "$work/table" ./internal/test/bench/table
 $sudo "$work/table" -work "$work" -images "$images" "$@"

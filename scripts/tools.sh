@@ -9,7 +9,7 @@ cd "$(dirname "$0")"
 
 need gcc=gcc g++=g++ musl-gcc=musl-tools clang=clang make=make pkg-config=pkg-config python3=python3 valgrind=valgrind gdb=gdb strace=strace \
 	/usr/lib/python3/dist-packages/prometheus_client=python3-prometheus-client bpftrace=bpftrace tplist-bpfcc=bpfcc-tools "perf=linux-perf|linux-tools-$(uname -r)|linux-tools-generic" \
-	eu-readelf=elfutils readelf=binutils llvm-dwarfdump=llvm file=file mandoc=mandoc unshare=util-linux ip=iproute2 curl=curl openssl=openssl pgrep=procps systemd-analyze=systemd pg_lsclusters=postgresql \
+	eu-readelf=elfutils readelf=binutils llvm-dwarfdump=llvm file=file mandoc=mandoc unshare=util-linux ip=iproute2 curl=curl openssl=openssl pgrep=procps tmux=tmux babeltrace2=babeltrace2 systemd-analyze=systemd pg_lsclusters=postgresql \
 	/usr/include/libelf.h=libelf-dev /usr/include/bpf/usdt.bpf.h=libbpf-dev /usr/include/"$(uname -m)"-linux-gnu/sys/sdt.h=systemtap-sdt-dev
 [ "${1:-}" = --all ] || exit 0
 

@@ -24,12 +24,14 @@ GOWORK=off go mod download
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# Before the first check, so that a fault of the mirror hides none.
+(cd "$work" && foreign_apt "$apt" "$suite" "$arch" apt-get -qq download libelf-dev libelf1 zlib1g)
+
 # library PACKAGE... unpacks libelf's packages into the system.
 library() {
-	local deb
-	(cd "$work" && rm -f ./*.deb && foreign_apt "$apt" "$suite" "$arch" apt-get -qq download "$@")
-	for deb in "$work"/*.deb; do
-		dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink -C "$system"
+	local package
+	for package in "$@"; do
+		dpkg-deb --fsys-tarfile "$work/$package"_*.deb | tar -x --keep-directory-symlink -C "$system"
 	done
 }
 

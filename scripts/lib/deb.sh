@@ -104,7 +104,7 @@ need debootstrap=debootstrap "$debian_keyring=debian-archive-keyring" unshare=ut
 command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
 suite=bookworm
 debian=${STAPSDT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/stapsdt}/debian-$suite-$(dpkg --print-architecture)
-check "debootstrap" bootstrapped
+check "debootstrap" persistently bootstrapped
 # This is a copy, in which the packages are installed.
 system=$work/system
 cp -a "$debian" "$system"

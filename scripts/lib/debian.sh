@@ -11,8 +11,16 @@
 #
 # The archive is that of $DEBIAN_ARCHIVE or, if this is not set, the first Debian archive among
 # the host's apt sources.
+#
+# A mirror can serve files that contradict its signed lists: while it is synchronized, or for
+# days if a cache in front of it keeps some files and not others. Both functions then try
+# again for $debian_patience seconds, and use lists that they have. If that does not help, their
+# status is $debian_fault, which means: nothing is wrong with this repository, and nothing was
+# tested. They append a line about it to the file $STAPSDT_FAULTS, if it is set, which
+# scripts/test.sh prints at its end.
 
 debian_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+debian_fault=75 debian_patience=${debian_patience:-155}
 
 # debian_archive prints the archive's address.
 debian_archive() {
@@ -34,10 +42,59 @@ debian_archive() {
 
 # The functions' bodies are subshells, because the variables of sh are global.
 
+# mirror_fault ERRORS succeeds if apt could not fetch something and each time for this reason: the
+# mirror contradicts what the archive has signed. It prints the first.
+mirror_fault() (
+	failures=$(grep '^[EW]: Failed to fetch ' "$1") || exit
+	contradictions='  (Hash Sum mismatch|File has unexpected size .*Mirror sync in progress)'
+	! echo "$failures" | grep -Evq "$contradictions" && echo "$failures" | head -n 1
+)
+
+# patiently ROOT COMMAND... runs apt, and runs it again while the mirror fails to serve something. If
+# it has been found to contradict itself in the last half hour, that is tried only once.
+patiently() (
+	root=$1
+	shift
+	errors=$(mktemp) && trap 'rm -f "$errors"' EXIT || exit
+	left=$debian_patience pause=5
+	[ -z "$(find "$root/fault" -mmin -30 2>/dev/null)" ] || left=0
+	while :; do
+		status=0
+		LC_ALL=C "$@" 2>"$errors" || status=$?
+		[ $status -ne 0 ] && grep -q '^[EW]: Failed to fetch ' "$errors" && [ $pause -le "$left" ] || break
+		! grep -q '  404 ' "$errors" || break # the lists are too old
+		grep '^[EW]: Failed to fetch ' "$errors" >&2
+		echo "debian.sh: trying again in $pause s" >&2
+		sleep $pause
+		left=$((left - pause)) pause=$((pause * 2))
+	done
+	cat "$errors" >&2
+	[ "$status" -ne 0 ] && fault=$(mirror_fault "$errors") || exit "$status"
+	touch "$root/fault"
+	echo "debian.sh: the mirror contradicts its signed lists" >&2
+	[ -z "${STAPSDT_FAULTS:-}" ] || echo "${root##*/}: $fault" >>"$STAPSDT_FAULTS"
+	exit "$debian_fault"
+)
+
+# update_lists ROOT renews the lists. If that fails, those that there are will do.
+update_lists() (
+	status=0
+	patiently "$1" apt-get -c "$1/apt.conf" -qq update || status=$?
+	if [ $status -eq 0 ]; then
+		touch "$1/updated"
+	elif [ -e "$1/updated" ]; then # apt keeps what it had
+		echo "debian.sh: using the lists in $1 of $(date -r "$1/updated" +%F)" >&2
+		status=0
+	fi
+	exit "$status"
+)
+
 foreign_apt() (
 	mkdir -p "$1" && root=$(cd "$1" && pwd) || exit
 	suite=$2 arch=$3 program=$4
 	shift 4
+	# Tests of several packages share a state.
+	exec 9>"$root/lock" && flock 9 || exit
 	if [ -z "$(find "$root/updated" -mtime -1 2>/dev/null)" ]; then
 		[ -e "$debian_keyring" ] || { echo "$debian_keyring is missing: install debian-archive-keyring" >&2; exit 1; }
 		archive=$(debian_archive) || exit
@@ -53,11 +110,22 @@ foreign_apt() (
 			APT::Architectures { "$arch"; };
 			APT::Sandbox::User "root";
 			Acquire::Languages "none";
+			Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
+			Acquire::Retries "3";
+			APT::Update::Error-Mode "any";
+			Acquire::http::Timeout "30";
 		END
-		apt-get -c "$root/apt.conf" -qq update || exit
-		touch "$root/updated"
+		update_lists "$root" || exit
 	fi
-	"$program" -c "$root/apt.conf" -q "$@"
+	status=0
+	patiently "$root" "$program" -c "$root/apt.conf" -q "$@" || status=$?
+	# The archive may have replaced the package since.
+	if [ $status -ne 0 ] && [ "$program" = apt-get ] && [ -n "$(find "$root/updated" -mmin +10)" ]; then
+		update_lists "$root" || exit
+		status=0
+		patiently "$root" "$program" -c "$root/apt.conf" -q "$@" || status=$?
+	fi
+	exit "$status"
 )
 
 foreign_tree() (

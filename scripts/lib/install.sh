@@ -7,6 +7,18 @@
 # It prints what it installs. If there is no apt-get, it fails and prints what to install by
 # hand.
 
+# persistently COMMAND... repeats a command that fetches something, for a minute or so, until it
+# succeeds.
+persistently() {
+	local pause
+	for pause in 5 15 45; do
+		! "$@" || return 0
+		echo "It failed: $*. Trying again in $pause s" >&2
+		sleep $pause
+	done
+	"$@"
+}
+
 if [ "$(id -u)" -eq 0 ]; then sudo=; else sudo=sudo; fi
 
 need() {
@@ -20,7 +32,8 @@ need() {
 		return 1
 	fi
 	export DEBIAN_FRONTEND=noninteractive
-	$sudo apt-get update -qq
+	# Lists that are old are better than none, and apt-get says what is missing.
+	persistently $sudo apt-get update -qq || echo "Installing from the lists that are here" >&2
 	local packages=() names name
 	for names in "${missing[@]}"; do
 		for name in ${names//|/ }; do
@@ -29,5 +42,5 @@ need() {
 		packages+=("$name") # the last, if it has none: apt-get says so
 	done
 	echo "Installing ${packages[*]}"
-	$sudo apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+	persistently $sudo apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 }

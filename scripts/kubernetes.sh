@@ -1,0 +1,242 @@
+#!/usr/bin/env bash
+# Runs the manifests of packaging/kubernetes, and the commands of the guides, on a cluster of one node, which it builds of
+# Kubernetes' own modules and Debian's packages, and starts in namespaces of its own, so that it can run beside another.
+#
+#   scripts/kubernetes.sh [CHECK...]
+#
+#   CHECK   agent rules brief pods killed sidecar monitor; by default all
+#
+# It needs root, and installs Debian's packages of the runtime. The binaries are kept in $STAPSDT_CACHE, by default
+# ~/.cache/stapsdt. The first run builds them, which takes minutes and 3 GB; later ones start the cluster in seconds.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+bin=${STAPSDT_CACHE:-$HOME/.cache/stapsdt}/kubernetes-$(sed -n 's|^require k8s.io/kubernetes ||p' scripts/lib/cluster/go.mod)
+. scripts/lib/install.sh
+. scripts/lib/cluster.sh
+. scripts/lib/check.sh
+
+operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
+checks="agent rules brief pods killed sidecar monitor"
+
+if [ "${1:-}" != --inside ]; then
+	for one in "$@"; do
+		case " $checks " in *" $one "*) ;; *)
+			echo "kubernetes.sh: unknown check $one; use one of: $checks" >&2
+			exit 2
+			;;
+		esac
+	done
+	if [ "$(id -u)" != 0 ]; then
+		echo "kubernetes.sh: this needs root" >&2
+		exit 2
+	fi
+	need etcd=etcd-server containerd=containerd runc=runc /usr/lib/cni/bridge=containernetworking-plugins ip=iproute2 curl=curl openssl=openssl unshare=util-linux
+	mkdir -p "$bin"
+	cluster_build
+	work=$(mktemp -d /var/tmp/stapsdt-kubernetes.XXXXXX)
+	group=stapsdt-$$
+	finish() { # as far as it goes: the status is that of the checks
+		set +e
+		find /sys/fs/cgroup -depth -type d -path "*/$group*" -exec rmdir {} + 2>/dev/null
+		rm -rf "$work"
+	}
+	trap finish EXIT
+	(cd cmd/stapsdt && CGO_ENABLED=0 go build -trimpath -ldflags=-s -o "$work/stapsdt" .)
+	(cd examples/http && CGO_ENABLED=0 go build -trimpath -ldflags=-s -o "$work/shop" .)
+	(cd internal/test && CGO_ENABLED=0 go build -trimpath -ldflags=-s -o "$work/worker" ./cluster/worker)
+	(cd "$work" && GOWORK=off go mod download "$operator")
+	unshare --mount --net --pid --fork --kill-child --mount-proc "$0" --inside "$work" "$group" "$@"
+	exit
+fi
+
+cluster=$2 group=$3
+shift 3
+[ $# -gt 0 ] || set -- $checks
+export PATH=$bin:$PATH
+cluster_isolate "$group"
+cluster_start "$group"
+trap cluster_stop EXIT
+load stapsdt-export 65532:65532 "$cluster/stapsdt"
+load shop 65532:65532 "$cluster/shop"
+load worker 65532:65532 "$cluster/worker" "$cluster/stapsdt"
+
+# The node agent is what packaging/kubernetes says, with rules in a kustomization as a user would have one.
+mkdir "$cluster/agent"
+cp -r packaging/kubernetes "$cluster/base"
+cat >"$cluster/agent/kustomization.yaml" <<'YAML'
+resources: [../base]
+generatorOptions: {disableNameSuffixHash: true}
+configMapGenerator: [{name: stapsdt, namespace: stapsdt, behavior: replace, files: [rules.yaml]}]
+YAML
+rules() { # rules EXPIRE NAME... writes rules that count the worker's events
+	echo "metrics:"
+	local expire=$1 name
+	shift
+	for name; do echo "  - {name: $name, probe: 'worker:done', counter: 1, expire: $expire}"; done
+}
+apply_rules() {
+	cat >"$cluster/agent/rules.yaml"
+	kubectl apply -k "$cluster/agent" || return 1
+}
+scrape() { curl -s --max-time 10 "http://$(kubectl -n stapsdt get pods -l app.kubernetes.io/name=stapsdt -o jsonpath='{.items[0].status.podIP}'):9964/metrics"; }
+value() { scrape | awk -v name="$1" '$1 == name {print $2}'; } # value SERIES, without spaces
+is() { [ "$(value "$1")" = "$2" ]; }                             # is SERIES VALUE
+in_force() { [ -n "$(value "stapsdt_events_total{metric=\"$1\"}")" ]; }
+series() { scrape | grep -c "^$1{.*namespace=\"work\"" || true; }
+has_series() { [ "$(series "$1")" = "$2" ]; }
+
+# job NAME COMPLETIONS EVENTS [FIELD [DELAY]] runs a job whose pods fire, and waits until it is complete.
+job() {
+	kubectl apply -f - <<-YAML
+		apiVersion: batch/v1
+		kind: Job
+		metadata: {name: $1, namespace: work}
+		spec:
+		  completions: $2
+		  parallelism: 10
+		  ${4:-}
+		  template:
+		    metadata: {labels: {job: $1}}
+		    spec:
+		      restartPolicy: Never
+		      securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+		      containers:
+		        - name: app
+		          image: worker
+		          imagePullPolicy: IfNotPresent
+		          args: ["-events", "$3", "-delay", "${5:-0}"]
+		          env: [{name: STAPSDT_DIR, value: /probes/app}]
+		          volumeMounts: [{name: probes, mountPath: /probes}]
+		          securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+		      volumes: [{name: probes, emptyDir: {medium: Memory}}]
+	YAML
+	kubectl -n work wait --for=condition=Complete "job/$1" --timeout=600s
+}
+
+# agent: each of the 100 pods of a job is counted exactly, under its own name.
+agent() {
+	job exact 100 1000 || return 1
+	local pod wrong=0 text
+	text=$(scrape)
+	for pod in $(kubectl -n work get pods -l job=exact --field-selector=status.phase=Succeeded -o jsonpath='{.items[*].metadata.name}'); do
+		if ! grep -qF "work_total{container=\"app\",executable=\"worker\",namespace=\"work\",pod=\"$pod\"} 1000" <<<"$text"; then
+			echo "$pod: $(grep -F "pod=\"$pod\"" <<<"$text" || echo no series)"
+			wrong=$((wrong + 1))
+		fi
+	done
+	echo "$wrong of 100 pods are wrong"
+	[ "$wrong" = 0 ] && has_series work_total 100 && is 'stapsdt_events_total{metric="work_total"}' 100000
+}
+
+# rules: changed rules are read, and a rule that stays goes on; wrong ones are refused, and those in force stay.
+changed_rules() {
+	local was
+	was=$(value 'stapsdt_events_total{metric="work_total"}')
+	rules 10m work_total more_total | apply_rules || return 1
+	try 120 in_force more_total || return 1
+	is 'stapsdt_events_total{metric="work_total"}' "$was" || return 1
+	echo "metrics: [wrong" | apply_rules || return 1
+	try 120 is stapsdt_rules_reload_success 0 || return 1
+	is 'stapsdt_events_total{metric="work_total"}' "$was" || return 1
+	rules 10m work_total | apply_rules || return 1
+	try 120 is stapsdt_rules_reload_success 1 || return 1
+}
+
+# brief: 200 pods come and go, all their events are counted, and their series expire.
+brief() {
+	rules 8s brief_total | apply_rules || return 1
+	try 120 in_force brief_total || return 1
+	job brief 200 10 "ttlSecondsAfterFinished: 0" || kubectl -n work wait --for=delete job/brief --timeout=600s
+	try 60 is 'stapsdt_events_total{metric="brief_total"}' 2000 || return 1
+	try 60 has_series brief_total 0 || return 1
+	is 'stapsdt_series{metric="brief_total"}' 0 || return 1
+	scrape | grep -E '^(process_resident_memory_bytes|stapsdt_(lost|missed|scan))'
+}
+
+# pods: a command in the agent selects pods that start later by their names: it misses what they fire before their links are
+# there, so they wait.
+named_pods() {
+	local log=$cluster/named
+	kubectl -n stapsdt exec ds/stapsdt -- /stapsdt count -p 'work/later-*/app' worker:done --by namespace,pod -d 60s -o json >"$log" 2>"$log.err" &
+	local counting=$!
+	try 30 grep -q "waiting for one" "$log.err" || return 1
+	job later 3 1000 "" 2s || return 1
+	job other 1 1000 "" 2s || return 1
+	wait $counting
+	cat "$log"
+	[ "$(grep -c '"pod":"later-.*"count":1000}' "$log")" = 3 ] && ! grep -q '"pod":"other-' "$log"
+}
+
+# killed: a container that the kernel has killed for its memory leaves its recording to the next one.
+killed() {
+	kubectl apply -f - <<-'YAML'
+		apiVersion: v1
+		kind: Pod
+		metadata: {name: killed, namespace: work}
+		spec:
+		  securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+		  containers:
+		    - name: app
+		      image: worker
+		      imagePullPolicy: IfNotPresent
+		      args: ["-events", "1000", "-record", "/recordings/worker/last.rec"]
+		      env: [{name: STAPSDT_DIR, value: /recordings/images}]
+		      resources: {limits: {memory: 64Mi}}
+		      volumeMounts: [{name: recordings, mountPath: /recordings}]
+		      securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+		  volumes: [{name: recordings, emptyDir: {medium: Memory}}]
+	YAML
+	try 120 sh -c 'kubectl -n work get pod killed -o jsonpath="{.status.containerStatuses[0].lastState.terminated.reason}" | grep -x OOMKilled' || return 1
+	try 60 sh -c 'kubectl -n work logs killed | grep recordings' || return 1
+	kubectl -n work exec killed -- /stapsdt count --from "$(kubectl -n work logs killed | tail -1)" worker:done -o json | tee "$cluster/kept" || return 1
+	grep -q '"count":1000' "$cluster/kept"
+}
+
+# sidecar: an exporter beside a service in a restricted namespace, without any capability.
+sidecar() {
+	kubectl apply -k packaging/kubernetes/sidecar || return 1
+	kubectl -n shop rollout status deployment/shop --timeout=120s || return 1
+	local ip
+	for ip in $(kubectl -n shop get pods -o jsonpath='{.items[*].status.podIP}'); do
+		try 30 sh -c "curl -s http://$ip:9964/metrics | grep -x 'stapsdt_watched_processes 1'"
+		curl -s "http://$ip:8080/items" "http://$ip:8080/items" "http://$ip:8080/items"
+	done
+	kubectl -n shop get pods -o jsonpath='{range .items[*]}{.metadata.name} {.status.podIP}{"\n"}{end}' | while read -r name ip; do
+		try 30 sh -c "curl -s http://$ip:9964/metrics | grep -F 'container=\"app\",executable=\"\",method=\"GET\",namespace=\"shop\",pod=\"$name\",route=\"GET /items\",status=\"200\"} 3'"
+	done
+}
+
+# monitor: the PodMonitor is one of the operator whose module has the CRD.
+monitor() {
+	local crd
+	crd=$(go env GOMODCACHE)/$operator/example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml
+	kubectl apply --server-side -f "$crd" || return 1
+	try 30 kubectl get podmonitors || return 1
+	kubectl apply --dry-run=server --validate=strict -k packaging/kubernetes/podmonitor || return 1
+}
+
+kubectl create namespace work >/dev/null
+kubectl label namespace work pod-security.kubernetes.io/enforce=restricted >/dev/null
+agent_is_ready() {
+	rules 10m work_total | apply_rules || return 1
+	kubectl -n stapsdt rollout status daemonset/stapsdt --timeout=120s || return 1
+}
+# A step of a check returns 1 by itself: set -e is off there.
+check "the node agent starts" agent_is_ready
+for one; do
+	case $one in
+	agent) check "100 pods of a job are counted exactly, each by its name" agent ;;
+	rules) check "changed rules are read, and wrong ones are refused" changed_rules ;;
+	brief) check "200 pods come and go, and their series expire" brief ;;
+	pods) check "a command follows pods by their names" named_pods ;;
+	killed) check "the recording of a container that was killed is read" killed ;;
+	sidecar) check "an exporter beside a service needs no capability" sidecar ;;
+	monitor) check "the PodMonitor agrees with its CRD" monitor ;;
+	esac
+done
+if [ $failed -gt 0 ]; then
+	kubectl get pods --all-namespaces
+	kubectl -n stapsdt logs ds/stapsdt --tail=20
+fi
+verdict
