@@ -8,7 +8,7 @@
 package testenv
 
 import (
-	"flag"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -55,7 +55,8 @@ func NeedsTool(t testing.TB, name, pkg string) string {
 	return path
 }
 
-// Long skips a test that takes more than a few seconds where go test has the flag -short.
+// Long skips a test that takes more than a few seconds, or more than the tests of each change may depend on, where go test
+// has the flag -short. scripts/test.sh sets it, and scripts/test.sh --all does not.
 func Long(t testing.TB, reason string) {
 	t.Helper()
 	if testing.Short() {
@@ -63,24 +64,55 @@ func Long(t testing.TB, reason string) {
 	}
 }
 
-// LongOnce is Long for a test that builds its programs itself, or whose programs are not
-// ours. It skips the test in a program that was built without cgo, too: the one with cgo has
-// done the same.
-func LongOnce(t testing.TB, reason string) {
+// Measures is [Long] for a test whose result depends on what else the machine does: a time, a rate, a share of a processor,
+// an amount of memory, a number of threads. Such a test judges by [Figure].
+func Measures(t testing.TB, what string) {
 	t.Helper()
-	Long(t, reason)
-	if built("CGO_ENABLED", "0") {
-		t.Skip("without cgo: the build with cgo has tested it")
+	Long(t, "it measures "+what)
+}
+
+// Downloads is [Long] for a test that fetches something. Where that failed, the test is skipped, with CI=true too, because
+// no change to this repository can mend it. It counts as not run: scripts/test.sh --all lists it, and fails only if it was not
+// run the last time either.
+func Downloads(t testing.TB, what string, err error) {
+	t.Helper()
+	Long(t, "it downloads "+what)
+	if err == nil {
+		return
+	}
+	record(t, "STAPSDT_NOT_RUN", map[string]any{"test": t.Name(), "what": what, "error": err.Error()})
+	t.Skipf("not run: %s: %v", what, err)
+}
+
+// Figure records what a test has measured, in a unit such as "ms" or "MB", beside the bound that documents promise. One
+// reading on a machine that others use proves little, so it fails the test only above twice the bound.
+func Figure(t testing.TB, name string, value, bound float64, unit string) {
+	t.Helper()
+	t.Logf("%s: %.4g %s of at most %.4g", name, value, unit, bound)
+	record(t, "STAPSDT_FIGURES", map[string]any{"test": t.Name(), "figure": name, "value": value, "bound": bound, "unit": unit})
+	if value > 2*bound {
+		t.Errorf("%s: %.4g %s is more than twice the bound, %.4g", name, value, unit, bound)
 	}
 }
 
-// Once is LongOnce for a package: its TestMain calls it first. It is for tests that only start programs
-// which they build alike whatever they are built as themselves. With -short they run in either build.
-func Once() {
-	flag.Parse()
-	if !testing.Short() && built("CGO_ENABLED", "0") {
-		fmt.Println("skipped without cgo: the build with cgo has tested the same programs")
-		os.Exit(0)
+// record appends a line of JSON to the file that an environment variable names.
+func record(t testing.TB, variable string, v any) {
+	t.Helper()
+	path := os.Getenv(variable)
+	if path == "" {
+		return
+	}
+	line, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(append(line, '\n')); err != nil {
+		t.Fatal(err)
 	}
 }
 

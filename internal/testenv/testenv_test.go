@@ -69,6 +69,5 @@ func TestReasons(t *testing.T) {
 	require.True(t, o.skipped)
 	require.Equal(t, "in qemu: why", o.text)
 	require.Equal(t, testing.Short(), of(func(t testing.TB) { Long(t, "why") }).skipped)
-	require.Equal(t, testing.Short() || built("CGO_ENABLED", "0"), of(func(t testing.TB) { LongOnce(t, "why") }).skipped)
 	require.Equal(t, built("-race", "true"), of(func(t testing.TB) { NotRaced(t, "why") }).skipped)
 }

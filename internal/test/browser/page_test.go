@@ -92,7 +92,7 @@ func newShop(t *testing.T) *shop {
 }
 
 func needsBrowser(t *testing.T) {
-	testenv.LongOnce(t, "it starts a browser")
+	testenv.Long(t, "it starts a browser")
 	testenv.NotRaced(t, "a browser takes much of the machine, and debugprobe's own tests are raced")
 }
 

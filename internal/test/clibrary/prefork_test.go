@@ -22,7 +22,7 @@ import (
 // TestPrefork: of a hundred workers of a server in Python, each of which is killed at random, every one leaves a
 // recording of its own with all of its fires that have returned.
 func TestPrefork(t *testing.T) {
-	testenv.LongOnce(t, "it starts an interpreter, and forks it a hundred times")
+	testenv.Long(t, "it starts an interpreter, and forks it a hundred times")
 	testenv.NotRaced(t, "it starts a program in another language, which the detector does not know")
 	testenv.NeedsTool(t, "python3", "python3")
 	bindings := languages.Copy(t, "python")

@@ -23,7 +23,7 @@ const (
 // that are made in Go and by the C library.
 func TestBuilds(t *testing.T) {
 	testenv.NeedsRoot(t)
-	testenv.LongOnce(t, "it builds a program in many ways")
+	testenv.Long(t, "it builds a program in many ways")
 	testenv.NeedsTool(t, "gcc", "gcc")
 	for name, c := range map[string]struct {
 		cc    string

@@ -29,7 +29,7 @@ func requireRefused(t *testing.T, before []string, args ...string) string {
 // TestCompared: what docs/compared.md says that bpftrace does not do.
 func TestCompared(t *testing.T) {
 	testenv.NeedsRoot(t)
-	testenv.LongOnce(t, "it starts many tracers")
+	testenv.Long(t, "it starts many tracers")
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
 	p := startGoSubject(t)
 	c, path := startCSubject(t)

@@ -63,7 +63,7 @@ func requireCheaper(t *testing.T, p *tracetest.Process, storm func() time.Durati
 
 // TestCostOfCounting: an event costs at most what it costs with bpftrace.
 func TestCostOfCounting(t *testing.T) {
-	testenv.LongOnce(t, "it measures")
+	testenv.Long(t, "it measures")
 	p := startGoSubject(t)
 	path := lines[listed](t, runCommand(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
 	for _, c := range []struct {
@@ -80,7 +80,7 @@ func TestCostOfCounting(t *testing.T) {
 
 // TestCostOfExporting: a rule costs the program no more than count does.
 func TestCostOfExporting(t *testing.T) {
-	testenv.LongOnce(t, "it measures")
+	testenv.Long(t, "it measures")
 	p := startGoSubject(t)
 	for _, c := range []struct {
 		rule  string
@@ -111,7 +111,7 @@ func TestCostOfExporting(t *testing.T) {
 // millisecond.
 func TestCostOfIdling(t *testing.T) {
 	testenv.NeedsRoot(t)
-	testenv.LongOnce(t, "it measures for seconds")
+	testenv.Long(t, "it measures for seconds")
 	const round, each = 5 * time.Second, time.Millisecond
 	p := startGoSubject(t)
 	e := startExporter(t, "subject", `

@@ -93,7 +93,7 @@ func TestCountBy(t *testing.T) {
 // TestCountExactly: while several threads fire as fast as they can, the numbers grow from
 // interval to interval, and at the end they are those of the fires.
 func TestCountExactly(t *testing.T) {
-	testenv.LongOnce(t, "it fires millions of times")
+	testenv.Long(t, "it fires millions of times")
 	p := startGoSubject(t)
 	tr := startTrace(t, p, "count", "-o", "json", "-p", pid(p), "subject:tick", "--by", "arg1,arg0%3", "-i", "100ms")
 	const each = 300_000

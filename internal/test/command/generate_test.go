@@ -75,7 +75,7 @@ func startGenerated(t *testing.T) (p *tracetest.Process, image string) {
 // TestGenerate: tracers see the names, the types and the values of probes that were generated.
 func TestGenerate(t *testing.T) {
 	testenv.NeedsRoot(t)
-	testenv.LongOnce(t, "it builds a program")
+	testenv.Long(t, "it builds a program")
 	p, image := startGenerated(t)
 	require.Equal(t, image+" (process "+pid(p)+`)
   generated:idle()

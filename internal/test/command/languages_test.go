@@ -22,7 +22,7 @@ import (
 func interpreter(t *testing.T, pattern, pkg string) string {
 	t.Helper()
 	testenv.NeedsRoot(t)
-	testenv.LongOnce(t, "it runs an interpreter")
+	testenv.Long(t, "it runs an interpreter")
 	found, _ := filepath.Glob(pattern)
 	if len(found) == 0 {
 		testenv.Needs(t, pattern+" (package "+pkg+")", os.ErrNotExist)

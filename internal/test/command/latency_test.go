@@ -269,7 +269,7 @@ func TestLatencyRefuses(t *testing.T) {
 
 // TestCostOfLatency: a start and its end cost at most what they cost with bpftrace's script.
 func TestCostOfLatency(t *testing.T) {
-	testenv.LongOnce(t, "it measures")
+	testenv.Long(t, "it measures")
 	p := startWorker(t)
 	path := lines[listed](t, runCommand(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
 	storm := func() time.Duration {

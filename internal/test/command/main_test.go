@@ -21,7 +21,6 @@ import (
 
 // TestMain builds the command and lets only one run of these tests use the machine at a time.
 func TestMain(m *testing.M) {
-	testenv.Once()
 	tracetest.TracefsMain() // which doctor looks for
 	// With -a, the commands of two runs would trace each other's subjects.
 	if err := tracetest.LockMachine(); err != nil {

@@ -104,7 +104,7 @@ func TestTraceBrief(t *testing.T) {
 
 // TestTraceForgets: a file that nothing can map again is closed.
 func TestTraceForgets(t *testing.T) {
-	testenv.LongOnce(t, "it closes a file after half a minute")
+	testenv.Long(t, "it closes a file after half a minute")
 	t.Parallel() // it waits
 	p := startGoSubject(t)
 	tr := startTrace(t, p, "trace", "-o", "json", "-a", "subject:request__done")

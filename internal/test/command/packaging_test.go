@@ -70,7 +70,7 @@ func (e *exporter) hasLease() bool {
 // TestUnitCapabilities: those of systemd's unit suffice, and each of them is needed. They are
 // also those of the other ways to start it.
 func TestUnitCapabilities(t *testing.T) {
-	testenv.LongOnce(t, "it starts the exporter for each capability")
+	testenv.Long(t, "it starts the exporter for each capability")
 	testenv.NeedsRoot(t)
 	testenv.NeedsTool(t, "setpriv", "util-linux")
 	_, capabilities := readUnit(t, "AmbientCapabilities")
@@ -152,7 +152,7 @@ func TestUnitLimits(t *testing.T) {
 // TestUnit: systemd's own checker accepts the unit, and what the exporter asks of the kernel is
 // what the unit lets it ask.
 func TestUnit(t *testing.T) {
-	testenv.LongOnce(t, "it traces the exporter's system calls")
+	testenv.Long(t, "it traces the exporter's system calls")
 	testenv.NeedsRoot(t)
 	analyze := testenv.NeedsTool(t, "systemd-analyze", "systemd")
 	strace := testenv.NeedsTool(t, "strace", "strace")

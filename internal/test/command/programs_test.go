@@ -23,7 +23,7 @@ import (
 // values, and semaphores.
 func TestPostgreSQL(t *testing.T) {
 	testenv.NeedsRoot(t)
-	testenv.LongOnce(t, "it sets up a database server")
+	testenv.Long(t, "it sets up a database server")
 	s := postgres.Start(t)
 	s.Query(t, "create table items (id int, name text)")
 	tr := startTrace(t, s.Process, "trace", "-o", "json", "-p", pid(s.Process), "postgresql:query__start", "postgresql:query__done",
@@ -58,7 +58,7 @@ func TestPostgreSQL(t *testing.T) {
 // TestJava: a library that the program loads after it has started, and the names of threads.
 func TestJava(t *testing.T) {
 	testenv.NeedsRoot(t)
-	testenv.LongOnce(t, "it runs a Java VM")
+	testenv.Long(t, "it runs a Java VM")
 	found, _ := filepath.Glob("/usr/lib/jvm/java-*-openjdk-*/lib/server/libjvm.so")
 	if len(found) == 0 {
 		testenv.Needs(t, "a Java VM with probes (package default-jdk-headless)", os.ErrNotExist)

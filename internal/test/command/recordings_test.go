@@ -84,7 +84,7 @@ func TestFrom(t *testing.T) {
 // TestFromSpeed: a processor reads at least five million events per second into a histogram and writes a
 // million as JSON. What counts is its time, whatever else the machine does.
 func TestFromSpeed(t *testing.T) {
-	testenv.LongOnce(t, "it measures")
+	testenv.Long(t, "it measures")
 	const events = 2_000_000
 	p := sdtprobes.NewProvider("speed")
 	defer func() { require.NoError(t, p.Close()) }()

@@ -22,7 +22,7 @@ import (
 
 // TestTraceLoses: whatever the rate, what was fired was shown or is said to be lost.
 func TestTraceLoses(t *testing.T) {
-	testenv.LongOnce(t, "it fires millions of times")
+	testenv.Long(t, "it fires millions of times")
 	p := startGoSubject(t)
 	const each, goroutines = 400_000, 4
 	// The reader does not read, so that the pipe and then the ring are full.
@@ -84,7 +84,7 @@ func TestAttachTime(t *testing.T) {
 
 // TestTraceRate: a hundred thousand events per second from two threads are all shown.
 func TestTraceRate(t *testing.T) {
-	testenv.LongOnce(t, "it fires for seconds")
+	testenv.Long(t, "it fires for seconds")
 	testenv.NotRaced(t, "it is too slow then")
 	p := startGoSubject(t)
 	out := filepath.Join(t.TempDir(), "events")

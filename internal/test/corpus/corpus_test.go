@@ -67,7 +67,7 @@ var notUnderstood = regexp.MustCompile(`^-4@[0-9]+\+CheckpointStats@GOTOFF\(%ebx
 
 // Every note is as readelf shows it, and the operands of every architecture are understood.
 func TestReadelf(t *testing.T) {
-	testenv.LongOnce(t, download)
+	testenv.Long(t, download)
 	read := 0
 	for _, c := range corpora {
 		t.Run(c.arch, func(t *testing.T) {
@@ -128,7 +128,7 @@ func asLibbpf(a sdt.Arg) string {
 // libbpf reads the same out of every note that it does not refuse. It refuses indexed
 // addresses and symbols.
 func TestLibbpf(t *testing.T) {
-	testenv.LongOnce(t, download)
+	testenv.Long(t, download)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("libbpf reads the notes of the machine that it is built for")
 	}
@@ -203,7 +203,7 @@ func asTplist(a sdt.Arg) string {
 
 // bcc reads the same out of every note. It lists the sites of one name together.
 func TestTplist(t *testing.T) {
-	testenv.LongOnce(t, download)
+	testenv.Long(t, download)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("bcc reads the notes of the machine that it is built for")
 	}

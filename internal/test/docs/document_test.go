@@ -29,7 +29,7 @@ func repository(t *testing.T) string {
 // needs skips a test that cannot follow a document here. A tool is its name, or its name
 // and its package: "pgrep=procps".
 func needs(t *testing.T, tools ...string) {
-	testenv.LongOnce(t, "it builds programs and attaches many tracers")
+	testenv.Long(t, "it builds programs and attaches many tracers")
 	tracetest.NeedTracefs(t)
 	for _, tool := range append(tools, "bpftrace", "pgrep=procps") {
 		name, pkg, _ := strings.Cut(tool, "=")

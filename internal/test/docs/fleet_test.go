@@ -84,7 +84,7 @@ func freePort(t *testing.T) string {
 
 // TestGuideFleet: from nothing to numbers in Prometheus, as a new user does it.
 func TestGuideFleet(t *testing.T) {
-	testenv.LongOnce(t, "it builds a program and starts Prometheus")
+	testenv.Long(t, "it builds a program and starts Prometheus")
 	testenv.NeedsRoot(t)
 	for tool, pkg := range map[string]string{"prometheus": "prometheus", "promtool": "prometheus", "curl": "curl", "openssl": "openssl"} {
 		testenv.NeedsTool(t, tool, pkg)

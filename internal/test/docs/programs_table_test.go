@@ -23,7 +23,7 @@ var programRow = regexp.MustCompile(`(?m)^\| [^|]+ \| ([a-z0-9.+-]+) \| ([^|]+) 
 
 // TestProgramsTable: the files of Debian's packages have as many probes as the table says.
 func TestProgramsTable(t *testing.T) {
-	testenv.LongOnce(t, "it downloads packages")
+	testenv.Long(t, "it downloads packages")
 	needsAMD64(t)
 	guide, err := os.ReadFile("../../../docs/programs.md")
 	require.NoError(t, err)

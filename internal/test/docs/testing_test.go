@@ -15,7 +15,7 @@ import (
 
 // TestGuideTesting runs the guide's tests, and one that fails as the guide says.
 func TestGuideTesting(t *testing.T) {
-	testenv.LongOnce(t, "it builds programs")
+	testenv.Long(t, "it builds programs")
 	testenv.NeedsTool(t, "go", "golang")
 	g := readGuide(t, "testing.md")
 	code := func(text string) string { return strings.Join(g.find(t, text).lines, "\n") + "\n" }

@@ -32,7 +32,7 @@ metrics:
 // TestDashboardTypes: TypeScript accepts the dashboard as a value of Grafana's type, and its queries
 // as values of the type of queries. It accepts neither an unknown key nor a value of another type.
 func TestDashboardTypes(t *testing.T) {
-	testenv.LongOnce(t, "it installs Grafana's types and a compiler")
+	testenv.Long(t, "it installs Grafana's types and a compiler")
 	npm := testenv.NeedsTool(t, "npm", "npm")
 	dir := t.TempDir()
 	out, err := exec.Command(npm, "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir, grafanaTypes, compiler).CombinedOutput()

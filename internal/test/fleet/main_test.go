@@ -17,7 +17,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testenv.Once()
 	os.Setenv("CGO_ENABLED", "0") // as the command is distributed
 	tracetest.BuildMain(m)
 }
@@ -75,7 +74,7 @@ func does(p *tracetest.Process, lines ...string) {
 func needs(t testing.TB, reason string) {
 	t.Helper()
 	testenv.NeedsRoot(t)
-	testenv.LongOnce(t, reason)
+	testenv.Long(t, reason)
 }
 
 // rules are for each kind of metric.

@@ -54,7 +54,7 @@ func TestPythons(t *testing.T) {
 	if found = slices.DeleteFunc(found, func(path string) bool { return pythonMinor(path) < 8 }); len(found) == 0 {
 		t.Skip("pyenv has no version of Python here")
 	}
-	testenv.LongOnce(t, "it starts interpreters and tracers")
+	testenv.Long(t, "it starts interpreters and tracers")
 	testenv.NotRaced(t, "it starts programs in another language, which the detector does not know")
 	tracetest.NeedTracefs(t)
 	library := library(t)

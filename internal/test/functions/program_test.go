@@ -118,7 +118,7 @@ func (p *program) traced(t testing.TB, name string) *tracetest.Tracer {
 
 // each runs a test for each language.
 func each(t *testing.T, test func(t *testing.T, p *program)) {
-	testenv.LongOnce(t, "it starts interpreters and tracers")
+	testenv.Long(t, "it starts interpreters and tracers")
 	testenv.NotRaced(t, "it starts programs in other languages, which the detector does not know")
 	tracetest.NeedTracefs(t)
 	library := library(t)

@@ -100,7 +100,7 @@ var wasmTests = map[string]func(t *testing.T, g guest){
 
 // TestWasm runs each script on the guest's functions, whose names are those of its file.
 func TestWasm(t *testing.T) {
-	testenv.LongOnce(t, "it starts tracers")
+	testenv.Long(t, "it starts tracers")
 	tracetest.NeedTracefs(t)
 	require.NoError(t, unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0)) // as in TestFaults
 	t.Setenv("STAPSDT_DIR", t.TempDir())

@@ -134,7 +134,7 @@ func TestEveryCallOnce(t *testing.T) {
 	for _, b := range builds {
 		t.Run(b.name, func(t *testing.T) {
 			if b.long {
-				testenv.LongOnce(t, "it builds a program")
+				testenv.Long(t, "it builds a program")
 			}
 			source, env := recursion, b.env
 			if b.cgo {

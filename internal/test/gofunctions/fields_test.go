@@ -184,7 +184,7 @@ func TestFields(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.long {
-				testenv.LongOnce(t, "it builds a program and traces all of its functions")
+				testenv.Long(t, "it builds a program and traces all of its functions")
 			}
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)

@@ -6,12 +6,10 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 )
 
 // TestMain builds the command. Several runs can use the machine: each names its own processes.
 func TestMain(m *testing.M) {
-	testenv.Once()
 	tracetest.BuildMain(m)
 }
 

@@ -156,7 +156,7 @@ func churn%d(n int) int {
 // It does not crash, and the calls and returns of a function that is traced all the time count once each.
 func TestStorm(t *testing.T) {
 	bpf.Need(t)
-	testenv.LongOnce(t, "it attaches hundreds of times")
+	testenv.Long(t, "it attaches hundreds of times")
 	for _, c := range []struct {
 		name  string
 		flags []string
@@ -293,7 +293,7 @@ func main() {
 // TestManyCalls compares the number of calls with recursion, and of the returns that belong to them, exactly.
 func TestManyCalls(t *testing.T) {
 	testenv.NeedsRoot(t)
-	testenv.LongOnce(t, "returns are slow")
+	testenv.Long(t, "returns are slow")
 	path := build(t, many, nil)
 	for _, args := range [][]string{{"count", "go:main.work"}, {"latency", "go:main.work"}} {
 		t.Run(args[0], func(t *testing.T) {

@@ -85,7 +85,7 @@ func ExampleReport() {
 // TestDatabaseSQL: what passes of database/sql's own tests, with its fake driver, also passes if
 // every connector is wrapped, idle and observed.
 func TestDatabaseSQL(t *testing.T) {
-	testenv.LongOnce(t, "it builds database/sql's tests and runs them three times")
+	testenv.Long(t, "it builds database/sql's tests and runs them three times")
 	root := copyGoroot(t)
 	root.vendor(t, "github.com/go-stapsdt/stapsdt/instrument/sqlprobe")
 	root.edit(t, "database/sql/sql.go", func(text string) string {

@@ -99,7 +99,7 @@ var foreigners = []foreign{
 // connections and of one that wraps ResponseWriters also passes if their handlers and those
 // within them are wrapped, idle and observed.
 func TestForeignHandlers(t *testing.T) {
-	testenv.LongOnce(t, "it builds other modules' tests and runs them three times")
+	testenv.Long(t, "it builds other modules' tests and runs them three times")
 	for _, f := range foreigners {
 		dir := f.copy(t)
 		for _, name := range f.packages {

@@ -174,7 +174,7 @@ func (root goroot) vendor(t *testing.T, name string) {
 // TestNetHTTP: what passes of net/http's own tests, with servers of HTTP/1 and HTTP/2, also
 // passes if their handlers and the transports of their clients are wrapped, idle and observed.
 func TestNetHTTP(t *testing.T) {
-	testenv.LongOnce(t, "it builds net/http's tests and runs them three times")
+	testenv.Long(t, "it builds net/http's tests and runs them three times")
 	root := copyGoroot(t)
 	root.vendor(t, "github.com/go-stapsdt/stapsdt/instrument/httpprobe")
 	wrap(t, root)

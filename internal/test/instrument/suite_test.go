@@ -72,7 +72,7 @@ func Report() { fmt.Printf("queries %d %d\n", starts.Load(), ends.Load()) }
 // TestDriversOwnTests: what passes of lib/pq's own tests also passes with the probes, idle
 // and observed.
 func TestDriversOwnTests(t *testing.T) {
-	testenv.LongOnce(t, "it builds another module's tests and runs them three times")
+	testenv.Long(t, "it builds another module's tests and runs them three times")
 	source, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/lib/pq").Output()
 	require.NoError(t, err)
 	dir := t.TempDir()

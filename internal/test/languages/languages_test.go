@@ -130,7 +130,7 @@ func build(t testing.TB) (bindings string) {
 // TestBindings: values reach a tracer whole, a wrong value is refused whether it is traced or
 // not, is-enabled follows the tracer, and however the program ends, it leaves no file.
 func TestBindings(t *testing.T) {
-	testenv.LongOnce(t, "it starts interpreters, and builds a library for each")
+	testenv.Long(t, "it starts interpreters, and builds a library for each")
 	testenv.NotRaced(t, "it starts programs in other languages, which the detector does not know")
 	tracetest.NeedUprobes(t)
 	bindings := build(t)

@@ -20,7 +20,7 @@ import (
 // TestRecordedBindings: an ordinary user traces the program of each language live, without the kernel, and reads
 // what it has recorded after it was killed.
 func TestRecordedBindings(t *testing.T) {
-	testenv.LongOnce(t, "it starts interpreters, and builds a library for each")
+	testenv.Long(t, "it starts interpreters, and builds a library for each")
 	testenv.NotRaced(t, "it starts programs in other languages, which the detector does not know")
 	testenv.NeedsRoot(t)
 	bindings := build(t)

@@ -20,7 +20,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testenv.Once()
 	tracetest.BuildMain(m)
 }
 

@@ -40,7 +40,7 @@ type newcomer struct {
 }
 
 func newNewcomer(t *testing.T) *newcomer {
-	testenv.LongOnce(t, "it builds with empty caches")
+	testenv.Long(t, "it builds with empty caches")
 	_, err := os.Stat(repository + "/.git")
 	testenv.Needs(t, "a checkout", err)
 	files := t.TempDir()

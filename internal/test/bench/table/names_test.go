@@ -18,7 +18,7 @@ import (
 // TestNamesAddLittle: the names of twenty probes' arguments are little more than their letters
 // in a program, which has what describes arguments in any case.
 func TestNamesAddLittle(t *testing.T) {
-	testenv.LongOnce(t, "it builds programs")
+	testenv.Long(t, "it builds programs")
 	testenv.NeedsTool(t, "go", "golang")
 	dir := t.TempDir()
 	size := func(tags string) float64 {
