@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 )
 
 // TestMain lets this program play kubectl and the plugin, too.
@@ -270,7 +271,9 @@ func (f *fake) ask(command []string) int {
 		return 0
 	case probe == "never:ends":
 		fmt.Println("an event")
-		time.Sleep(time.Minute)
+		_, _ = in.ReadString('\n')
+		f.log("a line was sent")
+		time.Sleep(testenv.Patience)
 	}
 	fmt.Println(strings.Join(rest, " "))
 	return 0

@@ -142,11 +142,15 @@ func (a *asking) run(at *place) (status int, err error) {
 		defer done()
 		signal.Ignore(syscall.SIGINT) // the terminal sends Ctrl-C through the connection
 	}
+	var signals chan os.Signal
+	if !s.terminal {
+		signals = catchSignals()
+	}
 	if err := s.start(a.words(at, extra...)); err != nil {
 		return 0, err
 	}
 	if !s.terminal {
-		defer s.onSignal()()
+		defer s.onSignal(signals)()
 	}
 	return s.wait()
 }

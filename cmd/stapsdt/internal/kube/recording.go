@@ -58,10 +58,11 @@ func (a *asking) record(at *place) (int, error) {
 	defer f.Close()
 	reader, writer := io.Pipe()
 	s := &session{kubectl: a.kubectl, out: writer, problems: &filter{to: a.err}}
+	signals := catchSignals()
 	if err := s.start(a.words(at, "--size="+strconv.FormatInt(size, 10))); err != nil {
 		return 0, err
 	}
-	done := s.onSignal()
+	done := s.onSignal(signals)
 	defer done()
 	made := make(chan error, 1)
 	go func() {

@@ -130,10 +130,15 @@ func (k *kubectl) accompany(at *place, token string) (done func(), err error) {
 	}, nil
 }
 
-// onSignal lets the session end at a signal, and kills kubectl at a second one or after a while.
-func (s *session) onSignal() (done func()) {
+// catchSignals keeps signals from ending this program. They wait for onSignal.
+func catchSignals() chan os.Signal {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	return signals
+}
+
+// onSignal lets the session, which has started, end at a signal, and kills kubectl at a second one or after a while.
+func (s *session) onSignal(signals chan os.Signal) (done func()) {
 	ended := make(chan struct{})
 	var once sync.Once
 	go func() {
