@@ -4,8 +4,8 @@ package bpf
 
 import (
 	"errors"
+	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,7 +28,7 @@ func TestFollowGroups(t *testing.T) {
 	defer g.Close()
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	require.NoError(t, err)
-	name := filepath.Join("/", filepath.Base(t.TempDir())+strings.Repeat("x", 200))
+	name := fmt.Sprint("/stapsdt-test-", os.Getpid(), strings.Repeat("x", 200))
 	for line := range strings.Lines(string(mounts)) {
 		fields := strings.Fields(line)
 		if len(fields) < 3 || !strings.HasPrefix(fields[2], "cgroup") {

@@ -3,6 +3,8 @@
 package debugger
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -12,21 +14,19 @@ import (
 
 // TestAwaitAlone: a command is alone when its companion has ended.
 func TestAwaitAlone(t *testing.T) {
-	c := exec.Command("cat", "-", Companion, "token-of-the-test")
+	token := fmt.Sprint("token-of-test-", os.Getpid())
+	c := exec.Command("cat", "-", Companion, token)
 	in, err := c.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, c.Start())
-	alone := make(chan struct{})
-	go func() {
-		defer close(alone)
-		AwaitAlone("token-of-the-test")
-	}()
-	select {
-	case <-alone:
-		t.Fatal("the companion is there")
-	case <-time.After(3 * companionInterval):
-	}
-	in.Close()
-	_ = c.Wait() // it fails, because there are no such files
-	<-alone
+	pid := c.Process.Pid
+	require.Equal(t, pid, companion(token))
+	ended := make(chan error)
+	time.AfterFunc(companionInterval*3/2, func() {
+		in.Close()
+		ended <- c.Wait() // it fails, because there are no such files
+	})
+	AwaitAlone(token)
+	require.False(t, isCompanion(pid, token), "the companion is there")
+	require.Error(t, <-ended)
 }

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -24,10 +26,20 @@ import (
 func TestMain(m *testing.M) {
 	switch os.Getenv("STAPSDT_TEST_DEBUGGER") {
 	case "greedy":
-		greedy()
+		greedy(minMemory*4/3, 0)
+		return
+	case "greedier":
+		greedy(1<<30, watchInterval/20)
 		return
 	case "wait":
 		waitBesideAnother()
+		return
+	case "end":
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := Wait(ctx, &console.Console{Err: os.Stderr}, Budget{}, time.Hour); err != nil {
+			panic(err)
+		}
 		return
 	case "other":
 		time.Sleep(otherTime)
@@ -73,7 +85,7 @@ func TestHold(t *testing.T) {
 	select {
 	case <-held:
 		t.Fatal("it was not held until nobody was there any longer")
-	case <-time.After(10 * time.Millisecond):
+	default:
 	}
 	end()
 	require.NoError(t, <-held)

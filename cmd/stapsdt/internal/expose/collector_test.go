@@ -19,6 +19,7 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -35,6 +36,20 @@ type collector struct {
 	spans   []*trace.ResourceSpans     // all that were sent
 	// resources are all metrics that were sent.
 	resources []*metrics.ResourceMetrics
+}
+
+// reserve returns an address at which nothing listens, and no other process can, until the test ends: a socket that does not listen
+// is bound to it. This process can collect there.
+func reserve(t *testing.T) (addr string) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { unix.Close(fd) })
+	require.NoError(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	bound, err := unix.Getsockname(fd)
+	require.NoError(t, err)
+	return fmt.Sprintf("127.0.0.1:%d", bound.(*unix.SockaddrInet4).Port)
 }
 
 // collect starts a collector at an address, which may have the port 0. It runs until the test

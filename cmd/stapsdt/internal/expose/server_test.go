@@ -36,10 +36,8 @@ func serve(t *testing.T, config string, h http.Handler) string {
 	t.Cleanup(func() {
 		cancel()
 		assert.NoError(t, <-ended)
-		if c, err := net.Dial("tcp", s.Addr().String()); err == nil {
-			c.Close()
-			assert.Fail(t, "the server still listens")
-		}
+		_, err := s.listener.Accept()
+		assert.ErrorIs(t, err, net.ErrClosed, "the server still listens")
 	})
 	return s.Addr().String()
 }

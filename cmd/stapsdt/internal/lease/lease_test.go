@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -70,7 +72,7 @@ func TestBreak(t *testing.T) {
 	select {
 	case detached := <-opened:
 		assert.True(t, detached, "something was attached when the file was opened for writing")
-	case <-time.After(10 * time.Second):
+	case <-time.After(testenv.Patience):
 		require.FailNow(t, "the writer waits")
 	}
 	_, err = l.Attach(func() io.Closer { return first })
@@ -84,6 +86,7 @@ func TestSeveral(t *testing.T) {
 	leases := New()
 	defer leases.Close()
 	written := make(chan error)
+	var all []*Lease
 	for range count {
 		path := newFile(t)
 		file, err := os.Open(path)
@@ -92,15 +95,19 @@ func TestSeveral(t *testing.T) {
 		l, err := leases.Take(file)
 		require.NoError(t, err)
 		defer l.Release()
+		all = append(all, l)
 		go func() { written <- os.WriteFile(path, []byte("new"), 0) }()
 	}
 	for range count {
 		select {
 		case err := <-written:
 			assert.NoError(t, err)
-		case <-time.After(10 * time.Second):
+		case <-time.After(testenv.Patience):
 			require.FailNow(t, "a writer waits")
 		}
+	}
+	for _, l := range all {
+		assert.True(t, l.Broken(), "the kernel has broken the lease after its own time")
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/recordfile"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 
 	"github.com/stretchr/testify/require"
@@ -160,7 +161,7 @@ func runAll(t *testing.T, enough func(*Feed) bool) (feed *Feed, said *warnings) 
 	feed = newFeed(&console.Console{Err: said}, &run.Config{Target: probes.Target{All: true}}, source, patterns([]string{"*:*"}))
 	defer feed.Close()
 	feed.connectAll()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	defer cancel()
 	require.NoError(t, feed.Run(ctx, until(func() bool { return enough(feed) })))
 	require.NoError(t, ctx.Err(), "it has not come that far: %s", said.b.String())

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -235,9 +237,7 @@ func FuzzParse(f *testing.F) {
 	}
 	position := regexp.MustCompile(`^f:([1-9]\d*):([1-9]\d*): .`)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		start := time.Now()
 		file, err := Parse("f", text)
-		require.LessOrEqual(t, time.Since(start), 5*time.Second, "%q", text)
 		require.NotEqual(t, err == nil, file == nil, "%v %v", file, err)
 		if err == nil {
 			return
@@ -269,7 +269,7 @@ func TestReadPipe(t *testing.T) {
 	select {
 	case err := <-read:
 		assert.Error(t, err, "an empty pipe has rules")
-	case <-time.After(time.Minute):
+	case <-time.After(testenv.Patience):
 		require.FailNow(t, "Read waits")
 	}
 }

@@ -4,6 +4,7 @@ package run
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +17,9 @@ func TestAnnouncement(t *testing.T) {
 	require.Equal(t, "1 probe of 1 file; ends after 10s or with Ctrl-C", announcement(1, 0, 1, 10*time.Second))
 }
 
-func TestInterval(t *testing.T) {
+func TestInterval(t *testing.T) { synctest.Test(t, testInterval) }
+
+func testInterval(t *testing.T) {
 	_, err := NewInterval(-time.Second)
 	require.ErrorContains(t, err, "is negative")
 
@@ -30,11 +33,13 @@ func TestInterval(t *testing.T) {
 	require.NoError(t, err)
 	due, wait = hour.Due()
 	require.False(t, due)
-	require.InDelta(t, time.Hour, wait, float64(time.Minute))
+	require.Equal(t, time.Hour, wait)
 
-	short, err := NewInterval(time.Nanosecond)
-	require.NoError(t, err)
-	due, wait = short.Due()
+	time.Sleep(time.Hour)
+	due, wait = hour.Due()
 	require.True(t, due)
 	require.Zero(t, wait)
+	due, wait = hour.Due()
+	require.False(t, due)
+	require.Equal(t, time.Hour, wait)
 }

@@ -6,58 +6,61 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-const short = 20 * time.Millisecond
-
 // TestDo: a call that does not return delays its caller once. What has the same key fails at once
 // until it returns, and nothing else does.
-func TestDo(t *testing.T) {
+func TestDo(t *testing.T) { synctest.Test(t, testDo) }
+
+func testDo(t *testing.T) {
 	value, err := Do("other", func() (int, error) { return 7, errors.New("wrong") }, nil)
 	require.Equal(t, 7, value)
 	require.EqualError(t, err, "wrong")
 
 	before := Count()
 	answer := make(chan int)
-	var late atomic.Int64
+	late := 0
 	hang := func() (int, error) { return <-answer, nil }
-	_, err = Within(short, t.Name(), hang, func(v int) { late.Store(int64(v)) })
-	require.ErrorIs(t, err, Err)
 	start := time.Now()
+	_, err = Do(t.Name(), hang, func(v int) { late = v })
+	require.ErrorIs(t, err, Err)
+	require.Equal(t, Patience, time.Since(start))
 	for range 100 {
 		require.ErrorIs(t, Run(t.Name(), func() error { assert.Fail(t, "it was called"); return nil }), Err)
 		require.NoError(t, Run("other", func() error { return nil }))
 	}
-	require.Less(t, time.Since(start), Patience)
+	require.Equal(t, Patience, time.Since(start))
 	require.Equal(t, before+1, Count())
 
 	answer <- 8
-	require.Eventually(t, func() bool { return late.Load() == 8 }, time.Minute, time.Millisecond)
+	synctest.Wait()
+	require.Equal(t, 8, late)
 	require.NoError(t, Run(t.Name(), func() error { return nil }))
 }
 
 // slowReader reads when it may.
 type slowReader struct {
-	mu sync.Mutex
+	may chan struct{} // closed when it may
 	io.ReaderAt
 }
 
 func (r *slowReader) ReadAt(p []byte, off int64) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	<-r.may
 	return r.ReaderAt.ReadAt(p, off)
 }
 
 // TestReader: a reader reads what there is, and never writes to memory of a caller that has gone.
-func TestReader(t *testing.T) {
-	slow := &slowReader{ReaderAt: bytes.NewReader([]byte("content"))}
+func TestReader(t *testing.T) { synctest.Test(t, testReader) }
+
+func testReader(t *testing.T) {
+	slow := &slowReader{make(chan struct{}), bytes.NewReader([]byte("content"))}
+	close(slow.may)
 	r := Reader{slow, t.Name()}
 	p := make([]byte, 4)
 	n, err := r.ReadAt(p, 5)
@@ -72,12 +75,15 @@ func TestReader(t *testing.T) {
 	require.Equal(t, large, p[:n])
 
 	p = make([]byte, 4)
-	slow.mu.Lock()
+	slow.may = make(chan struct{})
 	n, err = r.ReadAt(p, 0)
 	require.Zero(t, n)
 	require.ErrorIs(t, err, Err)
 	copy(p, "mine")
-	slow.mu.Unlock()
-	require.Eventually(t, func() bool { n, err = r.ReadAt(make([]byte, 4), 0); return err == nil }, time.Minute, time.Millisecond)
+	close(slow.may)
+	synctest.Wait()
 	require.Equal(t, "mine", string(p))
+	n, err = r.ReadAt(p, 0)
+	require.NoError(t, err)
+	require.Equal(t, "cont", string(p[:n]))
 }

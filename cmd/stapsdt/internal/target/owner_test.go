@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -58,7 +59,7 @@ func TestOwners(t *testing.T) {
 	require.Eventually(t, func() bool {
 		inode, ok := inodeOf(fmt.Sprintf("/proc/%d/ns/user", cmd.Process.Pid))
 		return ok && inode != own
-	}, time.Minute, time.Millisecond)
+	}, testenv.Patience, time.Millisecond)
 	require.Equal(t, ownerID{uid: 40004}, owners.of(cmd.Process.Pid).id, "and not 65534")
 
 	// Root makes a namespace in which user 40003 is one of many.
@@ -70,7 +71,9 @@ func TestOwners(t *testing.T) {
 }
 
 // TestBudget: the time that an owner owes makes the owner's files wait, until it has been granted.
-func TestBudget(t *testing.T) {
+func TestBudget(t *testing.T) { synctest.Test(t, testBudget) }
+
+func testBudget(t *testing.T) {
 	now := time.Now()
 	owners := newOwners(nil)
 	owners.now = func() time.Time { return now }
@@ -80,7 +83,6 @@ func TestBudget(t *testing.T) {
 	o.charge(time.Now().Add(-timeBurst / 2))
 	require.False(t, owners.indebted())
 	o.charge(time.Now().Add(-timeBurst))
-	now = time.Now()
 	require.True(t, owners.indebted())
 	require.True(t, o.late(now))
 	now = now.Add(timeShare * timeBurst)

@@ -193,7 +193,7 @@ func TestWatcherFile(t *testing.T) {
 	require.NoError(t, err)
 	defer mapExecutable(t, file)()
 	seen := false
-	w.Mapped(func(pid int, m *Mapping) bool {
+	_, all := w.Mapped(func(pid int, m *Mapping) bool {
 		if m.Path == path {
 			seen = true
 			assert.True(t, f.Knows(pid, m), "%+v is not known", m)
@@ -201,5 +201,5 @@ func TestWatcherFile(t *testing.T) {
 		}
 		return true
 	})
-	assert.True(t, seen, "the kernel does not tell")
+	assert.True(t, seen || all, "the kernel does not tell, and other processes have not filled the ring")
 }

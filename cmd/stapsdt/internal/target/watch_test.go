@@ -5,6 +5,7 @@ package target
 import (
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,13 +43,16 @@ func TestMapped(t *testing.T) {
 		mapExecutable(t, file)()
 	}
 	asked := 0
-	pids, _ := w.Mapped(func(pid int, _ *Mapping) bool {
+	pids, all := w.Mapped(func(pid int, _ *Mapping) bool {
 		if pid == os.Getpid() {
 			asked++
 		}
 		return false
 	})
-	assert.Equal(t, 1, asked)
-	assert.Contains(t, pids, os.Getpid())
-	assert.IsIncreasing(t, pids)
+	assert.LessOrEqual(t, asked, 1)
+	if !all { // other processes have not filled the ring
+		assert.Equal(t, 1, asked)
+		assert.Contains(t, pids, os.Getpid())
+	}
+	assert.True(t, slices.IsSorted(pids), pids)
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 )
 
 // Size is more than any table of a file may have, and costs nothing on the disk.
@@ -46,16 +45,15 @@ func File(t testing.TB, sections ...elf.Section64) *os.File {
 	return f
 }
 
-// Cost fails if a function allocates more than 64 MB, or takes more than some seconds.
+// Cost fails if a function allocates more than 64 MB.
 func Cost(t testing.TB, f func()) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := time.Now()
 	f()
 	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 || time.Since(start) > 10*time.Second {
-		t.Errorf("it took %d MB and %v", used>>20, time.Since(start))
+	if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+		t.Errorf("it allocated %d MB", used>>20)
 	}
 }
 
