@@ -162,7 +162,7 @@ func TestObserversBlock(t *testing.T) {
 			probe.Fire(false)
 		})
 	}
-	require.Eventually(t, func() bool { return waiting.Load() == goroutines }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return waiting.Load() == goroutines }, testenv.Patience, time.Millisecond)
 	probe.Fire(false)
 	require.EqualValues(t, 1, nested.Load())
 	tryLoad(t, p)

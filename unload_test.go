@@ -21,8 +21,9 @@ import (
 )
 
 // TestUnloadUnderFire: 64 goroutines fire while the provider is unloaded and
-// loaded 1,000 times under a tracer. Nothing faults, and the tracer has seen
-// what the program has fired. Only a fire's own answer, which no exported method
+// loaded under a tracer, 100 times and until at least 1,000 fires have come to a live site; with
+// -short unset, ten times as often. Nothing faults, and the tracer has seen what the program has
+// fired. Only a fire's own answer, which no exported method
 // returns, tells whether it came to a live site: so this test is not among the other
 // traced ones, in internal/test/process.
 func TestUnloadUnderFire(t *testing.T) {
@@ -51,16 +52,17 @@ func TestUnloadUnderFire(t *testing.T) {
 		})
 	}
 	// On a busy machine the goroutines get to fire in few of the cycles.
-	const enough = 10_000
-	end := time.Now().Add(testenv.Patience)
-	for n := 0; n < 1000 || fired.Load() < enough && time.Now().Before(end); n++ {
+	cycles, enough := 1000, uint64(10_000)
+	if testing.Short() {
+		cycles, enough = 100, 1000
+	}
+	for n := 0; n < cycles || fired.Load() < enough; n++ {
 		require.NoError(t, p.Unload())
 		require.NoError(t, p.Load())
 		time.Sleep(100 * time.Microsecond)
 	}
 	stop.Store(true)
 	wg.Wait()
-	require.GreaterOrEqual(t, fired.Load(), uint64(enough), "the goroutines have hardly fired")
 	seen := stopTracer()
 	require.Contains(t, seen, fmt.Sprintf("@seen: %d\n", fired.Load()))
 	require.Contains(t, seen, fmt.Sprintf("@sum: %d\n", sum.Load()))
@@ -77,6 +79,8 @@ func traceByBpftrace(t *testing.T, program string) (stop func() string) {
 	t.Helper()
 	testenv.NeedsRoot(t)
 	var out bytes.Buffer
+	// 0.17 notes an interrupt that comes while it prints, and looks at the note only when another event comes.
+	program += ` interval:s:1 { printf(""); }`
 	cmd := exec.Command(testenv.NeedsTool(t, "bpftrace", "bpftrace"), "-e", program)
 	cmd.Env = append(os.Environ(), attachedMarker+"=1")
 	cmd.Stdout = &out
@@ -90,21 +94,7 @@ func traceByBpftrace(t *testing.T, program string) (stop func() string) {
 	}
 	require.Equal(t, attachedMarker, said.Text(), "bpftrace did not attach")
 	return func() string {
-		// bpftrace can miss a signal, and then waits for ever.
-		ticker, ended := time.NewTicker(5*time.Second), make(chan struct{})
-		defer ticker.Stop()
-		defer close(ended)
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
-		go func() {
-			for {
-				select {
-				case <-ticker.C:
-					_ = cmd.Process.Signal(os.Interrupt)
-				case <-ended:
-					return
-				}
-			}
-		}()
 		for said.Scan() {
 			t.Log(said.Text())
 		}
@@ -118,18 +108,18 @@ func traceByBpftrace(t *testing.T, program string) (stop func() string) {
 func TestConcurrentCalls(t *testing.T) {
 	p := newProvider(t, "busy")
 	probe := NewProbe3[string, []byte, int](p, "event")
-	end := time.Now().Add(time.Second)
-	var wg sync.WaitGroup
+	var wg, changes sync.WaitGroup
+	var end atomic.Bool
 	for range 4 {
 		wg.Go(func() {
-			for i := 0; time.Now().Before(end); i++ {
+			for i := 0; !end.Load(); i++ {
 				probe.Fire("text", []byte("bytes"), i)
 				probe.Enabled()
 				probe.Probe.Fire("text", "text", i)
 			}
 		})
-		wg.Go(func() {
-			for time.Now().Before(end) {
+		changes.Go(func() {
+			for range 100 {
 				p.Load()
 				if p.Loaded() {
 					p.Path()
@@ -137,7 +127,7 @@ func TestConcurrentCalls(t *testing.T) {
 				p.Unload()
 			}
 		})
-		wg.Go(func() {
+		changes.Go(func() {
 			for i := range 20 {
 				p.AddProbe("more", Int32)
 				p.Probes()
@@ -145,6 +135,8 @@ func TestConcurrentCalls(t *testing.T) {
 			}
 		})
 	}
+	changes.Wait()
+	end.Store(true)
 	wg.Wait()
 	require.NoError(t, p.Close())
 	require.ErrorIs(t, p.Load(), ErrClosed)
@@ -177,12 +169,14 @@ func TestGarbageIsGivenBack(t *testing.T) {
 	before, fds := mappings(t, "garbage"), descriptors(t)
 	dir := t.TempDir() + "/images"
 	func() {
+		var all []*Provider // which the collector does not find until all are counted
 		for i := range 60 {
 			opts := []Option{WithDir(dir)}
 			if i%2 == 0 {
 				opts = append(opts, WithMemfd())
 			}
 			p := NewProvider("garbage", opts...)
+			all = append(all, p)
 			probe := NewProbe1[string](p, "event")
 			require.NoError(t, p.Load())
 			probe.Fire("x")
@@ -193,8 +187,9 @@ func TestGarbageIsGivenBack(t *testing.T) {
 				require.NoError(t, p.Unload())
 			}
 		}
+		require.GreaterOrEqual(t, mappings(t, "garbage"), before+20, "the test sees no mappings")
+		runtime.KeepAlive(all)
 	}()
-	require.GreaterOrEqual(t, mappings(t, "garbage"), before+20, "the test sees no mappings")
 	require.Eventually(t, func() bool {
 		settle()
 		// The memory of parked slots is kept, once a process.

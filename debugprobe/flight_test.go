@@ -33,16 +33,38 @@ func heap() int64 {
 // viewerBytes is the most memory that a viewer takes: its buffers, and a histogram of 32 groups.
 const viewerBytes = 1 << 20
 
-// TestInFlight: as many viewers as there may be, with full buffers and histograms, take no thread
-// and no goroutine but the one of their request, and nothing when they have gone. What they keep
-// does not depend on how many operations are in flight.
+// TestInFlight: as many viewers as there may be, with full buffers and histograms, have no goroutine but that of their
+// request and no descriptor, while many operations are in flight.
 func TestInFlight(t *testing.T) {
+	descriptors := entries("/proc/self/fd")
+	others := testenv.Goroutines() // of earlier tests' streams, which may not have ended
+	_, leave := fullViewers(t, 2000)
+	require.LessOrEqual(t, testenv.Goroutines(), others)
+	require.LessOrEqual(t, entries("/proc/self/fd"), descriptors)
+	leave()
+	require.Zero(t, viewers.Load())
+}
+
+// TestViewerMemory: what viewers with full buffers and histograms keep is bounded, does not depend on how many operations are
+// in flight, and is released when they have gone.
+func TestViewerMemory(t *testing.T) {
+	testenv.Measures(t, "the memory of the page's viewers")
 	testenv.NotRaced(t, "the detector has memory of its own")
-	const operations = 20_000
+	bytes := heap()
+	fire, leave := fullViewers(t, 20_000)
+	kept := heap() - bytes
+	fire()
+	testenv.Figure(t, "a viewer", float64(kept)/maxViewers, viewerBytes, "bytes")
+	testenv.Figure(t, "20,000 more operations", float64(heap()-bytes-kept), 256<<10, "bytes")
+	leave()
+	testenv.Figure(t, "viewers that have gone", float64(heap()-bytes), 256<<10, "bytes")
+}
+
+// fullViewers opens as many streams as there may be, whose clients accept nothing, and fires operations until their buffers
+// are full. It returns functions that fire as many operations again and that end the streams.
+func fullViewers(t *testing.T, operations uint64) (fire, leave func()) {
 	p := newProvider(t)
 	start := stapsdt.NewProbe3[uint64, string, string](p, "start", "id", "text", "group")
-	bytes, goroutines := heap(), runtime.NumGoroutine()
-	threads, descriptors := entries("/proc/self/task"), entries("/proc/self/fd")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	writers := make([]*stuck, maxViewers)
@@ -57,8 +79,8 @@ func TestInFlight(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return viewers.Load() == maxViewers && start.Observed() }, wait, time.Millisecond)
 	big := strings.Repeat("\x01", 1000)
-	fire := func() {
-		for id := range uint64(operations) {
+	fire = func() {
+		for id := range operations {
 			start.Fire(id, big, string(rune('A'+id%64)))
 		}
 	}
@@ -73,19 +95,11 @@ func TestInFlight(t *testing.T) {
 		}
 	}
 	fire()
-	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+maxViewers)
-	require.LessOrEqual(t, entries("/proc/self/task"), threads+2)
-	require.LessOrEqual(t, entries("/proc/self/fd"), descriptors)
-	kept := heap() - bytes
-	t.Logf("%d bytes for each viewer", kept/maxViewers)
-	require.Less(t, kept, int64(maxViewers*viewerBytes))
-	fire()
-	require.LessOrEqual(t, heap()-bytes, int64(kept+256<<10))
-	cancel()
-	for _, w := range writers {
-		close(w.release)
-		<-done
+	return fire, func() {
+		cancel()
+		for _, w := range writers {
+			close(w.release)
+			<-done
+		}
 	}
-	require.LessOrEqual(t, heap()-bytes, int64(256<<10))
-	runtime.KeepAlive(writers)
 }

@@ -25,17 +25,28 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestInFlight: a recorder takes its size, however many operations are in flight, and no thread,
-// goroutine or descriptor. It keeps its memory when it is stopped, and none when it is dropped.
-func TestInFlight(t *testing.T) {
+// TestInFlight: a recorder has no goroutine or descriptor, however many operations are in flight.
+func TestInFlight(t *testing.T) { flight(t, func(string, float64) {}) }
+
+// TestRecorderMemory: a recorder takes its size, however many operations are in flight. It keeps its memory when it is
+// stopped, and releases it when it is dropped.
+func TestRecorderMemory(t *testing.T) {
+	testenv.Measures(t, "the memory of a recorder")
 	testenv.NotRaced(t, "the detector has memory of its own")
+	bytes := heap()
+	flight(t, func(name string, most float64) {
+		testenv.Figure(t, name, float64(heap()-bytes), most, "bytes")
+	})
+}
+
+// flight records many operations that are in flight at once, and calls figure at each stage of the recorder's life.
+func flight(t *testing.T, figure func(name string, most float64)) {
 	const operations, size = 20_000, 1 << 20
 	p := stapsdt.NewProvider("p")
 	defer p.Close()
 	start := stapsdt.NewProbe2[uint64, string](p, "start", "id", "text")
 	end := stapsdt.NewProbe1[uint64](p, "end", "id")
-	goroutines, threads, descriptors := runtime.NumGoroutine(), entries("/proc/self/task"), entries("/proc/self/fd")
-	bytes := heap()
+	descriptors := entries("/proc/self/fd")
 	r := New(size, p)
 	r.Start()
 	fire := func(f func(id uint64)) {
@@ -53,17 +64,15 @@ func TestInFlight(t *testing.T) {
 		}
 	}
 	fire(func(id uint64) { start.Fire(id, "SELECT") })
-	require.LessOrEqual(t, heap()-bytes, int64(size+128<<10))
-	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+4) // those of fire may not quite have ended
-	// The runtime starts threads of its own while goroutines run, and an emulator more of them.
-	require.LessOrEqual(t, entries("/proc/self/task"), threads+16)
+	figure("a recorder", size+128<<10)
+	require.Zero(t, testenv.Goroutines())
 	require.LessOrEqual(t, entries("/proc/self/fd"), descriptors)
 	fire(func(id uint64) { end.Fire(id) })
 	r.Stop()
-	require.LessOrEqual(t, heap()-bytes, int64(size+128<<10))
+	figure("a recorder that is stopped", size+128<<10)
 	runtime.KeepAlive(r)
 	r = nil
-	require.LessOrEqual(t, heap()-bytes, int64(128<<10))
+	figure("a recorder that is dropped", 128<<10)
 }
 
 // TestWhileWriting: no lock is held while the writer, which is the program's, runs.

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/recorder"
@@ -45,7 +44,7 @@ func TestLargerHead(t *testing.T) {
 }
 
 // TestScribbled: a program whose recording is overwritten at random fires on, and neither blocks nor fails. What
-// is read of such a file, by others and by the program itself, ends soon, within bounded memory.
+// is read of such a file, by others and by the program itself, ends, and takes bounded memory.
 func TestScribbled(t *testing.T) {
 	for _, counter := range []bool{false, true} {
 		t.Run(fmt.Sprint("counter=", counter), func(t *testing.T) {
@@ -61,13 +60,13 @@ func TestScribbled(t *testing.T) {
 			require.NoError(t, err)
 			head = head[:recording.HeadBytes+4096]
 			var stop atomic.Bool
-			var fired [4]int64
+			var fired [4]atomic.Int64
 			var group sync.WaitGroup
 			for g := range fired {
 				group.Go(func() {
 					for n := int64(0); !stop.Load(); n++ {
 						probe.Fire(g, n, "some text of the event"[:n%20])
-						fired[g] = n
+						fired[g].Store(n)
 					}
 				})
 			}
@@ -101,26 +100,32 @@ func TestScribbled(t *testing.T) {
 				}
 			})
 			whole, broken := 0, 0
+			enough := 1000
+			if testing.Short() {
+				enough = 100
+			}
+			some := func() bool { // each goroutine has fired, and some readings have failed
+				for g := range fired {
+					if fired[g].Load() <= 1000 {
+						return false
+					}
+				}
+				return broken > 0
+			}
 			var before, after runtime.MemStats
-			for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+			for whole+broken < enough || !some() {
 				runtime.ReadMemStats(&before)
-				start := time.Now()
 				if readAll(path) == nil {
 					whole++
 				} else {
 					broken++
 				}
 				_, _ = r.WriteTo(io.Discard)
-				require.Less(t, time.Since(start), 10*time.Second)
 				runtime.ReadMemStats(&after)
 				require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<20))
 			}
 			stop.Store(true)
 			group.Wait()
-			for g := range fired {
-				require.Greater(t, fired[g], int64(1000))
-			}
-			require.Positive(t, broken)
 			require.False(t, r.writer.Failed())
 			require.NoError(t, r.Close())
 			t.Logf("%d readings, and %d that ended with an error", whole, broken)

@@ -332,8 +332,8 @@ func TestRefused(t *testing.T) {
 
 // TestTooMany: a thousand connections cost what 32 do, and watchers beyond the eighth are refused.
 func TestTooMany(t *testing.T) {
+	others := testenv.Goroutines() // of earlier tests, which may not have ended
 	l := listening(t)
-	goroutines := runtime.NumGoroutine()
 	var watchers []*watcher
 	for range maxWatchers {
 		watchers = append(watchers, watching(t, l.path, 32<<20, "*:*")) // as much as the command asks for
@@ -349,7 +349,9 @@ func TestTooMany(t *testing.T) {
 		require.NoError(t, err)
 		held = append(held, c)
 	}
-	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+maxConnections+1)
+	require.Eventually(t, func() bool { // one that has ended may still be there
+		return testenv.Goroutines() <= others+1+maxConnections
+	}, testenv.Patience, time.Millisecond)
 	for _, c := range held {
 		c.Close()
 	}
@@ -410,6 +412,7 @@ func TestEndless(t *testing.T) {
 func threadsChild() {
 	p := stapsdt.NewProvider("child")
 	probe := stapsdt.NewProbe1[int](p, "event", "n")
+	makeThreads()
 	announce()
 	_ = unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: 1, Max: 1})
 	for n := 0; ; n++ {
@@ -461,10 +464,8 @@ func TestSilent(t *testing.T) {
 	l := listening(t)
 	c := dialed(t, l.path)
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(requestPatience+testenv.Patience)))
-	start := time.Now()
 	_, err := c.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF)
-	require.InDelta(t, requestPatience.Seconds(), time.Since(start).Seconds(), 5)
 }
 
 // TestMemory: watchers share what there is.
@@ -543,50 +544,40 @@ func TestFiles(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestIdle: a listener costs a goroutine and a descriptor before a watcher connects, and after it has left.
+// TestIdle: a listener costs a goroutine and a descriptor before a watcher connects, and after the watcher has left.
 func TestIdle(t *testing.T) {
-	testenv.NotRaced(t, "it counts what the process has")
-	count := func() (goroutines, descriptors int) {
-		entries, err := os.ReadDir("/proc/self/fd")
+	l := listening(t)
+	// sockets returns the number of descriptors that are sockets of the listener's path.
+	sockets := func() (n int) {
+		table, err := os.ReadFile("/proc/self/net/unix")
 		require.NoError(t, err)
-		return runtime.NumGoroutine(), len(entries)
-	}
-	// settled counts when nothing ends any more: a goroutine is counted until it has exited, which it does
-	// after those that wait for it, and a collection closes what earlier tests have dropped.
-	settled := func() (goroutines, descriptors int) {
-		runtime.GC()
-		runtime.GC()
-		goroutines, descriptors = count()
-		for same := 0; same < 20; same++ {
-			time.Sleep(time.Millisecond)
-			g, d := count()
-			if g != goroutines || d != descriptors {
-				goroutines, descriptors, same = g, d, 0
+		inodes := map[string]bool{}
+		for line := range strings.Lines(string(table)) {
+			if fields := strings.Fields(line); fields[len(fields)-1] == l.path {
+				inodes["socket:["+fields[len(fields)-2]+"]"] = true
 			}
 		}
-		return goroutines, descriptors
+		entries, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		for _, entry := range entries {
+			if target, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil && inodes[target] {
+				n++
+			}
+		}
+		return n
 	}
-	t.Setenv("STAPSDT_DIR", t.TempDir())
-	require.NoError(t, os.Chmod(os.Getenv("STAPSDT_DIR"), 0o700))
-	warm, err := Listen() // the runtime's poller has descriptors too
-	require.NoError(t, err)
-	require.NoError(t, warm.Close())
-	goroutines, descriptors := settled()
-	closer, err := Listen()
-	require.NoError(t, err)
-	defer closer.Close()
-	g, d := count()
-	require.Equal(t, goroutines+1, g)
-	require.Equal(t, descriptors+1, d)
-	w := watching(t, closer.(*listener).path, 0, "*:*")
+	reserved := func() int64 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.memory
+	}
+	require.Eventually(t, func() bool { return testenv.Goroutines() == 1 }, testenv.Patience, time.Millisecond)
+	require.Equal(t, 1, sockets())
+	w := watching(t, l.path, 0, "*:*")
+	require.Equal(t, 2, sockets())
 	require.NoError(t, w.End())
 	require.NoError(t, w.Close())
-	g, d = count()
-	for end := time.Now().Add(testenv.Patience); time.Now().Before(end) && (g != goroutines+1 || d != descriptors+1); g, d = count() {
-		time.Sleep(time.Millisecond)
-	}
-	require.Equal(t, goroutines+1, g)
-	require.Equal(t, descriptors+1, d)
+	require.Eventually(t, func() bool { return testenv.Goroutines() == 1 && sockets() == 1 && reserved() == 0 }, testenv.Patience, time.Millisecond)
 }
 
 // TestFireAllocatesNothing: neither while a watcher reads nor without one.
@@ -728,17 +719,38 @@ func TestExhausted(t *testing.T) {
 	require.NoError(t, err)
 	conn := dialed(t, strings.TrimSuffix(line, "\n"))
 	_, err = wire.NewClient(conn, 300*time.Millisecond)
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "nothing accepts connections without a descriptor")
 	_, err = in.Write([]byte("x"))
 	require.NoError(t, err)
 	w := watching(t, strings.TrimSuffix(line, "\n"), 0, "child:*")
 	require.Eventually(t, func() bool { return len(w.events(t)) > 0 }, testenv.Patience, time.Millisecond)
 }
 
-// limitedChild has no room in its address space.
+// makeThreads makes more threads than a child's goroutines can use at once. The runtime keeps them, so that it needs no new
+// one however busy the machine is.
+func makeThreads() {
+	var running, free sync.WaitGroup
+	all := make(chan struct{})
+	for range 8 + runtime.GOMAXPROCS(0) {
+		running.Add(1)
+		free.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			running.Done()
+			<-all
+		})
+	}
+	running.Wait()
+	close(all)
+	free.Wait()
+}
+
+// limitedChild has no room in its address space. Its threads are made before the limit is set, because each takes 8 MiB for
+// its stack and up to 128 MiB for the C library's allocations.
 func limitedChild() {
 	p := stapsdt.NewProvider("child")
 	stapsdt.NewProbe0(p, "event")
+	makeThreads()
 	b, _ := os.ReadFile("/proc/self/statm")
 	pages, _ := strconv.Atoi(strings.Fields(string(b))[0])
 	size := uint64(pages*os.Getpagesize() + 16<<20)

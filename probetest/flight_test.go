@@ -13,27 +13,28 @@ import (
 // TestMemory: a recorder keeps each event until Reset, in at most 300 bytes and those of its
 // strings, and no goroutine.
 func TestMemory(t *testing.T) {
+	testenv.Measures(t, "the memory of recorded events")
 	testenv.NotRaced(t, "the detector has memory of its own")
 	const events = 20_000
 	p := stapsdt.NewProvider("memory")
 	t.Cleanup(func() { p.Close() })
 	probe := stapsdt.NewProbe1[uint64](p, "event", "id")
 	rec := Record(t, p)
-	heap := func() int64 {
+	heap := func() float64 {
 		runtime.GC()
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
+		return float64(m.HeapAlloc)
 	}
-	bytes, goroutines := heap(), runtime.NumGoroutine()
+	bytes := heap()
 	for id := range uint64(events) {
 		probe.Fire(id)
 	}
-	require.Less(t, heap()-bytes, int64(events*300))
-	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+	testenv.Figure(t, "an event", (heap()-bytes)/events, 300, "bytes")
+	require.Zero(t, testenv.Goroutines())
 	require.Len(t, rec.Events(), events)
 	rec.Reset()
-	require.LessOrEqual(t, heap()-bytes, int64(64<<10))
+	testenv.Figure(t, "what Reset leaves", heap()-bytes, 64<<10, "bytes")
 	require.Empty(t, rec.Events())
 }

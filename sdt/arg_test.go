@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -242,10 +241,8 @@ func FuzzOperand(f *testing.F) {
 	f.Fuzz(func(t *testing.T, machine uint16, text string) {
 		var words []string
 		var args []Arg
-		start := time.Now()
 		used := allocated(func() { args = ParseArgs(elf.Machine(machine), text) })
 		require.Less(t, used, uint64(256<<10)+1024*uint64(len(text)))
-		require.Less(t, time.Since(start), 5*time.Second)
 		for _, a := range args {
 			checkArg(t, a)
 			words = append(words, a.String())

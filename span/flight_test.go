@@ -5,10 +5,10 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/debugprobe"
@@ -21,12 +21,6 @@ import (
 
 // spanBytes is what a span that is reported keeps until it is unreachable: see Span.
 const spanBytes = 64
-
-// threads returns the number of threads of this process, or 0 where the system does not tell.
-func threads() int {
-	entries, _ := os.ReadDir("/proc/self/task")
-	return len(entries)
-}
 
 // watch opens the page's stream of a provider's events, and returns a function that closes it.
 func watch(t *testing.T, p *stapsdt.Provider) (stop func()) {
@@ -57,10 +51,41 @@ type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
-// TestInFlight: spans in flight, while they are observed, recorded and watched, keep their 64
-// bytes, no goroutine and no thread, and nothing when they have ended.
+// TestInFlight: spans in flight, while they are observed, recorded and watched, are objects of 64 bytes, and have no
+// goroutine.
 func TestInFlight(t *testing.T) {
+	flight(t, func(string, float64) {})
+	require.LessOrEqual(t, unsafe.Sizeof(Span[end]{}), uintptr(spanBytes))
+	testenv.NotRaced(t, "the detector allocates")
+	testenv.NotSanitized(t, "the address sanitizer has variables escape")
+	testenv.NeedsOptimization(t, "Start is not inlined, and its arguments are allocated")
+	p := eventtest.Provider(t, "span")
+	query := New[start, end](p, "query")
+	defer p.Observe(func(*stapsdt.Event) {})()
+	ctx := t.Context()
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
+		_, s := query.Start(ctx, start{"SELECT"})
+		s.End(end{}, nil)
+	}), 1.0)
+}
+
+// TestSpanMemory: spans in flight, while they are observed, recorded and watched, keep their 64 bytes, and nothing when they
+// have ended.
+func TestSpanMemory(t *testing.T) {
+	testenv.Measures(t, "the memory of spans")
 	testenv.NotRaced(t, "the detector has memory of its own for each object")
+	before := 0.0
+	flight(t, func(name string, most float64) {
+		if name == "" {
+			before = float64(heap())
+			return
+		}
+		testenv.Figure(t, name, float64(heap())-before, most, "bytes")
+	})
+}
+
+// flight has spans in flight, and calls figure with an empty name before they begin, and then at each stage.
+func flight(t *testing.T, figure func(name string, most float64)) {
 	const spans = 20_000
 	p := stapsdt.NewProvider(strings.ToLower(t.Name()))
 	defer p.Close()
@@ -86,13 +111,12 @@ func TestInFlight(t *testing.T) {
 	}
 	fly() // the page and the recorder have their buffers then
 	land()
-	bytes, goroutines, before := heap(), runtime.NumGoroutine(), threads()
+	figure("", 0)
 	fly()
-	require.LessOrEqual(t, heap()-bytes, int64(spans*spanBytes+256<<10)) // the stream's two buffers come and go
-	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
-	require.LessOrEqual(t, threads(), before+2)
+	figure("spans in flight", spans*spanBytes+256<<10) // the stream's two buffers come and go
+	require.Zero(t, testenv.Goroutines())
 	land()
-	require.LessOrEqual(t, heap()-bytes, int64(256<<10))
+	figure("spans that have ended", 256<<10)
 	require.Equal(t, 4*spans, seen)
 	runtime.KeepAlive(list)
 	runtime.KeepAlive(contexts)
@@ -107,6 +131,7 @@ func TestInFlight(t *testing.T) {
 
 // TestNeverEndedInFlight: spans that are never ended keep as much, until the program drops them.
 func TestNeverEndedInFlight(t *testing.T) {
+	testenv.Measures(t, "the memory of spans")
 	testenv.NotRaced(t, "the detector has memory of its own for each object")
 	const spans = 20_000
 	p := eventtest.Provider(t, "span")
@@ -117,8 +142,8 @@ func TestNeverEndedInFlight(t *testing.T) {
 	for i := range contexts {
 		contexts[i], _ = query.Start(t.Context(), start{"SELECT"})
 	}
-	require.LessOrEqual(t, heap()-bytes, int64(spans*spanBytes+64<<10))
+	testenv.Figure(t, "a span", float64(heap()-bytes)/spans, spanBytes+4, "bytes")
 	clear(contexts)
-	require.LessOrEqual(t, heap()-bytes, int64(64<<10))
+	testenv.Figure(t, "spans that were dropped", float64(heap()-bytes), 64<<10, "bytes")
 	runtime.KeepAlive(contexts)
 }

@@ -53,7 +53,6 @@ func TestSpan(t *testing.T) {
 	require.Equal(t, map[string]any{"id": inner.ID(), "parent": outer.ID(), "text": "inner"}, eventtest.Args(events[1]))
 	require.Equal(t, map[string]any{"id": inner.ID(), "parent": outer.ID(), "nanoseconds": ended["nanoseconds"], "error": "broken", "rows": int64(3), "more": true}, ended)
 	require.GreaterOrEqual(t, ended["nanoseconds"], slept)
-	require.Less(t, ended["nanoseconds"], time.Minute)
 	rec.Want(func() {
 		query.starts.Fire(startArgs[start]{outer.ID(), 0, start{"outer"}})
 		query.starts.Fire(startArgs[start]{inner.ID(), outer.ID(), start{"inner"}})
@@ -186,7 +185,7 @@ func TestNeverEnded(t *testing.T) {
 		default:
 			return false
 		}
-	}, time.Minute, time.Millisecond)
+	}, testenv.Patience, time.Millisecond)
 }
 
 // TestDetached: a tracer that detaches while a span runs has no end, and the next one has no
@@ -238,9 +237,8 @@ func TestContext(t *testing.T) {
 	got, gotOK := ctx.Deadline()
 	require.Equal(t, deadline, got)
 	require.Equal(t, ok, gotOK)
-	before := runtime.NumGoroutine()
 	defer context.AfterFunc(ctx, func() {})()
-	require.LessOrEqual(t, runtime.NumGoroutine(), before, "package context did not know the context's parent")
+	require.Zero(t, testenv.GoroutinesOf("context"), "package context did not know the context's parent")
 	cancel()
 	<-child.Done()
 	require.ErrorIs(t, child.Err(), context.Canceled)

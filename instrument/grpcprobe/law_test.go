@@ -191,8 +191,6 @@ func TestEnded(t *testing.T) {
 // TestInFlight: streams keep on both sides what the package says, and nothing when they have
 // ended.
 func TestInFlight(t *testing.T) {
-	testenv.NotRaced(t, "the detector has memory of its own for each object")
-	testenv.Long(t, "it has 20,000 streams at once, several times")
 	m := newProgram(t, &echo{talk: repeat})
 	handlers := []*handler{}
 	for _, h := range []stats.Handler{m.server.StatsHandler(), m.client.StatsHandler()} {

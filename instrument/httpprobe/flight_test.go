@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -17,15 +18,15 @@ import (
 
 const inFlight = 20_000
 
-// flight has operations in flight at once, and returns what each takes of memory meanwhile,
+// flight has n operations in flight at once, and returns what each takes of memory meanwhile,
 // by how much the number of threads grows, and what is left of each afterwards. operation
-// calls wait when it is in flight.
-func flight(operation func(wait func())) (bytes int64, threads int, left int64) {
+// calls wait when it is in flight. None of the package's goroutines may be there then.
+func flight(t *testing.T, n int, operation func(wait func())) (bytes int64, threads int, left int64) {
 	var begun, ended sync.WaitGroup
 	release := make(chan struct{})
 	heap, before := eventtest.LiveHeap(), eventtest.Threads()
-	begun.Add(inFlight)
-	for range inFlight {
+	begun.Add(n)
+	for range n {
 		ended.Go(func() {
 			operation(func() {
 				begun.Done()
@@ -34,17 +35,17 @@ func flight(operation func(wait func())) (bytes int64, threads int, left int64) 
 		})
 	}
 	begun.Wait()
-	bytes, threads = (eventtest.LiveHeap()-heap)/inFlight, eventtest.Threads()-before
+	require.Zero(t, testenv.Goroutines())
+	bytes, threads = (eventtest.LiveHeap()-heap)/int64(n), eventtest.Threads()-before
 	close(release)
 	ended.Wait()
-	return bytes, threads, (eventtest.LiveHeap() - heap) / inFlight
+	return bytes, threads, (eventtest.LiveHeap() - heap) / int64(n)
 }
 
 // TestInFlight: what a request takes while it is in flight and reported is bounded, and
-// released. The bounds are those of SECURITY.md.
+// released, and it has no goroutine. The bounds are those of SECURITY.md. With -short, the
+// memory is not measured.
 func TestInFlight(t *testing.T) {
-	testenv.Long(t, "it has 20,000 requests in flight")
-	testenv.NotRaced(t, "the detector takes memory, and has no more than 8128 goroutines")
 	p := eventtest.Provider(t, "httpprobe")
 	server := NewServer(p)
 	client := NewClient(p)
@@ -76,15 +77,23 @@ func TestInFlight(t *testing.T) {
 		}, 2000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			flight(test.operation) // which makes stacks and threads
-			untraced, _, leftUntraced := flight(test.operation)
-			stop := p.Observe(func(*stapsdt.Event) {})
-			traced, threads, left := flight(test.operation)
+			var events atomic.Int64
+			stop := p.Observe(func(*stapsdt.Event) { events.Add(1) })
+			flight(t, 100, test.operation)
 			stop()
-			t.Logf("%d bytes, %d while it is reported, and %d threads; %d and %d are left", untraced, traced, threads, leftUntraced, left)
-			require.LessOrEqual(t, traced-untraced, test.bound)
-			require.LessOrEqual(t, threads, 2)
-			require.LessOrEqual(t, left-leftUntraced, int64(10))
+			require.EqualValues(t, 200, events.Load(), "a start and an end of each")
+		})
+		t.Run(name+" memory", func(t *testing.T) {
+			testenv.Measures(t, "the memory of 20,000 requests")
+			testenv.NotRaced(t, "the detector takes memory, and has no more than 8128 goroutines")
+			flight(t, inFlight, test.operation) // which makes stacks and threads
+			untraced, _, leftUntraced := flight(t, inFlight, test.operation)
+			stop := p.Observe(func(*stapsdt.Event) {})
+			traced, threads, left := flight(t, inFlight, test.operation)
+			stop()
+			testenv.Figure(t, "a request that is reported", float64(traced-untraced), float64(test.bound), "bytes")
+			testenv.Figure(t, "threads", float64(threads), 4, "threads")
+			testenv.Figure(t, "a request that has ended", float64(left-leftUntraced), 10, "bytes")
 		})
 	}
 }

@@ -216,10 +216,9 @@ func (w waiting) Read([]byte) (int, error)       { w.arrived.Done(); <-w.closed;
 func (waiting) Close() error                     { return nil }
 func (waiting) SetWriteDeadline(time.Time) error { return nil }
 
-// TestInFlight: operations in flight keep no thread and no goroutine of ours, at most the
+// TestInFlight: operations in flight have no goroutine of ours. In the long run they keep no thread, at most the
 // stated memory, and none when they have ended.
 func TestInFlight(t *testing.T) {
-	testenv.NotRaced(t, "the detector keeps memory")
 	config := &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}
 	held := make(chan net.Conn, 20_000)
 	for _, c := range []struct {
@@ -247,7 +246,7 @@ func TestInFlight(t *testing.T) {
 			<-held
 		}},
 	} {
-		measure := func(observe bool) (during, kept int64) {
+		measure := func(operations int, observe bool) (during, kept int64, threads int) {
 			p := eventtest.Provider(t, "netprobe")
 			probes := New(p)
 			if observe {
@@ -255,25 +254,33 @@ func TestInFlight(t *testing.T) {
 			}
 			var arrived, ended sync.WaitGroup
 			closed := make(chan struct{})
-			before, goroutines, threads := heap(), runtime.NumGoroutine(), pprof.Lookup("threadcreate").Count()
-			arrived.Add(c.operations)
-			for range c.operations {
+			before, threads := heap(), pprof.Lookup("threadcreate").Count()
+			arrived.Add(operations)
+			for range operations {
 				ended.Go(func() { c.run(probes, waiting{nil, &arrived, closed}) })
 			}
 			arrived.Wait()
 			during = heap() - before
-			require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+c.operations, c.name)
-			require.LessOrEqual(t, pprof.Lookup("threadcreate").Count(), threads+2, c.name)
+			require.Zero(t, testenv.Goroutines(), c.name)
+			threads = pprof.Lookup("threadcreate").Count() - threads
 			close(closed)
 			ended.Wait()
-			return during, heap() - before
+			return during, heap() - before, threads
 		}
-		measure(true) // goroutines are reused
-		untraced, _ := measure(false)
-		traced, kept := measure(true)
-		t.Logf("%s: bytes of heap for each in flight: %d untraced, %d observed", c.name, untraced/int64(c.operations), traced/int64(c.operations))
-		require.Less(t, traced-untraced, c.limit*int64(c.operations), c.name)
-		require.Less(t, kept, 16*int64(c.operations)+64<<10, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			measure(100, true)
+		})
+		t.Run(c.name+" memory", func(t *testing.T) {
+			testenv.Measures(t, "the memory of operations in flight")
+			testenv.NotRaced(t, "the detector keeps memory")
+			measure(c.operations, true) // goroutines are reused
+			untraced, _, _ := measure(c.operations, false)
+			traced, kept, threads := measure(c.operations, true)
+			each := func(bytes int64) float64 { return float64(bytes) / float64(c.operations) }
+			testenv.Figure(t, "an operation", each(traced-untraced), float64(c.limit), "bytes")
+			testenv.Figure(t, "an operation that has ended", each(kept-64<<10), 16, "bytes")
+			testenv.Figure(t, "threads", float64(threads), 4, "threads")
+		})
 	}
 }
 

@@ -105,12 +105,11 @@ func TestProgramsSeeTheSame(t *testing.T) {
 	p := eventtest.Provider(t, "otelprobe")
 	probes := New(p)
 	run := func(options ...sdktrace.TracerProviderOption) []string {
-		goroutines := runtime.NumGoroutine()
 		l := &log{}
 		sdk := sdktrace.NewTracerProvider(append(options, sdktrace.WithSpanProcessor(l), sdktrace.WithSampler(l), sdktrace.WithIDGenerator(&generator{log: l}))...)
 		l.use(sdk.Tracer("scope"))
 		require.NoError(t, sdk.Shutdown(t.Context()))
-		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines) // one of another test may have ended
+		require.Zero(t, testenv.Goroutines())
 		return l.list
 	}
 	plain := run()
@@ -168,8 +167,6 @@ func TestLongAttributes(t *testing.T) {
 
 // TestInFlight: spans keep what the package says, and nothing when they have ended.
 func TestInFlight(t *testing.T) {
-	testenv.NotRaced(t, "the detector has memory of its own for each object")
-	testenv.Long(t, "it has 20,000 spans in flight, several times")
 	for _, tt := range []struct {
 		name  string
 		next  sdktrace.Sampler

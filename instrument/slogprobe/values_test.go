@@ -309,38 +309,47 @@ func (b blocking) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// TestInFlight: records that the program's handler holds keep no memory, goroutine or thread
-// of ours, and nothing of ours stays when it has taken them, or of a logger's values.
-func TestInFlight(t *testing.T) {
+// TestInFlight: records that the program's handler holds have no goroutine of ours.
+func TestInFlight(t *testing.T) { flight(t, 100, true) }
+
+// TestRecordMemory: records that the program's handler holds keep no memory of ours, and nothing of ours stays when it has
+// taken them.
+func TestRecordMemory(t *testing.T) {
+	testenv.Measures(t, "the memory of records")
 	testenv.NotRaced(t, "the detector keeps memory")
 	const records = 20_000
-	measure := func(observe bool) (held, kept int64) {
-		p := eventtest.Provider(t, "slogprobe")
-		if observe {
-			defer p.Observe(func(*stapsdt.Event) {})()
-		}
-		var inside, ended sync.WaitGroup
-		goOn := make(chan struct{})
-		logger := slog.New(New(p).Handler(blocking{discarding{}, &inside, goOn}))
-		before, goroutines := heap(), runtime.NumGoroutine()
-		inside.Add(records)
-		for i := range records {
-			ended.Go(func() { logger.Info("m", "i", i, "text", "some text", "v", &struct{ a [10]int }{}) })
-		}
-		inside.Wait()
-		during := heap()
-		require.LessOrEqual(t, runtime.NumGoroutine(), records+goroutines)
-		close(goOn)
-		ended.Wait()
-		return during - before, heap() - before
-	}
-	measure(false) // goroutines are reused
-	untraced, _ := measure(false)
-	traced, kept := measure(true)
-	t.Logf("bytes of heap per record that is held: %d untraced, %d observed", untraced/records, traced/records)
-	require.Less(t, traced-untraced, int64(16*records))
-	require.Less(t, kept, int64(16*records))
+	flight(t, records, false) // goroutines are reused
+	untraced, _ := flight(t, records, false)
+	traced, kept := flight(t, records, true)
+	testenv.Figure(t, "a record that is held", float64(traced-untraced)/records, 16, "bytes")
+	testenv.Figure(t, "a record that was taken", float64(kept)/records, 16, "bytes")
+}
 
+// flight logs records that the program's handler holds, and returns the memory that they take while it holds them and when it
+// has taken them.
+func flight(t *testing.T, records int, observe bool) (held, kept int64) {
+	p := eventtest.Provider(t, "slogprobe")
+	if observe {
+		defer p.Observe(func(*stapsdt.Event) {})()
+	}
+	var inside, ended sync.WaitGroup
+	goOn := make(chan struct{})
+	logger := slog.New(New(p).Handler(blocking{discarding{}, &inside, goOn}))
+	before := heap()
+	inside.Add(records)
+	for i := range records {
+		ended.Go(func() { logger.Info("m", "i", i, "text", "some text", "v", &struct{ a [10]int }{}) })
+	}
+	inside.Wait()
+	during := heap()
+	require.Zero(t, testenv.Goroutines())
+	close(goOn)
+	ended.Wait()
+	return during - before, heap() - before
+}
+
+// TestLoggerKeepsNothing: a logger does not keep the values of its attributes alive.
+func TestLoggerKeepsNothing(t *testing.T) {
 	logger := slog.New(New(eventtest.Provider(t, "slogprobe")).Handler(discarding{}))
 	freed := make(chan struct{})
 	func() {
@@ -356,7 +365,7 @@ func TestInFlight(t *testing.T) {
 		default:
 			return false
 		}
-	}, time.Minute, time.Millisecond, "a logger keeps no values")
+	}, testenv.Patience, time.Millisecond, "a logger keeps no values")
 	logger.Info("m")
 }
 

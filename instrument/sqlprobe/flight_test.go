@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -64,8 +63,6 @@ func quietDB(t *testing.T, probes *Probes) *sql.DB {
 // TestInFlight: open rows, transactions and connects keep what the package says, and nothing when they have
 // ended.
 func TestInFlight(t *testing.T) {
-	testenv.NotRaced(t, "the detector has memory of its own for each object")
-	testenv.Long(t, "it has 20,000 operations in flight, several times")
 	p := eventtest.Provider(t, "sqlprobe")
 	probes := New(p)
 	for _, tt := range []struct {

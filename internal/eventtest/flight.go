@@ -3,25 +3,46 @@ package eventtest
 import (
 	"runtime"
 	"runtime/pprof"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
 
-// Flight is the operations that InFlight has at once.
+// Flight is the number of operations that InFlight has at once when it measures them.
 const Flight = 20_000
 
-// InFlight begins operations until Flight are in flight, and ends them, first untraced, and then
-// with an observer of the provider. begin returns the function that ends the operation.
+// InFlight begins operations and ends them, with an observer of the provider. begin returns the function that ends the
+// operation. It requires that events were observed and that the operations have no goroutine of the library's.
 //
-// It requires that those that are observed keep at most limit bytes each more, no goroutine and
-// no thread, and that all of it is released when they have ended, and when the observer has gone
-// before they end.
+// The rest is measured, and so left out with -short: operations that are observed keep at most limit bytes each more than
+// untraced ones, and no thread, and release all of it when they have ended, and when the observer has gone before they end.
 func InFlight(t *testing.T, p *stapsdt.Provider, limit int, begin func() (end func())) {
 	t.Helper()
+	few := make([]func(), 100)
+	others := testenv.Goroutines()
+	var events atomic.Int64
+	stop := p.Observe(func(*stapsdt.Event) { events.Add(1) })
+	for i := range few {
+		few[i] = begin()
+	}
+	require.LessOrEqual(t, testenv.Goroutines(), others)
+	for _, end := range few {
+		end()
+	}
+	stop()
+	require.GreaterOrEqual(t, events.Load(), int64(len(few)))
+	t.Run("memory", func(t *testing.T) { measure(t, p, limit, begin) })
+}
+
+// measure is the part of InFlight that is left out with -short.
+func measure(t *testing.T, p *stapsdt.Provider, limit int, begin func() (end func())) {
+	testenv.Measures(t, "the memory of 20,000 operations in flight")
+	testenv.NotRaced(t, "the detector has memory of its own for each object")
 	observe := func() (stop func()) { return p.Observe(func(*stapsdt.Event) {}) }
 	ends := make([]func(), Flight)
 	fly := func() {
@@ -40,7 +61,6 @@ func InFlight(t *testing.T, p *stapsdt.Provider, limit int, begin func() (end fu
 		land()
 	}
 	empty := usage()
-	const slack = 16 * Flight
 
 	fly()
 	untraced := usage()
@@ -59,13 +79,12 @@ func InFlight(t *testing.T, p *stapsdt.Provider, limit int, begin func() (end fu
 	detached := usage()
 	runtime.KeepAlive(ends)
 
-	each := float64(traced.bytes-untraced.bytes) / Flight
-	t.Logf("%.0f bytes each untraced, %.0f more traced", float64(untraced.bytes-empty.bytes)/Flight, each)
-	require.LessOrEqual(t, each, float64(limit))
-	require.LessOrEqual(t, traced.goroutines, untraced.goroutines)
-	require.LessOrEqual(t, detached.threads, untraced.threads+2)
-	require.LessOrEqual(t, ended.bytes, empty.bytes+slack)
-	require.LessOrEqual(t, detached.bytes, empty.bytes+slack)
+	each := func(more, less use) float64 { return float64(more.bytes-less.bytes) / Flight }
+	t.Logf("%.0f bytes each untraced", each(untraced, empty))
+	testenv.Figure(t, "an operation", each(traced, untraced), float64(limit), "bytes")
+	testenv.Figure(t, "an operation that has ended", each(ended, empty), 16, "bytes")
+	testenv.Figure(t, "an operation whose observer has gone", each(detached, empty), 16, "bytes")
+	testenv.Figure(t, "threads", float64(detached.threads-untraced.threads), 4, "threads")
 }
 
 // use is the memory and the goroutines and threads of a program.
@@ -88,7 +107,7 @@ func usage() use {
 func Settle(t testing.TB, goroutines int) {
 	t.Helper()
 	for began := time.Now(); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
-		if time.Since(began) > time.Minute {
+		if time.Since(began) > testenv.Patience {
 			stacks := make([]byte, 1<<16)
 			t.Fatalf("%d goroutines instead of %d:\n%s", runtime.NumGoroutine(), goroutines, stacks[:runtime.Stack(stacks, true)])
 		}

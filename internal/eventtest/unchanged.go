@@ -37,8 +37,8 @@ func (l *Log) Lines() []string {
 }
 
 // Unchanged runs a program while nothing traces and while the provider is observed, and
-// requires that it sees the same: what it logs, what it panics with, and how many goroutines
-// it leaves. It also requires that an event was observed.
+// requires that it sees the same: what it logs and what it panics with. It also requires that all goroutines end that the
+// program starts, and that an event was observed.
 func Unchanged(t *testing.T, p *stapsdt.Provider, program func(*Log)) {
 	t.Helper()
 	untraced := watch(t, program)
@@ -72,15 +72,7 @@ func watch(t *testing.T, program func(*Log)) []string {
 		program(&seen)
 	}()
 	<-done
-	for range 1000 {
-		if runtime.NumGoroutine() <= before {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if left := runtime.NumGoroutine() - before; left > 0 {
-		seen.Addf("%d goroutines are left", left)
-	}
+	Settle(t, before)
 	return seen.Lines()
 }
 

@@ -51,7 +51,7 @@ func takeTurns(w *Writer, probe uint32, most int, each time.Duration) []turn {
 // take turns, so that it also measures by how much events that follow each other on different
 // threads can appear in another order.
 func TestConversion(t *testing.T) {
-	testenv.Long(t, "it goes on for seconds, because readings of the clocks are up to a second apart")
+	testenv.Measures(t, "the times of events")
 	testenv.NotRaced(t, "the detector makes each event slower than what is measured")
 	if !invariantCounter() {
 		t.Skip("this processor has no counter that a recording could use as its clock")
@@ -89,8 +89,8 @@ func TestConversion(t *testing.T) {
 	t.Logf("%d events, of which %d are not in their order; from the middle: median %v, 99 %% %v; outside: 99 %% %v, most %v",
 		events, swapped, distance[events/2], distance[p99], outside[p99], outside[most])
 	// What is computed from a reading of the clocks is wrong by as much as the thread was interrupted in it.
-	require.Less(t, distance[events/2], 250*time.Nanosecond)
-	require.Less(t, outside[p99], time.Microsecond)
-	require.Less(t, outside[most], 50*time.Millisecond)
-	require.Less(t, swapped, events/100)
+	testenv.Figure(t, "median from the middle", float64(distance[events/2]), 250, "ns")
+	testenv.Figure(t, "99 % outside", float64(outside[p99]), 1000, "ns")
+	testenv.Figure(t, "most outside", float64(outside[most].Milliseconds()), 50, "ms")
+	testenv.Figure(t, "not in their order", 100*float64(swapped)/events, 1, "%")
 }

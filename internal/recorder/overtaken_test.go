@@ -16,9 +16,10 @@ import (
 )
 
 // TestOvertaken: a reader that writers overtake all the time finds whole records only, each goroutine's in
-// their order, and what it has seen and lost is what was committed. OVERTAKEN is how long, such as 1h.
+// their order, and what it has seen and lost is what was committed. It ends when the reader has seen enough and was overtaken.
+// OVERTAKEN is how long it goes on at least, such as 1h.
 func TestOvertaken(t *testing.T) {
-	duration := time.Second
+	var duration time.Duration
 	if text := os.Getenv("OVERTAKEN"); text != "" {
 		var err error
 		duration, err = time.ParseDuration(text)
@@ -66,7 +67,8 @@ func TestOvertaken(t *testing.T) {
 				seen++
 			}
 		}
-		for end := time.Now().Add(duration); time.Now().Before(end); {
+		const enough = 10_000
+		for end := time.Now().Add(duration); seen < enough || r.Lost() == 0 || time.Now().Before(end); {
 			// While the chunks are looked at, a goroutine can go on to another shard, whose later events are
 			// found first: their order is that of their times before the present.
 			read(clock.Now() - time.Millisecond)
@@ -80,8 +82,6 @@ func TestOvertaken(t *testing.T) {
 		}
 		t.Logf("%d events, of which the reader has seen %d", all, seen)
 		require.Equal(t, all, seen+r.Lost())
-		require.Positive(t, seen)
-		require.NotZero(t, r.Lost(), "the reader was never overtaken")
 	}
 }
 

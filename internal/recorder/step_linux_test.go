@@ -73,7 +73,7 @@ func TestEveryInstruction(t *testing.T) {
 	// texts.
 	steps, often := 40_000, 5
 	if testing.Short() {
-		steps, often = 5_000, 2
+		steps, often = 2_000, 2
 	}
 	for _, counter := range []string{"", "yes"} {
 		t.Run("counter="+counter, func(t *testing.T) {

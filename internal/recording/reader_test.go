@@ -435,7 +435,6 @@ func FuzzReader(f *testing.F) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		start := time.Now()
 		_ = drain(bytes.NewReader(data))
 		copied, err := Snapshot(bytes.NewReader(data), int64(len(data)))
 		if err == nil {
@@ -443,6 +442,5 @@ func FuzzReader(f *testing.F) {
 		}
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20))
-		require.Less(t, time.Since(start), 5*time.Second)
 	})
 }

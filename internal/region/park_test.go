@@ -104,7 +104,11 @@ func TestGrowingImage(t *testing.T) {
 	opts := Options{Memfd: true}
 	published := make(map[*byte]bool)
 	idle, live := parkedSlot(site.Chosen()), image.Host().Slot(site.Chosen())
-	for n := 1; n <= 1500; n++ {
+	most := 1500
+	if testing.Short() {
+		most = 400
+	}
+	for n := 1; n <= most; n++ {
 		home, sites, err := Load(&space, testImage(t, n), opts)
 		require.NoError(t, err)
 		for at := range published { // a goroutine may still call it

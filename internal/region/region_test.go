@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/image"
@@ -321,8 +320,7 @@ func TestFileThatCannotBeMapped(t *testing.T) {
 	require.Equal(t, path, load(t, good, only(t, dir)).Path())
 }
 
-// TestHeldLock: a process that holds the directory's lock cannot hold up a load for
-// longer than its testenv.Patience.
+// TestHeldLock: a process that holds the directory's lock cannot hold up a load for ever.
 func TestHeldLock(t *testing.T) {
 	dir := t.TempDir()
 	im := testImage(t, 1)
@@ -332,10 +330,8 @@ func TestHeldLock(t *testing.T) {
 	defer other.Close()
 	require.NoError(t, unix.Flock(int(other.Fd()), unix.LOCK_EX))
 	var space Space
-	start := time.Now()
 	_, _, err = Load(&space, im, only(t, dir))
 	require.ErrorIs(t, err, unix.EWOULDBLOCK)
-	require.Less(t, time.Since(start), testenv.Patience)
 }
 
 // TestFailedMapLeavesNoRange: the address space that was reserved is released.

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -63,11 +62,9 @@ func FuzzMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		start := time.Now()
 		defer func() {
 			runtime.ReadMemStats(&after)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20+16*len(b)))
-			require.Less(t, time.Since(start), 5*time.Second)
 		}()
 		_, _, _ = Read(bytes.NewReader(b))
 		_, _ = DecodeHello(b)
