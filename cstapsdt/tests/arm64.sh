@@ -47,13 +47,13 @@ have aarch64-linux-gnu-gcc "gcc-aarch64-linux-gnu libc6-dev-arm64-cross" "build"
 if [ ! -e "$sysroot/usr/include/libelf.h" ]; then
 	have apt-get apt "libelf for arm64" || exit 0
 	if ! debian_archive >"$log/archive" 2>&1; then
-		sed 's/^/# arm64 is left out: /' "$log/archive"
+		sed 's/^/# /' "$log/archive"
 		exit 0
 	fi
 	rm -rf "$root/apt" "$root/debs" "$root/sysroot.new"
 	if ! fetch >"$log/fetch" 2>&1; then
 		sed 's/^/# /' "$log/fetch"
-		echo "skip $suite: libelf for arm64 cannot be fetched: give its directory as ARM64_LIBELF"
+		echo "# not run: $suite: libelf for arm64 cannot be fetched: give its directory as ARM64_LIBELF"
 		exit 0
 	fi
 fi

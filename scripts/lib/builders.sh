@@ -17,7 +17,7 @@ suite=bookworm arch=$(dpkg --print-architecture)
 cache=${STAPSDT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/stapsdt}
 mkdir -p "$cache"
 apt=$cache/apt/$suite-$arch compiler=$cache/compiler-$suite-$arch
-GOWORK=off go mod download
+GOWORK=off persistently go mod download
 
 [ -e "$compiler" ] || foreign_tree "$apt" "$suite" "$arch" "$compiler" gcc libc6-dev coreutils dash
 

@@ -12,15 +12,12 @@
 # The archive is that of $DEBIAN_ARCHIVE or, if this is not set, the first Debian archive among
 # the host's apt sources.
 #
-# A mirror can serve files that contradict its signed lists: while it is synchronized, or for
-# days if a cache in front of it keeps some files and not others. Both functions then try
-# again for $debian_patience seconds, and use lists that they have. If that does not help, their
-# status is $debian_fault, which means: nothing is wrong with this repository, and nothing was
-# tested. They append a line about it to the file $STAPSDT_FAULTS, if it is set, which
-# scripts/test.sh prints at its end.
+# The status is $debian_fault if there is no archive or its mirror does not serve something, or serves
+# other files than Debian has signed. Then a line that begins with "not run:" says why: nothing is wrong
+# with this repository, and nothing was tested. See scripts/long.sh.
 
 debian_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-debian_fault=75 debian_patience=${debian_patience:-155}
+debian_fault=75
 
 # debian_archive prints the archive's address.
 debian_archive() {
@@ -36,57 +33,38 @@ debian_archive() {
 	} | awk -v id="$(. /etc/os-release && echo "$ID")" '
 		!found && ($2 == "Debian" || NF == 1 && id == "debian" && $1 ~ /\/debian\/?$/) { print $1; found = 1 }
 		END { exit !found }' && return
-	echo "There is no Debian archive among apt's sources: set DEBIAN_ARCHIVE to the address of one" >&2
-	return 1
+	echo "not run: there is no Debian archive among apt's sources: set DEBIAN_ARCHIVE to the address of one" >&2
+	return $debian_fault
 }
 
 # The functions' bodies are subshells, because the variables of sh are global.
 
-# mirror_fault ERRORS succeeds if apt could not fetch something and each time for this reason: the
-# mirror contradicts what the archive has signed. It prints the first.
-mirror_fault() (
-	failures=$(grep '^[EW]: Failed to fetch ' "$1") || exit
-	contradictions='  (Hash Sum mismatch|File has unexpected size .*Mirror sync in progress)'
-	! echo "$failures" | grep -Evq "$contradictions" && echo "$failures" | head -n 1
-)
-
-# patiently ROOT COMMAND... runs apt, and runs it again while the mirror fails to serve something. If
-# it has been found to contradict itself in the last half hour, that is tried only once.
-patiently() (
-	root=$1
-	shift
+# fetching COMMAND... runs apt. The status is $debian_fault if apt could not fetch something.
+fetching() (
 	errors=$(mktemp) && trap 'rm -f "$errors"' EXIT || exit
-	left=$debian_patience pause=5
-	[ -z "$(find "$root/fault" -mmin -30 2>/dev/null)" ] || left=0
-	while :; do
-		status=0
-		LC_ALL=C "$@" 2>"$errors" || status=$?
-		[ $status -ne 0 ] && grep -q '^[EW]: Failed to fetch ' "$errors" && [ $pause -le "$left" ] || break
-		! grep -q '  404 ' "$errors" || break # the lists are too old
-		grep '^[EW]: Failed to fetch ' "$errors" >&2
-		echo "debian.sh: trying again in $pause s" >&2
-		sleep $pause
-		left=$((left - pause)) pause=$((pause * 2))
-	done
+	status=0
+	LC_ALL=C "$@" 2>"$errors" || status=$?
 	cat "$errors" >&2
-	[ "$status" -ne 0 ] && fault=$(mirror_fault "$errors") || exit "$status"
-	touch "$root/fault"
-	echo "debian.sh: the mirror contradicts its signed lists" >&2
-	[ -z "${STAPSDT_FAULTS:-}" ] || echo "${root##*/}: $fault" >>"$STAPSDT_FAULTS"
-	exit "$debian_fault"
+	if [ $status -ne 0 ] && failure=$(grep -m 1 '^[EW]: Failed to fetch ' "$errors"); then
+		echo "not run: the mirror: ${failure#*: }" >&2
+		status=$debian_fault
+	fi
+	exit $status
 )
 
 # update_lists ROOT renews the lists. If that fails, those that there are will do.
 update_lists() (
 	status=0
-	patiently "$1" apt-get -c "$1/apt.conf" -qq update || status=$?
+	fetching apt-get -c "$1/apt.conf" -qq update 2>"$1/update.log" || status=$?
 	if [ $status -eq 0 ]; then
 		touch "$1/updated"
 	elif [ -e "$1/updated" ]; then # apt keeps what it had
 		echo "debian.sh: using the lists in $1 of $(date -r "$1/updated" +%F)" >&2
 		status=0
+	else
+		cat "$1/update.log" >&2
 	fi
-	exit "$status"
+	exit $status
 )
 
 foreign_apt() (
@@ -111,21 +89,24 @@ foreign_apt() (
 			APT::Sandbox::User "root";
 			Acquire::Languages "none";
 			Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
-			Acquire::Retries "3";
+			Acquire::Retries "2";
 			APT::Update::Error-Mode "any";
-			Acquire::http::Timeout "30";
+			Acquire::http::Timeout "15";
 		END
 		update_lists "$root" || exit
 	fi
-	status=0
-	patiently "$root" "$program" -c "$root/apt.conf" -q "$@" || status=$?
 	# The archive may have replaced the package since.
-	if [ $status -ne 0 ] && [ "$program" = apt-get ] && [ -n "$(find "$root/updated" -mmin +10)" ]; then
+	if [ "$program" = apt-get ] && [ -n "$(find "$root/updated" -mmin +10)" ]; then
+		"$program" -c "$root/apt.conf" -q "$@" 2>/dev/null && exit
 		update_lists "$root" || exit
-		status=0
-		patiently "$root" "$program" -c "$root/apt.conf" -q "$@" || status=$?
 	fi
-	exit "$status"
+	status=0
+	fetching "$program" -c "$root/apt.conf" -q "$@" || status=$?
+	if [ $status -ne 0 ] && [ $status -ne $debian_fault ] && [ "$program" = apt-get ] && [ -n "$(find "$root/updated" -mmin +10)" ]; then
+		echo "not run: the mirror: the lists of $suite cannot be renewed" >&2
+		status=$debian_fault
+	fi
+	exit $status
 )
 
 foreign_tree() (

@@ -5,18 +5,19 @@
 # It takes the first of the packages that the distribution has.
 #
 # It prints what it installs. If there is no apt-get, it fails and prints what to install by
-# hand.
+# hand. If apt-get fails, the status is 75, and a line that begins with "not run:" names the packages that
+# could not be installed.
 
-# persistently COMMAND... repeats a command that fetches something, for a minute or so, until it
-# succeeds.
+# persistently COMMAND... repeats a command that fetches something, for half a minute or so, until it
+# succeeds. If it does not, the status is 75, and a line that begins with "not run:" says so.
 persistently() {
 	local pause
-	for pause in 5 15 45; do
+	for pause in 5 15; do
 		! "$@" || return 0
 		echo "It failed: $*. Trying again in $pause s" >&2
 		sleep $pause
 	done
-	"$@"
+	"$@" || { echo "not run: it failed three times: $*" >&2; return 75; }
 }
 
 if [ "$(id -u)" -eq 0 ]; then sudo=; else sudo=sudo; fi
@@ -32,9 +33,11 @@ need() {
 		return 1
 	fi
 	export DEBIAN_FRONTEND=noninteractive
+	local get=(apt-get -qq -o Acquire::Retries=3)
+	[ -z "$sudo" ] || get=(sudo "${get[@]}")
 	# Lists that are old are better than none, and apt-get says what is missing.
-	persistently $sudo apt-get update -qq || echo "Installing from the lists that are here" >&2
-	local packages=() names name
+	"${get[@]}" update || echo "Installing from the lists that are here" >&2
+	local packages=() names name refused=()
 	for names in "${missing[@]}"; do
 		for name in ${names//|/ }; do
 			[ -z "$(apt-cache show "$name" 2>/dev/null)" ] || break
@@ -42,5 +45,11 @@ need() {
 		packages+=("$name") # the last, if it has none: apt-get says so
 	done
 	echo "Installing ${packages[*]}"
-	persistently $sudo apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+	get+=(-y --no-install-recommends install)
+	! "${get[@]}" "${packages[@]}" >/dev/null || return 0
+	# One that is missing keeps all from being installed.
+	for name in "${packages[@]}"; do "${get[@]}" "$name" >/dev/null || refused+=("$name"); done
+	[ ${#refused[@]} -gt 0 ] || return 0
+	echo "not run: apt-get could not install ${refused[*]}" >&2
+	return 75
 }

@@ -32,7 +32,9 @@ newest_tracers() {
 	tree=${STAPSDT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/stapsdt}/tracers/sid
 	mkdir -p "$(dirname "$tree")"
 	# An old tree is better than none.
-	unpack_newest "$tree" || [ -e "$tree/complete" ]
+	local status=0
+	unpack_newest "$tree" || status=$?
+	[ $status -eq 0 ] || [ -e "$tree/complete" ] || return $status
 }
 
 mount_tracefs() {

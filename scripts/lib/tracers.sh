@@ -93,7 +93,7 @@ esac
 make -s -C cstapsdt/bindings/java OUT="$work/java" CFLAGS="-O2 -L$work/c"
 mkdir "$work/node"
 cp cstapsdt/bindings/node/package.json "$work/node"
-npm install --silent --prefix "$work/node"
+persistently npm install --silent --prefix "$work/node"
 case $machine in x86_64) target=x86 ;; aarch64) target=arm64 ;; *) target=$machine ;; esac
 # libbpf and its header usdt.bpf.h, which is compiled into the object, must be of one version.
 mkdir "$work/bpf" "$work/bpf.newest"
