@@ -24,7 +24,7 @@ volume=$(mktemp -d -p /dev/shm)
 cleanup() {
 	docker rm -f "$app" "$shop" >/dev/null 2>&1 || true
 	docker rmi "$newest" "$shop" >/dev/null 2>&1 || true
-	rm -rf "$volume" "examples/http/$shop"
+	rm -rf "$volume"
 	[ -z "$mounted" ] || umount /sys/kernel/tracing
 	finish
 }
@@ -71,7 +71,7 @@ check "a root file system that is read-only: bpftrace beside it" greets "$(shown
 port=$((20000 + $$ % 10000))
 recording() {
 	awk -v begin="    \$ $1" '/^## / { on = $0 == "## In a container" } on && index($0, begin) == 1' docs/recording.md |
-		sed "s/^    . //;s/-o shop /-o $shop /;s/COPY shop \//COPY $shop \/shop/;s/-t shop /-t $shop /;s/--name shop /--name $shop /
+		sed "s/^    . //;s/-t shop /-t $shop /;s/--name shop /--name $shop /
 			s/ shop -record/ $shop -listen 127.0.0.1:$port -record/;s/ shop$/ $shop/;s/logs shop /logs $shop /
 			s/localhost:8080/127.0.0.1:$port/;s/\/dev\/shm\/recordings/${volume//\//\\/}\/v/;s/\bpear\b/${work//\//\\/}\/pear/
 			s/shop\.rec-[0-9TZ.]*/shop.rec-*/"
@@ -83,7 +83,7 @@ killed() { says "$1" "$(recording 'docker inspect')"; }
 
 go build -C cmd/stapsdt -o "$work/stapsdt" .
 PATH=$work:$PATH
-check "an image of the shop" bash -ec "$(recording CGO_ENABLED; recording printf)"
+check "an image of the shop" bash -ec "$(recording image; recording CGO_ENABLED; recording printf)"
 check "docker run shop" bash -ec "$(recording mkdir; recording 'docker run')"
 check "the shop serves" eventually serves
 check "a request that takes its memory" bash -c "$(recording head; recording for; recording curl); true"

@@ -90,14 +90,14 @@ func TestGuideFleet(t *testing.T) {
 		testenv.NeedsTool(t, tool, pkg)
 	}
 	buildCommand(t)
-	shop := module(t, "http")
 	f := &fleet{guide: readGuide(t, "fleet.md")}
-	f.replace = strings.NewReplacer("localhost:8080", "localhost:"+freePort(t), "localhost:9964", "localhost:"+freePort(t), "localhost:9090", "localhost:"+freePort(t),
-		"cd examples/http", "cd "+shop.dir)
-	build := f.find(t, "go build -o shop").consoles()
-	f.run(t, f.replace.Replace(build[0].command))
-	shop.replace = f.replace
-	shop.start(t, f.replace.Replace(build[1].command)).WaitLine(" serves http://", testenv.Patience)
+	f.replace = strings.NewReplacer("localhost:8080", "localhost:"+freePort(t), "localhost:9964", "localhost:"+freePort(t), "localhost:9090", "localhost:"+freePort(t))
+	shop := &document{dir: t.TempDir()}
+	t.Setenv("bin", shop.dir)
+	start := f.find(t, "go build -C examples/http").consoles()
+	require.Equal(t, []string{"bin=$(mktemp -d)", `cd "$bin"`}, []string{start[0].command, start[2].command})
+	(&document{dir: repository(t)}).run(t, start[1].command)
+	shop.start(t, f.replace.Replace(start[3].command)).WaitLine(" serves http://", testenv.Patience)
 
 	f.write(t, "rules.yaml", "shop_queries_in_flight")
 	f.export(t, f.find(t, "stapsdt export -c rules.yaml").consoles()[0].command)

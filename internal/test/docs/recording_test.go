@@ -50,23 +50,21 @@ func TestGuideRecording(t *testing.T) {
 		d.inModule(t, "shop", "go vet .")
 	})
 
-	// What a clone of the repository would have, because the guide's commands leave files there.
-	clone := t.TempDir()
-	g.run(t, "cd "+repository(t)+"; git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "+clone)
+	bin := t.TempDir()
+	t.Setenv("bin", bin)
 	start := g.find(t, "go build -C examples/http").consoles()
-	require.Len(t, start, 5)
-	g.dir = clone
-	for _, c := range start[:2] {
-		g.run(t, c.command)
-	}
-	require.Equal(t, "export PATH=$PWD/cmd/stapsdt:$PATH", start[2].command)
-	t.Setenv("PATH", clone+"/cmd/stapsdt:"+os.Getenv("PATH"))
-	g.dir = clone + "/examples/http"
+	require.Len(t, start, 6)
+	require.Equal(t, []string{"bin=$(mktemp -d)", "export PATH=$bin:$PATH", `cd "$bin"`}, []string{start[0].command, start[3].command, start[4].command})
+	g.dir = repository(t)
+	g.run(t, start[1].command)
+	g.run(t, start[2].command)
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	g.dir = bin
 
 	address, file := freeAddress(t), t.TempDir()+"/shop.rec"
 	replace := []string{"./shop -record", "./shop -listen " + address + " -record", "localhost:8080", address, "127.0.0.1:8080", address, "/dev/shm/shop.rec", file}
 	g.replace = strings.NewReplacer(replace...)
-	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images "+g.replace.Replace(start[4].command))
+	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images "+g.replace.Replace(start[5].command))
 	p.WaitLine(" serves http://127.", testenv.Patience)
 	pid := strconv.Itoa(p.PID())
 	g.replace = strings.NewReplacer(append(replace, "PID", pid)...)
