@@ -17,9 +17,11 @@ import (
 
 // TestExportContainersBrief: a container that is gone within milliseconds has its label.
 func TestExportContainersBrief(t *testing.T) {
-	program := versions(t, 2)[1]
-	e := startExporter(t, "files", `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: [container_id]}]`)
-	requireRightSums(t, program, "1", "500")
+	t.Parallel()
+	provider, programs := versions(t, 2)
+	program := programs[1]
+	e := startExporter(t, provider, `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: [container_id]}]`)
+	requireTraced(t, program, 1)
 	want := map[string]float64{"": 1}
 	require.Eventually(t, func() bool { return len(series(e.scrape(), "hit_total")) == 1 }, testenv.Patience, 5*time.Millisecond)
 	for range 10 {

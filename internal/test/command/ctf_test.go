@@ -16,6 +16,7 @@ import (
 
 // TestCTF: babeltrace2 reads all events of every source, with their times and values.
 func TestCTF(t *testing.T) {
+	t.Parallel()
 	babeltrace := testenv.NeedsTool(t, "babeltrace2", "babeltrace2")
 	for _, source := range sources() {
 		t.Run(source.name, func(t *testing.T) {
@@ -39,6 +40,7 @@ func TestCTF(t *testing.T) {
 
 // TestCTFSelection: -w and -n select events, and what exists is not overwritten.
 func TestCTFSelection(t *testing.T) {
+	t.Parallel()
 	babeltrace := testenv.NeedsTool(t, "babeltrace2", "babeltrace2")
 	file := filepath.Join(t.TempDir(), "operator.rec")
 	tell(startOperator(t, file), "requests 10")

@@ -14,6 +14,7 @@ import (
 // TestListDebuggingInformation: a file that was separated from a program has its notes, and
 // nothing to attach to.
 func TestListDebuggingInformation(t *testing.T) {
+	t.Parallel()
 	_, path := startCSubject(t)
 	for name, command := range map[string][]string{
 		"objcopy":  {testenv.NeedsTool(t, "objcopy", "binutils"), "--only-keep-debug", path, path + ".debug"},

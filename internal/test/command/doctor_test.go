@@ -268,22 +268,25 @@ func TestDoctorKernel(t *testing.T) {
 	p := startProcess(t, startSubjectIn(t, t.TempDir()))
 	const without, devices = "umount -l /sys/kernel/debug 2>/dev/null || :; umount -l /sys/kernel/tracing 2>/dev/null || :\n", "mount -t tmpfs none /sys/bus/event_source/devices\n"
 	mine := func() *exec.Cmd { return doctorCommand(t, pid(p), tick) }
+	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
 	requireFinding(t, 7, "tracefs", "limit", inNamespaces(t, "--mount", without, mine()))
 
 	// From Linux 6.6 there is a way to attach without the event source, if it may be used.
-	locked := tracetest.Build(t, "locked")
+	under := func(words ...string) *exec.Cmd { // a filter that refuses what tracers do
+		return exec.Command(tracetest.Build(t, "../sandbox/unprivileged"), append([]string{"0"}, words...)...)
+	}
 	traced := runToEnd(t, inNamespaces(t, "--mount", devices, exec.Command(stapsdt(t), "trace", "-p", pid(p), "-d", "10ms", tick)))
 	if traced.status == 0 && traced.stderr == "" {
 		requireFinding(t, 7, "uprobes", "limit", inNamespaces(t, "--mount", devices, mine()))
 	} else {
 		requireFinding(t, 6, "uprobes", "fault", inNamespaces(t, "--mount", devices, mine()))
 	}
-	requireFinding(t, 6, "uprobes", "fault", inNamespaces(t, "--mount", devices, exec.Command(locked, mine().Args...)))
+	requireFinding(t, 6, "uprobes", "fault", inNamespaces(t, "--mount", devices, under(mine().Args...)))
 
-	f := requireFinding(t, 6, "seccomp", "fault", exec.Command(locked, mine().Args...))
+	f := requireFinding(t, 6, "seccomp", "fault", under(mine().Args...))
 	require.Contains(t, f.Says, "bpf (")
 	require.Contains(t, f.Says, "perf_event_open (")
-	requireFinding(t, 4, "capability", "fault", exec.Command("setpriv", append([]string{"--bounding-set=-all", "--", locked}, mine().Args...)...))
+	requireFinding(t, 4, "capability", "fault", under(append([]string{setpriv, "--bounding-set=-all", "--"}, mine().Args...)...))
 
 	setarch := testenv.NeedsTool(t, "setarch", "util-linux")
 	require.Contains(t, requireFinding(t, 6, "kernel", "fault", exec.Command(setarch, append([]string{"--uname-2.6"}, mine().Args...)...)).Says, "Linux 2.6.")

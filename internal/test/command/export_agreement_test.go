@@ -6,10 +6,13 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,28 +40,56 @@ func totalsOf(e *exporter) map[string]float64 {
 	return totals
 }
 
+// waitForAgreement waits until each of the rules is attached and has counted something.
+func waitForAgreement(e *exporter) {
+	e.t.Helper()
+	require.Eventually(e.t, func() bool {
+		totals := totalsOf(e)
+		return len(totals) == 4 && slices.Min(slices.Collect(maps.Values(totals))) > 0
+	}, testenv.Patience, 5*time.Millisecond)
+}
+
+// halt lets a program stop that fires without end, and returns how often it has fired.
+func halt(t *testing.T, p *tracetest.Process) float64 {
+	t.Helper()
+	p.Say("halt")
+	fired, err := strconv.ParseFloat(p.Expect("fired ", testenv.Patience), 64)
+	require.NoError(t, err)
+	return fired
+}
+
+// requireAgreement requires that all rules have counted the same number of events.
+func requireAgreement(t *testing.T, e *exporter) {
+	t.Helper()
+	totals := totalsOf(e)
+	require.Len(t, totals, 4)
+	for metric, n := range totals {
+		require.Equal(t, totals["total"], n, metric)
+	}
+}
+
 // TestExportAgreement: metrics of the same probe agree from the first event on, also if the
 // program fires as soon as the first tracer is there.
 func TestExportAgreement(t *testing.T) {
+	t.Parallel()
 	for range 3 {
 		p := startExportee(t, "export_agreement")
-		p.Say("await 200000 2")
+		tell(p, "run 2")
 		e := startExporter(t, "export_agreement", agreeing)
-		p.Expect("ok", testenv.Patience)
-		totals := slices.Collect(maps.Values(totalsOf(e)))
-		require.Len(t, totals, 4)
-		require.Positive(t, totals[0])
-		for _, n := range totals {
-			require.Equal(t, totals[0], n, totals)
-		}
+		waitForAgreement(e)
+		halt(t, p)
+		requireAgreement(t, e)
 		e.Signal(os.Interrupt)
 		require.NoError(t, e.Wait(testenv.Patience))
+		p.Hangup()
+		require.NoError(t, p.Wait(testenv.Patience))
 	}
 }
 
 // TestExportAgreementReload: rules that are added at the same time agree too, while the program
 // fires. Those that stay lose no event, and those that go do not disturb them.
 func TestExportAgreementReload(t *testing.T) {
+	t.Parallel()
 	p := startExportee(t, "export_agreement_reload")
 	const first = `
 metrics:
@@ -69,18 +100,15 @@ metrics:
 `
 	e := startExporter(t, "export_agreement_reload", first)
 	e.waitForSites("stay_total", 1)
-	p.Say("storm 1500000 2")
-	time.Sleep(50 * time.Millisecond)
+	tell(p, "run 2")
+	require.Eventually(t, func() bool { return e.scrape()["stay_total"] > 0 }, testenv.Patience, 5*time.Millisecond)
 	e.writeRules("export_agreement_reload", agreeing+stay)
 	e.waitForMessage("read .*: 5 metrics")
-	p.Expect("ok", testenv.Patience)
-	require.EqualValues(t, 3_000_000, e.scrape()["stay_total"])
-	totals := totalsOf(e)
-	require.Positive(t, totals["total"])
-	for metric, n := range totals {
-		require.Equal(t, totals["total"], n, metric)
-	}
-	t.Logf("%v of 3,000,000 were fired after the rules were read again", totals["total"])
+	waitForAgreement(e)
+	fired := halt(t, p)
+	require.Equal(t, fired, e.scrape()["stay_total"])
+	requireAgreement(t, e)
+	t.Logf("%v of %v were fired after the rules were read again", totalsOf(e)["total"], fired)
 	require.NotContains(t, e.scrape(), "gone_total")
 	e.writeRules("export_agreement_reload", agreeing)
 	e.waitForMessage("read .*: 4 metrics")

@@ -24,6 +24,7 @@ import (
 // TestExportEnded: the end of a process does not make the counter of a gauge's events fall, and
 // what had no room does not make a scrape fail.
 func TestExportEnded(t *testing.T) {
+	t.Parallel()
 	const provider = "export_ended"
 	p := startExportee(t, provider)
 	e := startExporter(t, provider, "metrics:\n  - {name: level, probe: 'PROVIDER:level', gauge: depth, by: [depth], labels: [], series: 2}\n")
@@ -62,6 +63,7 @@ func TestExportVersions(t *testing.T) {
 
 // TestExportProblems: a message about a wrong rule names it, and the other rules go on.
 func TestExportProblems(t *testing.T) {
+	t.Parallel()
 	const provider = "export_problems"
 	startExportee(t, provider)
 	e := startExporter(t, provider, saidRule+`
@@ -80,6 +82,7 @@ func TestExportProblems(t *testing.T) {
 
 // TestExportRemoved: rules whose file is gone stay in force, and a message says so.
 func TestExportRemoved(t *testing.T) {
+	t.Parallel()
 	const provider = "export_removed"
 	p := startExportee(t, provider)
 	e := startExporter(t, provider, saidRule)
@@ -143,6 +146,7 @@ metrics:
 
 // TestExportZero: a metric without labels begins with 0, and what is in flight ends with it.
 func TestExportZero(t *testing.T) {
+	t.Parallel()
 	const provider = "export_zero"
 	p := startExportee(t, provider)
 	e := startExporter(t, provider, `
@@ -184,7 +188,7 @@ func TestExportRefuses(t *testing.T) {
 		{"", "--otlp nonsense", 2, `--otlp: the endpoint "nonsense" is not a URL`},
 		{unshare, "--listen localhost:0", 1, "fires_total: this kernel does not say which executable a process has, because it has no BTF: give labels: [namespace, pod, container]"},
 	} {
-		cmd := exec.Command("sh", "-c", "exec timeout 30 "+c.before+stapsdt(t)+" export -c "+rules+" "+c.after)
+		cmd := exec.Command("sh", "-c", "exec timeout 120 "+c.before+stapsdt(t)+" export -c "+rules+" "+c.after)
 		output, _ := cmd.CombinedOutput()
 		require.Equal(t, c.status, cmd.ProcessState.ExitCode(), string(output))
 		require.Contains(t, string(output), c.says)
@@ -218,6 +222,7 @@ func newCgroup(t *testing.T, name string) (path string) {
 
 // TestExportMissed: processes that end before their files can be looked at are counted.
 func TestExportMissed(t *testing.T) {
+	t.Parallel()
 	const provider = "export_missed"
 	e := startExporter(t, provider, saidRule)
 	// Each is another file, which the exporter does not know.
@@ -226,7 +231,7 @@ func TestExportMissed(t *testing.T) {
 	dir := t.TempDir()
 	require.Eventually(t, func() bool {
 		path := filepath.Join(dir, strconv.Itoa(time.Now().Nanosecond()))
-		require.NoError(t, os.WriteFile(path, program, 0o700))
+		writeProgram(t, program, path)
 		require.NoError(t, exec.Command(path).Run())
 		return e.scrape()["stapsdt_missed_processes_total"] > 0
 	}, testenv.Patience, time.Millisecond)

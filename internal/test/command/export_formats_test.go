@@ -28,6 +28,7 @@ for f in read.text_string_to_metric_families(text):
 // TestExportFormats: parsers that are not ours, and are stricter than Prometheus, read the whole
 // of a scrape in each format.
 func TestExportFormats(t *testing.T) {
+	t.Parallel()
 	const python = "/usr/bin/python3" // whose modules are Debian's
 	testenv.Needs(t, "python3-prometheus-client", exec.Command(python, "-c", "import prometheus_client").Run())
 	p := startExportee(t, "export_formats")

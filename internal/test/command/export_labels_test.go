@@ -13,6 +13,7 @@ import (
 // TestExportEqualLabels: strings that become one label, because they are cut or are not UTF-8,
 // are one series. Its gauge is the latest value, and not a sum.
 func TestExportEqualLabels(t *testing.T) {
+	t.Parallel()
 	p := startExportee(t, "export_equal")
 	e := startExporter(t, "export_equal", saidRule+`
   - {name: size, probe: "PROVIDER:said", gauge: bytes, by: [text], labels: []}

@@ -18,23 +18,25 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
 )
 
-// versions returns programs that differ in where their code and their probe files:hit are. Each
-// fires as often as its argument says, and then prints how many of its sums were wrong: an
+// versions returns programs that differ in where their code and their probe hit are, whose provider no other
+// test has. Each fires as often as its argument says, and then prints how many of its sums were wrong: an
 // instruction that a tracer has changed makes another sum. The first one has no probe.
-func versions(t testing.TB, count int) (programs []string) {
+func versions(t testing.TB, count int) (provider string, programs []string) {
 	t.Helper()
 	gcc := needsSDT(t)
+	provider = unique("files")
 	for i := range count {
 		path := filepath.Join(t.TempDir(), fmt.Sprint("version", i))
-		out, err := exec.Command(gcc, "-O1", "-Wall", "-o", path, fmt.Sprint("-DVERSION=", i), "testdata/version.c").CombinedOutput()
+		out, err := exec.Command(gcc, "-O1", "-Wall", "-o", path, fmt.Sprint("-DVERSION=", i), "-DPROVIDER="+provider, "testdata/version.c").CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		programs = append(programs, path)
 	}
-	return programs
+	return provider, programs
 }
 
 // overwrite writes a program into the file of another one, as cp does.
@@ -42,15 +44,17 @@ func overwrite(t testing.TB, program, to string) {
 	t.Helper()
 	content, err := os.ReadFile(program)
 	require.NoError(t, err)
+	writeProgram(t, content, to)
+}
+
+// writeProgram writes a program to a file.
+func writeProgram(t testing.TB, content []byte, to string) {
+	t.Helper()
 	// A process that another test forks now would have the file open for writing until its exec,
 	// and the file could not be run before that.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	file, err := os.OpenFile(to, os.O_WRONLY|os.O_TRUNC|os.O_CREATE, 0o755)
-	require.NoError(t, err)
-	_, err = file.Write(content)
-	require.NoError(t, err)
-	require.NoError(t, file.Close())
+	require.NoError(t, os.WriteFile(to, content, 0o755))
 }
 
 // replace writes a program to a new file, as gcc -o does.
@@ -70,24 +74,46 @@ func requireRightSums(t testing.TB, program string, args ...string) {
 	require.Contains(t, string(out), "wrong sums 0\n")
 }
 
-// tracerOf is a way to count the events of files:hit of a file.
-type tracerOf func(t *testing.T, file string) (count func() int)
+// requireTraced runs a version, lets it fire as soon as a tracer is attached to it, and requires that the tracer has
+// not changed what it computes. The words, if there are some, are before the program's in its command.
+func requireTraced(t testing.TB, program string, fires int, words ...string) {
+	t.Helper()
+	sites, err := sdt.ReadFile(program)
+	require.NoError(t, err)
+	words = append(words, program, strconv.Itoa(fires), "-")
+	p := tracetest.Command(t, exec.Command(words[0], words[1:]...))
+	content, err := os.ReadFile(program)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { // there is a breakpoint in the place of the nop
+		b := make([]byte, 1)
+		err := tracetest.ReadMapped(p.PID(), program, sites[0].Offset, b)
+		return err == nil && b[0] != content[sites[0].Offset]
+	}, testenv.Patience, time.Millisecond)
+	p.Say("fire")
+	require.NoError(t, p.Wait(testenv.Patience))
+	require.Contains(t, p.Lines(), "wrong sums 0")
+}
+
+// tracerOf is a way to count the events of a version of a file.
+type tracerOf func(t *testing.T, provider, file string) (count func() int)
 
 // tracersOf are the ways in which a tracer knows a file: by the processes of the machine, and by
 // its path.
 var tracersOf = map[string]tracerOf{
-	"export": func(t *testing.T, _ string) func() int {
-		e := startExporter(t, "files", `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: []}]`)
+	"export": func(t *testing.T, provider, _ string) func() int {
+		e := startExporter(t, provider, `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: []}]`)
 		return func() int { return int(e.scrape()["hit_total"]) }
 	},
-	"trace -a": func(t *testing.T, _ string) func() int { return startCountingTrace(t, "-a", "files:hit") },
-	"without leases": func(t *testing.T, _ string) func() int {
-		return startCounting(t, traceWithoutLeases(t, "-a", "files:hit"))
+	"trace -a": func(t *testing.T, provider, _ string) func() int { return startCountingTrace(t, "-a", provider+":hit") },
+	"without leases": func(t *testing.T, provider, _ string) func() int {
+		return startCounting(t, traceWithoutLeases(t, "-a", provider+":hit"))
 	},
-	"trace FILE": func(t *testing.T, file string) func() int { return startCountingTrace(t, file+":files:hit") },
-	"trace FILE without leases": func(t *testing.T, file string) func() int {
+	"trace FILE": func(t *testing.T, provider, file string) func() int {
+		return startCountingTrace(t, file+":"+provider+":hit")
+	},
+	"trace FILE without leases": func(t *testing.T, provider, file string) func() int {
 		makeReadable(t, file)
-		return startCounting(t, traceWithoutLeases(t, file+":files:hit"))
+		return startCounting(t, traceWithoutLeases(t, file+":"+provider+":hit"))
 	},
 }
 
@@ -100,7 +126,7 @@ func startCountingTrace(t *testing.T, args ...string) func() int {
 func traceWithoutLeases(t *testing.T, args ...string) *exec.Cmd {
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
 	command := filepath.Join(t.TempDir(), "stapsdt")
-	copyProgram(t, stapsdt(t), command)
+	overwrite(t, stapsdt(t), command)
 	makeReadable(t, command)
 	const set = "-all,+bpf,+perfmon,+sys_ptrace,+checkpoint_restore,+dac_read_search"
 	return exec.Command(setpriv, append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=" + set, "--ambient-caps=" + set,
@@ -117,20 +143,22 @@ func startCounting(t *testing.T, cmd *exec.Cmd) func() int {
 // TestFileWritten: a program that is deployed by copying over its file computes what it should
 // whatever traces it, and each version's own probes are counted.
 func TestFileWritten(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
-	programs := versions(t, 4)
 	for name, traces := range tracersOf {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			provider, programs := versions(t, 4)
 			file := filepath.Join(t.TempDir(), "app")
 			overwrite(t, programs[1], file)
-			count := traces(t, file)
+			count := traces(t, provider, file)
 			fired := 0
 			for i, write := range []func(testing.TB, string, string){
 				overwrite, overwrite, replace, overwrite, replace, replace, overwrite, overwrite,
 			} {
 				version := 1 + i%3
 				write(t, programs[version], file)
-				requireRightSums(t, file, "20", "300")
+				requireTraced(t, file, 20)
 				fired += 20
 				require.Eventually(t, func() bool { return count() == fired }, testenv.Patience, 5*time.Millisecond, "%d of version %d: %d", fired, version, count())
 			}
@@ -141,12 +169,14 @@ func TestFileWritten(t *testing.T) {
 // TestFileRead: a file without the probe is looked at again as soon as another version is in it,
 // whether that is in the same file or in another one with the same inode.
 func TestFileRead(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
-	programs := versions(t, 2)
 	for _, name := range []string{"export", "trace -a", "without leases"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			provider, programs := versions(t, 2)
 			file := filepath.Join(t.TempDir(), "app")
-			count := tracersOf[name](t, file)
+			count := tracersOf[name](t, provider, file)
 			fired := 0
 			for i, write := range []func(testing.TB, string, string){overwrite, replace, overwrite, replace} {
 				write(t, programs[0], file)
@@ -155,7 +185,7 @@ func TestFileRead(t *testing.T) {
 				}
 				requireRightSums(t, file, "1", "300")
 				write(t, programs[1], file)
-				requireRightSums(t, file, "20", "300")
+				requireTraced(t, file, 20)
 				fired += 20
 				require.Eventually(t, func() bool { return count() == fired }, testenv.Patience, 5*time.Millisecond, "%d: %d", fired, count())
 			}
@@ -167,23 +197,22 @@ func TestFileRead(t *testing.T) {
 // of each kind.
 func TestFileStorm(t *testing.T) {
 	testenv.NeedsRoot(t)
-	rounds := 4
-	if !testing.Short() {
-		rounds = 20
-	}
-	programs := versions(t, 6)[1:]
+	testenv.Long(t, "programs run for a second each, in which all tracers are to find them")
+	const rounds = 20
+	provider, programs := versions(t, 6)
+	programs = programs[1:]
 	dir := t.TempDir()
 	var files, args []string
 	for i := range 4 {
 		file := filepath.Join(dir, fmt.Sprint("app", i))
 		overwrite(t, programs[i], file)
-		files, args = append(files, file), append(args, file+":files:hit")
+		files, args = append(files, file), append(args, file+":"+provider+":hit")
 	}
 	seen := map[string]func() int{
-		"export":     tracersOf["export"](t, ""),
-		"trace -a":   tracersOf["trace -a"](t, ""),
+		"export":     tracersOf["export"](t, provider, ""),
+		"trace -a":   tracersOf["trace -a"](t, provider, ""),
 		"trace FILE": startCountingTrace(t, args...),
-		"without":    tracersOf["without leases"](t, ""),
+		"without":    tracersOf["without leases"](t, provider, ""),
 	}
 	const each = 10
 	var all sync.WaitGroup
@@ -215,12 +244,14 @@ func TestFileStorm(t *testing.T) {
 // TestFileTwice: in two mount namespaces there are files of the same path, device and inode, for all
 // that /proc/PID/maps shows.
 func TestFileTwice(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
 	testenv.NeedsTool(t, "unshare", "util-linux")
-	programs, dir := versions(t, 3), t.TempDir()
-	count := tracersOf["trace -a"](t, "")
+	provider, programs := versions(t, 3)
+	dir := t.TempDir()
+	count := tracersOf["trace -a"](t, provider, "")
 	const script = `mount -t tmpfs none "$0"; cd "$0"; mkdir lower upper work root; cp "$1" lower/app
-		mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work none root; stat -c "inode %i" root/app; exec "$0/root/app" 20 1000`
+		mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work none root; stat -c "inode %i" root/app; exec "$0/root/app" 20 -`
 	var inodes []string
 	var running []*tracetest.Process
 	for _, program := range programs[1:] {
@@ -230,6 +261,8 @@ func TestFileTwice(t *testing.T) {
 	}
 	require.Equal(t, inodes[0], inodes[1])
 	for _, p := range running {
+		require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+		p.Say("fire")
 		require.NoError(t, p.Wait(testenv.Patience))
 		require.Contains(t, p.Lines(), "wrong sums 0")
 	}
@@ -239,6 +272,7 @@ func TestFileTwice(t *testing.T) {
 // TestLibraryWritten: a library that is overwritten while a program has mapped it, which the kernel
 // permits, has the same content as without a tracer, and continues to be traced.
 func TestLibraryWritten(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
 	gcc, dir := needsSDT(t), t.TempDir()
 	makes := func(name string, flags ...string) string {

@@ -63,6 +63,7 @@ func startLatency(t testing.TB, p *tracetest.Process, args ...string) *tracer {
 
 // TestLatency: pairs by the first argument, and what has no counterpart.
 func TestLatency(t *testing.T) {
+	t.Parallel()
 	p := startWorker(t)
 	for _, flag := range []string{"--interval=0", "--single"} {
 		tr := startLatency(t, p, "-o", "json", flag)
@@ -102,6 +103,7 @@ func TestLatency(t *testing.T) {
 
 // TestLatencyOfSome: values of both probes, and conditions on both.
 func TestLatencyOfSome(t *testing.T) {
+	t.Parallel()
 	p := startWorker(t)
 	tell(p, "jobs 1") // then the one that fails below is a move
 	act := func() {
@@ -133,6 +135,7 @@ func TestLatencyOfSome(t *testing.T) {
 
 // TestLatencyOpen: an open operation shows all that its start has, with the values of --by.
 func TestLatencyOpen(t *testing.T) {
+	t.Parallel()
 	p := startWorker(t)
 	tr := startLatency(t, p, "-o", "json", "--by", "id%2 == 0, error")
 	tell(p, "begin 3")
@@ -145,6 +148,7 @@ func TestLatencyOpen(t *testing.T) {
 }
 
 func TestLatencyText(t *testing.T) {
+	t.Parallel()
 	p := startWorker(t)
 	tr := startLatency(t, p, "-i", "100ms")
 	tr.WaitLine("worker:job__start → worker:job__end", testenv.Patience)
@@ -164,47 +168,31 @@ func TestLatencyText(t *testing.T) {
 }
 
 // TestLatencyByGoroutine: goroutines that move between threads, some of which never end their
-// job, and others end one that they have not started. By thread, the same is wrong.
+// job, and others end one that they have not started.
 func TestLatencyByGoroutine(t *testing.T) {
+	t.Parallel()
 	p := startWorker(t)
 	tr := startLatency(t, p, "-o", "json", "--key", "goroutine", "--by", "began,ended")
-	crowd := func(n int) (moved int) {
-		p.Say(fmt.Sprint("crowd ", n))
-		moved, err := strconv.Atoi(p.Expect("moved ", testenv.Patience))
-		require.NoError(t, err)
-		return moved
-	}
 	const all = 10_000
-	require.Greater(t, crowd(all), all/1000, "this would not be a test")
-	wrong := func(rows []measured) (n int) {
-		for _, r := range rows {
-			if r.By["began"] != r.By["ended"] {
-				n++
-			}
-		}
-		return n
-	}
+	p.Say(fmt.Sprint("crowd ", all))
+	moved, err := strconv.Atoi(p.Expect("moved ", testenv.Patience))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, moved, all/100)
 	rows, unpaired := tr.stopMeasuring()
-	require.Zero(t, wrong(rows))
 	require.Len(t, rows, all*8/10)
 	for _, r := range rows {
+		require.Equal(t, r.By["began"], r.By["ended"])
 		require.Equal(t, 1, r.Count)
 		require.Greater(t, *r.Buckets[0].High, 1e6, "it slept for a millisecond at least")
 	}
 	require.Equal(t, all/10, *unpaired.StartsWithoutEnd)
 	require.Equal(t, all/10, unpaired.Open)
 	require.Equal(t, all/10, unpaired.EndsWithoutStart)
-
-	tr = startLatency(t, p, "-o", "json", "--key", "thread", "--by", "began,ended")
-	for moved, rounds := 0, 0; moved < 20 && rounds < 20; rounds++ { // a busy machine moves few
-		moved += crowd(1000)
-	}
-	rows, _ = tr.stopMeasuring()
-	require.NotZero(t, wrong(rows), "the test would not see a wrong pair")
 }
 
 // TestLatencyByThread: a program in C.
 func TestLatencyByThread(t *testing.T) {
+	t.Parallel()
 	p, path := startCSubject(t)
 	tr := startTrace(t, p, "latency", "-o", "json", path+":csubject:work", path+":csubject:other", "--key", "thread")
 	tell(p, "fire 5")
@@ -224,6 +212,7 @@ func TestLatencyByThread(t *testing.T) {
 
 // TestLatencyTooMany: starts for which there is no room are reported.
 func TestLatencyTooMany(t *testing.T) {
+	t.Parallel()
 	p := startWorker(t)
 	tr := startLatency(t, p, "-o", "json")
 	tell(p, "begin 70000")
@@ -234,6 +223,7 @@ func TestLatencyTooMany(t *testing.T) {
 }
 
 func TestLatencyRefuses(t *testing.T) {
+	t.Parallel()
 	p := startWorker(t)
 	for line, c := range map[string]struct {
 		status  int
@@ -269,7 +259,7 @@ func TestLatencyRefuses(t *testing.T) {
 
 // TestCostOfLatency: a start and its end cost at most what they cost with bpftrace's script.
 func TestCostOfLatency(t *testing.T) {
-	testenv.Long(t, "it measures")
+	testenv.Measures(t, "the cost of an event")
 	p := startWorker(t)
 	path := lines[listed](t, runCommand(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
 	storm := func() time.Duration {
@@ -287,6 +277,6 @@ func TestCostOfLatency(t *testing.T) {
 	for key, theirs := range keys {
 		script := fmt.Sprintf("usdt:%[1]s:worker:job__start { @start[%[2]s] = nsecs; } "+
 			"usdt:%[1]s:worker:job__end /@start[%[2]s]/ { @ = hist(nsecs - @start[%[2]s]); delete(@start[%[2]s]); }", path, theirs)
-		requireCheaper(t, p, storm, []string{"latency", "-p", pid(p), "worker:job__start", "worker:job__end", "--key", key}, script)
+		compareWithBpftrace(t, p, storm, []string{"latency", "-p", pid(p), "worker:job__start", "worker:job__end", "--key", key}, script)
 	}
 }

@@ -34,6 +34,7 @@ type listed struct {
 
 // TestListMarks: list shows which processes can be watched without root, and which record.
 func TestListMarks(t *testing.T) {
+	t.Parallel()
 	p := startListening(t)
 	file := filepath.Join(userDirectory(t), "flight.rec")
 	tell(p, "record "+file)
@@ -54,6 +55,7 @@ func TestListMarks(t *testing.T) {
 // TestListProcess: list shows the probes of a process with the names and types of their
 // arguments.
 func TestListProcess(t *testing.T) {
+	t.Parallel()
 	p := startGoSubject(t)
 	r := runCommand(t, "list", "-p", pid(p))
 	require.Zero(t, r.status)
@@ -112,6 +114,7 @@ func TestListFile(t *testing.T) {
 
 // TestListTraced: what another tracer traces now.
 func TestListTraced(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
 	p, path := startCSubject(t)
 	tr := tracetest.Bpftrace(t, `usdt:`+path+`:csubject:work { @ = count(); }`)
@@ -123,6 +126,7 @@ func TestListTraced(t *testing.T) {
 }
 
 func TestListAll(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
 	p, path := startCSubject(t)
 	q := startGoSubject(t)
@@ -139,6 +143,7 @@ func TestListAll(t *testing.T) {
 
 // TestUsage: each wrong command line is one sentence and a status.
 func TestUsage(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t) // else tracing is refused first
 	text := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(text, []byte("hello"), 0o600))

@@ -4,12 +4,14 @@ package command_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +22,16 @@ import (
 )
 
 // TestMain builds the command and lets only one run of these tests use the machine at a time.
+//
+// A test calls t.Parallel if it disturbs no other one: it traces processes by their PIDs, or has a provider of its own. A test
+// that traces subjects in all processes, or in all of a user, does not: it would see, and attach to, those of the others.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		flag.Set("test.parallel", "4") // the tests wait most of the time
+	}
 	tracetest.TracefsMain() // which doctor looks for
 	// With -a, the commands of two runs would trace each other's subjects.
 	if err := tracetest.LockMachine(); err != nil {
@@ -30,6 +41,12 @@ func TestMain(m *testing.M) {
 	os.Setenv("CGO_ENABLED", "0") // as the command is distributed
 	tracetest.BuildMain(m)
 }
+
+// names is the number of names that unique has returned.
+var names atomic.Int32
+
+// unique returns a name for a provider that no other test has.
+func unique(name string) string { return fmt.Sprintf("%s_%d", name, names.Add(1)) }
 
 // stapsdt returns the path of the command.
 func stapsdt(t testing.TB) string { return tracetest.Build(t, "../../../cmd/stapsdt") }

@@ -22,6 +22,7 @@ import (
 
 // TestTraceForks: what a process forks is traced where tracefs is mounted, and where it is not.
 func TestTraceForks(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
 	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
 	const dirs = "/sys/kernel/tracing /sys/kernel/debug"
@@ -46,6 +47,7 @@ func TestTraceForks(t *testing.T) {
 
 // TestTraceOthers: with -p, other processes with the same file are not shown.
 func TestTraceOthers(t *testing.T) {
+	t.Parallel()
 	p, path := startCSubject(t)
 	q := tracetest.Command(t, exec.Command(path))
 	q.Expect("ready", testenv.Patience)
@@ -69,37 +71,31 @@ func TestTraceWaits(t *testing.T) {
 }
 
 // TestTraceBrief: processes that live briefly, each with an image of its own, are found when
-// they map it.
+// they map it, long before a scan of all processes would find them.
 func TestTraceBrief(t *testing.T) {
 	testenv.NeedsRoot(t)
-	testenv.NotRaced(t, "it is too slow then")
-	brief := func(rest int) bool {
-		tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done")), t}
+	testenv.Measures(t, "how soon a new process is traced")
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done")), t}
+	p := startGoSubject(t)
+	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
+	var took []time.Duration
+	var want, got []any
+	for range 10 {
 		p := startGoSubject(t)
-		require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
-		var want, got []any
-		for range 10 {
-			p := startGoSubject(t)
-			tell(p, fmt.Sprint("rest ", rest))
-			tell(p, "fire 1")
-			p.Say("quit")
-			require.NoError(t, p.Wait(testenv.Patience))
-			want = append(want, float64(p.PID()))
-		}
-		for _, e := range tr.stop() {
-			got = append(got, float64(e.PID))
-		}
-		t.Logf("with %d ms: %v of %v", rest, got, want)
-		return slices.Equal(want, got)
+		start := time.Now()
+		require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, time.Millisecond)
+		took = append(took, time.Since(start))
+		tell(p, "fire 1")
+		p.Say("quit")
+		require.NoError(t, p.Wait(testenv.Patience))
+		want = append(want, float64(p.PID()))
 	}
-	// A busy machine needs more time than an idle one. The scans of all processes, which the
-	// command also makes, would take longer.
-	for _, rest := range []int{120, 240, 480, 960} {
-		if brief(rest) {
-			return
-		}
+	for _, e := range tr.stop() {
+		got = append(got, float64(e.PID))
 	}
-	require.Fail(t, "not all were found")
+	require.Equal(t, want, got)
+	slices.Sort(took)
+	testenv.Figure(t, "traced", float64(took[len(took)/2].Milliseconds()), 120, "ms")
 }
 
 // TestTraceForgets: a file that nothing can map again is closed.
@@ -154,7 +150,8 @@ func TestNamespaces(t *testing.T) {
 	require.Equal(t, outside, strconv.Itoa(events[0].PID), "its number out here")
 
 	// Both in there, where the subject is a child of the shell and has a low number.
-	both := `"$1" < <(sleep 1; echo fire 2; sleep 2) & sleep 0.5; exec "$2" trace -o json -p $! subject:request__done -d 2s`
+	both := `"$1" < <(while sleep 0.1; do echo fire 1; done) >/dev/null & until "$2" list -p $! | grep -q subject; do :; done
+		exec "$2" trace -o json -p $! subject:request__done -n 2`
 	r := runToEnd(t, inside("bash", "-c", both, "bash", tracetest.Build(t, "subject"), stapsdt(t)))
 	require.Zero(t, r.status)
 	var json []string
@@ -164,7 +161,8 @@ func TestNamespaces(t *testing.T) {
 		}
 	}
 	events = lines[event](t, strings.Join(json, ""))
-	require.Equal(t, []any{"/item/0", "/item/1"}, args(events, "path"))
+	require.Len(t, events, 2)
+	require.Equal(t, events[0].Args["elapsed"].(float64)+1e6, events[1].Args["elapsed"])
 	require.Less(t, events[0].PID, 100, "its number in there")
 }
 

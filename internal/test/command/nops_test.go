@@ -23,6 +23,7 @@ import (
 // TestTwoNops: of two nops side by side, the command attaches to the one that this kernel traces
 // at the lowest cost, and reads the same arguments there.
 func TestTwoNops(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
 	gcc := testenv.NeedsTool(t, "gcc", "gcc")
 	for _, nop := range image.ArchByName("amd64").Nops {

@@ -68,7 +68,7 @@ func allTraced(t *testing.T, p *tracetest.Process, both bool) {
 	require.Eventually(t, func() bool {
 		out, err := exec.Command(stapsdt(t), "list", "-p", pid(p)).Output()
 		return err == nil && len(traced.FindAll(out, -1)) == want
-	}, testenv.Patience/10, 5*time.Millisecond)
+	}, testenv.Patience, 5*time.Millisecond)
 }
 
 // sources are those of which every look at operations shows the same.
@@ -93,6 +93,7 @@ func sources() []operated {
 
 // TestFromEnough: -n ends what reads a recording, without an error.
 func TestFromEnough(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "operator.rec")
 	tell(startOperator(t, file), "requests 3")
 	for _, args := range [][]string{
@@ -106,12 +107,11 @@ func TestFromEnough(t *testing.T) {
 
 // TestProcessName: -p takes the name of a process, and the shell completes it.
 func TestProcessName(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
 	name := "the-operator-of-" + strconv.Itoa(os.Getpid())
 	program := filepath.Join(t.TempDir(), name)
-	content, err := os.ReadFile(tracetest.Build(t, "operator"))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(program, content, 0o700))
+	overwrite(t, tracetest.Build(t, "operator"), program)
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p := tracetest.Command(t, cmd)

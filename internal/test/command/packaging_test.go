@@ -37,7 +37,7 @@ func startExporterWith(t *testing.T, name, hidden string, capabilities []string)
 	dir := t.TempDir()
 	command := filepath.Join(dir, "stapsdt")
 	e := &exporter{t: t, rules: filepath.Join(dir, "rules.yaml")}
-	copyProgram(t, stapsdt(t), command)
+	overwrite(t, stapsdt(t), command)
 	e.writeRules("subject", "metrics:\n- {name: test_done_total, probe: 'PROVIDER:request__done', counter: 1, executable: "+name+"}\n")
 	require.NoError(t, os.Chmod(e.rules, 0o644))
 	makeReadable(t, command)
@@ -91,7 +91,7 @@ func TestUnitCapabilities(t *testing.T) {
 
 	name := fmt.Sprintf("subject-%d", os.Getpid())
 	program, images := filepath.Join(t.TempDir(), name), t.TempDir()
-	copyProgram(t, tracetest.Build(t, "subject"), program)
+	overwrite(t, tracetest.Build(t, "subject"), program)
 	subject := func(args ...string) *tracetest.Process {
 		cmd := exec.Command(program, args...)
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)

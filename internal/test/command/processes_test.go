@@ -121,6 +121,9 @@ var ofTwins = []struct {
 func TestTwins(t *testing.T) {
 	for _, source := range ofTwins {
 		t.Run(source.name, func(t *testing.T) {
+			if source.name != "kernel, all" { // which runs first, alone
+				t.Parallel()
+			}
 			tw, out := source.run(t, "top", "operator:*", "-o", "json")
 			checkTop(t, tw, lines[screenful](t, out))
 			tw, out = source.run(t, "tree", "operator:*", "-o", "json")
@@ -233,6 +236,7 @@ func later(t *testing.T, file string, by time.Duration) {
 // TestTwinsClocks: the clock that nobody sets relates the events of processes of one boot. Recordings of different boots are
 // related by the time of day, and this is said.
 func TestTwinsClocks(t *testing.T) {
+	t.Parallel()
 	tw := startTwins(t, true)
 	for range 5 {
 		tell(tw.first, "requests 1")
@@ -258,19 +262,19 @@ func TestTwinsClocks(t *testing.T) {
 	alternating := slices.Repeat([]int{tw.first.PID(), tw.second.PID()}, 5)
 	got, last, stderr := order()
 	require.Equal(t, alternating, got)
-	require.Less(t, last, 60e6)
+	require.Less(t, last, 30*60e6)
 	require.NotContains(t, stderr, said)
 
 	later(t, tw.files[0], time.Hour) // the clock was set back after the first one had begun
 	got, last, stderr = order()
 	require.Equal(t, alternating, got)
-	require.Less(t, last, 60e6)
+	require.Less(t, last, 30*60e6)
 	require.NotContains(t, stderr, said)
 
 	changeRecording(t, tw.files[0], func(head []byte) { head[bootAt] ^= 0xff }, func([]byte) {})
 	got, last, stderr = order()
 	require.Equal(t, slices.Concat(slices.Repeat([]int{tw.second.PID()}, 5), slices.Repeat([]int{tw.first.PID()}, 5)), got)
-	require.InDelta(t, time.Hour.Microseconds(), last, 60e6)
+	require.InDelta(t, time.Hour.Microseconds(), last, 30*60e6)
 	require.Contains(t, stderr, said)
 	for _, verb := range [][]string{{"top"}, {"tree"}, {"trace"}} {
 		r := runCommand(t, append(verb, "--from", tw.files[0], "--from", tw.files[1])...)
@@ -283,6 +287,7 @@ func TestTwinsClocks(t *testing.T) {
 
 // TestTwinsNamesakes: processes of several containers may have the same PID. They are drawn side by side.
 func TestTwinsNamesakes(t *testing.T) {
+	t.Parallel()
 	tw := startTwins(t, true)
 	tw.operate()
 	tw.first.Hangup()

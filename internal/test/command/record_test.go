@@ -38,6 +38,7 @@ func recorded(t *testing.T, path string, args ...string) (events []event, warnin
 // TestRecord: a recording has the events with their times, processes, threads and arguments, and the other
 // commands read it.
 func TestRecord(t *testing.T) {
+	t.Parallel()
 	p := startGoSubject(t)
 	path := filepath.Join(t.TempDir(), "recording")
 	before := time.Now()
@@ -91,6 +92,7 @@ func TestRecordAll(t *testing.T) {
 
 // TestRecordFull: when the file is full, the oldest events are dropped, and all are counted.
 func TestRecordFull(t *testing.T) {
+	t.Parallel()
 	p := startGoSubject(t)
 	path := filepath.Join(t.TempDir(), "recording")
 	rec := startRecord(t, p, path, "subject:tick", "--size", "256K")
@@ -110,6 +112,7 @@ func TestRecordFull(t *testing.T) {
 // TestRecordKilled: the recording of a command that was killed is whole, and kept when the next one has the
 // same name. One whose probes are not there leaves no file, and an earlier one as it is.
 func TestRecordKilled(t *testing.T) {
+	t.Parallel()
 	p := startGoSubject(t)
 	path := filepath.Join(t.TempDir(), "recording")
 	rec := startRecord(t, p, path, "subject:*")
@@ -144,6 +147,7 @@ func TestRecordKilled(t *testing.T) {
 
 // TestRecordRefuses: wrong command lines, and files that cannot be made.
 func TestRecordRefuses(t *testing.T) {
+	t.Parallel()
 	p := startGoSubject(t)
 	for _, test := range []struct {
 		args []string

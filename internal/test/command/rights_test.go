@@ -17,6 +17,7 @@ import (
 
 // TestRights: without a capability that a way of tracing needs, the command fails and names it.
 func TestRights(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
 	p, path := startCSubject(t)
@@ -27,7 +28,7 @@ func TestRights(t *testing.T) {
 		command := stapsdt(t)
 		if user { // with capabilities, if any, that are not root's
 			command = filepath.Join(t.TempDir(), "stapsdt")
-			copyProgram(t, stapsdt(t), command)
+			overwrite(t, stapsdt(t), command)
 			makeReadable(t, command)
 			options = []string{"--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=" + set, "--ambient-caps=" + set, "--"}
 		}
@@ -78,6 +79,7 @@ func TestRights(t *testing.T) {
 // TestNoProbeBeforeRights: a user who may look at a process but not trace it is told first that
 // a name is wrong.
 func TestNoProbeBeforeRights(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
 	dir := t.TempDir()
@@ -86,7 +88,7 @@ func TestNoProbeBeforeRights(t *testing.T) {
 	require.NoError(t, os.Chown(images, 65534, 65534))
 	as := func(program string, args ...string) *exec.Cmd {
 		copied := filepath.Join(dir, filepath.Base(program))
-		copyProgram(t, program, copied)
+		overwrite(t, program, copied)
 		makeReadable(t, copied)
 		cmd := exec.Command(setpriv, append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--", copied}, args...)...)
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)
@@ -104,14 +106,6 @@ func TestNoProbeBeforeRights(t *testing.T) {
 		r := runToEnd(t, as(stapsdt(t), append(strings.Fields(probes), "-p", pid(p))...))
 		require.True(t, strings.HasPrefix(r.stderr, "stapsdt: "+want), "%s: %s", probes, r.stderr)
 	}
-}
-
-// copyProgram copies a program to a path.
-func copyProgram(t *testing.T, program, to string) {
-	t.Helper()
-	content, err := os.ReadFile(program)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(to, content, 0o755))
 }
 
 // makeReadable lets every user reach a file in a directory of a test.

@@ -22,7 +22,7 @@ import (
 func scratchCommand(t *testing.T, front []string, mounts, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	root := t.TempDir()
-	copyProgram(t, program, filepath.Join(root, "program"))
+	overwrite(t, program, filepath.Join(root, "program"))
 	words := append(append(front, tracetest.Build(t, "jail"), root, mounts, "/program"), args...)
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = []string{} // and no $HOME or $TMPDIR

@@ -30,6 +30,7 @@ func runScript(t *testing.T, args ...string) string {
 // TestScriptBpftrace: the names, the types and the values of a program in Go, whose image is
 // in a file or in memory, and of one in C.
 func TestScriptBpftrace(t *testing.T) {
+	t.Parallel()
 	want := []string{
 		`subject:request__done path="/item/0" status=-3 elapsed=0ns cached=true`,
 		`subject:request__done path="/item/1" status=-2 elapsed=1000000ns cached=false`,
@@ -66,6 +67,7 @@ func TestScriptBpftrace(t *testing.T) {
 
 // TestScriptBpftraceRefuses: what bpftrace would read wrongly is not in the script.
 func TestScriptBpftraceRefuses(t *testing.T) {
+	t.Parallel()
 	_, path := startCSubject(t)
 	r := runCommand(t, "script", path+":csubject:*", "--for", "bpftrace")
 	require.Zero(t, r.status)
@@ -128,6 +130,7 @@ func listLeftovers(t *testing.T, script, provider string) string {
 // TestScriptTracefs: the types and the values, of one process and what it forks, and nothing
 // is left.
 func TestScriptTracefs(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"file", "memfd"} {
 		p, other := startGoSubject(t, where), startGoSubject(t, where)
 		script := runScript(t, "-p", pid(p), "subject:[rt]*", "--for", "tracefs")
@@ -149,6 +152,7 @@ func TestScriptTracefs(t *testing.T) {
 
 // TestScriptTracefsC: semaphores, operands in memory, constants and symbols, and children.
 func TestScriptTracefsC(t *testing.T) {
+	t.Parallel()
 	p, original := startCSubject(t)
 	// A path that the kernel does not read.
 	path := filepath.Join(filepath.Dir(original), "a #subject's")
@@ -197,6 +201,7 @@ func TestScriptTracefsC(t *testing.T) {
 
 // TestScriptUsage: what cannot be scripted is reported in a sentence, with a status.
 func TestScriptUsage(t *testing.T) {
+	t.Parallel()
 	_, path := startCSubject(t)
 	for _, c := range []struct {
 		args, stderr string

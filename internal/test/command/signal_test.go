@@ -15,6 +15,7 @@ import (
 
 // TestStuckReader: a signal ends a command whose output nobody reads, and nothing stays attached.
 func TestStuckReader(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
 	p := startGoSubject(t)
 	reader, writer, err := os.Pipe()

@@ -72,6 +72,7 @@ func runByUser(t *testing.T, args ...string) result {
 
 // TestSockets: without any right, every command sees all events with their values.
 func TestSockets(t *testing.T) {
+	t.Parallel()
 	p := startListening(t)
 	t.Run("trace", func(t *testing.T) {
 		before := time.Now()
@@ -235,6 +236,7 @@ func TestSocketWithoutBPF(t *testing.T) {
 // TestSocketBusy: a program to which too many processes are connected says so, whatever the order of the messages, and root's
 // command takes the kernel.
 func TestSocketBusy(t *testing.T) {
+	t.Parallel()
 	p := startListening(t)
 	sockets, err := os.ReadFile("/proc/net/unix")
 	require.NoError(t, err)
@@ -257,6 +259,7 @@ func TestSocketBusy(t *testing.T) {
 
 // TestSocketWatchers: root's command takes the kernel, too, if a program has as many watchers as it takes.
 func TestSocketWatchers(t *testing.T) {
+	t.Parallel()
 	p := startListening(t)
 	full := regexp.MustCompile("process " + pid(p) + ": (8 processes watch it already|it has no memory for another watcher)")
 	for range 30 { // of which at most 8 are admitted at a time, with those that only ask whether there is room
@@ -282,9 +285,11 @@ func TestSocketAll(t *testing.T) {
 	second := startListening(t)
 	tell(second, "await")
 	tell(first, "fire 2")
-	tell(second, "fire 3")
+	tell(second, "fire 1")
+	tr.waitForEvents(3) // so that it watches the second, which may end now
+	tell(second, "fire 2")
 	second.Signal(syscall.SIGKILL)
-	time.Sleep(100 * time.Millisecond)
+	tr.waitForEvents(5)
 	tell(first, "fire 1")
 	events := tr.stopUser(first)
 	require.Len(t, of(first, append([]event{}, events...)), 3)
@@ -294,8 +299,15 @@ func TestSocketAll(t *testing.T) {
 	}
 }
 
+// waitForEvents waits until the command has printed a number of events.
+func (tr *tracer) waitForEvents(n int) {
+	tr.t.Helper()
+	require.Eventually(tr.t, func() bool { return len(tr.Lines()) >= n }, testenv.Patience, time.Millisecond, "%d", n)
+}
+
 // TestSocketLife: unloaded and loaded again, closed and opened again, exec, and the end of the program.
 func TestSocketLife(t *testing.T) {
+	t.Parallel()
 	p := startListening(t)
 	tr := startByUser(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done")
 	tell(p, "fire 1")
@@ -309,18 +321,23 @@ func TestSocketLife(t *testing.T) {
 	tell(p, "listen")
 	tell(p, "await")
 	tell(p, "fire 1")
+	tr.waitForEvents(4) // so that it watches the program, which may end now
+	tell(p, "fire 1")
 	p.Say("exec")
 	p.Expect("ready", testenv.Patience)
 	tell(p, "listen")
 	tell(p, "await")
 	tell(p, "fire 1")
+	tr.waitForEvents(6)
+	tell(p, "fire 1")
 	p.Signal(syscall.SIGKILL)
 	events := tr.waitForEnd()
-	require.Equal(t, []any{"/item/0", "/item/1", "/item/2", "/item/4", "/item/0"}, args(events, "path"))
+	require.Equal(t, []any{"/item/0", "/item/1", "/item/2", "/item/4", "/item/5", "/item/0", "/item/1"}, args(events, "path"))
 }
 
 // TestSocketFull: what is fired faster than it is read is counted: seen and lost are all.
 func TestSocketFull(t *testing.T) {
+	t.Parallel()
 	p := startListening(t)
 	tr := startByUser(t, p, "trace", "-o", "json", "-p", pid(p), "subject:*")
 	tr.Signal(syscall.SIGSTOP)
@@ -384,16 +401,18 @@ func TestSocketExport(t *testing.T) {
 	becomes(`fired_total{cached="true"}`, "6")
 	require.NotEmpty(t, value("statuses"))
 	fired := 12
-	fireOn := func() { // for longer than it takes until the file is read
-		for end := time.Now().Add(700 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			tell(p, "fire 2")
-			fired += 2
-		}
+	answers := func() int { // to a change of the file
+		return len(regexp.MustCompile(`(?m)read \S+: \d+ metric|the rules in force stay`).FindAllString(e.Dump(), -1))
 	}
 	for i, text := range []string{counted, "metrics: [wrong", counted + "  - {name: more_total, probe: 'subject:tick', counter: 1, labels: []}\n"} {
+		before := answers()
 		write(text)
-		fireOn()
-		require.Equal(t, strconv.Itoa(i%2^1), value("stapsdt_rules_reload_success"))
+		require.Eventually(t, func() bool {
+			tell(p, "fire 2")
+			fired += 2
+			return answers() > before
+		}, testenv.Patience, time.Millisecond)
+		becomes("stapsdt_rules_reload_success", strconv.Itoa(i%2^1))
 	}
 	becomes(`fired_total{cached="true"}`, strconv.Itoa(fired/2))
 	require.Equal(t, "0", value("stapsdt_socket_lost_events_total"))

@@ -77,6 +77,7 @@ func (tr *tracer) stopFolding() map[string]int {
 // TestStackGo: Go's functions, the inlined one too, in programs that are stripped and that
 // have no fixed address, and their lines as the program's own runtime sees them.
 func TestStackGo(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		strip bool
 		flags []string
@@ -119,6 +120,7 @@ func TestStackGo(t *testing.T) {
 // TestStackC: functions of C, the demangled names of C++, a thread's, and those that a
 // just-in-time compiler has made.
 func TestStackC(t *testing.T) {
+	t.Parallel()
 	p := startCStacker(t, withFrames...)
 	t.Cleanup(func() { os.Remove("/tmp/perf-" + pid(p) + ".map") })
 	tr := startTrace(t, p, "stack", "-o", "folded", "-p", pid(p), "cstack:hit")
@@ -140,6 +142,7 @@ func TestStackC(t *testing.T) {
 
 // TestStackCut: without frame pointers there are no callers, and the stack says so.
 func TestStackCut(t *testing.T) {
+	t.Parallel()
 	p := startCStacker(t, "-fomit-frame-pointer")
 	tr := startTrace(t, p, "stack", "-o", "folded", "-p", pid(p), "cstack:hit")
 	tell(p, "call 5")
@@ -149,6 +152,7 @@ func TestStackCut(t *testing.T) {
 // TestStackMany: each event is counted with its stack, although many stacks are at the same
 // place of the kernel's table, or is counted as lost.
 func TestStackMany(t *testing.T) {
+	t.Parallel()
 	p := startCStacker(t, withFrames...)
 	tr := startTrace(t, p, "stack", "-o", "folded", "-p", pid(p), "cstack:hit")
 	tell(p, "paths 10")
@@ -171,6 +175,7 @@ func TestStackMany(t *testing.T) {
 // TestStackExit: the functions of a process are known when it has exited, and its file was
 // removed.
 func TestStackExit(t *testing.T) {
+	t.Parallel()
 	p := startStacker(t, true)
 	tr := startTrace(t, p, "stack", "-o", "folded", "-p", pid(p), "stacker:hit")
 	require.NoError(t, os.Remove(must(os.Readlink("/proc/"+pid(p)+"/exe"))(t)))
@@ -200,6 +205,7 @@ func TestStackContainer(t *testing.T) {
 
 // TestStackBy: counts, parts, the values of --by, and those stacks that are not shown.
 func TestStackBy(t *testing.T) {
+	t.Parallel()
 	p := startCStacker(t, withFrames...)
 	tr := startTrace(t, p, "stack", "-p", pid(p), "cstack:hit", "--by", "arg0%2, comm", "-w", "arg0 < 8", "-n", "1")
 	tell(p, "call 9")
@@ -220,6 +226,7 @@ func TestStackBy(t *testing.T) {
 
 // TestStackProfile: the tool of Go reads the profile.
 func TestStackProfile(t *testing.T) {
+	t.Parallel()
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer terminal.Close()
@@ -253,6 +260,7 @@ func TestStackProfile(t *testing.T) {
 // TestStackLibrary: the function that fires a probe of the C library is there, whether the
 // program has frame pointers or not, however it is linked, and whichever function it calls.
 func TestStackLibrary(t *testing.T) {
+	t.Parallel()
 	gcc, dir := testenv.NeedsTool(t, "gcc", "gcc"), t.TempDir()
 	const library = "../../../cstapsdt"
 	out, err := exec.Command(testenv.NeedsTool(t, "make", "make"), "-s", "-C", library, "OUT="+dir, dir+"/libstapsdt.a", dir+"/libstapsdt.so").CombinedOutput()

@@ -91,6 +91,7 @@ func checkTracks(t *testing.T, all []traceEvent) {
 
 // TestChrome: every source has the spans, in the tracks of their goroutines.
 func TestChrome(t *testing.T) {
+	t.Parallel()
 	for _, source := range sources() {
 		t.Run(source.name, func(t *testing.T) {
 			all := drawnBy(t, source, func(p *tracetest.Process) {
@@ -125,6 +126,7 @@ func TestChrome(t *testing.T) {
 
 // TestChromeSelection: a condition is about an operation as a whole, and an end that has no start is an event.
 func TestChromeSelection(t *testing.T) {
+	t.Parallel()
 	for _, source := range sources() {
 		t.Run(source.name, func(t *testing.T) {
 			all := drawnBy(t, source, func(p *tracetest.Process) { tell(p, "requests 10") }, "operator:*", "-w", "status == 500")

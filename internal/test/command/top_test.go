@@ -48,6 +48,7 @@ func lastScreen(t *testing.T, r result) screenful {
 
 // TestTop: every source shows the same operations, by name and by the values of --by, and those that are open.
 func TestTop(t *testing.T) {
+	t.Parallel()
 	for _, source := range sources() {
 		t.Run(source.name, func(t *testing.T) {
 			s := lastScreen(t, source.run(t, func(p *tracetest.Process) {
@@ -94,6 +95,7 @@ func TestTop(t *testing.T) {
 
 // TestTopText: what is for people fits into 80 columns, whatever texts a program has.
 func TestTopText(t *testing.T) {
+	t.Parallel()
 	for _, source := range sources() {
 		t.Run(source.name, func(t *testing.T) {
 			r := source.run(t, func(p *tracetest.Process) {
@@ -119,6 +121,7 @@ func TestTopText(t *testing.T) {
 // TestTopLife: it goes on when the probes are loaded again, ends with the process, and counts the ends of what began
 // before.
 func TestTopLife(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
 	p := startOperator(t)
 	tr := tracetest.Command(t, exec.Command(stapsdt(t), "top", "-p", pid(p), "operator:request", "-o", "json", "-i", "100ms"))
@@ -137,12 +140,13 @@ func TestTopLife(t *testing.T) {
 
 // TestTopStorm: what comes too fast is counted as lost, or it is all there.
 func TestTopStorm(t *testing.T) {
-	const all, open = 200_000, 10_000
+	t.Parallel()
+	const all, open = 50_000, 10_000
 	for _, source := range sources() {
 		t.Run(source.name, func(t *testing.T) {
 			s := lastScreen(t, source.run(t, func(p *tracetest.Process) {
 				tell(p, "open 10000")
-				tell(p, "storm 200000")
+				tell(p, "storm 50000")
 			}, "top", "operator:request", "-o", "json"))
 			require.Len(t, s.Operations, 1)
 			t.Logf("%d ended, %d open, %d events lost, %d without a start", s.Operations[0].Count, s.Open, s.Lost, s.Before)

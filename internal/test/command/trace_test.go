@@ -27,6 +27,7 @@ import (
 
 // TestTrace: trace shows every event with its values, wherever the image is kept.
 func TestTrace(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"file", "memfd"} {
 		t.Run(where, func(t *testing.T) {
 			p := startGoSubject(t, where)
@@ -54,6 +55,7 @@ func TestTrace(t *testing.T) {
 }
 
 func TestTraceText(t *testing.T) {
+	t.Parallel()
 	p := startGoSubject(t)
 	tr := startTrace(t, p, "trace", "-p", pid(p), "subject:request__done", "-n", "2")
 	tell(p, "fire 2")
@@ -79,6 +81,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 // TestTraceC: semaphores, two sites of a name whose operands differ, operands in memory,
 // floats, and forked children, by uprobe_multi and by an event for each site.
 func TestTraceC(t *testing.T) {
+	t.Parallel()
 	for _, flags := range [][]string{nil, {"--single"}} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
 			p, path := startCSubject(t)
@@ -127,6 +130,7 @@ const withTracefs = "test -d /sys/kernel/tracing/events || mount -t tracefs none
 
 // TestTraceMemory: what is paged out is read, and what is not there is not empty.
 func TestTraceMemory(t *testing.T) {
+	t.Parallel()
 	p, _ := startCSubject(t)
 	tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:text", "--show", "str(arg0)")
 	tell(p, "texts")
@@ -146,6 +150,7 @@ func TestTraceMemory(t *testing.T) {
 }
 
 func TestTraceFilter(t *testing.T) {
+	t.Parallel()
 	p := startGoSubject(t)
 	for filter, want := range map[string][]any{
 		`status > 0`: {1., 2., 3., 1., 2., 3.},
@@ -190,6 +195,7 @@ func TestTraceAll(t *testing.T) {
 
 // TestTraceEnds: each way to end is a clean one, and leaves nothing attached.
 func TestTraceEnds(t *testing.T) {
+	t.Parallel()
 	p, _ := startCSubject(t)
 	detached := func() {
 		t.Helper()
@@ -213,7 +219,9 @@ func TestTraceEnds(t *testing.T) {
 	require.Error(t, tr.Wait(testenv.Patience))
 	detached()
 
-	require.Empty(t, startTrace(t, p, append(options, "-d", "300ms")...).waitForEnd())
+	r := runCommand(t, append(options, "-d", "300ms")...)
+	require.Zero(t, r.status)
+	require.Empty(t, r.stdout)
 	detached()
 
 	tr = startTrace(t, p, append(options, "-n", "2")...)
@@ -243,6 +251,7 @@ func TestTraceEnds(t *testing.T) {
 // TestTraceBpftrace: bpftrace sees the same at the same time. It does not understand operands
 // that name a symbol, of which arg3 and arg4 are some.
 func TestTraceBpftrace(t *testing.T) {
+	t.Parallel()
 	p, path := startCSubject(t)
 	tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:work", "--show", "arg0,str(arg1),arg2")
 	b := tracetest.Bpftrace(t, `usdt:`+path+`:csubject:work { printf("%d %s %d\n", (int32)arg0, str(arg1), (int16)arg2); }`, "-p", pid(p))
@@ -262,6 +271,7 @@ func TestTraceBpftrace(t *testing.T) {
 // TestTraceLies: notes that are wrong harm neither the program nor the probes whose notes
 // are right, and are said to be wrong.
 func TestTraceLies(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
 	_, path := startCSubject(t)
 	original, err := os.ReadFile(path)
@@ -288,7 +298,7 @@ func TestTraceLies(t *testing.T) {
 			require.Equal(t, 1, bytes.Count(original, before))
 			after := slices.Concat(word(cmp.Or(c.address, other.Address)), word(other.Base), word(cmp.Or(c.semaphore, other.Semaphore)))
 			liar := filepath.Join(t.TempDir(), "csubject")
-			require.NoError(t, os.WriteFile(liar, bytes.Replace(original, before, after, 1), 0o700))
+			writeProgram(t, bytes.Replace(original, before, after, 1), liar)
 			p := tracetest.Command(t, exec.Command(liar))
 			p.Expect("ready", testenv.Patience)
 			tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:*", "--show", "pid")), t}
@@ -307,6 +317,7 @@ func TestTraceLies(t *testing.T) {
 
 // TestTraceStruct: -v shows the fields of a struct, and the texts that they refer to.
 func TestTraceStruct(t *testing.T) {
+	t.Parallel()
 	p := startGoSubject(t)
 	tr := startTrace(t, p, "trace", "-p", pid(p), "subject:handled", "-v", "-n", "2", "--strlen", "6")
 	tell(p, "handle 2")

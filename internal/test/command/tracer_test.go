@@ -40,7 +40,7 @@ func startTrace(t testing.TB, subject *tracetest.Process, args ...string) *trace
 	t.Helper()
 	testenv.NeedsRoot(t)
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), args...)), t}
-	require.Eventually(t, func() bool { return areTraced(t, subject, args) }, testenv.Patience, 5*time.Millisecond, "it does not attach")
+	require.Eventually(t, func() bool { return areTraced(t, subject, args) }, testenv.Patience, 20*time.Millisecond, "it does not attach")
 	return tr
 }
 

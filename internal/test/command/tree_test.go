@@ -37,6 +37,7 @@ type grown struct {
 
 // TestTree: every source shows each request with its queries, and the times agree.
 func TestTree(t *testing.T) {
+	t.Parallel()
 	for _, source := range sources() {
 		t.Run(source.name, func(t *testing.T) {
 			all := lines[grown](t, source.run(t, func(p *tracetest.Process) { tell(p, "requests 10") }, "tree", "-o", "json").stdout)
@@ -72,6 +73,7 @@ func TestTree(t *testing.T) {
 
 // TestTreeSelection: -w is about roots, --errors about all operations, and --slowest about the times of roots.
 func TestTreeSelection(t *testing.T) {
+	t.Parallel()
 	for _, source := range sources() {
 		t.Run(source.name, func(t *testing.T) {
 			run := func(args ...string) []grown {
@@ -98,8 +100,10 @@ func TestTreeSelection(t *testing.T) {
 
 // TestTreeMissing: what is missing of a tree is said.
 func TestTreeMissing(t *testing.T) {
+	t.Parallel()
 	for _, source := range sources() {
 		t.Run(source.name, func(t *testing.T) {
+			t.Parallel()
 			r := source.run(t, func(p *tracetest.Process) {
 				tell(p, "late")
 				tell(p, "open 2")
@@ -123,6 +127,7 @@ func TestTreeMissing(t *testing.T) {
 
 // TestTreeText: texts of programs are safe to show.
 func TestTreeText(t *testing.T) {
+	t.Parallel()
 	for _, source := range sources() {
 		t.Run(source.name, func(t *testing.T) {
 			r := source.run(t, func(p *tracetest.Process) { tell(p, "hostile") }, "tree", "operator:*")

@@ -3,28 +3,17 @@
 package command_test
 
 import (
-	"os"
-	"os/exec"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
 
-// startUnnamed starts the program whose arguments have no names.
-func startUnnamed(t *testing.T) *tracetest.Process {
-	cmd := exec.Command(tracetest.Build(t, "unnamed"))
-	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
-	p := tracetest.Command(t, cmd)
-	p.Expect("ready", testenv.Patience)
-	return p
-}
-
 // TestUnnamed: arguments without names have their types, so that texts are shown as texts.
 func TestUnnamed(t *testing.T) {
-	p := startUnnamed(t)
+	t.Parallel()
+	p := startGoSubject(t, "unnamed")
 	list := runCommand(t, "list", "-p", pid(p))
 	require.Contains(t, list.stdout, "  unnamed:dynamic(arg0 int8, arg1 string)\n")
 	require.Contains(t, list.stdout, "  unnamed:request__done(arg0 string, arg1 int32, arg2 time.Duration)\n")
@@ -49,7 +38,8 @@ func TestUnnamed(t *testing.T) {
 
 // TestUnnamedText: str, which arguments without types need, may be written of a text too.
 func TestUnnamedText(t *testing.T) {
-	p := startUnnamed(t)
+	t.Parallel()
+	p := startGoSubject(t, "unnamed")
 	tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "unnamed:dynamic", "--show", "str(arg1), arg0", "-w", `str(arg1) == "text" && arg1 == "text"`, "-n", "1")
 	tell(p, "text")
 	events := tr.waitForEnd()

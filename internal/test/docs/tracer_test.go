@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -60,33 +59,21 @@ func (d *document) trace(t *testing.T, command string) *tracer {
 // interrupt sends SIGINT, as Ctrl-C does.
 func (tr *tracer) interrupt() { _ = syscall.Kill(-tr.PID(), syscall.SIGINT) }
 
-// interruptAgain sends SIGINT to a bpftrace that still handles it: one that prints its maps
-// would be killed.
-func (tr *tracer) interruptAgain() {
+// bpftraces returns the PIDs of those in the tracer's group.
+func (tr *tracer) bpftraces() (pids []int) {
 	out, _ := exec.Command("pgrep", "-x", "-g", strconv.Itoa(tr.PID()), "bpftrace").Output() // none is no error
 	for word := range strings.FieldsSeq(string(out)) {
-		if pid, err := strconv.Atoi(word); err == nil && tracetest.Catches(pid, syscall.SIGINT) {
-			_ = syscall.Kill(pid, syscall.SIGINT)
+		if pid, err := strconv.Atoi(word); err == nil {
+			pids = append(pids, pid)
 		}
 	}
+	return pids
 }
 
 // finish waits for the end of a tracer that was interrupted, and returns what it printed.
-// bpftrace 0.17 may have to be told twice.
 func (tr *tracer) finish() []string {
 	tr.t.Helper()
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		for again := time.Second; ; again *= 2 {
-			select {
-			case <-done:
-				return
-			case <-time.After(again):
-				tr.interruptAgain()
-			}
-		}
-	}()
+	tr.InterruptAgain(tr.bpftraces)
 	_ = tr.Wait(testenv.Patience) // the status is that of tee
 	return slices.DeleteFunc(tr.Lines(), func(line string) bool { return line == attached })
 }

@@ -51,13 +51,18 @@ service:
 func StartCollector(t testing.TB) *Collector {
 	t.Helper()
 	dir := t.TempDir()
-	addr := freeAddr(t)
+	addr := ownAddr()
 	c := &Collector{Endpoint: "http://" + addr, t: t, program: filepath.Join(dir, "collector"), dir: dir}
-	build := exec.Command("go", "build", "-o", c.program, ".")
-	build.Dir = "collector"
-	build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	run := func(args ...string) error {
+		cmd := exec.Command("go", args...)
+		cmd.Dir = "collector"
+		cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+		out, err := cmd.CombinedOutput()
+		t.Logf("%s", out)
+		return err
+	}
+	testenv.Downloads(t, "the modules of an OpenTelemetry Collector", run("mod", "download"))
+	require.NoError(t, run("build", "-o", c.program, "."))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), fmt.Appendf(nil, collectorConfig, addr, dir), 0o600))
 	c.Start()
 	return c

@@ -32,11 +32,12 @@ metrics:
 // TestDashboardTypes: TypeScript accepts the dashboard as a value of Grafana's type, and its queries
 // as values of the type of queries. It accepts neither an unknown key nor a value of another type.
 func TestDashboardTypes(t *testing.T) {
-	testenv.Long(t, "it installs Grafana's types and a compiler")
+	const packages = "Grafana's types and a compiler"
+	testenv.Downloads(t, packages, nil)
 	npm := testenv.NeedsTool(t, "npm", "npm")
 	dir := t.TempDir()
-	out, err := exec.Command(npm, "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir, grafanaTypes, compiler).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	err := exec.Command(npm, "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir, grafanaTypes, compiler).Run()
+	testenv.Downloads(t, packages, err)
 	rules := filepath.Join(dir, "rules.yaml")
 	require.NoError(t, os.WriteFile(rules, []byte(dashboardRules), 0o600))
 	dashboard, err := exec.Command(tracetest.Build(t, "../../../cmd/stapsdt"), "export", "-c", rules, "--print", "dashboard").Output()

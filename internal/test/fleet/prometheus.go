@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -55,7 +55,7 @@ func startPrometheus(t testing.TB, how map[string]any, targets []string) *Promet
 	dir := t.TempDir()
 	path := filepath.Join(dir, "prometheus.yml")
 	require.NoError(t, os.WriteFile(path, config, 0o600))
-	addr := freeAddr(t)
+	addr := ownAddr()
 	p.URL = "http://" + addr
 	p.args = []string{
 		"--config.file=" + path, "--storage.tsdb.path=" + filepath.Join(dir, "data"), "--web.listen-address=" + addr,
@@ -65,13 +65,13 @@ func startPrometheus(t testing.TB, how map[string]any, targets []string) *Promet
 	return p
 }
 
-// freeAddr returns an address where nothing listens.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
+// ports is the number of addresses that ownAddr has returned.
+var ports atomic.Int32
+
+// ownAddr returns an address of this machine that no other process uses, because its host is made of this one's PID.
+func ownAddr() string {
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d:%d", 1+pid>>16, pid>>8&0xff, pid&0xff, 9000+ports.Add(1))
 }
 
 // Start starts the server again, with the data that it had when it was stopped.

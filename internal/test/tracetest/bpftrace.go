@@ -130,28 +130,29 @@ func (tr *Tracer) Stop() (output string) {
 	return strings.Join(tr.Lines(), "\n")
 }
 
-// interrupt sends SIGINT until bpftrace acts on it. 0.17 notes a SIGINT that comes while it prints, but then looks at
-// the note only when another event comes, or when a signal interrupts its wait for one: if nothing fires any more it runs
-// for ever. So SIGINT is sent again, unless bpftrace has begun to print its maps, which it does after two newlines: before them it
-// gives up its handler, and SIGINT would kill it.
+// interrupt sends SIGINT until bpftrace acts on it.
 func (tr *Tracer) interrupt() {
 	tr.t.Helper()
-	tr.mu.Lock()
-	before := len(tr.lines)
-	tr.mu.Unlock()
-	ending := func() bool {
-		return tr.exited || slices.Contains(tr.lines[before:], line{text: ""})
-	}
 	tr.Signal(syscall.SIGINT)
-	for again := 2 * time.Second; again < testenv.Patience && !tr.wait(again, ending); again *= 2 {
-		if Catches(tr.PID(), syscall.SIGINT) {
-			tr.Signal(syscall.SIGINT)
+	tr.InterruptAgain(func() []int { return []int{tr.PID()} })
+}
+
+// InterruptAgain waits for the end of a process that was interrupted, which is a bpftrace or has started some, whose PIDs
+// bpftraces returns. 0.17 notes a SIGINT that comes while it prints, but then looks at the note only when another event
+// comes, or when a signal interrupts its wait for one: if nothing fires any more it runs for ever. So SIGINT is sent again,
+// unless bpftrace has begun to print its maps: before that it gives up its handler, and SIGINT would kill it.
+func (p *Process) InterruptAgain(bpftraces func() []int) {
+	for again := 2 * time.Second; again < testenv.Patience && !p.wait(again, p.gone); again *= 2 {
+		for _, pid := range bpftraces() {
+			if catches(pid, syscall.SIGINT) {
+				_ = syscall.Kill(pid, syscall.SIGINT)
+			}
 		}
 	}
 }
 
-// Catches reports whether a process has a handler for a signal, which then does not kill it.
-func Catches(pid int, s syscall.Signal) bool {
+// catches reports whether a process has a handler for a signal, which then does not kill it.
+func catches(pid int, s syscall.Signal) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return false // it has ended

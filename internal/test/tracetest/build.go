@@ -16,10 +16,11 @@ import (
 type builds struct {
 	mu        sync.Mutex
 	directory string
-	done      map[string]build
+	done      map[string]*build
 }
 
 type build struct {
+	once    sync.Once
 	program string
 	err     error
 }
@@ -51,26 +52,29 @@ func (b *builds) during(run func() int) int {
 		return 1
 	}
 	defer os.RemoveAll(directory)
-	b.directory, b.done = directory, map[string]build{}
+	b.directory, b.done = directory, map[string]*build{}
 	return run()
 }
 
 func (b *builds) build(directory string, env ...string) (program string, err error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	if b.done == nil {
+		b.mu.Unlock()
 		return "", fmt.Errorf("build %s: TestMain is neither BuildMain nor Main", directory)
 	}
 	key := fmt.Sprintf("%q %q", env, directory)
-	done, ok := b.done[key]
-	if !ok {
-		done.program = filepath.Join(b.directory, strconv.Itoa(len(b.done)))
+	done := b.done[key]
+	if done == nil {
+		done = &build{program: filepath.Join(b.directory, strconv.Itoa(len(b.done)))}
+		b.done[key] = done
+	}
+	b.mu.Unlock()
+	done.once.Do(func() {
 		cmd := exec.Command("go", "build", "-o", done.program, ".")
 		cmd.Dir, cmd.Env = directory, append(os.Environ(), env...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			done.err = fmt.Errorf("go build in %s: %w\n%s", directory, err, out)
 		}
-		b.done[key] = done
-	}
+	})
 	return done.program, done.err
 }

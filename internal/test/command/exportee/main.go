@@ -7,7 +7,8 @@
 //	job N        begins and ends N spans, of 1 ms each
 //	begin N      begins N spans
 //	storm N T    fires said N times in each of T goroutines
-//	await N T    waits until said is enabled, and does that
+//	run T        fires said in each of T goroutines from when it is enabled until halt
+//	halt         ends that, and prints how often it has fired
 //
 // With a second argument, it fires said so many times and ends. With VERSION=2 in its
 // environment, the text of said is a number, and that of level has 8 bytes.
@@ -23,6 +24,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -55,6 +57,9 @@ func main() {
 		return
 	}
 	fmt.Println("ready")
+	var running sync.WaitGroup
+	var fired atomic.Int64
+	var halted atomic.Bool
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); fmt.Println("ok") {
 		word, rest, _ := strings.Cut(in.Text(), " ")
 		var n, m int
@@ -84,10 +89,7 @@ func main() {
 			for range n {
 				job.Start(context.Background(), jobStart{"begun", 0})
 			}
-		case "await", "storm":
-			if word == "await" {
-				enabled(provider, "said")
-			}
+		case "storm":
 			var wg sync.WaitGroup
 			for range m {
 				wg.Go(func() {
@@ -97,16 +99,30 @@ func main() {
 				})
 			}
 			wg.Wait()
+		case "run":
+			for range n {
+				running.Go(func() {
+					enabled(provider, "said", &halted)
+					for i := 0; !halted.Load(); i++ {
+						said("storm"+strconv.Itoa(i%3), 2)
+						fired.Add(1)
+					}
+				})
+			}
+		case "halt":
+			halted.Store(true)
+			running.Wait()
+			fmt.Println("fired", fired.Load())
 		default:
 			log.Fatalf("%q is no command", in.Text())
 		}
 	}
 }
 
-// enabled waits until a probe is enabled, at once and without sleeping.
-func enabled(provider *stapsdt.Provider, name string) {
+// enabled waits until a probe is enabled or halted is set, at once and without sleeping.
+func enabled(provider *stapsdt.Provider, name string, halted *atomic.Bool) {
 	for _, probe := range provider.Probes() {
-		for probe.Name() == name && !probe.Enabled() {
+		for probe.Name() == name && !probe.Enabled() && !halted.Load() {
 		}
 	}
 }

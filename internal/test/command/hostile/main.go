@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -55,7 +56,7 @@ var attacks = map[string]func(*attack){
 	},
 	// As many files as a fleet of programs has.
 	"fleet": func(a *attack) {
-		for range 800 {
+		for range 80 {
 			a.maps(a.writes(selected(a.provider, a.name, "8@%rdi")))
 		}
 	},
@@ -65,15 +66,17 @@ var attacks = map[string]func(*attack){
 			a.maps(a.writes(selected(a.provider, a.name, "8@%rdi")))
 		}
 	},
-	// Files that were damaged at random: that of $DAMAGED, with its notes, symbols and types.
+	// $FILES files that were damaged at random: that of $DAMAGED, with its notes, symbols and types.
 	"damaged": func(a *attack) {
 		whole, err := os.ReadFile(os.Getenv("DAMAGED"))
 		check(err)
 		var seed uint64
 		_, err = fmt.Sscan(os.Getenv("SEED"), &seed)
 		check(err)
+		files, err := strconv.Atoi(os.Getenv("FILES"))
+		check(err)
 		random := rand.New(rand.NewPCG(seed, 0))
-		for range 2000 {
+		for range files {
 			path := filepath.Join(a.directory, fmt.Sprint(a.made))
 			a.made++
 			check(os.WriteFile(path, damage(random, whole), 0o755))

@@ -14,7 +14,8 @@
 //	exec         starts this program again, in the same process
 //	quit
 //
-// The argument memfd puts the image into memory.
+// The argument memfd puts the image into memory. With the argument unnamed, it fires probes whose arguments have no names
+// for each line instead.
 package main
 
 import (
@@ -79,6 +80,10 @@ func options() (all []stapsdt.Option) {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "unnamed" {
+		fireUnnamed()
+		return
+	}
 	if err := subject.Load(); err != nil {
 		log.Fatal(err)
 	}
@@ -137,6 +142,20 @@ func main() {
 		default:
 			log.Fatalf("%q is no command", in.Text())
 		}
+	}
+}
+
+// fireUnnamed fires a typed probe, and one whose types are known only at run time, with each line.
+func fireUnnamed() {
+	app := stapsdt.NewProvider("unnamed")
+	request := stapsdt.NewProbe3[string, int32, time.Duration](app, "request__done")
+	dynamic, err := app.AddProbe("dynamic", stapsdt.Int8, stapsdt.String)
+	check(err)
+	check(app.Load())
+	fmt.Println("ready")
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); fmt.Println("ok") {
+		request.Fire(in.Text(), 200, time.Second)
+		check(dynamic.Fire(-1, in.Text()))
 	}
 }
 

@@ -1,5 +1,5 @@
-/* A program of which there are several versions: version FIRES MILLISECONDS waits, fires files:hit
- * and computes sums. Version 0 has no probe. The site of each version is inside of the sum of every
+/* A program of which there are several versions: version FIRES MILLISECONDS waits, or reads a line if
+ * MILLISECONDS is "-", fires PROVIDER:hit and computes sums. Version 0 has no probe. The site of each version is inside of the sum of every
  * later one, in a constant: if a tracer of one version changes the next one, its sums are wrong. */
 #include <sys/sdt.h>
 
@@ -32,10 +32,13 @@ int main(int count, char **args) {
 	if (count < 3)
 		return 2;
 	int wrong = 0;
-	usleep(1000 * atoi(args[2]));
+	if (*args[2] == '-')
+		getchar();
+	else
+		usleep(1000 * atoi(args[2]));
 	for (int i = 0; i < atoi(args[1]); i++) {
 #if VERSION > 0
-		DTRACE_PROBE1(files, hit, i);
+		DTRACE_PROBE1(PROVIDER, hit, i);
 #endif
 		wrong += wrong_sum();
 		usleep(100);

@@ -5,7 +5,8 @@
 //	begin N      N jobs that never end
 //	end N        the ends of N jobs that have not started
 //	crowd N      N goroutines at the same time, most of which have a job that moves between
-//	             threads; prints how many ended on another thread than they started on
+//	             threads, of which every hundredth moves for certain; prints how many ended on another thread
+//	             than they started on
 //	storm N      as jobs, and prints the nanoseconds of a processor that a job took
 //	fail         a job that ends with an error
 //
@@ -128,7 +129,7 @@ func crowd(n int) (moved int64) {
 			id := begin()
 			thread := unix.Gettid()
 			time.Sleep(time.Millisecond + rand.N(10*time.Millisecond))
-			for i := 0; unix.Gettid() == thread && i < 10; i++ {
+			for tries := 0; unix.Gettid() == thread && (tries < 10 || i%100 == 0); tries++ {
 				runtime.Gosched() // to the queue that all threads take from
 			}
 			end.Fire(id, id, "")
