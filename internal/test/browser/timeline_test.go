@@ -136,6 +136,7 @@ func record(t *testing.T) string {
 
 // TestTimeline: Chromium draws the spans in the tracks of their goroutines, nested, and the events.
 func TestTimeline(t *testing.T) {
+	needsBrowser(t)
 	file := filepath.Join(t.TempDir(), "timeline.json")
 	out, err := exec.Command(tracetest.Build(t, "../../../cmd/stapsdt"), "trace", "--from", record(t), "-o", "chrome", "-O", file).CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -158,7 +159,7 @@ func TestTimeline(t *testing.T) {
 	require.Contains(t, overlap.group, " (2) (")
 	for _, q := range queries {
 		require.GreaterOrEqual(t, q.took, 5.)
-		require.Less(t, q.took, 1000.)
+		testenv.Figure(t, "a query of 5 ms", q.took, 500, "ms")
 		require.Greater(t, q.start, request.start)
 	}
 	require.GreaterOrEqual(t, request.took, 20.)

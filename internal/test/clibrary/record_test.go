@@ -139,7 +139,11 @@ func testOvertaken(t *testing.T, program string) {
 	path := filepath.Join(t.TempDir(), "capp.rec")
 	app := start(t, program, "STAPSDT_RECORD="+path+",1M", "storm", "4")
 	r, s := open(t, path), newStorm()
-	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(testenv.Patience); r.Lost() == 0 && time.Now().Before(end); {
+		time.Sleep(50 * time.Millisecond) // in which the writers may come around
+		s.read(t, r, app.PID())
+	}
+	for range 20 {
 		s.read(t, r, app.PID())
 	}
 	app.Hangup()
@@ -162,10 +166,12 @@ func testKilled(t *testing.T, program string) {
 	seen := uint64(0)
 	for range rounds {
 		app := start(t, program, "STAPSDT_RECORD="+path+",1M", "storm", "4")
+		r, s := open(t, path), newStorm()
+		require.Eventually(t, func() bool { s.read(t, r, app.PID()); return s.seen > 0 }, testenv.Patience, time.Millisecond)
 		time.Sleep(rand.N(20 * time.Millisecond))
 		app.Signal(syscall.SIGKILL)
 		_ = app.Wait(testenv.Patience)
-		r, s := open(t, path), newStorm()
+		r, s = open(t, path), newStorm()
 		s.read(t, r, app.PID())
 		fired := uint64(0)
 		for _, n := range s.next {

@@ -449,7 +449,9 @@ func testCommand(t *testing.T, program string) {
 	}
 	require.Contains(t, run("list", "-p", pid), "capp:event(thread uint64, n uint64, check uint64, text string)")
 	require.Equal(t, 2, strings.Count(run("trace", "-p", pid, "capp:*", "-n", "2"), " app "))
-	require.Regexp(t, `(?m)^ *\d+ +capp:event +0$`, run("count", "-p", pid, "capp:event", "--by", "thread", "-d", "100ms"))
+	counts := exec.Command(dir+"/stapsdt", "count", "-p", pid, "capp:event", "--by", "thread", "-i", "100ms")
+	counts.SysProcAttr = user
+	tracetest.Command(t, counts).WaitMatch(regexp.MustCompile(`^ *\d+ +\d+ +capp:event +0$`), testenv.Patience)
 	require.DirExists(t, dir+"/stapsdt-65533")
 }
 

@@ -58,7 +58,7 @@ func (c corpus) unpack(t *testing.T) (trees []string) {
 		}
 		faults = errors.Join(faults, err)
 	}
-	debian.Needs(t, faults)
+	testenv.Downloads(t, "packages of "+c.arch, faults)
 	return nil
 }
 
@@ -108,7 +108,7 @@ func libbpfParser(t *testing.T) string {
 		work, err := os.MkdirTemp(debian.Cache(t), "new-")
 		require.NoError(t, err)
 		defer os.RemoveAll(work)
-		debian.Needs(t, debian.Apt(t, work, suite, arch, "download", "libbpf-dev")) // so that the archive is known
+		testenv.Downloads(t, "libbpf-dev", debian.Apt(t, work, suite, arch, "download", "libbpf-dev")) // so that the archive is known
 		list, err := os.ReadFile(filepath.Join(debian.State(t, suite, arch), "etc", "apt", "sources.list"))
 		require.NoError(t, err)
 		sources := filepath.Join(work, "sources.list")
@@ -116,8 +116,8 @@ func libbpfParser(t *testing.T) string {
 		lists := filepath.Join(work, "lists")
 		require.NoError(t, os.MkdirAll(filepath.Join(lists, "partial"), 0o755))
 		options := []string{"-o", "Dir::Etc::sourcelist=" + sources, "-o", "Dir::State::lists=" + lists}
-		debian.Needs(t, debian.Apt(t, work, suite, arch, append(options, "update")...))
-		debian.Needs(t, debian.Apt(t, work, suite, arch, append(options, "source", "--download-only", "libbpf")...))
+		testenv.Downloads(t, "the lists of sources", debian.Apt(t, work, suite, arch, append(options, "update")...))
+		testenv.Downloads(t, "libbpf's source", debian.Apt(t, work, suite, arch, append(options, "source", "--download-only", "libbpf")...))
 		archives, err := filepath.Glob(filepath.Join(work, "libbpf_*.orig.tar.*"))
 		require.NoError(t, err)
 		require.Len(t, archives, 1)

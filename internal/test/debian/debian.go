@@ -6,7 +6,6 @@
 package debian
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,13 +18,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 )
-
-// ErrMirror means that the mirror serves files that contradict the archive's signed lists, and
-// that it still did after scripts/lib/debian.sh had tried for a while.
-var ErrMirror = errors.New("the mirror of Debian contradicts the signed lists")
-
-// faultStatus is $debian_fault of scripts/lib/debian.sh.
-const faultStatus = 75
 
 // Cache returns the directory of downloaded packages. Its parent is that of scripts/lib.
 func Cache(t testing.TB) string {
@@ -47,8 +39,7 @@ func State(t testing.TB, suite, arch string) string {
 	return filepath.Join(filepath.Dir(Cache(t)), "apt", suite+"-"+arch)
 }
 
-// Apt runs apt-get for a release and an architecture in a directory. Its error is [ErrMirror]; any
-// other failure is one of the machine, as in [testenv.Needs].
+// Apt runs apt-get for a release and an architecture in a directory. A test gives the error to [testenv.Downloads].
 func Apt(t testing.TB, dir, suite, arch string, args ...string) error {
 	t.Helper()
 	testenv.NeedsTool(t, "apt-get", "apt")
@@ -57,15 +48,9 @@ func Apt(t testing.TB, dir, suite, arch string, args ...string) error {
 	script := filepath.Join(filepath.Dir(self), "../../../scripts/lib/debian.sh")
 	cmd := exec.Command("bash", append([]string{"-c", `. "$0" && foreign_apt "$@"`, script, State(t, suite, arch), suite, arch, "apt-get", "-qq"}, args...)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "debian_patience=35") // tests can do without a package
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("apt-get %s: %w: %s", strings.Join(args, " "), err, out)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("apt-get %s: %w: %s", strings.Join(args, " "), err, out)
 	}
-	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == faultStatus {
-		return fmt.Errorf("%w: %w", ErrMirror, err)
-	}
-	testenv.Needs(t, "Debian's packages", err)
 	return nil
 }
 
@@ -94,15 +79,4 @@ func Unpack(t testing.TB, suite, arch, name string) (tree string, err error) {
 		require.DirExists(t, tree)
 	}
 	return tree, nil
-}
-
-// Needs skips a test that the mirror leaves without its packages, with CI=true too: a run of CI
-// judges this repository. scripts/test.sh prints each fault at its end. A test with several
-// packages must fail if it could not have any of them, so that it cannot be skipped for ever.
-func Needs(t testing.TB, err error) {
-	t.Helper()
-	if errors.Is(err, ErrMirror) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
 }

@@ -41,10 +41,13 @@ func (d *document) server(t *testing.T, code string) (address string) {
 	return address
 }
 
-// inModule makes a module of the directory, and runs a command in it.
+// inModule makes a module of the directory, and runs a command in it. The module needs this one and what this one needs,
+// which was downloaded for this test: nothing else is.
 func (d *document) inModule(t *testing.T, path, command string) {
 	t.Helper()
-	d.run(t, "go mod init "+path+"; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go mod tidy; "+command)
+	const this = "github.com/go-stapsdt/stapsdt"
+	d.run(t, "go mod init "+path+"; go mod edit -require "+this+"@v0.0.0 -replace "+this+"="+repository(t)+"; cp "+repository(t)+"/go.sum .; "+
+		"export GOPROXY=off GOFLAGS=-mod=mod GOWORK=off; "+command)
 }
 
 // launch starts a program of the directory that no other test's probes can be taken for.
@@ -53,10 +56,12 @@ func (d *document) launch(t *testing.T, name string) *tracetest.Process {
 	return d.start(t, "env STAPSDT_DIR="+t.TempDir()+"/images ./"+name)
 }
 
+func TestMain(m *testing.M) { tracetest.BuildMain(m) }
+
 // buildCommand builds stapsdt, which the commands of a document then find.
 func buildCommand(t *testing.T) {
 	t.Helper()
-	d := &document{dir: t.TempDir()}
-	d.run(t, "go build -C "+repository(t)+"/cmd/stapsdt -o $PWD/stapsdt .")
-	t.Setenv("PATH", d.dir+":"+os.Getenv("PATH"))
+	dir := t.TempDir()
+	require.NoError(t, os.Symlink(tracetest.Build(t, "../../../cmd/stapsdt"), dir+"/stapsdt"))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }

@@ -26,10 +26,15 @@ func repository(t *testing.T) string {
 	return root
 }
 
-// needs skips a test that cannot follow a document here. A tool is its name, or its name
+// needs skips a test that cannot follow a document here, or takes long. A tool is its name, or its name
 // and its package: "pgrep=procps".
 func needs(t *testing.T, tools ...string) {
 	testenv.Long(t, "it builds programs and attaches many tracers")
+	needsTracers(t, tools...)
+}
+
+// needsTracers is needs for a test that runs in the gate, too.
+func needsTracers(t *testing.T, tools ...string) {
 	tracetest.NeedTracefs(t)
 	for _, tool := range append(tools, "bpftrace", "pgrep=procps") {
 		name, pkg, _ := strings.Cut(tool, "=")

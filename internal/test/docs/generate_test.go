@@ -14,9 +14,7 @@ import (
 // is what is generated, and it is a program's.
 func TestGuideGenerate(t *testing.T) {
 	g := readGuide(t, "command.md")
-	g.run(t, "mkdir bin; cd "+repository(t)+"/cmd/stapsdt; go build -o "+g.dir+"/bin/stapsdt .")
-	t.Setenv("PATH", g.dir+"/bin:"+os.Getenv("PATH"))
-	t.Setenv("GOWORK", "off")
+	buildCommand(t)
 	write := func(name string, lines []string) {
 		require.NoError(t, os.WriteFile(g.dir+"/"+name, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 	}
@@ -41,7 +39,8 @@ func main() {
 	}
 	RequestDone.Fire("/", 200, 512)
 }`)...))
-	g.run(t, "rm myapp_probes.go; go mod init app; go mod edit -replace github.com/go-stapsdt/stapsdt="+repository(t)+"; go generate; go mod tidy; STAPSDT_DIR=$PWD/images go run .")
+	g.run(t, "rm myapp_probes.go")
+	g.inModule(t, "app", "go generate; STAPSDT_DIR=$PWD/images go run .")
 	g.run(t, "ls images/myapp-*.so")
 }
 

@@ -158,9 +158,14 @@ func guideShape(line string) string {
 // has printed the lines that the guide shows, or has ended.
 func (g *guide) follow(t *testing.T, text string) {
 	t.Helper()
+	g.followBlock(t, g.find(t, text))
+}
+
+func (g *guide) followBlock(t *testing.T, b *block) {
+	t.Helper()
 	_, minor := tracetest.BpftraceVersion(t)
 	old := minor <= 17
-	for _, c := range g.find(t, text).consoles() {
+	for _, c := range b.consoles() {
 		command := g.replace.Replace(c.command)
 		if m := cd.FindStringSubmatch(command); m != nil {
 			g.dir = m[1]

@@ -60,3 +60,18 @@ func TestLinks(t *testing.T) {
 		}
 	}
 }
+
+// TestIndex: the index of the documentation has every page.
+func TestIndex(t *testing.T) {
+	docs := repository(t) + "/docs/"
+	index, err := os.ReadFile(docs + "README.md")
+	require.NoError(t, err)
+	pages, err := filepath.Glob(docs + "*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, pages)
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" {
+			require.Contains(t, string(index), "]("+name+")")
+		}
+	}
+}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,7 +38,7 @@ func request(t *testing.T, url string) {
 // TestReadme builds README's program in a module of its own, and traces it with README's
 // commands.
 func TestReadme(t *testing.T) {
-	needs(t)
+	needsTracers(t)
 	root := repository(t)
 	data, err := os.ReadFile(root + "/README.md")
 	require.NoError(t, err)
@@ -61,7 +63,8 @@ func TestReadme(t *testing.T) {
 		require.Equal(t, shown[2], got[0])
 		require.Regexp(t, "^"+pattern(shown[3])+"$", got[1])
 		for _, key := range []string{"path", "arg0"} {
-			require.Regexp(t, `\n +\d+  myapp:request__done  "/missing"\n$`, d.run(t, "stapsdt count -p "+pid+" 'myapp:*' --by "+key+" -d 1s"))
+			counts := d.start(t, "stapsdt count -p "+pid+" 'myapp:*' --by "+key+" -i 100ms")
+			counts.WaitMatch(regexp.MustCompile(`^ +\d+ +\d+  myapp:request__done  "/missing"$`), testenv.Patience)
 		}
 	})
 	t.Run("the first other tracer", func(t *testing.T) {

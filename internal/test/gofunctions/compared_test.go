@@ -52,6 +52,7 @@ func main() {
 
 // TestCompared: what docs/compared.md says that bpftrace does with functions of Go.
 func TestCompared(t *testing.T) {
+	testenv.Long(t, "another tracer's faults do not come and go with this repository's changes")
 	testenv.NeedsRoot(t)
 	path := build(t, moving, nil)
 

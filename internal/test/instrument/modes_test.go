@@ -7,11 +7,11 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -54,17 +54,18 @@ func (s *suite) compare(t *testing.T, least int) (out []byte) {
 	all.Wait()
 	require.Greater(t, len(passed[0]), least, "%s", printed[0])
 	t.Logf("%d pass without the probes", len(passed[0]))
+	failed := 0
 	for i, mode := range modes[1:] {
 		for _, name := range passed[0] {
 			if slices.Contains(passed[i+1], name) || s.excused != nil && s.excused(mode, name) {
 				continue
 			}
-			// It may be one that depends on time.
-			top, _, _ := strings.Cut(name, "/")
-			again, out := s.run(mode, "^"+top+"$")
-			assert.Contains(t, again, name, "%s: %s", mode, out)
+			failed++
+			t.Logf("%s does not pass %s:\n%s", name, mode, printed[i+1])
 		}
 	}
+	// One may depend on time.
+	testenv.Figure(t, "tests that pass without the probes only", float64(failed), 0.5, "")
 	return printed[2]
 }
 

@@ -56,7 +56,10 @@ func (s *sampled) fire(t *testing.T, args ...any) []uint64 {
 
 // TestArguments fires every number of arguments, and every type in every place
 // with each of its extremes, and reads the registers and the stack at the site.
-func TestArguments(t *testing.T) { forEachPlacement(t, testArguments) }
+func TestArguments(t *testing.T) {
+	testedBy(t, "process")
+	forEachPlacement(t, testArguments)
+}
 
 func testArguments(t *testing.T, where placement) {
 	p := newProvider(t, "arguments", where)
@@ -98,6 +101,7 @@ func testArguments(t *testing.T, where placement) {
 
 // TestStrings reads strings at the addresses that the probe passes.
 func TestStrings(t *testing.T) {
+	testedBy(t, "process")
 	p := newProvider(t, "strings", inFile)
 	s := addProbe(t, p, "say", stapsdt.String, stapsdt.Int32, stapsdt.String)
 	require.NoError(t, p.Load())

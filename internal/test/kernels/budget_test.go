@@ -20,6 +20,7 @@ import (
 // TestCommandBudget: the command measures what an event costs on this kernel, and the instructions at which it probes
 // functions where it can are those that the kernel does not single-step, as it does the entry.
 func TestCommandBudget(t *testing.T) {
+	testedBy(t, "gofunctions")
 	tracetest.NeedUprobes(t)
 	command := commandPath(t)
 	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
@@ -43,6 +44,6 @@ func TestCommandBudget(t *testing.T) {
 	cheap := map[string][]string{"amd64": {"push", "nop1"}, "arm64": {"branch", "return"}}
 	for _, name := range cheap[runtime.GOARCH] {
 		require.Contains(t, prices, name)
-		assert.Less(t, prices[name], prices["entry"], name)
+		testenv.Figure(t, name, float64(prices[name])/float64(prices["entry"]), 1, "of the entry's price")
 	}
 }

@@ -138,6 +138,7 @@ func commandPrints(t *testing.T, verb string, args ...string) (rows []row) {
 
 // The command shows the values of the events that an expression selects.
 func TestCommandTrace(t *testing.T) {
+	testedBy(t, "command")
 	var want, got []map[string]any
 	for _, r := range requests() {
 		if r.matches() {
@@ -154,6 +155,7 @@ func TestCommandTrace(t *testing.T) {
 
 // The command counts events by the values of expressions, one of which is text.
 func TestCommandCount(t *testing.T) {
+	testedBy(t, "command")
 	want, got := map[string]int{}, map[string]int{}
 	for _, r := range requests() {
 		if r.matches() {
@@ -169,6 +171,7 @@ func TestCommandCount(t *testing.T) {
 
 // The command counts the stacks from which the events come that an expression selects.
 func TestCommandStack(t *testing.T) {
+	testedBy(t, "command")
 	tracetest.NeedUprobes(t)
 	command := commandPath(t)
 	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
@@ -203,6 +206,7 @@ func TestCommandStack(t *testing.T) {
 // The command pairs the events of two probes by the goroutine that fires them, with values and
 // conditions of both.
 func TestCommandLatency(t *testing.T) {
+	testedBy(t, "command")
 	tracetest.NeedUprobes(t)
 	command := commandPath(t)
 	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
@@ -242,6 +246,7 @@ func TestCommandLatency(t *testing.T) {
 
 // The command draws a histogram of an expression.
 func TestCommandHist(t *testing.T) {
+	testedBy(t, "command")
 	rows := commandPrints(t, "hist", "elapsed", "--by", "status == 99", "-i", "200ms")
 	require.NotEmpty(t, rows)
 	h := rows[len(rows)-1]

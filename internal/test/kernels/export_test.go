@@ -47,6 +47,7 @@ metrics:
 
 // TestCommandExport: Prometheus gets what was fired, by who fired it.
 func TestCommandExport(t *testing.T) {
+	testedBy(t, "command")
 	tracetest.NeedUprobes(t)
 	command := commandPath(t)
 	executable, err := os.Executable()

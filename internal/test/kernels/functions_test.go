@@ -56,6 +56,7 @@ func runCallers([]string) {
 // TestCommandFunctions: each call of a function counts once, although the function starts again when the stack has
 // grown, and so does each return.
 func TestCommandFunctions(t *testing.T) {
+	testedBy(t, "gofunctions")
 	tracetest.NeedUprobes(t)
 	command := commandPath(t)
 	program := tracetest.Child(t, "callers")

@@ -34,6 +34,7 @@ func testEnabled(t *testing.T, where placement) {
 // A provider that is unloaded and loaded again under a tracer stays traced,
 // because it is in the same file again.
 func TestReloadFile(t *testing.T) {
+	testedBy(t, "process")
 	p, event := oneEvent(t, inFile)
 	path := p.Path()
 	c := count(t, event)
@@ -56,6 +57,7 @@ func TestReloadFile(t *testing.T) {
 
 // In memory it is another image, which the tracer does not know.
 func TestReloadMemfd(t *testing.T) {
+	testedBy(t, "process")
 	p, event := oneEvent(t, inMemory)
 	c := count(t, event)
 	require.NoError(t, event.Fire(1))
@@ -75,6 +77,7 @@ const cycles, firers = 100, 4
 // TestReloadCount fires from several goroutines between each load and the unload
 // that follows. The tracer counts every fire.
 func TestReloadCount(t *testing.T) {
+	testedBy(t, "process")
 	p, event := oneEvent(t, inFile)
 	c := count(t, event)
 	const fires = 25
@@ -99,6 +102,7 @@ func TestReloadCount(t *testing.T) {
 // TestReloadRunning fires from several goroutines all the time, while the provider
 // is unloaded and loaded. Nothing faults, and the probe works afterwards.
 func TestReloadRunning(t *testing.T) {
+	testedBy(t, "process")
 	p, event := oneEvent(t, inFile)
 	c := count(t, event)
 	var stop atomic.Bool

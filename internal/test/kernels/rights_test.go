@@ -22,6 +22,7 @@ import (
 // TestCommandRights: with the capabilities of docs/command.md the command attaches, or says that
 // it needs CAP_SYS_ADMIN. Kernels before 6.6 with the repair of CVE-2025-38466 demand it.
 func TestCommandRights(t *testing.T) {
+	testedBy(t, "command")
 	tracetest.NeedUprobes(t)
 	command := filepath.Join(t.TempDir(), "stapsdt")
 	content, err := os.ReadFile(commandPath(t))

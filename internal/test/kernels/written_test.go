@@ -43,8 +43,9 @@ func TestCommandWritten(t *testing.T) {
 		start := time.Now()
 		writer, err := os.OpenFile(image, os.O_WRONLY, 0)
 		require.NoError(t, err)
-		t.Logf("an open waited for %v", time.Since(start))
-		require.Less(t, time.Since(start), breakTime(t), "the kernel has taken the lease away")
+		if waited := time.Since(start); !testing.Short() { // with twice the bound, the kernel has taken the lease away
+			testenv.Figure(t, "an open waits", waited.Seconds(), breakTime(t).Seconds()/2, "s")
+		}
 		require.False(t, enabled(), "it is attached to a file that is written")
 		lines := len(tracer.Lines())
 		_, err = writer.Write(content)

@@ -69,9 +69,9 @@ func inFlight() int {
 	return 20_000
 }
 
-// TestInFlight: whichever way a program with many operations in flight is watched, each costs
-// it no more than kinds says, and no thread, goroutine or descriptor. When the watcher has
-// gone and the operations have ended, nothing remains.
+// TestInFlight: whichever way a program with many operations in flight is watched, no event is missing, and an operation
+// takes no thread, goroutine or descriptor, and no more memory than kinds says. When the watcher has gone and the operations
+// have ended, nothing remains.
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	n := inFlight()
@@ -87,13 +87,20 @@ func TestInFlight(t *testing.T) {
 			t.Logf("untraced: %s", bare.perOperation(n))
 			for _, w := range ways {
 				t.Run(w.name, func(t *testing.T) {
+					if !w.all {
+						testenv.Long(t, "TestPidsMax watches all kinds in each way")
+					}
 					if w.slow {
 						testenv.Long(t, "bpftrace takes seconds")
 					}
 					p := start(t, holder(t, static, name))
 					with := p.watched(w, n, k.events)
 					t.Logf("%s", with.perOperation(n))
-					w.compare(t, bare, with, n, k.cost)
+					w.requireNoneEach(t, bare, with, n)
+					t.Run("memory", func(t *testing.T) {
+						testenv.Measures(t, "memory, threads and goroutines")
+						w.measure(t, bare, with, n, k.cost)
+					})
 				})
 			}
 		})

@@ -42,10 +42,13 @@ func crowded(t *testing.T, p *program) {
 		require.NotEmpty(t, watcher.leave(), w.name)
 		p.does("disabled", "disabled")
 		t.Logf("%s: %d threads, %d goroutines, %d B of heap", w.name, held.Threads, held.Goroutines, held.Heap)
-		require.LessOrEqual(t, held.Threads, bare.Threads+maxThreads, w.name)
 		left := p.measures()
-		require.LessOrEqual(t, left.Heap, after.Heap+slack, w.name)
-		require.LessOrEqual(t, left.Goroutines, after.Goroutines+w.goroutines, w.name)
+		t.Run("memory/"+w.name, func(t *testing.T) {
+			testenv.Measures(t, "memory, threads and goroutines")
+			testenv.Figure(t, "threads", float64(held.Threads-bare.Threads), maxThreads, "")
+			testenv.Figure(t, "heap afterwards", float64(left.Heap-after.Heap), slack, "B")
+			testenv.Figure(t, "goroutines afterwards", float64(left.Goroutines-after.Goroutines), float64(w.goroutines+1), "")
+		})
 	}
 	p.ends()
 }
@@ -102,6 +105,7 @@ func pidsGroup(t *testing.T) (path string) {
 // watched.
 func TestNproc(t *testing.T) {
 	t.Parallel()
+	testenv.Long(t, "the limit is that of TestPidsMax, set in another way")
 	testenv.NeedsRoot(t)
 	// An unlikely user, whose other programs count too.
 	args := append([]string{"-uid", "64123", "-nproc", fmt.Sprint(maxTasks)}, all()...)
@@ -112,14 +116,11 @@ func TestNproc(t *testing.T) {
 // on while it is watched, and its memory is released afterwards.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
+	testenv.Measures(t, "memory")
 	cmd := holder(t, static, all()...)
-	// In the long test, the operations take some 150 MB, half of it stacks. With a limit far
-	// below that, the program would do little but collect garbage, watched or not.
-	limit := 100
-	if testing.Short() {
-		limit = 10
-	}
-	cmd.Env = append(cmd.Env, fmt.Sprintf("GOMEMLIMIT=%dMiB", limit))
+	// The operations take some 150 MB, half of it stacks. With a limit far below that, the program would do little but
+	// collect garbage, watched or not.
+	cmd.Env = append(cmd.Env, "GOMEMLIMIT=100MiB")
 	crowded(t, start(t, cmd))
 }
 
@@ -136,7 +137,7 @@ func TestRace(t *testing.T) {
 		if w.slow {
 			continue // the program cannot tell it from the command
 		}
-		require.NotEmpty(t, working(w.begin(t, p)).leave())
+		require.NotEmpty(t, working(p, w.begin(t, p)).leave())
 		p.does("disabled", "disabled")
 	}
 	p.does("release", "released")

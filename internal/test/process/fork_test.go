@@ -21,7 +21,6 @@ import (
 // is attached lives, and is traced as its parent is. With Linux 6.18 the kernel
 // has made a call of the site by then, to a trampoline that the child does not have.
 func TestForkWhileTraced(t *testing.T) {
-	testenv.Long(t, "it builds a shared library, and starts Python often")
 	testenv.NotRaced(t, "it starts programs in other languages, which the detector does not know")
 	tracetest.NeedUprobes(t)
 	python := testenv.NeedsTool(t, "python3", "python3")
@@ -48,6 +47,9 @@ func TestForkWhileTraced(t *testing.T) {
 		{"after a reload", "reload", 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.step == "memfd" || c.step == "reload" {
+				testenv.Long(t, "it starts Python four times")
+			}
 			cmd := exec.Command(python, "testdata/forks/forks.py", library, c.step)
 			// A child has one thread, and Go's runtime wants a P for it that none of
 			// the others had: with many of them there is one.

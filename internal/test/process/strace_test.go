@@ -26,6 +26,8 @@ type systemCall struct {
 	// of that name there, the runtime's left out.
 	pair, turn int
 	injected   bool
+	// spoiled is how many calls of that name had been interfered with before.
+	spoiled int
 }
 
 // ours reports whether a call is not the runtime's. Its mmaps, and those of C's
@@ -131,7 +133,7 @@ func (s *strace) parse(log string) {
 		name string
 		pair int
 	}
-	marks, counts, turns := 0, map[string]int{}, map[place]int{}
+	marks, counts, turns, spoiled := 0, map[string]int{}, map[place]int{}, map[string]int{}
 	for _, line := range strings.Split(log, "\n") {
 		m := straceLine.FindStringSubmatch(line)
 		if m == nil {
@@ -143,12 +145,15 @@ func (s *strace) parse(log string) {
 		case name == "getppid":
 			marks++
 		case marks%2 == 1:
-			c := systemCall{name: name, args: args, nth: counts[name], pair: marks / 2, injected: strings.HasSuffix(line, "(INJECTED)")}
+			c := systemCall{name: name, args: args, nth: counts[name], pair: marks / 2, injected: strings.HasSuffix(line, "(INJECTED)"), spoiled: spoiled[name]}
 			if c.ours() {
 				turns[place{name, c.pair}]++
 			}
 			c.turn = turns[place{name, c.pair}]
 			s.calls = append(s.calls, c)
+		}
+		if strings.HasSuffix(line, "(INJECTED)") {
+			spoiled[name]++
 		}
 	}
 }

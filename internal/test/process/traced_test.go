@@ -111,6 +111,9 @@ func forEachSite(t *testing.T, test func(t *testing.T, opts ...stapsdt.Option)) 
 	for _, kind := range kinds {
 		for place, opts := range placements() {
 			t.Run(kind.Name+"/"+place, func(t *testing.T) {
+				if place == "memfd" {
+					testenv.Long(t, "the image is that of the file")
+				}
 				t.Setenv("STAPSDT_SITE", kind.Name)
 				test(t, opts...)
 			})

@@ -153,35 +153,3 @@ func compareValues(list [][]string, values func(n uint64) []any, show func(v any
 
 // plain is how most tracers print a value.
 func plain(v any) string { return fmt.Sprint(v) }
-
-func TestCompare(t *testing.T) {
-	output := `
- 7 text-7 -7 207
- 8 text-8 -8 208
-10 text-10 -10 210
- 9 text-9 -9 209
-11 text-11 -11 211
-noise
-`
-	noStrings := func(v any) string {
-		if _, ok := v.(string); ok {
-			return ""
-		}
-		return plain(v)
-	}
-	list := events(output, `^ *(\d+ .*)$`)
-	require.Len(t, list, 5)
-	require.NoError(t, compare(list, fired.Wide, 4, plain))
-	require.ErrorContains(t, compare(list, fired.Wide, 5, plain), "4 words where 5")
-	require.ErrorContains(t, compare(list[1:], fired.Wide, 4, plain), "4 events were seen")
-	require.ErrorContains(t, compare(append(list, list[2]), fired.Wide, 4, plain), "event 10 was seen twice")
-	require.ErrorContains(t, compare(append(list[1:], strings.Fields("13 text-13 -13 213")), fired.Wide, 4, plain), "from 8 to 13")
-	list[2][1] = "text-9"
-	require.ErrorContains(t, compare(list, fired.Wide, 4, plain), "argument 1 is")
-	require.NoError(t, compare(list, fired.Wide, 4, noStrings))
-	list[2][2] = "10"
-	require.ErrorContains(t, compare(list, fired.Wide, 4, noStrings), "argument 2 is")
-	require.ErrorContains(t, compare([][]string{{"x"}}, fired.Wide, 1, plain), "invalid syntax")
-	require.Equal(t, "usduddduudsu", format(fired.Wide, 99))
-	require.Equal(t, "ud", format(fired.Pair, 99))
-}

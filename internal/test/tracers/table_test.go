@@ -160,38 +160,6 @@ func (p *page) verdict() string {
 	return fmt.Sprintf("%d not possible, for the reasons above; %d passed, %d failed", p.impossible, p.passed, p.failed)
 }
 
-func TestTable(t *testing.T) {
-	p := new(page)
-	p.table("Not this one.", "A")
-	tb, other := p.table("", "A", "B", "C"), p.table("The other:", "D")
-	tb.add("x", "1", "-p", "A", result{outcome: works})
-	tb.add("x", "1", "-p", "B", result{outcome: impossible, why: "It is so."})
-	tb.add("x", "2", "-p", "C", result{outcome: failed})
-	tb.add("x", "2", "-p", "B", result{outcome: impossible, why: "It is other."})
-	tb.add("x", "2", "-l", "C", result{outcome: works, why: "It is other."})
-	tb.add("x", "2", "-l", "B", result{outcome: impossible, why: "It is so."})
-	tb.add("x", "2", "-l", "A", result{outcome: lacking})
-	tb.add("x", "3", "-l", "A", result{outcome: impossible, why: "It is so.", inGuest: true})
-	other.add("y", "3", "-s", "D", result{outcome: works, why: "It is so."})
-	require.Equal(t, `| tracer | version | use | A | B | C |
-|---|---|---|---|---|---|
-| x | 1 | -p | works | no (1) |  |
-| x | 2 | -p |  | no (2) | **fails** |
-| x | 2 | -l | – | no (1) | works (2) |
-| x | 3 | -l | [in a guest](#kernels-with-headers) (1) |  |  |
-
-The other:
-
-| tracer | version | use | D |
-|---|---|---|---|
-| y | 3 | -s | works (1) |
-
-1. It is so.
-2. It is other.
-`, p.markdown())
-	require.Equal(t, "4 not possible, for the reasons above; 3 passed, 1 failed", p.verdict())
-}
-
 // TestPage: what docs/tracers.md says to work in a guest works there.
 func TestPage(t *testing.T) {
 	if *programs != "" {

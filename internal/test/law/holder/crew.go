@@ -62,6 +62,15 @@ func (c *crew) end(k kind, o operation) {
 	}
 }
 
+// goOn waits until the crew has done more operations of each kind.
+func (c *crew) goOn() {
+	for _, done := range c.done {
+		for before := done.Load(); done.Load() == before; {
+			time.Sleep(pause)
+		}
+	}
+}
+
 // rest ends the work and returns how many operations of each kind were done.
 func (c *crew) rest() map[string]int64 {
 	c.stop.Store(true)

@@ -15,6 +15,7 @@
 //	release      end them, and look at their results    released
 //	drop         forget them, without an end            dropped
 //	work         start and end operations all the time  working
+//	go on        wait until each kind has done some     went on
 //	rest         end that                               rested {"KIND":OPERATIONS,...}
 //	observe      Provider.Observe                       watched
 //	record       a flight recorder of 1 MiB             watched
@@ -145,6 +146,9 @@ func (h *holder) obey(word, rest string) (answer string, err error) {
 	case "work":
 		h.crew = work(h.kinds)
 		return "working", nil
+	case "go":
+		h.crew.goOn()
+		return "went on", nil
 	case "rest":
 		return object("rested", h.crew.rest())
 	case "observe", "record", "page":
