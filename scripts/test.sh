@@ -110,7 +110,7 @@ elsewhere() {
 tested() {
 	local cgo=$1
 	shift
-	CGO_ENABLED=$cgo go test -short -shuffle=on -timeout 15m -p $(($(nproc) + 2)) "$@"
+	CGO_ENABLED=$cgo go test -short -shuffle=on -vet=off -timeout 15m -p $(($(nproc) + 2)) "$@"
 }
 
 # uncoupled tests the root as its users build it, without the workspace and without cgo, and the tests of it that run programs.
@@ -122,7 +122,7 @@ uncoupled() {
 # The other modules have only short tests of the packages that need them.
 examples() {
 	local example
-	for example in http lua wasm; do go test -C examples/$example -short -shuffle=on ./...; done
+	for example in http lua wasm; do go test -C examples/$example -short -shuffle=on -vet=off ./...; done
 }
 
 demo() {
