@@ -39,7 +39,7 @@ func Wait(ctx context.Context, to *console.Console, b Budget, idle time.Duration
 			return nil
 		case <-signals:
 		case <-time.After(idle):
-			if len(neighbors()) == 0 {
+			if len(signals) == 0 && len(neighbors()) == 0 {
 				return nil
 			}
 		}
