@@ -75,13 +75,12 @@ func requireRightSums(t testing.TB, program string, args ...string) {
 }
 
 // requireTraced runs a version, lets it fire as soon as a tracer is attached to it, and requires that the tracer has
-// not changed what it computes. The words, if there are some, are before the program's in its command.
-func requireTraced(t testing.TB, program string, fires int, words ...string) {
+// not changed what it computes.
+func requireTraced(t testing.TB, program string, fires int) {
 	t.Helper()
 	sites, err := sdt.ReadFile(program)
 	require.NoError(t, err)
-	words = append(words, program, strconv.Itoa(fires), "-")
-	p := tracetest.Command(t, exec.Command(words[0], words[1:]...))
+	p := tracetest.Command(t, exec.Command(program, strconv.Itoa(fires), "-"))
 	content, err := os.ReadFile(program)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { // there is a breakpoint in the place of the nop
