@@ -56,7 +56,7 @@ finish() {
 	[ "$failed" -eq 0 ]
 }
 
-modules=(. internal/test cmd/stapsdt instrument/grpcprobe instrument/otelprobe examples/http examples/lua examples/wasm)
+modules=(. ./internal/test ./cmd/stapsdt ./instrument/grpcprobe ./instrument/otelprobe ./examples/http ./examples/lua ./examples/wasm)
 
 # tidy looks for files that have no place in the repository: those that .gitignore names, programs, and whatever is larger
 # than 1 MB.
@@ -88,7 +88,7 @@ generated() {
 # vetted vets every module in the build with cgo, and in the build without it the packages that have other files then.
 vetted() {
 	local module cgo packages format='{{.ImportPath}} {{.GoFiles}} {{.CgoFiles}} {{.SFiles}} {{.TestGoFiles}} {{.XTestGoFiles}}'
-	for module in "${modules[@]}"; do go vet -C "$module" ./...; done
+	go vet "${modules[@]/%//...}"
 	for cgo in 1 0; do CGO_ENABLED=$cgo go list -f "$format" ./... >"$temp/files$cgo"; done
 	mapfile -t packages < <(comm -13 <(sort "$temp/files1") <(sort "$temp/files0") | cut -d ' ' -f 1)
 	[ ${#packages[@]} -gt 0 ]
@@ -132,16 +132,17 @@ demo() {
 
 step "tools" scripts/tools.sh
 command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.dev/dl" >&2; exit 1; }
-# Two lanes: most tests wait for a tracer most of the time, and compilers do not. The first package takes longest.
+# Two lanes: most tests wait for a tracer most of the time, and compilers do not. The first package takes longest. What the
+# tests need compiled, too, comes later in the other lane, where it is found in the cache.
 step "go test" tested 1 ./internal/test/command ./internal/test/... ./cmd/stapsdt/... ./instrument/{grpc,otel}probe/... ./... &
 step "tree" tidy
 step "gofmt" formatted
-step "go vet" vetted
-step "other architectures and systems" elsewhere
 step "the C library, plain and with sanitizers" env QUICK=yes make -C cstapsdt test
-step "go test, without cgo" uncoupled
+step "other architectures and systems" elsewhere
 step "go test, race detector" tested 1 -race . ./internal/recorder ./proberec ./probesock ./debugprobe ./span ./instrument/... ./cmd/stapsdt/internal/engine
+step "go test, without cgo" uncoupled
 step "examples" examples
+step "go vet" vetted
 if [ "${CI:-}" = true ] || [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; then
 	step "scripts/demo.sh" demo
 else
