@@ -24,7 +24,7 @@ func build(t testing.TB) (program string) {
 	library := filepath.Dir(languages.Copy(t))
 	source, err := filepath.Abs("testdata/app.c")
 	require.NoError(t, err)
-	cmd := exec.Command("bash", "-ec", "make -s out/libstapsdt.a && cc -std=c11 -Wall -Wextra -Werror -O2 -pthread -I. -o app "+source+" out/libstapsdt.a -lelf -ldl")
+	cmd := exec.Command("bash", "-ec", "make -s all && cc -std=c11 -Wall -Wextra -Werror -O2 -pthread -I. -o app "+source+" out/libstapsdt.a -lelf -ldl")
 	cmd.Dir = library
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
