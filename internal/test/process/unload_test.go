@@ -22,6 +22,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// typedObject is no variable of a function, because the goroutine's stack may move.
+var typedObject struct{ a, b uint64 }
+
 func TestTypedProbesAsTheKernelSeesThem(t *testing.T) {
 	p := newProvider(t, "typed")
 	p0 := stapsdt.NewProbe0(p, "p0")
@@ -44,7 +47,7 @@ func TestTypedProbesAsTheKernelSeesThem(t *testing.T) {
 	s := list[2].read(t)
 	require.Equal(t, values.Word(int32(-1)), list[2].arg(t, s, 1))
 	require.Equal(t, "/x\x00", textAt(list[2].arg(t, s, 0), 3))
-	object := &struct{ a, b uint64 }{7, 8}
+	object := &typedObject
 	p6.Fire(true, -1, 65535, 1<<63, blob("bytes"), unsafe.Pointer(object))
 	s = list[3].read(t)
 	for i, want := range []uint64{1, values.Word(int8(-1)), 65535, 1 << 63} {

@@ -128,6 +128,7 @@ func main() {
 			for done.Enabled() != (word == "await") {
 				time.Sleep(time.Millisecond)
 			}
+			subject.Probes() // waits until the other probes are enabled, too, and none is so in part
 		case "late":
 			p := stapsdt.NewProvider("late")
 			event := stapsdt.NewProbe1[int](p, "event", "n")
