@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -144,6 +145,8 @@ func enter(name string) error {
 	if err != nil {
 		return err
 	}
+	runtime.LockOSThread() // it gets no_new_privs, without which the kernel refuses it the filter
+	defer runtime.UnlockOSThread()
 	return filter.LoadFilter(filter.Filter{NoNewPrivs: true, Flag: filter.FilterFlagTSync, Policy: policy})
 }
 

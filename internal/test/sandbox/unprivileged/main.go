@@ -11,6 +11,7 @@ package main
 import (
 	"log"
 	"os"
+	"runtime"
 	"strconv"
 	"syscall"
 
@@ -30,6 +31,7 @@ func main() {
 	check(syscall.Setgroups(nil))
 	check(syscall.Setgid(uid))
 	check(syscall.Setuid(uid))
+	runtime.LockOSThread() // it gets no_new_privs, without which the kernel refuses it the filter
 	check(filter.LoadFilter(filter.Filter{
 		NoNewPrivs: true,
 		Flag:       filter.FilterFlagTSync,
