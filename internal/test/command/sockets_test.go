@@ -97,7 +97,7 @@ func TestSockets(t *testing.T) {
 		require.Equal(t, map[string]any{"n": 1.}, events[7].Args)
 	})
 	t.Run("filter", func(t *testing.T) {
-		tr := startByUser(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "-w", "status > 0 && cached", "--show", "path,elapsed/time.Millisecond", "-n", "2")
+		tr := startByUser(t, p, "trace", "-v", "-o", "json", "-p", pid(p), "subject:request__done", "-w", "status > 0 && cached", "--show", "path,elapsed/time.Millisecond", "-n", "2")
 		tell(p, "fire 20")
 		events := tr.waitForEnd()
 		require.Len(t, events, 2)
