@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Proves a change, with real tracers: ten minutes on a fresh machine with two processors, six where everything is installed
-# and built. On a fresh Debian or Ubuntu with Go and gcc it installs everything else.
+# Proves a change, with real tracers, in about eight minutes on two processors where the tools and modules are there. On a fresh
+# Debian or Ubuntu with Go and gcc it installs everything else.
 #
 #   scripts/test.sh                   runs the gate, which every commit passes, as CI does
 #   scripts/test.sh --all [PART...]   runs what takes longer, or these parts of it: see scripts/long.sh
