@@ -269,19 +269,24 @@ const settling = time.Second
 func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() {
-		for {
-			select {
-			case <-hangup:
-				e.hangup.Store(true)
-				e.engine.Wake()
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
+	go eachHangup(ctx, hangup, func() {
+		e.hangup.Store(true)
+		e.engine.Wake()
+	})
 	defer time.AfterFunc(settling, debug.FreeOSMemory).Stop()
 	return e.engine.Run(ctx, e)
+}
+
+// eachHangup calls f for each signal until ctx is done.
+func eachHangup(ctx context.Context, hangup <-chan os.Signal, f func()) {
+	for {
+		select {
+		case <-hangup:
+			f()
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // detach ends the attachments. The metrics can still be collected.

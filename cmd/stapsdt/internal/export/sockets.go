@@ -139,16 +139,7 @@ func (e *socketExporter) changed() bool {
 func (e *socketExporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() {
-		for {
-			select {
-			case <-hangup:
-				e.hangup.Store(true)
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
+	go eachHangup(ctx, hangup, func() { e.hangup.Store(true) })
 	for {
 		w := e.now
 		err := w.feed.Run(ctx, w)
