@@ -133,6 +133,7 @@ func (a *asking) run(at *place) (status int, err error) {
 		}
 	}
 	s := &session{kubectl: a.kubectl, out: out, problems: &filter{to: a.err}, terminal: a.isTerminal()}
+	var signals chan os.Signal
 	if s.terminal {
 		a.token = rand.Text()
 		done, err := a.kubectl.accompany(at, a.token)
@@ -141,9 +142,7 @@ func (a *asking) run(at *place) (status int, err error) {
 		}
 		defer done()
 		signal.Ignore(syscall.SIGINT) // the terminal sends Ctrl-C through the connection
-	}
-	var signals chan os.Signal
-	if !s.terminal {
+	} else {
 		signals = catchSignals()
 	}
 	if err := s.start(a.words(at, extra...)); err != nil {
