@@ -119,7 +119,7 @@ uncoupled() {
 	tested 0 ./internal/test/{process,arguments}
 }
 
-# The other modules have only short tests of the packages that need them.
+# examples tests the examples that are modules.
 examples() {
 	local example
 	for example in http lua wasm; do go test -C examples/$example -short -shuffle=on -vet=off ./...; done

@@ -17,7 +17,7 @@ import (
 //
 //	POD_NAMESPACE_CONTAINER-ID.log -> /var/log/pods/NAMESPACE_POD_UID/CONTAINER/0.log
 //
-// It asks nobody for anything: neither the API server, nor the runtime, whose socket is root's.
+// It needs neither the API server nor the runtime, whose socket only root may use.
 const Links = "/var/log/containers"
 
 // Pods are the containers of the pods of this machine, by the kubelet's links. Its methods may be

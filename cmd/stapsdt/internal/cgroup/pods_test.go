@@ -188,7 +188,7 @@ func TestPending(t *testing.T) {
 	assert.False(t, pending, "nothing is shown later")
 }
 
-// TestKnownBound: groups that are gone are forgotten if they are many and nobody has asked for them.
+// TestKnownBound: groups that are gone are forgotten if they are many and were not asked for.
 func TestKnownBound(t *testing.T) {
 	g := groupsIn(t.TempDir(), "/nonexistent", none)
 	for id := range uint64(maxKnown + 1) {

@@ -50,7 +50,7 @@ func TestFind(t *testing.T) {
 	assert.Equal(t, 1, answer.Processes[0].PID)
 }
 
-// TestInput: a byte stops a command, and the end of the input also says that nobody is there any longer.
+// TestInput: a byte stops a command, and the end of the input also tells that the other side has gone.
 func TestInput(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
