@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,6 +61,8 @@ func TestTypedProbesAsTheKernelSeesThem(t *testing.T) {
 // TestPointersToTheStack: a variable on the goroutine's stack may move until the
 // very moment that the tracer is given its address.
 func TestPointersToTheStack(t *testing.T) {
+	// The collector, too, moves stacks, also between a fire and the next line.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	p := newProvider(t, "stack")
 	typed := stapsdt.NewProbe2[unsafe.Pointer, string](p, "typed")
 	dynamic, err := p.AddProbe("dynamic", stapsdt.String, stapsdt.Uint64)
