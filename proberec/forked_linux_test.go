@@ -55,6 +55,7 @@ func fork(path string) {
 
 // TestForked: the fires of a child that was forked without exec neither fail nor reach the recording of its parent.
 func TestForked(t *testing.T) {
+	testenv.Long(t, "a child of fork may wait for ever for a thread of the runtime that it does not have")
 	testenv.NotEmulated(t, "it starts itself as another program")
 	testenv.NotRaced(t, "the detector locks in a child")
 	for _, counter := range []string{"", "yes"} {
