@@ -1,0 +1,28 @@
+package testenv
+
+import (
+	_ "unsafe" // for linkname
+
+	"golang.org/x/sys/unix"
+)
+
+// Fork forks the process as fork(2) does, without running another program, and returns 0 in the child. The child has the
+// calling thread alone, so it must not wait for anything, and ends by exit_group.
+//
+// In the child the scheduler's wish to run another goroutine, which can arrive during the fork, would wait for ever for another
+// thread. So the fork is enclosed as that of os/exec is, which withdraws it in both processes.
+func Fork() (pid int, err error) {
+	beforeFork()
+	n, _, errno := unix.RawSyscall(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0)
+	afterFork()
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+//go:linkname beforeFork syscall.runtime_BeforeFork
+func beforeFork()
+
+//go:linkname afterFork syscall.runtime_AfterFork
+func afterFork()
