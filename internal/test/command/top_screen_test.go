@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -54,10 +55,13 @@ func (term *terminal) keys(keys ...string) {
 // see waits until the terminal shows a text, and returns the whole screen.
 func (term *terminal) see(text string) (screen string) {
 	term.t.Helper()
-	require.Eventually(term.t, func() bool {
+	seen := func() bool {
 		screen = term.tmux("capture-pane", "-p")
 		return strings.Contains(screen, text)
-	}, testenv.Patience, 20*time.Millisecond, "the terminal never shows %s", text)
+	}
+	if !assert.Eventually(term.t, seen, testenv.Patience, 20*time.Millisecond) {
+		require.FailNow(term.t, "the terminal never shows "+text, screen)
+	}
 	return screen
 }
 
@@ -135,12 +139,15 @@ func TestTopScreen(t *testing.T) {
 	require.Contains(t, screen, "process "+pid(p)+"  goroutine ")
 	term.keys("Escape")
 	term.see("sorted by")
-	term.keys("Tab")
+	term.keys("Tab", "/", "query", "Enter") // the order of the rows changes with time
+	term.see("filter query")
 	tell(p, "requests 5")
 	term.keys("Enter")
-	require.Contains(t, term.see("count 20  average"), "p999") // of the queries
+	require.Contains(t, term.see("count 20  average"), "p999")
 	term.keys("Escape")
-	term.see("sorted by")
+	term.see("filter query")
+	term.keys("Escape")
+	term.see("operator:request")
 
 	for _, size := range [][2]string{{"40", "12"}, {"20", "6"}, {"5", "2"}, {"200", "50"}, {"80", "24"}} {
 		term.tmux("resize-window", "-x", size[0], "-y", size[1])
