@@ -37,6 +37,9 @@ type Process struct {
 	err     error // of cmd.Wait
 }
 
+// quitPatience is how long a program may take to print what its goroutines do.
+const quitPatience = 5 * time.Second
+
 type line struct {
 	stderr bool
 	text   string
@@ -83,10 +86,18 @@ func Command(t testing.TB, cmd *exec.Cmd) *Process {
 }
 
 // cleanup runs when the test is over: the test has what it wanted, so how the process ends does not matter any more.
-// What it has printed is reported before it is killed.
+// If the test has failed, what it has printed is reported. A Go program that still runs says what its goroutines do: on
+// SIGQUIT the runtime prints that.
 func (p *Process) cleanup() {
-	if p.t.Failed() && !p.dumped {
-		p.t.Log(p.Dump())
+	if p.t.Failed() {
+		if !p.wait(0, p.gone) {
+			_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+			p.wait(quitPatience, p.gone)
+			p.dumped = false
+		}
+		if !p.dumped {
+			p.t.Log(p.Dump())
+		}
 	}
 	if !p.wait(0, p.gone) {
 		_ = p.cmd.Process.Kill()
