@@ -23,6 +23,7 @@ type Finder struct {
 	known  map[mapKey]*entry
 	pruned time.Time // when expired entries were last removed
 	byID   map[ID]*File
+	named  map[ID]bool   // what was opened by a name that a user has given
 	leases *lease.Leases // nil if nothing will be attached
 	mounts mounts
 	owners *owners // nil if there are no budgets
@@ -52,7 +53,7 @@ const (
 
 // NewFinder returns a Finder that has found nothing. Nothing is attached to its files.
 func NewFinder() *Finder {
-	return &Finder{known: map[mapKey]*entry{}, mounts: mounts{}, byID: map[ID]*File{}, written: map[ID]*openWriter{}}
+	return &Finder{known: map[mapKey]*entry{}, mounts: mounts{}, byID: map[ID]*File{}, named: map[ID]bool{}, written: map[ID]*openWriter{}}
 }
 
 // NewTracer returns a Finder that has found nothing. While it has a file, others wait to write
@@ -191,8 +192,7 @@ func (f *Finder) file(pid int, key mapKey, m Mapping, whose func() *owner) (*Fil
 		return nil, nil
 	}
 	defer o.charge(now)
-	named := f.byID[ID{key.device, key.inode}] != nil // nothing else opens files of FUSE
-	if !named && f.mounts.isFUSE(pid, key.device) {
+	if !f.named[ID{key.device, key.inode}] && f.mounts.isFUSE(pid, key.device) {
 		f.known[key] = &entry{until: now.Add(entryTTL), skip: true}
 		f.skips.add(skipFUSE, "%s is left out, because it is on a FUSE file system, whose server could stop this command; to trace it, name the file", key.path)
 		return nil, nil
@@ -326,9 +326,11 @@ func (f *Finder) Open(path string) (*File, error) {
 		return nil, fmt.Errorf("%s holds only debugging information, and no code to attach to: give the program or library that it belongs to", path)
 	}
 	file, err := f.read(path, opened, nil)
+	f.named[file.ID] = true // also if it is being written
 	if err != nil {
 		return nil, err
 	}
+	f.discard(func(e *entry) bool { return e.stamp.ID == file.ID }) // it may have been found, and dismissed, before it was opened here
 	return file, nil
 }
 

@@ -76,6 +76,35 @@ func TestChanged(t *testing.T) {
 	assert.Same(t, other, same, "with the old file, the new one was forgotten")
 }
 
+// TestDismissedThenNamed: a file that a process has mapped is found as soon as its path was opened, although it had been
+// dismissed. So it is when the version of a file that a user has named is found in a process before the path is looked at again.
+func TestDismissedThenNamed(t *testing.T) {
+	_, path := imageOf(t, "named")
+	mapped, err := os.Open(path)
+	require.NoError(t, err)
+	defer mapped.Close()
+	defer mapExecutable(t, mapped)()
+	f := NewFinder()
+	defer f.Close()
+	find := func() *File {
+		uses, _, err := f.Process(os.Getpid())
+		require.NoError(t, err)
+		i := slices.IndexFunc(uses, func(u Use) bool { return u.Path == path })
+		if i < 0 {
+			return nil
+		}
+		return uses[i].File
+	}
+	found := find()
+	require.NotNil(t, found)
+	found.stamp.ctime.Sec -= 10 // as if its last change were long ago
+	f.Dismiss(found)
+	require.Nil(t, find())
+	named, err := f.Open(path)
+	require.NoError(t, err)
+	require.Same(t, named, find())
+}
+
 // TestOpenForWriting: a file that another one has open for writing waits, but not forever, and what
 // is written to it later is noticed.
 func TestOpenForWriting(t *testing.T) {
