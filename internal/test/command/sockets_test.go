@@ -59,9 +59,17 @@ func startListening(t *testing.T) *tracetest.Process {
 // startByUser starts the command as the user, and waits until it watches the subject.
 func startByUser(t *testing.T, p *tracetest.Process, args ...string) *tracer {
 	t.Helper()
-	tr := &tracer{tracetest.Command(t, unprivileged(t, stapsdt(t), args...)), t}
-	tell(p, "await")
+	tr := &tracer{tracetest.Command(t, unprivileged(t, stapsdt(t), append(args, "-v")...)), t}
+	tr.waitForWatches(p, 1)
 	return tr
+}
+
+// waitForWatches waits until the command has begun to watch the subject for the nth time. The subject's probes are enabled a
+// moment before.
+func (tr *tracer) waitForWatches(p *tracetest.Process, n int) {
+	tr.t.Helper()
+	watched := "process " + pid(p) + " is watched by its socket"
+	require.Eventually(tr.t, func() bool { return strings.Count(tr.Dump(), watched) == n }, testenv.Patience, time.Millisecond)
 }
 
 // runByUser runs the command as the user until it ends by itself.
@@ -76,7 +84,7 @@ func TestSockets(t *testing.T) {
 	p := startListening(t)
 	t.Run("trace", func(t *testing.T) {
 		before := time.Now()
-		tr := startByUser(t, p, "trace", "-v", "-o", "json", "-p", pid(p), "subject:request__done", "subject:tick", "late:*")
+		tr := startByUser(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "subject:tick", "late:*")
 		tell(p, "fire 5")
 		tell(p, "storm 1 1")
 		tell(p, "late 2")
@@ -97,7 +105,7 @@ func TestSockets(t *testing.T) {
 		require.Equal(t, map[string]any{"n": 1.}, events[7].Args)
 	})
 	t.Run("filter", func(t *testing.T) {
-		tr := startByUser(t, p, "trace", "-v", "-o", "json", "-p", pid(p), "subject:request__done", "-w", "status > 0 && cached", "--show", "path,elapsed/time.Millisecond", "-n", "2")
+		tr := startByUser(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "-w", "status > 0 && cached", "--show", "path,elapsed/time.Millisecond", "-n", "2")
 		tell(p, "fire 20")
 		events := tr.waitForEnd()
 		require.Len(t, events, 2)
@@ -280,14 +288,11 @@ func TestSocketWatchers(t *testing.T) {
 // TestSocketAll: -a of an ordinary user covers its programs that listen, also those that begin later.
 func TestSocketAll(t *testing.T) {
 	first := startListening(t)
-	tr := &tracer{tracetest.Command(t, unprivileged(t, stapsdt(t), "trace", "-a", "-o", "json", "subject:request__done")), t}
-	tell(first, "await")
+	tr := startByUser(t, first, "trace", "-a", "-o", "json", "subject:request__done")
 	second := startListening(t)
-	tell(second, "await")
+	tr.waitForWatches(second, 1)
 	tell(first, "fire 2")
-	tell(second, "fire 1")
-	tr.waitForEvents(3) // so that it watches the second, which may end now
-	tell(second, "fire 2")
+	tell(second, "fire 3")
 	second.Signal(syscall.SIGKILL)
 	tr.waitForEvents(5)
 	tell(first, "fire 1")
@@ -319,17 +324,13 @@ func TestSocketLife(t *testing.T) {
 	tell(p, "idle")
 	tell(p, "fire 1") // which nobody sees
 	tell(p, "listen")
-	tell(p, "await")
-	tell(p, "fire 1")
-	tr.waitForEvents(4) // so that it watches the program, which may end now
-	tell(p, "fire 1")
+	tr.waitForWatches(p, 2)
+	tell(p, "fire 2")
 	p.Say("exec")
 	p.Expect("ready", testenv.Patience)
 	tell(p, "listen")
-	tell(p, "await")
-	tell(p, "fire 1")
-	tr.waitForEvents(6)
-	tell(p, "fire 1")
+	tr.waitForWatches(p, 3)
+	tell(p, "fire 2")
 	p.Signal(syscall.SIGKILL)
 	events := tr.waitForEnd()
 	require.Equal(t, []any{"/item/0", "/item/1", "/item/2", "/item/4", "/item/5", "/item/0", "/item/1"}, args(events, "path"))
@@ -339,7 +340,7 @@ func TestSocketLife(t *testing.T) {
 func TestSocketFull(t *testing.T) {
 	t.Parallel()
 	p := startListening(t)
-	tr := startByUser(t, p, "trace", "-o", "json", "-p", pid(p), "subject:*")
+	tr := startByUser(t, p, "trace", "-o", "json", "-p", pid(p), "subject:tick")
 	tr.Signal(syscall.SIGSTOP)
 	const fires = 2_000_000
 	tell(p, fmt.Sprintf("storm %d 1", fires))

@@ -188,6 +188,7 @@ func (f *Feed) add(a arrival) (err error) {
 		}
 		p.gone = make(chan struct{})
 		go f.awaitEnd(p)
+		say(f.Console, f.config, fmt.Sprintf("%v is watched by its socket", p.Process))
 	}
 	f.programs[k] = p
 	return nil
