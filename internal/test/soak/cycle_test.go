@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package main
+package soak
 
 import (
 	"errors"
@@ -73,40 +73,25 @@ func reload(r *run, number int, l *lane) (func(int) error, func() error, error) 
 	return once, end, err
 }
 
-// churn has a new provider, and a tracer that attaches to it, for each window, as a plugin has.
+// churn has a new provider for each window, as a plugin has, and a tracer that attaches to it. The provider is unloaded and loaded
+// under the tracer before the window. Firers hold on to its probe until the next one is there.
 func churn(r *run, number int, l *lane) (func(int) error, func() error, error) {
 	once := func(window int) error {
-		return r.oneProvider(number, l, window, func(*stapsdt.Provider) error { return nil })
+		p, fires, sites, err := r.provider(fmt.Sprintf("soak%d-%d", number, window), number, 1)
+		if err != nil {
+			return err
+		}
+		if err := r.outside(l, fires[0]); err != nil {
+			return err
+		}
+		link, err := r.counter.Attach(p.Path(), sites)
+		if err != nil {
+			return err
+		}
+		if err = errors.Join(p.Unload(), p.Load()); err == nil {
+			err = r.window(number, l, window, fires[0])
+		}
+		return errors.Join(err, link.Close(), p.Close())
 	}
 	return once, func() error { return nil }, nil
-}
-
-// churnAndReload is churn with providers that are unloaded and loaded under the tracer before the window.
-func churnAndReload(r *run, number int, l *lane) (func(int) error, func() error, error) {
-	once := func(window int) error {
-		return r.oneProvider(number, l, window, func(p *stapsdt.Provider) error {
-			return errors.Join(p.Unload(), p.Load())
-		})
-	}
-	return once, func() error { return nil }, nil
-}
-
-// oneProvider is the life of a provider. Firers hold on to its probe until the next one is there.
-func (r *run) oneProvider(number int, l *lane, window int, before func(*stapsdt.Provider) error) error {
-	p, fires, sites, err := r.provider(fmt.Sprintf("soak%d-%d", number, window), number, 1)
-	if err != nil {
-		return err
-	}
-	if err := r.outside(l, fires[0]); err != nil {
-		return err
-	}
-	link, err := r.counter.Attach(p.Path(), sites)
-	if err != nil {
-		return err
-	}
-	err = before(p)
-	if err == nil {
-		err = r.window(number, l, window, fires[0])
-	}
-	return errors.Join(err, link.Close(), p.Close())
 }

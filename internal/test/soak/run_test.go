@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package main
+package soak
 
 import (
 	"errors"
@@ -40,8 +40,7 @@ type result struct {
 	Fired, Seen, Free, FreeSeen uint64
 	Cycles, Goal                int
 	Seconds                     float64
-	Notes                       []string
-	Failure                     string
+	Notes                       []string // of the disturbances
 }
 
 // execute runs the phase until its work is done, or its time is over.

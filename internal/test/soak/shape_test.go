@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package main
+package soak
 
 import (
 	"encoding/binary"
@@ -17,15 +17,6 @@ type fire func(f *firer, window, value, extra uint64)
 type shape struct {
 	probe func(p *stapsdt.Provider, name string) (fire, error)
 	args  func([]sdt.Arg) bpf.Arguments
-}
-
-// words fires numbers in registers.
-var words = shape{
-	probe: func(p *stapsdt.Provider, name string) (fire, error) {
-		probe := stapsdt.NewProbe3[uint64, uint64, uint64](p, name)
-		return func(_ *firer, window, value, extra uint64) { probe.Fire(window, value, extra) }, nil
-	},
-	args: func(a []sdt.Arg) bpf.Arguments { return bpf.Arguments{Window: a[0], Value: a[1], Extra: a[2]} },
 }
 
 // texts fires a string of 8 to 263 bytes that begins with the extra word.
