@@ -57,5 +57,5 @@ gcc -std=gnu11 -O2 -Wall -Wextra -I cstapsdt -o "$work/csubject" internal/test/b
 gcc -std=gnu11 -O2 -Wall -Wextra -I internal/test/bench/lttng -o "$work/lttngsubject" internal/test/bench/lttng/subject.c -llttng-ust -ldl -lpthread
 
 CGO_ENABLED=0 go build -o "$work/stapsdt" ./cmd/stapsdt
-CGO_ENABLED=0 go build -o "$work/table" ./internal/test/bench/table
-$sudo "$work/table" -work "$work" -images "$images" "$@"
+CGO_ENABLED=0 go test -c -o "$work/table" ./internal/test/bench/table
+$sudo "$work/table" -test.run '^TestTable$' -test.timeout 0 -work "$work" -images "$images" "$@"

@@ -80,16 +80,10 @@ mkdir "$work/home" "$work/images"
 echo "Building the programs"
 CGO_ENABLED=1 go build -o "$work/go-cgo" ./internal/test/tracers/subject
 CGO_ENABLED=0 go build -o "$work/go-pure" ./internal/test/tracers/subject
-CGO_ENABLED=0 go build -o "$work/ebpf" ./internal/test/tracers/ebpf
 CGO_ENABLED=0 go test -c -o "$work/tracers.test" ./internal/test/tracers
 make -s -C cstapsdt OUT="$work/c" DEMO="$work/demo" "$work/demo" "$work/c/libstapsdt.so" "$work/c/libstapsdt.a"
 for example in http lua wasm; do go build -o "$work/$example" "./examples/$example"; done
 cc -O2 -Icstapsdt -o "$work/lines" examples/c/lines.c "$work/c/libstapsdt.a" -lelf -ldl
-case $machine in x86_64)
-	# Two nops as in libbpf's usdt.h, of which the second has five bytes.
-	cc -O2 -Wall -DNOP='".byte 0x0f,0x1f,0x44,0x00,0x00"' -DARGS='"-4@%0"' -o "$work/twonops" internal/test/command/testdata/twonops.c
-	;;
-esac
 make -s -C cstapsdt/bindings/java OUT="$work/java" CFLAGS="-O2 -L$work/c"
 mkdir "$work/node"
 cp cstapsdt/bindings/node/package.json "$work/node"

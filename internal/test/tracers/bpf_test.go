@@ -3,10 +3,22 @@
 package tracers
 
 import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracers/fired"
+	"github.com/go-stapsdt/stapsdt/sdt"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,19 +42,75 @@ func libbpfRows(h host) []row {
 	}
 }
 
-// every is what both take for every process.
+// every is what it takes for every process.
 func every(*subject) string { return "-1" }
 
+// ciliumRows are of package link, which knows uprobes, and nothing of SDT notes: where the probe is, it is told. The arguments are in the
+// first two registers of the platform's C calling convention, as in every image.
 func ciliumRows() []row {
-	version := host{}.versionOf(built("ebpf"), "--version")
-	attach := func(pid func(*subject) string) func(*testing.T, *subject) {
-		return func(t *testing.T, s *subject) {
-			out := run(t, built("ebpf"), pid(s), s.path, s.provider, fired.Pair.Name)
-			require.NoError(t, compare(events(out, `^(\d+ .*)$`), fired.Pair, 2, plain))
-		}
+	version := func() string {
+		requirements, _ := os.ReadFile("internal/test/go.mod") // the script runs in the root of the repository
+		return string(number.Find(regexp.MustCompile(`github.com/cilium/ebpf .*`).Find(requirements)))
+	}
+	attach := func(pid func(*subject) int) func(*testing.T, *subject) {
+		return func(t *testing.T, s *subject) { ciliumEvents(t, s, pid(s)) }
 	}
 	return []row{
-		{tool: "cilium/ebpf", way: "`link.Executable.Uprobe`, a process", version: version, works: attach((*subject).pid)},
-		{tool: "cilium/ebpf", way: "`link.Executable.Uprobe`, every process", version: version, works: attach(every)},
+		{tool: "cilium/ebpf", way: "`link.Executable.Uprobe`, a process", version: version, works: attach((*subject).PID)},
+		{tool: "cilium/ebpf", way: "`link.Executable.Uprobe`, every process", version: version, works: attach(func(*subject) int { return 0 })},
+	}
+}
+
+// ciliumEvents compares the first two arguments of events in a process, or in every process if it is 0.
+func ciliumEvents(t *testing.T, s *subject, pid int) {
+	ring, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: 1 << 16})
+	require.NoError(t, err)
+	defer ring.Close()
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, License: "GPL", Instructions: sendTwo(ring)})
+	require.NoError(t, err)
+	defer program.Close()
+	reader, err := ringbuf.NewReader(ring)
+	require.NoError(t, err)
+	defer reader.Close()
+	notes, err := sdt.ReadFile(s.path)
+	require.NoError(t, err)
+	at := slices.IndexFunc(notes, func(n sdt.Site) bool { return n.Provider == s.provider && n.Name == fired.Pair.Name })
+	require.GreaterOrEqual(t, at, 0)
+	file, err := link.OpenExecutable(s.path)
+	require.NoError(t, err)
+	attached, err := file.Uprobe(fired.Pair.Name, program, &link.UprobeOptions{Address: notes[at].Offset, PID: pid})
+	require.NoError(t, err)
+	defer attached.Close()
+	reader.SetDeadline(time.Now().Add(patience()))
+	var list [][]string
+	for range wanted {
+		record, err := reader.Read()
+		require.NoError(t, err)
+		first, second := binary.NativeEndian.Uint64(record.RawSample), binary.NativeEndian.Uint64(record.RawSample[8:])
+		list = append(list, []string{fmt.Sprint(first), fmt.Sprint(int64(second))})
+	}
+	require.NoError(t, compare(list, fired.Pair, 2, plain))
+}
+
+// sendTwo is a program that sends the first two arguments: it gets a struct pt_regs, copies two words of it onto its
+// stack, and from there into the ring.
+func sendTwo(ring *ebpf.Map) asm.Instructions {
+	first, second := int16(0), int16(8) // arm64: x0 and x1
+	if runtime.GOARCH == "amd64" {
+		first, second = 14*8, 13*8 // rdi and rsi
+	}
+	return asm.Instructions{
+		asm.LoadMem(asm.R2, asm.R1, first, asm.DWord),
+		asm.StoreMem(asm.RFP, -16, asm.R2, asm.DWord),
+		asm.LoadMem(asm.R2, asm.R1, second, asm.DWord),
+		asm.StoreMem(asm.RFP, -8, asm.R2, asm.DWord),
+		asm.LoadMapPtr(asm.R1, ring.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, -16),
+		asm.Mov.Imm(asm.R3, 16),
+		asm.Mov.Imm(asm.R4, 0),
+		asm.FnRingbufOutput.Call(),
+		asm.Mov.Imm(asm.R0, 0),
+		asm.Return(),
 	}
 }

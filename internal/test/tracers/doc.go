@@ -10,6 +10,5 @@
 // What needs the headers or the modules of the running kernel runs in a guest as well, where this machine has none:
 // scripts/lib/guests.sh.
 //
-// Another table is of a site with two nops side by side, as libbpf's usdt.h makes them, and a third of the D scripts of the
-// examples: a row is a script, a column an example.
+// Another table is of the D scripts of the examples: a row is a script, a column an example.
 package tracers

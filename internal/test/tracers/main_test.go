@@ -21,17 +21,15 @@ var (
 	tableFile = flag.String("table", "", "where to write the table")
 )
 
-var found, traced, paired, scripted = newPage()
+var found, traced, scripted = newPage()
 
 // newPage is one function so that the tables are in this order, whatever the order of initialization.
-func newPage() (p *page, traced, paired, scripted *table) {
+func newPage() (p *page, traced, scripted *table) {
 	p = new(page)
 	traced = p.table("", titles()...)
-	paired = p.table("A probe of libbpf's `usdt.h` has two nops side by side. Its note names the first, of one byte, and newer kernels "+
-		"turn the second into a call:", twoNops)
 	scripted = p.table("DTrace also ran the D scripts of the examples ([functions and tasks](../examples/scripts/README.md#with-dtrace), "+
 		"[Go](../examples/http/scripts/latency.d), [C](../examples/c/lengths.d)) with programs in these languages:", exampleTitles()...)
-	return p, traced, paired, scripted
+	return p, traced, scripted
 }
 
 func titles() (list []string) {

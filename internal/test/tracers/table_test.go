@@ -4,13 +4,8 @@ package tracers
 
 import (
 	"fmt"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
-	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // kind is a sort of subject: a column of the table of tracers.
@@ -158,27 +153,4 @@ func (tb *table) markdown() string {
 // verdict counts the cells. One that is as impossible as it should be is none of ours.
 func (p *page) verdict() string {
 	return fmt.Sprintf("%d not possible, for the reasons above; %d passed, %d failed", p.impossible, p.passed, p.failed)
-}
-
-// TestPage: what docs/tracers.md says to work in a guest works there.
-func TestPage(t *testing.T) {
-	if *programs != "" {
-		t.Skip("the page is being made")
-	}
-	content, err := os.ReadFile("../../../docs/tracers.md")
-	require.NoError(t, err)
-	here, inGuest, found := strings.Cut(string(content), "<!-- guests -->")
-	require.True(t, found)
-	inGuest, _, _ = strings.Cut(inGuest, "<!-- /guests -->")
-	rows := 0
-	for row := range strings.Lines(here) {
-		if !strings.HasPrefix(row, "|") || !strings.Contains(row, elsewhere) {
-			continue
-		}
-		rows++
-		cells := strings.Split(row, "|")
-		tool, use := cells[1], cells[3]
-		require.Regexp(t, `(?m)^\|`+regexp.QuoteMeta(tool)+`\|[^|]*\|`+regexp.QuoteMeta(use)+`(\| works[ ()0-9]*){6}\|$`, inGuest)
-	}
-	require.NotZero(t, rows)
 }

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package main
+package table
 
 import (
 	"fmt"
@@ -27,9 +27,7 @@ func TestNamesAddLittle(t *testing.T) {
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
-		bytes, err := sectionBytes(path)
-		require.NoError(t, err)
-		return bytes / 1000
+		return sectionBytes(t, path) / 1000
 	}
 	added := size("named") - size("bare")
 	t.Logf("%.1f KB", added)

@@ -1,10 +1,16 @@
 //go:build linux
 
-package main
+package table
 
 import (
 	"fmt"
-	"path/filepath"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+
+	"github.com/stretchr/testify/require"
 )
 
 // functionCase is a way in which the calls of a function are traced, by a process and a file of its own: uprobes belong to
@@ -53,73 +59,38 @@ func functionKey(name string) string {
 }
 
 // measureFunctions measures the calls of functions, in rounds. It fails when a tracer has not counted every call.
-func (r results) measureFunctions(rounds int) error {
+func (r results) measureFunctions(t *testing.T, rounds int) {
 	subjects := subjects{}
-	defer subjects.stop()
-	watchers := map[string]*watcher{}
-	var theirs *tracer
-	defer func() {
-		for _, w := range watchers {
-			w.kill()
-		}
-		if theirs != nil {
-			theirs.kill()
-		}
-	}()
+	watchers := map[string]*tracetest.Process{}
+	var theirs *tracetest.Tracer
 	var list []measurement
 	const first = 100 // the kernel prepares a site when it is hit for the first time
 	for _, c := range functionCases() {
-		path := filepath.Join(*work, "functions-"+c.name)
-		err := copyFile(filepath.Join(*work, "functions"), path)
-		if err == nil {
-			err = subjects.startWith(c.name, path, []string{"calls"})
-		}
-		if err != nil {
-			return err
-		}
-		pid := subjects[c.name].cmd.Process.Pid
+		path := copyProgram(t, "functions", c.name)
+		subjects.start(t, c.name, exec.Command(path, "calls"))
+		pid := subjects[c.name].PID()
 		switch {
 		case c.name == bpftraceCalls:
-			theirs, err = attach(pid, fmt.Sprintf(`uprobe:%s:"main.framed" { @ = count(); }`, path))
+			theirs = tracetest.Bpftrace(t, fmt.Sprintf(`uprobe:%s:"main.framed" { @ = count(); }`, path), "-p", strconv.Itoa(pid))
 		case c.args != nil:
-			watchers[c.name], err = watch(pid, c.args...)
+			watchers[c.name] = watch(t, pid, c.args...)
 		}
-		if err == nil {
-			_, err = subjects[c.name].ask(c.row, first)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
+		subjects.ask(t, c.name, c.row, first)
 		list = append(list, fires(c.name, "functions", c.n, c.row)...)
 	}
-	if err := r.measure(subjects, list, rounds); err != nil {
-		return err
-	}
+	r.measure(t, subjects, list, rounds)
 	for _, c := range functionCases() {
 		called := first + rounds*c.n
-		if c.name == bpftraceCalls {
+		switch {
+		case c.name == bpftraceCalls:
 			// At the entry, a call counts again when the scheduler has preempted it there.
-			seen, err := theirs.stop()
-			if err != nil {
-				return err
-			}
-			if seen < called {
-				return fmt.Errorf("called %d times, of which bpftrace has counted %d", called, seen)
-			}
-			continue
-		}
-		if c.args == nil {
-			continue
-		}
-		seen, err := watchers[c.name].stop()
-		if err != nil {
-			return err
-		}
-		for _, name := range c.seen {
-			if seen[name] != called {
-				return fmt.Errorf("%s: called %d times, and counted were %v", c.name, called, seen)
+			require.GreaterOrEqual(t, counted(t, theirs), called)
+		case c.args != nil:
+			seen := stopWatching(t, watchers[c.name])
+			for _, name := range c.seen {
+				require.Equal(t, called, seen[name], "%s: %v", c.name, seen)
 			}
 		}
+		subjects.end(t, c.name)
 	}
-	return nil
 }

@@ -1,21 +1,16 @@
 //go:build linux
 
-// Command table measures probes beside what else there is, and prints a table in
-// Markdown. It is run by scripts/bench.sh, which builds the programs that it
-// measures.
-//
-// Everything is measured in rounds: each round asks every program for every row
-// once, one after the other, so that what the machine does meanwhile falls on all
-// of them alike. A figure is the median of the rounds.
-package main
+package table
 
 import (
-	"errors"
 	"flag"
 	"fmt"
-	"log"
 	"os"
 	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -27,91 +22,67 @@ var (
 	only   = flag.Bool("functions", false, "measure only the functions of programs without probes")
 )
 
-func main() {
-	log.SetFlags(0)
-	flag.Parse()
-	if err := run(); err != nil {
-		log.Fatal(err)
+func TestTable(t *testing.T) {
+	if *work == "" {
+		t.Skip("scripts/bench.sh builds the programs")
 	}
-}
-
-func run() error {
-	machine, processors, err := describeMachine()
-	if err != nil {
-		return err
-	}
+	machine, processors := describeMachine(t)
 	r := results{}
 	var targets []target
 	if !*only {
-		if err := r.measureAll(); err != nil {
-			return err
-		}
-		if err := publish("cost", processors, markdown(r, machine)); err != nil {
-			return err
-		}
+		r.measureProbes(t)
+		publish(t, "cost", processors, markdown(r, machine))
 		targets = r.targets()
 	}
 	progress("functions")
-	if err := r.measureFunctions(rounds(15)); err != nil {
-		return err
+	r.measureFunctions(t, rounds(15))
+	r.measureServer(t, rounds(9))
+	r.measureBudget(t)
+	publish(t, "functions", processors, r.functions(machine))
+	if *check {
+		require.True(t, report(os.Stdout, append(targets, r.functionTargets()...)), "not every target was met")
 	}
-	if err := r.measureServer(rounds(9)); err != nil {
-		return err
-	}
-	if err := r.measureBudget(); err != nil {
-		return err
-	}
-	if err := publish("functions", processors, r.functions(machine)); err != nil {
-		return err
-	}
-	if *check && !report(os.Stdout, append(targets, r.functionTargets()...)) {
-		return errors.New("not every target was met")
-	}
-	return nil
 }
 
-// publish prints a table, and writes it into the page if that was asked for.
-func publish(table, processors, text string) error {
+// publish prints a table, and writes it into docs/cost.md if that was asked for. There it stands between two lines, of which
+// the first names the table and the processors.
+func publish(t *testing.T, table, processors, text string) {
 	fmt.Print(text)
 	if !*write {
-		return nil
+		return
 	}
-	return replaceInFile("docs/cost.md", table, processors, text)
+	const path = "docs/cost.md"
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	beginMark := fmt.Sprintf("\n<!-- %s of %s -->\n", table, processors)
+	endMark := fmt.Sprintf("\n<!-- /%s -->\n", table)
+	before, rest, found := strings.Cut(string(content), beginMark)
+	require.True(t, found, "%s has no line%s", path, beginMark)
+	_, after, found := strings.Cut("\n"+rest, endMark)
+	require.True(t, found, "%s has no line%s", path, endMark)
+	require.NoError(t, os.WriteFile(path, []byte(before+beginMark+text+endMark[1:]+after), 0o644))
 }
 
-// measureAll measures everything there is in the table of probes.
-func (r results) measureAll() error {
-	subjects, err := startSubjects()
-	defer subjects.stop()
-	if err != nil {
-		return err
-	}
+// measureProbes measures everything there is in the tables of probes.
+func (r results) measureProbes(t *testing.T) {
+	subjects := startSubjects(t)
 	progress("idle")
-	if err := r.measure(subjects, idleCases(), rounds(15)); err != nil {
-		return err
-	}
+	r.measure(t, subjects, idleCases(), rounds(15))
 	progress("traced")
-	if err := r.measureTraced(subjects, tracedCases(), rounds(15)); err != nil {
-		return err
-	}
+	r.measureTraced(t, subjects, tracedCases(), rounds(15))
 	progress("load")
-	if err := r.measure(subjects, loadCases(), rounds(11)); err != nil {
-		return err
-	}
-	if err := r.measure(subjects, largeCases(), rounds(5)); err != nil {
-		return err
-	}
+	r.measure(t, subjects, loadCases(), rounds(11))
+	r.measure(t, subjects, largeCases(), rounds(5))
 	// The last, because its first row changes the programs: see startInside.
 	progress("observed")
-	if err := r.measure(subjects, insideCases(), rounds(15)); err != nil {
-		return err
-	}
+	r.measure(t, subjects, insideCases(), rounds(15))
 	progress("seen by another process")
-	if err := r.measureOutside(subjects, outsideCases(), rounds(15)); err != nil {
-		return err
+	r.measureOutside(t, subjects, outsideCases(), rounds(15))
+	for name := range subjects {
+		subjects.end(t, name)
 	}
 	progress("size")
-	return r.measureHello()
+	r.measureHello(t)
 }
 
 // rounds is n, or what is left of it for -quick.

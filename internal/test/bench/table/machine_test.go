@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package table
 
 import (
 	"fmt"
@@ -9,9 +9,11 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/site"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,18 +21,13 @@ var modelLine = regexp.MustCompile(`(?m)^model name\s*:\s*(.*)$`)
 
 // describeMachine returns a sentence that says what the figures are of, and the name of its
 // processors.
-func describeMachine() (machine, processors string, err error) {
+func describeMachine(t *testing.T) (machine, processors string) {
 	var uts unix.Utsname
-	if err := unix.Uname(&uts); err != nil {
-		return "", "", err
-	}
-	bpftrace, err := exec.Command("bpftrace", "--version").Output()
-	if err != nil {
-		return "", "", fmt.Errorf("bpftrace --version: %w", err)
-	}
-	gcc, err := exec.Command("gcc", "-dumpfullversion").Output()
-	if err != nil {
-		return "", "", fmt.Errorf("gcc -dumpfullversion: %w", err)
+	require.NoError(t, unix.Uname(&uts))
+	says := func(words ...string) string {
+		out, err := exec.Command(words[0], words[1:]...).Output()
+		require.NoError(t, err, "%v", words)
+		return strings.TrimSpace(string(out))
 	}
 	cpu := runtime.GOARCH
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -39,9 +36,7 @@ func describeMachine() (machine, processors string, err error) {
 		}
 	}
 	var fs unix.Statfs_t
-	if err := unix.Statfs(*images, &fs); err != nil {
-		return "", "", fmt.Errorf("%s: %w", *images, err)
-	}
+	require.NoError(t, unix.Statfs(*images, &fs))
 	place := "on a disk"
 	if fs.Type == unix.TMPFS_MAGIC {
 		place = "on tmpfs"
@@ -49,5 +44,5 @@ func describeMachine() (machine, processors string, err error) {
 	// What follows the version is the builder's.
 	kernel, _, _ := strings.Cut(unix.ByteSliceToString(uts.Release[:]), "-")
 	return fmt.Sprintf("Linux %s (sites: %s), %d × %s, %s, gcc %s, %s, images %s", kernel, site.Chosen().Name, runtime.NumCPU(), cpu,
-		strings.Replace(runtime.Version(), "go", "Go ", 1), strings.TrimSpace(string(gcc)), strings.TrimSpace(string(bpftrace)), place), cpu, nil
+		strings.Replace(runtime.Version(), "go", "Go ", 1), says("gcc", "-dumpfullversion"), says("bpftrace", "--version"), place), cpu
 }

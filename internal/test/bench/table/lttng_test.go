@@ -1,0 +1,74 @@
+//go:build linux
+
+package table
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
+	"github.com/stretchr/testify/require"
+)
+
+// lttngSubject is the name of the C program with tracepoints of LTTng-UST.
+const lttngSubject = "lttng"
+
+// lttng is the name of a session of LTTng that is tracing: its daemon copies the events to files of the directory of the same name.
+type lttng string
+
+// startLTTng starts the daemon, unless one runs, and a session. The channel's buffers have 32 MB for each processor, as
+// much as a watcher's.
+func startLTTng(t *testing.T) lttng {
+	if exec.Command("lttng", "--no-sessiond", "list").Run() != nil {
+		daemon := tracetest.Command(t, exec.Command("lttng-sessiond", "--no-kernel"))
+		t.Cleanup(func() {
+			daemon.Signal(os.Interrupt)
+			_ = daemon.Wait(testenv.Patience)
+		})
+		require.Eventually(t, func() bool { return exec.Command("lttng", "--no-sessiond", "list").Run() == nil }, testenv.Patience, 100*time.Millisecond)
+	}
+	l := lttng(filepath.Base(*images))
+	for _, args := range [][]string{
+		{"create", string(l), "--output=" + filepath.Join(*images, string(l))},
+		{"enable-channel", "-s", string(l), "-u", "--subbuf-size=4M", "--num-subbuf=8", "events"},
+		{"enable-event", "-s", string(l), "-u", "-c", "events", "stapsdt_bench:*"},
+		{"start", string(l)},
+	} {
+		lttngCommand(t, args...)
+	}
+	return l
+}
+
+func lttngCommand(t *testing.T, args ...string) {
+	out, err := exec.Command("lttng", append([]string{"--no-sessiond"}, args...)...).CombinedOutput()
+	require.NoError(t, err, "%v: %s", args, out)
+	if strings.Contains(string(out), "discarded") {
+		progress(string(out))
+	}
+}
+
+// stop ends the session. It fails when the files cannot have the events that were fired: some of LTTng's take
+// as little as eight bytes.
+func (l lttng) stop(t *testing.T, fired int) {
+	lttngCommand(t, "stop", string(l))
+	lttngCommand(t, "destroy", string(l))
+	size := 0
+	require.NoError(t, filepath.WalkDir(filepath.Join(*images, string(l)), func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			size += int(info.Size())
+		}
+		return err
+	}))
+	require.GreaterOrEqual(t, size, 8*fired)
+}
