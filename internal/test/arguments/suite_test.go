@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/image"
+	"github.com/go-stapsdt/stapsdt/internal/site"
 	"github.com/go-stapsdt/stapsdt/internal/test/bpf"
 	"github.com/go-stapsdt/stapsdt/internal/test/values"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -46,25 +49,36 @@ func (s *suite) typed(probe *stapsdt.Probe, fire func(), args ...any) {
 	s.add(probe, func() error { fire(); return nil }, args...)
 }
 
-// everywhere runs the cases that fill adds to a provider, in each placement.
+// everywhere runs the cases that fill adds to a provider, in each placement, with the site that this kernel traces best and, where it is another one,
+// with that of older kernels.
 func everywhere(t *testing.T, fill func(t *testing.T, s *suite)) {
 	bpf.Need(t)
-	for place, opt := range map[string]stapsdt.Option{"file": stapsdt.WithDir(t.TempDir()), "memfd": stapsdt.WithMemfd()} {
-		t.Run(place, func(t *testing.T) {
-			s := &suite{Provider: stapsdt.NewProvider("truth", opt)}
-			t.Cleanup(func() { require.NoError(t, s.Close()) })
-			fill(t, s)
-			require.NoError(t, s.Load())
-			require.Equal(t, place == "memfd", strings.HasPrefix(s.Path(), "/proc/"), s.Path())
-			s.run(t)
-		})
+	for _, kind := range slices.Compact([]string{site.Chosen().Name, image.Host().Nops[0].Name}) {
+		for place, opt := range map[string]stapsdt.Option{"file": stapsdt.WithDir(t.TempDir()), "memfd": stapsdt.WithMemfd()} {
+			t.Run(kind+"/"+place, func(t *testing.T) {
+				if kind != site.Chosen().Name {
+					testenv.Long(t, "it runs everything once more")
+				}
+				t.Setenv("STAPSDT_SITE", kind)
+				s := &suite{Provider: stapsdt.NewProvider("truth", opt)}
+				t.Cleanup(func() { require.NoError(t, s.Close()) })
+				fill(t, s)
+				require.NoError(t, s.Load())
+				require.Equal(t, place == "memfd", strings.HasPrefix(s.Path(), "/proc/"), s.Path())
+				s.run(t, image.Host().NopByName(kind))
+			})
+		}
 	}
 }
 
 // run fires each case under a tracer, and compares what that saw.
-func (s *suite) run(t *testing.T) {
+func (s *suite) run(t *testing.T, nop *image.Nop) {
 	sites, err := bpf.Sites(s.Path())
 	require.NoError(t, err)
+	file, err := os.ReadFile(s.Path())
+	require.NoError(t, err)
+	code := nop.Code + image.Host().Ret
+	require.Equal(t, code, string(file[sites[0].Offset:][:len(code)]), "the site is of another kind")
 	require.Len(t, sites, len(s.Probes()))
 	siteOf := map[*stapsdt.Probe]bpf.Site{}
 	for i, probe := range s.Probes() {

@@ -143,11 +143,5 @@ func (c *Counter) at(index int) (Tally, error) {
 	return sum, nil
 }
 
-// Reset forgets what was seen of a window, so that its number can be used again.
-func (c *Counter) Reset(cookie uint64, window int) error {
-	zero := make([]Tally, ebpf.MustPossibleCPU())
-	return c.tallies.Update(uint32(int(cookie)*c.windows+window), zero, ebpf.UpdateAny)
-}
-
 // Close frees the counter. Links must have been closed before.
 func (c *Counter) Close() error { return errors.Join(c.prog.Close(), c.tallies.Close()) }

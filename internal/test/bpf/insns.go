@@ -4,8 +4,9 @@ package bpf
 
 import (
 	"fmt"
+	"runtime"
+	"slices"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/cilium/ebpf"
@@ -26,6 +27,19 @@ const (
 	stackWord = -16 // that was read from the traced program
 	stackFail = -24 // how many reads failed
 )
+
+// ptRegs are the words of struct pt_regs, which a program is given: registers by their 64-bit names in notes, and "" for what is no
+// operand. They follow arch/x86/include/asm/ptrace.h and arch/arm64/include/asm/ptrace.h.
+var ptRegs, stackPointer = func() (names []string, sp string) {
+	if runtime.GOARCH == "amd64" {
+		return []string{"%r15", "%r14", "%r13", "%r12", "%rbp", "%rbx", "%r11", "%r10", "%r9", "%r8", "%rax", "%rcx", "%rdx",
+			"%rsi", "%rdi", "", "", "", "", "%rsp", ""}, "%rsp"
+	}
+	for i := range 31 {
+		names = append(names, fmt.Sprint("x", i))
+	}
+	return append(names, "sp", "", ""), "sp"
+}()
 
 // lookup leaves a map's value of the key at stackKey in R0, which is 0 when there is none.
 func lookup(m *ebpf.Map) asm.Instructions {
@@ -58,11 +72,11 @@ func submit(record asm.Register) asm.Instructions {
 
 // loadRegister loads a register of the traced program.
 func loadRegister(to asm.Register, name string) (asm.Instruction, error) {
-	offset, ok := tracetest.PtRegsOffset(name)
-	if !ok {
+	at := slices.Index(ptRegs, name)
+	if at < 0 || name == "" {
 		return asm.Instruction{}, fmt.Errorf("there is no register %q", name)
 	}
-	return asm.LoadMem(to, regContext, int16(offset), asm.DWord), nil
+	return asm.LoadMem(to, regContext, int16(8*at), asm.DWord), nil
 }
 
 // readWord reads 8 bytes of the traced program at the address in R3, into a register that calls leave alone. A read that

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
@@ -37,10 +38,22 @@ type text struct{ Word, Size uint32 }
 
 // Event is what was seen of a hit.
 type Event struct {
-	tracetest.Sample
 	Cookie uint64
+	PID    int
 	// Texts are the bytes at the arguments that Expect was given, in its order.
 	Texts [][]byte
+
+	record []byte
+}
+
+// Arg returns the value of an argument as a tracer shows it: read from the register or the stack, cut to its size, and extended to
+// 64 bits by its sign.
+func (e Event) Arg(a sdt.Arg) (uint64, error) {
+	word, err := eventWord(a)
+	if err != nil {
+		return 0, err
+	}
+	return tracetest.Extend(a, binary.NativeEndian.Uint64(e.record[8*word:])), nil
 }
 
 // Recorder records what a hit finds in registers and memory.
@@ -80,7 +93,7 @@ func NewRecorder() (r *Recorder, err error) {
 }
 
 // stackAt is the first word of the stack in an event.
-func stackAt() int { return regsWord + tracetest.PtRegsWords() }
+func stackAt() int { return regsWord + len(ptRegs) }
 
 // program writes an event and its texts. A ring that is full drops them; then the reader waits in vain.
 func (r *Recorder) program() (asm.Instructions, error) {
@@ -99,7 +112,7 @@ func (r *Recorder) program() (asm.Instructions, error) {
 		asm.FnGetCurrentPidTgid.Call(),
 		asm.StoreMem(regA, 8, asm.R0, asm.DWord),
 	)
-	for i := range tracetest.PtRegsWords() {
+	for i := range ptRegs {
 		insns = append(insns,
 			asm.LoadMem(asm.R1, regContext, int16(8*i), asm.DWord),
 			asm.StoreMem(regA, int16(8*(regsWord+i)), asm.R1, asm.DWord))
@@ -193,18 +206,18 @@ func (r *Recorder) Expect(texts ...Text) error {
 	return r.texts.Put(uint32(0), expected)
 }
 
-// eventWord returns which word of an event is an argument of 8 bytes.
+// eventWord returns which word of an event begins with an argument.
 func eventWord(a sdt.Arg) (int, error) {
 	if a.Err != nil {
 		return 0, a.Err
 	}
 	o := a.Operand
 	if o.Kind == sdt.OperandRegister {
-		offset, ok := tracetest.PtRegsOffset(o.Base.Full)
-		if !ok {
+		at := slices.Index(ptRegs, o.Base.Full)
+		if at < 0 || o.Base.Full == "" {
 			return 0, fmt.Errorf("%v: no such register", a)
 		}
-		return regsWord + offset/8, nil
+		return regsWord + at, nil
 	}
 	word := stackAt() + int(o.Displacement/8)
 	if o.Kind != sdt.OperandMemory || o.Base.Name != stackPointer || o.Index.Name != "" || o.Displacement < 0 || o.Displacement%8 != 0 || word >= eventWords {
@@ -226,11 +239,7 @@ func (r *Recorder) Read(timeout time.Duration) (Event, error) {
 	if code := int64(word(2)); code != 0 {
 		return e, fmt.Errorf("the stack could not be read: error %d", code)
 	}
-	e.Cookie = word(0)
-	e.Sample, err = tracetest.NewSample(int(word(1)>>32), int(uint32(word(1))), raw[8*regsWord:8*stackAt()], raw[8*stackAt():])
-	if err != nil {
-		return e, err
-	}
+	e.Cookie, e.PID, e.record = word(0), int(word(1)>>32), raw
 	for i, t := range r.expected {
 		if t.Size == 0 {
 			break

@@ -5,10 +5,8 @@ package clibrary
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/languages"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -17,18 +15,22 @@ import (
 
 func TestMain(m *testing.M) { tracetest.BuildMain(m) }
 
-// build builds the C library and the program of testdata, and returns the program's path.
-func build(t testing.TB) (program string) {
+// source is the directory of the C library.
+const source = "../../../cstapsdt"
+
+// build builds the C library in out, and the programs of testdata, of which idle has the library's probe.c as it is without recordings too. It returns
+// the directory of all.
+func build(t testing.TB) (directory string) {
 	t.Helper()
 	testenv.NotRaced(t, "it starts a program in C, which the detector does not know")
-	library := filepath.Dir(languages.Copy(t))
-	source, err := filepath.Abs("testdata/app.c")
+	here, err := os.Getwd()
 	require.NoError(t, err)
-	cmd := exec.Command("bash", "-ec", "make -s all && cc -std=c11 -Wall -Wextra -Werror -O2 -pthread -I. -o app "+source+" out/libstapsdt.a -lelf -ldl")
-	cmd.Dir = library
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return library + "/app"
+	return tracetest.BuildShell(t, `library="`+here+"/"+source+`" testdata="`+here+`/testdata" libraries="out/libstapsdt.a -lelf -ldl -pthread"
+make -s -C "$library" OUT="$PWD/out" all
+cc -std=c11 -Wall -Wextra -Werror -O2 -I"$library" -o app "$testdata/app.c" $libraries
+flags="-O2 -g -std=c11 -fPIC -fvisibility=hidden -fno-omit-frame-pointer"
+cc $flags -DSDT_IN_GO -DprobeFire=plainFire -DprobeFireV=plainFireV -DprobeIsEnabled=plainIsEnabled -DprobeOffset=plainOffset -c -o plain.o "$library/probe.c"
+cc $flags -no-pie -I"$library" -o idle "$testdata/idle.c" plain.o $libraries`)
 }
 
 // command returns a command that starts the program with a variable in its environment.

@@ -3,7 +3,6 @@ package clibrary
 import (
 	"debug/elf"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/languages"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +21,7 @@ import (
 func TestIdleInstructions(t *testing.T) {
 	testenv.NotEmulated(t, "it traces a program")
 	testenv.NeedsTool(t, "objdump", "binutils")
-	program := buildIdle(t)
+	program := build(t) + "/idle"
 	executed := execute(t, program)
 	for _, function := range []string{"Fire", "FireV", "IsEnabled"} {
 		ours, plain := executed["probe"+function], executed["plain"+function]
@@ -33,22 +31,6 @@ func TestIdleInstructions(t *testing.T) {
 		require.Len(t, loads(ours), 2, "%s: %s", function, loads(ours))
 		require.Regexp(t, `^ret`, ours[len(ours)-1])
 	}
-}
-
-// buildIdle builds the library, and the program with the library's probe.c as it is without recordings.
-func buildIdle(t *testing.T) (program string) {
-	testenv.NotRaced(t, "it starts a program in C, which the detector does not know")
-	library := filepath.Dir(languages.Copy(t))
-	source, err := filepath.Abs("testdata/idle.c")
-	require.NoError(t, err)
-	cmd := exec.Command("bash", "-ec", `make -s out/libstapsdt.a
-flags="-O2 -g -std=c11 -fPIC -fvisibility=hidden -fno-omit-frame-pointer"
-cc $flags -DSDT_IN_GO -DprobeFire=plainFire -DprobeFireV=plainFireV -DprobeIsEnabled=plainIsEnabled -DprobeOffset=plainOffset -c -o plain.o probe.c
-cc $flags -no-pie -I. -o idle `+source+` plain.o out/libstapsdt.a -lelf -ldl -pthread`)
-	cmd.Dir = library
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return library + "/idle"
 }
 
 // execute steps through the program, and returns the instructions that it has executed of each function.

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/languages"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -23,19 +22,14 @@ import (
 // recording of its own with all of its fires that have returned.
 func TestPrefork(t *testing.T) {
 	testenv.Long(t, "it starts an interpreter, and forks it a hundred times")
-	testenv.NotRaced(t, "it starts a program in another language, which the detector does not know")
 	testenv.NeedsTool(t, "python3", "python3")
-	bindings := languages.Copy(t, "python")
-	make := exec.Command("make", "-s", "-C", bindings+"/..")
-	out, err := make.CombinedOutput()
-	require.NoError(t, err, "%s", out)
 	dir, err := os.MkdirTemp("/dev/shm", "prefork")
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 
 	const workers = 100
 	cmd := exec.Command("python3", "testdata/prefork.py", strconv.Itoa(workers))
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+bindings+"/../out", "PYTHONPATH="+bindings+"/python",
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+build(t)+"/out", "PYTHONPATH="+source+"/bindings/python", "PYTHONDONTWRITEBYTECODE=1",
 		"STAPSDT_DIR="+dir, "STAPSDT_SOCKET=1", "STAPSDT_RECORD="+dir+"/%p.rec,1M")
 	server := tracetest.Command(t, cmd)
 	server.Expect("over", testenv.Patience)

@@ -3,7 +3,6 @@
 package corpus
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -94,69 +93,6 @@ func TestReadelf(t *testing.T) {
 			require.Greater(t, total, 50)
 		})
 	}
-}
-
-// registers has the offsets of amd64's registers in the kernel's pt_regs.
-var registers = []string{"%r15", "%r14", "%r13", "%r12", "%rbp", "%rbx", "%r11", "%r10", "%r9", "%r8", "%rax", "%rcx", "%rdx", "%rsi", "%rdi", "", "",
-	"", "", "%rsp"}
-
-// asLibbpf writes an argument as testdata/libbpf.c prints it.
-func asLibbpf(a sdt.Arg) string {
-	size := a.Size
-	if a.Signed {
-		size = -size
-	}
-	o := a.Operand
-	register := 8 * slices.Index(registers, o.Base.Full)
-	if o.Symbol != "" || o.Index.Name != "" || a.Float {
-		return "refused"
-	}
-	switch o.Kind {
-	case sdt.OperandRegister:
-		return fmt.Sprintf("%d:register:0:%d", size, register)
-	case sdt.OperandMemory:
-		return fmt.Sprintf("%d:memory:%d:%d", size, o.Displacement, register)
-	case sdt.OperandConstant:
-		return fmt.Sprintf("%d:constant:%d:0", size, o.Displacement)
-	}
-	return "refused"
-}
-
-// TestLibbpf: libbpf reads the same out of every note that it does not refuse. It refuses indexed
-// addresses and symbols.
-func TestLibbpf(t *testing.T) {
-	testenv.Downloads(t, download, nil)
-	if runtime.GOARCH != "amd64" {
-		t.Skip("libbpf reads the notes of the machine that it is built for")
-	}
-	parser := libbpfParser(t)
-	var input bytes.Buffer
-	var want []string
-	refused := 0
-	eachFile(t, corpora[0], func(_ string, probes []sdt.Site) {
-		for _, p := range probes {
-			var words, args []string
-			for _, a := range p.Args {
-				words = append(words, asLibbpf(a))
-				args = append(args, a.String())
-			}
-			line := strings.Join(words, " ")
-			if slices.Contains(words, "refused") {
-				line = "refused"
-				refused++
-			}
-			want = append(want, line)
-			fmt.Fprintln(&input, strings.Join(args, " "))
-		}
-	})
-	cmd := exec.Command(parser)
-	cmd.Stdin = &input
-	out, err := cmd.Output()
-	require.NoError(t, err)
-	got := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-	require.Equal(t, want, got)
-	t.Logf("%d notes, of which libbpf refuses %d", len(got), refused)
-	require.Less(t, refused, len(got)/4)
 }
 
 // asTplist writes an argument as bcc's tplist prints it.

@@ -5,9 +5,7 @@ package corpus
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,51 +91,4 @@ func elfFiles(t *testing.T, dir string) (paths []string) {
 		return nil
 	}))
 	return paths
-}
-
-// libbpfParser builds a program that reads arguments as libbpf does, from the source of
-// Debian's package.
-func libbpfParser(t *testing.T) string {
-	t.Helper()
-	gcc := testenv.NeedsTool(t, "gcc", "gcc")
-	_, err := os.Stat("/usr/include/libelf.h")
-	testenv.Needs(t, "libelf.h (package libelf-dev)", err)
-	const suite, arch = "bookworm", "amd64"
-	tree := filepath.Join(debian.Cache(t), "libbpf-"+suite)
-	if _, err := os.Stat(tree); err != nil {
-		work, err := os.MkdirTemp(debian.Cache(t), "new-")
-		require.NoError(t, err)
-		defer os.RemoveAll(work)
-		testenv.Downloads(t, "libbpf-dev", debian.Apt(t, work, suite, arch, "download", "libbpf-dev")) // so that the archive is known
-		list, err := os.ReadFile(filepath.Join(debian.State(t, suite, arch), "etc", "apt", "sources.list"))
-		require.NoError(t, err)
-		sources := filepath.Join(work, "sources.list")
-		require.NoError(t, os.WriteFile(sources, []byte("deb-src"+strings.TrimPrefix(string(list), "deb")), 0o644))
-		lists := filepath.Join(work, "lists")
-		require.NoError(t, os.MkdirAll(filepath.Join(lists, "partial"), 0o755))
-		options := []string{"-o", "Dir::Etc::sourcelist=" + sources, "-o", "Dir::State::lists=" + lists}
-		testenv.Downloads(t, "the lists of sources", debian.Apt(t, work, suite, arch, append(options, "update")...))
-		testenv.Downloads(t, "libbpf's source", debian.Apt(t, work, suite, arch, append(options, "source", "--download-only", "libbpf")...))
-		archives, err := filepath.Glob(filepath.Join(work, "libbpf_*.orig.tar.*"))
-		require.NoError(t, err)
-		require.Len(t, archives, 1)
-		files := filepath.Join(work, "files")
-		require.NoError(t, os.Mkdir(files, 0o755))
-		out, err := exec.Command("tar", "-x", "-C", files, "--strip-components=1", "-f", archives[0]).CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		require.NoError(t, os.Rename(files, tree))
-	}
-	program := filepath.Join(t.TempDir(), "libbpf")
-	sources, err := filepath.Glob(filepath.Join(tree, "src", "*.c"))
-	require.NoError(t, err)
-	args := []string{"-w", "-O1", "-D_LARGEFILE64_SOURCE", "-D_FILE_OFFSET_BITS=64", "-o", program,
-		"-I" + tree + "/src", "-I" + tree + "/include", "-I" + tree + "/include/uapi", "testdata/libbpf.c"}
-	for _, s := range sources {
-		if filepath.Base(s) != "usdt.c" {
-			args = append(args, s)
-		}
-	}
-	out, err := exec.Command(gcc, append(args, "-lelf", "-lz")...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return program
 }

@@ -88,12 +88,9 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// TestLocks: the test has a lock of a file, and the program waits for it.
+// TestLocks: the test has a lock of a file, and the program waits for it. Lua has mutexes only.
 func TestLocks(t *testing.T) {
 	each(t, func(t *testing.T, p *program) {
-		if p.language.name == "lua" {
-			return // it has mutexes only
-		}
 		file, err := os.Create(filepath.Join(t.TempDir(), "lock"))
 		require.NoError(t, err)
 		defer file.Close()
@@ -111,17 +108,14 @@ func TestLocks(t *testing.T) {
 		out := tr.Stop()
 		require.Equal(t, 1, of(tracetest.Table(t, out, "waits"), "critical"), out)
 		require.GreaterOrEqual(t, of(tracetest.Table(t, out, "waited"), "critical"), 200_000)
-	})
+	}, "python", "perl", "ruby", "php")
 }
 
 // TestMutex: a thread waits for another, which is a futex.
 func TestMutex(t *testing.T) {
 	each(t, func(t *testing.T, p *program) {
-		if p.language.name != "python" && p.language.name != "lua" {
-			return
-		}
 		tr := p.traced(t, "locks")
 		p.does("mutex") // which is held for half a second
 		require.GreaterOrEqual(t, of(tracetest.Table(t, tr.Stop(), "waited"), "acquire"), 300_000)
-	})
+	}, "python", "lua")
 }

@@ -103,7 +103,8 @@ func needBpftrace(t *testing.T) {
 	t.Helper()
 	testenv.Long(t, "bpftrace starts slowly, in a guest most of all")
 	tracetest.NeedUprobes(t)
-	tracetest.BpftraceCommand(t)
+	major, minor := tracetest.BpftraceVersion(t)
+	t.Attr("bpftrace", fmt.Sprintf("%d.%d", major, minor))
 }
 
 // await calls done until it returns true.
@@ -190,13 +191,6 @@ func TestBpftraceStack(t *testing.T) {
 		want = append(want, "= "+strings.TrimSpace(fmt.Sprintln(manyArgs(event)...)))
 	}
 	bpftraceReads(t, "many", fmt.Sprintf(`printf("=%s\n"%s);`, format.String(), names.String()), want)
-}
-
-// bpftrace runs.
-func TestBpftraceVersion(t *testing.T) {
-	needBpftrace(t)
-	major, minor := tracetest.BpftraceVersion(t)
-	t.Attr("bpftrace", fmt.Sprintf("%d.%d", major, minor))
 }
 
 // olderThan reports whether bpftrace is older than 0.minor.

@@ -10,10 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,12 +19,8 @@ import (
 // functions where it can are those that the kernel does not single-step, as it does the entry.
 func TestCommandBudget(t *testing.T) {
 	testedBy(t, "gofunctions")
-	tracetest.NeedUprobes(t)
-	command := commandPath(t)
-	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
-	server.Expect("ready", testenv.Patience)
-	cmd := exec.Command(command, "count", "-v", "--budget", "100%", "-d", "1s", "-p", strconv.Itoa(server.PID()), "guestserver:*")
-	out, err := cmd.CombinedOutput()
+	server := startServer(t)
+	out, err := exec.Command(commandPath(t), "count", "-v", "--budget", "100%", "-d", "1s", "-p", strconv.Itoa(server.PID()), "guestserver:*").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	_, rest, found := strings.Cut(string(out), "and what its program does: ")
 	require.True(t, found, "%s", out)
@@ -37,9 +31,7 @@ func TestCommandBudget(t *testing.T) {
 		name, text, _ := strings.Cut(price, " ")
 		prices[name], err = time.ParseDuration(text)
 		require.NoError(t, err, "%s", out)
-	}
-	for name, price := range prices {
-		assert.Positive(t, price, name)
+		require.Positive(t, prices[name], name)
 	}
 	cheap := map[string][]string{"amd64": {"push", "nop1"}, "arm64": {"branch", "return"}}
 	for _, name := range cheap[runtime.GOARCH] {

@@ -87,6 +87,21 @@ func commandPath(t *testing.T) string {
 	return testenv.NeedsTool(t, "stapsdt", "cmd/stapsdt")
 }
 
+// startServer starts the server, and skips the test where it cannot be traced.
+func startServer(t *testing.T) *tracetest.Process {
+	t.Helper()
+	tracetest.NeedUprobes(t)
+	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
+	server.Expect("ready", testenv.Patience)
+	return server
+}
+
+// enabled has the server fire first, or all requests, and reports whether a probe is enabled then.
+func enabled(server *tracetest.Process, line string) bool {
+	server.Say(line)
+	return server.Expect("enabled ", testenv.Patience) == "true"
+}
+
 // row is what the command prints of an event or of a number.
 type row struct {
 	Args, By map[string]any
@@ -98,38 +113,31 @@ type row struct {
 	}
 }
 
-// commandPrints has the command trace the requests. It returns the rows that it printed, in
-// order, but those of first.
-func commandPrints(t *testing.T, verb string, args ...string) (rows []row) {
-	tracetest.NeedUprobes(t)
-	command := commandPath(t)
-	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
-	server.Expect("ready", testenv.Patience)
-	args = append([]string{verb, "-o", "json", "-p", strconv.Itoa(server.PID()), "guestserver:*", "-w", matching}, args...)
-	tracer := tracetest.Command(t, exec.Command(command, args...))
-	printed := func() (rows []row) {
-		for _, line := range tracer.Lines() {
-			var r row
-			require.NoError(t, json.Unmarshal([]byte(line), &r), "%s", tracer.Dump())
-			rows = append(rows, r)
-		}
-		return rows
-	}
-	says := func(line, answer string) {
-		server.Say(line)
-		require.Equal(t, answer, server.Expect("enabled ", testenv.Patience))
-	}
+// commandPrints has the command trace the requests, which are fired once, and returns the lines that it has printed. It is attached when it
+// has printed a line for first or, with the verb stack, which prints at its end, when the probe is enabled.
+func commandPrints(t *testing.T, verb string, args ...string) []string {
+	t.Helper()
+	testedBy(t, "command")
+	server := startServer(t)
+	args = append([]string{verb, "-p", strconv.Itoa(server.PID())}, args...)
+	tracer := tracetest.Command(t, exec.Command(commandPath(t), args...))
 	await(t, "the first line", tracer, func() bool {
-		server.Say("first")
-		server.Expect("enabled ", testenv.Patience)
-		return len(printed()) > 0
+		return enabled(server, "first") && verb == "stack" || len(tracer.Lines()) > 0
 	})
-	says("all", "true")
+	require.True(t, enabled(server, "all"))
 	tracer.Signal(os.Interrupt)
 	require.NoError(t, tracer.Wait(testenv.Patience))
-	says("first", "false")
-	for _, r := range printed() {
-		if r.Args["status"] != 99. && r.By["status == 99"] != true {
+	require.False(t, enabled(server, "first"))
+	return tracer.Lines()
+}
+
+// rowsOf returns the rows that the command has printed, in order, but those of first.
+func rowsOf(t *testing.T, lines []string) (rows []row) {
+	t.Helper()
+	for _, line := range lines {
+		var r row
+		require.NoError(t, json.Unmarshal([]byte(line), &r), line)
+		if r.Args["status"] != 99. && r.By["status == 99"] != true && r.By["path"] != first.path {
 			rows = append(rows, r)
 		}
 	}
@@ -138,14 +146,13 @@ func commandPrints(t *testing.T, verb string, args ...string) (rows []row) {
 
 // The command shows the values of the events that an expression selects.
 func TestCommandTrace(t *testing.T) {
-	testedBy(t, "command")
 	var want, got []map[string]any
 	for _, r := range requests() {
 		if r.matches() {
 			want = append(want, map[string]any{"path": r.path, "status": float64(r.status), "elapsed": float64(r.elapsed), "cached": r.cached})
 		}
 	}
-	for _, r := range commandPrints(t, "trace") {
+	for _, r := range rowsOf(t, commandPrints(t, "trace", "-o", "json", "guestserver:*", "-w", matching)) {
 		got = append(got, r.Args)
 	}
 	require.Greater(t, len(want), 5)
@@ -155,14 +162,15 @@ func TestCommandTrace(t *testing.T) {
 
 // The command counts events by the values of expressions, one of which is text.
 func TestCommandCount(t *testing.T) {
-	testedBy(t, "command")
 	want, got := map[string]int{}, map[string]int{}
 	for _, r := range requests() {
 		if r.matches() {
 			want[fmt.Sprint(r.cached, int(r.status)%2, strings.HasSuffix(r.path, "1"))]++
 		}
 	}
-	for _, r := range commandPrints(t, "count", "--by", `status == 99,cached,status%2,strings.HasSuffix(path, "1")`, "-i", "200ms") {
+	lines := commandPrints(t, "count", "-o", "json", "guestserver:*", "-w", matching,
+		"--by", `status == 99,cached,status%2,strings.HasSuffix(path, "1")`, "-i", "200ms")
+	for _, r := range rowsOf(t, lines) {
 		got[fmt.Sprint(r.By["cached"], r.By["status%2"], r.By[`strings.HasSuffix(path, "1")`])] = r.Count // the last is the whole
 	}
 	require.Greater(t, len(want), 4)
@@ -171,83 +179,39 @@ func TestCommandCount(t *testing.T) {
 
 // The command counts the stacks from which the events come that an expression selects.
 func TestCommandStack(t *testing.T) {
-	testedBy(t, "command")
-	tracetest.NeedUprobes(t)
-	command := commandPath(t)
-	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
-	server.Expect("ready", testenv.Patience)
-	tracer := tracetest.Command(t, exec.Command(command, "stack", "-o", "folded", "-p", strconv.Itoa(server.PID()), "guestserver:*", "--by", "status", "-w", "status == 3 || status == 99"))
-	await(t, "the command to attach", tracer, func() bool {
-		server.Say("first")
-		return server.Expect("enabled ", testenv.Patience) == "true"
-	})
-	const all = 4
-	for range all {
-		server.Say("all")
-		server.Expect("enabled ", testenv.Patience)
-	}
-	tracer.Signal(os.Interrupt)
-	require.NoError(t, tracer.Wait(testenv.Patience))
 	want := 0
 	for _, r := range requests() {
 		if r.status == 3 {
-			want += all
+			want++
 		}
 	}
-	for _, line := range tracer.Lines() {
-		if strings.HasPrefix(line, "guestserver:request__done;status=3;") {
-			require.Regexp(t, fmt.Sprintf(`^[^ ]*;status=3;runtime\.goexit;.*;.*/tracetest\.EachLine;.*/kernels\.runServer\.func1 %d$`, want), line)
-			return
-		}
-	}
-	require.Fail(t, "the stack is missing")
+	lines := commandPrints(t, "stack", "-o", "folded", "guestserver:*", "--by", "status", "-w", "status == 3 || status == 99")
+	require.Regexp(t, fmt.Sprintf(`(?m)^guestserver:request__done;status=3;runtime\.goexit;.*;.*/tracetest\.EachLine;.*/kernels\.runServer\.func1 %d$`, want),
+		strings.Join(lines, "\n"))
 }
 
 // The command pairs the events of two probes by the goroutine that fires them, with values and
 // conditions of both.
 func TestCommandLatency(t *testing.T) {
-	testedBy(t, "command")
-	tracetest.NeedUprobes(t)
-	command := commandPath(t)
-	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
-	server.Expect("ready", testenv.Patience)
-	tracer := tracetest.Command(t, exec.Command(command, "latency", "-o", "json", "-i", "200ms", "-p", strconv.Itoa(server.PID()),
-		"guestjobs:job", "--key", "goroutine", "--by", "path,ended,cached", "-w", `!strings.HasSuffix(path, "8") && ended != 3`))
-	printed := func() map[string]int {
-		rows := map[string]int{}
-		for _, line := range tracer.Lines() {
-			var r row
-			require.NoError(t, json.Unmarshal([]byte(line), &r), "%s", tracer.Dump())
-			if r.Count > 0 {
-				rows[fmt.Sprint(r.By["path"], r.By["ended"], r.By["cached"])] = r.Count // the last is the whole
-			}
-		}
-		return rows
-	}
-	await(t, "the first line", tracer, func() bool {
-		server.Say("first")
-		server.Expect("enabled ", testenv.Patience)
-		return len(printed()) > 0
-	})
-	server.Say("all")
-	require.Equal(t, "true", server.Expect("enabled ", testenv.Patience))
-	tracer.Signal(os.Interrupt)
-	require.NoError(t, tracer.Wait(testenv.Patience))
-	want := map[string]int{}
+	want, got := map[string]int{}, map[string]int{}
 	for _, r := range requests() {
 		if !strings.HasSuffix(r.path, "8") && r.status != 3 {
 			want[fmt.Sprint(r.path, r.status, r.cached)]++
 		}
 	}
-	got := printed()
-	delete(got, fmt.Sprint(first.path, first.status, first.cached))
+	lines := commandPrints(t, "latency", "-o", "json", "-i", "200ms", "guestjobs:job", "--key", "goroutine", "--by", "path,ended,cached",
+		"-w", `!strings.HasSuffix(path, "8") && ended != 3`)
+	for _, r := range rowsOf(t, lines) {
+		if r.Count > 0 {
+			got[fmt.Sprint(r.By["path"], r.By["ended"], r.By["cached"])] = r.Count // the last is the whole
+		}
+	}
 	require.Equal(t, want, got)
 }
 
 // The command draws a histogram of an expression.
 func TestCommandHist(t *testing.T) {
-	testedBy(t, "command")
-	rows := commandPrints(t, "hist", "elapsed", "--by", "status == 99", "-i", "200ms")
+	rows := rowsOf(t, commandPrints(t, "hist", "-o", "json", "guestserver:*", "elapsed", "-w", matching, "--by", "status == 99", "-i", "200ms"))
 	require.NotEmpty(t, rows)
 	h := rows[len(rows)-1]
 	count, sum := 0, time.Duration(0)

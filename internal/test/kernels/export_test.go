@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -48,26 +47,15 @@ metrics:
 // TestCommandExport: Prometheus gets what was fired, by who fired it.
 func TestCommandExport(t *testing.T) {
 	testedBy(t, "command")
-	tracetest.NeedUprobes(t)
-	command := commandPath(t)
 	executable, err := os.Executable()
 	require.NoError(t, err)
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(rules, fmt.Appendf(nil, exportRules, filepath.Base(executable)), 0o600))
-	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
-	server.Expect("ready", testenv.Patience)
-	exporter := tracetest.Command(t, exec.Command(command, "export", "-c", rules, "--listen", "127.0.0.1:0"))
-	await(t, "the command to attach", exporter, func() bool {
-		server.Say("first")
-		return server.Expect("enabled ", testenv.Patience) == "true"
-	})
-	var url string
-	await(t, "the address", exporter, func() bool {
-		url = regexp.MustCompile(`http://\S+/metrics`).FindString(exporter.Dump())
-		return url != ""
-	})
-	server.Say("all")
-	require.Equal(t, "true", server.Expect("enabled ", testenv.Patience))
+	server := startServer(t)
+	exporter := tracetest.Command(t, exec.Command(commandPath(t), "export", "-c", rules, "--listen", "127.0.0.1:0"))
+	await(t, "the command to attach", exporter, func() bool { return enabled(server, "first") })
+	url := exporter.WaitSaid(regexp.MustCompile(`http://\S+/metrics`), starting)[0]
+	require.True(t, enabled(server, "all"))
 	response, err := http.Get(url)
 	require.NoError(t, err)
 	defer response.Body.Close()

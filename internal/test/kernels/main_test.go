@@ -13,12 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Guests are emulated, on machines that do other things too. So testenv.Patience, how
-// long a test waits for what should take moments, and starting, how long it waits
-// for bpftrace to start and attach, are long.
-const (
-	starting = 4 * time.Minute
-)
+// starting is how long a test waits for a tracer to start and attach. It is long because guests are emulated, on machines that do other things too.
+const starting = 4 * time.Minute
 
 // testedBy skips a short test on a machine where another package holds the same, so not in a guest.
 func testedBy(t *testing.T, other string) {

@@ -12,9 +12,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
-
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -23,7 +20,7 @@ import (
 // it needs CAP_SYS_ADMIN. Kernels before 6.6 with the repair of CVE-2025-38466 demand it.
 func TestCommandRights(t *testing.T) {
 	testedBy(t, "command")
-	tracetest.NeedUprobes(t)
+	server := startServer(t)
 	command := filepath.Join(t.TempDir(), "stapsdt")
 	content, err := os.ReadFile(commandPath(t))
 	require.NoError(t, err)
@@ -31,8 +28,6 @@ func TestCommandRights(t *testing.T) {
 	for path := filepath.Dir(command); path != filepath.Clean(os.TempDir()); path = filepath.Dir(path) {
 		require.NoError(t, os.Chmod(path, 0o755))
 	}
-	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
-	server.Expect("ready", testenv.Patience)
 	capabilities := []uintptr{
 		unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_DAC_READ_SEARCH,
 	}

@@ -80,7 +80,7 @@ func TestSiteChanges(t *testing.T) {
 	for _, kind := range image.Host().Nops {
 		b := buildSite(t, &kind)
 		if c, err := b.count(t); err != nil {
-			continue // TestSiteAttach says whether that is right
+			continue // TestSiteBytes says whether that is right
 		} else {
 			require.NoError(t, c.Close())
 		}

@@ -5,7 +5,6 @@ package kernels
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -19,24 +18,14 @@ import (
 // TestCommandWritten: the command has a lease on a file that it is attached to. It detaches before the
 // file is opened for writing, and attaches to what was written.
 func TestCommandWritten(t *testing.T) {
-	tracetest.NeedUprobes(t)
-	command, images := commandPath(t), t.TempDir()
-	server := tracetest.Child(t, "server", tracetest.WithEnv("STAPSDT_DIR="+images))
-	server.Expect("ready", testenv.Patience)
-	found, err := filepath.Glob(filepath.Join(images, "guestserver-*.so"))
-	require.NoError(t, err)
-	require.Len(t, found, 1)
-	image := found[0]
+	server := startServer(t)
+	image := tracetest.ProbesFile(t, server.PID(), "guestserver")
 	content, err := os.ReadFile(image)
 	require.NoError(t, err)
 
-	tracer := tracetest.Command(t, exec.Command(command, "trace", "-o", "json", "-a", "guestserver:*"))
-	enabled := func() bool {
-		server.Say("first")
-		return server.Expect("enabled ", testenv.Patience) == "true"
-	}
+	tracer := tracetest.Command(t, exec.Command(commandPath(t), "trace", "-o", "json", "-a", "guestserver:*"))
 	for range 3 {
-		await(t, "the command to attach", tracer, enabled)
+		await(t, "the command to attach", tracer, func() bool { return enabled(server, "first") })
 		_, err = os.OpenFile(image, os.O_WRONLY|unix.O_NONBLOCK, 0)
 		require.ErrorIs(t, err, unix.EAGAIN, "there is no lease")
 
@@ -46,12 +35,12 @@ func TestCommandWritten(t *testing.T) {
 		if waited := time.Since(start); !testing.Short() { // with twice the bound, the kernel has taken the lease away
 			testenv.Figure(t, "an open waits", waited.Seconds(), breakTime(t).Seconds()/2, "s")
 		}
-		require.False(t, enabled(), "it is attached to a file that is written")
+		require.False(t, enabled(server, "first"), "it is attached to a file that is written")
 		lines := len(tracer.Lines())
 		_, err = writer.Write(content)
 		require.NoError(t, err)
 		require.NoError(t, writer.Close())
-		await(t, "events after the file was written", tracer, func() bool { return enabled() && len(tracer.Lines()) > lines })
+		await(t, "events after the file was written", tracer, func() bool { return enabled(server, "first") && len(tracer.Lines()) > lines })
 	}
 }
 

@@ -5,27 +5,53 @@ package notes
 import (
 	"bytes"
 	"debug/elf"
+	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/dwarf"
 	"github.com/go-stapsdt/stapsdt/internal/image"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
 )
 
-// builder makes an image, and says where its first site is.
-type builder func(a *image.Arch, s *image.Nop, provider string, probes []image.Probe) ([]byte, uint64, error)
+// builder makes an image, and says where its first site is. Where there are names of arguments, a type of 16 is a string.
+type builder func(a *image.Arch, s *image.Nop, provider string, probes []image.Probe, names [][]string) ([]byte, uint64, error)
 
 // builders are those there are in this build: C's is added where there is cgo.
-var builders = map[string]builder{"Go": func(a *image.Arch, s *image.Nop, provider string, probes []image.Probe) ([]byte, uint64, error) {
-	im, err := image.Build(a, s, image.Spec{Provider: provider, Probes: probes}, nil)
+var builders = map[string]builder{"Go": buildGo}
+
+func buildGo(a *image.Arch, s *image.Nop, provider string, probes []image.Probe, names [][]string) ([]byte, uint64, error) {
+	spec := image.Spec{Provider: provider, Probes: probes}
+	var description image.Describe
+	if names != nil {
+		spec.Probes = make([]image.Probe, len(probes))
+		for i, p := range probes {
+			shown := &spec.Probes[i]
+			shown.Name = p.Name
+			for j, name := range names[i] {
+				shown.Args = append(shown.Args, min(p.Args[j], 8))
+				shown.Params = append(shown.Params, image.Param{Name: name, Type: goTypes[p.Args[j]]})
+			}
+		}
+		description = dwarf.Describe(a, s, spec)
+	}
+	im, err := image.Build(a, s, spec, description)
 	if err != nil {
 		return nil, 0, err
 	}
 	return im.Bytes, im.Text, nil
-}}
+}
+
+// goTypes are the types of Go with the names of libstapsdt's.
+var goTypes = map[int8]reflect.Type{
+	1: reflect.TypeFor[uint8](), -1: reflect.TypeFor[int8](), 2: reflect.TypeFor[uint16](), -2: reflect.TypeFor[int16](),
+	4: reflect.TypeFor[uint32](), -4: reflect.TypeFor[int32](), 8: reflect.TypeFor[uint64](), -8: reflect.TypeFor[int64](),
+	16: reflect.TypeFor[string](),
+}
 
 var sizes = []int8{1, -1, 2, -2, 4, -4, 8, -8}
 
@@ -60,10 +86,26 @@ var operands = map[string][]string{
 	"riscv64": {"a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "0(sp)", "8(sp)", "16(sp)", "24(sp)"},
 }
 
+// nameArgs returns names for the arguments of probes, some of which become strings. Some probes share the names of their arguments.
+func nameArgs(probes []image.Probe, lists []byte) [][]string {
+	names := make([][]string, len(probes))
+	for i, p := range probes {
+		for j := range p.Args {
+			if lists[j%len(lists)]%4 == 1 {
+				p.Args[j] = 16 // of all probes of the name, which share the list
+			}
+			names[i] = append(names[i], fmt.Sprintf("x%d_%d", len(p.Name)%3, j))
+		}
+	}
+	return names
+}
+
 // FuzzNotes builds images of any names and arguments, with each builder, and
-// reads them back by two readers that know nothing of them.
+// reads them back by two readers that know nothing of them. With names of arguments, the images of all builders are
+// the same, and a reader finds the names and types.
 func FuzzNotes(f *testing.F) {
 	f.Add("provider", "probe\nsecond\nprobe", []byte{3, 0, 5, 7, 0}, uint8(0))
+	f.Add("stapsdt", "stapsdt\n/", []byte{12, 8, 8, 7, 6, 5, 4, 3, 2, 1, 0, 1, 2, 1, 8}, uint8(1))
 	f.Fuzz(func(t *testing.T, provider, names string, lists []byte, target uint8) {
 		if provider == "" || strings.Contains(provider+names, "\x00") {
 			t.Skip()
@@ -72,10 +114,21 @@ func FuzzNotes(f *testing.F) {
 		a := &image.Arches()[int(target)%len(image.Arches())]
 		s := &a.Nops[int(target)/len(image.Arches())%len(a.Nops)]
 		for name, build := range builders {
-			built, text, err := build(a, s, provider, probes)
+			built, text, err := build(a, s, provider, probes, nil)
 			require.NoError(t, err, name)
 			requireNotes(t, built, text, a, provider, probes)
 			requireELF(t, built, text, a, s, probes)
+		}
+		argNames := nameArgs(probes, lists)
+		want, _, err := buildGo(a, s, provider, probes, argNames)
+		require.NoError(t, err)
+		for name, build := range builders {
+			built, _, err := build(a, s, provider, probes, argNames)
+			require.NoError(t, err, name)
+			require.True(t, bytes.Equal(want, built), name)
+		}
+		if len(probes) > 0 {
+			requireNames(t, want, a, probes, argNames)
 		}
 	})
 }
@@ -136,4 +189,28 @@ func requireELF(t *testing.T, built []byte, text uint64, a *image.Arch, s *image
 	}
 	require.True(t, slices.Equal(order, []string{".note.gnu.build-id", ".hash", ".dynsym", ".dynstr", ".text", ".stapsdt.base", ".dynamic", ".note.stapsdt", ".shstrtab"}), "%v", order)
 	require.LessOrEqual(t, end, uint64(len(built)))
+}
+
+// requireNames reads the names and types of arguments.
+func requireNames(t *testing.T, built []byte, a *image.Arch, probes []image.Probe, names [][]string) {
+	t.Helper()
+	file := bytes.NewReader(built)
+	notes, err := sdt.Read(file)
+	require.NoError(t, err)
+	require.NoError(t, sdt.ReadTypes(file, notes))
+	require.Len(t, notes, len(probes))
+	for i, p := range probes {
+		for j, arg := range notes[i].Args {
+			if a.DWARF == nil {
+				require.Empty(t, arg.Name)
+				continue
+			}
+			require.Equal(t, names[i][j], arg.Name)
+			if p.Args[j] == 16 {
+				require.True(t, arg.Type.IsString())
+				continue
+			}
+			require.Equal(t, goTypes[p.Args[j]].Name(), arg.Type.Name)
+		}
+	}
 }

@@ -64,7 +64,7 @@ func trace(t testing.TB, probes ...*stapsdt.Probe) []tracedProbe {
 	t.Cleanup(func() { detach(list) })
 	for i, probe := range probes {
 		note := notes[slices.Index(p.Probes(), probe)]
-		u, err := tracetest.AttachUprobe(p.Path(), note.Offset, tracetest.WithThread(thread))
+		u, err := tracetest.AttachUprobe(p.Path(), note.Offset, thread)
 		require.NoError(t, err)
 		list[i] = tracedProbe{probe, u, note}
 	}

@@ -19,7 +19,7 @@ const childVariable = "STAPSDT_TEST_CHILD"
 func Main(m *testing.M, children map[string]func(args []string)) {
 	name, isChild := os.LookupEnv(childVariable)
 	if !isChild {
-		os.Exit(programs.during(m.Run))
+		os.Exit(runBuilding(m))
 	}
 	run, ok := children[name]
 	if !ok {

@@ -10,18 +10,17 @@
 //		path := child.Expect("image ", 5*time.Second)            // "image /run/user/0/stapsdt/myapp-….so"
 //		notes, err := sdt.ReadFile(path)                         // where the site and the arguments are
 //		require.NoError(t, err)
-//		probe, err := tracetest.AttachUprobe(path, notes[0].Offset)
+//		counter, err := tracetest.CountUprobe(path, notes[0].Offset)
 //		require.NoError(t, err)
-//		defer probe.Close()
+//		defer counter.Close()
 //		child.Say("fire")
-//		sample, err := probe.Read(5 * time.Second)               // registers and stack at the site
-//		require.NoError(t, err)
-//		value, err := sample.Arg(notes[0].Args[0])               // decoded as a tracer would
+//		child.Expect("fired", 5*time.Second)
+//		count, err := counter.Count()                            // how often the site was reached
 //		…
 //	}
 //
-// Two tracers are offered. [AttachUprobe] is the kernel alone: the uprobe PMU of perf_event_open, which needs nothing
-// installed and shows raw registers. [Bpftrace] is the tracer that users have. Neither shares code with what is tested:
+// Two tracers are offered. [CountUprobe] and [AttachUprobe] are the kernel alone: the uprobe PMU of perf_event_open, which needs
+// nothing installed, counts, and shows raw registers. [Bpftrace] is the tracer that users have. Neither shares code with what is tested:
 // package sdt, which reads the notes, and the decoder here are written from the SystemTap SDT format, so that an error of
 // the writer cannot be repeated by the reader.
 //

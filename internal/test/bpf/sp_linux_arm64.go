@@ -1,3 +1,0 @@
-package bpf
-
-const stackPointer = "sp"
