@@ -5,17 +5,22 @@ package main
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/postgres"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
@@ -172,13 +177,14 @@ func TestSlowQueries(t *testing.T) {
 		tr := tracetest.Script(t, s.Process, "scripts/slow.bt", "100")
 		s.load(t, 20, "GET", "/items/1", 200)
 		s.load(t, 2, "GET", "/report?n=1000000", 200)
-		lines := tr.WaitLines(2, testenv.Patience)
+		reports := func() int {
+			return strings.Count(strings.Join(tr.Lines(), "\n"), " us, 1 rows, /report: WITH RECURSIVE n(i) AS ")
+		}
+		require.Eventually(t, func() bool { return reports() == 2 }, testenv.Patience, 10*time.Millisecond)
 		tr.Stop()
-		require.Len(t, lines, 2)
-		for _, line := range lines {
-			m := regexp.MustCompile(`^(\d+) us, 1 rows, /report: WITH RECURSIVE n\(i\) AS `).FindStringSubmatch(line)
-			require.NotNil(t, m, line)
-			require.GreaterOrEqual(t, number(t, m[1]), 100_000)
+		for _, line := range tr.Lines() { // an item may have taken as long on a busy machine
+			us, _, _ := strings.Cut(line, " us, ")
+			require.GreaterOrEqual(t, number(t, us), 100_000)
 		}
 	})
 	t.Run("all", func(t *testing.T) {
@@ -235,75 +241,111 @@ func TestPostgres(t *testing.T) {
 	require.Equal(t, map[int]int{1: 1, 2: 1}, histogram(t, out, "@queries_per_request[/orders]"))
 }
 
-// TestPool: reports wait until others return the one connection to a file of SQLite.
+// queue sends four requests for an item while the database is locked, so that one has the connection to it and three wait for
+// that for 50 ms at least.
+func (s *server) queue(t *testing.T, db string) {
+	t.Helper()
+	other, err := sql.Open("sqlite", db)
+	require.NoError(t, err)
+	defer other.Close()
+	lock, err := other.Conn(t.Context())
+	require.NoError(t, err)
+	_, err = lock.ExecContext(t.Context(), "BEGIN EXCLUSIVE")
+	require.NoError(t, err)
+	waits := tracetest.Bpftrace(t, `usdt:*:pool__start { printf("wait\n"); }`, "-p", strconv.Itoa(s.PID()))
+	answers := make(chan error)
+	for range 4 {
+		go func() { answers <- s.do("GET", "/items/1", 200) }()
+	}
+	waits.WaitLines(4, testenv.Patience)
+	waits.Stop()
+	time.Sleep(50 * time.Millisecond)
+	_, err = lock.ExecContext(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+	for range 4 {
+		require.NoError(t, <-answers)
+	}
+	require.NoError(t, lock.Close())
+}
+
+// patientDatabase returns the file of a database, and the source of one that waits where it is locked.
+func patientDatabase(t *testing.T) (file, source string) {
+	file = filepath.Join(t.TempDir(), "shop.db")
+	return file, file + "?_pragma=busy_timeout(600000)"
+}
+
+// TestPool: requests wait until others return the one connection to a file of SQLite.
 func TestPool(t *testing.T) {
-	s := start(t)
+	db, source := patientDatabase(t)
+	s := start(t, "-db", source)
 	tr := tracetest.Script(t, s.Process, "scripts/pool.bt")
-	s.load(t, 4, "GET", "/report?n=200000", 200)
+	s.queue(t, db)
 	s.load(t, 3, "POST", "/orders?item=1", 200)
 	out := tr.Stop() + "\n"
 	require.Equal(t, map[int]int{1: 10}, histogram(t, out, "@in_use"))
 	require.Equal(t, 6, total(histogram(t, out, "@microseconds[/orders]")))
-	reports := histogram(t, out, "@microseconds[/report]")
-	require.Equal(t, 4, total(reports))
+	items := histogram(t, out, "@microseconds[/items/1]")
+	require.Equal(t, 4, total(items))
 	waited := 0
-	for from, n := range reports {
-		if from >= 4<<10 {
+	for from, n := range items {
+		if from >= 32<<10 {
 			waited += n
 		}
 	}
-	require.GreaterOrEqual(t, waited, 2, "four came at once: %v", reports)
+	require.GreaterOrEqual(t, waited, 3, "four came at once: %v", items)
 }
 
+// TestInFlight: orders are in flight until the supplier answers.
 func TestInFlight(t *testing.T) {
-	s := start(t)
+	release := make(chan struct{})
+	supplier := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer supplier.Close()
+	s := start(t, "-supplier", supplier.URL)
 	tr := tracetest.Script(t, s.Process, "scripts/inflight.bt")
 	answered := make(chan error)
 	for range 3 {
-		go func() {
-			answered <- s.do("GET", "/supplier?ms=6000", 200)
-		}()
+		go func() { answered <- s.do("POST", "/orders?item=1", 200) }()
 	}
+	since := regexp.MustCompile(`^@since\[(\d+), POST, /orders\]: (\d+)$`)
+	listed := func() map[string][]int { // when each began, as often as it is listed
+		all := map[string][]int{}
+		for _, line := range tr.Lines() {
+			if m := since.FindStringSubmatch(line); m != nil {
+				all[m[1]] = append(all[m[1]], number(t, m[2]))
+			}
+		}
+		return all
+	}
+	require.Eventually(t, func() bool {
+		all := slices.Collect(maps.Values(listed()))
+		return len(all) == 3 && !slices.ContainsFunc(all, func(times []int) bool { return len(times) < 2 })
+	}, testenv.Patience, 10*time.Millisecond)
 	tr.WaitMatch(regexp.MustCompile(`^@in_flight: 3$`), testenv.Patience)
+	close(release)
 	for range 3 {
 		require.NoError(t, <-answered)
 	}
 	tr.WaitMatch(regexp.MustCompile(`^@in_flight: 0$`), testenv.Patience)
-	tr.Stop()
-
-	at := regexp.MustCompile(`^at (\d+) ms$`)
-	since := regexp.MustCompile(`^@since\[(\d+), GET, /supplier\]: (\d+)$`)
-	now, began, listed := 0, map[string]int{}, map[string]int{}
-	for _, line := range tr.Lines() {
-		if m := at.FindStringSubmatch(line); m != nil {
-			now = number(t, m[1])
-		}
-		if m := since.FindStringSubmatch(line); m != nil {
-			require.LessOrEqual(t, number(t, m[2]), now)
-			require.Less(t, now, number(t, m[2])+int(testenv.Patience.Milliseconds()))
-			began[m[1]] = number(t, m[2])
-			listed[m[1]]++
-		}
-	}
-	require.Len(t, began, 3)
-	for id, n := range listed {
-		require.GreaterOrEqual(t, n, 2, "request %s was in flight for six seconds", id)
+	at := regexp.MustCompile(`(?m)^at (\d+) ms$`).FindAllStringSubmatch(tr.Stop(), -1)
+	for _, times := range listed() {
+		require.Len(t, slices.Compact(times), 1)
+		require.LessOrEqual(t, times[0], number(t, at[len(at)-1][1]))
 	}
 }
 
-// TestOffCPU sees what waits: a request for its supplier, and others for the
-// database's one connection.
+// TestOffCPU sees what waits: a request for its supplier, and others for the database's one connection.
 func TestOffCPU(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the script reads registers of amd64")
 	}
-	s := start(t)
+	db, source := patientDatabase(t)
+	s := start(t, "-db", source)
 	script, err := os.ReadFile("scripts/offcpu.bt")
 	require.NoError(t, err)
 	exe := fmt.Sprintf("/proc/%d/exe", s.PID())
 	tr := tracetest.Bpftrace(t, strings.ReplaceAll(string(script), "EXE", exe), "-p", strconv.Itoa(s.PID()))
 	s.load(t, 6, "GET", "/supplier?ms=50", 200)
-	s.load(t, 4, "GET", "/report?n=200000", 200)
+	s.queue(t, db)
 	out := tr.Stop() + "\n"
 
 	waited := map[string][]int{}
@@ -316,14 +358,13 @@ func TestOffCPU(t *testing.T) {
 		require.GreaterOrEqual(t, us, 49_000)
 		require.Less(t, us, int(testenv.Patience.Microseconds()))
 	}
-	// Of four that come at once, three wait until one, two and three others are done.
-	stacks := regexp.MustCompile(`(?s)@by_stack\[(/\w+), ([^]]*)\]: (\d+)`).FindAllStringSubmatch(out, -1)
+	stacks := regexp.MustCompile(`(?s)@by_stack\[(/[\w/]+), ([^]]*)\]: (\d+)`).FindAllStringSubmatch(out, -1)
 	pool := 0
 	for _, m := range stacks {
 		if strings.Contains(m[2], "database/sql.(*DB).conn+") {
-			require.Equal(t, "/report", m[1])
+			require.Equal(t, "/items/1", m[1])
 			pool += number(t, m[3])
 		}
 	}
-	require.GreaterOrEqual(t, pool, 3*5_000, out)
+	require.Positive(t, pool, out)
 }
