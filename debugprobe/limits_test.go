@@ -59,15 +59,18 @@ func TestTokens(t *testing.T) {
 // stuck is a connection that accepts nothing after its header.
 type stuck struct {
 	header  http.Header
-	flushed int
 	wrote   chan struct{}
 	release chan struct{}
 	once    sync.Once
 }
 
+func newStuck() *stuck {
+	return &stuck{header: http.Header{}, wrote: make(chan struct{}), release: make(chan struct{})}
+}
+
 func (s *stuck) Header() http.Header { return s.header }
 func (s *stuck) WriteHeader(int)     {}
-func (s *stuck) Flush()              { s.flushed++ }
+func (s *stuck) Flush()              {}
 func (s *stuck) Write(b []byte) (int, error) {
 	if bytes.Contains(b, []byte("args")) {
 		s.once.Do(func() { close(s.wrote) })
@@ -80,7 +83,7 @@ func (s *stuck) Write(b []byte) (int, error) {
 func TestSlowReader(t *testing.T) {
 	p := newProvider(t)
 	probe := stapsdt.NewProbe2[string, int](p, "event", "text", "n")
-	w := &stuck{header: http.Header{}, wrote: make(chan struct{}), release: make(chan struct{})}
+	w := newStuck()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

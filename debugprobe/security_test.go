@@ -2,16 +2,12 @@ package debugprobe
 
 import (
 	"context"
-	"encoding/json"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
-	"unicode/utf8"
-
-	"github.com/go-stapsdt/stapsdt/internal/eventjson"
 
 	"github.com/stretchr/testify/require"
 )
@@ -132,25 +128,4 @@ func TestRebinding(t *testing.T) {
 	require.NoError(t, err)
 	answer.Body.Close()
 	require.Equal(t, 403, answer.StatusCode)
-}
-
-// FuzzText: any text becomes a JSON string on one line, with the same content if it is short.
-func FuzzText(f *testing.F) {
-	for _, s := range []string{"", "a\"\\\n\x00\x7f", "\xff\xc3", "<\u2028>\u2029&", strings.Repeat("日", maxText), strings.Repeat("a", maxText-1) + "日"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		b := eventjson.AppendString(nil, cut(s, maxText))
-		require.False(t, strings.ContainsAny(string(b), "\n\r<>&\u2028\u2029"))
-		require.True(t, utf8.Valid(b))
-		var got string
-		require.NoError(t, json.Unmarshal(b, &got), "%q", b)
-		if len(s) <= maxText {
-			require.Equal(t, string([]rune(s)), got)
-			return
-		}
-		got, ok := strings.CutSuffix(got, "…")
-		require.True(t, ok)
-		require.True(t, strings.HasPrefix(string([]rune(s)), strings.TrimRight(got, "\ufffd")))
-	})
 }

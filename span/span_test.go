@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -336,11 +335,6 @@ func BenchmarkIdle(b *testing.B) {
 	p := eventtest.Provider(b, "span")
 	small, big := New[start, end](p, "small"), New[large, large](p, "big")
 	ctx := b.Context()
-	b.Run("nothing", func(b *testing.B) {
-		for range b.N {
-			runtime.KeepAlive(ctx)
-		}
-	})
 	b.Run("small", func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
@@ -356,56 +350,4 @@ func BenchmarkIdle(b *testing.B) {
 			runtime.KeepAlive(ctx)
 		}
 	})
-	b.Run("large-func", func(b *testing.B) {
-		for i := range b.N {
-			ctx, s := big.StartFunc(ctx, func() large { return large{text, text, text, text, i, i} })
-			s.EndFunc(func() large { return large{text, text, text, text, i, i} }, nil)
-			runtime.KeepAlive(ctx)
-		}
-	})
-	b.Run("large-enabled", func(b *testing.B) {
-		for i := range b.N {
-			ctx := ctx
-			var s *Span[large]
-			if big.Enabled() {
-				ctx, s = big.Start(ctx, large{text, text, text, text, i, i})
-			}
-			if s != nil {
-				s.End(large{text, text, text, text, i, i}, nil)
-			}
-			runtime.KeepAlive(ctx)
-		}
-	})
-}
-
-// BenchmarkObserved measures a span that an observer sees.
-func BenchmarkObserved(b *testing.B) {
-	p := eventtest.Provider(b, "span")
-	query := New[start, end](p, "query")
-	defer p.Observe(func(*stapsdt.Event) {})()
-	ctx := b.Context()
-	b.ReportAllocs()
-	for range b.N {
-		_, s := query.Start(ctx, start{text})
-		s.End(end{1, true}, nil)
-	}
-}
-
-// BenchmarkNested measures spans that are nested in each other's contexts, with a value between.
-func BenchmarkNested(b *testing.B) {
-	op := observed(b)
-	type key struct{}
-	for _, depth := range []int{1, 10, 100} {
-		b.Run(strconv.Itoa(depth), func(b *testing.B) {
-			for range b.N {
-				ctx := b.Context()
-				for i := range depth {
-					inside, s := op.Start(context.WithValue(ctx, key{}, i), none{})
-					s.End(none{}, nil)
-					ctx = inside
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(depth), "ns/span")
-		})
-	}
 }

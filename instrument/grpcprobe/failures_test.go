@@ -3,7 +3,6 @@ package grpcprobe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"runtime"
 	"testing"
@@ -20,34 +19,6 @@ import (
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 )
-
-// TestErrors: both sides report what the handler answers.
-func TestErrors(t *testing.T) {
-	var answer error
-	m := newProgram(t, &echo{say: func(context.Context, string) (string, error) { return "", answer }})
-	rec := probetest.Record(t, m.Provider)
-	for _, tt := range []struct {
-		answer error
-		code   codes.Code
-		text   string
-	}{
-		{status.Error(codes.NotFound, "no item"), codes.NotFound, "no item"},
-		{errors.New("plain"), codes.Unknown, "plain"},
-		{context.DeadlineExceeded, codes.DeadlineExceeded, "deadline"},
-		{fmt.Errorf("wrapped: %w", status.Error(codes.Aborted, "again")), codes.Aborted, "again"},
-	} {
-		rec.Reset()
-		answer = tt.answer
-		_, err := m.say(t.Context(), "x")
-		require.Equal(t, tt.code, status.Code(err))
-		rpc, call := ends(rec)
-		for _, e := range []map[string]any{rpc, call} {
-			require.EqualValues(t, tt.code, e["code"])
-			require.Contains(t, e["error"], tt.text)
-			require.EqualValues(t, 1, e["received_messages"].(int64)+e["sent_messages"].(int64))
-		}
-	}
-}
 
 // TestPanic: a handler that does not return has an error. This one ends its goroutine, because
 // a panic would end the test; gRPC runs the same functions for both.

@@ -2,17 +2,18 @@ package httpprobe
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/probetest"
 	"github.com/go-stapsdt/stapsdt/span"
 
@@ -184,39 +185,6 @@ func TestFetchFails(t *testing.T) {
 }
 
 // TestFetchParent: what a handler fetches belongs to its request.
-// TestFetchCanceled: a request that is reported can be canceled, like another.
-func TestFetchCanceled(t *testing.T) {
-	// The server must not end its response when it sees the connection close: net/http may
-	// still read that end, and then it reports no error.
-	read := make(chan struct{})
-	rec, client, server := fetches(t, false, func(w http.ResponseWriter, r *http.Request) {
-		w.(http.Flusher).Flush()
-		<-read
-	})
-	defer close(read)
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	r, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
-	require.NoError(t, err)
-	answer, err := client.Transport.RoundTrip(r)
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	client.Transport.(canceler).CancelRequest(r)
-	_, err = io.ReadAll(answer.Body)
-	require.ErrorContains(t, err, "request canceled")
-	require.NoError(t, ctx.Err())
-	require.Contains(t, eventtest.Args(rec.Events(eventtest.Named("fetch__end"))[0])["error"], "request canceled")
-	sent := client.Transport.(struct {
-		*transport
-		closeIdler
-		canceler
-	}).sent
-	sent.Range(func(_, _ any) bool {
-		require.Fail(t, "the transport keeps the request")
-		return false
-	})
-}
-
 func TestFetchParent(t *testing.T) {
 	p := eventtest.Provider(t, "httpprobe")
 	client := &http.Client{Transport: NewClient(p).Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -243,7 +211,7 @@ type legacy struct {
 func (l *legacy) CloseIdleConnections()       { l.closed++ }
 func (l *legacy) CancelRequest(*http.Request) { l.canceled++ }
 
-// TestTransportIsLikeItsNext: optional methods, panics and wrong requests.
+// TestTransportIsLikeItsNext: it has the same optional methods, and panics like it.
 func TestTransportIsLikeItsNext(t *testing.T) {
 	p := eventtest.Provider(t, "httpprobe")
 	fetches := NewClient(p)
@@ -271,23 +239,14 @@ func TestTransportIsLikeItsNext(t *testing.T) {
 	rec := probetest.Record(t, p)
 	next.roundTripper = func(*http.Request) (*http.Response, error) { panic("mine") }
 	require.PanicsWithValue(t, "mine", func() { through.RoundTrip(httptest.NewRequest("GET", "/", nil)) })
-	next.roundTripper = func(*http.Request) (*http.Response, error) { return nil, nil }
-	answer, err := through.RoundTrip(httptest.NewRequest("GET", "/", nil))
-	require.True(t, answer == nil && err == nil)
-	wrong := errors.New("no URL")
-	next.roundTripper = func(*http.Request) (*http.Response, error) { return nil, wrong }
-	_, err = through.RoundTrip(&http.Request{})
-	require.Same(t, wrong, err)
-	ends := rec.Events(eventtest.Named("fetch__end"))
-	require.Len(t, ends, 1+1)
-	require.Equal(t, "panicked", eventtest.Args(ends[0])["error"])
+	require.Equal(t, "panicked", eventtest.Args(rec.Events(eventtest.Named("fetch__end"))[0])["error"])
 
 	// A body of another kind keeps its WriteTo.
 	next.roundTripper = func(*http.Request) (*http.Response, error) {
 		return &http.Response{Body: io.NopCloser(strings.NewReader("text"))}, nil
 	}
 	rec.Reset()
-	answer, err = through.RoundTrip(httptest.NewRequest("GET", "/", nil))
+	answer, err := through.RoundTrip(httptest.NewRequest("GET", "/", nil))
 	require.NoError(t, err)
 	var text strings.Builder
 	n, err := answer.Body.(io.WriterTo).WriteTo(&text)
@@ -305,4 +264,88 @@ func TestOneProvider(t *testing.T) {
 	server.Handler(nil)
 	NewClient(p)
 	require.Len(t, p.Probes(), 5)
+}
+
+// TestResponseAgain: a transport may return the same response again and again. Its body does not
+// grow with each fetch, also not through several transports.
+func TestResponseAgain(t *testing.T) {
+	p := eventtest.Provider(t, "again")
+	probetest.Record(t, p)
+	answer := &http.Response{Body: io.NopCloser(struct{ io.Reader }{strings.NewReader("")})}
+	answers := roundTripper(func(*http.Request) (*http.Response, error) { return answer, nil })
+	client := NewClient(p)
+	c := client.Transport(client.Transport(answers))
+	for range 100 {
+		r, err := http.NewRequest("GET", "http://x/", nil)
+		require.NoError(t, err)
+		got, err := c.RoundTrip(r)
+		require.NoError(t, err)
+		require.NoError(t, got.Body.Close())
+	}
+	depth := 0
+	for b := answer.Body; ; depth++ {
+		mine, ok := b.(*body)
+		if !ok {
+			break
+		}
+		b = mine.ReadCloser
+	}
+	require.Equal(t, 2, depth)
+}
+
+// TestResponseOfSeveral: nothing is written to a response without a body, which several
+// goroutines may get at once. The race detector sees it.
+func TestResponseOfSeveral(t *testing.T) {
+	p := eventtest.Provider(t, "several")
+	probetest.Record(t, p)
+	answer := &http.Response{Body: http.NoBody}
+	c := NewClient(p).Transport(roundTripper(func(*http.Request) (*http.Response, error) { return answer, nil }))
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 100 {
+				r, _ := http.NewRequest("GET", "http://x/", nil)
+				_, err := c.RoundTrip(r)
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// afterCtx is a context of a program that needs no goroutine for the contexts below it.
+type afterCtx struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c afterCtx) Done() <-chan struct{}               { return c.done }
+func (c afterCtx) AfterFunc(func()) (stop func() bool) { return func() bool { return true } }
+
+// TestAfterFuncer: package context starts no goroutine for a context that a handler or a
+// transport derives, as it starts none untraced.
+func TestAfterFuncer(t *testing.T) {
+	p := eventtest.Provider(t, "after")
+	probetest.Record(t, p)
+	ctx := afterCtx{t.Context(), make(chan struct{})}
+	derive := func(ctx context.Context) {
+		_, cancel := context.WithCancel(ctx)
+		defer cancel()
+		require.Zero(t, testenv.GoroutinesOf("context"))
+	}
+	server := NewServer(p)
+	for range 3 {
+		h := server.Handler(server.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { derive(r.Context()) })))
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+	}
+	c := NewClient(p).Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
+		derive(r.Context())
+		return &http.Response{Body: http.NoBody}, nil
+	}))
+	r, err := http.NewRequestWithContext(ctx, "GET", "http://x/", nil)
+	require.NoError(t, err)
+	_, err = c.RoundTrip(r)
+	require.NoError(t, err)
 }

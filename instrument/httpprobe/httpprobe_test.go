@@ -107,54 +107,6 @@ type wantEnd struct {
 	Method, Path string
 }
 
-// routes is a mux within middleware, which looks at what the mux has found.
-func routes(t *testing.T, server *ServerProbes, found *[]string) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /items/{id}/{rest...}", func(w http.ResponseWriter, r *http.Request) {})
-	mux.HandleFunc("/form", func(w http.ResponseWriter, r *http.Request) {
-		require.NoError(t, r.ParseMultipartForm(1))
-	})
-	inner := server.Handler(mux)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		inner.ServeHTTP(w, r)
-		*found = []string{r.Pattern, r.PathValue("id"), r.PathValue("rest"), r.FormValue("field")}
-	})
-}
-
-// TestOutside: handlers around the server's see what the inner ones have set, as they do
-// while nothing traces.
-func TestOutside(t *testing.T) {
-	p := eventtest.Provider(t, "httpprobe")
-	server := NewServer(p)
-	var form bytes.Buffer
-	parts := multipart.NewWriter(&form)
-	require.NoError(t, parts.WriteField("field", "value"))
-	require.NoError(t, parts.Close())
-	requests := func() []*http.Request {
-		post := httptest.NewRequest("POST", "/form", bytes.NewReader(form.Bytes()))
-		post.Header.Set("Content-Type", parts.FormDataContentType())
-		return []*http.Request{httptest.NewRequest("GET", "/items/7/a/b", nil), post, httptest.NewRequest("GET", "/none", nil)}
-	}
-	all := func() (all [][]string) {
-		for _, r := range requests() {
-			var found []string
-			routes(t, server, &found).ServeHTTP(httptest.NewRecorder(), r)
-			all = append(all, found)
-		}
-		return all
-	}
-	untraced := all()
-	require.Equal(t, []string{"GET /items/{id}/{rest...}", "7", "a/b", ""}, untraced[0])
-	require.Equal(t, []string{"/form", "", "", "value"}, untraced[1])
-	rec := probetest.Record(t, p)
-	require.Equal(t, untraced, all())
-	var route []any
-	for _, e := range rec.Events(eventtest.Named("request__end")) {
-		route = append(route, eventtest.Args(e)["route"])
-	}
-	require.Equal(t, []any{"GET /items/{id}/{rest...}", "/form", ""}, route)
-}
-
 // TestUploadIsDeleted: the server deletes the files of a form, which it looks for in its own
 // request.
 func TestUploadIsDeleted(t *testing.T) {
@@ -189,9 +141,6 @@ func TestUploadIsDeleted(t *testing.T) {
 		return err == nil && len(files) == 0
 	}, testenv.Patience, time.Millisecond)
 }
-
-// optional are the methods that a ResponseWriter may have.
-var optional = []string{"Flush", "FlushError", "Hijack", "CloseNotify", "Push", "ReadFrom", "WriteString"}
 
 // TestClientGone: a request whose client has gone has an error.
 func TestClientGone(t *testing.T) {
@@ -270,7 +219,9 @@ func TestConcurrent(t *testing.T) {
 	for range n {
 		require.NoError(t, <-errs)
 	}
-	rec.Wait(testenv.Patience, n, eventtest.Named("request__end"))
+	for _, e := range rec.Wait(testenv.Patience, n, eventtest.Named("request__end")) {
+		require.Equal(t, "/{id}", eventtest.Args(e)["route"])
+	}
 	for _, probe := range []string{"fetch__start", "fetch__end", "request__start"} {
 		require.Len(t, rec.Events(eventtest.Named(probe)), n, probe)
 	}

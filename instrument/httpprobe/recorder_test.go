@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -16,6 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// optional are the methods that a ResponseWriter may have.
+var optional = []string{"Flush", "FlushError", "Hijack", "CloseNotify", "Push", "ReadFrom", "WriteString"}
 
 // has returns those that w has.
 func has(w http.ResponseWriter) (list []string) {
@@ -27,76 +29,8 @@ func has(w http.ResponseWriter) (list []string) {
 	return list
 }
 
-// plainWriter can only write.
-type plainWriter struct{ http.ResponseWriter }
-
-// TestWriterHasTheSameMethods: a handler that looks at what its ResponseWriter can do finds the same
-// while it is traced, and all of it works.
-func TestWriterHasTheSameMethods(t *testing.T) {
-	p := eventtest.Provider(t, "httpprobe")
-	server := NewServer(p)
-	type result struct {
-		Methods    []string
-		Deadline   bool
-		FullDuplex bool
-	}
-	through := map[string]func(http.Handler){
-		"HTTP/1": func(h http.Handler) { get(t, h, false) },
-		"HTTP/2": func(h http.Handler) { get(t, h, true) },
-		"recorder": func(h http.Handler) {
-			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
-		},
-		"timeout": func(h http.Handler) { get(t, http.TimeoutHandler(h, testenv.Patience, "late"), false) },
-		"plain": func(h http.Handler) {
-			h.ServeHTTP(plainWriter{httptest.NewRecorder()}, httptest.NewRequest("GET", "/", nil))
-		},
-	}
-	ask := func(run func(http.Handler)) (r result, traced bool) {
-		run(server.Handler(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			control := http.NewResponseController(w)
-			r = result{has(w), control.SetReadDeadline(time.Time{}) == nil, control.EnableFullDuplex() == nil}
-			traced = span.ID(req.Context()) != 0
-		})))
-		return r, traced
-	}
-	untraced := map[string]result{}
-	for name, run := range through {
-		var traced bool
-		untraced[name], traced = ask(run)
-		require.False(t, traced)
-	}
-	require.Equal(t, map[string]result{
-		"HTTP/1":   {[]string{"Flush", "FlushError", "Hijack", "CloseNotify", "ReadFrom", "WriteString"}, true, true},
-		"HTTP/2":   {[]string{"Flush", "FlushError", "CloseNotify", "Push", "WriteString"}, true, true},
-		"recorder": {[]string{"Flush", "WriteString"}, false, false},
-		"timeout":  {[]string{"Push"}, false, false},
-		"plain":    {nil, false, false},
-	}, untraced)
-	probetest.Record(t, p)
-	for name, run := range through {
-		got, traced := ask(run)
-		require.True(t, traced)
-		require.Equal(t, untraced[name], got, name)
-	}
-}
-
-// get gets / from a handler.
-func get(t *testing.T, h http.Handler, http2 bool) {
-	server := httptest.NewUnstartedServer(h)
-	server.EnableHTTP2 = http2
-	if http2 {
-		server.StartTLS()
-	} else {
-		server.Start()
-	}
-	defer server.Close()
-	answer, err := server.Client().Get(server.URL)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	require.Equal(t, http2, answer.ProtoMajor == 2)
-}
-
-// TestEverySetOfMethods: for each set of optional methods, the writer has just these.
+// TestEverySetOfMethods: a handler that looks at what its ResponseWriter can do finds the same while it is traced: the
+// writer has just the optional methods of the server's.
 func TestEverySetOfMethods(t *testing.T) {
 	type (
 		flush  interface{ Flush() }

@@ -3,20 +3,16 @@ package netprobe
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"runtime/pprof"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/probetest"
 
 	"github.com/stretchr/testify/require"
@@ -207,87 +203,57 @@ func TestTLSAddresses(t *testing.T) {
 // waiting is a connection on which nothing arrives until it is closed.
 type waiting struct {
 	net.Conn
-	arrived *sync.WaitGroup
-	closed  <-chan struct{}
+	arrived, closed chan struct{}
 }
 
 func (w waiting) Write(b []byte) (int, error)    { return len(b), nil }
-func (w waiting) Read([]byte) (int, error)       { w.arrived.Done(); <-w.closed; return 0, io.EOF }
+func (w waiting) Read([]byte) (int, error)       { return 0, w.wait() }
 func (waiting) Close() error                     { return nil }
 func (waiting) SetWriteDeadline(time.Time) error { return nil }
+
+func (w waiting) wait() error {
+	close(w.arrived)
+	<-w.closed
+	return io.EOF
+}
 
 // TestInFlight: operations in flight have no goroutine of ours. In the long run they keep no thread, at most the
 // stated memory, and none when they have ended.
 func TestInFlight(t *testing.T) {
+	p := eventtest.Provider(t, "netprobe")
+	probes := New(p)
 	config := &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}
-	held := make(chan net.Conn, 20_000)
 	for _, c := range []struct {
-		name       string
-		operations int
-		limit      int64 // in bytes of heap per operation
-		run        func(*Probes, waiting)
+		name  string
+		limit int // in bytes of heap per operation
+		run   func(waiting)
 	}{
-		{"dial", 20_000, 128, func(p *Probes, w waiting) {
-			dial := p.DialContext(func(context.Context, string, string) (net.Conn, error) {
-				w.arrived.Done()
-				<-w.closed
-				return nil, errors.New("closed")
-			})
+		{"dial", 128, func(w waiting) {
+			dial := probes.DialContext(func(context.Context, string, string) (net.Conn, error) { return nil, w.wait() })
 			_, _ = dial(context.Background(), "tcp", "x")
 		}},
-		{"handshake", 200, 512, func(p *Probes, w waiting) {
-			_ = p.Handshake(context.Background(), tls.Client(w, config))
+		{"handshake", 128, func(w waiting) {
+			_ = probes.Handshake(context.Background(), tls.Client(w, config))
 		}},
-		{"accept", 20_000, 16, func(p *Probes, w waiting) {
-			conn, _ := p.Listener(accepting{w}).Accept()
-			held <- conn
-			w.arrived.Done()
-			<-w.closed
-			<-held
+		{"accept", 16, func(w waiting) {
+			conn, _ := probes.Listener(accepting{w}).Accept()
+			_ = w.wait()
+			runtime.KeepAlive(conn)
 		}},
 	} {
-		measure := func(operations int, observe bool) (during, kept int64, threads int) {
-			p := eventtest.Provider(t, "netprobe")
-			probes := New(p)
-			if observe {
-				defer p.Observe(func(*stapsdt.Event) {})()
-			}
-			var arrived, ended sync.WaitGroup
-			closed := make(chan struct{})
-			before, threads := heap(), pprof.Lookup("threadcreate").Count()
-			arrived.Add(operations)
-			for range operations {
-				ended.Go(func() { c.run(probes, waiting{nil, &arrived, closed}) })
-			}
-			arrived.Wait()
-			during = heap() - before
-			require.Zero(t, testenv.Goroutines(), c.name)
-			threads = pprof.Lookup("threadcreate").Count() - threads
-			close(closed)
-			ended.Wait()
-			return during, heap() - before, threads
-		}
 		t.Run(c.name, func(t *testing.T) {
-			measure(100, true)
-		})
-		t.Run(c.name+" memory", func(t *testing.T) {
-			testenv.Measures(t, "the memory of operations in flight")
-			testenv.NotRaced(t, "the detector keeps memory")
-			measure(c.operations, true) // goroutines are reused
-			untraced, _, _ := measure(c.operations, false)
-			traced, kept, threads := measure(c.operations, true)
-			each := func(bytes int64) float64 { return float64(bytes) / float64(c.operations) }
-			testenv.Figure(t, "an operation", each(traced-untraced), float64(c.limit), "bytes")
-			testenv.Figure(t, "an operation that has ended", each(kept-64<<10), 16, "bytes")
-			testenv.Figure(t, "threads", float64(threads), 4, "threads")
+			eventtest.InFlight(t, p, c.limit, func() func() {
+				w, ended := waiting{nil, make(chan struct{}), make(chan struct{})}, make(chan struct{})
+				go func() {
+					defer close(ended)
+					c.run(w)
+				}()
+				<-w.arrived
+				return func() {
+					close(w.closed)
+					<-ended
+				}
+			})
 		})
 	}
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

@@ -24,14 +24,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// withoutTime is a ReplaceAttr.
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
 // quiet writes warnings without their time.
 func quiet(to *bytes.Buffer) slog.Handler {
-	return slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}})
+	return slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime})
 }
 
 // broken panics when it is logged.
@@ -185,4 +188,49 @@ func plainRecords() (all []func(*slog.Logger)) {
 		)
 	}
 	return append(all, func(l *slog.Logger) { l.WithGroup("g").With().Error("m") })
+}
+
+// hostileContext panics if anything asks it.
+type hostileContext struct{}
+
+func (hostileContext) Deadline() (time.Time, bool) { panic("hostile") }
+func (hostileContext) Done() <-chan struct{}       { panic("hostile") }
+func (hostileContext) Err() error                  { panic("hostile") }
+func (hostileContext) Value(any) any               { panic("hostile") }
+
+// TestHostileContext: a record's context is not asked for anything.
+func TestHostileContext(t *testing.T) {
+	p := eventtest.Provider(t, "slogprobe")
+	defer p.Observe(func(*stapsdt.Event) {})()
+	logger := slog.New(New(p).Handler(discarding{}))
+	logger.DebugContext(hostileContext{}, "m")
+	logger.DebugContext((*hostileContext)(nil), "m")
+	logger.DebugContext(context.WithValue(hostileContext{}, hostileContext{}, 2), "m")
+}
+
+// emptyGroup is a LogValuer that gives an empty group.
+type emptyGroup struct{}
+
+func (emptyGroup) LogValue() slog.Value { return slog.GroupValue() }
+
+// TestEmptyGroups: a handler writes the same of LogValuers that give empty groups, whether it is
+// traced or not. slog writes a group in JSON that only such ones are in.
+func TestEmptyGroups(t *testing.T) {
+	run := func(p *stapsdt.Provider) string {
+		var out bytes.Buffer
+		log := slog.New(New(p).Handler(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: withoutTime})))
+		log.Info("member", slog.Group("g", slog.Any("e", emptyGroup{})))
+		log.Info("attribute", "e", emptyGroup{})
+		log.WithGroup("g").Info("group", "e", emptyGroup{})
+		log.Info("both", slog.Group("g", slog.Any("e", emptyGroup{}), slog.Int("n", 1)))
+		return out.String()
+	}
+	want := run(stapsdt.NewProvider("untraced"))
+	require.Contains(t, want, `"g":{}`)
+	p := eventtest.Provider(t, "groups")
+	r := probetest.Record(t, p)
+	require.Equal(t, want, run(p))
+	for i, text := range []string{"", "", "", "g.n=1"} {
+		require.Equal(t, text, r.Events()[i].Arg(3).String())
+	}
 }

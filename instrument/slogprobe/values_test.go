@@ -185,22 +185,14 @@ func (y typing) Handle(_ context.Context, r slog.Record) error {
 // TestUnchanged: the program's handler does the same without the probe, with it, and while it
 // is observed, and nothing else calls the program's values.
 func TestUnchanged(t *testing.T) {
-	hide := func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
+	hide := func(groups []string, a slog.Attr) slog.Attr {
 		if _, ok := a.Value.Any().(stringer); ok {
 			return slog.String(a.Key, "hidden")
 		}
-		return a
+		return withoutTime(groups, a)
 	}
 	options := &slog.HandlerOptions{ReplaceAttr: hide}
-	plain := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}}
+	plain := &slog.HandlerOptions{ReplaceAttr: withoutTime}
 	for name, next := range map[string]func(io.Writer) slog.Handler{
 		"text":     func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, plain) },
 		"json":     func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, plain) },
@@ -274,78 +266,35 @@ func caller() string {
 	return runtime.FuncForPC(pc).Name()
 }
 
-// TestPanic: a value whose LogValue panics looks in the program's log as it does untraced,
-// with the functions that called it.
-func TestPanic(t *testing.T) {
-	p := eventtest.Provider(t, "slogprobe")
-	probes := New(p)
-	run := func() string {
-		var written bytes.Buffer
-		slog.New(probes.Handler(quiet(&written))).Error("m", "v", valuer{func() { panic("hostile") }})
-		return written.String()
-	}
-	var written []string
-	for _, observed := range []bool{false, true} {
-		if observed {
-			defer p.Observe(func(*stapsdt.Event) {})()
-		}
-		written = append(written, run())
-	}
-	require.Contains(t, written[0], "LogValue panicked")
-	require.Equal(t, written[0], written[1])
-}
-
 // blocking is a handler that holds records until it is told to go on.
 type blocking struct {
 	discarding
-	held *sync.WaitGroup
-	goOn <-chan struct{}
+	held, goOn chan struct{}
 }
 
 func (blocking) Enabled(context.Context, slog.Level) bool { return true }
 func (b blocking) Handle(context.Context, slog.Record) error {
-	b.held.Done()
+	close(b.held)
 	<-b.goOn
 	return nil
 }
 
-// TestInFlight: records that the program's handler holds have no goroutine of ours.
-func TestInFlight(t *testing.T) { flight(t, 100, true) }
-
-// TestRecordMemory: records that the program's handler holds keep no memory of ours, and nothing of ours stays when it has
-// taken them.
-func TestRecordMemory(t *testing.T) {
-	testenv.Measures(t, "the memory of records")
-	testenv.NotRaced(t, "the detector keeps memory")
-	const records = 20_000
-	flight(t, records, false) // goroutines are reused
-	untraced, _ := flight(t, records, false)
-	traced, kept := flight(t, records, true)
-	testenv.Figure(t, "a record that is held", float64(traced-untraced)/records, 16, "bytes")
-	testenv.Figure(t, "a record that was taken", float64(kept)/records, 16, "bytes")
-}
-
-// flight logs records that the program's handler holds, and returns the memory that they take while it holds them and when it
-// has taken them.
-func flight(t *testing.T, records int, observe bool) (held, kept int64) {
+// TestInFlight: records that the program's handler holds have no goroutine of ours and keep no memory.
+func TestInFlight(t *testing.T) {
 	p := eventtest.Provider(t, "slogprobe")
-	if observe {
-		defer p.Observe(func(*stapsdt.Event) {})()
-	}
-	var inside, ended sync.WaitGroup
-	goOn := make(chan struct{})
-	logger := slog.New(New(p).Handler(blocking{discarding{}, &inside, goOn}))
-	before := heap()
-	inside.Add(records)
-	for i := range records {
-		ended.Go(func() { logger.Info("m", "i", i, "text", "some text", "v", &struct{ a [10]int }{}) })
-	}
-	inside.Wait()
-	during := heap()
-	require.Zero(t, testenv.Goroutines())
-	close(goOn)
-	ended.Wait()
-	return during - before, heap() - before
+	probes := New(p)
+	eventtest.InFlight(t, p, 16, func() func() {
+		b, ended := blocking{discarding{}, make(chan struct{}), make(chan struct{})}, make(chan struct{})
+		go func() {
+			defer close(ended)
+			slog.New(probes.Handler(b)).Info("m", "text", "some text", "v", &struct{ a [10]int }{})
+		}()
+		<-b.held
+		return func() {
+			close(b.goOn)
+			<-ended
+		}
+	})
 }
 
 // TestLoggerKeepsNothing: a logger does not keep the values of its attributes alive.
@@ -367,14 +316,6 @@ func TestLoggerKeepsNothing(t *testing.T) {
 		}
 	}, testenv.Patience, time.Millisecond, "a logger keeps no values")
 	logger.Info("m")
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // TestFormat: the program can say how values are shown, and those that it does not show, or

@@ -4,11 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"fmt"
-	"math/rand/v2"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
@@ -125,62 +121,6 @@ func TestReleased(t *testing.T) {
 	require.Nil(t, x.(*tx).span)
 	require.NoError(t, r.Close())
 	require.NoError(t, x.Rollback())
-}
-
-// toggle lets an observer come and go until stop is called.
-func toggle(p *stapsdt.Provider) (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			leave := p.Observe(func(*stapsdt.Event) {})
-			time.Sleep(time.Duration(rand.IntN(100)) * time.Microsecond)
-			leave()
-			select {
-			case <-done:
-				return
-			default:
-				time.Sleep(time.Duration(rand.IntN(100)) * time.Microsecond)
-			}
-		}
-	}()
-	return func() {
-		close(done)
-		<-ended
-	}
-}
-
-// TestTracersComeAndGo in the middle of queries, also of those that the driver skips, of rows and
-// of transactions: programs notice the same, and the drivers are called in the same way.
-func TestTracersComeAndGo(t *testing.T) {
-	p := eventtest.Provider(t, "sqlprobe")
-	probes := New(p)
-	run := func(connection func(*bareConn) driver.Conn) (noticed, called []string) {
-		c := testConnector{&calls{}, connection}
-		db := sql.OpenDB(probes.Connector(c))
-		noticed = use(t, db)
-		require.NoError(t, db.Close())
-		return noticed, c.calls.list
-	}
-	for name, connection := range drivers {
-		t.Run(name, func(t *testing.T) {
-			noticed, called := run(connection)
-			defer toggle(p)()
-			var all sync.WaitGroup
-			for range 4 {
-				all.Go(func() {
-					for range 20 {
-						again, calledAgain := run(connection)
-						if fmt.Sprint(noticed) != fmt.Sprint(again) || fmt.Sprint(called) != fmt.Sprint(calledAgain) {
-							t.Errorf("%q instead of %q, %q instead of %q", again, noticed, calledAgain, called)
-							return
-						}
-					}
-				})
-			}
-			all.Wait()
-		})
-	}
 }
 
 // TestAttachedInside: a tracer that comes and goes between any two steps of a query that the driver

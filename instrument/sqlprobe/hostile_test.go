@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"runtime"
@@ -330,33 +329,3 @@ func TestHostileDriver(t *testing.T) {
 	}
 	require.Subset(t, slices.Collect(maps.Keys(errs)), []any{"", "broken", "driver: bad connection", "sqlprobe.terror"})
 }
-
-// TestRows: those that a statement changed are known without a call of the driver's result.
-func TestRows(t *testing.T) {
-	p := eventtest.Provider(t, "sqlprobe")
-	db := sql.OpenDB(New(p).Connector(testConnector{&calls{}, func(c *bareConn) driver.Conn { return resultConn{c} }}))
-	defer db.Close()
-	rec := probetest.Record(t, p)
-	for i, want := range []int64{5, -1, -1, -1} {
-		rec.Reset()
-		r, err := db.Exec(fmt.Sprint(i))
-		require.NoError(t, err)
-		require.Equal(t, want, eventtest.Args(rec.Events(eventtest.Named("query__end"))[0])["rows"])
-		if i == 1 {
-			require.Panics(t, func() { _, _ = r.RowsAffected() })
-		}
-	}
-}
-
-// resultConn has a result of each kind.
-type resultConn struct{ *bareConn }
-
-func (c resultConn) ExecContext(_ context.Context, text string, _ []driver.NamedValue) (driver.Result, error) {
-	return map[string]driver.Result{
-		"0": driver.RowsAffected(5),
-		"1": embeddedResult{}, // whose RowsAffected is called on nothing
-		"2": driver.ResultNoRows,
-	}[text], nil
-}
-
-type embeddedResult struct{ driver.Result }

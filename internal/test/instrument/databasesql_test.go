@@ -4,10 +4,8 @@ package instrument
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -101,17 +99,7 @@ func TestDatabaseSQL(t *testing.T) {
 	dir := filepath.Join(string(root), "src/database/sql")
 	require.NoError(t, os.WriteFile(dir+"/probes.go", []byte(wrapConnectors), 0o600))
 	require.NoError(t, os.WriteFile(dir+"/probes_test.go", []byte(probeConnectors), 0o600))
-	env := append(os.Environ(), "GOROOT="+string(root), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
-	build := exec.Command("go", "test", "-vet=off", "-c", "-o", string(root)+"/sql.test", ".")
-	build.Dir, build.Env = dir, env
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-
-	tests := suite{pattern: "^Test|^ExampleReport$", command: func(mode, pattern string) *exec.Cmd {
-		cmd := exec.Command(string(root)+"/sql.test", "-test.v", "-test.run="+pattern, "-test.timeout=5m")
-		cmd.Dir, cmd.Env = dir, append(slices.Clone(env), "MODE="+mode)
-		return cmd
-	}}
+	tests := root.suite(t, "database/sql")
 	starts, ends := observed(t, tests.compare(t, 100), "queries")
 	require.Greater(t, starts, 1000)
 	require.LessOrEqual(t, ends, starts) // some tests close neither their rows nor their transactions

@@ -21,9 +21,8 @@ var modes = [...]string{"plain", "idle", "traced"}
 
 // suite is the tests of another module, with probes in what they test.
 type suite struct {
-	pattern string // of its tests
-	// command runs the tests that match a pattern, with -test.v.
-	command func(mode, pattern string) *exec.Cmd
+	// command runs the tests, with -test.v.
+	command func(mode string) *exec.Cmd
 	// excused reports whether a test may fail in a mode.
 	excused func(mode, name string) bool
 }
@@ -32,8 +31,8 @@ var verdict = regexp.MustCompile(`(?m)^ *--- PASS: (\S+)`)
 
 // run runs tests and returns the names of those that passed. Some of the others need what
 // is not here.
-func (s *suite) run(mode, pattern string) (passed []string, out []byte) {
-	out, _ = s.command(mode, pattern).CombinedOutput()
+func (s *suite) run(mode string) (passed []string, out []byte) {
+	out, _ = s.command(mode).CombinedOutput()
 	for _, m := range verdict.FindAllSubmatch(out, -1) {
 		passed = append(passed, string(m[1]))
 	}
@@ -49,7 +48,7 @@ func (s *suite) compare(t *testing.T, least int) (out []byte) {
 	var passed [len(modes)][]string
 	var printed [len(modes)][]byte
 	for i, mode := range modes {
-		all.Go(func() { passed[i], printed[i] = s.run(mode, s.pattern) })
+		all.Go(func() { passed[i], printed[i] = s.run(mode) })
 	}
 	all.Wait()
 	require.Greater(t, len(passed[0]), least, "%s", printed[0])

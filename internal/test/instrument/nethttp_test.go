@@ -171,6 +171,22 @@ func (root goroot) vendor(t *testing.T, name string) {
 	})
 }
 
+// suite builds the tests of a package of src.
+func (root goroot) suite(t *testing.T, pkg string, flags ...string) suite {
+	t.Helper()
+	dir, program := string(root)+"/src/"+pkg, string(root)+"/pkg.test"
+	env := append(os.Environ(), "GOROOT="+string(root), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
+	build := exec.Command("go", "test", "-vet=off", "-c", "-o", program, ".")
+	build.Dir, build.Env = dir, env
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return suite{command: func(mode string) *exec.Cmd {
+		cmd := exec.Command(program, append([]string{"-test.v", "-test.run=^Test|^ExampleReport$", "-test.timeout=5m"}, flags...)...)
+		cmd.Dir, cmd.Env = dir, append(slices.Clone(env), "MODE="+mode)
+		return cmd
+	}}
+}
+
 // TestNetHTTP: what passes of net/http's own tests, with servers of HTTP/1 and HTTP/2, also
 // passes if their handlers and the transports of their clients are wrapped, idle and observed.
 func TestNetHTTP(t *testing.T) {
@@ -178,22 +194,12 @@ func TestNetHTTP(t *testing.T) {
 	root := copyGoroot(t)
 	root.vendor(t, "github.com/go-stapsdt/stapsdt/instrument/httpprobe")
 	wrap(t, root)
-	dir := string(root) + "/src/net/http"
-	env := append(os.Environ(), "GOROOT="+string(root), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
-	build := exec.Command("go", "test", "-vet=off", "-c", "-o", string(root)+"/http.test", ".")
-	build.Dir, build.Env = dir, env
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-
-	tests := suite{pattern: "^Test|^ExampleReport$", command: func(mode, pattern string) *exec.Cmd {
-		// The tests of whole programs, of what the go command builds, have no handlers.
-		cmd := exec.Command(string(root)+"/http.test", "-test.short", "-test.v", "-test.run="+pattern, "-test.skip=^TestOmitHTTP2Vet$", "-test.timeout=5m")
-		cmd.Dir, cmd.Env = dir, append(slices.Clone(env), "MODE="+mode)
-		return cmd
-	}, excused: func(mode, name string) bool {
+	// The tests of whole programs, of what the go command builds, have no handlers.
+	tests := root.suite(t, "net/http", "-test.short", "-test.skip=^TestOmitHTTP2Vet$")
+	tests.excused = func(mode, name string) bool {
 		return ofTimeout.MatchString(name) || mode == "traced" && ofCaller.MatchString(name)
-	}}
-	out = tests.compare(t, 1000)
+	}
+	out := tests.compare(t, 1000)
 	starts, ends := observed(t, out, "requests")
 	require.Equal(t, starts, ends)
 	require.Greater(t, starts, 1000)

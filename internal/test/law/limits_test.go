@@ -101,17 +101,6 @@ func pidsGroup(t *testing.T) (path string) {
 	return ""
 }
 
-// TestNproc: a program whose user may have few threads (RLIMIT_NPROC) goes on while it is
-// watched.
-func TestNproc(t *testing.T) {
-	t.Parallel()
-	testenv.Long(t, "the limit is that of TestPidsMax, set in another way")
-	testenv.NeedsRoot(t)
-	// An unlikely user, whose other programs count too.
-	args := append([]string{"-uid", "64123", "-nproc", fmt.Sprint(maxTasks)}, all()...)
-	crowded(t, start(t, holder(t, static, args...)))
-}
-
 // TestMemoryLimit: with a GOMEMLIMIT that is less than the operations need, the program goes
 // on while it is watched, and its memory is released afterwards.
 func TestMemoryLimit(t *testing.T) {

@@ -3,7 +3,6 @@
 package law
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -99,27 +98,5 @@ func visitBpftrace(t *testing.T, p *program, kill bool) {
 		require.Error(t, tr.Wait(testenv.Patience))
 	} else {
 		require.NotEmpty(t, tr.leave())
-	}
-}
-
-// TestForgotten: operations that the program gives up without an end, as it gives up the body
-// of an answer that it does not read, leave nothing.
-func TestForgotten(t *testing.T) {
-	t.Parallel()
-	testenv.Measures(t, "memory")
-	n := inFlight()
-	for _, kind := range []string{"fetch", "span", "otel"} {
-		t.Run(kind, func(t *testing.T) {
-			p := start(t, holder(t, static, kind))
-			_, before := p.flight(n)
-			p.does("observe", "watched")
-			p.does(fmt.Sprint("hold ", n), "held")
-			p.does("drop", "dropped")
-			p.measures()
-			p.does("leave", "left")
-			after := p.measures()
-			testenv.Figure(t, "heap", float64(after.Heap-before.Heap), slack, "B")
-			p.ends()
-		})
 	}
 }

@@ -4,16 +4,14 @@
 // as it is told, and says what they cost it. It talks with no other process: each package
 // works with a transport, a driver or a listener in memory.
 //
-//	holder [-uid UID] [-nproc N] KIND...
+//	holder KIND...
 //
 // KIND is a kind of operations: see kinds.go. The probes of all kinds belong to the provider
-// "law". After they are loaded, the program becomes the user UID, and this user may have no
-// more than N threads (RLIMIT_NPROC).
+// "law".
 // It reads commands from standard input, a line each, and answers each with a line:
 //
 //	hold N       start N operations of each kind        held
 //	release      end them, and look at their results    released
-//	drop         forget them, without an end            dropped
 //	work         start and end operations all the time  working
 //	go on        wait until each kind has done some     went on
 //	rest         end that                               rested {"KIND":OPERATIONS,...}
@@ -32,53 +30,23 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
-
-	"golang.org/x/sys/unix"
 )
 
 func main() {
-	var r rights
-	flag.IntVar(&r.uid, "uid", 0, "the user to become, or 0")
-	flag.Uint64Var(&r.nproc, "nproc", 0, "the user's limit of threads, or 0")
-	flag.Parse()
-	if err := run(r, flag.Args()); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "holder:", err)
 		os.Exit(1)
 	}
 }
 
-// rights are what the program has after it has loaded its probes.
-type rights struct {
-	uid   int
-	nproc uint64
-}
-
-func (r rights) take() error {
-	if r.uid != 0 {
-		if err := syscall.Setuid(r.uid); err != nil { // of all threads, as unix.Setuid is not
-			return err
-		}
-		// Otherwise /proc/self is not the program's own any more.
-		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
-			return err
-		}
-	}
-	if r.nproc != 0 {
-		return unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: r.nproc, Max: r.nproc})
-	}
-	return nil
-}
-
-func run(r rights, names []string) error {
+func run(names []string) error {
 	law := stapsdt.NewProvider("law")
 	h := &holder{provider: law}
 	for _, name := range names {
@@ -89,9 +57,6 @@ func run(r rights, names []string) error {
 		h.kinds = append(h.kinds, kind{name, k(law)})
 	}
 	if err := law.Load(); err != nil {
-		return err
-	}
-	if err := r.take(); err != nil {
 		return err
 	}
 	fmt.Println("ready")
@@ -140,9 +105,6 @@ func (h *holder) obey(word, rest string) (answer string, err error) {
 	case "release":
 		h.release()
 		return "released", nil
-	case "drop":
-		h.held = nil
-		return "dropped", nil
 	case "work":
 		h.crew = work(h.kinds)
 		return "working", nil
