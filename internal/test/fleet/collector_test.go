@@ -73,8 +73,8 @@ func TestCollector(t *testing.T) {
 	needs(t, "it builds an OpenTelemetry Collector")
 	const provider = "fleet_collector"
 	c := StartCollector(t)
-	program := here.fires(t, provider)
-	e := here.exports(t, provider, rules+"spans:\n  - {probe: 'PROVIDER:job'}\n", "localhost:0", "--otlp", c.Endpoint)
+	program := fires(t, provider)
+	e := exports(t, provider, rules+"spans:\n  - {probe: 'PROVIDER:job'}\n", "localhost:0", "--otlp", c.Endpoint)
 	require.Eventually(t, func() bool {
 		m, _ := last(c, "stapsdt_attached_sites")
 		sites := 0.0

@@ -1,3 +1,3 @@
-// Package fleet gathers what exporters on many machines send, in tests: it starts Prometheus and
+// Package fleet gathers what exporters send, in tests: it starts Prometheus and
 // an OpenTelemetry Collector, and asks them.
 package fleet

@@ -27,22 +27,12 @@ type exporter struct {
 	addr string // where it answers
 }
 
-// inside are the words before a command that let it run on another machine; those are few for
-// this one.
-type inside []string
-
-// command returns a command that runs there.
-func (in inside) command(program string, args ...string) *exec.Cmd {
-	words := append(append(in[:len(in):len(in)], program), args...)
-	return exec.Command(words[0], words[1:]...)
-}
-
 // exports starts the exporter with rules, in which PROVIDER is the provider.
-func (in inside) exports(t testing.TB, provider, rules, listen string, args ...string) *exporter {
+func exports(t testing.TB, provider, rules, listen string, args ...string) *exporter {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(rules, "PROVIDER", provider)), 0o600))
-	cmd := in.command(tracetest.Build(t, "../../../cmd/stapsdt"), append([]string{"export", "-c", path, "--listen", listen}, args...)...)
+	cmd := exec.Command(tracetest.Build(t, "../../../cmd/stapsdt"), append([]string{"export", "-c", path, "--listen", listen}, args...)...)
 	cmd.Env = append(os.Environ(), "OTEL_METRIC_EXPORT_INTERVAL=200")
 	e := &exporter{Process: tracetest.Command(t, cmd)}
 	e.addr = e.WaitSaid(regexp.MustCompile(`metrics are at https?://(\S+)/metrics`), testenv.Patience)[1]
@@ -50,17 +40,14 @@ func (in inside) exports(t testing.TB, provider, rules, listen string, args ...s
 }
 
 // fires starts a program that fires what it is told to.
-func (in inside) fires(t testing.TB, provider string) *tracetest.Process {
+func fires(t testing.TB, provider string) *tracetest.Process {
 	t.Helper()
-	cmd := in.command(tracetest.Build(t, "../command/exportee"), provider)
+	cmd := exec.Command(tracetest.Build(t, "../command/exportee"), provider)
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p := tracetest.Command(t, cmd)
 	p.Expect("ready", testenv.Patience)
 	return p
 }
-
-// here is this machine.
-var here inside
 
 // does tells a program something and waits until it is done.
 func does(p *tracetest.Process, lines ...string) {

@@ -25,7 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Prometheus is a server that scrapes some targets twice a second.
+// Prometheus is a server that scrapes a target twice a second.
 type Prometheus struct {
 	URL string // of its pages
 
@@ -35,26 +35,19 @@ type Prometheus struct {
 	process *tracetest.Process
 }
 
-// StartPrometheus starts a server, which runs until the test ends. A target is HOST:PORT.
-func StartPrometheus(t testing.TB, targets ...string) *Prometheus {
-	t.Helper()
-	return startPrometheus(t, map[string]any{}, targets)
-}
+// config is Prometheus's, for a target HOST:PORT.
+const config = `
+global: {scrape_interval: 500ms, scrape_timeout: 500ms}
+scrape_configs: [{job_name: stapsdt, static_configs: [{targets: ["%s"]}]}]
+`
 
-// startPrometheus starts a server with what its configuration says of how to scrape.
-func startPrometheus(t testing.TB, how map[string]any, targets []string) *Prometheus {
+// StartPrometheus starts a server, which runs until the test ends. The target is HOST:PORT.
+func StartPrometheus(t testing.TB, target string) *Prometheus {
 	t.Helper()
 	p := &Prometheus{t: t, program: testenv.NeedsTool(t, "prometheus", "prometheus")}
-	how["job_name"] = "stapsdt"
-	how["static_configs"] = []any{map[string]any{"targets": targets}}
-	config, err := json.Marshal(map[string]any{ // which YAML includes
-		"global":         map[string]string{"scrape_interval": "500ms", "scrape_timeout": "500ms"},
-		"scrape_configs": []any{how},
-	})
-	require.NoError(t, err)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "prometheus.yml")
-	require.NoError(t, os.WriteFile(path, config, 0o600))
+	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, config, target), 0o600))
 	addr := ownAddr()
 	p.URL = "http://" + addr
 	p.args = []string{

@@ -17,8 +17,8 @@ import (
 func TestPrometheus(t *testing.T) {
 	needs(t, "it starts Prometheus")
 	const provider = "fleet_prometheus"
-	program := here.fires(t, provider)
-	e := here.exports(t, provider, rules, "localhost:0")
+	program := fires(t, provider)
+	e := exports(t, provider, rules, "localhost:0")
 	p := StartPrometheus(t, e.addr)
 	p.Gives(attached, "sum by (metric) (stapsdt_attached_sites)")
 	does(program, `say "a"`, `say "bb"`, `say "a"`, `say "two\nlines"`, "level -7", "job 5", "begin 3")

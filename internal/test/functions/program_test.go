@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,13 +117,16 @@ func (p *program) traced(t testing.TB, name string) *tracetest.Tracer {
 	return tr
 }
 
-// each runs a test for each language.
-func each(t *testing.T, test func(t *testing.T, p *program)) {
+// each runs a test for each language, or for some.
+func each(t *testing.T, test func(t *testing.T, p *program), languages ...string) {
 	testenv.Long(t, "it starts interpreters and tracers")
 	testenv.NotRaced(t, "it starts programs in other languages, which the detector does not know")
 	tracetest.NeedTracefs(t)
 	library := library(t)
 	for _, l := range table {
+		if len(languages) > 0 && !slices.Contains(languages, l.name) {
+			continue
+		}
 		t.Run(l.name, func(t *testing.T) {
 			l.needs(t)
 			p := l.start(t, library, l.command)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -41,18 +39,6 @@ func (g guest) shows(script, function string, argument, result int) string {
 }
 
 var wasmTests = map[string]func(t *testing.T, g guest){
-	"flow": func(t *testing.T, g guest) {
-		text, options := g.script(t, "flow")
-		tr := tracetest.Bpftrace(t, text, options...)
-		g.call("fib", 2, 1)
-		lines := slices.Sorted(slices.Values(tr.WaitLines(8, testenv.Patience)))
-		for i, line := range lines {
-			_, lines[i], _ = strings.Cut(line, " ") // the time
-		}
-		tr.Stop()
-		require.Equal(t, []string{"2 1 -> fib (guest:3)", "2 2 -> fib (guest:3)", "2 2 <- fib (guest:3)", "2 2 -> fib (guest:3)",
-			"2 2 <- fib (guest:3)", "2 2 -> add (guest:4)", "2 2 <- add (guest:4)", "2 1 <- fib (guest:3)"}, lines)
-	},
 	"calls": func(t *testing.T, g guest) { // of fib 41, of which 20 add
 		calls := tracetest.Table(t, g.shows("calls", "fib", 7, 13), "calls")
 		require.Equal(t, map[string]int{"guest, fib": 41, "guest, add": 20}, calls)

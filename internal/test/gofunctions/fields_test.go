@@ -196,6 +196,7 @@ func TestFields(t *testing.T) {
 			})
 			t.Run("results", func(t *testing.T) { requireResults(t, path) })
 			t.Run("where", func(t *testing.T) { requireSelected(t, path) })
+			t.Run("keys", func(t *testing.T) { requireKeys(t, path) })
 		})
 	}
 }
@@ -225,12 +226,9 @@ func requireResults(t *testing.T, path string) {
 	requireSame(t, returns, traced)
 }
 
-// TestFieldKeys: count tells the values of fields apart.
-func TestFieldKeys(t *testing.T) {
-	testenv.NeedsRoot(t)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	s := launch(t, build(t, structProgram(seed, 60), nil))
+// requireKeys compares the fields of each call with the keys by which count tells calls apart.
+func requireKeys(t *testing.T, path string) {
+	s := launch(t, path)
 	c := s.command([]string{"go:main.Z*"}, "count", "-o", "json", "--by", "req.Path,req.N,len(h.R.L)", "go:main.Z*")
 	s.Say("")
 	s.Expect("done", testenv.Patience)

@@ -19,10 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var (
-	attachments = flag.Int("attachments", 500, "how often TestStorm attaches; 100000 is the long run")
-	recursions  = flag.Int("calls", 100_000, "how many calls TestManyCalls compares; 10000000 is the long run")
-)
+var attachments = flag.Int("attachments", 500, "how often TestStorm attaches; 100000 is the long run")
 
 // storm is a program in which the runtime does all that moves, ends and inspects stacks. The functions churn0
 // and so on are attached to and detached from, while another tracer counts the calls of work. It ends when it
@@ -239,80 +236,4 @@ func (s *subject) churn(n int) (seen uint64) {
 		seen += tally.Count
 	}
 	return seen
-}
-
-// many is a program that recurses, in goroutines whose stacks grow, until it has made some calls.
-const many = `package main
-
-import (
-	"bufio"
-	"fmt"
-	"os"
-	"strconv"
-	"sync"
-	"sync/atomic"
-)
-
-var calls atomic.Int64
-
-//go:noinline
-func work(n int) int {
-	var space [64]byte
-	space[n&63] = 1
-	if n == 0 { return int(space[0]) }
-	return work(n-1) + int(space[1])
-}
-
-func main() {
-	in := bufio.NewReader(os.Stdin)
-	in.ReadString('\n')
-	want, _ := strconv.ParseInt(os.Args[1], 10, 64)
-	var all sync.WaitGroup
-	for g := range 4 {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			for i := g; calls.Load() < want; i++ {
-				done := make(chan bool)
-				go func() {
-					n := i * 37 % 1000
-					work(n)
-					calls.Add(int64(n) + 1)
-					close(done)
-				}()
-				<-done
-			}
-		}()
-	}
-	all.Wait()
-	fmt.Println("done", calls.Load())
-	in.ReadString('\n')
-}
-`
-
-// TestManyCalls compares the number of calls with recursion, and of the returns that belong to them, exactly.
-func TestManyCalls(t *testing.T) {
-	testenv.NeedsRoot(t)
-	testenv.Long(t, "returns are slow")
-	path := build(t, many, nil)
-	for _, args := range [][]string{{"count", "go:main.work"}, {"latency", "go:main.work"}} {
-		t.Run(args[0], func(t *testing.T) {
-			s := launch(t, path, fmt.Sprint(*recursions))
-			sites := []string{"go:main.work", "go:main.work:return"}
-			if args[0] == "count" {
-				sites = sites[:1]
-			}
-			command := s.command(sites, append(args, "-o", "json")...)
-			begin := time.Now()
-			s.Say("")
-			var calls int
-			_, err := fmt.Sscan(s.Expect("done", testenv.Patience+time.Duration(*recursions)*50*time.Microsecond), &calls)
-			require.NoError(t, err)
-			took := time.Since(begin)
-			table := rows(t, stop(t, command))
-			require.Len(t, table, 1)
-			assert.Equal(t, calls, table[0].Count)
-			t.Logf("%d calls in %v, %.0f per second", calls, took.Round(time.Millisecond), float64(calls)/took.Seconds())
-		})
-	}
 }

@@ -2,10 +2,11 @@
 
 //go:build cgo
 
-package proxy_test
+package proxy
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,10 +14,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/test/proxy"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
 )
 
 const (
@@ -29,6 +32,48 @@ func version(t *testing.T) string {
 	mod, err := os.ReadFile("../go.mod")
 	require.NoError(t, err)
 	return regexp.MustCompile(`stapsdt/stapsdt (v\S+)`).FindStringSubmatch(string(mod))[1]
+}
+
+// committed returns a directory with the files that are committed.
+func committed(t *testing.T) (dir string) {
+	dir = t.TempDir()
+	out, err := exec.Command("sh", "-ec", `git -C "$0" archive HEAD | tar -x -C "$1"`, repository, dir).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return dir
+}
+
+// modules returns the directories of the modules in the workspace of a repository.
+func modules(t *testing.T, dir string) (all []string) {
+	content, err := os.ReadFile(dir + "/go.work")
+	require.NoError(t, err)
+	work, err := modfile.ParseWork("go.work", content, nil)
+	require.NoError(t, err)
+	for _, use := range work.Use {
+		all = append(all, filepath.Join(dir, use.Path))
+	}
+	require.Greater(t, len(all), 1)
+	return all
+}
+
+// publish fills a directory with every module, in the layout of the module proxy protocol. It takes what is committed.
+func publish(t *testing.T, to string) {
+	for _, dir := range modules(t, committed(t)) {
+		mod, err := os.ReadFile(dir + "/go.mod")
+		require.NoError(t, err)
+		m := module.Version{Path: modfile.ModulePath(mod), Version: version(t)}
+		var archive bytes.Buffer
+		require.NoError(t, zip.CreateFromDir(&archive, m, dir))
+		at := filepath.Join(to, m.Path, "@v")
+		require.NoError(t, os.MkdirAll(at, 0o755))
+		for name, content := range map[string][]byte{
+			"list":              []byte(m.Version + "\n"),
+			m.Version + ".info": fmt.Appendf(nil, `{"Version": %q, "Time": "2026-01-01T00:00:00Z"}`, m.Version),
+			m.Version + ".mod":  mod,
+			m.Version + ".zip":  archive.Bytes(),
+		} {
+			require.NoError(t, os.WriteFile(filepath.Join(at, name), content, 0o644))
+		}
+	}
 }
 
 // newcomer is a user with an empty module cache, whose proxy is this repository's, and
@@ -44,7 +89,7 @@ func newNewcomer(t *testing.T) *newcomer {
 	_, err := os.Stat(repository + "/.git")
 	testenv.Needs(t, "a checkout", err)
 	files := t.TempDir()
-	require.NoError(t, proxy.Write(repository, files, version(t)))
+	publish(t, files)
 	cache, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY").Output()
 	require.NoError(t, err)
 	lines := strings.Fields(string(cache))
@@ -86,16 +131,12 @@ func TestGoGet(t *testing.T) {
 // workspace. Sums of our own modules are missing until they are published.
 func TestTidy(t *testing.T) {
 	n := newNewcomer(t)
-	work := t.TempDir()
-	n.run("sh", "-c", `git -C "$1" archive HEAD | tar -x -C "$2"`, "sh", absolute(t, repository), work)
-	modules, err := proxy.Modules(repository)
-	require.NoError(t, err)
-	require.Greater(t, len(modules), 1)
 	own := regexp.MustCompile(`^\+` + regexp.QuoteMeta(root) + `\S* v\S+ h1:|^\+` + regexp.QuoteMeta(root) + `\S* v\S+/go\.mod h1:`)
-	for _, module := range modules {
-		t.Run(module, func(t *testing.T) {
+	work := committed(t)
+	for _, dir := range modules(t, work) {
+		t.Run(strings.TrimPrefix(dir, work), func(t *testing.T) {
 			cmd := exec.Command("go", "mod", "tidy", "-diff")
-			cmd.Dir, cmd.Env = filepath.Join(work, module), n.env
+			cmd.Dir, cmd.Env = dir, n.env
 			var said bytes.Buffer
 			cmd.Stderr = &said
 			diff, err := cmd.Output()
@@ -112,12 +153,6 @@ func TestTidy(t *testing.T) {
 			require.Empty(t, other)
 		})
 	}
-}
-
-func absolute(t *testing.T, path string) string {
-	path, err := filepath.Abs(path)
-	require.NoError(t, err)
-	return path
 }
 
 // TestGoInstall: the commands of nested modules, which replace directives would prevent.
