@@ -68,9 +68,14 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 		}
 		if now := time.Now(); e.postponed() || e.due || now.After(scan) && e.budget.affords(now) {
 			e.due = false
-			if err := e.scan(); err != nil {
+			waiting, err := e.renew() // a file whose file system tells nobody may have changed
+			if err == nil {
+				err = e.scan()
+			}
+			if err != nil {
 				return err
 			}
+			look = look || waiting
 			scan = time.Now().Add(e.scanInterval())
 		}
 		fds := slices.Concat(c.FDs(), e.processes.FDs())

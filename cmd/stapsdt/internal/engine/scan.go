@@ -135,13 +135,19 @@ func (e *Engine) scan() error {
 // files that were changed. waiting means that it has to be called again soon. If the kernel had no
 // room to tell, it looks at all processes, but not all the time while some process maps files in a loop.
 func (e *Engine) look() (waiting bool, err error) {
+	// What a process has mapped was written before. The files are looked at after this, or else its version of one would be
+	// taken for a file that nobody has named.
+	var pids []int
+	if e.watcher != nil {
+		var all bool
+		// Known files are of interest only if a subscriber asks for the processes.
+		asks := slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool { return s.AsksProcesses() })
+		pids, all = e.watcher.Mapped(func(pid int, m *target.Mapping) bool { return !asks && e.finder.Knows(pid, m) })
+		e.lost = e.lost || all
+	}
 	if waiting, err = e.renew(); err != nil || e.watcher == nil {
 		return waiting, err
 	}
-	// Known files are of interest only if a subscriber asks for the processes.
-	asks := slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool { return s.AsksProcesses() })
-	pids, all := e.watcher.Mapped(func(pid int, m *target.Mapping) bool { return !asks && e.finder.Knows(pid, m) })
-	e.lost = e.lost || all
 	if e.lost && e.budget.affordsLost(time.Now()) {
 		e.lost = false
 		e.finder.Doubt()
