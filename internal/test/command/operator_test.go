@@ -38,15 +38,11 @@ func startOperator(t testing.TB, args ...string) *tracetest.Process {
 // watch starts the command, lets the operator act while it is watched, and interrupts the command.
 func watch(t *testing.T, p *tracetest.Process, act func(*tracetest.Process), args ...string) result {
 	t.Helper()
-	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), append(args, "-p", pid(p))...)), t}
-	both := !slices.Contains(args, "operator:request") && !slices.Contains(args, "operator:query")
-	if both {
-		tell(p, "await 4")
-	} else {
-		tell(p, "await 2")
-	}
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), append(args, "-v", "-p", pid(p))...)), t}
 	if slices.Contains(args, "kernel") {
-		allTraced(t, p, both)
+		allTraced(t, p, !slices.Contains(args, "operator:request") && !slices.Contains(args, "operator:query"))
+	} else {
+		tr.waitForWatches(p, 1)
 	}
 	act(p)
 	tr.interrupt()

@@ -59,11 +59,12 @@ func (tw *twins) operate() {
 // watched is the command's output of what the twins do while it watches.
 func (tw *twins) watched(t *testing.T, args ...string) string {
 	t.Helper()
-	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), args...)), t}
-	tw.both("await 4")
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), append(args, "-v")...)), t}
 	for _, p := range []*tracetest.Process{tw.first, tw.second} {
 		if args[len(args)-1] == "kernel" {
 			allTraced(t, p, true)
+		} else {
+			tr.waitForWatches(p, 1)
 		}
 	}
 	tw.operate()

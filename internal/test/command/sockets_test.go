@@ -214,8 +214,8 @@ func TestSocketRoute(t *testing.T) {
 	r = runCommand(t, "count", "-p", pid(p), "subject:*", "--via", "ring")
 	require.Equal(t, 2, r.status)
 
-	both := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "subject:request__done", "--via", "socket")), t}
-	tell(p, "await")
+	both := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-v", "-o", "json", "-p", pid(p), "subject:request__done", "--via", "socket")), t}
+	both.waitForWatches(p, 1)
 	kernel := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "subject:request__done", "--via", "kernel")
 	tell(p, "fire 10")
 	byKernel, bySocket := kernel.stop(), both.stop()
@@ -391,7 +391,6 @@ func TestSocketExport(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool { return value(series) == want }, testenv.Patience, 20*time.Millisecond, series)
 	}
-	tell(p, "await")
 	becomes("stapsdt_watched_processes", "1")
 	tell(p, "fire 10")
 	becomes(`fired_total{cached="true"}`, "5")

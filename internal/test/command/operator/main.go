@@ -10,7 +10,6 @@
 //	storm N      N requests without queries, by two goroutines as fast as they can
 //	reload       unloads the probes and loads them again
 //	listen       lets others watch it without root
-//	await N      waits until N probes are enabled
 //
 // The argument, if there is one, is a file to which it records its events.
 package main
@@ -120,21 +119,7 @@ func act(word string, n int) {
 	case "listen":
 		_, err := probesock.Listen()
 		check(err)
-	case "await":
-		for enabled() < n {
-			time.Sleep(time.Millisecond)
-		}
 	}
-}
-
-// enabled returns the number of probes that are enabled. A watcher enables one after another.
-func enabled() (n int) {
-	for _, p := range provider.Probes() {
-		if p.Enabled() {
-			n++
-		}
-	}
-	return n
 }
 
 // serve is a request that takes two milliseconds and the time of two queries.
