@@ -22,24 +22,6 @@ func claims(name string) int {
 	return len(providers.loaded[name])
 }
 
-// TestGarbageIsForgotten: the registry does not keep a loaded provider alive.
-func TestGarbageIsForgotten(t *testing.T) {
-	dir := t.TempDir() + "/images"
-	func() {
-		p := NewProvider("forgotten", WithDir(dir))
-		NewProbe1[int](p, "event")
-		require.NoError(t, p.Load())
-		require.Equal(t, 1, claims("forgotten"))
-		require.NoError(t, NewProvider("forgotten", WithDir(dir)).Load())
-		require.Equal(t, 2, claims("forgotten"))
-		runtime.KeepAlive(p)
-	}()
-	collected(t, func() bool { return claims("forgotten") == 0 })
-	p := NewProvider("forgotten", WithDir(dir))
-	NewProbe1[string](p, "event")
-	load(t, p)
-}
-
 // TestConflict: a tracer cannot tell two providers of one name apart, so a probe
 // of both must have the same arguments, while both are loaded.
 func TestConflict(t *testing.T) {
@@ -132,4 +114,20 @@ func TestNameConflict(t *testing.T) {
 	closeAll(t, first, same)
 	require.NoError(t, other.Load())
 	closeAll(t, none, other)
+}
+
+// TestFailedLoadFreesItsName: a provider whose Load failed, for whatever reason, does not keep another one of the same name, with other
+// arguments, from loading.
+func TestFailedLoadFreesItsName(t *testing.T) {
+	nowhere, wrong, other := NewProvider("failed", WithDir("/proc/self")), newProvider(t, "failed"), newProvider(t, "failed")
+	NewProbe1[int](nowhere, "event")
+	NewProbe1[int](wrong, "event")
+	NewProbe0(wrong, "b:d")
+	NewProbe1[string](other, "event")
+	require.ErrorIs(t, nowhere.Load(), ErrPlace)
+	require.ErrorIs(t, wrong.Load(), ErrName)
+	require.Zero(t, claims("failed"))
+	load(t, other)
+	require.Equal(t, 1, claims("failed"))
+	closeAll(t, nowhere, wrong)
 }

@@ -90,19 +90,6 @@ func TestConversions(t *testing.T) {
 	require.Equal(t, "<no event>", (*Event)(nil).String())
 }
 
-func TestEventTime(t *testing.T) {
-	p := newProvider(t, "time")
-	probe := NewProbe0(p, "probe")
-	var times []time.Duration
-	defer p.Observe(func(e *Event) { times = append(times, e.Time()) })()
-	start := time.Now()
-	probe.Fire()
-	time.Sleep(10 * time.Millisecond)
-	probe.Fire()
-	require.GreaterOrEqual(t, times[1]-times[0], 10*time.Millisecond)
-	require.LessOrEqual(t, times[1]-times[0], time.Since(start))
-}
-
 // TestEventIsReused: what an observer keeps is reused, and says that it is no event. A
 // Clone is not.
 func TestEventIsReused(t *testing.T) {

@@ -24,19 +24,6 @@ func TestWrongLateDefinition(t *testing.T) {
 	require.Empty(t, p.Probes())
 }
 
-// TestLateDefinitionAndClose: what never became part of the provider stays a
-// no-op when it is closed.
-func TestLateDefinitionAndClose(t *testing.T) {
-	p := newProvider(t, "late")
-	require.NoError(t, p.Load())
-	late := NewProbe1[int](p, "late")
-	require.Equal(t, &noSite[0], (*byte)(late.at), "a no-op until the next load")
-	require.NoError(t, p.Close())
-	require.Equal(t, &noSite[0], (*byte)(late.at))
-	late.Fire(1)
-	require.ErrorIs(t, p.Load(), ErrClosed)
-}
-
 // TestLateNames: the names of a loaded probe cannot be given any more, until it is
 // unloaded.
 func TestLateNames(t *testing.T) {

@@ -2,7 +2,6 @@ package stapsdt
 
 import (
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,16 +68,7 @@ func TestWrongNames(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualError(t, dynamic.NameArgs(c.names...), "stapsdt: define wrong:probe: "+c.text)
 		require.Nil(t, dynamic.ArgNames())
-		require.NoError(t, dynamic.NameArgs("_", "Z9_"))
-	}
-}
-
-func TestNameFault(t *testing.T) {
-	for _, name := range []string{"a", "_", "__", "A9", "path", "pid", "str", "comm", "count", "args", "arg0", strings.Repeat("x", 32)} {
-		require.Empty(t, argNameFault(name), name)
-	}
-	for _, name := range []string{"", "9", "a b", "a.b", "a%s", "a\"", "ä", "a\x00", "\xff", "while", "_Bool", "unroll", "__probe_ip", strings.Repeat("x", 33)} {
-		require.NotEmpty(t, argNameFault(name), name)
+		require.NoError(t, dynamic.NameArgs("_", strings.Repeat("Z9", 16)))
 	}
 }
 
@@ -131,31 +121,4 @@ func TestNameArgs(t *testing.T) {
 
 	require.NoError(t, p.Close())
 	require.ErrorIs(t, probe.NameArgs("a", "b"), ErrClosed)
-}
-
-// TestConcurrentNames: names can be read and given at any time.
-func TestConcurrentNames(t *testing.T) {
-	p := newProvider(t, "concurrent")
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for range 20 {
-				probe, err := p.AddProbe("probe", Int8)
-				if err == nil && probe.NameArgs("a") == nil {
-					_ = probe.ArgNames()
-				}
-			}
-		})
-		wg.Go(func() {
-			for range 20 {
-				for _, probe := range p.Probes() {
-					_ = probe.ArgNames()
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for _, probe := range p.Probes() {
-		require.Equal(t, []string{"a"}, probe.ArgNames())
-	}
 }

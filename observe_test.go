@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -201,7 +199,7 @@ func (s *sequences) observe(e *Event) {
 	s.next[g] = n + 1
 }
 
-// TestObserveStorm makes every call that changes what a fire does, at once. An observer that
+// TestObserveStorm makes every call of a provider and its probes at once. The race detector watches. An observer that
 // stays sees each event of a goroutine, in order; those that come and go see a part of them
 // without a gap.
 func TestObserveStorm(t *testing.T) {
@@ -218,7 +216,11 @@ func TestObserveStorm(t *testing.T) {
 	for g := range goroutines {
 		firing.Go(func() {
 			for n := range fires {
-				probe.Fire(g, n, fmt.Sprint(g, "-", n))
+				if n%2 == 0 {
+					probe.Fire(g, n, fmt.Sprint(g, "-", n))
+				} else if err := probe.Probe.Fire(g, n, fmt.Sprint(g, "-", n)); err != nil {
+					problems <- err
+				}
 				if n%100 == 0 {
 					runtime.Gosched()
 				}
@@ -242,6 +244,14 @@ func TestObserveStorm(t *testing.T) {
 		})
 	}
 	loop(func() {
+		p.Path()
+		for _, any := range p.Probes() {
+			any.ArgNames()
+			any.Enabled()
+		}
+		runtime.Gosched()
+	})
+	loop(func() {
 		if err := p.Load(); err != nil && !errors.Is(err, ErrUnsupported) {
 			problems <- err
 		}
@@ -255,6 +265,9 @@ func TestObserveStorm(t *testing.T) {
 			late, err := p.AddProbe(fmt.Sprint("late", i), Int32)
 			if err != nil || !late.Enabled() || late.Fire(i) != nil {
 				problems <- fmt.Errorf("%v: %v", late, err)
+			}
+			if err := late.NameArgs("n"); err != nil && !errors.Is(err, ErrLoaded) {
+				problems <- err
 			}
 			time.Sleep(time.Millisecond)
 		}
@@ -271,73 +284,4 @@ func TestObserveStorm(t *testing.T) {
 	}
 	require.NoError(t, p.Close())
 	requireNoneObserves(t)
-}
-
-// TestObservedDoesNotAllocate: neither the event nor what the observer reads of it.
-func TestObservedDoesNotAllocate(t *testing.T) {
-	testenv.NotRaced(t, "sync.Pool drops what it was given, at random")
-	testenv.NotSanitized(t, "the address sanitizer has variables escape")
-	testenv.NeedsOptimization(t, "Fire is not inlined, and its arguments are allocated")
-	s := newIdleProbes(t)
-	var read int
-	defer s.any.Provider().Observe(func(e *Event) {
-		for i := range e.NumArgs() {
-			v := e.Arg(i)
-			read += len(v.text) + int(v.Int64()) + int(v.Kind())
-		}
-	})()
-	for _, f := range s.idleFires() {
-		require.Zero(t, testing.AllocsPerRun(100, func() { f.fire(1) }), f.name)
-	}
-	var err error
-	require.Zero(t, testing.AllocsPerRun(100, func() { err = s.any.Fire(benchNumber, int32(200)) }), "variadic")
-	require.NoError(t, err)
-	require.NotZero(t, read)
-}
-
-// benchNumber does not fit a byte: small ones are in an interface for free.
-var benchNumber uint64 = 1 << 40
-
-// TestIdleArgumentsStayOnTheStack: a caller's text does not escape, because nothing keeps
-// it: not even an observer could.
-func TestIdleArgumentsStayOnTheStack(t *testing.T) {
-	testenv.NotSanitized(t, "the address sanitizer has variables escape")
-	testenv.NeedsOptimization(t, "Fire is not inlined, and its arguments are allocated")
-	s := newIdleProbes(t)
-	n := byte(0)
-	require.Zero(t, testing.AllocsPerRun(100, func() {
-		n++
-		b := make([]byte, 0, 20) // becomes garbage with the frame
-		b = append(b, n, n, n)
-		s.oneString.Fire(string(b))
-		s.twoMixed.Fire(string(append(b, 'x')), 1)
-		s.threeMixed.Fire("constant", 1, append(b, 'y'))
-		s.sixMixed.Fire(string(b), 1, b, true, string(b), 1)
-	}))
-}
-
-// BenchmarkObserved is what a fire costs with one observer, and BenchmarkClock what of this is
-// the reading of the clock.
-func BenchmarkObserved(b *testing.B) {
-	s := newIdleProbes(b)
-	defer s.any.Provider().Observe(func(e *Event) {})()
-	for _, f := range s.idleFires() {
-		b.Run(f.name, func(b *testing.B) {
-			b.ReportAllocs()
-			f.fire(b.N)
-		})
-	}
-	b.Run("args=2/kind=any", func(b *testing.B) {
-		b.ReportAllocs()
-		require.NoError(b, s.fireAny(b.N))
-	})
-}
-
-func BenchmarkClock(b *testing.B) {
-	start := time.Now()
-	var sum time.Duration
-	for range b.N {
-		sum += time.Since(start)
-	}
-	require.NotZero(b, sum)
 }

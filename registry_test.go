@@ -178,31 +178,6 @@ func collected(t testing.TB, done func() bool) {
 	require.Eventually(t, func() bool { runtime.GC(); return done() }, testenv.Patience, time.Millisecond)
 }
 
-// TestMillionProviders: providers that are garbage leave nothing in the registry.
-func TestMillionProviders(t *testing.T) {
-	testenv.Measures(t, "the memory that remains of a million providers")
-	testenv.NotRaced(t, "a million cleanups take longer than the test waits")
-	aside(t)
-	heap := func() float64 {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return float64(m.HeapAlloc)
-	}
-	runtime.GC()
-	before := heap()
-	most := 0
-	for i := range 1_000_000 {
-		NewProvider("garbage")
-		if i%100_000 == 0 {
-			most = max(most, waiting())
-		}
-	}
-	collected(t, func() bool { return waiting() == 0 })
-	t.Logf("at most %d entries", most)
-	runtime.GC()
-	testenv.Figure(t, "heap that remains", (heap()-before)/(1<<20), 1, "MiB")
-}
-
 // TestProviders: every provider that is not closed is listed, whatever its state, and none is
 // kept alive.
 func TestProviders(t *testing.T) {

@@ -4,30 +4,11 @@ package stapsdt
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-// TestWriteScriptWhere: only an image in memory is traced by its path, whatever
-// directory a file is in.
-func TestWriteScriptWhere(t *testing.T) {
-	for what, opts := range map[string][]Option{
-		"memory": {WithMemfd()},
-		"file":   {WithDir(fmt.Sprintf("/proc/%d/root%s/a directory", os.Getpid(), t.TempDir()))},
-	} {
-		p := NewProvider("where", opts...)
-		NewProbe0(p, "x")
-		load(t, p)
-		var script strings.Builder
-		require.NoError(t, p.WriteScript(&script))
-		require.NotContains(t, script.String(), "self")
-		require.Equal(t, what == "file", strings.Contains(script.String(), "\nusdt:*:where:x\n"), "%s\n%s", p.Path(), &script)
-	}
-}
 
 // TestWriteScriptUnloaded: a script can be written before there is a process.
 func TestWriteScriptUnloaded(t *testing.T) {

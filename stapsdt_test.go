@@ -111,12 +111,6 @@ func TestLifecycle(t *testing.T) {
 	require.False(t, second.Enabled())
 }
 
-func TestEmptyProviderLoads(t *testing.T) {
-	p := newProvider(t, "empty")
-	load(t, p)
-	require.FileExists(t, p.Path())
-}
-
 func TestNames(t *testing.T) {
 	needsLoader(t)
 	good := []string{"a", "request__done", "my-app.v2", "sub-entry", "ünïcode", "日本", strings.Repeat("x", MaxName), "%s", "..", "a'b", "$(x)", `back\slash`}
@@ -153,20 +147,6 @@ func requireOneLine(t *testing.T, err error) {
 	require.Equal(t, 1, strings.Count(text, "stapsdt:"), text)
 	require.True(t, strings.HasPrefix(text, "stapsdt: "), text)
 	require.False(t, strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), "%q", text)
-}
-
-func TestSecondTracePoint(t *testing.T) {
-	p := newProvider(t, "twice")
-	a, err := p.AddProbe("event", Int32)
-	require.NoError(t, err)
-	b, err := p.AddProbe("event", Int32)
-	require.NoError(t, err)
-	require.NotSame(t, a, b)
-	_, err = p.AddProbe("event", Uint32)
-	require.ErrorIs(t, err, ErrConflict)
-	_, err = p.AddProbe("event")
-	require.ErrorIs(t, err, ErrConflict)
-	require.Len(t, p.Probes(), 2)
 }
 
 // TestDocumentedLimits: what the README, SECURITY.md and other tools say in

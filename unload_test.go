@@ -103,45 +103,6 @@ func traceByBpftrace(t *testing.T, program string) (stop func() string) {
 	}
 }
 
-// TestConcurrentCalls makes every call of a provider from many goroutines at
-// once. The race detector watches.
-func TestConcurrentCalls(t *testing.T) {
-	p := newProvider(t, "busy")
-	probe := NewProbe3[string, []byte, int](p, "event")
-	var wg, changes sync.WaitGroup
-	var end atomic.Bool
-	for range 4 {
-		wg.Go(func() {
-			for i := 0; !end.Load(); i++ {
-				probe.Fire("text", []byte("bytes"), i)
-				probe.Enabled()
-				probe.Probe.Fire("text", "text", i)
-			}
-		})
-		changes.Go(func() {
-			for range 100 {
-				p.Load()
-				if p.Loaded() {
-					p.Path()
-				}
-				p.Unload()
-			}
-		})
-		changes.Go(func() {
-			for i := range 20 {
-				p.AddProbe("more", Int32)
-				p.Probes()
-				time.Sleep(time.Duration(i) * time.Millisecond)
-			}
-		})
-	}
-	changes.Wait()
-	end.Store(true)
-	wg.Wait()
-	require.NoError(t, p.Close())
-	require.ErrorIs(t, p.Load(), ErrClosed)
-}
-
 // mappings counts the mappings of the images of a provider, parked ranges left
 // out.
 func mappings(t *testing.T, provider string) (n int) {
@@ -166,7 +127,7 @@ func TestGarbageIsGivenBack(t *testing.T) {
 		}
 	}
 	settle()
-	before, fds := mappings(t, "garbage"), descriptors(t)
+	before, fds := mappings(t, "garbage"), entries("/proc/self/fd")
 	dir := t.TempDir() + "/images"
 	func() {
 		var all []*Provider // which the collector does not find until all are counted
@@ -193,7 +154,7 @@ func TestGarbageIsGivenBack(t *testing.T) {
 	require.Eventually(t, func() bool {
 		settle()
 		// The memory of parked slots is kept, once a process.
-		return mappings(t, "garbage") == before && descriptors(t) <= fds+1
+		return mappings(t, "garbage") == before && entries("/proc/self/fd") <= fds+1
 	}, testenv.Patience, time.Millisecond)
 
 	// A probe keeps its provider's mapping.
@@ -207,11 +168,4 @@ func TestGarbageIsGivenBack(t *testing.T) {
 	require.Equal(t, before+1, mappings(t, "garbage"))
 	probe.Fire(1)
 	runtime.KeepAlive(probe)
-}
-
-func descriptors(t *testing.T) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	return len(list)
 }

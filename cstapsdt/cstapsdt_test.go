@@ -3,12 +3,10 @@
 package cstapsdt
 
 import (
-	"bytes"
 	"errors"
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/image"
@@ -23,35 +21,6 @@ func needLibelf(t *testing.T) {
 	t.Helper()
 	if !HasLibelf() {
 		testenv.Needs(t, "libelf", errors.New("no headers, or no library"))
-	}
-}
-
-// requireSameImage requires that C and Go build the same bytes, for each
-// architecture and each nop.
-func requireSameImage(t *testing.T, d image.Spec) {
-	t.Helper()
-	needLibelf(t)
-	c, err := NewProvider(d.Provider)
-	require.NoError(t, err)
-	defer c.Close()
-	for _, p := range d.Probes {
-		require.NoError(t, c.AddProbe(p.Name, p.Args))
-	}
-	for i := range image.Arches() {
-		arch := &image.Arches()[i]
-		for j := range arch.Nops {
-			nop := &arch.Nops[j]
-			want, err := image.Build(arch, nop, d, nil)
-			require.NoError(t, err)
-			got, text, err := c.Image(arch.Name, nop.Name, nil)
-			require.NoError(t, err)
-			if !bytes.Equal(want.Bytes, got) {
-				t.Fatalf("%s %s: images of %+v differ: %d bytes from Go, %d from C", arch.Name, nop.Name, d, len(want.Bytes), len(got))
-			}
-			if len(d.Probes) > 0 {
-				require.Equal(t, want.Text, text)
-			}
-		}
 	}
 }
 
@@ -82,46 +51,6 @@ func random(r *rand.Rand) image.Spec {
 		d.Probes = append(d.Probes, image.Probe{Name: n, Args: args})
 	}
 	return d
-}
-
-func TestImagesAreEqual(t *testing.T) {
-	requireSameImage(t, image.Spec{Provider: "empty"})
-	requireSameImage(t, image.Spec{Provider: "twice", Probes: []image.Probe{{Name: "p", Args: []int8{4}}, {Name: "p", Args: []int8{4}}}})
-	many := image.Spec{Provider: "many"}
-	for range 5000 {
-		many.Probes = append(many.Probes, image.Probe{Name: "probe", Args: []int8{8, -8}})
-	}
-	requireSameImage(t, many)
-
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 0))
-	for i := range 3000 {
-		d := random(r)
-		if !t.Run("", func(t *testing.T) { requireSameImage(t, d) }) {
-			t.Fatalf("seed %d, case %d", seed, i)
-		}
-	}
-}
-
-func FuzzImagesAreEqual(f *testing.F) {
-	f.Add("provider", "probe", []byte{0, 7}, uint8(2))
-	f.Add("p", "x y", []byte{}, uint8(0))
-	f.Fuzz(func(t *testing.T, provider, probe string, args []byte, copies uint8) {
-		provider, _, _ = strings.Cut(provider, "\x00")
-		probe, _, _ = strings.Cut(probe, "\x00")
-		if provider == "" || probe == "" || len(args) > image.MaxArgs {
-			t.Skip()
-		}
-		p := image.Probe{Name: probe, Args: make([]int8, len(args))}
-		for i, a := range args {
-			p.Args[i] = types[int(a)%len(types)]
-		}
-		d := image.Spec{Provider: provider}
-		for range copies {
-			d.Probes = append(d.Probes, p)
-		}
-		requireSameImage(t, d)
-	})
 }
 
 func TestErrorsCross(t *testing.T) {

@@ -82,16 +82,24 @@ func startChild(t *testing.T, path string) (*exec.Cmd, string) {
 	return cmd, strings.TrimSuffix(line, "\n")
 }
 
+// openRecording returns a reader of a recording, whose events can be read.
+func openRecording(t *testing.T, path string) *recording.Reader {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	r, err := recording.NewReader(f)
+	require.NoError(t, err)
+	more, err := r.More()
+	require.NoError(t, err)
+	require.True(t, more)
+	return r
+}
+
 // checkKilled checks a recording of a child: whole records, each goroutine's numbers in their order, and
 // as many seen and lost as each shard has committed. It returns how many were seen.
 func checkKilled(t *testing.T, path string) (seen int) {
-	f, err := os.Open(path)
-	require.NoError(t, err)
-	defer f.Close()
-	r, err := recording.NewReader(f)
-	require.NoError(t, err)
-	_, err = r.More()
-	require.NoError(t, err)
+	r := openRecording(t, path)
 	last, whole := map[uint64]uint64{}, map[uint64]bool{}
 	for {
 		e, err := r.Next()
@@ -264,12 +272,7 @@ func TestCreate(t *testing.T) {
 	r.Start()
 	require.False(t, event.Enabled())
 
-	f, err := os.Open(path)
-	require.NoError(t, err)
-	defer f.Close()
-	reader, err := recording.NewReader(f)
-	require.NoError(t, err)
-	head := reader.Head()
+	head := openRecording(t, path).Head()
 	require.True(t, head.Ended)
 	require.EqualValues(t, os.Getpid(), head.PID)
 	require.NotZero(t, head.Start)
@@ -277,9 +280,6 @@ func TestCreate(t *testing.T) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	require.Equal(t, exe, head.Executable)
-	more, err := reader.More()
-	require.NoError(t, err)
-	require.True(t, more)
 }
 
 // TestTruncated: a file that is truncated while goroutines record to it ends the recording, and

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -17,14 +18,6 @@ func entries(path string) int {
 	return len(list)
 }
 
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // TestInFlight: a recorder has no goroutine or descriptor, however many operations are in flight.
 func TestInFlight(t *testing.T) { flight(t, func(string, float64) {}) }
 
@@ -33,9 +26,9 @@ func TestInFlight(t *testing.T) { flight(t, func(string, float64) {}) }
 func TestRecorderMemory(t *testing.T) {
 	testenv.Measures(t, "the memory of a recorder")
 	testenv.NotRaced(t, "the detector has memory of its own")
-	bytes := heap()
+	bytes := eventtest.LiveHeap()
 	flight(t, func(name string, most float64) {
-		testenv.Figure(t, name, float64(heap()-bytes), most, "bytes")
+		testenv.Figure(t, name, float64(eventtest.LiveHeap()-bytes), most, "bytes")
 	})
 }
 

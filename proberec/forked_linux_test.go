@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/recorder"
-	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -66,13 +65,7 @@ func TestForked(t *testing.T) {
 		cmd.Env = append(os.Environ(), "PROBEREC_FORK="+path, "PROBEREC_COUNTER="+counter)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
-		f, err := os.Open(path)
-		require.NoError(t, err)
-		defer f.Close()
-		r, err := recording.NewReader(f)
-		require.NoError(t, err)
-		_, err = r.More()
-		require.NoError(t, err)
+		r := openRecording(t, path)
 		for n := range uint64(20) {
 			e, err := r.Next()
 			require.NoError(t, err)

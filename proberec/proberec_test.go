@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,6 +162,9 @@ func TestLastEventsAreKept(t *testing.T) {
 			require.EqualValues(t, n, l.Args["n"])
 			require.Len(t, l.Args["text"], n%100)
 		}
+		n, err := r.WriteTo(&failingWriter{100_000})
+		require.EqualError(t, err, "no room")
+		require.EqualValues(t, 100_000, n)
 	}
 }
 
@@ -185,98 +187,6 @@ func TestLargestEvent(t *testing.T) {
 	require.GreaterOrEqual(t, len(lines), 3)
 	for i, arg := range args {
 		require.Equal(t, arg.(string)[:stapsdt.MaxString-1], lines[0].Args[fmt.Sprint("arg", i)])
-	}
-}
-
-// TestConcurrentRecording writes while goroutines fire: what is written is in order, and
-// each goroutine's last events are there without a gap.
-func TestConcurrentRecording(t *testing.T) {
-	p := stapsdt.NewProvider("p")
-	probe := stapsdt.NewProbe3[int, int, string](p, "event", "goroutine", "n", "text")
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
-	r := New(16*recording.ChunkBytes, p)
-	r.Start()
-	var wg sync.WaitGroup
-	const goroutines, fires = 8, 2000
-	for g := range goroutines {
-		wg.Go(func() {
-			for n := range fires {
-				probe.Fire(g, n, fmt.Sprint(g, "-", n))
-				if n%50 == 0 {
-					runtime.Gosched()
-				}
-			}
-		})
-	}
-	check := func() map[int]int {
-		last := map[int]int{}
-		var at time.Time
-		for _, l := range written(t, r) {
-			g, n := int(l.Args["goroutine"].(float64)), int(l.Args["n"].(float64))
-			require.Equal(t, fmt.Sprint(g, "-", n), l.Args["text"])
-			require.False(t, l.Time.Before(at))
-			at = l.Time
-			// A fire that finds every shard taken is lost.
-			if before, ok := last[g]; ok && r.writer.Dropped() == 0 {
-				require.Equal(t, before+1, n)
-			}
-			last[g] = n
-		}
-		return last
-	}
-	for range 3 {
-		check()
-	}
-	wg.Wait()
-	r.Stop()
-	last := check()
-	require.NotEmpty(t, last)
-	if r.writer.Dropped() > 0 {
-		return
-	}
-	for _, n := range last {
-		require.Equal(t, fires-1, n)
-	}
-}
-
-// TestNoGap: while events replace each other faster than they are copied, what WriteTo writes
-// lacks the oldest, and none between others.
-func TestNoGap(t *testing.T) {
-	p := stapsdt.NewProvider("p")
-	types, args := make([]stapsdt.ArgType, stapsdt.MaxArgs), make([]any, stapsdt.MaxArgs)
-	types[0] = stapsdt.Uint64
-	for i := 1; i < stapsdt.MaxArgs; i++ { // each event takes most of a chunk
-		types[i], args[i] = stapsdt.String, strings.Repeat("x", stapsdt.MaxString)
-	}
-	probe, err := p.AddProbe("event", types...)
-	require.NoError(t, err)
-	r := New(0, p)
-	r.Start()
-	defer r.Stop()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	var end atomic.Bool
-	defer end.Store(true)
-	wg.Go(func() {
-		for n := 0; !end.Load(); n++ {
-			args[0] = n
-			if err := probe.Fire(args...); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	enough := 2000
-	if testing.Short() {
-		enough = 50
-	}
-	for reads := 0; reads < enough; {
-		lines := written(t, r)
-		for i, l := range lines {
-			require.Equal(t, lines[0].Args["arg0"].(float64)+float64(i), l.Args["arg0"])
-		}
-		if len(lines) > 0 {
-			reads++
-		}
 	}
 }
 
@@ -310,20 +220,6 @@ func (f *failingWriter) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-func TestWriteFails(t *testing.T) {
-	p := stapsdt.NewProvider("p")
-	probe := stapsdt.NewProbe0(p, "event")
-	r := New(0, p)
-	r.Start()
-	defer r.Stop()
-	for range 10_000 {
-		probe.Fire()
-	}
-	n, err := r.WriteTo(&failingWriter{100_000})
-	require.EqualError(t, err, "no room")
-	require.EqualValues(t, 100_000, n)
-}
-
 func TestRecordingDoesNotAllocate(t *testing.T) {
 	testenv.NotRaced(t, "sync.Pool drops what it was given, at random")
 	testenv.NeedsOptimization(t, "Fire is not inlined, and its arguments are allocated")
@@ -337,37 +233,4 @@ func TestRecordingDoesNotAllocate(t *testing.T) {
 		probe.Fire(1, 2, "text")
 		other.Fire()
 	}))
-}
-
-func BenchmarkRecorded(b *testing.B) {
-	p := stapsdt.NewProvider("p")
-	none := stapsdt.NewProbe0(p, "none")
-	integers := stapsdt.NewProbe2[uint64, int32](p, "integers")
-	mixed := stapsdt.NewProbe4[string, int32, bool, time.Duration](p, "mixed")
-	r := New(16<<20, p)
-	r.Start()
-	defer r.Stop()
-	for _, c := range []struct {
-		name string
-		fire func(i int)
-	}{
-		{"args=0", func(int) { none.Fire() }},
-		{"args=2", func(i int) { integers.Fire(uint64(i), 200) }},
-		{"args=4", func(i int) { mixed.Fire("/index.html", 200, true, time.Duration(i)) }},
-	} {
-		for _, goroutines := range []int{1, 2} {
-			b.Run(fmt.Sprint(c.name, "/goroutines=", goroutines), func(b *testing.B) {
-				b.ReportAllocs()
-				var group sync.WaitGroup
-				for range goroutines {
-					group.Go(func() {
-						for i := range b.N {
-							c.fire(i)
-						}
-					})
-				}
-				group.Wait()
-			})
-		}
-	}
 }

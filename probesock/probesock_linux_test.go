@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -383,8 +384,7 @@ func TestTooMany(t *testing.T) {
 func TestWatchLate(t *testing.T) {
 	testenv.Long(t, "it waits for longer than an answer may take")
 	t.Parallel()
-	_, path := start(t, "killed")
-	c := connected(t, path)
+	c := connected(t, start(t, "killed").path)
 	_, err := c.List()
 	require.NoError(t, err)
 	time.Sleep(answerPatience + 100*time.Millisecond)
@@ -425,7 +425,6 @@ func threadsChild() {
 func TestThreads(t *testing.T) {
 	testenv.NeedsRoot(t) // whom the limit does not concern
 	testenv.NotRaced(t, "the detector has threads of its own")
-	testenv.NotEmulated(t, "it starts itself as another program")
 	dir := t.TempDir()
 	const user = 4343
 	for at := dir; at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
@@ -438,16 +437,9 @@ func TestThreads(t *testing.T) {
 	require.NoError(t, os.WriteFile(program, content, 0o755))
 	cmd := exec.Command(program)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
-	cmd.Env = append(os.Environ(), "PROBESOCK_CHILD=threads", "STAPSDT_DIR="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
+	c := startIn(t, dir, cmd, "threads")
 	for range 3 {
-		w := watching(t, strings.TrimSuffix(line, "\n"), 1<<20, "child:*")
+		w := watching(t, c.path, 1<<20, "child:*")
 		seen := 0
 		require.Eventually(t, func() bool {
 			seen += len(w.events(t))
@@ -509,6 +501,8 @@ func TestFiles(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(other, nil, 0o600))
 	old := time.Now().Add(-2 * staleAge)
+	later := time.Now().Add(time.Hour) // however long this test takes
+	require.NoError(t, os.Chtimes(young, later, later))
 	require.NoError(t, os.Chtimes(stale, old, old))
 	require.NoError(t, os.Chtimes(other, old, old))
 	closer, err := Listen()
@@ -602,24 +596,45 @@ var children = map[string]func(){
 	"threads":   threadsChild,
 }
 
-// start starts a child that listens, and returns the path of its socket.
-func start(t *testing.T, name string) (*exec.Cmd, string) {
+// child is a program that listens.
+type child struct {
+	*exec.Cmd
+	path string // of its socket
+	in   io.Writer
+	out  *bufio.Reader
+}
+
+// start starts a child that listens.
+func start(t *testing.T, name string) *child {
 	t.Helper()
-	testenv.NotEmulated(t, "it starts itself as another program")
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o700))
-	cmd := exec.Command("/proc/self/exe")
+	return startIn(t, dir, exec.Command("/proc/self/exe"), name)
+}
+
+// startIn is start with a directory of the child's, and a command that is this test binary.
+func startIn(t *testing.T, dir string, cmd *exec.Cmd, name string) *child {
+	t.Helper()
+	testenv.NotEmulated(t, "it starts itself as another program")
 	cmd.Env = append(os.Environ(), "PROBESOCK_CHILD="+name, "STAPSDT_DIR="+dir)
 	cmd.Stderr = os.Stderr
-	_, err := cmd.StdinPipe()
+	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
+	c := &child{cmd, "", in, bufio.NewReader(out)}
+	c.path = c.line(t)
+	return c
+}
+
+// line returns the next line that the child prints.
+func (c *child) line(t *testing.T) string {
+	t.Helper()
+	line, err := c.out.ReadString('\n')
 	require.NoError(t, err)
-	return cmd, strings.TrimSuffix(line, "\n")
+	return strings.TrimSuffix(line, "\n")
 }
 
 // announce listens, and prints where.
@@ -650,13 +665,13 @@ func killedChild() {
 // TestKilled: when the program is killed, a watcher has whole events, in each goroutine's order, and knows of
 // its losses.
 func TestKilled(t *testing.T) {
-	cmd, path := start(t, "killed")
-	w := watching(t, path, 1<<20, "child:*")
+	c := start(t, "killed")
+	w := watching(t, c.path, 1<<20, "child:*")
 	require.Eventually(t, func() bool {
 		more, err := w.More()
 		return err == nil && more
 	}, testenv.Patience, 10*time.Millisecond)
-	require.NoError(t, cmd.Process.Kill())
+	require.NoError(t, c.Process.Kill())
 	require.ErrorIs(t, w.Gone(), io.EOF)
 	seen := w.events(t)
 	require.NotEmpty(t, seen)
@@ -671,58 +686,42 @@ func TestKilled(t *testing.T) {
 	require.NotEmpty(t, last) // of some goroutines, all events may have been replaced
 }
 
-// exhaustedChild has no descriptors for those who connect, until it reads a byte.
+// exhaustedChild has no descriptors for those who connect, until it reads a byte. It prints a line when its listener could not accept a
+// connection.
 func exhaustedChild() {
 	p := stapsdt.NewProvider("child")
 	probe := stapsdt.NewProbe0(p, "event")
-	var limit unix.Rlimit
-	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
-	go func() {
-		for range time.Tick(time.Millisecond) {
-			probe.Fire()
-		}
-	}()
-	l, err := Listen()
-	if err == nil {
-		var held []*os.File
-		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: limit.Max})
-		for {
-			f, err := os.Open("/dev/null")
-			if err != nil {
-				break
-			}
-			held = append(held, f)
-		}
-		fmt.Println(l.(*listener).path)
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		for _, f := range held {
-			f.Close()
-		}
+	announce()
+	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: 64})
+	var held []*os.File
+	for f, err := os.Open("/dev/null"); err == nil; f, err = os.Open("/dev/null") {
+		held = append(held, f)
 	}
-	select {}
+	fmt.Println("exhausted")
+	isResting := regexp.MustCompile(`time\.Sleep\([^)]*\)\n.*\n.*probesock\.\(\*listener\)\.accept\(`)
+	stacks := make([]byte, 1<<20)
+	for !isResting.Match(stacks[:runtime.Stack(stacks, true)]) {
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println("refused")
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	for _, f := range held {
+		f.Close()
+	}
+	for range time.Tick(time.Millisecond) {
+		probe.Fire()
+	}
 }
 
 // TestExhausted: a program without descriptors goes on, and serves again when it has some.
 func TestExhausted(t *testing.T) {
-	testenv.NotEmulated(t, "it starts itself as another program")
-	dir := t.TempDir()
-	require.NoError(t, os.Chmod(dir, 0o700))
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "PROBESOCK_CHILD=exhausted", "STAPSDT_DIR="+dir)
-	in, err := cmd.StdinPipe()
+	c := start(t, "exhausted")
+	require.Equal(t, "exhausted", c.line(t))
+	dialed(t, c.path)
+	require.Equal(t, "refused", c.line(t))
+	_, err := c.in.Write([]byte("x"))
 	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	conn := dialed(t, strings.TrimSuffix(line, "\n"))
-	_, err = wire.NewClient(conn, 300*time.Millisecond)
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "nothing accepts connections without a descriptor")
-	_, err = in.Write([]byte("x"))
-	require.NoError(t, err)
-	w := watching(t, strings.TrimSuffix(line, "\n"), 0, "child:*")
+	w := watching(t, c.path, 0, "child:*")
 	require.Eventually(t, func() bool { return len(w.events(t)) > 0 }, testenv.Patience, time.Millisecond)
 }
 
@@ -762,8 +761,7 @@ func limitedChild() {
 // TestLimited: a watcher for which there is no room is refused, and a smaller one is not.
 func TestLimited(t *testing.T) {
 	testenv.NotRaced(t, "the detector has no room either")
-	_, path := start(t, "limited")
-	c := connected(t, path)
+	c := connected(t, start(t, "limited").path)
 	_, err := c.Watch(wire.Watch{Bytes: 64 << 20})
 	var failure *wire.Error
 	require.ErrorAs(t, err, &failure)
@@ -788,9 +786,9 @@ func execChild() {
 
 // TestExec: exec ends a watch, whose events stay.
 func TestExec(t *testing.T) {
-	child, path := start(t, "exec")
-	w := watching(t, path, 0, "child:*")
-	require.NoError(t, child.Process.Signal(unix.SIGUSR1))
+	c := start(t, "exec")
+	w := watching(t, c.path, 0, "child:*")
+	require.NoError(t, c.Process.Signal(unix.SIGUSR1))
 	require.ErrorIs(t, w.Gone(), io.EOF)
 	require.Equal(t, []string{"child:event n=1"}, w.events(t))
 }

@@ -225,34 +225,6 @@ func TestOurOwnNotes(t *testing.T) {
 	}
 }
 
-func FuzzOperand(f *testing.F) {
-	for _, table := range []map[elf.Machine]map[string]string{samples, refused} {
-		for machine, operands := range table {
-			for text := range operands {
-				f.Add(uint16(machine), "-8@"+text)
-			}
-		}
-	}
-	for machine, lines := range goldenArgs(f) {
-		for _, text := range lines {
-			f.Add(uint16(machine), text)
-		}
-	}
-	f.Fuzz(func(t *testing.T, machine uint16, text string) {
-		var words []string
-		var args []Arg
-		used := allocated(func() { args = ParseArgs(elf.Machine(machine), text) })
-		require.Less(t, used, uint64(256<<10)+1024*uint64(len(text)))
-		for _, a := range args {
-			checkArg(t, a)
-			words = append(words, a.String())
-		}
-		// Nothing is lost or made up, but for spaces between arguments.
-		join := func(s string) string { return strings.ReplaceAll(s, " ", "") }
-		require.Equal(t, join(text), join(strings.Join(words, " ")))
-	})
-}
-
 // checkArg checks what holds of every argument.
 func checkArg(t *testing.T, a Arg) {
 	o := a.Operand

@@ -18,8 +18,7 @@ import (
 // TestPages: a manual page has what --help has, and the help lists the verbs that have pages.
 func TestPages(t *testing.T) {
 	directory := t.TempDir()
-	var out, problem bytes.Buffer
-	require.Zero(t, execute([]string{"man", directory}, &out, &problem), problem.String())
+	output(t, "man", directory)
 	trace := read(t, filepath.Join(directory, "stapsdt-trace.1"))
 	for _, want := range []string{
 		".SH SYNOPSIS\n\\fBstapsdt trace\\fP (SPEC...", ".TP\n\\fB\\-a\\fP, \\fB\\-\\-all\\fP\nevery process on the machine",
@@ -34,13 +33,13 @@ func TestPages(t *testing.T) {
 	doctor := read(t, filepath.Join(directory, "stapsdt-doctor.1"))
 	assert.Contains(t, doctor, ".TP\n7\nonly doctor", "the page of doctor")
 	root := read(t, filepath.Join(directory, "stapsdt.1"))
-	require.Zero(t, execute([]string{"help"}, &out, &problem))
+	help := output(t, "help")
 	pages, err := filepath.Glob(filepath.Join(directory, "stapsdt-*.1"))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(pages), 12)
 	for _, page := range pages {
 		verb := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(page), "stapsdt-"), ".1")
-		assert.Contains(t, out.String(), "\n  "+verb+" ", "%s is not in the help, or not in the page of stapsdt", verb)
+		assert.Contains(t, help, "\n  "+verb+" ", "%s is not in the help, or not in the page of stapsdt", verb)
 		assert.Contains(t, root, "\\fB"+verb+"\\fP", "%s is not in the help, or not in the page of stapsdt", verb)
 	}
 	offered, _ := completed(t, "ma")
@@ -51,9 +50,7 @@ func TestPages(t *testing.T) {
 
 // TestStatuses: the help and the guide say the same of the exit statuses.
 func TestStatuses(t *testing.T) {
-	var out, problem bytes.Buffer
-	execute([]string{"--help"}, &out, &problem)
-	help := strings.Join(strings.Fields(out.String()), " ")
+	help := strings.Join(strings.Fields(output(t, "--help")), " ")
 	_, section, found := strings.Cut(strings.ReplaceAll(read(t, "../../docs/command.md"), "`", ""), "## Exit statuses")
 	require.True(t, found, "docs/command.md has no such section")
 	for _, s := range statusMeanings {
@@ -63,31 +60,22 @@ func TestStatuses(t *testing.T) {
 	assert.Equal(t, len(statusMeanings)+1, strings.Count(section, "\n| "), "the rows of docs/command.md")
 }
 
+// TestVersion: version and --version print what the release script sets, and the version of Go.
 func TestVersion(t *testing.T) {
-	var verb, flag, problem bytes.Buffer
-	assert.Zero(t, execute([]string{"version"}, &verb, &problem), problem.String())
-	execute([]string{"--version"}, &flag, &problem)
-	assert.NotEmpty(t, verb.String(), "version and --version")
-	assert.Equal(t, flag.String(), verb.String(), "version and --version")
-	assert.Contains(t, verb.String(), runtime.Version(), "the version of Go")
-}
-
-// TestReleaseVersion: --version prints what the release script sets.
-func TestReleaseVersion(t *testing.T) {
+	assert.Contains(t, output(t, "version"), runtime.Version())
 	t.Cleanup(func() { release, commit = "", "" })
 	release, commit = "v1.2.3", "0123abc"
-	var out, problem bytes.Buffer
-	execute([]string{"--version"}, &out, &problem)
+	text := output(t, "--version")
+	assert.Equal(t, output(t, "version"), text)
 	want := "stapsdt version v1.2.3 (commit 0123abc, " + runtime.Version() + " "
-	assert.True(t, strings.HasPrefix(out.String(), want), "%q, want %q", &out, want)
+	assert.True(t, strings.HasPrefix(text, want), "%q, want %q", text, want)
 }
 
 // TestPageDate: the pages of a package have the date of its source, in any time zone.
 func TestPageDate(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1000000000")
 	directory := t.TempDir()
-	var out, problem bytes.Buffer
-	require.Zero(t, execute([]string{"man", directory}, &out, &problem), problem.String())
+	output(t, "man", directory)
 	page := read(t, filepath.Join(directory, "stapsdt.1"))
 	assert.True(t, strings.HasPrefix(page, ".TH STAPSDT 1 2001-09-09 "), page)
 }
@@ -99,11 +87,17 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
+// output returns what the command prints, which must succeed.
+func output(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, problem bytes.Buffer
+	require.Zero(t, execute(args, &out, &problem), "%q, %s", args, &problem)
+	return out.String()
+}
+
 // completed returns what a shell is offered after these arguments, and what the shell does then.
 func completed(t *testing.T, args ...string) (lines []string, directive string) {
 	t.Helper()
-	var out, notes bytes.Buffer
-	require.Zero(t, execute(append([]string{"__complete"}, args...), &out, &notes), "%q, %s", args, &notes)
-	lines = strings.Split(strings.TrimSpace(out.String()), "\n")
+	lines = strings.Split(strings.TrimSpace(output(t, append([]string{"__complete"}, args...)...)), "\n")
 	return lines[:len(lines)-1], lines[len(lines)-1]
 }

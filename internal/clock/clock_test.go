@@ -10,12 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNow(t *testing.T) {
-	before := Now()
-	time.Sleep(time.Millisecond)
-	require.GreaterOrEqual(t, Now()-before, time.Millisecond)
-}
-
 // TestBubble: a bubble has a time of its own, whether the process has its origin before it or
 // not, and does not spoil the process's.
 func TestBubble(t *testing.T) {
@@ -33,11 +27,5 @@ func TestBubble(t *testing.T) {
 		before := Now()
 		time.Sleep(time.Millisecond)
 		require.Less(t, Now()-before, testenv.Patience, "the time of the bubble")
-	}
-}
-
-func BenchmarkNow(b *testing.B) {
-	for range b.N {
-		Now()
 	}
 }

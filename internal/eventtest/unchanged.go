@@ -2,10 +2,8 @@ package eventtest
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -85,16 +83,4 @@ func LiveHeap() int64 {
 	}
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc + stats.StackInuse)
-}
-
-// Threads returns the number of the process's threads, or 0 if it cannot be known.
-func Threads() int {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(status), "\nThreads:")
-	var n int
-	fmt.Sscan(rest, &n)
-	return n
 }

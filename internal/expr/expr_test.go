@@ -386,15 +386,6 @@ func TestEvaluationAllocatesNothing(t *testing.T) {
 	}))
 }
 
-func BenchmarkBool(b *testing.B) {
-	w := shopWorld()
-	e, err := ParseFilter(`status >= 500 && strings.HasPrefix(path, "/api/")`, w.vars)
-	require.NoError(b, err)
-	for b.Loop() {
-		e.Bool(w.get)
-	}
-}
-
 // FuzzParse: no expression crashes the parser, and every one that is accepted can be
 // evaluated. An error points into the source.
 func FuzzParse(f *testing.F) {

@@ -218,38 +218,6 @@ func TestBuildIDCoversEverything(t *testing.T) {
 	add("another sign", a, s, "p", []Probe{{Name: "none", Args: []int8{-1}}})
 }
 
-func FuzzBuild(f *testing.F) {
-	f.Add("provider", "probe", "second", uint8(3))
-	f.Fuzz(func(t *testing.T, provider, first, second string, n uint8) {
-		if strings.Contains(provider+first+second, "\x00") {
-			t.Skip()
-		}
-		args := make([]int8, n%(MaxArgs+1))
-		for i := range args {
-			args[i] = []int8{1, -1, 2, -2, 4, -4, 8, -8}[(int(n)+i)%8]
-		}
-		a := &arches[int(n)%len(arches)]
-		im, err := Build(a, &a.Nops[0], Spec{provider, []Probe{{Name: first, Args: args}, {Name: second}}}, nil)
-		require.NoError(t, err)
-		file, err := elf.NewFile(bytes.NewReader(im.Bytes))
-		require.NoError(t, err)
-		symbols, err := file.DynamicSymbols()
-		require.NoError(t, err)
-		require.Equal(t, first, symbols[0].Name)
-		require.Equal(t, second, symbols[1].Name)
-	})
-}
-
-func TestNopByName(t *testing.T) {
-	for i := range Arches() {
-		arch := &Arches()[i]
-		for j := range arch.Nops {
-			require.Same(t, &arch.Nops[j], arch.NopByName(arch.Nops[j].Name))
-		}
-		require.Nil(t, arch.NopByName("no such kind"))
-	}
-}
-
 // TestDebugSections: the description of the probes moves no other section, and is not
 // loaded.
 func TestDebugSections(t *testing.T) {

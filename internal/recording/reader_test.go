@@ -71,16 +71,14 @@ func newRecord(number uint32, ticks uint64, text string, words ...uint64) []byte
 	return b
 }
 
-// all returns the first arguments of all events of p:n, and how many are lost.
-func all(t *testing.T, file io.ReaderAt) (list []uint64, lost uint64) {
-	r, err := NewReader(file)
-	require.NoError(t, err)
-	_, err = r.More()
+// more looks for more events of p:n, and returns their first arguments, and whether there were any.
+func more(t *testing.T, r *Reader) (list []uint64, more bool) {
+	more, err := r.More()
 	require.NoError(t, err)
 	for {
 		e, err := r.Next()
 		if err == io.EOF {
-			return list, r.Lost()
+			return list, more
 		}
 		require.NoError(t, err)
 		list = append(list, e.Word(0))
@@ -137,9 +135,11 @@ func TestVersions(t *testing.T) {
 	b := newBuilder(Monotonic)
 	b.head.Minor = 7
 	b.chunk(chunkHead{sequence: 1, process: 1}, newRecord(0, 1, "", 1), newRecord(maxProbe+1, 2, "", 1, 2, 3), newRecord(0, 3, "", 3))
-	list, lost := all(t, bytes.NewReader(b.bytes()))
+	r, err := NewReader(bytes.NewReader(b.bytes()))
+	require.NoError(t, err)
+	list, _ := more(t, r)
 	require.Equal(t, []uint64{1, 3}, list)
-	require.Zero(t, lost)
+	require.Zero(t, r.Lost())
 	for _, major := range []uint16{0, Major + 1} {
 		b.head.Major = major
 		_, err := NewReader(bytes.NewReader(b.bytes()))
@@ -228,16 +228,8 @@ func TestGrowing(t *testing.T) {
 			require.NoError(t, err)
 			var seen []uint64
 			for range 6 {
-				_, err := r.More()
-				require.NoError(t, err)
-				for {
-					e, err := r.Next()
-					if err == io.EOF {
-						break
-					}
-					require.NoError(t, err)
-					seen = append(seen, e.Word(0))
-				}
+				list, _ := more(t, r)
+				seen = append(seen, list...)
 			}
 			if file.n > 0 {
 				continue // it was not looked at as often
@@ -272,25 +264,18 @@ func TestFull(t *testing.T) {
 	file := &counting{Reader: bytes.NewReader(data)}
 	r, err := NewReader(file)
 	require.NoError(t, err)
-	read := func() (n uint64) {
-		_, err := r.More()
-		require.NoError(t, err)
-		for ; ; n++ {
-			if _, err := r.Next(); err == io.EOF {
-				return n
-			}
-			require.NoError(t, err)
-		}
-	}
-	require.EqualValues(t, chunks, read())
+	list, _ := more(t, r)
+	require.Len(t, list, chunks)
 	file.heads = 0
-	require.Zero(t, read())
+	list, _ = more(t, r)
+	require.Empty(t, list)
 	require.LessOrEqual(t, file.heads, 2, "only that of the last chunk, twice")
 	c := newBuilder(Monotonic)
 	c.chunk(chunkHead{sequence: chunks + 1, process: 1, before: chunks}, newRecord(0, chunks, "", chunks))
 	copy(data[len(data)-chunks*ChunkBytes:], c.chunks[0])
 	file.heads = 0
-	require.EqualValues(t, 1, read())
+	list, _ = more(t, r)
+	require.Equal(t, []uint64{chunks}, list)
 	require.LessOrEqual(t, file.heads, 9)
 	require.Zero(t, r.Lost())
 }
@@ -318,20 +303,8 @@ func TestOvertaken(t *testing.T) {
 			r, err := NewReader(source)
 			require.NoError(t, err)
 			var list []uint64
-			for {
-				more, err := r.More()
-				require.NoError(t, err)
-				if !more {
-					break
-				}
-				for {
-					e, err := r.Next()
-					if err == io.EOF {
-						break
-					}
-					require.NoError(t, err)
-					list = append(list, e.Word(0))
-				}
+			for found, again := more(t, r); again; found, again = more(t, r) {
+				list = append(list, found...)
 			}
 			require.Contains(t, [][]uint64{{1, 2, 3, 4, 5, 6}, {3, 4, 5, 6}, {1, 2, 3}, {3}}, list)
 			last := list[len(list)-1]

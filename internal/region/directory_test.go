@@ -155,25 +155,25 @@ func TestAnotherUsersRuntimeDirectory(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(theirs, "stapsdt"))
 }
 
-// TestRelativeVariables are no places, other than those that are demanded.
-func TestRelativeVariables(t *testing.T) {
-	t.Chdir(t.TempDir())
+// TestRelative: a relative directory becomes absolute where it was demanded, and is no place otherwise.
+func TestRelative(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	require.NoError(t, os.Mkdir(gone, 0o700))
+	t.Chdir(gone)
+	im := testImage(t, 1)
 	nowhere(t)
 	t.Setenv("XDG_RUNTIME_DIR", ".")
 	t.Setenv("TMPDIR", ".")
-	requireMemory(t, load(t, testImage(t, 1), Options{}))
-	entries, err := os.ReadDir(".")
-	require.NoError(t, err)
-	require.Empty(t, entries)
-}
+	requireMemory(t, load(t, im, Options{}))
+	require.NoError(t, os.Remove(gone), "nothing is in it")
+	require.ErrorIs(t, requireRefused(t, im, "images"), unix.ENOENT, "a path cannot be made of a directory that is gone")
 
-func TestRelativeDirectoryBecomesAbsolute(t *testing.T) {
 	t.Chdir(t.TempDir())
-	home := load(t, testImage(t, 1), only(t, "images"))
+	home := load(t, im, only(t, "images"))
 	require.True(t, filepath.IsAbs(home.Path()))
 	require.FileExists(t, home.Path())
 	t.Setenv("STAPSDT_DIR", "variable/../images")
-	require.Equal(t, home.Path(), load(t, testImage(t, 1), Options{}).Path())
+	require.Equal(t, home.Path(), load(t, im, Options{}).Path())
 }
 
 // TestPathsThatTracersCannotTake are refused, and passed over.
@@ -196,16 +196,6 @@ func TestPathsThatTracersCannotTake(t *testing.T) {
 	for _, name := range []string{"a b", "ä", "世", "a,b", "a=b", strings.Repeat("x", 200)} {
 		load(t, im, only(t, t.TempDir()+"/"+name))
 	}
-}
-
-// TestDeletedWorkingDirectory: a path cannot be made of it.
-func TestDeletedWorkingDirectory(t *testing.T) {
-	gone := filepath.Join(t.TempDir(), "gone")
-	require.NoError(t, os.Mkdir(gone, 0o700))
-	t.Chdir(gone)
-	require.NoError(t, os.Remove(gone))
-	nowhere(t)
-	require.ErrorIs(t, requireRefused(t, testImage(t, 1), "images"), unix.ENOENT)
 }
 
 func TestNowhere(t *testing.T) {

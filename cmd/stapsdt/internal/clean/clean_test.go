@@ -5,11 +5,8 @@ package clean
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -87,51 +84,6 @@ func TestHidden(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	err := errors.New("process 1: open /proc/1/maps: input/output error")
 	assert.Equal(t, err.Error(), unreadable(1, err))
-}
-
-// leaseableDir opens a temporary directory of a file system on which leases tell what is in
-// use: in memory, if the usual one, as in a container, is on another.
-func leaseableDir(t *testing.T) *os.File {
-	t.Helper()
-	for _, parent := range []string{t.TempDir(), "/dev/shm"} {
-		path, err := os.MkdirTemp(parent, "clean")
-		if err != nil {
-			continue
-		}
-		t.Cleanup(func() { os.RemoveAll(path) })
-		directory, err := os.Open(path)
-		require.NoError(t, err)
-		t.Cleanup(func() { directory.Close() })
-		if leaseable(int(directory.Fd())) {
-			return directory
-		}
-	}
-	testenv.Needs(t, "a file system with leases", errors.New(os.TempDir()+" and /dev/shm tell nothing by them"))
-	return nil
-}
-
-// TestUsage: the kernel counts what is open and what is mapped, and nothing else.
-func TestUsage(t *testing.T) {
-	directory := leaseableDir(t)
-	path := filepath.Join(directory.Name(), "file")
-	require.NoError(t, os.WriteFile(path, make([]byte, os.Getpagesize()), 0o400))
-	is := func(want use) {
-		t.Helper()
-		fd, err := open(int(directory.Fd()), "file")
-		require.NoError(t, err)
-		defer unix.Close(fd)
-		assert.Equal(t, want, usage(fd))
-	}
-	is(unused)
-	other, err := os.Open(path)
-	require.NoError(t, err)
-	is(used)
-	memory, err := unix.Mmap(int(other.Fd()), 0, 1, unix.PROT_READ, unix.MAP_PRIVATE)
-	other.Close()
-	require.NoError(t, err)
-	is(used)
-	require.NoError(t, unix.Munmap(memory))
-	is(unused)
 }
 
 // TestReplacedMeanwhile: a file that is another one when it is moved aside keeps its name.

@@ -158,17 +158,6 @@ func TestInvalid(t *testing.T) {
 	assert.Equal(t, map[string]float64{"": 2}, series(found["stapsdt_export_collect_failures_total"]))
 }
 
-// TestOwn: what the engine registers is shown too.
-func TestOwn(t *testing.T) {
-	own := prometheus.NewRegistry()
-	lost := prometheus.NewCounter(prometheus.CounterOpts{Name: "stapsdt_export_lost_total", Help: "Lost."})
-	own.MustRegister(lost)
-	h, err := NewHandler(NewMetrics(fixed{}, own))
-	require.NoError(t, err)
-	lost.Add(3)
-	assert.Equal(t, float64(3), series(scrape(t, h, "")["stapsdt_export_lost_total"])[""])
-}
-
 // TestExemplars: an exemplar is in its bucket, the newest if there are several.
 func TestExemplars(t *testing.T) {
 	exemplars := []Exemplar{

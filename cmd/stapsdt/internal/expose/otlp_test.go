@@ -198,14 +198,6 @@ func TestSpansByOTLP(t *testing.T) {
 	assert.Equal(t, float64(1), own(t, m, "stapsdt_export_otlp_spans_total", `result="dropped"`), "dropped after the end")
 }
 
-// TestEndpoint: what is not a URL is an error.
-func TestEndpoint(t *testing.T) {
-	for _, endpoint := range []string{"", "host:4318", "grpc://host:4317", "http://", ":", "/path"} {
-		_, err := NewOTLP(t.Context(), endpoint, NewMetrics(fixed{}, prometheus.NewRegistry()), quiet())
-		assert.Error(t, err, "%q is an endpoint", endpoint)
-	}
-}
-
 // TestComplaints: an error is logged when it is new.
 func TestComplaints(t *testing.T) {
 	var log bytes.Buffer

@@ -4,12 +4,8 @@ package expose
 
 import (
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -40,20 +36,6 @@ func large(kind dto.MetricType, count int) fixed {
 	return fixed{f}
 }
 
-// answer scrapes, as Prometheus does over the network.
-func answer(t *testing.T, url string) {
-	r, err := http.NewRequest(http.MethodGet, url+"/metrics", nil)
-	require.NoError(t, err)
-	r.Header.Set("Accept", openMetrics)
-	r.Header.Set("Accept-Encoding", "gzip")
-	w, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	defer w.Body.Close()
-	_, err = io.Copy(io.Discard, w.Body)
-	require.NoError(t, err, w.Status)
-	require.Equal(t, http.StatusOK, w.StatusCode, w.Status)
-}
-
 // TestScrapeCost: the text has a line for each series, and what the scrape of a series allocates does not depend on how many there
 // are.
 func TestScrapeCost(t *testing.T) {
@@ -80,24 +62,5 @@ func TestScrapeCost(t *testing.T) {
 		t.Logf("%s: %.1f allocations for each of %d series, %.1f for each of %d", c.name, few, c.count/10, many, c.count)
 		assert.LessOrEqual(t, many, few+1, c.name)
 		assert.LessOrEqual(t, many, c.most, c.name)
-	}
-}
-
-// TestScrapeTime measures the fastest of some scrapes of 10,000 series.
-func TestScrapeTime(t *testing.T) {
-	testenv.Measures(t, "the time of a scrape")
-	testenv.NotRaced(t, "the race detector makes it many times slower")
-	testenv.NeedsOptimization(t, "it measures")
-	testenv.NotEmulated(t, "it measures")
-	for name, source := range map[string]fixed{"counters": large(Counter, 10_000), "classic histograms": large(Histogram, 10_000/14)} {
-		server := httptest.NewServer(handler(t, source))
-		defer server.Close()
-		best := time.Hour
-		for range 20 {
-			start := time.Now()
-			answer(t, server.URL)
-			best = min(best, time.Since(start))
-		}
-		testenv.Figure(t, "scrape of 10,000 series, "+name, float64(best.Microseconds())/1000, 100, "ms")
 	}
 }

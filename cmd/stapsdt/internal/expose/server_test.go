@@ -4,14 +4,8 @@ package expose
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +13,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -50,22 +43,17 @@ func file(t *testing.T, dir, name string, data []byte) string {
 	return path
 }
 
-// certificate writes cert.pem and key.pem, and returns what trusts them.
-func certificate(t *testing.T, dir string) *x509.CertPool {
+// certificate writes cert.pem and key.pem, and returns a client that trusts them.
+func certificate(t *testing.T, dir string) *http.Client {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	s := httptest.NewTLSServer(nil)
+	t.Cleanup(s.Close)
+	cert := s.TLS.Certificates[0]
+	private, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
-	file(t, dir, "cert.pem", text)
+	file(t, dir, "cert.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}))
 	file(t, dir, "key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(text)
-	return pool
+	return s.Client()
 }
 
 // TestPages: the pages that people and machines look for.
@@ -86,30 +74,15 @@ func TestPages(t *testing.T) {
 	assert.Equal(t, http.StatusMethodNotAllowed, w.Code, "POST")
 }
 
-// TestServe: plain HTTP, until the context ends.
-func TestServe(t *testing.T) {
-	addr := serve(t, "", handler(t, fixed{}))
-	w, err := http.Get("http://" + addr + "/metrics")
-	require.NoError(t, err)
-	defer w.Body.Close()
-	body, err := io.ReadAll(w.Body)
-	assert.NoError(t, err)
-	assert.Contains(t, string(body), "stapsdt_export_invalid_series_total 0")
-	_, err = Listen(addr, "", nil, quiet())
-	assert.Error(t, err, "two servers listen at one address")
-}
-
 // TestWebConfig: certificates and users are those of Prometheus's exporters.
 func TestWebConfig(t *testing.T) {
 	dir := t.TempDir()
-	pool := certificate(t, dir)
+	client := certificate(t, dir)
 	config := file(t, dir, "web.yml", []byte(`
 tls_server_config: {cert_file: cert.pem, key_file: key.pem}
 basic_auth_users: {prometheus: $2a$04$RsqU4PXyNZYUSKoRvdqhpu4r8PlqK2ARCGGpM0rJjjBaz/3c/AB8y}
 `))
 	addr := serve(t, config, handler(t, fixed{}))
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
-	defer client.CloseIdleConnections()
 	for password, want := range map[string]int{"probe": http.StatusOK, "other": http.StatusUnauthorized, "": http.StatusUnauthorized} {
 		r, err := http.NewRequest(http.MethodGet, "https://"+addr+"/metrics", nil)
 		require.NoError(t, err)

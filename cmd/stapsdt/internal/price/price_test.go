@@ -39,26 +39,6 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestPrices measures that each instruction takes much longer than it does without a probe, and that the one that the kernel
-// steps costs more than those that it emulates.
-func TestPrices(t *testing.T) {
-	testenv.Measures(t, "the time that a probe takes")
-	testenv.NeedsRoot(t)
-	kernel, err := bpf.Detect()
-	require.NoError(t, err)
-	silent := execute(sites())
-	table, err := Measure(kernel)
-	require.NoError(t, err)
-	for name, price := range table {
-		testenv.Figure(t, string(name)+" without a probe, of its time with one", float64(silent[name])/float64(price), 0.1, "parts")
-	}
-	for _, emulated := range []bpf.Instruction{bpf.Push, bpf.Branch} {
-		if price, known := table[emulated]; known {
-			testenv.Figure(t, string(emulated)+", of the time of "+string(bpf.Entry), float64(price)/float64(table[bpf.Entry]), 1, "parts")
-		}
-	}
-}
-
 // TestOf: an instruction that was not measured costs as much as the dearest one.
 func TestOf(t *testing.T) {
 	table := Table{"nop1": 1, bpf.Return: 20}
