@@ -41,10 +41,13 @@ func (f *Feed) connect(p *socket.Process) error {
 	return nil
 }
 
+// processes returns those that listen.
+var processes = socket.Processes
+
 // connectAll connects to all processes that listen, and does not wait for long for those that do not
 // answer.
 func (f *Feed) connectAll() {
-	f.dial(socket.Processes())
+	f.dial(processes())
 	_ = f.await(startPatience, func(a arrival) error { f.take(a); return nil })
 }
 

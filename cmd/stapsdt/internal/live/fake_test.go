@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/internal/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/recordfile"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -39,7 +41,7 @@ type fake struct {
 	done    sync.WaitGroup // its connections
 }
 
-// fakes lets this user's programs be those of a test alone.
+// fakes lets this user's programs be those of a test alone: others that listen, as in tests of other packages, must not be watched.
 func fakes(t *testing.T) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "live") // with a short path
@@ -48,6 +50,10 @@ func fakes(t *testing.T) (dir string) {
 	for _, name := range []string{"STAPSDT_DIR", "XDG_RUNTIME_DIR", "TMPDIR"} {
 		t.Setenv(name, dir)
 	}
+	processes = func() []*socket.Process {
+		return slices.DeleteFunc(socket.Processes(), func(p *socket.Process) bool { return !p.Elsewhere || filepath.Dir(p.Path()) != dir })
+	}
+	t.Cleanup(func() { processes = socket.Processes })
 	return dir
 }
 
@@ -171,20 +177,10 @@ func runAll(t *testing.T, enough func(*Feed) bool) (feed *Feed, said *warnings) 
 // fakeStart is when all fakes were started.
 const fakeStart = 7
 
-// watched returns how many fakes are watched. Other programs of this user may be watched too.
+// watched returns how many fakes are watched.
 func watched(f *Feed) (n int) {
 	for _, p := range f.programs {
-		if p.Elsewhere && p.Start == fakeStart && p.file != nil {
-			n++
-		}
-	}
-	return n
-}
-
-// refused returns how many fakes have refused to be watched.
-func refused(f *Feed) (n int) {
-	for k := range f.refused {
-		if strings.Contains(fmt.Sprint(k), fmt.Sprintf("-%d.sock", fakeStart)) {
+		if p.file != nil {
 			n++
 		}
 	}

@@ -202,7 +202,7 @@ func (f *Feed) scan() {
 	f.scanning = true
 	go func() {
 		if f.config.All {
-			f.scans <- socket.Processes()
+			f.scans <- processes()
 		} else {
 			f.scans <- f.family.listening() // which only scans use
 		}
