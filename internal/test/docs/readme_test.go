@@ -19,6 +19,13 @@ import (
 
 // request requests the address until the test ends.
 func request(t *testing.T, url string) {
+	require.Eventually(t, func() bool { // then its probes are loaded
+		r, err := http.Get(url)
+		if err == nil {
+			r.Body.Close()
+		}
+		return err == nil
+	}, testenv.Patience, 20*time.Millisecond)
 	done := make(chan struct{})
 	t.Cleanup(func() { close(done) })
 	go func() {
