@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Proves a change, with real tracers, in about eight minutes on two processors where the tools and modules are there. On a fresh
+# Proves a change, with real tracers, in five minutes on two processors, or eight if all has to be compiled. On a fresh
 # Debian or Ubuntu with Go and gcc it installs everything else.
 #
 #   scripts/test.sh                   runs the gate, which every commit passes, as CI does
