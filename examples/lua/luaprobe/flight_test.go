@@ -32,11 +32,11 @@ func TestInFlight(t *testing.T) {
 	require.NoError(t, err)
 	defer tracer.Close()
 	const coroutines = 2000
-	goroutines := testenv.Goroutines()
+	goroutines := testenv.Goroutines() // of earlier tests, some may not have ended
 	finish, err := rt.Call1(r.MainThread(), function, rt.IntValue(coroutines))
 	require.NoError(t, err)
 	require.Equal(t, 1+coroutines, entries)
-	require.Equal(t, goroutines, testenv.Goroutines())
+	require.LessOrEqual(t, testenv.Goroutines(), goroutines)
 	frames := func() (n int) {
 		for _, th := range tracer.threads {
 			n += len(th.frames)
