@@ -135,8 +135,8 @@ func (e *Engine) scan() error {
 // files that were changed. waiting means that it has to be called again soon. If the kernel had no
 // room to tell, it looks at all processes, but not all the time while some process maps files in a loop.
 func (e *Engine) look() (waiting bool, err error) {
-	// What a process has mapped was written before. The files are looked at after this, or else its version of one would be
-	// taken for a file that nobody has named.
+	// The kernel is asked before the files are looked at: otherwise a process could have mapped a later version of a file, which
+	// would be taken for one that nobody has named.
 	var pids []int
 	if e.watcher != nil {
 		var all bool
@@ -145,7 +145,11 @@ func (e *Engine) look() (waiting bool, err error) {
 		pids, all = e.watcher.Mapped(func(pid int, m *target.Mapping) bool { return !asks && e.finder.Knows(pid, m) })
 		e.lost = e.lost || all
 	}
-	if waiting, err = e.renew(); err != nil || e.watcher == nil {
+	changed, waiting, err := e.renew()
+	if err == nil && changed {
+		err = e.scan()
+	}
+	if err != nil || e.watcher == nil {
 		return waiting, err
 	}
 	if e.lost && e.budget.affordsLost(time.Now()) {
@@ -172,10 +176,9 @@ func (e *Engine) look() (waiting bool, err error) {
 	return waiting || len(written) > 0 || e.lost, nil
 }
 
-// renew attaches again to files that were changed. waiting means that it has to be called again
-// soon, because a file is still being written.
-func (e *Engine) renew() (waiting bool, err error) {
-	changed := false
+// renew attaches again to the named files that were changed. changed means that processes have to be looked at, and waiting that
+// renew has to be called again soon, because a file is still being written.
+func (e *Engine) renew() (changed, waiting bool, err error) {
 	for _, f := range e.files {
 		if f.Changed() {
 			changed = true
@@ -190,13 +193,10 @@ func (e *Engine) renew() (waiting bool, err error) {
 		}
 		if reopened {
 			if err := e.Attach(&probes.Found{}); err != nil {
-				return false, err
+				return changed, false, err
 			}
 		}
 		waiting = waiting || s.Selector().Closed()
 	}
-	if changed {
-		err = e.scan()
-	}
-	return waiting, err
+	return changed, waiting, nil
 }
