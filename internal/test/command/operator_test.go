@@ -39,11 +39,7 @@ func startOperator(t testing.TB, args ...string) *tracetest.Process {
 func watch(t *testing.T, p *tracetest.Process, act func(*tracetest.Process), args ...string) result {
 	t.Helper()
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), append(args, "-v", "-p", pid(p))...)), t}
-	if slices.Contains(args, "kernel") {
-		allTraced(t, p, !slices.Contains(args, "operator:request") && !slices.Contains(args, "operator:query"))
-	} else {
-		tr.waitForWatches(p, 1)
-	}
+	tr.waitForOperator(p, args)
 	act(p)
 	tr.interrupt()
 	out := ""
@@ -53,8 +49,18 @@ func watch(t *testing.T, p *tracetest.Process, act func(*tracetest.Process), arg
 	return result{stdout: out}
 }
 
+// waitForOperator waits until the command, which was started with -v and these arguments, watches an operator.
+func (tr *tracer) waitForOperator(p *tracetest.Process, args []string) {
+	tr.t.Helper()
+	if !slices.Contains(args, "kernel") {
+		tr.waitForWatches(p, 1)
+		return
+	}
+	allTraced(tr.t, p, !slices.Contains(args, "operator:request") && !slices.Contains(args, "operator:query"))
+}
+
 // allTraced waits until the kernel's tracer is attached to both probes of one of the operations, or of both.
-func allTraced(t *testing.T, p *tracetest.Process, both bool) {
+func allTraced(t testing.TB, p *tracetest.Process, both bool) {
 	t.Helper()
 	traced := regexp.MustCompile(`(?m)^ +operator:(?:request|query)__.*traced now$`)
 	want := 2

@@ -61,11 +61,7 @@ func (tw *twins) watched(t *testing.T, args ...string) string {
 	t.Helper()
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), append(args, "-v")...)), t}
 	for _, p := range []*tracetest.Process{tw.first, tw.second} {
-		if args[len(args)-1] == "kernel" {
-			allTraced(t, p, true)
-		} else {
-			tr.waitForWatches(p, 1)
-		}
+		tr.waitForOperator(p, args)
 	}
 	tw.operate()
 	tr.interrupt()

@@ -3,6 +3,7 @@
 package tracetest
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -94,12 +95,11 @@ func (c *Counter) count() (hits uint64, err error) {
 		return c.hits, nil
 	}
 	for _, fd := range c.fds {
-		var word uint64
-		// SAFETY: the bytes are those of word, which is alive until the last use of it below; read(2) fills no more.
-		if _, err := unix.Read(fd, unsafe.Slice((*byte)(unsafe.Pointer(&word)), 8)); err != nil {
+		var word [8]byte
+		if _, err := unix.Read(fd, word[:]); err != nil {
 			return 0, fmt.Errorf("read uprobe counter: %w", err)
 		}
-		hits += word
+		hits += binary.NativeEndian.Uint64(word[:])
 	}
 	return hits, nil
 }
