@@ -162,7 +162,7 @@ func viaFlag(c *cobra.Command, via *string, otherwise string) {
 
 // verboseFlag is the flag of the commands that can tell from where the events come.
 func verboseFlag(c *cobra.Command, config *run.Config) {
-	c.Flags().BoolVarP(&config.Verbose, "verbose", "v", false, "say whether the events come from the kernel or from sockets, and of which processes")
+	c.Flags().BoolVarP(&config.Verbose, "verbose", "v", false, "say whether the events come from the kernel or from sockets, and when a process is watched by its socket")
 }
 
 // fromFlag is the flag of the commands that read recordings in place of processes.

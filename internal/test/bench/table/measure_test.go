@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// measure asks for all of list, in so many rounds.
+// measure takes the measurements of the list in a number of rounds.
 func (r results) measure(t *testing.T, all subjects, list []measurement, rounds int) {
 	for range rounds {
 		for _, m := range list {
