@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		runGuest()
 		return
 	}
-	tracetest.Main(m, map[string]func([]string){"subject": runSubject, "server": runServer, "callers": runCallers})
+	tracetest.Main(m, map[string]func([]string){"subject": runSubject, "server": runServer, "callers": runCallers, "pairs": runPairs})
 }
 
 // release returns the kernel's release, as uname -r prints it.

@@ -58,12 +58,21 @@ type builder struct {
 	place map[source]int16
 	fault string // where to go if something cannot be evaluated
 	sleep bool   // whether the program reads memory, and may sleep to do so
+
+	first    int   // the first instruction after the prologue
+	restarts bool  // whether the prologue begins the section's attempts
+	attempt  int16 // how often the section began again, if it may sleep
+	reserved bool  // whether regRecord is a record of a ring buffer
+	absent   []pages
 }
 
 func newBuilder(env *Env, probe *Probe) *builder {
 	b := &builder{env: env, probe: probe, nums: map[source]int16{}, texts: map[source]*text{}, place: map[source]int16{}, fault: labelFault}
 	b.alias = map[string]string{}
 	b.word = b.alloc(8)
+	if env.Kernel.Sleepable {
+		b.attempt = b.alloc(8)
+	}
 	return b
 }
 
@@ -94,6 +103,7 @@ func (b *builder) finish() (asm.Instructions, error) {
 // control group are selected.
 func (b *builder) begin() {
 	b.add(asm.Mov.Reg(regContext, asm.R1))
+	b.first = len(b.ins)
 	if b.probe != nil && b.probe.Restarts {
 		b.onlyCalls()
 	}
@@ -136,6 +146,7 @@ func (b *builder) end() {
 		b.increment(b.env.Stats, s.index, 0)
 		b.jump(labelExit)
 	}
+	b.endAttempts()
 	b.label(labelExit)
 	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
@@ -298,29 +309,12 @@ func (b *builder) emptyText(at int16, reserved bool) *text {
 // readText reads the string whose address is on the stack to an offset from a register. R0 is its
 // length including the NUL, or negative if it cannot be read.
 func (b *builder) readText(to asm.Register, offset int16, size int32, addr int16) {
-	try := func() {
-		b.add(asm.Mov.Reg(asm.R1, to), asm.Add.Imm(asm.R1, int32(offset)), asm.Mov.Imm(asm.R2, size))
-		b.add(asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord))
-		b.add(asm.FnProbeReadUserStr.Call())
-	}
-	try()
-	b.sleep = true
-	if !b.env.Kernel.Sleepable {
-		return
-	}
-	read := b.fresh("read")
-	b.add(asm.JSGE.Imm(asm.R0, 0, read))
-	// Reading a byte of each of the two pages fetches them.
-	for _, next := range []bool{false, true} {
-		b.stack(asm.R1, b.word)
-		b.add(asm.Mov.Imm(asm.R2, 1), asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord))
-		if next {
-			b.add(asm.Or.Imm(asm.R3, page-1), asm.Add.Imm(asm.R3, 1))
-		}
-		b.add(asm.FnCopyFromUser.Call())
-	}
-	try()
-	b.label(read)
+	b.add(
+		asm.Mov.Reg(asm.R1, to), asm.Add.Imm(asm.R1, int32(offset)), asm.Mov.Imm(asm.R2, size),
+		asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord),
+		asm.FnProbeReadUserStr.Call(),
+	)
+	b.orFetch(addr, true)
 }
 
 // readWord reads size bytes from the address in R3 into b.word and zeroes the rest. It jumps to
@@ -333,17 +327,10 @@ func (b *builder) readWord(size int32, unreadable string) {
 // readStack reads size bytes from the address in R3 to a stack offset. It jumps to unreadable on
 // failure.
 func (b *builder) readStack(to int16, size int32, unreadable string) {
-	b.sleep = true
 	addr := b.alloc(8)
 	b.add(asm.StoreMem(asm.RFP, addr, asm.R3, asm.DWord))
 	b.stack(asm.R1, to)
 	b.add(asm.Mov.Imm(asm.R2, size), asm.FnProbeReadUser.Call())
-	if b.env.Kernel.Sleepable {
-		read := b.fresh("read")
-		b.add(asm.JEq.Imm(asm.R0, 0, read))
-		b.stack(asm.R1, to)
-		b.add(asm.Mov.Imm(asm.R2, size), asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord), asm.FnCopyFromUser.Call())
-		b.label(read)
-	}
+	b.orFetch(addr, false)
 	b.add(asm.JNE.Imm(asm.R0, 0, unreadable))
 }

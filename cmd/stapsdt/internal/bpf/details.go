@@ -100,17 +100,10 @@ func (b *builder) detail(d *record.Details, t record.DetailText) {
 // readBytes reads memory at the address on the stack to an offset of the record. size leaves
 // the number of bytes in R2, and changes nothing else. R0 is 0 if all could be read.
 func (b *builder) readBytes(to, addr int16, size func()) {
-	try := func(helper asm.BuiltinFunc) {
-		size()
-		b.add(asm.Mov.Reg(asm.R1, regRecord), asm.Add.Imm(asm.R1, int32(to)), asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord), helper.Call())
-	}
-	try(asm.FnProbeReadUser)
-	b.sleep = true
-	if !b.env.Kernel.Sleepable {
-		return
-	}
-	read := b.fresh("read")
-	b.add(asm.JEq.Imm(asm.R0, 0, read))
-	try(asm.FnCopyFromUser)
-	b.label(read)
+	size()
+	b.add(
+		asm.Mov.Reg(asm.R1, regRecord), asm.Add.Imm(asm.R1, int32(to)), asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord),
+		asm.FnProbeReadUser.Call(),
+	)
+	b.orFetch(addr, true)
 }

@@ -83,6 +83,10 @@ func isJump(i asm.Instruction) bool {
 	return i.OpCode.Class() == asm.JumpClass && i.OpCode.JumpOp() != asm.Call && i.OpCode.JumpOp() != asm.Exit
 }
 
+func isExit(i asm.Instruction) bool {
+	return i.OpCode.Class() == asm.JumpClass && i.OpCode.JumpOp() == asm.Exit
+}
+
 func (c *code) removeUnreachable() {
 	at := map[string]int{}
 	for i, ins := range c.ins {
@@ -105,7 +109,7 @@ func (c *code) removeUnreachable() {
 				if ins.OpCode.JumpOp() == asm.Ja {
 					break
 				}
-			} else if ins.OpCode.Class() == asm.JumpClass && ins.OpCode.JumpOp() == asm.Exit {
+			} else if isExit(ins) {
 				break
 			}
 			i++

@@ -25,6 +25,7 @@ type Kernel struct {
 	Multi bool
 	// Sleepable reports whether programs of uprobes may sleep, from Linux 6.0 on.
 	Sleepable bool
+	Preemption
 }
 
 // Namespace identifies the PID namespace of this process by its file in /proc/self/ns.
@@ -99,7 +100,7 @@ func Detect() (k Kernel, err error) {
 		return k, rights.Wrap("locking memory", err, rights.Resource)
 	}
 	if err := features.HaveBPFLinkUprobeMulti(); err == nil {
-		return Kernel{Multi: true, Sleepable: true}, nil
+		return Kernel{Multi: true, Sleepable: true, Preemption: detectPreemption()}, nil
 	} else if !errors.Is(err, ebpf.ErrNotSupported) {
 		return k, rights.Wrap("loading BPF programs", err, rights.BPF, rights.Perfmon)
 	}

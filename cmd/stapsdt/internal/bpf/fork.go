@@ -95,5 +95,5 @@ func forks(processes *ebpf.Map, kind ebpf.ProgramType, child func(*builder)) (*e
 	if err != nil {
 		return nil, err
 	}
-	return ebpf.NewProgram(&ebpf.ProgramSpec{Name: "forks", Type: kind, Instructions: ins, License: license})
+	return Preemption{}.load(&ebpf.ProgramSpec{Name: "forks", Type: kind, Instructions: ins, License: license})
 }

@@ -40,7 +40,7 @@ func (b *builder) stringLength(i int, unreadable string) (at int16, err error) {
 // offset from a register. R0 is the number of bytes and 1, as readText counts, or negative if it
 // cannot be read.
 func (b *builder) readString(to asm.Register, offset int16, most int32, addr, length int16) {
-	read, done := b.fresh("string"), b.fresh("string")
+	done := b.fresh("string")
 	size := func() {
 		fits := b.fresh("fits")
 		b.add(
@@ -50,19 +50,13 @@ func (b *builder) readString(to asm.Register, offset int16, most int32, addr, le
 		)
 		b.label(fits)
 	}
-	try := func(helper asm.BuiltinFunc) {
-		size()
-		b.add(asm.Mov.Reg(asm.R1, to), asm.Add.Imm(asm.R1, int32(offset)), asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord), helper.Call())
-		b.add(asm.JEq.Imm(asm.R0, 0, read))
-	}
-	try(asm.FnProbeReadUser)
-	b.sleep = true
-	if b.env.Kernel.Sleepable {
-		try(asm.FnCopyFromUser)
-	}
-	b.add(asm.Mov.Imm(asm.R0, -1))
-	b.jump(done)
-	b.label(read)
+	size()
+	b.add(
+		asm.Mov.Reg(asm.R1, to), asm.Add.Imm(asm.R1, int32(offset)), asm.LoadMem(asm.R3, asm.RFP, addr, asm.DWord),
+		asm.FnProbeReadUser.Call(),
+	)
+	b.orFetch(addr, true)
+	b.add(asm.JNE.Imm(asm.R0, 0, done))
 	size()
 	b.add(asm.Mov.Reg(asm.R0, asm.R2), asm.Add.Imm(asm.R0, 1))
 	b.label(done)

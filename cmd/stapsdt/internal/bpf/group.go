@@ -47,7 +47,7 @@ func FollowGroups() (g *Groups, err error) {
 	if err != nil {
 		return g, err
 	}
-	g.prog, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "groups", Type: ebpf.RawTracepoint, Instructions: ins, License: license})
+	g.prog, err = Preemption{}.load(&ebpf.ProgramSpec{Name: "groups", Type: ebpf.RawTracepoint, Instructions: ins, License: license})
 	if err != nil {
 		return g, err
 	}

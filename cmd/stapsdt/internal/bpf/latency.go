@@ -325,7 +325,7 @@ func (l *Latency) end(env *Env, of Operations, probe *Probe, row rowKeys, count 
 	}
 	b := newBuilder(env, probe)
 	b.begin()
-	b.add(asm.FnKtimeGetNs.Call(), asm.Mov.Reg(regTime, asm.R0))
+	b.now()
 	key, rowKey := b.alloc(int16(record.KeyHeader+l.Key.Size)), b.alloc(int16(row.size))
 	b.reserve([]item{keyItem}, key)
 	for _, one := range keys {
@@ -339,12 +339,14 @@ func (l *Latency) end(env *Env, of Operations, probe *Probe, row rowKeys, count 
 	if err := b.pairKey(&keyItem, key, of.Kind); err != nil {
 		return nil, err
 	}
-	b.take(l, keys, of.Open, key, rowKey)
-	if len(l.startWhere) > 0 || len(l.Open) > 0 {
-		b.add(asm.JEq.Imm(regStart, 0, labelExit)) // it is not selected
+	b.open(l, keys, of.Open, key, rowKey)
+	conditional := len(l.startWhere) > 0 || len(l.Open) > 0
+	if conditional {
+		b.add(asm.JEq.Imm(regStart, 0, labelRejected)) // the start was not selected
 	}
-	b.increment(of.Totals, int32(of.Kind), record.TotalPairs)
-	if err := b.conditions(probe, l.endWhere, labelExit); err != nil {
+	// All that is read is read before the operation is removed, because the section may begin again until then.
+	b.fault = labelUnevaluated
+	if err := b.conditions(probe, l.endWhere, labelRejected); err != nil {
 		return nil, err
 	}
 	for i := range keys {
@@ -355,10 +357,17 @@ func (l *Latency) end(env *Env, of Operations, probe *Probe, row rowKeys, count 
 			return nil, err
 		}
 	}
+	b.take(of, key, conditional)
 	value := b.alloc(8)
 	b.add(asm.Mov.Reg(asm.R0, regTime), asm.Sub.Reg(asm.R0, regStart))
 	count(b, rowKey, value)
 	b.jump(labelExit)
+	b.label(labelRejected)
+	b.add(asm.Mov.Imm(regOutcome, rejected))
+	b.jump(labelTake)
+	b.label(labelUnevaluated)
+	b.add(asm.Mov.Imm(regOutcome, unevaluated))
+	b.jump(labelTake)
 	b.label(labelUnpaired)
 	b.increment(of.Totals, int32(of.Kind), record.TotalEnds)
 	b.end()
@@ -366,16 +375,23 @@ func (l *Latency) end(env *Env, of Operations, probe *Probe, row rowKeys, count 
 }
 
 // regStart is the time of the start, and regThread is the thread and the process as the
-// initial PID namespace calls them.
+// initial PID namespace calls them. regOutcome tells whether the end of an operation counts.
 const (
-	regStart  = regRecord
-	regThread = regMissing
+	regStart   = regRecord
+	regThread  = regMissing
+	regOutcome = regMissing
 )
 
-// take removes an open operation, leaves its start time in regStart and copies its items into the
-// key of a row. If the operation is missing, or another end has taken it meanwhile, it jumps to
-// labelUnpaired.
-func (b *builder) take(l *Latency, keys []item, open *ebpf.Map, key, rowKey int16) {
+// The values of regOutcome.
+const (
+	counts      = iota
+	rejected    // by a condition
+	unevaluated // a condition or a key cannot be evaluated
+)
+
+// open leaves the start time of an open operation in regStart and copies its items into the key of a row. If there
+// is none, it jumps to labelUnpaired.
+func (b *builder) open(l *Latency, keys []item, open *ebpf.Map, key, rowKey int16) {
 	b.lookup(open.FD(), key)
 	b.add(asm.JEq.Imm(asm.R0, 0, labelUnpaired), asm.LoadMem(regStart, asm.R0, record.OpenTime, asm.DWord))
 	for _, item := range keys {
@@ -388,9 +404,21 @@ func (b *builder) take(l *Latency, keys []item, open *ebpf.Map, key, rowKey int1
 			b.add(asm.LoadMem(asm.R1, asm.R0, from+at, asm.DWord), asm.StoreMem(asm.RFP, to+at, asm.R1, asm.DWord))
 		}
 	}
-	b.add(asm.LoadMapPtr(asm.R1, open.FD()))
+}
+
+// take removes an open operation and counts the pair, unless another end has taken the operation meanwhile. It goes
+// on if the pair counts. conditional means that regStart is 0 if the start was not selected.
+func (b *builder) take(of Operations, key int16, conditional bool) {
+	b.add(asm.Mov.Imm(regOutcome, counts))
+	b.label(labelTake)
+	b.add(asm.LoadMapPtr(asm.R1, of.Open.FD()))
 	b.stack(asm.R2, key)
 	b.add(asm.FnMapDeleteElem.Call(), asm.JNE.Imm(asm.R0, 0, labelUnpaired))
+	if conditional {
+		b.add(asm.JEq.Imm(regStart, 0, labelExit))
+	}
+	b.increment(of.Totals, int32(of.Kind), record.TotalPairs)
+	b.add(asm.JEq.Imm(regOutcome, rejected, labelExit), asm.JEq.Imm(regOutcome, unevaluated, labelFault))
 }
 
 // pairKey stores the key of an open operation on the stack.

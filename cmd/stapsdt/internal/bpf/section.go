@@ -24,6 +24,7 @@ type Section struct {
 // section returns the generated section. Its context is in R1 when it begins. It ends with two
 // instructions that return; the first has labelExit.
 func (b *builder) section() (*Section, error) {
+	b.beginAttempts()
 	ins, err := b.finish()
 	if err != nil {
 		return nil, err
@@ -34,6 +35,18 @@ func (b *builder) section() (*Section, error) {
 // Load loads a program that consists of sections. name is for people, such as that of a probe. The
 // error may be a *rights.Error.
 func (k Kernel) Load(name string, sections ...*Section) (*ebpf.Program, error) {
+	prog, err := k.Preemption.load(k.program(name, sections))
+	if errors.Is(err, unix.EPERM) {
+		return nil, rights.New("loading BPF programs", err, rights.BPF, rights.Perfmon)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load the program of %s: %w", name, err)
+	}
+	return prog, nil
+}
+
+// program returns the program that Load loads.
+func (k Kernel) program(name string, sections []*Section) *ebpf.ProgramSpec {
 	spec := &ebpf.ProgramSpec{Name: objectName(name), Type: ebpf.Kprobe, Instructions: join(sections), License: license}
 	if k.Multi {
 		spec.AttachType = ebpf.AttachTraceUprobeMulti
@@ -45,14 +58,10 @@ func (k Kernel) Load(name string, sections ...*Section) (*ebpf.Program, error) {
 	if sleep && !awake {
 		spec.Flags = unix.BPF_F_SLEEPABLE
 	}
-	prog, err := ebpf.NewProgram(spec)
-	if errors.Is(err, unix.EPERM) {
-		return nil, rights.New("loading BPF programs", err, rights.BPF, rights.Perfmon)
+	if k.Preemption != (Preemption{}) && (spec.Flags != 0 || frame(spec.Instructions) > ownStack) {
+		spec.Instructions = k.Preemption.alone(spec.Instructions)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("load the program of %s: %w", name, err)
-	}
-	return prog, nil
+	return spec
 }
 
 // join concatenates sections: each but the last continues with the next one instead of returning.

@@ -175,15 +175,17 @@ func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 	if err := b.filter(t.filter, labelExit); err != nil {
 		return nil, err
 	}
+	b.now()
 	b.add(
-		asm.FnKtimeGetNs.Call(),
-		asm.Mov.Reg(regTime, asm.R0),
 		asm.LoadMapPtr(asm.R1, ring.FD()),
 		asm.Mov.Imm(asm.R2, int32(t.Size)),
 		asm.Mov.Imm(asm.R3, 0),
 		asm.FnRingbufReserve.Call(),
 		asm.JEq.Imm(asm.R0, 0, labelLost),
 		asm.Mov.Reg(regRecord, asm.R0),
+	)
+	b.reserved = true
+	b.add(
 		asm.StoreMem(regRecord, record.EventTime, regTime, asm.DWord),
 		asm.Mov.Imm(regMissing, 0),
 		asm.StoreImm(regRecord, record.EventID, int64(id), asm.Word),

@@ -1,0 +1,151 @@
+//go:build linux
+
+package bpf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/features"
+)
+
+// Preemption has the functions of the kernel that forbid and allow to preempt a program, from Linux 6.10 on.
+// They are 0 if the kernel has none.
+type Preemption struct{ Disable, Enable btf.TypeID }
+
+// ownStack is the largest frame of a program that is always on the stack of the thread it runs in. From
+// Linux 6.13 on, a larger one is in memory of the processor, where programs of other threads have theirs.
+const ownStack = 48
+
+// sharedStacks is the first version of Linux with such memory.
+const sharedStacks = 6<<16 | 13<<8
+
+// detectPreemption returns the functions of the running kernel.
+func detectPreemption() (p Preemption) {
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return p
+	}
+	for name, id := range map[string]*btf.TypeID{"bpf_preempt_disable": &p.Disable, "bpf_preempt_enable": &p.Enable} {
+		var f *btf.Func
+		if kernel.TypeByName(name, &f) != nil {
+			return Preemption{}
+		}
+		if *id, err = kernel.TypeID(f); err != nil {
+			return Preemption{}
+		}
+	}
+	return p
+}
+
+// call returns the instructions that call one of the functions, if the kernel has them.
+func (p Preemption) call(id btf.TypeID) asm.Instructions {
+	if id == 0 {
+		return nil
+	}
+	return asm.Instructions{{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Call), Src: asm.PseudoKfuncCall, Constant: int64(id)}}
+}
+
+// alone makes a program that ends with its only return run without being preempted.
+func (p Preemption) alone(ins asm.Instructions) asm.Instructions {
+	last := len(ins) - 1
+	all := asm.Instructions{asm.Mov.Reg(regContext, asm.R1)}
+	all = append(all, p.call(p.Disable)...)
+	all = append(all, asm.Mov.Reg(asm.R1, regContext))
+	all = append(all, ins[:last-1]...)
+	end := p.call(p.Enable)
+	end[0] = end[0].WithSymbol(ins[last-1].Symbol())
+	all = append(all, end...)
+	return append(all, ins[last-1].WithSymbol(""), ins[last])
+}
+
+// frame returns how much of the stack the instructions use.
+func frame(ins asm.Instructions) (size int) {
+	for i, in := range ins {
+		switch {
+		case isAddress(in) && i+1 < len(ins) && ins[i+1].Dst == in.Dst:
+			size = max(size, int(-ins[i+1].Constant))
+		case usesStack(in):
+			size = max(size, int(-in.Offset))
+		}
+	}
+	return size
+}
+
+// isAddress reports whether an instruction takes the address of the stack.
+func isAddress(in asm.Instruction) bool {
+	return in.OpCode.Class().IsALU() && in.OpCode.ALUOp() == asm.Mov && in.OpCode.Source() == asm.RegSource && in.Src == asm.RFP
+}
+
+// usesStack reports whether an instruction loads from the stack or stores to it.
+func usesStack(in asm.Instruction) bool {
+	return in.OpCode.Class().IsLoad() && in.OpCode.Mode() == asm.MemMode && in.Src == asm.RFP || in.OpCode.Class().IsStore() && in.Dst == asm.RFP
+}
+
+// load loads a program, unless another thread could write to its stack. Every program of this package is loaded by it.
+func (p Preemption) load(spec *ebpf.ProgramSpec) (*ebpf.Program, error) {
+	if err := p.check(spec.Instructions); err != nil {
+		return nil, err
+	}
+	return ebpf.NewProgram(spec)
+}
+
+// check returns an error if a program could find on its stack what another thread has written: if its frame is
+// large, it may use the stack only where it cannot be preempted. All that it does with the stack where it can be
+// is to give bpf_copy_from_user a place for bytes that it does not use.
+func (p Preemption) check(ins asm.Instructions) error {
+	if frame(ins) <= ownStack {
+		return nil
+	}
+	if p == (Preemption{}) {
+		if version, err := features.LinuxVersionCode(); err != nil || version < sharedStacks {
+			return nil
+		}
+		return errors.New("from Linux 6.13 on, this needs a kernel that describes its types (CONFIG_DEBUG_INFO_BTF)")
+	}
+	const unknown, preemptible, alone = 0, 1, 2
+	at := map[string]int{}
+	for i, in := range ins {
+		if s := in.Symbol(); s != "" {
+			at[s] = i
+		}
+	}
+	states := make([]int, len(ins)+1)
+	type place struct{ at, state int }
+	for work := []place{{0, preemptible}}; len(work) > 0; {
+		i, state := work[len(work)-1].at, work[len(work)-1].state
+		work = work[:len(work)-1]
+		if i == len(ins) || states[i] == state {
+			continue
+		}
+		in := ins[i]
+		isKfunc := in.IsKfuncCall()
+		switch {
+		case states[i] != unknown:
+			return fmt.Errorf("instruction %d is reached with and without preemption", i)
+		case state == preemptible && usesStack(in):
+			return fmt.Errorf("instruction %d uses the stack where another thread may: %v", i, in)
+		case state == preemptible && in.OpCode.JumpOp() == asm.Call && in.OpCode.Class() == asm.JumpClass && !isKfunc && in.Constant != int64(asm.FnCopyFromUser):
+			return fmt.Errorf("instruction %d may use the stack where another thread does: %v", i, in)
+		}
+		states[i] = state
+		switch {
+		case isKfunc && in.Constant == int64(p.Disable):
+			state = alone
+		case isKfunc && in.Constant == int64(p.Enable):
+			state = preemptible
+		case isExit(in):
+			continue
+		case isJump(in):
+			work = append(work, place{at[in.Reference()], state})
+			if in.OpCode.JumpOp() == asm.Ja {
+				continue
+			}
+		}
+		work = append(work, place{i + 1, state})
+	}
+	return nil
+}
