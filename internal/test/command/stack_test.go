@@ -24,8 +24,16 @@ import (
 // strip is true.
 func startStacker(t testing.TB, strip bool, flags ...string) *tracetest.Process {
 	t.Helper()
+	return startStackerOf(t, strip, nil, flags...)
+}
+
+// startStackerOf is startStacker with an environment to build in.
+func startStackerOf(t testing.TB, strip bool, env []string, flags ...string) *tracetest.Process {
+	t.Helper()
 	program := filepath.Join(t.TempDir(), "stacker")
-	out, err := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), "./stacker")...).CombinedOutput()
+	build := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), "./stacker")...)
+	build.Env = append(os.Environ(), env...)
+	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	if strip {
 		out, err := exec.Command(testenv.NeedsTool(t, "strip", "binutils"), program).CombinedOutput()
@@ -81,13 +89,21 @@ func TestStackGo(t *testing.T) {
 	for name, c := range map[string]struct {
 		strip bool
 		flags []string
+		env   []string
 	}{
-		"plain":        {false, nil},
-		"stripped":     {true, []string{"-ldflags=-s -w"}},
-		"pie stripped": {true, []string{"-buildmode=pie"}},
+		"plain":                 {false, nil, nil},
+		"stripped":              {true, []string{"-ldflags=-s -w"}, nil},
+		"pie stripped":          {true, []string{"-buildmode=pie"}, nil},
+		"Go 1.25":               {false, nil, []string{"GOTOOLCHAIN=go1.25.0"}},
+		"Go 1.27":               {false, nil, []string{"GOTOOLCHAIN=go1.27.4"}},
+		"Go 1.27, pie stripped": {true, []string{"-buildmode=pie"}, []string{"GOTOOLCHAIN=go1.27.4"}},
+		"Go 1.27, cgo":          {false, nil, []string{"GOTOOLCHAIN=go1.27.4", "CGO_ENABLED=1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := startStacker(t, c.strip, c.flags...)
+			if c.env != nil {
+				testenv.Long(t, "it builds the program by another version of Go")
+			}
+			p := startStackerOf(t, c.strip, c.env, c.flags...)
 			tr := startTrace(t, p, "stack", "-o", "folded", "-p", pid(p), "stacker:hit")
 			text := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "stack", "-p", pid(p), "stacker:hit", "-w", "arg0 == 25")), t}
 			require.Eventually(t, func() bool { return strings.Contains(linksOf(t, text), "uprobe") }, testenv.Patience, 5*time.Millisecond)

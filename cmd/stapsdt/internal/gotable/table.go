@@ -43,10 +43,7 @@ const (
 	moduleFirst  = 160 // the offset of minpc in a runtime.moduledata, since Go 1.18
 	moduleText   = 176 // of text
 	moduleTypes  = 296 // of types
-	moduleGoFunc = 320 // and of gofunc, since Go 1.20
-	// Go 1.27 has added three words before gofunc. The end of the table follows it.
-	moduleGoFunc27 = 344
-	moduleEnd27    = 352
+	moduleGoFunc = 320 // and of gofunc, since Go 1.20, or later in the struct
 )
 
 var (
@@ -118,17 +115,28 @@ func (t *Table) locate(f *elf.File, s *elf.Section) bool {
 		if types, ok := m.pointer(at + moduleTypes); ok && m.contains(types, 0) {
 			t.types = types
 		}
-		// Without it there are no inlined functions.
-		data := at + moduleGoFunc
-		if end, ok := m.pointer(at + moduleEnd27); ok && end > s.Addr && end <= s.Addr+s.Size {
-			data = at + moduleGoFunc27
-		}
-		if gofunc, ok := m.pointer(data); ok && !m.contains(gofunc, elf.PF_X) {
-			t.inlined = m.bytes(gofunc)
+		if at, ok := m.goFunc(at, s); ok {
+			t.inlined = m.bytes(at)
 		}
 		return true
 	}
 	return false
+}
+
+// goFunc returns the gofunc of a moduledata, without which there are no inlined functions. It is before the end of the table since
+// Go 1.26, wherever that is, and before textsectmap in older versions: a slice whose length is its capacity.
+func (m *memory) goFunc(module uint64, table *elf.Section) (at uint64, ok bool) {
+	// rodata, which comes before gofunc, can begin where the table ends.
+	for offset := uint64(moduleGoFunc + 64); offset >= moduleGoFunc; offset -= 8 {
+		if end, ok := m.pointer(module + offset + 8); ok && end > table.Addr && end <= table.Addr+table.Size {
+			at, ok = m.pointer(module + offset)
+			return at, ok && !m.contains(at, elf.PF_X)
+		}
+	}
+	length, _ := m.pointer(module + moduleGoFunc + 16)
+	capacity, _ := m.pointer(module + moduleGoFunc + 24)
+	at, ok = m.pointer(module + moduleGoFunc)
+	return at, ok && length == capacity && !m.contains(at, elf.PF_X)
 }
 
 // Frame is a function that contains an address.

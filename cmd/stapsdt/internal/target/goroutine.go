@@ -23,7 +23,7 @@ var ErrNoGoid = errors.New("goroutines cannot be told apart")
 
 // goidOffsets are the offsets of goid in runtime.g on 64-bit architectures, by the version of
 // Go. Older versions cannot build programs with the probes of this library.
-var goidOffsets = map[string]uint32{"go1.25": 152, "go1.26": 152}
+var goidOffsets = map[string]uint32{"go1.25": 152, "go1.26": 152, "go1.27": 152}
 
 // GoidOffset returns the offset of the goroutine's ID in the runtime.g of a process: from a
 // table, if that has the version of Go that its build information names, and otherwise from its

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -21,15 +23,26 @@ func TestGoidOffset(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n\nfunc main() {}\n"), 0o600))
 	program := filepath.Join(dir, "program")
-	out, err := exec.Command("go", "build", "-o", program, filepath.Join(dir, "main.go")).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	file, err := elf.Open(program)
-	require.NoError(t, err)
-	defer file.Close()
-	want, err := goidFromDWARF(file)
-	require.NoError(t, err)
-	known := goidOffsets[release(runtime.Version())]
-	assert.Equal(t, want, known, "the table is wrong about %s", runtime.Version())
+	build := func(t *testing.T, version string) (goid uint32) {
+		cmd := exec.Command("go", "build", "-o", program, filepath.Join(dir, "main.go"))
+		cmd.Env = append(os.Environ(), "GOTOOLCHAIN="+version)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		file, err := elf.Open(program)
+		require.NoError(t, err)
+		defer file.Close()
+		goid, err = goidFromDWARF(file)
+		require.NoError(t, err)
+		require.Equal(t, goid, goidOffsets[release(version)], "the table is wrong about %s", version)
+		return goid
+	}
+	for _, version := range []string{"go1.25.0", "go1.27.4"} {
+		t.Run(version, func(t *testing.T) {
+			testenv.Long(t, "it builds a program by another version of Go")
+			build(t, version)
+		})
+	}
+	want := build(t, runtime.Version())
 	content, err := os.ReadFile(program)
 	require.NoError(t, err)
 	// The same program, built by a version that the table does not have.
