@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"runtime"
+	"strings"
 
 	"github.com/go-stapsdt/stapsdt/span"
 )
@@ -23,6 +25,16 @@ type conn struct {
 
 // Unwrap returns the driver's connection.
 func (c *conn) Unwrap() driver.Conn { return c.Conn }
+
+// bySQL reports whether package database/sql has called the method that calls it. Any other
+// caller has the connection from sql.Conn.Raw and gets the driver's own values, because it
+// could tell others. database/sql keeps what it gets to itself.
+func bySQL() bool {
+	var caller [1]uintptr
+	runtime.Callers(3, caller[:])
+	f, _ := runtime.CallersFrames(caller[:]).Next()
+	return strings.HasPrefix(f.Function, "database/sql.")
+}
 
 // newConn returns a connection that has Exec, Query, ResetSession and IsValid if the driver's
 // does.
@@ -54,7 +66,10 @@ func (r resetter) ResetSession(ctx context.Context) error {
 func (v validator) IsValid() bool { return v.c.Conn.(driver.Validator).IsValid() }
 
 func (e execer) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
-	ctx, q := e.c.probes.begin(ctx, text)
+	var q *query
+	if e.c.probes.queries.Enabled() && bySQL() {
+		ctx, q = e.c.probes.begin(ctx, text)
+	}
 	r, err := e.exec(ctx, text, args)
 	if e.c.skip(q, err) {
 		return r, err
@@ -74,7 +89,10 @@ func (e execer) exec(ctx context.Context, text string, args []driver.NamedValue)
 }
 
 func (e queryer) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
-	ctx, q := e.c.probes.begin(ctx, text)
+	var q *query
+	if e.c.probes.queries.Enabled() && bySQL() {
+		ctx, q = e.c.probes.begin(ctx, text)
+	}
 	r, err := e.query(ctx, text, args)
 	if e.c.skip(q, err) {
 		return r, err
@@ -115,6 +133,9 @@ func (c *conn) Close() error {
 }
 
 func (c *conn) PrepareContext(ctx context.Context, text string) (driver.Stmt, error) {
+	if !bySQL() {
+		return c.prepare(ctx, text)
+	}
 	begun := c.skipped
 	if begun != nil && begun.text != text {
 		c.forget()
@@ -147,14 +168,17 @@ func (c *conn) prepare(ctx context.Context, text string) (driver.Stmt, error) {
 
 // BeginTx begins a transaction and, once it has begun, reports it.
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	if !c.probes.transactions.Enabled() || !bySQL() {
+		return c.begin(ctx, opts)
+	}
 	ctx, s := c.probes.transactions.Start(ctx, none{})
 	t, err := c.begin(ctx, opts)
+	if s == nil {
+		return t, err
+	}
 	if err != nil || t == nil {
 		s.End(transactionEnd{}, err)
 		return t, err
-	}
-	if s == nil {
-		return t, nil
 	}
 	return &tx{t, s}, nil
 }

@@ -12,11 +12,17 @@ import (
 // The drivers of the tests: each logs what database/sql calls, and has another set of
 // optional methods.
 
-// calls is what was called.
-type calls struct{ list []string }
+// calls is what was called, and what is to be done at each call.
+type calls struct {
+	list []string
+	tick func()
+}
 
 func (c *calls) add(format string, args ...any) {
 	c.list = append(c.list, fmt.Sprintf(format, args...))
+	if c.tick != nil {
+		c.tick()
+	}
 }
 
 // testConnector connects with a driver of the tests.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -107,76 +108,63 @@ func TestInFlight(t *testing.T) {
 func TestReleased(t *testing.T) {
 	p := eventtest.Provider(t, "sqlprobe")
 	defer p.Observe(func(*stapsdt.Event) {})()
-	c, err := New(p).Connector(testConnector{&calls{}, drivers["skipping"]}).Connect(t.Context())
-	require.NoError(t, err)
-	s, err := c.(driver.ConnPrepareContext).PrepareContext(t.Context(), "good")
-	require.NoError(t, err)
-	r, err := s.(driver.StmtQueryContext).QueryContext(t.Context(), nil)
-	require.NoError(t, err)
+	probes := New(p)
+	ctx, q := probes.begin(t.Context(), "good")
+	r := newRows(&bareRows{&calls{}, "good", 0}, q)
 	require.NoError(t, r.Close())
 	require.Nil(t, r.(*rows).query)
-	x, err := c.(driver.ConnBeginTx).BeginTx(t.Context(), driver.TxOptions{})
-	require.NoError(t, err)
-	require.NoError(t, x.Commit())
-	require.Nil(t, x.(*tx).span)
 	require.NoError(t, r.Close())
+	_, s := probes.transactions.Start(ctx, none{})
+	x := &tx{bareTx{&calls{}}, s}
+	require.NoError(t, x.Commit())
+	require.Nil(t, x.span)
 	require.NoError(t, x.Rollback())
 }
 
-// TestAttachedInside: a tracer that comes and goes between any two steps of a query that the driver
-// skips, reads and transactions, sees starts and ends that belong together.
+// TestAttachedInside: a tracer that comes and goes at any two calls of a driver changes nothing that the program
+// and the driver notice, and sees starts and ends that belong together.
 func TestAttachedInside(t *testing.T) {
 	p := eventtest.Provider(t, "sqlprobe")
 	probes := New(p)
-	step := func(c driver.Conn) []func() {
-		ctx := context.Background()
-		var s driver.Stmt
-		var r driver.Rows
-		var x driver.Tx
-		return []func(){
-			func() { x, _ = c.(driver.ConnBeginTx).BeginTx(ctx, driver.TxOptions{}) },
-			func() { _, _ = c.(driver.QueryerContext).QueryContext(ctx, "good", nil) }, // is skipped
-			func() { s, _ = c.(driver.ConnPrepareContext).PrepareContext(ctx, "good") },
-			func() { r, _ = s.(driver.StmtQueryContext).QueryContext(ctx, nil) },
-			func() { require.NoError(t, r.Next(make([]driver.Value, 1))) },
-			func() { require.NoError(t, r.Close()) },
-			func() { require.NoError(t, s.Close()) },
-			func() { require.NoError(t, x.Commit()) },
-			func() { _, _ = c.(driver.QueryerContext).QueryContext(ctx, "good", nil) }, // and never prepared
-			func() { require.NoError(t, c.Close()) },
-		}
-	}
-	var plain []string
-	for from := range 10 {
-		for to := from; to < 10; to++ {
-			log := &calls{}
-			c, err := probes.Connector(testConnector{log, drivers["skipping"]}).Connect(t.Context())
-			require.NoError(t, err)
-			starts, ends := map[string]int{}, map[string]int{}
-			var stop func()
-			for i, do := range step(c) {
-				if i == from {
-					stop = p.Observe(func(e *stapsdt.Event) {
-						if name := e.Probe().Name(); name == "query__start" || name == "transaction__start" {
-							starts[e.Arg(0).String()]++
-						} else {
-							ends[e.Arg(0).String()]++
-						}
-					})
-				}
-				do()
-				if i == to {
+	for name, connection := range drivers {
+		t.Run(name, func(t *testing.T) {
+			run := func(tick func(call int)) (noticed, called []string) {
+				log := &calls{}
+				log.tick = func() { tick(len(log.list)) }
+				db := sql.OpenDB(probes.Connector(testConnector{log, connection}))
+				noticed = use(t, db)
+				require.NoError(t, db.Close())
+				return noticed, log.list
+			}
+			noticed, called := run(func(int) {})
+			for from := range len(called) {
+				starts, ends := map[string]int{}, map[string]int{}
+				var stop func()
+				attachedNoticed, attachedCalled := run(func(call int) {
+					switch call {
+					case from + 1:
+						stop = p.Observe(func(e *stapsdt.Event) {
+							if strings.HasSuffix(e.Probe().Name(), "__start") {
+								starts[e.Arg(0).String()]++
+							} else {
+								ends[e.Arg(0).String()]++
+							}
+						})
+					case from + 2 + from%7:
+						stop()
+						stop = nil
+					}
+				})
+				if stop != nil {
 					stop()
 				}
+				require.Equal(t, noticed, attachedNoticed, "attached at %d", from)
+				require.Equal(t, called, attachedCalled, "attached at %d", from)
+				for id, n := range ends {
+					require.Equal(t, 1, n)
+					require.Equal(t, 1, starts[id])
+				}
 			}
-			for id, n := range ends {
-				require.Equal(t, 1, n)
-				require.Equal(t, 1, starts[id])
-			}
-			if plain == nil {
-				plain = log.list
-			}
-			require.Equal(t, plain, log.list)
-		}
+		})
 	}
 }

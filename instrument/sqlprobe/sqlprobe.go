@@ -29,7 +29,9 @@
 //
 // # What differs while traced
 //
-// The driver gets contexts that are derived from the program's, and which are of another type.
+// The driver gets contexts that are derived from the program's, and which are of another type. All
+// other values and types that the program gets, from package database/sql and through
+// sql.Conn.Raw, are the same whether it is traced or not.
 // Of the driver's values, the package calls only the methods that database/sql would call at
 // that point, and Error of the errors that they return. It calls no method of the program's
 // contexts that database/sql would not call.
@@ -113,7 +115,9 @@ func (c nameConnector) Driver() driver.Driver                        { return c.
 //
 // With database/sql the connections behave like those of c, whichever of the optional
 // interfaces of package driver these implement. sql.Conn.Raw passes a wrapped connection,
-// whose method Unwrap returns the driver's own.
+// whose method Unwrap returns the driver's own. If the program itself calls a method of the wrapped
+// one, it gets the driver's own statement, transaction or rows, and the call is not reported.
+// Therefore, pass the connector to sql.OpenDB itself, and not to another package that wraps connectors.
 func (p *Probes) Connector(c driver.Connector) driver.Connector {
 	mine := &connector{c, p}
 	if to, ok := c.(closer); ok {

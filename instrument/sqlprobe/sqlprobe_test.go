@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -87,16 +88,51 @@ func use(t *testing.T, db *sql.DB) (noticed []string) {
 	note("cancelled: %v", err)
 	one, err := db.Conn(ctx)
 	require.NoError(t, err)
-	require.NoError(t, one.Raw(func(c any) error {
-		if to, ok := c.(interface{ Unwrap() driver.Conn }); ok {
-			c = to.Unwrap()
-		}
-		note("raw: %T", c)
-		return nil
-	}))
+	require.NoError(t, one.Raw(func(c any) error { useRaw(ctx, c.(driver.Conn), note); return nil }))
 	require.NoError(t, one.Close())
 	note("driver: %T", db.Driver())
 	return noticed
+}
+
+// useRaw calls the methods that a driver's connection has, and notes the types of the values that it
+// gets and all that these can do.
+func useRaw(ctx context.Context, c driver.Conn, note func(format string, args ...any)) {
+	own := c
+	if to, ok := c.(interface{ Unwrap() driver.Conn }); ok {
+		own = to.Unwrap()
+	}
+	got := func(v any, err error) {
+		note("raw: %T %v", v, err)
+		for i := range reflect.TypeOf(v).NumMethod() {
+			note("raw: %s", reflect.TypeOf(v).Method(i).Name)
+		}
+	}
+	got(own, nil)
+	s, err := c.Prepare("good")
+	got(s, err)
+	x, err := c.Begin() //lint:ignore SA1019 deprecated, but there
+	got(x, err)
+	if _, ok := own.(driver.ConnPrepareContext); ok {
+		s, err = c.(driver.ConnPrepareContext).PrepareContext(ctx, "good")
+		got(s, err)
+	}
+	if _, ok := own.(driver.ConnBeginTx); ok {
+		x, err = c.(driver.ConnBeginTx).BeginTx(ctx, driver.TxOptions{})
+		got(x, err)
+	}
+	r, err := s.Query(nil) //lint:ignore SA1019 deprecated, but there
+	got(r, err)
+	if _, ok := own.(driver.QueryerContext); ok {
+		if r, err = c.(driver.QueryerContext).QueryContext(ctx, "sets", nil); err == nil {
+			got(r, err)
+		}
+	}
+	if _, ok := own.(driver.ExecerContext); ok {
+		if result, err := c.(driver.ExecerContext).ExecContext(ctx, "good", nil); err == nil {
+			got(result, err)
+		}
+	}
+	note("raw: %v", x.Rollback())
 }
 
 // TestDriversBehaveTheSame: for each driver, programs notice the same, and database/sql calls
