@@ -23,7 +23,8 @@
 //
 // The id is unique in the process, also among several providers and when they are unloaded
 // and loaded again, and is never 0. parent is the id of the span that the context of Start
-// belongs to, or 0. nanoseconds is how long the operation took, without the time that
+// belongs to. It is 0 if there is none that is reported: a span whose own probes nothing traced when it
+// started has no id, so trace the probes of both. nanoseconds is how long the operation took, without the time that
 // tracers took to see its start. error is the text of the error that it ended with, or empty.
 // One probe is therefore enough for most questions:
 //

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -21,7 +22,8 @@ import (
 //	fetch__end(id, parent, nanoseconds, error, host, status, bytes, dns, connect, tls, first_byte, method)
 //
 // A fetch ends when the body of its response has been read or is closed, or when it fails. A
-// body that is neither read to its end nor closed has no end, and nothing is kept for it. status is 0 if there was no
+// body that is neither read to its end nor closed has no end, and nothing is kept for it. A body whose type
+// is not net/http's own stays as it is, because the program could tell another: the fetch ends when the response is there. status is 0 if there was no
 // response, and bytes is the number of bytes that were read of its body. dns, connect and tls
 // are the nanoseconds that these steps took for a new connection, and 0 if it was not needed
 // or a connection was reused. first_byte is how long after the start the response began. Each
@@ -212,6 +214,11 @@ func (f *fetch) end(err error) {
 	if f.sent != nil {
 		f.sent.forget(f.entry())
 	}
+	f.report(err)
+}
+
+// report reports the end of a fetch whose request may still be canceled.
+func (f *fetch) report(err error) {
 	f.span.EndFunc(func() fetchEnd {
 		e := fetchEnd{Host: f.host, Status: f.status.Load(), Bytes: f.bytes.Load(), FirstByte: time.Duration(f.firstByte.Load()), Method: f.method}
 		if !f.reused.Load() { // else a connection was being made, but another came first
@@ -221,40 +228,52 @@ func (f *fetch) end(err error) {
 	}, err)
 }
 
-// body returns the body that ends the fetch, with the optional methods that net/http's
-// bodies have. The fetch has ended if there is nothing to read, or if the body is also
-// written to, after a switch of protocols: then wrapped is false, and nothing is to be written
+// body returns the body that ends the fetch. If there is nothing to read, or the program could tell that the body has
+// another type, the fetch ends at once: then wrapped is false, and nothing is to be written
 // to the response, which a transport may return more than once, also to several goroutines.
 func (f *fetch) body(b io.ReadCloser) (mine io.ReadCloser, wrapped bool) {
 	b = unended(b)
-	if _, writes := b.(io.Writer); writes || b == http.NoBody || b == nil {
+	switch {
+	case b == http.NoBody || b == nil:
 		f.end(nil)
-		return nil, false
+	case ofHTTP(b):
+		return &body{b, f}, true
+	default:
+		f.report(nil)
 	}
-	return f.wrap(b), true
+	return nil, false
+}
+
+// ofHTTP reports whether a body can be read and closed only, and has a type that no other package than net/http can name.
+// The program may assert the types and methods of other bodies, and net/http sends some of them, such as io.NopCloser's, in a way of its own.
+func ofHTTP(b io.ReadCloser) bool {
+	t := reflect.TypeOf(b)
+	if t.NumMethod() != 2 {
+		return false
+	}
+	if _, ours := b.(*body); ours {
+		return true
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.PkgPath() {
+	case "net/http", "net/http/internal/http2", "golang.org/x/net/http2":
+		return t.Name() > "Z~" // else it is exported
+	}
+	return false
 }
 
 // unended returns a body without those around it whose fetches have ended. A response that the
 // transport has returned before has one.
 func unended(b io.ReadCloser) io.ReadCloser {
 	for {
-		ours, ok := b.(interface{ own() *body })
-		if !ok || !ours.own().fetch.ended.Load() {
+		ours, ok := b.(*body)
+		if !ok || !ours.fetch.ended.Load() {
 			return b
 		}
-		b = ours.own().ReadCloser
+		b = ours.ReadCloser
 	}
-}
-
-func (f *fetch) wrap(b io.ReadCloser) io.ReadCloser {
-	mine := &body{b, f}
-	if to, ok := b.(io.WriterTo); ok {
-		return struct {
-			*body
-			writerTo
-		}{mine, writerTo{mine, to}}
-	}
-	return mine
 }
 
 // body is the body of a response.
@@ -262,8 +281,6 @@ type body struct {
 	io.ReadCloser
 	fetch *fetch
 }
-
-func (b *body) own() *body { return b }
 
 func (b *body) Read(data []byte) (int, error) {
 	n, err := b.ReadCloser.Read(data)
@@ -282,17 +299,4 @@ func (b *body) Close() error {
 	err := b.ReadCloser.Close()
 	b.fetch.end(err)
 	return err
-}
-
-// writerTo is the optional method of a body.
-type writerTo struct {
-	body *body
-	to   io.WriterTo
-}
-
-func (w writerTo) WriteTo(to io.Writer) (int64, error) {
-	n, err := w.to.WriteTo(to)
-	w.body.fetch.bytes.Add(n)
-	w.body.fetch.end(err)
-	return n, err
 }

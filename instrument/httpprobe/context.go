@@ -6,7 +6,6 @@ import (
 	"reflect"
 
 	"github.com/go-stapsdt/stapsdt/internal/operation"
-	"github.com/go-stapsdt/stapsdt/span"
 )
 
 // afterFuncer is an optional method of a context. Package context starts a goroutine for each
@@ -15,54 +14,67 @@ type afterFuncer interface {
 	AfterFunc(f func()) (stop func() bool)
 }
 
-// headerContext is the context of a request's Start, which has the request's header.
-type headerContext struct {
+// exchangeContext is the context of a request's Start, which has the request's header.
+type exchangeContext struct {
 	context.Context
-	header http.Header
+	header   http.Header
+	exchange *exchange
 }
 
-// Within lets package span look through it.
-func (h *headerContext) Within() operation.Parent { return operation.Parent{Context: h.Context} }
+// Within lets package operation look through it.
+func (c *exchangeContext) Within() operation.Parent { return operation.Parent{Context: c.Context} }
 
-func (h *headerContext) Value(key any) any {
+func (c *exchangeContext) Value(key any) any {
 	if _, ok := key.(headerKey); ok {
-		return h.header
+		return c.header
 	}
-	return h.Context.Value(key)
+	return c.Context.Value(key)
 }
 
-func withHeader(ctx context.Context, header http.Header) context.Context {
-	h := &headerContext{ctx, header}
+func (c *exchangeContext) own() *exchange { return c.exchange }
+
+// within returns the context of the exchange's Start.
+func (x *exchange) within(ctx context.Context, header http.Header) context.Context {
+	c := &exchangeContext{ctx, header, x}
 	if to, ok := ctx.(afterFuncer); ok {
 		return struct {
-			*headerContext
+			*exchangeContext
 			afterFuncer
-		}{h, to}
+		}{c, to}
 	}
-	return h
+	return c
 }
 
-var (
-	valueContext = reflect.TypeOf(context.WithValue(context.Background(), headerKey{}, nil))
-	spanPackage  = reflect.TypeFor[span.Option]().PkgPath()
-)
+// exchangeOf returns the exchange of these probes that a context belongs to, or nil. It calls no method of the
+// program's contexts, and finds nothing beyond one.
+func (s *ServerProbes) exchangeOf(ctx context.Context) *exchange {
+	for range operation.MaxDepth {
+		if c, ok := ctx.(interface{ own() *exchange }); ok && c.own().probes == s {
+			return c.own()
+		}
+		within, ok := operation.Within(ctx)
+		if !ok {
+			return nil
+		}
+		ctx = within
+	}
+	return nil
+}
+
+var valueContext = reflect.TypeOf(context.WithValue(context.Background(), headerKey{}, nil))
 
 // failure returns the Err of a context. It returns nil for a context of the program's own
 // type, whose methods must not be called.
 func failure(ctx context.Context) error {
 	for {
-		if ours, ok := ctx.(operation.Context); ok {
-			ctx = ours.Within().Context
+		_, ours := ctx.(operation.Context)
+		if within, ok := operation.Within(ctx); ok && (ours || reflect.TypeOf(ctx) == valueContext) {
+			ctx = within
 			continue
 		}
-		v := reflect.Indirect(reflect.ValueOf(ctx))
-		switch t := reflect.TypeOf(ctx); {
-		case t == valueContext || v.IsValid() && v.Type().PkgPath() == spanPackage:
-			ctx = v.FieldByName("Context").Interface().(context.Context)
-		case v.IsValid() && v.Type().PkgPath() == "context":
+		if v := reflect.Indirect(reflect.ValueOf(ctx)); v.IsValid() && v.Type().PkgPath() == "context" {
 			return ctx.Err()
-		default:
-			return nil
 		}
+		return nil
 	}
 }

@@ -1,10 +1,8 @@
 package httpprobe
 
 import (
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/eventtest"
@@ -35,7 +33,7 @@ func TestInFlight(t *testing.T) {
 		}},
 		"response": {2000, func(wait func()) {
 			next := &legacy{roundTripper: func(*http.Request) (*http.Response, error) {
-				return &http.Response{Body: io.NopCloser(strings.NewReader("text"))}, nil
+				return &http.Response{Body: httpBody("text")}, nil
 			}}
 			answer, err := client.Transport(next).RoundTrip(httptest.NewRequest("GET", "/", nil))
 			require.NoError(t, err)

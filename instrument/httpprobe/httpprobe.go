@@ -19,7 +19,7 @@
 // of a request's context, for the parent's id. Handlers and transports get copies of requests,
 // so that the span's context is in them; what is set in a copy is set in the original. Types
 // are what a program can notice: a handler's ResponseWriter, unless [ServerProbes.PlainHandler] made
-// the handler, the body of a client's response, and contexts have types of this package.
+// the handler, and contexts have types of this package.
 // docs/instrumentation.md has the complete list.
 //
 // A request that is being served or sent and is reported keeps no thread, goroutine or lock,
@@ -31,6 +31,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/operation"
@@ -43,7 +44,8 @@ import (
 //	request__end(id, parent, nanoseconds, error, route, status, bytes, method, path)
 //	request__context(id, trace_high, trace_low, span)
 //
-// route is the pattern of a ServeMux that matched the request, or empty if none did.
+// route is the pattern of a ServeMux that matched the request, or empty if none did. If middleware has copied the
+// request in between, as with WithContext, [ServerProbes.Route] finds it.
 // status is the one that was sent, or 0 if none was: because the handler panicked, or because
 // it took over the connection (Hijack). bytes is the number of bytes of the body that the
 // handler wrote. The time ends when the handler returns. error says that it panicked, or that
@@ -76,9 +78,9 @@ func NewServer(p *stapsdt.Provider, opts ...span.Option) *ServerProbes {
 //
 //   - a copy of the request with the span's context. What next sets in it is set in the
 //     original whenever next writes, and when next returns.
-//   - a ResponseWriter that has the same optional methods as the server's: Flush, FlushError,
-//     Hijack, CloseNotify, Push, ReadFrom and WriteString. An http.ResponseController finds
-//     all others.
+//   - a ResponseWriter that has the same methods as the server's. One of middleware that is not net/http's has the same
+//     optional methods Flush, FlushError, Hijack, CloseNotify, Push, ReadFrom and WriteString, and an
+//     http.ResponseController finds all others.
 //
 // Use PlainHandler if next asserts a type or a method of the program's own in its
 // ResponseWriter, or relies on http.MaxBytesReader to close the connection, which calls an
@@ -99,6 +101,25 @@ func (s *ServerProbes) handler(next http.Handler, plain bool) http.Handler {
 	})
 }
 
+// Route returns a handler that calls mux and, while the request is reported by a Handler of the
+// same probes, passes it the pattern that mux has matched. It is needed if middleware copies the
+// request between the two, because a ServeMux sets the pattern in the request that it gets:
+//
+//	requests.Handler(middleware(requests.Route(mux)))
+//
+// Nothing that mux gets is another because it is traced. The request's context must be derived from
+// the Handler's, with package context alone: the methods of other contexts are not called.
+func (s *ServerProbes) Route(mux http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r != nil && s.requests.Enabled() {
+			if x := s.exchangeOf(r.Context()); x != nil {
+				defer x.routed(r)
+			}
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
 // errPanicked is the error of a handler that does not return. It may also have called
 // runtime.Goexit.
 var errPanicked = errors.New("panicked")
@@ -106,8 +127,10 @@ var errPanicked = errors.New("panicked")
 // exchange is a request that is served and reported.
 type exchange struct {
 	request
+	probes       *ServerProbes
 	sent         recorder
-	method, path string // at the start: next may change them
+	method, path string                 // at the start: next may change them
+	route        atomic.Pointer[string] // if Route has found it
 }
 
 // serve serves and reports a request.
@@ -116,9 +139,9 @@ func (s *ServerProbes) serve(next http.Handler, w http.ResponseWriter, r *http.R
 		next.ServeHTTP(w, r)
 		return
 	}
-	x := &exchange{method: r.Method, path: r.URL.Path}
+	x := &exchange{probes: s, method: r.Method, path: r.URL.Path}
 	outer := r.Context()
-	ctx, sp := s.requests.Start(withHeader(outer, r.Header), requestStart{x.method, x.path, r.Host, r.RemoteAddr})
+	ctx, sp := s.requests.Start(x.within(outer, r.Header), requestStart{x.method, x.path, r.Host, r.RemoteAddr})
 	if sp == nil { // the tracer has just detached
 		next.ServeHTTP(w, r)
 		return
@@ -142,7 +165,18 @@ func (s *ServerProbes) serve(next http.Handler, w http.ResponseWriter, r *http.R
 func (x *exchange) end() requestEnd {
 	x.giveBack()
 	x.unshareTrailer()
-	return requestEnd{x.pattern(), x.sent.status.Load(), x.sent.bytes.Load(), x.method, x.path}
+	route := x.pattern()
+	if found := x.route.Load(); found != nil {
+		route = *found
+	}
+	return requestEnd{route, x.sent.status.Load(), x.sent.bytes.Load(), x.method, x.path}
+}
+
+// routed keeps the pattern that a mux has matched, also if it panics. Of muxes in each other, the inner one returns first.
+func (x *exchange) routed(r *http.Request) {
+	if route := patternOf(r); route != "" {
+		x.route.CompareAndSwap(nil, &route)
+	}
 }
 
 // headerKey is the key of a request's header in the context of its Start.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"time"
 )
 
 // recorder records the status and the number of bytes sent through a ResponseWriter, which
@@ -17,9 +18,6 @@ type recorder struct {
 	bytes    atomic.Int64
 	hijacked atomic.Bool
 }
-
-// Unwrap is for http.ResponseController.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // WriteHeader records the first final status. Informational statuses precede it, except 101,
 // which is final.
@@ -58,7 +56,27 @@ type (
 	hijacker     struct{ r *recorder }
 	readerFrom   struct{ r *recorder }
 	stringWriter struct{ r *recorder }
+	unwrapper    struct{ r *recorder }
 )
+
+// Unwrap is for http.ResponseController.
+func (u unwrapper) Unwrap() http.ResponseWriter { return u.r.ResponseWriter }
+
+// controls are the methods that http.ResponseController looks for, and net/http's own writers have.
+type controls interface {
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+	EnableFullDuplex() error
+}
+
+// controls returns those of a writer that may be net/http's own: it wraps no other.
+func (r *recorder) controls() (to controls, ok bool) {
+	if _, wraps := r.ResponseWriter.(interface{ Unwrap() http.ResponseWriter }); wraps {
+		return nil, false
+	}
+	to, ok = r.ResponseWriter.(controls)
+	return to, ok
+}
 
 // flushError is the interface that http.ResponseController prefers to http.Flusher.
 type flushError interface{ FlushError() error }

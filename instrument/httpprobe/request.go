@@ -113,15 +113,28 @@ func (q *request) giveBack() {
 	}
 }
 
+// patternField is http.Request.Pattern.
+var patternField = field{unsafe.Offsetof(http.Request{}.Pattern), unsafe.Sizeof(""), reflect.String}
+
 // pattern returns the pattern that matched the request when fields were exchanged last, or ""
 // if it is being written.
 //
 //go:norace
 func (q *request) pattern() string {
-	if unsafe.StringData(q.given.Pattern) != unsafe.StringData(q.mine.Pattern) || len(q.given.Pattern) != len(q.mine.Pattern) {
+	if !patternField.equal(&q.given, &q.mine) {
 		return ""
 	}
 	return q.given.Pattern
+}
+
+// patternOf returns the pattern that matched a request of the program's, or "" if it is being written.
+//
+//go:norace
+func patternOf(r *http.Request) string {
+	var q request
+	patternField.set(&q.given, r)
+	patternField.set(&q.mine, r)
+	return q.pattern()
 }
 
 // shareTrailer lets the server's request and the copy have the trailers that the client has

@@ -240,9 +240,18 @@ func TestDropped(t *testing.T) {
 // TestCanceledLate: a request is canceled by its pointer after other copies have gone, also if it was
 // sent twice.
 func TestCanceledLate(t *testing.T) {
+	for name, body := range map[string]func(string) io.ReadCloser{
+		"net/http": httpBody,
+		"own":      func(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) },
+	} {
+		t.Run(name, func(t *testing.T) { testCanceledLate(t, body) })
+	}
+}
+
+func testCanceledLate(t *testing.T, body func(string) io.ReadCloser) {
 	p := eventtest.Provider(t, "httpprobe")
 	var sent, canceled []*http.Request
-	next := &keeping{sent: &sent, canceled: &canceled}
+	next := &keeping{sent: &sent, canceled: &canceled, body: body}
 	through := NewClient(p).Transport(next)
 	eventtest.Observe(t, p)
 	r := httptest.NewRequest("GET", "/", nil)
@@ -264,13 +273,14 @@ func TestCanceledLate(t *testing.T) {
 type keeping struct {
 	mu             sync.Mutex
 	sent, canceled *[]*http.Request
+	body           func(text string) io.ReadCloser
 }
 
 func (k *keeping) RoundTrip(r *http.Request) (*http.Response, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	*k.sent = append(*k.sent, r)
-	return &http.Response{Body: io.NopCloser(strings.NewReader(fmt.Sprint(len(*k.sent))))}, nil
+	return &http.Response{Body: k.body(fmt.Sprint(len(*k.sent)))}, nil
 }
 
 func (k *keeping) CancelRequest(r *http.Request) { *k.canceled = append(*k.canceled, r) }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"regexp"
 	"runtime"
 	"strings"
@@ -137,6 +138,14 @@ func TestChangesReachMiddleware(t *testing.T) {
 	}
 }
 
+// methods returns the names of the methods of a value.
+func methods(v any) (names []string) {
+	for i := range reflect.TypeOf(v).NumMethod() {
+		names = append(names, reflect.TypeOf(v).Method(i).Name)
+	}
+	return names
+}
+
 // handlers are what handlers do with a connection.
 var handlers = map[string]http.HandlerFunc{
 	"nothing": func(http.ResponseWriter, *http.Request) {},
@@ -168,6 +177,7 @@ var handlers = map[string]http.HandlerFunc{
 		conn.Close()
 	},
 	"timeout":  http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), time.Millisecond, "late").ServeHTTP,
+	"methods":  func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, methods(w), methods(r.Body)) },
 	"redirect": http.RedirectHandler("/there", http.StatusFound).ServeHTTP,
 	"file":     func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "httpprobe.go") },
 	"nil":      nil,
@@ -222,6 +232,7 @@ func TestHTTP2(t *testing.T) {
 					return
 				}
 				defer answer.Body.Close()
+				seen.Addf("%v", methods(answer.Body))
 				answer.Header.Del("Date")
 				text, err := io.ReadAll(answer.Body)
 				seen.Addf("%s %s %v %q %T %v", answer.Proto, answer.Status, answer.Header, text, err, answer.Trailer)

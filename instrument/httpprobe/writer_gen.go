@@ -10,7 +10,8 @@ import (
 )
 
 // writer returns the ResponseWriter for a handler. It has exactly the optional methods of the
-// server's, because what the handler does must not depend on whether it is traced.
+// server's, because what the handler does must not depend on whether it is traced. Only if that is not net/http's own,
+// it has Unwrap too.
 func (r *recorder) writer() http.ResponseWriter {
 	var set int
 	if _, ok := r.ResponseWriter.(http.Flusher); ok {
@@ -36,91 +37,130 @@ func (r *recorder) writer() http.ResponseWriter {
 	if _, ok := r.ResponseWriter.(io.StringWriter); ok {
 		set |= 64
 	}
+	if to, ok := r.controls(); ok {
+		switch set {
+		case 111:
+			return struct {
+				*recorder
+				flusher
+				flushErrorer
+				hijacker
+				http.CloseNotifier
+				readerFrom
+				stringWriter
+				controls
+			}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, readerFrom{r}, stringWriter{r}, to}
+		case 91:
+			return struct {
+				*recorder
+				flusher
+				flushErrorer
+				http.CloseNotifier
+				http.Pusher
+				stringWriter
+				controls
+			}{r, flusher{r}, flushErrorer{r}, m4, m5, stringWriter{r}, to}
+		}
+	}
 	switch set {
 	case 1:
 		return struct {
 			*recorder
 			flusher
-		}{r, flusher{r}}
+			unwrapper
+		}{r, flusher{r}, unwrapper{r}}
 	case 2:
 		return struct {
 			*recorder
 			flushErrorer
-		}{r, flushErrorer{r}}
+			unwrapper
+		}{r, flushErrorer{r}, unwrapper{r}}
 	case 3:
 		return struct {
 			*recorder
 			flusher
 			flushErrorer
-		}{r, flusher{r}, flushErrorer{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, unwrapper{r}}
 	case 4:
 		return struct {
 			*recorder
 			hijacker
-		}{r, hijacker{r}}
+			unwrapper
+		}{r, hijacker{r}, unwrapper{r}}
 	case 5:
 		return struct {
 			*recorder
 			flusher
 			hijacker
-		}{r, flusher{r}, hijacker{r}}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, unwrapper{r}}
 	case 6:
 		return struct {
 			*recorder
 			flushErrorer
 			hijacker
-		}{r, flushErrorer{r}, hijacker{r}}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, unwrapper{r}}
 	case 7:
 		return struct {
 			*recorder
 			flusher
 			flushErrorer
 			hijacker
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, unwrapper{r}}
 	case 8:
 		return struct {
 			*recorder
 			http.CloseNotifier
-		}{r, m4}
+			unwrapper
+		}{r, m4, unwrapper{r}}
 	case 9:
 		return struct {
 			*recorder
 			flusher
 			http.CloseNotifier
-		}{r, flusher{r}, m4}
+			unwrapper
+		}{r, flusher{r}, m4, unwrapper{r}}
 	case 10:
 		return struct {
 			*recorder
 			flushErrorer
 			http.CloseNotifier
-		}{r, flushErrorer{r}, m4}
+			unwrapper
+		}{r, flushErrorer{r}, m4, unwrapper{r}}
 	case 11:
 		return struct {
 			*recorder
 			flusher
 			flushErrorer
 			http.CloseNotifier
-		}{r, flusher{r}, flushErrorer{r}, m4}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, m4, unwrapper{r}}
 	case 12:
 		return struct {
 			*recorder
 			hijacker
 			http.CloseNotifier
-		}{r, hijacker{r}, m4}
+			unwrapper
+		}{r, hijacker{r}, m4, unwrapper{r}}
 	case 13:
 		return struct {
 			*recorder
 			flusher
 			hijacker
 			http.CloseNotifier
-		}{r, flusher{r}, hijacker{r}, m4}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, m4, unwrapper{r}}
 	case 14:
 		return struct {
 			*recorder
 			flushErrorer
 			hijacker
 			http.CloseNotifier
-		}{r, flushErrorer{r}, hijacker{r}, m4}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, m4, unwrapper{r}}
 	case 15:
 		return struct {
 			*recorder
@@ -128,51 +168,59 @@ func (r *recorder) writer() http.ResponseWriter {
 			flushErrorer
 			hijacker
 			http.CloseNotifier
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, unwrapper{r}}
 	case 16:
 		return struct {
 			*recorder
 			http.Pusher
-		}{r, m5}
+			unwrapper
+		}{r, m5, unwrapper{r}}
 	case 17:
 		return struct {
 			*recorder
 			flusher
 			http.Pusher
-		}{r, flusher{r}, m5}
+			unwrapper
+		}{r, flusher{r}, m5, unwrapper{r}}
 	case 18:
 		return struct {
 			*recorder
 			flushErrorer
 			http.Pusher
-		}{r, flushErrorer{r}, m5}
+			unwrapper
+		}{r, flushErrorer{r}, m5, unwrapper{r}}
 	case 19:
 		return struct {
 			*recorder
 			flusher
 			flushErrorer
 			http.Pusher
-		}{r, flusher{r}, flushErrorer{r}, m5}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, m5, unwrapper{r}}
 	case 20:
 		return struct {
 			*recorder
 			hijacker
 			http.Pusher
-		}{r, hijacker{r}, m5}
+			unwrapper
+		}{r, hijacker{r}, m5, unwrapper{r}}
 	case 21:
 		return struct {
 			*recorder
 			flusher
 			hijacker
 			http.Pusher
-		}{r, flusher{r}, hijacker{r}, m5}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, m5, unwrapper{r}}
 	case 22:
 		return struct {
 			*recorder
 			flushErrorer
 			hijacker
 			http.Pusher
-		}{r, flushErrorer{r}, hijacker{r}, m5}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, m5, unwrapper{r}}
 	case 23:
 		return struct {
 			*recorder
@@ -180,27 +228,31 @@ func (r *recorder) writer() http.ResponseWriter {
 			flushErrorer
 			hijacker
 			http.Pusher
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m5}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m5, unwrapper{r}}
 	case 24:
 		return struct {
 			*recorder
 			http.CloseNotifier
 			http.Pusher
-		}{r, m4, m5}
+			unwrapper
+		}{r, m4, m5, unwrapper{r}}
 	case 25:
 		return struct {
 			*recorder
 			flusher
 			http.CloseNotifier
 			http.Pusher
-		}{r, flusher{r}, m4, m5}
+			unwrapper
+		}{r, flusher{r}, m4, m5, unwrapper{r}}
 	case 26:
 		return struct {
 			*recorder
 			flushErrorer
 			http.CloseNotifier
 			http.Pusher
-		}{r, flushErrorer{r}, m4, m5}
+			unwrapper
+		}{r, flushErrorer{r}, m4, m5, unwrapper{r}}
 	case 27:
 		return struct {
 			*recorder
@@ -208,14 +260,16 @@ func (r *recorder) writer() http.ResponseWriter {
 			flushErrorer
 			http.CloseNotifier
 			http.Pusher
-		}{r, flusher{r}, flushErrorer{r}, m4, m5}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, m4, m5, unwrapper{r}}
 	case 28:
 		return struct {
 			*recorder
 			hijacker
 			http.CloseNotifier
 			http.Pusher
-		}{r, hijacker{r}, m4, m5}
+			unwrapper
+		}{r, hijacker{r}, m4, m5, unwrapper{r}}
 	case 29:
 		return struct {
 			*recorder
@@ -223,7 +277,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.CloseNotifier
 			http.Pusher
-		}{r, flusher{r}, hijacker{r}, m4, m5}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, m4, m5, unwrapper{r}}
 	case 30:
 		return struct {
 			*recorder
@@ -231,7 +286,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.CloseNotifier
 			http.Pusher
-		}{r, flushErrorer{r}, hijacker{r}, m4, m5}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, m4, m5, unwrapper{r}}
 	case 31:
 		return struct {
 			*recorder
@@ -240,51 +296,59 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.CloseNotifier
 			http.Pusher
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, m5}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, m5, unwrapper{r}}
 	case 32:
 		return struct {
 			*recorder
 			readerFrom
-		}{r, readerFrom{r}}
+			unwrapper
+		}{r, readerFrom{r}, unwrapper{r}}
 	case 33:
 		return struct {
 			*recorder
 			flusher
 			readerFrom
-		}{r, flusher{r}, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, readerFrom{r}, unwrapper{r}}
 	case 34:
 		return struct {
 			*recorder
 			flushErrorer
 			readerFrom
-		}{r, flushErrorer{r}, readerFrom{r}}
+			unwrapper
+		}{r, flushErrorer{r}, readerFrom{r}, unwrapper{r}}
 	case 35:
 		return struct {
 			*recorder
 			flusher
 			flushErrorer
 			readerFrom
-		}{r, flusher{r}, flushErrorer{r}, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, readerFrom{r}, unwrapper{r}}
 	case 36:
 		return struct {
 			*recorder
 			hijacker
 			readerFrom
-		}{r, hijacker{r}, readerFrom{r}}
+			unwrapper
+		}{r, hijacker{r}, readerFrom{r}, unwrapper{r}}
 	case 37:
 		return struct {
 			*recorder
 			flusher
 			hijacker
 			readerFrom
-		}{r, flusher{r}, hijacker{r}, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, readerFrom{r}, unwrapper{r}}
 	case 38:
 		return struct {
 			*recorder
 			flushErrorer
 			hijacker
 			readerFrom
-		}{r, flushErrorer{r}, hijacker{r}, readerFrom{r}}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, readerFrom{r}, unwrapper{r}}
 	case 39:
 		return struct {
 			*recorder
@@ -292,27 +356,31 @@ func (r *recorder) writer() http.ResponseWriter {
 			flushErrorer
 			hijacker
 			readerFrom
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, readerFrom{r}, unwrapper{r}}
 	case 40:
 		return struct {
 			*recorder
 			http.CloseNotifier
 			readerFrom
-		}{r, m4, readerFrom{r}}
+			unwrapper
+		}{r, m4, readerFrom{r}, unwrapper{r}}
 	case 41:
 		return struct {
 			*recorder
 			flusher
 			http.CloseNotifier
 			readerFrom
-		}{r, flusher{r}, m4, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, m4, readerFrom{r}, unwrapper{r}}
 	case 42:
 		return struct {
 			*recorder
 			flushErrorer
 			http.CloseNotifier
 			readerFrom
-		}{r, flushErrorer{r}, m4, readerFrom{r}}
+			unwrapper
+		}{r, flushErrorer{r}, m4, readerFrom{r}, unwrapper{r}}
 	case 43:
 		return struct {
 			*recorder
@@ -320,14 +388,16 @@ func (r *recorder) writer() http.ResponseWriter {
 			flushErrorer
 			http.CloseNotifier
 			readerFrom
-		}{r, flusher{r}, flushErrorer{r}, m4, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, m4, readerFrom{r}, unwrapper{r}}
 	case 44:
 		return struct {
 			*recorder
 			hijacker
 			http.CloseNotifier
 			readerFrom
-		}{r, hijacker{r}, m4, readerFrom{r}}
+			unwrapper
+		}{r, hijacker{r}, m4, readerFrom{r}, unwrapper{r}}
 	case 45:
 		return struct {
 			*recorder
@@ -335,7 +405,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.CloseNotifier
 			readerFrom
-		}{r, flusher{r}, hijacker{r}, m4, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, m4, readerFrom{r}, unwrapper{r}}
 	case 46:
 		return struct {
 			*recorder
@@ -343,7 +414,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.CloseNotifier
 			readerFrom
-		}{r, flushErrorer{r}, hijacker{r}, m4, readerFrom{r}}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, m4, readerFrom{r}, unwrapper{r}}
 	case 47:
 		return struct {
 			*recorder
@@ -352,27 +424,31 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.CloseNotifier
 			readerFrom
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, readerFrom{r}, unwrapper{r}}
 	case 48:
 		return struct {
 			*recorder
 			http.Pusher
 			readerFrom
-		}{r, m5, readerFrom{r}}
+			unwrapper
+		}{r, m5, readerFrom{r}, unwrapper{r}}
 	case 49:
 		return struct {
 			*recorder
 			flusher
 			http.Pusher
 			readerFrom
-		}{r, flusher{r}, m5, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, m5, readerFrom{r}, unwrapper{r}}
 	case 50:
 		return struct {
 			*recorder
 			flushErrorer
 			http.Pusher
 			readerFrom
-		}{r, flushErrorer{r}, m5, readerFrom{r}}
+			unwrapper
+		}{r, flushErrorer{r}, m5, readerFrom{r}, unwrapper{r}}
 	case 51:
 		return struct {
 			*recorder
@@ -380,14 +456,16 @@ func (r *recorder) writer() http.ResponseWriter {
 			flushErrorer
 			http.Pusher
 			readerFrom
-		}{r, flusher{r}, flushErrorer{r}, m5, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, m5, readerFrom{r}, unwrapper{r}}
 	case 52:
 		return struct {
 			*recorder
 			hijacker
 			http.Pusher
 			readerFrom
-		}{r, hijacker{r}, m5, readerFrom{r}}
+			unwrapper
+		}{r, hijacker{r}, m5, readerFrom{r}, unwrapper{r}}
 	case 53:
 		return struct {
 			*recorder
@@ -395,7 +473,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.Pusher
 			readerFrom
-		}{r, flusher{r}, hijacker{r}, m5, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, m5, readerFrom{r}, unwrapper{r}}
 	case 54:
 		return struct {
 			*recorder
@@ -403,7 +482,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.Pusher
 			readerFrom
-		}{r, flushErrorer{r}, hijacker{r}, m5, readerFrom{r}}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, m5, readerFrom{r}, unwrapper{r}}
 	case 55:
 		return struct {
 			*recorder
@@ -412,14 +492,16 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.Pusher
 			readerFrom
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m5, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m5, readerFrom{r}, unwrapper{r}}
 	case 56:
 		return struct {
 			*recorder
 			http.CloseNotifier
 			http.Pusher
 			readerFrom
-		}{r, m4, m5, readerFrom{r}}
+			unwrapper
+		}{r, m4, m5, readerFrom{r}, unwrapper{r}}
 	case 57:
 		return struct {
 			*recorder
@@ -427,7 +509,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			http.Pusher
 			readerFrom
-		}{r, flusher{r}, m4, m5, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, m4, m5, readerFrom{r}, unwrapper{r}}
 	case 58:
 		return struct {
 			*recorder
@@ -435,7 +518,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			http.Pusher
 			readerFrom
-		}{r, flushErrorer{r}, m4, m5, readerFrom{r}}
+			unwrapper
+		}{r, flushErrorer{r}, m4, m5, readerFrom{r}, unwrapper{r}}
 	case 59:
 		return struct {
 			*recorder
@@ -444,7 +528,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			http.Pusher
 			readerFrom
-		}{r, flusher{r}, flushErrorer{r}, m4, m5, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, m4, m5, readerFrom{r}, unwrapper{r}}
 	case 60:
 		return struct {
 			*recorder
@@ -452,7 +537,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			http.Pusher
 			readerFrom
-		}{r, hijacker{r}, m4, m5, readerFrom{r}}
+			unwrapper
+		}{r, hijacker{r}, m4, m5, readerFrom{r}, unwrapper{r}}
 	case 61:
 		return struct {
 			*recorder
@@ -461,7 +547,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			http.Pusher
 			readerFrom
-		}{r, flusher{r}, hijacker{r}, m4, m5, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, m4, m5, readerFrom{r}, unwrapper{r}}
 	case 62:
 		return struct {
 			*recorder
@@ -470,7 +557,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			http.Pusher
 			readerFrom
-		}{r, flushErrorer{r}, hijacker{r}, m4, m5, readerFrom{r}}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, m4, m5, readerFrom{r}, unwrapper{r}}
 	case 63:
 		return struct {
 			*recorder
@@ -480,51 +568,59 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			http.Pusher
 			readerFrom
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, m5, readerFrom{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, m5, readerFrom{r}, unwrapper{r}}
 	case 64:
 		return struct {
 			*recorder
 			stringWriter
-		}{r, stringWriter{r}}
+			unwrapper
+		}{r, stringWriter{r}, unwrapper{r}}
 	case 65:
 		return struct {
 			*recorder
 			flusher
 			stringWriter
-		}{r, flusher{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, stringWriter{r}, unwrapper{r}}
 	case 66:
 		return struct {
 			*recorder
 			flushErrorer
 			stringWriter
-		}{r, flushErrorer{r}, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, stringWriter{r}, unwrapper{r}}
 	case 67:
 		return struct {
 			*recorder
 			flusher
 			flushErrorer
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, stringWriter{r}, unwrapper{r}}
 	case 68:
 		return struct {
 			*recorder
 			hijacker
 			stringWriter
-		}{r, hijacker{r}, stringWriter{r}}
+			unwrapper
+		}{r, hijacker{r}, stringWriter{r}, unwrapper{r}}
 	case 69:
 		return struct {
 			*recorder
 			flusher
 			hijacker
 			stringWriter
-		}{r, flusher{r}, hijacker{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, stringWriter{r}, unwrapper{r}}
 	case 70:
 		return struct {
 			*recorder
 			flushErrorer
 			hijacker
 			stringWriter
-		}{r, flushErrorer{r}, hijacker{r}, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, stringWriter{r}, unwrapper{r}}
 	case 71:
 		return struct {
 			*recorder
@@ -532,27 +628,31 @@ func (r *recorder) writer() http.ResponseWriter {
 			flushErrorer
 			hijacker
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, stringWriter{r}, unwrapper{r}}
 	case 72:
 		return struct {
 			*recorder
 			http.CloseNotifier
 			stringWriter
-		}{r, m4, stringWriter{r}}
+			unwrapper
+		}{r, m4, stringWriter{r}, unwrapper{r}}
 	case 73:
 		return struct {
 			*recorder
 			flusher
 			http.CloseNotifier
 			stringWriter
-		}{r, flusher{r}, m4, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, m4, stringWriter{r}, unwrapper{r}}
 	case 74:
 		return struct {
 			*recorder
 			flushErrorer
 			http.CloseNotifier
 			stringWriter
-		}{r, flushErrorer{r}, m4, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, m4, stringWriter{r}, unwrapper{r}}
 	case 75:
 		return struct {
 			*recorder
@@ -560,14 +660,16 @@ func (r *recorder) writer() http.ResponseWriter {
 			flushErrorer
 			http.CloseNotifier
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, m4, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, m4, stringWriter{r}, unwrapper{r}}
 	case 76:
 		return struct {
 			*recorder
 			hijacker
 			http.CloseNotifier
 			stringWriter
-		}{r, hijacker{r}, m4, stringWriter{r}}
+			unwrapper
+		}{r, hijacker{r}, m4, stringWriter{r}, unwrapper{r}}
 	case 77:
 		return struct {
 			*recorder
@@ -575,7 +677,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.CloseNotifier
 			stringWriter
-		}{r, flusher{r}, hijacker{r}, m4, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, m4, stringWriter{r}, unwrapper{r}}
 	case 78:
 		return struct {
 			*recorder
@@ -583,7 +686,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.CloseNotifier
 			stringWriter
-		}{r, flushErrorer{r}, hijacker{r}, m4, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, m4, stringWriter{r}, unwrapper{r}}
 	case 79:
 		return struct {
 			*recorder
@@ -592,27 +696,31 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.CloseNotifier
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, stringWriter{r}, unwrapper{r}}
 	case 80:
 		return struct {
 			*recorder
 			http.Pusher
 			stringWriter
-		}{r, m5, stringWriter{r}}
+			unwrapper
+		}{r, m5, stringWriter{r}, unwrapper{r}}
 	case 81:
 		return struct {
 			*recorder
 			flusher
 			http.Pusher
 			stringWriter
-		}{r, flusher{r}, m5, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, m5, stringWriter{r}, unwrapper{r}}
 	case 82:
 		return struct {
 			*recorder
 			flushErrorer
 			http.Pusher
 			stringWriter
-		}{r, flushErrorer{r}, m5, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, m5, stringWriter{r}, unwrapper{r}}
 	case 83:
 		return struct {
 			*recorder
@@ -620,14 +728,16 @@ func (r *recorder) writer() http.ResponseWriter {
 			flushErrorer
 			http.Pusher
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, m5, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, m5, stringWriter{r}, unwrapper{r}}
 	case 84:
 		return struct {
 			*recorder
 			hijacker
 			http.Pusher
 			stringWriter
-		}{r, hijacker{r}, m5, stringWriter{r}}
+			unwrapper
+		}{r, hijacker{r}, m5, stringWriter{r}, unwrapper{r}}
 	case 85:
 		return struct {
 			*recorder
@@ -635,7 +745,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.Pusher
 			stringWriter
-		}{r, flusher{r}, hijacker{r}, m5, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, m5, stringWriter{r}, unwrapper{r}}
 	case 86:
 		return struct {
 			*recorder
@@ -643,7 +754,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.Pusher
 			stringWriter
-		}{r, flushErrorer{r}, hijacker{r}, m5, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, m5, stringWriter{r}, unwrapper{r}}
 	case 87:
 		return struct {
 			*recorder
@@ -652,14 +764,16 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			http.Pusher
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m5, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m5, stringWriter{r}, unwrapper{r}}
 	case 88:
 		return struct {
 			*recorder
 			http.CloseNotifier
 			http.Pusher
 			stringWriter
-		}{r, m4, m5, stringWriter{r}}
+			unwrapper
+		}{r, m4, m5, stringWriter{r}, unwrapper{r}}
 	case 89:
 		return struct {
 			*recorder
@@ -667,7 +781,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			http.Pusher
 			stringWriter
-		}{r, flusher{r}, m4, m5, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, m4, m5, stringWriter{r}, unwrapper{r}}
 	case 90:
 		return struct {
 			*recorder
@@ -675,7 +790,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			http.Pusher
 			stringWriter
-		}{r, flushErrorer{r}, m4, m5, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, m4, m5, stringWriter{r}, unwrapper{r}}
 	case 91:
 		return struct {
 			*recorder
@@ -684,7 +800,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			http.Pusher
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, m4, m5, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, m4, m5, stringWriter{r}, unwrapper{r}}
 	case 92:
 		return struct {
 			*recorder
@@ -692,7 +809,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			http.Pusher
 			stringWriter
-		}{r, hijacker{r}, m4, m5, stringWriter{r}}
+			unwrapper
+		}{r, hijacker{r}, m4, m5, stringWriter{r}, unwrapper{r}}
 	case 93:
 		return struct {
 			*recorder
@@ -701,7 +819,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			http.Pusher
 			stringWriter
-		}{r, flusher{r}, hijacker{r}, m4, m5, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, m4, m5, stringWriter{r}, unwrapper{r}}
 	case 94:
 		return struct {
 			*recorder
@@ -710,7 +829,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			http.Pusher
 			stringWriter
-		}{r, flushErrorer{r}, hijacker{r}, m4, m5, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, m4, m5, stringWriter{r}, unwrapper{r}}
 	case 95:
 		return struct {
 			*recorder
@@ -720,27 +840,31 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			http.Pusher
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, m5, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, m5, stringWriter{r}, unwrapper{r}}
 	case 96:
 		return struct {
 			*recorder
 			readerFrom
 			stringWriter
-		}{r, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 97:
 		return struct {
 			*recorder
 			flusher
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 98:
 		return struct {
 			*recorder
 			flushErrorer
 			readerFrom
 			stringWriter
-		}{r, flushErrorer{r}, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 99:
 		return struct {
 			*recorder
@@ -748,14 +872,16 @@ func (r *recorder) writer() http.ResponseWriter {
 			flushErrorer
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 100:
 		return struct {
 			*recorder
 			hijacker
 			readerFrom
 			stringWriter
-		}{r, hijacker{r}, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, hijacker{r}, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 101:
 		return struct {
 			*recorder
@@ -763,7 +889,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, hijacker{r}, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 102:
 		return struct {
 			*recorder
@@ -771,7 +898,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			readerFrom
 			stringWriter
-		}{r, flushErrorer{r}, hijacker{r}, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 103:
 		return struct {
 			*recorder
@@ -780,14 +908,16 @@ func (r *recorder) writer() http.ResponseWriter {
 			hijacker
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 104:
 		return struct {
 			*recorder
 			http.CloseNotifier
 			readerFrom
 			stringWriter
-		}{r, m4, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, m4, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 105:
 		return struct {
 			*recorder
@@ -795,7 +925,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, m4, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, m4, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 106:
 		return struct {
 			*recorder
@@ -803,7 +934,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			readerFrom
 			stringWriter
-		}{r, flushErrorer{r}, m4, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, m4, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 107:
 		return struct {
 			*recorder
@@ -812,7 +944,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, m4, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, m4, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 108:
 		return struct {
 			*recorder
@@ -820,7 +953,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			readerFrom
 			stringWriter
-		}{r, hijacker{r}, m4, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, hijacker{r}, m4, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 109:
 		return struct {
 			*recorder
@@ -829,7 +963,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, hijacker{r}, m4, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, m4, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 110:
 		return struct {
 			*recorder
@@ -838,7 +973,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			readerFrom
 			stringWriter
-		}{r, flushErrorer{r}, hijacker{r}, m4, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, m4, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 111:
 		return struct {
 			*recorder
@@ -848,14 +984,16 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.CloseNotifier
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 112:
 		return struct {
 			*recorder
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 113:
 		return struct {
 			*recorder
@@ -863,7 +1001,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 114:
 		return struct {
 			*recorder
@@ -871,7 +1010,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, flushErrorer{r}, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 115:
 		return struct {
 			*recorder
@@ -880,7 +1020,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 116:
 		return struct {
 			*recorder
@@ -888,7 +1029,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, hijacker{r}, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, hijacker{r}, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 117:
 		return struct {
 			*recorder
@@ -897,7 +1039,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, hijacker{r}, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 118:
 		return struct {
 			*recorder
@@ -906,7 +1049,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, flushErrorer{r}, hijacker{r}, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 119:
 		return struct {
 			*recorder
@@ -916,7 +1060,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 120:
 		return struct {
 			*recorder
@@ -924,7 +1069,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, m4, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, m4, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 121:
 		return struct {
 			*recorder
@@ -933,7 +1079,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, m4, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, m4, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 122:
 		return struct {
 			*recorder
@@ -942,7 +1089,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, flushErrorer{r}, m4, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, m4, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 123:
 		return struct {
 			*recorder
@@ -952,7 +1100,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, m4, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, m4, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 124:
 		return struct {
 			*recorder
@@ -961,7 +1110,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, hijacker{r}, m4, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, hijacker{r}, m4, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 125:
 		return struct {
 			*recorder
@@ -971,7 +1121,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, hijacker{r}, m4, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, hijacker{r}, m4, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 126:
 		return struct {
 			*recorder
@@ -981,7 +1132,8 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, flushErrorer{r}, hijacker{r}, m4, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flushErrorer{r}, hijacker{r}, m4, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	case 127:
 		return struct {
 			*recorder
@@ -992,7 +1144,11 @@ func (r *recorder) writer() http.ResponseWriter {
 			http.Pusher
 			readerFrom
 			stringWriter
-		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, m5, readerFrom{r}, stringWriter{r}}
+			unwrapper
+		}{r, flusher{r}, flushErrorer{r}, hijacker{r}, m4, m5, readerFrom{r}, stringWriter{r}, unwrapper{r}}
 	}
-	return r
+	return struct {
+		*recorder
+		unwrapper
+	}{r, unwrapper{r}}
 }

@@ -3,15 +3,120 @@
 // it calls one method only, Error.
 package operation
 
-import "context"
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// MaxDepth is how many contexts are looked through: a context is a list, which a program can make as long as it likes.
+const MaxDepth = 256
 
 // Parent is the context that another one is derived from.
 type Parent struct{ Context context.Context }
 
-// Context is a context of this module. Package span, which looks through the contexts of
-// package context and calls no method of any other, looks through it too. No other module can
-// have one, because it cannot name the type Parent.
+// Context is a context of this module. No other module can have one, because it cannot name the type Parent.
 type Context interface {
 	context.Context
 	Within() Parent
 }
+
+// Within returns the context that ctx is derived from. ok is false if there is none, and if the type of
+// ctx is neither one of this module nor of package context, because no method of the program's is called.
+func Within(ctx context.Context) (parent context.Context, ok bool) {
+	if ours, ok := ctx.(Context); ok {
+		return ours.Within().Context, true
+	}
+	t, types := reflect.TypeOf(ctx), derived()
+	for i := range types {
+		if types[i].t == t {
+			// SAFETY: the second word of an interface is the address of a value of type t, or,
+			// for a pointer, the pointer. Either way it is that of a struct that has a
+			// context.Context at this offset, which package context does not change once it has
+			// returned the context. ctx keeps the struct alive.
+			data := (*[2]unsafe.Pointer)(unsafe.Pointer(&ctx))[1]
+			return *(*context.Context)(unsafe.Add(data, types[i].offset)), true
+		}
+	}
+	return nil, false
+}
+
+// place is where a type of package context, t, has its parent.
+type place struct {
+	t      reflect.Type
+	offset uintptr
+}
+
+// derived returns the types of package context that have a parent. Their fields are found by
+// name and type. A type without such a field is missing.
+var derived = sync.OnceValue(func() (list []place) {
+	background := context.Background()
+	canceled, cancel := context.WithCancel(background)
+	defer cancel()
+	timed, cancelTimed := context.WithDeadline(background, time.Time{}) // which makes no timer
+	defer cancelTimed()
+	stopping, cancelStopping := context.WithCancel(stoppable{background, make(chan struct{})})
+	defer cancelStopping()
+	for _, c := range []struct {
+		t     reflect.Type
+		field string
+	}{
+		{reflect.TypeOf(context.WithValue(background, stoppable{}, 0)), "Context"},
+		{reflect.TypeOf(canceled), "Context"},
+		{reflect.TypeOf(timed), "Context"},
+		{reflect.TypeOf(context.WithoutCancel(background)), "c"},
+		{inner(stopping), "Context"},
+	} {
+		if c.t == nil {
+			continue
+		}
+		of := c.t
+		if of.Kind() == reflect.Pointer {
+			of = of.Elem()
+		}
+		if of.Kind() != reflect.Struct || of.Size() <= unsafe.Sizeof(uintptr(0)) {
+			continue // an interface would hold it without a pointer
+		}
+		if f, ok := of.FieldByName(c.field); ok && f.Type == reflect.TypeFor[context.Context]() {
+			if at, ok := offset(of, f.Index); ok {
+				list = append(list, place{c.t, at})
+			}
+		}
+	}
+	return list
+})
+
+// offset returns the offset of a field that may be one of an embedded struct, but not of one
+// that is embedded by a pointer.
+func offset(t reflect.Type, index []int) (sum uintptr, ok bool) {
+	for _, i := range index {
+		if t.Kind() != reflect.Struct {
+			return 0, false
+		}
+		f := t.Field(i)
+		sum, t = sum+f.Offset, f.Type
+	}
+	return sum, true
+}
+
+// inner returns the type of the context that a context of package context has as its parent.
+func inner(ctx context.Context) reflect.Type {
+	if v := reflect.ValueOf(ctx); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
+		if f := v.Elem().FieldByName("Context"); f.IsValid() && f.Kind() == reflect.Interface && !f.IsNil() {
+			return f.Elem().Type()
+		}
+	}
+	return nil
+}
+
+// stoppable is a context in front of which package context puts one of its own.
+type stoppable struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c stoppable) Done() <-chan struct{} { return c.done }
+
+func (c stoppable) AfterFunc(func()) (stop func() bool) { return func() bool { return true } }
