@@ -27,6 +27,7 @@ var kinds = map[string]struct {
 	"fetch":       {cost{1450, 0}, map[string]int{"fetch__start": 1, "fetch__end": 1}},
 	"query":       {cost{220, 0}, map[string]int{"connect__start": 1, "connect__end": 1, "query__start": 1, "query__end": 1}},
 	"transaction": {cost{120, 0}, map[string]int{"transaction__start": 1, "transaction__end": 1, "query__start": 2, "query__end": 2}},
+	"raw":         {cost{16, 0}, map[string]int{"connect__start": 1, "connect__end": 1}},
 	"rpc":         {cost{980, 0}, map[string]int{"rpc__start": 1, "rpc__context": 1, "rpc__end": 1, "call__start": 1, "call__end": 1}},
 	"dial":        {cost{96, 4096}, map[string]int{"dial__start": 1, "dial__end": 1}},
 	"accept":      {cost{16, 0}, map[string]int{"accept": 1}},

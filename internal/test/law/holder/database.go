@@ -23,10 +23,16 @@ var (
 
 type connection struct{ closed bool }
 
-func (c *connection) Prepare(string) (driver.Stmt, error) { return nil, errStatement }
-func (c *connection) Begin() (driver.Tx, error)           { return c, nil }
-func (c *connection) Commit() error                       { return c.ended() }
-func (c *connection) Rollback() error                     { return c.ended() }
+func (c *connection) Prepare(text string) (driver.Stmt, error) {
+	if text == "SELECT ?" {
+		return statement{c}, nil
+	}
+	return nil, errStatement
+}
+
+func (c *connection) Begin() (driver.Tx, error) { return c, nil }
+func (c *connection) Commit() error             { return c.ended() }
+func (c *connection) Rollback() error           { return c.ended() }
 
 func (c *connection) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) { return c, nil }
 
@@ -65,8 +71,11 @@ type rows struct {
 	left  int
 }
 
-func (r *rows) Columns() []string { return []string{"value"} }
-func (r *rows) Close() error      { return nil }
+func (r *rows) Columns() []string                     { return []string{"value"} }
+func (r *rows) Close() error                          { return nil }
+func (r *rows) HasNextResultSet() bool                { return false }
+func (r *rows) NextResultSet() error                  { return io.EOF }
+func (r *rows) ColumnTypeDatabaseTypeName(int) string { return "VALUE" }
 
 func (r *rows) Next(to []driver.Value) error {
 	if r.left == 0 {
@@ -75,6 +84,17 @@ func (r *rows) Next(to []driver.Value) error {
 	r.left--
 	to[0] = r.value
 	return nil
+}
+
+// statement is a prepared query.
+type statement struct{ c *connection }
+
+func (s statement) Close() error                               { return nil }
+func (s statement) NumInput() int                              { return 1 }
+func (s statement) Exec([]driver.Value) (driver.Result, error) { return nil, errStatement }
+
+func (s statement) Query(args []driver.Value) (driver.Rows, error) {
+	return s.c.QueryContext(context.Background(), "SELECT ?", []driver.NamedValue{{Value: args[0]}})
 }
 
 type inserted int64

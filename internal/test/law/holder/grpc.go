@@ -29,6 +29,9 @@ var echo = grpc.ServiceDesc{
 }
 
 func talk(_ any, stream grpc.ServerStream) error {
+	if err := errors.Join(look("stream of a server", stream), look("context of an RPC", stream.Context(), afterFunc)); err != nil {
+		return err
+	}
 	for {
 		var m wrapperspb.StringValue
 		if err := stream.RecvMsg(&m); err == io.EOF {
@@ -64,7 +67,7 @@ func (r rpcs) begin(n int) (operation, error) {
 		return nil, err
 	}
 	s := &rpc{stream, cancel, fmt.Sprint(n)}
-	return s, s.say()
+	return s, errors.Join(look("stream of a client", stream), look("context of a call", stream.Context(), afterFunc), s.say())
 }
 
 type rpc struct {

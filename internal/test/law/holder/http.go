@@ -3,11 +3,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -21,6 +23,10 @@ func newRequests(p *stapsdt.Provider) operations {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /item/{n}", func(w http.ResponseWriter, r *http.Request) {
 		callIn(r.Context()).stay()
+		if err := errors.Join(look("ResponseWriter", w, writers...), look("context of a request", r.Context(), afterFunc), look("body", r.Body)); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("Item", r.PathValue("n"))
 		w.WriteHeader(http.StatusTeapot)
@@ -70,7 +76,10 @@ func (s fetches) begin(n int) (operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fetch{n, answer}, nil
+	if n%2 == 1 {
+		return &fetch{n, answer}, look("own body", answer.Body)
+	}
+	return &fetch{n, answer}, look("body of net/http", answer.Body, bodies...)
 }
 
 type fetch struct {
@@ -94,9 +103,18 @@ func (service) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	r.Body.Close()
 	text := r.URL.Path + " " + string(body)
-	return &http.Response{StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
-		ContentLength: int64(len(text)), Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+	answer, err := http.ReadResponse(bufio.NewReaderSize(strings.NewReader("HTTP/1.0 200 OK\r\n\r\n"+text), 16), r)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := strconv.Atoi(r.URL.Path[1:]); err != nil || n%2 == 1 {
+		answer.Body = ownBody{answer.Body}
+	}
+	return answer, errors.Join(look("body that is sent", r.Body), look("context of a fetch", r.Context(), afterFunc))
 }
+
+// ownBody is a body of the program's own type.
+type ownBody struct{ io.ReadCloser }
 
 func (service) CloseIdleConnections()       {}
 func (service) CancelRequest(*http.Request) {}

@@ -43,9 +43,11 @@ func (s sink) Handle(ctx context.Context, r slog.Record) error {
 		return errors.New("an unwanted record")
 	}
 	callIn(ctx).stay()
+	var err error
 	r.Attrs(func(a slog.Attr) bool {
+		err = errors.Join(look("context of a record", ctx), look("value of a record", a.Value.Any()))
 		*ctx.Value(takenKey{}).(*int) = int(a.Value.Int64())
 		return true
 	})
-	return nil
+	return err
 }

@@ -23,8 +23,8 @@
 //	disabled     wait until no probe is                 disabled
 //	numbers      measure                                numbers {"threads":...}
 //
-// An operation without the result that it has without any probes is reported as "wrong KIND:
-// ERROR" before the answer.
+// An operation without the result that it has without any probes, and one in which the program gets a value of another
+// type than before it was first watched, is reported as "wrong KIND: ERROR" before the answer.
 package main
 
 import (
@@ -59,6 +59,10 @@ func run(names []string) error {
 	if err := law.Load(); err != nil {
 		return err
 	}
+	if err := h.hold(1); err != nil { // for look
+		return err
+	}
+	h.release()
 	fmt.Println("ready")
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {

@@ -44,7 +44,7 @@ type started struct {
 
 func (s *started) end() error {
 	s.End(workEnd{"done"}, nil)
-	return differs(s.ID(), span.ID(s.ctx))
+	return errors.Join(look("context of a span", s.ctx, afterFunc), differs(s.ID(), span.ID(s.ctx)))
 }
 
 // otelSpans are those of OpenTelemetry that the program drops, so that the SDK records them

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -48,6 +49,13 @@ type query struct {
 
 func (q *query) end() error {
 	var sum, n int
+	types, err := q.rows.ColumnTypes()
+	if err != nil {
+		return err
+	}
+	if err := differs("VALUE", types[0].DatabaseTypeName()); err != nil {
+		return err
+	}
 	for q.rows.Next() {
 		if err := q.rows.Scan(&n); err != nil {
 			return err
@@ -90,4 +98,48 @@ func (t *transaction) end() error {
 		return errors.Join(err, t.tx.Rollback())
 	}
 	return errors.Join(err, t.tx.Commit())
+}
+
+// raws are what a program asks its driver for, through sql.Conn.Raw: they are in flight until the connection is closed.
+type raws struct{ db *sql.DB }
+
+func newRaws(p *stapsdt.Provider) operations { return raws{open(sqlProbes(p))} }
+
+func (r raws) begin(n int) (operation, error) {
+	conn, err := r.db.Conn(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	o := &raw{conn: conn}
+	return o, conn.Raw(func(c any) error { return o.ask(c, n) })
+}
+
+// raw has what the driver's connection gave.
+type raw struct {
+	conn *sql.Conn
+	rows driver.Rows
+	stmt driver.Stmt
+	tx   driver.Tx
+}
+
+func (o *raw) ask(c any, n int) (err error) {
+	ctx := context.Background()
+	if o.rows, err = c.(driver.QueryerContext).QueryContext(ctx, "SELECT ?", []driver.NamedValue{{Value: n}}); err != nil {
+		return err
+	}
+	if o.stmt, err = c.(driver.ConnPrepareContext).PrepareContext(ctx, "SELECT ?"); err != nil {
+		return err
+	}
+	if o.tx, err = c.(driver.ConnBeginTx).BeginTx(ctx, driver.TxOptions{}); err != nil {
+		return err
+	}
+	return look("raw connection", c)
+}
+
+func (o *raw) end() error {
+	_, ownRows := o.rows.(*rows)
+	_, ownStmt := o.stmt.(statement)
+	_, ownTx := o.tx.(*connection)
+	return errors.Join(differs(true, ownRows), differs(true, ownStmt), differs(true, ownTx),
+		o.rows.Close(), o.stmt.Close(), o.tx.Rollback(), o.conn.Close())
 }

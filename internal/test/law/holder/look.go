@@ -1,0 +1,48 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"sync"
+)
+
+// looks are what the program's code saw of the values that it got, when nothing watched.
+var looks sync.Map
+
+// look returns an error if a value at a place has another type than when nothing watched, and so perhaps other methods.
+// Where docs/instrumentation.md says that the type differs, only is which interfaces must not.
+func look(place string, v any, only ...reflect.Type) error {
+	var seen any = reflect.TypeOf(v)
+	if len(only) > 0 {
+		var has []reflect.Type
+		for _, i := range only {
+			if reflect.TypeOf(v).Implements(i) {
+				has = append(has, i)
+			}
+		}
+		seen = fmt.Sprint(has)
+	}
+	first, _ := looks.LoadOrStore(place, seen)
+	if first != seen {
+		return fmt.Errorf("%s is %v instead of %v", place, seen, first)
+	}
+	return nil
+}
+
+// afterFunc is the optional interface of contexts.
+var afterFunc = reflect.TypeFor[interface {
+	AfterFunc(f func()) (stop func() bool)
+}]()
+
+// The optional interfaces of a ResponseWriter and of the body of a response.
+var (
+	writers = []reflect.Type{
+		reflect.TypeFor[http.Flusher](), reflect.TypeFor[interface{ FlushError() error }](), reflect.TypeFor[http.Hijacker](),
+		reflect.TypeFor[http.CloseNotifier](), reflect.TypeFor[http.Pusher](), reflect.TypeFor[io.ReaderFrom](), reflect.TypeFor[io.StringWriter](),
+	}
+	bodies = []reflect.Type{reflect.TypeFor[io.WriterTo](), reflect.TypeFor[io.Writer](), reflect.TypeFor[io.Seeker](), reflect.TypeFor[io.ByteReader]()}
+)
