@@ -105,9 +105,10 @@
  * fires; one that has no name of its own, by %p, is called FILE.PID, or FILE.PID.2
  * and so on if that is in use. If the file cannot be made, the program runs on, and
  * one line on standard error says why. A child made by a raw clone(2) records
- * nothing. What an earlier process has left as FILE is kept as FILE-TIME, and so is
- * what processes that ended over a minute ago have left as FILE.PID. Five of these
- * are kept, so write %p to keep the recording of each child.
+ * nothing. A recording that an earlier process has left as FILE is kept as FILE-TIME,
+ * and so is what processes that have ended have left as FILE.PID. Five of these are
+ * kept, so write %p to keep the recording of each child. A FILE of the user that is
+ * no recording stays, with an error; one of another user stays, and FILE.PID is used.
  *
  * Watchers. With STAPSDT_SOCKET=1 in its environment, a program lets its own user
  * and root watch its probes, without the kernel: stapsdt list, trace and the other

@@ -20,11 +20,7 @@
 #endif
 
 /* KEPT is how many recordings of earlier processes are kept. */
-enum {
-	KEPT = 5,
-	/* A file beside a recording is at least so old if it is not in use: one that was just made is not locked yet. */
-	BESIDE_SECONDS = 60
-};
+enum { KEPT = 5 };
 
 /* The form of what is added to the name of a recording: 0 is any digit. */
 static const char suffix_form[] = "-00000000T000000.000000000Z";
@@ -83,6 +79,68 @@ struct directory_entry {
 	char name[];
 };
 
+/* sdt_all_users_mapped reports whether every user has a number here, so that SDT_OVERFLOW_USER is a single user. */
+bool sdt_all_users_mapped(void)
+{
+	static const char all[] = "         0          0 4294967295\n";
+	char map[sizeof all];
+	int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+	ssize_t size = fd < 0 ? -1 : read(fd, map, sizeof map);
+
+	if (fd >= 0)
+		close(fd);
+	return size == sizeof all - 1 && memcmp(map, all, sizeof all - 1) == 0;
+}
+
+/* What open_ours returns in place of a descriptor. */
+enum { GONE = -1, TAKEN = -2, OTHER = -3, FAILED = -4 };
+
+static bool is_mine(const struct stat *file)
+{
+	return file->st_uid == geteuid() && (file->st_uid != SDT_OVERFLOW_USER || sdt_all_users_mapped());
+}
+
+/* is_recording reports whether a file begins like a recording, or returns FAILED. */
+static int is_recording(int fd)
+{
+	unsigned char magic[sizeof sdt_magic];
+	ssize_t size = pread(fd, magic, sizeof magic, 0);
+
+	return size < 0 ? FAILED : size == sizeof magic && memcmp(magic, sdt_magic, sizeof magic) == 0;
+}
+
+/*
+ * open_ours opens a file that this user's processes have made as a recording: what is renamed, counted or removed is known by
+ * its owner and by its first bytes. Files of others are not even opened.
+ */
+static int open_ours(const char *path, struct stat *file)
+{
+	struct stat now;
+	int fd, status, reason;
+
+	if (lstat(path, file) != 0)
+		return errno == ENOENT ? GONE : FAILED;
+	if (!is_mine(file))
+		return TAKEN;
+	if (!S_ISREG(file->st_mode))
+		return OTHER;
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return errno == ENOENT ? GONE : FAILED;
+	if (fstat(fd, &now) != 0)
+		status = FAILED;
+	else if (now.st_dev != file->st_dev || now.st_ino != file->st_ino)
+		status = TAKEN; /* by a process that works on the same files */
+	else
+		status = is_recording(fd);
+	if (status == true)
+		return fd;
+	reason = errno;
+	close(fd);
+	errno = reason;
+	return status == false ? OTHER : status;
+}
+
 /* A look at the files beside a recording, which are those whose names begin with its name. */
 struct look {
 	const char *path, *name;
@@ -107,18 +165,17 @@ static bool open_directory(struct look *look)
 	return look->directory >= 0;
 }
 
-/* A function of this type is called with what each name has after that of the recording. */
-typedef void found_fn(struct look *look, const char *rest, const struct stat *file);
+/* A function of this type is called with what each name has after that of the recording, and the path. */
+typedef void found_fn(struct look *look, const char *rest, const char *path);
 
-/* look_at leaves out the files of other users, which must not replace the user's evidence. */
 static void look_at(struct look *look, const char *name, found_fn *found)
 {
-	struct stat file;
+	static char path[SDT_PATH_SIZE + SDT_SUFFIX_SIZE]; /* as above */
+	const char *rest = name + look->length;
 
 	if (strncmp(name, look->name, look->length) == 0 &&
-	    fstatat(look->directory, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(file.st_mode) &&
-	    file.st_uid == geteuid())
-		found(look, name + look->length, &file);
+	    snprintf(path, sizeof path, "%s%s", look->path, rest) < (int)sizeof path)
+		found(look, rest, path);
 }
 
 static void look_around(struct look *look, const char *path, found_fn *found)
@@ -139,10 +196,15 @@ static void look_around(struct look *look, const char *path, found_fn *found)
 	close(look->directory);
 }
 
-static void count_earlier(struct look *look, const char *rest, const struct stat *file)
+static void count_earlier(struct look *look, const char *rest, const char *path)
 {
-	(void)file;
-	if (is_suffix(rest) && (look->count++ == 0 || strcmp(rest, look->oldest) < 0))
+	struct stat file;
+	int fd = is_suffix(rest) ? open_ours(path, &file) : FAILED;
+
+	if (fd < 0)
+		return;
+	close(fd);
+	if (look->count++ == 0 || strcmp(rest, look->oldest) < 0)
 		memcpy(look->oldest, rest, sizeof look->oldest);
 }
 
@@ -173,38 +235,43 @@ static enum sdt_moved move_locked(const char *path, const char *recording, const
 		return SDT_NOT_MOVED;
 	if (*name == '\0')
 		return SDT_MOVED;
-	if (stat(name, &now) == 0 && (now.st_dev != file->st_dev || now.st_ino != file->st_ino))
+	if (lstat(name, &now) == 0 && (now.st_dev != file->st_dev || now.st_ino != file->st_ino))
 		/* Another process has moved it away, and this is a recording that was just made. */
-		return sdt_recordfile_rename(name, path) == 0 ? SDT_IN_USE : SDT_NOT_MOVED;
+		return sdt_recordfile_rename(name, path) == 0 ? SDT_TAKEN : SDT_NOT_MOVED;
 	return SDT_MOVED;
 }
 
 /*
- * sdt_recordfile_move_away renames a file that an earlier process has left: it becomes an earlier one of the recording, whose
- * name it has or, if it was beside that, had wanted. A file that a process has locked stays.
+ * sdt_recordfile_move_away renames a recording that an earlier process has left: it becomes an earlier one of the recording, whose
+ * name it has or, if it was beside that, had wanted. A file that is not ours stays, and so does one that a process has locked.
  */
 enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording, char *line)
 {
 	enum sdt_moved moved = SDT_NOT_MOVED;
 	struct stat file;
-	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	int fd = open_ours(path, &file);
 
-	if (fd < 0 && errno == ENOENT)
+	switch (fd) {
+	case GONE:
 		return SDT_MOVED;
-	if (fd < 0 || fstat(fd, &file) != 0)
+	case TAKEN:
+		return SDT_TAKEN;
+	case OTHER:
+		snprintf(line, SDT_LINE_SIZE, "%s: the file there is no recording", path);
+		return SDT_OTHER;
+	case FAILED:
 		snprintf(line, SDT_LINE_SIZE, "%s: %m", path);
-	else if (!S_ISREG(file.st_mode))
-		snprintf(line, SDT_LINE_SIZE, "%s: it is no file", path);
-	else if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+		return SDT_NOT_MOVED;
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
 		moved = move_locked(path, recording, &file);
 		if (moved == SDT_NOT_MOVED)
 			snprintf(line, SDT_LINE_SIZE, "%s: rename it: %m", path);
 	} else if (errno == EWOULDBLOCK)
-		moved = SDT_IN_USE;
+		moved = SDT_TAKEN;
 	else
 		snprintf(line, SDT_LINE_SIZE, "%s: lock it: %m", path);
-	if (fd >= 0)
-		close(fd);
+	close(fd);
 	return moved;
 }
 
@@ -227,16 +294,12 @@ static bool are_numbers(const char *text)
 }
 
 /* move_beside moves away what a process that has ended has left beside the recording. */
-static void move_beside(struct look *look, const char *rest, const struct stat *file)
+static void move_beside(struct look *look, const char *rest, const char *path)
 {
-	static char path[SDT_PATH_SIZE + SDT_SUFFIX_SIZE], line[SDT_LINE_SIZE]; /* as above */
-	struct timespec now;
+	static char line[SDT_LINE_SIZE]; /* as above */
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	if (!are_numbers(rest) || now.tv_sec - file->st_mtime <= BESIDE_SECONDS)
-		return;
-	snprintf(path, sizeof path, "%s%s", look->path, rest);
-	(void)sdt_recordfile_move_away(path, look->path, line);
+	if (are_numbers(rest))
+		(void)sdt_recordfile_move_away(path, look->path, line);
 }
 
 /*

@@ -174,7 +174,7 @@ uint64_t sdt_start_time(void);
 size_t sdt_describe_probe(const struct sdt_provider *provider, const struct sdt_probe *probe,
 			  unsigned char *entry, size_t size);
 
-/* room.c: how much more memory the control groups allow. It returns UINT64_MAX without a limit. */
+/* room.c: how much more memory there is for the process. It returns UINT64_MAX if that is unknown. */
 uint64_t sdt_memory_room(void);
 
 /*

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 /*
@@ -39,20 +40,72 @@ __attribute__((format(printf, 2, 3))) static int fail(char *line, const char *fo
 	return -1;
 }
 
-/* check_directory refuses a directory in which another user could replace the file. */
-static int check_directory(int fd, const char *directory, char *line)
+/* check_directory refuses a directory, or a link, in which or by which another user could replace a recording. */
+static int check_directory(const struct stat *status, const char *directory, char *line)
 {
-	struct stat status;
-
-	if (fstat(fd, &status) != 0)
-		return fail(line, "%s: %m", directory);
-	if (status.st_uid != 0 && status.st_uid != geteuid())
+	if (status->st_uid != 0 && status->st_uid != geteuid())
 		return fail(line, "%s: it belongs to user %lu, who could replace a recording", directory,
-			    (unsigned long)status.st_uid);
-	if ((status.st_mode & (S_IWGRP | S_IWOTH)) && !(status.st_mode & S_ISVTX))
-		return fail(line, "%s: other users may write to it, and could replace a recording",
+			    (unsigned long)status->st_uid);
+	if ((status->st_mode & (S_IWGRP | S_IWOTH)) && !(status->st_mode & S_ISVTX))
+		return fail(line, "%s: other users may write to it, and could replace a recording: chmod go-w keeps them out",
 			    directory);
 	return 0;
+}
+
+enum { MAX_LINKS = 40 }; /* so many does the kernel follow */
+
+/*
+ * check_way refuses an absolute path that another user could lead elsewhere: it checks each directory and each link. On the
+ * way, one of root's may be for a group that root has chosen, as /var/log is, and one that is mounted may be for everyone: a
+ * volume of Kubernetes is like that, and those who share it share the pod.
+ */
+static int check_way(const char *directory, char *line)
+{
+	static char at[SDT_PATH_SIZE], rest[2 * SDT_PATH_SIZE], link[SDT_PATH_SIZE]; /* as in check_place */
+	struct stat above, status;
+	const bool mapped = sdt_all_users_mapped();
+	int links = 0;
+
+	*at = '\0';
+	snprintf(rest, sizeof rest, "%s", directory);
+	for (;;) {
+		const char *name = rest + strspn(rest, "/");
+		size_t length = strcspn(name, "/"), left = strlen(name + length), used = strlen(at);
+		ssize_t size = 0;
+
+		if (length == 0)
+			return 0;
+		if (length == 2 && memcmp(name, "..", 2) == 0)
+			*(used ? strrchr(at, '/') : at) = '\0'; /* which was checked */
+		else if (length != 1 || *name != '.') {
+			if (lstat(used ? at : "/", &above) != 0)
+				return fail(line, "%s: %m", directory);
+			if (used + length + 2 > sizeof at)
+				return fail(line, "%.64s...: the path is too long", directory);
+			at[used] = '/';
+			memcpy(at + used + 1, name, length);
+			at[used + 1 + length] = '\0';
+			if (lstat(at, &status) != 0)
+				return fail(line, "%s: %m", at);
+			if (status.st_uid == SDT_OVERFLOW_USER && !mapped)
+				status.st_uid = 0; /* it cannot be told, and the root of a sandbox often belongs to such a user */
+			if (S_ISLNK(status.st_mode)) {
+				size = readlink(at, link, sizeof link);
+				if (size <= 0 || ++links > MAX_LINKS || (size_t)size + left >= sizeof rest)
+					return fail(line, "%s: it leads nowhere", at);
+				status.st_mode = 0; /* everyone may do what a link's mode says */
+			} else if (status.st_dev != above.st_dev)
+				status.st_mode |= S_ISVTX;
+			if (status.st_uid == 0 && left)
+				status.st_mode &= ~(mode_t)S_IWGRP;
+			if (check_directory(&status, at, line) != 0)
+				return -1;
+			if (size)
+				at[*link == '/' ? 0 : used] = '\0';
+		}
+		memmove(rest + size, name + length, left + 1);
+		memcpy(rest, link, (size_t)size);
+	}
 }
 
 /*
@@ -78,8 +131,7 @@ static int check_file_system(const char *directory, uint64_t size, char *line)
 			    directory, type);
 	room = type == TMPFS ? sdt_memory_room() : UINT64_MAX;
 	if (size > room)
-		return fail(line, "%s: a recording of %llu bytes is memory of the program, and its control "
-				  "group leaves %llu",
+		return fail(line, "%s: a recording of %llu bytes is memory of the program, for which %llu are left",
 			    directory, (unsigned long long)size, (unsigned long long)room);
 	return 0;
 }
@@ -97,7 +149,7 @@ static int check_limit(uint64_t size, char *line)
 	return 0;
 }
 
-enum { IN_USE = -2 }; /* the file that open_locked wants is that of a process which has locked it */
+enum { TAKEN = -2 }; /* open_locked cannot have the name */
 
 /* check_address_space refuses what a process of 32 bits cannot map, and off_t and size_t cannot count there. */
 static int check_address_space(const char *path, uint64_t size, char *line)
@@ -106,6 +158,17 @@ static int check_address_space(const char *path, uint64_t size, char *line)
 		return 0;
 	return fail(line, "%s: a process of %d bits cannot map a recording of %llu bytes", path,
 		    (int)(8 * sizeof(void *)), (unsigned long long)size);
+}
+
+/*
+ * make_known locks a file that was just made, and then lets it begin like a recording, so that whoever finds a recording that is not
+ * locked knows that its process has ended. After a failure of power it is known, too.
+ */
+static int make_known(int fd)
+{
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+		return -1;
+	return write(fd, sdt_magic, sizeof sdt_magic) == sizeof sdt_magic ? fsync(fd) : -1;
 }
 
 /*
@@ -119,10 +182,11 @@ static int open_locked(const char *path, const char *recording, char *line)
 
 	for (int tries = 0; tries < SDT_RECORDFILE_TRIES; tries++) {
 		fd = open(path, flags, 0600);
-		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+		if (fd >= 0 && make_known(fd) == 0)
 			return fd;
 		if (fd >= 0) {
 			fail(line, "%s: lock it: %m", path);
+			unlink(path);
 			close(fd);
 			return -1;
 		}
@@ -131,9 +195,11 @@ static int open_locked(const char *path, const char *recording, char *line)
 		switch (sdt_recordfile_move_away(path, recording, line)) {
 		case SDT_MOVED:
 			continue;
-		case SDT_IN_USE:
-			fail(line, "%s: another process has locked it", path);
-			return IN_USE;
+		case SDT_TAKEN:
+			fail(line, "%s: another process or another user has it", path);
+			return TAKEN;
+		case SDT_OTHER:
+			return TAKEN;
 		case SDT_NOT_MOVED:
 			return -1;
 		}
@@ -142,20 +208,24 @@ static int open_locked(const char *path, const char *recording, char *line)
 }
 
 /*
- * create_beside creates the file under a name of this process: PATH.PID or, where another recording has that, PATH.PID.2 and so
- * on. It is that of a process with the same number, in a container that shares the directory.
+ * create_beside creates the file under a name of this process: PATH.PID or, where that is taken, PATH.PID.2 and so on. It is taken by
+ * that of a process with the same number, in a container that shares the directory, or by somebody who wants to be in the way: therefore
+ * the numbers are hard to guess in the end.
  */
 static int create_beside(struct sdt_recordfile *file, const char *path, char *line)
 {
 	unsigned long pid = file->memory.pid;
+	struct timespec now;
 
 	for (int n = 1; n <= SDT_MOST_BESIDE; n++) {
+		clock_gettime(CLOCK_REALTIME, &now);
 		if (n == 1)
 			snprintf(file->path, sizeof file->path, "%s.%lu", path, pid);
 		else
-			snprintf(file->path, sizeof file->path, "%s.%lu.%d", path, pid, n);
+			snprintf(file->path, sizeof file->path, "%s.%lu.%ld", path, pid,
+				 n <= SDT_MOST_BESIDE / 2 ? (long)n : now.tv_nsec);
 		file->fd = open_locked(file->path, path, line);
-		if (file->fd != IN_USE)
+		if (file->fd != TAKEN)
 			break;
 	}
 	return file->fd >= 0 ? 0 : -1;
@@ -165,6 +235,7 @@ static int create_beside(struct sdt_recordfile *file, const char *path, char *li
 static int map_room(struct sdt_recordfile *file, char *line)
 {
 	struct stat status;
+	struct statfs room;
 	void *memory;
 	int failed;
 
@@ -173,6 +244,9 @@ static int map_room(struct sdt_recordfile *file, char *line)
 	while (failed != 0 && errno == EINTR);
 	if (failed != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
 		return fail(line, "%s: its file system cannot promise room for it", file->path);
+	if (failed != 0 && errno == ENOSPC && fstatfs(file->fd, &room) == 0)
+		return fail(line, "%s: a recording takes %llu bytes, and its file system has %llu", file->path,
+			    (unsigned long long)file->size, (unsigned long long)room.f_bavail * (unsigned long long)room.f_bsize);
 	if (failed != 0)
 		return fail(line, "%s: allocate %llu bytes: %m", file->path,
 			    (unsigned long long)file->size);
@@ -209,17 +283,14 @@ static int directory_of(const char *path, char *directory, char *line)
 static int check_place(const char *path, uint64_t size, char *line)
 {
 	static char directory[SDT_PATH_SIZE]; /* the lock of the recording is held, and a fire may have little stack */
-	int fd, status;
+	struct stat last;
 
 	if (directory_of(path, directory, line) != 0 ||
 	    check_file_system(directory, size, line) != 0 || check_limit(size, line) != 0)
 		return -1;
-	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
+	if (stat(directory, &last) != 0)
 		return fail(line, "%s: %m", directory);
-	status = check_directory(fd, directory, line);
-	close(fd);
-	return status;
+	return check_directory(&last, directory, line) != 0 ? -1 : check_way(directory, line);
 }
 
 /*
@@ -246,7 +317,7 @@ int sdt_recordfile_create(struct sdt_recordfile *file, const char *path, uint64_
 	return -1;
 }
 
-/* publish gives the file the path that was asked for, unless another process records there. */
+/* publish gives the file the path that was asked for, unless another process records there, or another user has a file there. */
 static int publish(struct sdt_recordfile *file, const char *path, char *line)
 {
 	for (int tries = 0; tries < SDT_RECORDFILE_TRIES; tries++) {
@@ -259,8 +330,9 @@ static int publish(struct sdt_recordfile *file, const char *path, char *line)
 		switch (sdt_recordfile_move_away(path, path, line)) {
 		case SDT_MOVED:
 			continue;
-		case SDT_IN_USE:
+		case SDT_TAKEN:
 			return 0;
+		case SDT_OTHER:
 		case SDT_NOT_MOVED:
 			return -1;
 		}

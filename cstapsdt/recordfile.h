@@ -16,11 +16,14 @@ enum {
 
 enum sdt_moved {
 	SDT_MOVED,    /* no file has the path any longer */
-	SDT_IN_USE,   /* a process has locked the file */
+	SDT_TAKEN,    /* a process has locked the file, or it is another user's */
+	SDT_OTHER,    /* the file is no recording, and there is a line of error */
 	SDT_NOT_MOVED /* that has failed, and there is a line of error */
 };
 
 /* previous.c: the recordings of earlier processes. */
+enum { SDT_OVERFLOW_USER = 65534 }; /* every user that a user namespace has no number for */
+bool sdt_all_users_mapped(void);
 enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording, char *line);
 void sdt_recordfile_tidy(const char *path);
 int sdt_recordfile_rename(const char *from, const char *to);

@@ -1,4 +1,4 @@
-/* How much more memory the control groups of the process allow. Nothing here allocates memory. */
+/* How much more memory the machine has, and the control groups of the process allow. Nothing here allocates memory. */
 #ifndef SDT_IN_GO
 #include "private.h"
 
@@ -54,23 +54,24 @@ static bool read_number(const char *directory, const char *name, uint64_t *numbe
 	return length > 0;
 }
 
-/* read_inactive reads a field of memory.stat that is not the first, or 0. */
-static uint64_t read_inactive(const char *directory, const char *field)
+/* read_field reads a field of a file that is not the first, and reports whether there is one. */
+static bool read_field(const char *directory, const char *name, const char *field, uint64_t *number)
 {
 	char text[4096];
-	ssize_t length = read_file(directory, "memory.stat", text, sizeof text - 1);
+	ssize_t length = read_file(directory, name, text, sizeof text - 1);
 	const char *at;
-	uint64_t number = 0;
 
+	*number = 0;
 	if (length <= 0)
-		return 0;
+		return false;
 	text[length] = '\0';
 	at = strstr(text, field);
 	if (!at)
-		return 0;
-	for (at += strlen(field); *at >= '0' && *at <= '9'; at++)
-		number = 10 * number + (uint64_t)(*at - '0');
-	return number;
+		return false;
+	at += strlen(field);
+	for (at += strspn(at, " "); *at >= '0' && *at <= '9'; at++)
+		*number = 10 * *number + (uint64_t)(*at - '0');
+	return true;
 }
 
 /*
@@ -91,8 +92,9 @@ static uint64_t least_room(const struct hierarchy *hierarchy, const char *group)
 	for (;;) {
 		if (read_number(directory, hierarchy->limit, &limit) &&
 		    read_number(directory, hierarchy->usage, &usage)) {
-			uint64_t inactive = read_inactive(directory, hierarchy->inactive), room;
+			uint64_t inactive, room;
 
+			(void)read_field(directory, "memory.stat", hierarchy->inactive, &inactive);
 			usage -= inactive < usage ? inactive : usage;
 			room = limit > usage ? limit - usage : 0;
 			least = room < least ? room : least;
@@ -123,16 +125,17 @@ static uint64_t room_of_line(char *line)
 uint64_t sdt_memory_room(void)
 {
 	char text[8192];
-	uint64_t least = UINT64_MAX;
+	uint64_t least;
 	ssize_t length = -1;
 	int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
 
+	least = read_field("/proc", "meminfo", "\nMemAvailable:", &least) ? least << 10 : UINT64_MAX;
 	if (fd >= 0) {
 		length = read(fd, text, sizeof text - 1);
 		close(fd);
 	}
 	if (length <= 0)
-		return UINT64_MAX;
+		return least;
 	text[length] = '\0';
 	for (char *line = text, *end; *line; line = end) {
 		uint64_t room;

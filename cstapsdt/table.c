@@ -2,8 +2,8 @@
 #ifndef SDT_IN_GO
 #include "writer.h"
 
-/* The table takes a 16th of the chunks, within these limits. Up to MANY_PROBES are compared. */
-enum { MIN_TABLE = 60 << 10, MAX_TABLE = 1020 << 10, MANY_PROBES = 512 };
+/* The table takes a 16th of the chunks, within these limits. An entry has at least 24 bytes, so that the index has free places. */
+enum { MIN_TABLE = 60 << 10, MAX_TABLE = 1020 << 10, BYTES_OF_PLACE = 16 };
 
 /* sdt_table_size returns a multiple of the size of a page. */
 uint64_t sdt_table_size(uint64_t chunks)
@@ -15,21 +15,31 @@ uint64_t sdt_table_size(uint64_t chunks)
 	return size > MAX_TABLE ? MAX_TABLE : size & ~(uint64_t)4095;
 }
 
-/* find_entry returns the number of an entry that is equal to one after the last, or SDT_NO_NUMBER. */
-static uint32_t find_entry(const struct sdt_writer *writer, const unsigned char *entry, size_t size)
+/* find_place returns the place in the index of an entry that is equal to one after the last, or where it belongs. */
+static struct sdt_place *find_place(const struct sdt_writer *writer, const unsigned char *entry, size_t size)
 {
-	const unsigned char *at = writer->table;
+	const uint64_t places = writer->table_bytes / BYTES_OF_PLACE;
+	uint32_t hash = 2166136261; /* FNV-1a */
+	struct sdt_place *place;
 
-	for (uint32_t number = 0; number < writer->probes; number++, at += sdt_get_u32(at))
-		if (sdt_get_u32(at) == size && memcmp(at, entry, size) == 0)
-			return number;
-	return SDT_NO_NUMBER;
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ entry[i]) * 16777619;
+	for (uint64_t i = hash % places;; i = (i + 1) % places) {
+		const unsigned char *known;
+
+		place = &writer->index[i];
+		if (!place->words)
+			return place;
+		known = writer->table + 8 * (uint64_t)(place->words - 1);
+		if (sdt_get_u32(known) == size && memcmp(known, entry, size) == 0)
+			return place;
+	}
 }
 
 /*
  * sdt_writer_add adds a probe to the table and returns its number, or SDT_NO_NUMBER if there is
  * no room for it. A probe that is described as another is the same one, because a program may define its providers
- * repeatedly. To look for it takes too long among very many, as long as there is room. The lock of observe.c is held.
+ * repeatedly. The lock of observe.c is held.
  */
 uint32_t sdt_writer_add(struct sdt_writer *writer, const struct sdt_provider *provider,
 			const struct sdt_probe *probe)
@@ -37,18 +47,16 @@ uint32_t sdt_writer_add(struct sdt_writer *writer, const struct sdt_provider *pr
 	/* The copy has room for another table, so that an entry is complete before it is known whether it is needed. */
 	unsigned char *entry = writer->table + writer->table_used;
 	size_t size = sdt_describe_probe(provider, probe, entry, (size_t)writer->table_bytes);
-	bool has_room = size <= writer->table_bytes - writer->table_used;
+	struct sdt_place *place;
 
 	if (size == 0)
 		return SDT_NO_NUMBER;
-	if (!has_room || writer->probes < MANY_PROBES || writer->table_used > writer->table_bytes / 4) {
-		uint32_t number = find_entry(writer, entry, size);
-
-		if (number != SDT_NO_NUMBER)
-			return number;
-	}
-	if (!has_room)
+	place = find_place(writer, entry, size);
+	if (place->words)
+		return place->number;
+	if (size > writer->table_bytes - writer->table_used)
 		return SDT_NO_NUMBER;
+	*place = (struct sdt_place){(uint32_t)(writer->table_used / 8) + 1, writer->probes};
 	memcpy(writer->memory.bytes + SDT_HEAD_BYTES + writer->table_used, entry, size);
 	writer->table_used += size;
 	sdt_store64(writer->memory.bytes + SDT_OFF_TABLE_USED, writer->table_used);

@@ -30,10 +30,10 @@ static void *map_private(size_t size)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* private_size returns the size of what only this process has of a recording: twice a table, and a queue. */
+/* private_size returns the size of what only this process has of a recording: twice a table, its index, and a queue. */
 static size_t private_size(const struct sdt_memory *memory)
 {
-	return (size_t)(2 * sdt_table_size(memory->chunks) + memory->chunks * sizeof(uint32_t));
+	return (size_t)(5 * sdt_table_size(memory->chunks) / 2 + memory->chunks * sizeof(uint32_t));
 }
 
 /* sdt_writer_make returns a writer that is not alive, or NULL if there is no memory. */
@@ -98,7 +98,8 @@ int sdt_writer_begin(struct sdt_writer *writer, const struct sdt_memory *memory)
 	writer->memory = *memory;
 	writer->table_bytes = sdt_table_size(memory->chunks);
 	writer->table = table;
-	writer->queue = (uint32_t *)(void *)(table + 2 * writer->table_bytes);
+	writer->index = (struct sdt_place *)(void *)(table + 2 * writer->table_bytes);
+	writer->queue = (uint32_t *)(void *)(table + 5 * writer->table_bytes / 2);
 	writer->clock = sdt_clock_choose();
 	__atomic_store_n(&writer->asymmetric, can_make_threads_pass_barriers(), __ATOMIC_RELAXED);
 	writer->table_used = 0;
@@ -130,7 +131,9 @@ static void pass_barriers(const struct sdt_writer *writer)
 
 /*
  * sdt_writer_stop ends a recording. When it has returned true, no fire is in the memory or will
- * be. After false, the memory must stay, and the writer must not be used again.
+ * be: a thread stores to it only after it has set `busy` of a slot, or `storing`, and then has found the writer alive. Only the
+ * table is written under the lock of observe.c, which the caller has. After false, the memory must stay, and the writer must not
+ * be used again.
  */
 bool sdt_writer_stop(struct sdt_writer *writer)
 {
@@ -143,6 +146,7 @@ bool sdt_writer_stop(struct sdt_writer *writer)
 	sdt_store32(writer->memory.bytes + SDT_OFF_ENDED, 1);
 	munmap(writer->table, private_size(&writer->memory));
 	writer->table = NULL;
+	writer->index = NULL;
 	writer->queue = NULL;
 	return true;
 }

@@ -32,6 +32,11 @@ struct sdt_slot {
 	int64_t retired;      /* the chunk before, unless others can have it: SDT_NO_CHUNK */
 } __attribute__((aligned(64)));
 
+/* A place in the index of the table: where an entry is, in words of 8 bytes and from 1 on, and its number. */
+struct sdt_place {
+	uint32_t words, number;
+};
+
 /*
  * A writer is in memory that a forked child finds filled with zeros: there it is not alive. It
  * has everything that decides where a fire writes, and nothing of it is read from the recording.
@@ -53,6 +58,7 @@ struct sdt_writer {
 
 	uint64_t table_bytes, table_used; /* under the lock of observe.c */
 	unsigned char *table; /* a copy of the table, and room for another one */
+	struct sdt_place *index; /* half as large as the table */
 	uint32_t probes;
 
 	uint64_t dropped, stored;

@@ -101,13 +101,14 @@ static void expect_file(const char *file, uint64_t events)
 static void recorded(void)
 {
 	pthread_t all[RECORDERS + FORKERS];
-	char file[96];
+	char file[96], pattern[96];
 
 	/* For valgrind, what the C library has of a thread that forks is lost in the child. */
 	if (!FORKS_WITH_THREADS || test_in_valgrind())
 		return;
 	load();
-	CHECK(sdtRecord(path, 1) == 0);
+	snprintf(pattern, sizeof pattern, "%s.%%p", path); /* a name of its own for each, of which all are kept */
+	CHECK(sdtRecord(pattern, 1) == 0);
 	atomic_store(&ending, false);
 	atomic_store(&fired, 0);
 	for (int i = 0; i < RECORDERS + FORKERS; i++)
@@ -119,7 +120,8 @@ static void recorded(void)
 	for (int i = 0; i < RECORDERS; i++)
 		CHECK(pthread_join(all[i], NULL) == 0);
 	sdtStopRecording();
-	expect_file(path, atomic_load(&fired));
+	snprintf(file, sizeof file, "%s.%d", path, (int)getpid());
+	expect_file(file, atomic_load(&fired));
 	for (int i = 0; i < FORKERS; i++)
 		for (int k = 0; k < CHILDREN; k++) {
 			snprintf(file, sizeof file, "%s.%d", path, (int)forked[i][k]);

@@ -271,11 +271,15 @@ static void threads(void)
 
 static atomic_bool ending;
 
-static void *fire_always(void *unused)
+/* fire_always fires the other probe too, if there is one. */
+static void *fire_always(void *other)
 {
-	while (!atomic_load(&ending))
+	while (!atomic_load(&ending)) {
+		if (other)
+			probeFire(other);
 		fire_counted(1);
-	return unused;
+	}
+	return NULL;
 }
 
 /* A recording is ended and another one begun while threads fire: none of them is in memory that is gone. */
@@ -301,6 +305,73 @@ static void while_firing(void)
 	unload();
 }
 
+/* address_of_recording returns where the recording is mapped. */
+static void *address_of_recording(size_t *size)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[4096];
+	unsigned long start = 0, end = 0;
+
+	while (fgets(line, sizeof line, maps) && !strstr(line, path))
+		;
+	CHECK(sscanf(line, "%lx-%lx", &start, &end) == 2);
+	fclose(maps);
+	*size = end - start;
+	return (void *)start;
+}
+
+/* wait_for_fires returns when so many more events were fired. */
+static void wait_for_fires(unsigned long long count)
+{
+	unsigned long long from = atomic_load(&fired);
+
+	while (atomic_load(&fired) < from + count)
+		usleep(10);
+}
+
+/* What is mapped where a recording was stays as it is, also while a probe fires for which the table had no room. */
+static void mapped_again(void)
+{
+	enum { LONG = 40000 };
+	SDTProvider_t *full = test_provider("full");
+	SDTProbe_t *unknown = NULL;
+	char *name = malloc(LONG + 1);
+	pthread_t all[4];
+
+	load();
+	memset(name, 'n', LONG);
+	name[LONG] = '\0';
+	for (char first = 'a'; first <= 'b'; first++) {
+		*name = first;
+		unknown = providerAddProbe(full, name, 0);
+	}
+	CHECK(providerLoad(full) == 0);
+	atomic_store(&ending, false);
+	for (int i = 0; i < 4; i++)
+		CHECK(pthread_create(&all[i], NULL, fire_always, i % 2 ? unknown : NULL) == 0);
+	for (int i = 0; i < test_rounds(30); i++) {
+		char *at, *mapped;
+		size_t size;
+
+		record(1);
+		at = address_of_recording(&size);
+		wait_for_fires(20);
+		sdtStopRecording();
+		mapped = mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		CHECK(mapped == at);
+		wait_for_fires(20);
+		CHECK(*mapped == 0 && memcmp(mapped, mapped + 1, size - 1) == 0);
+		munmap(mapped, size);
+		unlink(path);
+	}
+	atomic_store(&ending, true);
+	for (int i = 0; i < 4; i++)
+		CHECK(pthread_join(all[i], NULL) == 0);
+	providerDestroy(full);
+	free(name);
+	unload();
+}
+
 static const struct test tests[] = {
 	{"values", values},
 	{"texts", texts},
@@ -310,16 +381,8 @@ static const struct test tests[] = {
 	{"signal handlers", signals},
 	{"threads that come and go", threads},
 	{"begun and ended while threads fire", while_firing},
+	{"memory that is mapped again", mapped_again},
 };
-
-static void remove_directory(void)
-{
-	char command[128];
-
-	snprintf(command, sizeof command, "rm -rf '%s'", directory);
-	if (system(command) != 0)
-		printf("# %s is left\n", directory);
-}
 
 int main(void)
 {
@@ -329,6 +392,7 @@ int main(void)
 		return 1;
 	snprintf(path, sizeof path, "%s/recording", directory);
 	status = test_main("record", tests, sizeof tests / sizeof tests[0]);
-	remove_directory();
+	if (rmdir(directory) != 0)
+		printf("# %s is left\n", directory);
 	return status;
 }

@@ -7,7 +7,6 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 
 static char directory[] = "/dev/shm/sdtfile-XXXXXX";
 static char path[64];
@@ -50,12 +49,17 @@ static void refusals(void)
 	refused("", 0, "no path");
 	snprintf(file, sizeof file, "%s/missing/file", directory);
 	refused(file, 0, "No such file");
-	refused(directory, 0, "it is no file");
+	refused(directory, 0, "the file there is no recording");
 	snprintf(open, sizeof open, "%s/open", directory);
 	snprintf(file, sizeof file, "%s/file", open);
 	CHECK(mkdir(open, 0700) == 0 && chmod(open, 0777) == 0);
+	refused(file, 0, "other users may write to it, and could replace a recording: chmod go-w");
+	snprintf(file, sizeof file, "%s/sub", open);
+	CHECK(mkdir(file, 0700) == 0);
+	strcat(file, "/file");
 	refused(file, 0, "other users may write to it");
-	CHECK(rmdir(open) == 0);
+	*strrchr(file, '/') = '\0';
+	CHECK(rmdir(file) == 0 && rmdir(open) == 0);
 	refused("/proc/self/file", 0, "");
 	refused(path, (size_t)1 << 40, "at most");
 	CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
@@ -88,18 +92,24 @@ static void name_beside(char name[96], const char *rest) { snprintf(name, 96, "%
 
 static bool exists(const char *file) { return access(file, F_OK) == 0; }
 
-/* make_file makes a file beside the recording that was last written to so many seconds ago. */
-static void make_file(const char *rest, time_t seconds)
+/* make_file makes a file of that content. */
+static void make_file(const char *name, const char *content)
 {
-	struct timespec times[2] = {{0}};
-	char name[96];
-	int fd;
+	int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
-	name_beside(name, rest);
-	fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	times[0].tv_sec = times[1].tv_sec = time(NULL) - seconds;
-	CHECK(fd >= 0 && futimens(fd, times) == 0);
+	CHECK(fd >= 0 && write(fd, content, strlen(content)) == (ssize_t)strlen(content));
 	close(fd);
+}
+
+/* has_content reports whether a file has that content. */
+static bool has_content(const char *name, const char *content)
+{
+	char text[32] = "";
+	int fd = open(name, O_RDONLY | O_CLOEXEC);
+	ssize_t size = read(fd, text, sizeof text - 1);
+
+	close(fd);
+	return size == (ssize_t)strlen(content) && strcmp(text, content) == 0;
 }
 
 /* lock_file locks a file as the process does that records to it. */
@@ -130,7 +140,7 @@ static void expect_recorded_to(const char *name)
 static void beside(void)
 {
 	static const char *const others[] = {"9999", "x", "1.x", "1.2.3", "1.", "4294967296", "", "1-2"};
-	char names[4][96], rest[32];
+	char names[4][96], name[96], rest[32];
 	int locks[4];
 
 	load();
@@ -142,10 +152,13 @@ static void beside(void)
 	CHECK(test_count(directory, "recording-") == 5);
 	for (int i = 0; i < 7; i++) {
 		snprintf(rest, sizeof rest, i % 2 ? "%d" : "%d.2", 1000 + i);
-		make_file(rest, 3600);
+		name_beside(name, rest);
+		make_file(name, "stapsdt\x1a");
 	}
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		make_file(others[i], i == 0 ? 30 : 3600);
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		name_beside(name, others[i]);
+		make_file(name, i ? "stapsdt\x1a" : "");
+	}
 	snprintf(names[0], sizeof names[0], "%s.%d.4", path, (int)getpid());
 	expect_recorded_to(names[0]);
 	CHECK(test_count(directory, "recording-") == 5);
@@ -165,10 +178,85 @@ static void beside(void)
 	unload();
 }
 
+/* Nothing is renamed, counted or removed that does not begin like a recording. */
+static void other_files(void)
+{
+	char name[128], mine[160];
+
+	load();
+	unlink(path);
+	make_file(path, "precious");
+	for (int i = 0; i < 7; i++)
+		refused(path, 0, "the file there is no recording");
+	CHECK(has_content(path, "precious") && unlink(path) == 0);
+	for (int i = 0; i < 7; i++) {
+		snprintf(name, sizeof name, "%s-19991231T235959.00000000%dZ", path, i);
+		make_file(name, "precious");
+	}
+	snprintf(mine, sizeof mine, "%s.%d", path, (int)getpid());
+	make_file(mine, "precious");
+	for (int i = 0; i < 7; i++)
+		expect_recorded_to(path);
+	CHECK(test_count(directory, "recording-") == 7 + 5);
+	CHECK(test_count(directory, "recording-1999") == 7);
+	CHECK(has_content(mine, "precious") && unlink(mine) == 0);
+	for (int i = 0; i < 7; i++) {
+		snprintf(name, sizeof name, "%s-19991231T235959.00000000%dZ", path, i);
+		CHECK(has_content(name, "precious") && unlink(name) == 0);
+	}
+	unload();
+}
+
+/* Another user's files keep nobody from recording, and a directory that another user can replace is refused. */
+static void strangers(void)
+{
+	enum { STRANGER = 20001 };
+	char name[128], mine[160];
+
+	if (geteuid() != 0)
+		SKIP("it gives files to another user, as root can");
+	load();
+	CHECK(chmod(directory, 01777) == 0);
+	unlink(path);
+	make_file(path, "stapsdt\x1a");
+	CHECK(chown(path, STRANGER, STRANGER) == 0);
+	for (int i = 0; i < 7; i++) {
+		snprintf(name, sizeof name, "%s-99991231T235959.00000000%dZ", path, i);
+		make_file(name, "stapsdt\x1a");
+		CHECK(chown(name, STRANGER, STRANGER) == 0);
+	}
+	snprintf(mine, sizeof mine, "%s.%d", path, (int)getpid());
+	for (int i = 0; i < 7; i++)
+		expect_recorded_to(mine);
+	CHECK(has_content(path, "stapsdt\x1a") && unlink(path) == 0);
+	expect_recorded_to(path);
+	CHECK(test_count(directory, "recording-9999") == 7);
+	CHECK(test_count(directory, "recording-") == 7 + 5);
+
+	snprintf(name, sizeof name, "%s/theirs", directory);
+	CHECK(mkdir(name, 0755) == 0 && chown(name, STRANGER, STRANGER) == 0);
+	strcat(name, "/sub");
+	CHECK(mkdir(name, 0700) == 0);
+	snprintf(mine, sizeof mine, "%s/file", name);
+	refused(mine, 0, "theirs: it belongs to user 20001, who could replace a recording");
+	snprintf(mine, sizeof mine, "%s/link", directory);
+	CHECK(symlink("theirs/sub//.././..", mine) == 0);
+	strcat(mine, "/file");
+	refused(mine, 0, "theirs: it belongs to user 20001");
+	snprintf(mine, sizeof mine, "%s/link", directory);
+	CHECK(unlink(mine) == 0 && symlink("theirs/../.", mine) == 0 && lchown(mine, STRANGER, STRANGER) == 0);
+	strcat(mine, "/file");
+	refused(mine, 0, "link: it belongs to user 20001");
+	CHECK(chmod(directory, 0700) == 0);
+	unload();
+}
+
 static const struct test tests[] = {
 	{"refusals", refusals},
 	{"earlier recordings", earlier},
 	{"beside another recording", beside},
+	{"files that are no recordings", other_files},
+	{"files of other users", strangers},
 };
 
 static void remove_directory(void)

@@ -46,6 +46,37 @@ static void repeated(void)
 	rec_free(&r);
 }
 
+static uint64_t table_used(void);
+
+/* Probes have one entry each, however many there are and however often they are defined. */
+static void repeated_crowd(void)
+{
+	enum { CROWD = 1500 };
+	struct recording r;
+	char name[32];
+	uint64_t used = 0;
+
+	CHECK(sdtRecord(path, 16 << 20) == 0);
+	for (int round = 0; round < 3; round++) {
+		SDTProvider_t *provider = test_provider("crowd");
+		SDTProbe_t *probe = NULL;
+
+		for (int i = 0; i < CROWD; i++) {
+			snprintf(name, sizeof name, "probe%d", i);
+			probe = providerAddProbe(provider, name, 1, int32);
+		}
+		CHECK(providerLoad(provider) == 0);
+		for (SDTProbeList_t *p = provider->probes; p; p = p->next)
+			probeFire(&p->probe, (uint64_t)1);
+		CHECK(probe != NULL && (round == 0 || table_used() == used));
+		used = table_used();
+		providerDestroy(provider);
+	}
+	stop(&r);
+	CHECK(r.dropped == 0 && r.of_probe[0] == 3 && r.of_probe[REC_PROBES - 1] == 3);
+	rec_free(&r);
+}
+
 /* table_used returns how many bytes of the table are used. */
 static uint64_t table_used(void)
 {
@@ -125,6 +156,7 @@ static void scribbled(void)
 
 static const struct test tests[] = {
 	{"a provider that is defined repeatedly", repeated},
+	{"a crowd that is defined repeatedly", repeated_crowd},
 	{"a full table", full},
 	{"another process writes to it", scribbled},
 };
