@@ -86,10 +86,10 @@ func (w *Writer) AppendForeign(number uint32, at uint64, pid, tid uint32, list [
 	defer s.mu.Unlock()
 	switch {
 	case !w.open():
-	case s.next+r.size() > s.end && !w.nextChunk(&s.slot, s.shard):
+	case s.next+r.size() > s.end && !w.nextChunk(s.slot, s.shard):
 		w.Drop()
 	default:
-		w.put(&s.slot, &r, at, uint64(pid)<<32|uint64(tid))
+		w.put(s.slot, &r, at, uint64(pid)<<32|uint64(tid))
 	}
 	r.done = 1
 }
@@ -131,8 +131,8 @@ func (w *Writer) ended(reason any) {
 //
 //go:noinline
 func (w *Writer) appendSlowly(r *record) {
-	if !w.open() || w.table.alive == 0 {
-		return // it is closed, or this is a forked child
+	if !w.open() {
+		return
 	}
 	defer debug.SetPanicOnFault(r.panicOnFault())
 	if !w.hasSlots || !w.recordLocked(r) {
@@ -196,7 +196,7 @@ func (w *Writer) recordShared(r *record) {
 	first := uint64(call.Goroutine()) * 0x9e3779b97f4a7c15 >> 32
 	for i := range uint64(len(w.shared)) {
 		s := &w.shared[(first+i)%uint64(len(w.shared))]
-		if s.mu.TryLock() {
+		if s.tryLock() {
 			w.appendLocked(s, r)
 			return
 		}
@@ -205,8 +205,8 @@ func (w *Writer) recordShared(r *record) {
 }
 
 func (w *Writer) appendLocked(s *sharedShard, r *record) {
-	defer s.mu.Unlock() // also after a fault
-	if w.open() && !w.appendTo(&s.slot, s.shard, r) {
+	defer s.unlock() // also after a fault
+	if w.open() && !w.appendTo(s.slot, s.shard, r) {
 		w.Drop()
 	}
 }
@@ -228,6 +228,9 @@ func (w *Writer) appendTo(s *slot, shard uint64, r *record) bool {
 		}
 	}
 	w.put(s, r, now, goroutine())
+	if w.table.counter == 0 {
+		s.read = now
+	}
 	return true
 }
 

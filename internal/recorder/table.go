@@ -1,9 +1,22 @@
 package recorder
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
 
 // slots is the number of shards that threads can own. It is a power of two.
 const slots = 64
+
+// commons is the largest number of shards that threads without one share.
+const commons = recording.MaxShards - slots
+
+// Keys of slots that are no address of an M.
+const (
+	reserved = 1 // no thread may take the slot
+	sharing  = 2 // a fire is in a slot that threads share
+)
 
 // window is the number of slots in which a thread's is found, from that of its hash on.
 const window = 4
@@ -14,20 +27,23 @@ type table struct {
 	alive   uint64 // 1, or 0 in a forked child
 	counter uint64 // 1 if the time is the processor's counter, or 0 if it is passed
 	mask    uint64 // the number of slots in use, less 1
-	_       [5]uint64
+	common  uint64 // the number of shared slots that the assembly uses
+	_       [4]uint64
 	slots   [slots + window]slot // the last ones are never owned: a search needs no wrapping
+	shared  [commons]slot
 }
 
 // slot is a shard that one of the runtime's threads (an M) owns. Only this thread writes to it,
-// in assembly, or in Go with the thread locked and the slot's lock held.
+// in assembly, or in Go with the thread locked and the slot's lock held. Or threads share it, whose key is then a lock, under which the
+// assembly is never preempted: a fire that would hold it until it runs again costs others their events.
 type slot struct {
-	key       uint64 // the address of the M, or 0
+	key       uint64 // the address of the M, or 0, or one of those above
 	next      uint64 // the address of the next record
 	end       uint64 // the address of the chunk's end
 	base      uint64 // the address of the chunk's first record
 	committed uint64 // the address of the size of the chunk's records
 	events    uint64 // the number of the shard's events
-	read      uint64 // the counter at the last Reading in the chunk
+	read      uint64 // the counter at the last Reading in the chunk or, without a counter, the time of the last record
 	interval  uint64 // after how many ticks another Reading follows
 }
 

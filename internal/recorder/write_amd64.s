@@ -6,7 +6,8 @@
 // write writes a record to the slot of the thread it runs on. A goroutine is never preempted
 // in assembly (isAsyncSafePoint in runtime/preempt.go), so it stays on its thread, and a slot
 // has one writer. The table's address is loaded here: when the world has been stopped after it
-// was cleared, no goroutine is on its way to the memory.
+// was cleared, no goroutine is on its way to the memory. If the thread has no slot and none is free, it takes
+// one of those that threads share, for the time of the record.
 //
 // The records precede the size that says that they are there: amd64 keeps stores in their order.
 //
@@ -42,7 +43,46 @@ TEXT ·write(SB), NOSPLIT, $0-25
 	JEQ  found
 	ADDQ $slot__size, SLOT
 	CMPQ slot_key(SLOT), R9
-	JNE  not
+	JEQ  found
+	CMPQ (slot_key-3*slot__size)(SLOT), $0
+	JEQ  not // the thread can own it
+	CMPQ (slot_key-2*slot__size)(SLOT), $0
+	JEQ  not
+	CMPQ (slot_key-slot__size)(SLOT), $0
+	JEQ  not
+	CMPQ slot_key(SLOT), $0
+	JEQ  not
+
+	MOVQ table_common(TABLE), R13
+	TESTQ R13, R13
+	JZ   not
+	MOVQ $0x9e3779b97f4a7c15, DX
+	MOVQ const_offGoid(R8), R10
+	IMULQ DX, R10
+	SHRQ $32, R10
+	IMULQ R13, R10
+	SHRQ $32, R10 // below R13
+	MOVQ R13, R12
+	MOVQ $const_sharing, DX
+try:
+	MOVQ R10, SLOT
+	SHLQ $6, SLOT
+	LEAQ table_shared(TABLE)(SLOT*1), SLOT
+	CMPQ slot_key(SLOT), $0
+	JNE  next
+	XORL AX, AX
+	LOCK
+	CMPXCHGQ DX, slot_key(SLOT)
+	JEQ  found
+next:
+	INCQ R10
+	CMPQ R10, R13
+	JLO  more
+	XORL R10, R10
+more:
+	DECQ R12
+	JNZ  try
+	JMP  not
 
 found:
 	MOVQ r+8(FP), R12
@@ -51,18 +91,18 @@ found:
 	MOVQ slot_next(SLOT), TO
 	ADDQ TO, R10
 	CMPQ R10, slot_end(SLOT)
-	JHI  not
+	JHI  release
 
 	MOVQ now+16(FP), AX
 	CMPQ table_counter(TABLE), $0
-	JEQ  timed
+	JEQ  passed
 	RDTSC
 	SHLQ $32, DX
 	ORQ  DX, AX
 	MOVQ AX, DX
 	SUBQ slot_read(SLOT), DX
 	CMPQ DX, slot_interval(SLOT)
-	JHI  not
+	JHI  release
 
 timed:
 	PREFETCHT0 1024(TO) // memory that was not written to for long is in no cache: without this, 4 ns more
@@ -208,7 +248,20 @@ commit:
 	MOVL record_fault(R12), DX
 	MOVB DX, const_offFault(R8)
 	MOVB $1, done+24(FP)
+	CMPQ slot_key(SLOT), $const_sharing
+	JNE  own
+	MOVQ $0, slot_key(SLOT)
+own:
 	RET
+passed: // the goroutine may have been preempted since then
+	CMPQ AX, slot_read(SLOT)
+	JLO  release
+	MOVQ AX, slot_read(SLOT)
+	JMP  timed
+release:
+	CMPQ slot_key(SLOT), $const_sharing
+	JNE  not
+	MOVQ $0, slot_key(SLOT)
 not:
 	MOVB $0, done+24(FP)
 	RET

@@ -32,6 +32,17 @@ type Options struct {
 }
 
 // Writer appends events to a recording in memory.
+//
+// Whoever stores to the memory has found the writer open, and then Close waits for the store. In Go it is under a lock that
+// Close takes, and the writer was found open under that lock:
+//
+//	locks[i]      a record or a chunk of the slot i
+//	shared[i].mu  one of a shared shard
+//	storing       the number of dropped events
+//	mu            the table of probes
+//
+// In assembly it is under no lock, but between a look at the pointer to the table and the store no goroutine is preempted, so that
+// Close stops the world once. In a forked child the writer is not open, and no slot has an owner.
 type Writer struct {
 	// at points to the table while the writer is open. It is accessed atomically, and read by
 	// the assembly.
@@ -60,16 +71,34 @@ type Writer struct {
 	stored  atomic.Uint64 // of dropped, in the memory
 	storing sync.Mutex    // held while that is stored
 
-	failed   atomic.Bool
-	tookBack atomic.Int64 // when, by CLOCK_MONOTONIC
+	failed     atomic.Bool
+	tookBack   atomic.Int64 // when, by CLOCK_MONOTONIC
+	takingBack sync.Mutex
 }
 
-// sharedShard is a shard for goroutines whose thread has no slot.
+// sharedShard is a shard for goroutines whose thread has no slot. In Go, whoever is in it holds mu and has then set the key.
 type sharedShard struct {
 	mu sync.Mutex
-	slot
+	*slot
 	shard uint64
-	_     [64]byte // the next one is in another cache line
+	_     [40]byte // the next one is in another cache line
+}
+
+// tryLock lets a fire into the shard, and reports whether it did.
+func (s *sharedShard) tryLock() bool {
+	if !s.mu.TryLock() {
+		return false
+	}
+	if !atomic.CompareAndSwapUint64(&s.key, 0, sharing) {
+		s.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+func (s *sharedShard) unlock() {
+	atomic.StoreUint64(&s.key, 0)
+	s.mu.Unlock()
 }
 
 // Chunks returns the number of chunks that hold this number of bytes of records, at least 4.
@@ -95,21 +124,28 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 	if w.process = w.head.PID; o.Foreign {
 		w.process = 0
 	}
-	shards := max(chunks/4, 2)
-	owned := uint64(0)
+	shards := max(chunks/2, 2)
+	owned, shared := uint64(0), uint64(commons)
 	w.clock = newClock(hasCounter && !o.Foreign && (o.Counter || counterIsTrusted()))
 	table, free := newTable()
 	w.table = table
-	if w.hasSlots = w.clock.useCounter && slotsWork(); w.hasSlots {
-		for owned = 1; 2*owned <= min(slots, shards-1); owned *= 2 {
+	if w.hasSlots = !o.Foreign && slotsWork(); w.hasSlots {
+		for owned = 1; 2*owned <= min(slots, shards/2-1); owned *= 2 {
 		}
+		shared = uint64(max(4*runtime.GOMAXPROCS(0), 4)) // a fire in one of them is rarely preempted
 	}
-	w.shared = make([]sharedShard, min(shards-owned, uint64(max(4*runtime.GOMAXPROCS(0), 4))))
+	w.shared = make([]sharedShard, min(shards-owned, shared))
 	if o.Foreign {
 		w.shared = w.shared[:1]
 	}
 	for i := range w.shared {
-		w.shared[i].shard = owned + uint64(i)
+		w.shared[i].slot, w.shared[i].shard = &table.shared[i], owned+uint64(i)
+	}
+	if w.hasSlots {
+		table.common = uint64(len(w.shared))
+	}
+	for i := owned; i < uint64(len(table.slots)); i++ {
+		table.slots[i].key = reserved
 	}
 	h := &w.head
 	h.Major, h.Minor = recording.Major, recording.Minor
@@ -211,9 +247,12 @@ func (w *Writer) guard(f func()) {
 // AddProbe adds a probe to the table and returns its number, and false if there is no room for it. A probe that is described as
 // another is the same one: a program may define its providers repeatedly.
 func (w *Writer) AddProbe(p *recording.Probe) (number uint32, ok bool) {
+	entry := p.Append(nil)
+	if !w.open() {
+		return 0, false // in a forked child, somebody may hold the lock for ever
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	entry := p.Append(nil)
 	if !w.open() {
 		return 0, false
 	}
@@ -236,8 +275,8 @@ func (w *Writer) AddProbe(p *recording.Probe) (number uint32, ok bool) {
 	return number, true
 }
 
-// open reports whether events are appended.
-func (w *Writer) open() bool { return atomic.LoadPointer(&w.at) != nil }
+// open reports whether events are appended: the writer is not closed, and this is not a forked child.
+func (w *Writer) open() bool { return atomic.LoadPointer(&w.at) != nil && w.table.alive != 0 }
 
 // ReadAt implements io.ReaderAt. Writers do not wait for it: like the reader of a file, it may
 // copy what they change meanwhile.
@@ -287,22 +326,23 @@ func (w *Writer) stop() {
 	atomic.StorePointer(&w.at, nil)
 }
 
-// reserved is the key of a slot that no thread may take. No M has this address.
-const reserved = 1
-
 // takeBack takes the slots from threads that may have ended. Each thread that records takes one
-// again. Before another thread may take a slot, the world stops: the one that had it may be writing.
+// again. Before another thread may take a slot, the world stops: the one that had it may be writing. Two at once would free what the
+// other has reserved before the world has stopped for it.
 func (w *Writer) takeBack() {
-	for i := range w.locks {
+	w.takingBack.Lock()
+	defer w.takingBack.Unlock()
+	used := w.table.slots[:w.table.mask+1]
+	for i := range used {
 		w.locks[i].Lock()
-		if key := &w.table.slots[i].key; atomic.LoadUint64(key) != 0 {
+		if key := &used[i].key; atomic.LoadUint64(key) != 0 {
 			atomic.StoreUint64(key, reserved)
 		}
 		w.locks[i].Unlock()
 	}
 	stopTheWorldOnce()
-	for i := range w.table.slots {
-		atomic.CompareAndSwapUint64(&w.table.slots[i].key, reserved, 0)
+	for i := range used {
+		atomic.CompareAndSwapUint64(&used[i].key, reserved, 0)
 	}
 }
 

@@ -1,0 +1,73 @@
+package recorder
+
+import (
+	"bytes"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestClosed: when Close has returned, memory that is mapped where the recording was stays as it is, whatever goroutines do that had begun
+// before: records, texts, events for which there is no shard or number, and new probes.
+func TestClosed(t *testing.T) {
+	const rounds = 50
+	for _, o := range []Options{{}, {Counter: true}} {
+		for range rounds {
+			chunks := Chunks(1)
+			memory, err := unix.Mmap(-1, 0, int(Size(chunks)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+			require.NoError(t, err)
+			w := New(memory, chunks, o)
+			number, ok := w.AddProbe(integers(2))
+			require.True(t, ok)
+			var fired atomic.Uint64
+			var stop atomic.Bool
+			var group sync.WaitGroup
+			for g := range uint64(8) {
+				group.Go(func() {
+					for i := uint64(0); !stop.Load(); i++ {
+						switch g % 4 {
+						case 0:
+							w.Append(number, []uint64{g, i}, []string{"a text of some length"})
+						case 1:
+							args := [...]*uint64{&g, &i}
+							w.AppendNumbers(number, len(args), unsafe.Pointer(&longs), unsafe.Pointer(&args))
+						case 2:
+							w.Drop() // as the fire of a probe for which the table has no room
+						case 3:
+							p := integers(int(i % recording.MaxArgs))
+							p.PID = uint32(i)
+							w.AddProbe(p)
+							w.DropSome(2)
+						}
+						if fired.Add(1)%64 == 0 {
+							runtime.Gosched()
+						}
+					}
+				})
+			}
+			await := func(n uint64) {
+				for from := fired.Load(); fired.Load() < from+n; {
+					runtime.Gosched()
+				}
+			}
+			await(100)
+			w.Close()
+			// SAFETY: it is the address of the mapping, and no longer used as a recording.
+			at := unsafe.Pointer(unsafe.SliceData(memory))
+			_, err = unix.MmapPtr(-1, 0, at, uintptr(len(memory)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED)
+			require.NoError(t, err)
+			await(100)
+			stop.Store(true)
+			group.Wait()
+			require.Equal(t, -1, bytes.IndexFunc(memory, func(r rune) bool { return r != 0 }))
+			require.NoError(t, unix.Munmap(memory))
+		}
+	}
+}
