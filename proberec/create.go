@@ -14,20 +14,23 @@ import (
 // bytes, at least 256 KiB, and a little for its head and the names of probes. All of them are
 // allocated at once, and the file belongs to the user alone (mode 0600).
 //
-// If the process records to the path already, or another one does, the file is called PATH.PID, or PATH.PID.2 and so on if that is in use. A
-// file of that name that no process records to is of an earlier one. It is kept, under a
-// name with the present time; [Recorder.Previous] returns that. Of such files, five are kept, and so are
-// files PATH.PID of processes that ended over a minute ago.
+// If the process records to the path already, or another one does, or a file of another user has the name, the file is called PATH.PID, or
+// PATH.PID.2 and so on if that is in use. A recording of that name that no process records to is of an earlier one. It is kept, under a
+// name with the present time; [Recorder.Previous] returns that. Of such files, five are kept, those that were called PATH.PID included.
+// Nothing is renamed or removed but recordings of the own user, which begin like one.
 //
-// Create fails where a recording could not be kept safely: in a directory in which other users could
-// replace the file; on a file system of a network or of FUSE, or one that cannot promise room (btrfs,
-// zfs); if there is not enough room, or memory on tmpfs; and with [stapsdt.ErrUnsupported] on other
+// Create fails if the path is that of another file of the user, and where a recording could not be kept safely: in a directory in which
+// other users could replace the file, or that they could replace; on a file system of a network or of FUSE, or one that cannot promise room
+// (btrfs, zfs); if there is not enough room, or memory on tmpfs; and with [stapsdt.ErrUnsupported] on other
 // systems than Linux. Choose tmpfs, such as /dev/shm, if the program must not wait for a disk: a fire
 // that writes to a page of a file while the kernel writes this page to the disk can wait for it.
 //
-// If the file is truncated or its disk fails, the recording ends, and the program goes on.
+// If the file is truncated or its disk fails, the recording ends, and the program goes on: see [Recorder.Err].
 func Create(path string, size int64, providers ...*stapsdt.Provider) (*Recorder, error) {
 	f, err := recordfile.Create(path, max(size, minBytes))
+	if path == "" {
+		return nil, fmt.Errorf("proberec: create: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("proberec: create %s: %w", path, err)
 	}
@@ -54,6 +57,21 @@ func (r *Recorder) Previous() (kept, removed string) {
 		return "", ""
 	}
 	return r.file.Previous, r.file.Removed
+}
+
+// Err returns nil while the recorder can record. It returns why the recording has ended by itself, if it has: the file was truncated, or its
+// file system has failed. The program goes on, and nothing is recorded any longer. [Create] makes another one, once the file is gone or
+// renamed.
+func (r *Recorder) Err() error {
+	r.state.Lock()
+	defer r.state.Unlock()
+	if r.file == nil || !r.writer.Failed() {
+		return nil
+	}
+	if info, err := r.file.Stat(); err == nil && info.Size() < r.writer.Bytes() {
+		return fmt.Errorf("proberec: the recording %s has ended: the file was truncated to %d bytes", r.file.Path, info.Size())
+	}
+	return fmt.Errorf("proberec: the recording %s has ended: its file system has failed", r.file.Path)
 }
 
 // Close stops the recording for good. It closes the file of a recorder that Create has made; the

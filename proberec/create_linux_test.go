@@ -189,8 +189,8 @@ func TestPrevious(t *testing.T) {
 	require.Contains(t, left, kept[len(kept)-1])
 }
 
-// TestBeside: several recordings of one path are files of their own, and what ended processes leave beside it is kept and removed as earlier
-// recordings are. Files of other users and of other kinds are left alone.
+// TestBeside: several recordings of one path are files of their own, and what ended processes leave beside it, however lately, is kept and removed as
+// earlier recordings are. Files of other kinds are left alone.
 func TestBeside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "flight")
 	var all []*Recorder
@@ -207,11 +207,8 @@ func TestBeside(t *testing.T) {
 		require.Equal(t, want, r.Path())
 		all = append(all, r)
 	}
-	long := time.Now().Add(-time.Hour)
 	for i := range recordfile.Keep + 2 {
-		name := fmt.Sprint(path, ".", 1000+i)
-		require.NoError(t, os.WriteFile(name, nil, 0o600))
-		require.NoError(t, os.Chtimes(name, long, long))
+		require.NoError(t, os.WriteFile(fmt.Sprint(path, ".", 1000+i), []byte(recording.Magic), 0o600))
 	}
 	others := []string{path + ".9999", path + ".x", path + ".1.x", path + ".1.2.3"} // the first may be of a process that begins
 	for _, name := range others {
@@ -282,7 +279,7 @@ func TestCreate(t *testing.T) {
 	require.Equal(t, exe, head.Executable)
 }
 
-// TestTruncated: a file that is truncated while goroutines record to it ends the recording, and
+// TestTruncated: a file that is truncated while goroutines record to it ends the recording, of which the program can learn, and
 // nothing else.
 func TestTruncated(t *testing.T) {
 	testenv.NotEmulated(t, "a signal has no address there")
@@ -312,8 +309,10 @@ func TestTruncated(t *testing.T) {
 			})
 		}
 		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, r.Err())
 		require.NoError(t, os.Truncate(path, 0))
-		require.Eventually(t, r.writer.Failed, testenv.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { return r.Err() != nil }, testenv.Patience, time.Millisecond)
+		require.EqualError(t, r.Err(), "proberec: the recording "+path+" has ended: the file was truncated to 0 bytes")
 		late := stapsdt.NewProbe0(p, "late")
 		late.Fire()
 		_, err = r.WriteTo(io.Discard)
@@ -338,13 +337,14 @@ func TestCreateRefuses(t *testing.T) {
 	refuses(filepath.Join(dir, "missing", "flight"), "no such file or directory", 0)
 	refuses(filepath.Join(dir, "flight"), "", 1<<60)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "directory"), 0o700))
-	refuses(filepath.Join(dir, "directory"), "it is no file", 0)
+	refuses(filepath.Join(dir, "directory"), "the file there is no recording", 0)
 	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, "link")))
-	refuses(filepath.Join(dir, "link"), "too many levels of symbolic links", 0)
+	refuses(filepath.Join(dir, "link"), "the file there is no recording", 0)
+	refuses("", "create: the path is empty", 0)
 	open := filepath.Join(dir, "open")
 	require.NoError(t, os.Mkdir(open, 0o700))
 	require.NoError(t, os.Chmod(open, 0o777))
-	refuses(filepath.Join(open, "flight"), "other users may write to it", 0)
+	refuses(filepath.Join(open, "flight"), open+": other users may write to it, and could replace a recording: chmod go-w", 0)
 
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
@@ -361,6 +361,7 @@ func TestCreateOnFileSystems(t *testing.T) {
 	t.Cleanup(func() { unix.Unmount(dir, 0) })
 	_, err := Create(filepath.Join(dir, "flight"), 4<<20)
 	require.ErrorIs(t, err, unix.ENOSPC)
+	require.ErrorContains(t, err, fmt.Sprint("takes ", recorder.Size(64), " bytes, and its file system has 1044480"))
 	r, err := Create(filepath.Join(dir, "flight"), 0)
 	require.NoError(t, err)
 	require.NoError(t, r.Close())

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // TestRoom: the contents of files count as room, and the group that allows the least counts.
@@ -31,6 +32,23 @@ func TestRoom(t *testing.T) {
 	require.EqualValues(t, 910, room())
 	write("pod/memory.max", "1100\n")
 	require.EqualValues(t, 100, room())
+}
+
+// TestAvailable: without a control group, the machine's memory is the room.
+func TestAvailable(t *testing.T) {
+	require.EqualValues(t, 15<<20, available("MemTotal:       16384 kB\nMemFree:         1024 kB\nMemAvailable:   15360 kB\nBuffers: 0 kB\n"))
+	for _, text := range []string{"", "MemTotal: 1 kB\n", "MemAvailable: many kB\n", "MemAvailable:\n"} {
+		require.EqualValues(t, -1, available(text))
+	}
+	var machine unix.Sysinfo_t
+	require.NoError(t, unix.Sysinfo(&machine))
+	room, file := MemoryRoom()
+	require.LessOrEqual(t, uint64(room), uint64(machine.Totalram)*uint64(machine.Unit))
+	require.NotEmpty(t, file)
+	shared, err := os.Open("/dev/shm")
+	require.NoError(t, err)
+	defer shared.Close()
+	require.ErrorContains(t, checkRoom(shared, int64(machine.Totalram)*int64(machine.Unit)), "is memory of the program, and "+file+" leaves")
 }
 
 // TestHeadOfProcess: the texts of /proc are decoded.

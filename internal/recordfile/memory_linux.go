@@ -8,14 +8,19 @@ import (
 	"strings"
 )
 
-// MemoryRoom returns how much more memory the process's control groups allow it, and which one allows
-// the least. Allocating more ends in the OOM killer. What the kernel takes back first, contents of files that were not used
+// MemoryRoom returns how much more memory the machine has for the process and its control groups allow it, and which file says so.
+// Allocating more ends in the OOM killer. What the kernel takes back first, contents of files that were not used
 // lately, counts as room: in a container that has read a file, it is all that there is.
 func MemoryRoom() (room int64, group string) {
-	room = math.MaxInt64
+	room, group = math.MaxInt64, ""
+	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
+		if n := available(string(b)); n >= 0 {
+			room, group = n, "/proc/meminfo"
+		}
+	}
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
-		return room, ""
+		return room, group
 	}
 	for line := range strings.Lines(string(b)) {
 		id, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
@@ -28,6 +33,19 @@ func MemoryRoom() (room int64, group string) {
 		}
 	}
 	return room, group
+}
+
+// available returns what /proc/meminfo says can be used without swapping, or -1.
+func available(meminfo string) int64 {
+	for line := range strings.Lines(meminfo) {
+		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 53)
+			if err == nil {
+				return n << 10
+			}
+		}
+	}
+	return -1
 }
 
 // files are what the two versions of control groups call the limit and the usage, and the field of memory.stat with the contents of

@@ -1,0 +1,209 @@
+package recordfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/region"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxRenames is how often a name is tried that other processes take and leave meanwhile.
+const maxRenames = 100
+
+var (
+	// errTaken means that a process has locked a file, or that it belongs to another user.
+	errTaken = errors.New("another process or another user has it")
+	// errOther means that a file of this user is no recording.
+	errOther = errors.New("the file there is no recording")
+)
+
+// openOurs opens a file that this user's processes have made as a recording: what is renamed, counted or removed is known by its owner
+// and by its first bytes. Files of others are not even opened.
+func openOurs(path string) (f *os.File, info os.FileInfo, err error) {
+	if info, err = os.Lstat(path); err != nil {
+		return nil, nil, err
+	}
+	if !isMine(info.Sys().(*syscall.Stat_t).Uid) {
+		return nil, nil, errTaken
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, errOther
+	}
+	if f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
+		return nil, nil, err
+	}
+	var magic [len(recording.Magic)]byte
+	now, err := f.Stat()
+	switch {
+	case err != nil:
+	case !os.SameFile(info, now):
+		err = errTaken // by a process that works on the same files
+	default:
+		if _, err = f.ReadAt(magic[:], 0); err == io.EOF || err == nil && string(magic[:]) != recording.Magic {
+			err = errOther
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// isMine reports whether a file is this user's. In a user namespace without most users, those that it lacks have one number.
+func isMine(uid uint32) bool {
+	return uid == uint32(os.Geteuid()) && (uid != region.OverflowUser || region.AllUsersMapped())
+}
+
+// createLocked creates a file beside a recording, locks it, and then makes it known as a recording: whoever finds one that is not locked knows that
+// its process has ended. One of the same name is of an earlier process, which had the same number, and is moved away.
+func createLocked(path, beside string) (f *os.File, err error) {
+	for range maxRenames {
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		if err == nil {
+			break
+		} else if !errors.Is(err, os.ErrExist) {
+			return nil, err
+		}
+		if _, err := moveAway(path, beside); errors.Is(err, errTaken) || errors.Is(err, errOther) {
+			return nil, errTaken
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: other processes create it all the time", path)
+	}
+	err = os.NewSyscallError("flock", unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	if err == nil {
+		_, err = f.WriteString(recording.Magic)
+	}
+	if err == nil {
+		err = f.Sync() // after a failure of power it is known as ours, too
+	}
+	if err != nil {
+		os.Remove(path)
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+// moveAway renames a recording that an earlier process has left: it becomes an earlier one of the recording, whose name it has or, if it was beside
+// that, had wanted. It returns its new name, or "" if there is no file. A file that is not ours stays.
+func moveAway(path, of string) (name string, err error) {
+	old, info, err := openOurs(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer old.Close()
+	if err := unix.Flock(int(old.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+		return "", errTaken
+	} else if err != nil {
+		return "", &os.PathError{Op: "flock", Path: path, Err: err}
+	}
+	if name, err = moveFile(path, of); err != nil || name == "" {
+		return "", err
+	}
+	if now, err := os.Lstat(name); err == nil && !os.SameFile(info, now) {
+		// Another process has moved it away meanwhile, and this is a recording that has just been made.
+		if err := rename(name, path); err != nil {
+			return "", err
+		}
+		return "", errTaken
+	}
+	return name, nil
+}
+
+// moveFile renames a file to that of a recording with the present time, and returns that, or "" if the file is
+// gone.
+func moveFile(path, of string) (name string, err error) {
+	for range maxRenames {
+		name = of + time.Now().UTC().Format(suffix)
+		switch err = rename(path, name); {
+		case errors.Is(err, os.ErrNotExist):
+			return "", nil
+		case !errors.Is(err, os.ErrExist):
+			return name, err
+		}
+	}
+	return "", err
+}
+
+// rename renames a file to a name that no other file has.
+func rename(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if err == unix.EINVAL || err == unix.ENOSYS { // the file system, or the kernel, cannot
+		if err = os.Link(from, to); err == nil {
+			return os.Remove(from)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+}
+
+// suffix is the format of what is added to the name of an earlier recording: the time at which
+// another process found it.
+const suffix = "-20060102T150405.000000000Z"
+
+// tidy gives the recordings that ended processes have left beside a path the names of earlier ones, and removes the oldest of these, if there are
+// more than Keep. It returns what it has removed. What cannot be moved or removed stays, and does not count.
+func tidy(path string) (removed string) {
+	dir := filepath.Dir(path)
+	entries, _ := os.ReadDir(dir)
+	var earlier, all []string
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Name(), filepath.Base(path))
+		_, notTime := time.Parse(suffix, rest)
+		if !ok || notTime != nil && !numbered(rest) {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		if notTime != nil {
+			name, _ = moveAway(name, path)
+		} else if f, _, err := openOurs(name); err != nil {
+			name = ""
+		} else {
+			f.Close()
+		}
+		if name != "" {
+			earlier = append(earlier, name)
+		}
+	}
+	slices.Sort(earlier) // the times are of one length
+	for len(earlier) > Keep {
+		if os.Remove(earlier[0]) == nil {
+			all = append(all, earlier[0])
+		}
+		earlier = earlier[1:]
+	}
+	return strings.Join(all, ", ")
+}
+
+// numbered reports whether the name of a file beside a recording has this in addition: .PID or .PID.N.
+func numbered(rest string) bool {
+	parts := strings.Split(rest, ".")
+	if len(parts) != 2 && len(parts) != 3 || parts[0] != "" {
+		return false
+	}
+	return !slices.ContainsFunc(parts[1:], func(part string) bool {
+		_, err := strconv.ParseUint(part, 10, 32)
+		return err != nil
+	})
+}
