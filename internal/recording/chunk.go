@@ -16,6 +16,7 @@ type chunkHead struct {
 	before    uint64
 	reading   Reading
 	committed uint64
+	cut       bool // the file has less than that
 }
 
 func decodeChunkHead(b []byte) chunkHead {
@@ -45,7 +46,17 @@ func (c *chunkHead) check(h *Head) error {
 type source struct {
 	file io.ReaderAt
 	head *Head
+	size int64 // of the file
 	buf  [ChunkHeadBytes]byte
+}
+
+// chunks returns how many of the chunks begin in the file.
+func (s *source) chunks() uint64 {
+	room := s.size - s.head.ChunkOffset(0) - ChunkHeadBytes
+	if room < 0 {
+		return 0
+	}
+	return min(s.head.Chunks, uint64(room)/ChunkBytes+1)
 }
 
 // chunkHead reads the head of a chunk as it is now, unless the chunk is empty or being reused.
@@ -62,7 +73,13 @@ func (s *source) chunkHead(index uint64) (c chunkHead, ok bool, err error) {
 			// What was read first was of this sequence throughout. The smaller size is right even if
 			// the kernel copied one of them in two parts.
 			c.committed = min(c.committed, again.committed)
-			return c, true, c.check(s.head)
+			if err := c.check(s.head); err != nil {
+				return c, false, err
+			}
+			if room := uint64(s.size-s.head.ChunkOffset(index)-ChunkHeadBytes) &^ 7; c.committed > room {
+				c.committed, c.cut = room, true
+			}
+			return c, true, nil
 		}
 	}
 	return c, false, nil
@@ -105,7 +122,7 @@ func readFull(r io.ReaderAt, b []byte, offset int64) error {
 		return nil
 	}
 	if err == io.EOF || err == nil {
-		return corrupt("it ends at byte %d", offset+int64(n))
+		return corrupt("it ends before byte %d", offset+int64(len(b)))
 	}
 	return err
 }

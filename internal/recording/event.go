@@ -19,6 +19,8 @@ type Event struct {
 	PID       uint32
 	TID       uint32
 	Goroutine uint64
+	// Missing is how many events are missing before this one, besides those before an earlier one that Next has returned.
+	Missing uint64
 	// Executable is the path of what the process runs, or "" if it is unknown.
 	Executable string
 	// Pod names the pod of the process, or is nil if it is in none, or if that is unknown. Recordings do not
@@ -74,6 +76,18 @@ func recordAt(b []byte) (r record, err error) {
 		return r, corrupt("a record has %d bytes, of %d", r.size, len(b))
 	}
 	return r, nil
+}
+
+// wholeRecords returns b up to the first record that is not whole.
+func wholeRecords(b []byte) []byte {
+	n := uint64(0)
+	for {
+		r, err := recordAt(b[n:])
+		if err != nil {
+			return b[:n]
+		}
+		n += r.size
+	}
 }
 
 // Decode makes e an event of a probe, with the arguments in the body of a record, which it checks: a

@@ -57,7 +57,7 @@ func (r *Reader) find() error {
 func (r *Reader) look() ([]place, error) {
 	r.found = r.found[:0]
 	changed := r.readings == nil
-	for i := range r.head.Chunks {
+	for i := range r.src.chunks() {
 		if i == uint64(len(r.chunks)) { // what a head says alone takes no memory
 			r.chunks = append(r.chunks, knownChunk{})
 		}

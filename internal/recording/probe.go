@@ -17,7 +17,6 @@ const (
 	Bool
 	Duration
 	Pointer
-	lastKind = Pointer
 )
 
 // The types that are no sizes. The numbers are those of stapsdt.ArgType.
@@ -33,6 +32,30 @@ type Arg struct {
 	Kind Kind
 }
 
+// MaxName is the length to which a reader cuts names: that of the names of providers and probes.
+const MaxName = 255
+
+// valid reports whether the type fits the kind.
+func (a *Arg) valid() bool {
+	size := max(int(a.Type), -int(a.Type))
+	isSize := size == 1 || size == 2 || size == 4 || size == 8
+	switch a.Kind {
+	case Int64:
+		return isSize && a.Type < 0
+	case Uint64, Pointer:
+		return isSize && a.Type > 0
+	case Float64:
+		return a.Type == TypeFloat32 || a.Type == TypeFloat32+4
+	case String:
+		return a.Type == TypeString
+	case Bool:
+		return size == 1
+	case Duration:
+		return a.Type == -8
+	}
+	return false
+}
+
 // MaxArgs is the largest number of a probe's arguments.
 const MaxArgs = 12
 
@@ -42,6 +65,8 @@ type Probe struct {
 	// PID is the process that has the probe, or 0 for the recording's.
 	PID  uint32
 	Args []Arg
+	// NoThread and NoGoroutine say that a recording is known not to have them of its events. They are not in its table.
+	NoThread, NoGoroutine bool
 }
 
 // The entry of a probe in the table:
@@ -101,14 +126,14 @@ func decodeProbe(b []byte) (p *Probe, size int, err error) {
 			err = corrupt("a name in the table has %d bytes", length)
 			return ""
 		}
-		s, names = string(names[:length]), names[length:]
+		s, names = string(names[:min(length, MaxName)]), names[length:]
 		return s
 	}
 	p = &Probe{PID: le.Uint32(b[4:]), Provider: take(le.Uint16(b[8:])), Name: take(le.Uint16(b[10:]))}
 	for i := range count {
 		at := b[probeHeadBytes+argBytes*i:]
 		a := Arg{Type: int8(at[0]), Kind: Kind(at[1]), Name: take(le.Uint16(at[2:]))}
-		if a.Kind == 0 || a.Kind > lastKind || (a.Kind == String) != (a.Type == TypeString) {
+		if !a.valid() {
 			return nil, 0, corrupt("an argument has the type %d and the kind %d", a.Type, a.Kind)
 		}
 		p.Args = append(p.Args, a)

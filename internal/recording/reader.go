@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/barrier"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 )
 
 // Reader reads the events of a recording, the oldest first. The recording may be written
@@ -33,14 +34,30 @@ type Reader struct {
 	found    []place
 	readings []Reading
 	until    time.Duration // by CLOCK_MONOTONIC: Next returns no later event
-	// whole is the time from which on no event is missing.
-	whole int64
+	// whole is the time from which on no event is missing, by CLOCK_MONOTONIC and CLOCK_REALTIME, and hole the number of events that are
+	// missing before it and were not counted in missing yet.
+	whole   time.Duration
+	wholeAt int64
+	hole    uint64
+	missing Missing
+	// unplaced is how many events had found no room when the recording was opened: it does not say when that was.
+	unplaced uint64
+	began    bool // Next has returned an event
+}
+
+// Missing says where events are missing that were committed or had no room: how many before the first event that Next has returned, between two
+// of its events, and after the last one. Of Unplaced, the time is unknown.
+type Missing struct {
+	Before, Between, After, Unplaced uint64
+	// Until is the time by CLOCK_REALTIME from which on none of Before and Between is missing, or 0.
+	Until int64
 }
 
 // shard is what the Reader knows of a shard.
 type shard struct {
 	next    uint64  // the number of the shard's events that were seen or lost
 	lost    uint64  // how many of them were lost
+	gap     uint64  // those of them that were lost before the next event
 	at      place   // what was read last; its from is where the Reader continues
 	reading Reading // the latest before the next record
 	newest  uint64  // the sequence number of its newest chunk, as far as find has to look
@@ -59,13 +76,22 @@ type place struct {
 }
 
 // NewReader returns a Reader of a recording whose head and table of probes it has read.
-func NewReader(file io.ReaderAt) (*Reader, error) {
+func NewReader(file io.ReaderAt) (*Reader, error) { return NewPart(file, math.MaxInt64) }
+
+// NewPart is NewReader for a file of a size, which may lack the end of the recording: what is whole is read. See [Reader.Cut].
+func NewPart(file io.ReaderAt, size int64) (*Reader, error) {
+	if size < HeadBytes {
+		return nil, corrupt("it has %d bytes", size)
+	}
 	head, err := readHead(file)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{head: *head, shards: make([]shard, head.Shards)}
-	r.src = source{file: file, head: &r.head}
+	if size < head.ChunkOffset(0) {
+		return nil, corrupt("it has %d of %d bytes", size, head.Size())
+	}
+	r := &Reader{head: *head, unplaced: head.Dropped, shards: make([]shard, head.Shards)}
+	r.src = source{file: file, head: &r.head, size: size}
 	return r, r.readTable()
 }
 
@@ -93,6 +119,16 @@ func (r *Reader) Lost() uint64 {
 	return lost
 }
 
+// Origins reports whether the chunks that were found have the threads of their events, and whether some have the goroutines.
+func (r *Reader) Origins() (threads, goroutines bool) {
+	for i := range r.chunks {
+		if c := &r.chunks[i]; c.sequence != 0 {
+			threads, goroutines = threads || c.process == 0, goroutines || c.process != 0
+		}
+	}
+	return threads, goroutines
+}
+
 // Position returns how many events Next has returned or were found to be lost in their shards, and whether others are known, which Next
 // will return after a later MoreUntil.
 func (r *Reader) Position() (passed uint64, more bool) {
@@ -102,8 +138,44 @@ func (r *Reader) Position() (passed uint64, more bool) {
 	return passed, len(r.active) > 0
 }
 
-// Whole reports whether an event that Next has returned is later than all that were lost.
-func (r *Reader) Whole(e *Event) bool { return int64(e.Monotonic) >= r.whole }
+// Cut returns the sizes of the file and of the recording if the file lacks the end, and else 0 and 0.
+func (r *Reader) Cut() (size, whole int64) {
+	if r.src.size >= r.head.Size() {
+		return 0, 0
+	}
+	return r.src.size, r.head.Size()
+}
+
+// Missing says where the events of Lost are missing.
+func (r *Reader) Missing() Missing {
+	m := r.missing
+	m.After, m.Unplaced = r.hole, r.unplaced
+	return m
+}
+
+// Whole reports whether an event that Next has returned is later than all that were lost at a time that is known.
+func (r *Reader) Whole(e *Event) bool { return e.Monotonic >= r.whole }
+
+// Keeps reports whether the recording has every event from a time on, by CLOCK_MONOTONIC. The times of shards differ by what it takes to read
+// two clocks.
+func (r *Reader) Keeps(since time.Duration) bool {
+	size, _ := r.Cut()
+	return size == 0 && r.unplaced == 0 && (r.whole == 0 || since-r.whole >= skew)
+}
+
+// skew is more than the times of two shards differ.
+const skew = time.Millisecond
+
+// miss counts events that a shard has lost before a moment.
+func (r *Reader) miss(s *shard, ticks uint64) {
+	if s.gap == 0 {
+		return
+	}
+	if at, realtime := r.rate.convert(r.head.Clock, s.reading, ticks); at > r.whole {
+		r.whole, r.wholeAt = at, realtime
+	}
+	r.hole, s.gap = r.hole+s.gap, 0
+}
 
 // readTable reads the head again, and the entries that were added to the table.
 func (r *Reader) readTable() error {
@@ -113,6 +185,9 @@ func (r *Reader) readTable() error {
 	}
 	if head.TableBytes != r.head.TableBytes || head.Chunks != r.head.Chunks || head.Shards != r.head.Shards || head.TableUsed < r.used {
 		return corrupt("its head has changed")
+	}
+	if more := head.Dropped - r.head.Dropped; more > 0 && more <= head.Dropped { // a moment ago
+		r.hole, r.whole, r.wholeAt = r.hole+more, max(r.whole, clock.Now()), time.Now().UnixNano()
 	}
 	r.head = *head
 	barrier.Load()
@@ -178,9 +253,11 @@ func (r *Reader) ready() bool {
 func (r *Reader) fill(s *shard) (ok bool, err error) {
 	for {
 		if ok, err = s.skip(); ok || err != nil {
+			r.miss(s, s.ticks)
 			return ok, err
 		}
 		if len(s.pending) == 0 {
+			r.miss(s, s.reading.Ticks)
 			return false, nil
 		}
 		p := s.pending[0]
@@ -202,15 +279,14 @@ func (r *Reader) enter(s *shard, p place) error {
 		if p.before < s.next {
 			return corrupt("two chunks have event %d of shard %d", p.before, p.shard)
 		}
-		if lost := p.before - s.next; lost > 0 {
-			s.lost += lost
-			r.whole = max(r.whole, p.reading.Monotonic)
-		}
+		s.lost, s.gap = s.lost+p.before-s.next, s.gap+p.before-s.next
 		s.next = p.before
 		s.reading = p.reading
 	}
 	p.from = p.committed
-	s.at, s.buf, s.rest = p, b, b
+	if s.at, s.buf, s.rest = p, b, b; p.cut {
+		s.rest = wholeRecords(b)
+	}
 	return nil
 }
 
@@ -297,6 +373,7 @@ func (r *Reader) take(s *shard) error {
 	} else {
 		e.PID, e.TID, e.Goroutine = uint32(rec.origin>>32), uint32(rec.origin), 0
 	}
+	e.Missing = r.fillHole(e)
 	if e.Executable = ""; e.PID == r.head.PID {
 		e.Executable = r.head.Executable
 	}
@@ -305,10 +382,26 @@ func (r *Reader) take(s *shard) error {
 	return nil
 }
 
+// fillHole returns how many events are missing before one, of those that were not counted yet. A shard has nothing from the time when the last
+// event of its own was written to the next: the hole is where no shard has one any more.
+func (r *Reader) fillHole(e *Event) (missing uint64) {
+	if r.hole > 0 && r.Whole(e) {
+		missing, r.hole = r.hole, 0
+		r.missing.Until = r.wholeAt
+		if r.began {
+			r.missing.Between += missing
+		} else {
+			r.missing.Before += missing
+		}
+	}
+	r.began = true
+	return missing
+}
+
 // inOrder returns a time, or that of the event before if it is a little later: shards have
 // readings of their own, which differ by what it takes to read two clocks.
 func inOrder[T ~int64](at, before T) T {
-	if d := before - at; d > 0 && d < T(time.Millisecond) {
+	if d := before - at; d > 0 && d < T(skew) {
 		return before
 	}
 	return at

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -311,6 +313,99 @@ func TestOvertaken(t *testing.T) {
 			require.Equal(t, last, uint64(len(list))+r.Lost())
 		}
 	}
+}
+
+// TestMissing: events are missing where their shard has none: before all others, at the end of a hole in which another shard has events, and at an
+// unknown time. What begins after the last hole is known.
+func TestMissing(t *testing.T) {
+	at := func(ms uint64) Reading { return Reading{ms * 1e6, int64(ms * 1e6), int64(ms*1e6) + 1e18} }
+	event := func(ms uint64) []byte { return newRecord(0, ms*1e6, "", ms) }
+	read := func(b *builder) (r *Reader, missing [][2]uint64) {
+		r, err := NewReader(bytes.NewReader(b.bytes()))
+		require.NoError(t, err)
+		_, err = r.More()
+		require.NoError(t, err)
+		for {
+			e, err := r.Next()
+			if err == io.EOF {
+				return r, missing
+			}
+			require.NoError(t, err)
+			missing = append(missing, [2]uint64{e.Word(0), e.Missing})
+		}
+	}
+	idle := newBuilder(Monotonic) // shard 1 has written nothing for a while, and shard 0 has been through all other chunks
+	idle.chunk(chunkHead{sequence: 2, shard: 1, process: 1, reading: at(10)}, event(10), event(20))
+	idle.chunk(chunkHead{sequence: 90, shard: 0, process: 1, before: 800, reading: at(89)}, event(90), event(92))
+	idle.chunk(chunkHead{sequence: 91, shard: 1, process: 1, before: 7, reading: at(90)}, event(91), event(95))
+	r, missing := read(idle)
+	require.Equal(t, [][2]uint64{{10, 0}, {20, 0}, {90, 0}, {91, 805}, {92, 0}, {95, 0}}, missing)
+	require.Equal(t, Missing{Between: 805, Until: 91e6 + 1e18}, r.Missing())
+	for ms, keeps := range map[time.Duration]bool{10: false, 90: false, 91: false, 92: true, 95: true} {
+		require.Equal(t, keeps, r.Keeps(ms*time.Millisecond), ms)
+	}
+
+	full := newBuilder(Monotonic)
+	full.chunk(chunkHead{sequence: 90, process: 1, before: 800, reading: at(89)}, event(90))
+	r, missing = read(full)
+	require.Equal(t, [][2]uint64{{90, 800}}, missing)
+	require.Equal(t, Missing{Before: 800, Until: 90e6 + 1e18}, r.Missing())
+	require.True(t, r.Keeps(91*time.Millisecond))
+
+	full.head.Dropped = 3
+	full.chunk(chunkHead{sequence: 91, process: 1, before: 805, reading: at(99)})
+	r, missing = read(full)
+	require.Equal(t, [][2]uint64{{90, 800}}, missing)
+	require.Equal(t, Missing{Before: 800, After: 4, Unplaced: 3, Until: 90e6 + 1e18}, r.Missing())
+	require.False(t, r.Keeps(100*time.Millisecond))
+	require.EqualValues(t, 807, r.Lost())
+}
+
+// TestCut: of a file that lacks the end, what is whole is read, wherever it ends.
+func TestCut(t *testing.T) {
+	b := newBuilder(Monotonic)
+	b.chunk(chunkHead{sequence: 1, process: 1}, newRecord(0, 1, "", 1), newRecord(0, 2, "", 2))
+	b.chunk(chunkHead{sequence: 2, process: 1, before: 2}, newRecord(0, 3, "", 3))
+	data := b.bytes()
+	first := HeadBytes + 4096 + ChunkHeadBytes
+	for size, want := range map[int][]uint64{
+		len(data): {1, 2, 3}, len(data) - 8: {1, 2, 3}, first + ChunkBytes - 1: {1, 2}, first + 64: {1, 2}, first + 63: {1}, first + 32: {1}, first + 31: nil, first: nil, first - 1: nil, HeadBytes + 4096: nil,
+	} {
+		r, err := NewPart(bytes.NewReader(data[:size]), int64(size))
+		require.NoError(t, err, size)
+		list, _ := more(t, r)
+		require.Equal(t, want, list, size)
+		found, whole := r.Cut()
+		require.Equal(t, size < len(data), !r.Keeps(4))
+		if size < len(data) {
+			require.EqualValues(t, []int{size, len(data)}, []int{int(found), int(whole)})
+		}
+	}
+	for size, want := range map[int]string{
+		0: "it has 0 bytes", HeadBytes - 1: "it has 4095 bytes", HeadBytes + 4095: fmt.Sprintf("it has %d of %d bytes", HeadBytes+4095, len(data)),
+	} {
+		_, err := NewPart(bytes.NewReader(data[:size]), int64(size))
+		require.ErrorContains(t, err, want)
+		require.ErrorIs(t, err, ErrCorrupt)
+	}
+}
+
+// TestTypes: the type of an argument fits its kind, and a name is not longer than one can be.
+func TestTypes(t *testing.T) {
+	valid := 0
+	for kind := range Kind(12) {
+		for size := -128; size < 128; size++ {
+			p := &Probe{Provider: strings.Repeat("p", MaxName+1), Name: strings.Repeat("n", 60_000), Args: []Arg{{strings.Repeat("a", 60_000), int8(size), kind}}}
+			all, err := DecodeProbes(p.Append(nil))
+			if err != nil {
+				require.ErrorIs(t, err, ErrCorrupt)
+				continue
+			}
+			valid++
+			require.Equal(t, []int{MaxName, MaxName, MaxName}, []int{len(all[0].Provider), len(all[0].Name), len(all[0].Args[0].Name)})
+		}
+	}
+	require.Equal(t, 4+4+2+1+2+1+4, valid, "int64, uint64, float64, string, bool, duration and pointer")
 }
 
 // TestRefused: what no writer can have written is an error.

@@ -21,7 +21,7 @@ func Snapshot(file io.ReaderAt, size int64) (io.ReaderAt, error) {
 	}
 	type found struct{ index, sequence uint64 }
 	var chunks []found
-	src := source{file: file, head: head}
+	src := source{file: file, head: head, size: size}
 	for i := range head.Chunks {
 		c, ok, err := src.chunkHead(i)
 		if err != nil {

@@ -1,0 +1,85 @@
+package eventtest
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Recording makes a recording without a writer, with what one has lost. Its clock is CLOCK_MONOTONIC.
+type Recording struct {
+	Head   recording.Head
+	probes []*recording.Probe
+	table  []byte
+	chunks []byte
+}
+
+// Fired is an event of a Recording. Its arguments are in the words, but for those that are texts.
+type Fired struct {
+	Probe *recording.Probe
+	At    time.Duration
+	Words []uint64
+	Texts []string
+}
+
+// Probe adds a probe whose arguments are of type uint64, or texts if their names begin with "text".
+func (r *Recording) Probe(provider, name string, args ...string) *recording.Probe {
+	p := &recording.Probe{Provider: provider, Name: name}
+	for _, arg := range args {
+		a := recording.Arg{Name: arg, Type: 8, Kind: recording.Uint64}
+		if len(arg) >= 4 && arg[:4] == "text" {
+			a.Type, a.Kind = recording.TypeString, recording.String
+		}
+		p.Args = append(p.Args, a)
+	}
+	r.probes, r.table = append(r.probes, p), p.Append(r.table)
+	return p
+}
+
+// Chunk adds a chunk of a shard, which had that many events before those of the chunk. They are of a goroutine of process 7.
+func (r *Recording) Chunk(shard uint32, before uint64, events ...Fired) {
+	le := binary.LittleEndian
+	b := make([]byte, recording.ChunkBytes)
+	at := recording.ChunkHeadBytes
+	for _, e := range events {
+		record := le.AppendUint64(make([]byte, 8), uint64(e.At))
+		record = le.AppendUint64(record, 5)
+		for number, p := range r.probes {
+			if p == e.Probe {
+				le.PutUint32(record[4:], uint32(number))
+			}
+		}
+		words, texts := e.Words, e.Texts
+		for _, a := range e.Probe.Args {
+			if a.Kind == recording.String {
+				record, texts = le.AppendUint64(record, uint64(len(texts[0]))), texts[1:]
+			} else {
+				record, words = le.AppendUint64(record, words[0]), words[1:]
+			}
+		}
+		for _, text := range e.Texts {
+			record = append(append(record, text...), make([]byte, 8-len(text)%8)...)
+		}
+		le.PutUint32(record, uint32(len(record)))
+		at += copy(b[at:], record)
+	}
+	le.PutUint64(b[recording.OffSequence:], uint64(len(r.chunks)/recording.ChunkBytes+1))
+	le.PutUint32(b[recording.OffShard:], shard)
+	le.PutUint32(b[recording.OffProcess:], 7)
+	le.PutUint64(b[recording.OffBefore:], before)
+	if len(events) > 0 {
+		reading := recording.Reading{Ticks: uint64(events[0].At), Monotonic: int64(events[0].At), Realtime: int64(events[0].At)}
+		reading.Put(b[recording.OffReading:])
+	}
+	le.PutUint64(b[recording.OffCommitted:], uint64(at-recording.ChunkHeadBytes))
+	r.chunks = append(r.chunks, b...)
+}
+
+// Bytes returns the file.
+func (r *Recording) Bytes() []byte {
+	h := r.Head
+	h.Major, h.Clock, h.Shards, h.PID, h.Executable = recording.Major, recording.Monotonic, recording.MaxShards, 7, "/bin/app"
+	h.TableBytes, h.TableUsed, h.Chunks = uint64(len(r.table)), uint64(len(r.table)), uint64(len(r.chunks)/recording.ChunkBytes)
+	return append(append(h.Encode(), r.table...), r.chunks...)
+}
