@@ -31,6 +31,7 @@ type elfFile struct {
 	machine  elf.Machine
 	kind     elf.Type
 	segments []segment
+	code     uint64 // the lowest address that an instruction can have
 	notes    []section
 	base     *section
 	debug    []section
@@ -153,6 +154,7 @@ func (f *elfFile) readSegments(h header) error {
 	if want := uint64(f.pick(32, 56)); h.phnum > 0 && h.phentsize < want {
 		return fmt.Errorf("ELF program headers of %d bytes are too short", h.phentsize)
 	}
+	f.code = ^uint64(0)
 	if h.phnum > 0xffff {
 		return fmt.Errorf("%d ELF program headers exceed the limit of %d", h.phnum, 0xffff)
 	}
@@ -176,7 +178,15 @@ func (f *elfFile) readSegments(h header) error {
 		if len(f.segments) == maxSegments {
 			return fmt.Errorf("more than %d loadable ELF segments", maxSegments)
 		}
-		f.segments = append(f.segments, segment{p.Off, p.Vaddr, p.Filesz, elf.ProgFlag(p.Flags)&elf.PF_X != 0})
+		s := segment{p.Off, p.Vaddr, p.Filesz, elf.ProgFlag(p.Flags)&elf.PF_X != 0}
+		f.segments = append(f.segments, s)
+		if s.executable {
+			headers := uint64(f.pick(52, 64))
+			if h.phoff == headers {
+				headers += h.phnum * h.phentsize
+			}
+			f.code = min(f.code, s.addr+max(headers, s.offset)-s.offset)
+		}
 	}
 	return nil
 }

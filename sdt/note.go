@@ -31,6 +31,9 @@ type walker struct {
 
 var errTooMany = errors.New("too many errors")
 
+// errDiscarded means that the linker has discarded the code of a note, as with --gc-sections, but not the note.
+var errDiscarded = errors.New("the code was discarded")
+
 func (w *walker) fail(err error) {
 	switch n := len(w.errs); {
 	case n < maxErrors:
@@ -86,7 +89,7 @@ func (w *walker) section(s section) {
 			return
 		}
 		if kind == noteType && string(data[name:name+nameSize]) == noteOwner {
-			if err := w.note(data[desc:end], desc); err != nil {
+			if err := w.note(data[desc:end], desc); err != nil && err != errDiscarded {
 				fail(at, "%w", err)
 			}
 		}
@@ -136,7 +139,9 @@ func (w *walker) note(desc []byte, at uint64) error {
 		return fmt.Errorf("%s:%s: the file has more than %d arguments", p.Provider, p.Name, maxArgs)
 	}
 	p.Args = parseArgs(w.file.notation(), words)
-	if err := w.place(&p); err != nil {
+	if err := w.place(&p); err == errDiscarded {
+		return err
+	} else if err != nil {
 		return fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
 	}
 	w.sites = append(w.sites, p)
@@ -150,6 +155,9 @@ func (w *walker) place(p *Site) error {
 	}
 	shift := w.file.shift(p.Base)
 	var ok bool
+	if w.file.mask(p.Address+shift) < w.file.code && len(w.file.segments) > 0 { // the offset in a section that is not there
+		return errDiscarded
+	}
 	if p.Offset, ok = w.file.fileOffset(w.file.mask(p.Address+shift), true); !ok {
 		return fmt.Errorf("address %#x is in no executable segment", w.file.mask(p.Address+shift))
 	}

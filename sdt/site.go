@@ -50,7 +50,7 @@ func ReadFile(path string) ([]Site, error) {
 //
 // A damaged note does not hide the others: Read returns the sites of those that it could
 // read, and an error that names each of the others by its offset in the section and says
-// which bytes are wrong.
+// which bytes are wrong. Notes whose code the linker has discarded are left out.
 //
 // Read asks r for nothing but headers and notes, and allocates no more than they need. It
 // reads at most 8 MiB of notes and 262144 arguments, and fails if a file has more.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -256,7 +257,7 @@ func TestMemory(t *testing.T) {
 	_, err = read(f.file(elf.EM_X86_64, 0, notes(data), notes(data), notes(data)))
 	require.ErrorContains(t, err, "exceed the limit")
 	// Errors are counted, too.
-	bad := f.sdtNote(0, 0, 0, "p\x00n\x00\x00")
+	bad := f.sdtNote(0x2000, 0, 0, "p\x00n\x00\x00")
 	used := allocated(func() { _, err = read(f.file(elf.EM_X86_64, 0, notes(bytes.Repeat(bad, maxNotes/len(bad))))) })
 	require.ErrorIs(t, err, errTooMany)
 	require.Less(t, used, uint64(400<<20))
@@ -280,4 +281,38 @@ func TestOverlappingSections(t *testing.T) {
 	_, err := Read(sparse{file, &asks})
 	require.ErrorContains(t, err, "exceed the limit")
 	require.Less(t, asks, int64(2*maxNotes))
+}
+
+// TestDiscarded: notes whose code the linker has discarded, which have the offset of the site in a section that is not there, are left
+// out, and no others, also where the segment of the code has the headers.
+func TestDiscarded(t *testing.T) {
+	eachFormat(t, func(t *testing.T, f format) {
+		site := func(address uint64) []byte { return f.sdtNote(address, 0, 0, fmt.Sprintf("p\x00n%x\x00\x00", address)) }
+		file := f.file(f.machine(), 0, notes(site(0), site(0x10), site(0xfff), site(0x1000)))
+		found, err := read(file)
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		require.Equal(t, "n1000", found[0].Name)
+		_, err = read(f.file(f.machine(), 0, notes(site(0), site(0x10))))
+		require.ErrorIs(t, err, ErrNoProbes)
+
+		// The first segment begins with the file, at address 0.
+		segment, word := 0x40, 8
+		if f.class == elf.ELFCLASS32 {
+			segment, word = 0x34, 4
+		}
+		headers := uint64(0x40 + 2*56)
+		at := segment + 8 // of p_offset, after which comes p_vaddr
+		if f.class == elf.ELFCLASS32 {
+			headers, at = 0x34+2*32, segment+4
+		}
+		file = f.file(f.machine(), 0, notes(site(0), site(headers-1), site(headers), site(0x210)))
+		clear(file[at : at+2*word])
+		size := at + 3*word // after p_paddr
+		copy(file[size:], f.desc(0x300, 0, 0, "")[:word])
+		found, err = read(file)
+		require.NoError(t, err)
+		require.Len(t, found, 2)
+		require.Equal(t, headers, found[0].Offset)
+	})
 }
