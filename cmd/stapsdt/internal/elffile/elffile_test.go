@@ -73,6 +73,12 @@ func TestSymbol(t *testing.T) {
 	names = append(names, "undefined\x00"...)
 	add(uint32(len(names)), 1, elf.STT_TLS, 7)
 	names = append(names, "local\x00"...)
+	for i, value := range []uint64{7, 8, 9, 9} { // twice of several sources, and aliases
+		name := []string{"twice\x00", "alias\x00"}[i/2]
+		add(uint32(len(names)), 1, elf.STT_OBJECT, value)
+		names = append(names, name...)
+	}
+	add(uint32(len(names))-uint32(len("alias\x00")), elf.SHN_ABS, elf.STT_FILE, 0)
 	file := sparse.File(t, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: 64},
 		elf.Section64{Type: uint32(elf.SHT_SYMTAB), Size: uint64(len(table)), Link: 3, Entsize: symbolSize}, elf.Section64{Type: uint32(elf.SHT_STRTAB), Size: uint64(len(names))})
 	_, err := file.WriteAt(append(table, names...), 1<<20+64)
@@ -87,6 +93,11 @@ func TestSymbol(t *testing.T) {
 	got, _, err := Symbol(f, "symbol_0")
 	assert.NoError(t, err)
 	assert.Equal(t, uint64(1<<40), got)
+	got, _, err = Symbol(f, "alias")
+	assert.NoError(t, err)
+	assert.Equal(t, uint64(9), got)
+	_, _, err = Symbol(f, "twice")
+	assert.EqualError(t, err, `several symbols of the file are named "twice"`)
 	for _, name := range []string{"undefined", "local", "some_symbol", "ymbol_1"} {
 		got, _, err := Symbol(f, name)
 		assert.Error(t, err, "%v %v", name, got)

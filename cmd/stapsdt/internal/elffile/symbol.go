@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -17,12 +18,13 @@ const maxTable = 64 << 20
 // symbolSize is the size of an Elf64_Sym.
 const symbolSize = 24
 
-// Symbol returns the value of a symbol that a file of 64 bits defines, and how many bytes it has
-// read to find it. It keeps nothing of the tables in memory.
+// Symbol returns the value of a symbol that a file defines, and how many bytes it has
+// read to find it. It keeps nothing of the tables in memory. It is an error if the file defines several symbols of that name,
+// as static ones of several sources, because nothing says which of them is named.
 func Symbol(f *elf.File, name string) (value uint64, read uint64, err error) {
 	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
 		s := f.SectionByType(kind)
-		if s == nil || f.Class != elf.ELFCLASS64 || int(s.Link) >= len(f.Sections) {
+		if s == nil || int(s.Link) >= len(f.Sections) {
 			continue
 		}
 		names := f.Sections[s.Link]
@@ -34,8 +36,12 @@ func Symbol(f *elf.File, name string) (value uint64, read uint64, err error) {
 		if err != nil || len(offsets) == 0 {
 			continue
 		}
-		if value, ok := defined(f, io.NewSectionReader(s, 0, int64(s.Size)), offsets); ok {
-			return value, read, nil
+		switch values := defined(f, io.NewSectionReader(s, 0, int64(s.Size)), offsets); len(values) {
+		case 0:
+		case 1:
+			return values[0], read, nil
+		default:
+			return 0, read, fmt.Errorf("several symbols of the file are named %.64q", name)
 		}
 	}
 	return 0, read, fmt.Errorf("the symbol %.64q is not in the file, which is stripped", name)
@@ -59,10 +65,7 @@ func Symbols(f *elf.File, kind elf.SectionType, limit uint64, visit func(*elf.Sy
 	if _, err := io.Copy(&names, io.NewSectionReader(strs, 0, int64(strs.Size))); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
-	size, decode := symbolSize, decode64
-	if f.Class == elf.ELFCLASS32 {
-		size, decode = elf.Sym32Size, decode32
-	}
+	size, decode := entries(f)
 	first := true // which is null
 	return blocks(io.NewSectionReader(s, 0, int64(s.Size)), 0, func(_ int, b []byte) bool {
 		for ; len(b) >= size; b = b[size:] {
@@ -77,6 +80,14 @@ func Symbols(f *elf.File, kind elf.SectionType, limit uint64, visit func(*elf.Sy
 		}
 		return true
 	})
+}
+
+// entries returns the size of a symbol in a file, and what reads one.
+func entries(f *elf.File) (size int, decode func(order binary.ByteOrder, b []byte) elf.Symbol) {
+	if f.Class == elf.ELFCLASS32 {
+		return elf.Sym32Size, decode32
+	}
+	return symbolSize, decode64
 }
 
 func decode64(order binary.ByteOrder, b []byte) elf.Symbol {
@@ -130,16 +141,21 @@ func occurrences(r io.Reader, name string) (map[uint32]bool, error) {
 	return all, err
 }
 
-// defined returns the value of the first symbol whose name is at one of the offsets.
-func defined(f *elf.File, r io.Reader, names map[uint32]bool) (value uint64, found bool) {
+// defined returns the value of a symbol whose name is at one of the offsets, and a second one if there are others.
+func defined(f *elf.File, r io.Reader, names map[uint32]bool) (values []uint64) {
+	size, decode := entries(f)
 	_ = blocks(r, 0, func(_ int, b []byte) bool {
-		for ; len(b) >= symbolSize && !found; b = b[symbolSize:] {
-			section := elf.SectionIndex(f.ByteOrder.Uint16(b[6:]))
-			if section != elf.SHN_UNDEF && elf.ST_TYPE(b[4]) != elf.STT_TLS && names[f.ByteOrder.Uint32(b)] {
-				value, found = f.ByteOrder.Uint64(b[8:]), true
+		for ; len(b) >= size && len(values) < 2; b = b[size:] {
+			if !names[f.ByteOrder.Uint32(b)] {
+				continue
+			}
+			s := decode(f.ByteOrder, b)
+			kind := elf.ST_TYPE(s.Info)
+			if s.Section != elf.SHN_UNDEF && kind != elf.STT_TLS && kind != elf.STT_FILE && !slices.Contains(values, s.Value) {
+				values = append(values, s.Value)
 			}
 		}
-		return !found
+		return len(values) < 2
 	})
-	return value, found
+	return values
 }
