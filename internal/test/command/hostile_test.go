@@ -27,7 +27,7 @@ metrics:
 `
 
 // kinds are the attacks of the command hostile, of which the last ones keep a processor busy.
-var kinds = []string{"types", "files", "probes", "others", "symbols", "mappings", "names", "holes", "swapped", "storm", "written", "new"}
+var kinds = []string{"types", "files", "probes", "others", "symbols", "mappings", "names", "holes", "leases", "swapped", "storm", "written", "new"}
 
 // commandAs returns a command as a user other than root, who can run a copy of the program.
 func commandAs(t *testing.T, uid uint32, program string, args ...string) (cmd *exec.Cmd, directory string) {
@@ -113,7 +113,7 @@ func peak(t *testing.T, p *tracetest.Process) int {
 }
 
 // TestHostile: a program is counted that starts while other users do what they can to the exporter. What it leaves out is
-// counted by the reason. The long run has all 12 attacks; a program is counted within 5 s then, and the exporter takes less than
+// counted by the reason. The long run has all 13 attacks; a program is counted within 5 s then, and the exporter takes less than
 // 256 MB.
 func TestHostile(t *testing.T) {
 	testenv.NeedsRoot(t)
@@ -121,7 +121,7 @@ func TestHostile(t *testing.T) {
 	e := startExporter(t, provider, anyRule)
 	attacks, programs, reasons := kinds, 5, []string{"time", "probes"}
 	if testing.Short() {
-		attacks, programs, reasons = []string{"files", "probes", "mappings"}, 1, []string{"time", "probes", "descriptors", "mappings"}
+		attacks, programs, reasons = []string{"files", "probes", "mappings", "leases"}, 1, []string{"time", "probes", "descriptors", "mappings", "unresponsive"}
 		require.NoError(t, unix.Prlimit(e.PID(), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1024, Max: 1024}, nil))
 	}
 	startAttacks(t, provider, "said", attacks...)

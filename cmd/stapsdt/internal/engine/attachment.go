@@ -100,6 +100,9 @@ func (f *file) waiting(all []*Subscription) (waiting []*Subscription) {
 // what fails because of a shortage.
 func (e *Engine) attach(f *file, uses []probes.Use) error {
 	f.used = time.Now()
+	if lower := e.files[f.Lower]; lower != nil {
+		lower.used = f.used
+	}
 	if !f.retry.due(f.used) {
 		return nil
 	}
@@ -240,7 +243,7 @@ func (e *Engine) programs(c candidate, subscriptions []*Subscription) ([]*shared
 }
 
 // load loads a program with sections, or two with half of them each if that fails, as it does if
-// there are too many: a program can have 64 maps, of which a rule of an exporter uses four or more.
+// there are too many: a program can have 64 maps, of which a rule of an exporter uses seven or more.
 func (e *Engine) load(c candidate, with []*Subscription, sections []*bpf.Section) ([]*sharedProgram, error) {
 	prog, err := e.kernel.Load(c.Probe, sections)
 	switch {
@@ -378,8 +381,10 @@ const (
 // forget detaches from files that no process has mapped for a while, and sooner from those that
 // nothing can map again: they were deleted, as the images of processes that have ended are, or
 // their file system is gone, as that of a container is. It detaches at once from files that
-// others could change, and from processes that have ended.
+// others could change, from processes that have ended, and where descriptors are short, from all that no process has mapped.
 func (e *Engine) forget() {
+	crowded := e.crowded
+	e.crowded = false
 	for _, f := range e.files {
 		for _, a := range f.attachments {
 			for pid, links := range a.links {
@@ -391,7 +396,7 @@ func (e *Engine) forget() {
 		}
 		unused := time.Since(f.used)
 		if !f.used.IsZero() && !e.isNamed(f.File) &&
-			(unused > fileTTL || unused > deletedFileTTL && f.Unreachable() || !f.Guarded() && f.used.Before(e.scanned)) {
+			(unused > fileTTL || (crowded || !f.Guarded()) && f.used.Before(e.scanned) || unused > deletedFileTTL && f.Unreachable()) {
 			e.drop(f)
 			e.finder.Forget(f.File)
 		}

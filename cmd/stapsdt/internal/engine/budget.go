@@ -2,7 +2,11 @@
 
 package engine
 
-import "time"
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 const (
 	// scanShare is the part of a processor that looking at many processes takes: one in this many.
@@ -14,15 +18,16 @@ const (
 	maxLostDelay = 250 * time.Millisecond
 )
 
-// budget is how much time scans may take. The zero value allows one.
+// budget is how much processor time scans may take. The zero value allows one.
 type budget struct {
 	next time.Time // of a scan, so that scans take no more than scanShare
 	lost time.Time // of one for what the kernel had no room to tell, which is not after next
 }
 
-// spend accounts for a scan.
-func (b *budget) spend(start, end time.Time) {
-	price := scanShare * end.Sub(start)
+// spend accounts for a scan that took some processor time: what it waited for a busy machine, or for a file system, costs nobody
+// anything.
+func (b *budget) spend(start, end time.Time, used time.Duration) {
+	price := scanShare * min(used, end.Sub(start))
 	if saved := start.Add(-scanSavings); b.next.Before(saved) {
 		b.next = saved
 	}
@@ -32,6 +37,13 @@ func (b *budget) spend(start, end time.Time) {
 
 func (b *budget) affords(now time.Time) bool     { return !now.Before(b.next) }
 func (b *budget) affordsLost(now time.Time) bool { return !now.Before(b.lost) }
+
+// processorTime returns how much processor time this process has used. Files are looked at by several threads.
+func processorTime() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) // which has no errors
+	return time.Duration(t.Nano())
+}
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {

@@ -17,7 +17,7 @@ func TestScanBudget(t *testing.T) {
 	now := start
 	var b budget
 	scan := func() {
-		b.spend(now, now.Add(cost))
+		b.spend(now, now.Add(cost), 2*cost)
 		now = now.Add(cost)
 	}
 	require.True(t, b.affords(now))
@@ -39,4 +39,11 @@ func TestScanBudget(t *testing.T) {
 	}
 	require.False(t, b.affords(now))
 	require.True(t, b.affords(now.Add(scanShare*cost)))
+
+	// On a busy machine, a scan takes longer than it uses the processor.
+	b = budget{}
+	b.spend(now, now.Add(10*time.Second), cost)
+	now = now.Add(10 * time.Second)
+	require.True(t, b.affords(now.Add(scanShare*cost-scanSavings)))
+	require.Equal(t, now.Add(-10*time.Second-scanSavings+scanShare*cost), b.next)
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directories hear from the kernel when a file in one of them is replaced.
+// directories hear from the kernel when a file in one of them is replaced, or may be copied by an overlay.
 type directories struct {
 	fd     int
 	buffer [4096]byte
@@ -23,7 +23,7 @@ func watchDirectories(paths []string) (*directories, error) {
 	}
 	d := &directories{fd: fd}
 	for _, path := range paths {
-		if _, err := unix.InotifyAddWatch(fd, filepath.Dir(path), unix.IN_MOVED_TO|unix.IN_CREATE|unix.IN_CLOSE_WRITE); err != nil {
+		if _, err := unix.InotifyAddWatch(fd, filepath.Dir(path), unix.IN_MOVED_TO|unix.IN_CREATE|unix.IN_CLOSE_WRITE|unix.IN_ATTRIB); err != nil {
 			d.close()
 			return nil, os.NewSyscallError("inotify_add_watch", err)
 		}
@@ -31,7 +31,7 @@ func watchDirectories(paths []string) (*directories, error) {
 	return d, nil
 }
 
-// changed reports whether a file was replaced since the last call.
+// changed reports whether that may have happened to a file since the last call.
 func (d *directories) changed() (changed bool) {
 	for {
 		n, err := unix.Read(d.fd, d.buffer[:])

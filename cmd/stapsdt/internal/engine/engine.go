@@ -117,6 +117,9 @@ type Engine struct {
 	due           bool                        // whether they are to be looked at again at once
 	retry         time.Time                   // when files that were put off are due, or zero
 	short         bool                        // whether a shortage kept processes from being looked at
+	crowded       bool                        // whether one of descriptors has kept anything from being done
+
+	processorTime func() time.Duration // of this process, so far
 
 	scanTime atomic.Int64  // nanoseconds
 	missed   atomic.Uint64 // processes that had ended before their files could be looked at
@@ -130,7 +133,7 @@ func New(o Options) (*Engine, error) {
 	}
 	return &Engine{
 		finder: o.Finder, kernel: o.Kernel, processes: o.Processes, options: o, poller: poller,
-		files: map[*target.File]*file{}, loaded: map[string][]*sharedProgram{},
+		files: map[*target.File]*file{}, loaded: map[string][]*sharedProgram{}, processorTime: processorTime,
 	}, nil
 }
 

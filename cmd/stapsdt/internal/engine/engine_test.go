@@ -221,6 +221,8 @@ func TestOverflow(t *testing.T) { synctest.Test(t, testOverflow) }
 func testOverflow(t *testing.T) {
 	w := &world{mapped: map[int][]*target.File{1: {}}, listing: 10 * time.Millisecond}
 	e := newEngine(t, w, Options{All: true, Daemon: true})
+	zero := time.Now()
+	e.processorTime = func() time.Duration { return time.Since(zero) } // as if List needed the processor
 	subscription := e.Add(subscribe(t, "app:a"))
 	e.Watch()
 	look := func() (scanned bool) {

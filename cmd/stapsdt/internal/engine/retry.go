@@ -3,10 +3,13 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -36,6 +39,7 @@ func (r *retry) failed(now time.Time) (first bool) {
 // postpone schedules a retry for a file that a shortage keeps from being attached to, and tells the
 // subscriptions once.
 func (e *Engine) postpone(f *file, short error, subscriptions []*Subscription) {
+	e.crowd(short)
 	now := time.Now()
 	if f.retry.failed(now) {
 		for _, s := range subscriptions {
@@ -45,6 +49,11 @@ func (e *Engine) postpone(f *file, short error, subscriptions []*Subscription) {
 	if e.retry.IsZero() || f.retry.at.Before(e.retry) {
 		e.retry = f.retry.at
 	}
+}
+
+// crowd notes that an error is one of descriptors.
+func (e *Engine) crowd(err error) {
+	e.crowded = e.crowded || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
 // postponed reports whether it is time to attach to files that were put off.
@@ -72,6 +81,7 @@ func (e *Engine) complete(found *probes.Found) {
 	if found.Short != nil && !e.short {
 		e.options.Problem(fmt.Errorf("%w; trying again", found.Short))
 	}
+	e.crowd(found.Short)
 	e.short = found.Short != nil
 	for _, err := range e.finder.Skips().Unsaid() {
 		e.options.Problem(err)

@@ -113,3 +113,26 @@ func TestShortLook(t *testing.T) {
 	_, err := e.Look()
 	require.ErrorIs(t, err, unix.EMFILE, "a command begins with an error")
 }
+
+// TestCrowded: where descriptors are short, files that no process has mapped any longer make room at once, and only those.
+func TestCrowded(t *testing.T) {
+	old, kept := newFile("/old", "a"), newFile("/kept", "a")
+	w := &world{mapped: map[int][]*target.File{1: {old}, 2: {kept}}}
+	e := newEngine(t, w, Options{All: true, Daemon: true})
+	subscription := e.Add(subscribe(t, "app:a"))
+	require.NoError(t, e.scan())
+	delete(w.mapped, 1)
+	require.NoError(t, e.scan())
+	e.forget()
+	require.Equal(t, 2, subscription.Sites(), "the next process of the file is to be counted from its first event on")
+
+	w.mapped[3], w.attachErr = []*target.File{newFile("/new", "a")}, unix.EMFILE
+	require.NoError(t, e.scan())
+	e.forget()
+	require.NotContains(t, e.files, old)
+	require.Contains(t, e.files, kept)
+	w.attachErr = nil
+	hurry(e)
+	require.NoError(t, e.scan())
+	require.Equal(t, 2, subscription.Sites())
+}

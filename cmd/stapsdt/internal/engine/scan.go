@@ -31,11 +31,11 @@ func (e *Engine) Look() (*probes.Found, error) {
 	if e.watcher == nil {
 		e.finder.Doubt()
 	}
-	start := time.Now()
+	start, used := time.Now(), e.processorTime()
 	defer func() {
 		end := time.Now()
 		e.scanTime.Add(int64(end.Sub(start)))
-		e.budget.spend(start, end)
+		e.budget.spend(start, end, e.processorTime()-used)
 	}()
 	e.due, e.lost = false, false
 	pids, err := e.processes.List()

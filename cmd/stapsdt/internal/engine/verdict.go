@@ -10,6 +10,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -67,7 +68,8 @@ func (e *Engine) include(c candidate, subscriptions []*Subscription) {
 }
 
 // Settle decides before Run about the probes of a subscription that had to be left out. It is an
-// error if none is left for one of the specs. Otherwise the subscription is told which they are: a
+// error if none is left for one of the specs, or, if these are not needed together and an expression has excluded them, for any. Otherwise the
+// subscription is told which they are, in one line if they do not have what an expression asks for: a
 // file of another user that does not fit must not keep the others from being traced.
 func (e *Engine) Settle(s *Subscription) error {
 	excluded, included := s.excluded, s.included
@@ -77,12 +79,27 @@ func (e *Engine) Settle(s *Subscription) error {
 		if slices.ContainsFunc(included, matches) {
 			continue
 		}
-		if i := slices.IndexFunc(excluded, func(v verdict) bool { return matches(v.Probe) }); i >= 0 {
+		i := slices.IndexFunc(excluded, func(v verdict) bool { return matches(v.Probe) })
+		if i >= 0 && (len(included) == 0 || s.Together() || !excluded[i].unfit()) {
 			return excluded[i].error()
 		}
 	}
+	var unfit probes.Unfit
 	for _, v := range excluded {
-		s.Problem(v.problem())
+		if v.unfit() {
+			unfit.Add(v.err)
+		} else {
+			s.Problem(v.problem())
+		}
+	}
+	if line := unfit.Take(len(included) + len(excluded)); line != "" {
+		s.Problem(errors.New(line))
 	}
 	return nil
+}
+
+// unfit reports whether the probe does not have what an expression asks for.
+func (v verdict) unfit() bool {
+	var wrong *expr.Error
+	return errors.As(v.err, &wrong)
 }

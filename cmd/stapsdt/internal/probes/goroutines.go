@@ -4,11 +4,9 @@ package probes
 
 import (
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"github.com/cilium/ebpf"
@@ -57,7 +55,7 @@ func (g *Goroutines) Find(env *bpf.Env, pid int) error {
 	if err := g.Prepare(env); err != nil {
 		return err
 	}
-	exe, err := stall.Stat(fmt.Sprintf("/proc/%d/exe", pid))
+	exe, err := target.StatExe(pid)
 	if err == nil && g.visited[pid] != nil && os.SameFile(exe, g.visited[pid]) {
 		return nil
 	}

@@ -5,6 +5,7 @@ package probes
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/nearest"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -32,10 +34,11 @@ type Spec struct {
 	// First is the first probe that was found, or nil.
 	First *bpf.Probe
 
-	other target.Spec  // its alternative, or zero
-	file  *target.File // nil while it is being written
-	path  string       // where the file was found
-	wrong os.FileInfo  // the file there that could not be taken instead, or nil
+	near  *nearest.Name // of the probes that it was not
+	other target.Spec   // its alternative, or zero
+	file  *target.File  // nil while it is being written
+	path  string        // where the file was found
+	wrong os.FileInfo   // the file there that could not be taken instead, or nil
 }
 
 // NewSelector parses specs. others maps a spec to its alternative.
@@ -46,7 +49,7 @@ func NewSelector(specs []string, others map[string]string) (*Selector, error) {
 		if err != nil {
 			return nil, err
 		}
-		spec := &Spec{Spec: parsed}
+		spec := &Spec{Spec: parsed, near: nearest.To(parsed.Provider + ":" + parsed.Probe)}
 		if other := others[text]; other != "" {
 			if spec.other, err = target.ParseSpec(other); err != nil {
 				return nil, err
@@ -94,6 +97,9 @@ func (s *Selector) Find(f *target.File) (has bool) {
 	for i := range f.Probes {
 		for _, spec := range s.Specs {
 			if !spec.selects(f, &f.Probes[i]) {
+				if spec.First == nil {
+					spec.near.See(f.Probes[i].Provider + ":" + f.Probes[i].Name)
+				}
 				continue
 			}
 			has = true
@@ -103,6 +109,30 @@ func (s *Selector) Find(f *target.File) (has bool) {
 		}
 	}
 	return has
+}
+
+// Nearest returns the end of a message that says which specs are missing.
+func (s *Selector) Nearest() string {
+	for _, spec := range s.Specs {
+		if hint := spec.near.Hint(); spec.First == nil && hint != "" {
+			return hint
+		}
+	}
+	return ""
+}
+
+// Nearest returns the end of a message that says that none of the names is one that specs select.
+func Nearest(specs []target.Spec, names iter.Seq2[string, string]) string {
+	for _, spec := range specs {
+		near := nearest.To(spec.Provider + ":" + spec.Probe)
+		for provider, probe := range names {
+			near.See(provider + ":" + probe)
+		}
+		if hint := near.Hint(); hint != "" {
+			return hint
+		}
+	}
+	return ""
 }
 
 // Missing names the specs for which no probe was found, and is "" if there is none.
@@ -177,7 +207,8 @@ func (s *Selector) Open(finder Finder) error {
 		}
 		spec.file, spec.path = f, f.Path
 		if !spec.in(f) {
-			return fmt.Errorf("%w: %s has no %s:%s", ErrNothing, spec.File, spec.Provider, spec.Probe)
+			s.Find(f)
+			return fmt.Errorf("%w: %s has no %s:%s%s", ErrNothing, spec.File, spec.Provider, spec.Probe, spec.near.Hint())
 		}
 	}
 	return nil
@@ -195,7 +226,7 @@ func (s *Selector) Reopen(finder Finder) (reopened bool, problems []error) {
 			continue
 		}
 		now, err := stall.Stat(spec.path)
-		if err != nil || spec.file != nil && spec.file.Is(now) || spec.wrong != nil && SameContent(now, spec.wrong) {
+		if err != nil || spec.file != nil && spec.file.Is(now) && !spec.file.Copied() || spec.wrong != nil && SameContent(now, spec.wrong) {
 			continue
 		}
 		f, err := finder.Open(spec.path)

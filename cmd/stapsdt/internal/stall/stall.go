@@ -21,17 +21,60 @@ var Err = errors.New("its file system does not answer")
 // until it has answered.
 const Patience = time.Second
 
+// Of is a key of a file system to which a user of the machine has led. What does not answer there keeps
+// nobody else's calls waiting, and no more than maxStalls calls of one owner hang at once.
+type Of struct{ Owner, System any }
+
+// maxStalls bounds the threads that hang for an owner, who can have any number of file systems.
+const maxStalls = 4
+
 var (
-	mu     sync.Mutex
-	stalls = map[any]bool{}
-	count  atomic.Uint64
+	mu sync.Mutex
+	// stalls is how many calls hang, by their keys and by their owners.
+	stalls = map[any]int{}
+	// closers are to be closed when the calls with their keys have returned.
+	closers = map[any][]io.Closer{}
+	count   atomic.Uint64
 )
+
+func hangs(key any) bool {
+	of, owned := key.(Of)
+	return stalls[key] > 0 || owned && stalls[of.Owner] >= maxStalls
+}
+
+// add counts calls that hang, or no longer do.
+func add(key any, n int) {
+	keys := []any{key}
+	if of, owned := key.(Of); owned {
+		keys = append(keys, of.Owner)
+	}
+	for _, k := range keys {
+		if stalls[k] += n; stalls[k] == 0 {
+			delete(stalls, k)
+		}
+	}
+}
+
+// nextCloser returns what is to be closed now that a call has returned. If there is nothing, the call no longer
+// counts.
+func nextCloser(key any) io.Closer {
+	mu.Lock()
+	defer mu.Unlock()
+	waiting := closers[key]
+	if len(waiting) == 0 {
+		delete(closers, key)
+		add(key, -1)
+		return nil
+	}
+	closers[key] = waiting[1:]
+	return waiting[0]
+}
 
 // Count returns how often a call took longer than Patience.
 func Count() uint64 { return count.Load() }
 
 // Do calls f, which asks a file system, and returns its results. The key is that of the file system: a
-// device, or a path if that is unknown. The error is Err if there is no answer, or if an earlier call
+// device, a path if that is unknown, or an Of. The error is Err if there is no answer, or if an earlier call
 // still waits for one. If f returns later nevertheless, late is called with what it has returned,
 // unless late is nil. f must not write to what the caller uses.
 func Do[T any](key any, f func() (T, error), late func(T)) (T, error) {
@@ -42,11 +85,16 @@ func Do[T any](key any, f func() (T, error), late func(T)) (T, error) {
 func Within[T any](patience time.Duration, key any, f func() (T, error), late func(T)) (T, error) {
 	var none T
 	mu.Lock()
-	known := stalls[key]
+	known := hangs(key)
 	mu.Unlock()
 	if known {
 		return none, Err
 	}
+	return call(patience, key, f, late)
+}
+
+func call[T any](patience time.Duration, key any, f func() (T, error), late func(T)) (T, error) {
+	var none T
 	type result struct {
 		value T
 		err   error
@@ -65,15 +113,15 @@ func Within[T any](patience time.Duration, key any, f func() (T, error), late fu
 	}
 	count.Add(1)
 	mu.Lock()
-	stalls[key] = true
+	add(key, 1)
 	mu.Unlock()
 	go func() {
 		r := <-results
-		mu.Lock()
-		delete(stalls, key)
-		mu.Unlock()
 		if r.err == nil && late != nil {
 			late(r.value)
+		}
+		for c := nextCloser(key); c != nil; c = nextCloser(key) {
+			_ = c.Close()
 		}
 	}()
 	return none, Err
@@ -85,24 +133,20 @@ func Run(key any, f func() error) error {
 	return err
 }
 
-// Close closes a file, and waits for Patience at most.
+// Close closes a file, and waits for Patience at most. While another call with the key hangs, it leaves the file to
+// be closed after that.
 func Close(key any, c io.Closer) error {
-	closed := make(chan error, 1)
-	go func() { closed <- c.Close() }()
 	mu.Lock()
-	known := stalls[key]
+	known := stalls[key] > 0
+	if known {
+		closers[key] = append(closers[key], c)
+	}
 	mu.Unlock()
 	if known {
 		return Err
 	}
-	timer := time.NewTimer(Patience)
-	defer timer.Stop()
-	select {
-	case err := <-closed:
-		return err
-	case <-timer.C:
-		return Err
-	}
+	_, err := call(Patience, key, func() (struct{}, error) { return struct{}{}, c.Close() }, nil)
+	return err
 }
 
 // Stat returns what a path leads to, as os.Stat does. The path can lead to any file system.

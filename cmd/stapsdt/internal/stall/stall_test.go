@@ -87,3 +87,43 @@ func testReader(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "cont", string(p[:n]))
 }
+
+// closer records whether it was closed.
+type closer bool
+
+func (c *closer) Close() error {
+	*c = true
+	return nil
+}
+
+// TestOf: what hangs is its owner's alone, and no owner has more than maxStalls threads that hang. A file is closed as soon as
+// its file system answers again.
+func TestOf(t *testing.T) { synctest.Test(t, testOf) }
+
+func testOf(t *testing.T) {
+	answer := make(chan int)
+	nothing := func() error { return nil }
+	hang := func() error { <-answer; return nil }
+	for system := range maxStalls {
+		require.NoError(t, Run(Of{"a", "local"}, nothing))
+		require.ErrorIs(t, Run(Of{"a", system}, hang), Err)
+		require.ErrorIs(t, Run(Of{"a", system}, nothing), Err)
+		require.NoError(t, Run(Of{"b", system}, nothing))
+		require.NoError(t, Run(system, nothing))
+	}
+	require.ErrorIs(t, Run(Of{"a", "local"}, nothing), Err)
+	require.NoError(t, Run(Of{"b", "local"}, nothing))
+
+	var local, hung closer
+	require.NoError(t, Close(Of{"a", "local"}, &local))
+	require.True(t, bool(local))
+	require.ErrorIs(t, Close(Of{"a", 0}, &hung), Err)
+	require.False(t, bool(hung))
+	close(answer)
+	synctest.Wait()
+	require.True(t, bool(hung))
+	require.NoError(t, Run(Of{"a", 0}, nothing))
+	require.NoError(t, Run(Of{"a", "local"}, nothing))
+	require.Empty(t, stalls)
+	require.Empty(t, closers)
+}

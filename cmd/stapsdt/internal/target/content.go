@@ -16,13 +16,13 @@ import (
 // Content is an open file, whose file system may not answer: see package stall.
 type Content struct {
 	file *os.File
-	// key is that of the file system for package stall.
+	// key is for package stall.
 	key any
 	// stalled means that a read has failed, so that conclusions from the rest are wrong.
 	stalled atomic.Bool
 }
 
-// openContent calls open, which opens a file of the file system with this key.
+// openContent calls open, which opens a file. The key is for package stall.
 func openContent(key any, open func() (*os.File, error)) (*Content, error) {
 	file, err := stall.Do(key, open, func(late *os.File) { late.Close() })
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *Content) stat() (unix.Stat_t, error) {
 	}, nil)
 }
 
-// statPath returns the state of a file by its path. The key is that of the file system for package stall.
+// statPath returns the state of a file by its path. The key is for package stall.
 func statPath(key any, path string) (unix.Stat_t, error) {
 	return stall.Do(key, func() (stat unix.Stat_t, err error) {
 		err = unix.Stat(path, &stat)
@@ -55,17 +55,27 @@ func statPath(key any, path string) (unix.Stat_t, error) {
 	}, nil)
 }
 
-// foreign reports whether the file can be written by others than this kernel's processes: by the
-// server of a FUSE or network file system, for itself or for other machines.
-func (c *Content) foreign() (bool, error) {
+// system reports whether the file can be written by others than this kernel's processes, by the server of a FUSE or
+// network file system, for itself or for other machines, and whether it is on an overlay.
+func (c *Content) system() (foreign, overlaid bool, err error) {
 	fs, err := stall.Do(c.key, func() (fs unix.Statfs_t, err error) {
 		err = unix.Fstatfs(int(c.file.Fd()), &fs)
 		return fs, err
 	}, nil)
 	if err == stall.Err {
-		return false, err
+		return false, false, err
 	}
-	return err != nil || region.IsNetwork(&fs), nil // a server can refuse to say
+	return err != nil || region.IsNetwork(&fs), fs.Type == unix.OVERLAYFS_SUPER_MAGIC, nil // a server can refuse to say
+}
+
+// birth returns when the file was made that an overlay shows, which is another one as soon as the overlay has copied it, and zero
+// if that is not known.
+func (c *Content) birth() (unix.StatxTimestamp, error) {
+	return stall.Do(c.key, func() (unix.StatxTimestamp, error) {
+		var stat unix.Statx_t
+		err := unix.Statx(int(c.file.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &stat)
+		return stat.Btime, err
+	}, nil)
 }
 
 // reopen returns another descriptor of the file, and a path of it that is valid until it is closed.

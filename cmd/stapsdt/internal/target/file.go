@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -37,15 +38,20 @@ type File struct {
 	Problem error
 
 	content  *Content
-	stamp    stamp        // when the probes were read
-	lease    *lease.Lease // nil if nothing will be attached
-	nameless bool         // it has no path, as memory has none, so that only its program can write to it
-	symbols  *symbols     // read when an operand names one
-	types    *types       // nil if all were read
-	owner    *owner       // whose budget it counts against, or nil
+	stamp    stamp // when the probes were read
+	overlaid bool
+	birth    unix.StatxTimestamp // if it is overlaid
+	lease    *lease.Lease        // nil if nothing will be attached
+	nameless bool                // it has no path, as memory has none, so that only its program can write to it
+	symbols  *symbols            // read when an operand names one
+	types    *types              // nil if all were read
+	owner    *owner              // whose budget it counts against, or nil
 	kinds    map[string]bool
 
 	functions *functions // nil if none were looked for or found
+
+	// Lower is the file of which an overlay has made this copy, or nil. Processes can have mapped either.
+	Lower *File
 }
 
 // stamp identifies the content of a file: with another stamp, it is another file.
@@ -80,15 +86,27 @@ func (f *File) Changed() bool {
 		return f.lease != nil
 	}
 	if !f.Stalled() {
-		if f.Guarded() {
+		if f.Guarded() && (!f.overlaid || f.birth != unix.StatxTimestamp{}) {
 			return false
 		}
+		defer f.owner.charge(time.Now())
 		if stat, err := f.content.stat(); err != nil || newStamp(&stat) == f.stamp {
 			return false
 		}
 	}
 	f.lease.Break()
 	return true
+}
+
+// Copied reports whether an overlay has made a copy of the file, as it does when anything of it changes, such as its mode. Its
+// content is the same, but who maps it from now on maps the copy, to which nothing is attached.
+func (f *File) Copied() bool {
+	if !f.overlaid || f.birth == (unix.StatxTimestamp{}) {
+		return false
+	}
+	defer f.owner.charge(time.Now())
+	birth, err := f.content.birth()
+	return err == nil && birth != f.birth
 }
 
 // AttachPath is a path of the file that is valid while it is open.
@@ -101,13 +119,16 @@ func (f *File) Stalled() bool { return f.content != nil && f.content.stalled.Loa
 // patience, or if the file system does not answer. If attach returns later, late is called.
 func Reach[T any](f *File, patience time.Duration, attach func(path string) (T, error), late func(T)) (none T, err error) {
 	if _, err := f.content.stat(); err != nil {
+		if err == stall.Err { // of whom it was opened for
+			f.content.stalled.Store(true)
+		}
 		return none, err
 	}
 	path, same, err := f.content.reopen()
 	if err != nil {
 		return none, err
 	}
-	return stall.Within(patience, f.ID, func() (T, error) {
+	return stall.Within(patience, f.owner.stallKey(f.ID), func() (T, error) {
 		defer same.Close() // not before, because the number would become that of another file
 		return attach(path)
 	}, late)
@@ -126,6 +147,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.content.ReadA
 // name leads to it neither here nor for the first process, as after the end of a container. If a
 // process maps it nevertheless, it is found again.
 func (f *File) Unreachable() bool {
+	defer f.owner.charge(time.Now())
 	stat, err := f.content.stat()
 	if err != nil {
 		return false
@@ -135,7 +157,7 @@ func (f *File) Unreachable() bool {
 	}
 	for _, root := range []string{"", "/proc/1/root"} {
 		path := root + f.Path
-		other, err := statPath(path, path)
+		other, err := statPath(f.owner.stallKey(path), path)
 		if err == stall.Err {
 			return false
 		}
@@ -172,6 +194,17 @@ func find(path string) (string, *Content, error) {
 	return path, content, err
 }
 
+// leasedError means that another process has a write lease on a file, which an open for reading would wait for.
+// Nobody else can have the file open meanwhile, so that no program runs it but that of the lease.
+type leasedError struct {
+	ID
+	path string
+}
+
+func (e *leasedError) Error() string {
+	return e.path + ": another process has a write lease on the file"
+}
+
 // open opens a regular file. Opening anything else could have effects, so it looks first.
 func open(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -186,19 +219,26 @@ func open(path string) (*os.File, error) {
 	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, fmt.Errorf("%s: not a regular file", path)
 	}
-	file, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: errors.Unwrap(err)}
+	opened, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err == unix.EWOULDBLOCK {
+		return nil, &leasedError{ID{stat.Dev, stat.Ino}, path}
 	}
-	return file, nil
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	_ = unix.SetNonblock(opened, false)
+	return os.NewFile(uintptr(opened), path), nil
 }
 
 // guard keeps the file from being changed from now on, if that is possible. The error is
 // lease.ErrWritten if another process may be writing it. Of a foreign file there can be a lease, but it
 // holds no writers back elsewhere.
 func (f *File) guard(leases *lease.Leases) (err error) {
-	foreign, err := f.content.foreign()
-	if err != nil {
+	foreign, overlaid, err := f.content.system()
+	if f.overlaid = overlaid; overlaid {
+		f.birth, err = f.content.birth()
+	}
+	if errors.Is(err, stall.Err) {
 		return err
 	}
 	if foreign {
@@ -247,12 +287,29 @@ func (f *File) identify() error {
 	return nil
 }
 
+// once returns the sites without those that a probe has again at the same place, as after a linker has found that functions are the
+// same (--icf): a fire there is one event.
+func once(sites []sdt.Site) []sdt.Site {
+	type place struct {
+		provider, name string
+		offset         uint64
+	}
+	has := make(map[place]bool, len(sites))
+	return slices.DeleteFunc(sites, func(s sdt.Site) bool {
+		at := place{s.Provider, s.Name, s.Offset}
+		again := has[at]
+		has[at] = true
+		return again
+	})
+}
+
 // read reads the probes, without their types, and the functions that the finder looks for. The error wraps sdt.ErrNoProbes if there are none.
 func (f *File) read(finder *Finder) error {
 	if err := f.identify(); err != nil {
 		return err
 	}
 	f.Probes, f.Problem = sdt.Read(f.content)
+	f.Probes = once(f.Probes)
 	preferFastNops(f.content, f.Probes)
 	if len(finder.specs) > 0 {
 		f.readFunctions(finder)

@@ -177,9 +177,9 @@ func (f *Finder) file(pid int, key mapKey, m Mapping, whose func() *owner) (*Fil
 	now := time.Now()
 	if e := f.known[key]; e != nil {
 		switch {
-		case e.file != nil && !e.file.Changed():
+		case e.file != nil && !e.file.Changed() && !e.file.Copied():
 			return e.file, nil
-		case e.file == nil && (now.Before(e.until) || !e.skip && e.same(pid, &m)):
+		case e.file == nil && (now.Before(e.until) || !e.skip && f.same(e, pid, &m)):
 			if e.until.IsZero() {
 				e.until = now.Add(entryTTL)
 			}
@@ -197,15 +197,20 @@ func (f *Finder) file(pid int, key mapKey, m Mapping, whose func() *owner) (*Fil
 		f.skips.add(skipFUSE, "%s is left out, because it is on a FUSE file system, whose server could stop this command; to trace it, name the file", key.path)
 		return nil, nil
 	}
-	opened, err := openContent(key.device, func() (*os.File, error) { return openMapped(pid, key, m) })
+	opened, err := openContent(o.stallKey(key.device), func() (*os.File, error) { return openMapped(pid, key, m) })
 	if err == nil {
 		return f.readMapped(pid, key, opened, o)
 	}
-	if err == stall.Err {
+	var leased *leasedError
+	switch {
+	case err == stall.Err:
 		f.skips.add(skipUnresponsive, "%s is put off: %w", key.path, err)
-		return nil, nil
+	case errors.As(err, &leased):
+		f.skips.add(skipUnresponsive, "%s is put off, because a process has a write lease on it", key.path)
+	default:
+		return nil, err
 	}
-	return nil, err
+	return nil, nil
 }
 
 // refuses reports whether an owner must not have another file now.
@@ -261,7 +266,10 @@ func (f *Finder) read(path string, opened *Content, o *owner) (file *File, err e
 		return file, fmt.Errorf("%s: %w", path, err)
 	}
 	if same := f.byID[file.ID]; same != nil && !same.Changed() {
-		return same, nil
+		if !same.Copied() {
+			return same, nil
+		}
+		file.Lower = same
 	}
 	err = file.read(f) // most files have no probes
 	if err == nil && o != nil && o.probes+len(file.Probes) > maxProbes {
@@ -282,6 +290,9 @@ func (f *Finder) read(path string, opened *Content, o *owner) (file *File, err e
 	}
 	if err != nil {
 		return file, fmt.Errorf("%s: %w", path, err)
+	}
+	if file.Lower != nil {
+		file.Lower.lease.Release() // only the copy can be written
 	}
 	f.byID[file.ID] = file
 	o.open(file)
@@ -318,6 +329,10 @@ func (f *Finder) Waiting() (pids []int) {
 // attached to yet.
 func (f *Finder) Open(path string) (*File, error) {
 	path, opened, err := find(path)
+	var leased *leasedError
+	if errors.As(err, &leased) && f.waits(leased.ID) {
+		return nil, lease.ErrWritten // so that the lease has time to end
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 )
 
 // ErrNoGoid means that it is unknown where the goroutines of a program have their IDs.
@@ -25,12 +26,20 @@ var ErrNoGoid = errors.New("goroutines cannot be told apart")
 // Go. Older versions cannot build programs with the probes of this library.
 var goidOffsets = map[string]uint32{"go1.25": 152, "go1.26": 152, "go1.27": 152}
 
+// exeKey is a key for package stall of the programs of a process's owner.
+func exeKey(pid int) any { return stall.Of{Owner: identify(pid), System: "exe"} }
+
+// StatExe returns what the program of a process is.
+func StatExe(pid int) (os.FileInfo, error) {
+	return stall.Do(exeKey(pid), func() (os.FileInfo, error) { return os.Stat(fmt.Sprintf("/proc/%d/exe", pid)) }, nil)
+}
+
 // GoidOffset returns the offset of the goroutine's ID in the runtime.g of a process: from a
 // table, if that has the version of Go that its build information names, and otherwise from its
 // debug information. The error is ErrNoGoid if neither has it, ErrNoProcess or a *rights.Error.
 func GoidOffset(pid int) (uint32, error) {
 	path := fmt.Sprintf("/proc/%d/exe", pid)
-	exe, err := openContent(path, func() (*os.File, error) { return os.Open(path) })
+	exe, err := openContent(exeKey(pid), func() (*os.File, error) { return open(path) })
 	if errors.Is(err, fs.ErrPermission) {
 		return 0, rights.New(fmt.Sprintf("opening the program of process %d", pid), err, rights.Ptrace)
 	}

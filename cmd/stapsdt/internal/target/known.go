@@ -35,23 +35,26 @@ func (f *Finder) Knows(pid int, m *Mapping) bool {
 		return false
 	}
 	if e.file != nil {
-		return !e.file.Changed()
+		return !e.file.Changed() && !e.file.Copied()
 	}
 	if e.skip && time.Now().Before(e.until) {
 		return true
 	}
-	if e.same(pid, m) {
+	if f.same(e, pid, m) {
 		return true
 	}
 	e.until = time.Time{} // the mapping may be another one by now
 	return false
 }
 
-// same reports whether a mapping is of the file that the entry is about.
-func (e *entry) same(pid int, m *Mapping) bool {
-	stat, err := statPath(m.Device, mapFile(pid, m))
+// same reports whether a mapping is of the file that an entry is about.
+func (f *Finder) same(e *entry, pid int, m *Mapping) bool {
+	o := e.owner
+	defer func(start time.Time) { o.charge(start) }(time.Now())
+	stat, err := statPath(o.stallKey(m.Device), mapFile(pid, m))
 	if errors.Is(err, fs.ErrPermission) {
-		stat, err = statPath(m.Device, fmt.Sprintf("/proc/%d/root%s", pid, m.Path))
+		o = f.owners.of(pid) // whose mounts the path leads through
+		stat, err = statPath(o.stallKey(m.Device), fmt.Sprintf("/proc/%d/root%s", pid, m.Path))
 	}
 	return err == nil && newStamp(&stat) == e.stamp
 }
@@ -127,7 +130,7 @@ func (f *Finder) Forget(file *File) {
 	maps.DeleteFunc(f.known, func(_ mapKey, e *entry) bool { return e.file == file })
 	if f.byID[file.ID] == file {
 		delete(f.byID, file.ID)
-		file.owner.close(file)
 	}
+	file.owner.close(file)
 	file.Close()
 }

@@ -25,7 +25,8 @@ func mapFile(pid int, m *Mapping) string {
 // without them, the path will do if it still leads to the same file.
 func openMapped(pid int, key mapKey, m Mapping) (*os.File, error) {
 	file, err := open(mapFile(pid, &m))
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
+	var leased *leasedError
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.As(err, &leased) {
 		return file, err
 	}
 	op := fmt.Sprintf("opening %s of process %d", strings.TrimSuffix(key.path, " (deleted)"), pid)
@@ -34,6 +35,9 @@ func openMapped(pid int, key mapKey, m Mapping) (*os.File, error) {
 	}
 	for _, root := range []string{fmt.Sprintf("/proc/%d/root", pid), ""} {
 		file, openErr := open(root + key.path)
+		if errors.As(openErr, &leased) {
+			return nil, openErr
+		}
 		if openErr != nil {
 			continue
 		}

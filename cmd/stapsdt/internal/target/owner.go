@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -134,6 +136,7 @@ func (o *owner) close(f *File) {
 		o.files--
 		o.descriptors -= 1 + len(f.kinds)
 		o.probes -= len(f.Probes)
+		f.owner = nil
 	}
 }
 
@@ -143,13 +146,9 @@ func (o *owners) of(pid int) *owner {
 	if o == nil {
 		return nil
 	}
-	id := ownerID{uid: userOf(pid)}
-	if id.uid == 0 {
-		inode, ok := inodeOf(fmt.Sprintf("/proc/%d/ns/mnt", pid))
-		if !ok || o.root[inode] {
-			return nil
-		}
-		id.namespace = inode
+	id := identify(pid)
+	if id.uid == 0 && (id.namespace == 0 || o.root[id.namespace]) {
+		return nil
 	}
 	known := o.byID[id]
 	if known == nil {
@@ -158,6 +157,23 @@ func (o *owners) of(pid int) *owner {
 		o.byID[id] = known
 	}
 	return known
+}
+
+// identify returns the owner of a process, whose namespace is 0 if it has ended.
+func identify(pid int) ownerID {
+	id := ownerID{uid: userOf(pid)}
+	if id.uid == 0 {
+		id.namespace, _ = inodeOf(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+	}
+	return id
+}
+
+// stallKey returns the key for package stall of a file system to which files of the owner have led.
+func (o *owner) stallKey(system any) any {
+	if o == nil {
+		return system
+	}
+	return stall.Of{Owner: o.id, System: system}
 }
 
 // prune forgets owners who have had nothing and owe nothing.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -202,4 +203,13 @@ func TestWatcherFile(t *testing.T) {
 		return true
 	})
 	assert.True(t, seen || all, "the kernel does not tell, and other processes have not filled the ring")
+}
+
+// TestOnce: of sites of one probe at one place, one is left, and each of another probe or place.
+func TestOnce(t *testing.T) {
+	site := func(provider, name string, offset uint64) sdt.Site {
+		return sdt.Site{Provider: provider, Name: name, Offset: offset}
+	}
+	all := []sdt.Site{site("p", "a", 1), site("p", "b", 1), site("q", "a", 1), site("p", "a", 2)}
+	require.Equal(t, all, once(slices.Concat(all, all, all[2:])))
 }

@@ -5,6 +5,7 @@ package target
 import (
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -153,4 +155,42 @@ func TestNameless(t *testing.T) {
 			return u.Path == "/memfd:written (deleted)" && u.Guarded() && u.Probes[0].Provider == "memory"
 		}), uses)
 	}
+}
+
+// TestLeased: an open for reading would wait for a write lease, so that its file is put off at once, and no other. A file that was
+// named has as long as one that is being written.
+func TestLeased(t *testing.T) {
+	_, leased := imageOf(t, "leased")
+	_, other := imageOf(t, "other")
+	signal.Ignore(unix.SIGIO) // by which the kernel demands the lease back
+	defer signal.Reset(unix.SIGIO)
+	for _, path := range []string{leased, other} {
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		require.NoError(t, err)
+		defer file.Close()
+		defer mapExecutable(t, file)()
+		if path == leased {
+			_, err = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
+			require.NoError(t, err)
+		}
+	}
+	f := NewFinder()
+	defer f.Close()
+	stalls := stall.Count()
+	uses, skipped, err := f.Process(os.Getpid())
+	require.NoError(t, err)
+	require.NoError(t, skipped)
+	has := func(path string) bool { return slices.ContainsFunc(uses, func(u Use) bool { return u.Path == path }) }
+	require.True(t, has(other))
+	require.False(t, has(leased))
+	require.EqualValues(t, 1, f.Skips().counts[skipUnresponsive].Load())
+
+	_, err = f.Open(leased)
+	require.ErrorIs(t, err, lease.ErrWritten)
+	for _, w := range f.written {
+		w.since = w.since.Add(-patience)
+	}
+	_, err = f.Open(leased)
+	require.EqualError(t, err, leased+": another process has a write lease on the file")
+	require.Equal(t, stalls, stall.Count())
 }

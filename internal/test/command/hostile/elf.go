@@ -7,11 +7,12 @@ import (
 	"fmt"
 )
 
-// A file is an ELF file with notes, whose code is one page at 4096. Sections can claim more than
+// A file is an ELF file with notes, whose code begins at 4096. Sections can claim more than
 // they have.
 type file struct {
 	notes    []byte
 	sections []section
+	large    bool
 }
 
 type section struct {
@@ -24,10 +25,10 @@ type section struct {
 	entry    uint64
 }
 
-// note adds a probe with a site in the page.
+// note adds a probe with a site in the code.
 func (f *file) note(site uint64, provider, name, args string) {
 	var desc bytes.Buffer
-	for _, word := range []uint64{codeAt + site%codeSize, 0, 0} {
+	for _, word := range []uint64{codeAt + site%f.size(), 0, 0} {
 		binary.Write(&desc, binary.LittleEndian, word)
 	}
 	desc.WriteString(provider + "\x00" + name + "\x00" + args + "\x00")
@@ -40,12 +41,20 @@ func (f *file) note(site uint64, provider, name, args string) {
 	}
 }
 
-const codeAt, codeSize = 4096, 4096
+// The code of a file is a page, or so large that each of the largest number of probes has a place of its own.
+const codeAt, codeSize, largeCode = 4096, 4096, 1 << 18
+
+func (f *file) size() uint64 {
+	if f.large {
+		return largeCode
+	}
+	return codeSize
+}
 
 // bytes returns the file, with the claims of its sections in its size too: the rest is a hole.
 func (f *file) bytes() (contents []byte, size int64) {
 	all := append([]section{
-		{}, {name: ".text", kind: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR, contents: bytes.Repeat([]byte{0x90}, codeSize)},
+		{}, {name: ".text", kind: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR, contents: bytes.Repeat([]byte{0x90}, int(f.size()))},
 		{name: ".note.stapsdt", kind: elf.SHT_NOTE, contents: f.notes},
 	}, f.sections...)
 	all = append(all, section{name: ".shstrtab", kind: elf.SHT_STRTAB})
@@ -82,7 +91,7 @@ func (f *file) bytes() (contents []byte, size int64) {
 	}
 	copy(header.Ident[:], elf.ELFMAG+"\x02\x01\x01")
 	var head, tail bytes.Buffer
-	for _, v := range []any{header, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Off: codeAt, Vaddr: codeAt, Paddr: codeAt, Filesz: codeSize, Memsz: codeSize, Align: codeAt}} {
+	for _, v := range []any{header, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Off: codeAt, Vaddr: codeAt, Paddr: codeAt, Filesz: f.size(), Memsz: f.size(), Align: codeAt}} {
 		binary.Write(&head, binary.LittleEndian, v)
 	}
 	binary.Write(&tail, binary.LittleEndian, headers)
@@ -113,7 +122,7 @@ const maxNotes = 8 << 20
 
 // many is a file with n probes, or as many as its notes may have.
 func many(provider, name string, n int) *file {
-	f := &file{}
+	f := &file{large: true}
 	for i := 0; i < n && len(f.notes) < maxNotes-256; i++ {
 		f.note(uint64(i), provider, name, fmt.Sprintf("8@%d(%%rdi)", i))
 	}

@@ -13,10 +13,12 @@ import (
 	"log"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 type attack struct {
@@ -48,7 +50,7 @@ var attacks = map[string]func(*attack){
 	},
 	// A file with as many probes as a tracer takes of a user, which is not hostile.
 	"large": func(a *attack) {
-		f := &file{}
+		f := &file{large: true}
 		for i := range 50_000 {
 			f.note(uint64(i), a.provider, a.name, "8@%rdi")
 		}
@@ -182,6 +184,34 @@ var attacks = map[string]func(*attack){
 			f.note(1<<40, "\x1b[31m"+a.provider, "\n", "8@%rdi")
 		}
 		a.maps(a.writes(f))
+	},
+	// Write leases, which opens for reading wait for, and which are taken again after each.
+	"leases": func(a *attack) {
+		signal.Ignore(syscall.SIGIO)
+		lease := func(f *os.File) error {
+			_, _, errno := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), 1024 /* F_SETLEASE */, syscall.F_WRLCK)
+			if errno != 0 {
+				return errno
+			}
+			return nil
+		}
+		var files []*os.File
+		for i := range 3 {
+			f, err := os.OpenFile(a.writes(selected(a.provider, a.name, fmt.Sprintf("8@%d(%%rdi)", i))), os.O_RDWR, 0)
+			check(err)
+			_, err = syscall.Mmap(int(f.Fd()), codeAt, codeSize, syscall.PROT_READ|syscall.PROT_EXEC, syscall.MAP_PRIVATE)
+			check(err)
+			check(lease(f))
+			files = append(files, f)
+		}
+		go func() {
+			for {
+				time.Sleep(200 * time.Millisecond)
+				for _, f := range files {
+					_ = lease(f)
+				}
+			}
+		}()
 	},
 	// A file that is there already, whose path is given for the directory.
 	"given": func(a *attack) {

@@ -1,0 +1,50 @@
+//go:build linux
+
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+)
+
+// Unfit counts the probes that are left out because they do not have what an expression asks for.
+type Unfit struct {
+	Probes int
+	err    error // of the first
+}
+
+// Add adds a probe that is left out because of an error.
+func (u *Unfit) Add(err error) {
+	if u.Probes++; u.err == nil {
+		u.err = err
+	}
+}
+
+// Err returns why the first was left out, or nil.
+func (u *Unfit) Err() error { return u.err }
+
+// Take returns a line about those that were added since the last call, of a number of probes, or "".
+func (u *Unfit) Take(of int) string {
+	n, err := u.Probes, u.err
+	*u = Unfit{}
+	if n == 0 {
+		return ""
+	}
+	have, are := "have", "are"
+	if n == 1 {
+		have, are = "has", "is"
+	}
+	line := fmt.Sprintf("%d of %d probes", n, of)
+	var wrong *expr.Error
+	if errors.As(err, &wrong) {
+		if name, ok := strings.CutPrefix(wrong.Msg, "undefined: "); ok {
+			name, _, _ = strings.Cut(name, ";")
+			return fmt.Sprintf("%s %s no %s and %s left out", line, have, name, are)
+		}
+	}
+	why, _, _ := strings.Cut(err.Error(), "\n")
+	return fmt.Sprintf("%s %s left out, the first because of this: %s", line, are, why)
+}
