@@ -207,11 +207,12 @@ func TestEventLines(t *testing.T) {
 	require.Eventually(t, func() bool { return !probe.Observed() }, wait, time.Millisecond)
 }
 
+// TestFilter: a filter selects events, and leaves out a probe that does not have what it asks for.
 func TestFilter(t *testing.T) {
 	server, p := newServer(t), newProvider(t)
 	probe := stapsdt.NewProbe3[string, int32, int32](p, "event", "path", "status", "zero")
 	idle := stapsdt.NewProbe0(p, "idle")
-	next := watchLines(t, &probe.Probe, address(server, "events.json", p, "probe", "event", "events", "2",
+	next := watchLines(t, &probe.Probe, address(server, "events.json", p, "events", "2",
 		"filter", `status >= 500 && strings.HasPrefix(path, "/api/") && arg1/zero == 500 && pid > 0 && 1.5ms > 20us && provider == "TestFilter" && probe == "event"`))
 	require.False(t, idle.Observed())
 	probe.Fire("/api/a", 500, 1)
@@ -314,7 +315,7 @@ func TestErrors(t *testing.T) {
 		{"events", []string{"probe", "event", "filter", `status >= 500 && pth == "/"`}, 400, "filter", 17, "undefined: pth"},
 		{"events", []string{"probe", "event", "filter", `"é" == path && x`}, 400, "filter", 16, "undefined: x"},
 		{"events.json", []string{"probe", "event", "filter", "status"}, 400, "filter", 0, "must be a condition"},
-		{"events", []string{"filter", "status > 1"}, 400, "filter", 0, "undefined: status; the names are pid, provider, probe (for TestErrors:other)"},
+		{"events", []string{"probe", "other", "filter", "status > 1"}, 400, "filter", 0, "undefined: status; the names are pid, provider, probe (for TestErrors:other)"},
 		{"events", []string{"probe", "event", "filter", strings.Repeat(" ", maxSource) + "true"}, 400, "filter", -1, "at most 1024"},
 		{"events", []string{"probe", "event", "value", "path"}, 400, "value", 0, "a histogram needs a number"},
 		{"histogram.json", []string{"probe", "event", "value", "status +"}, 400, "value", 8, "an operand is missing at the end"},

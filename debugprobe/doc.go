@@ -47,8 +47,8 @@
 // filter, value and by are Go expressions. Their names are those of the arguments, arg0, arg1
 // and so on, and pid, provider and probe. They may contain literals, the usual operators, len,
 // strings.HasPrefix, strings.HasSuffix, strings.Contains, and time.Second and the like. They
-// are evaluated in the program, while the probe fires. An expression must be valid for every
-// probe that is watched.
+// are evaluated in the program, while the probe fires. Probes that do not have what an
+// expression asks for are left out; if all are, the request fails.
 //
 //	curl -N 'localhost:8080/debug/probes/events.json?probe=request__done&filter=status>=500'
 //

@@ -32,7 +32,7 @@ type histogram struct {
 
 type group struct {
 	count    uint64
-	sum      float64
+	sum      float64 // divided by sumScale, so that it does not overflow
 	min, max float64
 	zero     uint64
 	// positive and negative count by magnitude; negative is nil until it is needed.
@@ -105,8 +105,11 @@ func appendKey(b []byte, t expr.Type, v expr.Value) []byte {
 	return b
 }
 
+// sumScale is more than the number of events that there can be.
+const sumScale = 1 << 64
+
 func (g *group) add(f float64) {
-	g.sum += f
+	g.sum += f / sumScale
 	g.min, g.max = min(g.min, f), max(g.max, f)
 	i := bucketOf(math.Abs(f))
 	switch {
@@ -188,7 +191,8 @@ func (h *histogram) chart(w *watchedProbe) *chart {
 		b := bars{Key: key, Count: g.count}
 		if w.value != nil {
 			b.Buckets = g.buckets()
-			b.Numbers = &numbers{g.sum / float64(g.count), g.min, g.quantile(b.Buckets, .5), g.quantile(b.Buckets, .9), g.quantile(b.Buckets, .99), g.max}
+			mean := min(max(g.sum/float64(g.count)*sumScale, g.min), g.max)
+			b.Numbers = &numbers{mean, g.min, g.quantile(b.Buckets, .5), g.quantile(b.Buckets, .9), g.quantile(b.Buckets, .99), g.max}
 		}
 		c.Groups = append(c.Groups, b)
 	}

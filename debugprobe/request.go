@@ -1,6 +1,7 @@
 package debugprobe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -95,11 +96,13 @@ func bad(parameter, format string, args ...any) error {
 	return &problem{Status: http.StatusBadRequest, Parameter: parameter, Message: fmt.Sprintf(format, args...)}
 }
 
-// choose finds the probes and checks the expressions for each of them.
+// choose finds the probes and checks the expressions for each of them. Probes that do not have what the expressions ask for are left out, unless
+// all are.
 func (q *request) choose(query url.Values) error {
 	provider, name := query.Get("provider"), query.Get("probe")
 	q.grouped = query.Get("value") != "" || query.Get("by") != ""
-	parsed := map[string]*expressions{}
+	parsed := map[string]*expressions{} // nil for those that are left out
+	var unfit error
 	for _, p := range stapsdt.Providers() {
 		if provider != "" && p.Name() != provider {
 			continue
@@ -110,15 +113,21 @@ func (q *request) choose(query url.Values) error {
 			}
 			vars := variables(probe)
 			key := layout(vars)
-			if parsed[key] == nil {
-				e, err := parseExpressions(probe, vars, query)
-				if err != nil {
-					return err
+			e, known := parsed[key]
+			if !known {
+				var err error
+				if e, err = parseExpressions(probe, vars, query); err != nil {
+					unfit = cmp.Or(unfit, err)
 				}
 				parsed[key] = e
 			}
-			q.probes[probe] = &watchedProbe{parsed[key], probe}
+			if e != nil {
+				q.probes[probe] = &watchedProbe{e, probe}
+			}
 		}
+	}
+	if len(q.probes) == 0 && unfit != nil {
+		return unfit
 	}
 	if len(q.probes) == 0 {
 		return &problem{Status: http.StatusNotFound, Parameter: "probe", Message: "no provider has such a probe"}

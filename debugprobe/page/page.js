@@ -181,7 +181,9 @@ function choose(provider, probe) {
 // example returns a filter that suits the arguments.
 function example(args) {
   const parts = [];
-  for (const { name, type } of args) {
+  const isDuration = ({ type }) => type === "time.Duration";
+  for (const { name, type } of [...args].sort((a, b) => isDuration(b) - isDuration(a))) {
+    if (/^(id|parent|span)$/.test(name)) continue; // which nobody compares with a number
     if (type === "string") parts.push(/path|url|uri|route/i.test(name) ? `strings.HasPrefix(${name}, "/api/")` : `${name} != ""`);
     else if (type === "time.Duration") parts.push(`${name} > 10ms`);
     else if (type === "bool") parts.push(name);
