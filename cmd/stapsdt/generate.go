@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/dlang"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/spf13/cobra"
@@ -71,6 +72,9 @@ func (g *generator) run(files []string) error {
 	}
 	if g.out == "-" {
 		_, err = g.Out.Write(code)
+		return err
+	}
+	if err := outfile.Check(g.out, dlang.Begins); err != nil {
 		return err
 	}
 	return os.WriteFile(g.out, code, 0o666)

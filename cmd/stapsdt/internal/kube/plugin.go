@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
@@ -126,7 +127,7 @@ func (a *asking) run(at *place) (status int, err error) {
 	if q.file != "" { // a timeline
 		extra = append(extra, "--output-file=-")
 		if q.file != "-" {
-			if out, err = os.Create(q.file); err != nil {
+			if out, err = outfile.Create(q.file, outfile.Timeline); err != nil {
 				return 0, err
 			}
 			defer func() { err = errors.Join(err, out.Close()) }()

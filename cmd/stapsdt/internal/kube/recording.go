@@ -18,7 +18,9 @@ import (
 	"strconv"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 const (
@@ -48,6 +50,9 @@ func recordingSize(text string, limit int64) (int64, error) {
 func (a *asking) record(at *place) (int, error) {
 	size, err := recordingSize(a.question.size, at.limit)
 	if err != nil {
+		return 0, err
+	}
+	if err := outfile.Check(a.question.file, recording.Magic); err != nil {
 		return 0, err
 	}
 	f, err := os.CreateTemp(filepath.Dir(a.question.file), "."+filepath.Base(a.question.file)+".*")
@@ -82,6 +87,9 @@ func (a *asking) record(at *place) (int, error) {
 	}
 	if err != nil || status != 0 {
 		return status, err
+	}
+	if err := outfile.Check(a.question.file, recording.Magic); err != nil {
+		return 0, err
 	}
 	if err := os.Rename(f.Name(), a.question.file); err != nil {
 		return 0, err

@@ -26,6 +26,7 @@ var (
 	strlen   = Flag{"strlen", "", "N", "at most N bytes of a text"}
 	by       = Flag{"by", "", "EXPR,...", "separately for each value of the Go expressions"}
 	interval = Flag{"interval", "i", "DURATION", "show the numbers at this interval too, such as 1s"}
+	sort     = Flag{"sort", "", "COLUMN", "the rows by a column, the largest number first: count, sum with --sum, or for hist and latency average, p50, p99 or max"}
 	linear   = Flag{"linear", "", "LOW:HIGH:STEP", "buckets of one size"}
 	file     = Flag{fileFlag, "O", "FILE", "the file on this machine"}
 )
@@ -40,10 +41,12 @@ var Verbs = []Verb{
 		where, duration, via, budget, verbose, {"output", "o", "FORMAT", "text, json, or chrome for a timeline in the file of -O"}, file, number,
 		{"show", "", "EXPR,...", "the values of Go expressions instead of all arguments"}, strlen,
 	}},
-	{"count", "count SPEC...", "Count events", []Flag{where, duration, via, budget, verbose, output, by, number, interval}},
-	{"hist", "hist SPEC EXPR", "Print a histogram and quantiles of a value", []Flag{where, duration, via, budget, verbose, output, by, number, interval, linear}},
+	{"count", "count SPEC...", "Count events", []Flag{
+		where, duration, via, budget, verbose, output, by, number, interval, sort, {"sum", "", "EXPR", "also add the values of the Go expression"},
+	}},
+	{"hist", "hist SPEC EXPR", "Print a histogram and quantiles of a value", []Flag{where, duration, via, budget, verbose, output, by, number, interval, sort, linear}},
 	{"latency", "latency START END | SPEC", "Print how long operations take, from one probe to another", []Flag{
-		where, duration, via, budget, verbose, output, by, number, interval, linear,
+		where, duration, via, budget, verbose, output, by, number, interval, sort, linear,
 		{"key", "", "EXPR", "what a start and its end have in common: an expression, goroutine, or thread"},
 	}},
 	{"top", "top [SPEC...]", "Show which operations are running, and how long they take", []Flag{where, duration, via, budget, verbose, output, by, number, interval}},

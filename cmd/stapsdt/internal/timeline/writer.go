@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
@@ -44,13 +44,13 @@ func create(to *console.Console, path string) (*writer, error) {
 	if path == "-" {
 		w.to = bufio.NewWriter(to.Out)
 	} else {
-		f, err := os.Create(path)
+		f, err := outfile.Create(path, outfile.Timeline)
 		if err != nil {
 			return nil, fmt.Errorf("-O %w", err)
 		}
 		w.file, w.to = f, bufio.NewWriter(f)
 	}
-	_, err := w.to.WriteString("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")
+	_, err := w.to.WriteString(outfile.Timeline)
 	w.keep(err)
 	return w, w.err
 }
