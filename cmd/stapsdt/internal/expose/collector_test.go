@@ -29,8 +29,9 @@ type collector struct {
 	server *http.Server
 
 	mu      sync.Mutex
-	status  int // that it answers, or 0
-	asked   int // how often
+	status  int                                 // that it answers, or 0
+	asked   int                                 // how often
+	partial *coltrace.ExportTracePartialSuccess // of the answer, or nil
 	header  http.Header
 	metrics []*metrics.ResourceMetrics // the last that were sent
 	spans   []*trace.ResourceSpans     // all that were sent
@@ -87,6 +88,12 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if c.partial != nil && r.URL.Path == "/v1/traces" {
+		answer, _ := proto.Marshal(&coltrace.ExportTraceServiceResponse{PartialSuccess: c.partial})
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		_, _ = w.Write(answer)
 	}
 }
 

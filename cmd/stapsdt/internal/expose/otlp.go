@@ -97,7 +97,9 @@ type countingExporter struct {
 func (c *countingExporter) Export(ctx context.Context, metrics *metricdata.ResourceMetrics) error {
 	err := c.Exporter.Export(ctx, metrics)
 	if err != nil && !errors.Is(err, context.Canceled) { // Shutdown sends again
-		c.failures.Inc()
+		if lost, partly := rejected(err); !partly || lost > 0 {
+			c.failures.Inc()
+		}
 	}
 	return err
 }

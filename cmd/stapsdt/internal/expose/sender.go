@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -174,12 +176,34 @@ func (s *sender) try(ctx context.Context, batch []Span) (answered bool) {
 	if ctx.Err() != nil {
 		return false
 	}
-	s.failures.Inc()
 	otel.Handle(err)
+	if lost, partly := rejected(err); partly {
+		lost = min(lost, len(batch))
+		s.count(sent, len(batch)-lost)
+		s.count(refused, lost)
+		if lost > 0 {
+			s.failures.Inc()
+		}
+		return true
+	}
+	s.failures.Inc()
 	var unreachable *url.Error
 	if errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	s.count(refused, len(batch))
 	return true
+}
+
+// partialSuccess is the error of a collector that has accepted the rest. Its type is internal to the clients.
+var partialSuccess = regexp.MustCompile(`OTLP partial success: (?s:.*)\((\d+) (?:spans|metric data points) rejected\)$`)
+
+// rejected returns how much a collector has refused, if it has accepted the rest.
+func rejected(err error) (n int, partly bool) {
+	match := partialSuccess.FindStringSubmatch(err.Error())
+	if match == nil {
+		return 0, false
+	}
+	n, err = strconv.Atoi(match[1])
+	return n, err == nil
 }

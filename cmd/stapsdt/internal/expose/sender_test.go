@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
@@ -89,6 +90,24 @@ func TestCollectorRefuses(t *testing.T) {
 	assert.NoError(t, shutdown(t, o))
 	assert.Equal(t, []string{"waits", "later"}, c.names())
 	assert.Contains(t, log.String(), "400 Bad Request")
+}
+
+// TestCollectorRejects: of a batch, only what the collector says to have rejected is refused, and a warning without any is no failure.
+func TestCollectorRejects(t *testing.T) {
+	const spans = 100
+	for lost, failures := range map[int64]float64{0: 0, 1: 1, spans + 1: 1} {
+		c := collect(t, "127.0.0.1:0")
+		c.partial = &coltrace.ExportTracePartialSuccess{RejectedSpans: lost, ErrorMessage: "too old\n(7 spans rejected)"}
+		o, m := startOTLP(t, "http://"+c.addr, fixed{}, quiet())
+		for i := range spans {
+			o.Span(span("s", uint64(i+1)))
+		}
+		assert.NoError(t, shutdown(t, o))
+		refused := float64(min(lost, spans))
+		assert.Equal(t, refused, own(t, m, "stapsdt_export_otlp_spans_total", `result="refused"`))
+		assert.Equal(t, spans-refused, own(t, m, "stapsdt_export_otlp_spans_total", `result="sent"`))
+		assert.Equal(t, failures, own(t, m, "stapsdt_export_otlp_failures_total", `signal="traces"`))
+	}
 }
 
 // busy is a client of a collector that answers the third request only.
