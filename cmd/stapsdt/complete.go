@@ -72,12 +72,53 @@ func completeSpecs(root *cobra.Command) {
 		if verb.Flags().Lookup("pid") != nil && verb.Name() != "list" {
 			verb.ValidArgsFunction = completeSpec
 		}
+		for _, flag := range []string{"where", "by", "show", "sum"} {
+			if verb.Flags().Lookup(flag) != nil {
+				_ = verb.RegisterFlagCompletionFunc(flag, completeExpression)
+			}
+		}
 	}
 }
 
 // completeSpec completes a SPEC: with the probes of the recordings of --from, of the processes of -p or -a, or of the FILE
 // that the word begins with. Without any of them the word is the beginning of a FILE.
 func completeSpec(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	names, directive := offered(c, word)
+	switch {
+	case names == nil:
+		return nil, directive
+	case c.Name() == "hist" && len(args) > 0:
+		return names.arguments(args[0]), cobra.ShellCompDirectiveNoFileComp
+	case c.Name() == "top" || c.Name() == "tree":
+		return names.operations(), cobra.ShellCompDirectiveNoFileComp
+	}
+	slices.Sort(names.all)
+	return slices.Compact(names.all), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeExpression completes the last name of an expression, with the arguments of the probes of the SPECs before it.
+func completeExpression(c *cobra.Command, args []string, word string) (all []string, _ cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names, _ := offered(c, args[0])
+	if names == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	before := word[:1+strings.LastIndexFunc(word, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })]
+	for _, spec := range args {
+		for _, name := range names.arguments(spec) {
+			if strings.HasPrefix(before+name, word) {
+				all = append(all, before+name)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// offered returns the probes that complete a SPEC, or nil and what the shell does instead.
+func offered(c *cobra.Command, word string) (*completions, cobra.ShellCompDirective) {
 	var names completions
 	finder := target.NewFinder()
 	defer finder.Close()
@@ -107,14 +148,7 @@ func completeSpec(c *cobra.Command, args []string, word string) ([]string, cobra
 			names.addFile(f, "")
 		}
 	}
-	if c.Name() == "hist" && len(args) > 0 {
-		return names.arguments(args[0]), cobra.ShellCompDirectiveNoFileComp
-	}
-	if c.Name() == "top" || c.Name() == "tree" {
-		return names.operations(), cobra.ShellCompDirectiveNoFileComp
-	}
-	slices.Sort(names.all)
-	return slices.Compact(names.all), cobra.ShellCompDirectiveNoFileComp
+	return &names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completions are the names of probes, each with its arguments after a tab.
@@ -142,7 +176,7 @@ func (l *completions) addFile(f *target.File, before string) {
 
 // addRecorded adds the probes of recordings.
 func (l *completions) addRecorded(paths []string) error {
-	source, err := recorded.Open(paths, nil, "")
+	source, err := recorded.Open(recorded.From{Paths: paths}, nil, "", nil)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,11 @@ func TestCompletion(t *testing.T) {
 	}
 	got, _ := completed(t, "hist", "-p", me, "completed:request__done", "")
 	assert.Equal(t, []string{"path\tstring", "status\tint32"}, got, "the arguments")
+	for _, flag := range []string{"--where", "--by", "--sum"} {
+		got, directive := completed(t, "count", "-p", me, "completed:request__done", flag, "path==\"/\"&&st")
+		assert.Equal(t, []string{"path==\"/\"&&status\tint32"}, got, flag)
+		assert.Equal(t, ":6", directive, flag)
+	}
 	want := fmt.Sprintf("%s\t%s: completed", me, strings.TrimSpace(read(t, "/proc/self/comm")))
 	got, directive := completed(t, "trace", "-p", "")
 	assert.Contains(t, got, want)
@@ -73,6 +78,8 @@ func TestCompletion(t *testing.T) {
 	assert.Equal(t, []string{"completed:query\t(id uint64)"}, got)
 	got, _ = completed(t, "hist", "--from", recorder.Path(), "completed:request__done", "")
 	assert.Equal(t, []string{"path\tstring", "status\tint32"}, got)
+	got, _ = completed(t, "count", "--from", recorder.Path(), "completed:request__done", "--by", "st")
+	assert.Equal(t, []string{"status\tint32"}, got)
 	got, _ = completed(t, "trace", "--from", t.TempDir(), "")
 	assert.Empty(t, got, "it is no recording")
 	provider.Unload()

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 
 	"github.com/spf13/cobra"
@@ -14,22 +16,30 @@ func countCommand(to *console.Console) *cobra.Command {
 	var config run.Config
 	var options count.Options
 	c := &cobra.Command{
-		Use:   "count SPEC... (-p PID | -a | with FILE in each SPEC)",
+		Use:   "count (SPEC... (-p PID | -a | with FILE in each SPEC) | --from FILE [SPEC...])",
 		Short: "Count events",
 		Long: `Count the events of the probes in the kernel, until Ctrl-C, and print the numbers.
 
 SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 		Example: `  stapsdt count -p 1234 'myapp:*' -d 10s
   stapsdt count -a myapp:request__done --by status,pid -i 1s
+  stapsdt count -p 1234 myapp:request__done --by path --sum bytes --sort sum
   stapsdt count postgres:postgresql:query__start --by 'str(arg0)'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			config.Specs = args
+			if c.Flags().Changed("sum") {
+				options.Buckets = record.Whole{}
+				if err := bpf.CheckSyntax(options.Value); err != nil {
+					return err
+				}
+			}
 			return count.Run(c.Context(), to, config, options)
 		},
 	}
 	runFlags(c, &config)
 	verboseFlag(c, &config)
 	countFlags(c, &options)
+	c.Flags().StringVar(&options.Value, "sum", "", "also add the values of the Go expression `EXPR`")
 	return c
 }
 
@@ -38,6 +48,8 @@ func countFlags(c *cobra.Command, o *count.Options) {
 	outputFlag(c, &o.JSON)
 	byFlag(c, &o.By)
 	limitFlag(c, &o.Limit, "rows")
+	c.Flags().StringVar(&o.Sort, "sort", "count", "the rows by `COLUMN`, the largest number first: count, sum with --sum, or for hist and latency average, p50, p99 or max")
+	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{"count", "sum", "average", "p50", "p99", "max"}, cobra.ShellCompDirectiveNoFileComp))
 	fromFlag(c, &o.From)
 	c.Flags().DurationVarP(&o.Interval, "interval", "i", 0, "show the numbers at this interval too, such as 1s")
 }
@@ -47,5 +59,5 @@ func byFlag(c *cobra.Command, by *[]string) {
 }
 
 func limitFlag(c *cobra.Command, limit *int, what string) {
-	c.Flags().IntVarP(limit, "number", "n", 20, "with -o text, the `N` most frequent "+what+", or 0 for all")
+	c.Flags().IntVarP(limit, "number", "n", 20, "with -o text, the `N` first "+what+", or 0 for all")
 }

@@ -159,7 +159,7 @@ func recordInMemory(ctx context.Context, to *console.Console, budget debugger.Bu
 	if err := runVerb(ctx, to, slices.Insert(args, 1, "--output-file="+f.Name())); err != nil {
 		return err
 	}
-	to.Finish() // a signal has ended the recording, and not this
+	to.Stay() // a signal has ended the recording, and not this
 	return debugger.Hold(input.Gone(), to.Out, f)
 }
 

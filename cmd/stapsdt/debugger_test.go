@@ -18,7 +18,7 @@ import (
 // TestPodVerbs: kubectl stapsdt, which other systems have without these verbs, knows their flags.
 func TestPodVerbs(t *testing.T) {
 	// Those select processes, files and kernels of the machine.
-	local := []string{"pid", "all", "from", "follow", "single", "help"}
+	local := []string{"pid", "all", "from", "since", "until", "follow", "single", "wait", "help"}
 	root := rootCommand(&console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 	for _, v := range kube.Verbs {
 		c, _, err := root.Find([]string{v.Name})

@@ -5,6 +5,7 @@ package main
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
@@ -14,7 +15,7 @@ import (
 func exportCommand(to *console.Console) *cobra.Command {
 	var options export.Options
 	var print string // "" for exporting
-	var from []string
+	var from recorded.From
 	c := &cobra.Command{
 		Use:   "export -c FILE [--listen ADDR] [--otlp ENDPOINT]",
 		Short: "Make metrics of probes for Prometheus, and metrics and spans for OpenTelemetry",
@@ -39,11 +40,11 @@ counting. If the file is wrong, the rules in force stay.`,
 			switch {
 			case options.Rules == "":
 				return usage.Errorf("no rules: give -c FILE")
-			case print == "metrics" && len(from) > 0:
+			case print == "metrics" && from.Given():
 				return export.PrintRecorded(c.Context(), to, options.Rules, from)
 			case print == "metrics":
 				return usage.Errorf("--print metrics is of recordings: give --from FILE")
-			case len(from) > 0:
+			case from.Given():
 				return usage.Errorf("recordings have ended: give --print metrics with --from")
 			case print != "":
 				return printRules(to, options.Rules, print)

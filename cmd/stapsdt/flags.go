@@ -5,6 +5,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -95,6 +98,7 @@ func runFlags(c *cobra.Command, config *run.Config) {
 	targetFlags(c, &config.Target)
 	c.Flags().StringVarP(&config.Where, "where", "w", "", "only events for which the Go expression `EXPR` is true, such as 'status >= 500'")
 	c.Flags().DurationVarP(&config.Duration, "duration", "d", 0, "end after this time, such as 10s")
+	c.Flags().BoolVar(&config.Await, "wait", false, "with -p, wait for probes that no process has yet, such as those of a library that it loads later")
 	c.Flags().BoolVar(&config.Single, "single", false, "attach to each site on its own, as on kernels before 6.6")
 	_ = c.Flags().MarkHidden("single")
 	viaFlag(c, &config.Via, "the program's socket if it can do all that is asked, or else the kernel")
@@ -166,11 +170,26 @@ func verboseFlag(c *cobra.Command, config *run.Config) {
 }
 
 // fromFlag is the flag of the commands that read recordings in place of processes.
-func fromFlag(c *cobra.Command, paths *[]string) {
-	c.Flags().StringArrayVar(paths, "from", nil, "read the recording `FILE` in place of processes; may be given several times")
+func fromFlag(c *cobra.Command, from *recorded.From) {
+	c.Flags().StringVar(&from.Since, "since", "", "with --from, only events from this `TIME` on, such as 17:28:50, or from that long before the last event on, such as 10s")
+	c.Flags().StringVar(&from.Until, "until", "", "with --from, only events until this `TIME`")
+	for _, name := range []string{"since", "until"} {
+		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
+	c.Flags().StringArrayVar(&from.Paths, "from", nil, "read the recording `FILE` in place of processes; may be given several times")
 	_ = c.RegisterFlagCompletionFunc("from", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveDefault
 	})
+}
+
+// checkWindow returns an error if a time is given without a recording.
+func checkWindow(c *cobra.Command) error {
+	for _, name := range []string{"since", "until"} {
+		if f := c.Flags().Lookup(name); f != nil && f.Changed && !c.Flags().Changed("from") {
+			return usage.Errorf("--%s is for recordings: give --from FILE", name)
+		}
+	}
+	return nil
 }
 
 // outputFlag is the flag of the commands that print text or JSON.
@@ -208,21 +227,27 @@ func checkStrayPID(c *cobra.Command, args []string) error {
 	if flag == nil || len(args) == 0 || !isNumber(args[0]) {
 		return nil
 	}
+	if _, err := os.Stat(args[0]); c.Name() == "list" && !flag.Changed && err != nil {
+		return usage.Errorf("there is no file %s; -p %s lists the probes of a process", args[0], args[0])
+	}
 	if pids, ok := flag.Value.(processList); ok && len(pids.PIDs) > 0 {
 		return usage.Errorf("-p takes several processes as one value, as in -p %v,%s or -p \"$(pgrep -x NAME)\" with the quotes", pids, args[0])
 	}
 	return nil
 }
 
+// schemeless matches an address without http://. No probe has a name of digits.
+var schemeless = regexp.MustCompile(`^[A-Za-z0-9.-]+:[0-9]{1,5}(/.*)?$`)
+
 // checkStrayAddress returns an error if an argument is the address of a page of probes, which only
-// list and trace read. The others count in the kernel; a page counts on its own, for one viewer.
+// list and trace read, or if it lacks the scheme. The others count in the kernel; a page counts on its own, for one viewer.
 func checkStrayAddress(c *cobra.Command, args []string) error {
-	if c.Name() == "list" || c.Name() == "trace" {
-		return nil
-	}
 	for _, arg := range args {
-		if remote.IsAddress(arg) {
-			return usage.Errorf("%s asks the kernel; only list and trace ask a program, such as the one at %s, whose page in a browser also shows histograms",
+		switch {
+		case schemeless.MatchString(arg):
+			return usage.Errorf("%s is no SPEC: the address of a page of probes begins with http://, as in http://%s", arg, arg)
+		case remote.IsAddress(arg) && c.Name() != "list" && c.Name() != "trace":
+			return usage.Errorf("%s asks the kernel; only list and trace ask a program, such as the one at %s, whose page in a browser also shows histograms, and has the file recording.rec for --from if the program records",
 				c.Name(), arg)
 		}
 	}

@@ -44,6 +44,13 @@ func TestWrongFlags(t *testing.T) {
 		args []string
 		want string
 	}{
+		{[]string{"trac", "-p", "1"}, `there is no command "trac"; the nearest name is trace: see stapsdt help`},
+		{[]string{"nothing-like-it"}, `there is no command "nothing-like-it": see stapsdt help`},
+		{[]string{"trace", "localhost:8090", "a:b"}, "localhost:8090 is no SPEC: the address of a page of probes begins with http://"},
+		{[]string{"list", "localhost:8090"}, "as in http://localhost:8090"},
+		{[]string{"count", "-p", me, "a:b", "--sort", "p99"}, `--sort takes count here, and not "p99"`},
+		{[]string{"count", "-p", me, "a:b", "--sum", "a+"}, "an operand is missing at the end"},
+		{[]string{"latency", "-p", me, "a:b", "--sort", "sum"}, "--sort takes count or average or p50 or p99 or max here"},
 		{[]string{"trace", "-p", "0", "a:b"}, "-p takes the PID of a process, and 0 is none"},
 		{[]string{"list", "-p", "-1"}, "-1 is none"},
 		{append(trace, "--budget", "1"), "--budget takes more than 0% and up to 100%"},

@@ -22,7 +22,7 @@ func histCommand(to *console.Console) *cobra.Command {
 	var config run.Config
 	options := count.Options{Expressions: count.Expressions{Buckets: record.Powers{}}}
 	c := &cobra.Command{
-		Use:   "hist SPEC EXPR (-p PID | -a | with FILE in SPEC)",
+		Use:   "hist SPEC EXPR (-p PID | -a | --from FILE | with FILE in SPEC)",
 		Short: "Print a histogram and quantiles of a value",
 		Long: `Collect the values of a Go expression in the kernel, until Ctrl-C, and print a histogram
 and quantiles. The buckets are powers of two, or of one size with --linear.

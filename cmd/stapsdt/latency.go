@@ -17,7 +17,7 @@ func latencyCommand(to *console.Console) *cobra.Command {
 	var key string
 	options := count.Options{Expressions: count.Expressions{Buckets: record.Powers{}}}
 	c := &cobra.Command{
-		Use:   "latency START END | SPEC (-p PID | -a | with FILE in each)",
+		Use:   "latency (START END | SPEC) (-p PID | -a | --from FILE | with FILE in each)",
 		Short: "Print how long operations take, from one probe to another",
 		Long: `Pair the events of two probes in the kernel, until Ctrl-C, and print a histogram and
 quantiles of the time between, the numbers of starts and ends that have no counterpart, and

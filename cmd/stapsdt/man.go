@@ -75,6 +75,12 @@ func newPage(c *cobra.Command, name string) string {
 		}
 	}
 	p.options(c)
+	if !c.HasParent() {
+		for _, topic := range topics() {
+			p.line(".SH %s", strings.ToUpper(topic.Name()))
+			p.text(topic.Long)
+		}
+	}
 	if c.HasExample() {
 		p.line(".SH EXAMPLES\n.EX\n%s\n.EE", escaped(c.Example))
 	}

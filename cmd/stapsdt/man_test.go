@@ -34,6 +34,11 @@ func TestPages(t *testing.T) {
 	assert.Contains(t, doctor, ".TP\n7\nonly doctor", "the page of doctor")
 	root := read(t, filepath.Join(directory, "stapsdt.1"))
 	help := output(t, "help")
+	for _, topic := range topics() {
+		assert.Contains(t, root, ".SH "+strings.ToUpper(topic.Name())+"\n", "the page of stapsdt")
+		assert.Contains(t, help, "stapsdt "+topic.Name()+" ")
+		assert.Equal(t, topic.Long, strings.TrimSpace(output(t, "help", topic.Name())))
+	}
 	pages, err := filepath.Glob(filepath.Join(directory, "stapsdt-*.1"))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(pages), 12)

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -12,12 +13,14 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/list"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/nearest"
 	"github.com/go-stapsdt/stapsdt/sdt"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -28,6 +31,10 @@ import (
 // seconds to look at its processes.
 const grace = 15 * time.Second
 
+// resultsGrace is how long it may then take to detach and to show the results. To detach from a thousand sites takes most of a minute
+// before Linux 6.6.
+const resultsGrace = time.Minute
+
 // execute runs the command and returns its exit status.
 func execute(args []string, stdout, stderr io.Writer) int {
 	// The end of a reader ("| head") is an error of Write, not a signal.
@@ -37,17 +44,17 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	to := &console.Console{Out: stdout, Err: stderr}
 	defer context.AfterFunc(ctx, func() {
 		stop() // so that a second signal kills
-		to.Abandon(grace, func() { os.Exit(exitFailure) })
+		to.Abandon(grace, resultsGrace, func() { os.Exit(exitFailure) })
 	})()
 	root := rootCommand(to)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	if err == nil || isReaderGone(err) {
 		return 0
 	}
-	return fail(to, err)
+	return fail(to, c, err)
 }
 
 // isReaderGone reports whether an error is that of a write to a file whose reader has ended. A socket's is of another
@@ -57,8 +64,8 @@ func isReaderGone(err error) bool {
 	return errors.As(err, &write) && errors.Is(write, unix.EPIPE)
 }
 
-// fail prints an error and returns its exit status.
-func fail(to *console.Console, err error) int {
+// fail prints an error of a command and returns its exit status.
+func fail(to *console.Console, c *cobra.Command, err error) int {
 	var refused *rights.Error
 	var wrong *expr.Error
 	var status statusError
@@ -74,17 +81,41 @@ func fail(to *console.Console, err error) int {
 		to.Warn("%s", said)
 		return exitRights
 	case errors.As(err, &refused):
-		to.Warn("%s; to trace without privileges, let the program call probesock.Listen or mount debugprobe", said)
+		to.Warn("%s; %s", said, withoutRights(c))
 		return exitRights
 	case errors.Is(err, probes.ErrNothing), errors.Is(err, sdt.ErrNoProbes), errors.Is(err, target.ErrNoProcess), errors.Is(err, fs.ErrNotExist):
 		to.Warn("%s", said)
 		return exitNothing
+	case errors.Is(err, fs.ErrPermission):
+		to.Warn("%s", said)
+		return exitRights
 	}
 	to.Warn("%s", said)
 	if status, ok := remoteStatus(err); ok {
 		return status
 	}
 	return exitFailure
+}
+
+// withoutRights says what the processes of a command offer to those who have no rights.
+func withoutRights(c *cobra.Command) string {
+	if flag := c.Flags().Lookup("pid"); flag != nil {
+		if processes, ok := flag.Value.(processList); ok {
+			for _, r := range list.Recordings(processes.PIDs) {
+				return fmt.Sprintf("process %d records to %s, which --from reads", r.PID, r.File)
+			}
+		}
+	}
+	return "without rights, it watches a program that listens (probesock), shows the probes of one that mounts debugprobe, and reads recordings (proberec): see stapsdt help rights"
+}
+
+// noCommand is the error of a word that is no command.
+func noCommand(root *cobra.Command, word string) error {
+	var names []string
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	return usage.Errorf("there is no command %q%s: see stapsdt help", word, nearest.Hint(word, names...))
 }
 
 func rootCommand(to *console.Console) *cobra.Command {
@@ -97,26 +128,35 @@ them as metrics and spans.
 A probe is named [FILE:]PROVIDER:PROBE. The provider and the probe may contain *, ? and [a-z].
 go:PATTERN names the calls of functions of any Go program, and go:PATTERN:return their returns.
 
+To trace needs root, or the capabilities that "stapsdt help rights" lists. "stapsdt help expressions"
+says what -w and --by take.
+
 ` + statusHelp(),
 		Version:           build(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
 		// Without a command it prints the help, and a word that is no command is an error.
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage.Errorf("there is no command %q: see stapsdt help", args[0])
+				return noCommand(c, args[0])
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if word := c.Flags().Args(); c == root && len(word) > 0 {
+			return noCommand(root, word[0])
+		}
+		return flagError(c, err)
+	})
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
-		return errors.Join(checkStrayPID(c, args), checkStrayAddress(c, args))
+		return errors.Join(checkStrayPID(c, args), checkStrayAddress(c, args), checkWindow(c))
 	}
 	root.AddCommand(listCommand(to), traceCommand(to), recordCommand(to), countCommand(to), histCommand(to), latencyCommand(to), topCommand(to), treeCommand(to), stackCommand(to), scriptCommand(to), exportCommand(to))
 	root.AddCommand(generateCommand(to), doctorCommand(to), cleanCommand(to), manCommand(to), versionCommand(to), debuggerCommand(to))
+	root.AddCommand(topics()...)
 	completeSpecs(root)
 	return root
 }

@@ -3,14 +3,42 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/proberec"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
+
+// TestWithoutRights: the message about missing rights names the recording of the process, or what works without.
+func TestWithoutRights(t *testing.T) {
+	var out, said bytes.Buffer
+	to := &console.Console{Out: &out, Err: &said}
+	root := rootCommand(to)
+	c, _, err := root.Find([]string{"count"})
+	require.NoError(t, err)
+	require.NoError(t, c.Flags().Set("pid", strconv.Itoa(os.Getpid())))
+	refused := rights.New("attaching", unix.EPERM)
+	require.Equal(t, exitRights, fail(to, c, refused))
+	require.Contains(t, said.String(), "see stapsdt help rights\n")
+	recorder, err := proberec.Create(filepath.Join(t.TempDir(), "recording"), 1<<20, stapsdt.NewProvider("recorded"))
+	require.NoError(t, err)
+	defer recorder.Close()
+	said.Reset()
+	require.Equal(t, exitRights, fail(to, c, refused))
+	require.Contains(t, said.String(), fmt.Sprintf("; process %d records to %s, which --from reads\n", os.Getpid(), recorder.Path()))
+}
 
 // TestReaderGone: the end of "| head" is no failure, and that of a program's socket is one.
 func TestReaderGone(t *testing.T) {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stack"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
@@ -14,7 +15,7 @@ import (
 func stackCommand(to *console.Console) *cobra.Command {
 	var config run.Config
 	var options stack.Options
-	var from []string
+	var from recorded.From
 	c := &cobra.Command{
 		Use:   "stack SPEC... (-p PID | -a | with FILE in each SPEC)",
 		Short: "Count the stacks from which events come",
@@ -27,7 +28,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
   stapsdt stack -p 1234 'myapp:*' --by status -o pprof -O fired.pb.gz && go tool pprof -top fired.pb.gz`,
 		RunE: func(c *cobra.Command, args []string) error {
 			config.Specs = args
-			if len(from) > 0 {
+			if from.Given() {
 				return usage.Errorf("stack needs the kernel, because recordings have no stacks: list, trace, count, hist, latency and export take --from")
 			}
 			return stack.Run(c.Context(), to, config, options)
@@ -41,6 +42,8 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 	c.Flags().StringVarP(&options.File, "output-file", "O", "", "write to `FILE` instead of standard output")
 	limitFlag(c, &options.Limit, "stacks")
 	fromFlag(c, &from)
-	_ = c.Flags().MarkHidden("from")
+	for _, name := range []string{"from", "since", "until"} {
+		_ = c.Flags().MarkHidden(name)
+	}
 	return c
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/nearest"
 )
 
 // checker resolves names and types.
@@ -96,7 +98,24 @@ func (c *checker) name(e *ast.Ident, pos int) (operand, error) {
 	case "_", "nil", "iota":
 		return operand{}, c.errorf(pos, "%s cannot be used here", e.Name)
 	}
-	return operand{}, c.errorf(pos, "undefined: %s%s", e.Name, c.known())
+	return operand{}, c.errorf(pos, "undefined: %s%s%s", e.Name, c.nearest(e.Name), c.known())
+}
+
+// nearest names the variable that resembles a name.
+func (c *checker) nearest(asked string) string {
+	near := nearest.To(asked)
+	for _, v := range c.vars {
+		if usable(v.Name) {
+			near.See(v.Name)
+		}
+	}
+	return near.Hint()
+}
+
+// usable reports whether an expression can have a variable's name.
+func usable(name string) bool {
+	const longest = 64
+	return len(name) <= longest && !slices.ContainsFunc(strings.Split(name, "."), func(part string) bool { return !token.IsIdentifier(part) })
 }
 
 // known lists the names for an error message. Those that are no identifiers cannot be used, and may
@@ -117,10 +136,10 @@ func (c *checker) knownParts(path string) string {
 
 // knownAfter lists the names that begin with a prefix.
 func (c *checker) knownAfter(prefix string) string {
-	const most, longest = 12, 64
+	const most = 12
 	var names []string
 	for _, v := range c.vars {
-		if !strings.HasPrefix(v.Name, prefix) || len(v.Name) > longest || slices.ContainsFunc(strings.Split(v.Name, "."), func(part string) bool { return !token.IsIdentifier(part) }) {
+		if !strings.HasPrefix(v.Name, prefix) || !usable(v.Name) {
 			continue
 		}
 		if len(names) == most {
@@ -163,7 +182,7 @@ func (c *checker) selector(e *ast.SelectorExpr, pos int) (operand, error) {
 			return operand{typ: v.Type, tree: &Node{Op: Load, Type: v.Type, Var: i, Pos: pos}, pos: pos}, nil
 		}
 	}
-	return operand{}, c.errorf(pos, "undefined: %s%s", c.source(e), c.knownParts(path))
+	return operand{}, c.errorf(pos, "undefined: %s%s%s", c.source(e), c.nearest(path), c.knownParts(path))
 }
 
 // dotted returns a selector of names as in the source, without white space.

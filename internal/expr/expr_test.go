@@ -171,7 +171,7 @@ func TestErrors(t *testing.T) {
 	w := shopWorld()
 	w.add("type", Type{Kind: String}, Value{}) // no identifier: only arg12 would name it
 	for _, c := range []struct{ src, at, msg string }{
-		{`status >= 500 && pth == "/"`, `pth`, "undefined: pth; the names are path, status, elapsed"},
+		{`status >= 500 && pth == "/"`, `pth`, "undefined: pth; the nearest name is path; the names are path, status, elapsed"},
 		{`status = 500`, `= 500`, "use == to compare"},
 		{`status >= `, ``, "an operand is missing at the end"},
 		{``, ``, "empty"},

@@ -115,6 +115,7 @@ func TestPage(t *testing.T) {
 	require.Equal(t, "(id uint64, method string, path string, status int32, elapsed time.Duration, bytes int64)", b.text("#signature"))
 	require.Contains(t, b.text("#place"), "Loaded from "+s.requests.Path())
 	require.Equal(t, "elapsed", b.eval(`document.querySelector("#value").value`))
+	require.Equal(t, `A Go expression, such as elapsed > 10ms && method != ""`, b.eval(`document.querySelector("#filter").placeholder`), "the duration, and no id")
 
 	b.write("#filter", `status == 200 && strings.HasPrefix(path, "/api/")`)
 	b.write("#by", "path")

@@ -35,7 +35,7 @@ func TestExportExpiry(t *testing.T) {
 	require.Equal(t, map[string]float64{
 		`{text="a"}`: 1, `{text="bb"}`: 2, `{text="ccccc"}`: 1, `{otel_metric_overflow="true"}`: 1,
 	}, series(e.scrape(), "said_total"))
-	e.waitForMessage(`said_total: 1 events had no room: all 3 series are in use`)
+	e.waitForMessage(`said_total: 1 events had no room: all 3 series of a user are in use`)
 
 	require.Eventually(t, func() bool {
 		say("a") // stays, because it has events

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	sdtprobes "github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -279,4 +280,37 @@ func TestCostOfLatency(t *testing.T) {
 			"usdt:%[1]s:worker:job__end /@start[%[2]s]/ { @ = hist(nsecs - @start[%[2]s]); delete(@start[%[2]s]); }", path, theirs)
 		compareWithBpftrace(t, p, storm, []string{"latency", "-p", pid(p), "worker:job__start", "worker:job__end", "--key", key}, script)
 	}
+}
+
+// TestLatencyKinds: the operations of each kind that are open have columns of their own, and a kind that lacks what an expression asks for is left out.
+func TestLatencyKinds(t *testing.T) {
+	testenv.NeedsRoot(t)
+	p := sdtprobes.NewProvider("kinds")
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	query, queried := sdtprobes.NewProbe2[uint64, string](p, "query__start", "id", "text"), sdtprobes.NewProbe2[uint64, int](p, "query__end", "id", "rows")
+	cache, cached := sdtprobes.NewProbe3[uint64, int, string](p, "cache__start", "id", "size", "key"), sdtprobes.NewProbe1[uint64](p, "cache__end", "id")
+	require.NoError(t, p.Load())
+	measure := func(args ...string) (text, said string) {
+		cmd := exec.Command(stapsdt(t), append([]string{"latency", "--via", "kernel", "-p", strconv.Itoa(os.Getpid()), "kinds:*"}, args...)...)
+		tr := &tracer{tracetest.Command(t, cmd), t}
+		require.Eventually(t, func() bool {
+			return tr.Ended() || query.Enabled() && queried.Enabled() && (len(args) > 0 || cache.Enabled() && cached.Enabled())
+		}, testenv.Patience, 5*time.Millisecond)
+		for id := range uint64(3) {
+			query.Fire(id, "SELECT")
+			cache.Fire(id, 77, "pear")
+		}
+		queried.Fire(0, 5)
+		cached.Fire(0)
+		tr.Signal(os.Interrupt)
+		require.NoError(t, tr.Wait(testenv.Patience))
+		return strings.Join(tr.Lines(), "\n"), tr.Dump()
+	}
+	text, _ := measure()
+	require.Regexp(t, `(?s)kinds:query__start → kinds:query__end\n.*2 starts without an end \(2 still open\); 0 ends[^\n]*\nOPEN FOR +PID +TID +ID +text\n[^\n]*"SELECT"\n`, text)
+	require.Regexp(t, `(?s)kinds:cache__start → kinds:cache__end\n.*2 starts without an end \(2 still open\); 0 ends[^\n]*\nOPEN FOR +PID +TID +ID +size +key\n[^\n]* 77 +"pear"\n`, text)
+	text, said := measure("--by", "rows")
+	require.Contains(t, text, "rows=5")
+	require.NotContains(t, text, "cache")
+	require.Equal(t, 1, strings.Count(said, "stapsdt: 1 of 4 probes has no rows and is left out"))
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -117,7 +118,7 @@ func TestFromSpeed(t *testing.T) {
 }
 
 // TestFromFollow: with --follow, trace shows what a living process writes, and says how many events it was
-// too slow for.
+// too slow for. When the process has ended, it says so, and shows what the next one writes to the same path.
 func TestFromFollow(t *testing.T) {
 	t.Parallel()
 	r := startRecordable(t, "followed")
@@ -128,9 +129,26 @@ func TestFromFollow(t *testing.T) {
 		r.fire(1 + i)
 	}
 	tr.WaitLine(`"path":"/100"`, testenv.Patience)
+	r.fire(101)
+	require.NoError(t, r.Close())
+	tr.WaitSaid(regexp.MustCompile(fmt.Sprintf("stapsdt: the recording %s of process %d has ended", r.Path(), os.Getpid())), testenv.Patience)
+	next, err := proberec.Create(r.Path(), 1<<20, r.request.Provider())
+	require.NoError(t, err)
+	next.Start()
+	tr.WaitSaid(regexp.MustCompile(fmt.Sprintf("stapsdt: %s is another recording now, of process %d", r.Path(), os.Getpid())), testenv.Patience)
+	r.fire(102)
+	tr.WaitLine(`"path":"/102"`, testenv.Patience)
+	require.NoError(t, next.Close())
 	tr.Signal(os.Interrupt)
 	require.NoError(t, tr.Wait(testenv.Patience))
-	require.Len(t, tr.Lines(), 101)
+	var seen []any
+	for _, line := range tr.Lines() {
+		if strings.HasPrefix(line, "{") {
+			seen = append(seen, args(lines[event](t, line), "path")...)
+		}
+	}
+	require.Len(t, seen, 103)
+	require.Equal(t, []any{"/100", "/101", "/102"}, seen[100:])
 }
 
 // TestFromStrangers: what is no recording, or not a whole one, ends with a sentence.
@@ -151,7 +169,7 @@ func TestFromStrangers(t *testing.T) {
 	for path, want := range map[string]string{
 		file("empty", nil): "this is not a recording",
 		file("text", []byte(strings.Repeat("text\n", 9999))): "this is not a recording",
-		file("cut", whole[:len(whole)/2]):                    "this is not a recording, or a damaged one: it ends at byte",
+		file("cut", whole[:5000]):                            fmt.Sprintf("this is not a recording, or a damaged one: it has 5000 of %d bytes", len(whole)),
 		file("version", version):                             "another version of the format: 9.0, and this program reads 1",
 		filepath.Join(dir, "missing"):                        "no such file or directory",
 		dir:                                                  "is a directory",
@@ -169,5 +187,5 @@ func TestFromStrangers(t *testing.T) {
 	}
 	got := runCommand(t, "trace", "--from", r.Path(), "nothing:*")
 	require.Equal(t, 3, got.status)
-	require.Contains(t, got.stderr, "no recording has them")
+	require.Contains(t, got.stderr, "no recording has nothing:*")
 }

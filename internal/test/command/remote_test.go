@@ -155,11 +155,12 @@ func TestRemoteSpecs(t *testing.T) {
 		wasOther.Fire(-1)
 		require.Len(t, tr.stop(), c.want, c.args)
 	}
-	// As in other traces, an expression is for every probe that is traced.
-	r := runCommand(t, "trace", s.URL, "watched:*", "-w", "cached")
-	require.Equal(t, 2, r.status)
-	require.Contains(t, r.stderr, "undefined: cached")
-	r = runCommand(t, "trace", s.URL, "none:*")
+	// As in other traces, probes that do not have what a condition asks for are left out.
+	tr := startRemoteTrace(t, []*root.Probe{done}, "-o", "json", s.URL, "watched:*", "-w", "cached")
+	fireDone(2)
+	require.Len(t, tr.stop(), 1)
+	require.Equal(t, 1, strings.Count(tr.Dump(), "stapsdt: 1 of 2 probes has no cached and is left out"))
+	r := runCommand(t, "trace", s.URL, "none:*")
 	require.Equal(t, 3, r.status)
 }
 

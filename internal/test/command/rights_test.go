@@ -36,7 +36,7 @@ func TestRights(t *testing.T) {
 	}
 	file := []string{"trace", "-d", "10ms", path + ":csubject:other"}
 	process := []string{"trace", "-d", "10ms", "-p", pid(p), "csubject:other"}
-	const suffix = "; to trace without privileges, let the program call probesock.Listen or mount debugprobe\n"
+	const suffix = "; without rights, it watches a program that listens (probesock), shows the probes of one that mounts debugprobe, and reads recordings (proberec): see stapsdt help rights\n"
 	for _, c := range []struct {
 		set    string
 		user   bool

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
+	"regexp"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
@@ -31,13 +31,16 @@ func (d *document) program(t *testing.T, code string) {
 	require.NoError(t, os.WriteFile(d.dir+"/main.go", []byte(code), 0o600))
 }
 
-// server is program for one that serves at localhost:8080. It returns the address that the
+// served is the address at which a document's program serves.
+var served = regexp.MustCompile(`localhost:\d+`)
+
+// server is program for one that serves. It returns the address that the
 // program has instead.
 func (d *document) server(t *testing.T, code string) (address string) {
 	t.Helper()
-	require.Contains(t, code, "localhost:8080")
+	require.Regexp(t, served, code)
 	address = freeAddress(t)
-	d.program(t, strings.ReplaceAll(code, "localhost:8080", address))
+	d.program(t, served.ReplaceAllString(code, address))
 	return address
 }
 

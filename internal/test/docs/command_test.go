@@ -21,7 +21,7 @@ func TestGuideTutorial(t *testing.T) {
 	p := g.start(t, "env STAPSDT_DIR="+t.TempDir()+"/stapsdt-0 ./app")
 	pid := strconv.Itoa(p.PID())
 	g.run(t, "for i in $(seq 600); do stapsdt list -p "+pid+" && exit; sleep 0.1; done; exit 1")
-	g.replace = strings.NewReplacer("PID COMM", "PID COMM", "PID", pid, "localhost:8080", address)
+	g.replace = strings.NewReplacer("PID COMM", "PID COMM", "PID", pid, "localhost:8081", address)
 	t.Cleanup(func() { g.run(t, "! test -e app.sh || sh app.sh remove") })
 	t.Run("commands", func(t *testing.T) { // at the same time, because many of them take two seconds
 		for _, text := range []string{"$ stapsdt list -p PID", "request__done -n 3", "-n 2", "-o json -w", "--by path,status", "--by status -d 2s", "-o pprof",

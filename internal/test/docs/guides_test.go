@@ -298,7 +298,7 @@ func TestGuideNames(t *testing.T) {
 	base, _, _ := strings.Cut(addresses, "-")
 	g.replace = strings.NewReplacer("FILE", path, "PID", strconv.Itoa(p.PID()), "BASE", base)
 	t.Run("C", func(t *testing.T) {
-		source := "#include <libstapsdt.h>\nvoid define(SDTProvider_t *provider);\nvoid define(SDTProvider_t *provider)\n{\n" + code("SDTArgument_t") + "}\n"
+		source := "#include <libstapsdt.h>\n#include <stdio.h>\nvoid define(SDTProvider_t *provider);\nvoid define(SDTProvider_t *provider)\n{\n" + code("SDTArgument_t") + "}\n"
 		require.NoError(t, os.WriteFile(g.dir+"/named.c", []byte(source), 0o600))
 		g.run(t, "gcc -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -I "+repository(t)+"/cstapsdt named.c")
 	})

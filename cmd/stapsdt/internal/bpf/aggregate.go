@@ -45,7 +45,7 @@ func NewAggregate(probe *Probe, filter string, by []string, value string, bucket
 	if buckets != nil {
 		a.Bucketed = true
 		a.KeySize += 8
-		if a.value, err = probe.parseInteger(value, "a histogram"); err != nil {
+		if a.value, err = probe.parseInteger(value, record.What(buckets)); err != nil {
 			return nil, err
 		}
 		a.Value = a.value.Type()
@@ -179,8 +179,24 @@ func (b *builder) tally(a *Aggregate, table *ebpf.Map, id uint32, key, value int
 	b.row(table, key, a.Keyed())
 	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, record.RowCount))
 	if a.buckets != nil {
-		b.add(asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, record.RowSum))
+		b.sum(asm.R0, value, a.Value)
 	}
+}
+
+// sum adds a value of the stack to the record.Sum of a row.
+func (b *builder) sum(row asm.Register, value int16, of expr.Type) {
+	half := asm.RSh
+	if of.Kind == expr.Int {
+		half = asm.ArSh
+	}
+	b.add(
+		asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord),
+		asm.Mov.Reg(asm.R2, asm.R1),
+		asm.LSh.Imm(asm.R1, 32), asm.RSh.Imm(asm.R1, 32),
+		half.Imm(asm.R2, 32),
+		asm.AddAtomic.Mem(row, asm.R1, asm.DWord, record.RowSum),
+		asm.AddAtomic.Mem(row, asm.R2, asm.DWord, record.RowSum+8),
+	)
 }
 
 // reserve records which strings are read directly into a key.
@@ -239,6 +255,7 @@ func (b *builder) row(table *ebpf.Map, key int16, create bool) {
 		asm.Mov.Imm(asm.R0, 0),
 		asm.StoreMem(asm.RFP, zero, asm.R0, asm.DWord),
 		asm.StoreMem(asm.RFP, zero+8, asm.R0, asm.DWord),
+		asm.StoreMem(asm.RFP, zero+16, asm.R0, asm.DWord),
 		asm.LoadMapPtr(asm.R1, table.FD()),
 	)
 	b.stack(asm.R2, key)

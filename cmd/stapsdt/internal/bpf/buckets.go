@@ -14,6 +14,8 @@ func (b *builder) bucketOf(buckets record.Buckets, t expr.Type) {
 	switch buckets := buckets.(type) {
 	case record.Linear:
 		b.linear(buckets, t)
+	case record.Whole:
+		b.add(asm.Mov.Imm(asm.R0, 0))
 	default:
 		b.powers(t)
 	}

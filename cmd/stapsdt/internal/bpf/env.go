@@ -21,7 +21,7 @@ import (
 
 // Kernel describes the capabilities of the running kernel.
 type Kernel struct {
-	// Multi is uprobe_multi, from Linux 6.6.
+	// Multi is uprobe_multi, from Linux 6.6, if it can be for one process.
 	Multi bool
 	// Sleepable reports whether programs of uprobes may sleep, from Linux 6.0 on.
 	Sleepable bool
@@ -99,10 +99,12 @@ func Detect() (k Kernel, err error) {
 	if err := rlimit.RemoveMemlock(); err != nil && rights.Has(rights.BPF) {
 		return k, rights.Wrap("locking memory", err, rights.Resource)
 	}
-	if err := features.HaveBPFLinkUprobeMulti(); err == nil {
-		return Kernel{Multi: true, Sleepable: true, Preemption: detectPreemption()}, nil
-	} else if !errors.Is(err, ebpf.ErrNotSupported) {
+	exists, ofProcesses, err := detectMulti()
+	if err != nil {
 		return k, rights.Wrap("loading BPF programs", err, rights.BPF, rights.Perfmon)
+	}
+	if exists {
+		return Kernel{Multi: ofProcesses, Sleepable: true, Preemption: detectPreemption()}, nil
 	}
 	if err := features.HaveMapType(ebpf.RingBuf); err != nil {
 		return k, fmt.Errorf("tracing needs Linux 5.8 or later: %w", err)

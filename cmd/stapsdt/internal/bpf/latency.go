@@ -36,6 +36,8 @@ type Pairing struct {
 	// Details also records By and the arguments of the start in an open operation, as far as the
 	// stack of the start program has room.
 	Details bool
+	// Kinds says that there may be several kinds of operations, whose details differ: see Latency.Of.
+	Kinds bool
 }
 
 // Latency generates a pair of programs. The start program stores the start time in a map of open
@@ -53,6 +55,8 @@ type Latency struct {
 	endWhere   []string
 	atStart    map[string]int // the indices in Open of what By asks of the start
 	valueSize  int
+	used       int       // of valueSize, by Open
+	asked      int       // of valueSize, by what By asks of the start
 	seen       *ebpf.Map // or nil
 }
 
@@ -92,7 +96,6 @@ func NewLatency(start, end *Probe, pairing Pairing) (*Latency, error) {
 			return nil, err
 		}
 		if !atStart {
-			l.detail(start, src)
 			continue
 		}
 		item, err := start.keyItem(src, l.valueSize)
@@ -103,13 +106,30 @@ func NewLatency(start, end *Probe, pairing Pairing) (*Latency, error) {
 		l.Open = append(l.Open, item.Item)
 		l.valueSize += item.Size
 	}
-	l.OpenBy = len(l.Open)
-	for i := range start.Args {
-		if name := start.ArgName(i); !l.shown(start, i) {
-			l.detail(start, name)
+	l.asked = l.valueSize
+	if l.pairing.Kinds {
+		for l.valueSize < kindsRoom && l.startStack()+8 <= stackSize {
+			l.valueSize += 8
 		}
 	}
+	l.details(start, stackSize)
 	return l, nil
+}
+
+// kindsRoom is the size of an open operation if there may be several kinds, whose details have to have room.
+const kindsRoom = 256
+
+// Of returns the plan for the operations that another probe starts. It differs in the details, and can be used with the same tables.
+func (l *Latency) Of(start *Probe) *Latency {
+	other := *l
+	other.Open = nil
+	for _, item := range l.Open {
+		if !l.isDetail(item.Name) {
+			other.Open = append(other.Open, item)
+		}
+	}
+	other.details(start, l.valueSize)
+	return &other
 }
 
 // isAtStart reports whether an expression is evaluated at the start.
@@ -154,14 +174,18 @@ func (l *Latency) sameKey(p *Probe) (item, error) {
 	return item, nil
 }
 
-// OperationTables are the map of open operations and the array of record.Totals.
-type OperationTables struct{ Open, Totals *ebpf.Map }
+// OperationTables are the map of open operations and the array of record.Totals. Shares may be nil.
+type OperationTables struct {
+	Open, Totals *ebpf.Map
+	Shares       *record.Shares
+}
 
 // Close closes the tables. They may be nil.
 func (t *OperationTables) Close() {
 	if t != nil {
 		t.Open.Close()
 		t.Totals.Close()
+		t.Shares.Close()
 	}
 }
 
@@ -172,9 +196,23 @@ type Operations struct {
 }
 
 // NewTables creates the tables of operations.
-func (l *Latency) NewTables() (t *OperationTables, err error) {
+func (l *Latency) NewTables() (t *OperationTables, err error) { return l.newTables(MaxOpen) }
+
+// NewSharedTables creates tables with as much room again, which the users of the machine share: one alone can have MaxOpen.
+func (l *Latency) NewSharedTables() (t *OperationTables, err error) {
+	if t, err = l.newTables(2 * MaxOpen); err == nil {
+		t.Shares, err = record.NewShares(2 * MaxOpen)
+	}
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (l *Latency) newTables(most uint32) (t *OperationTables, err error) {
 	t = &OperationTables{}
-	t.Open, err = ebpf.NewMap(&ebpf.MapSpec{Name: "open", Type: ebpf.Hash, KeySize: uint32(record.KeyHeader + l.Key.Size), ValueSize: uint32(l.valueSize), MaxEntries: MaxOpen})
+	t.Open, err = ebpf.NewMap(&ebpf.MapSpec{Name: "open", Type: ebpf.Hash, KeySize: uint32(record.KeyHeader + l.Key.Size), ValueSize: uint32(l.valueSize), MaxEntries: most})
 	if err != nil {
 		return nil, err
 	}
@@ -237,13 +275,12 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 // put stores an open operation, at labelPut, and counts it unless its conditions are false.
 func (b *builder) put(l *Latency, of Operations, key, value int16) {
 	b.label(labelPut)
-	b.add(asm.LoadMapPtr(asm.R1, of.Open.FD()))
-	b.stack(asm.R2, key)
-	b.stack(asm.R3, value)
-	b.add(
-		asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call(),
-		asm.JNE.Imm(asm.R0, 0, labelFull),
-	)
+	if of.Shares != nil {
+		b.putShared(of, key, value)
+	} else {
+		b.update(of.Open, key, value, ebpf.UpdateAny)
+		b.add(asm.JNE.Imm(asm.R0, 0, labelFull))
+	}
 	if len(l.startWhere) > 0 || len(l.Open) > 0 {
 		b.add(asm.LoadMem(asm.R0, asm.RFP, value+record.OpenTime, asm.DWord), asm.JEq.Imm(asm.R0, 0, labelExit))
 	}
@@ -339,7 +376,7 @@ func (l *Latency) end(env *Env, of Operations, probe *Probe, row rowKeys, count 
 	if err := b.pairKey(&keyItem, key, of.Kind); err != nil {
 		return nil, err
 	}
-	b.open(l, keys, of.Open, key, rowKey)
+	owner := b.open(l, keys, of, key, rowKey)
 	conditional := len(l.startWhere) > 0 || len(l.Open) > 0
 	if conditional {
 		b.add(asm.JEq.Imm(regStart, 0, labelRejected)) // the start was not selected
@@ -357,7 +394,7 @@ func (l *Latency) end(env *Env, of Operations, probe *Probe, row rowKeys, count 
 			return nil, err
 		}
 	}
-	b.take(of, key, conditional)
+	b.take(of, key, owner, conditional)
 	value := b.alloc(8)
 	b.add(asm.Mov.Reg(asm.R0, regTime), asm.Sub.Reg(asm.R0, regStart))
 	count(b, rowKey, value)
@@ -390,9 +427,9 @@ const (
 )
 
 // open leaves the start time of an open operation in regStart and copies its items into the key of a row. If there
-// is none, it jumps to labelUnpaired.
-func (b *builder) open(l *Latency, keys []item, open *ebpf.Map, key, rowKey int16) {
-	b.lookup(open.FD(), key)
+// is none, it jumps to labelUnpaired. It returns the stack offset of its owner if the room is divided.
+func (b *builder) open(l *Latency, keys []item, of Operations, key, rowKey int16) (owner int16) {
+	b.lookup(of.Open.FD(), key)
 	b.add(asm.JEq.Imm(asm.R0, 0, labelUnpaired), asm.LoadMem(regStart, asm.R0, record.OpenTime, asm.DWord))
 	for _, item := range keys {
 		i, ok := l.atStart[item.Name]
@@ -404,16 +441,24 @@ func (b *builder) open(l *Latency, keys []item, open *ebpf.Map, key, rowKey int1
 			b.add(asm.LoadMem(asm.R1, asm.R0, from+at, asm.DWord), asm.StoreMem(asm.RFP, to+at, asm.R1, asm.DWord))
 		}
 	}
+	if of.Shares != nil {
+		owner = b.alloc(8)
+		b.add(asm.LoadMem(asm.R1, asm.R0, record.OpenOwner, asm.DWord), asm.StoreMem(asm.RFP, owner, asm.R1, asm.DWord))
+	}
+	return owner
 }
 
 // take removes an open operation and counts the pair, unless another end has taken the operation meanwhile. It goes
 // on if the pair counts. conditional means that regStart is 0 if the start was not selected.
-func (b *builder) take(of Operations, key int16, conditional bool) {
+func (b *builder) take(of Operations, key, owner int16, conditional bool) {
 	b.add(asm.Mov.Imm(regOutcome, counts))
 	b.label(labelTake)
 	b.add(asm.LoadMapPtr(asm.R1, of.Open.FD()))
 	b.stack(asm.R2, key)
 	b.add(asm.FnMapDeleteElem.Call(), asm.JNE.Imm(asm.R0, 0, labelUnpaired))
+	if of.Shares != nil {
+		b.leave(of.Shares, owner)
+	}
 	if conditional {
 		b.add(asm.JEq.Imm(regStart, 0, labelExit))
 	}

@@ -19,17 +19,46 @@ func (l *Latency) shown(start *Probe, i int) bool {
 	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, func(item record.Item) bool { return is(item.Name) })
 }
 
-// detail appends an expression to Open if the start can evaluate it and the stack has room.
-func (l *Latency) detail(start *Probe, src string) {
+// details appends to Open what describes the operations of a start, as far as a value of a size, and the stack, have room.
+func (l *Latency) details(start *Probe, most int) {
+	l.used = l.asked
+	for _, src := range l.pairing.By {
+		if _, asked := l.atStart[src]; !asked {
+			l.detail(start, src, most)
+		}
+	}
+	l.OpenBy = len(l.Open)
+	// Their columns are in the order of By.
+	slices.SortFunc(l.Open, func(a, b record.Item) int {
+		return slices.Index(l.pairing.By, a.Name) - slices.Index(l.pairing.By, b.Name)
+	})
+	asked := map[string]int{}
+	for i, item := range l.Open {
+		if !l.isDetail(item.Name) {
+			asked[item.Name] = i
+		}
+	}
+	l.atStart = asked
+	for i := range start.Args {
+		if name := start.ArgName(i); !l.shown(start, i) {
+			l.detail(start, name, most)
+		}
+	}
+}
+
+// detail appends an expression to Open if the start can evaluate it and there is room.
+func (l *Latency) detail(start *Probe, src string, most int) {
 	if !l.pairing.Details {
 		return
 	}
-	item, err := start.keyItem(src, l.valueSize)
-	if err != nil || start.hidden(item.expr) || len(l.Open) == record.MaxKnown || l.startStack()+item.Size > stackSize {
+	item, err := start.keyItem(src, l.used)
+	needed := max(l.used+item.Size-l.valueSize, 0) // more than the value has
+	if err != nil || start.hidden(item.expr) || len(l.Open) == record.MaxKnown || l.used+item.Size > most || l.startStack()+needed > stackSize {
 		return
 	}
 	l.Open = append(l.Open, item.Item)
-	l.valueSize += item.Size
+	l.used += item.Size
+	l.valueSize = max(l.valueSize, l.used)
 }
 
 // startStack returns the maximum stack usage of the start program, apart from strings in conditions

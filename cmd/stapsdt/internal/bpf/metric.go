@@ -6,6 +6,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 )
 
@@ -137,7 +138,7 @@ func (b *builder) record(m *Metric, t *record.SeriesTables, id uint32, key, valu
 	if !m.summed {
 		return
 	}
-	b.add(asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, record.RowSum))
+	b.sum(regRecord, value, m.Value)
 	switch {
 	case m.Latest:
 		b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(regRecord, record.RowTime, asm.R0, asm.DWord))
@@ -162,12 +163,18 @@ func (b *builder) record(m *Metric, t *record.SeriesTables, id uint32, key, valu
 }
 
 // series leaves the address of the row with the given key in R0. It creates a missing row, and uses
-// t.Overflow if there is no room.
+// t.Overflow if there is no room, or none for its owner.
 func (b *builder) series(t *record.SeriesTables, key int16) {
 	b.lookup(t.Rows.FD(), key)
-	found := b.fresh("series")
+	found, full := b.fresh("series"), b.fresh("overflow")
 	b.add(asm.JNE.Imm(asm.R0, 0, found))
 	if !t.Places() {
+		owner := int16(0)
+		if t.Shares != nil {
+			owner = b.alloc(8)
+			b.owner(owner)
+			b.room(t.Shares, owner, full)
+		}
 		b.add(asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
 		b.lookup(t.Zero.FD(), b.word)
 		b.add(
@@ -178,9 +185,17 @@ func (b *builder) series(t *record.SeriesTables, key int16) {
 		b.stack(asm.R2, key)
 		const noExist = 1 // another thread may have made it meanwhile
 		b.add(asm.Mov.Imm(asm.R4, noExist), asm.FnMapUpdateElem.Call())
+		if t.Shares != nil {
+			made := b.fresh("made")
+			b.add(asm.JNE.Imm(asm.R0, 0, made))
+			b.enter(t.Shares)
+			b.update(t.Owners, key, owner, ebpf.UpdateAny)
+			b.label(made)
+		}
 		b.lookup(t.Rows.FD(), key)
 		b.add(asm.JNE.Imm(asm.R0, 0, found))
 	}
+	b.label(full)
 	b.add(asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
 	b.lookup(t.Overflow.FD(), b.word)
 	b.add(asm.JEq.Imm(asm.R0, 0, labelLost))

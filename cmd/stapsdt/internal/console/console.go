@@ -18,8 +18,15 @@ import (
 type Console struct {
 	Out, Err io.Writer
 
-	finishing atomic.Bool // whether only the results are missing
+	state atomic.Int32
 }
+
+// The states of a console.
+const (
+	running   = iota
+	finishing // only the results are missing
+	staying   // a signal does not end it
+)
 
 // Warn prints a line for people. Nothing that a program reads is there. Texts from traced programs
 // may be in it: their control characters are not printed, and what follows a line break is
@@ -38,17 +45,24 @@ func (c *Console) Slow(what string) (done func()) {
 	return func() { timer.Stop() }
 }
 
-// Finish says that only the results are missing, which may take their time.
-func (c *Console) Finish() { c.finishing.Store(true) }
+// Finish says that only the results are missing, which may take more time.
+func (c *Console) Finish() { c.state.Store(finishing) }
+
+// Stay says that a signal, which has ended what it should, is not to end the rest.
+func (c *Console) Stay() { c.state.Store(staying) }
 
 // saying is how long Abandon waits for what it says to be written.
 const saying = 200 * time.Millisecond
 
-// Abandon calls exit after a time, unless Finish was called by then. It says so, if that is possible
-// at once: standard error may be what the command waits for.
-func (c *Console) Abandon(after time.Duration, exit func()) {
+// Abandon calls exit after a time, or after another one if Finish was called by then, unless Stay was. It says so,
+// if that is possible at once: standard error may be what the command waits for.
+func (c *Console) Abandon(after, results time.Duration, exit func()) {
 	time.Sleep(after)
-	if c.finishing.Load() {
+	if c.state.Load() == finishing {
+		time.Sleep(results)
+		after += results
+	}
+	if c.state.Load() == staying {
 		return
 	}
 	said := make(chan struct{})

@@ -26,23 +26,29 @@ func (m messages) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestAbandon: a command ends after a while whatever it waits for, but not if it has its results.
+// TestAbandon: a command ends after a while whatever it waits for, and later if only its results are missing.
 func TestAbandon(t *testing.T) {
 	said := make(messages, 1)
 	exited := false
-	(&Console{Err: said}).Abandon(time.Millisecond, func() { exited = true })
+	(&Console{Err: said}).Abandon(time.Millisecond, time.Hour, func() { exited = true })
 	require.True(t, exited)
 	require.Contains(t, <-said, "ends without its results")
 
 	exited = false
 	unread := make(messages)
-	(&Console{Err: unread}).Abandon(time.Millisecond, func() { exited = true })
+	(&Console{Err: unread}).Abandon(time.Millisecond, time.Hour, func() { exited = true })
 	require.True(t, exited)
 	<-unread
 
 	exited = false
-	c := &Console{Err: unread}
+	c := &Console{Err: said}
 	c.Finish()
-	c.Abandon(time.Millisecond, func() { exited = true })
+	c.Abandon(time.Millisecond, time.Millisecond, func() { exited = true })
+	require.True(t, exited)
+	require.Contains(t, <-said, "within 2ms of the signal")
+
+	exited = false
+	c.Stay()
+	c.Abandon(time.Millisecond, time.Millisecond, func() { exited = true })
 	require.False(t, exited)
 }

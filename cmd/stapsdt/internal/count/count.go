@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/big"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
@@ -41,13 +42,13 @@ type reporter struct {
 // have buckets.
 func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
 	config.JSON = o.JSON
-	if err := CheckLimit(o.Limit); err != nil {
+	if err := o.Check(); err != nil {
 		return err
 	}
 	if o.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
 	}
-	if len(o.From) > 0 {
+	if o.From.Given() {
 		return runRecorded(ctx, to, &config, o)
 	}
 	interval, err := run.NewInterval(o.Interval)
@@ -105,13 +106,14 @@ func (c *reporter) show(last bool) error {
 	if err != nil {
 		return err
 	}
+	rows = Sorted(rows, &c.options)
 	if c.options.JSON {
 		return c.encode(rows)
 	}
 	if len(rows) == 0 {
 		return c.screen.Show([]byte("no events\n"), last)
 	}
-	if c.options.Buckets != nil {
+	if c.options.Buckets != nil && !c.options.sums() {
 		return c.screen.Show(c.histograms(rows), last)
 	}
 	return c.screen.Show(c.table(rows), last)
@@ -121,21 +123,40 @@ func (c *reporter) show(last bool) error {
 func (c *reporter) table(rows []*Row[Probe]) []byte {
 	rates := c.rates(rows)
 	rows, others := most(rows, c.options.Limit)
-	table := render.Table{Right: 1, Width: console.Columns(c.Out)}
+	table := render.Table{Width: console.Columns(c.Out)}
 	header := []string{"COUNT"}
 	if c.options.Interval > 0 {
 		header = append(header, "PER SECOND")
-		table.Right = 2
 	}
+	if c.options.sums() {
+		header = append(header, "SUM OF "+c.options.Value)
+	}
+	table.Right = len(header)
 	table.Add(append(append(header, "PROBE"), c.options.By...)...)
 	for _, r := range rows {
 		cells := []string{fmt.Sprint(r.Count)}
 		if c.options.Interval > 0 {
 			cells = append(cells, fmt.Sprintf("%.0f", rates[r]))
 		}
+		if c.options.sums() {
+			cells = append(cells, r.sumText())
+		}
 		table.Add(append(append(cells, render.Printable(r.Of.String())), r.Text...)...)
 	}
 	return append(table.Text(), others...)
+}
+
+// sumText returns the sum of a row for people.
+func (r *Row[S]) sumText() string {
+	sum := r.sum()
+	n := sum.Int()
+	switch {
+	case !r.Value.Duration:
+		return n.String()
+	case !n.IsInt64():
+		return render.Duration(sum.Float())
+	}
+	return time.Duration(n.Int64()).String()
 }
 
 // rates returns the events per second of each row since the last call.
@@ -176,12 +197,19 @@ func (c *reporter) encode(rows []*Row[Probe]) error {
 	for _, r := range rows {
 		var object any
 		head := jsonHead{now, render.JSONText(r.Of.Provider), render.JSONText(r.Of.Name), r.By(c.options.By)}
-		if c.options.Buckets == nil {
+		switch {
+		case c.options.Buckets == nil:
 			object = struct {
 				jsonHead
 				Count uint64 `json:"count"`
 			}{head, r.Count}
-		} else {
+		case c.options.sums():
+			object = struct {
+				jsonHead
+				Count uint64   `json:"count"`
+				Sum   *big.Int `json:"sum"`
+			}{head, r.Count, r.sum().Int()}
+		default:
 			object = struct {
 				jsonHead
 				render.JSONHistogram

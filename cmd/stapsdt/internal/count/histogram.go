@@ -64,11 +64,11 @@ func WriteHistograms[S Subject](b *bytes.Buffer, h Histograms, rows []*Row[S], o
 	}
 	Separate(b)
 	fmt.Fprintln(b, render.Cut(render.Printable(rows[0].Of.String())+of, h.Columns))
-	table := render.Table{Right: 4, Width: h.Columns}
-	table.Add(append([]string{"COUNT", "AVERAGE", "P50", "P99"}, h.By...)...)
+	table := render.Table{Right: 5, Width: h.Columns}
+	table.Add(append([]string{"COUNT", "AVERAGE", "P50", "P99", "MAX"}, h.By...)...)
 	for _, r := range shown {
 		hg := r.Histogram(h.Buckets)
-		cells := []string{fmt.Sprint(r.Count), hg.Format(hg.Average()), hg.Format(hg.Quantile(0.5)), hg.Format(hg.Quantile(0.99))}
+		cells := []string{fmt.Sprint(r.Count), hg.Format(hg.Average()), hg.Format(hg.Quantile(0.5)), hg.Format(hg.Quantile(0.99)), hg.Format(hg.Quantile(1))}
 		table.Add(append(cells, r.Text...)...)
 	}
 	b.Write(table.Text())

@@ -3,9 +3,14 @@
 package count
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 )
@@ -19,8 +24,72 @@ type Options struct {
 	Limit int
 	// Interval is the time between two reports, or 0 for only one at the end.
 	Interval time.Duration
+	// Sort is the column by which rows are sorted, the largest first, or "" for the number of events.
+	Sort string
 	// From are the recordings whose events are counted, instead of those of processes.
-	From []string
+	From recorded.From
+}
+
+// Columns by which rows can be sorted, apart from count.
+var (
+	sumColumns       = []string{"sum"}
+	histogramColumns = []string{"average", "p50", "p99", "max"}
+)
+
+// sums reports whether values are added only.
+func (o *Options) sums() bool { return o.Buckets == record.Whole{} }
+
+// Check returns an error if an option is wrong.
+func (o *Options) Check() error {
+	var columns []string
+	switch {
+	case o.sums():
+		columns = sumColumns
+	case o.Buckets != nil:
+		columns = histogramColumns
+	}
+	if columns = append([]string{"count"}, columns...); o.Sort != "" && !slices.Contains(columns, o.Sort) {
+		return usage.Errorf("--sort takes %s here, and not %q", strings.Join(columns, " or "), o.Sort)
+	}
+	return CheckLimit(o.Limit)
+}
+
+// Sorted sorts rows, which are in the order of their numbers of events.
+func Sorted[S Subject](rows []*Row[S], o *Options) []*Row[S] {
+	if o.Sort == "" || o.Sort == "count" {
+		return rows
+	}
+	numbers := map[*Row[S]]float64{}
+	for _, r := range rows {
+		numbers[r] = r.number(o)
+	}
+	slices.SortStableFunc(rows, func(a, b *Row[S]) int { return -cmp.Compare(numbers[a], numbers[b]) })
+	return rows
+}
+
+// number returns what a row has in the column by which rows are sorted.
+func (r *Row[S]) number(o *Options) float64 {
+	if o.Sort == "sum" {
+		return r.sum().Float()
+	}
+	h := r.Histogram(o.Buckets)
+	switch o.Sort {
+	case "average":
+		return h.Average()
+	case "p50":
+		return h.Quantile(0.5)
+	case "p99":
+		return h.Quantile(0.99)
+	}
+	return h.Quantile(1)
+}
+
+// sum returns the sum of the values of a row.
+func (r *Row[S]) sum() (s record.Sum) {
+	for _, b := range r.Buckets {
+		s.Merge(b.Sum)
+	}
+	return s
 }
 
 // CheckLimit returns an error if a number of rows is not valid.

@@ -5,6 +5,7 @@ package count
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -25,6 +26,42 @@ func TestMost(t *testing.T) {
 	require.Empty(t, others)
 }
 
+// TestSorted: rows are sorted by a column, and those that are equal stay in their order.
+func TestSorted(t *testing.T) {
+	of := expr.Type{Kind: expr.Int, Size: 8}
+	o := Options{Expressions: Expressions{Buckets: record.Powers{}}}
+	row := func(name string, values ...int64) *Row[Probe] {
+		r := &Row[Probe]{Of: Probe{name, name}, Value: of, Buckets: map[int]*Bucket{}}
+		for _, v := range values {
+			b := r.bucket(o.Buckets.Of(of, uint64(v)))
+			b.Count++
+			b.Sum.Add(of, uint64(v))
+			r.Count++
+		}
+		return r
+	}
+	for sort, want := range map[string]string{"": "abcd", "count": "abcd", "average": "bcda", "p50": "bdca", "p99": "cbad", "max": "cbad"} {
+		rows := []*Row[Probe]{row("a", 1, 1, 1, 1, 1, 10), row("b", 9, 9, 11), row("c", 2, 14), row("d", 7)}
+		o.Sort = sort
+		require.NoError(t, o.Check())
+		got := ""
+		for _, r := range Sorted(rows, &o) {
+			got += r.Of.Name
+		}
+		require.Equal(t, want, got, sort)
+	}
+	o.Sort = "sum"
+	require.ErrorContains(t, o.Check(), "--sort takes count or average or p50 or p99 or max here")
+	o.Buckets = record.Whole{}
+	rows := []*Row[Probe]{row("a", -1, -1, math.MinInt64), row("b", math.MaxInt64, math.MaxInt64, math.MaxInt64)}
+	require.NoError(t, o.Check())
+	require.Equal(t, "b", Sorted(rows, &o)[0].Of.Name)
+	require.Equal(t, "27670116110564327421", rows[0].sumText())
+	require.Equal(t, "-9223372036854775810", rows[1].sumText())
+	rows[0].Value.Duration, rows[1].Value.Duration = true, true
+	require.Equal(t, "7690000h", rows[0].sumText())
+}
+
 // TestWriteHistograms: few rows have a histogram each, and many are a table.
 func TestWriteHistograms(t *testing.T) {
 	h := Histograms{Options: &Options{Expressions: Expressions{By: []string{"path"}, Buckets: record.Powers{}}}, Columns: 80}
@@ -32,7 +69,7 @@ func TestWriteHistograms(t *testing.T) {
 	for _, path := range []string{`"/a"`, `"/b"`, `"/c"`, `"/d"`, `"/e"`} {
 		rows = append(rows, &Row[Probe]{
 			Of: Probe{"app", "done"}, Text: []string{path}, JSON: []json.RawMessage{json.RawMessage(path)}, Count: 2,
-			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: map[int]*Bucket{record.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {2, 10}},
+			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: map[int]*Bucket{record.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {2, record.Sum{Low: 10}}},
 		})
 	}
 	var few, many bytes.Buffer
@@ -41,6 +78,6 @@ func TestWriteHistograms(t *testing.T) {
 	require.Contains(t, few.String(), "p99 5")
 	WriteHistograms(&many, h, rows, " size")
 	require.Equal(t, 1, strings.Count(many.String(), "app:done size\n"))
-	require.Contains(t, many.String(), "COUNT  AVERAGE  P50  P99  path\n")
+	require.Contains(t, many.String(), "COUNT  AVERAGE  P50  P99  MAX  path\n")
 	require.NotContains(t, many.String(), "path=")
 }

@@ -26,7 +26,6 @@ type recordedCounter struct {
 	probes      map[*recording.Probe]*recordedProbe
 	last        *recording.Probe // the probe of the event before, and what is evaluated for it
 	ofLast      *recordedProbe
-	unfit       map[*recording.Probe]bool // probes of programs that do not have what is asked for
 	unevaluated uint64
 	json        bool
 }
@@ -46,13 +45,18 @@ func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o
 	if config.Given() || config.Single || config.Duration > 0 || config.Via != "" || config.Budget > 0 || o.Interval > 0 {
 		return usage.Errorf("-p, -a, -d, -i, --via and --budget are for processes, and --from reads recordings")
 	}
-	source, err := recorded.Open(o.From, config.Specs, config.Where)
+	c := newRecordedCounter(to, &o)
+	source, err := recorded.Open(o.From, config.Specs, config.Where, c.fits)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	c := newRecordedCounter(to, source, &o)
-	err = source.Each(ctx, func(e *recording.Event, _ *recorded.File) error { return c.add(e) })
+	source.Begin(to)
+	c.source = source
+	err = source.Each(ctx, func(e *recording.Event, _ *recorded.File) error {
+		c.add(e)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -63,8 +67,14 @@ func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o
 	return c.Report("values of --by")
 }
 
-func newRecordedCounter(to *console.Console, source *recorded.Source, o *Options) *recordedCounter {
-	return &recordedCounter{Console: to, source: source, expressions: &o.Expressions, probes: map[*recording.Probe]*recordedProbe{}, json: o.JSON}
+func newRecordedCounter(to *console.Console, o *Options) *recordedCounter {
+	return &recordedCounter{Console: to, expressions: &o.Expressions, probes: map[*recording.Probe]*recordedProbe{}, json: o.JSON}
+}
+
+// fits returns an error if a probe does not have what is asked for.
+func (c *recordedCounter) fits(p *recording.Probe) error {
+	_, err := c.probe(p)
+	return err
 }
 
 // liveReporter shows the numbers of a recordedCounter of programs that listen. It is a live.Consumer.
@@ -73,30 +83,21 @@ type liveReporter struct {
 	counter *recordedCounter
 }
 
-// Event counts an event. A probe that does not have what is asked for keeps no other one from being counted.
+// Event counts an event.
 func (r liveReporter) Event(e *recording.Event, _ *recorded.File) error {
-	c := r.counter
-	if c.unfit[e.Probe] {
-		return nil
-	}
-	err := c.add(e)
-	if err != nil {
-		c.Warn("%v", usage.Text(err))
-		if c.unfit == nil {
-			c.unfit = map[*recording.Probe]bool{}
-		}
-		c.unfit[e.Probe] = true
-	}
+	r.counter.add(e)
 	return nil
 }
 
 // runLive counts the events of programs that listen.
 func runLive(ctx context.Context, to *console.Console, feed *live.Feed, o Options) (err error) {
-	c := newRecordedCounter(to, feed.Source, &o)
+	c := newRecordedCounter(to, &o)
+	c.source = feed.Source
 	r := newReporter(to, c, o)
 	if r.interval, err = run.NewInterval(o.Interval); err != nil {
 		return err
 	}
+	feed.Announce()
 	if err := feed.Run(ctx, liveReporter{r, c}); err != nil {
 		return err
 	}
@@ -108,19 +109,19 @@ func runLive(ctx context.Context, to *console.Console, feed *live.Feed, o Option
 
 // needs says what a program's own events have to have.
 func (o *Options) needs(where string) live.Needs {
-	n := live.Needs{Where: where, Exprs: slices.Clone(o.By)}
+	exprs := slices.Clone(o.By)
 	if o.Buckets != nil {
-		n.Exprs = append(n.Exprs, o.Value)
+		exprs = append(exprs, o.Value)
 	}
-	return n
+	return live.Needs{Where: where, Exprs: exprs, Fits: newRecordedCounter(nil, o).fits}
 }
 
 // Report implements source.
 func (c *recordedCounter) Report(what string) error {
 	if c.json {
-		c.source.ReportJSON(c.Console)
+		c.source.ReportJSON(c.Console, recorded.LowerBounds)
 	} else {
-		c.source.Report(c.Console)
+		c.source.Report(c.Console, recorded.LowerBounds)
 	}
 	if c.Lost > 0 {
 		c.Warn("%d events were lost, because there are too many different %s", c.Lost, what)
@@ -148,7 +149,7 @@ func (c *recordedCounter) probe(p *recording.Probe) (*recordedProbe, error) {
 	}
 	r.values = make([]recorded.Value, len(r.by))
 	if c.expressions.Buckets != nil {
-		e, err := r.ParseInteger(c.expressions.Value, "a histogram")
+		e, err := r.ParseInteger(c.expressions.Value, record.What(c.expressions.Buckets))
 		if err != nil {
 			return nil, err
 		}
@@ -161,29 +162,28 @@ func (c *recordedCounter) probe(p *recording.Probe) (*recordedProbe, error) {
 	return r, nil
 }
 
-// add counts an event.
-func (c *recordedCounter) add(e *recording.Event) error {
+// add counts an event of a probe that has what is asked for: its source leaves out the others.
+func (c *recordedCounter) add(e *recording.Event) {
 	p, err := c.probe(e.Probe)
 	if err != nil {
-		return usage.Errorf("%w", err)
+		return
 	}
 	p.At(e)
 	var fault bool
 	for i, by := range p.by {
 		if p.values[i], fault = p.Value(by, p.items[i]); fault {
 			c.unevaluated++
-			return nil
+			return
 		}
 	}
 	if p.value == nil {
 		c.Add(p.number, p.values, nil, expr.Type{}, 0)
-		return nil
+		return
 	}
 	bits, fault := p.Number(p.value)
 	if fault {
 		c.unevaluated++
-		return nil
+		return
 	}
 	c.Add(p.number, p.values, c.expressions.Buckets, p.value.Type(), bits)
-	return nil
 }

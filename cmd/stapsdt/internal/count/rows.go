@@ -52,7 +52,9 @@ func (t *Recorded[S]) Add(number int, by []recorded.Value, buckets record.Bucket
 		bucket = buckets.Of(of, value)
 	}
 	row.Count++
-	row.bucket(bucket).add(1, value)
+	b := row.bucket(bucket)
+	b.Count++
+	b.Sum.Add(of, value)
 }
 
 // find returns the row of an event, or nil if there is no room for it.

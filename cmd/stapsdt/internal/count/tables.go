@@ -57,10 +57,11 @@ type Row[S Subject] struct {
 	lastBucket int
 }
 
-// Bucket is the number of events in a bucket, and the sum of their values modulo 2^64.
-type Bucket struct{ Count, Sum uint64 }
-
-func (b *Bucket) add(count, sum uint64) { b.Count, b.Sum = b.Count+count, b.Sum+sum }
+// Bucket is the number of events in a bucket, and the sum of their values.
+type Bucket struct {
+	Count uint64
+	Sum   record.Sum
+}
 
 // bucket returns one of a row, which it adds if it is not there.
 func (r *Row[S]) bucket(i int) *Bucket {
@@ -86,7 +87,7 @@ const (
 // rowsOf returns the maximum number of rows of a table. In a histogram with keys, each bucket
 // takes a row.
 func rowsOf(a *bpf.Aggregate) uint32 {
-	const rowSize = 16
+	const rowSize = record.RowSize
 	if !a.Bucketed {
 		return maxRows
 	}
@@ -175,7 +176,9 @@ func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r record.Row
 		merged[n.key] = n
 	}
 	n.Count += r.Count
-	n.bucket(int(r.Bucket)).add(r.Count, r.Sum)
+	b := n.bucket(int(r.Bucket))
+	b.Count += r.Count
+	b.Sum.Merge(r.Sum)
 }
 
 // Close releases the tables.

@@ -27,7 +27,7 @@ type Options struct {
 	// Limit is the number of events after which the run ends, or 0 for none.
 	Limit uint64
 	// From are the recordings whose events are written, instead of those of processes.
-	From []string
+	From recorded.From
 }
 
 // view writes events. It is a stream.Consumer.
@@ -63,6 +63,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return err
 	}
 	v.stream.Report(to)
+	v.condition.Report(to)
 	to.Warn("wrote %s to %s: read it with babeltrace2", render.Number(v.events, "event"), o.Path)
 	return nil
 }

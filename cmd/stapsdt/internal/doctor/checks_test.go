@@ -286,15 +286,3 @@ func TestSections(t *testing.T) {
 		assert.NotEqual(t, unseen[name] != "", seen[name], "%s: either a check finds it, or unseen states why none does", name)
 	}
 }
-
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"a:b", "a:b", 0}, {"a:b", "", 3}, {"", "a:b", 3}, {"greting", "greeting", 1}, {"greetnig", "greeting", 2},
-		{"*:greeting", "hello:greeting", 0}, {"h*:b", "hello:a", 1}, {"?ello", "hello", 0}, {"*", "anything", 0}, {"é", "e", 1},
-	} {
-		assert.Equal(t, c.want, distance(c.a, c.b), "%q, %q", c.a, c.b)
-	}
-}

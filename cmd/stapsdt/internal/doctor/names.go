@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/internal/nearest"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -45,41 +46,11 @@ func (f *Facts) nearest() (names []string) {
 			if _, known := far[n.String()]; !known {
 				names = append(names, n.String())
 			}
-			far[n.String()] = distance(f.Spec.Provider, n.Provider) + distance(f.Spec.Probe, n.Probe)
+			far[n.String()] = nearest.Distance(f.Spec.Provider, n.Provider) + nearest.Distance(f.Spec.Probe, n.Probe)
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(far[a]-far[b], cmp.Compare(a, b)) })
 	return names
-}
-
-// distance is how many characters must be inserted, removed or replaced to make b of a. The
-// signs of a pattern match anything, and cost nothing.
-func distance(a, b string) int {
-	to := []rune(b)
-	row := make([]int, len(to)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for _, r := range a {
-		free := r == '*'
-		before := row[0] // of the row above, one to the left
-		if !free {
-			row[0]++
-		}
-		for j, c := range to {
-			above := row[j+1]
-			switch {
-			case free:
-				row[j+1] = min(above, row[j], before)
-			case r == c || r == '?':
-				row[j+1] = before
-			default:
-				row[j+1] = 1 + min(above, row[j], before)
-			}
-			before = above
-		}
-	}
-	return row[len(to)]
 }
 
 // characters: not every tracer takes every name.

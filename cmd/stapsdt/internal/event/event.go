@@ -19,7 +19,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
-	"golang.org/x/sys/unix"
 )
 
 // Event is a record of an event. It and its values are valid until the Stream is asked for
@@ -159,16 +158,6 @@ func (s *Stream) Waiting() bool { return len(s.pending) > 0 }
 // Close closes the stream.
 func (s *Stream) Close() error { return s.reader.Close() }
 
-// Now returns CLOCK_MONOTONIC.
-func Now() time.Duration {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
-	return time.Duration(t.Nano())
-}
-
-// Boot returns when the clock of Now began.
-func Boot() time.Time { return time.Now().Add(-Now()) }
-
 // Read waits for events, at most for a time, and returns those whose place in the order is
 // certain. With drain it does not wait, and returns all that there are.
 func (s *Stream) Read(wait time.Duration, drain bool) ([]*Event, error) {
@@ -234,7 +223,7 @@ func (s *Stream) event() *Event {
 func (s *Stream) decode(e *Event) error {
 	if len(e.raw) >= record.EventHeader {
 		word := func(at int) uint64 { return binary.NativeEndian.Uint64(e.raw[at:]) }
-		e.Time = time.Duration(word(record.EventTime))
+		e.Time = record.At(word(record.EventTime))
 		e.ID, e.CPU = uint32(word(record.EventID)), uint32(word(record.EventID)>>32)
 		e.TID, e.PID = uint32(word(record.EventPID)), uint32(word(record.EventPID)>>32)
 		if len(e.raw) == s.sizes(e.ID) {

@@ -3,8 +3,10 @@
 package export
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
@@ -12,21 +14,23 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/metric"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// PrintRecorded prints the metrics that the rules of a file make of the events of recordings.
-func PrintRecorded(ctx context.Context, to *console.Console, file string, from []string) error {
+// PrintRecorded prints the metrics that the rules of a file make of the events of recordings. What is not printable in a label is replaced.
+func PrintRecorded(ctx context.Context, to *console.Console, file string, from recorded.From) error {
 	all, err := rules.Read(file)
 	if err != nil {
 		return err
 	}
-	source, err := recorded.Open(from, nil, "")
+	source, err := recorded.Open(from, nil, "", nil)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
+	source.Begin(to)
 	var created time.Time
 	for _, f := range source.Files() {
 		if at := time.Unix(0, f.Head().Reading.Realtime); created.IsZero() || at.Before(created) {
@@ -60,6 +64,15 @@ func PrintRecorded(ctx context.Context, to *console.Console, file string, from [
 		families = append(families, m.Family())
 		m.Report(to)
 	}
-	source.Report(to)
-	return expose.WriteText(to.Out, families)
+	source.Report(to, recorded.LowerBounds)
+	var b bytes.Buffer
+	if err := expose.WriteText(&b, families); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprintln(to.Out, render.Printable(strings.TrimSuffix(line, "\n"))); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -30,12 +30,14 @@ type jsonUnpaired struct {
 	Starts  uint64     `json:"starts_without_end"`
 	Ends    uint64     `json:"ends_without_start"`
 	Open    int        `json:"open"`
+	Unknown int        `json:"end_may_be_lost"`
 	Longest []jsonOpen `json:"longest"`
 }
 
 // jsonOpen is an operation that is open.
 type jsonOpen struct {
 	Nanoseconds time.Duration     `json:"nanoseconds"`
+	Unknown     bool              `json:"end_may_be_lost,omitempty"`
 	PID         int               `json:"pid"`
 	TID         int               `json:"tid,omitempty"`
 	Goroutine   uint64            `json:"goroutine,omitempty"`
@@ -55,12 +57,14 @@ func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
 			return err
 		}
 	}
-	names := l.source.details()
 	for i, o := range l.kinds.all {
+		if o.unfit {
+			continue
+		}
 		u := &all[i]
-		object := jsonUnpaired{head(o), u.starts, u.ends, u.open, []jsonOpen{}}
+		object := jsonUnpaired{head(o), u.starts, u.ends, u.open, u.unknown, []jsonOpen{}}
 		for j := range u.oldest {
-			object.Longest = append(object.Longest, u.oldest[j].forJSON(names))
+			object.Longest = append(object.Longest, u.oldest[j].forJSON(&u.columns))
 		}
 		if err := encoder.Encode(object); err != nil {
 			return err
@@ -69,8 +73,8 @@ func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
 	return nil
 }
 
-func (o *openOperation) forJSON(names details) jsonOpen {
-	j := jsonOpen{Nanoseconds: o.since, PID: o.pid, TID: o.tid, Goroutine: o.goroutine, Key: o.key.json}
+func (o *openOperation) forJSON(names *columns) jsonOpen {
+	j := jsonOpen{Nanoseconds: o.since, Unknown: o.unknown, PID: o.pid, TID: o.tid, Goroutine: o.goroutine, Key: o.key.json}
 	for i, v := range o.details {
 		if v.json == nil {
 			continue

@@ -13,7 +13,10 @@ import (
 )
 
 // operation is a kind of operation, which is the subject of a row.
-type operation struct{ start, end string }
+type operation struct {
+	start, end string
+	unfit      bool // one of the two does not have what is asked for: it is not shown
+}
 
 // String returns both probes, with their file once if it is the same. For a function it is its name.
 func (o *operation) String() string {
@@ -38,7 +41,7 @@ type kinds struct {
 
 // find returns the number of the kind of operation that a probe, which is PROVIDER:NAME, starts or ends.
 func (k *kinds) find(s *probes.Selector, probe string, isStart bool) (uint32, error) {
-	o := &operation{s.Specs[0].String(), s.Specs[1].String()}
+	o := &operation{start: s.Specs[0].String(), end: s.Specs[1].String()}
 	switch {
 	case k.functions:
 		o.start = strings.TrimSuffix(probe, target.ReturnSuffix)
@@ -51,7 +54,7 @@ func (k *kinds) find(s *probes.Selector, probe string, isStart bool) (uint32, er
 		o.start = strings.TrimSuffix(strings.TrimSuffix(o.end, "end"), "done") + "start"
 	}
 	known := slices.IndexFunc(k.all, func(known *operation) bool {
-		return *known == *o || k.named && known.start == o.start
+		return known.start == o.start && known.end == o.end || k.named && known.start == o.start
 	})
 	if known >= 0 {
 		if k.named && !isStart { // by whichever of __end and __done there is

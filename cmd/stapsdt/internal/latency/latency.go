@@ -25,10 +25,6 @@ type source interface {
 	Rows() ([]*count.Row[*operation], error)
 	// unpaired returns what has no counterpart, of each kind.
 	unpaired() ([]unpaired, error)
-	// details returns the names of what is shown of an operation that is open, and keyName that of
-	// what pairs a start with its end.
-	details() details
-	keyName() string
 }
 
 // latency shows the times of operations.
@@ -51,17 +47,17 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if l.pairs, err = newPairs(names, key); err != nil {
 		return err
 	}
-	if err := count.CheckLimit(o.Limit); err != nil {
+	if err := o.Check(); err != nil {
 		return err
 	}
 	if l.options.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
 	}
 	l.kinds.named, l.kinds.functions = l.pairs.named, l.pairs.functions
-	if len(o.From) > 0 && l.pairs.functions {
+	if o.From.Given() && l.pairs.functions {
 		return usage.Errorf("recordings do not tell the depth of calls, by which calls of functions are paired with their returns")
 	}
-	if len(o.From) > 0 {
+	if o.From.Given() {
 		return l.runRecorded(ctx, &config)
 	}
 	if l.pairs.key == bpf.Goroutine && !config.Given() {

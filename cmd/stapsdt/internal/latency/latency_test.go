@@ -67,9 +67,9 @@ func TestHeading(t *testing.T) {
 		o    operation
 		want string
 	}{
-		{operation{"a:job__start", "a:job__end"}, "a:job__start → a:job__end"},
-		{operation{"/usr/lib/postgres:p:query__start", "/usr/lib/postgres:p:query__done"}, "/usr/lib/postgres:p:query__start → p:query__done"},
-		{operation{"/a:p:x", "/b:p:y"}, "/a:p:x → /b:p:y"},
+		{operation{start: "a:job__start", end: "a:job__end"}, "a:job__start → a:job__end"},
+		{operation{start: "/usr/lib/postgres:p:query__start", end: "/usr/lib/postgres:p:query__done"}, "/usr/lib/postgres:p:query__start → p:query__done"},
+		{operation{start: "/a:p:x", end: "/b:p:y"}, "/a:p:x → /b:p:y"},
 	} {
 		require.Equal(t, test.want, test.o.String())
 	}

@@ -3,7 +3,6 @@
 package latency
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -34,11 +33,12 @@ func (l *latency) runRecorded(ctx context.Context, config *run.Config) error {
 	if config.Given() || config.Single || config.Duration > 0 || config.Via != "" || config.Budget > 0 || l.options.Interval > 0 {
 		return usage.Errorf("-p, -a, -d, -i, --via and --budget are for processes, and --from reads recordings")
 	}
-	source, err := recorded.Open(l.options.From, slices.Concat(l.pairs.specs, l.pairs.otherSpecs()), "")
+	source, err := recorded.Open(l.options.From, slices.Concat(l.pairs.specs, l.pairs.otherSpecs()), "", nil)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
+	source.Begin(l.Console)
 	r := &fromRecordings{latency: l}
 	if err := r.open(source.Probes(), config.Where); err != nil {
 		return err
@@ -59,6 +59,7 @@ func (l *latency) runLive(ctx context.Context, feed *live.Feed, where string) (e
 		return err
 	}
 	feed.Gone = r.pairs.Forget
+	feed.Announce()
 	if err := feed.Run(ctx, r); err != nil {
 		return err
 	}
@@ -84,9 +85,9 @@ func (r *fromRecordings) finish(source *recorded.Source) error {
 		return err
 	}
 	if r.latency.options.JSON {
-		source.ReportJSON(r.latency.Console)
+		source.ReportJSON(r.latency.Console, recorded.LowerBounds)
 	} else {
-		source.Report(r.latency.Console)
+		source.Report(r.latency.Console, recorded.LowerBounds)
 	}
 	r.report()
 	return nil
@@ -146,7 +147,15 @@ func (r *fromRecordings) pair(all []*recording.Probe, where string) (err error) 
 		}
 		sides = append(sides, side)
 	}
-	r.pairs, err = recorded.NewPairs(recorded.Plan{Pairing: bpf.Pairing{Key: l.pairs.key, Where: bpf.SplitWhere(where), By: l.options.By, Details: true}}, sides)
+	var unfit probes.Unfit
+	pairing := bpf.Pairing{Key: l.pairs.key, Where: bpf.SplitWhere(where), By: l.options.By, Details: true}
+	r.pairs, err = recorded.NewPairs(recorded.Plan{Pairing: pairing, Unfit: &unfit}, sides)
+	for i, o := range l.kinds.all {
+		o.unfit = err == nil && r.pairs.Unfit(i)
+	}
+	if line := unfit.Take(len(sides)); line != "" && l.Console != nil {
+		l.Warn("%s", line)
+	}
 	if err != nil && !errors.Is(err, probes.ErrNothing) {
 		return usage.Errorf("%w", err)
 	}
@@ -176,15 +185,18 @@ func (r *fromRecordings) unpaired() ([]unpaired, error) {
 	}
 	var open []*recorded.Operation
 	r.pairs.Open(func(o *recorded.Operation) { open = append(open, o) })
-	slices.SortFunc(open, func(a, b *recorded.Operation) int {
-		return cmp.Or(-cmp.Compare(a.For(), b.For()), cmp.Compare(a.Since, b.Since))
-	})
+	recorded.SortOpen(open)
 	for _, o := range open {
-		u := &all[o.Kind]
-		if u.open++; len(u.oldest) == maxOpenShown {
+		u, isOpen := &all[o.Kind], o.IsOpen()
+		if u.columns = r.columnsOf(o.Columns); isOpen {
+			u.open++
+		} else {
+			u.unknown++
+		}
+		if len(u.oldest) == maxOpenShown {
 			continue
 		}
-		shown := openOperation{since: o.For(), pid: int(o.PID), tid: int(o.TID), goroutine: o.Goroutine, key: value{o.Key.ForText(), o.Key.ForJSON()}}
+		shown := openOperation{since: o.For(), unknown: !isOpen, pid: int(o.PID), tid: int(o.TID), goroutine: o.Goroutine, key: value{o.Key.ForText(), o.Key.ForJSON()}}
 		for i := range o.Details {
 			one := value{}
 			if v := &o.Details[i]; v.Item != nil {
@@ -197,11 +209,11 @@ func (r *fromRecordings) unpaired() ([]unpaired, error) {
 	return all, nil
 }
 
-func (r *fromRecordings) details() details { return details{r.pairs.Columns, r.pairs.By} }
-
-func (r *fromRecordings) keyName() string {
-	if key := r.latency.pairs.key; key != "arg0" {
-		return key
+// columnsOf returns what describes the open operations of a kind.
+func (r *fromRecordings) columnsOf(c *recorded.Columns) columns {
+	key := r.latency.pairs.key
+	if key == "arg0" {
+		key = c.Key
 	}
-	return r.pairs.KeyName
+	return columns{key, c.Names, c.By}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/proberec"
 
@@ -62,7 +63,7 @@ func measure(t *testing.T, key string, config run.Config, o count.Options, names
 // are open are shown.
 func TestRecorded(t *testing.T) {
 	from := []string{jobs(t)}
-	o := count.Options{From: from, JSON: true}
+	o := count.Options{From: recorded.From{Paths: from}, JSON: true}
 	o.By = []string{"text", "status"}
 	_, all := measure(t, "", run.Config{}, o, "shop:job")
 	require.Len(t, all, 3)
@@ -80,7 +81,7 @@ func TestRecorded(t *testing.T) {
 	require.Equal(t, map[string]any{"text": "job 0"}, first["by"])
 	require.Positive(t, first["nanoseconds"])
 
-	text, _ := measure(t, "", run.Config{}, count.Options{From: from}, "shop:job")
+	text, _ := measure(t, "", run.Config{}, count.Options{From: recorded.From{Paths: from}}, "shop:job")
 	require.Contains(t, text, "2 starts without an end (2 still open); 1 end without a start")
 	require.Regexp(t, `OPEN FOR +PID +GOROUTINE +ID +text\n`, text)
 }
@@ -88,7 +89,7 @@ func TestRecorded(t *testing.T) {
 // TestRecordedWhere: a condition that the start can evaluate is about the start, also of ends that have no
 // such argument.
 func TestRecordedWhere(t *testing.T) {
-	o := count.Options{From: []string{jobs(t)}, JSON: true}
+	o := count.Options{From: recorded.From{Paths: []string{jobs(t)}}, JSON: true}
 	for where, want := range map[string][]any{
 		`text == "job 1"`:                  {3., 1., 1., 1.}, // the count, starts without an end, ends without a start, open
 		`status == 200`:                    {3., 2., 1., 2.},
@@ -102,7 +103,7 @@ func TestRecordedWhere(t *testing.T) {
 
 // TestRecordedKeys: goroutines pair events, and threads do not if the recording does not have them.
 func TestRecordedKeys(t *testing.T) {
-	o := count.Options{From: []string{jobs(t)}, JSON: true}
+	o := count.Options{From: recorded.From{Paths: []string{jobs(t)}}, JSON: true}
 	_, all := measure(t, "goroutine", run.Config{}, o, "shop:job__start", "shop:job__end")
 	require.Equal(t, 6., all[0]["count"])
 	text, all := measure(t, "thread", run.Config{}, o, "shop:job__start", "shop:job__end")

@@ -18,6 +18,7 @@ func (l *latency) show(last bool) error {
 	if err != nil {
 		return err
 	}
+	rows = count.Sorted(rows, &l.options)
 	all, err := l.source.unpaired()
 	if err != nil {
 		return err
@@ -36,6 +37,9 @@ func (l *latency) text(rows []*count.Row[*operation], all []unpaired) []byte {
 	var b bytes.Buffer
 	h := count.Histograms{Options: &l.options, Columns: console.Columns(l.Out)}
 	for i, o := range l.kinds.all {
+		if o.unfit {
+			continue
+		}
 		u := &all[i]
 		var own []*count.Row[*operation]
 		for _, r := range rows {
@@ -51,15 +55,19 @@ func (l *latency) text(rows []*count.Row[*operation], all []unpaired) []byte {
 		case len(own) > 1: // what follows is not of the last row
 			count.Separate(&b)
 		}
-		fmt.Fprintf(&b, "%s without an end (%d still open); %s without a start\n", render.Number(u.starts, "start"), u.open, render.Number(u.ends, "end"))
+		open := fmt.Sprintf("%d still open", u.open)
+		if u.unknown > 0 {
+			open += fmt.Sprintf(", %d with an end that may be lost", u.unknown)
+		}
+		fmt.Fprintf(&b, "%s without an end (%s); %s without a start\n", render.Number(u.starts, "start"), open, render.Number(u.ends, "end"))
 		l.openTable(&b, u)
 	}
 	return b.Bytes()
 }
 
-// openTable writes those that have been open longest.
+// openTable writes those that have been open longest, and then those whose end may be lost: they have been open for at most that time.
 func (l *latency) openTable(b *bytes.Buffer, u *unpaired) {
-	if u.open == 0 {
+	if len(u.oldest) == 0 {
 		return
 	}
 	table := render.Table{Right: 3, Width: console.Columns(l.Out)}
@@ -67,9 +75,13 @@ func (l *latency) openTable(b *bytes.Buffer, u *unpaired) {
 	if u.oldest[0].goroutine != 0 {
 		thread = "GOROUTINE"
 	}
-	table.Add(append([]string{"OPEN FOR", "PID", thread, strings.ToUpper(l.source.keyName())}, l.source.details().names...)...)
+	table.Add(append([]string{"OPEN FOR", "PID", thread, strings.ToUpper(u.columns.key)}, u.columns.names...)...)
 	for _, o := range u.oldest {
-		cells := []string{render.Duration(float64(o.since)), fmt.Sprint(o.pid), fmt.Sprint(uint64(o.tid) + o.goroutine), o.key.text}
+		most := ""
+		if o.unknown {
+			most = "<="
+		}
+		cells := []string{most + render.Duration(float64(o.since)), fmt.Sprint(o.pid), fmt.Sprint(uint64(o.tid) + o.goroutine), o.key.text}
 		for _, v := range o.details {
 			cells = append(cells, v.text)
 		}

@@ -5,6 +5,7 @@ package latency
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
@@ -24,6 +25,7 @@ type traced struct {
 	latency    *latency
 	run        *run.Run
 	operations operations.Operations
+	plans      map[uint32]*bpf.Latency // of the kinds, by the first start of each
 	interval   *run.Interval
 	full       uint64 // starts for which there was no room
 }
@@ -112,7 +114,7 @@ func (t *traced) Problem(err error) { t.run.Problem(err) }
 // Section implements engine.Subscriber.
 func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 	err := t.operations.Prepare(t.run.Selector, bpf.Pairing{
-		Key: t.latency.pairs.key, Where: bpf.SplitWhere(t.run.Where), By: t.latency.options.By, Details: true,
+		Key: t.latency.pairs.key, Where: bpf.SplitWhere(t.run.Where), By: t.latency.options.By, Details: true, Kinds: strings.ContainsAny(t.latency.pairs.specs[0], "*?["),
 	})
 	if err != nil {
 		return nil, err
@@ -125,9 +127,18 @@ func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
+	section, err := t.section(p, kind, isStart)
+	if err != nil {
+		t.latency.kinds.all[kind].unfit = true
+	}
+	return section, err
+}
+
+// section returns the code for the events of a side of a kind.
+func (t *traced) section(p *bpf.Probe, kind uint32, isStart bool) (*bpf.Section, error) {
 	plan, of := t.operations.Plan, bpf.Operations{OperationTables: t.operations.Tables, Kind: kind}
 	if isStart {
-		return plan.Start(t.run.Env, of, p)
+		return t.planOf(kind, p).Start(t.run.Env, of, p)
 	}
 	a, err := plan.NewEnd(p, t.latency.options.Buckets)
 	if err != nil {
@@ -138,10 +149,15 @@ func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 	})
 }
 
-// keyName is the name of the argument that the key is, or its expression.
-func (t *traced) keyName() string {
-	if t.latency.pairs.key == "arg0" {
-		return t.run.Selector.Specs[0].First.ArgName(0)
+// planOf returns the plan for the starts of a kind.
+func (t *traced) planOf(kind uint32, start *bpf.Probe) *bpf.Latency {
+	if t.plans == nil {
+		t.plans = map[uint32]*bpf.Latency{}
 	}
-	return t.latency.pairs.key
+	plan := t.plans[kind]
+	if plan == nil {
+		plan = t.operations.Plan.Of(start)
+		t.plans[kind] = plan
+	}
+	return plan
 }

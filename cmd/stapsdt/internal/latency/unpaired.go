@@ -17,7 +17,9 @@ import (
 type unpaired struct {
 	starts, ends uint64 // starts that have not ended, and ends that have not started
 	open         int
-	oldest       []openOperation // of those that are open, maxOpenShown at most
+	unknown      int             // starts whose end may have been lost
+	oldest       []openOperation // of those that are open, and then of those that may be, maxOpenShown at most
+	columns      columns         // of oldest
 }
 
 // maxOpenShown is how many of the operations that are open are shown: those that have been open longest.
@@ -25,12 +27,13 @@ const maxOpenShown = 10
 
 // openOperation is an operation that is open, as it is shown.
 type openOperation struct {
-	since     time.Duration // how long
+	since     time.Duration // how long, or at most how long if its end may have been lost
+	unknown   bool
 	pid       int
 	tid       int    // or 0 if it is unknown
 	goroutine uint64 // or 0 if it is unknown
 	key       value
-	details   []value // by the names of details
+	details   []value // by the names of columns
 }
 
 // value is how a value is shown to people, and to programs. It is not known if there is none for programs.
@@ -39,9 +42,10 @@ type value struct {
 	json json.RawMessage
 }
 
-// details are the names of what is shown of an operation that is open. The first by are of --by, and the
-// others are arguments of the start.
-type details struct {
+// columns are the names of what is shown of the operations of a kind that are open: of what pairs a start with its end, and of their details. The
+// first by of these are of --by, and the others are arguments of the start.
+type columns struct {
+	key   string
 	names []string
 	by    int
 }
@@ -75,6 +79,7 @@ func (t *traced) unpaired() ([]unpaired, error) {
 		}
 		u := &all[o.Kind]
 		if u.open++; len(u.oldest) < maxOpenShown {
+			u.columns = t.columns(o.Kind)
 			u.oldest = append(u.oldest, t.opened(o, now))
 		}
 	}
@@ -83,7 +88,7 @@ func (t *traced) unpaired() ([]unpaired, error) {
 
 // opened returns how an operation is shown.
 func (t *traced) opened(o *record.Open, now time.Duration) openOperation {
-	plan := t.operations.Plan
+	plan := t.plans[o.Kind]
 	shown := func(item *record.Item, in []byte) value {
 		bits, text, cut := item.In(in)
 		return value{string(render.KeyText(item, bits, text, cut)), render.KeyJSON(item, bits, text)}
@@ -97,13 +102,15 @@ func (t *traced) opened(o *record.Open, now time.Duration) openOperation {
 	return s
 }
 
-// details returns the names of what an open operation has.
-func (t *traced) details() (d details) {
-	if plan := t.operations.Plan; plan != nil {
-		for _, item := range plan.Open {
-			d.names = append(d.names, item.Name)
-		}
-		d.by = plan.OpenBy
+// columns returns what describes the open operations of a kind.
+func (t *traced) columns(kind uint32) columns {
+	plan := t.plans[kind]
+	c := columns{key: t.latency.pairs.key, by: plan.OpenBy}
+	if c.key == "arg0" {
+		c.key = t.run.Selector.Specs[0].First.ArgName(0)
 	}
-	return d
+	for _, item := range plan.Open {
+		c.names = append(c.names, item.Name)
+	}
+	return c
 }

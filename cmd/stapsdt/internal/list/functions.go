@@ -35,7 +35,7 @@ func functionSpecs(args []string) (specs []target.Spec, paths []string, err erro
 
 // runFunctions shows the functions that specs select in the processes of a target, or in files.
 func runFunctions(to *console.Console, where probes.Target, specs []target.Spec, paths []string, o Options) error {
-	if where.All || (len(where.PIDs) > 0) == (len(paths) > 0) || len(o.From) > 0 {
+	if where.All || (len(where.PIDs) > 0) == (len(paths) > 0) || o.From.Given() {
 		return usage.Errorf("list shows the functions %v in one of -p PID and FILE...", specs[0])
 	}
 	l := &lister{target: where, options: o, functions: true}

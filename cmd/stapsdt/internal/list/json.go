@@ -23,7 +23,7 @@ type (
 		// Listening are those of the processes that can be watched without root.
 		Listening []int `json:"listening,omitempty"`
 		// Recordings are the files to which the processes record.
-		Recordings []jsonRecording `json:"recordings,omitempty"`
+		Recordings []Recording `json:"recordings,omitempty"`
 		// Pods are the containers of those of the processes that are in a pod.
 		Pods []jsonPod `json:"pods,omitempty"`
 		// Traced is null if it is not known.

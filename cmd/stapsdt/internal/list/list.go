@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
@@ -27,7 +28,7 @@ type Options struct {
 	// Verbose shows each site.
 	Verbose bool
 	// From are the recordings whose probes are shown.
-	From []string
+	From recorded.From
 }
 
 // lister runs the command list.
@@ -36,7 +37,7 @@ type lister struct {
 	pods      map[int]cgroup.Container // of the processes that are in one
 	options   Options
 	listening []*listener // the processes that listen
-	recording []jsonRecording
+	recording []Recording
 	functions bool // whether functions are shown, and not probes
 }
 
@@ -52,11 +53,11 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 	if len(specs) > 0 {
 		return runFunctions(to, where, specs, files, o)
 	}
-	if len(o.From) > 0 {
+	if o.From.Given() {
 		if where.Given() || len(paths) > 0 {
 			return usage.Errorf("list takes one of -p PID, -a, FILE..., --from FILE and http://HOST/debug/probes/")
 		}
-		return runRecorded(ctx, to, o.From, o)
+		return runRecorded(ctx, to, o)
 	}
 	addressed := slices.ContainsFunc(paths, remote.IsAddress)
 	if where.Given() == (len(paths) > 0) || addressed && len(paths) > 1 {
@@ -75,7 +76,7 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 	l.listening = l.listeners()
 	l.findPods(found)
 	ask(l.listening, found)
-	l.recording = recordingsOf(l.pids(found))
+	l.recording = Recordings(l.pids(found))
 	bySocket := slices.DeleteFunc(slices.Clone(l.listening), func(one *listener) bool { return len(one.probes) == 0 })
 	for _, f := range found.Files {
 		if f.Problem != nil {

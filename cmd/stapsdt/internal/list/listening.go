@@ -105,11 +105,11 @@ type socketProbe struct {
 	Probe      render.JSONText `json:"probe"`
 	PIDs       []int           `json:"pids"`
 	Listening  []int           `json:"listening"`
-	Recordings []jsonRecording `json:"recordings,omitempty"`
+	Recordings []Recording     `json:"recordings,omitempty"`
 	Args       []jsonArg       `json:"args"`
 }
 
-func (one *listener) json(out *bufio.Writer, recordings []jsonRecording) error {
+func (one *listener) json(out *bufio.Writer, recordings []Recording) error {
 	encoder := render.NewEncoder(out)
 	for _, p := range one.probes {
 		j := socketProbe{

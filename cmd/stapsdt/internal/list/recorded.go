@@ -24,22 +24,26 @@ type recordedProbes struct {
 }
 
 // runRecorded shows the probes of recordings, and how many events these have of each.
-func runRecorded(ctx context.Context, to *console.Console, paths []string, o Options) error {
+func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 	if o.Verbose {
 		return usage.Errorf("-v shows the sites of files, and recordings have none")
 	}
 	out := bufio.NewWriter(to.Out)
-	for i, path := range paths {
+	for i, path := range o.From.Paths {
 		if i > 0 && !o.JSON {
 			fmt.Fprintln(out)
 		}
-		source, err := recorded.Open([]string{path}, nil, "")
+		source, err := recorded.Open(recorded.From{Paths: []string{path}, Since: o.From.Since, Until: o.From.Until}, nil, "", nil)
 		if err != nil {
 			return err
 		}
+		source.Begin(to)
 		all, err := countRecorded(ctx, source)
 		if err == nil && o.JSON {
-			err = all.json(out)
+			if err = all.json(out); err == nil {
+				err = out.Flush()
+			}
+			source.ReportJSON(to, recorded.LowerBounds)
 		} else if err == nil {
 			all.text(out)
 		}
@@ -90,8 +94,8 @@ func (r *recordedProbes) text(out *bufio.Writer) {
 		const clock = "15:04:05.000000"
 		fmt.Fprintf(out, ", %s to %s", time.Unix(0, r.first).Format("2006-01-02 "+clock), time.Unix(0, r.last).Format(clock))
 	}
-	if lost := r.file.Lost(); lost > 0 {
-		fmt.Fprintf(out, ", %s before", render.Number(lost, "event"))
+	if r.file.Lost() > 0 {
+		fmt.Fprintf(out, "; lost %s", r.file.Losses())
 	}
 	fmt.Fprintln(out, ")")
 	for i, p := range r.file.Probes() {

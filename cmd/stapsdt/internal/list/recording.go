@@ -21,14 +21,14 @@ import (
 // maxMapped is how many files of a process are opened to see whether they are recordings.
 const maxMapped = 256
 
-// jsonRecording is the recording of a process.
-type jsonRecording struct {
+// Recording is the recording of a process.
+type Recording struct {
 	PID  int             `json:"pid"`
 	File render.JSONText `json:"file"`
 }
 
-// recordingsOf returns the files to which processes record, as these see them. A process has its recording mapped.
-func recordingsOf(pids []int) (all []jsonRecording) {
+// Recordings returns the files to which processes record, as these see them. A process has its recording mapped.
+func Recordings(pids []int) (all []Recording) {
 	for _, pid := range pids {
 		mappings, err := target.Mappings(pid)
 		if err != nil {
@@ -42,7 +42,7 @@ func recordingsOf(pids []int) (all []jsonRecording) {
 			}
 			opened++
 			if isRecording(fmt.Sprintf("/proc/%d/root%s", pid, m.Path), m.Device) {
-				all = append(all, jsonRecording{pid, render.JSONText(m.Path)})
+				all = append(all, Recording{pid, render.JSONText(m.Path)})
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func (l *lister) recordings(out *bufio.Writer, pids []int) {
 }
 
 // recordingOf returns the recordings of some processes.
-func (l *lister) recordingOf(pids []int) (all []jsonRecording) {
+func (l *lister) recordingOf(pids []int) (all []Recording) {
 	for _, r := range l.recording {
 		if slices.Contains(pids, r.PID) {
 			all = append(all, r)

@@ -162,7 +162,7 @@ func (w *warnings) count(text string) int {
 func runAll(t *testing.T, enough func(*Feed) bool) (feed *Feed, said *warnings) {
 	t.Helper()
 	said = &warnings{}
-	source, err := recorded.New([]string{"*:*"}, "")
+	source, err := recorded.New([]string{"*:*"}, "", nil)
 	require.NoError(t, err)
 	feed = newFeed(&console.Console{Err: said}, &run.Config{Target: probes.Target{All: true}}, source, patterns([]string{"*:*"}))
 	defer feed.Close()

@@ -111,6 +111,17 @@ func newFeed(to *console.Console, c *run.Config, source *recorded.Source, patter
 	}
 }
 
+// Announce prints on a terminal what is watched, as run.Run does.
+func (f *Feed) Announce() {
+	names := map[string]bool{}
+	for _, p := range f.Probes() {
+		names[p.Provider+":"+p.Name] = true
+	}
+	if console.IsTerminal(f.Err) && len(names) > 0 {
+		f.Warn("%s", run.Announcement(len(names), len(f.programs), 0, f.config.Duration))
+	}
+}
+
 // Run lets a consumer take the events of the programs until ctx is done, the time is over, the processes
 // have ended, or it has enough.
 func (f *Feed) Run(ctx context.Context, c Consumer) error {
@@ -146,6 +157,7 @@ func (f *Feed) follow(ctx context.Context, c Consumer) error {
 		if err != nil {
 			return err
 		}
+		f.Source.Begin(f.Console) // which says what is left out, if it was not said
 		f.count.Store(int64(len(f.programs)))
 		f.missing.Store(f.Lost())
 		next, more, err := c.Tick()

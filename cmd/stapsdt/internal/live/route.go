@@ -71,6 +71,8 @@ type Needs struct {
 	// Check returns an error if the program's own events of a probe that is selected do not have what is asked
 	// for. It may be nil.
 	Check func(*recording.Probe) error
+	// Fits returns an error if a probe does not have what Exprs are for. It may be nil.
+	Fits func(*recording.Probe) error
 	// All returns an error if the events of the probes that are selected do not have what is asked for together. It
 	// may be nil.
 	All func([]*recording.Probe) error
@@ -107,6 +109,9 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 	demanded := c.Via == run.Socket
 	if c.Budget > 0 {
 		n.Kernel = "--budget"
+	}
+	if c.Await {
+		n.Kernel = "--wait"
 	}
 	for _, text := range c.Specs {
 		if spec, err := target.ParseSpec(text); err == nil && spec.File != "" {
@@ -197,7 +202,7 @@ func kernel() error {
 
 // connect connects to the programs that the configuration names.
 func connect(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
-	source, err := recorded.New(append(slices.Clone(c.Specs), n.Others...), c.Where)
+	source, err := recorded.New(append(slices.Clone(c.Specs), n.Others...), c.Where, n.fit)
 	if err != nil {
 		return nil, err
 	}
@@ -263,13 +268,24 @@ func (f *Feed) check(n *Needs) error {
 	case f.config.All && len(all) == 0:
 		return nil // they may come
 	case len(all) == 0:
-		return fmt.Errorf("%w: the process has no %s", probes.ErrNothing, strings.Join(f.config.Specs, " or "))
+		return fmt.Errorf("%w: the process has no %s%s", probes.ErrNothing, strings.Join(f.config.Specs, " or "), f.Nearest(f.every))
 	case !fit:
 		return unfit
 	case n.All != nil:
 		return n.All(f.Probes())
 	}
 	return nil
+}
+
+// every calls yield with each probe of the programs, selected or not.
+func (f *Feed) every(yield func(provider, probe string) bool) {
+	for _, p := range f.programs {
+		for _, probe := range p.Probes {
+			if !yield(probe.Provider, probe.Name) {
+				return
+			}
+		}
+	}
 }
 
 // Probes returns the probes of the programs that are selected.
@@ -306,6 +322,9 @@ func (n *Needs) fit(p *recording.Probe) error {
 		if _, err := expr.Parse(src, vars); err != nil {
 			return wrap(err)
 		}
+	}
+	if n.Fits != nil {
+		return n.Fits(p)
 	}
 	return nil
 }

@@ -20,6 +20,8 @@ type Operations struct {
 	// Plan and Tables are nil until there is a probe of each.
 	Plan   *bpf.Latency
 	Tables *bpf.OperationTables
+	// Shared divides the room among the users of the machine.
+	Shared bool
 
 	goroutines probes.Goroutines
 	swept      time.Time // when those of processes that have ended were last removed
@@ -34,7 +36,11 @@ func (o *Operations) Prepare(s *probes.Selector, pairing bpf.Pairing) (err error
 	if err != nil {
 		return err
 	}
-	if o.Tables, err = plan.NewTables(); err != nil {
+	tables := plan.NewTables
+	if o.Shared {
+		tables = plan.NewSharedTables
+	}
+	if o.Tables, err = tables(); err != nil {
 		return bpf.MapError(err)
 	}
 	o.Plan, o.swept = plan, time.Now()
@@ -93,14 +99,21 @@ func (o *Operations) Sweep() error {
 	}
 	o.swept = time.Now()
 	o.goroutines.Forget()
-	_, dead, err := divide(o.Tables.Open)
+	open, dead, err := divide(o.Tables.Open)
 	if err != nil {
 		return err
 	}
 	for _, d := range dead {
 		_ = o.Tables.Open.Delete(d.Key) // a new process can have the number, and have ended it
 	}
-	return nil
+	if o.Tables.Shares == nil {
+		return nil
+	}
+	counts := map[uint64]int64{}
+	for _, one := range open {
+		counts[one.Owner]++
+	}
+	return o.Tables.Shares.Set(counts)
 }
 
 // Close releases the tables.

@@ -17,8 +17,8 @@ const KeyHeader = 8
 // A row of a table is a number of events, and the sum of their values.
 const (
 	RowCount = 0
-	RowSum   = 8
-	RowSize  = 16
+	RowSum   = 8 // Sum.Low, and then Sum.High
+	RowSize  = 24
 )
 
 // Counts is the layout of a table in which events are counted.
@@ -46,8 +46,9 @@ type Row struct {
 	// Process and Stack are only of a table of stacks. A process that has no number here is 0.
 	Process uint32
 	Stack   StackID
-	// Count is the number of events, and Sum that of their values, modulo 2^64.
-	Count, Sum uint64
+	// Count is the number of events, and Sum that of their values.
+	Count uint64
+	Sum   Sum
 }
 
 // Rows reads a table that has rows of the given number of probes. It may miss rows that are added
@@ -94,11 +95,14 @@ func (c *Counts) Rows(table *ebpf.Map, probes int, yield func(Row)) error {
 }
 
 // row is a value of a table.
-type row struct{ Count, Sum uint64 }
+type row struct {
+	Count uint64
+	Sum   Sum
+}
 
 func (r *Row) add(each []row) {
 	for _, one := range each {
 		r.Count += one.Count
-		r.Sum += one.Sum
+		r.Sum.Merge(one.Sum)
 	}
 }

@@ -37,7 +37,8 @@ const (
 	OpenTime   = 0  // CLOCK_MONOTONIC, in nanoseconds, or 0 if a condition is false
 	OpenThread = 8  // the thread, and then the process
 	OpenKnown  = 16 // a bit for each of Open that could be evaluated
-	OpenHeader = 24
+	OpenOwner  = 24 // whose the process is, if the room is divided
+	OpenHeader = 32
 )
 
 // MaxKnown is the number of bits of OpenKnown that an instruction can set.
@@ -67,6 +68,9 @@ type Open struct {
 	// Key is to be read by the Key of a bpf.Latency, and Value by the items of its Open.
 	Key, Value []byte
 
+	// Owner is whose the process is, if the room is divided.
+	Owner uint64
+
 	known uint64
 }
 
@@ -84,11 +88,16 @@ func ReadOpen(open *ebpf.Map) (all []Open, err error) {
 		}
 		seen[string(key)] = true
 		thread := binary.NativeEndian.Uint64(value[OpenThread:])
+		since := time.Duration(binary.NativeEndian.Uint64(value[OpenTime:]))
+		if since != 0 {
+			since = At(uint64(since))
+		}
 		all = append(all, Open{
 			Kind:  uint32(binary.NativeEndian.Uint64(key) >> 32),
-			Since: time.Duration(binary.NativeEndian.Uint64(value[OpenTime:])),
+			Since: since,
 			PID:   int(thread >> 32), TID: int(uint32(thread)),
 			Key: bytes.Clone(key), Value: bytes.Clone(value),
+			Owner: binary.NativeEndian.Uint64(value[OpenOwner:]),
 			known: binary.NativeEndian.Uint64(value[OpenKnown:]),
 		})
 	}

@@ -21,11 +21,11 @@ type Series struct {
 
 // The words of a row. What follows RowSum is that of the latest value, or of a histogram.
 const (
-	RowLatest  = 16 // the latest value
-	RowProcess = 24 // the process that it is of
-	RowTime    = 32 // and its time
+	RowLatest  = RowSize      // the latest value
+	RowProcess = RowSize + 8  // the process that it is of
+	RowTime    = RowSize + 16 // and its time
 
-	RowExemplar = 16 // the latest value, its ID, its time, and these XOR each other
+	RowExemplar = RowSize // the latest value, its ID, its time, and these XOR each other
 	RowBuckets  = RowExemplar + 4*8
 )
 
@@ -54,6 +54,10 @@ type SeriesTables struct {
 	Rows     *ebpf.Map
 	Overflow *ebpf.Map // one row
 	Zero     *ebpf.Map // one row, which stays what it is
+
+	// Shares divide the rows, whose owners are in Owners by the keys of the rows. Both may be nil.
+	Shares *Shares
+	Owners *ebpf.Map
 }
 
 // maxPlaces is the maximum number of programs without keys that have a row each, at a place of
@@ -91,8 +95,41 @@ func (s *Series) NewTables(rows int) (t *SeriesTables, err error) {
 	return t, err
 }
 
+// NewSharedTables creates tables with as much room again, which the users of the machine share: one alone can have the given number
+// of rows.
+func (s *Series) NewSharedTables(rows int) (t *SeriesTables, err error) {
+	if t, err = s.NewTables(2 * rows); err != nil || t.Places() {
+		return t, err
+	}
+	t.Owners, err = ebpf.NewMap(&ebpf.MapSpec{Name: "owners", Type: ebpf.Hash, KeySize: uint32(s.KeySize), ValueSize: 8, MaxEntries: uint32(2 * rows)})
+	if err == nil {
+		t.Shares, err = NewShares(2 * rows)
+	}
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Recount counts the rows of each owner again, after some were removed.
+func (t *SeriesTables) Recount() error {
+	if t.Shares == nil {
+		return nil
+	}
+	counts := map[uint64]int64{}
+	var key []byte
+	var owner uint64
+	for entries := t.Owners.Iterate(); entries.Next(&key, &owner); {
+		counts[owner]++
+	}
+	return t.Shares.Set(counts)
+}
+
 // Close releases the tables.
 func (t *SeriesTables) Close() {
+	t.Shares.Close()
+	t.Owners.Close()
 	t.Rows.Close()
 	t.Overflow.Close()
 	t.Zero.Close()

@@ -22,7 +22,8 @@ type SeriesRow struct {
 	Key      []byte
 	Overflow bool
 
-	Count, Sum uint64 // the sum modulo 2^64
+	Count uint64
+	Sum   Sum
 	// Latest is the latest value, Process the one that set it, and Time when it did, on
 	// CLOCK_MONOTONIC.
 	Latest    uint64
@@ -143,11 +144,19 @@ func (t *SeriesTables) eachAlone(yield func(key, parts []byte)) error {
 
 // Remove removes a row, which the next event makes again.
 func (t *SeriesTables) Remove(r *SeriesRow) error {
+	t.forget(r)
 	err := t.Rows.Delete(r.Key)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return nil
 	}
 	return err
+}
+
+// forget removes the owner of a row.
+func (t *SeriesTables) forget(r *SeriesRow) {
+	if t.Owners != nil {
+		_ = t.Owners.Delete(r.Key)
+	}
 }
 
 // Take removes a row and returns what it had. Before Linux 5.14 an event between the two is
@@ -158,6 +167,7 @@ func (t *SeriesTables) Take(layout *Series, r *SeriesRow) (*SeriesRow, error) {
 	if t.Rows.Type() == ebpf.PerCPUHash {
 		parts = reflect.New(reflect.SliceOf(part))
 	}
+	t.forget(r)
 	err := t.Rows.LookupAndDelete(r.Key, parts.Interface())
 	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
 		if err = t.Rows.Lookup(r.Key, parts.Interface()); err == nil {
@@ -184,7 +194,7 @@ func (t *SeriesTables) Removable() bool { return !t.Places() }
 // Add adds the events of another row of the same key.
 func (r *SeriesRow) Add(other *SeriesRow) {
 	r.Count += other.Count
-	r.Sum += other.Sum
+	r.Sum.Merge(other.Sum)
 	for i, n := range other.Buckets {
 		r.Buckets[i] += n
 	}
@@ -195,7 +205,7 @@ func (r *SeriesRow) add(layout *Series, parts []byte, size int) {
 	for ; len(parts) >= size; parts = parts[size:] {
 		word := func(at int) uint64 { return binary.NativeEndian.Uint64(parts[at:]) }
 		r.Count += word(RowCount)
-		r.Sum += word(RowSum)
+		r.Sum.Merge(Sum{word(RowSum), int64(word(RowSum + 8))})
 		switch {
 		case layout.Latest:
 			r.Latest, r.Process, r.Time = word(RowLatest), int(word(RowProcess)), time.Duration(word(RowTime))
@@ -206,8 +216,8 @@ func (r *SeriesRow) add(layout *Series, parts []byte, size int) {
 			for i := range r.Buckets {
 				r.Buckets[i] += word(RowBuckets + 8*i)
 			}
-			e := Exemplar{word(RowExemplar), word(RowExemplar + 8), time.Duration(word(RowExemplar + 16))}
-			if e.Time > 0 && e.Value^e.ID^uint64(e.Time) == word(RowExemplar+24) {
+			e := Exemplar{word(RowExemplar), word(RowExemplar + 8), At(word(RowExemplar + 16))}
+			if at := word(RowExemplar + 16); at > 0 && e.Value^e.ID^at == word(RowExemplar+24) {
 				r.Exemplars = append(r.Exemplars, e)
 			}
 		}

@@ -4,6 +4,8 @@ package recorded
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -12,7 +14,8 @@ import (
 // Condition says which events something is about.
 type Condition struct {
 	where string
-	known map[*recording.Probe]*evaluated
+	known map[*recording.Probe]*evaluated // nil for one that does not have what it asks for
+	unfit probes.Unfit
 }
 
 // evaluated evaluates a condition for the events of a probe that has all that it asks for.
@@ -55,8 +58,11 @@ func (c *Condition) Meets(e *recording.Event) bool {
 	v, known := c.known[e.Probe]
 	if !known {
 		one := NewEvaluator(e.Probe)
-		if where, err := one.ParseFilter(c.where); err == nil {
+		where, err := one.ParseFilter(c.where)
+		if err == nil {
 			v = &evaluated{one, where}
+		} else {
+			c.unfit.Add(err)
 		}
 		c.known[e.Probe] = v
 	}
@@ -66,4 +72,11 @@ func (c *Condition) Meets(e *recording.Event) bool {
 	v.At(e)
 	match, _ := v.Bool(v.where)
 	return match
+}
+
+// Report says which of the probes whose events came were left out.
+func (c *Condition) Report(to *console.Console) {
+	if line := c.unfit.Take(len(c.known)); line != "" {
+		to.Warn("%s", line)
+	}
 }

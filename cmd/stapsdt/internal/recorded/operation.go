@@ -2,7 +2,11 @@
 
 package recorded
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Operation is one that has started and not ended.
 type Operation struct {
@@ -16,6 +20,7 @@ type Operation struct {
 	// Parent is the argument of the start with this name, or 0.
 	Parent  uint64
 	Details []Value
+	Columns *Columns // of Details
 
 	// By are the values of the pairing's that were evaluated at the start.
 	By []Value
@@ -28,6 +33,22 @@ func (o *Operation) Selected() bool { return o.selected }
 
 // For returns how long an operation has been open when its recording ends.
 func (o *Operation) For() time.Duration { return max(o.File.Last()-o.Since, 0) }
+
+// IsOpen reports whether an operation that has no end is known to have none: the recording has all events since it began.
+func (o *Operation) IsOpen() bool { return o.File.Keeps(o.Since) }
+
+// SortOpen puts operations that have no end in order: those that are known to be open first, and of these the one that has been open longest.
+func SortOpen(all []*Operation) {
+	unknown := func(o *Operation) int {
+		if o.IsOpen() {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(all, func(a, b *Operation) int {
+		return cmp.Or(unknown(a)-unknown(b), -cmp.Compare(a.For(), b.For()), cmp.Compare(a.Since, b.Since), cmp.Compare(a.Key.Bits, b.Key.Bits))
+	})
+}
 
 // Outcome is what an event means: the start of an operation, its end, or neither.
 type Outcome struct {

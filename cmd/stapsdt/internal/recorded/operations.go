@@ -47,6 +47,7 @@ type Kind struct {
 	Pairs  *Pairs // nil until there is a probe of each
 	number int
 	first  [2]*recording.Probe // a start and an end
+	unfit  error               // if it does not fit
 }
 
 // IsSpan reports whether the operations have ids that are unique in their process, and one of them as the parent.
@@ -148,8 +149,11 @@ func (o *Operations) pair(k *Kind) {
 	has := func(src string) bool { return start.Has(src) || end.Has(src) }
 	plan := Plan{Pairing: bpf.Pairing{Key: "arg0", Details: true}, TextSize: o.TextSize, All: o.All}
 	for _, src := range o.Where {
-		k.Fits = k.Fits && has(src)
+		if k.unfit == nil && !has(src) {
+			_, k.unfit = end.Parse(src)
+		}
 	}
+	k.Fits = k.unfit == nil
 	if k.Fits {
 		plan.Where = o.Where
 	}
@@ -288,8 +292,18 @@ func (o *Operations) Ends() (n uint64) {
 // Report says which operations are not included.
 func (o *Operations) Report(to *console.Console) {
 	var unevaluated uint64
-	for _, k := range o.Kinds() {
+	var unfit probes.Unfit
+	kinds := o.Kinds()
+	for _, k := range kinds {
 		unevaluated += k.Pairs.Unevaluated
+		for range k.first {
+			if !k.Fits {
+				unfit.Add(k.unfit)
+			}
+		}
+	}
+	if line := unfit.Take(2 * len(kinds)); line != "" {
+		to.Warn("%s", line)
 	}
 	if ends := o.Ends(); ends > 0 {
 		to.Warn("not included: %s that began earlier, or whose start was lost", render.Number(ends, "operation"))

@@ -17,7 +17,7 @@ import (
 // TestOrder: the events of several recordings come by their times, however these alternate.
 func TestOrder(t *testing.T) {
 	const files, events = 5, 200
-	s, err := New([]string{"p:*"}, "")
+	s, err := New([]string{"p:*"}, "", nil)
 	require.NoError(t, err)
 	want := make([]int64, 0, events)
 	var writers []*recorder.Writer

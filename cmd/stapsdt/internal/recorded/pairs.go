@@ -19,17 +19,28 @@ type Pairs struct {
 	plan   Plan
 	sides  map[*recording.Probe]*side // nil for a probe that is none
 	first  [2]*Evaluator              // of a start and of an end
+	kinds  map[int]*kindSides
+	unfit  map[int]error // why kinds were left out
 	open   map[pairKey]*Operation
 	totals map[int]*Totals // by kind
-	// Columns are the names of Operation.Details. The first By of them are of the pairing's By.
-	Columns []string
-	By      int
-	// KeyName is the name that the start has for its first argument.
-	KeyName string
 	// Full is the number of starts for which there was no room, Unknown that of events of which the
 	// recording does not say what pairs them, and Unevaluated that of events with an expression
 	// that divides by zero.
 	Full, Unknown, Unevaluated uint64
+}
+
+// kindSides are the first start and the first end of a kind of operation, and what is kept of its operations.
+type kindSides struct {
+	first   [2]*Evaluator
+	columns *Columns
+}
+
+// Columns are the names of Operation.Details. The first By of them are of the pairing's By. Key is the name that the start has for its first
+// argument.
+type Columns struct {
+	Names []string
+	By    int
+	Key   string
 }
 
 // Plan says which operations are paired, and what is kept of them.
@@ -39,6 +50,9 @@ type Plan struct {
 	TextSize int
 	// All also returns the operations that do not meet the conditions.
 	All bool
+	// Unfit is not nil if kinds of which a side does not have what is asked for are left out, and counts their sides. It is an error if all
+	// are left out.
+	Unfit *probes.Unfit
 }
 
 // Totals are the numbers of a kind of operation: of its starts, of those that have found their end, and
@@ -72,7 +86,8 @@ type side struct {
 	where   []*expr.Expr
 	by      []evaluation // without an expression if the other side evaluates it
 	details []evaluation
-	parent  int // the argument with this name, or -1
+	columns *Columns // of its kind, or nil if the kind has no start
+	parent  int      // the argument with this name, or -1
 }
 
 // evaluation is an expression, or an argument, and what describes its values.
@@ -83,31 +98,55 @@ type evaluation struct {
 }
 
 // NewPairs returns what pairs the events of these probes. It decides by the first start and the first
-// end which expressions are evaluated where.
+// end of each kind which expressions are evaluated where.
 func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
-	p := &Pairs{plan: plan, sides: map[*recording.Probe]*side{}, open: map[pairKey]*Operation{}, totals: map[int]*Totals{}}
+	p := &Pairs{plan: plan, sides: map[*recording.Probe]*side{}, kinds: map[int]*kindSides{}, open: map[pairKey]*Operation{}, totals: map[int]*Totals{}}
 	for _, s := range sides {
-		which := 1
-		if s.IsStart {
-			which = 0
-		}
-		if p.first[which] == nil {
-			p.first[which] = NewEvaluator(s.Probe)
-		}
+		p.kindOf(s)
 	}
 	if p.first[0] == nil || p.first[1] == nil {
 		return nil, fmt.Errorf("%w: both the start and the end have to be there", probes.ErrNothing)
 	}
-	if args := p.first[0].probe.Args; len(args) > 0 {
-		p.KeyName = args[0].Name
-	}
-	p.columns(p.first[0])
+	p.unfit = map[int]error{}
+	unfit := p.unfit
 	for _, s := range sides {
-		if err := p.AddSide(s); err != nil {
+		if err := p.AddSide(s); err != nil && plan.Unfit == nil {
 			return nil, err
+		} else if err != nil {
+			unfit[s.Kind] = err
+		}
+	}
+	if len(unfit) == len(p.kinds) {
+		return nil, unfit[sides[0].Kind]
+	}
+	for _, s := range sides {
+		if err := unfit[s.Kind]; err != nil {
+			p.Ignore(s.Probe)
+			plan.Unfit.Add(err)
 		}
 	}
 	return p, nil
+}
+
+// kindOf returns the kind of a side, which may be the first of its kind.
+func (p *Pairs) kindOf(s Side) *kindSides {
+	k := p.kinds[s.Kind]
+	if k == nil {
+		k = &kindSides{}
+		p.kinds[s.Kind] = k
+	}
+	which := 1
+	if s.IsStart {
+		which = 0
+	}
+	if k.first[which] == nil {
+		k.first[which] = NewEvaluator(s.Probe)
+	}
+	p.first[which] = cmp.Or(p.first[which], k.first[which])
+	if s.IsStart && k.columns == nil {
+		k.columns = p.columns(k.first[which])
+	}
+	return k
 }
 
 // Knows reports whether a probe was added, or left out.
@@ -116,13 +155,17 @@ func (p *Pairs) Knows(probe *recording.Probe) bool {
 	return known
 }
 
+// Unfit reports whether a kind was left out.
+func (p *Pairs) Unfit(kind int) bool { return p.unfit[kind] != nil }
+
 // Ignore leaves a probe out.
 func (p *Pairs) Ignore(probe *recording.Probe) { p.sides[probe] = nil }
 
 // AddSide adds a probe.
 func (p *Pairs) AddSide(of Side) error {
-	s := &side{Evaluator: NewEvaluator(of.Probe), Side: of}
-	if err := s.parse(p, p.first[0], p.first[1]); err != nil {
+	k := p.kindOf(of)
+	s := &side{Evaluator: NewEvaluator(of.Probe), Side: of, columns: k.columns}
+	if err := s.parse(p, cmp.Or(k.first[0], p.first[0]), cmp.Or(k.first[1], p.first[1])); err != nil {
 		return err
 	}
 	p.sides[of.Probe] = s
@@ -130,23 +173,28 @@ func (p *Pairs) AddSide(of Side) error {
 }
 
 // columns decides which details of a start are kept.
-func (p *Pairs) columns(start *Evaluator) {
+func (p *Pairs) columns(start *Evaluator) *Columns {
+	c := &Columns{}
+	if args := start.probe.Args; len(args) > 0 {
+		c.Key = args[0].Name
+	}
 	if !p.plan.Details {
-		return
+		return c
 	}
 	shown := map[string]bool{p.plan.Key: true, "parent": true}
 	for _, src := range p.plan.By {
 		if start.Has(src) {
-			p.Columns = append(p.Columns, src)
+			c.Names = append(c.Names, src)
 			shown[src] = true
 		}
 	}
-	p.By = len(p.Columns)
+	c.By = len(c.Names)
 	for i, a := range start.probe.Args {
 		if !shown[a.Name] && !shown[fmt.Sprintf("arg%d", i)] {
-			p.Columns = append(p.Columns, a.Name)
+			c.Names = append(c.Names, a.Name)
 		}
 	}
+	return c
 }
 
 // parse parses what is evaluated at this side.
@@ -207,9 +255,9 @@ func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 
 // detail finds what a start has of the columns.
 func (s *side) detail(p *Pairs) {
-	for i, name := range p.Columns {
+	for i, name := range s.columns.Names {
 		one := evaluation{}
-		if i < p.By {
+		if i < s.columns.By {
 			if e, err := s.Parse(name); err == nil {
 				one = evaluation{expr: e, item: NewItem(name, e.Type())}
 			}
@@ -254,7 +302,7 @@ func (p *Pairs) Add(e *recording.Event, f *File) (o Outcome) {
 	}
 	at := pairKey{f, e.PID, s.Kind, key.Bits, key.Text}
 	if s.IsStart {
-		started := &Operation{File: f, Kind: s.Kind, Since: e.Monotonic, PID: e.PID, TID: e.TID, Goroutine: e.Goroutine, Key: key}
+		started := &Operation{File: f, Kind: s.Kind, Since: e.Monotonic, PID: e.PID, TID: e.TID, Goroutine: e.Goroutine, Key: key, Columns: s.columns}
 		if s.parent >= 0 {
 			started.Parent = e.Word(s.parent)
 		}

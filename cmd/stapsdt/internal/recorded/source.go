@@ -6,8 +6,10 @@ package recorded
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"os"
 	"slices"
@@ -22,6 +24,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"golang.org/x/sys/unix"
 )
 
 // Source reads the events of recordings, merged by their times. A recording is a file, or memory to which
@@ -31,6 +35,10 @@ type Source struct {
 	gone     uint64 // events that were lost by recordings that were removed
 	specs    []target.Spec
 	where    string
+	fits     func(*recording.Probe) error // or nil
+	window   window
+	unfit    probes.Unfit
+	selected int  // probes, with those that are unfit
 	live     bool // processes write to the recordings
 	realtime bool // the files are not known to be of one boot: only this clock relates them
 	active   []*File
@@ -43,9 +51,12 @@ type File struct {
 	*recording.Reader
 	// Process is the one that writes to it, if that is known better than the recording says.
 	Process *Process
+	file    *os.File // if it is one
+	ended   int      // how often Follow has found that nothing writes to it
 	close   func()
 	filters []*filter // by the numbers of probes
 	event   *recording.Event
+	missing uint64        // events before the next that is selected
 	held    bool          // event was read, and Next has not returned it
 	last    time.Duration // of the last event that was read
 }
@@ -102,20 +113,21 @@ func (f *File) Passed(until time.Duration) { f.last = until }
 func (f *File) Last() time.Duration { return f.last }
 
 // Open opens recordings for the events of the probes that specs name, all if there are none, and for
-// which an expression is true, unless it is empty.
-func Open(paths []string, texts []string, where string) (s *Source, err error) {
-	opened := &Source{where: where}
+// which an expression is true, unless it is empty. Probes that the expression or fits, unless it is nil, refuses are left out. It is an error if
+// all are.
+func Open(from From, texts []string, where string, fits func(*recording.Probe) error) (s *Source, err error) {
+	opened := &Source{where: where, fits: fits, window: always}
 	defer func() {
 		if err != nil {
 			opened.Close()
 		}
 	}()
-	return opened, opened.open(paths, texts)
+	return opened, opened.open(from, texts)
 }
 
 // New returns a source without recordings, which Add adds. It is like Open otherwise.
-func New(texts []string, where string) (*Source, error) {
-	s := &Source{where: where, live: true}
+func New(texts []string, where string, fits func(*recording.Probe) error) (*Source, error) {
+	s := &Source{where: where, fits: fits, window: always, live: true}
 	return s, s.parse(texts)
 }
 
@@ -147,6 +159,9 @@ func (s *Source) Add(memory io.ReaderAt, process *Process, close func()) (*File,
 	}
 	f := &File{Path: fmt.Sprintf("process %d", process.PID), Reader: reader, Process: process, close: close}
 	s.files = append(s.files, f)
+	for i := range f.Probes() {
+		f.filter(s, uint32(i)) // so that one line says which are left out
+	}
 	return f, nil
 }
 
@@ -158,55 +173,113 @@ func (s *Source) Remove(f *File) {
 	f.close()
 }
 
-func (s *Source) open(paths, texts []string) error {
+func (s *Source) open(from From, texts []string) (err error) {
 	if err := s.parse(texts); err != nil {
 		return err
 	}
-	for _, path := range paths {
-		f, err := os.Open(path)
+	if s.window, err = from.window(); err != nil {
+		return err
+	}
+	for _, path := range from.Paths {
+		f, err := openFile(path)
 		if err != nil {
 			return err
 		}
-		reader, err := recording.NewReader(f)
-		s.files = append(s.files, &File{Path: path, Reader: reader, close: func() { f.Close() }})
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
+		s.files = append(s.files, f)
 		first := s.files[0].Head().Boot
-		s.realtime = s.realtime || reader.Head().Boot != first || len(s.files) > 1 && first == [16]byte{}
+		s.realtime = s.realtime || f.Head().Boot != first || len(s.files) > 1 && first == [16]byte{}
 	}
 	return s.check()
 }
 
-// check returns an error if no file has a selected probe, or if the expression fits none.
+// openFile opens a recording, and finds what it has.
+func openFile(path string) (*File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := read(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &File{Path: path, Reader: reader, file: f, close: func() { f.Close() }}, nil
+}
+
+func read(f *os.File) (*recording.Reader, error) {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, unix.EISDIR
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is no regular file")
+	}
+	reader, err := recording.NewPart(f, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := reader.More(); err != nil {
+		return nil, err
+	}
+	threads, goroutines := reader.Origins()
+	for _, p := range reader.Probes() {
+		p.NoThread, p.NoGoroutine = goroutines && !threads, threads && !goroutines
+	}
+	return reader, nil
+}
+
+// check returns an error if no file has a selected probe, or if the expressions fit none.
 func (s *Source) check() error {
-	matched := false
-	var unfit error
+	events := false // there is a probe
 	for _, f := range s.files {
 		for i := range f.Probes() {
-			switch filter, err := f.filter(s, uint32(i)); {
-			case err != nil:
-				unfit = cmp.Or(unfit, err)
-			case filter.meant:
-				return nil
+			f.filter(s, uint32(i))
+			events = true
+		}
+	}
+	switch {
+	case s.selected > s.unfit.Probes:
+		return nil
+	case s.selected > 0:
+		return usage.Errorf("%w", s.unfit.Err())
+	case len(s.specs) == 0 && !events: // nothing was fired
+		return nil
+	}
+	return fmt.Errorf("%w: no recording has %s%s", probes.ErrNothing, s.names(), s.Nearest(s.every))
+}
+
+// names are the specs, for a message.
+func (s *Source) names() string {
+	var all []string
+	for _, spec := range s.specs {
+		all = append(all, spec.String())
+	}
+	return strings.Join(all, " or ")
+}
+
+// Nearest returns the end of a message that says that none of the names is selected.
+func (s *Source) Nearest(names iter.Seq2[string, string]) string {
+	return probes.Nearest(s.specs, names)
+}
+
+// every calls yield with each probe, selected or not.
+func (s *Source) every(yield func(provider, probe string) bool) {
+	for _, f := range s.files {
+		for _, p := range f.Probes() {
+			if !yield(p.Provider, p.Name) {
+				return
 			}
 		}
-		matched = matched || unfit != nil
 	}
-	if matched {
-		return unfit
-	}
-	if len(s.specs) == 0 {
-		return nil // nothing was fired
-	}
-	return fmt.Errorf("%w: no recording has them", probes.ErrNothing)
 }
 
 // Probes returns the selected probes of all files.
 func (s *Source) Probes() (all []*recording.Probe) {
 	for _, f := range s.files {
 		for i, p := range f.Probes() {
-			if filter, err := f.filter(s, uint32(i)); err == nil && filter.meant {
+			if f.filter(s, uint32(i)).meant {
 				all = append(all, p)
 			}
 		}
@@ -241,26 +314,6 @@ func (s *Source) Position() (passed uint64, more bool) {
 		passed, more = passed+n, more || known
 	}
 	return passed, more
-}
-
-// Report warns that what was made of the events is not of all, if the recordings have lost some.
-func (s *Source) Report(to *console.Console) {
-	lost := s.Lost()
-	switch {
-	case lost == 0:
-	case s.live:
-		to.Warn("%d events were lost, because they came faster than they could be read: the numbers are lower bounds", lost)
-	default:
-		to.Warn("the recording has lost %d events, the oldest ones: the numbers are lower bounds", lost)
-	}
-}
-
-// ReportJSON is Report, also for programs: it writes an object with the number of lost events if there are any.
-func (s *Source) ReportJSON(to *console.Console) {
-	if lost := s.Lost(); lost > 0 {
-		fmt.Fprintf(to.Out, "{\"lost\":%d}\n", lost)
-	}
-	s.Report(to)
 }
 
 // Unevaluated warns about events that were left out because of their expressions.
@@ -330,13 +383,6 @@ func (s *Source) Clock(e *recording.Event) time.Duration {
 	return e.Monotonic
 }
 
-// ReportClock warns that the recordings are related by the time of day alone, if they are.
-func (s *Source) ReportClock(to *console.Console) {
-	if s.realtime {
-		to.Warn("the recordings are of different boots, or do not say of which: their events are ordered by the time of day")
-	}
-}
-
 // Next returns the next event of those that More has found, and its file, or io.EOF. Another error is that of
 // the file.
 func (s *Source) Next() (*recording.Event, *File, error) {
@@ -391,12 +437,17 @@ func (f *File) advance(s *Source) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		if e.Realtime > s.window.until {
+			f.missing += e.Missing
+			continue
+		}
 		f.last = e.Monotonic
 		if p := f.Process; p != nil {
 			e.PID, e.Executable, e.Pod = uint32(p.PID), p.Executable, p.Pod
 		}
-		filter, err := f.filter(s, e.Number)
-		if err == nil && filter.matches(e) { // an expression that does not fit the probe is true for none of its events
+		f.missing += e.Missing
+		if e.Realtime >= s.window.since && f.filter(s, e.Number).matches(e) {
+			e.Missing, f.missing = f.missing, 0
 			f.event, f.held = e, true
 			return true, nil
 		}
@@ -411,32 +462,40 @@ type filter struct {
 	get   func(i int) expr.Value
 }
 
-// filter returns that of a probe. The error is that of the expression.
-func (f *File) filter(s *Source, number uint32) (*filter, error) {
+// filter returns that of a probe.
+func (f *File) filter(s *Source, number uint32) *filter {
 	for len(f.filters) <= int(number) {
 		f.filters = append(f.filters, nil)
 	}
 	if known := f.filters[number]; known != nil {
-		return known, nil
+		return known
 	}
 	p := f.Probes()[number]
 	fl := &filter{meant: s.Selects(p.Provider, p.Name)}
 	f.filters[number] = fl
-	if !fl.meant || s.where == "" {
-		return fl, nil
+	if !fl.meant {
+		return fl
 	}
-	where, err := expr.ParseFilter(s.where, Variables(p))
+	s.selected++
+	var err error
+	if s.where != "" {
+		fl.where, err = expr.ParseFilter(s.where, Variables(p))
+		fl.get = func(i int) expr.Value { return Variable(fl.event, i) }
+	}
 	if err != nil {
-		fl.meant = false
-		return fl, usage.Errorf("%s:%s: %w", p.Provider, p.Name, err)
+		err = fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
+	} else if s.fits != nil {
+		err = s.fits(p)
 	}
-	fl.where = where
-	fl.get = func(i int) expr.Value { return Variable(fl.event, i) }
-	return fl, nil
+	if err != nil {
+		*fl = filter{}
+		s.unfit.Add(err)
+	}
+	return fl
 }
 
 func (f *filter) matches(e *recording.Event) bool {
-	if f.where == nil {
+	if f.where == nil || !f.meant {
 		return f.meant
 	}
 	f.event = e

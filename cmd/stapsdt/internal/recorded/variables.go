@@ -28,7 +28,7 @@ var others = []expr.Var{
 var noPod recording.Pod
 
 // Variables returns the names that an expression about a probe's events can use: those of the
-// arguments, arg0 and so on, pid, tid, goroutine, executable, namespace, pod and container.
+// arguments, arg0 and so on, pid, tid, goroutine, executable, namespace, pod and container. One that its recording does not have has no name.
 func Variables(p *recording.Probe) []expr.Var {
 	var named, numbered []expr.Var
 	for i, a := range p.Args {
@@ -36,7 +36,15 @@ func Variables(p *recording.Probe) []expr.Var {
 		named = append(named, expr.Var{Name: a.Name, Type: t})
 		numbered = append(numbered, expr.Var{Name: "arg" + strconv.Itoa(i), Type: t})
 	}
-	return append(append(named, numbered...), others...)
+	all := append(append(named, numbered...), others...)
+	rest := all[len(all)-len(others):]
+	if p.NoThread {
+		rest[1].Name = ""
+	}
+	if p.NoGoroutine {
+		rest[2].Name = ""
+	}
+	return all
 }
 
 func typeOf(a recording.Arg) expr.Type {

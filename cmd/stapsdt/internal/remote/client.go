@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
 // Client asks a handler.
@@ -143,4 +145,20 @@ func (c *Client) get(ctx context.Context, name string, query url.Values) (*http.
 	default:
 		return nil, &Error{Status: code, Message: fmt.Sprintf("%s: %s", c.address, printable(response.Status))}
 	}
+}
+
+// types are those that a program may say an argument has. Another one is an address.
+var types = map[string]expr.Type{
+	"int8": {Kind: expr.Int, Size: 1}, "int16": {Kind: expr.Int, Size: 2}, "int32": {Kind: expr.Int, Size: 4}, "int64": {Kind: expr.Int, Size: 8},
+	"uint8": {Kind: expr.Uint, Size: 1}, "uint16": {Kind: expr.Uint, Size: 2}, "uint32": {Kind: expr.Uint, Size: 4}, "uint64": {Kind: expr.Uint, Size: 8},
+	"float32": {Kind: expr.Float, Size: 4}, "float64": {Kind: expr.Float, Size: 8}, "string": {Kind: expr.String}, "bool": {Kind: expr.Bool, Size: 1},
+	"time.Duration": {Kind: expr.Int, Size: 8, Duration: true},
+}
+
+// TypeOf returns the type of an argument that a program has described.
+func TypeOf(text string) expr.Type {
+	if t, known := types[text]; known {
+		return t
+	}
+	return expr.Type{Kind: expr.Uint, Size: 8}
 }

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
@@ -20,8 +22,7 @@ import (
 type Bucket struct {
 	Low, High float64
 	Count     uint64
-	// Sum is that of the values, modulo 2^64.
-	Sum uint64
+	Sum       record.Sum // of the values
 }
 
 // Histogram is the distribution of a value.
@@ -61,40 +62,32 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// average is that of the values of a bucket. If the sum has overflowed, or if it does not
-// lie in the bucket for another reason, it is the middle.
-func (h *Histogram) average(b Bucket) float64 {
-	mean := float64(b.Sum) / float64(b.Count)
-	if h.Type.Kind == expr.Int {
-		mean = float64(int64(b.Sum)) / float64(b.Count)
-	}
-	switch {
-	case mean >= b.Low && mean < b.High:
-		return mean
-	case math.IsInf(b.Low, 0):
-		return b.High
-	case math.IsInf(b.High, 0):
-		return b.Low
-	}
-	return (b.Low + b.High) / 2
+// average returns the average of the values of a bucket. While they are counted, their number and their sum can
+// be those of different moments, whose quotient is not in the bucket.
+func (b *Bucket) average() float64 { return min(max(average(b.Sum, b.Count), b.Low), b.High) }
+
+func average(sum record.Sum, count uint64) float64 {
+	mean, _ := new(big.Rat).SetFrac(sum.Int(), new(big.Int).SetUint64(max(count, 1))).Float64()
+	return mean
 }
 
 // Average returns the average of the values.
 func (h *Histogram) Average() float64 {
-	sum := 0.
+	var sum record.Sum
 	for _, b := range h.Buckets {
-		sum += h.average(b) * float64(b.Count)
+		sum.Merge(b.Sum)
 	}
-	return sum / float64(max(h.Count(), 1))
+	return average(sum, h.Count())
 }
 
 // Quantile returns the value below which a part of the values is: the average of the bucket
 // with that value.
 func (h *Histogram) Quantile(part float64) float64 {
 	rank := uint64(math.Ceil(part * float64(h.Count())))
-	for _, b := range h.Buckets {
-		if rank <= b.Count {
-			return h.average(b)
+	for i := range h.Buckets {
+		b := &h.Buckets[i]
+		if rank <= b.Count || i == len(h.Buckets)-1 { // a large number is rounded
+			return b.average()
 		}
 		rank -= b.Count
 	}
@@ -121,6 +114,10 @@ func (h *Histogram) Text(w io.Writer, columns int) {
 	}
 	barWidth := min(max(columns-width-len(" 1234567890 ||"), minBar), maxBar)
 	for i, b := range grouped {
+		if b.Low == b.High {
+			fmt.Fprintln(w, labels[i])
+			continue
+		}
 		bar := strings.Repeat("@", int(math.Ceil(float64(b.Count)*float64(barWidth)/float64(max(most, 1)))))
 		fmt.Fprintf(w, "%-*s %10d |%-*s|\n", width, labels[i], b.Count, barWidth, bar)
 	}
@@ -151,22 +148,34 @@ func (h *Histogram) grouped() (all []Bucket) {
 			all[n-1].Count += b.Count
 			continue
 		}
-		for n > 0 && all[n-1].High < b.Low && h.Group != nil {
-			low := all[n-1].High
-			if math.IsInf(low, 0) {
-				break
-			}
-			_, high := h.Group(Bucket{Low: low, High: low + 1})
-			all = append(all, Bucket{Low: low, High: high})
-			n++
+		if n > 0 && h.Group != nil {
+			all = append(all, h.gap(all[n-1].High, b.Low)...)
 		}
 		all = append(all, b)
 	}
 	return all
 }
 
+// maxGap is the maximum number of empty rows between two others.
+const maxGap = 8
+
+// gap returns the empty rows from a number up to another, or one that has no size for many.
+func (h *Histogram) gap(from, to float64) (empty []Bucket) {
+	for at := from; at < to; {
+		_, high := h.Group(Bucket{Low: at, High: at + 1})
+		empty = append(empty, Bucket{Low: at, High: high})
+		at = high
+	}
+	if len(empty) > maxGap {
+		return []Bucket{{Low: from, High: from}}
+	}
+	return empty
+}
+
 func (h *Histogram) label(b Bucket) string {
 	switch {
+	case b.Low == b.High:
+		return "..."
 	case math.IsInf(b.Low, 0):
 		return fmt.Sprintf("(..., %s)", h.Format(b.High))
 	case math.IsInf(b.High, 0):
@@ -195,10 +204,12 @@ func (h *Histogram) Format(f float64) string {
 	return strconv.FormatFloat(f, 'g', 4, 64)
 }
 
-// Duration returns a number of nanoseconds with three digits.
+// Duration returns a number of nanoseconds with three digits: from a thousand hours on in hours.
 func Duration(f float64) string {
-	if math.Abs(f) >= math.MaxInt64 {
-		return strconv.FormatFloat(f/1e9, 'g', 3, 64) + "s"
+	const hour = float64(time.Hour)
+	if !(math.Abs(f) < 1000*hour) {
+		digits, _ := strconv.ParseFloat(strconv.FormatFloat(f/hour, 'e', 2, 64), 64)
+		return strconv.FormatFloat(digits, 'f', -1, 64) + "h"
 	}
 	d := time.Duration(f)
 	unit := time.Duration(1)

@@ -10,11 +10,29 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 )
 
-// NewEncoder writes objects, one per line.
+// NewEncoder writes objects, one per line. What is not printable in their texts is escaped.
 func NewEncoder(w io.Writer) *json.Encoder {
-	encoder := json.NewEncoder(w)
+	encoder := json.NewEncoder(escaper{w})
 	encoder.SetEscapeHTML(false)
 	return encoder
+}
+
+// escaper writes JSON, in which only texts have what is not printable.
+type escaper struct{ io.Writer }
+
+func (e escaper) Write(b []byte) (n int, err error) {
+	escaped := make([]byte, 0, len(b))
+	for _, r := range string(b) {
+		if r == '\n' {
+			escaped = append(escaped, '\n')
+		} else {
+			escaped = appendJSONRune(escaped, r)
+		}
+	}
+	if _, err := e.Writer.Write(escaped); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // JSONText is a text in JSON, without control characters and bytes that are not UTF-8.
@@ -52,6 +70,7 @@ type JSONHistogram struct {
 	P90     JSONFloat    `json:"p90"`
 	P99     JSONFloat    `json:"p99"`
 	P999    JSONFloat    `json:"p999"`
+	Max     JSONFloat    `json:"max"`
 	Buckets []JSONBucket `json:"buckets"`
 }
 
@@ -67,7 +86,7 @@ func (h *Histogram) JSON() JSONHistogram {
 	quantile := func(part float64) JSONFloat { return JSONFloat(h.Quantile(part)) }
 	j := JSONHistogram{
 		Count: h.Count(), Average: JSONFloat(h.Average()),
-		P50: quantile(0.5), P90: quantile(0.9), P99: quantile(0.99), P999: quantile(0.999),
+		P50: quantile(0.5), P90: quantile(0.9), P99: quantile(0.99), P999: quantile(0.999), Max: quantile(1),
 		Buckets: []JSONBucket{},
 	}
 	for _, b := range h.Buckets {

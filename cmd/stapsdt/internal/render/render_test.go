@@ -4,13 +4,16 @@ package render
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -21,8 +24,8 @@ import (
 // TestHistogram: the buckets are shown in order, each with a bar.
 func TestHistogram(t *testing.T) {
 	h := &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8}, Group: PowersOfTwo, Buckets: []Bucket{
-		{Low: 1024, High: 1152, Count: 2, Sum: 2100}, {Low: math.Inf(-1), High: 0, Count: 1, Sum: ^uint64(4)}, {Low: 1, High: 2, Count: 1, Sum: 1},
-		{Low: 1152, High: 1280, Count: 4, Sum: 4800}, {Low: 4, High: 5, Count: 1, Sum: 4},
+		{Low: 1024, High: 1152, Count: 2, Sum: record.Sum{Low: 2100}}, {Low: math.Inf(-1), High: 0, Count: 1, Sum: record.Sum{Low: 1<<32 - 5, High: -1}}, {Low: 1, High: 2, Count: 1, Sum: record.Sum{Low: 1}},
+		{Low: 1152, High: 1280, Count: 4, Sum: record.Sum{Low: 4800}}, {Low: 4, High: 5, Count: 1, Sum: record.Sum{Low: 4}},
 	}}
 	h.Sort()
 	var b strings.Builder
@@ -46,9 +49,63 @@ func TestHistogram(t *testing.T) {
 	for part, want := range map[float64]float64{0.01: -5, 0.12: 1, 0.3: 4, 0.4: 1050, 0.5: 1050, 0.6: 1200, 1: 1200} {
 		assert.Equal(t, want, h.Quantile(part), part)
 	}
-	// A sum that has overflowed.
-	h = &Histogram{Type: expr.Type{Kind: expr.Uint, Size: 8}, Buckets: []Bucket{{Low: 1 << 62, High: 1 << 63, Count: 8, Sum: 5}}}
-	assert.Equal(t, float64(3<<61), h.Average())
+	// Many empty rows are one.
+	h = &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Duration: true}, Group: PowersOfTwo, Buckets: []Bucket{{Low: 0, High: 1, Count: 1}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 1, Sum: record.Sum{Low: 1 << 20}}}}
+	b.Reset()
+	h.Text(&b, 80)
+	full := "|" + strings.Repeat("@", 51) + "|"
+	assert.Equal(t, "[0s, 1ns)                1 "+full+"\n...\n[1.05ms, 2.1ms)          1 "+full+"\n"+
+		"count 2  average 524µs  p50 0s  p90 1.05ms  p99 1.05ms  p999 1.05ms\n", b.String())
+}
+
+// FuzzFormat: numbers at the ends of their types are formatted, and averages and quantiles are exact.
+func FuzzFormat(f *testing.F) {
+	for _, v := range []uint64{0, 1, 999, 1 << 53, 7_800_000_000_000_000_000, 9_169_610_316_303_040_513, math.MaxInt64 - 1024, math.MaxInt64, 1 << 63, math.MaxUint64} {
+		f.Add(v, v, uint8(21))
+		f.Add(v, -v, uint8(33))
+	}
+	f.Fuzz(func(t *testing.T, a, b uint64, times uint8) {
+		for _, of := range []expr.Type{{Kind: expr.Int, Size: 8, Duration: true}, {Kind: expr.Int, Size: 8}, {Kind: expr.Uint, Size: 8, Duration: true}, {Kind: expr.Uint, Size: 8}} {
+			h := &Histogram{Type: of, Group: PowersOfTwo}
+			buckets := map[int]*Bucket{}
+			want := new(big.Int)
+			for range int(times) + 1 {
+				for _, v := range []uint64{a, b} {
+					i := record.Powers{}.Of(of, v)
+					if buckets[i] == nil {
+						low, high := record.Powers{}.Bounds(i)
+						buckets[i] = &Bucket{Low: low, High: high}
+					}
+					buckets[i].Count++
+					buckets[i].Sum.Add(of, v)
+					one := new(big.Int).SetUint64(v)
+					if of.Kind == expr.Int {
+						one.SetInt64(int64(v))
+					}
+					want.Add(want, one)
+				}
+			}
+			for _, b := range buckets {
+				h.Buckets = append(h.Buckets, *b)
+			}
+			h.Sort()
+			average, _ := new(big.Rat).SetFrac(want, big.NewInt(int64(h.Count()))).Float64()
+			assert.Equal(t, average, h.Average())
+			for _, q := range Quantiles {
+				value := h.Quantile(q.Part)
+				assert.True(t, value >= h.Buckets[0].Low && value <= h.Buckets[len(h.Buckets)-1].High, "%v of %+v", value, h.Buckets)
+			}
+			var text strings.Builder
+			h.Text(&text, 80)
+			assert.NotContains(t, text.String(), "e+")
+			for line := range strings.Lines(text.String()) {
+				assert.LessOrEqual(t, len([]rune(line)), 81, line)
+			}
+			encoded, err := json.Marshal(h.JSON())
+			assert.NoError(t, err, "%s", encoded)
+			_ = AppendNumber(nil, of, a)
+		}
+	})
 }
 
 // TestLongName: a long name makes no line longer than its own.
@@ -66,7 +123,7 @@ func TestLongName(t *testing.T) {
 // TestWidth: everything fits the columns that there are.
 func TestWidth(t *testing.T) {
 	h := &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Duration: true}, Group: PowersOfTwo, Buckets: []Bucket{
-		{Low: 32768, High: 36864, Count: 12345, Sum: 12345 * 33000}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 3, Sum: 3 << 20},
+		{Low: 32768, High: 36864, Count: 12345, Sum: record.Sum{Low: 12345 * 33000}}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 3, Sum: record.Sum{Low: 3 << 20}},
 	}}
 	for _, columns := range []int{40, 80, 120} {
 		var b strings.Builder
@@ -100,8 +157,30 @@ func TestStackJSON(t *testing.T) {
 }
 
 func TestDuration(t *testing.T) {
-	for f, want := range map[float64]string{0: "0s", 999: "999ns", 1048576: "1.05ms", 33554432: "33.6ms", 1.5e9: "1.5s", -2e6: "-2ms", math.MaxUint64: "1.84e+10s"} {
+	for f, want := range map[float64]string{0: "0s", 999: "999ns", 1048576: "1.05ms", 33554432: "33.6ms", 1.5e9: "1.5s", -2e6: "-2ms", 2.25e15: "625h0m0s", 3.6e15: "1000h", 7.8e18: "2170000h",
+		9_169_610_316_303_040_513: "2550000h", math.MaxInt64: "2560000h", math.MinInt64: "-2560000h", math.MaxUint64: "5120000h", math.Inf(1): "+Infh"} {
 		assert.Equal(t, want, Duration(f), f)
+	}
+}
+
+// TestOperation: an operation that is not known is not shown as 0, and a number is.
+func TestOperation(t *testing.T) {
+	id, narrow := expr.Type{Kind: expr.Uint, Size: 8}, expr.Type{Kind: expr.Uint, Size: 4}
+	for _, c := range []struct {
+		item record.Item
+		bits uint64
+		want string
+	}{
+		{record.Item{Name: "parent", Type: id}, 0, "-"}, {record.Item{Name: "span", Type: id}, 0, "-"}, {record.Item{Name: "parent", Type: id}, 7, "7"},
+		{record.Item{Name: "parent", Type: narrow}, 0, "0"}, {record.Item{Name: "id", Type: id}, 0, "0"},
+	} {
+		assert.Equal(t, c.want, string(KeyText(&c.item, c.bits, nil, false)), c)
+		assert.Equal(t, fmt.Sprint(c.bits), string(KeyJSON(&c.item, c.bits, nil)), c)
+	}
+	e := &RemoteEvent{Types: map[string]string{"parent": "uint64", "n": "uint64"}}
+	for name, want := range map[string]string{"parent": "-", "n": "0"} {
+		text, _ := e.value(remote.Value{Name: name, V: json.Number("0")})
+		assert.Equal(t, want, text, name)
 	}
 }
 

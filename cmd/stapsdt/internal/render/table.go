@@ -16,8 +16,14 @@ type Table struct {
 	rows [][]string
 }
 
-// Add adds a row.
-func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
+// Add adds a row, in which what is not printable is replaced.
+func (t *Table) Add(cells ...string) {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		row[i] = Printable(cell)
+	}
+	t.rows = append(t.rows, row)
+}
 
 // Text returns the table.
 func (t *Table) Text() []byte {

@@ -25,12 +25,10 @@ type Lines struct {
 	JSON bool
 	// Color is for a terminal.
 	Color bool
-	// Boot is when the clock of the events began.
-	Boot time.Time
-
 	// Pods adds a column with the pod.
 	Pods bool
 
+	clock    event.Clock
 	width    int // of the column of probes, so far
 	podWidth int // and of that of pods
 	buf      []byte
@@ -68,7 +66,7 @@ func (l *Lines) Event(s *Source, e *event.Event) {
 
 // EventOf is Event for an event of a pod.
 func (l *Lines) EventOf(s *Source, e *event.Event, pod string) {
-	l.Line(s, Fired{l.Boot.Add(e.Time), e.PID, int64(e.TID), e.Comm(), pod}, func(i int) event.Value { return e.Value(s.Items, i) })
+	l.Line(s, Fired{l.clock.At(e.Time), e.PID, int64(e.TID), e.Comm(), pod}, func(i int) event.Value { return e.Value(s.Items, i) })
 }
 
 // Line adds an event to what Flush writes. value returns the i-th argument.

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
@@ -38,8 +40,16 @@ func appendText(to []byte, i *record.Item, v event.Value) []byte {
 		return append(to, Printable(i.Names.NameOf(v.Bits))...)
 	case i.IsPointer():
 		return fmt.Appendf(to, "%#x", v.Bits)
+	case v.Bits == 0 && isOperation(i):
+		return append(to, '-')
 	}
 	return AppendNumber(to, v.Type, v.Bits)
+}
+
+// isOperation reports whether a value is the id of another operation, as package span and its instrumentations name it. It is 0 if there is
+// none, or if the start of that one is not reported to anyone.
+func isOperation(i *record.Item) bool {
+	return (i.Name == "parent" || i.Name == "span") && i.Type == expr.Type{Kind: expr.Uint, Size: 8}
 }
 
 // AppendNumber appends a number, a bool or a duration for people.
@@ -89,7 +99,8 @@ func AppendJSONNumber(to []byte, t expr.Type, bits uint64) []byte {
 	return AppendNumber(to, t, bits)
 }
 
-// AppendJSONString appends a text in JSON. Bytes that are not UTF-8 become U+FFFD.
+// AppendJSONString appends a text in JSON, in which what is not printable is escaped: terminals obey U+009B as ESC [. Bytes that are not UTF-8
+// become U+FFFD.
 func AppendJSONString[T ~string | ~[]byte](to []byte, text T) []byte {
 	const hex = "0123456789abcdef"
 	s := string(text)
@@ -107,13 +118,24 @@ func AppendJSONString[T ~string | ~[]byte](to []byte, text T) []byte {
 			to = append(to, c)
 		default:
 			r, size := utf8.DecodeRuneInString(s[i:])
-			to = utf8.AppendRune(to, r)
+			to = appendJSONRune(to, r)
 			i += size
 			continue
 		}
 		i++
 	}
 	return append(to, '"')
+}
+
+// appendJSONRune appends a rune of a text in JSON.
+func appendJSONRune(to []byte, r rune) []byte {
+	if unicode.IsPrint(r) {
+		return utf8.AppendRune(to, r)
+	}
+	if high, low := utf16.EncodeRune(r); low != utf8.RuneError {
+		return fmt.Appendf(to, `\u%04x\u%04x`, high, low)
+	}
+	return fmt.Appendf(to, `\u%04x`, r)
 }
 
 // KeyText returns a value of a key for people.

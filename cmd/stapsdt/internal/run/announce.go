@@ -3,7 +3,9 @@
 package run
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
@@ -12,7 +14,7 @@ import (
 )
 
 // Announce prints on a terminal what the command has attached to, because it prints nothing else
-// until it ends.
+// until there are events or it ends.
 func (r *Run) Announce() {
 	if !console.IsTerminal(r.Err) || r.subscription.Sites() == 0 {
 		return
@@ -31,12 +33,22 @@ func (r *Run) Announce() {
 	if r.processes != nil {
 		processes = len(r.processes.List())
 	}
-	r.Warn("%s", announcement(len(names), processes, files, r.Duration))
+	r.Warn("%s", Announcement(len(names), processes, files, r.Duration))
 }
 
-// announcement returns the numbers of probes and of their processes, or of their files if the
+// stopped warns of the processes that fire nothing, because they are stopped.
+func (r *Run) stopped() {
+	for _, pid := range r.PIDs {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if after := stat[bytes.LastIndexByte(stat, ')')+1:]; bytes.HasPrefix(after, []byte(" T")) || bytes.HasPrefix(after, []byte(" t")) {
+			r.Warn("process %d is stopped, by a signal or a debugger, and fires nothing until it continues", pid)
+		}
+	}
+}
+
+// Announcement returns the numbers of probes and of their processes, or of their files if the
 // processes are not known, and what ends the command.
-func announcement(probes, processes, files int, duration time.Duration) string {
+func Announcement(probes, processes, files int, duration time.Duration) string {
 	of := render.Number(files, "file")
 	switch {
 	case processes == 1:

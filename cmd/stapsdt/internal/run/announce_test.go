@@ -12,9 +12,9 @@ import (
 
 // TestAnnouncement: the line states what the command is attached to, and what ends it.
 func TestAnnouncement(t *testing.T) {
-	require.Equal(t, "3 probes of 1 process; Ctrl-C ends", announcement(3, 1, 2, 0))
-	require.Equal(t, "1 probe of 2 processes; Ctrl-C ends", announcement(1, 2, 2, 0))
-	require.Equal(t, "1 probe of 1 file; ends after 10s or with Ctrl-C", announcement(1, 0, 1, 10*time.Second))
+	require.Equal(t, "3 probes of 1 process; Ctrl-C ends", Announcement(3, 1, 2, 0))
+	require.Equal(t, "1 probe of 2 processes; Ctrl-C ends", Announcement(1, 2, 2, 0))
+	require.Equal(t, "1 probe of 1 file; ends after 10s or with Ctrl-C", Announcement(1, 0, 1, 10*time.Second))
 }
 
 func TestInterval(t *testing.T) { synctest.Test(t, testInterval) }

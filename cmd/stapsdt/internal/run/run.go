@@ -33,6 +33,8 @@ type Config struct {
 	Where string
 	// Duration is how long the run takes, or 0 for until Ctrl-C.
 	Duration time.Duration
+	// Await waits for probes that the named processes do not have yet.
+	Await bool
 	// Single attaches to each site on its own, as before Linux 6.6.
 	Single bool
 	// Via is what delivers the events: Kernel or Socket, or "" for whichever can.
@@ -187,13 +189,13 @@ func (r *Run) Attach(s engine.Subscriber) error {
 		return nil
 	}
 	if len(r.Pods) > 0 {
-		r.Warn("no process of %s has %s yet; waiting for one", r.pods, r.Selector.Missing())
+		r.Warn("no process of %s has %s yet; waiting for one%s", r.pods, r.Selector.Missing(), r.Selector.Nearest())
 		return nil
 	}
-	if r.processes != nil || !r.engine.Scans() {
+	if r.processes != nil && !r.Await || !r.engine.Scans() {
 		return r.nothing()
 	}
-	r.Warn("no process has %s yet; waiting for one", r.Selector.Missing())
+	r.Warn("no process has %s yet; waiting for one%s", r.Selector.Missing(), r.Selector.Nearest())
 	return nil
 }
 
@@ -217,7 +219,7 @@ func (r *Run) scan() error {
 
 // nothing says that the processes have no probe that is selected.
 func (r *Run) nothing() error {
-	return fmt.Errorf("%w: no file of the process has %s", probes.ErrNothing, r.Selector.Missing())
+	return fmt.Errorf("%w: no file of the process has %s%s", probes.ErrNothing, r.Selector.Missing(), r.Selector.Nearest())
 }
 
 // noFunction returns an error if one of the specs of functions selects none.
@@ -238,7 +240,7 @@ func (r *Run) noFunction(finder *target.Finder) error {
 // processes have no probe that is selected, if they may be looked at.
 func (r *Run) orNothing(err error) error {
 	var refused *rights.Error
-	if !errors.As(err, &refused) || r.All || len(r.Pods) > 0 || r.Selector.NamesFiles() {
+	if !errors.As(err, &refused) || r.All || len(r.Pods) > 0 || r.Await || r.Selector.NamesFiles() {
 		return err
 	}
 	finder := target.NewFinder()
@@ -266,6 +268,7 @@ func (r *Run) orNothing(err error) error {
 // was fired is in the maps.
 func (r *Run) Wait(ctx context.Context, c engine.Consumer) error {
 	r.began = true
+	r.stopped()
 	if r.Duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, r.Duration)

@@ -101,7 +101,10 @@ func (g *collector) sites(finder *target.Finder, selector *probes.Selector) (sit
 		sites = append(sites, of...)
 	}
 	if len(sites) == 0 {
-		return nil, fmt.Errorf("%w: nothing there has %s", probes.ErrNothing, selector.Missing())
+		for _, f := range found.Files {
+			selector.Find(f)
+		}
+		return nil, fmt.Errorf("%w: nothing there has %s%s", probes.ErrNothing, selector.Missing(), selector.Nearest())
 	}
 	return sites, nil
 }

@@ -6,13 +6,13 @@ package stack
 import (
 	"context"
 	"io"
-	"os"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
@@ -86,7 +86,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	out := to.Out
 	if o.File != "" {
 		// What cannot be written is better known before than after.
-		f, err := os.Create(o.File)
+		f, err := outfile.Create(o.File, "")
 		if err != nil {
 			return err
 		}

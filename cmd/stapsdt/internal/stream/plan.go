@@ -86,7 +86,7 @@ func NewCalls(config *run.Config, names []string) (o Options, err error) {
 }
 
 // Options returns those of a stream for the plan.
-func (p *Plan) Options(from []string) Options {
+func (p *Plan) Options(from recorded.From) Options {
 	return Options{From: from, Goroutines: true, Needs: live.Needs{
 		Kernel: live.Thread(slices.Concat(p.Where, p.By)...),
 		Others: p.others,

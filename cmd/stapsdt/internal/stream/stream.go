@@ -30,7 +30,7 @@ type Consumer interface {
 // Options say from where the events come.
 type Options struct {
 	// From are the recordings that are read in place of processes.
-	From []string
+	From recorded.From
 	// Needs are those of live.Open. Its All is also called for the probes of other sources.
 	Needs live.Needs
 	// Goroutines asks the kernel for the goroutine of each event. The others deliver it in any case.
@@ -56,7 +56,7 @@ func Open(to *console.Console, config *run.Config, o Options) (s *Stream, err er
 			s.Close()
 		}
 	}()
-	if len(o.From) > 0 {
+	if o.From.Given() {
 		return s, s.openFiles(&o)
 	}
 	if s.feed, err = live.Open(to, config, o.Needs); err != nil || s.feed != nil {
@@ -72,7 +72,7 @@ func (s *Stream) openFiles(o *Options) (err error) {
 	if c.Given() || c.Single || c.Duration > 0 || c.Via != "" || c.Budget > 0 {
 		return usage.Errorf("-p, -a, -d, --via and --budget are for processes, and --from reads recordings")
 	}
-	if s.file, err = recorded.Open(o.From, append(c.Specs[:len(c.Specs):len(c.Specs)], o.Needs.Others...), ""); err != nil {
+	if s.file, err = recorded.Open(o.From, append(c.Specs[:len(c.Specs):len(c.Specs)], o.Needs.Others...), "", nil); err != nil {
 		return err
 	}
 	if o.Needs.All == nil {
@@ -118,6 +118,10 @@ func (s *Stream) Run(ctx context.Context, c Consumer) error {
 	return s.traced.follow(ctx, c)
 }
 
+// TellsOpen reports whether it is known of an operation that has no end whether this may have been lost. The kernel does not say when it has
+// lost events.
+func (s *Stream) TellsOpen() bool { return s.traced == nil }
+
 // Lost returns how many events were lost. It must not be called by another goroutine than Run is.
 func (s *Stream) Lost() uint64 {
 	switch {
@@ -148,12 +152,10 @@ func (s *Stream) Clock(e *recording.Event) time.Duration {
 
 // Report warns of what was lost, and of clocks that are not the same.
 func (s *Stream) Report(to *console.Console) {
-	if s.file != nil {
-		s.file.ReportClock(to)
-	}
 	switch lost := s.Lost(); {
-	case lost > 0 && s.file != nil:
-		to.Warn("the recording has lost %d events, the oldest ones", lost)
+	case s.file != nil:
+		s.file.Begin(to)
+		s.file.Report(to, "what has ended may be missing, or its end")
 	case lost > 0:
 		to.Warn("%d events were lost, because they came faster than they could be read: what has ended may be shown as open", lost)
 	}

@@ -38,7 +38,7 @@ type traced struct {
 	sources    []*source          // by the numbers of the probes
 	files      map[uint32]*recorded.File
 	checked    time.Time
-	boot       time.Time
+	clock      event.Clock
 	unreadable uint64
 	// These are of the event that is delivered.
 	event recording.Event
@@ -63,7 +63,7 @@ type source struct {
 
 // openTraced attaches to the probes.
 func openTraced(to *console.Console, config *run.Config, o *Options) (t *traced, err error) {
-	t = &traced{files: map[uint32]*recorded.File{}, checked: time.Now(), boot: event.Boot(), calls: o.Calls}
+	t = &traced{files: map[uint32]*recorded.File{}, checked: time.Now(), calls: o.Calls}
 	defer func() {
 		if err != nil {
 			t.close()
@@ -245,7 +245,7 @@ func (t *traced) decode(e *event.Event) error {
 	f.Process.FindPod(e.Time)
 	s := t.sources[e.ID]
 	t.event = recording.Event{
-		Number: e.ID, Monotonic: e.Time, Realtime: t.boot.Add(e.Time).UnixNano(),
+		Number: e.ID, Monotonic: e.Time, Realtime: t.clock.At(e.Time).UnixNano(),
 		PID: e.PID, TID: e.TID, Executable: f.Process.Executable, Pod: f.Process.Pod,
 	}
 	if t.calls != nil {

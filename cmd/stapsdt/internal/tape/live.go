@@ -36,6 +36,7 @@ func runLive(ctx context.Context, to *console.Console, feed *live.Feed, config *
 		return err
 	}
 	t := &liveTape{output: out, feed: feed, numbers: map[*recording.Probe]uint32{}, unknown: map[*recording.Probe]bool{}}
+	feed.Announce()
 	if err := feed.Run(ctx, t); err != nil {
 		return err
 	}

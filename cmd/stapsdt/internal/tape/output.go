@@ -72,7 +72,7 @@ func (o *output) publish() error {
 	}
 	o.published = true
 	if o.file.Path != path {
-		o.Warn("another process records to %s, so this is recorded to %s", path, o.file.Path)
+		o.Warn("%s is a file of another process or another user, so this is recorded to %s", path, o.file.Path)
 	}
 	if o.file.Previous != "" {
 		o.Warn("the earlier recording %s is called %s now", path, o.file.Previous)

@@ -30,7 +30,7 @@ type Options struct {
 	// Limit is the number of events after which the run ends, or 0 for none.
 	Limit uint64
 	// From are the recordings whose events are written, instead of those of processes.
-	From []string
+	From recorded.From
 }
 
 // view writes events. It is a stream.Consumer.
@@ -96,6 +96,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	}
 	v.stream.Report(to)
 	v.operations.Report(to)
+	v.condition.Report(to)
 	if o.Path != "-" {
 		to.Warn("wrote %s to %s: open it with https://ui.perfetto.dev or chrome://tracing", render.Number(v.events, "event"), o.Path)
 	}
@@ -132,9 +133,13 @@ func (v *view) Event(e *recording.Event, f *recorded.File) error {
 		v.start, v.first = stream.At(e), at
 	}
 	v.last = max(v.last, at)
+	if e.Missing > 0 {
+		t := v.tracks.of(e, f)
+		v.writer.instant("stapsdt: "+render.Number(e.Missing, "event")+" lost before this", t.process, v.tracks.number(t, 0), at-v.first, nil)
+	}
 	kind, o := v.operations.Add(e, f)
 	if s := v.open[o.Replaced]; s != nil {
-		v.write(s, v.last, true)
+		v.write(s, v.last, "open")
 		delete(v.open, o.Replaced)
 	}
 	switch {
@@ -146,7 +151,7 @@ func (v *view) Event(e *recording.Event, f *recorded.File) error {
 		if s.selected = o.Ended.Selected; s.selected {
 			s.args = merge(s.args, v.arguments(e.Probe).Show(e, "id", "parent"))
 		}
-		v.write(s, s.at+int64(o.Ended.Took), false)
+		v.write(s, s.at+int64(o.Ended.Took), "")
 	case kind == nil, v.operations.IsStray(e):
 		v.instant(e, f)
 	}
@@ -180,15 +185,15 @@ func (v *view) begin(kind *recorded.Kind, o *recorded.Operation, e *recording.Ev
 	v.open[o] = s
 }
 
-// write writes a span, if it is selected.
-func (v *view) write(s *span, end int64, isOpen bool) {
+// write writes a span, if it is selected. note is an argument that says what is known of an end that was not seen.
+func (v *view) write(s *span, end int64, note string) {
 	if s.track.open--; !s.selected {
 		return
 	}
 	lane := s.track.lane(s.at, end)
 	args := s.args
-	if isOpen {
-		args = append(args, recorded.Shown{Name: "open", JSON: []byte("true")})
+	if note != "" {
+		args = append(args, recorded.Shown{Name: note, JSON: []byte("true")})
 	}
 	v.writer.span(s.name, s.track.process, v.tracks.number(s.track, lane), s.at-v.first, end-s.at, args)
 }
@@ -224,7 +229,11 @@ func (v *view) leave(f *recorded.File) {
 	// The one that has begun last is inside of the others.
 	slices.SortFunc(left, func(a, b *recorded.Operation) int { return cmp.Compare(b.Since, a.Since) })
 	for _, o := range left {
-		v.write(v.open[o], v.last, true)
+		note := "open"
+		if !o.IsOpen() {
+			note = "end_may_be_lost"
+		}
+		v.write(v.open[o], v.last, note)
 		delete(v.open, o)
 	}
 }

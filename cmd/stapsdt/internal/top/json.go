@@ -17,6 +17,7 @@ type jsonSnapshot struct {
 	Seconds    float64    `json:"seconds"`
 	Operations []jsonLine `json:"operations"`
 	Open       int        `json:"open"`
+	Unknown    int        `json:"end_may_be_lost"`
 	Longest    []jsonOpen `json:"longest"`
 	Others     uint64     `json:"others"`
 	Full       uint64     `json:"full"`
@@ -39,6 +40,7 @@ type jsonLine struct {
 type jsonOpen struct {
 	Operation   render.JSONText   `json:"operation"`
 	Nanoseconds time.Duration     `json:"nanoseconds"`
+	Unknown     bool              `json:"end_may_be_lost,omitempty"`
 	PID         uint32            `json:"pid"`
 	TID         uint32            `json:"tid,omitempty"`
 	Goroutine   uint64            `json:"goroutine,omitempty"`
@@ -50,7 +52,7 @@ type jsonOpen struct {
 // encode writes the snapshot as an object.
 func (s *snapshot) encode(w io.Writer) error {
 	j := jsonSnapshot{
-		Time: s.at.UTC(), Seconds: s.window.Seconds(), Operations: []jsonLine{}, Open: s.allOpen, Longest: []jsonOpen{},
+		Time: s.at.UTC(), Seconds: s.window.Seconds(), Operations: []jsonLine{}, Open: s.allOpen, Unknown: s.unknown, Longest: []jsonOpen{},
 		Others: s.others, Full: s.full, Before: s.before, Lost: s.lost,
 	}
 	for _, l := range s.sorted(defaultColumn, "") {
@@ -66,7 +68,7 @@ func (s *snapshot) encode(w io.Writer) error {
 	for i := range s.open {
 		o := &s.open[i]
 		j.Longest = append(j.Longest, jsonOpen{
-			render.JSONText(o.name), o.since, o.pid, o.tid, o.goroutine, o.key.JSON, recorded.Object(o.by), recorded.Object(o.args),
+			render.JSONText(o.name), o.since, o.unknown, o.pid, o.tid, o.goroutine, o.key.JSON, recorded.Object(o.by), recorded.Object(o.args),
 		})
 	}
 	return render.NewEncoder(w).Encode(j)

@@ -27,6 +27,9 @@ type snapshot struct {
 	allOpen              int
 	others, full, before uint64
 	lost                 uint64
+	// unknown is the number of operations whose end may have been lost. If the source does not tell them, they are among those that are open.
+	unknown int
+	told    bool
 }
 
 // line is a row of a snapshot.
@@ -44,7 +47,8 @@ type line struct {
 // opened is an operation that is open.
 type opened struct {
 	name      string
-	since     time.Duration // how long
+	since     time.Duration // how long, or at most how long if its end may have been lost
+	unknown   bool
 	pid, tid  uint32
 	goroutine uint64
 	key       recorded.Shown
@@ -80,6 +84,12 @@ func (s *snapshot) take(t *table) {
 	kinds := map[*recorded.Operation]*recorded.Kind{}
 	for _, kind := range t.operations.Kinds() {
 		kind.Pairs.Open(func(o *recorded.Operation) {
+			all = append(all, o)
+			kinds[o] = kind
+			if !o.IsOpen() {
+				s.unknown++
+				return
+			}
 			s.allOpen++
 			values := make([]recorded.Value, len(kind.Columns))
 			for i, at := range kind.Columns {
@@ -91,13 +101,9 @@ func (s *snapshot) take(t *table) {
 				r.open++
 				r.oldest = max(r.oldest, o.For())
 			}
-			all = append(all, o)
-			kinds[o] = kind
 		})
 	}
-	slices.SortFunc(all, func(a, b *recorded.Operation) int {
-		return cmp.Or(-cmp.Compare(a.For(), b.For()), cmp.Compare(a.Key.Bits, b.Key.Bits))
-	})
+	recorded.SortOpen(all)
 	for _, o := range all[:min(len(all), maxOpen)] {
 		s.open = append(s.open, t.opened(kinds[o], o))
 	}
@@ -106,14 +112,14 @@ func (s *snapshot) take(t *table) {
 // opened returns how an operation is shown.
 func (t *table) opened(kind *recorded.Kind, o *recorded.Operation) opened {
 	shownAs := opened{
-		name: kind.Name, since: o.For(), pid: o.PID, tid: o.TID, goroutine: o.Goroutine,
-		key: recorded.Show(kind.Pairs.KeyName, &o.Key), by: make([]recorded.Shown, len(t.operations.By)),
+		name: kind.Name, since: o.For(), unknown: !o.IsOpen(), pid: o.PID, tid: o.TID, goroutine: o.Goroutine,
+		key: recorded.Show(o.Columns.Key, &o.Key), by: make([]recorded.Shown, len(t.operations.By)),
 	}
 	for i, name := range t.operations.By {
 		shownAs.by[i] = recorded.Shown{Name: name, Text: "-"}
 	}
 	for i := range o.Details {
-		v := recorded.Show(kind.Pairs.Columns[i], &o.Details[i])
+		v := recorded.Show(o.Columns.Names[i], &o.Details[i])
 		if at := slices.Index(kind.Columns, i); at >= 0 {
 			shownAs.by[kind.By[at]] = v
 			continue

@@ -45,7 +45,10 @@ type slot struct {
 }
 
 // bucket is one of record.Powers.
-type bucket struct{ count, sum uint64 }
+type bucket struct {
+	count uint64
+	sum   record.Sum
+}
 
 func newTable(where, by []string) *table {
 	return &table{
@@ -76,7 +79,9 @@ func (t *table) add(e *recording.Event, f *recorded.File) {
 	}
 	i := record.Powers{}.Of(recorded.Elapsed, uint64(o.Ended.Took))
 	b := s.took[i]
-	s.took[i] = bucket{b.count + 1, b.sum + uint64(o.Ended.Took)}
+	b.count++
+	b.sum.Add(recorded.Elapsed, uint64(o.Ended.Took))
+	s.took[i] = b
 }
 
 // row returns the row of a kind of operation and its values of --by, or nil if there is no room.
@@ -148,8 +153,10 @@ func (r *row) recent() (sum slot, h render.Histogram) {
 		sum.count += s.count
 		sum.errors += s.errors
 		for at, b := range s.took {
-			before := sum.took[at]
-			sum.took[at] = bucket{before.count + b.count, before.sum + b.sum}
+			all := sum.took[at]
+			all.count += b.count
+			all.sum.Merge(b.sum)
+			sum.took[at] = all
 		}
 	}
 	h = render.Histogram{Type: recorded.Elapsed, Group: render.PowersOfTwo}

@@ -66,8 +66,11 @@ func (s *snapshot) head() string {
 
 // notes say what is not shown.
 func (s *snapshot) notes() (all []string) {
-	if s.lost > 0 {
+	if s.lost > 0 && !s.told {
 		all = append(all, fmt.Sprintf("%s lost: what has ended may be open here", render.Number(s.lost, "event")))
+	}
+	if s.unknown > 0 {
+		all = append(all, fmt.Sprintf("%s not counted as open, because their ends may be lost", render.Number(s.unknown, "operation")))
 	}
 	if s.others > 0 {
 		all = append(all, fmt.Sprintf("%s of other rows: too many values of --by", render.Number(s.others, "operation")))
@@ -129,13 +132,21 @@ func openRows(all []opened, width int) []string {
 	}
 	for i := range all {
 		o := &all[i]
-		cells := []string{render.Duration(float64(o.since))}
+		cells := []string{o.duration()}
 		if !narrow {
 			cells = append(cells, fmt.Sprint(o.pid), fmt.Sprint(o.thread()))
 		}
 		table.Add(append(cells, render.Printable(o.name), o.arguments())...)
 	}
 	return split(table.Text())
+}
+
+// duration returns how long it has been open, or at most if its end may have been lost.
+func (o *opened) duration() string {
+	if o.unknown {
+		return "<=" + render.Duration(float64(o.since))
+	}
+	return render.Duration(float64(o.since))
 }
 
 func split(text []byte) []string {
@@ -158,7 +169,7 @@ func (s *snapshot) text(width int) []byte {
 		for _, line := range openRows(s.open[:most], width) {
 			fmt.Fprintln(&b, line)
 		}
-		if rest := s.allOpen - most; rest > 0 {
+		if rest := s.allOpen + s.unknown - most; rest > 0 {
 			fmt.Fprintf(&b, "and %d more\n", rest)
 		}
 	}

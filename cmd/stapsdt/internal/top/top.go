@@ -31,7 +31,7 @@ type Options struct {
 	// Interval is the time between two screens.
 	Interval time.Duration
 	// From are the recordings whose operations are shown, instead of those of processes.
-	From []string
+	From recorded.From
 }
 
 // maxText is how many bytes of an argument are kept.
@@ -59,10 +59,10 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if o.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
 	}
-	if len(o.By) == 0 && len(o.From) == 0 && (config.All || len(config.Pods) > 0) && pods.Any() {
+	if len(o.By) == 0 && !o.From.Given() && (config.All || len(config.Pods) > 0) && pods.Any() {
 		o.By = []string{"namespace", "pod"}
 	}
-	if len(o.From) > 0 || o.JSON || o.Screens > 0 {
+	if o.From.Given() || o.JSON || o.Screens > 0 {
 		return runPlain(ctx, to, config, names, &o)
 	}
 	s, err := openScreen(to)
@@ -149,7 +149,7 @@ func (v *view) snapshot() *snapshot {
 		at, now = time.Now(), event.Now()
 	}
 	s := v.table.snapshot(at, now)
-	s.lost = v.stream.Lost()
+	s.lost, s.told = v.stream.Lost(), v.stream.TellsOpen()
 	return s
 }
 

@@ -35,13 +35,13 @@ type recordedTrace struct {
 	lines   render.Lines
 	known   map[*recording.Probe]*shownProbe
 	shown   uint64
-	lost    uint64 // that were reported
+	lost    uint64 // that were reported, or shown where they are missing
 }
 
 // runRecorded shows the events of the recordings in o.From.
 func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o *Options) (err error) {
-	if config.Given() || o.Verbose || config.Single || config.Via != "" || config.Budget > 0 {
-		return usage.Errorf("-p, -a, -v, --via and --budget are for traces of processes, and --from reads recordings")
+	if config.Given() || o.Verbose || config.Single || config.Via != "" || config.Budget > 0 || config.Duration > 0 && !o.Follow {
+		return usage.Errorf("-p, -a, -v, --via and --budget are for traces of processes, and -d for these and --follow: --from reads recordings")
 	}
 	if config.Duration > 0 {
 		var cancel context.CancelFunc
@@ -50,11 +50,11 @@ func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o
 	}
 	t := &recordedTrace{Console: to, options: o, known: map[*recording.Probe]*shownProbe{}}
 	t.lines = render.Lines{JSON: o.JSON, Color: console.Colored(to.Out)}
-	if t.source, err = recorded.Open(o.From, config.Specs, config.Where); err != nil {
+	if t.source, err = recorded.Open(o.From, config.Specs, config.Where, o.fits); err != nil {
 		return err
 	}
 	defer t.source.Close()
-	t.source.ReportClock(to)
+	t.source.Begin(to)
 	wait := shortest
 	for {
 		more, err := t.source.More()
@@ -67,9 +67,11 @@ func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o
 			}
 			wait = shortest
 		}
-		t.report(!o.Follow || ctx.Err() != nil)
 		if !o.Follow || t.shown == o.Limit || ctx.Err() != nil {
-			return nil
+			return t.report()
+		}
+		if !more {
+			t.source.Follow(to)
 		}
 		select {
 		case <-ctx.Done():
@@ -83,6 +85,7 @@ func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o
 func runLive(ctx context.Context, to *console.Console, feed *live.Feed, o *Options) error {
 	t := &recordedTrace{Console: to, options: o, source: feed.Source, known: map[*recording.Probe]*shownProbe{}}
 	t.lines = render.Lines{JSON: o.JSON, Color: console.Colored(to.Out)}
+	feed.Announce()
 	if err := feed.Run(ctx, t); err != nil {
 		return err
 	}
@@ -135,6 +138,11 @@ func (t *recordedTrace) show(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if e.Missing > 0 {
+			if err := t.hole(e); err != nil {
+				return err
+			}
+		}
 		t.line(e, f)
 		if t.shown++; t.lines.Size() > 64<<10 {
 			if err := t.lines.Flush(t.Out); err != nil {
@@ -143,6 +151,17 @@ func (t *recordedTrace) show(ctx context.Context) error {
 		}
 	}
 	return t.lines.Flush(t.Out)
+}
+
+// fits returns an error if a probe does not have what is to be shown.
+func (o *Options) fits(p *recording.Probe) error {
+	v := recorded.NewEvaluator(p)
+	for _, src := range o.Show {
+		if _, err := v.Parse(src); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // shownProbe is what is shown of a probe's events: its arguments, or the values of expressions.
@@ -161,8 +180,7 @@ func (t *recordedTrace) probe(p *recording.Probe) *shownProbe {
 	t.known[p] = s
 	for _, src := range t.options.Show {
 		e, err := s.Parse(src)
-		if err != nil {
-			t.Warn("%v", err)
+		if err != nil { // the source leaves it out
 			t.known[p] = nil
 			return nil
 		}
@@ -228,10 +246,38 @@ func (t *recordedTrace) line(e *recording.Event, f *recorded.File) {
 	t.lines.Line(&s.Source, render.Fired{At: at, PID: e.PID, TID: tid, Comm: comm}, func(i int) event.Value { return t.value(s, e, i) })
 }
 
-// report says how many events were lost, at the end or when more were.
-func (t *recordedTrace) report(last bool) {
-	if lost := t.source.Lost(); lost > t.lost && (last || t.options.Follow) {
-		t.lost = lost
-		t.Warn("the recording has lost %d events, the oldest ones: what is shown is not all", lost)
+// hole says that events are missing before one. For people, the end of the trace says how many are before the first.
+func (t *recordedTrace) hole(e *recording.Event) error {
+	if err := t.lines.Flush(t.Out); err != nil {
+		return err
 	}
+	at := time.Unix(0, e.Realtime)
+	t.lost += e.Missing
+	if t.options.JSON {
+		return t.encodeLost(at.UTC().Format(time.RFC3339Nano), e.Missing)
+	}
+	if t.shown == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(t.Out, "%s  %s lost before this\n", at.Format("15:04:05.000000"), render.Number(e.Missing, "event"))
+	return err
+}
+
+// encodeLost writes a number of lost events, before a time or, if it is "", at times that are not known or after the last event.
+func (t *recordedTrace) encodeLost(before string, events uint64) error {
+	return render.NewEncoder(t.Out).Encode(struct {
+		Before string `json:"time,omitempty"`
+		Lost   uint64 `json:"lost"`
+	}{before, events})
+}
+
+// report says where events are missing.
+func (t *recordedTrace) report() error {
+	if left := t.source.Lost() - t.lost; t.options.JSON && left > 0 {
+		if err := t.encodeLost("", left); err != nil {
+			return err
+		}
+	}
+	t.source.Report(t.Console, "what is shown is not all")
+	return nil
 }

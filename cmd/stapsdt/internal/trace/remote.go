@@ -20,6 +20,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
 // remoteTrace is a trace by a program that shows its probes itself.
@@ -36,6 +37,8 @@ type remoteTrace struct {
 	listing *remote.Listing
 	types   map[string]map[string]string // of arguments, by PROVIDER:PROBE and by their names
 	queries []url.Values
+	unfit   probes.Unfit
+	fitting int // probes that are not unfit
 
 	messages chan reply
 	counts   []remote.Counts // of the stream of each query
@@ -182,6 +185,7 @@ func (w *remoteTrace) choices(specs []target.Spec) (groups []*choice, others, hi
 				continue
 			}
 			w.types[p.Name+":"+probe.Name] = types
+			w.fits(probe.Args)
 			w.lines.Known(&render.Source{Provider: p.Name, Probe: probe.Name})
 			if !slices.Contains(g.chosen, probe.Name) {
 				g.chosen = append(g.chosen, probe.Name)
@@ -196,8 +200,17 @@ func (w *remoteTrace) choices(specs []target.Spec) (groups []*choice, others, hi
 // limits its viewers.
 func (w *remoteTrace) choose(specs []target.Spec) error {
 	groups, others, hidden := w.choices(specs)
+	w.leaveOut()
 	if len(groups) == 0 {
-		return fmt.Errorf("%w: the program at %s has none that matches", probes.ErrNothing, w.address)
+		return fmt.Errorf("%w: the program at %s has none that matches%s", probes.ErrNothing, w.address, probes.Nearest(specs, func(yield func(provider, probe string) bool) {
+			for _, p := range w.listing.Providers {
+				for _, probe := range p.Probes {
+					if !yield(p.Name, probe.Name) {
+						return
+					}
+				}
+			}
+		}))
 	}
 	if !others && len(groups) > 1 {
 		w.query("", "", w.config.Where)
@@ -233,6 +246,30 @@ func (w *remoteTrace) choose(specs []target.Spec) error {
 		return usage.Errorf("these probes take %d streams, and the program allows %d: name fewer, or whole providers", n, w.listing.Most)
 	}
 	return nil
+}
+
+// leaveOut says which probes the program will leave out, because they do not have what the condition asks for. If all are, it refuses the
+// request.
+func (w *remoteTrace) leaveOut() {
+	if line := w.unfit.Take(len(w.types)); w.fitting > 0 && line != "" {
+		w.Warn("%s", line)
+	}
+}
+
+// fits notes whether a probe has what the condition asks for.
+func (w *remoteTrace) fits(args []struct{ Name, Type string }) {
+	vars := []expr.Var{{Name: "pid", Type: expr.Type{Kind: expr.Int, Size: 8}}, {Name: "provider", Type: expr.Type{Kind: expr.String}}, {Name: "probe", Type: expr.Type{Kind: expr.String}}}
+	for i, a := range args {
+		t := remote.TypeOf(a.Type)
+		vars = append(vars, expr.Var{Name: a.Name, Type: t}, expr.Var{Name: fmt.Sprint("arg", i), Type: t})
+	}
+	if w.config.Where == "" {
+		w.fitting++
+	} else if _, err := expr.ParseFilter(w.config.Where, vars); err != nil {
+		w.unfit.Add(err)
+	} else {
+		w.fitting++
+	}
 }
 
 // query adds a query, in which an empty provider or probe is any.

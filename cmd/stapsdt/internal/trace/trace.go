@@ -14,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
@@ -36,7 +37,7 @@ type Options struct {
 	Verbose bool
 	// From are the recordings whose events are shown, instead of those of processes. With Follow, what is
 	// written to them is shown too, until the run ends.
-	From   []string
+	From   recorded.From
 	Follow bool
 }
 
@@ -59,7 +60,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if o.Show, err = bpf.SplitExprs(o.Show); err != nil {
 		return err
 	}
-	if len(o.From) > 0 {
+	if o.From.Given() {
 		return runRecorded(ctx, to, &config, &o)
 	}
 	if o.Follow {
@@ -81,7 +82,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return err
 	}
 	defer r.Close()
-	t := &trace{options: &o, run: r, lines: render.Lines{JSON: o.JSON, Color: console.Colored(to.Out), Boot: event.Boot(), Pods: r.ShowsPods()}}
+	t := &trace{options: &o, run: r, lines: render.Lines{JSON: o.JSON, Color: console.Colored(to.Out), Pods: r.ShowsPods()}}
 	if t.Ring, err = r.NewRing(ringSize); err != nil {
 		return err
 	}
@@ -89,6 +90,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if err := r.Attach(t); err != nil {
 		return err
 	}
+	r.Announce()
 	if err := r.Wait(ctx, t); err != nil {
 		return err
 	}

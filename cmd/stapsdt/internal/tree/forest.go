@@ -117,7 +117,7 @@ func (f *forest) start(kind *recorded.Kind, o *recorded.Operation, e *recording.
 		name: kind.Name, id: o.Key.Bits, at: stream.At(e), since: o.Since, process: o.File, pid: o.PID, tid: o.TID, goroutine: o.Goroutine, parent: o.Parent,
 	}
 	for i := range o.Details {
-		n.args = append(n.args, recorded.Show(kind.Pairs.Columns[i], &o.Details[i]))
+		n.args = append(n.args, recorded.Show(o.Columns.Names[i], &o.Details[i]))
 	}
 	parent := f.nodes[key{file: o.File, pid: o.PID, id: o.Parent}]
 	if o.Parent != 0 && parent != nil {
@@ -168,6 +168,19 @@ func (f *forest) end(ended recorded.Ended, e *recording.Event) error {
 	f.dropped += uint64(n.tree.dropped)
 	return f.finished(n.tree, ended)
 }
+
+// unknown returns the number of trees whose root may have ended: its end may have been lost.
+func (f *forest) unknown() (n int) {
+	for e := f.trees.Front(); e != nil; e = e.Next() {
+		if root := e.Value.(*tree).root; !root.isOpen() {
+			n++
+		}
+	}
+	return n
+}
+
+// isOpen reports whether an operation without an end is known to have none.
+func (n *node) isOpen() bool { return n.process.Keeps(n.since) }
 
 // has reports whether one of some values has the name and the value of another.
 func has(all []recorded.Shown, one recorded.Shown) bool {

@@ -95,6 +95,8 @@ func (n *node) describe() string {
 	switch {
 	case n.unwound:
 		text += "  its return was not seen"
+	case !n.ended && !n.isOpen():
+		text += "  its end may be lost"
 	case !n.ended:
 		text += "  not ended yet"
 	}

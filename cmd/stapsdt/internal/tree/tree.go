@@ -31,7 +31,7 @@ type Options struct {
 	// Errors selects the trees in which an operation has failed.
 	Errors bool
 	// From are the recordings whose operations are shown, instead of those of processes.
-	From []string
+	From recorded.From
 }
 
 // maxSlowest is the largest Options.Slowest.
@@ -91,7 +91,7 @@ func (v *view) plan(config *run.Config, names []string) (stream.Options, error) 
 	switch {
 	case err != nil:
 		return stream.Options{}, err
-	case functions && len(v.options.From) > 0:
+	case functions && v.options.From.Given():
 		return stream.Options{}, usage.Errorf("recordings do not tell the depth of calls, by which calls of functions are nested")
 	case functions:
 		v.calls = newCalls(v.finished)
@@ -117,7 +117,7 @@ func (v *view) lost() {
 // report says what is not shown.
 func (v *view) report() {
 	v.stream.Report(v.Console)
-	var open int
+	var open, unknown int
 	var dropped, givenUp uint64
 	if v.calls != nil {
 		v.calls.report(v.Console)
@@ -125,9 +125,13 @@ func (v *view) report() {
 	} else {
 		v.forest.operations.Report(v.Console)
 		open, dropped, givenUp = v.forest.trees.Len(), v.forest.dropped, v.forest.givenUp
+		unknown = v.forest.unknown()
 	}
-	if open > 0 && v.options.Limit == 0 {
-		v.Warn("%s not shown, whose roots had not ended", render.Number(open, "tree"))
+	if open > unknown && v.options.Limit == 0 {
+		v.Warn("%s not shown, whose roots had not ended", render.Number(open-unknown, "tree"))
+	}
+	if unknown > 0 && v.options.Limit == 0 {
+		v.Warn("%s not shown, the ends of whose roots may be lost", render.Number(unknown, "tree"))
 	}
 	if n := dropped; n > 0 {
 		v.Warn("%d operations had no room in their trees, of which each has %d", n, maxPerTree)

@@ -84,6 +84,9 @@ func (m *Metric) sweepRows(now time.Time) error {
 				return err
 			}
 		}
+		if err := t.Recount(); err != nil {
+			return err
+		}
 	}
 	h.active = active
 	h.dropRetired(retiredPerSeries*m.Series, now)
@@ -116,7 +119,7 @@ func (m *Metric) warnFull(overflow uint64) {
 	h := &m.history
 	more := overflow - h.overflow
 	if more > 0 && !h.warned {
-		m.Warn("%s: %d events had no room: all %d series are in use (see series, expire and by in the rule), and others are counted under otel_metric_overflow", m.Name, more, m.Series)
+		m.Warn("%s: %d events had no room: all %d series of a user are in use, or too many of others (see series, expire and by in the rule), and more are counted under otel_metric_overflow", m.Name, more, m.Series)
 	}
 	h.overflow, h.warned = overflow, more > 0
 }

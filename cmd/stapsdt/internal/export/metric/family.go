@@ -183,21 +183,22 @@ func (c *collection) add(like *shape, r *record.SeriesRow, since time.Time) {
 	case c.Kind == rules.Counter && c.Value == "":
 		to.Value += float64(r.Count)
 	case c.Kind == rules.Counter:
-		to.Value += asFloat(s.Value, r.Sum) * s.scale
+		to.Value += r.Sum.Float() * s.scale
 	default:
 		c.addBuckets(to, s, r)
 	}
 }
 
 func (c *collection) addBuckets(to *expose.Series, s *shape, r *record.SeriesRow) {
-	to.Sum += asFloat(s.Value, r.Sum) * s.scale
+	to.Sum += r.Sum.Float() * s.scale
 	c.divide(to)
 	for i, n := range r.Buckets {
 		c.count(to, s.Slot(i), n)
 	}
+	var clock event.Clock
 	for _, e := range r.Exemplars {
 		to.Exemplars = append(to.Exemplars, expose.Exemplar{
-			Value: asFloat(s.Value, e.Value) * s.scale, SpanID: e.ID, Time: event.Boot().Add(e.Time),
+			Value: asFloat(s.Value, e.Value) * s.scale, SpanID: e.ID, Time: clock.At(e.Time),
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 )
@@ -75,7 +76,7 @@ func (m *Metric) open(h *rule.Host) error {
 		return errors.New("this kernel does not say which executable a process has, because it has no BTF: give labels: [namespace, pod, container], or labels: []")
 	}
 	if m.Probe == "" {
-		m.pairs = &pairTables{}
+		m.pairs = &pairTables{Operations: operations.Operations{Shared: true}}
 	}
 	return m.Base.Open(h, m.Name, &m.Select, m.specs())
 }
@@ -119,7 +120,7 @@ func isSpanEnd(p *bpf.Probe) bool {
 func (m *Metric) shape(s *shape) (id uint32, err error) {
 	layout := s.Layout()
 	if s.tables = m.tables[layout]; s.tables == nil {
-		if s.tables, err = s.NewTables(m.Series); err != nil {
+		if s.tables, err = s.NewSharedTables(m.Series); err != nil {
 			return 0, bpf.MapError(err)
 		}
 		m.tables[layout] = s.tables

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
@@ -30,7 +29,7 @@ type Rule struct {
 	stream  *event.Stream
 	sources []*spanSource // by the numbers of their programs
 	open    openSpans
-	boot    time.Time // see booted
+	clock   event.Clock
 	held    []heldSpan
 	events  atomic.Uint64
 }
@@ -196,11 +195,11 @@ func (s *Rule) end(key spanKey, v values) {
 		}
 	}
 	delete(s.open.spans, key)
-	boot := s.booted()
+	end := s.clock.At(v.Time) // before its start, which then is by the same reading of the clock
 	span := expose.Span{
 		Provider: v.provider, Name: v.name, PID: int(v.PID), Error: v.text("error"),
 		TraceID: o.trace, SpanID: record.SpanID(v.PID, key.id), Parent: o.remote,
-		Start: boot.Add(o.start), End: boot.Add(v.Time),
+		Start: s.clock.At(o.start), End: end,
 		Attributes: append(o.attributes, v.attributes()...),
 		Executable: v.text(rule.Executable),
 	}
@@ -208,17 +207,6 @@ func (s *Rule) end(key spanKey, v values) {
 		span.Parent = record.SpanID(v.PID, o.parent)
 	}
 	s.hold(heldSpan{span, v.number(rule.Cgroup)})
-}
-
-// booted returns the time at which the clock of the events began. It is the same for spans of one
-// trace, unless the time of day was set meanwhile, so that a child does not begin before its
-// parent because the two clocks were read at different moments.
-func (s *Rule) booted() time.Time {
-	now := event.Boot().Round(0) // by the time of day alone, which can be set
-	if s.boot.IsZero() || now.Sub(s.boot).Abs() > time.Millisecond {
-		s.boot = now
-	}
-	return s.boot
 }
 
 // attributes returns the arguments that are no part of the convention.

@@ -1,0 +1,146 @@
+//go:build linux
+
+package bpf
+
+import (
+	"sync"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+)
+
+// userNamespaces is how deep user namespaces can be nested.
+const userNamespaces = 32
+
+// ownerOffsets are where members are that tell whose a process is.
+type ownerOffsets struct {
+	cred, userNS, level, parent, owner int32
+	nsproxy, mntNS, inum               int32
+}
+
+var ownerMembers = sync.OnceValues(func() (o ownerOffsets, err error) {
+	for _, m := range []struct {
+		to   *int32
+		path []string
+	}{
+		{&o.cred, []string{"task_struct", "cred"}}, {&o.userNS, []string{"cred", "user_ns"}},
+		{&o.level, []string{"user_namespace", "level"}}, {&o.parent, []string{"user_namespace", "parent"}}, {&o.owner, []string{"user_namespace", "owner"}},
+		{&o.nsproxy, []string{"task_struct", "nsproxy"}}, {&o.mntNS, []string{"nsproxy", "mnt_ns"}}, {&o.inum, []string{"mnt_namespace", "ns", "inum"}},
+	} {
+		if *m.to, err = kernelOffset(m.path[0], m.path[1:]...); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+})
+
+// owner stores whose the process is at a stack offset, like package target: its real user, or the maker of its outermost user namespace, and for
+// root, in the upper half, the mount namespace. Where the kernel does not describe its types, it is the user. It changes regRecord and regMissing.
+func (b *builder) owner(to int16) {
+	b.processNumber(fromUID)
+	b.add(asm.StoreMem(asm.RFP, to, asm.R0, asm.DWord))
+	at, err := ownerMembers()
+	if err != nil {
+		return
+	}
+	const namespace, steps = regRecord, regMissing
+	next, outermost, initial, known := b.fresh("namespace"), b.fresh("outermost"), b.fresh("initial"), b.fresh("owner")
+	number := func(offset int32) {
+		b.readKernel(offset, 4, known)
+		b.lower()
+	}
+	b.add(asm.FnGetCurrentTask.Call())
+	b.readKernel(at.cred, 8, known)
+	b.readKernel(at.userNS, 8, known)
+	b.add(asm.Mov.Reg(namespace, asm.R0))
+	number(at.level)
+	b.add(asm.JEq.Imm(asm.R0, 0, initial), asm.Mov.Imm(steps, userNamespaces))
+	b.label(next)
+	b.add(asm.JLE.Imm(asm.R0, 1, outermost), asm.JEq.Imm(steps, 0, outermost), asm.Sub.Imm(steps, 1), asm.Mov.Reg(asm.R0, namespace))
+	b.readKernel(at.parent, 8, known)
+	b.add(asm.Mov.Reg(namespace, asm.R0))
+	number(at.level)
+	b.jump(next)
+	b.label(outermost)
+	b.add(asm.Mov.Reg(asm.R0, namespace))
+	number(at.owner)
+	b.add(asm.StoreMem(asm.RFP, to, asm.R0, asm.DWord))
+	b.label(initial)
+	b.add(asm.LoadMem(asm.R0, asm.RFP, to, asm.DWord), asm.JNE.Imm(asm.R0, 0, known), asm.FnGetCurrentTask.Call())
+	b.readKernel(at.nsproxy, 8, known)
+	b.readKernel(at.mntNS, 8, known)
+	number(at.inum)
+	b.add(asm.LSh.Imm(asm.R0, 32), asm.StoreMem(asm.RFP, to, asm.R0, asm.DWord))
+	b.label(known)
+}
+
+// update stores the value at a stack offset under the key at another one. It leaves 0 or an error in R0.
+func (b *builder) update(table *ebpf.Map, key, value int16, flags ebpf.MapUpdateFlags) {
+	b.add(asm.LoadMapPtr(asm.R1, table.FD()))
+	b.stack(asm.R2, key)
+	b.stack(asm.R3, value)
+	b.add(asm.Mov.Imm(asm.R4, int32(flags)), asm.FnMapUpdateElem.Call())
+}
+
+// room leaves the address of the number of entries that an owner has in regRecord, and jumps to full if the owner may have no more. The owner is
+// at a stack offset.
+func (b *builder) room(s *record.Shares, owner int16, full string) {
+	known := b.fresh("share")
+	b.lookup(s.Owners.FD(), owner)
+	b.add(
+		asm.JNE.Imm(asm.R0, 0, known),
+		asm.StoreMem(asm.RFP, b.word, asm.R0, asm.DWord), // 0
+	)
+	b.update(s.Owners, owner, b.word, ebpf.UpdateNoExist)
+	b.lookup(s.Owners.FD(), owner)
+	b.add(asm.JEq.Imm(asm.R0, 0, full))
+	b.label(known)
+	b.add(asm.Mov.Reg(regRecord, asm.R0), asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
+	b.lookup(s.All.FD(), b.word)
+	b.add(
+		asm.JEq.Imm(asm.R0, 0, full),
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
+		asm.Mov.Imm(asm.R2, int32(s.Limit)), asm.Sub.Reg(asm.R2, asm.R1),
+		asm.LoadMem(asm.R3, regRecord, 0, asm.DWord),
+		asm.JSGE.Reg(asm.R3, asm.R2, full),
+	)
+}
+
+// enter counts an entry after room.
+func (b *builder) enter(s *record.Shares) {
+	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, 0))
+	b.addToAll(s, 1)
+}
+
+// leave counts that an entry of the owner at a stack offset is gone.
+func (b *builder) leave(s *record.Shares, owner int16) {
+	forgotten := b.fresh("forgotten")
+	b.lookup(s.Owners.FD(), owner)
+	b.add(asm.JEq.Imm(asm.R0, 0, forgotten), asm.Mov.Imm(asm.R1, -1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0))
+	b.label(forgotten)
+	b.addToAll(s, -1)
+}
+
+func (b *builder) addToAll(s *record.Shares, n int32) {
+	none := b.fresh("all")
+	b.add(asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
+	b.lookup(s.All.FD(), b.word)
+	b.add(asm.JEq.Imm(asm.R0, 0, none), asm.Mov.Imm(asm.R1, n), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0))
+	b.label(none)
+}
+
+// putShared stores an open operation, and counts it for its owner unless it takes the place of another one.
+func (b *builder) putShared(of Operations, key, value int16) {
+	replaced := b.fresh("replaced")
+	b.owner(value + record.OpenOwner)
+	b.update(of.Open, key, value, ebpf.UpdateExist)
+	b.add(asm.JEq.Imm(asm.R0, 0, replaced))
+	b.room(of.Shares, value+record.OpenOwner, labelFull)
+	b.update(of.Open, key, value, ebpf.UpdateNoExist)
+	b.add(asm.JEq.Imm(asm.R0, -int32(unix.EEXIST), replaced), asm.JNE.Imm(asm.R0, 0, labelFull))
+	b.enter(of.Shares)
+	b.label(replaced)
+}

@@ -1,0 +1,44 @@
+//go:build linux
+
+package event
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Now returns CLOCK_MONOTONIC.
+func Now() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return time.Duration(t.Nano())
+}
+
+// Clock finds the time of day of events. Its zero value is ready to use.
+type Clock struct {
+	boot  time.Time     // the time of day at which the clock of Now began
+	asked time.Duration // when that was found
+}
+
+const (
+	clockInterval = time.Second
+	clockError    = time.Millisecond
+)
+
+// At returns the time of day of a time by the clock of Now. It asks both clocks again after a second, because the time of day can be set, and
+// because the other one stands still while the machine is suspended. What they differ by for other reasons is no step: events keep their
+// distances.
+func (c *Clock) At(t time.Duration) time.Time {
+	if c.boot.IsZero() || t-c.asked >= clockInterval {
+		c.asked = Now()
+		c.adjust(time.Now().Round(0).Add(-c.asked))
+	}
+	return c.boot.Add(t)
+}
+
+func (c *Clock) adjust(boot time.Time) {
+	if c.boot.IsZero() || boot.Sub(c.boot).Abs() > clockError {
+		c.boot = boot
+	}
+}

@@ -1,0 +1,64 @@
+//go:build linux
+
+package main
+
+import "github.com/spf13/cobra"
+
+// topics are the pages of the help that are about no verb. The manual page of stapsdt has them too.
+func topics() []*cobra.Command {
+	return []*cobra.Command{
+		{Use: "expressions", Short: "The expressions of -w, --by, --show, --sum and --key", Long: expressionsHelp},
+		{Use: "rights", Short: "The rights that tracing takes, and what works without", Long: rightsHelp},
+	}
+}
+
+const expressionsHelp = `An expression is one of Go, about an event:
+
+  status >= 500 && strings.HasPrefix(path, "/api/")
+  elapsed > 10ms || cached
+  strings.Contains(str(arg0), "DELETE")
+
+Its names are those of the arguments, arg0, arg1 and so on, and:
+
+  pid, tid        the process and the thread
+  comm            the name of the thread
+  executable      the name of the program's file, without its directory
+  cpu, uid        the processor and the user
+  cgroup          the number of the control group of version 2
+  goroutine       the goroutine, in recordings of programs
+  namespace, pod, container    those of Kubernetes, or ""
+
+It consists of == != < <= > >=, && || !, + - * / %, & | ^ &^ << >>, len(text), strings.HasPrefix, strings.HasSuffix,
+strings.Contains, durations such as 10ms and 2.5s, and str(arg0), which is the text at an address.
+Numbers of different types may be compared and combined.
+
+What the kernel evaluates is limited:
+
+  texts           are compared with constants, by == and !=, of at most 63 bytes
+  strings.Contains, HasSuffix    take constants of at most 16 bytes; Contains and HasPrefix see 64 bytes of a text
+  floats          are compared with constants and with floats of the same size
+  hist, --sum     take integers
+  a program       has room for about five texts
+
+Recordings have no such limits. They have no uid, cgroup, comm and cpu, no str(), and either the goroutine or tid.
+At an address there are pid, provider, probe and the arguments.
+
+An event for which an expression has no value is left out and counted: after a division by zero, or if memory cannot be read.`
+
+const rightsHelp = `To trace needs Linux 5.8 or later, and root or these capabilities. If some are missing, the command names them.
+
+  CAP_BPF, CAP_PERFMON      to attach to probes
+  CAP_SYS_ADMIN             in their place before Linux 6.6, if the kernel demands it
+  CAP_SYS_PTRACE            to look at another user's process
+  CAP_CHECKPOINT_RESTORE    to open a file that was deleted, is in memory or in another mount namespace;
+                            with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH for another user's process
+  CAP_SYS_RESOURCE          to lock memory before Linux 5.11
+
+Without any:
+
+  stapsdt list FILE, list -p PID    of your own processes
+  -p PID                    watches a program of yours that calls probesock.Listen
+  list, trace http://HOST/debug/probes/    of a program that mounts debugprobe
+  --from FILE               reads a recording, which a program makes by proberec.Create
+
+stapsdt doctor -p PID says what keeps a tracer from a process.`

@@ -1,0 +1,86 @@
+// Package nearest finds the name that resembles one that does not exist.
+package nearest
+
+import "unicode/utf8"
+
+// Name finds the nearest of the names that it is shown.
+type Name struct {
+	asked string
+	most  int // the largest distance of a name that resembles it
+	name  string
+	left  int // how many are compared
+}
+
+// Names may come from hostile programs.
+const (
+	maxName  = 128 // bytes of a name that is compared
+	maxNames = 4096
+)
+
+// To returns a Name that resembles the one that was asked for: no more than a third of it differs.
+func To(asked string) *Name {
+	n := &Name{asked: asked, most: max(1, utf8.RuneCountInString(asked)/3), left: maxNames}
+	if len(asked) > maxName {
+		n.left = 0
+	}
+	return n
+}
+
+// See shows a name.
+func (n *Name) See(name string) {
+	if n.left == 0 || len(name) > maxName {
+		return
+	}
+	n.left--
+	d := Distance(n.asked, name)
+	if d < n.most || d == n.most && (n.name == "" || name < n.name) {
+		n.name, n.most = name, d
+	}
+}
+
+// Hint returns the end of a message that says that there is no such name. It is "" if none resembles it.
+func (n *Name) Hint() string {
+	if n.name == "" {
+		return ""
+	}
+	return "; the nearest name is " + n.name
+}
+
+// Hint returns the end of a message that says that none of the names is the one that was asked for.
+func Hint(asked string, names ...string) string {
+	n := To(asked)
+	for _, name := range names {
+		n.See(name)
+	}
+	return n.Hint()
+}
+
+// Distance returns how many characters must be inserted, removed or replaced to make b of a. The
+// signs of a pattern match anything, and cost nothing.
+func Distance(a, b string) int {
+	to := []rune(b)
+	row := make([]int, len(to)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for _, r := range a {
+		free := r == '*'
+		before := row[0] // of the row above, one to the left
+		if !free {
+			row[0]++
+		}
+		for j, c := range to {
+			above := row[j+1]
+			switch {
+			case free:
+				row[j+1] = min(above, row[j], before)
+			case r == c || r == '?':
+				row[j+1] = before
+			default:
+				row[j+1] = 1 + min(above, row[j], before)
+			}
+			before = above
+		}
+	}
+	return row[len(to)]
+}
