@@ -1,6 +1,8 @@
 /* The error of the last call on a provider: its code and its line. */
 #include "private.h"
 
+#include <unistd.h>
+
 static void set_error(SDTProvider_t *provider, SDTError_t code, char *error)
 {
 	provider->errno = code;
@@ -42,6 +44,13 @@ static char *format_line(int reason, const char *format, va_list values)
 	return line;
 }
 
+bool sdt_is_debugged(void)
+{
+	const char *debug = secure_getenv("STAPSDT_DEBUG");
+
+	return debug && strcmp(debug, "1") == 0;
+}
+
 int sdt_fail(SDTProvider_t *provider, SDTError_t code, const char *format, ...)
 {
 	int reason = errno;
@@ -53,6 +62,8 @@ int sdt_fail(SDTProvider_t *provider, SDTError_t code, const char *format, ...)
 	va_end(values);
 	free(provider->error);
 	set_error(provider, code, line);
+	if (line && sdt_is_debugged())
+		dprintf(STDERR_FILENO, "stapsdt: %s\n", line);
 	return -1;
 }
 

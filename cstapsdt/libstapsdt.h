@@ -132,7 +132,8 @@
  * socket for watchers. STAPSDT_DIR names the
  * directory for files, instead of /tmp: see providerLoad. STAPSDT_SITE chooses the
  * nop: see providerUseSite. With STAPSDT_DEBUG=1, each load writes one line to
- * standard error, with the provider, the path and the nop. A program that runs
+ * standard error, with the provider, the path and the nop, and each function that
+ * fails writes the line of providerError. A program that runs
  * with privileges of its own, such as a set-user-ID program, ignores all of them.
  *
  * Tracers. bcc, gdb, and bpftrace -p before version 0.25 find a loaded provider

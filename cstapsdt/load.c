@@ -233,9 +233,7 @@ static int load_image(struct sdt_provider *provider, const struct sdt_image *ima
 /* report_place writes where the image is, with STAPSDT_DEBUG=1. libelf builds every image. */
 static void report_place(const SDTProvider_t *provider, const struct sdt_nop *nop)
 {
-	const char *debug = secure_getenv("STAPSDT_DEBUG");
-
-	if (debug && strcmp(debug, "1") == 0)
+	if (sdt_is_debugged())
 		dprintf(STDERR_FILENO, "stapsdt: %s: placed in %s (%s, built by libelf)\n",
 			provider->name, provider->_filename, nop->name);
 }

@@ -331,8 +331,9 @@ static inline const struct sdt_probe *sdt_first(const struct sdt_provider *provi
 
 /*
  * error.c: the error of a provider. sdt_fail records a failure and returns -1; %m in
- * its format is the system's reason.
+ * its format is the system's reason. With STAPSDT_DEBUG=1, it writes it to standard error, too.
  */
+bool sdt_is_debugged(void);
 int sdt_fail(SDTProvider_t *provider, SDTError_t code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void sdt_clear(SDTProvider_t *provider);

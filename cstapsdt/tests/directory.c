@@ -233,34 +233,55 @@ static int fuse(void)
 	return test_failures != 0;
 }
 
-/* report_of_load returns in out what a load writes to standard error. */
-static void report_of_load(const char *debug, MemFDOption_t place, char *out, size_t size)
+static void load_twice(SDTProvider_t *made)
 {
-	SDTProvider_t *made = provider(place);
+	CHECK(providerLoad(made) == 0);
+	CHECK(providerLoad(made) == 0); /* which writes nothing */
+}
+
+static void add_wrongly(SDTProvider_t *made) { CHECK(!providerAddProbe(made, "wrong", 1, sdt_string)); }
+
+/* report_of returns in out what a call writes to standard error. */
+static void report_of(void (*call)(SDTProvider_t *), SDTProvider_t *made, const char *debug, char *out, size_t size)
+{
 	int fds[2], kept = dup(STDERR_FILENO);
-	char want[2 * PATH_MAX];
 	ssize_t got;
 
 	CHECK(pipe2(fds, O_NONBLOCK) == 0);
 	setenv("STAPSDT_DEBUG", debug, 1);
 	dup2(fds[1], STDERR_FILENO);
-	CHECK(providerLoad(made) == 0);
-	CHECK(providerLoad(made) == 0); /* which writes nothing */
+	call(made);
 	dup2(kept, STDERR_FILENO);
 	got = read(fds[0], out, size - 1);
 	out[got > 0 ? got : 0] = '\0';
-	snprintf(want, sizeof want, "stapsdt: %s: placed in %s (", made->name, made->_filename);
-	CHECK(!*out || strncmp(out, want, strlen(want)) == 0);
 	close(kept);
 	close(fds[0]);
 	close(fds[1]);
+}
+
+static void report_of_load(const char *debug, MemFDOption_t place, char *out, size_t size)
+{
+	SDTProvider_t *made = provider(place);
+	char want[2 * PATH_MAX];
+
+	report_of(load_twice, made, debug, out, size);
+	snprintf(want, sizeof want, "stapsdt: %s: placed in %s (", made->name, made->_filename);
+	CHECK(!*out || strncmp(out, want, strlen(want)) == 0);
 	providerDestroy(made);
 }
 
 static int debug_line(void)
 {
 	static const char end[] = ", built by libelf)\n";
-	char line[2 * PATH_MAX];
+	SDTProvider_t *made = provider(memfd_enabled);
+	char line[2 * PATH_MAX], want[2 * PATH_MAX];
+
+	report_of(add_wrongly, made, "1", line, sizeof line);
+	snprintf(want, sizeof want, "stapsdt: %s\n", providerError(made));
+	CHECK(strstr(line, "wrong") && strcmp(line, want) == 0);
+	report_of(add_wrongly, made, "0", line, sizeof line);
+	CHECK(!*line);
+	providerDestroy(made);
 
 	unsetenv("STAPSDT_SITE");
 	for (int place = memfd_disabled; place <= memfd_enabled; place++) {
