@@ -193,7 +193,8 @@ func (w *Writer) recordInSlot(i uint64, r *record) bool {
 
 // recordShared appends a record to a shard with a lock.
 func (w *Writer) recordShared(r *record) {
-	first := uint64(call.Goroutine()) * 0x9e3779b97f4a7c15 >> 32
+	// As in the assembly, so that a goroutine has one shard in both.
+	first := uint64(call.Goroutine()) * 0x9e3779b97f4a7c15 >> 32 * uint64(len(w.shared)) >> 32
 	for i := range uint64(len(w.shared)) {
 		s := &w.shared[(first+i)%uint64(len(w.shared))]
 		if s.tryLock() {

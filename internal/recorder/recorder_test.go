@@ -132,42 +132,40 @@ func TestThreadsEnd(t *testing.T) {
 // TestShared: a thread that can own no slot records without a lock that it could be preempted under, and drops the event where another fire is in
 // each shared slot.
 func TestShared(t *testing.T) {
-	for _, o := range []Options{{}, {Counter: true}} {
-		w := newWriter(t, 1, o) // with one slot of each kind
-		if !w.hasSlots {
-			t.Skip("threads own no slots here")
-		}
-		require.Zero(t, w.table.mask)
-		require.Len(t, w.shared, 1)
-		w.tookBack.Store(math.MaxInt64 / 2) // no slot is taken back meanwhile
-		number, _ := w.AddProbe(integers(1))
-		append := func() { w.Append(number, []uint64{1}, nil) }
-		runtime.LockOSThread()
-		append()
-		require.EqualValues(t, thread(), w.table.slots[0].key)
-		recorded, wait := make(chan bool), make(chan bool)
-		go func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			append() // takes a chunk
-			w.shared[0].interval = math.MaxUint64
-			w.shared[0].mu.Lock()
-			append()
-			w.shared[0].mu.Unlock()
-			recorded <- true
-			<-wait
-			append()
-			recorded <- true
-		}()
-		<-recorded
-		require.EqualValues(t, []uint64{1, 2, 0}, []uint64{w.table.slots[0].events, w.shared[0].events, w.Dropped()})
-		require.Zero(t, w.shared[0].key)
-		w.shared[0].key = sharing
-		wait <- true
-		<-recorded
-		runtime.UnlockOSThread()
-		require.EqualValues(t, []uint64{1, 2, 1}, []uint64{w.table.slots[0].events, w.shared[0].events, w.Dropped()})
+	w := newWriter(t, 1, Options{Counter: true}) // with one slot of each kind
+	if !w.hasSlots {
+		t.Skip("threads own no slots here")
 	}
+	require.Zero(t, w.table.mask)
+	require.Len(t, w.shared, 1)
+	w.tookBack.Store(math.MaxInt64 / 2) // no slot is taken back meanwhile
+	number, _ := w.AddProbe(integers(1))
+	append := func() { w.Append(number, []uint64{1}, nil) }
+	runtime.LockOSThread()
+	append()
+	require.EqualValues(t, thread(), w.table.slots[0].key)
+	recorded, wait := make(chan bool), make(chan bool)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		append() // takes a chunk
+		w.shared[0].interval = math.MaxUint64
+		w.shared[0].mu.Lock()
+		append()
+		w.shared[0].mu.Unlock()
+		recorded <- true
+		<-wait
+		append()
+		recorded <- true
+	}()
+	<-recorded
+	require.EqualValues(t, []uint64{1, 2, 0}, []uint64{w.table.slots[0].events, w.shared[0].events, w.Dropped()})
+	require.Zero(t, w.shared[0].key)
+	w.shared[0].key = sharing
+	wait <- true
+	<-recorded
+	runtime.UnlockOSThread()
+	require.EqualValues(t, []uint64{1, 2, 1}, []uint64{w.table.slots[0].events, w.shared[0].events, w.Dropped()})
 }
 
 func TestTexts(t *testing.T) {

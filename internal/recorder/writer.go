@@ -129,10 +129,15 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 	w.clock = newClock(hasCounter && !o.Foreign && (o.Counter || counterIsTrusted()))
 	table, free := newTable()
 	w.table = table
-	if w.hasSlots = !o.Foreign && slotsWork(); w.hasSlots {
+	inAssembly := !o.Foreign && slotsWork()
+	if inAssembly {
+		shared = uint64(max(4*runtime.GOMAXPROCS(0), 4)) // a fire in one of them is rarely preempted
+	}
+	// Times that are passed can be equal, in a synctest bubble all of them are: then a goroutine stays with one shard on any thread, for the
+	// order of its events.
+	if w.hasSlots = inAssembly && w.clock.useCounter; w.hasSlots {
 		for owned = 1; 2*owned <= min(slots, shards/2-1); owned *= 2 {
 		}
-		shared = uint64(max(4*runtime.GOMAXPROCS(0), 4)) // a fire in one of them is rarely preempted
 	}
 	w.shared = make([]sharedShard, min(shards-owned, shared))
 	if o.Foreign {
@@ -141,7 +146,7 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 	for i := range w.shared {
 		w.shared[i].slot, w.shared[i].shard = &table.shared[i], owned+uint64(i)
 	}
-	if w.hasSlots {
+	if inAssembly {
 		table.common = uint64(len(w.shared))
 	}
 	for i := owned; i < uint64(len(table.slots)); i++ {
