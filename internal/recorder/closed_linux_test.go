@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"bytes"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -70,4 +71,43 @@ func TestClosed(t *testing.T) {
 			require.NoError(t, unix.Munmap(memory))
 		}
 	}
+}
+
+// TestTextFails: a text on a page that is not there, as of a file that was truncated, panics in the program, and the shared slot that the
+// fire had taken can be used again.
+func TestTextFails(t *testing.T) {
+	w := newWriter(t, 1, Options{Counter: true}) // with one slot of each kind
+	if !w.hasSlots {
+		t.Skip("threads own no slots here")
+	}
+	w.tookBack.Store(math.MaxInt64 / 2) // no slot is taken back meanwhile
+	number, _ := w.AddProbe(&recording.Probe{Provider: "p", Name: "text", Args: []recording.Arg{{Name: "text", Type: recording.TypeString, Kind: recording.String}}})
+	fire := func(text string) { w.Append(number, []uint64{uint64(len(text))}, []string{text}) }
+	fd, err := unix.MemfdCreate("text", 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.NoError(t, unix.Ftruncate(fd, 4096))
+	page, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
+	require.NoError(t, err)
+	defer unix.Munmap(page)
+	require.NoError(t, unix.Ftruncate(fd, 0))
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	fire("own")
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // on another thread than that of the slot
+		defer runtime.UnlockOSThread()
+		fire("shared")
+		// SAFETY: the page is mapped until the test ends, and a read of it faults, which Append lets panic.
+		text := unsafe.String(&page[0], 16)
+		require.Panics(t, func() { fire(text) })
+		for range 100 {
+			fire("shared")
+		}
+	}()
+	<-done
+	require.Zero(t, w.Dropped())
+	require.EqualValues(t, 101, w.shared[0].events)
 }

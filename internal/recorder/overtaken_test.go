@@ -85,5 +85,49 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
+// lapping lets a writer reuse all chunks before the first records are read.
+type lapping struct {
+	io.ReaderAt
+	lap func()
+}
+
+func (l *lapping) ReadAt(b []byte, offset int64) (int, error) {
+	if lap := l.lap; lap != nil && len(b) > recording.ChunkHeadBytes && len(b) != recording.HeadBytes {
+		l.lap = nil
+		lap()
+	}
+	return l.ReaderAt.ReadAt(b, offset)
+}
+
+// TestLapped: a reader that looks once at a recording whose writer reuses the chunks that it has found sees what there is then, and how many
+// events are lost.
+func TestLapped(t *testing.T) {
+	w := newWriter(t, 1, Options{})
+	number, _ := w.AddProbe(integers(1))
+	write := func(n uint64) {
+		for i := range n {
+			w.Append(number, []uint64{i}, nil)
+		}
+	}
+	write(10)
+	const more = 100_000
+	r, err := recording.NewReader(&lapping{w, func() { write(more) }})
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	seen, last := uint64(0), uint64(0)
+	for {
+		e, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		seen, last = seen+1, e.Word(0)
+	}
+	require.EqualValues(t, more-1, last)
+	require.EqualValues(t, 10+more, seen+r.Lost())
+	require.False(t, r.Keeps(1))
+}
+
 // check is what a record has of the others, to tell whether it is whole.
 func check(g, n uint64) uint64 { return (g<<60 ^ n) * 0x9e3779b97f4a7c15 }

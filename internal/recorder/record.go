@@ -21,7 +21,7 @@ type record struct {
 	types unsafe.Pointer // to those of the numbers, which are as in recording.Arg, or nil
 	count uint64         // the number of texts
 	texts *string
-	done  uint32 // 1 if it was appended, or lost
+	done  uint32 // 1 if it was appended, or lost, or inShared and more while the assembly is in a shared slot
 	fault uint32 // 1 if debug.SetPanicOnFault was set before the assembly set it
 }
 
@@ -108,7 +108,10 @@ func (r *record) panicOnFault() (old bool) {
 // check ends the recording if the memory has failed: that of a file that is truncated, or of a file
 // system that has lost its device.
 func (w *Writer) check(r *record) {
-	if r.done == 0 {
+	if r.done != 1 {
+		if r.done >= inShared { // what was to be recorded has failed, and not the recording
+			atomic.StoreUint64(&w.table.shared[r.done-inShared].key, 0)
+		}
 		debug.SetPanicOnFault(r.fault != 0)
 		w.ended(recover())
 	}

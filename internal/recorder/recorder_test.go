@@ -168,6 +168,28 @@ func TestShared(t *testing.T) {
 	require.EqualValues(t, []uint64{1, 2, 1}, []uint64{w.table.slots[0].events, w.shared[0].events, w.Dropped()})
 }
 
+// TestManyProcessors: a recording has as many shards as its format allows, on any number of processors.
+func TestManyProcessors(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(128))
+	for _, o := range []Options{{}, {Counter: true}} {
+		w := newWriter(t, 64<<20, o)
+		number, _ := w.AddProbe(integers(1))
+		for n := range uint64(100) {
+			w.Append(number, []uint64{n}, nil)
+		}
+		r, err := recording.NewReader(w)
+		require.NoError(t, err)
+		require.LessOrEqual(t, r.Head().Shards, uint32(recording.MaxShards))
+		_, err = r.More()
+		require.NoError(t, err)
+		for n := range uint64(100) {
+			e, err := r.Next()
+			require.NoError(t, err)
+			require.Equal(t, n, e.Word(0))
+		}
+	}
+}
+
 func TestTexts(t *testing.T) {
 	w := newWriter(t, 1<<20, Options{Counter: true})
 	p := &recording.Probe{Provider: "p", Name: "texts", Args: []recording.Arg{

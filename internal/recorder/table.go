@@ -18,6 +18,9 @@ const (
 	sharing  = 2 // a fire is in a slot that threads share
 )
 
+// inShared is added to the number of a shared slot in record.done.
+const inShared = 2
+
 // window is the number of slots in which a thread's is found, from that of its hash on.
 const window = 4
 

@@ -73,7 +73,7 @@ try:
 	XORL AX, AX
 	LOCK
 	CMPXCHGQ DX, slot_key(SLOT)
-	JEQ  found
+	JEQ  taken
 next:
 	INCQ R10
 	CMPQ R10, R13
@@ -83,6 +83,11 @@ more:
 	DECQ R12
 	JNZ  try
 	JMP  not
+
+taken: // which is left if a text is on a page that is not there
+	MOVQ r+8(FP), R12
+	ADDQ $const_inShared, R10
+	MOVL R10, record_done(R12)
 
 found:
 	MOVQ r+8(FP), R12
@@ -261,6 +266,8 @@ passed: // the goroutine may have been preempted since then
 release:
 	CMPQ slot_key(SLOT), $const_sharing
 	JNE  not
+	MOVQ r+8(FP), R12
+	MOVL $0, record_done(R12)
 	MOVQ $0, slot_key(SLOT)
 not:
 	MOVB $0, done+24(FP)

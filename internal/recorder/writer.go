@@ -131,10 +131,10 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 	w.table = table
 	inAssembly := !o.Foreign && slotsWork()
 	if inAssembly {
-		shared = uint64(max(4*runtime.GOMAXPROCS(0), 4)) // a fire in one of them is rarely preempted
+		shared = min(shared, uint64(max(4*runtime.GOMAXPROCS(0), 4))) // a fire in one of them is rarely preempted
 	}
 	// Times that are passed can be equal, in a synctest bubble all of them are: then a goroutine stays with one shard on any thread, for the
-	// order of its events.
+	// order of its events, unless another fire is in it.
 	if w.hasSlots = inAssembly && w.clock.useCounter; w.hasSlots {
 		for owned = 1; 2*owned <= min(slots, shards/2-1); owned *= 2 {
 		}
@@ -169,11 +169,11 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 	if h.Clock == recording.Counter {
 		w.table.counter = 1
 	}
+	runtime.AddCleanup(w, func(free func()) { free() }, free)
 	w.guard(func() { copy(memory, h.Encode()) })
 	if w.failed.Load() {
 		return w
 	}
-	runtime.AddCleanup(w, func(free func()) { free() }, free)
 	atomic.StorePointer(&w.at, unsafe.Pointer(w.table))
 	return w
 }

@@ -61,7 +61,7 @@ const (
 	OffTableUsed  = 24  // how much of the table is written
 	offChunks     = 32  // the number of chunks
 	offShards     = 40  // 4 bytes: the number of shards
-	offPID        = 44  // 4 bytes
+	OffPID        = 44  // 4 bytes
 	offStart      = 48  // when the process started, in ticks since the boot (field 22 of /proc/PID/stat)
 	offBoot       = 56  // 16 bytes: /proc/sys/kernel/random/boot_id
 	offReading    = 72  // 24 bytes: a Reading at the recording's beginning

@@ -83,7 +83,7 @@ func (h *Head) Encode() []byte {
 	le.PutUint64(b[OffTableUsed:], h.TableUsed)
 	le.PutUint64(b[offChunks:], h.Chunks)
 	le.PutUint32(b[offShards:], h.Shards)
-	le.PutUint32(b[offPID:], h.PID)
+	le.PutUint32(b[OffPID:], h.PID)
 	le.PutUint64(b[offStart:], h.Start)
 	copy(b[offBoot:], h.Boot[:])
 	h.Reading.Put(b[offReading:])
@@ -112,7 +112,7 @@ func DecodeHead(b []byte) (*Head, error) {
 		TableUsed:  le.Uint64(b[OffTableUsed:]),
 		Chunks:     le.Uint64(b[offChunks:]),
 		Shards:     le.Uint32(b[offShards:]),
-		PID:        le.Uint32(b[offPID:]),
+		PID:        le.Uint32(b[OffPID:]),
 		Start:      le.Uint64(b[offStart:]),
 		Boot:       [16]byte(b[offBoot:]),
 		Reading:    readingAt(b[offReading:]),

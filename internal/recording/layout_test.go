@@ -15,7 +15,7 @@ var layout = map[string]uint64{
 	"HEAD_BYTES": HeadBytes, "CHUNK_BYTES": ChunkBytes, "CHUNK_HEAD_BYTES": ChunkHeadBytes,
 	"RECORD_HEAD_BYTES": RecordHeadBytes, "PROBE_HEAD_BYTES": probeHeadBytes, "ARG_BYTES": argBytes,
 	"OFF_MAJOR": offMajor, "OFF_MINOR": offMinor, "OFF_CLOCK": offClock, "OFF_TABLE_BYTES": offTableBytes,
-	"OFF_TABLE_USED": OffTableUsed, "OFF_CHUNKS": offChunks, "OFF_SHARDS": offShards, "OFF_PID": offPID,
+	"OFF_TABLE_USED": OffTableUsed, "OFF_CHUNKS": offChunks, "OFF_SHARDS": offShards, "OFF_PID": OffPID,
 	"OFF_START": offStart, "OFF_BOOT": offBoot, "OFF_HEAD_READING": offReading, "OFF_DROPPED": OffDropped,
 	"OFF_ENDED": OffEnded, "OFF_EXECUTABLE": offExecutable,
 	"OFF_SEQUENCE": OffSequence, "OFF_SHARD": OffShard, "OFF_PROCESS": OffProcess, "OFF_BEFORE": OffBefore,

@@ -62,6 +62,7 @@ type shard struct {
 	reading Reading // the latest before the next record
 	newest  uint64  // the sequence number of its newest chunk, as far as find has to look
 	begun   uint64  // the sequence number of its newest chunk before the heads are looked at
+	reused  bool    // whether the newest chunk was reused before it was read, so that what is lost is not known
 	pending []place // what More has found, in its order
 	buf     []byte  // records that were read
 	rest    []byte  // of buf
@@ -160,7 +161,12 @@ func (r *Reader) Whole(e *Event) bool { return e.Monotonic >= r.whole }
 // two clocks.
 func (r *Reader) Keeps(since time.Duration) bool {
 	size, _ := r.Cut()
-	return size == 0 && r.unplaced == 0 && (r.whole == 0 || since-r.whole >= skew)
+	return size == 0 && r.unplaced == 0 && !r.reused() && (r.whole == 0 || since-r.whole >= skew)
+}
+
+// reused reports whether chunks were reused before they could be read, and nothing shows how many events they had.
+func (r *Reader) reused() bool {
+	return slices.ContainsFunc(r.shards, func(s shard) bool { return s.reused })
 }
 
 // skew is more than the times of two shards differ.
@@ -218,8 +224,23 @@ func (r *Reader) MoreUntil(until time.Duration) (bool, error) {
 	if err := r.readTable(); err != nil {
 		return false, err
 	}
+	const most = 4 // a writer is hardly ahead so often of a reader that has just looked
+	for range most {
+		if err := r.findAll(); err != nil {
+			return false, err
+		}
+		if !r.reused() {
+			break
+		}
+	}
+	slices.SortStableFunc(r.active, func(a, b *shard) int { return cmp.Compare(a.ticks, b.ticks) })
+	return r.ready(), nil
+}
+
+// findAll finds what has been committed, and makes each shard that has events active.
+func (r *Reader) findAll() error {
 	if err := r.find(); err != nil {
-		return false, err
+		return err
 	}
 	for i := range r.shards {
 		s := &r.shards[i]
@@ -228,14 +249,13 @@ func (r *Reader) MoreUntil(until time.Duration) (bool, error) {
 		}
 		ok, err := r.fill(s)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if ok {
 			r.active = append(r.active, s)
 		}
 	}
-	slices.SortStableFunc(r.active, func(a, b *shard) int { return cmp.Compare(a.ticks, b.ticks) })
-	return r.ready(), nil
+	return nil
 }
 
 // ready reports whether there is an event that Next may return.
@@ -272,7 +292,7 @@ func (r *Reader) fill(s *shard) (ok bool, err error) {
 // next chunk shows the gap.
 func (r *Reader) enter(s *shard, p place) error {
 	b, ok, err := r.src.records(s.buf[:0], p)
-	if err != nil || !ok {
+	if s.reused = !ok; err != nil || !ok {
 		return err
 	}
 	if p.from == 0 {
