@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -241,6 +242,39 @@ static enum sdt_moved move_locked(const char *path, const char *recording, const
 	return SDT_MOVED;
 }
 
+/* are_numbers reports whether the text is .PID or .PID.N. */
+static bool are_numbers(const char *text)
+{
+	int count = 0;
+
+	while (*text == '.' && count < 2) {
+		uint64_t number = 0;
+		const char *digits = ++text;
+
+		while (*text >= '0' && *text <= '9' && number <= UINT32_MAX)
+			number = 10 * number + (uint64_t)(*text++ - '0');
+		if (text == digits || number > UINT32_MAX)
+			return false;
+		count++;
+	}
+	return count > 0 && *text == '\0';
+}
+
+/*
+ * is_of reports whether a file whose name goes on after that of the recording with .PID is of that process, as far as its head was
+ * written. Another program's recording can have such a name.
+ */
+static bool is_of(int fd, const char *rest)
+{
+	unsigned char head[4];
+	uint32_t pid;
+
+	if (!are_numbers(rest) || pread(fd, head, sizeof head, SDT_OFF_PID) != sizeof head)
+		return true;
+	pid = sdt_get_u32(head);
+	return pid == 0 || pid == strtoul(rest + 1, NULL, 10);
+}
+
 /*
  * sdt_recordfile_move_away renames a recording that an earlier process has left: it becomes an earlier one of the recording, whose
  * name it has or, if it was beside that, had wanted. A file that is not ours stays, and so does one that a process has locked.
@@ -263,7 +297,9 @@ enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording,
 		snprintf(line, SDT_LINE_SIZE, "%s: %m", path);
 		return SDT_NOT_MOVED;
 	}
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+	if (!is_of(fd, path + strlen(recording)))
+		moved = SDT_TAKEN;
+	else if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
 		moved = move_locked(path, recording, &file);
 		if (moved == SDT_NOT_MOVED)
 			snprintf(line, SDT_LINE_SIZE, "%s: rename it: %m", path);
@@ -273,24 +309,6 @@ enum sdt_moved sdt_recordfile_move_away(const char *path, const char *recording,
 		snprintf(line, SDT_LINE_SIZE, "%s: lock it: %m", path);
 	close(fd);
 	return moved;
-}
-
-/* are_numbers reports whether the text is .PID or .PID.N. */
-static bool are_numbers(const char *text)
-{
-	int count = 0;
-
-	while (*text == '.' && count < 2) {
-		uint64_t number = 0;
-		const char *digits = ++text;
-
-		while (*text >= '0' && *text <= '9' && number <= UINT32_MAX)
-			number = 10 * number + (uint64_t)(*text++ - '0');
-		if (text == digits || number > UINT32_MAX)
-			return false;
-		count++;
-	}
-	return count > 0 && *text == '\0';
 }
 
 /* move_beside moves away what a process that has ended has left beside the recording. */

@@ -214,6 +214,11 @@ func TestBeside(t *testing.T) {
 	for _, name := range others {
 		require.NoError(t, os.WriteFile(name, nil, 0o600))
 	}
+	// The recording of another program, whose name looks like one beside this.
+	another, err := Create(path+".2", 0)
+	require.NoError(t, err)
+	require.NoError(t, another.Close())
+	others = append(others, another.Path())
 	r, err := Create(path, 0)
 	require.NoError(t, err)
 	_, removed := r.Previous()

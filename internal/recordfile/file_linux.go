@@ -1,6 +1,7 @@
 package recordfile
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -73,6 +74,7 @@ func Use(fd int, size int64) (*File, error) {
 	}
 	f := &File{File: os.NewFile(uintptr(duplicate), fmt.Sprintf("/dev/fd/%d", fd)), Chunks: recorder.Chunks(size)}
 	bytes := recorder.Size(f.Chunks)
+	_ = unix.Flock(duplicate, unix.LOCK_EX|unix.LOCK_NB) // so that a reader knows that it is written, if nobody else has locked it
 	if err = checkRoom(f.File, bytes); err == nil {
 		err = f.mapRoom(bytes)
 	}
@@ -119,27 +121,23 @@ func (f *File) mapRoom(bytes int64) (err error) {
 }
 
 // Publish gives the file the path that was asked for, unless another process records there, or a file of another user is there.
-func (f *File) Publish(path string) (err error) {
+func (f *File) Publish(path string) error {
 	for range maxRenames {
-		if err = rename(f.Path, path); err == nil {
+		err := rename(f.Path, path)
+		if err == nil {
 			f.Path = path
-			break
 		} else if !errors.Is(err, os.ErrExist) {
 			return err
-		}
-		f.Previous, err = moveAway(path, path)
-		if errors.Is(err, errTaken) {
-			break // this one stays beside it
-		}
-		if err != nil {
+		} else if previous, err := moveAway(path, path); err == nil {
+			f.Previous = cmp.Or(previous, f.Previous)
+			continue
+		} else if !errors.Is(err, errTaken) {
 			return err
-		}
+		} // else this one stays beside it
+		f.Removed = tidy(path)
+		return nil
 	}
-	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s: other processes create it all the time", path)
-	}
-	f.Removed = tidy(path)
-	return nil
+	return fmt.Errorf("%s: other processes create it all the time", path)
 }
 
 // Close unmaps the recording, in which no fire is, and unlocks the file.
@@ -161,12 +159,24 @@ func (f *File) Remove() {
 // Describe sets what the head says of this process.
 func Describe(h *recording.Head) {
 	h.Executable, _ = os.Readlink("/proc/self/exe")
+	h.Boot, h.Start = lifeOf("self")
+}
+
+// Runs reports whether the process that a head names is known to run. If not, it has ended, or has another number here.
+func Runs(h *recording.Head) bool {
+	boot, start := lifeOf(strconv.FormatUint(uint64(h.PID), 10))
+	return start != 0 && start == h.Start && boot == h.Boot
+}
+
+// lifeOf returns the boot, and when a process was started.
+func lifeOf(process string) (boot [16]byte, start uint64) {
 	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
-		h.Boot = bootID(string(b))
+		boot = bootID(string(b))
 	}
-	if b, err := os.ReadFile("/proc/self/stat"); err == nil {
-		h.Start = startTime(string(b))
+	if b, err := os.ReadFile("/proc/" + process + "/stat"); err == nil {
+		start = startTime(string(b))
 	}
+	return boot, start
 }
 
 // bootID decodes an id such as 6c1f1a2e-…, 32 hexadecimal digits.

@@ -1,10 +1,13 @@
 package recordfile
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -57,4 +60,14 @@ func TestHeadOfProcess(t *testing.T) {
 	require.Zero(t, startTime("1 (a"))
 	require.Equal(t, [16]byte{1, 2, 15: 255}, bootID("01020000-0000-0000-0000-0000000000ff\n"))
 	require.Zero(t, bootID("none"))
+}
+
+// TestTidy: the oldest of more than Keep recordings goes, however the path is written.
+func TestTidy(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for i := range Keep {
+		require.NoError(t, os.WriteFile(fmt.Sprintf("app.rec-2020010%dT000000.000000000Z", i+1), []byte(recording.Magic), 0o600))
+	}
+	require.NoError(t, os.WriteFile("app.rec.4242", []byte(recording.Magic), 0o600))
+	require.Equal(t, "app.rec-20200101T000000.000000000Z", tidy("./app.rec"))
 }

@@ -1,6 +1,7 @@
 package recordfile
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -111,6 +112,9 @@ func moveAway(path, of string) (name string, err error) {
 		return "", err
 	}
 	defer old.Close()
+	if pid, beside := processOf(strings.TrimPrefix(path, of)); beside && !isOf(old, pid) {
+		return "", errTaken
+	}
 	if err := unix.Flock(int(old.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
 		return "", errTaken
 	} else if err != nil {
@@ -165,13 +169,14 @@ const suffix = "-20060102T150405.000000000Z"
 // tidy gives the recordings that ended processes have left beside a path the names of earlier ones, and removes the oldest of these, if there are
 // more than Keep. It returns what it has removed. What cannot be moved or removed stays, and does not count.
 func tidy(path string) (removed string) {
+	path = filepath.Clean(path) // so that all names begin alike, and have the order of their times
 	dir := filepath.Dir(path)
 	entries, _ := os.ReadDir(dir)
 	var earlier, all []string
 	for _, e := range entries {
 		rest, ok := strings.CutPrefix(e.Name(), filepath.Base(path))
 		_, notTime := time.Parse(suffix, rest)
-		if !ok || notTime != nil && !numbered(rest) {
+		if _, beside := processOf(rest); !ok || notTime != nil && !beside {
 			continue
 		}
 		name := filepath.Join(dir, e.Name())
@@ -196,14 +201,29 @@ func tidy(path string) (removed string) {
 	return strings.Join(all, ", ")
 }
 
-// numbered reports whether the name of a file beside a recording has this in addition: .PID or .PID.N.
-func numbered(rest string) bool {
+// processOf returns the process in the name of a file beside a recording, which has this in addition: .PID or .PID.N.
+func processOf(rest string) (pid uint32, ok bool) {
 	parts := strings.Split(rest, ".")
 	if len(parts) != 2 && len(parts) != 3 || parts[0] != "" {
-		return false
+		return 0, false
 	}
-	return !slices.ContainsFunc(parts[1:], func(part string) bool {
-		_, err := strconv.ParseUint(part, 10, 32)
-		return err != nil
-	})
+	var numbers [2]uint64
+	for i, part := range parts[1:] {
+		var err error
+		if numbers[i], err = strconv.ParseUint(part, 10, 32); err != nil {
+			return 0, false
+		}
+	}
+	return uint32(numbers[0]), true
+}
+
+// isOf reports whether a recording is of a process, as far as its head was written. Another program's recording can have a name
+// that looks like one beside this.
+func isOf(f *os.File, pid uint32) bool {
+	var b [4]byte
+	if _, err := f.ReadAt(b[:], recording.OffPID); err != nil {
+		return err == io.EOF
+	}
+	of := binary.LittleEndian.Uint32(b[:])
+	return of == 0 || of == pid
 }
