@@ -123,20 +123,24 @@ func (t *Table) locate(f *elf.File, s *elf.Section) bool {
 	return false
 }
 
-// goFunc returns the gofunc of a moduledata, without which there are no inlined functions. It is before the end of the table since
-// Go 1.26, wherever that is, and before textsectmap in older versions: a slice whose length is its capacity.
+// goFunc returns the gofunc of a moduledata, without which there are no inlined functions. It follows rodata, and is in it. After it is the end
+// of the table since Go 1.26, wherever that is, and textsectmap in older versions: a slice whose length is its capacity.
 func (m *memory) goFunc(module uint64, table *elf.Section) (at uint64, ok bool) {
-	// rodata, which comes before gofunc, can begin where the table ends.
-	for offset := uint64(moduleGoFunc + 64); offset >= moduleGoFunc; offset -= 8 {
-		if end, ok := m.pointer(module + offset + 8); ok && end > table.Addr && end <= table.Addr+table.Size {
-			at, ok = m.pointer(module + offset)
-			return at, ok && !m.contains(at, elf.PF_X)
+	word := func(offset uint64) uint64 {
+		word, _ := m.pointer(module + offset)
+		return word
+	}
+	for offset := uint64(moduleGoFunc); offset <= moduleGoFunc+64; offset += 8 {
+		rodata, at, end := word(offset-8), word(offset), word(offset+8)
+		isEnd := end > table.Addr && end <= table.Addr+table.Size
+		if isOld := offset == moduleGoFunc && word(offset+16) == word(offset+24); !isEnd && !isOld {
+			continue
+		}
+		if rodata < at && m.contains(rodata, 0) && m.contains(at, 0) && !m.contains(at, elf.PF_X) {
+			return at, true
 		}
 	}
-	length, _ := m.pointer(module + moduleGoFunc + 16)
-	capacity, _ := m.pointer(module + moduleGoFunc + 24)
-	at, ok = m.pointer(module + moduleGoFunc)
-	return at, ok && length == capacity && !m.contains(at, elf.PF_X)
+	return 0, false
 }
 
 // Frame is a function that contains an address.
