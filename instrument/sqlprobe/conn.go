@@ -67,7 +67,10 @@ func (v validator) IsValid() bool { return v.c.Conn.(driver.Validator).IsValid()
 
 func (e execer) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
 	var q *query
-	if e.c.probes.queries.Enabled() && bySQL() {
+	if e.c.probes.queries.Enabled() {
+		if !bySQL() {
+			return e.exec(ctx, text, args)
+		}
 		ctx, q = e.c.probes.begin(ctx, text)
 	}
 	r, err := e.exec(ctx, text, args)
@@ -90,7 +93,10 @@ func (e execer) exec(ctx context.Context, text string, args []driver.NamedValue)
 
 func (e queryer) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
 	var q *query
-	if e.c.probes.queries.Enabled() && bySQL() {
+	if e.c.probes.queries.Enabled() {
+		if !bySQL() {
+			return e.query(ctx, text, args)
+		}
 		ctx, q = e.c.probes.begin(ctx, text)
 	}
 	r, err := e.query(ctx, text, args)
