@@ -102,8 +102,9 @@ func TestTraceBrief(t *testing.T) {
 func TestTraceForgets(t *testing.T) {
 	testenv.Long(t, "it closes a file after half a minute")
 	t.Parallel() // it waits
-	p := startGoSubject(t)
-	tr := startTrace(t, p, "trace", "-o", "json", "-a", "subject:request__done")
+	provider := unique("forgotten")
+	p := startExportee(t, provider)
+	tr := startTrace(t, p, "trace", "-o", "json", "-a", provider+":said")
 	image := lines[listed](t, runCommand(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
 	holds := func() bool {
 		dir := fmt.Sprintf("/proc/%d/fd", tr.PID())
@@ -119,9 +120,9 @@ func TestTraceForgets(t *testing.T) {
 	require.NoError(t, p.Wait(testenv.Patience))
 	_ = os.Remove(image)
 	require.Eventually(t, func() bool { return !holds() }, 2*testenv.Patience, time.Second)
-	q := startGoSubject(t)
+	q := startExportee(t, provider)
 	require.Eventually(t, func() bool { return isTraced(t, q) }, testenv.Patience, 5*time.Millisecond)
-	tell(q, "fire 1")
+	tell(q, `say "again"`)
 	require.Len(t, of(q, tr.stop()), 1)
 }
 

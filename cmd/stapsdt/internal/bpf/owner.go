@@ -134,10 +134,17 @@ func (b *builder) addToAll(s *record.Shares, n int32) {
 
 // putShared stores an open operation, and counts it for its owner unless it takes the place of another one.
 func (b *builder) putShared(of Operations, key, value int16) {
-	replaced := b.fresh("replaced")
-	b.owner(value + record.OpenOwner)
+	replaced, absent := b.fresh("replaced"), b.fresh("absent")
+	b.lookup(of.Open.FD(), key)
+	b.add(
+		asm.JEq.Imm(asm.R0, 0, absent),
+		asm.LoadMem(asm.R1, asm.R0, record.OpenOwner, asm.DWord),
+		asm.StoreMem(asm.RFP, value+record.OpenOwner, asm.R1, asm.DWord), // for whom it is counted
+	)
 	b.update(of.Open, key, value, ebpf.UpdateExist)
 	b.add(asm.JEq.Imm(asm.R0, 0, replaced))
+	b.label(absent)
+	b.owner(value + record.OpenOwner)
 	b.room(of.Shares, value+record.OpenOwner, labelFull)
 	b.update(of.Open, key, value, ebpf.UpdateNoExist)
 	b.add(asm.JEq.Imm(asm.R0, -int32(unix.EEXIST), replaced), asm.JNE.Imm(asm.R0, 0, labelFull))

@@ -6,20 +6,20 @@ import (
 	"os"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/internal/recordfile"
 
 	"golang.org/x/sys/unix"
 )
 
-// Follow is called when More has found nothing. It says which files nothing writes to any longer: a writer has locked its file. When such a path
-// names another recording, this takes its place.
+// Follow is called when More has found nothing. It says which files nothing writes to any longer. When such a path names another recording, this
+// takes its place.
 func (s *Source) Follow(to *console.Console) {
 	for i, f := range s.files {
-		if f.ended == 0 && unix.Flock(int(f.file.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
+		if f.ended == 0 && f.written() {
 			continue
 		}
 		switch f.ended++; f.ended {
 		case 1: // what was written until now has to be found first
-			_ = unix.Flock(int(f.file.Fd()), unix.LOCK_UN)
 			continue
 		case 2:
 			to.Warn("the recording %s of process %d has ended", f.Path, f.Head().PID)
@@ -37,6 +37,19 @@ func (s *Source) Follow(to *console.Console) {
 			s.Begin(to)
 		}
 	}
+}
+
+// written reports whether a process may write to the file: its writer has locked it, or has closed all descriptors, as daemons do. A lock
+// that is tried would be in the way of a process that begins.
+func (f *File) written() bool {
+	if f.Head().Ended {
+		return false
+	}
+	if recordfile.Runs(f.Head()) || unix.Flock(int(f.file.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
+		return true
+	}
+	_ = unix.Flock(int(f.file.Fd()), unix.LOCK_UN)
+	return false
 }
 
 // successor opens the recording that has the path of a file now, or returns nil if this is still the file or no recording.

@@ -26,8 +26,8 @@ var ErrNoGoid = errors.New("goroutines cannot be told apart")
 // Go. Older versions cannot build programs with the probes of this library.
 var goidOffsets = map[string]uint32{"go1.25": 152, "go1.26": 152, "go1.27": 152}
 
-// exeKey is a key for package stall of the programs of a process's owner.
-func exeKey(pid int) any { return stall.Of{Owner: identify(pid), System: "exe"} }
+// exeKey is a key for package stall of the program of a process.
+func exeKey(pid int) any { return stall.Of{Owner: identify(pid), System: pid} }
 
 // StatExe returns what the program of a process is.
 func StatExe(pid int) (os.FileInfo, error) {
