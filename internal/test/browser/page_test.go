@@ -190,7 +190,7 @@ func TestWrongFilter(t *testing.T) {
 	b.wait(`document.querySelector("#problem").checkVisibility()`)
 	lines := strings.Split(b.text("#problem"), "\n")
 	require.Len(t, lines, 3)
-	require.Contains(t, lines[0], "undefined: sttus; the names are id, method, path, status")
+	require.Contains(t, lines[0], "undefined: sttus; the nearest name is status; the names are id, method, path, status")
 	require.Equal(t, `path == "é" && sttus == 200`, lines[1])
 	require.Equal(t, `               ^`, lines[2])
 	require.EqualValues(t, 15, b.eval(`document.activeElement.id === "filter" && document.activeElement.selectionStart`))

@@ -73,7 +73,7 @@ func TestGuideNothingShows(t *testing.T) {
 func TestGuidePerfAndTracefs(t *testing.T) {
 	needs(t, "perf=linux-perf", "readelf=binutils")
 	needsAMD64(t)
-	t.Setenv("HOME", t.TempDir()) // where perf's cache is
+	ownHome(t)
 	g := readGuide(t, "perf-and-tracefs.md")
 	g.hello(t)
 	g.follow(t, "mountpoint -q")
@@ -101,6 +101,17 @@ func TestGuidePerfAndTracefs(t *testing.T) {
 	g.dir = "/sys/kernel/tracing"
 	g.follow(t, "echo 0 >events/hello/greeting/enable")
 	t.Run("durations", func(t *testing.T) { g.durations(t) })
+}
+
+// ownHome gives the test a home directory, in which perf has its cache. Go keeps its own.
+func ownHome(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"GOMODCACHE", "GOCACHE"} {
+		value, err := exec.Command("go", "env", name).Output()
+		require.NoError(t, err)
+		t.Setenv(name, strings.TrimSpace(string(value)))
+	}
+	t.Setenv("HOME", t.TempDir())
 }
 
 // requests builds the program of goroutines.md, which fires when it is told to.
@@ -307,7 +318,7 @@ func TestGuideNames(t *testing.T) {
 		g.follow(t, "args->conn")
 	})
 	t.Run("perf", func(t *testing.T) {
-		t.Setenv("HOME", t.TempDir()) // where perf's cache is
+		ownHome(t)
 		remove := func() { _ = exec.Command("perf", "probe", "-d", "probe_shop:*").Run() }
 		remove() // of a test that was killed
 		t.Cleanup(remove)
