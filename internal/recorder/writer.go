@@ -48,7 +48,7 @@ type Writer struct {
 	// the assembly.
 	at    unsafe.Pointer
 	table *table
-	// locks guard the slots' fields against Close and Reuse. A thread that owns a slot may write to
+	// locks guard the slots' fields against Close. A thread that owns a slot may write to
 	// it in assembly without its lock.
 	locks  [slots]sync.Mutex
 	shared []sharedShard

@@ -127,12 +127,6 @@ func call[T any](patience time.Duration, key any, f func() (T, error), late func
 	return none, Err
 }
 
-// Run is Do for a call that returns an error only.
-func Run(key any, f func() error) error {
-	_, err := Do(key, func() (struct{}, error) { return struct{}{}, f() }, nil)
-	return err
-}
-
 // Close closes a file, and waits for Patience at most. While another call with the key hangs, it leaves the file to
 // be closed after that.
 func Close(key any, c io.Closer) error {
