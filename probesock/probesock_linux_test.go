@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -750,6 +751,9 @@ func limitedChild() {
 	p := stapsdt.NewProvider("child")
 	stapsdt.NewProbe0(p, "event")
 	makeThreads()
+	// The heap begins anywhere in its first 64 MiB, and may soon need as many more: it gets them before.
+	runtime.KeepAlive(make([]byte, 64<<20))
+	debug.FreeOSMemory()
 	b, _ := os.ReadFile("/proc/self/statm")
 	pages, _ := strconv.Atoi(strings.Fields(string(b))[0])
 	size := uint64(pages*os.Getpagesize() + 16<<20)
