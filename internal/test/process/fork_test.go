@@ -53,7 +53,7 @@ func TestForkWhileTraced(t *testing.T) {
 			cmd := exec.Command(python, "testdata/forks/forks.py", library, c.step)
 			// A child has one thread, and Go's runtime wants a P for it that none of
 			// the others had: with many of them there is one.
-			cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir()+"/images", "GOMAXPROCS=64", "GOGC=off")
+			cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir()+"/images", "STAPSDT_SITE="+nop.Name, "GOMAXPROCS=64", "GOGC=off")
 			host := tracetest.Command(t, cmd)
 			path := host.Expect("path ", testenv.Patience)
 			notes, err := sdt.ReadFile(path)
