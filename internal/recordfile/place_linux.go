@@ -136,7 +136,7 @@ func allocate(f *os.File, size int64) error {
 		default:
 			var fs unix.Statfs_t
 			if err == unix.ENOSPC && unix.Fstatfs(int(f.Fd()), &fs) == nil {
-				return fmt.Errorf("%s: a recording takes %d bytes, and its file system has %d: %w", f.Name(), size, int64(fs.Bavail)*fs.Bsize, err)
+				return fmt.Errorf("%s: a recording takes %d bytes, and its file system has %d: %w", f.Name(), size, int64(fs.Bavail)*int64(fs.Bsize), err)
 			}
 			return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}
 		}
