@@ -256,12 +256,8 @@ func (b *builder) row(table *ebpf.Map, key int16, create bool) {
 		asm.StoreMem(asm.RFP, zero, asm.R0, asm.DWord),
 		asm.StoreMem(asm.RFP, zero+8, asm.R0, asm.DWord),
 		asm.StoreMem(asm.RFP, zero+16, asm.R0, asm.DWord),
-		asm.LoadMapPtr(asm.R1, table.FD()),
 	)
-	b.stack(asm.R2, key)
-	b.stack(asm.R3, zero)
-	const noExist = 1 // another thread may have made it meanwhile
-	b.add(asm.Mov.Imm(asm.R4, noExist), asm.FnMapUpdateElem.Call())
+	b.update(table, key, zero, ebpf.UpdateNoExist) // another thread may have made it meanwhile
 	b.lookup(table.FD(), key)
 	b.add(asm.JEq.Imm(asm.R0, 0, labelLost))
 	b.label(found)

@@ -194,6 +194,14 @@ func (b *builder) lookup(fd int, key int16) {
 	b.add(asm.FnMapLookupElem.Call())
 }
 
+// update stores the value at a stack offset under the key at another one. It leaves 0 or an error in R0.
+func (b *builder) update(table *ebpf.Map, key, value int16, flags ebpf.MapUpdateFlags) {
+	b.add(asm.LoadMapPtr(asm.R1, table.FD()))
+	b.stack(asm.R2, key)
+	b.stack(asm.R3, value)
+	b.add(asm.Mov.Imm(asm.R4, int32(flags)), asm.FnMapUpdateElem.Call())
+}
+
 // filter evaluates a condition and jumps to no if it is false. It fetches each variable only when
 // an operand of && needs it.
 func (b *builder) filter(e *Expr, no string) error {

@@ -82,13 +82,8 @@ func forks(processes *ebpf.Map, kind ebpf.ProgramType, child func(*builder)) (*e
 	b.begin()
 	child(b)
 	value := b.alloc(8)
-	b.add(
-		asm.Mov.Imm(asm.R5, 1), asm.StoreMem(asm.RFP, value, asm.R5, asm.DWord),
-		asm.LoadMapPtr(asm.R1, processes.FD()),
-	)
-	b.stack(asm.R2, b.word)
-	b.stack(asm.R3, value)
-	b.add(asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call())
+	b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(asm.RFP, value, asm.R5, asm.DWord))
+	b.update(processes, b.word, value, ebpf.UpdateAny)
 	b.label(labelExit)
 	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
 	ins, err := b.finish()

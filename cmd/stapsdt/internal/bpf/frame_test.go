@@ -92,22 +92,6 @@ func TestEachProgramAlone(t *testing.T) {
 			ring := newMap(t, &ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: 1 << 16})
 			return trace.Section(env, ring, 1)
 		},
-		"count": func() (*Section, error) {
-			a, err := NewAggregate(probe, where, by, "", nil)
-			require.NoError(t, err)
-			table, err := a.NewTable(10)
-			require.NoError(t, err)
-			t.Cleanup(func() { table.Close() })
-			return a.Section(env, table, 1)
-		},
-		"hist": func() (*Section, error) {
-			a, err := NewAggregate(probe, where, by, "n", record.Powers{})
-			require.NoError(t, err)
-			table, err := a.NewTable(10)
-			require.NoError(t, err)
-			t.Cleanup(func() { table.Close() })
-			return a.Section(env, table, 1)
-		},
 		"metric": func() (*Section, error) {
 			m, err := NewMetric(probe, MetricSpec{Value: "n", By: by, Where: where, ID: "n", Bounds: func(of expr.Type) (*record.Bounds, error) {
 				return record.NewBounds([]float64{1, 2, 3}, 1, of)
@@ -118,6 +102,19 @@ func TestEachProgramAlone(t *testing.T) {
 			t.Cleanup(tables.Close)
 			return m.Section(env, tables, 1)
 		},
+	}
+	for name, of := range map[string]struct {
+		value   string
+		buckets record.Buckets
+	}{"count": {"", nil}, "hist": {"n", record.Powers{}}} {
+		kinds[name] = func() (*Section, error) {
+			a, err := NewAggregate(probe, where, by, of.value, of.buckets)
+			require.NoError(t, err)
+			table, err := a.NewTable(10)
+			require.NoError(t, err)
+			t.Cleanup(func() { table.Close() })
+			return a.Section(env, table, 1)
+		}
 	}
 	for _, key := range []string{"n", "text", Goroutine, Call} {
 		l, err := NewLatency(probe, probe, Pairing{Key: key, By: by, Where: []string{where}, Details: true})

@@ -55,8 +55,6 @@ type Latency struct {
 	endWhere   []string
 	atStart    map[string]int // the indices in Open of what By asks of the start
 	valueSize  int
-	used       int       // of valueSize, by Open
-	asked      int       // of valueSize, by what By asks of the start
 	seen       *ebpf.Map // or nil
 }
 
@@ -106,13 +104,13 @@ func NewLatency(start, end *Probe, pairing Pairing) (*Latency, error) {
 		l.Open = append(l.Open, item.Item)
 		l.valueSize += item.Size
 	}
-	l.asked = l.valueSize
+	asked := l.valueSize
 	if l.pairing.Kinds {
 		for l.valueSize < kindsRoom && l.startStack()+8 <= stackSize {
 			l.valueSize += 8
 		}
 	}
-	l.details(start, stackSize)
+	l.details(start, asked, stackSize)
 	return l, nil
 }
 
@@ -123,12 +121,14 @@ const kindsRoom = 256
 func (l *Latency) Of(start *Probe) *Latency {
 	other := *l
 	other.Open = nil
+	asked := record.OpenHeader
 	for _, item := range l.Open {
 		if !l.isDetail(item.Name) {
 			other.Open = append(other.Open, item)
+			asked += item.Size
 		}
 	}
-	other.details(start, l.valueSize)
+	other.details(start, asked, l.valueSize)
 	return &other
 }
 

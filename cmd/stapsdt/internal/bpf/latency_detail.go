@@ -19,12 +19,12 @@ func (l *Latency) shown(start *Probe, i int) bool {
 	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, func(item record.Item) bool { return is(item.Name) })
 }
 
-// details appends to Open what describes the operations of a start, as far as a value of a size, and the stack, have room.
-func (l *Latency) details(start *Probe, most int) {
-	l.used = l.asked
+// details appends to Open what describes the operations of a start, as far as a value of most bytes, and the stack, have room. used is how
+// many bytes Open takes already.
+func (l *Latency) details(start *Probe, used, most int) {
 	for _, src := range l.pairing.By {
 		if _, asked := l.atStart[src]; !asked {
-			l.detail(start, src, most)
+			used = l.detail(start, src, used, most)
 		}
 	}
 	l.OpenBy = len(l.Open)
@@ -41,24 +41,25 @@ func (l *Latency) details(start *Probe, most int) {
 	l.atStart = asked
 	for i := range start.Args {
 		if name := start.ArgName(i); !l.shown(start, i) {
-			l.detail(start, name, most)
+			used = l.detail(start, name, used, most)
 		}
 	}
 }
 
-// detail appends an expression to Open if the start can evaluate it and there is room.
-func (l *Latency) detail(start *Probe, src string, most int) {
+// detail appends an expression to Open if the start can evaluate it and there is room, and returns how many bytes Open takes then.
+func (l *Latency) detail(start *Probe, src string, used, most int) int {
 	if !l.pairing.Details {
-		return
+		return used
 	}
-	item, err := start.keyItem(src, l.used)
-	needed := max(l.used+item.Size-l.valueSize, 0) // more than the value has
-	if err != nil || start.hidden(item.expr) || len(l.Open) == record.MaxKnown || l.used+item.Size > most || l.startStack()+needed > stackSize {
-		return
+	item, err := start.keyItem(src, used)
+	needed := max(used+item.Size-l.valueSize, 0) // more than the value has
+	if err != nil || start.hidden(item.expr) || len(l.Open) == record.MaxKnown || used+item.Size > most || l.startStack()+needed > stackSize {
+		return used
 	}
 	l.Open = append(l.Open, item.Item)
-	l.used += item.Size
-	l.valueSize = max(l.valueSize, l.used)
+	used += item.Size
+	l.valueSize = max(l.valueSize, used)
+	return used
 }
 
 // startStack returns the maximum stack usage of the start program, apart from strings in conditions

@@ -183,8 +183,7 @@ func (b *builder) series(t *record.SeriesTables, key int16) {
 			asm.LoadMapPtr(asm.R1, t.Rows.FD()),
 		)
 		b.stack(asm.R2, key)
-		const noExist = 1 // another thread may have made it meanwhile
-		b.add(asm.Mov.Imm(asm.R4, noExist), asm.FnMapUpdateElem.Call())
+		b.add(asm.Mov.Imm(asm.R4, int32(ebpf.UpdateNoExist)), asm.FnMapUpdateElem.Call()) // another thread may have made it meanwhile
 		if t.Shares != nil {
 			made := b.fresh("made")
 			b.add(asm.JNE.Imm(asm.R0, 0, made))

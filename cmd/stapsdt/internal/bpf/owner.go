@@ -77,16 +77,8 @@ func (b *builder) owner(to int16) {
 	b.label(known)
 }
 
-// update stores the value at a stack offset under the key at another one. It leaves 0 or an error in R0.
-func (b *builder) update(table *ebpf.Map, key, value int16, flags ebpf.MapUpdateFlags) {
-	b.add(asm.LoadMapPtr(asm.R1, table.FD()))
-	b.stack(asm.R2, key)
-	b.stack(asm.R3, value)
-	b.add(asm.Mov.Imm(asm.R4, int32(flags)), asm.FnMapUpdateElem.Call())
-}
-
-// room leaves the address of the number of entries that an owner has in regRecord, and jumps to full if the owner may have no more. The owner is
-// at a stack offset.
+// room leaves in regRecord the address of the number of an owner's entries. If the owner has as many as it may, it jumps to full. The owner is at a
+// stack offset.
 func (b *builder) room(s *record.Shares, owner int16, full string) {
 	known := b.fresh("share")
 	b.lookup(s.Owners.FD(), owner)

@@ -38,11 +38,8 @@ func (b *builder) see(seen *ebpf.Map, value int16) {
 	b.add(
 		asm.JNE.Imm(asm.R0, 0, known),
 		asm.StoreMem(asm.RFP, b.word, asm.R0, asm.DWord), // 0
-		asm.LoadMapPtr(asm.R1, seen.FD()),
 	)
-	b.stack(asm.R2, value+record.OpenThread)
-	b.stack(asm.R3, b.word)
-	b.add(asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call())
+	b.update(seen, value+record.OpenThread, b.word, ebpf.UpdateAny)
 	b.label(known)
 	b.add(asm.StoreMem(asm.RFP, value+record.OpenThread, saved, asm.DWord))
 }
