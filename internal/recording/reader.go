@@ -25,6 +25,8 @@ type Reader struct {
 	shards []shard
 	// active are the shards whose rest has an event, in the order of their times.
 	active []*shard
+	// lapped are the shards whose newest chunk was reused before it was read, so that what they have lost is not known.
+	lapped map[*shard]bool
 	taken  bool // the first event of the first of them is event
 	rate   rate
 	event  Event
@@ -62,7 +64,6 @@ type shard struct {
 	reading Reading // the latest before the next record
 	newest  uint64  // the sequence number of its newest chunk, as far as find has to look
 	begun   uint64  // the sequence number of its newest chunk before the heads are looked at
-	reused  bool    // whether the newest chunk was reused before it was read, so that what is lost is not known
 	pending []place // what More has found, in its order
 	buf     []byte  // records that were read
 	rest    []byte  // of buf
@@ -91,7 +92,7 @@ func NewPart(file io.ReaderAt, size int64) (*Reader, error) {
 	if size < head.ChunkOffset(0) {
 		return nil, corrupt("it has %d of %d bytes", size, head.Size())
 	}
-	r := &Reader{head: *head, unplaced: head.Dropped, shards: make([]shard, head.Shards)}
+	r := &Reader{head: *head, unplaced: head.Dropped, shards: make([]shard, head.Shards), lapped: map[*shard]bool{}}
 	r.src = source{file: file, head: &r.head, size: size}
 	return r, r.readTable()
 }
@@ -161,12 +162,7 @@ func (r *Reader) Whole(e *Event) bool { return e.Monotonic >= r.whole }
 // two clocks.
 func (r *Reader) Keeps(since time.Duration) bool {
 	size, _ := r.Cut()
-	return size == 0 && r.unplaced == 0 && !r.reused() && (r.whole == 0 || since-r.whole >= skew)
-}
-
-// reused reports whether chunks were reused before they could be read, and nothing shows how many events they had.
-func (r *Reader) reused() bool {
-	return slices.ContainsFunc(r.shards, func(s shard) bool { return s.reused })
+	return size == 0 && r.unplaced == 0 && len(r.lapped) == 0 && (r.whole == 0 || since-r.whole >= skew)
 }
 
 // skew is more than the times of two shards differ.
@@ -229,7 +225,7 @@ func (r *Reader) MoreUntil(until time.Duration) (bool, error) {
 		if err := r.findAll(); err != nil {
 			return false, err
 		}
-		if !r.reused() {
+		if len(r.lapped) == 0 {
 			break
 		}
 	}
@@ -292,9 +288,14 @@ func (r *Reader) fill(s *shard) (ok bool, err error) {
 // next chunk shows the gap.
 func (r *Reader) enter(s *shard, p place) error {
 	b, ok, err := r.src.records(s.buf[:0], p)
-	if s.reused = !ok; err != nil || !ok {
+	if err != nil {
 		return err
 	}
+	if !ok {
+		r.lapped[s] = true
+		return nil
+	}
+	delete(r.lapped, s)
 	if p.from == 0 {
 		if p.before < s.next {
 			return corrupt("two chunks have event %d of shard %d", p.before, p.shard)
