@@ -31,7 +31,7 @@ func TestSorted(t *testing.T) {
 	of := expr.Type{Kind: expr.Int, Size: 8}
 	o := Options{Expressions: Expressions{Buckets: record.Powers{}}}
 	row := func(name string, values ...int64) *Row[Probe] {
-		r := &Row[Probe]{Of: Probe{name, name}, Value: of, Buckets: map[int]*Bucket{}}
+		r := &Row[Probe]{Of: Probe{name, name}, Value: of, Buckets: map[int]*record.Tally{}}
 		for _, v := range values {
 			b := r.bucket(o.Buckets.Of(of, uint64(v)))
 			b.Count++
@@ -69,7 +69,7 @@ func TestWriteHistograms(t *testing.T) {
 	for _, path := range []string{`"/a"`, `"/b"`, `"/c"`, `"/d"`, `"/e"`} {
 		rows = append(rows, &Row[Probe]{
 			Of: Probe{"app", "done"}, Text: []string{path}, JSON: []json.RawMessage{json.RawMessage(path)}, Count: 2,
-			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: map[int]*Bucket{record.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {2, record.Sum{Low: 10}}},
+			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: map[int]*record.Tally{record.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {Count: 2, Sum: record.Sum{Low: 10}}},
 		})
 	}
 	var few, many bytes.Buffer

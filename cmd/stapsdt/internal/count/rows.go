@@ -52,9 +52,7 @@ func (t *Recorded[S]) Add(number int, by []recorded.Value, buckets record.Bucket
 		bucket = buckets.Of(of, value)
 	}
 	row.Count++
-	b := row.bucket(bucket)
-	b.Count++
-	b.Sum.Add(of, value)
+	row.bucket(bucket).Add(of, value)
 }
 
 // find returns the row of an event, or nil if there is no room for it.
@@ -96,7 +94,7 @@ func (t *Recorded[S]) findAny(number int, by []recorded.Value) *Row[S] {
 }
 
 func (t *Recorded[S]) add(number int, by []recorded.Value) *Row[S] {
-	row := &Row[S]{Of: t.subjects[number], Buckets: map[int]*Bucket{}, key: string(t.key)}
+	row := &Row[S]{Of: t.subjects[number], Buckets: map[int]*record.Tally{}, key: string(t.key)}
 	for i := range by {
 		row.Text, row.JSON = append(row.Text, by[i].ForText()), append(row.JSON, by[i].ForJSON())
 	}

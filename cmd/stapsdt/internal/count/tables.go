@@ -49,28 +49,22 @@ type Row[S Subject] struct {
 	// Value is the type of the value that is counted by bucket. Buckets has them by their
 	// numbers.
 	Value   expr.Type
-	Buckets map[int]*Bucket
+	Buckets map[int]*record.Tally
 	Stack   *symbol.Stack
 
 	key        string
-	last       *Bucket // the one that bucket has returned last, and its number
+	last       *record.Tally // the one that bucket has returned last, and its number
 	lastBucket int
 }
 
-// Bucket is the number of events in a bucket, and the sum of their values.
-type Bucket struct {
-	Count uint64
-	Sum   record.Sum
-}
-
 // bucket returns one of a row, which it adds if it is not there.
-func (r *Row[S]) bucket(i int) *Bucket {
+func (r *Row[S]) bucket(i int) *record.Tally {
 	if r.last != nil && r.lastBucket == i {
 		return r.last
 	}
 	b := r.Buckets[i]
 	if b == nil {
-		b = new(Bucket)
+		b = new(record.Tally)
 		r.Buckets[i] = b
 	}
 	r.last, r.lastBucket = b, i
@@ -159,7 +153,7 @@ func compareRows[S Subject](a, b *Row[S]) int {
 
 // merge adds a row of a table to that of the same subject and values.
 func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r record.Row) {
-	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: map[int]*Bucket{}, key: c.of.String()}
+	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: map[int]*record.Tally{}, key: c.of.String()}
 	for i := range c.Keys {
 		bits, text, cut := c.Keys[i].In(r.Key)
 		n.Text = append(n.Text, string(render.KeyText(&c.Keys[i], bits, text, cut)))
@@ -176,9 +170,7 @@ func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r record.Row
 		merged[n.key] = n
 	}
 	n.Count += r.Count
-	b := n.bucket(int(r.Bucket))
-	b.Count += r.Count
-	b.Sum.Merge(r.Sum)
+	n.bucket(int(r.Bucket)).Merge(r.Tally)
 }
 
 // Close releases the tables.

@@ -46,15 +46,13 @@ type Row struct {
 	// Process and Stack are only of a table of stacks. A process that has no number here is 0.
 	Process uint32
 	Stack   StackID
-	// Count is the number of events, and Sum that of their values.
-	Count uint64
-	Sum   Sum
+	Tally
 }
 
 // Rows reads a table that has rows of the given number of probes. It may miss rows that are added
 // while it reads.
 func (c *Counts) Rows(table *ebpf.Map, probes int, yield func(Row)) error {
-	var each []row
+	var each []Tally
 	if !c.Keyed() {
 		n := uint32(probes)
 		if c.Bucketed {
@@ -94,15 +92,8 @@ func (c *Counts) Rows(table *ebpf.Map, probes int, yield func(Row)) error {
 	return nil
 }
 
-// row is a value of a table.
-type row struct {
-	Count uint64
-	Sum   Sum
-}
-
-func (r *Row) add(each []row) {
+func (r *Row) add(each []Tally) {
 	for _, one := range each {
-		r.Count += one.Count
-		r.Sum.Merge(one.Sum)
+		r.Merge(one)
 	}
 }

@@ -31,6 +31,24 @@ func (s *Sum) Merge(other Sum) {
 	s.Low, s.High = low, s.High+other.High+int64(carry<<32)
 }
 
+// Tally is a number of events, and the sum of their values.
+type Tally struct {
+	Count uint64
+	Sum   Sum
+}
+
+// Add adds an event with a value.
+func (t *Tally) Add(of expr.Type, v uint64) {
+	t.Count++
+	t.Sum.Add(of, v)
+}
+
+// Merge adds other events.
+func (t *Tally) Merge(other Tally) {
+	t.Count += other.Count
+	t.Sum.Merge(other.Sum)
+}
+
 // Int returns the sum.
 func (s Sum) Int() *big.Int {
 	sum := new(big.Int).Lsh(big.NewInt(s.High), 32)

@@ -41,13 +41,7 @@ type row struct {
 // slot has the operations that have ended in a part of the time.
 type slot struct {
 	count, errors uint64
-	took          map[int]bucket
-}
-
-// bucket is one of record.Powers.
-type bucket struct {
-	count uint64
-	sum   record.Sum
+	took          map[int]record.Tally // by the buckets of record.Powers
 }
 
 func newTable(where, by []string) *table {
@@ -75,12 +69,11 @@ func (t *table) add(e *recording.Event, f *recorded.File) {
 		s.errors++
 	}
 	if s.took == nil {
-		s.took = map[int]bucket{}
+		s.took = map[int]record.Tally{}
 	}
 	i := record.Powers{}.Of(recorded.Elapsed, uint64(o.Ended.Took))
 	b := s.took[i]
-	b.count++
-	b.sum.Add(recorded.Elapsed, uint64(o.Ended.Took))
+	b.Add(recorded.Elapsed, uint64(o.Ended.Took))
 	s.took[i] = b
 }
 
@@ -147,22 +140,21 @@ func (t *table) window(now time.Duration) time.Duration {
 
 // recent returns the sum of the slots, and the histogram of them.
 func (r *row) recent() (sum slot, h render.Histogram) {
-	sum.took = map[int]bucket{}
+	sum.took = map[int]record.Tally{}
 	for i := range r.slots {
 		s := &r.slots[i]
 		sum.count += s.count
 		sum.errors += s.errors
 		for at, b := range s.took {
 			all := sum.took[at]
-			all.count += b.count
-			all.sum.Merge(b.sum)
+			all.Merge(b)
 			sum.took[at] = all
 		}
 	}
 	h = render.Histogram{Type: recorded.Elapsed, Group: render.PowersOfTwo}
 	for at, b := range sum.took {
 		low, high := record.Powers{}.Bounds(at)
-		h.Buckets = append(h.Buckets, render.Bucket{Low: low, High: high, Count: b.count, Sum: b.sum})
+		h.Buckets = append(h.Buckets, render.Bucket{Low: low, High: high, Count: b.Count, Sum: b.Sum})
 	}
 	h.Sort()
 	return sum, h
