@@ -108,19 +108,18 @@ func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
 		return nil, fmt.Errorf("%w: both the start and the end have to be there", probes.ErrNothing)
 	}
 	p.unfit = map[int]error{}
-	unfit := p.unfit
 	for _, s := range sides {
 		if err := p.AddSide(s); err != nil && plan.Unfit == nil {
 			return nil, err
 		} else if err != nil {
-			unfit[s.Kind] = err
+			p.unfit[s.Kind] = err
 		}
 	}
-	if len(unfit) == len(p.kinds) {
-		return nil, unfit[sides[0].Kind]
+	if len(p.unfit) == len(p.kinds) {
+		return nil, p.unfit[sides[0].Kind]
 	}
 	for _, s := range sides {
-		if err := unfit[s.Kind]; err != nil {
+		if err := p.unfit[s.Kind]; err != nil {
 			p.Ignore(s.Probe)
 			plan.Unfit.Add(err)
 		}

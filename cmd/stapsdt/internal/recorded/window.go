@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
@@ -28,15 +29,9 @@ type window struct{ since, until int64 }
 // always is the window of all events.
 var always = window{math.MinInt64, math.MaxInt64}
 
-// window finds the time that is meant.
+// window returns the time of the events that are to be read.
 func (f *From) window() (w window, err error) {
-	if w = always; f.Since == "" && f.Until == "" {
-		return w, nil
-	}
-	last, err := f.last()
-	if err != nil {
-		return w, err
-	}
+	w, last := always, sync.OnceValues(f.last)
 	if w.since, err = moment("--since", f.Since, last, w.since); err == nil {
 		w.until, err = moment("--until", f.Until, last, w.until)
 	}
@@ -64,24 +59,29 @@ func (f *From) last() (last int64, err error) {
 	return last, nil
 }
 
-// moment returns the time that a flag means, or another one if it is "".
-func moment(flag, text string, last, otherwise int64) (int64, error) {
+// moment returns the time that a flag means, or another one if it is "". It asks for the time of the last event only if that is needed.
+func moment(flag, text string, last func() (int64, error), otherwise int64) (int64, error) {
 	if text == "" {
 		return otherwise, nil
 	}
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		return last - int64(ago), nil
+		end, err := last()
+		return end - int64(ago), err
 	}
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return at.UnixNano(), nil
 	}
-	end := time.Unix(0, last)
 	for _, layout := range []string{"2006-01-02 15:04:05", "15:04:05", "15:04"} {
 		at, err := time.ParseInLocation(layout, text, time.Local)
 		if err != nil {
 			continue
 		}
 		if at.Year() == 0 { // the last such time of the recordings
+			nanoseconds, err := last()
+			if err != nil {
+				return 0, err
+			}
+			end := time.Unix(0, nanoseconds)
 			at = time.Date(end.Year(), end.Month(), end.Day(), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), time.Local)
 			if at.After(end) {
 				at = at.AddDate(0, 0, -1)
