@@ -141,7 +141,7 @@ func (c *reporter) table(rows []*Row[Probe]) []byte {
 		if c.options.sums() {
 			cells = append(cells, r.sumText())
 		}
-		table.Add(append(append(cells, render.Printable(r.Of.String())), r.Text...)...)
+		table.Add(append(append(cells, r.Of.String()), r.Text...)...)
 	}
 	return append(table.Text(), others...)
 }

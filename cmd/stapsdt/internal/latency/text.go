@@ -77,11 +77,7 @@ func (l *latency) openTable(b *bytes.Buffer, u *unpaired) {
 	}
 	table.Add(append([]string{"OPEN FOR", "PID", thread, strings.ToUpper(u.columns.key)}, u.columns.names...)...)
 	for _, o := range u.oldest {
-		most := ""
-		if o.unknown {
-			most = "<="
-		}
-		cells := []string{most + render.Duration(float64(o.since)), fmt.Sprint(o.pid), fmt.Sprint(uint64(o.tid) + o.goroutine), o.key.text}
+		cells := []string{render.OpenFor(o.since, o.unknown), fmt.Sprint(o.pid), fmt.Sprint(uint64(o.tid) + o.goroutine), o.key.text}
 		for _, v := range o.details {
 			cells = append(cells, v.text)
 		}

@@ -219,6 +219,14 @@ func Duration(f float64) string {
 	return d.Round(unit).String()
 }
 
+// OpenFor returns how long an operation has been open or, if its end may have been lost, at most.
+func OpenFor(d time.Duration, unknown bool) string {
+	if unknown {
+		return "<=" + Duration(float64(d))
+	}
+	return Duration(float64(d))
+}
+
 // AppendJSONFloat appends a number in JSON, which has no infinity: null.
 func AppendJSONFloat(to []byte, f float64) []byte {
 	if math.IsInf(f, 0) || math.IsNaN(f) {

@@ -48,14 +48,14 @@ func (s *Stacks) Text() []byte {
 		shown = shown[:min(s.Limit, len(shown))]
 	}
 	for _, r := range shown {
-		title := Printable(r.Probe)
+		title := r.Probe
 		for i, text := range r.By {
 			title += fmt.Sprintf(" %s=%s", s.By[i], text)
 		}
 		table.Add(fmt.Sprint(r.Count), percent(r.Count), title)
 		for i := range r.Stack.Frames {
 			for _, line := range r.Stack.Frames[i].Lines() {
-				table.Add("", "", "  "+Printable(line))
+				table.Add("", "", "  "+line)
 			}
 		}
 		if r.Stack.Cut != symbol.Whole {

@@ -96,16 +96,13 @@ func (s *snapshot) rows(all []line, width int) []string {
 	}
 	table.Right = len(shown)
 	head = append(head, "OPERATION")
-	for _, name := range s.names {
-		head = append(head, render.Printable(name))
-	}
-	table.Add(head...)
+	table.Add(append(head, s.names...)...)
 	for i := range all {
 		var cells []string
 		for _, c := range shown {
 			cells = append(cells, c.text(&all[i]))
 		}
-		cells = append(cells, render.Printable(all[i].name))
+		cells = append(cells, all[i].name)
 		for _, v := range all[i].by {
 			cells = append(cells, v.Text)
 		}
@@ -132,21 +129,13 @@ func openRows(all []opened, width int) []string {
 	}
 	for i := range all {
 		o := &all[i]
-		cells := []string{o.duration()}
+		cells := []string{render.OpenFor(o.since, o.unknown)}
 		if !narrow {
 			cells = append(cells, fmt.Sprint(o.pid), fmt.Sprint(o.thread()))
 		}
-		table.Add(append(cells, render.Printable(o.name), o.arguments())...)
+		table.Add(append(cells, o.name, o.arguments())...)
 	}
 	return split(table.Text())
-}
-
-// duration returns how long it has been open, or at most if its end may have been lost.
-func (o *opened) duration() string {
-	if o.unknown {
-		return "<=" + render.Duration(float64(o.since))
-	}
-	return render.Duration(float64(o.since))
 }
 
 func split(text []byte) []string {
