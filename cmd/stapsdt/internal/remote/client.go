@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -148,17 +149,17 @@ func (c *Client) get(ctx context.Context, name string, query url.Values) (*http.
 }
 
 // types are those that a program may say an argument has. Another one is an address.
-var types = map[string]expr.Type{
-	"int8": {Kind: expr.Int, Size: 1}, "int16": {Kind: expr.Int, Size: 2}, "int32": {Kind: expr.Int, Size: 4}, "int64": {Kind: expr.Int, Size: 8},
-	"uint8": {Kind: expr.Uint, Size: 1}, "uint16": {Kind: expr.Uint, Size: 2}, "uint32": {Kind: expr.Uint, Size: 4}, "uint64": {Kind: expr.Uint, Size: 8},
-	"float32": {Kind: expr.Float, Size: 4}, "float64": {Kind: expr.Float, Size: 8}, "string": {Kind: expr.String}, "bool": {Kind: expr.Bool, Size: 1},
-	"time.Duration": {Kind: expr.Int, Size: 8, Duration: true},
+var types = []expr.Type{
+	{Kind: expr.Int, Size: 1}, {Kind: expr.Int, Size: 2}, {Kind: expr.Int, Size: 4}, {Kind: expr.Int, Size: 8},
+	{Kind: expr.Uint, Size: 1}, {Kind: expr.Uint, Size: 2}, {Kind: expr.Uint, Size: 4}, {Kind: expr.Uint, Size: 8},
+	{Kind: expr.Float, Size: 4}, {Kind: expr.Float, Size: 8}, {Kind: expr.String}, {Kind: expr.Bool, Size: 1},
+	{Kind: expr.Int, Size: 8, Duration: true},
 }
 
 // TypeOf returns the type of an argument that a program has described.
 func TypeOf(text string) expr.Type {
-	if t, known := types[text]; known {
-		return t
+	if i := slices.IndexFunc(types, func(t expr.Type) bool { return t.String() == text }); i >= 0 {
+		return types[i]
 	}
 	return expr.Type{Kind: expr.Uint, Size: 8}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/nearest"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -62,11 +63,17 @@ func (r *reader) mapping(n *yaml.Node, what string, known ...string) map[string]
 	return fields
 }
 
+// maxKey is how long an unknown key may be that is compared with others.
+const maxKey = 64
+
 // unknown reports an unknown key, and suggests the one that resembles it.
 func unknown(name string, known []string) string {
 	best, least := "", max(2, len(name)/3)+1
 	for _, k := range known {
-		d := distance(name, k)
+		d := least
+		if len(name) <= maxKey {
+			d = nearest.Distance(name, k)
+		}
 		if len(name) > 2 && strings.HasPrefix(k, name) {
 			d = 0
 		}
@@ -78,30 +85,6 @@ func unknown(name string, known []string) string {
 		return fmt.Sprintf("unknown key %q; did you mean %s?", name, best)
 	}
 	return fmt.Sprintf("unknown key %q; the keys are %s", name, strings.Join(known, ", "))
-}
-
-// distance is the number of letters to insert, remove or replace to make b of a.
-func distance(a, b string) int {
-	if len(a) > 64 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // list returns the elements of a list. It may be nil.

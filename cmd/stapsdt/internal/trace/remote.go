@@ -263,13 +263,13 @@ func (w *remoteTrace) fits(args []struct{ Name, Type string }) {
 		t := remote.TypeOf(a.Type)
 		vars = append(vars, expr.Var{Name: a.Name, Type: t}, expr.Var{Name: fmt.Sprint("arg", i), Type: t})
 	}
-	if w.config.Where == "" {
-		w.fitting++
-	} else if _, err := expr.ParseFilter(w.config.Where, vars); err != nil {
-		w.unfit.Add(err)
-	} else {
-		w.fitting++
+	if w.config.Where != "" {
+		if _, err := expr.ParseFilter(w.config.Where, vars); err != nil {
+			w.unfit.Add(err)
+			return
+		}
 	}
+	w.fitting++
 }
 
 // query adds a query, in which an empty provider or probe is any.
