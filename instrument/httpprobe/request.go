@@ -40,7 +40,7 @@ type layout struct {
 
 var requestLayout = sync.OnceValue(func() (l layout) {
 	var zero http.Request
-	set := zero.WithContext(context.TODO())
+	set := zero.WithContext(context.Background())
 	t := reflect.TypeFor[http.Request]()
 	for i := range t.NumField() {
 		f := field{t.Field(i).Offset, t.Field(i).Type.Size(), t.Field(i).Type.Kind()}

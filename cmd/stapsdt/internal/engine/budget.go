@@ -24,8 +24,8 @@ type budget struct {
 	lost time.Time // of one for what the kernel had no room to tell, which is not after next
 }
 
-// spend accounts for a scan that took some processor time: what it waited for a busy machine, or for a file system, costs nobody
-// anything.
+// spend accounts for a scan by the processor time that it used. The time that it waited for a busy machine or for a file system does not
+// count.
 func (b *budget) spend(start, end time.Time, used time.Duration) {
 	price := scanShare * min(used, end.Sub(start))
 	if saved := start.Add(-scanSavings); b.next.Before(saved) {

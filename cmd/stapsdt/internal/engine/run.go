@@ -68,7 +68,7 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 		}
 		if now := time.Now(); e.postponed() || e.due || now.After(scan) && e.budget.affords(now) {
 			e.due = false
-			_, waiting, err := e.renew() // some file systems tell nobody that a file has changed
+			_, waiting, err := e.renew() // some file systems do not say that a file has changed
 			if err == nil {
 				err = e.scan()
 			}

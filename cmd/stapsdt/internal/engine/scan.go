@@ -135,8 +135,8 @@ func (e *Engine) scan() error {
 // files that were changed. waiting means that it has to be called again soon. If the kernel had no
 // room to tell, it looks at all processes, but not all the time while some process maps files in a loop.
 func (e *Engine) look() (waiting bool, err error) {
-	// The kernel is asked before the files are looked at: otherwise a process could have mapped a later version of a file, which
-	// would be taken for one that nobody has named.
+	// Ask the kernel before looking at the files: otherwise a process could have mapped a later version of a file, which would be
+	// taken for a file that the command line does not name.
 	var pids []int
 	if e.watcher != nil {
 		var all bool

@@ -21,8 +21,8 @@ var Err = errors.New("its file system does not answer")
 // until it has answered.
 const Patience = time.Second
 
-// Of is a key of a file system to which a user of the machine has led. What does not answer there keeps
-// nobody else's calls waiting, and no more than maxStalls calls of one owner hang at once.
+// Of is a key of a file system to which a user of the machine has led. If it does not answer, only that user's calls wait,
+// and at most maxStalls of an owner's calls hang at once.
 type Of struct{ Owner, System any }
 
 // maxStalls bounds the threads that hang for an owner, who can have any number of file systems.

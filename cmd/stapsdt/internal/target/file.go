@@ -99,7 +99,7 @@ func (f *File) Changed() bool {
 }
 
 // Copied reports whether an overlay has made a copy of the file, as it does when anything of it changes, such as its mode. Its
-// content is the same, but who maps it from now on maps the copy, to which nothing is attached.
+// content is the same, but processes that map it from now on map the copy, to which nothing is attached.
 func (f *File) Copied() bool {
 	if !f.overlaid || f.birth == (unix.StatxTimestamp{}) {
 		return false
