@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/go-stapsdt/stapsdt/internal/call/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/call/calltest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -42,7 +42,7 @@ func TestPatchedSiteIsEnabled(t *testing.T) {
 		nop := *(*byte)(probe.site)
 		require.False(t, probe.Enabled())
 		probe.Fire()
-		for _, b := range recorder.Breakpoints {
+		for _, b := range calltest.Breakpoints {
 			patch(t, &probe.Probe, b)
 			require.True(t, probe.Enabled(), "%#x", b)
 			require.True(t, probe.Traced())
@@ -61,7 +61,7 @@ func TestPatchedSiteIsEnabled(t *testing.T) {
 }
 
 // recorded is what the code that recordAt installs has stored.
-var recorded recorder.Record
+var recorded calltest.Record
 
 // recordAt puts a function that stores its arguments in the probe's place.
 func recordAt(t *testing.T, p *Probe) {
@@ -69,7 +69,7 @@ func recordAt(t *testing.T, p *Probe) {
 	size := os.Getpagesize()
 	page, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	require.NoError(t, err)
-	copy(page, recorder.Code(&recorded))
+	copy(page, calltest.Code(&recorded))
 	require.NoError(t, unix.Mprotect(page, unix.PROT_READ|unix.PROT_EXEC))
 	t.Cleanup(func() {
 		p.move(&noSite[0])
@@ -132,7 +132,7 @@ func TestFieldsArrive(t *testing.T) {
 		require.EqualValues(t, 0x3f000000, uint32(recorded.Args[1]))
 		require.EqualValues(t, uint64(1<<63+4), recorded.Args[2])
 		require.EqualValues(t, uintptr(unsafe.Pointer(global)), recorded.Args[3])
-		recorded = recorder.Record{}
+		recorded = calltest.Record{}
 	}
 	small.Fire(few{A: -1, B: 0.5, C: 1<<63 + 4, D: global})
 	check()

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 	"weak"
 
-	"github.com/go-stapsdt/stapsdt/internal/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
@@ -50,7 +50,7 @@ type numbered struct {
 // a recording until stop is called. It is called by packages of this module, as recorder.Observe; a
 // fire that begins after stop has returned is not appended. stop does not keep the provider alive.
 //
-//go:linkname recordTo github.com/go-stapsdt/stapsdt/internal/recorder.Observe
+//go:linkname recordTo github.com/go-stapsdt/stapsdt/internal/recording/recorder.Observe
 func recordTo(provider unsafe.Pointer, w *recorder.Writer, only func(probe string) bool) (stop func()) {
 	// SAFETY: recorder.Observe is called with a *Provider.
 	p := (*Provider)(provider)
@@ -83,7 +83,7 @@ func recordTo(provider unsafe.Pointer, w *recorder.Writer, only func(probe strin
 // probesOf describes the probes of a provider. It is called by packages of this module, as
 // recorder.Probes.
 //
-//go:linkname probesOf github.com/go-stapsdt/stapsdt/internal/recorder.Probes
+//go:linkname probesOf github.com/go-stapsdt/stapsdt/internal/recording/recorder.Probes
 func probesOf(provider unsafe.Pointer) (all []*recording.Probe) {
 	// SAFETY: recorder.Probes is called with a *Provider.
 	p := (*Provider)(provider)
@@ -101,7 +101,7 @@ func probesOf(provider unsafe.Pointer) (all []*recording.Probe) {
 // eachDefined calls f with each provider that is defined from now on, until stop is called. It is called
 // by packages of this module, as recorder.Defined.
 //
-//go:linkname eachDefined github.com/go-stapsdt/stapsdt/internal/recorder.Defined
+//go:linkname eachDefined github.com/go-stapsdt/stapsdt/internal/recording/recorder.Defined
 func eachDefined(f func(provider unsafe.Pointer)) (stop func()) {
 	return providers.follow(func(p *Provider) { f(unsafe.Pointer(p)) })
 }

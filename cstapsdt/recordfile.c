@@ -1,6 +1,6 @@
 /*
  * The file of a recording: with a promise of room, locked by its process, and complete when it gets
- * its name. internal/recordfile does the same for Go.
+ * its name. internal/recording/recordfile does the same for Go.
  */
 #ifndef SDT_IN_GO
 #include "private.h"

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt"
-	"github.com/go-stapsdt/stapsdt/internal/recorder"
-	"github.com/go-stapsdt/stapsdt/internal/recordfile"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
 )
 
 // Create is like New, but what the recorder holds is in a file, which survives the process however it

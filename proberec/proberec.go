@@ -47,9 +47,9 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventjson"
-	"github.com/go-stapsdt/stapsdt/internal/recorder"
-	"github.com/go-stapsdt/stapsdt/internal/recordfile"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
 )
 
 // minBytes is the smallest size of a Recorder.

@@ -115,7 +115,7 @@ tested() {
 
 # uncoupled tests the root as its users build it, without the workspace and without cgo, and the tests of it that run programs.
 uncoupled() {
-	GOWORK=off tested 0 . ./internal/{image,region,recorder,recording} ./proberec ./probesock
+	GOWORK=off tested 0 . ./internal/{image,region,recording,recording/recorder} ./proberec ./probesock
 	tested 0 ./internal/test/{process,arguments}
 }
 
@@ -139,7 +139,7 @@ step "tree" tidy
 step "gofmt" formatted
 step "the C library, plain and with sanitizers" env QUICK=yes make -C cstapsdt test
 step "other architectures and systems" elsewhere
-step "go test, race detector" tested 1 -race . ./internal/recorder ./proberec ./probesock ./debugprobe ./span ./instrument/... ./cmd/stapsdt/internal/engine
+step "go test, race detector" tested 1 -race . ./internal/recording/recorder ./proberec ./probesock ./debugprobe ./span ./instrument/... ./cmd/stapsdt/internal/engine
 step "go test, without cgo" uncoupled
 step "examples" examples
 step "go vet" vetted

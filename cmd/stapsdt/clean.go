@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/clean"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/spf13/cobra"
 )
 
@@ -51,9 +50,9 @@ process can be seen here.`,
 func (cl *cleaner) run(paths []string) error {
 	switch {
 	case cl.opts.Older < 0:
-		return usage.Errorf("the time %v is negative", cl.opts.Older)
+		return console.Usagef("the time %v is negative", cl.opts.Older)
 	case cl.all && len(paths) > 0:
-		return usage.Errorf("clean takes one of -a and DIRECTORY")
+		return console.Usagef("clean takes one of -a and DIRECTORY")
 	case cl.all:
 		cl.opts.Directories = clean.AllDirectories(os.Getenv, os.Geteuid())
 	case len(paths) == 0:
@@ -65,7 +64,7 @@ func (cl *cleaner) run(paths []string) error {
 			return err
 		}
 		if !info.IsDir() {
-			return usage.Errorf("%s is not a directory", path)
+			return console.Usagef("%s is not a directory", path)
 		}
 		cl.opts.Directories = append(cl.opts.Directories, clean.Named(path))
 	}

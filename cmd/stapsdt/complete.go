@@ -11,8 +11,8 @@ import (
 	"unicode"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"github.com/spf13/cobra"
@@ -176,7 +176,7 @@ func (l *completions) addFile(f *target.File, before string) {
 
 // addRecorded adds the probes of recordings.
 func (l *completions) addRecorded(paths []string) error {
-	source, err := recorded.Open(recorded.From{Paths: paths}, nil, "", nil)
+	source, err := replay.Open(replay.From{Paths: paths}, nil, "", nil)
 	if err != nil {
 		return err
 	}
@@ -184,10 +184,10 @@ func (l *completions) addRecorded(paths []string) error {
 	for _, p := range source.Probes() {
 		probe := completedProbe{provider: p.Provider, name: p.Name}
 		for i := range p.Args {
-			name, kind := recorded.Argument(p, i)
+			name, kind := replay.Argument(p, i)
 			probe.add(i, name, kind)
 		}
-		l.add(probe, "", recorded.Signature(p))
+		l.add(probe, "", replay.Signature(p))
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func (p *completedProbe) add(i int, name, kind string) {
 func (l *completions) operations() (all []string) {
 	for _, name := range l.all {
 		probe, args, _ := strings.Cut(name, "\t")
-		if operation, isStart := recorded.NameOf(probe); isStart {
+		if operation, isStart := replay.NameOf(probe); isStart {
 			all = append(all, operation+"\t"+args)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -23,7 +22,7 @@ import (
 // debuggerCommand is what kubectl stapsdt runs in a pod, and no user.
 func debuggerCommand(to *console.Console) *cobra.Command {
 	c := &cobra.Command{Use: debugger.Verb, Short: "Serve kubectl stapsdt in a pod", Hidden: true, RunE: func(*cobra.Command, []string) error {
-		return usage.Errorf("%s is for kubectl stapsdt", debugger.Verb)
+		return console.Usagef("%s is for kubectl stapsdt", debugger.Verb)
 	}}
 	c.AddCommand(waitCommand(to), lookCommand(to), askCommand(to), sendCommand(to), accompanyCommand(to))
 	return c
@@ -168,7 +167,7 @@ func sendCommand(to *console.Console) *cobra.Command {
 		pid, pidErr := strconv.Atoi(args[0])
 		fd, fdErr := strconv.Atoi(args[1])
 		if err := errors.Join(pidErr, fdErr); err != nil {
-			return usage.Errorf("%w", err)
+			return console.Usagef("%w", err)
 		}
 		if err := debugger.Spare(to, debugger.Budget{}); err != nil {
 			return err

@@ -11,7 +11,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/doctor"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/spf13/cobra"
 )
 
@@ -80,23 +79,23 @@ func (d *diagnosis) parse(args []string) (pids []int, spec *target.Spec, err err
 		case errors.Is(err, target.ErrNoProcess):
 			return nil, nil, fmt.Errorf("-p: %w", err)
 		case err != nil:
-			return nil, nil, usage.Errorf("-p %w", err)
+			return nil, nil, console.Usagef("-p %w", err)
 		}
 		pids = append(pids, pid)
 	}
 	if len(pids) == 0 {
-		return nil, nil, usage.Errorf("no process: give -p PID")
+		return nil, nil, console.Usagef("no process: give -p PID")
 	}
 	if len(args) > 1 {
-		return nil, nil, usage.Errorf("doctor takes one SPEC")
+		return nil, nil, console.Usagef("doctor takes one SPEC")
 	}
 	if len(args) == 1 {
 		s, err := target.ParseSpec(args[0])
 		if err != nil {
-			return nil, nil, usage.Errorf("%w", err)
+			return nil, nil, console.Usagef("%w", err)
 		}
 		if s.Functions {
-			return nil, nil, usage.Errorf("%v selects functions, and doctor is about probes: stapsdt list -v %v says how a function is seen", s, s)
+			return nil, nil, console.Usagef("%v selects functions, and doctor is about probes: stapsdt list -v %v says how a function is seen", s, s)
 		}
 		spec = &s
 	}

@@ -5,9 +5,8 @@ package main
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/spf13/cobra"
 )
@@ -15,7 +14,7 @@ import (
 func exportCommand(to *console.Console) *cobra.Command {
 	var options export.Options
 	var print string // "" for exporting
-	var from recorded.From
+	var from replay.From
 	c := &cobra.Command{
 		Use:   "export -c FILE [--listen ADDR] [--otlp ENDPOINT]",
 		Short: "Make metrics of probes for Prometheus, and metrics and spans for OpenTelemetry",
@@ -32,20 +31,20 @@ counting. If the file is wrong, the rules in force stay.`,
   stapsdt export -c rules.yaml --from /dev/shm/shop.rec --print metrics`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage.Errorf("export takes no arguments: the rules name the probes")
+				return console.Usagef("export takes no arguments: the rules name the probes")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case options.Rules == "":
-				return usage.Errorf("no rules: give -c FILE")
+				return console.Usagef("no rules: give -c FILE")
 			case print == "metrics" && from.Given():
 				return export.PrintRecorded(c.Context(), to, options.Rules, from)
 			case print == "metrics":
-				return usage.Errorf("--print metrics is of recordings: give --from FILE")
+				return console.Usagef("--print metrics is of recordings: give --from FILE")
 			case from.Given():
-				return usage.Errorf("recordings have ended: give --print metrics with --from")
+				return console.Usagef("recordings have ended: give --print metrics with --from")
 			case print != "":
 				return printRules(to, options.Rules, print)
 			}
@@ -66,7 +65,7 @@ counting. If the file is wrong, the rules in force stay.`,
 // printRules prints what follows from the rules.
 func printRules(to *console.Console, path, what string) error {
 	if what != "alerts" && what != "dashboard" {
-		return usage.Errorf("--print takes alerts, dashboard or metrics")
+		return console.Usagef("--print takes alerts, dashboard or metrics")
 	}
 	file, err := rules.Read(path)
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 	"unicode"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -106,7 +106,7 @@ func runFlags(c *cobra.Command, config *run.Config) {
 	_ = c.RegisterFlagCompletionFunc("budget", cobra.NoFileCompletions)
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if config.Duration == 0 && c.Flags().Changed("duration") {
-			return usage.Errorf("a duration of 0 would count nothing: leave out -d to go on until Ctrl-C")
+			return console.Usagef("a duration of 0 would count nothing: leave out -d to go on until Ctrl-C")
 		}
 		return nil
 	}
@@ -170,7 +170,7 @@ func verboseFlag(c *cobra.Command, config *run.Config) {
 }
 
 // fromFlag is the flag of the commands that read recordings in place of processes.
-func fromFlag(c *cobra.Command, from *recorded.From) {
+func fromFlag(c *cobra.Command, from *replay.From) {
 	c.Flags().StringVar(&from.Since, "since", "", "with --from, only events from this `TIME` on, such as 17:28:50, or from that long before the last event on, such as 10s")
 	c.Flags().StringVar(&from.Until, "until", "", "with --from, only events until this `TIME`")
 	for _, name := range []string{"since", "until"} {
@@ -186,7 +186,7 @@ func fromFlag(c *cobra.Command, from *recorded.From) {
 func checkWindow(c *cobra.Command) error {
 	for _, name := range []string{"since", "until"} {
 		if f := c.Flags().Lookup(name); f != nil && f.Changed && !c.Flags().Changed("from") {
-			return usage.Errorf("--%s is for recordings: give --from FILE", name)
+			return console.Usagef("--%s is for recordings: give --from FILE", name)
 		}
 	}
 	return nil
@@ -228,10 +228,10 @@ func checkStrayPID(c *cobra.Command, args []string) error {
 		return nil
 	}
 	if _, err := os.Stat(args[0]); c.Name() == "list" && !flag.Changed && err != nil {
-		return usage.Errorf("there is no file %s; -p %s lists the probes of a process", args[0], args[0])
+		return console.Usagef("there is no file %s; -p %s lists the probes of a process", args[0], args[0])
 	}
 	if pids, ok := flag.Value.(processList); ok && len(pids.PIDs) > 0 {
-		return usage.Errorf("-p takes several processes as one value, as in -p %v,%s or -p \"$(pgrep -x NAME)\" with the quotes", pids, args[0])
+		return console.Usagef("-p takes several processes as one value, as in -p %v,%s or -p \"$(pgrep -x NAME)\" with the quotes", pids, args[0])
 	}
 	return nil
 }
@@ -245,9 +245,9 @@ func checkStrayAddress(c *cobra.Command, args []string) error {
 	for _, arg := range args {
 		switch {
 		case schemeless.MatchString(arg):
-			return usage.Errorf("%s is no SPEC: the address of a page of probes begins with http://, as in http://%s", arg, arg)
+			return console.Usagef("%s is no SPEC: the address of a page of probes begins with http://, as in http://%s", arg, arg)
 		case remote.IsAddress(arg) && c.Name() != "list" && c.Name() != "trace":
-			return usage.Errorf("%s asks the kernel; only list and trace ask a program, such as the one at %s, whose page in a browser also shows histograms, and has the file recording.rec for --from if the program records",
+			return console.Usagef("%s asks the kernel; only list and trace ask a program, such as the one at %s, whose page in a browser also shows histograms, and has the file recording.rec for --from if the program records",
 				c.Name(), arg)
 		}
 	}
@@ -264,17 +264,17 @@ func flagError(c *cobra.Command, err error) error {
 	case errors.As(err, &invalid) && errors.Is(invalid.Unwrap(), target.ErrNoProcess):
 		return fmt.Errorf("%s: %w", flagName(invalid.GetFlag()), invalid.Unwrap())
 	case errors.As(err, &invalid):
-		return usage.Errorf("%s %s", flagName(invalid.GetFlag()), invalidValue(invalid))
+		return console.Usagef("%s %s", flagName(invalid.GetFlag()), invalidValue(invalid))
 	case errors.As(err, &valueless):
-		return usage.Errorf("%s needs a value: see %s --help", flagName(valueless.GetFlag()), c.CommandPath())
+		return console.Usagef("%s needs a value: see %s --help", flagName(valueless.GetFlag()), c.CommandPath())
 	case errors.As(err, &unknown):
 		name := "--" + unknown.GetSpecifiedName()
 		if unknown.GetSpecifiedShortnames() != "" {
 			name = "-" + unknown.GetSpecifiedName()
 		}
-		return usage.Errorf("there is no flag %s: see %s --help", name, c.CommandPath())
+		return console.Usagef("there is no flag %s: see %s --help", name, c.CommandPath())
 	}
-	return usage.Errorf("%w", err)
+	return console.Usagef("%w", err)
 }
 
 // flagName is the short name of a flag, if it has one.

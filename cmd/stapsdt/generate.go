@@ -14,7 +14,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/dlang"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/spf13/cobra"
 )
@@ -48,13 +47,13 @@ A definition that D allows but a probe in Go cannot have is an error with its fi
 
 func (g *generator) run(files []string) error {
 	if len(files) != 1 {
-		return usage.Errorf("generate takes one file in D, or - for the standard input")
+		return console.Usagef("generate takes one file in D, or - for the standard input")
 	}
 	if g.pkg == "" {
 		g.pkg = "main"
 	}
 	if !token.IsIdentifier(g.pkg) || g.pkg == "_" {
-		return usage.Errorf("%q is not a valid package name", g.pkg)
+		return console.Usagef("%q is not a valid package name", g.pkg)
 	}
 	name, data, err := g.read(files[0])
 	if err != nil {
@@ -90,7 +89,7 @@ func (g *generator) read(file string) (name string, data []byte, err error) {
 		return file, data, err
 	}
 	if g.out == "" {
-		return "", nil, usage.Errorf("generate does not know which file to write for the standard input: use --out FILE")
+		return "", nil, console.Usagef("generate does not know which file to write for the standard input: use --out FILE")
 	}
 	data, err = io.ReadAll(os.Stdin)
 	return "<stdin>", data, err

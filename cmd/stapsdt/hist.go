@@ -11,16 +11,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/spf13/cobra"
 )
 
 func histCommand(to *console.Console) *cobra.Command {
 	var config run.Config
-	options := count.Options{Expressions: count.Expressions{Buckets: record.Powers{}}}
+	options := count.Options{Expressions: count.Expressions{Buckets: layout.Powers{}}}
 	c := &cobra.Command{
 		Use:   "hist SPEC EXPR (-p PID | -a | --from FILE | with FILE in SPEC)",
 		Short: "Print a histogram and quantiles of a value",
@@ -32,7 +31,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
   stapsdt hist -a myapp:request__done elapsed/time.Millisecond --by path --linear 0:100:10`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usage.Errorf("hist takes a SPEC and an expression, such as myapp:request__done elapsed")
+				return console.Usagef("hist takes a SPEC and an expression, such as myapp:request__done elapsed")
 			}
 			config.Specs, options.Value = args[:1], args[1]
 			if err := bpf.CheckSyntax(options.Value); err != nil {
@@ -48,12 +47,12 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 	return c
 }
 
-func linearFlag(c *cobra.Command, buckets *record.Buckets) {
+func linearFlag(c *cobra.Command, buckets *layout.Buckets) {
 	c.Flags().Var(linear{buckets}, "linear", "buckets of one size, from `LOW:HIGH:STEP`; durations such as 10ms are allowed")
 }
 
 // linear is the value of --linear: buckets of one size.
-type linear struct{ buckets *record.Buckets }
+type linear struct{ buckets *layout.Buckets }
 
 // Type is for the help.
 func (linear) Type() string { return "LOW:HIGH:STEP" }
@@ -78,7 +77,7 @@ func (l linear) Set(text string) error {
 		}
 		numbers[i] = n
 	}
-	parsed := record.Linear{Low: numbers[0], High: numbers[1], Step: numbers[2]}
+	parsed := layout.Linear{Low: numbers[0], High: numbers[1], Step: numbers[2]}
 	if err := parsed.Check(); err != nil {
 		return fmt.Errorf("%s: %w", text, err)
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -27,7 +26,7 @@ func manCommand(to *console.Console) *cobra.Command {
 		Example: `  sudo stapsdt man /usr/local/share/man/man1`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage.Errorf("man takes a directory, such as /usr/local/share/man/man1")
+				return console.Usagef("man takes a directory, such as /usr/local/share/man/man1")
 			}
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err

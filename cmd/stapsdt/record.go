@@ -10,15 +10,15 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/tape"
 
 	"github.com/spf13/cobra"
 )
 
 func recordCommand(to *console.Console) *cobra.Command {
 	var config run.Config
-	options := tape.Options{Size: 64 << 20}
+	options := record.Options{Size: 64 << 20}
 	c := &cobra.Command{
 		Use:   "record SPEC... (-p PID | -a | with FILE in each SPEC) -O FILE",
 		Short: "Record events in a file",
@@ -34,7 +34,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
   stapsdt trace --from myapp.rec`,
 		RunE: func(c *cobra.Command, args []string) error {
 			config.Specs = args
-			return tape.Run(c.Context(), to, config, options)
+			return record.Run(c.Context(), to, config, options)
 		},
 	}
 	runFlags(c, &config)
@@ -42,7 +42,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 	c.Flags().StringVarP(&options.Path, "output-file", "O", "", "the `FILE`")
 	c.Flags().Var((*byteSize)(&options.Size), "size", "how many `BYTES` of events the file has room for, such as 64M")
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")
-	c.Flags().IntVar(&options.TextSize, "strlen", 256, fmt.Sprintf("record at most `N` bytes of a text, up to %d", tape.MaxText))
+	c.Flags().IntVar(&options.TextSize, "strlen", 256, fmt.Sprintf("record at most `N` bytes of a text, up to %d", record.MaxText))
 	return c
 }
 

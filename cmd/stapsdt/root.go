@@ -18,7 +18,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -72,9 +71,9 @@ func fail(to *console.Console, c *cobra.Command, err error) int {
 	if errors.As(err, &status) {
 		return int(status)
 	}
-	said := usage.Text(err)
+	said := console.ErrorText(err)
 	switch {
-	case errors.Is(err, usage.Err), errors.As(err, &wrong):
+	case errors.Is(err, console.ErrUsage), errors.As(err, &wrong):
 		to.Warn("%s", said)
 		return exitUsage
 	case errors.Is(err, live.ErrKernel):
@@ -115,7 +114,7 @@ func noCommand(root *cobra.Command, word string) error {
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
 	}
-	return usage.Errorf("there is no command %q%s: see stapsdt help", word, nearest.Hint(word, names...))
+	return console.Usagef("there is no command %q%s: see stapsdt help", word, nearest.Hint(word, names...))
 }
 
 func rootCommand(to *console.Console) *cobra.Command {

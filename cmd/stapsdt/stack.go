@@ -4,10 +4,9 @@ package main
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stack"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/spf13/cobra"
 )
@@ -15,7 +14,7 @@ import (
 func stackCommand(to *console.Console) *cobra.Command {
 	var config run.Config
 	var options stack.Options
-	var from recorded.From
+	var from replay.From
 	c := &cobra.Command{
 		Use:   "stack SPEC... (-p PID | -a | with FILE in each SPEC)",
 		Short: "Count the stacks from which events come",
@@ -29,7 +28,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			config.Specs = args
 			if from.Given() {
-				return usage.Errorf("stack needs the kernel, because recordings have no stacks: list, trace, count, hist, latency and export take --from")
+				return console.Usagef("stack needs the kernel, because recordings have no stacks: list, trace, count, hist, latency and export take --from")
 			}
 			return stack.Run(c.Context(), to, config, options)
 		},

@@ -12,7 +12,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/timeline"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/trace"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/spf13/cobra"
 )
@@ -60,7 +59,7 @@ babeltrace2.`,
 			case format == "ctf":
 				return ctf.Run(c.Context(), to, config, ctf.Options{Path: path, Limit: options.Limit, From: options.From})
 			case path != "":
-				return usage.Errorf("-O is for -o chrome and -o ctf")
+				return console.Usagef("-O is for -o chrome and -o ctf")
 			}
 			return trace.Run(c.Context(), to, config, options)
 		},
@@ -107,12 +106,12 @@ func (f *traceFormat) Set(text string) error {
 func checkFile(c *cobra.Command, format traceFormat, specs []string) error {
 	for _, name := range []string{"show", "strlen", "follow"} {
 		if c.Flags().Changed(name) {
-			return usage.Errorf("--%s is not for -o %s", name, format)
+			return console.Usagef("--%s is not for -o %s", name, format)
 		}
 	}
 	for _, arg := range specs {
 		if remote.IsAddress(arg) {
-			return usage.Errorf("-o %s needs the kernel, a socket or a recording, and not an address", format)
+			return console.Usagef("-o %s needs the kernel, a socket or a recording, and not an address", format)
 		}
 	}
 	return nil

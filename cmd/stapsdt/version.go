@@ -9,7 +9,6 @@ import (
 	"runtime/debug"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/spf13/cobra"
 )
 
@@ -24,7 +23,7 @@ func versionCommand(to *console.Console) *cobra.Command {
 		Short: "Print the version, the commit and the version of Go",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage.Errorf("version takes no arguments")
+				return console.Usagef("version takes no arguments")
 			}
 			return nil
 		},

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/go-stapsdt/stapsdt/internal/call/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/call/calltest"
 	"github.com/go-stapsdt/stapsdt/internal/image"
 
 	"github.com/stretchr/testify/require"
@@ -26,18 +26,18 @@ func code(t *testing.T, bytes []byte) unsafe.Pointer {
 }
 
 // out is where arguments are recorded.
-var out recorder.Record
+var out calltest.Record
 
 func TestArguments(t *testing.T) {
-	at := code(t, recorder.Code(&out))
+	at := code(t, calltest.Code(&out))
 	// A stack walk goes from frame to frame, upwards by not much.
 	requireFrames := func() {
 		t.Helper()
-		if recorder.Frames {
+		if calltest.Frames {
 			require.Greater(t, out.Caller, out.Frame)
 			require.Less(t, out.Caller-out.Frame, uint64(4096))
 		}
-		out = recorder.Record{}
+		out = calltest.Record{}
 	}
 	var words [MaxArgs]uint64
 	for i := range words {
@@ -76,7 +76,7 @@ func TestPatched(t *testing.T) {
 	for _, s := range image.Host().Nops {
 		require.False(t, patched(s.Code[0]), s.Name)
 	}
-	for _, b := range recorder.Breakpoints {
+	for _, b := range calltest.Breakpoints {
 		require.True(t, patched(b), "%#x", b)
 	}
 }

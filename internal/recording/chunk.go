@@ -5,7 +5,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/go-stapsdt/stapsdt/internal/barrier"
+	"github.com/go-stapsdt/stapsdt/internal/recording/barrier"
 )
 
 // chunkHead is the head of a chunk.

@@ -1,7 +1,7 @@
 // Package recording defines the format of recordings, and reads them. A recording holds the
 // last events of a process, in a file or in memory that the process shares, and stays
 // readable however the process ends. docs/recording.md describes the format for other
-// readers; package internal/recorder writes it.
+// readers; package recorder writes it.
 //
 // A recording is a head, a table of probes and chunks of one size:
 //

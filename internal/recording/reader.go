@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/internal/barrier"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
+	"github.com/go-stapsdt/stapsdt/internal/recording/barrier"
 )
 
 // Reader reads the events of a recording, the oldest first. The recording may be written

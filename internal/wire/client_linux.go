@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/internal/barrier"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/barrier"
 
 	"golang.org/x/sys/unix"
 )

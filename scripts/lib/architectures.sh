@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
 
 all=(amd64 arm64 riscv64 s390x ppc64le arm 386)
 # The tests skip what cannot be emulated: see internal/testenv.
-packages=(. ./internal/image ./internal/call ./internal/site ./internal/region ./internal/proc ./internal/recording ./internal/recorder ./internal/wire ./proberec ./probesock)
+packages=(. ./internal/image ./internal/call ./internal/site ./internal/region ./internal/proc ./internal/recording ./internal/recording/recorder ./internal/wire ./proberec ./probesock)
 host=$(go env GOHOSTARCH)
 
 # emulator ARCH sets exec to the command that runs the architecture's programs here, and tells

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf"
@@ -17,13 +17,13 @@ import (
 // Aggregate generates a program that counts events in the kernel, by the values of expressions and,
 // for a histogram, by the bucket of a value.
 type Aggregate struct {
-	record.Counts
+	layout.Counts
 	// Value is the type of the value that the buckets are of.
 	Value expr.Type
 
 	keys    []item
-	buckets record.Buckets
-	stacks  *record.Stacks
+	buckets layout.Buckets
+	stacks  *layout.Stacks
 	probe   *Probe
 	filter  *Expr
 	value   *Expr
@@ -32,7 +32,7 @@ type Aggregate struct {
 // NewAggregate parses the expressions of a program that counts. buckets is nil, and value is "",
 // unless it counts for a histogram. An expression that is wrong, or that the kernel cannot
 // evaluate, is an *expr.Error.
-func NewAggregate(probe *Probe, filter string, by []string, value string, buckets record.Buckets) (*Aggregate, error) {
+func NewAggregate(probe *Probe, filter string, by []string, value string, buckets layout.Buckets) (*Aggregate, error) {
 	a := &Aggregate{probe: probe, buckets: buckets}
 	var err error
 	if a.filter, err = probe.ParseFilter(filter); err != nil {
@@ -41,15 +41,15 @@ func NewAggregate(probe *Probe, filter string, by []string, value string, bucket
 	if a.keys, a.KeySize, err = keyItems(by, probe.keyItem); err != nil {
 		return nil, err
 	}
-	a.Keys = layout(a.keys)
+	a.Keys = itemsOf(a.keys)
 	if buckets != nil {
 		a.Bucketed = true
 		a.KeySize += 8
-		if a.value, err = probe.parseInteger(value, record.What(buckets)); err != nil {
+		if a.value, err = probe.parseInteger(value, layout.What(buckets)); err != nil {
 			return nil, err
 		}
 		a.Value = a.value.Type()
-		if err := record.Fits(buckets, a.Value); err != nil {
+		if err := layout.Fits(buckets, a.Value); err != nil {
 			return nil, &expr.Error{Src: value, Pos: a.value.Root.Pos, Msg: err.Error()}
 		}
 	}
@@ -59,7 +59,7 @@ func NewAggregate(probe *Probe, filter string, by []string, value string, bucket
 // keyItems returns the values that make up a key, and the size of the key. item returns the value
 // of one expression at an offset of the key.
 func keyItems(by []string, item func(src string, offset int) (item, error)) (items []item, size int, err error) {
-	size = record.KeyHeader
+	size = layout.KeyHeader
 	for _, src := range by {
 		one, err := item(src, size)
 		if err != nil {
@@ -84,9 +84,9 @@ func (p *Probe) keyItem(src string, offset int) (item, error) {
 	one.Offset, one.Size = offset, 8
 	switch {
 	case one.Type.Kind == expr.String && one.source.kind == fromComm:
-		one.Size, one.TextSize = record.CommSize, record.CommSize
+		one.Size, one.TextSize = layout.CommSize, layout.CommSize
 	case one.Type.Kind == expr.String:
-		one.Size, one.TextSize = textSlot, record.TextSize
+		one.Size, one.TextSize = textSlot, layout.TextSize
 	}
 	return one, nil
 }
@@ -104,7 +104,7 @@ func (a *Aggregate) Layout() string {
 // element for each of at most 4096 probes, or for each bucket. Other tables are hashes with the
 // given number of rows.
 func (a *Aggregate) NewTable(rows uint32) (*ebpf.Map, error) {
-	spec := &ebpf.MapSpec{Name: "table", Type: ebpf.PerCPUHash, KeySize: uint32(a.KeySize), ValueSize: record.RowSize, MaxEntries: rows}
+	spec := &ebpf.MapSpec{Name: "table", Type: ebpf.PerCPUHash, KeySize: uint32(a.KeySize), ValueSize: layout.RowSize, MaxEntries: rows}
 	if !a.Keyed() {
 		spec.Type, spec.KeySize, spec.MaxEntries = ebpf.PerCPUArray, 4, maxProbes
 		if a.buckets != nil {
@@ -153,7 +153,7 @@ func (a *Aggregate) Section(env *Env, table *ebpf.Map, id uint32) (*Section, err
 		}
 	}
 	if a.stacks != nil {
-		b.stackOf(a.stacks, key+int16(a.KeySize)-record.StackKey)
+		b.stackOf(a.stacks, key+int16(a.KeySize)-layout.StackKey)
 	}
 	b.tally(a, table, id, key, value)
 	b.end()
@@ -177,13 +177,13 @@ func (b *builder) tally(a *Aggregate, table *ebpf.Map, id uint32, key, value int
 		key += int16(a.KeySize) - 8
 	}
 	b.row(table, key, a.Keyed())
-	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, record.RowCount))
+	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, layout.RowCount))
 	if a.buckets != nil {
 		b.sum(asm.R0, value, a.Value)
 	}
 }
 
-// sum adds a value of the stack to the record.Sum of a row.
+// sum adds a value of the stack to the layout.Sum of a row.
 func (b *builder) sum(row asm.Register, value int16, of expr.Type) {
 	half := asm.RSh
 	if of.Kind == expr.Int {
@@ -194,8 +194,8 @@ func (b *builder) sum(row asm.Register, value int16, of expr.Type) {
 		asm.Mov.Reg(asm.R2, asm.R1),
 		asm.LSh.Imm(asm.R1, 32), asm.RSh.Imm(asm.R1, 32),
 		half.Imm(asm.R2, 32),
-		asm.AddAtomic.Mem(row, asm.R1, asm.DWord, record.RowSum),
-		asm.AddAtomic.Mem(row, asm.R2, asm.DWord, record.RowSum+8),
+		asm.AddAtomic.Mem(row, asm.R1, asm.DWord, layout.RowSum),
+		asm.AddAtomic.Mem(row, asm.R2, asm.DWord, layout.RowSum+8),
 	)
 }
 
@@ -249,7 +249,7 @@ func (b *builder) row(table *ebpf.Map, key int16, create bool) {
 		return
 	}
 	found := b.fresh("row")
-	zero := b.alloc(record.RowSize)
+	zero := b.alloc(layout.RowSize)
 	b.add(
 		asm.JNE.Imm(asm.R0, 0, found),
 		asm.Mov.Imm(asm.R0, 0),

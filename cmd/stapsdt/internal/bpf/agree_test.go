@@ -20,10 +20,10 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
-	"github.com/go-stapsdt/stapsdt/internal/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -128,7 +128,7 @@ func inRecording(t *testing.T, all []evaluation) (outcomes []outcome) {
 	_, err = reader.More()
 	require.NoError(t, err)
 	require.Zero(t, reader.Lost())
-	evaluator := recorded.NewEvaluator(reader.Probes()[0])
+	evaluator := replay.NewEvaluator(reader.Probes()[0])
 	for _, one := range all {
 		event, err := reader.Next()
 		require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf/asm"
@@ -34,7 +34,7 @@ func TestBounds(t *testing.T) {
 
 func checkBounds(t *testing.T, m *machine, name string, list []float64, scale float64, typ expr.Type) {
 	t.Helper()
-	bounds, err := record.NewBounds(list, scale, typ)
+	bounds, err := layout.NewBounds(list, scale, typ)
 	require.NoError(t, err)
 	values := append([]uint64{4_999_999, 5_000_000, 5_000_001, 10_000_000_000, 10_000_000_001}, interesting...)
 	for _, v := range values {
@@ -63,8 +63,8 @@ func checkBounds(t *testing.T, m *machine, name string, list []float64, scale fl
 func TestExponential(t *testing.T) {
 	typ := expr.Type{Kind: expr.Uint, Size: 8}
 	for _, scale := range []float64{1, 1e-9, 1e-3, 1024} {
-		list, first := record.Exponential(scale)
-		bounds, err := record.NewBounds(list, scale, typ)
+		list, first := layout.Exponential(scale)
+		bounds, err := layout.NewBounds(list, scale, typ)
 		require.NoError(t, err)
 		for _, v := range append([]uint64{3, 5, 1000, 123_456_789}, interesting...) {
 			slot := bounds.Slots[boundsOf(bounds, typ, v)]
@@ -83,7 +83,7 @@ func TestExponential(t *testing.T) {
 }
 
 // boundsOf returns the bucket of a value, by its bits.
-func boundsOf(b *record.Bounds, t expr.Type, value uint64) int {
+func boundsOf(b *layout.Bounds, t expr.Type, value uint64) int {
 	i, _ := slices.BinarySearchFunc(b.Upper, value, func(upper int64, value uint64) int {
 		less := uint64(upper) < value
 		if t.Kind == expr.Int {

@@ -3,35 +3,35 @@
 package bpf
 
 import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf/asm"
 )
 
 // bucketOf replaces the value in R0 by the number of its bucket.
-func (b *builder) bucketOf(buckets record.Buckets, t expr.Type) {
+func (b *builder) bucketOf(buckets layout.Buckets, t expr.Type) {
 	switch buckets := buckets.(type) {
-	case record.Linear:
+	case layout.Linear:
 		b.linear(buckets, t)
-	case record.Whole:
+	case layout.Whole:
 		b.add(asm.Mov.Imm(asm.R0, 0))
 	default:
 		b.powers(t)
 	}
 }
 
-// powers is bucketOf for record.Powers.
+// powers is bucketOf for layout.Powers.
 func (b *builder) powers(t expr.Type) {
 	small, done := b.fresh("small"), b.fresh("bucket")
 	if t.Kind == expr.Int {
 		positive := b.fresh("positive")
-		b.add(asm.JSGE.Imm(asm.R0, 0, positive), asm.Mov.Imm(asm.R0, record.Negative))
+		b.add(asm.JSGE.Imm(asm.R0, 0, positive), asm.Mov.Imm(asm.R0, layout.Negative))
 		b.jump(done)
 		b.label(positive)
 	}
 	b.add(
-		asm.JLT.Imm(asm.R0, record.Exact, small),
+		asm.JLT.Imm(asm.R0, layout.Exact, small),
 		asm.Mov.Reg(asm.R3, asm.R0),
 		asm.Mov.Imm(asm.R2, 0), // the exponent
 	)
@@ -48,20 +48,20 @@ func (b *builder) powers(t expr.Type) {
 	}
 	b.add(
 		asm.Mov.Reg(asm.R3, asm.R2),
-		asm.Sub.Imm(asm.R3, record.SubBits),
+		asm.Sub.Imm(asm.R3, layout.SubBits),
 		asm.RSh.Reg(asm.R0, asm.R3),
-		asm.And.Imm(asm.R0, 1<<record.SubBits-1),
-		asm.Sub.Imm(asm.R2, record.SubBits+1),
-		asm.LSh.Imm(asm.R2, record.SubBits),
+		asm.And.Imm(asm.R0, 1<<layout.SubBits-1),
+		asm.Sub.Imm(asm.R2, layout.SubBits+1),
+		asm.LSh.Imm(asm.R2, layout.SubBits),
 		asm.Add.Reg(asm.R0, asm.R2),
-		asm.Add.Imm(asm.R0, record.Exact),
+		asm.Add.Imm(asm.R0, layout.Exact),
 	)
 	b.label(small)
 	b.label(done)
 }
 
-// linear is bucketOf for record.Linear.
-func (b *builder) linear(l record.Linear, t expr.Type) {
+// linear is bucketOf for layout.Linear.
+func (b *builder) linear(l layout.Linear, t expr.Type) {
 	below, above, done := b.fresh("below"), b.fresh("above"), b.fresh("bucket")
 	less, notLess := asm.JLT, asm.JGE
 	if t.Kind == expr.Int {
@@ -86,8 +86,8 @@ func (b *builder) linear(l record.Linear, t expr.Type) {
 	b.label(done)
 }
 
-// bounds is bucketOf for record.Bounds, which it searches as a binary tree of comparisons.
-func (b *builder) bounds(bounds *record.Bounds, t expr.Type) {
+// bounds is bucketOf for layout.Bounds, which it searches as a binary tree of comparisons.
+func (b *builder) bounds(bounds *layout.Bounds, t expr.Type) {
 	done := b.fresh("bucket")
 	notAbove := asm.JLE
 	if t.Kind == expr.Int {

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf"
@@ -24,8 +24,8 @@ const (
 
 const (
 	// textRead includes the NUL, and textSlot fills a word.
-	textRead = record.TextSize + 1
-	textSlot = record.TextSize + 8
+	textRead = layout.TextSize + 1
+	textSlot = layout.TextSize + 8
 	// stackSize is the limit of BPF.
 	stackSize = 512
 	// page is the smallest size of a page: reading at most that much touches two.
@@ -141,7 +141,7 @@ func (b *builder) end() {
 	for _, s := range []struct {
 		label string
 		index int32
-	}{{labelFault, record.StatUnevaluated}, {labelLost, record.StatLost}, {labelForeign, record.StatForeign}} {
+	}{{labelFault, layout.StatUnevaluated}, {labelLost, layout.StatLost}, {labelForeign, layout.StatForeign}} {
 		b.label(s.label)
 		b.increment(b.env.Stats, s.index, 0)
 		b.jump(labelExit)
@@ -289,7 +289,7 @@ func (b *builder) textVariable(s source, unreadable string) error {
 			return err
 		}
 		t.isGo = true
-		b.readString(asm.RFP, t.at, record.TextSize, b.nums[addr], length)
+		b.readString(asm.RFP, t.at, layout.TextSize, b.nums[addr], length)
 	} else {
 		b.readText(asm.RFP, t.at, textRead, b.nums[addr])
 	}

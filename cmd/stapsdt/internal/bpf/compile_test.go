@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -236,7 +236,7 @@ func TestCompile(t *testing.T) {
 	} {
 		for range 30 {
 			v := randomValues(r)
-			if len(v[11].Text()) > record.TextSize && (strings.Contains(src, "len") || strings.Contains(src, "Suffix")) {
+			if len(v[11].Text()) > layout.TextSize && (strings.Contains(src, "len") || strings.Contains(src, "Suffix")) {
 				// What follows the first bytes is unknown here: that is a fault.
 				e, err := sample().Parse(src)
 				require.NoError(t, err)
@@ -280,7 +280,7 @@ func TestRefuse(t *testing.T) {
 				if e.vars.vars[i].Type.Kind == expr.String {
 					b.texts[s] = &text{size: textSlot}
 					if s.kind == fromComm {
-						b.texts[s].size = record.CommSize
+						b.texts[s].size = layout.CommSize
 					}
 				} else {
 					b.nums[s] = 0
@@ -319,11 +319,11 @@ func TestStackLimit(t *testing.T) {
 func TestBuckets(t *testing.T) {
 	m := newMachine(t)
 	i64, u64 := expr.Type{Kind: expr.Int, Size: 8}, expr.Type{Kind: expr.Uint, Size: 8}
-	for _, buckets := range []record.Buckets{
-		record.Powers{}, record.Linear{Low: -10, High: 100, Step: 7}, record.Linear{High: 1 << 40, Step: 1 << 33}, record.Linear{Low: math.MinInt64, High: math.MaxInt64, Step: 1 << 60},
+	for _, buckets := range []layout.Buckets{
+		layout.Powers{}, layout.Linear{Low: -10, High: 100, Step: 7}, layout.Linear{High: 1 << 40, Step: 1 << 33}, layout.Linear{Low: math.MinInt64, High: math.MaxInt64, Step: 1 << 60},
 	} {
 		for _, typ := range []expr.Type{i64, u64} {
-			if record.Fits(buckets, typ) != nil {
+			if layout.Fits(buckets, typ) != nil {
 				continue
 			}
 			for _, v := range append([]uint64{15, 16, 17, 18, 31, 33, 99, 100, 101, math.MaxUint64 - 9, math.MaxUint64 - 10}, interesting...) {
@@ -349,7 +349,7 @@ func TestBuckets(t *testing.T) {
 			}
 		}
 	}
-	for _, wrong := range []record.Linear{
+	for _, wrong := range []layout.Linear{
 		{}, {High: 10}, {Low: 10, High: 10, Step: 1}, {Low: 10, Step: 1}, {High: 100000, Step: 1}, {Low: math.MinInt64, High: math.MaxInt64, Step: 1},
 	} {
 		assert.Error(t, wrong.Check(), wrong)

@@ -5,7 +5,7 @@ package bpf
 import (
 	"encoding/binary"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf/asm"
@@ -25,7 +25,7 @@ func (c *compiler) length(n *expr.Node) error {
 	if err != nil {
 		return err
 	}
-	if t.size == record.CommSize {
+	if t.size == layout.CommSize {
 		return c.refuse(n, "the length of comm is unknown")
 	}
 	c.full(t)
@@ -75,9 +75,9 @@ func (c *compiler) compareTexts(n *expr.Node, yes, no string) error {
 	default:
 		return c.refuse(n, "texts are compared with == and != only")
 	}
-	most := record.TextSize - 1
-	if t.size == record.CommSize {
-		most = record.CommSize - 1
+	most := layout.TextSize - 1
+	if t.size == layout.CommSize {
+		most = layout.CommSize - 1
 	}
 	s, err := c.constantText(y, most)
 	if err != nil {
@@ -115,9 +115,9 @@ func (c *compiler) search(n *expr.Node, yes, no string) error {
 	if err != nil {
 		return err
 	}
-	most, length := record.MaxContains, record.TextSize
-	if t.size == record.CommSize {
-		length = record.CommSize - 1
+	most, length := layout.MaxContains, layout.TextSize
+	if t.size == layout.CommSize {
+		length = layout.CommSize - 1
 	}
 	if n.Op == expr.HasPrefix {
 		most = length

@@ -3,7 +3,7 @@
 package bpf
 
 import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/cilium/ebpf/asm"
@@ -17,11 +17,11 @@ const (
 
 // details lays out the struct that an argument points to, if it does, from an offset of the
 // record on.
-func details(t *sdt.Type, offset, textSize int) (d *record.Details, size int) {
+func details(t *sdt.Type, offset, textSize int) (d *layout.Details, size int) {
 	if t == nil || t.Kind != sdt.KindPointer || t.Elem == nil || t.Elem.Kind != sdt.KindStruct || t.Elem.Size <= 0 || len(t.Elem.Fields) == 0 {
 		return nil, 0
 	}
-	d = &record.Details{Type: t.Elem, Offset: offset + 8, Size: int(min(t.Elem.Size, maxDetails))}
+	d = &layout.Details{Type: t.Elem, Offset: offset + 8, Size: int(min(t.Elem.Size, maxDetails))}
 	size = 8 + (d.Size+7)&^7
 	addTexts(d, t.Elem, 0, 0)
 	for i := range d.Texts {
@@ -33,7 +33,7 @@ func details(t *sdt.Type, offset, textSize int) (d *record.Details, size int) {
 }
 
 // addTexts finds the texts of a struct that is at an offset of the whole.
-func addTexts(d *record.Details, t *sdt.Type, at int64, depth int) {
+func addTexts(d *layout.Details, t *sdt.Type, at int64, depth int) {
 	for _, f := range t.Fields {
 		offset := at + f.Offset
 		if f.Type == nil || offset < 0 || offset%8 != 0 || offset+8 > int64(d.Size) || len(d.Texts) == maxDetailTexts {
@@ -41,9 +41,9 @@ func addTexts(d *record.Details, t *sdt.Type, at int64, depth int) {
 		}
 		switch {
 		case f.Type.IsString():
-			d.Texts = append(d.Texts, record.DetailText{At: int(offset)})
-		case record.IsGoString(f.Type) && offset+16 <= int64(d.Size):
-			d.Texts = append(d.Texts, record.DetailText{At: int(offset), IsGo: true})
+			d.Texts = append(d.Texts, layout.DetailText{At: int(offset)})
+		case layout.IsGoString(f.Type) && offset+16 <= int64(d.Size):
+			d.Texts = append(d.Texts, layout.DetailText{At: int(offset), IsGo: true})
 		case f.Type.Kind == sdt.KindStruct && depth < maxDetailDepth:
 			addTexts(d, f.Type, offset, depth+1)
 		}
@@ -51,7 +51,7 @@ func addTexts(d *record.Details, t *sdt.Type, at int64, depth int) {
 }
 
 // details reads the struct at the address that is on the stack.
-func (b *builder) details(d *record.Details, addr int16) {
+func (b *builder) details(d *layout.Details, addr int16) {
 	read := b.fresh("struct")
 	at := int16(d.Offset)
 	b.add(asm.Mov.Imm(asm.R0, 0))
@@ -67,7 +67,7 @@ func (b *builder) details(d *record.Details, addr int16) {
 }
 
 // detail reads a text of a struct that is in the record.
-func (b *builder) detail(d *record.Details, t record.DetailText) {
+func (b *builder) detail(d *layout.Details, t layout.DetailText) {
 	depth := b.depth
 	defer func() { b.depth = depth }()
 	done := b.fresh("detail")

@@ -5,7 +5,7 @@ package bpf
 import (
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -93,8 +93,8 @@ func TestEachProgramAlone(t *testing.T) {
 			return trace.Section(env, ring, 1)
 		},
 		"metric": func() (*Section, error) {
-			m, err := NewMetric(probe, MetricSpec{Value: "n", By: by, Where: where, ID: "n", Bounds: func(of expr.Type) (*record.Bounds, error) {
-				return record.NewBounds([]float64{1, 2, 3}, 1, of)
+			m, err := NewMetric(probe, MetricSpec{Value: "n", By: by, Where: where, ID: "n", Bounds: func(of expr.Type) (*layout.Bounds, error) {
+				return layout.NewBounds([]float64{1, 2, 3}, 1, of)
 			}})
 			require.NoError(t, err)
 			tables, err := m.NewTables(10)
@@ -105,8 +105,8 @@ func TestEachProgramAlone(t *testing.T) {
 	}
 	for name, of := range map[string]struct {
 		value   string
-		buckets record.Buckets
-	}{"count": {"", nil}, "hist": {"n", record.Powers{}}} {
+		buckets layout.Buckets
+	}{"count": {"", nil}, "hist": {"n", layout.Powers{}}} {
 		kinds[name] = func() (*Section, error) {
 			a, err := NewAggregate(probe, where, by, of.value, of.buckets)
 			require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestEachProgramAlone(t *testing.T) {
 		t.Cleanup(tables.Close)
 		kinds["start by "+key] = func() (*Section, error) { return l.Start(env, Operations{tables, 1}, probe) }
 		kinds["end by "+key] = func() (*Section, error) {
-			end, err := l.NewEnd(probe, record.Powers{})
+			end, err := l.NewEnd(probe, layout.Powers{})
 			require.NoError(t, err)
 			table, err := end.NewTable(10)
 			require.NoError(t, err)

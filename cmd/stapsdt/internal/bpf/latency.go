@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -46,8 +46,8 @@ type Latency struct {
 	// Key is part of the key of the map of open operations, and Open are in its values: the
 	// expressions of By that are evaluated at the start. With Details, the first OpenBy of them are
 	// those of By that the start has, and the others are its arguments.
-	Key    record.Item
-	Open   []record.Item
+	Key    layout.Item
+	Open   []layout.Item
 	OpenBy int
 
 	pairing    Pairing
@@ -71,7 +71,7 @@ var latencyType = expr.Type{Kind: expr.Int, Size: 8, Duration: true}
 // NewLatency decides which expressions are evaluated at the start and which at the end, from one
 // probe of each. Other starts and ends must have equal keys.
 func NewLatency(start, end *Probe, pairing Pairing) (*Latency, error) {
-	l := &Latency{pairing: pairing, atStart: map[string]int{}, valueSize: record.OpenHeader}
+	l := &Latency{pairing: pairing, atStart: map[string]int{}, valueSize: layout.OpenHeader}
 	key, err := start.pairKey(pairing.Key)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ const kindsRoom = 256
 func (l *Latency) Of(start *Probe) *Latency {
 	other := *l
 	other.Open = nil
-	asked := record.OpenHeader
+	asked := layout.OpenHeader
 	for _, item := range l.Open {
 		if !l.isDetail(item.Name) {
 			other.Open = append(other.Open, item)
@@ -154,12 +154,12 @@ var addressType = &sdt.Type{Kind: sdt.KindPointer, Size: 8, Elem: &sdt.Type{}}
 // pairKey returns the value that distinguishes the operations of a process.
 func (p *Probe) pairKey(key string) (item, error) {
 	if key == Call {
-		return item{Item: record.Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Described: addressType, Offset: record.KeyHeader, Size: 16}}, nil
+		return item{Item: layout.Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Described: addressType, Offset: layout.KeyHeader, Size: 16}}, nil
 	}
 	if key == Goroutine || key == Thread {
-		return item{Item: record.Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: record.KeyHeader, Size: 8}}, nil
+		return item{Item: layout.Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: layout.KeyHeader, Size: 8}}, nil
 	}
-	return p.keyItem(key, record.KeyHeader)
+	return p.keyItem(key, layout.KeyHeader)
 }
 
 // sameKey returns the key of another start or end. It is an error if the two can never be equal.
@@ -174,10 +174,10 @@ func (l *Latency) sameKey(p *Probe) (item, error) {
 	return item, nil
 }
 
-// OperationTables are the map of open operations and the array of record.Totals. Shares may be nil.
+// OperationTables are the map of open operations and the array of layout.Totals. Shares may be nil.
 type OperationTables struct {
 	Open, Totals *ebpf.Map
-	Shares       *record.Shares
+	Shares       *layout.Shares
 }
 
 // Close closes the tables. They may be nil.
@@ -201,7 +201,7 @@ func (l *Latency) NewTables() (t *OperationTables, err error) { return l.newTabl
 // NewSharedTables creates tables with as much room again, which the users of the machine share: one alone can have MaxOpen.
 func (l *Latency) NewSharedTables() (t *OperationTables, err error) {
 	if t, err = l.newTables(2 * MaxOpen); err == nil {
-		t.Shares, err = record.NewShares(2 * MaxOpen)
+		t.Shares, err = layout.NewShares(2 * MaxOpen)
 	}
 	if err != nil {
 		t.Close()
@@ -212,11 +212,11 @@ func (l *Latency) NewSharedTables() (t *OperationTables, err error) {
 
 func (l *Latency) newTables(most uint32) (t *OperationTables, err error) {
 	t = &OperationTables{}
-	t.Open, err = ebpf.NewMap(&ebpf.MapSpec{Name: "open", Type: ebpf.Hash, KeySize: uint32(record.KeyHeader + l.Key.Size), ValueSize: uint32(l.valueSize), MaxEntries: most})
+	t.Open, err = ebpf.NewMap(&ebpf.MapSpec{Name: "open", Type: ebpf.Hash, KeySize: uint32(layout.KeyHeader + l.Key.Size), ValueSize: uint32(l.valueSize), MaxEntries: most})
 	if err != nil {
 		return nil, err
 	}
-	t.Totals, err = ebpf.NewMap(&ebpf.MapSpec{Name: "totals", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: record.TotalsSize, MaxEntries: MaxKinds})
+	t.Totals, err = ebpf.NewMap(&ebpf.MapSpec{Name: "totals", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: layout.TotalsSize, MaxEntries: MaxKinds})
 	if err != nil {
 		return nil, errors.Join(err, t.Open.Close())
 	}
@@ -235,7 +235,7 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 	}
 	b := newBuilder(env, probe)
 	b.begin()
-	key, value := b.alloc(int16(record.KeyHeader+l.Key.Size)), b.alloc(int16(l.valueSize))
+	key, value := b.alloc(int16(layout.KeyHeader+l.Key.Size)), b.alloc(int16(l.valueSize))
 	b.reserve([]item{keyItem}, key)
 	b.reserve(items, value)
 	b.add(asm.Mov.Imm(asm.R0, 0))
@@ -249,10 +249,10 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 		return nil, err
 	}
 	if env.Namespace == nil {
-		b.add(asm.StoreMem(asm.RFP, value+record.OpenThread, regThread, asm.DWord))
+		b.add(asm.StoreMem(asm.RFP, value+layout.OpenThread, regThread, asm.DWord))
 	} else {
 		b.pidTgid()
-		b.add(asm.StoreMem(asm.RFP, value+record.OpenThread, asm.R0, asm.DWord))
+		b.add(asm.StoreMem(asm.RFP, value+layout.OpenThread, asm.R0, asm.DWord))
 	}
 	// An operation that is not selected is open all the same, at the time 0, so that its end is
 	// not one without a start.
@@ -266,7 +266,7 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 		}
 	}
 	b.see(l.seen, value)
-	b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, value+record.OpenTime, asm.R0, asm.DWord))
+	b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, value+layout.OpenTime, asm.R0, asm.DWord))
 	b.put(l, of, key, value)
 	b.end()
 	return b.section()
@@ -282,15 +282,15 @@ func (b *builder) put(l *Latency, of Operations, key, value int16) {
 		b.add(asm.JNE.Imm(asm.R0, 0, labelFull))
 	}
 	if len(l.startWhere) > 0 || len(l.Open) > 0 {
-		b.add(asm.LoadMem(asm.R0, asm.RFP, value+record.OpenTime, asm.DWord), asm.JEq.Imm(asm.R0, 0, labelExit))
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value+layout.OpenTime, asm.DWord), asm.JEq.Imm(asm.R0, 0, labelExit))
 	}
-	b.increment(of.Totals, int32(of.Kind), record.TotalStarts)
+	b.increment(of.Totals, int32(of.Kind), layout.TotalStarts)
 	b.jump(labelExit)
 	b.label(labelFull)
-	b.increment(of.Totals, int32(of.Kind), record.TotalFull)
+	b.increment(of.Totals, int32(of.Kind), layout.TotalFull)
 	b.jump(labelExit)
 	b.label(labelUnevaluated)
-	b.increment(b.env.Stats, record.StatUnevaluated, 0)
+	b.increment(b.env.Stats, layout.StatUnevaluated, 0)
 	b.jump(labelPut)
 }
 
@@ -299,7 +299,7 @@ func (l *Latency) startItems(probe *Probe) (items []item, err error) {
 	for _, like := range l.Open {
 		one, err := probe.keyItem(like.Name, like.Offset)
 		if l.isDetail(like.Name) && (err != nil || probe.hidden(one.expr) || one.Type != like.Type || one.Size != like.Size) {
-			items = append(items, item{Item: record.Item{Name: like.Name}})
+			items = append(items, item{Item: layout.Item{Name: like.Name}})
 			continue
 		}
 		if err != nil {
@@ -314,14 +314,14 @@ func (l *Latency) startItems(probe *Probe) (items []item, err error) {
 }
 
 // NewEnd returns the aggregate of an end probe. End generates its code.
-func (l *Latency) NewEnd(probe *Probe, buckets record.Buckets) (*Aggregate, error) {
+func (l *Latency) NewEnd(probe *Probe, buckets layout.Buckets) (*Aggregate, error) {
 	keys, size, err := l.endItems(probe)
 	if err != nil {
 		return nil, err
 	}
-	counts := record.Counts{Keys: layout(keys), KeySize: size + 8, Bucketed: true}
+	counts := layout.Counts{Keys: itemsOf(keys), KeySize: size + 8, Bucketed: true}
 	a := &Aggregate{Counts: counts, keys: keys, probe: probe, buckets: buckets, Value: latencyType}
-	return a, record.Fits(buckets, a.Value)
+	return a, layout.Fits(buckets, a.Value)
 }
 
 // endItems returns the items of By in the key of a row, whether they are evaluated at the start or
@@ -363,7 +363,7 @@ func (l *Latency) end(env *Env, of Operations, probe *Probe, row rowKeys, count 
 	b := newBuilder(env, probe)
 	b.begin()
 	b.now()
-	key, rowKey := b.alloc(int16(record.KeyHeader+l.Key.Size)), b.alloc(int16(row.size))
+	key, rowKey := b.alloc(int16(layout.KeyHeader+l.Key.Size)), b.alloc(int16(row.size))
 	b.reserve([]item{keyItem}, key)
 	for _, one := range keys {
 		if _, ok := l.atStart[one.Name]; !ok {
@@ -406,7 +406,7 @@ func (l *Latency) end(env *Env, of Operations, probe *Probe, row rowKeys, count 
 	b.add(asm.Mov.Imm(regOutcome, unevaluated))
 	b.jump(labelTake)
 	b.label(labelUnpaired)
-	b.increment(of.Totals, int32(of.Kind), record.TotalEnds)
+	b.increment(of.Totals, int32(of.Kind), layout.TotalEnds)
 	b.end()
 	return b.section()
 }
@@ -430,7 +430,7 @@ const (
 // is none, it jumps to labelUnpaired. It returns the stack offset of its owner if the room is divided.
 func (b *builder) open(l *Latency, keys []item, of Operations, key, rowKey int16) (owner int16) {
 	b.lookup(of.Open.FD(), key)
-	b.add(asm.JEq.Imm(asm.R0, 0, labelUnpaired), asm.LoadMem(regStart, asm.R0, record.OpenTime, asm.DWord))
+	b.add(asm.JEq.Imm(asm.R0, 0, labelUnpaired), asm.LoadMem(regStart, asm.R0, layout.OpenTime, asm.DWord))
 	for _, item := range keys {
 		i, ok := l.atStart[item.Name]
 		if !ok {
@@ -443,7 +443,7 @@ func (b *builder) open(l *Latency, keys []item, of Operations, key, rowKey int16
 	}
 	if of.Shares != nil {
 		owner = b.alloc(8)
-		b.add(asm.LoadMem(asm.R1, asm.R0, record.OpenOwner, asm.DWord), asm.StoreMem(asm.RFP, owner, asm.R1, asm.DWord))
+		b.add(asm.LoadMem(asm.R1, asm.R0, layout.OpenOwner, asm.DWord), asm.StoreMem(asm.RFP, owner, asm.R1, asm.DWord))
 	}
 	return owner
 }
@@ -462,7 +462,7 @@ func (b *builder) take(of Operations, key, owner int16, conditional bool) {
 	if conditional {
 		b.add(asm.JEq.Imm(regStart, 0, labelExit))
 	}
-	b.increment(of.Totals, int32(of.Kind), record.TotalPairs)
+	b.increment(of.Totals, int32(of.Kind), layout.TotalPairs)
 	b.add(asm.JEq.Imm(regOutcome, rejected, labelExit), asm.JEq.Imm(regOutcome, unevaluated, labelFault))
 }
 

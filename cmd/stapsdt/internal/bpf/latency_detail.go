@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/cilium/ebpf/asm"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -16,7 +16,7 @@ import (
 // of a span's parent, which describes nothing by itself.
 func (l *Latency) shown(start *Probe, i int) bool {
 	is := func(src string) bool { return src == start.ArgName(i) || src == fmt.Sprintf("arg%d", i) }
-	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, func(item record.Item) bool { return is(item.Name) })
+	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, func(item layout.Item) bool { return is(item.Name) })
 }
 
 // details appends to Open what describes the operations of a start, as far as a value of most bytes, and the stack, have room. used is how
@@ -29,7 +29,7 @@ func (l *Latency) details(start *Probe, used, most int) {
 	}
 	l.OpenBy = len(l.Open)
 	// Their columns are in the order of By.
-	slices.SortFunc(l.Open, func(a, b record.Item) int {
+	slices.SortFunc(l.Open, func(a, b layout.Item) int {
 		return slices.Index(l.pairing.By, a.Name) - slices.Index(l.pairing.By, b.Name)
 	})
 	asked := map[string]int{}
@@ -53,7 +53,7 @@ func (l *Latency) detail(start *Probe, src string, used, most int) int {
 	}
 	item, err := start.keyItem(src, used)
 	needed := max(used+item.Size-l.valueSize, 0) // more than the value has
-	if err != nil || start.hidden(item.expr) || len(l.Open) == record.MaxKnown || used+item.Size > most || l.startStack()+needed > stackSize {
+	if err != nil || start.hidden(item.expr) || len(l.Open) == layout.MaxKnown || used+item.Size > most || l.startStack()+needed > stackSize {
 		return used
 	}
 	l.Open = append(l.Open, item.Item)
@@ -70,7 +70,7 @@ func (l *Latency) startStack() int {
 	for range l.startWhere {
 		texts += textSlot
 	}
-	return scratch + record.KeyHeader + l.Key.Size + l.valueSize + fetched*len(l.atStart) + texts
+	return scratch + layout.KeyHeader + l.Key.Size + l.valueSize + fetched*len(l.atStart) + texts
 }
 
 // openItem stores the i-th item of Open in the value. A detail that cannot be evaluated is left
@@ -80,10 +80,10 @@ func (b *builder) openItem(l *Latency, item *item, i int, value int16) error {
 		return nil
 	}
 	known := func() error {
-		if err := b.keyItem(item, value); err != nil || i >= record.MaxKnown {
+		if err := b.keyItem(item, value); err != nil || i >= layout.MaxKnown {
 			return err
 		}
-		b.add(asm.LoadMem(asm.R0, asm.RFP, value+record.OpenKnown, asm.DWord), asm.Or.Imm(asm.R0, 1<<i), asm.StoreMem(asm.RFP, value+record.OpenKnown, asm.R0, asm.DWord))
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value+layout.OpenKnown, asm.DWord), asm.Or.Imm(asm.R0, 1<<i), asm.StoreMem(asm.RFP, value+layout.OpenKnown, asm.R0, asm.DWord))
 		return nil
 	}
 	if !l.isDetail(item.Name) {

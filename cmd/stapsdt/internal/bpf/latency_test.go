@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/assert"
@@ -50,5 +50,5 @@ func TestLatencyDetails(t *testing.T) {
 	}
 	details := strings.Fields(open(true))
 	assert.GreaterOrEqual(t, len(details), 10)
-	assert.LessOrEqual(t, len(details), record.MaxKnown+1)
+	assert.LessOrEqual(t, len(details), layout.MaxKnown+1)
 }

@@ -2,7 +2,7 @@
 
 package bpf
 
-import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 
 // Machine describes the kernel, and the PID namespace of this process.
 type Machine struct {
@@ -25,7 +25,7 @@ func NewMachine(single bool) (m *Machine, err error) {
 // Env creates what the programs of a run share.
 func (m *Machine) Env() (env *Env, err error) {
 	env = &Env{Kernel: m.Kernel, Namespace: m.Namespace}
-	if env.Stats, err = record.NewStats(); err != nil {
+	if env.Stats, err = layout.NewStats(); err != nil {
 		return nil, MapError(err)
 	}
 	return env, nil

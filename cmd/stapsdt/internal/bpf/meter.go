@@ -3,7 +3,7 @@
 package bpf
 
 import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -29,7 +29,7 @@ const maxRun = 32_000
 
 // NewMeter returns a meter for the programs of a run. Its slots are for one program each.
 func NewMeter(env *Env) (*Meter, error) {
-	hits, err := ebpf.NewMap(&ebpf.MapSpec{Name: "hits", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: record.HitsSize, MaxEntries: MaxMetered})
+	hits, err := ebpf.NewMap(&ebpf.MapSpec{Name: "hits", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: layout.HitsSize, MaxEntries: MaxMetered})
 	if err != nil {
 		return nil, MapError(err)
 	}
@@ -40,7 +40,7 @@ func NewMeter(env *Env) (*Meter, error) {
 func (m *Meter) Close() error { return m.hits.Close() }
 
 // Read returns what the program with a slot has counted.
-func (m *Meter) Read(slot uint32) (record.Hits, error) { return record.ReadHits(m.hits, slot) }
+func (m *Meter) Read(slot uint32) (layout.Hits, error) { return layout.ReadHits(m.hits, slot) }
 
 // First returns the section that a program begins with: it counts, also events that a condition
 // rejects.
@@ -51,12 +51,12 @@ func (m *Meter) First(slot uint32) (*Section, error) {
 	b.add(
 		asm.Mov.Reg(regRecord, asm.R0),
 		asm.Mov.Imm(asm.R1, 1),
-		asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, record.HitsCount),
-		asm.LoadMem(asm.R1, regRecord, record.HitsCount, asm.DWord),
+		asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, layout.HitsCount),
+		asm.LoadMem(asm.R1, regRecord, layout.HitsCount, asm.DWord),
 		asm.And.Imm(asm.R1, measured-1),
 		asm.JNE.Imm(asm.R1, 0, labelExit),
 		asm.FnKtimeGetNs.Call(),
-		asm.StoreMem(regRecord, record.HitsStart, asm.R0, asm.DWord),
+		asm.StoreMem(regRecord, layout.HitsStart, asm.R0, asm.DWord),
 	)
 	return b.last()
 }
@@ -68,16 +68,16 @@ func (m *Meter) Last(slot uint32) (*Section, error) {
 	b.slot(m.hits, slot)
 	b.add(
 		asm.Mov.Reg(regRecord, asm.R0),
-		asm.LoadMem(regTime, regRecord, record.HitsStart, asm.DWord),
+		asm.LoadMem(regTime, regRecord, layout.HitsStart, asm.DWord),
 		asm.JEq.Imm(regTime, 0, labelExit),
 		asm.Mov.Imm(asm.R1, 0),
-		asm.StoreMem(regRecord, record.HitsStart, asm.R1, asm.DWord),
+		asm.StoreMem(regRecord, layout.HitsStart, asm.R1, asm.DWord),
 		asm.FnKtimeGetNs.Call(),
 		asm.Sub.Reg(asm.R0, regTime),
 		asm.JGT.Imm(asm.R0, maxRun, labelExit),
-		asm.AddAtomic.Mem(regRecord, asm.R0, asm.DWord, record.HitsTime),
+		asm.AddAtomic.Mem(regRecord, asm.R0, asm.DWord, layout.HitsTime),
 		asm.Mov.Imm(asm.R1, 1),
-		asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, record.HitsMeasured),
+		asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, layout.HitsMeasured),
 	)
 	return b.last()
 }

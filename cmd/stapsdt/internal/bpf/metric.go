@@ -3,7 +3,7 @@
 package bpf
 
 import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf"
@@ -18,7 +18,7 @@ type MetricSpec struct {
 	Latest bool
 	// Bounds returns the bounds of the buckets of a histogram for the type of the value. It is nil
 	// if there is no histogram.
-	Bounds func(expr.Type) (*record.Bounds, error)
+	Bounds func(expr.Type) (*layout.Bounds, error)
 	By     []string
 	Where  string // a condition, or ""
 	// ID is an expression for the ID of a span, which a histogram keeps with its latest event, or
@@ -29,12 +29,12 @@ type MetricSpec struct {
 // Metric generates a program that has one row for each combination of keys. The number of rows is
 // bounded; events without a row are counted in the overflow row.
 type Metric struct {
-	record.Series
+	layout.Series
 	// Value is the type of the value, if there is one.
 	Value expr.Type
 
 	summed bool           // whether the values are added
-	bounds *record.Bounds // of a histogram, or nil
+	bounds *layout.Bounds // of a histogram, or nil
 	keys   []item
 	probe  *Probe
 	filter *Expr
@@ -44,7 +44,7 @@ type Metric struct {
 
 // NewMetric parses the expressions of a program.
 func NewMetric(probe *Probe, spec MetricSpec) (*Metric, error) {
-	m := &Metric{Series: record.Series{Latest: spec.Latest}, summed: spec.Value != "", probe: probe}
+	m := &Metric{Series: layout.Series{Latest: spec.Latest}, summed: spec.Value != "", probe: probe}
 	var err error
 	if m.filter, err = probe.ParseFilter(spec.Where); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func NewMetric(probe *Probe, spec MetricSpec) (*Metric, error) {
 	if m.keys, m.KeySize, err = keyItems(spec.By, probe.keyItem); err != nil {
 		return nil, err
 	}
-	m.Keys = layout(m.keys)
+	m.Keys = itemsOf(m.keys)
 	if !m.summed {
 		return m, nil
 	}
@@ -72,7 +72,7 @@ func NewMetric(probe *Probe, spec MetricSpec) (*Metric, error) {
 }
 
 // divide sets the buckets of a histogram.
-func (m *Metric) divide(bounds func(expr.Type) (*record.Bounds, error)) (err error) {
+func (m *Metric) divide(bounds func(expr.Type) (*layout.Bounds, error)) (err error) {
 	if m.bounds, err = bounds(m.Value); err == nil {
 		m.Buckets = m.bounds.Len()
 	}
@@ -80,7 +80,7 @@ func (m *Metric) divide(bounds func(expr.Type) (*record.Bounds, error)) (err err
 }
 
 // Section generates the code that counts the events of a probe. id identifies it in rows.
-func (m *Metric) Section(env *Env, t *record.SeriesTables, id uint32) (*Section, error) {
+func (m *Metric) Section(env *Env, t *layout.SeriesTables, id uint32) (*Section, error) {
 	b := newBuilder(env, m.probe)
 	b.begin()
 	key := b.alloc(int16(m.KeySize))
@@ -127,13 +127,13 @@ func (b *builder) number(e *Expr, to int16) error {
 }
 
 // record counts an event in its row. The key is complete except for the id.
-func (b *builder) record(m *Metric, t *record.SeriesTables, id uint32, key, value, which int16) {
+func (b *builder) record(m *Metric, t *layout.SeriesTables, id uint32, key, value, which int16) {
 	b.constant(asm.R0, int64(id))
 	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
 	b.series(t, key)
 	b.add(
 		asm.Mov.Reg(regRecord, asm.R0),
-		asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, record.RowCount),
+		asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, layout.RowCount),
 	)
 	if !m.summed {
 		return
@@ -141,11 +141,11 @@ func (b *builder) record(m *Metric, t *record.SeriesTables, id uint32, key, valu
 	b.sum(regRecord, value, m.Value)
 	switch {
 	case m.Latest:
-		b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(regRecord, record.RowTime, asm.R0, asm.DWord))
+		b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(regRecord, layout.RowTime, asm.R0, asm.DWord))
 		b.pidTgid()
 		b.add(
-			asm.RSh.Imm(asm.R0, 32), asm.StoreMem(regRecord, record.RowProcess, asm.R0, asm.DWord),
-			asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.StoreMem(regRecord, record.RowLatest, asm.R1, asm.DWord),
+			asm.RSh.Imm(asm.R0, 32), asm.StoreMem(regRecord, layout.RowProcess, asm.R0, asm.DWord),
+			asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.StoreMem(regRecord, layout.RowLatest, asm.R1, asm.DWord),
 		)
 	case m.bounds != nil:
 		if m.id != nil {
@@ -157,14 +157,14 @@ func (b *builder) record(m *Metric, t *record.SeriesTables, id uint32, key, valu
 			asm.JGE.Imm(asm.R0, int32(m.bounds.Len()), labelLost), // it is not, which the verifier is to know
 			asm.LSh.Imm(asm.R0, 3),
 			asm.Add.Reg(regRecord, asm.R0),
-			asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, record.RowBuckets),
+			asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, layout.RowBuckets),
 		)
 	}
 }
 
 // series leaves the address of the row with the given key in R0. It creates a missing row, and uses
 // t.Overflow if there is no room, or none for its owner.
-func (b *builder) series(t *record.SeriesTables, key int16) {
+func (b *builder) series(t *layout.SeriesTables, key int16) {
 	b.lookup(t.Rows.FD(), key)
 	found, full := b.fresh("series"), b.fresh("overflow")
 	b.add(asm.JNE.Imm(asm.R0, 0, found))
@@ -205,7 +205,7 @@ func (b *builder) series(t *record.SeriesTables, key int16) {
 // last word is a checksum that detects this.
 func (b *builder) exemplar(value, which int16) {
 	b.pidTgid()
-	factor := uint64(record.SpanSpread)
+	factor := uint64(layout.SpanSpread)
 	b.constant(asm.R1, int64(factor))
 	b.add(
 		asm.RSh.Imm(asm.R0, 32),
@@ -216,33 +216,33 @@ func (b *builder) exemplar(value, which int16) {
 		asm.FnKtimeGetNs.Call(),
 		asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord),
 		asm.LoadMem(asm.R2, asm.RFP, which, asm.DWord),
-		asm.StoreMem(regRecord, record.RowExemplar, asm.R1, asm.DWord),
-		asm.StoreMem(regRecord, record.RowExemplar+8, asm.R2, asm.DWord),
-		asm.StoreMem(regRecord, record.RowExemplar+16, asm.R0, asm.DWord),
+		asm.StoreMem(regRecord, layout.RowExemplar, asm.R1, asm.DWord),
+		asm.StoreMem(regRecord, layout.RowExemplar+8, asm.R2, asm.DWord),
+		asm.StoreMem(regRecord, layout.RowExemplar+16, asm.R0, asm.DWord),
 		asm.Xor.Reg(asm.R0, asm.R1),
 		asm.Xor.Reg(asm.R0, asm.R2),
-		asm.StoreMem(regRecord, record.RowExemplar+24, asm.R0, asm.DWord),
+		asm.StoreMem(regRecord, layout.RowExemplar+24, asm.R0, asm.DWord),
 	)
 }
 
 // NewEndMetric returns the metric of the elapsed time at an end probe. EndMetric generates its
 // code.
-func (l *Latency) NewEndMetric(probe *Probe, bounds func(expr.Type) (*record.Bounds, error)) (*Metric, error) {
+func (l *Latency) NewEndMetric(probe *Probe, bounds func(expr.Type) (*layout.Bounds, error)) (*Metric, error) {
 	keys, size, err := l.endItems(probe)
 	if err != nil {
 		return nil, err
 	}
-	m := &Metric{Series: record.Series{Keys: layout(keys), KeySize: size}, keys: keys, summed: true, probe: probe, Value: latencyType}
+	m := &Metric{Series: layout.Series{Keys: itemsOf(keys), KeySize: size}, keys: keys, summed: true, probe: probe, Value: latencyType}
 	return m, m.divide(bounds)
 }
 
 // EndOnly generates the code of an end for operations that are counted only while they are open.
 func (l *Latency) EndOnly(env *Env, of Operations, probe *Probe) (*Section, error) {
-	return l.end(env, of, probe, rowKeys{nil, record.KeyHeader}, func(*builder, int16, int16) {})
+	return l.end(env, of, probe, rowKeys{nil, layout.KeyHeader}, func(*builder, int16, int16) {})
 }
 
 // EndMetric generates the code of an end. id identifies the program in rows.
-func (l *Latency) EndMetric(env *Env, of Operations, m *Metric, t *record.SeriesTables, id uint32) (*Section, error) {
+func (l *Latency) EndMetric(env *Env, of Operations, m *Metric, t *layout.SeriesTables, id uint32) (*Section, error) {
 	return l.end(env, of, m.probe, rowKeys{m.keys, m.KeySize}, func(b *builder, key, value int16) {
 		b.add(asm.StoreMem(asm.RFP, value, asm.R0, asm.DWord))
 		b.record(m, t, id, key, value, 0)

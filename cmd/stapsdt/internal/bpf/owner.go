@@ -5,7 +5,7 @@ package bpf
 import (
 	"sync"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -79,7 +79,7 @@ func (b *builder) owner(to int16) {
 
 // room leaves in regRecord the address of the number of an owner's entries. If the owner has as many as it may, it jumps to full. The owner is at a
 // stack offset.
-func (b *builder) room(s *record.Shares, owner int16, full string) {
+func (b *builder) room(s *layout.Shares, owner int16, full string) {
 	known := b.fresh("share")
 	b.lookup(s.Owners.FD(), owner)
 	b.add(
@@ -102,13 +102,13 @@ func (b *builder) room(s *record.Shares, owner int16, full string) {
 }
 
 // enter counts an entry after room.
-func (b *builder) enter(s *record.Shares) {
+func (b *builder) enter(s *layout.Shares) {
 	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, 0))
 	b.addToAll(s, 1)
 }
 
 // leave counts that an entry of the owner at a stack offset is gone.
-func (b *builder) leave(s *record.Shares, owner int16) {
+func (b *builder) leave(s *layout.Shares, owner int16) {
 	forgotten := b.fresh("forgotten")
 	b.lookup(s.Owners.FD(), owner)
 	b.add(asm.JEq.Imm(asm.R0, 0, forgotten), asm.Mov.Imm(asm.R1, -1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0))
@@ -116,7 +116,7 @@ func (b *builder) leave(s *record.Shares, owner int16) {
 	b.addToAll(s, -1)
 }
 
-func (b *builder) addToAll(s *record.Shares, n int32) {
+func (b *builder) addToAll(s *layout.Shares, n int32) {
 	none := b.fresh("all")
 	b.add(asm.StoreImm(asm.RFP, b.word, 0, asm.Word))
 	b.lookup(s.All.FD(), b.word)
@@ -130,14 +130,14 @@ func (b *builder) putShared(of Operations, key, value int16) {
 	b.lookup(of.Open.FD(), key)
 	b.add(
 		asm.JEq.Imm(asm.R0, 0, absent),
-		asm.LoadMem(asm.R1, asm.R0, record.OpenOwner, asm.DWord),
-		asm.StoreMem(asm.RFP, value+record.OpenOwner, asm.R1, asm.DWord), // for whom it is counted
+		asm.LoadMem(asm.R1, asm.R0, layout.OpenOwner, asm.DWord),
+		asm.StoreMem(asm.RFP, value+layout.OpenOwner, asm.R1, asm.DWord), // for whom it is counted
 	)
 	b.update(of.Open, key, value, ebpf.UpdateExist)
 	b.add(asm.JEq.Imm(asm.R0, 0, replaced))
 	b.label(absent)
-	b.owner(value + record.OpenOwner)
-	b.room(of.Shares, value+record.OpenOwner, labelFull)
+	b.owner(value + layout.OpenOwner)
+	b.room(of.Shares, value+layout.OpenOwner, labelFull)
 	b.update(of.Open, key, value, ebpf.UpdateNoExist)
 	b.add(asm.JEq.Imm(asm.R0, -int32(unix.EEXIST), replaced), asm.JNE.Imm(asm.R0, 0, labelFull))
 	b.enter(of.Shares)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
@@ -37,9 +37,9 @@ func NewPattern(pattern string) *Pattern {
 // most returns the maximum length of the pattern's text.
 func (p *Pattern) most() int {
 	if p.op == expr.Contains || p.op == expr.HasSuffix {
-		return record.MaxContains
+		return layout.MaxContains
 	}
-	return record.TextSize - 1
+	return layout.TextSize - 1
 }
 
 // ofExecutable exits the program unless the executable is selected. Call it after reserve: the name
@@ -67,7 +67,7 @@ func (b *builder) ofExecutable() error {
 			c.full(t)
 		}
 		is := b.fresh("executable")
-		c.roll(t, p.text, p.op, record.TextSize, is, labelExit)
+		c.roll(t, p.text, p.op, layout.TextSize, is, labelExit)
 		b.label(is)
 	}
 	return nil

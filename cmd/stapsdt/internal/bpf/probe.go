@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -24,7 +24,7 @@ type Arg struct {
 	// its value, as an address of the file, or 0 for nil. An interface with Methods has it in a table.
 	Dynamic, Methods bool
 	// Names has the names of the types, if the argument is Dynamic.
-	Names record.Names
+	Names layout.Names
 	// Alias is another name of the argument, or "".
 	Alias string
 	// Pointer is where a pointer is. The operands of the argument are then in what it points to, and have
@@ -210,7 +210,7 @@ func ArgType(a sdt.Arg) expr.Type {
 		size = 8
 	}
 	if t := a.Type; t != nil {
-		if record.IsGoString(t) {
+		if layout.IsGoString(t) {
 			return expr.Type{Kind: expr.String}
 		}
 		switch t.Kind {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf/asm"
@@ -56,11 +56,11 @@ func (b *builder) ownText(s source, unreadable string) error {
 	at, isKey := b.place[s]
 	if s.kind == fromComm {
 		if !isKey {
-			at = b.alloc(record.CommSize)
+			at = b.alloc(layout.CommSize)
 		}
 		b.stack(asm.R1, at)
-		b.add(asm.Mov.Imm(asm.R2, record.CommSize), asm.FnGetCurrentComm.Call())
-		b.texts[s] = &text{at: at, size: record.CommSize}
+		b.add(asm.Mov.Imm(asm.R2, layout.CommSize), asm.FnGetCurrentComm.Call())
+		b.texts[s] = &text{at: at, size: layout.CommSize}
 		return nil
 	}
 	t := b.emptyText(at, isKey)

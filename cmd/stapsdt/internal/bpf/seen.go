@@ -5,7 +5,7 @@ package bpf
 import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 )
 
 // minSeen is the minimum capacity of a table of Seen. The kernel evicts entries of smaller LRU
@@ -16,7 +16,7 @@ const minSeen = 4096
 // it has several times max entries, the kernel evicts the least recently used.
 func (l *Latency) NewSeen(max int) (seen *ebpf.Map, err error) {
 	l.seen, err = ebpf.NewMap(&ebpf.MapSpec{
-		Name: "seen", Type: ebpf.LRUHash, KeySize: uint32(l.valueSize - record.OpenThread), ValueSize: 8, MaxEntries: uint32(4*max + minSeen),
+		Name: "seen", Type: ebpf.LRUHash, KeySize: uint32(l.valueSize - layout.OpenThread), ValueSize: 8, MaxEntries: uint32(4*max + minSeen),
 	})
 	return l.seen, err
 }
@@ -29,17 +29,17 @@ func (b *builder) see(seen *ebpf.Map, value int16) {
 	}
 	const saved = regRecord
 	b.add(
-		asm.LoadMem(saved, asm.RFP, value+record.OpenThread, asm.DWord),
+		asm.LoadMem(saved, asm.RFP, value+layout.OpenThread, asm.DWord),
 		asm.Mov.Reg(asm.R0, saved), asm.RSh.Imm(asm.R0, 32),
-		asm.StoreMem(asm.RFP, value+record.OpenThread, asm.R0, asm.DWord),
+		asm.StoreMem(asm.RFP, value+layout.OpenThread, asm.R0, asm.DWord),
 	)
-	b.lookup(seen.FD(), value+record.OpenThread)
+	b.lookup(seen.FD(), value+layout.OpenThread)
 	known := b.fresh("known")
 	b.add(
 		asm.JNE.Imm(asm.R0, 0, known),
 		asm.StoreMem(asm.RFP, b.word, asm.R0, asm.DWord), // 0
 	)
-	b.update(seen, value+record.OpenThread, b.word, ebpf.UpdateAny)
+	b.update(seen, value+layout.OpenThread, b.word, ebpf.UpdateAny)
 	b.label(known)
-	b.add(asm.StoreMem(asm.RFP, value+record.OpenThread, saved, asm.DWord))
+	b.add(asm.StoreMem(asm.RFP, value+layout.OpenThread, saved, asm.DWord))
 }

@@ -5,7 +5,7 @@ package bpf
 import (
 	"errors"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
@@ -13,9 +13,9 @@ import (
 )
 
 // CountStacks makes the program count by the process and its stack too.
-func (a *Aggregate) CountStacks(s *record.Stacks) {
+func (a *Aggregate) CountStacks(s *layout.Stacks) {
 	a.stacks, a.Stacks = s, true
-	a.KeySize += record.StackKey
+	a.KeySize += layout.StackKey
 }
 
 // entryStacks is the first version of Linux that finds the caller of a function at its first push.
@@ -44,7 +44,7 @@ func (e *Env) awake() *Env {
 }
 
 // stackOf stores the process and its stack in a key.
-func (b *builder) stackOf(s *record.Stacks, key int16) {
+func (b *builder) stackOf(s *layout.Stacks, key int16) {
 	b.pidTgid()
 	b.add(asm.RSh.Imm(asm.R0, 32), asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
 	const userStack = 1 << 8 // BPF_F_USER_STACK
@@ -64,7 +64,7 @@ func (b *builder) stackOf(s *record.Stacks, key int16) {
 	}
 	b.jump(labelLost)
 	b.label(none)
-	b.add(asm.Mov.Imm(asm.R0, int32(record.NoStack)))
+	b.add(asm.Mov.Imm(asm.R0, int32(layout.NoStack)))
 	b.label(done)
 	b.add(asm.StoreMem(asm.RFP, key+8, asm.R0, asm.DWord))
 }

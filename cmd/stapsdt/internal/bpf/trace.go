@@ -5,7 +5,7 @@ package bpf
 import (
 	"fmt"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -15,14 +15,14 @@ import (
 
 // item is a value that a program writes to a record or to a key.
 type item struct {
-	record.Item
+	layout.Item
 	source source
 	isArg  bool
 	expr   *Expr
 }
 
-// layout returns the parts of items that readers need.
-func layout(items []item) (all []record.Item) {
+// itemsOf returns the parts of items that readers need.
+func itemsOf(items []item) (all []layout.Item) {
 	for i := range items {
 		all = append(all, items[i].Item)
 	}
@@ -32,7 +32,7 @@ func layout(items []item) (all []record.Item) {
 // Trace generates a program that writes a record of each event.
 type Trace struct {
 	// Items are the values in a record, in order. A record has Size bytes.
-	Items []record.Item
+	Items []layout.Item
 	Size  int
 
 	items  []item
@@ -50,7 +50,7 @@ const MaxItems = 64
 // show. textSize is the number of bytes of a string that are shown. If deep is true, structs that
 // arguments point to are recorded too.
 func NewTrace(probe *Probe, filter string, show []string, textSize int, deep bool) (*Trace, error) {
-	t := &Trace{probe: probe, Size: record.EventHeader}
+	t := &Trace{probe: probe, Size: layout.EventHeader}
 	var err error
 	if t.filter, err = probe.ParseFilter(filter); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 	if len(show) == 0 {
 		for i, a := range probe.Args {
 			item := item{
-				Item:   record.Item{Name: probe.ArgName(i), Type: ArgType(a.Arg), Described: a.Type, Unreadable: a.Err, IsGo: a.Length != nil, Names: a.Names},
+				Item:   layout.Item{Name: probe.ArgName(i), Type: ArgType(a.Arg), Described: a.Type, Unreadable: a.Err, IsGo: a.Length != nil, Names: a.Names},
 				source: source{fromArg, i}, isArg: true,
 			}
 			if a.Err == nil && a.Operand.Kind == sdt.OperandVector {
@@ -82,7 +82,7 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 		item.Offset, item.Size = t.Size, 8
 		if item.Type.Kind == expr.String {
 			item.TextSize = textSize
-			item.Size = record.TextHeader + (textSize+2+7)&^7
+			item.Size = layout.TextHeader + (textSize+2+7)&^7
 		}
 		if deep && item.isArg && item.Unreadable == nil {
 			var size int
@@ -94,7 +94,7 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 	if t.Size > maxRecord {
 		return nil, fmt.Errorf("an event of %v takes %d bytes, at most %d are possible: use a smaller --strlen", probe, t.Size, maxRecord)
 	}
-	t.Items = layout(t.items)
+	t.Items = itemsOf(t.items)
 	return t, nil
 }
 
@@ -111,22 +111,22 @@ func (t *Trace) AddGoroutine() {
 
 func (t *Trace) add(name string, from kind) {
 	t.items = append(t.items, item{
-		Item:   record.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: t.Size, Size: 8},
+		Item:   layout.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: t.Size, Size: 8},
 		source: source{kind: from},
 	})
 	t.Size += 8
-	t.Items = layout(t.items)
+	t.Items = itemsOf(t.items)
 }
 
 // AddCall adds a value to the records: two words that tell a call of a function from others, the address of
 // its goroutine's g and how deep its stack is. It is missing on other stacks than the goroutine's.
 func (t *Trace) AddCall() {
 	t.items = append(t.items, item{
-		Item:   record.Item{Name: Call, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: t.Size, Size: 16},
+		Item:   layout.Item{Name: Call, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: t.Size, Size: 16},
 		source: source{kind: fromCall},
 	})
 	t.Size += 16
-	t.Items = layout(t.items)
+	t.Items = itemsOf(t.items)
 }
 
 // AddCondition adds a value to the records: whether a condition is true. It is missing where the
@@ -139,14 +139,14 @@ func (t *Trace) AddCondition(e *Expr) error {
 	item.Offset, item.Size = t.Size, 8
 	t.items = append(t.items, item)
 	t.Size += 8
-	t.Items = layout(t.items)
+	t.Items = itemsOf(t.items)
 	return nil
 }
 
 // item returns the value of an expression. An expression that is just an argument is shown like the
 // argument.
 func (p *Probe) item(e *Expr) item {
-	item := item{Item: record.Item{Name: e.src, Type: e.Type()}, expr: e}
+	item := item{Item: layout.Item{Name: e.src, Type: e.Type()}, expr: e}
 	if e.Root.Op == expr.Load {
 		s := e.vars.sources[e.Root.Var]
 		item.source = s
@@ -186,18 +186,18 @@ func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 	)
 	b.reserved = true
 	b.add(
-		asm.StoreMem(regRecord, record.EventTime, regTime, asm.DWord),
+		asm.StoreMem(regRecord, layout.EventTime, regTime, asm.DWord),
 		asm.Mov.Imm(regMissing, 0),
-		asm.StoreImm(regRecord, record.EventID, int64(id), asm.Word),
+		asm.StoreImm(regRecord, layout.EventID, int64(id), asm.Word),
 		asm.FnGetSmpProcessorId.Call(),
-		asm.StoreMem(regRecord, record.EventCPU, asm.R0, asm.Word),
+		asm.StoreMem(regRecord, layout.EventCPU, asm.R0, asm.Word),
 	)
 	b.pidTgid()
 	b.add(
-		asm.StoreMem(regRecord, record.EventPID, asm.R0, asm.DWord),
+		asm.StoreMem(regRecord, layout.EventPID, asm.R0, asm.DWord),
 		asm.Mov.Reg(asm.R1, regRecord),
-		asm.Add.Imm(asm.R1, record.EventComm),
-		asm.Mov.Imm(asm.R2, record.CommSize),
+		asm.Add.Imm(asm.R1, layout.EventComm),
+		asm.Mov.Imm(asm.R2, layout.CommSize),
 		asm.FnGetCurrentComm.Call(),
 	)
 	for i := range t.items {
@@ -206,7 +206,7 @@ func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 		}
 	}
 	b.add(
-		asm.StoreMem(regRecord, record.EventMissing, regMissing, asm.DWord),
+		asm.StoreMem(regRecord, layout.EventMissing, regMissing, asm.DWord),
 		asm.Mov.Reg(asm.R1, regRecord),
 		asm.Mov.Imm(asm.R2, 0),
 		asm.FnRingbufSubmit.Call(),
@@ -278,9 +278,9 @@ func (b *builder) itemValue(item *item, offset int16) error {
 			if err != nil {
 				return err
 			}
-			b.readString(regRecord, offset+record.TextHeader, int32(item.TextSize+1), at, length)
+			b.readString(regRecord, offset+layout.TextHeader, int32(item.TextSize+1), at, length)
 		} else {
-			b.readText(regRecord, offset+record.TextHeader, int32(item.TextSize+2), at)
+			b.readText(regRecord, offset+layout.TextHeader, int32(item.TextSize+2), at)
 		}
 		b.add(
 			asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord),
@@ -296,7 +296,7 @@ func (b *builder) recordText(item *item, offset int16) error {
 		return (&compiler{b, item.expr}).refuse(item.expr.Root, "a text must be a variable")
 	}
 	if item.source.kind == fromExecutable {
-		if err := b.executable(regRecord, offset+record.TextHeader, int32(item.TextSize+2), b.fault); err != nil {
+		if err := b.executable(regRecord, offset+layout.TextHeader, int32(item.TextSize+2), b.fault); err != nil {
 			return err
 		}
 		b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord), asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
@@ -310,13 +310,13 @@ func (b *builder) recordText(item *item, offset int16) error {
 		b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord))
 		b.add(asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord), asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
 		for i := int16(0); i < min(textSlot, int16(item.TextSize+2+7)&^7); i += 8 {
-			b.add(asm.LoadMem(asm.R0, asm.RFP, t.at+i, asm.DWord), asm.StoreMem(regRecord, offset+record.TextHeader+i, asm.R0, asm.DWord))
+			b.add(asm.LoadMem(asm.R0, asm.RFP, t.at+i, asm.DWord), asm.StoreMem(regRecord, offset+layout.TextHeader+i, asm.R0, asm.DWord))
 		}
 		return nil
 	}
-	b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord), asm.Mov.Imm(asm.R5, record.CommSize), asm.StoreMem(regRecord, offset+8, asm.R5, asm.DWord))
-	for i := int16(0); i < record.CommSize; i += 8 {
-		b.add(asm.LoadMem(asm.R0, asm.RFP, t.at+i, asm.DWord), asm.StoreMem(regRecord, offset+record.TextHeader+i, asm.R0, asm.DWord))
+	b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord), asm.Mov.Imm(asm.R5, layout.CommSize), asm.StoreMem(regRecord, offset+8, asm.R5, asm.DWord))
+	for i := int16(0); i < layout.CommSize; i += 8 {
+		b.add(asm.LoadMem(asm.R0, asm.RFP, t.at+i, asm.DWord), asm.StoreMem(regRecord, offset+layout.TextHeader+i, asm.R0, asm.DWord))
 	}
 	return nil
 }

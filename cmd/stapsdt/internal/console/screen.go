@@ -4,8 +4,7 @@ package console
 
 import (
 	"bytes"
-
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"fmt"
 )
 
 // Screen shows texts for people one after another: on a terminal each instead of the one before,
@@ -38,5 +37,8 @@ func Erase(lines int, last bool) []byte {
 	if lines == 0 && last {
 		return []byte("\r\x1b[K")
 	}
-	return render.Replace(lines)
+	if lines == 0 {
+		return nil
+	}
+	return fmt.Appendf(nil, "\x1b[%dA\r\x1b[J", lines)
 }

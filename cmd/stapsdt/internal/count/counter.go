@@ -4,8 +4,8 @@ package count
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 
 	"github.com/cilium/ebpf"
@@ -23,7 +23,7 @@ type Expressions struct {
 	// Value is the expression whose values Buckets divide. Buckets is nil unless it is a
 	// histogram.
 	Value   string
-	Buckets record.Buckets
+	Buckets layout.Buckets
 }
 
 // Counter counts the events of the probes of a run. It is an engine.Subscriber.
@@ -87,7 +87,7 @@ func (c *Counter) Section(p *bpf.Probe) (*bpf.Section, error) {
 // Report warns about events that are not included. what names the keys, of which there can be too
 // many.
 func (c *Counter) Report(what string) error {
-	stats, err := record.ReadStats(c.run.Env.Stats)
+	stats, err := layout.ReadStats(c.run.Env.Stats)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (c *Counter) Report(what string) error {
 }
 
 // Lost warns about events that are not included in the tables of a run.
-func Lost(r *run.Run, stats record.Stats, what string) {
+func Lost(r *run.Run, stats layout.Stats, what string) {
 	if stats.Lost > 0 {
 		r.Warn("%d events were lost, because there are too many different %s", stats.Lost, what)
 	}

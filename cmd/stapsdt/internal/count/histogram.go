@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
@@ -16,7 +16,7 @@ func (r *Row[S]) By(names []string) render.JSONObject {
 }
 
 // Histogram returns the histogram that a row has.
-func (r *Row[S]) Histogram(buckets record.Buckets) *render.Histogram {
+func (r *Row[S]) Histogram(buckets layout.Buckets) *render.Histogram {
 	h := &render.Histogram{Type: r.Value}
 	for i := range buckets.Len() {
 		got, ok := r.Buckets[i]
@@ -27,7 +27,7 @@ func (r *Row[S]) Histogram(buckets record.Buckets) *render.Histogram {
 		h.Buckets = append(h.Buckets, render.Bucket{Low: low, High: high, Count: got.Count, Sum: got.Sum})
 	}
 	h.Sort()
-	if _, ok := buckets.(record.Powers); ok {
+	if _, ok := buckets.(layout.Powers); ok {
 		h.Group = render.PowersOfTwo
 	}
 	return h

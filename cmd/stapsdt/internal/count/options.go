@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
 // Options say what is counted, and how it is shown.
@@ -27,7 +27,7 @@ type Options struct {
 	// Sort is the column by which rows are sorted, the largest first, or "" for the number of events.
 	Sort string
 	// From are the recordings whose events are counted, instead of those of processes.
-	From recorded.From
+	From replay.From
 }
 
 // Columns by which rows can be sorted, apart from count.
@@ -37,7 +37,7 @@ var (
 )
 
 // sums reports whether values are added only.
-func (o *Options) sums() bool { return o.Buckets == record.Whole{} }
+func (o *Options) sums() bool { return o.Buckets == layout.Whole{} }
 
 // Check returns an error if an option is wrong.
 func (o *Options) Check() error {
@@ -49,7 +49,7 @@ func (o *Options) Check() error {
 		columns = histogramColumns
 	}
 	if columns = append([]string{"count"}, columns...); o.Sort != "" && !slices.Contains(columns, o.Sort) {
-		return usage.Errorf("--sort takes %s here, and not %q", strings.Join(columns, " or "), o.Sort)
+		return console.Usagef("--sort takes %s here, and not %q", strings.Join(columns, " or "), o.Sort)
 	}
 	return CheckLimit(o.Limit)
 }
@@ -85,7 +85,7 @@ func (r *Row[S]) number(o *Options) float64 {
 }
 
 // sum returns the sum of the values of a row.
-func (r *Row[S]) sum() (s record.Sum) {
+func (r *Row[S]) sum() (s layout.Sum) {
 	for _, b := range r.Buckets {
 		s.Merge(b.Sum)
 	}
@@ -95,7 +95,7 @@ func (r *Row[S]) sum() (s record.Sum) {
 // CheckLimit returns an error if a number of rows is not valid.
 func CheckLimit(limit int) error {
 	if limit < 0 {
-		return usage.Errorf("-n %d is negative", limit)
+		return console.Usagef("-n %d is negative", limit)
 	}
 	return nil
 }

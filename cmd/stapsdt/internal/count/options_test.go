@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/stretchr/testify/require"
@@ -29,9 +29,9 @@ func TestMost(t *testing.T) {
 // TestSorted: rows are sorted by a column, and those that are equal stay in their order.
 func TestSorted(t *testing.T) {
 	of := expr.Type{Kind: expr.Int, Size: 8}
-	o := Options{Expressions: Expressions{Buckets: record.Powers{}}}
+	o := Options{Expressions: Expressions{Buckets: layout.Powers{}}}
 	row := func(name string, values ...int64) *Row[Probe] {
-		r := &Row[Probe]{Of: Probe{name, name}, Value: of, Buckets: map[int]*record.Tally{}}
+		r := &Row[Probe]{Of: Probe{name, name}, Value: of, Buckets: map[int]*layout.Tally{}}
 		for _, v := range values {
 			b := r.bucket(o.Buckets.Of(of, uint64(v)))
 			b.Count++
@@ -52,7 +52,7 @@ func TestSorted(t *testing.T) {
 	}
 	o.Sort = "sum"
 	require.ErrorContains(t, o.Check(), "--sort takes count or average or p50 or p99 or max here")
-	o.Buckets = record.Whole{}
+	o.Buckets = layout.Whole{}
 	rows := []*Row[Probe]{row("a", -1, -1, math.MinInt64), row("b", math.MaxInt64, math.MaxInt64, math.MaxInt64)}
 	require.NoError(t, o.Check())
 	require.Equal(t, "b", Sorted(rows, &o)[0].Of.Name)
@@ -64,12 +64,12 @@ func TestSorted(t *testing.T) {
 
 // TestWriteHistograms: few rows have a histogram each, and many are a table.
 func TestWriteHistograms(t *testing.T) {
-	h := Histograms{Options: &Options{Expressions: Expressions{By: []string{"path"}, Buckets: record.Powers{}}}, Columns: 80}
+	h := Histograms{Options: &Options{Expressions: Expressions{By: []string{"path"}, Buckets: layout.Powers{}}}, Columns: 80}
 	var rows []*Row[Probe]
 	for _, path := range []string{`"/a"`, `"/b"`, `"/c"`, `"/d"`, `"/e"`} {
 		rows = append(rows, &Row[Probe]{
 			Of: Probe{"app", "done"}, Text: []string{path}, JSON: []json.RawMessage{json.RawMessage(path)}, Count: 2,
-			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: map[int]*record.Tally{record.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {Count: 2, Sum: record.Sum{Low: 10}}},
+			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: map[int]*layout.Tally{layout.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {Count: 2, Sum: layout.Sum{Low: 10}}},
 		})
 	}
 	var few, many bytes.Buffer

@@ -8,11 +8,10 @@ import (
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -21,7 +20,7 @@ import (
 type recordedCounter struct {
 	*console.Console
 	Recorded[Probe]
-	source      *recorded.Source
+	source      *replay.Source
 	expressions *Expressions
 	probes      map[*recording.Probe]*recordedProbe
 	last        *recording.Probe // the probe of the event before, and what is evaluated for it
@@ -32,28 +31,28 @@ type recordedCounter struct {
 
 // recordedProbe is what is evaluated for the events of a probe.
 type recordedProbe struct {
-	*recorded.Evaluator
+	*replay.Evaluator
 	number int // in Recorded
 	by     []*expr.Expr
-	items  []*record.Item
+	items  []*layout.Item
 	value  *expr.Expr
-	values []recorded.Value
+	values []replay.Value
 }
 
 // runRecorded counts the events of the recordings in o.From.
 func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o Options) error {
 	if config.Given() || config.Single || config.Duration > 0 || config.Via != "" || config.Budget > 0 || o.Interval > 0 {
-		return usage.Errorf("-p, -a, -d, -i, --via and --budget are for processes, and --from reads recordings")
+		return console.Usagef("-p, -a, -d, -i, --via and --budget are for processes, and --from reads recordings")
 	}
 	c := newRecordedCounter(to, &o)
-	source, err := recorded.Open(o.From, config.Specs, config.Where, c.fits)
+	source, err := replay.Open(o.From, config.Specs, config.Where, c.fits)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
 	source.Begin(to)
 	c.source = source
-	err = source.Each(ctx, func(e *recording.Event, _ *recorded.File) error {
+	err = source.Each(ctx, func(e *recording.Event, _ *replay.File) error {
 		c.add(e)
 		return nil
 	})
@@ -84,7 +83,7 @@ type liveReporter struct {
 }
 
 // Event counts an event.
-func (r liveReporter) Event(e *recording.Event, _ *recorded.File) error {
+func (r liveReporter) Event(e *recording.Event, _ *replay.File) error {
 	r.counter.add(e)
 	return nil
 }
@@ -119,14 +118,14 @@ func (o *Options) needs(where string) live.Needs {
 // Report implements source.
 func (c *recordedCounter) Report(what string) error {
 	if c.json {
-		c.source.ReportJSON(c.Console, recorded.LowerBounds)
+		c.source.ReportJSON(c.Console, replay.LowerBounds)
 	} else {
-		c.source.Report(c.Console, recorded.LowerBounds)
+		c.source.Report(c.Console, replay.LowerBounds)
 	}
 	if c.Lost > 0 {
 		c.Warn("%d events were lost, because there are too many different %s", c.Lost, what)
 	}
-	recorded.Unevaluated(c.Console, c.unevaluated)
+	replay.Unevaluated(c.Console, c.unevaluated)
 	return nil
 }
 
@@ -139,21 +138,21 @@ func (c *recordedCounter) probe(p *recording.Probe) (*recordedProbe, error) {
 		c.last, c.ofLast = p, known
 		return known, nil
 	}
-	r := &recordedProbe{Evaluator: recorded.NewEvaluator(p), number: c.Number(Probe{p.Provider, p.Name})}
+	r := &recordedProbe{Evaluator: replay.NewEvaluator(p), number: c.Number(Probe{p.Provider, p.Name})}
 	for _, src := range c.expressions.By {
 		e, err := r.Parse(src)
 		if err != nil {
 			return nil, err
 		}
-		r.by, r.items = append(r.by, e), append(r.items, recorded.NewItem(src, e.Type()))
+		r.by, r.items = append(r.by, e), append(r.items, replay.NewItem(src, e.Type()))
 	}
-	r.values = make([]recorded.Value, len(r.by))
+	r.values = make([]replay.Value, len(r.by))
 	if c.expressions.Buckets != nil {
-		e, err := r.ParseInteger(c.expressions.Value, record.What(c.expressions.Buckets))
+		e, err := r.ParseInteger(c.expressions.Value, layout.What(c.expressions.Buckets))
 		if err != nil {
 			return nil, err
 		}
-		if err := record.Fits(c.expressions.Buckets, e.Type()); err != nil {
+		if err := layout.Fits(c.expressions.Buckets, e.Type()); err != nil {
 			return nil, fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
 		}
 		r.value = e

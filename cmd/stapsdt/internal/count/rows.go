@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
@@ -40,7 +40,7 @@ func (t *Recorded[S]) Number(of S) int {
 }
 
 // Add counts an event of a subject. With buckets, it is counted in that of its value.
-func (t *Recorded[S]) Add(number int, by []recorded.Value, buckets record.Buckets, of expr.Type, value uint64) {
+func (t *Recorded[S]) Add(number int, by []replay.Value, buckets layout.Buckets, of expr.Type, value uint64) {
 	row := t.find(number, by)
 	if row == nil {
 		t.Lost++
@@ -56,7 +56,7 @@ func (t *Recorded[S]) Add(number int, by []recorded.Value, buckets record.Bucket
 }
 
 // find returns the row of an event, or nil if there is no room for it.
-func (t *Recorded[S]) find(number int, by []recorded.Value) *Row[S] {
+func (t *Recorded[S]) find(number int, by []replay.Value) *Row[S] {
 	if len(by) > 1 || len(by) == 1 && by[0].Text != "" {
 		return t.findAny(number, by)
 	}
@@ -76,7 +76,7 @@ func (t *Recorded[S]) find(number int, by []recorded.Value) *Row[S] {
 }
 
 // findAny is find for any values.
-func (t *Recorded[S]) findAny(number int, by []recorded.Value) *Row[S] {
+func (t *Recorded[S]) findAny(number int, by []replay.Value) *Row[S] {
 	t.key = binary.NativeEndian.AppendUint64(t.key[:0], uint64(number))
 	for i := range by {
 		t.key = binary.NativeEndian.AppendUint64(t.key, by[i].Bits)
@@ -93,8 +93,8 @@ func (t *Recorded[S]) findAny(number int, by []recorded.Value) *Row[S] {
 	return row
 }
 
-func (t *Recorded[S]) add(number int, by []recorded.Value) *Row[S] {
-	row := &Row[S]{Of: t.subjects[number], Buckets: map[int]*record.Tally{}, key: string(t.key)}
+func (t *Recorded[S]) add(number int, by []replay.Value) *Row[S] {
+	row := &Row[S]{Of: t.subjects[number], Buckets: map[int]*layout.Tally{}, key: string(t.key)}
 	for i := range by {
 		row.Text, row.JSON = append(row.Text, by[i].ForText()), append(row.JSON, by[i].ForJSON())
 	}

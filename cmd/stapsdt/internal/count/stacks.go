@@ -4,13 +4,13 @@ package count
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 )
 
 // Stacks finds the functions of the stacks that the kernel has counted, once for each.
 type Stacks struct {
-	kernel    *record.Stacks
+	kernel    *layout.Stacks
 	processes *symbol.Processes
 	known     map[stackOf]*symbol.Stack
 	exited    int
@@ -20,14 +20,14 @@ type Stacks struct {
 // because the site is not shown if it is that of an image.
 type stackOf struct {
 	process uint32
-	id      record.StackID
+	id      layout.StackID
 	probe   string
 }
 
 // NewStacks makes the tables of stacks in the kernel. verbose says to show the frames of the
 // stapsdt library too.
 func NewStacks(verbose bool) (*Stacks, error) {
-	kernel, err := record.NewStacks()
+	kernel, err := layout.NewStacks()
 	if err != nil {
 		return nil, bpf.MapError(err)
 	}
@@ -47,7 +47,7 @@ func (s *Stacks) Close() {
 }
 
 // find returns the stack of a row.
-func (s *Stacks) find(probe string, r record.Row) *symbol.Stack {
+func (s *Stacks) find(probe string, r layout.Row) *symbol.Stack {
 	key := stackOf{r.Process, r.Stack, probe}
 	if found := s.known[key]; found != nil {
 		return found

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -49,22 +49,22 @@ type Row[S Subject] struct {
 	// Value is the type of the value that is counted by bucket. Buckets has them by their
 	// numbers.
 	Value   expr.Type
-	Buckets map[int]*record.Tally
+	Buckets map[int]*layout.Tally
 	Stack   *symbol.Stack
 
 	key        string
-	last       *record.Tally // the one that bucket has returned last, and its number
+	last       *layout.Tally // the one that bucket has returned last, and its number
 	lastBucket int
 }
 
 // bucket returns one of a row, which it adds if it is not there.
-func (r *Row[S]) bucket(i int) *record.Tally {
+func (r *Row[S]) bucket(i int) *layout.Tally {
 	if r.last != nil && r.lastBucket == i {
 		return r.last
 	}
 	b := r.Buckets[i]
 	if b == nil {
-		b = new(record.Tally)
+		b = new(layout.Tally)
 		r.Buckets[i] = b
 	}
 	r.last, r.lastBucket = b, i
@@ -81,7 +81,7 @@ const (
 // rowsOf returns the maximum number of rows of a table. In a histogram with keys, each bucket
 // takes a row.
 func rowsOf(a *bpf.Aggregate) uint32 {
-	const rowSize = record.RowSize
+	const rowSize = layout.RowSize
 	if !a.Bucketed {
 		return maxRows
 	}
@@ -127,7 +127,7 @@ func (t *Tables[S]) Rows() ([]*Row[S], error) {
 			continue
 		}
 		seen[c.table] = true
-		err := c.Rows(c.table, len(t.counters), func(r record.Row) {
+		err := c.Rows(c.table, len(t.counters), func(r layout.Row) {
 			of := c
 			if !c.Alone() {
 				of = t.counters[r.ID]
@@ -152,8 +152,8 @@ func compareRows[S Subject](a, b *Row[S]) int {
 }
 
 // merge adds a row of a table to that of the same subject and values.
-func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r record.Row) {
-	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: map[int]*record.Tally{}, key: c.of.String()}
+func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r layout.Row) {
+	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: map[int]*layout.Tally{}, key: c.of.String()}
 	for i := range c.Keys {
 		bits, text, cut := c.Keys[i].In(r.Key)
 		n.Text = append(n.Text, string(render.KeyText(&c.Keys[i], bits, text, cut)))

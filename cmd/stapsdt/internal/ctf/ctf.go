@@ -11,12 +11,11 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -27,14 +26,14 @@ type Options struct {
 	// Limit is the number of events after which the run ends, or 0 for none.
 	Limit uint64
 	// From are the recordings whose events are written, instead of those of processes.
-	From recorded.From
+	From replay.From
 }
 
-// view writes events. It is a stream.Consumer.
+// view writes events. It is a events.Consumer.
 type view struct {
 	options   *Options
-	stream    *stream.Stream
-	condition *recorded.Condition
+	stream    *events.Stream
+	condition *replay.Condition
 	classes   map[*recording.Probe]uint32
 	writer    *writer
 	events    uint64
@@ -43,15 +42,15 @@ type view struct {
 // Run writes events until the run ends.
 func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
 	if o.Path == "" || o.Path == "-" {
-		return usage.Errorf("-o ctf needs a directory: give -O DIRECTORY")
+		return console.Usagef("-o ctf needs a directory: give -O DIRECTORY")
 	}
 	v := &view{options: &o, classes: map[*recording.Probe]uint32{}}
-	if v.condition, err = recorded.NewCondition(config.Where); err != nil {
+	if v.condition, err = replay.NewCondition(config.Where); err != nil {
 		return err
 	}
 	needs := live.Needs{Kernel: live.Thread(config.Where), All: v.condition.Check}
 	config.Where = ""
-	if v.stream, err = stream.Open(to, &config, stream.Options{From: o.From, Needs: needs, Goroutines: true}); err != nil {
+	if v.stream, err = events.Open(to, &config, events.Options{From: o.From, Needs: needs, Goroutines: true}); err != nil {
 		return err
 	}
 	defer v.stream.Close()
@@ -68,19 +67,19 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	return nil
 }
 
-// Know implements stream.Consumer.
+// Know implements events.Consumer.
 func (v *view) Know(*recording.Probe) {}
 
-// Gone implements stream.Consumer.
-func (v *view) Gone(*recorded.File) {}
+// Gone implements events.Consumer.
+func (v *view) Gone(*replay.File) {}
 
-// Tick implements stream.Consumer.
+// Tick implements events.Consumer.
 func (v *view) Tick() (next time.Duration, more bool, err error) {
 	return engine.Rest, true, v.writer.flush(v.stream.Lost())
 }
 
-// Event implements stream.Consumer.
-func (v *view) Event(e *recording.Event, f *recorded.File) error {
+// Event implements events.Consumer.
+func (v *view) Event(e *recording.Event, f *replay.File) error {
 	if !v.condition.Meets(e) {
 		return nil
 	}
@@ -89,7 +88,7 @@ func (v *view) Event(e *recording.Event, f *recorded.File) error {
 		class = v.writer.class(e.Probe)
 		v.classes[e.Probe] = class
 	}
-	program := recorded.Executable(e)
+	program := replay.Executable(e)
 	if f.Process != nil && f.Process.Comm != "" {
 		program = f.Process.Comm
 	}

@@ -11,11 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -42,14 +40,14 @@ type attachment struct {
 
 // links keeps the first groups of an attachment attached.
 type links struct {
-	attach.Links
+	Links
 	groups int
 	parts  []*part // of these groups
 }
 
 // part keeps a group attached, alone.
 type part struct {
-	links attach.Links
+	links Links
 	once  sync.Once
 	err   error
 }
@@ -145,7 +143,7 @@ func (e *Engine) join(f *file, uses []probes.Use) (complete bool, err error) {
 			waiting = slices.DeleteFunc(slices.Clone(waiting), func(s *Subscription) bool { return s == of.subscription })
 			complete = false
 			continue
-		case shortage.Is(err):
+		case stall.Passes(err):
 			e.postpone(f, err, waiting)
 			return false, nil
 		case err != nil:
@@ -212,7 +210,7 @@ func (e *Engine) programs(c candidate, subscriptions []*Subscription) ([]*shared
 	var sections []*bpf.Section
 	for _, s := range subscriptions {
 		section, err := s.section(probe, c.Probe)
-		if shortage.Is(err) {
+		if stall.Passes(err) {
 			return nil, &sectionError{err, s}
 		}
 		if err != nil {
@@ -250,7 +248,7 @@ func (e *Engine) load(c candidate, with []*Subscription, sections []*bpf.Section
 	case err == nil:
 		e.include(c, with)
 		return []*sharedProgram{{Program: prog, probe: c.Probe, subscriptions: with}}, nil
-	case shortage.Is(err):
+	case stall.Passes(err):
 		return nil, err
 	case len(with) == 1:
 		return nil, e.exclude(with[0], verdict{c, err})
@@ -276,7 +274,7 @@ func (e *Engine) attachTo(f *file, a *attachment, pid int) (short, fatal error) 
 		a.links[pid] = l // where Withdraw finds it
 	}
 	closer, err := e.kernel.Guard(f.File, func() io.Closer {
-		var all attach.Links
+		var all Links
 		all, short, fatal = e.attachGroups(f, a, l, pid)
 		return all
 	})
@@ -287,7 +285,7 @@ func (e *Engine) attachTo(f *file, a *attachment, pid int) (short, fatal error) 
 	return short, fatal
 }
 
-func (e *Engine) attachGroups(f *file, a *attachment, l *links, pid int) (all attach.Links, short, fatal error) {
+func (e *Engine) attachGroups(f *file, a *attachment, l *links, pid int) (all Links, short, fatal error) {
 	for ; l.groups < len(a.groups); l.groups++ {
 		g := a.groups[l.groups]
 		if g.withdrawn {
@@ -296,7 +294,7 @@ func (e *Engine) attachGroups(f *file, a *attachment, l *links, pid int) (all at
 		}
 		links, err := e.kernel.Attach(g.Program, f.File, g.sites, pid)
 		gone := err != nil && pid != 0 && !e.processes.Alive(pid)
-		if shortage.Is(err) && !gone {
+		if stall.Passes(err) && !gone {
 			_ = links.Close() // the group is tried again as a whole
 			return all, err, nil
 		}
@@ -346,7 +344,7 @@ func (g *group) add(sites int) {
 }
 
 // detach returns all links, for the caller to close.
-func (a *attachment) detach() (all attach.Links) {
+func (a *attachment) detach() (all Links) {
 	for _, l := range a.links {
 		all = append(all, l.Links...)
 	}

@@ -9,11 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -55,7 +54,7 @@ type Processes interface {
 type Kernel interface {
 	// Load loads the program of a probe.
 	Load(p *bpf.Probe, sections []*bpf.Section) (Program, error)
-	Attach(p Program, f *target.File, sites []sdt.Site, pid int) (attach.Links, error)
+	Attach(p Program, f *target.File, sites []sdt.Site, pid int) (Links, error)
 	// Guard calls attach while the file is as it was when its probes were read.
 	Guard(f *target.File, attach func() io.Closer) (io.Closer, error)
 	// PerProcess reports whether it can attach to sites in one process.
@@ -155,7 +154,7 @@ func (e *Engine) Remove(gone ...*Subscription) {
 	}
 	isRemoved := func(s *Subscription) bool { return s.removed }
 	e.subscriptions = slices.DeleteFunc(e.subscriptions, isRemoved)
-	var links attach.Links
+	var links Links
 	for _, f := range e.files {
 		for _, s := range gone {
 			delete(f.has, s)
@@ -189,7 +188,7 @@ func (e *Engine) Remove(gone ...*Subscription) {
 // refused, and if the processes cannot be listed. A shortage ends neither after the beginning.
 func (e *Engine) ends(s *Subscription, err error) bool {
 	var refused *rights.Error
-	if e.running && (e.options.Daemon || shortage.Is(err)) {
+	if e.running && (e.options.Daemon || stall.Passes(err)) {
 		return false
 	}
 	return s == nil || errors.As(err, &refused) || !e.options.Daemon && !e.running
@@ -234,7 +233,7 @@ func (e *Engine) Missed() uint64 { return e.missed.Load() }
 // Detach ends the attachments. When it returns, the programs have stored everything that was
 // fired before.
 func (e *Engine) Detach() error {
-	var links attach.Links
+	var links Links
 	for _, f := range e.files {
 		for _, a := range f.attachments {
 			links = append(links, a.detach()...)

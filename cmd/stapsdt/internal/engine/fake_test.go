@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -130,12 +129,12 @@ func (w *world) Load(_ *bpf.Probe, sections []*bpf.Section) (Program, error) {
 	return p, nil
 }
 
-func (w *world) Attach(p Program, _ *target.File, _ []sdt.Site, _ int) (attach.Links, error) {
+func (w *world) Attach(p Program, _ *target.File, _ []sdt.Site, _ int) (Links, error) {
 	if w.attachErr != nil {
 		return nil, w.attachErr
 	}
 	p.(*fakeProgram).attached.Add(1)
-	return attach.Links{fakeLink{p.(*fakeProgram)}}, nil
+	return Links{fakeLink{p.(*fakeProgram)}}, nil
 }
 
 func (w *world) Guard(_ *target.File, attach func() io.Closer) (io.Closer, error) {

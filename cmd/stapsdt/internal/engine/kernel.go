@@ -6,7 +6,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
@@ -30,11 +29,11 @@ func (b BPF) Load(p *bpf.Probe, sections []*bpf.Section) (Program, error) {
 }
 
 // Attach attaches a program to sites of a file.
-func (b BPF) Attach(p Program, f *target.File, sites []sdt.Site, pid int) (attach.Links, error) {
+func (b BPF) Attach(p Program, f *target.File, sites []sdt.Site, pid int) (Links, error) {
 	patience := stall.Patience + time.Duration(len(sites))*time.Millisecond
-	return target.Reach(f, patience, func(path string) (attach.Links, error) {
-		return attach.Attach(p.(*ebpf.Program), path, sites, pid, b.Multi)
-	}, func(late attach.Links) { _ = late.Close() })
+	return target.Reach(f, patience, func(path string) (Links, error) {
+		return AttachSites(p.(*ebpf.Program), path, sites, pid, b.Multi)
+	}, func(late Links) { _ = late.Close() })
 }
 
 // Guard calls attach while the file is as it was when its probes were read.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 )
 
 // Subscriber receives the events of the probes that it selects.
@@ -50,7 +50,7 @@ func (s *Subscription) section(key string, p *bpf.Probe) (*bpf.Section, error) {
 		return section, nil
 	}
 	section, err := s.Section(p)
-	if !shortage.Is(err) {
+	if !stall.Passes(err) {
 		s.sections[key] = section
 	}
 	return section, err

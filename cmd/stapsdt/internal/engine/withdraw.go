@@ -2,9 +2,7 @@
 
 package engine
 
-import (
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
-)
+import ()
 
 // Withdraw detaches the programs of some probes, by their bpf.Probe.Key. They are not attached again,
 // whatever is found later.
@@ -14,7 +12,7 @@ func (e *Engine) Withdraw(keys map[string]bool) error {
 			p.withdrawn = p.withdrawn || keys[p.probe.Key()]
 		}
 	}
-	var links attach.Links
+	var links Links
 	for _, f := range e.files {
 		for _, a := range f.attachments {
 			links = append(links, a.withdraw()...)
@@ -24,7 +22,7 @@ func (e *Engine) Withdraw(keys map[string]bool) error {
 }
 
 // withdraw returns the links of the groups whose programs are withdrawn, for the caller to close.
-func (a *attachment) withdraw() (all attach.Links) {
+func (a *attachment) withdraw() (all Links) {
 	for i, g := range a.groups {
 		if !g.withdrawn {
 			continue

@@ -5,7 +5,6 @@ package engine
 import (
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -51,7 +50,7 @@ type withdrawing struct {
 	at     int // or 0
 }
 
-func (k *withdrawing) Attach(p Program, f *target.File, sites []sdt.Site, pid int) (attach.Links, error) {
+func (k *withdrawing) Attach(p Program, f *target.File, sites []sdt.Site, pid int) (Links, error) {
 	if k.calls++; k.calls == k.at {
 		if err := k.engine.Withdraw(map[string]bool{probeKey("a"): true}); err != nil {
 			return nil, err

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf"
@@ -33,7 +33,7 @@ type Event struct {
 }
 
 // Comm returns the name of the thread.
-func (e *Event) Comm() []byte { return cString(e.raw[record.EventComm:record.EventMissing]) }
+func (e *Event) Comm() []byte { return cString(e.raw[layout.EventComm:layout.EventMissing]) }
 
 func cString(b []byte) []byte {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
@@ -73,11 +73,11 @@ func (v Value) Float() float64 {
 }
 
 // Value returns the i-th item of a record.
-func (e *Event) Value(items []record.Item, i int) Value {
+func (e *Event) Value(items []layout.Item, i int) Value {
 	item := &items[i]
 	v := Value{Type: item.Type}
 	raw := e.raw[item.Offset:][:item.Size]
-	v.Missing = binary.NativeEndian.Uint64(e.raw[record.EventMissing:])>>i&1 != 0
+	v.Missing = binary.NativeEndian.Uint64(e.raw[layout.EventMissing:])>>i&1 != 0
 	if item.Unreadable != nil {
 		return v
 	}
@@ -87,14 +87,14 @@ func (e *Event) Value(items []record.Item, i int) Value {
 	v.Bits = binary.NativeEndian.Uint64(raw)
 	if item.Type.Kind == expr.String && !v.Missing {
 		length := int(binary.NativeEndian.Uint64(raw[8:])) // with the NUL
-		v.Text = raw[record.TextHeader:][:min(length, len(raw)-record.TextHeader)]
+		v.Text = raw[layout.TextHeader:][:min(length, len(raw)-layout.TextHeader)]
 		if item.IsGo {
 			v.Text = v.Text[:max(len(v.Text)-1, 0)]
 		} else {
 			v.Text = cString(v.Text)
 		}
 		if v.Cut = len(v.Text) > item.TextSize; v.Cut {
-			v.Text = record.WholeRunes(v.Text[:item.TextSize])
+			v.Text = layout.WholeRunes(v.Text[:item.TextSize])
 		}
 	}
 	if d := item.Details; d != nil && binary.NativeEndian.Uint64(e.raw[d.Offset-8:]) == 0 {
@@ -107,11 +107,11 @@ func (e *Event) Value(items []record.Item, i int) Value {
 }
 
 // Second returns the second word of the i-th item of a record, which has two.
-func (e *Event) Second(items []record.Item, i int) uint64 {
+func (e *Event) Second(items []layout.Item, i int) uint64 {
 	return binary.NativeEndian.Uint64(e.raw[items[i].Offset+8:])
 }
 
-func (e *Event) detail(d record.DetailText) Text {
+func (e *Event) detail(d layout.DetailText) Text {
 	length := int64(binary.NativeEndian.Uint64(e.raw[d.Offset-8:]))
 	if length < 0 {
 		return Text{Missing: true}
@@ -123,7 +123,7 @@ func (e *Event) detail(d record.DetailText) Text {
 	if len(text) <= d.TextSize {
 		return Text{Text: text}
 	}
-	return Text{Text: record.WholeRunes(text[:d.TextSize]), Cut: true}
+	return Text{Text: layout.WholeRunes(text[:d.TextSize]), Cut: true}
 }
 
 // Stream reads events from a ring buffer, in the order of their times.
@@ -221,11 +221,11 @@ func (s *Stream) event() *Event {
 }
 
 func (s *Stream) decode(e *Event) error {
-	if len(e.raw) >= record.EventHeader {
+	if len(e.raw) >= layout.EventHeader {
 		word := func(at int) uint64 { return binary.NativeEndian.Uint64(e.raw[at:]) }
-		e.Time = record.At(word(record.EventTime))
-		e.ID, e.CPU = uint32(word(record.EventID)), uint32(word(record.EventID)>>32)
-		e.TID, e.PID = uint32(word(record.EventPID)), uint32(word(record.EventPID)>>32)
+		e.Time = layout.At(word(layout.EventTime))
+		e.ID, e.CPU = uint32(word(layout.EventID)), uint32(word(layout.EventID)>>32)
+		e.TID, e.PID = uint32(word(layout.EventPID)), uint32(word(layout.EventPID)>>32)
 		if len(e.raw) == s.sizes(e.ID) {
 			return nil
 		}

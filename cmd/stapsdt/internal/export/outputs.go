@@ -17,7 +17,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -51,12 +50,12 @@ func (o *Options) check() error {
 			_, err = net.LookupPort("tcp", port)
 		}
 		if err != nil {
-			return usage.Errorf("--listen takes HOST:PORT or :PORT, such as localhost:9964 or :9964, and not %q", o.Listen)
+			return console.Usagef("--listen takes HOST:PORT or :PORT, such as localhost:9964 or :9964, and not %q", o.Listen)
 		}
 	}
 	if o.OTLP != "" {
 		if err := expose.CheckEndpoint(o.OTLP); err != nil {
-			return usage.Errorf("--otlp: %w", err)
+			return console.Usagef("--otlp: %w", err)
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 )
 
 // Collect reads the metrics of all rules, and those about the exporter itself. It implements
@@ -50,7 +50,7 @@ type ownMetrics struct {
 // too many were open.
 func (o *ownMetrics) rule(r *rule.Base, full uint64) error {
 	name := r.Label
-	stats, err := record.ReadStats(r.Env.Stats)
+	stats, err := layout.ReadStats(r.Env.Stats)
 	if err != nil {
 		return err
 	}

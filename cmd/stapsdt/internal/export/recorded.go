@@ -13,19 +13,19 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/metric"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // PrintRecorded prints the metrics that the rules of a file make of the events of recordings. What is not printable in a label is replaced.
-func PrintRecorded(ctx context.Context, to *console.Console, file string, from recorded.From) error {
+func PrintRecorded(ctx context.Context, to *console.Console, file string, from replay.From) error {
 	all, err := rules.Read(file)
 	if err != nil {
 		return err
 	}
-	source, err := recorded.Open(from, nil, "", nil)
+	source, err := replay.Open(from, nil, "", nil)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func PrintRecorded(ctx context.Context, to *console.Console, file string, from r
 		}
 		metrics = append(metrics, m)
 	}
-	err = source.Each(ctx, func(e *recording.Event, f *recorded.File) error {
+	err = source.Each(ctx, func(e *recording.Event, f *replay.File) error {
 		for _, m := range metrics {
 			m.Add(e, f)
 		}
@@ -64,7 +64,7 @@ func PrintRecorded(ctx context.Context, to *console.Console, file string, from r
 		families = append(families, m.Family())
 		m.Report(to)
 	}
-	source.Report(to, recorded.LowerBounds)
+	source.Report(to, replay.LowerBounds)
 	var b bytes.Buffer
 	if err := expose.WriteText(&b, families); err != nil {
 		return err

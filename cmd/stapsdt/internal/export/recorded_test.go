@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/proberec"
 
 	"github.com/stretchr/testify/require"
@@ -52,7 +52,7 @@ metrics:
   - {name: other_total, probe: "other:done", counter: 1, labels: []}
 `), 0o600))
 	var out, warnings bytes.Buffer
-	require.NoError(t, PrintRecorded(t.Context(), &console.Console{Out: &out, Err: &warnings}, rules, recorded.From{Paths: []string{recording}}))
+	require.NoError(t, PrintRecorded(t.Context(), &console.Console{Out: &out, Err: &warnings}, rules, replay.From{Paths: []string{recording}}))
 	values := map[string]string{}
 	for line := range strings.Lines(out.String()) {
 		if name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); name != "#" && !strings.HasPrefix(name, "job_seconds_sum") {

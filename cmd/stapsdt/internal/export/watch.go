@@ -8,7 +8,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/metric"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -33,10 +33,10 @@ type program struct {
 	start uint64
 }
 
-func programOf(f *recorded.File) program { return program{f.Head().PID, f.Head().Start} }
+func programOf(f *replay.File) program { return program{f.Head().PID, f.Head().Start} }
 
 // owns reports whether an event is one of this watch.
-func (w *watch) owns(e *recording.Event, f *recorded.File) bool {
+func (w *watch) owns(e *recording.Event, f *replay.File) bool {
 	if w.next != nil && e.Monotonic >= w.until && w.next.has(programOf(f)) {
 		return false
 	}
@@ -74,7 +74,7 @@ func (w *watch) came(all []*recording.Probe) {
 }
 
 // gone forgets the operations of a program that were open when it ended.
-func (w *watch) gone(f *recorded.File) {
+func (w *watch) gone(f *replay.File) {
 	w.exporter.mu.Lock()
 	defer w.exporter.mu.Unlock()
 	for _, m := range w.metrics {
@@ -83,7 +83,7 @@ func (w *watch) gone(f *recorded.File) {
 }
 
 // Event implements live.Consumer.
-func (w *watch) Event(event *recording.Event, f *recorded.File) error {
+func (w *watch) Event(event *recording.Event, f *replay.File) error {
 	if !w.owns(event, f) {
 		return nil
 	}

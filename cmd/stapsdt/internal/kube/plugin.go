@@ -15,9 +15,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -48,7 +48,7 @@ func Main(args []string, version string, stdout, stderr *os.File) int {
 	c.SetOut(stdout)
 	c.SetErr(stderr)
 	if err := c.Execute(); err != nil {
-		warn(stderr, "%s", usage.Text(err))
+		warn(stderr, "%s", console.ErrorText(err))
 		return statusOf(err)
 	}
 	return status
@@ -57,7 +57,7 @@ func Main(args []string, version string, stdout, stderr *os.File) int {
 // statusOf returns the exit status of an error.
 func statusOf(err error) int {
 	switch {
-	case errors.Is(err, usage.Err):
+	case errors.Is(err, console.ErrUsage):
 		return exitUsage
 	case errors.Is(err, errForbidden), errors.Is(err, errSilent):
 		return exitRights

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 )
 
 // pod is what this package reads of a pod.
@@ -269,7 +269,7 @@ func quantity(text string) int64 {
 func parseSize(text string) (int64, error) {
 	n := quantity(strings.NewReplacer("M", "Mi", "G", "Gi").Replace(text))
 	if n <= 0 {
-		return 0, usage.Errorf("--size takes a number of bytes, such as 65536, 64M or 1G")
+		return 0, console.Usagef("--size takes a number of bytes, such as 65536, 64M or 1G")
 	}
 	return n, nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -115,7 +115,7 @@ A pod is named [NAMESPACE/]POD[/CONTAINER], and a probe PROVIDER:PROBE, where bo
 		SilenceErrors: true, SilenceUsage: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage.Errorf("there is no command %q for pods: see kubectl stapsdt help", args[0])
+				return console.Usagef("there is no command %q for pods: see kubectl stapsdt help", args[0])
 			}
 			return nil
 		},
@@ -164,46 +164,46 @@ func flagError(c *cobra.Command, err error) error {
 	if errors.As(err, &unknown) {
 		switch unknown.GetSpecifiedName() {
 		case "a", "all":
-			return usage.Errorf("-a is for the command on a node: kubectl stapsdt asks one pod, which -p names")
+			return console.Usagef("-a is for the command on a node: kubectl stapsdt asks one pod, which -p names")
 		case "from":
-			return usage.Errorf("--from is for a file on this machine, which stapsdt reads without a cluster")
+			return console.Usagef("--from is for a file on this machine, which stapsdt reads without a cluster")
 		}
 	}
-	return usage.Errorf("%w: see %s --help", err, c.CommandPath())
+	return console.Usagef("%w: see %s --help", err, c.CommandPath())
 }
 
 // check returns an error if the question is wrong, as far as this side knows the verb.
 func (q *Question) check(flags *pflag.FlagSet) error {
 	if n := flags.Lookup("number"); n != nil && n.Changed && strings.Trim(n.Value.String(), "0123456789") != "" {
-		return usage.Errorf("-n takes a number here, and not %q: give the namespace as in -p NAMESPACE/POD, or with --namespace", n.Value)
+		return console.Usagef("-n takes a number here, and not %q: give the namespace as in -p NAMESPACE/POD, or with --namespace", n.Value)
 	}
 	isChrome := q.verb == "trace" && q.format == "chrome"
 	switch {
 	case q.pod == "":
-		return usage.Errorf("no pod: give -p [NAMESPACE/]POD[/CONTAINER]")
+		return console.Usagef("no pod: give -p [NAMESPACE/]POD[/CONTAINER]")
 	case strings.ContainsAny(q.pod, ", *"):
-		return usage.Errorf("-p takes one pod, and not %q", q.pod)
+		return console.Usagef("-p takes one pod, and not %q", q.pod)
 	case strings.Count(q.pod, "/") > 2, slices.Contains(strings.Split(q.pod, "/"), ""):
-		return usage.Errorf("-p takes [NAMESPACE/]POD[/CONTAINER], and not %q", q.pod)
+		return console.Usagef("-p takes [NAMESPACE/]POD[/CONTAINER], and not %q", q.pod)
 	case q.namespace != "" && strings.Count(q.pod, "/") > 1:
-		return usage.Errorf("--namespace excludes a namespace in -p")
+		return console.Usagef("--namespace excludes a namespace in -p")
 	case q.file == "" && (q.verb == "record" || isChrome):
-		return usage.Errorf("no file: give -O FILE")
+		return console.Usagef("no file: give -O FILE")
 	case q.file != "" && q.verb == "trace" && !isChrome:
-		return usage.Errorf("-O is for -o chrome")
+		return console.Usagef("-O is for -o chrome")
 	case q.format == "ctf":
-		return usage.Errorf("-o ctf is for this machine: record the events, and give the file to stapsdt trace -o ctf --from FILE")
+		return console.Usagef("-o ctf is for this machine: record the events, and give the file to stapsdt trace -o ctf --from FILE")
 	case q.via != "" && q.via != "kernel" && q.via != "socket":
-		return usage.Errorf("--via takes kernel or socket, and not %q", q.via)
+		return console.Usagef("--via takes kernel or socket, and not %q", q.via)
 	}
 	if what := q.kernelOnly(); what != "" {
 		if q.via == "socket" {
-			return usage.Errorf("%s takes --via kernel", what)
+			return console.Usagef("%s takes --via kernel", what)
 		}
 		q.via = "kernel"
 	}
 	if len(q.args) == 0 && (q.verb != "list" && q.verb != "top" && q.verb != "tree") {
-		return usage.Errorf("no probes: give PROVIDER:PROBE, such as 'myapp:*'")
+		return console.Usagef("no probes: give PROVIDER:PROBE, such as 'myapp:*'")
 	}
 	return nil
 }

@@ -17,9 +17,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/debugger"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -41,7 +41,7 @@ func recordingSize(text string, limit int64) (int64, error) {
 	}
 	size, err := parseSize(text)
 	if err == nil && limit > 0 && size > limit/2 {
-		err = usage.Errorf("a recording of %d bytes is memory of the pod, whose limit is %d: --size takes at most half of it", size, limit)
+		err = console.Usagef("a recording of %d bytes is memory of the pod, whose limit is %d: --size takes at most half of it", size, limit)
 	}
 	return size, err
 }

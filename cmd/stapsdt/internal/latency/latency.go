@@ -15,7 +15,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -55,13 +54,13 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	}
 	l.kinds.named, l.kinds.functions = l.pairs.named, l.pairs.functions
 	if o.From.Given() && l.pairs.functions {
-		return usage.Errorf("recordings do not tell the depth of calls, by which calls of functions are paired with their returns")
+		return console.Usagef("recordings do not tell the depth of calls, by which calls of functions are paired with their returns")
 	}
 	if o.From.Given() {
 		return l.runRecorded(ctx, &config)
 	}
 	if l.pairs.key == bpf.Goroutine && !config.Given() {
-		return usage.Errorf("--key goroutine needs to know the processes: give -p PID, or -a for all")
+		return console.Usagef("--key goroutine needs to know the processes: give -p PID, or -a for all")
 	}
 	asked, needs := config, l.needs()
 	asked.Specs, asked.Others, asked.Where = l.pairs.specs, l.pairs.others, ""
@@ -120,10 +119,10 @@ func newPairs(names []string, key string) (*pairs, error) {
 	case 2:
 		p.specs = names
 	default:
-		return nil, usage.Errorf("latency takes the probes of the start and of the end, or the name that their __start and __end follow")
+		return nil, console.Usagef("latency takes the probes of the start and of the end, or the name that their __start and __end follow")
 	}
 	if p.specs[0] == p.specs[1] {
-		return nil, usage.Errorf("the start and the end are the same probe: %s", p.specs[0])
+		return nil, console.Usagef("the start and the end are the same probe: %s", p.specs[0])
 	}
 	if p.key == "" {
 		start, ok1 := strings.CutSuffix(p.specs[0], "_start")
@@ -132,7 +131,7 @@ func newPairs(names []string, key string) (*pairs, error) {
 			end, ok2 = strings.CutSuffix(p.specs[1], "_done")
 		}
 		if !ok1 || !ok2 || start != end {
-			return nil, usage.Errorf("no key pairs a start with its end: give --key arg0 or another expression, --key goroutine or --key thread")
+			return nil, console.Usagef("no key pairs a start with its end: give --key arg0 or another expression, --key goroutine or --key thread")
 		}
 		p.key = "arg0"
 	}
@@ -142,10 +141,10 @@ func newPairs(names []string, key string) (*pairs, error) {
 // function pairs the calls of functions with their returns.
 func (p *pairs) function(spec string) error {
 	if strings.HasSuffix(spec, target.ReturnSuffix) {
-		return usage.Errorf("latency pairs calls with their returns: give %s", strings.TrimSuffix(spec, target.ReturnSuffix))
+		return console.Usagef("latency pairs calls with their returns: give %s", strings.TrimSuffix(spec, target.ReturnSuffix))
 	}
 	if p.key != "" && p.key != bpf.Call {
-		return usage.Errorf("a call is paired with its return by its goroutine and its depth: leave out --key")
+		return console.Usagef("a call is paired with its return by its goroutine and its depth: leave out --key")
 	}
 	p.named, p.functions, p.key = true, true, bpf.Call
 	p.specs = []string{spec, spec + target.ReturnSuffix}

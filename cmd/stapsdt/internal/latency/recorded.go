@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -23,7 +23,7 @@ import (
 type fromRecordings struct {
 	count.Recorded[*operation]
 	latency  *latency
-	pairs    *recorded.Pairs
+	pairs    *replay.Pairs
 	selector *probes.Selector
 	interval *run.Interval
 }
@@ -31,9 +31,9 @@ type fromRecordings struct {
 // runRecorded measures the operations of the recordings in the options.
 func (l *latency) runRecorded(ctx context.Context, config *run.Config) error {
 	if config.Given() || config.Single || config.Duration > 0 || config.Via != "" || config.Budget > 0 || l.options.Interval > 0 {
-		return usage.Errorf("-p, -a, -d, -i, --via and --budget are for processes, and --from reads recordings")
+		return console.Usagef("-p, -a, -d, -i, --via and --budget are for processes, and --from reads recordings")
 	}
-	source, err := recorded.Open(l.options.From, slices.Concat(l.pairs.specs, l.pairs.otherSpecs()), "", nil)
+	source, err := replay.Open(l.options.From, slices.Concat(l.pairs.specs, l.pairs.otherSpecs()), "", nil)
 	if err != nil {
 		return err
 	}
@@ -80,14 +80,14 @@ func (r *fromRecordings) open(all []*recording.Probe, where string) error {
 }
 
 // finish shows the result.
-func (r *fromRecordings) finish(source *recorded.Source) error {
+func (r *fromRecordings) finish(source *replay.Source) error {
 	if err := r.latency.show(true); err != nil {
 		return err
 	}
 	if r.latency.options.JSON {
-		source.ReportJSON(r.latency.Console, recorded.LowerBounds)
+		source.ReportJSON(r.latency.Console, replay.LowerBounds)
 	} else {
-		source.Report(r.latency.Console, recorded.LowerBounds)
+		source.Report(r.latency.Console, replay.LowerBounds)
 	}
 	r.report()
 	return nil
@@ -95,7 +95,7 @@ func (r *fromRecordings) finish(source *recorded.Source) error {
 
 // Event pairs an event. A program may have other probes than those that were known, which are left out if they do
 // not have what is asked for.
-func (r *fromRecordings) Event(e *recording.Event, f *recorded.File) error {
+func (r *fromRecordings) Event(e *recording.Event, f *replay.File) error {
 	if !r.pairs.Knows(e.Probe) {
 		side, err := r.side(e.Probe)
 		if err == nil {
@@ -109,7 +109,7 @@ func (r *fromRecordings) Event(e *recording.Event, f *recorded.File) error {
 	}
 	if o := r.pairs.Add(e, f); o.HasEnded {
 		ended := &o.Ended
-		r.Add(ended.Kind, ended.By, r.latency.options.Buckets, recorded.Elapsed, uint64(ended.Took))
+		r.Add(ended.Kind, ended.By, r.latency.options.Buckets, replay.Elapsed, uint64(ended.Took))
 	}
 	return nil
 }
@@ -124,22 +124,22 @@ func (r *fromRecordings) Tick() (next time.Duration, more bool, err error) {
 }
 
 // side returns which part of an operation a probe is.
-func (r *fromRecordings) side(p *recording.Probe) (side recorded.Side, err error) {
+func (r *fromRecordings) side(p *recording.Probe) (side replay.Side, err error) {
 	isStart, err := operations.IsStart(r.selector, p.Provider, p.Name)
 	if err != nil {
 		return side, err
 	}
 	kind, err := r.latency.kinds.find(r.selector, p.Provider+":"+p.Name, isStart)
-	return recorded.Side{Probe: p, Kind: int(kind), IsStart: isStart}, err
+	return replay.Side{Probe: p, Kind: int(kind), IsStart: isStart}, err
 }
 
 // pair prepares to pair the events of probes.
 func (r *fromRecordings) pair(all []*recording.Probe, where string) (err error) {
 	l := r.latency
 	if r.selector, err = probes.NewSelector(l.pairs.specs, l.pairs.others); err != nil {
-		return usage.Errorf("%w", err)
+		return console.Usagef("%w", err)
 	}
-	var sides []recorded.Side
+	var sides []replay.Side
 	for _, p := range all {
 		side, err := r.side(p)
 		if err != nil {
@@ -149,7 +149,7 @@ func (r *fromRecordings) pair(all []*recording.Probe, where string) (err error) 
 	}
 	var unfit probes.Unfit
 	pairing := bpf.Pairing{Key: l.pairs.key, Where: bpf.SplitWhere(where), By: l.options.By, Details: true}
-	r.pairs, err = recorded.NewPairs(recorded.Plan{Pairing: pairing, Unfit: &unfit}, sides)
+	r.pairs, err = replay.NewPairs(replay.Plan{Pairing: pairing, Unfit: &unfit}, sides)
 	for i, o := range l.kinds.all {
 		o.unfit = err == nil && r.pairs.Unfit(i)
 	}
@@ -157,7 +157,7 @@ func (r *fromRecordings) pair(all []*recording.Probe, where string) (err error) 
 		l.Warn("%s", line)
 	}
 	if err != nil && !errors.Is(err, probes.ErrNothing) {
-		return usage.Errorf("%w", err)
+		return console.Usagef("%w", err)
 	}
 	return err
 }
@@ -174,7 +174,7 @@ func (r *fromRecordings) report() {
 	if r.pairs.Unknown > 0 {
 		to.Warn("%d events are not included, because the recording does not have their %ss", r.pairs.Unknown, r.latency.pairs.key)
 	}
-	recorded.Unevaluated(to, r.pairs.Unevaluated)
+	replay.Unevaluated(to, r.pairs.Unevaluated)
 }
 
 func (r *fromRecordings) unpaired() ([]unpaired, error) {
@@ -183,9 +183,9 @@ func (r *fromRecordings) unpaired() ([]unpaired, error) {
 		totals := r.pairs.Totals(i)
 		all[i].starts, all[i].ends = totals.Starts-totals.Pairs, totals.Ends
 	}
-	var open []*recorded.Operation
-	r.pairs.Open(func(o *recorded.Operation) { open = append(open, o) })
-	recorded.SortOpen(open)
+	var open []*replay.Operation
+	r.pairs.Open(func(o *replay.Operation) { open = append(open, o) })
+	replay.SortOpen(open)
 	for _, o := range open {
 		u, isOpen := &all[o.Kind], o.IsOpen()
 		if u.columns = r.columnsOf(o.Columns); isOpen {
@@ -210,7 +210,7 @@ func (r *fromRecordings) unpaired() ([]unpaired, error) {
 }
 
 // columnsOf returns what describes the open operations of a kind.
-func (r *fromRecordings) columnsOf(c *recorded.Columns) columns {
+func (r *fromRecordings) columnsOf(c *replay.Columns) columns {
 	key := r.latency.pairs.key
 	if key == "arg0" {
 		key = c.Key

@@ -13,8 +13,8 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/proberec"
 
@@ -47,7 +47,7 @@ func jobs(t *testing.T) (path string) {
 func measure(t *testing.T, key string, config run.Config, o count.Options, names ...string) (text string, all []map[string]any) {
 	t.Helper()
 	var out, warnings bytes.Buffer
-	o.Buckets = record.Powers{}
+	o.Buckets = layout.Powers{}
 	require.NoError(t, Run(t.Context(), &console.Console{Out: &out, Err: &warnings}, config, names, key, o))
 	if o.JSON {
 		for line := range strings.Lines(out.String()) {
@@ -63,7 +63,7 @@ func measure(t *testing.T, key string, config run.Config, o count.Options, names
 // are open are shown.
 func TestRecorded(t *testing.T) {
 	from := []string{jobs(t)}
-	o := count.Options{From: recorded.From{Paths: from}, JSON: true}
+	o := count.Options{From: replay.From{Paths: from}, JSON: true}
 	o.By = []string{"text", "status"}
 	_, all := measure(t, "", run.Config{}, o, "shop:job")
 	require.Len(t, all, 3)
@@ -81,7 +81,7 @@ func TestRecorded(t *testing.T) {
 	require.Equal(t, map[string]any{"text": "job 0"}, first["by"])
 	require.Positive(t, first["nanoseconds"])
 
-	text, _ := measure(t, "", run.Config{}, count.Options{From: recorded.From{Paths: from}}, "shop:job")
+	text, _ := measure(t, "", run.Config{}, count.Options{From: replay.From{Paths: from}}, "shop:job")
 	require.Contains(t, text, "2 starts without an end (2 still open); 1 end without a start")
 	require.Regexp(t, `OPEN FOR +PID +GOROUTINE +ID +text\n`, text)
 }
@@ -89,7 +89,7 @@ func TestRecorded(t *testing.T) {
 // TestRecordedWhere: a condition that the start can evaluate is about the start, also of ends that have no
 // such argument.
 func TestRecordedWhere(t *testing.T) {
-	o := count.Options{From: recorded.From{Paths: []string{jobs(t)}}, JSON: true}
+	o := count.Options{From: replay.From{Paths: []string{jobs(t)}}, JSON: true}
 	for where, want := range map[string][]any{
 		`text == "job 1"`:                  {3., 1., 1., 1.}, // the count, starts without an end, ends without a start, open
 		`status == 200`:                    {3., 2., 1., 2.},
@@ -103,7 +103,7 @@ func TestRecordedWhere(t *testing.T) {
 
 // TestRecordedKeys: goroutines pair events, and threads do not if the recording does not have them.
 func TestRecordedKeys(t *testing.T) {
-	o := count.Options{From: recorded.From{Paths: []string{jobs(t)}}, JSON: true}
+	o := count.Options{From: replay.From{Paths: []string{jobs(t)}}, JSON: true}
 	_, all := measure(t, "goroutine", run.Config{}, o, "shop:job__start", "shop:job__end")
 	require.Equal(t, 6., all[0]["count"])
 	text, all := measure(t, "thread", run.Config{}, o, "shop:job__start", "shop:job__end")

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/cilium/ebpf"
 )
@@ -60,7 +60,7 @@ func (l *latency) runTraced(ctx context.Context, config run.Config) (err error) 
 
 // report says which operations are not included.
 func (t *traced) report() error {
-	stats, err := record.ReadStats(t.run.Env.Stats)
+	stats, err := layout.ReadStats(t.run.Env.Stats)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (t *traced) ProcessFound(pid int) error {
 	case err == nil:
 		return nil
 	case !t.run.All && !t.run.Began():
-		return usage.Errorf("%w; give --key arg0 or another expression, or --key thread", err)
+		return console.Usagef("%w; give --key arg0 or another expression, or --key thread", err)
 	}
 	t.Problem(fmt.Errorf("%w; its events are not included", err))
 	return nil

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
@@ -58,7 +58,7 @@ func (t *traced) unpaired() ([]unpaired, error) {
 	}
 	t.full = 0
 	for i := range all {
-		totals, err := record.ReadTotals(t.operations.Tables.Totals, uint32(i))
+		totals, err := layout.ReadTotals(t.operations.Tables.Totals, uint32(i))
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +70,7 @@ func (t *traced) unpaired() ([]unpaired, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(open, func(a, b record.Open) int { return cmp.Compare(a.Since, b.Since) })
+	slices.SortFunc(open, func(a, b layout.Open) int { return cmp.Compare(a.Since, b.Since) })
 	now := event.Now()
 	for i := range open {
 		o := &open[i]
@@ -87,9 +87,9 @@ func (t *traced) unpaired() ([]unpaired, error) {
 }
 
 // opened returns how an operation is shown.
-func (t *traced) opened(o *record.Open, now time.Duration) openOperation {
+func (t *traced) opened(o *layout.Open, now time.Duration) openOperation {
 	plan := t.plans[o.Kind]
-	shown := func(item *record.Item, in []byte) value {
+	shown := func(item *layout.Item, in []byte) value {
 		bits, text, cut := item.In(in)
 		return value{string(render.KeyText(item, bits, text, cut)), render.KeyJSON(item, bits, text)}
 	}

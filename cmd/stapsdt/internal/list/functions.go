@@ -13,7 +13,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -23,7 +22,7 @@ func functionSpecs(args []string) (specs []target.Spec, paths []string, err erro
 		spec, err := target.ParseSpec(arg)
 		switch {
 		case spec.Functions && err != nil:
-			return nil, nil, usage.Errorf("%w", err)
+			return nil, nil, console.Usagef("%w", err)
 		case spec.Functions:
 			specs = append(specs, spec)
 		default:
@@ -36,7 +35,7 @@ func functionSpecs(args []string) (specs []target.Spec, paths []string, err erro
 // runFunctions shows the functions that specs select in the processes of a target, or in files.
 func runFunctions(to *console.Console, where probes.Target, specs []target.Spec, paths []string, o Options) error {
 	if where.All || (len(where.PIDs) > 0) == (len(paths) > 0) || o.From.Given() {
-		return usage.Errorf("list shows the functions %v in one of -p PID and FILE...", specs[0])
+		return console.Usagef("list shows the functions %v in one of -p PID and FILE...", specs[0])
 	}
 	l := &lister{target: where, options: o, functions: true}
 	finder := target.NewFinder()

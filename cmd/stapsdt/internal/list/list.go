@@ -14,10 +14,9 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -28,7 +27,7 @@ type Options struct {
 	// Verbose shows each site.
 	Verbose bool
 	// From are the recordings whose probes are shown.
-	From recorded.From
+	From replay.From
 }
 
 // lister runs the command list.
@@ -55,13 +54,13 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 	}
 	if o.From.Given() {
 		if where.Given() || len(paths) > 0 {
-			return usage.Errorf("list takes one of -p PID, -a, FILE..., --from FILE and http://HOST/debug/probes/")
+			return console.Usagef("list takes one of -p PID, -a, FILE..., --from FILE and http://HOST/debug/probes/")
 		}
 		return runRecorded(ctx, to, o)
 	}
 	addressed := slices.ContainsFunc(paths, remote.IsAddress)
 	if where.Given() == (len(paths) > 0) || addressed && len(paths) > 1 {
-		return usage.Errorf("list takes one of -p PID, -a, FILE... and http://HOST/debug/probes/")
+		return console.Usagef("list takes one of -p PID, -a, FILE... and http://HOST/debug/probes/")
 	}
 	if addressed {
 		return runRemote(ctx, to, paths[0], o)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -94,7 +94,7 @@ func (one *listener) pids() []int {
 func (one *listener) text(out *bufio.Writer) {
 	fmt.Fprintf(out, "%v, by its socket\n", one.Process)
 	for _, p := range one.probes {
-		fmt.Fprintln(out, render.Printable(fmt.Sprintf("  %s:%s(%s)", p.Provider, p.Name, recorded.Signature(p))))
+		fmt.Fprintln(out, render.Printable(fmt.Sprintf("  %s:%s(%s)", p.Provider, p.Name, replay.Signature(p))))
 	}
 }
 

@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // recordedProbes is what a recording has.
 type recordedProbes struct {
-	file        *recorded.File
+	file        *replay.File
 	counts      []uint64 // of the events of each probe, by its number
 	first, last int64    // their times, by CLOCK_REALTIME
 }
@@ -26,14 +25,14 @@ type recordedProbes struct {
 // runRecorded shows the probes of recordings, and how many events these have of each.
 func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 	if o.Verbose {
-		return usage.Errorf("-v shows the sites of files, and recordings have none")
+		return console.Usagef("-v shows the sites of files, and recordings have none")
 	}
 	out := bufio.NewWriter(to.Out)
 	for i, path := range o.From.Paths {
 		if i > 0 && !o.JSON {
 			fmt.Fprintln(out)
 		}
-		source, err := recorded.Open(recorded.From{Paths: []string{path}, Since: o.From.Since, Until: o.From.Until}, nil, "", nil)
+		source, err := replay.Open(replay.From{Paths: []string{path}, Since: o.From.Since, Until: o.From.Until}, nil, "", nil)
 		if err != nil {
 			return err
 		}
@@ -43,7 +42,7 @@ func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 			if err = all.json(out); err == nil {
 				err = out.Flush()
 			}
-			source.ReportJSON(to, recorded.LowerBounds)
+			source.ReportJSON(to, replay.LowerBounds)
 		} else if err == nil {
 			all.text(out)
 		}
@@ -56,7 +55,7 @@ func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 }
 
 // countRecorded reads all events of a source with one file.
-func countRecorded(ctx context.Context, source *recorded.Source) (*recordedProbes, error) {
+func countRecorded(ctx context.Context, source *replay.Source) (*recordedProbes, error) {
 	all := &recordedProbes{file: source.Files()[0]}
 	if _, err := source.More(); err != nil {
 		return nil, err
@@ -99,7 +98,7 @@ func (r *recordedProbes) text(out *bufio.Writer) {
 	}
 	fmt.Fprintln(out, ")")
 	for i, p := range r.file.Probes() {
-		line := fmt.Sprintf("  %s:%s(%s)  # %s", p.Provider, p.Name, recorded.Signature(p), render.Number(r.count(i), "event"))
+		line := fmt.Sprintf("  %s:%s(%s)  # %s", p.Provider, p.Name, replay.Signature(p), render.Number(r.count(i), "event"))
 		fmt.Fprintln(out, render.Printable(line))
 	}
 }
@@ -132,7 +131,7 @@ func (r *recordedProbes) json(out *bufio.Writer) error {
 func jsonArgs(p *recording.Probe) []jsonArg {
 	all := make([]jsonArg, len(p.Args))
 	for i := range p.Args {
-		all[i].Name, all[i].Type = recorded.Argument(p, i)
+		all[i].Name, all[i].Type = replay.Argument(p, i)
 	}
 	return all
 }

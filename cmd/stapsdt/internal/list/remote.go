@@ -14,18 +14,17 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 )
 
 // runRemote shows the probes that a program lists at an address. The program does not say where
 // their sites are.
 func runRemote(ctx context.Context, to *console.Console, text string, o Options) error {
 	if o.Verbose {
-		return usage.Errorf("-v shows the sites of files, and %s lists none", "http://…")
+		return console.Usagef("-v shows the sites of files, and %s lists none", "http://…")
 	}
 	address, err := remote.ParseAddress(text)
 	if err != nil {
-		return usage.Errorf("%w", err)
+		return console.Usagef("%w", err)
 	}
 	listing, err := remote.NewClient(address).Probes(ctx)
 	if err != nil {

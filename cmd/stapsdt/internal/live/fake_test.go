@@ -18,12 +18,12 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
-	"github.com/go-stapsdt/stapsdt/internal/recorder"
-	"github.com/go-stapsdt/stapsdt/internal/recordfile"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 
@@ -134,7 +134,7 @@ func sendMemory(c *net.UnixConn, pid int) error {
 // until is a consumer that ends when something is true.
 type until func() bool
 
-func (until) Event(*recording.Event, *recorded.File) error { return nil }
+func (until) Event(*recording.Event, *replay.File) error { return nil }
 
 func (u until) Tick() (next time.Duration, more bool, err error) {
 	return 10 * time.Millisecond, !u(), nil
@@ -162,7 +162,7 @@ func (w *warnings) count(text string) int {
 func runAll(t *testing.T, enough func(*Feed) bool) (feed *Feed, said *warnings) {
 	t.Helper()
 	said = &warnings{}
-	source, err := recorded.New([]string{"*:*"}, "", nil)
+	source, err := replay.New([]string{"*:*"}, "", nil)
 	require.NoError(t, err)
 	feed = newFeed(&console.Console{Err: said}, &run.Config{Target: probes.Target{All: true}}, source, patterns([]string{"*:*"}))
 	defer feed.Close()

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -59,7 +59,7 @@ var ErrEnough = errors.New("enough events")
 // Consumer takes events.
 type Consumer interface {
 	// Event takes an event. ErrEnough ends the run.
-	Event(*recording.Event, *recorded.File) error
+	Event(*recording.Event, *replay.File) error
 	// Tick is called when the events of the present are taken. It returns how long it may take until it
 	// is called again, and whether the run goes on.
 	Tick() (next time.Duration, more bool, err error)
@@ -67,7 +67,7 @@ type Consumer interface {
 
 // Feed delivers the events of programs that listen. Only dialing and scanning have goroutines of their own.
 type Feed struct {
-	*recorded.Source
+	*replay.Source
 	*console.Console
 	config   *run.Config
 	patterns []wire.Pattern
@@ -76,7 +76,7 @@ type Feed struct {
 	// Came is called with the probes of a program that will be watched, and Gone when a program has ended, whose
 	// events are delivered, unless they are nil.
 	Came func([]*recording.Probe)
-	Gone func(*recorded.File)
+	Gone func(*replay.File)
 
 	programs  map[socket.Key]*program
 	pending   map[socket.Key]bool // those that are being connected to
@@ -98,12 +98,12 @@ type Feed struct {
 // program is a process that is connected.
 type program struct {
 	*socket.Connection
-	file *recorded.File // while it is watched
-	size int            // of its memory
-	gone chan struct{}  // closed when the connection has ended, or was interrupted
+	file *replay.File  // while it is watched
+	size int           // of its memory
+	gone chan struct{} // closed when the connection has ended, or was interrupted
 }
 
-func newFeed(to *console.Console, c *run.Config, source *recorded.Source, patterns []wire.Pattern) *Feed {
+func newFeed(to *console.Console, c *run.Config, source *replay.Source, patterns []wire.Pattern) *Feed {
 	return &Feed{
 		Source: source, Console: to, config: c, patterns: patterns,
 		programs: map[socket.Key]*program{}, pending: map[socket.Key]bool{}, refused: refusals{}, named: family{}, family: family{},
@@ -307,7 +307,7 @@ func (f *Feed) deliverAll(c Consumer) error {
 }
 
 // drop gives up a program whose memory has what no writer writes.
-func (f *Feed) drop(file *recorded.File, err error) {
+func (f *Feed) drop(file *replay.File, err error) {
 	for k, p := range f.programs {
 		if p.file == file {
 			f.refuse(p.Process, fmt.Errorf("%v is watched no longer: %w", p.Process, err))

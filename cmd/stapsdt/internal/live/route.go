@@ -12,12 +12,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
@@ -126,7 +125,7 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 	}
 	switch {
 	case n.Kernel != "" && demanded:
-		return nil, usage.Errorf("%s needs the kernel, and --via socket excludes it", n.Kernel)
+		return nil, console.Usagef("%s needs the kernel, and --via socket excludes it", n.Kernel)
 	case n.Kernel != "":
 		return nil, nil // and Refuse says why
 	case len(c.Pods) > 0 && !demanded && !Replaces(refused):
@@ -202,7 +201,7 @@ func kernel() error {
 
 // connect connects to the programs that the configuration names.
 func connect(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
-	source, err := recorded.New(append(slices.Clone(c.Specs), n.Others...), c.Where, n.fit)
+	source, err := replay.New(append(slices.Clone(c.Specs), n.Others...), c.Where, n.fit)
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +302,7 @@ func (f *Feed) Probes() (all []*recording.Probe) {
 // fit returns an error if the expressions do not fit a probe. Only the kernel knows the thread that fires, and texts
 // to which numbers point.
 func (n *Needs) fit(p *recording.Probe) error {
-	vars := recorded.Variables(p)
+	vars := replay.Variables(p)
 	vars = slices.DeleteFunc(vars, func(v expr.Var) bool {
 		return v.Name == "tid" && !slices.ContainsFunc(p.Args, func(a recording.Arg) bool { return a.Name == "tid" })
 	})
@@ -311,7 +310,7 @@ func (n *Needs) fit(p *recording.Probe) error {
 		if err == nil {
 			return nil
 		}
-		return usage.Errorf("%s:%s: %w", p.Provider, p.Name, err)
+		return console.Usagef("%s:%s: %w", p.Provider, p.Name, err)
 	}
 	if n.Where != "" {
 		if _, err := expr.ParseFilter(n.Where, vars); err != nil {
@@ -359,9 +358,9 @@ func (f *Feed) unseen(c *run.Config) string {
 }
 
 // about returns what the kernel knows of a process.
-func about(p *socket.Process) *recorded.Process {
+func about(p *socket.Process) *replay.Process {
 	if p.Elsewhere {
-		return &recorded.Process{PID: p.PID}
+		return &replay.Process{PID: p.PID}
 	}
-	return recorded.NewProcess(p.PID)
+	return replay.NewProcess(p.PID)
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/price"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
@@ -47,7 +47,7 @@ type Unit struct {
 type program struct {
 	unit  *Unit
 	price time.Duration
-	last  record.Hits
+	last  layout.Hits
 }
 
 // New returns a meter for the programs of a run. Without prices, it only counts.
@@ -134,7 +134,7 @@ func (m *Meter) Read() error {
 }
 
 // add adds what a program has counted since it was read last. Some runs are measured, and stand for the others.
-func (p *program) add(hits record.Hits) {
+func (p *program) add(hits layout.Hits) {
 	count := hits.Count - p.last.Count
 	p.last = hits
 	p.unit.Count += count

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -114,9 +114,9 @@ func TestUnits(t *testing.T) {
 // TestAdd: an event costs its price, and what the measured runs of the program took.
 func TestAdd(t *testing.T) {
 	p := &program{unit: &Unit{}, price: 1000}
-	p.add(record.Hits{Count: 10})
+	p.add(layout.Hits{Count: 10})
 	require.EqualValues(t, 10*1000, p.unit.Cost)
-	p.add(record.Hits{Count: 32, Measured: 2, Time: 400})
+	p.add(layout.Hits{Count: 32, Measured: 2, Time: 400})
 	require.EqualValues(t, 10*1000+22*1200, p.unit.Cost)
 	require.EqualValues(t, 32, p.unit.Count)
 }

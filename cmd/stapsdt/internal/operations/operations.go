@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/cilium/ebpf"
 )
@@ -52,7 +52,7 @@ func IsStart(s *probes.Selector, provider, probe string) (bool, error) {
 	start, end := s.Specs[0], s.Specs[1]
 	isStart := start.Match(provider, probe)
 	if isStart && end.Match(provider, probe) {
-		return false, usage.Errorf("both %v and %v name it", start, end)
+		return false, console.Usagef("both %v and %v name it", start, end)
 	}
 	return isStart, nil
 }
@@ -64,14 +64,14 @@ func (o *Operations) ProcessFound(env *bpf.Env, pid int) error {
 }
 
 // Open reads the operations that are open, of processes that exist.
-func (o *Operations) Open() (open []record.Open, err error) {
+func (o *Operations) Open() (open []layout.Open, err error) {
 	open, _, err = divide(o.Tables.Open)
 	return open, err
 }
 
 // divide reads the operations that are open, and those whose process has ended.
-func divide(table *ebpf.Map) (open, dead []record.Open, err error) {
-	all, err := record.ReadOpen(table)
+func divide(table *ebpf.Map) (open, dead []layout.Open, err error) {
+	all, err := layout.ReadOpen(table)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -82,7 +82,7 @@ func measure(k bpf.Kernel) (Table, error) {
 		if err != nil {
 			return nil, err
 		}
-		links, err := attach.Attach(prog, "/proc/self/exe", []sdt.Site{{Provider: "price", Name: string(name), Offset: offset}}, pid, k.Multi)
+		links, err := engine.AttachSites(prog, "/proc/self/exe", []sdt.Site{{Provider: "price", Name: string(name), Offset: offset}}, pid, k.Multi)
 		if errors.Is(err, errNotTraced) { // as a nop of ten bytes is not before Linux 7.2
 			continue
 		}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
@@ -77,13 +77,13 @@ func Look(finder Finder, pids []int, all bool, keep func(*target.File) bool) (*F
 	found := &Found{Uses: map[*target.File][]Use{}}
 	for _, pid := range pids {
 		uses, skipped, err := finder.Process(pid)
-		if shortage.Is(skipped) {
+		if stall.Passes(skipped) {
 			err = errors.Join(err, skipped)
 		}
 		if err != nil && !all {
 			return nil, err
 		}
-		if found.Short == nil && shortage.Is(err) {
+		if found.Short == nil && stall.Passes(err) {
 			found.Short = err
 		}
 		var refused *rights.Error

@@ -4,10 +4,10 @@ package probes
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 )
 
 // Target selects the processes in which a command looks for probes.
@@ -34,9 +34,9 @@ func (t *Target) Now() (Target, error) {
 func (t *Target) Check() error {
 	switch {
 	case t.All && len(t.PIDs)+len(t.Pods) > 0:
-		return usage.Errorf("-p and -a exclude each other")
+		return console.Usagef("-p and -a exclude each other")
 	case len(t.PIDs) > 0 && len(t.Pods) > 0:
-		return usage.Errorf("-p takes processes or pods, and not both")
+		return console.Usagef("-p takes processes or pods, and not both")
 	}
 	return nil
 }
@@ -45,26 +45,26 @@ func (t *Target) Check() error {
 // maps a spec to its alternative.
 func (t *Target) Selector(specs []string, others map[string]string) (*Selector, error) {
 	if len(specs) == 0 {
-		return nil, usage.Errorf("no probes: give [FILE:]PROVIDER:PROBE, such as 'myapp:*'")
+		return nil, console.Usagef("no probes: give [FILE:]PROVIDER:PROBE, such as 'myapp:*'")
 	}
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
 	for _, text := range specs {
 		if remote.IsAddress(text) {
-			return nil, usage.Errorf("an address is the first argument of trace, and has no place elsewhere")
+			return nil, console.Usagef("an address is the first argument of trace, and has no place elsewhere")
 		}
 	}
 	selector, err := NewSelector(specs, others)
 	if err != nil {
-		return nil, usage.Errorf("%w", err)
+		return nil, console.Usagef("%w", err)
 	}
 	if len(selector.FunctionSpecs()) > 0 && len(t.PIDs) == 0 {
-		return nil, usage.Errorf("%v selects functions, which are looked for in the processes that -p names; for probes of a provider named go, give FILE:", selector.FunctionSpecs()[0])
+		return nil, console.Usagef("%v selects functions, which are looked for in the processes that -p names; for probes of a provider named go, give FILE:", selector.FunctionSpecs()[0])
 	}
 	for i, spec := range selector.Specs {
 		if spec.File == "" && !t.Given() {
-			return nil, usage.Errorf("no processes: give -p PID, or -a for all, or a file as in FILE:%s", specs[i])
+			return nil, console.Usagef("no processes: give -p PID, or -a for all, or a file as in FILE:%s", specs[i])
 		}
 	}
 	return selector, nil

@@ -9,14 +9,14 @@ import (
 	"strconv"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
 // fields shows the struct that an argument points to: {path="/" status=200}, or in JSON.
 type fields struct {
-	d    *record.Details
+	d    *layout.Details
 	v    *event.Value
 	json bool
 	// depth is how deep in structs and arrays it is.
@@ -74,8 +74,8 @@ func (f *fields) field(to []byte, field sdt.Field, at int64) []byte {
 
 // value appends a value that is at an offset of the whole.
 func (f *fields) value(to []byte, t *sdt.Type, at int64) []byte {
-	if i := slices.IndexFunc(f.d.Texts, func(d record.DetailText) bool { return int64(d.At) == at }); i >= 0 && t != nil &&
-		(t.IsString() || record.IsGoString(t)) {
+	if i := slices.IndexFunc(f.d.Texts, func(d layout.DetailText) bool { return int64(d.At) == at }); i >= 0 && t != nil &&
+		(t.IsString() || layout.IsGoString(t)) {
 		return f.text(to, f.v.Texts[i], at)
 	}
 	switch {
@@ -158,7 +158,7 @@ func (f *fields) text(to []byte, t event.Text, at int64) []byte {
 }
 
 func (f *fields) isGo(at int64) bool {
-	return slices.ContainsFunc(f.d.Texts, func(d record.DetailText) bool { return int64(d.At) == at && d.IsGo })
+	return slices.ContainsFunc(f.d.Texts, func(d layout.DetailText) bool { return int64(d.At) == at && d.IsGo })
 }
 
 // array appends the first elements of an array, and one of chars as a text.

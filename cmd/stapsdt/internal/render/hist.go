@@ -14,7 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
@@ -22,7 +22,7 @@ import (
 type Bucket struct {
 	Low, High float64
 	Count     uint64
-	Sum       record.Sum // of the values
+	Sum       layout.Sum // of the values
 }
 
 // Histogram is the distribution of a value.
@@ -66,14 +66,14 @@ func (h *Histogram) Count() (n uint64) {
 // be those of different moments, whose quotient is not in the bucket.
 func (b *Bucket) average() float64 { return min(max(average(b.Sum, b.Count), b.Low), b.High) }
 
-func average(sum record.Sum, count uint64) float64 {
+func average(sum layout.Sum, count uint64) float64 {
 	mean, _ := new(big.Rat).SetFrac(sum.Int(), new(big.Int).SetUint64(max(count, 1))).Float64()
 	return mean
 }
 
 // Average returns the average of the values.
 func (h *Histogram) Average() float64 {
-	var sum record.Sum
+	var sum layout.Sum
 	for _, b := range h.Buckets {
 		sum.Merge(b.Sum)
 	}

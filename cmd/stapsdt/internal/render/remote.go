@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
@@ -53,7 +53,7 @@ func (e *RemoteEvent) value(v remote.Value) (text string, cut bool) {
 		value, cut := e.cut(value, v.Cut)
 		return strconv.Quote(value), cut
 	case json.Number:
-		if value == "0" && isOperation(&record.Item{Name: v.Name, Type: expr.Type{Kind: expr.Uint, Size: 8}}) && of == "uint64" {
+		if value == "0" && isOperation(&layout.Item{Name: v.Name, Type: expr.Type{Kind: expr.Uint, Size: 8}}) && of == "uint64" {
 			return "-", false
 		}
 		if n, err := value.Int64(); err == nil && of == "time.Duration" {

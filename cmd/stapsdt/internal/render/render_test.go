@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -24,8 +24,8 @@ import (
 // TestHistogram: the buckets are shown in order, each with a bar.
 func TestHistogram(t *testing.T) {
 	h := &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8}, Group: PowersOfTwo, Buckets: []Bucket{
-		{Low: 1024, High: 1152, Count: 2, Sum: record.Sum{Low: 2100}}, {Low: math.Inf(-1), High: 0, Count: 1, Sum: record.Sum{Low: 1<<32 - 5, High: -1}}, {Low: 1, High: 2, Count: 1, Sum: record.Sum{Low: 1}},
-		{Low: 1152, High: 1280, Count: 4, Sum: record.Sum{Low: 4800}}, {Low: 4, High: 5, Count: 1, Sum: record.Sum{Low: 4}},
+		{Low: 1024, High: 1152, Count: 2, Sum: layout.Sum{Low: 2100}}, {Low: math.Inf(-1), High: 0, Count: 1, Sum: layout.Sum{Low: 1<<32 - 5, High: -1}}, {Low: 1, High: 2, Count: 1, Sum: layout.Sum{Low: 1}},
+		{Low: 1152, High: 1280, Count: 4, Sum: layout.Sum{Low: 4800}}, {Low: 4, High: 5, Count: 1, Sum: layout.Sum{Low: 4}},
 	}}
 	h.Sort()
 	var b strings.Builder
@@ -50,7 +50,7 @@ func TestHistogram(t *testing.T) {
 		assert.Equal(t, want, h.Quantile(part), part)
 	}
 	// Many empty rows are one.
-	h = &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Duration: true}, Group: PowersOfTwo, Buckets: []Bucket{{Low: 0, High: 1, Count: 1}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 1, Sum: record.Sum{Low: 1 << 20}}}}
+	h = &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Duration: true}, Group: PowersOfTwo, Buckets: []Bucket{{Low: 0, High: 1, Count: 1}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 1, Sum: layout.Sum{Low: 1 << 20}}}}
 	b.Reset()
 	h.Text(&b, 80)
 	full := "|" + strings.Repeat("@", 51) + "|"
@@ -71,9 +71,9 @@ func FuzzFormat(f *testing.F) {
 			want := new(big.Int)
 			for range int(times) + 1 {
 				for _, v := range []uint64{a, b} {
-					i := record.Powers{}.Of(of, v)
+					i := layout.Powers{}.Of(of, v)
 					if buckets[i] == nil {
-						low, high := record.Powers{}.Bounds(i)
+						low, high := layout.Powers{}.Bounds(i)
 						buckets[i] = &Bucket{Low: low, High: high}
 					}
 					buckets[i].Count++
@@ -123,7 +123,7 @@ func TestLongName(t *testing.T) {
 // TestWidth: everything fits the columns that there are.
 func TestWidth(t *testing.T) {
 	h := &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8, Duration: true}, Group: PowersOfTwo, Buckets: []Bucket{
-		{Low: 32768, High: 36864, Count: 12345, Sum: record.Sum{Low: 12345 * 33000}}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 3, Sum: record.Sum{Low: 3 << 20}},
+		{Low: 32768, High: 36864, Count: 12345, Sum: layout.Sum{Low: 12345 * 33000}}, {Low: 1 << 20, High: 1<<20 + 1<<17, Count: 3, Sum: layout.Sum{Low: 3 << 20}},
 	}}
 	for _, columns := range []int{40, 80, 120} {
 		var b strings.Builder
@@ -167,12 +167,12 @@ func TestDuration(t *testing.T) {
 func TestOperation(t *testing.T) {
 	id, narrow := expr.Type{Kind: expr.Uint, Size: 8}, expr.Type{Kind: expr.Uint, Size: 4}
 	for _, c := range []struct {
-		item record.Item
+		item layout.Item
 		bits uint64
 		want string
 	}{
-		{record.Item{Name: "parent", Type: id}, 0, "-"}, {record.Item{Name: "span", Type: id}, 0, "-"}, {record.Item{Name: "parent", Type: id}, 7, "7"},
-		{record.Item{Name: "parent", Type: narrow}, 0, "0"}, {record.Item{Name: "id", Type: id}, 0, "0"},
+		{layout.Item{Name: "parent", Type: id}, 0, "-"}, {layout.Item{Name: "span", Type: id}, 0, "-"}, {layout.Item{Name: "parent", Type: id}, 7, "7"},
+		{layout.Item{Name: "parent", Type: narrow}, 0, "0"}, {layout.Item{Name: "id", Type: id}, 0, "0"},
 	} {
 		assert.Equal(t, c.want, string(KeyText(&c.item, c.bits, nil, false)), c)
 		assert.Equal(t, fmt.Sprint(c.bits), string(KeyJSON(&c.item, c.bits, nil)), c)
@@ -222,7 +222,7 @@ func FuzzFields(f *testing.F) {
 			{Name: "a", Type: inner, Offset: offset}, {Name: "b", Type: inner, Offset: offset, BitOffset: bitOffset, BitSize: bitSize},
 			{Name: "c", Type: array, Offset: offset}, {Name: "d", Type: &sdt.Type{Kind: sdt.KindArray, Elem: char, Count: count}, Offset: offset},
 		}}
-		d := &record.Details{Type: whole, Size: len(content)}
+		d := &layout.Details{Type: whole, Size: len(content)}
 		for _, asJSON := range []bool{false, true} {
 			fs := fields{d: d, v: &event.Value{Struct: content}, json: asJSON}
 			out := fs.structure(nil, whole, 0)

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -87,12 +86,4 @@ func Cut(text string, width int) string {
 		return text
 	}
 	return string([]rune(text)[:max(width-1, 0)]) + "…"
-}
-
-// Replace returns what clears the last lines of a terminal.
-func Replace(lines int) []byte {
-	if lines == 0 {
-		return nil
-	}
-	return fmt.Appendf(nil, "\x1b[%dA\r\x1b[J", lines)
 }

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 )
 
 // Source is a probe as an event shows it.
 type Source struct {
 	Provider, Probe string
-	Items           []record.Item
+	Items           []layout.Item
 }
 
 // Lines writes a line for each event.

@@ -12,12 +12,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
 // appendText appends a value for people.
-func appendText(to []byte, i *record.Item, v event.Value) []byte {
+func appendText(to []byte, i *layout.Item, v event.Value) []byte {
 	switch {
 	case i.Unreadable != nil:
 		return append(to, "<unavailable>"...)
@@ -48,7 +48,7 @@ func appendText(to []byte, i *record.Item, v event.Value) []byte {
 
 // isOperation reports whether a value is the id of another operation, as package span and its instrumentations name it. It is 0 if there is
 // none, or if the start of that one is not reported to anyone.
-func isOperation(i *record.Item) bool {
+func isOperation(i *layout.Item) bool {
 	return (i.Name == "parent" || i.Name == "span") && i.Type == expr.Type{Kind: expr.Uint, Size: 8}
 }
 
@@ -69,7 +69,7 @@ func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
 
 // appendJSON appends a value in JSON. What could not be read is null, and an address is a
 // text in hexadecimal, because JSON has no numbers for it.
-func appendJSON(to []byte, i *record.Item, v event.Value) []byte {
+func appendJSON(to []byte, i *layout.Item, v event.Value) []byte {
 	switch {
 	case i.Unreadable != nil, v.Missing, v.Type.Kind == expr.String && v.Bits == 0 && !i.IsGo, i.Names != nil && v.Bits == 0:
 		return append(to, "null"...)
@@ -139,16 +139,16 @@ func appendJSONRune(to []byte, r rune) []byte {
 }
 
 // KeyText returns a value of a key for people.
-func KeyText(i *record.Item, bits uint64, text []byte, cut bool) []byte {
+func KeyText(i *layout.Item, bits uint64, text []byte, cut bool) []byte {
 	return appendText(nil, i, keyValue(i, bits, text, cut))
 }
 
 // KeyJSON returns a value of a key in JSON.
-func KeyJSON(i *record.Item, bits uint64, text []byte) []byte {
+func KeyJSON(i *layout.Item, bits uint64, text []byte) []byte {
 	return appendJSON(nil, i, keyValue(i, bits, text, false))
 }
 
-func keyValue(i *record.Item, bits uint64, text []byte, cut bool) event.Value {
+func keyValue(i *layout.Item, bits uint64, text []byte, cut bool) event.Value {
 	v := event.Value{Type: i.Type, Bits: bits, Text: text, Cut: cut}
 	if i.Type.Kind == expr.String {
 		v.Bits = 1 // it is not null

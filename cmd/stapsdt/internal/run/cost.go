@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/attach"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/meter"
@@ -79,7 +78,7 @@ func (m metered) Load(p *bpf.Probe, sections []*bpf.Section) (engine.Program, er
 
 // Attach implements engine.Kernel. Attaching to many probes takes longer than those that are attached to already
 // may exceed the budget.
-func (m metered) Attach(p engine.Program, f *target.File, sites []sdt.Site, pid int) (attach.Links, error) {
+func (m metered) Attach(p engine.Program, f *target.File, sites []sdt.Site, pid int) (engine.Links, error) {
 	if _, err := m.cost.check(); err != nil {
 		return nil, err
 	}

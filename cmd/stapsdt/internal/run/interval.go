@@ -5,8 +5,8 @@ package run
 import (
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 )
 
 // Interval is the time between two reports, or 0 for none.
@@ -18,7 +18,7 @@ type Interval struct {
 // NewInterval returns an interval that begins now.
 func NewInterval(every time.Duration) (*Interval, error) {
 	if every < 0 {
-		return nil, usage.Errorf("the interval %v is negative", every)
+		return nil, console.Usagef("the interval %v is negative", every)
 	}
 	return &Interval{every: every, next: time.Now().Add(every)}, nil
 }

@@ -13,12 +13,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 )
 
 // Config says which events of which processes a command is about, and when it ends.
@@ -68,9 +67,9 @@ func (c *Config) check() (*probes.Selector, error) {
 	case err != nil:
 		return nil, err
 	case c.Duration < 0:
-		return nil, usage.Errorf("the duration %v is negative", c.Duration)
+		return nil, console.Usagef("the duration %v is negative", c.Duration)
 	case c.Budget > 0 && len(c.PIDs) == 0:
-		return nil, usage.Errorf("--budget is a part of the processor time of processes: name them by -p")
+		return nil, console.Usagef("--budget is a part of the processor time of processes: name them by -p")
 	case c.Where == "":
 		return selector, nil
 	}
@@ -293,7 +292,7 @@ func (r *Run) Wait(ctx context.Context, c engine.Consumer) error {
 }
 
 // Unevaluated says how many events could not be evaluated.
-func (r *Run) Unevaluated(stats record.Stats) {
+func (r *Run) Unevaluated(stats layout.Stats) {
 	if n := stats.Unevaluated; n > 0 {
 		r.Warn("%d events are not included, because an expression could not be evaluated: memory that was not readable, a text that was cut, or a division by 0", n)
 	}

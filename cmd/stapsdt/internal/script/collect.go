@@ -12,7 +12,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"golang.org/x/sys/unix"
@@ -36,14 +35,14 @@ type collector struct {
 // Run writes a script that traces probes.
 func Run(to *console.Console, where probes.Target, specs []string, o Options) error {
 	if o.Tracer != "bpftrace" && o.Tracer != "tracefs" {
-		return usage.Errorf("no tracer: give --for bpftrace or --for tracefs")
+		return console.Usagef("no tracer: give --for bpftrace or --for tracefs")
 	}
 	selector, err := where.Selector(specs, nil)
 	if err != nil {
 		return err
 	}
 	if fns := selector.FunctionSpecs(); len(fns) > 0 {
-		return usage.Errorf("%v selects functions, and scripts are written for probes", fns[0])
+		return console.Usagef("%v selects functions, and scripts are written for probes", fns[0])
 	}
 	if where, err = where.Now(); err != nil {
 		return err

@@ -15,7 +15,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 )
 
 // Options say what is counted, and how it is shown.
@@ -39,10 +38,10 @@ func (o *Options) check(to *console.Console) error {
 	case "text", "json", "folded":
 	case "pprof":
 		if console.IsTerminal(to.Out) && o.File == "" {
-			return usage.Errorf("a profile is not for a terminal: use -O FILE, or > FILE")
+			return console.Usagef("a profile is not for a terminal: use -O FILE, or > FILE")
 		}
 	default:
-		return usage.Errorf("the output format %q is none of text, json, folded and pprof", o.Format)
+		return console.Usagef("the output format %q is none of text, json, folded and pprof", o.Format)
 	}
 	return count.CheckLimit(o.Limit)
 }
@@ -81,7 +80,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return err
 	}
 	if config.Via == run.Socket {
-		return usage.Errorf("only the kernel walks stacks, and --via socket excludes it")
+		return console.Usagef("only the kernel walks stacks, and --via socket excludes it")
 	}
 	out := to.Out
 	if o.File != "" {
@@ -135,9 +134,9 @@ func (o *Options) write(to io.Writer, c *count.Counter, start time.Time) error {
 	if err != nil {
 		return err
 	}
-	stacks := render.Stacks{By: o.By, Limit: o.Limit, Start: start, Duration: time.Since(start)}
+	stacks := Stacks{By: o.By, Limit: o.Limit, Start: start, Duration: time.Since(start)}
 	for _, r := range rows {
-		stacks.Rows = append(stacks.Rows, render.StackRow{Probe: r.Of.String(), By: r.Text, Count: r.Count, Stack: r.Stack})
+		stacks.Rows = append(stacks.Rows, StackRow{Probe: r.Of.String(), By: r.Text, Count: r.Count, Stack: r.Stack})
 	}
 	switch o.Format {
 	case "json":

@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -135,7 +135,7 @@ func (f *File) readFunctions(finder *Finder) {
 }
 
 // TypeNames has the names of the types of Go in a file in which functions were found, by their addresses.
-func (f *File) TypeNames() record.Names { return f.functions.program }
+func (f *File) TypeNames() layout.Names { return f.functions.program }
 
 // addFunction adds the sites of a function that a spec selects.
 func (f *File) addFunction(found *functions, fn *function.Function, spec Spec) error {

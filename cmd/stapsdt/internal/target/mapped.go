@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/shortage"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,7 +30,7 @@ func openMapped(pid int, key mapKey, m Mapping) (*os.File, error) {
 		return file, err
 	}
 	op := fmt.Sprintf("opening %s of process %d", strings.TrimSuffix(key.path, " (deleted)"), pid)
-	if shortage.Is(err) {
+	if stall.Passes(err) {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	for _, root := range []string{fmt.Sprintf("/proc/%d/root", pid), ""} {

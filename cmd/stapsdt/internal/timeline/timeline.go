@@ -14,12 +14,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -30,19 +29,19 @@ type Options struct {
 	// Limit is the number of events after which the run ends, or 0 for none.
 	Limit uint64
 	// From are the recordings whose events are written, instead of those of processes.
-	From recorded.From
+	From replay.From
 }
 
-// view writes events. It is a stream.Consumer.
+// view writes events. It is a events.Consumer.
 type view struct {
 	options    *Options
-	stream     *stream.Stream
-	operations recorded.Operations
-	condition  *recorded.Condition // on events that are no part of an operation
+	stream     *events.Stream
+	operations replay.Operations
+	condition  *replay.Condition // on events that are no part of an operation
 	writer     *writer
 	tracks     tracks
-	open       map[*recorded.Operation]*span
-	args       map[*recording.Probe]*recorded.Arguments
+	open       map[*replay.Operation]*span
+	args       map[*recording.Probe]*replay.Arguments
 	start      time.Time // the time of day of the first event
 	first      int64     // its time by the stream's clock, in nanoseconds
 	last       int64
@@ -54,7 +53,7 @@ type span struct {
 	name  string
 	at    int64 // by the stream's clock, in nanoseconds
 	track *track
-	args  []recorded.Shown
+	args  []replay.Shown
 	// selected says that it meets the conditions, as far as they are known.
 	selected bool
 }
@@ -62,16 +61,16 @@ type span struct {
 // Run writes events until the run ends.
 func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
 	if o.Path == "" {
-		return usage.Errorf("-o chrome needs a file: give -O FILE, or -O - for standard output")
+		return console.Usagef("-o chrome needs a file: give -O FILE, or -O - for standard output")
 	}
-	if functions, err := stream.Functions(config.Specs); err != nil || functions {
-		return cmp.Or(err, usage.Errorf("a timeline shows the operations of probes, and not of functions: stapsdt tree shows these"))
+	if functions, err := events.Functions(config.Specs); err != nil || functions {
+		return cmp.Or(err, console.Usagef("a timeline shows the operations of probes, and not of functions: stapsdt tree shows these"))
 	}
 	v := &view{
-		options: &o, open: map[*recorded.Operation]*span{}, args: map[*recording.Probe]*recorded.Arguments{},
-		operations: recorded.Operations{All: true, TextSize: stream.TextSize},
+		options: &o, open: map[*replay.Operation]*span{}, args: map[*recording.Probe]*replay.Arguments{},
+		operations: replay.Operations{All: true, TextSize: events.TextSize},
 	}
-	if v.condition, err = recorded.NewCondition(config.Where); err != nil {
+	if v.condition, err = replay.NewCondition(config.Where); err != nil {
 		return err
 	}
 	if config.Where != "" {
@@ -79,7 +78,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	}
 	needs := live.Needs{Kernel: live.Thread(config.Where), All: v.check}
 	config.Where = ""
-	if v.stream, err = stream.Open(to, &config, stream.Options{From: o.From, Needs: needs, Goroutines: true}); err != nil {
+	if v.stream, err = events.Open(to, &config, events.Options{From: o.From, Needs: needs, Goroutines: true}); err != nil {
 		return err
 	}
 	defer v.stream.Close()
@@ -105,32 +104,32 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 
 // check returns an error if the condition fits neither an event nor an operation.
 func (v *view) check(all []*recording.Probe) error {
-	if (&recorded.Operations{Where: v.operations.Where}).Check(all) == nil {
+	if (&replay.Operations{Where: v.operations.Where}).Check(all) == nil {
 		return nil
 	}
 	return v.condition.Check(all)
 }
 
-// Know implements stream.Consumer.
+// Know implements events.Consumer.
 func (v *view) Know(p *recording.Probe) { v.operations.Know(p) }
 
-// Gone implements stream.Consumer.
-func (v *view) Gone(f *recorded.File) {
+// Gone implements events.Consumer.
+func (v *view) Gone(f *replay.File) {
 	v.leave(f)
 	v.operations.Forget(f)
 	v.tracks.forget(f)
 }
 
-// Tick implements stream.Consumer.
+// Tick implements events.Consumer.
 func (v *view) Tick() (next time.Duration, more bool, err error) {
 	return engine.Rest, true, v.writer.flush()
 }
 
-// Event implements stream.Consumer.
-func (v *view) Event(e *recording.Event, f *recorded.File) error {
+// Event implements events.Consumer.
+func (v *view) Event(e *recording.Event, f *replay.File) error {
 	at := int64(v.stream.Clock(e))
 	if v.start.IsZero() {
-		v.start, v.first = stream.At(e), at
+		v.start, v.first = events.At(e), at
 	}
 	v.last = max(v.last, at)
 	if e.Missing > 0 {
@@ -162,10 +161,10 @@ func (v *view) Event(e *recording.Event, f *recorded.File) error {
 }
 
 // merge adds the arguments of the end to those of the start. One that both have is added if it differs.
-func merge(start, end []recorded.Shown) []recorded.Shown {
+func merge(start, end []replay.Shown) []replay.Shown {
 	all := start
 	for _, one := range end {
-		at := slices.IndexFunc(start, func(other recorded.Shown) bool { return other.Name == one.Name })
+		at := slices.IndexFunc(start, func(other replay.Shown) bool { return other.Name == one.Name })
 		switch {
 		case at >= 0 && start[at].Text == one.Text:
 			continue
@@ -178,7 +177,7 @@ func merge(start, end []recorded.Shown) []recorded.Shown {
 }
 
 // begin opens a span.
-func (v *view) begin(kind *recorded.Kind, o *recorded.Operation, e *recording.Event, f *recorded.File) {
+func (v *view) begin(kind *replay.Kind, o *replay.Operation, e *recording.Event, f *replay.File) {
 	s := &span{name: kind.Name, at: int64(v.stream.Clock(e)), track: v.tracks.of(e, f), selected: o.Selected() && kind.Fits}
 	s.track.open++
 	s.args = v.arguments(e.Probe).Show(e)
@@ -193,23 +192,23 @@ func (v *view) write(s *span, end int64, note string) {
 	lane := s.track.lane(s.at, end)
 	args := s.args
 	if note != "" {
-		args = append(args, recorded.Shown{Name: note, JSON: []byte("true")})
+		args = append(args, replay.Shown{Name: note, JSON: []byte("true")})
 	}
 	v.writer.span(s.name, s.track.process, v.tracks.number(s.track, lane), s.at-v.first, end-s.at, args)
 }
 
 // arguments returns what is shown of a probe's events.
-func (v *view) arguments(p *recording.Probe) *recorded.Arguments {
+func (v *view) arguments(p *recording.Probe) *replay.Arguments {
 	args := v.args[p]
 	if args == nil {
-		args = recorded.NewArguments(p, stream.TextSize)
+		args = replay.NewArguments(p, events.TextSize)
 		v.args[p] = args
 	}
 	return args
 }
 
 // instant writes an event that is no part of an operation.
-func (v *view) instant(e *recording.Event, f *recorded.File) {
+func (v *view) instant(e *recording.Event, f *replay.File) {
 	if !v.condition.Meets(e) {
 		return
 	}
@@ -219,15 +218,15 @@ func (v *view) instant(e *recording.Event, f *recorded.File) {
 }
 
 // leave writes the spans that are open, of a process or, if it is nil, of all.
-func (v *view) leave(f *recorded.File) {
-	var left []*recorded.Operation
+func (v *view) leave(f *replay.File) {
+	var left []*replay.Operation
 	for o := range v.open {
 		if f == nil || o.File == f {
 			left = append(left, o)
 		}
 	}
 	// The one that has begun last is inside of the others.
-	slices.SortFunc(left, func(a, b *recorded.Operation) int { return cmp.Compare(b.Since, a.Since) })
+	slices.SortFunc(left, func(a, b *replay.Operation) int { return cmp.Compare(b.Since, a.Since) })
 	for _, o := range left {
 		note := "open"
 		if !o.IsOpen() {

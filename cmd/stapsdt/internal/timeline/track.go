@@ -5,7 +5,7 @@ package timeline
 import (
 	"fmt"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -32,7 +32,7 @@ type tracks struct {
 // process is one that has events. A recording may have those of several processes, and those of several containers or
 // boots may have the same PID.
 type process struct {
-	file *recorded.File
+	file *replay.File
 	pid  uint32
 }
 
@@ -60,7 +60,7 @@ type lane struct {
 type interval struct{ start, end int64 }
 
 // of returns the track of an event.
-func (t *tracks) of(e *recording.Event, f *recorded.File) *track {
+func (t *tracks) of(e *recording.Event, f *replay.File) *track {
 	at := place{process: process{f, e.PID}, goroutine: e.Goroutine}
 	name := fmt.Sprintf("goroutine %d", e.Goroutine)
 	if e.Goroutine == 0 {
@@ -87,7 +87,7 @@ func (t *tracks) of(e *recording.Event, f *recorded.File) *track {
 
 // process returns the number under which the process of an event is drawn, and names it. It is the PID, unless another
 // process has that.
-func (t *tracks) process(e *recording.Event, f *recorded.File) int {
+func (t *tracks) process(e *recording.Event, f *replay.File) int {
 	of := process{f, e.PID}
 	if number, known := t.numbers[of]; known {
 		return number
@@ -98,7 +98,7 @@ func (t *tracks) process(e *recording.Event, f *recorded.File) int {
 		number = maxPID + t.extra
 	}
 	t.numbers[of], t.taken[number] = number, true
-	program := recorded.Executable(e)
+	program := replay.Executable(e)
 	if f.Process != nil && f.Process.Comm != "" {
 		program = f.Process.Comm
 	}
@@ -122,7 +122,7 @@ func (t *tracks) number(of *track, index int) int {
 }
 
 // forget forgets the tracks of a process that has ended.
-func (t *tracks) forget(f *recorded.File) {
+func (t *tracks) forget(f *replay.File) {
 	for at := range t.all {
 		if at.process.file == f {
 			delete(t.all, at)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
 // writer writes the file. The first error is kept.
@@ -98,8 +98,8 @@ func (w *writer) event(e event) {
 }
 
 // span writes an operation. Its name is PROVIDER:NAME.
-func (w *writer) span(name string, process, track int, at, took int64, args []recorded.Shown) {
-	o := recorded.Object(args)
+func (w *writer) span(name string, process, track int, at, took int64, args []replay.Shown) {
+	o := replay.Object(args)
 	provider, _, _ := strings.Cut(name, ":")
 	w.event(event{
 		Name: render.JSONText(name), Category: render.JSONText(provider), Phase: "X", Time: micros(at), Duration: micros(took), PID: process, TID: track, Args: &o,
@@ -107,8 +107,8 @@ func (w *writer) span(name string, process, track int, at, took int64, args []re
 }
 
 // instant writes an event that takes no time. Its name is PROVIDER:PROBE.
-func (w *writer) instant(name string, process, track int, at int64, args []recorded.Shown) {
-	o := recorded.Object(args)
+func (w *writer) instant(name string, process, track int, at int64, args []replay.Shown) {
+	o := replay.Object(args)
 	provider, _, _ := strings.Cut(name, ":")
 	w.event(event{
 		Name: render.JSONText(name), Category: render.JSONText(provider), Phase: "i", Time: micros(at), PID: process, TID: track, Scope: "t", Args: &o,

@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
 // jsonSnapshot is a screen for programs.
@@ -57,7 +57,7 @@ func (s *snapshot) encode(w io.Writer) error {
 	}
 	for _, l := range s.sorted(defaultColumn, "") {
 		one := jsonLine{
-			Operation: render.JSONText(l.name), By: recorded.Object(l.by), Count: l.count, Rate: l.rate, Errors: l.errors, Open: l.open, Longest: l.longest,
+			Operation: render.JSONText(l.name), By: replay.Object(l.by), Count: l.count, Rate: l.rate, Errors: l.errors, Open: l.open, Longest: l.longest,
 		}
 		if len(l.histogram.Buckets) > 0 {
 			p50, p99 := render.JSONFloat(l.p50), render.JSONFloat(l.p99)
@@ -68,7 +68,7 @@ func (s *snapshot) encode(w io.Writer) error {
 	for i := range s.open {
 		o := &s.open[i]
 		j.Longest = append(j.Longest, jsonOpen{
-			render.JSONText(o.name), o.since, o.unknown, o.pid, o.tid, o.goroutine, o.key.JSON, recorded.Object(o.by), recorded.Object(o.args),
+			render.JSONText(o.name), o.since, o.unknown, o.pid, o.tid, o.goroutine, o.key.JSON, replay.Object(o.by), replay.Object(o.args),
 		})
 	}
 	return render.NewEncoder(w).Encode(j)

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 
 	"github.com/gdamore/tcell/v2"
 )
@@ -219,7 +219,7 @@ func (s *subject) openLines(now *snapshot, width int) []string {
 		lines[2] = fmt.Sprintf("process %d  goroutine %d", o.pid, o.goroutine)
 	}
 	lines = append(lines, "")
-	for _, v := range slices.Concat([]recorded.Shown{o.key}, o.by, o.args) {
+	for _, v := range slices.Concat([]replay.Shown{o.key}, o.by, o.args) {
 		lines = append(lines, wrap(v.String(), width)...)
 	}
 	return lines

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
 // maxOpen is how many open operations a snapshot has: those that have been open longest.
@@ -35,9 +35,9 @@ type snapshot struct {
 // line is a row of a snapshot.
 type line struct {
 	name         string
-	by           []recorded.Shown // in the order of --by
-	count        uint64           // of all
-	rate, errors float64          // per second
+	by           []replay.Shown // in the order of --by
+	count        uint64         // of all
+	rate, errors float64        // per second
 	open         int
 	longest      time.Duration
 	p50, p99     float64 // or 0 if nothing has ended
@@ -51,9 +51,9 @@ type opened struct {
 	unknown   bool
 	pid, tid  uint32
 	goroutine uint64
-	key       recorded.Shown
-	by        []recorded.Shown // in the order of --by
-	args      []recorded.Shown
+	key       replay.Shown
+	by        []replay.Shown // in the order of --by
+	args      []replay.Shown
 }
 
 // snapshot returns what there is to see.
@@ -80,10 +80,10 @@ func (s *snapshot) take(t *table) {
 	for _, r := range t.rows {
 		r.open, r.oldest = 0, 0
 	}
-	var all []*recorded.Operation
-	kinds := map[*recorded.Operation]*recorded.Kind{}
+	var all []*replay.Operation
+	kinds := map[*replay.Operation]*replay.Kind{}
 	for _, kind := range t.operations.Kinds() {
-		kind.Pairs.Open(func(o *recorded.Operation) {
+		kind.Pairs.Open(func(o *replay.Operation) {
 			all = append(all, o)
 			kinds[o] = kind
 			if !o.IsOpen() {
@@ -91,7 +91,7 @@ func (s *snapshot) take(t *table) {
 				return
 			}
 			s.allOpen++
-			values := make([]recorded.Value, len(kind.Columns))
+			values := make([]replay.Value, len(kind.Columns))
 			for i, at := range kind.Columns {
 				if at >= 0 && at < len(o.Details) {
 					values[i] = o.Details[at]
@@ -103,23 +103,23 @@ func (s *snapshot) take(t *table) {
 			}
 		})
 	}
-	recorded.SortOpen(all)
+	replay.SortOpen(all)
 	for _, o := range all[:min(len(all), maxOpen)] {
 		s.open = append(s.open, t.opened(kinds[o], o))
 	}
 }
 
 // opened returns how an operation is shown.
-func (t *table) opened(kind *recorded.Kind, o *recorded.Operation) opened {
+func (t *table) opened(kind *replay.Kind, o *replay.Operation) opened {
 	shownAs := opened{
 		name: kind.Name, since: o.For(), unknown: !o.IsOpen(), pid: o.PID, tid: o.TID, goroutine: o.Goroutine,
-		key: recorded.Show(o.Columns.Key, &o.Key), by: make([]recorded.Shown, len(t.operations.By)),
+		key: replay.Show(o.Columns.Key, &o.Key), by: make([]replay.Shown, len(t.operations.By)),
 	}
 	for i, name := range t.operations.By {
-		shownAs.by[i] = recorded.Shown{Name: name, Text: "-"}
+		shownAs.by[i] = replay.Shown{Name: name, Text: "-"}
 	}
 	for i := range o.Details {
-		v := recorded.Show(o.Columns.Names[i], &o.Details[i])
+		v := replay.Show(o.Columns.Names[i], &o.Details[i])
 		if at := slices.Index(kind.Columns, i); at >= 0 {
 			shownAs.by[kind.By[at]] = v
 			continue
@@ -130,21 +130,21 @@ func (t *table) opened(kind *recorded.Kind, o *recorded.Operation) opened {
 }
 
 // named returns the values of a row in the order of --by. Those that the kind does not have are unknown.
-func (t *table) named(kind *recorded.Kind, values []recorded.Value) []recorded.Shown {
-	all := make([]recorded.Shown, len(t.operations.By))
+func (t *table) named(kind *replay.Kind, values []replay.Value) []replay.Shown {
+	all := make([]replay.Shown, len(t.operations.By))
 	for i, name := range t.operations.By {
-		all[i] = recorded.Shown{Name: name, Text: "-"}
+		all[i] = replay.Shown{Name: name, Text: "-"}
 	}
 	for i, at := range kind.By {
-		all[at] = recorded.Show(t.operations.By[at], &values[i])
+		all[at] = replay.Show(t.operations.By[at], &values[i])
 	}
 	return all
 }
 
 // arguments are what is known of an open operation, for people.
 func (o *opened) arguments() string {
-	known := slices.DeleteFunc(slices.Clone(o.by), func(v recorded.Shown) bool { return v.JSON == nil })
-	return recorded.Join(append(known, o.args...))
+	known := slices.DeleteFunc(slices.Clone(o.by), func(v replay.Shown) bool { return v.JSON == nil })
+	return replay.Join(append(known, o.args...))
 }
 
 // thread is the goroutine if it is known, or else the thread.
@@ -156,11 +156,11 @@ func (o *opened) thread() uint64 {
 }
 
 // title is the operation with its values of --by.
-func (l *line) title() string { return strings.TrimSpace(l.name + " " + recorded.Join(l.by)) }
+func (l *line) title() string { return strings.TrimSpace(l.name + " " + replay.Join(l.by)) }
 
 // of reports whether an open operation belongs to the row.
 func (l *line) of(o *opened) bool {
-	return o.name == l.name && slices.EqualFunc(l.by, o.by, func(a, b recorded.Shown) bool { return a.Text == b.Text })
+	return o.name == l.name && slices.EqualFunc(l.by, o.by, func(a, b replay.Shown) bool { return a.Text == b.Text })
 }
 
 // sorted returns the rows in an order, the first the largest, and those in which a text occurs.

@@ -5,9 +5,9 @@ package top
 import (
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -20,7 +20,7 @@ const (
 
 // table has the numbers of the operations, by their kinds and the values of --by.
 type table struct {
-	operations recorded.Operations
+	operations replay.Operations
 	rows       map[string]*row
 	others     uint64 // operations that have ended, for which there was no row
 	slot       int    // of the present
@@ -30,8 +30,8 @@ type table struct {
 
 // row is a line of the table.
 type row struct {
-	kind   *recorded.Kind
-	values []recorded.Value // of --by; one that is unknown has no item
+	kind   *replay.Kind
+	values []replay.Value // of --by; one that is unknown has no item
 	slots  [slots]slot
 	count  uint64 // of all operations that have ended
 	open   int
@@ -41,18 +41,18 @@ type row struct {
 // slot has the operations that have ended in a part of the time.
 type slot struct {
 	count, errors uint64
-	took          map[int]record.Tally // by the buckets of record.Powers
+	took          map[int]layout.Tally // by the buckets of layout.Powers
 }
 
 func newTable(where, by []string) *table {
 	return &table{
-		operations: recorded.Operations{Where: where, By: by, TextSize: maxText},
+		operations: replay.Operations{Where: where, By: by, TextSize: maxText},
 		rows:       map[string]*row{},
 	}
 }
 
 // add adds an event.
-func (t *table) add(e *recording.Event, f *recorded.File) {
+func (t *table) add(e *recording.Event, f *replay.File) {
 	kind, o := t.operations.Add(e, f)
 	if kind == nil || !o.HasEnded {
 		return
@@ -69,16 +69,16 @@ func (t *table) add(e *recording.Event, f *recorded.File) {
 		s.errors++
 	}
 	if s.took == nil {
-		s.took = map[int]record.Tally{}
+		s.took = map[int]layout.Tally{}
 	}
-	i := record.Powers{}.Of(recorded.Elapsed, uint64(o.Ended.Took))
+	i := layout.Powers{}.Of(replay.Elapsed, uint64(o.Ended.Took))
 	b := s.took[i]
-	b.Add(recorded.Elapsed, uint64(o.Ended.Took))
+	b.Add(replay.Elapsed, uint64(o.Ended.Took))
 	s.took[i] = b
 }
 
 // row returns the row of a kind of operation and its values of --by, or nil if there is no room.
-func (t *table) row(kind *recorded.Kind, values []recorded.Value) *row {
+func (t *table) row(kind *replay.Kind, values []replay.Value) *row {
 	t.key = append(t.key[:0], kind.Name...)
 	for i := range values {
 		t.key = appendKey(append(t.key, 0), &values[i])
@@ -89,13 +89,13 @@ func (t *table) row(kind *recorded.Kind, values []recorded.Value) *row {
 	if len(t.rows) >= maxRows && !t.evict() {
 		return nil
 	}
-	r := &row{kind: kind, values: append([]recorded.Value(nil), values...)}
+	r := &row{kind: kind, values: append([]replay.Value(nil), values...)}
 	t.rows[string(t.key)] = r
 	return r
 }
 
 // appendKey appends what distinguishes values.
-func appendKey(to []byte, v *recorded.Value) []byte {
+func appendKey(to []byte, v *replay.Value) []byte {
 	if v.Item == nil {
 		return append(to, '-')
 	}
@@ -140,7 +140,7 @@ func (t *table) window(now time.Duration) time.Duration {
 
 // recent returns the sum of the slots, and the histogram of them.
 func (r *row) recent() (sum slot, h render.Histogram) {
-	sum.took = map[int]record.Tally{}
+	sum.took = map[int]layout.Tally{}
 	for i := range r.slots {
 		s := &r.slots[i]
 		sum.count += s.count
@@ -151,9 +151,9 @@ func (r *row) recent() (sum slot, h render.Histogram) {
 			sum.took[at] = all
 		}
 	}
-	h = render.Histogram{Type: recorded.Elapsed, Group: render.PowersOfTwo}
+	h = render.Histogram{Type: replay.Elapsed, Group: render.PowersOfTwo}
 	for at, b := range sum.took {
-		low, high := record.Powers{}.Bounds(at)
+		low, high := layout.Powers{}.Bounds(at)
 		h.Buckets = append(h.Buckets, render.Bucket{Low: low, High: high, Count: b.Count, Sum: b.Sum})
 	}
 	h.Sort()

@@ -11,12 +11,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -31,16 +30,16 @@ type Options struct {
 	// Interval is the time between two screens.
 	Interval time.Duration
 	// From are the recordings whose operations are shown, instead of those of processes.
-	From recorded.From
+	From replay.From
 }
 
 // maxText is how many bytes of an argument are kept.
-const maxText = stream.TextSize
+const maxText = events.TextSize
 
-// view makes snapshots of the operations. It is a stream.Consumer.
+// view makes snapshots of the operations. It is a events.Consumer.
 type view struct {
 	table    *table
-	stream   *stream.Stream
+	stream   *events.Stream
 	interval *run.Interval
 	last     time.Duration // the time of the last event, by the stream's clock
 	lastAt   time.Time
@@ -51,10 +50,10 @@ type view struct {
 // Run shows operations until the run ends. names are those of operations, PROVIDER:NAME.
 func Run(ctx context.Context, to *console.Console, config run.Config, names []string, o Options) (err error) {
 	if o.Screens < 0 {
-		return usage.Errorf("-n %d is negative", o.Screens)
+		return console.Usagef("-n %d is negative", o.Screens)
 	}
 	if o.Interval <= 0 {
-		return usage.Errorf("the interval must be positive, and not %v", o.Interval)
+		return console.Usagef("the interval must be positive, and not %v", o.Interval)
 	}
 	if o.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
@@ -86,12 +85,12 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 // newView opens the stream.
 func newView(to *console.Console, config run.Config, names []string, o *Options) (v *view, err error) {
 	config.JSON = o.JSON
-	plan, err := stream.NewPlan(&config, names, o.By)
+	plan, err := events.NewPlan(&config, names, o.By)
 	if err != nil {
 		return nil, err
 	}
 	v = &view{table: newTable(plan.Where, plan.By)}
-	if v.stream, err = stream.Open(to, &config, plan.Options(o.From)); err != nil {
+	if v.stream, err = events.Open(to, &config, plan.Options(o.From)); err != nil {
 		return nil, err
 	}
 	if v.interval, err = run.NewInterval(o.Interval); err != nil {
@@ -109,9 +108,9 @@ func (v *view) run(ctx context.Context) error {
 	return v.stream.Run(ctx, v)
 }
 
-// Event implements stream.Consumer.
-func (v *view) Event(e *recording.Event, f *recorded.File) error {
-	v.lastAt = stream.At(e)
+// Event implements events.Consumer.
+func (v *view) Event(e *recording.Event, f *replay.File) error {
+	v.lastAt = events.At(e)
 	if v.last = v.stream.Clock(e); v.table.began[v.table.slot] == 0 {
 		v.table.began[v.table.slot] = v.last
 	}
@@ -119,13 +118,13 @@ func (v *view) Event(e *recording.Event, f *recorded.File) error {
 	return nil
 }
 
-// Know implements stream.Consumer.
+// Know implements events.Consumer.
 func (v *view) Know(p *recording.Probe) { v.table.operations.Know(p) }
 
-// Gone implements stream.Consumer.
-func (v *view) Gone(f *recorded.File) { v.table.operations.Forget(f) }
+// Gone implements events.Consumer.
+func (v *view) Gone(f *replay.File) { v.table.operations.Forget(f) }
 
-// Tick implements stream.Consumer.
+// Tick implements events.Consumer.
 func (v *view) Tick() (next time.Duration, more bool, err error) {
 	if !v.stream.Live() {
 		return 0, false, nil

@@ -11,12 +11,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -31,7 +30,7 @@ const (
 type recordedTrace struct {
 	*console.Console
 	options *Options
-	source  *recorded.Source
+	source  *replay.Source
 	lines   render.Lines
 	known   map[*recording.Probe]*shownProbe
 	shown   uint64
@@ -41,7 +40,7 @@ type recordedTrace struct {
 // runRecorded shows the events of the recordings in o.From.
 func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o *Options) (err error) {
 	if config.Given() || o.Verbose || config.Single || config.Via != "" || config.Budget > 0 || config.Duration > 0 && !o.Follow {
-		return usage.Errorf("-p, -a, -v, --via and --budget are for traces of processes, and -d for these and --follow: --from reads recordings")
+		return console.Usagef("-p, -a, -v, --via and --budget are for traces of processes, and -d for these and --follow: --from reads recordings")
 	}
 	if config.Duration > 0 {
 		var cancel context.CancelFunc
@@ -50,7 +49,7 @@ func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o
 	}
 	t := &recordedTrace{Console: to, options: o, known: map[*recording.Probe]*shownProbe{}}
 	t.lines = render.Lines{JSON: o.JSON, Color: console.Colored(to.Out)}
-	if t.source, err = recorded.Open(o.From, config.Specs, config.Where, o.fits); err != nil {
+	if t.source, err = replay.Open(o.From, config.Specs, config.Where, o.fits); err != nil {
 		return err
 	}
 	defer t.source.Close()
@@ -100,7 +99,7 @@ func runLive(ctx context.Context, to *console.Console, feed *live.Feed, o *Optio
 }
 
 // Event implements live.Consumer.
-func (t *recordedTrace) Event(e *recording.Event, f *recorded.File) error {
+func (t *recordedTrace) Event(e *recording.Event, f *replay.File) error {
 	if t.shown == t.options.Limit {
 		return live.ErrEnough
 	}
@@ -155,7 +154,7 @@ func (t *recordedTrace) show(ctx context.Context) error {
 
 // fits returns an error if a probe does not have what is to be shown.
 func (o *Options) fits(p *recording.Probe) error {
-	v := recorded.NewEvaluator(p)
+	v := replay.NewEvaluator(p)
 	for _, src := range o.Show {
 		if _, err := v.Parse(src); err != nil {
 			return err
@@ -167,7 +166,7 @@ func (o *Options) fits(p *recording.Probe) error {
 // shownProbe is what is shown of a probe's events: its arguments, or the values of expressions.
 type shownProbe struct {
 	render.Source
-	*recorded.Evaluator
+	*replay.Evaluator
 	exprs []*expr.Expr // nil for the arguments
 }
 
@@ -176,7 +175,7 @@ func (t *recordedTrace) probe(p *recording.Probe) *shownProbe {
 	if s, known := t.known[p]; known {
 		return s
 	}
-	s := &shownProbe{Source: render.Source{Provider: p.Provider, Probe: p.Name}, Evaluator: recorded.NewEvaluator(p)}
+	s := &shownProbe{Source: render.Source{Provider: p.Provider, Probe: p.Name}, Evaluator: replay.NewEvaluator(p)}
 	t.known[p] = s
 	for _, src := range t.options.Show {
 		e, err := s.Parse(src)
@@ -185,13 +184,13 @@ func (t *recordedTrace) probe(p *recording.Probe) *shownProbe {
 			return nil
 		}
 		s.exprs = append(s.exprs, e)
-		s.Items = append(s.Items, record.Item{Name: src, Type: e.Type(), TextSize: t.options.TextSize})
+		s.Items = append(s.Items, layout.Item{Name: src, Type: e.Type(), TextSize: t.options.TextSize})
 	}
 	if s.exprs == nil {
-		for i, v := range recorded.Variables(p)[:len(p.Args)] {
-			item := record.Item{Name: v.Name, Type: v.Type, TextSize: t.options.TextSize}
+		for i, v := range replay.Variables(p)[:len(p.Args)] {
+			item := layout.Item{Name: v.Name, Type: v.Type, TextSize: t.options.TextSize}
 			if p.Args[i].Kind == recording.Pointer {
-				item.Described = recorded.Pointer
+				item.Described = replay.Pointer
 			}
 			s.Items = append(s.Items, item)
 		}
@@ -206,27 +205,27 @@ func (t *recordedTrace) value(s *shownProbe, e *recording.Event, i int) event.Va
 	var one expr.Value
 	switch {
 	case s.exprs != nil:
-		if one, v.Missing = s.exprs[i].Eval(func(i int) expr.Value { return recorded.Variable(e, i) }); v.Missing {
+		if one, v.Missing = s.exprs[i].Eval(func(i int) expr.Value { return replay.Variable(e, i) }); v.Missing {
 			return v
 		}
 		v.Text = []byte(one.Text())
 	case e.Probe.Args[i].Kind == recording.String:
 		v.Text = e.Text(i)
 	default:
-		one = recorded.Variable(e, i)
+		one = replay.Variable(e, i)
 	}
 	if v.Type.Kind != expr.String {
-		v.Bits, v.Text = recorded.Bits(v.Type, one), nil
+		v.Bits, v.Text = replay.Bits(v.Type, one), nil
 		return v
 	}
 	if v.Bits = 1; len(v.Text) > t.options.TextSize {
-		v.Text, v.Cut = record.WholeRunes(v.Text[:t.options.TextSize]), true
+		v.Text, v.Cut = layout.WholeRunes(v.Text[:t.options.TextSize]), true
 	}
 	return v
 }
 
 // line adds the line of an event.
-func (t *recordedTrace) line(e *recording.Event, f *recorded.File) {
+func (t *recordedTrace) line(e *recording.Event, f *replay.File) {
 	s := t.probe(e.Probe)
 	if s == nil {
 		return
@@ -235,7 +234,7 @@ func (t *recordedTrace) line(e *recording.Event, f *recorded.File) {
 	if e.TID != 0 {
 		tid = int64(e.TID)
 	}
-	comm := []byte(recorded.Executable(e))
+	comm := []byte(replay.Executable(e))
 	if p := f.Process; p != nil && p.Comm != "" {
 		comm = []byte(p.Comm)
 	}

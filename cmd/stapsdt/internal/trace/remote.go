@@ -19,7 +19,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
@@ -72,18 +71,18 @@ const (
 // runRemote traces by the handler at an address.
 func runRemote(ctx context.Context, to *console.Console, config *run.Config, o *Options) (err error) {
 	if config.Given() || len(o.Show) > 0 || o.Verbose || config.Single {
-		return usage.Errorf("-p, -a, --show and -v are for traces by the kernel, and %s is traced by the program", "http://…")
+		return console.Usagef("-p, -a, --show and -v are for traces by the kernel, and %s is traced by the program", "http://…")
 	}
 	w := &remoteTrace{Console: to, config: config, options: o, messages: make(chan reply), done: map[int]bool{}}
 	if w.address, err = remote.ParseAddress(config.Specs[0]); err != nil {
-		return usage.Errorf("%w", err)
+		return console.Usagef("%w", err)
 	}
 	chosen, err := parseRemoteSpecs(config.Specs[1:])
 	if err != nil {
 		return err
 	}
 	if config.Duration < 0 {
-		return usage.Errorf("the duration %v is negative", config.Duration)
+		return console.Usagef("the duration %v is negative", config.Duration)
 	}
 	// Streams go on after an interrupt, until their counts have come.
 	streams, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -119,13 +118,13 @@ func parseRemoteSpecs(texts []string) (specs []target.Spec, err error) {
 	for _, text := range texts {
 		spec, err := target.ParseSpec(text)
 		if err != nil {
-			return nil, usage.Errorf("%w", err)
+			return nil, console.Usagef("%w", err)
 		}
 		if spec.Functions {
-			return nil, usage.Errorf("%q selects functions, but a program at an address shows only its own probes", text)
+			return nil, console.Usagef("%q selects functions, but a program at an address shows only its own probes", text)
 		}
 		if spec.File != "" {
-			return nil, usage.Errorf("%q has a FILE, but a program at an address shows only its own probes", text)
+			return nil, console.Usagef("%q has a FILE, but a program at an address shows only its own probes", text)
 		}
 		specs = append(specs, spec)
 	}
@@ -243,7 +242,7 @@ func (w *remoteTrace) choose(specs []target.Spec) error {
 		}
 	}
 	if n := len(w.queries); n > w.listing.Most {
-		return usage.Errorf("these probes take %d streams, and the program allows %d: name fewer, or whole providers", n, w.listing.Most)
+		return console.Usagef("these probes take %d streams, and the program allows %d: name fewer, or whole providers", n, w.listing.Most)
 	}
 	return nil
 }

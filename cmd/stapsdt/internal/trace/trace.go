@@ -12,13 +12,12 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -37,7 +36,7 @@ type Options struct {
 	Verbose bool
 	// From are the recordings whose events are shown, instead of those of processes. With Follow, what is
 	// written to them is shown too, until the run ends.
-	From   recorded.From
+	From   replay.From
 	Follow bool
 }
 
@@ -52,7 +51,7 @@ const ringSize = 16 << 20
 func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
 	config.Verbose, config.JSON = o.Verbose, o.JSON
 	if o.TextSize < 1 || o.TextSize > MaxText {
-		return usage.Errorf("--strlen must be between 1 and %d", MaxText)
+		return console.Usagef("--strlen must be between 1 and %d", MaxText)
 	}
 	if o.Limit == 0 {
 		o.Limit = math.MaxUint64
@@ -64,7 +63,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return runRecorded(ctx, to, &config, &o)
 	}
 	if o.Follow {
-		return usage.Errorf("--follow is for recordings: give --from FILE")
+		return console.Usagef("--follow is for recordings: give --from FILE")
 	}
 	if len(config.Specs) > 0 && remote.IsAddress(config.Specs[0]) {
 		return runRemote(ctx, to, &config, &o)
@@ -107,7 +106,7 @@ func (o *Options) needs(where string) live.Needs {
 	return live.Needs{Where: where, Exprs: o.Show, Check: func(p *recording.Probe) error {
 		for _, a := range p.Args {
 			if o.Verbose && a.Kind == recording.Pointer {
-				return usage.Errorf("%s:%s: -v shows what %s points to, which only the kernel reads", p.Provider, p.Name, a.Name)
+				return console.Usagef("%s:%s: -v shows what %s points to, which only the kernel reads", p.Provider, p.Name, a.Name)
 			}
 		}
 		return nil
@@ -121,7 +120,7 @@ type trace struct {
 	run     *run.Run
 	lines   render.Lines
 	sources []*render.Source // by the numbers of the programs
-	groups  [][]record.Item  // the items, with that of the control group if pods are shown
+	groups  [][]layout.Item  // the items, with that of the control group if pods are shown
 	shown   uint64
 	lost    uint64          // that were reported
 	refused map[string]bool // the reasons that were reported for arguments that are not shown
@@ -191,7 +190,7 @@ func (t *trace) pod(e *event.Event) string {
 
 // report says how many events were lost since it last did.
 func (t *trace) report(last bool) error {
-	stats, err := record.ReadStats(t.run.Env.Stats)
+	stats, err := layout.ReadStats(t.run.Env.Stats)
 	if err != nil {
 		return err
 	}

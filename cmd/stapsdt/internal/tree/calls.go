@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -19,18 +19,18 @@ import (
 type calls struct {
 	goroutines map[goroutine]*callStack
 	trees      *list.List // of *callStack, the one with the oldest root first
-	shows      map[*recording.Probe]*recorded.Arguments
+	shows      map[*recording.Probe]*replay.Arguments
 	ids        uint64
 	size       int    // frames and operations of trees that are not finished
 	lost       uint64 // events
 	// counters of what is not shown
 	givenUp, dropped, unwound, strays, foreign uint64
-	finished                                   func(*tree, recorded.Ended) error
+	finished                                   func(*tree, replay.Ended) error
 }
 
 // goroutine identifies one by the address of its g, which another one can have later.
 type goroutine struct {
-	file *recorded.File
+	file *replay.File
 	g    uint64
 }
 
@@ -48,16 +48,16 @@ type frame struct {
 	name  string
 	depth uint64
 	node  *node // nil if there was no room for it
-	where []stream.Truth
+	where []events.Truth
 }
 
-func newCalls(finished func(*tree, recorded.Ended) error) *calls {
-	return &calls{goroutines: map[goroutine]*callStack{}, trees: list.New(), shows: map[*recording.Probe]*recorded.Arguments{}, finished: finished}
+func newCalls(finished func(*tree, replay.Ended) error) *calls {
+	return &calls{goroutines: map[goroutine]*callStack{}, trees: list.New(), shows: map[*recording.Probe]*replay.Arguments{}, finished: finished}
 }
 
 // add adds an event. A call at a depth, and a return, are after the end of all calls that are deeper: a
 // panic or Goexit has ended those whose return was not seen.
-func (c *calls) add(e *recording.Event, file *recorded.File, call *stream.Call) error {
+func (c *calls) add(e *recording.Event, file *replay.File, call *events.Call) error {
 	if call.G == 0 {
 		c.foreign++
 		return nil
@@ -109,10 +109,10 @@ func (c *calls) unwind(s *callStack, depth uint64) bool {
 }
 
 // start adds a call: to those of its goroutine, or as the root of a tree if s is nil.
-func (c *calls) start(s *callStack, at goroutine, f frame, e *recording.Event, call *stream.Call) {
+func (c *calls) start(s *callStack, at goroutine, f frame, e *recording.Event, call *events.Call) {
 	c.ids++
 	n := &node{
-		name: f.name, id: c.ids, at: stream.At(e), since: e.Monotonic, process: at.file, pid: e.PID, tid: e.TID, goroutine: e.Goroutine,
+		name: f.name, id: c.ids, at: events.At(e), since: e.Monotonic, process: at.file, pid: e.PID, tid: e.TID, goroutine: e.Goroutine,
 		args: c.show(e),
 	}
 	if s == nil {
@@ -152,17 +152,17 @@ func (s *callStack) parent() *node {
 }
 
 // show returns the arguments or the results of an event.
-func (c *calls) show(e *recording.Event) []recorded.Shown {
+func (c *calls) show(e *recording.Event) []replay.Shown {
 	show := c.shows[e.Probe]
 	if show == nil {
-		show = recorded.NewArguments(e.Probe, stream.TextSize)
+		show = replay.NewArguments(e.Probe, events.TextSize)
 		c.shows[e.Probe] = show
 	}
 	return show.Show(e)
 }
 
 // end ends the innermost call of a goroutine, and with the outermost its tree.
-func (c *calls) end(s *callStack, f *frame, e *recording.Event, call *stream.Call) error {
+func (c *calls) end(s *callStack, f *frame, e *recording.Event, call *events.Call) error {
 	if n := f.node; n != nil {
 		n.ended, n.took, n.failed = true, e.Monotonic-n.since, call.Failed
 		n.result = c.show(e)
@@ -170,10 +170,10 @@ func (c *calls) end(s *callStack, f *frame, e *recording.Event, call *stream.Cal
 	}
 	selected := true
 	for i, truth := range f.where {
-		if call.Where[i] != stream.Absent {
+		if call.Where[i] != events.Absent {
 			truth = call.Where[i]
 		}
-		selected = selected && truth == stream.True
+		selected = selected && truth == events.True
 	}
 	s.frames = s.frames[:len(s.frames)-1]
 	c.size--
@@ -182,7 +182,7 @@ func (c *calls) end(s *callStack, f *frame, e *recording.Event, call *stream.Cal
 	}
 	c.remove(s)
 	c.dropped += uint64(s.tree.dropped)
-	return c.finished(s.tree, recorded.Ended{Selected: selected})
+	return c.finished(s.tree, replay.Ended{Selected: selected})
 }
 
 // remove removes the calls of a goroutine, and their tree from those that are not finished.
@@ -194,7 +194,7 @@ func (c *calls) remove(s *callStack) {
 }
 
 // forget forgets the calls of a process that has ended.
-func (c *calls) forget(file *recorded.File) {
+func (c *calls) forget(file *replay.File) {
 	for e := c.trees.Front(); e != nil; {
 		s := e.Value.(*callStack)
 		e = e.Next()

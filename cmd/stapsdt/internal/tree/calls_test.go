@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
@@ -16,11 +16,11 @@ import (
 // TestCalls: what a panic or Goexit leaves behind, a g that another goroutine gets, and calls without end.
 func TestCalls(t *testing.T) {
 	var done []*tree
-	c := newCalls(func(t *tree, _ recorded.Ended) error {
+	c := newCalls(func(t *tree, _ replay.Ended) error {
 		done = append(done, t)
 		return nil
 	})
-	file := recorded.NewFile(&recorded.Process{PID: 1})
+	file := replay.NewFile(&replay.Process{PID: 1})
 	probes := map[string]*recording.Probe{}
 	now := time.Duration(0)
 	fire := func(name string, returns bool, goroutine, g, depth uint64) {
@@ -33,7 +33,7 @@ func TestCalls(t *testing.T) {
 		now++
 		e := &recording.Event{Monotonic: now, PID: 1, Goroutine: goroutine}
 		require.NoError(t, e.Decode(probes[name], nil))
-		require.NoError(t, c.add(e, file, &stream.Call{G: g, Depth: depth, Return: returns}))
+		require.NoError(t, c.add(e, file, &events.Call{G: g, Depth: depth, Return: returns}))
 	}
 	call := func(name string, goroutine, depth uint64) { fire(name, false, goroutine, 1, depth) }
 	end := func(name string, goroutine, depth uint64) { fire(name, true, goroutine, 1, depth) }

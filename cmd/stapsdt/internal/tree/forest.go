@@ -6,8 +6,8 @@ import (
 	"container/list"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -29,9 +29,9 @@ type node struct {
 	ended     bool
 	unwound   bool // a call whose return was not seen, though it is over
 	failed    bool
-	args      []recorded.Shown // of the start
-	result    []recorded.Shown // of the end, apart from what the start has too
-	process   *recorded.File
+	args      []replay.Shown // of the start
+	result    []replay.Shown // of the end, apart from what the start has too
+	process   *replay.File
 	pid, tid  uint32
 	goroutine uint64
 	parent    uint64 // its id, or 0
@@ -56,7 +56,7 @@ type tree struct {
 
 // key identifies an operation: spans have ids that are unique in their process, and others an id of their kind.
 type key struct {
-	file *recorded.File
+	file *replay.File
 	pid  uint32
 	kind string // "" for a span
 	id   uint64
@@ -65,30 +65,30 @@ type key struct {
 
 // forest makes trees of operations.
 type forest struct {
-	operations recorded.Operations
+	operations replay.Operations
 	nodes      map[key]*node
-	open       map[*recorded.Operation]*node
+	open       map[*replay.Operation]*node
 	trees      *list.List // of *tree, the oldest first
-	ends       map[*recording.Probe]*recorded.Arguments
+	ends       map[*recording.Probe]*replay.Arguments
 	size       int
 	lost       uint64 // events
 	// givenUp is the number of trees that had to make room, and dropped that of operations of finished trees for which
 	// there was none.
 	givenUp, dropped uint64
 	// finished is called with each tree whose root has ended.
-	finished func(*tree, recorded.Ended) error
+	finished func(*tree, replay.Ended) error
 }
 
-func newForest(where []string, finished func(*tree, recorded.Ended) error) *forest {
+func newForest(where []string, finished func(*tree, replay.Ended) error) *forest {
 	return &forest{
-		operations: recorded.Operations{Where: where, All: true, TextSize: stream.TextSize},
-		nodes:      map[key]*node{}, open: map[*recorded.Operation]*node{}, trees: list.New(),
-		ends: map[*recording.Probe]*recorded.Arguments{}, finished: finished,
+		operations: replay.Operations{Where: where, All: true, TextSize: events.TextSize},
+		nodes:      map[key]*node{}, open: map[*replay.Operation]*node{}, trees: list.New(),
+		ends: map[*recording.Probe]*replay.Arguments{}, finished: finished,
 	}
 }
 
 // add adds an event.
-func (f *forest) add(e *recording.Event, file *recorded.File) error {
+func (f *forest) add(e *recording.Event, file *replay.File) error {
 	kind, o := f.operations.Add(e, file)
 	delete(f.open, o.Replaced)
 	switch {
@@ -103,7 +103,7 @@ func (f *forest) add(e *recording.Event, file *recorded.File) error {
 }
 
 // keyOf returns the key of an operation.
-func keyOf(kind *recorded.Kind, o *recorded.Operation) key {
+func keyOf(kind *replay.Kind, o *replay.Operation) key {
 	k := key{file: o.File, pid: o.PID, id: o.Key.Bits, text: o.Key.Text}
 	if !kind.IsSpan() {
 		k.kind = kind.Name
@@ -112,12 +112,12 @@ func keyOf(kind *recorded.Kind, o *recorded.Operation) key {
 }
 
 // start adds an operation.
-func (f *forest) start(kind *recorded.Kind, o *recorded.Operation, e *recording.Event) {
+func (f *forest) start(kind *replay.Kind, o *replay.Operation, e *recording.Event) {
 	n := &node{
-		name: kind.Name, id: o.Key.Bits, at: stream.At(e), since: o.Since, process: o.File, pid: o.PID, tid: o.TID, goroutine: o.Goroutine, parent: o.Parent,
+		name: kind.Name, id: o.Key.Bits, at: events.At(e), since: o.Since, process: o.File, pid: o.PID, tid: o.TID, goroutine: o.Goroutine, parent: o.Parent,
 	}
 	for i := range o.Details {
-		n.args = append(n.args, recorded.Show(o.Columns.Names[i], &o.Details[i]))
+		n.args = append(n.args, replay.Show(o.Columns.Names[i], &o.Details[i]))
 	}
 	parent := f.nodes[key{file: o.File, pid: o.PID, id: o.Parent}]
 	if o.Parent != 0 && parent != nil {
@@ -142,7 +142,7 @@ func (f *forest) start(kind *recorded.Kind, o *recorded.Operation, e *recording.
 }
 
 // end ends an operation, and with a root its tree.
-func (f *forest) end(ended recorded.Ended, e *recording.Event) error {
+func (f *forest) end(ended replay.Ended, e *recording.Event) error {
 	n := f.open[ended.Start]
 	delete(f.open, ended.Start)
 	if n == nil || n.tree.place == nil { // there was no room for it, or its tree is finished
@@ -152,7 +152,7 @@ func (f *forest) end(ended recorded.Ended, e *recording.Event) error {
 	n.tree.failed = n.tree.failed || n.failed
 	show := f.ends[e.Probe]
 	if show == nil {
-		show = recorded.NewArguments(e.Probe, stream.TextSize)
+		show = replay.NewArguments(e.Probe, events.TextSize)
 		f.ends[e.Probe] = show
 	}
 	for i, one := range show.Show(e, "parent", "nanoseconds") {
@@ -183,7 +183,7 @@ func (f *forest) unknown() (n int) {
 func (n *node) isOpen() bool { return n.process.Keeps(n.since) }
 
 // has reports whether one of some values has the name and the value of another.
-func has(all []recorded.Shown, one recorded.Shown) bool {
+func has(all []replay.Shown, one replay.Shown) bool {
 	for _, other := range all {
 		if other.Name == one.Name && other.Text == one.Text {
 			return true
@@ -206,7 +206,7 @@ func (f *forest) remove(t *tree) {
 }
 
 // forget forgets the operations of a process that has ended, and returns the number of its trees.
-func (f *forest) forget(file *recorded.File) {
+func (f *forest) forget(file *replay.File) {
 	for e := f.trees.Front(); e != nil; {
 		t := e.Value.(*tree)
 		e = e.Next()

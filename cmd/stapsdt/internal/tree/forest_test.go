@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
@@ -17,7 +17,7 @@ import (
 type source struct {
 	t          *testing.T
 	forest     *forest
-	file       *recorded.File
+	file       *replay.File
 	start, end *recording.Probe
 	now        time.Duration
 }
@@ -25,11 +25,11 @@ type source struct {
 func newSource(t *testing.T, finished func(*tree)) *source {
 	word := func(name string) recording.Arg { return recording.Arg{Name: name, Type: 8, Kind: recording.Uint64} }
 	s := &source{
-		t: t, file: recorded.NewFile(&recorded.Process{PID: 1}),
+		t: t, file: replay.NewFile(&replay.Process{PID: 1}),
 		start: &recording.Probe{Provider: "p", Name: "op__start", Args: []recording.Arg{word("id"), word("parent")}},
 		end:   &recording.Probe{Provider: "p", Name: "op__end", Args: []recording.Arg{word("id"), word("parent"), word("error")}},
 	}
-	s.forest = newForest(nil, func(done *tree, _ recorded.Ended) error {
+	s.forest = newForest(nil, func(done *tree, _ replay.Ended) error {
 		finished(done)
 		return nil
 	})

@@ -6,8 +6,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
 // jsonTree is a tree for programs. The operations are a list, each after its parent: a hostile program makes a tree
@@ -52,7 +52,7 @@ func (t *tree) encode(w io.Writer) error {
 		took := n.end(root) - n.since
 		j.Operations = append(j.Operations, jsonNode{
 			n.id, n.parent, depth, render.JSONText(n.name), n.since - root.since, took, n.own(root), float64(took) / float64(max(root.took, 1)),
-			n.tid, n.goroutine, n.ended, !n.ended && !n.isOpen(), n.failed, recorded.Object(n.args), recorded.Object(n.result),
+			n.tid, n.goroutine, n.ended, !n.ended && !n.isOpen(), n.failed, replay.Object(n.args), replay.Object(n.result),
 		})
 	})
 	return render.NewEncoder(w).Encode(j)

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
 const (
@@ -86,8 +86,8 @@ func (n *node) part(root *node) int {
 // describe returns the name of an operation, and what is known of it.
 func (n *node) describe() string {
 	text := render.Printable(n.name)
-	if all := append(append([]recorded.Shown{}, n.args...), n.result...); len(all) > 0 {
-		text += " " + recorded.Join(all)
+	if all := append(append([]replay.Shown{}, n.args...), n.result...); len(all) > 0 {
+		text += " " + replay.Join(all)
 	}
 	if n.failed {
 		text += "  FAILED"

@@ -10,12 +10,11 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stream"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/usage"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -31,19 +30,19 @@ type Options struct {
 	// Errors selects the trees in which an operation has failed.
 	Errors bool
 	// From are the recordings whose operations are shown, instead of those of processes.
-	From recorded.From
+	From replay.From
 }
 
 // maxSlowest is the largest Options.Slowest.
 const maxSlowest = 1000
 
-// view shows trees. It is a stream.Consumer.
+// view shows trees. It is a events.Consumer.
 type view struct {
 	*console.Console
 	options *Options
 	forest  *forest // of operations, or nil
 	calls   *calls  // of functions, or nil
-	stream  *stream.Stream
+	stream  *events.Stream
 	writer  writer
 	shown   int
 	slowest []*tree // in the order of their times, the slowest first
@@ -54,11 +53,11 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	config.JSON = o.JSON
 	switch {
 	case o.Limit < 0:
-		return usage.Errorf("-n %d is negative", o.Limit)
+		return console.Usagef("-n %d is negative", o.Limit)
 	case o.Slowest < 0 || o.Slowest > maxSlowest:
-		return usage.Errorf("--slowest must be between 0 and %d", maxSlowest)
+		return console.Usagef("--slowest must be between 0 and %d", maxSlowest)
 	case o.Slowest > 0 && o.Limit > 0:
-		return usage.Errorf("-n and --slowest exclude each other: --slowest is the number of trees")
+		return console.Usagef("-n and --slowest exclude each other: --slowest is the number of trees")
 	}
 	v := &view{Console: to, options: &o, writer: writer{color: console.Colored(to.Out)}}
 	if console.IsTerminal(to.Out) {
@@ -68,7 +67,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if err != nil {
 		return err
 	}
-	if v.stream, err = stream.Open(to, &config, from); err != nil {
+	if v.stream, err = events.Open(to, &config, from); err != nil {
 		return err
 	}
 	defer v.stream.Close()
@@ -86,20 +85,20 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 }
 
 // plan decides what grows the trees, and returns the options of the stream.
-func (v *view) plan(config *run.Config, names []string) (stream.Options, error) {
-	functions, err := stream.Functions(names)
+func (v *view) plan(config *run.Config, names []string) (events.Options, error) {
+	functions, err := events.Functions(names)
 	switch {
 	case err != nil:
-		return stream.Options{}, err
+		return events.Options{}, err
 	case functions && v.options.From.Given():
-		return stream.Options{}, usage.Errorf("recordings do not tell the depth of calls, by which calls of functions are nested")
+		return events.Options{}, console.Usagef("recordings do not tell the depth of calls, by which calls of functions are nested")
 	case functions:
 		v.calls = newCalls(v.finished)
-		return stream.NewCalls(config, names)
+		return events.NewCalls(config, names)
 	}
-	plan, err := stream.NewPlan(config, names, nil)
+	plan, err := events.NewPlan(config, names, nil)
 	if err != nil {
-		return stream.Options{}, err
+		return events.Options{}, err
 	}
 	v.forest = newForest(plan.Where, v.finished)
 	return plan.Options(v.options.From), nil
@@ -141,23 +140,23 @@ func (v *view) report() {
 	}
 }
 
-// Event implements stream.Consumer.
-func (v *view) Event(e *recording.Event, f *recorded.File) error {
+// Event implements events.Consumer.
+func (v *view) Event(e *recording.Event, f *replay.File) error {
 	if v.calls != nil {
 		return v.calls.add(e, f, v.stream.Call())
 	}
 	return v.forest.add(e, f)
 }
 
-// Know implements stream.Consumer.
+// Know implements events.Consumer.
 func (v *view) Know(p *recording.Probe) {
 	if v.forest != nil {
 		v.forest.operations.Know(p)
 	}
 }
 
-// Gone implements stream.Consumer.
-func (v *view) Gone(f *recorded.File) {
+// Gone implements events.Consumer.
+func (v *view) Gone(f *replay.File) {
 	if v.calls != nil {
 		v.calls.forget(f)
 		return
@@ -165,14 +164,14 @@ func (v *view) Gone(f *recorded.File) {
 	v.forest.forget(f)
 }
 
-// Tick implements stream.Consumer.
+// Tick implements events.Consumer.
 func (v *view) Tick() (next time.Duration, more bool, err error) {
 	v.lost()
 	return engine.Rest, true, nil
 }
 
 // finished shows a tree whose root has ended, if it is selected, or keeps it if it is among the slowest.
-func (v *view) finished(t *tree, ended recorded.Ended) error {
+func (v *view) finished(t *tree, ended replay.Ended) error {
 	if !ended.Selected || v.options.Errors && !t.failed {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
@@ -71,16 +71,16 @@ func (m *definition) scaleOf(t expr.Type) (float64, error) {
 }
 
 // bounds returns the bounds of the buckets, for a value.
-func (m *definition) bounds(t expr.Type) (*record.Bounds, error) {
+func (m *definition) bounds(t expr.Type) (*layout.Bounds, error) {
 	scale, err := m.scaleOf(t)
 	if err != nil {
 		return nil, err
 	}
 	list := m.Bounds
 	if m.Native {
-		list, m.first = record.Exponential(scale)
+		list, m.first = layout.Exponential(scale)
 	}
-	return record.NewBounds(list, scale, t)
+	return layout.NewBounds(list, scale, t)
 }
 
 // divide makes the buckets of a series, if it has none.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 )
 
@@ -30,7 +30,7 @@ type history struct {
 
 // rowKey identifies a row of a metric.
 type rowKey struct {
-	of  *record.SeriesTables
+	of  *layout.SeriesTables
 	key string
 }
 
@@ -42,7 +42,7 @@ type activity struct {
 }
 
 type retiredRow struct {
-	*record.SeriesRow
+	*layout.SeriesRow
 	at, since time.Time
 }
 
@@ -125,7 +125,7 @@ func (m *Metric) warnFull(overflow uint64) {
 }
 
 // retire removes a row from its table. The last value of a gauge is of no use later.
-func (m *Metric) retire(id rowKey, a activity, like *bpf.Metric, r *record.SeriesRow) error {
+func (m *Metric) retire(id rowKey, a activity, like *bpf.Metric, r *layout.SeriesRow) error {
 	taken, err := id.of.Take(&like.Series, r)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (h *history) dropRetired(most int, now time.Time) {
 
 // restore adds to a row what it had before it was removed. It returns when its counting began,
 // which is zero if it began with the rule.
-func (h *history) restore(t *record.SeriesTables, r *record.SeriesRow) (since time.Time) {
+func (h *history) restore(t *layout.SeriesTables, r *layout.SeriesRow) (since time.Time) {
 	id := rowKey{t, string(r.Key)}
 	if before, ok := h.retired[id]; ok {
 		r.Add(before.SeriesRow)

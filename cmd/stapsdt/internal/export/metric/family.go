@@ -13,8 +13,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -36,7 +36,7 @@ func (m *Metric) Family() (f *expose.Family, events uint64, err error) {
 	case rules.Gauge:
 		err = c.gauges()
 	default:
-		err = c.rows(func(*record.SeriesTables, *record.SeriesRow) bool { return true })
+		err = c.rows(func(*layout.SeriesTables, *layout.SeriesRow) bool { return true })
 	}
 	return c.family(c.series), c.events, err
 }
@@ -84,7 +84,7 @@ func (c *collection) keyOf(labels []string, of cgroup.Container) string {
 }
 
 // rows reads the tables, and adds the rows that are selected.
-func (c *collection) rows(selected func(*record.SeriesTables, *record.SeriesRow) bool) error {
+func (c *collection) rows(selected func(*layout.SeriesTables, *layout.SeriesRow) bool) error {
 	c.events += c.history.events
 	past := maps.Clone(c.history.retired)
 	for t, like := range c.tableShapes() {
@@ -112,8 +112,8 @@ func (c *collection) rows(selected func(*record.SeriesTables, *record.SeriesRow)
 }
 
 // tableShapes returns the tables that programs write to, and a shape of each.
-func (m *Metric) tableShapes() iter.Seq2[*record.SeriesTables, *shape] {
-	return func(yield func(*record.SeriesTables, *shape) bool) {
+func (m *Metric) tableShapes() iter.Seq2[*layout.SeriesTables, *shape] {
+	return func(yield func(*layout.SeriesTables, *shape) bool) {
 		for _, t := range m.tables {
 			i := slices.IndexFunc(m.shapes, func(s *shape) bool { return s.tables == t })
 			if i >= 0 && !yield(t, m.shapes[i]) { // else its program could not be loaded
@@ -134,12 +134,12 @@ func (c *collection) gauges() error {
 	c.removed.mu.Lock()
 	defer c.removed.mu.Unlock()
 	type row struct {
-		*record.SeriesRow
-		of *record.SeriesTables
+		*layout.SeriesRow
+		of *layout.SeriesTables
 	}
 	var dead []row
 	lives := probes.Lives{}
-	err := c.rows(func(t *record.SeriesTables, r *record.SeriesRow) bool {
+	err := c.rows(func(t *layout.SeriesTables, r *layout.SeriesRow) bool {
 		if lives.Has(r.Process) {
 			return true
 		}
@@ -159,7 +159,7 @@ func (c *collection) gauges() error {
 }
 
 // add adds a row to its series. since is when its counting began, or zero if with the rule.
-func (c *collection) add(like *shape, r *record.SeriesRow, since time.Time) {
+func (c *collection) add(like *shape, r *layout.SeriesRow, since time.Time) {
 	s := like
 	var labels []string
 	var of cgroup.Container
@@ -189,7 +189,7 @@ func (c *collection) add(like *shape, r *record.SeriesRow, since time.Time) {
 	}
 }
 
-func (c *collection) addBuckets(to *expose.Series, s *shape, r *record.SeriesRow) {
+func (c *collection) addBuckets(to *expose.Series, s *shape, r *layout.SeriesRow) {
 	to.Sum += r.Sum.Float() * s.scale
 	c.divide(to)
 	for i, n := range r.Buckets {
@@ -205,7 +205,7 @@ func (c *collection) addBuckets(to *expose.Series, s *shape, r *record.SeriesRow
 
 // labelsOf returns the labels that a key has, with those of the probe, and the container. pending
 // reports whether the container's labels are not yet known.
-func (c *collection) labelsOf(items []record.Item, key []byte, probe []string) (labels []string, of cgroup.Container, pending bool) {
+func (c *collection) labelsOf(items []layout.Item, key []byte, probe []string) (labels []string, of cgroup.Container, pending bool) {
 	labels = make([]string, 0, len(c.labels))
 	for i := range items {
 		bits, text, _ := items[i].In(key)
@@ -236,7 +236,7 @@ func (c *collection) inFlight() error {
 		return err
 	}
 	c.read = time.Now()
-	totals, err := record.ReadTotals(o.Tables.Totals, 0)
+	totals, err := layout.ReadTotals(o.Tables.Totals, 0)
 	if err != nil {
 		return err
 	}
@@ -280,7 +280,7 @@ func (m *Metric) Full() (uint64, error) {
 	if m.pairs == nil || m.pairs.Plan == nil {
 		return 0, nil
 	}
-	totals, err := record.ReadTotals(m.pairs.Tables.Totals, 0)
+	totals, err := layout.ReadTotals(m.pairs.Tables.Totals, 0)
 	return totals.Full, err
 }
 

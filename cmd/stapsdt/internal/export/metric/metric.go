@@ -13,8 +13,8 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 )
 
@@ -27,7 +27,7 @@ type Metric struct {
 
 	mu     sync.RWMutex                    // guards what follows: it is read by scrapes, and changed by the engine
 	shapes []*shape                        // by the numbers in rows
-	tables map[string]*record.SeriesTables // by layout
+	tables map[string]*layout.SeriesTables // by layout
 
 	pairs   *pairTables // of Start and End, and nil of Probe
 	removed removedRows // of a gauge
@@ -37,7 +37,7 @@ type Metric struct {
 // shape describes the rows of a program: the types of their labels, and their value.
 type shape struct {
 	*bpf.Metric
-	tables *record.SeriesTables
+	tables *layout.SeriesTables
 	// probe has the labels for the parts of the probe's name that the rule leaves open.
 	probe []string
 	scale float64
@@ -59,7 +59,7 @@ func (m *Metric) ProcessFound(pid int) error {
 
 // New returns the metric of a rule. It checks everything that does not depend on the probes.
 func New(h *rule.Host, text rules.Metric) (*Metric, error) {
-	m := &Metric{definition: define(text), started: time.Now(), group: -1, tables: map[string]*record.SeriesTables{}}
+	m := &Metric{definition: define(text), started: time.Now(), group: -1, tables: map[string]*layout.SeriesTables{}}
 	if m.containers.Asked() {
 		m.group = len(m.by)
 		m.by = append(m.by, rule.Cgroup)
@@ -137,7 +137,7 @@ func (m *Metric) shape(s *shape) (id uint32, err error) {
 // equal reports whether rows of both shapes have the same meaning.
 func (s *shape) equal(other *shape) bool {
 	return s.tables == other.tables && s.Value == other.Value && slices.Equal(s.probe, other.probe) &&
-		slices.EqualFunc(s.Keys, other.Keys, func(a, b record.Item) bool { return a.Type == b.Type && a.Offset == b.Offset })
+		slices.EqualFunc(s.Keys, other.Keys, func(a, b layout.Item) bool { return a.Type == b.Type && a.Offset == b.Offset })
 }
 
 // Sweep removes the series that have expired, and the open operations of processes that have

@@ -4,9 +4,9 @@ package metric
 
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 
 	"github.com/cilium/ebpf"
@@ -76,11 +76,11 @@ func (o *pairTables) sweep() error {
 
 // labels returns the labels of operations that living processes have started. It forgets those of
 // other processes.
-func (o *pairTables) labels() (all []record.Seen, err error) {
+func (o *pairTables) labels() (all []layout.Seen, err error) {
 	if o.seen == nil {
 		return nil, nil
 	}
-	seen, err := record.ReadSeen(o.seen)
+	seen, err := layout.ReadSeen(o.seen)
 	if err != nil {
 		return nil, err
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/recorded"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -29,10 +29,10 @@ type Recorded struct {
 	of       cgroup.Container
 	selector *probes.Selector
 	problem  func(error)
-	sides    []recorded.Side // that were met, until pairs is there
+	sides    []replay.Side // that were met, until pairs is there
 	events   uint64
 	probes   map[*recording.Probe]*recordedProbe
-	pairs    *recorded.Pairs // of Start and End, or nil
+	pairs    *replay.Pairs // of Start and End, or nil
 	series   map[string]*expose.Series
 	created  time.Time // when the counting began
 	elapsed  *recordedValue
@@ -43,13 +43,13 @@ type Recorded struct {
 
 // recordedProbe is what is evaluated for the events of a probe.
 type recordedProbe struct {
-	*recorded.Evaluator
+	*replay.Evaluator
 	where  *expr.Expr
 	by     []*expr.Expr
-	items  []*record.Item
+	items  []*layout.Item
 	open   []string // the values of OpenLabels
 	value  *recordedValue
-	values []recorded.Value
+	values []replay.Value
 }
 
 // recordedValue is the value of a metric. expr is nil for the time that an operation took.
@@ -57,7 +57,7 @@ type recordedValue struct {
 	expr   *expr.Expr
 	of     expr.Type
 	scale  float64
-	bounds *record.Bounds // of a histogram, or nil
+	bounds *layout.Bounds // of a histogram, or nil
 }
 
 // NewRecorded returns the metric of a rule for events since a time, of programs in a container, if it is
@@ -94,7 +94,7 @@ func (m *Recorded) Meet(p *recording.Probe) {
 
 // add parses the expressions for a probe.
 func (m *Recorded) add(p *recording.Probe) (err error) {
-	r := &recordedProbe{Evaluator: recorded.NewEvaluator(p), open: m.openLabels(p.Provider, p.Name)}
+	r := &recordedProbe{Evaluator: replay.NewEvaluator(p), open: m.openLabels(p.Provider, p.Name)}
 	if m.Where != "" {
 		if r.where, err = r.ParseFilter(m.Where); err != nil {
 			return err
@@ -105,9 +105,9 @@ func (m *Recorded) add(p *recording.Probe) (err error) {
 		if err != nil {
 			return err
 		}
-		r.by, r.items = append(r.by, e), append(r.items, recorded.NewItem(src, e.Type()))
+		r.by, r.items = append(r.by, e), append(r.items, replay.NewItem(src, e.Type()))
 	}
-	r.values = make([]recorded.Value, len(r.by))
+	r.values = make([]replay.Value, len(r.by))
 	if m.Value != "" {
 		e, err := r.ParseInteger(m.Value, "a metric")
 		if err != nil {
@@ -139,7 +139,7 @@ func (m *Recorded) pair(p *recording.Probe) error {
 	if err != nil || !isStart && !m.selector.Specs[1].Match(p.Provider, p.Name) {
 		return err
 	}
-	side := recorded.Side{Probe: p, IsStart: isStart}
+	side := replay.Side{Probe: p, IsStart: isStart}
 	if m.pairs != nil {
 		if err := m.pairs.AddSide(side); err != nil {
 			m.pairs.Ignore(p)
@@ -149,12 +149,12 @@ func (m *Recorded) pair(p *recording.Probe) error {
 	}
 	m.sides = append(m.sides, side)
 	isInFlight := m.Kind == rules.InFlight
-	pairs, err := recorded.NewPairs(recorded.Plan{Pairing: bpf.Pairing{Key: m.Key, Where: bpf.SplitWhere(m.Where), By: m.by, AtStart: isInFlight}}, m.sides)
+	pairs, err := replay.NewPairs(replay.Plan{Pairing: bpf.Pairing{Key: m.Key, Where: bpf.SplitWhere(m.Where), By: m.by, AtStart: isInFlight}}, m.sides)
 	if errors.Is(err, probes.ErrNothing) {
 		return nil // the other side comes later
 	}
 	if err == nil && !isInFlight {
-		m.elapsed, err = m.valueOf(nil, recorded.Elapsed)
+		m.elapsed, err = m.valueOf(nil, replay.Elapsed)
 	}
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (m *Recorded) pair(p *recording.Probe) error {
 }
 
 // Forget forgets the operations that are open in a recording.
-func (m *Recorded) Forget(f *recorded.File) {
+func (m *Recorded) Forget(f *replay.File) {
 	if m.pairs != nil {
 		m.pairs.Forget(f)
 	}
@@ -185,10 +185,10 @@ func (m *Recorded) Unevaluated() uint64 {
 }
 
 // Add adds an event. The rule may be about others.
-func (m *Recorded) Add(e *recording.Event, f *recorded.File) {
+func (m *Recorded) Add(e *recording.Event, f *replay.File) {
 	m.Meet(e.Probe)
 	if m.Executable != "" {
-		if ok, _ := path.Match(m.Executable, recorded.Executable(e)); !ok {
+		if ok, _ := path.Match(m.Executable, replay.Executable(e)); !ok {
 			return
 		}
 	}
@@ -267,7 +267,7 @@ func (m *Recorded) at(labels []string) *expose.Series {
 }
 
 // labelsOf returns labels by the values of their expressions, with those of the container and of the probe.
-func (m *Recorded) labelsOf(values []recorded.Value, probe []string) []string {
+func (m *Recorded) labelsOf(values []replay.Value, probe []string) []string {
 	labels := make([]string, 0, len(m.labels))
 	for i := range values {
 		v := &values[i]
@@ -291,7 +291,7 @@ func (m *Recorded) Family() *expose.Family {
 		m.divide(m.at(m.labelsOf(nil, nil)))
 	}
 	if m.pairs != nil && m.Kind == rules.InFlight {
-		m.pairs.Open(func(o *recorded.Operation) { m.at(m.labelsOf(o.By, nil)).Value++ })
+		m.pairs.Open(func(o *replay.Operation) { m.at(m.labelsOf(o.By, nil)).Value++ })
 	}
 	return m.family(m.series)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/record"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
@@ -198,13 +198,13 @@ func (s *Rule) end(key spanKey, v values) {
 	end := s.clock.At(v.Time) // before its start, which then is by the same reading of the clock
 	span := expose.Span{
 		Provider: v.provider, Name: v.name, PID: int(v.PID), Error: v.text("error"),
-		TraceID: o.trace, SpanID: record.SpanID(v.PID, key.id), Parent: o.remote,
+		TraceID: o.trace, SpanID: layout.SpanID(v.PID, key.id), Parent: o.remote,
 		Start: s.clock.At(o.start), End: end,
 		Attributes: append(o.attributes, v.attributes()...),
 		Executable: v.text(rule.Executable),
 	}
 	if o.parent != 0 && o.parent != key.id {
-		span.Parent = record.SpanID(v.PID, o.parent)
+		span.Parent = layout.SpanID(v.PID, o.parent)
 	}
 	s.hold(heldSpan{span, v.number(rule.Cgroup)})
 }

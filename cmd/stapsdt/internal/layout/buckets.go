@@ -1,0 +1,148 @@
+//go:build linux
+
+package layout
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+)
+
+// Buckets divide the values of a histogram.
+type Buckets interface {
+	// Len is the number of buckets.
+	Len() int
+	// Of returns the bucket of a value, by its bits.
+	Of(t expr.Type, value uint64) int
+	// Bounds returns the lowest value of a bucket, and the first one above it. What is below
+	// all or above all has math.Inf as a bound.
+	Bounds(i int) (low, high float64)
+}
+
+// Fits reports whether the values of a type can be in buckets.
+func Fits(buckets Buckets, t expr.Type) error {
+	if l, ok := buckets.(Linear); ok && t.Kind == expr.Uint && l.Low < 0 {
+		return fmt.Errorf("this is a %v, and the lower bound is negative", t)
+	}
+	return nil
+}
+
+// Whole is a bucket for all values, which are to be added only.
+type Whole struct{}
+
+// Len returns 1.
+func (Whole) Len() int { return 1 }
+
+// Of returns 0.
+func (Whole) Of(expr.Type, uint64) int { return 0 }
+
+// Bounds returns no bounds.
+func (Whole) Bounds(int) (low, high float64) { return math.Inf(-1), math.Inf(1) }
+
+// What names what the buckets are for.
+func What(buckets Buckets) string {
+	if buckets == (Whole{}) {
+		return "a sum"
+	}
+	return "a histogram"
+}
+
+// Powers has eight buckets between a power of two and the next one, and one for each number
+// below 16. All negative numbers have one bucket.
+type Powers struct{}
+
+// The buckets of Powers.
+const (
+	SubBits   = 3                               // of a number after its first bit
+	Exact     = 2 << SubBits                    // the first number that has no bucket of its own
+	Negative  = Exact + (64-SubBits-1)<<SubBits // the bucket of negative numbers
+	powersLen = Negative + 1
+)
+
+// Len returns the number of buckets.
+func (Powers) Len() int { return powersLen }
+
+// Of returns the bucket of a value.
+func (Powers) Of(t expr.Type, v uint64) int {
+	switch {
+	case t.Kind == expr.Int && int64(v) < 0:
+		return Negative
+	case v < Exact:
+		return int(v)
+	}
+	e := bits.Len64(v) - 1
+	return Exact + (e-SubBits-1)<<SubBits + int(v>>(e-SubBits))&(1<<SubBits-1)
+}
+
+// Bounds returns the bounds of a bucket.
+func (Powers) Bounds(i int) (low, high float64) {
+	switch {
+	case i == Negative:
+		return math.Inf(-1), 0
+	case i < Exact:
+		return float64(i), float64(i + 1)
+	}
+	e := (i-Exact)>>SubBits + SubBits + 1
+	sub := (i - Exact) & (1<<SubBits - 1)
+	width := math.Ldexp(1, e-SubBits)
+	low = math.Ldexp(1, e) + float64(sub)*width
+	return low, low + width
+}
+
+// Linear has buckets of the same size from Low to High, one for what is below, and one for
+// what is not.
+type Linear struct{ Low, High, Step int64 }
+
+// maxLinear limits what a histogram prints.
+const maxLinear = 1000
+
+// Check reports whether the bounds make sense.
+func (l Linear) Check() error {
+	switch {
+	case l.Step <= 0:
+		return errors.New("the step must be positive")
+	case l.High <= l.Low:
+		return errors.New("the upper bound must be above the lower one")
+	case uint64(l.High-l.Low)/uint64(l.Step) >= maxLinear:
+		return fmt.Errorf("these are more than %d buckets", maxLinear)
+	}
+	return nil
+}
+
+func (l Linear) inner() int {
+	span, step := uint64(l.High-l.Low), uint64(l.Step)
+	n := int(span / step)
+	if span%step != 0 {
+		n++
+	}
+	return n
+}
+
+// Len returns the number of buckets.
+func (l Linear) Len() int { return l.inner() + 2 }
+
+// Of returns the bucket of a value.
+func (l Linear) Of(t expr.Type, v uint64) int {
+	switch {
+	case t.Kind == expr.Int && int64(v) < l.Low, t.Kind == expr.Uint && v < uint64(l.Low):
+		return 0
+	case t.Kind == expr.Int && int64(v) >= l.High, t.Kind == expr.Uint && v >= uint64(l.High):
+		return l.Len() - 1
+	}
+	return 1 + int((v-uint64(l.Low))/uint64(l.Step))
+}
+
+// Bounds returns the bounds of a bucket.
+func (l Linear) Bounds(i int) (low, high float64) {
+	switch i {
+	case 0:
+		return math.Inf(-1), float64(l.Low)
+	case l.Len() - 1:
+		return float64(l.High), math.Inf(1)
+	}
+	low = float64(l.Low) + float64(i-1)*float64(l.Step)
+	return low, min(low+float64(l.Step), float64(l.High))
+}

@@ -1,0 +1,19 @@
+//go:build linux
+
+package layout
+
+// The beginning of a record of an event, which its items follow.
+const (
+	EventTime    = 0  // CLOCK_MONOTONIC, in nanoseconds
+	EventID      = 8  // the number of the probe
+	EventCPU     = 12 // the processor
+	EventPID     = 16 // the thread, and then the process
+	EventComm    = 24 // the name of the thread
+	EventMissing = 40 // the set of items that could not be read
+	EventHeader  = 48
+)
+
+// CommSize is the size of the name of a thread.
+const CommSize = 16
+
+var _ [CommSize]byte = [EventMissing - EventComm]byte{}

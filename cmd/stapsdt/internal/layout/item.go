@@ -1,0 +1,86 @@
+//go:build linux
+
+package layout
+
+import (
+	"bytes"
+	"encoding/binary"
+	"unicode/utf8"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// Item is a value in a record or a key.
+type Item struct {
+	Name string
+	Type expr.Type
+	// Described is the type that DWARF gives to an argument, or nil.
+	Described *sdt.Type
+	// Offset is where it is in the record, and Size is what it takes there. A text is an
+	// address, a length and the bytes: the length counts the NUL.
+	Offset, Size int
+	// TextSize is the maximum number of bytes of a text that are shown. The record has one byte
+	// more, to tell whether there is more, and a NUL.
+	TextSize int
+	// Details are the struct that an argument points to, or nil.
+	Details *Details
+	// Unreadable is the reason that an argument can never be read, or nil.
+	Unreadable error
+	// IsGo means that a text is a string of Go, which can contain NULs. In a key, it ends at the first.
+	IsGo bool
+	// Names has the names of the numbers, or is nil.
+	Names Names
+}
+
+// Names has the names of numbers that stand for something else, such as the addresses of types.
+type Names interface {
+	// NameOf returns the name of a number.
+	NameOf(bits uint64) string
+}
+
+// IsPointer reports whether the value is known to be an address, and not that of a text.
+func (i *Item) IsPointer() bool {
+	return i.Described != nil && i.Described.Kind == sdt.KindPointer && !i.Described.IsString()
+}
+
+// TextHeader is the size of what precedes the bytes of a text in a record.
+const TextHeader = 16
+
+// TextSize is the maximum number of bytes of a text in a key. Only these are compared.
+const TextSize = 64
+
+// MaxContains is the length of the longest text that strings.Contains and strings.HasSuffix
+// look for.
+const MaxContains = 16
+
+// In returns the value that a key, or another part of a table, has of an item: its bits or
+// its text, and whether the text is longer than that.
+func (i *Item) In(key []byte) (bits uint64, text []byte, cut bool) {
+	raw := key[i.Offset:][:i.Size]
+	if i.Type.Kind != expr.String {
+		return binary.NativeEndian.Uint64(raw), nil, false
+	}
+	if end := bytes.IndexByte(raw, 0); end >= 0 {
+		raw = raw[:end]
+	}
+	// A string of just this length looks like one that was cut.
+	if len(raw) == TextSize {
+		return 0, WholeRunes(raw), true
+	}
+	return 0, raw, false
+}
+
+// WholeRunes returns text, which was cut somewhere, without the bytes of an incomplete rune at
+// its end.
+func WholeRunes(text []byte) []byte {
+	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax+1); i-- {
+		if utf8.RuneStart(text[i]) {
+			if !utf8.FullRune(text[i:]) {
+				return text[:i]
+			}
+			break
+		}
+	}
+	return text
+}

@@ -1,0 +1,62 @@
+//go:build linux
+
+package layout
+
+import (
+	"math/big"
+	"math/bits"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+)
+
+// Sum is a sum of integers of 64 bits. The kernel adds their halves separately, because it cannot carry
+// before Linux 5.12. The sum of the lower halves does not overflow for fewer than 2^32 values of a processor.
+type Sum struct {
+	Low  uint64 // of the lower halves
+	High int64  // of the upper halves, which are those of signed numbers for expr.Int
+}
+
+// Add adds an integer.
+func (s *Sum) Add(t expr.Type, v uint64) {
+	high := int64(v >> 32)
+	if t.Kind == expr.Int {
+		high = int64(v) >> 32
+	}
+	s.Merge(Sum{v & (1<<32 - 1), high})
+}
+
+// Merge adds a sum.
+func (s *Sum) Merge(other Sum) {
+	low, carry := bits.Add64(s.Low, other.Low, 0)
+	s.Low, s.High = low, s.High+other.High+int64(carry<<32)
+}
+
+// Tally is a number of events, and the sum of their values.
+type Tally struct {
+	Count uint64
+	Sum   Sum
+}
+
+// Add adds an event with a value.
+func (t *Tally) Add(of expr.Type, v uint64) {
+	t.Count++
+	t.Sum.Add(of, v)
+}
+
+// Merge adds other events.
+func (t *Tally) Merge(other Tally) {
+	t.Count += other.Count
+	t.Sum.Merge(other.Sum)
+}
+
+// Int returns the sum.
+func (s Sum) Int() *big.Int {
+	sum := new(big.Int).Lsh(big.NewInt(s.High), 32)
+	return sum.Add(sum, new(big.Int).SetUint64(s.Low))
+}
+
+// Float returns the sum.
+func (s Sum) Float() float64 {
+	f, _ := new(big.Float).SetInt(s.Int()).Float64()
+	return f
+}

@@ -1,0 +1,81 @@
+//go:build linux
+
+package replay
+
+import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Condition says which events something is about.
+type Condition struct {
+	where string
+	known map[*recording.Probe]*evaluated // nil for one that does not have what it asks for
+	unfit probes.Unfit
+}
+
+// evaluated evaluates a condition for the events of a probe that has all that it asks for.
+type evaluated struct {
+	*Evaluator
+	where *expr.Expr
+}
+
+// NewCondition returns a condition. All events meet "".
+func NewCondition(where string) (*Condition, error) {
+	if where != "" {
+		if err := bpf.CheckSyntax(where); err != nil {
+			return nil, err
+		}
+	}
+	return &Condition{where: where, known: map[*recording.Probe]*evaluated{}}, nil
+}
+
+// Check returns an error if it fits none of some probes.
+func (c *Condition) Check(all []*recording.Probe) (err error) {
+	for _, p := range all {
+		if c.where == "" {
+			return nil
+		}
+		if _, err = NewEvaluator(p).ParseFilter(c.where); err == nil {
+			return nil
+		}
+	}
+	if err == nil {
+		return nil // there are no probes yet
+	}
+	return console.Usagef("%w", err)
+}
+
+// Meets reports whether an event meets the condition. That of a probe that does not have what it asks for does not.
+func (c *Condition) Meets(e *recording.Event) bool {
+	if c.where == "" {
+		return true
+	}
+	v, known := c.known[e.Probe]
+	if !known {
+		one := NewEvaluator(e.Probe)
+		where, err := one.ParseFilter(c.where)
+		if err == nil {
+			v = &evaluated{one, where}
+		} else {
+			c.unfit.Add(err)
+		}
+		c.known[e.Probe] = v
+	}
+	if v == nil {
+		return false
+	}
+	v.At(e)
+	match, _ := v.Bool(v.where)
+	return match
+}
+
+// Report says which of the probes whose events came were left out.
+func (c *Condition) Report(to *console.Console) {
+	if line := c.unfit.Take(len(c.known)); line != "" {
+		to.Warn("%s", line)
+	}
+}

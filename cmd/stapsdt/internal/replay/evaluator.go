@@ -1,0 +1,114 @@
+//go:build linux
+
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Evaluator evaluates expressions for the events of a probe.
+type Evaluator struct {
+	probe *recording.Probe
+	vars  []expr.Var
+	event *recording.Event
+	get   func(i int) expr.Value
+}
+
+// NewEvaluator returns that of a probe.
+func NewEvaluator(p *recording.Probe) *Evaluator {
+	v := &Evaluator{probe: p, vars: Variables(p)}
+	v.get = func(i int) expr.Value { return Variable(v.event, i) }
+	return v
+}
+
+// At makes an event the one for which expressions are evaluated.
+func (v *Evaluator) At(e *recording.Event) { v.event = e }
+
+// Parse returns an expression. The error names the probe.
+func (v *Evaluator) Parse(src string) (*expr.Expr, error) { return v.named(expr.Parse(src, v.vars)) }
+
+// ParseFilter is Parse for a condition.
+func (v *Evaluator) ParseFilter(src string) (*expr.Expr, error) {
+	return v.named(expr.ParseFilter(src, v.vars))
+}
+
+// ParseInteger is Parse for an integer that something needs, such as "a histogram".
+func (v *Evaluator) ParseInteger(src, what string) (*expr.Expr, error) {
+	e, err := v.Parse(src)
+	if err != nil {
+		return nil, err
+	}
+	if kind := e.Type().Kind; kind != expr.Int && kind != expr.Uint {
+		return nil, fmt.Errorf("%s:%s: %s needs an integer, and %s is of type %v", v.probe.Provider, v.probe.Name, what, src, e.Type())
+	}
+	return e, nil
+}
+
+func (v *Evaluator) named(e *expr.Expr, err error) (*expr.Expr, error) {
+	if err != nil {
+		return nil, fmt.Errorf("%s:%s: %w", v.probe.Provider, v.probe.Name, err)
+	}
+	return e, nil
+}
+
+// Has reports whether the probe has all that an expression asks for.
+func (v *Evaluator) Has(src string) bool {
+	_, err := expr.Parse(src, v.vars)
+	return err == nil
+}
+
+// Bool evaluates a condition. It is false if it divides by zero.
+func (v *Evaluator) Bool(e *expr.Expr) (match, fault bool) { return e.Bool(v.get) }
+
+// Number returns the bits of an integer. fault means that the expression divides by zero.
+func (v *Evaluator) Number(e *expr.Expr) (bits uint64, fault bool) {
+	value, fault := e.Eval(v.get)
+	return value.Uint(), fault
+}
+
+// Value returns what an expression is for the event.
+func (v *Evaluator) Value(e *expr.Expr, item *layout.Item) (value Value, fault bool) {
+	one, fault := e.Eval(v.get)
+	return newValue(item, one), fault
+}
+
+// Arg returns the i-th argument of the event.
+func (v *Evaluator) Arg(i int, item *layout.Item) Value { return newValue(item, v.get(i)) }
+
+// Value is a value in a row, as a table of the kernel would have it: of a text only the beginning.
+type Value struct {
+	Item *layout.Item // nil if there is no value
+	Bits uint64
+	Text string
+	Cut  bool
+}
+
+func newValue(item *layout.Item, one expr.Value) Value {
+	if item.Type.Kind != expr.String {
+		return Value{Item: item, Bits: Bits(item.Type, one)}
+	}
+	v := Value{Item: item, Text: one.Text()}
+	if len(v.Text) >= item.TextSize {
+		v.Text, v.Cut = string(layout.WholeRunes([]byte(v.Text[:item.TextSize]))), true
+	}
+	return v
+}
+
+// ForText returns the value for people, and ForJSON for programs.
+func (v *Value) ForText() string {
+	return string(render.KeyText(v.Item, v.Bits, []byte(v.Text), v.Cut))
+}
+
+// ForJSON returns the value in JSON.
+func (v *Value) ForJSON() json.RawMessage { return render.KeyJSON(v.Item, v.Bits, []byte(v.Text)) }
+
+// NewItem describes the values of an expression.
+func NewItem(src string, t expr.Type) *layout.Item {
+	return &layout.Item{Name: src, Type: t, TextSize: layout.TextSize}
+}

@@ -1,0 +1,69 @@
+//go:build linux
+
+package replay
+
+import (
+	"os"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
+
+	"golang.org/x/sys/unix"
+)
+
+// Follow is called when More has found nothing. It says which files nothing writes to any longer. When such a path names another recording, this
+// takes its place.
+func (s *Source) Follow(to *console.Console) {
+	for i, f := range s.files {
+		if f.ended == 0 && f.written() {
+			continue
+		}
+		switch f.ended++; f.ended {
+		case 1: // what was written until now has to be found first
+			continue
+		case 2:
+			to.Warn("the recording %s of process %d has ended", f.Path, f.Head().PID)
+		}
+		if next := f.successor(); next != nil {
+			to.Warn("%s is another recording now, of process %d", f.Path, next.Head().PID)
+			s.reportFile(to, f, "what is shown is not all")
+			s.gone += f.Lost()
+			f.close()
+			s.files[i] = next
+			s.realtime = s.realtime || next.Head().Boot != s.files[0].Head().Boot
+			for n := range next.Probes() {
+				next.filter(s, uint32(n))
+			}
+			s.Begin(to)
+		}
+	}
+}
+
+// written reports whether a process may write to the file: its writer has locked it, or has closed all descriptors, as daemons do. A lock
+// that is tried would be in the way of a process that begins.
+func (f *File) written() bool {
+	if f.Head().Ended {
+		return false
+	}
+	if recordfile.Runs(f.Head()) || unix.Flock(int(f.file.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
+		return true
+	}
+	_ = unix.Flock(int(f.file.Fd()), unix.LOCK_UN)
+	return false
+}
+
+// successor opens the recording that has the path of a file now, or returns nil if this is still the file or no recording.
+func (f *File) successor() *File {
+	before, err := f.file.Stat()
+	if err != nil {
+		return nil
+	}
+	if now, err := os.Stat(f.Path); err != nil || os.SameFile(before, now) {
+		return nil
+	}
+	next, err := openFile(f.Path)
+	if err != nil {
+		return nil
+	}
+	return next
+}

@@ -1,0 +1,98 @@
+//go:build linux
+
+package replay
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+)
+
+// Begin says which probes are left out, what a file that is cut lacks, and how the events of several are related.
+func (s *Source) Begin(to *console.Console) {
+	if line := s.unfit.Take(s.selected); line != "" {
+		to.Warn("%s", line)
+	}
+	if s.live {
+		return
+	}
+	for _, f := range s.files {
+		if size, whole := f.Cut(); whole > 0 {
+			to.Warn("%s has %d of the recording's %d bytes: what was recorded in the others is missing", f.Path, size, whole)
+		}
+	}
+	if s.realtime {
+		to.Warn("the recordings are of different boots, or do not say of which: their events are ordered by the time of day")
+	}
+}
+
+// reportFile is Report for one of several files.
+func (s *Source) reportFile(to *console.Console, f *File, consequence string) {
+	if f.Lost() > 0 {
+		to.Warn("%s has lost %s: %s", f.Path, f.Losses(), consequence)
+	}
+}
+
+// Report warns that what was made of the events is not of all, if the recordings have lost some, and says what that means.
+func (s *Source) Report(to *console.Console, consequence string) {
+	if s.live {
+		if lost := s.Lost(); lost > 0 {
+			to.Warn("%d events were lost, because they came faster than they could be read: %s", lost, consequence)
+		}
+		return
+	}
+	for _, f := range s.files {
+		s.reportFile(to, f, consequence)
+	}
+}
+
+// LowerBounds is the consequence of lost events for numbers.
+const LowerBounds = "the numbers are lower bounds"
+
+// ReportJSON is Report, also for programs: it writes an object with the number of lost events if there are any.
+func (s *Source) ReportJSON(to *console.Console, consequence string) {
+	lost := struct {
+		Lost     uint64 `json:"lost"`
+		Before   uint64 `json:"before,omitempty"`
+		Between  uint64 `json:"between,omitempty"`
+		After    uint64 `json:"after,omitempty"`
+		Unplaced uint64 `json:"unplaced,omitempty"`
+	}{Lost: s.Lost()}
+	for _, f := range s.files {
+		if m := f.Missing(); !s.live {
+			lost.Before, lost.Between, lost.After, lost.Unplaced = lost.Before+m.Before, lost.Between+m.Between, lost.After+m.After, lost.Unplaced+m.Unplaced
+		}
+	}
+	if lost.Lost > 0 {
+		_ = render.NewEncoder(to.Out).Encode(lost)
+	}
+	s.Report(to, consequence)
+}
+
+// Losses says how many events a recording has lost, and where they are missing.
+func (f *File) Losses() string {
+	m := f.Missing()
+	var parts []string
+	for _, part := range []struct {
+		events uint64
+		where  string
+	}{
+		{m.Before, "before its first one"}, {m.Between, "between its first one and " + time.Unix(0, m.Until).Format("15:04:05.000000")},
+		{m.After, "after the last one that was read"}, {m.Unplaced, "at unknown times"},
+	} {
+		if part.events > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.events, part.where))
+		}
+	}
+	if len(parts) == 1 {
+		_, where, _ := strings.Cut(parts[0], " ")
+		return render.Number(f.Lost(), "event") + " " + where
+	}
+	return render.Number(f.Lost(), "event") + ": " + strings.Join(parts, ", ")
+}
+
+// Keeps reports whether a recording has all events from a time on, by CLOCK_MONOTONIC, as far as it is known.
+func (f *File) Keeps(since time.Duration) bool { return f.Reader == nil || f.Reader.Keeps(since) }

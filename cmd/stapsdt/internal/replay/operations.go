@@ -1,0 +1,317 @@
+//go:build linux
+
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Operations pairs the events of all operations: of each NAME__start with its NAME__end or NAME__done,
+// by their first arguments.
+type Operations struct {
+	// Where and By are those of each kind of operation that has what they ask for. All is that of Plan.
+	Where, By []string
+	All       bool
+	// TextSize is how many bytes of a text are kept.
+	TextSize int
+	// Full is the number of starts for which there was no room.
+	Full uint64
+
+	kinds []*Kind
+	named map[string]*Kind
+	sides map[*recording.Probe]*Kind // nil for a probe that belongs to no operation
+	fails map[*recording.Probe]int   // the argument with the error, or -1
+	open  int
+	over  uint64 // probes of kinds for which there was no room
+}
+
+// Kind is a kind of operation, such as all with the name query of a provider.
+type Kind struct {
+	Name string // PROVIDER:NAME
+	// By says which of the operations' By this kind has, and Columns where in Operation.Details they are,
+	// or -1 if an open operation does not have them.
+	By      []int
+	Columns []int
+	// Fits reports whether the kind has what the conditions ask for.
+	Fits bool
+
+	Pairs  *Pairs // nil until there is a probe of each
+	number int
+	first  [2]*recording.Probe // a start and an end
+	unfit  error               // if it does not fit
+}
+
+// IsSpan reports whether the operations have ids that are unique in their process, and one of them as the parent.
+func (k *Kind) IsSpan() bool {
+	return slices.ContainsFunc(k.first[0].Args, func(a recording.Arg) bool { return a.Name == "parent" })
+}
+
+// The ends of the names of probes that belong to an operation.
+var (
+	startSuffix = "__start"
+	endSuffixes = []string{"__end", "__done"}
+)
+
+// NameOf returns the name of the operation that a probe starts or ends, or "".
+func NameOf(probe string) (name string, isStart bool) {
+	if name, ok := strings.CutSuffix(probe, startSuffix); ok {
+		return name, true
+	}
+	for _, suffix := range endSuffixes {
+		if name, ok := strings.CutSuffix(probe, suffix); ok {
+			return name, false
+		}
+	}
+	return "", false
+}
+
+// OperationSpecs returns the specs of the probes of operations, whose names they end with. others are the specs
+// that one of them stands for too.
+func OperationSpecs(names []string) (specs []string, others map[string]string) {
+	others = map[string]string{}
+	for _, name := range names {
+		end := name + endSuffixes[0]
+		specs = append(specs, name+startSuffix, end)
+		others[end] = name + endSuffixes[1]
+	}
+	return specs, others
+}
+
+// Kinds returns the kinds of which there is a probe of the start and one of the end.
+func (o *Operations) Kinds() (all []*Kind) {
+	for _, k := range o.kinds {
+		if k.Pairs != nil {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// Know adds a probe, unless it is known.
+func (o *Operations) Know(p *recording.Probe) {
+	if o.sides == nil {
+		o.sides, o.named = map[*recording.Probe]*Kind{}, map[string]*Kind{}
+	}
+	if _, known := o.sides[p]; known {
+		return
+	}
+	o.sides[p] = nil
+	name, isStart := NameOf(p.Name)
+	if name == "" || len(p.Args) == 0 {
+		return
+	}
+	k := o.kind(p.Provider + ":" + name)
+	if k == nil {
+		o.over++
+		return
+	}
+	o.sides[p] = k
+	which := 1
+	if isStart {
+		which = 0
+	}
+	switch {
+	case k.Pairs != nil:
+		if err := k.Pairs.AddSide(Side{p, k.number, isStart}); err != nil {
+			o.sides[p] = nil // another program has other arguments
+		}
+	case k.first[which] == nil:
+		k.first[which] = p
+		o.pair(k)
+	}
+}
+
+// kind returns the kind with a name, or nil if there are too many.
+func (o *Operations) kind(name string) *Kind {
+	k := o.named[name]
+	if k == nil && len(o.kinds) < bpf.MaxKinds {
+		k = &Kind{Name: name, number: len(o.kinds), Fits: true}
+		o.named[name], o.kinds = k, append(o.kinds, k)
+	}
+	return k
+}
+
+// pair begins to pair a kind, if both its probes are known.
+func (o *Operations) pair(k *Kind) {
+	if k.first[0] == nil || k.first[1] == nil {
+		return
+	}
+	start, end := NewEvaluator(k.first[0]), NewEvaluator(k.first[1])
+	has := func(src string) bool { return start.Has(src) || end.Has(src) }
+	plan := Plan{Pairing: bpf.Pairing{Key: "arg0", Details: true}, TextSize: o.TextSize, All: o.All}
+	for _, src := range o.Where {
+		if k.unfit == nil && !has(src) {
+			_, k.unfit = end.Parse(src)
+		}
+	}
+	k.Fits = k.unfit == nil
+	if k.Fits {
+		plan.Where = o.Where
+	}
+	for i, src := range o.By {
+		if !has(src) {
+			continue
+		}
+		column := -1
+		if start.Has(src) {
+			column = 0
+			for _, before := range k.Columns {
+				if before >= 0 {
+					column++
+				}
+			}
+		}
+		k.By, k.Columns = append(k.By, i), append(k.Columns, column)
+		plan.By = append(plan.By, src)
+	}
+	pairs, err := NewPairs(plan, []Side{{k.first[0], k.number, true}, {k.first[1], k.number, false}})
+	if err != nil {
+		return // the conditions were checked: it is of another kind of event
+	}
+	k.Pairs = pairs
+}
+
+// Check returns an error if no operation has what is asked for.
+func (o *Operations) Check(all []*recording.Probe) error {
+	for _, p := range all {
+		o.Know(p)
+	}
+	kinds := o.Kinds()
+	if len(kinds) == 0 {
+		return fmt.Errorf("%w: none has a name that ends in %s, with a counterpart that ends in %s or %s, and an argument", probes.ErrNothing,
+			startSuffix, endSuffixes[0], endSuffixes[1])
+	}
+	for i, src := range append(append([]string{}, o.Where...), o.By...) {
+		if err := fits(kinds, i < len(o.Where), src); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fits returns an error if an expression fits no kind of operation.
+func fits(kinds []*Kind, isFilter bool, src string) (err error) {
+	for _, k := range kinds {
+		for i := range k.first {
+			e := NewEvaluator(k.first[len(k.first)-1-i])
+			parse := e.Parse
+			if isFilter {
+				parse = e.ParseFilter
+			}
+			if _, err = parse(src); err == nil {
+				return nil
+			}
+		}
+	}
+	return console.Usagef("%w (and no other operation has all that this asks for)", err)
+}
+
+// Add adds an event. It returns the kind of operation that it starts or ends, or nil for another event.
+func (o *Operations) Add(e *recording.Event, f *File) (*Kind, Outcome) {
+	if _, known := o.sides[e.Probe]; !known {
+		o.meet(e.Probe, f)
+	}
+	k := o.sides[e.Probe]
+	if k == nil || k.Pairs == nil || !k.Fits && !o.All {
+		return nil, Outcome{}
+	}
+	if _, isStart := NameOf(e.Probe.Name); isStart && o.open >= bpf.MaxOpen {
+		o.Full++
+		return k, Outcome{}
+	}
+	before := k.Pairs.Len()
+	outcome := k.Pairs.Add(e, f)
+	o.open += k.Pairs.Len() - before
+	outcome.Ended.Selected = outcome.Ended.Selected && k.Fits
+	return k, outcome
+}
+
+// IsStray reports whether an event belongs to an operation, but has found no counterpart and is not one that may: it is an
+// end without a start, or there is only one of the two probes.
+func (o *Operations) IsStray(e *recording.Event) bool {
+	k := o.sides[e.Probe]
+	if k == nil || k.Pairs == nil {
+		return true
+	}
+	_, isStart := NameOf(e.Probe.Name)
+	return !isStart && k.Fits
+}
+
+// Failed reports whether the event of an end is that of an operation that has failed: it has an argument with the name
+// error, which is not empty, 0 or false.
+func (o *Operations) Failed(e *recording.Event) bool {
+	at, known := o.fails[e.Probe]
+	if !known {
+		if o.fails == nil {
+			o.fails = map[*recording.Probe]int{}
+		}
+		at = slices.IndexFunc(e.Probe.Args, func(a recording.Arg) bool { return a.Name == "error" })
+		o.fails[e.Probe] = at
+	}
+	return at >= 0 && e.Word(at) != 0 // of a text, the length
+}
+
+// meet adds the probe of an event, and the others that its recording has by now: a start is only paired if the probe of its
+// end is known.
+func (o *Operations) meet(p *recording.Probe, f *File) {
+	o.Know(p)
+	if f.Reader == nil {
+		return
+	}
+	for _, other := range f.Probes() {
+		o.Know(other)
+	}
+}
+
+// Forget forgets the operations that are open in a recording.
+func (o *Operations) Forget(f *File) {
+	for _, k := range o.Kinds() {
+		before := k.Pairs.Len()
+		k.Pairs.Forget(f)
+		o.open += k.Pairs.Len() - before
+	}
+}
+
+// Ends returns the number of operations that have ended, and whose start was not seen.
+func (o *Operations) Ends() (n uint64) {
+	for _, k := range o.Kinds() {
+		n += k.Pairs.Totals(k.number).Ends
+	}
+	return n
+}
+
+// Report says which operations are not included.
+func (o *Operations) Report(to *console.Console) {
+	var unevaluated uint64
+	var unfit probes.Unfit
+	kinds := o.Kinds()
+	for _, k := range kinds {
+		unevaluated += k.Pairs.Unevaluated
+		for range k.first {
+			if !k.Fits {
+				unfit.Add(k.unfit)
+			}
+		}
+	}
+	if line := unfit.Take(2 * len(kinds)); line != "" {
+		to.Warn("%s", line)
+	}
+	if ends := o.Ends(); ends > 0 {
+		to.Warn("not included: %s that began earlier, or whose start was lost", render.Number(ends, "operation"))
+	}
+	if o.Full > 0 {
+		to.Warn("%d starts are not included, because more than %d operations were open", o.Full, bpf.MaxOpen)
+	}
+	if o.over > 0 {
+		to.Warn("%d probes are not included, because there are more than %d kinds of operations", o.over, bpf.MaxKinds)
+	}
+	Unevaluated(to, unevaluated)
+}

@@ -1,0 +1,444 @@
+//go:build linux
+
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Pairs pairs the events of two probes, the starts of operations and their ends, as the kernel does.
+type Pairs struct {
+	plan   Plan
+	sides  map[*recording.Probe]*side // nil for a probe that is none
+	first  [2]*Evaluator              // of a start and of an end
+	kinds  map[int]*kindSides
+	unfit  map[int]error // why kinds were left out
+	open   map[pairKey]*Operation
+	totals map[int]*Totals // by kind
+	// Full is the number of starts for which there was no room, Unknown that of events of which the
+	// recording does not say what pairs them, and Unevaluated that of events with an expression
+	// that divides by zero.
+	Full, Unknown, Unevaluated uint64
+}
+
+// kindSides are the first start and the first end of a kind of operation, and what is kept of its operations.
+type kindSides struct {
+	first   [2]*Evaluator
+	columns *Columns
+}
+
+// Columns are the names of Operation.Details. The first By of them are of the pairing's By. Key is the name that the start has for its first
+// argument.
+type Columns struct {
+	Names []string
+	By    int
+	Key   string
+}
+
+// Plan says which operations are paired, and what is kept of them.
+type Plan struct {
+	bpf.Pairing
+	// TextSize is how many bytes of a text in Operation.Details are kept, or 0 for as many as the kernel keeps.
+	TextSize int
+	// All also returns the operations that do not meet the conditions.
+	All bool
+	// Unfit is not nil if kinds of which a side does not have what is asked for are left out, and counts their sides. It is an error if all
+	// are left out.
+	Unfit *probes.Unfit
+}
+
+// Totals are the numbers of a kind of operation: of its starts, of those that have found their end, and
+// of ends without a start.
+type Totals struct{ Starts, Pairs, Ends uint64 }
+
+// Elapsed is the type of the time that an operation took.
+var Elapsed = expr.Type{Kind: expr.Int, Size: 8, Duration: true}
+
+// pairKey identifies an operation that is open.
+type pairKey struct {
+	file *File
+	pid  uint32
+	kind int
+	bits uint64
+	text string
+}
+
+// Side is a probe that starts operations of a kind, or ends them.
+type Side struct {
+	Probe   *recording.Probe
+	Kind    int
+	IsStart bool
+}
+
+// side is what is evaluated for the events of a Side.
+type side struct {
+	*Evaluator
+	Side
+	key     evaluation
+	where   []*expr.Expr
+	by      []evaluation // without an expression if the other side evaluates it
+	details []evaluation
+	columns *Columns // of its kind, or nil if the kind has no start
+	parent  int      // the argument with this name, or -1
+}
+
+// evaluation is an expression, or an argument, and what describes its values.
+type evaluation struct {
+	expr *expr.Expr
+	arg  int
+	item *layout.Item // nil if the probe does not have it
+}
+
+// NewPairs returns what pairs the events of these probes. It decides by the first start and the first
+// end of each kind which expressions are evaluated where.
+func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
+	p := &Pairs{plan: plan, sides: map[*recording.Probe]*side{}, kinds: map[int]*kindSides{}, open: map[pairKey]*Operation{}, totals: map[int]*Totals{}}
+	for _, s := range sides {
+		p.kindOf(s)
+	}
+	if p.first[0] == nil || p.first[1] == nil {
+		return nil, fmt.Errorf("%w: both the start and the end have to be there", probes.ErrNothing)
+	}
+	p.unfit = map[int]error{}
+	for _, s := range sides {
+		if err := p.AddSide(s); err != nil && plan.Unfit == nil {
+			return nil, err
+		} else if err != nil {
+			p.unfit[s.Kind] = err
+		}
+	}
+	if len(p.unfit) == len(p.kinds) {
+		return nil, p.unfit[sides[0].Kind]
+	}
+	for _, s := range sides {
+		if err := p.unfit[s.Kind]; err != nil {
+			p.Ignore(s.Probe)
+			plan.Unfit.Add(err)
+		}
+	}
+	return p, nil
+}
+
+// kindOf returns the kind of a side, which may be the first of its kind.
+func (p *Pairs) kindOf(s Side) *kindSides {
+	k := p.kinds[s.Kind]
+	if k == nil {
+		k = &kindSides{}
+		p.kinds[s.Kind] = k
+	}
+	which := 1
+	if s.IsStart {
+		which = 0
+	}
+	if k.first[which] == nil {
+		k.first[which] = NewEvaluator(s.Probe)
+	}
+	p.first[which] = cmp.Or(p.first[which], k.first[which])
+	if s.IsStart && k.columns == nil {
+		k.columns = p.columns(k.first[which])
+	}
+	return k
+}
+
+// Knows reports whether a probe was added, or left out.
+func (p *Pairs) Knows(probe *recording.Probe) bool {
+	_, known := p.sides[probe]
+	return known
+}
+
+// Unfit reports whether a kind was left out.
+func (p *Pairs) Unfit(kind int) bool { return p.unfit[kind] != nil }
+
+// Ignore leaves a probe out.
+func (p *Pairs) Ignore(probe *recording.Probe) { p.sides[probe] = nil }
+
+// AddSide adds a probe.
+func (p *Pairs) AddSide(of Side) error {
+	k := p.kindOf(of)
+	s := &side{Evaluator: NewEvaluator(of.Probe), Side: of, columns: k.columns}
+	if err := s.parse(p, cmp.Or(k.first[0], p.first[0]), cmp.Or(k.first[1], p.first[1])); err != nil {
+		return err
+	}
+	p.sides[of.Probe] = s
+	return nil
+}
+
+// columns decides which details of a start are kept.
+func (p *Pairs) columns(start *Evaluator) *Columns {
+	c := &Columns{}
+	if args := start.probe.Args; len(args) > 0 {
+		c.Key = args[0].Name
+	}
+	if !p.plan.Details {
+		return c
+	}
+	shown := map[string]bool{p.plan.Key: true, "parent": true}
+	for _, src := range p.plan.By {
+		if start.Has(src) {
+			c.Names = append(c.Names, src)
+			shown[src] = true
+		}
+	}
+	c.By = len(c.Names)
+	for i, a := range start.probe.Args {
+		if !shown[a.Name] && !shown[fmt.Sprintf("arg%d", i)] {
+			c.Names = append(c.Names, a.Name)
+		}
+	}
+	return c
+}
+
+// parse parses what is evaluated at this side.
+func (s *side) parse(p *Pairs, start, end *Evaluator) error {
+	s.key.item = NewItem(p.plan.Key, expr.Type{Kind: expr.Uint, Size: 8})
+	if p.plan.Key != bpf.Goroutine && p.plan.Key != bpf.Thread {
+		e, err := s.Parse(p.plan.Key)
+		if err != nil {
+			return err
+		}
+		s.key = evaluation{expr: e, item: NewItem(p.plan.Key, e.Type())}
+	}
+	here := func(src string) (bool, error) {
+		switch {
+		case end.Has(src) && !p.plan.AtStart:
+			return !s.IsStart, nil
+		case start.Has(src):
+			return s.IsStart, nil
+		}
+		_, err := start.Parse(src)
+		return false, fmt.Errorf("%w (the end has not all that this asks for either)", err)
+	}
+	for _, src := range p.plan.Where {
+		mine, err := here(src)
+		if err != nil {
+			return err
+		}
+		if mine {
+			e, err := s.ParseFilter(src)
+			if err != nil {
+				return err
+			}
+			s.where = append(s.where, e)
+		}
+	}
+	for _, src := range p.plan.By {
+		mine, err := here(src)
+		if err != nil {
+			return err
+		}
+		one := evaluation{}
+		if mine {
+			if one.expr, err = s.Parse(src); err != nil {
+				return err
+			}
+			one.item = NewItem(src, one.expr.Type())
+		}
+		s.by = append(s.by, one)
+	}
+	if s.IsStart {
+		s.detail(p)
+	}
+	s.parent = slices.IndexFunc(s.probe.Args, func(a recording.Arg) bool {
+		return a.Name == "parent" && (a.Kind == recording.Uint64 || a.Kind == recording.Int64)
+	})
+	return nil
+}
+
+// detail finds what a start has of the columns.
+func (s *side) detail(p *Pairs) {
+	for i, name := range s.columns.Names {
+		one := evaluation{}
+		if i < s.columns.By {
+			if e, err := s.Parse(name); err == nil {
+				one = evaluation{expr: e, item: NewItem(name, e.Type())}
+			}
+		} else {
+			for j, a := range s.probe.Args {
+				if a.Name == name {
+					one = evaluation{arg: j, item: NewItem(name, s.vars[j].Type)}
+					one.item.TextSize = cmp.Or(p.plan.TextSize, layout.TextSize)
+				}
+			}
+		}
+		s.details = append(s.details, one)
+	}
+}
+
+// value evaluates. fault means that an expression divides by zero.
+func (s *side) value(one *evaluation) (v Value, fault bool) {
+	switch {
+	case one.item == nil:
+		return Value{}, false
+	case one.expr == nil:
+		return s.Arg(one.arg, one.item), false
+	}
+	return s.Value(one.expr, one.item)
+}
+
+// Add adds an event, and returns what it means for the operations that are selected.
+func (p *Pairs) Add(e *recording.Event, f *File) (o Outcome) {
+	s := p.sides[e.Probe]
+	if s == nil {
+		return o
+	}
+	s.At(e)
+	key, ok := p.keyOf(s, e)
+	if !ok {
+		return o
+	}
+	totals := p.totals[s.Kind]
+	if totals == nil {
+		totals = &Totals{}
+		p.totals[s.Kind] = totals
+	}
+	at := pairKey{f, e.PID, s.Kind, key.Bits, key.Text}
+	if s.IsStart {
+		started := &Operation{File: f, Kind: s.Kind, Since: e.Monotonic, PID: e.PID, TID: e.TID, Goroutine: e.Goroutine, Key: key, Columns: s.columns}
+		if s.parent >= 0 {
+			started.Parent = e.Word(s.parent)
+		}
+		replaced := p.open[at]
+		if p.start(s, at, started, totals) {
+			o.Started = started
+		}
+		o.Replaced = replaced // for which there is always room
+		return o
+	}
+	open := p.open[at]
+	if open == nil {
+		totals.Ends++
+		return o
+	}
+	delete(p.open, at)
+	o.Ended, o.HasEnded = p.end(s, e, open, totals)
+	return o
+}
+
+// end ends an operation. It reports whether this is returned.
+func (p *Pairs) end(s *side, e *recording.Event, open *Operation, totals *Totals) (ended Ended, ok bool) {
+	if open.selected {
+		totals.Pairs++
+	}
+	ended = Ended{Kind: s.Kind, Start: open, Took: e.Monotonic - open.Since, Selected: open.selected && p.matches(s)}
+	if !ended.Selected {
+		return ended, p.plan.All
+	}
+	ended.By = make([]Value, len(s.by))
+	for i := range s.by {
+		if s.by[i].item == nil {
+			ended.By[i] = open.By[i]
+			continue
+		}
+		v, fault := s.value(&s.by[i])
+		if fault {
+			p.Unevaluated++
+			ended.Selected = false
+			return ended, p.plan.All
+		}
+		ended.By[i] = v
+	}
+	return ended, true
+}
+
+// keyOf returns what pairs an event, if it is known.
+func (p *Pairs) keyOf(s *side, e *recording.Event) (key Value, ok bool) {
+	if s.key.expr != nil {
+		key, fault := s.value(&s.key)
+		if fault {
+			p.Unevaluated++
+		}
+		return key, !fault
+	}
+	key = Value{Item: s.key.item, Bits: e.Goroutine}
+	if p.plan.Key == bpf.Thread {
+		key.Bits = uint64(e.TID)
+	}
+	if key.Bits == 0 {
+		p.Unknown++
+	}
+	return key, key.Bits != 0
+}
+
+// start opens an operation, and reports whether it is returned. One that is not selected is open all the
+// same, so that its end is not one without a start.
+func (p *Pairs) start(s *side, at pairKey, o *Operation, totals *Totals) bool {
+	if p.open[at] == nil && len(p.open) == bpf.MaxOpen {
+		p.Full++
+		return false
+	}
+	p.open[at] = o
+	if o.selected = p.matches(s); !o.selected && !p.plan.All {
+		return false
+	}
+	for i := range s.by {
+		v, fault := s.value(&s.by[i])
+		if fault {
+			p.Unevaluated++
+			o.selected = false
+			return p.plan.All
+		}
+		o.By = append(o.By, v)
+	}
+	for i := range s.details {
+		v, fault := s.value(&s.details[i])
+		if fault {
+			v = Value{}
+		}
+		o.Details = append(o.Details, v)
+	}
+	if o.selected {
+		totals.Starts++
+	}
+	return true
+}
+
+// matches reports whether all conditions of a side are true.
+func (p *Pairs) matches(s *side) bool {
+	for _, where := range s.where {
+		match, fault := s.Bool(where)
+		if fault {
+			p.Unevaluated++
+		}
+		if !match {
+			return false
+		}
+	}
+	return true
+}
+
+// Totals returns the numbers of a kind of operation.
+func (p *Pairs) Totals(kind int) Totals {
+	if t := p.totals[kind]; t != nil {
+		return *t
+	}
+	return Totals{}
+}
+
+// Forget forgets the operations that are open in a recording.
+func (p *Pairs) Forget(f *File) {
+	for at := range p.open {
+		if at.file == f {
+			delete(p.open, at)
+		}
+	}
+}
+
+// Len returns the number of operations that are open.
+func (p *Pairs) Len() int { return len(p.open) }
+
+// Open calls f with each operation that is open and selected.
+func (p *Pairs) Open(f func(*Operation)) {
+	for _, o := range p.open {
+		if o.selected {
+			f(o)
+		}
+	}
+}

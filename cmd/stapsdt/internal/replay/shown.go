@@ -1,0 +1,84 @@
+//go:build linux
+
+package replay
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Shown is how a value with a name is shown to people, and to programs.
+type Shown struct {
+	Name, Text string
+	JSON       json.RawMessage // nil if the value is unknown
+}
+
+// Show returns how a value is shown.
+func Show(name string, v *Value) Shown {
+	if v.Item == nil {
+		return Shown{Name: name, Text: "-"}
+	}
+	return Shown{Name: name, Text: v.ForText(), JSON: v.ForJSON()}
+}
+
+// String returns NAME=VALUE.
+func (s *Shown) String() string { return render.Printable(s.Name) + "=" + s.Text }
+
+// Join returns all as NAME=VALUE, with spaces between them.
+func Join(all []Shown) string {
+	var texts []string
+	for i := range all {
+		texts = append(texts, all[i].String())
+	}
+	return strings.Join(texts, " ")
+}
+
+// Object returns those that are known as an object.
+func Object(all []Shown) (o render.JSONObject) {
+	for _, s := range all {
+		if s.JSON != nil {
+			o.Names, o.Values = append(o.Names, s.Name), append(o.Values, s.JSON)
+		}
+	}
+	return o
+}
+
+// Arguments shows the arguments of the events of a probe.
+type Arguments struct {
+	*Evaluator
+	items []*layout.Item
+}
+
+// NewArguments returns those of a probe, with at most that many bytes of a text.
+func NewArguments(p *recording.Probe, textSize int) *Arguments {
+	a := &Arguments{Evaluator: NewEvaluator(p)}
+	for i, v := range a.vars[:len(p.Args)] {
+		item := NewItem(v.Name, v.Type)
+		item.TextSize = textSize
+		if p.Args[i].Kind == recording.Pointer {
+			item.Described = Pointer
+		}
+		a.items = append(a.items, item)
+	}
+	return a
+}
+
+// Show returns the arguments of an event that have none of some names.
+func (a *Arguments) Show(e *recording.Event, without ...string) (all []Shown) {
+	a.At(e)
+next:
+	for i, item := range a.items {
+		for _, name := range without {
+			if item.Name == name {
+				continue next
+			}
+		}
+		v := a.Arg(i, item)
+		all = append(all, Show(item.Name, &v))
+	}
+	return all
+}

@@ -1,0 +1,141 @@
+//go:build linux
+
+package replay
+
+import (
+	"math"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/sdt"
+)
+
+// others are the variables after the arguments.
+var others = []expr.Var{
+	{Name: "pid", Type: expr.Type{Kind: expr.Uint, Size: 4}},
+	{Name: "tid", Type: expr.Type{Kind: expr.Uint, Size: 4}},
+	{Name: "goroutine", Type: expr.Type{Kind: expr.Uint, Size: 8}},
+	{Name: "executable", Type: expr.Type{Kind: expr.String}},
+	{Name: "namespace", Type: expr.Type{Kind: expr.String}},
+	{Name: "pod", Type: expr.Type{Kind: expr.String}},
+	{Name: "container", Type: expr.Type{Kind: expr.String}},
+}
+
+// noPod stands for a process that is in no pod.
+var noPod recording.Pod
+
+// Variables returns the names that an expression about a probe's events can use: those of the
+// arguments, arg0 and so on, pid, tid, goroutine, executable, namespace, pod and container. One that its recording does not have has no name.
+func Variables(p *recording.Probe) []expr.Var {
+	var named, numbered []expr.Var
+	for i, a := range p.Args {
+		t := typeOf(a)
+		named = append(named, expr.Var{Name: a.Name, Type: t})
+		numbered = append(numbered, expr.Var{Name: "arg" + strconv.Itoa(i), Type: t})
+	}
+	all := append(append(named, numbered...), others...)
+	rest := all[len(all)-len(others):]
+	if p.NoThread {
+		rest[1].Name = ""
+	}
+	if p.NoGoroutine {
+		rest[2].Name = ""
+	}
+	return all
+}
+
+func typeOf(a recording.Arg) expr.Type {
+	size := max(int(a.Type), -int(a.Type))
+	switch a.Kind {
+	case recording.String:
+		return expr.Type{Kind: expr.String}
+	case recording.Float64:
+		return expr.Type{Kind: expr.Float, Size: size - 32}
+	case recording.Bool:
+		return expr.Type{Kind: expr.Bool, Size: 1}
+	case recording.Duration:
+		return expr.Type{Kind: expr.Int, Size: 8, Duration: true}
+	case recording.Int64:
+		return expr.Type{Kind: expr.Int, Size: size}
+	}
+	return expr.Type{Kind: expr.Uint, Size: size}
+}
+
+// Argument returns the name and the type of a probe's i-th argument, as people read them.
+func Argument(p *recording.Probe, i int) (name, kind string) {
+	a := p.Args[i]
+	if a.Kind == recording.Pointer {
+		return a.Name, "uintptr"
+	}
+	return a.Name, typeOf(a).String()
+}
+
+// Signature returns the names and the types of a probe's arguments.
+func Signature(p *recording.Probe) string {
+	var all []string
+	for i := range p.Args {
+		name, kind := Argument(p, i)
+		all = append(all, name+" "+kind)
+	}
+	return strings.Join(all, ", ")
+}
+
+// Variable returns the value of the i-th of an event's Variables.
+func Variable(e *recording.Event, i int) expr.Value {
+	n := len(e.Probe.Args)
+	pod := e.Pod
+	if pod == nil {
+		pod = &noPod
+	}
+	switch i - 2*n {
+	case 0:
+		return expr.UintValue(uint64(e.PID))
+	case 1:
+		return expr.UintValue(uint64(e.TID))
+	case 2:
+		return expr.UintValue(e.Goroutine)
+	case 3:
+		return expr.StringValue(Executable(e))
+	case 4:
+		return expr.StringValue(pod.Namespace)
+	case 5:
+		return expr.StringValue(pod.Name)
+	case 6:
+		return expr.StringValue(pod.Container)
+	}
+	i %= n
+	switch a := e.Probe.Args[i]; a.Kind {
+	case recording.String:
+		return expr.StringValue(string(e.Text(i)))
+	case recording.Float64:
+		return expr.FloatValue(math.Float64frombits(e.Word(i)))
+	case recording.Bool:
+		return expr.BoolValue(e.Word(i) != 0)
+	case recording.Int64, recording.Duration:
+		return expr.IntValue(int64(e.Word(i)))
+	}
+	return expr.UintValue(e.Word(i))
+}
+
+// Executable returns the name of the program that has fired, or "" if it is unknown.
+func Executable(e *recording.Event) string {
+	if e.Executable == "" {
+		return ""
+	}
+	return path.Base(e.Executable)
+}
+
+// Bits returns the bits of a value of a type, as an event of the kernel has them: a float32 has those of
+// a float32.
+func Bits(t expr.Type, v expr.Value) uint64 {
+	if t.Kind == expr.Float && t.Size == 4 {
+		return uint64(math.Float32bits(float32(v.Float())))
+	}
+	return v.Uint()
+}
+
+// Pointer describes an argument that is an address.
+var Pointer = &sdt.Type{Kind: sdt.KindPointer, Elem: &sdt.Type{}}

@@ -1,0 +1,93 @@
+//go:build linux
+
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+)
+
+// From names recordings, and says of what time their events are read.
+type From struct {
+	Paths []string
+	// Since and Until are times, or how long before the last event of all they are, or "".
+	Since, Until string
+}
+
+// Given reports whether there are recordings.
+func (f *From) Given() bool { return len(f.Paths) > 0 }
+
+// window is the time of the events that are read, by CLOCK_REALTIME.
+type window struct{ since, until int64 }
+
+// always is the window of all events.
+var always = window{math.MinInt64, math.MaxInt64}
+
+// window returns the time of the events that are to be read.
+func (f *From) window() (w window, err error) {
+	w, last := always, sync.OnceValues(f.last)
+	if w.since, err = moment("--since", f.Since, last, w.since); err == nil {
+		w.until, err = moment("--until", f.Until, last, w.until)
+	}
+	return w, err
+}
+
+// last returns the time of the last event of all.
+func (f *From) last() (last int64, err error) {
+	for _, path := range f.Paths {
+		file, err := openFile(path)
+		if err != nil {
+			return 0, err
+		}
+		for err == nil {
+			e, next := file.Reader.Next()
+			if err = next; err == nil {
+				last = max(last, e.Realtime)
+			}
+		}
+		file.close()
+		if !errors.Is(err, io.EOF) {
+			return 0, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return last, nil
+}
+
+// moment returns the time that a flag means, or another one if it is "". It asks for the time of the last event only if that is needed.
+func moment(flag, text string, last func() (int64, error), otherwise int64) (int64, error) {
+	if text == "" {
+		return otherwise, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		end, err := last()
+		return end - int64(ago), err
+	}
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return at.UnixNano(), nil
+	}
+	for _, layout := range []string{"2006-01-02 15:04:05", "15:04:05", "15:04"} {
+		at, err := time.ParseInLocation(layout, text, time.Local)
+		if err != nil {
+			continue
+		}
+		if at.Year() == 0 { // the last such time of the recordings
+			nanoseconds, err := last()
+			if err != nil {
+				return 0, err
+			}
+			end := time.Unix(0, nanoseconds)
+			at = time.Date(end.Year(), end.Month(), end.Day(), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), time.Local)
+			if at.After(end) {
+				at = at.AddDate(0, 0, -1)
+			}
+		}
+		return at.UnixNano(), nil
+	}
+	return 0, console.Usagef("%s takes a time such as 17:28:50.5 or 2026-11-23T17:28:50Z, or how long before the last event it is, such as 10s, and not %q", flag, text)
+}

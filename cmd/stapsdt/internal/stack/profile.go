@@ -1,0 +1,102 @@
+//go:build linux
+
+package stack
+
+import (
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
+
+	"github.com/google/pprof/profile"
+)
+
+// Profile returns the stacks as pprof reads them. The label probe is the probe, and those of
+// --by have the expressions as names.
+func (s *Stacks) Profile() *profile.Profile {
+	b := &profiler{
+		profile: &profile.Profile{
+			SampleType: []*profile.ValueType{{Type: "events", Unit: "count"}}, DefaultSampleType: "events",
+			TimeNanos: s.Start.UnixNano(), DurationNanos: s.Duration.Nanoseconds(),
+		},
+		functions: map[symbol.Function]*profile.Function{}, mappings: map[mappingKey]*profile.Mapping{}, locations: map[string]*profile.Location{},
+	}
+	for _, r := range s.Rows {
+		sample := &profile.Sample{Value: []int64{int64(r.Count)}, Label: map[string][]string{"probe": {render.Printable(r.Probe)}}}
+		for i, text := range r.By {
+			sample.Label[s.By[i]] = []string{text}
+		}
+		for i := range r.Stack.Frames {
+			sample.Location = append(sample.Location, b.location(&r.Stack.Frames[i]))
+		}
+		if r.Stack.Cut != symbol.Whole {
+			cut := symbol.Function{Name: fmt.Sprintf("[%v]", r.Stack.Cut)}
+			sample.Location = append(sample.Location, b.location(&symbol.Frame{Functions: []symbol.Function{cut}}))
+		}
+		b.profile.Sample = append(b.profile.Sample, sample)
+	}
+	return b.profile
+}
+
+// profiler numbers the parts of a profile.
+type profiler struct {
+	profile   *profile.Profile
+	functions map[symbol.Function]*profile.Function // without lines
+	mappings  map[mappingKey]*profile.Mapping
+	locations map[string]*profile.Location
+}
+
+type mappingKey struct {
+	module *symbol.Module
+	start  uint64
+}
+
+func (b *profiler) location(f *symbol.Frame) *profile.Location {
+	key := fmt.Sprintf("%p %x %v", f.Module, f.Address, f.Functions)
+	if l := b.locations[key]; l != nil {
+		return l
+	}
+	l := &profile.Location{ID: uint64(len(b.locations) + 1), Address: f.Address, Mapping: b.mapping(f)}
+	b.locations[key] = l
+	b.profile.Location = append(b.profile.Location, l)
+	fns := f.Functions
+	if len(fns) == 0 {
+		fns = []symbol.Function{{Name: f.Names()[0]}}
+	}
+	for _, fn := range fns {
+		l.Line = append(l.Line, profile.Line{Function: b.function(fn), Line: int64(fn.Line)})
+	}
+	return l
+}
+
+func (b *profiler) function(fn symbol.Function) *profile.Function {
+	fn.Line = 0
+	if known := b.functions[fn]; known != nil {
+		return known
+	}
+	name := render.Printable(fn.Name)
+	known := &profile.Function{ID: uint64(len(b.functions) + 1), Name: name, SystemName: name, Filename: render.Printable(fn.File)}
+	b.functions[fn] = known
+	b.profile.Function = append(b.profile.Function, known)
+	return known
+}
+
+// mapping returns the part of a file that a frame is in. Its addresses are those of the file,
+// because processes have it at different ones.
+func (b *profiler) mapping(f *symbol.Frame) *profile.Mapping {
+	if f.Module == nil {
+		return nil
+	}
+	start, end, offset := f.Module.Segment(f.Address)
+	key := mappingKey{f.Module, start}
+	if m := b.mappings[key]; m != nil {
+		return m
+	}
+	m := &profile.Mapping{
+		ID: uint64(len(b.mappings) + 1), Start: start, Limit: end, Offset: offset, File: render.Printable(f.Module.Path), BuildID: f.Module.BuildID(),
+		HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true,
+	}
+	b.mappings[key] = m
+	b.profile.Mapping = append(b.profile.Mapping, m)
+	return m
+}

@@ -1,0 +1,366 @@
+package recorder
+
+import (
+	"encoding/binary"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/clock"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/barrier"
+)
+
+// The table of probes takes a 16th of the memory, within these limits.
+const (
+	minTable = 60 << 10
+	maxTable = 1020 << 10
+)
+
+// Options say what a Writer writes in the head, and how it keeps time.
+type Options struct {
+	Head recording.Head // without sizes and readings
+	// Counter demands the processor's counter, for benchmarks: a test has the clock.
+	Counter bool
+	// Foreign says that the events are those of other processes, which AppendForeign appends. The clock is
+	// CLOCK_MONOTONIC.
+	Foreign bool
+}
+
+// Writer appends events to a recording in memory.
+//
+// Whoever stores to the memory has found the writer open, and then Close waits for the store. In Go it is under a lock that
+// Close takes, and the writer was found open under that lock:
+//
+//	locks[i]      a record or a chunk of the slot i
+//	shared[i].mu  one of a shared shard
+//	storing       the number of dropped events
+//	mu            the table of probes
+//
+// In assembly it is under no lock, but between a look at the pointer to the table and the store no goroutine is preempted, so that
+// Close stops the world once. In a forked child the writer is not open, and no slot has an owner.
+type Writer struct {
+	// at points to the table while the writer is open. It is accessed atomically, and read by
+	// the assembly.
+	at    unsafe.Pointer
+	table *table
+	// locks guard the slots' fields against Close. A thread that owns a slot may write to
+	// it in assembly without its lock.
+	locks  [slots]sync.Mutex
+	shared []sharedShard
+	clock  clockReader
+	memory []byte
+	head   recording.Head
+	// process is what chunks say of the process: 0 if records do.
+	process uint32
+	// hasSlots says that threads can own slots.
+	hasSlots bool
+
+	// mu guards what follows. No memory of the recording is touched while it is held, but the table of
+	// probes.
+	mu       sync.Mutex
+	retired  queue
+	sequence uint64
+	probes   map[string]uint32 // the numbers of those in the table, by their entries
+
+	dropped atomic.Uint64
+	stored  atomic.Uint64 // of dropped, in the memory
+	storing sync.Mutex    // held while that is stored
+
+	failed     atomic.Bool
+	tookBack   atomic.Int64 // when, by CLOCK_MONOTONIC
+	takingBack sync.Mutex
+}
+
+// sharedShard is a shard for goroutines whose thread has no slot. In Go, whoever is in it holds mu and has then set the key.
+type sharedShard struct {
+	mu sync.Mutex
+	*slot
+	shard uint64
+	_     [40]byte // the next one is in another cache line
+}
+
+// tryLock lets a fire into the shard, and reports whether it did.
+func (s *sharedShard) tryLock() bool {
+	if !s.mu.TryLock() {
+		return false
+	}
+	if !atomic.CompareAndSwapUint64(&s.key, 0, sharing) {
+		s.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+func (s *sharedShard) unlock() {
+	atomic.StoreUint64(&s.key, 0)
+	s.mu.Unlock()
+}
+
+// Chunks returns the number of chunks that hold this number of bytes of records, at least 4.
+func Chunks(bytes int64) uint64 {
+	return uint64(max((bytes+recording.ChunkBytes-1)/recording.ChunkBytes, 4))
+}
+
+// Size returns the size of a recording with this number of chunks.
+func Size(chunks uint64) int64 {
+	return recording.HeadBytes + int64(tableSize(chunks)) + int64(chunks)*recording.ChunkBytes
+}
+
+// tableSize returns the size of the table of probes beside this number of chunks.
+func tableSize(chunks uint64) uint64 {
+	return min(max(chunks*recording.ChunkBytes/16, minTable), maxTable) &^ 4095
+}
+
+// New formats memory of the Size of a number of chunks, which begins at a multiple of 8 bytes, as an
+// empty recording, and returns its writer.
+func New(memory []byte, chunks uint64, o Options) *Writer {
+	StartTemplateThread()
+	w := &Writer{memory: memory, head: o.Head, probes: map[string]uint32{}}
+	if w.process = w.head.PID; o.Foreign {
+		w.process = 0
+	}
+	shards := max(chunks/2, 2)
+	owned, shared := uint64(0), uint64(commons)
+	w.clock = newClock(hasCounter && !o.Foreign && (o.Counter || counterIsTrusted()))
+	table, free := newTable()
+	w.table = table
+	inAssembly := !o.Foreign && slotsWork()
+	if inAssembly {
+		shared = min(shared, uint64(max(4*runtime.GOMAXPROCS(0), 4))) // a fire in one of them is rarely preempted
+	}
+	// Times that are passed can be equal, in a synctest bubble all of them are: then a goroutine stays with one shard on any thread, for the
+	// order of its events, unless another fire is in it.
+	if w.hasSlots = inAssembly && w.clock.useCounter; w.hasSlots {
+		for owned = 1; 2*owned <= min(slots, shards/2-1); owned *= 2 {
+		}
+	}
+	w.shared = make([]sharedShard, min(shards-owned, shared))
+	if o.Foreign {
+		w.shared = w.shared[:1]
+	}
+	for i := range w.shared {
+		w.shared[i].slot, w.shared[i].shard = &table.shared[i], owned+uint64(i)
+	}
+	if inAssembly {
+		table.common = uint64(len(w.shared))
+	}
+	for i := owned; i < uint64(len(table.slots)); i++ {
+		table.slots[i].key = reserved
+	}
+	h := &w.head
+	h.Major, h.Minor = recording.Major, recording.Minor
+	h.Clock = w.clock.kind()
+	h.TableBytes, h.Chunks = tableSize(chunks), chunks
+	h.Shards = uint32(owned) + uint32(len(w.shared))
+	h.Reading = w.clock.reading()
+	w.retired.ring = make([]uint64, chunks)
+	for i := range chunks {
+		w.retired.add(i)
+	}
+	w.table.alive = 1
+	if w.table.mask = owned - 1; owned == 0 {
+		w.table.mask = 0
+	}
+	if h.Clock == recording.Counter {
+		w.table.counter = 1
+	}
+	runtime.AddCleanup(w, func(free func()) { free() }, free)
+	w.guard(func() { copy(memory, h.Encode()) })
+	if w.failed.Load() {
+		return w
+	}
+	atomic.StorePointer(&w.at, unsafe.Pointer(w.table))
+	return w
+}
+
+// StartTemplateThread lets the runtime start the thread that it needs as soon as a goroutine locks its own, because it cannot fail:
+// where the process may have no more threads, it must not be a fire that ends it.
+func StartTemplateThread() {
+	runtime.LockOSThread()
+	runtime.UnlockOSThread()
+}
+
+// Bytes returns the size of the recording.
+func (w *Writer) Bytes() int64 { return w.head.Size() }
+
+// Now returns the time by the recording's clock.
+func (w *Writer) Now() uint64 { return w.clock.now() }
+
+// Dropped returns how many events found no shard or no number.
+func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
+
+// Drop counts an event that is lost.
+func (w *Writer) Drop() { w.DropSome(1) }
+
+// DropSome counts events that are lost. It does not wait: what another goroutine counts meanwhile is
+// stored by one of the two.
+func (w *Writer) DropSome(n uint64) {
+	w.dropped.Add(n)
+	for w.open() && w.stored.Load() != w.dropped.Load() && w.storing.TryLock() {
+		w.storeDropped()
+	}
+}
+
+// storeDropped stores the number of dropped events, unless the writer is closed. The lock of stored is held, and
+// is released.
+func (w *Writer) storeDropped() {
+	defer w.storing.Unlock()
+	if !w.open() {
+		return
+	}
+	now := w.dropped.Load()
+	w.guard(func() { w.store64(recording.OffDropped, now) })
+	w.stored.Store(now)
+}
+
+// pointer returns the address of a place in the memory.
+func (w *Writer) pointer(offset int64) unsafe.Pointer {
+	// SAFETY: the offset is computed from the sizes in w.head, and is within the memory, which
+	// stays mapped until Close has let every fire end.
+	return unsafe.Pointer(&w.memory[offset])
+}
+
+// store64 stores an integer at a multiple of 8 bytes, after all that was stored before.
+func (w *Writer) store64(offset int64, v uint64) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], v)
+	atomic.StoreUint64((*uint64)(w.pointer(offset)), binary.NativeEndian.Uint64(b[:]))
+}
+
+// store32 is like store64 with 4 bytes.
+func (w *Writer) store32(offset int64, v uint32) {
+	var b [4]byte
+	binary.LittleEndian.PutUint32(b[:], v)
+	atomic.StoreUint32((*uint32)(w.pointer(offset)), binary.NativeEndian.Uint32(b[:]))
+}
+
+// guard calls f, which stores to the memory. A fault in it ends the recording.
+func (w *Writer) guard(f func()) {
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(old)
+		w.ended(recover())
+	}()
+	f()
+}
+
+// AddProbe adds a probe to the table and returns its number, and false if there is no room for it. A probe that is described as
+// another is the same one: a program may define its providers repeatedly.
+func (w *Writer) AddProbe(p *recording.Probe) (number uint32, ok bool) {
+	entry := p.Append(nil)
+	if !w.open() {
+		return 0, false // in a forked child, somebody may hold the lock for ever
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.open() {
+		return 0, false
+	}
+	if number, ok := w.probes[string(entry)]; ok {
+		return number, true
+	}
+	if w.head.TableUsed+uint64(len(entry)) > w.head.TableBytes {
+		return 0, false
+	}
+	at := recording.HeadBytes + int64(w.head.TableUsed)
+	w.head.TableUsed += uint64(len(entry))
+	w.guard(func() {
+		for i := 0; i < len(entry); i += 8 {
+			w.store64(at+int64(i), binary.LittleEndian.Uint64(entry[i:]))
+		}
+		w.store64(recording.OffTableUsed, w.head.TableUsed)
+	})
+	number = uint32(len(w.probes))
+	w.probes[string(entry)] = number
+	return number, true
+}
+
+// open reports whether events are appended: the writer is not closed, and this is not a forked child.
+func (w *Writer) open() bool { return atomic.LoadPointer(&w.at) != nil && w.table.alive != 0 }
+
+// ReadAt implements io.ReaderAt. Writers do not wait for it: like the reader of a file, it may
+// copy what they change meanwhile.
+func (w *Writer) ReadAt(b []byte, offset int64) (n int, err error) {
+	if offset < 0 || offset >= w.Bytes() {
+		return 0, io.EOF
+	}
+	if n = barrier.Copy(b, w.memory[offset:w.Bytes()]); n < len(b) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Fail ends the recording after a fault: no event is appended any longer.
+func (w *Writer) Fail() {
+	w.failed.Store(true)
+	atomic.StorePointer(&w.at, nil)
+}
+
+// Failed reports whether the recording has ended with a fault.
+func (w *Writer) Failed() bool { return w.failed.Load() }
+
+// Close ends the recording. When it has returned, no fire is in the memory or will be.
+func (w *Writer) Close() {
+	w.stop()
+	stopTheWorldOnce()
+}
+
+// stop clears the pointer to the table. Every lock is taken once: what has found the pointer
+// before is at its end then, and what takes a lock later finds it cleared.
+func (w *Writer) stop() {
+	for i := range w.locks {
+		w.locks[i].Lock()
+		defer w.locks[i].Unlock()
+	}
+	for i := range w.shared {
+		w.shared[i].mu.Lock()
+		defer w.shared[i].mu.Unlock()
+	}
+	w.storing.Lock()
+	defer w.storing.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open() && !w.failed.Load() {
+		w.guard(func() { w.store32(recording.OffEnded, 1) })
+	}
+	atomic.StorePointer(&w.at, nil)
+}
+
+// takeBack takes the slots from threads that may have ended. Each thread that records takes one
+// again. Before another thread may take a slot, the world stops: the one that had it may be writing. Two at once would free what the
+// other has reserved before the world has stopped for it.
+func (w *Writer) takeBack() {
+	w.takingBack.Lock()
+	defer w.takingBack.Unlock()
+	used := w.table.slots[:w.table.mask+1]
+	for i := range used {
+		w.locks[i].Lock()
+		if key := &used[i].key; atomic.LoadUint64(key) != 0 {
+			atomic.StoreUint64(key, reserved)
+		}
+		w.locks[i].Unlock()
+	}
+	stopTheWorldOnce()
+	for i := range used {
+		atomic.CompareAndSwapUint64(&used[i].key, reserved, 0)
+	}
+}
+
+// crowded lets a goroutine take the slots back, at most once a second: threads that come and go leave slots
+// without a thread behind.
+func (w *Writer) crowded() {
+	now := int64(clock.Now())
+	last := w.tookBack.Load()
+	if now-last >= int64(time.Second) && w.tookBack.CompareAndSwap(last, now) {
+		go w.takeBack()
+	}
+}
+
+// stopTheWorldOnce returns after every goroutine has been stopped at a point where it may be
+// preempted, and continued: none is in assembly that it had entered before. ReadMemStats is called for this effect alone.
+func stopTheWorldOnce() { runtime.ReadMemStats(new(runtime.MemStats)) }

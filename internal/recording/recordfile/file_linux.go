@@ -1,0 +1,200 @@
+package recordfile
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
+
+	"golang.org/x/sys/unix"
+)
+
+// File is the file of a recording, which this process has locked and mapped.
+type File struct {
+	*os.File
+	Memory []byte
+	Chunks uint64
+	Path   string
+	// Previous is what the recording of an earlier process is called now, and Removed the oldest of such
+	// recordings, which had to go; both are empty if there is none.
+	Previous, Removed string
+}
+
+// Keep is how many recordings of earlier processes are kept.
+const Keep = 5
+
+// Create makes the file of a recording, with all of its room. It is complete when Publish gives it
+// its name: other processes never find a part of it.
+func Create(path string, size int64) (*File, error) {
+	if path == "" {
+		return nil, errors.New("the path is empty")
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	if err := checkWay(dir); err != nil {
+		return nil, err
+	}
+	if earlier, _, err := openOurs(path); err == nil {
+		earlier.Close()
+	} else if errors.Is(err, errOther) {
+		return nil, err
+	}
+	f := &File{Chunks: recorder.Chunks(size)}
+	bytes := recorder.Size(f.Chunks)
+	if err := checkRoom(dir, bytes); err != nil {
+		return nil, err
+	}
+	if err := f.createBeside(path); err != nil {
+		return nil, err
+	}
+	if err := f.mapRoom(bytes); err != nil {
+		f.Remove()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Use makes a recording in a file that the caller has open, such as one of memory without a name. Close leaves it open
+// for the caller.
+func Use(fd int, size int64) (*File, error) {
+	duplicate, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	f := &File{File: os.NewFile(uintptr(duplicate), fmt.Sprintf("/dev/fd/%d", fd)), Chunks: recorder.Chunks(size)}
+	bytes := recorder.Size(f.Chunks)
+	_ = unix.Flock(duplicate, unix.LOCK_EX|unix.LOCK_NB) // so that a reader knows that it is written, if nobody else has locked it
+	if err = checkRoom(f.File, bytes); err == nil {
+		err = f.mapRoom(bytes)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// createBeside creates the file under a name of this process: PATH.PID or, where that is taken, PATH.PID.2 and so on. It is taken by another
+// recording of this process, by that of a process with the same PID in a container that shares the directory, or by somebody who wants to be in
+// the way: therefore the numbers are random in the end.
+func (f *File) createBeside(path string) (err error) {
+	for n := range uint32(maxBeside) {
+		f.Path = path + "." + strconv.Itoa(os.Getpid())
+		switch {
+		case n >= maxBeside/2:
+			f.Path += "." + strconv.Itoa(int(rand.Uint32()))
+		case n > 0:
+			f.Path += "." + strconv.Itoa(int(n+1))
+		}
+		if f.File, err = createLocked(f.Path, path); !errors.Is(err, errTaken) {
+			return err
+		}
+	}
+	return err
+}
+
+// maxBeside is how many names beside a recording are tried.
+const maxBeside = 1000
+
+// mapRoom allocates the file's room and maps it.
+func (f *File) mapRoom(bytes int64) (err error) {
+	if err := allocate(f.File, bytes); err != nil {
+		return err
+	}
+	if f.Memory, err = unix.Mmap(int(f.Fd()), 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return os.NewSyscallError("mmap", err)
+	}
+	// A child that is forked without exec has no part in the recording.
+	_ = unix.Madvise(f.Memory, unix.MADV_DONTFORK)
+	return nil
+}
+
+// Publish gives the file the path that was asked for, unless another process records there, or a file of another user is there.
+func (f *File) Publish(path string) error {
+	for range maxRenames {
+		err := rename(f.Path, path)
+		if err == nil {
+			f.Path = path
+		} else if !errors.Is(err, os.ErrExist) {
+			return err
+		} else if previous, err := moveAway(path, path); err == nil {
+			f.Previous = cmp.Or(previous, f.Previous)
+			continue
+		} else if !errors.Is(err, errTaken) {
+			return err
+		} // else this one stays beside it
+		f.Removed = tidy(path)
+		return nil
+	}
+	return fmt.Errorf("%s: other processes create it all the time", path)
+}
+
+// Close unmaps the recording, in which no fire is, and unlocks the file.
+func (f *File) Close() error {
+	var err error
+	if f.Memory != nil {
+		err = os.NewSyscallError("munmap", unix.Munmap(f.Memory))
+		f.Memory = nil
+	}
+	return errors.Join(err, f.File.Close())
+}
+
+// Remove removes what could not be published.
+func (f *File) Remove() {
+	_ = os.Remove(f.Path)
+	_ = f.Close()
+}
+
+// Describe sets what the head says of this process.
+func Describe(h *recording.Head) {
+	h.Executable, _ = os.Readlink("/proc/self/exe")
+	h.Boot, h.Start = lifeOf("self")
+}
+
+// Runs reports whether the process that a head names is known to run. If not, it has ended, or has another number here.
+func Runs(h *recording.Head) bool {
+	boot, start := lifeOf(strconv.FormatUint(uint64(h.PID), 10))
+	return start != 0 && start == h.Start && boot == h.Boot
+}
+
+// lifeOf returns the boot, and when a process was started.
+func lifeOf(process string) (boot [16]byte, start uint64) {
+	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		boot = bootID(string(b))
+	}
+	if b, err := os.ReadFile("/proc/" + process + "/stat"); err == nil {
+		start = startTime(string(b))
+	}
+	return boot, start
+}
+
+// bootID decodes an id such as 6c1f1a2e-…, 32 hexadecimal digits.
+func bootID(text string) (id [16]byte) {
+	digits := strings.ReplaceAll(strings.TrimSpace(text), "-", "")
+	if b, err := hex.DecodeString(digits); err == nil {
+		copy(id[:], b)
+	}
+	return id
+}
+
+// startTime returns when a process was started, in ticks since the boot, from its
+// /proc/PID/stat. The name in it may contain spaces and parentheses.
+func startTime(stat string) uint64 {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 {
+		return 0
+	}
+	start, _ := strconv.ParseUint(fields[19], 10, 64)
+	return start
+}
