@@ -16,7 +16,7 @@ func countCommand(to *console.Console) *cobra.Command {
 	var config run.Config
 	var options count.Options
 	c := &cobra.Command{
-		Use:   "count (SPEC... (-p PID | -a | with FILE in each SPEC) | --from FILE [SPEC...])",
+		Use:   "count (SPEC... (-p PID | -a | with FILE in each SPEC) | --from FILE [SPEC...] | http://HOST/debug/probes/ [SPEC...])",
 		Short: "Count events",
 		Long: `Count the events of the probes in the kernel, until Ctrl-C, and print the numbers.
 
@@ -26,7 +26,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
   stapsdt count -p 1234 myapp:request__done --by path --sum bytes --sort sum
   stapsdt count postgres:postgresql:query__start --by 'str(arg0)'`,
 		RunE: func(c *cobra.Command, args []string) error {
-			config.Specs = args
+			config.Specs = cutAddress(args, &options.From)
 			if c.Flags().Changed("sum") {
 				options.Buckets = layout.Whole{}
 				if err := bpf.CheckSyntax(options.Value); err != nil {
@@ -50,7 +50,7 @@ func countFlags(c *cobra.Command, o *count.Options) {
 	limitFlag(c, &o.Limit, "rows")
 	c.Flags().StringVar(&o.Sort, "sort", "count", "the rows by `COLUMN`, the largest number first: count, sum with --sum, or for hist and latency average, p50, p99 or max")
 	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{"count", "sum", "average", "p50", "p99", "max"}, cobra.ShellCompDirectiveNoFileComp))
-	fromFlag(c, &o.From)
+	sourceFlags(c, &o.From)
 	c.Flags().DurationVarP(&o.Interval, "interval", "i", 0, "show the numbers at this interval too, such as 1s")
 }
 

@@ -182,9 +182,24 @@ func fromFlag(c *cobra.Command, from *replay.From) {
 	})
 }
 
-// checkWindow returns an error if a time is given without a recording.
+// sourceFlags are those of the commands that read events from recordings and from the page of a program, too.
+func sourceFlags(c *cobra.Command, from *replay.From) {
+	fromFlag(c, from)
+	c.Flags().BoolVar(&from.Follow, "follow", false, "with --from, go on with what is written from now on, until Ctrl-C")
+}
+
+// cutAddress takes the address of a page from the arguments, of which it is the first.
+func cutAddress(args []string, from *replay.From) []string {
+	if len(args) > 0 && remote.IsAddress(args[0]) {
+		from.Address = args[0]
+		return args[1:]
+	}
+	return args
+}
+
+// checkWindow returns an error if a flag about recordings is given without one.
 func checkWindow(c *cobra.Command) error {
-	for _, name := range []string{"since", "until"} {
+	for _, name := range []string{"since", "until", "follow"} {
 		if f := c.Flags().Lookup(name); f != nil && f.Changed && !c.Flags().Changed("from") {
 			return console.Usagef("--%s is for recordings: give --from FILE", name)
 		}
@@ -239,16 +254,15 @@ func checkStrayPID(c *cobra.Command, args []string) error {
 // schemeless matches an address without http://. No probe has a name of digits.
 var schemeless = regexp.MustCompile(`^[A-Za-z0-9.-]+:[0-9]{1,5}(/.*)?$`)
 
-// checkStrayAddress returns an error if an argument is the address of a page of probes, which only
-// list and trace read, or if it lacks the scheme. The others count in the kernel; a page counts on its own, for one viewer.
+// checkStrayAddress returns an error if an argument is the address of a page of probes, of which the command cannot ask, or if it lacks the
+// scheme.
 func checkStrayAddress(c *cobra.Command, args []string) error {
 	for _, arg := range args {
 		switch {
 		case schemeless.MatchString(arg):
 			return console.Usagef("%s is no SPEC: the address of a page of probes begins with http://, as in http://%s", arg, arg)
-		case remote.IsAddress(arg) && c.Name() != "list" && c.Name() != "trace":
-			return console.Usagef("%s asks the kernel; only list and trace ask a program, such as the one at %s, whose page in a browser also shows histograms, and has the file recording.rec for --from if the program records",
-				c.Name(), arg)
+		case remote.IsAddress(arg) && c.Name() != "list" && c.Flags().Lookup("follow") == nil:
+			return console.Usagef("%s does not read events from a page, such as the one at %s: list, trace, count, hist, latency and tree do", c.Name(), arg)
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ func histCommand(to *console.Console) *cobra.Command {
 	var config run.Config
 	options := count.Options{Expressions: count.Expressions{Buckets: layout.Powers{}}}
 	c := &cobra.Command{
-		Use:   "hist SPEC EXPR (-p PID | -a | --from FILE | with FILE in SPEC)",
+		Use:   "hist [http://HOST/debug/probes/] SPEC EXPR (-p PID | -a | --from FILE | with FILE in SPEC)",
 		Short: "Print a histogram and quantiles of a value",
 		Long: `Collect the values of a Go expression in the kernel, until Ctrl-C, and print a histogram
 and quantiles. The buckets are powers of two, or of one size with --linear.
@@ -30,6 +30,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 		Example: `  stapsdt hist -p 1234 myapp:request__done elapsed
   stapsdt hist -a myapp:request__done elapsed/time.Millisecond --by path --linear 0:100:10`,
 		RunE: func(c *cobra.Command, args []string) error {
+			args = cutAddress(args, &options.From)
 			if len(args) != 2 {
 				return console.Usagef("hist takes a SPEC and an expression, such as myapp:request__done elapsed")
 			}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/ctf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/timeline"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/trace"
@@ -45,10 +45,10 @@ babeltrace2.`,
   stapsdt trace -p 1234 'myapp:*' -d 5s -o ctf -O myapp.ctf && babeltrace2 myapp.ctf
   stapsdt trace postgres:postgresql:query__start --show 'pid,str(arg0)'`,
 		RunE: func(c *cobra.Command, args []string) error {
-			config.Specs = args
+			config.Specs = cutAddress(args, &options.From)
 			options.JSON = format == "json"
 			if format == "chrome" || format == "ctf" {
-				if err := checkFile(c, format, args); err != nil {
+				if err := checkFile(c, format, &options.From); err != nil {
 					return err
 				}
 				config.Verbose = options.Verbose
@@ -71,8 +71,7 @@ babeltrace2.`,
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")
 	c.Flags().StringArrayVar(&options.Show, "show", nil, "the values of the Go expressions `EXPR,...` instead of all arguments; str(arg0) is the text at arg0")
 	c.Flags().IntVar(&options.TextSize, "strlen", 256, fmt.Sprintf("show at most `N` bytes of a text, up to %d", trace.MaxText))
-	fromFlag(c, &options.From)
-	c.Flags().BoolVar(&options.Follow, "follow", false, "with --from, also show what is written from now on, until Ctrl-C")
+	sourceFlags(c, &options.From)
 	c.Flags().BoolVarP(&options.Verbose, "verbose", "v", false, "show the fields of structs that arguments point to, and say whether the events come from the kernel or from sockets")
 	return c
 }
@@ -103,16 +102,14 @@ func (f *traceFormat) Set(text string) error {
 }
 
 // checkFile checks the arguments of a format for a file. Flags about lines have no place there.
-func checkFile(c *cobra.Command, format traceFormat, specs []string) error {
+func checkFile(c *cobra.Command, format traceFormat, from *replay.From) error {
 	for _, name := range []string{"show", "strlen", "follow"} {
 		if c.Flags().Changed(name) {
 			return console.Usagef("--%s is not for -o %s", name, format)
 		}
 	}
-	for _, arg := range specs {
-		if remote.IsAddress(arg) {
-			return console.Usagef("-o %s needs the kernel, a socket or a recording, and not an address", format)
-		}
+	if from.Address != "" {
+		return console.Usagef("-o %s needs the kernel, a socket or a recording, and not an address", format)
 	}
 	return nil
 }

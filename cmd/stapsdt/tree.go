@@ -30,13 +30,13 @@ its goroutine has begun. -w is about the root.`,
   stapsdt tree -p 1234 'go:main.*' -w 'req.Path == "/orders"'
   stapsdt tree --from /dev/shm/shop.rec --slowest 1 -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return tree.Run(c.Context(), to, config, args, options)
+			return tree.Run(c.Context(), to, config, cutAddress(args, &options.From), options)
 		},
 	}
 	runFlags(c, &config)
 	verboseFlag(c, &config)
 	outputFlag(c, &options.JSON)
-	fromFlag(c, &options.From)
+	sourceFlags(c, &options.From)
 	c.Flags().Lookup("where").Usage = "only trees for whose roots the Go expression `EXPR` is true, such as 'status >= 500'"
 	c.Flags().IntVarP(&options.Limit, "number", "n", 0, "end after `N` trees")
 	c.Flags().IntVar(&options.Slowest, "slowest", 0, "only the `N` slowest trees, when the command ends")

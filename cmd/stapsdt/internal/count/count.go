@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
@@ -48,20 +48,17 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if o.By, err = bpf.SplitExprs(o.By); err != nil {
 		return err
 	}
-	if o.From.Given() {
-		return runRecorded(ctx, to, &config, o)
+	c := newReporter(to, o)
+	if c.interval, err = o.NewInterval(); err != nil {
+		return err
 	}
-	interval, err := run.NewInterval(o.Interval)
+	stream, err := events.OpenOutside(to, &config, events.Options{From: o.From, Needs: o.needs()})
 	if err != nil {
 		return err
 	}
-	feed, err := live.Open(to, &config, o.needs(config.Where))
-	if err != nil {
-		return err
-	}
-	if feed != nil {
-		defer feed.Close()
-		return runLive(ctx, to, feed, o)
+	if stream != nil {
+		defer stream.Close()
+		return newStreamCounter(&o).run(ctx, stream, c)
 	}
 	r, err := run.New(to, config)
 	if err != nil {
@@ -70,8 +67,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	defer r.Close()
 	counter := NewCounter(r, o.Expressions, nil)
 	defer counter.Close()
-	c := newReporter(to, counter, o)
-	c.interval = interval
+	c.source = counter
 	if err := counter.Attach(); err != nil {
 		return err
 	}
@@ -84,8 +80,8 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	return c.Report("values of --by")
 }
 
-func newReporter(to *console.Console, from source, o Options) *reporter {
-	return &reporter{source: from, Console: to, options: o, screen: console.Screen{Console: to}, before: time.Now(), counts: map[string]uint64{}}
+func newReporter(to *console.Console, o Options) *reporter {
+	return &reporter{Console: to, options: o, screen: console.Screen{Console: to}, before: time.Now(), counts: map[string]uint64{}}
 }
 
 // FDs implements engine.Consumer.

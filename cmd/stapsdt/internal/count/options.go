@@ -13,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
 
 // Options say what is counted, and how it is shown.
@@ -52,6 +53,14 @@ func (o *Options) Check() error {
 		return console.Usagef("--sort takes %s here, and not %q", strings.Join(columns, " or "), o.Sort)
 	}
 	return CheckLimit(o.Limit)
+}
+
+// NewInterval returns the interval of the reports. It is an error if the events are of the past.
+func (o *Options) NewInterval() (*run.Interval, error) {
+	if o.Interval > 0 && len(o.From.Paths) > 0 && !o.From.Follow {
+		return nil, console.Usagef("-i is for processes and --follow: --from reads recordings")
+	}
+	return run.NewInterval(o.Interval)
 }
 
 // Sorted sorts rows, which are in the order of their numbers of events.

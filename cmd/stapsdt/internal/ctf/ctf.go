@@ -29,7 +29,7 @@ type Options struct {
 	From replay.From
 }
 
-// view writes events. It is a events.Consumer.
+// view writes events. It is an events.Consumer.
 type view struct {
 	options   *Options
 	stream    *events.Stream
@@ -61,7 +61,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if err := cmp.Or(err, v.writer.close(v.stream.Lost())); err != nil {
 		return err
 	}
-	v.stream.Report(to)
+	v.stream.Report("what is written is not all", 0)
 	v.condition.Report(to)
 	to.Warn("wrote %s to %s: read it with babeltrace2", render.Number(v.events, "event"), o.Path)
 	return nil
@@ -79,8 +79,8 @@ func (v *view) Tick() (next time.Duration, more bool, err error) {
 }
 
 // Event implements events.Consumer.
-func (v *view) Event(e *recording.Event, f *replay.File) error {
-	if !v.condition.Meets(e) {
+func (v *view) Event(e *events.Event) error {
+	if !v.condition.Meets(e.Event) {
 		return nil
 	}
 	class, known := v.classes[e.Probe]
@@ -88,11 +88,7 @@ func (v *view) Event(e *recording.Event, f *replay.File) error {
 		class = v.writer.class(e.Probe)
 		v.classes[e.Probe] = class
 	}
-	program := replay.Executable(e)
-	if f.Process != nil && f.Process.Comm != "" {
-		program = f.Process.Comm
-	}
-	if err := v.writer.event(class, v.stream.Clock(e), e, program, v.stream.Lost); err != nil {
+	if err := v.writer.event(class, v.stream.Clock(e.Event), e.Event, string(e.Comm()), v.stream.Lost); err != nil {
 		return err
 	}
 	if v.events++; v.events == v.options.Limit {

@@ -35,9 +35,6 @@ type Call struct {
 	Where []Truth
 }
 
-// Call returns that of the event that is delivered, until the next one.
-func (s *Stream) Call() *Call { return &s.traced.call }
-
 // Calls asks the kernel for the Call of each event.
 type Calls struct {
 	// Where are conditions. Each is evaluated at the calls and at the returns that have what it asks for.
@@ -96,21 +93,21 @@ func (c *Calls) check(all []*bpf.Probe) error {
 // decode reads the Call of an event.
 func (c *Call) decode(e *event.Event, s *source) {
 	*c = Call{Return: strings.HasSuffix(s.probe.Name, target.ReturnSuffix), Where: c.Where[:0]}
-	if v := e.Value(s.items, s.calls.call); !v.Missing {
-		c.G, c.Depth = v.Bits, e.Second(s.items, s.calls.call)
+	if v := e.Value(s.shown.all, s.calls.call); !v.Missing {
+		c.G, c.Depth = v.Bits, e.Second(s.shown.all, s.calls.call)
 	}
 	for _, i := range s.calls.where {
 		truth := Absent
 		if i >= 0 {
 			truth = False
-			if v := e.Value(s.items, i); !v.Missing && v.Bits != 0 {
+			if v := e.Value(s.shown.all, i); !v.Missing && v.Bits != 0 {
 				truth = True
 			}
 		}
 		c.Where = append(c.Where, truth)
 	}
 	for _, i := range s.calls.errors {
-		v := e.Value(s.items, i)
+		v := e.Value(s.shown.all, i)
 		c.Failed = c.Failed || !v.Missing && v.Bits != 0
 	}
 }

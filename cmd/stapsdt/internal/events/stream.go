@@ -4,7 +4,6 @@ package events
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
@@ -14,166 +13,123 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// TextSize is how many bytes of a text in an event the kernel delivers.
+// TextSize is how many bytes of a text in an event the kernel delivers, unless a Show says something else.
 const TextSize = 256
 
 // Consumer takes events. The error live.ErrEnough ends the run.
 type Consumer interface {
-	live.Consumer
+	// Event takes an event, which is valid until it returns.
+	Event(*Event) error
+	// Tick is called when the events of the present are taken. It returns how long it may take until it is called again, and
+	// whether the run goes on.
+	Tick() (next time.Duration, more bool, err error)
 	// Know is called with a probe before its events. It may be called again.
 	Know(*recording.Probe)
 	// Gone is called when a process has ended, and its events are delivered.
 	Gone(*replay.File)
 }
 
+// Source delivers the events that a configuration selects, in the order of their times. Recordings, the sockets of programs, their
+// pages and the kernel are sources.
+type Source interface {
+	// Probes returns the probes that are selected, as far as they are known.
+	Probes() []*recording.Probe
+	// Run lets a consumer take the events until ctx is done, the time of the configuration is over, the consumer has enough, or
+	// there are no more.
+	Run(ctx context.Context, c Consumer) error
+	// Lost returns how many events were lost so far, and Losses also where they are missing, if that is known. They must not be
+	// called by another goroutine than Run is.
+	Lost() uint64
+	Losses() replay.Losses
+	// Clock returns the time of an event by the clock that relates those of all processes.
+	Clock(e *recording.Event) time.Duration
+	// Announce says on a terminal what is watched.
+	Announce()
+	// Report warns of what is missing from the events, besides lost ones that the command has reported. consequence says what this
+	// means for the result.
+	Report(consequence string, reported uint64)
+	Close()
+}
+
+// Unended is the consequence of lost events for operations.
+const Unended = "operations that have ended may be shown as open, and others may be missing"
+
+// tooFast is why events are lost that a program fires.
+const tooFast = "they came faster than they could be read"
+
+// warnLost warns of events that were lost, and says what this means for the result, unless consequence is "".
+func warnLost(to *console.Console, lost uint64, why, consequence string) {
+	if consequence != "" {
+		why += ": " + consequence
+	}
+	if lost > 0 {
+		to.Warn("%d events were lost, because %s", lost, why)
+	}
+}
+
+// WarnLost warns of events that were lost while the stream runs.
+func (s *Stream) WarnLost(to *console.Console, lost uint64) { warnLost(to, lost, s.why, "") }
+
 // Options say from where the events come.
 type Options struct {
-	// From are the recordings that are read in place of processes.
+	// From names what is read in place of processes.
 	From replay.From
-	// Needs are those of live.Open. Its All is also called for the probes of other sources.
+	// Needs are those of live.Open, for every source.
 	Needs live.Needs
 	// Goroutines asks the kernel for the goroutine of each event. The others deliver it in any case.
 	Goroutines bool
 	// Calls asks for the Call of each event. All probes must be functions.
 	Calls *Calls
+	// Show asks for the values of each event.
+	Show *Show
 }
 
-// Stream delivers the events that a configuration selects.
+// Stream is a source with what a command knows about it.
 type Stream struct {
-	config *run.Config
-	// One of these is not nil.
-	file   *replay.Source
-	feed   *live.Feed
-	traced *traced
+	Source
+	// Live means that the events are of the present.
+	Live bool
+	// TellsOpen means that it is known of an operation without an end whether the end may have been lost. The kernel does not say
+	// when it has lost events.
+	TellsOpen bool
+	// Pods means that the events are of several pods, so that their names belong to the output.
+	Pods bool
+
+	why string // events are lost
 }
 
-// Open opens a stream. Conditions are the consumer's: that of the configuration must be empty.
-func Open(to *console.Console, config *run.Config, o Options) (s *Stream, err error) {
-	s = &Stream{config: config}
-	defer func() {
-		if err != nil {
-			s.Close()
-		}
-	}()
-	if o.From.Given() {
-		return s, s.openFiles(&o)
-	}
-	if s.feed, err = live.Open(to, config, o.Needs); err != nil || s.feed != nil {
+// Open opens a stream of the events that a configuration selects, of which Where is the condition.
+func Open(to *console.Console, config *run.Config, o Options) (*Stream, error) {
+	s, err := OpenOutside(to, config, o)
+	if err != nil || s != nil {
 		return s, err
 	}
-	s.traced, err = openTraced(to, config, &o)
-	return s, live.Refuse(err, o.Needs.Kernel)
+	k, err := openKernel(to, config, &o)
+	if err != nil {
+		return nil, live.Refuse(err, o.Needs.Kernel)
+	}
+	return &Stream{Source: k, Live: true, Pods: k.pods, why: tooFast}, nil
 }
 
-// openFiles opens the recordings.
-func (s *Stream) openFiles(o *Options) (err error) {
-	c := s.config
-	if c.Given() || c.Single || c.Duration > 0 || c.Via != "" || c.Budget > 0 {
-		return console.Usagef("-p, -a, -d, --via and --budget are for processes, and --from reads recordings")
-	}
-	if s.file, err = replay.Open(o.From, append(c.Specs[:len(c.Specs):len(c.Specs)], o.Needs.Others...), "", nil); err != nil {
-		return err
-	}
-	if o.Needs.All == nil {
-		return nil
-	}
-	return o.Needs.All(s.file.Probes())
-}
-
-// Live reports whether the events are of the present.
-func (s *Stream) Live() bool { return s.file == nil }
-
-// Run lets a consumer take the events until ctx is done, the time of the configuration is over, or
-// the recordings or processes have ended.
-func (s *Stream) Run(ctx context.Context, c Consumer) error {
+// OpenOutside is Open for a command that lets the kernel itself do its work: it returns nil if the kernel is to.
+func OpenOutside(to *console.Console, config *run.Config, o Options) (*Stream, error) {
 	switch {
-	case s.file != nil:
-		for _, p := range s.file.Probes() {
-			c.Know(p)
-		}
-		err := s.file.Each(ctx, c.Event)
-		if errors.Is(err, live.ErrEnough) {
-			return nil
-		}
+	case o.From.Address != "":
+		p, err := openPage(to, config, &o)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		_, _, err = c.Tick()
-		return err
-	case s.feed != nil:
-		for _, p := range s.feed.Probes() { // of programs that Open has begun to watch
-			c.Know(p)
+		return &Stream{Source: p, Live: true, TellsOpen: true, why: tooMany}, nil
+	case o.From.Given():
+		f, err := openFiles(to, config, &o)
+		if err != nil {
+			return nil, err
 		}
-		s.feed.Came = func(all []*recording.Probe) {
-			for _, p := range all {
-				if s.feed.Selects(p.Provider, p.Name) {
-					c.Know(p)
-				}
-			}
-		}
-		s.feed.Gone = c.Gone
-		return s.feed.Run(ctx, c)
+		return &Stream{Source: f, TellsOpen: true}, nil
 	}
-	return s.traced.follow(ctx, c)
+	f, err := live.Open(to, config, o.Needs)
+	if err != nil || f == nil {
+		return nil, err
+	}
+	return &Stream{Source: &feed{Feed: f, show: o.Show}, Live: true, TellsOpen: true, why: tooFast}, nil
 }
-
-// TellsOpen reports whether it is known of an operation that has no end whether this may have been lost. The kernel does not say when it has
-// lost events.
-func (s *Stream) TellsOpen() bool { return s.traced == nil }
-
-// Lost returns how many events were lost. It must not be called by another goroutine than Run is.
-func (s *Stream) Lost() uint64 {
-	switch {
-	case s.file != nil:
-		return s.file.Lost()
-	case s.feed != nil:
-		return s.feed.Lost()
-	}
-	return s.traced.lost()
-}
-
-// Unreadable returns how many arguments the kernel could not read. They are "<unreadable>", or 0.
-func (s *Stream) Unreadable() uint64 {
-	if s.traced == nil {
-		return 0
-	}
-	return s.traced.unreadable
-}
-
-// Clock returns the time of an event by the clock that relates those of all processes: CLOCK_MONOTONIC, or the time of day
-// if they are recordings of different boots.
-func (s *Stream) Clock(e *recording.Event) time.Duration {
-	if s.file != nil {
-		return s.file.Clock(e)
-	}
-	return e.Monotonic
-}
-
-// Report warns of what was lost, and of clocks that are not the same.
-func (s *Stream) Report(to *console.Console) {
-	switch lost := s.Lost(); {
-	case s.file != nil:
-		s.file.Begin(to)
-		s.file.Report(to, "what has ended may be missing, or its end")
-	case lost > 0:
-		to.Warn("%d events were lost, because they came faster than they could be read: what has ended may be shown as open", lost)
-	}
-	if n := s.Unreadable(); n > 0 {
-		to.Warn("%d arguments could not be read, and are <unreadable>, or 0", n)
-	}
-}
-
-// Close releases everything.
-func (s *Stream) Close() {
-	switch {
-	case s.file != nil:
-		s.file.Close()
-	case s.feed != nil:
-		s.feed.Close()
-	case s.traced != nil:
-		s.traced.close()
-	}
-}
-
-// At returns the time of an event.
-func At(e *recording.Event) time.Time { return time.Unix(0, e.Realtime) }

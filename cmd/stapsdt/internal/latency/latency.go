@@ -12,6 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -56,23 +57,24 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if o.From.Given() && l.pairs.functions {
 		return console.Usagef("recordings do not tell the depth of calls, by which calls of functions are paired with their returns")
 	}
-	if o.From.Given() {
-		return l.runRecorded(ctx, &config)
-	}
-	if l.pairs.key == bpf.Goroutine && !config.Given() {
+	if l.pairs.key == bpf.Goroutine && !config.Given() && !o.From.Given() {
 		return console.Usagef("--key goroutine needs to know the processes: give -p PID, or -a for all")
 	}
-	asked, needs := config, l.needs()
-	asked.Specs, asked.Others, asked.Where = l.pairs.specs, l.pairs.others, ""
-	feed, err := live.Open(to, &asked, needs)
+	interval, err := l.options.NewInterval()
 	if err != nil {
 		return err
 	}
-	if feed != nil {
-		defer feed.Close()
-		return l.runLive(ctx, feed, config.Where)
+	asked, needs := config, l.needs()
+	asked.Specs, asked.Others, asked.Where = l.pairs.specs, l.pairs.others, ""
+	stream, err := events.OpenOutside(to, &asked, events.Options{From: o.From, Needs: needs})
+	if err != nil {
+		return err
 	}
-	return live.Refuse(l.runTraced(ctx, config), needs.Kernel)
+	if stream != nil {
+		defer stream.Close()
+		return l.runStream(ctx, stream, interval)
+	}
+	return live.Refuse(l.runTraced(ctx, config, interval), needs.Kernel)
 }
 
 // needs says what a program's own events have to have: both probes, and expressions that fit one of the two.
@@ -82,7 +84,7 @@ func (l *latency) needs() live.Needs {
 		n.Kernel = "--key thread"
 	}
 	n.All = func(all []*recording.Probe) error {
-		trial := &fromRecordings{latency: &latency{options: l.options, pairs: l.pairs, kinds: kinds{named: l.kinds.named}}}
+		trial := &streamed{latency: &latency{options: l.options, pairs: l.pairs, kinds: kinds{named: l.kinds.named}}}
 		return trial.pair(all, l.where)
 	}
 	return n

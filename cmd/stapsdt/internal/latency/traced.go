@@ -31,12 +31,9 @@ type traced struct {
 }
 
 // runTraced measures the operations of processes.
-func (l *latency) runTraced(ctx context.Context, config run.Config) (err error) {
-	t := &traced{latency: l}
+func (l *latency) runTraced(ctx context.Context, config run.Config, interval *run.Interval) (err error) {
+	t := &traced{latency: l, interval: interval}
 	l.source = t
-	if t.interval, err = run.NewInterval(l.options.Interval); err != nil {
-		return err
-	}
 	config.Specs, config.Others, config.Together = l.pairs.specs, l.pairs.others, true
 	config.Whole = !l.pairs.named
 	if t.run, err = run.New(l.Console, config); err != nil {

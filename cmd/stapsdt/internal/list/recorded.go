@@ -42,7 +42,8 @@ func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 			if err = all.json(out); err == nil {
 				err = out.Flush()
 			}
-			source.ReportJSON(to, replay.LowerBounds)
+			err = source.Losses().Encode(to.Out)
+			source.Report(to, replay.LowerBounds)
 		} else if err == nil {
 			all.text(out)
 		}
@@ -94,7 +95,7 @@ func (r *recordedProbes) text(out *bufio.Writer) {
 		fmt.Fprintf(out, ", %s to %s", time.Unix(0, r.first).Format("2006-01-02 "+clock), time.Unix(0, r.last).Format(clock))
 	}
 	if r.file.Lost() > 0 {
-		fmt.Fprintf(out, "; lost %s", r.file.Losses())
+		fmt.Fprintf(out, "; lost %s", r.file.LossText())
 	}
 	fmt.Fprintln(out, ")")
 	for i, p := range r.file.Probes() {

@@ -64,8 +64,7 @@ func Thread(exprs ...string) string {
 type Needs struct {
 	// Kernel names what only the kernel can do of it, or is "".
 	Kernel string
-	// Where and Exprs are evaluated for events, and must fit one of the probes that are selected.
-	Where string
+	// Exprs are evaluated for events, and must fit one of the probes that are selected, as the condition of the configuration must.
 	Exprs []string
 	// Check returns an error if the program's own events of a probe that is selected do not have what is asked
 	// for. It may be nil.
@@ -77,6 +76,22 @@ type Needs struct {
 	All func([]*recording.Probe) error
 	// Others are specs that one of the Specs of the configuration stands for too.
 	Others []string
+
+	where string // the condition
+}
+
+// Unfit returns an error if a probe of a recording does not have what is asked for.
+func (n *Needs) Unfit(p *recording.Probe) error {
+	v := replay.NewEvaluator(p)
+	for _, src := range n.Exprs {
+		if _, err := v.Parse(src); err != nil {
+			return err
+		}
+	}
+	if n.Fits != nil {
+		return n.Fits(p)
+	}
+	return nil
 }
 
 // Open returns a feed of the events that the configuration selects, or nil if the kernel is to deliver them. It
@@ -201,6 +216,7 @@ func kernel() error {
 
 // connect connects to the programs that the configuration names.
 func connect(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
+	n.where = c.Where
 	source, err := replay.New(append(slices.Clone(c.Specs), n.Others...), c.Where, n.fit)
 	if err != nil {
 		return nil, err
@@ -312,8 +328,8 @@ func (n *Needs) fit(p *recording.Probe) error {
 		}
 		return console.Usagef("%s:%s: %w", p.Provider, p.Name, err)
 	}
-	if n.Where != "" {
-		if _, err := expr.ParseFilter(n.Where, vars); err != nil {
+	if n.where != "" {
+		if _, err := expr.ParseFilter(n.where, vars); err != nil {
 			return wrap(err)
 		}
 	}

@@ -52,7 +52,7 @@ func (t *Target) Selector(specs []string, others map[string]string) (*Selector, 
 	}
 	for _, text := range specs {
 		if remote.IsAddress(text) {
-			return nil, console.Usagef("an address is the first argument of trace, and has no place elsewhere")
+			return nil, console.Usagef("an address is the first argument, and has no place elsewhere")
 		}
 	}
 	selector, err := NewSelector(specs, others)

@@ -5,17 +5,16 @@ package record
 
 import (
 	"context"
-	"fmt"
 	"math"
-	"slices"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -38,8 +37,6 @@ const (
 	// MinSize and MaxSize are those of Options.Size.
 	MinSize = 4 * recording.ChunkBytes
 	MaxSize = 16 << 30
-	// ringSize holds what two threads fire in a tenth of a second.
-	ringSize = 16 << 20
 )
 
 // Run records events until the run ends.
@@ -54,187 +51,131 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	case o.Limit == 0:
 		o.Limit = math.MaxUint64
 	}
-	feed, err := live.Open(to, &config, live.Needs{Where: config.Where})
-	if err != nil {
+	r := &consumer{probes: map[*recording.Probe]*probe{}}
+	if r.stream, err = events.Open(to, &config, events.Options{Show: &events.Show{TextSize: o.TextSize}}); err != nil {
 		return err
 	}
-	if feed != nil {
-		defer feed.Close()
-		return runLive(ctx, to, feed, &config, &o)
-	}
-	r, err := run.New(to, config)
-	if err != nil {
+	defer r.stream.Close()
+	if r.output, err = create(to, &o, config.PIDs); err != nil {
 		return err
 	}
-	defer r.Close()
-	t := &tape{options: &o, run: r}
-	if err := t.open(); err != nil {
+	defer r.close()
+	if err := r.publish(); err != nil {
 		return err
 	}
-	defer t.close()
-	if err := r.Attach(t); err != nil {
+	r.stream.Announce()
+	if err := r.stream.Run(ctx, r); err != nil {
 		return err
 	}
-	if err := t.out.publish(); err != nil {
-		return err
-	}
-	r.Announce()
-	if err := r.Wait(ctx, t); err != nil {
-		return err
-	}
-	if err := t.Drain(t.add); err != nil {
-		return err
-	}
-	return t.report()
+	return r.report()
 }
 
-// tape is a recording of events of the kernel. It is an engine.Subscriber and an engine.Consumer.
-type tape struct {
-	*run.Ring
-	options *Options
-	run     *run.Run
-	out     *output
-	probes  []*probe // by the numbers of the programs
+// consumer records events. It is an events.Consumer.
+type consumer struct {
+	*output
+	stream *events.Stream
+	probes map[*recording.Probe]*probe
 
 	unreadable uint64 // events with an argument that could not be read
-	lost       uint64 // by the kernel, of which the recording knows
+	lost       uint64 // by the source, of which the recording knows
 }
 
-// probe is what is recorded of the events of a program.
+// probe is what is recorded of the events of a probe.
 type probe struct {
 	number uint32 // in the recording
-	items  []layout.Item
-	kept   []int // the items that are recorded
+	full   bool   // the recording has no room for it
+	kept   []int  // the items that are recorded
 }
 
-func (t *tape) open() (err error) {
-	if t.Ring, err = t.run.NewRing(ringSize); err != nil {
-		return err
-	}
-	if t.out, err = create(t.run.Console, t.options, t.run.PIDs); err != nil {
-		t.close()
-	}
-	return err
+// Know implements events.Consumer.
+func (r *consumer) Know(*recording.Probe) {}
+
+// Gone implements events.Consumer.
+func (r *consumer) Gone(*replay.File) {}
+
+// Tick implements events.Consumer.
+func (r *consumer) Tick() (next time.Duration, more bool, err error) {
+	r.lose()
+	return engine.Rest, true, r.failed()
 }
 
-func (t *tape) close() {
-	if t.out != nil {
-		t.out.close()
+// Event records an event. One with an argument that could not be read is left out: a recording cannot say that a value is unknown.
+func (r *consumer) Event(e *events.Event) error {
+	items, p := e.Items(), r.probes[e.Probe]
+	if p == nil {
+		p = r.add(e.Probe, items)
 	}
-	t.Close()
-}
-
-// Section implements engine.Subscriber.
-func (t *tape) Section(p *bpf.Probe) (*bpf.Section, error) {
-	tr, err := bpf.NewTrace(p, t.run.Where, nil, t.options.TextSize, false)
-	if err != nil {
-		return nil, err
+	if p.full {
+		r.writer.Drop()
+		return nil
 	}
-	entry, kept := describe(p, tr.Items)
-	if left := len(tr.Items) - len(kept); left > 0 {
-		t.run.Warn("%v: %s can never be read, and not recorded", p, render.Number(left, "argument"))
-	}
-	added := &probe{items: tr.Items, kept: kept}
-	if added.number, err = t.out.number(entry); err != nil {
-		return nil, fmt.Errorf("%v: %w", p, err)
-	}
-	section, err := t.Add(tr)
-	if err == nil {
-		t.probes = append(t.probes, added)
-	}
-	return section, err
-}
-
-// Tick records the next events.
-func (t *tape) Tick() (next time.Duration, more bool, err error) {
-	if next, err = t.Take(t.add); err != nil {
-		return 0, false, err
-	}
-	if err := t.out.failed(); err != nil {
-		return 0, false, err
-	}
-	return next, t.out.recorded < t.options.Limit, t.lose()
-}
-
-func (t *tape) add(events []*event.Event) error {
-	for _, e := range events {
-		if t.out.recorded == t.options.Limit {
-			break
-		}
-		t.append(t.probes[e.ID], e)
-	}
-	return nil
-}
-
-// append records an event. One with an argument that could not be read is left out: a recording cannot say
-// that a value is unknown.
-func (t *tape) append(p *probe, e *event.Event) {
-	words, texts := t.out.words[:0], t.out.texts[:0]
+	words, texts := r.words[:0], r.texts[:0]
 	for _, i := range p.kept {
-		v := e.Value(p.items, i)
+		v := e.Value(i)
+		text := ""
 		switch {
 		case v.Missing:
-			t.unreadable++
-			t.out.writer.Drop()
-			return
-		case p.items[i].Names != nil:
-			name := p.items[i].Names.NameOf(v.Bits)
-			words = append(words, uint64(len(name)))
-			texts = append(texts, name)
-		case p.items[i].Type.Kind == expr.String:
-			words = append(words, uint64(len(v.Text)))
-			texts = append(texts, string(v.Text))
+			r.unreadable++
+			r.writer.Drop()
+			return nil
+		case items[i].Names != nil:
+			text = items[i].Names.NameOf(v.Bits)
+		case items[i].Type.Kind == expr.String:
+			text = string(v.Text)
 		default:
 			words = append(words, v.Bits)
+			continue
 		}
+		words, texts = append(words, uint64(len(text))), append(texts, text)
 	}
-	t.out.append(p.number, e.Time, e.PID, e.TID, words, texts)
-}
-
-// lose counts in the recording what the kernel has lost.
-func (t *tape) lose() error {
-	stats, err := layout.ReadStats(t.run.Env.Stats)
-	if err != nil {
-		return err
-	}
-	if n := stats.Lost - t.lost; n > 0 {
-		t.lost = stats.Lost
-		t.out.writer.DropSome(n)
+	r.append(p.number, e.Monotonic, e.PID, e.TID, words, texts)
+	if r.recorded == r.options.Limit {
+		return live.ErrEnough
 	}
 	return nil
+}
+
+// add adds a probe to the recording.
+func (r *consumer) add(known *recording.Probe, items []layout.Item) *probe {
+	p := &probe{}
+	r.probes[known] = p
+	entry := &recording.Probe{Provider: known.Provider, Name: known.Name}
+	for i := range items {
+		if items[i].Unreadable == nil && len(p.kept) < recording.MaxArgs {
+			entry.Args, p.kept = append(entry.Args, events.ArgOf(&items[i])), append(p.kept, i)
+		}
+	}
+	if left := len(items) - len(p.kept); left > 0 {
+		r.Warn("%s:%s: %s can never be read, and not recorded", known.Provider, known.Name, render.Number(left, "argument"))
+	}
+	var err error
+	if p.number, err = r.number(entry); err != nil {
+		r.Warn("%s:%s: %v", known.Provider, known.Name, err)
+		p.full = true
+	}
+	return p
+}
+
+// lose counts in the recording what the source has lost.
+func (r *consumer) lose() {
+	if lost := r.stream.Lost(); lost > r.lost {
+		r.writer.DropSome(lost - r.lost)
+		r.lost = lost
+	}
 }
 
 // report says what the recording has.
-func (t *tape) report() error {
-	if err := t.lose(); err != nil {
+func (r *consumer) report() error {
+	r.lose()
+	if err := r.output.report(); err != nil {
 		return err
 	}
-	if err := t.out.report(); err != nil {
-		return err
+	if r.lost > 0 {
+		r.Warn("%d other events were lost, because they came faster than they could be recorded", r.lost)
 	}
-	if t.lost > 0 {
-		t.run.Warn("%d other events were lost, because they came faster than they could be recorded", t.lost)
+	if r.unreadable > 0 {
+		r.Warn("%d events are not included, because an argument could not be read", r.unreadable)
 	}
-	if t.unreadable > 0 {
-		t.run.Warn("%d events are not included, because an argument could not be read", t.unreadable)
-	}
-	stats, err := layout.ReadStats(t.run.Env.Stats)
-	if err == nil {
-		t.run.Unevaluated(stats)
-	}
-	return err
-}
-
-// describe returns the entry for a probe, and which items it has.
-func describe(p *bpf.Probe, items []layout.Item) (entry *recording.Probe, kept []int) {
-	entry = &recording.Probe{Provider: p.Provider, Name: p.Name}
-	for i := range items {
-		if items[i].Unreadable != nil || len(kept) == recording.MaxArgs {
-			continue
-		}
-		arg := argOf(&items[i])
-		arg.Name = items[i].Name
-		entry.Args, kept = append(entry.Args, arg), append(kept, i)
-	}
-	return entry, slices.Clip(kept)
+	r.stream.Report("", r.lost)
+	return nil
 }

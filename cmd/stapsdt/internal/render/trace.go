@@ -28,7 +28,6 @@ type Lines struct {
 	// Pods adds a column with the pod.
 	Pods bool
 
-	clock    event.Clock
 	width    int // of the column of probes, so far
 	podWidth int // and of that of pods
 	buf      []byte
@@ -43,9 +42,7 @@ const (
 
 // Known makes the column of probes wide enough for one, up to a limit: a hostile program chooses
 // the name, and each line has the width.
-func (l *Lines) Known(s *Source) { l.widen(s.Provider, s.Probe) }
-
-func (l *Lines) widen(provider, probe string) {
+func (l *Lines) Known(provider, probe string) {
 	l.width = min(max(l.width, minWidth, len(provider)+1+len(probe)), maxWidth)
 }
 
@@ -57,16 +54,6 @@ type Fired struct {
 	Comm []byte
 	// Pod is NAMESPACE/POD/CONTAINER, or "".
 	Pod string
-}
-
-// Event adds an event that the kernel has delivered to what Flush writes.
-func (l *Lines) Event(s *Source, e *event.Event) {
-	l.EventOf(s, e, "")
-}
-
-// EventOf is Event for an event of a pod.
-func (l *Lines) EventOf(s *Source, e *event.Event, pod string) {
-	l.Line(s, Fired{l.clock.At(e.Time), e.PID, int64(e.TID), e.Comm(), pod}, func(i int) event.Value { return e.Value(s.Items, i) })
 }
 
 // Line adds an event to what Flush writes. value returns the i-th argument.
@@ -116,7 +103,7 @@ func (l *Lines) text(s *Source, f Fired, value func(i int) event.Value) {
 
 // head adds what precedes the arguments of an event.
 func (l *Lines) head(at time.Time, pid uint32, comm []byte, pod, provider, probe string, args bool) {
-	l.widen(provider, probe)
+	l.Known(provider, probe)
 	l.podWidth = min(max(l.podWidth, minWidth, len(pod)), maxPodWidth)
 	if !l.began {
 		l.began = true

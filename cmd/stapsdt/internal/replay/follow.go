@@ -12,8 +12,8 @@ import (
 )
 
 // Follow is called when More has found nothing. It says which files nothing writes to any longer. When such a path names another recording, this
-// takes its place.
-func (s *Source) Follow(to *console.Console) {
+// takes its place. It reports whether one has.
+func (s *Source) Follow(to *console.Console) (replaced bool) {
 	for i, f := range s.files {
 		if f.ended == 0 && f.written() {
 			continue
@@ -35,8 +35,10 @@ func (s *Source) Follow(to *console.Console) {
 				next.filter(s, uint32(n))
 			}
 			s.Begin(to)
+			replaced = true
 		}
 	}
+	return replaced
 }
 
 // written reports whether a process may write to the file: its writer has locked it, or has closed all descriptors, as daemons do. A lock

@@ -4,6 +4,7 @@ package replay
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -32,18 +33,12 @@ func (s *Source) Begin(to *console.Console) {
 // reportFile is Report for one of several files.
 func (s *Source) reportFile(to *console.Console, f *File, consequence string) {
 	if f.Lost() > 0 {
-		to.Warn("%s has lost %s: %s", f.Path, f.Losses(), consequence)
+		to.Warn("%s has lost %s: %s", f.Path, f.LossText(), consequence)
 	}
 }
 
 // Report warns that what was made of the events is not of all, if the recordings have lost some, and says what that means.
 func (s *Source) Report(to *console.Console, consequence string) {
-	if s.live {
-		if lost := s.Lost(); lost > 0 {
-			to.Warn("%d events were lost, because they came faster than they could be read: %s", lost, consequence)
-		}
-		return
-	}
 	for _, f := range s.files {
 		s.reportFile(to, f, consequence)
 	}
@@ -52,28 +47,36 @@ func (s *Source) Report(to *console.Console, consequence string) {
 // LowerBounds is the consequence of lost events for numbers.
 const LowerBounds = "the numbers are lower bounds"
 
-// ReportJSON is Report, also for programs: it writes an object with the number of lost events if there are any.
-func (s *Source) ReportJSON(to *console.Console, consequence string) {
-	lost := struct {
-		Lost     uint64 `json:"lost"`
-		Before   uint64 `json:"before,omitempty"`
-		Between  uint64 `json:"between,omitempty"`
-		After    uint64 `json:"after,omitempty"`
-		Unplaced uint64 `json:"unplaced,omitempty"`
-	}{Lost: s.Lost()}
-	for _, f := range s.files {
-		if m := f.Missing(); !s.live {
-			lost.Before, lost.Between, lost.After, lost.Unplaced = lost.Before+m.Before, lost.Between+m.Between, lost.After+m.After, lost.Unplaced+m.Unplaced
-		}
-	}
-	if lost.Lost > 0 {
-		_ = render.NewEncoder(to.Out).Encode(lost)
-	}
-	s.Report(to, consequence)
+// Losses are numbers of lost events: of all, of those before the first and between others, of those after the last one that was read,
+// and of those of which the time is unknown.
+type Losses struct {
+	Lost     uint64 `json:"lost"`
+	Before   uint64 `json:"before,omitempty"`
+	Between  uint64 `json:"between,omitempty"`
+	After    uint64 `json:"after,omitempty"`
+	Unplaced uint64 `json:"unplaced,omitempty"`
 }
 
-// Losses says how many events a recording has lost, and where they are missing.
-func (f *File) Losses() string {
+// Losses returns how many events the recordings have lost.
+func (s *Source) Losses() Losses {
+	all := Losses{Lost: s.Lost()}
+	for _, f := range s.files {
+		m := f.Missing()
+		all.Before, all.Between, all.After, all.Unplaced = all.Before+m.Before, all.Between+m.Between, all.After+m.After, all.Unplaced+m.Unplaced
+	}
+	return all
+}
+
+// Encode writes an object for programs, if events were lost.
+func (l Losses) Encode(out io.Writer) error {
+	if l.Lost == 0 {
+		return nil
+	}
+	return render.NewEncoder(out).Encode(l)
+}
+
+// LossText says how many events a recording has lost, and where they are missing.
+func (f *File) LossText() string {
 	m := f.Missing()
 	var parts []string
 	for _, part := range []struct {

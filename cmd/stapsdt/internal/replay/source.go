@@ -53,7 +53,7 @@ type File struct {
 	file    *os.File // if it is one
 	ended   int      // how often Follow has found that nothing writes to it
 	close   func()
-	filters []*filter // by the numbers of probes
+	filters []*Filter // by the numbers of probes
 	event   *recording.Event
 	missing uint64        // events before the next that is selected
 	held    bool          // event was read, and Next has not returned it
@@ -278,7 +278,7 @@ func (s *Source) every(yield func(provider, probe string) bool) {
 func (s *Source) Probes() (all []*recording.Probe) {
 	for _, f := range s.files {
 		for i, p := range f.Probes() {
-			if f.filter(s, uint32(i)).meant {
+			if f.filter(s, uint32(i)).Selected {
 				all = append(all, p)
 			}
 		}
@@ -445,7 +445,7 @@ func (f *File) advance(s *Source) (bool, error) {
 			e.PID, e.Executable, e.Pod = uint32(p.PID), p.Executable, p.Pod
 		}
 		f.missing += e.Missing
-		if e.Realtime >= s.window.since && f.filter(s, e.Number).matches(e) {
+		if e.Realtime >= s.window.since && f.filter(s, e.Number).Matches(e) {
 			e.Missing, f.missing = f.missing, 0
 			f.event, f.held = e, true
 			return true, nil
@@ -453,33 +453,39 @@ func (f *File) advance(s *Source) (bool, error) {
 	}
 }
 
-// filter selects events of a probe.
-type filter struct {
-	meant bool
-	where *expr.Expr
-	event *recording.Event // for which where is evaluated
-	get   func(i int) expr.Value
+// Filter selects events of a probe.
+type Filter struct {
+	// Selected means that it selects any.
+	Selected bool
+	where    *expr.Expr
+	event    *recording.Event // for which where is evaluated
+	get      func(i int) expr.Value
 }
 
 // filter returns that of a probe.
-func (f *File) filter(s *Source, number uint32) *filter {
+func (f *File) filter(s *Source, number uint32) *Filter {
 	for len(f.filters) <= int(number) {
 		f.filters = append(f.filters, nil)
 	}
-	if known := f.filters[number]; known != nil {
-		return known
+	known := f.filters[number]
+	if known == nil {
+		known = s.NewFilter(f.Probes()[number])
+		f.filters[number] = known
 	}
-	p := f.Probes()[number]
-	fl := &filter{meant: s.Selects(p.Provider, p.Name)}
-	f.filters[number] = fl
-	if !fl.meant {
-		return fl
+	return known
+}
+
+// NewFilter returns that of a probe, which Begin counts.
+func (s *Source) NewFilter(p *recording.Probe) *Filter {
+	f := &Filter{Selected: s.Selects(p.Provider, p.Name)}
+	if !f.Selected {
+		return f
 	}
 	s.selected++
 	var err error
 	if s.where != "" {
-		fl.where, err = expr.ParseFilter(s.where, Variables(p))
-		fl.get = func(i int) expr.Value { return Variable(fl.event, i) }
+		f.where, err = expr.ParseFilter(s.where, Variables(p))
+		f.get = func(i int) expr.Value { return Variable(f.event, i) }
 	}
 	if err != nil {
 		err = fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
@@ -487,15 +493,19 @@ func (f *File) filter(s *Source, number uint32) *filter {
 		err = s.fits(p)
 	}
 	if err != nil {
-		*fl = filter{}
+		*f = Filter{}
 		s.unfit.Add(err)
 	}
-	return fl
+	return f
 }
 
-func (f *filter) matches(e *recording.Event) bool {
-	if f.where == nil || !f.meant {
-		return f.meant
+// Unfit returns why the first probe is left out that does not have what is asked for, or nil.
+func (s *Source) Unfit() error { return s.unfit.Err() }
+
+// Matches reports whether an event of the probe is selected.
+func (f *Filter) Matches(e *recording.Event) bool {
+	if f.where == nil || !f.Selected {
+		return f.Selected
 	}
 	f.event = e
 	match, _ := f.where.Bool(f.get)

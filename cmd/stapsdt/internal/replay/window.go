@@ -13,15 +13,19 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 )
 
-// From names recordings, and says of what time their events are read.
+// From names what is read in place of processes: recordings, or the page of a program.
 type From struct {
-	Paths []string
+	// Paths are those of recordings. With Follow, what is written to them from now on is read too.
+	Paths  []string
+	Follow bool
+	// Address is that of the page.
+	Address string
 	// Since and Until are times, or how long before the last event of all they are, or "".
 	Since, Until string
 }
 
-// Given reports whether there are recordings.
-func (f *From) Given() bool { return len(f.Paths) > 0 }
+// Given reports whether something is named.
+func (f *From) Given() bool { return len(f.Paths) > 0 || f.Address != "" }
 
 // window is the time of the events that are read, by CLOCK_REALTIME.
 type window struct{ since, until int64 }

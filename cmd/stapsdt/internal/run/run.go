@@ -60,14 +60,23 @@ func (c *Config) Check() error {
 	return err
 }
 
+// CheckDuration returns an error if the duration is negative.
+func (c *Config) CheckDuration() error {
+	if c.Duration < 0 {
+		return console.Usagef("the duration %v is negative", c.Duration)
+	}
+	return nil
+}
+
 // check checks what does not depend on the processes.
 func (c *Config) check() (*probes.Selector, error) {
 	selector, err := c.Selector(c.Specs, c.Others)
+	if err == nil {
+		err = c.CheckDuration()
+	}
 	switch {
 	case err != nil:
 		return nil, err
-	case c.Duration < 0:
-		return nil, console.Usagef("the duration %v is negative", c.Duration)
 	case c.Budget > 0 && len(c.PIDs) == 0:
 		return nil, console.Usagef("--budget is a part of the processor time of processes: name them by -p")
 	case c.Where == "":

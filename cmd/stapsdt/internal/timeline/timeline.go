@@ -32,7 +32,7 @@ type Options struct {
 	From replay.From
 }
 
-// view writes events. It is a events.Consumer.
+// view writes events. It is an events.Consumer.
 type view struct {
 	options    *Options
 	stream     *events.Stream
@@ -93,7 +93,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if err := v.writer.close(); err != nil {
 		return err
 	}
-	v.stream.Report(to)
+	v.stream.Report(events.Unended, 0)
 	v.operations.Report(to)
 	v.condition.Report(to)
 	if o.Path != "-" {
@@ -126,7 +126,8 @@ func (v *view) Tick() (next time.Duration, more bool, err error) {
 }
 
 // Event implements events.Consumer.
-func (v *view) Event(e *recording.Event, f *replay.File) error {
+func (v *view) Event(event *events.Event) error {
+	e, f := event.Event, event.File
 	at := int64(v.stream.Clock(e))
 	if v.start.IsZero() {
 		v.start, v.first = events.At(e), at

@@ -36,7 +36,7 @@ type Options struct {
 // maxText is how many bytes of an argument are kept.
 const maxText = events.TextSize
 
-// view makes snapshots of the operations. It is a events.Consumer.
+// view makes snapshots of the operations. It is an events.Consumer.
 type view struct {
 	table    *table
 	stream   *events.Stream
@@ -102,19 +102,19 @@ func newView(to *console.Console, config run.Config, names []string, o *Options)
 
 // run takes the events.
 func (v *view) run(ctx context.Context) error {
-	if v.stream.Live() {
+	if v.stream.Live {
 		v.table.began[0] = event.Now()
 	}
 	return v.stream.Run(ctx, v)
 }
 
 // Event implements events.Consumer.
-func (v *view) Event(e *recording.Event, f *replay.File) error {
-	v.lastAt = events.At(e)
-	if v.last = v.stream.Clock(e); v.table.began[v.table.slot] == 0 {
+func (v *view) Event(e *events.Event) error {
+	v.lastAt = events.At(e.Event)
+	if v.last = v.stream.Clock(e.Event); v.table.began[v.table.slot] == 0 {
 		v.table.began[v.table.slot] = v.last
 	}
-	v.table.add(e, f)
+	v.table.add(e.Event, e.File)
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (v *view) Gone(f *replay.File) { v.table.operations.Forget(f) }
 
 // Tick implements events.Consumer.
 func (v *view) Tick() (next time.Duration, more bool, err error) {
-	if !v.stream.Live() {
+	if !v.stream.Live {
 		return 0, false, nil
 	}
 	due, next := v.interval.Due()
@@ -144,11 +144,11 @@ func (v *view) Tick() (next time.Duration, more bool, err error) {
 // snapshot returns what there is to see now, or at the end of a recording.
 func (v *view) snapshot() *snapshot {
 	at, now := v.lastAt, v.last
-	if v.stream.Live() {
+	if v.stream.Live {
 		at, now = time.Now(), event.Now()
 	}
 	s := v.table.snapshot(at, now)
-	s.lost, s.told = v.stream.Lost(), v.stream.TellsOpen()
+	s.lost, s.told = v.stream.Lost(), v.stream.TellsOpen
 	return s
 }
 
@@ -178,7 +178,7 @@ func runPlain(ctx context.Context, to *console.Console, config run.Config, names
 			return err
 		}
 	}
-	v.stream.Report(to)
+	v.stream.Report(events.Unended, 0)
 	v.table.operations.Report(to)
 	return nil
 }

@@ -11,14 +11,12 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -34,20 +32,14 @@ type Options struct {
 	TextSize int
 	// Verbose shows the fields of structs that arguments point to.
 	Verbose bool
-	// From are the recordings whose events are shown, instead of those of processes. With Follow, what is
-	// written to them is shown too, until the run ends.
-	From   replay.From
-	Follow bool
+	// From are the recordings, or the page, whose events are shown instead of those of processes.
+	From replay.From
 }
 
 // MaxText is what a program can read of a text without touching a third page.
 const MaxText = 4000
 
-// ringSize holds what two threads fire in a tenth of a second.
-const ringSize = 16 << 20
-
-// Run shows events until the run ends. The first spec may be the address of a program that shows its
-// probes itself.
+// Run shows events until the run ends.
 func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
 	config.Verbose, config.JSON = o.Verbose, o.JSON
 	if o.TextSize < 1 || o.TextSize > MaxText {
@@ -59,51 +51,25 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if o.Show, err = bpf.SplitExprs(o.Show); err != nil {
 		return err
 	}
-	if o.From.Given() {
-		return runRecorded(ctx, to, &config, &o)
-	}
-	if o.Follow {
-		return console.Usagef("--follow is for recordings: give --from FILE")
-	}
-	if len(config.Specs) > 0 && remote.IsAddress(config.Specs[0]) {
-		return runRemote(ctx, to, &config, &o)
-	}
-	feed, err := live.Open(to, &config, o.needs(config.Where))
+	t := &trace{Console: to, options: &o, sources: map[*recording.Probe]*render.Source{}}
+	t.stream, err = events.Open(to, &config, events.Options{
+		From: o.From, Needs: o.needs(), Show: &events.Show{Exprs: o.Show, TextSize: o.TextSize, Verbose: o.Verbose},
+	})
 	if err != nil {
 		return err
 	}
-	if feed != nil {
-		defer feed.Close()
-		return runLive(ctx, to, feed, &o)
-	}
-	r, err := run.New(to, config)
-	if err != nil {
+	defer t.stream.Close()
+	t.lines = render.Lines{JSON: o.JSON, Color: console.Colored(to.Out), Pods: t.stream.Pods}
+	t.stream.Announce()
+	if err := t.stream.Run(ctx, t); err != nil {
 		return err
 	}
-	defer r.Close()
-	t := &trace{options: &o, run: r, lines: render.Lines{JSON: o.JSON, Color: console.Colored(to.Out), Pods: r.ShowsPods()}}
-	if t.Ring, err = r.NewRing(ringSize); err != nil {
-		return err
-	}
-	defer t.Close()
-	if err := r.Attach(t); err != nil {
-		return err
-	}
-	r.Announce()
-	if err := r.Wait(ctx, t); err != nil {
-		return err
-	}
-	if t.shown < o.Limit {
-		if err := t.Drain(t.print); err != nil {
-			return err
-		}
-	}
-	return t.report(true)
+	return t.report()
 }
 
 // needs says what a program's own events have to have. Only the kernel reads what an argument points to.
-func (o *Options) needs(where string) live.Needs {
-	return live.Needs{Where: where, Exprs: o.Show, Check: func(p *recording.Probe) error {
+func (o *Options) needs() live.Needs {
+	return live.Needs{Exprs: o.Show, Check: func(p *recording.Probe) error {
 		for _, a := range p.Args {
 			if o.Verbose && a.Kind == recording.Pointer {
 				return console.Usagef("%s:%s: -v shows what %s points to, which only the kernel reads", p.Provider, p.Name, a.Name)
@@ -113,93 +79,109 @@ func (o *Options) needs(where string) live.Needs {
 	}}
 }
 
-// trace is a trace by the kernel. It is an engine.Subscriber and an engine.Consumer.
+// trace is an events.Consumer.
 type trace struct {
-	*run.Ring
+	*console.Console
 	options *Options
-	run     *run.Run
+	stream  *events.Stream
 	lines   render.Lines
-	sources []*render.Source // by the numbers of the programs
-	groups  [][]layout.Item  // the items, with that of the control group if pods are shown
+	sources map[*recording.Probe]*render.Source
 	shown   uint64
-	lost    uint64          // that were reported
-	refused map[string]bool // the reasons that were reported for arguments that are not shown
+	lost    uint64 // that were reported, or shown where they are missing
 }
 
-// Section implements engine.Subscriber.
-func (t *trace) Section(p *bpf.Probe) (*bpf.Section, error) {
-	tr, err := bpf.NewTrace(p, t.run.Where, t.options.Show, t.options.TextSize, t.options.Verbose)
-	if err != nil {
-		return nil, err
-	}
-	if len(t.options.Show) == 0 && p.ArgsErr != nil && !t.refused[p.ArgsErr.Error()] {
-		if t.refused == nil {
-			t.refused = map[string]bool{}
+// Know implements events.Consumer.
+func (t *trace) Know(p *recording.Probe) { t.lines.Known(p.Provider, p.Name) }
+
+// Gone implements events.Consumer.
+func (t *trace) Gone(*replay.File) {}
+
+// Event implements events.Consumer.
+func (t *trace) Event(e *events.Event) error {
+	if e.Missing > 0 && !t.stream.Live {
+		if err := t.hole(e); err != nil {
+			return err
 		}
-		t.refused[p.ArgsErr.Error()] = true
-		t.Problem(fmt.Errorf("%v is shown without arguments: %w", p, p.ArgsErr))
 	}
-	shown := len(tr.Items)
-	if t.lines.Pods && shown < bpf.MaxItems {
-		tr.AddCgroup()
+	source := t.sources[e.Probe]
+	if source == nil {
+		source = &render.Source{Provider: e.Probe.Provider, Probe: e.Probe.Name, Items: e.Items()}
+		t.sources[e.Probe] = source
 	}
-	section, err := t.Add(tr)
-	if err != nil {
-		return nil, err
+	fired := render.Fired{At: events.At(e.Event), PID: e.PID, TID: -1, Comm: e.Comm()}
+	if e.TID != 0 {
+		fired.TID = int64(e.TID)
 	}
-	source := &render.Source{Provider: p.Provider, Probe: p.Name, Items: tr.Items[:shown]}
-	t.groups = append(t.groups, tr.Items)
-	t.sources = append(t.sources, source)
-	t.lines.Known(source)
-	return section, nil
+	if len(fired.Comm) == 0 && !t.options.JSON {
+		fired.Comm = []byte("-") // a column for people
+	}
+	if t.stream.Pods && e.Pod != nil {
+		fired.Pod = e.Pod.Namespace + "/" + e.Pod.Name + "/" + e.Pod.Container
+	}
+	t.lines.Line(source, fired, e.Values())
+	if t.shown++; t.shown == t.options.Limit {
+		return live.ErrEnough
+	}
+	if t.lines.Size() > 64<<10 {
+		return t.lines.Flush(t.Out)
+	}
+	return nil
 }
 
-// Tick shows the next events.
+// Tick implements events.Consumer.
 func (t *trace) Tick() (next time.Duration, more bool, err error) {
-	if next, err = t.Take(t.print); err != nil {
-		return 0, false, err
+	if t.stream.Live {
+		t.warnLost()
 	}
-	return next, t.shown < t.options.Limit, t.report(false)
+	return engine.Rest, true, t.lines.Flush(t.Out)
 }
 
-func (t *trace) print(events []*event.Event) error {
-	for _, e := range events {
-		if t.shown == t.options.Limit {
-			break
-		}
-		t.lines.EventOf(t.sources[e.ID], e, t.pod(e))
-		t.shown++
-		if t.lines.Size() > 64<<10 {
-			if err := t.lines.Flush(t.run.Out); err != nil {
-				return err
-			}
-		}
+// warnLost says how many events were lost since it last did.
+func (t *trace) warnLost() {
+	if lost := t.stream.Lost(); lost > t.lost {
+		t.stream.WarnLost(t.Console, lost-t.lost)
+		t.lost = lost
 	}
-	return t.lines.Flush(t.run.Out)
 }
 
-// pod returns the pod that has fired, or "".
-func (t *trace) pod(e *event.Event) string {
-	items, shown := t.groups[e.ID], len(t.sources[e.ID].Items)
-	if len(items) == shown {
-		return ""
-	}
-	c := t.run.Container(e.Value(items, shown).Bits)
-	return c.Path()
-}
-
-// report says how many events were lost since it last did.
-func (t *trace) report(last bool) error {
-	stats, err := layout.ReadStats(t.run.Env.Stats)
-	if err != nil {
+// hole says that events are missing before one. For people, the end of the trace says how many are before the first.
+func (t *trace) hole(e *events.Event) error {
+	if err := t.lines.Flush(t.Out); err != nil {
 		return err
 	}
-	if lost := stats.Lost - t.lost; lost > 0 {
-		t.lost = stats.Lost
-		t.run.Warn("%d events were lost, because they came faster than they could be shown", lost)
+	t.lost += e.Missing
+	if t.options.JSON {
+		return t.encodeLost(events.At(e.Event).UTC().Format(time.RFC3339Nano), e.Missing)
 	}
-	if last {
-		t.run.Unevaluated(stats)
+	if t.shown == 0 {
+		return nil
 	}
+	_, err := fmt.Fprintf(t.Out, "%s  %s lost before this\n", events.At(e.Event).Format("15:04:05.000000"), render.Number(e.Missing, "event"))
+	return err
+}
+
+// encodeLost writes a number of lost events, before a time or, if it is "", at times that are not known or after the last event.
+func (t *trace) encodeLost(before string, events uint64) error {
+	return render.NewEncoder(t.Out).Encode(struct {
+		Before string `json:"time,omitempty"`
+		Lost   uint64 `json:"lost"`
+	}{before, events})
+}
+
+// report shows what is left, and says what is missing.
+func (t *trace) report() error {
+	if err := t.lines.Flush(t.Out); err != nil {
+		return err
+	}
+	left := t.stream.Lost()
+	if !t.stream.Live {
+		left -= t.lost
+	}
+	if t.options.JSON && left > 0 {
+		if err := t.encodeLost("", left); err != nil {
+			return err
+		}
+	}
+	t.stream.Report("what is shown is not all", t.lost)
 	return nil
 }

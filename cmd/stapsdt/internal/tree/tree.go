@@ -36,7 +36,7 @@ type Options struct {
 // maxSlowest is the largest Options.Slowest.
 const maxSlowest = 1000
 
-// view shows trees. It is a events.Consumer.
+// view shows trees. It is an events.Consumer.
 type view struct {
 	*console.Console
 	options *Options
@@ -115,7 +115,7 @@ func (v *view) lost() {
 
 // report says what is not shown.
 func (v *view) report() {
-	v.stream.Report(v.Console)
+	v.stream.Report(events.Unended, 0)
 	var open, unknown int
 	var dropped, givenUp uint64
 	if v.calls != nil {
@@ -141,11 +141,11 @@ func (v *view) report() {
 }
 
 // Event implements events.Consumer.
-func (v *view) Event(e *recording.Event, f *replay.File) error {
+func (v *view) Event(e *events.Event) error {
 	if v.calls != nil {
-		return v.calls.add(e, f, v.stream.Call())
+		return v.calls.add(e.Event, e.File, e.Call)
 	}
-	return v.forest.add(e, f)
+	return v.forest.add(e.Event, e.File)
 }
 
 // Know implements events.Consumer.

@@ -7,26 +7,24 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// recordedCounter counts the events of recordings, or of programs that listen.
-type recordedCounter struct {
-	*console.Console
+// streamCounter counts the events of a stream. It is an events.Consumer.
+type streamCounter struct {
+	*reporter
 	Recorded[Probe]
-	source      *replay.Source
+	stream      *events.Stream
 	expressions *Expressions
 	probes      map[*recording.Probe]*recordedProbe
 	last        *recording.Probe // the probe of the event before, and what is evaluated for it
 	ofLast      *recordedProbe
 	unevaluated uint64
-	json        bool
 }
 
 // recordedProbe is what is evaluated for the events of a probe.
@@ -39,89 +37,61 @@ type recordedProbe struct {
 	values []replay.Value
 }
 
-// runRecorded counts the events of the recordings in o.From.
-func runRecorded(ctx context.Context, to *console.Console, config *run.Config, o Options) error {
-	if config.Given() || config.Single || config.Duration > 0 || config.Via != "" || config.Budget > 0 || o.Interval > 0 {
-		return console.Usagef("-p, -a, -d, -i, --via and --budget are for processes, and --from reads recordings")
-	}
-	c := newRecordedCounter(to, &o)
-	source, err := replay.Open(o.From, config.Specs, config.Where, c.fits)
-	if err != nil {
+func newStreamCounter(o *Options) *streamCounter {
+	return &streamCounter{expressions: &o.Expressions, probes: map[*recording.Probe]*recordedProbe{}}
+}
+
+// run counts the events, and shows the result.
+func (c *streamCounter) run(ctx context.Context, s *events.Stream, r *reporter) error {
+	c.reporter, c.stream, r.source = r, s, c
+	s.Announce()
+	if err := s.Run(ctx, c); err != nil {
 		return err
 	}
-	defer source.Close()
-	source.Begin(to)
-	c.source = source
-	err = source.Each(ctx, func(e *recording.Event, _ *replay.File) error {
-		c.add(e)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	r := newReporter(to, c, o)
 	if err := r.show(true); err != nil {
 		return err
 	}
 	return c.Report("values of --by")
 }
 
-func newRecordedCounter(to *console.Console, o *Options) *recordedCounter {
-	return &recordedCounter{Console: to, expressions: &o.Expressions, probes: map[*recording.Probe]*recordedProbe{}, json: o.JSON}
+// Event implements events.Consumer.
+func (c *streamCounter) Event(e *events.Event) error {
+	c.add(e.Event)
+	return nil
 }
 
+// Know implements events.Consumer.
+func (c *streamCounter) Know(*recording.Probe) {}
+
+// Gone implements events.Consumer.
+func (c *streamCounter) Gone(*replay.File) {}
+
 // fits returns an error if a probe does not have what is asked for.
-func (c *recordedCounter) fits(p *recording.Probe) error {
+func (c *streamCounter) fits(p *recording.Probe) error {
 	_, err := c.probe(p)
 	return err
 }
 
-// liveReporter shows the numbers of a recordedCounter of programs that listen. It is a live.Consumer.
-type liveReporter struct {
-	*reporter
-	counter *recordedCounter
-}
-
-// Event counts an event.
-func (r liveReporter) Event(e *recording.Event, _ *replay.File) error {
-	r.counter.add(e)
-	return nil
-}
-
-// runLive counts the events of programs that listen.
-func runLive(ctx context.Context, to *console.Console, feed *live.Feed, o Options) (err error) {
-	c := newRecordedCounter(to, &o)
-	c.source = feed.Source
-	r := newReporter(to, c, o)
-	if r.interval, err = run.NewInterval(o.Interval); err != nil {
-		return err
-	}
-	feed.Announce()
-	if err := feed.Run(ctx, liveReporter{r, c}); err != nil {
-		return err
-	}
-	if err := r.show(true); err != nil {
-		return err
-	}
-	return c.Report("values of --by")
-}
-
 // needs says what a program's own events have to have.
-func (o *Options) needs(where string) live.Needs {
+func (o *Options) needs() live.Needs {
 	exprs := slices.Clone(o.By)
 	if o.Buckets != nil {
 		exprs = append(exprs, o.Value)
 	}
-	return live.Needs{Where: where, Exprs: exprs, Fits: newRecordedCounter(nil, o).fits}
+	return live.Needs{Exprs: exprs, Fits: newStreamCounter(o).fits}
 }
 
+// Rows implements source.
+func (c *streamCounter) Rows() ([]*Row[Probe], error) { return c.Recorded.Rows() }
+
 // Report implements source.
-func (c *recordedCounter) Report(what string) error {
-	if c.json {
-		c.source.ReportJSON(c.Console, replay.LowerBounds)
-	} else {
-		c.source.Report(c.Console, replay.LowerBounds)
+func (c *streamCounter) Report(what string) error {
+	if c.options.JSON {
+		if err := c.stream.Losses().Encode(c.Out); err != nil {
+			return err
+		}
 	}
+	c.stream.Report(replay.LowerBounds, 0)
 	if c.Lost > 0 {
 		c.Warn("%d events were lost, because there are too many different %s", c.Lost, what)
 	}
@@ -130,7 +100,7 @@ func (c *recordedCounter) Report(what string) error {
 }
 
 // probe returns what is evaluated for the events of a probe.
-func (c *recordedCounter) probe(p *recording.Probe) (*recordedProbe, error) {
+func (c *streamCounter) probe(p *recording.Probe) (*recordedProbe, error) {
 	if p == c.last {
 		return c.ofLast, nil
 	}
@@ -162,7 +132,7 @@ func (c *recordedCounter) probe(p *recording.Probe) (*recordedProbe, error) {
 }
 
 // add counts an event of a probe that has what is asked for: its source leaves out the others.
-func (c *recordedCounter) add(e *recording.Event) {
+func (c *streamCounter) add(e *recording.Event) {
 	p, err := c.probe(e.Probe)
 	if err != nil {
 		return

@@ -5,13 +5,12 @@ package latency
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
@@ -19,83 +18,53 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// fromRecordings pairs the events of recordings, or of programs that listen. For those it is a live.Consumer.
-type fromRecordings struct {
+// streamed pairs the events of a stream. It is an events.Consumer.
+type streamed struct {
 	count.Recorded[*operation]
 	latency  *latency
+	stream   *events.Stream
 	pairs    *replay.Pairs
 	selector *probes.Selector
 	interval *run.Interval
 }
 
-// runRecorded measures the operations of the recordings in the options.
-func (l *latency) runRecorded(ctx context.Context, config *run.Config) error {
-	if config.Given() || config.Single || config.Duration > 0 || config.Via != "" || config.Budget > 0 || l.options.Interval > 0 {
-		return console.Usagef("-p, -a, -d, -i, --via and --budget are for processes, and --from reads recordings")
-	}
-	source, err := replay.Open(l.options.From, slices.Concat(l.pairs.specs, l.pairs.otherSpecs()), "", nil)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	source.Begin(l.Console)
-	r := &fromRecordings{latency: l}
-	if err := r.open(source.Probes(), config.Where); err != nil {
-		return err
-	}
-	if err := source.Each(ctx, r.Event); err != nil {
-		return err
-	}
-	return r.finish(source)
-}
-
-// runLive measures the operations of programs that listen.
-func (l *latency) runLive(ctx context.Context, feed *live.Feed, where string) (err error) {
-	r := &fromRecordings{latency: l}
-	if r.interval, err = run.NewInterval(l.options.Interval); err != nil {
-		return err
-	}
-	if err := r.open(feed.Probes(), where); err != nil {
-		return err
-	}
-	feed.Gone = r.pairs.Forget
-	feed.Announce()
-	if err := feed.Run(ctx, r); err != nil {
-		return err
-	}
-	return r.finish(feed.Source)
-}
-
-// open prepares for the events of probes.
-func (r *fromRecordings) open(all []*recording.Probe, where string) error {
-	l := r.latency
+// runStream measures the operations of a stream.
+func (l *latency) runStream(ctx context.Context, stream *events.Stream, interval *run.Interval) error {
+	r := &streamed{latency: l, stream: stream, interval: interval}
 	l.source = r
-	if err := r.pair(all, where); err != nil {
+	if err := r.pair(stream.Probes(), l.where); err != nil {
 		return err
 	}
 	for _, o := range l.kinds.all {
 		r.Number(o)
 	}
-	return nil
-}
-
-// finish shows the result.
-func (r *fromRecordings) finish(source *replay.Source) error {
-	if err := r.latency.show(true); err != nil {
+	stream.Announce()
+	if err := stream.Run(ctx, r); err != nil {
 		return err
 	}
-	if r.latency.options.JSON {
-		source.ReportJSON(r.latency.Console, replay.LowerBounds)
-	} else {
-		source.Report(r.latency.Console, replay.LowerBounds)
+	if err := l.show(true); err != nil {
+		return err
 	}
+	if l.options.JSON {
+		if err := stream.Losses().Encode(l.Out); err != nil {
+			return err
+		}
+	}
+	stream.Report(replay.LowerBounds, 0)
 	r.report()
 	return nil
 }
 
+// Know implements events.Consumer.
+func (r *streamed) Know(*recording.Probe) {}
+
+// Gone implements events.Consumer.
+func (r *streamed) Gone(f *replay.File) { r.pairs.Forget(f) }
+
 // Event pairs an event. A program may have other probes than those that were known, which are left out if they do
 // not have what is asked for.
-func (r *fromRecordings) Event(e *recording.Event, f *replay.File) error {
+func (r *streamed) Event(event *events.Event) error {
+	e := event.Event
 	if !r.pairs.Knows(e.Probe) {
 		side, err := r.side(e.Probe)
 		if err == nil {
@@ -107,15 +76,15 @@ func (r *fromRecordings) Event(e *recording.Event, f *replay.File) error {
 			r.pairs.Ignore(e.Probe)
 		}
 	}
-	if o := r.pairs.Add(e, f); o.HasEnded {
+	if o := r.pairs.Add(e, event.File); o.HasEnded {
 		ended := &o.Ended
 		r.Add(ended.Kind, ended.By, r.latency.options.Buckets, replay.Elapsed, uint64(ended.Took))
 	}
 	return nil
 }
 
-// Tick implements live.Consumer.
-func (r *fromRecordings) Tick() (next time.Duration, more bool, err error) {
+// Tick implements events.Consumer.
+func (r *streamed) Tick() (next time.Duration, more bool, err error) {
 	due, next := r.interval.Due()
 	if due {
 		err = r.latency.show(false)
@@ -124,7 +93,7 @@ func (r *fromRecordings) Tick() (next time.Duration, more bool, err error) {
 }
 
 // side returns which part of an operation a probe is.
-func (r *fromRecordings) side(p *recording.Probe) (side replay.Side, err error) {
+func (r *streamed) side(p *recording.Probe) (side replay.Side, err error) {
 	isStart, err := operations.IsStart(r.selector, p.Provider, p.Name)
 	if err != nil {
 		return side, err
@@ -134,7 +103,7 @@ func (r *fromRecordings) side(p *recording.Probe) (side replay.Side, err error) 
 }
 
 // pair prepares to pair the events of probes.
-func (r *fromRecordings) pair(all []*recording.Probe, where string) (err error) {
+func (r *streamed) pair(all []*recording.Probe, where string) (err error) {
 	l := r.latency
 	if r.selector, err = probes.NewSelector(l.pairs.specs, l.pairs.others); err != nil {
 		return console.Usagef("%w", err)
@@ -163,7 +132,7 @@ func (r *fromRecordings) pair(all []*recording.Probe, where string) (err error) 
 }
 
 // report says which operations are not included.
-func (r *fromRecordings) report() {
+func (r *streamed) report() {
 	to := r.latency.Console
 	if r.Lost > 0 {
 		to.Warn("%d events were lost, because there are too many different values of --by", r.Lost)
@@ -177,7 +146,7 @@ func (r *fromRecordings) report() {
 	replay.Unevaluated(to, r.pairs.Unevaluated)
 }
 
-func (r *fromRecordings) unpaired() ([]unpaired, error) {
+func (r *streamed) unpaired() ([]unpaired, error) {
 	all := make([]unpaired, len(r.latency.kinds.all))
 	for i := range all {
 		totals := r.pairs.Totals(i)
@@ -210,7 +179,7 @@ func (r *fromRecordings) unpaired() ([]unpaired, error) {
 }
 
 // columnsOf returns what describes the open operations of a kind.
-func (r *fromRecordings) columnsOf(c *replay.Columns) columns {
+func (r *streamed) columnsOf(c *replay.Columns) columns {
 	key := r.latency.pairs.key
 	if key == "arg0" {
 		key = c.Key

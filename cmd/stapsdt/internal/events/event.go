@@ -1,0 +1,150 @@
+//go:build linux
+
+package events
+
+import (
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Event is an event of any source.
+type Event struct {
+	*recording.Event
+	// File is the recording of the process, or stands for it.
+	File *replay.File
+	// Call is what Options.Calls has asked for.
+	Call *Call
+
+	kernel *event.Event // that the kernel has delivered, or nil
+	shown  *shown       // what Options.Show has asked for
+	values func(i int) event.Value
+}
+
+// At returns the time of day of an event.
+func At(e *recording.Event) time.Time { return time.Unix(0, e.Realtime) }
+
+// Comm returns the name of the thread that has fired, or otherwise that of its program, or "".
+func (e *Event) Comm() []byte {
+	switch p := e.File.Process; {
+	case e.kernel != nil:
+		return e.kernel.Comm()
+	case p != nil && p.Comm != "":
+		return []byte(p.Comm)
+	}
+	return []byte(replay.Executable(e.Event))
+}
+
+// Items describes the values that Options.Show has asked for, and is the same for all events of a probe.
+func (e *Event) Items() []layout.Item { return e.shown.items }
+
+// Value returns the i-th of them.
+func (e *Event) Value(i int) event.Value {
+	if e.kernel != nil {
+		return e.kernel.Value(e.shown.all, i)
+	}
+	return e.shown.value(e.Event, i)
+}
+
+// Values returns Value. A source delivers all events in one Event, so that this allocates once.
+func (e *Event) Values() func(i int) event.Value {
+	if e.values == nil {
+		e.values = e.Value
+	}
+	return e.values
+}
+
+// Show says which values of an event are asked for.
+type Show struct {
+	// Exprs are the expressions whose values are asked for instead of all arguments, if there are any.
+	Exprs []string
+	// TextSize is how many bytes of a text are asked for.
+	TextSize int
+	// Verbose asks for the fields of structs that arguments point to. Only the kernel reads them.
+	Verbose bool
+}
+
+// shown is what is asked for of the events of a probe.
+type shown struct {
+	items []layout.Item
+	all   []layout.Item // of the kernel's records: items, and what is added to them
+	exprs []*expr.Expr  // nil for the arguments
+}
+
+// of returns what is asked for of a probe whose events the kernel does not deliver.
+func (s *Show) of(p *recording.Probe) *shown {
+	all, v := &shown{}, replay.NewEvaluator(p)
+	for _, src := range s.Exprs {
+		e, err := v.Parse(src)
+		if err != nil {
+			return &shown{} // the source leaves it out
+		}
+		all.exprs = append(all.exprs, e)
+		all.items = append(all.items, layout.Item{Name: src, Type: e.Type(), TextSize: s.TextSize})
+	}
+	if all.exprs != nil {
+		return all
+	}
+	for i, v := range replay.Variables(p)[:len(p.Args)] {
+		item := layout.Item{Name: v.Name, Type: v.Type, TextSize: s.TextSize}
+		if p.Args[i].Kind == recording.Pointer {
+			item.Described = replay.Pointer
+		}
+		all.items = append(all.items, item)
+	}
+	return all
+}
+
+// value returns the i-th value of an event.
+func (s *shown) value(e *recording.Event, i int) event.Value {
+	v := event.Value{Type: s.items[i].Type}
+	var one expr.Value
+	switch {
+	case s.exprs != nil:
+		if one, v.Missing = s.exprs[i].Eval(func(i int) expr.Value { return replay.Variable(e, i) }); v.Missing {
+			return v
+		}
+		v.Text = []byte(one.Text())
+	case e.Probe.Args[i].Kind == recording.String:
+		v.Text = e.Text(i)
+	default:
+		one = replay.Variable(e, i)
+	}
+	if v.Type.Kind != expr.String {
+		v.Bits, v.Text = replay.Bits(v.Type, one), nil
+		return v
+	}
+	if v.Bits = 1; len(v.Text) > s.items[i].TextSize {
+		v.Text, v.Cut = layout.WholeRunes(v.Text[:s.items[i].TextSize]), true
+	}
+	return v
+}
+
+// delivery makes the events of recordings those of a consumer.
+type delivery struct {
+	Consumer
+	show  *Show
+	known map[*recording.Probe]*shown
+	event Event
+}
+
+// Event implements live.Consumer.
+func (d *delivery) Event(e *recording.Event, f *replay.File) error {
+	d.event.Event, d.event.File = e, f
+	if d.show != nil {
+		s := d.known[e.Probe]
+		if s == nil {
+			s = d.show.of(e.Probe)
+			if d.known == nil {
+				d.known = map[*recording.Probe]*shown{}
+			}
+			d.known[e.Probe] = s
+		}
+		d.event.shown = s
+	}
+	return d.Consumer.Event(&d.event)
+}

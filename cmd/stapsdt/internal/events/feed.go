@@ -1,0 +1,41 @@
+//go:build linux
+
+package events
+
+import (
+	"context"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// feed delivers the events of programs that listen.
+type feed struct {
+	*live.Feed
+	show *Show
+}
+
+// Run implements Source.
+func (f *feed) Run(ctx context.Context, c Consumer) error {
+	for _, p := range f.Probes() { // of programs that Open has begun to watch
+		c.Know(p)
+	}
+	f.Came = func(all []*recording.Probe) {
+		for _, p := range all {
+			if f.Selects(p.Provider, p.Name) {
+				c.Know(p)
+			}
+		}
+	}
+	f.Gone = c.Gone
+	return f.Feed.Run(ctx, &delivery{Consumer: c, show: f.show})
+}
+
+// Report implements Source.
+func (f *feed) Report(consequence string, reported uint64) {
+	warnLost(f.Console, f.Lost()-reported, tooFast, consequence)
+}
+
+// Losses implements Source.
+func (f *feed) Losses() replay.Losses { return replay.Losses{Lost: f.Lost()} }

@@ -1,0 +1,129 @@
+//go:build linux
+
+package events
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+)
+
+const (
+	// shortestRest is how long a recording is left alone that has had new events, and longestRest how long one that has had none.
+	shortestRest = time.Millisecond
+	longestRest  = 50 * time.Millisecond
+	// perTick is how many events are delivered at most between two ticks.
+	perTick = 64 << 10
+)
+
+// files are recordings.
+type files struct {
+	*replay.Source
+	to     *console.Console
+	config *run.Config
+	follow bool
+	show   *Show
+}
+
+// openFiles opens the recordings.
+func openFiles(to *console.Console, config *run.Config, o *Options) (f *files, err error) {
+	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await || config.Duration != 0 && !o.From.Follow ||
+		o.Show != nil && o.Show.Verbose {
+		return nil, console.Usagef("-p, -a, -v, --via, --wait and --budget are for processes, and -d for these and --follow: --from reads recordings")
+	}
+	if err := config.CheckDuration(); err != nil {
+		return nil, err
+	}
+	specs := append(config.Specs[:len(config.Specs):len(config.Specs)], o.Needs.Others...)
+	f = &files{to: to, config: config, follow: o.From.Follow, show: o.Show}
+	if f.Source, err = replay.Open(o.From, specs, config.Where, o.Needs.Unfit); err != nil {
+		return nil, err
+	}
+	if o.Needs.All != nil {
+		if err := o.Needs.All(f.Probes()); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	f.Begin(to)
+	return f, nil
+}
+
+// Announce implements Source.
+func (f *files) Announce() {}
+
+// Report implements Source.
+func (f *files) Report(consequence string, _ uint64) { f.Source.Report(f.to, consequence) }
+
+// Run implements Source.
+func (f *files) Run(ctx context.Context, c Consumer) error {
+	if f.config.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.config.Duration)
+		defer cancel()
+	}
+	for _, p := range f.Probes() {
+		c.Know(p)
+	}
+	d := &delivery{Consumer: c, show: f.show}
+	for wait := shortestRest; ; {
+		found, err := f.deliver(ctx, d)
+		if errors.Is(err, live.ErrEnough) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		next, more, err := c.Tick()
+		if err != nil || !more || ctx.Err() != nil || !f.follow {
+			return err
+		}
+		if wait = min(2*wait, longestRest); found {
+			wait = shortestRest
+		} else if f.Follow(f.to) {
+			for _, p := range f.Probes() {
+				c.Know(p)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(wait, next)):
+		}
+	}
+}
+
+// deliver delivers what was written until now, and reports whether there was anything.
+func (f *files) deliver(ctx context.Context, d *delivery) (found bool, err error) {
+	found, err = f.More()
+	if err != nil || !found {
+		return found, err
+	}
+	for n := 1; ; n++ {
+		e, file, err := f.Next()
+		if err == io.EOF {
+			return true, nil
+		}
+		if err == nil {
+			err = d.Event(e, file)
+		}
+		if err != nil {
+			return true, err
+		}
+		if n%1024 == 0 && ctx.Err() != nil {
+			return true, nil
+		}
+		if f.follow && n%perTick == 0 {
+			if _, more, err := d.Tick(); err != nil {
+				return true, err
+			} else if !more {
+				return true, live.ErrEnough
+			}
+		}
+	}
+}

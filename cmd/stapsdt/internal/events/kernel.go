@@ -1,0 +1,410 @@
+//go:build linux
+
+package events
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// ringSize holds what two threads fire in a tenth of a second.
+const ringSize = 32 << 20
+
+// checkInterval is how often processes that have ended are forgotten.
+const checkInterval = 2 * time.Second
+
+// kernel delivers the events of the kernel as those of recordings. It is an engine.Subscriber and an engine.Consumer.
+type kernel struct {
+	*run.Ring
+	run        *run.Run
+	goroutines *probes.Goroutines // or nil
+	consumer   Consumer           // from Run on
+	enough     bool               // the consumer wants no more
+	sources    []*source          // by the numbers of the probes
+	processes  map[uint32]*replay.File
+	checked    time.Time
+	clock      event.Clock
+	unreadable uint64
+	// These are of the event that is delivered.
+	event    Event
+	recorded recording.Event
+	body     []byte
+	call     Call
+	// calls and show are those of the options, and functions the probes, if all are functions.
+	calls     *Calls
+	show      *Show
+	functions []*bpf.Probe
+	pods      bool
+	refused   map[string]bool // the reasons that were reported for arguments that are not shown
+}
+
+var (
+	_ engine.Subscriber = (*kernel)(nil)
+	_ engine.Consumer   = (*kernel)(nil)
+	_ Source            = (*kernel)(nil)
+)
+
+// source is a probe whose events the kernel delivers.
+type source struct {
+	probe     *recording.Probe
+	shown     shown
+	goroutine int // the item with that of the event, or -1
+	cgroup    int // that with the control group, or -1
+	calls     callItems
+}
+
+// openKernel attaches to the probes.
+func openKernel(to *console.Console, config *run.Config, o *Options) (k *kernel, err error) {
+	k = &kernel{processes: map[uint32]*replay.File{}, checked: time.Now(), calls: o.Calls, show: o.Show}
+	k.event.Event, k.event.kernel, k.event.Call = &k.recorded, nil, &k.call
+	defer func() {
+		if err != nil {
+			k.Close()
+			k = nil
+		}
+	}()
+	if k.run, err = run.New(to, *config); err != nil {
+		return k, err
+	}
+	k.pods = k.run.ShowsPods()
+	if k.Ring, err = k.run.NewRing(ringSize); err != nil {
+		return k, err
+	}
+	if o.Goroutines {
+		k.goroutines = &probes.Goroutines{}
+		if err := k.goroutines.Prepare(k.run.Env); err != nil {
+			return k, err
+		}
+	}
+	if err := k.run.Attach(k); err != nil {
+		return k, err
+	}
+	if o.Calls != nil {
+		if err := o.Calls.check(k.functions); err != nil {
+			return k, err
+		}
+	}
+	if o.Needs.All == nil || config.All && len(k.sources) == 0 {
+		return k, nil
+	}
+	return k, o.Needs.All(k.Probes())
+}
+
+// Probes implements Source.
+func (k *kernel) Probes() (all []*recording.Probe) {
+	for _, s := range k.sources {
+		all = append(all, s.probe)
+	}
+	return all
+}
+
+// Announce implements Source.
+func (k *kernel) Announce() { k.run.Announce() }
+
+// Clock implements Source.
+func (k *kernel) Clock(e *recording.Event) time.Duration { return e.Monotonic }
+
+// Close implements Source.
+func (k *kernel) Close() {
+	if k.Ring != nil {
+		k.Ring.Close()
+	}
+	if k.goroutines != nil {
+		k.goroutines.Close()
+	}
+	if k.run != nil {
+		k.run.Close()
+	}
+}
+
+// AsksProcesses implements engine.Subscriber.
+func (k *kernel) AsksProcesses() bool { return k.goroutines != nil }
+
+// ProcessFound implements engine.Subscriber. The events of a process that has no goroutines have none.
+func (k *kernel) ProcessFound(pid int) error {
+	_ = k.goroutines.Find(k.run.Env, pid)
+	return nil
+}
+
+// Section implements engine.Subscriber.
+func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
+	show := k.show
+	if show == nil {
+		show = &Show{TextSize: TextSize}
+	}
+	tr, err := bpf.NewTrace(p, k.run.Where, show.Exprs, show.TextSize, show.Verbose)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{probe: &recording.Probe{Provider: p.Provider, Name: p.Name}, goroutine: -1, cgroup: -1}
+	own := len(tr.Items)
+	if k.show == nil {
+		for i := range tr.Items {
+			s.probe.Args = append(s.probe.Args, ArgOf(&tr.Items[i]))
+		}
+	} else if len(show.Exprs) == 0 {
+		k.argsMissing(p)
+	}
+	if k.goroutines != nil {
+		s.goroutine = len(tr.Items)
+		tr.AddGoroutine()
+	}
+	if k.calls != nil {
+		if s.calls, err = k.calls.add(tr, p); err != nil {
+			return nil, err
+		}
+		k.functions = append(k.functions, p)
+	}
+	if k.pods && len(tr.Items) < bpf.MaxItems {
+		s.cgroup = len(tr.Items)
+		tr.AddCgroup()
+	}
+	s.shown = shown{items: tr.Items[:own], all: tr.Items}
+	section, err := k.Add(tr)
+	if err != nil {
+		return nil, err
+	}
+	k.sources = append(k.sources, s)
+	if k.consumer != nil {
+		k.consumer.Know(s.probe)
+	}
+	return section, nil
+}
+
+// argsMissing says once for each reason why the arguments of probes are not known.
+func (k *kernel) argsMissing(p *bpf.Probe) {
+	if p.ArgsErr == nil || k.refused[p.ArgsErr.Error()] {
+		return
+	}
+	if k.refused == nil {
+		k.refused = map[string]bool{}
+	}
+	k.refused[p.ArgsErr.Error()] = true
+	k.Problem(fmt.Errorf("%v is shown without arguments: %w", p, p.ArgsErr))
+}
+
+// Run implements Source.
+func (k *kernel) Run(ctx context.Context, c Consumer) error {
+	k.consumer = c
+	for _, s := range k.sources {
+		c.Know(s.probe)
+	}
+	err := k.run.Wait(ctx, k)
+	if err == nil && !k.enough {
+		err = k.Drain(k.deliver)
+	}
+	if errors.Is(err, live.ErrEnough) {
+		return nil
+	}
+	return err
+}
+
+// Tick implements engine.Consumer.
+func (k *kernel) Tick() (next time.Duration, more bool, err error) {
+	due, err := k.Take(k.deliver)
+	if errors.Is(err, live.ErrEnough) {
+		k.enough = true
+		_, _, err = k.consumer.Tick()
+		return 0, false, err
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	k.forget()
+	next, more, err = k.consumer.Tick()
+	return min(next, due), more, err
+}
+
+// forget says how late it is, and forgets the processes that have ended.
+func (k *kernel) forget() {
+	now := event.Now()
+	for _, f := range k.processes {
+		f.Passed(now)
+	}
+	if time.Since(k.checked) < checkInterval {
+		return
+	}
+	k.checked = time.Now()
+	if k.goroutines != nil {
+		k.goroutines.Forget()
+	}
+	for pid, f := range k.processes {
+		if pid != 0 && !target.Alive(int(pid)) {
+			delete(k.processes, pid)
+			k.consumer.Gone(f)
+		}
+	}
+}
+
+// deliver delivers events.
+func (k *kernel) deliver(events []*event.Event) error {
+	for _, e := range events {
+		if err := k.decode(e); err != nil {
+			return err
+		}
+		if err := k.consumer.Event(&k.event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decode makes an event that of a recording.
+func (k *kernel) decode(e *event.Event) error {
+	f, s := k.process(e.PID), k.sources[e.ID]
+	f.Passed(e.Time)
+	k.event.File, k.event.kernel, k.event.shown = f, e, &s.shown
+	k.recorded = recording.Event{
+		Number: e.ID, Monotonic: e.Time, Realtime: k.clock.At(e.Time).UnixNano(), PID: e.PID, TID: e.TID, Executable: f.Process.Executable, Pod: k.pod(e, s, f),
+	}
+	if k.calls != nil {
+		k.call.decode(e, s)
+	}
+	if s.goroutine >= 0 {
+		k.recorded.Goroutine = e.Value(s.shown.all, s.goroutine).Bits // 0 if it is missing
+	}
+	k.body = k.body[:0]
+	for i := range s.probe.Args {
+		k.body = binary.LittleEndian.AppendUint64(k.body, k.word(e, s, i))
+	}
+	for i, a := range s.probe.Args {
+		if a.Kind == recording.String {
+			k.body = appendText(k.body, k.text(e, s, i))
+		}
+	}
+	return k.recorded.Decode(s.probe, k.body)
+}
+
+// process returns the file that stands for a process. If only the values of events are asked for, one stands for all.
+func (k *kernel) process(pid uint32) *replay.File {
+	if k.show != nil {
+		pid = 0
+	}
+	f := k.processes[pid]
+	if f == nil {
+		p := &replay.Process{}
+		if pid != 0 {
+			p = replay.NewProcess(int(pid))
+		}
+		f = replay.NewFile(p)
+		k.processes[pid] = f
+	}
+	return f
+}
+
+// appendText adds a text to the body of a record.
+func appendText(body, text []byte) []byte {
+	body = append(body, text...)
+	return append(body, make([]byte, (len(text)+8)&^7-len(text))...)
+}
+
+// pod returns the pod that has fired, or nil.
+func (k *kernel) pod(e *event.Event, s *source, f *replay.File) *recording.Pod {
+	if s.cgroup < 0 {
+		if k.show == nil {
+			f.Process.FindPod(e.Time)
+		}
+		return f.Process.Pod
+	}
+	c := k.run.Container(e.Value(s.shown.all, s.cgroup).Bits)
+	if !c.InPod() {
+		return nil
+	}
+	if p := f.Process.Pod; p == nil || p.Namespace != c.Namespace || p.Name != c.Pod || p.Container != c.Name {
+		f.Process.Pod = &recording.Pod{Namespace: c.Namespace, Name: c.Pod, Container: c.Name}
+	}
+	return f.Process.Pod
+}
+
+// word returns an argument, or the length of a text.
+func (k *kernel) word(e *event.Event, s *source, i int) uint64 {
+	v := e.Value(s.shown.all, i)
+	isText := s.probe.Args[i].Kind == recording.String
+	item := &s.shown.items[i]
+	if v.Missing && item.Unreadable == nil && (!isText || v.Bits != 0 || item.Names != nil) { // and not a null pointer
+		k.unreadable++
+	}
+	switch {
+	case isText:
+		return uint64(len(k.text(e, s, i)))
+	case v.Missing:
+		return 0
+	}
+	return v.Bits
+}
+
+// text returns an argument that is a text. One that was cut ends in an ellipsis.
+func (k *kernel) text(e *event.Event, s *source, i int) []byte {
+	v, item := e.Value(s.shown.all, i), &s.shown.items[i]
+	switch {
+	case item.Unreadable != nil:
+		return []byte("<unavailable>")
+	case v.Missing && (v.Bits != 0 || item.Names != nil):
+		return []byte("<unreadable>")
+	case item.Names != nil:
+		return []byte(item.Names.NameOf(v.Bits))
+	case v.Cut:
+		return append(v.Text[:len(v.Text):len(v.Text)], "…"...)
+	}
+	return v.Text
+}
+
+// Lost implements Source.
+func (k *kernel) Lost() uint64 { return k.stats().Lost }
+
+// Losses implements Source.
+func (k *kernel) Losses() replay.Losses { return replay.Losses{Lost: k.Lost()} }
+
+func (k *kernel) stats() layout.Stats {
+	stats, err := layout.ReadStats(k.run.Env.Stats)
+	if err != nil {
+		return layout.Stats{}
+	}
+	return stats
+}
+
+// Report implements Source.
+func (k *kernel) Report(consequence string, reported uint64) {
+	stats := k.stats()
+	warnLost(k.run.Console, stats.Lost-reported, tooFast, consequence)
+	if k.unreadable > 0 {
+		k.run.Warn("%d arguments could not be read, and are <unreadable>, or 0", k.unreadable)
+	}
+	k.run.Unevaluated(stats)
+}
+
+// ArgOf returns how a recording describes the values of an item. One that can never be read is a text that says so.
+func ArgOf(item *layout.Item) recording.Arg {
+	a := recording.Arg{Name: item.Name, Type: int8(item.Type.Size), Kind: recording.Uint64}
+	switch {
+	case item.Type.Kind == expr.String, item.Names != nil, item.Unreadable != nil:
+		a.Type, a.Kind = recording.TypeString, recording.String
+	case item.Type.Kind == expr.Float:
+		a.Type, a.Kind = int8(recording.TypeFloat32-4+item.Type.Size), recording.Float64
+	case item.Type.Kind == expr.Bool:
+		a.Kind = recording.Bool
+	case item.Type.Duration:
+		a.Type, a.Kind = -a.Type, recording.Duration
+	case item.Type.Kind == expr.Int:
+		a.Type, a.Kind = -a.Type, recording.Int64
+	case item.IsPointer():
+		a.Kind = recording.Pointer
+	}
+	return a
+}

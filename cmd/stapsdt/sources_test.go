@@ -1,0 +1,200 @@
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/debugprobe"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/proberec"
+	"github.com/go-stapsdt/stapsdt/probesock"
+
+	"github.com/stretchr/testify/require"
+)
+
+// orders fires the events of the tests of sources: four orders, of which the last does not end, and values at the ends of their types.
+type orders struct {
+	provider *stapsdt.Provider
+	start    *stapsdt.Probe3[uint64, uint64, string]
+	end      *stapsdt.Probe3[uint64, int32, bool]
+	extreme  *stapsdt.Probe4[int64, uint64, float32, time.Duration]
+}
+
+func newOrders(t *testing.T) *orders {
+	o := &orders{provider: stapsdt.NewProvider("sources")}
+	o.start = stapsdt.NewProbe3[uint64, uint64, string](o.provider, "order__start", "id", "parent", "route")
+	o.end = stapsdt.NewProbe3[uint64, int32, bool](o.provider, "order__end", "id", "status", "paid")
+	o.extreme = stapsdt.NewProbe4[int64, uint64, float32, time.Duration](o.provider, "extreme", "low", "high", "part", "took")
+	require.NoError(t, o.provider.Load())
+	t.Cleanup(func() { require.NoError(t, o.provider.Close()) })
+	return o
+}
+
+func (o *orders) fire() {
+	for id := range uint64(4) {
+		o.start.Fire(id+1, 0, []string{"/a", "/b \"quoted\"\n", "", strings.Repeat("é", 300)}[id])
+		if id < 3 {
+			o.end.Fire(id+1, 200+int32(id), id == 1)
+		}
+	}
+	o.extreme.Fire(-1<<63, 1<<64-1, -0.5, -time.Nanosecond)
+}
+
+// sharedBuffer takes what a command writes.
+type sharedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *sharedBuffer) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *sharedBuffer) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// runSource runs a command until ready, unless it is nil, returns true, lets fire fire, and ends the command. It returns what it wrote.
+func runSource(t *testing.T, args []string, ready func(said string) bool, fire func()) (out string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var written, said sharedBuffer
+	root := rootCommand(&console.Console{Out: &written, Err: &said})
+	root.SetArgs(args)
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(ctx) }()
+	if ready != nil {
+		require.Eventually(t, func() bool { return ready(said.String()) || len(done) > 0 }, testenv.Patience, time.Millisecond, "%v: %s", args, said.String())
+		fire()
+		cancel()
+	}
+	require.NoError(t, <-done, "%v: %s", args, said.String())
+	return written.String()
+}
+
+// facts returns the objects of a verb without what differs from run to run.
+func facts(t *testing.T, out string) (all []string) {
+	t.Helper()
+	var clean func(v any) any
+	clean = func(v any) any {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, name := range []string{"time", "tid", "goroutine", "comm", "since", "took", "self", "average", "p50", "p90", "p99", "p999", "max", "sum", "buckets", "seconds", "start", "process", "executable", "nanoseconds", "own"} {
+				delete(v, name)
+			}
+			for name, one := range v {
+				v[name] = clean(one)
+			}
+		case []any:
+			for i := range v {
+				v[i] = clean(v[i])
+			}
+		}
+		return v
+	}
+	for line := range strings.Lines(out) {
+		d := json.NewDecoder(strings.NewReader(line))
+		d.UseNumber()
+		var object map[string]any
+		require.NoError(t, d.Decode(&object), line)
+		b, err := json.Marshal(clean(object))
+		require.NoError(t, err)
+		all = append(all, string(b))
+	}
+	return all
+}
+
+// TestSources: every verb shows the same of the same events, whichever source delivers them.
+func TestSources(t *testing.T) {
+	o := newOrders(t)
+	dir := t.TempDir()
+	t.Setenv("STAPSDT_DIR", dir)
+	file := filepath.Join(dir, "recording")
+	recorder, err := proberec.Create(file, 1<<20, o.provider)
+	require.NoError(t, err)
+	recorder.Start()
+	o.fire()
+	require.NoError(t, recorder.Close())
+
+	listener, err := probesock.Listen()
+	require.NoError(t, err)
+	defer listener.Close()
+	page := httptest.NewServer(debugprobe.Handler())
+	defer page.Close()
+	defer page.CloseClientConnections()
+	// Each source has the arguments before and after those of the verb. It is live if events have to be fired.
+	type source struct {
+		before, after []string
+		live          bool
+	}
+	pid := strconv.Itoa(os.Getpid())
+	sources := map[string]source{
+		"file":   {after: []string{"--from", file}},
+		"follow": {after: []string{"--from", file, "--follow", "-d", "1ms"}},
+		"page":   {before: []string{page.URL}, live: true},
+		"socket": {after: []string{"-p", pid, "--via", "socket", "-v"}, live: true},
+	}
+	if os.Getuid() == 0 {
+		sources["kernel"] = source{after: []string{"-p", pid, "--via", "kernel"}, live: true}
+	}
+	operation := []*stapsdt.Probe{&o.start.Probe, &o.end.Probe}
+	every := append(operation, &o.extreme.Probe)
+	for _, verb := range []struct {
+		args   []string
+		probes []*stapsdt.Probe // those that it watches
+		want   int              // objects
+	}{
+		{[]string{"trace", "sources:*", "-o", "json", "--strlen", "64"}, every, 8},
+		{[]string{"trace", "sources:*", "-o", "json", "--show", "pid"}, every, 8},
+		{[]string{"count", "sources:*", "-o", "json"}, every, 3},
+		{[]string{"count", "sources:*", "-o", "json", "--by", "id%2 == 0"}, operation, 4},
+		{[]string{"hist", "sources:*", "id", "-o", "json"}, operation, 2},
+		{[]string{"latency", "sources:order", "-o", "json"}, operation, 2},
+		{[]string{"tree", "sources:order", "-o", "json"}, operation, 3},
+	} {
+		var want []string
+		for _, name := range append([]string{"file"}, slices.Sorted(maps.Keys(sources))...) {
+			s := sources[name]
+			args := slices.Concat(verb.args[:1], s.before, verb.args[1:], s.after)
+			var ready func(said string) bool
+			if s.live {
+				require.Eventually(t, func() bool { return !slices.ContainsFunc(every, (*stapsdt.Probe).Enabled) }, testenv.Patience, time.Millisecond)
+				ready = func(said string) bool {
+					for _, p := range verb.probes {
+						if !p.Enabled() || name == "kernel" && !p.Traced() {
+							return false
+						}
+					}
+					return name != "socket" || strings.Contains(said, "is watched by its socket")
+				}
+			}
+			got := facts(t, runSource(t, args, ready, o.fire))
+			slices.Sort(got)
+			if want == nil {
+				require.Len(t, got, verb.want, "%v", got)
+				want = got
+			}
+			require.Equal(t, want, got, "%s: %v", name, args)
+		}
+	}
+}
