@@ -25,7 +25,7 @@ func TestRoom(t *testing.T) {
 		n, _ := least(math.MaxInt64, "", mount, "/pod/container", v2)
 		return n
 	}
-	require.EqualValues(t, math.MaxInt64, room())
+	require.EqualValues(t, int64(math.MaxInt64), room())
 	write("pod/memory.max", "max\n")
 	write("pod/memory.current", "1000\n")
 	write("pod/container/memory.max", "1000\n")
