@@ -101,7 +101,7 @@ vetted() {
 elsewhere() {
 	export CGO_ENABLED=0
 	GOARCH=arm64 go build . ./internal/... ./proberec ./probesock
-	GOARCH=arm64 go vet . ./internal/{barrier,call,recorder,site} ./cmd/stapsdt/internal/{bpf,price}
+	GOARCH=arm64 go vet . ./internal/{call,site} ./internal/recording/{barrier,recorder} ./cmd/stapsdt/internal/{bpf,price}
 	GOARCH=loong64 go build .
 	GOOS=darwin GOARCH=arm64 go build .
 }
