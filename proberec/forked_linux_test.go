@@ -54,7 +54,7 @@ func fork(path string) {
 		at := uintptr(unsafe.Pointer(unsafe.SliceData(r.file.Memory)))
 		size := uintptr(len(r.file.Memory))
 		status := uintptr(7)
-		mmap := map[string]uintptr{"amd64": 9, "arm64": 222}[runtime.GOARCH] // others emulate this, and are not tested
+		mmap := map[string]uintptr{"amd64": 9, "arm64": 222, "386": 192, "arm": 192}[runtime.GOARCH] // the others are emulated
 		mapped, _, _ := unix.RawSyscall6(mmap, at, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED_NOREPLACE, ^uintptr(0), 0)
 		if mapped != at {
 			status = 8

@@ -42,7 +42,7 @@ var afterFunc = reflect.TypeFor[interface {
 var (
 	writers = []reflect.Type{
 		reflect.TypeFor[http.Flusher](), reflect.TypeFor[interface{ FlushError() error }](), reflect.TypeFor[http.Hijacker](),
-		reflect.TypeFor[http.CloseNotifier](), reflect.TypeFor[http.Pusher](), reflect.TypeFor[io.ReaderFrom](), reflect.TypeFor[io.StringWriter](),
+		reflect.TypeFor[interface{ CloseNotify() <-chan bool }](), reflect.TypeFor[http.Pusher](), reflect.TypeFor[io.ReaderFrom](), reflect.TypeFor[io.StringWriter](),
 	}
 	bodies = []reflect.Type{reflect.TypeFor[io.WriterTo](), reflect.TypeFor[io.Writer](), reflect.TypeFor[io.Seeker](), reflect.TypeFor[io.ByteReader]()}
 )
