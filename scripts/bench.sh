@@ -58,4 +58,4 @@ gcc -std=gnu11 -O2 -Wall -Wextra -I internal/test/bench/lttng -o "$work/lttngsub
 
 CGO_ENABLED=0 go build -o "$work/stapsdt" ./cmd/stapsdt
 CGO_ENABLED=0 go test -c -o "$work/table" ./internal/test/bench/table
-$sudo "$work/table" -test.run '^TestTable$' -test.timeout 0 -work "$work" -images "$images" "$@"
+$sudo "$work/table" -test.run - -test.bench '^BenchmarkTable$' -test.benchtime 1x -test.timeout 0 -work "$work" -images "$images" "$@"

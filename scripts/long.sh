@@ -21,8 +21,8 @@ docs            the guides, functions of interpreters, bindings of other languag
 fleet           Prometheus, a collector, Grafana's types
 foreign         the tests of other modules with our probes, Debian's packages, a module proxy
 library         everything else: the packages of the library and of the command, the examples
-race            the short tests with the race detector
-builds          without cgo, and the short tests with each build tag and without optimization
+race            the short tests with the race detector, but those of the gate
+builds          the short tests without cgo, with each build tag, and without optimization
 versions        the short tests with the oldest and the newest Go
 c               the C library: sanitizers, valgrind, arm64, the wrappers of other languages
 architectures   the tests that need no tracer on every architecture, emulated
@@ -99,12 +99,18 @@ long_library() {
 	steps 'tested "${packages[@]}"' 'tested ./examples/{http,lua,wasm}/...'
 }
 
-# The harnesses of programs have the goroutines of tests alone.
-long_race() { short -race ./... ./cmd/stapsdt/... ./internal/test/{process,arguments}/... ./instrument/{grpc,otel}probe/...; }
+# What the gate's step does not run. The harnesses of programs have the goroutines of tests alone.
+long_race() {
+	local gate packages
+	read -ra gate < <(sed -n 's/^step "go test, race detector" tested 1 -race //p' scripts/test.sh)
+	mapfile -t packages < <(comm -23 <(go list ./... ./cmd/stapsdt/... ./internal/test/{process,arguments}/... ./instrument/{grpc,otel}probe/... | sort) \
+		<(go list "${gate[@]}" | sort))
+	short -race "${packages[@]}"
+}
 
 # The programs of the other tests are built without cgo anyway.
 long_builds() {
-	steps 'CGO_ENABLED=0 tested ./... ./internal/test/{process,arguments}/...' \
+	steps 'CGO_ENABLED=0 short ./... ./internal/test/{process,arguments}/...' \
 		'short -tags stapsdt_noload ./...' \
 		'short -tags stapsdt_nocgo -gcflags="all=-N -l" ./... ./internal/test/{process,arguments}/...'
 }

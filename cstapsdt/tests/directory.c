@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 
 /* The library calls this statfs, which says that every file is on the pretended file system. */
 static uint32_t pretended;
@@ -32,26 +31,13 @@ static const char *in_base(const char *name)
 	return path;
 }
 
-/* in_child runs a case with its own directory and environment; 77 is a skip. */
-static void in_child(int (*run)(void), const char *without)
+/* in_directory runs a case with its own directory and environment. */
+static void in_directory(int (*run)(void), const char *without)
 {
-	int status;
-	pid_t child;
-
 	strcpy(base + strlen(base) - 6, "XXXXXX");
 	CHECK(mkdtemp(base) != NULL);
-	fflush(stdout);
-	child = fork();
-	if (child == 0) {
-		status = run();
-		fflush(stdout);
-		_exit(status);
-	}
-	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+	test_in_child(run, without);
 	CHECK(rmdir(base) == 0);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		SKIP(without);
-	CHECK(status == 0);
 }
 
 static SDTProvider_t *provider(MemFDOption_t place)
@@ -298,7 +284,7 @@ static int debug_line(void)
 }
 
 #define CASE(name, without) \
-	static void test_##name(void) { in_child(name, without); }
+	static void test_##name(void) { in_directory(name, without); }
 
 CASE(default_place, "")
 CASE(made_where_missing, "")

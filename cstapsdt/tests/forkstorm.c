@@ -17,14 +17,7 @@ static char path[64];
 static SDTProvider_t *provider;
 static SDTProbe_t *probe;
 
-static void load(void)
-{
-	const SDTArgument_t arguments[] = {{"text", sdt_string}, {"n", uint64}};
-
-	provider = test_provider("forkstorm");
-	probe = providerAddNamedProbe(provider, "event", 2, arguments);
-	CHECK(providerLoad(provider) == 0);
-}
+static void load(void) { provider = rec_provider("forkstorm", &probe); }
 
 static atomic_ullong fired;
 static atomic_bool ending;

@@ -10,7 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 
 #define NR_UPROBE 336
 
@@ -116,24 +115,11 @@ static const char *nop_of_release(void)
 }
 #endif
 
-/* in_child runs a case in a process that has not chosen a nop yet; 77 is a skip. */
+/* in_child runs a case in a process that has not chosen a nop yet. */
 static void in_child(int (*run)(void))
 {
-	int status;
-	pid_t child;
-
-	fflush(stdout);
-	child = fork();
-	if (child == 0) {
-		unsetenv("STAPSDT_SITE");
-		status = run();
-		fflush(stdout);
-		_exit(status);
-	}
-	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		SKIP("no seccomp");
-	CHECK(status == 0);
+	unsetenv("STAPSDT_SITE");
+	test_in_child(run, "no seccomp");
 }
 
 /* The release says 2.6, so that only the kernel's answer leads to the right nop. */

@@ -8,23 +8,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
-
-/* in_child runs a case in a process in which it may close and change anything. */
-static void in_child(void (*run)(void))
-{
-	int status;
-	pid_t child;
-
-	fflush(stdout);
-	child = fork();
-	if (child == 0) {
-		run();
-		fflush(stdout);
-		_exit(test_failures != 0);
-	}
-	CHECK(waitpid(child, &status, 0) == child && status == 0);
-}
 
 static SDTProvider_t *some_probes(const char *name, MemFDOption_t place)
 {
@@ -70,7 +53,7 @@ static bool holds_image(SDTProvider_t *provider)
 	return same;
 }
 
-static void load_while_printing(MemFDOption_t place, int loads)
+static int load_while_printing(MemFDOption_t place, int loads)
 {
 	SDTProvider_t *provider = some_probes("prints", place);
 	pthread_t thread;
@@ -95,12 +78,13 @@ static void load_while_printing(MemFDOption_t place, int loads)
 	if (failed)
 		printf("# %d of %d loads failed\n", failed, loads);
 	providerDestroy(provider);
+	return test_failures != 0;
 }
 
-static void prints_into_memory(void) { load_while_printing(memfd_enabled, test_rounds(3000)); }
-static void prints_into_a_file(void) { load_while_printing(memfd_disabled, test_rounds(1000)); }
-static void printed_memory(void) { in_child(prints_into_memory); }
-static void printed_file(void) { in_child(prints_into_a_file); }
+static int prints_into_memory(void) { return load_while_printing(memfd_enabled, test_rounds(3000)); }
+static int prints_into_a_file(void) { return load_while_printing(memfd_disabled, test_rounds(1000)); }
+static void printed_memory(void) { test_in_child(prints_into_memory, ""); }
+static void printed_file(void) { test_in_child(prints_into_a_file, ""); }
 
 /* No code can write to the memfd, not even the program itself after it has closed too much. */
 static void sealed(void)

@@ -30,21 +30,9 @@ static void load(void)
 
 static void unload(void) { providerDestroy(provider); }
 
-static void record(size_t size)
-{
-	CHECK(sdtRecord(path, size) == 0);
-	if (*sdtError())
-		printf("# %s\n", sdtError());
-}
+static void record(size_t size) { rec_begin(path, size); }
 
-/* stop ends the recording, and reads and removes it. */
-static void stop(struct recording *r)
-{
-	sdtStopRecording();
-	CHECK(rec_read(r, path));
-	CHECK(r->ended && r->process == (uint32_t)getpid());
-	unlink(path);
-}
+static void stop(struct recording *r) { rec_stop(r, path); }
 
 static void fire_number(uint64_t n)
 {
@@ -384,15 +372,4 @@ static const struct test tests[] = {
 	{"memory that is mapped again", mapped_again},
 };
 
-int main(void)
-{
-	int status;
-
-	if (!mkdtemp(directory))
-		return 1;
-	snprintf(path, sizeof path, "%s/recording", directory);
-	status = test_main("record", tests, sizeof tests / sizeof tests[0]);
-	if (rmdir(directory) != 0)
-		printf("# %s is left\n", directory);
-	return status;
-}
+int main(void) { return rec_main("record", tests, sizeof tests / sizeof tests[0], directory, path); }

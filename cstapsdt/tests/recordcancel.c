@@ -12,32 +12,11 @@ static SDTProbe_t *probe;
 
 static void load(void)
 {
-	const SDTArgument_t arguments[] = {{"text", sdt_string}, {"n", uint64}};
-
-	provider = test_provider("cancel");
-	probe = providerAddNamedProbe(provider, "event", 2, arguments);
-	CHECK(providerLoad(provider) == 0);
+	provider = rec_provider("cancel", &probe);
 	memset(text, 'x', sizeof text - 1);
 }
 
 static void fire(void) { probeFire(probe, (uint64_t)(uintptr_t)text, (uint64_t)1); }
-
-/* in_child runs a case in a process that a signal ends if it hangs. */
-static void in_child(void (*run)(void))
-{
-	int status;
-	pid_t child;
-
-	fflush(stdout);
-	child = fork();
-	if (child == 0) {
-		alarm(60);
-		run();
-		fflush(stdout);
-		_exit(test_failures != 0);
-	}
-	CHECK(waitpid(child, &status, 0) == child && status == 0);
-}
 
 static void in_cancelled_thread(void *(*run)(void *))
 {
@@ -59,7 +38,7 @@ static void *fire_cancelled(void *unused)
 	return unused;
 }
 
-static void first_fire(void)
+static int first_fire(void)
 {
 	struct recording r;
 	char file[96];
@@ -72,13 +51,14 @@ static void first_fire(void)
 	rec_free(&r);
 	unlink(file);
 	providerDestroy(provider);
+	return test_failures != 0;
 }
 
 static void first_fire_of_a_child(void)
 {
 	load();
 	CHECK(sdtRecord(path, 1) == 0);
-	in_child(first_fire);
+	test_in_child(first_fire, "");
 	sdtStopRecording();
 	unlink(path);
 	providerDestroy(provider);
@@ -97,7 +77,7 @@ static void *call_cancelled(void *unused)
 	return unused;
 }
 
-static void call_after_cancelled(void)
+static int call_after_cancelled(void)
 {
 	load();
 	in_cancelled_thread(call_cancelled);
@@ -108,9 +88,10 @@ static void call_after_cancelled(void)
 	sdtStopRecording();
 	unlink(path);
 	providerDestroy(provider);
+	return test_failures != 0;
 }
 
-static void calls(void) { in_child(call_after_cancelled); }
+static void calls(void) { test_in_child(call_after_cancelled, ""); }
 
 static const struct test tests[] = {
 	{"the first fire of a child", first_fire_of_a_child},

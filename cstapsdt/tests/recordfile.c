@@ -23,12 +23,7 @@ static void load(void)
 
 static void unload(void) { providerDestroy(provider); }
 
-static void record(size_t size)
-{
-	CHECK(sdtRecord(path, size) == 0);
-	if (*sdtError())
-		printf("# %s\n", sdtError());
-}
+static void record(size_t size) { rec_begin(path, size); }
 
 static void refused(const char *where, size_t size, const char *reason)
 {

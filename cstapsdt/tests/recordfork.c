@@ -12,19 +12,12 @@
 #include <sys/wait.h>
 
 static char directory[] = "/dev/shm/sdtrecord-XXXXXX";
-static char path[64], pattern[64];
+static char path[64];
 
 static SDTProvider_t *provider;
 static SDTProbe_t *probe;
 
-static void load(void)
-{
-	const SDTArgument_t arguments[] = {{"text", sdt_string}, {"n", uint64}};
-
-	provider = test_provider("recordfork");
-	probe = providerAddNamedProbe(provider, "event", 2, arguments);
-	CHECK(providerLoad(provider) == 0);
-}
+static void load(void) { provider = rec_provider("recordfork", &probe); }
 
 static void fire_times(uint64_t count)
 {
@@ -111,10 +104,11 @@ static void children(void)
 /* In a path, %p is the process that has the file. A child that loads a provider has one too. */
 static void pattern_of_process(void)
 {
-	char file[96];
+	char file[96], pattern[64];
 	pid_t child;
 
 	load();
+	snprintf(pattern, sizeof pattern, "%s/of%%p", directory);
 	CHECK(sdtRecord(pattern, 1) == 0);
 	child = fork();
 	if (child == 0) {
@@ -327,16 +321,4 @@ static const struct test tests[] = {
 	{"killed", killed},
 };
 
-int main(void)
-{
-	int status;
-
-	if (!mkdtemp(directory))
-		return 1;
-	snprintf(path, sizeof path, "%s/recording", directory);
-	snprintf(pattern, sizeof pattern, "%s/of%%p", directory);
-	status = test_main("recordfork", tests, sizeof tests / sizeof tests[0]);
-	if (rmdir(directory) != 0)
-		printf("# %s is left\n", directory);
-	return status;
-}
+int main(void) { return rec_main("recordfork", tests, sizeof tests / sizeof tests[0], directory, path); }

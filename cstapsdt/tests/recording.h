@@ -2,10 +2,9 @@
 #ifndef RECORDING_H
 #define RECORDING_H
 
+#include "test.h"
+
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
 	REC_HEAD = 4096,
@@ -122,6 +121,49 @@ static inline uint64_t rec_total(const struct recording *r) { return r->committe
 static inline uint64_t rec_word(const unsigned char *record, int i)
 {
 	return rec_number(record + REC_RECORD_HEAD + 8 * i, 8);
+}
+
+/* rec_provider returns a loaded provider and its probe, which has a text and a number. */
+static inline SDTProvider_t *rec_provider(const char *name, SDTProbe_t **probe)
+{
+	const SDTArgument_t arguments[] = {{"text", sdt_string}, {"n", uint64}};
+	SDTProvider_t *provider = test_provider(name);
+
+	*probe = providerAddNamedProbe(provider, "event", 2, arguments);
+	CHECK(providerLoad(provider) == 0);
+	return provider;
+}
+
+static inline void rec_begin(const char *path, size_t size)
+{
+	CHECK(sdtRecord(path, size) == 0);
+	if (*sdtError())
+		printf("# %s\n", sdtError());
+}
+
+/* rec_stop ends the recording, and reads and removes it. */
+static inline void rec_stop(struct recording *r, const char *path)
+{
+	sdtStopRecording();
+	CHECK(rec_read(r, path));
+	CHECK(r->ended && r->process == (uint32_t)getpid());
+	unlink(path);
+}
+
+/* rec_main runs tests with a directory for files, whose name mkdtemp completes, and which they leave empty. */
+static inline int rec_main(const char *suite, const struct test *tests, size_t count, char *directory, char *path)
+{
+	int status;
+
+	if (!mkdtemp(directory))
+		return 1;
+	snprintf(path, 64, "%s/recording", directory);
+	status = test_main(suite, tests, count);
+	if (rmdir(directory) != 0) {
+		printf("# %s is left\n", directory);
+		status = 1;
+	}
+	return status;
 }
 
 static inline void rec_free(struct recording *r) { free(r->bytes); }

@@ -8,19 +8,9 @@
 
 static char path[64];
 
-static void record(void)
-{
-	CHECK(sdtRecord(path, 0) == 0);
-	if (*sdtError())
-		printf("# %s\n", sdtError());
-}
+static void record(void) { rec_begin(path, 0); }
 
-static void stop(struct recording *r)
-{
-	sdtStopRecording();
-	CHECK(rec_read(r, path));
-	unlink(path);
-}
+static void stop(struct recording *r) { rec_stop(r, path); }
 
 /* use_briefly defines a provider with a probe, which it fires, and destroys it. */
 static void use_briefly(const char *name)

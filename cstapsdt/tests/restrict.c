@@ -140,27 +140,6 @@ static void load_fails(MemFDOption_t place, SDTError_t code, const char *words)
 	providerDestroy(made);
 }
 
-/* in_child runs a test in a process for which it has changed the system; 77 is a skip. */
-static void in_child(bool (*prepare)(void), void (*run)(void), const char *without)
-{
-	int status;
-	pid_t child;
-
-	fflush(stdout);
-	child = fork();
-	if (child == 0) {
-		if (!prepare())
-			_exit(77);
-		run();
-		fflush(stdout);
-		_exit(test_failures != 0);
-	}
-	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
-	if (WEXITSTATUS(status) == 77)
-		SKIP(without);
-	CHECK(WEXITSTATUS(status) == 0);
-}
-
 static bool memfd_eacces(void)
 {
 	return no_memfd(EACCES);
@@ -312,8 +291,16 @@ static bool memfd_noexec(void)
 	return set;
 }
 
-#define CASE(name, prepare, run, without) \
-	static void name(void) { in_child(prepare, run, without); }
+/* A case is run in a process for which the system was changed. */
+#define CASE(name, prepare, run, without)                                                          \
+	static int name##_in_child(void)                                                           \
+	{                                                                                          \
+		if (!prepare())                                                                    \
+			return 77;                                                                 \
+		run();                                                                             \
+		return test_failures != 0;                                                         \
+	}                                                                                          \
+	static void name(void) { test_in_child(name##_in_child, without); }
 
 #define ROOT "not root"
 #define SECCOMP "no seccomp"

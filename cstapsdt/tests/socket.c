@@ -25,14 +25,7 @@ enum { HAS_CHILDREN = 1, EXTRA_THREADS = 0 };
 static SDTProvider_t *provider;
 static SDTProbe_t *probe;
 
-static void load(void)
-{
-	const SDTArgument_t arguments[] = {{"text", sdt_string}, {"n", uint64}};
-
-	provider = test_provider("socket");
-	probe = providerAddNamedProbe(provider, "event", 2, arguments);
-	CHECK(providerLoad(provider) == 0);
-}
+static void load(void) { provider = rec_provider("socket", &probe); }
 
 static void fire(uint64_t n) { probeFire(probe, (uint64_t)(uintptr_t)"text", n); }
 

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct test {
@@ -123,6 +124,29 @@ static inline int test_objects(void)
 static inline int test_descriptors(void)
 {
 	return test_count("/proc/self/fd", "");
+}
+
+/*
+ * test_in_child runs a case in a process of its own, in which it may change anything. The case returns 0 if it found nothing
+ * wrong, or 77 if it cannot be had, for which without says why. A signal ends one that hangs.
+ */
+static inline void test_in_child(int (*run)(void), const char *without)
+{
+	int status;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		alarm(300);
+		status = run();
+		fflush(stdout);
+		_exit(status);
+	}
+	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		SKIP(without);
+	CHECK(status == 0);
 }
 
 static inline int test_main(const char *suite, const struct test *tests, size_t count)

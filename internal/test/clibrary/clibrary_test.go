@@ -23,8 +23,7 @@ const source = "../../../cstapsdt"
 func build(t testing.TB) (directory string) {
 	t.Helper()
 	testenv.NotRaced(t, "it starts a program in C, which the detector does not know")
-	here, err := os.Getwd()
-	require.NoError(t, err)
+	here := tracetest.Must(os.Getwd())(t)
 	return tracetest.BuildShell(t, `library="`+here+"/"+source+`" testdata="`+here+`/testdata" libraries="out/libstapsdt.a -lelf -ldl -pthread"
 make -s -C "$library" OUT="$PWD/out" all
 cc -std=c11 -Wall -Wextra -Werror -O2 -I"$library" -o app "$testdata/app.c" $libraries
@@ -51,7 +50,6 @@ func start(t testing.TB, program, variable string, args ...string) *tracetest.Pr
 // stapsdt runs the command, and returns what it prints.
 func stapsdt(t testing.TB, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(tracetest.Build(t, "../../../cmd/stapsdt"), args...).Output()
-	require.NoError(t, err)
+	out := tracetest.Must(exec.Command(tracetest.Build(t, "../../../cmd/stapsdt"), args...).Output())(t)
 	return string(out)
 }

@@ -23,8 +23,7 @@ import (
 func TestPrefork(t *testing.T) {
 	testenv.Long(t, "it starts an interpreter, and forks it a hundred times")
 	testenv.NeedsTool(t, "python3", "python3")
-	dir, err := os.MkdirTemp("/dev/shm", "prefork")
-	require.NoError(t, err)
+	dir := tracetest.Must(os.MkdirTemp("/dev/shm", "prefork"))(t)
 	defer os.RemoveAll(dir)
 
 	const workers = 100
@@ -40,13 +39,11 @@ func TestPrefork(t *testing.T) {
 			continue
 		}
 		pid, returned, _ := strings.Cut(worker, " ")
-		fired, err := strconv.ParseUint(returned, 10, 64)
-		require.NoError(t, err)
+		fired := tracetest.Must(strconv.ParseUint(returned, 10, 64))(t)
 		events += requireWorker(t, dir+"/"+pid+".rec", pid, fired)
 	}
 	t.Logf("%d workers have left %d events", workers, events)
-	recordings, err := filepath.Glob(dir + "/*.rec")
-	require.NoError(t, err)
+	recordings := tracetest.Must(filepath.Glob(dir + "/*.rec"))(t)
 	require.Len(t, recordings, workers+1)
 	server.Hangup()
 	require.NoError(t, server.Wait(testenv.Patience))

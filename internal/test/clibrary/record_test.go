@@ -36,13 +36,10 @@ func TestRecordings(t *testing.T) {
 // open returns a reader of a recording that has read what is there.
 func open(t *testing.T, path string) *recording.Reader {
 	t.Helper()
-	f, err := os.Open(path)
-	require.NoError(t, err)
+	f := tracetest.Must(os.Open(path))(t)
 	t.Cleanup(func() { f.Close() })
-	r, err := recording.NewReader(f)
-	require.NoError(t, err)
-	_, err = r.More()
-	require.NoError(t, err)
+	r := tracetest.Must(recording.NewReader(f))(t)
+	_ = tracetest.Must(r.More())(t)
 	return r
 }
 
@@ -57,8 +54,7 @@ func testRecorded(t *testing.T, program string) {
 	require.NotZero(t, head.Boot)
 	require.Equal(t, "app", filepath.Base(head.Executable))
 	require.False(t, head.Ended)
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := tracetest.Must(os.Stat(path))(t)
 	require.EqualValues(t, 0o600, info.Mode())
 
 	list := stapsdt(t, "list", "--from", path)
@@ -147,8 +143,7 @@ func testOvertaken(t *testing.T, program string) {
 		s.read(t, r, app.PID())
 	}
 	app.Hangup()
-	fired, err := strconv.ParseUint(app.Expect("fired ", testenv.Patience), 10, 64)
-	require.NoError(t, err)
+	fired := tracetest.Must(strconv.ParseUint(app.Expect("fired ", testenv.Patience), 10, 64))(t)
 	s.read(t, r, app.PID())
 	t.Logf("%d events, of which the reader has seen %d", fired, s.seen)
 	require.Equal(t, fired, s.seen+r.Lost())
@@ -182,8 +177,7 @@ func testKilled(t *testing.T, program string) {
 		require.GreaterOrEqual(t, s.seen+r.Lost(), fired)
 		seen += s.seen
 	}
-	kept, err := filepath.Glob(path + "-*")
-	require.NoError(t, err)
+	kept := tracetest.Must(filepath.Glob(path + "-*"))(t)
 	require.Len(t, kept, min(rounds-1, 5))
 	t.Logf("%d kills left %d events", rounds, seen)
 }
@@ -233,7 +227,6 @@ func testRecordIgnored(t *testing.T, program string) {
 }
 
 func read(t *testing.T, path string) []byte {
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
+	data := tracetest.Must(os.ReadFile(path))(t)
 	return data
 }

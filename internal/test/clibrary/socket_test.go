@@ -55,8 +55,7 @@ func listen(t *testing.T, program string, args ...string) *listener {
 
 // sockets returns the paths of the sockets in the program's directory.
 func (l *listener) sockets(t *testing.T) []string {
-	found, err := filepath.Glob(l.dir + "/*.sock")
-	require.NoError(t, err)
+	found := tracetest.Must(filepath.Glob(l.dir + "/*.sock"))(t)
 	return found
 }
 
@@ -64,8 +63,7 @@ func (l *listener) sockets(t *testing.T) []string {
 func (l *listener) dial(t *testing.T) *net.UnixConn {
 	t.Helper()
 	require.Len(t, l.sockets(t), 1)
-	c, err := net.Dial("unix", l.sockets(t)[0])
-	require.NoError(t, err)
+	c := tracetest.Must(net.Dial("unix", l.sockets(t)[0]))(t)
 	t.Cleanup(func() { c.Close() })
 	require.NoError(t, c.SetDeadline(time.Now().Add(testenv.Patience)))
 	return c.(*net.UnixConn)
@@ -73,8 +71,7 @@ func (l *listener) dial(t *testing.T) *net.UnixConn {
 
 func (l *listener) client(t *testing.T) *wire.Client {
 	t.Helper()
-	c, err := wire.NewClient(l.dial(t), testenv.Patience)
-	require.NoError(t, err)
+	c := tracetest.Must(wire.NewClient(l.dial(t), testenv.Patience))(t)
 	return c
 }
 
@@ -86,11 +83,9 @@ func all(bytes uint64) wire.Watch {
 // watch begins a watch, and returns the reader of its memory.
 func watch(t *testing.T, c *wire.Client, w wire.Watch) *recording.Reader {
 	t.Helper()
-	memory, err := c.Watch(w)
-	require.NoError(t, err)
+	memory := tracetest.Must(c.Watch(w))(t)
 	t.Cleanup(func() { memory.Close() })
-	r, err := recording.NewReader(memory)
-	require.NoError(t, err)
+	r := tracetest.Must(recording.NewReader(memory))(t)
 	return r
 }
 
@@ -122,14 +117,12 @@ func (l *listener) requireEnabled(t *testing.T, want string) {
 // testWatch: from Watching to End, no event is missing; before and after, the probes are idle.
 func testWatch(t *testing.T, program string) {
 	l := listen(t, program)
-	info, err := os.Stat(l.sockets(t)[0])
-	require.NoError(t, err)
+	info := tracetest.Must(os.Stat(l.sockets(t)[0]))(t)
 	require.Equal(t, os.ModeSocket|0o600, info.Mode())
 	c := l.client(t)
 	require.EqualValues(t, l.PID(), c.Hello().PID)
 	require.Equal(t, fmt.Sprintf("%d-%d.sock", l.PID(), c.Hello().Start), filepath.Base(l.sockets(t)[0]))
-	probes, err := c.List()
-	require.NoError(t, err)
+	probes := tracetest.Must(c.List())(t)
 	require.Len(t, probes, 4)
 	require.Equal(t, "unnamed", probes[2].Name)
 	require.Equal(t, []recording.Arg{{Name: "arg0", Type: 8, Kind: recording.Uint64}, {Name: "arg1", Type: -1, Kind: recording.Int64}}, probes[2].Args)
@@ -231,8 +224,7 @@ func testLimits(t *testing.T, program string) {
 			break
 		}
 		require.NoError(t, err)
-		r, err := recording.NewReader(memory)
-		require.NoError(t, err)
+		r := tracetest.Must(recording.NewReader(memory))(t)
 		total += uint64(r.Head().Size())
 		memory.Close()
 	}
@@ -314,8 +306,7 @@ func testSocketChildren(t *testing.T, program string) {
 	c := l.client(t)
 	r := watch(t, c, all(1<<20))
 	l.Say("fork")
-	child, err := strconv.Atoi(l.Expect("child ", testenv.Patience))
-	require.NoError(t, err)
+	child := tracetest.Must(strconv.Atoi(l.Expect("child ", testenv.Patience)))(t)
 	require.Eventually(t, func() bool { return len(l.sockets(t)) == 2 }, testenv.Patience, time.Millisecond)
 	trace := stapsdt(t, "trace", "--via", "socket", "-p", strconv.Itoa(child), "capp:event", "-n", "3")
 	require.Equal(t, 3, strings.Count(trace, fmt.Sprintf("%7d app ", child)), trace)
@@ -390,8 +381,7 @@ sys.stdin.readline()`, filepath.Dir(program)+"/out/libstapsdt.so.0")
 	l := &listener{tracetest.Command(t, cmd), dir}
 	require.Equal(t, "0", l.Expect("listens ", testenv.Patience))
 	l.Expect("closed", testenv.Patience)
-	probes, err := l.client(t).List()
-	require.NoError(t, err)
+	probes := tracetest.Must(l.client(t).List())(t)
 	require.Empty(t, probes)
 	l.Hangup()
 	require.NoError(t, l.Wait(testenv.Patience))

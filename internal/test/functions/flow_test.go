@@ -61,10 +61,8 @@ func flows(t *testing.T, p *program) {
 // TestPythons: the versions of Python that pyenv has here, of which those from 3.12 on have other
 // hooks.
 func TestPythons(t *testing.T) {
-	home, err := os.UserHomeDir()
-	require.NoError(t, err)
-	found, err := filepath.Glob(home + "/.pyenv/versions/3.*/bin/python3")
-	require.NoError(t, err)
+	home := tracetest.Must(os.UserHomeDir())(t)
+	found := tracetest.Must(filepath.Glob(home + "/.pyenv/versions/3.*/bin/python3"))(t)
 	if found = slices.DeleteFunc(found, func(path string) bool { return pythonMinor(path) < 8 }); len(found) == 0 {
 		t.Skip("pyenv has no version of Python here")
 	}
@@ -104,8 +102,7 @@ func (p *program) stack() string {
 
 // calls returns what flow showed of the functions of the program, but not of ready.
 func (p *program) calls(t *testing.T, lines []string) (calls []string) {
-	source, err := os.ReadFile(p.path)
-	require.NoError(t, err)
+	source := tracetest.Must(os.ReadFile(p.path))(t)
 	at := 1 + strings.Count(string(source[:bytes.Index(source, []byte(p.language.entry))]), "\n")
 	lines = slices.Clone(lines)
 	slices.Sort(lines) // all times have as many digits

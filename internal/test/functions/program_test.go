@@ -76,12 +76,10 @@ type program struct {
 // start starts the program of a language. Its path is so short that bpftrace shows it whole.
 func (l *language) start(t testing.TB, library, command string) *program {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "w")
-	require.NoError(t, err)
+	dir := tracetest.Must(os.MkdirTemp("", "w"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata")))
-	root, err := filepath.Abs("../../..")
-	require.NoError(t, err)
+	root := tracetest.Must(filepath.Abs("../../.."))(t)
 	paths := []string{"BINDINGS", root + "/cstapsdt/bindings", "WORK", dir + "/work"}
 	if strings.Contains(command, "LUA") {
 		paths = append(paths, "LUA", tracetest.Build(t, root+"/examples/lua"))

@@ -91,8 +91,7 @@ func TestFaults(t *testing.T) {
 // TestLocks: the test has a lock of a file, and the program waits for it. Lua has mutexes only.
 func TestLocks(t *testing.T) {
 	each(t, func(t *testing.T, p *program) {
-		file, err := os.Create(filepath.Join(t.TempDir(), "lock"))
-		require.NoError(t, err)
+		file := tracetest.Must(os.Create(filepath.Join(t.TempDir(), "lock")))(t)
 		defer file.Close()
 		require.NoError(t, syscall.Flock(int(file.Fd()), syscall.LOCK_EX))
 		tr := p.traced(t, "locks")

@@ -112,17 +112,13 @@ var builds = []struct {
 	flags    []string
 }{
 	{name: "plain"},
-	{name: "stripped", long: true, stripped: true, flags: []string{"-ldflags=-s -w"}},
 	{name: "PIE", long: true, env: []string{"CGO_ENABLED=0"}, flags: []string{"-buildmode=pie"}},
 	{name: "stripped PIE", long: true, stripped: true, env: []string{"CGO_ENABLED=0"}, flags: []string{"-buildmode=pie", "-ldflags=-s -w"}},
 	{name: "cgo", long: true, cgo: true},
-	{name: "stripped cgo", long: true, cgo: true, stripped: true, flags: []string{"-ldflags=-s -w"}},
 	{name: "static PIE", long: true, cgo: true, flags: []string{"-buildmode=pie", "-tags=netgo,osusergo", "-ldflags=-linkmode=external -extldflags=-static-pie"}},
 	{name: "stripped static PIE", long: true, cgo: true, stripped: true, flags: []string{"-buildmode=pie", "-tags=netgo,osusergo", "-ldflags=-s -w -linkmode=external -extldflags=-static-pie"}},
 	{name: "unoptimized", long: true, flags: []string{"-gcflags=all=-N -l"}},
 	{name: "Go 1.22", long: true, env: []string{"GOTOOLCHAIN=go1.22.12"}},
-	{name: "Go 1.22, stripped PIE", long: true, stripped: true, env: []string{"GOTOOLCHAIN=go1.22.12", "CGO_ENABLED=0"}, flags: []string{"-buildmode=pie", "-ldflags=-s -w"}},
-	{name: "Go 1.27", long: true, env: []string{"GOTOOLCHAIN=go1.27.0"}},
 	{name: "Go 1.27, stripped PIE", long: true, stripped: true, env: []string{"GOTOOLCHAIN=go1.27.0", "CGO_ENABLED=0"}, flags: []string{"-buildmode=pie", "-ldflags=-s -w"}},
 }
 

@@ -41,8 +41,7 @@ type place struct {
 // list returns what the command lists for specs.
 func (s *subject) list(specs ...string) (all []place) {
 	s.t.Helper()
-	out, err := exec.Command(stapsdt(s.t), append([]string{"list", "-o", "json", "-p", fmt.Sprint(s.PID())}, specs...)...).Output()
-	require.NoError(s.t, err)
+	out := tracetest.Must(exec.Command(stapsdt(s.t), append([]string{"list", "-o", "json", "-p", fmt.Sprint(s.PID())}, specs...)...).Output())(s.t)
 	for line := range strings.Lines(string(out)) {
 		var p place
 		require.NoError(s.t, json.Unmarshal([]byte(line), &p), line)
@@ -128,4 +127,14 @@ func rows(t testing.TB, lines []string) (all []row) {
 		}
 	}
 	return all
+}
+
+// TestMain builds the command. Several runs can use the machine: each names its own processes.
+func TestMain(m *testing.M) {
+	tracetest.BuildMain(m)
+}
+
+// stapsdt returns the path of the command.
+func stapsdt(t testing.TB) string {
+	return tracetest.Build(t, "../../../cmd/stapsdt", "CGO_ENABLED=0")
 }

@@ -156,7 +156,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{[]string{"top", "-p", pid, handle}, "top shows operations with two probes: stapsdt latency shows how long functions take"},
 		{[]string{"script", "--for", "bpftrace", "-p", pid, handle}, "selects functions, and scripts are written for probes"},
-		{[]string{"doctor", pid, handle}, "functions"},
+		{[]string{"doctor", "-p", pid, handle}, "selects functions, and doctor is about probes"},
 		{[]string{"export", "-c", rules}, "selects functions, which are not exported"},
 		{[]string{"trace", "-a", handle}, "functions, which are looked for in the processes that -p names"},
 		{[]string{"trace", "-p", pid, "-o", "chrome", "-O", "-", handle}, "a timeline shows the operations of probes, and not of functions"},

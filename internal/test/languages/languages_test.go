@@ -61,8 +61,7 @@ type subject struct {
 
 // in puts the directories of the binding and of the program into a command.
 func in(t testing.TB, binding, command string) string {
-	check, err := filepath.Abs("testdata")
-	require.NoError(t, err)
+	check := tracetest.Must(filepath.Abs("testdata"))(t)
 	return strings.NewReplacer("BINDING", binding, "CHECK", check).Replace(command)
 }
 
@@ -83,8 +82,7 @@ func start(t testing.TB, binding, command string) *subject {
 
 // files returns the images of the program.
 func (s *subject) files() []string {
-	found, err := filepath.Glob(s.images + "/*")
-	require.NoError(s.t, err)
+	found := tracetest.Must(filepath.Glob(s.images + "/*"))(s.t)
 	return found
 }
 

@@ -26,8 +26,7 @@ func TestRecordedBindings(t *testing.T) {
 	bindings := build(t)
 	command := filepath.Dir(filepath.Dir(bindings)) + "/stapsdt"
 	require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(command)), 0o755)) // what t.TempDir makes is the user's alone
-	data, err := os.ReadFile(tracetest.Build(t, "../../../cmd/stapsdt"))
-	require.NoError(t, err)
+	data := tracetest.Must(os.ReadFile(tracetest.Build(t, "../../../cmd/stapsdt")))(t)
 	require.NoError(t, os.WriteFile(command, data, 0o755))
 	check := filepath.Dir(command) + "/check" // where the user can read it
 	require.NoError(t, os.CopyFS(check, os.DirFS("testdata")))
@@ -53,8 +52,7 @@ func asUser(line string, env ...string) *exec.Cmd {
 }
 
 func (l *language) recorded(t *testing.T, binding, program, command string) {
-	dir, err := os.MkdirTemp("/dev/shm", "languages")
-	require.NoError(t, err)
+	dir := tracetest.Must(os.MkdirTemp("/dev/shm", "languages"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	require.NoError(t, os.Chown(dir, 65533, 65533))
 	s := &subject{tracetest.Command(t, asUser(in(t, binding, program+" return"), "LD_LIBRARY_PATH="+binding+"/../../out",

@@ -105,13 +105,11 @@ func argdistEvents(t *testing.T, out string) (list [][]string) {
 	numbers := func(table string) (list [][]string) { return events(table, `^\t1 +arg1 = (\d+), arg2 = (-?\d+)$`) }
 	var last int
 	for _, words := range numbers(tables[1]) {
-		n, err := strconv.Atoi(words[0])
-		require.NoError(t, err)
+		n := tracetest.Must(strconv.Atoi(words[0]))(t)
 		last = max(last, n)
 	}
 	for _, words := range numbers(tables[2]) {
-		n, err := strconv.Atoi(words[0])
-		require.NoError(t, err)
+		n := tracetest.Must(strconv.Atoi(words[0]))(t)
 		if n <= last {
 			list = append(list, words)
 		}

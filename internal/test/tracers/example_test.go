@@ -99,8 +99,7 @@ type running struct {
 // start starts a program, which removes the file of its probes when its input ends, or when it is asked to end.
 func (e *example) start(t *testing.T, command string) *running {
 	t.Helper()
-	directory, err := filepath.Abs(*programs)
-	require.NoError(t, err)
+	directory := tracetest.Must(filepath.Abs(*programs))(t)
 	words := strings.Fields(strings.ReplaceAll(command, "BUILT", directory))
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+directory+"/c", "STAPSDT_DIR="+t.TempDir(), "NODE_PATH="+directory+"/node/node_modules",
@@ -134,8 +133,7 @@ func (p *running) maps(name string) bool {
 
 func get(t *testing.T, url string, status int) {
 	t.Helper()
-	answer, err := http.Get(url)
-	require.NoError(t, err)
+	answer := tracetest.Must(http.Get(url))(t)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, status, answer.StatusCode)
 }

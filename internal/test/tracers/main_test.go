@@ -8,7 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,6 +45,10 @@ func titles() (list []string) {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if *programs == "" {
+		fmt.Println("no tests: scripts/lib/tracers.sh runs them, with the programs that it builds")
+		return
+	}
 	status := m.Run()
 	if *tableFile == "" {
 		os.Exit(status)
@@ -76,9 +84,6 @@ func kernel() string {
 }
 
 func TestTracers(t *testing.T) {
-	if *programs == "" {
-		t.Skip("scripts/lib/tracers.sh runs the tracers")
-	}
 	for _, r := range allRows() {
 		t.Run(r.tool+" "+r.version()+" "+r.way, func(t *testing.T) {
 			for _, k := range kinds {
@@ -113,3 +118,25 @@ func try(t *testing.T, r row, k kind) result {
 
 // built is the path of a program that scripts/lib/tracers.sh has built.
 func built(name string) string { return filepath.Join(*programs, name) }
+
+// guest is set by scripts/lib/guests.sh, in a guest whose kernel has headers and modules. A tracer
+// of one release is installed there.
+var guest = flag.String("guest", "", "the Debian release of the guest: try only the tracers that need its kernel's headers or modules")
+
+// elsewhere is what a cell shows of a tracer that needs a kernel with headers or modules, which this
+// machine does not have. docs/tracers.md explains the word.
+const elsewhere = "guest"
+
+// patience is how long a tracer may take. In a guest, which is emulated, bcc compiles for minutes.
+func patience() time.Duration {
+	if *guest != "" {
+		return 5 * testenv.Patience
+	}
+	return testenv.Patience
+}
+
+// guestRows are of the tracers that need the headers or the modules of the running kernel.
+func guestRows() []row {
+	rows := slices.Concat(bccRows(host{}), kernelRows(), otherRows())
+	return slices.DeleteFunc(rows, func(r row) bool { return !r.inGuest })
+}

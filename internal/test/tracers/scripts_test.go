@@ -41,9 +41,6 @@ var scripts = []script{
 func hasFunctions(e *example) bool { return e.functions != "" }
 
 func TestScripts(t *testing.T) {
-	if *programs == "" {
-		t.Skip("scripts/lib/tracers.sh runs the tracers")
-	}
 	version := host{newest: true}.versionOf("dtrace", "-V")
 	for _, s := range scripts {
 		t.Run("DTrace "+version()+" "+s.way, func(t *testing.T) {
@@ -204,8 +201,7 @@ func showsTasks(t *testing.T, e *example) {
 	time.Sleep(500 * time.Millisecond) // for more of them
 	out := r.stop()
 	tasks := taskLine.FindAllStringSubmatch(out, -1)
-	first, err := strconv.Atoi(tasks[0][1])
-	require.NoError(t, err)
+	first := tracetest.Must(strconv.Atoi(tasks[0][1]))(t)
 	for i, task := range tasks {
 		require.Equal(t, strconv.Itoa(first+i), task[1], out)
 		require.GreaterOrEqual(t, len(task[2]), 5, out) // 50 ms, or 49 by a coarse timer

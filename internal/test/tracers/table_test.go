@@ -144,10 +144,23 @@ func (tb *table) markdown() string {
 		fmt.Fprintf(&b, " %s |", column)
 	}
 	b.WriteString("\n|" + strings.Repeat("---|", 3+len(tb.columns)) + "\n")
-	for _, l := range tb.lines {
+	for _, l := range joined(tb.lines) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", l.tool, l.version, l.way, strings.Join(l.cells, " | "))
 	}
 	return b.String()
+}
+
+// joined makes one line of neighbors that differ in their use only.
+func joined(lines []line) (all []line) {
+	for _, l := range lines {
+		last := len(all) - 1
+		if last >= 0 && all[last].tool == l.tool && all[last].version == l.version && slices.Equal(all[last].cells, l.cells) {
+			all[last].way += "; " + l.way
+		} else {
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 // verdict counts the cells. One that is as impossible as it should be is none of ours.

@@ -162,3 +162,63 @@ func catches(pid int, s syscall.Signal) bool {
 	mask, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
 	return err == nil && mask&(1<<(s-1)) != 0
 }
+
+// Table returns the integers of a map that bpftrace printed, by their keys as it wrote them: "fib, 1": 13 of a map
+// named calls, for the line "@calls[fib, 1]: 13". The map of another name is not among them, nor is a key of several
+// lines, such as a stack, or a value that is no integer, such as a histogram. A map that was not printed is empty.
+func Table(t testing.TB, output, name string) map[string]int {
+	t.Helper()
+	entries := map[string]int{}
+	line := regexp.MustCompile(`(?m)^@` + regexp.QuoteMeta(name) + `\[(.*)\]: (-?\d+)$`)
+	for _, m := range line.FindAllStringSubmatch(output, -1) {
+		n, err := strconv.Atoi(m[2])
+		if err != nil {
+			t.Fatalf("@%s[%s]: %v", name, m[1], err)
+		}
+		entries[m[1]] = n
+	}
+	return entries
+}
+
+// Script runs a file with a bpftrace program on a process, as "bpftrace -p PID FILE ARGS" does, and returns when its
+// probes are attached. See [Bpftrace].
+func Script(t testing.TB, p *Process, file string, args ...string) *Tracer {
+	t.Helper()
+	return Bpftrace(t, read(t, file), append([]string{"-p", strconv.Itoa(p.PID())}, args...)...)
+}
+
+// FunctionScript returns the bpftrace program that examples/scripts/trace.sh, whose path is trace, runs for the
+// functions of a process, and its options.
+func FunctionScript(t testing.TB, p *Process, trace, language, name string) (program string, options []string) {
+	t.Helper()
+	pid := strconv.Itoa(p.PID())
+	out, err := exec.Command("sh", trace, language, name, pid, "-").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", trace, err, out)
+	}
+	if program = string(out); strings.Contains(program, "usdt:*:") {
+		options = []string{"-p", pid}
+	}
+	return program, options
+}
+
+// ProbesFile is the file of a provider's probes that a process has mapped, by way of /proc/PID/root: a path that holds
+// in a chroot and from other containers too, while the process lives.
+func ProbesFile(t testing.TB, pid int, provider string) string {
+	t.Helper()
+	maps := read(t, fmt.Sprintf("/proc/%d/maps", pid))
+	m := regexp.MustCompile(` (/\S+/` + regexp.QuoteMeta(provider) + `-[0-9a-f]+\.so)\n`).FindStringSubmatch(maps)
+	if m == nil {
+		t.Fatalf("process %d has no file of %s:\n%s", pid, provider, maps)
+	}
+	return fmt.Sprintf("/proc/%d/root%s", pid, m[1])
+}
+
+func read(t testing.TB, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -62,14 +62,12 @@ func watch(t testing.TB, p *tracetest.Process, fire string, args ...string) (tot
 	t.Helper()
 	cmd := exec.Command(command(t), append(args, "-o", "json", "-p", strconv.Itoa(p.PID()))...)
 	cmd.Stderr = io.Discard
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	out := tracetest.Must(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
 	done := make(chan error, 1)
 	go func() { done <- total.read(out, args[0]) }()
 	p.Say(fire)
-	nanoseconds, err := strconv.ParseInt(p.Expect("fired ", 10*testenv.Patience), 10, 64)
-	require.NoError(t, err)
+	nanoseconds := tracetest.Must(strconv.ParseInt(p.Expect("fired ", 10*testenv.Patience), 10, 64))(t)
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	require.NoError(t, <-done)
 	require.NoError(t, cmd.Wait())
@@ -154,8 +152,7 @@ func BenchmarkFirst(b *testing.B) {
 			var all []time.Duration
 			for range 21 {
 				cmd := exec.Command(command(b), "trace", "--via", via, "-n", "1", "-p", strconv.Itoa(p.PID()), "live:two")
-				out, err := cmd.StdoutPipe()
-				require.NoError(b, err)
+				out := tracetest.Must(cmd.StdoutPipe())(b)
 				began := time.Now()
 				require.NoError(b, cmd.Start())
 				lines := bufio.NewScanner(out)
@@ -219,8 +216,7 @@ func serverRate(b *testing.B, p *tracetest.Process, client, port, via string) fl
 	require.NoError(b, err, "%s", report)
 	match := regexp.MustCompile(`SET: ([\d.]+) requests per second`).FindAllSubmatch(report, -1)
 	require.NotEmpty(b, match, "%s", report)
-	rate, err := strconv.ParseFloat(string(match[len(match)-1][1]), 64)
-	require.NoError(b, err)
+	rate := tracetest.Must(strconv.ParseFloat(string(match[len(match)-1][1]), 64))(b)
 	if watcher != nil {
 		require.NoError(b, watcher.Process.Signal(os.Interrupt))
 		require.NoError(b, watcher.Wait())

@@ -131,7 +131,7 @@ func fireWatched(n int) int64 {
 		defer close(ended)
 		debugprobe.Handler().ServeHTTP(discard{}, r)
 	}()
-	for !watched.text.Observed() {
+	for !watched.text.Enabled() {
 		runtime.Gosched()
 	}
 	took := timed(watched.fireText)(n)

@@ -43,7 +43,7 @@ var startWatcher = sync.OnceFunc(func() {
 	watcher.cmd = exec.Command(os.Getenv(commandVar), "count", "-o", "json", "--via", "socket", "-p", strconv.Itoa(os.Getpid()), "outside:*")
 	watcher.cmd.Stdout, watcher.cmd.Stderr = &watcher.out, os.Stderr
 	check(watcher.cmd.Start())
-	for !outside.two.Observed() || !outside.text.Observed() {
+	for !outside.two.Enabled() || !outside.text.Enabled() {
 		runtime.Gosched()
 	}
 })

@@ -125,7 +125,7 @@ func loads(subject string, n, times int, rows ...string) []measurement {
 }
 
 // The sizes of large providers. They are written out in the keys and names of
-// table.go and targets.go.
+// table_test.go and limits.txt.
 const (
 	many = 20_000
 	most = 100_000

@@ -3,12 +3,18 @@
 package table
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -59,7 +65,7 @@ func functionKey(name string) string {
 }
 
 // measureFunctions measures the calls of functions, in rounds. It fails when a tracer has not counted every call.
-func (r results) measureFunctions(t *testing.T, rounds int) {
+func (r results) measureFunctions(t testing.TB, rounds int) {
 	subjects := subjects{}
 	watchers := map[string]*tracetest.Process{}
 	var theirs *tracetest.Tracer
@@ -93,4 +99,113 @@ func (r results) measureFunctions(t *testing.T, rounds int) {
 		}
 		subjects.end(t, c.name)
 	}
+}
+
+// callLines are the rows of the table of calls.
+var callLines = []struct{ what, name string }{
+	{"not traced", untracedCalls},
+	{"**counted at the push** after the stack check, `stapsdt count`", pushCalls},
+	{"counted at the symbol, bpftrace's `uprobe` and `count()`", bpftraceCalls},
+	{"counted at the entry, because there is no frame, `stapsdt count`", entryCalls},
+	{"call and return counted, `stapsdt count`", returnCalls},
+	{"call and return paired, `stapsdt latency`", latencyCalls},
+}
+
+// serverLines are the rows of the table of the server.
+var serverLines = []struct{ what, way string }{
+	{"not traced", serverUntraced},
+	{"**calls of three functions counted**, `stapsdt count`", serverCalls},
+	{"returns of the three counted, `stapsdt count`", serverReturns},
+	{"calls of the three counted by bpftrace", serverBpftrace},
+}
+
+// functions returns the tables of functions.
+func (r results) functions(machine string) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s.\n\n", machine)
+	s.WriteString("| a call of a Go function | processor time | beside the push |\n|---|--:|--:|\n")
+	for _, l := range callLines {
+		key := functionKey(l.name)
+		fmt.Fprintf(&s, "| %s | %s | %.2g |\n", l.what, nanoseconds(r.median(key)), r.ratio(key, functionKey(pushCalls)))
+	}
+	s.WriteString("\n| a net/http server and its clients keep all processors busy | requests per second | slower |\n|---|--:|--:|\n")
+	for _, l := range serverLines {
+		slower := ""
+		if l.way != serverUntraced {
+			slower = fmt.Sprintf("%.0f %%", r.slower(l.way))
+		}
+		fmt.Fprintf(&s, "| %s | %.0f | %s |\n", l.what, r.median(l.way), slower)
+	}
+	fmt.Fprintf(&s, "\nWith `--budget 1%%` at the calls and returns of the three functions, the probes took %.2f %% of the server's processor time in 20 seconds: the events times the "+
+		"prices of the first table. The command itself said %.2g %%.\n", r.median(budgetShare), r.median(budgetOwn))
+	return s.String()
+}
+
+// slower returns by how many percent a way of tracing slows the server down.
+func (r results) slower(way string) float64 { return 100 * (1 - r.ratio(way, serverUntraced)) }
+
+// watch runs a verb of the command on functions of a process, and returns when the kernel has put breakpoints at all
+// their sites.
+func watch(t testing.TB, pid int, args ...string) *tracetest.Process {
+	sites := sitesOf(t, pid, args)
+	w := tracetest.Command(t, exec.Command(filepath.Join(*work, "stapsdt"), append(args, "-o", "json", "-p", strconv.Itoa(pid))...))
+	memory := tracetest.Must(os.Open(fmt.Sprintf("/proc/%d/mem", pid)))(t)
+	defer memory.Close()
+	require.Eventually(t, func() bool { return probed(memory, sites) }, testenv.Patience, time.Millisecond, "stapsdt does not attach")
+	return w
+}
+
+// sitesOf returns the addresses of the sites of functions that specs among the arguments name, in a program that is not
+// a PIE.
+func sitesOf(t testing.TB, pid int, args []string) (sites []int64) {
+	const start = 0x400000
+	for _, spec := range args {
+		if !strings.HasPrefix(spec, "go:") {
+			continue
+		}
+		name, returns := strings.CutSuffix(spec, ":return")
+		out, err := exec.Command(filepath.Join(*work, "stapsdt"), "list", "-o", "json", "-p", strconv.Itoa(pid), name).Output()
+		require.NoError(t, err, name)
+		var fn struct {
+			Offset  int64
+			Returns []int64
+		}
+		require.NoError(t, json.Unmarshal(out, &fn))
+		if returns || args[0] == "latency" {
+			for _, offset := range fn.Returns {
+				sites = append(sites, start+offset)
+			}
+		}
+		if !returns {
+			sites = append(sites, start+fn.Offset)
+		}
+	}
+	return sites
+}
+
+// probed reports whether there are breakpoints at all addresses.
+func probed(memory *os.File, sites []int64) bool {
+	for _, at := range sites {
+		var b [4]byte
+		if _, err := memory.ReadAt(b[:], at); err != nil || b[0] != 0xcc && b != [4]byte{0xa0, 0x00, 0x20, 0xd4} {
+			return false
+		}
+	}
+	return true
+}
+
+// stopWatching ends the command and returns what it has counted, by probe.
+func stopWatching(t testing.TB, w *tracetest.Process) map[string]int {
+	w.Signal(os.Interrupt)
+	require.NoError(t, w.Wait(testenv.Patience))
+	counts := map[string]int{}
+	for _, line := range w.Lines() {
+		var row struct {
+			Probe, End string
+			Count      int
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &row), line)
+		counts[row.Probe+row.End] += row.Count
+	}
+	return counts
 }

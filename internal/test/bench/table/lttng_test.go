@@ -25,7 +25,7 @@ type lttng string
 
 // startLTTng starts the daemon, unless one runs, and a session. The channel's buffers have 32 MB for each processor, as
 // much as a watcher's.
-func startLTTng(t *testing.T) lttng {
+func startLTTng(t testing.TB) lttng {
 	if exec.Command("lttng", "--no-sessiond", "list").Run() != nil {
 		daemon := tracetest.Command(t, exec.Command("lttng-sessiond", "--no-kernel"))
 		t.Cleanup(func() {
@@ -46,7 +46,7 @@ func startLTTng(t *testing.T) lttng {
 	return l
 }
 
-func lttngCommand(t *testing.T, args ...string) {
+func lttngCommand(t testing.TB, args ...string) {
 	out, err := exec.Command("lttng", append([]string{"--no-sessiond"}, args...)...).CombinedOutput()
 	require.NoError(t, err, "%v: %s", args, out)
 	if strings.Contains(string(out), "discarded") {
@@ -56,7 +56,7 @@ func lttngCommand(t *testing.T, args ...string) {
 
 // stop ends the session. It fails when the files cannot have the events that were fired: some of LTTng's take
 // as little as eight bytes.
-func (l lttng) stop(t *testing.T, fired int) {
+func (l lttng) stop(t testing.TB, fired int) {
 	lttngCommand(t, "stop", string(l))
 	lttngCommand(t, "destroy", string(l))
 	size := 0

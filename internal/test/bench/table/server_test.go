@@ -51,7 +51,7 @@ type server struct {
 }
 
 // startServer starts it, and warms it up.
-func startServer(t *testing.T) *server {
+func startServer(t testing.TB) *server {
 	s := &server{path: copyProgram(t, "functions", "server")}
 	s.Process = tracetest.Command(t, exec.Command(s.path, "serve"))
 	s.port = s.Expect("ready ", testenv.Patience)
@@ -60,7 +60,7 @@ func startServer(t *testing.T) *server {
 }
 
 // load keeps the server busy, and returns how many requests it has answered, and how many in a second.
-func (s *server) load(t *testing.T, duration time.Duration) (answered int, rate float64) {
+func (s *server) load(t testing.TB, duration time.Duration) (answered int, rate float64) {
 	out, err := exec.Command(s.path, "load", s.port, fmt.Sprint(duration.Seconds())).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	var errors, took int
@@ -72,7 +72,7 @@ func (s *server) load(t *testing.T, duration time.Duration) (answered int, rate 
 
 // measureServer measures how many requests a server at full load answers, in rounds of all ways. It fails when a request
 // does, and when a tracer has not counted every call.
-func (r results) measureServer(t *testing.T, rounds int) {
+func (r results) measureServer(t testing.TB, rounds int) {
 	s := startServer(t)
 	for range rounds {
 		for _, way := range []string{serverUntraced, serverCalls, serverReturns, serverBpftrace} {
@@ -84,7 +84,7 @@ func (r results) measureServer(t *testing.T, rounds int) {
 }
 
 // traced returns the rate of requests while the functions are traced in a way.
-func (s *server) traced(t *testing.T, way string) (rate float64) {
+func (s *server) traced(t testing.TB, way string) (rate float64) {
 	const duration = 2 * time.Second
 	suffix := ""
 	switch way {
@@ -118,7 +118,7 @@ var own = regexp.MustCompile(`the probes took \S+ of \S+ of the program's proces
 // measureBudget measures what calls and returns cost a server at full load, of which the command detaches from those
 // that exceed a budget of 1 %. A function that is called seldom stays. The prices of events are those of
 // measureFunctions.
-func (r results) measureBudget(t *testing.T) {
+func (r results) measureBudget(t testing.TB) {
 	s := startServer(t)
 	before := tracetest.ProcessorTime(t, s.PID())
 	specs := slices.Concat([]string{"count", "--budget", "1%"}, shopSpecs(""), shopSpecs(":return"), []string{"go:" + shopRare})
@@ -138,7 +138,6 @@ func (r results) measureBudget(t *testing.T) {
 	require.Contains(t, w.Dump(), "detached from ")
 	said := own.FindStringSubmatch(w.Dump())
 	require.NotNil(t, said, "the command does not say what the probes cost: %s", w.Dump())
-	share, err := strconv.ParseFloat(said[1], 64)
-	require.NoError(t, err)
+	share := tracetest.Must(strconv.ParseFloat(said[1], 64))(t)
 	r[budgetOwn] = []float64{share}
 }

@@ -27,10 +27,10 @@ const (
 )
 
 // measureHello compares the hello that has probes with the one that has none.
-func (r results) measureHello(t *testing.T) {
+func (r results) measureHello(t testing.TB) {
 	for _, m := range []struct {
 		key, first, second string
-		size               func(t *testing.T, path string) float64
+		size               func(t testing.TB, path string) float64
 	}{
 		{addedStripped, "hello-stripped", "hello-stripped-probes", fileBytes},
 		{addedUnstripped, "hello", "hello-probes", fileBytes},
@@ -55,7 +55,7 @@ func (r results) measureHello(t *testing.T) {
 	r[addedInit], r[addedInitAllocs] = []float64{packages}, []float64{allocs}
 }
 
-func fileBytes(t *testing.T, path string) float64 {
+func fileBytes(t testing.TB, path string) float64 {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	return float64(info.Size())
@@ -63,7 +63,7 @@ func fileBytes(t *testing.T, path string) float64 {
 
 // sectionBytes is how much a program's file holds without what aligns its segments, which
 // adds anything up to two pages and hides a small difference, or doubles it.
-func sectionBytes(t *testing.T, path string) (total float64) {
+func sectionBytes(t testing.TB, path string) (total float64) {
 	f, err := elf.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
@@ -76,7 +76,7 @@ func sectionBytes(t *testing.T, path string) (total float64) {
 }
 
 // loadedBytes is how much of a program is mapped when it runs.
-func loadedBytes(t *testing.T, path string) (total float64) {
+func loadedBytes(t testing.TB, path string) (total float64) {
 	f, err := elf.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
@@ -94,7 +94,7 @@ var initLine = regexp.MustCompile(`(?m)^init (\S+) @.*, (\d+) allocs$`)
 
 // initWork returns the packages that run code before main, and how often each
 // allocates.
-func initWork(t *testing.T, program string) map[string]float64 {
+func initWork(t testing.TB, program string) map[string]float64 {
 	cmd := exec.Command(filepath.Join(*work, program))
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	out, err := cmd.CombinedOutput()

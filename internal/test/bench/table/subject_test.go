@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/site"
@@ -45,7 +47,7 @@ func siteKinds() []string {
 // subjects are the programs that are measured. Each does what a line "ROW N" says, and answers with a number.
 type subjects map[string]*tracetest.Process
 
-func startSubjects(t *testing.T) subjects {
+func startSubjects(t testing.TB) subjects {
 	all := subjects{}
 	for _, name := range []string{pureGo, withCgo} {
 		all.start(t, name, exec.Command(filepath.Join(*work, "subject-"+name)))
@@ -57,23 +59,22 @@ func startSubjects(t *testing.T) subjects {
 }
 
 // copyProgram copies a program: uprobes belong to files, and a tracer of one must not slow down the others.
-func copyProgram(t *testing.T, program, name string) (path string) {
-	content, err := os.ReadFile(filepath.Join(*work, program))
-	require.NoError(t, err)
+func copyProgram(t testing.TB, program, name string) (path string) {
+	content := tracetest.Must(os.ReadFile(filepath.Join(*work, program)))(t)
 	path = filepath.Join(*work, program+"-"+name)
 	require.NoError(t, os.WriteFile(path, content, 0o700))
 	return path
 }
 
 // start runs a program, with a directory of its own for its images, and waits until its probes are loaded.
-func (all subjects) start(t *testing.T, name string, cmd *exec.Cmd, env ...string) {
+func (all subjects) start(t testing.TB, name string, cmd *exec.Cmd, env ...string) {
 	cmd.Env = append(os.Environ(), append(env, "STAPSDT_DIR="+filepath.Join(*images, name), "STAPSDT_BENCH_COMMAND="+filepath.Join(*work, "stapsdt"))...)
 	all[name] = tracetest.Command(t, cmd)
 	all[name].Expect("ready", testenv.Patience)
 }
 
 // ask has a program do a row's operation, and returns its answer.
-func (all subjects) ask(t *testing.T, name, row string, n int) (answer float64) {
+func (all subjects) ask(t testing.TB, name, row string, n int) (answer float64) {
 	all[name].Say(fmt.Sprint(row, " ", n))
 	_, err := fmt.Sscan(all[name].Expect("took ", testenv.Patience), &answer)
 	require.NoError(t, err)
@@ -81,8 +82,69 @@ func (all subjects) ask(t *testing.T, name, row string, n int) (answer float64) 
 }
 
 // end has a program end, by the end of its input.
-func (all subjects) end(t *testing.T, name string) {
+func (all subjects) end(t testing.TB, name string) {
 	all[name].Hangup()
 	require.NoError(t, all[name].Wait(testenv.Patience))
 	delete(all, name)
+}
+
+// measure takes the measurements of the list in a number of rounds.
+func (r results) measure(t testing.TB, all subjects, list []measurement, rounds int) {
+	for range rounds {
+		for _, m := range list {
+			answers := results{}
+			for range m.times {
+				answers[""] = append(answers[""], all.ask(t, m.subject, m.row, m.n)/m.per)
+			}
+			r[m.key()] = append(r[m.key()], answers.median(""))
+		}
+	}
+}
+
+// measureOutside is measure with a session of LTTng, whose program it starts. The programs of this repository start a
+// watcher themselves, and fail when it has not seen every fire.
+func (r results) measureOutside(t testing.TB, all subjects, list []measurement, rounds int) {
+	session := startLTTng(t)
+	fired := 0
+	for _, m := range list {
+		if m.subject == lttngSubject {
+			fired += rounds * m.n
+		}
+	}
+	// The program waits until the daemon knows its tracepoints.
+	all.start(t, lttngSubject, exec.Command(filepath.Join(*work, "lttngsubject")), "LTTNG_UST_REGISTER_TIMEOUT=-1")
+	r.measure(t, all, list, rounds)
+	all.end(t, lttngSubject)
+	session.stop(t, fired)
+}
+
+// measureTraced is measure with a tracer attached to each subject. It fails when
+// the tracers have not counted every fire.
+func (r results) measureTraced(t testing.TB, all subjects, list []measurement, rounds int) {
+	tracers := map[string]*tracetest.Tracer{}
+	for name, p := range all {
+		tracers[name] = tracetest.Bpftrace(t, `usdt:*:bench:* { @ = count(); }`, "-p", strconv.Itoa(p.PID()))
+	}
+	// The kernel optimises a site when it is hit for the first time.
+	const first = 1000
+	fired := map[string]int{}
+	for _, m := range list {
+		if m.row == clock || m.row == getppid {
+			continue
+		}
+		all.ask(t, m.subject, m.row, first)
+		fired[m.subject] += first + rounds*m.n
+	}
+	r.measure(t, all, list, rounds)
+	for name, tracer := range tracers {
+		require.Equal(t, fired[name], counted(t, tracer), name)
+	}
+}
+
+// counted ends a bpftrace, and returns what it has counted.
+func counted(t testing.TB, tracer *tracetest.Tracer) int {
+	count := regexp.MustCompile(`(?m)^@: (\d+)$`).FindStringSubmatch(tracer.Stop())
+	require.NotNil(t, count, "%s", tracer.Dump())
+	n := tracetest.Must(strconv.Atoi(count[1]))(t)
+	return n
 }

@@ -189,7 +189,7 @@ func (r results) loads(s *strings.Builder) {
 		base := pureGo + " " + l.row
 		fmt.Fprintf(s, " %s |", r.cell(base, microseconds))
 		if r.has(base) {
-			fmt.Fprintf(s, " %.0f |", r.calls(base, l.phase(), 1))
+			fmt.Fprintf(s, " %.0f |", 1000*r.ratio(base, unit(getppid, l.phase())))
 		} else {
 			s.WriteString(" |")
 		}

@@ -61,7 +61,7 @@ func pace() {
 		if _, err := fmt.Sscanf(line, "fire %d %d %d", &threads, &rate, &all); err != nil {
 			log.Fatal(err)
 		}
-		for !two.Enabled() && !two.Observed() {
+		for !two.Enabled() {
 			time.Sleep(100 * time.Microsecond)
 		}
 		began := time.Now()
