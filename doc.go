@@ -186,8 +186,7 @@
 // of the zero [Probe], [Probe0] to [Probe6] or [ProbeOf], or of a nil one, panic,
 // because a test for these would add an instruction to every Fire.
 //
-// Every error is an [*Error]. It wraps one of the sentinels, or has the [ErrorCode] of
-// the step that failed. [LoadAll] joins the errors of all providers. [ErrPlace] and
+// Every error is an [*Error]. If a program can act on it, it wraps one of the sentinels. [LoadAll] joins the errors of all providers. [ErrPlace] and
 // [ErrMap] mean that the program's environment must change before Load can succeed.
 //
 // The image is mapped from a file, like every program. Its owner and root can write to

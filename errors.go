@@ -35,6 +35,9 @@ var (
 	// the program has no address space or mappings left (vm.max_map_count), or a
 	// security policy forbids it.
 	ErrMap = errors.New("the probe image cannot be mapped")
+	// ErrUnload means that the mapping of the image could not be replaced by an empty one. It is kept, which only
+	// costs memory.
+	ErrUnload = errors.New("the probe image cannot be unmapped")
 	// ErrUnsupported means that this operating system or architecture has no probes.
 	ErrUnsupported = errors.New("not supported on this system")
 )
@@ -45,13 +48,12 @@ var errZero = errors.New("the provider was not created by NewProvider")
 // Error is the type of every error that this package returns. LoadAll joins the errors of
 // several providers.
 type Error struct {
-	// Op is the operation that failed: "define", "load", "unload", "fire" or "script".
+	// Op is the operation that failed: "define", "load", "unload" or "fire".
 	Op string
 	// Provider and Probe are the names of the provider and the probe for which the
 	// operation failed. Probe is "" if the error concerns the provider as a whole.
 	Provider, Probe string
-	// Code is the step of loading or unloading that failed. It is NoError if the error
-	// belongs to none of the steps, as for an invalid name.
+	// Code is libstapsdt's SDTError_t for the error. It is NoError if that has none, as for an invalid name.
 	Code ErrorCode
 	// Err is the reason.
 	Err error
@@ -103,9 +105,9 @@ func (e *Error) Unwrap() error {
 	return e.Err
 }
 
-// ErrorCode is the step of loading or unloading that failed. The steps are those of
-// libstapsdt's SDTError_t. Each value is one greater than there, so that the zero
-// ErrorCode is no failure.
+// ErrorCode is libstapsdt's SDTError_t for Go: the step of loading or unloading that failed. It serves programs that
+// compare codes with those of libstapsdt; for everything else, test for the errors above. Each value is one greater than in
+// SDTError_t, so that the zero ErrorCode is no failure.
 type ErrorCode int
 
 // The steps of loading and unloading.

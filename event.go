@@ -21,7 +21,7 @@ type Event struct {
 // The constant is not negative, or else this does not compile.
 const _ = -unsafe.Offsetof(Event{}.arguments)
 
-// Probe returns the probe that was fired. Its ArgNames are the names of the event's arguments.
+// Probe returns the probe that was fired. Its Args describe the event's arguments.
 func (e *Event) Probe() *Probe { return e.probe }
 
 // Time returns when the event occurred, by a monotonic clock: on Linux by CLOCK_MONOTONIC,
@@ -71,7 +71,7 @@ func (e *Event) String() string {
 	var s strings.Builder
 	s.WriteString(e.probe.String())
 	s.WriteByte('(')
-	names := e.probe.ArgNames()
+	names := e.probe.argNames()
 	for i := range e.NumArgs() {
 		if i > 0 {
 			s.WriteString(", ")

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -40,16 +39,16 @@ func ExampleProvider_AddProbe() {
 	defer p.Close()
 
 	// Any integer that fits will do. The error is nil while no tracer is attached.
-	fmt.Println(probe.Fire("main.lua", 17), probe.ArgTypes())
-	// Output: <nil> [string uint32]
+	fmt.Println(probe.Fire("main.lua", 17))
+	// Output: <nil>
 }
 
 // Names follow the probe's name. With them, tracers show what an argument is.
 func ExampleNewProbe2() {
 	p := stapsdt.NewProvider("names")
 	request := stapsdt.NewProbe2[string, time.Duration](p, "request__done", "path", "elapsed")
-	fmt.Println(request.ArgNames(), request.ArgTypes())
-	// Output: [path elapsed] [string int64]
+	fmt.Println(request.Args())
+	// Output: [{path string string} {elapsed int64 time.Duration}]
 }
 
 // The arguments of a probe from AddProbe have names, too.
@@ -59,8 +58,8 @@ func ExampleProbe_NameArgs() {
 	if err == nil {
 		err = probe.NameArgs("file", "number")
 	}
-	fmt.Println(probe.ArgNames(), err)
-	// Output: [file number] <nil>
+	fmt.Println(probe.Args(), err)
+	// Output: [{file string string} {number uint32 uint64}] <nil>
 }
 
 // The fields of a struct are the arguments.
@@ -74,8 +73,8 @@ func ExampleNewProbeOf() {
 	p := stapsdt.NewProvider("fields")
 	request := stapsdt.NewProbeOf[Request](p, "request__done")
 	request.Fire(Request{Path: "/index.html", HTTPStatus: 200, Elapsed: time.Millisecond})
-	fmt.Println(request.ArgNames(), request.ArgTypes())
-	// Output: [path http_status nanoseconds] [string int32 int64]
+	fmt.Println(request.Args())
+	// Output: [{path string string} {http_status int32 int64} {nanoseconds int64 time.Duration}]
 }
 
 // FireFunc computes the arguments only while a tracer is attached.
@@ -86,8 +85,8 @@ func ExampleProbe2_FireFunc() {
 	took.FireFunc(func() (string, time.Duration) {
 		return fmt.Sprintf("%v", start.Weekday()), time.Since(start)
 	})
-	fmt.Println(took.ArgTypes())
-	// Output: [string int64]
+	fmt.Println(took.Enabled())
+	// Output: false
 }
 
 // Enabled reports whether work that only a tracer sees is worth doing.
@@ -110,27 +109,4 @@ func ExampleError() {
 	// Output:
 	// true
 	// define noError
-}
-
-// A provider writes the bpftrace program that prints its events. Write it to a file,
-// and run bpftrace -p PID FILE.
-func ExampleProvider_WriteScript() {
-	app := stapsdt.NewProvider("myapp")
-	stapsdt.NewProbe2[string, int32](app, "request__done")
-	stapsdt.NewProbe1[string](app, "reload", "file")
-	app.WriteScript(os.Stdout)
-	// Output:
-	// // Prints the events of myapp in a process. Run it as root:
-	// //
-	// //	bpftrace -p PID FILE
-	//
-	// usdt:*:myapp:request__done
-	// {
-	// 	printf("myapp:request__done(\"%s\", %ld)\n", str(arg0), arg1);
-	// }
-	//
-	// usdt:*:myapp:reload
-	// {
-	// 	printf("myapp:reload file=\"%s\"\n", str(arg0));
-	// }
 }

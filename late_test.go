@@ -32,7 +32,7 @@ func TestLateNames(t *testing.T) {
 	require.NoError(t, err)
 	load(t, p)
 	require.ErrorIs(t, probe.NameArgs("a"), ErrLoaded)
-	require.Nil(t, probe.ArgNames())
+	require.Nil(t, probe.argNames())
 	late, err := p.AddProbe("late", Int8)
 	require.NoError(t, err)
 	require.NoError(t, late.NameArgs("b"), "it is not part of the image yet")
@@ -40,6 +40,6 @@ func TestLateNames(t *testing.T) {
 	require.NoError(t, probe.NameArgs("a"))
 	require.NoError(t, p.Load())
 	require.NoError(t, probe.NameArgs("a"), "nothing changes")
-	require.Equal(t, []string{"a"}, probe.ArgNames())
+	require.Equal(t, []string{"a"}, probe.argNames())
 	require.NoError(t, p.Unload())
 }

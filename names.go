@@ -7,10 +7,25 @@ import (
 	"strings"
 )
 
-// ArgNames returns the names of the probe's arguments. It returns nil if they have none.
-func (p *Probe) ArgNames() []string { return slices.Clone(p.argNames()) }
+// ArgInfo describes an argument of a probe.
+type ArgInfo struct {
+	Name string // "" if it has none: see NameArgs
+	Type ArgType
+	Kind Kind // of the Value that an Event has
+}
 
-// argNames is ArgNames without the copy.
+// Args describes the probe's arguments. Either all of them have names or none.
+func (p *Probe) Args() []ArgInfo {
+	names, all := p.argNames(), make([]ArgInfo, min(len(p.args), MaxArgs))
+	for i := range all {
+		if all[i] = (ArgInfo{Type: p.args[i], Kind: p.kinds[i]}); names != nil {
+			all[i].Name = names[i]
+		}
+	}
+	return all
+}
+
+// argNames returns the names of the arguments, or nil if they have none.
 func (p *Probe) argNames() []string {
 	if names := p.names.Load(); names != nil {
 		return *names

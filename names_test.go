@@ -3,6 +3,7 @@ package stapsdt
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,22 +18,24 @@ func TestArgNames(t *testing.T) {
 		&NewProbe5[int, string, int, int, bool](p, "p5", "a", "b", "c", "d", "e").Probe,
 		&NewProbe6[int, string, int, int, bool, int8](p, "p6", "a", "b", "c", "d", "e", "f").Probe,
 	} {
-		require.Equal(t, []string{"a", "b", "c", "d", "e", "f"}[:i+1], probe.ArgNames())
+		require.Equal(t, []string{"a", "b", "c", "d", "e", "f"}[:i+1], probe.argNames())
 		require.Len(t, probe.types, i+1)
 	}
-	require.Nil(t, NewProbe0(p, "p0").ArgNames())
-	require.Nil(t, NewProbe2[int, int](p, "none").ArgNames())
-	require.Nil(t, NewProbe2[int, int](p, "none", []string{}...).ArgNames())
-	require.Nil(t, NewProbe1[int](nil, "nil", "a").ArgNames())
+	require.Nil(t, NewProbe0(p, "p0").argNames())
+	require.Nil(t, NewProbe2[int, int](p, "none").argNames())
+	require.Nil(t, NewProbe2[int, int](p, "none", []string{}...).argNames())
+	require.Nil(t, NewProbe1[int](nil, "nil", "a").argNames())
 	require.NoError(t, p.err)
-	names := NewProbe1[int](p, "p1").ArgNames()
-	names[0] = "changed"
-	require.Equal(t, []string{"a"}, p.Probes()[0].ArgNames(), "the caller has a copy")
+	args := NewProbe1[time.Duration](p, "p1", "a").Args()
+	require.Equal(t, []ArgInfo{{"a", Int64, KindDuration}}, args)
+	args[0].Name = "changed"
+	require.Equal(t, "a", p.Probes()[0].Args()[0].Name, "the caller has a copy")
+	require.Equal(t, []ArgInfo{{"", String, KindString}}, NewProbe1[string](p, "unnamed").Args())
 	list := []string{"a", "b"}
 	probe := NewProbe2[int, int](p, "list", list...)
 	list[0] = "not a name"
-	require.Equal(t, []string{"a", "b"}, probe.ArgNames(), "so has the probe")
-	require.Nil(t, new(Probe).ArgNames())
+	require.Equal(t, []string{"a", "b"}, probe.argNames(), "so has the probe")
+	require.Nil(t, new(Probe).argNames())
 }
 
 func TestWrongNames(t *testing.T) {
@@ -55,7 +58,7 @@ func TestWrongNames(t *testing.T) {
 	} {
 		p := newProvider(t, "wrong")
 		probe := NewProbe2[int32, string](p, "probe", c.names...)
-		require.Nil(t, probe.ArgNames())
+		require.Nil(t, probe.argNames())
 		probe.Fire(1, "")
 		err := p.Load()
 		require.ErrorIs(t, err, c.sentinel)
@@ -67,7 +70,7 @@ func TestWrongNames(t *testing.T) {
 		dynamic, err := p.AddProbe("probe", Int32, String)
 		require.NoError(t, err)
 		require.EqualError(t, dynamic.NameArgs(c.names...), "stapsdt: define wrong:probe: "+c.text)
-		require.Nil(t, dynamic.ArgNames())
+		require.Nil(t, dynamic.argNames())
 		require.NoError(t, dynamic.NameArgs("_", strings.Repeat("Z9", 16)))
 	}
 }
@@ -82,9 +85,9 @@ func TestSitesShareNames(t *testing.T) {
 	require.NoError(t, err)
 	other := NewProbe2[int32, string](p, "other")
 	for _, probe := range []*Probe{&first.Probe, &second.Probe, third} {
-		require.Equal(t, []string{"a", "b"}, probe.ArgNames())
+		require.Equal(t, []string{"a", "b"}, probe.argNames())
 	}
-	require.Nil(t, other.ArgNames())
+	require.Nil(t, other.argNames())
 	require.NoError(t, third.NameArgs("a", "b"), "it has these names")
 	err = third.NameArgs("a", "c")
 	require.ErrorIs(t, err, ErrConflict)
@@ -103,8 +106,8 @@ func TestNameArgs(t *testing.T) {
 	names := []string{"a", "b"}
 	require.NoError(t, probe.NameArgs(names...))
 	names[0] = "changed"
-	require.Equal(t, []string{"a", "b"}, probe.ArgNames())
-	require.Equal(t, []string{"a", "b"}, site.ArgNames())
+	require.Equal(t, []string{"a", "b"}, probe.argNames())
+	require.Equal(t, []string{"a", "b"}, site.argNames())
 	none, err := p.AddProbe("none")
 	require.NoError(t, err)
 	require.NoError(t, none.NameArgs())

@@ -10,20 +10,21 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/call"
 	"github.com/go-stapsdt/stapsdt/internal/clock"
+	"github.com/go-stapsdt/stapsdt/internal/recording/sink"
 	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
-// observers are those of a provider, and the functions that call them. A fire calls these
-// functions through this variable, and only Observe assigns them to it, so that the linker
-// leaves what observers need out of programs that do not call Observe. They have no pointer to
-// the arguments, which would escape to the heap.
+// observers are the observers of a provider, and the recordings to which its fires are appended.
 type observers struct {
-	list    []*observer
-	begin   func() mark
-	deliver func(list []*observer, m mark)
-	// sinks are the recordings, and sinksOf returns those of a probe.
-	sinks   []*sink
-	sinksOf func(o *observers, p *Probe) *sinks
+	list     []*observer
+	delivery delivery // calls those in list; nil if Observe was not called
+	sinks    []sink.Sink
+}
+
+// delivery calls observers: see observing. Only Observe makes a value of it: the linker leaves what observers need, which are
+// 24 KiB of code, out of programs that do not call Observe.
+type delivery interface {
+	deliver(list []*observer, p *Probe, a *words.Arguments)
 }
 
 // observer is a function that Observe was called with.
@@ -49,7 +50,7 @@ var observedByte = [1]byte{call.Bits}
 // after Observe has returned and returns before stop is called.
 //
 // Several goroutines may call f at once. f must not keep the Event or its text after it
-// returns, but may keep a Clone. A fire takes as long as its observers: f should be quick,
+// returns, but may keep a Clone. A fire takes as long as its observers, and 50 to 100 ns more: f should be quick,
 // and if it blocks, so does the goroutine that fires. An event that f itself fires, of any
 // provider, reaches tracers but no observer, so that f cannot call itself through a probe.
 //
@@ -77,7 +78,7 @@ func (p *Provider) Observe(f func(*Event), probes ...*Probe) (stop func()) {
 	clock.Now() // sets the clock's origin, which takes longer than to read it
 	o := &observer{f: f, only: slices.Clone(probes)}
 	all := p.copyObservers()
-	all.list, all.begin, all.deliver = append(all.list, o), beginEvent, deliverEvent
+	all.list, all.delivery = append(all.list, o), new(observing)
 	p.setObservers(all)
 	return func() { p.stop(o) }
 }
@@ -132,9 +133,7 @@ func (p *Probe) watch(o *observers) {
 	var s *sinks
 	observed := false
 	if o != nil {
-		if len(o.sinks) > 0 {
-			s = o.sinksOf(o, p)
-		}
+		s = p.sinksOf(o)
 		observed = s != nil || slices.ContainsFunc(o.list, func(o *observer) bool { return o.observes(p) })
 	}
 	p.sinks.Store(s)
@@ -151,28 +150,20 @@ func (p *Probe) observed() bool {
 	return atomic.LoadPointer(&p.at) == unsafe.Pointer(&observedByte[0])
 }
 
-// notify calls the provider's observers, if the last one has not just been stopped.
+// notify appends a fire to the recordings, and calls the provider's observers, if the last one has not just been stopped.
 func (p *Probe) notify(a *words.Arguments) {
 	o := p.provider.observers.Load()
 	if o == nil {
 		return
 	}
+	// SAFETY: it is the same pointer, which lives until notify returns.
+	same := (*words.Arguments)(noescape(unsafe.Pointer(a)))
 	if s := p.sinks.Load(); s != nil {
-		s.appendConverted(p, s, noescape(unsafe.Pointer(a)))
+		s.AppendConverted(same)
 	}
-	if len(o.list) == 0 {
-		return
+	if len(o.list) > 0 {
+		o.delivery.deliver(o.list, p, same)
 	}
-	m := o.begin()
-	if m.event == nil {
-		return // an observer fires
-	}
-	e := m.event
-	e.probe, e.arguments.Texts = p, a.Texts
-	for i := range min(len(p.args), MaxArgs) { // faster than a copy: the words have only just been stored
-		e.arguments.Words[i] = a.Words[i]
-	}
-	o.deliver(o.list, m)
 }
 
 // onlyRecorded returns the recordings of the probe if nobody else sees a fire, and nil otherwise: for
@@ -185,7 +176,7 @@ func (p *Probe) onlyRecorded() *sinks {
 }
 
 // noescape returns a pointer of which the compiler does not know that it is p, for calls of
-// function variables: whatever they get would escape to the heap otherwise. They must not keep it.
+// interfaces' methods: whatever they get would escape to the heap otherwise. They must not keep it.
 //
 //go:nosplit
 func noescape(p unsafe.Pointer) unsafe.Pointer {
@@ -195,14 +186,21 @@ func noescape(p unsafe.Pointer) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }
 
-// beginEvent adds the calling goroutine to those that are in an observer.
-func beginEvent() mark { return observerGoroutines.add(call.Goroutine()) }
+// observing implements delivery.
+type observing struct{}
 
-// deliverEvent calls observers with the event of a goroutine that beginEvent has added to the
-// set, and removes the goroutine.
-func deliverEvent(list []*observer, m mark) {
+// deliver calls observers with an event, unless the goroutine is in one.
+func (*observing) deliver(list []*observer, p *Probe, a *words.Arguments) {
+	m := observerGoroutines.add(call.Goroutine())
+	if m.event == nil {
+		return
+	}
 	defer observerGoroutines.remove(m) // also if an observer ends the goroutine
 	e := m.event
+	e.probe, e.arguments.Texts = p, a.Texts
+	for i := range min(len(p.args), MaxArgs) { // faster than a copy: the words have only just been stored
+		e.arguments.Words[i] = a.Words[i]
+	}
 	e.time = clock.Now()
 	for _, o := range list {
 		if !o.stopped.Load() && o.observes(e.probe) && !o.call(e) {

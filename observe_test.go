@@ -88,9 +88,9 @@ func TestObserveSome(t *testing.T) {
 		t.Helper()
 		got := ""
 		for _, probe := range []*Probe{&a.Probe, &b.Probe, &c.Probe} {
-			require.Equal(t, probe.Enabled(), probe.Observed())
+			require.Equal(t, probe.Enabled(), probe.observed())
 			require.False(t, probe.Traced())
-			if probe.Observed() {
+			if probe.observed() {
 				got += probe.Name()
 			}
 		}
@@ -128,8 +128,8 @@ func TestObserveSome(t *testing.T) {
 	stopB()
 	state("")
 	fire(map[string]int{})
-	require.Equal(t, []Kind{KindDuration}, a.ArgKinds())
-	require.Empty(t, b.ArgKinds())
+	require.Equal(t, KindDuration, a.Args()[0].Kind)
+	require.Empty(t, b.Args())
 	require.False(t, new(Probe).Traced())
 }
 
@@ -246,7 +246,7 @@ func TestObserveStorm(t *testing.T) {
 	loop(func() {
 		p.Path()
 		for _, any := range p.Probes() {
-			any.ArgNames()
+			any.argNames()
 			any.Enabled()
 		}
 		runtime.Gosched()

@@ -153,7 +153,7 @@ func TestFieldsArrive(t *testing.T) {
 		Last       float64
 	}
 	large := NewProbeOf[many](p, "large")
-	require.Len(t, large.ArgTypes(), MaxArgs)
+	require.Len(t, large.args, MaxArgs)
 	recordAt(t, &large.Probe)
 	large.Fire(many{A: 1, B: 2, C: 3, Inner: global, details: details{-5, 6}, D: 7, E: 8, F: 9, G: 10, Raw: unsafe.Pointer(global), Last: 1.5})
 	address := uint64(uintptr(unsafe.Pointer(global)))

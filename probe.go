@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -103,14 +102,8 @@ func (p *Probe) Name() string { return p.name }
 // Provider returns the provider that the probe was defined with. It may be nil.
 func (p *Probe) Provider() *Provider { return p.provider }
 
-// ArgTypes returns the types of the probe's arguments.
-func (p *Probe) ArgTypes() []ArgType { return slices.Clone(p.args) }
-
 // String returns "provider:probe", the notation that tracers use.
 func (p *Probe) String() string { return p.provider.Name() + ":" + p.name }
-
-// ArgKinds returns the kinds of the values that an event of the probe has.
-func (p *Probe) ArgKinds() []Kind { return slices.Clone(p.kinds[:min(len(p.args), MaxArgs)]) }
 
 // Traced reports whether a tracer is attached to this probe in this process. Unlike Enabled,
 // it does not count observers. Like Enabled, it is advisory.
@@ -122,9 +115,6 @@ func (p *Probe) Traced() bool {
 	runtime.KeepAlive(p)
 	return traced
 }
-
-// Observed reports whether the program observes the probe: see [Provider.Observe].
-func (p *Probe) Observed() bool { return p.observed() }
 
 // Enabled reports whether a tracer is attached to this probe in this process, or the
 // probe is observed. Use it to avoid computing arguments that no tracer sees. The result

@@ -77,7 +77,7 @@ func (p *ProbeOf[T]) fire(args T) (fired bool) {
 	}
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.append(&p.Probe, s, noescape(unsafe.Pointer(&fields)))
+			s.Append(noescape(unsafe.Pointer(&fields)))
 			return true
 		}
 	}
@@ -151,7 +151,7 @@ func appendFields(list []field, typ reflect.Type, start uintptr) ([]field, error
 		if !f.IsExported() {
 			return nil, fmt.Errorf("%w: the field %s of %v is not exported; export it, or give it the tag %s", ErrArgType, f.Name, typ, "`probe:\"-\"`")
 		}
-		if argTypeOf(f.Type) == NoArg {
+		if argTypeOf(f.Type) == noArg {
 			return nil, fmt.Errorf("%w: the field %s of %v has the type %v, which an argument cannot have", ErrArgType, f.Name, typ, f.Type)
 		}
 		list = append(list, field{cmp.Or(tag, snake(f.Name)), f.Type, offset})

@@ -76,7 +76,7 @@ func TestDefaultNames(t *testing.T) {
 		require.Equal(t, want, imageOf(t, unnamed, &image.Arches()[i]))
 		require.Equal(t, want, imageOf(t, mixed, &image.Arches()[i]))
 	}
-	require.Nil(t, unnamed.Probes()[0].ArgNames(), "the names are the image's")
+	require.Nil(t, unnamed.Probes()[0].argNames(), "the names are the image's")
 }
 
 // TestNotDescribed: the images of the other architectures, and of providers without

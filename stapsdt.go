@@ -231,7 +231,7 @@ func checkName(name string) error {
 //   - ErrConflict, while another provider of the same name is loaded and has a probe of the
 //     same name with other arguments or argument names, because a tracer takes the two for one;
 //   - ErrPlace or ErrMap, with the reason for each place tried;
-//   - otherwise an *Error whose Code is the step that failed.
+//   - otherwise an *Error without a sentinel.
 func (p *Provider) Load() error {
 	if p.zero() {
 		return p.fail("load", "", errZero)
@@ -271,8 +271,8 @@ func (p *Provider) load() error {
 // docs/kernels.md lists them.
 //
 // If the mapping cannot be replaced by an empty one, it is kept, which only costs
-// memory, and Unload returns an *Error with the Code SharedLibraryClose. The provider
-// is unloaded nevertheless.
+// memory, and Unload returns an error that wraps ErrUnload. The provider is unloaded
+// nevertheless.
 func (p *Provider) Unload() error {
 	if p.zero() {
 		return nil
@@ -295,7 +295,7 @@ func (p *Provider) unload() error {
 	p.loaded, p.live = false, 0
 	defer providers.disclaim(p.record)
 	if err := p.loader.unload(traced); err != nil {
-		return &Error{Op: "unload", Provider: p.name, Code: SharedLibraryClose, Err: err}
+		return &Error{Op: "unload", Provider: p.name, Code: SharedLibraryClose, Err: fmt.Errorf("%w: %w", ErrUnload, err)}
 	}
 	return nil
 }

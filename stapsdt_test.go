@@ -3,7 +3,6 @@ package stapsdt
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,7 +41,6 @@ func TestZeroProvider(t *testing.T) {
 			require.False(t, typed.Enabled())
 			require.Equal(t, ":typed", typed.String())
 			require.EqualError(t, p.Load(), "stapsdt: load: the provider was not created by NewProvider")
-			require.EqualError(t, p.WriteScript(io.Discard), "stapsdt: script: the provider was not created by NewProvider")
 			require.Empty(t, p.Name())
 			require.Empty(t, p.Path())
 			require.False(t, p.Loaded())
@@ -62,7 +60,7 @@ func TestZeroProbe(t *testing.T) {
 	require.Empty(t, zero.Name())
 	require.Equal(t, ":", zero.String())
 	require.Nil(t, zero.Provider())
-	require.Empty(t, zero.ArgTypes())
+	require.Empty(t, zero.args)
 	require.Panics(t, func() { zero.Enabled() })
 	require.Panics(t, func() { zero.Fire(1, 2, 3, 4, 5, 6) })
 	require.Panics(t, func() { zero.FireFunc(nil) })
@@ -77,7 +75,7 @@ func TestLifecycle(t *testing.T) {
 	require.Equal(t, "first", first.Name())
 	require.Equal(t, "life:first", first.String())
 	require.Same(t, p, first.Provider())
-	require.Equal(t, []ArgType{Uint8, String}, first.ArgTypes())
+	require.Equal(t, []ArgType{Uint8, String}, first.args)
 	require.False(t, p.Loaded())
 	require.Empty(t, p.Path())
 	require.NoError(t, p.Unload(), "unload before load does nothing")
@@ -169,7 +167,7 @@ func TestArgumentLimits(t *testing.T) {
 	}
 	_, err := p.AddProbe("many", make([]ArgType, MaxArgs+1)...)
 	require.ErrorIs(t, err, ErrTooManyArgs)
-	for _, bad := range []ArgType{NoArg, 3, -3, 5, 16 + 1, -16, 127, -128} {
+	for _, bad := range []ArgType{noArg, 3, -3, 5, 16 + 1, -16, 127, -128} {
 		_, err := p.AddProbe("bad", Int8, bad)
 		require.ErrorIs(t, err, ErrArgType, "%d", bad)
 	}

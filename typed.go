@@ -18,7 +18,7 @@ type Arg interface {
 		~unsafe.Pointer | ~string | ~[]byte
 }
 
-// argTypeOf returns the ArgType of the Go type of an argument, or NoArg if an argument
+// argTypeOf returns the ArgType of the Go type of an argument, or noArg if an argument
 // cannot have the type. Only that of a ProbeOf can be a pointer to a struct.
 func argTypeOf(typ reflect.Type) ArgType {
 	switch typ.Kind() {
@@ -41,7 +41,7 @@ func argTypeOf(typ reflect.Type) ArgType {
 	case reflect.Float64:
 		return Float64
 	}
-	return NoArg
+	return noArg
 }
 
 // isPointer reports whether an argument of the type is a pointer.

@@ -47,7 +47,7 @@ func (p *Probe0) fire() (fired bool) {
 type Probe1[A Arg] struct{ Probe }
 
 // NewProbe1 defines a probe of the provider with one argument. names, if any are given,
-// must be one for the argument; [Probe.NameArgs] describes valid names.
+// must be the name of the argument; [Probe.NameArgs] describes valid names.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe1[A Arg](p *Provider, name string, names ...string) *Probe1[A] {
 	t := new(Probe1[A])
@@ -85,7 +85,7 @@ func (p *Probe1[A]) fire(a A) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a)}
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.append(&p.Probe, s, noescape(unsafe.Pointer(&args)))
+			s.Append(noescape(unsafe.Pointer(&args)))
 			return true
 		}
 	}
@@ -106,7 +106,7 @@ func (p *Probe1[A]) fire(a A) (fired bool) {
 type Probe2[A, B Arg] struct{ Probe }
 
 // NewProbe2 defines a probe of the provider with two arguments. names, if any are given,
-// must be one per argument; [Probe.NameArgs] describes valid names.
+// must have one for each argument; [Probe.NameArgs] describes valid names.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe2[A, B Arg](p *Provider, name string, names ...string) *Probe2[A, B] {
 	t := new(Probe2[A, B])
@@ -144,7 +144,7 @@ func (p *Probe2[A, B]) fire(a A, b B) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b)}
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.append(&p.Probe, s, noescape(unsafe.Pointer(&args)))
+			s.Append(noescape(unsafe.Pointer(&args)))
 			return true
 		}
 	}
@@ -166,7 +166,7 @@ func (p *Probe2[A, B]) fire(a A, b B) (fired bool) {
 type Probe3[A, B, C Arg] struct{ Probe }
 
 // NewProbe3 defines a probe of the provider with three arguments. names, if any are given,
-// must be one per argument; [Probe.NameArgs] describes valid names.
+// must have one for each argument; [Probe.NameArgs] describes valid names.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe3[A, B, C Arg](p *Provider, name string, names ...string) *Probe3[A, B, C] {
 	t := new(Probe3[A, B, C])
@@ -204,7 +204,7 @@ func (p *Probe3[A, B, C]) fire(a A, b B, c C) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c)}
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.append(&p.Probe, s, noescape(unsafe.Pointer(&args)))
+			s.Append(noescape(unsafe.Pointer(&args)))
 			return true
 		}
 	}
@@ -227,7 +227,7 @@ func (p *Probe3[A, B, C]) fire(a A, b B, c C) (fired bool) {
 type Probe4[A, B, C, D Arg] struct{ Probe }
 
 // NewProbe4 defines a probe of the provider with four arguments. names, if any are given,
-// must be one per argument; [Probe.NameArgs] describes valid names.
+// must have one for each argument; [Probe.NameArgs] describes valid names.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe4[A, B, C, D Arg](p *Provider, name string, names ...string) *Probe4[A, B, C, D] {
 	t := new(Probe4[A, B, C, D])
@@ -265,7 +265,7 @@ func (p *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d)}
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.append(&p.Probe, s, noescape(unsafe.Pointer(&args)))
+			s.Append(noescape(unsafe.Pointer(&args)))
 			return true
 		}
 	}
@@ -289,7 +289,7 @@ func (p *Probe4[A, B, C, D]) fire(a A, b B, c C, d D) (fired bool) {
 type Probe5[A, B, C, D, E Arg] struct{ Probe }
 
 // NewProbe5 defines a probe of the provider with five arguments. names, if any are given,
-// must be one per argument; [Probe.NameArgs] describes valid names.
+// must have one for each argument; [Probe.NameArgs] describes valid names.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe5[A, B, C, D, E Arg](p *Provider, name string, names ...string) *Probe5[A, B, C, D, E] {
 	t := new(Probe5[A, B, C, D, E])
@@ -327,7 +327,7 @@ func (p *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) (fired bool) {
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e)}
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.append(&p.Probe, s, noescape(unsafe.Pointer(&args)))
+			s.Append(noescape(unsafe.Pointer(&args)))
 			return true
 		}
 	}
@@ -352,7 +352,7 @@ func (p *Probe5[A, B, C, D, E]) fire(a A, b B, c C, d D, e E) (fired bool) {
 type Probe6[A, B, C, D, E, F Arg] struct{ Probe }
 
 // NewProbe6 defines a probe of the provider with six arguments. names, if any are given,
-// must be one per argument; [Probe.NameArgs] describes valid names.
+// must have one for each argument; [Probe.NameArgs] describes valid names.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe6[A, B, C, D, E, F Arg](p *Provider, name string, names ...string) *Probe6[A, B, C, D, E, F] {
 	t := new(Probe6[A, B, C, D, E, F])
@@ -392,7 +392,7 @@ func (p *Probe6[A, B, C, D, E, F]) fire(a A, b B, c C, d D, e E, f F) (fired boo
 	args := [...]unsafe.Pointer{unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c), unsafe.Pointer(&d), unsafe.Pointer(&e), unsafe.Pointer(&f)}
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.append(&p.Probe, s, noescape(unsafe.Pointer(&args)))
+			s.Append(noescape(unsafe.Pointer(&args)))
 			return true
 		}
 	}

@@ -53,7 +53,7 @@ type Probe{{.N}}{{$declared}} struct{ Probe }
 {{- if .N }}
 
 // NewProbe{{.N}} defines a probe of the provider with {{.Count}}. names, if any are given,
-// must be one {{if eq .N 1}}for the argument{{else}}per argument{{end}}; [Probe.NameArgs] describes valid names.
+// must {{if eq .N 1}}be the name of the argument{{else}}have one for each argument{{end}}; [Probe.NameArgs] describes valid names.
 // If the definition is invalid, Load reports it. With a nil provider the probe is a no-op.
 func NewProbe{{.N}}{{$declared}}(p *Provider, name string, names ...string) *Probe{{.N}}{{$types}} {
 	t := new(Probe{{.N}}{{$types}})
@@ -108,7 +108,7 @@ func (p *Probe{{.N}}{{$types}}) fire({{.Join ", " "$ @"}}) (fired bool) {
 	args := [...]unsafe.Pointer{ {{- .Join ", " "unsafe.Pointer(&$)" -}} }
 	if p.observed() {
 		if s := p.onlyRecorded(); s != nil {
-			s.append(&p.Probe, s, noescape(unsafe.Pointer(&args)))
+			s.Append(noescape(unsafe.Pointer(&args)))
 			return true
 		}
 	}

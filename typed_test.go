@@ -39,7 +39,7 @@ func TestTypedProbesDescribeTheirArguments(t *testing.T) {
 		{&NewProbe2[float32, float64](p, "f2").Probe, []ArgType{Float32, Float64}},
 		{&NewProbe2[ratio, seconds](p, "r2").Probe, []ArgType{Float32, Float64}},
 	} {
-		require.Equal(t, c.want, c.probe.ArgTypes())
+		require.Equal(t, c.want, c.probe.args)
 		require.Same(t, p, c.probe.Provider())
 		require.Equal(t, fmt.Sprint(len(c.want)), strings.TrimLeft(c.probe.Name(), "pfr"))
 		require.Equal(t, "typed:"+c.probe.Name(), c.probe.String())

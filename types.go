@@ -23,7 +23,7 @@ type ArgType int8
 
 // The types of arguments.
 const (
-	NoArg  ArgType = 0
+	noArg  ArgType = 0
 	Uint8  ArgType = 1
 	Int8   ArgType = -1
 	Uint16 ArgType = 2
@@ -45,8 +45,8 @@ const (
 	Float64 ArgType = 32 + 8
 )
 
-// Size returns the size in bytes of the value that a tracer sees. It is 0 for NoArg and
-// for an invalid ArgType.
+// Size returns the size in bytes of the value that a tracer sees. It is 0 for an
+// invalid ArgType.
 func (t ArgType) Size() int {
 	switch t {
 	case Uint8, Int8:
@@ -71,7 +71,7 @@ func (t ArgType) Signed() bool { return t < 0 && t.Size() > 0 }
 // Go and libstapsdt.
 func (t ArgType) String() string {
 	switch {
-	case t == NoArg:
+	case t == noArg:
 		return "noarg"
 	case t == String:
 		return "string"

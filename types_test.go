@@ -30,9 +30,9 @@ func TestArgType(t *testing.T) {
 		require.Equal(t, c.note, c.typ.note())
 		require.True(t, c.typ.valid())
 	}
-	require.Equal(t, "noarg", NoArg.String())
-	require.Zero(t, NoArg.Size())
-	require.False(t, NoArg.valid())
+	require.Equal(t, "noarg", noArg.String())
+	require.Zero(t, noArg.Size())
+	require.False(t, noArg.valid())
 	for _, bad := range []ArgType{3, -16, -3, 127, -128, -Float32, -Float64, 32, 33} {
 		require.Zero(t, bad.Size())
 		require.False(t, bad.Signed())

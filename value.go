@@ -127,8 +127,8 @@ func (v Value) Duration() time.Duration { return time.Duration(v.Int64()) }
 // address may have been moved or freed since.
 func (v Value) Pointer() uintptr { return uintptr(v.Uint64()) }
 
-// String returns a string, or any other value as fmt.Print prints its type, and a pointer as
-// a hexadecimal number. The text of an Event that is not a Clone is valid until the observer
+// String returns the text of a string, a pointer as a hexadecimal number, and any other value as fmt.Print prints a value of
+// its Go type. The text of an Event that is not a Clone is valid until the observer
 // returns.
 func (v Value) String() string {
 	switch v.kind {

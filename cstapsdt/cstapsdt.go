@@ -125,8 +125,8 @@ func (p *Provider) Close() {
 	p.c = nil
 }
 
-// Nop returns the name of the nop that the C library finds fastest in this process.
-func Nop() string { return C.GoString(C.sdt_nop_name()) }
+// chosenNop returns the name of the nop that the C library finds fastest in this process.
+func chosenNop() string { return C.GoString(C.sdt_nop_name()) }
 
 // err returns the error of the last call on the provider.
 func (p *Provider) err() error {

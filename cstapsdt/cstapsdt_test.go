@@ -74,7 +74,7 @@ func TestErrorsCross(t *testing.T) {
 }
 
 func TestSameNop(t *testing.T) {
-	require.Equal(t, site.Chosen().Name, Nop(), "C and Go must choose the same nop")
+	require.Equal(t, site.Chosen().Name, chosenNop(), "C and Go must choose the same nop")
 }
 
 // TestCrashNamesItself: if C code faults, the stack trace names its frames.

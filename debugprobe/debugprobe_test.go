@@ -84,7 +84,7 @@ func watchLines(t testing.TB, probe *stapsdt.Probe, url string) func() string {
 	t.Helper()
 	answer := get(t, url)
 	require.Equal(t, 200, answer.StatusCode)
-	require.Eventually(t, probe.Observed, wait, time.Millisecond)
+	require.Eventually(t, probe.Enabled, wait, time.Millisecond)
 	lines := bufio.NewReader(answer.Body)
 	return func() string {
 		t.Helper()
@@ -204,7 +204,7 @@ func TestEventLines(t *testing.T) {
 	}
 	require.Equal(t, `{"end":{"reason":"events","stats":{"matched":5,"sent":5,"dropped":0,"faults":0}}}`, next())
 	require.Empty(t, next())
-	require.Eventually(t, func() bool { return !probe.Observed() }, wait, time.Millisecond)
+	require.Eventually(t, func() bool { return !probe.Enabled() }, wait, time.Millisecond)
 }
 
 // TestFilter: a filter selects events, and leaves out a probe that does not have what it asks for.
@@ -214,7 +214,7 @@ func TestFilter(t *testing.T) {
 	idle := stapsdt.NewProbe0(p, "idle")
 	next := watchLines(t, &probe.Probe, address(server, "events.json", p, "events", "2",
 		"filter", `status >= 500 && strings.HasPrefix(path, "/api/") && arg1/zero == 500 && pid > 0 && 1.5ms > 20us && provider == "TestFilter" && probe == "event"`))
-	require.False(t, idle.Observed())
+	require.False(t, idle.Enabled())
 	probe.Fire("/api/a", 500, 1)
 	probe.Fire("/api/b", 499, 1)
 	probe.Fire("/api/c", 500, 0) // a fault
@@ -232,7 +232,7 @@ func TestUnnamed(t *testing.T) {
 	require.NoError(t, err)
 	b := stapsdt.NewProbe1[uint64](p, "b")
 	next := watchLines(t, a, address(server, "events.json", p, "events", "2", "filter", "arg0 > 1"))
-	require.Eventually(t, b.Observed, wait, time.Millisecond)
+	require.Eventually(t, b.Enabled, wait, time.Millisecond)
 	require.NoError(t, a.Fire(1, ""))
 	require.NoError(t, a.Fire(uint64(math.MaxUint64), "text"))
 	b.Fire(2)
@@ -355,7 +355,7 @@ func TestErrors(t *testing.T) {
 	require.NoError(t, err)
 	answer.Body.Close()
 	require.Equal(t, 200, answer.StatusCode)
-	require.False(t, probe.Observed())
+	require.False(t, probe.Enabled())
 	require.Zero(t, viewers.Load())
 }
 

@@ -40,7 +40,7 @@ func TestInFlight(t *testing.T) {
 			done <- struct{}{}
 		}()
 	}
-	require.Eventually(t, func() bool { return viewers.Load() == maxViewers && start.Observed() }, wait, time.Millisecond)
+	require.Eventually(t, func() bool { return viewers.Load() == maxViewers && start.Enabled() }, wait, time.Millisecond)
 	for _, w := range writers {
 		for stuck := false; !stuck; {
 			start.Fire(0, "first", "")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -20,10 +19,8 @@ var files embed.FS
 // for any path: the last element of the path selects what it serves. Mount it below a path that
 // ends in a slash.
 //
-// The page also shows what the given flight recorders hold. They are of type
-// *proberec.Recorder, or write events in the same form. Those of a *proberec.Recorder can also be
-// downloaded as a recording.
-func Handler(recorders ...io.WriterTo) http.Handler {
+// The page also shows the events of the given flight recorders, which clients can download as recordings, too.
+func Handler(recorders ...Recorder) http.Handler {
 	f := &flight{recorders: recorders}
 	return handler{
 		"":               page("index.html", "text/html; charset=utf-8"),

@@ -91,18 +91,18 @@ func TestSlowReader(t *testing.T) {
 		r := httptest.NewRequest("GET", "/events?rate=1000&provider="+p.Name(), nil).WithContext(ctx)
 		Handler().ServeHTTP(w, r)
 	}()
-	require.Eventually(t, probe.Observed, wait, time.Millisecond)
+	require.Eventually(t, probe.Enabled, wait, time.Millisecond)
 	probe.Fire("first", 0)
 	<-w.wrote // the stream is stuck from now on
 	big := strings.Repeat("\x01", 4000)
 	for i := range 2000 { // of which none ends if it waits for the client
 		probe.Fire(big, i)
 	}
-	require.True(t, probe.Observed())
+	require.True(t, probe.Enabled())
 	cancel()
 	close(w.release)
 	<-done
-	require.False(t, probe.Observed())
+	require.False(t, probe.Enabled())
 }
 
 // TestPending: a viewer's buffer is bounded.
@@ -169,9 +169,9 @@ func TestViewers(t *testing.T) {
 		status, _ := failure(t, address(server, endpoint, p, "filter", "not an expression"))
 		require.Equal(t, 503, status, endpoint)
 	}
-	require.True(t, probe.Observed())
+	require.True(t, probe.Enabled())
 	cancel()
-	require.Eventually(t, func() bool { return viewers.Load() == 0 && !probe.Observed() }, wait, time.Millisecond)
+	require.Eventually(t, func() bool { return viewers.Load() == 0 && !probe.Enabled() }, wait, time.Millisecond)
 	require.Equal(t, 200, get(t, address(server, "events", p, "seconds", "1")).StatusCode)
 }
 
@@ -210,7 +210,7 @@ func TestShutdown(t *testing.T) {
 	require.NoError(t, server.Config.Shutdown(ctx))
 	require.Contains(t, next(), `{"end":{"reason":"shutdown"`)
 	require.NoError(t, server.Config.Shutdown(ctx))
-	require.False(t, probe.Observed())
+	require.False(t, probe.Enabled())
 }
 
 // limited is the response of a server that limits the time of its responses.
@@ -255,10 +255,10 @@ func TestStalledClient(t *testing.T) {
 	defer connection.Close()
 	_, err = fmt.Fprintf(connection, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", strings.TrimPrefix(address(server, "events", p, "rate", "1000"), server.URL))
 	require.NoError(t, err)
-	require.Eventually(t, probe.Observed, wait, time.Millisecond)
+	require.Eventually(t, probe.Enabled, wait, time.Millisecond)
 	big := strings.Repeat("\x01", 4000)
 	start := time.Now()
-	for probe.Observed() {
+	for probe.Enabled() {
 		probe.Fire(big)
 		time.Sleep(100 * time.Microsecond)
 	}

@@ -1,6 +1,7 @@
 package debugprobe
 
 import (
+	"cmp"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -69,32 +70,25 @@ func describe(p *stapsdt.Provider) *providerInfo {
 		i := byName[probe.Name()]
 		if i == nil {
 			i = &probeInfo{Name: probe.Name(), Args: []argInfo{}}
-			for n, name := range argNames(probe) {
-				i.Args = append(i.Args, argInfo{name, typeName(probe, n)})
+			for n, a := range probe.Args() {
+				i.Args = append(i.Args, argInfo{cmp.Or(a.Name, positions[n]), typeName(a)})
 			}
 			byName[i.Name] = i
 			info.Probes = append(info.Probes, i)
 		}
 		i.Sites++
 		i.Traced = i.Traced || probe.Traced()
-		i.Observed = i.Observed || probe.Observed()
+		i.Observed = i.Observed || probe.Enabled() && !probe.Traced()
 	}
 	return info
 }
 
-// argNames returns a name for each argument: its own, or arg0, arg1 and so on.
-func argNames(p *stapsdt.Probe) []string {
-	if names := p.ArgNames(); names != nil {
-		return names
-	}
-	return positions[:len(p.ArgTypes())]
-}
-
+// positions are the names of arguments that have none.
 var positions = [stapsdt.MaxArgs]string{"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8", "arg9", "arg10", "arg11"}
 
 // typeName returns the type of an argument in Go, as far as a tracer could know it.
-func typeName(p *stapsdt.Probe, i int) string {
-	switch p.ArgKinds()[i] {
+func typeName(a stapsdt.ArgInfo) string {
+	switch a.Kind {
 	case stapsdt.KindBool:
 		return "bool"
 	case stapsdt.KindDuration:
@@ -102,5 +96,5 @@ func typeName(p *stapsdt.Probe, i int) string {
 	case stapsdt.KindPointer:
 		return "pointer"
 	}
-	return p.ArgTypes()[i].String()
+	return a.Type.String()
 }

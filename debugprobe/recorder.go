@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"sync"
 	"time"
 )
@@ -15,9 +14,15 @@ import (
 // asks for all.
 const maxLast = 10_000
 
+// Recorder is a flight recorder. A *proberec.Recorder is one.
+type Recorder interface {
+	WriteTo(w io.Writer) (int64, error)   // writes a recording, or nothing if there is none
+	WriteJSON(w io.Writer) (int64, error) // writes a line for each event
+}
+
 // flight serves what flight recorders hold.
 type flight struct {
-	recorders []io.WriterTo
+	recorders []Recorder
 	// busy is held while one is written, because that takes as much memory as the recorder.
 	busy sync.Mutex
 }
@@ -46,7 +51,7 @@ func (f *flight) serve(w http.ResponseWriter, r *http.Request) error {
 	out := &patientWriter{w: w, control: http.NewResponseController(w)}
 	for _, recorder := range f.recorders {
 		tail := &lastLines{w: out, most: last}
-		if _, err := recorder.WriteTo(tail); err != nil {
+		if _, err := recorder.WriteJSON(tail); err != nil {
 			return nil // the client is gone
 		}
 		if tail.flush() != nil {
@@ -58,18 +63,11 @@ func (f *flight) serve(w http.ResponseWriter, r *http.Request) error {
 
 var errBusy = &problem{Status: http.StatusServiceUnavailable, Message: "another client is reading the flight recorder"}
 
-// recordingWriter is a flight recorder that can be downloaded as a file, as *proberec.Recorder can.
-type recordingWriter interface {
-	WriteRecording(w io.Writer) (int64, error)
-}
-
 // recordings returns the numbers of the recorders that serveRecording serves, from 1.
 func (f *flight) recordings() []int {
-	numbers := []int{}
-	for i, recorder := range f.recorders {
-		if _, ok := recorder.(recordingWriter); ok {
-			numbers = append(numbers, i+1)
-		}
+	numbers := make([]int, len(f.recorders))
+	for i := range numbers {
+		numbers[i] = i + 1
 	}
 	return numbers
 }
@@ -84,7 +82,7 @@ func (f *flight) serveRecording(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(f.recordings(), n) {
+	if len(f.recorders) == 0 {
 		return &problem{Status: http.StatusNotFound, Message: "the handler has no such recording"}
 	}
 	if !f.busy.TryLock() {
@@ -97,7 +95,7 @@ func (f *flight) serveRecording(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	out := &patientWriter{w: w, control: http.NewResponseController(w)}
-	written, err := f.recorders[n-1].(recordingWriter).WriteRecording(out)
+	written, err := f.recorders[n-1].WriteTo(out)
 	switch {
 	case written > 0:
 		return nil // it is complete, or the client is gone

@@ -136,7 +136,7 @@ func (q *request) choose(query url.Values) error {
 }
 
 func parseExpressions(probe *stapsdt.Probe, vars []expr.Var, query url.Values) (*expressions, error) {
-	all := &expressions{numArgs: len(probe.ArgTypes())}
+	all := &expressions{numArgs: len(probe.Args())}
 	for _, e := range []struct {
 		name  string
 		to    **expr.Expr
@@ -192,11 +192,11 @@ var pid = int64(os.Getpid())
 // variables returns the names that expressions may use. The names of arguments come first, so
 // that they hide others.
 func variables(probe *stapsdt.Probe) []expr.Var {
-	names, args, kinds := argNames(probe), probe.ArgTypes(), probe.ArgKinds()
+	args := probe.Args()
 	vars := make([]expr.Var, 2*len(args), 2*len(args)+len(extra))
-	for i, name := range names {
-		t := exprType(kinds[i], args[i].Size())
-		vars[i], vars[len(args)+i] = expr.Var{Name: name, Type: t}, expr.Var{Name: positions[i], Type: t}
+	for i, a := range args {
+		t := exprType(a.Kind, a.Type.Size())
+		vars[i], vars[len(args)+i] = expr.Var{Name: cmp.Or(a.Name, positions[i]), Type: t}, expr.Var{Name: positions[i], Type: t}
 	}
 	return append(vars, extra...)
 }

@@ -15,8 +15,8 @@ import (
 // allocated at once, and the file belongs to the user alone (mode 0600).
 //
 // If the process records to the path already, or another one does, or a file of another user has the name, the file is called PATH.PID, or
-// PATH.PID.2 and so on if that is in use. A recording of that name that no process records to is of an earlier one. It is kept, under a
-// name with the present time; [Recorder.Previous] returns that. Of such files, five are kept, those that were called PATH.PID included.
+// PATH.PID.2 and so on if that is in use. A recording at the path that no process records to was left by an earlier one. It is
+// renamed: the new name has the present time, and [Recorder.Previous] returns it. Of such files, five are kept, those that were called PATH.PID included.
 // Nothing is renamed or removed but recordings of the own user, which begin like one.
 //
 // Create fails if the path is that of another file of the user, and where a recording could not be kept safely: in a directory in which
@@ -50,13 +50,13 @@ func (r *Recorder) Path() string {
 	return r.file.Path
 }
 
-// Previous returns the path of the file that an earlier process has left, if Create has found one,
-// and those of the files that it has removed, separated by commas, if there were more than five.
-func (r *Recorder) Previous() (kept, removed string) {
+// Previous returns the path of the file that an earlier process has left, or "" if Create has found none. Of more than five
+// such files, Create removes the oldest.
+func (r *Recorder) Previous() string {
 	if r.file == nil {
-		return "", ""
+		return ""
 	}
-	return r.file.Previous, r.file.Removed
+	return r.file.Previous
 }
 
 // Err returns nil while the recorder can record. It returns why the recording has ended by itself, if it has: the file was truncated, or its

@@ -174,7 +174,7 @@ func TestPrevious(t *testing.T) {
 		r, err := Create(path, 0)
 		require.NoError(t, err)
 		require.Equal(t, path, r.Path())
-		previous, removed := r.Previous()
+		previous, removed := r.Previous(), r.file.Removed
 		kept = append(kept, previous)
 		checkKilled(t, previous)
 		if 2*i+1 > recordfile.Keep {
@@ -221,8 +221,7 @@ func TestBeside(t *testing.T) {
 	others = append(others, another.Path())
 	r, err := Create(path, 0)
 	require.NoError(t, err)
-	_, removed := r.Previous()
-	require.Len(t, strings.Split(removed, ", "), 2)
+	require.Len(t, strings.Split(r.file.Removed, ", "), 2)
 	left, err := filepath.Glob(path + "-*")
 	require.NoError(t, err)
 	require.Len(t, left, recordfile.Keep)
@@ -320,7 +319,7 @@ func TestTruncated(t *testing.T) {
 		require.EqualError(t, r.Err(), "proberec: the recording "+path+" has ended: the file was truncated to 0 bytes")
 		late := stapsdt.NewProbe0(p, "late")
 		late.Fire()
-		_, err = r.WriteTo(io.Discard)
+		_, err = r.WriteJSON(io.Discard)
 		require.Error(t, err)
 		close(end)
 		group.Wait()

@@ -77,7 +77,7 @@ func TestWhileWriting(t *testing.T) {
 	r.Start()
 	defer r.Stop()
 	probe.Fire(1)
-	n, err := r.WriteTo(writerFunc(func(b []byte) (int, error) {
+	n, err := r.WriteJSON(writerFunc(func(b []byte) (int, error) {
 		for i := range 100_000 { // more than the recorder has room for
 			probe.Fire(i)
 		}

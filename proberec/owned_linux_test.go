@@ -52,7 +52,7 @@ func TestOnlyRecordings(t *testing.T) {
 		second, err := Create(path, 0)
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprint(path, ".", os.Getpid(), ".2"), second.Path())
-		if previous, _ := first.Previous(); previous != "" {
+		if previous := first.Previous(); previous != "" {
 			kept = append(kept, previous)
 		}
 		require.NoError(t, first.Close())

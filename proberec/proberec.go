@@ -24,7 +24,7 @@
 //	}
 //	recorder.Start()
 //
-// WriteRecording writes such a file for both. WriteTo writes events as lines of JSON:
+// WriteTo writes such a file for both. WriteJSON writes events as lines of JSON:
 //
 //	{"time":"2026-01-02T15:04:05.123456789Z","provider":"myapp","probe":"request__done","pid":4711,"args":{"path":"/","status":200}}
 //
@@ -33,7 +33,7 @@
 // strings such as "0xc000012345". NaN and the infinities are the strings "NaN", "+Inf" and
 // "-Inf". In a string, bytes that are not UTF-8 become U+FFFD.
 //
-// Arguments can be confidential. If they are, so is what WriteTo and WriteRecording write, and the
+// Arguments can be confidential. If they are, so is what WriteTo and WriteJSON write, and the
 // file of Create.
 package proberec
 
@@ -43,7 +43,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/eventjson"
@@ -59,14 +58,16 @@ const minBytes = 4 * recording.ChunkBytes
 // zero Recorder has no providers.
 //
 // While it is started, the probes of its providers are enabled. Recording allocates nothing, and
-// a fire does not wait for another one.
+// a fire does not wait for another one. On amd64 with a version of Go that the package knows, a recorded event costs less
+// than a reading of the clock, and elsewhere that and a compare-and-swap: docs/cost.md has the figures. A child that is forked without
+// exec records nothing.
 type Recorder struct {
 	size      int64
 	providers []*stapsdt.Provider
 
 	// state guards what follows.
 	state  sync.Mutex
-	stops  []func() // while it is started
+	stop   func() // while it is started
 	writer *recorder.Writer
 	file   *recordfile.File // of a recorder that Create has made
 	closed bool
@@ -75,25 +76,23 @@ type Recorder struct {
 // New returns a recorder of some providers that keeps about size bytes of events, at least
 // 256 KiB. An event takes 24 bytes, plus 8 bytes for each argument, plus the text and 1 to 8
 // bytes for each string. The memory is allocated by the first Start.
-func New(size int, providers ...*stapsdt.Provider) *Recorder {
-	return &Recorder{size: max(int64(size), minBytes), providers: slices.Clone(providers)}
+func New(size int64, providers ...*stapsdt.Provider) *Recorder {
+	return &Recorder{size: max(size, minBytes), providers: slices.Clone(providers)}
 }
 
 // Start begins to record. It does nothing if the recorder is started.
 func (r *Recorder) Start() {
 	r.state.Lock()
 	defer r.state.Unlock()
-	if r.stops != nil || r.closed {
+	if r.stop != nil || r.closed {
 		return
 	}
 	if r.writer == nil {
 		chunks := recorder.Chunks(r.size)
 		r.writer = newWriter(make([]byte, recorder.Size(chunks)), chunks, recorder.Options{})
 	}
-	r.stops = []func(){}
-	for _, p := range r.providers {
-		// SAFETY: it is the address of a Provider, or nil.
-		r.stops = append(r.stops, recorder.Observe(unsafe.Pointer(p), r.writer, nil))
+	if r.stop = func() {}; len(r.providers) > 0 { // none would stand for all
+		r.stop = stapsdt.RecordTo(&recorder.Sink{Writer: r.writer}, r.providers...)
 	}
 }
 
@@ -102,10 +101,10 @@ func (r *Recorder) Start() {
 func (r *Recorder) Stop() {
 	r.state.Lock()
 	defer r.state.Unlock()
-	for _, stop := range r.stops {
-		stop()
+	if r.stop != nil {
+		r.stop()
+		r.stop = nil
 	}
-	r.stops = nil
 }
 
 // newWriter returns the writer of a recording of this process.
@@ -115,13 +114,23 @@ func newWriter(memory []byte, chunks uint64, o recorder.Options) *recorder.Write
 	return recorder.New(memory, chunks, o)
 }
 
-// WriteTo writes the events to w, the oldest first, as lines of JSON. It neither stops the
-// recording nor forgets the events. Events that are fired while it runs are missing, and may
-// replace the oldest ones, which are then missing too. It returns the number of bytes written and the
-// error of w, if any.
+// WriteTo writes a copy of the recording to w, in the format of the file that Create makes: stapsdt reads it with --from
+// FILE. WriteTo neither stops the recording nor forgets the events. Events that are fired while it runs are missing, and
+// may replace the oldest ones, which are then missing too. If Start was never called, there is no recording, and nothing
+// is written. WriteTo returns the number of bytes written and the error of w, if any.
 //
-// WriteTo uses about as much memory as the recorder, and 40 bytes for each event.
+// The copy takes as much memory as the recorder. It is written in pieces of at most 64 KiB.
 func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
+	_, copied, err := r.snapshot()
+	if copied == nil {
+		return 0, err
+	}
+	// Only Read and Write: what writes all at once could not tell a slow reader from none.
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{copied}, make([]byte, recording.ChunkBytes))
+}
+
+// WriteJSON is like WriteTo, but writes the events as lines of JSON, the oldest first. It takes 40 bytes more for each event.
+func (r *Recorder) WriteJSON(w io.Writer) (int64, error) {
 	until, copied, err := r.snapshot()
 	if copied == nil {
 		return 0, err
@@ -129,19 +138,6 @@ func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
 	out := &writer{w: w, heads: map[*recording.Probe]*eventjson.Head{}}
 	err = out.write(copied, until)
 	return out.n, err
-}
-
-// WriteRecording writes a copy of the recording to w, in the format of the file that Create makes:
-// stapsdt reads it with --from FILE. Otherwise it is like WriteTo. The copy takes as much memory
-// as the recorder while it is written, in pieces of at most 64 KiB. If Start was never called,
-// there is no recording, and nothing is written.
-func (r *Recorder) WriteRecording(w io.Writer) (int64, error) {
-	_, copied, err := r.snapshot()
-	if copied == nil {
-		return 0, err
-	}
-	// Only Read and Write: what writes all at once could not tell a slow reader from none.
-	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{copied}, make([]byte, recording.ChunkBytes))
 }
 
 // snapshot returns a copy of the recording, or nil if there is none, and the time by its clock before

@@ -36,7 +36,7 @@ type line struct {
 func written(t testing.TB, r *Recorder) (lines []line) {
 	t.Helper()
 	var out bytes.Buffer
-	n, err := r.WriteTo(&out)
+	n, err := r.WriteJSON(&out)
 	require.NoError(t, err)
 	require.EqualValues(t, out.Len(), n)
 	for d := json.NewDecoder(&out); d.More(); {
@@ -83,12 +83,12 @@ func TestRecorder(t *testing.T) {
 	require.Empty(t, written(t, new(Recorder)))
 }
 
-// TestWriteRecording: a copy of the recording is one, whole and with all events, while others are fired.
-func TestWriteRecording(t *testing.T) {
+// TestWriteTo: a copy of the recording is one, whole and with all events, while others are fired.
+func TestWriteTo(t *testing.T) {
 	p := stapsdt.NewProvider("p")
 	probe := stapsdt.NewProbe2[int, string](p, "event", "n", "text")
 	r := New(0, p)
-	n, err := r.WriteRecording(writerFunc(func([]byte) (int, error) { return 0, errors.New("there is nothing to write") }))
+	n, err := r.WriteTo(writerFunc(func([]byte) (int, error) { return 0, errors.New("there is nothing to write") }))
 	require.NoError(t, err)
 	require.Zero(t, n, "not started yet")
 	r.Start()
@@ -97,7 +97,7 @@ func TestWriteRecording(t *testing.T) {
 		probe.Fire(i, "text")
 	}
 	var out bytes.Buffer
-	n, err = r.WriteRecording(writerFunc(func(b []byte) (int, error) {
+	n, err = r.WriteTo(writerFunc(func(b []byte) (int, error) {
 		require.LessOrEqual(t, len(b), recording.ChunkBytes)
 		for range 1000 { // more than the recorder has room for, in all
 			probe.Fire(-1, "later")
@@ -124,11 +124,11 @@ func TestWriteRecording(t *testing.T) {
 	_, err = reader.Next()
 	require.ErrorIs(t, err, io.EOF, "later events are in no copy")
 	require.Zero(t, reader.Lost())
-	_, err = r.WriteRecording(&failingWriter{100_000})
+	_, err = r.WriteTo(&failingWriter{100_000})
 	require.EqualError(t, err, "no room")
 }
 
-// TestStartWhileWriting: WriteTo may see the first Start, or not.
+// TestStartWhileWriting: WriteJSON may see the first Start, or not.
 func TestStartWhileWriting(t *testing.T) {
 	for range 20 {
 		r := New(0)
@@ -145,7 +145,7 @@ func TestStartWhileWriting(t *testing.T) {
 func TestLastEventsAreKept(t *testing.T) {
 	p := stapsdt.NewProvider("p")
 	probe := stapsdt.NewProbe2[int64, string](p, "event", "n", "text")
-	for _, size := range []int{0, 8 * recording.ChunkBytes} {
+	for _, size := range []int64{0, 8 * recording.ChunkBytes} {
 		r := New(size, p)
 		r.Start()
 		const fires = 30_000
@@ -154,15 +154,15 @@ func TestLastEventsAreKept(t *testing.T) {
 		}
 		r.Stop()
 		lines := written(t, r)
-		perEvent := recording.RecordHeadBytes + 16 + 4 + 50
-		require.Greater(t, len(lines), max(size, minBytes)/2/perEvent)
-		require.LessOrEqual(t, len(lines), max(size, minBytes)/perEvent+100)
+		perEvent := int64(recording.RecordHeadBytes + 16 + 4 + 50)
+		require.Greater(t, int64(len(lines)), max(size, minBytes)/2/perEvent)
+		require.LessOrEqual(t, int64(len(lines)), max(size, minBytes)/perEvent+100)
 		for i, l := range lines {
 			n := fires - len(lines) + i
 			require.EqualValues(t, n, l.Args["n"])
 			require.Len(t, l.Args["text"], n%100)
 		}
-		n, err := r.WriteTo(&failingWriter{100_000})
+		n, err := r.WriteJSON(&failingWriter{100_000})
 		require.EqualError(t, err, "no room")
 		require.EqualValues(t, 100_000, n)
 	}

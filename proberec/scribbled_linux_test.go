@@ -37,7 +37,7 @@ func TestLargerHead(t *testing.T) {
 	require.NoError(t, f.Truncate(head.Size()))
 	_, err = f.WriteAt(head.Encode(), 0)
 	require.NoError(t, err)
-	for _, write := range []func(io.Writer) (int64, error){r.WriteTo, r.WriteRecording} {
+	for _, write := range []func(io.Writer) (int64, error){r.WriteJSON, r.WriteTo} {
 		_, err := write(io.Discard)
 		require.ErrorContains(t, err, "its head says")
 	}
@@ -120,7 +120,7 @@ func TestScribbled(t *testing.T) {
 				} else {
 					broken++
 				}
-				_, _ = r.WriteTo(io.Discard)
+				_, _ = r.WriteJSON(io.Discard)
 				runtime.ReadMemStats(&after)
 				require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<20))
 			}

@@ -40,7 +40,7 @@ func TestStartOften(t *testing.T) {
 		r.Stop()
 	}
 	var file bytes.Buffer
-	_, err := r.WriteRecording(&file)
+	_, err := r.WriteTo(&file)
 	require.NoError(t, err)
 	reader, err := recording.NewReader(bytes.NewReader(file.Bytes()))
 	require.NoError(t, err)

@@ -1,16 +1,15 @@
 package probesock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"sync"
 	"time"
-	"unsafe"
-	"weak"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
@@ -27,14 +26,10 @@ type connection struct {
 	*net.UnixConn
 	listener *listener
 
-	mu       sync.Mutex // guards what follows
-	memory   *memory    // of a watch, or nil
-	writer   *recorder.Writer
-	patterns []wire.Pattern
-	// watched has the providers that were selected, and what ends the watch of each. Those that are garbage are removed when there are
-	// more than most.
-	watched map[weak.Pointer[stapsdt.Provider]]func()
-	most    int
+	mu     sync.Mutex // guards what follows
+	memory *memory    // of a watch, or nil
+	writer *recorder.Writer
+	stop   func() // ends what Watch began
 }
 
 // serve answers requests until the other side is gone, or has sent what is no request.
@@ -120,9 +115,8 @@ func (c *connection) list() error {
 		return err
 	}
 	for _, p := range stapsdt.Providers() {
-		// SAFETY: it is the address of a Provider, which p keeps alive.
-		for _, probe := range recorder.Probes(unsafe.Pointer(p)) {
-			entry := probe.Append(nil)
+		for _, probe := range p.Probes() {
+			entry := describe(probe).Append(nil)
 			if len(entry) > wire.MaxBody {
 				continue // its names take more than a message
 			}
@@ -138,6 +132,16 @@ func (c *connection) list() error {
 		return err
 	}
 	return c.send(wire.KindDone, nil)
+}
+
+// describe describes a probe as a recording does.
+func describe(p *stapsdt.Probe) *recording.Probe {
+	r := &recording.Probe{Provider: p.Provider().Name(), Name: p.Name()}
+	for i, a := range p.Args() {
+		name := cmp.Or(a.Name, fmt.Sprint("arg", i))
+		r.Args = append(r.Args, recording.Arg{Name: name, Type: int8(a.Type), Kind: recording.Kind(a.Kind)})
+	}
+	return r
 }
 
 func (c *connection) watches() bool {
@@ -162,49 +166,20 @@ func (c *connection) watch(w *wire.Watch) error {
 	}
 	defer m.closeDescriptor()
 	c.mu.Lock()
-	c.memory, c.patterns, c.watched = m, w.Patterns, map[weak.Pointer[stapsdt.Provider]]func(){}
-	c.writer = recorder.New(m.bytes, chunks, recorder.Options{Head: c.listener.head})
+	c.memory, c.writer = m, recorder.New(m.bytes, chunks, recorder.Options{Head: c.listener.head})
+	c.stop = stapsdt.RecordTo(&recorder.Sink{Writer: c.writer, Selects: selects(w.Patterns)})
 	c.mu.Unlock()
-	for _, p := range stapsdt.Providers() {
-		c.observe(p)
-	}
 	body := (&wire.Watching{Bytes: uint64(size)}).Append(nil)
 	_ = c.SetWriteDeadline(time.Now().Add(answerPatience))
 	return m.send(c.UnixConn, wire.Append(nil, wire.KindWatching, body))
-}
-
-// observe begins to append the events of a provider, if it is selected and was not yet found.
-func (c *connection) observe(p *stapsdt.Provider) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.memory == nil || c.watched[weak.Make(p)] != nil {
-		return
-	}
-	if only := selected(c.patterns, p.Name()); only != nil {
-		c.prune()
-		// SAFETY: it is the address of a Provider, which p keeps alive.
-		c.watched[weak.Make(p)] = recorder.Observe(unsafe.Pointer(p), c.writer, only)
-	}
-}
-
-// prune removes the providers that are garbage, if half of those in watched can be.
-func (c *connection) prune() {
-	if len(c.watched) <= c.most {
-		return
-	}
-	maps.DeleteFunc(c.watched, func(p weak.Pointer[stapsdt.Provider], _ func()) bool { return p.Value() == nil })
-	c.most = 2*len(c.watched) + 64
 }
 
 // end ends a watch: when it returns, the memory has every event that was fired, and says that it has ended.
 func (c *connection) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, stop := range c.watched {
-		stop()
-	}
-	c.patterns, c.watched = nil, nil
 	if c.writer != nil {
+		c.stop()
 		c.listener.rest()
 		c.writer.Close() // no fire is in the memory from here on
 		c.writer = nil

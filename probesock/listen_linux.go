@@ -10,9 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unsafe"
 
-	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recorder"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
@@ -49,7 +47,6 @@ type listener struct {
 	path   string
 	hello  wire.Hello
 	head   recording.Head // of the recordings, without what they differ in
-	stop   func()         // ends the calls of defined
 
 	mu          sync.Mutex // guards what follows; a connection's lock may be held
 	closed      bool
@@ -83,10 +80,6 @@ func listen() (*listener, error) {
 	if err := region.InDirectory(l.open); err != nil {
 		return nil, err
 	}
-	l.stop = recorder.Defined(func(provider unsafe.Pointer) {
-		// SAFETY: recorder.Defined passes the address of a Provider.
-		l.defined((*stapsdt.Provider)(provider))
-	})
 	l.served.Go(l.accept)
 	only.listener = l
 	return l, nil
@@ -185,19 +178,6 @@ func (l *listener) remove(c *connection) {
 	delete(l.connections, c)
 }
 
-// defined lets the watchers observe a provider that was just defined.
-func (l *listener) defined(p *stapsdt.Provider) {
-	l.mu.Lock()
-	var all []*connection
-	for c := range l.connections {
-		all = append(all, c)
-	}
-	l.mu.Unlock()
-	for _, c := range all {
-		c.observe(p)
-	}
-}
-
 // reserve takes memory for a watcher that asks for a number of bytes of chunks, and returns how many chunks
 // it gets. It refuses the watcher if there are too many.
 func (l *listener) reserve(bytes uint64) (chunks uint64, size int64, err error) {
@@ -250,7 +230,6 @@ func (l *listener) Close() error {
 		c.Close()
 	}
 	l.mu.Unlock()
-	l.stop()
 	err := l.socket.Close() // which removes its path
 	l.served.Wait()
 	only.Lock()
@@ -288,18 +267,9 @@ func globs(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// selected returns which probes of a provider the patterns select, by their names, or nil for none.
-func selected(patterns []wire.Pattern, provider string) (probe func(name string) bool) {
-	var globsOfProbes []string
-	for _, p := range patterns {
-		if globs(p.Provider, provider) && !slices.Contains(globsOfProbes, p.Probe) {
-			globsOfProbes = append(globsOfProbes, p.Probe)
-		}
-	}
-	if len(globsOfProbes) == 0 {
-		return nil
-	}
-	return func(name string) bool {
-		return slices.ContainsFunc(globsOfProbes, func(pattern string) bool { return globs(pattern, name) })
+// selects returns whether one of the patterns selects a probe.
+func selects(patterns []wire.Pattern) func(provider, probe string) bool {
+	return func(provider, probe string) bool {
+		return slices.ContainsFunc(patterns, func(p wire.Pattern) bool { return globs(p.Provider, provider) && globs(p.Probe, probe) })
 	}
 }

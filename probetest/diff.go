@@ -12,9 +12,12 @@ func (o *options) equal(a, b *stapsdt.Event) bool {
 	if a.Probe() != b.Probe() && a.Probe().String() != b.Probe().String() || a.NumArgs() != b.NumArgs() {
 		return false
 	}
-	names := a.Probe().ArgNames()
+	var info []stapsdt.ArgInfo
+	if len(o.ignored) > 0 {
+		info = a.Probe().Args()
+	}
 	for i := range a.NumArgs() {
-		if names != nil && slices.Contains(o.ignored, names[i]) {
+		if info != nil && info[i].Name != "" && slices.Contains(o.ignored, info[i].Name) {
 			continue
 		}
 		if a.Arg(i) != b.Arg(i) { // the kind, and the bits or the text

@@ -180,7 +180,7 @@ func TestOperands(t *testing.T) {
 			o, err := parseOperand(machine, text)
 			require.NoError(t, err, "%v %s", machine, text)
 			require.Equal(t, want, show(o), "%v %s", machine, text)
-			require.Equal(t, text, o.String())
+			require.Equal(t, text, o.Text)
 		}
 	}
 	for machine, operands := range refused {

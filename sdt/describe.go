@@ -40,7 +40,7 @@ func ReadTypes(r io.ReaderAt, sites []Site) error {
 	for i := range sites {
 		p := &sites[i]
 		if len(p.Args) > 0 {
-			at := f.mask(p.Address + f.shift(p.Base))
+			at := f.mask(p.Address + f.shift(p.base))
 			d.sites[at] = append(d.sites[at], p)
 		}
 	}

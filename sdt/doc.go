@@ -12,7 +12,7 @@
 //
 // [ReadFile] returns one [Site] for each note of a file:
 //
-//	probes, err := sdt.ReadFile("/usr/lib/postgresql/15/bin/postgres")
+//	sites, err := sdt.ReadFile("/usr/lib/postgresql/15/bin/postgres")
 //
 // To attach to a probe, give its Offset to the kernel as a uprobe's offset in this file, and
 // its SemaphoreOffset, if that is not 0, as the uprobe's reference counter. Several probes

@@ -108,7 +108,7 @@ func (w *walker) note(desc []byte, at uint64) error {
 	if len(desc) < 3*word {
 		return fmt.Errorf("descriptor at %#x: %d bytes are too few for three addresses", at, len(desc))
 	}
-	for i, to := range []*uint64{&p.Address, &p.Base, &p.Semaphore} {
+	for i, to := range []*uint64{&p.Address, &p.base, &p.Semaphore} {
 		if word == 4 {
 			*to = uint64(w.file.order.Uint32(desc[i*word:]))
 		} else {
@@ -153,7 +153,7 @@ func (w *walker) place(p *Site) error {
 	if w.file.kind == elf.ET_REL {
 		return errors.New("an object file has no addresses before it is linked")
 	}
-	shift := w.file.shift(p.Base)
+	shift := w.file.shift(p.base)
 	var ok bool
 	if w.file.mask(p.Address+shift) < w.file.code && len(w.file.segments) > 0 { // the offset in a section that is not there
 		return errDiscarded

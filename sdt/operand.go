@@ -31,7 +31,7 @@ const (
 	OperandConstant
 )
 
-// Operand is where the value of an argument is, or what it is.
+// Operand describes where an argument's value is, or the value itself if it is a constant.
 type Operand struct {
 	Kind OperandKind
 	Base Register
@@ -48,9 +48,6 @@ type Operand struct {
 	// Text is the operand as the note spells it.
 	Text string
 }
-
-// String returns the operand as the note spells it.
-func (o Operand) String() string { return o.Text }
 
 // Register is a register, or a part of one.
 type Register struct {

@@ -15,19 +15,19 @@ var ErrNoProbes = errors.New("no SDT probes")
 type Site struct {
 	Provider, Name string
 
-	// Address, Base and Semaphore are the addresses in the note, as readelf -n shows
-	// them: of the site, of the section .stapsdt.base when the note was written, and of
+	// Address and Semaphore are the addresses in the note, as readelf -n shows them: of the site, and of
 	// the counter that a tracer increments while it is attached. A probe without such a
 	// counter has a Semaphore of 0.
-	Address, Base, Semaphore uint64
+	Address, Semaphore uint64
 
 	// Offset and SemaphoreOffset are the offsets of the site and its semaphore in the file,
-	// which the kernel's uprobes take. If .stapsdt.base is not at Base, because
-	// the file was prelinked, they differ from the note's addresses by that distance.
+	// which the kernel's uprobes take. If the file was prelinked, they differ from the note's addresses by that distance.
 	// SemaphoreOffset is 0 if there is no semaphore.
 	Offset, SemaphoreOffset uint64
 
 	Args []Arg
+
+	base uint64 // the address of the section .stapsdt.base when the note was written
 }
 
 // ReadFile is [Read] for the file at a path, which may be one of /proc/PID/map_files.

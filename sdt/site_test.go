@@ -22,7 +22,7 @@ func TestRead(t *testing.T) {
 		got, err := read(f.file(f.machine(), 0x1080, section))
 		require.NoError(t, err)
 		want := []Site{
-			{Provider: "app", Name: "first", Address: 0x1010, Base: 0x1080, Semaphore: 0x2010, Offset: 0x210, SemaphoreOffset: 0x310,
+			{Provider: "app", Name: "first", Address: 0x1010, base: 0x1080, Semaphore: 0x2010, Offset: 0x210, SemaphoreOffset: 0x310,
 				Args: ParseArgs(f.machine(), args)},
 			{Provider: "app", Name: "second", Address: 0x1020, Offset: 0x220},
 		}

@@ -3,7 +3,6 @@ package span
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/go-stapsdt/stapsdt/internal/operation"
 )
@@ -13,20 +12,11 @@ import (
 // at each scope.
 const maxDepth = operation.MaxDepth
 
-// unnested counts the spans whose context is that of Start.
-var unnested atomic.Uint64
-
-// Unnested returns the number of spans in this process that were reported without a context of
-// their own, because 256 others were in it, or because it had 256 parents and no span among
-// them. Start returned the context that it was called with. Spans that start with that have the
-// span of that context as their parent, or none.
-func Unnested() uint64 { return unnested.Load() }
-
 // ID returns the id of the span that a context belongs to, or 0 if there is none that is
 // reported. It is the first argument of the span's probes.
 //
 // ID calls no method of the context, which could lock, block or panic: it knows the types of
-// package context, and finds nothing beyond a context of another type.
+// package context, and stops at a context whose type is not from package context.
 func ID(ctx context.Context) uint64 {
 	if s, _ := nearest(ctx); s != nil {
 		return s.id
@@ -87,7 +77,6 @@ func (c *scope) derive(ctx context.Context, within *scope, found bool) context.C
 	}
 	if !found || c.depth > maxDepth {
 		c.Context = nil
-		unnested.Add(1)
 		return ctx
 	}
 	if _, ok := c.Context.(afterFuncer); ok {

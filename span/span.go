@@ -53,8 +53,8 @@
 //
 // A span that starts directly with the context of another takes the other's place in it, so
 // that a loop that passes the context of each span on to the next one keeps only the last. If
-// the program puts contexts of its own between them, at most 256 spans are in a context: see
-// [Unnested].
+// the program puts contexts of its own between them, at most 256 spans are in a context. Start then returns the context
+// that it was called with, so that its span is no other's parent.
 package span
 
 import (

@@ -31,8 +31,8 @@ type (
 func TestSpan(t *testing.T) {
 	p := eventtest.Provider(t, "span")
 	query := New[start, end](p, "query")
-	require.Equal(t, []string{"id", "parent", "text"}, query.start.ArgNames())
-	require.Equal(t, []string{"id", "parent", "nanoseconds", "error", "rows", "more"}, query.end.ArgNames())
+	require.Equal(t, []string{"id", "parent", "text"}, eventtest.Names(query.start))
+	require.Equal(t, []string{"id", "parent", "nanoseconds", "error", "rows", "more"}, eventtest.Names(query.end))
 	rec := probetest.Record(t, p)
 	require.True(t, query.Enabled())
 
@@ -273,7 +273,7 @@ func TestTraceContext(t *testing.T) {
 		query.starts.Fire(startArgs[start]{s.ID(), 0, start{"a"}})
 		query.traces.Fire(s.ID(), 0x0102030405060708, 0x090a0b0c0d0e0f10, 0xf000000000000001)
 	})
-	require.Equal(t, []string{"id", "trace_high", "trace_low", "span"}, query.context.ArgNames())
+	require.Equal(t, []string{"id", "trace_high", "trace_low", "span"}, eventtest.Names(query.context))
 }
 
 // TestBubble: in a bubble a span takes the bubble's time.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log"
 	"log/slog"
 	"net"
@@ -64,7 +63,7 @@ func run(ctx context.Context, name, address, source, supplier, recording string)
 		s.log.Error("the probes stay no-ops", "error", err)
 	}
 	defer app.Close()
-	var recorders []io.WriterTo
+	var recorders []debugprobe.Recorder
 	if recording != "" {
 		r, err := record(recording, app, s.log)
 		if err != nil {

@@ -23,8 +23,8 @@ func record(path string, app *stapsdt.Provider, log *slog.Logger) (*proberec.Rec
 		return nil, err
 	}
 	r.Start()
-	if kept, removed := r.Previous(); kept != "" {
-		log.Info("the recording of the last run is kept", "file", kept, "removed", removed)
+	if kept := r.Previous(); kept != "" {
+		log.Info("the recording of the last run is kept", "file", kept)
 	}
 	return r, nil
 }

@@ -14,9 +14,8 @@
 //
 // # What differs while traced
 //
-// A program does the same whether it is traced or not: no method of its handlers, writers,
-// bodies, transports and contexts is called that it would not have called itself, except Value
-// of a request's context, for the parent's id. Handlers and transports get copies of requests,
+// A program does the same whether it is traced or not. The wrappers call only methods that the program would have called,
+// and Context.Value, for the parent's id. Handlers and transports get copies of requests,
 // so that the span's context is in them; what is set in a copy is set in the original. Types
 // are what a program can notice: a handler's ResponseWriter, unless [ServerProbes.PlainHandler] made
 // the handler, and contexts have types of this package.

@@ -42,7 +42,7 @@
 // the values of slog.Logger.With, and to other handlers: they may drop, hide or delay a
 // value, and could tell one that was resolved from the program's own.
 //
-// The text is cut at stapsdt.MaxString while it is built. [WithFormat] shows more.
+// The text is cut at stapsdt.MaxString while it is built.
 package slogprobe
 
 import (
@@ -57,7 +57,6 @@ import (
 // Probes holds the probe.
 type Probes struct {
 	record *stapsdt.ProbeOf[record]
-	format func(slog.Value) string
 }
 
 // record are the arguments of log__record.
@@ -70,39 +69,10 @@ type record struct {
 	Line       int32
 }
 
-// Option is an option of New. It must not be nil.
-type Option func(*Probes)
-
-// WithFormat shows the values that are otherwise shown by their type as f formats them. f is
-// called for values of the kinds slog.KindAny and slog.KindLogValuer: for those of records while
-// the probe is traced, and for those of slog.Logger.With once, when With is called, traced or
-// not. If f panics, the type is shown.
-//
-// This is dangerous. f is called for records that the program's handler does not want, and
-// beside the handler for those that it wants, while the caller holds its locks. If f calls a
-// method that takes such a lock, the program hangs. If f reads a map that another goroutine
-// writes, or follows a value that contains itself, as fmt.Sprint does, the program crashes.
-// The string that f returns is cut, but f builds all of it. Format only types that you know:
-//
-//	slogprobe.WithFormat(func(v slog.Value) string {
-//		switch v := v.Any().(type) {
-//		case *fs.PathError:
-//			return v.Error()
-//		case netip.Addr:
-//			return v.String()
-//		}
-//		return fmt.Sprintf("%T", v.Any())
-//	})
-func WithFormat(f func(slog.Value) string) Option { return func(p *Probes) { p.format = f } }
-
 // New defines the probe. If the provider already has another of its name, its Load reports
 // it. With a nil provider nothing is reported.
-func New(p *stapsdt.Provider, opts ...Option) *Probes {
-	probes := &Probes{record: stapsdt.NewProbeOf[record](p, "log__record")}
-	for _, opt := range opts {
-		opt(probes)
-	}
-	return probes
+func New(p *stapsdt.Provider) *Probes {
+	return &Probes{record: stapsdt.NewProbeOf[record](p, "log__record")}
 }
 
 // Handler returns a handler that passes the records on to next, if it wants them, and reports
@@ -134,7 +104,7 @@ func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	wanted := h.next.Enabled(ctx, r.Level) // or it was made for a tracer, which may have detached
 	if h.probes.record.Enabled() {
-		format := h.probes.format
+		var format func(slog.Value) string // shows values by their types
 		if wanted && h.known.resolves {
 			r = resolveRecord(r)
 			if h.known.format != nil {
@@ -153,7 +123,7 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	if h.known.resolves { // next does so now
 		attrs, _ = resolveAttrs(attrs)
 	}
-	all := h.text(h.probes.format)
+	all := h.text(nil)
 	defer all.free()
 	for _, a := range attrs {
 		all.attr(a)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -316,26 +315,4 @@ func TestLoggerKeepsNothing(t *testing.T) {
 		}
 	}, testenv.Patience, time.Millisecond, "a logger keeps no values")
 	logger.Info("m")
-}
-
-// TestFormat: the program can say how values are shown, and those that it does not show, or
-// for which it panics, are shown by their type.
-func TestFormat(t *testing.T) {
-	p := eventtest.Provider(t, "slogprobe")
-	rec := probetest.Record(t, p)
-	calls := 0
-	logger := slog.New(New(p, WithFormat(func(v slog.Value) string {
-		calls++
-		if s, ok := v.Any().(stringer); ok {
-			return s.String()
-		}
-		panic("unknown")
-	})).Handler(discarding{}))
-	logger = logger.With("w", stringer{func() {}}, "n", 1)
-	require.Equal(t, 1, calls)
-	for range 2 {
-		logger.Debug("m", "v", slog.GroupValue(slog.Any("s", stringer{func() {}}), slog.Any("i", []int{1}), slog.Float64("f", math.Pi)))
-	}
-	require.Equal(t, 5, calls)
-	require.Equal(t, "w=string n=1 v.s=string v.i=[]int v.f=3.141592653589793", rec.Events()[1].Arg(3).String())
 }

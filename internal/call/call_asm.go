@@ -25,6 +25,9 @@ func WithRegisters(at *unsafe.Pointer, words *[MaxRegs]uint64) (called bool)
 //go:noescape
 func WithStack(at *unsafe.Pointer, words *[MaxArgs]uint64) (called bool)
 
+// GoroutineIsG is whether Goroutine returns the address of the runtime's g.
+const GoroutineIsG = true
+
 // Goroutine returns the address of the runtime's g, which identifies the calling goroutine
 // until it ends.
 func Goroutine() uintptr

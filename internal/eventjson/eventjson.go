@@ -13,6 +13,7 @@
 package eventjson
 
 import (
+	"cmp"
 	"math"
 	"os"
 	"strconv"
@@ -65,11 +66,9 @@ func (enc *Encoder) Time(e *stapsdt.Event) time.Time { return enc.epoch.Add(e.Ti
 func (enc *Encoder) Head(p *stapsdt.Probe) *Head {
 	h := enc.heads[p]
 	if h == nil {
-		names := p.ArgNames()
-		if names == nil {
-			for i := range p.ArgTypes() {
-				names = append(names, "arg"+strconv.Itoa(i))
-			}
+		var names []string
+		for i, a := range p.Args() {
+			names = append(names, cmp.Or(a.Name, "arg"+strconv.Itoa(i)))
 		}
 		h = NewHead(p.Provider().Name(), p.Name(), os.Getpid(), names)
 		enc.heads[p] = h

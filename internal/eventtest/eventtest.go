@@ -25,8 +25,18 @@ func Named(name string) probetest.Option {
 // Args returns the arguments of an event by their names.
 func Args(e *stapsdt.Event) map[string]any {
 	all := map[string]any{}
-	for i, name := range e.Probe().ArgNames() {
-		all[name] = e.Arg(i).Any()
+	for i, a := range e.Probe().Args() {
+		if a.Name != "" {
+			all[a.Name] = e.Arg(i).Any()
+		}
 	}
 	return all
+}
+
+// Names returns the names of a probe's arguments.
+func Names(p *stapsdt.Probe) (names []string) {
+	for _, a := range p.Args() {
+		names = append(names, a.Name)
+	}
+	return names
 }

@@ -56,8 +56,11 @@ func (a *Arg) valid() bool {
 	return false
 }
 
-// MaxArgs is the largest number of a probe's arguments.
-const MaxArgs = 12
+// MaxArgs is the largest number of a probe's arguments, and MaxText the largest length of a text.
+const (
+	MaxArgs = 12
+	MaxText = 4096 - 1
+)
 
 // Probe describes a probe.
 type Probe struct {

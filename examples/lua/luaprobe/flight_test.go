@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	rt "github.com/arnodel/golua/runtime"
@@ -17,7 +18,7 @@ func TestInFlight(t *testing.T) {
 	p, probes := load(t)
 	entries := 0
 	stop := p.Observe(func(e *stapsdt.Event) {
-		require.Equal(t, []string{"file", "function", "line", "coroutine"}, e.Probe().ArgNames())
+		require.Equal(t, []string{"file", "function", "line", "coroutine"}, eventtest.Names(e.Probe()))
 		entries++
 	}, &probes.entry.Probe)
 	r, function := compile(t, `return function(n)

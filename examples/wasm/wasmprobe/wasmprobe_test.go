@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -43,7 +44,7 @@ func TestCallNumbers(t *testing.T) {
 	untraced := call(first)
 	ids := map[uint64]int{}
 	defer p.Observe(func(e *stapsdt.Event) {
-		require.Equal(t, []string{"module", "function", "index", "call"}, e.Probe().ArgNames())
+		require.Equal(t, []string{"module", "function", "index", "call"}, eventtest.Names(e.Probe()))
 		ids[e.Arg(3).Uint64()]++
 	})()
 	require.Equal(t, untraced, call(first))

@@ -27,6 +27,7 @@ func TestClosed(t *testing.T) {
 			w := New(memory, chunks, o)
 			number, ok := w.AddProbe(integers(2))
 			require.True(t, ok)
+			longs := numbersOf(w, number, 8, -8)
 			var fired atomic.Uint64
 			var stop atomic.Bool
 			var group sync.WaitGroup
@@ -38,7 +39,7 @@ func TestClosed(t *testing.T) {
 							w.Append(number, []uint64{g, i}, []string{"a text of some length"})
 						case 1:
 							args := [...]*uint64{&g, &i}
-							w.AppendNumbers(number, len(args), unsafe.Pointer(&longs), unsafe.Pointer(&args))
+							longs.Append(unsafe.Pointer(&args))
 						case 2:
 							w.Drop() // as the fire of a probe for which the table has no room
 						case 3:

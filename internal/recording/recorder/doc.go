@@ -2,7 +2,7 @@
 // format of package recording, from the words that a fire has for a tracer.
 //
 // Each thread of the runtime has a shard of its own, which it finds and writes in assembly, without
-// a lock. Threads without one, and other architectures, share shards with locks. What fills a
+// a lock. Threads without one, other architectures and untested versions of Go share shards with locks. What fills a
 // chunk takes the oldest chunk that nobody writes to. A fire never waits for another: if it finds no
 // shard, its event is counted as dropped.
 //

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/call"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/words"
 )
@@ -35,7 +36,7 @@ func (w *Writer) Append(number uint32, list []uint64, texts []string) {
 	r.n, r.words, r.types = uint64(len(list)), unsafe.Pointer(unsafe.SliceData(list)), nil
 	r.count, r.texts, r.done, r.fault = uint64(len(texts)), unsafe.SliceData(texts), 0, 0
 	defer w.check(&r)
-	if !write(&w.at, &r, w.now()) {
+	if now, ok := w.now(); !ok || !write(&w.at, &r, now) {
 		w.appendSlowly(&r)
 	}
 	r.done = 1
@@ -50,26 +51,15 @@ func headOf(number uint32, list []uint64, texts []string) uint64 {
 	return head
 }
 
-// AppendNumbers is Append for n numbers, which are not yet words. types is the address of their types, as
-// recording.Arg has them, and args that of as many pointers to them.
-func (w *Writer) AppendNumbers(number uint32, n int, types, args unsafe.Pointer) {
-	var r record
-	r.head = uint64(number)<<32 + recording.RecordHeadBytes + 8*uint64(n)
-	r.n, r.words, r.types = uint64(n), args, types
-	r.count, r.texts, r.done, r.fault = 0, nil, 0, 0
-	defer w.check(&r)
-	if !write(&w.at, &r, w.now()) {
-		w.appendSlowly(&r)
+// now returns the time for the assembly, or 0 if that reads the counter. It returns false if there is no assembly.
+func (w *Writer) now() (now uint64, ok bool) {
+	if w.hasSlots {
+		return 0, true
 	}
-	r.done = 1
-}
-
-// now returns the time if the assembly does not read the counter.
-func (w *Writer) now() uint64 {
-	if w.clock.useCounter {
-		return 0
+	if w.inAssembly {
+		return uint64(clock.Now()), true
 	}
-	return w.clock.now()
+	return 0, false
 }
 
 // AppendForeign appends an event of another process: its time by CLOCK_MONOTONIC, in nanoseconds, and its
@@ -200,7 +190,7 @@ func (w *Writer) recordShared(r *record) {
 	first := uint64(call.Goroutine()) * 0x9e3779b97f4a7c15 >> 32 * uint64(len(w.shared)) >> 32
 	for i := range uint64(len(w.shared)) {
 		s := &w.shared[(first+i)%uint64(len(w.shared))]
-		if s.tryLock() {
+		if w.tryLock(s) {
 			w.appendLocked(s, r)
 			return
 		}
@@ -209,7 +199,7 @@ func (w *Writer) recordShared(r *record) {
 }
 
 func (w *Writer) appendLocked(s *sharedShard, r *record) {
-	defer s.unlock() // also after a fault
+	defer w.unlock(s) // also after a fault
 	if w.open() && !w.appendTo(s.slot, s.shard, r) {
 		w.Drop()
 	}

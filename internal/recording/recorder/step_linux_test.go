@@ -41,13 +41,14 @@ func stepped(path string) {
 	number, _ := w.AddProbe(&recording.Probe{Provider: "p", Name: "stepped", Args: []recording.Arg{
 		{Name: "n", Type: 8, Kind: recording.Uint64}, {Name: "text", Type: recording.TypeString, Kind: recording.String}}})
 	two, _ := w.AddProbe(integers(2))
+	longs := numbersOf(w, two, 8, -8)
 	text := strings.Repeat("x", 6000)
 	fmt.Println(unix.Gettid())
 	for n := uint64(0); ; n++ {
 		if n%4 == 1 {
 			other := ^n
 			args := [...]*uint64{&n, &other}
-			w.AppendNumbers(two, len(args), unsafe.Pointer(&longs), unsafe.Pointer(&args))
+			longs.Append(unsafe.Pointer(&args))
 			continue
 		}
 		length := n % uint64(len(text))

@@ -3,19 +3,9 @@
 package recorder
 
 import (
-	"runtime"
-	"runtime/debug"
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
-)
-
-// Where the runtime's g has its M and what debug.SetPanicOnFault sets, and by which bits
-// M's addresses differ: see slotsWork.
-const (
-	offM     = 48
-	offFault = 181
-	shiftM   = 11
 )
 
 // recordHead is recording.RecordHeadBytes, for the assembly, or else this does not compile: neither
@@ -32,11 +22,8 @@ const (
 //go:noescape
 func write(at *unsafe.Pointer, r *record, now uint64) (done bool)
 
-// thread returns the address of the M that runs the calling goroutine.
-func thread() uintptr
-
-// hasCounter is whether there is a counter to be read.
-const hasCounter = true
+// hasAssembly is whether write can append, and there is a counter to be read.
+const hasAssembly = true
 
 // counter returns the time stamp counter.
 func counter() uint64
@@ -44,28 +31,3 @@ func counter() uint64
 // invariantCounter reports whether the processor says that the counter never stops or changes its
 // rate.
 func invariantCounter() bool
-
-// getm is the runtime's own, which says where the M is.
-//
-//go:linkname getm runtime.getm
-func getm() uintptr
-
-// slotsWork reports whether the runtime has what the assembly reads where it reads it.
-func slotsWork() bool {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	return thread() == getm() && numberIsFound() && faultsFound()
-}
-
-// fault returns the byte that SetPanicOnFault sets, if it is where it was when this was written.
-func fault() byte
-
-// faultsFound reports whether SetPanicOnFault sets that byte.
-func faultsFound() bool {
-	old := debug.SetPanicOnFault(true)
-	on := fault()
-	debug.SetPanicOnFault(false)
-	off := fault()
-	debug.SetPanicOnFault(old)
-	return on == 1 && off == 0
-}

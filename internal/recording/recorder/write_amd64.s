@@ -273,27 +273,6 @@ not:
 	MOVB $0, done+24(FP)
 	RET
 
-// func thread() uintptr
-TEXT ·thread(SB), NOSPLIT, $0-8
-	MOVQ (TLS), AX
-	MOVQ const_offM(AX), AX
-	MOVQ AX, ret+0(FP)
-	RET
-
-// func number() uint64
-TEXT ·number(SB), NOSPLIT, $0-8
-	MOVQ (TLS), AX
-	MOVQ const_offGoid(AX), AX
-	MOVQ AX, ret+0(FP)
-	RET
-
-// func fault() byte
-TEXT ·fault(SB), NOSPLIT, $0-1
-	MOVQ (TLS), AX
-	MOVB const_offFault(AX), AX
-	MOVB AX, ret+0(FP)
-	RET
-
 // func counter() uint64
 TEXT ·counter(SB), NOSPLIT, $0-8
 	RDTSC

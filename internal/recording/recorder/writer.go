@@ -53,12 +53,12 @@ type Writer struct {
 	locks  [slots]sync.Mutex
 	shared []sharedShard
 	clock  clockReader
-	memory []byte
-	head   recording.Head
+	// inAssembly says that records are appended in assembly, and hasSlots that threads can then own slots.
+	inAssembly, hasSlots bool
+	memory               []byte
+	head                 recording.Head
 	// process is what chunks say of the process: 0 if records do.
 	process uint32
-	// hasSlots says that threads can own slots.
-	hasSlots bool
 
 	// mu guards what follows. No memory of the recording is touched while it is held, but the table of
 	// probes.
@@ -76,7 +76,7 @@ type Writer struct {
 	takingBack sync.Mutex
 }
 
-// sharedShard is a shard for goroutines whose thread has no slot. In Go, whoever is in it holds mu and has then set the key.
+// sharedShard is a shard for goroutines whose thread has no slot. In Go, whoever is in it holds mu and, if others are in assembly, has then set the key.
 type sharedShard struct {
 	mu sync.Mutex
 	*slot
@@ -85,19 +85,21 @@ type sharedShard struct {
 }
 
 // tryLock lets a fire into the shard, and reports whether it did.
-func (s *sharedShard) tryLock() bool {
+func (w *Writer) tryLock(s *sharedShard) bool {
 	if !s.mu.TryLock() {
 		return false
 	}
-	if !atomic.CompareAndSwapUint64(&s.key, 0, sharing) {
+	if w.inAssembly && !atomic.CompareAndSwapUint64(&s.key, 0, sharing) {
 		s.mu.Unlock()
 		return false
 	}
 	return true
 }
 
-func (s *sharedShard) unlock() {
-	atomic.StoreUint64(&s.key, 0)
+func (w *Writer) unlock(s *sharedShard) {
+	if w.inAssembly {
+		atomic.StoreUint64(&s.key, 0)
+	}
 	s.mu.Unlock()
 }
 
@@ -126,16 +128,15 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 	}
 	shards := max(chunks/2, 2)
 	owned, shared := uint64(0), uint64(commons)
-	w.clock = newClock(hasCounter && !o.Foreign && (o.Counter || counterIsTrusted()))
+	w.clock = newClock(hasAssembly && !o.Foreign && (o.Counter || counterIsTrusted()))
 	table, free := newTable()
 	w.table = table
-	inAssembly := !o.Foreign && slotsWork()
-	if inAssembly {
+	if w.inAssembly = hasAssembly && usesG && !o.Foreign; w.inAssembly {
 		shared = min(shared, uint64(max(4*runtime.GOMAXPROCS(0), 4))) // a fire in one of them is rarely preempted
 	}
 	// Times that are passed can be equal, in a synctest bubble all of them are: then a goroutine stays with one shard on any thread, for the
 	// order of its events, unless another fire is in it.
-	if w.hasSlots = inAssembly && w.clock.useCounter; w.hasSlots {
+	if w.hasSlots = w.inAssembly && w.clock.useCounter; w.hasSlots {
 		for owned = 1; 2*owned <= min(slots, shards/2-1); owned *= 2 {
 		}
 	}
@@ -146,7 +147,7 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 	for i := range w.shared {
 		w.shared[i].slot, w.shared[i].shard = &table.shared[i], owned+uint64(i)
 	}
-	if inAssembly {
+	if w.inAssembly {
 		table.common = uint64(len(w.shared))
 	}
 	for i := owned; i < uint64(len(table.slots)); i++ {
@@ -175,6 +176,9 @@ func New(memory []byte, chunks uint64, o Options) *Writer {
 		return w
 	}
 	atomic.StorePointer(&w.at, unsafe.Pointer(w.table))
+	if !o.Foreign {
+		w.debug()
+	}
 	return w
 }
 

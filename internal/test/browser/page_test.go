@@ -172,7 +172,7 @@ func TestPage(t *testing.T) {
 func observed(p *stapsdt.Provider, name string) bool {
 	for _, probe := range p.Probes() {
 		if probe.Name() == name {
-			return probe.Observed()
+			return probe.Enabled()
 		}
 	}
 	return false
@@ -281,7 +281,7 @@ func TestRecorder(t *testing.T) {
 	s := newShop(t)
 	s.recorder.Start()
 	require.Eventually(t, func() bool {
-		n, err := s.recorder.WriteTo(io.Discard)
+		n, err := s.recorder.WriteJSON(io.Discard)
 		return err == nil && n > 0
 	}, testenv.Patience, time.Millisecond)
 	b := open(t, 1000, 800)

@@ -48,8 +48,7 @@ func draw(t *testing.T, file string) *drawing {
 	}, testenv.Patience, 50*time.Millisecond)
 	number, _, _ := strings.Cut(string(port), "\n")
 	b.load("http://127.0.0.1:" + number + "/devtools/devtools_app.html?panel=timeline")
-	data, err := os.ReadFile(file)
-	require.NoError(t, err)
+	data := tracetest.Must(os.ReadFile(file))(t)
 	b.eval(`(async () => {
 		const module = await import("/devtools/panels/timeline/timeline.js");
 		while (!window.panel) {
@@ -104,8 +103,7 @@ func record(t *testing.T) string {
 	request, query := span.New[path, none](p, "request"), span.New[none, none](p, "query")
 	note := stapsdt.NewProbe1[string](p, "note", "text")
 	file := filepath.Join(t.TempDir(), "drawn.rec")
-	rec, err := proberec.Create(file, 1<<20, p)
-	require.NoError(t, err)
+	rec := tracetest.Must(proberec.Create(file, 1<<20, p))(t)
 	defer func() { require.NoError(t, errors.Join(rec.Close(), p.Close())) }()
 	rec.Start()
 	const step = 5 * time.Millisecond

@@ -24,11 +24,9 @@ func TestAbsentPage(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
 	program := filepath.Join(t.TempDir(), "absent")
-	out, err := exec.Command(needsSDT(t), "-O2", "-Wall", "-Werror", "-pthread", "-o", program, "testdata/absent.c").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	runTool(t, exec.Command(needsSDT(t), "-O2", "-Wall", "-Werror", "-pthread", "-o", program, "testdata/absent.c"))
 	start := func(t *testing.T) *tracetest.Process {
-		p := tracetest.Command(t, exec.Command(program))
-		p.Expect("ready", testenv.Patience)
+		p := startProcess(t, exec.Command(program))
 		return p
 	}
 	text := func(values map[string]any) string { return fmt.Sprint(values["arg0"], " ", values["str(arg1)"]) }

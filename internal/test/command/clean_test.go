@@ -3,7 +3,6 @@
 package command_test
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -39,15 +38,13 @@ func runClean(t *testing.T, status int, cmd *exec.Cmd) map[string]cleaned {
 	return all
 }
 
-// cleanCommand is the command for files of every age. In a container it removes nothing of an
-// overlay.
+// cleanCommand is the command for files of every age. It removes nothing of an overlay.
 func cleanCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	var fs unix.Statfs_t
 	require.NoError(t, unix.Statfs(os.TempDir(), &fs))
-	namespace, err := os.Readlink("/proc/self/ns/pid")
-	if namespace != "pid:[4026531836]" && fs.Type == unix.OVERLAYFS_SUPER_MAGIC {
-		testenv.Needs(t, "the initial PID namespace", cmp.Or(err, fmt.Errorf("this is %s, and %s is on an overlay", namespace, os.TempDir())))
+	if fs.Type == unix.OVERLAYFS_SUPER_MAGIC {
+		testenv.Needs(t, "leases", fmt.Errorf("%s is on an overlay", os.TempDir()))
 	}
 	return exec.Command(stapsdt(t), append([]string{"clean", "--older", "0"}, args...)...)
 }
@@ -62,8 +59,7 @@ func unusedImage(t *testing.T, directory string) (path string) {
 
 // copyTo copies an image under another name.
 func copyTo(t *testing.T, image, path string) {
-	content, err := os.ReadFile(image)
-	require.NoError(t, err)
+	content := tracetest.Must(os.ReadFile(image))(t)
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 }
@@ -79,13 +75,12 @@ func TestClean(t *testing.T) {
 	copyTo(t, image, in("library-aB3dEf.so"))
 	copyTo(t, image, in(".cleaning-"+name))
 	// None of these is an image, or is under its name.
-	others := []string{"text-" + hash + ".so", "program-" + hash + ".so", "other-" + strings.Repeat("0", 32) + ".so", "link-" + hash + ".so", "directory-" + hash + ".so", name + ".bak"}
+	others := []string{"text-" + hash + ".so", "program-" + hash + ".so", "link-" + hash + ".so", "directory-" + hash + ".so", name + ".bak"}
 	require.NoError(t, os.WriteFile(in(others[0]), []byte("text"), 0o600))
 	copyTo(t, tracetest.Build(t, "subject"), in(others[1]))
-	copyTo(t, image, in(others[2]))
-	require.NoError(t, os.Symlink(name, in(others[3])))
-	require.NoError(t, os.Mkdir(in(others[4]), 0o700))
-	copyTo(t, image, in(others[5]))
+	require.NoError(t, os.Symlink(name, in(others[2])))
+	require.NoError(t, os.Mkdir(in(others[3]), 0o700))
+	copyTo(t, image, in(others[4]))
 
 	images := []string{name, "library-aB3dEf.so", ".cleaning-" + name}
 	check := func(action string, got map[string]cleaned) {
@@ -101,7 +96,7 @@ func TestClean(t *testing.T) {
 	require.FileExists(t, image)
 	r := runToEnd(t, cleanCommand(t, directory))
 	require.Regexp(t, `(?m)^removed `+regexp.QuoteMeta(image)+`: not used for \d+s$`, r.stdout)
-	require.Regexp(t, `(?m)^3 files removed \(\d+ bytes\)$`, r.stdout)
+	require.Regexp(t, `(?m)^3 removed \(\d+ bytes\)$`, r.stdout)
 	require.Empty(t, runClean(t, 0, cleanCommand(t, directory)))
 	for _, each := range others {
 		_, err := os.Lstat(in(each))
@@ -114,8 +109,7 @@ func TestCleanUsed(t *testing.T) {
 	directory := t.TempDir()
 	image := unusedImage(t, directory)
 	name := filepath.Base(image)
-	opened, err := os.Open(image)
-	require.NoError(t, err)
+	opened := tracetest.Must(os.Open(image))(t)
 	require.Equal(t, cleaned{File: image, Action: "mapped", Why: "a process has it open"}, without(runClean(t, 0, cleanCommand(t, directory))[name]))
 	require.FileExists(t, image)
 	require.NoError(t, opened.Close())
@@ -123,7 +117,7 @@ func TestCleanUsed(t *testing.T) {
 	p := startProcess(t, startSubjectIn(t, directory))
 	require.Contains(t, runClean(t, 0, cleanCommand(t, directory))[name].Why, "process "+pid(p)+" has mapped it")
 	require.Contains(t, runToEnd(t, cleanCommand(t, directory, "-v")).stdout, "left "+image+": process "+pid(p))
-	require.Equal(t, "0 files removed (0 bytes), 1 in use\n", runToEnd(t, cleanCommand(t, directory)).stdout)
+	require.Equal(t, "0 removed (0 bytes), 1 in use\n", runToEnd(t, cleanCommand(t, directory)).stdout)
 	tell(p, "unload")
 	require.Equal(t, "removed", runClean(t, 0, cleanCommand(t, directory))[name].Action)
 }
@@ -158,16 +152,15 @@ func TestCleanElsewhere(t *testing.T) {
 	stays("mapped", "has mapped it", 0, cleanCommand(t, directory))
 	stays("mapped", "a process has it open", 0, hidden())
 	stays("removable", "", 0, hidden("--dry-run"))
-	require.Contains(t, runToEnd(t, hidden("--dry-run")).stderr, "not every process can be seen here (this is not the initial PID namespace")
+	require.Contains(t, runToEnd(t, hidden("--dry-run")).stdout, "unless a process that cannot be seen uses them")
 	// /proc is that of another namespace.
 	stays("mapped", "has mapped it", 0, inNamespaces(t, "--pid --fork", "", cleanCommand(t, directory)))
-	require.NotContains(t, runCommand(t, "doctor", "-p", pid(isolated), "-o", "json").stdout, "deleted")
 
 	// The kernel does not say whether another user's file is in use without CAP_LEASE.
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
 	require.NoError(t, os.Chown(image, 65534, 65534))
 	require.NoError(t, os.Chown(directory, 65534, 65534))
-	stays("unseen", "not the initial PID namespace", 4, exec.Command(setpriv, append([]string{"--bounding-set=-lease", "--"}, hidden().Args...)...))
+	stays("unseen", "the kernel does not say whether it is in use: permission denied", 4, exec.Command(setpriv, append([]string{"--bounding-set=-lease", "--"}, hidden().Args...)...))
 	stays("mapped", "a process has it open", 0, hidden())
 	isolated.Hangup()
 	require.NoError(t, isolated.Wait(testenv.Patience))
@@ -175,7 +168,7 @@ func TestCleanElsewhere(t *testing.T) {
 }
 
 // TestCleanOverlay: a mapping of a file of an overlay is not seen as a use of it, so that
-// files are left where not all processes are seen.
+// files are left.
 func TestCleanOverlay(t *testing.T) {
 	testenv.NeedsRoot(t)
 	files, merged := t.TempDir(), t.TempDir()
@@ -199,8 +192,6 @@ func TestCleanOverlay(t *testing.T) {
 	require.Equal(t, "unseen", one(runClean(t, 4, enter(hide, cleanCommand(t, images).Args))).Action)
 	tell(p, "unload")
 	require.Equal(t, "unseen", one(runClean(t, 4, enter(hide, cleanCommand(t, images).Args))).Action)
-	tell(p, "load")
-	require.NotContains(t, runCommand(t, "doctor", "-p", pid(p), tick, "-o", "json").stdout, "deleted")
 }
 
 // TestCleanWhileLoading: a process that loads while files are removed, sooner or later during
@@ -229,8 +220,7 @@ func TestCleanWhileLoading(t *testing.T) {
 		tell(p, "load")
 		require.NoError(t, cmd.Wait())
 		removed += strings.Count(stdout.String(), "removed "+directory)
-		maps, err := os.ReadFile("/proc/" + pid(p) + "/maps")
-		require.NoError(t, err)
+		maps := tracetest.Must(os.ReadFile("/proc/" + pid(p) + "/maps"))(t)
 		require.NotRegexp(t, regexp.QuoteMeta(directory)+`.*\(deleted\)`, string(maps))
 		require.Contains(t, string(maps), directory)
 		tell(p, "unload")

@@ -61,16 +61,9 @@ func startSubjectIn(t *testing.T, directory string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func startProcess(t *testing.T, cmd *exec.Cmd) *tracetest.Process {
-	p := tracetest.Command(t, cmd)
-	p.Expect("ready", testenv.Patience)
-	return p
-}
-
 // imageOf returns the file of an image, which is the only one in a directory.
 func imageOf(t *testing.T, directory string) string {
-	found, err := filepath.Glob(directory + "/*.so")
-	require.NoError(t, err)
+	found := tracetest.Must(filepath.Glob(directory + "/*.so"))(t)
 	require.Len(t, found, 1)
 	return found[0]
 }
@@ -79,37 +72,17 @@ func imageOf(t *testing.T, directory string) string {
 // is asked to.
 func TestDoctorHealthy(t *testing.T) {
 	testenv.NeedsRoot(t)
-	tracetest.NeedTracefs(t)
 	p := startProcess(t, startSubjectIn(t, t.TempDir()))
 	r := runCommand(t, "doctor", "-p", pid(p), tick)
 	require.Zero(t, r.status)
-	require.True(t, strings.HasPrefix(r.stdout, "Nothing keeps a tracer from seeing subject:tick of process "+pid(p)+"."), r.stdout)
+	require.True(t, strings.HasPrefix(r.stdout, "Nothing keeps stapsdt from seeing subject:tick of process "+pid(p)+"."), r.stdout)
 	require.Empty(t, runCommand(t, "doctor", "-p", pid(p), tick, "-o", "json").stdout)
 	require.Equal(t, "The kernel lets subject:tick be traced.", requireFinding(t, 0, "site", "fine", doctorCommand(t, pid(p), tick, "-v")).Says)
 
 	tr := startTrace(t, p, "trace", "-p", pid(p), tick)
 	require.Contains(t, requireFinding(t, 0, "traced", "note", doctorCommand(t, pid(p), tick)).Says, "A tracer is attached to subject:tick")
-	tr.Signal(os.Interrupt)
-	require.NoError(t, tr.Wait(testenv.Patience))
+	interrupt(t, tr)
 	require.NotContains(t, runCommand(t, "list", "-p", pid(p)).stdout, "traced now", "doctor has left nothing behind")
-}
-
-// TestDoctorUsage: wrong command lines are refused.
-func TestDoctorUsage(t *testing.T) {
-	for args, says := range map[string]string{
-		"doctor":              "no process: give -p PID",
-		"doctor -p 0":         "-p takes the PID of a process, and 0 is none",
-		"doctor -p 1 a":       `"a" is not [FILE:]PROVIDER:PROBE`,
-		"doctor -p 1 a:b c:d": "doctor takes one SPEC",
-		"doctor -p 1 -o xml":  "takes text or json",
-	} {
-		r := runCommand(t, strings.Fields(args)...)
-		require.Equal(t, 2, r.status, args)
-		require.Contains(t, r.stderr, says)
-	}
-	r := runCommand(t, "doctor", "-p", "no-such-name")
-	require.Equal(t, 3, r.status)
-	require.Contains(t, r.stderr, `none is called "no-such-name"`)
 }
 
 // TestDoctorProcess: the process is not the one that the user has in mind.
@@ -117,16 +90,12 @@ func TestDoctorProcess(t *testing.T) {
 	testenv.NeedsRoot(t)
 	none := "2147483647"
 	requireFinding(t, 3, "no-process", "fault", doctorCommand(t, none))
-	requireFinding(t, 3, "pid-namespace", "fault", inNamespaces(t, "--pid --fork --mount-proc", "", doctorCommand(t, "4000000")))
+	requireFinding(t, 3, "no-process", "fault", inNamespaces(t, "--pid --fork --mount-proc", "", doctorCommand(t, "4000000")))
 	p := startProcess(t, startSubjectIn(t, t.TempDir()))
-	require.Contains(t, requireFinding(t, 6, "pid-namespace", "fault", inNamespaces(t, "--pid --fork", "", doctorCommand(t, pid(p)))).Cure, "--mount-proc")
+	require.Contains(t, requireFinding(t, 6, "no-process", "fault", inNamespaces(t, "--pid --fork", "", doctorCommand(t, pid(p)))).Cure, "--mount-proc")
 
-	// pgrep, with quotes and without.
 	q := startProcess(t, startSubjectIn(t, t.TempDir()))
-	for _, args := range [][]string{{pid(p) + "\n" + pid(q)}, {pid(p), pid(q)}, {pid(p), pid(q), tick}} {
-		require.Contains(t, requireFinding(t, 6, "two-processes", "fault", doctorCommand(t, args...)).Says, pid(p)+" and "+pid(q))
-	}
-	require.Contains(t, requireFinding(t, 0, "two-processes", "note", doctorCommand(t, pid(p))).Says, pid(q))
+	require.Contains(t, requireFinding(t, 0, "siblings", "note", doctorCommand(t, pid(p))).Says, pid(q))
 
 	// A process that starts the one with the probes.
 	wrapped := exec.Command("sh", append([]string{"-c", `"$@"; :`, "sh"}, startSubjectIn(t, "").Args...)...)
@@ -134,9 +103,8 @@ func TestDoctorProcess(t *testing.T) {
 	wrapper := startProcess(t, wrapped)
 	cure := requireFinding(t, 3, "not-loaded", "fault", doctorCommand(t, pid(wrapper))).Cure
 	child := strings.TrimSuffix(strings.TrimPrefix(cure, "Use -p "), ".")
-	requireFinding(t, 0, "two-processes", "note", doctorCommand(t, child))
-	number, err := strconv.Atoi(child)
-	require.NoError(t, err)
+	requireFinding(t, 0, "siblings", "note", doctorCommand(t, child))
+	number := tracetest.Must(strconv.Atoi(child))(t)
 	require.NoError(t, unix.Kill(number, unix.SIGKILL))
 }
 
@@ -149,7 +117,7 @@ func TestDoctorNames(t *testing.T) {
 	require.Contains(t, requireFinding(t, 3, "not-loaded", "fault", doctorCommand(t, pid(p), tick)).Says, "and then unloaded")
 }
 
-// TestDoctorFiles: the image has no path, or the path leads elsewhere.
+// TestDoctorFiles: the file that is named is not the one that the process has mapped.
 func TestDoctorFiles(t *testing.T) {
 	testenv.NeedsRoot(t)
 	directory := t.TempDir()
@@ -160,31 +128,12 @@ func TestDoctorFiles(t *testing.T) {
 	requireFinding(t, 3, "file", "fault", doctorCommand(t, pid(p), file+"x:"+tick))
 	requireFinding(t, 3, "name", "fault", doctorCommand(t, pid(p), file+":subject:tock"))
 	requireFinding(t, 0, "file", "fine", doctorCommand(t, pid(p), file+":"+tick, "-v"))
-	other := t.TempDir()
-	startProcess(t, startSubjectIn(t, other))
-	require.Contains(t, requireFinding(t, 6, "file", "fault", doctorCommand(t, pid(p), imageOf(t, other)+":"+tick)).Says, "in different directories")
-
 	require.NoError(t, os.Remove(file))
-	gone := requireFinding(t, 7, "deleted", "limit", doctorCommand(t, pid(p), tick))
-	requireSeen(t, p, gone.Cure)
 	startProcess(t, startSubjectIn(t, directory))
-	requireFinding(t, 7, "replaced", "limit", doctorCommand(t, pid(p), tick))
-	require.Contains(t, requireFinding(t, 6, "file", "fault", doctorCommand(t, pid(p), file+":"+tick)).Says, "was replaced since")
-
+	require.Contains(t, requireFinding(t, 6, "file", "fault", doctorCommand(t, pid(p), file+":"+tick)).Says, "before it was replaced")
+	requireFinding(t, 0, "site", "fine", doctorCommand(t, pid(p), tick, "-v"))
 	memory := startProcess(t, startSubjectIn(t, "", "memfd"))
-	cure := requireFinding(t, 7, "memory", "limit", doctorCommand(t, pid(memory), tick)).Cure
-	require.Contains(t, cure, "/proc/"+pid(memory)+"/fd/")
-	requireSeen(t, memory, cure)
-}
-
-// requireSeen requires that a tracer that is attached as the cure says sees the probe.
-func requireSeen(t *testing.T, p *tracetest.Process, cure string) {
-	t.Helper()
-	path, _, _ := strings.Cut(strings.TrimPrefix(cure, "Attach bpftrace to "), ",")
-	tr := tracetest.Bpftrace(t, `usdt:`+path+`:`+tick+` { printf("seen\n"); }`)
-	tell(p, "storm 1 1")
-	tr.WaitLine("seen", testenv.Patience)
-	tr.Stop()
+	requireFinding(t, 0, "site", "fine", doctorCommand(t, pid(memory), tick, "-v"))
 }
 
 // TestDoctorUser: the process and its file belong to others.
@@ -202,19 +151,10 @@ func TestDoctorUser(t *testing.T) {
 	for _, path := range []string{mine, stapsdt(t), tracetest.Build(t, "subject")} {
 		makeReadable(t, path)
 	}
-	require.Contains(t, requireFinding(t, 4, "user", "fault", as(user, doctorCommand(t, pid(p), tick))).Says, "belongs to user 0, and this is user 65534")
+	require.Contains(t, requireFinding(t, 4, "user", "fault", as(user, doctorCommand(t, pid(p), tick))).Says, "runs as user 0, and this is user 65534")
 	requireFinding(t, 4, "capability", "fault", as(user, doctorCommand(t, pid(p), tick)))
 	missing := requireFinding(t, 4, "capability", "fault", as("--bounding-set=-all --", doctorCommand(t, pid(p), tick)))
-	require.Contains(t, missing.Says, "needs CAP_BPF and CAP_PERFMON. It does not matter that perf_event_paranoid is ")
-	requireFinding(t, 7, "capability", "limit", as("--bounding-set=-sys_admin --", doctorCommand(t, pid(p), tick)))
-
-	theirs := filepath.Join(t.TempDir(), "images")
-	require.NoError(t, os.Mkdir(theirs, 0o700))
-	require.NoError(t, os.Chown(theirs, 65534, 65534))
-	makeReadable(t, filepath.Dir(theirs))
-	startProcess(t, as(user, startSubjectIn(t, theirs)))
-	f := requireFinding(t, 6, "file", "fault", doctorCommand(t, pid(p), imageOf(t, theirs)+":"+tick))
-	require.Contains(t, f.Says, "runs as user 0, and the file is one of user 65534")
+	require.Contains(t, missing.Says, "needs CAP_BPF and CAP_PERFMON.")
 }
 
 // TestDoctorNamespaces: what the process and the tracer see differs.
@@ -224,22 +164,19 @@ func TestDoctorNamespaces(t *testing.T) {
 	cmd := inNamespaces(t, "--mount --pid --fork", `mount -t tmpfs -o mode=0700 none "$STAPSDT_DIR"`, startSubjectIn(t, directory))
 	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+directory)
 	startProcess(t, cmd)
-	out, err := exec.Command("pgrep", "-P", strconv.Itoa(cmd.Process.Pid)).Output()
-	require.NoError(t, err)
+	out := tracetest.Must(exec.Command("pgrep", "-P", strconv.Itoa(cmd.Process.Pid)).Output())(t)
 	isolated := strings.TrimSpace(string(out))
-	require.Contains(t, requireFinding(t, 0, "filter", "note", doctorCommand(t, isolated, tick)).Says, "where its number is 1.")
-	f := requireFinding(t, 0, "mount-namespace", "note", doctorCommand(t, isolated, tick))
-	require.Contains(t, f.Says, "does not exist here")
-	_, path, _ := strings.Cut(f.Cure, "/root")
-	path = strings.TrimSuffix(path, ".")
-	cure := requireFinding(t, 6, "mount-namespace", "fault", doctorCommand(t, isolated, path+":"+tick)).Cure
-	_, there, _ := strings.Cut(cure, ", or to ")
+	requireFinding(t, 0, "site", "fine", doctorCommand(t, isolated, tick, "-v"))
+	files := tracetest.Must(filepath.Glob("/proc/" + isolated + "/root" + directory + "/*.so"))(t)
+	require.Len(t, files, 1)
+	path := strings.TrimPrefix(files[0], "/proc/"+isolated+"/root")
+	cure := requireFinding(t, 6, "file", "fault", doctorCommand(t, isolated, path+":"+tick)).Cure
+	_, there, _ := strings.Cut(cure, ", or the file ")
 	require.Contains(t, runCommand(t, "list", strings.TrimSuffix(there, ".")).stdout, tick)
 
 	// The same path here is another file.
 	startProcess(t, startSubjectIn(t, directory))
-	require.Contains(t, requireFinding(t, 0, "mount-namespace", "note", doctorCommand(t, isolated, tick)).Says, "is another file here")
-	require.Contains(t, requireFinding(t, 6, "file", "fault", doctorCommand(t, isolated, path+":"+tick)).Says, "own file system")
+	require.Contains(t, requireFinding(t, 6, "file", "fault", doctorCommand(t, isolated, path+":"+tick)).Says, "has not mapped")
 }
 
 // TestDoctorOverlay: the process executes a file of which an overlay shows the copy.
@@ -253,8 +190,7 @@ func TestDoctorOverlay(t *testing.T) {
 	p := startProcess(t, inNamespaces(t, "--mount", script, exec.Command("env", append([]string{"STAPSDT_DIR=" + merged + "/images"}, startSubjectIn(t, "").Args...)...)))
 	f := runCommand(t, "doctor", "-p", pid(p), tick, "-o", "json")
 	require.NotContains(t, f.stdout, "overlay")
-	out, err := exec.Command("nsenter", "-t", pid(p), "-m", "sh", "-c", "touch "+merged+"/images/*.so").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	runTool(t, exec.Command("nsenter", "-t", pid(p), "-m", "sh", "-c", "touch "+merged+"/images/*.so"))
 	requireFinding(t, 6, "overlay", "fault", doctorCommand(t, pid(p), tick))
 	tell(p, "unload")
 	tell(p, "load")
@@ -264,12 +200,10 @@ func TestDoctorOverlay(t *testing.T) {
 // TestDoctorKernel: the kernel, or what tracers see of it, lacks something.
 func TestDoctorKernel(t *testing.T) {
 	testenv.NeedsRoot(t)
-	tracetest.NeedTracefs(t)
 	p := startProcess(t, startSubjectIn(t, t.TempDir()))
-	const without, devices = "umount -l /sys/kernel/debug 2>/dev/null || :; umount -l /sys/kernel/tracing 2>/dev/null || :\n", "mount -t tmpfs none /sys/bus/event_source/devices\n"
+	const devices = "mount -t tmpfs none /sys/bus/event_source/devices\n"
 	mine := func() *exec.Cmd { return doctorCommand(t, pid(p), tick) }
 	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
-	requireFinding(t, 7, "tracefs", "limit", inNamespaces(t, "--mount", without, mine()))
 
 	// From Linux 6.6 there is a way to attach without the event source, if it may be used.
 	under := func(words ...string) *exec.Cmd { // a filter that refuses what tracers do
@@ -277,15 +211,13 @@ func TestDoctorKernel(t *testing.T) {
 	}
 	traced := runToEnd(t, inNamespaces(t, "--mount", devices, exec.Command(stapsdt(t), "trace", "-p", pid(p), "-d", "10ms", tick)))
 	if traced.status == 0 && traced.stderr == "" {
-		requireFinding(t, 7, "uprobes", "limit", inNamespaces(t, "--mount", devices, mine()))
+		requireFinding(t, 0, "site", "fine", inNamespaces(t, "--mount", devices, doctorCommand(t, pid(p), tick, "-v")))
 	} else {
 		requireFinding(t, 6, "uprobes", "fault", inNamespaces(t, "--mount", devices, mine()))
 	}
 	requireFinding(t, 6, "uprobes", "fault", inNamespaces(t, "--mount", devices, under(mine().Args...)))
 
-	f := requireFinding(t, 6, "seccomp", "fault", under(mine().Args...))
-	require.Contains(t, f.Says, "bpf (")
-	require.Contains(t, f.Says, "perf_event_open (")
+	require.Contains(t, requireFinding(t, 6, "seccomp", "fault", under(mine().Args...)).Cure, "Add bpf and perf_event_open")
 	requireFinding(t, 4, "capability", "fault", under(append([]string{setpriv, "--bounding-set=-all", "--"}, mine().Args...)...))
 
 	setarch := testenv.NeedsTool(t, "setarch", "util-linux")
@@ -293,7 +225,6 @@ func TestDoctorKernel(t *testing.T) {
 
 	// With a user namespace, root has all capabilities, and none that counts.
 	requireFinding(t, 4, "capability", "fault", inNamespaces(t, "--user --map-root-user", "", mine()))
-	require.Contains(t, requireFinding(t, 0, "perf-event-paranoid", "fine", doctorCommand(t, pid(p), tick, "-v")).Says, "does not matter")
 	require.Contains(t, requireFinding(t, 0, "lockdown", "fine", doctorCommand(t, pid(p), tick, "-v")).Says, "lockdown")
 }
 
@@ -319,17 +250,14 @@ func TestDoctorSite(t *testing.T) {
 // TestDoctorArchitecture: this process maps images of other architectures.
 func TestDoctorArchitecture(t *testing.T) {
 	testenv.NeedsRoot(t)
-	maps := func(architecture string, protection int) {
+	maps := func(t *testing.T, architecture string, protection int) {
 		a := image.ArchByName(architecture)
-		im, err := image.Build(a, &a.Nops[0], image.Spec{Provider: "foreign", Probes: []image.Probe{{Name: "event"}}}, nil)
-		require.NoError(t, err)
+		im := tracetest.Must(image.Build(a, &a.Nops[0], image.Spec{Provider: "foreign", Probes: []image.Probe{{Name: "event"}}}, nil))(t)
 		path := filepath.Join(t.TempDir(), "foreign.so")
 		require.NoError(t, os.WriteFile(path, im.Bytes, 0o600))
-		file, err := os.Open(path)
-		require.NoError(t, err)
+		file := tracetest.Must(os.Open(path))(t)
 		defer file.Close()
-		memory, err := unix.Mmap(int(file.Fd()), 0, len(im.Bytes), protection, unix.MAP_PRIVATE)
-		require.NoError(t, err)
+		memory := tracetest.Must(unix.Mmap(int(file.Fd()), 0, len(im.Bytes), protection, unix.MAP_PRIVATE))(t)
 		t.Cleanup(func() { require.NoError(t, unix.Munmap(memory)) })
 	}
 	self := strconv.Itoa(os.Getpid())
@@ -341,15 +269,16 @@ func TestDoctorArchitecture(t *testing.T) {
 		architecture string
 		protection   int
 		status       int
-		level, says  string
+		cause, level string
+		says         string
 	}{
-		{foreign, unix.PROT_READ, 6, "fault", "an emulator"},
-		{foreign, unix.PROT_READ | unix.PROT_EXEC, 6, "fault", "an emulator"},
-		{narrow, unix.PROT_READ | unix.PROT_EXEC, 7, "limit", "32 bits"},
+		{foreign, unix.PROT_READ, 6, "architecture", "fault", "an emulator"},
+		{foreign, unix.PROT_READ | unix.PROT_EXEC, 6, "architecture", "fault", "an emulator"},
+		{narrow, unix.PROT_READ | unix.PROT_EXEC, 0, "site", "fine", "lets foreign:event be traced"},
 	} {
 		t.Run(c.architecture, func(t *testing.T) {
-			maps(c.architecture, c.protection)
-			require.Contains(t, requireFinding(t, c.status, "architecture", c.level, doctorCommand(t, self, "foreign:event")).Says, c.says)
+			maps(t, c.architecture, c.protection)
+			require.Contains(t, requireFinding(t, c.status, c.cause, c.level, doctorCommand(t, self, "foreign:event", "-v")).Says, c.says)
 		})
 	}
 }

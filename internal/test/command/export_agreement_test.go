@@ -4,7 +4,6 @@ package command_test
 
 import (
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -53,8 +52,7 @@ func waitForAgreement(e *exporter) {
 func halt(t *testing.T, p *tracetest.Process) float64 {
 	t.Helper()
 	p.Say("halt")
-	fired, err := strconv.ParseFloat(p.Expect("fired ", testenv.Patience), 64)
-	require.NoError(t, err)
+	fired := tracetest.Must(strconv.ParseFloat(p.Expect("fired ", testenv.Patience), 64))(t)
 	return fired
 }
 
@@ -79,8 +77,7 @@ func TestExportAgreement(t *testing.T) {
 		waitForAgreement(e)
 		halt(t, p)
 		requireAgreement(t, e)
-		e.Signal(os.Interrupt)
-		require.NoError(t, e.Wait(testenv.Patience))
+		interrupt(t, e)
 		p.Hangup()
 		require.NoError(t, p.Wait(testenv.Patience))
 	}

@@ -3,9 +3,7 @@
 package command_test
 
 import (
-	"encoding/hex"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +17,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // TestExportEnded: the end of a process does not make the counter of a gauge's events fall, and
@@ -99,51 +98,6 @@ func TestExportRemoved(t *testing.T) {
 	require.Equal(t, map[string]float64{`{text="x"}`: 1}, series(e.scrape(), "said_total"))
 }
 
-// TestExportUnmounted: the exporter does not keep a file system that is gone with its mount
-// namespace, as that of a container is.
-func TestExportUnmounted(t *testing.T) {
-	testenv.Long(t, "it takes half a minute until a file is forgotten")
-	t.Parallel() // it waits
-	const provider = "export_unmounted"
-	directory, program := t.TempDir(), tracetest.Build(t, "exportee")
-	e := startExporter(t, provider, saidRule)
-	cmd := exec.Command("unshare", "-m", "sh", "-c", `mount -t tmpfs -o mode=700 none "$1" && cp "$2" "$1/program" && STAPSDT_DIR=$1 exec "$1/program" "$3"`,
-		"sh", directory, program, provider)
-	p := tracetest.Command(t, cmd)
-	p.Expect("ready", testenv.Patience)
-	e.waitForSites("said_total", 1)
-	p.Signal(os.Kill)
-	require.Eventually(t, func() bool { return e.scrape()[`stapsdt_attached_sites{metric="said_total"}`] == 0 }, 2*time.Minute, 100*time.Millisecond)
-}
-
-// TestExportContainers: what the processes of a new container fire is counted from the first
-// event on, and under its id, also if it is gone before anyone asks.
-func TestExportContainers(t *testing.T) {
-	testenv.Long(t, "a container takes a second to start")
-	const provider = "export_containers"
-	p := startExportee(t, provider)
-	e := startExporter(t, provider, `
-metrics:
-  - {name: said_total, probe: "PROVIDER:said", counter: 1, labels: [container_id]}
-  - {name: selected_total, probe: "PROVIDER:said", counter: 1, labels: [container_id], cgroup: "*/exported-*"}
-`)
-	e.waitForSites("said_total", 1)
-	want := map[string]float64{}
-	for range 3 {
-		id := hex.EncodeToString(make([]byte, 24)) + fmt.Sprintf("%016x", rand.Uint64())
-		group := newCgroup(t, "exported-"+id)
-		cmd := exec.Command("sh", "-c", `echo $$ >"$1/cgroup.procs" && sleep 1 && exec "$2" "$3" 7`, "sh", group, tracetest.Build(t, "exportee"), provider)
-		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+imageDirectory(t, p))
-		output, err := cmd.CombinedOutput()
-		require.NoError(t, err, string(output))
-		require.Eventually(t, func() bool { return os.Remove(group) == nil }, testenv.Patience, time.Millisecond)
-		want[fmt.Sprintf("{container_id=%q}", id)] = 7
-	}
-	all := e.scrape()
-	require.Equal(t, want, series(all, "selected_total"))
-	require.Equal(t, want, series(all, "said_total"))
-}
-
 // TestExportZero: a metric without labels begins with 0, and what is in flight ends with it.
 func TestExportZero(t *testing.T) {
 	t.Parallel()
@@ -206,8 +160,7 @@ func TestExportNamespace(t *testing.T) {
 
 // newCgroup makes a control group of version 2.
 func newCgroup(t *testing.T, name string) (path string) {
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	require.NoError(t, err)
+	mounts := tracetest.Must(os.ReadFile("/proc/self/mounts"))(t)
 	for line := range strings.Lines(string(mounts)) {
 		if fields := strings.Fields(line); fields[2] == "cgroup2" {
 			path = filepath.Join(fields[1], name)
@@ -226,8 +179,7 @@ func TestExportMissed(t *testing.T) {
 	const provider = "export_missed"
 	e := startExporter(t, provider, saidRule)
 	// Each is another file, which the exporter does not know.
-	program, err := os.ReadFile("/bin/true")
-	require.NoError(t, err)
+	program := tracetest.Must(os.ReadFile("/bin/true"))(t)
 	dir := t.TempDir()
 	require.Eventually(t, func() bool {
 		path := filepath.Join(dir, strconv.Itoa(time.Now().Nanosecond()))
@@ -235,4 +187,105 @@ func TestExportMissed(t *testing.T) {
 		require.NoError(t, exec.Command(path).Run())
 		return e.scrape()["stapsdt_missed_processes_total"] > 0
 	}, testenv.Patience, time.Millisecond)
+}
+
+// TestExportShortage: a program that starts while the exporter has no descriptors left is counted once
+// it has some again, and the message says what was short.
+func TestExportShortage(t *testing.T) {
+	testenv.Long(t, "it waits until the exporter has failed")
+	const provider = "export_shortage"
+	e := startExporter(t, provider, saidRule)
+	before := e.scrape()
+	require.Zero(t, before[`stapsdt_attached_sites{metric="said_total"}`])
+
+	var limits unix.Rlimit
+	require.NoError(t, unix.Prlimit(e.PID(), unix.RLIMIT_NOFILE, nil, &limits))
+	for i, spare := range []uint64{0, 2, 4} { // what fails first depends on how many are left
+		open := tracetest.Must(os.ReadDir("/proc/" + pid(e.Process) + "/fd"))(t)
+		few := limits
+		few.Cur = uint64(len(open)) + spare
+		require.NoError(t, unix.Prlimit(e.PID(), unix.RLIMIT_NOFILE, &few, nil))
+		p := startExportee(t, provider)
+		time.Sleep(3 * time.Second) // longer than it takes to look at all processes
+		require.NoError(t, unix.Prlimit(e.PID(), unix.RLIMIT_NOFILE, &limits, nil))
+		e.waitForSites("said_total", float64(i+1))
+		tell(p, `say "x"`)
+		require.EqualValues(t, i+1, series(e.scrape(), "said_total")[`{text="x"}`])
+	}
+	e.waitForMessage("too many open files; trying again")
+	require.NotRegexp(t, "not permitted.*too many", e.Dump())
+}
+
+// TestExportExpiry: a series without events makes room for others, and goes on where it was if
+// it returns. No event is lost.
+func TestExportExpiry(t *testing.T) {
+	t.Parallel()
+	p := startExportee(t, "export_expiry")
+	e := startExporter(t, "export_expiry", saidRule+`    series: 3
+    expire: 5s
+  - {name: size_bytes, probe: "PROVIDER:said", histogram: bytes, unit: bytes, buckets: [1, 4], by: [text], labels: [], series: 100, expire: 5s}
+  - {name: latest_bytes, probe: "PROVIDER:said", gauge: bytes, by: [text], labels: [], series: 100, expire: 5s}
+  - {name: stays_total, probe: "PROVIDER:said", counter: 1, by: [text], labels: [], expire: never}
+`)
+	e.waitForSites("stays_total", 1)
+	said := map[string]float64{}
+	say := func(texts ...string) {
+		for _, text := range texts {
+			tell(p, "say "+strconv.Quote(text))
+			said[`{text="`+text+`"}`]++
+		}
+	}
+	say("a", "bb", "bb", "ccccc", "d")
+	require.Equal(t, map[string]float64{
+		`{text="a"}`: 1, `{text="bb"}`: 2, `{text="ccccc"}`: 1, `{otel_metric_overflow="true"}`: 1,
+	}, series(e.scrape(), "said_total"))
+	e.waitForMessage(`said_total: 1 events had no room: all 3 series of a user are in use`)
+
+	require.Eventually(t, func() bool {
+		say("a") // stays, because it has events
+		all := e.scrape()
+		return len(series(all, "said_total")) == 2 && len(series(all, "size_bytes_count")) == 1 && len(series(all, "latest_bytes")) == 1
+	}, testenv.Patience, 100*time.Millisecond)
+	say("d", "d", "bb")
+	all := e.scrape()
+	require.Equal(t, map[string]float64{
+		`{text="a"}`: said[`{text="a"}`], `{text="d"}`: 2, `{text="bb"}`: 3, `{otel_metric_overflow="true"}`: 1,
+	}, series(all, "said_total"))
+	delete(said, `{text="ccccc"}`)
+	require.Equal(t, said, series(all, "size_bytes_count"))
+	require.EqualValues(t, 6, all[`size_bytes_sum{text="bb"}`])
+	require.EqualValues(t, 0, all[`size_bytes_bucket{text="bb",le="1"}`]+all[`size_bytes_bucket{text="bb",le="1.0"}`])
+	require.EqualValues(t, 3, all[`size_bytes_bucket{text="bb",le="4"}`]+all[`size_bytes_bucket{text="bb",le="4.0"}`])
+	said[`{text="ccccc"}`] = 1
+	require.Equal(t, said, series(all, "stays_total"))
+	sum := 0.0
+	for _, n := range said {
+		sum += n
+	}
+	for _, metric := range []string{"said_total", "size_bytes", "latest_bytes", "stays_total"} {
+		require.Equal(t, sum, all[`stapsdt_events_total{metric="`+metric+`"}`], metric)
+	}
+}
+
+// TestExportExpiryUnderFire: while series come, expire and return, every event is counted.
+func TestExportExpiryUnderFire(t *testing.T) {
+	t.Parallel()
+	p := startExportee(t, "export_expiry_fire")
+	e := startExporter(t, "export_expiry_fire", saidRule+"    expire: 1s\n")
+	e.waitForSites("said_total", 1)
+	fired := 0
+	many := func(from, to int) {
+		tell(p, fmt.Sprint("many ", from, " ", to))
+		fired += to - from
+	}
+	for round := range 3 {
+		half := 400 * (round % 2)
+		many(half, half+400)
+		require.Eventually(t, func() bool { // meanwhile the other half has events, and this one expires
+			many(400-half, 800-half)
+			_, ok := e.scrape()[fmt.Sprintf(`said_total{text="%d"}`, half)]
+			return !ok
+		}, testenv.Patience, time.Millisecond)
+	}
+	require.EqualValues(t, fired, e.scrape()[`stapsdt_events_total{metric="said_total"}`])
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
@@ -85,14 +86,11 @@ func TestExportSpans(t *testing.T) {
 
 // exemplars returns the ids of the spans that the histograms name.
 func (e *exporter) exemplars() map[string]bool {
-	request, err := http.NewRequest(http.MethodGet, e.url, nil)
-	require.NoError(e.t, err)
+	request := tracetest.Must(http.NewRequest(http.MethodGet, e.url, nil))(e.t)
 	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(e.t, err)
+	response := tracetest.Must(http.DefaultClient.Do(request))(e.t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	require.NoError(e.t, err)
+	text := tracetest.Must(io.ReadAll(response.Body))(e.t)
 	found := map[string]bool{}
 	for _, match := range regexp.MustCompile(`# \{span_id="([0-9a-f]{16})"\}`).FindAllStringSubmatch(string(text), -1) {
 		found[match[1]] = true
@@ -104,12 +102,10 @@ func (e *exporter) exemplars() map[string]bool {
 func spansOf(t *testing.T, r *http.Request) (all []*tracepb.Span) {
 	var body io.Reader = r.Body
 	if r.Header.Get("Content-Encoding") == "gzip" {
-		unzipped, err := gzip.NewReader(body)
-		require.NoError(t, err)
+		unzipped := tracetest.Must(gzip.NewReader(body))(t)
 		body = unzipped
 	}
-	text, err := io.ReadAll(body)
-	require.NoError(t, err)
+	text := tracetest.Must(io.ReadAll(body))(t)
 	var request tracecollector.ExportTraceServiceRequest
 	require.NoError(t, proto.Unmarshal(text, &request))
 	for _, resource := range request.ResourceSpans {

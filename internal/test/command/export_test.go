@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -67,8 +66,7 @@ func TestExport(t *testing.T) {
 		require.Len(t, series(e.scrape(), "said_total"), 4, "a counter stays")
 	})
 	t.Run("exit", func(t *testing.T) {
-		e.Signal(os.Interrupt)
-		require.NoError(t, e.Wait(testenv.Patience))
+		interrupt(t, e)
 	})
 }
 
@@ -141,27 +139,6 @@ func TestExportOverflow(t *testing.T) {
 	require.EqualValues(t, 96, all[`bytes_sum{otel_metric_overflow="true"}`])
 }
 
-// TestExportHostile: no text of a program makes a scrape fail, or looks like another series.
-func TestExportHostile(t *testing.T) {
-	t.Parallel()
-	p := startExportee(t, "export_hostile")
-	e := startExporter(t, "export_hostile", saidRule)
-	e.waitForSites("said_total", 1)
-	for _, text := range []string{
-		"\n# HELP said_total lies", `"} 5`, `\`, "\xff\xfe", "\xff\xfd", strings.Repeat("x", 4096), "", "ü\x1b[31m", "{}", "a\x00b",
-	} {
-		tell(p, "say "+strconv.Quote(text))
-	}
-	said := series(e.scrape(), "said_total")
-	sum := 0.0
-	for _, value := range said {
-		sum += value
-	}
-	require.EqualValues(t, 10, sum, said)
-	require.Contains(t, said, fmt.Sprintf("{text=%q}", strings.Repeat("x", 64)))
-	require.Contains(t, said, `{text="\n# HELP said_total lies"}`)
-}
-
 // TestExportSelect: only the processes that a rule selects are counted.
 func TestExportSelect(t *testing.T) {
 	t.Parallel()
@@ -227,28 +204,6 @@ metrics:
 	}
 	p.Signal(os.Kill)
 	require.Eventually(t, func() bool { return len(series(e.scrape(), "jobs_in_flight")) == 0 }, testenv.Patience, 10*time.Millisecond)
-}
-
-// TestExportChurn: of processes that come and go within a second, with probes that have been
-// found, every event is counted.
-func TestExportChurn(t *testing.T) {
-	t.Parallel()
-	const provider, processes, fires = "export_churn", 100, 20
-	e := startExporter(t, provider, saidRule)
-	p := startExportee(t, provider)
-	e.waitForSites("said_total", 1)
-	directory := imageDirectory(t, p)
-	program := tracetest.Build(t, "exportee")
-	running := make([]*exec.Cmd, processes)
-	for i := range running {
-		running[i] = exec.Command(program, provider, strconv.Itoa(fires))
-		running[i].Env = append(os.Environ(), "STAPSDT_DIR="+directory)
-		require.NoError(t, running[i].Start())
-	}
-	for _, cmd := range running {
-		require.NoError(t, cmd.Wait())
-	}
-	require.Equal(t, map[string]float64{`{text="once"}`: processes * fires}, series(e.scrape(), "said_total"))
 }
 
 // TestExportKilled: an exporter that is killed leaves nothing attached.

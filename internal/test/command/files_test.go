@@ -32,8 +32,7 @@ func versions(t testing.TB, count int) (provider string, programs []string) {
 	provider = unique("files")
 	for i := range count {
 		path := filepath.Join(t.TempDir(), fmt.Sprint("version", i))
-		out, err := exec.Command(gcc, "-O1", "-Wall", "-o", path, fmt.Sprint("-DVERSION=", i), "-DPROVIDER="+provider, "testdata/version.c").CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		runTool(t, exec.Command(gcc, "-O1", "-Wall", "-o", path, fmt.Sprint("-DVERSION=", i), "-DPROVIDER="+provider, "testdata/version.c"))
 		programs = append(programs, path)
 	}
 	return provider, programs
@@ -42,8 +41,7 @@ func versions(t testing.TB, count int) (provider string, programs []string) {
 // overwrite writes a program into the file of another one, as cp does.
 func overwrite(t testing.TB, program, to string) {
 	t.Helper()
-	content, err := os.ReadFile(program)
-	require.NoError(t, err)
+	content := tracetest.Must(os.ReadFile(program))(t)
 	writeProgram(t, content, to)
 }
 
@@ -69,8 +67,7 @@ func requireRightSums(t testing.TB, program string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	out := runTool(t, exec.CommandContext(ctx, program, args...))
 	require.Contains(t, string(out), "wrong sums 0\n")
 }
 
@@ -78,11 +75,9 @@ func requireRightSums(t testing.TB, program string, args ...string) {
 // not changed what it computes.
 func requireTraced(t testing.TB, program string, fires int) {
 	t.Helper()
-	sites, err := sdt.ReadFile(program)
-	require.NoError(t, err)
+	sites := tracetest.Must(sdt.ReadFile(program))(t)
 	p := tracetest.Command(t, exec.Command(program, strconv.Itoa(fires), "-"))
-	content, err := os.ReadFile(program)
-	require.NoError(t, err)
+	content := tracetest.Must(os.ReadFile(program))(t)
 	require.Eventually(t, func() bool { // there is a breakpoint in the place of the nop
 		b := make([]byte, 1)
 		err := tracetest.ReadMapped(p.PID(), program, sites[0].Offset, b)
@@ -276,15 +271,13 @@ func TestLibraryWritten(t *testing.T) {
 	gcc, dir := needsSDT(t), t.TempDir()
 	makes := func(name string, flags ...string) string {
 		path := filepath.Join(dir, name)
-		out, err := exec.Command(gcc, append(flags, "-O1", "-Wall", "-o", path, "testdata/library.c", "-ldl")...).CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		runTool(t, exec.Command(gcc, append(flags, "-O1", "-Wall", "-o", path, "testdata/library.c", "-ldl")...))
 		return path
 	}
 	first, second := makes("first.so", "-shared", "-fPIC", "-DVALUE=1"), makes("second.so", "-shared", "-fPIC", "-DVALUE=2")
 	library := filepath.Join(dir, "library.so")
 	overwrite(t, first, library)
-	p := tracetest.Command(t, exec.Command(makes("program"), library))
-	p.Expect("ready", testenv.Patience)
+	p := startProcess(t, exec.Command(makes("program"), library))
 	tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "library:hit")
 	tell(p, "fire")
 	overwrite(t, second, library)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -159,8 +160,7 @@ func TestHungFileSystem(t *testing.T) {
 	testenv.NotEmulated(t, "the kernel speaks to a server in its own byte order")
 	testenv.NeedsRoot(t)
 	const provider = "hung"
-	image, err := os.ReadFile(imageOf(t, imageDirectory(t, startExportee(t, provider))))
-	require.NoError(t, err)
+	image := tracetest.Must(os.ReadFile(imageOf(t, imageDirectory(t, startExportee(t, provider)))))(t)
 	for name, c := range map[string]struct {
 		overlaid bool
 		attached float64 // sites before it hangs
@@ -171,8 +171,7 @@ func TestHungFileSystem(t *testing.T) {
 			if c.overlaid {
 				directory, said = overlay(t, fs.dir), "file system does not answer"
 			}
-			p := tracetest.Command(t, exec.Command(tracetest.Build(t, "hostile"), "given", filepath.Join(directory, "file"), "-", "-"))
-			p.Expect("ready", testenv.Patience)
+			startProcess(t, exec.Command(tracetest.Build(t, "hostile"), "given", filepath.Join(directory, "file"), "-", "-"))
 			e := startExporter(t, provider, saidRule)
 			e.waitForSites("said_total", c.attached)
 			fs.hung.Store(true)
@@ -210,8 +209,7 @@ func TestFUSEWritten(t *testing.T) {
 	var contents [][]byte
 	provider, programs := versions(t, 4)
 	for _, program := range programs {
-		content, err := os.ReadFile(program)
-		require.NoError(t, err)
+		content := tracetest.Must(os.ReadFile(program))(t)
 		contents = append(contents, content)
 	}
 	// The collector waits for a thread that is between fork and exec, with all goroutines stopped, of which one must answer
@@ -242,4 +240,38 @@ func overlay(t *testing.T, lower string) string {
 	testenv.Needs(t, "overlayfs", unix.Mount("none", merged, "overlay", 0, options))
 	t.Cleanup(func() { _ = unix.Unmount(merged, unix.MNT_DETACH) })
 	return merged
+}
+
+// TestOverlayCopied: an overlay copies a program whose mode changes. Processes of the copy are traced, those of the file before it
+// go on to be, and no event is counted twice, also after a change that copies nothing.
+func TestOverlayCopied(t *testing.T) {
+	testenv.NeedsRoot(t)
+	provider, programs := versions(t, 2)
+	for _, name := range []string{"export", "trace -a", "trace FILE"} {
+		t.Run(name, func(t *testing.T) {
+			lower := t.TempDir()
+			overwrite(t, programs[1], filepath.Join(lower, "app"))
+			app := filepath.Join(overlay(t, lower), "app")
+			count := tracersOf[name](t, provider, app)
+			before := count()
+			old := tracetest.Command(t, exec.Command(app, "20", "-"))
+			sites := tracetest.Must(sdt.ReadFile(app))(t)
+			content := tracetest.Must(os.ReadFile(app))(t)
+			require.Eventually(t, func() bool {
+				b := make([]byte, 1)
+				return tracetest.ReadMapped(old.PID(), app, sites[0].Offset, b) == nil && b[0] != content[sites[0].Offset]
+			}, testenv.Patience, time.Millisecond)
+			fired := 0
+			for _, mode := range []os.FileMode{0o700, 0o750} {
+				require.NoError(t, os.Chmod(app, mode))
+				requireTraced(t, app, 20)
+				fired += 20
+			}
+			old.Say("fire")
+			require.NoError(t, old.Wait(testenv.Patience))
+			fired += 20
+			require.Eventually(t, func() bool { return count()-before >= fired }, testenv.Patience, 5*time.Millisecond)
+			require.Equal(t, fired, count()-before)
+		})
+	}
 }

@@ -52,8 +52,7 @@ func main() {
 func startGenerated(t *testing.T) (p *tracetest.Process, image string) {
 	t.Helper()
 	dir := t.TempDir()
-	root, err := filepath.Abs("../../..")
-	require.NoError(t, err)
+	root := tracetest.Must(filepath.Abs("../../.."))(t)
 	for name, text := range map[string]string{"ofd.d": ofD, "main.go": fromD} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
@@ -64,8 +63,7 @@ func startGenerated(t *testing.T) (p *tracetest.Process, image string) {
 	require.NoError(t, os.Mkdir(bin, 0o700))
 	require.NoError(t, os.Symlink(stapsdt(t), filepath.Join(bin, "stapsdt")))
 	cmd.Env = append(os.Environ(), "GOWORK=off", "PATH="+bin+":"+os.Getenv("PATH"))
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	runTool(t, cmd)
 	program := exec.Command(filepath.Join(dir, "program"))
 	program.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p = tracetest.Command(t, program)
@@ -124,8 +122,7 @@ func TestGenerateUsage(t *testing.T) {
 		require.Empty(t, r.stdout)
 		require.Contains(t, r.stderr, c.stderr)
 	}
-	files, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	files := tracetest.Must(os.ReadDir(dir))(t)
 	require.Len(t, files, 1)
 
 	// The standard input, and the standard output.

@@ -49,11 +49,7 @@ func (tr *tracer) stopMeasuring() (rows []measured, unpaired measured) {
 // startWorker starts the program whose jobs are measured.
 func startWorker(t testing.TB) *tracetest.Process {
 	t.Helper()
-	cmd := exec.Command(tracetest.Build(t, "worker"))
-	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
-	p := tracetest.Command(t, cmd)
-	p.Expect("ready", testenv.Patience)
-	return p
+	return startIn(t, t.TempDir(), exec.Command(tracetest.Build(t, "worker")))
 }
 
 // startLatency starts the command, and returns when it is attached to both probes of the jobs.
@@ -176,8 +172,7 @@ func TestLatencyByGoroutine(t *testing.T) {
 	tr := startLatency(t, p, "-o", "json", "--key", "goroutine", "--by", "began,ended")
 	const all = 10_000
 	p.Say(fmt.Sprint("crowd ", all))
-	moved, err := strconv.Atoi(p.Expect("moved ", testenv.Patience))
-	require.NoError(t, err)
+	moved := tracetest.Must(strconv.Atoi(p.Expect("moved ", testenv.Patience)))(t)
 	require.GreaterOrEqual(t, moved, all/100)
 	rows, unpaired := tr.stopMeasuring()
 	require.Len(t, rows, all*8/10)
@@ -265,9 +260,9 @@ func TestCostOfLatency(t *testing.T) {
 	path := lines[listed](t, runCommand(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
 	storm := func() time.Duration {
 		least := time.Hour
-		for range 10 {
+		for range 5 {
 			p.Say("storm 20000")
-			least = min(least, time.Duration(must(strconv.Atoi(p.Expect("took ", testenv.Patience)))(t)))
+			least = min(least, time.Duration(tracetest.Must(strconv.Atoi(p.Expect("took ", testenv.Patience)))(t)))
 		}
 		return least
 	}
@@ -302,8 +297,7 @@ func TestLatencyKinds(t *testing.T) {
 		}
 		queried.Fire(0, 5)
 		cached.Fire(0)
-		tr.Signal(os.Interrupt)
-		require.NoError(t, tr.Wait(testenv.Patience))
+		interrupt(t, tr)
 		return strings.Join(tr.Lines(), "\n"), tr.Dump()
 	}
 	text, _ := measure()

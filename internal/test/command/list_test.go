@@ -4,6 +4,7 @@ package command_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -145,6 +146,8 @@ func TestListAll(t *testing.T) {
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t) // else tracing is refused first
+	p := startGoSubject(t)
+	_, path := startCSubject(t)
 	text := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(text, []byte("hello"), 0o600))
 	for _, c := range []struct {
@@ -178,8 +181,31 @@ func TestUsage(t *testing.T) {
 		{"list " + text + "s", text + "s: no such file or directory", 3},
 		{"list /proc/self/exe", "no SDT probes", 3},
 		{"list -p 2147483647", "process 2147483647: no such process", 3},
+		{"top -a -i 0s", "the interval must be positive", 2},
+		{"top operator:request", "no processes", 2},
+		{"top --from /nonexistent", "no such file", 3},
+		{"record -a a:b -O x --size 10", "--size must be between", 2},
+		{"record -a a:b -O x --size many", "takes a number of bytes", 2},
+		{"record -p PID PROBE -O /nowhere/x", "no such file or directory", 3},
+		{"record -p PID PROBE -O DIRECTORY", "the file there is no recording", 1},
+		{"script -a a:b", "no tracer: give --for bpftrace or --for tracefs", 2},
+		{"script -a a:b --for perf", "no tracer: give", 2},
+		{"script --for tracefs", "no probes: give", 2},
+		{"script a:b --for tracefs", "no processes: give", 2},
+		{"script FILE:csubject:none --for tracefs", "has no csubject:none", 3},
+		{"script -p 2147483647 a:b --for tracefs", "process 2147483647: no such process", 3},
+		{"script -p PID a:b --for tracefs", "no such probe: nothing there has a:b", 3},
+		{"trace -o chrome -a *:*", "-O", 2},
+		{"trace -o chrome -a *:* -O x --show pid", "--show", 2},
+		{"trace -a *:* -O x", "-O", 2},
+		{"doctor", "no process: give -p PID", 2},
+		{"doctor -p 1 a", `"a" is not [FILE:]PROVIDER:PROBE`, 2},
+		{"doctor -p 1 a:b c:d", "doctor takes one SPEC", 2},
+		{"doctor -p 1 -o xml", "takes text or json", 2},
+		{"doctor -p no-such-name", `none is called "no-such-name"`, 3},
 	} {
-		r := runCommand(t, strings.Fields(c.args)...)
+		line := strings.NewReplacer("PID", pid(p), "PROBE", "subject:tick", "DIRECTORY", t.TempDir(), "FILE:", path+":").Replace(c.args)
+		r := runCommand(t, strings.Fields(line)...)
 		require.Equal(t, c.status, r.status, c.args)
 		require.Empty(t, r.stdout)
 		require.Contains(t, r.stderr, c.stderr)
@@ -188,4 +214,24 @@ func TestUsage(t *testing.T) {
 	}
 	require.Zero(t, runCommand(t, "help").status)
 	require.Contains(t, runCommand(t).stdout, "stapsdt list")
+}
+
+// TestListDebuggingInformation: a file that was separated from a program has its notes, and
+// nothing to attach to.
+func TestListDebuggingInformation(t *testing.T) {
+	t.Parallel()
+	_, path := startCSubject(t)
+	for name, command := range map[string][]string{
+		"objcopy":  {testenv.NeedsTool(t, "objcopy", "binutils"), "--only-keep-debug", path, path + ".debug"},
+		"eu-strip": {testenv.NeedsTool(t, "eu-strip", "elfutils"), "-f", path + ".debug", "-o", path + ".stripped", path},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runTool(t, exec.Command(command[0], command[1:]...))
+			r := runCommand(t, "list", path+".debug")
+			require.NotZero(t, r.status)
+			require.Empty(t, r.stdout)
+			require.Contains(t, r.stderr, "holds only debugging information")
+			require.Contains(t, runCommand(t, "list", path).stdout, "csubject:work")
+		})
+	}
 }

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -32,7 +35,7 @@ func TestMain(m *testing.M) {
 	if !given {
 		flag.Set("test.parallel", "4") // the tests wait most of the time
 	}
-	tracetest.TracefsMain() // which doctor looks for
+	tracetest.TracefsMain() // which bpftrace needs from 0.25 on
 	// With -a, the commands of two runs would trace each other's subjects.
 	if err := tracetest.LockMachine(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -79,14 +82,45 @@ func runToEnd(t testing.TB, cmd *exec.Cmd) result {
 	return r
 }
 
-// startGoSubject starts the program in Go. Its images are in a directory of the test.
-func startGoSubject(t testing.TB, args ...string) *tracetest.Process {
+// startProcess starts a program of these tests, and waits until it is ready.
+func startProcess(t testing.TB, cmd *exec.Cmd) *tracetest.Process {
 	t.Helper()
-	cmd := exec.Command(tracetest.Build(t, "subject"), args...)
-	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 	p := tracetest.Command(t, cmd)
 	p.Expect("ready", testenv.Patience)
 	return p
+}
+
+// startIn is startProcess with a directory for images.
+func startIn(t testing.TB, directory string, cmd *exec.Cmd) *tracetest.Process {
+	t.Helper()
+	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+directory)
+	return startProcess(t, cmd)
+}
+
+// runTool runs a program, which must succeed, and returns what it prints.
+func runTool(t testing.TB, cmd *exec.Cmd) string {
+	t.Helper()
+	text, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", text)
+	return string(text)
+}
+
+// interrupt interrupts a program, which ends well.
+func interrupt(t testing.TB, p interface {
+	Signal(os.Signal)
+	Wait(time.Duration) error
+}) {
+	t.Helper()
+	p.Signal(os.Interrupt)
+	require.NoError(t, p.Wait(testenv.Patience))
+}
+
+func (tr *tracer) interrupt() { interrupt(tr.t, tr) }
+
+// startGoSubject starts the program in Go. Its images are in a directory of the test.
+func startGoSubject(t testing.TB, args ...string) *tracetest.Process {
+	t.Helper()
+	return startIn(t, t.TempDir(), exec.Command(tracetest.Build(t, "subject"), args...))
 }
 
 // needsSDT returns the path of gcc. It skips the test without <sys/sdt.h>.
@@ -104,8 +138,7 @@ func compileText(t testing.TB, path, source string, flags ...string) {
 	t.Helper()
 	cmd := exec.Command(needsSDT(t), append(flags, "-x", "c", "-o", path, "-")...)
 	cmd.Stdin = strings.NewReader(source)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	runTool(t, cmd)
 }
 
 // startCSubject starts the program in C.
@@ -113,10 +146,8 @@ func startCSubject(t testing.TB) (p *tracetest.Process, path string) {
 	t.Helper()
 	gcc := needsSDT(t)
 	path = filepath.Join(t.TempDir(), "csubject")
-	out, err := exec.Command(gcc, "-O2", "-Wall", "-o", path, "testdata/subject.c").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	p = tracetest.Command(t, exec.Command(path))
-	p.Expect("ready", testenv.Patience)
+	runTool(t, exec.Command(gcc, "-O2", "-Wall", "-o", path, "testdata/subject.c"))
+	p = startProcess(t, exec.Command(path))
 	return p, path
 }
 
@@ -138,3 +169,92 @@ func lines[T any](t testing.TB, text string) (all []T) {
 }
 
 func pid(p *tracetest.Process) string { return strconv.Itoa(p.PID()) }
+
+// event is a line of trace -o json.
+type event struct {
+	Time            time.Time
+	Provider, Probe string
+	PID, TID        int
+	Comm            string
+	Args            map[string]any
+	Cut             []string
+}
+
+// tracer is a command that runs until it is told to stop.
+type tracer struct {
+	*tracetest.Process
+	t testing.TB
+}
+
+// startTrace starts the command, and returns when it is attached to all that it is told to trace
+// in the subject. It attaches to one probe after the other.
+func startTrace(t testing.TB, subject *tracetest.Process, args ...string) *tracer {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), args...)), t}
+	require.Eventually(t, func() bool { return areTraced(t, subject, args) }, testenv.Patience, 20*time.Millisecond, "it does not attach")
+	return tr
+}
+
+// specs matches an argument of the command that is the name of probes, and takes the file
+// from it.
+var specs = regexp.MustCompile(`^(?:/[^ ]*:)?([\w*?\[\]]+:[\w*?\[\]]+)$`)
+
+// areTraced reports whether every probe of a subject that the command's arguments name is
+// traced.
+func areTraced(t testing.TB, subject *tracetest.Process, args []string) bool {
+	out, err := exec.Command(stapsdt(t), "list", "-p", pid(subject)).Output()
+	if err != nil {
+		return false
+	}
+	found := false
+	for line := range strings.Lines(string(out)) {
+		name, _, ok := strings.Cut(strings.TrimSpace(line), "(")
+		for _, arg := range args {
+			spec := specs.FindStringSubmatch(arg)
+			if !ok || spec == nil {
+				continue
+			}
+			if matches, err := path.Match(spec[1], name); err != nil || !matches {
+				continue
+			}
+			if !strings.HasSuffix(strings.TrimSpace(line), "traced now") { // and not at some of its sites
+				return false
+			}
+			found = true
+		}
+	}
+	return found
+}
+
+// isTraced reports whether a tracer is attached to any site of a subject.
+func isTraced(t testing.TB, subject *tracetest.Process) bool {
+	out, err := exec.Command(stapsdt(t), "list", "-p", pid(subject)).Output()
+	return err == nil && strings.Contains(string(out), "traced now")
+}
+
+// waitForEnd waits until the command ends by itself, with a status of 0.
+func (tr *tracer) waitForEnd() []event {
+	tr.t.Helper()
+	require.NoError(tr.t, tr.Wait(testenv.Patience))
+	return lines[event](tr.t, strings.Join(tr.Lines(), "\n"))
+}
+
+// stop interrupts the command, and returns what it traced.
+func (tr *tracer) stop() []event {
+	tr.t.Helper()
+	tr.Signal(os.Interrupt)
+	return tr.waitForEnd()
+}
+
+func args(events []event, name string) (all []any) {
+	for _, e := range events {
+		all = append(all, e.Args[name])
+	}
+	return all
+}
+
+// of returns the events of a process.
+func of(p *tracetest.Process, events []event) []event {
+	return slices.DeleteFunc(events, func(e event) bool { return e.PID != p.PID() })
+}

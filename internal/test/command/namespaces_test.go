@@ -49,8 +49,7 @@ func TestTraceForks(t *testing.T) {
 func TestTraceOthers(t *testing.T) {
 	t.Parallel()
 	p, path := startCSubject(t)
-	q := tracetest.Command(t, exec.Command(path))
-	q.Expect("ready", testenv.Patience)
+	q := startProcess(t, exec.Command(path))
 	tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "csubject:other")
 	tell(q, "fire 3")
 	tell(p, "fire 2")
@@ -108,8 +107,7 @@ func TestTraceForgets(t *testing.T) {
 	image := lines[listed](t, runCommand(t, "list", "-o", "json", "-p", pid(p)).stdout)[0].File
 	holds := func() bool {
 		dir := fmt.Sprintf("/proc/%d/fd", tr.PID())
-		open, err := os.ReadDir(dir)
-		require.NoError(t, err)
+		open := tracetest.Must(os.ReadDir(dir))(t)
 		return slices.ContainsFunc(open, func(e os.DirEntry) bool {
 			file, _ := os.Readlink(filepath.Join(dir, e.Name())) // some are closed in between
 			return strings.HasPrefix(file, image)
@@ -138,12 +136,11 @@ func TestNamespaces(t *testing.T) {
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+dir)
 		return cmd
 	}
-	p := tracetest.Command(t, inside(tracetest.Build(t, "subject")))
-	p.Expect("ready", testenv.Patience)
+	p := startProcess(t, inside(tracetest.Build(t, "subject")))
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "subject:request__done", "-n", "2")), t}
-	outside := strings.TrimSpace(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
+	outside := strings.TrimSpace(string(tracetest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
 	require.Eventually(t, func() bool {
-		return strings.Contains(string(must(exec.Command(stapsdt(t), "list", "-p", outside).Output())(t)), "traced now")
+		return strings.Contains(string(tracetest.Must(exec.Command(stapsdt(t), "list", "-p", outside).Output())(t)), "traced now")
 	}, testenv.Patience, 10*time.Millisecond)
 	tell(p, "fire 2")
 	events := tr.waitForEnd()
@@ -178,15 +175,12 @@ func TestListNamespaces(t *testing.T) {
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+dir)
 		return cmd
 	}
-	p := tracetest.Command(t, inside(tracetest.Build(t, "subject")))
-	p.Expect("ready", testenv.Patience)
+	p := startProcess(t, inside(tracetest.Build(t, "subject")))
 	tell(p, "listen")
-	sockets, err := filepath.Glob(filepath.Join(dir, "1-*.sock"))
-	require.NoError(t, err)
+	sockets := tracetest.Must(filepath.Glob(filepath.Join(dir, "1-*.sock")))(t)
 	require.Len(t, sockets, 1, "its PID in there")
-	outside := strings.TrimSpace(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
-	number, err := strconv.Atoi(outside)
-	require.NoError(t, err)
+	outside := strings.TrimSpace(string(tracetest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
+	number := tracetest.Must(strconv.Atoi(outside))(t)
 
 	t.Setenv("STAPSDT_DIR", dir) // where a socket of a process that has no PID here is looked for
 	r := runCommand(t, "list", "-p", outside)
@@ -248,4 +242,66 @@ func TestTraceUnfit(t *testing.T) {
 	tell(p, "fire 1")
 	require.Len(t, of(p, tr.stop()), 1)
 	require.Regexp(t, `stapsdt: \d+ of \d+ probes (has|have) no status and (is|are) left out`, tr.Dump())
+}
+
+// scratchCommand is a container FROM scratch: a directory that has a program and nothing else, to be
+// run with the words of a command in front of it.
+func scratchCommand(t *testing.T, front []string, mounts, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	root := t.TempDir()
+	overwrite(t, program, filepath.Join(root, "program"))
+	words := append(append(front, tracetest.Build(t, "jail"), root, mounts, "/program"), args...)
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = []string{} // and no $HOME or $TMPDIR
+	t.Cleanup(func() {
+		names := tracetest.Must(filepath.Glob(root + "/*"))(t)
+		for _, name := range names {
+			require.Contains(t, []string{"program", "proc", "sys"}, filepath.Base(name), "nothing else came into the container")
+		}
+	})
+	return cmd
+}
+
+// TestScratch: the command, in a container with nothing but its binary, traces its neighbor,
+// whose container has nothing but its own, and whose probes are therefore in memory.
+func TestScratch(t *testing.T) {
+	testenv.NeedsRoot(t)
+	unshare := testenv.NeedsTool(t, "unshare", "util-linux")
+	nsenter := testenv.NeedsTool(t, "nsenter", "util-linux")
+	p := startProcess(t, scratchCommand(t, []string{unshare, "--pid", "--fork", "--kill-child"}, "proc", tracetest.Build(t, "subject")))
+	outside := strings.TrimSpace(string(tracetest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID())))(t)))
+	for name, c := range map[string]struct {
+		front []string // the namespace of processes
+		pid   string   // of the neighbor in it
+	}{
+		"host":     {nil, outside},                                                 // as with docker run --pid=host
+		"neighbor": {[]string{nsenter, "--pid=/proc/" + outside + "/ns/pid"}, "1"}, // --pid=container:NAME
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := func(args ...string) *exec.Cmd { return scratchCommand(t, c.front, "proc,sys", stapsdt(t), args...) }
+			list := runToEnd(t, in("list", "-p", c.pid))
+			require.Zero(t, list.status)
+			require.Contains(t, list.stdout, "subject:request__done(path string, status int32, elapsed time.Duration, cached bool)")
+			for _, words := range [][]string{
+				{"trace", "-o", "json", "-n", "3", "-p", c.pid, "subject:request__done"},
+				{"trace", "-o", "json", "-n", "3", "-a", "subject:request__done", "-w", "pid == " + c.pid},
+			} {
+				tr := &tracer{tracetest.Command(t, in(words...)), t}
+				require.Eventually(t, func() bool {
+					return strings.Contains(string(tracetest.Must(exec.Command(stapsdt(t), "list", "-p", outside).Output())(t)), "traced now")
+				}, testenv.Patience, 5*time.Millisecond)
+				tell(p, "fire 3")
+				events := tr.waitForEnd()
+				first := events[0].Args["elapsed"].(float64)
+				require.Equal(t, []any{first, first + 1e6, first + 2e6}, args(events, "elapsed"))
+				require.Equal(t, c.pid, fmt.Sprint(events[0].PID))
+			}
+		})
+	}
+
+	t.Run("no sysfs", func(t *testing.T) {
+		r := runToEnd(t, scratchCommand(t, nil, "proc", stapsdt(t), "trace", "-p", outside, "subject:request__done"))
+		require.Equal(t, 1, r.status)
+		require.Equal(t, "stapsdt: open /sys/devices/system/cpu/possible: no such file or directory; mount sysfs at /sys\n", r.stderr)
+	})
 }

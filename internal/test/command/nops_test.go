@@ -63,8 +63,7 @@ func TestTwoNops(t *testing.T) {
 			require.False(t, patched(other))
 			require.Contains(t, runCommand(t, "list", "-p", pid(p)).stdout, "traced now")
 			tell(p, "4")
-			tr.Signal(os.Interrupt)
-			require.NoError(t, tr.Wait(testenv.Patience))
+			interrupt(t, tr)
 			var got []string
 			for _, line := range tr.Lines() {
 				var event struct{ Args map[string]int }

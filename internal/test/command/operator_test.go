@@ -28,11 +28,7 @@ type operated struct {
 // startOperator starts the program whose operations are looked at.
 func startOperator(t testing.TB, args ...string) *tracetest.Process {
 	t.Helper()
-	cmd := exec.Command(tracetest.Build(t, "operator"), args...)
-	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
-	p := tracetest.Command(t, cmd)
-	p.Expect("ready", testenv.Patience)
-	return p
+	return startIn(t, t.TempDir(), exec.Command(tracetest.Build(t, "operator"), args...))
 }
 
 // watch starts the command, lets the operator act while it is watched, and interrupts the command.
@@ -114,10 +110,7 @@ func TestProcessName(t *testing.T) {
 	name := "the-operator-of-" + strconv.Itoa(os.Getpid())
 	program := filepath.Join(t.TempDir(), name)
 	overwrite(t, tracetest.Build(t, "operator"), program)
-	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
-	p := tracetest.Command(t, cmd)
-	p.Expect("ready", testenv.Patience)
+	p := startIn(t, t.TempDir(), exec.Command(program))
 	comm := name[:15] // which the kernel has
 	for _, called := range []string{name, comm} {
 		require.Contains(t, runCommand(t, "list", "-p", called).stdout, "operator:request__start")

@@ -23,8 +23,7 @@ import (
 // readUnit returns the file of systemd's unit, and the values of a setting in it.
 func readUnit(t *testing.T, setting string) (text string, values []string) {
 	t.Helper()
-	content, err := os.ReadFile("../../../packaging/stapsdt.service")
-	require.NoError(t, err)
+	content := tracetest.Must(os.ReadFile("../../../packaging/stapsdt.service"))(t)
 	m := regexp.MustCompile(`(?m)^` + setting + `=(.*)$`).FindSubmatch(content)
 	require.NotNil(t, m)
 	return string(content), strings.Fields(string(m[1]))
@@ -62,8 +61,7 @@ func (e *exporter) doneAndSites() (done, sites float64) {
 
 // hasLease reports whether others wait to write to a file that the exporter is attached to.
 func (e *exporter) hasLease() bool {
-	locks, err := os.ReadFile("/proc/locks")
-	require.NoError(e.t, err)
+	locks := tracetest.Must(os.ReadFile("/proc/locks"))(e.t)
 	return regexp.MustCompile(fmt.Sprintf(`LEASE +ACTIVE +READ +%d `, e.PID())).Match(locks)
 }
 
@@ -77,8 +75,7 @@ func TestUnitCapabilities(t *testing.T) {
 	_, bounding := readUnit(t, "CapabilityBoundingSet")
 	require.Equal(t, capabilities, bounding)
 	for _, file := range []string{"kubernetes/daemonset.yaml", "Dockerfile"} {
-		content, err := os.ReadFile("../../../packaging/" + file)
-		require.NoError(t, err)
+		content := tracetest.Must(os.ReadFile("../../../packaging/" + file))(t)
 		var got []string
 		if m := regexp.MustCompile(`add: \[(.*)\]`).FindSubmatch(content); m != nil {
 			got = strings.Split(string(m[1]), ", ")
@@ -93,10 +90,7 @@ func TestUnitCapabilities(t *testing.T) {
 	program, images := filepath.Join(t.TempDir(), name), t.TempDir()
 	overwrite(t, tracetest.Build(t, "subject"), program)
 	subject := func(args ...string) *tracetest.Process {
-		cmd := exec.Command(program, args...)
-		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)
-		p := tracetest.Command(t, cmd)
-		p.Expect("ready", testenv.Patience)
+		p := startIn(t, images, exec.Command(program, args...))
 		return p
 	}
 	// One image is in a hidden file, and the other in memory.
@@ -108,8 +102,7 @@ func TestUnitCapabilities(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done == 6 }, testenv.Patience, 20*time.Millisecond, "%s", e.Dump())
 	require.True(t, e.hasLease())
-	e.Signal(os.Interrupt)
-	require.NoError(t, e.Wait(testenv.Patience))
+	interrupt(t, e)
 
 	subjects[0].Say("quit")
 	require.NoError(t, subjects[0].Wait(testenv.Patience))
@@ -133,8 +126,7 @@ func TestUnitCapabilities(t *testing.T) {
 			continue
 		}
 		require.Zero(t, sites, "without %s\n%s", without, e.Dump())
-		e.Signal(os.Interrupt)
-		require.NoError(t, e.Wait(testenv.Patience))
+		interrupt(t, e)
 	}
 }
 
@@ -144,8 +136,7 @@ func TestUnitLimits(t *testing.T) {
 	_, memory := readUnit(t, "MemoryMax")
 	require.Equal(t, []string{"1G"}, memory)
 	_, files := readUnit(t, "LimitNOFILE")
-	limit, err := strconv.Atoi(files[0])
-	require.NoError(t, err)
+	limit := tracetest.Must(strconv.Atoi(files[0]))(t)
 	require.Greater(t, limit/8/3, 20000)
 }
 
@@ -177,8 +168,7 @@ func TestUnit(t *testing.T) {
 	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done > 0 }, testenv.Patience, 20*time.Millisecond)
 	e.writeRules("subject", "metrics: []\n")
 	require.Eventually(t, func() bool { done, _ := e.doneAndSites(); return done == 0 }, testenv.Patience, 20*time.Millisecond)
-	e.Signal(os.Interrupt)
-	require.NoError(t, e.Wait(testenv.Patience))
+	interrupt(t, e)
 	var lines []byte
 	require.Eventually(t, func() bool {
 		lines, err = os.ReadFile(log)
@@ -202,8 +192,7 @@ func systemCalls(t *testing.T, analyze string, sets []string) (calls []string) {
 			calls = append(calls, set)
 			continue
 		}
-		out, err := exec.Command(analyze, "syscall-filter", set).Output()
-		require.NoError(t, err)
+		out := tracetest.Must(exec.Command(analyze, "syscall-filter", set).Output())(t)
 		var members []string
 		for line := range strings.Lines(string(out)) {
 			if word := strings.TrimSpace(line); strings.HasPrefix(line, " ") && !strings.HasPrefix(word, "#") {
@@ -219,11 +208,9 @@ func systemCalls(t *testing.T, analyze string, sets []string) (calls []string) {
 // Dockerfile does. The default of the tag latest is Always, with which a node pulls an image
 // that was loaded by hand, and finds none.
 func TestLoadedImage(t *testing.T) {
-	manifest, err := os.ReadFile("../../../packaging/kubernetes/daemonset.yaml")
-	require.NoError(t, err)
+	manifest := tracetest.Must(os.ReadFile("../../../packaging/kubernetes/daemonset.yaml"))(t)
 	tags := func(path string) (names []string) {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
+		text := tracetest.Must(os.ReadFile(path))(t)
 		for _, m := range regexp.MustCompile(`-t (\S+) \.`).FindAllStringSubmatch(string(text), -1) {
 			names = append(names, m[1])
 		}

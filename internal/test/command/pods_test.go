@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -100,8 +101,7 @@ metrics:
 	e.waitUntilServing()
 	n.sees(e.Process)
 	run := func(group string) {
-		output, err := inGroup(group, program, "7", "0").CombinedOutput()
-		require.NoError(t, err, "%s", output)
+		runTool(t, inGroup(group, program, "7", "0"))
 	}
 	requireTraced(t, program, 1)
 	e.waitForSites("brief_total", 1)
@@ -152,8 +152,7 @@ func TestTracePods(t *testing.T) {
 		n.link("shop", pod, uid, "app", id)
 		cmd := inGroup(group, tracetest.Build(t, "exportee"), "pods")
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)
-		said := tracetest.Command(t, cmd)
-		said.Expect("ready", testenv.Patience)
+		said := startProcess(t, cmd)
 		if strings.HasPrefix(pod, "web") {
 			require.Eventually(t, func() bool { return isTraced(t, said) }, testenv.Patience, 10*time.Millisecond)
 		}
@@ -179,4 +178,24 @@ func TestTracePods(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"web-0", "web-2"}, got)
+}
+
+// TestExportContainersBrief: a container that is gone within milliseconds has its label.
+func TestExportContainersBrief(t *testing.T) {
+	t.Parallel()
+	provider, programs := versions(t, 2)
+	program := programs[1]
+	e := startExporter(t, provider, `metrics: [{name: hit_total, counter: 1, probe: "PROVIDER:hit", labels: [container_id]}]`)
+	requireTraced(t, program, 1)
+	want := map[string]float64{"": 1}
+	require.Eventually(t, func() bool { return len(series(e.scrape(), "hit_total")) == 1 }, testenv.Patience, 5*time.Millisecond)
+	for range 10 {
+		id := hex.EncodeToString(make([]byte, 24)) + fmt.Sprintf("%016x", rand.Uint64())
+		group := newCgroup(t, "brief-"+id)
+		cmd := exec.Command("sh", "-c", `echo $$ >"$1/cgroup.procs" && exec "$2" 7 0`, "sh", group, program)
+		runTool(t, cmd)
+		require.Eventually(t, func() bool { return os.Remove(group) == nil }, testenv.Patience, time.Millisecond)
+		want[fmt.Sprintf("{container_id=%q}", id)] = 7
+	}
+	require.Equal(t, want, series(e.scrape(), "hit_total"))
 }

@@ -203,8 +203,7 @@ const (
 // changeRecording changes the head of a recording, and each of its chunks that is in use.
 func changeRecording(t *testing.T, file string, head, chunk func(b []byte)) {
 	t.Helper()
-	rec, err := os.ReadFile(file)
-	require.NoError(t, err)
+	rec := tracetest.Must(os.ReadFile(file))(t)
 	head(rec)
 	for at := headBytes + int(binary.LittleEndian.Uint64(rec[tableBytesAt:])); at < len(rec); at += chunkBytes {
 		if binary.LittleEndian.Uint64(rec[at:]) != 0 {

@@ -4,13 +4,11 @@ package command_test
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/postgres"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
@@ -55,47 +53,62 @@ func TestPostgreSQL(t *testing.T) {
 	require.NotContains(t, runCommand(t, "list", "-p", pid(s.Process)).stdout, "traced now")
 }
 
-// TestJava: a library that the program loads after it has started, and the names of threads.
-func TestJava(t *testing.T) {
-	testenv.NeedsRoot(t)
-	testenv.Long(t, "it runs a Java VM")
-	found, _ := filepath.Glob("/usr/lib/jvm/java-*-openjdk-*/lib/server/libjvm.so")
-	if len(found) == 0 {
-		testenv.Needs(t, "a Java VM with probes (package default-jdk-headless)", os.ErrNotExist)
-	}
-	jvm := found[0]
-	home := strings.TrimSuffix(jvm, "/lib/server/libjvm.so")
-	source := filepath.Join(t.TempDir(), "Threads.java")
-	require.NoError(t, os.WriteFile(source, []byte(`public class Threads {
-	public static void main(String[] args) throws Exception {
-		for (int i = 0; i < 3; i++) {
-			Thread t = new Thread(() -> {}, "worker-" + i);
-			t.start();
-			t.join();
-		}
-		System.gc();
-	}
+// requireRefused runs a program that bpftrace refuses, and returns what bpftrace says.
+func requireRefused(t *testing.T, before []string, args ...string) string {
+	t.Helper()
+	words := slices.Concat(before, tracetest.BpftraceCommand(t), args)
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Dir = t.TempDir()
+	r := runToEnd(t, cmd)
+	require.NotZero(t, r.status)
+	return r.stdout + r.stderr
 }
-`), 0o600))
-	cmd := exec.Command(stapsdt(t), "trace", "-o", "json", jvm+":hotspot:thread__start", "-d", "8s", "--show", "str(arg0),arg1",
-		"-w", `strings.HasPrefix(str(arg0), "worker-")`)
-	tr := &tracer{tracetest.Command(t, cmd), t}
-	gc := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "count", "-o", "json", jvm+":hotspot:gc__*")), t}
-	require.Eventually(t, func() bool {
-		return strings.Contains(linksOf(t, tr), "uprobe") && strings.Contains(linksOf(t, gc), "uprobe")
-	}, testenv.Patience, 5*time.Millisecond)
-	java := exec.Command(home+"/bin/java", source)
-	out, err := java.CombinedOutput()
-	if err != nil && strings.Contains(string(out), "compiler") {
-		testenv.Needs(t, "javac (package default-jdk-headless)", err)
-	}
-	require.NoError(t, err, "%s", out)
-	events := tr.stop()
-	require.Equal(t, []any{"worker-0", "worker-1", "worker-2"}, args(events, "str(arg0)"))
-	require.Equal(t, []any{8., 8., 8.}, args(events, "arg1"))
-	require.Equal(t, java.Process.Pid, events[0].PID)
-	rows := gc.stopCounting()
-	require.Len(t, rows, 2)
-	require.Positive(t, rows[0].Count)
-	require.Equal(t, rows[0].Count, rows[1].Count, "each that began has ended")
+
+// TestCompared: what docs/compared.md says that bpftrace does not do.
+func TestCompared(t *testing.T) {
+	testenv.NeedsRoot(t)
+	testenv.Long(t, "it starts many tracers")
+	setpriv := testenv.NeedsTool(t, "setpriv", "util-linux")
+	p := startGoSubject(t)
+	c, path := startCSubject(t)
+	t.Run("arguments by name", func(t *testing.T) {
+		says := requireRefused(t, nil, "-p", pid(p), "-e", "usdt:*:subject:request__done { print(args->path); }")
+		require.Contains(t, says, "The args builtin can only be used with")
+	})
+	t.Run("every process", func(t *testing.T) {
+		requireRefused(t, nil, "-e", "usdt:*:subject:request__done { exit(); }")
+		tr := startTrace(t, p, "trace", "-o", "json", "-a", "subject:request__done")
+		tell(p, "fire 1")
+		require.Len(t, of(p, tr.stop()), 1)
+	})
+	t.Run("capabilities", func(t *testing.T) {
+		const set = "-all,+bpf,+perfmon"
+		user := []string{setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=" + set, "--ambient-caps=" + set, "--bounding-set=" + set, "--"}
+		require.Contains(t, requireRefused(t, user, "-e", "BEGIN { exit(); }"), "only supports running as the root user") // TestRights has the command
+	})
+	t.Run("symbols", func(t *testing.T) {
+		const value = "9223372036854775808"
+		tr := startTrace(t, c, "trace", path+":csubject:work", "--show", "arg3", "-n", "1")
+		tell(c, "fire 1")
+		require.NoError(t, tr.Wait(testenv.Patience))
+		require.Contains(t, strings.Join(tr.Lines(), "\n"), "arg3="+value)
+		b := tracetest.Bpftrace(t, "usdt:"+path+`:csubject:work { printf("value %lu\n", arg3); }`)
+		tell(c, "fire 1")
+		require.NotContains(t, b.WaitLines(1, testenv.Patience), "value "+value)
+	})
+	t.Run("children", func(t *testing.T) {
+		b := tracetest.Bpftrace(t, "usdt:"+path+`:csubject:other { printf("%d\n", pid); }`, "-p", pid(c))
+		c.Say("fork 1")
+		c.Expect("ok", testenv.Patience)
+		tell(c, "fire 1")
+		require.Equal(t, []string{pid(c)}, b.WaitLines(1, testenv.Patience)) // TestTraceForks has the command
+	})
+	t.Run("libraries", func(t *testing.T) {
+		found := tracetest.Must(exec.LookPath("bpftrace"))(t)
+		real := tracetest.Must(filepath.EvalSymlinks(found))(t)
+		out := tracetest.Must(exec.Command("ldd", real).CombinedOutput())(t)
+		require.Contains(t, string(out), "libLLVM")
+		out, _ = exec.Command("ldd", stapsdt(t)).CombinedOutput()
+		require.Contains(t, string(out), "not a dynamic executable")
+	})
 }

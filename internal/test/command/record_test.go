@@ -45,8 +45,7 @@ func TestRecord(t *testing.T) {
 	rec := startRecord(t, p, path, "subject:*")
 	tell(p, "fire 5")
 	tell(p, "storm 2 50")
-	rec.Signal(os.Interrupt)
-	require.NoError(t, rec.Wait(testenv.Patience))
+	interrupt(t, rec)
 	require.Contains(t, rec.Dump(), fmt.Sprintf("recorded 105 events to %s", path))
 	events, warnings := recorded(t, path)
 	require.Empty(t, warnings)
@@ -66,8 +65,7 @@ func TestRecord(t *testing.T) {
 	require.Contains(t, r.stdout, `"count":3`)
 	r = runCommand(t, "list", "--from", path)
 	require.Contains(t, r.stdout, "request__done")
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := tracetest.Must(os.Stat(path))(t)
 	require.EqualValues(t, 0o600, info.Mode().Perm())
 }
 
@@ -80,8 +78,7 @@ func TestRecordAll(t *testing.T) {
 	for _, p := range []*tracetest.Process{first, second} {
 		tell(p, "fire 5")
 	}
-	rec.Signal(os.Interrupt)
-	require.NoError(t, rec.Wait(testenv.Patience))
+	interrupt(t, rec)
 	events, _ := recorded(t, path)
 	require.Len(t, of(first, slices.Clone(events)), 1)
 	require.Len(t, of(second, slices.Clone(events)), 1)
@@ -98,8 +95,7 @@ func TestRecordFull(t *testing.T) {
 	rec := startRecord(t, p, path, "subject:tick", "--size", "256K")
 	const events = 20_000
 	tell(p, fmt.Sprint("storm 1 ", events))
-	rec.Signal(os.Interrupt)
-	require.NoError(t, rec.Wait(testenv.Patience))
+	interrupt(t, rec)
 	require.Contains(t, rec.Dump(), fmt.Sprintf("recorded %d events to ", events))
 	kept, warnings := recorded(t, path)
 	require.Zero(t, kept[0].Provider, "it says how many were lost")
@@ -133,36 +129,13 @@ func TestRecordKilled(t *testing.T) {
 	second := startRecord(t, p, path, "subject:*", "-n", "2")
 	tell(p, "fire 2")
 	require.NoError(t, second.Wait(testenv.Patience))
-	old, err := filepath.Glob(path + "-*")
-	require.NoError(t, err)
+	old := tracetest.Must(filepath.Glob(path + "-*"))(t)
 	require.Len(t, old, 1)
 	require.Contains(t, second.Dump(), fmt.Sprintf("the earlier recording %s is called %s now", path, old[0]))
 	events, _ = recorded(t, old[0])
 	require.Len(t, events, 3)
-	left, err := os.ReadDir(filepath.Dir(path))
-	require.NoError(t, err)
+	left := tracetest.Must(os.ReadDir(filepath.Dir(path)))(t)
 	require.Len(t, left, 2)
-	out, err := exec.Command(stapsdt(t), "trace", "--from", path, "--from", old[0], "-o", "json").Output()
-	require.NoError(t, err)
+	out := tracetest.Must(exec.Command(stapsdt(t), "trace", "--from", path, "--from", old[0], "-o", "json").Output())(t)
 	require.Len(t, lines[event](t, string(out)), 5)
-}
-
-// TestRecordRefuses: wrong command lines, and files that cannot be made.
-func TestRecordRefuses(t *testing.T) {
-	t.Parallel()
-	p := startGoSubject(t)
-	for _, test := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"-p", pid(p), "subject:*"}, "give -O FILE"},
-		{[]string{"-p", pid(p), "subject:*", "-O", "x", "--size", "10"}, "--size must be between"},
-		{[]string{"-p", pid(p), "subject:*", "-O", "x", "--size", "many"}, "takes a number of bytes"},
-		{[]string{"-p", pid(p), "subject:*", "-O", "/nowhere/x"}, "no such file or directory"},
-		{[]string{"-p", pid(p), "subject:*", "-O", t.TempDir()}, "the file there is no recording"},
-	} {
-		r := runCommand(t, append([]string{"record"}, test.args...)...)
-		require.NotZero(t, r.status, test.want)
-		require.Contains(t, r.stderr, test.want)
-	}
 }

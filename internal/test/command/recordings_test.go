@@ -92,8 +92,7 @@ func TestFromSpeed(t *testing.T) {
 	p := sdtprobes.NewProvider("speed")
 	defer func() { require.NoError(t, p.Close()) }()
 	probe := sdtprobes.NewProbe2[int, int](p, "event", "took", "n")
-	r, err := proberec.Create(filepath.Join(t.TempDir(), "speed"), 128<<20, p)
-	require.NoError(t, err)
+	r := tracetest.Must(proberec.Create(filepath.Join(t.TempDir(), "speed"), 128<<20, p))(t)
 	r.Start()
 	for i := range events {
 		probe.Fire(i%1000, i)
@@ -132,15 +131,13 @@ func TestFromFollow(t *testing.T) {
 	r.fire(101)
 	require.NoError(t, r.Close())
 	tr.WaitSaid(regexp.MustCompile(fmt.Sprintf("stapsdt: the recording %s of process %d has ended", r.Path(), os.Getpid())), testenv.Patience)
-	next, err := proberec.Create(r.Path(), 1<<20, r.request.Provider())
-	require.NoError(t, err)
+	next := tracetest.Must(proberec.Create(r.Path(), 1<<20, r.request.Provider()))(t)
 	next.Start()
 	tr.WaitSaid(regexp.MustCompile(fmt.Sprintf("stapsdt: %s is another recording now, of process %d", r.Path(), os.Getpid())), testenv.Patience)
 	r.fire(102)
 	tr.WaitLine(`"path":"/102"`, testenv.Patience)
 	require.NoError(t, next.Close())
-	tr.Signal(os.Interrupt)
-	require.NoError(t, tr.Wait(testenv.Patience))
+	interrupt(t, tr)
 	var seen []any
 	for _, line := range tr.Lines() {
 		if strings.HasPrefix(line, "{") {
@@ -156,8 +153,7 @@ func TestFromStrangers(t *testing.T) {
 	t.Parallel()
 	r := startRecordable(t, "stranger")
 	r.fire(0)
-	whole, err := os.ReadFile(r.Path())
-	require.NoError(t, err)
+	whole := tracetest.Must(os.ReadFile(r.Path()))(t)
 	dir := t.TempDir()
 	file := func(name string, content []byte) string {
 		path := filepath.Join(dir, name)

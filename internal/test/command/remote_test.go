@@ -56,7 +56,7 @@ func startRemoteTrace(t *testing.T, probes []*root.Probe, args ...string) *trace
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), append([]string{"trace"}, args...)...)), t}
 	require.Eventually(t, func() bool {
 		for _, p := range probes {
-			if !p.Observed() {
+			if !p.Enabled() {
 				return tr.Ended()
 			}
 		}
@@ -68,7 +68,7 @@ func startRemoteTrace(t *testing.T, probes []*root.Probe, args ...string) *trace
 // waitUntilUnobserved waits until the program has noticed that nothing observes it any longer.
 func waitUntilUnobserved(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return !wasDone.Observed() && !wasLarge.Observed() && !wasOther.Observed() }, testenv.Patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return !wasDone.Enabled() && !wasLarge.Enabled() && !wasOther.Enabled() }, testenv.Patience, 5*time.Millisecond)
 }
 
 func fireDone(n int) {
@@ -82,7 +82,7 @@ func TestRemote(t *testing.T) {
 	t.Parallel()
 	s := startPage(t)
 	all := []*root.Probe{&wasDone.Probe, &wasLarge.Probe, &wasOther.Probe}
-	tr := startRemoteTrace(t, all, "-n", "4", "--strlen", "8", s.URL+"/debug/probes")
+	tr := startRemoteTrace(t, all, "-n", "4", "--strlen", "8", s.URL+"/debug/probes", "*watched:*")
 	fireDone(2)
 	wasLarge.Fire(math.MaxUint64, math.Inf(-1), 0xc000)
 	wasDone.Fire("a \"text\"\nthat is longer", -1, time.Second, false)
@@ -193,7 +193,7 @@ func TestRemoteEnds(t *testing.T) {
 	waitUntilUnobserved(t)
 	// The reader ends first.
 	head := &tracer{tracetest.Command(t, exec.Command("bash", append([]string{"-c", `set -o pipefail; "$@" | head -n 1`, "bash", stapsdt(t), "trace"}, options...)...)), t}
-	require.Eventually(t, func() bool { return wasDone.Observed() }, testenv.Patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return wasDone.Enabled() }, testenv.Patience, 5*time.Millisecond)
 	fireDone(1)
 	head.WaitLine("watched", testenv.Patience)
 	require.Eventually(t, func() bool { fireDone(1); return head.Ended() }, testenv.Patience, 10*time.Millisecond)
@@ -232,7 +232,7 @@ func TestRemoteLoses(t *testing.T) {
 	events := tr.stop()
 	lost := 0
 	for _, m := range regexp.MustCompile(`stapsdt: (\d+) events were lost, because the program sends at most 1000 per second`).FindAllStringSubmatch(tr.Dump(), -1) {
-		lost += must(strconv.Atoi(m[1]))(t)
+		lost += tracetest.Must(strconv.Atoi(m[1]))(t)
 	}
 	require.NotZero(t, lost)
 	require.Contains(t, tr.Dump(), fmt.Sprintf(`{"lost":%d}`, lost))
@@ -249,8 +249,7 @@ func TestRemoteServers(t *testing.T) {
 		require.Len(t, tr.waitForEnd(), 1)
 	}
 	socket := filepath.Join(t.TempDir(), "socket")
-	listener, err := net.Listen("unix", socket)
-	require.NoError(t, err)
+	listener := tracetest.Must(net.Listen("unix", socket))(t)
 	mux := http.NewServeMux()
 	mux.Handle("/debug/probes/", debugprobe.Handler())
 	mux.HandleFunc("/private/", func(w http.ResponseWriter, r *http.Request) {

@@ -94,8 +94,7 @@ func TestNoProbeBeforeRights(t *testing.T) {
 		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)
 		return cmd
 	}
-	p := tracetest.Command(t, as(tracetest.Build(t, "subject")))
-	p.Expect("ready", testenv.Patience)
+	p := startProcess(t, as(tracetest.Build(t, "subject")))
 	for probes, want := range map[string]string{
 		"count subject:tick":                    "loading BPF programs needs CAP_BPF and CAP_PERFMON",
 		"count subject:wrong":                   "no such probe: no file of the process has subject:wrong",

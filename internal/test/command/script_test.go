@@ -122,8 +122,7 @@ func listLeftovers(t *testing.T, script, provider string) string {
 	t.Helper()
 	const list = `mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing; cd /sys/kernel/tracing
 		grep -h " stapsdt_$1/" uprobe_events || :; ls -d "instances/$2" 2>/dev/null || :`
-	out, err := exec.Command("unshare", "--mount", "sh", "-ec", list, "sh", provider, instance.FindStringSubmatch(script)[1]).Output()
-	require.NoError(t, err)
+	out := tracetest.Must(exec.Command("unshare", "--mount", "sh", "-ec", list, "sh", provider, instance.FindStringSubmatch(script)[1]).Output())(t)
 	return string(out)
 }
 
@@ -197,27 +196,4 @@ func TestScriptTracefsC(t *testing.T) {
 	require.Error(t, changed.Wait(testenv.Patience))
 	require.Contains(t, changed.Dump(), "has changed: make this script again")
 	require.Empty(t, listLeftovers(t, script, "csubject"))
-}
-
-// TestScriptUsage: what cannot be scripted is reported in a sentence, with a status.
-func TestScriptUsage(t *testing.T) {
-	t.Parallel()
-	_, path := startCSubject(t)
-	for _, c := range []struct {
-		args, stderr string
-		status       int
-	}{
-		{"-a a:b", "no tracer: give --for bpftrace or --for tracefs", 2},
-		{"-a a:b --for perf", "no tracer: give", 2},
-		{"--for tracefs", "no probes: give", 2},
-		{"a:b --for tracefs", "no processes: give", 2},
-		{path + ":csubject:none --for tracefs", "has no csubject:none", 3},
-		{"-p 2147483647 a:b --for tracefs", "process 2147483647: no such process", 3},
-		{"-p " + fmt.Sprint(os.Getpid()) + " a:b --for tracefs", "no such probe: nothing there has a:b", 3},
-	} {
-		r := runCommand(t, append([]string{"script"}, strings.Fields(c.args)...)...)
-		require.Equal(t, c.status, r.status, c.args)
-		require.Empty(t, r.stdout)
-		require.Contains(t, r.stderr, c.stderr)
-	}
 }

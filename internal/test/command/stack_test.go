@@ -33,25 +33,17 @@ func startStackerOf(t testing.TB, strip bool, env []string, flags ...string) *tr
 	program := filepath.Join(t.TempDir(), "stacker")
 	build := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), "./stacker")...)
 	build.Env = append(os.Environ(), env...)
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	runTool(t, build)
 	if strip {
-		out, err := exec.Command(testenv.NeedsTool(t, "strip", "binutils"), program).CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		runTool(t, exec.Command(testenv.NeedsTool(t, "strip", "binutils"), program))
 	}
-	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
-	p := tracetest.Command(t, cmd)
-	p.Expect("ready", testenv.Patience)
-	return p
+	return startIn(t, t.TempDir(), exec.Command(program))
 }
 
 // startCStacker starts the program in C whose stacks are known.
 func startCStacker(t testing.TB, flags ...string) *tracetest.Process {
 	t.Helper()
-	p := tracetest.Command(t, exec.Command(cStackerPath(t, flags...)))
-	p.Expect("ready", testenv.Patience)
-	return p
+	return startProcess(t, exec.Command(cStackerPath(t, flags...)))
 }
 
 // cStackerPath builds that program.
@@ -60,8 +52,7 @@ func cStackerPath(t testing.TB, flags ...string) (program string) {
 	gcc := testenv.NeedsTool(t, "gcc", "gcc")
 	program = filepath.Join(t.TempDir(), "stack")
 	args := append([]string{"-O2", "-Wall", "-pthread", "-o", program, "testdata/stack.c"}, flags...)
-	out, err := exec.Command(gcc, args...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	runTool(t, exec.Command(gcc, args...))
 	return program
 }
 
@@ -182,7 +173,7 @@ func TestStackMany(t *testing.T) {
 		sum += n
 	}
 	if match := regexp.MustCompile(`stapsdt: (\d+) events were lost, because there are too many different stacks`).FindStringSubmatch(tr.Dump()); match != nil {
-		sum += must(strconv.Atoi(match[1]))(t)
+		sum += tracetest.Must(strconv.Atoi(match[1]))(t)
 	}
 	require.Equal(t, 2<<10, sum)
 	require.Greater(t, len(got), 1000)
@@ -194,7 +185,7 @@ func TestStackExit(t *testing.T) {
 	t.Parallel()
 	p := startStacker(t, true)
 	tr := startTrace(t, p, "stack", "-o", "folded", "-p", pid(p), "stacker:hit")
-	require.NoError(t, os.Remove(must(os.Readlink("/proc/"+pid(p)+"/exe"))(t)))
+	require.NoError(t, os.Remove(tracetest.Must(os.Readlink("/proc/"+pid(p)+"/exe"))(t)))
 	p.Say("quit")
 	require.NoError(t, tr.Wait(testenv.Patience))
 	require.Equal(t, []string{"stacker:hit;runtime.goexit;runtime.main;main.main;main.outer;main.inlined;main.inner 1"}, tr.Lines())
@@ -205,8 +196,7 @@ func TestStackContainer(t *testing.T) {
 	testenv.NeedsRoot(t)
 	program, inside := cStackerPath(t, withFrames...), t.TempDir()
 	script := fmt.Sprintf("mount -t tmpfs none %s && cp %s %s && exec %s/stack", inside, program, inside, inside)
-	p := tracetest.Command(t, exec.Command(testenv.NeedsTool(t, "unshare", "util-linux"), "--mount", "sh", "-ec", script))
-	p.Expect("ready", testenv.Patience)
+	p := startProcess(t, exec.Command(testenv.NeedsTool(t, "unshare", "util-linux"), "--mount", "sh", "-ec", script))
 	tr := startTrace(t, p, "stack", "-o", "folded", "-a", "cstack:hit", "--by", "pid")
 	tell(p, "call 3")
 	for stack, n := range tr.stopFolding() {
@@ -231,20 +221,12 @@ func TestStackBy(t *testing.T) {
 	require.Equal(t, []string{"COUNT  PERCENT  PROBE", "    4    44.4%  cstack:hit arg0%2=0 comm=\"stack\"", "                  inner (stack)",
 		"                  shop::order(int) (stack)", "                  outer (stack)", "                  main (stack)"}, lines[:6])
 	require.Equal(t, "    5    55.6%  from 2 other stacks", lines[len(lines)-1])
-	for args, message := range map[string]string{
-		"-o xml": "is none of text, json, folded and pprof", "-n -1": "-n -1 is negative", "-w path==path": "path",
-	} {
-		r := runCommand(t, append([]string{"stack", "-p", pid(p), "cstack:hit"}, strings.Fields(args)...)...)
-		require.Equal(t, 2, r.status)
-		require.Contains(t, r.stderr, message)
-	}
 }
 
 // TestStackProfile: the tool of Go reads the profile.
 func TestStackProfile(t *testing.T) {
 	t.Parallel()
-	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	require.NoError(t, err)
+	terminal := tracetest.Must(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
 	defer terminal.Close()
 	cmd := exec.CommandContext(t.Context(), stapsdt(t), "stack", "-o", "pprof", "-a", "stacker:hit", "-d", "10s")
 	cmd.Env = append(os.Environ(), "TERM=dumb")
@@ -260,8 +242,7 @@ func TestStackProfile(t *testing.T) {
 	tr.interrupt()
 	require.Empty(t, tr.Lines())
 	tool := func(args ...string) string {
-		out, err := exec.Command("go", append(append([]string{"tool", "pprof"}, args...), file)...).CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		out := runTool(t, exec.Command("go", append(append([]string{"tool", "pprof"}, args...), file)...))
 		return string(out)
 	}
 	top := tool("-top")
@@ -270,7 +251,7 @@ func TestStackProfile(t *testing.T) {
 	require.Regexp(t, `(?m)^ +0 +0% +100% +5 +100% +runtime\.goexit$`, top)
 	require.Regexp(t, `(?m)^ +0 +0% +100% +3 60\.00% +main\.inlined \(inline\)$`, top)
 	require.Regexp(t, `(?s)arg0: Total 5 .*\n +2 \(40\.00%\): 0\n.*probe: Total 5 .*\n +5 \( +100%\): stacker:hit\n`, tool("-tags"))
-	require.Regexp(t, fmt.Sprintf(`%s/stacker/main\.go:\d+`, regexp.QuoteMeta(must(os.Getwd())(t))), tool("-top", "-lines", "-show=main.inner"))
+	require.Regexp(t, fmt.Sprintf(`%s/stacker/main\.go:\d+`, regexp.QuoteMeta(tracetest.Must(os.Getwd())(t))), tool("-top", "-lines", "-show=main.inner"))
 }
 
 // TestStackLibrary: the function that fires a probe of the C library is there, whether the
@@ -279,8 +260,7 @@ func TestStackLibrary(t *testing.T) {
 	t.Parallel()
 	gcc, dir := testenv.NeedsTool(t, "gcc", "gcc"), t.TempDir()
 	const library = "../../../cstapsdt"
-	out, err := exec.Command(testenv.NeedsTool(t, "make", "make"), "-s", "-C", library, "OUT="+dir, dir+"/libstapsdt.a", dir+"/libstapsdt.so").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	runTool(t, exec.Command(testenv.NeedsTool(t, "make", "make"), "-s", "-C", library, "OUT="+dir, dir+"/libstapsdt.a", dir+"/libstapsdt.so"))
 	for name, args := range map[string][]string{
 		"static": {"../../../examples/c/lines.c", dir + "/libstapsdt.a", "-lelf", "-ldl"},
 		"shared": {"../../../examples/c/lines.c", "-L" + dir, "-lstapsdt", "-Wl,-rpath," + dir},
@@ -289,8 +269,7 @@ func TestStackLibrary(t *testing.T) {
 		for _, flags := range [][]string{withFrames, {"-fomit-frame-pointer"}} {
 			t.Run(fmt.Sprint(name, flags), func(t *testing.T) {
 				program := filepath.Join(t.TempDir(), "lines")
-				out, err := exec.Command(gcc, slices.Concat([]string{"-O2", "-I" + library, "-o", program}, flags, args)...).CombinedOutput()
-				require.NoError(t, err, "%s", out)
+				runTool(t, exec.Command(gcc, slices.Concat([]string{"-O2", "-I" + library, "-o", program}, flags, args)...))
 				p := tracetest.Command(t, exec.Command(program))
 				require.Eventually(t, func() bool { return runCommand(t, "list", "-p", pid(p)).status == 0 }, testenv.Patience, 10*time.Millisecond)
 				tr := startTrace(t, p, "stack", "-p", pid(p), "lines:line__read")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -101,10 +102,8 @@ func TestTopScreen(t *testing.T) {
 	}
 	signal := func(s unix.Signal) {
 		t.Helper()
-		out, err := exec.Command("pgrep", "-x", "-f", top).Output()
-		require.NoError(t, err)
-		number, err := strconv.Atoi(strings.TrimSpace(string(out)))
-		require.NoError(t, err)
+		out := tracetest.Must(exec.Command("pgrep", "-x", "-f", top).Output())(t)
+		number := tracetest.Must(strconv.Atoi(strings.TrimSpace(string(out))))(t)
 		require.NoError(t, unix.Kill(number, s))
 	}
 	start()

@@ -161,24 +161,3 @@ func TestTopStorm(t *testing.T) {
 		})
 	}
 }
-
-// TestTopRefuses: what cannot be is said before anything begins.
-func TestTopRefuses(t *testing.T) {
-	for _, refused := range []struct {
-		args   []string
-		status int
-		stderr string
-	}{
-		{[]string{"-n", "-1", "-a"}, 2, "-n -1 is negative"},
-		{[]string{"-i", "0s", "-a"}, 2, "the interval must be positive"},
-		{[]string{"operator:request"}, 2, "no processes"},
-		{[]string{"-a", "--by", "a +"}, 2, "an operand is missing"},
-		{[]string{"-a", "-w", "1 +"}, 2, "an operand is missing"},
-		{[]string{"--from", "/nonexistent"}, 3, "no such file"},
-	} {
-		r := runCommand(t, append([]string{"top"}, refused.args...)...)
-		require.Equal(t, refused.status, r.status, refused.args)
-		require.Contains(t, r.stderr, refused.stderr)
-		require.Empty(t, r.stdout)
-	}
-}

@@ -47,7 +47,7 @@ func TestTraceLoses(t *testing.T) {
 	lost := 0
 	for _, line := range tr.Lines() {
 		if match := regexp.MustCompile(`^stapsdt: (\d+) events were lost`).FindStringSubmatch(line); match != nil {
-			lost += must(strconv.Atoi(match[1]))(t)
+			lost += tracetest.Must(strconv.Atoi(match[1]))(t)
 		}
 	}
 	t.Logf("%d shown, %d lost", shown, lost)
@@ -91,9 +91,8 @@ func TestTraceRate(t *testing.T) {
 	start := time.Now()
 	tell(p, "pace 150000 2 3000")
 	t.Logf("300000 events in %v", time.Since(start))
-	tr.Signal(os.Interrupt)
-	require.NoError(t, tr.Wait(testenv.Patience))
-	events := lines[event](t, string(must(os.ReadFile(out))(t)))
+	interrupt(t, tr)
+	events := lines[event](t, string(tracetest.Must(os.ReadFile(out))(t)))
 	require.Len(t, events, 300_000)
 	next := map[float64]float64{}
 	for i, e := range events {
@@ -101,4 +100,76 @@ func TestTraceRate(t *testing.T) {
 		next[e.Args["arg1"].(float64)]++
 		require.False(t, i > 0 && e.Time.Before(events[i-1].Time), "in the order of the times")
 	}
+}
+
+// TestStuckReader: a signal ends a command whose output nobody reads, and nothing stays attached.
+func TestStuckReader(t *testing.T) {
+	t.Parallel()
+	testenv.NeedsRoot(t)
+	p := startGoSubject(t)
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	defer reader.Close()
+	defer writer.Close()
+	cmd := exec.Command(stapsdt(t), "trace", "-p", pid(p), "subject:*")
+	cmd.Stdout = writer
+	require.NoError(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 10*time.Millisecond)
+	for range 40 { // until the pipe is full
+		tell(p, "fire 1000")
+	}
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	select {
+	case err := <-ended:
+		var status *exec.ExitError
+		require.ErrorAs(t, err, &status)
+		require.Equal(t, 1, status.ExitCode())
+	case <-time.After(testenv.Patience):
+		require.Fail(t, "it has not ended")
+	}
+	require.Eventually(t, func() bool { return !isTraced(t, p) }, testenv.Patience, 10*time.Millisecond)
+}
+
+// TestUnnamed: arguments without names have their types, so that texts are shown as texts.
+func TestUnnamed(t *testing.T) {
+	t.Parallel()
+	p := startGoSubject(t, "unnamed")
+	list := runCommand(t, "list", "-p", pid(p))
+	require.Contains(t, list.stdout, "  unnamed:dynamic(arg0 int8, arg1 string)\n")
+	require.Contains(t, list.stdout, "  unnamed:request__done(arg0 string, arg1 int32, arg2 time.Duration)\n")
+
+	tr := startTrace(t, p, "trace", "-p", pid(p), "unnamed:*", "-n", "2")
+	tell(p, "/index.html")
+	require.NoError(t, tr.Wait(testenv.Patience))
+	require.Regexp(t, ` unnamed:request__done +arg0="/index\.html" arg1=200 arg2=1s$`, tr.Lines()[1])
+	require.Regexp(t, ` unnamed:dynamic +arg0=-1 arg1="/index\.html"$`, tr.Lines()[2])
+
+	tr = startTrace(t, p, "count", "-p", pid(p), "unnamed:request__done", "--by", "arg0")
+	tell(p, "/index.html")
+	tell(p, "/about.html")
+	tell(p, "/index.html")
+	tr.interrupt()
+	require.Equal(t, []string{
+		`COUNT  PROBE                  arg0`,
+		`    2  unnamed:request__done  "/index.html"`,
+		`    1  unnamed:request__done  "/about.html"`,
+	}, tr.Lines())
+}
+
+// TestUnnamedText: str, which arguments without types need, may be written of a text too.
+func TestUnnamedText(t *testing.T) {
+	t.Parallel()
+	p := startGoSubject(t, "unnamed")
+	tr := startTrace(t, p, "trace", "-o", "json", "-p", pid(p), "unnamed:dynamic", "--show", "str(arg1), arg0", "-w", `str(arg1) == "text" && arg1 == "text"`, "-n", "1")
+	tell(p, "text")
+	events := tr.waitForEnd()
+	require.Len(t, events, 1)
+	require.Equal(t, map[string]any{"str(arg1)": "text", "arg0": -1.}, events[0].Args)
+
+	wrong := runCommand(t, "trace", "-p", pid(p), "unnamed:dynamic", "--show", "path")
+	require.Equal(t, 2, wrong.status)
+	require.Contains(t, wrong.stderr, "undefined: path; the names are arg0, arg1, pid, ", "each name once")
 }

@@ -5,6 +5,7 @@ package command_test
 import (
 	"bytes"
 	"cmp"
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -60,7 +61,7 @@ func TestTraceText(t *testing.T) {
 	tr := startTrace(t, p, "trace", "-p", pid(p), "subject:request__done", "-n", "2")
 	tell(p, "fire 2")
 	require.NoError(t, tr.Wait(testenv.Patience))
-	comm := strings.TrimSpace(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID())))(t)))
+	comm := strings.TrimSpace(string(tracetest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID())))(t)))
 	header, first, second := tr.Lines()[0], tr.Lines()[1], tr.Lines()[2]
 	require.Len(t, tr.Lines(), 3)
 	require.Regexp(t, `^TIME +PID COMM +PROBE +ARGUMENTS$`, header)
@@ -68,14 +69,6 @@ func TestTraceText(t *testing.T) {
 	require.Contains(t, second, ` path="/item/1" status=-2 elapsed=1ms cached=false`)
 	require.Equal(t, strings.Index(header, "ARGUMENTS"), strings.Index(first, "path="))
 	require.Equal(t, strings.Index(header, "PROBE"), strings.Index(second, "subject:"))
-}
-
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return v
-	}
 }
 
 // TestTraceC: semaphores, two sites of a name whose operands differ, operands in memory,
@@ -274,12 +267,13 @@ func TestTraceLies(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
 	_, path := startCSubject(t)
-	original, err := os.ReadFile(path)
-	require.NoError(t, err)
-	probes, err := sdt.ReadFile(path)
-	require.NoError(t, err)
+	original := tracetest.Must(os.ReadFile(path))(t)
+	probes := tracetest.Must(sdt.ReadFile(path))(t)
 	i := slices.IndexFunc(probes, func(p sdt.Site) bool { return p.Name == "other" })
 	other := probes[i]
+	file := tracetest.Must(elf.Open(path))(t)
+	base := file.Section(".stapsdt.base").Addr
+	require.NoError(t, file.Close())
 	for name, c := range map[string]struct {
 		address, semaphore uint64
 		warning            string
@@ -294,18 +288,16 @@ func TestTraceLies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// The three addresses of the note of other are in this order, nowhere else.
 			word := func(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }
-			before := slices.Concat(word(other.Address), word(other.Base), word(other.Semaphore))
+			before := slices.Concat(word(other.Address), word(base), word(other.Semaphore))
 			require.Equal(t, 1, bytes.Count(original, before))
-			after := slices.Concat(word(cmp.Or(c.address, other.Address)), word(other.Base), word(cmp.Or(c.semaphore, other.Semaphore)))
+			after := slices.Concat(word(cmp.Or(c.address, other.Address)), word(base), word(cmp.Or(c.semaphore, other.Semaphore)))
 			liar := filepath.Join(t.TempDir(), "csubject")
 			writeProgram(t, bytes.Replace(original, before, after, 1), liar)
-			p := tracetest.Command(t, exec.Command(liar))
-			p.Expect("ready", testenv.Patience)
+			p := startProcess(t, exec.Command(liar))
 			tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-p", pid(p), "csubject:*", "--show", "pid")), t}
 			require.Eventually(t, func() bool { return areTraced(t, p, []string{"csubject:work"}) }, testenv.Patience, 5*time.Millisecond)
 			tell(p, "fire 1")
-			tr.Signal(os.Interrupt)
-			require.NoError(t, tr.Wait(testenv.Patience))
+			interrupt(t, tr)
 			require.Contains(t, strings.Join(tr.Lines(), "\n"), `"probe":"work"`)
 			if c.warning != "" {
 				require.Contains(t, tr.Dump(), "err| stapsdt: ")

@@ -54,7 +54,7 @@ func readelfNotes(t *testing.T, path string) []string {
 		if m[5] == "" {
 			m[5] = "0"
 		}
-		notes = append(notes, strings.Join(m[1:], " "))
+		notes = append(notes, strings.Join(slices.Delete(m[1:], 3, 4), " "))
 	}
 	return notes
 }
@@ -74,7 +74,7 @@ func asReadelf(t *testing.T, probes []sdt.Site) (notes []string) {
 			}
 			words = append(words, a.String())
 		}
-		notes = append(notes, fmt.Sprintf("%s %s %x %x %x %s", probe.Provider, probe.Name, probe.Address, probe.Base, probe.Semaphore, strings.Join(words, " ")))
+		notes = append(notes, fmt.Sprintf("%s %s %x %x %s", probe.Provider, probe.Name, probe.Address, probe.Semaphore, strings.Join(words, " ")))
 	}
 	return notes
 }

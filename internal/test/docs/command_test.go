@@ -3,10 +3,15 @@
 package docs_test
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -71,4 +76,63 @@ func guideLines(text string) string {
 		shapes = append(shapes, guideShape(line))
 	}
 	return strings.Join(shapes, "\n")
+}
+
+// TestGuideDoctor follows the sections of command.md on doctor and clean, and the first
+// paragraph of nothing-shows.md.
+func TestGuideDoctor(t *testing.T) {
+	needs(t)
+	buildCommand(t)
+	g := readGuide(t, "command.md")
+	g.blocks = slices.DeleteFunc(g.blocks, func(b *block) bool {
+		return !slices.ContainsFunc(b.lines, func(line string) bool {
+			return strings.HasPrefix(line, "$ stapsdt doctor") || strings.HasPrefix(line, "$ stapsdt clean")
+		})
+	})
+	g.hello(t)
+	file := g.replace.Replace("FILE")
+	library := filepath.Join(filepath.Dir(file), "library-aB3dEf.so")
+	g.run(t, "cp "+file+" "+library)
+	clean := &guide{document: g.document, blocks: g.blocks}
+	clean.replace = strings.NewReplacer("DIRECTORY", filepath.Dir(file), "/tmp/stapsdt-0/library-aB3dEf.so", library)
+	clean.follow(t, "stapsdt clean")
+	require.NoFileExists(t, library)
+
+	top := &guide{document: g.document, blocks: readGuide(t, "nothing-shows.md").blocks}
+	top.follow(t, "stapsdt doctor")
+	g.follow(t, "stapsdt doctor -p PID hello:greting") // and the other command of its block
+}
+
+// TestGuideWithoutRoot follows the guide as a user without any capability, to whom the kernel refuses bpf and
+// perf_event_open.
+func TestGuideWithoutRoot(t *testing.T) {
+	testenv.NeedsRoot(t)
+	needs(t)
+	g := readGuide(t, "without-root.md")
+	g.program(t, strings.Join(g.find(t, "probesock.Listen()").lines, "\n"))
+	blocks := g.find(t, "./shop").consoles()
+	require.Len(t, blocks, 2)
+	g.inModule(t, "shop", blocks[0].command)
+	require.Equal(t, "./shop", blocks[1].command)
+	g.run(t, "go build -C "+repository(t)+"/cmd/stapsdt -o $PWD/stapsdt .")
+	for dir := g.dir; dir != filepath.Clean(os.TempDir()); dir = filepath.Dir(dir) {
+		require.NoError(t, os.Chmod(dir, 0o755))
+	}
+	g.run(t, "mkdir tmp && chown 4242 tmp && chmod 755 shop stapsdt")
+	g.run(t, "go build -C "+repository(t)+"/internal/test -o $PWD/unprivileged ./sandbox/unprivileged")
+	as := "env -u STAPSDT_DIR -u XDG_RUNTIME_DIR TMPDIR=" + g.dir + "/tmp PATH=" + g.dir + ":$PATH " + g.dir + "/unprivileged 4242 /bin/bash -c "
+
+	p := g.start(t, as+"'exec ./shop'")
+	pid := p.WaitMatch(regexp.MustCompile(`process (\d+)`), testenv.Patience)[1]
+	g.replace = strings.NewReplacer("PID", pid)
+	follow := func(c console) {
+		t.Helper()
+		out := g.run(t, as+"'"+strings.ReplaceAll(g.replace.Replace(c.command), "'", `'\''`)+" 2>&1 || true'")
+		requirePrinted(t, c, out)
+	}
+	for _, first := range []string{"stapsdt list -p PID", "stapsdt stack -p PID"} {
+		for _, c := range g.find(t, first).consoles() {
+			follow(c)
+		}
+	}
 }

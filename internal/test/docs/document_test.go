@@ -11,7 +11,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -169,4 +171,189 @@ func (d *document) requireFlow(t *testing.T, lines []string) {
 	require.NotEmpty(t, want)
 	require.GreaterOrEqual(t, len(got), len(want), "%q", got)
 	require.Equal(t, want, got[:len(want)])
+}
+
+// block is an indented part of a guide that has commands, or a fenced one.
+type block struct {
+	lines    []string
+	fence    string // what follows the three backquotes, or "indented"
+	excused  bool   // the comment before it says why it is not run
+	followed bool
+}
+
+// guide is a page of docs/. A test follows each of its blocks, unless a comment such as
+// <!-- not run: it needs a cluster --> stands above the block.
+type guide struct {
+	document
+	blocks []*block
+}
+
+var excuse = regexp.MustCompile(`^<!-- not run: .+ -->$`)
+
+// readGuide reads a page. When the test ends, it fails for blocks that nothing has followed.
+func readGuide(t *testing.T, name string) *guide {
+	data, err := os.ReadFile(repository(t) + "/docs/" + name)
+	require.NoError(t, err)
+	g := &guide{document: document{dir: t.TempDir(), replace: strings.NewReplacer()}}
+	var current *block
+	excused, first := false, true
+	all := false // the reason at the top of the page is for every block that no test follows
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSuffix(line, "\n")
+		fence, isFence := strings.CutPrefix(line, "```")
+		code, isCode := strings.CutPrefix(line, "    ")
+		switch {
+		case current != nil && current.fence != "indented":
+			if isFence {
+				current = nil
+			} else {
+				current.lines = append(current.lines, line)
+			}
+		case isFence:
+			current = &block{fence: fence, excused: excused}
+			g.blocks, excused = append(g.blocks, current), false
+		case isCode:
+			if current == nil {
+				current = &block{fence: "indented", excused: excused}
+				g.blocks, excused = append(g.blocks, current), false
+			}
+			current.lines = append(current.lines, code)
+		case excuse.MatchString(line):
+			excused, current, all = true, nil, all || first
+		case line != "":
+			excused, current = false, nil
+		}
+		first = first && (line == "" || strings.HasPrefix(line, "# ") || excuse.MatchString(line))
+	}
+	// Indented blocks without a prompt show what is printed, or how things are written.
+	g.blocks = slices.DeleteFunc(g.blocks, func(b *block) bool {
+		return b.fence == "indented" && !slices.ContainsFunc(b.lines, func(line string) bool { return prompt.MatchString(line) })
+	})
+	t.Cleanup(func() {
+		for _, b := range g.blocks {
+			if !t.Skipped() && b.followed == b.excused && !all {
+				t.Errorf("%s: followed is %v, and excused is %v:\n%s", name, b.followed, b.excused, strings.Join(b.lines, "\n"))
+			}
+		}
+	})
+	return g
+}
+
+// find returns the block that has a line with the text, and counts it as followed.
+func (g *guide) find(t *testing.T, text string) *block {
+	t.Helper()
+	for _, b := range g.blocks {
+		if !b.followed && slices.ContainsFunc(b.lines, func(line string) bool { return strings.Contains(line, text) }) {
+			b.followed = true
+			return b
+		}
+	}
+	require.Fail(t, "no block has a line with "+text)
+	return nil
+}
+
+var (
+	prompt = regexp.MustCompile(`^ *[#$] `)
+	cd     = regexp.MustCompile(`^cd (\S+)$`)
+	// note is what a guide says of a line of output: the versions that print it.
+	note      = regexp.MustCompile(`  +\(.*\)$`)
+	addresses = regexp.MustCompile(`\b[0-9a-f]{8,16}\b`)
+	hex       = regexp.MustCompile(`\b0x[0-9a-f]+`)
+	frame     = regexp.MustCompile(`^[0-9a-f]+ (\S+\+0x)`)
+	flags     = regexp.MustCompile(`\] \S{5} +`) // of a line of trace_pipe
+	position  = regexp.MustCompile(`^stdin:\d+:[\d-]+: `)
+	device    = regexp.MustCompile(` [0-9a-f]{2}:[0-9a-f]{2} `)
+	anyImage  = regexp.MustCompile(`/[^ ]*/(\w+-)[0-9a-f]{32}\.so`)
+	program   = regexp.MustCompile(`\(/\S+/hello\)`)
+	attaching = regexp.MustCompile(`^Attach(?:ing|ed) (\d+) probes?(?:\.\.\.)?$`)
+)
+
+// console is a command of a block, and what the guide shows of its output.
+type console struct {
+	command string
+	output  []string
+}
+
+// consoles returns a block's commands, of which some have several lines.
+func (b *block) consoles() (list []console) {
+	for i := 0; i < len(b.lines); i++ {
+		line := b.lines[i]
+		if prompt.MatchString(line) {
+			command := prompt.ReplaceAllString(line, "")
+			for strings.Count(command, "'")%2 == 1 {
+				i++
+				command += "\n" + b.lines[i]
+			}
+			list = append(list, console{command: note.ReplaceAllString(command, "")})
+		} else if len(list) > 0 && strings.TrimSpace(line) != "" {
+			c := &list[len(list)-1]
+			c.output = append(c.output, line)
+		}
+	}
+	return list
+}
+
+// expected turns a shown line into a pattern for a line's shape.
+func expected(line string) *regexp.Regexp {
+	line = regexp.QuoteMeta(guideShape(note.ReplaceAllString(line, "")))
+	return regexp.MustCompile("^" + strings.ReplaceAll(line, "…", ".*"))
+}
+
+// guideShape is shape for a page in which more differs from run to run.
+func guideShape(line string) string {
+	line = position.ReplaceAllString(strings.TrimSpace(line), "")
+	line = attaching.ReplaceAllString(line, "attaches to $1")
+	line = device.ReplaceAllString(line, " device ")
+	line = anyImage.ReplaceAllString(line, "/${1}.so")
+	line = flags.ReplaceAllString(frame.ReplaceAllString(line, "1 $1"), "] flags ")
+	line = addresses.ReplaceAllString(hex.ReplaceAllString(line, "1"), "1")
+	return strings.Join(strings.Fields(shape(program.ReplaceAllString(line, "(/hello)"))), " ")
+}
+
+// follow runs the commands of the block that has a line with the text, and waits until each
+// has printed the lines that the guide shows, or has ended.
+func (g *guide) follow(t *testing.T, text string) {
+	t.Helper()
+	g.followBlock(t, g.find(t, text))
+}
+
+func (g *guide) followBlock(t *testing.T, b *block) {
+	t.Helper()
+	_, minor := tracetest.BpftraceVersion(t)
+	old := minor <= 17
+	for _, c := range b.consoles() {
+		command := g.replace.Replace(c.command)
+		if m := cd.FindStringSubmatch(command); m != nil {
+			g.dir = m[1]
+			continue
+		}
+		p := startGroup(t, g.dir, `exec 2>&1
+			bpftrace() { command `+strings.Join(tracetest.BpftraceCommand(t), " ")+` -B line "$@"; }
+			perf() {
+				case $1 in # which is for a terminal: it writes to, or reads from, a pipe otherwise
+				record) shift; command perf record -o perf.data "$@" ;;
+				script) shift; command perf script -i perf.data "$@" ;;
+				*) command perf "$@" ;;
+				esac
+			}
+			`+command)
+		for _, line := range c.output {
+			if says := note.FindString(line); says != "" && strings.Contains(says, "0.17") != old {
+				continue // of another version
+			}
+			pattern := expected(g.replace.Replace(line))
+			require.Eventually(t, func() bool {
+				return slices.ContainsFunc(p.Lines(), func(line string) bool { return pattern.MatchString(guideShape(line)) }) || p.Ended()
+			}, testenv.Patience, 100*time.Millisecond, "%s\nhas not printed %s\n%s", command, pattern, p.Dump())
+			require.True(t, slices.ContainsFunc(p.Lines(), func(line string) bool { return pattern.MatchString(guideShape(line)) }),
+				"%s\nhas not printed %s\n%s", command, pattern, p.Dump())
+		}
+		if len(c.output) == 0 && strings.Contains(command, "bpftrace -e") {
+			p.WaitLine("hello, tracer ", testenv.Patience) // which goes on
+		} else if len(c.output) == 0 {
+			require.NoError(t, p.Wait(testenv.Patience), "%s\n%s", command, p.Dump())
+		}
+		_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
+		_ = p.Wait(testenv.Patience)
+	}
 }

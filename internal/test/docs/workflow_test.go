@@ -20,7 +20,7 @@ func TestScriptsOfTheWorkflow(t *testing.T) {
 	for _, file := range []string{
 		".github/workflows/ci.yml", ".github/workflows/long.yml", ".github/workflows/release.yml", "README.md", "CONTRIBUTING.md", "SECURITY.md",
 		"scripts/test.sh", "scripts/long.sh", "scripts/tables.sh",
-		"docs/containers.md", "docs/command.md",
+		"docs/containers.md",
 	} {
 		t.Run(file, func(t *testing.T) {
 			data, err := os.ReadFile(root + file)

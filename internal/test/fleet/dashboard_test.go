@@ -59,7 +59,7 @@ func checkTypes(t *testing.T, dir, dashboard string) error {
 	t.Helper()
 	var queries strings.Builder
 	for _, targets := range strings.SplitAfter(dashboard, `"targets": [`)[1:] {
-		objects, _, found := strings.Cut(targets, "]\n")
+		objects, _, found := strings.Cut(targets, "\n      ]")
 		require.True(t, found)
 		queries.WriteString(strings.TrimSpace(objects) + ",\n")
 	}

@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -227,4 +229,161 @@ func wrap(t *testing.T, root goroot) {
 	}
 	require.Greater(t, found, 50)
 	require.NoError(t, os.WriteFile(string(root)+"/src/net/http/probes_test.go", []byte(wrappers), 0o600))
+}
+
+// modes are how a suite runs: without the probes, with them, and with all of them observed.
+// The suite's program finds its mode in the environment variable MODE.
+var modes = [...]string{"plain", "idle", "traced"}
+
+// suite is the tests of another module, with probes in what they test.
+type suite struct {
+	// command runs the tests, with -test.v.
+	command func(mode string) *exec.Cmd
+	// excused reports whether a test may fail in a mode.
+	excused func(mode, name string) bool
+}
+
+var verdict = regexp.MustCompile(`(?m)^ *--- PASS: (\S+)`)
+
+// run runs tests and returns the names of those that passed. Some of the others need what
+// is not here.
+func (s *suite) run(mode string) (passed []string, out []byte) {
+	out, _ = s.command(mode).CombinedOutput()
+	for _, m := range verdict.FindAllSubmatch(out, -1) {
+		passed = append(passed, string(m[1]))
+	}
+	return passed, out
+}
+
+// compare requires that what passes without the probes, of which there is more than least,
+// also passes with them. It runs all modes at the same time, and returns what the program
+// printed while the probes were observed.
+func (s *suite) compare(t *testing.T, least int) (out []byte) {
+	t.Helper()
+	var all sync.WaitGroup
+	var passed [len(modes)][]string
+	var printed [len(modes)][]byte
+	for i, mode := range modes {
+		all.Go(func() { passed[i], printed[i] = s.run(mode) })
+	}
+	all.Wait()
+	require.Greater(t, len(passed[0]), least, "%s", printed[0])
+	t.Logf("%d pass without the probes", len(passed[0]))
+	failed := 0
+	for i, mode := range modes[1:] {
+		for _, name := range passed[0] {
+			if slices.Contains(passed[i+1], name) || s.excused != nil && s.excused(mode, name) {
+				continue
+			}
+			failed++
+			t.Logf("%s does not pass %s:\n%s", name, mode, printed[i+1])
+		}
+	}
+	// One may depend on time.
+	testenv.Figure(t, "tests that pass without the probes only", float64(failed), 0.5, "")
+	return printed[2]
+}
+
+// observed returns the numbers of starts and of ends that a program printed after a word.
+func observed(t *testing.T, out []byte, word string) (starts, ends int) {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^` + word + ` (\d+) (\d+)$`).FindSubmatch(out)
+	require.NotNil(t, m, "%s", out)
+	t.Logf("%s %s starts, %s ends", word, m[1], m[2])
+	starts, err := strconv.Atoi(string(m[1]))
+	require.NoError(t, err)
+	ends, err = strconv.Atoi(string(m[2]))
+	require.NoError(t, err)
+	return starts, ends
+}
+
+// wrapConnectors is a part of database/sql: what OpenDB wraps connectors with, and what its tests
+// find the driver's own values with.
+const wrapConnectors = `package sql
+
+import (
+	"database/sql/driver"
+	"reflect"
+)
+
+var WrapConnector = func(c driver.Connector) driver.Connector { return c }
+
+// bare returns the value of the driver that is in one of sqlprobe's.
+func bare(v any) any {
+	if to, ok := v.(interface{ Unwrap() driver.Conn }); ok {
+		return to.Unwrap()
+	}
+	of := reflect.Indirect(reflect.ValueOf(v))
+	for _, name := range []string{"Connector", "Rows", "Tx"} {
+		if f, ok := of.Type().FieldByName(name); ok && f.Type.PkgPath() == "database/sql/driver" {
+			return of.FieldByIndex(f.Index).Interface()
+		}
+	}
+	return v
+}
+`
+
+// probeConnectors wraps all connectors of database/sql's tests.
+const probeConnectors = `package sql_test
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/instrument/sqlprobe"
+)
+
+var starts, ends atomic.Int64
+
+func init() {
+	if os.Getenv("MODE") == "plain" {
+		return
+	}
+	app := stapsdt.NewProvider("sql")
+	sql.WrapConnector = sqlprobe.New(app).Connector
+	if os.Getenv("MODE") == "traced" {
+		app.Observe(func(e *stapsdt.Event) {
+			if strings.HasSuffix(e.Probe().Name(), "__start") {
+				starts.Add(1)
+			} else {
+				ends.Add(1)
+			}
+		})
+	}
+}
+
+// ExampleReport runs after the tests.
+func ExampleReport() {
+	fmt.Fprintln(os.Stderr, "queries", starts.Load(), ends.Load())
+	// Output:
+}
+`
+
+// TestDatabaseSQL: what passes of database/sql's own tests, with its fake driver, also passes if
+// every connector is wrapped, idle and observed.
+func TestDatabaseSQL(t *testing.T) {
+	testenv.Long(t, "it builds database/sql's tests and runs them three times")
+	root := copyGoroot(t)
+	root.vendor(t, "github.com/go-stapsdt/stapsdt/instrument/sqlprobe")
+	root.edit(t, "database/sql/sql.go", func(text string) string {
+		return strings.Replace(text, "\t\tconnector: c,\n", "\t\tconnector: WrapConnector(c),\n", 1)
+	})
+	asserted := regexp.MustCompile(`\b([\w.\[\]]+\.(?:ci|rowsi|txi|connector)|dc|raw)\.\(\*`)
+	found := 0
+	root.edit(t, "database/sql/sql_test.go", func(text string) string {
+		found += len(asserted.FindAllString(text, -1))
+		return asserted.ReplaceAllString(text, "bare($1).(*")
+	})
+	require.Greater(t, found, 15)
+	dir := filepath.Join(string(root), "src/database/sql")
+	require.NoError(t, os.WriteFile(dir+"/probes.go", []byte(wrapConnectors), 0o600))
+	require.NoError(t, os.WriteFile(dir+"/probes_test.go", []byte(probeConnectors), 0o600))
+	tests := root.suite(t, "database/sql")
+	starts, ends := observed(t, tests.compare(t, 100), "queries")
+	require.Greater(t, starts, 1000)
+	require.LessOrEqual(t, ends, starts) // some tests close neither their rows nor their transactions
 }

@@ -58,7 +58,11 @@ func TestTable(t *testing.T) {
 		for _, probe := range p.Probes() {
 			fmt.Fprintf(&table, "| %s | `%s` | %s |\n", name, probe.Name(), listed[probe.Name()])
 			name = ""
-			require.Contains(t, comments, fmt.Sprintf("//\t%s(%s)\n", probe.Name(), strings.Join(probe.ArgNames(), ", ")))
+			var names []string
+			for _, arg := range probe.Args() {
+				names = append(names, arg.Name)
+			}
+			require.Contains(t, comments, fmt.Sprintf("//\t%s(%s)\n", probe.Name(), strings.Join(names, ", ")))
 		}
 		require.NoError(t, p.Close())
 	}

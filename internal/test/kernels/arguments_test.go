@@ -34,8 +34,7 @@ type sampled struct {
 func sample(t *testing.T, probe *stapsdt.Probe) *sampled {
 	tracetest.NeedUprobes(t)
 	note := noteOf(t, probe)
-	u, err := tracetest.AttachUprobe(probe.Provider().Path(), note.Offset, unix.Gettid())
-	require.NoError(t, err)
+	u := tracetest.Must(tracetest.AttachUprobe(probe.Provider().Path(), note.Offset, unix.Gettid()))(t)
 	t.Cleanup(func() { u.Close() })
 	return &sampled{probe, note, u}
 }
@@ -58,7 +57,7 @@ func (s *sampled) fire(t *testing.T, args ...any) []uint64 {
 // TestArguments fires every number of arguments, and every type in every place
 // with each of its extremes, and reads the registers and the stack at the site.
 func TestArguments(t *testing.T) {
-	testedBy(t, "process")
+	testedBy(t, "arguments")
 	forEachPlacement(t, testArguments)
 }
 
@@ -89,9 +88,9 @@ func testArguments(t *testing.T, where placement) {
 	for _, probe := range p.Probes() {
 		s := sample(t, probe)
 		for round := range values.Extremes[stapsdt.Int64] {
-			args, want := make([]any, len(probe.ArgTypes())), make([]uint64, len(probe.ArgTypes()))
-			for i, typ := range probe.ArgTypes() {
-				extremes := values.Extremes[typ]
+			args, want := make([]any, len(probe.Args())), make([]uint64, len(probe.Args()))
+			for i, arg := range probe.Args() {
+				extremes := values.Extremes[arg.Type]
 				args[i] = extremes[(round+i)%len(extremes)]
 				want[i] = values.Word(args[i])
 			}

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -99,4 +101,94 @@ func TestCommandFunctions(t *testing.T) {
 	single := returns - all
 	require.Less(t, single, all)
 	require.InDelta(t, all+single, calls, 1, "%d calls and %d returns", calls, returns)
+}
+
+const pairThreads = 8
+
+// runPairs is a program in which as many threads fire events with a number and the text that belongs to it, as often as a line says.
+func runPairs([]string) {
+	p := stapsdt.NewProvider("guestpairs")
+	fired := stapsdt.NewProbe2[uint64, string](p, "fired", "number", "text")
+	done := stapsdt.NewProbe2[uint64, string](p, "done", "number", "text")
+	if err := p.Load(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("ready")
+	tracetest.EachLine(func(line string) {
+		events, _ := strconv.ParseUint(line, 10, 64)
+		var threads sync.WaitGroup
+		for thread := range uint64(pairThreads) {
+			threads.Go(func() {
+				runtime.LockOSThread()
+				for i := range events {
+					number := (thread + i) % 64
+					fired.Fire(number, fmt.Sprint("text of ", number))
+					done.Fire(number, fmt.Sprint("text of ", number))
+				}
+			})
+		}
+		threads.Wait()
+		fmt.Println("enabled", fired.Enabled())
+	})
+}
+
+// preemptions calls f with each way to preempt that the kernel of a guest can be told, or once.
+func preemptions(t *testing.T, f func(t *testing.T)) {
+	const modes = "/sys/kernel/debug/sched/preempt"
+	names, err := os.ReadFile(modes) // such as "none voluntary (full) lazy"
+	if err != nil || os.Getppid() != 1 {
+		f(t)
+		return
+	}
+	for _, name := range strings.Fields(strings.NewReplacer("(", "", ")", "").Replace(string(names))) {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, os.WriteFile(modes, []byte(name), 0o600))
+			f(t)
+		})
+	}
+}
+
+// TestPairs: while threads preempt each other on one processor, each event has its own text. From Linux 6.13 on, the programs of the
+// command have a stack of the processor.
+func TestPairs(t *testing.T) {
+	testedBy(t, "command")
+	preemptions(t, func(t *testing.T) {
+		for _, args := range [][]string{
+			{"count", "guestpairs:fired", "--by", "number,text"},
+			{"count", "guestpairs:fired", "--by", "number,text", "-w", `text != "other"`},
+			{"hist", "guestpairs:fired", "number", "--by", "number,text"},
+			{"latency", "guestpairs:fired", "guestpairs:done", "--key", "thread", "--by", "number,text"},
+			{"trace", "guestpairs:fired", "-w", `text != "other"`},
+		} {
+			t.Run(args[0], func(t *testing.T) {
+				tracetest.NeedUprobes(t)
+				server := tracetest.Child(t, "pairs", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
+				server.Expect("ready", testenv.Patience)
+				command := tracetest.Command(t, exec.Command(commandPath(t), append(args, "-o", "json", "-p", strconv.Itoa(server.PID()))...))
+				await(t, "the command", command, func() bool { return enabled(server, "0") })
+				const events = 10_000
+				require.True(t, enabled(server, strconv.Itoa(events)))
+				command.Signal(os.Interrupt)
+				require.NoError(t, command.Wait(testenv.Patience))
+				seen := 0
+				for _, line := range command.Lines() {
+					var r row
+					require.NoError(t, json.Unmarshal([]byte(line), &r), line)
+					values, count := r.By, r.Count
+					if r.Args != nil {
+						values, count = r.Args, 1
+					}
+					if values != nil { // the last line of latency has what is not paired
+						require.Equal(t, fmt.Sprint("text of ", values["number"]), values["text"], line)
+					}
+					seen += count
+				}
+				if args[0] != "trace" { // which may lose events, and says so
+					require.Equal(t, pairThreads*events, seen)
+				}
+				require.NotZero(t, seen)
+			})
+		}
+	})
 }

@@ -3,7 +3,10 @@
 package kernels
 
 import (
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -40,8 +43,7 @@ func newProvider(t *testing.T, name string, where placement) *stapsdt.Provider {
 
 // addProbe adds a probe with any number of arguments.
 func addProbe(t *testing.T, p *stapsdt.Provider, name string, args ...stapsdt.ArgType) *stapsdt.Probe {
-	probe, err := p.AddProbe(name, args...)
-	require.NoError(t, err)
+	probe := tracetest.Must(p.AddProbe(name, args...))(t)
 	return probe
 }
 
@@ -58,19 +60,17 @@ func oneEvent(t *testing.T, where placement) (*stapsdt.Provider, *stapsdt.Probe)
 // noteOf returns the note of a loaded probe. Its offset is that of the site.
 func noteOf(t *testing.T, probe *stapsdt.Probe) sdt.Site {
 	p := probe.Provider()
-	notes, err := sdt.ReadFile(p.Path())
-	require.NoError(t, err)
+	notes := tracetest.Must(sdt.ReadFile(p.Path()))(t)
 	require.Len(t, notes, len(p.Probes()))
 	note := notes[slices.Index(p.Probes(), probe)]
 	require.Equal(t, probe.String(), note.Provider+":"+note.Name)
-	require.Len(t, note.Args, len(probe.ArgTypes()))
+	require.Len(t, note.Args, len(probe.Args()))
 	return note
 }
 
 // count attaches a counter to a probe, in every process.
 func count(t *testing.T, probe *stapsdt.Probe) *tracetest.Counter {
-	c, err := tracetest.CountUprobe(probe.Provider().Path(), noteOf(t, probe).Offset)
-	require.NoError(t, err)
+	c := tracetest.Must(tracetest.CountUprobe(probe.Provider().Path(), noteOf(t, probe).Offset))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -78,7 +78,77 @@ func count(t *testing.T, probe *stapsdt.Probe) *tracetest.Counter {
 // requireCount requires that a counter has counted so many fires since it was
 // attached.
 func requireCount(t *testing.T, c *tracetest.Counter, want int) {
-	got, err := c.Count()
-	require.NoError(t, err)
+	got := tracetest.Must(c.Count())(t)
 	require.EqualValues(t, want, got)
+}
+
+// Enabled is true while a tracer is attached, and at no other time. A provider that is unloaded and loaded again under a tracer
+// stays traced, because it is in the same file again. In memory it is another image, which the tracer does not know.
+func TestReload(t *testing.T) { forEachPlacement(t, testReload) }
+
+func testReload(t *testing.T, where placement) {
+	p, event := oneEvent(t, where)
+	for range 3 {
+		path := p.Path()
+		require.False(t, event.Enabled())
+		c := count(t, event)
+		for i := range 5 {
+			require.True(t, event.Enabled())
+			require.NoError(t, event.Fire(i))
+		}
+		require.NoError(t, p.Unload())
+		require.False(t, event.Enabled())
+		require.NoError(t, event.Fire(1))
+		require.NoError(t, p.Load())
+		require.Equal(t, where == inFile, event.Enabled())
+		require.NoError(t, event.Fire(1))
+		if where == inFile {
+			require.Equal(t, path, p.Path())
+			requireCount(t, c, 6)
+		} else {
+			requireCount(t, c, 5)
+		}
+		require.NoError(t, c.Close())
+		require.False(t, event.Enabled())
+		require.NoError(t, event.Fire(1))
+	}
+	require.NoError(t, p.Close())
+	require.NoError(t, event.Fire(1))
+}
+
+// TestReloadRunning fires from several goroutines all the time, while the provider
+// is unloaded and loaded. Nothing faults, and the probe works afterwards.
+func TestReloadRunning(t *testing.T) {
+	testedBy(t, "soak")
+	const cycles, firers = 100, 4
+	p, event := oneEvent(t, inFile)
+	c := count(t, event)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	var fired atomic.Uint64
+	for range firers {
+		wg.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				event.Fire(i)
+				fired.Add(1)
+				if i%64 == 0 {
+					runtime.Gosched() // a guest has a single processor
+				}
+			}
+		})
+	}
+	for range cycles {
+		require.NoError(t, p.Unload())
+		runtime.Gosched()
+		require.NoError(t, p.Load())
+		runtime.Gosched()
+	}
+	stop.Store(true)
+	wg.Wait()
+	before := tracetest.Must(c.Count())(t)
+	require.LessOrEqual(t, before, fired.Load())
+	require.NotZero(t, before)
+	require.NoError(t, event.Fire(1))
+	requireCount(t, c, int(before)+1)
+	t.Logf("%d events of %d calls in %d cycles", before, fired.Load(), cycles)
 }

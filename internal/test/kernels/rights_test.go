@@ -4,13 +4,22 @@ package kernels
 
 import (
 	"bytes"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -22,8 +31,7 @@ func TestCommandRights(t *testing.T) {
 	testedBy(t, "command")
 	server := startServer(t)
 	command := filepath.Join(t.TempDir(), "stapsdt")
-	content, err := os.ReadFile(commandPath(t))
-	require.NoError(t, err)
+	content := tracetest.Must(os.ReadFile(commandPath(t)))(t)
 	require.NoError(t, os.WriteFile(command, content, 0o755))
 	for path := filepath.Dir(command); path != filepath.Clean(os.TempDir()); path = filepath.Dir(path) {
 		require.NoError(t, os.Chmod(path, 0o755))
@@ -61,4 +69,96 @@ func TestCommandRights(t *testing.T) {
 	t.Attr("rights", strconv.Itoa(status))
 	status, said = says(append(slices.Clone(capabilities), unix.CAP_SYS_ADMIN), "trace", "-d", "10ms")
 	require.Zero(t, status, said)
+}
+
+// TestCommandWritten: the command has a lease on a file that it is attached to. It detaches before the
+// file is opened for writing, and attaches to what was written.
+func TestCommandWritten(t *testing.T) {
+	server := startServer(t)
+	image := tracetest.ProbesFile(t, server.PID(), "guestserver")
+	content, err := os.ReadFile(image)
+	require.NoError(t, err)
+
+	tracer := tracetest.Command(t, exec.Command(commandPath(t), "trace", "-o", "json", "-a", "guestserver:*"))
+	for range 3 {
+		await(t, "the command to attach", tracer, func() bool { return enabled(server, "first") })
+		_, err = os.OpenFile(image, os.O_WRONLY|unix.O_NONBLOCK, 0)
+		require.ErrorIs(t, err, unix.EAGAIN, "there is no lease")
+
+		start := time.Now()
+		writer, err := os.OpenFile(image, os.O_WRONLY, 0)
+		require.NoError(t, err)
+		if waited := time.Since(start); !testing.Short() { // with twice the bound, the kernel has taken the lease away
+			testenv.Figure(t, "an open waits", waited.Seconds(), breakTime(t).Seconds()/2, "s")
+		}
+		require.False(t, enabled(server, "first"), "it is attached to a file that is written")
+		lines := len(tracer.Lines())
+		_, err = writer.Write(content)
+		require.NoError(t, err)
+		require.NoError(t, writer.Close())
+		await(t, "events after the file was written", tracer, func() bool { return enabled(server, "first") && len(tracer.Lines()) > lines })
+	}
+}
+
+// breakTime is how long the kernel waits for a tracer that does not give its lease up.
+func breakTime(t *testing.T) time.Duration {
+	text := tracetest.Must(os.ReadFile("/proc/sys/fs/lease-break-time"))(t)
+	seconds := tracetest.Must(time.ParseDuration(string(text[:len(text)-1]) + "s"))(t)
+	return seconds
+}
+
+// exportRules have a metric of each kind of program.
+const exportRules = `
+metrics:
+  - name: events_total
+    probe: guestserver:request__done
+    counter: 1
+    where: status != 99 && uid == 0 && executable == %[1]q
+    by: [cached]
+    labels: [container]
+  - name: elapsed_seconds
+    probe: guestserver:request__done
+    histogram: elapsed
+    unit: seconds
+    scale: 1e-9
+    buckets: native
+    where: status != 99
+    labels: []
+  - name: jobs_in_flight
+    start: guestjobs:job__start
+    end: guestjobs:job__end
+    key: thread
+    in_flight: true
+    labels: [executable]
+`
+
+// TestCommandExport: Prometheus gets what was fired, by who fired it.
+func TestCommandExport(t *testing.T) {
+	testedBy(t, "command")
+	executable := tracetest.Must(os.Executable())(t)
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(rules, fmt.Appendf(nil, exportRules, filepath.Base(executable)), 0o600))
+	server := startServer(t)
+	exporter := tracetest.Command(t, exec.Command(commandPath(t), "export", "-c", rules, "--listen", "127.0.0.1:0"))
+	await(t, "the command to attach", exporter, func() bool { return enabled(server, "first") })
+	url := exporter.WaitSaid(regexp.MustCompile(`http://\S+/metrics`), starting)[0]
+	require.True(t, enabled(server, "all"))
+	response := tracetest.Must(http.Get(url))(t)
+	defer response.Body.Close()
+	text := tracetest.Must(io.ReadAll(response.Body))(t)
+	var sum time.Duration
+	for _, r := range requests() {
+		sum += r.elapsed
+	}
+	n := len(requests())
+	for _, line := range []string{
+		fmt.Sprintf(`events_total{cached="true",container="",namespace="",pod=""} %d`, n/2),
+		fmt.Sprintf(`events_total{cached="false",container="",namespace="",pod=""} %d`, n/2),
+		fmt.Sprintf(`elapsed_seconds_count{container="",namespace="",pod=""} %d`, n),
+		fmt.Sprintf(`elapsed_seconds_sum{container="",namespace="",pod=""} %v`, sum.Seconds()),
+		`stapsdt_lost_events_total{metric="events_total",reason="unevaluated"} 0`,
+		`stapsdt_errors_total{metric="jobs_in_flight"} 0`,
+	} {
+		require.Contains(t, strings.Split(string(text), "\n"), line)
+	}
 }

@@ -27,8 +27,7 @@ const modules = "/systemtap"
 
 // TestSystemTap: SystemTap's modules print the values that the programs fire.
 func TestSystemTap(t *testing.T) {
-	commands, err := filepath.Glob(modules + "/*/command")
-	require.NoError(t, err)
+	commands := tracetest.Must(filepath.Glob(modules + "/*/command"))(t)
 	if len(commands) == 0 {
 		t.Skip("scripts/lib/systemtap.sh builds the modules, for a guest of its own")
 	}
@@ -44,8 +43,7 @@ func TestSystemTap(t *testing.T) {
 
 func testModule(t *testing.T, dir string) {
 	read := func(file string) string {
-		content, err := os.ReadFile(filepath.Join(dir, file))
-		require.NoError(t, err)
+		content := tracetest.Must(os.ReadFile(filepath.Join(dir, file)))(t)
 		return strings.TrimSpace(string(content))
 	}
 	words, path := strings.Fields(read("command")), read("path")
@@ -64,8 +62,7 @@ func testModule(t *testing.T, dir string) {
 	require.Len(t, events, 10, "%s", out)
 	for i, e := range events {
 		if i == 0 {
-			first, err = strconv.ParseUint(e[1], 10, 64)
-			require.NoError(t, err)
+			first = tracetest.Must(strconv.ParseUint(e[1], 10, 64))(t)
 		}
 		require.Equal(t, "event "+strings.TrimSpace(fmt.Sprintln(probe.Values(first+uint64(i))...)), e[0])
 	}

@@ -90,9 +90,6 @@ type numbers struct {
 	Heap, Stacks                     int
 }
 
-// cycle is what a program measured before, while and after it held operations.
-type cycle struct{ before, held, after numbers }
-
 func (p *program) measures() numbers {
 	p.t.Helper()
 	return asks[numbers](p, "numbers", "numbers ")

@@ -156,7 +156,7 @@ func requireNotes(t *testing.T, built []byte, text uint64, a *image.Arch, provid
 			require.NoError(t, arg.Err)
 			require.EqualValues(t, max(size, -size), arg.Size, "%d, %d", i, j)
 			require.Equal(t, size < 0, arg.Signed, "%d, %d", i, j)
-			place := arg.Operand.String()
+			place := arg.Operand.Text
 			if known := operands[a.Name]; known != nil {
 				require.Equal(t, known[j], place, "%d, %d", i, j)
 			}

@@ -301,8 +301,7 @@ func TestUnmappedUser(t *testing.T) {
 	testenv.NeedsRoot(t)
 	dir := t.TempDir() + "/images"
 	for parent := filepath.Dir(dir); parent != "/"; parent = filepath.Dir(parent) { // the way there
-		info, err := os.Stat(parent)
-		require.NoError(t, err)
+		info := tracetest.Must(os.Stat(parent))(t)
 		require.NoError(t, os.Chmod(parent, info.Mode()|0o055))
 	}
 	load := func(attributes *syscall.SysProcAttr) string {
@@ -346,8 +345,7 @@ func TestNamesStayInTheirDirectory(t *testing.T) {
 			files := entries(t, dir)
 			require.Equal(t, []string{filepath.Base(p.Path())}, files)
 			require.LessOrEqual(t, len(files[0]), 255)
-			notes, err := sdt.ReadFile(p.Path())
-			require.NoError(t, err)
+			notes := tracetest.Must(sdt.ReadFile(p.Path()))(t)
 			require.Equal(t, name, notes[0].Provider)
 			require.Equal(t, name, notes[0].Name)
 			require.NoError(t, probe.Fire(1))
@@ -365,8 +363,7 @@ func TestNamesStayInTheirDirectory(t *testing.T) {
 
 func entries(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	list, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	list := tracetest.Must(os.ReadDir(dir))(t)
 	for _, entry := range list {
 		names = append(names, entry.Name())
 	}

@@ -98,10 +98,8 @@ func startFiring(t *testing.T, child string, opts ...tracetest.ChildOption) (*tr
 	tracetest.NeedUprobes(t)
 	p := tracetest.Child(t, child, append(opts, tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()+"/images"))...)
 	path := p.Expect("firing ", testenv.Patience)
-	notes, err := sdt.ReadFile(path)
-	require.NoError(t, err)
-	counter, err := tracetest.CountUprobe(path, notes[0].Offset)
-	require.NoError(t, err)
+	notes := tracetest.Must(sdt.ReadFile(path))(t)
+	counter := tracetest.Must(tracetest.CountUprobe(path, notes[0].Offset))(t)
 	t.Cleanup(func() { counter.Close() })
 	require.Eventually(t, func() bool {
 		count, err := counter.Count()

@@ -32,8 +32,7 @@ func TestForkWhileTraced(t *testing.T) {
 
 	// A breakpoint is inherited; what must be mapped again needs the file for it.
 	var withoutFile uint64
-	nop, err := site.ForProcess()
-	require.NoError(t, err)
+	nop := tracetest.Must(site.ForProcess())(t)
 	if nop == &image.Host().Nops[0] {
 		withoutFile = 4
 	}
@@ -56,10 +55,8 @@ func TestForkWhileTraced(t *testing.T) {
 			cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir()+"/images", "STAPSDT_SITE="+nop.Name, "GOMAXPROCS=64", "GOGC=off")
 			host := tracetest.Command(t, cmd)
 			path := host.Expect("path ", testenv.Patience)
-			notes, err := sdt.ReadFile(path)
-			require.NoError(t, err)
-			counter, err := tracetest.CountUprobe(path, notes[0].Offset)
-			require.NoError(t, err)
+			notes := tracetest.Must(sdt.ReadFile(path))(t)
+			counter := tracetest.Must(tracetest.CountUprobe(path, notes[0].Offset))(t)
 			defer counter.Close()
 			if c.step == "gone" {
 				require.NoError(t, os.Remove(path))
@@ -81,8 +78,7 @@ func TestForkWhileTraced(t *testing.T) {
 			if c.step == "reload" {
 				want += 1000
 			}
-			hits, err := counter.Count()
-			require.NoError(t, err)
+			hits := tracetest.Must(counter.Count())(t)
 			require.Equal(t, want, hits)
 		})
 	}

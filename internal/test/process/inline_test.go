@@ -299,8 +299,7 @@ func (a arch) quiet(t *testing.T, code []instruction, at int, before []instructi
 
 func number(t *testing.T, s string) int64 {
 	t.Helper()
-	n, err := strconv.ParseInt(s, 0, 64)
-	require.NoError(t, err)
+	n := tracetest.Must(strconv.ParseInt(s, 0, 64))(t)
 	return n
 }
 
@@ -322,10 +321,8 @@ func TestTracedDoesNotAllocate(t *testing.T) {
 	text := stapsdt.NewProbe2[string, int32](p, "text")
 	six := stapsdt.NewProbe6[string, int32, []byte, bool, string, uint8](p, "six")
 	fields := stapsdt.NewProbeOf[fieldArgs](p, "fields")
-	dynamic, err := p.AddProbe("any", stapsdt.Uint64, stapsdt.Int32)
-	require.NoError(t, err)
-	dynamicText, err := p.AddProbe("any_text", stapsdt.String, stapsdt.Int32)
-	require.NoError(t, err)
+	dynamic := tracetest.Must(p.AddProbe("any", stapsdt.Uint64, stapsdt.Int32))(t)
+	dynamicText := tracetest.Must(p.AddProbe("any_text", stapsdt.String, stapsdt.Int32))(t)
 	load(t, p)
 	notes, err := sdt.ReadFile(p.Path())
 	tracetest.NeedUprobes(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/bpf"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
+	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/require"
 )
@@ -56,12 +57,10 @@ func TestTracersAndObserversSeeTheSame(t *testing.T) {
 	p := newProvider(t, "both")
 	event := stapsdt.NewProbe3[uint64, uint64, string](p, "event", "window", "value", "text")
 	load(t, p)
-	sites, err := bpf.Sites(p.Path())
-	require.NoError(t, err)
+	sites := tracetest.Must(bpf.Sites(p.Path()))(t)
 	path, args := p.Path(), sites[0].Args
 	const windows, goroutines, fires = 30, 4, 500
-	counter, err := bpf.NewCounter(1, windows, bpf.Arguments{Window: args[0], Value: args[1], Extra: args[2], Text: true})
-	require.NoError(t, err)
+	counter := tracetest.Must(bpf.NewCounter(1, windows, bpf.Arguments{Window: args[0], Value: args[1], Extra: args[2], Text: true}))(t)
 	defer func() { require.NoError(t, counter.Close()) }()
 
 	stop := storm(
@@ -91,8 +90,7 @@ func TestTracersAndObserversSeeTheSame(t *testing.T) {
 				})
 			},
 			func() {
-				link, err := counter.Attach(path, sites)
-				require.NoError(t, err)
+				link := tracetest.Must(counter.Attach(path, sites))(t)
 				detach = link.Close
 			},
 		}
@@ -121,8 +119,7 @@ func TestTracersAndObserversSeeTheSame(t *testing.T) {
 		require.NoError(t, detach())
 		unobserve()
 		require.Equal(t, fired.tally(), seen.tally(), "observed in window %d", window)
-		traced, err := counter.Tally(0, window)
-		require.NoError(t, err)
+		traced := tracetest.Must(counter.Tally(0, window))(t)
 		require.Equal(t, fired.tally(), traced, "traced in window %d", window)
 		require.NoError(t, p.Unload())
 		require.NoError(t, p.Load())
@@ -154,4 +151,36 @@ func TestTracedWhileObserversFail(t *testing.T) {
 		require.Equal(t, want, list[0].arg(t, list[0].read(t), 0))
 	}
 	require.Equal(t, 2, calls, "it observes no longer")
+}
+
+// TestLateDefinition: a probe that is defined while its provider is loaded becomes
+// part of it at the next Load, however it was defined.
+func TestLateDefinition(t *testing.T) {
+	p := newProvider(t, "late")
+	early := stapsdt.NewProbe1[int](p, "early")
+	load(t, p)
+	all := []*stapsdt.Probe{&early.Probe}
+	for round := range 3 {
+		typed := stapsdt.NewProbe1[int](p, fmt.Sprint("typed", round))
+		added := tracetest.Must(p.AddProbe(fmt.Sprint("added", round), stapsdt.Int64))(t)
+		again := tracetest.Must(p.AddProbe("early", stapsdt.Int64))(t)
+		late := []*stapsdt.Probe{&typed.Probe, added, again}
+
+		notes := tracetest.Must(sdt.ReadFile(p.Path()))(t)
+		require.Len(t, notes, len(all), "the image of the last load")
+		for _, probe := range late {
+			require.False(t, probe.Enabled())
+			require.NoError(t, probe.Fire("not looked at"))
+		}
+		all = append(all, late...)
+		require.Equal(t, all, p.Probes())
+
+		require.NoError(t, p.Unload())
+		require.NoError(t, p.Load())
+		for i, traced := range trace(t, all...) {
+			require.NoError(t, traced.Fire(i))
+			require.EqualValues(t, i, traced.arg(t, traced.read(t), 0), traced.String())
+			traced.uprobe.Close()
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,46 +18,10 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
-	"github.com/go-stapsdt/stapsdt/internal/test/values"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
-
-// typedObject is no variable of a function, because the goroutine's stack may move.
-var typedObject struct{ a, b uint64 }
-
-func TestTypedProbesAsTheKernelSeesThem(t *testing.T) {
-	p := newProvider(t, "typed")
-	p0 := stapsdt.NewProbe0(p, "p0")
-	p1 := stapsdt.NewProbe1[level](p, "p1")
-	p2 := stapsdt.NewProbe2[path, int32](p, "p2")
-	p6 := stapsdt.NewProbe6[bool, int8, uint16, userID, blob, unsafe.Pointer](p, "p6")
-	load(t, p)
-	ran := false
-	p2.FireFunc(func() (path, int32) { ran = true; return "", 0 })
-	require.False(t, ran, "no tracer is attached")
-	list := trace(t, &p0.Probe, &p1.Probe, &p2.Probe, &p6.Probe)
-
-	p0.Fire()
-	list[0].read(t)
-	p1.Fire(-3)
-	require.Equal(t, values.Word(int64(-3)), list[1].arg(t, list[1].read(t), 0))
-	p1.FireFunc(func() level { return -128 })
-	require.Equal(t, values.Word(int64(-128)), list[1].arg(t, list[1].read(t), 0))
-	p2.FireFunc(func() (path, int32) { return "/x", -1 })
-	s := list[2].read(t)
-	require.Equal(t, values.Word(int32(-1)), list[2].arg(t, s, 1))
-	require.Equal(t, "/x\x00", textAt(list[2].arg(t, s, 0), 3))
-	object := &typedObject
-	p6.Fire(true, -1, 65535, 1<<63, blob("bytes"), unsafe.Pointer(object))
-	s = list[3].read(t)
-	for i, want := range []uint64{1, values.Word(int8(-1)), 65535, 1 << 63} {
-		require.Equal(t, want, list[3].arg(t, s, i))
-	}
-	require.Equal(t, "bytes\x00", textAt(list[3].arg(t, s, 4), 6))
-	require.Equal(t, uint64(uintptr(unsafe.Pointer(object))), list[3].arg(t, s, 5))
-}
 
 // TestPointersToTheStack: a variable on the goroutine's stack may move until the
 // very moment that the tracer is given its address.
@@ -65,8 +30,7 @@ func TestPointersToTheStack(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	p := newProvider(t, "stack")
 	typed := stapsdt.NewProbe2[unsafe.Pointer, string](p, "typed")
-	dynamic, err := p.AddProbe("dynamic", stapsdt.String, stapsdt.Uint64)
-	require.NoError(t, err)
+	dynamic := tracetest.Must(p.AddProbe("dynamic", stapsdt.String, stapsdt.Uint64))(t)
 	load(t, p)
 	list := trace(t, &typed.Probe, dynamic)
 	for depth := range 64 {
@@ -90,45 +54,24 @@ func TestPointersToTheStack(t *testing.T) {
 	}
 }
 
-// textAt reads bytes that a probe was fired with. The pooled buffer is still what
-// it was when the tracer could have read it: no fire has taken it since.
-func textAt(addr uint64, size int) string {
-	memory, err := os.Open("/proc/self/mem")
-	if err != nil {
-		return err.Error()
-	}
-	defer memory.Close()
-	text := make([]byte, size)
-	if _, err := memory.ReadAt(text, int64(addr)); err != nil {
-		return err.Error()
-	}
-	return string(text)
-}
-
-// TestReloadWithMoreProbes: a reload finds old probes and new ones.
-func TestReloadWithMoreProbes(t *testing.T) {
-	p := newProvider(t, "grows")
-	var probes []*stapsdt.Probe
-	for n := 1; n <= 300; n *= 5 {
-		for len(probes) < n {
-			probe, err := p.AddProbe(fmt.Sprint("probe", len(probes)), stapsdt.Uint64)
-			require.NoError(t, err)
-			probes = append(probes, probe)
+// reloadsChild fires as often as a line says, and unloads or loads at "unload" and "load".
+func reloadsChild([]string) {
+	p := stapsdt.NewProvider("shared")
+	event := stapsdt.NewProbe1[int32](p, "event")
+	tracetest.EachLine(func(line string) {
+		var err error
+		switch line {
+		case "load":
+			err = p.Load()
+		case "unload":
+			err = p.Unload()
 		}
-		require.NoError(t, p.Load())
-		first, last := probes[0], probes[n-1]
-		ends := []*stapsdt.Probe{first}
-		if first != last {
-			ends = append(ends, last)
+		times, _ := strconv.Atoi(line)
+		for range times {
+			event.Fire(1)
 		}
-		for _, traced := range trace(t, ends...) {
-			require.NoError(t, traced.Fire(n))
-			require.EqualValues(t, n, traced.arg(t, traced.read(t), 0))
-		}
-		require.NoError(t, p.Unload())
-		require.False(t, first.Enabled())
-	}
-	require.NoError(t, p.Close())
+		fmt.Println("done", p.Path(), err)
+	})
 }
 
 // TestOneAttachTracesAllProcesses: a tracer attached to the path, without a
@@ -136,31 +79,27 @@ func TestReloadWithMoreProbes(t *testing.T) {
 // unloads and loads again stays traced.
 func TestOneAttachTracesAllProcesses(t *testing.T) {
 	testenv.NeedsRoot(t)
-	env := "STAPSDT_DIR=" + t.TempDir() + "/images"
-	var path string
-	start := func() *child {
-		c := &child{tracetest.Child(t, "probes", tracetest.WithEnv(env)), t}
-		c.do(order{Op: "add", Provider: "shared", Probe: "event", Types: []stapsdt.ArgType{stapsdt.Int32}})
-		p := c.do(order{Op: "load", Provider: "shared"})
-		if path != "" {
-			require.Equal(t, path, p, "the same probes are in the same file")
-		}
-		path = p
-		return c
+	env := tracetest.WithEnv("STAPSDT_DIR=" + t.TempDir() + "/images")
+	does := func(c *tracetest.Process, line string) string {
+		c.Say(line)
+		return c.Expect("done ", testenv.Patience)
 	}
-	repeat := func(c *child, times int) {
-		c.do(order{Op: "repeat", Provider: "shared", Probe: "event", Times: times, Args: ints(stapsdt.Int32, int32(1))})
+	start := func() (*tracetest.Process, string) {
+		c := tracetest.Child(t, "reloads", env)
+		return c, strings.TrimSuffix(does(c, "load"), " <nil>")
 	}
-	first := start()
+	first, path := start()
 	tracer := tracetest.Bpftrace(t, `usdt:`+path+`:shared:event { @[pid] = count(); }`)
-	second, third := start(), start()
-	repeat(first, 100)
-	repeat(second, 200)
-	repeat(third, 300)
-	second.do(order{Op: "unload", Provider: "shared"})
-	repeat(second, 1000) // not loaded: no tracer sees them
-	second.do(order{Op: "load", Provider: "shared"})
-	repeat(second, 20)
+	second, same := start()
+	third, _ := start()
+	require.Equal(t, path, same, "the same probes are in the same file")
+	does(first, "100")
+	does(second, "200")
+	does(third, "300")
+	does(second, "unload")
+	does(second, "1000") // not loaded: no tracer sees them
+	does(second, "load")
+	does(second, "20")
 	require.ElementsMatch(t, []string{
 		fmt.Sprintf("@[%d]: 100", first.PID()), fmt.Sprintf("@[%d]: 220", second.PID()), fmt.Sprintf("@[%d]: 300", third.PID()),
 	}, strings.Split(tracer.Stop(), "\n"))
@@ -186,14 +125,12 @@ func TestManyProcessesLoadAtOnce(t *testing.T) {
 		}
 		require.Len(t, paths, 1)
 		// All have mapped the file that is there now.
-		entries, err := os.ReadDir(dir)
-		require.NoError(t, err)
+		entries := tracetest.Must(os.ReadDir(dir))(t)
 		require.Len(t, entries, 1, "%v", entries)
 		file := filepath.Join(dir, entries[0].Name())
 		require.True(t, paths[file], "%v", paths)
 		for _, c := range children {
-			maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", c.PID()))
-			require.NoError(t, err)
+			maps := tracetest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/maps", c.PID())))(t)
 			require.Contains(t, string(maps), file+"\n")
 			c.Hangup()
 		}
@@ -256,8 +193,7 @@ func TestMounts(t *testing.T) {
 			load(t, p)
 			require.Equal(t, fmt.Sprintf("%s/stapsdt-%d", second, os.Geteuid()), filepath.Dir(p.Path()))
 			requireTraced(t, probe)
-			list, err := os.ReadDir(dir)
-			require.NoError(t, err)
+			list := tracetest.Must(os.ReadDir(dir))(t)
 			if c.fill {
 				require.Len(t, list, 1)
 			} else {
@@ -284,13 +220,11 @@ func TestAnotherUser(t *testing.T) {
 	tmp := t.TempDir()
 	require.NoError(t, os.Chmod(tmp, 0o1777))
 	for dir := tmp; dir != "/"; dir = filepath.Dir(dir) { // the way there
-		info, err := os.Stat(dir)
-		require.NoError(t, err)
+		info := tracetest.Must(os.Stat(dir))(t)
 		require.NoError(t, os.Chmod(dir, info.Mode()|0o055))
 	}
 	self := tmp + "/test"
-	binary, err := os.ReadFile("/proc/self/exe")
-	require.NoError(t, err)
+	binary := tracetest.Must(os.ReadFile("/proc/self/exe"))(t)
 	require.NoError(t, os.WriteFile(self, binary, 0o755))
 	loadAs := func(uid uint32) string {
 		cmd := exec.Command(self)
@@ -304,8 +238,7 @@ func TestAnotherUser(t *testing.T) {
 	}
 	path := loadAs(12345)
 	require.Equal(t, tmp+"/stapsdt-12345", filepath.Dir(path))
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := tracetest.Must(os.Stat(path))(t)
 	require.EqualValues(t, 12345, info.Sys().(*syscall.Stat_t).Uid)
 	// Another one's does not meet it.
 	require.Equal(t, tmp+"/stapsdt-12346", filepath.Dir(loadAs(12346)))
@@ -322,8 +255,7 @@ func TestAnotherUser(t *testing.T) {
 		require.NoError(t, plant(dir))
 		require.True(t, strings.HasPrefix(loadAs(uid), "/proc/"))
 		if info, err := os.Stat(dir); err == nil && info.IsDir() && i == 0 {
-			list, err := os.ReadDir(dir)
-			require.NoError(t, err)
+			list := tracetest.Must(os.ReadDir(dir))(t)
 			require.Empty(t, list)
 		}
 	}
@@ -354,8 +286,7 @@ func TestScratchContainer(t *testing.T) {
 		require.Equal(t, text, n)
 	}
 	tracer.Stop()
-	entries, err := os.ReadDir(root)
-	require.NoError(t, err)
+	entries := tracetest.Must(os.ReadDir(root))(t)
 	require.Len(t, entries, 1, "%v", entries)
 }
 
@@ -363,8 +294,7 @@ func TestScratchContainer(t *testing.T) {
 func memfd(t *testing.T, pid int, name string) string {
 	t.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	entries := tracetest.Must(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		if link, _ := os.Readlink(dir + "/" + e.Name()); strings.HasPrefix(link, "/memfd:"+name+" ") {
 			return e.Name()

@@ -58,7 +58,7 @@ func record(path string, provider *stapsdt.Provider, work func()) {
 		log.Fatal(err)
 	}
 	r.Start()
-	if kept, _ := r.Previous(); kept != "" {
+	if kept := r.Previous(); kept != "" {
 		fmt.Println(kept)
 		time.Sleep(time.Hour)
 	}

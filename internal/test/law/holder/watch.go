@@ -67,7 +67,7 @@ func record(p *stapsdt.Provider) (watch, string, error) {
 func (r recording) leave() map[string]int64 {
 	r.Stop()
 	var lines bytes.Buffer
-	if _, err := r.WriteTo(&lines); err != nil {
+	if _, err := r.WriteJSON(&lines); err != nil {
 		fmt.Fprintln(os.Stderr, "holder:", err)
 	}
 	seen := map[string]int64{}

@@ -1,0 +1,54 @@
+package recorder
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/call"
+)
+
+// Where the runtime's g has the goroutine's M, its number, and what debug.SetPanicOnFault sets, on 64-bit architectures; and
+// by which bits the addresses of Ms differ. RATIONALE.md says what is done with these fields.
+const (
+	offM     = 48
+	offGoid  = 152
+	offFault = 181
+	shiftM   = 11
+)
+
+// testedReleases are the releases of Go in whose g TestG has found these fields. With others, no field is used: every
+// event takes a compare-and-swap, and has no number of a goroutine.
+var testedReleases = [...]string{"go1.25", "go1.26", "go1.27"}
+
+// tested reports whether a version of Go is of one of these releases. One with experiments or changes of its own is not:
+// those can change structs.
+func tested(version string) bool {
+	return !strings.ContainsAny(version, " -+") && slices.ContainsFunc(testedReleases[:], func(release string) bool {
+		rest, ok := strings.CutPrefix(version, release)
+		return ok && (rest == "" || strings.ContainsAny(rest[:1], ".rb")) // go1.26.8, go1.26rc1, go1.26beta1
+	})
+}
+
+// usesG is whether the fields of g are used.
+var usesG = call.GoroutineIsG && (runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64") && tested(runtime.Version())
+
+// goroutine returns the number of the calling goroutine, or 0 if it is unknown: to look for it in a stack trace takes a
+// microsecond.
+func goroutine() uint64 {
+	if !usesG {
+		return 0
+	}
+	return field[uint64](offGoid)
+}
+
+// thread returns the address of the M that runs the calling goroutine. The caller has locked the thread.
+func thread() uintptr { return field[uintptr](offM) }
+
+// field returns a field of the calling goroutine's g.
+func field[T any](offset uintptr) T {
+	at := call.Goroutine() + offset
+	// SAFETY: the runtime neither moves nor frees a g, and it has a field of this type there: usesG says so.
+	return **(**T)(unsafe.Pointer(&at))
+}

@@ -1,0 +1,159 @@
+package recorder
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/sink"
+	"github.com/go-stapsdt/stapsdt/internal/words"
+)
+
+// Sink appends the fires of probes to a recording: stapsdt.RecordTo takes it.
+type Sink struct {
+	Writer *Writer
+	// Selects reports whether the recording has a probe. A nil Selects selects every probe.
+	Selects func(provider, probe string) bool
+}
+
+// probe appends the fires of a probe to a recording. It is embedded by what reads the variables of typed probes.
+type probe struct {
+	writer *Writer
+	// number is 1 more than the probe's number in the recording, 0 if that is not known yet, or noNumber.
+	number   atomic.Uint32
+	types    []int8
+	describe func() (*recording.Probe, bool)
+}
+
+// numbers is a probe without strings: the assembly reads its variables.
+type numbers struct{ probe }
+
+// texts is a probe with strings.
+type texts struct{ probe }
+
+// noNumber is the number of a probe for which the recording has no room.
+const noNumber = ^uint32(0)
+
+// Probe implements sink.Sink.
+func (s *Sink) Probe(describe func() (p *recording.Probe, named bool)) sink.Probe {
+	described, named := describe()
+	if s.Selects != nil && !s.Selects(described.Provider, described.Name) {
+		return nil
+	}
+	all := &texts{probe{writer: s.Writer, describe: describe}}
+	hasTexts := false
+	for _, a := range described.Args {
+		all.types = append(all.types, a.Type)
+		hasTexts = hasTexts || a.Type == recording.TypeString
+	}
+	if named {
+		all.add()
+	}
+	if hasTexts {
+		return all
+	}
+	return (*numbers)(all)
+}
+
+// known returns 1 more than the probe's number in the recording, or what find returns.
+func (p *probe) known() uint32 {
+	if number := p.number.Load(); number-1 < noNumber-1 {
+		return number
+	}
+	return p.find()
+}
+
+// find adds the probe to the recording if it is not there, and returns 1 more than its number. It returns 0, and counts the
+// event as lost, if the recording has no room for the probe.
+//
+//go:noinline
+func (p *probe) find() uint32 {
+	if p.number.Load() == 0 {
+		p.add()
+	}
+	number := p.number.Load()
+	if number == noNumber {
+		p.writer.Drop()
+		return 0
+	}
+	return number
+}
+
+// add adds the probe to the recording.
+func (p *probe) add() {
+	described, _ := p.describe()
+	number, ok := p.writer.AddProbe(described)
+	if number++; !ok {
+		number = noNumber
+	}
+	p.number.Store(number)
+}
+
+// Append implements sink.Probe.
+func (p *numbers) Append(args unsafe.Pointer) {
+	number := p.known()
+	if number == 0 {
+		return
+	}
+	w, n := p.writer, uint64(len(p.types))
+	var r record
+	r.head = uint64(number-1)<<32 + recording.RecordHeadBytes + 8*n
+	r.n, r.words, r.types = n, args, unsafe.Pointer(unsafe.SliceData(p.types))
+	r.count, r.texts, r.done, r.fault = 0, nil, 0, 0
+	defer w.check(&r)
+	if now, ok := w.now(); !ok || !write(&w.at, &r, now) {
+		w.appendSlowly(&r)
+	}
+	r.done = 1
+}
+
+// AppendConverted implements sink.Probe.
+func (p *numbers) AppendConverted(a *words.Arguments) {
+	number := p.known()
+	if number == 0 {
+		return
+	}
+	p.writer.Append(number-1, a.Words[:len(p.types)], nil)
+}
+
+// Append implements sink.Probe.
+func (p *texts) Append(args unsafe.Pointer) {
+	number := p.known()
+	if number == 0 {
+		return
+	}
+	var list [recording.MaxArgs]uint64
+	var texts [recording.MaxArgs]string
+	count := 0
+	// SAFETY: the caller passes the addresses of variables of these types.
+	for i, arg := range unsafe.Slice((*unsafe.Pointer)(args), len(p.types)) {
+		if t := p.types[i]; t == recording.TypeString {
+			text := *(*string)(arg)
+			texts[count] = text[:min(len(text), recording.MaxText)]
+			list[i] = uint64(len(texts[count]))
+			count++
+		} else {
+			list[i] = words.Load(t, arg)
+		}
+	}
+	p.writer.Append(number-1, list[:len(p.types)], texts[:count])
+}
+
+// AppendConverted implements sink.Probe.
+func (p *texts) AppendConverted(a *words.Arguments) {
+	number := p.known()
+	if number == 0 {
+		return
+	}
+	list := a.Words
+	var texts [recording.MaxArgs]string
+	count := 0
+	for i, t := range p.types {
+		if t == recording.TypeString {
+			texts[count] = a.Texts.At(count)
+			list[i] = uint64(len(texts[count]))
+			count++
+		}
+	}
+	p.writer.Append(number-1, list[:len(p.types)], texts[:count])
+}
