@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -32,9 +33,8 @@ process with the same probes. If there is none, they stay.
 Without a DIRECTORY, clean looks into the directories that your programs use: $STAPSDT_DIR,
 $XDG_RUNTIME_DIR/stapsdt, $TMPDIR/stapsdt-UID, and the files of the C library in /tmp.
 
-A file that a process in another mount or PID namespace has mapped is not removed: clean asks
-the kernel whether a file is in use. If the kernel cannot say, the file is left unless every
-process can be seen here.`,
+The kernel says whether a process has a file open or mapped, in any namespace. Where it does not,
+as on overlayfs or without CAP_LEASE for another user's file, the file is left.`,
 		Example: `  stapsdt clean --dry-run -v
   sudo stapsdt clean -a --older 24h`,
 		RunE: func(_ *cobra.Command, args []string) error { return cl.run(args) },
@@ -53,10 +53,11 @@ func (cl *cleaner) run(paths []string) error {
 		return console.Usagef("the time %v is negative", cl.opts.Older)
 	case cl.all && len(paths) > 0:
 		return console.Usagef("clean takes one of -a and DIRECTORY")
-	case cl.all:
-		cl.opts.Directories = clean.AllDirectories(os.Getenv, os.Geteuid())
 	case len(paths) == 0:
-		cl.opts.Directories = clean.Directories(os.Getenv, os.Geteuid())
+		cl.opts.Directories = clean.Directories(os.Getenv, os.Geteuid(), cl.all)
+	}
+	if cl.opts.UID = os.Geteuid(); cl.all {
+		cl.opts.UID = -1
 	}
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -66,32 +67,23 @@ func (cl *cleaner) run(paths []string) error {
 		if !info.IsDir() {
 			return console.Usagef("%s is not a directory", path)
 		}
-		cl.opts.Directories = append(cl.opts.Directories, clean.Named(path))
+		path, err = filepath.Abs(path)
+		if err != nil {
+			return err
+		}
+		cl.opts.Directories = append(cl.opts.Directories, path)
 	}
-	files, blind := clean.Clean(cl.opts)
-	if cl.opts.DryRun && blind != "" && slices.ContainsFunc(files, func(f clean.File) bool { return f.Action == clean.Removable }) {
-		cl.Warn("not every process can be seen here (%s); what one of those has open would not be removed", blind)
-	}
-	report := clean.Report{Options: cl.opts, JSON: cl.asJSON, Verbose: cl.verbose}
-	if err := report.Write(cl.Out, files); err != nil {
+	files := clean.Clean(cl.opts)
+	if err := (clean.Report{JSON: cl.asJSON, Verbose: cl.verbose}).Write(cl.Out, files); err != nil {
 		return err
 	}
-	return cleanStatus(files)
-}
-
-// cleanStatus is that of rights if a file was left for want of them.
-func cleanStatus(files []clean.File) error {
-	status := 0
-	for _, f := range files {
-		switch f.Action {
-		case clean.Failed:
-			return statusError(exitFailure)
-		case clean.Unseen:
-			status = exitRights
-		}
-	}
-	if status != 0 {
-		return statusError(status)
+	switch failed := func(a clean.Action) bool {
+		return slices.ContainsFunc(files, func(f clean.File) bool { return f.Action == a })
+	}; {
+	case failed(clean.Failed):
+		return statusError(exitFailure)
+	case failed(clean.Unseen):
+		return statusError(exitRights)
 	}
 	return nil
 }

@@ -11,8 +11,10 @@ import (
 	"unicode"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"github.com/spf13/cobra"
@@ -25,7 +27,7 @@ var runtimes = []string{"libc", "rtld", "libm", "libpthread", "libstdcxx", "libg
 // completePID completes -p with the processes that have probes, and with what they have: with their PIDs, and with their
 // names if they are unique.
 func completePID(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-	pids, err := target.Processes()
+	pids, err := proc.Processes()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -52,7 +54,7 @@ func completePID(_ *cobra.Command, _ []string, word string) ([]string, cobra.She
 		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 		name, have := strings.TrimSpace(string(comm)), strings.Join(providers, ", ")
 		all = append(all, before+strconv.Itoa(pid)+"\t"+render.Printable(name+": "+have))
-		if called, err := target.Called(name); err == nil && called == pid && isWord(name) {
+		if called, err := proc.Called(name); err == nil && called == pid && isWord(name) {
 			all = append(all, before+name+"\t"+render.Printable(fmt.Sprintf("%d: %s", pid, have)))
 		}
 	}
@@ -168,9 +170,9 @@ func (l *completions) addFile(f *target.File, before string) {
 	for _, p := range f.Probes {
 		probe := completedProbe{provider: p.Provider, name: p.Name}
 		for i, a := range p.Args {
-			probe.add(i, a.Name, target.TypeName(a))
+			probe.add(i, a.Name, spec.TypeName(a))
 		}
-		l.add(probe, before, target.Signature(p))
+		l.add(probe, before, spec.Signature(p))
 	}
 }
 
@@ -222,7 +224,7 @@ func (l *completions) operations() (all []string) {
 
 // arguments returns the names of the arguments of the first probe that a SPEC names, each with its type.
 func (l *completions) arguments(text string) []string {
-	spec, err := target.ParseSpec(text)
+	spec, err := spec.Parse(text)
 	if err != nil {
 		return nil
 	}

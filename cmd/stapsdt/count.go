@@ -6,7 +6,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 
 	"github.com/spf13/cobra"
@@ -28,7 +27,6 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			config.Specs = cutAddress(args, &options.From)
 			if c.Flags().Changed("sum") {
-				options.Buckets = layout.Whole{}
 				if err := bpf.CheckSyntax(options.Value); err != nil {
 					return err
 				}

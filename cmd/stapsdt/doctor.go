@@ -10,7 +10,8 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/doctor"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/spf13/cobra"
 )
 
@@ -26,8 +27,8 @@ func doctorCommand(to *console.Console) *cobra.Command {
 	d := &diagnosis{Console: to}
 	c := &cobra.Command{
 		Use:   "doctor -p PID [SPEC]",
-		Short: "Say why a tracer sees nothing",
-		Long: `Say why a tracer sees no event of a process, and what to do about it. Run it as the tracer is
+		Short: "Say why stapsdt sees nothing",
+		Long: `Say why stapsdt sees no event of a process, and what to do about it. Run it as stapsdt is
 run: as the same user, in the same container. It attaches to a probe for a moment, to see
 whether the kernel permits that.
 
@@ -50,14 +51,13 @@ type statusError int
 func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 
 func (d *diagnosis) run(args []string) error {
-	pids, spec, err := d.parse(args)
+	pid, spec, err := d.parse(args)
 	if err != nil {
 		return err
 	}
-	facts := doctor.Read(pids, spec)
-	findings := doctor.Diagnose(facts)
+	findings := doctor.Diagnose(doctor.Read(pid, spec))
 	report := doctor.Report{JSON: d.asJSON, Verbose: d.verbose}
-	if err := report.Write(d.Out, findings, pids[0], spec); err != nil {
+	if err := report.Write(d.Out, findings, pid, spec); err != nil {
 		return err
 	}
 	if status := doctor.Status(findings); status != 0 {
@@ -66,38 +66,33 @@ func (d *diagnosis) run(args []string) error {
 	return nil
 }
 
-// parse reads the processes and the spec. What pgrep prints can be several numbers: in one
-// word, or in several, of which those after the first are arguments.
-func (d *diagnosis) parse(args []string) (pids []int, spec *target.Spec, err error) {
+// parse reads the process and the spec.
+func (d *diagnosis) parse(args []string) (pid int, only *spec.Spec, err error) {
 	words := strings.FieldsFunc(d.process, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
-	for len(args) > 0 && strings.Trim(args[0], "0123456789") == "" {
-		words, args = append(words, args[0]), args[1:]
+	switch {
+	case len(words) == 0:
+		return 0, nil, console.Usagef("no process: give -p PID")
+	case len(words) > 1 || len(args) > 0 && isNumber(args[0]): // as pgrep prints them, with quotes or without
+		return 0, nil, console.Usagef("-p takes one process here; pgrep -nx NAME prints the newest of this name")
 	}
-	for _, word := range words {
-		pid, err := processOf(word)
-		switch {
-		case errors.Is(err, target.ErrNoProcess):
-			return nil, nil, fmt.Errorf("-p: %w", err)
-		case err != nil:
-			return nil, nil, console.Usagef("-p %w", err)
-		}
-		pids = append(pids, pid)
-	}
-	if len(pids) == 0 {
-		return nil, nil, console.Usagef("no process: give -p PID")
+	switch pid, err = processOf(words[0]); {
+	case errors.Is(err, proc.ErrNoProcess):
+		return 0, nil, fmt.Errorf("-p: %w", err)
+	case err != nil:
+		return 0, nil, console.Usagef("-p %w", err)
 	}
 	if len(args) > 1 {
-		return nil, nil, console.Usagef("doctor takes one SPEC")
+		return 0, nil, console.Usagef("doctor takes one SPEC")
 	}
 	if len(args) == 1 {
-		s, err := target.ParseSpec(args[0])
+		s, err := spec.Parse(args[0])
 		if err != nil {
-			return nil, nil, console.Usagef("%w", err)
+			return 0, nil, console.Usagef("%w", err)
 		}
 		if s.Functions {
-			return nil, nil, console.Usagef("%v selects functions, and doctor is about probes: stapsdt list -v %v says how a function is seen", s, s)
+			return 0, nil, console.Usagef("%v selects functions, and doctor is about probes: stapsdt list -v %v says how a function is seen", s, s)
 		}
-		spec = &s
+		only = &s
 	}
-	return pids, spec, nil
+	return pid, only, nil
 }

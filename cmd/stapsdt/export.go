@@ -5,7 +5,6 @@ package main
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,6 @@ import (
 func exportCommand(to *console.Console) *cobra.Command {
 	var options export.Options
 	var print string // "" for exporting
-	var from replay.From
 	c := &cobra.Command{
 		Use:   "export -c FILE [--listen ADDR] [--otlp ENDPOINT]",
 		Short: "Make metrics of probes for Prometheus, and metrics and spans for OpenTelemetry",
@@ -27,8 +25,7 @@ counting. If the file is wrong, the rules in force stay.`,
 		Example: `  stapsdt export -c rules.yaml
   stapsdt export -c rules.yaml --listen :9964 --web.config.file web.yaml
   stapsdt export -c rules.yaml --otlp http://localhost:4318
-  stapsdt export -c rules.yaml --print alerts >alerts.yaml
-  stapsdt export -c rules.yaml --from /dev/shm/shop.rec --print metrics`,
+  stapsdt export -c rules.yaml --print alerts >alerts.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return console.Usagef("export takes no arguments: the rules name the probes")
@@ -39,12 +36,6 @@ counting. If the file is wrong, the rules in force stay.`,
 			switch {
 			case options.Rules == "":
 				return console.Usagef("no rules: give -c FILE")
-			case print == "metrics" && from.Given():
-				return export.PrintRecorded(c.Context(), to, options.Rules, from)
-			case print == "metrics":
-				return console.Usagef("--print metrics is of recordings: give --from FILE")
-			case from.Given():
-				return console.Usagef("recordings have ended: give --print metrics with --from")
 			case print != "":
 				return printRules(to, options.Rules, print)
 			}
@@ -56,16 +47,15 @@ counting. If the file is wrong, the rules in force stay.`,
 	c.Flags().StringVar(&options.Web, "web.config.file", "", "the `FILE` with certificates and users, as Prometheus's exporters have it")
 	c.Flags().StringVar(&options.OTLP, "otlp", "", "send metrics and spans to this `ENDPOINT`, such as http://localhost:4318")
 	viaFlag(c, &options.Via, "the kernel, or without any capability the sockets of the user's programs that listen")
-	c.Flags().StringVar(&print, "print", "", "only check the rules and print `WHAT` follows from them: alerts for Prometheus, a dashboard for Grafana, or the metrics of recordings")
-	fromFlag(c, &from)
-	_ = c.RegisterFlagCompletionFunc("print", cobra.FixedCompletions([]string{"alerts", "dashboard", "metrics"}, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().StringVar(&print, "print", "", "only check the rules and print `WHAT` follows from them: alerts for Prometheus, or a dashboard for Grafana")
+	_ = c.RegisterFlagCompletionFunc("print", cobra.FixedCompletions([]string{"alerts", "dashboard"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 // printRules prints what follows from the rules.
 func printRules(to *console.Console, path, what string) error {
 	if what != "alerts" && what != "dashboard" {
-		return console.Usagef("--print takes alerts, dashboard or metrics")
+		return console.Usagef("--print takes alerts or dashboard")
 	}
 	file, err := rules.Read(path)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -76,7 +76,7 @@ func processOf(word string) (int, error) {
 	pid, err := strconv.ParseInt(word, 10, 32)
 	switch {
 	case err != nil && !isNumber(strings.TrimLeft(word, "+-")):
-		return target.Called(word)
+		return proc.Called(word)
 	case err != nil || pid <= 0:
 		return 0, fmt.Errorf("takes the PID of a process, and %s is none", word)
 	}
@@ -275,7 +275,7 @@ func flagError(c *cobra.Command, err error) error {
 	var valueless *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
 	switch {
-	case errors.As(err, &invalid) && errors.Is(invalid.Unwrap(), target.ErrNoProcess):
+	case errors.As(err, &invalid) && errors.Is(invalid.Unwrap(), proc.ErrNoProcess):
 		return fmt.Errorf("%s: %w", flagName(invalid.GetFlag()), invalid.Unwrap())
 	case errors.As(err, &invalid):
 		return console.Usagef("%s %s", flagName(invalid.GetFlag()), invalidValue(invalid))

@@ -4,7 +4,7 @@ package main
 
 import (
 	"errors"
-	"fmt"
+	"go/scanner"
 	"go/token"
 	"io"
 	"os"
@@ -63,7 +63,7 @@ func (g *generator) run(files []string) error {
 	var wrong dlang.Errors
 	if errors.As(err, &wrong) {
 		// As compilers do it, so that editors find the place.
-		fmt.Fprintln(g.Err, wrong)
+		scanner.PrintError(g.Err, wrong)
 		return statusError(exitFailure)
 	}
 	if err != nil {

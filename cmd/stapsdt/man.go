@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,117 +50,96 @@ func documented(root *cobra.Command) []*cobra.Command {
 	})
 }
 
-// page is a manual page in the language of man(7).
-type page struct{ strings.Builder }
-
-// newPage returns the page of a verb, or of the command, from the texts of its --help.
+// newPage returns the page of a verb, or of the command, from the texts of its --help, in the
+// language of man(7). cobra's own generator reads them as Markdown, which NAME__start is not.
 func newPage(c *cobra.Command, name string) string {
-	p := &page{}
-	p.line(".TH %s 1 %s %q \"\"", strings.ToUpper(name), pageDate(), "stapsdt "+version())
-	p.line(".SH NAME\n%s \\- %s", escaped(name), escaped(c.Short))
-	usage := strings.TrimPrefix(c.UseLine(), c.CommandPath())
-	if !c.HasParent() {
-		usage = " COMMAND [ARGUMENT...] [flags]"
+	var p strings.Builder
+	section := func(title string, body ...string) {
+		fmt.Fprintf(&p, ".SH %s\n%s\n", title, strings.Join(body, "\n"))
 	}
-	p.line(".SH SYNOPSIS\n\\fB%s\\fP%s", escaped(c.CommandPath()), escaped(usage))
-	text, _, _ := strings.Cut(c.Long, "\n\n"+statusHelp())
-	p.line(".SH DESCRIPTION")
-	p.text(text)
-	if !c.HasParent() {
-		p.line(".SH COMMANDS")
-		for _, verb := range c.Commands() {
-			if verb.IsAvailableCommand() {
-				p.line(".TP\n\\fB%s\\fP\n%s", escaped(verb.Name()), escaped(verb.Short))
-			}
-		}
-	}
-	p.options(c)
-	if !c.HasParent() {
-		for _, topic := range topics() {
-			p.line(".SH %s", strings.ToUpper(topic.Name()))
-			p.text(topic.Long)
-		}
-	}
-	if c.HasExample() {
-		p.line(".SH EXAMPLES\n.EX\n%s\n.EE", escaped(c.Example))
-	}
-	p.line(".SH EXIT STATUS")
-	for _, s := range statusMeanings {
-		if s.only == "" || s.only == c.Name() || !c.HasParent() {
-			p.line(".TP\n%d\n%s", s.status, escaped(s.meaning))
-		}
-	}
-	p.line(".SH SEE ALSO")
-	if c.HasParent() {
-		p.line("\\fBstapsdt\\fP(1)")
-		return p.String()
-	}
-	var all []string
-	for _, verb := range documented(c) {
-		all = append(all, "\\fBstapsdt\\-"+verb.Name()+"\\fP(1)")
-	}
-	p.line("%s", strings.Join(all, ",\n"))
-	return p.String()
-}
-
-// pageDate returns the date of the pages: that of $SOURCE_DATE_EPOCH, by which a package is the
-// same whenever it is built, or today.
-func pageDate() string {
+	// A package is the same whenever it is built.
 	at := time.Now()
 	if seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		at = time.Unix(seconds, 0)
 	}
-	return at.UTC().Format(time.DateOnly)
-}
-
-func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
-
-// text writes paragraphs. An indented one is an example.
-func (p *page) text(text string) {
-	for i, paragraph := range strings.Split(text, "\n\n") {
-		if i > 0 {
-			p.line(".PP")
-		}
-		if strings.HasPrefix(paragraph, " ") {
-			p.line(".EX\n%s\n.EE", escaped(paragraph))
-		} else {
-			p.line("%s", escaped(paragraph))
+	fmt.Fprintf(&p, ".TH %s 1 %s %q \"\"\n", strings.ToUpper(name), at.UTC().Format(time.DateOnly), "stapsdt "+version())
+	section("NAME", escaped(name)+` \- `+escaped(c.Short))
+	usage, verbs, seeAlso := strings.TrimPrefix(c.UseLine(), c.CommandPath()), []string(nil), []string{`\fBstapsdt\fP(1)`}
+	if !c.HasParent() {
+		usage, seeAlso = " COMMAND [ARGUMENT...] [flags]", nil
+		for _, verb := range documented(c) {
+			verbs = append(verbs, item(`\fB`+escaped(verb.Name())+`\fP`, verb.Short))
+			seeAlso = append(seeAlso, `\fBstapsdt\-`+verb.Name()+`\fP(1)`)
 		}
 	}
+	section("SYNOPSIS", `\fB`+escaped(c.CommandPath())+`\fP`+escaped(usage))
+	text, _, _ := strings.Cut(c.Long, "\n\n"+statusHelp())
+	section("DESCRIPTION", paragraphs(text))
+	if len(verbs) > 0 {
+		section("COMMANDS", verbs...)
+	}
+	section("OPTIONS", options(c)...)
+	if !c.HasParent() {
+		for _, topic := range topics() {
+			section(strings.ToUpper(topic.Name()), paragraphs(topic.Long))
+		}
+	}
+	if c.HasExample() {
+		section("EXAMPLES", paragraphs(c.Example))
+	}
+	var statuses []string
+	for _, s := range statusMeanings {
+		if s.only == "" || s.only == c.Name() || !c.HasParent() {
+			statuses = append(statuses, item(strconv.Itoa(s.status), s.meaning))
+		}
+	}
+	section("EXIT STATUS", statuses...)
+	section("SEE ALSO", strings.Join(seeAlso, ",\n"))
+	return p.String()
 }
 
-// options writes what --help shows of the flags.
-func (p *page) options(c *cobra.Command) {
+// item returns a term, which is escaped, and a text about it.
+func item(term, text string) string { return ".TP\n" + term + "\n" + escaped(text) }
+
+// paragraphs returns the paragraphs of a text. An indented one is an example.
+func paragraphs(text string) string {
+	all := strings.Split(text, "\n\n")
+	for i, paragraph := range all {
+		all[i] = escaped(paragraph)
+		if strings.HasPrefix(paragraph, " ") {
+			all[i] = ".EX\n" + all[i] + "\n.EE"
+		}
+	}
+	return strings.Join(all, "\n.PP\n")
+}
+
+// options returns an item for each flag of --help.
+func options(c *cobra.Command) (all []string) {
 	c.InitDefaultHelpFlag()
 	c.InitDefaultVersionFlag()
-	p.line(".SH OPTIONS")
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Hidden {
 			return
 		}
 		value, usage := pflag.UnquoteUsage(f)
-		name := "\\fB\\-\\-" + escaped(f.Name) + "\\fP"
+		name := `\fB\-\-` + escaped(f.Name) + `\fP`
 		if f.Shorthand != "" {
-			name = "\\fB\\-" + f.Shorthand + "\\fP, " + name
+			name = `\fB\-` + f.Shorthand + `\fP, ` + name
 		}
 		if value != "" {
-			name += " \\fI" + escaped(value) + "\\fP"
+			name += ` \fI` + escaped(value) + `\fP`
 		}
 		if !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {
 			usage += " (default " + f.DefValue + ")"
 		}
-		p.line(".TP\n%s\n%s", name, escaped(usage))
+		all = append(all, item(name, usage))
 	})
+	return all
 }
+
+var initial = regexp.MustCompile(`(?m)^[.']`)
 
 // escaped returns a text so that man(7) shows it as it is.
 func escaped(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
-			lines[i] = `\&` + line
-		}
-	}
-	return strings.Join(lines, "\n")
+	return initial.ReplaceAllString(strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text), `\&$0`)
 }

@@ -90,17 +90,16 @@ func crossing(foreign bool, name string) []byte {
 }
 
 // verbs are those that read recordings, with a place for a directory.
-func recordingVerbs(rules string) [][]string {
+func recordingVerbs(dir string) [][]string {
 	return [][]string{
 		{"list"}, {"list", "-o", "json"},
 		{"trace"}, {"trace", "-o", "json"}, {"trace", "--show", "a,pid,executable"}, {"trace", "-w", "a == a", "-n", "20"}, {"trace", "-w", "id % 3 == 1 || id >> 1 > 4"},
-		{"trace", "-o", "chrome", "-O", "-"}, {"trace", "-o", "ctf", "-O", filepath.Join(filepath.Dir(rules), "ctf")},
+		{"trace", "-o", "chrome", "-O", "-"}, {"trace", "-o", "ctf", "-O", filepath.Join(dir, "ctf")},
 		{"count", "*:*"}, {"count", "*:*", "--by", "a"}, {"count", "*:*", "--by", "id/0x10,pid", "-o", "json"},
 		{"hist", "*:*", "a"}, {"hist", "*:*", "id", "--by", "a", "-o", "json"}, {"hist", "*:*", "a", "--linear", "0:100:10"},
 		{"latency", "*:*"}, {"latency", "*:*", "--by", "a"}, {"latency", "*:*", "-o", "json"}, {"latency", "*:*__start", "*:*__end", "--key", "goroutine"}, {"latency", "*:*__start", "*:*__end", "--key", "a"},
 		{"top"}, {"top", "--by", "a"}, {"top", "-o", "json"},
 		{"tree"}, {"tree", "-o", "json"}, {"tree", "--slowest", "3"},
-		{"export", "-c", rules, "--print", "metrics"},
 	}
 }
 
@@ -120,10 +119,7 @@ func unprintable(b []byte) string {
 // one panic, write without bounds, or write what controls a terminal.
 func TestRecordingVerbs(t *testing.T) {
 	dir := t.TempDir()
-	path, rules := filepath.Join(dir, "file"), filepath.Join(dir, "rules")
-	require.NoError(t, os.WriteFile(rules, []byte("metrics:\n"+
-		"  - {name: a_total, counter: 1, probe: '*:*'}\n  - {name: b_seconds, duration: true, start: '*:*__start', end: '*:*__end'}\n"+
-		"  - {name: c, gauge: id, probe: '*:op*'}\n"), 0o600))
+	path := filepath.Join(dir, "file")
 	// run runs a verb, and reports its status.
 	run := func(what string, content []byte, verb []string) (status int) {
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, "ctf")))
@@ -143,7 +139,7 @@ func TestRecordingVerbs(t *testing.T) {
 		}
 		return status
 	}
-	verbs := recordingVerbs(rules)
+	verbs := recordingVerbs(dir)
 	var seeds [][]byte
 	for _, foreign := range []bool{false, true} {
 		for _, verb := range verbs {

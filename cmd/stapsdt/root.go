@@ -16,8 +16,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/list"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -82,7 +82,7 @@ func fail(to *console.Console, c *cobra.Command, err error) int {
 	case errors.As(err, &refused):
 		to.Warn("%s; %s", said, withoutRights(c))
 		return exitRights
-	case errors.Is(err, probes.ErrNothing), errors.Is(err, sdt.ErrNoProbes), errors.Is(err, target.ErrNoProcess), errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, probes.ErrNothing), errors.Is(err, sdt.ErrNoProbes), errors.Is(err, proc.ErrNoProcess), errors.Is(err, fs.ErrNotExist):
 		to.Warn("%s", said)
 		return exitNothing
 	case errors.Is(err, fs.ErrPermission):

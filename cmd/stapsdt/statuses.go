@@ -11,7 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 )
 
-// The exit statuses. doctor has more of them.
+// The exit statuses. doctor has one more.
 const (
 	exitFailure = 1
 	exitUsage   = 2
@@ -30,10 +30,9 @@ var statusMeanings = []struct {
 	{exitFailure, "something failed, for example a file that is not ELF", ""},
 	{exitUsage, "the command line or an expression is wrong", ""},
 	{exitNothing, "no such probe, process or file", ""},
-	{exitRights, "rights are missing; the message names the capabilities. Or the server of an address asks for a password. Or clean left a file because not all processes can be seen", ""},
+	{exitRights, "rights are missing; the message names the capabilities. Or the server of an address asks for a password. Or clean left a file because the kernel does not say whether it is in use", ""},
 	{exitGone, "the program at an address has gone away, or is shutting down", ""},
 	{doctor.StatusFault, "only doctor: something else keeps tracers from the probe", "doctor"},
-	{doctor.StatusLimit, "only doctor: something keeps some tracers from it", "doctor"},
 }
 
 // statusHelp lists the exit statuses for the help.

@@ -3,10 +3,6 @@
 package bpf
 
 import (
-	"errors"
-	"fmt"
-	"strings"
-
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
@@ -14,117 +10,96 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Aggregate generates a program that counts events in the kernel, by the values of expressions and,
-// for a histogram, by the bucket of a value.
-type Aggregate struct {
-	layout.Counts
-	// Value is the type of the value that the buckets are of.
-	Value expr.Type
-
-	keys    []item
-	buckets layout.Buckets
-	stacks  *layout.Stacks
-	probe   *Probe
-	filter  *Expr
-	value   *Expr
+// Counting defines what an Aggregate counts and keeps.
+type Counting struct {
+	Where string // a condition, or ""
+	By    []string
+	// Value is an expression whose values are added up, or "" to count events only. For says what takes it, such as "a sum".
+	Value, For string
+	// Rises means that an event with a negative value cannot be evaluated.
+	Rises bool
+	// Latest also keeps the latest value.
+	Latest bool
+	// Buckets are those of a histogram of which each bucket has a row, and Bounds returns those of one in a row, for the type of the value. Either
+	// is nil.
+	Buckets layout.Buckets
+	Bounds  func(expr.Type) (*layout.Bounds, error)
+	// ID is an expression for the ID of a span, which a histogram in a row keeps with its latest event, or "".
+	ID string
+	// Stacks also counts by the process and its stack, unless it is nil.
+	Stacks *layout.Stacks
 }
 
-// NewAggregate parses the expressions of a program that counts. buckets is nil, and value is "",
-// unless it counts for a histogram. An expression that is wrong, or that the kernel cannot
-// evaluate, is an *expr.Error.
-func NewAggregate(probe *Probe, filter string, by []string, value string, buckets layout.Buckets) (*Aggregate, error) {
-	a := &Aggregate{probe: probe, buckets: buckets}
+// Aggregate generates a program that counts events in the kernel, in a row for each combination of keys.
+type Aggregate struct {
+	layout.Rows
+	// Value is the type of the value, if there is one.
+	Value expr.Type
+
+	counting          Counting
+	keys              []item
+	bounds            *layout.Bounds // or nil
+	probe             *Probe
+	filter, value, id *Expr
+	summed            bool // whether values are added
+}
+
+// NewAggregate parses the expressions of a program. An expression that is wrong, or that the kernel cannot evaluate, is an *expr.Error.
+func NewAggregate(probe *Probe, c Counting) (*Aggregate, error) {
+	a := &Aggregate{counting: c, probe: probe, summed: c.Value != ""}
 	var err error
-	if a.filter, err = probe.ParseFilter(filter); err != nil {
+	if a.filter, err = probe.ParseFilter(c.Where); err != nil {
 		return nil, err
 	}
-	if a.keys, a.KeySize, err = keyItems(by, probe.keyItem); err != nil {
+	if a.keys, a.KeySize, err = keyItems(c.By, probe.keyItem); err != nil {
 		return nil, err
 	}
-	a.Keys = itemsOf(a.keys)
-	if buckets != nil {
-		a.Bucketed = true
-		a.KeySize += 8
-		if a.value, err = probe.parseInteger(value, layout.What(buckets)); err != nil {
+	if a.summed {
+		if a.value, err = probe.parseInteger(c.Value, c.For); err != nil {
 			return nil, err
 		}
 		a.Value = a.value.Type()
-		if err := layout.Fits(buckets, a.Value); err != nil {
-			return nil, &expr.Error{Src: value, Pos: a.value.Root.Pos, Msg: err.Error()}
+	}
+	if c.ID != "" {
+		if a.id, err = probe.Parse(c.ID); err != nil {
+			return nil, err
 		}
 	}
-	return a, nil
+	return a, a.layOut()
 }
 
-// keyItems returns the values that make up a key, and the size of the key. item returns the value
-// of one expression at an offset of the key.
-func keyItems(by []string, item func(src string, offset int) (item, error)) (items []item, size int, err error) {
-	size = layout.KeyHeader
-	for _, src := range by {
-		one, err := item(src, size)
-		if err != nil {
-			return nil, 0, err
+// layOut lays out the rows.
+func (a *Aggregate) layOut() (err error) {
+	c := &a.counting
+	a.Keys, a.Latest, a.Stacks = itemsOf(a.keys), c.Latest, c.Stacks != nil
+	if a.Stacks {
+		a.KeySize += layout.StackKey
+	}
+	if c.Buckets != nil {
+		if err := layout.Fits(c.Buckets, a.Value); err != nil {
+			if a.value == nil {
+				return err
+			}
+			return &expr.Error{Src: c.Value, Pos: a.value.Root.Pos, Msg: err.Error()}
 		}
-		size += one.Size
-		items = append(items, one)
+		a.KeySize += 8
+		a.KeyBuckets = c.Buckets.Len()
 	}
-	return items, size, nil
-}
-
-// keyItem returns the value of an expression, stored at an offset of a key.
-func (p *Probe) keyItem(src string, offset int) (item, error) {
-	e, err := p.Parse(src)
-	if err != nil {
-		return item{}, err
-	}
-	one := p.item(e)
-	if one.Type.Kind == expr.String && e.Root.Op != expr.Load {
-		return item{}, &expr.Error{Src: src, Pos: e.Root.Pos, Msg: "this cannot be evaluated in the kernel: a text must be a variable"}
-	}
-	one.Offset, one.Size = offset, 8
-	switch {
-	case one.Type.Kind == expr.String && one.source.kind == fromComm:
-		one.Size, one.TextSize = layout.CommSize, layout.CommSize
-	case one.Type.Kind == expr.String:
-		one.Size, one.TextSize = textSlot, layout.TextSize
-	}
-	return one, nil
-}
-
-// Layout returns a string that is equal for programs that can share a table.
-func (a *Aggregate) Layout() string {
-	var b strings.Builder
-	for _, k := range a.Keys {
-		fmt.Fprintf(&b, "%d ", k.Size)
-	}
-	return b.String()
-}
-
-// NewTable creates a table for programs with this layout. A table without keys is an array with one
-// element for each of at most 4096 probes, or for each bucket. Other tables are hashes with the
-// given number of rows.
-func (a *Aggregate) NewTable(rows uint32) (*ebpf.Map, error) {
-	spec := &ebpf.MapSpec{Name: "table", Type: ebpf.PerCPUHash, KeySize: uint32(a.KeySize), ValueSize: layout.RowSize, MaxEntries: rows}
-	if !a.Keyed() {
-		spec.Type, spec.KeySize, spec.MaxEntries = ebpf.PerCPUArray, 4, maxProbes
-		if a.buckets != nil {
-			spec.MaxEntries = uint32(a.buckets.Len())
+	if c.Bounds != nil {
+		if a.bounds, err = c.Bounds(a.Value); err == nil {
+			a.Buckets = a.bounds.Len()
 		}
 	}
-	return ebpf.NewMap(spec)
+	return err
 }
 
-// maxProbes is the number of probes that a table without keys can hold.
-const maxProbes = 4096
+// Slot returns the index of a row's bucket in the list from which the bounds were made.
+func (a *Aggregate) Slot(bucket int) int { return a.bounds.Slots[bucket] }
 
-// Section generates the code that counts the events of a probe. id identifies the probe in rows.
-// The table must have been created for the same layout, and, if Alone reports true, for this probe
-// only.
-func (a *Aggregate) Section(env *Env, table *ebpf.Map, id uint32) (*Section, error) {
-	if !a.Keyed() && a.buckets == nil && id >= maxProbes {
-		return nil, errors.New("too many different probes: at most 4096 are counted at a time")
-	}
-	if a.stacks != nil {
+// Section generates the code that counts the events of a probe. id identifies it in rows. The tables must have been created for the same layout, and,
+// if Alone reports true, for this probe only.
+func (a *Aggregate) Section(env *Env, t *layout.Tables, id uint32) (*Section, error) {
+	if a.Stacks {
 		env = env.awake()
 	}
 	b := newBuilder(env, a.probe)
@@ -137,54 +112,87 @@ func (a *Aggregate) Section(env *Env, table *ebpf.Map, id uint32) (*Section, err
 	if err := b.filter(a.filter, labelExit); err != nil {
 		return nil, err
 	}
-	value := b.alloc(8)
-	if a.value != nil {
-		if err := b.fetch(a.value, a.value.Root); err != nil {
-			return nil, err
-		}
-		if err := (&compiler{b, a.value}).value(a.value.Root); err != nil {
-			return nil, err
-		}
-		b.bucket(a, key, value)
+	value, err := b.number(a.value)
+	if err != nil {
+		return nil, err
+	}
+	if a.counting.Rises && a.summed && a.Value.Kind == expr.Int {
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord), asm.JSLT.Imm(asm.R0, 0, labelFault))
+	}
+	which, err := b.number(a.id)
+	if err != nil {
+		return nil, err
 	}
 	for i := range a.keys {
 		if err := b.keyItem(&a.keys[i], key); err != nil {
 			return nil, err
 		}
 	}
-	if a.stacks != nil {
-		b.stackOf(a.stacks, key+int16(a.KeySize)-layout.StackKey)
+	if a.Stacks {
+		b.stackOf(a.counting.Stacks, key+int16(a.KeySize)-layout.StackKey)
 	}
-	b.tally(a, table, id, key, value)
+	b.count(a, t, id, key, value, which)
 	b.end()
 	return b.section()
 }
 
-// bucket stores the value in R0 and puts the number of its bucket at the end of the key.
-func (b *builder) bucket(a *Aggregate, key, value int16) {
-	b.add(asm.StoreMem(asm.RFP, value, asm.R0, asm.DWord))
-	b.bucketOf(a.buckets, a.Value)
-	// For an array, only the lower half is the key.
-	b.add(asm.StoreMem(asm.RFP, key+int16(a.KeySize)-8, asm.R0, asm.DWord))
+// number evaluates an expression, if there is one, and returns where its value is on the stack.
+func (b *builder) number(e *Expr) (at int16, err error) {
+	if e == nil {
+		return 0, nil
+	}
+	at = b.alloc(8)
+	if err := b.evaluate(e); err != nil {
+		return 0, err
+	}
+	b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
+	return at, nil
 }
 
-// tally counts an event and, for a histogram, adds its value. The key is complete except for the id
-// of the probe.
-func (b *builder) tally(a *Aggregate, table *ebpf.Map, id uint32, key, value int16) {
-	b.constant(asm.R0, int64(id))
-	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
-	if !a.Keyed() && a.buckets != nil {
-		key += int16(a.KeySize) - 8
+// count counts an event in its row. The key is complete except for the bucket and the id.
+func (b *builder) count(a *Aggregate, t *layout.Tables, id uint32, key, value, which int16) {
+	bucket := key + int16(a.KeySize) - 8
+	if a.KeyBuckets > 0 {
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord))
+		b.bucketOf(a.counting.Buckets, a.Value)
+		b.add(asm.StoreMem(asm.RFP, bucket, asm.R0, asm.DWord)) // for an array, the lower half is the key
 	}
-	b.row(table, key, a.Keyed())
-	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, layout.RowCount))
-	if a.buckets != nil {
-		b.sum(asm.R0, value, a.Value)
+	if a.Alone() {
+		key = bucket
+	} else {
+		b.constant(asm.R0, int64(id))
+		b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
+	}
+	b.row(t, key)
+	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, layout.RowCount))
+	if a.summed {
+		b.sum(value, a.Value)
+	}
+	switch {
+	case a.Latest:
+		b.add(asm.FnKtimeGetNs.Call(), asm.StoreMem(regRecord, layout.RowTime, asm.R0, asm.DWord))
+		b.pidTgid()
+		b.add(
+			asm.RSh.Imm(asm.R0, 32), asm.StoreMem(regRecord, layout.RowProcess, asm.R0, asm.DWord),
+			asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord), asm.StoreMem(regRecord, layout.RowLatest, asm.R1, asm.DWord),
+		)
+	case a.bounds != nil:
+		if a.id != nil {
+			b.exemplar(value, which)
+		}
+		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord))
+		b.bounds(a.bounds, a.Value)
+		b.add(
+			asm.JGE.Imm(asm.R0, int32(a.bounds.Len()), labelLost), // it is not, which the verifier is to know
+			asm.LSh.Imm(asm.R0, 3),
+			asm.Add.Reg(regRecord, asm.R0),
+			asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, layout.RowBuckets),
+		)
 	}
 }
 
 // sum adds a value of the stack to the layout.Sum of a row.
-func (b *builder) sum(row asm.Register, value int16, of expr.Type) {
+func (b *builder) sum(value int16, of expr.Type) {
 	half := asm.RSh
 	if of.Kind == expr.Int {
 		half = asm.ArSh
@@ -194,71 +202,75 @@ func (b *builder) sum(row asm.Register, value int16, of expr.Type) {
 		asm.Mov.Reg(asm.R2, asm.R1),
 		asm.LSh.Imm(asm.R1, 32), asm.RSh.Imm(asm.R1, 32),
 		half.Imm(asm.R2, 32),
-		asm.AddAtomic.Mem(row, asm.R1, asm.DWord, layout.RowSum),
-		asm.AddAtomic.Mem(row, asm.R2, asm.DWord, layout.RowSum+8),
+		asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, layout.RowSum),
+		asm.AddAtomic.Mem(regRecord, asm.R2, asm.DWord, layout.RowSum+8),
 	)
 }
 
-// reserve records which strings are read directly into a key.
-func (b *builder) reserve(items []item, key int16) {
-	for _, item := range items {
-		if s, ok := item.text(); ok {
-			if _, taken := b.place[s]; !taken {
-				b.place[s] = key + int16(item.Offset)
-			}
+// row leaves the address of the row with the given key in regRecord. It creates a missing row. If there is no room, or none for its owner, it uses
+// the one for all that have none, or jumps to labelLost.
+func (b *builder) row(t *layout.Tables, key int16) {
+	found, full := b.fresh("row"), b.fresh("overflow")
+	b.lookup(t.Rows.FD(), key)
+	b.add(asm.JNE.Imm(asm.R0, 0, found))
+	if t.Removable() {
+		owner := int16(0)
+		if t.Shares != nil {
+			owner = b.alloc(8)
+			b.owner(owner)
+			b.room(t.Shares, owner, full)
 		}
-	}
-}
-
-// text returns the source of an item that is a string.
-func (i *item) text() (source, bool) {
-	if i.Type.Kind != expr.String {
-		return source{}, false
-	}
-	return i.expr.vars.sources[i.expr.Root.Var], true
-}
-
-// keyItem evaluates an item and stores it in the key.
-func (b *builder) keyItem(item *item, key int16) error {
-	at := key + int16(item.Offset)
-	if err := b.fetch(item.expr, item.expr.Root); err != nil {
-		return err
-	}
-	s, isText := item.text()
-	if !isText {
-		if err := (&compiler{b, item.expr}).value(item.expr.Root); err != nil {
-			return err
+		b.spare(t, layout.SpareZero)
+		b.add(asm.Mov.Reg(asm.R3, asm.R0), asm.LoadMapPtr(asm.R1, t.Rows.FD()))
+		b.stack(asm.R2, key)
+		b.add(asm.Mov.Imm(asm.R4, int32(ebpf.UpdateNoExist)), asm.FnMapUpdateElem.Call()) // another thread may have made it meanwhile
+		if t.Shares != nil {
+			made := b.fresh("made")
+			b.add(asm.JNE.Imm(asm.R0, 0, made))
+			b.enter(t.Shares)
+			b.update(t.Owners, key, owner, ebpf.UpdateAny)
+			b.label(made)
 		}
-		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
-		return nil
+		b.lookup(t.Rows.FD(), key)
+		b.add(asm.JNE.Imm(asm.R0, 0, found))
 	}
-	if t := b.texts[s]; t.at != at { // the same text is in the key twice
-		for i := int16(0); i < t.size; i += 8 {
-			b.add(asm.LoadMem(asm.R0, asm.RFP, t.at+i, asm.DWord), asm.StoreMem(asm.RFP, at+i, asm.R0, asm.DWord))
-		}
+	b.label(full)
+	if t.Overflow {
+		b.spare(t, layout.SpareOverflow)
+	} else {
+		b.jump(labelLost)
 	}
-	return nil
-}
-
-// row leaves the address of the row with the given key in R0. If create is true, it creates a
-// missing row; if there is no room, it jumps to labelLost.
-func (b *builder) row(table *ebpf.Map, key int16, create bool) {
-	b.lookup(table.FD(), key)
-	if !create {
-		b.add(asm.JEq.Imm(asm.R0, 0, labelLost))
-		return
-	}
-	found := b.fresh("row")
-	zero := b.alloc(layout.RowSize)
-	b.add(
-		asm.JNE.Imm(asm.R0, 0, found),
-		asm.Mov.Imm(asm.R0, 0),
-		asm.StoreMem(asm.RFP, zero, asm.R0, asm.DWord),
-		asm.StoreMem(asm.RFP, zero+8, asm.R0, asm.DWord),
-		asm.StoreMem(asm.RFP, zero+16, asm.R0, asm.DWord),
-	)
-	b.update(table, key, zero, ebpf.UpdateNoExist) // another thread may have made it meanwhile
-	b.lookup(table.FD(), key)
-	b.add(asm.JEq.Imm(asm.R0, 0, labelLost))
 	b.label(found)
+	b.add(asm.Mov.Reg(regRecord, asm.R0))
+}
+
+// spare leaves the address of a row of Spare in R0.
+func (b *builder) spare(t *layout.Tables, index int64) {
+	b.add(asm.StoreImm(asm.RFP, b.word, index, asm.Word))
+	b.lookup(t.Spare.FD(), b.word)
+	b.add(asm.JEq.Imm(asm.R0, 0, labelLost))
+}
+
+// exemplar stores an event and its span ID in the row. Another event may interleave its words; the
+// last word is a checksum that detects this.
+func (b *builder) exemplar(value, which int16) {
+	b.pidTgid()
+	factor := uint64(layout.SpanSpread)
+	b.constant(asm.R1, int64(factor))
+	b.add(
+		asm.RSh.Imm(asm.R0, 32),
+		asm.Mul.Reg(asm.R0, asm.R1),
+		asm.LoadMem(asm.R2, asm.RFP, which, asm.DWord),
+		asm.Xor.Reg(asm.R0, asm.R2),
+		asm.StoreMem(asm.RFP, which, asm.R0, asm.DWord),
+		asm.FnKtimeGetNs.Call(),
+		asm.LoadMem(asm.R1, asm.RFP, value, asm.DWord),
+		asm.LoadMem(asm.R2, asm.RFP, which, asm.DWord),
+		asm.StoreMem(regRecord, layout.RowExemplar, asm.R1, asm.DWord),
+		asm.StoreMem(regRecord, layout.RowExemplar+8, asm.R2, asm.DWord),
+		asm.StoreMem(regRecord, layout.RowExemplar+16, asm.R0, asm.DWord),
+		asm.Xor.Reg(asm.R0, asm.R1),
+		asm.Xor.Reg(asm.R0, asm.R2),
+		asm.StoreMem(regRecord, layout.RowExemplar+24, asm.R0, asm.DWord),
+	)
 }

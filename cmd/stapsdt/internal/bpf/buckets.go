@@ -11,12 +11,9 @@ import (
 
 // bucketOf replaces the value in R0 by the number of its bucket.
 func (b *builder) bucketOf(buckets layout.Buckets, t expr.Type) {
-	switch buckets := buckets.(type) {
-	case layout.Linear:
-		b.linear(buckets, t)
-	case layout.Whole:
-		b.add(asm.Mov.Imm(asm.R0, 0))
-	default:
+	if l, ok := buckets.(layout.Linear); ok {
+		b.linear(l, t)
+	} else {
 		b.powers(t)
 	}
 }

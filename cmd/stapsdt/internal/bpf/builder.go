@@ -147,6 +147,11 @@ func (b *builder) end() {
 		b.jump(labelExit)
 	}
 	b.endAttempts()
+	b.leaveProgram()
+}
+
+// leaveProgram emits the return, at labelExit.
+func (b *builder) leaveProgram() {
 	b.label(labelExit)
 	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
@@ -200,6 +205,29 @@ func (b *builder) update(table *ebpf.Map, key, value int16, flags ebpf.MapUpdate
 	b.stack(asm.R2, key)
 	b.stack(asm.R3, value)
 	b.add(asm.Mov.Imm(asm.R4, int32(flags)), asm.FnMapUpdateElem.Call())
+}
+
+// zero zeroes words of the stack. It changes R5.
+func (b *builder) zero(at, size int16) {
+	b.add(asm.Mov.Imm(asm.R5, 0))
+	for i := int16(0); i < size; i += 8 {
+		b.add(asm.StoreMem(asm.RFP, at+i, asm.R5, asm.DWord))
+	}
+}
+
+// copy copies words from an offset from a register to another one. It changes R1.
+func (b *builder) copy(to asm.Register, at int16, from asm.Register, offset, size int16) {
+	for i := int16(0); i < size; i += 8 {
+		b.add(asm.LoadMem(asm.R1, from, offset+i, asm.DWord), asm.StoreMem(to, at+i, asm.R1, asm.DWord))
+	}
+}
+
+// evaluate leaves the value of an expression in R0.
+func (b *builder) evaluate(e *Expr) error {
+	if err := b.fetch(e, e.Root); err != nil {
+		return err
+	}
+	return (&compiler{b, e}).value(e.Root)
 }
 
 // filter evaluates a condition and jumps to no if it is false. It fetches each variable only when
@@ -283,21 +311,28 @@ func (b *builder) textVariable(s source, unreadable string) error {
 	if err := b.variable(addr, unreadable); err != nil {
 		return err
 	}
-	if b.probe.arg(s.arg).Length != nil {
-		length, err := b.stringLength(s.arg, unreadable)
+	t.isGo = b.probe.arg(s.arg).Length != nil
+	if err := b.readArg(s.arg, asm.RFP, t.at, layout.TextSize, b.nums[addr], unreadable); err != nil {
+		return err
+	}
+	b.add(asm.StoreMem(asm.RFP, t.length, asm.R0, asm.DWord))
+	b.texts[s] = t
+	return nil
+}
+
+// readArg reads the string of an argument, whose address is on the stack, to an offset from a register: most bytes of it and a NUL. R0 is its
+// length including the NUL.
+func (b *builder) readArg(arg int, to asm.Register, offset int16, most int32, addr int16, unreadable string) error {
+	if b.probe.arg(arg).Length == nil {
+		b.readText(to, offset, most+1, addr)
+	} else {
+		length, err := b.stringLength(arg, unreadable)
 		if err != nil {
 			return err
 		}
-		t.isGo = true
-		b.readString(asm.RFP, t.at, layout.TextSize, b.nums[addr], length)
-	} else {
-		b.readText(asm.RFP, t.at, textRead, b.nums[addr])
+		b.readString(to, offset, most, addr, length)
 	}
-	b.add(
-		asm.JSLT.Imm(asm.R0, 0, unreadable),
-		asm.StoreMem(asm.RFP, t.length, asm.R0, asm.DWord),
-	)
-	b.texts[s] = t
+	b.add(asm.JSLT.Imm(asm.R0, 0, unreadable))
 	return nil
 }
 
@@ -308,9 +343,7 @@ func (b *builder) emptyText(at int16, reserved bool) *text {
 	if !reserved {
 		t.at = b.alloc(textSlot)
 	}
-	for i := int16(0); i < textSlot; i += 8 {
-		b.add(asm.Mov.Imm(asm.R5, 0), asm.StoreMem(asm.RFP, t.at+i, asm.R5, asm.DWord))
-	}
+	b.zero(t.at, textSlot)
 	return t
 }
 
@@ -328,7 +361,7 @@ func (b *builder) readText(to asm.Register, offset int16, size int32, addr int16
 // readWord reads size bytes from the address in R3 into b.word and zeroes the rest. It jumps to
 // unreadable on failure.
 func (b *builder) readWord(size int32, unreadable string) {
-	b.add(asm.Mov.Imm(asm.R5, 0), asm.StoreMem(asm.RFP, b.word, asm.R5, asm.DWord))
+	b.zero(b.word, 8)
 	b.readStack(b.word, size, unreadable)
 }
 

@@ -87,39 +87,57 @@ func isExit(i asm.Instruction) bool {
 	return i.OpCode.Class() == asm.JumpClass && i.OpCode.JumpOp() == asm.Exit
 }
 
-func (c *code) removeUnreachable() {
+// firstState is the state in which walk visits the first instruction.
+const firstState = 1
+
+// walk visits each instruction that can be reached once, in a state, and visit returns the state of those that follow it. It is an error if
+// one is reached in two states.
+func walk(ins asm.Instructions, visit func(i, state int) (after int, err error)) error {
 	at := map[string]int{}
-	for i, ins := range c.ins {
-		if s := ins.Symbol(); s != "" {
+	for i, in := range ins {
+		if s := in.Symbol(); s != "" {
 			at[s] = i
 		}
 	}
-	reached := make([]bool, len(c.ins))
-	work := []int{0}
-	for len(work) > 0 {
-		i := work[len(work)-1]
+	states := make([]int, len(ins))
+	type place struct{ at, state int }
+	for work := []place{{0, firstState}}; len(work) > 0; {
+		i, state := work[len(work)-1].at, work[len(work)-1].state
 		work = work[:len(work)-1]
-		for i < len(c.ins) && !reached[i] {
-			reached[i] = true
-			ins := c.ins[i]
-			if isJump(ins) {
-				if to, ok := at[ins.Reference()]; ok {
-					work = append(work, to)
-				}
-				if ins.OpCode.JumpOp() == asm.Ja {
-					break
-				}
-			} else if isExit(ins) {
-				break
-			}
-			i++
+		if i >= len(ins) || states[i] == state {
+			continue
+		}
+		if states[i] != 0 {
+			return fmt.Errorf("instruction %d is reached in two states", i)
+		}
+		states[i] = state
+		after, err := visit(i, state)
+		if err != nil {
+			return err
+		}
+		if isExit(ins[i]) {
+			continue
+		}
+		if to, ok := at[ins[i].Reference()]; ok && isJump(ins[i]) {
+			work = append(work, place{to, after})
+		}
+		if ins[i].OpCode.Class() != asm.JumpClass || ins[i].OpCode.JumpOp() != asm.Ja {
+			work = append(work, place{i + 1, after})
 		}
 	}
-	var kept asm.Instructions
-	for i, ins := range c.ins {
-		if reached[i] {
-			kept = append(kept, ins)
-		}
+	return nil
+}
+
+func (c *code) removeUnreachable() {
+	var reached []int
+	_ = walk(c.ins, func(i, state int) (int, error) {
+		reached = append(reached, i)
+		return state, nil
+	})
+	slices.Sort(reached)
+	kept := make(asm.Instructions, 0, len(reached))
+	for _, i := range reached {
+		kept = append(kept, c.ins[i])
 	}
 	c.ins = kept
 }

@@ -49,7 +49,7 @@ type Env struct {
 	Executable *Pattern
 	// Namespace is nil in the initial PID namespace.
 	Namespace *Namespace
-	// Stats is the array of the counters in record.Stats.
+	// Stats is the array of the counters in layout.Stats.
 	Stats *ebpf.Map
 	// Goroutines maps the PID of a Go program to the offset of goid in a g, a uint32. It is nil if
 	// no program of the run uses the goroutine.

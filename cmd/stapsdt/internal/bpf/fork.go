@@ -84,8 +84,7 @@ func forks(processes *ebpf.Map, kind ebpf.ProgramType, child func(*builder)) (*e
 	value := b.alloc(8)
 	b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(asm.RFP, value, asm.R5, asm.DWord))
 	b.update(processes, b.word, value, ebpf.UpdateAny)
-	b.label(labelExit)
-	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	b.leaveProgram()
 	ins, err := b.finish()
 	if err != nil {
 		return nil, err

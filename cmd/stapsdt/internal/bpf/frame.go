@@ -106,46 +106,20 @@ func (p Preemption) check(ins asm.Instructions) error {
 		}
 		return errors.New("from Linux 6.13 on, this needs a kernel that describes its types (CONFIG_DEBUG_INFO_BTF)")
 	}
-	const unknown, preemptible, alone = 0, 1, 2
-	at := map[string]int{}
-	for i, in := range ins {
-		if s := in.Symbol(); s != "" {
-			at[s] = i
-		}
-	}
-	states := make([]int, len(ins)+1)
-	type place struct{ at, state int }
-	for work := []place{{0, preemptible}}; len(work) > 0; {
-		i, state := work[len(work)-1].at, work[len(work)-1].state
-		work = work[:len(work)-1]
-		if i == len(ins) || states[i] == state {
-			continue
-		}
+	const preemptible, alone = firstState, firstState + 1
+	return walk(ins, func(i, state int) (after int, err error) {
 		in := ins[i]
 		isKfunc := in.IsKfuncCall()
 		switch {
-		case states[i] != unknown:
-			return fmt.Errorf("instruction %d is reached with and without preemption", i)
 		case state == preemptible && usesStack(in):
-			return fmt.Errorf("instruction %d uses the stack where another thread may: %v", i, in)
+			return 0, fmt.Errorf("instruction %d uses the stack where another thread may: %v", i, in)
 		case state == preemptible && in.OpCode.JumpOp() == asm.Call && in.OpCode.Class() == asm.JumpClass && !isKfunc && in.Constant != int64(asm.FnCopyFromUser):
-			return fmt.Errorf("instruction %d may use the stack where another thread does: %v", i, in)
-		}
-		states[i] = state
-		switch {
+			return 0, fmt.Errorf("instruction %d may use the stack where another thread does: %v", i, in)
 		case isKfunc && in.Constant == int64(p.Disable):
-			state = alone
+			return alone, nil
 		case isKfunc && in.Constant == int64(p.Enable):
-			state = preemptible
-		case isExit(in):
-			continue
-		case isJump(in):
-			work = append(work, place{at[in.Reference()], state})
-			if in.OpCode.JumpOp() == asm.Ja {
-				continue
-			}
+			return preemptible, nil
 		}
-		work = append(work, place{i + 1, state})
-	}
-	return nil
+		return state, nil
+	})
 }

@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
@@ -92,44 +93,38 @@ func TestEachProgramAlone(t *testing.T) {
 			ring := newMap(t, &ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: 1 << 16})
 			return trace.Section(env, ring, 1)
 		},
-		"metric": func() (*Section, error) {
-			m, err := NewMetric(probe, MetricSpec{Value: "n", By: by, Where: where, ID: "n", Bounds: func(of expr.Type) (*layout.Bounds, error) {
-				return layout.NewBounds([]float64{1, 2, 3}, 1, of)
-			}})
-			require.NoError(t, err)
-			tables, err := m.NewTables(10)
-			require.NoError(t, err)
-			t.Cleanup(tables.Close)
-			return m.Section(env, tables, 1)
-		},
 	}
-	for name, of := range map[string]struct {
-		value   string
-		buckets layout.Buckets
-	}{"count": {"", nil}, "hist": {"n", layout.Powers{}}} {
-		kinds[name] = func() (*Section, error) {
-			a, err := NewAggregate(probe, where, by, of.value, of.buckets)
-			require.NoError(t, err)
-			table, err := a.NewTable(10)
-			require.NoError(t, err)
-			t.Cleanup(func() { table.Close() })
-			return a.Section(env, table, 1)
+	bounds := func(of expr.Type) (*layout.Bounds, error) { return layout.NewBounds([]float64{1, 2, 3}, 1, of) }
+	for name, c := range map[string]Counting{
+		"count": {}, "sum": {Value: "n", Rises: true}, "hist": {Value: "n", Buckets: layout.Powers{}},
+		"latest": {Value: "n", Latest: true}, "histogram in a row": {Value: "n", ID: "n", Bounds: bounds},
+	} {
+		for _, shared := range []bool{false, true} {
+			c.By, c.Where = by, where
+			kinds[fmt.Sprintf("%s, shared: %t", name, shared)] = func() (*Section, error) {
+				a, err := NewAggregate(probe, c)
+				require.NoError(t, err)
+				tables, err := a.NewTables(layout.Limits{Rows: 10, Shared: shared})
+				require.NoError(t, err)
+				t.Cleanup(tables.Close)
+				return a.Section(env, tables, 1)
+			}
 		}
 	}
 	for _, key := range []string{"n", "text", Goroutine, Call} {
 		l, err := NewLatency(probe, probe, Pairing{Key: key, By: by, Where: []string{where}, Details: true})
 		require.NoError(t, err)
-		tables, err := l.NewTables()
+		tables, err := l.NewTables(false)
 		require.NoError(t, err)
 		t.Cleanup(tables.Close)
 		kinds["start by "+key] = func() (*Section, error) { return l.Start(env, Operations{tables, 1}, probe) }
 		kinds["end by "+key] = func() (*Section, error) {
-			end, err := l.NewEnd(probe, layout.Powers{})
+			end, err := l.NewEnd(probe, Counting{Buckets: layout.Powers{}})
 			require.NoError(t, err)
-			table, err := end.NewTable(10)
+			rows, err := end.NewTables(layout.Limits{Rows: 10})
 			require.NoError(t, err)
-			t.Cleanup(func() { table.Close() })
-			return l.End(env, Operations{tables, 1}, end, table, 1)
+			t.Cleanup(rows.Close)
+			return l.End(env, Operations{tables, 1}, end, rows, 1)
 		}
 	}
 	for name, section := range kinds {

@@ -105,8 +105,7 @@ func (g *Groups) instructions() (asm.Instructions, error) {
 		asm.Mov.Imm(asm.R4, 0),
 		asm.FnMapUpdateElem.Call(),
 	)
-	b.label(labelExit)
-	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	b.leaveProgram()
 	return b.finish()
 }
 

@@ -92,8 +92,7 @@ func (b *builder) slot(array *ebpf.Map, index uint32) {
 // last returns a section that has no counters of its own for events that are not shown.
 func (b *builder) last() (*Section, error) {
 	b.jump(labelExit)
-	b.label(labelExit)
-	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	b.leaveProgram()
 	return b.section()
 }
 

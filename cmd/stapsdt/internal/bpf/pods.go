@@ -77,10 +77,8 @@ func (b *builder) podText(s source) error {
 	b.jump(done)
 	b.label(known)
 	from := int16(s.kind-fromNamespace) * podName
-	b.add(asm.LoadMem(asm.R1, asm.R0, from, asm.DWord), asm.StoreMem(asm.RFP, t.length, asm.R1, asm.DWord))
-	for i := int16(0); i < textSlot; i += 8 {
-		b.add(asm.LoadMem(asm.R1, asm.R0, from+8+i, asm.DWord), asm.StoreMem(asm.RFP, t.at+i, asm.R1, asm.DWord))
-	}
+	b.copy(asm.RFP, t.length, asm.R0, from, 8)
+	b.copy(asm.RFP, t.at, asm.R0, from+8, textSlot)
 	b.label(done)
 	b.texts[s] = t
 	return nil

@@ -12,12 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CountStacks makes the program count by the process and its stack too.
-func (a *Aggregate) CountStacks(s *layout.Stacks) {
-	a.stacks, a.Stacks = s, true
-	a.KeySize += layout.StackKey
-}
-
 // entryStacks is the first version of Linux that finds the caller of a function at its first push.
 const entryStacks = 6<<16 | 12<<8
 

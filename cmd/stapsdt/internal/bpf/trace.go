@@ -99,34 +99,26 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 }
 
 // AddCgroup adds a value to the records: the ID of the control group of the process that fires.
-func (t *Trace) AddCgroup() {
-	t.add("cgroup", fromCgroup)
-}
+func (t *Trace) AddCgroup() { t.add("cgroup", fromCgroup, 8) }
 
 // AddGoroutine adds a value to the records: the ID of the goroutine that fires. It is missing where no
 // goroutine of a program in Env.Goroutines does.
-func (t *Trace) AddGoroutine() {
-	t.add(Goroutine, fromGoroutine)
-}
-
-func (t *Trace) add(name string, from kind) {
-	t.items = append(t.items, item{
-		Item:   layout.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: t.Size, Size: 8},
-		source: source{kind: from},
-	})
-	t.Size += 8
-	t.Items = itemsOf(t.items)
-}
+func (t *Trace) AddGoroutine() { t.add(Goroutine, fromGoroutine, 8) }
 
 // AddCall adds a value to the records: two words that tell a call of a function from others, the address of
 // its goroutine's g and how deep its stack is. It is missing on other stacks than the goroutine's.
-func (t *Trace) AddCall() {
-	t.items = append(t.items, item{
-		Item:   layout.Item{Name: Call, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: t.Size, Size: 16},
-		source: source{kind: fromCall},
-	})
-	t.Size += 16
-	t.Items = itemsOf(t.items)
+func (t *Trace) AddCall() { t.add(Call, fromCall, 16) }
+
+func (t *Trace) add(name string, from kind, size int) {
+	t.append(item{Item: layout.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Size: size}, source: source{kind: from}})
+}
+
+// append adds an item to the records.
+func (t *Trace) append(one item) {
+	one.Offset = t.Size
+	t.items = append(t.items, one)
+	t.Size += one.Size
+	t.Items = append(t.Items, one.Item)
 }
 
 // AddCondition adds a value to the records: whether a condition is true. It is missing where the
@@ -136,10 +128,8 @@ func (t *Trace) AddCondition(e *Expr) error {
 		return fmt.Errorf("%v has %d values, and no room for a condition", t.probe, len(t.items))
 	}
 	item := t.probe.item(e)
-	item.Offset, item.Size = t.Size, 8
-	t.items = append(t.items, item)
-	t.Size += 8
-	t.Items = itemsOf(t.items)
+	item.Size = 8
+	t.append(item)
 	return nil
 }
 
@@ -256,10 +246,7 @@ func (b *builder) itemValue(item *item, offset int16) error {
 			return err
 		}
 	default:
-		if err := b.fetch(item.expr, item.expr.Root); err != nil {
-			return err
-		}
-		if err := (&compiler{b, item.expr}).value(item.expr.Root); err != nil {
+		if err := b.evaluate(item.expr); err != nil {
 			return err
 		}
 	}
@@ -273,19 +260,10 @@ func (b *builder) itemValue(item *item, offset int16) error {
 		// The filter may have read a part of it, and the record gets more.
 		at := b.alloc(8)
 		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
-		if item.IsGo {
-			length, err := b.stringLength(item.source.arg, b.fault)
-			if err != nil {
-				return err
-			}
-			b.readString(regRecord, offset+layout.TextHeader, int32(item.TextSize+1), at, length)
-		} else {
-			b.readText(regRecord, offset+layout.TextHeader, int32(item.TextSize+2), at)
+		if err := b.readArg(item.source.arg, regRecord, offset+layout.TextHeader, int32(item.TextSize+1), at, b.fault); err != nil {
+			return err
 		}
-		b.add(
-			asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord),
-			asm.JSLT.Imm(asm.R0, 0, b.fault),
-		)
+		b.add(asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
 	}
 	return nil
 }
@@ -299,24 +277,18 @@ func (b *builder) recordText(item *item, offset int16) error {
 		if err := b.executable(regRecord, offset+layout.TextHeader, int32(item.TextSize+2), b.fault); err != nil {
 			return err
 		}
-		b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord), asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
-		return nil
-	}
-	if err := b.variable(item.source, b.fault); err != nil {
-		return err
-	}
-	t := b.texts[item.source]
-	if item.source.kind >= fromNamespace && item.source.kind <= fromContainer {
-		b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord))
-		b.add(asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord), asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
-		for i := int16(0); i < min(textSlot, int16(item.TextSize+2+7)&^7); i += 8 {
-			b.add(asm.LoadMem(asm.R0, asm.RFP, t.at+i, asm.DWord), asm.StoreMem(regRecord, offset+layout.TextHeader+i, asm.R0, asm.DWord))
+	} else {
+		if err := b.variable(item.source, b.fault); err != nil {
+			return err
 		}
-		return nil
+		t := b.texts[item.source]
+		b.copy(regRecord, offset+layout.TextHeader, asm.RFP, t.at, min(t.size, int16(item.TextSize+2+7)&^7))
+		if item.source.kind == fromComm {
+			b.add(asm.Mov.Imm(asm.R0, layout.CommSize))
+		} else {
+			b.add(asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord))
+		}
 	}
-	b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord), asm.Mov.Imm(asm.R5, layout.CommSize), asm.StoreMem(regRecord, offset+8, asm.R5, asm.DWord))
-	for i := int16(0); i < layout.CommSize; i += 8 {
-		b.add(asm.LoadMem(asm.R0, asm.RFP, t.at+i, asm.DWord), asm.StoreMem(regRecord, offset+layout.TextHeader+i, asm.R0, asm.DWord))
-	}
+	b.add(asm.Mov.Imm(asm.R5, 1), asm.StoreMem(regRecord, offset, asm.R5, asm.DWord), asm.StoreMem(regRecord, offset+8, asm.R0, asm.DWord))
 	return nil
 }

@@ -3,46 +3,47 @@
 package clean
 
 import (
-	"errors"
+	"debug/elf"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+
 	"golang.org/x/sys/unix"
 )
 
-// Options select what to remove.
+// Options select the files to remove.
 type Options struct {
-	Directories []Directory
+	Directories []string
+	// UID is the owner of the files to remove from the directory that all users share, or -1 for any.
+	UID int
 	// Older keeps files that were written, read or renamed since.
 	Older time.Duration
 	// DryRun removes nothing.
 	DryRun bool
 }
 
-// Action tells what was done with a file.
+// Action is the result for a file.
 type Action string
 
 const (
 	Removed Action = "removed"
-	// Removable is what would be removed without DryRun.
+	// Removable is a file that would be removed without DryRun, unless the kernel says that it is in use.
 	Removable Action = "removable"
-	// Young was used too recently.
-	Young Action = "young"
-	// Mapped is in use.
-	Mapped Action = "mapped"
-	// Unseen may be in use, because not all processes can be seen.
+	Young     Action = "young"  // used too recently
+	Mapped    Action = "mapped" // in use
+	// Unseen is a file of which the kernel does not say whether it is in use.
 	Unseen Action = "unseen"
-	// Failed could not be removed.
 	Failed Action = "failed"
 )
 
-// File is an image, or a directory that cannot be used, and what became of it.
+// File is an image, or a directory that cannot be used, and the result for it.
 type File struct {
 	Path   string        `json:"file"`
 	Action Action        `json:"action"`
@@ -51,211 +52,153 @@ type File struct {
 	Unused time.Duration `json:"unused"`
 }
 
-// Clean removes the images in the directories that no process has mapped, and returns all that it
-// found. It never follows a link, and removes only regular files that are images. blind is the
-// reason that not every process can be seen here, or "": with DryRun, it does not ask the kernel
-// whether such a process has a file open, so that more can be Removable than would be removed.
-func Clean(opts Options) (files []File, blind string) {
-	c := &cleaner{Options: opts, now: time.Now(), view: look()}
-	for _, d := range opts.Directories {
-		c.directory(d)
+// The names of the files of images have a hash of the content after the provider, or six characters
+// of mkstemp in the C library. The prefix is that of a file that was moved aside.
+const asidePrefix = ".cleaning-"
+
+var (
+	hashName   = regexp.MustCompile(`^(?:\.cleaning-)?.+-[0-9a-f]{32}\.so$`)
+	randomName = regexp.MustCompile(`^(?:\.cleaning-)?.+-[A-Za-z0-9]{6}\.so$`)
+)
+
+// Clean removes the images in the directories that no process uses, and returns all that it found. It
+// follows no link, and removes only regular files of the directory's owner that are images.
+func Clean(opts Options) []File {
+	c := &cleaner{Options: opts, now: time.Now(), mapped: map[string]int{}}
+	pids, _ := proc.Processes() // the kernel knows those that cannot be seen
+	for _, pid := range pids {
+		mappings, _, _ := proc.Mappings(pid)
+		for _, m := range mappings {
+			c.mapped[filepath.Base(m.Path)] = pid
+		}
 	}
-	return c.files, c.view.blind
+	for _, path := range opts.Directories {
+		if err := c.directory(path); err != nil && err != unix.ENOENT {
+			c.files = append(c.files, File{Path: path, Action: Failed, Why: err.Error()})
+		}
+	}
+	return c.files
 }
 
 type cleaner struct {
 	Options
-	now   time.Time
-	view  *view
-	files []File
-	// The directory that is being cleaned.
-	dir  int
-	path string
+	now    time.Time
+	mapped map[string]int // processes by the names of files that they have visibly mapped
+	files  []File
 }
 
-func (c *cleaner) failed(path string, err error) {
-	c.files = append(c.files, File{Path: path, Action: Failed, Why: err.Error()})
-}
-
-// directory cleans a directory, and does nothing if there is none.
-func (c *cleaner) directory(d Directory) {
+// directory cleans a directory.
+func (c *cleaner) directory(path string) error {
 	flags := unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
-	if !d.Shared {
+	if path != shared {
 		flags |= unix.O_NOFOLLOW
 	}
-	fd, err := unix.Open(d.Path, flags, 0)
-	if err == unix.ENOENT {
-		return
-	}
+	fd, err := unix.Open(path, flags, 0)
 	if err != nil {
-		c.failed(d.Path, err)
-		return
+		return err
 	}
-	open := os.NewFile(uintptr(fd), d.Path)
-	defer open.Close()
+	dir := os.NewFile(uintptr(fd), path)
+	defer dir.Close()
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
-		c.failed(d.Path, err)
-		return
+		return err
 	}
-	owner := d.Owner
-	switch {
-	case d.Shared:
-	case owner < 0:
-		owner = int(stat.Uid)
-	case owner != int(stat.Uid):
-		return // no directory that the library uses
-	}
-	if !d.Shared && !c.DryRun {
+	owner := int(stat.Uid)
+	if path == shared {
+		owner = c.UID
+	} else if !c.DryRun {
 		// Programs that replace a bad file take turns by this lock.
 		if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			c.failed(d.Path, fmt.Errorf("another process changes the directory: %w", err))
-			return
+			return fmt.Errorf("another process changes the directory: %w", err)
 		}
-		defer unix.Flock(fd, unix.LOCK_UN)
 	}
-	names, err := open.Readdirnames(-1)
-	if err != nil {
-		c.failed(d.Path, err)
-	}
+	names, err := dir.Readdirnames(-1)
 	slices.Sort(names)
-	c.dir, c.path = fd, d.Path
 	for _, name := range names {
-		if randomName.MatchString(name) || !d.Shared && hashName.MatchString(name) {
-			c.file(name, owner)
+		if randomName.MatchString(name) || path != shared && hashName.MatchString(name) {
+			c.file(dir, name, owner)
 		}
 	}
+	return err
 }
 
 // file removes a file if it is an image that is not in use.
-func (c *cleaner) file(name string, owner int) {
-	fd, err := open(c.dir, name)
+func (c *cleaner) file(dir *os.File, name string, owner int) {
+	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	fd, err := unix.Openat(int(dir.Fd()), name, flags|unix.O_NOATIME, 0) // which does not make it younger
+	if err == unix.EPERM {                                               // another user's
+		fd, err = unix.Openat(int(dir.Fd()), name, flags, 0)
+	}
 	if err != nil {
 		return // it is gone, or a link, or cannot be read and is of another user
 	}
-	defer unix.Close(fd)
+	file := os.NewFile(uintptr(fd), name)
+	defer file.Close()
 	var stat unix.Stat_t
-	if unix.Fstat(fd, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG || owner >= 0 && owner != int(stat.Uid) {
+	if unix.Fstat(fd, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG || owner >= 0 && owner != int(stat.Uid) || !isImage(file) {
 		return
 	}
-	if !isImage(name, reader(fd)) {
-		return
-	}
-	f := File{Path: filepath.Join(c.path, name), Size: stat.Size, Unused: c.now.Sub(latest(&stat)).Round(time.Second)}
-	f.Action, f.Why = c.decide(fd, name, &stat)
-	c.files = append(c.files, f)
-}
-
-// decide removes an image, or returns why not.
-func (c *cleaner) decide(fd int, name string, stat *unix.Stat_t) (Action, string) {
-	if c.now.Sub(latest(stat)) < c.Older {
-		return Young, ""
-	}
-	if pid, found := c.view.user(name, stat.Ino); found {
-		return Mapped, fmt.Sprintf("process %d has mapped it, or a file of that name", pid)
-	}
-	asks := leaseable(c.dir)
-	if !asks && c.view.blind != "" {
-		return Unseen, c.view.blind
-	}
-	if c.DryRun {
-		return Removable, ""
-	}
-	aside, err := c.moveAside(name, stat)
-	if err != nil {
-		return Failed, err.Error()
-	}
-	state := useUnknown
-	if asks {
-		state = usage(fd)
-	}
-	why := c.view.blind
-	if state == useUnknown && why == "" {
-		again := look() // no process can open the file by its name any longer
-		_, byName := again.user(aside, stat.Ino)
-		switch why = again.blind; {
-		case byName:
-			state = used
-		case why == "":
-			state = unused
-		}
-	}
-	if state == unused {
-		if err := unix.Unlinkat(c.dir, aside, 0); err != nil {
-			return Failed, errors.Join(err, c.moveBack(aside, name)).Error()
-		}
-		return Removed, ""
-	}
-	if err := c.moveBack(aside, name); err != nil {
-		return Failed, err.Error()
-	}
-	if state == used {
-		return Mapped, "a process has it open"
-	}
-	return Unseen, why
-}
-
-// moveAside renames a file so that no process opens it any more, and returns the name. It
-// fails if the name leads to another file by now.
-func (c *cleaner) moveAside(name string, stat *unix.Stat_t) (aside string, err error) {
-	if strings.HasPrefix(name, asidePrefix) {
-		return name, nil // since an earlier run
-	}
-	aside = asidePrefix + name
-	if err := unix.Renameat2(c.dir, name, c.dir, aside, unix.RENAME_NOREPLACE); err != nil {
-		return "", &fs.PathError{Op: "rename", Path: name, Err: err}
-	}
-	var now unix.Stat_t
-	if err := unix.Fstatat(c.dir, aside, &now, unix.AT_SYMLINK_NOFOLLOW); err != nil || now.Ino != stat.Ino || now.Dev != stat.Dev {
-		return "", errors.Join(errors.New("the file was replaced meanwhile"), err, c.moveBack(aside, name))
-	}
-	return aside, nil
-}
-
-// moveBack undoes moveAside. If a process has meanwhile made a file of the name, the other
-// stays aside, where tracers find it by the path that /proc/PID/maps shows.
-func (c *cleaner) moveBack(aside, name string) error {
-	if aside == name {
-		return nil
-	}
-	err := unix.Renameat2(c.dir, aside, c.dir, name, unix.RENAME_NOREPLACE)
-	if err != nil && err != unix.EEXIST {
-		return &fs.PathError{Op: "rename", Path: aside, Err: err}
-	}
-	return nil
-}
-
-// open opens a file for reading. This is no use of the file, and does not make it younger.
-func open(dir int, name string) (int, error) {
-	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	fd, err := unix.Openat(dir, name, flags|unix.O_NOATIME, 0)
-	if err == unix.EPERM { // another user's
-		fd, err = unix.Openat(dir, name, flags, 0)
-	}
-	return fd, err
-}
-
-// reader reads the file of a descriptor.
-type reader int
-
-func (fd reader) ReadAt(p []byte, off int64) (int, error) {
-	n, err := unix.Pread(int(fd), p, off)
-	if err != nil {
-		return 0, err
-	}
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
-// latest returns when a file was last written, read or renamed.
-func latest(stat *unix.Stat_t) time.Time {
 	var last time.Time
 	for _, each := range []unix.Timespec{stat.Atim, stat.Mtim, stat.Ctim} {
 		if at := time.Unix(each.Unix()); at.After(last) {
 			last = at
 		}
 	}
-	return last
+	unused := max(0, c.now.Sub(last)) // it can be used meanwhile
+	f := File{Path: filepath.Join(dir.Name(), name), Size: stat.Size, Unused: unused.Round(time.Second)}
+	switch pid, found := c.mapped[name]; {
+	case unused < c.Older:
+		f.Action = Young
+	case found:
+		f.Action, f.Why = Mapped, fmt.Sprintf("process %d has mapped it, or a file of that name", pid)
+	case !leaseable(fd):
+		f.Action, f.Why = Unseen, "the kernel does not say on this file system whether a process has it mapped"
+	case c.DryRun:
+		f.Action = Removable
+	default:
+		f.Action, f.Why = remove(int(dir.Fd()), name, fd, &stat)
+	}
+	c.files = append(c.files, f)
+}
+
+// isImage reports whether a file is an image of this library: no linker makes a file that has no other sections.
+func isImage(file *os.File) bool {
+	const sections = "  .note.gnu.build-id .hash .dynsym .dynstr .text .stapsdt.base .dynamic .note.stapsdt .debug_info .debug_abbrev .debug_str .debug_aranges .debug_line .shstrtab "
+	f, err := elffile.New(file)
+	return err == nil && f.Type == elf.ET_DYN && f.Section(".note.stapsdt") != nil && f.Section(".stapsdt.base") != nil &&
+		!slices.ContainsFunc(f.Sections, func(s *elf.Section) bool { return !strings.Contains(sections, " "+s.Name+" ") })
+}
+
+// leaseable reports whether a mapped file of this file system counts as open: on overlayfs, the mapping keeps another file.
+func leaseable(fd int) bool {
+	known := []uint32{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC}
+	var fs unix.Statfs_t
+	return unix.Fstatfs(fd, &fs) == nil && slices.Contains(known, uint32(fs.Type))
+}
+
+// remove removes a file unless the kernel says that another process uses it. Meanwhile it has
+// a name by which no process opens it, because opening it fails during the lease. If a process has made
+// the file again by then, this one keeps that name, which /proc/PID/maps shows.
+func remove(dir int, name string, fd int, stat *unix.Stat_t) (action Action, why string) {
+	aside := asidePrefix + strings.TrimPrefix(name, asidePrefix)
+	if err := unix.Renameat2(dir, name, dir, aside, unix.RENAME_NOREPLACE); err != nil && aside != name {
+		return Failed, err.Error()
+	}
+	var now unix.Stat_t
+	err := unix.Fstatat(dir, aside, &now, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil || now.Ino != stat.Ino || now.Dev != stat.Dev {
+		action, why = Failed, "the file was replaced meanwhile"
+	} else if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK); err == unix.EAGAIN {
+		action, why = Mapped, "a process has it open"
+	} else if err != nil { // another user's without CAP_LEASE
+		action, why = Unseen, fmt.Sprintf("the kernel does not say whether it is in use: %v", err)
+	} else if err = unix.Unlinkat(dir, aside, 0); err != nil {
+		action, why = Failed, err.Error()
+	} else {
+		return Removed, ""
+	}
+	if err := unix.Renameat2(dir, aside, dir, name, unix.RENAME_NOREPLACE); err != nil && err != unix.EEXIST {
+		return Failed, err.Error()
+	}
+	return action, why
 }

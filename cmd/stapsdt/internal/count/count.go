@@ -109,7 +109,7 @@ func (c *reporter) show(last bool) error {
 	if len(rows) == 0 {
 		return c.screen.Show([]byte("no events\n"), last)
 	}
-	if c.options.Buckets != nil && !c.options.sums() {
+	if c.options.Buckets != nil {
 		return c.screen.Show(c.histograms(rows), last)
 	}
 	return c.screen.Show(c.table(rows), last)
@@ -194,17 +194,17 @@ func (c *reporter) encode(rows []*Row[Probe]) error {
 		var object any
 		head := jsonHead{now, render.JSONText(r.Of.Provider), render.JSONText(r.Of.Name), r.By(c.options.By)}
 		switch {
-		case c.options.Buckets == nil:
-			object = struct {
-				jsonHead
-				Count uint64 `json:"count"`
-			}{head, r.Count}
 		case c.options.sums():
 			object = struct {
 				jsonHead
 				Count uint64   `json:"count"`
 				Sum   *big.Int `json:"sum"`
 			}{head, r.Count, r.sum().Int()}
+		case c.options.Buckets == nil:
+			object = struct {
+				jsonHead
+				Count uint64 `json:"count"`
+			}{head, r.Count}
 		default:
 			object = struct {
 				jsonHead

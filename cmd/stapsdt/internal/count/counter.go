@@ -5,10 +5,7 @@ package count
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-
-	"github.com/cilium/ebpf"
 )
 
 // Probe is the subject of the counts of a probe.
@@ -20,10 +17,22 @@ func (p Probe) String() string { return p.Provider + ":" + p.Name }
 type Expressions struct {
 	// By are the expressions by whose values events are counted separately.
 	By []string
-	// Value is the expression whose values Buckets divide. Buckets is nil unless it is a
-	// histogram.
+	// Value is the expression whose values are added, or "". Buckets, which divide them, are nil
+	// unless it is a histogram.
 	Value   string
 	Buckets layout.Buckets
+}
+
+// sums reports whether values are added only.
+func (e *Expressions) sums() bool { return e.Value != "" && e.Buckets == nil }
+
+// counting returns what is counted.
+func (e *Expressions) counting() bpf.Counting {
+	c := bpf.Counting{By: e.By, Value: e.Value, For: "a histogram", Buckets: e.Buckets}
+	if e.sums() {
+		c.For = "a sum"
+	}
+	return c
 }
 
 // Counter counts the events of the probes of a run. It is an engine.Subscriber.
@@ -40,25 +49,18 @@ func NewCounter(r *run.Run, e Expressions, stacks *Stacks) *Counter {
 
 // Attach attaches the counter to the probes that exist.
 func (c *Counter) Attach() error {
-	if err := c.run.Attach(c); err != nil {
+	var found func(pid int) error // the functions of a process that exits soon have to be found now
+	if c.Stacks != nil {
+		found = c.processFound
+	}
+	if err := c.run.Attach(c, found); err != nil {
 		return err
 	}
 	c.run.Announce()
 	return nil
 }
 
-// Selector implements engine.Subscriber.
-func (c *Counter) Selector() *probes.Selector { return c.run.Selector }
-
-// Together implements engine.Subscriber.
-func (c *Counter) Together() bool { return c.run.Together }
-
-// AsksProcesses implements engine.Subscriber: the functions of a process that exits soon have to
-// be found now.
-func (c *Counter) AsksProcesses() bool { return c.Stacks != nil }
-
-// ProcessFound implements engine.Subscriber.
-func (c *Counter) ProcessFound(pid int) error {
+func (c *Counter) processFound(pid int) error {
 	c.Stacks.processes.Look(pid)
 	return nil
 }
@@ -68,19 +70,20 @@ func (c *Counter) Problem(err error) { c.run.Problem(err) }
 
 // Section implements engine.Subscriber.
 func (c *Counter) Section(p *bpf.Probe) (*bpf.Section, error) {
-	e := &c.expressions
-	a, err := bpf.NewAggregate(p, c.run.Where, e.By, e.Value, e.Buckets)
-	if err != nil {
-		return nil, err
-	}
+	counting := c.expressions.counting()
+	counting.Where = c.run.Where
 	if c.Stacks != nil {
 		if err := p.StackErr(); err != nil {
 			return nil, err
 		}
-		a.CountStacks(c.Stacks.kernel)
+		counting.Stacks = c.Stacks.kernel
 	}
-	return c.Add(a, Probe{p.Provider, p.Name}, p.Name, func(table *ebpf.Map, id uint32) (*bpf.Section, error) {
-		return a.Section(c.run.Env, table, id)
+	a, err := bpf.NewAggregate(p, counting)
+	if err != nil {
+		return nil, err
+	}
+	return c.Add(a, Probe{p.Provider, p.Name}, p.Name, func(rows *layout.Tables, id uint32) (*bpf.Section, error) {
+		return a.Section(c.run.Env, rows, id)
 	})
 }
 

@@ -17,20 +17,7 @@ func (r *Row[S]) By(names []string) render.JSONObject {
 
 // Histogram returns the histogram that a row has.
 func (r *Row[S]) Histogram(buckets layout.Buckets) *render.Histogram {
-	h := &render.Histogram{Type: r.Value}
-	for i := range buckets.Len() {
-		got, ok := r.Buckets[i]
-		if !ok {
-			continue
-		}
-		low, high := buckets.Bounds(i)
-		h.Buckets = append(h.Buckets, render.Bucket{Low: low, High: high, Count: got.Count, Sum: got.Sum})
-	}
-	h.Sort()
-	if _, ok := buckets.(layout.Powers); ok {
-		h.Group = render.PowersOfTwo
-	}
-	return h
+	return render.NewHistogram(r.Value, buckets, r.Buckets)
 }
 
 // Histograms say how the histograms of rows are shown to people.

@@ -37,9 +37,6 @@ var (
 	histogramColumns = []string{"average", "p50", "p99", "max"}
 )
 
-// sums reports whether values are added only.
-func (o *Options) sums() bool { return o.Buckets == layout.Whole{} }
-
 // Check returns an error if an option is wrong.
 func (o *Options) Check() error {
 	var columns []string

@@ -31,9 +31,9 @@ func TestSorted(t *testing.T) {
 	of := expr.Type{Kind: expr.Int, Size: 8}
 	o := Options{Expressions: Expressions{Buckets: layout.Powers{}}}
 	row := func(name string, values ...int64) *Row[Probe] {
-		r := &Row[Probe]{Of: Probe{name, name}, Value: of, Buckets: map[int]*layout.Tally{}}
+		r := &Row[Probe]{Of: Probe{name, name}, Value: of, Buckets: layout.Tallies{}}
 		for _, v := range values {
-			b := r.bucket(o.Buckets.Of(of, uint64(v)))
+			b := r.bucket(layout.Powers{}.Of(of, uint64(v)))
 			b.Count++
 			b.Sum.Add(of, uint64(v))
 			r.Count++
@@ -52,7 +52,7 @@ func TestSorted(t *testing.T) {
 	}
 	o.Sort = "sum"
 	require.ErrorContains(t, o.Check(), "--sort takes count or average or p50 or p99 or max here")
-	o.Buckets = layout.Whole{}
+	o.Buckets, o.Value = nil, "n"
 	rows := []*Row[Probe]{row("a", -1, -1, math.MinInt64), row("b", math.MaxInt64, math.MaxInt64, math.MaxInt64)}
 	require.NoError(t, o.Check())
 	require.Equal(t, "b", Sorted(rows, &o)[0].Of.Name)
@@ -69,7 +69,7 @@ func TestWriteHistograms(t *testing.T) {
 	for _, path := range []string{`"/a"`, `"/b"`, `"/c"`, `"/d"`, `"/e"`} {
 		rows = append(rows, &Row[Probe]{
 			Of: Probe{"app", "done"}, Text: []string{path}, JSON: []json.RawMessage{json.RawMessage(path)}, Count: 2,
-			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: map[int]*layout.Tally{layout.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {Count: 2, Sum: layout.Sum{Low: 10}}},
+			Value: expr.Type{Kind: expr.Int, Size: 8}, Buckets: layout.Tallies{layout.Powers{}.Of(expr.Type{Kind: expr.Int, Size: 8}, 5): {Count: 2, Sum: layout.Sum{Low: 10}}},
 		})
 	}
 	var few, many bytes.Buffer

@@ -94,7 +94,7 @@ func (t *Recorded[S]) findAny(number int, by []replay.Value) *Row[S] {
 }
 
 func (t *Recorded[S]) add(number int, by []replay.Value) *Row[S] {
-	row := &Row[S]{Of: t.subjects[number], Buckets: map[int]*layout.Tally{}, key: string(t.key)}
+	row := &Row[S]{Of: t.subjects[number], Buckets: layout.Tallies{}, key: string(t.key)}
 	for i := range by {
 		row.Text, row.JSON = append(row.Text, by[i].ForText()), append(row.JSON, by[i].ForJSON())
 	}
@@ -106,11 +106,4 @@ func (t *Recorded[S]) add(number int, by []replay.Value) *Row[S] {
 }
 
 // Rows returns the numbers. The most frequent rows come first.
-func (t *Recorded[S]) Rows() ([]*Row[S], error) {
-	all := make([]*Row[S], 0, len(t.rows))
-	for _, r := range t.rows {
-		all = append(all, r)
-	}
-	slices.SortFunc(all, compareRows)
-	return all, nil
-}
+func (t *Recorded[S]) Rows() ([]*Row[S], error) { return ordered(t.rows), nil }

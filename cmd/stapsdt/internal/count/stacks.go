@@ -19,7 +19,7 @@ type Stacks struct {
 // stackOf is a stack of a process. Where its site has several probes, it has a stack for each,
 // because the site is not shown if it is that of an image.
 type stackOf struct {
-	process uint32
+	process int
 	id      layout.StackID
 	probe   string
 }
@@ -47,7 +47,7 @@ func (s *Stacks) Close() {
 }
 
 // find returns the stack of a row.
-func (s *Stacks) find(probe string, r layout.Row) *symbol.Stack {
+func (s *Stacks) find(probe string, r *layout.Row) *symbol.Stack {
 	key := stackOf{r.Process, r.Stack, probe}
 	if found := s.known[key]; found != nil {
 		return found
@@ -55,7 +55,7 @@ func (s *Stacks) find(probe string, r layout.Row) *symbol.Stack {
 	addresses, err := s.kernel.Addresses(r.Stack)
 	found := &symbol.Stack{Cut: symbol.CutUnread}
 	if err == nil && len(addresses) > 0 {
-		found = s.processes.Stack(int(r.Process), probe, addresses, s.kernel.Depth())
+		found = s.processes.Stack(r.Process, probe, addresses, s.kernel.Depth())
 	}
 	if found.Exited {
 		s.exited++

@@ -4,14 +4,11 @@ package count
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -29,12 +26,8 @@ type streamCounter struct {
 
 // recordedProbe is what is evaluated for the events of a probe.
 type recordedProbe struct {
-	*replay.Evaluator
+	*replay.Measure
 	number int // in Recorded
-	by     []*expr.Expr
-	items  []*layout.Item
-	value  *expr.Expr
-	values []replay.Value
 }
 
 func newStreamCounter(o *Options) *streamCounter {
@@ -75,7 +68,7 @@ func (c *streamCounter) fits(p *recording.Probe) error {
 // needs says what a program's own events have to have.
 func (o *Options) needs() live.Needs {
 	exprs := slices.Clone(o.By)
-	if o.Buckets != nil {
+	if o.Value != "" {
 		exprs = append(exprs, o.Value)
 	}
 	return live.Needs{Exprs: exprs, Fits: newStreamCounter(o).fits}
@@ -108,25 +101,11 @@ func (c *streamCounter) probe(p *recording.Probe) (*recordedProbe, error) {
 		c.last, c.ofLast = p, known
 		return known, nil
 	}
-	r := &recordedProbe{Evaluator: replay.NewEvaluator(p), number: c.Number(Probe{p.Provider, p.Name})}
-	for _, src := range c.expressions.By {
-		e, err := r.Parse(src)
-		if err != nil {
-			return nil, err
-		}
-		r.by, r.items = append(r.by, e), append(r.items, replay.NewItem(src, e.Type()))
+	m, err := replay.NewMeasure(p, c.expressions.counting())
+	if err != nil {
+		return nil, err
 	}
-	r.values = make([]replay.Value, len(r.by))
-	if c.expressions.Buckets != nil {
-		e, err := r.ParseInteger(c.expressions.Value, layout.What(c.expressions.Buckets))
-		if err != nil {
-			return nil, err
-		}
-		if err := layout.Fits(c.expressions.Buckets, e.Type()); err != nil {
-			return nil, fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
-		}
-		r.value = e
-	}
+	r := &recordedProbe{m, c.Number(Probe{p.Provider, p.Name})}
 	c.probes[p] = r
 	return r, nil
 }
@@ -137,22 +116,10 @@ func (c *streamCounter) add(e *recording.Event) {
 	if err != nil {
 		return
 	}
-	p.At(e)
-	var fault bool
-	for i, by := range p.by {
-		if p.values[i], fault = p.Value(by, p.items[i]); fault {
-			c.unevaluated++
-			return
-		}
-	}
-	if p.value == nil {
-		c.Add(p.number, p.values, nil, expr.Type{}, 0)
-		return
-	}
-	bits, fault := p.Number(p.value)
-	if fault {
+	switch counts, fault := p.Take(e); {
+	case counts:
+		c.Add(p.number, p.Values, c.expressions.Buckets, p.Type, p.Bits)
+	case fault:
 		c.unevaluated++
-		return
 	}
-	c.Add(p.number, p.values, c.expressions.Buckets, p.value.Type(), bits)
 }

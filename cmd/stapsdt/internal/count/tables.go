@@ -6,11 +6,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
@@ -28,8 +29,8 @@ type Tables[S Subject] struct {
 	// Stacks finds the functions of stacks, if these are counted.
 	Stacks *Stacks
 
-	shared   map[string]*ebpf.Map // by layout
-	counters []*counter[S]        // by the numbers in rows
+	tables   map[string]*layout.Tables // by layout
+	counters []*counter[S]             // by the numbers in rows
 }
 
 // counter is the program of a probe.
@@ -37,7 +38,7 @@ type counter[S Subject] struct {
 	*bpf.Aggregate
 	of    S
 	probe string
-	table *ebpf.Map
+	rows  *layout.Tables
 }
 
 // Row holds the counts of a subject for the same values of --by, at all of its sites.
@@ -49,7 +50,7 @@ type Row[S Subject] struct {
 	// Value is the type of the value that is counted by bucket. Buckets has them by their
 	// numbers.
 	Value   expr.Type
-	Buckets map[int]*layout.Tally
+	Buckets layout.Tallies
 	Stack   *symbol.Stack
 
 	key        string
@@ -59,75 +60,69 @@ type Row[S Subject] struct {
 
 // bucket returns one of a row, which it adds if it is not there.
 func (r *Row[S]) bucket(i int) *layout.Tally {
-	if r.last != nil && r.lastBucket == i {
-		return r.last
+	if r.last == nil || r.lastBucket != i {
+		r.last, r.lastBucket = r.Buckets.Of(i), i
 	}
-	b := r.Buckets[i]
-	if b == nil {
-		b = new(layout.Tally)
-		r.Buckets[i] = b
-	}
-	r.last, r.lastBucket = b, i
-	return b
+	return r.last
 }
 
 // maxRows and maxBytes bound a table that has keys. A histogram's rows are larger with each
-// processor, so that on a machine with many processors maxBytes is reached first.
+// processor, so that on a machine with many processors maxBytes is reached first. maxPlaces is the
+// number of probes without keys.
 const (
-	maxRows  = 16384
-	maxBytes = 64 << 20
+	maxRows   = 16384
+	maxBytes  = 64 << 20
+	maxPlaces = 4096
 )
 
-// rowsOf returns the maximum number of rows of a table. In a histogram with keys, each bucket
-// takes a row.
-func rowsOf(a *bpf.Aggregate) uint32 {
-	const rowSize = layout.RowSize
-	if !a.Bucketed {
-		return maxRows
+// limitsOf returns the bounds of a table. In a histogram with keys, each bucket takes a row.
+func limitsOf(a *bpf.Aggregate) layout.Limits {
+	l := layout.Limits{Rows: maxRows, Places: maxPlaces}
+	if a.KeyBuckets > 0 {
+		l.Rows = min(4*maxRows, max(maxRows/4, maxBytes/(a.Size()*ebpf.MustPossibleCPU())))
 	}
-	return min(4*maxRows, max(maxRows/4, maxBytes/uint32(rowSize*ebpf.MustPossibleCPU())))
+	return l
 }
 
 // Add gives the program of a probe a table. section is called with the table and the program's
 // number in its rows.
-func (t *Tables[S]) Add(a *bpf.Aggregate, of S, probe string, section func(table *ebpf.Map, id uint32) (*bpf.Section, error)) (*bpf.Section, error) {
-	c := &counter[S]{Aggregate: a, of: of, probe: probe}
-	if !a.Alone() {
-		c.table = t.shared[a.Layout()]
+func (t *Tables[S]) Add(a *bpf.Aggregate, of S, probe string, section func(rows *layout.Tables, id uint32) (*bpf.Section, error)) (*bpf.Section, error) {
+	id := len(t.counters)
+	if a.Places() && !a.Alone() && id >= maxPlaces {
+		return nil, fmt.Errorf("too many different probes: at most %d are counted at a time", maxPlaces)
 	}
-	if c.table == nil {
-		table, err := a.NewTable(rowsOf(a))
-		if err != nil {
+	key := a.String()
+	if a.Alone() {
+		key += fmt.Sprint(" for ", id)
+	}
+	rows := t.tables[key]
+	if rows == nil {
+		var err error
+		if rows, err = a.NewTables(limitsOf(a)); err != nil {
 			return nil, bpf.MapError(err)
 		}
-		if c.table = table; !a.Alone() {
-			if t.shared == nil {
-				t.shared = map[string]*ebpf.Map{}
-			}
-			t.shared[a.Layout()] = table
+		if t.tables == nil {
+			t.tables = map[string]*layout.Tables{}
 		}
+		t.tables[key] = rows
 	}
-	made, err := section(c.table, uint32(len(t.counters)))
-	if err != nil {
-		if a.Alone() {
-			c.table.Close()
-		}
-		return nil, err
+	made, err := section(rows, uint32(id))
+	if err == nil {
+		t.counters = append(t.counters, &counter[S]{a, of, probe, rows})
 	}
-	t.counters = append(t.counters, c)
-	return made, nil
+	return made, err
 }
 
 // Rows reads the tables. The most frequent rows come first.
 func (t *Tables[S]) Rows() ([]*Row[S], error) {
 	merged := map[string]*Row[S]{}
-	seen := map[*ebpf.Map]bool{}
-	for i, c := range t.counters {
-		if seen[c.table] {
+	seen := map[*layout.Tables]bool{}
+	for _, c := range t.counters {
+		if seen[c.rows] {
 			continue
 		}
-		seen[c.table] = true
-		err := c.Rows(c.table, len(t.counters), func(r layout.Row) {
+		seen[c.rows] = true
+		err := c.rows.Read(func(r *layout.Row) {
 			of := c
 			if !c.Alone() {
 				of = t.counters[r.ID]
@@ -135,29 +130,25 @@ func (t *Tables[S]) Rows() ([]*Row[S], error) {
 			t.merge(merged, of, r)
 		})
 		if err != nil {
-			return nil, fmt.Errorf("table %d: %w", i, err)
+			return nil, err
 		}
 	}
-	all := make([]*Row[S], 0, len(merged))
-	for _, r := range merged {
-		all = append(all, r)
-	}
-	slices.SortFunc(all, compareRows)
-	return all, nil
+	return ordered(merged), nil
 }
 
-// compareRows orders rows: the most frequent first.
-func compareRows[S Subject](a, b *Row[S]) int {
-	return cmp.Or(-cmp.Compare(a.Count, b.Count), cmp.Compare(a.Of.String(), b.Of.String()), slices.Compare(a.Text, b.Text), cmp.Compare(a.key, b.key))
+// ordered returns rows in their order: the most frequent first.
+func ordered[S Subject](rows map[string]*Row[S]) []*Row[S] {
+	return slices.SortedFunc(maps.Values(rows), func(a, b *Row[S]) int {
+		return cmp.Or(-cmp.Compare(a.Count, b.Count), cmp.Compare(a.Of.String(), b.Of.String()), slices.Compare(a.Text, b.Text), cmp.Compare(a.key, b.key))
+	})
 }
 
 // merge adds a row of a table to that of the same subject and values.
-func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r layout.Row) {
-	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: map[int]*layout.Tally{}, key: c.of.String()}
+func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r *layout.Row) {
+	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: layout.Tallies{}, key: c.of.String()}
 	for i := range c.Keys {
-		bits, text, cut := c.Keys[i].In(r.Key)
-		n.Text = append(n.Text, string(render.KeyText(&c.Keys[i], bits, text, cut)))
-		n.JSON = append(n.JSON, render.KeyJSON(&c.Keys[i], bits, text))
+		v := replay.ValueIn(&c.Keys[i], r.Key)
+		n.Text, n.JSON = append(n.Text, v.ForText()), append(n.JSON, v.ForJSON())
 		n.key += "\x00" + n.Text[i]
 	}
 	if t.Stacks != nil {
@@ -170,17 +161,12 @@ func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r layout.Row
 		merged[n.key] = n
 	}
 	n.Count += r.Count
-	n.bucket(int(r.Bucket)).Merge(r.Tally)
+	n.bucket(r.Bucket).Merge(r.Tally)
 }
 
 // Close releases the tables.
 func (t *Tables[S]) Close() {
-	for _, c := range t.counters {
-		if c.Alone() {
-			c.table.Close()
-		}
-	}
-	for _, table := range t.shared {
-		table.Close()
+	for _, rows := range t.tables {
+		rows.Close()
 	}
 }

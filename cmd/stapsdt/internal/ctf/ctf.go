@@ -57,6 +57,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if v.writer, err = create(o.Path); err != nil {
 		return err
 	}
+	v.stream.Announce()
 	err = v.stream.Run(ctx, v)
 	if err := cmp.Or(err, v.writer.close(v.stream.Lost())); err != nil {
 		return err

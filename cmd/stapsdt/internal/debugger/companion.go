@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 )
 
 // A command with a terminal does not notice that its connection has died: containerd 1.6 keeps the terminal open. Its
@@ -41,7 +41,7 @@ func AwaitAlone(token string) {
 
 // companion returns the process that has a token, and not this one, or 0.
 func companion(token string) int {
-	pids, _ := target.Processes()
+	pids, _ := proc.Processes()
 	for _, pid := range pids {
 		if pid != os.Getpid() && isCompanion(pid, token) {
 			return pid

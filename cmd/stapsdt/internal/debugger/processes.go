@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
 // Look says what can be done with the processes of a container. If alone is set, the container has a PID namespace
@@ -51,14 +51,14 @@ func Find(container string, alone bool) ([]int, error) {
 		}
 	}
 	if len(roots) == 0 {
-		return nil, fmt.Errorf("%w of the container %.12s is to be seen here", target.ErrNoProcess, container)
+		return nil, fmt.Errorf("%w of the container %.12s is to be seen here", proc.ErrNoProcess, container)
 	}
 	return roots, nil
 }
 
 // inside returns the processes of a container.
 func inside(container string, alone bool) (found []int) {
-	all, _ := target.Processes()
+	all, _ := proc.Processes()
 	for _, pid := range all {
 		if groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid)); err == nil && isOf(string(groups), container) {
 			found = append(found, pid)

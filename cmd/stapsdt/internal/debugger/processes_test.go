@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -38,7 +38,7 @@ func TestIsOf(t *testing.T) {
 func TestFind(t *testing.T) {
 	none := strings.Repeat("00", 32)
 	_, err := Find(none, false)
-	require.ErrorIs(t, err, target.ErrNoProcess)
+	require.ErrorIs(t, err, proc.ErrNoProcess)
 	pids, err := Find(none, true)
 	require.NoError(t, err)
 	require.Equal(t, []int{1}, pids)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,7 +61,7 @@ func neighbors() (all []int) {
 	if err != nil {
 		return nil
 	}
-	pids, _ := target.Processes()
+	pids, _ := proc.Processes()
 	for _, pid := range pids {
 		if pid == os.Getpid() {
 			continue

@@ -256,7 +256,7 @@ func FuzzGenerate(f *testing.F) {
 			for _, e := range wrong {
 				assert.GreaterOrEqual(t, e.Pos.Line, 0, e)
 				assert.GreaterOrEqual(t, e.Pos.Column, 1, e)
-				assert.NotEmpty(t, e.Text, e)
+				assert.NotEmpty(t, e.Msg, e)
 			}
 		}
 	})

@@ -44,12 +44,12 @@ func Generate(file, text, pkg string) ([]byte, error) {
 		return nil, err
 	}
 	g := &generator{names: map[string]Pos{}, prefix: len(providers) > 1}
-	fmt.Fprintf(&g.out, Begins+"%s. DO NOT EDIT.\n\npackage %s\n\n", filepath.Base(providers[0].Pos.File), pkg)
+	fmt.Fprintf(&g.out, Begins+"%s. DO NOT EDIT.\n\npackage %s\n\n", filepath.Base(providers[0].Pos.Filename), pkg)
 	g.imports(providers)
 	for _, p := range providers {
 		g.provider(p)
 	}
-	if err := g.errors.err(); err != nil {
+	if err := g.errors.Err(); err != nil {
 		return nil, err
 	}
 	return format.Source(g.out.Bytes())
@@ -145,9 +145,9 @@ func argNames(probe *Probe) (names []string) {
 func (g *generator) name(name, prefix, suffix string, pos Pos) string {
 	in := prefix + camel(name) + suffix
 	if camel(name) == "" || !gotoken.IsIdentifier(in) {
-		g.errors.add(pos, "%s has no name in Go: it would be %q", name, in)
+		add(&g.errors, pos, "%s has no name in Go: it would be %q", name, in)
 	} else if first, ok := g.names[in]; ok {
-		g.errors.add(pos, "%s would have the name %s in Go, which is that of what is defined at %v", name, in, first)
+		add(&g.errors, pos, "%s would have the name %s in Go, which is that of what is defined at %v", name, in, first)
 	}
 	g.names[in] = pos
 	return in
@@ -176,7 +176,7 @@ func (g *generator) check(p *Provider, probe *Probe) bool {
 			types = append(types, argTypes[probe.Args[i-1].Type])
 		}
 		if err := define(p.Name, probe.Name, types, names[:min(i, len(names))]); err != nil {
-			g.errors.add(pos, "probe %s: %v", probe.Name, err)
+			add(&g.errors, pos, "probe %s: %v", probe.Name, err)
 			return false
 		}
 	}

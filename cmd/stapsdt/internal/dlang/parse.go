@@ -42,16 +42,16 @@ type parser struct {
 func Parse(file, text string) ([]*Provider, error) {
 	p := &parser{types: map[string]ctype{}}
 	p.tokens = scan(file, text, &p.errors)
-	if err := p.errors.err(); err != nil {
+	if err := p.errors.Err(); err != nil {
 		return nil, err
 	}
 	for p.peek().kind != end {
 		p.declaration()
 	}
 	if len(p.errors) == 0 && len(p.providers) == 0 {
-		p.errors.add(Pos{file, 1, 1}, "no provider is defined here")
+		add(&p.errors, Pos{Filename: file, Line: 1, Column: 1}, "no provider is defined here")
 	}
-	return p.providers, p.errors.err()
+	return p.providers, p.errors.Err()
 }
 
 func (p *parser) peek() token { return p.tokens[p.at] }
@@ -77,7 +77,7 @@ func (p *parser) accept(text string) bool {
 // fail reports an error in the syntax, and reads no further.
 func (p *parser) fail(t token, format string, args ...any) {
 	if !p.failed {
-		p.errors.add(t.pos, format, args...)
+		add(&p.errors, t.pos, format, args...)
 	}
 	p.failed, p.at = true, len(p.tokens)-1
 }
@@ -174,7 +174,7 @@ func (p *parser) provider() {
 	provider := &Provider{Name: name.text, Pos: name.pos}
 	for _, other := range p.providers {
 		if other.Name == provider.Name {
-			p.errors.add(name.pos, "provider %s is defined twice, first at %v", name.text, other.Pos)
+			add(&p.errors, name.pos, "provider %s is defined twice, first at %v", name.text, other.Pos)
 		}
 	}
 	p.providers = append(p.providers, provider)
@@ -196,7 +196,7 @@ func (p *parser) probe(provider *Provider) {
 	probe := &Probe{Name: name.text, Pos: name.pos}
 	for _, other := range provider.Probes {
 		if other.Name == probe.Name {
-			p.errors.add(name.pos, "probe %s is defined twice, first at %v", name.text, other.Pos)
+			add(&p.errors, name.pos, "probe %s is defined twice, first at %v", name.text, other.Pos)
 		}
 	}
 	provider.Probes = append(provider.Probes, probe)
@@ -205,7 +205,7 @@ func (p *parser) probe(provider *Provider) {
 		for _, translated := range p.args(name, false) {
 			same := func(a Arg) bool { return a.Name == translated.Name }
 			if !slices.ContainsFunc(probe.Args, same) {
-				p.errors.add(translated.Pos, "probe %s passes no argument %q that could be translated", name.text, translated.Name)
+				add(&p.errors, translated.Pos, "probe %s passes no argument %q that could be translated", name.text, translated.Name)
 			}
 		}
 	}
@@ -221,11 +221,11 @@ func (p *parser) args(probe token, passed bool) (args []Arg) {
 	}
 	for p.peek().kind != end {
 		if t := p.peek(); p.accept("...") {
-			p.errors.add(t.pos, "probe %s takes any number of arguments: a probe in Go has a certain one", probe.text)
+			add(&p.errors, t.pos, "probe %s takes any number of arguments: a probe in Go has a certain one", probe.text)
 		} else if arg, none := p.arg(probe, passed); !none {
 			args = append(args, arg)
 		} else if len(args) > 0 || p.peek().text != ")" {
-			p.errors.add(t.pos, "void is no type of an argument")
+			add(&p.errors, t.pos, "void is no type of an argument")
 		}
 		if p.accept(")") {
 			return args
@@ -248,7 +248,7 @@ func (p *parser) arg(probe token, passed bool) (arg Arg, none bool) {
 		arg.Name, arg.Pos = name.text, name.pos
 	}
 	if passed && typ.goType == "" {
-		p.errors.add(first.pos, "probe %s: %s", probe.text, typ.why)
+		add(&p.errors, first.pos, "probe %s: %s", probe.text, typ.why)
 	}
 	return arg, false
 }

@@ -1,6 +1,7 @@
 package dlang
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +47,7 @@ type scanner struct {
 // scan returns the tokens of a file, with macros expanded and an end. It stops at the first
 // error.
 func scan(file, text string, errors *Errors) []token {
-	s := &scanner{text: text, pos: Pos{file, 1, 1}, fresh: true, macros: map[string][]token{}, errors: errors}
+	s := &scanner{text: text, pos: Pos{Filename: file, Line: 1, Column: 1}, fresh: true, macros: map[string][]token{}, errors: errors}
 	for len(*errors) == 0 {
 		t, ok := s.token()
 		if !ok {
@@ -68,102 +69,57 @@ func scan(file, text string, errors *Errors) []token {
 	return append(s.tokens, token{end, "the end of the file", s.pos})
 }
 
-// skip moves over bytes of the text.
-func (s *scanner) skip(n int) string {
-	skipped := s.text[s.at : s.at+n]
-	s.at += n
+var (
+	// blank matches a space, a line that goes on, or a comment.
+	blank = regexp.MustCompile(`^(?:[ \t\r\n\f\v]|\\\n|//[^\n]*|(?s:/\*.*?\*/))`)
+	// lexeme matches a token, and of a quote without an end its first byte.
+	lexeme = regexp.MustCompile(`^(?:\w+|"(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*'|\.\.\.|[!-~])`)
+	// anything matches the rest of a line, and the lines with which it goes on.
+	anything = regexp.MustCompile(`^(?:\\\n|[^\n])*`)
+)
+
+// skip moves over what matches here, and returns it.
+func (s *scanner) skip(what *regexp.Regexp) string {
+	skipped := what.FindString(s.text[s.at:])
+	s.at += len(skipped)
 	if lines := strings.Count(skipped, "\n"); lines > 0 {
 		s.pos.Line += lines
 		s.pos.Column = len(skipped) - strings.LastIndexByte(skipped, '\n')
-		s.fresh = true
 	} else {
-		s.pos.Column += n
+		s.pos.Column += len(skipped)
 	}
 	return skipped
 }
 
+// space skips spaces and comments.
+func (s *scanner) space() {
+	for skipped := s.skip(blank); skipped != ""; skipped = s.skip(blank) {
+		s.fresh = s.fresh || skipped == "\n"
+	}
+}
+
 // token returns the next token, or false at the end and after an error.
 func (s *scanner) token() (t token, ok bool) {
-	if !s.space() || s.at == len(s.text) {
+	s.space()
+	rest := s.text[s.at:]
+	if rest == "" {
 		return t, false
 	}
 	t = token{kind: mark, pos: s.pos}
-	rest := s.text[s.at:]
-	n := 1
-	switch c := rest[0]; {
-	case wordByte(c):
-		t.kind = word
-		for n < len(rest) && wordByte(rest[n]) {
-			n++
-		}
-	case c == '"' || c == '\'':
+	t.text = s.skip(lexeme)
+	switch {
+	case t.text == "":
+		add(s.errors, t.pos, "the byte %#x is no part of a name", rest[0])
+	case strings.HasPrefix(rest, "/*"):
+		add(s.errors, t.pos, "the comment has no end")
+	case t.text == `"` || t.text == "'":
+		add(s.errors, t.pos, "the quote has no end on its line")
+	case strings.Contains(`"'`, t.text[:1]):
 		t.kind = quote
-		if n = quoted(rest); n == 0 {
-			s.errors.add(t.pos, "the quote has no end on its line")
-			return t, false
-		}
-	case strings.HasPrefix(rest, "..."):
-		n = 3
-	case c < ' ' || c > '~':
-		s.errors.add(t.pos, "the byte %#x is no part of a name", c)
-		return t, false
+	case t.text[0] == '_' || t.text[0] >= '0' && t.text[0] <= '9' || t.text[0]|0x20 >= 'a' && t.text[0]|0x20 <= 'z':
+		t.kind = word
 	}
-	t.text = s.skip(n)
-	return t, true
-}
-
-// space skips spaces and comments. It returns false after an error.
-func (s *scanner) space() bool {
-	for s.at < len(s.text) {
-		rest := s.text[s.at:]
-		switch {
-		case strings.ContainsRune(" \t\r\n\f\v", rune(rest[0])):
-			s.skip(1)
-		case strings.HasPrefix(rest, "\\\n"):
-			fresh := s.fresh
-			s.skip(2)
-			s.fresh = fresh
-		case strings.HasPrefix(rest, "//"):
-			s.skip(lineLength(rest))
-		case strings.HasPrefix(rest, "/*"):
-			n := strings.Index(rest[2:], "*/")
-			if n < 0 {
-				s.errors.add(s.pos, "the comment has no end")
-				return false
-			}
-			fresh := s.fresh
-			s.skip(2 + n + 2)
-			s.fresh = fresh
-		default:
-			return true
-		}
-	}
-	return true
-}
-
-// lineLength is the length of a text up to the end of its line.
-func lineLength(text string) int {
-	if n := strings.IndexByte(text, '\n'); n >= 0 {
-		return n
-	}
-	return len(text)
-}
-
-// quoted returns the length of the quote with which a text begins, or 0 if it has no end.
-func quoted(text string) int {
-	for i := 1; i < lineLength(text); i++ {
-		switch text[i] {
-		case text[0]:
-			return i + 1
-		case '\\':
-			i++
-		}
-	}
-	return 0
-}
-
-func wordByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
+	return t, len(*s.errors) == 0
 }
 
 // directive follows a line of the preprocessor, after its #.
@@ -173,11 +129,7 @@ func (s *scanner) directive(pos Pos) {
 	switch {
 	case !ok: // "#" alone does nothing
 	case name.text == "pragma" || name.text == "ident" || name.text == "!":
-		// What follows need not be tokens.
-		for s.skip(lineLength(s.text[s.at:])); strings.HasSuffix(s.text[:s.at], "\\") && s.at < len(s.text); {
-			s.skip(1)
-			s.skip(lineLength(s.text[s.at:]))
-		}
+		s.skip(anything) // which need not be tokens
 	case name.text == "define":
 		s.define(name, s.line())
 	case name.text == "undef":
@@ -189,13 +141,13 @@ func (s *scanner) directive(pos Pos) {
 	case name.text[0] >= '0' && name.text[0] <= '9':
 		s.moved(pos, append([]token{name}, s.line()...))
 	default:
-		s.errors.add(pos, "#%s needs the C preprocessor: %s", name.text, preprocess)
+		add(s.errors, pos, "#%s needs the C preprocessor: %s", name.text, preprocess)
 	}
 }
 
 // onLine returns the next token, or false if it is not on this line.
 func (s *scanner) onLine() (t token, ok bool) {
-	if !s.space() || s.fresh {
+	if s.space(); s.fresh {
 		return t, false
 	}
 	return s.token()
@@ -215,14 +167,14 @@ func (s *scanner) line() (line []token) {
 // define keeps a macro.
 func (s *scanner) define(directive token, line []token) {
 	if len(line) == 0 || line[0].kind != word {
-		s.errors.add(directive.pos, "#define takes a name")
+		add(s.errors, directive.pos, "#define takes a name")
 		return
 	}
 	name := line[0]
 	after := name.pos
 	after.Column += len(name.text)
 	if len(line) > 1 && line[1].text == "(" && line[1].pos == after {
-		s.errors.add(name.pos, "the macro %s has parameters, which needs the C preprocessor: %s", name.text, preprocess)
+		add(s.errors, name.pos, "the macro %s has parameters, which needs the C preprocessor: %s", name.text, preprocess)
 		return
 	}
 	s.macros[name.text] = line[1:]
@@ -242,7 +194,7 @@ func (s *scanner) moved(from Pos, line []token) {
 	if len(line) > 1 && line[1].kind == quote {
 		file, err := strconv.Unquote(line[1].text)
 		if err == nil && strconv.Quote(file) == line[1].text { // no line of its own in a comment
-			s.pos.File = file
+			s.pos.Filename = file
 		}
 	}
 }
@@ -259,7 +211,7 @@ func (s *scanner) expand(to []token, t token, pos Pos, within []string) []token 
 	for _, part := range body {
 		if s.expanded++; s.expanded > maxExpansion {
 			if len(*s.errors) == 0 {
-				s.errors.add(pos, "the macro %s becomes more than %d words", within[0], maxExpansion)
+				add(s.errors, pos, "the macro %s becomes more than %d words", within[0], maxExpansion)
 			}
 			return to
 		}

@@ -2,6 +2,8 @@
 
 package doctor
 
+import "strings"
+
 // check looks for one cause.
 type check struct {
 	cause string
@@ -13,48 +15,44 @@ type check struct {
 // from being found.
 var checks = []check{
 	{"proc", "proc-or-sys-is-not-mounted", noProc},
-	{"two-processes", "pgrep-found-two-processes", twoProcesses},
-	{"pid-namespace", "the-process-ids-are-those-of-another-namespace", pidNamespace},
 	{"no-process", "the-process-ids-are-those-of-another-namespace", noProcess},
+	{"siblings", "pgrep-found-two-processes", siblings},
 	{"socket", "the-socket-cannot-be-used", listens},
 	{"user", "a-capability-is-missing", otherUser},
 	{"capability", "a-capability-is-missing", capability},
 	{"not-loaded", "the-provider-is-not-loaded", notLoaded},
 	{"name", "the-probe-has-another-name", otherName},
 	{"file", "the-tracer-is-attached-to-another-file", otherFile},
-	{"mount-namespace", "the-program-has-its-own-file-system", mountNamespace},
 	{"lockdown", "lockdown", lockdown},
 	{"seccomp", "a-seccomp-filter-stops-the-tracer", seccomp},
 	{"sys", "proc-or-sys-is-not-mounted", noSys},
 	{"uprobes", "the-kernel-is-too-old-or-has-no-uprobes", uprobes},
 	{"kernel", "the-kernel-is-too-old-or-has-no-uprobes", oldKernel},
-	{"architecture", "the-program-has-32-bits", architecture},
+	{"architecture", "the-kernel-is-too-old-or-has-no-uprobes", architecture},
 	{"site", "the-kernel-is-too-old-or-has-no-uprobes", site},
 	{"overlay", "an-overlay-has-copied-the-file", overlay},
-	{"deleted", "the-file-was-deleted", deleted},
-	{"replaced", "the-file-was-replaced", replaced},
-	{"memory", "the-image-is-in-memory", inMemory},
-	{"characters", "the-name-has-characters-that-the-tracer-does-not-take", characters},
-	{"same-names", "two-images-with-the-same-names", sameNames},
-	{"tracefs", "tracefs-is-not-mounted", tracefs},
-	{"perf-event-paranoid", "perf_event_paranoid", paranoid},
-	{"filter", "a-filter-compares-other-numbers", filter},
 	{"stopped", "the-process-is-stopped", stopped},
 	{"traced", "the-code-does-not-fire", traced},
 }
 
-// Diagnose returns what the checks find, in the order of checks.
-func Diagnose(f *Facts) []Finding {
-	var all []Finding
+// kernelOnly are the causes that do not keep stapsdt from watching a process that listens.
+const kernelOnly = " user capability not-loaded lockdown seccomp sys uprobes kernel "
+
+// Diagnose returns the findings of the checks, in their order.
+func Diagnose(f *Facts) (all []Finding) {
+	listens := f.Process.Socket == nil && f.Process.Alive
 	for _, c := range checks {
 		for _, found := range c.run(f) {
 			found.Cause, found.See = c.cause, "docs/nothing-shows.md#"+c.see
+			if listens && found.Level == Fault && strings.Contains(kernelOnly, " "+c.cause+" ") {
+				found.Level = Note
+				found.Says += " This concerns only what needs the kernel, such as stack: the process listens."
+			}
 			all = append(all, found)
 		}
 		if f.Self.NoProc && len(all) > 0 {
-			break // whatever else is asked of /proc has no answer
+			break // the other facts are from /proc
 		}
 	}
-	relieve(f, all)
 	return all
 }

@@ -6,13 +6,11 @@ package doctor
 type Level string
 
 const (
-	// Fault keeps every tracer, or what was asked for, from seeing an event.
+	// Fault keeps the selected probes from being traced.
 	Fault Level = "fault"
-	// Limit keeps some tracers from seeing events, or some ways to attach them.
-	Limit Level = "limit"
-	// Note is what can lead a user astray while tracers work.
+	// Note can lead a user astray while tracing works.
 	Note Level = "note"
-	// Fine is what was looked at and is as it should be, or does not matter.
+	// Fine was checked and is as it should be.
 	Fine Level = "fine"
 )
 
@@ -29,35 +27,26 @@ type Finding struct {
 	status int
 }
 
-// The statuses of a diagnosis beyond those that every command has.
+// The exit statuses of a diagnosis. Only StatusFault is not one of every command.
 const (
 	StatusNothing = 3 // no such process or probe
 	StatusRights  = 4
 	StatusFault   = 6
-	StatusLimit   = 7
 )
 
-// Status returns the exit status for findings: that of the first fault, StatusLimit if there
-// are only limits, and 0 if there is neither.
+// Status returns the exit status of the first fault, or 0 without one.
 func Status(findings []Finding) int {
-	status := 0
 	for _, f := range findings {
-		switch f.Level {
-		case Fault:
+		if f.Level == Fault {
 			return f.status
-		case Limit:
-			status = StatusLimit
 		}
 	}
-	return status
+	return 0
 }
 
-// The results of checks.
-
-func fault(status int, says, cure string) Finding {
-	return Finding{Level: Fault, Says: says, Cure: cure, status: status}
+func fault(status int, says, cure string) []Finding {
+	return []Finding{{Level: Fault, Says: says, Cure: cure, status: status}}
 }
 
-func limit(says, cure string) Finding { return Finding{Level: Limit, Says: says, Cure: cure} }
-func note(says, cure string) Finding  { return Finding{Level: Note, Says: says, Cure: cure} }
-func fine(says string) []Finding      { return []Finding{{Level: Fine, Says: says}} }
+func note(says, cure string) []Finding { return []Finding{{Level: Note, Says: says, Cure: cure}} }
+func fine(says string) []Finding       { return []Finding{{Level: Fine, Says: says}} }

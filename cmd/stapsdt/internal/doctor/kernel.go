@@ -6,126 +6,153 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"strconv"
+	"io/fs"
+	"slices"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 
 	"golang.org/x/sys/unix"
 )
 
-// noSys: tracers look for the kernel's uprobes and for its processors in /sys.
+// denied reports whether an error is a refusal.
+func denied(err error) bool { return errors.Is(err, fs.ErrPermission) }
+
+// refused reports whether the kernel, or a filter before it, has refused the trial.
+func (f *Facts) refused() bool {
+	err := errors.Join(f.Trial.BPF, f.Trial.Attach)
+	return denied(err) || errors.Is(err, unix.ENOSYS)
+}
+
+// missing returns the capabilities that attaching takes and that are missing.
+func (f *Facts) missing() []rights.Capability {
+	admin := func(c rights.Capability) bool { return c == rights.Admin }
+	missing := slices.DeleteFunc(slices.Clone(f.Self.Missing), admin)
+	// Only some kernels demand it, where uprobe_multi cannot be used.
+	if len(missing) == 0 && f.Trial.BPF == nil && errors.Is(f.Trial.Attach, unix.EACCES) {
+		return f.Self.Missing
+	}
+	return missing
+}
+
+// capability: tracing takes more rights than this process has.
+func capability(f *Facts) (all []Finding) {
+	switch missing := f.missing(); {
+	case len(missing) > 0:
+		lack := rights.Error{Op: "Attaching to probes", Missing: missing}
+		all = fault(StatusRights, lack.Error()+".", "Run stapsdt as root (sudo), or give it these capabilities.")
+	case !f.refused() || f.Host.Lockdown == confidentiality || f.Self.Seccomp: // other checks say why
+	case f.Self.InUserNamespace:
+		all = fault(StatusRights, "The kernel refuses to trace here: the capabilities of this process are those of a user namespace, and tracing takes those of the initial one.",
+			"Run stapsdt on the host, or in a container without a user namespace.")
+	default:
+		all = fault(StatusRights, fmt.Sprintf("The kernel refuses to trace here, although no capability is missing: %v. A security module, such as SELinux, can be why.", errors.Join(f.Trial.BPF, f.Trial.Attach)),
+			"Look for the refusal in the log of the kernel (dmesg, ausearch).")
+	}
+	if f.Closed != nil {
+		result := fault(StatusRights, fmt.Sprintf("A file that the process has mapped cannot be opened, and may have probes: %v.", f.Closed),
+			"Run stapsdt with these capabilities, or as root outside of the container.")
+		if f.likely() != nil {
+			result[0].Level = Note
+		}
+		all = append(all, result...)
+	}
+	if len(all) == 0 {
+		return fine("No capability is missing.")
+	}
+	return all
+}
+
+const confidentiality = "confidentiality"
+
+// lockdown: the kernel lets no user look at programs.
+func lockdown(f *Facts) []Finding {
+	if f.Host.Lockdown == confidentiality {
+		return fault(StatusFault, "The kernel is locked down in the mode confidentiality, in which nothing can be traced.", "Boot with lockdown=integrity or lockdown=none.")
+	}
+	return fine("The kernel has no lockdown that forbids tracing.")
+}
+
+// seccomp: a filter refuses the system calls of tracers.
+func seccomp(f *Facts) []Finding {
+	switch {
+	case !f.Self.Seccomp:
+		return fine("There is no seccomp filter.")
+	case f.refused() && len(f.missing()) == 0 && f.Host.Lockdown != confidentiality:
+		return fault(StatusFault, fmt.Sprintf("A seccomp filter refuses the system calls of tracers, although no capability is missing: %v.", errors.Join(f.Trial.BPF, f.Trial.Attach)),
+			"Add bpf and perf_event_open to the profile of this container (docker run --security-opt seccomp=FILE). The traced program needs neither.")
+	}
+	return fine("There is a seccomp filter, which has refused nothing.")
+}
+
+// noSys: the kernel's uprobes and its processors are found in /sys.
 func noSys(f *Facts) []Finding {
 	if f.Host.Uprobes != UprobesUnknown {
 		return nil
 	}
-	return []Finding{fault(StatusFault,
-		"/sys is not mounted, where tracers look for the kernel's uprobes and its processors.",
-		"Mount it: mount -t sysfs sysfs /sys.")}
+	return fault(StatusFault, "/sys is not mounted, which shows the kernel's uprobes and its processors.", "Mount it: mount -t sysfs sysfs /sys.")
 }
 
-// uprobes: the kernel has no uprobes, or does not show them here.
+// uprobes: the kernel has no uprobes, or does not show them here. From Linux 6.6, attaching works without.
 func uprobes(f *Facts) []Finding {
-	switch f.Host.Uprobes {
-	case UprobesThere:
-		return fine("The kernel has uprobes.")
-	case UprobesUnknown:
+	if f.Host.Uprobes != UprobesMissing || f.Trial.Name.Probe != "" && f.Trial.Attach == nil && f.Trial.BPF == nil {
 		return nil
 	}
-	says := "The kernel has no event source for uprobes (/sys/bus/event_source/devices/uprobe)"
-	cure := "Use a kernel from Linux 4.17 on that was built with CONFIG_UPROBE_EVENTS. In a container, do not hide /sys/bus."
-	if f.Trial.Name.Probe != "" && f.Trial.Perf == nil {
-		return []Finding{limit(says+". bpftrace 0.17 cannot attach without it; stapsdt can, from Linux 6.6 on.", cure)}
-	}
-	return []Finding{fault(StatusFault, says+", without which tracers cannot attach.", cure)}
+	return fault(StatusFault, "The kernel has no event source for uprobes (/sys/bus/event_source/devices/uprobe).",
+		"Use a kernel that was built with CONFIG_UPROBE_EVENTS. In a container, do not hide /sys/bus.")
 }
 
-// oldKernel: tracers need a newer kernel.
+// oldKernel: stapsdt needs a newer kernel.
 func oldKernel(f *Facts) []Finding {
-	major, minor, ok := version(f.Host.Release)
-	older := func(than, and int) bool { return major < than || major == than && minor < and }
-	switch {
-	case !ok:
+	var major, minor int
+	switch _, err := fmt.Sscanf(f.Host.Release, "%d.%d", &major, &minor); {
+	case err != nil:
 		return nil
-	case older(4, 17):
-		return []Finding{fault(StatusFault,
-			fmt.Sprintf("Linux %s is too old: the event source that tracers use came with Linux 4.17.", f.Host.Release),
-			"Use a newer kernel, or tracefs: docs/perf-and-tracefs.md.")}
-	case older(5, 8):
-		return []Finding{limit(
-			fmt.Sprintf("Linux %s is too old for stapsdt, which takes Linux 5.8.", f.Host.Release), "Use bpftrace or perf.")}
+	case major < 5 || major == 5 && minor < 8:
+		return fault(StatusFault, fmt.Sprintf("Linux %s is too old: stapsdt needs Linux 5.8.", f.Host.Release), "Use a newer kernel, or tracefs: docs/perf-and-tracefs.md.")
 	}
 	return fine("Linux " + f.Host.Release + " is new enough.")
 }
 
-// version reads "6.18.44-generic".
-func version(release string) (major, minor int, ok bool) {
-	first, rest, _ := strings.Cut(release, ".")
-	end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
-	if end >= 0 {
-		rest = rest[:end]
-	}
-	major, err1 := strconv.Atoi(first)
-	minor, err2 := strconv.Atoi(rest)
-	return major, minor, err1 == nil && err2 == nil
-}
-
-// narrow are the machines of programs that the kernel of another machine runs as well.
-var narrow = map[elf.Machine]elf.Machine{elf.EM_386: elf.EM_X86_64, elf.EM_ARM: elf.EM_AARCH64}
-
-// architecture: the program is of another machine than the kernel.
+// architecture: an emulator runs the program.
 func architecture(f *Facts) []Finding {
-	machine := f.Process.Emulated
-	bits := false
-	for _, im := range f.selected() {
-		if im.Machine != f.Host.Machine || im.Class != f.Host.Class {
-			machine = im.Machine
-			bits = narrow[machine] == f.Host.Machine || machine == f.Host.Machine
-			break
-		}
-	}
-	name := strings.TrimPrefix(machine.String(), "EM_")
-	switch {
-	case f.Host.Machine == elf.EM_NONE:
+	if f.Process.Foreign == elf.EM_NONE {
 		return nil
-	case bits:
-		return []Finding{limit(
-			fmt.Sprintf("The program has 32 bits (%s) and the kernel 64. bpftrace 0.27 finds no probes in such a program; bpftrace 0.17 and stapsdt do.", name),
-			"Use stapsdt, bpftrace 0.17 or tracefs (docs/perf-and-tracefs.md), or build the program for 64 bits.")}
-	case machine != elf.EM_NONE:
-		return []Finding{fault(StatusFault,
-			fmt.Sprintf("The probes are those of another architecture (%s) than the kernel's (%s): an emulator such as qemu runs the program, and the processor never executes the sites.",
-				name, strings.TrimPrefix(f.Host.Machine.String(), "EM_")),
-			"Build the program for this machine, or trace it inside a virtual machine of its own.")}
-	case len(f.selected()) > 0:
-		return fine("The program is of the kernel's architecture.")
 	}
-	return nil
+	name := func(m elf.Machine) string { return strings.TrimPrefix(m.String(), "EM_") }
+	return fault(StatusFault,
+		fmt.Sprintf("The probes are those of another architecture (%s) than the kernel's (%s): an emulator such as qemu runs the program, and the processor never executes the sites.",
+			name(f.Process.Foreign), name(f.Host.Machine)),
+		"Build the program for this machine, or trace it inside a virtual machine of its own.")
 }
 
 // site: the kernel does not take the instruction at the site.
 func site(f *Facts) []Finding {
-	err := f.Trial.Perf
+	err := f.Trial.Attach
 	switch {
-	case f.Trial.Name.Probe == "" || err == nil && f.Trial.BPF != nil:
-		return nil
+	case f.Trial.Name.Probe == "" || f.Trial.BPF != nil || f.refused() || errors.Is(err, unix.ESRCH) || err != nil && f.Host.Uprobes != UprobesThere:
+		return nil // other checks say why, or the process has exited
 	case err == nil:
 		return fine("The kernel lets " + f.Trial.Name.String() + " be traced.")
-	case denied(err), errors.Is(err, unix.ENOSYS), errors.Is(err, errNoUprobes), errors.Is(err, unix.ESRCH):
-		return nil // other checks say why, or the process has exited
 	}
-	return []Finding{fault(StatusFault,
-		fmt.Sprintf("The kernel cannot trace the site of %v: %v. It does not take the instruction there.", f.Trial.Name, err),
-		"Start the program without STAPSDT_SITE in its environment, or with STAPSDT_SITE=nop1.")}
+	return fault(StatusFault, fmt.Sprintf("The kernel cannot trace the site of %v: %v. It does not take the instruction there.", f.Trial.Name, err),
+		"Start the program without STAPSDT_SITE in its environment, or with STAPSDT_SITE=nop1.")
 }
 
-// tracefs: bpftrace 0.25 and later do nothing without.
-func tracefs(f *Facts) []Finding {
-	switch {
-	case f.Host.Tracefs != "":
-		return fine("tracefs is mounted at " + f.Host.Tracefs + ".")
-	case !f.Host.Mounts:
+// overlay: the kernel traces the file, and the process executes another.
+func overlay(f *Facts) []Finding {
+	if t := f.Trial; !t.Known || t.BPF != nil || t.Attach != nil || t.Before || t.During {
 		return nil
 	}
-	return []Finding{limit(
-		"tracefs is not mounted: bpftrace 0.25 and later, and perf probe, do nothing without it.",
-		"mount -t tracefs tracefs /sys/kernel/tracing; for a container, docker run -v /sys/kernel/tracing:/sys/kernel/tracing:ro.")}
+	return fault(StatusFault,
+		fmt.Sprintf("The kernel takes a tracer for %s, but the code of process %d stays as it is: the process executes another file. An overlay file system does this when a file of a lower layer is changed, and copies it.", f.Trial.Path, f.PID),
+		"Unload and Load the provider, or start the program again. Keep the files of images out of container images.")
+}
+
+// traced: a tracer is attached, so that the rest is up to the program.
+func traced(f *Facts) []Finding {
+	if !f.Trial.Known || !f.Trial.Before {
+		return nil
+	}
+	return note(fmt.Sprintf("A tracer is attached to %v in process %d now. If it shows nothing, the code does not fire, or a filter is never true.", f.Trial.Name, f.PID), "")
 }

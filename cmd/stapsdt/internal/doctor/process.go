@@ -3,19 +3,167 @@
 package doctor
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
+	"github.com/go-stapsdt/stapsdt/internal/nearest"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
+	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// noProc: tracers find processes, and what these have mapped, in /proc.
+// noProc: processes, and the files that they have mapped, are found in /proc.
 func noProc(f *Facts) []Finding {
 	if !f.Self.NoProc {
 		return nil
 	}
-	return []Finding{fault(StatusFault,
-		"/proc is not mounted, where tracers find processes and the files that these have mapped.",
-		"Mount it: mount -t proc proc /proc.")}
+	return fault(StatusFault, "/proc is not mounted.", "Mount it: mount -t proc proc /proc.")
+}
+
+// noProcess: the process has ended, or has another PID here.
+func noProcess(f *Facts) []Finding {
+	switch {
+	case !f.Self.OwnProc:
+		return fault(StatusFault, "/proc belongs to another PID namespace than this process, so that the kernel takes other PIDs than it shows.",
+			"Mount a /proc of this namespace (unshare --mount-proc), or run stapsdt in the namespace that /proc belongs to.")
+	case f.Process.Alive:
+		return nil
+	case f.Self.InPIDNamespace:
+		return fault(StatusNothing, fmt.Sprintf("There is no process %d in this PID namespace. A process of the host or of another container has another PID here, or none.", f.PID),
+			"Give this container the PID namespace of the target (docker run --pid=container:NAME, or --pid=host), or run stapsdt on the host.")
+	}
+	return fault(StatusNothing, fmt.Sprintf("There is no process %d, or it has exited. A PID from inside a container is another one here.", f.PID),
+		"pgrep -nx NAME prints the PID that the process has here.")
+}
+
+// siblings: the events are perhaps those of another process.
+func siblings(f *Facts) []Finding {
+	if len(f.Process.Siblings) == 0 {
+		return nil
+	}
+	return note(fmt.Sprintf("The program of process %d also runs as %s, whose events are others.", f.PID, list(f.Process.Siblings)), "")
+}
+
+// otherUser: this user may not look at the process.
+func otherUser(f *Facts) []Finding {
+	if !f.Process.Alive || !denied(f.Process.Refused) {
+		return nil
+	}
+	cure := "Run stapsdt as root (sudo)."
+	if f.Process.UID == f.Self.UID {
+		cure = "Run stapsdt as root outside of the container, with every capability that the process has."
+	}
+	return fault(StatusRights, fmt.Sprintf("Process %d runs as user %d, and this is user %d: %v.", f.PID, f.Process.UID, f.Self.UID, f.Process.Refused), cure)
+}
+
+// listens tells whether the process can be watched by its socket, without the kernel.
+func listens(f *Facts) []Finding {
+	err := f.Process.Socket
+	if !f.Process.Alive || errors.Is(err, proc.ErrNoProcess) {
+		return nil
+	}
+	cure := "Let the program Close what Listen returned and call Listen again, or start it again."
+	switch {
+	case err == nil:
+		return fine(fmt.Sprintf("Process %d listens: stapsdt watches its Go probes without rights and without the kernel.", f.PID))
+	case errors.Is(err, socket.ErrNone):
+		return fine(fmt.Sprintf("Process %d does not listen. If its program calls probesock.Listen, stapsdt needs no rights to watch it.", f.PID))
+	case errors.Is(err, socket.ErrUser):
+		cure = "Run stapsdt as that user. Root is not needed."
+	case errors.Is(err, wire.ErrVersion):
+		cure = "Use a command of the same major version as the library in the program."
+	case errors.Is(err, socket.ErrRefused):
+		cure = "Run stapsdt where the program's directory can be reached: in its container, or in one of the same user that shares the PID namespace or the volume."
+	}
+	return note(fmt.Sprintf("Process %d listens, but its socket cannot be used: %v.", f.PID, err), cure)
+}
+
+// notLoaded: the process has no probes.
+func notLoaded(f *Facts) []Finding {
+	p := &f.Process
+	if !f.readable() || len(f.Images) > 0 || f.Closed != nil || p.Foreign != 0 {
+		return nil
+	}
+	says, cure := ".", "Check that this is the right process, and that its provider is loaded. Start the tracer after Load."
+	switch {
+	case len(p.Children) > 0:
+		says = fmt.Sprintf(", but has started %s, which has: it is a wrapper, such as go run.", list(p.Children))
+		cure = fmt.Sprintf("Use -p %d.", p.Children[0])
+	case p.Parked:
+		says, cure = " now: its provider was loaded, and then unloaded.", "Wait for the next Load, and start the tracer after it."
+	case p.HasLibrary:
+		says = ", though the library is built into it: the program has not called Load or LoadAll, or this has failed."
+		cure = "Log the error that Load returned; with STAPSDT_DEBUG=1 in its environment, the program prints why each place was not used. Start the tracer after Load."
+	}
+	if p.Directory != "" && !p.Parked && len(p.Children) == 0 {
+		says += fmt.Sprintf(" Its STAPSDT_DIR demands the directory %s and no other, which must be usable and have no colon in its path.", p.Directory)
+	}
+	return fault(StatusNothing, fmt.Sprintf("Process %d (%s) has no probes%s", f.PID, p.Name, says), cure)
+}
+
+// otherName: the process has probes, but not of this name.
+func otherName(f *Facts) []Finding {
+	switch {
+	case f.Spec == nil || errors.Is(f.Named.Err, sdt.ErrNoProbes): // otherFile says so
+		return nil
+	case f.Spec.File != "" && f.Named.Err == nil && !f.Named.HasProbe:
+		return fault(StatusNothing, fmt.Sprintf("%s has no probe %s:%s.", f.Spec.File, f.Spec.Provider, f.Spec.Probe), "List its probes: stapsdt list "+f.Spec.File+".")
+	case len(f.Images) == 0 || f.likely() != nil:
+		return nil
+	}
+	names := f.nearest()
+	says := fmt.Sprintf("Process %d has no probe %s:%s. The nearest name is %s", f.PID, f.Spec.Provider, f.Spec.Probe, names[0])
+	if rest := names[1:min(len(names), 5)]; len(rest) > 0 {
+		says += "; it also has " + strings.Join(rest, ", ")
+		if more := len(names) - 5; more > 0 {
+			says += fmt.Sprintf(" and %d others", more)
+		}
+	}
+	return fault(StatusNothing, says+".", fmt.Sprintf("Use %s, or list the names: stapsdt list -p %d.", names[0], f.PID))
+}
+
+// nearest returns the names of all probes, beginning with those that resemble the spec.
+func (f *Facts) nearest() (names []string) {
+	distances := map[string]int{}
+	for _, im := range f.Images {
+		for _, n := range im.Probes {
+			distances[n.String()] = nearest.Distance(f.Spec.Provider, n.Provider) + nearest.Distance(f.Spec.Probe, n.Probe)
+			names = append(names, n.String())
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(distances[a]-distances[b], cmp.Compare(a, b)) })
+	return slices.Compact(names)
+}
+
+// otherFile: the process has not mapped the file that was named.
+func otherFile(f *Facts) []Finding {
+	if f.Spec == nil || f.Spec.File == "" || !f.readable() {
+		return nil
+	}
+	file, mapped := f.Spec.File, ""
+	if im := f.likely(); im != nil {
+		mapped = fmt.Sprintf(" The process has mapped %s.", im.Path)
+	}
+	cure := fmt.Sprintf("Use -p %d, and no file.", f.PID)
+	switch err := f.Named.Err; {
+	case errors.Is(err, sdt.ErrNoProbes):
+		return fault(StatusNothing, file+" has no probes. A program that makes its probes at run time has them in another file, its image."+mapped, cure)
+	case errors.Is(err, fs.ErrNotExist) && f.Named.InRoot:
+		return fault(StatusFault, fmt.Sprintf("%s exists in the file system of process %d only, which is not the one here.", file, f.PID),
+			fmt.Sprintf("Use -p %d, or the file /proc/%d/root%s.", f.PID, f.PID, file))
+	case denied(err):
+		return fault(StatusRights, fmt.Sprintf("The file cannot be opened: %v.", err), "Run stapsdt as root (sudo).")
+	case err != nil:
+		return fault(StatusNothing, fmt.Sprintf("The file cannot be used: %v.%s", err, mapped), cure)
+	case slices.ContainsFunc(f.Images, func(im Image) bool { return im.ID == f.Named.ID }):
+		return fine(fmt.Sprintf("Process %d has mapped %s.", f.PID, file))
+	}
+	return fault(StatusFault, fmt.Sprintf("Process %d has not mapped %s, but a file of another user, directory or version, or has mapped it before it was replaced.%s", f.PID, file, mapped), cure)
 }
 
 // stopped: a process that is stopped fires nothing.
@@ -23,137 +171,15 @@ func stopped(f *Facts) []Finding {
 	if !f.Process.Stopped {
 		return nil
 	}
-	return []Finding{fault(StatusFault,
-		fmt.Sprintf("Process %d is stopped, by a signal or a debugger, and fires nothing until it continues.", f.PID),
-		fmt.Sprintf("Let it continue: kill -CONT %d, or detach the debugger.", f.PID))}
-}
-
-// twoProcesses: pgrep prints all that match, and bpftrace follows the first.
-func twoProcesses(f *Facts) []Finding {
-	if len(f.PIDs) > 1 {
-		return []Finding{fault(StatusFault,
-			fmt.Sprintf("-p names the processes %s. bpftrace refuses several numbers, or follows the first and does not say so.", list(f.PIDs)),
-			"Give one of them; pgrep -nx NAME prints the newest process of exactly this name. To trace all of them, attach to the file of the probes, without -p.")}
-	}
-	if n := len(f.Process.Siblings); n > 0 {
-		return []Finding{note(
-			fmt.Sprintf("%s the same program as process %d: %s. Their events are not those of process %d.", count(n, "other process runs", "other processes run"), f.PID, list(f.Process.Siblings), f.PID), "")}
-	}
-	return nil
-}
-
-// pidNamespace: the number is another one, or none, where the tracer runs.
-func pidNamespace(f *Facts) []Finding {
-	switch {
-	case !f.Self.OwnProc:
-		return []Finding{fault(StatusFault,
-			"/proc belongs to another PID namespace than this process, so that its numbers are not those that the kernel takes from a tracer here.",
-			"Mount a /proc of this namespace (unshare --mount-proc), or run the tracer in the namespace that /proc belongs to.")}
-	case !f.Process.Alive && f.Self.Namespaces.PID != initialPID:
-		return []Finding{fault(StatusNothing,
-			fmt.Sprintf("There is no process %d in this PID namespace, which is not the initial one. A process of the host or of another container has another number here, or none.", f.PID),
-			"Give the tracer's container the PID namespace of the target (docker run --pid=container:NAME, or --pid=host), or run the tracer on the host.")}
-	}
-	return nil
-}
-
-func noProcess(f *Facts) []Finding {
-	if f.Process.Alive || f.Self.Namespaces.PID != initialPID || !f.Self.OwnProc {
-		return nil
-	}
-	return []Finding{fault(StatusNothing,
-		fmt.Sprintf("There is no process %d, or it has exited. If the number is from inside a container, it is another one here.", f.PID),
-		"pgrep -nx NAME prints the number that the process has here.")}
-}
-
-// otherUser: the process belongs to another user, whom this one may not look at.
-func otherUser(f *Facts) []Finding {
-	if !f.Process.Alive || !denied(f.Process.Refused) {
-		return nil
-	}
-	if len(f.Process.UIDs) > 0 && !slices.Contains(f.Process.UIDs, f.Self.UID) {
-		return []Finding{fault(StatusRights,
-			fmt.Sprintf("Process %d belongs to user %d, and this is user %d: %v.", f.PID, f.Process.UIDs[0], f.Self.UID, f.Process.Refused),
-			"Run the tracer as root (sudo).")}
-	}
-	if uids := f.Process.UIDs; len(uids) > 1 && uids[0] == f.Self.UID && uids[1] != uids[0] {
-		return []Finding{fault(StatusRights,
-			fmt.Sprintf("Process %d runs with the rights of user %d, because its file is set-user-ID, and this is user %d: %v.", f.PID, uids[1], f.Self.UID, f.Process.Refused),
-			"Run the tracer as root (sudo).")}
-	}
-	return []Finding{fault(StatusRights,
-		fmt.Sprintf("Process %d cannot be looked at: %v.", f.PID, f.Process.Refused),
-		"Run the tracer as root outside of the container, with every capability that the process has.")}
-}
-
-// notLoaded: the process has no probes.
-func notLoaded(f *Facts) []Finding {
-	if !f.looked() || len(f.Images) > 0 || f.Closed != nil || f.Process.Emulated != 0 {
-		return nil
-	}
-	who := fmt.Sprintf("Process %d (%s)", f.PID, f.Process.Name)
-	switch p := &f.Process; {
-	case len(p.Children) > 0:
-		return []Finding{fault(StatusNothing,
-			fmt.Sprintf("%s has no probes, but has started %s, which has: it is a wrapper, such as go run.", who, list(p.Children)),
-			fmt.Sprintf("Use -p %d.", p.Children[0]))}
-	case p.Parked:
-		return []Finding{fault(StatusNothing,
-			who+" has no probes now: its provider was loaded, and then unloaded.",
-			"Wait for the next Load, and start the tracer after it.")}
-	case strings.Contains(p.Directory, ":"):
-		return []Finding{fault(StatusNothing,
-			fmt.Sprintf("%s has no probes: its STAPSDT_DIR is %s, and tracers cannot find probes in a path with a colon, so that Load has failed.", who, p.Directory),
-			"Set STAPSDT_DIR to a directory without a colon in its path, and start the program again.")}
-	case p.HasLibrary:
-		says := who + " has no probes, though the library is built into it: the program has not called Load or LoadAll, or this has failed."
-		if p.Directory != "" {
-			says += fmt.Sprintf(" Its STAPSDT_DIR demands the directory %s and no other.", p.Directory)
-		}
-		return []Finding{fault(StatusNothing, says,
-			"Look at the error that Load returned; with STAPSDT_DEBUG=1 in its environment, the program prints why each place was not used. Start the tracer after Load.")}
-	}
-	return []Finding{fault(StatusNothing,
-		who+" has no probes: no file that it has mapped has SDT notes. A provider has none before Load and after Unload.",
-		"Check that this is the right process, and that its provider is loaded. Start the tracer after Load.")}
-}
-
-// filter: a condition such as pid == 1 compares another number.
-func filter(f *Facts) []Finding {
-	if !f.looked() || len(f.Process.Numbers) < 2 && f.Self.Namespaces.PID == initialPID {
-		return nil
-	}
-	own := f.PID
-	if n := len(f.Process.Numbers); n > 0 {
-		own = f.Process.Numbers[n-1]
-	}
-	if f.Self.Namespaces.PID != initialPID {
-		return []Finding{note(
-			fmt.Sprintf("This PID namespace is not the initial one. In bpftrace 0.17, pid is the number that the host knows, and not %d.", f.PID),
-			"Use -p instead of a filter by pid.")}
-	}
-	return []Finding{note(
-		fmt.Sprintf("Process %d runs in a PID namespace of its own, where its number is %d. Filters by pid compare %d.", f.PID, own, f.PID), "")}
+	return fault(StatusFault, fmt.Sprintf("Process %d is stopped, by a signal or a debugger, and fires nothing until it continues.", f.PID),
+		fmt.Sprintf("Let it continue: kill -CONT %d, or detach the debugger.", f.PID))
 }
 
 func list(pids []int) string {
 	const most = 8
-	var all []string
-	for _, pid := range pids[:min(len(pids), most)] {
-		all = append(all, fmt.Sprint(pid))
-	}
+	words := strings.ReplaceAll(strings.Trim(fmt.Sprint(pids[:min(len(pids), most)]), "[]"), " ", ", ")
 	if rest := len(pids) - most; rest > 0 {
-		return fmt.Sprintf("%s and %d others", strings.Join(all, ", "), rest)
+		words += fmt.Sprintf(" and %d others", rest)
 	}
-	if last := len(all) - 1; last > 0 {
-		return strings.Join(all[:last], ", ") + " and " + all[last]
-	}
-	return strings.Join(all, "")
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
+	return words
 }

@@ -8,7 +8,7 @@ import (
 	"io"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 )
 
 // Report prints findings.
@@ -20,54 +20,30 @@ type Report struct {
 }
 
 // Write writes the findings about the probes of a process: all, or those that a spec names.
-func (r *Report) Write(to io.Writer, findings []Finding, pid int, spec *target.Spec) (err error) {
+func (r *Report) Write(to io.Writer, findings []Finding, pid int, spec *spec.Spec) error {
 	out := bufio.NewWriter(to)
-	if r.JSON {
-		err = r.json(out, findings)
-	} else {
-		r.text(out, findings, pid, spec)
-	}
-	if err != nil {
-		return err
-	}
-	return out.Flush()
-}
-
-// shown reports whether a finding is printed.
-func (r *Report) shown(f Finding) bool { return r.Verbose || f.Level != Fine }
-
-func (r *Report) json(out *bufio.Writer, findings []Finding) error {
 	encoder := render.NewEncoder(out)
 	for _, f := range findings {
-		if !r.shown(f) {
-			continue
-		}
-		if err := encoder.Encode(f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *Report) text(out *bufio.Writer, findings []Finding, pid int, spec *target.Spec) {
-	for _, f := range findings {
-		if !r.shown(f) {
-			continue
-		}
-		fmt.Fprintf(out, "%-5s  %s\n", f.Level, render.Printable(f.Says))
-		if f.Cure != "" {
-			fmt.Fprintf(out, "       %s\n", render.Printable(f.Cure))
+		switch {
+		case f.Level == Fine && !r.Verbose:
+		case r.JSON:
+			if err := encoder.Encode(f); err != nil {
+				return err
+			}
+		default:
+			fmt.Fprintf(out, "%-5s  %s\n", f.Level, render.Printable(f.Says))
+			if f.Cure != "" {
+				fmt.Fprintf(out, "       %s\n", render.Printable(f.Cure))
+			}
 		}
 	}
-	what, probes := "any probe", "'*:*'"
-	if spec != nil {
-		what, probes = spec.String(), "'"+spec.String()+"'"
-	}
-	switch Status(findings) {
-	case 0:
-		fmt.Fprintf(out, "Nothing keeps a tracer from seeing %s of process %d. If no event is shown, the code does not fire.\n"+
+	if Status(findings) == 0 && !r.JSON {
+		what, probes := "any probe", "'*:*'"
+		if spec != nil {
+			what, probes = spec.String(), "'"+spec.String()+"'"
+		}
+		fmt.Fprintf(out, "Nothing keeps stapsdt from seeing %s of process %d. If no event is shown, the code does not fire.\n"+
 			"To count for ten seconds how often it does: stapsdt count -p %d %s -d 10s\n", render.Printable(what), pid, pid, render.Printable(probes))
-	case StatusLimit:
-		fmt.Fprintf(out, "Tracers other than these see %s of process %d, if the code fires.\n", render.Printable(what), pid)
 	}
+	return out.Flush()
 }

@@ -3,14 +3,9 @@
 package doctor
 
 import (
-	"errors"
 	"io"
-	"os"
-	"runtime"
-	"strconv"
-	"strings"
-	"unsafe"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -18,109 +13,66 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
-	"golang.org/x/sys/unix"
 )
 
-// errNoUprobes means that the kernel has no event source for uprobes.
-var errNoUprobes = errors.New("the kernel has no event source for uprobes")
-
-// try attaches to the first selected probe, as a tracer does, and observes its site.
+// try attaches to the first selected probe, and observes its site.
 func (f *Facts) try(uses []target.Use) {
-	f.Trial.BPF = tryBPF()
+	_ = rlimit.RemoveMemlock() // without it, loading says why
+	prog, err := load(ebpf.AttachNone)
+	if f.Trial.BPF = err; err == nil {
+		defer prog.Close()
+	}
 	for i, u := range uses {
 		for _, p := range u.Probes {
-			if n := (Name{p.Provider, p.Name}); f.selects(n) && (f.Spec == nil || f.Spec.File == "" || u.ID == f.Named.ID) {
+			if n := (Name{p.Provider, p.Name}); f.selects(n) && f.named(u.ID) {
 				f.Trial.Name, f.Trial.Path = n, f.Images[i].Path
-				f.Trial.attach(f.PID, u, p)
+				f.Trial.run(f.PID, u, p, prog)
 				return
 			}
 		}
 	}
 }
 
-// smallest is a program that does nothing.
-var smallest = ebpf.ProgramSpec{
-	Type: ebpf.Kprobe, License: "Dual MIT/GPL",
-	Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+// load loads a program that does nothing.
+func load(kind ebpf.AttachType) (*ebpf.Program, error) {
+	return ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.Kprobe, AttachType: kind, License: "Dual MIT/GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
 }
 
-// tryBPF makes a map and loads a program.
-func tryBPF() error {
-	_ = rlimit.RemoveMemlock() // without it, loading says why
-	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: 1})
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	prog, err := ebpf.NewProgram(&smallest)
-	if err != nil {
-		return err
-	}
-	return prog.Close()
-}
-
-// attach opens an event of a site in the process, and looks at the site before and while it
-// is open. It changes no other process.
-func (t *Trial) attach(pid int, u target.Use, p sdt.Site) {
-	memory, err := target.OpenMemory(pid)
+// run attaches a program, or nil, to a site in the process, and looks at the site before and
+// after. It changes no other process.
+func (t *Trial) run(pid int, u target.Use, p sdt.Site, prog *ebpf.Program) {
+	memory, err := proc.OpenMemory(pid)
 	if err == nil {
 		defer memory.Close()
-		t.Before, t.Known = memory.Traced(u, p)
+		t.Before, t.Known = memory.Traced(u, u.Mappings, p.Offset)
 	}
-	event, err := openUprobe(pid, u.AttachPath(), p.Offset)
-	if (errors.Is(err, unix.EACCES) || errors.Is(err, errNoUprobes)) && t.BPF == nil {
-		// An event takes CAP_SYS_ADMIN, and sysfs. From Linux 6.6 there is a way without.
-		if l, multiErr := linkUprobe(pid, u.AttachPath(), p.Offset); multiErr == nil {
-			event, err = l, nil
-		}
-	}
-	if t.Perf = err; err != nil {
+	if prog == nil {
 		return
 	}
-	defer event.Close()
+	attached, err := attach(pid, u.AttachPath(), p.Offset, prog)
+	if t.Attach = err; err != nil {
+		return
+	}
+	defer attached.Close()
 	if t.Known {
-		t.During, t.Known = memory.Traced(u, p)
+		t.During, t.Known = memory.Traced(u, u.Mappings, p.Offset)
 	}
 }
 
-// openUprobe opens an event that counts the passes of a site by the first thread of a
-// process.
-func openUprobe(pid int, path string, offset uint64) (io.Closer, error) {
-	text, err := os.ReadFile("/sys/bus/event_source/devices/uprobe/type")
-	if err != nil {
-		return nil, errNoUprobes
-	}
-	kind, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	name := append([]byte(path), 0)
-	attr := &unix.PerfEventAttr{
-		Type: uint32(kind), Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-		// SAFETY: the kernel copies the path, which ends with a NUL, during the call, and
-		// name is alive until then.
-		Ext1: uint64(uintptr(unsafe.Pointer(&name[0]))), Ext2: offset,
-	}
-	fd, err := unix.PerfEventOpen(attr, pid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
-	runtime.KeepAlive(name)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), "uprobe"), nil
-}
-
-// linkUprobe attaches the smallest program to a site in a process.
-func linkUprobe(pid int, path string, offset uint64) (io.Closer, error) {
-	spec := smallest
-	spec.AttachType = ebpf.AttachTraceUprobeMulti
-	prog, err := ebpf.NewProgram(&spec)
-	if err != nil {
-		return nil, err
-	}
-	defer prog.Close() // the link keeps it
+// attach attaches by uprobe_multi, or else by a perf event.
+func attach(pid int, path string, offset uint64, prog *ebpf.Program) (io.Closer, error) {
 	executable, err := link.OpenExecutable(path)
 	if err != nil {
 		return nil, err
 	}
-	return executable.UprobeMulti(nil, prog, &link.UprobeMultiOptions{Addresses: []uint64{offset}, PID: uint32(pid)})
+	if multi, err := load(ebpf.AttachTraceUprobeMulti); err == nil {
+		defer multi.Close() // the link keeps it
+		if l, err := executable.UprobeMulti(nil, multi, &link.UprobeMultiOptions{Addresses: []uint64{offset}, PID: uint32(pid)}); err == nil {
+			return l, nil
+		}
+	}
+	return executable.Uprobe("", prog, &link.UprobeOptions{Address: offset, PID: pid})
 }

@@ -5,19 +5,18 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/sdt"
 )
+
+// retryDelay is how long after a shortage what it has made fail is tried again.
+const retryDelay = 2 * time.Second
 
 // file is the engine's state of a file.
 type file struct {
@@ -25,52 +24,17 @@ type file struct {
 	has         map[*Subscription]bool // whether it has probes that a subscription selects
 	attachments []*attachment
 	used        time.Time // when a process was last seen that has mapped the file
-	retry       retry     // of what a shortage kept from being attached
+	retry       time.Time // not to be attached to before, after a shortage, or zero
 }
 
 // attachment records what was attached to a file for some subscriptions at the same time.
 type attachment struct {
 	subscriptions []*Subscription
 	groups        []*group
-	// links holds the links by PID, or under 0 if they are for all processes. They are for one
+	// links keep the first of the groups attached, by PID, or under 0 if they are for all processes. They are for one
 	// process each where the file can be changed while it is attached to: otherwise the kernel
 	// would put the breakpoints of the old content into each process that maps the new one.
-	links map[int]*links
-}
-
-// links keeps the first groups of an attachment attached.
-type links struct {
-	Links
-	groups int
-	parts  []*part // of these groups
-}
-
-// part keeps a group attached, alone.
-type part struct {
-	links Links
-	once  sync.Once
-	err   error
-}
-
-// Close detaches. It may be called again, and by several goroutines.
-func (p *part) Close() error {
-	p.once.Do(func() { p.err = p.links.Close() })
-	return p.err
-}
-
-// group is a set of sites that run the same program.
-type group struct {
-	*sharedProgram
-	sites    []sdt.Site
-	attached int
-}
-
-// sharedProgram is a program that the kernel has, and its subscriptions.
-type sharedProgram struct {
-	Program
-	probe         *bpf.Probe
-	subscriptions []*Subscription
-	withdrawn     bool // and not attached again
+	links map[int][]*lease.Attachment
 }
 
 // wanted reports whether a subscription selects a probe of the file.
@@ -82,6 +46,9 @@ func (f *file) wanted() bool {
 	}
 	return false
 }
+
+// needed reports whether the file has to stay open.
+func (f *file) needed() bool { return f.wanted() || len(f.attachments) > 0 }
 
 // waiting returns the subscriptions that select probes of the file and are not attached to it.
 func (f *file) waiting(all []*Subscription) (waiting []*Subscription) {
@@ -101,7 +68,8 @@ func (e *Engine) attach(f *file, uses []probes.Use) error {
 	if lower := e.files[f.Lower]; lower != nil {
 		lower.used = f.used
 	}
-	if !f.retry.due(f.used) {
+	if f.used.Before(f.retry) {
+		e.pace.want(f.retry)
 		return nil
 	}
 	complete, err := e.join(f, uses)
@@ -113,7 +81,7 @@ func (e *Engine) attach(f *file, uses []probes.Use) error {
 	}
 	for _, a := range f.attachments {
 		for _, u := range uses {
-			short, err := e.attachTo(f, a, u.PID)
+			short, err := e.attachProcess(f, a, u.PID)
 			if short != nil {
 				e.postpone(f, short, a.subscriptions)
 				return nil
@@ -124,208 +92,93 @@ func (e *Engine) attach(f *file, uses []probes.Use) error {
 		}
 	}
 	if complete {
-		f.retry = retry{}
+		f.retry = time.Time{}
 	}
 	return nil
 }
 
-// join makes an attachment for the subscriptions that wait for one. complete is false if some are
-// postponed: if the section of one cannot be generated now, the others do not wait for it.
-func (e *Engine) join(f *file, uses []probes.Use) (complete bool, err error) {
-	complete = true
-	for waiting := f.waiting(e.subscriptions); len(waiting) > 0; {
-		a := &attachment{subscriptions: waiting, links: map[int]*links{}}
-		err := e.groups(f, a, uses)
-		var of *sectionError
-		switch {
-		case errors.As(err, &of):
-			e.postpone(f, of.error, []*Subscription{of.subscription})
-			waiting = slices.DeleteFunc(slices.Clone(waiting), func(s *Subscription) bool { return s == of.subscription })
-			complete = false
-			continue
-		case stall.Passes(err):
-			e.postpone(f, err, waiting)
-			return false, nil
-		case err != nil:
-			return false, err
+// postpone schedules a retry for a file that a shortage keeps from being attached to, and tells the
+// subscriptions once.
+func (e *Engine) postpone(f *file, short error, subscriptions []*Subscription) {
+	e.crowd(short)
+	if f.retry.IsZero() {
+		for _, s := range subscriptions {
+			s.Problem(fmt.Errorf("%s: %w; trying again", f.Path, short))
 		}
-		f.attachments = append(f.attachments, a)
-		if f.Problem != nil { // which is known when the types of the selected probes have been read
-			for _, s := range waiting {
-				s.Problem(fmt.Errorf("%s: %w", f.Path, f.Problem))
-			}
-		}
-		break
 	}
-	return complete, nil
+	f.retry = time.Now().Add(retryDelay)
+	e.pace.want(f.retry)
 }
 
-// sectionError is a shortage that keeps a subscription from generating its section for a probe.
-type sectionError struct {
-	error
-	subscription *Subscription
+// Short reports whether a shortage keeps a file from being attached to, which is tried again.
+func (e *Engine) Short() bool {
+	for _, f := range e.files {
+		if !f.retry.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // Everywhere reports whether a file is attached to in all processes. Without uprobe_multi there
 // is no other way to reach all threads of one.
 func (e *Engine) Everywhere(f *target.File) bool { return f.Guarded() || !e.kernel.PerProcess() }
 
-// groups divides the selected sites of a file by their programs. If the error is a shortage, the same
-// may succeed later.
-func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
-	for i := range f.Probes {
-		site := &f.Probes[i]
-		selecting := slices.DeleteFunc(slices.Clone(a.subscriptions), func(s *Subscription) bool { return !s.Selector().Selects(f.File, site) })
-		if len(selecting) == 0 {
-			continue
-		}
-		c := newCandidate(f, *site, uses)
-		if f.Stalled() {
-			return stall.Err // the types are missing
-		}
-		if !f.Spend(c.Key()) {
-			continue
-		}
-		programs, err := e.programs(c, selecting)
-		if err != nil {
-			return err
-		}
-		for _, p := range programs {
-			g := slices.IndexFunc(a.groups, func(g *group) bool { return g.sharedProgram == p })
-			if g < 0 {
-				g, a.groups = len(a.groups), append(a.groups, &group{sharedProgram: p})
-			}
-			a.groups[g].sites = append(a.groups[g].sites, *site)
-		}
-	}
-	return nil
-}
-
-// programs returns the programs to attach to a probe for subscriptions: one for all of them,
-// unless the kernel rejects it.
-func (e *Engine) programs(c candidate, subscriptions []*Subscription) ([]*sharedProgram, error) {
-	probe := c.Key()
-	key := []string{probe}
-	var with []*Subscription
-	var sections []*bpf.Section
-	for _, s := range subscriptions {
-		section, err := s.section(probe, c.Probe)
-		if stall.Passes(err) {
-			return nil, &sectionError{err, s}
-		}
-		if err != nil {
-			if err := e.exclude(s, verdict{c, err}); err != nil {
-				return nil, err
-			}
-		}
-		if section != nil {
-			key, with, sections = append(key, fmt.Sprint(s.id)), append(with, s), append(sections, section)
-		}
-	}
-	if len(with) == 0 {
-		return nil, nil
-	}
-	id := strings.Join(key, "\x00")
-	if known, ok := e.loaded[id]; ok {
-		return known, nil
-	}
-	all, err := e.load(c, with, sections)
-	if err != nil {
-		for _, l := range all {
-			l.Close()
-		}
-		return nil, err
-	}
-	e.loaded[id] = all // none after a verdict, which is reported once
-	return all, nil
-}
-
-// load loads a program with sections, or two with half of them each if that fails, as it does if
-// there are too many: a program can have 64 maps, of which a rule of an exporter uses seven or more.
-func (e *Engine) load(c candidate, with []*Subscription, sections []*bpf.Section) ([]*sharedProgram, error) {
-	prog, err := e.kernel.Load(c.Probe, sections)
-	switch {
-	case err == nil:
-		e.include(c, with)
-		return []*sharedProgram{{Program: prog, probe: c.Probe, subscriptions: with}}, nil
-	case stall.Passes(err):
-		return nil, err
-	case len(with) == 1:
-		return nil, e.exclude(with[0], verdict{c, err})
-	}
-	half := len(with) / 2
-	first, err := e.load(c, with[:half], sections[:half])
-	if err != nil {
-		return first, err
-	}
-	second, err := e.load(c, with[half:], sections[half:])
-	return append(first, second...), err
-}
-
-// attachTo attaches to a file in one process, or in all if pid is 0. When it is called again after
+// attachProcess attaches to a file in one process, or in all if pid is 0. When it is called again after
 // a shortage, it continues where it stopped.
-func (e *Engine) attachTo(f *file, a *attachment, pid int) (short, fatal error) {
-	l := a.links[pid]
-	if l != nil && l.groups == len(a.groups) {
+func (e *Engine) attachProcess(f *file, a *attachment, pid int) (short, fatal error) {
+	if len(a.links[pid]) == len(a.groups) {
 		return nil, nil
 	}
-	if l == nil {
-		l = &links{}
-		a.links[pid] = l // where Withdraw finds it
-	}
-	closer, err := e.kernel.Guard(f.File, func() io.Closer {
-		var all Links
-		all, short, fatal = e.attachGroups(f, a, l, pid)
-		return all
-	})
+	defer f.Charge(time.Now())
+	held, err := f.Hold()
 	if err != nil {
 		return nil, nil // the file is looked at again when it has been written
 	}
-	l.Links = append(l.Links, closer)
-	return short, fatal
-}
-
-func (e *Engine) attachGroups(f *file, a *attachment, l *links, pid int) (all Links, short, fatal error) {
-	for ; l.groups < len(a.groups); l.groups++ {
-		g := a.groups[l.groups]
-		if g.withdrawn {
-			l.parts = append(l.parts, &part{})
-			continue
+	defer held.Let()
+	for _, g := range a.groups[len(a.links[pid]):] {
+		var links Links
+		if !g.withdrawn {
+			links, err = e.kernel.Attach(g.Program, f.File, g.sites, pid)
 		}
-		links, err := e.kernel.Attach(g.Program, f.File, g.sites, pid)
 		gone := err != nil && pid != 0 && !e.processes.Alive(pid)
 		if stall.Passes(err) && !gone {
 			_ = links.Close() // the group is tried again as a whole
-			return all, err, nil
+			return err, nil
 		}
-		added := &part{links: links}
-		all, l.parts = append(all, added), append(l.parts, added)
-		if g.withdrawn { // meanwhile
-			_ = added.Close()
+		kept := held.Keep(links)
+		a.links[pid] = append(a.links[pid], kept) // where Withdraw finds it
+		switch {
+		case g.withdrawn: // now, or meanwhile
+			_ = kept.Close()
+			continue
+		case err == nil:
+			g.count(len(g.sites))
 			continue
 		}
-		n := len(g.sites)
-		if err != nil {
-			n = len(links) // each site has its own, now that not all could be attached to at once
-		}
-		g.count(n)
-		if err == nil {
-			continue
-		}
+		g.count(len(links)) // each site has its own, now that not all could be attached to at once
 		if gone {
-			l.groups = len(a.groups)
-			break
+			return nil, nil
 		}
-		var refused *rights.Error
-		for _, s := range g.subscriptions {
-			if !errors.As(err, &refused) {
-				s.Problem(fmt.Errorf("%s: %w", f.Path, err))
-			} else if err := e.fatal(s, refused); err != nil {
-				return all, nil, err
-			}
+		if err := e.refuse(f, g, err); err != nil {
+			return nil, err
 		}
 	}
-	return all, nil, nil
+	return nil, nil
+}
+
+// refuse tells the subscriptions of a group that not all of its sites could be attached to, which ends the engine if that was
+// refused and others do not.
+func (e *Engine) refuse(f *file, g *group, err error) error {
+	var refused *rights.Error
+	for _, s := range g.subscriptions {
+		if !errors.As(err, &refused) {
+			s.Problem(fmt.Errorf("%s: %w", f.Path, err))
+		} else if err := e.fatal(s, refused); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // count records the number of sites that are attached to in a process. Other processes may have
@@ -345,8 +198,10 @@ func (g *group) add(sites int) {
 
 // detach returns all links, for the caller to close.
 func (a *attachment) detach() (all Links) {
-	for _, l := range a.links {
-		all = append(all, l.Links...)
+	for _, links := range a.links {
+		for _, l := range links {
+			all = append(all, l)
+		}
 	}
 	clear(a.links)
 	for _, g := range a.groups {
@@ -355,7 +210,40 @@ func (a *attachment) detach() (all Links) {
 	return all
 }
 
-// drop detaches from a file, and forgets it. If it is found again, it is attached to again.
+// Withdraw detaches the programs of some probes, by their bpf.Probe.Key. They are not attached again,
+// whatever is found later.
+func (e *Engine) Withdraw(keys map[string]bool) error {
+	for _, all := range e.loaded {
+		for _, p := range all {
+			p.withdrawn = p.withdrawn || keys[p.probe.Key()]
+		}
+	}
+	var links Links
+	for _, f := range e.files {
+		for _, a := range f.attachments {
+			links = append(links, a.withdraw()...)
+		}
+	}
+	return links.Close()
+}
+
+// withdraw returns the links of the groups whose programs are withdrawn, for the caller to close.
+func (a *attachment) withdraw() (all Links) {
+	for i, g := range a.groups {
+		if !g.withdrawn {
+			continue
+		}
+		for _, links := range a.links {
+			if i < len(links) {
+				all = append(all, links[i])
+			}
+		}
+		g.add(-g.attached)
+	}
+	return all
+}
+
+// drop detaches from a file, and closes it. If a process is found that has it mapped, it is attached to again.
 func (e *Engine) drop(f *file) {
 	defer f.Charge(time.Now())
 	for _, a := range f.attachments {
@@ -363,8 +251,9 @@ func (e *Engine) drop(f *file) {
 	}
 	delete(e.files, f.File)
 	for _, s := range e.subscriptions {
-		s.Selector().Forget(f.File)
+		s.Selector.Drop(f.File)
 	}
+	e.finder.Drop(f.File)
 }
 
 const (
@@ -376,32 +265,34 @@ const (
 	fileTTL = 10 * time.Minute
 )
 
-// forget detaches from files that no process has mapped for a while, and sooner from those that
+// purge detaches from processes that have ended, and drops files that no process has mapped for a while, sooner those that
 // nothing can map again: they were deleted, as the images of processes that have ended are, or
-// their file system is gone, as that of a container is. It detaches at once from files that
-// others could change, from processes that have ended, and where descriptors are short, from all that no process has mapped.
-func (e *Engine) forget() {
+// their file system is gone, as that of a container is. It drops files at once that
+// others could change, and where descriptors are short, all that no process has mapped.
+func (e *Engine) purge() {
 	crowded := e.crowded
 	e.crowded = false
 	for _, f := range e.files {
 		for _, a := range f.attachments {
-			for pid, links := range a.links {
-				if pid != 0 && !e.processes.Alive(pid) {
-					_ = links.Close()
-					delete(a.links, pid)
-				}
-			}
+			a.purge(e.processes)
 		}
 		unused := time.Since(f.used)
 		if !f.used.IsZero() && !e.isNamed(f.File) &&
 			(unused > fileTTL || (crowded || !f.Guarded()) && f.used.Before(e.scanned) || unused > deletedFileTTL && f.Unreachable()) {
 			e.drop(f)
-			e.finder.Forget(f.File)
 		}
 	}
 }
 
-// isNamed reports whether a spec names the file, so that no process need be looked at to find it.
-func (e *Engine) isNamed(f *target.File) bool {
-	return slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool { return slices.Contains(s.Selector().Files(), f) })
+// purge detaches from processes that have ended.
+func (a *attachment) purge(processes Processes) {
+	for pid, links := range a.links {
+		if pid == 0 || processes.Alive(pid) {
+			continue
+		}
+		for _, l := range links {
+			_ = l.Close()
+		}
+		delete(a.links, pid)
+	}
 }

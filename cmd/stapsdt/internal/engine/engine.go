@@ -4,13 +4,13 @@ package engine
 
 import (
 	"errors"
-	"io"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -20,17 +20,20 @@ import (
 // Finder finds the files of processes. A *target.Finder is one.
 type Finder interface {
 	probes.Finder
-	Knows(pid int, m *target.Mapping) bool
+	probes.Opener
+	Knows(pid int, m *proc.Mapping) bool
 	Waiting() []int
 	// Order moves the processes to the end whose files have to wait for those of others.
 	Order(pids []int) []int
 	// Skips returns the counters of files that were left out or postponed.
 	Skips() *target.Skips
 	Broken() <-chan struct{}
-	Doubt()
+	// Recheck makes it compare all files with what it knows of them, and Reconsider find those again that were ignored.
+	Recheck()
 	Reconsider()
-	Dismiss(f *target.File)
-	Forget(f *target.File)
+	// Ignore closes a file without selected probes, which is not found again for a while, and Drop one that is.
+	Ignore(f *target.File)
+	Drop(f *target.File)
 	Close() error
 }
 
@@ -55,8 +58,6 @@ type Kernel interface {
 	// Load loads the program of a probe.
 	Load(p *bpf.Probe, sections []*bpf.Section) (Program, error)
 	Attach(p Program, f *target.File, sites []sdt.Site, pid int) (Links, error)
-	// Guard calls attach while the file is as it was when its probes were read.
-	Guard(f *target.File, attach func() io.Closer) (io.Closer, error)
 	// PerProcess reports whether it can attach to sites in one process.
 	PerProcess() bool
 }
@@ -64,9 +65,9 @@ type Kernel interface {
 // Program is a program that is loaded.
 type Program interface{ Close() error }
 
-// Watcher hears which processes map files. A *target.Watcher is one.
+// Watcher hears which processes map files. A *proc.Watcher is one.
 type Watcher interface {
-	Mapped(skip func(pid int, m *target.Mapping) bool) (pids []int, all bool)
+	Mapped(skip func(pid int, m *proc.Mapping) bool) (pids []int, all bool)
 	// Pending reports whether there is something for Mapped.
 	Pending() bool
 	// FDs returns descriptors that are readable when something is pending.
@@ -109,12 +110,9 @@ type Engine struct {
 	files         map[*target.File]*file
 	loaded        map[string][]*sharedProgram // by the probe and the subscriptions
 	scanned       time.Time                   // when the processes were last looked at
-	budget        budget                      // of looking at them
+	pace          pace                        // of looking at all of them
 	lost          bool                        // whether the kernel had no room to tell what was mapped since
-	polls         bool                        // whether named files are polled
 	broken        atomic.Bool                 // whether a file is being written
-	due           bool                        // whether they are to be looked at again at once
-	retry         time.Time                   // when files that were put off are due, or zero
 	short         bool                        // whether a shortage kept processes from being looked at
 	crowded       bool                        // whether one of descriptors has kept anything from being done
 
@@ -137,12 +135,12 @@ func New(o Options) (*Engine, error) {
 }
 
 // Add adds a subscriber, for which nothing is attached before the next scan.
-func (e *Engine) Add(s Subscriber) *Subscription {
+func (e *Engine) Add(s Subscriber, selection Selection) *Subscription {
 	e.added++
-	added := &Subscription{Subscriber: s, id: e.added, sections: map[string]*bpf.Section{}}
+	added := &Subscription{Subscriber: s, Selection: selection, id: e.added, sections: map[string]*bpf.Section{}}
 	e.subscriptions = append(e.subscriptions, added)
 	e.finder.Reconsider()
-	e.due = true
+	e.pace.want(time.Now())
 	return added
 }
 

@@ -5,7 +5,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
@@ -25,12 +25,12 @@ type world struct {
 	listErr error
 	listing time.Duration // how long List takes
 
-	pending   []int // that have mapped files just now
-	overflow  bool
-	dismissed []*target.File
-	found     map[*target.File]bool // and not dismissed
-	most      int                   // of them at the same time
-	doubts    int
+	pending  []int // that have mapped files just now
+	overflow bool
+	ignored  []*target.File
+	found    map[*target.File]bool // and not ignored
+	most     int                   // of them at the same time
+	rechecks int
 
 	loadErr   func(sections int) error
 	attachErr error
@@ -57,7 +57,7 @@ func (l fakeLink) Close() error { l.p.attached.Add(-1); return nil }
 
 var errUnfit = errors.New("undefined: x")
 
-var errGone = fmt.Errorf("process 1: %w", target.ErrNoProcess)
+var errGone = fmt.Errorf("process 1: %w", proc.ErrNoProcess)
 
 // Finder
 
@@ -67,7 +67,7 @@ func (w *world) Process(pid int) (uses []target.Use, skipped, err error) {
 		return nil, nil, errGone
 	}
 	for _, f := range files {
-		if !slices.Contains(w.dismissed, f) {
+		if !slices.Contains(w.ignored, f) {
 			uses = append(uses, target.Use{File: f})
 			if w.found == nil {
 				w.found = map[*target.File]bool{}
@@ -80,20 +80,20 @@ func (w *world) Process(pid int) (uses []target.Use, skipped, err error) {
 }
 
 func (w *world) Open(string) (*target.File, error) { return nil, errors.ErrUnsupported }
-func (w *world) Knows(int, *target.Mapping) bool   { return false }
+func (w *world) Knows(int, *proc.Mapping) bool     { return false }
 func (w *world) Waiting() []int                    { return nil }
 func (w *world) Order(pids []int) []int            { return pids }
 func (w *world) Skips() *target.Skips              { return &w.skips }
 func (w *world) Broken() <-chan struct{}           { return nil }
-func (w *world) Doubt()                            { w.doubts++ }
-func (w *world) Reconsider()                       { w.dismissed = nil }
+func (w *world) Recheck()                          { w.rechecks++ }
+func (w *world) Reconsider()                       { w.ignored = nil }
 
-func (w *world) Dismiss(f *target.File) {
-	w.dismissed = append(w.dismissed, f)
+func (w *world) Ignore(f *target.File) {
+	w.ignored = append(w.ignored, f)
 	delete(w.found, f)
 }
-func (w *world) Forget(*target.File) {}
-func (w *world) Close() error        { return nil }
+func (w *world) Drop(*target.File) {}
+func (w *world) Close() error      { return nil }
 
 // Processes
 
@@ -137,16 +137,12 @@ func (w *world) Attach(p Program, _ *target.File, _ []sdt.Site, _ int) (Links, e
 	return Links{fakeLink{p.(*fakeProgram)}}, nil
 }
 
-func (w *world) Guard(_ *target.File, attach func() io.Closer) (io.Closer, error) {
-	return attach(), nil
-}
-
 func (w *world) PerProcess() bool { return true }
 
 // watcher is the world's Watcher.
 type watcher struct{ *world }
 
-func (w watcher) Mapped(func(int, *target.Mapping) bool) (pids []int, all bool) {
+func (w watcher) Mapped(func(int, *proc.Mapping) bool) (pids []int, all bool) {
 	pids, all = w.pending, w.overflow
 	w.pending, w.overflow = nil, false
 	return pids, all
@@ -174,12 +170,9 @@ func subscribe(t *testing.T, specs ...string) *subscriber {
 	return &subscriber{selector: selector}
 }
 
-func (s *subscriber) Selector() *probes.Selector { return s.selector }
-func (s *subscriber) Together() bool             { return s.together }
-func (s *subscriber) AsksProcesses() bool        { return true }
-func (s *subscriber) Problem(err error)          { s.problems = append(s.problems, err.Error()) }
+func (s *subscriber) Problem(err error) { s.problems = append(s.problems, err.Error()) }
 
-func (s *subscriber) ProcessFound(pid int) error {
+func (s *subscriber) processFound(pid int) error {
 	s.seen = append(s.seen, pid)
 	return nil
 }
@@ -214,6 +207,17 @@ func newEngine(t *testing.T, w *world, o Options) *Engine {
 	require.NoError(t, err)
 	t.Cleanup(e.Close)
 	return e
+}
+
+// add adds a subscriber, which asks for processes.
+func (e *Engine) add(s *subscriber) *Subscription {
+	return e.Add(s, Selection{Selector: s.selector, Together: s.together, ProcessFound: s.processFound})
+}
+
+// scan is Scan for those who do not care what was found.
+func (e *Engine) scan() error {
+	_, err := e.Scan()
+	return err
 }
 
 // attached returns how many sections are attached.

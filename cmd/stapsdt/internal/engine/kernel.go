@@ -3,12 +3,12 @@
 package engine
 
 import (
-	"io"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -30,14 +30,16 @@ func (b BPF) Load(p *bpf.Probe, sections []*bpf.Section) (Program, error) {
 
 // Attach attaches a program to sites of a file.
 func (b BPF) Attach(p Program, f *target.File, sites []sdt.Site, pid int) (Links, error) {
+	path, same, key, err := f.Reopen()
+	if err != nil {
+		return nil, err
+	}
 	patience := stall.Patience + time.Duration(len(sites))*time.Millisecond
-	return target.Reach(f, patience, func(path string) (Links, error) {
+	return stall.Within(patience, key, func() (Links, error) {
+		defer same.Close() // not before, because the number would become that of another file
 		return AttachSites(p.(*ebpf.Program), path, sites, pid, b.Multi)
 	}, func(late Links) { _ = late.Close() })
 }
-
-// Guard calls attach while the file is as it was when its probes were read.
-func (BPF) Guard(f *target.File, attach func() io.Closer) (io.Closer, error) { return f.Attach(attach) }
 
 // PerProcess reports whether it can attach to sites in one process.
 func (b BPF) PerProcess() bool { return b.Multi }
@@ -45,13 +47,13 @@ func (b BPF) PerProcess() bool { return b.Multi }
 // Everyone is all processes of the machine.
 type Everyone struct{}
 
-func (Everyone) List() ([]int, error) { return target.Processes() }
+func (Everyone) List() ([]int, error) { return proc.Processes() }
 
 // Has reports true.
 func (Everyone) Has(int) bool { return true }
 
 // Alive reports whether a process exists.
-func (Everyone) Alive(pid int) bool { return target.Alive(pid) }
+func (Everyone) Alive(pid int) bool { return proc.Alive(pid) }
 
 // FDs returns none.
 func (Everyone) FDs() []int { return nil }
@@ -81,10 +83,10 @@ type Family struct{ *probes.Processes }
 func (f Family) List() ([]int, error) { return f.Processes.List(), nil }
 
 // Alive reports whether a process exists.
-func (Family) Alive(pid int) bool { return target.Alive(pid) }
+func (Family) Alive(pid int) bool { return proc.Alive(pid) }
 
 // Left removes the processes that have ended, and reports whether there are others.
 func (f Family) Left() bool { return f.Purge() }
 
 // WatchProcesses is an Options.Watch for the machine's processes.
-func WatchProcesses() (Watcher, error) { return target.NewWatcher() }
+func WatchProcesses() (Watcher, error) { return proc.NewWatcher() }

@@ -52,33 +52,25 @@ func (p *poller) control(op, fd int, events uint32) error {
 func (p *poller) wake() { _, _ = unix.Write(p.woken, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
 
 // watch sets the descriptors that end a wait as long as they are readable.
-func (p *poller) watch(fds []int) error {
-	if slices.Equal(fds, p.fds) {
-		return nil
-	}
-	for _, fd := range p.fds {
-		_ = p.control(unix.EPOLL_CTL_DEL, fd, 0) // it may be closed by now
-	}
-	p.fds = slices.Clone(fds)
-	for _, fd := range fds {
-		if err := p.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (p *poller) watch(fds []int) error { return p.set(&p.fds, fds) }
 
 // listen sets the descriptors that end a wait if hears returns true then. Asking the kernel whether
 // such a descriptor is readable changes the answer (perf_event_open(2), overflow handling), and
 // epoll asks twice, so that only what is in the memory says so.
 func (p *poller) listen(fds []int, hears func() bool) error {
-	if p.hears = hears; slices.Equal(fds, p.heard) {
+	p.hears = hears
+	return p.set(&p.heard, fds)
+}
+
+// set replaces descriptors by others.
+func (p *poller) set(old *[]int, fds []int) error {
+	if slices.Equal(fds, *old) {
 		return nil
 	}
-	for _, fd := range p.heard {
-		_ = p.control(unix.EPOLL_CTL_DEL, fd, 0)
+	for _, fd := range *old {
+		_ = p.control(unix.EPOLL_CTL_DEL, fd, 0) // it may be closed by now
 	}
-	p.heard = slices.Clone(fds)
+	*old = slices.Clone(fds)
 	for _, fd := range fds {
 		if err := p.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
 			return err

@@ -18,11 +18,11 @@ import (
 // hurry makes everything due that was put off.
 func hurry(e *Engine) {
 	for _, f := range e.files {
-		f.retry.at = time.Time{}
+		f.retry = time.Now()
 	}
 }
 
-// TestShortage: what fails because something is short is tried again, less and less often, said once
+// TestShortage: what fails because something is short is tried again, said once
 // and as what it is, and attached to once in the end. That of one rule does not keep others waiting,
 // where it can be told apart.
 func TestShortage(t *testing.T) {
@@ -40,7 +40,7 @@ func TestShortage(t *testing.T) {
 					w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a", "b")}}}
 					e := newEngine(t, w, Options{All: true, Daemon: daemon})
 					s, other := subscribe(t, "app:*"), subscribe(t, "app:a")
-					short, others := e.Add(s), e.Add(other)
+					short, others := e.add(s), e.add(other)
 					c.spoil(w, s, fmt.Errorf("load: %w", errno))
 					for range 3 {
 						require.NoError(t, e.scan())
@@ -68,39 +68,28 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestRetry: attempts come less and less often, but no less than every maxRetry, and Run makes them.
+// TestRetry: an attempt is made after retryDelay and not before, and Run makes it.
 func TestRetry(t *testing.T) {
 	w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a")}}, attachErr: unix.EMFILE}
 	e := newEngine(t, w, Options{All: true, Daemon: true})
-	subscription := e.Add(subscribe(t, "app:a"))
-	e.Watch() // so that it looks at the processes seldom
+	subscription := e.add(subscribe(t, "app:a"))
+	e.watch() // so that it looks at the processes seldom
 	require.NoError(t, e.scan())
 	w.attachErr = nil
 	require.NoError(t, e.scan())
 	require.Zero(t, subscription.Sites(), "it is not due")
-	e.budget.next = time.Now().Add(time.Hour) // so that no other scan makes the attempt
+	e.pace.rest = time.Hour // so that no other scan makes the attempt
 	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	defer cancel()
 	require.NoError(t, e.Run(ctx, &consumer{next: 10 * time.Millisecond, tick: func(int) bool { return subscription.Sites() == 0 }}))
 	require.Equal(t, 1, subscription.Sites(), "the attempt was not made")
-
-	r := retry{}
-	now := time.Now()
-	require.True(t, r.due(now))
-	require.True(t, r.failed(now))
-	require.False(t, r.due(now))
-	for delay := minRetry; delay < 4*maxRetry; delay *= 2 {
-		require.True(t, r.due(now.Add(min(delay, maxRetry))))
-		require.False(t, r.due(now.Add(min(delay, maxRetry)-1)))
-		require.False(t, r.failed(now))
-	}
 }
 
 // TestShortLook: processes that cannot be looked at for a shortage are said once, until they can.
 func TestShortLook(t *testing.T) {
 	w := &world{mapped: map[int][]*target.File{1: {}}, skipped: fmt.Errorf("opening /app: %w", unix.EMFILE)}
 	e := newEngine(t, w, Options{All: true})
-	e.Add(subscribe(t, "app:a"))
+	e.add(subscribe(t, "app:a"))
 	for range 2 {
 		require.NoError(t, e.scan())
 		require.NoError(t, e.scan())
@@ -110,7 +99,7 @@ func TestShortLook(t *testing.T) {
 	}
 	require.Equal(t, []string{"opening /app: too many open files; trying again", "too many open files; trying again"}, w.problems)
 	e.options.All = false
-	_, err := e.Look()
+	_, err := e.Scan()
 	require.ErrorIs(t, err, unix.EMFILE, "a command begins with an error")
 }
 
@@ -119,16 +108,16 @@ func TestCrowded(t *testing.T) {
 	old, kept := newFile("/old", "a"), newFile("/kept", "a")
 	w := &world{mapped: map[int][]*target.File{1: {old}, 2: {kept}}}
 	e := newEngine(t, w, Options{All: true, Daemon: true})
-	subscription := e.Add(subscribe(t, "app:a"))
+	subscription := e.add(subscribe(t, "app:a"))
 	require.NoError(t, e.scan())
 	delete(w.mapped, 1)
 	require.NoError(t, e.scan())
-	e.forget()
+	e.purge()
 	require.Equal(t, 2, subscription.Sites(), "the next process of the file is to be counted from its first event on")
 
 	w.mapped[3], w.attachErr = []*target.File{newFile("/new", "a")}, unix.EMFILE
 	require.NoError(t, e.scan())
-	e.forget()
+	e.purge()
 	require.NotContains(t, e.files, old)
 	require.Contains(t, e.files, kept)
 	w.attachErr = nil

@@ -41,11 +41,7 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 	defer cancel()
 	defer context.AfterFunc(ctx, e.Wake)()
 	go e.wakeWhenBroken(ctx)
-	scan, check := time.Now().Add(Interval), time.Now().Add(Interval)
-	named := e.watchNamed()
-	if named != nil {
-		defer named.close()
-	}
+	check := time.Now().Add(Interval)
 	look := true           // whether to look at what was mapped
 	pausing := time.Time{} // but not before
 	for ctx.Err() == nil {
@@ -53,43 +49,26 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 		if err != nil || !more {
 			return err
 		}
-		if look && !time.Now().Before(pausing) {
+		if (look || e.isDue()) && !time.Now().Before(pausing) {
 			if look, err = e.look(); err != nil {
 				return err
 			}
-			look, pausing = look || e.polls || e.watcher == nil && e.Scans(), time.Now().Add(pause)
+			look, pausing = look || e.watcher == nil, time.Now().Add(pause)
 		}
 		if time.Now().After(check) {
 			if !e.processes.Left() {
 				return nil
 			}
-			e.forget()
-			check = time.Now().Add(e.checkInterval())
+			e.purge()
+			check = time.Now().Add(e.interval(Rest))
 		}
-		if now := time.Now(); e.postponed() || e.due || now.After(scan) && e.budget.affords(now) {
-			e.due = false
-			_, waiting, err := e.renew() // some file systems do not say that a file has changed
-			if err == nil {
-				err = e.scan()
-			}
-			if err != nil {
-				return err
-			}
-			look = look || waiting
-			scan = time.Now().Add(e.scanInterval())
-		}
-		fds := slices.Concat(c.FDs(), e.processes.FDs())
-		if named != nil {
-			fds = append(fds, named.fd)
-		}
-		if err := e.poller.watch(fds); err != nil {
+		if err := e.poller.watch(slices.Concat(c.FDs(), e.processes.FDs())); err != nil {
 			return err
 		}
 		look, err = e.rest(look, min(next, time.Until(check)), time.Until(pausing))
 		if err != nil {
 			return err
 		}
-		look = look || named != nil && named.changed()
 		if e.processes.Ended() {
 			check = time.Time{}
 		}
@@ -97,17 +76,14 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 	return nil
 }
 
-// rest waits for at most the given time, and reports whether to look at what was mapped. If that
-// is due anyway, it waits no longer than the pause.
+// rest waits for at most the given time, and reports whether to look at what was mapped, which need not be known
+// during the pause. It is to be looked at all the time if the kernel does not tell.
 func (e *Engine) rest(look bool, most, pause time.Duration) (_ bool, err error) {
-	switch {
-	case look:
+	if look {
 		_, err = e.poller.wait(min(most, pause))
 		return true, err
-	case e.watcher == nil:
-		_, err = e.poller.wait(most)
-		return e.broken.Swap(false), err
-	case pause > 0: // for which it need not know what is mapped
+	}
+	if pause > 0 {
 		if over, err := e.poller.wait(min(most, pause)); !over || most <= pause {
 			return e.watcher.Pending() || e.broken.Swap(false), err
 		}
@@ -118,24 +94,6 @@ func (e *Engine) rest(look bool, most, pause time.Duration) (_ bool, err error) 
 	}
 	_, err = e.poller.wait(most)
 	return e.watcher.Pending() || e.broken.Swap(false), errors.Join(err, e.poller.listen(nil, nil))
-}
-
-// watchNamed watches the files that specs name, which is nil if there is none, or if they have to be
-// looked at all the time.
-func (e *Engine) watchNamed() *directories {
-	var paths []string
-	for _, s := range e.subscriptions {
-		paths = append(paths, s.Selector().Paths()...)
-	}
-	if len(paths) == 0 {
-		return nil
-	}
-	named, err := watchDirectories(paths)
-	if err != nil {
-		e.polls = true
-		return nil
-	}
-	return named
 }
 
 // wakeWhenBroken wakes Run when others write to a file, until ctx is done.
@@ -151,18 +109,15 @@ func (e *Engine) wakeWhenBroken(ctx context.Context) {
 	}
 }
 
-func (e *Engine) checkInterval() time.Duration {
-	if e.watcher == nil {
-		return Interval
-	}
-	return Rest
-}
+// isDue reports whether it is time to look at all processes again.
+func (e *Engine) isDue() bool { return e.pace.allows(time.Now(), e.interval(watchedInterval)) }
 
-func (e *Engine) scanInterval() time.Duration {
+// interval returns an interval for when the kernel tells what processes map, and Interval if it does not.
+func (e *Engine) interval(watched time.Duration) time.Duration {
 	if e.watcher == nil {
 		return Interval
 	}
-	return watchedInterval
+	return watched
 }
 
 // Wake ends the wait of Run. It may be called by any goroutine.

@@ -3,11 +3,16 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+
+	"golang.org/x/sys/unix"
 )
 
 // Scans reports whether the processes are looked at: they need not be if all files are named, and
@@ -16,57 +21,102 @@ func (e *Engine) Scans() bool {
 	return e.options.Scan || slices.ContainsFunc(e.named(), func(f *target.File) bool { return !e.Everywhere(f) })
 }
 
-// Watch begins to watch what processes map, if that is permitted.
-func (e *Engine) Watch() {
-	if e.watcher == nil && e.options.Watch != nil {
-		if w, err := e.options.Watch(); err == nil {
+// asks reports whether a subscription asks for the processes that have mapped its files.
+func (e *Engine) asks() bool {
+	return slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool { return s.ProcessFound != nil })
+}
+
+// watch begins to watch what processes map, once, if it is permitted.
+func (e *Engine) watch() {
+	if watch := e.options.Watch; watch != nil {
+		e.options.Watch = nil
+		if w, err := watch(); err == nil {
 			e.watcher = w
 		}
 	}
 }
 
-// Look looks at the processes. Before Run it is an error if one of those that were named has
-// exited or cannot be read.
-func (e *Engine) Look() (*probes.Found, error) {
-	if e.watcher == nil {
-		e.finder.Doubt()
-	}
+// Scan attaches to the selected probes of the files that are named, and of those that processes have mapped. Before Run it is an
+// error if one of the processes that were named has exited or cannot be read.
+func (e *Engine) Scan() (found *probes.Found, err error) {
+	e.watch()
 	start, used := time.Now(), e.processorTime()
-	defer func() {
-		end := time.Now()
-		e.scanTime.Add(int64(end.Sub(start)))
-		e.budget.spend(start, end, e.processorTime()-used)
-	}()
-	e.due, e.lost = false, false
-	pids, err := e.processes.List()
-	if err != nil {
+	if found, err = e.lookAtAll(); err != nil {
+		err = e.fatal(nil, err)
+	}
+	end := time.Now()
+	e.scanTime.Add(int64(end.Sub(start)))
+	e.pace.spend(start, end, e.processorTime()-used)
+	if found == nil {
 		return &probes.Found{}, err
 	}
-	found, err := probes.Look(e.finder, e.finder.Order(pids), e.options.All || e.running, e.keep)
+	e.complete(found)
+	return found, e.attachTo(found)
+}
+
+// lookAtAll finds the files of all processes, which are none if these need not be looked at. The kernel need not tell of them what
+// it had no room for.
+func (e *Engine) lookAtAll() (*probes.Found, error) {
+	lost := e.lost
+	e.lost = false
+	if !e.Scans() {
+		return &probes.Found{}, nil
+	}
+	if lost || e.watcher == nil {
+		e.finder.Recheck()
+	}
+	start := time.Now()
+	pids, err := e.processes.List()
 	if err != nil {
 		return nil, err
 	}
-	e.scanned = start
-	e.complete(found)
+	found, err := e.lookAt(e.finder.Order(pids), e.options.All || e.running)
+	if err == nil {
+		e.scanned = start
+	}
+	return found, err
+}
+
+// lookAt finds the files with selected probes that processes have mapped, and closes the others, so that those of all processes are
+// never open at the same time.
+func (e *Engine) lookAt(pids []int, all bool) (*probes.Found, error) {
+	found := &probes.Found{}
+	for _, pid := range pids {
+		uses, err := found.Look(e.finder, pid, all)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range uses {
+			if e.match(u.File); e.files[u.File].needed() || e.isNamed(u.File) {
+				found.Keep(pid, u)
+				continue
+			}
+			delete(e.files, u.File)
+			e.finder.Ignore(u.File)
+		}
+	}
 	return found, nil
 }
 
-// keep finds out whether a file has selected probes, and closes it otherwise.
-func (e *Engine) keep(f *target.File) bool {
-	e.find(f)
-	if state := e.files[f]; !state.wanted() && len(state.attachments) == 0 && !e.isNamed(f) {
-		delete(e.files, f)
-		e.finder.Dismiss(f)
-		return false
+// match finds out which subscriptions select probes of a file.
+func (e *Engine) match(f *target.File) {
+	state := e.files[f]
+	if state == nil {
+		state = &file{File: f, has: map[*Subscription]bool{}}
+		e.files[f] = state
 	}
-	return true
+	for _, s := range e.subscriptions {
+		if _, known := state.has[s]; !known {
+			state.has[s] = s.Selector.Find(f)
+		}
+	}
 }
 
-// Attach attaches to the selected probes of files of processes, and of the files that are named.
-func (e *Engine) Attach(found *probes.Found) error {
+// attachTo attaches to the files that are named and that were found.
+func (e *Engine) attachTo(found *probes.Found) error {
 	files := slices.Concat(e.named(), found.Files)
 	for _, f := range files {
-		e.find(f)
+		e.match(f) // all of them before the first is attached to, because some subscriptions need several
 	}
 	for _, f := range files {
 		for _, u := range found.Uses[f] {
@@ -85,32 +135,10 @@ func (e *Engine) Attach(found *probes.Found) error {
 	return nil
 }
 
-// named returns the files that specs name.
-func (e *Engine) named() (files []*target.File) {
-	for _, s := range e.subscriptions {
-		files = append(files, s.Selector().Files()...)
-	}
-	return files
-}
-
-// find finds out which subscriptions select probes of a file.
-func (e *Engine) find(f *target.File) {
-	state := e.files[f]
-	if state == nil {
-		state = &file{File: f, has: map[*Subscription]bool{}}
-		e.files[f] = state
-	}
-	for _, s := range e.subscriptions {
-		if _, known := state.has[s]; !known {
-			state.has[s] = s.Selector().Find(f)
-		}
-	}
-}
-
 // tell tells the subscriptions of a process that has mapped a file.
 func (e *Engine) tell(f *file, pid int) error {
 	for _, s := range e.subscriptions {
-		if f.has[s] && s.AsksProcesses() {
+		if f.has[s] && s.ProcessFound != nil {
 			if err := e.fatal(s, s.ProcessFound(pid)); err != nil {
 				return err
 			}
@@ -119,84 +147,59 @@ func (e *Engine) tell(f *file, pid int) error {
 	return nil
 }
 
-// scan looks at the processes again, and attaches to what they have mapped.
-func (e *Engine) scan() error {
-	if !e.Scans() {
-		return e.Attach(&probes.Found{}) // to what was put off
+// complete reports that a shortage kept processes from being looked at, once until that succeeds,
+// and what was left out.
+func (e *Engine) complete(found *probes.Found) {
+	if found.Short != nil && !e.short {
+		e.options.Problem(fmt.Errorf("%w; trying again", found.Short))
 	}
-	found, err := e.Look()
-	if err != nil {
-		return e.fatal(nil, err)
+	e.crowd(found.Short)
+	e.short = found.Short != nil
+	for _, err := range e.finder.Skips().Unsaid() {
+		e.options.Problem(err)
 	}
-	return e.Attach(found)
+}
+
+// crowd notes that an error is one of descriptors.
+func (e *Engine) crowd(err error) {
+	e.crowded = e.crowded || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
 // look attaches to what processes have just mapped, as far as the kernel tells, and again to
-// files that were changed. waiting means that it has to be called again soon. If the kernel had no
-// room to tell, it looks at all processes, but not all the time while some process maps files in a loop.
+// files that were changed. It looks at all processes if it is time to, or if the kernel had no
+// room to tell. waiting means that it has to be called again soon.
 func (e *Engine) look() (waiting bool, err error) {
 	// Ask the kernel before looking at the files: otherwise a process could have mapped a later version of a file, which would be
 	// taken for a file that the command line does not name.
 	var pids []int
 	if e.watcher != nil {
-		var all bool
-		// Known files are of interest only if a subscriber asks for the processes.
-		asks := slices.ContainsFunc(e.subscriptions, func(s *Subscription) bool { return s.AsksProcesses() })
-		pids, all = e.watcher.Mapped(func(pid int, m *target.Mapping) bool { return !asks && e.finder.Knows(pid, m) })
-		e.lost = e.lost || all
+		var lost bool
+		scans, asks := e.Scans(), e.asks() // otherwise files that are known are of no interest
+		pids, lost = e.watcher.Mapped(func(pid int, m *proc.Mapping) bool { return !asks && (!scans || e.finder.Knows(pid, m)) })
+		e.lost = e.lost || lost
 	}
-	changed, waiting, err := e.renew()
-	if err == nil && changed {
-		err = e.scan()
+	changed, waiting, err := e.renew() // some file systems do not say that a file has changed
+	if err == nil && (changed || e.isDue() || e.lost && e.pace.allowsLost(time.Now())) {
+		_, err = e.Scan()
 	}
 	if err != nil || e.watcher == nil {
 		return waiting, err
-	}
-	if e.lost && e.budget.affordsLost(time.Now()) {
-		e.lost = false
-		e.finder.Doubt()
-		return waiting, e.scan()
 	}
 	written := e.finder.Waiting()
 	for _, pid := range e.finder.Order(slices.Concat(pids, written)) {
 		if !e.processes.Has(pid) {
 			continue
 		}
-		found, err := probes.Look(e.finder, []int{pid}, false, e.keep)
+		found, err := e.lookAt([]int{pid}, false)
 		if err != nil || !found.Any { // it may not be looked at, or has no probes
 			if !e.processes.Alive(pid) {
 				e.missed.Add(1)
 			}
 			continue
 		}
-		if err := e.Attach(found); err != nil {
+		if err := e.attachTo(found); err != nil {
 			return waiting, err
 		}
 	}
 	return waiting || len(written) > 0 || e.lost, nil
-}
-
-// renew attaches again to the named files that were changed. changed means that processes have to be looked at, and waiting that
-// renew has to be called again soon, because a file is still being written.
-func (e *Engine) renew() (changed, waiting bool, err error) {
-	for _, f := range e.files {
-		if f.Changed() {
-			changed = true
-			e.drop(f)
-			e.finder.Forget(f.File)
-		}
-	}
-	for _, s := range e.subscriptions {
-		reopened, problems := s.Selector().Reopen(e.finder)
-		for _, err := range problems {
-			s.Problem(err)
-		}
-		if reopened {
-			if err := e.Attach(&probes.Found{}); err != nil {
-				return changed, false, err
-			}
-		}
-		waiting = waiting || s.Selector().Closed()
-	}
-	return changed, waiting, nil
 }

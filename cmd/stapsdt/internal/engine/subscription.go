@@ -12,25 +12,27 @@ import (
 
 // Subscriber receives the events of the probes that it selects.
 type Subscriber interface {
-	// Selector returns the selection.
-	Selector() *probes.Selector
-	// Together reports whether to attach to nothing before each spec of the selector has a probe.
-	Together() bool
 	// Section returns the code for the events of a probe, or nil for none. It is called once for
 	// each kind of probe (see bpf.Probe.Key), and again after a shortage.
 	Section(p *bpf.Probe) (*bpf.Section, error)
-	// AsksProcesses reports whether ProcessFound is to be called.
-	AsksProcesses() bool
-	// ProcessFound is called for each process that has mapped a file with selected probes, whenever
-	// the engine notices one, and before it attaches to the probes if it has not yet.
-	ProcessFound(pid int) error
 	// Problem receives the errors that keep events from being seen.
 	Problem(err error)
+}
+
+// Selection is what a subscriber selects.
+type Selection struct {
+	Selector *probes.Selector
+	// Together means that nothing is attached to before each spec of the selector has a probe.
+	Together bool
+	// ProcessFound, unless it is nil, is called for each process that has mapped a file with selected probes, whenever
+	// the engine notices one, and before it attaches to the probes if it has not yet.
+	ProcessFound func(pid int) error
 }
 
 // Subscription is a subscriber of an engine.
 type Subscription struct {
 	Subscriber
+	Selection
 	id       uint64
 	sections map[string]*bpf.Section // by bpf.Probe.Key; nil after an error, which is reported once
 	sites    atomic.Int64
@@ -57,4 +59,4 @@ func (s *Subscription) section(key string, p *bpf.Probe) (*bpf.Section, error) {
 }
 
 // ready reports whether the subscription may be attached.
-func (s *Subscription) ready() bool { return !s.Together() || s.Selector().Missing() == "" }
+func (s *Subscription) ready() bool { return !s.Together || s.Selector.Missing() == "" }

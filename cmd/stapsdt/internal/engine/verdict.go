@@ -74,13 +74,13 @@ func (e *Engine) include(c candidate, subscriptions []*Subscription) {
 func (e *Engine) Settle(s *Subscription) error {
 	excluded, included := s.excluded, s.included
 	s.excluded, s.included = nil, nil
-	for _, spec := range s.Selector().Specs {
+	for _, spec := range s.Selector.Specs {
 		matches := func(p *bpf.Probe) bool { return spec.Match(p.Provider, p.Name) }
 		if slices.ContainsFunc(included, matches) {
 			continue
 		}
 		i := slices.IndexFunc(excluded, func(v verdict) bool { return matches(v.Probe) })
-		if i >= 0 && (len(included) == 0 || s.Together() || !excluded[i].unfit()) {
+		if i >= 0 && (len(included) == 0 || s.Together || !excluded[i].unfit()) {
 			return excluded[i].error()
 		}
 	}

@@ -35,7 +35,7 @@ func TestSettle(t *testing.T) {
 			for _, probe := range c.unfit {
 				s.unfit[probe] = true
 			}
-			subscription := e.Add(s)
+			subscription := e.add(s)
 			require.NoError(t, e.scan())
 			err := e.Settle(subscription)
 			if c.err != "" {

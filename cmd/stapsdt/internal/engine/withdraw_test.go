@@ -24,7 +24,7 @@ func TestWithdraw(t *testing.T) {
 	e := newEngine(t, w, Options{})
 	kernel := &withdrawing{world: w, engine: e}
 	e.kernel = kernel
-	subscription := e.Add(subscribe(t, "app:*"))
+	subscription := e.add(subscribe(t, "app:*"))
 	require.NoError(t, e.scan())
 	require.Equal(t, 3, subscription.Sites())
 	require.NoError(t, e.Withdraw(map[string]bool{probeKey("a"): true}))
@@ -64,7 +64,7 @@ func TestWithdrawWhileAttaching(t *testing.T) {
 	w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a")}, 2: {newFile("/app2", "a", "b")}}}
 	e := newEngine(t, w, Options{})
 	e.kernel = &withdrawing{world: w, engine: e, at: 2}
-	subscription := e.Add(subscribe(t, "app:*"))
+	subscription := e.add(subscribe(t, "app:*"))
 	require.NoError(t, e.scan())
 	require.Equal(t, 1, subscription.Sites())
 	require.Equal(t, 1, w.attached())

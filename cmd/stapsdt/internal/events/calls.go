@@ -8,7 +8,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 )
 
 // Truth is the value of a condition.
@@ -92,7 +92,7 @@ func (c *Calls) check(all []*bpf.Probe) error {
 
 // decode reads the Call of an event.
 func (c *Call) decode(e *event.Event, s *source) {
-	*c = Call{Return: strings.HasSuffix(s.probe.Name, target.ReturnSuffix), Where: c.Where[:0]}
+	*c = Call{Return: strings.HasSuffix(s.probe.Name, spec.ReturnSuffix), Where: c.Where[:0]}
 	if v := e.Value(s.shown.all, s.calls.call); !v.Missing {
 		c.G, c.Depth = v.Bits, e.Second(s.shown.all, s.calls.call)
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -86,13 +86,15 @@ func openKernel(to *console.Console, config *run.Config, o *Options) (k *kernel,
 	if k.Ring, err = k.run.NewRing(ringSize); err != nil {
 		return k, err
 	}
+	var found func(pid int) error
 	if o.Goroutines {
+		found = k.processFound
 		k.goroutines = &probes.Goroutines{}
 		if err := k.goroutines.Prepare(k.run.Env); err != nil {
 			return k, err
 		}
 	}
-	if err := k.run.Attach(k); err != nil {
+	if err := k.run.Attach(k, found); err != nil {
 		return k, err
 	}
 	if o.Calls != nil {
@@ -133,11 +135,8 @@ func (k *kernel) Close() {
 	}
 }
 
-// AsksProcesses implements engine.Subscriber.
-func (k *kernel) AsksProcesses() bool { return k.goroutines != nil }
-
-// ProcessFound implements engine.Subscriber. The events of a process that has no goroutines have none.
-func (k *kernel) ProcessFound(pid int) error {
+// processFound finds the goroutines of a process. The events of one that has no goroutines have none.
+func (k *kernel) processFound(pid int) error {
 	_ = k.goroutines.Find(k.run.Env, pid)
 	return nil
 }
@@ -242,10 +241,10 @@ func (k *kernel) forget() {
 	}
 	k.checked = time.Now()
 	if k.goroutines != nil {
-		k.goroutines.Forget()
+		k.goroutines.Purge()
 	}
 	for pid, f := range k.processes {
-		if pid != 0 && !target.Alive(int(pid)) {
+		if pid != 0 && !proc.Alive(int(pid)) {
 			delete(k.processes, pid)
 			k.consumer.Gone(f)
 		}

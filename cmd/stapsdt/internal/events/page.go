@@ -22,6 +22,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -61,8 +62,8 @@ type pendingEvent struct {
 
 // openPage opens the stream of the program at an address.
 func openPage(to *console.Console, config *run.Config, o *Options) (p *page, err error) {
-	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await || len(o.From.Paths) > 0 || o.Show != nil && o.Show.Verbose {
-		return nil, console.Usagef("-p, -a, -v, --via, --wait, --budget and --from are not for a program that sends its events itself, at http://…")
+	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await || len(o.From.Paths) > 0 {
+		return nil, console.Usagef("-p, -a, --via, --wait, --budget and --from are not for a program that sends its events itself, at http://…")
 	}
 	if err := config.CheckDuration(); err != nil {
 		return nil, err
@@ -72,6 +73,11 @@ func openPage(to *console.Console, config *run.Config, o *Options) (p *page, err
 		return nil, console.Usagef("%w", err)
 	}
 	specs := append(config.Specs[:len(config.Specs):len(config.Specs)], o.Needs.Others...)
+	for _, text := range specs {
+		if one, err := spec.Parse(text); err == nil && one.Functions {
+			return nil, console.Usagef("%v selects functions, but a program at an address shows only its own probes", one)
+		}
+	}
 	if p.Source, err = replay.New(specs, config.Where, o.Needs.Unfit); err != nil {
 		return nil, err
 	}
@@ -89,6 +95,14 @@ func openPage(to *console.Console, config *run.Config, o *Options) (p *page, err
 	p.program = replay.NewFile(&replay.Process{PID: listing.PID, Executable: listing.Program, Comm: listing.Program})
 	if err := p.choose(listing); err != nil {
 		return nil, err
+	}
+	for _, probe := range p.probes {
+		if o.Needs.Check == nil {
+			break
+		}
+		if err := o.Needs.Check(probe); err != nil {
+			return nil, err
+		}
 	}
 	if o.Needs.All != nil {
 		if err := o.Needs.All(p.probes); err != nil {
@@ -165,7 +179,11 @@ func (p *page) query() url.Values {
 func (p *page) Probes() []*recording.Probe { return p.probes }
 
 // Announce implements Source.
-func (p *page) Announce() {}
+func (p *page) Announce() {
+	if p.config.Announces(p.to) {
+		p.to.Warn("%s", run.Announcement(len(p.probes), 1, 0, p.config.Duration))
+	}
+}
 
 // Clock implements Source.
 func (p *page) Clock(e *recording.Event) time.Duration { return e.Monotonic }

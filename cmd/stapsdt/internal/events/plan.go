@@ -11,7 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -30,7 +30,7 @@ func NewPlan(config *run.Config, names, by []string) (*Plan, error) {
 		names = []string{"*:*"}
 	}
 	for _, name := range names {
-		if spec, err := target.ParseSpec(name); err == nil && spec.Functions {
+		if spec, err := spec.Parse(name); err == nil && spec.Functions {
 			return nil, console.Usagef("%v selects functions, and top shows operations with two probes: stapsdt latency shows how long functions take", spec)
 		}
 	}
@@ -53,7 +53,7 @@ func NewPlan(config *run.Config, names, by []string) (*Plan, error) {
 func Functions(names []string) (bool, error) {
 	functions, other := 0, ""
 	for _, name := range names {
-		if spec, err := target.ParseSpec(name); err == nil && spec.Functions {
+		if spec, err := spec.Parse(name); err == nil && spec.Functions {
 			functions++
 		} else {
 			other = name
@@ -77,10 +77,10 @@ func NewCalls(config *run.Config, names []string) (o Options, err error) {
 	}
 	config.Where, config.Specs = "", nil
 	for _, name := range names {
-		if strings.HasSuffix(name, target.ReturnSuffix) {
-			return o, console.Usagef("tree pairs calls with their returns: give %s", strings.TrimSuffix(name, target.ReturnSuffix))
+		if strings.HasSuffix(name, spec.ReturnSuffix) {
+			return o, console.Usagef("tree pairs calls with their returns: give %s", strings.TrimSuffix(name, spec.ReturnSuffix))
 		}
-		config.Specs = append(config.Specs, name, name+target.ReturnSuffix)
+		config.Specs = append(config.Specs, name, name+spec.ReturnSuffix)
 	}
 	return o, nil
 }

@@ -43,7 +43,7 @@ type Source interface {
 	Losses() replay.Losses
 	// Clock returns the time of an event by the clock that relates those of all processes.
 	Clock(e *recording.Event) time.Duration
-	// Announce says on a terminal what is watched.
+	// Announce says on a terminal, and if the command is verbose, what is watched.
 	Announce()
 	// Report warns of what is missing from the events, besides lost ones that the command has reported. consequence says what this
 	// means for the result.

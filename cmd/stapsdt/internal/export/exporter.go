@@ -11,7 +11,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
@@ -23,7 +22,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/span"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
@@ -33,10 +31,9 @@ import (
 // goroutine runs the engine and reads the spans, and others ask for the metrics.
 type exporter struct {
 	*rule.Host
-	engine  *engine.Engine
-	made    *bpf.Groups // the control groups made since the exporter began, or nil if the kernel does not report them
-	checked time.Time   // when the rules file was last looked at
-	hangup  atomic.Bool // whether it is to be read again
+	engine *engine.Engine
+	made   *bpf.Groups // the control groups made since the exporter began, or nil if the kernel does not report them
+	purged time.Time
 
 	mu      sync.RWMutex // guards the rules
 	metrics []*metric.Metric
@@ -48,21 +45,17 @@ type exporter struct {
 type anyRule interface {
 	engine.Subscriber
 	Common() *rule.Base
-	// Sweep forgets what belongs to processes that have ended.
-	Sweep() error
+	// Purge removes what belongs to processes that have ended.
+	Purge() error
 	Close()
 }
 
 // newExporter returns an exporter by the rules of a file.
 func newExporter(to *console.Console, file string) *exporter {
-	return &exporter{Host: &rule.Host{Console: to, Complaints: rule.NewComplaints(to), File: file, Spans: func(expose.Span) {}}}
-}
-
-// rulesState is the state of the rules file.
-type rulesState struct {
-	file   os.FileInfo // when it was last read, or nil
-	failed bool        // its content is not in force
-	at     time.Time   // when the rules in force were read
+	return &exporter{
+		Host:  &rule.Host{Console: to, Complaints: rule.NewComplaints(to), File: file, Spans: func(expose.Span) {}},
+		state: rulesState{path: file},
+	}
 }
 
 func (e *exporter) rules() (all []anyRule) {
@@ -96,11 +89,11 @@ func (e *exporter) open() (err error) {
 	if err != nil {
 		return err
 	}
+	e.state.due()
 	if err := e.load(); err != nil {
 		return err
 	}
-	e.engine.Watch()
-	found, err := e.engine.Look()
+	found, err := e.engine.Scan()
 	if err == nil {
 		err = found.Blind()
 	}
@@ -110,13 +103,12 @@ func (e *exporter) open() (err error) {
 	if warning := found.Warning("traced"); warning != "" {
 		e.Warn("%s", warning)
 	}
-	return e.engine.Attach(found)
+	return nil
 }
 
 // load reads the rules file. If it is wrong, the rules in force stay. A rule that is unchanged
 // continues to count.
 func (e *exporter) load() error {
-	e.state.file, _ = os.Stat(e.File)
 	file, err := rules.Read(e.File)
 	if err != nil {
 		return err
@@ -129,7 +121,7 @@ func (e *exporter) load() error {
 		return err
 	}
 	for _, r := range fresh {
-		r.Common().Subscription = e.engine.Add(r)
+		r.Common().Subscription = e.engine.Add(r, r.Common().Selection)
 	}
 	e.mu.Lock()
 	old := e.rules()
@@ -195,16 +187,6 @@ func (e *exporter) reload() {
 	e.Warn("read %s: %s, %s", e.File, render.Number(len(e.metrics), "metric"), render.Number(len(e.spans), "span rule"))
 }
 
-// changed reports whether the rules file has changed since it was last read.
-func (e *exporter) changed() bool {
-	now, err := os.Stat(e.File)
-	was := e.state.file
-	if err != nil || was == nil {
-		return (err != nil) == (was != nil) // it has appeared, or is gone
-	}
-	return !probes.SameContent(now, was)
-}
-
 // group updates the selected control groups: before their processes fire, so that they are counted,
 // and before the groups are removed, so that their containers are known.
 func (e *exporter) group() {
@@ -238,15 +220,13 @@ func (e *exporter) Tick() (next time.Duration, more bool, err error) {
 			next = event.Slack
 		}
 	}
-	hangup := e.hangup.Swap(false)
-	if !hangup && time.Since(e.checked) < engine.Interval {
-		return next, true, nil
-	}
-	e.checked = time.Now()
-	if hangup || e.changed() {
+	if e.state.due() {
 		e.reload()
 	}
-	e.sweep()
+	if time.Since(e.purged) >= engine.Interval {
+		e.purged = time.Now()
+		e.sweep()
+	}
 	return next, true, nil
 }
 
@@ -255,7 +235,7 @@ func (e *exporter) sweep() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, r := range e.rules() {
-		if err := r.Sweep(); err != nil {
+		if err := r.Purge(); err != nil {
 			r.Problem(err)
 		}
 	}
@@ -270,23 +250,11 @@ func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go eachHangup(ctx, hangup, func() {
-		e.hangup.Store(true)
+		e.state.hangup.Store(true)
 		e.engine.Wake()
 	})
 	defer time.AfterFunc(settling, debug.FreeOSMemory).Stop()
 	return e.engine.Run(ctx, e)
-}
-
-// eachHangup calls f for each signal until ctx is done.
-func eachHangup(ctx context.Context, hangup <-chan os.Signal, f func()) {
-	for {
-		select {
-		case <-hangup:
-			f()
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // detach ends the attachments. The metrics can still be collected.

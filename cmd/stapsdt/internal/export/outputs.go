@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
@@ -137,7 +138,7 @@ func (options *Options) open(ctx context.Context, to *console.Console, source ex
 	o = &outputs{Console: to, served: make(chan struct{})}
 	o.ctx, o.cancel = context.WithCancelCause(ctx)
 	if options.OTLP != "" {
-		if o.otlp, err = expose.NewOTLP(ctx, options.OTLP, metrics, log); err != nil {
+		if o.otlp, err = expose.NewOTLP(ctx, options.OTLP, metrics, rule.NewComplaints(to).Complain); err != nil {
 			return nil, fmt.Errorf("--otlp: %w", err)
 		}
 		spans(o.otlp.Span)

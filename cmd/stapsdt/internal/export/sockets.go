@@ -5,21 +5,19 @@ package export
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/metric"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 )
@@ -28,9 +26,6 @@ import (
 type socketExporter struct {
 	*console.Console
 	complaints *rule.Complaints
-	file       string
-	hangup     atomic.Bool
-	checked    time.Time
 	reads      chan reading // of the rules file, while reloading
 	reloading  bool
 
@@ -48,28 +43,26 @@ type reading struct {
 
 // newSocketExporter returns an exporter by the rules of a file, which it reads.
 func newSocketExporter(to *console.Console, file string) (e *socketExporter, err error) {
-	e = &socketExporter{Console: to, complaints: rule.NewComplaints(to), file: file, reads: make(chan reading, 1)}
-	e.state.file, _ = os.Stat(file)
-	e.state.at = time.Now()
+	e = &socketExporter{Console: to, complaints: rule.NewComplaints(to), reads: make(chan reading, 1), state: rulesState{path: file, at: time.Now()}}
+	e.state.due()
 	e.now, err = e.read(&watch{})
 	return e, err
 }
 
 // read reads the rules, and connects to the programs. A rule that is the same as before continues to count.
 func (e *socketExporter) read(before *watch) (*watch, error) {
-	all, err := rules.Read(e.file)
+	all, err := rules.Read(e.state.path)
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{exporter: e, texts: all.Metrics}
+	w := &watch{exporter: e}
 	var specs []string
 	for _, text := range all.Metrics {
-		i := slices.IndexFunc(before.texts, func(old rules.Metric) bool { return reflect.DeepEqual(old, text) })
-		var m *metric.Recorded
-		if i >= 0 {
-			m = before.metrics[i]
-		} else if m, err = metric.NewRecorded(text, cgroup.Sidecar(), time.Now(), e.problem); err != nil {
-			return nil, err
+		m := find(before.metrics, func(m *metric.Recorded) bool { return reflect.DeepEqual(m.Metric, text) })
+		if m == nil {
+			if m, err = metric.NewRecorded(text, cgroup.Sidecar(), time.Now(), e.problem); err != nil {
+				return nil, err
+			}
 		}
 		specs = append(specs, m.Specs()...)
 		w.metrics = append(w.metrics, m)
@@ -88,16 +81,9 @@ func (e *socketExporter) problem(err error) { e.complaints.Complain(err.Error())
 
 // reload begins to read the rules again, and to watch by them, if they may have changed.
 func (e *socketExporter) reload() {
-	hangup := e.hangup.Load()
-	if e.reloading || !hangup && time.Since(e.checked) < engine.Interval {
+	if e.reloading || !e.state.due() {
 		return
 	}
-	e.checked = time.Now()
-	if !hangup && !e.changed() {
-		return
-	}
-	e.hangup.Store(false)
-	e.state.file, _ = os.Stat(e.file)
 	e.reloading = true
 	before := e.now
 	go func() {
@@ -125,21 +111,11 @@ func (e *socketExporter) reloaded() *watch {
 	}
 }
 
-// changed reports whether the rules file was changed.
-func (e *socketExporter) changed() bool {
-	now, err := os.Stat(e.file)
-	was := e.state.file
-	if err != nil || was == nil {
-		return (err != nil) == (was != nil)
-	}
-	return !probes.SameContent(now, was)
-}
-
 // run goes on until ctx is done.
 func (e *socketExporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go eachHangup(ctx, hangup, func() { e.hangup.Store(true) })
+	go eachHangup(ctx, hangup, func() { e.state.hangup.Store(true) })
 	for {
 		w := e.now
 		err := w.feed.Run(ctx, w)
@@ -158,7 +134,7 @@ func (e *socketExporter) run(ctx context.Context, hangup <-chan os.Signal) error
 		e.now, e.state.at = w.next, time.Now()
 		e.mu.Unlock()
 		w.feed.Close()
-		e.Warn("read %s: %s", e.file, render.Number(len(e.now.metrics), "metric"))
+		e.Warn("read %s: %s", e.state.path, render.Number(len(e.now.metrics), "metric"))
 	}
 }
 
@@ -166,28 +142,21 @@ func (e *socketExporter) run(ctx context.Context, hangup <-chan os.Signal) error
 func (e *socketExporter) Collect() ([]expose.Family, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	own := &ownMetrics{}
 	var all []expose.Family
-	var events, lost, series numbers
 	for _, m := range e.now.metrics {
 		f := m.Family()
+		for i := range f.Series { // which goes on counting while it is sent
+			s := &f.Series[i]
+			s.Buckets, s.Exponential = slices.Clone(s.Buckets), maps.Clone(s.Exponential)
+		}
 		all = append(all, *f)
-		events.add(float64(m.Events()), m.Name)
-		series.add(float64(len(f.Series)), m.Name)
-		lost.add(float64(m.Overflow()), m.Name, "full")
-		lost.add(float64(m.Unevaluated()), m.Name, "unevaluated")
+		own.metric(f, m.Events())
+		own.lost.add(float64(m.Overflow()), m.Name, "full")
+		own.lost.add(float64(m.Unevaluated()), m.Name, "unevaluated")
 	}
-	success := 1.0
-	if e.state.failed {
-		success = 0
-	}
-	names, one := []string{"metric"}, func(v float64) numbers { return numbers{{Values: []string{}, Value: v}} }
-	return append(all,
-		expose.Family{Name: "stapsdt_events_total", Help: "Events that a metric is made of.", Labels: names, Series: events},
-		expose.Family{Name: "stapsdt_lost_events_total", Help: "Events that are not in a metric, because a table was full, or because an expression could not be evaluated.", Labels: []string{"metric", "reason"}, Series: lost},
-		expose.Family{Name: "stapsdt_series", Help: "Series that a metric has.", Kind: expose.Gauge, Labels: names, Series: series},
+	all = append(all,
 		expose.Family{Name: "stapsdt_socket_lost_events_total", Help: "Events of selected probes that came faster than they could be read from the memory of their programs.", Series: one(float64(e.lost + e.now.feed.Missing()))},
-		expose.Family{Name: "stapsdt_watched_processes", Help: "Processes that are watched by their sockets.", Kind: expose.Gauge, Series: one(float64(e.now.feed.Programs()))},
-		expose.Family{Name: "stapsdt_rules_reload_success", Help: "Whether the rules file, as it was read last, is in force.", Kind: expose.Gauge, Series: one(success)},
-		expose.Family{Name: "stapsdt_rules_reload_time_seconds", Help: "When the rules in force were read.", Unit: "seconds", Kind: expose.Gauge, Series: one(float64(e.state.at.UnixMilli()) / 1000)},
-	), nil
+		expose.Family{Name: "stapsdt_watched_processes", Help: "Processes that are watched by their sockets.", Kind: expose.Gauge, Series: one(float64(e.now.feed.Programs()))})
+	return append(all, own.families(&e.state)...), nil
 }

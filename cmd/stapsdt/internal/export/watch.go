@@ -9,7 +9,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/metric"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -19,7 +18,6 @@ type watch struct {
 	exporter *socketExporter
 	feed     *live.Feed
 	metrics  []*metric.Recorded
-	texts    []rules.Metric // of the metrics
 	// next is the watch to which the events from the time until on belong, by CLOCK_MONOTONIC, or nil. earlier are the programs
 	// whose events from before that time, which next knows as since, belong to the watch before it.
 	next         *watch

@@ -14,11 +14,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	colmetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
-	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	common "go.opentelemetry.io/proto/otlp/common/v1"
-	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
-	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	colmetrics "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
+	coltrace "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
+	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 )
@@ -30,7 +30,7 @@ type collector struct {
 
 	mu      sync.Mutex
 	status  int                                 // that it answers, or 0
-	asked   int                                 // how often
+	asked   int                                 // how often for spans
 	partial *coltrace.ExportTracePartialSuccess // of the answer, or nil
 	header  http.Header
 	metrics []*metrics.ResourceMetrics // the last that were sent
@@ -77,7 +77,9 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked++
+	if r.URL.Path == "/v1/traces" {
+		c.asked++
+	}
 	c.header = r.Header
 	if c.status != 0 {
 		http.Error(w, "not now", c.status)
@@ -118,7 +120,7 @@ func (c *collector) receive(path string, body []byte) error {
 	return nil
 }
 
-// answers sets the status of all answers, and returns how often it has been asked before.
+// answers sets the status of all answers, and returns how often it has been asked for spans before.
 func (c *collector) answers(status int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

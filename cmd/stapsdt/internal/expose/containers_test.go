@@ -49,7 +49,7 @@ func TestContainerLabels(t *testing.T) {
 // TestContainersByOTLP: each container is a resource, and an instance, of its own.
 func TestContainersByOTLP(t *testing.T) {
 	c := collect(t, "127.0.0.1:0")
-	o, _ := startOTLP(t, "http://"+c.addr, inContainers(), quiet())
+	o, _ := startOTLP(t, "http://"+c.addr, inContainers(), silent)
 	require.NoError(t, shutdown(t, o))
 	type resource struct{ namespace, pod, uid, name, id, process string }
 	sums, instances := map[resource]float64{}, map[string]resource{}

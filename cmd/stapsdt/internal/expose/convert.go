@@ -3,89 +3,60 @@
 package expose
 
 import (
-	"cmp"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/model"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/proto"
 )
 
-// overflowLabel is the name that OpenTelemetry gives to the attribute of what is beyond a
-// bound.
-const overflowLabel = "otel_metric_overflow"
+const (
+	// overflowLabel is the label of the series that counts the events beyond the limit of series.
+	overflowLabel = "otel_metric_overflow"
+	// exemplarLabel is the name that OpenMetrics recommends for the ID of a span.
+	exemplarLabel = "span_id"
+	// schema of native histograms: each power of two is divided into 2^3 buckets.
+	schema = 3
+)
 
-// convert returns a family for Prometheus, or nil if no series of it is valid, and how many are
-// not.
+// convert returns a family for Prometheus, or nil if it has no valid series, and the number of invalid ones.
 func convert(f *Family) (family *dto.MetricFamily, invalid int) {
-	if !valid(f) {
-		return nil, len(f.Series)
-	}
-	series, invalid := distinct(f)
-	if len(series) == 0 {
-		return nil, invalid
-	}
-	family = &dto.MetricFamily{Name: &f.Name, Help: pointer(repaired(f.Help)), Type: f.Kind.Enum()}
+	family = &dto.MetricFamily{Name: &f.Name, Help: proto.String(repaired(f.Help)), Type: f.Kind.Enum()}
 	if f.Unit != "" {
 		family.Unit = &f.Unit
 	}
-	// OpenMetrics demands it, and the name must be the same in every format.
-	if f.Kind == Counter && !strings.HasSuffix(f.Name, "_total") {
-		family.Name = pointer(f.Name + "_total")
-	}
-	names := sortedNames(f.Labels)
-	for _, s := range series {
-		m := &dto.Metric{Label: labels(names, f.ContainerLabels, s)}
-		switch f.Kind {
-		case Counter:
-			m.Counter = &dto.Counter{Value: &s.Value, CreatedTimestamp: created(s.Created)}
-		case Gauge:
-			m.Gauge = &dto.Gauge{Value: &s.Value}
-		case Histogram:
-			m.Histogram = histogram(f, s)
+	d := descriptions{}
+	for _, s := range merged(f) {
+		m, err := f.metric(d, s)
+		converted := &dto.Metric{}
+		if err == nil {
+			err = m.Write(converted)
 		}
-		family.Metric = append(family.Metric, m)
+		if err != nil {
+			invalid++
+			continue
+		}
+		family.Metric = append(family.Metric, converted)
+	}
+	if len(family.Metric) == 0 {
+		return nil, invalid
 	}
 	return family, invalid
 }
 
-// valid reports whether Prometheus takes what the series of a family have in common. Names are
-// those that need no quotes.
-func valid(f *Family) bool {
-	known := f.Kind == Counter || f.Kind == Gauge || f.Kind == Histogram
-	if !known || !model.LegacyValidation.IsValidMetricName(f.Name) || repaired(f.Unit) != f.Unit {
-		return false
-	}
-	for i, name := range f.Labels {
-		if !model.LegacyValidation.IsValidLabelName(name) || strings.HasPrefix(name, model.ReservedLabelPrefix) ||
-			name == overflowLabel || f.Kind == Histogram && name == model.BucketLabel || slices.Contains(f.Labels[:i], name) {
-			return false
-		}
-	}
-	return f.Kind != Histogram || f.Native || validBounds(f.Bounds)
-}
-
-// distinct returns the series in the order of their labels, whose values it makes UTF-8. The
-// numbers of those that are the same then are added, because a series that comes twice makes
-// Prometheus refuse one of them. It also returns how many are not valid.
-func distinct(f *Family) (series []*Series, invalid int) {
-	type keyed struct {
-		key string
-		*Series
-	}
-	var all []keyed
+// merged returns the series in the order of their labels, which it makes valid UTF-8. It adds series whose
+// labels are equal then, because Prometheus refuses duplicates.
+func merged(f *Family) (all []*Series) {
 	found := make(map[string]*Series, len(f.Series))
+	keys := make([]string, 0, len(f.Series))
 	for i := range f.Series {
 		s := f.Series[i]
-		if !s.Overflow && len(s.Values) != len(f.Labels) || f.Kind == Histogram && !validHistogram(f, &s) {
-			invalid++
-			continue
-		}
-		key := "" // of the overflow: the others have more
+		key := "" // of the overflow: other keys begin with the separator
 		if !s.Overflow {
 			s.Values = repairedAll(s.Values)
 			key = separator + strings.Join(s.Values, separator)
@@ -95,84 +66,135 @@ func distinct(f *Family) (series []*Series, invalid int) {
 			continue
 		}
 		found[key] = &s
-		all = append(all, keyed{key, &s})
+		keys = append(keys, key)
 	}
-	slices.SortFunc(all, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
-	for _, k := range all {
-		series = append(series, k.Series)
+	slices.Sort(keys)
+	for _, key := range keys {
+		all = append(all, found[key])
 	}
-	return series, invalid
+	return all
 }
 
-// separator is in no value, because it is not UTF-8.
+// separator is in no value, because it is not valid UTF-8.
 const separator = "\xff"
 
-// add adds the numbers of another series, and does not write to what it shares with others.
+// add adds the numbers of another series of the family. It does not write to what s shares with others.
 func (s *Series) add(t *Series) {
 	s.Value += t.Value
-	s.Count += t.Count
 	s.Sum += t.Sum
 	s.Zero += t.Zero
 	s.Buckets = slices.Clone(s.Buckets)
 	for i, n := range t.Buckets {
 		s.Buckets[i] += n
 	}
-	sum := map[int]uint64{}
-	for _, buckets := range []map[int]uint64{s.Exponential, t.Exponential} {
-		for i, n := range buckets {
-			sum[i] += n
-		}
+	s.Exponential = maps.Clone(s.Exponential)
+	for i, n := range t.Exponential {
+		s.Exponential[i] += n
 	}
-	s.Exponential = sum
 	s.Exemplars = slices.Concat(s.Exemplars, t.Exemplars)
 	if t.Created.Before(s.Created) {
 		s.Created = t.Created
 	}
 }
 
-// labelName is the name of a label, and which of the values is its.
-type labelName struct {
-	name  string
-	index int
+// descriptions are those of a family's series, by the labels that a series has.
+type descriptions map[labelSet]*prometheus.Desc
+
+// labelSet identifies the labels of a series: all, those of the overflow, or all but an empty ContainerID.
+type labelSet struct {
+	labels   int
+	overflow bool
 }
 
-// sortedNames returns the names in the order in which Prometheus has them.
-func sortedNames(names []string) (sorted []labelName) {
-	for i, name := range names {
-		sorted = append(sorted, labelName{name, i})
+// metric converts a series.
+func (f *Family) metric(d descriptions, s *Series) (prometheus.Metric, error) {
+	if !s.Overflow && len(s.Values) != len(f.Labels) {
+		return nil, fmt.Errorf("%d values for %d labels", len(s.Values), len(f.Labels))
 	}
-	slices.SortFunc(sorted, func(a, b labelName) int { return strings.Compare(a.name, b.name) })
-	return sorted
+	names, values := f.labels(s)
+	set := labelSet{len(names), s.Overflow}
+	desc := d[set]
+	if desc == nil {
+		desc = prometheus.NewDesc(f.Name, "", names, nil)
+		d[set] = desc
+	}
+	switch {
+	case f.Kind == Gauge:
+		return prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.Value, values...)
+	case f.Kind == Histogram:
+		return f.histogram(desc, s, values)
+	case s.Created.IsZero():
+		return prometheus.NewConstMetric(desc, prometheus.CounterValue, s.Value, values...)
+	}
+	return prometheus.NewConstMetricWithCreatedTimestamp(desc, prometheus.CounterValue, s.Value, s.Created, values...)
 }
 
-// labels returns the labels of a series. What had no room has a label that says so in place of
-// the others: for Prometheus, a label that is absent is the same as one that is empty, but for those of
-// containers, which it would take from the exporter.
-func labels(names []labelName, containers []string, s *Series) []*dto.LabelPair {
-	all, pairs := make([]dto.LabelPair, len(names)+1), make([]*dto.LabelPair, 0, len(names)+1)
-	add := func(name, value *string) {
-		one := &all[len(pairs)]
-		one.Name, one.Value = name, value
-		pairs = append(pairs, one)
-	}
-	for i := range names {
-		name := &names[i].name
-		switch {
-		case s.Overflow && *name != ContainerID && slices.Contains(containers, *name):
-			add(name, pointer(""))
-		case s.Overflow, *name == ContainerID && s.Values[names[i].index] == "" && slices.Contains(containers, *name):
-		default:
-			add(name, &s.Values[names[i].index])
+// labels returns the labels of a series. The overflow has a label of its own in place of the others.
+// Prometheus would add its own labels of containers where a series has none, so that these can be empty.
+func (f *Family) labels(s *Series) (names, values []string) {
+	names, values = make([]string, 0, len(f.Labels)+1), make([]string, 0, len(f.Labels)+1)
+	for i, name := range f.Labels {
+		isContainer, value := slices.Contains(f.ContainerLabels, name), ""
+		if !s.Overflow {
+			value = s.Values[i]
 		}
+		if s.Overflow && !isContainer || isContainer && name == ContainerID && value == "" {
+			continue
+		}
+		names, values = append(names, name), append(values, value)
 	}
 	if s.Overflow {
-		add(pointer(overflowLabel), pointer("true"))
-		slices.SortFunc(pairs, func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) })
+		names, values = append(names, overflowLabel), append(values, "true")
 	}
-	return pairs
+	return names, values
 }
 
-// repaired returns a text that is UTF-8.
+// histogram converts a series of a histogram. Its count is the sum of its buckets.
+func (f *Family) histogram(desc *prometheus.Desc, s *Series, values []string) (m prometheus.Metric, err error) {
+	count := s.Zero
+	if f.Native {
+		positive := make(map[int]int64, len(s.Exponential))
+		for i, n := range s.Exponential {
+			positive[i] = int64(n)
+			count += n
+		}
+		m, err = prometheus.NewConstNativeHistogram(desc, count, s.Sum, positive, nil, s.Zero, schema, prometheus.DefNativeHistogramZeroThreshold, s.Created, values...)
+		m = infiniteBucket{m}
+	} else {
+		cumulative := make(map[float64]uint64, len(f.Bounds))
+		for i, n := range s.Buckets {
+			count += n
+			if i < len(f.Bounds) {
+				cumulative[f.Bounds[i]] = count
+			}
+		}
+		m, err = prometheus.NewConstHistogramWithCreatedTimestamp(desc, count, s.Sum, cumulative, s.Created, values...)
+	}
+	if err != nil || len(s.Exemplars) == 0 {
+		return m, err
+	}
+	// Prometheus wants them in order, and a bucket has the last one.
+	exemplars := make([]prometheus.Exemplar, len(s.Exemplars))
+	for i, e := range slices.SortedStableFunc(slices.Values(s.Exemplars), func(a, b Exemplar) int { return a.Time.Compare(b.Time) }) {
+		exemplars[i] = prometheus.Exemplar{Value: e.Value, Timestamp: e.Time, Labels: prometheus.Labels{exemplarLabel: fmt.Sprintf("%016x", e.SpanID)}}
+	}
+	return prometheus.NewMetricWithExemplars(m, exemplars...)
+}
+
+// infiniteBucket adds to a native histogram the classic bucket of all values. Older versions of
+// Prometheus, and OpenMetrics as text, have exemplars nowhere else.
+type infiniteBucket struct{ prometheus.Metric }
+
+// Write implements prometheus.Metric.
+func (b infiniteBucket) Write(to *dto.Metric) error {
+	err := b.Metric.Write(to)
+	if h := to.Histogram; err == nil {
+		h.Bucket = []*dto.Bucket{{UpperBound: proto.Float64(math.Inf(1)), CumulativeCount: h.SampleCount}}
+	}
+	return err
+}
+
+// repaired returns a text as valid UTF-8.
 func repaired(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 func repairedAll(texts []string) []string {
@@ -185,15 +207,3 @@ func repairedAll(texts []string) []string {
 	}
 	return result
 }
-
-func created(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
-}
-
-func pointer[T any](v T) *T { return &v }
-
-// finite reports whether a number is one.
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -23,13 +23,12 @@ const ContainerID = "container_id"
 
 // Family is a metric, with all of its series.
 type Family struct {
-	Name, Help string
+	Name, Help string         // the name of a counter ends in _total
 	Unit       string         // such as "seconds", or ""
 	Kind       dto.MetricType // Counter, Gauge or Histogram
 	Labels     []string       // their names
-	// ContainerLabels are those of Labels that say which container it is. They are written though they are
-	// empty, but for ContainerID. PerContainer says that they tell containers apart: by OTLP, each container
-	// is then a resource of its own.
+	// ContainerLabels are the Labels that name the container. Only ContainerID is left out where it is empty.
+	// PerContainer reports whether they tell containers apart, each of which is then a resource of OTLP.
 	ContainerLabels []string
 	PerContainer    bool
 	// Bounds are the upper bounds of a histogram's buckets, in order and without +Inf. A native
@@ -41,29 +40,26 @@ type Family struct {
 
 // Series are the numbers for one combination of labels.
 type Series struct {
-	// Values are those of Family.Labels. They come from traced programs: they can be hostile,
-	// and need not be UTF-8. They are unique in a Family after ToValidUTF8.
+	// Values are the values of Family.Labels. They come from traced programs: they can be hostile,
+	// and need not be UTF-8.
 	Values []string
-	// Container is the one whose events these are, or zero: outside of containers, and where the labels do
-	// not tell containers apart.
+	// Container is the container of the events. It is zero outside of containers, and if the labels do not
+	// tell containers apart.
 	Container cgroup.Container
-	// Overflow says that this is what had no room in a series of its own. Values is nil.
+	// Overflow marks the series of all events that had no room in one of their own. Its Values are nil.
 	Overflow bool
 
 	Value float64 // of a counter or a gauge
 
-	// Count, Sum and Buckets are of a histogram. Buckets are not cumulative: there is one more
-	// than there are Bounds.
-	Count   uint64
+	// Sum and Buckets describe a histogram. Buckets are not cumulative, and there is one more than Bounds.
 	Sum     float64
 	Buckets []uint64
-	// Zero and Exponential are those of a native histogram: the values of at most 0, and the
-	// others by the indices of their buckets. The bucket i has the values above
-	// 2^((i-1)/8) and up to 2^(i/8).
+	// Zero and Exponential count the values of a native histogram: up to 0, and by the indices of buckets.
+	// Bucket i has the values above 2^((i-1)/8) and up to 2^(i/8).
 	Zero        uint64
 	Exponential map[int]uint64
 
-	Created   time.Time // when counting began
+	Created   time.Time // when counting began: of a histogram always, otherwise if it is known
 	Exemplars []Exemplar
 }
 
@@ -80,14 +76,14 @@ type Source interface {
 	Collect() ([]Family, error)
 }
 
-// Span is an operation that has ended. All texts can be hostile, and need not be UTF-8.
+// Span is an operation that has ended. All strings can be hostile, and need not be UTF-8.
 type Span struct {
 	Provider, Name string // "shop", "request"
 	// TraceID is 16 bytes; SpanID and Parent are never 0, but for the Parent of a root.
 	TraceID        [16]byte
 	SpanID, Parent uint64
 	Start, End     time.Time
-	// Error is what the end said, or "".
+	// Error is the error of the end, or "".
 	Error      string
 	Attributes []Attribute
 

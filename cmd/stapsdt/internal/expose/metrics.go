@@ -63,23 +63,14 @@ func (m *Metrics) convert(collected []Family) (all []*dto.MetricFamily) {
 	return all
 }
 
-// withOwn adds the exporter's own metrics, sorts all, and leaves out those whose names are taken. It is
-// called after convert, whose result it counts.
+// withOwn adds the exporter's own metrics, and sorts all. It is called after convert, whose result it counts.
+// No rule makes a metric with the name of one of them.
 func (m *Metrics) withOwn(all []*dto.MetricFamily) []*dto.MetricFamily {
 	own, err := m.own.Gather()
 	if err != nil {
 		m.failures.Inc()
 	}
-	// The first of those with the same name wins.
-	all = append(own, all...)
-	slices.SortStableFunc(all, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
-	unique := all[:0]
-	for _, family := range all {
-		if n := len(unique); n > 0 && unique[n-1].GetName() == family.GetName() {
-			m.invalid.Add(float64(len(family.Metric)))
-			continue
-		}
-		unique = append(unique, family)
-	}
-	return unique
+	all = append(all, own...)
+	slices.SortFunc(all, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return all
 }

@@ -6,26 +6,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
+	"os"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	sdk "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	colmetrics "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
+	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
+	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 )
 
 // OTLP sends metrics and spans by OTLP over HTTP. The environment variables OTEL_EXPORTER_OTLP_…
 // for headers, certificates, timeouts and compression are in force, as are
 // OTEL_METRIC_EXPORT_INTERVAL and OTEL_RESOURCE_ATTRIBUTES.
 type OTLP struct {
-	metrics *sdk.MeterProvider
-	spans   *sender
+	metrics  *Metrics
+	client   *client // of the metrics
+	own      []*common.KeyValue
+	interval time.Duration
+	spans    *sender
+
+	ctx     context.Context // of the goroutines
+	stop    context.CancelFunc
+	running sync.WaitGroup
 }
+
+// defaultInterval is the time between two messages with metrics.
+const defaultInterval = time.Minute
 
 // CheckEndpoint returns an error if an endpoint is not one for NewOTLP.
 func CheckEndpoint(endpoint string) error {
@@ -45,93 +55,90 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 }
 
 // NewOTLP begins to send metrics to an endpoint such as "http://host:4318", to whose path
-// v1/metrics and v1/traces are added. Failures are logged, and OpenTelemetry's global error
-// handler does so too from now on. A collector that is gone is no error: what has been counted is
-// sent when it is back.
-func NewOTLP(ctx context.Context, endpoint string, m *Metrics, log *slog.Logger) (*OTLP, error) {
+// v1/metrics and v1/traces are added. complain is called with each failure. A collector that is gone is no
+// error: what has been counted is sent when it is back.
+func NewOTLP(ctx context.Context, endpoint string, m *Metrics, complain func(string)) (*OTLP, error) {
 	u, err := parseEndpoint(endpoint)
 	if err != nil {
 		return nil, err
 	}
-	otel.SetErrorHandler(&complaints{log: log, last: map[string]time.Time{}})
-	exporter, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(u.JoinPath("v1/metrics").String()),
-		otlpmetrichttp.WithTemporalitySelector(sdk.DefaultTemporalitySelector))
+	o := &OTLP{metrics: m, own: ownAttributes(ctx), interval: defaultInterval}
+	if text := os.Getenv("OTEL_METRIC_EXPORT_INTERVAL"); text != "" {
+		milliseconds, err := strconv.ParseUint(text, 10, 31)
+		if err != nil || milliseconds == 0 {
+			return nil, fmt.Errorf("OTEL_METRIC_EXPORT_INTERVAL takes milliseconds, and not %q", text)
+		}
+		o.interval = time.Duration(milliseconds) * time.Millisecond
+	}
+	if o.client, err = newClient(u, "metrics"); err != nil {
+		return nil, err
+	}
+	traces, err := newClient(u, "traces")
 	if err != nil {
 		return nil, err
 	}
-	// The retries of the client are for a collector that asks for them; sender has its own.
-	client := otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(u.JoinPath("v1/traces").String()),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstDelay, MaxInterval: maxDelay}))
 	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "stapsdt_export_otlp_failures_total",
 		Help: "How often sending by OTLP has failed.",
 	}, []string{"signal"})
 	m.own.MustRegister(failures)
-	produced := &producer{Metrics: m}
-	all := &containerExporter{exporter, produced}
-	reader := sdk.NewPeriodicReader(&countingExporter{all, failures.WithLabelValues("metrics")}, sdk.WithProducer(produced))
-	o := &OTLP{
-		metrics: sdk.NewMeterProvider(sdk.WithReader(reader), sdk.WithResource(ownResource(ctx))),
-		spans:   newSender(client, m.own, failures.WithLabelValues("traces")),
-	}
-	go o.spans.run()
+	o.client.failures, o.client.complain = failures.WithLabelValues("metrics"), complain
+	traces.failures, traces.complain = failures.WithLabelValues("traces"), complain
+	o.ctx, o.stop = context.WithCancel(context.WithoutCancel(ctx))
+	o.spans = newSender(o.ctx, traces, m.own)
+	o.running.Go(o.run)
+	o.running.Go(o.spans.run)
 	return o, nil
 }
 
 // Span sends a span later. It never blocks: a span for which there is no room is counted.
 func (o *OTLP) Span(s Span) { o.spans.add(s) }
 
-// Shutdown sends what has not been sent, and ends the sending. It is called once.
-func (o *OTLP) Shutdown(ctx context.Context) error {
-	spans := make(chan error, 1)
-	go func() { spans <- o.spans.shutdown(ctx) }()
-	return errors.Join(o.metrics.Shutdown(ctx), <-spans)
-}
-
-// countingExporter is an exporter whose failures are counted.
-type countingExporter struct {
-	sdk.Exporter
-	failures prometheus.Counter
-}
-
-func (c *countingExporter) Export(ctx context.Context, metrics *metricdata.ResourceMetrics) error {
-	err := c.Exporter.Export(ctx, metrics)
-	if err != nil && !errors.Is(err, context.Canceled) { // Shutdown sends again
-		if lost, partly := rejected(err); !partly || lost > 0 {
-			c.failures.Inc()
+// run sends the metrics in intervals. After a temporary failure, it sends newer numbers, so that nothing waits.
+func (o *OTLP) run() {
+	delays, pause := backoff{first: firstDelay}, o.interval
+	for {
+		select {
+		case <-time.After(pause):
+		case <-o.ctx.Done():
+			return
+		}
+		again := false
+		if pause, again = delays.next(o.sendMetrics(o.ctx)); !again {
+			pause = o.interval
 		}
 	}
-	return err
 }
 
-// complaints logs errors, but the same one again only after a while: a collector may be gone for
-// long.
-type complaints struct {
-	log *slog.Logger
-
-	mu   sync.Mutex
-	last map[string]time.Time // by the texts
+// sendMetrics sends the metrics once.
+func (o *OTLP) sendMetrics(ctx context.Context) error {
+	var answer colmetrics.ExportMetricsServiceResponse
+	if err := o.client.send(ctx, &colmetrics.ExportMetricsServiceRequest{ResourceMetrics: o.resources(time.Now())}, &answer); err != nil {
+		return err
+	}
+	partial := answer.GetPartialSuccess()
+	o.client.partly(partial.GetRejectedDataPoints(), "data points", partial.GetErrorMessage())
+	return nil
 }
 
-const (
-	silence  = 10 * time.Minute // how long an error is not logged again
-	maxTexts = 64               // how many errors are remembered
-)
+// resources returns the metrics by their resources: the exporter, and each container.
+func (o *OTLP) resources(now time.Time) (all []*metrics.ResourceMetrics) {
+	add := func(attributes []*common.KeyValue, scope *metrics.ScopeMetrics) {
+		all = append(all, &metrics.ResourceMetrics{Resource: &resource.Resource{Attributes: attributes}, ScopeMetrics: []*metrics.ScopeMetrics{scope}})
+	}
+	rest, of := divide(o.metrics.collect())
+	for c, families := range of {
+		add(inContainer(o.own, &c), convertMetrics(o.metrics.convert(families), now))
+	}
+	add(o.own, convertMetrics(o.metrics.withOwn(o.metrics.convert(rest)), now))
+	return all
+}
 
-// Handle logs an error.
-func (c *complaints) Handle(err error) {
-	if errors.Is(err, context.Canceled) {
-		return // what Shutdown has interrupted, it does again
-	}
-	text := err.Error()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if last, logged := c.last[text]; logged && time.Since(last) < silence {
-		return
-	}
-	if len(c.last) >= maxTexts {
-		clear(c.last)
-	}
-	c.last[text] = time.Now()
-	c.log.Warn("OTLP: " + text)
+// Shutdown sends what has not been sent, and ends the sending. It is called once.
+func (o *OTLP) Shutdown(ctx context.Context) error {
+	o.stop()
+	o.running.Wait()
+	spans := make(chan error, 1)
+	go func() { spans <- o.spans.flush(ctx) }()
+	return errors.Join(o.sendMetrics(ctx), <-spans)
 }

@@ -3,18 +3,8 @@
 package expose
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"fmt"
-	"io"
-	"log/slog"
 	"math"
-	"net/http"
-	"net/http/httptest"
-	"runtime"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
-	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
+	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 )
 
 // until waits until something is true.
@@ -37,14 +27,17 @@ func until(t *testing.T, what string, is func() bool) {
 }
 
 // startOTLP begins to send a source's metrics.
-func startOTLP(t *testing.T, endpoint string, source Source, log *slog.Logger) (*OTLP, *Metrics) {
+func startOTLP(t *testing.T, endpoint string, source Source, complain func(string)) (*OTLP, *Metrics) {
 	t.Helper()
 	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "50")
 	m := NewMetrics(source, prometheus.NewRegistry())
-	o, err := NewOTLP(t.Context(), endpoint, m, log)
+	o, err := NewOTLP(t.Context(), endpoint, m, complain)
 	require.NoError(t, err)
 	return o, m
 }
+
+// silent ignores complaints.
+func silent(string) {}
 
 // shutdown ends the sending, for which a collector that answers needs no time.
 func shutdown(t *testing.T, o *OTLP) error {
@@ -87,7 +80,7 @@ func TestMetricsByOTLP(t *testing.T) {
 		{Name: "shop_native_seconds", Unit: "seconds", Kind: Histogram, Native: true, Series: []Series{
 			{Zero: 1, Exponential: map[int]uint64{-8: 2, -5: 3}, Sum: 4, Created: start, Exemplars: exemplar}, {Overflow: true},
 		}},
-	}, quiet())
+	}, silent)
 	require.NoError(t, shutdown(t, o))
 	assert.Equal(t, "secret", c.header.Get("X-Token"), "headers: %v", c.header)
 	of := attributes(c.metrics[0].Resource.Attributes)
@@ -143,7 +136,7 @@ func TestUnit(t *testing.T) {
 	log := prometheus.NewRegistry()
 	log.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "x_cpu_seconds_total"}), prometheus.NewGauge(prometheus.GaugeOpts{Name: "x_bytes"}),
 		prometheus.NewGauge(prometheus.GaugeOpts{Name: "bytes"}), prometheus.NewGauge(prometheus.GaugeOpts{Name: "x"}))
-	o, err := NewOTLP(t.Context(), "http://"+c.addr+"/", NewMetrics(fixed{}, log), quiet())
+	o, err := NewOTLP(t.Context(), "http://"+c.addr+"/", NewMetrics(fixed{}, log), silent)
 	require.NoError(t, err)
 	require.NoError(t, shutdown(t, o))
 	for name, want := range map[string]string{"x_cpu_seconds_total": "s", "x_bytes": "By", "bytes": "By", "x": ""} {
@@ -156,7 +149,7 @@ func TestUnit(t *testing.T) {
 // TestSpansByOTLP: spans come as they are, from the process that they are of.
 func TestSpansByOTLP(t *testing.T) {
 	c := collect(t, "127.0.0.1:0")
-	o, m := startOTLP(t, "http://"+c.addr, fixed{}, quiet())
+	o, m := startOTLP(t, "http://"+c.addr, fixed{}, silent)
 	one := span("request", 0x0123456789abcdef)
 	one.Parent, one.Error = 5, "it\xff failed"
 	one.Executable, one.Container, one.PID = "/usr/bin/shop", cgroup.Container{ID: "0123"}, 42
@@ -196,64 +189,4 @@ func TestSpansByOTLP(t *testing.T) {
 	assert.Equal(t, float64(3), own(t, m, "stapsdt_export_otlp_spans_total", `result="sent"`), "sent")
 	o.Span(one)
 	assert.Equal(t, float64(1), own(t, m, "stapsdt_export_otlp_spans_total", `result="dropped"`), "dropped after the end")
-}
-
-// TestComplaints: an error is logged when it is new.
-func TestComplaints(t *testing.T) {
-	var log bytes.Buffer
-	c := &complaints{log: slog.New(slog.NewTextHandler(&log, nil)), last: map[string]time.Time{}}
-	for _, text := range []string{"a", "a", "b", "a"} {
-		c.Handle(fmt.Errorf("%s is gone", text))
-	}
-	assert.Equal(t, 2, strings.Count(log.String(), "is gone"), log.String())
-	for i := range 10 * maxTexts {
-		c.Handle(fmt.Errorf("%d", i))
-	}
-	assert.LessOrEqual(t, len(c.last), maxTexts, "errors that are remembered")
-}
-
-// TestEndlessAnswer: of an answer that does not end, a few megabytes are read. A gzip bomb counts
-// as what it becomes.
-func TestEndlessAnswer(t *testing.T) {
-	const limit = 16 << 20 // with what is on its way
-	for _, encoding := range []string{"", "gzip"} {
-		t.Run(encoding, func(t *testing.T) {
-			var answers, most atomic.Int64
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				io.Copy(io.Discard, r.Body)
-				var to io.Writer = w
-				if encoding != "" {
-					w.Header().Set("Content-Encoding", encoding)
-					zip := gzip.NewWriter(w)
-					zip.Flush()
-					to = zip
-				}
-				chunk, n := make([]byte, 1<<20), int64(0)
-				for ; n < 1<<30; n += int64(len(chunk)) {
-					if _, err := to.Write(chunk); err != nil || r.Context().Err() != nil {
-						break
-					}
-				}
-				most.Store(max(most.Load(), n))
-				answers.Add(1)
-			}))
-			defer server.Close()
-			o, _ := startOTLP(t, server.URL, fixed{{Name: "a", Series: []Series{{Value: 1}}}}, quiet())
-			o.Span(span("a", 1))
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			deadline := time.Now().Add(testenv.Patience)
-			for answers.Load() < 2 {
-				require.False(t, time.Now().After(deadline), "%d answers", answers.Load())
-				time.Sleep(10 * time.Millisecond)
-			}
-			_ = shutdown(t, o) // it has failed to send
-			runtime.ReadMemStats(&after)
-			if encoding == "" {
-				assert.LessOrEqual(t, most.Load(), int64(limit), "bytes of an answer that were taken")
-			}
-			allocated := int64(after.TotalAlloc - before.TotalAlloc)
-			assert.LessOrEqual(t, allocated, 4*limit*(answers.Load()+2), "bytes that were allocated for answers, of which two are not counted")
-		})
-	}
 }

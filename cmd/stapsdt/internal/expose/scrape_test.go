@@ -46,7 +46,7 @@ func TestScrapeCost(t *testing.T) {
 		count int     // of series, at most 10,000
 		lines int     // of a series
 		most  float64 // allocations of a series
-	}{{"counters", Counter, 10_000, 1, 16}, {"classic histograms", Histogram, 1000, 14, 80}} {
+	}{{"counters", Counter, 10_000, 1, 30}, {"classic histograms", Histogram, 1000, 14, 105}} {
 		cost := func(count int) float64 {
 			h := handler(t, large(c.kind, count))
 			lines := 0

@@ -3,23 +3,34 @@
 package expose
 
 import (
-	"bytes"
-	"context"
+	"compress/gzip"
+	"crypto/tls"
+	"errors"
 	"fmt"
-	"log/slog"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	coltrace "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
 )
+
+// tracesClient returns a client that sends spans to an endpoint.
+func tracesClient(t *testing.T, endpoint string) *client {
+	t.Helper()
+	u, err := parseEndpoint(endpoint)
+	require.NoError(t, err)
+	c, err := newClient(u, "traces")
+	require.NoError(t, err)
+	return c
+}
 
 // growing is a source whose counter grows each time.
 type growing struct {
@@ -38,7 +49,7 @@ func (g *growing) Collect() ([]Family, error) {
 // nothing blocks; and when it is back, it gets what has waited, and the right counters.
 func TestCollectorGone(t *testing.T) {
 	c := collect(t, reserve(t))
-	o, m := startOTLP(t, "http://"+c.addr, &growing{}, quiet())
+	o, m := startOTLP(t, "http://"+c.addr, &growing{}, silent)
 	until(t, "metrics come", func() bool { return c.metric("n_total") != nil })
 	require.NoError(t, c.server.Close())
 	failed := func(signal string) bool {
@@ -75,8 +86,13 @@ func TestCollectorGone(t *testing.T) {
 // counted.
 func TestCollectorRefuses(t *testing.T) {
 	c := collect(t, "127.0.0.1:0")
-	var log bytes.Buffer
-	o, m := startOTLP(t, "http://"+c.addr, fixed{}, slog.New(slog.NewTextHandler(&log, nil)))
+	var mu sync.Mutex
+	var log strings.Builder
+	o, m := startOTLP(t, "http://"+c.addr, fixed{}, func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		log.WriteString(text)
+	})
 	asked := c.answers(http.StatusServiceUnavailable)
 	o.Span(span("waits", 1))
 	until(t, "it is asked again", func() bool { return c.answers(http.StatusServiceUnavailable) >= asked+2 })
@@ -89,16 +105,17 @@ func TestCollectorRefuses(t *testing.T) {
 	o.Span(span("later", 3))
 	assert.NoError(t, shutdown(t, o))
 	assert.Equal(t, []string{"waits", "later"}, c.names())
-	assert.Contains(t, log.String(), "400 Bad Request")
+	assert.Contains(t, log.String(), c.addr+"/v1/traces: 400 Bad Request")
+	assert.GreaterOrEqual(t, own(t, m, "stapsdt_export_otlp_failures_total", `signal="traces"`), float64(3), "each attempt is counted")
 }
 
 // TestCollectorRejects: of a batch, only what the collector says to have rejected is refused, and a warning without any is no failure.
 func TestCollectorRejects(t *testing.T) {
-	const spans = 100
+	const spans = 198
 	for lost, failures := range map[int64]float64{0: 0, 1: 1, spans + 1: 1} {
 		c := collect(t, "127.0.0.1:0")
 		c.partial = &coltrace.ExportTracePartialSuccess{RejectedSpans: lost, ErrorMessage: "too old\n(7 spans rejected)"}
-		o, m := startOTLP(t, "http://"+c.addr, fixed{}, quiet())
+		o, m := startOTLP(t, "http://"+c.addr, fixed{}, silent)
 		for i := range spans {
 			o.Span(span("s", uint64(i+1)))
 		}
@@ -110,42 +127,127 @@ func TestCollectorRejects(t *testing.T) {
 	}
 }
 
-// busy is a client of a collector that answers the third request only.
-type busy struct {
-	otlptrace.Client
-	asked int
-}
-
-func (b *busy) UploadTraces(ctx context.Context, _ []*trace.ResourceSpans) error {
-	if b.asked++; b.asked == 3 {
-		return nil
+// TestRetryAfter: a collector says how long to wait, as seconds or as a date, but not for ever.
+func TestRetryAfter(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		"": 0, "0": 0, "7": 7 * time.Second, "-1": 0, "x": 0, "99999999": maxRetryAfter, "99999999999999999999": 0,
+		start.Add(time.Minute).UTC().Format(http.TimeFormat): time.Minute, start.Add(-time.Minute).UTC().Format(http.TimeFormat): 0,
+	} {
+		assert.Equal(t, want, retryAfter(header, start), header)
 	}
-	<-ctx.Done()
-	return fmt.Errorf("%w: the collector is busy", ctx.Err())
 }
 
-func (b *busy) Stop(context.Context) error { return nil }
+// TestBackoff: after temporary failures the delay doubles up to a limit, and is at least what the collector asks for. After others, nothing
+// is sent again.
+func TestBackoff(t *testing.T) {
+	b := backoff{first: firstDelay}
+	for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		pause, again := b.next(fmt.Errorf("wrapped: %w", &temporaryError{error: io.EOF}))
+		assert.True(t, again)
+		assert.GreaterOrEqual(t, pause, want*time.Second/2)
+		assert.Less(t, pause, want*time.Second*3/2)
+	}
+	pause, _ := b.next(&temporaryError{io.EOF, time.Hour})
+	assert.Equal(t, time.Hour, pause)
+	for _, err := range []error{nil, io.EOF} {
+		_, again := b.next(err)
+		assert.False(t, again)
+	}
+	pause, _ = b.next(&temporaryError{error: io.EOF})
+	assert.Less(t, pause, 2*firstDelay, "it begins again")
+}
 
-// TestCollectorBusy: each time that a collector has been busy for long is a failure, and what was
-// to be sent is sent again.
-func TestCollectorBusy(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	failures := prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"})
-	registry.MustRegister(failures)
-	client := &busy{}
-	s := newSender(client, registry, failures)
-	s.delay, s.limit = time.Millisecond, time.Millisecond
-	go s.run()
-	s.add(span("waits", 1))
-	m := NewMetrics(fixed{}, registry)
-	until(t, "it comes", func() bool { return own(t, m, "stapsdt_export_otlp_spans_total", `result="sent"`) == 1 })
-	assert.Equal(t, float64(2), own(t, m, "failures", ""), "failures")
-	assert.NoError(t, s.shutdown(t.Context()))
+// TestStatuses: a message is sent again after the answers that OTLP lists, as late as they ask for, and after no others.
+func TestStatuses(t *testing.T) {
+	status := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "5")
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(server.Close)
+	c := tracesClient(t, server.URL)
+	for _, status = range []int{200, 202, 400, 401, 404, 413, 429, 500, 501, 502, 503, 504} {
+		err := c.post(t.Context(), &coltrace.ExportTraceServiceRequest{}, &coltrace.ExportTraceServiceResponse{})
+		assert.Equal(t, status < 300, err == nil, status)
+		var temporary *temporaryError
+		if errors.As(err, &temporary) {
+			assert.Equal(t, 5*time.Second, temporary.after, status)
+		}
+		assert.Equal(t, slices.Contains([]int{429, 502, 503, 504}, status), temporary != nil, status)
+	}
+}
+
+// TestEndlessAnswer: of an answer that does not end, a few megabytes are read.
+func TestEndlessAnswer(t *testing.T) {
+	const limit = 16 << 20 // with what is on its way
+	taken := make(chan int, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Empty(t, r.Header.Get("Accept-Encoding"), "an answer that is compressed could be larger than it looks")
+		n, chunk := 0, make([]byte, 1<<20)
+		for ; n < 1<<30; n += len(chunk) {
+			if _, err := w.Write(chunk); err != nil {
+				break
+			}
+		}
+		taken <- n
+	}))
+	t.Cleanup(server.Close)
+	err := tracesClient(t, server.URL).post(t.Context(), &coltrace.ExportTraceServiceRequest{}, &coltrace.ExportTraceServiceResponse{})
+	assert.ErrorContains(t, err, "the answer has more than")
+	assert.LessOrEqual(t, <-taken, limit)
+}
+
+// TestClientSettings: the environment has headers, certificates, a timeout and compression for all signals, or for one.
+func TestClientSettings(t *testing.T) {
+	var got *http.Request
+	var body []byte
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got = r
+		if zip, err := gzip.NewReader(r.Body); assert.NoError(t, err) {
+			body, _ = io.ReadAll(zip)
+		}
+	}))
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	certificate(t, dir)
+	for name, value := range map[string]string{
+		"CERTIFICATE": dir + "/cert.pem", "CLIENT_CERTIFICATE": dir + "/cert.pem", "CLIENT_KEY": dir + "/key.pem",
+		"HEADERS": "x-all=1", "TRACES_HEADERS": " x-token = a%2Cb=c ,x-other=2", "COMPRESSION": "gzip", "TIMEOUT": "1500",
+	} {
+		t.Setenv("OTEL_EXPORTER_OTLP_"+name, value)
+	}
+	endpoint := strings.Replace(server.URL, "//", "//user:password@", 1) + "/base/"
+	c := tracesClient(t, endpoint)
+	assert.Equal(t, 1500*time.Millisecond, c.http.Timeout)
+	sent := &coltrace.ExportTraceServiceRequest{ResourceSpans: convertSpans([]Span{span("a", 1)})}
+	require.NoError(t, c.post(t.Context(), sent, &coltrace.ExportTraceServiceResponse{}))
+	assert.Equal(t, "/base/v1/traces", got.URL.Path)
+	assert.Len(t, got.TLS.PeerCertificates, 1)
+	_, password, _ := got.BasicAuth()
+	assert.Equal(t, "password", password)
+	for name, want := range map[string]string{"X-Token": "a,b=c", "X-Other": "2", "X-All": "", "Content-Type": protobufType} {
+		assert.Equal(t, want, got.Header.Get(name), name)
+	}
+	want, err := proto.Marshal(sent)
+	require.NoError(t, err)
+	assert.Equal(t, want, body)
+	server.Close()
+	assert.NotContains(t, c.post(t.Context(), sent, sent).Error(), "password")
+	u, err := parseEndpoint(endpoint)
+	require.NoError(t, err)
+	for name, value := range map[string]string{"CERTIFICATE": dir + "/key.pem", "CLIENT_KEY": dir + "/missing.pem", "TIMEOUT": "10s", "HEADERS": "x=%"} {
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_"+name, value)
+		_, err := newClient(u, "traces")
+		assert.Error(t, err, name)
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_"+name, "")
+	}
 }
 
 // TestShutdownWithoutCollector: a collector that is gone does not hold up the end.
 func TestShutdownWithoutCollector(t *testing.T) {
-	o, m := startOTLP(t, "http://"+reserve(t), fixed{}, quiet())
+	o, m := startOTLP(t, "http://"+reserve(t), fixed{}, silent)
 	for i := range 2 * maxBatch {
 		o.Span(span("lost", uint64(i+1)))
 	}

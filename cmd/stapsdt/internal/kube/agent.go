@@ -30,14 +30,11 @@ func (k *kubectl) agents(ctx context.Context, namespace, node string) ([]pod, er
 
 // agentContainer returns the container of the agent.
 func (p *pod) agentContainer() *container {
-	i := slices.IndexFunc(p.Spec.Containers, func(c container) bool { return c.Name == "stapsdt" })
-	if i < 0 {
-		if len(p.Spec.Containers) == 0 {
-			return nil
-		}
-		i = 0
+	if len(p.Spec.Containers) == 0 {
+		return nil
 	}
-	return &p.Spec.Containers[i]
+	i := slices.IndexFunc(p.Spec.Containers, func(c container) bool { return c.Name == "stapsdt" })
+	return &p.Spec.Containers[max(i, 0)]
 }
 
 // agent returns the agent on a node.

@@ -101,13 +101,10 @@ func (k *kubectl) start(ctx context.Context, s *subject, image string, o owner, 
 
 // writeCustom writes what the profile of kubectl debug leaves open.
 func writeCustom(o owner) (path string, err error) {
-	context := map[string]any{"allowPrivilegeEscalation": false}
-	if o.user != nil {
-		context["runAsUser"] = *o.user
-	}
-	if o.group != nil {
-		context["runAsGroup"] = *o.group
-	}
+	context := struct {
+		owner
+		Escalation bool `json:"allowPrivilegeEscalation"`
+	}{owner: o}
 	b, err := json.Marshal(map[string]any{"securityContext": context, "terminationMessagePolicy": "FallbackToLogsOnError"})
 	if err != nil {
 		return "", err
@@ -122,7 +119,7 @@ func writeCustom(o owner) (path string, err error) {
 	return f.Name(), err
 }
 
-func isRoot(o owner) bool { return o.user != nil && *o.user == 0 }
+func isRoot(o owner) bool { return o.User != nil && *o.User == 0 }
 
 // Reasons for which a container waits, and which do not pass by themselves.
 var hopeless = []string{
@@ -228,9 +225,9 @@ func (k *kubectl) lookAtUser(ctx context.Context, s *subject) (o owner) {
 		switch {
 		case err != nil:
 		case fields[0] == "Uid:":
-			o.user = &n
+			o.User = &n
 		case fields[0] == "Gid:":
-			o.group = &n
+			o.Group = &n
 		}
 	}
 	return o

@@ -162,7 +162,7 @@ func (f *fake) get(args []string) int {
 
 func (f *fake) debug(args []string) int {
 	var custom struct {
-		SecurityContext securityContext `json:"securityContext"`
+		SecurityContext owner `json:"securityContext"`
 	}
 	b, err := os.ReadFile(value(args, "custom"))
 	if err == nil {
@@ -224,10 +224,10 @@ func (f *fake) look(p *pod, container string) int {
 		if c.Name != container {
 			continue
 		}
-		if u := c.SecurityContext.RunAsUser; u != nil {
+		if u := c.SecurityContext.User; u != nil {
 			answer.UID = uint32(*u)
 		}
-		if g := c.SecurityContext.RunAsGroup; g != nil {
+		if g := c.SecurityContext.Group; g != nil {
 			answer.GID = uint32(*g)
 		}
 		readable := answer.UID == uint32(f.User) && answer.GID == uint32(f.Group) && !f.Hidden

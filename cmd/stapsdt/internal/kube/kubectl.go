@@ -88,11 +88,11 @@ func kubectlError(printed string, err error) error {
 	case isOwn:
 		return &podError{own, strings.Contains(text, terminatedUsage)}
 	case strings.Contains(text, "(Forbidden)"), strings.Contains(text, "is forbidden:"), strings.Contains(text, "(Unauthorized)"):
-		return &clusterError{errForbidden, strip(text)}
+		return &clusterError{errForbidden, "kubectl: " + strip(text)}
 	case strings.Contains(text, "(NotFound)"):
-		return &clusterError{errNotFound, strip(text)}
+		return &clusterError{errNotFound, "kubectl: " + strip(text)}
 	}
-	return &clusterError{err, strip(text)}
+	return &clusterError{err, "kubectl: " + strip(text)}
 }
 
 // strip removes the words with which kubectl begins an error.
@@ -103,13 +103,13 @@ func strip(text string) string {
 	return text
 }
 
-// clusterError is what kubectl says.
+// clusterError is an error of the cluster, in words for people.
 type clusterError struct {
 	cause error
 	text  string
 }
 
-func (e *clusterError) Error() string { return "kubectl: " + e.text }
+func (e *clusterError) Error() string { return e.text }
 
 // Unwrap returns errForbidden, errNotFound, or how kubectl has ended.
 func (e *clusterError) Unwrap() error { return e.cause }
@@ -125,12 +125,7 @@ func (e *podError) Error() string { return e.text }
 // terminatedUsage is what kubectl says of a command whose command line is wrong.
 const terminatedUsage = "command terminated with exit code 2"
 
-// rightsError says what the user may not do.
-type rightsError struct{ text string }
-
-func (e *rightsError) Error() string { return e.text }
-
-// Unwrap returns errForbidden.
-func (e *rightsError) Unwrap() error { return errForbidden }
-
-func forbidden(format string, args ...any) error { return &rightsError{fmt.Sprintf(format, args...)} }
+// forbidden returns an errForbidden that says what the user may not do.
+func forbidden(format string, args ...any) error {
+	return &clusterError{errForbidden, fmt.Sprintf(format, args...)}
+}

@@ -105,7 +105,7 @@ func TestFirstQuestion(t *testing.T) {
 	calls := r.calls()
 	assert.Contains(t, calls, "--image=agent:1 --image-pull-policy=IfNotPresent --target=app --container=stapsdt-")
 	assert.Contains(t, calls, "--profile=restricted")
-	assert.Contains(t, calls, `custom {"securityContext":{"allowPrivilegeEscalation":false,"runAsGroup":2000,"runAsUser":1000},"terminationMessagePolicy":"FallbackToLogsOnError"}`)
+	assert.Contains(t, calls, `custom {"securityContext":{"runAsUser":1000,"runAsGroup":2000,"allowPrivilegeEscalation":false},"terminationMessagePolicy":"FallbackToLogsOnError"}`)
 	assert.Contains(t, calls, " -- /stapsdt debugger wait --container="+shopID+" --memory=67108864 --alone\n")
 	assert.Contains(t, calls, "/stapsdt debugger ask --container="+shopID+" --memory=67108864 --alone -- trace")
 	for line := range strings.Lines(calls) {
@@ -125,24 +125,24 @@ func TestFirstQuestion(t *testing.T) {
 
 // TestUser: the user and the group of the program are found in one place after another.
 func TestUser(t *testing.T) {
-	var unknown securityContext
+	var unknown owner
 	for name, test := range map[string]struct {
 		change   func(*cluster)
 		custom   string
 		added    int
 		unwanted string
 	}{
-		"the pod's": {func(c *cluster) { c.Pods[0].Spec.SecurityContext = c.Pods[0].Spec.Containers[0].SecurityContext }, `"runAsGroup":2000,"runAsUser":1000`, 1, " cat "},
+		"the pod's": {func(c *cluster) { c.Pods[0].Spec.SecurityContext = c.Pods[0].Spec.Containers[0].SecurityContext }, `"runAsUser":1000,"runAsGroup":2000`, 1, " cat "},
 		"the status's": {func(c *cluster) {
 			_ = json.Unmarshal([]byte(`{"linux":{"uid":1000,"gid":2000}}`), &c.Pods[0].Status.ContainerStatuses[0].User)
-		}, `"runAsGroup":2000,"runAsUser":1000`, 1, " cat "},
-		"a look":         {func(c *cluster) { c.Cat = true }, `"runAsGroup":2000,"runAsUser":1000`, 1, ""},
-		"another's look": {func(*cluster) {}, `"runAsGroup":2000,"runAsUser":1000`, 2, ""},
+		}, `"runAsUser":1000,"runAsGroup":2000`, 1, " cat "},
+		"a look":         {func(c *cluster) { c.Cat = true }, `"runAsUser":1000,"runAsGroup":2000`, 1, ""},
+		"another's look": {func(*cluster) {}, `"runAsUser":1000,"runAsGroup":2000`, 2, ""},
 		"only the user": {func(c *cluster) {
-			c.Pods[0].Spec.SecurityContext.RunAsUser = testCluster().Pods[0].Spec.Containers[0].SecurityContext.RunAsUser
-		}, `"runAsGroup":2000,"runAsUser":1000`, 2, ""},
-		"the agent's look": {func(c *cluster) { c.Pods = append(c.Pods, testCluster().Pods[1]) }, `"runAsGroup":2000,"runAsUser":1000`, 1, " cat "},
-		"root":             {func(c *cluster) { c.Cat, c.User, c.Group = true, 0, 0 }, `"runAsGroup":0,"runAsUser":0`, 1, "--profile=restricted"},
+			c.Pods[0].Spec.SecurityContext.User = testCluster().Pods[0].Spec.Containers[0].SecurityContext.User
+		}, `"runAsUser":1000,"runAsGroup":2000`, 2, ""},
+		"the agent's look": {func(c *cluster) { c.Pods = append(c.Pods, testCluster().Pods[1]) }, `"runAsUser":1000,"runAsGroup":2000`, 1, " cat "},
+		"root":             {func(c *cluster) { c.Cat, c.User, c.Group = true, 0, 0 }, `"runAsUser":0,"runAsGroup":0`, 1, "--profile=restricted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := testCluster()

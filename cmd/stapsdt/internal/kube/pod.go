@@ -3,6 +3,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ type pod struct {
 		NodeName              string               `json:"nodeName"`
 		ShareProcessNamespace bool                 `json:"shareProcessNamespace"`
 		HostPID               bool                 `json:"hostPID"`
-		SecurityContext       securityContext      `json:"securityContext"`
+		SecurityContext       owner                `json:"securityContext"`
 		Containers            []container          `json:"containers"`
 		InitContainers        []container          `json:"initContainers"`
 		EphemeralContainers   []ephemeralContainer `json:"ephemeralContainers"`
@@ -37,15 +38,23 @@ type pod struct {
 	} `json:"status"`
 }
 
-type securityContext struct {
-	RunAsUser  *int64 `json:"runAsUser,omitempty"`
-	RunAsGroup *int64 `json:"runAsGroup,omitempty"`
+// owner is a user and a group, each nil if it is not known, as a security context has them.
+type owner struct {
+	User  *int64 `json:"runAsUser,omitempty"`
+	Group *int64 `json:"runAsGroup,omitempty"`
+}
+
+func (o owner) known() bool { return o.User != nil && o.Group != nil }
+
+// or takes what is not known from another.
+func (o owner) or(other owner) owner {
+	return owner{cmp.Or(o.User, other.User), cmp.Or(o.Group, other.Group)}
 }
 
 type container struct {
-	Name            string          `json:"name"`
-	Image           string          `json:"image"`
-	SecurityContext securityContext `json:"securityContext"`
+	Name            string `json:"name"`
+	Image           string `json:"image"`
+	SecurityContext owner  `json:"securityContext"`
 	Resources       struct {
 		Limits map[string]string `json:"limits"`
 	} `json:"resources"`
@@ -204,28 +213,11 @@ func (s *containerState) text() string {
 	return text
 }
 
-// owner is a user and a group, each nil if it is not known.
-type owner struct{ user, group *int64 }
-
-func (o owner) known() bool { return o.user != nil && o.group != nil }
-
 // owner returns the user and the group of the container, as far as the API knows them.
-func (s *subject) owner() (o owner) {
-	for _, c := range []securityContext{s.container.SecurityContext, s.Spec.SecurityContext} {
-		if o.user == nil {
-			o.user = c.RunAsUser
-		}
-		if o.group == nil {
-			o.group = c.RunAsGroup
-		}
-	}
+func (s *subject) owner() owner {
+	o := s.container.SecurityContext.or(s.Spec.SecurityContext)
 	if u := s.status.User; u != nil && u.Linux != nil {
-		if o.user == nil {
-			o.user = &u.Linux.UID
-		}
-		if o.group == nil {
-			o.group = &u.Linux.GID
-		}
+		o = o.or(owner{&u.Linux.UID, &u.Linux.GID})
 	}
 	return o
 }

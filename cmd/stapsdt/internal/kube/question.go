@@ -32,23 +32,28 @@ type Question struct {
 	clusterFlags []string // of kubectl
 }
 
-// passedFlag is a flag that the command in the pod is given as it is.
-type passedFlag struct {
+// flagValue is the value of a flag, of which it tells the question.
+type flagValue struct {
 	Flag
-	question *Question
-	value    string
+	value string
+	tell  func(f Flag, text string)
 }
 
 // Type implements pflag.Value.
-func (f *passedFlag) Type() string { return f.Value }
+func (f *flagValue) Type() string { return f.Value }
 
 // String implements pflag.Value.
-func (f *passedFlag) String() string { return f.value }
+func (f *flagValue) String() string { return f.value }
 
 // Set implements pflag.Value.
-func (f *passedFlag) Set(text string) error {
+func (f *flagValue) Set(text string) error {
 	f.value = text
-	q := f.question
+	f.tell(f.Flag, text)
+	return nil
+}
+
+// pass notes a flag that the command in the pod is given as it is, but for those of this machine.
+func (q *Question) pass(f Flag, text string) {
 	switch f.Name {
 	case "output":
 		q.format = text
@@ -60,13 +65,12 @@ func (f *passedFlag) Set(text string) error {
 		q.verbose = text == "true"
 	case fileFlag:
 		q.file = text
-		return nil
+		return
 	case sizeFlag:
 		q.size = text
-		return nil
+		return
 	}
 	q.passed = append(q.passed, "--"+f.Name+"="+text)
-	return nil
 }
 
 // clusterFlags are flags of kubectl that say which cluster is asked, and as whom.
@@ -78,26 +82,6 @@ var clusterFlags = []Flag{
 	{"as", "", "USER", "the user to impersonate"},
 	{"as-group", "", "GROUP", "the group to impersonate; may be given several times"},
 	{"as-uid", "", "UID", "the UID to impersonate"},
-}
-
-// clusterFlag is a flag that each kubectl is given.
-type clusterFlag struct {
-	Flag
-	question *Question
-	value    string
-}
-
-// Type implements pflag.Value.
-func (f *clusterFlag) Type() string { return f.Value }
-
-// String implements pflag.Value.
-func (f *clusterFlag) String() string { return f.value }
-
-// Set implements pflag.Value.
-func (f *clusterFlag) Set(text string) error {
-	f.value = text
-	f.question.clusterFlags = append(f.question.clusterFlags, "--"+f.Name+"="+text)
-	return nil
 }
 
 // newCommand returns the command line, which calls ask with the question.
@@ -129,7 +113,7 @@ A pod is named [NAMESPACE/]POD[/CONTAINER], and a probe PROVIDER:PROBE, where bo
 	root.PersistentFlags().StringVar(&q.agents, "agent-namespace", "stapsdt", "the `NAMESPACE` of the node agents")
 	root.PersistentFlags().DurationVar(&q.patience, "start-timeout", time.Minute, "how long the waiting container may take to start")
 	for _, f := range clusterFlags {
-		add(root.PersistentFlags(), f, &clusterFlag{Flag: f, question: q})
+		add(root.PersistentFlags(), f, func(f Flag, text string) { q.clusterFlags = append(q.clusterFlags, "--"+f.Name+"="+text) })
 	}
 	for _, v := range Verbs {
 		c := &cobra.Command{
@@ -143,7 +127,7 @@ A pod is named [NAMESPACE/]POD[/CONTAINER], and a probe PROVIDER:PROBE, where bo
 			},
 		}
 		for _, f := range v.Flags {
-			add(c.Flags(), f, &passedFlag{Flag: f, question: q})
+			add(c.Flags(), f, q.pass)
 		}
 		root.AddCommand(c)
 	}
@@ -151,8 +135,8 @@ A pod is named [NAMESPACE/]POD[/CONTAINER], and a probe PROVIDER:PROBE, where bo
 }
 
 // add adds a flag to a set.
-func add(flags *pflag.FlagSet, f Flag, value pflag.Value) {
-	added := flags.VarPF(value, f.Name, f.Short, f.Usage)
+func add(flags *pflag.FlagSet, f Flag, tell func(Flag, string)) {
+	added := flags.VarPF(&flagValue{Flag: f, tell: tell}, f.Name, f.Short, f.Usage)
 	if f.Value == "" {
 		added.NoOptDefVal = "true"
 	}

@@ -82,10 +82,10 @@ func isListening(a *debugger.Answer) bool {
 func (k *kubectl) inPod(ctx context.Context, q *Question, s *subject, known *debugger.Answer) (*place, error) {
 	o := s.owner()
 	if known != nil && len(known.Processes) > 0 {
-		o = fill(o, ownerOf(known.Processes[0]))
+		o = o.or(ownerOf(known.Processes[0]))
 	}
 	if !o.known() {
-		o = fill(o, k.lookAtUser(ctx, s))
+		o = o.or(k.lookAtUser(ctx, s))
 	}
 	at, err := k.add(ctx, q, s, o)
 	if err != nil {
@@ -115,28 +115,14 @@ func ownerOf(p debugger.Process) owner {
 	return owner{&user, &group}
 }
 
-// fill takes what is not known from another.
-func fill(o, other owner) owner {
-	if o.user == nil {
-		o.user = other.user
-	}
-	if o.group == nil {
-		o.group = other.group
-	}
-	return o
-}
-
 // add adds a waiting container.
 func (k *kubectl) add(ctx context.Context, q *Question, s *subject, o owner) (*place, error) {
 	image, err := k.image(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	if o.user == nil {
-		user := int64(unknownUser)
-		o.user = &user
-	}
-	return k.start(ctx, s, image, o, q.patience)
+	user := int64(unknownUser)
+	return k.start(ctx, s, image, o.or(owner{User: &user}), q.patience)
 }
 
 // image returns the image of waiting containers.

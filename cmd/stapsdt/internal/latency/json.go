@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
 // jsonHead is how each object begins.
@@ -73,17 +74,17 @@ func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
 	return nil
 }
 
-func (o *openOperation) forJSON(names *columns) jsonOpen {
-	j := jsonOpen{Nanoseconds: o.since, Unknown: o.unknown, PID: o.pid, TID: o.tid, Goroutine: o.goroutine, Key: o.key.json}
+func (o *openOperation) forJSON(names *replay.Columns) jsonOpen {
+	j := jsonOpen{Nanoseconds: o.since, Unknown: o.unknown, PID: o.pid, TID: o.tid, Goroutine: o.goroutine, Key: o.key.ForJSON()}
 	for i, v := range o.details {
-		if v.json == nil {
+		if v.Item == nil {
 			continue
 		}
 		object := &j.Args
-		if i < names.by {
+		if i < names.By {
 			object = &j.By
 		}
-		object.Names, object.Values = append(object.Names, names.names[i]), append(object.Values, v.json)
+		object.Names, object.Values = append(object.Names, names.Names[i]), append(object.Values, v.ForJSON())
 	}
 	return j
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 )
 
 // operation is a kind of operation, which is the subject of a row.
@@ -20,7 +20,7 @@ type operation struct {
 
 // String returns both probes, with their file once if it is the same. For a function it is its name.
 func (o *operation) String() string {
-	if o.end == o.start+target.ReturnSuffix {
+	if o.end == o.start+spec.ReturnSuffix {
 		return o.start
 	}
 	end := o.end
@@ -44,8 +44,8 @@ func (k *kinds) find(s *probes.Selector, probe string, isStart bool) (uint32, er
 	o := &operation{start: s.Specs[0].String(), end: s.Specs[1].String()}
 	switch {
 	case k.functions:
-		o.start = strings.TrimSuffix(probe, target.ReturnSuffix)
-		o.end = o.start + target.ReturnSuffix
+		o.start = strings.TrimSuffix(probe, spec.ReturnSuffix)
+		o.end = o.start + spec.ReturnSuffix
 	case k.named && isStart:
 		o.start = probe
 		o.end = strings.TrimSuffix(o.start, "start") + "end"

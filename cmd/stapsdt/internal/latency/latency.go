@@ -14,8 +14,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -113,11 +114,11 @@ func newPairs(names []string, key string) (*pairs, error) {
 	p := &pairs{key: key}
 	switch len(names) {
 	case 1:
-		if spec, err := target.ParseSpec(names[0]); err == nil && spec.Functions {
+		if spec, err := spec.Parse(names[0]); err == nil && spec.Functions {
 			return p, p.function(names[0])
 		}
-		p.named, p.specs = true, []string{names[0] + "__start", names[0] + "__end"}
-		p.others = map[string]string{p.specs[1]: names[0] + "__done"}
+		p.named = true
+		p.specs, p.others = replay.OperationSpecs(names)
 	case 2:
 		p.specs = names
 	default:
@@ -141,14 +142,14 @@ func newPairs(names []string, key string) (*pairs, error) {
 }
 
 // function pairs the calls of functions with their returns.
-func (p *pairs) function(spec string) error {
-	if strings.HasSuffix(spec, target.ReturnSuffix) {
-		return console.Usagef("latency pairs calls with their returns: give %s", strings.TrimSuffix(spec, target.ReturnSuffix))
+func (p *pairs) function(name string) error {
+	if strings.HasSuffix(name, spec.ReturnSuffix) {
+		return console.Usagef("latency pairs calls with their returns: give %s", strings.TrimSuffix(name, spec.ReturnSuffix))
 	}
 	if p.key != "" && p.key != bpf.Call {
 		return console.Usagef("a call is paired with its return by its goroutine and its depth: leave out --key")
 	}
 	p.named, p.functions, p.key = true, true, bpf.Call
-	p.specs = []string{spec, spec + target.ReturnSuffix}
+	p.specs = []string{name, name + spec.ReturnSuffix}
 	return nil
 }

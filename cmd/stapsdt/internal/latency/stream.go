@@ -11,6 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
@@ -78,7 +79,7 @@ func (r *streamed) Event(event *events.Event) error {
 	}
 	if o := r.pairs.Add(e, event.File); o.HasEnded {
 		ended := &o.Ended
-		r.Add(ended.Kind, ended.By, r.latency.options.Buckets, replay.Elapsed, uint64(ended.Took))
+		r.Add(ended.Kind, ended.By, r.latency.options.Buckets, layout.Elapsed, uint64(ended.Took))
 	}
 	return nil
 }
@@ -157,7 +158,7 @@ func (r *streamed) unpaired() ([]unpaired, error) {
 	replay.SortOpen(open)
 	for _, o := range open {
 		u, isOpen := &all[o.Kind], o.IsOpen()
-		if u.columns = r.columnsOf(o.Columns); isOpen {
+		if u.columns = r.columnsOf(*o.Columns); isOpen {
 			u.open++
 		} else {
 			u.unknown++
@@ -165,24 +166,15 @@ func (r *streamed) unpaired() ([]unpaired, error) {
 		if len(u.oldest) == maxOpenShown {
 			continue
 		}
-		shown := openOperation{since: o.For(), unknown: !isOpen, pid: int(o.PID), tid: int(o.TID), goroutine: o.Goroutine, key: value{o.Key.ForText(), o.Key.ForJSON()}}
-		for i := range o.Details {
-			one := value{}
-			if v := &o.Details[i]; v.Item != nil {
-				one = value{v.ForText(), v.ForJSON()}
-			}
-			shown.details = append(shown.details, one)
-		}
-		u.oldest = append(u.oldest, shown)
+		u.oldest = append(u.oldest, openOperation{o.For(), !isOpen, int(o.PID), int(o.TID), o.Goroutine, o.Key, o.Details})
 	}
 	return all, nil
 }
 
 // columnsOf returns what describes the open operations of a kind.
-func (r *streamed) columnsOf(c *replay.Columns) columns {
-	key := r.latency.pairs.key
-	if key == "arg0" {
-		key = c.Key
+func (r *streamed) columnsOf(c replay.Columns) replay.Columns {
+	if key := r.latency.pairs.key; key != "arg0" {
+		c.Key = key
 	}
-	return columns{key, c.Names, c.By}
+	return c
 }

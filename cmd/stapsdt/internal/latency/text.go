@@ -75,11 +75,15 @@ func (l *latency) openTable(b *bytes.Buffer, u *unpaired) {
 	if u.oldest[0].goroutine != 0 {
 		thread = "GOROUTINE"
 	}
-	table.Add(append([]string{"OPEN FOR", "PID", thread, strings.ToUpper(u.columns.key)}, u.columns.names...)...)
+	table.Add(append([]string{"OPEN FOR", "PID", thread, strings.ToUpper(u.columns.Key)}, u.columns.Names...)...)
 	for _, o := range u.oldest {
-		cells := []string{render.OpenFor(o.since, o.unknown), fmt.Sprint(o.pid), fmt.Sprint(uint64(o.tid) + o.goroutine), o.key.text}
+		cells := []string{render.OpenFor(o.since, o.unknown), fmt.Sprint(o.pid), fmt.Sprint(uint64(o.tid) + o.goroutine), o.key.ForText()}
 		for _, v := range o.details {
-			cells = append(cells, v.text)
+			text := ""
+			if v.Item != nil {
+				text = v.ForText()
+			}
+			cells = append(cells, text)
 		}
 		table.Add(cells...)
 	}

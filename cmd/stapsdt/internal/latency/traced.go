@@ -13,10 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/count"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
-
-	"github.com/cilium/ebpf"
 )
 
 // traced pairs the events of processes in the kernel. It is an engine.Subscriber.
@@ -42,7 +39,11 @@ func (l *latency) runTraced(ctx context.Context, config run.Config, interval *ru
 	defer t.run.Close()
 	defer t.operations.Close()
 	defer t.Close()
-	if err := t.run.Attach(t); err != nil {
+	var found func(pid int) error
+	if l.pairs.key == bpf.Goroutine {
+		found = t.processFound
+	}
+	if err := t.run.Attach(t, found); err != nil {
 		return err
 	}
 	t.run.Announce()
@@ -73,7 +74,7 @@ func (t *traced) FDs() []int { return nil }
 
 // Tick implements engine.Consumer.
 func (t *traced) Tick() (next time.Duration, more bool, err error) {
-	if err := t.operations.Sweep(); err != nil {
+	if err := t.operations.Purge(); err != nil {
 		return 0, false, err
 	}
 	due, next := t.interval.Due()
@@ -83,17 +84,7 @@ func (t *traced) Tick() (next time.Duration, more bool, err error) {
 	return next, true, err
 }
 
-// Selector implements engine.Subscriber.
-func (t *traced) Selector() *probes.Selector { return t.run.Selector }
-
-// Together implements engine.Subscriber.
-func (t *traced) Together() bool { return true }
-
-// AsksProcesses implements engine.Subscriber.
-func (t *traced) AsksProcesses() bool { return t.latency.pairs.key == bpf.Goroutine }
-
-// ProcessFound implements engine.Subscriber.
-func (t *traced) ProcessFound(pid int) error {
+func (t *traced) processFound(pid int) error {
 	err := t.operations.ProcessFound(t.run.Env, pid)
 	switch {
 	case err == nil:
@@ -137,12 +128,12 @@ func (t *traced) section(p *bpf.Probe, kind uint32, isStart bool) (*bpf.Section,
 	if isStart {
 		return t.planOf(kind, p).Start(t.run.Env, of, p)
 	}
-	a, err := plan.NewEnd(p, t.latency.options.Buckets)
+	a, err := plan.NewEnd(p, bpf.Counting{Buckets: t.latency.options.Buckets})
 	if err != nil {
 		return nil, err
 	}
-	return t.Add(a, t.latency.kinds.all[kind], p.Name, func(table *ebpf.Map, id uint32) (*bpf.Section, error) {
-		return plan.End(t.run.Env, of, a, table, id)
+	return t.Add(a, t.latency.kinds.all[kind], p.Name, func(rows *layout.Tables, id uint32) (*bpf.Section, error) {
+		return plan.End(t.run.Env, of, a, rows, id)
 	})
 }
 

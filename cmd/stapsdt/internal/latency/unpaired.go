@@ -4,13 +4,12 @@ package latency
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
 // unpaired is what there is of a kind of operation without a counterpart.
@@ -19,7 +18,7 @@ type unpaired struct {
 	open         int
 	unknown      int             // starts whose end may have been lost
 	oldest       []openOperation // of those that are open, and then of those that may be, maxOpenShown at most
-	columns      columns         // of oldest
+	columns      replay.Columns  // of oldest
 }
 
 // maxOpenShown is how many of the operations that are open are shown: those that have been open longest.
@@ -32,22 +31,8 @@ type openOperation struct {
 	pid       int
 	tid       int    // or 0 if it is unknown
 	goroutine uint64 // or 0 if it is unknown
-	key       value
-	details   []value // by the names of columns
-}
-
-// value is how a value is shown to people, and to programs. It is not known if there is none for programs.
-type value struct {
-	text string
-	json json.RawMessage
-}
-
-// columns are the names of what is shown of the operations of a kind that are open: of what pairs a start with its end, and of their details. The
-// first by of these are of --by, and the others are arguments of the start.
-type columns struct {
-	key   string
-	names []string
-	by    int
+	key       replay.Value
+	details   []replay.Value // by the names of columns
 }
 
 // unpaired reads what has no counterpart.
@@ -89,28 +74,24 @@ func (t *traced) unpaired() ([]unpaired, error) {
 // opened returns how an operation is shown.
 func (t *traced) opened(o *layout.Open, now time.Duration) openOperation {
 	plan := t.plans[o.Kind]
-	shown := func(item *layout.Item, in []byte) value {
-		bits, text, cut := item.In(in)
-		return value{string(render.KeyText(item, bits, text, cut)), render.KeyJSON(item, bits, text)}
-	}
-	s := openOperation{since: now - o.Since, pid: o.PID, tid: o.TID, key: shown(&plan.Key, o.Key), details: make([]value, len(plan.Open))}
+	s := openOperation{since: now - o.Since, pid: o.PID, tid: o.TID, key: replay.ValueIn(&plan.Key, o.Key), details: make([]replay.Value, len(plan.Open))}
 	for i := range plan.Open {
 		if o.Known(i) {
-			s.details[i] = shown(&plan.Open[i], o.Value)
+			s.details[i] = replay.ValueIn(&plan.Open[i], o.Value)
 		}
 	}
 	return s
 }
 
 // columns returns what describes the open operations of a kind.
-func (t *traced) columns(kind uint32) columns {
+func (t *traced) columns(kind uint32) replay.Columns {
 	plan := t.plans[kind]
-	c := columns{key: t.latency.pairs.key, by: plan.OpenBy}
-	if c.key == "arg0" {
-		c.key = t.run.Selector.Specs[0].First.ArgName(0)
+	c := replay.Columns{Key: t.latency.pairs.key, By: plan.OpenBy}
+	if c.Key == "arg0" {
+		c.Key = t.run.Selector.Specs[0].First.ArgName(0)
 	}
 	for _, item := range plan.Open {
-		c.names = append(c.names, item.Name)
+		c.Names = append(c.Names, item.Name)
 	}
 	return c
 }

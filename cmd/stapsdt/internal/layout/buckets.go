@@ -30,26 +30,6 @@ func Fits(buckets Buckets, t expr.Type) error {
 	return nil
 }
 
-// Whole is a bucket for all values, which are to be added only.
-type Whole struct{}
-
-// Len returns 1.
-func (Whole) Len() int { return 1 }
-
-// Of returns 0.
-func (Whole) Of(expr.Type, uint64) int { return 0 }
-
-// Bounds returns no bounds.
-func (Whole) Bounds(int) (low, high float64) { return math.Inf(-1), math.Inf(1) }
-
-// What names what the buckets are for.
-func What(buckets Buckets) string {
-	if buckets == (Whole{}) {
-		return "a sum"
-	}
-	return "a histogram"
-}
-
 // Powers has eight buckets between a power of two and the next one, and one for each number
 // below 16. All negative numbers have one bucket.
 type Powers struct{}

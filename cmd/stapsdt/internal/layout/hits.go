@@ -3,7 +3,6 @@
 package layout
 
 import (
-	"encoding/binary"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -30,14 +29,9 @@ type Hits struct {
 
 // ReadHits reads the hits with an index.
 func ReadHits(m *ebpf.Map, index uint32) (h Hits, err error) {
-	var each [][]byte
-	if err := m.Lookup(index, &each); err != nil {
+	words, err := sumWords(m, index)
+	if err != nil {
 		return h, err
 	}
-	for _, b := range each {
-		h.Count += binary.NativeEndian.Uint64(b[HitsCount:])
-		h.Measured += binary.NativeEndian.Uint64(b[HitsMeasured:])
-		h.Time += time.Duration(binary.NativeEndian.Uint64(b[HitsTime:]))
-	}
-	return h, nil
+	return Hits{words[HitsCount/8], words[HitsMeasured/8], time.Duration(words[HitsTime/8])}, nil
 }

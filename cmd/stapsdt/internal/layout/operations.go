@@ -5,12 +5,16 @@ package layout
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+
 	"github.com/cilium/ebpf"
 )
+
+// Elapsed is the type of the time that an operation took.
+var Elapsed = expr.Type{Kind: expr.Int, Size: 8, Duration: true}
 
 // Totals are the numbers of a kind of operation.
 type Totals struct {
@@ -46,17 +50,11 @@ const MaxKnown = 31
 
 // ReadTotals reads the numbers of a kind of operation.
 func ReadTotals(totals *ebpf.Map, kind uint32) (sum Totals, err error) {
-	var each []Totals
-	if err := totals.Lookup(kind, &each); err != nil {
+	words, err := sumWords(totals, kind)
+	if err != nil {
 		return sum, fmt.Errorf("read totals: %w", err)
 	}
-	for _, t := range each {
-		sum.Starts += t.Starts
-		sum.Pairs += t.Pairs
-		sum.Ends += t.Ends
-		sum.Full += t.Full
-	}
-	return sum, nil
+	return Totals{words[TotalStarts/8], words[TotalPairs/8], words[TotalEnds/8], words[TotalFull/8]}, nil
 }
 
 // Open is an operation that has started and not ended.
@@ -79,29 +77,20 @@ func (o *Open) Known(i int) bool { return i >= MaxKnown || o.known&(1<<i) != 0 }
 
 // ReadOpen reads the operations that are open. While events happen, some may be missing.
 func ReadOpen(open *ebpf.Map) (all []Open, err error) {
-	seen := map[string]bool{}
-	var key, value []byte
-	entries := open.Iterate()
-	for entries.Next(&key, &value) {
-		if seen[string(key)] { // the iteration has begun again
-			continue
+	err = each(open, func(key, value []byte) {
+		word := func(at int) uint64 { return binary.NativeEndian.Uint64(value[at:]) }
+		o := Open{
+			Kind: uint32(binary.NativeEndian.Uint64(key) >> 32),
+			PID:  int(word(OpenThread) >> 32), TID: int(uint32(word(OpenThread))),
+			Key: key, Value: bytes.Clone(value),
+			Owner: word(OpenOwner), known: word(OpenKnown),
 		}
-		seen[string(key)] = true
-		thread := binary.NativeEndian.Uint64(value[OpenThread:])
-		since := time.Duration(binary.NativeEndian.Uint64(value[OpenTime:]))
-		if since != 0 {
-			since = At(uint64(since))
+		if since := word(OpenTime); since != 0 {
+			o.Since = At(since)
 		}
-		all = append(all, Open{
-			Kind:  uint32(binary.NativeEndian.Uint64(key) >> 32),
-			Since: since,
-			PID:   int(thread >> 32), TID: int(uint32(thread)),
-			Key: bytes.Clone(key), Value: bytes.Clone(value),
-			Owner: binary.NativeEndian.Uint64(value[OpenOwner:]),
-			known: binary.NativeEndian.Uint64(value[OpenKnown:]),
-		})
-	}
-	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
+		all = append(all, o)
+	})
+	if err != nil {
 		return nil, fmt.Errorf("read open operations: %w", err)
 	}
 	return all, nil
@@ -116,19 +105,10 @@ type Seen struct {
 
 // ReadSeen reads a table. While events happen, some entries may be missing.
 func ReadSeen(seen *ebpf.Map) (all []Seen, err error) {
-	found := map[string]bool{}
-	var key []byte
-	var one uint64
-	entries := seen.Iterate()
-	for entries.Next(&key, &one) {
-		if found[string(key)] { // the iteration has begun again
-			continue
-		}
-		found[string(key)] = true
-		value := append(make([]byte, OpenThread), key...)
-		all = append(all, Seen{PID: int(binary.NativeEndian.Uint64(key)), Value: value, Key: bytes.Clone(key)})
-	}
-	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
+	err = each(seen, func(key, _ []byte) {
+		all = append(all, Seen{PID: int(binary.NativeEndian.Uint64(key)), Value: append(make([]byte, OpenThread), key...), Key: key})
+	})
+	if err != nil {
 		return nil, fmt.Errorf("read the labels of operations: %w", err)
 	}
 	return all, nil

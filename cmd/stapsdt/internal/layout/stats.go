@@ -31,13 +31,11 @@ func NewStats() (*ebpf.Map, error) {
 // ReadStats reads the counters.
 func ReadStats(m *ebpf.Map) (s Stats, err error) {
 	for i, to := range []*uint64{StatLost: &s.Lost, StatUnevaluated: &s.Unevaluated, StatForeign: &s.Foreign} {
-		var each []uint64
-		if err := m.Lookup(uint32(i), &each); err != nil {
+		words, err := sumWords(m, uint32(i))
+		if err != nil {
 			return s, err
 		}
-		for _, n := range each {
-			*to += n
-		}
+		*to = words[0]
 	}
 	return s, nil
 }

@@ -49,6 +49,19 @@ func (t *Tally) Merge(other Tally) {
 	t.Sum.Merge(other.Sum)
 }
 
+// Tallies are those of buckets, by their numbers.
+type Tallies map[int]*Tally
+
+// Of returns the tally of a bucket, which it adds if there is none.
+func (t Tallies) Of(bucket int) *Tally {
+	one := t[bucket]
+	if one == nil {
+		one = new(Tally)
+		t[bucket] = one
+	}
+	return one
+}
+
 // Int returns the sum.
 func (s Sum) Int() *big.Int {
 	sum := new(big.Int).Lsh(big.NewInt(s.High), 32)

@@ -75,7 +75,7 @@ func (l *Leases) give(lease *Lease) {
 
 // Without returns a Lease on a file that the kernel does not hold: nothing keeps writers back.
 func (l *Leases) Without(file *os.File) *Lease {
-	return &Lease{leases: l, file: file, attached: map[*attachment]bool{}}
+	return &Lease{leases: l, file: file, attached: map[*Attachment]bool{}}
 }
 
 // Take takes a lease on a file. The error is ErrWritten, or the reason why there are no leases
@@ -103,19 +103,21 @@ func (l *Leases) Take(file *os.File) (*Lease, error) {
 	return lease, nil
 }
 
-// Lease is a lease on a file, and what is attached to the file.
+// Lease is a lease on a file, and what is attached to the file. To attach something, hold the lease, keep what detaches
+// it, and let the lease go. Of a nil Lease nothing holds writers back, and it is never broken.
 type Lease struct {
 	leases *Leases
 	file   *os.File
 	held   bool // and writers wait, until it is broken
 	broken atomic.Bool
 
-	mu       sync.Mutex // held while something is attached or detached
-	attached map[*attachment]bool
+	attaching sync.Mutex // locked from Hold to Let
+	mu        sync.Mutex
+	attached  map[*Attachment]bool
 }
 
-// attachment is something that is attached to a file, until it is closed.
-type attachment struct {
+// Attachment is something that is attached to a file, until it is closed or the lease is broken.
+type Attachment struct {
 	lease *Lease
 	once  sync.Once
 	links io.Closer
@@ -129,41 +131,64 @@ func (l *Lease) Held() bool { return l.held }
 // Broken reports whether the lease was broken. It stays so.
 func (l *Lease) Broken() bool { return l.broken.Load() }
 
-// Attach calls attach, during which the lease is not broken, and returns what closes the result.
-// Breaking the lease closes it too. The error is ErrBroken.
-func (l *Lease) Attach(attach func() io.Closer) (io.Closer, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.Broken() {
-		return nil, ErrBroken
+// Hold keeps the lease from being broken until Let. The error is ErrBroken.
+func (l *Lease) Hold() error {
+	if l == nil {
+		return nil
 	}
-	a := &attachment{lease: l, links: attach()}
-	l.attached[a] = true
-	return a, nil
+	l.attaching.Lock()
+	if l.Broken() {
+		l.attaching.Unlock()
+		return ErrBroken
+	}
+	return nil
 }
 
-// Close detaches.
-func (a *attachment) Close() error {
+// Let ends Hold.
+func (l *Lease) Let() {
+	if l != nil {
+		l.attaching.Unlock()
+	}
+}
+
+// Keep returns what closes links, once. Breaking the lease, which must be held, closes it too.
+func (l *Lease) Keep(links io.Closer) *Attachment {
+	a := &Attachment{lease: l, links: links}
+	if l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.attached[a] = true
+	}
+	return a
+}
+
+// Close detaches. It may be called again, and by several goroutines.
+func (a *Attachment) Close() error {
 	a.detach()
-	a.lease.mu.Lock()
-	defer a.lease.mu.Unlock()
-	delete(a.lease.attached, a)
+	if l := a.lease; l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.attached, a)
+	}
 	return a.err
 }
 
-func (a *attachment) detach() { a.once.Do(func() { a.err = a.links.Close() }) }
+func (a *Attachment) detach() { a.once.Do(func() { a.err = a.links.Close() }) }
 
 // Break detaches everything from the file, and lets those go on who wait to write to it.
 func (l *Lease) Break() {
 	l.broken.Store(true)
+	l.attaching.Lock()
+	defer l.attaching.Unlock()
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	attached := l.attached
+	l.attached = nil
+	l.mu.Unlock()
 	var all sync.WaitGroup
-	for a := range l.attached {
+	for a := range attached {
 		all.Go(a.detach)
 	}
 	all.Wait()
-	clear(l.attached)
 	l.Release()
 }
 

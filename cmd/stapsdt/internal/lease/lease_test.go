@@ -44,6 +44,13 @@ func newFile(t *testing.T) (path string) {
 	return path
 }
 
+func attach(t *testing.T, l *Lease, links io.Closer) *Attachment {
+	t.Helper()
+	require.NoError(t, l.Hold())
+	defer l.Let()
+	return l.Keep(links)
+}
+
 // TestBreak: a writer waits until everything is detached, however long something else is being
 // attached, and no longer.
 func TestBreak(t *testing.T) {
@@ -52,25 +59,25 @@ func TestBreak(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, l.Held())
 	require.False(t, l.Broken())
-	first, second := &closer{}, &closer{}
-	_, err = l.Attach(func() io.Closer { return first })
-	require.NoError(t, err)
+	first, second, withdrawn := &closer{}, &closer{}, &closer{}
+	attach(t, l, first)
+	require.NoError(t, l.Hold())
 	opened := make(chan bool)
-	_, err = l.Attach(func() io.Closer {
-		go func() {
-			file, err := os.OpenFile(path, os.O_WRONLY, 0)
-			assert.NoError(t, err)
-			file.Close()
-			opened <- first.closed.Load() == 1 && second.closed.Load() == 1
-		}()
-		time.Sleep(100 * time.Millisecond)
-		return second
-	})
-	require.NoError(t, err)
+	go func() {
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		assert.NoError(t, err)
+		file.Close()
+		opened <- first.closed.Load() == 1 && second.closed.Load() == 1
+	}()
+	assert.ErrorIs(t, l.Keep(withdrawn).Close(), io.EOF, "it need not wait for the lease")
+	time.Sleep(100 * time.Millisecond)
+	assert.Zero(t, first.closed.Load(), "the lease was broken while it was held")
+	l.Keep(second)
+	l.Let()
 	assert.True(t, <-opened, "something was attached when the file was opened for writing")
-	_, err = l.Attach(func() io.Closer { return first })
-	assert.ErrorIs(t, err, ErrBroken)
+	assert.ErrorIs(t, l.Hold(), ErrBroken)
 	assert.True(t, l.Broken())
+	assert.Equal(t, int32(1), withdrawn.closed.Load())
 }
 
 // TestSeveral: one signal can stand for several leases.
@@ -105,8 +112,7 @@ func TestDetach(t *testing.T) {
 	l, err := take(t, path)
 	require.NoError(t, err)
 	c := &closer{}
-	a, err := l.Attach(func() io.Closer { return c })
-	require.NoError(t, err)
+	a := attach(t, l, c)
 	for range 2 {
 		assert.ErrorIs(t, a.Close(), io.EOF)
 	}
@@ -124,8 +130,7 @@ func TestWritten(t *testing.T) {
 	assert.ErrorIs(t, err, ErrWritten)
 	assert.False(t, l.Held())
 	c := &closer{}
-	_, err = l.Attach(func() io.Closer { return c })
-	assert.NoError(t, err)
+	attach(t, l, c)
 	l.Break()
 	assert.Equal(t, int32(1), c.closed.Load(), "it is attached still")
 }

@@ -12,14 +12,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
 // functionSpecs divides arguments into specs of functions and paths.
-func functionSpecs(args []string) (specs []target.Spec, paths []string, err error) {
+func functionSpecs(args []string) (specs []spec.Spec, paths []string, err error) {
 	for _, arg := range args {
-		spec, err := target.ParseSpec(arg)
+		spec, err := spec.Parse(arg)
 		switch {
 		case spec.Functions && err != nil:
 			return nil, nil, console.Usagef("%w", err)
@@ -33,7 +34,7 @@ func functionSpecs(args []string) (specs []target.Spec, paths []string, err erro
 }
 
 // runFunctions shows the functions that specs select in the processes of a target, or in files.
-func runFunctions(to *console.Console, where probes.Target, specs []target.Spec, paths []string, o Options) error {
+func runFunctions(to *console.Console, where probes.Target, specs []spec.Spec, paths []string, o Options) error {
 	if where.All || (len(where.PIDs) > 0) == (len(paths) > 0) || o.From.Given() {
 		return console.Usagef("list shows the functions %v in one of -p PID and FILE...", specs[0])
 	}
@@ -84,16 +85,16 @@ func runFunctions(to *console.Console, where probes.Target, specs []target.Spec,
 
 // functionsOf returns the functions of a file in the order of their names, and notes which specs select
 // one.
-func functionsOf(f *target.File, specs []target.Spec, shown map[string]bool) (fns []*function.Function) {
+func functionsOf(f *target.File, specs []spec.Spec, shown map[string]bool) (fns []*function.Function) {
 	seen := map[uint64]bool{}
 	for i := range f.Probes {
 		fn := f.Function(&f.Probes[i])
 		if fn == nil {
 			continue
 		}
-		for _, spec := range specs {
-			if spec.Selects(f, &f.Probes[i]) {
-				shown[spec.String()] = true
+		for _, s := range specs {
+			if f.Selects(s, &f.Probes[i]) {
+				shown[s.String()] = true
 			}
 		}
 		if !seen[fn.Entry] {
@@ -120,7 +121,7 @@ func (l *lister) functionsText(out *bufio.Writer, f *target.File, uses []probes.
 	}
 	fmt.Fprintln(out)
 	for _, fn := range fns {
-		fmt.Fprintf(out, "  %s:%s%s  # %s:%d\n", target.FunctionProvider, render.Printable(fn.Name), render.Printable(fn.Signature), render.Printable(fn.File), fn.Line)
+		fmt.Fprintf(out, "  %s:%s%s  # %s:%d\n", spec.FunctionProvider, render.Printable(fn.Name), render.Printable(fn.Signature), render.Printable(fn.File), fn.Line)
 		if !l.options.Verbose {
 			continue
 		}
@@ -188,7 +189,7 @@ func functionsJSON(out *bufio.Writer, f *target.File, uses []probes.Use, fns []*
 	encoder := render.NewEncoder(out)
 	for _, fn := range fns {
 		j := jsonFunction{
-			File: f.Path, Provider: target.FunctionProvider, Probe: fn.Name, Signature: fn.Signature, Source: fn.File, Line: fn.Line,
+			File: f.Path, Provider: spec.FunctionProvider, Probe: fn.Name, Signature: fn.Signature, Source: fn.File, Line: fn.Line,
 			Place: places[fn.Place], Offset: fn.Call.Offset, Returns: []uint64{}, Inlined: fn.Inlined, PIDs: pidsOf(uses),
 		}
 		for _, r := range fn.Returns {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
@@ -49,7 +50,7 @@ func (l *lister) json(out *bufio.Writer, f *target.File, probes []*listedProbe) 
 			PIDs: slices.Concat([]int{}, lp.pids), Listening: l.listeningOf(lp.pids), Recordings: l.recordingOf(lp.pids), Pods: l.podsOf(lp.pids), Args: []jsonArg{},
 		}
 		for _, a := range first.Args {
-			j.Args = append(j.Args, jsonArg{a.Name, target.TypeName(a)})
+			j.Args = append(j.Args, jsonArg{a.Name, spec.TypeName(a)})
 		}
 		for _, site := range lp.sites {
 			s := jsonSite{Offset: site.Offset, Semaphore: site.SemaphoreOffset, Operands: []string{}}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
@@ -198,14 +199,14 @@ func listed(f *target.File, uses []probes.Use) []*listedProbe {
 	}
 	slices.SortFunc(all, func(a, b *listedProbe) int { return cmp.Compare(a.name, b.name) })
 	for _, u := range uses {
-		memory, err := target.OpenMemory(u.PID)
+		memory, err := proc.OpenMemory(u.PID)
 		for _, lp := range all {
 			lp.pids = append(lp.pids, u.PID)
 			if err != nil {
 				continue
 			}
 			for i, site := range lp.sites {
-				traced, known := memory.Traced(u.Use, site)
+				traced, known := memory.Traced(u, u.Mappings, site.Offset)
 				lp.known = lp.known || known
 				if traced {
 					lp.traced[i] = true

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +30,7 @@ type Recording struct {
 // Recordings returns the files to which processes record, as these see them. A process has its recording mapped.
 func Recordings(pids []int) (all []Recording) {
 	for _, pid := range pids {
-		mappings, err := target.Mappings(pid)
+		mappings, _, err := proc.Mappings(pid)
 		if err != nil {
 			continue
 		}

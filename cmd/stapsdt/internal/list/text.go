@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
@@ -39,7 +40,7 @@ func (l *lister) text(out *bufio.Writer, f *target.File, probes []*listedProbe) 
 		case n > 0:
 			notes = append(notes, fmt.Sprintf("traced now at %d of them", n))
 		}
-		line := fmt.Sprintf("  %s(%s)", render.Printable(lp.name), target.Signature(lp.sites[0]))
+		line := fmt.Sprintf("  %s(%s)", render.Printable(lp.name), spec.Signature(lp.sites[0]))
 		if len(notes) > 0 {
 			line += "  # " + strings.Join(notes, ", ")
 		}

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
 
@@ -159,7 +159,7 @@ func (f *Feed) takeAll(a arrival) {
 
 // refuse says once why a process is not watched, and lets it be tried again later. One that is gone is not tried again.
 func (f *Feed) refuse(p *socket.Process, err error) {
-	if errors.Is(err, socket.ErrStale) || !p.Elsewhere && !target.Alive(p.PID) {
+	if errors.Is(err, socket.ErrStale) || !p.Elsewhere && !proc.Alive(p.PID) {
 		return
 	}
 	if f.refused.add(p.Key(), time.Now()) {

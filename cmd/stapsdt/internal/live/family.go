@@ -3,8 +3,8 @@
 package live
 
 import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
 // family has the processes of -p and their descendants, and when each was started: a process with the PID of one that has
@@ -24,7 +24,7 @@ func (f family) remember() []int {
 	if len(living) == 0 {
 		return nil
 	}
-	all := target.Family(living)
+	all := proc.Family(living)
 	for _, pid := range all {
 		if start := socket.Started(pid); f[pid] == 0 && start != 0 {
 			f[pid] = start

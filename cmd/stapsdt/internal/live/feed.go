@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
 
@@ -111,13 +111,13 @@ func newFeed(to *console.Console, c *run.Config, source *replay.Source, patterns
 	}
 }
 
-// Announce prints on a terminal what is watched, as run.Run does.
+// Announce prints what is watched, as run.Run does.
 func (f *Feed) Announce() {
 	names := map[string]bool{}
 	for _, p := range f.Probes() {
 		names[p.Provider+":"+p.Name] = true
 	}
-	if console.IsTerminal(f.Err) && len(names) > 0 {
+	if f.config.Announces(f.Console) && len(names) > 0 {
 		f.Warn("%s", run.Announcement(len(names), len(f.programs), 0, f.config.Duration))
 	}
 }
@@ -355,7 +355,7 @@ func (f *Feed) forget(c Consumer) (left bool, err error) {
 // isNamedAlive reports whether a process lives that the user has named.
 func (f *Feed) isNamedAlive() bool {
 	for pid, start := range f.named {
-		if target.Alive(pid) && socket.Started(pid) == start {
+		if proc.Alive(pid) && socket.Started(pid) == start {
 			return true
 		}
 	}

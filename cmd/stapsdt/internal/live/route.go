@@ -12,10 +12,12 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -128,7 +130,7 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 		n.Kernel = "--wait"
 	}
 	for _, text := range c.Specs {
-		if spec, err := target.ParseSpec(text); err == nil && spec.File != "" {
+		if spec, err := spec.Parse(text); err == nil && spec.File != "" {
 			n.Kernel = "a FILE in a SPEC"
 		} else if err == nil && spec.Functions {
 			n.Kernel = "a function in a SPEC"
@@ -157,7 +159,7 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 	}
 	f, err := connect(to, c, n)
 	if err != nil {
-		if demanded || refused != nil && !errors.Is(err, socket.ErrNone) && !errors.Is(err, socket.ErrUser) && !errors.Is(err, target.ErrNoProcess) {
+		if demanded || refused != nil && !errors.Is(err, socket.ErrNone) && !errors.Is(err, socket.ErrUser) && !errors.Is(err, proc.ErrNoProcess) {
 			return nil, err
 		}
 		return nil, nil
@@ -243,7 +245,7 @@ func connect(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 func patterns(specs []string) []wire.Pattern {
 	var all, providers []wire.Pattern
 	for _, text := range specs {
-		spec, err := target.ParseSpec(text)
+		spec, err := spec.Parse(text)
 		if err != nil {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/price"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 )
 
 // Meter counts the events of the programs of a run, and what they cost. Its methods are called by one
@@ -111,7 +111,7 @@ func (m *Meter) unit(p *bpf.Probe) *Unit {
 // unitName returns the name of the function or of the operation to which a probe belongs.
 func unitName(p *bpf.Probe) string {
 	if p.Function != nil {
-		return strings.TrimSuffix(p.String(), target.ReturnSuffix)
+		return strings.TrimSuffix(p.String(), spec.ReturnSuffix)
 	}
 	for _, suffix := range []string{"__start", "__end", "__done"} {
 		if name, ok := strings.CutSuffix(p.String(), suffix); ok {

@@ -24,7 +24,7 @@ type Operations struct {
 	Shared bool
 
 	goroutines probes.Goroutines
-	swept      time.Time // when those of processes that have ended were last removed
+	purged     time.Time // when those of processes that have ended were last removed
 }
 
 // Prepare decides what is evaluated where, and makes the tables, unless that was done.
@@ -36,14 +36,10 @@ func (o *Operations) Prepare(s *probes.Selector, pairing bpf.Pairing) (err error
 	if err != nil {
 		return err
 	}
-	tables := plan.NewTables
-	if o.Shared {
-		tables = plan.NewSharedTables
-	}
-	if o.Tables, err = tables(); err != nil {
+	if o.Tables, err = plan.NewTables(o.Shared); err != nil {
 		return bpf.MapError(err)
 	}
-	o.Plan, o.swept = plan, time.Now()
+	o.Plan, o.purged = plan, time.Now()
 	return nil
 }
 
@@ -86,19 +82,19 @@ func divide(table *ebpf.Map) (open, dead []layout.Open, err error) {
 	return open, dead, nil
 }
 
-// SweepInterval is how often the operations of processes that have ended are removed.
-const SweepInterval = 10 * time.Second
+// PurgeInterval is how often the operations of processes that have ended are removed.
+const PurgeInterval = 10 * time.Second
 
-// Due reports whether it is time for Sweep.
-func (o *Operations) Due() bool { return o.Plan != nil && time.Since(o.swept) >= SweepInterval }
+// Due reports whether it is time for Purge.
+func (o *Operations) Due() bool { return o.Plan != nil && time.Since(o.purged) >= PurgeInterval }
 
-// Sweep removes the operations that cannot end any more, because their process has, if that is Due.
-func (o *Operations) Sweep() error {
+// Purge removes the operations that cannot end any more, because their process has, if that is Due.
+func (o *Operations) Purge() error {
 	if !o.Due() {
 		return nil
 	}
-	o.swept = time.Now()
-	o.goroutines.Forget()
+	o.purged = time.Now()
+	o.goroutines.Purge()
 	open, dead, err := divide(o.Tables.Open)
 	if err != nil {
 		return err

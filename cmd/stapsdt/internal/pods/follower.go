@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 
 	"github.com/cilium/ebpf"
 )
@@ -146,7 +146,7 @@ func (f *Follower) Close() {
 // List returns the selected processes. It implements engine.Processes.
 func (f *Follower) List() (pids []int, err error) {
 	f.Update()
-	all, err := target.Processes()
+	all, err := proc.Processes()
 	if len(f.patterns) == 0 {
 		return all, err
 	}
@@ -171,7 +171,7 @@ func PIDs(patterns []cgroup.Pattern) ([]int, error) {
 	if !f.pods.Here() {
 		return nil, ErrNone
 	}
-	all, err := target.Processes()
+	all, err := proc.Processes()
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"golang.org/x/sys/unix"
@@ -126,7 +126,7 @@ func used() time.Duration {
 
 // offsetOf returns where the code at an address of this process is in its file.
 func offsetOf(address uintptr) (uint64, error) {
-	all, err := target.CodeMappings(os.Getpid())
+	all, err := proc.CodeMappings(os.Getpid())
 	if err != nil {
 		return 0, err
 	}

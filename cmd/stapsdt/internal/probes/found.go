@@ -14,7 +14,6 @@ import (
 // Finder finds the files with probes that processes have mapped. A *target.Finder is one.
 type Finder interface {
 	Process(pid int) (uses []target.Use, skipped error, err error)
-	Open(path string) (*target.File, error)
 }
 
 // Found is the result of looking at processes.
@@ -69,43 +68,56 @@ type Use struct {
 	target.Use
 }
 
-// Look looks at processes. It fails if one of them has exited or cannot be read, or if a shortage
-// keeps one of its files from being opened. With all it does not fail, because some processes always
-// exit during a scan: it counts those that cannot be read. keep is called for each file, as soon as
-// it is found, and returns false if it has closed it; nil keeps all.
-func Look(finder Finder, pids []int, all bool, keep func(*target.File) bool) (*Found, error) {
-	found := &Found{Uses: map[*target.File][]Use{}}
+// Look returns what was found in processes, as Found.Look does.
+func Look(finder Finder, pids []int, all bool) (*Found, error) {
+	found := &Found{}
 	for _, pid := range pids {
-		uses, skipped, err := finder.Process(pid)
-		if stall.Passes(skipped) {
-			err = errors.Join(err, skipped)
-		}
-		if err != nil && !all {
+		uses, err := found.Look(finder, pid, all)
+		if err != nil {
 			return nil, err
 		}
-		if found.Short == nil && stall.Passes(err) {
-			found.Short = err
-		}
-		var refused *rights.Error
-		switch is := errors.As(errors.Join(err, skipped), &refused); {
-		case is && all && pid == 1 && len(refused.Missing) == 0:
-			found.First = refused
-		case is:
-			if found.Refused == nil {
-				found.Refused = refused
-			}
-			found.Incomplete++
-		}
 		for _, u := range uses {
-			found.Any = true
-			if keep != nil && !keep(u.File) {
-				continue
-			}
-			if found.Uses[u.File] == nil {
-				found.Files = append(found.Files, u.File)
-			}
-			found.Uses[u.File] = append(found.Uses[u.File], Use{pid, u})
+			found.Keep(pid, u)
 		}
 	}
 	return found, nil
+}
+
+// Look looks at a process, and returns the files with probes that it has mapped. It fails if the process has exited or cannot be
+// read, or if a shortage keeps one of its files from being opened. With all it does not fail, because some processes always
+// exit during a scan: it counts those that cannot be read.
+func (f *Found) Look(finder Finder, pid int, all bool) ([]target.Use, error) {
+	uses, skipped, err := finder.Process(pid)
+	if stall.Passes(skipped) {
+		err = errors.Join(err, skipped)
+	}
+	if err != nil && !all {
+		return nil, err
+	}
+	if f.Short == nil && stall.Passes(err) {
+		f.Short = err
+	}
+	var refused *rights.Error
+	switch is := errors.As(errors.Join(err, skipped), &refused); {
+	case is && all && pid == 1 && len(refused.Missing) == 0:
+		f.First = refused
+	case is:
+		if f.Refused == nil {
+			f.Refused = refused
+		}
+		f.Incomplete++
+	}
+	f.Any = f.Any || len(uses) > 0
+	return uses, nil
+}
+
+// Keep adds a file that a process has mapped.
+func (f *Found) Keep(pid int, u target.Use) {
+	if f.Uses == nil {
+		f.Uses = map[*target.File][]Use{}
+	}
+	if f.Uses[u.File] == nil {
+		f.Files = append(f.Files, u.File)
+	}
+	f.Uses[u.File] = append(f.Uses[u.File], Use{pid, u})
 }

@@ -23,8 +23,6 @@ func (r refusing) Process(pid int) ([]target.Use, error, error) {
 	return nil, nil, nil
 }
 
-func (refusing) Open(string) (*target.File, error) { return nil, unix.ENOENT }
-
 // TestHiddenInit: a machine that hides its first process from everyone is warned of to no one. Another
 // process, or a right that is missing, is reported.
 func TestHiddenInit(t *testing.T) {
@@ -40,12 +38,12 @@ func TestHiddenInit(t *testing.T) {
 		"another": {refusing{2: hidden}, 1, false},
 		"lacking": {refusing{1: lacking}, 1, false},
 	} {
-		found, err := Look(c.refusing, []int{1, 2, 3}, true, nil)
+		found, err := Look(c.refusing, []int{1, 2, 3}, true)
 		require.NoError(t, err, name)
 		assert.Equal(t, c.incomplete, found.Incomplete, name)
 		assert.Equal(t, c.incomplete > 0, found.Warning("traced") != "", name)
 		assert.Equal(t, c.hidden, found.Hidden() != "", name)
 	}
-	_, err := Look(refusing{1: hidden}, []int{1}, false, nil)
+	_, err := Look(refusing{1: hidden}, []int{1}, false)
 	assert.ErrorIs(t, err, unix.EACCES, "the process that was asked for")
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"github.com/cilium/ebpf"
@@ -39,10 +40,10 @@ func (g *Goroutines) Prepare(env *bpf.Env) error {
 // Close releases the map.
 func (g *Goroutines) Close() { g.offsets.Close() }
 
-// Forget removes the processes that have ended, so that there is room for others.
-func (g *Goroutines) Forget() {
+// Purge removes the processes that have ended, so that there is room for others.
+func (g *Goroutines) Purge() {
 	for pid := range g.visited {
-		if !target.Alive(pid) {
+		if !proc.Alive(pid) {
 			delete(g.visited, pid)
 			_ = g.offsets.Delete(uint32(pid)) // it may have had no goroutines
 		}
@@ -60,7 +61,7 @@ func (g *Goroutines) Find(env *bpf.Env, pid int) error {
 		return nil
 	}
 	offset, err := target.GoidOffset(pid)
-	if errors.Is(err, target.ErrNoProcess) {
+	if errors.Is(err, proc.ErrNoProcess) {
 		return nil
 	}
 	if exe != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGoroutinesForget: processes that have ended leave room for others.
-func TestGoroutinesForget(t *testing.T) {
+// TestGoroutinesPurge: processes that have ended leave room for others.
+func TestGoroutinesPurge(t *testing.T) {
 	testenv.NeedsRoot(t)
 	ended := exec.Command("true")
 	require.NoError(t, ended.Run())
@@ -27,7 +27,7 @@ func TestGoroutinesForget(t *testing.T) {
 		g.visited[int(pid)] = nil
 		require.NoError(t, g.offsets.Put(pid, uint32(152)))
 	}
-	g.Forget()
+	g.Purge()
 	var offset uint32
 	assert.ErrorIs(t, g.offsets.Lookup(gone, &offset), ebpf.ErrKeyNotExist, "the process that has ended")
 	assert.NoError(t, g.offsets.Lookup(here, &offset), "this process")

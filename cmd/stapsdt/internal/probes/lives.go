@@ -2,7 +2,7 @@
 
 package probes
 
-import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 
 // Lives tells whether processes exist, and looks at each once. A process of another PID namespace,
 // which has no PID here, counts as existing.
@@ -12,7 +12,7 @@ type Lives map[int]bool
 func (l Lives) Has(pid int) bool {
 	lives, known := l[pid]
 	if !known {
-		lives = pid == 0 || target.Alive(pid)
+		lives = pid == 0 || proc.Alive(pid)
 		l[pid] = lives
 	}
 	return lives

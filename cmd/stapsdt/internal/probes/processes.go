@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -101,7 +101,7 @@ func (p *Processes) Purge() (left bool) {
 	var value uint8
 	var gone []uint32
 	for entries := p.Set.Iterate(); entries.Next(&pid, &value); {
-		if isProcess(int(pid)) && target.Alive(int(pid)) {
+		if isProcess(int(pid)) && proc.Alive(int(pid)) {
 			left = true
 		} else {
 			gone = append(gone, pid)
@@ -130,17 +130,10 @@ func (p *Processes) Ended() (ended bool) {
 	return ended
 }
 
-// addChildren adds the processes whose parent is in the set.
+// addChildren adds the processes whose parents are in the set, and their children.
 func (p *Processes) addChildren() {
-	known := map[int]bool{}
-	for _, pid := range p.List() {
-		known[pid] = true
-	}
-	all, _ := target.Processes()
-	for _, pid := range all { // children often have higher numbers than their parents
-		if !known[pid] && known[target.Parent(pid)] && p.Set.Put(uint32(pid), uint8(1)) == nil {
-			known[pid] = true
-		}
+	for _, pid := range proc.Family(p.List()) {
+		_ = p.Set.Put(uint32(pid), uint8(1))
 	}
 }
 

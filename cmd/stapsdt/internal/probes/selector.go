@@ -14,6 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/nearest"
@@ -30,12 +31,12 @@ type Selector struct {
 
 // Spec is a spec, with its file if it names one.
 type Spec struct {
-	target.Spec
+	spec.Spec
 	// First is the first probe that was found, or nil.
 	First *bpf.Probe
 
 	near  *nearest.Name // of the probes that it was not
-	other target.Spec   // its alternative, or zero
+	other spec.Spec     // its alternative, or zero
 	file  *target.File  // nil while it is being written
 	path  string        // where the file was found
 	wrong os.FileInfo   // the file there that could not be taken instead, or nil
@@ -45,25 +46,25 @@ type Spec struct {
 func NewSelector(specs []string, others map[string]string) (*Selector, error) {
 	s := &Selector{}
 	for _, text := range specs {
-		parsed, err := target.ParseSpec(text)
+		parsed, err := spec.Parse(text)
 		if err != nil {
 			return nil, err
 		}
-		spec := &Spec{Spec: parsed, near: nearest.To(parsed.Provider + ":" + parsed.Probe)}
+		one := &Spec{Spec: parsed, near: nearest.To(parsed.Provider + ":" + parsed.Probe)}
 		if other := others[text]; other != "" {
-			if spec.other, err = target.ParseSpec(other); err != nil {
+			if one.other, err = spec.Parse(other); err != nil {
 				return nil, err
 			}
 		}
-		s.Specs = append(s.Specs, spec)
+		s.Specs = append(s.Specs, one)
 	}
 	return s, nil
 }
 
 // FunctionSpecs returns the specs of functions.
-func (s *Selector) FunctionSpecs() (specs []target.Spec) {
-	for _, spec := range s.Specs {
-		for _, one := range []target.Spec{spec.Spec, spec.other} {
+func (s *Selector) FunctionSpecs() (specs []spec.Spec) {
+	for _, of := range s.Specs {
+		for _, one := range []spec.Spec{of.Spec, of.other} {
 			if one.Functions {
 				specs = append(specs, one)
 			}
@@ -79,7 +80,7 @@ func (s *Spec) Match(provider, probe string) bool {
 
 // selects reports whether the spec selects a site of a file.
 func (s *Spec) selects(f *target.File, site *sdt.Site) bool {
-	return (s.Selects(f, site) || s.other.Probe != "" && s.other.Selects(f, site)) && (s.File == "" || s.file == f)
+	return (f.Selects(s.Spec, site) || s.other.Probe != "" && f.Selects(s.other, site)) && (s.File == "" || s.file == f)
 }
 
 // in reports whether a file has what the spec names.
@@ -122,7 +123,7 @@ func (s *Selector) Nearest() string {
 }
 
 // Nearest returns the end of a message that says that none of the names is one that specs select.
-func Nearest(specs []target.Spec, names iter.Seq2[string, string]) string {
+func Nearest(specs []spec.Spec, names iter.Seq2[string, string]) string {
 	for _, spec := range specs {
 		near := nearest.To(spec.Provider + ":" + spec.Probe)
 		for provider, probe := range names {
@@ -161,23 +162,13 @@ func (s *Selector) Files() (files []*target.File) {
 	return files
 }
 
-// Paths returns the paths of the files that the specs name.
-func (s *Selector) Paths() (paths []string) {
-	for _, spec := range s.Specs {
-		if spec.path != "" {
-			paths = append(paths, spec.path)
-		}
-	}
-	return paths
-}
-
 // Closed reports whether a file that a spec names is not open, because it is being written.
 func (s *Selector) Closed() bool {
 	return slices.ContainsFunc(s.Specs, func(spec *Spec) bool { return spec.File != "" && spec.file == nil })
 }
 
-// Forget forgets a file that was closed. It is opened again by Reopen.
-func (s *Selector) Forget(f *target.File) {
+// Drop notes that a file was closed. It is opened again by Reopen.
+func (s *Selector) Drop(f *target.File) {
 	for _, spec := range s.Specs {
 		if spec.file == f {
 			spec.file = nil
@@ -188,8 +179,13 @@ func (s *Selector) Forget(f *target.File) {
 // writeRetry is how long to wait before a file that is being written is opened again.
 const writeRetry = 20 * time.Millisecond
 
+// Opener opens files with probes. A *target.Finder is one.
+type Opener interface {
+	Open(path string) (*target.File, error)
+}
+
 // Open opens the files that the specs name. Each must have what its spec names.
-func (s *Selector) Open(finder Finder) error {
+func (s *Selector) Open(finder Opener) error {
 	for _, spec := range s.Specs {
 		if spec.File == "" {
 			continue
@@ -220,7 +216,7 @@ const minAge = 250 * time.Millisecond
 
 // Reopen opens the files whose paths lead to other ones by now, and reports whether there are any.
 // problems are the files that were not taken instead, and those that lack what is selected.
-func (s *Selector) Reopen(finder Finder) (reopened bool, problems []error) {
+func (s *Selector) Reopen(finder Opener) (reopened bool, problems []error) {
 	for _, spec := range s.Specs {
 		if spec.File == "" {
 			continue
@@ -237,9 +233,6 @@ func (s *Selector) Reopen(finder Finder) (reopened bool, problems []error) {
 				problems = append(problems, fmt.Errorf("%s was replaced, and has no %s:%s now", spec.path, spec.Provider, spec.Probe))
 			}
 		case !errors.Is(err, lease.ErrWritten) && time.Since(now.ModTime()) > minAge:
-			if later, statErr := stall.Stat(spec.path); statErr != nil || !SameContent(later, now) {
-				continue // what was read was not all of it
-			}
 			spec.wrong = now
 			problems = append(problems, fmt.Errorf("another file was found: %w", err))
 		}

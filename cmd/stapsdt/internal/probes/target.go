@@ -6,6 +6,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
@@ -79,9 +80,9 @@ func (t *Target) Look(finder *target.Finder) (*Found, error) {
 	pids := now.PIDs
 	if t.All {
 		finder.Limit()
-		if pids, err = target.Processes(); err != nil {
+		if pids, err = proc.Processes(); err != nil {
 			return nil, err
 		}
 	}
-	return Look(finder, pids, t.All, nil)
+	return Look(finder, pids, t.All)
 }

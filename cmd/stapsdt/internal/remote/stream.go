@@ -84,6 +84,10 @@ func (c *Client) Watch(ctx context.Context, query url.Values) (*Stream, error) {
 	s := &Stream{body: response.Body, lines: bufio.NewScanner(response.Body), cancel: cancel}
 	s.lines.Buffer(make([]byte, 64<<10), 1<<20)
 	s.silent = time.AfterFunc(patience, cancel)
+	if !s.lines.Scan() { // the program sends a line when it observes its probes
+		s.Close()
+		return nil, fmt.Errorf("%s: %w", c.address, ErrGone)
+	}
 	return s, nil
 }
 

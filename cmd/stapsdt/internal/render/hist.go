@@ -34,9 +34,18 @@ type Histogram struct {
 	Group func(Bucket) (low, high float64)
 }
 
-// Sort sorts the buckets.
-func (h *Histogram) Sort() {
+// NewHistogram returns the histogram of values of a type that were counted by bucket.
+func NewHistogram(of expr.Type, buckets layout.Buckets, counted layout.Tallies) *Histogram {
+	h := &Histogram{Type: of}
+	for i, t := range counted {
+		low, high := buckets.Bounds(i)
+		h.Buckets = append(h.Buckets, Bucket{low, high, t.Count, t.Sum})
+	}
 	slices.SortFunc(h.Buckets, func(a, b Bucket) int { return cmp.Compare(a.Low, b.Low) })
+	if _, ok := buckets.(layout.Powers); ok {
+		h.Group = PowersOfTwo
+	}
+	return h
 }
 
 // PowersOfTwo shows buckets that begin and end at powers of two, and one for each of 0 and 1.

@@ -22,11 +22,11 @@ import (
 
 // TestHistogram: the buckets are shown in order, each with a bar.
 func TestHistogram(t *testing.T) {
-	h := &Histogram{Type: expr.Type{Kind: expr.Int, Size: 8}, Group: PowersOfTwo, Buckets: []Bucket{
-		{Low: 1024, High: 1152, Count: 2, Sum: layout.Sum{Low: 2100}}, {Low: math.Inf(-1), High: 0, Count: 1, Sum: layout.Sum{Low: 1<<32 - 5, High: -1}}, {Low: 1, High: 2, Count: 1, Sum: layout.Sum{Low: 1}},
-		{Low: 1152, High: 1280, Count: 4, Sum: layout.Sum{Low: 4800}}, {Low: 4, High: 5, Count: 1, Sum: layout.Sum{Low: 4}},
-	}}
-	h.Sort()
+	of, counted := expr.Type{Kind: expr.Int, Size: 8}, layout.Tallies{}
+	for _, v := range []int64{1050, 1050, -5, 1, 1200, 1200, 1200, 1200, 4} {
+		counted.Of(layout.Powers{}.Of(of, uint64(v))).Add(of, uint64(v))
+	}
+	h := NewHistogram(of, layout.Powers{}, counted)
 	var b strings.Builder
 	h.Text(&b, 80)
 	bar := func(n int) string { return "|" + strings.Repeat("@", n) + strings.Repeat(" ", 52-n) + "|" }
@@ -65,18 +65,11 @@ func FuzzFormat(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, a, b uint64, times uint8) {
 		for _, of := range []expr.Type{{Kind: expr.Int, Size: 8, Duration: true}, {Kind: expr.Int, Size: 8}, {Kind: expr.Uint, Size: 8, Duration: true}, {Kind: expr.Uint, Size: 8}} {
-			h := &Histogram{Type: of, Group: PowersOfTwo}
-			buckets := map[int]*Bucket{}
+			counted := layout.Tallies{}
 			want := new(big.Int)
 			for range int(times) + 1 {
 				for _, v := range []uint64{a, b} {
-					i := layout.Powers{}.Of(of, v)
-					if buckets[i] == nil {
-						low, high := layout.Powers{}.Bounds(i)
-						buckets[i] = &Bucket{Low: low, High: high}
-					}
-					buckets[i].Count++
-					buckets[i].Sum.Add(of, v)
+					counted.Of(layout.Powers{}.Of(of, v)).Add(of, v)
 					one := new(big.Int).SetUint64(v)
 					if of.Kind == expr.Int {
 						one.SetInt64(int64(v))
@@ -84,10 +77,7 @@ func FuzzFormat(f *testing.F) {
 					want.Add(want, one)
 				}
 			}
-			for _, b := range buckets {
-				h.Buckets = append(h.Buckets, *b)
-			}
-			h.Sort()
+			h := NewHistogram(of, layout.Powers{}, counted)
 			average, _ := new(big.Rat).SetFrac(want, big.NewInt(int64(h.Count()))).Float64()
 			assert.Equal(t, average, h.Average())
 			for _, q := range Quantiles {

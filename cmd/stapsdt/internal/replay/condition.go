@@ -6,21 +6,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // Condition says which events something is about.
 type Condition struct {
 	where string
-	known map[*recording.Probe]*evaluated // nil for one that does not have what it asks for
+	known map[*recording.Probe]*Measure // nil for one that does not have what it asks for
 	unfit probes.Unfit
-}
-
-// evaluated evaluates a condition for the events of a probe that has all that it asks for.
-type evaluated struct {
-	*Evaluator
-	where *expr.Expr
 }
 
 // NewCondition returns a condition. All events meet "".
@@ -30,7 +23,7 @@ func NewCondition(where string) (*Condition, error) {
 			return nil, err
 		}
 	}
-	return &Condition{where: where, known: map[*recording.Probe]*evaluated{}}, nil
+	return &Condition{where: where, known: map[*recording.Probe]*Measure{}}, nil
 }
 
 // Check returns an error if it fits none of some probes.
@@ -54,23 +47,19 @@ func (c *Condition) Meets(e *recording.Event) bool {
 	if c.where == "" {
 		return true
 	}
-	v, known := c.known[e.Probe]
+	m, known := c.known[e.Probe]
 	if !known {
-		one := NewEvaluator(e.Probe)
-		where, err := one.ParseFilter(c.where)
-		if err == nil {
-			v = &evaluated{one, where}
-		} else {
+		var err error
+		if m, err = NewMeasure(e.Probe, bpf.Counting{Where: c.where}); err != nil {
 			c.unfit.Add(err)
 		}
-		c.known[e.Probe] = v
+		c.known[e.Probe] = m
 	}
-	if v == nil {
+	if m == nil {
 		return false
 	}
-	v.At(e)
-	match, _ := v.Bool(v.where)
-	return match
+	meets, _ := m.Take(e)
+	return meets
 }
 
 // Report says which of the probes whose events came were left out.

@@ -50,6 +50,15 @@ func (v *Evaluator) ParseInteger(src, what string) (*expr.Expr, error) {
 	return e, nil
 }
 
+// evaluation returns an expression and what describes its values.
+func (v *Evaluator) evaluation(src string) (evaluation, error) {
+	e, err := v.Parse(src)
+	if err != nil {
+		return evaluation{}, err
+	}
+	return evaluation{expr: e, item: NewItem(src, e.Type())}, nil
+}
+
 func (v *Evaluator) named(e *expr.Expr, err error) (*expr.Expr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s:%s: %w", v.probe.Provider, v.probe.Name, err)
@@ -98,6 +107,12 @@ func newValue(item *layout.Item, one expr.Value) Value {
 		v.Text, v.Cut = string(layout.WholeRunes([]byte(v.Text[:item.TextSize]))), true
 	}
 	return v
+}
+
+// ValueIn returns the value of an item in a key, or in another part of a table.
+func ValueIn(item *layout.Item, key []byte) Value {
+	bits, text, cut := item.In(key)
+	return Value{item, bits, string(text), cut}
 }
 
 // ForText returns the value for people, and ForJSON for programs.

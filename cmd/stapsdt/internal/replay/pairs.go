@@ -5,12 +5,10 @@ package replay
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -22,7 +20,7 @@ type Pairs struct {
 	kinds  map[int]*kindSides
 	unfit  map[int]error // why kinds were left out
 	open   map[pairKey]*Operation
-	totals map[int]*Totals // by kind
+	totals map[int]*layout.Totals // by kind
 	// Full is the number of starts for which there was no room, Unknown that of events of which the
 	// recording does not say what pairs them, and Unevaluated that of events with an expression
 	// that divides by zero.
@@ -55,13 +53,6 @@ type Plan struct {
 	Unfit *probes.Unfit
 }
 
-// Totals are the numbers of a kind of operation: of its starts, of those that have found their end, and
-// of ends without a start.
-type Totals struct{ Starts, Pairs, Ends uint64 }
-
-// Elapsed is the type of the time that an operation took.
-var Elapsed = expr.Type{Kind: expr.Int, Size: 8, Duration: true}
-
 // pairKey identifies an operation that is open.
 type pairKey struct {
 	file *File
@@ -71,36 +62,10 @@ type pairKey struct {
 	text string
 }
 
-// Side is a probe that starts operations of a kind, or ends them.
-type Side struct {
-	Probe   *recording.Probe
-	Kind    int
-	IsStart bool
-}
-
-// side is what is evaluated for the events of a Side.
-type side struct {
-	*Evaluator
-	Side
-	key     evaluation
-	where   []*expr.Expr
-	by      []evaluation // without an expression if the other side evaluates it
-	details []evaluation
-	columns *Columns // of its kind, or nil if the kind has no start
-	parent  int      // the argument with this name, or -1
-}
-
-// evaluation is an expression, or an argument, and what describes its values.
-type evaluation struct {
-	expr *expr.Expr
-	arg  int
-	item *layout.Item // nil if the probe does not have it
-}
-
 // NewPairs returns what pairs the events of these probes. It decides by the first start and the first
 // end of each kind which expressions are evaluated where.
 func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
-	p := &Pairs{plan: plan, sides: map[*recording.Probe]*side{}, kinds: map[int]*kindSides{}, open: map[pairKey]*Operation{}, totals: map[int]*Totals{}}
+	p := &Pairs{plan: plan, sides: map[*recording.Probe]*side{}, kinds: map[int]*kindSides{}, open: map[pairKey]*Operation{}, totals: map[int]*layout.Totals{}}
 	for _, s := range sides {
 		p.kindOf(s)
 	}
@@ -196,93 +161,6 @@ func (p *Pairs) columns(start *Evaluator) *Columns {
 	return c
 }
 
-// parse parses what is evaluated at this side.
-func (s *side) parse(p *Pairs, start, end *Evaluator) error {
-	s.key.item = NewItem(p.plan.Key, expr.Type{Kind: expr.Uint, Size: 8})
-	if p.plan.Key != bpf.Goroutine && p.plan.Key != bpf.Thread {
-		e, err := s.Parse(p.plan.Key)
-		if err != nil {
-			return err
-		}
-		s.key = evaluation{expr: e, item: NewItem(p.plan.Key, e.Type())}
-	}
-	here := func(src string) (bool, error) {
-		switch {
-		case end.Has(src) && !p.plan.AtStart:
-			return !s.IsStart, nil
-		case start.Has(src):
-			return s.IsStart, nil
-		}
-		_, err := start.Parse(src)
-		return false, fmt.Errorf("%w (the end has not all that this asks for either)", err)
-	}
-	for _, src := range p.plan.Where {
-		mine, err := here(src)
-		if err != nil {
-			return err
-		}
-		if mine {
-			e, err := s.ParseFilter(src)
-			if err != nil {
-				return err
-			}
-			s.where = append(s.where, e)
-		}
-	}
-	for _, src := range p.plan.By {
-		mine, err := here(src)
-		if err != nil {
-			return err
-		}
-		one := evaluation{}
-		if mine {
-			if one.expr, err = s.Parse(src); err != nil {
-				return err
-			}
-			one.item = NewItem(src, one.expr.Type())
-		}
-		s.by = append(s.by, one)
-	}
-	if s.IsStart {
-		s.detail(p)
-	}
-	s.parent = slices.IndexFunc(s.probe.Args, func(a recording.Arg) bool {
-		return a.Name == "parent" && (a.Kind == recording.Uint64 || a.Kind == recording.Int64)
-	})
-	return nil
-}
-
-// detail finds what a start has of the columns.
-func (s *side) detail(p *Pairs) {
-	for i, name := range s.columns.Names {
-		one := evaluation{}
-		if i < s.columns.By {
-			if e, err := s.Parse(name); err == nil {
-				one = evaluation{expr: e, item: NewItem(name, e.Type())}
-			}
-		} else {
-			for j, a := range s.probe.Args {
-				if a.Name == name {
-					one = evaluation{arg: j, item: NewItem(name, s.vars[j].Type)}
-					one.item.TextSize = cmp.Or(p.plan.TextSize, layout.TextSize)
-				}
-			}
-		}
-		s.details = append(s.details, one)
-	}
-}
-
-// value evaluates. fault means that an expression divides by zero.
-func (s *side) value(one *evaluation) (v Value, fault bool) {
-	switch {
-	case one.item == nil:
-		return Value{}, false
-	case one.expr == nil:
-		return s.Arg(one.arg, one.item), false
-	}
-	return s.Value(one.expr, one.item)
-}
-
 // Add adds an event, and returns what it means for the operations that are selected.
 func (p *Pairs) Add(e *recording.Event, f *File) (o Outcome) {
 	s := p.sides[e.Probe]
@@ -296,7 +174,7 @@ func (p *Pairs) Add(e *recording.Event, f *File) (o Outcome) {
 	}
 	totals := p.totals[s.Kind]
 	if totals == nil {
-		totals = &Totals{}
+		totals = &layout.Totals{}
 		p.totals[s.Kind] = totals
 	}
 	at := pairKey{f, e.PID, s.Kind, key.Bits, key.Text}
@@ -323,7 +201,7 @@ func (p *Pairs) Add(e *recording.Event, f *File) (o Outcome) {
 }
 
 // end ends an operation. It reports whether this is returned.
-func (p *Pairs) end(s *side, e *recording.Event, open *Operation, totals *Totals) (ended Ended, ok bool) {
+func (p *Pairs) end(s *side, e *recording.Event, open *Operation, totals *layout.Totals) (ended Ended, ok bool) {
 	if open.selected {
 		totals.Pairs++
 	}
@@ -369,7 +247,7 @@ func (p *Pairs) keyOf(s *side, e *recording.Event) (key Value, ok bool) {
 
 // start opens an operation, and reports whether it is returned. One that is not selected is open all the
 // same, so that its end is not one without a start.
-func (p *Pairs) start(s *side, at pairKey, o *Operation, totals *Totals) bool {
+func (p *Pairs) start(s *side, at pairKey, o *Operation, totals *layout.Totals) bool {
 	if p.open[at] == nil && len(p.open) == bpf.MaxOpen {
 		p.Full++
 		return false
@@ -415,11 +293,11 @@ func (p *Pairs) matches(s *side) bool {
 }
 
 // Totals returns the numbers of a kind of operation.
-func (p *Pairs) Totals(kind int) Totals {
+func (p *Pairs) Totals(kind int) layout.Totals {
 	if t := p.totals[kind]; t != nil {
 		return *t
 	}
-	return Totals{}
+	return layout.Totals{}
 }
 
 // Forget forgets the operations that are open in a recording.

@@ -5,26 +5,18 @@ package replay
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"math"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
-	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
-
-	"golang.org/x/sys/unix"
 )
 
 // Source reads the events of recordings, merged by their times. A recording is a file, or memory to which
@@ -32,7 +24,7 @@ import (
 type Source struct {
 	files    []*File
 	gone     uint64 // events that were lost by recordings that were removed
-	specs    []target.Spec
+	specs    []spec.Spec
 	where    string
 	fits     func(*recording.Probe) error // or nil
 	window   window
@@ -43,73 +35,6 @@ type Source struct {
 	active   []*File
 	taken    bool // the first of active has to be advanced
 }
-
-// File is a recording.
-type File struct {
-	Path string
-	*recording.Reader
-	// Process is the one that writes to it, if that is known better than the recording says.
-	Process *Process
-	file    *os.File // if it is one
-	ended   int      // how often Follow has found that nothing writes to it
-	close   func()
-	filters []*Filter // by the numbers of probes
-	event   *recording.Event
-	missing uint64        // events before the next that is selected
-	held    bool          // event was read, and Next has not returned it
-	last    time.Duration // of the last event that was read
-}
-
-// Process is a process that writes to a recording.
-type Process struct {
-	PID int
-	// Executable is the path of its program, and Comm its name, as the kernel has it.
-	Executable, Comm string
-	// Pod is that of the process, or nil.
-	Pod *recording.Pod
-
-	looked time.Duration // when the pod was looked for last, by CLOCK_MONOTONIC
-}
-
-// pods are those of this machine.
-var pods = sync.OnceValue(func() *cgroup.Pods { return cgroup.NewPods(cgroup.Links) })
-
-// FindPod looks for the pod of a process that has none yet, at a time and at most four times a second: that of
-// a new container has no name in its first moments.
-func (p *Process) FindPod(now time.Duration) {
-	const again = 250 * time.Millisecond
-	if p.Pod != nil || p.looked != 0 && now-p.looked < again {
-		return
-	}
-	p.looked = now
-	all := pods()
-	if all.Refresh(); !all.Any() {
-		return
-	}
-	if c := all.OfProcess(p.PID); c.InPod() {
-		p.Pod = &recording.Pod{Namespace: c.Namespace, Name: c.Pod, Container: c.Name}
-	}
-}
-
-// NewProcess returns what the kernel knows of a process.
-func NewProcess(pid int) *Process {
-	p := &Process{PID: pid}
-	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil {
-		p.Comm = strings.TrimSuffix(string(b), "\n")
-	}
-	p.Executable, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	p.FindPod(1)
-	return p
-}
-
-// NewFile returns a File without a recording, for the events of a process that something else delivers.
-func NewFile(p *Process) *File { return &File{Path: fmt.Sprintf("process %d", p.PID), Process: p} }
-
-// Passed says that the events until a time were delivered.
-func (f *File) Passed(until time.Duration) { f.last = until }
-
-// Last returns the time of the last event that was read, of any probe.
-func (f *File) Last() time.Duration { return f.last }
 
 // Open opens recordings for the events of the probes that specs name, all if there are none, and for
 // which an expression is true, unless it is empty. Probes that the expression or fits, unless it is nil, refuses are left out. It is an error if
@@ -132,7 +57,7 @@ func New(texts []string, where string, fits func(*recording.Probe) error) (*Sour
 
 func (s *Source) parse(texts []string) error {
 	for _, text := range texts {
-		spec, err := target.ParseSpec(text)
+		spec, err := spec.Parse(text)
 		if err != nil {
 			return console.Usagef("%w", err)
 		}
@@ -146,7 +71,7 @@ func (s *Source) parse(texts []string) error {
 
 // Selects reports whether the specs name a probe.
 func (s *Source) Selects(provider, probe string) bool {
-	return len(s.specs) == 0 || slices.ContainsFunc(s.specs, func(spec target.Spec) bool { return spec.Match(provider, probe) })
+	return len(s.specs) == 0 || slices.ContainsFunc(s.specs, func(spec spec.Spec) bool { return spec.Match(provider, probe) })
 }
 
 // Add adds the recording to which a process writes. close is called when it is removed.
@@ -189,44 +114,6 @@ func (s *Source) open(from From, texts []string) (err error) {
 		s.realtime = s.realtime || f.Head().Boot != first || len(s.files) > 1 && first == [16]byte{}
 	}
 	return s.check()
-}
-
-// openFile opens a recording, and finds what it has.
-func openFile(path string) (*File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	reader, err := read(f)
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return &File{Path: path, Reader: reader, file: f, close: func() { f.Close() }}, nil
-}
-
-func read(f *os.File) (*recording.Reader, error) {
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return nil, unix.EISDIR
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no regular file")
-	}
-	reader, err := recording.NewPart(f, info.Size())
-	if err != nil {
-		return nil, err
-	}
-	if _, err := reader.More(); err != nil {
-		return nil, err
-	}
-	threads, goroutines := reader.Origins()
-	for _, p := range reader.Probes() {
-		p.NoThread, p.NoGoroutine = goroutines && !threads, threads && !goroutines
-	}
-	return reader, nil
 }
 
 // check returns an error if no file has a selected probe, or if the expressions fit none.
@@ -370,9 +257,6 @@ func (s *Source) settle() {
 	s.active[i-1] = f
 }
 
-// at is the place of the file's event in the order of all.
-func (f *File) at(s *Source) time.Duration { return s.Clock(f.event) }
-
 // Clock returns the time of an event by the clock that relates those of all recordings: CLOCK_MONOTONIC, unless they are of
 // different boots.
 func (s *Source) Clock(e *recording.Event) time.Duration {
@@ -404,110 +288,4 @@ func (s *Source) Next() (*recording.Event, *File, error) {
 	}
 	s.taken, s.active[0].held = true, false
 	return s.active[0].event, s.active[0], nil
-}
-
-// Each calls f with each event that was written until now, unless ctx is done.
-func (s *Source) Each(ctx context.Context, f func(*recording.Event, *File) error) error {
-	if _, err := s.More(); err != nil {
-		return err
-	}
-	for n := 0; n%1024 != 0 || ctx.Err() == nil; n++ {
-		e, file, err := s.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err == nil {
-			err = f(e, file)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// advance moves to the file's next selected event, and reports whether there is one.
-func (f *File) advance(s *Source) (bool, error) {
-	for {
-		e, err := f.Reader.Next()
-		if err == io.EOF {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		if e.Realtime > s.window.until {
-			f.missing += e.Missing
-			continue
-		}
-		f.last = e.Monotonic
-		if p := f.Process; p != nil {
-			e.PID, e.Executable, e.Pod = uint32(p.PID), p.Executable, p.Pod
-		}
-		f.missing += e.Missing
-		if e.Realtime >= s.window.since && f.filter(s, e.Number).Matches(e) {
-			e.Missing, f.missing = f.missing, 0
-			f.event, f.held = e, true
-			return true, nil
-		}
-	}
-}
-
-// Filter selects events of a probe.
-type Filter struct {
-	// Selected means that it selects any.
-	Selected bool
-	where    *expr.Expr
-	event    *recording.Event // for which where is evaluated
-	get      func(i int) expr.Value
-}
-
-// filter returns that of a probe.
-func (f *File) filter(s *Source, number uint32) *Filter {
-	for len(f.filters) <= int(number) {
-		f.filters = append(f.filters, nil)
-	}
-	known := f.filters[number]
-	if known == nil {
-		known = s.NewFilter(f.Probes()[number])
-		f.filters[number] = known
-	}
-	return known
-}
-
-// NewFilter returns that of a probe, which Begin counts.
-func (s *Source) NewFilter(p *recording.Probe) *Filter {
-	f := &Filter{Selected: s.Selects(p.Provider, p.Name)}
-	if !f.Selected {
-		return f
-	}
-	s.selected++
-	var err error
-	if s.where != "" {
-		f.where, err = expr.ParseFilter(s.where, Variables(p))
-		f.get = func(i int) expr.Value { return Variable(f.event, i) }
-	}
-	if err != nil {
-		err = fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
-	} else if s.fits != nil {
-		err = s.fits(p)
-	}
-	if err != nil {
-		*f = Filter{}
-		s.unfit.Add(err)
-	}
-	return f
-}
-
-// Unfit returns why the first probe is left out that does not have what is asked for, or nil.
-func (s *Source) Unfit() error { return s.unfit.Err() }
-
-// Matches reports whether an event of the probe is selected.
-func (f *Filter) Matches(e *recording.Event) bool {
-	if f.where == nil || !f.Selected {
-		return f.Selected
-	}
-	f.event = e
-	match, _ := f.where.Bool(f.get)
-	return match
 }

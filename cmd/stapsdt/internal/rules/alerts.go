@@ -5,6 +5,7 @@ package rules
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -65,33 +66,18 @@ func (f *File) ownAlerts() []alert {
 		newAlert("StapsdtEventsLost", "increase(stapsdt_lost_events_total[10m]) > 0", "0m", "Events of {{ $labels.metric }} on {{ $labels.instance }} were lost: {{ $labels.reason }}."),
 		newAlert("StapsdtNothingAttached", "sum by (metric) (stapsdt_attached_sites) == 0", "30m", "No process on any machine has the probes of {{ $labels.metric }}."),
 	}
-	for _, bound := range f.bounds() {
-		expr := fmt.Sprintf(`stapsdt_series{metric=~"%s"} >= %d`, strings.Join(f.bounded(bound), "|"), bound)
+	bounded := map[int][]string{} // the names of the metrics, by the numbers of their series
+	for _, m := range f.Metrics {
+		bounded[m.Series] = append(bounded[m.Series], m.Name)
+	}
+	for _, bound := range slices.Sorted(maps.Keys(bounded)) {
+		expr := fmt.Sprintf(`stapsdt_series{metric=~"%s"} >= %d`, strings.Join(bounded[bound], "|"), bound)
 		all = append(all, newAlert(fmt.Sprintf("StapsdtSeries%d", bound), expr, "5m", "{{ $labels.metric }} on {{ $labels.instance }} has all of its series, and others are counted as otel_metric_overflow."))
 	}
 	if len(f.Spans) > 0 {
 		all = append(all, newAlert("StapsdtSpansDropped", "increase(stapsdt_export_otlp_spans_total{result!=\"sent\"}[10m]) > 0", "0m", "Spans of {{ $labels.instance }} did not get into the collector: {{ $labels.result }}."))
 	}
 	return all
-}
-
-// bounds returns the different numbers of series in order.
-func (f *File) bounds() (all []int) {
-	for _, m := range f.Metrics {
-		all = append(all, m.Series)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// bounded returns the names of the metrics that have a number of series.
-func (f *File) bounded(series int) (names []string) {
-	for _, m := range f.Metrics {
-		if m.Series == series {
-			names = append(names, m.Name)
-		}
-	}
-	return names
 }
 
 // alerts returns examples for a metric.

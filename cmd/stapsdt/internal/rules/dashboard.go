@@ -9,103 +9,51 @@ import (
 	"strings"
 )
 
-// The parts of a dashboard that are needed, by the names of Grafana's JSON model.
-type (
-	dashboard struct {
-		Title         string     `json:"title"`
-		Tags          []string   `json:"tags"`
-		SchemaVersion int        `json:"schemaVersion"`
-		Editable      bool       `json:"editable"`
-		Refresh       string     `json:"refresh"`
-		Time          timeRange  `json:"time"`
-		Templating    templating `json:"templating"`
-		Panels        []panel    `json:"panels"`
-	}
-	timeRange  struct{ From, To string }
-	templating struct {
-		List []variable `json:"list"`
-	}
-	variable struct {
-		Name  string `json:"name"`
-		Type  string `json:"type"`
-		Query string `json:"query"`
-	}
-	source struct {
-		Type string `json:"type"`
-		UID  string `json:"uid"`
-	}
-	panel struct {
-		ID          int         `json:"id"`
-		Type        string      `json:"type"`
-		Title       string      `json:"title"`
-		Description string      `json:"description,omitempty"`
-		GridPos     place       `json:"gridPos"`
-		Datasource  source      `json:"datasource"`
-		FieldConfig fieldConfig `json:"fieldConfig"`
-		Targets     []query     `json:"targets"`
-	}
-	place struct {
-		H int `json:"h"`
-		W int `json:"w"`
-		X int `json:"x"`
-		Y int `json:"y"`
-	}
-	fieldConfig struct {
-		Defaults struct {
-			Unit string `json:"unit"`
-		} `json:"defaults"`
-		Overrides []struct{} `json:"overrides"`
-	}
-	query struct {
-		RefID        string `json:"refId"`
-		Expr         string `json:"expr"`
-		LegendFormat string `json:"legendFormat"`
-	}
-)
+// object is an object of Grafana's JSON model.
+type object = map[string]any
 
-// MarshalJSON writes the keys of a range of time as Grafana names them.
-func (t timeRange) MarshalJSON() ([]byte, error) {
-	return fmt.Appendf(nil, `{"from":%q,"to":%q}`, t.From, t.To), nil
+// query is a target of a panel.
+type query struct {
+	RefID        string `json:"refId"`
+	Expr         string `json:"expr"`
+	LegendFormat string `json:"legendFormat"`
 }
 
 // Dashboard returns a dashboard for Grafana, in JSON: a panel for each metric, and four about
 // the exporter.
 func Dashboard(f *File) []byte {
-	d := dashboard{
-		Title: "stapsdt", Tags: []string{"stapsdt"}, SchemaVersion: 39, Editable: true, Refresh: "30s",
-		Time:       timeRange{"now-1h", "now"},
-		Templating: templating{[]variable{{"datasource", "datasource", "prometheus"}}},
+	var panels []object
+	add := func(title, description, unit string, queries ...query) { // two in a row
+		const width, height = 12, 8
+		n := len(panels)
+		panels = append(panels, object{
+			"id": n + 1, "type": "timeseries", "title": title, "description": description, "targets": queries,
+			"gridPos":    object{"h": height, "w": width, "x": n % 2 * width, "y": n / 2 * height},
+			"datasource": object{"type": "prometheus", "uid": "${datasource}"}, "fieldConfig": object{"defaults": object{"unit": unit}, "overrides": []object{}},
+		})
 	}
 	for i := range f.Metrics {
 		m := &f.Metrics[i]
-		d.add(m.Name, m.Help, m.panelUnit(), m.queries()...)
+		add(m.Name, m.Help, m.panelUnit(), m.queries()...)
 	}
 	own := []string{"metric", "instance"}
-	d.add("Events", "Events that were counted, by metric.", "cps", sumQuery("A", own, "rate(stapsdt_events_total[$__rate_interval])"))
-	d.add("Lost events and errors", "What was not counted, and what could not be attached.", "cps",
+	add("Events", "Events that were counted, by metric.", "cps", sumQuery("A", own, "rate(stapsdt_events_total[$__rate_interval])"))
+	add("Lost events and errors", "What was not counted, and what could not be attached.", "cps",
 		sumQuery("A", append(own, "reason"), "rate(stapsdt_lost_events_total[$__rate_interval])"), sumQuery("B", own, "rate(stapsdt_errors_total[$__rate_interval])"))
-	d.add("Attached sites", "Sites of probes that are attached, by metric.", "short", sumQuery("A", own, "stapsdt_attached_sites"))
-	d.add("Series", "Combinations of labels, by metric.", "short", sumQuery("A", own, "stapsdt_series"))
+	add("Attached sites", "Sites of probes that are attached, by metric.", "short", sumQuery("A", own, "stapsdt_attached_sites"))
+	add("Series", "Combinations of labels, by metric.", "short", sumQuery("A", own, "stapsdt_series"))
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(d); err != nil {
+	err := encoder.Encode(object{
+		"title": "stapsdt", "tags": []string{"stapsdt"}, "schemaVersion": 39, "editable": true, "refresh": "30s", "panels": panels,
+		"time": object{"from": "now-1h", "to": "now"}, "templating": object{"list": []object{{"name": "datasource", "type": "datasource", "query": "prometheus"}}},
+	})
+	if err != nil {
 		panic(err) // texts and numbers can be encoded
 	}
 	return text.Bytes()
-}
-
-// add adds a panel, two in a row.
-func (d *dashboard) add(title, description, unit string, queries ...query) {
-	const width, height = 12, 8
-	n := len(d.Panels)
-	p := panel{
-		ID: n + 1, Type: "timeseries", Title: title, Description: description, GridPos: place{height, width, n % 2 * width, n / 2 * height},
-		Datasource: source{"prometheus", "${datasource}"}, Targets: queries,
-	}
-	p.FieldConfig.Defaults.Unit, p.FieldConfig.Overrides = unit, []struct{}{}
-	d.Panels = append(d.Panels, p)
 }
 
 // sumQuery is a query for a sum by labels, which are the legend.

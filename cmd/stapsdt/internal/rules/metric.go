@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -133,7 +133,7 @@ func (r *reader) probe(n *yaml.Node) string {
 	if text == "" {
 		return ""
 	}
-	spec, err := target.ParseSpec(text)
+	spec, err := spec.Parse(text)
 	switch {
 	case err != nil:
 		r.errorf(n, "%s", strings.Replace(err.Error(), "[FILE:]", "", 1))

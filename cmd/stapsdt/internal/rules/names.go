@@ -87,7 +87,7 @@ func (r *reader) labels(fields map[string]*yaml.Node, m *Metric) {
 			switch name := r.text(element); {
 			case name == "":
 			case !slices.Contains(ProcessLabels, name):
-				r.errorf(element, "labels are of %s; others are by an expression: give by: [%s]", strings.Join(ProcessLabels, ", "), name)
+				r.errorf(element, "labels may only be %s; for other labels use by: [%s]", strings.Join(ProcessLabels, ", "), name)
 			case slices.Contains(m.Process, name):
 				r.errorf(element, "duplicate label %s", name)
 			default:

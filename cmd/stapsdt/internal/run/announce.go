@@ -13,10 +13,10 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
-// Announce prints on a terminal what the command has attached to, because it prints nothing else
+// Announce prints on a terminal, and if the command is verbose, what it has attached to, because it prints nothing else
 // until there are events or it ends.
 func (r *Run) Announce() {
-	if !console.IsTerminal(r.Err) || r.subscription.Sites() == 0 {
+	if !r.Config.Announces(r.Console) || r.subscription.Sites() == 0 {
 		return
 	}
 	names := map[string]bool{}
@@ -35,6 +35,9 @@ func (r *Run) Announce() {
 	}
 	r.Warn("%s", Announcement(len(names), processes, files, r.Duration))
 }
+
+// Announces reports whether the command says what is watched.
+func (c *Config) Announces(to *console.Console) bool { return c.Verbose || console.IsTerminal(to.Err) }
 
 // stopped warns of the processes that fire nothing, because they are stopped.
 func (r *Run) stopped() {

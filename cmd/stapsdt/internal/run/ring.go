@@ -8,7 +8,6 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/engine"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 
 	"github.com/cilium/ebpf"
 )
@@ -57,18 +56,6 @@ func (r *Ring) Add(tr *bpf.Trace) (*bpf.Section, error) {
 	}
 	return section, err
 }
-
-// Selector implements engine.Subscriber.
-func (r *Ring) Selector() *probes.Selector { return r.run.Selector }
-
-// Together implements engine.Subscriber.
-func (r *Ring) Together() bool { return false }
-
-// AsksProcesses implements engine.Subscriber.
-func (r *Ring) AsksProcesses() bool { return false }
-
-// ProcessFound implements engine.Subscriber.
-func (r *Ring) ProcessFound(int) error { return nil }
 
 // Problem implements engine.Subscriber.
 func (r *Ring) Problem(err error) { r.run.Problem(err) }

@@ -16,6 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
@@ -118,8 +119,8 @@ func (r *Run) open() (err error) {
 	}
 	// A process that does not exist is a better error than missing rights.
 	for _, pid := range r.PIDs {
-		if !target.Alive(pid) {
-			return fmt.Errorf("process %d: %w", pid, target.ErrNoProcess)
+		if !proc.Alive(pid) {
+			return fmt.Errorf("process %d: %w", pid, proc.ErrNoProcess)
 		}
 	}
 	machine, err := bpf.NewMachine(r.Single)
@@ -164,10 +165,10 @@ func (r *Run) Problem(err error) { r.Warn("%v", err) }
 // Began reports whether the subscriber was attached to what there is, and is now to what comes.
 func (r *Run) Began() bool { return r.began }
 
-// Attach attaches a subscriber to the probes that exist.
-func (r *Run) Attach(s engine.Subscriber) error {
+// Attach attaches a subscriber to the probes that exist. found is engine.Selection's ProcessFound.
+func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 	defer r.Slow("attaching to probes")()
-	r.subscription = r.engine.Add(s)
+	r.subscription = r.engine.Add(s, engine.Selection{Selector: r.Selector, Together: r.Together, ProcessFound: found})
 	if err := r.Selector.Open(r.finder); err != nil {
 		return err
 	}
@@ -176,16 +177,8 @@ func (r *Run) Attach(s engine.Subscriber) error {
 			r.Warn("%s: nothing keeps others from changing it while it is traced, which takes CAP_LEASE and a local file system, so its processes are looked for", f.Path)
 		}
 	}
-	if err := r.engine.Attach(&probes.Found{}); err != nil {
+	if err := r.scan(); err != nil {
 		return err
-	}
-	if r.engine.Scans() || s.AsksProcesses() {
-		r.engine.Watch()
-	}
-	if r.engine.Scans() {
-		if err := r.scan(); err != nil {
-			return err
-		}
 	}
 	if err := r.noFunction(r.finder); err != nil {
 		return err
@@ -209,7 +202,7 @@ func (r *Run) Attach(s engine.Subscriber) error {
 
 // scan attaches to what the processes have mapped.
 func (r *Run) scan() error {
-	found, err := r.engine.Look()
+	found, err := r.engine.Scan()
 	if err == nil {
 		err = found.Blind()
 	}
@@ -222,7 +215,7 @@ func (r *Run) scan() error {
 	if hidden := found.Hidden(); hidden != "" && r.Verbose {
 		r.Warn("%s", hidden)
 	}
-	return r.engine.Attach(found)
+	return nil
 }
 
 // nothing says that the processes have no probe that is selected.

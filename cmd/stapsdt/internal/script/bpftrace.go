@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/internal/bpftrace"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
@@ -19,14 +18,7 @@ import (
 // are not in the program why bpftrace cannot trace them.
 func (s *Script) Bpftrace() (program string, skipped []string) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "// Prints the events of %s", render.Printable(s.Specs))
-	if len(s.PIDs) > 0 {
-		fmt.Fprintf(&b, " of %s", processes(s.PIDs))
-	}
-	b.WriteString(". Run it as root:\n//\n//\tbpftrace FILE\n")
-	for _, pid := range s.needed() {
-		fmt.Fprintf(&b, "//\n// It finds a probe through process %d, and works as long as this runs.\n", pid)
-	}
+	s.head(&b, "//", "", "bpftrace FILE")
 	for _, sites := range s.byName() {
 		if why := obstacle(sites); why != "" {
 			skipped = append(skipped, fmt.Sprintf("%s in %s: %s", render.Printable(sites[0].Provider+":"+sites[0].Name), render.Printable(sites[0].File.Path), why))
@@ -35,24 +27,6 @@ func (s *Script) Bpftrace() (program string, skipped []string) {
 		s.clause(&b, sites)
 	}
 	return b.String(), skipped
-}
-
-// processes returns "process 1" or "the processes 1, 2".
-func processes(pids []int) string {
-	if len(pids) == 1 {
-		return fmt.Sprintf("process %d", pids[0])
-	}
-	return "the processes " + strings.Trim(strings.ReplaceAll(fmt.Sprint(pids), " ", ", "), "[]")
-}
-
-// needed returns the processes through which files are found.
-func (s *Script) needed() (pids []int) {
-	for _, site := range s.Sites {
-		if pid := site.File.PID; pid != 0 && !slices.Contains(pids, pid) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 // byName returns the sites of each name in a file. A clause of bpftrace covers them all.
@@ -99,7 +73,7 @@ func printable(name string) bool {
 
 func (s *Script) clause(b *strings.Builder, sites []Site) {
 	fmt.Fprintf(b, "\n// %s\n", sites[0].describe())
-	fmt.Fprintf(b, "usdt:%s:%s:%s\n", bpftrace.Quote(sites[0].File.Path), bpftrace.Quote(sites[0].Provider), bpftrace.Quote(sites[0].Name))
+	fmt.Fprintf(b, "usdt:%s:%s:%s\n", quote(sites[0].File.Path), quote(sites[0].Provider), quote(sites[0].Name))
 	if len(s.PIDs) > 0 {
 		var tests []string
 		for _, pid := range s.PIDs {
@@ -109,10 +83,10 @@ func (s *Script) clause(b *strings.Builder, sites []Site) {
 	}
 	b.WriteString("{\n")
 	values := s.common(sites)
-	name, args := bpftrace.Format(sites[0].Provider + ":" + sites[0].Name)
+	name, args := formatName(sites[0].Provider + ":" + sites[0].Name)
 	list := ""
 	args = "pid, comm" + args
-	for i, v := range values[:min(len(values), bpftrace.MaxArgs)] {
+	for i, v := range values[:min(len(values), maxArgs)] {
 		verb, arg := v.bpftrace(i)
 		if v.format == float {
 			fmt.Fprintf(b, "\t// %s is a float%d: these are its bits\n", v.name, 8*v.size())
@@ -120,7 +94,7 @@ func (s *Script) clause(b *strings.Builder, sites []Site) {
 		list += " " + v.name + "=" + verb
 		args += ", " + arg
 	}
-	if n := len(values); n > bpftrace.MaxArgs {
+	if n := len(values); n > maxArgs {
 		fmt.Fprintf(b, "\t// of %d arguments: bpftrace 0.17 reads no more\n", n)
 		list += " ..."
 	}

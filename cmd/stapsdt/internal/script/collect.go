@@ -3,6 +3,8 @@
 package script
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -121,9 +123,11 @@ func (g *collector) of(selector *probes.Selector, f *target.File, uses []probes.
 	if err != nil {
 		return nil, err
 	}
-	if file.Sum, file.Size, err = Sum(io.NewSectionReader(f, 0, 1<<62)); err != nil {
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, 1<<62)); err != nil {
 		return nil, err
 	}
+	file.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	slices.SortStableFunc(selected, func(a, b sdt.Site) int {
 		return strings.Compare(a.Provider+":"+a.Name, b.Provider+":"+b.Name)
 	})
@@ -146,14 +150,13 @@ func found(f *target.File, uses []probes.Use) (*File, error) {
 		return &File{Path: path}, nil
 	}
 	for _, u := range uses {
-		if through := fmt.Sprintf("/proc/%d/root%s", u.PID, path); leads(through, f) {
-			return &File{Path: through, PID: u.PID}, nil
-		}
-	}
-	for _, u := range uses {
+		through := []string{fmt.Sprintf("/proc/%d/root%s", u.PID, path)}
 		for _, m := range u.Mappings {
-			if through := fmt.Sprintf("/proc/%d/map_files/%x-%x", u.PID, m.Start, m.End); leads(through, f) {
-				return &File{Path: through, PID: u.PID}, nil
+			through = append(through, fmt.Sprintf("/proc/%d/map_files/%x-%x", u.PID, m.Start, m.End))
+		}
+		for _, path := range through {
+			if leads(path, f) {
+				return &File{Path: path, PID: u.PID}, nil
 			}
 		}
 	}

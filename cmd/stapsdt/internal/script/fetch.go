@@ -10,84 +10,68 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// fetch returns how tracefs reads the i-th argument of a site, as in "%dx:s32", or why it
+// fetch returns how tracefs reads the i-th argument of a site, as in "%dx:s32", or "" if it
 // cannot. The notation is that of the kernel's Documentation/trace/uprobetracer.rst.
-func (s *Site) fetch(i int, v *value) (what, why string) {
-	if v.Err != nil {
-		return "", v.Err.Error()
-	}
-	place, why := s.place(i, v)
-	if why != "" {
-		return "", why
-	}
+func (s *Site) fetch(i int, v *value) string {
+	place := s.place(i, v)
 	switch {
+	case place == "":
+		return ""
 	case v.format == text && v.Operand.Kind == sdt.OperandConstant:
-		return place + ":string", ""
+		return place + ":string"
 	case v.format == text:
-		return "+0(" + place + "):string", ""
-	case v.format == address || v.format == float:
-		return fmt.Sprintf("%s:x%d", place, 8*v.size()), ""
-	case v.format == signed || v.format == duration:
-		return fmt.Sprintf("%s:s%d", place, 8*v.size()), ""
+		return "+0(" + place + "):string"
 	}
-	return fmt.Sprintf("%s:u%d", place, 8*v.size()), ""
+	kind := "u"
+	switch v.format {
+	case address, float:
+		kind = "x"
+	case signed, duration:
+		kind = "s"
+	}
+	return fmt.Sprintf("%s:%s%d", place, kind, 8*v.size())
 }
 
-// place returns where the value is. A text that is a constant is at that address.
-func (s *Site) place(i int, v *value) (place, why string) {
-	switch o := v.Operand; o.Kind {
-	case sdt.OperandRegister:
-		if o.Base.Shift > 0 {
-			return "", "tracefs does not know the register " + o.Base.Name
-		}
+// place returns where the value is, or "". A text that is a constant is at that address.
+func (s *Site) place(i int, v *value) string {
+	o := v.Operand
+	isMemory := o.Kind == sdt.OperandMemory || o.Kind == sdt.OperandConstant && v.format == text
+	switch {
+	case v.Err != nil || o.Index.Name != "":
+		return ""
+	case o.Kind == sdt.OperandRegister && o.Base.Shift == 0:
 		return register(o.Base)
-	case sdt.OperandConstant:
-		switch {
-		case o.Symbol != "" && v.format == text:
-			return s.symbol(i, o)
-		case o.Symbol != "":
-			return "", "tracefs knows no addresses of symbols"
-		case v.format == text:
-			return fmt.Sprintf("@%#x", uint64(o.Displacement)), ""
+	case o.Kind == sdt.OperandConstant && !isMemory && o.Symbol == "":
+		return fmt.Sprintf(`\%d`, o.Displacement)
+	case !isMemory || o.Symbol != "" && o.Base.Name != "":
+		return ""
+	case o.Symbol != "":
+		// The kernel adds the distance of two offsets, this one and that of the site, to the address of the site.
+		offset := int64(s.Offset) + s.Deltas[i] + o.Displacement
+		if offset < 0 {
+			return ""
 		}
-		return fmt.Sprintf(`\%d`, o.Displacement), ""
-	case sdt.OperandMemory:
-		switch {
-		case o.Index.Name != "":
-			return "", "tracefs has no notation for the operand " + o.Text
-		case o.Symbol != "" && o.Base.Name != "":
-			return "", "tracefs has no notation for the operand " + o.Text
-		case o.Symbol != "":
-			return s.symbol(i, o)
-		case o.Base.Name == "":
-			return fmt.Sprintf("@%#x", uint64(o.Displacement)), ""
-		}
-		base, why := register(o.Base)
-		return fmt.Sprintf("%+d(%s)", o.Displacement, base), why
+		return fmt.Sprintf("@+%#x", offset)
+	case o.Base.Name == "":
+		return fmt.Sprintf("@%#x", uint64(o.Displacement))
 	}
-	return "", "the kernel does not show the register " + v.Operand.Text
+	base := register(o.Base)
+	if base == "" {
+		return ""
+	}
+	return fmt.Sprintf("%+d(%s)", o.Displacement, base)
 }
 
-// symbol returns the memory at a symbol. The kernel adds the distance of two offsets, this
-// one and that of the site, to the address of the site.
-func (s *Site) symbol(i int, o sdt.Operand) (place, why string) {
-	offset := int64(s.Offset) + s.Deltas[i] + o.Displacement
-	if offset < 0 {
-		return "", "the symbol " + o.Symbol + " is before the file"
-	}
-	return fmt.Sprintf("@+%#x", offset), ""
-}
-
-// register returns the kernel's name of a register: "di" for "%rdi".
-func register(r sdt.Register) (name, why string) {
-	name = strings.TrimPrefix(r.Full, "%")
+// register returns the kernel's name of a register, as in "%di" for "%rdi", or "".
+func register(r sdt.Register) string {
+	name := strings.TrimPrefix(r.Full, "%")
 	if len(name) == 3 && (name[0] == 'r' || name[0] == 'e') && (name[1] < '0' || name[1] > '9') {
 		name = name[1:]
 	}
 	if !cName(name) {
-		return "", "tracefs does not know the register " + r.Name
+		return ""
 	}
-	return "%" + name, ""
+	return "%" + name
 }
 
 // The longest names of events, groups and arguments.

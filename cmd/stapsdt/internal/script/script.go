@@ -10,11 +10,12 @@ package script
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"unicode"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
@@ -34,9 +35,8 @@ type File struct {
 	Path string
 	// PID is 0, or the process without which there is no such path.
 	PID int
-	// Sum and Size are what cksum prints of it.
-	Sum  uint32
-	Size int64
+	// SHA256 is its checksum, in hexadecimal digits.
+	SHA256 string
 }
 
 // Script is what a script will trace.
@@ -49,6 +49,25 @@ type Script struct {
 	// Texts are the arguments that are texts, by their names or as arg0, although the files
 	// do not say so.
 	Texts []string
+}
+
+// head writes the comment that begins a script: its events, and how it is run. mark begins a comment.
+func (s *Script) head(b *strings.Builder, mark, restriction string, usage ...string) {
+	fmt.Fprintf(b, "%s Prints the events of %s", mark, render.Printable(s.Specs))
+	if len(s.PIDs) > 0 {
+		fmt.Fprintf(b, " of process %s%s", strings.ReplaceAll(strings.Trim(fmt.Sprint(s.PIDs), "[]"), " ", " or "), restriction)
+	}
+	fmt.Fprintf(b, ". Run it as root:\n%s\n", mark)
+	for _, line := range usage {
+		fmt.Fprintf(b, "%s\t%s\n", mark, line)
+	}
+	var needed []int
+	for _, site := range s.Sites {
+		if pid := site.File.PID; pid != 0 && !slices.Contains(needed, pid) {
+			needed = append(needed, pid)
+			fmt.Fprintf(b, "%s\n%[1]s It finds a probe through process %d, and works as long as this runs.\n", mark, pid)
+		}
+	}
 }
 
 // format is how a value is shown.
@@ -128,5 +147,5 @@ func (v *value) size() int {
 
 // describe returns the probe with the names and types of its arguments, for a comment.
 func (s *Site) describe() string {
-	return render.Printable(fmt.Sprintf("%s:%s(%s)", s.Provider, s.Name, target.Signature(s.Site)))
+	return render.Printable(fmt.Sprintf("%s:%s(%s)", s.Provider, s.Name, spec.Signature(s.Site)))
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/sdt"
 
 	"github.com/stretchr/testify/assert"
@@ -25,7 +24,7 @@ func hostileScript(t *testing.T, name string) (*Script, string) {
 	dir := t.TempDir()
 	args := sdt.ParseArgs(elf.EM_X86_64, "-4@%edi 8@%rsi -8@$7 8f@big(%rip) 1@-3(%rbp) 4@(%rax,%rbx,4) 1@%ah 8@$4096 8@%xmm0")
 	args[0].Name, args[1].Name = name, name
-	file := &File{Path: filepath.Join(dir, strings.ReplaceAll(name, "/", "_")), Sum: 1, Size: 2}
+	file := &File{Path: filepath.Join(dir, strings.ReplaceAll(name, "/", "_")), SHA256: "12ab"}
 	return &Script{
 		Specs: name, PIDs: []int{12, 34}, Texts: []string{"arg1", "arg7"},
 		Sites: []Site{
@@ -41,7 +40,7 @@ func TestHostileTracefs(t *testing.T) {
 	text, skipped := s.Tracefs()
 	head, _, ok := strings.Cut(text, "\n# shellcheck")
 	require.True(t, ok, text)
-	const stubs = "file() { printf 'file %s %s %s\\n' \"$@\"; }\ndefine() { printf '%s|%s\\n' \"$@\"; }\n"
+	const stubs = "file() { printf 'file %s %s\\n' \"$@\"; }\ndefine() { printf '%s|%s\\n' \"$@\"; }\n"
 	path := filepath.Join(dir, "script")
 	require.NoError(t, os.WriteFile(path, []byte(stubs+head+"\ndefine_all\n"), 0o600))
 	cmd := exec.Command("sh", "-eu", path)
@@ -50,7 +49,7 @@ func TestHostileTracefs(t *testing.T) {
 	require.NoError(t, err, "%s\n%s", out, text)
 	name := unique("stapsdt_"+hostile, maxEvent, nil)
 	event := unique(hostile, maxEvent, nil)
-	want := fmt.Sprintf("file %s 1 2\n%s/%s|0x40(0x80) arg0=%%di:s32 arg1=+0(%%si):string arg2=\\7:s64 arg3=@+0x1040:x64 arg4=-3(%%bp):u8 arg7=@0x1000:string\n%[2]s/%[3]s_2|0x50\n",
+	want := fmt.Sprintf("file %s 12ab\n%s/%s|0x40(0x80) arg0=%%di:s32 arg1=+0(%%si):string arg2=\\7:s64 arg3=@+0x1040:x64 arg4=-3(%%bp):u8 arg7=@0x1000:string\n%[2]s/%[3]s_2|0x50\n",
 		s.Sites[0].File.Path, name, event)
 	assert.Equal(t, want, string(out))
 	_, err = os.Stat(filepath.Join(dir, "pwned"))
@@ -100,22 +99,4 @@ func TestUnique(t *testing.T) {
 	}
 	assert.Equal(t, long[:29]+"_2", names[1], names)
 	assert.Equal(t, long[:28]+"_12", names[11], names)
-}
-
-// TestSum: the sum is that of the command cksum.
-func TestSum(t *testing.T) {
-	for text, want := range map[string]uint32{"": 4294967295, "123456789": 930766865, strings.Repeat("a", 100_000): 0} {
-		sum, size, err := Sum(strings.NewReader(text))
-		require.NoError(t, err)
-		require.Equal(t, int64(len(text)), size)
-		if want == 0 {
-			cmd := exec.Command(testenv.NeedsTool(t, "cksum", "coreutils"))
-			cmd.Stdin = strings.NewReader(text)
-			out, err := cmd.Output()
-			require.NoError(t, err)
-			assert.Equal(t, string(out), fmt.Sprintf("%d %d\n", sum, size))
-			continue
-		}
-		assert.Equal(t, want, sum, text)
-	}
 }

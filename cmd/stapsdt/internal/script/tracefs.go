@@ -6,8 +6,6 @@ import (
 	_ "embed"
 	"fmt"
 	"hash/crc32"
-	"io"
-	"math/bits"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
@@ -24,18 +22,9 @@ var body string
 // are not in the events why tracefs cannot read them.
 func (s *Script) Tracefs() (script string, skipped []string) {
 	var head, define strings.Builder
-	fmt.Fprintf(&head, "#!/bin/sh\n# Prints the events of %s", render.Printable(s.Specs))
-	if len(s.PIDs) > 0 {
-		fmt.Fprintf(&head, " of %s and what they fork", processes(s.PIDs))
-	}
-	head.WriteString(" by\n# the kernel's tracefs. Run it as root:\n#\n" +
-		"#\tsh FILE           until Ctrl-C\n" +
-		"#\tsh FILE add       only makes the events\n" +
-		"#\tsh FILE print     prints what happens\n" +
-		"#\tsh FILE remove    removes the events\n")
-	for _, pid := range s.needed() {
-		fmt.Fprintf(&head, "#\n# It finds a probe through process %d, and works as long as this runs.\n", pid)
-	}
+	head.WriteString("#!/bin/sh\n")
+	s.head(&head, "#", " and what they fork", "sh FILE           until Ctrl-C", "sh FILE add       only makes the events",
+		"sh FILE print     prints the events", "sh FILE remove    removes the events")
 	head.WriteString("#\n")
 	var names []string
 	var file *File
@@ -43,7 +32,7 @@ func (s *Script) Tracefs() (script string, skipped []string) {
 		site := &s.Sites[i]
 		if site.File != file {
 			file = site.File
-			fmt.Fprintf(&define, "\tfile %s %d %d\n", shellQuoted(file.Path), file.Sum, file.Size)
+			fmt.Fprintf(&define, "\tfile %s %s\n", shellQuoted(file.Path), file.SHA256)
 		}
 		group := unique("stapsdt_"+site.Provider, maxEvent, nil)
 		prefix := group + "/"
@@ -80,9 +69,9 @@ func after(names []string, prefix string) (rests []string) {
 func (s *Script) definition(site *Site) (definition string, without []string) {
 	var names []string
 	for i, v := range s.values(site) {
-		what, why := site.fetch(i, &v)
-		if why != "" {
-			without = append(without, fmt.Sprintf("without %s: %s", v.name, why))
+		what := site.fetch(i, &v)
+		if what == "" {
+			without = append(without, fmt.Sprintf("without %s: tracefs cannot read %s", v.name, v.Arg))
 			continue
 		}
 		name := unique(v.name, maxArgument, names)
@@ -96,34 +85,3 @@ func (s *Script) definition(site *Site) (definition string, without []string) {
 func shellQuoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
-
-// Sum returns what cksum prints of a file: its checksum and its size. The checksum is that of
-// POSIX, which is not IEEE's.
-func Sum(r io.Reader) (sum uint32, size int64, err error) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := r.Read(buf)
-		for _, c := range buf[:n] {
-			sum = sum<<8 ^ posix[byte(sum>>24)^c]
-		}
-		size += int64(n)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return 0, 0, err
-		}
-	}
-	for n := size; n > 0; n >>= 8 {
-		sum = sum<<8 ^ posix[byte(sum>>24)^byte(n)]
-	}
-	return ^sum, size, nil
-}
-
-// posix is the table of IEEE's polynomial, with the bits in their natural order.
-var posix = func() (table [256]uint32) {
-	for i := range table {
-		table[i] = bits.Reverse32(crc32.IEEETable[bits.Reverse8(uint8(i))])
-	}
-	return table
-}()

@@ -10,11 +10,11 @@ fail() {
 	exit 1
 }
 
-# file PATH SUM SIZE sets file to a path for the kernel. An offset in another file could be
+# file PATH SHA256 sets file to a path for the kernel. An offset in another file could be
 # in the middle of an instruction.
 file() {
 	[ -e "$1" ] || fail "$1 does not exist"
-	[ "$(cksum <"$1")" = "$2 $3" ] || fail "$1 has changed: make this script again"
+	[ "$(sha256sum <"$1")" = "$2  -" ] || fail "$1 has changed: make this script again"
 	file=$1
 	case $1 in *[!A-Za-z0-9_./+-]*)
 		# The kernel reads no blanks.

@@ -16,8 +16,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
 var (
@@ -59,7 +59,7 @@ func readProcess(pid int) (p process, err error) {
 	p.pid, p.own = pid, pid
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return p, target.ErrNoProcess
+		return p, proc.ErrNoProcess
 	}
 	for line := range bytes.Lines(status) {
 		fields := strings.Fields(string(line))
@@ -73,7 +73,7 @@ func readProcess(pid int) (p process, err error) {
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return p, target.ErrNoProcess
+		return p, proc.ErrNoProcess
 	}
 	// The name, in parentheses, may contain anything.
 	if fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]); len(fields) > 19 {
@@ -198,7 +198,7 @@ func directories(uid uint32, variable func(string) string) (all []string) {
 // Processes returns those that listen, as far as this user may connect to them, and those that are Elsewhere, whose sockets
 // are in a directory of this user.
 func Processes() []*Process {
-	pids, err := target.Processes()
+	pids, err := proc.Processes()
 	if err != nil {
 		return nil
 	}

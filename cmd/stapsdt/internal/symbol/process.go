@@ -10,6 +10,7 @@ import (
 	"sort"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"golang.org/x/sys/unix"
 )
@@ -36,7 +37,7 @@ type process struct {
 	pid int
 	uid uint32
 	// maps are its memory maps, the newest last: a process can run another program.
-	maps [][]target.Mapping
+	maps [][]proc.Mapping
 	jit  *perfMap
 	vdso *Module
 }
@@ -61,38 +62,38 @@ const maxMaps = 8
 // Look reads the memory map of a process, and opens the files in it, so that both are known
 // when it has exited. It does nothing if it has exited already.
 func (p *Processes) Look(pid int) {
-	mappings, err := target.CodeMappings(pid)
+	mappings, err := proc.CodeMappings(pid)
 	if err != nil || len(mappings) == 0 {
 		return
 	}
-	proc := p.byPID[pid]
-	if proc == nil {
-		proc = &process{pid: pid, jit: newPerfMap(pid, &p.perfMaps)}
-		p.byPID[pid] = proc
+	entry := p.byPID[pid]
+	if entry == nil {
+		entry = &process{pid: pid, jit: newPerfMap(pid, &p.perfMaps)}
+		p.byPID[pid] = entry
 		var stat unix.Stat_t
 		if unix.Stat(fmt.Sprintf("/proc/%d", pid), &stat) == nil {
-			proc.uid = stat.Uid
+			entry.uid = stat.Uid
 		}
 	}
-	proc.jit.keep(proc.uid)
-	if n := len(proc.maps); n > 0 && slices.Equal(proc.maps[n-1], mappings) {
+	entry.jit.keep(entry.uid)
+	if n := len(entry.maps); n > 0 && slices.Equal(entry.maps[n-1], mappings) {
 		return
 	}
-	if len(proc.maps) == maxMaps {
-		proc.maps = proc.maps[1:]
+	if len(entry.maps) == maxMaps {
+		entry.maps = entry.maps[1:]
 	}
-	proc.maps = append(proc.maps, mappings)
+	entry.maps = append(entry.maps, mappings)
 	for i := range mappings {
 		switch m := &mappings[i]; {
 		case m.IsFile():
 			p.open(pid, m)
-		case m.Path == "[vdso]" && proc.vdso == nil:
-			proc.vdso = readVDSO(pid, m, &p.tables)
+		case m.Path == "[vdso]" && entry.vdso == nil:
+			entry.vdso = readVDSO(pid, m, &p.tables)
 		}
 	}
 }
 
-func (p *Processes) open(pid int, m *target.Mapping) {
+func (p *Processes) open(pid int, m *proc.Mapping) {
 	key := fileKey{m.Device, m.Inode, m.Path}
 	if known := p.modules[key]; known != nil && known.content != nil {
 		return
@@ -105,7 +106,7 @@ func (p *Processes) open(pid int, m *target.Mapping) {
 }
 
 // readVDSO reads the code that the kernel gives to a process, which is an ELF file in memory.
-func readVDSO(pid int, m *target.Mapping, left *int64) *Module {
+func readVDSO(pid int, m *proc.Mapping, left *int64) *Module {
 	module := &Module{Path: m.Path, left: left}
 	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if err != nil {
@@ -126,27 +127,27 @@ func (p *Processes) Stack(pid int, probe string, addresses []uint64, depth int) 
 	if !p.known(pid, addresses) {
 		p.Look(pid)
 	}
-	proc := p.byPID[pid]
-	if proc == nil {
+	entry := p.byPID[pid]
+	if entry == nil {
 		s.Exited = true
 		for _, a := range addresses {
 			s.Frames = append(s.Frames, Frame{Address: a})
 		}
 		return s
 	}
-	n := len(proc.maps) - 1
-	for i := n; i >= 0 && coverage(proc.maps[n], addresses) < len(addresses); i-- {
-		if coverage(proc.maps[i], addresses) > coverage(proc.maps[n], addresses) {
+	n := len(entry.maps) - 1
+	for i := n; i >= 0 && coverage(entry.maps[n], addresses) < len(addresses); i-- {
+		if coverage(entry.maps[i], addresses) > coverage(entry.maps[n], addresses) {
 			n = i
 		}
 	}
 	for i, a := range addresses {
 		// What follows is not what a function returns to: it was read from a register that
 		// is no frame pointer.
-		if i > 0 && find(proc.maps[n], a) == nil {
+		if i > 0 && find(entry.maps[n], a) == nil {
 			break
 		}
-		s.Frames = append(s.Frames, p.frame(proc, proc.maps[n], a, i > 0))
+		s.Frames = append(s.Frames, p.frame(entry, entry.maps[n], a, i > 0))
 		if s.Frames[i].isTop() {
 			break
 		}
@@ -161,11 +162,11 @@ func (p *Processes) Stack(pid int, probe string, addresses []uint64, depth int) 
 
 // known reports whether the newest memory map of a process has all addresses.
 func (p *Processes) known(pid int, addresses []uint64) bool {
-	proc := p.byPID[pid]
-	return proc != nil && coverage(proc.maps[len(proc.maps)-1], addresses) == len(addresses)
+	entry := p.byPID[pid]
+	return entry != nil && coverage(entry.maps[len(entry.maps)-1], addresses) == len(addresses)
 }
 
-func coverage(mappings []target.Mapping, addresses []uint64) (n int) {
+func coverage(mappings []proc.Mapping, addresses []uint64) (n int) {
 	for _, a := range addresses {
 		if find(mappings, a) != nil {
 			n++
@@ -174,7 +175,7 @@ func coverage(mappings []target.Mapping, addresses []uint64) (n int) {
 	return n
 }
 
-func find(mappings []target.Mapping, address uint64) *target.Mapping {
+func find(mappings []proc.Mapping, address uint64) *proc.Mapping {
 	i := sort.Search(len(mappings), func(i int) bool { return mappings[i].End > address })
 	if i == len(mappings) || address < mappings[i].Start {
 		return nil
@@ -183,7 +184,7 @@ func find(mappings []target.Mapping, address uint64) *target.Mapping {
 }
 
 // frame finds the functions at an address. One that a function returns to is after the call.
-func (p *Processes) frame(proc *process, mappings []target.Mapping, address uint64, returns bool) Frame {
+func (p *Processes) frame(entry *process, mappings []proc.Mapping, address uint64, returns bool) Frame {
 	pc := address
 	if returns {
 		pc--
@@ -192,7 +193,7 @@ func (p *Processes) frame(proc *process, mappings []target.Mapping, address uint
 	if m == nil {
 		return Frame{Address: address}
 	}
-	module, offset := proc.vdso, address-m.Start+m.Offset
+	module, offset := entry.vdso, address-m.Start+m.Offset
 	if m.IsFile() {
 		module = p.modules[fileKey{m.Device, m.Inode, m.Path}]
 	} else if m.Path != "[vdso]" {
@@ -203,10 +204,10 @@ func (p *Processes) frame(proc *process, mappings []target.Mapping, address uint
 			return Frame{Address: at, Module: module, Functions: module.lookup(at - (address - pc))}
 		}
 	}
-	fns := proc.jit.lookup(pc)
+	fns := entry.jit.lookup(pc)
 	if fns == nil {
-		proc.jit.refresh(proc.uid)
-		fns = proc.jit.lookup(pc)
+		entry.jit.refresh(entry.uid)
+		fns = entry.jit.lookup(pc)
 	}
 	if module != nil {
 		return Frame{Address: offset, Module: module, Functions: fns}

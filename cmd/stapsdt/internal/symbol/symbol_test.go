@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -21,15 +21,15 @@ import (
 )
 
 // own returns where the code of this program is.
-func own(t testing.TB) target.Mapping {
-	mappings, err := target.CodeMappings(os.Getpid())
+func own(t testing.TB) proc.Mapping {
+	mappings, err := proc.CodeMappings(os.Getpid())
 	require.NoError(t, err)
 	m := find(mappings, uint64(reflect.ValueOf(TestGoTable).Pointer()))
 	if m != nil {
 		return *m
 	}
 	require.FailNow(t, "this function is nowhere")
-	return target.Mapping{}
+	return proc.Mapping{}
 }
 
 // TestGoTable compares the functions of this program with what its runtime says, inlined ones
@@ -169,9 +169,9 @@ func TestOtherProgram(t *testing.T) {
 	pid := os.Getpid()
 	p.Look(pid)
 	pc := uint64(reflect.ValueOf(TestOtherProgram).Pointer())
-	proc := p.byPID[pid]
-	proc.maps = append(proc.maps, []target.Mapping{{Start: 0x1000, End: 0x2000, Executable: true}})
-	p.byPID[1<<30] = proc // a process that cannot be looked at again
+	entry := p.byPID[pid]
+	entry.maps = append(entry.maps, []proc.Mapping{{Start: 0x1000, End: 0x2000, Executable: true}})
+	p.byPID[1<<30] = entry // a process that cannot be looked at again
 	s := p.Stack(1<<30, "p", []uint64{pc}, 127)
 	if assert.Len(t, s.Frames, 1, s) {
 		assert.True(t, strings.HasSuffix(s.Frames[0].Names()[0], ".TestOtherProgram"), s)
@@ -180,7 +180,7 @@ func TestOtherProgram(t *testing.T) {
 
 // TestVDSO: the kernel's code in a process has symbols too.
 func TestVDSO(t *testing.T) {
-	mappings, err := target.CodeMappings(os.Getpid())
+	mappings, err := proc.CodeMappings(os.Getpid())
 	require.NoError(t, err)
 	for i := range mappings {
 		if mappings[i].Path != "[vdso]" {

@@ -65,15 +65,13 @@ func newStamp(stat *unix.Stat_t) stamp {
 	return stamp{ID{stat.Dev, stat.Ino}, stat.Size, stat.Mtim, stat.Ctim}
 }
 
-// Attach calls attach while the file is as it was when its probes were read, and returns what
-// detaches. If the file is changed, that happens by itself. The error is lease.ErrBroken if it
-// was changed already.
-func (f *File) Attach(attach func() io.Closer) (io.Closer, error) {
+// Hold returns the lease of the file, which is as it was when its probes were read, and stays so until the lease is let go. If
+// the file is changed later, what the lease keeps is detached. The error is lease.ErrBroken if it was changed already.
+func (f *File) Hold() (*lease.Lease, error) {
 	if f.Changed() {
 		return nil, lease.ErrBroken
 	}
-	defer f.owner.charge(time.Now())
-	return f.lease.Attach(attach)
+	return f.lease, f.lease.Hold()
 }
 
 // Guarded reports whether the file cannot be changed while something is attached to it. If it
@@ -115,23 +113,17 @@ func (f *File) AttachPath() string { return fmt.Sprintf("/proc/self/fd/%d", f.co
 // Stalled reports whether the file system did not answer when the probes or their types were read.
 func (f *File) Stalled() bool { return f.content != nil && f.content.stalled.Load() }
 
-// Reach calls attach with a path of the file. The error is stall.Err if that takes longer than
-// patience, or if the file system does not answer. If attach returns later, late is called.
-func Reach[T any](f *File, patience time.Duration, attach func(path string) (T, error), late func(T)) (none T, err error) {
+// Reopen returns another descriptor of the file, a path that is valid until that is closed, and the key of the file system for
+// package stall. The error is stall.Err if the file system does not answer.
+func (f *File) Reopen() (path string, same *os.File, key any, err error) {
 	if _, err := f.content.stat(); err != nil {
 		if err == stall.Err { // of whom it was opened for
 			f.content.stalled.Store(true)
 		}
-		return none, err
+		return "", nil, nil, err
 	}
-	path, same, err := f.content.reopen()
-	if err != nil {
-		return none, err
-	}
-	return stall.Within(patience, f.owner.stallKey(f.ID), func() (T, error) {
-		defer same.Close() // not before, because the number would become that of another file
-		return attach(path)
-	}, late)
+	path, same, err = f.content.reopen()
+	return path, same, f.owner.stallKey(f.ID), err
 }
 
 // Is reports whether a path with this information leads to the file.

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 )
 
@@ -21,7 +23,7 @@ import (
 // so that looking again is cheap. It is for one goroutine.
 type Finder struct {
 	known  map[mapKey]*entry
-	pruned time.Time // when expired entries were last removed
+	purged time.Time // when expired entries were last removed
 	byID   map[ID]*File
 	named  map[ID]bool   // what was opened by a name that a user has given
 	leases *lease.Leases // nil if nothing will be attached
@@ -31,7 +33,7 @@ type Finder struct {
 	// written has the files that were open for writing when they were looked at.
 	written map[ID]*openWriter
 	// specs are those of functions, and reasons why they select none, by their strings.
-	specs   []Spec
+	specs   []spec.Spec
 	reasons map[string]error
 }
 
@@ -106,21 +108,50 @@ func (f *Finder) Broken() <-chan struct{} {
 type Use struct {
 	*File
 	// Mappings are those of the file, in the order of their addresses.
-	Mappings []Mapping
+	Mappings []proc.Mapping
 }
 
 // Process returns the files with probes that a process has mapped. The error is
 // ErrNoProcess if it has exited, and a *rights.Error if rights are missing to read the process.
 // Files that cannot be opened are skipped: skipped is the reason of the first of them.
 func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
-	start := time.Now()
 	if f.owners.indebted() {
-		if o := f.owners.of(pid); o.late(start) {
+		if o := f.owners.of(pid); o.late(time.Now()) {
 			o.outOfTime()
 			return nil, nil, nil
 		}
 	}
-	mappings, more, err := mappings(pid, (*Mapping).IsFile)
+	mappings, err := f.mappings(pid)
+	if err != nil {
+		return nil, nil, err
+	}
+	whose := sync.OnceValue(func() *owner { return f.owners.of(pid) })
+	at := map[*File]int{}
+	for _, all := range byFile(mappings) {
+		i := slices.IndexFunc(all, func(m proc.Mapping) bool { return m.Executable })
+		if i < 0 || all[i].Parked() {
+			continue
+		}
+		file, err := f.file(pid, &all[i], whose)
+		if err != nil && skipped == nil {
+			skipped = err
+		}
+		if file == nil {
+			continue
+		}
+		if i, known := at[file]; known { // by another name
+			uses[i].Mappings = append(uses[i].Mappings, all...)
+			continue
+		}
+		at[file], uses = len(uses), append(uses, Use{file, all})
+	}
+	return uses, skipped, nil
+}
+
+// mappings returns the mappings of files in a process.
+func (f *Finder) mappings(pid int) ([]proc.Mapping, error) {
+	start := time.Now()
+	mappings, more, err := proc.Mappings(pid)
 	if time.Since(start) > slowMaps {
 		f.owners.of(pid).charge(start)
 	}
@@ -132,60 +163,32 @@ func (f *Finder) Process(pid int) (uses []Use, skipped error, err error) {
 		f.skips.add(skipMappings, "%s has mapped too much: the rest is left out", who)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, nil, rights.New(fmt.Sprintf("reading the memory map of process %d", pid), err, rights.Ptrace)
+		err = rights.New(fmt.Sprintf("reading the memory map of process %d", pid), err, rights.Ptrace)
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	whose := sync.OnceValue(func() *owner { return f.owners.of(pid) })
-	at := map[*File]int{}
-	byKey := map[mapKey][]Mapping{}
-	var order []mapKey
+	return mappings, err
+}
+
+// byFile divides mappings by their files, in the order of the first of each.
+func byFile(mappings []proc.Mapping) (all [][]proc.Mapping) {
+	at := map[mapKey]int{}
 	for _, m := range mappings {
-		key := mapKey{m.Device, m.Inode, m.Path}
-		if byKey[key] == nil {
-			order = append(order, key)
+		i, known := at[keyOf(&m)]
+		if !known {
+			i = len(all)
+			at[keyOf(&m)], all = i, append(all, nil)
 		}
-		byKey[key] = append(byKey[key], m)
+		all[i] = append(all[i], m)
 	}
-	for _, key := range order {
-		all := byKey[key]
-		i := slices.IndexFunc(all, func(m Mapping) bool { return m.Executable })
-		if i < 0 || all[i].Parked() {
-			continue
-		}
-		file, err := f.file(pid, key, all[i], whose)
-		if err != nil && skipped == nil {
-			skipped = err
-		}
-		if file == nil {
-			continue
-		}
-		if j, ok := at[file]; ok {
-			uses[j].Mappings = append(uses[j].Mappings, all...)
-			continue
-		}
-		at[file] = len(uses)
-		uses = append(uses, Use{file, all})
-	}
-	return uses, skipped, nil
+	return all
 }
 
 // file returns nil if the file has no probes, or must not be attached to yet. whose returns the owner
 // of the process.
-func (f *Finder) file(pid int, key mapKey, m Mapping, whose func() *owner) (*File, error) {
-	now := time.Now()
-	if e := f.known[key]; e != nil {
-		switch {
-		case e.file != nil && !e.file.Changed() && !e.file.Copied():
-			return e.file, nil
-		case e.file == nil && (now.Before(e.until) || !e.skip && f.same(e, pid, &m)):
-			if e.until.IsZero() {
-				e.until = now.Add(entryTTL)
-			}
-			return nil, nil
-		}
+func (f *Finder) file(pid int, m *proc.Mapping, whose func() *owner) (*File, error) {
+	if e := f.lookup(pid, m); e != nil {
+		return e.file, nil
 	}
+	now, key := time.Now(), keyOf(m)
 	// Only now are the rights needed that opening takes.
 	o := whose()
 	if f.refuses(o, now) {
@@ -197,7 +200,7 @@ func (f *Finder) file(pid int, key mapKey, m Mapping, whose func() *owner) (*Fil
 		f.skips.add(skipFUSE, "%s is left out, because it is on a FUSE file system, whose server could stop this command; to trace it, name the file", key.path)
 		return nil, nil
 	}
-	opened, err := openContent(o.stallKey(key.device), func() (*os.File, error) { return openMapped(pid, key, m) })
+	opened, err := openContent(o.stallKey(key.device), func() (*os.File, error) { return openMapped(pid, m) })
 	if err == nil {
 		return f.readMapped(pid, key, opened, o)
 	}
@@ -345,7 +348,7 @@ func (f *Finder) Open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.discard(func(e *entry) bool { return e.stamp.ID == file.ID }) // it may have been found, and dismissed, before it was opened here
+	f.purge(func(e *entry) bool { return e.stamp.ID == file.ID }) // it may have been found, and ignored, before it was opened here
 	return file, nil
 }
 

@@ -14,28 +14,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/function"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
-
-const (
-	// FunctionProvider is the provider of the functions of Go programs, which are probes without notes.
-	FunctionProvider = "go"
-	// ReturnSuffix follows the name of a function in that of its returns.
-	ReturnSuffix = ":return"
-)
-
-// functionSpec returns the pattern of a spec of functions, and whether it is about their returns.
-func functionSpec(text string) (pattern function.Pattern, returns, ok bool) {
-	rest, ok := strings.CutPrefix(text, FunctionProvider+":")
-	if !ok {
-		return "", false, false
-	}
-	name, returns := strings.CutSuffix(rest, ReturnSuffix)
-	if strings.Contains(name, ":") { // a FILE of this name
-		return "", false, false
-	}
-	return function.Pattern(name), returns, true
-}
 
 // FunctionSite is a site in a function: where a call is seen, or one of its returns.
 type FunctionSite struct {
@@ -61,37 +42,37 @@ func functionKey(p *sdt.Site) string { return fmt.Sprintf("%x %s", p.Offset, p.N
 
 // Function returns what is known of a site that is one of a function, and nil for others.
 func (f *File) Function(p *sdt.Site) *FunctionSite {
-	if f.functions == nil || p.Provider != FunctionProvider {
+	if f.functions == nil || p.Provider != spec.FunctionProvider {
 		return nil
 	}
 	return f.functions.sites[functionKey(p)]
 }
 
-// Selects reports whether a spec selects a site of a file. A spec of functions selects nothing else, and
+// Selects reports whether a spec selects a site of the file. A spec of functions selects nothing else, and
 // no other selects functions.
-func (s Spec) Selects(f *File, p *sdt.Site) bool {
+func (f *File) Selects(s spec.Spec, p *sdt.Site) bool {
 	fn := f.Function(p)
 	if fn != nil || s.Functions {
-		return fn != nil && fn.specs[s.text]
+		return fn != nil && fn.specs[s.String()]
 	}
 	return s.Match(p.Provider, p.Name)
 }
 
 // SelectFunctions makes the finder look for the functions that specs select, in files that it has not
 // found yet.
-func (f *Finder) SelectFunctions(specs []Spec) {
-	f.specs = slices.DeleteFunc(slices.Clone(specs), func(s Spec) bool { return !s.Functions })
+func (f *Finder) SelectFunctions(specs []spec.Spec) {
+	f.specs = slices.DeleteFunc(slices.Clone(specs), func(s spec.Spec) bool { return !s.Functions })
 	f.reasons = map[string]error{}
 }
 
 // FunctionProblem returns why no function was found for a spec, or nil if that is not known.
-func (f *Finder) FunctionProblem(s Spec) error { return f.reasons[s.text] }
+func (f *Finder) FunctionProblem(s spec.Spec) error { return f.reasons[s.String()] }
 
 // explain keeps the reason that a spec selects nothing in a file: that of a Go program says more than
 // that a library is none.
-func (f *Finder) explain(s Spec, err error) {
-	if old := f.reasons[s.text]; old == nil || errors.Is(old, gotable.ErrNoTable) {
-		f.reasons[s.text] = err
+func (f *Finder) explain(s spec.Spec, err error) {
+	if old := f.reasons[s.String()]; old == nil || errors.Is(old, gotable.ErrNoTable) {
+		f.reasons[s.String()] = err
 	}
 }
 
@@ -105,25 +86,25 @@ func (f *File) readFunctions(finder *Finder) {
 	}
 	found := &functions{sites: map[string]*FunctionSite{}, inlined: map[string]int{}}
 	selected := make([][]*function.Function, len(finder.specs))
-	for i, spec := range finder.specs {
+	for i, one := range finder.specs {
 		reason := err
 		if reason == nil {
-			selected[i], reason = program.Find(spec.pattern)
+			selected[i], reason = program.Find(one.Pattern)
 		}
 		if reason != nil {
-			finder.explain(spec, reason)
+			finder.explain(one, reason)
 		}
 	}
 	if err == nil {
 		program.Describe(slices.Concat(selected...))
 	}
-	for i, spec := range finder.specs {
+	for i, one := range finder.specs {
 		for _, fn := range selected[i] {
 			if fn.Inlined > 0 {
 				found.inlined[fn.Name] = fn.Inlined
 			}
-			if err := f.addFunction(found, fn, spec); err != nil {
-				finder.explain(spec, fmt.Errorf("the returns of %s are not seen: %w", fn.Name, err))
+			if err := f.addFunction(found, fn, one); err != nil {
+				finder.explain(one, fmt.Errorf("the returns of %s are not seen: %w", fn.Name, err))
 			}
 		}
 	}
@@ -138,26 +119,26 @@ func (f *File) readFunctions(finder *Finder) {
 func (f *File) TypeNames() layout.Names { return f.functions.program }
 
 // addFunction adds the sites of a function that a spec selects.
-func (f *File) addFunction(found *functions, fn *function.Function, spec Spec) error {
+func (f *File) addFunction(found *functions, fn *function.Function, by spec.Spec) error {
 	name, at, args, fields := fn.Name, []function.Site{fn.Call}, fn.Args, fn.Fields
-	if spec.returns {
+	if by.Returns {
 		if fn.ReturnErr != nil {
 			return fn.ReturnErr
 		}
-		name, at, args = fn.Name+ReturnSuffix, fn.Returns, fn.Results
+		name, at, args = fn.Name+spec.ReturnSuffix, fn.Returns, fn.Results
 		fields = fn.ResultFields
 	}
 	for _, place := range at {
-		site := sdt.Site{Provider: FunctionProvider, Name: name, Address: place.Address, Offset: place.Offset}
+		site := sdt.Site{Provider: spec.FunctionProvider, Name: name, Address: place.Address, Offset: place.Offset}
 		for _, a := range args {
 			site.Args = append(site.Args, a.Arg)
 		}
 		key := functionKey(&site)
 		if found.sites[key] == nil {
-			found.sites[key] = &FunctionSite{Function: fn, Return: spec.returns, Args: args, Fields: fields, specs: map[string]bool{}}
+			found.sites[key] = &FunctionSite{Function: fn, Return: by.Returns, Args: args, Fields: fields, specs: map[string]bool{}}
 			f.Probes = append(f.Probes, site)
 		}
-		found.sites[key].specs[spec.text] = true
+		found.sites[key].specs[by.String()] = true
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 )
@@ -44,7 +45,7 @@ func GoidOffset(pid int) (uint32, error) {
 		return 0, rights.New(fmt.Sprintf("opening the program of process %d", pid), err, rights.Ptrace)
 	}
 	if err != nil {
-		return 0, processError(pid, err)
+		return 0, proc.Wrap(pid, err)
 	}
 	defer exe.Close()
 	offset, err := goidOffset(exe)

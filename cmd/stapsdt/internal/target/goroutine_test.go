@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/assert"
@@ -53,7 +54,7 @@ func TestGoidOffset(t *testing.T) {
 	_, err = GoidOffset(os.Getpid())
 	assert.NoError(t, err)
 	_, err = GoidOffset(1 << 30)
-	assert.ErrorIs(t, err, ErrNoProcess)
+	assert.ErrorIs(t, err, proc.ErrNoProcess)
 	sleep := exec.Command("sleep", "100")
 	require.NoError(t, sleep.Start())
 	defer func() { _ = sleep.Process.Kill(); _ = sleep.Wait() }()

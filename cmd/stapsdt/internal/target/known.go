@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"maps"
 	"time"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 )
 
 // mapKey is a file as it appears in /proc/PID/maps. The device and the inode are not always
@@ -16,6 +18,8 @@ type mapKey struct {
 	device, inode uint64
 	path          string
 }
+
+func keyOf(m *proc.Mapping) mapKey { return mapKey{m.Device, m.Inode, m.Path} }
 
 // entry is what a finder knows about a file.
 type entry struct {
@@ -27,28 +31,32 @@ type entry struct {
 	owner *owner // who has mapped a file that does not matter, if that counts
 }
 
-// Knows reports whether a file that a process has mapped was looked at already, so that its
+// Knows reports whether a file that a process has mapped just now was looked at already, so that its
 // probes are known, or that it has none.
-func (f *Finder) Knows(pid int, m *Mapping) bool {
-	e := f.known[mapKey{m.Device, m.Inode, m.Path}]
-	if e == nil {
-		return false
+func (f *Finder) Knows(pid int, m *proc.Mapping) bool {
+	if e := f.known[keyOf(m)]; e != nil && !e.skip {
+		e.until = time.Time{} // the mapping may be another one by now
 	}
-	if e.file != nil {
-		return !e.file.Changed() && !e.file.Copied()
+	return f.lookup(pid, m) != nil
+}
+
+// lookup returns what is known of a file that a process has mapped, or nil if it has to be looked at.
+func (f *Finder) lookup(pid int, m *proc.Mapping) *entry {
+	e, now := f.known[keyOf(m)], time.Now()
+	switch {
+	case e == nil || e.file != nil && (e.file.Changed() || e.file.Copied()):
+		return nil
+	case e.file != nil || now.Before(e.until):
+	case e.skip || !f.same(e, pid, m):
+		return nil
+	default:
+		e.until = now.Add(entryTTL)
 	}
-	if e.skip && time.Now().Before(e.until) {
-		return true
-	}
-	if f.same(e, pid, m) {
-		return true
-	}
-	e.until = time.Time{} // the mapping may be another one by now
-	return false
+	return e
 }
 
 // same reports whether a mapping is of the file that an entry is about.
-func (f *Finder) same(e *entry, pid int, m *Mapping) bool {
+func (f *Finder) same(e *entry, pid int, m *proc.Mapping) bool {
 	o := e.owner
 	defer func(start time.Time) { o.charge(start) }(time.Now())
 	stat, err := statPath(o.stallKey(m.Device), mapFile(pid, m))
@@ -59,8 +67,8 @@ func (f *Finder) same(e *entry, pid int, m *Mapping) bool {
 	return err == nil && newStamp(&stat) == e.stamp
 }
 
-// Doubt makes the finder compare all files again, after it may have missed changes.
-func (f *Finder) Doubt() {
+// Recheck makes the finder compare all files again, after it may have missed changes.
+func (f *Finder) Recheck() {
 	for _, e := range f.known {
 		if !e.skip {
 			e.until = time.Time{}
@@ -72,16 +80,16 @@ func (f *Finder) Doubt() {
 // looked at again.
 func (f *Finder) remember(key mapKey, s stamp, o *owner) {
 	now := time.Now()
-	if now.Sub(f.pruned) > entryTTL {
-		f.discard(func(e *entry) bool { return now.Sub(e.until) > entryTTL })
-		f.pruned = now
+	if now.Sub(f.purged) > entryTTL {
+		f.purge(func(e *entry) bool { return now.Sub(e.until) > entryTTL })
+		f.purged = now
 	}
-	f.unlearn(key)
+	f.remove(key)
 	if o != nil {
-		if o.dismissed > maxDismissed {
+		if o.ignored > maxIgnored {
 			return
 		}
-		o.dismissed += entrySize + len(key.path)
+		o.ignored += entrySize + len(key.path)
 	}
 	until := now.Add(entryTTL)
 	if age := now.Sub(time.Unix(s.ctime.Unix())); age >= 0 && age < timestampStep {
@@ -93,40 +101,40 @@ func (f *Finder) remember(key mapKey, s stamp, o *owner) {
 // entrySize is the approximate size of an entry in bytes, apart from its path.
 const entrySize = 256
 
-// discard forgets files without probes that matter.
-func (f *Finder) discard(which func(*entry) bool) {
+// purge removes what is known of files without probes that matter.
+func (f *Finder) purge(which func(*entry) bool) {
 	for key, e := range f.known {
 		if e.file == nil && which(e) {
-			f.unlearn(key)
+			f.remove(key)
 		}
 	}
 }
 
-// unlearn forgets what is known of a file.
-func (f *Finder) unlearn(key mapKey) {
+// remove removes what is known of a file.
+func (f *Finder) remove(key mapKey) {
 	if e := f.known[key]; e != nil && e.owner != nil {
-		e.owner.dismissed -= entrySize + len(key.path)
+		e.owner.ignored -= entrySize + len(key.path)
 	}
 	delete(f.known, key)
 }
 
-// Dismiss closes a file whose probes do not matter. For a while, it is not found again.
-func (f *Finder) Dismiss(file *File) {
+// Ignore closes a file whose probes do not matter. For a while, it is not found again.
+func (f *Finder) Ignore(file *File) {
 	for key, e := range f.known {
 		if e.file == file {
 			f.remember(key, file.stamp, file.owner)
 		}
 	}
-	f.Forget(file)
+	f.Drop(file)
 }
 
-// Reconsider finds files again that were dismissed.
+// Reconsider finds files again that were ignored.
 func (f *Finder) Reconsider() {
-	f.discard(func(*entry) bool { return true })
+	f.purge(func(*entry) bool { return true })
 }
 
-// Forget closes a file, which is found again if a process has it.
-func (f *Finder) Forget(file *File) {
+// Drop closes a file, which is found again if a process has it.
+func (f *Finder) Drop(file *File) {
 	maps.DeleteFunc(f.known, func(_ mapKey, e *entry) bool { return e.file == file })
 	if f.byID[file.ID] == file {
 		delete(f.byID, file.ID)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 
@@ -16,25 +17,25 @@ import (
 )
 
 // mapFile returns the path that leads to what a process has mapped.
-func mapFile(pid int, m *Mapping) string {
+func mapFile(pid int, m *proc.Mapping) string {
 	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
 }
 
 // openMapped opens what a process has mapped. /proc/PID/map_files leads to exactly that,
 // even if it is deleted or in memory. That takes root or CAP_CHECKPOINT_RESTORE;
 // without them, the path will do if it still leads to the same file.
-func openMapped(pid int, key mapKey, m Mapping) (*os.File, error) {
-	file, err := open(mapFile(pid, &m))
+func openMapped(pid int, m *proc.Mapping) (*os.File, error) {
+	file, err := open(mapFile(pid, m))
 	var leased *leasedError
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.As(err, &leased) {
 		return file, err
 	}
-	op := fmt.Sprintf("opening %s of process %d", strings.TrimSuffix(key.path, " (deleted)"), pid)
+	op := fmt.Sprintf("opening %s of process %d", strings.TrimSuffix(m.Path, " (deleted)"), pid)
 	if stall.Passes(err) {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	for _, root := range []string{fmt.Sprintf("/proc/%d/root", pid), ""} {
-		file, openErr := open(root + key.path)
+		file, openErr := open(root + m.Path)
 		if errors.As(openErr, &leased) {
 			return nil, openErr
 		}
@@ -43,7 +44,7 @@ func openMapped(pid int, key mapKey, m Mapping) (*os.File, error) {
 		}
 		var stat unix.Stat_t
 		// The device in maps is a file system's own idea where stat shows an anonymous one.
-		if unix.Fstat(int(file.Fd()), &stat) == nil && stat.Ino == key.inode && (stat.Dev == key.device || unix.Major(stat.Dev) == 0) {
+		if unix.Fstat(int(file.Fd()), &stat) == nil && stat.Ino == m.Inode && (stat.Dev == m.Device || unix.Major(stat.Dev) == 0) {
 			return file, nil
 		}
 		file.Close()
@@ -62,6 +63,6 @@ func openMapped(pid int, key mapKey, m Mapping) (*os.File, error) {
 // OpenMapping opens the file of a mapping of a process, as a Finder does: also if it was
 // deleted, is in memory, or is in another mount namespace. The error is a *rights.Error if
 // rights are missing.
-func OpenMapping(pid int, m Mapping) (*Content, error) {
-	return openContent(m.Device, func() (*os.File, error) { return openMapped(pid, mapKey{m.Device, m.Inode, m.Path}, m) })
+func OpenMapping(pid int, m proc.Mapping) (*Content, error) {
+	return openContent(m.Device, func() (*os.File, error) { return openMapped(pid, &m) })
 }

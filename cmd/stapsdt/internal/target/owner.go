@@ -31,8 +31,8 @@ const (
 	descriptorShare = 8
 	// maxKinds is how many kinds of selected probes the files of an owner may have had.
 	maxKinds = 4096
-	// maxDismissed is how many bytes of paths are kept of an owner's files that do not matter.
-	maxDismissed = 2 << 20
+	// maxIgnored is how many bytes of paths are kept of an owner's files that do not matter.
+	maxIgnored = 2 << 20
 )
 
 // ownerID identifies the owner of a process: a user, or root of a container.
@@ -59,7 +59,7 @@ type owner struct {
 	// files, probes and descriptors are those of the files that are open.
 	files, probes, descriptors int
 	kinds                      map[string]bool // by bpf.Probe.Key
-	dismissed                  int             // bytes of paths
+	ignored                    int             // bytes of paths
 	skips                      *Skips
 }
 
@@ -152,7 +152,7 @@ func (o *owners) of(pid int) *owner {
 	}
 	known := o.byID[id]
 	if known == nil {
-		o.prune()
+		o.purge()
 		known = &owner{id: id, all: o, at: o.now(), skips: o.skips}
 		o.byID[id] = known
 	}
@@ -176,8 +176,8 @@ func (o *owner) stallKey(system any) any {
 	return stall.Of{Owner: o.id, System: system}
 }
 
-// prune forgets owners who have had nothing and owe nothing.
-func (o *owners) prune() {
+// purge removes owners who have had nothing and owe nothing.
+func (o *owners) purge() {
 	for id, owner := range o.byID {
 		if owner.files == 0 && len(owner.kinds) == 0 && owner.owed(o.now()) == 0 {
 			delete(o.byID, id)

@@ -3,7 +3,6 @@
 package target
 
 import (
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -61,26 +60,28 @@ func TestChanged(t *testing.T) {
 	assert.NoError(t, err)
 	assert.Same(t, file, same)
 	c := &closed{}
-	_, err = file.Attach(func() io.Closer { return c })
+	held, err := file.Hold()
 	require.NoError(t, err)
+	held.Keep(c)
+	held.Let()
 	require.NoError(t, os.WriteFile(path, second, 0))
 	assert.True(t, file.Changed(), "it was written and is attached to")
 	assert.True(t, c.done.Load(), "it was written and is attached to")
-	_, err = file.Attach(func() io.Closer { return c })
+	_, err = file.Hold()
 	assert.ErrorIs(t, err, lease.ErrBroken)
 	other, err := f.Open(path)
 	require.NoError(t, err)
 	require.Equal(t, "second", other.Probes[0].Provider)
 	require.Equal(t, file.ID, other.ID)
-	f.Forget(file)
+	f.Drop(file)
 	same, err = f.Open(path)
 	assert.NoError(t, err, "with the old file, the new one was forgotten")
 	assert.Same(t, other, same, "with the old file, the new one was forgotten")
 }
 
-// TestDismissedThenNamed: a file that a process has mapped is found as soon as its path was opened, although it had been
-// dismissed. So it is when the version of a file that a user has named is found in a process before the path is looked at again.
-func TestDismissedThenNamed(t *testing.T) {
+// TestIgnoredThenNamed: a file that a process has mapped is found as soon as its path was opened, although it had been
+// ignored. So it is when the version of a file that a user has named is found in a process before the path is looked at again.
+func TestIgnoredThenNamed(t *testing.T) {
 	_, path := imageOf(t, "named")
 	mapped, err := os.Open(path)
 	require.NoError(t, err)
@@ -100,7 +101,7 @@ func TestDismissedThenNamed(t *testing.T) {
 	found := find()
 	require.NotNil(t, found)
 	found.stamp.ctime.Sec -= 10 // as if its last change were long ago
-	f.Dismiss(found)
+	f.Ignore(found)
 	require.Nil(t, find())
 	named, err := f.Open(path)
 	require.NoError(t, err)

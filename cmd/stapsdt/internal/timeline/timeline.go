@@ -86,6 +86,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return err
 	}
 	v.tracks.writer = v.writer
+	v.stream.Announce()
 	if err := cmp.Or(v.stream.Run(ctx, v), v.end()); err != nil {
 		v.writer.close()
 		return err

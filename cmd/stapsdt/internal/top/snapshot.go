@@ -41,7 +41,7 @@ type line struct {
 	open         int
 	longest      time.Duration
 	p50, p99     float64 // or 0 if nothing has ended
-	histogram    render.Histogram
+	histogram    *render.Histogram
 }
 
 // opened is an operation that is open.

@@ -41,7 +41,7 @@ type row struct {
 // slot has the operations that have ended in a part of the time.
 type slot struct {
 	count, errors uint64
-	took          map[int]layout.Tally // by the buckets of layout.Powers
+	took          layout.Tallies // by the buckets of layout.Powers
 }
 
 func newTable(where, by []string) *table {
@@ -69,12 +69,10 @@ func (t *table) add(e *recording.Event, f *replay.File) {
 		s.errors++
 	}
 	if s.took == nil {
-		s.took = map[int]layout.Tally{}
+		s.took = layout.Tallies{}
 	}
-	i := layout.Powers{}.Of(replay.Elapsed, uint64(o.Ended.Took))
-	b := s.took[i]
-	b.Add(replay.Elapsed, uint64(o.Ended.Took))
-	s.took[i] = b
+	took := uint64(o.Ended.Took)
+	s.took.Of(layout.Powers{}.Of(layout.Elapsed, took)).Add(layout.Elapsed, took)
 }
 
 // row returns the row of a kind of operation and its values of --by, or nil if there is no room.
@@ -139,23 +137,15 @@ func (t *table) window(now time.Duration) time.Duration {
 }
 
 // recent returns the sum of the slots, and the histogram of them.
-func (r *row) recent() (sum slot, h render.Histogram) {
-	sum.took = map[int]layout.Tally{}
+func (r *row) recent() (sum slot, h *render.Histogram) {
+	sum.took = layout.Tallies{}
 	for i := range r.slots {
 		s := &r.slots[i]
 		sum.count += s.count
 		sum.errors += s.errors
 		for at, b := range s.took {
-			all := sum.took[at]
-			all.Merge(b)
-			sum.took[at] = all
+			sum.took.Of(at).Merge(*b)
 		}
 	}
-	h = render.Histogram{Type: replay.Elapsed, Group: render.PowersOfTwo}
-	for at, b := range sum.took {
-		low, high := layout.Powers{}.Bounds(at)
-		h.Buckets = append(h.Buckets, render.Bucket{Low: low, High: high, Count: b.Count, Sum: b.Sum})
-	}
-	h.Sort()
-	return sum, h
+	return sum, render.NewHistogram(layout.Elapsed, layout.Powers{}, sum.took)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -68,7 +68,7 @@ func (c *calls) add(e *recording.Event, file *replay.File, call *events.Call) er
 		c.unwind(s, 0)
 		s = nil
 	}
-	name := e.Probe.Provider + ":" + strings.TrimSuffix(e.Probe.Name, target.ReturnSuffix)
+	name := e.Probe.Provider + ":" + strings.TrimSuffix(e.Probe.Name, spec.ReturnSuffix)
 	if !call.Return {
 		if s != nil && !c.unwind(s, call.Depth) {
 			s = nil

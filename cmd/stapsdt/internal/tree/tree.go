@@ -71,6 +71,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 		return err
 	}
 	defer v.stream.Close()
+	v.stream.Announce()
 	v.lost()
 	if err := v.stream.Run(ctx, v); err != nil {
 		return err

@@ -5,10 +5,14 @@ package metric
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/rule"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
@@ -42,6 +46,19 @@ func (m *definition) specs() []string {
 		return []string{m.Start, m.End}
 	}
 	return []string{m.Probe}
+}
+
+// counting returns what is counted of the events of a probe. A counter never falls.
+func (m *definition) counting() bpf.Counting {
+	return bpf.Counting{Value: m.Value, For: "a metric", Rises: m.Kind == rules.Counter, Latest: m.Kind == rules.Gauge, By: m.by, Where: m.Where}
+}
+
+// labelOf returns a value as a label. Gauges whose labels would become equal later must be one series, which has the latest of their values.
+func labelOf(v *replay.Value) string {
+	if v.Item.Type.Kind == expr.String {
+		return strings.ToValidUTF8(v.Text, "\uFFFD")
+	}
+	return string(render.AppendNumber(nil, v.Item.Type, v.Bits))
 }
 
 // isOne reports whether there is one series only, so that its labels are known before its first event.
@@ -95,7 +112,6 @@ func (m *definition) divide(s *expose.Series) {
 
 // count adds n events to the bucket of a series that has this number in the list of the bounds.
 func (m *definition) count(s *expose.Series, slot int, n uint64) {
-	s.Count += n
 	switch {
 	case n == 0:
 	case !m.Native:

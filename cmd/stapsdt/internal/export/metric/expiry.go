@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 )
@@ -17,7 +16,7 @@ import (
 //
 // The metric's lock guards it.
 type history struct {
-	swept   time.Time
+	purged  time.Time
 	active  map[rowKey]activity
 	retired map[rowKey]retiredRow
 	// dropped is when a retired row was last dropped, because there were too many. A series that
@@ -30,7 +29,7 @@ type history struct {
 
 // rowKey identifies a row of a metric.
 type rowKey struct {
-	of  *layout.SeriesTables
+	of  *layout.Tables
 	key string
 }
 
@@ -42,15 +41,15 @@ type activity struct {
 }
 
 type retiredRow struct {
-	*layout.SeriesRow
+	*layout.Row
 	at, since time.Time
 }
 
 // retiredPerSeries bounds the retired rows of a metric, by the number of its series.
 const retiredPerSeries = 4
 
-// sweepInterval returns how often a metric looks for rows that have expired.
-func (m *Metric) sweepInterval() time.Duration {
+// purgeInterval returns how often a metric looks for rows that have expired.
+func (m *Metric) purgeInterval() time.Duration {
 	if m.Expire == 0 {
 		return time.Minute
 	}
@@ -60,14 +59,14 @@ func (m *Metric) sweepInterval() time.Duration {
 // sweepRows removes the rows that have expired, and warns if the table is full.
 func (m *Metric) sweepRows(now time.Time) error {
 	h := &m.history
-	if m.Kind == rules.InFlight || now.Sub(h.swept) < m.sweepInterval() {
+	if m.Kind == rules.InFlight || now.Sub(h.purged) < m.purgeInterval() {
 		return nil
 	}
-	h.swept = now
+	h.purged = now
 	overflow := uint64(0)
 	active := make(map[rowKey]activity, len(h.active))
-	for t, like := range m.tableShapes() {
-		all, err := t.All(&like.Series)
+	for t := range m.tableShapes() {
+		all, err := t.All()
 		if err != nil {
 			return err
 		}
@@ -80,7 +79,7 @@ func (m *Metric) sweepRows(now time.Time) error {
 			a := h.activityOf(id, r.Count, now)
 			if m.Expire == 0 || now.Sub(a.changed) < m.Expire || !t.Removable() {
 				active[id] = a
-			} else if err := m.retire(id, a, like.Metric, r); err != nil {
+			} else if err := m.retire(id, a, r); err != nil {
 				return err
 			}
 		}
@@ -125,8 +124,8 @@ func (m *Metric) warnFull(overflow uint64) {
 }
 
 // retire removes a row from its table. The last value of a gauge is of no use later.
-func (m *Metric) retire(id rowKey, a activity, like *bpf.Metric, r *layout.SeriesRow) error {
-	taken, err := id.of.Take(&like.Series, r)
+func (m *Metric) retire(id rowKey, a activity, r *layout.Row) error {
+	taken, err := id.of.Take(r)
 	if err != nil {
 		return err
 	}
@@ -136,7 +135,7 @@ func (m *Metric) retire(id rowKey, a activity, like *bpf.Metric, r *layout.Serie
 		return nil
 	}
 	if before, ok := h.retired[id]; ok {
-		taken.Add(before.SeriesRow)
+		taken.Add(before.Row)
 	}
 	if h.retired == nil {
 		h.retired = map[rowKey]retiredRow{}
@@ -166,10 +165,10 @@ func (h *history) dropRetired(most int, now time.Time) {
 
 // restore adds to a row what it had before it was removed. It returns when its counting began,
 // which is zero if it began with the rule.
-func (h *history) restore(t *layout.SeriesTables, r *layout.SeriesRow) (since time.Time) {
+func (h *history) restore(t *layout.Tables, r *layout.Row) (since time.Time) {
 	id := rowKey{t, string(r.Key)}
 	if before, ok := h.retired[id]; ok {
-		r.Add(before.SeriesRow)
+		r.Add(before.Row)
 	}
 	if a, known := h.active[id]; known {
 		return a.since

@@ -15,7 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
@@ -36,7 +36,7 @@ func (m *Metric) Family() (f *expose.Family, events uint64, err error) {
 	case rules.Gauge:
 		err = c.gauges()
 	default:
-		err = c.rows(func(*layout.SeriesTables, *layout.SeriesRow) bool { return true })
+		err = c.rows(func(*layout.Tables, *layout.Row) bool { return true })
 	}
 	return c.family(c.series), c.events, err
 }
@@ -84,11 +84,11 @@ func (c *collection) keyOf(labels []string, of cgroup.Container) string {
 }
 
 // rows reads the tables, and adds the rows that are selected.
-func (c *collection) rows(selected func(*layout.SeriesTables, *layout.SeriesRow) bool) error {
+func (c *collection) rows(selected func(*layout.Tables, *layout.Row) bool) error {
 	c.events += c.history.events
 	past := maps.Clone(c.history.retired)
 	for t, like := range c.tableShapes() {
-		all, err := t.All(&like.Series)
+		all, err := t.All()
 		if err != nil {
 			return err
 		}
@@ -105,15 +105,15 @@ func (c *collection) rows(selected func(*layout.SeriesTables, *layout.SeriesRow)
 		// The series of a container that was restarted goes on, and must not fall.
 		s := c.shapes[r.ID]
 		if labels, _, pending := c.labelsOf(s.Keys, r.Key, s.probe); !pending && c.shown[key(labels)] {
-			c.add(s, r.SeriesRow, r.since)
+			c.add(s, r.Row, r.since)
 		}
 	}
 	return nil
 }
 
 // tableShapes returns the tables that programs write to, and a shape of each.
-func (m *Metric) tableShapes() iter.Seq2[*layout.SeriesTables, *shape] {
-	return func(yield func(*layout.SeriesTables, *shape) bool) {
+func (m *Metric) tableShapes() iter.Seq2[*layout.Tables, *shape] {
+	return func(yield func(*layout.Tables, *shape) bool) {
 		for _, t := range m.tables {
 			i := slices.IndexFunc(m.shapes, func(s *shape) bool { return s.tables == t })
 			if i >= 0 && !yield(t, m.shapes[i]) { // else its program could not be loaded
@@ -134,12 +134,12 @@ func (c *collection) gauges() error {
 	c.removed.mu.Lock()
 	defer c.removed.mu.Unlock()
 	type row struct {
-		*layout.SeriesRow
-		of *layout.SeriesTables
+		*layout.Row
+		of *layout.Tables
 	}
 	var dead []row
 	lives := probes.Lives{}
-	err := c.rows(func(t *layout.SeriesTables, r *layout.SeriesRow) bool {
+	err := c.rows(func(t *layout.Tables, r *layout.Row) bool {
 		if lives.Has(r.Process) {
 			return true
 		}
@@ -150,7 +150,7 @@ func (c *collection) gauges() error {
 	})
 	c.events += c.removed.events
 	for _, r := range dead {
-		if err := r.of.Remove(r.SeriesRow); err != nil {
+		if err := r.of.Remove(r.Row); err != nil {
 			return err
 		}
 		c.removed.events += r.Count
@@ -159,7 +159,7 @@ func (c *collection) gauges() error {
 }
 
 // add adds a row to its series. since is when its counting began, or zero if with the rule.
-func (c *collection) add(like *shape, r *layout.SeriesRow, since time.Time) {
+func (c *collection) add(like *shape, r *layout.Row, since time.Time) {
 	s := like
 	var labels []string
 	var of cgroup.Container
@@ -189,7 +189,7 @@ func (c *collection) add(like *shape, r *layout.SeriesRow, since time.Time) {
 	}
 }
 
-func (c *collection) addBuckets(to *expose.Series, s *shape, r *layout.SeriesRow) {
+func (c *collection) addBuckets(to *expose.Series, s *shape, r *layout.Row) {
 	to.Sum += r.Sum.Float() * s.scale
 	c.divide(to)
 	for i, n := range r.Buckets {
@@ -208,18 +208,11 @@ func (c *collection) addBuckets(to *expose.Series, s *shape, r *layout.SeriesRow
 func (c *collection) labelsOf(items []layout.Item, key []byte, probe []string) (labels []string, of cgroup.Container, pending bool) {
 	labels = make([]string, 0, len(c.labels))
 	for i := range items {
-		bits, text, _ := items[i].In(key)
-		switch {
-		case i == c.group:
-			if of, pending = c.Cgroups.Container(bits, c.read); pending {
-				return nil, of, true
-			}
-		case items[i].Type.Kind == expr.String:
-			// Gauges whose labels would become equal later must be one series here, which
-			// has the latest of their values.
-			labels = append(labels, strings.ToValidUTF8(string(text), "\uFFFD"))
-		default:
-			labels = append(labels, string(render.AppendNumber(nil, items[i].Type, bits)))
+		v := replay.ValueIn(&items[i], key)
+		if i != c.group {
+			labels = append(labels, labelOf(&v))
+		} else if of, pending = c.Cgroups.Container(v.Bits, c.read); pending {
+			return nil, of, true
 		}
 	}
 	return append(c.containers.Append(labels, &of), probe...), of, false

@@ -25,9 +25,9 @@ type Metric struct {
 	started time.Time
 	group   int // the index of the control group in by, or -1
 
-	mu     sync.RWMutex                    // guards what follows: it is read by scrapes, and changed by the engine
-	shapes []*shape                        // by the numbers in rows
-	tables map[string]*layout.SeriesTables // by layout
+	mu     sync.RWMutex              // guards what follows: it is read by scrapes, and changed by the engine
+	shapes []*shape                  // by the numbers in rows
+	tables map[string]*layout.Tables // by layout
 
 	pairs   *pairTables // of Start and End, and nil of Probe
 	removed removedRows // of a gauge
@@ -36,21 +36,14 @@ type Metric struct {
 
 // shape describes the rows of a program: the types of their labels, and their value.
 type shape struct {
-	*bpf.Metric
-	tables *layout.SeriesTables
+	*bpf.Aggregate
+	tables *layout.Tables
 	// probe has the labels for the parts of the probe's name that the rule leaves open.
 	probe []string
 	scale float64
 }
 
-// Together implements engine.Subscriber.
-func (m *Metric) Together() bool { return m.pairs != nil }
-
-// AsksProcesses implements engine.Subscriber.
-func (m *Metric) AsksProcesses() bool { return m.Key == bpf.Goroutine }
-
-// ProcessFound implements engine.Subscriber.
-func (m *Metric) ProcessFound(pid int) error {
+func (m *Metric) processFound(pid int) error {
 	if err := m.pairs.ProcessFound(m.Env, pid); err != nil {
 		return fmt.Errorf("%w; its events are not included", err)
 	}
@@ -59,7 +52,7 @@ func (m *Metric) ProcessFound(pid int) error {
 
 // New returns the metric of a rule. It checks everything that does not depend on the probes.
 func New(h *rule.Host, text rules.Metric) (*Metric, error) {
-	m := &Metric{definition: define(text), started: time.Now(), group: -1, tables: map[string]*layout.SeriesTables{}}
+	m := &Metric{definition: define(text), started: time.Now(), group: -1, tables: map[string]*layout.Tables{}}
 	if m.containers.Asked() {
 		m.group = len(m.by)
 		m.by = append(m.by, rule.Cgroup)
@@ -76,7 +69,11 @@ func (m *Metric) open(h *rule.Host) error {
 		return errors.New("this kernel does not say which executable a process has, because it has no BTF: give labels: [namespace, pod, container], or labels: []")
 	}
 	if m.Probe == "" {
+		m.Selection.Together = true
 		m.pairs = &pairTables{Operations: operations.Operations{Shared: true}}
+	}
+	if m.Key == bpf.Goroutine {
+		m.Selection.ProcessFound = m.processFound
 	}
 	return m.Base.Open(h, m.Name, &m.Select, m.specs())
 }
@@ -88,27 +85,27 @@ func (m *Metric) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if m.pairs != nil {
 		return m.pairSection(p)
 	}
-	spec := bpf.MetricSpec{Value: m.Value, Latest: m.Kind == rules.Gauge, By: m.by, Where: m.Where}
+	c := m.counting()
 	if m.Kind == rules.Histogram {
-		spec.Bounds = m.bounds
+		c.Bounds = m.bounds
 		if isSpanEnd(p) {
-			spec.ID = "id"
+			c.ID = "id"
 		}
 	}
-	metric, err := bpf.NewMetric(p, spec)
+	a, err := bpf.NewAggregate(p, c)
 	if err != nil {
 		return nil, err
 	}
-	scale, err := m.scaleOf(metric.Value)
+	scale, err := m.scaleOf(a.Value)
 	if err != nil {
 		return nil, err
 	}
-	s := &shape{Metric: metric, probe: m.openLabels(p.Provider, p.Name), scale: scale}
+	s := &shape{Aggregate: a, probe: m.openLabels(p.Provider, p.Name), scale: scale}
 	id, err := m.shape(s)
 	if err != nil {
 		return nil, err
 	}
-	return metric.Section(m.Env, s.tables, id)
+	return a.Section(m.Env, s.tables, id)
 }
 
 // isSpanEnd reports whether a probe is the end of a span, whose first argument is its id.
@@ -116,14 +113,22 @@ func isSpanEnd(p *bpf.Probe) bool {
 	return strings.HasSuffix(p.Name, "__end") && len(p.Args) > 0 && p.Args[0].Name == "id" && !p.Args[0].Float
 }
 
+const (
+	// maxPlaces is the maximum number of programs without keys that have a row each.
+	maxPlaces = 64
+	// maxBytes is the maximum size of a table that has rows for each processor.
+	maxBytes = 8 << 20
+)
+
 // shape assigns tables and a number to a shape.
 func (m *Metric) shape(s *shape) (id uint32, err error) {
-	layout := s.Layout()
-	if s.tables = m.tables[layout]; s.tables == nil {
-		if s.tables, err = s.NewSharedTables(m.Series); err != nil {
+	key := s.String()
+	if s.tables = m.tables[key]; s.tables == nil {
+		limits := layout.Limits{Rows: m.Series, Places: min(2*m.Series, maxPlaces), Bytes: maxBytes, Shared: true}
+		if s.tables, err = s.NewTables(limits); err != nil {
 			return 0, bpf.MapError(err)
 		}
-		m.tables[layout] = s.tables
+		m.tables[key] = s.tables
 	}
 	for i, known := range m.shapes {
 		if known.equal(s) {
@@ -140,9 +145,9 @@ func (s *shape) equal(other *shape) bool {
 		slices.EqualFunc(s.Keys, other.Keys, func(a, b layout.Item) bool { return a.Type == b.Type && a.Offset == b.Offset })
 }
 
-// Sweep removes the series that have expired, and the open operations of processes that have
+// Purge removes the series that have expired, and the open operations of processes that have
 // ended.
-func (m *Metric) Sweep() error {
+func (m *Metric) Purge() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.sweepRows(time.Now()); err != nil || m.pairs == nil {

@@ -24,7 +24,7 @@ func (m *Metric) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	if err := m.prepare(); err != nil {
 		return nil, err
 	}
-	isStart, err := operations.IsStart(m.Selector(), p.Provider, p.Name)
+	isStart, err := operations.IsStart(m.Selection.Selector, p.Provider, p.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -35,16 +35,16 @@ func (m *Metric) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	case m.Kind == rules.InFlight:
 		return o.Plan.EndOnly(m.Env, of, p)
 	}
-	end, err := o.Plan.NewEndMetric(p, m.bounds)
+	end, err := o.Plan.NewEnd(p, bpf.Counting{Bounds: m.bounds})
 	if err != nil {
 		return nil, err
 	}
-	s := &shape{Metric: end, scale: m.Scale}
+	s := &shape{Aggregate: end, scale: m.Scale}
 	id, err := m.shape(s)
 	if err != nil {
 		return nil, err
 	}
-	return o.Plan.EndMetric(m.Env, of, end, s.tables, id)
+	return o.Plan.End(m.Env, of, end, s.tables, id)
 }
 
 // prepare creates the tables, when there is a start and an end.
@@ -54,7 +54,7 @@ func (m *Metric) prepare() error {
 		return nil
 	}
 	isInFlight := m.Kind == rules.InFlight
-	err := o.Prepare(m.Selector(), bpf.Pairing{Key: m.Key, Where: bpf.SplitWhere(m.Where), By: m.by, AtStart: isInFlight})
+	err := o.Prepare(m.Selection.Selector, bpf.Pairing{Key: m.Key, Where: bpf.SplitWhere(m.Where), By: m.by, AtStart: isInFlight})
 	if err != nil || !isInFlight || len(o.Plan.Open) == 0 {
 		return err
 	}
@@ -71,7 +71,7 @@ func (o *pairTables) sweep() error {
 			return err
 		}
 	}
-	return o.Sweep()
+	return o.Purge()
 }
 
 // labels returns the labels of operations that living processes have started. It forgets those of

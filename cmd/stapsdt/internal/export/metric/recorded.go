@@ -6,17 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
@@ -43,18 +40,13 @@ type Recorded struct {
 
 // recordedProbe is what is evaluated for the events of a probe.
 type recordedProbe struct {
-	*replay.Evaluator
-	where  *expr.Expr
-	by     []*expr.Expr
-	items  []*layout.Item
-	open   []string // the values of OpenLabels
-	value  *recordedValue
-	values []replay.Value
+	*replay.Measure
+	open  []string // the values of OpenLabels
+	value *recordedValue
 }
 
-// recordedValue is the value of a metric. expr is nil for the time that an operation took.
+// recordedValue is the value of a metric.
 type recordedValue struct {
-	expr   *expr.Expr
 	of     expr.Type
 	scale  float64
 	bounds *layout.Bounds // of a histogram, or nil
@@ -94,26 +86,12 @@ func (m *Recorded) Meet(p *recording.Probe) {
 
 // add parses the expressions for a probe.
 func (m *Recorded) add(p *recording.Probe) (err error) {
-	r := &recordedProbe{Evaluator: replay.NewEvaluator(p), open: m.openLabels(p.Provider, p.Name)}
-	if m.Where != "" {
-		if r.where, err = r.ParseFilter(m.Where); err != nil {
-			return err
-		}
+	r := &recordedProbe{open: m.openLabels(p.Provider, p.Name)}
+	if r.Measure, err = replay.NewMeasure(p, m.counting()); err != nil {
+		return err
 	}
-	for _, src := range m.by {
-		e, err := r.Parse(src)
-		if err != nil {
-			return err
-		}
-		r.by, r.items = append(r.by, e), append(r.items, replay.NewItem(src, e.Type()))
-	}
-	r.values = make([]replay.Value, len(r.by))
 	if m.Value != "" {
-		e, err := r.ParseInteger(m.Value, "a metric")
-		if err != nil {
-			return err
-		}
-		if r.value, err = m.valueOf(e, e.Type()); err != nil {
+		if r.value, err = m.valueOf(r.Type); err != nil {
 			return err
 		}
 	}
@@ -121,8 +99,8 @@ func (m *Recorded) add(p *recording.Probe) (err error) {
 	return nil
 }
 
-func (m *Recorded) valueOf(e *expr.Expr, t expr.Type) (v *recordedValue, err error) {
-	v = &recordedValue{expr: e, of: t}
+func (m *Recorded) valueOf(t expr.Type) (v *recordedValue, err error) {
+	v = &recordedValue{of: t}
 	if v.scale, err = m.scaleOf(t); err != nil {
 		return nil, err
 	}
@@ -154,7 +132,7 @@ func (m *Recorded) pair(p *recording.Probe) error {
 		return nil // the other side comes later
 	}
 	if err == nil && !isInFlight {
-		m.elapsed, err = m.valueOf(nil, replay.Elapsed)
+		m.elapsed, err = m.valueOf(layout.Elapsed)
 	}
 	if err != nil {
 		return err
@@ -205,32 +183,13 @@ func (m *Recorded) Add(e *recording.Event, f *replay.File) {
 	if p == nil {
 		return
 	}
-	p.At(e)
-	if p.where != nil {
-		match, fault := p.Bool(p.where)
-		if fault {
-			m.unevaluated++
-		}
-		if !match {
-			return
-		}
-	}
-	var bits uint64
-	var fault bool
-	if p.value != nil {
-		bits, fault = p.Number(p.value.expr)
-		// A counter never falls.
-		fault = fault || m.Kind == rules.Counter && p.value.of.Kind == expr.Int && int64(bits) < 0
-	}
-	for i := 0; i < len(p.by) && !fault; i++ {
-		p.values[i], fault = p.Value(p.by[i], p.items[i])
-	}
-	if fault {
+	switch counts, fault := p.Take(e); {
+	case counts:
+		m.events++
+		m.record(m.at(m.labelsOf(p.Values, p.open)), p.value, p.Bits)
+	case fault:
 		m.unevaluated++
-		return
 	}
-	m.events++
-	m.record(m.at(m.labelsOf(p.values, p.open)), p.value, bits)
 }
 
 // record adds a value to a series. v is nil if events are counted.
@@ -270,12 +229,7 @@ func (m *Recorded) at(labels []string) *expose.Series {
 func (m *Recorded) labelsOf(values []replay.Value, probe []string) []string {
 	labels := make([]string, 0, len(m.labels))
 	for i := range values {
-		v := &values[i]
-		if v.Item.Type.Kind == expr.String {
-			labels = append(labels, strings.ToValidUTF8(v.Text, "\uFFFD"))
-		} else {
-			labels = append(labels, string(render.AppendNumber(nil, v.Item.Type, v.Bits)))
-		}
+		labels = append(labels, labelOf(&values[i]))
 	}
 	return append(m.containers.Append(labels, &m.of), probe...)
 }
@@ -294,22 +248,4 @@ func (m *Recorded) Family() *expose.Family {
 		m.pairs.Open(func(o *replay.Operation) { m.at(m.labelsOf(o.By, nil)).Value++ })
 	}
 	return m.family(m.series)
-}
-
-// Report warns about events that are not in the metric, or in no series of their own.
-func (m *Recorded) Report(to *console.Console) {
-	if m.overflow > 0 {
-		to.Warn("%s: %d events had no room: all %d series are in use (see series and by in the rule), and others are counted under otel_metric_overflow", m.Name, m.overflow, m.Series)
-	}
-	if p := m.pairs; p != nil {
-		if p.Full > 0 {
-			to.Warn("%s: %d starts are not included, because more than %d operations were open", m.Name, p.Full, bpf.MaxOpen)
-		}
-		if p.Unknown > 0 {
-			to.Warn("%s: %d events are not included, because the recording does not have their %ss", m.Name, p.Unknown, m.Key)
-		}
-	}
-	if n := m.Unevaluated(); n > 0 {
-		to.Warn("%s: %d events are not included, because an expression could not be evaluated, or a counter would have fallen", m.Name, n)
-	}
 }

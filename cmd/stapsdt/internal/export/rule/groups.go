@@ -18,17 +18,17 @@ type groups struct {
 	set     *ebpf.Map
 }
 
-func newGroups(pattern string, now map[uint64]string) (*groups, error) {
+func newGroups(pattern string) (*groups, error) {
 	set, err := bpf.NewCgroups()
 	if err != nil {
 		return nil, bpf.MapError(err)
 	}
-	g := &groups{pattern: pattern, set: set}
-	return g, g.update(now)
+	return &groups{pattern, set}, nil
 }
 
-// update adds groups that are new, and removes those that are gone. It may be nil.
-func (g *groups) update(now map[uint64]string) error {
+// update adds groups that are new, and removes those that are gone. The error says that there is no room
+// for all. g may be nil.
+func (g *groups) update(now map[uint64]string) (err error) {
 	if g == nil {
 		return nil
 	}
@@ -47,11 +47,11 @@ func (g *groups) update(now map[uint64]string) error {
 		if !g.match(path) {
 			continue
 		}
-		if err := g.set.Put(id, uint8(1)); err != nil {
-			return fmt.Errorf("more control groups match %q than can be told apart: %w", g.pattern, err)
+		if full := g.set.Put(id, uint8(1)); full != nil {
+			err = fmt.Errorf("more control groups match %q than can be told apart: %w", g.pattern, full)
 		}
 	}
-	return nil
+	return err
 }
 
 // match reports whether a path matches, where * matches slashes too.

@@ -35,9 +35,9 @@ type Base struct {
 	*Host
 	Label        string // of the exporter's own metrics, and in messages
 	Env          *bpf.Env
+	Selection    engine.Selection
 	Subscription *engine.Subscription
 
-	selector *probes.Selector
 	groups   *groups // the control groups that the rule selects, or nil for all
 	problems atomic.Uint64
 }
@@ -46,7 +46,7 @@ type Base struct {
 // in the exporter's own metrics.
 func (b *Base) Open(h *Host, label string, s *rules.Select, specs []string) (err error) {
 	b.Host, b.Label = h, label
-	if b.selector, err = probes.NewSelector(specs, nil); err != nil {
+	if b.Selection.Selector, err = probes.NewSelector(specs, nil); err != nil {
 		return err
 	}
 	if b.Env, err = h.Machine.Env(); err != nil {
@@ -61,10 +61,11 @@ func (b *Base) Open(h *Host, label string, s *rules.Select, specs []string) (err
 	}
 	b.Env.Executable = bpf.NewPattern(s.Executable)
 	if s.Cgroup != "" {
-		if b.groups, err = newGroups(s.Cgroup, h.Cgroups.All()); err != nil {
+		if b.groups, err = newGroups(s.Cgroup); err != nil {
 			return err
 		}
 		b.Env.Cgroups = b.groups.set
+		b.Regroup(h.Cgroups.All())
 	}
 	return nil
 }
@@ -83,9 +84,6 @@ func userNumber(name string) (uint32, error) {
 
 // Common returns what the rule has in common with others.
 func (b *Base) Common() *Base { return b }
-
-// Selector implements engine.Subscriber.
-func (b *Base) Selector() *probes.Selector { return b.selector }
 
 // Problem implements engine.Subscriber.
 func (b *Base) Problem(err error) {

@@ -17,8 +17,8 @@ import (
 
 // openSpans are the spans that have started and not ended.
 type openSpans struct {
-	spans map[spanKey]*openSpan
-	swept time.Time
+	spans  map[spanKey]*openSpan
+	purged time.Time
 }
 
 // spanKey tells spans apart.
@@ -90,10 +90,10 @@ const longestSpan = 10 * time.Minute
 
 // sweep forgets the spans of processes that have ended, and those that take too long.
 func (o *openSpans) sweep() {
-	if time.Since(o.swept) < operations.SweepInterval {
+	if time.Since(o.purged) < operations.PurgeInterval {
 		return
 	}
-	o.swept = time.Now()
+	o.purged = time.Now()
 	lives, now := probes.Lives{}, event.Now()
 	for key, span := range o.spans {
 		if !lives.Has(int(key.pid)) || now-span.start > longestSpan {

@@ -49,15 +49,6 @@ const (
 	spanEnd     = "__end"
 )
 
-// Together implements engine.Subscriber.
-func (s *Rule) Together() bool { return false }
-
-// AsksProcesses implements engine.Subscriber.
-func (s *Rule) AsksProcesses() bool { return false }
-
-// ProcessFound implements engine.Subscriber.
-func (s *Rule) ProcessFound(int) error { return nil }
-
 // spanRing is the size of the ring buffer of a rule, which is mapped twice.
 const spanRing = 1 << 20
 
@@ -248,8 +239,8 @@ func (s *Rule) Waiting() bool { return s.stream.Waiting() }
 // Events returns the number of events that were taken.
 func (s *Rule) Events() uint64 { return s.events.Load() }
 
-// Sweep forgets the spans that will not end.
-func (s *Rule) Sweep() error {
+// Purge removes the spans that will not end.
+func (s *Rule) Purge() error {
 	s.open.sweep()
 	return nil
 }

@@ -1,0 +1,126 @@
+//go:build linux
+
+package bpf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/cilium/ebpf/asm"
+)
+
+// The keys of a Pairing that are not expressions.
+const (
+	Goroutine = "goroutine"
+	Thread    = "thread"
+	// Call is for a function and its returns: the goroutine by the address of its g, and the depth of its
+	// stack, which stay the same when the stack moves.
+	Call = "call"
+)
+
+// Pairing defines which start belongs to which end, and what is counted.
+type Pairing struct {
+	// Key is an expression of the variables of both probes, or Goroutine, Thread or Call. Only
+	// events of one process are paired.
+	Key string
+	// Where are conditions, and By are expressions. Each is evaluated at the end if the end has its
+	// variables, and otherwise at the start.
+	Where, By []string
+	// AtStart evaluates all of them at the start.
+	AtStart bool
+	// Details also records By and the arguments of the start in an open operation, as far as the
+	// stack of the start program has room.
+	Details bool
+	// Kinds says that there may be several kinds of operations, whose details differ: see Latency.Of.
+	Kinds bool
+}
+
+// divide returns the expressions that are evaluated at the start, and those that are at the end.
+func (p *Pairing) divide(start, end *Probe, all []string) (atStart, atEnd []string, err error) {
+	for _, src := range all {
+		is, err := p.isAtStart(start, end, src)
+		if err != nil {
+			return nil, nil, err
+		}
+		if is {
+			atStart = append(atStart, src)
+		} else {
+			atEnd = append(atEnd, src)
+		}
+	}
+	return atStart, atEnd, nil
+}
+
+// isAtStart reports whether an expression is evaluated at the start.
+func (p *Pairing) isAtStart(start, end *Probe, src string) (bool, error) {
+	_, err := end.Parse(src)
+	if err == nil && !p.AtStart {
+		return false, nil
+	}
+	if _, startErr := start.Parse(src); startErr == nil {
+		return true, nil
+	}
+	var wrong *expr.Error
+	if errors.As(err, &wrong) {
+		return false, &expr.Error{Src: src, Pos: wrong.Pos, Msg: fmt.Sprintf("%s (neither %v nor %v has all that this asks for)", wrong.Msg, start, end)}
+	}
+	return false, err
+}
+
+// addressType makes the key of a Call an address for output.
+var addressType = &sdt.Type{Kind: sdt.KindPointer, Size: 8, Elem: &sdt.Type{}}
+
+// pairKey returns the value that distinguishes the operations of a process.
+func (p *Probe) pairKey(key string) (item, error) {
+	if key == Call {
+		return item{Item: layout.Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Described: addressType, Offset: layout.KeyHeader, Size: 16}}, nil
+	}
+	if key == Goroutine || key == Thread {
+		return item{Item: layout.Item{Name: key, Type: expr.Type{Kind: expr.Uint, Size: 8}, Offset: layout.KeyHeader, Size: 8}}, nil
+	}
+	return p.keyItem(key, layout.KeyHeader)
+}
+
+// sameKey returns the key of another start or end. It is an error if the two can never be equal.
+func (l *Latency) sameKey(p *Probe) (item, error) {
+	item, err := p.pairKey(l.pairing.Key)
+	if err != nil {
+		return item, err
+	}
+	if item.Size != l.Key.Size || (item.Type.Kind == expr.String) != (l.Key.Type.Kind == expr.String) {
+		return item, fmt.Errorf("the key %s is a %v here, and a %v at another probe", l.pairing.Key, item.Type, l.Key.Type)
+	}
+	return item, nil
+}
+
+// pairKey stores the key of an open operation on the stack.
+func (b *builder) pairKey(item *item, key int16, kind uint32) error {
+	// A process of another PID namespace has no number in ours, and its own here.
+	b.add(
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.Mov.Reg(regThread, asm.R0),
+		asm.RSh.Imm(asm.R0, 32),
+	)
+	if kind > 0 {
+		b.constant(asm.R1, int64(kind)<<32)
+		b.add(asm.Or.Reg(asm.R0, asm.R1))
+	}
+	b.add(asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
+	switch {
+	case item.expr != nil:
+		return b.keyItem(item, key)
+	case item.Name == Call:
+		b.call(key+int16(item.Offset), labelForeign)
+		return nil
+	case item.Name == Thread:
+		b.add(asm.Mov.Reg(asm.R0, regThread), asm.LSh.Imm(asm.R0, 32), asm.RSh.Imm(asm.R0, 32))
+	default:
+		b.goroutine(labelForeign)
+	}
+	b.add(asm.StoreMem(asm.RFP, key+int16(item.Offset), asm.R0, asm.DWord))
+	return nil
+}

@@ -1,0 +1,212 @@
+//go:build linux
+
+package expose
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	protobufType = "application/x-protobuf"
+	// maxAnswer limits the size of a collector's answer, as OTLP recommends.
+	maxAnswer = 4 << 20
+	// maxReason limits the size of the part of an answer that is in an error.
+	maxReason      = 256
+	defaultTimeout = 10 * time.Second
+	firstDelay     = time.Second // before it is tried again
+	maxDelay       = 30 * time.Second
+	// maxRetryAfter limits the time for which a collector can ask.
+	maxRetryAfter = 10 * time.Minute
+)
+
+// client sends the messages of a signal, "metrics" or "traces", by OTLP over HTTP.
+type client struct {
+	url      string
+	header   http.Header
+	gzip     bool
+	http     http.Client
+	failures prometheus.Counter
+	complain func(string)
+}
+
+// setting returns the value of an environment variable of OTLP for a signal, or for all signals.
+func setting(signal, name string) string {
+	const prefix = "OTEL_EXPORTER_OTLP_"
+	return cmp.Or(os.Getenv(prefix+strings.ToUpper(signal)+"_"+name), os.Getenv(prefix+name))
+}
+
+func newClient(endpoint *url.URL, signal string) (*client, error) {
+	c := &client{url: endpoint.JoinPath("v1", signal).String(), header: http.Header{}, gzip: setting(signal, "COMPRESSION") == "gzip"}
+	for pair := range strings.SplitSeq(setting(signal, "HEADERS"), ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if err != nil {
+			return nil, fmt.Errorf("the value of the header %s: %w", name, err)
+		}
+		if name = strings.TrimSpace(name); name != "" {
+			c.header.Set(name, value)
+		}
+	}
+	c.header.Set("Content-Type", protobufType)
+	if c.gzip {
+		c.header.Set("Content-Encoding", "gzip")
+	}
+	c.http.Timeout = defaultTimeout
+	if text := setting(signal, "TIMEOUT"); text != "" {
+		milliseconds, err := strconv.ParseUint(text, 10, 31)
+		if err != nil {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT takes milliseconds, and not %q", text)
+		}
+		c.http.Timeout = time.Duration(milliseconds) * time.Millisecond
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DisableCompression = true // of answers, which are short
+	c.http.Transport = transport
+	var err error
+	transport.TLSClientConfig, err = certificates(signal)
+	return c, err
+}
+
+// certificates returns the TLS configuration by the environment.
+func certificates(signal string) (*tls.Config, error) {
+	config := &tls.Config{}
+	if path := setting(signal, "CERTIFICATE"); path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s has no certificate", path)
+		}
+	}
+	if path := setting(signal, "CLIENT_CERTIFICATE"); path != "" {
+		pair, err := tls.LoadX509KeyPair(path, setting(signal, "CLIENT_KEY"))
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// temporaryError is an error after which a message is sent again.
+type temporaryError struct {
+	error
+	after time.Duration // that the collector asks for, or 0
+}
+
+func (e *temporaryError) Unwrap() error { return e.error }
+
+// send sends a message once, and reads the answer. It counts and reports a failure, unless ctx is done.
+func (c *client) send(ctx context.Context, message, answer proto.Message) error {
+	err := c.post(ctx, message, answer)
+	if err != nil && ctx.Err() == nil {
+		c.failures.Inc()
+		c.complain("OTLP: " + err.Error())
+	}
+	return err
+}
+
+// partly reports that a collector has refused a part of a message, or warned about it.
+func (c *client) partly(refused int64, what, message string) {
+	if refused > 0 {
+		c.failures.Inc()
+	}
+	if refused > 0 || message != "" {
+		c.complain(fmt.Sprintf("OTLP: the collector refused %d %s: %.*q", refused, what, maxReason, message))
+	}
+}
+
+func (c *client) post(ctx context.Context, message, answer proto.Message) error {
+	body, err := proto.Marshal(message)
+	if err != nil {
+		return err
+	}
+	if c.gzip {
+		var zipped bytes.Buffer
+		w := gzip.NewWriter(&zipped)
+		_, _ = w.Write(body) // a buffer takes everything
+		_ = w.Close()
+		body = zipped.Bytes()
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header = c.header.Clone()
+	response, err := c.http.Do(r)
+	if err != nil {
+		return &temporaryError{error: err}
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err != nil {
+		return &temporaryError{error: fmt.Errorf("%s: %w", r.URL.Redacted(), err)}
+	}
+	if response.StatusCode/100 != 2 {
+		err := fmt.Errorf("%s: %s: %.*q", r.URL.Redacted(), response.Status, maxReason, text)
+		if slices.Contains([]int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, response.StatusCode) {
+			return &temporaryError{err, retryAfter(response.Header.Get("Retry-After"), time.Now())}
+		}
+		return err
+	}
+	if len(text) > maxAnswer {
+		return fmt.Errorf("%s: the answer has more than %d bytes", r.URL.Redacted(), maxAnswer)
+	}
+	if response.Header.Get("Content-Type") != protobufType {
+		return nil
+	}
+	return proto.Unmarshal(text, answer)
+}
+
+// retryAfter returns the time that a header asks for: seconds, or until a date.
+func retryAfter(header string, now time.Time) time.Duration {
+	after := time.Duration(0)
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+		after = time.Duration(seconds) * time.Second
+	} else if date, err := http.ParseTime(header); err == nil {
+		after = date.Sub(now)
+	}
+	return min(max(after, 0), maxRetryAfter)
+}
+
+func isTemporary(err error) bool {
+	var temporary *temporaryError
+	return errors.As(err, &temporary)
+}
+
+// backoff is the time between attempts to send. It doubles with each failure.
+type backoff struct {
+	first, delay time.Duration
+}
+
+// next returns the time until the next attempt, by the error of the last one. again is false if there is
+// to be none.
+func (b *backoff) next(err error) (pause time.Duration, again bool) {
+	var temporary *temporaryError
+	if !errors.As(err, &temporary) {
+		b.delay = 0
+		return 0, false
+	}
+	b.delay = min(max(2*b.delay, b.first), maxDelay)
+	return max(b.delay/2+rand.N(b.delay), temporary.after), true
+}

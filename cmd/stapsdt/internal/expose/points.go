@@ -1,0 +1,162 @@
+//go:build linux
+
+package expose
+
+import (
+	"encoding/hex"
+	"math"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// started is when metrics began that do not say it.
+var started = time.Now()
+
+const cumulative = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
+
+// convertMetrics converts families for OTLP. now is the time of their points.
+func convertMetrics(families []*dto.MetricFamily, now time.Time) *metrics.ScopeMetrics {
+	all := &metrics.ScopeMetrics{Scope: &common.InstrumentationScope{Name: scope}}
+	for _, f := range families {
+		all.Metrics = append(all.Metrics, convertMetric(f, nanoseconds(now)))
+	}
+	return all
+}
+
+func convertMetric(f *dto.MetricFamily, now uint64) *metrics.Metric {
+	m := &metrics.Metric{Name: f.GetName(), Description: f.GetHelp(), Unit: unit(f)}
+	switch {
+	case f.GetType() == dto.MetricType_COUNTER:
+		sum := &metrics.Sum{AggregationTemporality: cumulative, IsMonotonic: true}
+		for _, s := range f.Metric {
+			sum.DataPoints = append(sum.DataPoints, &metrics.NumberDataPoint{Attributes: labelAttributes(s), StartTimeUnixNano: since(s.Counter.CreatedTimestamp),
+				TimeUnixNano: now, Value: &metrics.NumberDataPoint_AsDouble{AsDouble: s.Counter.GetValue()}})
+		}
+		m.Data = &metrics.Metric_Sum{Sum: sum}
+	case f.GetType() == dto.MetricType_GAUGE:
+		gauge := &metrics.Gauge{}
+		for _, s := range f.Metric {
+			gauge.DataPoints = append(gauge.DataPoints, &metrics.NumberDataPoint{Attributes: labelAttributes(s),
+				TimeUnixNano: now, Value: &metrics.NumberDataPoint_AsDouble{AsDouble: s.Gauge.GetValue()}})
+		}
+		m.Data = &metrics.Metric_Gauge{Gauge: gauge}
+	case f.GetType() == dto.MetricType_SUMMARY:
+		summary := &metrics.Summary{}
+		for _, s := range f.Metric {
+			point := &metrics.SummaryDataPoint{Attributes: labelAttributes(s), StartTimeUnixNano: since(s.Summary.CreatedTimestamp),
+				TimeUnixNano: now, Count: s.Summary.GetSampleCount(), Sum: s.Summary.GetSampleSum()}
+			for _, q := range s.Summary.Quantile {
+				point.QuantileValues = append(point.QuantileValues, &metrics.SummaryDataPoint_ValueAtQuantile{Quantile: q.GetQuantile(), Value: q.GetValue()})
+			}
+			summary.DataPoints = append(summary.DataPoints, point)
+		}
+		m.Data = &metrics.Metric_Summary{Summary: summary}
+	case f.Metric[0].Histogram.Schema != nil:
+		histogram := &metrics.ExponentialHistogram{AggregationTemporality: cumulative}
+		for _, s := range f.Metric {
+			histogram.DataPoints = append(histogram.DataPoints, exponentialPoint(s, now))
+		}
+		m.Data = &metrics.Metric_ExponentialHistogram{ExponentialHistogram: histogram}
+	default:
+		histogram := &metrics.Histogram{AggregationTemporality: cumulative}
+		for _, s := range f.Metric {
+			histogram.DataPoints = append(histogram.DataPoints, histogramPoint(s, now))
+		}
+		m.Data = &metrics.Metric_Histogram{Histogram: histogram}
+	}
+	return m
+}
+
+func histogramPoint(m *dto.Metric, now uint64) *metrics.HistogramDataPoint {
+	h := m.Histogram
+	p := &metrics.HistogramDataPoint{Attributes: labelAttributes(m), StartTimeUnixNano: since(h.CreatedTimestamp), TimeUnixNano: now, Count: h.GetSampleCount(), Sum: h.SampleSum}
+	below := uint64(0)
+	for _, b := range h.Bucket {
+		if b.Exemplar != nil {
+			p.Exemplars = append(p.Exemplars, convertExemplar(b.Exemplar))
+		}
+		if math.IsInf(b.GetUpperBound(), 1) {
+			break // it is here only if it has an exemplar
+		}
+		p.ExplicitBounds = append(p.ExplicitBounds, b.GetUpperBound())
+		p.BucketCounts = append(p.BucketCounts, b.GetCumulativeCount()-below)
+		below = b.GetCumulativeCount()
+	}
+	p.BucketCounts = append(p.BucketCounts, p.Count-below)
+	return p
+}
+
+// exponentialPoint converts a native histogram. OTLP numbers a bucket by its lower bound, which is one less
+// than Prometheus's number.
+func exponentialPoint(m *dto.Metric, now uint64) *metrics.ExponentialHistogramDataPoint {
+	h := m.Histogram
+	positive := &metrics.ExponentialHistogramDataPoint_Buckets{}
+	count, deltas := int64(0), h.PositiveDelta
+	for i, span := range h.PositiveSpan {
+		if i == 0 {
+			positive.Offset = span.GetOffset() - 1
+		} else {
+			positive.BucketCounts = append(positive.BucketCounts, make([]uint64, span.GetOffset())...)
+		}
+		for _, delta := range deltas[:span.GetLength()] {
+			count += delta
+			positive.BucketCounts = append(positive.BucketCounts, uint64(count))
+		}
+		deltas = deltas[span.GetLength():]
+	}
+	p := &metrics.ExponentialHistogramDataPoint{Attributes: labelAttributes(m), StartTimeUnixNano: since(h.CreatedTimestamp), TimeUnixNano: now,
+		Count: h.GetSampleCount(), Sum: h.SampleSum, Scale: h.GetSchema(), ZeroCount: h.GetZeroCount(), ZeroThreshold: h.GetZeroThreshold(), Positive: positive}
+	for _, e := range h.Exemplars {
+		p.Exemplars = append(p.Exemplars, convertExemplar(e))
+	}
+	return p
+}
+
+// convertExemplar converts an exemplar, whose only label is the ID of a span in hexadecimal.
+func convertExemplar(e *dto.Exemplar) *metrics.Exemplar {
+	id, _ := hex.DecodeString(e.Label[0].GetValue())
+	return &metrics.Exemplar{SpanId: id, TimeUnixNano: nanoseconds(e.Timestamp.AsTime()), Value: &metrics.Exemplar_AsDouble{AsDouble: e.GetValue()}}
+}
+
+// labelAttributes returns the labels of a series, or the attribute that OpenTelemetry has for the overflow.
+func labelAttributes(m *dto.Metric) (all []*common.KeyValue) {
+	for _, l := range m.Label {
+		if l.GetName() == overflowLabel {
+			return []*common.KeyValue{keyValue("otel.metric.overflow", true)}
+		}
+		all = append(all, keyValue(l.GetName(), l.GetValue()))
+	}
+	return all
+}
+
+// since returns when counting began.
+func since(created *timestamppb.Timestamp) uint64 {
+	if created == nil {
+		return nanoseconds(started)
+	}
+	return nanoseconds(created.AsTime())
+}
+
+// codes are the units of Prometheus by UCUM, which OpenTelemetry uses.
+var codes = map[string]string{
+	"seconds": "s", "bytes": "By", "ratio": "1", "meters": "m", "grams": "g", "joules": "J", "volts": "V", "amperes": "A", "celsius": "Cel",
+}
+
+// unit returns the unit of a family by UCUM: an annotation if UCUM does not have it, and "" if it is
+// unknown. The exporter's own metrics have it in their names only.
+func unit(family *dto.MetricFamily) string {
+	name := family.GetUnit()
+	if name == "" {
+		base := strings.TrimSuffix(family.GetName(), "_total")
+		return codes[base[strings.LastIndexByte(base, '_')+1:]]
+	}
+	if code := codes[name]; code != "" {
+		return code
+	}
+	return "{" + name + "}"
+}

@@ -1,0 +1,177 @@
+//go:build linux
+
+package layout
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// Tables are the tables of programs that count.
+type Tables struct {
+	layout *Rows
+	Rows   *ebpf.Map
+	// Spare has a row for events that have no room, if Overflow, and one that stays 0. It is nil if neither is needed.
+	Spare    *ebpf.Map
+	Overflow bool
+	// Shares divide the rows, whose owners are in Owners by the keys of the rows. Both may be nil.
+	Shares *Shares
+	Owners *ebpf.Map
+}
+
+// The elements of Spare.
+const (
+	SpareOverflow = iota
+	SpareZero
+	spareSize
+)
+
+// Limits bound tables.
+type Limits struct {
+	// Rows is the number of rows of programs with keys, and Places the number of programs without.
+	Rows, Places int
+	// Bytes is the maximum size of a table that has rows for each processor. A larger one is shared by them. 0 is no maximum.
+	Bytes int
+	// Shared means that there is as much room again, which the users of the machine share, so that one alone can have Rows, and that events
+	// without room are counted in a row of their own.
+	Shared bool
+}
+
+// NewTables creates tables. The layout must not change afterwards.
+func (l *Rows) NewTables(limits Limits) (t *Tables, err error) {
+	rows, size := limits.Rows, l.Size()
+	if limits.Shared {
+		rows *= 2
+	}
+	spec := &ebpf.MapSpec{Name: "rows", Type: ebpf.PerCPUHash, KeySize: uint32(l.KeySize), ValueSize: uint32(size), MaxEntries: uint32(rows)}
+	spare := &ebpf.MapSpec{Name: "spare", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: uint32(size), MaxEntries: spareSize}
+	if l.Latest || limits.Bytes > 0 && rows*size*ebpf.MustPossibleCPU() > limits.Bytes {
+		spec.Type, spare.Type = ebpf.Hash, ebpf.Array
+	}
+	if l.Places() {
+		spec.Type, spec.KeySize, spec.MaxEntries = spare.Type, 4, uint32(limits.Places)
+	}
+	if l.Alone() {
+		spec.MaxEntries = uint32(l.KeyBuckets)
+	}
+	t = &Tables{layout: l, Overflow: limits.Shared}
+	defer func() {
+		if err != nil {
+			t.Close()
+		}
+	}()
+	if t.Rows, err = ebpf.NewMap(spec); err != nil || l.Places() && !t.Overflow {
+		return t, err
+	}
+	if t.Spare, err = ebpf.NewMap(spare); err != nil || l.Places() || !limits.Shared {
+		return t, err
+	}
+	t.Owners, err = ebpf.NewMap(&ebpf.MapSpec{Name: "owners", Type: ebpf.Hash, KeySize: spec.KeySize, ValueSize: 8, MaxEntries: spec.MaxEntries})
+	if err == nil {
+		t.Shares, err = NewShares(rows)
+	}
+	return t, err
+}
+
+// Close releases the tables.
+func (t *Tables) Close() {
+	t.Shares.Close()
+	t.Owners.Close()
+	t.Rows.Close()
+	t.Spare.Close()
+}
+
+// Read calls yield with each row that has events. It may miss rows that are added while it reads, and the number of events and their sum can be
+// those of different moments.
+func (t *Tables) Read(yield func(*Row)) error {
+	err := each(t.Rows, func(key, parts []byte) {
+		if r := t.layout.row(key, parts); r.Count > 0 { // or it is a place that is free
+			yield(r)
+		}
+	})
+	if err == nil && t.Overflow {
+		var parts []byte
+		parts, err = t.Spare.LookupBytes(uint32(SpareOverflow))
+		r := &Row{Overflow: true}
+		if r.add(t.layout, parts); r.Count > 0 {
+			yield(r)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read counts: %w", err)
+	}
+	return nil
+}
+
+// All returns the rows that Read reads.
+func (t *Tables) All() (all []*Row, err error) {
+	err = t.Read(func(r *Row) { all = append(all, r) })
+	return all, err
+}
+
+// Removable reports whether rows can be removed. Those at places cannot.
+func (t *Tables) Removable() bool { return !t.layout.Places() }
+
+// Remove removes a row, which the next event makes again.
+func (t *Tables) Remove(r *Row) error {
+	t.forget(r)
+	err := t.Rows.Delete(r.Key)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil
+	}
+	return err
+}
+
+// forget removes the owner of a row.
+func (t *Tables) forget(r *Row) {
+	if t.Owners != nil {
+		_ = t.Owners.Delete(r.Key)
+	}
+}
+
+// Take removes a row and returns it as it was. Before Linux 5.14 an event between the two is
+// lost; later, only one that is being counted at that very moment is.
+func (t *Tables) Take(r *Row) (*Row, error) {
+	part := reflect.ArrayOf(int(t.Rows.ValueSize()), reflect.TypeFor[byte]())
+	parts := reflect.New(part)
+	if t.Rows.Type() == ebpf.PerCPUHash {
+		parts = reflect.New(reflect.SliceOf(part))
+	}
+	t.forget(r)
+	err := t.Rows.LookupAndDelete(r.Key, parts.Interface())
+	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
+		if err = t.Rows.Lookup(r.Key, parts.Interface()); err == nil {
+			err = t.Remove(r)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("remove a series: %w", err)
+	}
+	v := parts.Elem()
+	if v.Kind() == reflect.Array {
+		return t.layout.row(r.Key, v.Bytes()), nil
+	}
+	taken := t.layout.row(r.Key, nil)
+	for i := range v.Len() {
+		taken.add(t.layout, v.Index(i).Bytes())
+	}
+	return taken, nil
+}
+
+// Recount counts the rows of each owner again, after some were removed.
+func (t *Tables) Recount() error {
+	if t.Shares == nil {
+		return nil
+	}
+	counts := map[uint64]int64{}
+	var key []byte
+	var owner uint64
+	for entries := t.Owners.Iterate(); entries.Next(&key, &owner); {
+		counts[owner]++
+	}
+	return t.Shares.Set(counts)
+}

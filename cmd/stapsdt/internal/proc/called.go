@@ -1,0 +1,52 @@
+//go:build linux
+
+package proc
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Called returns the process with a name: that of its program, or the one that it has given to itself. Of a
+// process and its descendants with the same name, it is the first. It is an error if there is none, with
+// ErrNoProcess, or more than one.
+func Called(name string) (int, error) {
+	pids, err := Processes()
+	if err != nil {
+		return 0, err
+	}
+	var found []int
+	for _, pid := range pids {
+		if pid != os.Getpid() && isCalled(pid, name) && Alive(pid) {
+			found = append(found, pid)
+		}
+	}
+	roots := slices.DeleteFunc(slices.Clone(found), func(pid int) bool { return slices.Contains(found, Parent(pid)) })
+	switch len(roots) {
+	case 0:
+		return 0, fmt.Errorf("%w: none is called %q", ErrNoProcess, name)
+	case 1:
+		return roots[0], nil
+	}
+	var all []string
+	for _, pid := range roots {
+		all = append(all, fmt.Sprint(pid))
+	}
+	return 0, fmt.Errorf("is not unique: %d processes are called %q, with the PIDs %s", len(roots), name, strings.Join(all, ","))
+}
+
+// isCalled reports whether a process or its program has a name. The kernel cuts that of a process after 15 bytes.
+func isCalled(pid int, name string) bool {
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return false
+	}
+	if strings.TrimSuffix(string(comm), "\n") == name {
+		return true
+	}
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	return err == nil && filepath.Base(strings.TrimSuffix(exe, " (deleted)")) == name
+}

@@ -1,0 +1,56 @@
+//go:build linux
+
+package proc
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Family returns processes and their descendants, as far as the parents of these live. The named ones need not exist.
+func Family(pids []int) []int {
+	if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())); err != nil {
+		return familyOfAll(pids) // Linux without CONFIG_PROC_CHILDREN
+	}
+	family, known := []int{}, map[int]bool{}
+	add := func(pid int) {
+		if !known[pid] {
+			known[pid] = true
+			family = append(family, pid)
+		}
+	}
+	for _, pid := range pids {
+		add(pid)
+	}
+	for i := 0; i < len(family); i++ {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", family[i]))
+		for _, path := range threads {
+			text, _ := os.ReadFile(path) // of a thread that has ended, nothing
+			for _, field := range strings.Fields(string(text)) {
+				if pid, err := strconv.Atoi(field); err == nil {
+					add(pid)
+				}
+			}
+		}
+	}
+	return family
+}
+
+// familyOfAll is Family by the parents of all processes.
+func familyOfAll(pids []int) []int {
+	family, known := []int{}, map[int]bool{}
+	for _, pid := range pids {
+		known[pid] = true
+	}
+	all, _ := Processes()
+	for _, pid := range all { // children often have higher numbers than their parents
+		if known[pid] || known[Parent(pid)] {
+			known[pid] = true
+			family = append(family, pid)
+		}
+	}
+	return family
+}

@@ -1,0 +1,173 @@
+//go:build linux
+
+package proc
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoProcess means that there is no process with that PID, or that it has exited.
+var ErrNoProcess = errors.New("no such process")
+
+// Mapping is a part of the memory of a process.
+type Mapping struct {
+	Start, End, Offset uint64
+	Executable         bool
+	Device, Inode      uint64
+	// Path is as the kernel shows it: in the mount namespace of the process, and with
+	// " (deleted)" after the path of a deleted file. Memory that is not of a file has a name
+	// such as [vdso], or none.
+	Path string
+}
+
+// IsFile reports whether the mapping is a part of a file.
+func (m *Mapping) IsFile() bool { return m.Inode != 0 && strings.HasPrefix(m.Path, "/") }
+
+// Parked reports whether the mapping is what is left of an image that the process has
+// unloaded, which has no probes.
+func (m *Mapping) Parked() bool { return strings.HasPrefix(m.Path, "/memfd:stapsdt-parked") }
+
+// Mappings returns the mappings of files in a process, and reports whether there are more. The error is
+// ErrNoProcess if the process has exited.
+func Mappings(pid int) (all []Mapping, more bool, err error) {
+	return mappings(pid, (*Mapping).IsFile)
+}
+
+// CodeMappings returns the memory of a process that can be executed, in the order of the
+// addresses, whether it is of a file or not. The errors are those of Mappings.
+func CodeMappings(pid int) ([]Mapping, error) {
+	all, _, err := mappings(pid, func(m *Mapping) bool { return m.Executable })
+	return all, err
+}
+
+// maxPaths is how many bytes the paths of the mappings of a process may have. A process can have 65,530
+// mappings with paths of 4 KB each, and those of programs have a few kilobytes together.
+const maxPaths = 4 << 20
+
+// mappings also reports whether there are more than it returns.
+func mappings(pid int, wanted func(*Mapping) bool) (all []Mapping, more bool, err error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return nil, false, Wrap(pid, err)
+	}
+	defer f.Close()
+	left := maxPaths
+	lines := bufio.NewScanner(f)
+	lines.Buffer(make([]byte, 0, 8<<10), 64<<10)
+	for lines.Scan() {
+		if m, ok := parseMapping(lines.Bytes()); ok && wanted(&m) {
+			if left -= len(m.Path); left < 0 {
+				return all, true, nil
+			}
+			all = append(all, m)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, false, Wrap(pid, err)
+	}
+	return all, false, nil
+}
+
+// Wrap returns an error of reading a file of a process, which is ErrNoProcess if that has exited.
+func Wrap(pid int, err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("process %d: %w", pid, ErrNoProcess)
+	}
+	return fmt.Errorf("process %d: %w", pid, err)
+}
+
+// parseMapping reads a line of /proc/PID/maps. It reports false if the line is not valid.
+//
+//	7f1c2a000000-7f1c2a001000 r-xp 00001000 fe:00 12345      /usr/lib/libc.so.6
+func parseMapping(line []byte) (m Mapping, ok bool) {
+	var parts [5][]byte
+	for i := range parts {
+		line = bytes.TrimLeft(line, " ")
+		end := bytes.IndexByte(line, ' ')
+		if end < 0 {
+			end = len(line) // anonymous memory has no path
+		}
+		parts[i], line = line[:end], line[end:]
+	}
+	path := string(bytes.TrimLeft(line, " "))
+	start, end, ok1 := bytes.Cut(parts[0], []byte("-"))
+	major, minor, ok2 := bytes.Cut(parts[3], []byte(":"))
+	if !ok1 || !ok2 || len(parts[1]) < 4 {
+		return m, false
+	}
+	var numbers [5]uint64
+	for i, text := range [][]byte{start, end, parts[2], major, minor} {
+		n, err := strconv.ParseUint(string(text), 16, 64)
+		if err != nil {
+			return m, false
+		}
+		numbers[i] = n
+	}
+	inode, err := strconv.ParseUint(string(parts[4]), 10, 64)
+	if err != nil {
+		return m, false
+	}
+	return Mapping{
+		Start: numbers[0], End: numbers[1], Offset: numbers[2],
+		Executable: parts[1][2] == 'x',
+		Device:     unix.Mkdev(uint32(numbers[3]), uint32(numbers[4])), Inode: inode,
+		// The kernel writes a newline in a path as \012, and nothing else differently.
+		Path: strings.ReplaceAll(path, `\012`, "\n"),
+	}, true
+}
+
+// Processes returns the PIDs of all processes, in order.
+func Processes() ([]int, error) {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer proc.Close()
+	names, err := proc.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids, nil
+}
+
+// Alive reports whether a process exists and has not exited. A zombie has exited.
+func Alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	// The name, in parentheses, may contain anything.
+	rest := stat[bytes.LastIndexByte(stat, ')')+1:]
+	return len(rest) > 1 && rest[1] != 'Z' && rest[1] != 'X'
+}
+
+// Parent returns the PID of the parent of a process, or 0.
+func Parent(pid int) int {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 2 {
+		return 0
+	}
+	parent, _ := strconv.Atoi(string(fields[1]))
+	return parent
+}

@@ -1,0 +1,108 @@
+//go:build linux
+
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+
+	"golang.org/x/sys/unix"
+)
+
+// File is a recording.
+type File struct {
+	Path string
+	*recording.Reader
+	// Process is the one that writes to it, if that is known better than the recording says.
+	Process *Process
+	file    *os.File // if it is one
+	ended   int      // how often Follow has found that nothing writes to it
+	close   func()
+	filters []*Filter // by the numbers of probes
+	event   *recording.Event
+	missing uint64        // events before the next that is selected
+	held    bool          // event was read, and Next has not returned it
+	last    time.Duration // of the last event that was read
+}
+
+// NewFile returns a File without a recording, for the events of a process that something else delivers.
+func NewFile(p *Process) *File { return &File{Path: fmt.Sprintf("process %d", p.PID), Process: p} }
+
+// Passed says that the events until a time were delivered.
+func (f *File) Passed(until time.Duration) { f.last = until }
+
+// Last returns the time of the last event that was read, of any probe.
+func (f *File) Last() time.Duration { return f.last }
+
+// openFile opens a recording, and finds what it has.
+func openFile(path string) (*File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := read(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &File{Path: path, Reader: reader, file: f, close: func() { f.Close() }}, nil
+}
+
+func read(f *os.File) (*recording.Reader, error) {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, unix.EISDIR
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is no regular file")
+	}
+	reader, err := recording.NewPart(f, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := reader.More(); err != nil {
+		return nil, err
+	}
+	threads, goroutines := reader.Origins()
+	for _, p := range reader.Probes() {
+		p.NoThread, p.NoGoroutine = goroutines && !threads, threads && !goroutines
+	}
+	return reader, nil
+}
+
+// at is the place of the file's event in the order of all.
+func (f *File) at(s *Source) time.Duration { return s.Clock(f.event) }
+
+// advance moves to the file's next selected event, and reports whether there is one.
+func (f *File) advance(s *Source) (bool, error) {
+	for {
+		e, err := f.Reader.Next()
+		if err == io.EOF {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if e.Realtime > s.window.until {
+			f.missing += e.Missing
+			continue
+		}
+		f.last = e.Monotonic
+		if p := f.Process; p != nil {
+			e.PID, e.Executable, e.Pod = uint32(p.PID), p.Executable, p.Pod
+		}
+		f.missing += e.Missing
+		if e.Realtime >= s.window.since && f.filter(s, e.Number).Matches(e) {
+			e.Missing, f.missing = f.missing, 0
+			f.event, f.held = e, true
+			return true, nil
+		}
+	}
+}

@@ -1,0 +1,61 @@
+//go:build linux
+
+package replay
+
+import (
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Filter selects events of a probe.
+type Filter struct {
+	// Selected means that it selects any.
+	Selected bool
+	where    *Measure // or nil
+}
+
+// filter returns that of a probe.
+func (f *File) filter(s *Source, number uint32) *Filter {
+	for len(f.filters) <= int(number) {
+		f.filters = append(f.filters, nil)
+	}
+	known := f.filters[number]
+	if known == nil {
+		known = s.NewFilter(f.Probes()[number])
+		f.filters[number] = known
+	}
+	return known
+}
+
+// NewFilter returns that of a probe, which Begin counts.
+func (s *Source) NewFilter(p *recording.Probe) *Filter {
+	f := &Filter{Selected: s.Selects(p.Provider, p.Name)}
+	if !f.Selected {
+		return f
+	}
+	s.selected++
+	var err error
+	if s.where != "" {
+		f.where, err = NewMeasure(p, bpf.Counting{Where: s.where})
+	}
+	if err == nil && s.fits != nil {
+		err = s.fits(p)
+	}
+	if err != nil {
+		*f = Filter{}
+		s.unfit.Add(err)
+	}
+	return f
+}
+
+// Unfit returns why the first probe is left out that does not have what is asked for, or nil.
+func (s *Source) Unfit() error { return s.unfit.Err() }
+
+// Matches reports whether an event of the probe is selected.
+func (f *Filter) Matches(e *recording.Event) bool {
+	if f.where == nil || !f.Selected {
+		return f.Selected
+	}
+	match, _ := f.where.Take(e)
+	return match
+}

@@ -1,0 +1,123 @@
+//go:build linux
+
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+)
+
+// Side is a probe that starts operations of a kind, or ends them.
+type Side struct {
+	Probe   *recording.Probe
+	Kind    int
+	IsStart bool
+}
+
+// side is what is evaluated for the events of a Side.
+type side struct {
+	*Evaluator
+	Side
+	key     evaluation
+	where   []*expr.Expr
+	by      []evaluation // without an expression if the other side evaluates it
+	details []evaluation
+	columns *Columns // of its kind, or nil if the kind has no start
+	parent  int      // the argument with this name, or -1
+}
+
+// evaluation is an expression, or an argument, and what describes its values.
+type evaluation struct {
+	expr *expr.Expr
+	arg  int
+	item *layout.Item // nil if the probe does not have it
+}
+
+// parse parses what is evaluated at this side.
+func (s *side) parse(p *Pairs, start, end *Evaluator) error {
+	s.key.item = NewItem(p.plan.Key, expr.Type{Kind: expr.Uint, Size: 8})
+	if p.plan.Key != bpf.Goroutine && p.plan.Key != bpf.Thread {
+		var err error
+		if s.key, err = s.evaluation(p.plan.Key); err != nil {
+			return err
+		}
+	}
+	here := func(src string) (bool, error) {
+		switch {
+		case end.Has(src) && !p.plan.AtStart:
+			return !s.IsStart, nil
+		case start.Has(src):
+			return s.IsStart, nil
+		}
+		_, err := start.Parse(src)
+		return false, fmt.Errorf("%w (the end has not all that this asks for either)", err)
+	}
+	for _, src := range p.plan.Where {
+		mine, err := here(src)
+		if err != nil {
+			return err
+		}
+		if mine {
+			e, err := s.ParseFilter(src)
+			if err != nil {
+				return err
+			}
+			s.where = append(s.where, e)
+		}
+	}
+	for _, src := range p.plan.By {
+		mine, err := here(src)
+		if err != nil {
+			return err
+		}
+		one := evaluation{}
+		if mine {
+			if one, err = s.evaluation(src); err != nil {
+				return err
+			}
+		}
+		s.by = append(s.by, one)
+	}
+	if s.IsStart {
+		s.detail(p)
+	}
+	s.parent = slices.IndexFunc(s.probe.Args, func(a recording.Arg) bool {
+		return a.Name == "parent" && (a.Kind == recording.Uint64 || a.Kind == recording.Int64)
+	})
+	return nil
+}
+
+// detail finds what a start has of the columns.
+func (s *side) detail(p *Pairs) {
+	for i, name := range s.columns.Names {
+		one := evaluation{}
+		if i < s.columns.By {
+			one, _ = s.evaluation(name) // or nothing, if it does not have it
+		} else {
+			for j, a := range s.probe.Args {
+				if a.Name == name {
+					one = evaluation{arg: j, item: NewItem(name, s.vars[j].Type)}
+					one.item.TextSize = cmp.Or(p.plan.TextSize, layout.TextSize)
+				}
+			}
+		}
+		s.details = append(s.details, one)
+	}
+}
+
+// value evaluates. fault means that an expression divides by zero.
+func (s *side) value(one *evaluation) (v Value, fault bool) {
+	switch {
+	case one.item == nil:
+		return Value{}, false
+	case one.expr == nil:
+		return s.Arg(one.arg, one.item), false
+	}
+	return s.Value(one.expr, one.item)
+}

@@ -1,0 +1,65 @@
+//go:build linux
+
+package spec
+
+import (
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt/sdt"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestParse: a specification has a file, a provider and a probe, and only the file may
+// contain colons.
+func TestParse(t *testing.T) {
+	for text, want := range map[string]Spec{
+		"a:b":              {Provider: "a", Probe: "b"},
+		"/bin/x:a:b":       {File: "/bin/x", Provider: "a", Probe: "b"},
+		"/odd:name/x:a:b*": {File: "/odd:name/x", Provider: "a", Probe: "b*"},
+		"*:*":              {Provider: "*", Probe: "*"},
+	} {
+		got, err := Parse(text)
+		want.text = text
+		assert.NoError(t, err)
+		assert.Equal(t, want, got)
+		assert.Equal(t, text, got.String())
+	}
+	for _, text := range []string{"", "a", "a:", ":b", "::b", ":a:b", "a:[b", "[:b", "x:a:"} {
+		got, err := Parse(text)
+		assert.Error(t, err, "%q: %+v", text, got)
+	}
+}
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct {
+		spec, provider, probe string
+		want                  bool
+	}{
+		{"a:b", "a", "b", true},
+		{"a:b", "a", "bb", false},
+		{"*:b*", "anything", "b__start", true},
+		{"?:[a-c]", "x", "b", true},
+		{"?:[a-c]", "x", "d", false},
+		{"*:*", "with/slash", "a/b", true},
+		{"with/*:a", "with/slash", "a", true},
+	} {
+		s, err := Parse(c.spec)
+		assert.NoError(t, err, c)
+		assert.Equal(t, c.want, s.Match(c.provider, c.probe), c)
+	}
+}
+
+func TestTypeName(t *testing.T) {
+	char := &sdt.Type{Kind: sdt.KindChar, Name: "char", Size: 1}
+	for want, arg := range map[string]sdt.Arg{
+		"int32":         {Size: 4, Signed: true},
+		"uint64":        {Size: 8},
+		"float64":       {Size: 8, Signed: true, Float: true},
+		"unknown":       {},
+		"string":        {Size: 8, Type: &sdt.Type{Kind: sdt.KindPointer, Elem: char}},
+		"time.Duration": {Size: 8, Type: &sdt.Type{Name: "time.Duration", Kind: sdt.KindInt, Size: 8}},
+	} {
+		assert.Equal(t, want, TypeName(arg), arg)
+	}
+}
