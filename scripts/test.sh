@@ -136,6 +136,7 @@ command -v go >/dev/null || { echo "Install Go 1.25 or later first: https://go.d
 # tests need compiled, too, comes later in the other lane, where it is found in the cache.
 step "go test" tested 1 ./internal/test/command ./internal/test/... ./cmd/stapsdt/... ./instrument/{grpc,otel}probe/... ./... &
 step "tree" tidy
+step "size" scripts/count.sh
 step "gofmt" formatted
 step "the C library, plain and with sanitizers" env QUICK=yes make -C cstapsdt test
 step "other architectures and systems" elsewhere
