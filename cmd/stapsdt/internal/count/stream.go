@@ -84,12 +84,12 @@ func (c *streamCounter) Report(what string) error {
 			return err
 		}
 	}
-	c.stream.Report(replay.LowerBounds, 0)
+	err := c.stream.Report(replay.LowerBounds, 0)
 	if c.Lost > 0 {
 		c.Warn("%d events were lost, because there are too many different %s", c.Lost, what)
 	}
 	replay.Unevaluated(c.Console, c.unevaluated)
-	return nil
+	return err
 }
 
 // probe returns what is evaluated for the events of a probe.

@@ -62,10 +62,10 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if err := cmp.Or(err, v.writer.close(v.stream.Lost())); err != nil {
 		return err
 	}
-	v.stream.Report("what is written is not all", 0)
+	err = v.stream.Report("what is written is not all", 0)
 	v.condition.Report(to)
 	to.Warn("wrote %s to %s: read it with babeltrace2", render.Number(v.events, "event"), o.Path)
-	return nil
+	return err
 }
 
 // Know implements events.Consumer.

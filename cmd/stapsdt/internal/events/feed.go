@@ -33,8 +33,10 @@ func (f *feed) Run(ctx context.Context, c Consumer) error {
 }
 
 // Report implements Source.
-func (f *feed) Report(consequence string, reported uint64) {
+func (f *feed) Report(consequence string, reported uint64) error {
 	warnLost(f.Console, f.Lost()-reported, tooFast, consequence)
+	replay.Unevaluated(f.Console, f.Faults)
+	return nil
 }
 
 // Losses implements Source.

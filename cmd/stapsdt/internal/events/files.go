@@ -59,7 +59,11 @@ func openFiles(to *console.Console, config *run.Config, o *Options) (f *files, e
 func (f *files) Announce() {}
 
 // Report implements Source.
-func (f *files) Report(consequence string, _ uint64) { f.Source.Report(f.to, consequence) }
+func (f *files) Report(consequence string, _ uint64) error {
+	f.Source.Report(f.to, consequence)
+	replay.Unevaluated(f.to, f.Faults)
+	return nil
+}
 
 // Run implements Source.
 func (f *files) Run(ctx context.Context, c Consumer) error {
@@ -73,7 +77,8 @@ func (f *files) Run(ctx context.Context, c Consumer) error {
 	}
 	d := &delivery{Consumer: c, show: f.show}
 	for wait := shortestRest; ; {
-		found, err := f.deliver(ctx, d)
+		last := f.follow && ctx.Err() != nil // what is there now is delivered completely
+		found, err := f.deliver(ctx, d, last)
 		if errors.Is(err, live.ErrEnough) {
 			return nil
 		}
@@ -81,12 +86,15 @@ func (f *files) Run(ctx context.Context, c Consumer) error {
 			return err
 		}
 		next, more, err := c.Tick()
-		if err != nil || !more || ctx.Err() != nil || !f.follow {
+		if err != nil || !more || last || !f.follow {
 			return err
 		}
 		if wait = min(2*wait, longestRest); found {
 			wait = shortestRest
-		} else if f.Follow(f.to) {
+		} else if gone := f.Follow(f.to); gone != nil {
+			for _, file := range gone {
+				c.Gone(file)
+			}
 			for _, p := range f.Probes() {
 				c.Know(p)
 			}
@@ -98,8 +106,8 @@ func (f *files) Run(ctx context.Context, c Consumer) error {
 	}
 }
 
-// deliver delivers what was written until now, and reports whether there was anything.
-func (f *files) deliver(ctx context.Context, d *delivery) (found bool, err error) {
+// deliver delivers what was written until now, whole or until ctx is done, and reports whether there was anything.
+func (f *files) deliver(ctx context.Context, d *delivery, whole bool) (found bool, err error) {
 	found, err = f.More()
 	if err != nil || !found {
 		return found, err
@@ -115,7 +123,7 @@ func (f *files) deliver(ctx context.Context, d *delivery) (found bool, err error
 		if err != nil {
 			return true, err
 		}
-		if n%1024 == 0 && ctx.Err() != nil {
+		if n%1024 == 0 && !whole && ctx.Err() != nil {
 			return true, nil
 		}
 		if f.follow && n%perTick == 0 {

@@ -379,13 +379,14 @@ func (k *kernel) stats() layout.Stats {
 }
 
 // Report implements Source.
-func (k *kernel) Report(consequence string, reported uint64) {
+func (k *kernel) Report(consequence string, reported uint64) error {
 	stats := k.stats()
 	warnLost(k.run.Console, stats.Lost-reported, tooFast, consequence)
 	if k.unreadable > 0 {
 		k.run.Warn("%d arguments could not be read, and are <unreadable>, or 0", k.unreadable)
 	}
 	k.run.Unevaluated(stats)
+	return nil
 }
 
 // ArgOf returns how a recording describes the values of an item. One that can never be read is a text that says so.

@@ -23,6 +23,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -31,6 +32,8 @@ const (
 	reorderDelay = 250 * time.Millisecond
 	// countsPatience is how long the end waits for the program's counts, which it sends every second.
 	countsPatience = 2 * time.Second
+	// maxPending is more than an honest program sends in reorderDelay.
+	maxPending = 1000
 )
 
 // tooMany is why a program drops events.
@@ -48,10 +51,13 @@ type page struct {
 	program        *replay.File
 	probes         []*recording.Probe // those that are selected
 	filters        []*replay.Filter   // of the probes
+	byName         map[string][]int   // the indexes of the probes
 	pending        []pendingEvent
+	filtered       bool // the program evaluates the condition
 	event          recording.Event
 	counts         remote.Counts
 	ended          string // why the program has ended the stream
+	gone           error  // it was to send more
 }
 
 // pendingEvent is an event that waits for those before it.
@@ -156,8 +162,8 @@ func describe(one *remote.Probe) *recording.Probe {
 	return probe
 }
 
-// query asks for the events of the provider and of the probe if only one is selected, which the program then filters. It sends a limited number
-// of events a second.
+// query asks for the events of the selected probes, as far as a filter can name them, and lets the program evaluate the condition if it
+// fits all of them. The program sends a limited number of events a second.
 func (p *page) query() url.Values {
 	q := url.Values{"rate": {strconv.Itoa(remote.MaxRate)}, "seconds": {strconv.Itoa(remote.MaxSeconds)}}
 	one := func(name string, of func(*recording.Probe) string) bool {
@@ -168,11 +174,42 @@ func (p *page) query() url.Values {
 		q.Set(name, first)
 		return true
 	}
-	if one("provider", func(p *recording.Probe) string { return p.Provider }) && one("probe", func(p *recording.Probe) string { return p.Name }) &&
-		p.config.Where != "" && len(p.config.Where) <= remote.MaxFilter {
-		q.Set("filter", p.config.Where)
+	filter, names := p.config.Where, p.names()
+	if p.filtered = filter != "" && len(filter) <= remote.MaxFilter && !slices.ContainsFunc(p.probes, p.refuses); !p.filtered {
+		filter = ""
+	}
+	if one("provider", func(p *recording.Probe) string { return p.Provider }) && one("probe", func(p *recording.Probe) string { return p.Name }) {
+		names = ""
+	}
+	if both := "(" + names + ") && (" + filter + ")"; names != "" && filter != "" && len(both) <= remote.MaxFilter {
+		filter = both
+	} else if names != "" && len(names) <= remote.MaxFilter {
+		filter, p.filtered = names, false
+	}
+	if filter != "" {
+		q.Set("filter", filter)
 	}
 	return q
+}
+
+// names returns a condition that the selected probes meet alone, or "" if an argument hides what it needs.
+func (p *page) names() string {
+	var all []string
+	for _, one := range p.probes {
+		if slices.ContainsFunc(one.Args, func(a recording.Arg) bool { return a.Name == "provider" || a.Name == "probe" }) {
+			return ""
+		}
+		all = append(all, fmt.Sprintf("provider == %q && probe == %q", one.Provider, one.Name))
+	}
+	return strings.Join(all, " || ")
+}
+
+// refuses reports whether the program leaves out the events of a probe for the condition, which may use what only this command knows.
+func (p *page) refuses(one *recording.Probe) bool {
+	vars := []expr.Var{{Name: "pid", Type: expr.Type{Kind: expr.Int, Size: 8}}}
+	vars = append(vars, replay.Variables(one)[:2*len(one.Args)]...)
+	_, err := expr.ParseFilter(p.config.Where, vars)
+	return err != nil
 }
 
 // Probes implements Source.
@@ -203,14 +240,18 @@ func (p *page) Close() {
 }
 
 // Report implements Source.
-func (p *page) Report(consequence string, reported uint64) {
+func (p *page) Report(consequence string, reported uint64) error {
 	warnLost(p.to, p.Lost()-reported, tooMany, consequence)
-	if p.counts.Faults > 0 {
-		p.to.Warn("%d events are not included, because an expression could not be evaluated: a division by 0, or a number that is not finite", p.counts.Faults)
+	if faults := p.counts.Faults + p.Faults; faults > 0 {
+		p.to.Warn("%d events are not included, because an expression could not be evaluated: a division by 0, or a number that is not finite", faults)
 	}
 	if p.ended == "time" {
 		p.to.Warn("the program has ended the stream after %d minutes", remote.MaxSeconds/60)
 	}
+	if p.gone != nil {
+		return fmt.Errorf("the program at %s has gone away: %w", p.address, p.gone)
+	}
+	return nil
 }
 
 // message is one that the program has sent, or the error that has ended the stream.
@@ -245,24 +286,21 @@ func (p *page) Run(ctx context.Context, c Consumer) error {
 		}
 	}()
 	d := &delivery{Consumer: c, show: p.show}
-	gone, err := p.follow(ctx, d, messages)
+	err := p.follow(ctx, d, messages)
 	if err == nil {
-		err = p.deliver(d, time.Duration(0))
+		err = p.deliver(d, 0)
 	}
 	if errors.Is(err, live.ErrEnough) {
-		err = nil
+		err, p.gone = nil, nil
 	}
 	if err == nil {
 		_, _, err = c.Tick()
-	}
-	if err == nil && gone != nil {
-		err = fmt.Errorf("the program at %s has gone away: %w", p.address, gone)
 	}
 	return err
 }
 
 // follow takes the messages until ctx is done and the counts have come, the consumer has enough, or the program is gone.
-func (p *page) follow(ctx context.Context, d *delivery, messages <-chan message) (gone, err error) {
+func (p *page) follow(ctx context.Context, d *delivery, messages <-chan message) error {
 	ticker := time.NewTicker(reorderDelay / 4)
 	defer ticker.Stop()
 	done := ctx.Done()
@@ -272,33 +310,45 @@ func (p *page) follow(ctx context.Context, d *delivery, messages <-chan message)
 		case <-done:
 			done, late = nil, time.After(countsPatience)
 		case <-late:
-			return nil, nil
+			return nil
 		case m := <-messages:
-			switch {
-			case m.err != nil && late != nil:
-				return nil, nil
-			case m.err != nil:
-				return m.err, nil
-			case m.Message.Event != nil:
-				p.pending = append(p.pending, pendingEvent{m.Message.Event, time.Now()})
+			if m.err != nil {
+				if late == nil {
+					p.gone = m.err
+				}
+				return nil
+			}
+			if m.Message.Event == nil {
+				p.count(m.Counts)
+				if p.ended = m.End; late != nil {
+					return nil
+				}
 				continue
 			}
-			if p.counts, p.ended = *m.Counts, m.End; late != nil {
-				return nil, nil
+			if p.pending = append(p.pending, pendingEvent{m.Message.Event, time.Now()}); len(p.pending) < maxPending {
+				continue
+			}
+			if err := p.deliver(d, 0); err != nil {
+				return err
 			}
 		case <-ticker.C:
 			if err := p.deliver(d, reorderDelay); err != nil {
-				return nil, err
+				return err
 			}
 			if _, more, err := d.Tick(); err != nil || !more {
-				return nil, err
+				return err
 			}
 		}
 	}
 	if p.ended == "shutdown" {
-		return fmt.Errorf("%w: it is shutting down", remote.ErrGone), nil
+		p.gone = fmt.Errorf("%w: it is shutting down", remote.ErrGone)
 	}
-	return nil, nil
+	return nil
+}
+
+// count takes the counts of the program, which only rise.
+func (p *page) count(c *remote.Counts) {
+	p.counts.Dropped, p.counts.Faults = max(p.counts.Dropped, c.Dropped), max(p.counts.Faults, c.Faults)
 }
 
 // deliver delivers the events that have waited long enough for their place in the order.
@@ -309,7 +359,7 @@ func (p *page) deliver(d *delivery, delay time.Duration) error {
 	for n < len(p.pending) && time.Since(p.pending[n].since) >= delay {
 		e := p.pending[n].Event
 		n++
-		i := slices.IndexFunc(p.probes, func(probe *recording.Probe) bool { return probe.Provider == e.Provider && probe.Name == e.Probe })
+		i := p.find(e)
 		if i < 0 {
 			continue // not selected, or defined later
 		}
@@ -320,7 +370,7 @@ func (p *page) deliver(d *delivery, delay time.Duration) error {
 			return err
 		}
 		p.program.Passed(p.event.Monotonic)
-		if !p.filters[i].Matches(&p.event) {
+		if !p.filtered && !p.filters[i].Matches(&p.event) {
 			continue
 		}
 		if err := d.Event(&p.event, p.program); err != nil {
@@ -330,15 +380,27 @@ func (p *page) deliver(d *delivery, delay time.Duration) error {
 	return nil
 }
 
-// body returns the body of the record that an event would have. An argument that was not sent is 0, or "".
+// find returns the index of an event's probe, or -1. Providers of one name may have probes of one name.
+func (p *page) find(e *remote.Event) int {
+	if p.byName == nil {
+		p.byName = map[string][]int{}
+		for i, one := range p.probes {
+			p.byName[one.Provider+":"+one.Name] = append(p.byName[one.Provider+":"+one.Name], i)
+		}
+	}
+	for _, i := range p.byName[e.Provider+":"+e.Probe] {
+		if slices.EqualFunc(p.probes[i].Args, e.Args, func(a recording.Arg, v remote.Value) bool { return a.Name == v.Name }) {
+			return i
+		}
+	}
+	return -1
+}
+
+// body returns the body of the record that an event would have, which has as many arguments as the probe.
 func body(probe *recording.Probe, args []remote.Value) (words []byte) {
 	var texts []byte
 	for i, a := range probe.Args {
-		word := uint64(0)
-		var v remote.Value
-		if i < len(args) {
-			v = args[i]
-		}
+		word, v := uint64(0), args[i]
 		text, isText := v.V.(string)
 		switch {
 		case a.Kind == recording.String:

@@ -46,8 +46,8 @@ type Source interface {
 	// Announce says on a terminal, and if the command is verbose, what is watched.
 	Announce()
 	// Report warns of what is missing from the events, besides lost ones that the command has reported. consequence says what this
-	// means for the result.
-	Report(consequence string, reported uint64)
+	// means for the result. The error is that a program has gone away that was to send more, which leaves the result as it is.
+	Report(consequence string, reported uint64) error
 	Close()
 }
 

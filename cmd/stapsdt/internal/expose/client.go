@@ -81,6 +81,7 @@ func newClient(endpoint *url.URL, signal string) (*client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableCompression = true // of answers, which are short
 	c.http.Transport = transport
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // which would become a GET
 	var err error
 	transport.TLSClientConfig, err = certificates(signal)
 	return c, err
@@ -169,13 +170,14 @@ func (c *client) post(ctx context.Context, message, answer proto.Message) error 
 		}
 		return err
 	}
-	if len(text) > maxAnswer {
-		return fmt.Errorf("%s: the answer has more than %d bytes", r.URL.Redacted(), maxAnswer)
-	}
 	if response.Header.Get("Content-Type") != protobufType {
 		return nil
 	}
-	return proto.Unmarshal(text, answer)
+	if err := proto.Unmarshal(text, answer); err != nil || len(text) > maxAnswer {
+		c.complain(fmt.Sprintf("OTLP: %s has taken a message, and what it answers is not valid", r.URL.Redacted()))
+		proto.Reset(answer)
+	}
+	return nil
 }
 
 // retryAfter returns the time that a header asks for: seconds, or until a date.

@@ -177,7 +177,7 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// TestEndlessAnswer: of an answer that does not end, a few megabytes are read.
+// TestEndlessAnswer: of an answer that does not end, a few megabytes are read, and what it was about counts as sent.
 func TestEndlessAnswer(t *testing.T) {
 	const limit = 16 << 20 // with what is on its way
 	taken := make(chan int, 1)
@@ -193,7 +193,7 @@ func TestEndlessAnswer(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	err := tracesClient(t, server.URL).post(t.Context(), &coltrace.ExportTraceServiceRequest{}, &coltrace.ExportTraceServiceResponse{})
-	assert.ErrorContains(t, err, "the answer has more than")
+	assert.NoError(t, err) // the message was taken
 	assert.LessOrEqual(t, <-taken, limit)
 }
 

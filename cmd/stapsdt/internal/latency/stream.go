@@ -51,9 +51,9 @@ func (l *latency) runStream(ctx context.Context, stream *events.Stream, interval
 			return err
 		}
 	}
-	stream.Report(replay.LowerBounds, 0)
+	err := stream.Report(replay.LowerBounds, 0)
 	r.report()
-	return nil
+	return err
 }
 
 // Know implements events.Consumer.

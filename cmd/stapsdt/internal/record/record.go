@@ -176,6 +176,5 @@ func (r *consumer) report() error {
 	if r.unreadable > 0 {
 		r.Warn("%d events are not included, because an argument could not be read", r.unreadable)
 	}
-	r.stream.Report("", r.lost)
-	return nil
+	return r.stream.Report("", r.lost)
 }

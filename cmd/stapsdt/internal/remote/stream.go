@@ -82,7 +82,7 @@ func (c *Client) Watch(ctx context.Context, query url.Values) (*Stream, error) {
 		return nil, c.noHandler(http.StatusNotFound, "what is there is something else")
 	}
 	s := &Stream{body: response.Body, lines: bufio.NewScanner(response.Body), cancel: cancel}
-	s.lines.Buffer(make([]byte, 64<<10), 1<<20)
+	s.lines.Buffer(make([]byte, 64<<10), 128<<10) // an event has 12 arguments of at most maxText bytes, escaped
 	s.silent = time.AfterFunc(patience, cancel)
 	if !s.lines.Scan() { // the program sends a line when it observes its probes
 		s.Close()

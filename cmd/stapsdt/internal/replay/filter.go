@@ -12,6 +12,7 @@ type Filter struct {
 	// Selected means that it selects any.
 	Selected bool
 	where    *Measure // or nil
+	faults   *uint64  // events for which it could not be evaluated
 }
 
 // filter returns that of a probe.
@@ -29,7 +30,7 @@ func (f *File) filter(s *Source, number uint32) *Filter {
 
 // NewFilter returns that of a probe, which Begin counts.
 func (s *Source) NewFilter(p *recording.Probe) *Filter {
-	f := &Filter{Selected: s.Selects(p.Provider, p.Name)}
+	f := &Filter{Selected: s.Selects(p.Provider, p.Name), faults: &s.Faults}
 	if !f.Selected {
 		return f
 	}
@@ -56,6 +57,9 @@ func (f *Filter) Matches(e *recording.Event) bool {
 	if f.where == nil || !f.Selected {
 		return f.Selected
 	}
-	match, _ := f.where.Take(e)
+	match, fault := f.where.Take(e)
+	if fault {
+		*f.faults++
+	}
 	return match
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Follow is called when More has found nothing. It says which files nothing writes to any longer. When such a path names another recording, this
-// takes its place. It reports whether one has.
-func (s *Source) Follow(to *console.Console) (replaced bool) {
+// takes its place. It returns those whose place was taken.
+func (s *Source) Follow(to *console.Console) (replaced []*File) {
 	for i, f := range s.files {
 		if f.ended == 0 && f.written() {
 			continue
@@ -35,7 +35,7 @@ func (s *Source) Follow(to *console.Console) (replaced bool) {
 				next.filter(s, uint32(n))
 			}
 			s.Begin(to)
-			replaced = true
+			replaced = append(replaced, f)
 		}
 	}
 	return replaced

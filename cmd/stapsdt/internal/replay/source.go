@@ -22,6 +22,8 @@ import (
 // Source reads the events of recordings, merged by their times. A recording is a file, or memory to which
 // a program writes.
 type Source struct {
+	// Faults is how many events were left out because the condition could not be evaluated.
+	Faults   uint64
 	files    []*File
 	gone     uint64 // events that were lost by recordings that were removed
 	specs    []spec.Spec

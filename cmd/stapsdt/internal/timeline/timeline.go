@@ -94,13 +94,13 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if err := v.writer.close(); err != nil {
 		return err
 	}
-	v.stream.Report(events.Unended, 0)
+	err = v.stream.Report(events.Unended, 0)
 	v.operations.Report(to)
 	v.condition.Report(to)
 	if o.Path != "-" {
 		to.Warn("wrote %s to %s: open it with https://ui.perfetto.dev or chrome://tracing", render.Number(v.events, "event"), o.Path)
 	}
-	return nil
+	return err
 }
 
 // check returns an error if the condition fits neither an event nor an operation.

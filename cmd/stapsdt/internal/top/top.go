@@ -178,7 +178,7 @@ func runPlain(ctx context.Context, to *console.Console, config run.Config, names
 			return err
 		}
 	}
-	v.stream.Report(events.Unended, 0)
+	err = v.stream.Report(events.Unended, 0)
 	v.table.operations.Report(to)
-	return nil
+	return err
 }

@@ -182,6 +182,5 @@ func (t *trace) report() error {
 			return err
 		}
 	}
-	t.stream.Report("what is shown is not all", t.lost)
-	return nil
+	return t.stream.Report("what is shown is not all", t.lost)
 }

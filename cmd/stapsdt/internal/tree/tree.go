@@ -81,8 +81,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 			return err
 		}
 	}
-	v.report()
-	return nil
+	return v.report()
 }
 
 // plan decides what grows the trees, and returns the options of the stream.
@@ -115,8 +114,8 @@ func (v *view) lost() {
 }
 
 // report says what is not shown.
-func (v *view) report() {
-	v.stream.Report(events.Unended, 0)
+func (v *view) report() error {
+	err := v.stream.Report(events.Unended, 0)
 	var open, unknown int
 	var dropped, givenUp uint64
 	if v.calls != nil {
@@ -139,6 +138,7 @@ func (v *view) report() {
 	if n := givenUp; n > 0 {
 		v.Warn("%d trees were given up, because more than %d operations were in trees that had not ended", n, maxNodes)
 	}
+	return err
 }
 
 // Event implements events.Consumer.
