@@ -2,8 +2,11 @@ package recorder
 
 import (
 	"runtime"
+	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/call"
@@ -31,8 +34,24 @@ func tested(version string) bool {
 	})
 }
 
-// usesG is whether the fields of g are used.
+// usesG is whether the fields of g are used. New calls checkG before.
 var usesG = call.GoroutineIsG && (runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64") && tested(runtime.Version())
+
+// checkG checks once that g has the fields. A patched Go can have the version of a release.
+var checkG = sync.OnceFunc(func() { usesG = usesG && found(offGoid, offFault) })
+
+// found reports whether g has the goroutine's number, and what debug.SetPanicOnFault sets, at these offsets.
+func found(goid, fault uintptr) bool {
+	var trace [64]byte
+	n := runtime.Stack(trace[:], false)
+	number := strconv.FormatUint(field[uint64](goid), 10)
+	old := debug.SetPanicOnFault(true)
+	on := field[byte](fault)
+	debug.SetPanicOnFault(false)
+	off := field[byte](fault)
+	debug.SetPanicOnFault(old)
+	return strings.HasPrefix(string(trace[:n]), "goroutine "+number+" ") && on == 1 && off == 0
+}
 
 // goroutine returns the number of the calling goroutine, or 0 if it is unknown: to look for it in a stack trace takes a
 // microsecond.

@@ -122,6 +122,7 @@ func tableSize(chunks uint64) uint64 {
 // empty recording, and returns its writer.
 func New(memory []byte, chunks uint64, o Options) *Writer {
 	StartTemplateThread()
+	checkG()
 	w := &Writer{memory: memory, head: o.Head, probes: map[string]uint32{}}
 	if w.process = w.head.PID; o.Foreign {
 		w.process = 0
