@@ -56,6 +56,7 @@ func (cl *cleaner) run(paths []string) error {
 	case len(paths) == 0:
 		cl.opts.Directories = clean.Directories(os.Getenv, os.Geteuid(), cl.all)
 	}
+	cl.opts.Named = len(paths) > 0
 	if cl.opts.UID = os.Geteuid(); cl.all {
 		cl.opts.UID = -1
 	}

@@ -256,8 +256,12 @@ func TestCleanDirectories(t *testing.T) {
 	require.ElementsMatch(t, append(mine, theirs), found("-a"))
 	require.Equal(t, []string{theirs}, found(theirs))
 	// A directory of this name that another user has made is not theirs.
-	require.NoError(t, os.Chown(theirs, 65533, 65533))
-	require.ElementsMatch(t, mine, found("-a"))
+	for _, directory := range []string{theirs, mine[2]} {
+		require.NoError(t, os.Chown(directory, 65533, 65533))
+		require.NoError(t, os.Chown(directory+"/"+name, 65533, 65533))
+	}
+	require.ElementsMatch(t, mine[:2], found("-a"))
+	require.ElementsMatch(t, mine[:2], found())
 	for args, says := range map[string]string{"-a " + base: "one of -a and DIRECTORY", "--older -1s": "is negative", image: "is not a directory", "-o xml": "takes text or json"} {
 		r := runCommand(t, append([]string{"clean"}, strings.Fields(args)...)...)
 		require.Equal(t, 2, r.status)

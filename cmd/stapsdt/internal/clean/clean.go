@@ -3,6 +3,7 @@
 package clean
 
 import (
+	"crypto/rand"
 	"debug/elf"
 	"fmt"
 	"os"
@@ -21,7 +22,9 @@ import (
 // Options select the files to remove.
 type Options struct {
 	Directories []string
-	// UID is the owner of the files to remove from the directory that all users share, or -1 for any.
+	// Named is whether the user names the directories. They may then be any user's.
+	Named bool
+	// UID is the owner of the directories that are not named, and of the files to remove from the shared one, or -1 for any.
 	UID int
 	// Older keeps files that were written, read or renamed since.
 	Older time.Duration
@@ -106,6 +109,8 @@ func (c *cleaner) directory(path string) error {
 	owner := int(stat.Uid)
 	if path == shared {
 		owner = c.UID
+	} else if !c.expects(path, owner) {
+		return nil // no directory that the library uses
 	} else if !c.DryRun {
 		// Programs that replace a bad file take turns by this lock.
 		if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
@@ -181,11 +186,17 @@ func leaseable(fd int) bool {
 // the file again by then, this one keeps that name, which /proc/PID/maps shows.
 func remove(dir int, name string, fd int, stat *unix.Stat_t) (action Action, why string) {
 	aside := asidePrefix + strings.TrimPrefix(name, asidePrefix)
-	if err := unix.Renameat2(dir, name, dir, aside, unix.RENAME_NOREPLACE); err != nil && aside != name {
+	err := unix.Renameat2(dir, name, dir, aside, unix.RENAME_NOREPLACE)
+	if err == unix.EEXIST && aside != name { // an earlier run's, or another user's in the shared directory
+		random := rand.Text()
+		aside = asidePrefix + random[:20] + "-" + random[20:] + ".so" // a randomName
+		err = unix.Renameat2(dir, name, dir, aside, unix.RENAME_NOREPLACE)
+	}
+	if err != nil && aside != name {
 		return Failed, err.Error()
 	}
 	var now unix.Stat_t
-	err := unix.Fstatat(dir, aside, &now, unix.AT_SYMLINK_NOFOLLOW)
+	err = unix.Fstatat(dir, aside, &now, unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil || now.Ino != stat.Ino || now.Dev != stat.Dev {
 		action, why = Failed, "the file was replaced meanwhile"
 	} else if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK); err == unix.EAGAIN {

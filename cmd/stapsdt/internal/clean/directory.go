@@ -4,12 +4,25 @@ package clean
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 )
 
 // shared is the directory of the C library. It has files of other programs, and of all users.
 const shared = "/tmp"
+
+// ownerName matches a directory whose name has the number of its owner.
+var ownerName = regexp.MustCompile(`/stapsdt-([0-9]+)$|^/run/user/([0-9]+)/stapsdt$`)
+
+// expects reports whether a directory may belong to this owner: another user can make one of that name in /tmp.
+func (o *Options) expects(path string, owner int) bool {
+	if o.Named || o.UID == owner {
+		return true
+	}
+	number := ownerName.FindStringSubmatch(path)
+	return o.UID < 0 && (number == nil || number[1]+number[2] == strconv.Itoa(owner))
+}
 
 // Directories returns the directories that the programs of a user use, with the same
 // environment, or for all those of all users in the usual places. They need not exist. See
