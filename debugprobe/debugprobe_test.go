@@ -148,7 +148,7 @@ func TestList(t *testing.T) {
 		require.Equal(t, p.Path(), read().Path)
 	}
 	info := read()
-	require.Equal(t, []bool{false, true, false}, []bool{info.Probes[0].Observed, info.Probes[1].Observed, info.Probes[2].Observed})
+	require.Equal(t, []bool{false, true, false}, []bool{info.Probes[0].Enabled, info.Probes[1].Enabled, info.Probes[2].Enabled})
 }
 
 // TestEventLines: every kind of argument, with text that tries to be something else.

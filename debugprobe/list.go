@@ -31,11 +31,11 @@ type providerInfo struct {
 }
 
 type probeInfo struct {
-	Name     string    `json:"name"`
-	Args     []argInfo `json:"args"`
-	Sites    int       `json:"sites"`
-	Traced   bool      `json:"traced"`
-	Observed bool      `json:"observed"`
+	Name    string    `json:"name"`
+	Args    []argInfo `json:"args"`
+	Sites   int       `json:"sites"`
+	Traced  bool      `json:"traced"`
+	Enabled bool      `json:"enabled"` // traced or observed
 }
 
 type argInfo struct {
@@ -78,7 +78,7 @@ func describe(p *stapsdt.Provider) *providerInfo {
 		}
 		i.Sites++
 		i.Traced = i.Traced || probe.Traced()
-		i.Observed = i.Observed || probe.Enabled() && !probe.Traced()
+		i.Enabled = i.Enabled || probe.Enabled()
 	}
 	return info
 }

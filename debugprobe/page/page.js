@@ -123,7 +123,7 @@ const buttons = () => [...document.querySelectorAll(".probe")];
 function probeButton(provider, probe) {
   const button = element("button", "probe", element("span", "name", visible(probe.name)));
   if (probe.traced) button.append(badge("traced", true));
-  if (probe.observed) button.append(badge("observed", true));
+  if (probe.enabled) button.append(badge("enabled", true));
   button.type = "button";
   button.dataset.id = idOf(provider, probe);
   if (button.dataset.id === chosen) button.setAttribute("aria-current", "true");

@@ -123,7 +123,7 @@ func TestPage(t *testing.T) {
 	b.wait(`document.querySelectorAll("#rows tr").length >= 20`)
 	b.wait(`document.querySelectorAll("#histogram .group").length == 4`) // three paths and the axis
 	b.wait(`document.querySelectorAll("#rate-chart polyline").length == 1`)
-	b.wait(`document.querySelector('[data-id="shop:request__done"]').innerText.includes("observed")`)
+	b.wait(`document.querySelector('[data-id="shop:request__done"]').innerText.includes("enabled")`)
 	require.Contains(t, b.text("#status"), "Watching. It stops by itself in about")
 	if *screenshot != "" {
 		b.write("#filter", `status == 200`)
