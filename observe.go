@@ -133,8 +133,8 @@ func (p *Probe) watch(o *observers) {
 	var s *sinks
 	observed := false
 	if o != nil {
-		s = p.sinksOf(o)
-		observed = s != nil || slices.ContainsFunc(o.list, func(o *observer) bool { return o.observes(p) })
+		s, observed = p.sinksOf(o)
+		observed = observed || slices.ContainsFunc(o.list, func(o *observer) bool { return o.observes(p) })
 	}
 	p.sinks.Store(s)
 	// SAFETY: at only ever points to a byte that may be read: observedByte, or what site has.

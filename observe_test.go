@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/sink"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -284,4 +287,29 @@ func TestObserveStorm(t *testing.T) {
 	}
 	require.NoError(t, p.Close())
 	requireNoneObserves(t)
+}
+
+// emptySink is a recording that has no probe, and counts how often it was asked.
+type emptySink int
+
+func (s *emptySink) Probe(func() (*recording.Probe, bool)) sink.Probe {
+	*s++
+	return nil
+}
+
+// TestRecordToAsksOnce: a recording is asked once whether it has a probe. If not, others see the probe as before.
+func TestRecordToAsksOnce(t *testing.T) {
+	p := newProvider(t, "asked")
+	probe := NewProbe1[int](p, "probe")
+	var asked emptySink
+	defer RecordTo(&asked, p)()
+	for range 3 {
+		seen := 0
+		stop := p.Observe(func(*Event) { seen++ })
+		probe.Fire(1)
+		stop()
+		require.Equal(t, 1, seen)
+		require.False(t, probe.Enabled())
+	}
+	require.EqualValues(t, 1, asked)
 }

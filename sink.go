@@ -11,14 +11,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/words"
 )
 
-// sinks are the recordings that have a probe.
+// sinks are the recordings of a provider for one probe.
 type sinks struct {
-	sink.Probe // appends to all of them
+	sink.Probe // appends to all of them that have the probe
 	list       []probeSink
 	alone      bool // whether the provider has no observers
 }
 
-// probeSink is a recording, and what appends the fires of one probe to it.
+// probeSink is a recording, and what appends the fires of one probe to it, or nil if it does not have the probe.
 type probeSink struct {
 	sink.Sink
 	probe sink.Probe
@@ -77,33 +77,34 @@ func (p *Provider) endRecording(s sink.Sink) {
 	p.setObservers(all)
 }
 
-// sinksOf returns the recordings that have the probe, or nil if none has. What appends to one that had the probe before
-// stays. The provider's lock is held.
-func (p *Probe) sinksOf(o *observers) *sinks {
-	all, before := &sinks{alone: len(o.list) == 0}, p.sinks.Load()
+// sinksOf returns the recordings, or nil if there are none, and whether one of them has the probe. Each is asked only once. The provider's
+// lock is held.
+func (p *Probe) sinksOf(o *observers) (all *sinks, recorded bool) {
+	if len(o.sinks) == 0 {
+		return nil, false
+	}
+	var before []probeSink
+	if s := p.sinks.Load(); s != nil {
+		before = s.list
+	}
+	all = &sinks{alone: len(o.list) == 0}
+	var having several
 	for _, s := range o.sinks {
 		one := probeSink{Sink: s}
-		if before != nil {
-			if i := slices.IndexFunc(before.list, func(other probeSink) bool { return other.Sink == s }); i >= 0 {
-				one = before.list[i]
-			}
-		}
-		if one.probe == nil {
+		if i := slices.IndexFunc(before, func(other probeSink) bool { return other.Sink == s }); i >= 0 {
+			one = before[i]
+		} else {
 			one.probe = s.Probe(p.recorded)
 		}
+		all.list = append(all.list, one)
 		if one.probe != nil {
-			all.list = append(all.list, one)
+			having = append(having, one)
 		}
 	}
-	switch len(all.list) {
-	case 0:
-		return nil
-	case 1:
-		all.Probe = all.list[0].probe
-	default:
-		all.Probe = several(all.list)
+	if all.Probe = having; len(having) == 1 {
+		all.Probe = having[0].probe
 	}
-	return all
+	return all, len(having) > 0
 }
 
 // several appends the fires of a probe to several recordings.
