@@ -279,6 +279,7 @@ func TestDoctorArchitecture(t *testing.T) {
 		t.Run(c.architecture, func(t *testing.T) {
 			maps(t, c.architecture, c.protection)
 			require.Contains(t, requireFinding(t, c.status, c.cause, c.level, doctorCommand(t, self, "foreign:event", "-v")).Says, c.says)
+			require.NotContains(t, runToEnd(t, doctorCommand(t, self, "foreign:other")).stdout, "architecture", "no selected probe is foreign")
 		})
 	}
 }

@@ -201,6 +201,13 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
+// TestAttachNoEventSource: without the event source of uprobes, only uprobe_multi is tried, whose error is this one.
+func TestAttachNoEventSource(t *testing.T) {
+	_, err := (&Facts{PID: 1 << 30}).attach("/proc/self/exe", 0, nil)
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "prog cannot be nil", "it has tried a perf event, and would have tried tracefs")
+}
+
 // TestSections: each cause has a section in the guide.
 func TestSections(t *testing.T) {
 	guide, err := os.ReadFile("../../../../docs/nothing-shows.md")

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
@@ -75,12 +76,12 @@ func (f *Facts) image(u target.Use) {
 		im.Probes = append(im.Probes, Name{p.Provider, p.Name})
 	}
 	f.Images = append(f.Images, im)
-	if header, err := elffile.New(u); err == nil {
+	if header, err := elffile.New(u); err == nil && slices.ContainsFunc(im.Probes, f.selects) {
 		f.machine(header.Machine)
 	}
 }
 
-// machine notes the machine of probes, unless the kernel's machine executes it.
+// machine notes the machine of selected probes, unless the kernel's machine executes it.
 func (f *Facts) machine(m elf.Machine) {
 	narrow := map[elf.Machine]elf.Machine{elf.EM_386: elf.EM_X86_64, elf.EM_ARM: elf.EM_AARCH64}
 	if m != elf.EM_NONE && m != f.Host.Machine && narrow[m] != f.Host.Machine && f.Host.Machine != elf.EM_NONE {
@@ -174,7 +175,7 @@ func (f *Facts) readProgram() {
 		}
 		f.machine(machine(fmt.Sprintf("/proc/%d/map_files/%x-%x", f.PID, m.Start, m.End), func(file io.ReaderAt) bool {
 			probes, _ := sdt.Read(file)
-			return len(probes) > 0
+			return slices.ContainsFunc(probes, func(p sdt.Site) bool { return f.selects(Name{p.Provider, p.Name}) })
 		}))
 	}
 }

@@ -26,7 +26,7 @@ func (f *Facts) try(uses []target.Use) {
 		for _, p := range u.Probes {
 			if n := (Name{p.Provider, p.Name}); f.selects(n) && f.named(u.ID) {
 				f.Trial.Name, f.Trial.Path = n, f.Images[i].Path
-				f.Trial.run(f.PID, u, p, prog)
+				f.run(u, p, prog)
 				return
 			}
 		}
@@ -43,8 +43,9 @@ func load(kind ebpf.AttachType) (*ebpf.Program, error) {
 
 // run attaches a program, or nil, to a site in the process, and looks at the site before and
 // after. It changes no other process.
-func (t *Trial) run(pid int, u target.Use, p sdt.Site, prog *ebpf.Program) {
-	memory, err := proc.OpenMemory(pid)
+func (f *Facts) run(u target.Use, p sdt.Site, prog *ebpf.Program) {
+	t := &f.Trial
+	memory, err := proc.OpenMemory(f.PID)
 	if err == nil {
 		defer memory.Close()
 		t.Before, t.Known = memory.Traced(u, u.Mappings, p.Offset)
@@ -52,7 +53,7 @@ func (t *Trial) run(pid int, u target.Use, p sdt.Site, prog *ebpf.Program) {
 	if prog == nil {
 		return
 	}
-	attached, err := attach(pid, u.AttachPath(), p.Offset, prog)
+	attached, err := f.attach(u.AttachPath(), p.Offset, prog)
 	if t.Attach = err; err != nil {
 		return
 	}
@@ -62,17 +63,23 @@ func (t *Trial) run(pid int, u target.Use, p sdt.Site, prog *ebpf.Program) {
 	}
 }
 
-// attach attaches by uprobe_multi, or else by a perf event.
-func attach(pid int, path string, offset uint64, prog *ebpf.Program) (io.Closer, error) {
+// attach attaches by uprobe_multi, or else by a perf event. If the kernel shows no event source for that, package link would make
+// an event in tracefs, which all tracers see and which can outlive this process.
+func (f *Facts) attach(path string, offset uint64, prog *ebpf.Program) (io.Closer, error) {
 	executable, err := link.OpenExecutable(path)
 	if err != nil {
 		return nil, err
 	}
-	if multi, err := load(ebpf.AttachTraceUprobeMulti); err == nil {
+	multi, err := load(ebpf.AttachTraceUprobeMulti)
+	if err == nil {
 		defer multi.Close() // the link keeps it
-		if l, err := executable.UprobeMulti(nil, multi, &link.UprobeMultiOptions{Addresses: []uint64{offset}, PID: uint32(pid)}); err == nil {
+		var l link.Link
+		if l, err = executable.UprobeMulti(nil, multi, &link.UprobeMultiOptions{Addresses: []uint64{offset}, PID: uint32(f.PID)}); err == nil {
 			return l, nil
 		}
 	}
-	return executable.Uprobe("", prog, &link.UprobeOptions{Address: offset, PID: pid})
+	if f.Host.Uprobes != UprobesThere {
+		return nil, err
+	}
+	return executable.Uprobe("", prog, &link.UprobeOptions{Address: offset, PID: f.PID})
 }

@@ -58,6 +58,16 @@ func TestHostileTracefs(t *testing.T) {
 	assert.NotContains(t, strings.Join(skipped, ""), "\n")
 }
 
+// TestNoSHA256Sum: without sha256sum, the script does not say that a file has changed.
+func TestNoSHA256Sum(t *testing.T) {
+	functions, _, _ := strings.Cut(body, "\ncase ${1:-}")
+	cmd := exec.Command("/bin/sh", "-c", "pids= events= instance=\n"+functions+"\nfile /bin/sh 12ab")
+	cmd.Env = []string{"PATH=/none"}
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	require.Equal(t, "sha256sum is missing\n", string(out))
+}
+
 // TestHostileBpftrace: what cannot be written safely is left out, with the reason.
 func TestHostileBpftrace(t *testing.T) {
 	s, _ := hostileScript(t, hostile)

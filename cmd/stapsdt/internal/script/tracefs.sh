@@ -14,6 +14,7 @@ fail() {
 # in the middle of an instruction.
 file() {
 	[ -e "$1" ] || fail "$1 does not exist"
+	command -v sha256sum >/dev/null || fail "sha256sum is missing"
 	[ "$(sha256sum <"$1")" = "$2  -" ] || fail "$1 has changed: make this script again"
 	file=$1
 	case $1 in *[!A-Za-z0-9_./+-]*)
