@@ -32,14 +32,18 @@ type Leases struct {
 	// Broken has an element when a lease was broken since it was last received from.
 	Broken  chan struct{}
 	signals chan os.Signal
+	closing chan struct{} // has an element for each attachment that a broken lease is closing
 
 	mu   sync.Mutex
 	held map[*Lease]bool
 }
 
+// maxClosing bounds the threads that close attachments of broken leases, because each waits in the kernel.
+const maxClosing = 64
+
 // New begins to listen to the kernel, until Close.
 func New() *Leases {
-	l := &Leases{Broken: make(chan struct{}, 1), signals: make(chan os.Signal, 1), held: map[*Lease]bool{}}
+	l := &Leases{Broken: make(chan struct{}, 1), signals: make(chan os.Signal, 1), closing: make(chan struct{}, maxClosing), held: map[*Lease]bool{}}
 	signal.Notify(l.signals, unix.SIGIO)
 	go l.listen()
 	return l
@@ -186,7 +190,11 @@ func (l *Lease) Break() {
 	l.mu.Unlock()
 	var all sync.WaitGroup
 	for a := range attached {
-		all.Go(a.detach)
+		l.leases.closing <- struct{}{}
+		all.Go(func() {
+			a.detach()
+			<-l.leases.closing
+		})
 	}
 	all.Wait()
 	l.Release()

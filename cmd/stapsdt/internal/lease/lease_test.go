@@ -134,3 +134,21 @@ func TestWritten(t *testing.T) {
 	l.Break()
 	assert.Equal(t, int32(1), c.closed.Load(), "it is attached still")
 }
+
+// TestBreakMany: however much is attached, a bounded number of threads closes it.
+func TestBreakMany(t *testing.T) {
+	l, err := take(t, newFile(t))
+	require.NoError(t, err)
+	c := &closer{}
+	attach(t, l, c)
+	for range maxClosing { // as if other leases were broken too
+		l.leases.closing <- struct{}{}
+	}
+	broken := make(chan bool)
+	go func() { l.Break(); close(broken) }()
+	time.Sleep(100 * time.Millisecond)
+	assert.Zero(t, c.closed.Load())
+	<-l.leases.closing
+	<-broken
+	assert.Equal(t, int32(1), c.closed.Load())
+}
