@@ -120,6 +120,7 @@ func (f *Finder) remove(key mapKey) {
 
 // Ignore closes a file whose probes do not matter. For a while, it is not found again.
 func (f *Finder) Ignore(file *File) {
+	defer file.Charge(time.Now())
 	for key, e := range f.known {
 		if e.file == file {
 			f.remember(key, file.stamp, file.owner)

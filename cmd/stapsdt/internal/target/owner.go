@@ -117,7 +117,7 @@ func (f *File) Spend(kind string) bool {
 	return true
 }
 
-// Charge adds the time since a start to what the owner of the file owes.
+// Charge adds the time since a start to what the owner of the file owes, also after the file was closed.
 func (f *File) Charge(start time.Time) { f.owner.charge(start) }
 
 // open counts a file.
@@ -136,7 +136,6 @@ func (o *owner) close(f *File) {
 		o.files--
 		o.descriptors -= 1 + len(f.kinds)
 		o.probes -= len(f.Probes)
-		f.owner = nil
 	}
 }
 

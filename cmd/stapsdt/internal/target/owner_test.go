@@ -139,6 +139,9 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, min((maxDescriptors()-1)/2, maxKinds), spent)
 	require.True(t, file.Spend("0"), "it has that already")
 	o.close(file)
+	o.debt, o.at = 0, time.Now()
+	file.Charge(time.Now().Add(-timeBurst))
+	require.GreaterOrEqual(t, o.debt, timeBurst, "the time of closing it counts")
 	require.Equal(t, spent, o.descriptors, "the programs remain")
 	require.True(t, new(File).Spend("any"), "root of the machine may")
 
