@@ -272,27 +272,33 @@ const (
 func (e *Engine) purge() {
 	crowded := e.crowded
 	e.crowded = false
+	scans := e.Scans()
 	for _, f := range e.files {
-		for _, a := range f.attachments {
-			a.purge(e.processes)
+		f.purge(e.processes)
+		unseen, unused := f.used.Before(e.scanned), time.Since(f.used)
+		if f.used.IsZero() || e.isNamed(f.File) || scans && !unseen { // a scan can be followed by a rest that is longer than unused
+			continue
 		}
-		unused := time.Since(f.used)
-		if !f.used.IsZero() && !e.isNamed(f.File) &&
-			(unused > fileTTL || (crowded || !f.Guarded()) && f.used.Before(e.scanned) || unused > deletedFileTTL && f.Unreachable()) {
+		if unused > fileTTL || (crowded || !f.Guarded()) && unseen || unused > deletedFileTTL && f.Unreachable() {
 			e.drop(f)
 		}
 	}
 }
 
 // purge detaches from processes that have ended.
-func (a *attachment) purge(processes Processes) {
-	for pid, links := range a.links {
-		if pid == 0 || processes.Alive(pid) {
-			continue
+func (f *file) purge(processes Processes) {
+	defer f.Charge(time.Now())
+	var ended Links
+	for _, a := range f.attachments {
+		for pid, links := range a.links {
+			if pid == 0 || processes.Alive(pid) {
+				continue
+			}
+			for _, l := range links {
+				ended = append(ended, l)
+			}
+			delete(a.links, pid)
 		}
-		for _, l := range links {
-			_ = l.Close()
-		}
-		delete(a.links, pid)
 	}
+	_ = ended.Close()
 }

@@ -207,6 +207,7 @@ func TestLook(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, subscription.Sites())
 	require.EqualValues(t, 1, e.Missed())
+	require.Equal(t, 2, w.asked, "files have to be compared again, although their processes are looked at in any case")
 
 	w.mapped[4], w.overflow = []*target.File{newFile("/b", "a")}, true
 	_, err = e.look()

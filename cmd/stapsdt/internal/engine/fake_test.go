@@ -31,6 +31,7 @@ type world struct {
 	found    map[*target.File]bool // and not ignored
 	most     int                   // of them at the same time
 	rechecks int
+	asked    int // how often Knows was called
 
 	loadErr   func(sections int) error
 	attachErr error
@@ -80,7 +81,7 @@ func (w *world) Process(pid int) (uses []target.Use, skipped, err error) {
 }
 
 func (w *world) Open(string) (*target.File, error) { return nil, errors.ErrUnsupported }
-func (w *world) Knows(int, *proc.Mapping) bool     { return false }
+func (w *world) Knows(int, *proc.Mapping) bool     { w.asked++; return false }
 func (w *world) Waiting() []int                    { return nil }
 func (w *world) Order(pids []int) []int            { return pids }
 func (w *world) Skips() *target.Skips              { return &w.skips }
@@ -142,8 +143,9 @@ func (w *world) PerProcess() bool { return true }
 // watcher is the world's Watcher.
 type watcher struct{ *world }
 
-func (w watcher) Mapped(func(int, *proc.Mapping) bool) (pids []int, all bool) {
-	pids, all = w.pending, w.overflow
+func (w watcher) Mapped(skip func(int, *proc.Mapping) bool) (pids []int, all bool) {
+	pids = slices.DeleteFunc(w.pending, func(pid int) bool { return skip(pid, nil) })
+	all = w.overflow
 	w.pending, w.overflow = nil, false
 	return pids, all
 }

@@ -28,7 +28,8 @@ func (b BPF) Load(p *bpf.Probe, sections []*bpf.Section) (Program, error) {
 	return prog, nil
 }
 
-// Attach attaches a program to sites of a file.
+// Attach attaches a program to sites of a file. If the kernel takes too long, the error is stall.Err, and what it has attached is
+// closed as soon as it returns. The lease is not held until then: a file that is written in this time can have breakpoints.
 func (b BPF) Attach(p Program, f *target.File, sites []sdt.Site, pid int) (Links, error) {
 	path, same, key, err := f.Reopen()
 	if err != nil {

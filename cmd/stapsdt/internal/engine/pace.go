@@ -18,12 +18,12 @@ const (
 // pace is when all processes are looked at. A scan is followed by a rest, which is scanShare times as long as the processor time
 // that it has used, so that scans take one part in scanShare of a processor, however many processes there are. The rest is cut to
 // maxLostDelay where the kernel had no room to tell what processes have mapped, because users whose processes take long to look
-// at must not delay those of others for longer. What is due, a new subscription or another attempt after a shortage, does not
-// wait for its end. The zero value allows a scan.
+// at must not delay those of others for longer, and where a scan is due, for a new subscription, a file that was changed, or
+// another attempt after a shortage. The zero value allows a scan.
 type pace struct {
 	scanned time.Time // when the last scan ended
 	rest    time.Duration
-	due     time.Time // when there is a scan even so, or zero
+	due     time.Time // when there is a scan after a rest that was cut, or zero
 }
 
 // spend begins the rest after a scan. Time in which the scan waited for a busy machine or for a file system does not count.
@@ -43,8 +43,11 @@ func (p *pace) want(at time.Time) {
 
 // allows reports whether it is time for a scan: one that is made at intervals, or one for what was lost.
 func (p *pace) allows(now time.Time, interval time.Duration) bool {
-	return now.Sub(p.scanned) >= max(interval, p.rest) || !p.due.IsZero() && !now.Before(p.due)
+	return now.Sub(p.scanned) >= max(interval, p.rest) || p.waits(now) && p.allowsLost(now)
 }
+
+// waits reports whether a scan is due, but for a rest.
+func (p *pace) waits(now time.Time) bool { return !p.due.IsZero() && !now.Before(p.due) }
 
 func (p *pace) allowsLost(now time.Time) bool { return now.Sub(p.scanned) >= min(p.rest, maxLostDelay) }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPace: scans take no more than their share, those for what was lost do not wait for long, and what is due does not wait.
+// TestPace: scans take no more than their share, those for what was lost do not wait for long, nor does what is due.
 func TestPace(t *testing.T) {
 	const cost = 200 * time.Millisecond
 	start := time.Now()
@@ -38,13 +38,17 @@ func TestPace(t *testing.T) {
 	require.True(t, p.allows(now.Add(time.Second), time.Second))
 
 	scan(cost)
-	p.want(now.Add(2 * cost))
-	p.want(now.Add(cost))
 	p.want(now.Add(3 * cost))
-	require.False(t, p.allows(now.Add(cost-1), 0))
-	require.True(t, p.allows(now.Add(cost), 0))
+	p.want(now.Add(2 * cost))
+	p.want(now.Add(4 * cost))
+	require.False(t, p.allows(now.Add(2*cost-1), 0))
+	require.True(t, p.allows(now.Add(2*cost), 0))
+	p.want(now.Add(cost))
+	require.True(t, p.waits(now.Add(cost)))
+	require.False(t, p.allows(now.Add(maxLostDelay-1), 0), "one that fails for good must not take all of the processor")
+	require.True(t, p.allows(now.Add(maxLostDelay), 0))
 	scan(cost)
-	require.True(t, p.allows(now, 0), "it was not due when the scan began")
+	require.True(t, p.allows(now.Add(maxLostDelay), 0), "it was not due when the scan began")
 	scan(cost)
 	require.False(t, p.allows(now, 0))
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/lease"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -124,4 +126,52 @@ func TestCrowded(t *testing.T) {
 	hurry(e)
 	require.NoError(t, e.scan())
 	require.Equal(t, 2, subscription.Sites())
+}
+
+// TestRetryLook: processes that a shortage kept from being looked at are looked at again after retryDelay.
+func TestRetryLook(t *testing.T) {
+	w := &world{mapped: map[int][]*target.File{1: {}}, skipped: unix.EMFILE}
+	e := newEngine(t, w, Options{All: true, Daemon: true})
+	e.add(subscribe(t, "app:a"))
+	require.NoError(t, e.scan())
+	require.WithinRange(t, e.pace.due, time.Now(), time.Now().Add(retryDelay))
+	e.pace, w.pending = pace{scanned: time.Now()}, []int{1}
+	_, err := e.look()
+	require.NoError(t, err)
+	require.WithinRange(t, e.pace.due, time.Now(), time.Now().Add(retryDelay))
+}
+
+// TestPurge: links of processes that have ended are closed at the same time. A file that the last scan has found stays,
+// however long the rest after the scan is.
+func TestPurge(t *testing.T) { synctest.Test(t, testPurge) }
+
+func testPurge(t *testing.T) {
+	kept, ended := newFile("/kept", "a"), newFile("/ended", "a")
+	w := &world{mapped: map[int][]*target.File{1: {kept}, 2: {ended}}}
+	e := newEngine(t, w, Options{All: true, Daemon: true})
+	e.add(subscribe(t, "app:a"))
+	require.NoError(t, e.scan())
+	var none *lease.Lease
+	for pid := range 10 {
+		e.files[kept].attachments[0].links[100+pid] = []*lease.Attachment{none.Keep(slowLink{})}
+	}
+	delete(w.mapped, 2)
+	start := time.Now()
+	e.purge()
+	require.Equal(t, time.Second, time.Since(start))
+	time.Sleep(2 * fileTTL)
+	e.purge()
+	require.Contains(t, e.files, kept)
+	require.NoError(t, e.scan())
+	e.purge()
+	require.Contains(t, e.files, kept)
+	require.NotContains(t, e.files, ended)
+}
+
+// slowLink is an attachment that takes a second to close.
+type slowLink struct{}
+
+func (slowLink) Close() error {
+	time.Sleep(time.Second)
+	return nil
 }

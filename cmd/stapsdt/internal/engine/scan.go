@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 
 	"golang.org/x/sys/unix"
@@ -154,9 +155,17 @@ func (e *Engine) complete(found *probes.Found) {
 		e.options.Problem(fmt.Errorf("%w; trying again", found.Short))
 	}
 	e.crowd(found.Short)
+	e.retry(found.Short)
 	e.short = found.Short != nil
 	for _, err := range e.finder.Skips().Unsaid() {
 		e.options.Problem(err)
+	}
+}
+
+// retry makes a scan due after an error that may not come again.
+func (e *Engine) retry(err error) {
+	if stall.Passes(err) {
+		e.pace.want(time.Now().Add(retryDelay))
 	}
 }
 
@@ -175,11 +184,17 @@ func (e *Engine) look() (waiting bool, err error) {
 	if e.watcher != nil {
 		var lost bool
 		scans, asks := e.Scans(), e.asks() // otherwise files that are known are of no interest
-		pids, lost = e.watcher.Mapped(func(pid int, m *proc.Mapping) bool { return !asks && (!scans || e.finder.Knows(pid, m)) })
+		pids, lost = e.watcher.Mapped(func(pid int, m *proc.Mapping) bool {
+			known := !scans && !asks || e.finder.Knows(pid, m) // which also makes it compare the file again
+			return known && !asks
+		})
 		e.lost = e.lost || lost
 	}
 	changed, waiting, err := e.renew() // some file systems do not say that a file has changed
-	if err == nil && (changed || e.isDue() || e.lost && e.pace.allowsLost(time.Now())) {
+	if changed {
+		e.pace.want(time.Now())
+	}
+	if err == nil && (e.isDue() || e.lost && e.pace.allowsLost(time.Now())) {
 		_, err = e.Scan()
 	}
 	if err != nil || e.watcher == nil {
@@ -191,6 +206,7 @@ func (e *Engine) look() (waiting bool, err error) {
 			continue
 		}
 		found, err := e.lookAt([]int{pid}, false)
+		e.retry(err)
 		if err != nil || !found.Any { // it may not be looked at, or has no probes
 			if !e.processes.Alive(pid) {
 				e.missed.Add(1)
@@ -201,5 +217,5 @@ func (e *Engine) look() (waiting bool, err error) {
 			return waiting, err
 		}
 	}
-	return waiting || len(written) > 0 || e.lost, nil
+	return waiting || len(written) > 0 || e.lost || e.pace.waits(time.Now()), nil
 }
