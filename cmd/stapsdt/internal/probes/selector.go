@@ -233,6 +233,9 @@ func (s *Selector) Reopen(finder Opener) (reopened bool, problems []error) {
 				problems = append(problems, fmt.Errorf("%s was replaced, and has no %s:%s now", spec.path, spec.Provider, spec.Probe))
 			}
 		case !errors.Is(err, lease.ErrWritten) && time.Since(now.ModTime()) > minAge:
+			if later, statErr := stall.Stat(spec.path); statErr != nil || !SameContent(later, now) {
+				continue // what was read was not all of it
+			}
 			spec.wrong = now
 			problems = append(problems, fmt.Errorf("another file was found: %w", err))
 		}
