@@ -65,7 +65,7 @@ type ServerProbes struct {
 
 type rpcStart struct{ Method, Remote string }
 
-// end are the fields of rpc__end and call__end.
+// end holds the fields of rpc__end and call__end.
 type end struct {
 	Method           string
 	Code             uint32

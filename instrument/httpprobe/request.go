@@ -31,7 +31,7 @@ type field struct {
 	kind         reflect.Kind
 }
 
-// layout is that of http.Request. Its unexported fields have the values of the path, and its
+// layout is the layout of http.Request. The unexported fields of http.Request hold the values of the path, and its
 // context.
 type layout struct {
 	fields  []field

@@ -173,7 +173,7 @@ func (l *unixListener) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// accepted reports a connection, or why there is none. l is a listener of package net, or nil.
+// accepted reports a connection, or the error if there is none. l is a listener of package net, or nil.
 //
 //go:noinline
 func (p *Probes) accepted(l net.Listener, conn net.Conn, err error) {

@@ -243,7 +243,7 @@ func text(attributes []attribute.KeyValue) string {
 	return prefix(all.String())
 }
 
-// prefix returns what is reported of a text.
+// prefix returns the part of a text that is reported.
 func prefix(s string) string { return s[:min(len(s), stapsdt.MaxString)] }
 
 // cut returns the part of a value that can be reported, so that no text is made of the rest.

@@ -29,7 +29,7 @@ func keyOf(s sdktrace.ReadOnlySpan) spanKey {
 	return spanKey{sc.TraceID(), sc.SpanID()}
 }
 
-// entry is a running span. It must not refer to it.
+// entry describes a running span. It must not refer to the span.
 type entry struct {
 	of      *spanTable
 	key     spanKey

@@ -18,7 +18,7 @@ type handlerFacts struct {
 	format func(slog.Value) string
 }
 
-// knownOf returns what is known of a handler.
+// knownOf returns the facts about a handler.
 func knownOf(h slog.Handler) handlerFacts {
 	k := handlerFacts{resolves: true}
 	switch h.(type) {
@@ -35,8 +35,8 @@ func knownOf(h slog.Handler) handlerFacts {
 	return k
 }
 
-// replaces reports whether a handler of slog's own may have a function ReplaceAttr, which its
-// unexported fields say.
+// replaces reports whether a handler of slog's own may have a function ReplaceAttr, according to its
+// unexported fields.
 func replaces(h slog.Handler) bool {
 	v := reflect.ValueOf(h)
 	for _, name := range []string{"commonHandler", "opts", "ReplaceAttr"} {

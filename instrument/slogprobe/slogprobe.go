@@ -69,8 +69,8 @@ type record struct {
 	Line       int32
 }
 
-// New defines the probe. If the provider already has another of its name, its Load reports
-// it. With a nil provider nothing is reported.
+// New defines the probe. If the provider already has another probe of this name, its Load
+// reports it. With a nil provider nothing is reported.
 func New(p *stapsdt.Provider) *Probes {
 	return &Probes{record: stapsdt.NewProbeOf[record](p, "log__record")}
 }

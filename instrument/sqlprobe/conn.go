@@ -10,8 +10,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/span"
 )
 
-// conn reports what is done with a connection. It has the optional methods whose absence
-// database/sql deals with in a way that a method can imitate. The others are in types of
+// conn reports the use of a connection. It has the optional methods whose absence
+// database/sql handles in a way that a method can imitate. The others are in types of
 // their own, for newConn: database/sql does not even look at the arguments of a query before it prepares it if a
 // connection cannot execute queries unprepared, and keeps one after a rollback that can be
 // reset and validated.

@@ -37,7 +37,7 @@ func (r *rows) Next(to []driver.Value) error {
 	return r.advanced(r.Rows.Next(to))
 }
 
-// advanced notes what the call returned that went to the next row.
+// advanced notes the result of a call that went to the next row.
 func (r *rows) advanced(err error) error {
 	r.note(err)
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package sqlprobe reports what programs do with their databases, through database/sql, to
-// tracers. It wraps drivers of all kinds.
+// Package sqlprobe reports the use of databases through database/sql to tracers. It wraps drivers of all
+// kinds.
 //
 //	app := stapsdt.NewProvider("shop")
 //	probes := sqlprobe.New(app)
@@ -76,7 +76,7 @@ func New(p *stapsdt.Provider, opts ...span.Option) *Probes {
 	}
 }
 
-// Open is like sql.Open, and reports what is done with the database.
+// Open is like sql.Open, and reports the use of the database.
 func (p *Probes) Open(driverName, dataSourceName string) (*sql.DB, error) {
 	db, err := sql.Open(driverName, dataSourceName)
 	if err != nil {
@@ -110,8 +110,8 @@ type nameConnector struct {
 func (c nameConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.name) }
 func (c nameConnector) Driver() driver.Driver                        { return c.driver }
 
-// Connector returns a connector for sql.OpenDB, which connects with c and reports what is
-// done with the connections. Its Driver is that of c. It has a method Close if c does.
+// Connector returns a connector for sql.OpenDB. It connects with c and reports the use of the
+// connections. Its Driver is the Driver of c. It has a method Close if c does.
 //
 // With database/sql the connections behave like those of c, whichever of the optional
 // interfaces of package driver these implement. sql.Conn.Raw passes a wrapped connection,

@@ -79,7 +79,7 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	return q.rows(s.Stmt.Query(values)) //lint:ignore SA1019 deprecated, but all that it has
 }
 
-// CheckNamedValue is the statement's or else its connection's.
+// CheckNamedValue calls the method of the driver's statement, or else of its connection.
 func (s *stmt) CheckNamedValue(v *driver.NamedValue) error {
 	if to, ok := s.Stmt.(driver.NamedValueChecker); ok {
 		return to.CheckNamedValue(v)

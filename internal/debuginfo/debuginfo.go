@@ -1,5 +1,5 @@
-// Package debuginfo opens DWARF of strangers with debug/dwarf, whose time and memory a hostile file
-// could make grow without bounds.
+// Package debuginfo opens untrusted DWARF with debug/dwarf, within limits. Without them, a hostile file could
+// make it take any amount of time and memory.
 package debuginfo
 
 import (
@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// MaxUnits is how many units there may be.
+	// MaxUnits is the maximum number of units.
 	MaxUnits      = 1 << 17
 	maxAttributes = 128 // of one kind of entry
 	maxAbbrevs    = 4 << 20
-	// MaxString is how many bytes a string may have.
+	// MaxString is the maximum length of a string in bytes.
 	MaxString = 64 << 10
 )
 
-// Data is DWARF that was found to be safe for debug/dwarf, if entries are read by Entries.
+// Data is DWARF that was checked. It is safe for debug/dwarf if its entries are read by Entries.
 type Data struct {
 	*dwarf.Data
 	Units []Unit
 }
 
-// Unit is where a unit's header and its first entry are in .debug_info.
+// Unit locates a unit's header and its first entry in .debug_info.
 type Unit struct {
 	Offset uint64
 	Entry  dwarf.Offset
@@ -88,7 +88,7 @@ func splitUnits(info []byte, order binary.ByteOrder) ([]Unit, error) {
 	return units, nil
 }
 
-// unitHeader reads the header of a unit, and returns where the unit ends.
+// unitHeader reads the header of a unit, and returns the end of the unit.
 func unitHeader(info []byte, at uint64, order binary.ByteOrder) (u Unit, end uint64, err error) {
 	b := info[at:]
 	if len(b) < 24 {
@@ -127,8 +127,8 @@ func unitHeader(info []byte, at uint64, order binary.ByteOrder) (u Unit, end uin
 	return u, end, nil
 }
 
-// checkStrings makes sure that a reference to a string, of which there are millions, does not cost
-// as much as the whole section.
+// checkStrings makes sure that a reference to a string does not cost as much as the whole section,
+// because there are millions of them.
 func checkStrings(b []byte) error {
 	for at := 0; at < len(b); {
 		n := bytes.IndexByte(b[at:], 0)
@@ -168,7 +168,7 @@ func checkAbbrevs(abbrev []byte, units []Unit) error {
 	return nil
 }
 
-// abbrevTable reads a table and returns what follows it.
+// abbrevTable reads a table and returns the bytes after it.
 func abbrevTable(b []byte) ([]byte, error) {
 	const implicitConst = 0x21 // a form whose value is in the table
 	ok := true

@@ -5,13 +5,13 @@ import (
 	"errors"
 )
 
-// ErrBudget means that more entries were to be read than the budget allows.
+// ErrBudget means that the budget for reading entries is used up.
 var ErrBudget = errors.New("there is more DWARF than may be read")
 
-// entryWork is what an entry takes of a budget, even if it has no attributes.
+// entryWork is the cost of an entry, even if it has no attributes.
 const entryWork = 3
 
-// Entries reads entries of DWARF until it has used up a budget. An attribute takes 1, and so do 64
+// Entries reads entries of DWARF until it has used up a budget. An attribute costs 1, and so do 64
 // bytes of a string.
 type Entries struct {
 	R    *dwarf.Reader

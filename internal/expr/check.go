@@ -122,7 +122,7 @@ func usable(name string) bool {
 // come from a hostile program.
 func (c *checker) known() string { return c.knownAfter("") }
 
-// knownParts lists the parts of the value to which a path leads, or all names if it is none.
+// knownParts lists the parts of the value to which a path leads, or all names if the path leads to no value.
 func (c *checker) knownParts(path string) string {
 	value, _, _ := strings.Cut(path, ".")
 	if text := c.knownAfter(value + "."); text != "" {
@@ -172,7 +172,7 @@ func (c *checker) selector(e *ast.SelectorExpr, pos int) (operand, error) {
 			}
 		}
 	}
-	// A part of a value is a variable too, whose name has dots.
+	// A part of a value is a variable too. Its name has dots.
 	path, ok := dotted(e)
 	if !ok {
 		return operand{}, c.errorf(pos, "undefined: %s%s", c.source(e), c.known())
@@ -197,10 +197,10 @@ func dotted(e ast.Expr) (path string, ok bool) {
 	return "", false
 }
 
-// functions are those of package strings.
+// functions are the functions of package strings that an expression may call.
 var functions = map[string]Op{"HasPrefix": HasPrefix, "HasSuffix": HasSuffix, "Contains": Contains}
 
-// callee returns which function a call is of, and checks the number of its arguments.
+// callee returns the function that is called, and checks the number of its arguments.
 func (c *checker) callee(e *ast.CallExpr) (Op, error) {
 	pos := c.offset(e.Pos())
 	op, want := Len, 1

@@ -47,7 +47,7 @@ func (c *checker) convert(x operand, t Type) (operand, error) {
 	return operand{typ: t, val: v, converted: true, pos: x.pos, text: x.text}, nil
 }
 
-// represent returns a constant as the type represents it, or why the type cannot do so.
+// represent returns a constant as the type represents it, or the reason why the type cannot represent it.
 func represent(v constant.Value, t Type) (_ constant.Value, problem string) {
 	const mismatch = "is not a"
 	number := v.Kind() == constant.Int || v.Kind() == constant.Float

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Bool evaluates a filter. get returns the value of a variable, whose type is that of the list
-// that Parse was called with. fault reports that a division by zero or a shift by a negative
-// count was met: match is then false.
+// Bool evaluates a filter. get returns the value of a variable of the list that Parse was called
+// with, of the type given there. fault reports a division by zero or a shift by a negative
+// count. In this case, match is false.
 //
 // It allocates nothing, if get does not. An expression that is not a Bool never matches.
 func (e *Expr) Bool(get func(i int) Value) (match, fault bool) {
@@ -124,8 +124,8 @@ func (t Type) shift(op Op, x Value, n uint64) Value {
 	return UintValue(x.bits >> n)
 }
 
-// float computes in the precision of float64. For a float32 the result is rounded once more,
-// which yields what an operation on float32 does: float64 has more than twice its bits.
+// float computes in the precision of float64. For a float32 the result is rounded once more, which
+// is the same as an operation on float32, because float64 has more than twice its bits.
 func (t Type) float(op Op, x, y float64) Value {
 	var v float64
 	switch op {

@@ -74,7 +74,7 @@ func (e *Expr) String() string { return e.src }
 // Type returns the type of the expression's value.
 func (e *Expr) Type() Type { return e.Root.Type }
 
-// Error says what is wrong with an expression, and where.
+// Error is an error in an expression, with its position.
 type Error struct {
 	Src string
 	Pos int // a byte offset in Src, at most its length
@@ -110,8 +110,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (byte %d)\n\t%s\n\t%s^", e.Msg, pos, shown.String(), caret.String())
 }
 
-// Parse checks an expression, whose names are those of vars. If it is wrong, Parse returns
-// an *Error.
+// Parse checks an expression that may use the names of vars. If the expression is invalid,
+// Parse returns an *Error.
 func Parse(src string, vars []Var) (*Expr, error) {
 	c := &checker{src: src, vars: vars}
 	tree, err := c.parse()

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// connectives are what other languages write for Go's operators.
+// connectives maps operators of other languages to Go's.
 var connectives = map[string]string{"and": "&&", "AND": "&&", "or": "||", "OR": "||", "not": "!", "NOT": "!"}
 
-// misplaced says what is wrong at the place in an expression at which Go's parser stopped.
+// misplaced describes the error at the place in an expression at which Go's parser stopped.
 func misplaced(src string, words []word, at int) string {
 	if r, size := utf8.DecodeRuneInString(src[min(at, len(src)):]); size == 1 && (r == 0 || r == utf8.RuneError) {
 		return "the expression has a character that is not text"
@@ -66,7 +66,7 @@ func (w word) ends() bool {
 	return w.Token.IsLiteral() || w.Token == token.RPAREN || w.Token == token.RBRACK || w.Token == token.RBRACE
 }
 
-// problem says why Go has no such token.
+// problem describes why Go has no such token.
 func (w word) problem() string {
 	quote, _ := utf8.DecodeRuneInString(w.text)
 	closed := len(w.text) > 1 && strings.HasSuffix(w.text, string(quote))

@@ -25,7 +25,7 @@ type Type struct {
 	// Size is the number of bytes of a number: 1, 2, 4 or 8. For a Float it is 4 or 8. Other
 	// kinds ignore it.
 	Size int
-	// Duration says that an Int of 8 bytes counts nanoseconds.
+	// Duration means that an Int of 8 bytes counts nanoseconds.
 	Duration bool
 }
 
@@ -52,7 +52,7 @@ func (t Type) String() string {
 func (t Type) integer() bool { return t.Kind == Int || t.Kind == Uint }
 func (t Type) number() bool  { return t.integer() || t.Kind == Float }
 
-// Value is a value of any type: the caller knows which. It is made without allocating.
+// Value is a value of any type. The caller knows the type. A Value is made without allocating.
 type Value struct {
 	bits uint64
 	text string
@@ -96,9 +96,9 @@ func (v Value) Bool() bool { return v.bits != 0 }
 // Op is the operation of a Node on its operands.
 type Op uint8
 
-// The operations. Unless something else is said, both operands are nodes whose type is that
-// of the result, but for the size of an integer, and the result of an integer operation wraps
-// around in the node's Type.
+// The operations. Unless stated otherwise, both operands have the type of the result, except
+// for the size of an integer, and the result of an integer operation wraps around in the
+// node's Type.
 const (
 	_       Op = iota
 	Const      // Node.Value
@@ -161,7 +161,7 @@ type operand struct {
 	tree    *Node          // nil if it is a constant
 	val     constant.Value // nil if it is a tree
 	untyped bool           // the constant has no type yet
-	// converted says that the constant was untyped.
+	// converted means that the constant was untyped.
 	converted bool
 	pos       int
 	text      string // the source

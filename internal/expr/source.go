@@ -112,7 +112,7 @@ func blank(src string, words []word) (text string, durations map[int]int64, err 
 // isPart reports whether a token can be a part of a duration after its first number.
 func isPart(t token.Token) bool { return t == token.IDENT || t == token.INT || t == token.FLOAT }
 
-// duration returns the nanoseconds of a duration, or why it is none.
+// duration returns the nanoseconds of a duration, or the reason why it is invalid.
 func duration(text string) (nanoseconds int64, problem string) {
 	if !durationLiteral.MatchString(text) {
 		return 0, fmt.Sprintf("%s is neither a number nor a duration such as 1ms or 2.5s; the units of durations are ns, us, ms, s, m and h", cut(text))

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Syntax checks what can be checked of an expression before the names in it and their types
-// are known. A name without a dot in functions may be called, too. If the expression is
-// wrong, Syntax returns an *Error.
+// Syntax checks an expression as far as possible before its names and their types are known.
+// The names without a dot in functions may be called, too. If the expression is invalid,
+// Syntax returns an *Error.
 func Syntax(src string, functions ...string) error {
 	c := &checker{src: src}
 	tree, err := c.parse()

@@ -82,7 +82,7 @@ func (a *Arch) NopByName(name string) *Nop {
 // bigEndian reports whether the architecture stores a number's most significant byte first.
 func (a *Arch) bigEndian() bool { return a.Data == 2 }
 
-// operand returns, in the notation of the notes, where argument i is at a site. i
+// operand returns the operand of argument i at a site, in the notation of the notes. i
 // starts at 0, and size is the argument's size in bytes.
 func (a *Arch) operand(i, size int) string {
 	if i < len(a.Registers) {

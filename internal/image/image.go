@@ -15,15 +15,15 @@ import (
 	"strconv"
 )
 
-// Spec is what an image shows: a provider's name, and its probes in the order of their sites.
+// Spec is the content of an image: a provider's name, and its probes in the order of their sites.
 type Spec struct {
 	Provider string
 	Probes   []Probe
 }
 
-// Probe is what an image shows of a probe: its name, the type of each argument in the
-// notation of the note, which is the size in bytes, negative for a signed type, and the
-// arguments as debuggers see them. Params is nil if no debug section describes the probe's
+// Probe describes a probe in an image: its name, the type of each argument in the notation of
+// the note (the size in bytes, negative for a signed type), and the arguments as debuggers
+// see them. Params is nil if no debug section describes the probe's
 // arguments.
 type Probe struct {
 	Name   string
@@ -58,8 +58,8 @@ type Image struct {
 	// Sites is the number of sites, and Nop the instruction that each begins with.
 	Sites int
 	Nop   *Nop
-	// Provider is the name of the provider, and Builder that of the image's builder. Both
-	// appear in messages.
+	// Provider is the name of the provider, and Builder the name of the image's builder.
+	// Both appear in messages.
 	Provider, Builder string
 }
 

@@ -1,14 +1,14 @@
-// Package nearest finds the name that resembles one that does not exist.
+// Package nearest finds the existing name that is most similar to a name that does not exist.
 package nearest
 
 import "unicode/utf8"
 
-// Name finds the nearest of the names that it is shown.
+// Name finds the nearest of the names passed to See.
 type Name struct {
 	asked string
-	most  int // the largest distance of a name that resembles it
+	most  int // the largest distance of a similar name
 	name  string
-	left  int // how many are compared
+	left  int // how many more names are compared
 }
 
 // Names may come from hostile programs.
@@ -17,7 +17,7 @@ const (
 	maxNames = 4096
 )
 
-// To returns a Name that resembles the one that was asked for: no more than a third of it differs.
+// To returns a Name that finds a name similar to asked: no more than a third of it differs.
 func To(asked string) *Name {
 	n := &Name{asked: asked, most: max(1, utf8.RuneCountInString(asked)/3), left: maxNames}
 	if len(asked) > maxName {
@@ -26,7 +26,7 @@ func To(asked string) *Name {
 	return n
 }
 
-// See shows a name.
+// See adds a name to the search.
 func (n *Name) See(name string) {
 	if n.left == 0 || len(name) > maxName {
 		return
@@ -38,7 +38,7 @@ func (n *Name) See(name string) {
 	}
 }
 
-// Hint returns the end of a message that says that there is no such name. It is "" if none resembles it.
+// Hint returns the end of a message that there is no such name. It is "" if no name is similar.
 func (n *Name) Hint() string {
 	if n.name == "" {
 		return ""
@@ -46,7 +46,7 @@ func (n *Name) Hint() string {
 	return "; the nearest name is " + n.name
 }
 
-// Hint returns the end of a message that says that none of the names is the one that was asked for.
+// Hint returns the end of a message that asked is not among the names.
 func Hint(asked string, names ...string) string {
 	n := To(asked)
 	for _, name := range names {
@@ -55,8 +55,8 @@ func Hint(asked string, names ...string) string {
 	return n.Hint()
 }
 
-// Distance returns how many characters must be inserted, removed or replaced to make b of a. The
-// signs of a pattern match anything, and cost nothing.
+// Distance returns the number of characters to insert, remove or replace to change a into b. The
+// wildcards of a pattern match anything, and cost nothing.
 func Distance(a, b string) int {
 	to := []rune(b)
 	row := make([]int, len(to)+1)

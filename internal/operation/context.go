@@ -1,6 +1,6 @@
-// Package operation has what package span and the packages in instrument/ share: the contexts
-// of operations, their trace contexts, and the texts of their errors. Of the program's values
-// it calls one method only, Error.
+// Package operation has the code that package span and the packages in instrument/ share: the
+// contexts of operations, their trace contexts, and the texts of their errors. The only method
+// of the program's values that it calls is Error.
 package operation
 
 import (
@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// MaxDepth is how many contexts are looked through: a context is a list, which a program can make as long as it likes.
+// MaxDepth limits how many contexts are searched: a context is a list, and a program can make it arbitrarily long.
 const MaxDepth = 256
 
 // Parent is the context that another one is derived from.
@@ -23,8 +23,8 @@ type Context interface {
 	Within() Parent
 }
 
-// Within returns the context that ctx is derived from. ok is false if there is none, and if the type of
-// ctx is neither one of this module nor of package context, because no method of the program's is called.
+// Within returns the context that ctx is derived from. ok is false if there is none, or if the type of ctx
+// is neither from this module nor from package context, because the program's methods must not be called.
 func Within(ctx context.Context) (parent context.Context, ok bool) {
 	if ours, ok := ctx.(Context); ok {
 		return ours.Within().Context, true
@@ -55,7 +55,7 @@ var derived = sync.OnceValue(func() (list []place) {
 	background := context.Background()
 	canceled, cancel := context.WithCancel(background)
 	defer cancel()
-	timed, cancelTimed := context.WithDeadline(background, time.Time{}) // which makes no timer
+	timed, cancelTimed := context.WithDeadline(background, time.Time{}) // it makes no timer
 	defer cancelTimed()
 	stopping, cancelStopping := context.WithCancel(stoppable{background, make(chan struct{})})
 	defer cancelStopping()

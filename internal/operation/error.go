@@ -2,8 +2,8 @@ package operation
 
 import "fmt"
 
-// ErrorText returns the text of an error, or "" for nil. If Error panics, as it may for a nil pointer,
-// or returns no text, it is the name of the error's type: the program must not notice.
+// ErrorText returns the text of an error, or "" for nil. If Error returns "", or panics, as it may for a nil
+// pointer, ErrorText returns the name of the error's type, because the program must not notice.
 func ErrorText(err error) (text string) {
 	if err == nil {
 		return ""

@@ -42,10 +42,10 @@ func lift(fd int) (int, error) {
 	return lifted, nil
 }
 
-// create is open for a new file that is to be written. It never gives the file a standard
-// descriptor, not even until it is lifted: a thread may have begun to print to the number, and
-// end after the file was compared with the image. Memory is sealed before that, and a file
-// cannot be.
+// create opens a new file for writing. It never gives the file a standard descriptor, not even
+// until it is lifted: a thread may have begun to print to the descriptor, and end after the file
+// was compared with the image. Memory is sealed before the comparison, but a file cannot
+// be sealed.
 func create(dir int, path string, flags int, mode uint32) (int, error) {
 	defer occupy()()
 	return open(dir, path, flags, mode)

@@ -40,7 +40,7 @@ const directoryFlags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 // directory that was checked is the one that is used.
 func openDirectory(dir string) (int, error) { return openFor(dir, checkFileSystem) }
 
-// openFor is openDirectory for files that a file system of which check has nothing to say can keep.
+// openFor is openDirectory with another check of the file system.
 func openFor(dir string, check func(*unix.Statfs_t) error) (int, error) {
 	if err := checkPath(dir); err != nil {
 		return -1, err

@@ -31,7 +31,7 @@ type Home struct {
 	mapping string // for memory, once it is mapped: see Path
 
 	file   inode
-	fd     int    // what the image is mapped from, or -1
+	fd     int    // the descriptor that the image is mapped from, or -1
 	memory *memfd // the memory that fd is the descriptor of, or nil for a file
 	dirfd  int    // the file's directory, or -1
 }
@@ -66,8 +66,8 @@ func (h *Home) File() (dev, ino uint64, memfd int) {
 	return h.file.dev, h.file.ino, memfd
 }
 
-// settle closes the descriptors that a loaded image does not need: all of a file's, but not
-// that of a memfd, which its Path refers to.
+// settle closes the descriptors that a loaded image does not need: all descriptors of a file,
+// but not the descriptor of a memfd, because its Path refers to it.
 func (h *Home) settle() {
 	if h.dirfd >= 0 {
 		unix.Close(h.dirfd)
@@ -89,8 +89,8 @@ func (h *Home) Close() {
 // Error has the reason for each place that Load has tried, in one line.
 type Error struct {
 	Reasons []error
-	// Written reports whether the image was written to a place, from which it could not be
-	// mapped.
+	// Written reports whether the image was written to a place, but could not be mapped from
+	// there.
 	Written bool
 }
 

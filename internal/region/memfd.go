@@ -144,8 +144,8 @@ func placeMemfd(im *image.Image) (*Home, error) {
 }
 
 // process returns the directory of /proc in which tracers find this process, or "". It takes
-// the process's number from the link /proc/self: if /proc belongs to another PID namespace,
-// the number that getpid returns is that of another process there, or of none. (The link
+// the PID from the link /proc/self: if /proc belongs to another PID namespace, the PID
+// that getpid returns belongs to another process there, or to none. (The link
 // itself would lead a tracer to the tracer.)
 func process() string {
 	var number [16]byte

@@ -34,8 +34,8 @@ type span struct {
 	addr unsafe.Pointer
 	size uintptr // a power of two of pages
 	// phase is the offset of the first site in its page, and nop the nop of the
-	// sites. An image with the same phase and nop puts its slots where those of its
-	// predecessor were.
+	// sites. The slots of an image with the same phase and nop have the addresses
+	// of its predecessor's slots.
 	phase   uintptr
 	nop     *image.Nop
 	mapping Mapping // of the live image

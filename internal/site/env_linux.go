@@ -10,9 +10,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/proc"
 )
 
-// ForProcess returns the nop for the sites of this process: the one that $STAPSDT_SITE names.
-// If the variable is "fast", this is the one that Chosen returns, and also if it is not set,
-// unless C code may fork the process unrepaired. ForProcess fails if the architecture does
+// ForProcess returns the nop for the sites of this process: the nop that $STAPSDT_SITE names.
+// If the variable is "fast", or is not set and no C code can fork the process unrepaired,
+// it returns the nop that Chosen returns. ForProcess fails if the architecture does
 // not have the nop that the variable names.
 func ForProcess() (*image.Nop, error) { return named(proc.Getenv("STAPSDT_SITE")) }
 

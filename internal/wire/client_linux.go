@@ -17,15 +17,15 @@ import (
 // ErrVersion is the error for a program that speaks another major version.
 var ErrVersion = errors.New("the program speaks another version of the protocol")
 
-// ErrGone is the error for a program that has closed the connection. It stands for the errors of the kernel that mean this, so
-// that no caller takes them for those of its own output.
+// ErrGone is the error for a program that has closed the connection. It replaces the kernel's errors for this, so that no
+// caller mistakes them for errors of its own output.
 var ErrGone = errors.New("the program has closed the connection")
 
-// maxProbes is how many bytes of a program's list of probes are read: no fewer than the table of a recording has.
+// maxProbes limits the bytes of a program's list of probes. It is at least the size of the table of a recording.
 const maxProbes = 1 << 20
 
-// Client is a watcher's side of a connection. It trusts nothing that the program says. It is not safe for
-// concurrent use, but for Close.
+// Client is a watcher's side of a connection. It does not trust the program. Except for Close, it is not safe for
+// concurrent use.
 type Client struct {
 	conn     *net.UnixConn
 	patience time.Duration
@@ -51,7 +51,7 @@ func NewClient(conn *net.UnixConn, patience time.Duration) (*Client, error) {
 	return c, nil
 }
 
-// Hello returns what the program has said of itself.
+// Hello returns the program's Hello.
 func (c *Client) Hello() Hello { return c.hello }
 
 // Close closes the connection.
@@ -84,8 +84,8 @@ func (c *Client) List() (all []*recording.Probe, err error) {
 	}
 }
 
-// Watch begins to watch. It returns the memory to which the program appends the events, mapped, which has
-// at most the size that was asked for and what the table of probes takes.
+// Watch begins to watch. It maps and returns the memory to which the program appends the events. It has at
+// most the requested size plus the size of the table of probes.
 func (c *Client) Watch(w Watch) (*Memory, error) {
 	c.request(KindWatch, w.Append(nil))
 	body, file, err := c.answer(KindWatching)
@@ -104,7 +104,7 @@ func (c *Client) Watch(w Watch) (*Memory, error) {
 	return mapMemory(file, watching.Bytes, w.Bytes)
 }
 
-// End ends a watch. When it has returned, the memory has all events.
+// End ends a watch. After it returns, the memory has all events.
 func (c *Client) End() error {
 	c.request(KindEnd, nil)
 	_, _, err := c.answer(KindDone)
@@ -127,14 +127,14 @@ func (c *Client) Gone() error {
 // Interrupt lets Gone return, now or later.
 func (c *Client) Interrupt() { _ = c.conn.SetReadDeadline(time.Unix(1, 0)) }
 
-// request sends a request. If that fails, the answer is read nevertheless: the program may have said why it has closed
-// the connection.
+// request sends a request. If that fails, the answer is read nevertheless, because it may be the reason why the program
+// closed the connection.
 func (c *Client) request(kind Kind, body []byte) {
 	_ = c.conn.SetDeadline(time.Now().Add(c.patience))
 	_, c.unsent = c.conn.Write(Append(nil, kind, body))
 }
 
-// answer reads messages until one of a kind, with the descriptor that came with it, or nil.
+// answer reads messages until a message of a kind arrives. file is the descriptor that came with it, or nil.
 func (c *Client) answer(want Kind) (body []byte, file *os.File, err error) {
 	for {
 		kind, body, file, err := c.next()
@@ -144,7 +144,7 @@ func (c *Client) answer(want Kind) (body []byte, file *os.File, err error) {
 		case kind == want && kind == KindWatching:
 			return body, file, nil
 		}
-		if file != nil { // which nobody has asked for
+		if file != nil { // an unrequested descriptor
 			file.Close()
 		}
 		if kind == want {
@@ -237,19 +237,19 @@ func (c *Client) receive(b []byte) (n int, file *os.File, err error) {
 	return n, file, err
 }
 
-// Memory is what a program appends events to, mapped by a watcher. It is an io.ReaderAt.
+// Memory is the memory to which a program appends events, mapped by a watcher. It is an io.ReaderAt.
 type Memory struct{ bytes []byte }
 
 // tmpfs is the type of the file system of a memfd whose pages are always there.
 const tmpfs = 0x01021994
 
-// mapMemory maps a program's memory, if reading it can raise no signal and takes no more memory than
-// was asked for.
+// mapMemory maps a program's memory, if reading it cannot raise a signal and it takes no more memory than
+// requested.
 func mapMemory(file *os.File, size, asked uint64) (*Memory, error) {
 	fd := int(file.Fd())
 	var st unix.Stat_t
 	var fs unix.Statfs_t
-	// The seals come first: the size of what is sealed cannot become smaller after it was read.
+	// Check the seals first: the size of sealed memory cannot shrink after it was read.
 	seals, sealErr := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, os.NewSyscallError("fstat", err)
@@ -286,7 +286,7 @@ func (m *Memory) ReadAt(b []byte, offset int64) (n int, err error) {
 	return n, err
 }
 
-// Close unmaps the memory. It must not be read any longer.
+// Close unmaps the memory. It must not be read afterwards.
 func (m *Memory) Close() {
 	_ = unix.Munmap(m.bytes)
 	m.bytes = nil

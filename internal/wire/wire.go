@@ -16,13 +16,13 @@ const (
 	Minor = 0
 )
 
-// Kind is that of a message.
+// Kind is the kind of a message.
 type Kind uint32
 
 // The messages. A watcher sends KindHello first, and the program answers with its own.
 const (
 	KindHello    Kind = 1 + iota // a Hello
-	KindList                     // to the program; no body. Answers: KindProbes, as often as it takes, and KindDone
+	KindList                     // to the program; no body. Answers: as many KindProbes as needed, and KindDone
 	KindProbes                   // entries of the table of a recording
 	KindDone                     // a request is done
 	KindWatch                    // to the program: a Watch. The answer is KindWatching, or KindError
@@ -32,7 +32,7 @@ const (
 )
 
 const (
-	// HeadBytes is the size of what precedes a body: its size and the Kind.
+	// HeadBytes is the size of the head before a body: the body's size and the Kind.
 	HeadBytes = 8
 	// MaxBody is the largest size of a body.
 	MaxBody = 64 << 10
@@ -43,7 +43,7 @@ const (
 // magic begins the body of each KindHello.
 const magic = "STAPSOCK"
 
-// ErrMalformed is the error for bytes that no message has.
+// ErrMalformed is the error for bytes that are not a message.
 var ErrMalformed = errors.New("what the other side has sent is no message")
 
 func malformed(format string, args ...any) error {
@@ -76,8 +76,8 @@ func Read(r io.Reader) (kind Kind, body []byte, err error) {
 	return Kind(le.Uint32(head[4:])), body, nil
 }
 
-// Hello says who speaks. PID is the number of the program in its own namespace, and Start when it was
-// started, in ticks since the boot; a watcher leaves both 0.
+// Hello identifies the sender. PID is the PID of the program in its own namespace, and Start its start
+// time, in ticks since the boot. A watcher leaves both 0.
 type Hello struct {
 	Major, Minor uint16
 	PID          uint32
@@ -101,7 +101,7 @@ func DecodeHello(b []byte) (h Hello, err error) {
 	c := cursor{b: b[len(magic):]}
 	h.Major, h.Minor = c.uint16(), c.uint16()
 	if h.Major != Major {
-		return h, nil // what follows is of that version
+		return h, nil // the rest has that version's format
 	}
 	h.PID, h.Start = c.uint32(), c.uint64()
 	return h, c.err
@@ -146,7 +146,7 @@ func DecodeWatch(b []byte) (w Watch, err error) {
 	return w, c.err
 }
 
-// Watching says how large the memory is.
+// Watching has the size of the memory.
 type Watching struct{ Bytes uint64 }
 
 // Append appends the body.
@@ -159,7 +159,7 @@ func DecodeWatching(b []byte) (w Watching, err error) {
 	return w, c.err
 }
 
-// Code says why a request has failed.
+// Code is the reason why a request has failed.
 type Code uint32
 
 // The codes.
@@ -171,7 +171,7 @@ const (
 	CodeMemory                    // there is no memory for a watcher
 )
 
-// Error says why a request has failed, for programs and for people.
+// Error is the reason why a request has failed, for programs and for people.
 type Error struct {
 	Code Code
 	Text string
@@ -185,7 +185,7 @@ func (e *Error) Append(dst []byte) []byte {
 	return append(le.AppendUint32(dst, uint32(e.Code)), e.Text...)
 }
 
-// maxText is how much of a text is read.
+// maxText is the maximum number of bytes of a text that are read.
 const maxText = 1024
 
 // DecodeError decodes the body of a KindError.

@@ -14,19 +14,19 @@ import (
 type Counting struct {
 	Where string // a condition, or ""
 	By    []string
-	// Value is an expression whose values are added up, or "" to count events only. For says what takes it, such as "a sum".
+	// Value is an expression whose values are summed, or "" to only count events. For names the use of the value in errors, such as "a sum".
 	Value, For string
 	// Rises means that an event with a negative value cannot be evaluated.
 	Rises bool
 	// Latest also keeps the latest value.
 	Latest bool
-	// Buckets are those of a histogram of which each bucket has a row, and Bounds returns those of one in a row, for the type of the value. Either
-	// is nil.
+	// Buckets are the buckets of a histogram with a row for each bucket. Bounds returns the buckets of a histogram in one
+	// row, for the type of the value. Either is nil.
 	Buckets layout.Buckets
 	Bounds  func(expr.Type) (*layout.Bounds, error)
 	// ID is an expression for the ID of a span, which a histogram in a row keeps with its latest event, or "".
 	ID string
-	// Stacks also counts by the process and its stack, unless it is nil.
+	// Stacks, if it is not nil, also counts by the process and its stack.
 	Stacks *layout.Stacks
 }
 
@@ -44,7 +44,7 @@ type Aggregate struct {
 	summed            bool // whether values are added
 }
 
-// NewAggregate parses the expressions of a program. An expression that is wrong, or that the kernel cannot evaluate, is an *expr.Error.
+// NewAggregate parses the expressions of a program. The error is an *expr.Error if an expression is wrong, or the kernel cannot evaluate it.
 func NewAggregate(probe *Probe, c Counting) (*Aggregate, error) {
 	a := &Aggregate{counting: c, probe: probe, summed: c.Value != ""}
 	var err error
@@ -136,7 +136,7 @@ func (a *Aggregate) Section(env *Env, t *layout.Tables, id uint32) (*Section, er
 	return b.section()
 }
 
-// number evaluates an expression, if there is one, and returns where its value is on the stack.
+// number evaluates an expression, if there is one, and returns the stack offset of its value.
 func (b *builder) number(e *Expr) (at int16, err error) {
 	if e == nil {
 		return 0, nil
@@ -149,7 +149,7 @@ func (b *builder) number(e *Expr) (at int16, err error) {
 	return at, nil
 }
 
-// count counts an event in its row. The key is complete except for the bucket and the id.
+// count counts an event in its row. The key is complete except for the bucket and the ID.
 func (b *builder) count(a *Aggregate, t *layout.Tables, id uint32, key, value, which int16) {
 	bucket := key + int16(a.KeySize) - 8
 	if a.KeyBuckets > 0 {
@@ -183,7 +183,7 @@ func (b *builder) count(a *Aggregate, t *layout.Tables, id uint32, key, value, w
 		b.add(asm.LoadMem(asm.R0, asm.RFP, value, asm.DWord))
 		b.bounds(a.bounds, a.Value)
 		b.add(
-			asm.JGE.Imm(asm.R0, int32(a.bounds.Len()), labelLost), // it is not, which the verifier is to know
+			asm.JGE.Imm(asm.R0, int32(a.bounds.Len()), labelLost), // never true, but the verifier needs the bound
 			asm.LSh.Imm(asm.R0, 3),
 			asm.Add.Reg(regRecord, asm.R0),
 			asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, layout.RowBuckets),
@@ -191,7 +191,7 @@ func (b *builder) count(a *Aggregate, t *layout.Tables, id uint32, key, value, w
 	}
 }
 
-// sum adds a value of the stack to the layout.Sum of a row.
+// sum adds a value on the stack to the layout.Sum of a row.
 func (b *builder) sum(value int16, of expr.Type) {
 	half := asm.RSh
 	if of.Kind == expr.Int {
@@ -207,8 +207,8 @@ func (b *builder) sum(value int16, of expr.Type) {
 	)
 }
 
-// row leaves the address of the row with the given key in regRecord. It creates a missing row. If there is no room, or none for its owner, it uses
-// the one for all that have none, or jumps to labelLost.
+// row leaves the address of the row with the given key in regRecord. It creates a missing row. If there is no room, or
+// none for the owner, it uses the overflow row, or jumps to labelLost.
 func (b *builder) row(t *layout.Tables, key int16) {
 	found, full := b.fresh("row"), b.fresh("overflow")
 	b.lookup(t.Rows.FD(), key)
@@ -223,7 +223,7 @@ func (b *builder) row(t *layout.Tables, key int16) {
 		b.spare(t, layout.SpareZero)
 		b.add(asm.Mov.Reg(asm.R3, asm.R0), asm.LoadMapPtr(asm.R1, t.Rows.FD()))
 		b.stack(asm.R2, key)
-		b.add(asm.Mov.Imm(asm.R4, int32(ebpf.UpdateNoExist)), asm.FnMapUpdateElem.Call()) // another thread may have made it meanwhile
+		b.add(asm.Mov.Imm(asm.R4, int32(ebpf.UpdateNoExist)), asm.FnMapUpdateElem.Call()) // another thread may have created it meanwhile
 		if t.Shares != nil {
 			made := b.fresh("made")
 			b.add(asm.JNE.Imm(asm.R0, 0, made))

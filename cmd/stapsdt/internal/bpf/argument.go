@@ -10,8 +10,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// argument loads an argument into R0, extended to 64 bits according to its sign. The bits of a
-// float stay as they are.
+// argument loads an argument into R0 and extends it to 64 bits according to its sign. The bits of a float are not
+// changed.
 func (b *builder) argument(i int, unreadable string) error {
 	a := *b.probe.arg(i)
 	if a.Err != nil {
@@ -73,7 +73,7 @@ func (b *builder) pointee(o sdt.Operand, a Arg, unreadable string) error {
 	return nil
 }
 
-// extend cuts R0 to a size and extends it.
+// extend truncates R0 to a size and extends it.
 func (b *builder) extend(size int, signed bool) {
 	shift := int32(64 - 8*size)
 	if shift <= 0 || size == 0 {
@@ -87,7 +87,7 @@ func (b *builder) extend(size int, signed bool) {
 	}
 }
 
-// register loads the register of the traced program that r is a part of.
+// register loads the register of the traced program that contains r.
 func (b *builder) register(to asm.Register, r sdt.Register) error {
 	offset, ok := registers[r.Full]
 	if !ok {
@@ -116,7 +116,7 @@ func (b *builder) address(o sdt.Operand, delta int64) error {
 		if err := b.register(asm.R1, o.Index); err != nil {
 			return err
 		}
-		// A narrower register counts with its sign on ARM ("sxtw") and not at all on x86.
+		// A narrower register is sign-extended on ARM ("sxtw"), and zero-extended on x86.
 		if o.Index.Bits == 32 {
 			b.add(asm.LSh.Imm(asm.R1, 32), asm.ArSh.Imm(asm.R1, 32))
 		}

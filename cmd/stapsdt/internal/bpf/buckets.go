@@ -9,7 +9,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// bucketOf replaces the value in R0 by the number of its bucket.
+// bucketOf replaces the value in R0 by the index of its bucket.
 func (b *builder) bucketOf(buckets layout.Buckets, t expr.Type) {
 	if l, ok := buckets.(layout.Linear); ok {
 		b.linear(l, t)
@@ -83,7 +83,7 @@ func (b *builder) linear(l layout.Linear, t expr.Type) {
 	b.label(done)
 }
 
-// bounds is bucketOf for layout.Bounds, which it searches as a binary tree of comparisons.
+// bounds is bucketOf for layout.Bounds. It searches them as a binary tree of comparisons.
 func (b *builder) bounds(bounds *layout.Bounds, t expr.Type) {
 	done := b.fresh("bucket")
 	notAbove := asm.JLE

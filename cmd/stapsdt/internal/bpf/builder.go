@@ -14,7 +14,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Registers by what they hold in every program.
+// Registers by their contents in every program.
 const (
 	regContext = asm.R6
 	regRecord  = asm.R7
@@ -28,18 +28,18 @@ const (
 	textSlot = layout.TextSize + 8
 	// stackSize is the limit of BPF.
 	stackSize = 512
-	// page is the smallest size of a page: reading at most that much touches two.
+	// page is the smallest size of a page: a read of at most this size touches two pages.
 	page = 4096
 )
 
 // errStack means that an expression has too many variables.
 var errStack = errors.New("this needs more than the 512 bytes of a BPF program's stack: use fewer texts or keys")
 
-// text is a text on the stack: its bytes, and after them what the helper returned.
+// text is a string on the stack: its bytes, followed by the result of the helper.
 type text struct {
 	at, size int16
 	length   int16
-	isGo     bool // a string of Go, which can contain NULs
+	isGo     bool // a Go string, which can contain NULs
 }
 
 // builder generates the code of one section.
@@ -48,20 +48,20 @@ type builder struct {
 	env   *Env
 	probe *Probe
 
-	depth, most int16 // how much of the stack is in use, and was at most
+	depth, most int16 // the size of the stack in use, now and at most
 
 	word  int16            // scratch
-	temps []int16          // of expressions
-	nums  map[source]int16 // where the numbers are that were fetched
-	texts map[source]*text // and the texts
-	// place says where texts go that are part of a key.
+	temps []int16          // temporaries of expressions
+	nums  map[source]int16 // the offsets of the numbers that were fetched
+	texts map[source]*text // the strings that were fetched
+	// place holds the offsets of strings that are part of a key.
 	place map[source]int16
-	fault string // where to go if something cannot be evaluated
+	fault string // the target of a jump if something cannot be evaluated
 	sleep bool   // whether the program reads memory, and may sleep to do so
 
 	first    int   // the first instruction after the prologue
 	restarts bool  // whether the prologue begins the section's attempts
-	attempt  int16 // how often the section began again, if it may sleep
+	attempt  int16 // counts the section's restarts, if it may sleep
 	reserved bool  // whether regRecord is a record of a ring buffer
 	absent   []pages
 }
@@ -132,10 +132,10 @@ func (b *builder) begin() {
 	b.label(selected)
 }
 
-// maxRoots is the number of comparisons up to which comparing is faster than a lookup in the set.
+// maxRoots is the largest number of PIDs for which comparisons are faster than a lookup in the set.
 const maxRoots = 4
 
-// end emits the epilogue of every program, which labels.go draws.
+// end emits the epilogue of every program. labels.go draws it.
 func (b *builder) end() {
 	b.jump(labelExit)
 	for _, s := range []struct {
@@ -150,7 +150,7 @@ func (b *builder) end() {
 	b.leaveProgram()
 }
 
-// leaveProgram emits the return, at labelExit.
+// leaveProgram emits the return at labelExit.
 func (b *builder) leaveProgram() {
 	b.label(labelExit)
 	b.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
@@ -167,15 +167,14 @@ func (b *builder) increment(array *ebpf.Map, index int32, offset int16) {
 	)
 }
 
-// pidTgid leaves the PID in the upper half of R0 and the TID in the lower, both as numbered in our
-// PID namespace.
+// pidTgid leaves the PID in the upper half of R0 and the TID in the lower half, both as numbered in our PID namespace.
 func (b *builder) pidTgid() {
 	ns := b.env.Namespace
 	if ns == nil {
 		b.add(asm.FnGetCurrentPidTgid.Call())
 		return
 	}
-	// A process of another namespace has no number here, and gets 0.
+	// A process of another namespace has no PID here, and gets 0.
 	at := b.word
 	b.constant(asm.R1, int64(ns.Device))
 	b.constant(asm.R2, int64(ns.Inode))
@@ -199,7 +198,7 @@ func (b *builder) lookup(fd int, key int16) {
 	b.add(asm.FnMapLookupElem.Call())
 }
 
-// update stores the value at a stack offset under the key at another one. It leaves 0 or an error in R0.
+// update stores the value at a stack offset under the key at another offset. It leaves 0 or an error in R0.
 func (b *builder) update(table *ebpf.Map, key, value int16, flags ebpf.MapUpdateFlags) {
 	b.add(asm.LoadMapPtr(asm.R1, table.FD()))
 	b.stack(asm.R2, key)
@@ -215,7 +214,7 @@ func (b *builder) zero(at, size int16) {
 	}
 }
 
-// copy copies words from an offset from a register to another one. It changes R1.
+// copy copies words from an offset of a register to an offset of another one. It changes R1.
 func (b *builder) copy(to asm.Register, at int16, from asm.Register, offset, size int16) {
 	for i := int16(0); i < size; i += 8 {
 		b.add(asm.LoadMem(asm.R1, from, offset+i, asm.DWord), asm.StoreMem(to, at+i, asm.R1, asm.DWord))
@@ -320,8 +319,8 @@ func (b *builder) textVariable(s source, unreadable string) error {
 	return nil
 }
 
-// readArg reads the string of an argument, whose address is on the stack, to an offset from a register: most bytes of it and a NUL. R0 is its
-// length including the NUL.
+// readArg reads the string of an argument, whose address is on the stack, to an offset from a register. It reads at
+// most most bytes and a NUL. R0 is the length including the NUL.
 func (b *builder) readArg(arg int, to asm.Register, offset int16, most int32, addr int16, unreadable string) error {
 	if b.probe.arg(arg).Length == nil {
 		b.readText(to, offset, most+1, addr)

@@ -11,18 +11,18 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// compiler compiles an expression whose variables were fetched. It uses R0 to R5.
+// compiler compiles an expression whose variables were already fetched. It uses R0 to R5.
 type compiler struct {
 	*builder
 	e *Expr
 }
 
-// refuse is the error for what cannot be evaluated in the kernel.
+// refuse returns the error for an expression that the kernel cannot evaluate.
 func (c *compiler) refuse(n *expr.Node, format string, args ...any) error {
 	return &expr.Error{Src: c.e.src, Pos: n.Pos, Msg: "this cannot be evaluated in the kernel: " + fmt.Sprintf(format, args...)}
 }
 
-// save keeps R0 on the stack while f runs, and then loads it into R1.
+// save keeps R0 on the stack while f runs, and loads it into R1 afterwards.
 func (c *compiler) save(f func() error) error {
 	if len(c.temps) == 0 {
 		c.temps = append(c.temps, c.alloc(8))
@@ -69,7 +69,7 @@ func (c *compiler) value(n *expr.Node) error {
 	case n.Type.Kind == expr.Bool:
 		return c.boolean(n)
 	case n.Type.Kind == expr.Float:
-		return c.refuse(n, "there is no arithmetic of floats")
+		return c.refuse(n, "arithmetic on floats is not supported")
 	case n.Op == expr.Len:
 		return c.length(n)
 	}
@@ -94,7 +94,7 @@ func (c *compiler) value(n *expr.Node) error {
 	return nil
 }
 
-// bits returns a constant as it is in a register. A float has the bits of its type.
+// bits returns the register contents of a constant. A float has the bits of its type.
 func (c *compiler) bits(n *expr.Node) int64 {
 	switch {
 	case n.Type.Kind == expr.Bool && n.Value.Bool():
@@ -179,7 +179,7 @@ func (c *compiler) compare(n *expr.Node, yes, no string) error {
 	case x == expr.Int && y == expr.Int:
 		op = signed[n.Op]
 	case x == expr.Int || y == expr.Int:
-		// A negative number is less than every unsigned one.
+		// A negative number is less than every unsigned number.
 		negative, isLess := asm.R1, n.Op == expr.Less || n.Op == expr.LessEqual
 		if y == expr.Int {
 			negative, isLess = asm.R0, n.Op == expr.Greater || n.Op == expr.GreaterEqual
@@ -195,8 +195,8 @@ func (c *compiler) compare(n *expr.Node, yes, no string) error {
 	return nil
 }
 
-// compareFloats compares floats of one size by their bits: as signed integers, they are
-// ordered like the numbers if those of negative numbers are turned around.
+// compareFloats compares floats of one size by their bits: as signed integers, they have the same order if the order of
+// negative numbers is reversed.
 func (c *compiler) compareFloats(n *expr.Node, yes, no string) error {
 	for _, part := range []*expr.Node{n.X, n.Y} {
 		if part.Op != expr.Load && part.Op != expr.Const || part.Type != n.X.Type {
@@ -218,11 +218,11 @@ func (c *compiler) compareFloats(n *expr.Node, yes, no string) error {
 	return nil
 }
 
-// order makes an integer of a register's float, which is ordered like it. It uses R2 and R3.
+// order converts the float in a register to an integer with the same order. It uses R2 and R3.
 func (c *compiler) order(r asm.Register, size int, unordered string) {
 	infinity := int64(0x7ff0_0000_0000_0000)
 	if size == 4 {
-		// A float in the upper half keeps its order, and the rest is 0.
+		// A float in the upper half keeps its order, and the lower half is 0.
 		c.add(asm.LSh.Imm(r, 32))
 		infinity = 0x7f80_0000 << 32
 	}
@@ -267,8 +267,8 @@ func (c *compiler) arithmetic(n *expr.Node) error {
 	return nil
 }
 
-// divide leaves the quotient or the remainder of R1 and R0 in R0. BPF divides unsigned
-// numbers only, at first.
+// divide leaves the quotient or the remainder of R1 and R0 in R0. It uses unsigned division, because older kernels have
+// no signed one.
 func (c *compiler) divide(n *expr.Node) {
 	op := asm.Div
 	if n.Op == expr.Rem {
@@ -299,14 +299,14 @@ func (c *compiler) divide(n *expr.Node) {
 	c.label(positive)
 }
 
-// shift leaves R1 shifted by R0 in R0. BPF takes six bits of a count.
+// shift leaves R1 shifted by R0 in R0. BPF uses only six bits of a count.
 func (c *compiler) shift(n *expr.Node) {
 	if n.Y.Type.Kind == expr.Int {
 		c.add(asm.JSLT.Imm(asm.R0, 0, c.fault))
 	}
 	large, done := c.fresh("large"), c.fresh("shifted")
 	c.add(asm.JGE.Imm(asm.R0, 64, large))
-	var all asm.Instruction // what a large count leaves of R1
+	var all asm.Instruction // the result for a large count
 	switch {
 	case n.Op == expr.ShiftLeft:
 		c.add(asm.LSh.Reg(asm.R1, asm.R0))

@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// textOf returns the text of a variable.
+// textOf returns the string of a variable.
 func (c *compiler) textOf(n *expr.Node) (*text, error) {
 	if n.Op != expr.Load {
 		return nil, c.refuse(n, "one of the texts must be a variable, and the other a constant")
@@ -19,7 +19,7 @@ func (c *compiler) textOf(n *expr.Node) (*text, error) {
 	return c.texts[c.e.vars.sources[n.Var]], nil
 }
 
-// length leaves the length of a text in R0. It is a fault if not all of it was read.
+// length leaves the length of a string in R0. It jumps to fault if the string was not read completely.
 func (c *compiler) length(n *expr.Node) error {
 	t, err := c.textOf(n.X)
 	if err != nil {
@@ -33,8 +33,8 @@ func (c *compiler) length(n *expr.Node) error {
 	return nil
 }
 
-// full leaves the length with the NUL in R0, if the text was read to its end. The helper ends
-// what it cuts with a NUL, so that a text of just that length counts as cut.
+// full leaves the length with the NUL in R0, if the string was read to its end. The helper ends a string that it cuts
+// with a NUL, so a string of exactly that length counts as cut.
 func (c *compiler) full(t *text) {
 	c.add(
 		asm.LoadMem(asm.R0, asm.RFP, t.length, asm.DWord),
@@ -42,7 +42,7 @@ func (c *compiler) full(t *text) {
 	)
 }
 
-// constantText returns the value of a text that must be a constant.
+// constantText returns the value of a string that must be a constant.
 func (c *compiler) constantText(n *expr.Node, most int) (string, error) {
 	if n.Op != expr.Const {
 		return "", c.refuse(n, "a text is compared with constants only")
@@ -91,7 +91,7 @@ func (c *compiler) compareTexts(n *expr.Node, yes, no string) error {
 	return nil
 }
 
-// match jumps to no if a text does not begin with a constant.
+// match jumps to no if a string does not begin with a constant.
 func (c *compiler) match(t *text, s string, no string) {
 	for i := 0; i < len(s); i += 8 {
 		var word, mask [8]byte
@@ -109,7 +109,7 @@ func (c *compiler) match(t *text, s string, no string) {
 	}
 }
 
-// search is strings.HasPrefix, HasSuffix or Contains of a variable and a constant.
+// search implements strings.HasPrefix, HasSuffix and Contains of a variable and a constant.
 func (c *compiler) search(n *expr.Node, yes, no string) error {
 	t, err := c.textOf(n.X)
 	if err != nil {
@@ -140,10 +140,10 @@ func (c *compiler) search(n *expr.Node, yes, no string) error {
 	return nil
 }
 
-// roll shifts the bytes of a text through R1 and R2, which hold the last 16, and compares
-// them with the constant in R3 and R4 at each, or for a suffix at the end.
+// roll keeps the last 16 bytes of a string in R1 and R2. It compares them with R3 and R4 after each byte, or once at
+// the end for a suffix.
 func (c *compiler) roll(t *text, s string, op expr.Op, length int, yes, no string) {
-	// As big-endian numbers: the last byte is the lowest.
+	// The registers hold big-endian numbers: the last byte is the lowest.
 	var high, low, highMask, lowMask uint64
 	for i := range len(s) {
 		high, low = high<<8|low>>56, low<<8|uint64(s[i])
@@ -156,7 +156,7 @@ func (c *compiler) roll(t *text, s string, op expr.Op, length int, yes, no strin
 		c.add(asm.LoadMem(asm.R0, asm.RFP, t.at+int16(i), asm.Byte))
 		next := c.fresh("byte")
 		if op == expr.HasSuffix {
-			c.add(asm.JNE.Imm(asm.R0, 0, next)) // compares at the end
+			c.add(asm.JNE.Imm(asm.R0, 0, next)) // compare at the end only
 			c.compareRolled(s, lowMask, highMask, yes, no)
 			c.label(next)
 		} else {
@@ -178,7 +178,7 @@ func (c *compiler) roll(t *text, s string, op expr.Op, length int, yes, no strin
 	c.jump(no)
 }
 
-// compareRolled jumps to yes if the last bytes are the constant.
+// compareRolled jumps to yes if the last bytes equal the constant.
 func (c *compiler) compareRolled(s string, lowMask, highMask uint64, yes, no string) {
 	c.add(asm.Mov.Reg(asm.R0, asm.R2))
 	if len(s) < 8 {

@@ -15,8 +15,7 @@ const (
 	maxDetailDepth = 4
 )
 
-// details lays out the struct that an argument points to, if it does, from an offset of the
-// record on.
+// details lays out the struct that an argument points to, if there is one, at an offset of the record.
 func details(t *sdt.Type, offset, textSize int) (d *layout.Details, size int) {
 	if t == nil || t.Kind != sdt.KindPointer || t.Elem == nil || t.Elem.Kind != sdt.KindStruct || t.Elem.Size <= 0 || len(t.Elem.Fields) == 0 {
 		return nil, 0
@@ -32,7 +31,7 @@ func details(t *sdt.Type, offset, textSize int) (d *layout.Details, size int) {
 	return d, size
 }
 
-// addTexts finds the texts of a struct that is at an offset of the whole.
+// addTexts finds the strings of a struct at an offset of the whole.
 func addTexts(d *layout.Details, t *sdt.Type, at int64, depth int) {
 	for _, f := range t.Fields {
 		offset := at + f.Offset
@@ -50,12 +49,12 @@ func addTexts(d *layout.Details, t *sdt.Type, at int64, depth int) {
 	}
 }
 
-// details reads the struct at the address that is on the stack.
+// details reads the struct at the address on the stack.
 func (b *builder) details(d *layout.Details, addr int16) {
 	read := b.fresh("struct")
 	at := int16(d.Offset)
 	b.add(asm.Mov.Imm(asm.R0, 0))
-	for _, t := range d.Texts { // none was read
+	for _, t := range d.Texts { // no string was read yet
 		b.add(asm.StoreMem(regRecord, int16(t.Offset)-8, asm.R0, asm.DWord))
 	}
 	b.readBytes(at, addr, func() { b.add(asm.Mov.Imm(asm.R2, int32(d.Size))) })
@@ -66,7 +65,7 @@ func (b *builder) details(d *layout.Details, addr int16) {
 	b.label(read)
 }
 
-// detail reads a text of a struct that is in the record.
+// detail reads a string of a struct in the record.
 func (b *builder) detail(d *layout.Details, t layout.DetailText) {
 	depth := b.depth
 	defer func() { b.depth = depth }()
@@ -97,8 +96,8 @@ func (b *builder) detail(d *layout.Details, t layout.DetailText) {
 	b.label(done)
 }
 
-// readBytes reads memory at the address on the stack to an offset of the record. size leaves
-// the number of bytes in R2, and changes nothing else. R0 is 0 if all could be read.
+// readBytes reads memory at the address on the stack to an offset of the record. size leaves the number of bytes in R2
+// and changes nothing else. R0 is 0 if all bytes could be read.
 func (b *builder) readBytes(to, addr int16, size func()) {
 	size()
 	b.add(

@@ -9,12 +9,12 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// code collects instructions. Labels are names that Label gives to the next instruction.
+// code collects instructions. A label is the name of the next instruction.
 type code struct {
 	ins     asm.Instructions
 	labels  int
 	pending []string
-	alias   map[string]string // of labels of the same instruction
+	alias   map[string]string // labels of the same instruction
 }
 
 // add appends instructions.
@@ -41,7 +41,7 @@ func (c *code) fresh(what string) string {
 	return fmt.Sprintf("%s%d", what, c.labels)
 }
 
-// jump jumps always.
+// jump emits an unconditional jump.
 func (c *code) jump(label string) { c.add(asm.Ja.Label(label)) }
 
 // constant loads a constant.
@@ -53,13 +53,13 @@ func (c *code) constant(to asm.Register, v int64) {
 	}
 }
 
-// stack loads the address of a place on the stack.
+// stack loads the address of a stack offset.
 func (c *code) stack(to asm.Register, offset int16) {
 	c.add(asm.Mov.Reg(to, asm.RFP), asm.Add.Imm(to, int32(offset)))
 }
 
-// finish returns the program without what cannot be reached, because the verifier refuses
-// that, and without jumps to the next instruction.
+// finish returns the program without unreachable instructions, which the verifier refuses, and without jumps to the
+// next instruction.
 func (c *code) finish() (asm.Instructions, error) {
 	if len(c.pending) > 0 {
 		return nil, fmt.Errorf("no instruction at %q", c.pending)
@@ -90,8 +90,8 @@ func isExit(i asm.Instruction) bool {
 // firstState is the state in which walk visits the first instruction.
 const firstState = 1
 
-// walk visits each instruction that can be reached once, in a state, and visit returns the state of those that follow it. It is an error if
-// one is reached in two states.
+// walk visits each reachable instruction once, in a state. visit returns the state of the instructions that follow it.
+// It is an error if an instruction is reached in two states.
 func walk(ins asm.Instructions, visit func(i, state int) (after int, err error)) error {
 	at := map[string]int{}
 	for i, in := range ins {
@@ -142,7 +142,7 @@ func (c *code) removeUnreachable() {
 	c.ins = kept
 }
 
-// removeJumps removes jumps to the next instruction that are not targets themselves.
+// removeJumps removes jumps to the next instruction that are not jump targets themselves.
 func (c *code) removeJumps() {
 	var kept asm.Instructions
 	for i, ins := range c.ins {

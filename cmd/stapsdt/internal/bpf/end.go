@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// NewEnd returns the aggregate of an end probe, of whose Counting the buckets matter. End generates its code.
+// NewEnd returns the aggregate of an end probe. It uses only the buckets of its Counting. End generates its code.
 func (l *Latency) NewEnd(probe *Probe, c Counting) (a *Aggregate, err error) {
 	a = &Aggregate{counting: Counting{Buckets: c.Buckets, Bounds: c.Bounds}, probe: probe, Value: layout.Elapsed, summed: true}
 	if a.keys, a.KeySize, err = l.endItems(probe); err != nil {
@@ -17,8 +17,7 @@ func (l *Latency) NewEnd(probe *Probe, c Counting) (a *Aggregate, err error) {
 	return a, a.layOut()
 }
 
-// endItems returns the items of By in the key of a row, whether they are evaluated at the start or
-// at the end.
+// endItems returns the items of By in the key of a row, evaluated at the start or at the end.
 func (l *Latency) endItems(probe *Probe) (items []item, size int, err error) {
 	return keyItems(l.pairing.By, func(src string, offset int) (item, error) {
 		i, ok := l.atStart[src]
@@ -64,7 +63,7 @@ func (l *Latency) End(env *Env, of Operations, a *Aggregate, t *layout.Tables, i
 	if conditional {
 		b.add(asm.JEq.Imm(regStart, 0, labelRejected)) // the start was not selected
 	}
-	// All that is read is read before the operation is removed, because the section may begin again until then.
+	// All reads precede the removal of the operation, because the section may begin again until then.
 	b.fault = labelUnevaluated
 	if err := b.conditions(probe, l.endWhere, labelRejected); err != nil {
 		return nil, err
@@ -96,8 +95,8 @@ func (l *Latency) End(env *Env, of Operations, a *Aggregate, t *layout.Tables, i
 	return b.section()
 }
 
-// regStart is the time of the start, and regThread is the thread and the process as the
-// initial PID namespace calls them. regOutcome tells whether the end of an operation counts.
+// regStart is the time of the start. regThread is the thread and the process as numbered in the initial PID namespace.
+// regOutcome says whether the end of an operation counts.
 const (
 	regStart   = regRecord
 	regThread  = regMissing
@@ -108,11 +107,11 @@ const (
 const (
 	counts      = iota
 	rejected    // by a condition
-	unevaluated // a condition or a key cannot be evaluated
+	unevaluated // a condition or a key could not be evaluated
 )
 
-// open leaves the start time of an open operation in regStart and copies its items into the key of a row. If there
-// is none, it jumps to labelUnpaired. It returns the stack offset of its owner if the room is divided.
+// open leaves the start time of an open operation in regStart and copies its items into the key of a row. If there is
+// no such operation, it jumps to labelUnpaired. It returns the stack offset of the owner if the room is divided.
 func (b *builder) open(l *Latency, keys []item, of Operations, key, rowKey int16) (owner int16) {
 	b.lookup(of.Open.FD(), key)
 	b.add(asm.JEq.Imm(asm.R0, 0, labelUnpaired), asm.LoadMem(regStart, asm.R0, layout.OpenTime, asm.DWord))
@@ -130,8 +129,8 @@ func (b *builder) open(l *Latency, keys []item, of Operations, key, rowKey int16
 	return owner
 }
 
-// take removes an open operation and counts the pair, unless another end has taken the operation meanwhile. It goes
-// on if the pair counts. conditional means that regStart is 0 if the start was not selected.
+// take removes an open operation and counts the pair, unless another end has taken the operation meanwhile. The code
+// continues if the pair counts. conditional means that regStart is 0 if the start was not selected.
 func (b *builder) take(of Operations, key, owner int16, conditional bool) {
 	b.add(asm.Mov.Imm(regOutcome, counts))
 	b.label(labelTake)

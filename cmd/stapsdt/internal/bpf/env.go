@@ -21,9 +21,9 @@ import (
 
 // Kernel describes the capabilities of the running kernel.
 type Kernel struct {
-	// Multi is uprobe_multi, from Linux 6.6, if it can be for one process.
+	// Multi reports whether uprobe_multi exists (Linux 6.6) and can be attached to one process.
 	Multi bool
-	// Sleepable reports whether programs of uprobes may sleep, from Linux 6.0 on.
+	// Sleepable reports whether programs of uprobes may sleep (Linux 6.0).
 	Sleepable bool
 	Preemption
 }
@@ -31,17 +31,16 @@ type Kernel struct {
 // Namespace identifies the PID namespace of this process by its file in /proc/self/ns.
 type Namespace struct{ Device, Inode uint64 }
 
-// Env is what all programs of a run share. A nil field selects everything.
+// Env holds what all programs of a run share. A nil field selects everything.
 type Env struct {
 	Kernel Kernel
-	// Processes is the set of selected PIDs. If it is nil, all are.
+	// Processes is the set of selected PIDs, or nil to select all.
 	Processes *ebpf.Map
-	// Roots are the PIDs that the command line names. The program compares these before it looks
-	// into Processes, which is faster.
+	// Roots are the PIDs on the command line. Programs compare these before they look into Processes, which is faster.
 	Roots []int
 	// Cgroups is the set of the IDs of selected control groups.
 	Cgroups *ebpf.Map
-	// Pods has the names of pods by the IDs of control groups, or is nil if they are not known.
+	// Pods maps the IDs of control groups to the names of pods. It is nil if they are not known.
 	Pods *PodNames
 	// User is the selected UID, as numbered in the initial user namespace.
 	User *uint32
@@ -56,12 +55,12 @@ type Env struct {
 	Goroutines *ebpf.Map
 }
 
-// MapError explains why a map could not be made.
+// MapError explains why a map could not be created.
 func MapError(err error) error {
 	if errors.Is(err, ebpf.ErrNotSupported) {
 		return err
 	}
-	// Maps have a part for each processor, and only sysfs tells how many there are.
+	// Per-CPU maps need the number of processors, which only sysfs has.
 	var missing *fs.PathError
 	if errors.As(err, &missing) && errors.Is(missing, fs.ErrNotExist) {
 		return fmt.Errorf("%v; mount sysfs at /sys", missing)
@@ -80,7 +79,7 @@ func NewCgroups() (*ebpf.Map, error) {
 // license permits the helpers that read the memory of a traced program.
 const license = "Dual MIT/GPL"
 
-// objectName replaces the characters that the kernel does not permit in the name of an object.
+// objectName replaces the characters that the kernel does not permit in an object's name.
 func objectName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x80 && (r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)) {
@@ -95,7 +94,7 @@ func Detect() (k Kernel, err error) {
 	if registers == nil {
 		return k, fmt.Errorf("probes are traced on amd64 and arm64, and this is %s", runtime.GOARCH)
 	}
-	// Without CAP_BPF it cannot tell whether there is a limit, and what follows says so.
+	// Without CAP_BPF this cannot find out whether there is a limit; a later error says so.
 	if err := rlimit.RemoveMemlock(); err != nil && rights.Has(rights.BPF) {
 		return k, rights.Wrap("locking memory", err, rights.Resource)
 	}

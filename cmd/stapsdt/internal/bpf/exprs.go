@@ -11,8 +11,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// SplitExprs splits lists of expressions at the commas between them. It returns an error if one
-// is wrong whatever the names in it mean.
+// SplitExprs splits lists of expressions at the commas between them. It returns an error if an expression is wrong
+// whatever its names mean.
 func SplitExprs(lists []string) (all []string, err error) {
 	for _, list := range lists {
 		const before = "f("
@@ -33,7 +33,7 @@ func SplitExprs(lists []string) (all []string, err error) {
 	return all, CheckSyntax(all...)
 }
 
-// CheckSyntax returns an error if an expression is wrong whatever the names in it mean.
+// CheckSyntax returns an error if an expression is wrong whatever its names mean.
 func CheckSyntax(exprs ...string) error {
 	for _, src := range exprs {
 		if err := expr.Syntax(src, "str"); err != nil {
@@ -43,7 +43,7 @@ func CheckSyntax(exprs ...string) error {
 	return nil
 }
 
-// SplitWhere splits a condition at each && that is not within another operation.
+// SplitWhere splits a condition at each && that is not inside another operation.
 func SplitWhere(condition string) []string {
 	if condition == "" {
 		return nil

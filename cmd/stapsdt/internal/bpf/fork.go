@@ -10,9 +10,8 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// FollowForks adds what the processes in a set fork to the set, until the link is closed.
-// New threads of the processes may be added too. It needs tracefs, or a kernel that describes
-// its types.
+// FollowForks adds the children of the processes in a set to the set, until the link is closed. It may also add new
+// threads of the processes. It needs tracefs, or a kernel that describes its types.
 func FollowForks(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
 	prog, l, err := followTracepoint(processes)
 	if err == nil {
@@ -25,8 +24,8 @@ func FollowForks(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
 	return nil, nil, errors.Join(err, rawErr)
 }
 
-// followTracepoint reads the child's number from the record of the tracepoint, which is
-// quick to find where tracefs is mounted.
+// followTracepoint reads the child's PID from the record of the tracepoint, which is quick to find where tracefs is
+// mounted.
 func followTracepoint(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
 	child, err := childOffset()
 	if err != nil {
@@ -48,8 +47,7 @@ func followTracepoint(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
 	return prog, l, nil
 }
 
-// followRaw reads the child's number from its task_struct, which is the tracepoint's second
-// argument.
+// followRaw reads the child's PID from its task_struct, which is the tracepoint's second argument.
 func followRaw(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
 	tgid, err := kernelOffset("task_struct", "tgid")
 	if err != nil {
@@ -75,8 +73,8 @@ func followRaw(processes *ebpf.Map) (*ebpf.Program, link.Link, error) {
 	return prog, l, nil
 }
 
-// forks returns a program that runs in the parent and adds a child, whose number the code
-// leaves in the builder's word.
+// forks returns a program that runs in the parent and adds a child. The code of child leaves its PID in the builder's
+// word.
 func forks(processes *ebpf.Map, kind ebpf.ProgramType, child func(*builder)) (*ebpf.Program, error) {
 	b := newBuilder(&Env{Processes: processes}, nil)
 	b.begin()

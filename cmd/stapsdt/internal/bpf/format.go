@@ -11,8 +11,8 @@ import (
 
 var childField = regexp.MustCompile(`\bpid_t child_pid;\s*offset:(\d+);\s*size:4;`)
 
-// childOffset returns where the number of the child is in the record of the tracepoint
-// sched_process_fork, which is not the same in all kernels.
+// childOffset returns the offset of the child's PID in the record of the tracepoint sched_process_fork. It differs
+// between kernels.
 func childOffset() (int16, error) {
 	var first error
 	for _, dir := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {

@@ -12,15 +12,15 @@ import (
 	"github.com/cilium/ebpf/features"
 )
 
-// Preemption has the functions of the kernel that forbid and allow to preempt a program, from Linux 6.10 on.
-// They are 0 if the kernel has none.
+// Preemption holds the kernel functions that disable and enable preemption of a program (Linux 6.10). They are 0 if the
+// kernel has none.
 type Preemption struct{ Disable, Enable btf.TypeID }
 
-// ownStack is the largest frame of a program that is always on the stack of the thread it runs in. From
-// Linux 6.13 on, a larger one is in memory of the processor, where programs of other threads have theirs.
+// ownStack is the largest frame of a program that is always on its thread's stack. From Linux 6.13 on, a larger frame
+// is in memory of the processor, which programs of other threads use too.
 const ownStack = 48
 
-// sharedStacks is the first version of Linux with such memory.
+// sharedStacks is the first version of Linux that shares such memory.
 const sharedStacks = 6<<16 | 13<<8
 
 // detectPreemption returns the functions of the running kernel.
@@ -41,7 +41,7 @@ func detectPreemption() (p Preemption) {
 	return p
 }
 
-// call returns the instructions that call one of the functions, if the kernel has them.
+// call returns the instructions that call one of the functions, or none if the kernel lacks it.
 func (p Preemption) call(id btf.TypeID) asm.Instructions {
 	if id == 0 {
 		return nil
@@ -49,7 +49,7 @@ func (p Preemption) call(id btf.TypeID) asm.Instructions {
 	return asm.Instructions{{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Call), Src: asm.PseudoKfuncCall, Constant: int64(id)}}
 }
 
-// alone makes a program that ends with its only return run without being preempted.
+// alone disables preemption for a program that ends with its only return.
 func (p Preemption) alone(ins asm.Instructions) asm.Instructions {
 	last := len(ins) - 1
 	all := asm.Instructions{asm.Mov.Reg(regContext, asm.R1)}
@@ -62,7 +62,7 @@ func (p Preemption) alone(ins asm.Instructions) asm.Instructions {
 	return append(all, ins[last-1].WithSymbol(""), ins[last])
 }
 
-// frame returns how much of the stack the instructions use.
+// frame returns the size of the stack that the instructions use.
 func frame(ins asm.Instructions) (size int) {
 	for i, in := range ins {
 		switch {
@@ -85,7 +85,7 @@ func usesStack(in asm.Instruction) bool {
 	return in.OpCode.Class().IsLoad() && in.OpCode.Mode() == asm.MemMode && in.Src == asm.RFP || in.OpCode.Class().IsStore() && in.Dst == asm.RFP
 }
 
-// load loads a program, unless another thread could write to its stack. Every program of this package is loaded by it.
+// load loads a program, unless another thread could write to its stack. It loads every program of this package.
 func (p Preemption) load(spec *ebpf.ProgramSpec) (*ebpf.Program, error) {
 	if err := p.check(spec.Instructions); err != nil {
 		return nil, err
@@ -93,9 +93,9 @@ func (p Preemption) load(spec *ebpf.ProgramSpec) (*ebpf.Program, error) {
 	return ebpf.NewProgram(spec)
 }
 
-// check returns an error if a program could find on its stack what another thread has written: if its frame is
-// large, it may use the stack only where it cannot be preempted. All that it does with the stack where it can be
-// is to give bpf_copy_from_user a place for bytes that it does not use.
+// check returns an error if a program could read from its stack data that another thread has written. A program with a
+// large frame may use the stack only while it cannot be preempted. Elsewhere it may only give bpf_copy_from_user a
+// place for bytes that it does not use.
 func (p Preemption) check(ins asm.Instructions) error {
 	if frame(ins) <= ownStack {
 		return nil

@@ -6,11 +6,11 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// typeInTable is the offset of the type of a value in the table of an interface (abi.ITab).
+// typeInTable is the offset of a value's type in the table of an interface (abi.ITab).
 const typeInTable = 8
 
-// dynamicType replaces the first word of an interface in R0 by the type of its value, as an address of
-// the file, so that it is the same in all processes.
+// dynamicType replaces the first word of an interface in R0 by the type of its value. The type is an address of the
+// file, so that it is the same in all processes.
 func (b *builder) dynamicType(a Arg, unreadable string) {
 	none := b.fresh("nil")
 	b.add(asm.JEq.Imm(asm.R0, 0, none))
@@ -25,7 +25,7 @@ func (b *builder) dynamicType(a Arg, unreadable string) {
 	b.label(none)
 }
 
-// stringLength puts the length of a string of Go on the stack, and returns where it is.
+// stringLength puts the length of a Go string on the stack and returns its offset.
 func (b *builder) stringLength(i int, unreadable string) (at int16, err error) {
 	a := *b.probe.arg(i)
 	at = b.alloc(8)
@@ -36,9 +36,8 @@ func (b *builder) stringLength(i int, unreadable string) (at int16, err error) {
 	return at, nil
 }
 
-// readString reads up to most bytes of the string of Go whose address and length are on the stack to an
-// offset from a register. R0 is the number of bytes and 1, as readText counts, or negative if it
-// cannot be read.
+// readString reads up to most bytes of the Go string whose address and length are on the stack to an offset from a
+// register. R0 is the number of bytes plus 1, as readText counts, or negative if the string cannot be read.
 func (b *builder) readString(to asm.Register, offset int16, most int32, addr, length int16) {
 	done := b.fresh("string")
 	size := func() {
@@ -62,8 +61,8 @@ func (b *builder) readString(to asm.Register, offset int16, most int32, addr, le
 	b.label(done)
 }
 
-// onlyCalls leaves the program if the branch of a stack check is taken: it is if the flag C is clear or Z
-// is set. The function then starts again.
+// onlyCalls leaves the program if the branch of a stack check is taken, because the function starts again then. It is
+// taken if the flag C is clear or Z is set.
 func (b *builder) onlyCalls() {
 	const flagC, flagZ = 1 << 29, 1 << 30
 	b.add(

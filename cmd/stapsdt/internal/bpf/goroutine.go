@@ -7,14 +7,14 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// NewGoroutines makes a map for Env.Goroutines.
+// NewGoroutines creates a map for Env.Goroutines.
 func NewGoroutines() (*ebpf.Map, error) {
 	return ebpf.NewMap(&ebpf.MapSpec{Name: "goroutines", Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: 16384})
 }
 
-// goroutine leaves the goid of the goroutine that fires in R0. A thread that runs C code, also
-// if Go called it, is on a stack that is not the goroutine's, and goes to foreign. A g begins
-// with the bounds of its stack (struct g in runtime/runtime2.go: "offset known to runtime/cgo").
+// goroutine leaves the goid of the goroutine that fires in R0. A thread that runs C code, even if Go called it, is not
+// on the goroutine's stack; for it the code jumps to foreign. A g begins with the bounds of its stack (struct g in
+// runtime/runtime2.go: "offset known to runtime/cgo").
 func (b *builder) goroutine(foreign string) {
 	g, bounds := b.alloc(8), b.alloc(16)
 	b.pidTgid()
@@ -38,8 +38,8 @@ func (b *builder) goroutine(foreign string) {
 	)
 }
 
-// stackBounds reads the bounds of the stack of the g at the address in R3 to a stack offset. A thread that is
-// on another stack goes to foreign.
+// stackBounds reads the bounds of the stack of the g at the address in R3 to a stack offset. For a thread on another
+// stack, it jumps to foreign.
 func (b *builder) stackBounds(to int16, foreign string) {
 	b.readStack(to, 16, foreign)
 	b.add(
@@ -51,8 +51,8 @@ func (b *builder) stackBounds(to int16, foreign string) {
 	)
 }
 
-// call stores what tells a call of a function of Go from others at a stack offset: the address of g, and
-// how deep its stack is.
+// call stores the words that identify a call of a Go function at a stack offset: the address of g, and the depth of its
+// stack.
 func (b *builder) call(to int16, foreign string) {
 	bounds := b.alloc(16)
 	b.add(

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// maxGroups is how many new control groups are known, of which the oldest are forgotten.
+	// maxGroups is the number of new control groups that are kept. The oldest are dropped.
 	maxGroups = 2048
-	// groupPathSize is how much of a group's path is kept.
+	// groupPathSize is the number of bytes of a group's path that are kept.
 	groupPathSize = 512
 )
 
-// Groups has the paths of the control groups of version 2 that are made from now on, also of
-// those that are gone before anything can look at them.
+// Groups holds the paths of the control groups of version 2 that are created from now on, including those that are
+// removed before anything can read them.
 type Groups struct {
 	paths, scratch *ebpf.Map
 	prog           *ebpf.Program
 	link           link.Link
 }
 
-// FollowGroups begins to follow the making of control groups. The kernel must describe its types.
+// FollowGroups begins to record new control groups. It needs a kernel that describes its types.
 func FollowGroups() (g *Groups, err error) {
 	g = &Groups{}
 	defer func() {
@@ -38,7 +38,7 @@ func FollowGroups() (g *Groups, err error) {
 	if err != nil {
 		return g, err
 	}
-	// A path is longer than the stack of a program.
+	// A path does not fit on the stack of a program.
 	g.scratch, err = ebpf.NewMap(&ebpf.MapSpec{Name: "group", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: groupPathSize, MaxEntries: 1})
 	if err != nil {
 		return g, err
@@ -55,13 +55,12 @@ func FollowGroups() (g *Groups, err error) {
 	return g, err
 }
 
-// instructions returns the program, whose arguments are those of the tracepoint cgroup_mkdir: the
-// group, and its path.
+// instructions returns the program. Its arguments are those of the tracepoint cgroup_mkdir: the group and its path.
 func (g *Groups) instructions() (asm.Instructions, error) {
 	const group, path = 0, 8
 	b := newBuilder(&Env{}, nil)
 	b.begin()
-	// Groups of version 1 have numbers of their own. Their hierarchies have others than 0.
+	// Groups of version 1 have IDs of their own. Their hierarchies have IDs other than 0.
 	for _, read := range []struct {
 		size  int32
 		chain [][]string
@@ -109,8 +108,8 @@ func (g *Groups) instructions() (asm.Instructions, error) {
 	return b.finish()
 }
 
-// Path returns the path of a group that was made since FollowGroups, or "", as for all groups if g
-// is nil.
+// Path returns the path of a group that was created since FollowGroups, or "". It returns "" for all groups if g is
+// nil.
 func (g *Groups) Path(id uint64) string {
 	var path [groupPathSize]byte
 	if g == nil || g.paths.Lookup(id, &path) != nil {
@@ -120,7 +119,7 @@ func (g *Groups) Path(id uint64) string {
 	return string(text)
 }
 
-// Close ends the following.
+// Close stops the recording of new groups.
 func (g *Groups) Close() error {
 	var errs []error
 	if g.link != nil {

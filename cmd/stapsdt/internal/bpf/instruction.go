@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Instruction is the kind of the instruction at a site, by what an event there costs. The nops of notes
-// have the names of package image.
+// Instruction is the kind of the instruction at a site, by the cost of an event there. The nops of notes have the names
+// of package image.
 type Instruction string
 
 // The instructions at which functions are probed.
@@ -17,21 +17,21 @@ const (
 	Push Instruction = "push"
 	// Branch is the branch of the stack check on arm64.
 	Branch Instruction = "branch"
-	// Return is where a function returns.
+	// Return is the instruction at which a function returns.
 	Return Instruction = "return"
-	// Entry is the first instruction of a function, and stands for all that are none of the others.
+	// Entry is the first instruction of a function, and stands for all other instructions.
 	Entry Instruction = "entry"
 )
 
-// stepped are the instructions of functions that the kernel single-steps: it executes a copy, and gets
-// a debug trap after it. It emulates the others.
+// stepped lists the instructions of functions that the kernel single-steps: it executes a copy, and gets a debug trap
+// after it. It emulates the others.
 var stepped = map[string][]Instruction{
 	"amd64": {Return, Entry},
 	"arm64": {Entry},
 }
 
-// Stepped reports whether the kernel single-steps the instruction. Of nops, that depends on the kernel, and it
-// reports false.
+// Stepped reports whether the kernel single-steps the instruction. It reports false for nops, because that depends on
+// the kernel.
 func (i Instruction) Stepped() bool { return slices.Contains(stepped[runtime.GOARCH], i) }
 
 // Instruction returns the kind of the instruction at the sites of a probe.

@@ -9,8 +9,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// keyItems returns the values that make up a key, and the size of the key. item returns the value
-// of one expression at an offset of the key.
+// keyItems returns the values that make up a key, and the size of the key. item returns the value of one expression at
+// an offset of the key.
 func keyItems(by []string, item func(src string, offset int) (item, error)) (items []item, size int, err error) {
 	size = layout.KeyHeader
 	for _, src := range by {
@@ -75,7 +75,7 @@ func (b *builder) keyItem(item *item, key int16) error {
 	if err := b.fetch(item.expr, item.expr.Root); err != nil {
 		return err
 	}
-	if t := b.texts[s]; t.at != at { // the same text is in the key twice
+	if t := b.texts[s]; t.at != at { // the key contains the same string twice
 		b.copy(asm.RFP, at, asm.RFP, t.at, t.size)
 	}
 	return nil

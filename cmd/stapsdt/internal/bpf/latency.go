@@ -21,7 +21,7 @@ type Latency struct {
 	pairing    Pairing
 	startWhere []string
 	endWhere   []string
-	atStart    map[string]int // the indices in Open of what By asks of the start
+	atStart    map[string]int // the indexes in Open of the expressions of By that are evaluated at the start
 	valueSize  int
 	seen       *ebpf.Map // or nil
 }
@@ -29,8 +29,7 @@ type Latency struct {
 // MaxOpen is the maximum number of open operations.
 const MaxOpen = 1 << 16
 
-// MaxKinds is the maximum number of kinds of operations in one run. A kind has its own starts and
-// ends.
+// MaxKinds is the maximum number of kinds of operations in one run. A kind has its own starts and ends.
 const MaxKinds = 1024
 
 // NewLatency decides which expressions are evaluated at the start and which at the end, from one
@@ -68,10 +67,10 @@ func NewLatency(start, end *Probe, pairing Pairing) (*Latency, error) {
 	return l, nil
 }
 
-// kindsRoom is the size of an open operation if there may be several kinds, whose details have to have room.
+// kindsRoom is the size of an open operation if there may be several kinds, whose details need room.
 const kindsRoom = 256
 
-// Of returns the plan for the operations that another probe starts. It differs in the details, and can be used with the same tables.
+// Of returns the plan for operations that another probe starts. Only its details differ, so it can use the same tables.
 func (l *Latency) Of(start *Probe) *Latency {
 	other := *l
 	other.Open = nil
@@ -86,7 +85,7 @@ func (l *Latency) Of(start *Probe) *Latency {
 	return &other
 }
 
-// OperationTables are the map of open operations and the array of layout.Totals. Shares may be nil.
+// OperationTables holds the map of open operations and the array of layout.Totals. Shares may be nil.
 type OperationTables struct {
 	Open, Totals *ebpf.Map
 	Shares       *layout.Shares
@@ -101,14 +100,14 @@ func (t *OperationTables) Close() {
 	}
 }
 
-// Operations are the operations of one kind. Each kind has a number below MaxKinds.
+// Operations identifies the operations of one kind. Each kind has an ID below MaxKinds.
 type Operations struct {
 	*OperationTables
 	Kind uint32
 }
 
-// NewTables creates the tables of operations. If they are shared, they have as much room again, which the users of the machine share: one alone can
-// have MaxOpen.
+// NewTables creates the tables of operations. If they are shared, they have twice the room. The users of the machine
+// share it: one alone can have MaxOpen operations.
 func (l *Latency) NewTables(shared bool) (t *OperationTables, err error) {
 	most := MaxOpen
 	if shared {
@@ -131,7 +130,7 @@ func (l *Latency) NewTables(shared bool) (t *OperationTables, err error) {
 	return t, err
 }
 
-// conditions jumps to no if one of the conditions is false.
+// conditions jumps to no if any of the conditions is false.
 func (b *builder) conditions(probe *Probe, all []string, no string) error {
 	for _, src := range all {
 		e, err := probe.ParseFilter(src)

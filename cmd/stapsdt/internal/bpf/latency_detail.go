@@ -12,15 +12,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// shown reports whether an argument of the start is the key or one of Open already, or is the id
+// shown reports whether argument i of the start need not be recorded: it is the key, is in Open already, or is the ID
 // of a span's parent, which describes nothing by itself.
 func (l *Latency) shown(start *Probe, i int) bool {
 	is := func(src string) bool { return src == start.ArgName(i) || src == fmt.Sprintf("arg%d", i) }
 	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, func(item layout.Item) bool { return is(item.Name) })
 }
 
-// details appends to Open what describes the operations of a start, as far as a value of most bytes, and the stack, have room. used is how
-// many bytes Open takes already.
+// details appends to Open what describes the operations of a start, as far as a value of most bytes and the stack have
+// room. used is the number of bytes that Open takes already.
 func (l *Latency) details(start *Probe, used, most int) {
 	for _, src := range l.pairing.By {
 		if _, asked := l.atStart[src]; !asked {
@@ -28,7 +28,7 @@ func (l *Latency) details(start *Probe, used, most int) {
 		}
 	}
 	l.OpenBy = len(l.Open)
-	// Their columns are in the order of By.
+	// Their columns have the order of By.
 	slices.SortFunc(l.Open, func(a, b layout.Item) int {
 		return slices.Index(l.pairing.By, a.Name) - slices.Index(l.pairing.By, b.Name)
 	})
@@ -46,13 +46,13 @@ func (l *Latency) details(start *Probe, used, most int) {
 	}
 }
 
-// detail appends an expression to Open if the start can evaluate it and there is room, and returns how many bytes Open takes then.
+// detail appends an expression to Open if the start can evaluate it and there is room. It returns the number of bytes that Open takes then.
 func (l *Latency) detail(start *Probe, src string, used, most int) int {
 	if !l.pairing.Details {
 		return used
 	}
 	item, err := start.keyItem(src, used)
-	needed := max(used+item.Size-l.valueSize, 0) // more than the value has
+	needed := max(used+item.Size-l.valueSize, 0) // beyond the room in the value
 	if err != nil || start.hidden(item.expr) || len(l.Open) == layout.MaxKnown || used+item.Size > most || l.startStack()+needed > stackSize {
 		return used
 	}
@@ -62,10 +62,10 @@ func (l *Latency) detail(start *Probe, src string, used, most int) int {
 	return used
 }
 
-// startStack returns the maximum stack usage of the start program, apart from strings in conditions
-// that are not in its value.
+// startStack returns the maximum stack usage of the start program, without the strings in conditions that are not in
+// its value.
 func (l *Latency) startStack() int {
-	const scratch, fetched = 128, 16 // fetched is an address and a length
+	const scratch, fetched = 128, 16 // fetched has room for an address and a length
 	texts := 0
 	for range l.startWhere {
 		texts += textSlot
@@ -73,8 +73,7 @@ func (l *Latency) startStack() int {
 	return scratch + layout.KeyHeader + l.Key.Size + l.valueSize + fetched*len(l.atStart) + texts
 }
 
-// openItem stores the i-th item of Open in the value. A detail that cannot be evaluated is left
-// out.
+// openItem stores the i-th item of Open in the value. It leaves out a detail that cannot be evaluated.
 func (b *builder) openItem(l *Latency, item *item, i int, value int16) error {
 	if item.expr == nil { // this start does not have it
 		return nil
@@ -104,7 +103,7 @@ func (l *Latency) isDetail(name string) bool {
 	return !asked
 }
 
-// hidden reports whether an expression is just an argument that the kernel does not show.
+// hidden reports whether an expression is only an argument that the kernel does not show.
 func (p *Probe) hidden(e *Expr) bool {
 	if e == nil || e.Root.Op != expr.Load {
 		return false

@@ -10,8 +10,7 @@ type Machine struct {
 	Namespace *Namespace
 }
 
-// NewMachine detects both. If single is true, programs are attached to each site separately, as
-// before Linux 6.6.
+// NewMachine detects both. If single is true, programs are attached to each site separately, as before Linux 6.6.
 func NewMachine(single bool) (m *Machine, err error) {
 	m = &Machine{}
 	if m.Kernel, err = Detect(); err != nil {
@@ -22,7 +21,7 @@ func NewMachine(single bool) (m *Machine, err error) {
 	return m, err
 }
 
-// Env creates what the programs of a run share.
+// Env creates the data that the programs of a run share.
 func (m *Machine) Env() (env *Env, err error) {
 	env = &Env{Kernel: m.Kernel, Namespace: m.Namespace}
 	if env.Stats, err = layout.NewStats(); err != nil {

@@ -9,25 +9,24 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Meter generates the sections by which programs count how often they run in the selected processes,
-// and measure for how long.
+// Meter generates sections that count the runs of programs in the selected processes, and measure their duration.
 type Meter struct {
 	env  Env
 	hits *ebpf.Map
 }
 
-// MaxMetered is the number of programs that a meter has room for.
+// MaxMetered is the maximum number of programs of a meter.
 const MaxMetered = 4096
 
-// measured is how many runs there are for each that is measured, a power of two: reading the clock twice takes
-// a tenth of the time that the cheapest probes do.
+// measured is the number of runs per measured run, a power of two. Reading the clock twice takes a tenth of the time of
+// the cheapest probes.
 const measured = 16
 
-// maxRun is the longest time of a run that counts, in nanoseconds: in a longer one, the thread was preempted or waited
-// for a page, which takes none of its processor time.
+// maxRun is the longest run that counts, in nanoseconds: during a longer one, the thread was preempted or waited for a
+// page, which takes none of its processor time.
 const maxRun = 32_000
 
-// NewMeter returns a meter for the programs of a run. Its slots are for one program each.
+// NewMeter returns a meter for the programs of a run. Each program has a slot of its own.
 func NewMeter(env *Env) (*Meter, error) {
 	hits, err := ebpf.NewMap(&ebpf.MapSpec{Name: "hits", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: layout.HitsSize, MaxEntries: MaxMetered})
 	if err != nil {
@@ -39,11 +38,10 @@ func NewMeter(env *Env) (*Meter, error) {
 // Close releases the counters.
 func (m *Meter) Close() error { return m.hits.Close() }
 
-// Read returns what the program with a slot has counted.
+// Read returns the counts of the program with a slot.
 func (m *Meter) Read(slot uint32) (layout.Hits, error) { return layout.ReadHits(m.hits, slot) }
 
-// First returns the section that a program begins with: it counts, also events that a condition
-// rejects.
+// First returns the section that a program begins with. It also counts events that a condition rejects.
 func (m *Meter) First(slot uint32) (*Section, error) {
 	b := newBuilder(&m.env, nil)
 	b.begin()
@@ -96,7 +94,7 @@ func (b *builder) last() (*Section, error) {
 	return b.section()
 }
 
-// Nothing returns a section that does nothing, with which the price of a probe is measured.
+// Nothing returns a section that does nothing. It serves to measure the cost of a probe.
 func (k Kernel) Nothing() (*Section, error) {
 	b := newBuilder(&Env{Kernel: k}, nil)
 	b.add(asm.Mov.Reg(regContext, asm.R1))

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// detectMulti reports whether there is uprobe_multi, and whether its PIDs are those of processes. From Linux 6.6 to 6.6.32 and up to 6.9.3
-// they were those of threads, so that the others of a process had no events (commit 46ba0e49b642).
+// detectMulti reports whether there is uprobe_multi, and whether its PIDs are PIDs of processes. In Linux 6.6 to 6.6.32
+// and up to 6.9.3 they were IDs of threads, so that the other threads of a process had no events (commit 46ba0e49b642).
 func detectMulti() (exists, ofProcesses bool, err error) {
 	if err := features.HaveBPFLinkUprobeMulti(); errors.Is(err, ebpf.ErrNotSupported) {
 		return false, false, nil
@@ -37,6 +37,6 @@ func detectMulti() (exists, ofProcesses bool, err error) {
 	return true, refusesPID(err), nil
 }
 
-// refusesPID reports whether an error for the PID -1 is that of kernels that look for a process. The others looked for a thread, and
-// found none.
+// refusesPID reports whether an error for the PID -1 comes from a kernel that looks for a process. Other kernels looked
+// for a thread, and found none.
 func refusesPID(err error) bool { return errors.Is(err, unix.EINVAL) }

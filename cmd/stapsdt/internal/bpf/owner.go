@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userNamespaces is how deep user namespaces can be nested.
+// userNamespaces is the maximum depth of nested user namespaces.
 const userNamespaces = 32
 
-// ownerOffsets are where members are that tell whose a process is.
+// ownerOffsets holds the offsets of the members that lead to the owner of a process.
 type ownerOffsets struct {
 	cred, userNS, level, parent, owner int32
 	nsproxy, mntNS, inum               int32
@@ -37,8 +37,8 @@ var ownerMembers = sync.OnceValues(func() (o ownerOffsets, err error) {
 	return o, nil
 })
 
-// owner stores whose the process is at a stack offset, like package target: its real user, or the maker of its outermost user namespace, and for
-// root, in the upper half, the mount namespace. Where the kernel does not describe its types, it is the user. It changes regRecord and regMissing.
+// owner stores the owner of the process at a stack offset, like package target: its real user or the creator of its outermost user namespace, and for
+// root, in the upper half, the mount namespace. It is the user if the kernel does not describe its types. owner changes regRecord and regMissing.
 func (b *builder) owner(to int16) {
 	b.processNumber(fromUID)
 	b.add(asm.StoreMem(asm.RFP, to, asm.R0, asm.DWord))
@@ -77,8 +77,8 @@ func (b *builder) owner(to int16) {
 	b.label(known)
 }
 
-// room leaves in regRecord the address of the number of an owner's entries. If the owner has as many as it may, it jumps to full. The owner is at a
-// stack offset.
+// room leaves the address of the owner's number of entries in regRecord. If the owner has the maximum number of
+// entries, it jumps to full. The owner is at a stack offset.
 func (b *builder) room(s *layout.Shares, owner int16, full string) {
 	known := b.fresh("share")
 	b.lookup(s.Owners.FD(), owner)
@@ -101,13 +101,13 @@ func (b *builder) room(s *layout.Shares, owner int16, full string) {
 	)
 }
 
-// enter counts an entry after room.
+// enter counts a new entry after room.
 func (b *builder) enter(s *layout.Shares) {
 	b.add(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(regRecord, asm.R1, asm.DWord, 0))
 	b.addToAll(s, 1)
 }
 
-// leave counts that an entry of the owner at a stack offset is gone.
+// leave discounts an entry of the owner at a stack offset.
 func (b *builder) leave(s *layout.Shares, owner int16) {
 	forgotten := b.fresh("forgotten")
 	b.lookup(s.Owners.FD(), owner)
@@ -124,14 +124,14 @@ func (b *builder) addToAll(s *layout.Shares, n int32) {
 	b.label(none)
 }
 
-// putShared stores an open operation, and counts it for its owner unless it takes the place of another one.
+// putShared stores an open operation, and counts it for its owner unless it replaces another operation.
 func (b *builder) putShared(of Operations, key, value int16) {
 	replaced, absent := b.fresh("replaced"), b.fresh("absent")
 	b.lookup(of.Open.FD(), key)
 	b.add(
 		asm.JEq.Imm(asm.R0, 0, absent),
 		asm.LoadMem(asm.R1, asm.R0, layout.OpenOwner, asm.DWord),
-		asm.StoreMem(asm.RFP, value+layout.OpenOwner, asm.R1, asm.DWord), // for whom it is counted
+		asm.StoreMem(asm.RFP, value+layout.OpenOwner, asm.R1, asm.DWord), // the owner for whom it is counted
 	)
 	b.update(of.Open, key, value, ebpf.UpdateExist)
 	b.add(asm.JEq.Imm(asm.R0, 0, replaced))

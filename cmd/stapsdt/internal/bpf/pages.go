@@ -4,22 +4,20 @@ package bpf
 
 import "github.com/cilium/ebpf/asm"
 
-// maxAttempts is how often a section begins again, at most: each time for memory that was not resident before.
+// maxAttempts is the maximum number of restarts of a section, each for memory that was not resident before.
 const maxAttempts = 8
 
-// pages is a place in a section that begins again when the kernel has fetched the memory at the address in
-// R9.
+// pages is a place in a section that begins again when the kernel has fetched the memory at the address in R9.
 type pages struct {
 	label string
-	// next means that the page after it is fetched too, for texts. Otherwise, what is read has at most 16 bytes.
+	// next also fetches the following page, for strings. Other reads have at most 16 bytes.
 	next bool
 	// record means that regRecord is a record of a ring buffer.
 	record bool
 }
 
 // orFetch lets the section begin again if R0 is negative because the memory at the address on the stack could not be
-// read, as long as that may help. Nothing that the section has done outside of its own stack and record may
-// matter then.
+// read, as long as this may help. Until then, the section must have changed nothing but its own stack and record.
 func (b *builder) orFetch(addr int16, next bool) {
 	b.sleep = true
 	if !b.env.Kernel.Sleepable {
@@ -48,7 +46,7 @@ func (b *builder) orFetch(addr int16, next bool) {
 	b.label(read)
 }
 
-// now leaves the time of the event in regTime: when the section first asks for it, also if it begins again.
+// now leaves the time of the event in regTime. It is the time of the first call, even if the section begins again.
 func (b *builder) now() {
 	known := b.fresh("time")
 	if b.env.Kernel.Sleepable {
@@ -59,8 +57,8 @@ func (b *builder) now() {
 	b.label(known)
 }
 
-// beginAttempts inserts what comes before the first attempt, and labelAgain. Between attempts, only registers keep what
-// they had: regContext, regTime, and R9, which counts.
+// beginAttempts inserts the code before the first attempt, and labelAgain. Between attempts, only registers keep their
+// values: regContext, regTime, and R9, which counts.
 func (b *builder) beginAttempts() {
 	if !b.restarts {
 		return
@@ -74,8 +72,8 @@ func (b *builder) beginAttempts() {
 	b.ins = append(b.ins, rest...)
 }
 
-// endAttempts emits what fetches memory before the section begins again: reading a byte of each page lets the kernel fetch
-// it. Meanwhile another thread may use the stack.
+// endAttempts emits the code that fetches memory before the section begins again: the kernel fetches a page when a byte
+// of it is read. Meanwhile another thread may use the stack.
 func (b *builder) endAttempts() {
 	p := b.env.Kernel.Preemption
 	for _, f := range b.absent {

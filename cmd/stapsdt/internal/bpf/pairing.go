@@ -17,12 +17,12 @@ import (
 const (
 	Goroutine = "goroutine"
 	Thread    = "thread"
-	// Call is for a function and its returns: the goroutine by the address of its g, and the depth of its
-	// stack, which stay the same when the stack moves.
+	// Call pairs a function with its returns, by the address of the goroutine's g and the depth of its stack. Both stay
+	// the same when the stack moves.
 	Call = "call"
 )
 
-// Pairing defines which start belongs to which end, and what is counted.
+// Pairing defines which start and end belong together, and which operations are counted.
 type Pairing struct {
 	// Key is an expression of the variables of both probes, or Goroutine, Thread or Call. Only
 	// events of one process are paired.
@@ -35,11 +35,11 @@ type Pairing struct {
 	// Details also records By and the arguments of the start in an open operation, as far as the
 	// stack of the start program has room.
 	Details bool
-	// Kinds says that there may be several kinds of operations, whose details differ: see Latency.Of.
+	// Kinds means that there may be several kinds of operations with different details: see Latency.Of.
 	Kinds bool
 }
 
-// divide returns the expressions that are evaluated at the start, and those that are at the end.
+// divide returns the expressions that are evaluated at the start, and the expressions that are evaluated at the end.
 func (p *Pairing) divide(start, end *Probe, all []string) (atStart, atEnd []string, err error) {
 	for _, src := range all {
 		is, err := p.isAtStart(start, end, src)
@@ -71,7 +71,7 @@ func (p *Pairing) isAtStart(start, end *Probe, src string) (bool, error) {
 	return false, err
 }
 
-// addressType makes the key of a Call an address for output.
+// addressType formats the key of a Call as an address.
 var addressType = &sdt.Type{Kind: sdt.KindPointer, Size: 8, Elem: &sdt.Type{}}
 
 // pairKey returns the value that distinguishes the operations of a process.
@@ -99,7 +99,7 @@ func (l *Latency) sameKey(p *Probe) (item, error) {
 
 // pairKey stores the key of an open operation on the stack.
 func (b *builder) pairKey(item *item, key int16, kind uint32) error {
-	// A process of another PID namespace has no number in ours, and its own here.
+	// A process of another PID namespace has no PID in ours. Its key has its own PID.
 	b.add(
 		asm.FnGetCurrentPidTgid.Call(),
 		asm.Mov.Reg(regThread, asm.R0),

@@ -22,11 +22,11 @@ type Expr struct {
 // String returns the source.
 func (e *Expr) String() string { return e.src }
 
-// Parse checks an expression for a probe. Beside what package expr describes, str(name) is
-// the text that an argument without a type points to. The error is an *expr.Error.
+// Parse checks an expression for a probe. In addition to the syntax of package expr, str(name) is the string that an
+// argument without a type points to. The error is an *expr.Error.
 func (p *Probe) Parse(src string) (*Expr, error) { return p.parse(src, expr.Parse) }
 
-// ParseFilter is Parse for a condition. It returns nil if there is none, "".
+// ParseFilter is Parse for a condition. It returns nil for "".
 func (p *Probe) ParseFilter(src string) (*Expr, error) {
 	if src == "" {
 		return nil, nil
@@ -34,7 +34,7 @@ func (p *Probe) ParseFilter(src string) (*Expr, error) {
 	return p.parse(src, expr.ParseFilter)
 }
 
-// parseInteger is Parse for an integer, which something takes.
+// parseInteger is Parse for an integer expression. what names its user in the error.
 func (p *Probe) parseInteger(src, what string) (*Expr, error) {
 	e, err := p.Parse(src)
 	if err != nil {
@@ -66,15 +66,15 @@ func (p *Probe) parse(src string, parse func(string, []expr.Var) (*expr.Expr, er
 	return &Expr{e, vars, src}, nil
 }
 
-// texts replaces each str(name) by the name of a variable, str_name_, which is as long, so
-// that positions in the source stay what they are.
+// texts replaces each str(name) by the name of a variable, str_name_. Both have the same length, so positions in the
+// source do not change.
 func (p *Probe) texts(src string, vars *variables) (string, error) {
 	if len(src) > expr.MaxSource {
 		return src, nil // package expr refuses it
 	}
 	tree, file, err := expr.Tree(src)
 	if err != nil {
-		return src, nil // package expr says why
+		return src, nil // package expr reports the error
 	}
 	text := []byte(src)
 	var wrong error
@@ -104,7 +104,7 @@ func (p *Probe) texts(src string, vars *variables) (string, error) {
 	return string(text), wrong
 }
 
-// underscored makes a name of a call, in place.
+// underscored converts a call to a name, in place.
 func underscored(call []byte) string {
 	for i, c := range call {
 		if c == '(' || c == ')' || c == ',' || c == '.' || c <= ' ' {
@@ -114,7 +114,7 @@ func underscored(call []byte) string {
 	return string(call)
 }
 
-// length returns the index for arg of the length of a slice, such as len(xs), or -1.
+// length returns the index for arg of the length of a slice, as in len(xs), or -1.
 func (p *Probe) length(call string) int {
 	call = strings.ReplaceAll(call, " ", "")
 	if !strings.HasPrefix(call, "len(") {
@@ -130,7 +130,7 @@ func (p *Probe) length(call string) int {
 	return -1
 }
 
-// pointer returns the number of the argument that a call of str names.
+// pointer returns the index of the argument that a call of str names.
 func (p *Probe) pointer(call *ast.CallExpr) (int, error) {
 	if len(call.Args) == 1 {
 		if name, ok := call.Args[0].(*ast.Ident); ok && strings.Trim(name.Name, "_") != "" {
@@ -139,7 +139,7 @@ func (p *Probe) pointer(call *ast.CallExpr) (int, error) {
 					continue
 				}
 				if a.Size != 8 && a.Size != 4 && a.Err == nil {
-					return 0, fmt.Errorf("%s has %d bytes and is no address of a text", name.Name, a.Size)
+					return 0, fmt.Errorf("%s has %d bytes and is not the address of a string", name.Name, a.Size)
 				}
 				return i, nil
 			}

@@ -16,8 +16,7 @@ type Pattern struct {
 	text string
 }
 
-// NewPattern returns a pattern, whose first and last character may be a *. It returns nil if every
-// name matches.
+// NewPattern returns a pattern, which may begin and end with a *. It returns nil if every name matches.
 func NewPattern(pattern string) *Pattern {
 	p := &Pattern{op: expr.Equal, text: strings.Trim(pattern, "*")}
 	before, after := strings.HasPrefix(pattern, "*"), strings.HasSuffix(pattern, "*")
@@ -34,7 +33,7 @@ func NewPattern(pattern string) *Pattern {
 	return p
 }
 
-// most returns the maximum length of the pattern's text.
+// most returns the maximum length of the pattern's string.
 func (p *Pattern) most() int {
 	if p.op == expr.Contains || p.op == expr.HasSuffix {
 		return layout.MaxContains

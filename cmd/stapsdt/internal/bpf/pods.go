@@ -12,15 +12,15 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// errNoPods says where expressions can have the names of pods.
+// errNoPods is the error for expressions that use the names of pods where these are unknown.
 var errNoPods = errors.New("the names of pods are known to commands on a node of Kubernetes, which has /var/log/containers")
 
-// PodNames has the names of pods, and of their containers, by the IDs of control groups. Expressions read
-// them as texts.
+// PodNames maps the IDs of control groups to the names of pods and of their containers. Expressions read them as
+// strings.
 type PodNames struct{ names *ebpf.Map }
 
-// A value of the map has for the namespace, the pod and the container each the length with the NUL, and the
-// beginning of the text.
+// A value of the map holds the namespace, the pod and the container. Each has its length with the NUL, and the
+// beginning of the string.
 const (
 	podNames = 3
 	podName  = 8 + textSlot
@@ -42,7 +42,7 @@ func (p *PodNames) Put(id uint64, namespace, pod, container string) error {
 		at := value[i*podName:]
 		n := copy(at[8:8+layout.TextSize-1], name)
 		if len(name) > n {
-			n = copy(at[8:8+layout.TextSize], name) // as a text that was cut
+			n = copy(at[8:8+layout.TextSize], name) // as a string that was cut
 		}
 		binary.NativeEndian.PutUint64(at, uint64(n+1))
 	}
@@ -59,7 +59,7 @@ func (p *PodNames) Close() {
 	}
 }
 
-// podText puts a name of the pod onto the stack, which is empty outside of pods.
+// podText puts a name of the pod onto the stack. It is empty outside of pods.
 func (b *builder) podText(s source) error {
 	if b.env.Pods == nil {
 		return errNoPods

@@ -14,25 +14,25 @@ import (
 // Arg is an argument of a probe.
 type Arg struct {
 	sdt.Arg
-	// Delta is the distance from the site to the symbol of the operand, if it has one. Of a Dynamic
-	// argument, it is the address of the site in its file.
+	// Delta is the distance from the site to the symbol of the operand, if it has one. For a Dynamic argument, it is the
+	// address of the site in its file.
 	Delta int64
-	// Length is where the length of a string of Go is, whose bytes are at the address that the operand
-	// is, or nil.
+	// Length is the operand with the length of a Go string, or nil. The argument's operand then holds the address of the
+	// bytes.
 	Length *sdt.Operand
-	// Dynamic means that the operand is the first word of an interface of Go. The argument is the type of
-	// its value, as an address of the file, or 0 for nil. An interface with Methods has it in a table.
+	// Dynamic means that the operand is the first word of a Go interface. The argument is the type of its value, as an
+	// address of the file, or 0 for nil. For an interface with Methods, the type is in a table.
 	Dynamic, Methods bool
 	// Names has the names of the types, if the argument is Dynamic.
 	Names layout.Names
 	// Alias is another name of the argument, or "".
 	Alias string
-	// Pointer is where a pointer is. The operands of the argument are then in what it points to, and have
-	// a displacement only. It is nil if the argument is not reached through a pointer.
+	// Pointer is the operand with a pointer, or nil if the argument is not reached through one. The operands of the
+	// argument are then relative to the pointer's target, and have a displacement only.
 	Pointer *sdt.Operand
 }
 
-// ArgName returns the name of the i-th argument, which is argI if it has none of its own.
+// ArgName returns the name of the i-th argument, or argI if it has no name.
 func (p *Probe) ArgName(i int) string {
 	if name := p.Args[i].Name; name != "" {
 		return name
@@ -48,19 +48,19 @@ func (p *Probe) arg(i int) *Arg {
 	return &p.Args[i]
 }
 
-// Probe is what one program serves: all sites of a probe with the same operands and types.
+// Probe describes the sites that one program serves: all sites of a probe with the same operands and types.
 type Probe struct {
 	Provider, Name string
 	Args           []Arg
-	// Fields are the fields of structs to which arguments of functions point. They are read where an
-	// expression names them.
+	// Fields are the fields of structs to which arguments of functions point. Programs read a field if an expression names
+	// it.
 	Fields []Arg
-	// ArgsErr is why nothing is known of the arguments, or nil.
+	// ArgsErr is the reason that the arguments are unknown, or nil.
 	ArgsErr error
-	// Function is where a function of Go is probed, or nil if it is not a function.
+	// Function is the place in a Go function that is probed, or nil if the probe is not a function.
 	Function *FunctionSite
-	// Restarts means that the site is the branch of a stack check, after which the function starts again
-	// if the branch is taken. Such an event is none.
+	// Restarts means that the site is the branch of a stack check. If the branch is taken, the function starts again, and
+	// this is not an event.
 	Restarts bool
 	// Nop is the name of the nop at the sites of a note, or "" if there is another instruction.
 	Nop string
@@ -68,14 +68,13 @@ type Probe struct {
 
 // FunctionSite is the place in a function where a probe is.
 type FunctionSite struct {
-	// Return means that it is where the function returns, and Push that it is the push after its stack
-	// check.
+	// Return means that the place is a return of the function. Push means that it is the push after the stack check.
 	Return, Push bool
 }
 
-// Key is equal for probes that are the same but for their sites: a program that was generated
-// for one of them reads the arguments of the others correctly. The types are compared by their
-// layouts, because two versions of a program give one name to different structs.
+// Key is equal for probes that differ only in their sites: a program that was generated for one of them reads the
+// arguments of the others correctly. Types are compared by their layouts, because two versions of a program give one
+// name to different structs.
 func (p *Probe) Key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s ", p.Instruction())
@@ -96,9 +95,8 @@ func (p *Probe) Key() string {
 	return b.String()
 }
 
-// writeLayout writes all of a type that a program reads or that its output is shown by. It
-// follows the pointer of an argument; of a pointer in what that points to, a program reads
-// a string at most.
+// writeLayout writes all parts of a type that a program reads or that affect its output. It follows the pointer of an
+// argument. A program reads at most a string through the pointers in the target.
 func writeLayout(b *strings.Builder, t *sdt.Type, follow bool) {
 	if t == nil {
 		b.WriteByte('?')
@@ -129,7 +127,7 @@ type kind uint8
 
 const (
 	fromArg  kind = iota // the value of an argument
-	fromText             // the text that an argument points to
+	fromText             // the string that an argument points to
 	fromPID
 	fromTID
 	fromCPU
@@ -140,11 +138,11 @@ const (
 	fromNamespace // of the pod
 	fromPod
 	fromContainer
-	fromGoroutine // of a record only
-	fromCall      // of a record only
+	fromGoroutine // in a record only
+	fromCall      // in a record only
 )
 
-// source is where the value of a variable comes from.
+// source is the origin of a variable's value.
 type source struct {
 	kind kind
 	arg  int // the index for Probe.arg
@@ -171,9 +169,8 @@ func (v *variables) addArg(name string, a sdt.Arg, i int) {
 	v.add(name, t, s)
 }
 
-// variables returns the variables of a probe: its arguments by their names and by their
-// numbers, the fields of what they point to, and those that every probe has. The name of an argument
-// hides others.
+// variables returns the variables of a probe: its arguments by their names and indexes, the fields of the arguments'
+// targets, and the variables that every probe has. The name of an argument hides other variables.
 func (p *Probe) variables() *variables {
 	v := &variables{}
 	for _, named := range []bool{true, false} {
@@ -195,7 +192,7 @@ func (p *Probe) variables() *variables {
 	return v
 }
 
-// otherName returns the name that an argument has beside its own.
+// otherName returns the second name of an argument.
 func (p *Probe) otherName(i int) string {
 	if p.Function != nil {
 		return p.Args[i].Alias

@@ -13,8 +13,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// addProcess adds the variables that say who fires. Numbers of processes and threads are
-// those of our PID namespace, and users are those of the initial user namespace.
+// addProcess adds the variables that identify the process. PIDs and TIDs are numbered in our PID namespace, and UIDs in
+// the initial user namespace.
 func (v *variables) addProcess() {
 	number := expr.Type{Kind: expr.Uint, Size: 4}
 	v.add("pid", number, source{kind: fromPID})
@@ -29,7 +29,7 @@ func (v *variables) addProcess() {
 	v.add("container", expr.Type{Kind: expr.String}, source{kind: fromContainer})
 }
 
-// processNumber leaves a number that says who fires in R0.
+// processNumber leaves a number that identifies the process in R0.
 func (b *builder) processNumber(k kind) {
 	switch k {
 	case fromCPU:
@@ -51,7 +51,7 @@ func (b *builder) processNumber(k kind) {
 // lower leaves the lower half of R0.
 func (b *builder) lower() { b.add(asm.LSh.Imm(asm.R0, 32), asm.RSh.Imm(asm.R0, 32)) }
 
-// ownText puts a text that is not an argument onto the stack.
+// ownText puts a string that is not an argument onto the stack.
 func (b *builder) ownText(s source, unreadable string) error {
 	at, isKey := b.place[s]
 	if s.kind == fromComm {
@@ -93,7 +93,7 @@ func (b *builder) executable(to asm.Register, offset int16, size int32, unreadab
 	return nil
 }
 
-// readKernel reads what is at an offset from R0 in the kernel's memory, of at most 8 bytes, into R0.
+// readKernel reads at most 8 bytes of the kernel's memory at an offset from R0 into R0.
 func (b *builder) readKernel(offset, size int32, unreadable string) {
 	b.add(asm.Mov.Reg(asm.R3, asm.R0), asm.Add.Imm(asm.R3, offset))
 	b.stack(asm.R1, b.word)
@@ -120,7 +120,7 @@ var executableName = sync.OnceValues(func() (chain []int32, err error) {
 	return chain, nil
 })
 
-// kernelOffset returns where a member is in a struct of this kernel.
+// kernelOffset returns the offset of a member in a struct of this kernel.
 func kernelOffset(name string, path ...string) (int32, error) {
 	kernel, err := btf.LoadKernelSpec()
 	if err != nil {
@@ -134,8 +134,8 @@ func kernelOffset(name string, path ...string) (int32, error) {
 	return int32(at), err
 }
 
-// memberOffset returns where a member is in a struct, by its name and those of its own
-// members. What is in a struct or union without a name counts as its own.
+// memberOffset returns the offset of a member in a struct. path has the names of the nested members. The members of an
+// unnamed struct or union count as members of the struct that contains it.
 func memberOffset(t btf.Type, path ...string) (uint32, error) {
 	var members []btf.Member
 	switch t := btf.UnderlyingType(t).(type) {

@@ -16,7 +16,7 @@ var registers = func() map[string]int16 {
 	return m
 }()
 
-// flagsOffset is where the flags of the processor are.
+// flagsOffset is the offset of the processor's flags.
 const flagsOffset = 8 * 18
 
 const ipOffset = 8 * 16

@@ -12,7 +12,7 @@ var registers = func() map[string]int16 {
 	return m
 }()
 
-// flagsOffset is where the flags of the processor are.
+// flagsOffset is the offset of the processor's flags.
 const flagsOffset = 8 * 33
 
 const ipOffset = 8 * 32

@@ -2,7 +2,7 @@
 
 package bpf
 
-// On other architectures nothing can be attached: Kernel says so.
+// registers is empty on other architectures, where nothing can be attached; Detect returns an error.
 var registers map[string]int16
 
 const ipOffset = 0

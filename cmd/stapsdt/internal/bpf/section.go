@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Section is the code that a program runs for one purpose. The sections of a program run one after
-// another and share its stack.
+// Section is code that a program runs for one purpose. The sections of a program run one after another and share its
+// stack.
 type Section struct {
 	ins   asm.Instructions
 	sleep bool // whether it reads memory of the traced program, and may sleep to do so
 	awake bool // whether it may not sleep
 }
 
-// section returns the generated section. Its context is in R1 when it begins. It ends with two
-// instructions that return; the first has labelExit.
+// section returns the generated section. It expects the context in R1. It ends with two instructions that return; the
+// first has labelExit.
 func (b *builder) section() (*Section, error) {
 	b.beginAttempts()
 	ins, err := b.finish()
@@ -32,8 +32,8 @@ func (b *builder) section() (*Section, error) {
 	return &Section{ins: ins, sleep: b.sleep, awake: !b.env.Kernel.Sleepable}, nil
 }
 
-// Load loads a program that consists of sections. name is for people, such as that of a probe. The
-// error may be a *rights.Error.
+// Load loads a program that consists of sections. name is for messages, such as the name of a probe. The error may be a
+// *rights.Error.
 func (k Kernel) Load(name string, sections ...*Section) (*ebpf.Program, error) {
 	prog, err := k.Preemption.load(k.program(name, sections))
 	if errors.Is(err, unix.EPERM) {

@@ -12,8 +12,8 @@ import (
 // tables before they are full.
 const minSeen = 4096
 
-// NewSeen creates a table in which start programs record each process and its values of Open. When
-// it has several times max entries, the kernel evicts the least recently used.
+// NewSeen creates a table in which start programs record each process and its values of Open. When it
+// has several times max entries, the kernel evicts the least recently used ones.
 func (l *Latency) NewSeen(max int) (seen *ebpf.Map, err error) {
 	l.seen, err = ebpf.NewMap(&ebpf.MapSpec{
 		Name: "seen", Type: ebpf.LRUHash, KeySize: uint32(l.valueSize - layout.OpenThread), ValueSize: 8, MaxEntries: uint32(4*max + minSeen),

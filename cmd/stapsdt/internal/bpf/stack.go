@@ -15,8 +15,8 @@ import (
 // entryStacks is the first version of Linux that finds the caller of a function at its first push.
 const entryStacks = 6<<16 | 12<<8
 
-// StackErr returns why the kernel cannot walk the stack of a probe, or nil. At the entry of a function its
-// frame does not exist, and the caller would be left out.
+// StackErr returns the reason that the kernel cannot walk the stack of a probe, or nil. At the entry of a function its
+// frame does not exist, and the stack would lack the caller.
 func (p *Probe) StackErr() error {
 	switch {
 	case p.Function == nil:

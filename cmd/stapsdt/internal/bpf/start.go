@@ -39,8 +39,8 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 		b.pidTgid()
 		b.add(asm.StoreMem(asm.RFP, value+layout.OpenThread, asm.R0, asm.DWord))
 	}
-	// An operation that is not selected is open all the same, at the time 0, so that its end is
-	// not one without a start.
+	// An operation that is not selected is opened too, with the time 0, so that its end is not counted as one without a
+	// start.
 	b.fault = labelUnevaluated
 	if err := b.conditions(probe, l.startWhere, labelPut); err != nil {
 		return nil, err

@@ -98,15 +98,15 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 	return t, nil
 }
 
-// AddCgroup adds a value to the records: the ID of the control group of the process that fires.
+// AddCgroup adds the ID of the control group of the process that fires to the records.
 func (t *Trace) AddCgroup() { t.add("cgroup", fromCgroup, 8) }
 
-// AddGoroutine adds a value to the records: the ID of the goroutine that fires. It is missing where no
-// goroutine of a program in Env.Goroutines does.
+// AddGoroutine adds the ID of the goroutine that fires to the records. It is missing if the event is not fired by a
+// goroutine of a program in Env.Goroutines.
 func (t *Trace) AddGoroutine() { t.add(Goroutine, fromGoroutine, 8) }
 
-// AddCall adds a value to the records: two words that tell a call of a function from others, the address of
-// its goroutine's g and how deep its stack is. It is missing on other stacks than the goroutine's.
+// AddCall adds two words to the records that identify a call of a function: the address of its goroutine's g and the
+// depth of its stack. They are missing on other stacks.
 func (t *Trace) AddCall() { t.add(Call, fromCall, 16) }
 
 func (t *Trace) add(name string, from kind, size int) {
@@ -121,8 +121,7 @@ func (t *Trace) append(one item) {
 	t.Items = append(t.Items, one.Item)
 }
 
-// AddCondition adds a value to the records: whether a condition is true. It is missing where the
-// condition cannot be evaluated.
+// AddCondition adds the value of a condition to the records. It is missing if the condition cannot be evaluated.
 func (t *Trace) AddCondition(e *Expr) error {
 	if len(t.items) == MaxItems {
 		return fmt.Errorf("%v has %d values, and no room for a condition", t.probe, len(t.items))
@@ -133,8 +132,7 @@ func (t *Trace) AddCondition(e *Expr) error {
 	return nil
 }
 
-// item returns the value of an expression. An expression that is just an argument is shown like the
-// argument.
+// item returns the value of an expression. An expression that is only an argument is shown like the argument.
 func (p *Probe) item(e *Expr) item {
 	item := item{Item: layout.Item{Name: e.src, Type: e.Type()}, expr: e}
 	if e.Root.Op == expr.Load {
@@ -257,7 +255,7 @@ func (b *builder) itemValue(item *item, offset int16) error {
 		b.details(item.Details, at)
 	}
 	if isText {
-		// The filter may have read a part of it, and the record gets more.
+		// The filter may have read a part of the string, and the record gets more of it.
 		at := b.alloc(8)
 		b.add(asm.StoreMem(asm.RFP, at, asm.R0, asm.DWord))
 		if err := b.readArg(item.source.arg, regRecord, offset+layout.TextHeader, int32(item.TextSize+1), at, b.fault); err != nil {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package cgroup knows the control groups by the numbers that the kernel has for them.
+// Package cgroup finds the paths and containers of control groups by the IDs that the kernel gives them.
 package cgroup
 
 import (
@@ -14,39 +14,39 @@ import (
 	"time"
 )
 
-// Groups are the control groups of version 2 that this process sees. Their methods may be
+// Groups finds the control groups of version 2 that this process sees. Its methods may be
 // called by any goroutine.
 type Groups struct {
 	root string // "" if there is no such file system
-	// made returns the path of a group by what the kernel said when it was made, or "".
+	// made returns the path of a group as the kernel reported it at its creation, or "".
 	made func(id uint64) string
 	pods *Pods
 
 	mu    sync.Mutex
 	known map[uint64]*group
 	ended bool          // see End
-	read  time.Time     // when all groups were read last
+	read  time.Time     // when all groups were last read
 	took  time.Duration // and how long that took
-	stat  string        // what the kernel said of their number then
+	stat  string        // the kernel's counts of groups then
 }
 
 // group is a control group, which may be gone.
 type group struct {
 	path      string    // "" if it is not known
-	seen      time.Time // when it was first known
+	seen      time.Time // when it became known
 	used      time.Time // when it was last asked for
 	container Container
-	decided   bool // whether container is what it is from now on
+	decided   bool // whether container is final
 }
 
-// New finds where the control groups are. made returns the path of a group that was made
-// lately, which may be gone already, or "". pods are those of the machine.
+// New finds the file system of control groups. made returns the path of a recently created
+// group, which may be gone already, or "". pods are the pods of the machine.
 func New(made func(id uint64) string, pods *Pods) *Groups {
 	mounts, _ := os.ReadFile("/proc/self/mounts")
 	return &Groups{root: findRoot(string(mounts)), made: made, pods: pods, known: map[uint64]*group{}}
 }
 
-// findRoot returns where a file system of control groups of version 2 is mounted.
+// findRoot returns the mount point of a file system of control groups of version 2.
 func findRoot(mounts string) string {
 	for line := range strings.Lines(mounts) {
 		if fields := strings.Fields(line); len(fields) > 2 && fields[2] == "cgroup2" {
@@ -56,9 +56,9 @@ func findRoot(mounts string) string {
 	return ""
 }
 
-// Path returns the path of a group that was there before a time, or "" if it is not known. A
-// group is still known when it is gone. What is not known stays so, because what was counted
-// for it must not move to another label.
+// Path returns the path of a group that existed before a time, or "" if it is unknown. A group
+// stays known when it is gone. An unknown group stays unknown, because its counts must not
+// move to another label.
 func (g *Groups) Path(id uint64, before time.Time) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -84,13 +84,13 @@ func (g *Groups) add(id uint64, path string) *group {
 	return one
 }
 
-// linkDelay is how long a container that is new may have no link: the kubelet makes it when the
-// container has started.
+// linkDelay is the time for which a new container may have no link: the kubelet creates the link after
+// the container has started.
 const linkDelay = 10 * time.Second
 
-// Container returns the container of a group that was there before a time. It is the same for good,
-// unless pending is true: then its link may yet come, and what was counted for the group is not to
-// be shown, because it would belong to another series afterwards.
+// Container returns the container of a group that existed before a time. The result is final unless
+// pending is true. Then the link may still appear, and the counts of the group must not be shown yet,
+// because they would belong to another series afterwards.
 func (g *Groups) Container(id uint64, before time.Time) (c Container, pending bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,17 +118,17 @@ func (g *Groups) containerOf(one *group) (c Container, pending bool) {
 	return Container{ID: inner}, g.pods.Here() && !g.ended && inPod(one.path) && time.Since(one.seen) < linkDelay
 }
 
-// End makes every container what it is known to be by now, for what is shown last.
+// End makes the containers final as they are known now, for the last output.
 func (g *Groups) End() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ended = true
 }
 
-// Pods are those of the machine.
+// Pods returns the pods of the machine.
 func (g *Groups) Pods() *Pods { return g.pods }
 
-// All returns the groups that there are now, and their paths.
+// All returns the paths of all existing groups by ID.
 func (g *Groups) All() map[uint64]string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,11 +138,11 @@ func (g *Groups) All() map[uint64]string {
 const (
 	// Reading all groups takes at most 1/rereadShare of a processor.
 	rereadShare = 20
-	// rereadInterval is how often they are read even if their number stays the same.
+	// rereadInterval is the interval at which they are read even if their number stays the same.
 	rereadInterval = 5 * time.Second
 )
 
-// Changed reports whether there may be other groups than when all were read last. It costs
+// Changed reports whether groups may have changed since all were last read. It costs
 // little.
 func (g *Groups) Changed() bool {
 	g.mu.Lock()
@@ -154,20 +154,20 @@ func (g *Groups) Changed() bool {
 	return since > rereadInterval || g.numbers() != g.stat
 }
 
-// numbers returns what the kernel says of the number of groups.
+// numbers returns the kernel's counts of groups.
 func (g *Groups) numbers() string {
 	text, _ := os.ReadFile(filepath.Join(g.root, "cgroup.stat"))
 	return string(text)
 }
 
 const (
-	// maxKnown keeps the groups that are gone from becoming too many. Those that were asked for within
+	// maxKnown limits the number of groups that are gone but known. Groups that were asked for within
 	// goneTTL stay, because they have series.
 	maxKnown = 1 << 16
 	goneTTL  = time.Hour
 )
 
-// walk reads all groups. The number of one is that of its directory.
+// walk reads all groups. The ID of a group is the inode number of its directory.
 func (g *Groups) walk() map[uint64]string {
 	g.read, g.stat = time.Now(), g.numbers()
 	defer func() { g.took = time.Since(g.read) }()

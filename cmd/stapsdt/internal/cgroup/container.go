@@ -14,8 +14,8 @@ import (
 type Container struct {
 	// ID has 64 hexadecimal digits. It is Unknown for a control group that was gone before it was seen.
 	ID string
-	// Namespace, Pod and UID are those of the pod, and Name is the container's name in it. They are ""
-	// outside of pods. Name alone is "" if the pod is known and the container is not.
+	// Namespace, Pod and UID identify the pod, and Name is the container's name in it. They are ""
+	// outside of pods. Only Name is "" if the pod is known but the container is not.
 	Namespace, Pod, UID, Name string
 }
 
@@ -33,8 +33,8 @@ func (c *Container) Path() string {
 	return c.Namespace + "/" + c.Pod + "/" + c.Name
 }
 
-// Sidecar returns the container that the environment names, which is that of the programs beside an exporter
-// in their pod: the downward API writes it there, where nothing else tells.
+// Sidecar returns the container that the environment names: the container of the programs beside an exporter
+// in their pod. The downward API sets the variables, because nothing else tells.
 func Sidecar() Container {
 	c := Container{Namespace: os.Getenv("STAPSDT_POD_NAMESPACE"), Pod: os.Getenv("STAPSDT_POD_NAME"), UID: os.Getenv("STAPSDT_POD_UID")}
 	if c.InPod() {
@@ -47,12 +47,12 @@ func Sidecar() Container {
 // cri-containerd-ID.scope, crio-ID.scope, libpod-ID.scope, or just ID.
 var id = regexp.MustCompile(`(?:^|[-/.:])([0-9a-f]{64})(?:$|[-/.:])`)
 
-// podUID finds a pod's UID in the name of its group: kubepods-burstable-podUID.slice, where systemd
-// demands underscores, or podUID. The UID of a static pod is a hash.
+// podUID finds a pod's UID in the name of its group: podUID, or kubepods-burstable-podUID.slice, in which systemd
+// demands underscores. The UID of a static pod is a hash.
 var podUID = regexp.MustCompile(`(?:^|-)pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:$|[.:])`)
 
 // place is a container's group in a path.
-type place struct{ id, uid string } // uid is that of the outermost pod's group before it, or ""
+type place struct{ id, uid string } // uid is the UID in the outermost pod's group before it, or ""
 
 // places returns the containers of a path, from the outermost to the innermost.
 func places(path string) iter.Seq[place] {
@@ -69,7 +69,7 @@ func places(path string) iter.Seq[place] {
 	}
 }
 
-// innermost returns the ID of the innermost container that a path of a group is in, or "".
+// innermost returns the ID of the innermost container in the path of a group, or "".
 func innermost(path string) (found string) {
 	for p := range places(path) {
 		found = p.id
@@ -77,7 +77,7 @@ func innermost(path string) (found string) {
 	return found
 }
 
-// inPod reports whether a path leads into a pod, by the names that the kubelet gives to groups.
+// inPod reports whether a path leads into a pod, judged by the names that the kubelet gives to groups.
 func inPod(path string) bool {
 	for p := range places(path) {
 		if p.uid != "" {
@@ -87,8 +87,8 @@ func inPod(path string) bool {
 	return false
 }
 
-// userSlice has the groups that users can make as they like, where systemd runs their services.
+// userSlice contains the services that systemd runs for users. Users can create any groups in it.
 const userSlice = "/user.slice/"
 
-// forgeable reports whether another user than root may have named a group, outside of containers.
+// forgeable reports whether a user other than root may have named a group outside of containers.
 func forgeable(path string) bool { return strings.HasPrefix(path, userSlice) }

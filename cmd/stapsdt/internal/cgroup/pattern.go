@@ -11,7 +11,7 @@ import (
 // Pattern selects containers by the names of their pods, in which * stands for any characters.
 type Pattern struct {
 	Namespace, Pod string
-	Container      string // "" for all of the pod
+	Container      string // "" for all containers of the pod
 }
 
 // ParsePattern returns the pattern NAMESPACE/POD or NAMESPACE/POD/CONTAINER.

@@ -13,38 +13,38 @@ import (
 )
 
 // Links is the directory in which the kubelet links each container's name to its log. The target of
-// a link names the pod and the container, and its own name has the ID:
+// a link names the pod and the container, and the link's own name contains the ID:
 //
 //	POD_NAMESPACE_CONTAINER-ID.log -> /var/log/pods/NAMESPACE_POD_UID/CONTAINER/0.log
 //
 // It needs neither the API server nor the runtime, whose socket only root may use.
 const Links = "/var/log/containers"
 
-// Pods are the containers of the pods of this machine, by the kubelet's links. Its methods may be
+// Pods finds the containers of the pods of this machine by the kubelet's links. Its methods may be
 // called by any goroutine.
 type Pods struct {
 	dir string
 
 	mu     sync.Mutex
 	here   bool             // whether the directory could be read
-	stamp  time.Time        // its time of change, when it was read last
-	read   time.Time        // when that was
+	stamp  time.Time        // its modification time when it was last read
+	read   time.Time        // when it was last read
 	links  map[string]*link // by their names
 	ids    map[string]*link // by their IDs
-	cut    []*link          // those whose names have no room for the whole ID
-	living int              // how many links there are now
-	change uint64           // counts what has changed
+	cut    []*link          // links whose names have no room for the whole ID
+	living int              // the number of existing links
+	change uint64           // counts the changes
 }
 
-// link is what a link says, of which the ID may be the beginning only.
+// link holds the data of a link. Its ID may be only the beginning of the ID.
 type link struct {
 	Container
-	// gone is when the link was no longer there, or zero. It is kept: what its container has fired may
-	// be asked for later.
+	// gone is the time at which the link no longer existed, or zero. Such a link is kept, because the events of
+	// its container may be asked for later.
 	gone time.Time
 }
 
-// maxGone is how many links are kept that are no longer there.
+// maxGone is the maximum number of links that are kept although they no longer exist.
 const maxGone = 8192
 
 // NewPods returns the pods by the links in a directory, which need not exist.
@@ -52,11 +52,11 @@ func NewPods(dir string) *Pods {
 	return &Pods{dir: dir, links: map[string]*link{}, ids: map[string]*link{}}
 }
 
-// coarse is more than the step of the time that file systems give to a change.
+// coarse is more than the resolution of modification times in file systems.
 const coarse = 50 * time.Millisecond
 
-// Refresh reads the links that are new, and reports whether any has come or gone since the last
-// call. It costs one system call if nothing has changed.
+// Refresh reads new links, and reports whether links have come or gone since the last call. It
+// costs one system call if nothing has changed.
 func (p *Pods) Refresh() (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *Pods) Refresh() (changed bool) {
 		p.here = false
 		return false
 	}
-	// What was changed just before it was read can have been changed after that, too.
+	// A directory that was changed just before it was read may have changed again with the same time.
 	if p.here && info.ModTime().Equal(p.stamp) && p.read.Sub(p.stamp) > coarse {
 		return false
 	}
@@ -88,7 +88,7 @@ func readNames(dir string) ([]string, error) {
 	return d.Readdirnames(-1)
 }
 
-// update makes the links those with these names.
+// update replaces the links by the links with these names.
 func (p *Pods) update(names []string) {
 	here := make(map[string]bool, len(names))
 	was := p.change
@@ -99,7 +99,7 @@ func (p *Pods) update(names []string) {
 		}
 		target, err := os.Readlink(filepath.Join(p.dir, name))
 		if err != nil {
-			continue // it is gone, or no link
+			continue // it is gone, or not a link
 		}
 		if c, ok := parseLink(name, target); ok {
 			p.links[name] = &link{Container: c}
@@ -117,7 +117,7 @@ func (p *Pods) update(names []string) {
 	}
 }
 
-// index makes the links known by their IDs, and forgets those that are gone longest if they are too many.
+// index indexes the links by ID. If too many links are gone, it removes those that have been gone longest.
 func (p *Pods) index() {
 	var gone []string
 	for name, l := range p.links {
@@ -149,8 +149,8 @@ const (
 	maxLink = 251
 )
 
-// parseLink returns what a link says: of a name that is too long, only the beginning of the ID, which
-// can be "".
+// parseLink parses a link. If its name is too long, the ID is only the beginning of the ID, and can
+// be "".
 func parseLink(name, target string) (c Container, ok bool) {
 	of := filepath.Dir(target)
 	words := strings.Split(filepath.Base(filepath.Dir(of)), "_")
@@ -191,8 +191,8 @@ func (p *Pods) Any() bool {
 	return p.living > 0
 }
 
-// pathOf returns the path of a process's control group of version 2, or "". Where the reader has a
-// namespace of control groups, the path leads out of it by "..", and still has the container's part.
+// pathOf returns the path of a process's control group of version 2, or "". If the reader has a
+// cgroup namespace of its own, the path leads out of it by "..", and still contains the container's part.
 func pathOf(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	for line := range strings.Lines(string(text)) {
@@ -203,9 +203,9 @@ func pathOf(pid int) string {
 	return ""
 }
 
-// Find returns the container of a group. A container can make groups below its own, with any names:
-// therefore the outermost one that has a link counts, and only if it is of the pod whose group is the
-// outermost. Before the link of the container itself is there, another's could take its place.
+// Find returns the container of a group. A container can create groups below its own, with any names.
+// Therefore the outermost one with a link counts, and only if it belongs to the pod with the outermost
+// group: before the container's own link exists, another container's link could take its place.
 func (p *Pods) Find(path string) (c Container, ok bool) {
 	if forgeable(path) {
 		return c, false
@@ -223,8 +223,8 @@ func (p *Pods) Find(path string) (c Container, ok bool) {
 	return c, false
 }
 
-// findCut finds a container whose link has lost a part of its ID: by the pod's UID, and what is left
-// of the ID. If that leaves a choice, the container has no name.
+// findCut finds a container whose link has only a part of its ID, by the pod's UID and that part. If
+// several match, the container has no name.
 func (p *Pods) findCut(at place) (c Container, ok bool) {
 	for _, l := range p.cut {
 		if l.UID != at.uid || !strings.HasPrefix(at.id, l.ID) {

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package console is where the commands write: results to standard output, and what is for people
-// to standard error.
+// Package console writes the output of the commands: results to standard output, and messages for
+// people to standard error.
 package console
 
 import (
@@ -24,13 +24,13 @@ type Console struct {
 // The states of a console.
 const (
 	running   = iota
-	finishing // only the results are missing
+	finishing // only the results remain to be written
 	staying   // a signal does not end it
 )
 
-// Warn prints a line for people. Nothing that a program reads is there. Texts from traced programs
-// may be in it: their control characters are not printed, and what follows a line break is
-// indented, so that no program can write a line that looks like one of these.
+// Warn prints a line for people, to standard error, which no program has to read. The line may contain strings from
+// traced programs. Their control characters are not printed, and the lines after a line break are
+// indented, so that no program can forge such a line.
 func (c *Console) Warn(format string, args ...any) {
 	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
 	for i, line := range lines {
@@ -39,23 +39,23 @@ func (c *Console) Warn(format string, args ...any) {
 	fmt.Fprintf(c.Err, "stapsdt: %s\n", strings.Join(lines, "\n\t"))
 }
 
-// Slow says what is being done, if that takes more than a second, until done is called.
+// Slow prints what is being done, unless done is called within a second.
 func (c *Console) Slow(what string) (done func()) {
 	timer := time.AfterFunc(time.Second, func() { c.Warn("%s, which takes a while", what) })
 	return func() { timer.Stop() }
 }
 
-// Finish says that only the results are missing, which may take more time.
+// Finish notes that only the results remain to be written, which may take more time.
 func (c *Console) Finish() { c.state.Store(finishing) }
 
-// Stay says that a signal, which has ended what it should, is not to end the rest.
+// Stay notes that the signal has ended what it had to end, so that Abandon must not end the rest.
 func (c *Console) Stay() { c.state.Store(staying) }
 
-// saying is how long Abandon waits for what it says to be written.
+// saying is how long Abandon waits for its message to be written.
 const saying = 200 * time.Millisecond
 
-// Abandon calls exit after a time, or after another one if Finish was called by then, unless Stay was. It says so,
-// if that is possible at once: standard error may be what the command waits for.
+// Abandon calls exit after the time after, extended by results if Finish was called by then, unless Stay was called. It prints a
+// message, but does not wait long for it: standard error may be the reason why the command hangs.
 func (c *Console) Abandon(after, results time.Duration, exit func()) {
 	time.Sleep(after)
 	if c.state.Load() == finishing {

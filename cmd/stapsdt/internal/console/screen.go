@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// Screen shows texts for people one after another: on a terminal each instead of the one before,
-// and elsewhere with an empty line between them.
+// Screen shows texts for people one after another. On a terminal, each replaces the previous one;
+// elsewhere an empty line separates them.
 type Screen struct {
 	*Console
-	lines int // of the text before
+	lines int // of the previous text
 }
 
 // Show shows a text. On a terminal all but the last one are cut to its size.
@@ -31,7 +31,7 @@ func (s *Screen) Show(text []byte, last bool) error {
 	return err
 }
 
-// Erase returns what removes the lines that were shown before from a terminal. At the end it also
+// Erase returns the control sequence that removes the previous lines from a terminal. At the end it also
 // removes the ^C that the terminal has printed, which would shift the first line.
 func Erase(lines int, last bool) []byte {
 	if lines == 0 && last {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// winsize returns what the kernel says of the terminal that w is, or false if it is something
-// else.
+// winsize returns the size of w as the kernel reports it, or false if w is not a
+// terminal.
 func winsize(w any) (*unix.Winsize, bool) {
 	f, isFile := w.(*os.File)
 	if !isFile {
@@ -27,7 +27,7 @@ func IsTerminal(w any) bool {
 	return ok
 }
 
-// Size returns the size of the terminal that w is, or false if it is something else or
+// Size returns the size of the terminal w, or false if w is not a terminal or
 // cannot move its cursor.
 func Size(w any) (rows, columns int, ok bool) {
 	size, ok := winsize(w)
@@ -40,7 +40,7 @@ func Size(w any) (rows, columns int, ok bool) {
 	return int(size.Row), int(size.Col), true
 }
 
-// Reader is a terminal that shows the output elsewhere, as that of kubectl stapsdt. Its cursor cannot be moved.
+// Reader is a terminal on another machine that shows the output, such as the terminal of kubectl stapsdt. Its cursor cannot be moved.
 type Reader struct {
 	Columns int // or 0 if it is unknown
 	Colored bool
@@ -48,10 +48,10 @@ type Reader struct {
 
 var reader Reader
 
-// SetReader says that the output goes through a pipe to a terminal elsewhere. It is called before anything is written.
+// SetReader notes that the output goes through a pipe to a terminal on another machine. It is called before anything is written.
 func SetReader(r Reader) { reader = r }
 
-// Columns returns how many columns the output may take: those of the terminal, or 80.
+// Columns returns the number of columns of the output: the width of the terminal, or 80.
 func Columns(w any) int {
 	if size, ok := winsize(w); ok && size.Col > 0 {
 		return int(size.Col)
@@ -68,7 +68,7 @@ func Colored(w any) bool {
 	return (ok || reader.Colored) && os.Getenv("NO_COLOR") == ""
 }
 
-// fit cuts text to a part of a terminal, so that it can be replaced later.
+// fit cuts text to the given size, so that it can be replaced later.
 func fit(text string, rows, columns int) string {
 	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
 	var b strings.Builder

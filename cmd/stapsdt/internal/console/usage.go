@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ErrUsage means that the command line is wrong. The command then ends with another status.
+// ErrUsage means that the command line is invalid. The command then ends with a status of its own.
 var ErrUsage = errors.New("usage")
 
 // Usagef is fmt.Errorf for an error that wraps ErrUsage.
@@ -14,5 +14,5 @@ func Usagef(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrUsage}, args...)...)
 }
 
-// ErrorText returns the text of an error for people, without the text of ErrUsage.
+// ErrorText returns the message of an error for people, without the prefix of ErrUsage.
 func ErrorText(err error) string { return strings.TrimPrefix(err.Error(), ErrUsage.Error()+": ") }

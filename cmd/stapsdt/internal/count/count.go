@@ -18,12 +18,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
 
-// source is what has counted.
+// source is a source of counts.
 type source interface {
-	// Rows returns the numbers. The most frequent rows come first.
+	// Rows returns the counts. The most frequent rows come first.
 	Rows() ([]*Row[Probe], error)
-	// Report says which events are not included. what has no room if there are too many different
-	// ones.
+	// Report warns of events that are not included. what names the keys if there were too many different ones.
 	Report(what string) error
 }
 
@@ -34,12 +33,11 @@ type reporter struct {
 	options  Options
 	interval *run.Interval
 	screen   console.Screen
-	before   time.Time         // when the numbers were shown last
-	counts   map[string]uint64 // the numbers that were shown last, by Row.key
+	before   time.Time         // when the counts were last shown
+	counts   map[string]uint64 // the counts that were last shown, by Row.key
 }
 
-// Run counts events until the run ends, and shows their numbers, or histograms if the options
-// have buckets.
+// Run counts events until the run ends. It shows their counts, or histograms if the options have buckets.
 func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
 	config.JSON = o.JSON
 	if err := o.Check(); err != nil {
@@ -96,7 +94,7 @@ func (c *reporter) Tick() (next time.Duration, more bool, err error) {
 	return next, true, err
 }
 
-// show shows the numbers of events. last means that they are final, and are shown completely.
+// show shows the counts. last means that they are final, and are shown completely.
 func (c *reporter) show(last bool) error {
 	rows, err := c.Rows()
 	if err != nil {
@@ -115,7 +113,7 @@ func (c *reporter) show(last bool) error {
 	return c.screen.Show(c.table(rows), last)
 }
 
-// table returns the numbers of events as a table.
+// table returns the counts as a table.
 func (c *reporter) table(rows []*Row[Probe]) []byte {
 	rates := c.rates(rows)
 	rows, others := most(rows, c.options.Limit)
@@ -142,7 +140,7 @@ func (c *reporter) table(rows []*Row[Probe]) []byte {
 	return append(table.Text(), others...)
 }
 
-// sumText returns the sum of a row for people.
+// sumText formats the sum of a row for people.
 func (r *Row[S]) sumText() string {
 	sum := r.sum()
 	n := sum.Int()
@@ -167,7 +165,7 @@ func (c *reporter) rates(rows []*Row[Probe]) map[*Row[Probe]]float64 {
 	return rates
 }
 
-// histograms returns the histograms of all rows for people, those of a probe together.
+// histograms formats the histograms of all rows for people, grouped by probe.
 func (c *reporter) histograms(rows []*Row[Probe]) []byte {
 	var b bytes.Buffer
 	h := Histograms{Options: &c.options, Columns: console.Columns(c.Out)}
@@ -218,7 +216,7 @@ func (c *reporter) encode(rows []*Row[Probe]) error {
 	return nil
 }
 
-// jsonHead is the beginning of each row's object.
+// jsonHead is the first part of each row's object.
 type jsonHead struct {
 	Time     time.Time         `json:"time"`
 	Provider render.JSONText   `json:"provider"`

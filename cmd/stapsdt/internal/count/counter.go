@@ -17,16 +17,16 @@ func (p Probe) String() string { return p.Provider + ":" + p.Name }
 type Expressions struct {
 	// By are the expressions by whose values events are counted separately.
 	By []string
-	// Value is the expression whose values are added, or "". Buckets, which divide them, are nil
-	// unless it is a histogram.
+	// Value is the expression whose values are summed, or "". Buckets divides the values of a histogram, and is nil
+	// otherwise.
 	Value   string
 	Buckets layout.Buckets
 }
 
-// sums reports whether values are added only.
+// sums reports whether values are only summed.
 func (e *Expressions) sums() bool { return e.Value != "" && e.Buckets == nil }
 
-// counting returns what is counted.
+// counting returns the part of a program that the expressions define.
 func (e *Expressions) counting() bpf.Counting {
 	c := bpf.Counting{By: e.By, Value: e.Value, For: "a histogram", Buckets: e.Buckets}
 	if e.sums() {
@@ -42,14 +42,14 @@ type Counter struct {
 	expressions Expressions
 }
 
-// NewCounter returns a counter, of stacks if these are not nil.
+// NewCounter returns a counter. It counts stacks if stacks is not nil.
 func NewCounter(r *run.Run, e Expressions, stacks *Stacks) *Counter {
 	return &Counter{Tables: Tables[Probe]{Stacks: stacks}, run: r, expressions: e}
 }
 
 // Attach attaches the counter to the probes that exist.
 func (c *Counter) Attach() error {
-	var found func(pid int) error // the functions of a process that exits soon have to be found now
+	var found func(pid int) error // finds the functions of a process now, because it may exit soon
 	if c.Stacks != nil {
 		found = c.processFound
 	}
@@ -87,8 +87,7 @@ func (c *Counter) Section(p *bpf.Probe) (*bpf.Section, error) {
 	})
 }
 
-// Report warns about events that are not included. what names the keys, of which there can be too
-// many.
+// Report warns of events that are not included. what names the keys if there were too many different ones.
 func (c *Counter) Report(what string) error {
 	stats, err := layout.ReadStats(c.run.Env.Stats)
 	if err != nil {
@@ -98,7 +97,7 @@ func (c *Counter) Report(what string) error {
 	return nil
 }
 
-// Lost warns about events that are not included in the tables of a run.
+// Lost warns of events that are not included in the tables of a run.
 func Lost(r *run.Run, stats layout.Stats, what string) {
 	if stats.Lost > 0 {
 		r.Warn("%d events were lost, because there are too many different %s", stats.Lost, what)

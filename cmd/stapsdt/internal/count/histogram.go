@@ -10,27 +10,27 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
-// By returns the values of --by for programs.
+// By returns the values of --by as a JSON object.
 func (r *Row[S]) By(names []string) render.JSONObject {
 	return render.JSONObject{Names: names, Values: r.JSON}
 }
 
-// Histogram returns the histogram that a row has.
+// Histogram returns the histogram of a row.
 func (r *Row[S]) Histogram(buckets layout.Buckets) *render.Histogram {
 	return render.NewHistogram(r.Value, buckets, r.Buckets)
 }
 
-// Histograms say how the histograms of rows are shown to people.
+// Histograms defines how the histograms of rows are shown to people.
 type Histograms struct {
 	*Options
 	Columns int // of the terminal
 }
 
-// manyRows is the number of rows from which on a table is shown instead of histograms.
+// manyRows is the number of rows from which a table replaces histograms.
 const manyRows = 5
 
-// WriteHistograms writes the histograms of rows of one subject, or a table if there are many. of is
-// part of their titles.
+// WriteHistograms writes the histograms of rows of one subject, or a table if there are many rows. of is a part of
+// their titles.
 func WriteHistograms[S Subject](b *bytes.Buffer, h Histograms, rows []*Row[S], of string) {
 	if len(rows) == 0 {
 		return

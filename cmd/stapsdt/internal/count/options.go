@@ -16,7 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
 
-// Options say what is counted, and how it is shown.
+// Options define what is counted, and how it is shown.
 type Options struct {
 	Expressions
 	// JSON selects the output for programs.
@@ -27,7 +27,7 @@ type Options struct {
 	Interval time.Duration
 	// Sort is the column by which rows are sorted, the largest first, or "" for the number of events.
 	Sort string
-	// From are the recordings whose events are counted, instead of those of processes.
+	// From are the recordings whose events are counted instead of the events of processes.
 	From replay.From
 }
 
@@ -37,7 +37,7 @@ var (
 	histogramColumns = []string{"average", "p50", "p99", "max"}
 )
 
-// Check returns an error if an option is wrong.
+// Check returns an error if an option is not valid.
 func (o *Options) Check() error {
 	var columns []string
 	switch {
@@ -52,7 +52,7 @@ func (o *Options) Check() error {
 	return CheckLimit(o.Limit)
 }
 
-// NewInterval returns the interval of the reports. It is an error if the events are of the past.
+// NewInterval returns the interval of the reports. It returns an error if the events are of the past.
 func (o *Options) NewInterval() (*run.Interval, error) {
 	if o.Interval > 0 && len(o.From.Paths) > 0 && !o.From.Follow {
 		return nil, console.Usagef("-i is for processes and --follow: --from reads recordings")
@@ -60,7 +60,7 @@ func (o *Options) NewInterval() (*run.Interval, error) {
 	return run.NewInterval(o.Interval)
 }
 
-// Sorted sorts rows, which are in the order of their numbers of events.
+// Sorted sorts rows, which must be in the order of their counts.
 func Sorted[S Subject](rows []*Row[S], o *Options) []*Row[S] {
 	if o.Sort == "" || o.Sort == "count" {
 		return rows
@@ -73,7 +73,7 @@ func Sorted[S Subject](rows []*Row[S], o *Options) []*Row[S] {
 	return rows
 }
 
-// number returns what a row has in the column by which rows are sorted.
+// number returns the value of the row by which rows are sorted.
 func (r *Row[S]) number(o *Options) float64 {
 	if o.Sort == "sum" {
 		return r.sum().Float()
@@ -98,7 +98,7 @@ func (r *Row[S]) sum() (s layout.Sum) {
 	return s
 }
 
-// CheckLimit returns an error if a number of rows is not valid.
+// CheckLimit returns an error if a limit of rows is not valid.
 func CheckLimit(limit int) error {
 	if limit < 0 {
 		return console.Usagef("-n %d is negative", limit)
@@ -106,7 +106,7 @@ func CheckLimit(limit int) error {
 	return nil
 }
 
-// most returns the rows that are shown, and a line about the others.
+// most returns the rows that are shown, and a line about the remaining rows.
 func most[S Subject](rows []*Row[S], limit int) (shown []*Row[S], others string) {
 	if limit == 0 || len(rows) <= limit {
 		return rows, ""

@@ -11,25 +11,25 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// Recorded are the rows of events that are counted here, and not in tables of the kernel.
+// Recorded counts events in this process, not in tables of the kernel.
 type Recorded[S Subject] struct {
-	// Lost is the number of events for which there was no room.
+	// Lost counts the events for which there was no room.
 	Lost uint64
 
 	subjects []S
-	rows     map[string]*Row[S] // by the subject's number and the values of --by
+	rows     map[string]*Row[S] // by the subject's index and the values of --by
 	key      []byte
 	recent   [1024]recentRow[S]
 }
 
-// recentRow is the last row of those with a hash whose only value of --by is a number, or that have none. Most events are found there.
+// recentRow is the last row with a hash, among rows with no value of --by or with one number as the only value. Most events are found there.
 type recentRow[S Subject] struct {
 	number int
 	bits   uint64
 	row    *Row[S]
 }
 
-// Number returns the number of a subject.
+// Number returns the index of a subject.
 func (t *Recorded[S]) Number(of S) int {
 	i := slices.Index(t.subjects, of)
 	if i < 0 {
@@ -39,7 +39,7 @@ func (t *Recorded[S]) Number(of S) int {
 	return i
 }
 
-// Add counts an event of a subject. With buckets, it is counted in that of its value.
+// Add counts an event of a subject. With buckets, it counts the event in the bucket of its value.
 func (t *Recorded[S]) Add(number int, by []replay.Value, buckets layout.Buckets, of expr.Type, value uint64) {
 	row := t.find(number, by)
 	if row == nil {
@@ -105,5 +105,5 @@ func (t *Recorded[S]) add(number int, by []replay.Value) *Row[S] {
 	return row
 }
 
-// Rows returns the numbers. The most frequent rows come first.
+// Rows returns the counts. The most frequent rows come first.
 func (t *Recorded[S]) Rows() ([]*Row[S], error) { return ordered(t.rows), nil }

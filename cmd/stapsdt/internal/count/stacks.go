@@ -8,7 +8,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 )
 
-// Stacks finds the functions of the stacks that the kernel has counted, once for each.
+// Stacks finds the functions of the stacks that the kernel has counted, once for each stack.
 type Stacks struct {
 	kernel    *layout.Stacks
 	processes *symbol.Processes
@@ -16,16 +16,15 @@ type Stacks struct {
 	exited    int
 }
 
-// stackOf is a stack of a process. Where its site has several probes, it has a stack for each,
-// because the site is not shown if it is that of an image.
+// stackOf is a stack of a process. If several probes share its site, each has its own stackOf, because the site is not
+// shown if it belongs to an image.
 type stackOf struct {
 	process int
 	id      layout.StackID
 	probe   string
 }
 
-// NewStacks makes the tables of stacks in the kernel. verbose says to show the frames of the
-// stapsdt library too.
+// NewStacks creates the tables of stacks in the kernel. verbose also shows the frames of the stapsdt library.
 func NewStacks(verbose bool) (*Stacks, error) {
 	kernel, err := layout.NewStacks()
 	if err != nil {
@@ -36,8 +35,7 @@ func NewStacks(verbose bool) (*Stacks, error) {
 	return s, nil
 }
 
-// Exited returns how many stacks are of processes of which nothing is known, because they exited
-// too soon.
+// Exited returns the number of stacks of processes that are unknown because they exited too soon.
 func (s *Stacks) Exited() int { return s.exited }
 
 // Close releases everything.

@@ -19,15 +19,15 @@ type streamCounter struct {
 	stream      *events.Stream
 	expressions *Expressions
 	probes      map[*recording.Probe]*recordedProbe
-	last        *recording.Probe // the probe of the event before, and what is evaluated for it
+	last        *recording.Probe // the probe of the previous event, with its expressions
 	ofLast      *recordedProbe
 	unevaluated uint64
 }
 
-// recordedProbe is what is evaluated for the events of a probe.
+// recordedProbe holds the expressions for the events of a probe.
 type recordedProbe struct {
 	*replay.Measure
-	number int // in Recorded
+	number int // the index in Recorded
 }
 
 func newStreamCounter(o *Options) *streamCounter {
@@ -59,13 +59,13 @@ func (c *streamCounter) Know(*recording.Probe) {}
 // Gone implements events.Consumer.
 func (c *streamCounter) Gone(*replay.File) {}
 
-// fits returns an error if a probe does not have what is asked for.
+// fits returns an error if a probe lacks something that the expressions use.
 func (c *streamCounter) fits(p *recording.Probe) error {
 	_, err := c.probe(p)
 	return err
 }
 
-// needs says what a program's own events have to have.
+// needs returns the requirements for a program's own events.
 func (o *Options) needs() live.Needs {
 	exprs := slices.Clone(o.By)
 	if o.Value != "" {
@@ -92,7 +92,7 @@ func (c *streamCounter) Report(what string) error {
 	return err
 }
 
-// probe returns what is evaluated for the events of a probe.
+// probe returns the expressions for the events of a probe.
 func (c *streamCounter) probe(p *recording.Probe) (*recordedProbe, error) {
 	if p == c.last {
 		return c.ofLast, nil
@@ -110,7 +110,7 @@ func (c *streamCounter) probe(p *recording.Probe) (*recordedProbe, error) {
 	return r, nil
 }
 
-// add counts an event of a probe that has what is asked for: its source leaves out the others.
+// add counts an event of a probe that has all that the expressions use: its source leaves out other probes.
 func (c *streamCounter) add(e *recording.Event) {
 	p, err := c.probe(e.Probe)
 	if err != nil {

@@ -30,7 +30,7 @@ type Tables[S Subject] struct {
 	Stacks *Stacks
 
 	tables   map[string]*layout.Tables // by layout
-	counters []*counter[S]             // by the numbers in rows
+	counters []*counter[S]             // by their indexes, which are the IDs in rows
 }
 
 // counter is the program of a probe.
@@ -47,18 +47,17 @@ type Row[S Subject] struct {
 	Text  []string          // the values of --by for people
 	JSON  []json.RawMessage // the same for programs
 	Count uint64
-	// Value is the type of the value that is counted by bucket. Buckets has them by their
-	// numbers.
+	// Value is the type of the value that is counted by bucket. Buckets maps the indexes of buckets to their counts.
 	Value   expr.Type
 	Buckets layout.Tallies
 	Stack   *symbol.Stack
 
 	key        string
-	last       *layout.Tally // the one that bucket has returned last, and its number
+	last       *layout.Tally // the last result of bucket, with its index
 	lastBucket int
 }
 
-// bucket returns one of a row, which it adds if it is not there.
+// bucket returns the tally of a bucket, and adds it if there is none.
 func (r *Row[S]) bucket(i int) *layout.Tally {
 	if r.last == nil || r.lastBucket != i {
 		r.last, r.lastBucket = r.Buckets.Of(i), i
@@ -66,9 +65,8 @@ func (r *Row[S]) bucket(i int) *layout.Tally {
 	return r.last
 }
 
-// maxRows and maxBytes bound a table that has keys. A histogram's rows are larger with each
-// processor, so that on a machine with many processors maxBytes is reached first. maxPlaces is the
-// number of probes without keys.
+// maxRows and maxBytes bound a table with keys. A histogram's rows grow with the number of processors, so maxBytes is
+// reached first on machines with many. maxPlaces is the maximum number of probes without keys.
 const (
 	maxRows   = 16384
 	maxBytes  = 64 << 20
@@ -84,8 +82,7 @@ func limitsOf(a *bpf.Aggregate) layout.Limits {
 	return l
 }
 
-// Add gives the program of a probe a table. section is called with the table and the program's
-// number in its rows.
+// Add assigns a table to the program of a probe. section is called with the table and the program's ID in its rows.
 func (t *Tables[S]) Add(a *bpf.Aggregate, of S, probe string, section func(rows *layout.Tables, id uint32) (*bpf.Section, error)) (*bpf.Section, error) {
 	id := len(t.counters)
 	if a.Places() && !a.Alone() && id >= maxPlaces {
@@ -136,14 +133,14 @@ func (t *Tables[S]) Rows() ([]*Row[S], error) {
 	return ordered(merged), nil
 }
 
-// ordered returns rows in their order: the most frequent first.
+// ordered returns the rows, the most frequent first.
 func ordered[S Subject](rows map[string]*Row[S]) []*Row[S] {
 	return slices.SortedFunc(maps.Values(rows), func(a, b *Row[S]) int {
 		return cmp.Or(-cmp.Compare(a.Count, b.Count), cmp.Compare(a.Of.String(), b.Of.String()), slices.Compare(a.Text, b.Text), cmp.Compare(a.key, b.key))
 	})
 }
 
-// merge adds a row of a table to that of the same subject and values.
+// merge adds a row of a table to the row of the same subject and values.
 func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r *layout.Row) {
 	n := &Row[S]{Of: c.of, Value: c.Value, Buckets: layout.Tallies{}, key: c.of.String()}
 	for i := range c.Keys {

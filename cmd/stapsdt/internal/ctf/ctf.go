@@ -19,13 +19,13 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Options say what is written.
+// Options select what is written and where.
 type Options struct {
 	// Path is the directory, which must not exist.
 	Path string
 	// Limit is the number of events after which the run ends, or 0 for none.
 	Limit uint64
-	// From are the recordings whose events are written, instead of those of processes.
+	// From are the recordings to read instead of processes.
 	From replay.From
 }
 

@@ -18,7 +18,7 @@ import (
 const (
 	packetMagic     = 0xc1fc1fc1
 	packetHeadBytes = 4 + 4 + 5*8
-	// packetBytes is the size from which on a packet is written.
+	// packetBytes is the size at which a packet is written.
 	packetBytes = 64 << 10
 )
 
@@ -46,7 +46,7 @@ stream {
 };
 `
 
-// types are those of arguments, by their kinds.
+// types are the CTF types of arguments, by kind.
 var types = map[recording.Kind]string{
 	recording.Int64: "int64_t", recording.Uint64: "uint64_t", recording.Float64: "float64_t", recording.String: "string",
 	recording.Bool: "uint64_t", recording.Duration: "int64_t", recording.Pointer: "address_t",
@@ -55,7 +55,7 @@ var types = map[recording.Kind]string{
 // writer writes a trace: a directory with a description, and one stream of packets.
 type writer struct {
 	metadata, stream *os.File
-	classes          strings.Builder // of events, which are not in metadata yet
+	classes          strings.Builder // descriptions of events that are not in metadata yet
 	known            uint32          // the number of classes
 	began            bool            // metadata has the preamble
 	packet           []byte
@@ -78,7 +78,7 @@ func create(path string) (w *writer, err error) {
 	return w, nil
 }
 
-// class adds a class of events, and returns its number.
+// class adds an event class, and returns its ID.
 func (w *writer) class(p *recording.Probe) uint32 {
 	number := w.known
 	w.known++
@@ -96,7 +96,7 @@ func (w *writer) class(p *recording.Probe) uint32 {
 	return number
 }
 
-// quotable returns a character of a name in quotes, and identifier one without.
+// quotable returns a character that is valid in a quoted name, and identifier one that is valid in an identifier.
 func quotable(r rune) rune {
 	if r < ' ' || r > '~' || r == '"' || r == '\\' {
 		return '_'
@@ -140,12 +140,12 @@ func (w *writer) event(class uint32, at time.Duration, e *recording.Event, progr
 	return w.flush(lost())
 }
 
-// appendText appends a text, which ends with a zero.
+// appendText appends a NUL-terminated string.
 func appendText(to, text []byte) []byte {
 	return append(append(to, bytes.ReplaceAll(text, []byte{0}, []byte("\ufffd"))...), 0)
 }
 
-// describe writes what is to be known before the events that follow. The offset is that of the clock from the time of day.
+// describe writes the metadata of the events that follow. offset is the difference between the time of day and the clock.
 func (w *writer) describe(offset time.Duration) error {
 	if w.began && w.classes.Len() == 0 {
 		return nil
@@ -160,7 +160,7 @@ func (w *writer) describe(offset time.Duration) error {
 	return err
 }
 
-// flush writes the packet, if it has an event. lost is the number of all events that were lost until now.
+// flush writes the packet, if it has an event. lost is the number of events lost since the beginning.
 func (w *writer) flush(lost uint64) error {
 	if len(w.packet) == packetHeadBytes {
 		return nil
@@ -176,7 +176,7 @@ func (w *writer) flush(lost uint64) error {
 	return err
 }
 
-// close writes what is left.
+// close writes the last packet and closes the files.
 func (w *writer) close(lost uint64) error {
 	err := cmp.Or(w.describe(0), w.flush(lost))
 	return cmp.Or(err, w.metadata.Close(), w.stream.Close())

@@ -2,5 +2,5 @@
 
 package debugger
 
-// bound does nothing: the stacks of C's threads, most of which are never touched, would count too.
+// bound does nothing: the limit would also count the stacks of C threads, most of which are never touched.
 func bound(int64) error { return nil }

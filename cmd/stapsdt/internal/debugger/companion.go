@@ -12,17 +12,17 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 )
 
-// A command with a terminal does not notice that its connection has died: containerd 1.6 keeps the terminal open. Its
-// companion does, a command without one that kubectl stapsdt runs beside it. Both have the same token as their last argument.
+// A command with a terminal does not notice that its connection has died: containerd 1.6 keeps the terminal open. So kubectl
+// stapsdt runs a companion beside it, a command without a terminal, which does. Both have the same token as last argument.
 
 const (
-	// companionPatience is how long the companion may take to appear.
+	// companionPatience is the time that the companion may take to appear.
 	companionPatience = 15 * time.Second
-	// companionInterval is how often it is looked for.
+	// companionInterval is the interval between two checks for it.
 	companionInterval = 500 * time.Millisecond
 )
 
-// Accompany is the companion: it ends with its standard input.
+// Accompany runs the companion, which ends when its standard input ends.
 func Accompany(in io.Reader) error {
 	_, err := io.Copy(io.Discard, in)
 	return err
@@ -39,7 +39,7 @@ func AwaitAlone(token string) {
 	}
 }
 
-// companion returns the process that has a token, and not this one, or 0.
+// companion returns the PID of another process that has the token, or 0.
 func companion(token string) int {
 	pids, _ := proc.Processes()
 	for _, pid := range pids {

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HoldTime is how long a recording waits to be fetched.
+// HoldTime is the time for which a recording is kept to be fetched.
 const HoldTime = 5 * time.Minute
 
-// NewMemory returns a file for a recording of some bytes in the memory of this process, which the kernel frees when the process ends,
-// whatever ends it. A file of a file system would stay after an OOM kill, and so would its memory.
+// NewMemory returns a file of size bytes for a recording, in the memory of this process. The kernel frees it whenever the process
+// ends. A file in a file system, and its memory, would stay after an OOM kill.
 func NewMemory(b Budget, size int64) (*os.File, error) {
 	if err := b.check(size); err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func NewMemory(b Budget, size int64) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "/dev/fd/"+fmt.Sprint(fd)), nil
 }
 
-// Hold says where the recording in a file of this process is, and keeps it until gone is done, or HoldTime has passed.
+// Hold prints the place of the recording in a file of this process, and keeps it until gone is done or HoldTime has passed.
 func Hold(gone context.Context, out io.Writer, f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -54,7 +54,7 @@ func Hold(gone context.Context, out io.Writer, f *os.File) error {
 	return nil
 }
 
-// Send writes the recording that another process of this container holds, compressed: most of it may be empty.
+// Send writes the recording that another process of this container holds. It compresses it, because most of it may be empty.
 func Send(out io.Writer, pid, fd int) error {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
 	if err != nil {

@@ -33,8 +33,8 @@ func ReadInput(from io.Reader) *Input {
 	return &Input{stopped, gone}
 }
 
-// Stopped is done when a byte has arrived, or the end.
+// Stopped returns a context that is done when a byte has arrived or the input has ended.
 func (i *Input) Stopped() context.Context { return i.stopped }
 
-// Gone is done when the input has ended.
+// Gone returns a context that is done when the input has ended.
 func (i *Input) Gone() context.Context { return i.gone }

@@ -15,8 +15,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 )
 
-// Look says what can be done with the processes of a container. If alone is set, the container has a PID namespace
-// of its own, in which its first process has the number 1.
+// Look describes the processes of a container and how they can be watched. If alone is set, the container has its own
+// PID namespace, in which its first process has PID 1.
 func Look(container string, alone bool) (*Answer, error) {
 	Use()
 	pids, err := Find(container, alone)
@@ -41,7 +41,7 @@ func Look(container string, alone bool) (*Answer, error) {
 	return a, nil
 }
 
-// Find returns the processes of a container whose parents are outside of it: -p follows their descendants.
+// Find returns the processes of a container whose parents are outside it. -p follows their descendants.
 func Find(container string, alone bool) ([]int, error) {
 	all := inside(container, alone)
 	var roots []int
@@ -65,7 +65,7 @@ func inside(container string, alone bool) (found []int) {
 		}
 	}
 	if len(found) == 0 && alone && slices.Contains(all, 1) {
-		return []int{1} // control groups are not to be seen here, as in gVisor
+		return []int{1} // control groups are not visible here, as in gVisor
 	}
 	return found
 }
@@ -73,9 +73,9 @@ func inside(container string, alone bool) (found []int) {
 // groupID finds the ID of a container in the name of a control group: cri-containerd-ID.scope, crio-ID.scope, or ID.
 var groupID = regexp.MustCompile(`^(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?$`)
 
-// isOf reports whether /proc/PID/cgroup is that of a process of a container. A container can make groups below its own, with
-// names of others: the outermost ID counts. CRI-O has a process of its own beside each container, in a group of nearly the
-// same name.
+// isOf reports whether groups, the content of /proc/PID/cgroup, belongs to a process of a container. The outermost ID counts,
+// because a container can create groups below its own with the names of others. CRI-O runs a process of its own beside
+// each container, in a group of nearly the same name.
 func isOf(groups, container string) bool {
 	for line := range strings.Lines(groups) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
@@ -96,7 +96,7 @@ func isOf(groups, container string) bool {
 	return false
 }
 
-// status is what /proc/PID/status says.
+// status holds fields of /proc/PID/status.
 type status struct {
 	parent   int
 	uid, gid uint32

@@ -1,43 +1,43 @@
-// Package debugger is the side of kubectl stapsdt that runs in a pod: in an ephemeral container that waits for
-// questions, or in the container of the node agent. Package kube is the other side, and asks by kubectl exec.
+// Package debugger implements the side of kubectl stapsdt that runs in a pod: in an ephemeral container that waits
+// for questions, or in the container of the node agent. Package kube is the other side, and asks by kubectl exec.
 //
-// A question has a standard input that kubectl stapsdt keeps open. When that ends, or a line arrives, the command ends
-// as with Ctrl-C, and still prints its results: a connection that dies leaves nothing attached.
+// kubectl stapsdt keeps the standard input of a question open. When the input ends or a line arrives, the command ends
+// as with Ctrl-C and still prints its results. So a connection that dies leaves nothing attached.
 package debugger
 
-// Verb is the hidden verb of the command under which this package's commands are.
+// Verb is the hidden verb of the command whose subcommands this package implements.
 const Verb = "debugger"
 
-// Companion is the command that runs beside one with a terminal, and whose argument is the token of both.
+// Companion is the command that runs beside a command with a terminal. Its argument is the token of both.
 const Companion = "accompany"
 
-// Memory is how many bytes a command may allocate, unless it is told otherwise.
+// Memory is the number of bytes that a command may allocate by default.
 const Memory = 64 << 20
 
-// Protocol is the version of what is in this file. A container with another one is not asked.
+// Protocol is the version of the types and names in this file. A container with another version is not asked.
 const Protocol = 1
 
-// Answer is what look says.
+// Answer is the output of look.
 type Answer struct {
 	Protocol int `json:"protocol"`
-	// UID and GID are those of the container in which look runs.
+	// UID and GID are the user and the group of the container in which look runs.
 	UID uint32 `json:"uid"`
 	GID uint32 `json:"gid"`
-	// Processes are those of the container that is asked about, without descendants of others.
+	// Processes are the processes of the container in question, without descendants of others.
 	Processes []Process `json:"processes"`
 }
 
-// Process is a process of the container that is asked about.
+// Process is a process of the container in question.
 type Process struct {
 	PID int    `json:"pid"`
-	UID uint32 `json:"uid"` // effective, as the group is
+	UID uint32 `json:"uid"` // effective, like the group
 	GID uint32 `json:"gid"`
-	// Readable means that its files can be looked at, and Listens that it can be watched by its socket.
+	// Readable means that its files can be read, and Listens that it can be watched through its socket.
 	Readable bool `json:"readable"`
 	Listens  bool `json:"listens"`
 }
 
-// Recording says where a recording is that waits to be fetched, in memory of the process that made it.
+// Recording locates a recording that waits to be fetched, in the memory of the process that made it.
 type Recording struct {
 	PID    int    `json:"pid"`
 	FD     int    `json:"fd"`

@@ -21,32 +21,32 @@ import (
 // ErrShort means that the memory of a pod is short.
 var ErrShort = errors.New("the pod's memory is short")
 
-// Budget is what a command may take of a pod's memory.
+// Budget limits the memory of a pod that a command may use.
 type Budget struct {
-	// Memory is how many bytes it may allocate.
+	// Memory is the number of bytes that it may allocate.
 	Memory int64
-	// Limit is that of the container with which it shares the memory, or 0 if there is none.
+	// Limit is the limit of the container with which it shares the memory, or 0 if there is none.
 	Limit int64
-	// Beside is the ID of the container that has the limit, or "" if it is the command's own, and Alone whether that has a PID
-	// namespace of its own.
+	// Beside is the ID of the container that has the limit, or "" if it is the command's own container. Alone means that the
+	// container has its own PID namespace.
 	Beside string
 	Alone  bool
-	// Interval is how often the memory is looked at, or 0 for as often as a command does.
+	// Interval is the interval between two checks of the memory, or 0 for the default of commands, watchInterval.
 	Interval time.Duration
 }
 
 const (
-	// reserveShare is the part of a limit that commands leave, 1/reserveShare.
+	// reserveShare is the share of a limit that commands leave free, 1/reserveShare.
 	reserveShare = 8
-	// minReserve has room for what the kernel needs, and for what a watched program and a command share.
+	// minReserve has room for the kernel, and for memory that a watched program and a command share.
 	minReserve = 8 << 20
 )
 
-// reserve is what the command leaves. It has to end before the kernel kills: in a pod that requests little memory, the program's
-// own oom_score_adj is nearly 1000, so that the kernel takes whichever is larger.
+// reserve returns the memory that the command leaves free. The command has to end before the kernel kills: in a pod that requests
+// little memory, the program's own oom_score_adj is nearly 1000, so that the kernel kills whichever is larger.
 func (b *Budget) reserve() int64 { return max(b.Limit/reserveShare, minReserve) }
 
-// check returns ErrShort if less than some bytes are left beside the reserve.
+// check returns ErrShort if fewer than needed bytes are left in addition to the reserve.
 func (b *Budget) check(needed int64) error {
 	if b.Limit == 0 {
 		return nil
@@ -54,7 +54,7 @@ func (b *Budget) check(needed int64) error {
 	return b.fits(needed, b.room())
 }
 
-// fits returns ErrShort if some bytes do not fit into what is left.
+// fits returns ErrShort if the needed bytes and the reserve do not fit into room.
 func (b *Budget) fits(needed, room int64) error {
 	if room < needed+b.reserve() {
 		return fmt.Errorf("%w: of the limit of %d bytes, %d are left, and this takes %d and leaves %d", ErrShort, b.Limit, max(room, 0), needed, b.reserve())
@@ -65,7 +65,7 @@ func (b *Budget) fits(needed, room int64) error {
 // held is the size of the recording that this process holds.
 var held atomic.Int64
 
-// room returns how many bytes of the limit are left. The pod's control group, which knows, cannot be seen from a container.
+// room returns the number of bytes left of the limit. It estimates it, because a container cannot see the pod's control group.
 func (b *Budget) room() int64 {
 	pids := append(neighbors(), os.Getpid())
 	var files int64
@@ -88,7 +88,7 @@ func (b *Budget) room() int64 {
 	return min(room, b.Limit-used)
 }
 
-// resident returns what a process has in memory that is not the contents of files of a disk.
+// resident returns the resident memory of a process without the contents of files on a disk.
 func resident(pid int) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -100,7 +100,7 @@ func resident(pid int) int64 {
 	return sizeOf(status, "RssAnon") + sizeOf(status, "RssShmem")
 }
 
-// sizeOf returns a size that /proc/PID/status has, in bytes, or 0.
+// sizeOf returns a size from /proc/PID/status in bytes, or 0.
 func sizeOf(status []byte, name string) int64 {
 	for line := range bytes.Lines(status) {
 		if size, ok := strings.CutPrefix(string(line), name+":"); ok {
@@ -111,8 +111,8 @@ func sizeOf(status []byte, name string) int64 {
 	return 0
 }
 
-// inMemory returns the size of the files in memory that a process sees, such as those of an emptyDir. /dev/shm and others count
-// once.
+// inMemory returns the size of the in-memory files that a process sees, such as the files of an emptyDir. /dev/shm and others
+// count once.
 func inMemory(pid int) (size int64) {
 	mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", pid))
 	seen := map[unix.Fsid]bool{}

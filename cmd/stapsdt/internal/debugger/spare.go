@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// minMemory is what every command takes.
+	// minMemory is the memory that every command takes.
 	minMemory = 24 << 20
-	// firstVictim is the highest value of oom_score_adj: the kernel kills this process before all others of the pod.
+	// firstVictim is the highest value of oom_score_adj, with which the kernel kills this process before all others of the pod.
 	firstVictim = "1000"
-	// watchInterval is how often the memory is looked at.
+	// watchInterval is the interval between two checks of the memory.
 	watchInterval = 50 * time.Millisecond
-	// watchShare keeps that from taking more than 1/watchShare of a processor, where there are many processes.
+	// watchShare limits the checks to 1/watchShare of a processor if there are many processes.
 	watchShare = 100
 )
 
-// Spare keeps this process from harming the pod, in whose memory limit its own counts. When memory is short, it ends, or the
-// kernel kills it first where the program's own oom_score_adj is low. It cannot take more than some bytes.
+// Spare keeps this process from harming the pod, because its memory counts against the pod's limit. When memory is short, the process
+// ends, or the kernel kills it first if the program's own oom_score_adj is low. Its memory is limited.
 func Spare(to *console.Console, b Budget) error {
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(firstVictim), 0); err != nil {
 		return fmt.Errorf("the program could be killed for the memory of this command: %w", err)
@@ -40,7 +40,7 @@ func Spare(to *console.Console, b Budget) error {
 	return nil
 }
 
-// watch ends this process when it takes too much, or too little is left.
+// watch ends this process when it takes too much memory, or too little is left.
 func (b *Budget) watch(to *console.Console) {
 	for interval := max(watchInterval, b.Interval); ; {
 		time.Sleep(interval)

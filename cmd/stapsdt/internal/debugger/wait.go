@@ -17,14 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waiting is in the command line of the process that waits.
+// waiting is a part of the command line of the waiting process.
 const waiting = "\x00" + Verb + "\x00wait\x00"
 
-// used is the signal that a question sends to the process that waits. By default, it does nothing.
+// used is the signal that a question sends to the waiting process. By default, it does nothing.
 const used = unix.SIGWINCH
 
-// Wait waits until ctx is done, or for some time nothing was asked, and no other process runs in this container. It is the first
-// process of the ephemeral container, in which the commands run.
+// Wait waits until ctx is done, or until no question came for the time idle and no other process runs in this container. It is the
+// first process of the ephemeral container in which the commands run.
 func Wait(ctx context.Context, to *console.Console, b Budget, idle time.Duration) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, used)
@@ -46,7 +46,7 @@ func Wait(ctx context.Context, to *console.Console, b Budget, idle time.Duration
 	}
 }
 
-// Use says to the process that waits in this container that something is asked.
+// Use tells the waiting process of this container that a question came.
 func Use() {
 	for _, pid := range neighbors() {
 		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.Contains(line, []byte(waiting)) {
@@ -55,7 +55,7 @@ func Use() {
 	}
 }
 
-// neighbors returns the other processes of this container, by their mount namespace, which each container has for itself.
+// neighbors returns the other processes of this container. They have the same mount namespace, because each container has its own.
 func neighbors() (all []int) {
 	own, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {

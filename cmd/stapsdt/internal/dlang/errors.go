@@ -6,7 +6,7 @@ import (
 	gotoken "go/token"
 )
 
-// Pos is a place in a file. Lines and columns begin at 1, and a column is a byte.
+// Pos is a position in a file. Lines and columns begin at 1, and columns count bytes.
 type Pos = gotoken.Position
 
 // Errors are the errors of a file, in the order in which they were found.

@@ -32,7 +32,7 @@ type Arg struct {
 type parser struct {
 	tokens    []token
 	at        int
-	types     map[string]ctype // that the file defines
+	types     map[string]ctype // the types that the file defines
 	providers []*Provider
 	errors    Errors
 	failed    bool // the syntax is wrong
@@ -64,7 +64,7 @@ func (p *parser) next() token {
 	return t
 }
 
-// accept skips a token of this text, if it is the next.
+// accept skips the next token if it has this text, and reports whether it has.
 func (p *parser) accept(text string) bool {
 	t := p.peek()
 	if t.kind == quote || t.kind == end || t.text != text {
@@ -82,7 +82,7 @@ func (p *parser) fail(t token, format string, args ...any) {
 	p.failed, p.at = true, len(p.tokens)-1
 }
 
-// expect skips a token of this text, which must be there.
+// expect skips the next token, which must have this text.
 func (p *parser) expect(text, where string) {
 	if !p.accept(text) {
 		t := p.peek()
@@ -100,7 +100,7 @@ func (p *parser) name(of string) token {
 	return p.next()
 }
 
-// balanced skips a group in brackets, whose first was skipped.
+// balanced skips the rest of a group in brackets. The opening bracket was skipped.
 func (p *parser) balanced(of token) {
 	for depth := 1; depth > 0; {
 		t := p.next()
@@ -116,7 +116,7 @@ func (p *parser) balanced(of token) {
 	}
 }
 
-// declaration reads what is at the outermost level.
+// declaration reads a declaration at the outermost level.
 func (p *parser) declaration() {
 	switch t := p.peek(); {
 	case p.accept(";"):
@@ -145,8 +145,8 @@ func (p *parser) skip(of token) {
 	}
 }
 
-// declared reads a typedef, or the definition of a struct, a union or an enum. Anything
-// else that is declared here is no part of a provider.
+// declared reads a typedef, or the definition of a struct, a union or an enum. Any other
+// declaration is not part of a provider.
 func (p *parser) declared() {
 	first := p.peek()
 	isTypedef := p.accept("typedef")
@@ -168,7 +168,7 @@ func (p *parser) declared() {
 	}
 }
 
-// provider reads a provider after that word.
+// provider reads a provider, after the word provider.
 func (p *parser) provider() {
 	name := p.name("a provider")
 	provider := &Provider{Name: name.text, Pos: name.pos}
@@ -189,8 +189,8 @@ func (p *parser) provider() {
 	p.expect(";", "after provider "+name.text)
 }
 
-// probe reads a probe after that word. Its second list, of translated arguments, says what
-// scripts of DTrace see. The program passes the first.
+// probe reads a probe, after the word probe. Its first list has the arguments that the program
+// passes, and its second list the translated arguments that DTrace scripts see.
 func (p *parser) probe(provider *Provider) {
 	name := p.name("a probe")
 	probe := &Probe{Name: name.text, Pos: name.pos}
@@ -212,8 +212,8 @@ func (p *parser) probe(provider *Provider) {
 	p.expect(";", "after probe "+name.text)
 }
 
-// args reads a list of arguments in its parentheses. Only if they are passed, their types
-// matter.
+// args reads a list of arguments in parentheses. Their types matter only if they are
+// passed.
 func (p *parser) args(probe token, passed bool) (args []Arg) {
 	p.expect("(", "of the arguments of probe "+probe.text)
 	if p.accept(")") {
@@ -235,7 +235,7 @@ func (p *parser) args(probe token, passed bool) (args []Arg) {
 	return args
 }
 
-// arg reads an argument. It reports whether it is a void, which means no arguments.
+// arg reads an argument. none reports whether it is void, which means no arguments.
 func (p *parser) arg(probe token, passed bool) (arg Arg, none bool) {
 	first, at := p.peek(), p.at
 	base := p.specifiers()
@@ -321,7 +321,7 @@ func (p *parser) typeName() ctype {
 	return ctype{why: "the type " + t.text + " is not known: define it in the file by typedef or #define, or use a pointer to it"}
 }
 
-// declarator reads a name, if there is one, and what it makes of a type.
+// declarator reads a declarator, and returns its name, if any, and the type that it makes of t.
 func (p *parser) declarator(t ctype) (name token, _ ctype) {
 	for {
 		if p.accept("*") {

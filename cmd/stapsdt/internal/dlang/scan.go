@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// kind is what a token is.
+// kind is the kind of a token.
 type kind int
 
 const (
@@ -17,17 +17,17 @@ const (
 	quote      // a string or a character in quotes
 )
 
-// token is a part of the text.
+// token is a token of the text.
 type token struct {
 	kind kind
 	text string
 	pos  Pos
 }
 
-// maxExpansion is how many tokens a macro can become.
+// maxExpansion is the maximum number of tokens of an expanded macro.
 const maxExpansion = 1000
 
-// preprocess is how to use more of the C preprocessor than is known here.
+// preprocess is a command line for files that need the full C preprocessor.
 const preprocess = "cpp FILE.d | stapsdt generate --out FILE.go -"
 
 // scanner splits a text into tokens. It follows the lines of the C preprocessor, so that
@@ -41,7 +41,7 @@ type scanner struct {
 	tokens []token
 	errors *Errors
 
-	expanded int // words of macros since the last word of the text
+	expanded int // the number of macro words since the last word of the text
 }
 
 // scan returns the tokens of a file, with macros expanded and an end. It stops at the first
@@ -72,13 +72,13 @@ func scan(file, text string, errors *Errors) []token {
 var (
 	// blank matches a space, a line that goes on, or a comment.
 	blank = regexp.MustCompile(`^(?:[ \t\r\n\f\v]|\\\n|//[^\n]*|(?s:/\*.*?\*/))`)
-	// lexeme matches a token, and of a quote without an end its first byte.
+	// lexeme matches a token. If a quote has no end, it matches its first byte.
 	lexeme = regexp.MustCompile(`^(?:\w+|"(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*'|\.\.\.|[!-~])`)
-	// anything matches the rest of a line, and the lines with which it goes on.
+	// anything matches the rest of a line, and its continuation lines.
 	anything = regexp.MustCompile(`^(?:\\\n|[^\n])*`)
 )
 
-// skip moves over what matches here, and returns it.
+// skip skips the text that matches here, and returns it.
 func (s *scanner) skip(what *regexp.Regexp) string {
 	skipped := what.FindString(s.text[s.at:])
 	s.at += len(skipped)
@@ -122,7 +122,7 @@ func (s *scanner) token() (t token, ok bool) {
 	return t, len(*s.errors) == 0
 }
 
-// directive follows a line of the preprocessor, after its #.
+// directive handles a line of the preprocessor, after its #.
 func (s *scanner) directive(pos Pos) {
 	s.fresh = false
 	name, ok := s.onLine()
@@ -180,8 +180,8 @@ func (s *scanner) define(directive token, line []token) {
 	s.macros[name.text] = line[1:]
 }
 
-// moved follows "# LINE "FILE"", which is about the line after it. The scanner may have come
-// further than that already.
+// moved handles "# LINE "FILE"", which gives the position of the next line. The scanner may already be
+// beyond that line.
 func (s *scanner) moved(from Pos, line []token) {
 	if len(line) == 0 {
 		return
@@ -199,8 +199,8 @@ func (s *scanner) moved(from Pos, line []token) {
 	}
 }
 
-// expand appends what a word stands for. A macro is not expanded within itself. Every macro
-// counts, since even those that become nothing take time.
+// expand appends the tokens for which a word stands. A macro is not expanded within itself. Every
+// macro counts, because even an empty one takes time.
 func (s *scanner) expand(to []token, t token, pos Pos, within []string) []token {
 	body, found := s.macros[t.text]
 	if t.kind != word || !found || slices.Contains(within, t.text) {

@@ -7,14 +7,14 @@ import (
 
 // ctype is a type in C or D.
 type ctype struct {
-	// goType is the type of the argument in Go. It is "" if there is none, and then why
-	// says why not.
+	// goType is the type of the argument in Go. If it is "", there is none, and why is the
+	// reason.
 	goType, why string
-	// char is whether a pointer to it is a text, and void whether it is void.
+	// char reports whether a pointer to it is a string, and void whether it is void.
 	char, void bool
 }
 
-// pointer is a pointer to anything but text.
+// pointer is a pointer to anything except a string.
 var pointer = ctype{goType: "unsafe.Pointer"}
 
 // str is a string of D, and a char * of C.
@@ -33,8 +33,8 @@ func structure(what string) ctype {
 	return ctype{why: "a " + what + " cannot be an argument by value: use a pointer"}
 }
 
-// basic are the types that words make, in the order of the alphabet and without int where
-// there is another word.
+// basic maps words to types. The words are in alphabetical order, without int if there is
+// another word.
 var basic = map[string]ctype{
 	"char":               {goType: "int8", char: true},
 	"char signed":        {goType: "int8"},
@@ -59,10 +59,10 @@ var basic = map[string]ctype{
 // basicWords are the words of the basic types.
 var basicWords = strings.Fields("char short int long signed unsigned float double void string bool _Bool")
 
-// qualifiers say nothing about how an argument is passed.
+// qualifiers are words that do not change how an argument is passed.
 var qualifiers = strings.Fields("const volatile restrict __restrict register auto static extern userland")
 
-// basicType returns the type that words make, or false if they make none.
+// basicType returns the type of the words, or false if they are not a type.
 func basicType(words []string) (ctype, bool) {
 	words = slices.Clone(words)
 	slices.Sort(words)
@@ -83,8 +83,8 @@ func basicType(words []string) (ctype, bool) {
 	return t, ok
 }
 
-// named are the types that D and the headers of C have. A type that the file defines comes
-// before these.
+// named are the types of D and of C headers. A type that the file defines takes
+// precedence.
 var named = map[string]ctype{}
 
 func init() {

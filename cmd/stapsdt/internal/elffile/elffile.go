@@ -1,5 +1,5 @@
-// Package elffile opens ELF files of strangers with debug/elf, which allocates and reads what the
-// headers of a file claim. Files can be sparse, so that a few kilobytes claim gigabytes.
+// Package elffile opens untrusted ELF files with debug/elf, within limits. debug/elf allocates and reads
+// as much as a file's headers claim, and a sparse file of a few kilobytes can claim gigabytes.
 package elffile
 
 import (
@@ -10,14 +10,14 @@ import (
 	"slices"
 )
 
-// maxHeaders is how many bytes the headers of a file and the names of its sections may have. Real
-// files have a few kilobytes. Since sections can share their names, this bounds the names too:
-// those of 512 sections, each 32 KB long, take 16 MB.
+// maxHeaders limits the bytes of the headers of a file and of the names of its sections. Real files
+// have a few kilobytes. Since sections can share their names, this bounds the names too: the names
+// of 512 sections, each 32 KB long, take 16 MB.
 const maxHeaders = 64 << 10
 
 var errTooLarge = errors.New("more than a program has")
 
-// reader reads a file while there are bytes left, and then only its sections.
+// reader reads a file as long as its budget has bytes left, and then only the sections.
 type reader struct {
 	io.ReaderAt
 	left   int
@@ -33,7 +33,7 @@ func (r *reader) ReadAt(p []byte, off int64) (int, error) {
 	return r.ReaderAt.ReadAt(p, off)
 }
 
-// New reads the headers of an ELF file. It is an error if they are larger than those of programs.
+// New reads the headers of an ELF file. It returns an error if they are larger than real headers.
 // The contents of sections are as large as the headers claim: use Data.
 func New(r io.ReaderAt) (*elf.File, error) {
 	limited := &reader{ReaderAt: r, left: maxHeaders}
@@ -45,7 +45,7 @@ func New(r io.ReaderAt) (*elf.File, error) {
 	return f, nil
 }
 
-// Data returns the contents of a section, of which there may be no more than a limit.
+// Data returns the contents of a section, or an error if they exceed the limit.
 func Data(s *elf.Section, limit uint64) ([]byte, error) {
 	if s.Size > limit || s.FileSize > limit {
 		return nil, fmt.Errorf("section %.32q: %d bytes exceed the limit of %d", s.Name, max(s.Size, s.FileSize), limit)
@@ -62,7 +62,7 @@ func ReadSome(r io.ReaderAt, offset int64, n uint64) []byte {
 	return data
 }
 
-// Keep removes the sections whose names are not listed, and returns how many bytes the others claim.
+// Keep removes the sections whose names are not listed, and returns the number of bytes that the others claim.
 func Keep(f *elf.File, names ...string) (size uint64) {
 	f.Sections = slices.DeleteFunc(f.Sections, func(s *elf.Section) bool { return !slices.Contains(names, s.Name) })
 	for _, s := range f.Sections {

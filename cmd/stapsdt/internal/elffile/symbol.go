@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// maxTable is how large a table of symbols, and one of their names, may be. That of the largest
-// browsers has 40 MB.
+// maxTable is the maximum size of a symbol table, and of a table of symbol names. The largest
+// browsers have tables of 40 MB.
 const maxTable = 64 << 20
 
 // symbolSize is the size of an Elf64_Sym.
 const symbolSize = 24
 
-// Symbol returns the value of a symbol that a file defines, and how many bytes it has
-// read to find it. It keeps nothing of the tables in memory. It is an error if the file defines several symbols of that name,
-// as static ones of several sources, because nothing says which of them is named.
+// Symbol returns the value of a symbol that a file defines, and the number of bytes that it has
+// read to find it. It keeps nothing of the tables in memory. It returns an error if the file defines several symbols of that name,
+// such as static ones of several sources, because the choice would be ambiguous.
 func Symbol(f *elf.File, name string) (value uint64, read uint64, err error) {
 	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
 		s := f.SectionByType(kind)
@@ -47,11 +47,11 @@ func Symbol(f *elf.File, name string) (value uint64, read uint64, err error) {
 	return 0, read, fmt.Errorf("the symbol %.64q is not in the file, which is stripped", name)
 }
 
-// maxSymbol is how long the name of a symbol may be. Those of C++ can have some thousand bytes.
+// maxSymbol is the maximum length of a symbol's name. Names in C++ can have some thousand bytes.
 const maxSymbol = 8 << 10
 
-// Symbols calls visit for the symbols of a table, whose names share their memory. It is an error if
-// there is no table, or if the symbols or their names take more than a limit.
+// Symbols calls visit for the symbols of a table. Their names share memory. It returns an error if there
+// is no table, or if the symbols or their names exceed the limit.
 func Symbols(f *elf.File, kind elf.SectionType, limit uint64, visit func(*elf.Symbol)) error {
 	s := f.SectionByType(kind)
 	if s == nil || int(s.Link) >= len(f.Sections) {
@@ -61,12 +61,12 @@ func Symbols(f *elf.File, kind elf.SectionType, limit uint64, visit func(*elf.Sy
 	if max(s.Size, strs.Size) > limit || (s.Flags|strs.Flags)&elf.SHF_COMPRESSED != 0 {
 		return errTooLarge
 	}
-	var names strings.Builder // not as large as the header claims, but as the file is
+	var names strings.Builder // grows with the file's content, not to the size that the header claims
 	if _, err := io.Copy(&names, io.NewSectionReader(strs, 0, int64(strs.Size))); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
 	size, decode := entries(f)
-	first := true // which is null
+	first := true // the null symbol
 	return blocks(io.NewSectionReader(s, 0, int64(s.Size)), 0, func(_ int, b []byte) bool {
 		for ; len(b) >= size; b = b[size:] {
 			symbol := decode(f.ByteOrder, b)
@@ -82,7 +82,7 @@ func Symbols(f *elf.File, kind elf.SectionType, limit uint64, visit func(*elf.Sy
 	})
 }
 
-// entries returns the size of a symbol in a file, and what reads one.
+// entries returns the size of a symbol in a file, and a function that decodes one.
 func entries(f *elf.File) (size int, decode func(order binary.ByteOrder, b []byte) elf.Symbol) {
 	if f.Class == elf.ELFCLASS32 {
 		return elf.Sym32Size, decode32
@@ -98,8 +98,8 @@ func decode32(order binary.ByteOrder, b []byte) elf.Symbol {
 	return elf.Symbol{Info: b[12], Other: b[13], Section: elf.SectionIndex(order.Uint16(b[14:])), Value: uint64(order.Uint32(b[4:])), Size: uint64(order.Uint32(b[8:]))}
 }
 
-// blocks calls visit for the contents of r, of which each block repeats the last bytes of the one
-// before, until it returns false. The number of these bytes is overlap.
+// blocks calls visit for each block of the contents of r, until visit returns false. Each block
+// begins with the last overlap bytes of the previous one.
 func blocks(r io.Reader, overlap int, visit func(at int, b []byte) bool) error {
 	buffer := make([]byte, 64*symbolSize<<10)
 	have, at := 0, 0
@@ -119,11 +119,11 @@ func blocks(r io.Reader, overlap int, visit func(at int, b []byte) bool) error {
 	}
 }
 
-// maxOccurrences is how many names may end in one that is looked for.
+// maxOccurrences is the maximum number of names that end in the name that is looked for.
 const maxOccurrences = 1 << 10
 
-// occurrences returns where names end in a name, since a table need not have a name again that
-// another one ends in.
+// occurrences returns the offsets at which name occurs at the end of a name, because a table need
+// not repeat a name that is the end of another one.
 func occurrences(r io.Reader, name string) (map[uint32]bool, error) {
 	all := map[uint32]bool{}
 	want := append([]byte(name), 0)
@@ -141,7 +141,7 @@ func occurrences(r io.Reader, name string) (map[uint32]bool, error) {
 	return all, err
 }
 
-// defined returns the value of a symbol whose name is at one of the offsets, and a second one if there are others.
+// defined returns the value of a symbol whose name is at one of the offsets, and a second value if there are more.
 func defined(f *elf.File, r io.Reader, names map[uint32]bool) (values []uint64) {
 	size, decode := entries(f)
 	_ = blocks(r, 0, func(_ int, b []byte) bool {

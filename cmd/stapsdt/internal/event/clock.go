@@ -18,7 +18,7 @@ func Now() time.Duration {
 // Clock finds the time of day of events. Its zero value is ready to use.
 type Clock struct {
 	boot  time.Time     // the time of day at which the clock of Now began
-	asked time.Duration // when that was found
+	asked time.Duration // when boot was determined
 }
 
 const (
@@ -26,8 +26,8 @@ const (
 	clockError    = time.Millisecond
 )
 
-// At returns the time of day of a time by the clock of Now. It asks both clocks again after a second, because the time of day can be set, and
-// because the other one stands still while the machine is suspended. What they differ by for other reasons is no step: events keep their
+// At returns the time of day of a time by the clock of Now. It reads both clocks again after a second, because the time of day can be set, and
+// because the other clock stops while the machine is suspended. Smaller differences between the clocks are ignored, so that events keep their
 // distances.
 func (c *Clock) At(t time.Duration) time.Time {
 	if c.boot.IsZero() || t-c.asked >= clockInterval {

@@ -21,8 +21,8 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 )
 
-// Event is a record of an event. It and its values are valid until the Stream is asked for
-// more.
+// Event is a record of an event. It and its values are valid until the next Read of the
+// Stream.
 type Event struct {
 	// Time is CLOCK_MONOTONIC.
 	Time     time.Duration
@@ -45,20 +45,20 @@ func cString(b []byte) []byte {
 // Value is a value of an event.
 type Value struct {
 	Type expr.Type
-	// Bits are those of a number or a bool, and the address of a text.
+	// Bits are the bits of a number or a bool, or the address of a string.
 	Bits uint64
 	Text []byte
-	// Cut says that the text is longer.
+	// Cut means that the string is longer.
 	Cut bool
-	// Struct is what the value points to, and nil if it could not be read or was not asked
-	// for. Texts are its texts.
+	// Struct is the struct to which the value points. It is nil if it could not be read or was
+	// not requested. Texts are its strings.
 	Struct []byte
 	Texts  []Text
-	// Missing says that the memory with the value could not be read.
+	// Missing means that the memory of the value could not be read.
 	Missing bool
 }
 
-// Text is a text of a struct.
+// Text is a string of a struct.
 type Text struct {
 	Text         []byte
 	Cut, Missing bool
@@ -106,7 +106,7 @@ func (e *Event) Value(items []layout.Item, i int) Value {
 	return v
 }
 
-// Second returns the second word of the i-th item of a record, which has two.
+// Second returns the second word of the i-th item of a record. The item must have two words.
 func (e *Event) Second(items []layout.Item, i int) uint64 {
 	return binary.NativeEndian.Uint64(e.raw[items[i].Offset+8:])
 }
@@ -136,8 +136,8 @@ type Stream struct {
 	ready   []*Event
 }
 
-// Slack is how much later than its time an event can appear in the ring: the program takes
-// the time just before it reserves the record, and can be interrupted in between.
+// Slack is the maximum delay between an event's time and its appearance in the ring: the program
+// takes the time just before it reserves the record, and can be interrupted in between.
 const Slack = 10 * time.Millisecond
 
 // NewStream returns a Stream. sizes returns the size of the records of a probe.
@@ -149,17 +149,17 @@ func NewStream(ring *ebpf.Map, sizes func(id uint32) int) (*Stream, error) {
 	return &Stream{reader: reader, fd: ring.FD(), sizes: sizes}, nil
 }
 
-// FD is readable when the ring has events.
+// FD returns a descriptor that is readable when the ring has events.
 func (s *Stream) FD() int { return s.fd }
 
-// Waiting reports whether there are events whose place in the order will be certain after a while.
+// Waiting reports whether there are events whose order is not certain yet.
 func (s *Stream) Waiting() bool { return len(s.pending) > 0 }
 
 // Close closes the stream.
 func (s *Stream) Close() error { return s.reader.Close() }
 
-// Read waits for events, at most for a time, and returns those whose place in the order is
-// certain. With drain it does not wait, and returns all that there are.
+// Read waits for events, at most for the time wait, and returns the events whose order is
+// certain. If drain is set, it does not wait, and returns all events.
 func (s *Stream) Read(wait time.Duration, drain bool) ([]*Event, error) {
 	s.free = append(s.free, s.ready...)
 	s.ready = s.ready[:0]
@@ -170,7 +170,7 @@ func (s *Stream) Read(wait time.Duration, drain bool) ([]*Event, error) {
 		wait = 0
 	}
 	s.reader.SetDeadline(time.Now().Add(wait))
-	// What was written before now will have been read when the ring is empty.
+	// Events that were written before now will have been read when the ring is empty.
 	certain := Now() - Slack
 	const batch = 4096
 	for i := 0; ; i++ {
@@ -195,7 +195,7 @@ func (s *Stream) Read(wait time.Duration, drain bool) ([]*Event, error) {
 			return nil, err
 		}
 		s.pending = append(s.pending, e)
-		if i == 0 { // only the first one is waited for
+		if i == 0 { // wait only for the first event
 			s.reader.SetDeadline(time.Unix(1, 0))
 		}
 	}

@@ -11,44 +11,44 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 )
 
-// Truth is the value of a condition.
+// Truth is the truth value of a condition.
 type Truth uint8
 
 // The values of a condition.
 const (
-	// Absent means that the event does not have what the condition asks for.
+	// Absent means that the event lacks something that the condition uses.
 	Absent Truth = iota
 	False
 	True
 )
 
-// Call is what the kernel tells of an event of a function.
+// Call is the kernel's data about an event of a function.
 type Call struct {
-	// G is the address of the goroutine's g, and Depth how deep its stack is: a call and its return
-	// have the same. G is 0 on other stacks.
+	// G is the address of the goroutine's g, and Depth is the depth of its stack: both are equal for a call and its
+	// return. G is 0 on other stacks.
 	G, Depth uint64
-	// Return means that the function returns.
+	// Return means that the event is a return of the function.
 	Return bool
 	// Failed means that one of the results is an error.
 	Failed bool
-	// Where has the values of the conditions of Options.Calls.
+	// Where holds the values of the conditions of Calls.Where.
 	Where []Truth
 }
 
 // Calls asks the kernel for the Call of each event.
 type Calls struct {
-	// Where are conditions. Each is evaluated at the calls and at the returns that have what it asks for.
+	// Where are conditions. Each is evaluated at the calls and at the returns that have all that it uses.
 	Where []string
 }
 
-// callItems are the places of what belongs to a Call in the items of a source.
+// callItems holds the indexes of a Call's values in the items of a source.
 type callItems struct {
 	call   int
-	where  []int // -1 for a condition that it does not have
+	where  []int // -1 for a condition that the probe cannot evaluate
 	errors []int // the results that are errors
 }
 
-// add adds what a Call needs to the records of a probe.
+// add adds the values of a Call to the records of a probe.
 func (c *Calls) add(t *bpf.Trace, p *bpf.Probe) (items callItems, err error) {
 	items.call = len(t.Items)
 	t.AddCall()
@@ -71,7 +71,7 @@ func (c *Calls) add(t *bpf.Trace, p *bpf.Probe) (items callItems, err error) {
 	return items, nil
 }
 
-// check returns an error if none of some functions has what a condition asks for.
+// check returns an error if no function has all that a condition uses.
 func (c *Calls) check(all []*bpf.Probe) error {
 	for _, src := range c.Where {
 		var first error

@@ -15,20 +15,20 @@ import (
 // Event is an event of any source.
 type Event struct {
 	*recording.Event
-	// File is the recording of the process, or stands for it.
+	// File is the recording of the process, or a stand-in for it.
 	File *replay.File
-	// Call is what Options.Calls has asked for.
+	// Call is the data that Options.Calls asks for.
 	Call *Call
 
-	kernel *event.Event // that the kernel has delivered, or nil
-	shown  *shown       // what Options.Show has asked for
+	kernel *event.Event // the event as the kernel delivered it, or nil
+	shown  *shown       // the values that Options.Show asks for
 	values func(i int) event.Value
 }
 
 // At returns the time of day of an event.
 func At(e *recording.Event) time.Time { return time.Unix(0, e.Realtime) }
 
-// Comm returns the name of the thread that has fired, or otherwise that of its program, or "".
+// Comm returns the name of the thread that fired the event, the name of its program if that is unknown, or "".
 func (e *Event) Comm() []byte {
 	switch p := e.File.Process; {
 	case e.kernel != nil:
@@ -39,10 +39,10 @@ func (e *Event) Comm() []byte {
 	return []byte(replay.Executable(e.Event))
 }
 
-// Items describes the values that Options.Show has asked for, and is the same for all events of a probe.
+// Items describes the values that Options.Show asks for. It is the same for all events of a probe.
 func (e *Event) Items() []layout.Item { return e.shown.items }
 
-// Value returns the i-th of them.
+// Value returns the i-th value.
 func (e *Event) Value(i int) event.Value {
 	if e.kernel != nil {
 		return e.kernel.Value(e.shown.all, i)
@@ -50,7 +50,7 @@ func (e *Event) Value(i int) event.Value {
 	return e.shown.value(e.Event, i)
 }
 
-// Values returns Value. A source delivers all events in one Event, so that this allocates once.
+// Values returns Value as a function. A source delivers all events in one Event, so this allocates once.
 func (e *Event) Values() func(i int) event.Value {
 	if e.values == nil {
 		e.values = e.Value
@@ -58,30 +58,30 @@ func (e *Event) Values() func(i int) event.Value {
 	return e.values
 }
 
-// Show says which values of an event are asked for.
+// Show selects the values of an event.
 type Show struct {
-	// Exprs are the expressions whose values are asked for instead of all arguments, if there are any.
+	// Exprs are expressions whose values replace the arguments, if there are any.
 	Exprs []string
-	// TextSize is how many bytes of a text are asked for.
+	// TextSize is the number of bytes of a string that are kept.
 	TextSize int
-	// Verbose asks for the fields of structs that arguments point to. Only the kernel reads them.
+	// Verbose adds the fields of structs that arguments point to. Only the kernel reads them.
 	Verbose bool
 }
 
-// shown is what is asked for of the events of a probe.
+// shown holds the values to show for the events of a probe.
 type shown struct {
 	items []layout.Item
-	all   []layout.Item // of the kernel's records: items, and what is added to them
+	all   []layout.Item // of the kernel's records: items and those added to them
 	exprs []*expr.Expr  // nil for the arguments
 }
 
-// of returns what is asked for of a probe whose events the kernel does not deliver.
+// of returns the values to show for a probe whose events the kernel does not deliver.
 func (s *Show) of(p *recording.Probe) *shown {
 	all, v := &shown{}, replay.NewEvaluator(p)
 	for _, src := range s.Exprs {
 		e, err := v.Parse(src)
 		if err != nil {
-			return &shown{} // the source leaves it out
+			return &shown{} // the source leaves the probe out
 		}
 		all.exprs = append(all.exprs, e)
 		all.items = append(all.items, layout.Item{Name: src, Type: e.Type(), TextSize: s.TextSize})
@@ -124,7 +124,7 @@ func (s *shown) value(e *recording.Event, i int) event.Value {
 	return v
 }
 
-// delivery makes the events of recordings those of a consumer.
+// delivery passes the events of recordings to a consumer.
 type delivery struct {
 	Consumer
 	show  *Show

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// shortestRest is how long a recording is left alone that has had new events, and longestRest how long one that has had none.
+	// A recording is read again after shortestRest if it had new events, and after at most longestRest if it had none.
 	shortestRest = time.Millisecond
 	longestRest  = 50 * time.Millisecond
-	// perTick is how many events are delivered at most between two ticks.
+	// perTick is the maximum number of events that are delivered between two ticks.
 	perTick = 64 << 10
 )
 
@@ -31,7 +31,7 @@ type files struct {
 	show   *Show
 }
 
-// openFiles opens the recordings.
+// openFiles opens recordings.
 func openFiles(to *console.Console, config *run.Config, o *Options) (f *files, err error) {
 	if config.Given() || config.Single || config.Via != "" || config.Budget > 0 || config.Await || config.Duration != 0 && !o.From.Follow ||
 		o.Show != nil && o.Show.Verbose {
@@ -77,7 +77,7 @@ func (f *files) Run(ctx context.Context, c Consumer) error {
 	}
 	d := &delivery{Consumer: c, show: f.show}
 	for wait := shortestRest; ; {
-		last := f.follow && ctx.Err() != nil // what is there now is delivered completely
+		last := f.follow && ctx.Err() != nil // deliver all that was written until now
 		found, err := f.deliver(ctx, d, last)
 		if errors.Is(err, live.ErrEnough) {
 			return nil
@@ -106,7 +106,7 @@ func (f *files) Run(ctx context.Context, c Consumer) error {
 	}
 }
 
-// deliver delivers what was written until now, whole or until ctx is done, and reports whether there was anything.
+// deliver delivers the events that were written until now, all of them or until ctx is done, and reports whether there were any.
 func (f *files) deliver(ctx context.Context, d *delivery, whole bool) (found bool, err error) {
 	found, err = f.More()
 	if err != nil || !found {

@@ -23,35 +23,35 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// ringSize holds what two threads fire in a tenth of a second.
+// ringSize has room for the events that two threads fire in a tenth of a second.
 const ringSize = 32 << 20
 
-// checkInterval is how often processes that have ended are forgotten.
+// checkInterval is the interval between checks for processes that have ended.
 const checkInterval = 2 * time.Second
 
-// kernel delivers the events of the kernel as those of recordings. It is an engine.Subscriber and an engine.Consumer.
+// kernel delivers the kernel's events in the form of recorded ones. It is an engine.Subscriber and an engine.Consumer.
 type kernel struct {
 	*run.Ring
 	run        *run.Run
 	goroutines *probes.Goroutines // or nil
-	consumer   Consumer           // from Run on
+	consumer   Consumer           // set by Run
 	enough     bool               // the consumer wants no more
-	sources    []*source          // by the numbers of the probes
+	sources    []*source          // by the IDs of the probes
 	processes  map[uint32]*replay.File
 	checked    time.Time
 	clock      event.Clock
 	unreadable uint64
-	// These are of the event that is delivered.
+	// These fields describe the event that is delivered.
 	event    Event
 	recorded recording.Event
 	body     []byte
 	call     Call
-	// calls and show are those of the options, and functions the probes, if all are functions.
+	// calls and show are from the options. functions are the probes if all of them are functions.
 	calls     *Calls
 	show      *Show
 	functions []*bpf.Probe
 	pods      bool
-	refused   map[string]bool // the reasons that were reported for arguments that are not shown
+	refused   map[string]bool // the reasons already reported for arguments that are not shown
 }
 
 var (
@@ -64,8 +64,8 @@ var (
 type source struct {
 	probe     *recording.Probe
 	shown     shown
-	goroutine int // the item with that of the event, or -1
-	cgroup    int // that with the control group, or -1
+	goroutine int // the index of the item with the event's goroutine, or -1
+	cgroup    int // the index of the item with the control group, or -1
 	calls     callItems
 }
 
@@ -135,7 +135,7 @@ func (k *kernel) Close() {
 	}
 }
 
-// processFound finds the goroutines of a process. The events of one that has no goroutines have none.
+// processFound finds the goroutines of a process, if it has any.
 func (k *kernel) processFound(pid int) error {
 	_ = k.goroutines.Find(k.run.Env, pid)
 	return nil
@@ -186,7 +186,7 @@ func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 	return section, nil
 }
 
-// argsMissing says once for each reason why the arguments of probes are not known.
+// argsMissing warns, once for each reason, that the arguments of probes are unknown.
 func (k *kernel) argsMissing(p *bpf.Probe) {
 	if p.ArgsErr == nil || k.refused[p.ArgsErr.Error()] {
 		return
@@ -230,7 +230,7 @@ func (k *kernel) Tick() (next time.Duration, more bool, err error) {
 	return min(next, due), more, err
 }
 
-// forget says how late it is, and forgets the processes that have ended.
+// forget records that the events until now were delivered, and drops the processes that have ended.
 func (k *kernel) forget() {
 	now := event.Now()
 	for _, f := range k.processes {
@@ -264,7 +264,7 @@ func (k *kernel) deliver(events []*event.Event) error {
 	return nil
 }
 
-// decode makes an event that of a recording.
+// decode converts an event to the form of a recorded one.
 func (k *kernel) decode(e *event.Event) error {
 	f, s := k.process(e.PID), k.sources[e.ID]
 	f.Passed(e.Time)
@@ -290,7 +290,7 @@ func (k *kernel) decode(e *event.Event) error {
 	return k.recorded.Decode(s.probe, k.body)
 }
 
-// process returns the file that stands for a process. If only the values of events are asked for, one stands for all.
+// process returns the file that stands for a process. One file stands for all processes if only the values of events are needed.
 func (k *kernel) process(pid uint32) *replay.File {
 	if k.show != nil {
 		pid = 0
@@ -307,13 +307,13 @@ func (k *kernel) process(pid uint32) *replay.File {
 	return f
 }
 
-// appendText adds a text to the body of a record.
+// appendText appends a string to the body of a record.
 func appendText(body, text []byte) []byte {
 	body = append(body, text...)
 	return append(body, make([]byte, (len(text)+8)&^7-len(text))...)
 }
 
-// pod returns the pod that has fired, or nil.
+// pod returns the pod of the process that fired the event, or nil.
 func (k *kernel) pod(e *event.Event, s *source, f *replay.File) *recording.Pod {
 	if s.cgroup < 0 {
 		if k.show == nil {
@@ -331,7 +331,7 @@ func (k *kernel) pod(e *event.Event, s *source, f *replay.File) *recording.Pod {
 	return f.Process.Pod
 }
 
-// word returns an argument, or the length of a text.
+// word returns an argument, or the length of a string.
 func (k *kernel) word(e *event.Event, s *source, i int) uint64 {
 	v := e.Value(s.shown.all, i)
 	isText := s.probe.Args[i].Kind == recording.String
@@ -348,7 +348,7 @@ func (k *kernel) word(e *event.Event, s *source, i int) uint64 {
 	return v.Bits
 }
 
-// text returns an argument that is a text. One that was cut ends in an ellipsis.
+// text returns a string argument. A string that was cut ends in an ellipsis.
 func (k *kernel) text(e *event.Event, s *source, i int) []byte {
 	v, item := e.Value(s.shown.all, i), &s.shown.items[i]
 	switch {
@@ -389,7 +389,7 @@ func (k *kernel) Report(consequence string, reported uint64) error {
 	return nil
 }
 
-// ArgOf returns how a recording describes the values of an item. One that can never be read is a text that says so.
+// ArgOf describes the values of an item as a recording would. An item that can never be read becomes a string that says so.
 func ArgOf(item *layout.Item) recording.Arg {
 	a := recording.Arg{Name: item.Name, Type: int8(item.Type.Size), Kind: recording.Uint64}
 	switch {

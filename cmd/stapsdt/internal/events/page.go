@@ -28,39 +28,39 @@ import (
 )
 
 const (
-	// reorderDelay is longer than an event may wait in the program while others are sent.
+	// reorderDelay is longer than the program delays an event while it sends others.
 	reorderDelay = 250 * time.Millisecond
-	// countsPatience is how long the end waits for the program's counts, which it sends every second.
+	// countsPatience is how long the run waits at its end for the program's counts, which arrive every second.
 	countsPatience = 2 * time.Second
-	// maxPending is more than an honest program sends in reorderDelay.
+	// maxPending is more than the number of events that an honest program sends in reorderDelay.
 	maxPending = 1000
 )
 
-// tooMany is why a program drops events.
+// tooMany is the reason for events that a program drops.
 var tooMany = fmt.Sprintf("the program sends at most %d per second, and drops what the connection is too slow for", remote.MaxRate)
 
-// page delivers the events of a program that sends them itself, by package debugprobe.
+// page delivers the events of a program that sends them itself with package debugprobe.
 type page struct {
-	*replay.Source // decides which events are selected, and has none
+	*replay.Source // decides which events are selected, and has no recordings
 	to             *console.Console
 	config         *run.Config
 	show           *Show
 	address        *remote.Address
 	stream         *remote.Stream
-	cancel         context.CancelFunc // of the stream
+	cancel         context.CancelFunc // cancels the stream
 	program        *replay.File
-	probes         []*recording.Probe // those that are selected
-	filters        []*replay.Filter   // of the probes
-	byName         map[string][]int   // the indexes of the probes
+	probes         []*recording.Probe // the selected probes
+	filters        []*replay.Filter   // by the indexes of probes
+	byName         map[string][]int   // the indexes of the probes by name
 	pending        []pendingEvent
 	filtered       bool // the program evaluates the condition
 	event          recording.Event
 	counts         remote.Counts
-	ended          string // why the program has ended the stream
-	gone           error  // it was to send more
+	ended          string // why the program ended the stream
+	gone           error  // the error, if the stream broke off early
 }
 
-// pendingEvent is an event that waits for those before it.
+// pendingEvent is an event that waits for earlier ones.
 type pendingEvent struct {
 	*remote.Event
 	since time.Time
@@ -121,7 +121,7 @@ func openPage(to *console.Console, config *run.Config, o *Options) (p *page, err
 	return p, err
 }
 
-// choose finds the probes that are selected.
+// choose finds the selected probes.
 func (p *page) choose(listing *remote.Listing) error {
 	every := func(yield func(provider, probe string) bool) {
 		for i := range listing.Providers {
@@ -149,7 +149,7 @@ func (p *page) choose(listing *remote.Listing) error {
 	return fmt.Errorf("%w: the program at %s has none that matches%s", probes.ErrNothing, p.address, p.Nearest(every))
 }
 
-// describe returns the probe as a recording would have it.
+// describe returns the probe in the form of a recorded one.
 func describe(one *remote.Probe) *recording.Probe {
 	probe := &recording.Probe{Provider: one.Provider, Name: one.Name, NoThread: true, NoGoroutine: true}
 	for _, a := range one.Args[:min(len(one.Args), recording.MaxArgs)] {
@@ -162,8 +162,8 @@ func describe(one *remote.Probe) *recording.Probe {
 	return probe
 }
 
-// query asks for the events of the selected probes, as far as a filter can name them, and lets the program evaluate the condition if it
-// fits all of them. The program sends a limited number of events a second.
+// query requests the events of the selected probes, as far as a filter can name them. The program evaluates the
+// condition if it fits all of them. The program limits the number of events per second.
 func (p *page) query() url.Values {
 	q := url.Values{"rate": {strconv.Itoa(remote.MaxRate)}, "seconds": {strconv.Itoa(remote.MaxSeconds)}}
 	one := func(name string, of func(*recording.Probe) string) bool {
@@ -192,7 +192,7 @@ func (p *page) query() url.Values {
 	return q
 }
 
-// names returns a condition that the selected probes meet alone, or "" if an argument hides what it needs.
+// names returns a condition that only the selected probes meet, or "" if an argument hides a variable that it needs.
 func (p *page) names() string {
 	var all []string
 	for _, one := range p.probes {
@@ -204,7 +204,7 @@ func (p *page) names() string {
 	return strings.Join(all, " || ")
 }
 
-// refuses reports whether the program leaves out the events of a probe for the condition, which may use what only this command knows.
+// refuses reports whether the program leaves out the events of a probe because of the condition, which may use variables that only this command knows.
 func (p *page) refuses(one *recording.Probe) bool {
 	vars := []expr.Var{{Name: "pid", Type: expr.Type{Kind: expr.Int, Size: 8}}}
 	vars = append(vars, replay.Variables(one)[:2*len(one.Args)]...)
@@ -254,7 +254,7 @@ func (p *page) Report(consequence string, reported uint64) error {
 	return nil
 }
 
-// message is one that the program has sent, or the error that has ended the stream.
+// message is a message from the program, or the error that ended the stream.
 type message struct {
 	*remote.Message
 	err error
@@ -299,7 +299,7 @@ func (p *page) Run(ctx context.Context, c Consumer) error {
 	return err
 }
 
-// follow takes the messages until ctx is done and the counts have come, the consumer has enough, or the program is gone.
+// follow takes the messages until ctx is done and the counts have come, the consumer needs no more, or the program is gone.
 func (p *page) follow(ctx context.Context, d *delivery, messages <-chan message) error {
 	ticker := time.NewTicker(reorderDelay / 4)
 	defer ticker.Stop()
@@ -346,12 +346,12 @@ func (p *page) follow(ctx context.Context, d *delivery, messages <-chan message)
 	return nil
 }
 
-// count takes the counts of the program, which only rise.
+// count records the counts of the program, which only rise.
 func (p *page) count(c *remote.Counts) {
 	p.counts.Dropped, p.counts.Faults = max(p.counts.Dropped, c.Dropped), max(p.counts.Faults, c.Faults)
 }
 
-// deliver delivers the events that have waited long enough for their place in the order.
+// deliver delivers the events that have waited long enough to be in order.
 func (p *page) deliver(d *delivery, delay time.Duration) error {
 	slices.SortStableFunc(p.pending, func(a, b pendingEvent) int { return a.Time.Compare(b.Time) })
 	n := 0
@@ -380,7 +380,7 @@ func (p *page) deliver(d *delivery, delay time.Duration) error {
 	return nil
 }
 
-// find returns the index of an event's probe, or -1. Providers of one name may have probes of one name.
+// find returns the index of an event's probe, or -1. Several providers of the same name may have probes of the same name.
 func (p *page) find(e *remote.Event) int {
 	if p.byName == nil {
 		p.byName = map[string][]int{}
@@ -396,7 +396,7 @@ func (p *page) find(e *remote.Event) int {
 	return -1
 }
 
-// body returns the body of the record that an event would have, which has as many arguments as the probe.
+// body returns the body of the record for an event, with as many arguments as the probe has.
 func body(probe *recording.Probe, args []remote.Value) (words []byte) {
 	var texts []byte
 	for i, a := range probe.Args {
@@ -425,7 +425,7 @@ func body(probe *recording.Probe, args []remote.Value) (words []byte) {
 	return append(words, texts...)
 }
 
-// integer returns a number of JSON.
+// integer converts a JSON number to the bits of an integer.
 func integer(v any) uint64 {
 	n, _ := v.(json.Number)
 	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {

@@ -15,16 +15,16 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Plan says which operations a command is about.
+// Plan selects the operations for a command.
 type Plan struct {
-	// Where are conditions, and By are expressions. At least one operation must have what they ask for.
+	// Where are conditions, and By are expressions. At least one operation must have all that they use.
 	Where, By []string
 
 	others []string
 }
 
-// NewPlan returns the plan for the operations with some names, or all if there are none. It makes the configuration that
-// of their probes, without its condition.
+// NewPlan returns the plan for the operations with some names, or for all operations if there are no names. It changes
+// the configuration to select their probes, and removes its condition.
 func NewPlan(config *run.Config, names, by []string) (*Plan, error) {
 	if len(names) == 0 {
 		names = []string{"*:*"}
@@ -49,7 +49,7 @@ func NewPlan(config *run.Config, names, by []string) (*Plan, error) {
 	return p, nil
 }
 
-// Functions reports whether names are those of functions. It returns an error if only some are.
+// Functions reports whether the names select functions. It returns an error if only some of them do.
 func Functions(names []string) (bool, error) {
 	functions, other := 0, ""
 	for _, name := range names {
@@ -65,8 +65,8 @@ func Functions(names []string) (bool, error) {
 	return functions > 0, nil
 }
 
-// NewCalls makes a configuration that of the calls and returns of functions, without its condition, and
-// returns the options of their stream.
+// NewCalls changes the configuration to select the calls and returns of functions, removes its condition, and returns
+// the options of their stream.
 func NewCalls(config *run.Config, names []string) (o Options, err error) {
 	o = Options{Goroutines: true, Calls: &Calls{}}
 	if config.Where != "" {
@@ -85,7 +85,7 @@ func NewCalls(config *run.Config, names []string) (o Options, err error) {
 	return o, nil
 }
 
-// Options returns those of a stream for the plan.
+// Options returns the options of the plan's stream.
 func (p *Plan) Options(from replay.From) Options {
 	return Options{From: from, Goroutines: true, Needs: live.Needs{
 		Kernel: live.Thread(slices.Concat(p.Where, p.By)...),

@@ -13,40 +13,40 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// TextSize is how many bytes of a text in an event the kernel delivers, unless a Show says something else.
+// TextSize is the number of bytes of a string that the kernel delivers, unless Show.TextSize differs.
 const TextSize = 256
 
-// Consumer takes events. The error live.ErrEnough ends the run.
+// Consumer takes events. It ends the run by returning live.ErrEnough.
 type Consumer interface {
-	// Event takes an event, which is valid until it returns.
+	// Event takes an event, which is valid until Event returns.
 	Event(*Event) error
-	// Tick is called when the events of the present are taken. It returns how long it may take until it is called again, and
+	// Tick is called when the consumer has taken all present events. It returns the maximum time until the next call, and
 	// whether the run goes on.
 	Tick() (next time.Duration, more bool, err error)
-	// Know is called with a probe before its events. It may be called again.
+	// Know is called with a probe before its events. It may be called more than once for a probe.
 	Know(*recording.Probe)
-	// Gone is called when a process has ended, and its events are delivered.
+	// Gone is called after a process has ended and its events were delivered.
 	Gone(*replay.File)
 }
 
 // Source delivers the events that a configuration selects, in the order of their times. Recordings, the sockets of programs, their
 // pages and the kernel are sources.
 type Source interface {
-	// Probes returns the probes that are selected, as far as they are known.
+	// Probes returns the selected probes that are known so far.
 	Probes() []*recording.Probe
-	// Run lets a consumer take the events until ctx is done, the time of the configuration is over, the consumer has enough, or
-	// there are no more.
+	// Run passes events to a consumer until ctx is done, the configuration's time is over, the consumer needs no more, or
+	// there are no more events.
 	Run(ctx context.Context, c Consumer) error
-	// Lost returns how many events were lost so far, and Losses also where they are missing, if that is known. They must not be
-	// called by another goroutine than Run is.
+	// Lost returns the number of events lost so far. Losses also says where they are missing, if that is known. Only the
+	// goroutine of Run may call them.
 	Lost() uint64
 	Losses() replay.Losses
-	// Clock returns the time of an event by the clock that relates those of all processes.
+	// Clock returns the time of an event by the clock that relates the events of all processes.
 	Clock(e *recording.Event) time.Duration
-	// Announce says on a terminal, and if the command is verbose, what is watched.
+	// Announce prints what is watched, on a terminal and if the command is verbose.
 	Announce()
-	// Report warns of what is missing from the events, besides lost ones that the command has reported. consequence says what this
-	// means for the result. The error is that a program has gone away that was to send more, which leaves the result as it is.
+	// Report warns of missing events, except the lost ones that the command has reported already. consequence says what this means
+	// for the result. Report returns an error if a program went away before its end; the result is valid then too.
 	Report(consequence string, reported uint64) error
 	Close()
 }
@@ -54,10 +54,10 @@ type Source interface {
 // Unended is the consequence of lost events for operations.
 const Unended = "operations that have ended may be shown as open, and others may be missing"
 
-// tooFast is why events are lost that a program fires.
+// tooFast is the reason for lost events that a program fires.
 const tooFast = "they came faster than they could be read"
 
-// warnLost warns of events that were lost, and says what this means for the result, unless consequence is "".
+// warnLost warns of lost events. consequence says what this means for the result, or is "".
 func warnLost(to *console.Console, lost uint64, why, consequence string) {
 	if consequence != "" {
 		why += ": " + consequence
@@ -67,38 +67,38 @@ func warnLost(to *console.Console, lost uint64, why, consequence string) {
 	}
 }
 
-// WarnLost warns of events that were lost while the stream runs.
+// WarnLost warns of lost events while the stream runs.
 func (s *Stream) WarnLost(to *console.Console, lost uint64) { warnLost(to, lost, s.why, "") }
 
-// Options say from where the events come.
+// Options select the source of the events and the data they carry.
 type Options struct {
-	// From names what is read in place of processes.
+	// From names the source that replaces processes.
 	From replay.From
-	// Needs are those of live.Open, for every source.
+	// Needs are the needs for live.Open, and apply to every source.
 	Needs live.Needs
-	// Goroutines asks the kernel for the goroutine of each event. The others deliver it in any case.
+	// Goroutines asks the kernel for the goroutine of each event. Other sources always deliver it.
 	Goroutines bool
-	// Calls asks for the Call of each event. All probes must be functions.
+	// Calls requests the Call of each event. All probes must be functions.
 	Calls *Calls
-	// Show asks for the values of each event.
+	// Show requests the values of each event.
 	Show *Show
 }
 
-// Stream is a source with what a command knows about it.
+// Stream is a source with its properties.
 type Stream struct {
 	Source
-	// Live means that the events are of the present.
+	// Live means that the events happen now.
 	Live bool
-	// TellsOpen means that it is known of an operation without an end whether the end may have been lost. The kernel does not say
-	// when it has lost events.
+	// TellsOpen means that the source knows whether the end of an operation without one may have been lost. The kernel
+	// does not say when it lost events.
 	TellsOpen bool
-	// Pods means that the events are of several pods, so that their names belong to the output.
+	// Pods means that the events come from several pods, so the output must name the pods.
 	Pods bool
 
-	why string // events are lost
+	why string // the reason for lost events
 }
 
-// Open opens a stream of the events that a configuration selects, of which Where is the condition.
+// Open opens a stream of the events that a configuration selects. Its Where is the condition.
 func Open(to *console.Console, config *run.Config, o Options) (*Stream, error) {
 	s, err := OpenOutside(to, config, o)
 	if err != nil || s != nil {
@@ -111,7 +111,7 @@ func Open(to *console.Console, config *run.Config, o Options) (*Stream, error) {
 	return &Stream{Source: k, Live: true, Pods: k.pods, why: tooFast}, nil
 }
 
-// OpenOutside is Open for a command that lets the kernel itself do its work: it returns nil if the kernel is to.
+// OpenOutside is Open for a command whose work the kernel itself can do: it returns nil if the kernel is the source.
 func OpenOutside(to *console.Console, config *run.Config, o Options) (*Stream, error) {
 	switch {
 	case o.From.Address != "":

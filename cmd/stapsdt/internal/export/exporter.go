@@ -27,8 +27,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
-// exporter makes metrics and spans of probes by rules, which can change at any time. One
-// goroutine runs the engine and reads the spans, and others ask for the metrics.
+// exporter makes metrics and spans of probes by rules, which can change at any time. One goroutine runs the engine and
+// reads the spans; other goroutines collect the metrics.
 type exporter struct {
 	*rule.Host
 	engine *engine.Engine
@@ -45,12 +45,12 @@ type exporter struct {
 type anyRule interface {
 	engine.Subscriber
 	Common() *rule.Base
-	// Purge removes what belongs to processes that have ended.
+	// Purge removes the data of processes that have ended.
 	Purge() error
 	Close()
 }
 
-// newExporter returns an exporter by the rules of a file.
+// newExporter returns an exporter for the rules in a file.
 func newExporter(to *console.Console, file string) *exporter {
 	return &exporter{
 		Host:  &rule.Host{Console: to, Complaints: rule.NewComplaints(to), File: file, Spans: func(expose.Span) {}},
@@ -140,7 +140,7 @@ func (e *exporter) load() error {
 	return nil
 }
 
-// make returns the rules of a file: those that are already in force, and new ones.
+// make returns the rules of a file: rules already in force, and new ones.
 func (e *exporter) make(file *rules.File) (metrics []*metric.Metric, spans []*span.Rule, fresh []anyRule, err error) {
 	for _, text := range file.Metrics {
 		m := find(e.metrics, func(m *metric.Metric) bool { return reflect.DeepEqual(m.Metric, text) })
@@ -187,7 +187,7 @@ func (e *exporter) reload() {
 	e.Warn("read %s: %s, %s", e.File, render.Number(len(e.metrics), "metric"), render.Number(len(e.spans), "span rule"))
 }
 
-// group updates the selected control groups: before their processes fire, so that they are counted,
+// group updates the selected control groups. It must run before their processes fire, so that their events are counted,
 // and before the groups are removed, so that their containers are known.
 func (e *exporter) group() {
 	e.Cgroups.Pods().Refresh() // before links go
@@ -230,7 +230,7 @@ func (e *exporter) Tick() (next time.Duration, more bool, err error) {
 	return next, true, nil
 }
 
-// sweep removes what belongs to processes that have ended.
+// sweep removes the data of processes that have ended.
 func (e *exporter) sweep() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -241,11 +241,11 @@ func (e *exporter) sweep() {
 	}
 }
 
-// settling is how long an exporter takes to read the kernel's types and to attach to what runs. The
-// memory for this is returned: an exporter may run for months.
+// settling is the time an exporter takes to read the kernel's types and to attach to running programs. The memory for
+// this is released afterwards, because an exporter may run for months.
 const settling = time.Second
 
-// run goes on until ctx is done.
+// run runs the exporter until ctx is done.
 func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -33,14 +33,14 @@ type Options struct {
 	Listen, Web string
 	// OTLP is the endpoint of a collector, or "".
 	OTLP string
-	// Via is what delivers the events: run.Kernel or run.Socket, or "" for the kernel if this user may use it.
+	// Via selects the source of the events: run.Kernel or run.Socket, or "" for the kernel if this user may use it.
 	Via string
 }
 
-// DefaultListen is for a Prometheus, or its agent, on the same machine.
+// DefaultListen suits a Prometheus, or its agent, on the same machine.
 const DefaultListen = "localhost:9964"
 
-// check checks the destinations, before anything is attached to.
+// check checks the destinations before the exporter attaches to anything.
 func (o *Options) check() error {
 	if o.Listen == "" && o.OTLP == "" {
 		o.Listen = DefaultListen
@@ -67,7 +67,7 @@ func Run(ctx context.Context, to *console.Console, o Options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	// A hangup ends other commands.
+	// A hangup ends other commands, but makes this one read its rules again.
 	signal.Reset(unix.SIGHUP)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, unix.SIGHUP)
@@ -85,7 +85,7 @@ func Run(ctx context.Context, to *console.Console, o Options) error {
 	return o.runSockets(ctx, to, hangup)
 }
 
-// runTraced exports what the kernel delivers.
+// runTraced exports events from the kernel.
 func (o *Options) runTraced(ctx context.Context, to *console.Console, hangup <-chan os.Signal) error {
 	e := newExporter(to, o.Rules)
 	defer e.close()
@@ -98,11 +98,11 @@ func (o *Options) runTraced(ctx context.Context, to *console.Console, hangup <-c
 	}
 	err = e.run(out.ctx, hangup)
 	to.Finish()
-	// What was fired until now is in what is sent last.
+	// The last message includes all events until now.
 	return errors.Join(err, e.detach(), out.close())
 }
 
-// runSockets exports what programs of this user show by their sockets.
+// runSockets exports events from the sockets of this user's programs.
 func (o *Options) runSockets(ctx context.Context, to *console.Console, hangup <-chan os.Signal) error {
 	e, err := newSocketExporter(to, o.Rules)
 	if err != nil {
@@ -121,17 +121,17 @@ func (o *Options) runSockets(ctx context.Context, to *console.Console, hangup <-
 // outputs are the destinations of metrics and spans.
 type outputs struct {
 	*console.Console
-	ctx    context.Context // is done if the exporter is to end
+	ctx    context.Context // done when the exporter must end
 	cancel context.CancelCauseFunc
 	served chan struct{}
 	otlp   *expose.OTLP
 }
 
-// open starts the server and the sender of the metrics of a source. spans is called with what sends spans.
+// open starts the server and the sender of a source's metrics. spans is called with the function that sends spans.
 func (options *Options) open(ctx context.Context, to *console.Console, source expose.Source, spans func(func(expose.Span))) (o *outputs, err error) {
 	own := prometheus.NewRegistry()
 	own.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(
-		// Two of those of MemStats have one name in OpenMetrics.
+		// Two MemStats metrics have the same name in OpenMetrics.
 		collectors.WithGoCollectorMemStatsMetricsDisabled(), collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsMemory)))
 	metrics := expose.NewMetrics(source, own)
 	log := slog.New(slog.NewTextHandler(to.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -163,7 +163,7 @@ func (options *Options) open(ctx context.Context, to *console.Console, source ex
 	return o, nil
 }
 
-// unwrapped returns the reason of an error from Listen, without the layers of package net.
+// unwrapped returns the cause of an error from Listen, without the layers of package net.
 func unwrapped(err error) error {
 	var no unix.Errno
 	var unknown *net.DNSError
@@ -190,7 +190,7 @@ func (o *outputs) close() error {
 	if o.otlp != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
 		defer cancel()
-		if err := o.otlp.Shutdown(ctx); err != nil { // which is not a failure of the exporter
+		if err := o.otlp.Shutdown(ctx); err != nil { // this is not a failure of the exporter
 			o.Warn("the last metrics and spans were not sent: %v", err)
 		}
 	}

@@ -39,7 +39,7 @@ func (e *exporter) Collect() ([]expose.Family, error) {
 	return append(all, own.families(&e.state)...), errors.Join(errs...)
 }
 
-// numbers are the series of one of the exporter's own metrics.
+// numbers holds the series of one of the exporter's own metrics.
 type numbers []expose.Series
 
 func (n *numbers) add(value float64, labels ...string) {
@@ -49,7 +49,7 @@ func (n *numbers) add(value float64, labels ...string) {
 // one returns the series of a metric without labels.
 func one(value float64) numbers { return numbers{{Values: []string{}, Value: value}} }
 
-// ownMetrics describe the exporter itself, by rule.
+// ownMetrics describes the exporter itself, by rule.
 type ownMetrics struct {
 	events, lost, sites, problems, series numbers
 }
@@ -76,7 +76,7 @@ func (o *ownMetrics) rule(r *rule.Base, full uint64) error {
 	return nil
 }
 
-// families returns the metrics. One without series is not shown.
+// families returns the metrics. It leaves out metrics without series.
 func (o *ownMetrics) families(state *rulesState) []expose.Family {
 	success := 1.0
 	if state.failed {

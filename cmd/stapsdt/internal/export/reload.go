@@ -15,14 +15,14 @@ import (
 // rulesState is the state of the rules file.
 type rulesState struct {
 	path    string
-	file    os.FileInfo // when it was last looked at, or nil
-	checked time.Time   // then
-	hangup  atomic.Bool // whether it is to be read again
-	failed  bool        // its content is not in force
+	file    os.FileInfo // the file at the last check, or nil
+	checked time.Time   // when the file was last checked
+	hangup  atomic.Bool // whether the file must be read again
+	failed  bool        // whether its content is not in force
 	at      time.Time   // when the rules in force were read
 }
 
-// due reports whether the file is to be read again: at once after a hangup, and soon after it changed.
+// due reports whether the file must be read again: at once after a hangup, and soon after it has changed.
 func (s *rulesState) due() bool {
 	hangup := s.hangup.Swap(false)
 	if !hangup && time.Since(s.checked) < engine.Interval {
@@ -32,7 +32,7 @@ func (s *rulesState) due() bool {
 	was := s.file
 	s.file, _ = os.Stat(s.path)
 	if hangup || s.file == nil || was == nil {
-		return hangup || s.file != was // it has appeared, or is gone
+		return hangup || s.file != was // the file has appeared or disappeared
 	}
 	return !probes.SameContent(s.file, was)
 }

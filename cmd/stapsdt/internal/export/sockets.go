@@ -26,22 +26,22 @@ import (
 type socketExporter struct {
 	*console.Console
 	complaints *rule.Complaints
-	reads      chan reading // of the rules file, while reloading
+	reads      chan reading // results of reading the rules file during a reload
 	reloading  bool
 
-	mu    sync.Mutex // guards what follows, and the metrics
+	mu    sync.Mutex // guards the following fields, and the metrics
 	state rulesState
-	now   *watch // by the rules in force
-	lost  uint64 // by watches that have ended
+	now   *watch // the watch for the rules in force
+	lost  uint64 // events lost by watches that have ended
 }
 
-// reading is what reading the rules again has led to.
+// reading is the result of reading the rules again.
 type reading struct {
 	*watch
 	err error
 }
 
-// newSocketExporter returns an exporter by the rules of a file, which it reads.
+// newSocketExporter returns an exporter for the rules in a file, which it reads.
 func newSocketExporter(to *console.Console, file string) (e *socketExporter, err error) {
 	e = &socketExporter{Console: to, complaints: rule.NewComplaints(to), reads: make(chan reading, 1), state: rulesState{path: file, at: time.Now()}}
 	e.state.due()
@@ -49,7 +49,7 @@ func newSocketExporter(to *console.Console, file string) (e *socketExporter, err
 	return e, err
 }
 
-// read reads the rules, and connects to the programs. A rule that is the same as before continues to count.
+// read reads the rules, and connects to the programs. An unchanged rule continues to count.
 func (e *socketExporter) read(before *watch) (*watch, error) {
 	all, err := rules.Read(e.state.path)
 	if err != nil {
@@ -95,7 +95,7 @@ func (e *socketExporter) reload() {
 	}()
 }
 
-// reloaded returns the watch by rules that were read again, or nil. If they are wrong, those in force stay.
+// reloaded returns the watch for rules that were read again, or nil. If they are wrong, the rules in force stay.
 func (e *socketExporter) reloaded() *watch {
 	select {
 	case r := <-e.reads:
@@ -111,7 +111,7 @@ func (e *socketExporter) reloaded() *watch {
 	}
 }
 
-// run goes on until ctx is done.
+// run runs the exporter until ctx is done.
 func (e *socketExporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -127,7 +127,7 @@ func (e *socketExporter) run(ctx context.Context, hangup <-chan os.Signal) error
 			return err
 		}
 		for _, f := range w.feed.Files() {
-			w.gone(f) // the next one has other files of the same programs
+			w.gone(f) // the next watch has other files of the same programs
 		}
 		e.mu.Lock()
 		e.lost += w.feed.Missing()
@@ -146,7 +146,7 @@ func (e *socketExporter) Collect() ([]expose.Family, error) {
 	var all []expose.Family
 	for _, m := range e.now.metrics {
 		f := m.Family()
-		for i := range f.Series { // which goes on counting while it is sent
+		for i := range f.Series { // counting continues while the series are sent
 			s := &f.Series[i]
 			s.Buckets, s.Exponential = slices.Clone(s.Buckets), maps.Clone(s.Exponential)
 		}

@@ -12,20 +12,20 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// watch makes the metrics of some rules of the events of programs that listen. When the rules change, a second one begins before
-// the first ends, and each event belongs to one of them, by its time. It is a live.Consumer.
+// watch makes the metrics of some rules from the events of listening programs. When the rules change, a second watch
+// begins before the first ends, and each event belongs to one of them, by its time. It is a live.Consumer.
 type watch struct {
 	exporter *socketExporter
 	feed     *live.Feed
 	metrics  []*metric.Recorded
-	// next is the watch to which the events from the time until on belong, by CLOCK_MONOTONIC, or nil. earlier are the programs
-	// whose events from before that time, which next knows as since, belong to the watch before it.
+	// next is the watch that has the events from the time until on, by CLOCK_MONOTONIC, or nil. earlier are the programs
+	// whose events before that time belong to the previous watch; next has the time as since.
 	next         *watch
 	since, until time.Duration
 	earlier      map[program]bool
 }
 
-// program identifies one by what the head of its recording says.
+// program identifies a program by the head of its recording.
 type program struct {
 	pid   uint32
 	start uint64
@@ -33,7 +33,7 @@ type program struct {
 
 func programOf(f *replay.File) program { return program{f.Head().PID, f.Head().Start} }
 
-// owns reports whether an event is one of this watch.
+// owns reports whether an event belongs to this watch.
 func (w *watch) owns(e *recording.Event, f *replay.File) bool {
 	if w.next != nil && e.Monotonic >= w.until && w.next.has(programOf(f)) {
 		return false
@@ -71,7 +71,7 @@ func (w *watch) came(all []*recording.Probe) {
 	}
 }
 
-// gone forgets the operations of a program that were open when it ended.
+// gone drops the operations of a program that were open when it ended.
 func (w *watch) gone(f *replay.File) {
 	w.exporter.mu.Lock()
 	defer w.exporter.mu.Unlock()
@@ -93,10 +93,10 @@ func (w *watch) Event(event *recording.Event, f *replay.File) error {
 	return nil
 }
 
-// reloadInterval is how often it is looked whether the next watch has begun.
+// reloadInterval is the interval between checks whether the next watch has begun.
 const reloadInterval = 10 * time.Millisecond
 
-// Tick implements live.Consumer. A run ends when other rules are in force, and are watched by.
+// Tick implements live.Consumer. A run ends when other rules are in force and have a watch.
 func (w *watch) Tick() (next time.Duration, more bool, err error) {
 	e := w.exporter
 	e.reload()

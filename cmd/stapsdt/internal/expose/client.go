@@ -29,12 +29,12 @@ const (
 	protobufType = "application/x-protobuf"
 	// maxAnswer limits the size of a collector's answer, as OTLP recommends.
 	maxAnswer = 4 << 20
-	// maxReason limits the size of the part of an answer that is in an error.
+	// maxReason limits the part of an answer that an error contains.
 	maxReason      = 256
 	defaultTimeout = 10 * time.Second
-	firstDelay     = time.Second // before it is tried again
+	firstDelay     = time.Second // before the second attempt
 	maxDelay       = 30 * time.Second
-	// maxRetryAfter limits the time for which a collector can ask.
+	// maxRetryAfter limits the delay that a collector can request.
 	maxRetryAfter = 10 * time.Minute
 )
 
@@ -79,7 +79,7 @@ func newClient(endpoint *url.URL, signal string) (*client, error) {
 		c.http.Timeout = time.Duration(milliseconds) * time.Millisecond
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DisableCompression = true // of answers, which are short
+	transport.DisableCompression = true // answers are short
 	c.http.Transport = transport
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // which would become a GET
 	var err error
@@ -87,7 +87,7 @@ func newClient(endpoint *url.URL, signal string) (*client, error) {
 	return c, err
 }
 
-// certificates returns the TLS configuration by the environment.
+// certificates returns the TLS configuration from the environment.
 func certificates(signal string) (*tls.Config, error) {
 	config := &tls.Config{}
 	if path := setting(signal, "CERTIFICATE"); path != "" {
@@ -112,7 +112,7 @@ func certificates(signal string) (*tls.Config, error) {
 // temporaryError is an error after which a message is sent again.
 type temporaryError struct {
 	error
-	after time.Duration // that the collector asks for, or 0
+	after time.Duration // the delay that the collector requests, or 0
 }
 
 func (e *temporaryError) Unwrap() error { return e.error }
@@ -127,7 +127,7 @@ func (c *client) send(ctx context.Context, message, answer proto.Message) error 
 	return err
 }
 
-// partly reports that a collector has refused a part of a message, or warned about it.
+// partly reports that a collector refused a part of a message, or warned about it.
 func (c *client) partly(refused int64, what, message string) {
 	if refused > 0 {
 		c.failures.Inc()
@@ -145,7 +145,7 @@ func (c *client) post(ctx context.Context, message, answer proto.Message) error 
 	if c.gzip {
 		var zipped bytes.Buffer
 		w := gzip.NewWriter(&zipped)
-		_, _ = w.Write(body) // a buffer takes everything
+		_, _ = w.Write(body) // a buffer accepts everything
 		_ = w.Close()
 		body = zipped.Bytes()
 	}
@@ -174,13 +174,13 @@ func (c *client) post(ctx context.Context, message, answer proto.Message) error 
 		return nil
 	}
 	if err := proto.Unmarshal(text, answer); err != nil || len(text) > maxAnswer {
-		c.complain(fmt.Sprintf("OTLP: %s has taken a message, and what it answers is not valid", r.URL.Redacted()))
+		c.complain(fmt.Sprintf("OTLP: %s accepted a message, but its answer is not valid", r.URL.Redacted()))
 		proto.Reset(answer)
 	}
 	return nil
 }
 
-// retryAfter returns the time that a header asks for: seconds, or until a date.
+// retryAfter returns the delay in a header, which has seconds or a date.
 func retryAfter(header string, now time.Time) time.Duration {
 	after := time.Duration(0)
 	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
@@ -201,8 +201,8 @@ type backoff struct {
 	first, delay time.Duration
 }
 
-// next returns the time until the next attempt, by the error of the last one. again is false if there is
-// to be none.
+// next returns the delay until the next attempt, according to the error of the last one. again reports whether there
+// should be another attempt.
 func (b *backoff) next(err error) (pause time.Duration, again bool) {
 	var temporary *temporaryError
 	if !errors.As(err, &temporary) {

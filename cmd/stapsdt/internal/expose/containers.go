@@ -8,8 +8,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 )
 
-// divide returns the families without the series of containers, and those of each container. A resource of
-// OTLP has the names of the container, so that the series lose their labels.
+// divide returns the families without the series of containers, and the families of each container. An OTLP resource
+// has the names of the container, so the series lose these labels.
 func divide(families []Family) (rest []Family, of map[cgroup.Container][]Family) {
 	of = map[cgroup.Container][]Family{}
 	for i := range families {
@@ -34,17 +34,17 @@ func divide(families []Family) (rest []Family, of map[cgroup.Container][]Family)
 	return rest, of
 }
 
-// isContainerLabel reports whether the i-th label is one of containers.
+// isContainerLabel reports whether the i-th label names the container.
 func (f *Family) isContainerLabel(i int) bool {
 	return i < len(f.Labels) && slices.Contains(f.ContainerLabels, f.Labels[i])
 }
 
-// isEmptyLabel reports whether the i-th label is one of containers that no series has. Only Prometheus needs it.
+// isEmptyLabel reports whether the i-th label names the container, and is empty in all series. Only Prometheus needs it.
 func (f *Family) isEmptyLabel(i int) bool {
 	return f.isContainerLabel(i) && !slices.ContainsFunc(f.Series, func(s Series) bool { return i < len(s.Values) && s.Values[i] != "" })
 }
 
-// without returns the family with some series, and without some labels.
+// without returns the family with the given series, and without the labels that drop selects.
 func (f *Family) without(drop func(i int) bool, series []Series) Family {
 	kept := func(all []string) (rest []string) {
 		for i, one := range all {

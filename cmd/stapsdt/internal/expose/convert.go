@@ -49,14 +49,14 @@ func convert(f *Family) (family *dto.MetricFamily, invalid int) {
 	return family, invalid
 }
 
-// merged returns the series in the order of their labels, which it makes valid UTF-8. It adds series whose
-// labels are equal then, because Prometheus refuses duplicates.
+// merged returns the series, sorted by their labels, which it makes valid UTF-8. It adds up series whose labels have
+// become equal, because Prometheus refuses duplicates.
 func merged(f *Family) (all []*Series) {
 	found := make(map[string]*Series, len(f.Series))
 	keys := make([]string, 0, len(f.Series))
 	for i := range f.Series {
 		s := f.Series[i]
-		key := "" // of the overflow: other keys begin with the separator
+		key := "" // for the overflow: other keys begin with the separator
 		if !s.Overflow {
 			s.Values = repairedAll(s.Values)
 			key = separator + strings.Join(s.Values, separator)
@@ -75,10 +75,10 @@ func merged(f *Family) (all []*Series) {
 	return all
 }
 
-// separator is in no value, because it is not valid UTF-8.
+// separator occurs in no value, because it is not valid UTF-8.
 const separator = "\xff"
 
-// add adds the numbers of another series of the family. It does not write to what s shares with others.
+// add adds the numbers of another series of the family. It does not write to memory that s shares with other series.
 func (s *Series) add(t *Series) {
 	s.Value += t.Value
 	s.Sum += t.Sum
@@ -97,10 +97,10 @@ func (s *Series) add(t *Series) {
 	}
 }
 
-// descriptions are those of a family's series, by the labels that a series has.
+// descriptions holds the descriptions of a family's series, by their sets of labels.
 type descriptions map[labelSet]*prometheus.Desc
 
-// labelSet identifies the labels of a series: all, those of the overflow, or all but an empty ContainerID.
+// labelSet identifies the labels of a series: all labels, the label of the overflow, or all labels except an empty ContainerID.
 type labelSet struct {
 	labels   int
 	overflow bool
@@ -129,8 +129,8 @@ func (f *Family) metric(d descriptions, s *Series) (prometheus.Metric, error) {
 	return prometheus.NewConstMetricWithCreatedTimestamp(desc, prometheus.CounterValue, s.Value, s.Created, values...)
 }
 
-// labels returns the labels of a series. The overflow has a label of its own in place of the others.
-// Prometheus would add its own labels of containers where a series has none, so that these can be empty.
+// labels returns the labels of a series. The overflow has one label instead of the others. Labels of containers can be
+// empty, because Prometheus would otherwise add its own.
 func (f *Family) labels(s *Series) (names, values []string) {
 	names, values = make([]string, 0, len(f.Labels)+1), make([]string, 0, len(f.Labels)+1)
 	for i, name := range f.Labels {
@@ -173,7 +173,7 @@ func (f *Family) histogram(desc *prometheus.Desc, s *Series, values []string) (m
 	if err != nil || len(s.Exemplars) == 0 {
 		return m, err
 	}
-	// Prometheus wants them in order, and a bucket has the last one.
+	// Prometheus expects them in order, and a bucket has its latest one.
 	exemplars := make([]prometheus.Exemplar, len(s.Exemplars))
 	for i, e := range slices.SortedStableFunc(slices.Values(s.Exemplars), func(a, b Exemplar) int { return a.Time.Compare(b.Time) }) {
 		exemplars[i] = prometheus.Exemplar{Value: e.Value, Timestamp: e.Time, Labels: prometheus.Labels{exemplarLabel: fmt.Sprintf("%016x", e.SpanID)}}
@@ -181,8 +181,8 @@ func (f *Family) histogram(desc *prometheus.Desc, s *Series, values []string) (m
 	return prometheus.NewMetricWithExemplars(m, exemplars...)
 }
 
-// infiniteBucket adds to a native histogram the classic bucket of all values. Older versions of
-// Prometheus, and OpenMetrics as text, have exemplars nowhere else.
+// infiniteBucket adds the classic bucket of all values to a native histogram. In older versions of Prometheus, and in
+// OpenMetrics as text, only this bucket can have exemplars.
 type infiniteBucket struct{ prometheus.Metric }
 
 // Write implements prometheus.Metric.
@@ -194,7 +194,7 @@ func (b infiniteBucket) Write(to *dto.Metric) error {
 	return err
 }
 
-// repaired returns a text as valid UTF-8.
+// repaired returns text as valid UTF-8.
 func repaired(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 func repairedAll(texts []string) []string {

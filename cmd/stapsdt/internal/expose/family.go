@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package expose shows metrics to Prometheus, and sends metrics and spans by OTLP.
+// Package expose serves metrics to Prometheus, and sends metrics and spans by OTLP.
 package expose
 
 import (
@@ -18,7 +18,7 @@ const (
 	Histogram = dto.MetricType_HISTOGRAM
 )
 
-// ContainerID is the name of the label with the ID of a container. It is left out where it is empty.
+// ContainerID is the name of the label with the ID of a container. Series with an empty ID lack the label.
 const ContainerID = "container_id"
 
 // Family is a metric, with all of its series.
@@ -26,27 +26,27 @@ type Family struct {
 	Name, Help string         // the name of a counter ends in _total
 	Unit       string         // such as "seconds", or ""
 	Kind       dto.MetricType // Counter, Gauge or Histogram
-	Labels     []string       // their names
-	// ContainerLabels are the Labels that name the container. Only ContainerID is left out where it is empty.
-	// PerContainer reports whether they tell containers apart, each of which is then a resource of OTLP.
+	Labels     []string       // the names of the labels
+	// ContainerLabels are the Labels that name the container. Only ContainerID is left out if it is empty. PerContainer
+	// reports whether they distinguish containers, so that each is an OTLP resource.
 	ContainerLabels []string
 	PerContainer    bool
-	// Bounds are the upper bounds of a histogram's buckets, in order and without +Inf. A native
-	// histogram has none, and is of schema 3.
+	// Bounds are the upper bounds of a histogram's buckets, in order and without +Inf. A native histogram has none; its
+	// schema is 3.
 	Bounds []float64
 	Native bool
 	Series []Series
 }
 
-// Series are the numbers for one combination of labels.
+// Series holds the numbers for one combination of labels.
 type Series struct {
 	// Values are the values of Family.Labels. They come from traced programs: they can be hostile,
 	// and need not be UTF-8.
 	Values []string
-	// Container is the container of the events. It is zero outside of containers, and if the labels do not
-	// tell containers apart.
+	// Container is the container of the events. It is zero outside of containers, and if the labels do not distinguish
+	// containers.
 	Container cgroup.Container
-	// Overflow marks the series of all events that had no room in one of their own. Its Values are nil.
+	// Overflow marks the series of all events without room in a series of their own. Its Values are nil.
 	Overflow bool
 
 	Value float64 // of a counter or a gauge
@@ -54,12 +54,12 @@ type Series struct {
 	// Sum and Buckets describe a histogram. Buckets are not cumulative, and there is one more than Bounds.
 	Sum     float64
 	Buckets []uint64
-	// Zero and Exponential count the values of a native histogram: up to 0, and by the indices of buckets.
+	// Zero and Exponential count the values of a native histogram: values up to 0, and values by the indexes of buckets.
 	// Bucket i has the values above 2^((i-1)/8) and up to 2^(i/8).
 	Zero        uint64
 	Exponential map[int]uint64
 
-	Created   time.Time // when counting began: of a histogram always, otherwise if it is known
+	Created   time.Time // when counting began: always set for a histogram, and otherwise if it is known
 	Exemplars []Exemplar
 }
 
@@ -70,7 +70,7 @@ type Exemplar struct {
 	SpanID uint64
 }
 
-// Source has metrics.
+// Source is a source of metrics.
 type Source interface {
 	// Collect reads the metrics. It may be called at any time, by any goroutine.
 	Collect() ([]Family, error)

@@ -10,11 +10,10 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 )
 
-// maxScrapes is how many scrapes are answered at the same time. Others get the status 503.
+// maxScrapes is the maximum number of simultaneous scrapes. Further ones get the status 503.
 const maxScrapes = 4
 
-// NewHandler returns a handler with the metrics at /metrics, /-/healthy, and a page with links
-// to them.
+// NewHandler returns a handler that serves the metrics at /metrics, /-/healthy, and a page with links to them.
 func NewHandler(m *Metrics) (http.Handler, error) {
 	page, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "stapsdt export",
@@ -28,8 +27,8 @@ func NewHandler(m *Metrics) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without samples for when counting began, which double the series of counters: the formats
-	// of protobuf have a field for it.
+	// Without _created samples, which double the series of counters: the protobuf formats have a field for the time when
+	// counting began.
 	metrics := promhttp.HandlerFor(m, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, Registry: m.own, MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true,
 	})

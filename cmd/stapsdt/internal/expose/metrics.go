@@ -10,8 +10,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Metrics are those of a Source and the exporter's own. They are what /metrics shows and what
-// is sent by OTLP. It is a [prometheus.Gatherer].
+// Metrics combines the metrics of a Source with the exporter's own, for /metrics and for OTLP. It is a
+// [prometheus.Gatherer].
 type Metrics struct {
 	source Source
 	own    *prometheus.Registry
@@ -19,7 +19,7 @@ type Metrics struct {
 	failures, invalid prometheus.Counter
 }
 
-// NewMetrics returns the metrics of source and of own, where it registers its counters.
+// NewMetrics returns the metrics of source and of own. It registers its counters in own.
 func NewMetrics(source Source, own *prometheus.Registry) *Metrics {
 	m := &Metrics{
 		source: source, own: own,
@@ -36,8 +36,8 @@ func NewMetrics(source Source, own *prometheus.Registry) *Metrics {
 	return m
 }
 
-// Gather reads the metrics. Its error is always nil: what could not be read or is not valid is
-// counted and left out, so that the rest is still shown.
+// Gather reads the metrics. Its error is always nil: metrics that are unreadable or not valid are counted and left out,
+// so that the others are still shown.
 func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 	return m.withOwn(m.convert(m.collect())), nil
 }
@@ -51,7 +51,7 @@ func (m *Metrics) collect() []Family {
 	return collected
 }
 
-// convert converts metrics, and counts what is not valid.
+// convert converts metrics, and counts series that are not valid.
 func (m *Metrics) convert(collected []Family) (all []*dto.MetricFamily) {
 	for i := range collected {
 		family, invalid := convert(&collected[i])
@@ -63,8 +63,8 @@ func (m *Metrics) convert(collected []Family) (all []*dto.MetricFamily) {
 	return all
 }
 
-// withOwn adds the exporter's own metrics, and sorts all. It is called after convert, whose result it counts.
-// No rule makes a metric with the name of one of them.
+// withOwn adds the exporter's own metrics, and sorts all. It must be called after convert, because the counts of
+// convert are among them. No rule makes a metric with the name of one of them.
 func (m *Metrics) withOwn(all []*dto.MetricFamily) []*dto.MetricFamily {
 	own, err := m.own.Gather()
 	if err != nil {

@@ -19,17 +19,16 @@ import (
 	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 )
 
-// OTLP sends metrics and spans by OTLP over HTTP. The environment variables OTEL_EXPORTER_OTLP_…
-// for headers, certificates, timeouts and compression are in force, as are
-// OTEL_METRIC_EXPORT_INTERVAL and OTEL_RESOURCE_ATTRIBUTES.
+// OTLP sends metrics and spans by OTLP over HTTP. It obeys the environment variables OTEL_EXPORTER_OTLP_… for headers,
+// certificates, timeouts and compression, OTEL_METRIC_EXPORT_INTERVAL and OTEL_RESOURCE_ATTRIBUTES.
 type OTLP struct {
 	metrics  *Metrics
-	client   *client // of the metrics
+	client   *client // for the metrics
 	own      []*common.KeyValue
 	interval time.Duration
 	spans    *sender
 
-	ctx     context.Context // of the goroutines
+	ctx     context.Context // ends the goroutines
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
@@ -37,7 +36,7 @@ type OTLP struct {
 // defaultInterval is the time between two messages with metrics.
 const defaultInterval = time.Minute
 
-// CheckEndpoint returns an error if an endpoint is not one for NewOTLP.
+// CheckEndpoint returns an error if NewOTLP would refuse an endpoint.
 func CheckEndpoint(endpoint string) error {
 	_, err := parseEndpoint(endpoint)
 	return err
@@ -47,16 +46,15 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil:
-		return nil, errors.New("the endpoint is not a URL such as http://host:4318") // it may have a password
+		return nil, errors.New("the endpoint is not a URL such as http://host:4318") // the URL may contain a password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return nil, fmt.Errorf("the endpoint %q is not a URL such as http://host:4318", u.Redacted())
 	}
 	return u, nil
 }
 
-// NewOTLP begins to send metrics to an endpoint such as "http://host:4318", to whose path
-// v1/metrics and v1/traces are added. complain is called with each failure. A collector that is gone is no
-// error: what has been counted is sent when it is back.
+// NewOTLP begins to send metrics to an endpoint such as "http://host:4318". It appends v1/metrics and v1/traces to the
+// path. complain is called with each failure. An absent collector is no error: it gets the counts when it is back.
 func NewOTLP(ctx context.Context, endpoint string, m *Metrics, complain func(string)) (*OTLP, error) {
 	u, err := parseEndpoint(endpoint)
 	if err != nil {
@@ -91,10 +89,10 @@ func NewOTLP(ctx context.Context, endpoint string, m *Metrics, complain func(str
 	return o, nil
 }
 
-// Span sends a span later. It never blocks: a span for which there is no room is counted.
+// Span queues a span. It never blocks: it counts a span for which there is no room.
 func (o *OTLP) Span(s Span) { o.spans.add(s) }
 
-// run sends the metrics in intervals. After a temporary failure, it sends newer numbers, so that nothing waits.
+// run sends the metrics at intervals. After a temporary failure, it sends newer numbers, so that no message waits.
 func (o *OTLP) run() {
 	delays, pause := backoff{first: firstDelay}, o.interval
 	for {
@@ -121,7 +119,7 @@ func (o *OTLP) sendMetrics(ctx context.Context) error {
 	return nil
 }
 
-// resources returns the metrics by their resources: the exporter, and each container.
+// resources returns the metrics by resource: the exporter, and each container.
 func (o *OTLP) resources(now time.Time) (all []*metrics.ResourceMetrics) {
 	add := func(attributes []*common.KeyValue, scope *metrics.ScopeMetrics) {
 		all = append(all, &metrics.ResourceMetrics{Resource: &resource.Resource{Attributes: attributes}, ScopeMetrics: []*metrics.ScopeMetrics{scope}})
@@ -134,7 +132,7 @@ func (o *OTLP) resources(now time.Time) (all []*metrics.ResourceMetrics) {
 	return all
 }
 
-// Shutdown sends what has not been sent, and ends the sending. It is called once.
+// Shutdown sends all that has not been sent, and ends the sending. It must be called only once.
 func (o *OTLP) Shutdown(ctx context.Context) error {
 	o.stop()
 	o.running.Wait()

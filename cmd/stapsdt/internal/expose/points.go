@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// started is when metrics began that do not say it.
+// started is the start of metrics that do not define their own.
 var started = time.Now()
 
 const cumulative = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
@@ -81,7 +81,7 @@ func histogramPoint(m *dto.Metric, now uint64) *metrics.HistogramDataPoint {
 			p.Exemplars = append(p.Exemplars, convertExemplar(b.Exemplar))
 		}
 		if math.IsInf(b.GetUpperBound(), 1) {
-			break // it is here only if it has an exemplar
+			break // present only if it has an exemplar
 		}
 		p.ExplicitBounds = append(p.ExplicitBounds, b.GetUpperBound())
 		p.BucketCounts = append(p.BucketCounts, b.GetCumulativeCount()-below)
@@ -91,8 +91,8 @@ func histogramPoint(m *dto.Metric, now uint64) *metrics.HistogramDataPoint {
 	return p
 }
 
-// exponentialPoint converts a native histogram. OTLP numbers a bucket by its lower bound, which is one less
-// than Prometheus's number.
+// exponentialPoint converts a native histogram. OTLP identifies a bucket by its lower bound, so its index is one less
+// than Prometheus's.
 func exponentialPoint(m *dto.Metric, now uint64) *metrics.ExponentialHistogramDataPoint {
 	h := m.Histogram
 	positive := &metrics.ExponentialHistogramDataPoint_Buckets{}
@@ -123,7 +123,7 @@ func convertExemplar(e *dto.Exemplar) *metrics.Exemplar {
 	return &metrics.Exemplar{SpanId: id, TimeUnixNano: nanoseconds(e.Timestamp.AsTime()), Value: &metrics.Exemplar_AsDouble{AsDouble: e.GetValue()}}
 }
 
-// labelAttributes returns the labels of a series, or the attribute that OpenTelemetry has for the overflow.
+// labelAttributes returns the labels of a series, or OpenTelemetry's attribute for the overflow.
 func labelAttributes(m *dto.Metric) (all []*common.KeyValue) {
 	for _, l := range m.Label {
 		if l.GetName() == overflowLabel {
@@ -134,7 +134,7 @@ func labelAttributes(m *dto.Metric) (all []*common.KeyValue) {
 	return all
 }
 
-// since returns when counting began.
+// since returns the time when counting began.
 func since(created *timestamppb.Timestamp) uint64 {
 	if created == nil {
 		return nanoseconds(started)
@@ -142,13 +142,13 @@ func since(created *timestamppb.Timestamp) uint64 {
 	return nanoseconds(created.AsTime())
 }
 
-// codes are the units of Prometheus by UCUM, which OpenTelemetry uses.
+// codes maps the units of Prometheus to the codes of UCUM, which OpenTelemetry uses.
 var codes = map[string]string{
 	"seconds": "s", "bytes": "By", "ratio": "1", "meters": "m", "grams": "g", "joules": "J", "volts": "V", "amperes": "A", "celsius": "Cel",
 }
 
-// unit returns the unit of a family by UCUM: an annotation if UCUM does not have it, and "" if it is
-// unknown. The exporter's own metrics have it in their names only.
+// unit returns the UCUM unit of a family: an annotation if UCUM lacks the unit, and "" if it is unknown. The exporter's
+// own metrics have their unit only in their names.
 func unit(family *dto.MetricFamily) string {
 	name := family.GetUnit()
 	if name == "" {

@@ -20,10 +20,10 @@ import (
 // serviceName is the name of the exporter as a service.
 const serviceName = "stapsdt"
 
-// ownAttributes describe the exporter. Each start of an exporter is an instance of its own, which keeps the
-// sums of several on one machine apart. OTEL_RESOURCE_ATTRIBUTES takes precedence.
+// ownAttributes returns the attributes of the exporter. Each start of an exporter is a new instance, so that the sums
+// of several exporters on a machine are separate. OTEL_RESOURCE_ATTRIBUTES takes precedence.
 func ownAttributes(ctx context.Context) (all []*common.KeyValue) {
-	// An error means that the machine hides something, without which the rest is still right.
+	// An error means that the machine hides something; the other attributes are still right.
 	own, _ := resource.New(ctx,
 		resource.WithAttributes(semconv.ServiceName(serviceName), semconv.ServiceInstanceID(instance().String())),
 		resource.WithHost(), resource.WithHostID(), resource.WithProcessPID(), resource.WithFromEnv())
@@ -40,7 +40,7 @@ type process struct {
 	pid                  int
 }
 
-// attributes returns the attributes of a process, whose probes' provider is the service.
+// attributes returns the attributes of a process. The provider of its probes is the service.
 func (p process) attributes() []*common.KeyValue {
 	all := []*common.KeyValue{keyValue(string(semconv.ServiceNameKey), p.provider), keyValue(string(semconv.HostNameKey), hostname())}
 	if p.pid != 0 {
@@ -56,7 +56,7 @@ func (p process) attributes() []*common.KeyValue {
 	return all
 }
 
-// containerAttributes returns the attributes of a container that are known.
+// containerAttributes returns the known attributes of a container.
 func containerAttributes(c *cgroup.Container) (all []*common.KeyValue) {
 	for _, a := range []Attribute{
 		{string(semconv.K8SNamespaceNameKey), c.Namespace}, {string(semconv.K8SPodNameKey), c.Pod}, {string(semconv.K8SPodUIDKey), c.UID},
@@ -72,13 +72,13 @@ func containerAttributes(c *cgroup.Container) (all []*common.KeyValue) {
 // instance identifies this run of the exporter.
 var instance = sync.OnceValue(uuid.New)
 
-// instanceOf returns an instance of a service for a container, as this run of the exporter sees it: the
-// numbers of another exporter, or of another run, are separate.
+// instanceOf returns the service instance of a container for this run of the exporter, so that the numbers of other
+// exporters and other runs are separate.
 func instanceOf(c *cgroup.Container) string {
 	return uuid.NewSHA1(instance(), []byte(c.UID+"/"+c.Name+"/"+c.ID)).String()
 }
 
-// inContainer returns the attributes of a container's metrics: its own, and the exporter's without its process.
+// inContainer returns the attributes of a container's metrics: the container's own, and the exporter's without its process.
 func inContainer(own []*common.KeyValue, c *cgroup.Container) []*common.KeyValue {
 	of := append(containerAttributes(c), keyValue(string(semconv.ServiceInstanceIDKey), instanceOf(c)))
 	rest := slices.DeleteFunc(slices.Clone(own), func(a *common.KeyValue) bool {
@@ -87,7 +87,7 @@ func inContainer(own []*common.KeyValue, c *cgroup.Container) []*common.KeyValue
 	return append(rest, of...)
 }
 
-// hostname is the machine's name, or "".
+// hostname returns the machine's name, or "".
 var hostname = sync.OnceValue(func() string {
 	name, _ := os.Hostname()
 	return name

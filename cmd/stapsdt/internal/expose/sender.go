@@ -11,19 +11,18 @@ import (
 )
 
 const (
-	maxQueued  = 2048 // spans that wait
+	maxQueued  = 2048 // spans in the queue
 	maxBatch   = 512
 	batchEvery = 2 * time.Second
 )
 
-// sender sends spans in batches. Spans that come while a collector is gone wait, as many as the queue has
-// room for.
+// sender sends spans in batches. While a collector is absent, new spans wait in the queue as long as there is room.
 type sender struct {
 	*client
 	backoff
 	queue chan Span
-	batch []Span          // that is being sent
-	ctx   context.Context // of run
+	batch []Span          // the batch being sent
+	ctx   context.Context // ends run
 	spans *prometheus.CounterVec
 }
 
@@ -86,7 +85,7 @@ func (s *sender) run() {
 	}
 }
 
-// wait fills a batch, until there are enough spans or the first has waited long enough.
+// wait fills a batch until it has enough spans or the first one has waited long enough.
 func (s *sender) wait() {
 	var enough <-chan time.Time
 	for len(s.batch) < maxBatch {
@@ -103,7 +102,7 @@ func (s *sender) wait() {
 	}
 }
 
-// try sends the batch once. The error is temporary if the batch is to be sent again.
+// try sends the batch once. It returns a temporary error if the batch should be sent again.
 func (s *sender) try(ctx context.Context) error {
 	if len(s.batch) == 0 {
 		return nil
@@ -125,8 +124,8 @@ func (s *sender) try(ctx context.Context) error {
 	return err
 }
 
-// flush sends the rest, after run has returned. Each batch is sent once: a collector that is gone must not
-// hold up the end of the exporter.
+// flush sends the remaining spans after run has returned. It sends each batch once: an absent collector must not delay
+// the end of the exporter.
 func (s *sender) flush(ctx context.Context) error {
 	for len(s.batch)+len(s.queue) > 0 {
 		for len(s.batch) < maxBatch && len(s.queue) > 0 {

@@ -19,7 +19,7 @@ import (
 const (
 	headerTimeout = 10 * time.Second
 	answerTimeout = 30 * time.Second // longer than Prometheus waits by default
-	idleTimeout   = 5 * time.Minute  // longer than it is between most scrapes
+	idleTimeout   = 5 * time.Minute  // longer than the time between most scrapes
 	closeTimeout  = 5 * time.Second
 	maxHeader     = 64 << 10
 )
@@ -32,8 +32,8 @@ type Server struct {
 	log      *slog.Logger
 }
 
-// Listen listens on an address such as ":9964". The file of the web configuration, which may be
-// "", is that of Prometheus's exporters: it has certificates and users.
+// Listen listens on an address such as ":9964". config is a web configuration file, or "". It has the format of
+// Prometheus's exporters, with certificates and users.
 func Listen(addr, config string, handler http.Handler, log *slog.Logger) (*Server, error) {
 	if err := web.Validate(config); err != nil {
 		return nil, fmt.Errorf("web configuration %s: %w", config, err)
@@ -53,10 +53,10 @@ func Listen(addr, config string, handler http.Handler, log *slog.Logger) (*Serve
 	}, config, log}, nil
 }
 
-// Addr is where the server listens.
+// Addr returns the address on which the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// URL is what a client on this machine asks.
+// URL returns the URL for a client on this machine.
 func (s *Server) URL() string {
 	scheme := "http"
 	if hasTLS(s.config) {
@@ -65,7 +65,7 @@ func (s *Server) URL() string {
 	return scheme + "://" + s.listener.Addr().String()
 }
 
-// hasTLS reports whether a web configuration, which is valid, has a certificate.
+// hasTLS reports whether a valid web configuration has a certificate.
 func hasTLS(config string) bool {
 	text, err := os.ReadFile(config)
 	var content struct {
@@ -74,7 +74,7 @@ func hasTLS(config string) bool {
 	return err == nil && yaml.Unmarshal(text, &content) == nil && len(content.TLS) > 0
 }
 
-// Serve answers until ctx ends, and then lets requests end for a few seconds.
+// Serve serves until ctx is done. It then gives open requests a few seconds to end.
 func (s *Server) Serve(ctx context.Context) error {
 	defer s.listener.Close()
 	closed := make(chan struct{})

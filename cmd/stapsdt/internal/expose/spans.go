@@ -14,10 +14,10 @@ import (
 	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 )
 
-// scope names the maker of the spans and the metrics.
+// scope names the instrumentation scope of the spans and the metrics.
 const scope = "github.com/go-stapsdt/stapsdt/cmd/stapsdt"
 
-// convertSpans returns spans for OTLP, by their processes.
+// convertSpans converts spans for OTLP, grouped by process.
 func convertSpans(spans []Span) (all []*trace.ResourceSpans) {
 	of := map[process]*trace.ScopeSpans{}
 	for i := range spans {
@@ -49,13 +49,13 @@ func (s *Span) convert() *trace.Span {
 	return converted
 }
 
-// spanID has the bytes in the order in which an exemplar has the digits.
+// spanID returns the bytes in the order of an exemplar's digits.
 func spanID(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
 
 func nanoseconds(t time.Time) uint64 { return uint64(max(0, t.UnixNano())) }
 
-// keyValue returns an attribute for OTLP. OTLP has no unsigned integers: one that is too great becomes a
-// string, as OpenTelemetry specifies.
+// keyValue returns an attribute for OTLP. OTLP has no unsigned integers: a number that is too large becomes a string,
+// as OpenTelemetry specifies.
 func keyValue(key string, value any) *common.KeyValue {
 	if v, ok := value.(uint64); ok {
 		if value = int64(v); v > math.MaxInt64 {

@@ -9,11 +9,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// abi is where functions of Go take arguments and leave results on an architecture: ABIInternal, as
-// cmd/compile/abi-internal.md describes it.
+// abi describes where Go functions take arguments and leave results on an architecture. It is ABIInternal of
+// cmd/compile/abi-internal.md.
 type abi struct {
-	integers []string // registers by the names of sdt
-	floats   int      // how many registers there are for floats
+	integers []string // names of registers, as in package sdt
+	floats   int      // the number of registers for floats
 	float    string   // the prefix of their names
 	memory   func(displacement int64) sdt.Operand
 }
@@ -41,7 +41,7 @@ func whole(register string) sdt.Register {
 	return sdt.Register{Name: register, Full: register, Bits: 64}
 }
 
-// place is where a parameter is: in registers, or on the stack.
+// place is the place of a parameter: in registers, or on the stack.
 type place struct {
 	inRegisters     bool
 	integer, float_ int   // the first of its registers of each kind
@@ -52,11 +52,11 @@ type place struct {
 type sequence struct {
 	*abi
 	integer, float_ int
-	offset          int64 // the end of what is on the stack
+	offset          int64 // the end of the values on the stack
 }
 
-// assign returns the place of the next parameter. One that does not fit into the registers that are left
-// is on the stack, and the next one gets them.
+// assign returns the place of the next parameter. A parameter that does not fit into the remaining registers
+// is on the stack, and leaves them to the next one.
 func (s *sequence) assign(t *goType) place {
 	integers, floats, ok := t.registers()
 	if ok && t.size > 0 && s.integer+integers <= len(s.integers) && s.float_+floats <= s.floats {
@@ -77,7 +77,7 @@ func align(n, to int64) int64 {
 	return (n + to - 1) / to * to
 }
 
-// registers returns how many registers a value takes, or false if it is never in registers.
+// registers returns the number of registers that a value takes, or false if it is never in registers.
 func (t *goType) registers() (integers, floats int, ok bool) {
 	switch t.kind {
 	case reflect.Float32, reflect.Float64:
@@ -109,14 +109,14 @@ func (t *goType) registers() (integers, floats int, ok bool) {
 	return 1, 0, true
 }
 
-// dictionary is the parameter that a function of type parameters has before all but the receiver.
+// dictionary is the hidden parameter of a generic function. It precedes all parameters except the receiver.
 var dictionary = &goType{kind: reflect.UnsafePointer, size: wordSize, align: wordSize}
 
-// places are those of all parameters and results of a function.
+// places holds the places of all parameters and results of a function.
 type places struct {
 	params, results []place
-	// size is the size that the compiler notes: of what is on the stack, and of the space to which
-	// arguments in registers are spilled.
+	// size is the size that the compiler notes: of the parameters and results on the stack, and of the space
+	// to which arguments in registers are spilled.
 	size int64
 }
 
@@ -141,23 +141,23 @@ func (a *abi) places(params, results []*goType) places {
 
 var errFloat = errors.New("the kernel does not show the registers of floats")
 
-// reader turns a parameter into arguments that a tracer reads.
+// reader converts a parameter to arguments that a tracer reads.
 type reader struct {
 	*abi
 	place
-	// pointer is where the pointer is to the struct that is read, or nil for a parameter itself.
+	// pointer is the operand of the pointer to the struct that is read, or nil for a parameter itself.
 	pointer      *sdt.Operand
 	args, fields []Arg
 }
 
 const (
-	// maxLeaves is how many values are read of all parameters of a function.
+	// maxLeaves is the maximum number of values that are read from all parameters of a function.
 	maxLeaves = 48
-	// maxFields is how many fields have names that are reached through pointers of its parameters.
+	// maxFields is the maximum number of fields that are reached through pointers of its parameters.
 	maxFields = 512
 )
 
-// word returns the operand of the next word of the value, which is at an offset in it.
+// word returns the operand of the next word of the value, which is at the given offset in the value.
 func (r *reader) word(offset int64) sdt.Operand {
 	if r.pointer != nil {
 		return r.inStruct(offset)
@@ -170,7 +170,7 @@ func (r *reader) word(offset int64) sdt.Operand {
 	return sdt.Operand{Kind: sdt.OperandRegister, Base: whole(register), Text: register}
 }
 
-// inStruct returns an operand in the struct to which a pointer points.
+// inStruct returns an operand in the struct to which the pointer points.
 func (r *reader) inStruct(offset int64) sdt.Operand {
 	return sdt.Operand{Kind: sdt.OperandMemory, Displacement: offset, Text: fmt.Sprintf("%d(*%s)", offset, r.pointer.Text)}
 }
@@ -197,8 +197,8 @@ func (r *reader) add(a Arg) {
 	}
 }
 
-// through adds the fields of a struct to which the pointer at an operand points. A field that is a
-// pointer is its address.
+// through adds the fields of the struct to which the pointer at an operand points. The value of a field that
+// is a pointer is the address.
 func (r *reader) through(name string, pointer sdt.Operand, t *goType) {
 	if t == nil || t.kind != reflect.Struct || r.pointer != nil {
 		return
@@ -208,7 +208,7 @@ func (r *reader) through(name string, pointer sdt.Operand, t *goType) {
 	r.pointer = nil
 }
 
-// read adds the arguments of a value of a type, which is at an offset in the parameter.
+// read adds the arguments of a value of type t at an offset in the parameter.
 func (r *reader) read(name string, t *goType, offset int64) {
 	one := sdt.Arg{Name: name, Type: t.described(), Size: wordSize}
 	switch t.kind {

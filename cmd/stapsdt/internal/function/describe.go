@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Describe finds out where the arguments and results of functions are.
+// Describe sets the arguments and results of functions.
 func (p *Program) Describe(fns []*Function) {
 	fns = slices.DeleteFunc(slices.Clone(fns), func(fn *Function) bool {
 		was := fn.described
@@ -38,7 +38,7 @@ func (p *Program) Describe(fns []*Function) {
 	}
 }
 
-// indescribable returns why the arguments of a function are not where the ABI says, or nil.
+// indescribable returns the reason why the arguments of a function are not where the ABI puts them, or nil.
 func (p *Program) indescribable(fn *Function) error {
 	switch {
 	case fn.Assembly:
@@ -106,7 +106,7 @@ func (r *reader) parameter(kind string, i int, q *param, at place) {
 	}
 }
 
-// shown returns the name of a parameter, or that of its index if it has none.
+// shown returns the name of a parameter, or a name made from its index if it has none.
 func (q *param) shown(kind string, i int) string {
 	if q.name == "_" || q.name == "" || q.name[0] == '~' {
 		return fmt.Sprintf("%s%d", kind, i)
@@ -114,7 +114,7 @@ func (q *param) shown(kind string, i int) string {
 	return q.name
 }
 
-// String returns the signature as in Go.
+// String returns the signature in Go syntax.
 func (s *signature) String() string {
 	list := func(kind string, all []param) string {
 		var parts []string
@@ -130,17 +130,17 @@ func (s *signature) String() string {
 	return text
 }
 
-// closure is the end of the name of a function literal, and of what the compiler makes for go and defer.
+// closure matches the end of the name of a function literal, or of a function that the compiler makes for go and defer.
 var closure = regexp.MustCompile(`[.-](func|gowrap|deferwrap|range)?\d+$`)
 
 // dictName is the name of the parameter with the dictionary.
 const dictName = ".dict"
 
-// hasDictionary reports whether a function is an instance for type arguments of one shape, which takes a
-// dictionary of the types. A function literal in one has the dictionary from there.
+// hasDictionary reports whether a function takes a dictionary of types, because it is an instance for type arguments
+// of one shape. A function literal in an instance uses the dictionary of the instance.
 func hasDictionary(name string) bool {
 	return strings.Contains(name, "[go.shape.") && !closure.MatchString(name)
 }
 
-// isMethod reports whether the name of an instance is that of a method.
+// isMethod reports whether an instance is a method, by its name.
 func isMethod(name string) bool { return !strings.HasSuffix(name, "]") }

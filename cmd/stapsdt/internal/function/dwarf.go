@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// maxDWARF is how many bytes of DWARF are read. The largest programs in Go have some 100 MB.
+	// maxDWARF is the maximum number of bytes of DWARF that are read. The largest Go programs have some 100 MB.
 	maxDWARF = 256 << 20
-	// functionWork and typeWork are what is read of it, as debuginfo.Entries counts: about 0.2 seconds'
-	// worth each. rangeWork is how many ranges of units are read.
+	// functionWork and typeWork limit the work of reading it, in the unit of debuginfo.Entries: each takes about
+	// 0.2 seconds. rangeWork is the maximum number of ranges of units that are read.
 	functionWork = 1 << 22
 	typeWork     = 1 << 21
 	rangeWork    = 1 << 18
 )
 
-// debugSections are those that types and the places of functions need.
+// debugSections are the sections that describe types and the places of functions.
 var debugSections = []string{".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_addr", ".debug_ranges", ".debug_rnglists"}
 
 var errNoDWARF = errors.New("the program has no DWARF: it was linked with -w or -s, or stripped")
 
-// signature is what DWARF says of a function.
+// signature is the description of a function in DWARF.
 type signature struct {
 	params, results []param
 }
@@ -37,13 +37,13 @@ type param struct {
 	typ  *goType
 }
 
-// debugging is the DWARF of a program.
+// debugging reads the DWARF of a program.
 type debugging struct {
 	*debuginfo.Data
-	err     error // why there is none, or nil
+	err     error // the reason why there is no DWARF, or nil
 	entries debuginfo.Entries
 	types   types
-	ranges  int // how many may still be read
+	ranges  int // the number that may still be read
 }
 
 func newDebugging(f *elf.File) *debugging {
@@ -86,7 +86,7 @@ func contains(all []string, name string) bool {
 	return false
 }
 
-// signatures reads those of functions, by their entries. errs are the reasons that some could not be read.
+// signatures reads the signatures of functions and returns them by entry. errs holds the errors of those that could not be read.
 func (d *debugging) signatures(fns []*Function) (found map[uint64]*signature, errs map[uint64]error) {
 	found, errs = map[uint64]*signature{}, map[uint64]error{}
 	if d.err != nil {
@@ -101,7 +101,7 @@ func (d *debugging) signatures(fns []*Function) (found map[uint64]*signature, er
 		wanted[fn.Entry] = true
 		packages[packageOf(fn.Name)] = true
 	}
-	// Most functions are in the unit of their package. Instances of generic ones are where they are used.
+	// Most functions are in the unit of their package. Instances of generic functions are in units that use them.
 	var err error
 	for _, named := range []bool{true, false} {
 		for _, u := range d.Units {
@@ -135,8 +135,8 @@ func packageOf(name string) string {
 	return strings.ReplaceAll(name, "%2e", ".")
 }
 
-// unit reads the functions of a unit: of one that is named like a package, or of the others if they have
-// the address of a function.
+// unit reads the functions of a unit if it is named like one of the packages or, if named is false, if it
+// has the address of a wanted function.
 func (d *debugging) unit(u debuginfo.Unit, named bool, packages map[string]bool, wanted map[uint64]bool, found func(uint64, *signature, error)) error {
 	root, err := d.entries.At(u.Entry)
 	if err != nil || root == nil || !root.Children || root.Tag != dwarf.TagCompileUnit {
@@ -176,7 +176,7 @@ func (d *debugging) unit(u debuginfo.Unit, named bool, packages map[string]bool,
 	}
 }
 
-// skip reads the children of an entry, to count them: siblings could lead anywhere.
+// skip reads the children of an entry, so that they count as work: a sibling attribute could lead anywhere.
 func (d *debugging) skip(e *dwarf.Entry) error {
 	if !e.Children {
 		return nil
@@ -195,7 +195,7 @@ func (d *debugging) skip(e *dwarf.Entry) error {
 	return nil
 }
 
-// has reports whether a unit has one of some addresses.
+// has reports whether a unit contains one of the addresses.
 func (d *debugging) has(root *dwarf.Entry, addresses map[uint64]bool) bool {
 	if d.ranges <= 0 {
 		return false
@@ -215,7 +215,7 @@ func (d *debugging) has(root *dwarf.Entry, addresses map[uint64]bool) bool {
 	return false
 }
 
-// signature reads the parameters of a function, which are the next entries, and all others of it.
+// signature reads all children of a function's entry, including its parameters, which come next.
 func (d *debugging) signature(e *dwarf.Entry) (*signature, error) {
 	s := &signature{}
 	var wrong error

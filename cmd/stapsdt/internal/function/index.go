@@ -2,17 +2,17 @@ package function
 
 import "github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
 
-// maxIndexed is how many functions, and how many inlined calls, are kept for the next pattern. A program with
-// more of them is read again for each.
+// maxIndexed is the maximum number of functions, and of inlined calls, that are kept for the next pattern. A program
+// with more of them is read again for each pattern.
 const maxIndexed = 1 << 20
 
-// index has what patterns are compared with.
+// index holds the names that patterns are compared with.
 type index struct {
 	functions []gotable.Function
 	inlined   []inlinedCall
 }
 
-// inlinedCall says that the compiler has replaced a call of one function by its code in another.
+// inlinedCall is a call of callee in caller that the compiler has replaced by the code of callee.
 type inlinedCall struct{ callee, caller string }
 
 // functions calls visit with each function of the table until it returns false.
@@ -35,7 +35,7 @@ func (p *Program) functions(visit func(gotable.Function) bool) {
 	}
 }
 
-// inlinedCalls calls visit with each call that was inlined, some of them more than once.
+// inlinedCalls calls visit with each inlined call, with some more than once.
 func (p *Program) inlinedCalls(visit func(callee, caller string)) {
 	if p.index.inlined == nil {
 		p.table.Inlined(func(callee, caller string) {

@@ -10,14 +10,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
 )
 
-// NoneError says that no function has a name that matches a pattern.
+// NoneError is the error that no function matches a pattern.
 type NoneError struct {
 	Pattern Pattern
-	// Inlined is the number of functions that are known to have inlined one of that name, and Callers are
+	// Inlined is the number of functions that are known to have inlined a matching function, and Callers are
 	// some of them.
 	Inlined int
 	Callers []string
-	// Nearest are the names that are most alike.
+	// Nearest are the most similar names.
 	Nearest []string
 }
 
@@ -37,7 +37,7 @@ func (e *NoneError) Error() string {
 	return text
 }
 
-// enumerate lists some of a number of names.
+// enumerate lists some of n names.
 func enumerate(names []string, n int) string {
 	text := strings.Join(names, ", ")
 	if n > len(names) {
@@ -53,7 +53,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// maxNamed is how many names an error lists.
+// maxNamed is the maximum number of names that an error lists.
 const maxNamed = 5
 
 // none returns the error for a pattern that no function matches.
@@ -71,7 +71,7 @@ func (p *Program) none(pattern Pattern, inlined map[string]map[string]bool) erro
 	return e
 }
 
-// nearest returns the names whose last part is most like that of a pattern, those of its package first.
+// nearest returns the names whose last part is most similar to the last part of a pattern. Names in its package come first.
 func (p *Program) nearest(pattern Pattern) (names []string) {
 	last := lastPart(strings.NewReplacer("(*", "(*", "*", "", "?", "").Replace(string(pattern)))
 	if last == "" || len(last) > maxName {
@@ -115,8 +115,8 @@ func lastPart(name string) string {
 	return strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
 }
 
-// distance returns how many bytes must be inserted, removed, replaced or swapped with their neighbors to
-// make one name the other.
+// distance returns the number of bytes to insert, remove, replace or swap with a neighbor to change one name
+// into the other.
 func distance(a, b string) int {
 	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
@@ -140,7 +140,7 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// common returns how many bytes two names have in common at their beginnings.
+// common returns the length of the longest common prefix of two names.
 func common(a, b string) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {

@@ -2,9 +2,9 @@ package function
 
 import "strings"
 
-// Pattern selects functions by their names. A pattern that is the name of a function selects that one
-// and no other. Otherwise * stands for any characters, and ? for one; the * of a pointer receiver, as
-// in (*Server), is literal, and so are brackets.
+// Pattern selects functions by their names. A pattern that is the name of a function selects only that
+// function. Otherwise * stands for any characters, and ? for one. The * of a pointer receiver, as in
+// (*Server), and brackets are literal.
 type Pattern string
 
 // token is a part of a pattern: a literal, or a wildcard.
@@ -50,11 +50,11 @@ func (p Pattern) IsGlob() bool {
 // Match reports whether a name matches the pattern as a glob, or is equal to it.
 func (p Pattern) Match(name string) bool { return string(p) == name || match(p.tokens(), name) }
 
-// match takes time proportional to the product of both lengths at most: after a star, it goes back to
-// that star only.
+// match reports whether tokens match a name. It takes at most time proportional to the product of both
+// lengths, because it goes back only to the last star.
 func match(tokens []token, name string) bool {
 	i, at := 0, 0
-	star, from := -1, 0 // the last star, and the end of what it stands for
+	star, from := -1, 0 // the last star, and the end of the characters that it matches
 	for {
 		switch {
 		case i == len(tokens) && at == len(name):

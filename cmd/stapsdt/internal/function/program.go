@@ -19,17 +19,17 @@ type Place int
 
 // The kinds of instructions.
 const (
-	// AtEntry is the first instruction. The kernel single-steps it, and if the stack has to grow, it
-	// runs twice.
+	// AtEntry is the first instruction. The kernel single-steps it, and it runs twice if the stack has to
+	// grow.
 	AtEntry Place = iota
 	// AtPush is the push after the stack check, which the kernel emulates.
 	AtPush
-	// AtBranch is the branch of the stack check on arm64, which the kernel simulates. An event of a
-	// branch that is taken is not a call.
+	// AtBranch is the branch of the stack check on arm64, which the kernel simulates. If the branch is
+	// taken, the event is not a call.
 	AtBranch
 )
 
-// String returns words for people.
+// String describes the place for people.
 func (p Place) String() string {
 	switch p {
 	case AtPush:
@@ -40,7 +40,7 @@ func (p Place) String() string {
 	return "the entry"
 }
 
-// Site is an instruction: its address in the file's own addresses, and its offset in the file.
+// Site is an instruction, with its address in the ELF file and its offset in the file.
 type Site struct {
 	Address, Offset uint64
 }
@@ -48,45 +48,45 @@ type Site struct {
 // Arg is a value that is read at a site.
 type Arg struct {
 	sdt.Arg
-	// Length is where the length of a string is, or nil. The operand is then the address of its bytes.
+	// Length is the operand of the length of a string, or nil. If it is set, the operand of the value is the address of its bytes.
 	Length *sdt.Operand
-	// Dynamic means that the operand is the first word of an interface, which tells the type of its
-	// value: directly, or by a table if the interface has Methods.
+	// Dynamic means that the operand is the first word of an interface. This word points to the type of
+	// the value or, if Methods is set, to a table with the type.
 	Dynamic, Methods bool
-	// Alias is the name by the index of the parameter or result, such as ret0, or "" if it is the name
-	// itself or if the argument is a part.
+	// Alias is the name made from the index of the parameter or result, such as ret0. It is "" if it equals
+	// the name, or if the argument is a part of a parameter.
 	Alias string
-	// Pointer is where a pointer is, in whose struct the operands are, which have only a displacement. It
-	// is nil for what is not reached through a pointer.
+	// Pointer is the operand of a pointer to the struct that holds the value. The other operands are then only a
+	// displacement. It is nil for a value that is not reached through a pointer.
 	Pointer *sdt.Operand
 }
 
 // Function is a function that can be probed.
 type Function struct {
-	// Name is what go tool nm shows.
+	// Name is the name that go tool nm shows.
 	Name string
-	// File and Line are where it is in the source.
+	// File and Line are its position in the source.
 	File string
 	Line int
-	// Signature is that of its source, such as "(n int) (ret0 error)", or "" if ArgsErr is set.
+	// Signature is the signature in the source, such as "(n int) (ret0 error)", or "" if ArgsErr is set.
 	Signature string
 	// Entry is its address.
 	Entry uint64
-	// Place and Call are where a call is seen.
+	// Call is the instruction at which a call is seen, and Place its kind.
 	Place Place
 	Call  Site
-	// Returns are the instructions that return. Without any, ReturnErr is the reason.
+	// Returns are the return instructions. If there are none, ReturnErr is the reason.
 	Returns   []Site
 	ReturnErr error
-	// Args are read at a call, and Results at a return. Without them, ArgsErr is the reason.
+	// Args are read at a call, and Results at a return. If they are unknown, ArgsErr is the reason.
 	Args, Results []Arg
 	ArgsErr       error
 	// Fields and ResultFields are the fields of structs to which Args and Results point.
 	Fields, ResultFields []Arg
-	// Assembly means that it was written in assembly, so that nothing is known of registers.
+	// Assembly means that the function was written in assembly, so that its use of registers is unknown.
 	Assembly bool
-	// Inlined is the number of functions that are known to have inlined it. There may be more: the
-	// compiler does not note each.
+	// Inlined is the number of functions that are known to have inlined it. There may be more, because the
+	// compiler does not record every one.
 	Inlined int
 
 	info      gotable.Function
@@ -105,17 +105,17 @@ type Program struct {
 	index   index
 }
 
-// MaxMatches is how many functions a pattern may select.
+// MaxMatches is the maximum number of functions that a pattern may select.
 const MaxMatches = 500
 
 // maxCode is the size of the largest function whose instructions are read.
 const maxCode = 8 << 20
 
-// The releases of Go whose functions are known.
+// The supported releases of Go.
 const firstRelease, lastRelease = 22, 27
 
-// Open reads the table of functions of a program. The error wraps gotable.ErrNoTable if it is not a Go
-// program.
+// Open reads the function table of a program. The error wraps gotable.ErrNoTable if the program was not
+// built by Go.
 func Open(r io.ReaderAt) (*Program, error) {
 	f, err := elffile.New(r)
 	if err != nil {
@@ -149,11 +149,11 @@ func (p *Program) Runs(on elf.Machine) error {
 	return nil
 }
 
-// maxNames is how many names of types are kept.
+// maxNames is the maximum number of type names that are kept.
 const maxNames = 1 << 14
 
-// NameOf returns the name of the type of Go at an address, "nil" for 0, and "?" if there is none, as for
-// types that a program has made at run time. It implements record.Names.
+// NameOf returns the name of the Go type at an address, "nil" for 0, and "?" if there is no type, as for types
+// that a program has made at run time. It implements record.Names.
 func (p *Program) NameOf(address uint64) string {
 	if address == 0 {
 		return "nil"
@@ -172,7 +172,7 @@ func (p *Program) NameOf(address uint64) string {
 	return name
 }
 
-// release returns the minor number of a release, or 0 if a version is none of the known ones, or has
+// release returns the minor number of a release, or 0 if the version is unknown or has
 // experiments, which can change anything.
 func release(version string) int {
 	minor, ok := strings.CutPrefix(version, "go1.")
@@ -203,9 +203,9 @@ func (p *Program) Select(pattern Pattern) ([]*Function, error) {
 	return fns, err
 }
 
-// Find returns the functions that a pattern selects. Describe adds their arguments: it is called once for
-// all, because it reads the DWARF of a package for one function as for many. The error is a *NoneError if there
-// is no function.
+// Find returns the functions that a pattern selects. The error is a *NoneError if there is no function. Describe
+// adds their arguments. It is called once for all of them, because reading the DWARF of a package takes the same time
+// for one function as for many.
 func (p *Program) Find(pattern Pattern) ([]*Function, error) {
 	matches, err := p.matches(pattern)
 	if err != nil {
@@ -230,10 +230,10 @@ func (p *Program) Find(pattern Pattern) ([]*Function, error) {
 	return fns, nil
 }
 
-// matches returns the functions whose names match: the one that has the name, or all that match the
-// pattern and that a programmer has written.
+// matches returns the function whose name is the pattern or, if there is none, all functions in source code whose
+// names match it.
 func (p *Program) matches(pattern Pattern) (matches []gotable.Function, err error) {
-	equal := map[bool]*gotable.Function{} // by whether it is a wrapper
+	equal := map[bool]*gotable.Function{} // whether it is a wrapper → function
 	tokens, refused := pattern.tokens(), false
 	p.functions(func(f gotable.Function) bool {
 		if f.Name == string(pattern) {
@@ -278,7 +278,7 @@ func isFIPS(name string) bool {
 	return ok && (rest == "" || rest[0] == '/' || rest[0] == '.')
 }
 
-// inlined returns the functions that have inlined those that match a pattern, by the names of these.
+// inlined maps the names of functions that match a pattern to the functions that have inlined them.
 func (p *Program) inlined(pattern Pattern) map[string]map[string]bool {
 	callers := map[string]map[string]bool{}
 	tokens := pattern.tokens()
@@ -300,7 +300,7 @@ func (p *Program) inlined(pattern Pattern) map[string]map[string]bool {
 	return callers
 }
 
-// function finds out where calls and returns of a function are seen.
+// function returns a function with the instructions at which calls and returns are seen.
 func (p *Program) function(info gotable.Function) (*Function, error) {
 	fn := &Function{Name: info.Name, Entry: info.Entry, Assembly: info.Assembly, info: info}
 	fn.File, fn.Line = p.table.Line(&info)
@@ -326,8 +326,8 @@ func (p *Program) function(info gotable.Function) (*Function, error) {
 	return fn, nil
 }
 
-// code returns the instructions between two addresses, which are in a part of the file that is mapped
-// as executable, and where they are in the file.
+// code returns the instructions between two addresses, and their offset in the file. They must be in a part
+// of the file that is mapped as executable.
 func (p *Program) code(start, end uint64) (code []byte, offset uint64, err error) {
 	for _, s := range p.file.Progs {
 		if s.Type != elf.PT_LOAD || s.Flags&elf.PF_X == 0 || start < s.Vaddr || start-s.Vaddr >= s.Filesz {

@@ -11,13 +11,13 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// goType is a type of Go as DWARF describes it.
+// goType is a Go type as DWARF describes it.
 type goType struct {
 	name        string
 	kind        reflect.Kind
 	size, align int64
 	count       int64   // of an array
-	elem        *goType // of an array, and of a pointer if it was followed
+	elem        *goType // of an array, or of a pointer that was followed
 	fields      []goField
 	methods     bool // an interface with methods
 }
@@ -30,34 +30,34 @@ type goField struct {
 
 const (
 	attrKind = dwarf.Attr(0x2900) // DW_AT_go_kind, a reflect.Kind
-	// maxNesting is how deep structs and arrays contain each other, and how many names a type has.
+	// maxNesting limits how deep structs and arrays are nested, and how many names a type has.
 	maxNesting = 8
-	// maxName is how many bytes a name has that is shown. Longer ones are cut.
+	// maxName is the maximum length of a name in bytes. Longer names are cut.
 	maxName = 256
-	// maxSize is the size of the largest type that is read.
+	// maxSize is the maximum size of a type.
 	maxSize = 1 << 30
 )
 
-// kindMask leaves out flags that older releases keep in the same byte.
+// kindMask removes flags that older releases keep in the same byte.
 const kindMask = 1<<5 - 1
 
 var errType = errors.New("a type is not described")
 
-// types reads types, within a budget.
+// types reads types within a work budget.
 type types struct {
 	entries debuginfo.Entries
 }
 
-// reach says to which pointers the types are read that they point to.
+// reach selects the pointers that are followed to the types of their targets.
 type reach int
 
 const (
 	toNone   reach = iota
-	toValue        // to the value itself, if it is a pointer
-	toFields       // to the value and to its fields
+	toValue        // the value itself, if it is a pointer
+	toFields       // the value and its fields
 )
 
-// read reads the type at an offset, and within its reach those to which pointers point.
+// read reads the type at an offset, and the types to which pointers within the reach point.
 func (t *types) read(at dwarf.Offset, follow reach, depth int) (*goType, error) {
 	if depth > maxNesting {
 		return nil, fmt.Errorf("%w: it is nested too deeply", errType)
@@ -77,7 +77,7 @@ func (t *types) read(at dwarf.Offset, follow reach, depth int) (*goType, error) 
 	if e.Tag == dwarf.TagTypedef && hasType {
 		return t.named(typ, to, follow, depth)
 	}
-	if !isGo && e.Tag == dwarf.TagPointerType && typ.name == "unsafe.Pointer" { // which has no kind
+	if !isGo && e.Tag == dwarf.TagPointerType && typ.name == "unsafe.Pointer" { // it has no kind attribute
 		typ.kind, isGo = reflect.UnsafePointer, true
 	}
 	if !isGo {
@@ -105,12 +105,12 @@ func (t *types) read(at dwarf.Offset, follow reach, depth int) (*goType, error) 
 	return typ, typ.check()
 }
 
-// isPointer reports whether values of a kind are pointers to something that is not read.
+// isPointer reports whether values of a kind are pointers whose targets are not read.
 func isPointer(kind reflect.Kind) bool {
 	return kind == reflect.UnsafePointer || kind == reflect.Func || kind == reflect.Map || kind == reflect.Chan
 }
 
-// named reads what a name stands for. The name of runtime.iface tells an interface with methods.
+// named reads the type for which a name stands. The name runtime.iface identifies an interface with methods.
 func (t *types) named(typ *goType, to dwarf.Offset, follow reach, depth int) (*goType, error) {
 	if typ.kind == reflect.Interface {
 		for range maxNesting {
@@ -215,7 +215,7 @@ func (t *types) array(e *dwarf.Entry, typ *goType, to dwarf.Offset, depth int) (
 	return err
 }
 
-// sizes are those of types of one size.
+// sizes are the sizes of the kinds whose types all have the same size.
 var sizes = map[reflect.Kind]int64{
 	reflect.Bool: 1, reflect.Int: 8, reflect.Int8: 1, reflect.Int16: 2, reflect.Int32: 4, reflect.Int64: 8,
 	reflect.Uint: 8, reflect.Uint8: 1, reflect.Uint16: 2, reflect.Uint32: 4, reflect.Uint64: 8, reflect.Uintptr: 8,
@@ -223,7 +223,7 @@ var sizes = map[reflect.Kind]int64{
 	reflect.Interface: 16, reflect.Pointer: 8, reflect.UnsafePointer: 8, reflect.Func: 8, reflect.Map: 8, reflect.Chan: 8,
 }
 
-// check sets the alignment, and returns an error if the type is not one of Go.
+// check sets the alignment, and returns an error if the type is not a Go type.
 func (t *goType) check() error {
 	wrong := fmt.Errorf("%w: %s", errType, t.name)
 	want, fixed := sizes[t.kind]

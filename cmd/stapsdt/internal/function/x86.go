@@ -6,12 +6,12 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// maxPrologue is how many instructions may precede the one that follows the stack check.
+// maxPrologue is the maximum number of instructions before the one that follows the stack check.
 const maxPrologue = 8
 
 // callX86 returns the offset of the instruction at which a call is seen: the push after the stack
-// check, which the kernel emulates, or the entry. At the push the arguments are where they are at the
-// entry, and the call counts once: if the stack has to grow, the function starts again before it.
+// check, which the kernel emulates, or the entry. At the push the arguments are in the same places as at the
+// entry, and a call counts once, because a function whose stack has to grow starts again before the push.
 func callX86(code []byte) (offset uint64, at Place) {
 	for n := 0; n < maxPrologue; n++ {
 		inst, err := x86asm.Decode(code[offset:], 64)
@@ -28,8 +28,8 @@ func callX86(code []byte) (offset uint64, at Place) {
 	return 0, AtEntry
 }
 
-// isStackCheck reports whether an instruction is one of a stack check, which changes R12 and R13 only,
-// or the push that follows it.
+// isStackCheck reports whether an instruction belongs to a stack check, which changes only R12 and R13,
+// or is the push that follows it.
 func isStackCheck(inst *x86asm.Inst) bool {
 	switch inst.Op {
 	case x86asm.PUSH:
@@ -48,7 +48,7 @@ var (
 	errTail         = errors.New("it ends with a jump to another function, whose return is not its own")
 )
 
-// returnsX86 returns the offsets of the instructions that return.
+// returnsX86 returns the offsets of the return instructions.
 func returnsX86(code []byte) (offsets []uint64, err error) {
 	for at := 0; at < len(code); {
 		if n := vexLength(code[at:]); n > 0 {
@@ -77,8 +77,8 @@ func returnsX86(code []byte) (offsets []uint64, err error) {
 	return offsets, nil
 }
 
-// vexLength returns the length of an instruction of AVX, BMI or AVX-512, which x86asm does not know,
-// or 0 if it is none. In 64-bit mode no other instruction begins with these bytes.
+// vexLength returns the length of an AVX, BMI or AVX-512 instruction, which x86asm does not know, or 0
+// for any other instruction. In 64-bit mode no other instruction begins with these bytes.
 func vexLength(b []byte) int {
 	if len(b) < 4 {
 		return 0
@@ -124,7 +124,7 @@ func hasImmediate(opcode byte) bool {
 	return false
 }
 
-// modRM returns where the operand ends that begins with a ModR/M byte at an index, or 0.
+// modRM returns the end of the operand that begins with a ModR/M byte at an index, or 0.
 func modRM(b []byte, at int) int {
 	mod, rm := b[at]>>6, b[at]&7
 	at++

@@ -8,15 +8,15 @@ type Function struct {
 	Name string
 	// Entry and End are addresses of the file. Padding may precede End.
 	Entry, End uint64
-	// Args is the size that the compiler has noted for the arguments and results of the function,
-	// and of the space to which it spills arguments. It is negative if it is unknown.
+	// Args is the size that the compiler has noted for the function's arguments and results,
+	// including the space to which it spills arguments. It is negative if unknown.
 	Args int32
-	// Assembly means that it was written in assembly, and Wrapper that the compiler made it to call
-	// another one.
+	// Assembly means that the function was written in assembly, and Wrapper that the compiler made
+	// it to call another one.
 	Assembly, Wrapper bool
 
 	index uint64
-	name  uint32 // where its name is
+	name  uint32 // the offset of its name
 }
 
 // Words and bytes of a runtime._func, and the flags and numbers in them (internal/abi/symtab.go).
@@ -26,7 +26,7 @@ const (
 	flagAssembly = 1 << 2
 )
 
-// wrapperID is abi.FuncIDWrapper, the last number of its list, by the number of the release.
+// wrapperID is abi.FuncIDWrapper, the last constant of its list, by the minor number of the release.
 var wrapperID = map[int]byte{22: 22, 23: 22, 24: 22, 25: 23, 26: 23, 27: 23}
 
 // Functions calls yield for each function, in the order of their addresses, until it returns false.
@@ -49,7 +49,7 @@ func (t *Table) Functions(release int, yield func(Function) bool) {
 	}
 }
 
-// Line returns where a function begins in the source.
+// Line returns the position in the source at which a function begins.
 func (t *Table) Line(fn *Function) (file string, line int) {
 	f := t.function(fn.index)
 	if f == nil {
@@ -59,8 +59,8 @@ func (t *Table) Line(fn *Function) (file string, line int) {
 	return frame.File, frame.Line
 }
 
-// Inlined calls visit for each call that the compiler has replaced by the code of the function that is
-// called: with the name of that, and the function that has the code.
+// Inlined calls visit for each inlined call, with the name of the function that was called and the name of
+// the function that contains its code.
 func (t *Table) Inlined(visit func(callee string, caller string)) {
 	names := map[uint32]string{}
 	name := func(at uint32) string {
@@ -92,7 +92,7 @@ func (t *Table) Inlined(visit func(callee string, caller string)) {
 	}
 }
 
-// values calls visit for the values in a table of values by address.
+// values calls visit for each value in a table of values by address.
 func (f *goFunction) values(table uint32, visit func(int32)) {
 	if table == 0 || uint64(table) >= uint64(len(f.pcs)) {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 )
 
-// memory is the content of a file as it is when loaded. In a program whose addresses are not
-// fixed, relocations stand for the pointers.
+// memory is the content of a loaded file. In a program whose addresses are not fixed,
+// relocations hold the pointers.
 type memory struct {
 	file *elf.File
 	// The addresses of pointers that the loader writes, in order, and their values before
@@ -91,7 +91,7 @@ func (m *memory) pointer(at uint64) (uint64, bool) {
 	return m.file.ByteOrder.Uint64(b[:]), ok
 }
 
-// contains reports whether an address is in a part of the file that is loaded, with these
+// contains reports whether an address is in a part of the file that is loaded with these
 // permissions.
 func (m *memory) contains(address uint64, flags elf.ProgFlag) bool {
 	for _, p := range m.file.Progs {
@@ -102,7 +102,7 @@ func (m *memory) contains(address uint64, flags elf.ProgFlag) bool {
 	return false
 }
 
-// bytes returns the content from an address to the end of the part of the file that has it.
+// bytes returns the content from an address to the end of the part of the file that contains it.
 func (m *memory) bytes(address uint64) []byte {
 	for _, p := range m.file.Progs {
 		if p.Type == elf.PT_LOAD && address >= p.Vaddr && address-p.Vaddr < p.Filesz {
@@ -112,8 +112,8 @@ func (m *memory) bytes(address uint64) []byte {
 	return nil
 }
 
-// MaxPart is how many bytes are read of one part of a file at most. The largest programs in Go have
-// tables of some 100 MB.
+// MaxPart is the maximum number of bytes that are read from one part of a file. The largest Go programs
+// have tables of some 100 MB.
 const MaxPart = 128 << 20
 
 func (m *memory) read(p *elf.Prog, from uint64) []byte {

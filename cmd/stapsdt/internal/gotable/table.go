@@ -1,4 +1,4 @@
-// Package gotable reads the table of functions that every Go program has, also if it is stripped.
+// Package gotable reads the function table of a Go program. Every Go program has one, even if it is stripped.
 package gotable
 
 import (
@@ -12,21 +12,21 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/elffile"
 )
 
-// Table finds the functions of Go, and those that are inlined in them, in the table of the
-// runtime: the pclntab, whose format is that of Go 1.20 (runtime/symtab.go, symtabinl.go).
-// debug/gosym reads it too, but not what is inlined, and takes the beginning of the text from
-// its caller, which a stripped program has only in the runtime's moduledata. It is immutable.
+// Table finds Go functions, and the functions that are inlined in them, in the runtime's pclntab.
+// It has the format of Go 1.20 (runtime/symtab.go, symtabinl.go). debug/gosym reads it too, but
+// not inlined functions. Its caller must know the start of the text, which a stripped
+// program has only in the runtime's moduledata. It is immutable.
 type Table struct {
 	order   binary.ByteOrder
 	quantum uint64 // of the addresses
 	text    uint64 // the address of the first function
-	funcs   uint64 // how many there are
+	funcs   uint64 // the number of functions
 	names   []byte
 	units   []byte
 	files   []byte
 	pcs     []byte // tables of values by address
-	lines   []byte // a table of the functions, and what is known of them
-	inlined []byte // what funcdata offsets are of, or nil if that is not found
+	lines   []byte // a table of the functions, and their runtime._func structs
+	inlined []byte // the base of funcdata offsets, or nil if it was not found
 	memory  *memory
 	types   uint64 // the address of the first type, or 0
 }
@@ -50,7 +50,7 @@ var (
 	// ErrNoTable means that a file has no table of functions, because it is not a Go program.
 	ErrNoTable = errors.New("it is not a Go program")
 	// ErrFormat means that the table has a format of another version of Go, or is damaged.
-	ErrFormat = errors.New("its table of functions has a format that is not known, which is that of Go 1.20 to 1.27")
+	ErrFormat = errors.New("its table of functions has an unknown format: it is not the format of Go 1.20 to 1.27")
 )
 
 // section returns the section with the table, or nil.
@@ -67,7 +67,7 @@ func Has(f *elf.File) bool {
 	return s != nil && s.Size > 0
 }
 
-// New reads the table of a file. The error is ErrNoTable, ErrFormat, or one of reading.
+// New reads the table of a file. The error is ErrNoTable, ErrFormat, or a read error.
 func New(f *elf.File) (*Table, error) {
 	if !Has(f) {
 		return nil, ErrNoTable
@@ -98,8 +98,8 @@ func New(f *elf.File) (*Table, error) {
 
 func t64(f *elf.File, data []byte, at uint64) uint64 { return f.ByteOrder.Uint64(data[at:]) }
 
-// locate finds the moduledata, which begins with the address of the table, and from it the
-// beginning of the text.
+// locate finds the moduledata, which begins with the address of the table, and reads the start of the
+// text from it.
 func (t *Table) locate(f *elf.File, s *elf.Section) bool {
 	m := newMemory(f)
 	t.memory = m
@@ -123,8 +123,8 @@ func (t *Table) locate(f *elf.File, s *elf.Section) bool {
 	return false
 }
 
-// goFunc returns the gofunc of a moduledata, without which there are no inlined functions. It follows rodata, and is in it. After it is the end
-// of the table since Go 1.26, wherever that is, and textsectmap in older versions: a slice whose length is its capacity.
+// goFunc returns the gofunc of a moduledata. Without it, inlined functions are unknown. The field follows rodata, and points into it. Since Go 1.26
+// the end of the table follows the field, wherever that is; in older versions textsectmap does, a slice whose length is its capacity.
 func (m *memory) goFunc(module uint64, table *elf.Section) (at uint64, ok bool) {
 	word := func(offset uint64) uint64 {
 		word, _ := m.pointer(module + offset)
@@ -145,9 +145,9 @@ func (m *memory) goFunc(module uint64, table *elf.Section) (at uint64, ok bool) 
 
 // Frame is a function that contains an address.
 type Frame struct {
-	// Name is the function's, in which [...] stands for type arguments.
+	// Name is the function's name, with [...] for type arguments.
 	Name string
-	// File and Line are where the address is in the source.
+	// File and Line are the position of the address in the source.
 	File string
 	Line int
 	// Top means that it is the first function of a thread or a goroutine.
@@ -200,7 +200,7 @@ func text(b []byte, at uint64) string {
 	return string(b)
 }
 
-// goFunction is a runtime._func, and what follows it.
+// goFunction is a runtime._func, and the data after it.
 type goFunction struct {
 	*Table
 	raw   []byte
@@ -219,7 +219,7 @@ const (
 	flagAt   = 41 // the byte with the flags
 )
 
-// at returns the function, after those that are inlined at an address.
+// at returns the functions that are inlined at an address, and then the function itself.
 func (f *goFunction) at(pc uint64) (all []Frame) {
 	tree := f.tree()
 	for len(tree) > 0 && len(all) < maxInlined {
@@ -247,7 +247,7 @@ func (f *goFunction) frame(name uint32, pc uint64) Frame {
 	return fn
 }
 
-// short leaves out type arguments, as the runtime does in traces: main.Map[...].
+// short replaces type arguments by [...], as the runtime does in traces: main.Map[...].
 func short(name string) string {
 	i, j := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']')
 	if i < 0 || j < i {
@@ -264,7 +264,7 @@ func (f *goFunction) pcdata(i uint64) uint32 {
 	return f.u32(f.raw, goFunc+4*i)
 }
 
-// tree returns the calls that are inlined in the function.
+// tree returns the table of calls that are inlined in the function.
 func (f *goFunction) tree() []byte {
 	count := uint64(f.raw[43])
 	if dataInlined >= count {
@@ -277,7 +277,7 @@ func (f *goFunction) tree() []byte {
 	return f.inlined[offset:]
 }
 
-// value returns what a table of values has for an address, or -1.
+// value returns the value for an address in a table of values, or -1.
 func (f *goFunction) value(table uint32, pc uint64) int32 {
 	if table == 0 || uint64(table) >= uint64(len(f.pcs)) {
 		return -1

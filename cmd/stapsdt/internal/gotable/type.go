@@ -2,7 +2,7 @@ package gotable
 
 import "encoding/binary"
 
-// Parts of an abi.Type, and the flag for a name that has a star in front.
+// Offsets in an abi.Type, and the flag for a name with a leading star.
 const (
 	typeHeader    = 48
 	typeFlags     = 20
@@ -12,7 +12,7 @@ const (
 )
 
 // TypeName returns the name of the type at an address, such as *errors.errorString, or "" if there is no
-// type. A name that is very long is cut.
+// type. A very long name is cut.
 func (t *Table) TypeName(address uint64) string {
 	var header [typeHeader]byte
 	if t.types == 0 || address < t.types || !t.memory.load(header[:], address) {

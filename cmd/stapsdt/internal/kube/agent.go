@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// agentLabel is what the pods of the node agent have in packaging/.
+// agentLabel is the label of the node agent's pods in packaging/.
 const agentLabel = "app.kubernetes.io/name=stapsdt"
 
-// agents reads the pods of the node agent, on a node or on all.
+// agents returns the pods of the node agent, on a node or on all nodes.
 func (k *kubectl) agents(ctx context.Context, namespace, node string) ([]pod, error) {
 	var list struct {
 		Items []pod `json:"items"`

@@ -18,24 +18,24 @@ import (
 )
 
 const (
-	// prefix is what the names of waiting containers begin with. By it and the target they are known, and not by their specs,
-	// which policies change.
+	// prefix is the prefix of the names of waiting containers. They are recognized by it and by the target, not by their
+	// specs, because policies change these.
 	prefix = "stapsdt-"
 	// binary is the command in the image.
 	binary = "/stapsdt"
-	// unknownUser is the user of a container that is to find out which user the program has.
+	// unknownUser is the user of a container that determines the user of the program.
 	unknownUser = 65532
 )
 
 // place is a container in which questions are answered.
 type place struct {
 	namespace, pod, container string
-	// memory is how many bytes a question may allocate, and limit those of the container or pod, or 0 if there is none.
+	// memory is the number of bytes that a question may allocate, and limit the memory limit of the container or pod, or 0.
 	memory, limit int64
 	agent         bool
 }
 
-// String says which way it is.
+// String describes the place for people.
 func (p *place) String() string {
 	if p.agent {
 		return fmt.Sprintf("the node agent %s/%s", p.namespace, p.pod)
@@ -49,7 +49,7 @@ const (
 	memoryShare = 8 // of the limit
 )
 
-// newPlace returns a place, whose commands take a part of a memory limit.
+// newPlace returns a place whose commands may use a share of the memory limit.
 func newPlace(p *pod, container string, limit int64) *place {
 	memory := int64(debugger.Memory)
 	if limit > 0 {
@@ -58,7 +58,7 @@ func newPlace(p *pod, container string, limit int64) *place {
 	return &place{namespace: p.Metadata.Namespace, pod: p.Metadata.Name, container: container, memory: memory, limit: limit}
 }
 
-// waiting returns the waiting containers beside a container that are running, the latest first.
+// waiting returns the running waiting containers for a container, the latest first.
 func (s *subject) waiting() (all []string) {
 	for _, c := range s.Spec.EphemeralContainers {
 		running := slices.ContainsFunc(s.Status.EphemeralContainerStatuses, func(status containerStatus) bool {
@@ -72,7 +72,7 @@ func (s *subject) waiting() (all []string) {
 	return all
 }
 
-// start adds a waiting container to a pod, and returns it when it runs.
+// start adds a waiting container to a pod, and returns it once it runs.
 func (k *kubectl) start(ctx context.Context, s *subject, image string, o owner, patience time.Duration) (*place, error) {
 	at := newPlace(s.pod, prefix+strings.ToLower(rand.Text()[:5]), s.limit())
 	custom, err := writeCustom(o)
@@ -81,7 +81,7 @@ func (k *kubectl) start(ctx context.Context, s *subject, image string, o owner, 
 	}
 	defer os.Remove(custom)
 	profile := "restricted"
-	if isRoot(o) { // whom that profile does not admit
+	if isRoot(o) { // the restricted profile does not admit root
 		profile = "baseline"
 	}
 	_, err = k.run(ctx, append([]string{"debug", "--namespace=" + s.Metadata.Namespace, s.Metadata.Name, "--image=" + image, "--image-pull-policy=IfNotPresent",
@@ -99,7 +99,7 @@ func (k *kubectl) start(ctx context.Context, s *subject, image string, o owner, 
 	return at, k.awaitRunning(ctx, s.pod, at.container, image, patience)
 }
 
-// writeCustom writes what the profile of kubectl debug leaves open.
+// writeCustom writes a file with the settings that the profile of kubectl debug leaves open.
 func writeCustom(o owner) (path string, err error) {
 	context := struct {
 		owner
@@ -121,7 +121,7 @@ func writeCustom(o owner) (path string, err error) {
 
 func isRoot(o owner) bool { return o.User != nil && *o.User == 0 }
 
-// Reasons for which a container waits, and which do not pass by themselves.
+// hopeless lists reasons for waiting that do not pass by themselves.
 var hopeless = []string{
 	"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable",
 	"CreateContainerConfigError", "CreateContainerError", "RunContainerError",
@@ -167,7 +167,7 @@ func statuses(p *pod) []containerStatus {
 	return p.Status.EphemeralContainerStatuses
 }
 
-// look asks what can be done with the container from a place.
+// look asks a place what it can do with the container.
 func (k *kubectl) look(ctx context.Context, at *place, s *subject) (*debugger.Answer, error) {
 	var said *podError
 	out, err := k.run(ctx, slices.Concat([]string{"exec"}, at.exec(), at.command("look", s))...)
@@ -190,7 +190,7 @@ func otherVersion(at *place) error {
 	return fmt.Errorf("%v has another version of stapsdt, or another command", at)
 }
 
-// exec returns what kubectl exec is given before a command.
+// exec returns the arguments of kubectl exec that precede a command.
 func (p *place) exec() []string {
 	return []string{"--namespace=" + p.namespace, p.pod, "--container=" + p.container, "--"}
 }
@@ -210,7 +210,7 @@ func (p *place) command(name string, s *subject) []string {
 	return args
 }
 
-// lookAtUser asks the container itself which user and group it has, if it has a cat. Images often have nothing.
+// lookAtUser reads the container's user and group in the container itself, if it has cat. Many images have no programs.
 func (k *kubectl) lookAtUser(ctx context.Context, s *subject) (o owner) {
 	out, err := k.run(ctx, "exec", "--namespace="+s.Metadata.Namespace, s.Metadata.Name, "--container="+s.container.Name, "--", "cat", "/proc/self/status")
 	if err != nil {

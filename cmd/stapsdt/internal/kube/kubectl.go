@@ -15,9 +15,9 @@ import (
 )
 
 var (
-	// errNotFound means that the cluster does not have what was asked for.
+	// errNotFound means that the cluster does not have the object.
 	errNotFound = errors.New("not found")
-	// errForbidden means that the user may not do something, or a policy forbids it.
+	// errForbidden means that the user lacks a right, or that a policy forbids the operation.
 	errForbidden = errors.New("forbidden")
 	// errNoKubectl means that there is no kubectl.
 	errNoKubectl = errors.New("kubectl is not in $PATH")
@@ -26,7 +26,7 @@ var (
 // kubectl runs kubectl, with the user's rights.
 type kubectl struct {
 	path  string
-	flags []string // which cluster, and as whom
+	flags []string // that select the cluster and the user
 }
 
 // newKubectl finds kubectl.
@@ -38,10 +38,10 @@ func newKubectl(flags []string) (*kubectl, error) {
 	return &kubectl{path, flags}, nil
 }
 
-// requestTimeout is how long the API server may take to answer.
+// requestTimeout is the time that the API server may take to answer.
 const requestTimeout = 20 * time.Second
 
-// run runs a command that ends soon, and returns what it has printed.
+// run runs a short command, and returns its output.
 func (k *kubectl) run(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
 	defer cancel()
@@ -72,7 +72,7 @@ func (k *kubectl) get(ctx context.Context, into any, args ...string) error {
 	return nil
 }
 
-// kubectlError returns the error that kubectl has printed, or the command that it has run in a pod.
+// kubectlError returns the error that was printed by kubectl or by the command that it has run in a pod.
 func kubectlError(printed string, err error) error {
 	var said []string
 	for line := range strings.Lines(printed) {
@@ -103,7 +103,7 @@ func strip(text string) string {
 	return text
 }
 
-// clusterError is an error of the cluster, in words for people.
+// clusterError is an error of the cluster with a message for people.
 type clusterError struct {
 	cause error
 	text  string
@@ -111,10 +111,10 @@ type clusterError struct {
 
 func (e *clusterError) Error() string { return e.text }
 
-// Unwrap returns errForbidden, errNotFound, or how kubectl has ended.
+// Unwrap returns errForbidden, errNotFound, or the exit error of kubectl.
 func (e *clusterError) Unwrap() error { return e.cause }
 
-// podError is what the command in a pod says.
+// podError is an error that the command in a pod has printed.
 type podError struct {
 	text    string
 	isUsage bool // of its command line
@@ -122,10 +122,10 @@ type podError struct {
 
 func (e *podError) Error() string { return e.text }
 
-// terminatedUsage is what kubectl says of a command whose command line is wrong.
+// terminatedUsage is kubectl's message for a command that ends because its command line is invalid.
 const terminatedUsage = "command terminated with exit code 2"
 
-// forbidden returns an errForbidden that says what the user may not do.
+// forbidden returns an errForbidden with a message about the missing right.
 func forbidden(format string, args ...any) error {
 	return &clusterError{errForbidden, fmt.Sprintf(format, args...)}
 }

@@ -23,13 +23,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is what the command is called as a plugin of kubectl.
+// Name is the name of the command as a plugin of kubectl.
 const Name = "kubectl-stapsdt"
 
 // IsPlugin reports whether a program was called as the plugin.
 func IsPlugin(path string) bool { return filepath.Base(path) == Name }
 
-// The exit statuses that are not those of the command in the pod, which mean the same there.
+// The exit statuses of the plugin itself. The command in the pod uses them with the same meaning.
 const (
 	exitFailure = 1
 	exitUsage   = 2
@@ -73,7 +73,7 @@ func warn(to io.Writer, format string, args ...any) {
 	fmt.Fprintf(to, "stapsdt: %s\n", text.Printable(line))
 }
 
-// asking is a question that is being asked.
+// asking is a question in progress.
 type asking struct {
 	question *Question
 	kubectl  *kubectl
@@ -101,7 +101,7 @@ func ask(q *Question, stdout, stderr *os.File) (status int, err error) {
 	return a.run(at)
 }
 
-// prepare finds the container, and a place in which the question is answered.
+// prepare finds the container, and a place that can answer the question.
 func (a *asking) prepare() (*place, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -155,14 +155,14 @@ func (a *asking) run(at *place) (status int, err error) {
 	return s.wait()
 }
 
-// isTerminal reports whether the command in the pod has a terminal: if standard input and output are one.
+// isTerminal reports whether the command in the pod gets a terminal, because standard input and output are terminals.
 func (a *asking) isTerminal() bool {
 	_, in := columns(os.Stdin)
 	_, out := columns(a.out)
 	return in && out && a.question.file == ""
 }
 
-// words returns what kubectl exec is given.
+// words returns the arguments of kubectl exec.
 func (a *asking) words(at *place, extra ...string) []string {
 	args := append(at.exec(), at.command("ask", a.subject)...)
 	width, out := columns(a.out)
@@ -183,7 +183,7 @@ func (a *asking) words(at *place, extra ...string) []string {
 	return append(append(args, "--"), a.question.args...)
 }
 
-// columns returns the width of a terminal, or false if a file is none.
+// columns returns the width of a terminal, or false if f is not a terminal.
 func columns(f *os.File) (width int, ok bool) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

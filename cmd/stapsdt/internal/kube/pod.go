@@ -14,7 +14,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 )
 
-// pod is what this package reads of a pod.
+// pod holds the fields of a pod that this package reads.
 type pod struct {
 	Metadata struct {
 		Name        string            `json:"name"`
@@ -38,7 +38,7 @@ type pod struct {
 	} `json:"status"`
 }
 
-// owner is a user and a group, each nil if it is not known, as a security context has them.
+// owner is the user and the group of a security context. Each is nil if it is unknown.
 type owner struct {
 	User  *int64 `json:"runAsUser,omitempty"`
 	Group *int64 `json:"runAsGroup,omitempty"`
@@ -46,7 +46,7 @@ type owner struct {
 
 func (o owner) known() bool { return o.User != nil && o.Group != nil }
 
-// or takes what is not known from another.
+// or returns o, with unknown fields taken from other.
 func (o owner) or(other owner) owner {
 	return owner{cmp.Or(o.User, other.User), cmp.Or(o.Group, other.Group)}
 }
@@ -100,10 +100,10 @@ type subject struct {
 	*pod
 	container container
 	status    containerStatus
-	note      string // which container was chosen, if the user did not name it
+	note      string // tells which container was chosen, if the user did not name one
 }
 
-// id returns the ID that the runtime has given the container.
+// id returns the ID of the container in the runtime.
 func (s *subject) id() string {
 	_, id, _ := strings.Cut(s.status.ContainerID, "://")
 	return id
@@ -156,7 +156,7 @@ func (k *kubectl) pod(ctx context.Context, namespace, name string) (*pod, error)
 	return p, nil
 }
 
-// choose returns a container of the pod: the one of a name, or the one that kubectl would take.
+// choose returns the container with a name or, if name is "", the container that kubectl would choose.
 func (p *pod) choose(name string) (*subject, error) {
 	s := &subject{pod: p}
 	containers := slices.Concat(p.Spec.Containers, p.Spec.InitContainers)
@@ -195,7 +195,7 @@ func names(containers []container) string {
 	return strings.Join(all, ", ")
 }
 
-// text says what keeps a container from running.
+// text describes why a container is not running.
 func (s *containerState) text() string {
 	text := "it has not been started"
 	switch {
@@ -235,13 +235,13 @@ func (p *pod) limit() int64 {
 	return sum
 }
 
-// quantities are the suffixes of quantities of bytes.
+// quantities are the unit suffixes of quantities of bytes.
 var quantities = []struct {
 	suffix string
 	factor float64
 }{{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40}, {"k", 1e3}, {"K", 1 << 10}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"m", 1e-3}}
 
-// quantity returns how many bytes a quantity such as 128Mi is, or 0 if it is none.
+// quantity returns the number of bytes of a quantity such as 128Mi, or 0 if it is invalid.
 func quantity(text string) int64 {
 	factor := 1.0
 	for _, q := range quantities {

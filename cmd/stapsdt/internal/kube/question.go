@@ -17,11 +17,11 @@ import (
 // Question is a question about a pod, as the command line has it.
 type Question struct {
 	verb string
-	// args are those of the verb, and passed its flags, as --name=value.
+	// args are the arguments of the verb, and passed its flags, as --name=value.
 	args, passed []string
-	// pod is [NAMESPACE/]POD[/CONTAINER], and namespace that of --namespace, or "".
+	// pod is [NAMESPACE/]POD[/CONTAINER], and namespace the value of --namespace, or "".
 	pod, namespace string
-	// file is the value of -O, and format that of -o.
+	// file is the value of -O, and format the value of -o.
 	file, format string
 	size, via    string
 	budget       string
@@ -32,7 +32,7 @@ type Question struct {
 	clusterFlags []string // of kubectl
 }
 
-// flagValue is the value of a flag, of which it tells the question.
+// flagValue is the value of a flag. It passes each new value to the question.
 type flagValue struct {
 	Flag
 	value string
@@ -52,7 +52,7 @@ func (f *flagValue) Set(text string) error {
 	return nil
 }
 
-// pass notes a flag that the command in the pod is given as it is, but for those of this machine.
+// pass records a flag for the command in the pod, unless the flag concerns this machine.
 func (q *Question) pass(f Flag, text string) {
 	switch f.Name {
 	case "output":
@@ -73,7 +73,7 @@ func (q *Question) pass(f Flag, text string) {
 	q.passed = append(q.passed, "--"+f.Name+"="+text)
 }
 
-// clusterFlags are flags of kubectl that say which cluster is asked, and as whom.
+// clusterFlags are the flags of kubectl that select the cluster and the user.
 var clusterFlags = []Flag{
 	{"context", "", "NAME", "the context of the kubeconfig"},
 	{"kubeconfig", "", "FILE", "the kubeconfig"},
@@ -142,7 +142,7 @@ func add(flags *pflag.FlagSet, f Flag, tell func(Flag, string)) {
 	}
 }
 
-// flagError says where the flags are described.
+// flagError adds to an error where the flags are described.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
@@ -156,7 +156,7 @@ func flagError(c *cobra.Command, err error) error {
 	return console.Usagef("%w: see %s --help", err, c.CommandPath())
 }
 
-// check returns an error if the question is wrong, as far as this side knows the verb.
+// check returns an error if the question is invalid, as far as this side knows the verb.
 func (q *Question) check(flags *pflag.FlagSet) error {
 	if n := flags.Lookup("number"); n != nil && n.Changed && strings.Trim(n.Value.String(), "0123456789") != "" {
 		return console.Usagef("-n takes a number here, and not %q: give the namespace as in -p NAMESPACE/POD, or with --namespace", n.Value)
@@ -192,7 +192,7 @@ func (q *Question) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// kernelOnly returns what of the question only the kernel can answer, or "".
+// kernelOnly returns the part of the question that only the kernel can answer, or "".
 func (q *Question) kernelOnly() string {
 	if q.budget != "" {
 		return "--budget"

@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	// defaultSize is how much room a recording has unless --size says otherwise, and minSize what it has in any pod.
+	// defaultSize is the size of a recording unless --size is given, and minSize its minimum in any pod.
 	defaultSize = 16 << 20
 	minSize     = 1 << 20
-	// fetches is how often a recording is fetched until it has arrived.
+	// fetches is the maximum number of attempts to fetch a recording.
 	fetches = 5
 )
 
-// recordingSize returns the size of a recording, whose memory counts in a limit, or 0 for none.
+// recordingSize returns the size of a recording. Its memory counts against the limit, which is 0 for none.
 func recordingSize(text string, limit int64) (int64, error) {
 	if text == "" {
 		if limit == 0 {
@@ -98,10 +98,10 @@ func (a *asking) record(at *place) (int, error) {
 	return 0, nil
 }
 
-// errShort means that something else arrived than was sent.
+// errShort means that the recording arrived incomplete or damaged.
 var errShort = errors.New("it did not arrive whole")
 
-// fetch fetches the recording of which the command in the pod says where it is, again and again if it does not arrive whole.
+// fetch fetches the recording from the place that the command in the pod has printed, and retries if it does not arrive whole.
 func (a *asking) fetch(at *place, f *os.File, said []byte) (err error) {
 	var r debugger.Recording
 	if err := json.Unmarshal(said, &r); err != nil {

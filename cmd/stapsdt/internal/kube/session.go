@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// grace is how long a command may take to gather its results after a signal. The command in the pod has less.
+	// grace is the time that a command has to gather its results after a signal. The command in the pod has less.
 	grace = 20 * time.Second
 	// statusKilled is the exit status of a command that SIGKILL has ended.
 	statusKilled = 128 + int(syscall.SIGKILL)
@@ -41,8 +41,8 @@ type session struct {
 	input   io.WriteCloser // nil with a terminal
 }
 
-// start starts kubectl exec. Without a terminal it is in a process group of its own, so that Ctrl-C does not end it before the results
-// have come, and its standard input is a pipe, at whose end the command in the pod ends too.
+// start starts kubectl exec. Without a terminal it has its own process group, so that Ctrl-C does not end it before the results have
+// arrived, and its standard input is a pipe. When the pipe ends, the command in the pod ends too.
 func (s *session) start(args []string) (err error) {
 	words := append([]string{"exec", "--stdin"}, s.kubectl.flags...)
 	if s.terminal {
@@ -62,21 +62,21 @@ func (s *session) start(args []string) (err error) {
 	return s.command.Start()
 }
 
-// stop lets the command end as Ctrl-C does.
+// stop ends the command as Ctrl-C does.
 func (s *session) stop() {
 	if s.input != nil {
 		_, _ = io.WriteString(s.input, "\n")
 	}
 }
 
-// release lets the command in the pod end, whatever it waits for.
+// release ends the command in the pod, whatever it waits for.
 func (s *session) release() {
 	if s.input != nil {
 		s.input.Close()
 	}
 }
 
-// kill ends kubectl. What it runs in the pod ends with the connection.
+// kill ends kubectl. Its command in the pod ends with the connection.
 func (s *session) kill() { _ = s.command.Process.Kill() }
 
 // wait waits until the command has ended, and returns its exit status.
@@ -103,13 +103,13 @@ func (s *session) wait() (status int, err error) {
 	return 1, fmt.Errorf("%w: %w", errLost, err)
 }
 
-// isReaderGone reports whether kubectl has ended because nobody reads its output.
+// isReaderGone reports whether kubectl has ended because its output is no longer read.
 func isReaderGone(exit *exec.ExitError) bool {
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGPIPE
 }
 
-// accompany starts the companion of a command with a terminal. done ends it, and with it the command, if that still runs.
+// accompany starts the companion of a command with a terminal. done ends the companion, and the command if it still runs.
 func (k *kubectl) accompany(at *place, token string) (done func(), err error) {
 	c := &session{kubectl: k, out: io.Discard, problems: &filter{to: io.Discard}}
 	if err := c.start(append(at.exec(), binary, debugger.Verb, debugger.Companion, token)); err != nil {
@@ -137,7 +137,7 @@ func catchSignals() chan os.Signal {
 	return signals
 }
 
-// onSignal lets the session, which has started, end at a signal, and kills kubectl at a second one or after a while.
+// onSignal ends the running session at a signal, and kills kubectl at a second signal or after a while.
 func (s *session) onSignal(signals chan os.Signal) (done func()) {
 	ended := make(chan struct{})
 	var once sync.Once
@@ -169,11 +169,11 @@ func (s *session) onSignal(signals chan os.Signal) (done func()) {
 // terminated is the line with which kubectl reports the exit status of the command.
 var terminated = regexp.MustCompile(`^command terminated with exit code (\d+)$`)
 
-// kubectlLine begins a line of kubectl, and not of the command in the pod.
+// kubectlLine matches the beginning of a line that is printed by kubectl, not by the command in the pod.
 var kubectlLine = regexp.MustCompile(`^(error: |Error from server|Unable to connect to the server|[EWIF]\d{4} |The connection to the server )`)
 
-// filter passes on what the command in the pod writes to standard error, and keeps what kubectl says. Its methods may be called
-// by one goroutine at a time.
+// filter passes on the lines that the command in the pod writes to standard error, and keeps the lines of kubectl. Its methods
+// may be called by one goroutine at a time.
 type filter struct {
 	to     io.Writer
 	rest   []byte // of a line
@@ -207,7 +207,7 @@ func (f *filter) line(line []byte) {
 	_, _ = f.to.Write(line)
 }
 
-// end returns the exit status of the command in the pod, or 0 if it is not known, and what kubectl has said.
+// end returns the exit status of the command in the pod, or 0 if it is unknown, and the lines of kubectl.
 func (f *filter) end() (status int, said string) {
 	if len(f.rest) > 0 {
 		f.line(append(f.rest, '\n'))

@@ -2,16 +2,16 @@
 
 package kube
 
-// Verb is a verb of the command that can be asked about a pod.
+// Verb is a verb of the command that works for a pod.
 type Verb struct {
 	Name, Use, Short string
 	Flags            []Flag
 }
 
-// Flag is a flag of a verb, which is passed to the command in the pod as it is, but for that of a local file.
+// Flag is a flag of a verb. It is passed unchanged to the command in the pod, unless it names a local file.
 type Flag struct {
 	Name, Short string
-	Value       string // what it takes, or "" for nothing
+	Value       string // the name of its value, or "" for none
 	Usage       string
 }
 
@@ -31,10 +31,10 @@ var (
 	file     = Flag{fileFlag, "O", "FILE", "the file on this machine"}
 )
 
-// fileFlag is the flag of a file on the user's machine.
+// fileFlag is the flag that names a file on the user's machine.
 const fileFlag = "output-file"
 
-// Verbs are those that can be asked about a pod.
+// Verbs are the verbs that work for a pod.
 var Verbs = []Verb{
 	{"list", "list", "List the probes of a container, and their arguments", []Flag{verbose, output}},
 	{"trace", "trace SPEC...", "Print a line for each event", []Flag{
@@ -60,5 +60,5 @@ var Verbs = []Verb{
 	}},
 }
 
-// sizeFlag is the flag of record that says how much memory a recording takes.
+// sizeFlag is the flag of record for the size of a recording in memory.
 const sizeFlag = "size"

@@ -15,11 +15,11 @@ import (
 // errSilent means that the program does not listen.
 var errSilent = errors.New("the program does not listen, because it neither calls probesock.Listen nor has STAPSDT_SOCKET=1 in its environment")
 
-// way finds the place in which a question is answered: a waiting container in the pod if the program listens or is only listed,
-// and otherwise the node agent. The agent also knows, where it may be asked, whether a container would help, and for which user.
+// way finds the place for a question: a waiting container in the pod if the program listens or is only listed, and otherwise
+// the node agent. If the agent can be asked, it also tells whether a container would help, and for which user.
 func (k *kubectl) way(ctx context.Context, q *Question, s *subject) (*place, error) {
 	var at *place
-	var inside error // why the pod cannot be asked
+	var inside error // the reason why the pod cannot be asked
 	if q.via != "kernel" {
 		if at, inside = k.again(ctx, q, s); at != nil {
 			return at, nil
@@ -36,7 +36,7 @@ func (k *kubectl) way(ctx context.Context, q *Question, s *subject) (*place, err
 		}
 	}
 	switch {
-	case ctx.Err() != nil, q.via == "socket", errors.As(inside, new(*imageError)): // for which the agent was looked for
+	case ctx.Err() != nil, q.via == "socket", errors.As(inside, new(*imageError)): // the search for the image included the agent
 		return nil, inside
 	case agentErr == nil:
 		return agent, nil
@@ -46,7 +46,7 @@ func (k *kubectl) way(ctx context.Context, q *Question, s *subject) (*place, err
 	return nil, fmt.Errorf("%w; and %w", inside, agentErr)
 }
 
-// again returns a waiting container that runs and can answer, or nil, and an error if another one could not answer either.
+// again returns a running waiting container that can answer, or nil. It returns an error if another container could not answer either.
 func (k *kubectl) again(ctx context.Context, q *Question, s *subject) (*place, error) {
 	for _, name := range s.waiting() {
 		at := newPlace(s.pod, name, s.limit())
@@ -64,7 +64,7 @@ func (k *kubectl) again(ctx context.Context, q *Question, s *subject) (*place, e
 	return nil, nil
 }
 
-// askAgent returns the agent on the pod's node, and what it says of the container. The answer is nil if it cannot be asked.
+// askAgent returns the agent on the pod's node, and its answer about the container. The answer is nil if the agent cannot be asked.
 func (k *kubectl) askAgent(ctx context.Context, q *Question, s *subject) (*place, *debugger.Answer, error) {
 	at, err := k.agent(ctx, q.agents, s.Spec.NodeName)
 	if err != nil {
@@ -78,7 +78,7 @@ func isListening(a *debugger.Answer) bool {
 	return a != nil && slices.ContainsFunc(a.Processes, func(p debugger.Process) bool { return p.Listens })
 }
 
-// inPod adds a waiting container to the pod. known is what the agent says of the program, or nil.
+// inPod adds a waiting container to the pod. known is the agent's answer about the program, or nil.
 func (k *kubectl) inPod(ctx context.Context, q *Question, s *subject, known *debugger.Answer) (*place, error) {
 	o := s.owner()
 	if known != nil && len(known.Processes) > 0 {
@@ -99,7 +99,7 @@ func (k *kubectl) inPod(ctx context.Context, q *Question, s *subject, known *deb
 	if !errors.Is(err, errOwner) || o.known() {
 		return at, err
 	}
-	// The container was to find out which user the program has. It cannot change its own.
+	// The container was added to determine the user of the program. It cannot change its own user.
 	if at, err = k.add(ctx, q, s, found); err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (k *kubectl) image(ctx context.Context, q *Question) (string, error) {
 	return image, nil
 }
 
-// imageError means that no image is known, because the agent's is not.
+// imageError means that no image is known, because the agent's image is unknown.
 type imageError struct{ cause error }
 
 func (e *imageError) Error() string {
@@ -152,7 +152,7 @@ func (e *imageError) Unwrap() error { return e.cause }
 // errOwner means that the program is of another user or group than the container.
 var errOwner = errors.New("the program is of another user or group")
 
-// suits returns an error if a container cannot answer a question, and the user and the group of the program.
+// suits returns the user and the group of the program, and an error if the container cannot answer the question.
 func suits(q *Question, a *debugger.Answer) (owner, error) {
 	for _, p := range a.Processes {
 		if p.Readable && (p.Listens || q.verb == "list") {

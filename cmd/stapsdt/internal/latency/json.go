@@ -11,7 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
-// jsonHead is how each object begins.
+// jsonHead is the first part of each object.
 type jsonHead struct {
 	Time  time.Time       `json:"time"`
 	Start render.JSONText `json:"start"`
@@ -25,7 +25,7 @@ type jsonTimes struct {
 	render.JSONHistogram
 }
 
-// jsonUnpaired is what there is of a kind of operation without a counterpart.
+// jsonUnpaired describes the unpaired events of a kind of operation.
 type jsonUnpaired struct {
 	jsonHead
 	Starts  uint64     `json:"starts_without_end"`
@@ -35,7 +35,7 @@ type jsonUnpaired struct {
 	Longest []jsonOpen `json:"longest"`
 }
 
-// jsonOpen is an operation that is open.
+// jsonOpen is an open operation.
 type jsonOpen struct {
 	Nanoseconds time.Duration     `json:"nanoseconds"`
 	Unknown     bool              `json:"end_may_be_lost,omitempty"`
@@ -47,7 +47,7 @@ type jsonOpen struct {
 	Args        render.JSONObject `json:"args"`
 }
 
-// encode writes an object for each row, and one for what is unpaired of each kind of operation.
+// encode writes an object for each row, and one for the unpaired events of each kind of operation.
 func (l *latency) encode(rows []*count.Row[*operation], all []unpaired) error {
 	encoder := render.NewEncoder(l.Out)
 	head := func(o *operation) jsonHead {

@@ -15,10 +15,10 @@ import (
 // operation is a kind of operation, which is the subject of a row.
 type operation struct {
 	start, end string
-	unfit      bool // one of the two does not have what is asked for: it is not shown
+	unfit      bool // a probe lacks something that is asked for: the kind is not shown
 }
 
-// String returns both probes, with their file once if it is the same. For a function it is its name.
+// String returns both probes, with their common file only once. For a function it returns its name.
 func (o *operation) String() string {
 	if o.end == o.start+spec.ReturnSuffix {
 		return o.start
@@ -31,15 +31,15 @@ func (o *operation) String() string {
 	return o.start + " → " + end
 }
 
-// kinds are the kinds of operations, by their numbers.
+// kinds lists the kinds of operations, by their IDs.
 type kinds struct {
 	all   []*operation
-	named bool // whether the command line names operations, and not their probes
-	// functions means that they are calls of functions.
+	named bool // whether the command line names operations instead of their probes
+	// functions means that the operations are calls of functions.
 	functions bool
 }
 
-// find returns the number of the kind of operation that a probe, which is PROVIDER:NAME, starts or ends.
+// find returns the ID of the kind of operation that a probe starts or ends. The probe has the form PROVIDER:NAME.
 func (k *kinds) find(s *probes.Selector, probe string, isStart bool) (uint32, error) {
 	o := &operation{start: s.Specs[0].String(), end: s.Specs[1].String()}
 	switch {
@@ -57,7 +57,7 @@ func (k *kinds) find(s *probes.Selector, probe string, isStart bool) (uint32, er
 		return known.start == o.start && known.end == o.end || k.named && known.start == o.start
 	})
 	if known >= 0 {
-		if k.named && !isStart { // by whichever of __end and __done there is
+		if k.named && !isStart { // the end is __end or __done, whichever exists
 			k.all[known].end = o.end
 		}
 		return uint32(known), nil

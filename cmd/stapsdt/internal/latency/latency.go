@@ -20,11 +20,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// source is what pairs the events.
+// source pairs events.
 type source interface {
 	// Rows returns the times of the operations that have ended.
 	Rows() ([]*count.Row[*operation], error)
-	// unpaired returns what has no counterpart, of each kind.
+	// unpaired returns the unpaired events of each kind.
 	unpaired() ([]unpaired, error)
 }
 
@@ -39,9 +39,9 @@ type latency struct {
 	screen  console.Screen
 }
 
-// Run measures operations until the run ends, and shows their times. names are the command line's:
-// the probes of the start and of the end, or the name that their __start and __end follow. key is
-// what a start and its end have in common, or "".
+// Run measures operations until the run ends, and shows their times. names are from the command line: the probes of the
+// start and of the end, or the name before their __start and __end. key is an expression with equal values at a start
+// and its end, or "".
 func Run(ctx context.Context, to *console.Console, config run.Config, names []string, key string, o count.Options) (err error) {
 	config.JSON = o.JSON
 	l := &latency{Console: to, options: o, where: config.Where, screen: console.Screen{Console: to}}
@@ -78,7 +78,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	return live.Refuse(l.runTraced(ctx, config, interval), needs.Kernel)
 }
 
-// needs says what a program's own events have to have: both probes, and expressions that fit one of the two.
+// needs returns the requirements for a program's own events: both probes, and expressions that fit one of the two.
 func (l *latency) needs() live.Needs {
 	n := live.Needs{Others: l.pairs.otherSpecs()}
 	if n.Kernel = live.Thread(slices.Concat(l.options.By, []string{l.where, l.pairs.key})...); l.pairs.key == bpf.Thread {
@@ -91,17 +91,17 @@ func (l *latency) needs() live.Needs {
 	return n
 }
 
-// pairs are the probes that belong together.
+// pairs defines the probes that belong together.
 type pairs struct {
-	named bool // whether the command line names operations, and not their probes
+	named bool // whether the command line names operations instead of their probes
 	// functions means that the operations are calls of functions.
 	functions bool
 	specs     []string
-	others    map[string]string // what the second stands for too
+	others    map[string]string // further specs for which the second spec stands
 	key       string
 }
 
-// otherSpecs returns what the specs stand for too.
+// otherSpecs returns the further specs for which the specs stand.
 func (p *pairs) otherSpecs() (all []string) {
 	for _, other := range p.others {
 		all = append(all, other)
@@ -109,7 +109,7 @@ func (p *pairs) otherSpecs() (all []string) {
 	return all
 }
 
-// newPairs returns the specs of the start and of the end, and decides what pairs them.
+// newPairs returns the specs of the start and of the end, and the key that pairs their events.
 func newPairs(names []string, key string) (*pairs, error) {
 	p := &pairs{key: key}
 	switch len(names) {

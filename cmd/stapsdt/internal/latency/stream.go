@@ -62,8 +62,7 @@ func (r *streamed) Know(*recording.Probe) {}
 // Gone implements events.Consumer.
 func (r *streamed) Gone(f *replay.File) { r.pairs.Forget(f) }
 
-// Event pairs an event. A program may have other probes than those that were known, which are left out if they do
-// not have what is asked for.
+// Event pairs an event. A program may have new probes. They are left out if they lack something that is asked for.
 func (r *streamed) Event(event *events.Event) error {
 	e := event.Event
 	if !r.pairs.Knows(e.Probe) {
@@ -93,7 +92,7 @@ func (r *streamed) Tick() (next time.Duration, more bool, err error) {
 	return next, true, err
 }
 
-// side returns which part of an operation a probe is.
+// side returns the side of an operation to which a probe belongs.
 func (r *streamed) side(p *recording.Probe) (side replay.Side, err error) {
 	isStart, err := operations.IsStart(r.selector, p.Provider, p.Name)
 	if err != nil {
@@ -132,7 +131,7 @@ func (r *streamed) pair(all []*recording.Probe, where string) (err error) {
 	return err
 }
 
-// report says which operations are not included.
+// report warns of operations that are not included.
 func (r *streamed) report() {
 	to := r.latency.Console
 	if r.Lost > 0 {
@@ -171,7 +170,7 @@ func (r *streamed) unpaired() ([]unpaired, error) {
 	return all, nil
 }
 
-// columnsOf returns what describes the open operations of a kind.
+// columnsOf returns the columns that describe the open operations of a kind.
 func (r *streamed) columnsOf(c replay.Columns) replay.Columns {
 	if key := r.latency.pairs.key; key != "arg0" {
 		c.Key = key

@@ -12,7 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
-// show shows the times, the last ones completely.
+// show shows the times. last means that they are final, and are shown completely.
 func (l *latency) show(last bool) error {
 	rows, err := l.source.Rows()
 	if err != nil {
@@ -29,7 +29,7 @@ func (l *latency) show(last bool) error {
 	return l.screen.Show(l.text(rows, all), last)
 }
 
-// text returns the times for people.
+// text formats the times for people.
 func (l *latency) text(rows []*count.Row[*operation], all []unpaired) []byte {
 	if len(all) == 0 {
 		return []byte("no events\n")
@@ -52,7 +52,7 @@ func (l *latency) text(rows []*count.Row[*operation], all []unpaired) []byte {
 		case len(own) == 0:
 			count.Separate(&b)
 			fmt.Fprintf(&b, "%s\nno pairs\n", render.Cut(render.Printable(o.String()), h.Columns))
-		case len(own) > 1: // what follows is not of the last row
+		case len(own) > 1: // the following lines do not belong to the last row only
 			count.Separate(&b)
 		}
 		open := fmt.Sprintf("%d still open", u.open)
@@ -65,7 +65,7 @@ func (l *latency) text(rows []*count.Row[*operation], all []unpaired) []byte {
 	return b.Bytes()
 }
 
-// openTable writes those that have been open longest, and then those whose end may be lost: they have been open for at most that time.
+// openTable writes the operations that have been open longest, and then those whose end may be lost, with the maximum of their times.
 func (l *latency) openTable(b *bytes.Buffer, u *unpaired) {
 	if len(u.oldest) == 0 {
 		return

@@ -56,7 +56,7 @@ func (l *latency) runTraced(ctx context.Context, config run.Config, interval *ru
 	return t.report()
 }
 
-// report says which operations are not included.
+// report warns of operations that are not included.
 func (t *traced) report() error {
 	stats, err := layout.ReadStats(t.run.Env.Stats)
 	if err != nil {
@@ -122,7 +122,7 @@ func (t *traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 	return section, err
 }
 
-// section returns the code for the events of a side of a kind.
+// section returns the code for the events of one side of a kind.
 func (t *traced) section(p *bpf.Probe, kind uint32, isStart bool) (*bpf.Section, error) {
 	plan, of := t.operations.Plan, bpf.Operations{OperationTables: t.operations.Tables, Kind: kind}
 	if isStart {

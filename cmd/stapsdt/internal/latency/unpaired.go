@@ -12,30 +12,30 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
-// unpaired is what there is of a kind of operation without a counterpart.
+// unpaired describes the unpaired events of a kind of operation.
 type unpaired struct {
-	starts, ends uint64 // starts that have not ended, and ends that have not started
+	starts, ends uint64 // starts without an end, and ends without a start
 	open         int
 	unknown      int             // starts whose end may have been lost
-	oldest       []openOperation // of those that are open, and then of those that may be, maxOpenShown at most
+	oldest       []openOperation // at most maxOpenShown: open operations, then those that may be open
 	columns      replay.Columns  // of oldest
 }
 
-// maxOpenShown is how many of the operations that are open are shown: those that have been open longest.
+// maxOpenShown is the maximum number of open operations that are shown: those that have been open longest.
 const maxOpenShown = 10
 
-// openOperation is an operation that is open, as it is shown.
+// openOperation is an open operation in the form in which it is shown.
 type openOperation struct {
-	since     time.Duration // how long, or at most how long if its end may have been lost
+	since     time.Duration // how long it has been open, or at most, if its end may have been lost
 	unknown   bool
 	pid       int
 	tid       int    // or 0 if it is unknown
 	goroutine uint64 // or 0 if it is unknown
 	key       replay.Value
-	details   []replay.Value // by the names of columns
+	details   []replay.Value // in the order of the columns
 }
 
-// unpaired reads what has no counterpart.
+// unpaired reads the unpaired events.
 func (t *traced) unpaired() ([]unpaired, error) {
 	all := make([]unpaired, len(t.latency.kinds.all))
 	if t.operations.Plan == nil {
@@ -47,7 +47,7 @@ func (t *traced) unpaired() ([]unpaired, error) {
 		if err != nil {
 			return nil, err
 		}
-		// While they are counted, an end may be counted and its start not yet.
+		// During the reading, an end may have been counted, but not its start.
 		all[i].starts, all[i].ends = totals.Starts-min(totals.Starts, totals.Pairs), totals.Ends
 		t.full += totals.Full
 	}
@@ -71,7 +71,7 @@ func (t *traced) unpaired() ([]unpaired, error) {
 	return all, nil
 }
 
-// opened returns how an operation is shown.
+// opened converts an operation to the form in which it is shown.
 func (t *traced) opened(o *layout.Open, now time.Duration) openOperation {
 	plan := t.plans[o.Kind]
 	s := openOperation{since: now - o.Since, pid: o.PID, tid: o.TID, key: replay.ValueIn(&plan.Key, o.Key), details: make([]replay.Value, len(plan.Open))}
@@ -83,7 +83,7 @@ func (t *traced) opened(o *layout.Open, now time.Duration) openOperation {
 	return s
 }
 
-// columns returns what describes the open operations of a kind.
+// columns returns the columns that describe the open operations of a kind.
 func (t *traced) columns(kind uint32) replay.Columns {
 	plan := t.plans[kind]
 	c := replay.Columns{Key: t.latency.pairs.key, By: plan.OpenBy}

@@ -11,19 +11,18 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// Bounds are buckets by their upper bounds, which belong to them.
+// Bounds defines buckets by their inclusive upper bounds.
 type Bounds struct {
-	Upper []int64 // in order, each once; of unsigned numbers the bits
-	// Slots has for each bucket its number in the list that the bounds were made of.
+	Upper []int64 // sorted, without duplicates; for unsigned numbers their bits
+	// Slots has the index of each bucket in the list from which the bounds were made.
 	Slots []int
 }
 
-// maxBounds keeps a row, and the program that looks for a bucket, small.
+// maxBounds keeps rows, and the programs that search for a bucket, small.
 const maxBounds = 640
 
-// NewBounds converts bounds to integers, of which each is scale times its value. It leaves out
-// bounds that no value of the type exceeds, and duplicates. The bucket above all bounds has the
-// number len(bounds).
+// NewBounds converts bounds to integers, each scale times its value. It leaves out duplicates, and bounds that no value
+// of the type exceeds. The bucket above all bounds has the index len(bounds).
 func NewBounds(bounds []float64, scale float64, t expr.Type) (*Bounds, error) {
 	b := &Bounds{}
 	for i, bound := range bounds {
@@ -46,8 +45,8 @@ func NewBounds(bounds []float64, scale float64, t expr.Type) (*Bounds, error) {
 	return b, nil
 }
 
-// toInteger returns the largest integer that is not above x, but for errors of the division,
-// or says that all values of the type are below x, or above.
+// toInteger returns the largest integer that is not above x, except for errors of the division. above and below report
+// that all values of the type are above or below x.
 func toInteger(x float64, t expr.Type) (bits int64, above, below bool) {
 	if nearest := math.Round(x); math.Abs(x-nearest) <= 1e-9*math.Abs(x) {
 		x = nearest
@@ -59,9 +58,8 @@ func toInteger(x float64, t expr.Type) (bits int64, above, below bool) {
 	return int64(x), x >= 1<<63, x < -1<<63
 }
 
-// Exponential returns the upper bounds of the buckets of a native histogram of schema 3, of
-// integers that are scale times their value. The first bucket has what is not above 0, and
-// the next ones the indices from first on.
+// Exponential returns the upper bounds of the buckets of a native histogram of schema 3, for integers that are scale
+// times their value. The first bucket holds the values up to 0. The next buckets have the indexes from first on.
 func Exponential(scale float64) (bounds []float64, first int) {
 	first = int(math.Ceil(8*math.Log2(scale) - 1e-9))
 	last := int(math.Ceil(8 * (64 + math.Log2(scale))))
@@ -75,7 +73,7 @@ func Exponential(scale float64) (bounds []float64, first int) {
 // Len is the number of buckets.
 func (b *Bounds) Len() int { return len(b.Slots) }
 
-// Slot returns the number, in the list that the bounds were made of, of the bucket that a value is in.
+// Slot returns the index of a value's bucket in the list from which the bounds were made.
 func (b *Bounds) Slot(t expr.Type, value uint64) int {
 	i, _ := slices.BinarySearchFunc(b.Upper, value, func(bound int64, value uint64) int {
 		if t.Kind == expr.Uint {

@@ -11,18 +11,18 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// Buckets divide the values of a histogram.
+// Buckets divides the values of a histogram.
 type Buckets interface {
 	// Len is the number of buckets.
 	Len() int
-	// Of returns the bucket of a value, by its bits.
+	// Of returns the index of the bucket for the bits of a value.
 	Of(t expr.Type, value uint64) int
-	// Bounds returns the lowest value of a bucket, and the first one above it. What is below
-	// all or above all has math.Inf as a bound.
+	// Bounds returns the lowest value of a bucket, and the first value above it. The outermost buckets have math.Inf as a
+	// bound.
 	Bounds(i int) (low, high float64)
 }
 
-// Fits reports whether the values of a type can be in buckets.
+// Fits returns an error if values of a type do not fit the buckets.
 func Fits(buckets Buckets, t expr.Type) error {
 	if l, ok := buckets.(Linear); ok && t.Kind == expr.Uint && l.Low < 0 {
 		return fmt.Errorf("this is a %v, and the lower bound is negative", t)
@@ -30,8 +30,8 @@ func Fits(buckets Buckets, t expr.Type) error {
 	return nil
 }
 
-// Powers has eight buckets between a power of two and the next one, and one for each number
-// below 16. All negative numbers have one bucket.
+// Powers has eight buckets between a power of two and the next one, and one bucket for each number below 16. All
+// negative numbers share a bucket.
 type Powers struct{}
 
 // The buckets of Powers.
@@ -72,14 +72,13 @@ func (Powers) Bounds(i int) (low, high float64) {
 	return low, low + width
 }
 
-// Linear has buckets of the same size from Low to High, one for what is below, and one for
-// what is not.
+// Linear has buckets of the same size from Low to High, one bucket for lower values, and one for values from High on.
 type Linear struct{ Low, High, Step int64 }
 
-// maxLinear limits what a histogram prints.
+// maxLinear limits the output of a histogram.
 const maxLinear = 1000
 
-// Check reports whether the bounds make sense.
+// Check returns an error if the bounds are not valid.
 func (l Linear) Check() error {
 	switch {
 	case l.Step <= 0:
@@ -87,7 +86,7 @@ func (l Linear) Check() error {
 	case l.High <= l.Low:
 		return errors.New("the upper bound must be above the lower one")
 	case uint64(l.High-l.Low)/uint64(l.Step) >= maxLinear:
-		return fmt.Errorf("these are more than %d buckets", maxLinear)
+		return fmt.Errorf("the histogram has more than %d buckets", maxLinear)
 	}
 	return nil
 }

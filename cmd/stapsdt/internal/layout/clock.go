@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// At returns the time by CLOCK_MONOTONIC of a time that a program has written. The kernel's clock is that of the machine, which a time
-// namespace shifts.
+// At converts a time that a program has written to a time of CLOCK_MONOTONIC. The kernel uses the clock of the machine,
+// which a time namespace shifts.
 func At(kernel uint64) time.Duration { return time.Duration(kernel) + shift() }
 
 var shift = sync.OnceValue(func() time.Duration {
-	offsets, _ := os.ReadFile("/proc/self/timens_offsets") // which is not there before Linux 5.6
+	offsets, _ := os.ReadFile("/proc/self/timens_offsets") // the file exists from Linux 5.6 on
 	return monotonicOffset(string(offsets))
 })
 

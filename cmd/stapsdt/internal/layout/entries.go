@@ -11,8 +11,8 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// each calls yield with each entry of a map: a key that may be kept, and the value, or those that processors have, which may not. While
-// programs write, some entries may be missing.
+// each calls yield with each entry of a map. The caller may keep the key, but not the value, which has a part for each
+// processor if the map does. While programs write, some entries may be missing.
 func each(m *ebpf.Map, yield func(key, value []byte)) error {
 	values := 1
 	if t := m.Type(); t == ebpf.PerCPUHash || t == ebpf.PerCPUArray {
@@ -27,7 +27,7 @@ func each(m *ebpf.Map, yield func(key, value []byte)) error {
 		n, err := m.BatchLookup(&cursor, keys.Interface(), parts.Interface(), nil)
 		last := errors.Is(err, ebpf.ErrKeyNotExist)
 		if err != nil && !last {
-			if first { // before Linux 5.6, or of processors with their own, before 5.13
+			if first { // before Linux 5.6, or before 5.13 for per-CPU maps
 				return eachAlone(m, yield)
 			}
 			return err
@@ -45,7 +45,7 @@ func each(m *ebpf.Map, yield func(key, value []byte)) error {
 	}
 }
 
-// sumWords returns the words of an element of an array, each the sum of those of all processors.
+// sumWords returns the words of an array's element, each summed over all processors.
 func sumWords(array *ebpf.Map, index uint32) ([]uint64, error) {
 	parts, err := array.LookupBytes(index)
 	if err != nil {
@@ -58,18 +58,18 @@ func sumWords(array *ebpf.Map, index uint32) ([]uint64, error) {
 	return sum, nil
 }
 
-// A system call reads about as many bytes, and not fewer entries than can have the same hash.
+// A system call reads about maxBatch bytes, but at least minBatch entries, because this many can have the same hash.
 const (
 	maxBatch = 1 << 18
 	minBatch = 64
 )
 
-// arrays returns a slice of n arrays of bytes, whose size is only known now.
+// arrays returns a slice of n byte arrays, whose size is known only at run time.
 func arrays(n, size int) reflect.Value {
 	return reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(size, reflect.TypeFor[byte]())), n, n)
 }
 
-// eachAlone is each, with system calls for each entry. The kernel begins again after one that was removed.
+// eachAlone is each with a system call per entry. The kernel begins again if an entry is removed meanwhile.
 func eachAlone(m *ebpf.Map, yield func(key, value []byte)) error {
 	seen := map[string]bool{}
 	var previous any

@@ -2,12 +2,12 @@
 
 package layout
 
-// The beginning of a record of an event, which its items follow.
+// The header of an event's record. The items follow it.
 const (
 	EventTime    = 0  // CLOCK_MONOTONIC, in nanoseconds
-	EventID      = 8  // the number of the probe
+	EventID      = 8  // the ID of the probe
 	EventCPU     = 12 // the processor
-	EventPID     = 16 // the thread, and then the process
+	EventPID     = 16 // the thread, followed by the process
 	EventComm    = 24 // the name of the thread
 	EventMissing = 40 // the set of items that could not be read
 	EventHeader  = 48

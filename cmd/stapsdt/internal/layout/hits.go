@@ -8,26 +8,26 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// The layout of what a program counts of itself, in 64-bit words.
+// The layout of a program's counts of its own runs, in 64-bit words.
 const (
 	HitsCount    = 0
 	HitsMeasured = 8
 	HitsTime     = 16
-	// HitsStart is when a run began that is being measured, or 0.
+	// HitsStart is the start of a run that is being measured, or 0.
 	HitsStart = 24
 	HitsSize  = 32
 )
 
-// Hits are the runs of a program.
+// Hits counts the runs of a program.
 type Hits struct {
-	// Count is their number.
+	// Count is the number of runs.
 	Count uint64
-	// Time is for how long Measured of them took.
+	// Time is the total duration of the Measured runs.
 	Measured uint64
 	Time     time.Duration
 }
 
-// ReadHits reads the hits with an index.
+// ReadHits reads the hits at an index.
 func ReadHits(m *ebpf.Map, index uint32) (h Hits, err error) {
 	words, err := sumWords(m, index)
 	if err != nil {

@@ -17,45 +17,44 @@ type Item struct {
 	Type expr.Type
 	// Described is the type that DWARF gives to an argument, or nil.
 	Described *sdt.Type
-	// Offset is where it is in the record, and Size is what it takes there. A text is an
-	// address, a length and the bytes: the length counts the NUL.
+	// Offset and Size are its place in the record. A string is an address, a length and the bytes; the length counts the
+	// NUL.
 	Offset, Size int
-	// TextSize is the maximum number of bytes of a text that are shown. The record has one byte
-	// more, to tell whether there is more, and a NUL.
+	// TextSize is the maximum number of bytes of a string that are shown. The record has one byte more, to detect longer
+	// strings, and a NUL.
 	TextSize int
 	// Details are the struct that an argument points to, or nil.
 	Details *Details
 	// Unreadable is the reason that an argument can never be read, or nil.
 	Unreadable error
-	// IsGo means that a text is a string of Go, which can contain NULs. In a key, it ends at the first.
+	// IsGo means that a string is a Go string, which can contain NULs. In a key, it ends at the first NUL.
 	IsGo bool
-	// Names has the names of the numbers, or is nil.
+	// Names names the numbers, or is nil.
 	Names Names
 }
 
-// Names has the names of numbers that stand for something else, such as the addresses of types.
+// Names names numbers that stand for something else, such as the addresses of types.
 type Names interface {
 	// NameOf returns the name of a number.
 	NameOf(bits uint64) string
 }
 
-// IsPointer reports whether the value is known to be an address, and not that of a text.
+// IsPointer reports whether the value is known to be an address, and not the address of a string.
 func (i *Item) IsPointer() bool {
 	return i.Described != nil && i.Described.Kind == sdt.KindPointer && !i.Described.IsString()
 }
 
-// TextHeader is the size of what precedes the bytes of a text in a record.
+// TextHeader is the size of the header before the bytes of a string in a record.
 const TextHeader = 16
 
-// TextSize is the maximum number of bytes of a text in a key. Only these are compared.
+// TextSize is the maximum number of bytes of a string in a key. Only these are compared.
 const TextSize = 64
 
-// MaxContains is the length of the longest text that strings.Contains and strings.HasSuffix
-// look for.
+// MaxContains is the maximum length of the strings that strings.Contains and strings.HasSuffix look for.
 const MaxContains = 16
 
-// In returns the value that a key, or another part of a table, has of an item: its bits or
-// its text, and whether the text is longer than that.
+// In returns the value of an item in a key, or in another part of a table: its bits or its string, and whether the
+// string was cut.
 func (i *Item) In(key []byte) (bits uint64, text []byte, cut bool) {
 	raw := key[i.Offset:][:i.Size]
 	if i.Type.Kind != expr.String {
@@ -64,15 +63,14 @@ func (i *Item) In(key []byte) (bits uint64, text []byte, cut bool) {
 	if end := bytes.IndexByte(raw, 0); end >= 0 {
 		raw = raw[:end]
 	}
-	// A string of just this length looks like one that was cut.
+	// A string of exactly this length cannot be told from one that was cut.
 	if len(raw) == TextSize {
 		return 0, WholeRunes(raw), true
 	}
 	return 0, raw, false
 }
 
-// WholeRunes returns text, which was cut somewhere, without the bytes of an incomplete rune at
-// its end.
+// WholeRunes returns text without the bytes of an incomplete rune at the end, where it was cut.
 func WholeRunes(text []byte) []byte {
 	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax+1); i-- {
 		if utf8.RuneStart(text[i]) {

@@ -13,16 +13,16 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Elapsed is the type of the time that an operation took.
+// Elapsed is the type of an operation's duration.
 var Elapsed = expr.Type{Kind: expr.Int, Size: 8, Duration: true}
 
-// Totals are the numbers of a kind of operation.
+// Totals counts the operations of a kind.
 type Totals struct {
-	// Starts and Pairs are the numbers of starts, and of those that have found their end.
+	// Starts counts the starts, and Pairs the starts whose end was seen.
 	Starts, Pairs uint64
-	// Ends is the number of ends without a start.
+	// Ends counts the ends without a start.
 	Ends uint64
-	// Full is the number of starts for which there was no room.
+	// Full counts the starts for which there was no room.
 	Full uint64
 }
 
@@ -35,20 +35,20 @@ const (
 	TotalsSize
 )
 
-// An open operation has the numbers of its kind and of the process as the first word of
-// its key, which its Key follows. Its value begins with these:
+// The key of an open operation begins with a word for the ID of its kind and the PID, followed by its Key. Its value
+// begins with these:
 const (
 	OpenTime   = 0  // CLOCK_MONOTONIC, in nanoseconds, or 0 if a condition is false
-	OpenThread = 8  // the thread, and then the process
-	OpenKnown  = 16 // a bit for each of Open that could be evaluated
-	OpenOwner  = 24 // whose the process is, if the room is divided
+	OpenThread = 8  // the thread, followed by the process
+	OpenKnown  = 16 // a bit for each value of Open that could be evaluated
+	OpenOwner  = 24 // the owner of the process, if the room is divided
 	OpenHeader = 32
 )
 
 // MaxKnown is the number of bits of OpenKnown that an instruction can set.
 const MaxKnown = 31
 
-// ReadTotals reads the numbers of a kind of operation.
+// ReadTotals reads the totals of a kind of operation.
 func ReadTotals(totals *ebpf.Map, kind uint32) (sum Totals, err error) {
 	words, err := sumWords(totals, kind)
 	if err != nil {
@@ -63,19 +63,19 @@ type Open struct {
 	// Since is the time of its start on CLOCK_MONOTONIC, or 0 if a condition was false then.
 	Since    time.Duration
 	PID, TID int // of the start
-	// Key is to be read by the Key of a bpf.Latency, and Value by the items of its Open.
+	// Key is read with the Key of a bpf.Latency, and Value with the items of its Open.
 	Key, Value []byte
 
-	// Owner is whose the process is, if the room is divided.
+	// Owner is the owner of the process, if the room is divided.
 	Owner uint64
 
 	known uint64
 }
 
-// Known reports whether the value has the i-th of Latency.Open.
+// Known reports whether the value has the i-th item of Latency.Open.
 func (o *Open) Known(i int) bool { return i >= MaxKnown || o.known&(1<<i) != 0 }
 
-// ReadOpen reads the operations that are open. While events happen, some may be missing.
+// ReadOpen reads the open operations. While events happen, some may be missing.
 func ReadOpen(open *ebpf.Map) (all []Open, err error) {
 	err = each(open, func(key, value []byte) {
 		word := func(at int) uint64 { return binary.NativeEndian.Uint64(value[at:]) }
@@ -99,7 +99,7 @@ func ReadOpen(open *ebpf.Map) (all []Open, err error) {
 // Seen records that a process has started an operation with these values of Open.
 type Seen struct {
 	PID int
-	// Value is to be read by the items of Open, and Key is that of the table.
+	// Value is read with the items of Open, and Key is the key in the table.
 	Value, Key []byte
 }
 

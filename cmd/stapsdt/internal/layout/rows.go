@@ -8,33 +8,33 @@ import (
 	"time"
 )
 
-// KeyHeader is the size of the number of a program, with which each key begins.
+// KeyHeader is the size of the program's ID, with which each key begins.
 const KeyHeader = 8
 
-// The words of a row. Those after RowSum are of the latest value, or of a histogram.
+// The words of a row. The words after RowSum belong to the latest value, or to a histogram.
 const (
 	RowCount = 0
-	RowSum   = 8 // Sum.Low, and then Sum.High
+	RowSum   = 8 // Sum.Low, followed by Sum.High
 	rowSize  = 24
 
 	RowLatest  = rowSize      // the latest value
-	RowProcess = rowSize + 8  // the process that it is of
-	RowTime    = rowSize + 16 // and its time
+	RowProcess = rowSize + 8  // the process of the latest value
+	RowTime    = rowSize + 16 // the time of the latest value
 
-	RowExemplar = rowSize // the latest value, its ID, its time, and these XOR each other
+	RowExemplar = rowSize // the latest value, its ID, its time, and the XOR of these
 	RowBuckets  = RowExemplar + 4*8
 )
 
-// Rows is the layout of tables in which events are counted: of their rows, and of the keys of these.
+// Rows is the layout of tables in which events are counted: of their rows and of the rows' keys.
 type Rows struct {
-	// Keys are in the key of a row, in this order. Before them is the number of the program in KeyHeader bytes. After them is the number of the
-	// bucket in 8 bytes, if each bucket has a row, or the process and its stack, if Stacks.
+	// Keys are in the key of a row, in this order. The ID of the program precedes them in KeyHeader bytes. After them
+	// comes the index of the bucket in 8 bytes, if each bucket has a row, or the process and its stack, if Stacks is set.
 	Keys    []Item
 	KeySize int
 	Stacks  bool
-	// KeyBuckets is the number of buckets that have a row each, with a sum, and Buckets the number of those in one row. Either is 0.
+	// KeyBuckets is the number of buckets with a row of their own, which has a sum. Buckets is the number of buckets in one row. Either is 0.
 	KeyBuckets, Buckets int
-	// Latest means that a row has the latest value.
+	// Latest adds the latest value to each row.
 	Latest bool
 }
 
@@ -49,13 +49,13 @@ func (l *Rows) Size() int {
 	return rowSize
 }
 
-// Places reports whether rows have places in an array, and are not made and removed: those of programs without keys.
+// Places reports whether rows have fixed places in an array, instead of being created and removed: the programs have no keys.
 func (l *Rows) Places() bool { return len(l.Keys) == 0 && !l.Stacks && !l.Latest }
 
-// Alone reports whether programs cannot share a table: it has a place for each bucket, and not for each program.
+// Alone reports whether programs cannot share a table, because it has a place for each bucket, but none for each program.
 func (l *Rows) Alone() bool { return l.Places() && l.KeyBuckets > 0 }
 
-// String is equal for programs that can have the same tables, unless they have to be alone.
+// String returns equal strings for programs that can share tables, unless Alone is true.
 func (l *Rows) String() string {
 	s := fmt.Sprint(l.Size(), l.KeySize, l.Places())
 	for _, k := range l.Keys {
@@ -67,19 +67,19 @@ func (l *Rows) String() string {
 	return s
 }
 
-// Row has the numbers of the events with the same key.
+// Row holds the counts of the events with the same key.
 type Row struct {
-	// ID is the number of the program, and Key is to be read by Item.In. An overflow has neither.
+	// ID is the ID of the program, and Key is read with Item.In. An overflow row has neither.
 	ID       uint32
 	Key      []byte
 	Overflow bool
 	Tally
-	// Bucket is that of a row for each bucket.
+	// Bucket is the index of the bucket, if each bucket has a row.
 	Bucket int
-	// Stack is only of a table of stacks, and Process of these and of the latest value. A process that has no number here is 0.
+	// Stack is set in tables of stacks, and Process also in those of latest values. A process without a PID in our namespace is 0.
 	Stack   StackID
 	Process int
-	// Latest is the latest value, and Time when it was set, on CLOCK_MONOTONIC.
+	// Latest is the latest value. Time is when it was set, by CLOCK_MONOTONIC.
 	Latest    uint64
 	Time      time.Duration
 	Buckets   []uint64
@@ -92,7 +92,7 @@ type Exemplar struct {
 	Time      time.Duration // CLOCK_MONOTONIC
 }
 
-// row returns the row with a key, of which processors have parts.
+// row returns the row with a key. parts has the values of all processors.
 func (l *Rows) row(key, parts []byte) *Row {
 	r := &Row{ID: binary.NativeEndian.Uint32(key), Key: key}
 	switch {
@@ -108,7 +108,7 @@ func (l *Rows) row(key, parts []byte) *Row {
 	return r
 }
 
-// Add adds the events of another row of the same key.
+// Add adds the events of another row with the same key.
 func (r *Row) Add(other *Row) {
 	r.Merge(other.Tally)
 	for i, n := range other.Buckets {
@@ -116,7 +116,7 @@ func (r *Row) Add(other *Row) {
 	}
 }
 
-// add adds the parts that processors have of a row.
+// add adds the parts of a row from all processors.
 func (r *Row) add(l *Rows, parts []byte) {
 	for size := l.Size(); len(parts) >= size; parts = parts[size:] {
 		word := func(at int) uint64 { return binary.NativeEndian.Uint64(parts[at:]) }

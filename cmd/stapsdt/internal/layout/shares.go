@@ -9,15 +9,15 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Shares divide the room of a table among the users of the machine: each may have as many entries as are free. One user
-// can have half of the table, and then the next one half of the rest.
+// Shares divides the room of a table among the users of the machine: each may have as many entries as are free. One
+// user can have half of the table, and the next one half of the rest.
 type Shares struct {
-	Owners *ebpf.Map // how many entries an owner has, by the owner
-	All    *ebpf.Map // how many there are, in one element
+	Owners *ebpf.Map // the number of entries of each owner
+	All    *ebpf.Map // the number of all entries, in one element
 	Limit  int
 }
 
-// maxOwners is how many owners are known, of which the kernel forgets those that were not seen for the longest time.
+// maxOwners is the number of owners that are kept. The kernel drops those that were not seen for the longest time.
 const maxOwners = 1 << 13
 
 // NewShares divides the room for a number of entries.
@@ -42,7 +42,7 @@ func (s *Shares) Close() {
 	}
 }
 
-// Set sets how many entries each owner has. What events add meanwhile is lost, and is there the next time.
+// Set sets the number of entries of each owner. It loses the changes of concurrent events, which the next call includes.
 func (s *Shares) Set(counts map[uint64]int64) error {
 	var owner uint64
 	var count int64

@@ -15,11 +15,10 @@ import (
 
 // Stacks keeps the stacks from which probes were fired, each once.
 //
-// The kernel puts a stack where its hash says, and refuses one whose place another has. It
-// then goes to the same place of the next map, so that stacks are lost only if there are more
-// at a place than maps. A map cannot be a hash table with stacks as keys instead: these are
-// too large for a BPF program's own stack, and memory per processor is not safe where programs
-// are preempted, as those of uprobes are.
+// The kernel puts a stack at the place of its hash, and refuses it if another stack has that place. The stack then goes
+// to the same place of the next map, so that stacks are lost only if more of them share a place than there are maps. A
+// hash table with stacks as keys is not possible: they are too large for a BPF program's own stack, and per-CPU memory
+// is not safe where programs are preempted, as programs of uprobes are.
 type Stacks struct {
 	Maps  []*ebpf.Map
 	depth int
@@ -27,23 +26,23 @@ type Stacks struct {
 
 const (
 	stackMaps = 4
-	// stackPlaces is the number of places of a map: with half as many stacks as places, one
-	// of 6000 places has more than four.
+	// stackPlaces is the number of places of a map: with half as many stacks as places, one of 6000 places has more than
+	// four.
 	stackPlaces = 8192
 	// maxDepth is the kernel's default. It is a limit of this program too if the
 	// administrator allows more, because every place has room for that many frames.
 	maxDepth = 127
-	// StackKey is the size of what a key ends with: the process and the stack.
+	// StackKey is the size of the end of a key: the process and the stack.
 	StackKey = 16
 )
 
-// StackID is a stack of Stacks.
+// StackID identifies a stack of Stacks.
 type StackID int64
 
 // NoStack is the stack of an event whose stack the kernel could not read.
 const NoStack StackID = -1
 
-// NewStacks makes the maps.
+// NewStacks creates the maps.
 func NewStacks() (s *Stacks, err error) {
 	s = &Stacks{depth: maxDepth}
 	if text, err := os.ReadFile("/proc/sys/kernel/perf_event_max_stack"); err == nil {
@@ -70,11 +69,11 @@ func (s *Stacks) Close() error {
 	return errors.Join(errs...)
 }
 
-// Depth returns the maximum number of frames in a stack. A stack with that many may have been cut.
+// Depth returns the maximum number of frames in a stack. A stack with this many frames may have been cut.
 func (s *Stacks) Depth() int { return s.depth }
 
-// Addresses returns the addresses of a stack's frames: that of the site, and those to which
-// the frames return. It has none for NoStack.
+// Addresses returns the addresses of a stack's frames: the site, followed by the return addresses. It returns none for
+// NoStack.
 func (s *Stacks) Addresses(id StackID) ([]uint64, error) {
 	if id < 0 {
 		return nil, nil

@@ -12,18 +12,18 @@ const (
 	StatCount
 )
 
-// Stats are numbers of events that were not shown.
+// Stats counts events that were not shown.
 type Stats struct {
-	// Lost had no room in the ring buffer or in a map.
+	// Lost counts events that had no room in the ring buffer or in a map.
 	Lost uint64
-	// Unevaluated reached the filter or a key, but memory that it needs could not be read,
-	// or it divides by 0.
+	// Unevaluated counts events that reached the filter or a key, but needed memory that could not be read, or divided by
+	// 0.
 	Unevaluated uint64
-	// Foreign should be told apart by goroutine, and no goroutine fired them.
+	// Foreign counts events that needed a goroutine, but were fired by none.
 	Foreign uint64
 }
 
-// NewStats makes a map of the counters.
+// NewStats creates a map of the counters.
 func NewStats() (*ebpf.Map, error) {
 	return ebpf.NewMap(&ebpf.MapSpec{Name: "stats", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: StatCount})
 }

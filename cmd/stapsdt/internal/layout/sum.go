@@ -12,8 +12,8 @@ import (
 // Sum is a sum of integers of 64 bits. The kernel adds their halves separately, because it cannot carry
 // before Linux 5.12. The sum of the lower halves does not overflow for fewer than 2^32 values of a processor.
 type Sum struct {
-	Low  uint64 // of the lower halves
-	High int64  // of the upper halves, which are those of signed numbers for expr.Int
+	Low  uint64 // sum of the lower halves
+	High int64  // sum of the upper halves, which are signed for expr.Int
 }
 
 // Add adds an integer.
@@ -31,7 +31,7 @@ func (s *Sum) Merge(other Sum) {
 	s.Low, s.High = low, s.High+other.High+int64(carry<<32)
 }
 
-// Tally is a number of events, and the sum of their values.
+// Tally is a number of events with the sum of their values.
 type Tally struct {
 	Count uint64
 	Sum   Sum
@@ -43,16 +43,16 @@ func (t *Tally) Add(of expr.Type, v uint64) {
 	t.Sum.Add(of, v)
 }
 
-// Merge adds other events.
+// Merge adds another tally.
 func (t *Tally) Merge(other Tally) {
 	t.Count += other.Count
 	t.Sum.Merge(other.Sum)
 }
 
-// Tallies are those of buckets, by their numbers.
+// Tallies maps the indexes of buckets to their tallies.
 type Tallies map[int]*Tally
 
-// Of returns the tally of a bucket, which it adds if there is none.
+// Of returns the tally of a bucket. It adds the tally if there is none.
 func (t Tallies) Of(bucket int) *Tally {
 	one := t[bucket]
 	if one == nil {

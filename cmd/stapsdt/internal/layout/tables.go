@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tables are the tables of programs that count.
+// Tables holds the tables of programs that count.
 type Tables struct {
 	layout *Rows
 	Rows   *ebpf.Map
-	// Spare has a row for events that have no room, if Overflow, and one that stays 0. It is nil if neither is needed.
+	// Spare has a row for events without room, if Overflow is set, and a row that stays 0. It is nil if neither is needed.
 	Spare    *ebpf.Map
 	Overflow bool
-	// Shares divide the rows, whose owners are in Owners by the keys of the rows. Both may be nil.
+	// Shares divides the rows. Owners maps the keys of the rows to their owners. Both may be nil.
 	Shares *Shares
 	Owners *ebpf.Map
 }
@@ -30,13 +30,13 @@ const (
 	spareSize
 )
 
-// Limits bound tables.
+// Limits bounds the size of tables.
 type Limits struct {
-	// Rows is the number of rows of programs with keys, and Places the number of programs without.
+	// Rows is the maximum number of rows of programs with keys, and Places the maximum number of programs without keys.
 	Rows, Places int
-	// Bytes is the maximum size of a table that has rows for each processor. A larger one is shared by them. 0 is no maximum.
+	// Bytes is the maximum size of a table with rows for each processor. In a larger one, processors share the rows. 0 means no maximum.
 	Bytes int
-	// Shared means that there is as much room again, which the users of the machine share, so that one alone can have Rows, and that events
+	// Shared doubles the room, and divides it among the users of the machine, so that one alone can have Rows. Events
 	// without room are counted in a row of their own.
 	Shared bool
 }
@@ -85,11 +85,11 @@ func (t *Tables) Close() {
 	t.Spare.Close()
 }
 
-// Read calls yield with each row that has events. It may miss rows that are added while it reads, and the number of events and their sum can be
-// those of different moments.
+// Read calls yield with each row that has events. It may miss rows that are added while it reads. A row's number of
+// events and its sum can be of different moments.
 func (t *Tables) Read(yield func(*Row)) error {
 	err := each(t.Rows, func(key, parts []byte) {
-		if r := t.layout.row(key, parts); r.Count > 0 { // or it is a place that is free
+		if r := t.layout.row(key, parts); r.Count > 0 { // otherwise the place is free
 			yield(r)
 		}
 	})
@@ -113,10 +113,10 @@ func (t *Tables) All() (all []*Row, err error) {
 	return all, err
 }
 
-// Removable reports whether rows can be removed. Those at places cannot.
+// Removable reports whether rows can be removed. Rows at fixed places cannot.
 func (t *Tables) Removable() bool { return !t.layout.Places() }
 
-// Remove removes a row, which the next event makes again.
+// Remove removes a row. The next event creates it again.
 func (t *Tables) Remove(r *Row) error {
 	t.forget(r)
 	err := t.Rows.Delete(r.Key)
@@ -133,8 +133,8 @@ func (t *Tables) forget(r *Row) {
 	}
 }
 
-// Take removes a row and returns it as it was. Before Linux 5.14 an event between the two is
-// lost; later, only one that is being counted at that very moment is.
+// Take removes a row and returns its last state. Before Linux 5.14, events between the two are lost; later, only an
+// event that is being counted at that moment is.
 func (t *Tables) Take(r *Row) (*Row, error) {
 	part := reflect.ArrayOf(int(t.Rows.ValueSize()), reflect.TypeFor[byte]())
 	parts := reflect.New(part)
@@ -162,7 +162,7 @@ func (t *Tables) Take(r *Row) (*Row, error) {
 	return taken, nil
 }
 
-// Recount counts the rows of each owner again, after some were removed.
+// Recount recounts the rows of each owner after some rows were removed.
 func (t *Tables) Recount() error {
 	if t.Shares == nil {
 		return nil

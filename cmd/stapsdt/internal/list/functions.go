@@ -83,8 +83,7 @@ func runFunctions(to *console.Console, where probes.Target, specs []spec.Spec, p
 	return nil
 }
 
-// functionsOf returns the functions of a file in the order of their names, and notes which specs select
-// one.
+// functionsOf returns the functions of a file, sorted by name, and records in shown which specs select a function.
 func functionsOf(f *target.File, specs []spec.Spec, shown map[string]bool) (fns []*function.Function) {
 	seen := map[uint64]bool{}
 	for i := range f.Probes {
@@ -147,7 +146,7 @@ func (l *lister) functionsText(out *bufio.Writer, f *target.File, uses []probes.
 	}
 }
 
-// printOperands shows where arguments are read.
+// printOperands prints the places from which arguments are read.
 func printOperands(out *bufio.Writer, kind string, args []function.Arg) {
 	for _, a := range args {
 		name := render.Printable(a.Name)
@@ -164,7 +163,7 @@ func printOperands(out *bufio.Writer, kind string, args []function.Arg) {
 	}
 }
 
-// These are objects of the output for programs.
+// These are objects of the JSON output.
 type jsonFunction struct {
 	File      string `json:"file"`
 	Provider  string `json:"provider"`

@@ -21,13 +21,13 @@ type (
 		Sites     []jsonSite `json:"sites"`
 		Semaphore bool       `json:"semaphore"`
 		PIDs      []int      `json:"pids"`
-		// Listening are those of the processes that can be watched without root.
+		// Listening lists the processes that can be watched without root.
 		Listening []int `json:"listening,omitempty"`
 		// Recordings are the files to which the processes record.
 		Recordings []Recording `json:"recordings,omitempty"`
-		// Pods are the containers of those of the processes that are in a pod.
+		// Pods lists the containers of the processes that are in a pod.
 		Pods []jsonPod `json:"pods,omitempty"`
-		// Traced is null if it is not known.
+		// Traced is null if it is unknown.
 		Traced *bool `json:"traced"`
 	}
 	jsonArg struct {

@@ -21,7 +21,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// Options say what is shown.
+// Options select the probes and the output.
 type Options struct {
 	// JSON selects the output for programs.
 	JSON bool
@@ -34,14 +34,14 @@ type Options struct {
 // lister runs the command list.
 type lister struct {
 	target    probes.Target
-	pods      map[int]cgroup.Container // of the processes that are in one
+	pods      map[int]cgroup.Container // of the processes that are in a pod
 	options   Options
 	listening []*listener // the processes that listen
 	recording []Recording
-	functions bool // whether functions are shown, and not probes
+	functions bool // whether functions are shown instead of probes
 }
 
-// Run shows the probes of a target, those of files, or those of the program at an address.
+// Run shows the probes of a target, of files, or of the program at an address.
 func Run(ctx context.Context, to *console.Console, where probes.Target, paths []string, o Options) error {
 	if err := where.Check(); err != nil {
 		return err
@@ -131,7 +131,7 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 	return out.Flush()
 }
 
-// pids returns the processes whose probes are shown, once each.
+// pids returns the processes whose probes are shown, without duplicates.
 func (l *lister) pids(found *probes.Found) (all []int) {
 	for _, uses := range found.Uses {
 		for _, u := range uses {
@@ -145,8 +145,7 @@ func (l *lister) pids(found *probes.Found) (all []int) {
 	return slices.Compact(all)
 }
 
-// find returns the selected files. For paths it also finds the processes that have mapped them,
-// as far as it is permitted to.
+// find returns the selected files. For paths it also finds the processes that have mapped them, as far as permitted.
 func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, error) {
 	if len(paths) == 0 {
 		return l.target.Look(finder)
@@ -155,7 +154,7 @@ func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, err
 	for _, path := range paths {
 		f, err := finder.Open(path)
 		if errors.Is(err, sdt.ErrNoProbes) && l.functions {
-			continue // and the finder knows why it has none of the functions
+			continue // the finder knows why it has none of the functions
 		}
 		if err != nil {
 			return nil, err
@@ -172,18 +171,18 @@ func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, err
 	return found, nil
 }
 
-// listedProbe is a name and all of its sites in a file.
+// listedProbe is a name with all of its sites in a file.
 type listedProbe struct {
 	name  string // PROVIDER:PROBE
 	sites []sdt.Site
 	// pids are the processes that have mapped the file.
 	pids []int
-	// traced are the sites to which a tracer is attached in some process, by their index.
+	// traced has the indexes of the sites to which a tracer is attached in some process.
 	traced map[int]bool
-	known  bool // whether it is known in some process if it is traced
+	known  bool // whether traced is known for some process
 }
 
-// listed returns the probes of a file in the order of their names.
+// listed returns the probes of a file, sorted by name.
 func listed(f *target.File, uses []probes.Use) []*listedProbe {
 	byName := map[string]*listedProbe{}
 	var all []*listedProbe

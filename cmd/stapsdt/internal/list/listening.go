@@ -18,12 +18,12 @@ import (
 // listener is a process that listens.
 type listener struct {
 	*socket.Process
-	path string // of its socket, if it has answered
-	// probes are those that it shows by its socket and that no file shows.
+	path string // path of its socket, if it has answered
+	// probes are the probes that only its socket shows, and no file.
 	probes []*recording.Probe
 }
 
-// listeners returns the processes of the target that listen, in the order of their PIDs.
+// listeners returns the listening processes of the target, sorted by PID.
 func (l *lister) listeners() (all []*listener) {
 	if l.target.All {
 		for _, p := range socket.Processes() {
@@ -40,8 +40,8 @@ func (l *lister) listeners() (all []*listener) {
 	return all
 }
 
-// ask asks the listeners for probes that no file of theirs shows: those of providers that are not loaded, and
-// those of processes whose files may not be looked at.
+// ask asks the listeners for probes that no file of theirs shows: probes of providers that are not loaded, and of
+// processes whose files are not accessible.
 func ask(all []*listener, found *probes.Found) {
 	shown := map[string]bool{}
 	for _, f := range found.Files {
@@ -58,7 +58,7 @@ func ask(all []*listener, found *probes.Found) {
 			c, err := one.Dial()
 			answers <- func() {
 				if err != nil {
-					return // doctor says why
+					return // doctor explains why
 				}
 				defer c.Close()
 				one.path = c.Path()
@@ -82,7 +82,7 @@ func ask(all []*listener, found *probes.Found) {
 // askPatience is how long all listeners together may take to answer.
 const askPatience = 5 * time.Second
 
-// pids returns the PID of the listener, or none if it is one of another PID namespace.
+// pids returns the PID of the listener, or none if the listener is in another PID namespace.
 func (one *listener) pids() []int {
 	if one.Elsewhere {
 		return []int{}
@@ -98,7 +98,7 @@ func (one *listener) text(out *bufio.Writer) {
 	}
 }
 
-// socketProbe is a probe that only a socket shows, for programs.
+// socketProbe is the JSON object of a probe that only a socket shows.
 type socketProbe struct {
 	Socket     render.JSONText `json:"socket"`
 	Provider   render.JSONText `json:"provider"`

@@ -34,7 +34,7 @@ func (l *lister) findPods(found *probes.Found) {
 	}
 }
 
-// podsOf returns those of some processes.
+// podsOf returns the pods of some processes.
 func (l *lister) podsOf(pids []int) (all []jsonPod) {
 	for _, pid := range pids {
 		if c, ok := l.pods[pid]; ok {

@@ -15,14 +15,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// recordedProbes is what a recording has.
+// recordedProbes holds the contents of a recording.
 type recordedProbes struct {
 	file        *replay.File
-	counts      []uint64 // of the events of each probe, by its number
-	first, last int64    // their times, by CLOCK_REALTIME
+	counts      []uint64 // the number of events of each probe, by its index
+	first, last int64    // times of the first and last event, by CLOCK_REALTIME
 }
 
-// runRecorded shows the probes of recordings, and how many events these have of each.
+// runRecorded shows the probes of recordings, with the number of events of each.
 func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 	if o.Verbose {
 		return console.Usagef("-v shows the sites of files, and recordings have none")
@@ -104,7 +104,7 @@ func (r *recordedProbes) text(out *bufio.Writer) {
 	}
 }
 
-// recordedProbe is a probe of a recording for programs.
+// recordedProbe is the JSON object of a probe of a recording.
 type recordedProbe struct {
 	File     render.JSONText `json:"file"`
 	Provider render.JSONText `json:"provider"`
@@ -128,7 +128,7 @@ func (r *recordedProbes) json(out *bufio.Writer) error {
 	return nil
 }
 
-// jsonArgs returns the arguments of a probe for programs.
+// jsonArgs returns the JSON objects of a probe's arguments.
 func jsonArgs(p *recording.Probe) []jsonArg {
 	all := make([]jsonArg, len(p.Args))
 	for i := range p.Args {

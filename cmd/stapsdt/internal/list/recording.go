@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxMapped is how many files of a process are opened to see whether they are recordings.
+// maxMapped is the maximum number of files of a process that are opened to find recordings.
 const maxMapped = 256
 
 // Recording is the recording of a process.
@@ -27,7 +27,7 @@ type Recording struct {
 	File render.JSONText `json:"file"`
 }
 
-// Recordings returns the files to which processes record, as these see them. A process has its recording mapped.
+// Recordings returns the files to which processes record, with the paths that the processes see. A process has its recording mapped.
 func Recordings(pids []int) (all []Recording) {
 	for _, pid := range pids {
 		mappings, _, err := proc.Mappings(pid)
@@ -49,7 +49,7 @@ func Recordings(pids []int) (all []Recording) {
 	return all
 }
 
-// isRecording reports whether a file begins like a recording. Its file system, of that device, may not answer.
+// isRecording reports whether a file begins like a recording. The file system on its device may hang.
 func isRecording(path string, device uint64) bool {
 	found, err := stall.Do(device, func() (bool, error) {
 		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -67,7 +67,7 @@ func isRecording(path string, device uint64) bool {
 	return found && err == nil
 }
 
-// recordings says to which files some processes record.
+// recordings prints the files to which some processes record.
 func (l *lister) recordings(out *bufio.Writer, pids []int) {
 	for _, r := range l.recordingOf(pids) {
 		fmt.Fprintf(out, "  recorded in %s by process %d\n", render.Printable(string(r.File)), r.PID)

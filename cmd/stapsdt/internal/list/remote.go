@@ -16,8 +16,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
-// runRemote shows the probes that a program lists at an address. The program does not say where
-// their sites are.
+// runRemote shows the probes that a program lists at an address. The program does not list their sites.
 func runRemote(ctx context.Context, to *console.Console, text string, o Options) error {
 	if o.Verbose {
 		return console.Usagef("-v shows the sites of files, and %s lists none", "http://…")
@@ -81,7 +80,7 @@ func remoteText(out *bufio.Writer, pid int, p remote.Provider) {
 	}
 }
 
-// remoteJSON prints the same objects as for a file, without sites.
+// remoteJSON prints the same objects as for a file, but without sites.
 func remoteJSON(out *bufio.Writer, pid int, p remote.Provider) error {
 	encoder := render.NewEncoder(out)
 	for _, probe := range p.Probes {

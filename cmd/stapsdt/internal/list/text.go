@@ -66,7 +66,7 @@ func (l *lister) text(out *bufio.Writer, f *target.File, probes []*listedProbe) 
 	}
 }
 
-// listeningOf returns those of some processes that listen.
+// listeningOf returns those processes that listen.
 func (l *lister) listeningOf(pids []int) (listening []int) {
 	for _, pid := range pids {
 		if slices.ContainsFunc(l.listening, func(one *listener) bool { return !one.Elsewhere && one.PID == pid }) {

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm wakes a goroutine after a time, by a timer of the kernel: with one of Go's, each wakes a second thread of the runtime as
-// well, and an idle command would use twice as much of a processor.
+// alarm wakes a goroutine after a time, with a timer of the kernel. A Go timer would wake a second thread of the
+// runtime each time, and an idle command would use twice as much processor time.
 type alarm struct {
 	rang  <-chan time.Time
-	timer *os.File // of the kernel, or nil
-	fd    int      // of timer, which its Fd would make blocking
+	timer *os.File // timer of the kernel, or nil
+	fd    int      // descriptor of timer, whose method Fd would make it blocking
 	spare *time.Timer
 }
 
@@ -34,7 +34,7 @@ func newSpareAlarm() *alarm {
 	return &alarm{rang: spare.C, spare: spare}
 }
 
-// wait lets the alarm ring until it is closed.
+// wait passes on the times at which the alarm rings until it is closed.
 func (a *alarm) wait(rang chan<- time.Time) {
 	var expirations [8]byte
 	for {
@@ -48,7 +48,7 @@ func (a *alarm) wait(rang chan<- time.Time) {
 	}
 }
 
-// set lets the alarm ring after a time, which replaces the one before. It may have rung already.
+// set sets the time after which the alarm rings, in place of an earlier one. The alarm may have rung already.
 func (a *alarm) set(after time.Duration) {
 	if a.timer == nil {
 		a.spare.Reset(after)

@@ -17,7 +17,7 @@ import (
 type arrival struct {
 	process    *socket.Process
 	connection *socket.Connection
-	memory     *wire.Memory // if it is watched
+	memory     *wire.Memory // nil if the process is not watched
 	err        error
 }
 
@@ -30,7 +30,7 @@ func (a *arrival) close() {
 	}
 }
 
-// connect connects to a process that the user has named.
+// connect connects to a process that the user named.
 func (f *Feed) connect(p *socket.Process) error {
 	c, err := p.Dial()
 	if err != nil {
@@ -41,23 +41,22 @@ func (f *Feed) connect(p *socket.Process) error {
 	return nil
 }
 
-// processes returns those that listen.
+// processes returns the listening processes.
 var processes = socket.Processes
 
-// connectAll connects to all processes that listen, and does not wait for long for those that do not
-// answer.
+// connectAll connects to all listening processes. It waits only briefly for processes that do not answer.
 func (f *Feed) connectAll() {
 	f.dial(processes())
 	_ = f.await(startPatience, func(a arrival) error { f.take(a); return nil })
 }
 
-// Begin begins to watch, which Run does otherwise, and does not wait for long for the programs that are not watched at once.
+// Begin begins to watch, instead of Run. It waits only briefly for programs that are not watched at once.
 func (f *Feed) Begin() {
 	f.watch()
 	_ = f.await(beginPatience, func(a arrival) error { f.take(a); return nil })
 }
 
-// await takes the arrivals of those that are pending, and does not wait for long.
+// await takes the arrivals of pending processes. It waits at most patience.
 func (f *Feed) await(patience time.Duration, take func(arrival) error) (err error) {
 	late := time.After(patience)
 	for len(f.pending) > 0 {
@@ -71,7 +70,7 @@ func (f *Feed) await(patience time.Duration, take func(arrival) error) (err erro
 	return err
 }
 
-// dial begins to connect to the processes that are new, and to watch them if the feed does.
+// dial begins to connect to new processes, and to watch them if the feed watches.
 func (f *Feed) dial(all []*socket.Process) {
 	now := time.Now()
 	f.refused.prune(all, now)
@@ -92,7 +91,7 @@ func (f *Feed) dial(all []*socket.Process) {
 			}
 			a := arrival{process: p}
 			a.connection, a.err = p.Dial()
-			go func() { // which takes no other process's turn
+			go func() { // so that no process waits for another
 				if watching && a.err == nil {
 					a.memory, a.err = a.connection.Watch(request)
 				}
@@ -102,12 +101,12 @@ func (f *Feed) dial(all []*socket.Process) {
 	}
 }
 
-// request returns what is asked of each program.
+// request returns the request for each program.
 func (f *Feed) request() wire.Watch {
 	return wire.Watch{Bytes: ringBytes(len(f.programs) + len(f.pending)), Patterns: f.patterns}
 }
 
-// arrive hands over an answer, unless nobody waits for it any longer.
+// arrive passes on an answer, unless the feed is closed.
 func (f *Feed) arrive(a arrival) {
 	if a.err != nil && a.connection != nil {
 		a.close()
@@ -120,7 +119,7 @@ func (f *Feed) arrive(a arrival) {
 	}
 }
 
-// watch begins to watch the programs that are connected, all at the same time, because each may be slow. They arrive again.
+// watch begins to watch the connected programs, all at the same time because each may be slow. They arrive again.
 func (f *Feed) watch() {
 	f.watching = true
 	request := f.request()
@@ -138,14 +137,14 @@ func (f *Feed) watchOne(c *socket.Connection, request wire.Watch) {
 	}()
 }
 
-// take adds a process that has answered, or says why it is not watched.
+// take adds a process that has answered, or warns that it is not watched.
 func (f *Feed) take(a arrival) {
 	if err := f.add(a); err != nil {
 		f.refuse(a.process, err)
 	}
 }
 
-// takeAll takes an answer, and those that have come meanwhile, so that the memory of all programs is not looked at after each.
+// takeAll takes an answer and all that have come since, so that the memory of all programs is not searched after each.
 func (f *Feed) takeAll(a arrival) {
 	for {
 		f.take(a)
@@ -157,7 +156,7 @@ func (f *Feed) takeAll(a arrival) {
 	}
 }
 
-// refuse says once why a process is not watched, and lets it be tried again later. One that is gone is not tried again.
+// refuse warns once that a process is not watched, and schedules another attempt unless the process is gone.
 func (f *Feed) refuse(p *socket.Process, err error) {
 	if errors.Is(err, socket.ErrStale) || !p.Elsewhere && !proc.Alive(p.PID) {
 		return
@@ -174,7 +173,7 @@ func (f *Feed) add(a arrival) (err error) {
 		delete(f.pending, k)
 		return a.err
 	}
-	if f.watching && a.memory == nil { // it was connected to before
+	if f.watching && a.memory == nil { // it was connected already
 		f.watchOne(a.connection, f.request())
 		return nil
 	}
@@ -197,7 +196,7 @@ func (f *Feed) add(a arrival) (err error) {
 	return nil
 }
 
-// awaitEnd lets the feed look when the connection of a program has ended.
+// awaitEnd wakes the feed when the connection of a program has ended.
 func (f *Feed) awaitEnd(p *program) {
 	_ = p.Gone()
 	close(p.gone)
@@ -207,8 +206,8 @@ func (f *Feed) awaitEnd(p *program) {
 	}
 }
 
-// ringBytes returns how much memory each of n programs takes for events. The largest holds what two threads fire in
-// a tenth of a second at full speed.
+// ringBytes returns the size of the memory for events of each of n programs. The largest holds the events that two
+// threads fire in a tenth of a second at full speed.
 func ringBytes(n int) uint64 {
 	const all, least, most = 256 << 20, 512 << 10, 32 << 20
 	return min(max(all/uint64(max(n, 1)), least), most)

@@ -7,11 +7,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 )
 
-// family has the processes of -p and their descendants, and when each was started: a process with the PID of one that has
-// ended is a stranger.
+// family maps the PIDs of the processes of -p and of their descendants to their start times. A process that reuses the
+// PID of an ended one is not in the family.
 type family map[int]uint64
 
-// remember makes what lives the family, with all of its descendants, and returns their PIDs.
+// remember replaces the family with its living members and all of their descendants, and returns their PIDs.
 func (f family) remember() []int {
 	var living []int
 	for pid, start := range f {
@@ -33,7 +33,7 @@ func (f family) remember() []int {
 	return all
 }
 
-// listening returns those of the family that listen.
+// listening returns the listening processes of the family.
 func (f family) listening() (all []*socket.Process) {
 	for _, pid := range f.remember() {
 		if p, err := socket.Find(pid); err == nil && p.Start == f[pid] {

@@ -25,47 +25,46 @@ import (
 )
 
 const (
-	// shortest and longestBusy are how long the memory of programs is left alone after events at least and at most, and longest when none come. When none have come for
-	// a time, idle, it is longestIdle, in which five million events a second do not fill the memory of a program that has at
-	// least idleRing.
+	// shortest and longestBusy are the minimum and maximum pause between two looks at the programs' memory after events
+	// were found, and longest is the maximum pause otherwise. After the time idle without events, the pause is up to
+	// longestIdle: within it, five million events a second do not fill the memory of a program with at least idleRing.
 	shortest    = time.Millisecond
 	longestBusy = 8 * time.Millisecond
 	longest     = 50 * time.Millisecond
 	longestIdle = 100 * time.Millisecond
 	idle        = 5 * time.Second
 	idleRing    = 16 << 20
-	// share is the part of the memory that may be filled between two looks, one in this many, and eventBytes what an event takes
-	// of it.
+	// share is the part of the memory that may be filled between two looks, as 1/share. eventBytes is the size of an event
+	// in the memory.
 	share      = 64
 	eventBytes = 64
-	// lookShare is the part of a processor that looking for events takes, without the events: one in this many.
+	// lookShare is the part of a processor that the search for events takes, without the events, as 1/lookShare.
 	lookShare = 10
-	// lookLimit is how long looking takes a pause to be at most, for each program.
+	// lookLimit is the maximum duration of a look that counts for the pause, for each program.
 	lookLimit = time.Millisecond
-	// slack is how much later than its time an event may be found in the memory, and still have its
-	// place in the order.
+	// slack is the maximum delay with which an event may be found in the memory and still be put in order.
 	slack = 5 * time.Millisecond
-	// scanInterval is how often other programs are looked for.
+	// scanInterval is the interval between searches for other programs.
 	scanInterval = time.Second
 	// startPatience is how long a start waits for programs that do not answer.
 	startPatience = 3 * time.Second
-	// beginPatience is how long Begin waits: the events of the others are not read meanwhile.
+	// beginPatience is how long Begin waits: the events of other programs are not read during this time.
 	beginPatience = time.Second
 )
 
-// ErrEnough is what a consumer returns that wants no more events.
+// ErrEnough is returned by a consumer that needs no more events.
 var ErrEnough = errors.New("enough events")
 
 // Consumer takes events.
 type Consumer interface {
-	// Event takes an event. ErrEnough ends the run.
+	// Event takes an event. Returning ErrEnough ends the run.
 	Event(*recording.Event, *replay.File) error
-	// Tick is called when the events of the present are taken. It returns how long it may take until it
-	// is called again, and whether the run goes on.
+	// Tick is called when the consumer has taken all present events. It returns the maximum time until the next call, and
+	// whether the run goes on.
 	Tick() (next time.Duration, more bool, err error)
 }
 
-// Feed delivers the events of programs that listen. Only dialing and scanning have goroutines of their own.
+// Feed delivers the events of listening programs. Only dialing and scanning have goroutines of their own.
 type Feed struct {
 	*replay.Source
 	*console.Console
@@ -73,33 +72,33 @@ type Feed struct {
 	patterns []wire.Pattern
 	watching bool
 	scanning bool
-	// Came is called with the probes of a program that will be watched, and Gone when a program has ended, whose
-	// events are delivered, unless they are nil.
+	// Came is called with the probes of a program before it is watched. Gone is called after a program has ended and its
+	// events were delivered. Both may be nil.
 	Came func([]*recording.Probe)
 	Gone func(*replay.File)
 
 	programs  map[socket.Key]*program
-	pending   map[socket.Key]bool // those that are being connected to
+	pending   map[socket.Key]bool // processes to which a connection is pending
 	refused   refusals
 	named     family // the processes of -p
-	family    family // of the scans
+	family    family // the family for scans
 	dialer    socket.Dialer
 	newcomers socket.Newcomers
 	arrivals  chan arrival
 	scans     chan []*socket.Process
 	wake      chan struct{}
-	closed    chan struct{} // when nobody takes arrivals any longer
-	took      time.Duration // by the last look at the memory
+	closed    chan struct{} // closed when the feed no longer takes arrivals
+	took      time.Duration // duration of the last look at the memory
 
-	count   atomic.Int64  // of programs
-	missing atomic.Uint64 // events
+	count   atomic.Int64  // number of programs
+	missing atomic.Uint64 // number of lost events
 }
 
-// program is a process that is connected.
+// program is a connected process.
 type program struct {
 	*socket.Connection
-	file *replay.File  // while it is watched
-	size int           // of its memory
+	file *replay.File  // nil until it is watched
+	size int           // size of its memory
 	gone chan struct{} // closed when the connection has ended, or was interrupted
 }
 
@@ -122,8 +121,8 @@ func (f *Feed) Announce() {
 	}
 }
 
-// Run lets a consumer take the events of the programs until ctx is done, the time is over, the processes
-// have ended, or it has enough.
+// Run lets a consumer take the events of the programs until ctx is done, the time is over, the processes have ended, or
+// the consumer needs no more.
 func (f *Feed) Run(ctx context.Context, c Consumer) error {
 	if f.config.Duration > 0 {
 		var cancel context.CancelFunc
@@ -147,7 +146,7 @@ func (f *Feed) Run(ctx context.Context, c Consumer) error {
 	return err
 }
 
-// follow delivers events until there is a reason to end.
+// follow delivers events until there is a reason to end the run.
 func (f *Feed) follow(ctx context.Context, c Consumer) error {
 	alarm := newAlarm()
 	defer alarm.close()
@@ -157,7 +156,7 @@ func (f *Feed) follow(ctx context.Context, c Consumer) error {
 		if err != nil {
 			return err
 		}
-		f.Source.Begin(f.Console) // which says what is left out, if it was not said
+		f.Source.Begin(f.Console) // warns of probes that are left out, once
 		f.count.Store(int64(len(f.programs)))
 		f.missing.Store(f.Lost())
 		next, more, err := c.Tick()
@@ -192,7 +191,7 @@ func (f *Feed) follow(ctx context.Context, c Consumer) error {
 	return nil
 }
 
-// smallest returns the size of the smallest memory of a program.
+// smallest returns the size of the smallest memory of any program.
 func (f *Feed) smallest() int {
 	size := math.MaxInt
 	for _, p := range f.programs {
@@ -201,8 +200,8 @@ func (f *Feed) smallest() int {
 	return size
 }
 
-// scan begins to look for other processes, if there may be some: all, or the named ones, which may have become other programs, and
-// their descendants.
+// scan begins to search for other processes, if there may be some: all processes, or the named ones, which may have
+// executed other programs, and their descendants.
 func (f *Feed) scan() {
 	pids := f.config.PIDs
 	if f.config.All {
@@ -216,30 +215,30 @@ func (f *Feed) scan() {
 		if f.config.All {
 			f.scans <- processes()
 		} else {
-			f.scans <- f.family.listening() // which only scans use
+			f.scans <- f.family.listening() // only scans use the family
 		}
 	}()
 }
 
-// Now returns the time by CLOCK_MONOTONIC.
+// Now returns the time of CLOCK_MONOTONIC.
 func Now() time.Duration {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
 	return time.Duration(ts.Nano())
 }
 
-// look is a look at the memory of the programs.
+// look is a search of the programs' memory for events.
 type look struct {
-	last, took time.Duration // the pause before it, and how long it has searched for events
-	ago        time.Duration // since events were found last
-	events     uint64        // that were found, selected or not
-	more       bool          // events are there that are too young to be delivered
-	size       int           // of the smallest memory
+	last, took time.Duration // the pause before it, and the duration of the search
+	ago        time.Duration // time since events were last found
+	events     uint64        // number of events found, selected or not
+	more       bool          // some events are too recent to be delivered
+	size       int           // size of the smallest memory
 	programs   int
 }
 
-// pause returns how long to leave the memory alone. While events come, about a 64th of it is filled meanwhile. The time of a look counts with a
-// limit, because a busy machine may have made it wait, while the memory fills.
+// pause returns the time until the next look. While events come, about a 64th of the memory is filled meanwhile. The
+// duration of a look counts up to a limit, because a busy machine may have delayed it while the memory was filling.
 func (l *look) pause() time.Duration {
 	next := min(2*l.last, longest)
 	switch {
@@ -254,7 +253,7 @@ func (l *look) pause() time.Duration {
 	return max(next, min(lookShare*l.took, time.Duration(l.programs)*lookLimit))
 }
 
-// deliverRecent delivers the events that have their place in the order by now, and says what it has found.
+// deliverRecent delivers the events whose order is final by now, and returns the look.
 func (f *Feed) deliverRecent(ctx context.Context, c Consumer) (*look, error) {
 	before, _ := f.Position()
 	if _, err := f.deliver(ctx, c, Now()-slack); err != nil {
@@ -262,7 +261,7 @@ func (f *Feed) deliverRecent(ctx context.Context, c Consumer) (*look, error) {
 	}
 	after, more := f.Position()
 	l := &look{took: f.took, more: more, size: f.smallest(), programs: len(f.programs)}
-	if after > before { // less if a program was dropped
+	if after > before { // fewer if a program was dropped
 		l.events = after - before
 	}
 	return l, nil
@@ -295,18 +294,18 @@ func (f *Feed) deliver(ctx context.Context, c Consumer, until time.Duration) (fo
 	return true, nil
 }
 
-// deliverAll delivers the events that there are.
+// deliverAll delivers all events that exist.
 func (f *Feed) deliverAll(c Consumer) error {
-	for range 2 { // the first time, some files may only be left with what was read before
+	for range 2 { // in the first round, some files may only return what was read before
 		if _, err := f.deliver(context.Background(), c, math.MaxInt64); err != nil {
 			return err
 		}
 	}
-	_, err := f.deliver(context.Background(), c, Now()) // none: it says how late it is
+	_, err := f.deliver(context.Background(), c, Now()) // delivers nothing, but records the time until which events were delivered
 	return err
 }
 
-// drop gives up a program whose memory has what no writer writes.
+// drop drops a program whose memory holds data that no writer writes.
 func (f *Feed) drop(file *replay.File, err error) {
 	for k, p := range f.programs {
 		if p.file == file {
@@ -318,8 +317,8 @@ func (f *Feed) drop(file *replay.File, err error) {
 	f.Remove(file)
 }
 
-// forget delivers the last events of programs that are gone, and reports whether the run goes on: programs are left,
-// or may come.
+// forget delivers the last events of programs that are gone. It reports whether the run goes on, because programs
+// remain or may come.
 func (f *Feed) forget(c Consumer) (left bool, err error) {
 	var gone []socket.Key
 	for k, p := range f.programs {
@@ -352,7 +351,7 @@ func (f *Feed) forget(c Consumer) (left bool, err error) {
 	return f.isNamedAlive(), nil
 }
 
-// isNamedAlive reports whether a process lives that the user has named.
+// isNamedAlive reports whether any process that the user named is alive.
 func (f *Feed) isNamedAlive() bool {
 	for pid, start := range f.named {
 		if proc.Alive(pid) && socket.Started(pid) == start {
@@ -362,14 +361,14 @@ func (f *Feed) isNamedAlive() bool {
 	return false
 }
 
-// end ends the watches, and delivers what was fired until then.
+// end ends the watches, and delivers the events that were fired until then.
 func (f *Feed) end(c Consumer) error {
 	var group sync.WaitGroup
 	for _, p := range f.programs {
 		group.Go(func() {
 			p.Interrupt()
 			<-p.gone
-			_ = p.End() // it may be gone: what it has committed is there
+			_ = p.End() // it may be gone: its committed events remain
 		})
 	}
 	group.Wait()
@@ -377,13 +376,13 @@ func (f *Feed) end(c Consumer) error {
 	return f.deliverAll(c)
 }
 
-// Programs returns how many programs were watched at the last look. Any goroutine may call it.
+// Programs returns the number of programs that were watched at the last look. Any goroutine may call it.
 func (f *Feed) Programs() int { return int(f.count.Load()) }
 
-// Missing returns how many events were lost until the last look. Any goroutine may call it.
+// Missing returns the number of events lost until the last look. Any goroutine may call it.
 func (f *Feed) Missing() uint64 { return f.missing.Load() }
 
-// Close ends the connections.
+// Close closes the connections.
 func (f *Feed) Close() {
 	close(f.closed)
 	for _, p := range f.programs {

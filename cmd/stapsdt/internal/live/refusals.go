@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// shortestRefusal is how long a process is left alone that could not be watched. It doubles each time, until longestRefusal.
+	// shortestRefusal is the delay after the first failure to watch a process. It doubles with each failure, up to longestRefusal.
 	shortestRefusal = time.Second
 	longestRefusal  = time.Minute
 )
 
-// refusals has the processes that could not be watched, and are tried again later.
+// refusals holds the processes that could not be watched and will be tried again.
 type refusals map[socket.Key]*refusal
 
 type refusal struct {
@@ -22,7 +22,7 @@ type refusal struct {
 	until time.Time
 }
 
-// add notes that a process could not be watched, and reports whether this is the first time.
+// add records that a process could not be watched, and reports whether this is the first time.
 func (r refusals) add(k socket.Key, now time.Time) (first bool) {
 	one := r[k]
 	if first = one == nil; first {
@@ -34,10 +34,10 @@ func (r refusals) add(k socket.Key, now time.Time) (first bool) {
 	return first
 }
 
-// has reports whether a process is left alone.
+// has reports whether the next attempt for a process is not due yet.
 func (r refusals) has(k socket.Key, now time.Time) bool { return r[k] != nil && now.Before(r[k].until) }
 
-// due reports whether one of them is to be tried again.
+// due reports whether the next attempt for any process is due.
 func (r refusals) due(now time.Time) bool {
 	for _, one := range r {
 		if !now.Before(one.until) {
@@ -47,7 +47,7 @@ func (r refusals) due(now time.Time) bool {
 	return false
 }
 
-// prune forgets those that are not among the processes that listen, and those that were watched since.
+// prune drops processes that do not listen any longer, or that were watched since.
 func (r refusals) prune(listening []*socket.Process, now time.Time) {
 	listed := make(map[socket.Key]bool, len(listening))
 	for _, p := range listening {

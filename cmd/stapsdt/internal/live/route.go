@@ -27,23 +27,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrKernel is the error for what only the kernel can do, where it does not.
+// ErrKernel means that a command needs the kernel, which cannot be used here.
 var ErrKernel = errors.New("only the kernel can do this")
 
-// lacks reports whether an error of the kernel's route means that the kernel delivers no events here: rights are missing, or
-// there is no BPF, as in gVisor and under many a seccomp filter.
+// lacks reports whether an error of the kernel's route means that the kernel delivers no events here: rights are
+// missing, or there is no BPF, as in gVisor and with many seccomp filters.
 func lacks(err error) bool {
 	return errors.As(err, new(*rights.Error)) || errors.Is(err, unix.ENOSYS) || errors.Is(err, ebpf.ErrNotSupported)
 }
 
-// Replaces reports whether sockets take the place of the kernel, whose route has led to an error, for a command that is to see
-// more than some processes. One that has capabilities and lacks another was meant to see all processes of the machine.
+// Replaces reports whether sockets replace the kernel for a command that selects more than some processes, after an error of the kernel's route. They
+// do not if this process has some capabilities and lacks others, because then it is expected to see all processes of the machine.
 func Replaces(err error) bool {
 	return lacks(err) && (rights.None() || !errors.As(err, new(*rights.Error)))
 }
 
-// Refuse returns the error of a run by the kernel, which says more if the kernel cannot be used for what only it can
-// do.
+// Refuse returns the error of a run that uses the kernel. It adds the reason if the run needs the kernel, but cannot
+// use it.
 func Refuse(err error, what string) error {
 	if what != "" && lacks(err) {
 		return fmt.Errorf("%w (%s), and %w", ErrKernel, what, err)
@@ -51,10 +51,10 @@ func Refuse(err error, what string) error {
 	return err
 }
 
-// thread finds the name of the thread that fires.
+// thread matches the variable with the thread that fires.
 var thread = regexp.MustCompile(`\btid\b`)
 
-// Thread returns the name of the thread that fires, which only the kernel knows, if one of the expressions has it, or "".
+// Thread returns the name of that variable if one of the expressions uses it, or "". Only the kernel knows the thread.
 func Thread(exprs ...string) string {
 	if slices.ContainsFunc(exprs, thread.MatchString) {
 		return "tid"
@@ -62,27 +62,27 @@ func Thread(exprs ...string) string {
 	return ""
 }
 
-// Needs is what a command asks for.
+// Needs holds the requirements of a command.
 type Needs struct {
-	// Kernel names what only the kernel can do of it, or is "".
+	// Kernel names the part of the command that only the kernel can do, or is "".
 	Kernel string
-	// Exprs are evaluated for events, and must fit one of the probes that are selected, as the condition of the configuration must.
+	// Exprs are evaluated for events. Each must fit at least one of the selected probes, as the condition of the configuration must.
 	Exprs []string
-	// Check returns an error if the program's own events of a probe that is selected do not have what is asked
-	// for. It may be nil.
+	// Check returns an error if a program's own events of a selected probe lack something that the command needs. It may
+	// be nil.
 	Check func(*recording.Probe) error
-	// Fits returns an error if a probe does not have what Exprs are for. It may be nil.
+	// Fits returns an error if a probe lacks something that Exprs need. It may be nil.
 	Fits func(*recording.Probe) error
-	// All returns an error if the events of the probes that are selected do not have what is asked for together. It
-	// may be nil.
+	// All returns an error if the events of all selected probes together lack something that the command needs. It may be
+	// nil.
 	All func([]*recording.Probe) error
-	// Others are specs that one of the Specs of the configuration stands for too.
+	// Others are further specs for which one of the configuration's Specs stands.
 	Others []string
 
 	where string // the condition
 }
 
-// Unfit returns an error if a probe of a recording does not have what is asked for.
+// Unfit returns an error if a probe of a recording lacks something that the command needs.
 func (n *Needs) Unfit(p *recording.Probe) error {
 	v := replay.NewEvaluator(p)
 	for _, src := range n.Exprs {
@@ -96,8 +96,8 @@ func (n *Needs) Unfit(p *recording.Probe) error {
 	return nil
 }
 
-// Open returns a feed of the events that the configuration selects, or nil if the kernel is to deliver them. It
-// connects to the programs, and does not yet watch them.
+// Open returns a feed of the events that the configuration selects, or nil if the kernel delivers them. It connects to
+// the programs, but does not watch them yet.
 func Open(to *console.Console, c *run.Config, n Needs) (*Feed, error) {
 	if err := c.Check(); err != nil || c.Via == run.Kernel || !c.Given() {
 		if err == nil {
@@ -136,7 +136,7 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 			n.Kernel = "a function in a SPEC"
 		}
 	}
-	var refused error // why the kernel cannot be used
+	var refused error // the reason that the kernel cannot be used
 	if !demanded {
 		refused = kernel()
 	}
@@ -144,11 +144,11 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 	case n.Kernel != "" && demanded:
 		return nil, console.Usagef("%s needs the kernel, and --via socket excludes it", n.Kernel)
 	case n.Kernel != "":
-		return nil, nil // and Refuse says why
+		return nil, nil // Refuse explains why
 	case len(c.Pods) > 0 && !demanded && !Replaces(refused):
 		return nil, nil // the kernel follows new pods
 	case c.All && !demanded && !Replaces(refused):
-		return nil, nil // the kernel sees the programs that do not listen, too, or says what is missing
+		return nil, nil // the kernel also sees programs that do not listen, or reports the missing rights
 	}
 	if len(c.Pods) > 0 {
 		now, err := c.Target.Now()
@@ -189,21 +189,21 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 	return f, nil
 }
 
-// begin begins to watch the processes that the user has named. The error is that of the first that refuses it.
+// begin begins to watch the processes that the user named. It returns the error of the first process that refuses it.
 func (f *Feed) begin() error {
 	if f.config.All {
-		return nil // those that refuse it are left out
+		return nil // processes that refuse it are left out
 	}
 	f.watch()
 	return f.await(startPatience, f.add)
 }
 
-// OpenAll returns a feed of the events of all programs of this user that listen.
+// OpenAll returns a feed of the events of all listening programs of this user.
 func OpenAll(to *console.Console, specs []string) (*Feed, error) {
 	return connect(to, &run.Config{Target: probes.Target{All: true}, Specs: specs}, &Needs{})
 }
 
-// kernel returns an error if BPF cannot be used here, such as in a sandbox that has none.
+// kernel returns an error if BPF cannot be used here, for example in a sandbox without it.
 func kernel() error {
 	machine, err := bpf.NewMachine(false)
 	if err != nil {
@@ -241,7 +241,7 @@ func connect(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 	return f, nil
 }
 
-// patterns returns what selects the probes of the specs, and perhaps others, if the specs are more than a message takes.
+// patterns returns patterns that match the probes of the specs. They match other probes too if the specs do not fit into a message.
 func patterns(specs []string) []wire.Pattern {
 	var all, providers []wire.Pattern
 	for _, text := range specs {
@@ -264,8 +264,8 @@ func patterns(specs []string) []wire.Pattern {
 	return []wire.Pattern{{Provider: "*", Probe: "*"}}
 }
 
-// check returns an error if the programs that are connected have no probe that is selected, or if their events
-// do not have what is asked for.
+// check returns an error if the connected programs have no selected probe, or if their events lack something that the
+// command needs.
 func (f *Feed) check(n *Needs) error {
 	all, fit := f.Probes(), false
 	var unfit error
@@ -283,7 +283,7 @@ func (f *Feed) check(n *Needs) error {
 	}
 	switch {
 	case f.config.All && len(all) == 0:
-		return nil // they may come
+		return nil // programs may come later
 	case len(all) == 0:
 		return fmt.Errorf("%w: the process has no %s%s", probes.ErrNothing, strings.Join(f.config.Specs, " or "), f.Nearest(f.every))
 	case !fit:
@@ -305,7 +305,7 @@ func (f *Feed) every(yield func(provider, probe string) bool) {
 	}
 }
 
-// Probes returns the probes of the programs that are selected.
+// Probes returns the selected probes of the programs.
 func (f *Feed) Probes() (all []*recording.Probe) {
 	for _, p := range f.programs {
 		for _, probe := range p.Probes {
@@ -317,8 +317,8 @@ func (f *Feed) Probes() (all []*recording.Probe) {
 	return all
 }
 
-// fit returns an error if the expressions do not fit a probe. Only the kernel knows the thread that fires, and texts
-// to which numbers point.
+// fit returns an error if the expressions do not fit a probe. Only the kernel knows the thread that fires, and the
+// strings to which numbers point.
 func (n *Needs) fit(p *recording.Probe) error {
 	vars := replay.Variables(p)
 	vars = slices.DeleteFunc(vars, func(v expr.Var) bool {
@@ -346,8 +346,8 @@ func (n *Needs) fit(p *recording.Probe) error {
 	return nil
 }
 
-// unseen returns a selected probe that a file of the processes has, and that no program shows by its socket: one
-// of a library in C, perhaps. It is "" if there is none.
+// unseen returns a selected probe that is in a file of the processes but is not shown by any socket, such as a probe of
+// a C library. It returns "" if there is none.
 func (f *Feed) unseen(c *run.Config) string {
 	if c.All {
 		return ""
@@ -375,7 +375,7 @@ func (f *Feed) unseen(c *run.Config) string {
 	return ""
 }
 
-// about returns what the kernel knows of a process.
+// about returns the kernel's data about a process.
 func about(p *socket.Process) *replay.Process {
 	if p.Elsewhere {
 		return &replay.Process{PID: p.PID}

@@ -11,28 +11,28 @@ import (
 // window is the time for which a cost is compared with the processor time.
 const window = time.Second
 
-// Budget is the part of the processor time of programs that their probes may take.
+// Budget is the share of the programs' processor time that their probes may take.
 type Budget struct {
 	share   float64
 	history []sample // of the last window, the oldest first
 }
 
-// sample is what was measured until a time.
+// sample is a measurement at a time.
 type sample struct {
 	at    time.Time
-	used  time.Duration // of the processors, by the programs
+	used  time.Duration // processor time of the programs
 	costs map[*Unit]time.Duration
 }
 
-// NewBudget returns a budget of a part of the processor time.
+// NewBudget returns a budget of a share of the processor time.
 func NewBudget(share float64) *Budget { return &Budget{share: share} }
 
-// Check compares what units have cost with the processor time of the programs until a time, their probes included. If
-// it was too much, over are the most expensive ones: without them, it would not have been. taken is the
-// part of the processor time that all have taken.
+// Check compares the cost of units with the processor time that the programs, including their probes, have used until
+// now. If the cost exceeds the budget, over are the most expensive units, without which it would not. taken is the share
+// of the processor time that all units have taken.
 //
-// In its first second, a run may spend what it will be allowed in the whole second: one expensive event at the
-// beginning need not exceed the budget, and a storm does at once.
+// In its first second, a run may spend the allowance of the whole second, so that one expensive event at the
+// beginning need not exceed the budget, but a storm of events does at once.
 func (b *Budget) Check(now time.Time, used time.Duration, units []*Unit) (over []*Unit, taken float64) {
 	s := sample{now, used, map[*Unit]time.Duration{}}
 	for _, u := range units {
@@ -58,7 +58,7 @@ func (b *Budget) Check(now time.Time, used time.Duration, units []*Unit) (over [
 		return nil, 0
 	}
 	taken = min(1, float64(total)/float64(max(used, 1)))
-	allowed = time.Duration(b.share * float64(used)) // what the others must fit into
+	allowed = time.Duration(b.share * float64(used)) // the limit for the other units
 	for _, u := range slices.SortedStableFunc(slices.Values(units), func(a, b *Unit) int { return cmp.Compare(cost(b), cost(a)) }) {
 		if total <= allowed {
 			break
@@ -66,6 +66,6 @@ func (b *Budget) Check(now time.Time, used time.Duration, units []*Unit) (over [
 		over = append(over, u)
 		total -= cost(u)
 	}
-	b.history = []sample{s} // the others are judged by what they cost from now on
+	b.history = []sample{s} // only the cost from now on counts for the others
 	return over, taken
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package meter measures what probes cost the programs that are traced, and decides which of them are too
+// Package meter measures the cost of probes for the traced programs, and decides which probes are too
 // expensive for a budget. The cost of a probe is the number of its events, times the price of its instruction
 // on this machine and the time that its BPF program takes.
 package meter
@@ -17,7 +17,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/spec"
 )
 
-// Meter counts the events of the programs of a run, and what they cost. Its methods are called by one
+// Meter counts the events of the programs of a run, and their cost. Its methods must be called by one
 // goroutine.
 type Meter struct {
 	// Whole means that all probes are one unit.
@@ -30,15 +30,15 @@ type Meter struct {
 	units    []*Unit
 }
 
-// Unit is what is detached together: a function's calls and returns, or the start and the end of an
-// operation, because one without the other would be misunderstood.
+// Unit is a set of probes that are detached together: a function's calls and returns, or the start and the
+// end of an operation, because one without the other would mislead.
 type Unit struct {
 	Name string
-	// Probes are the names of its probes, and Keys those that bpf.Probe.Key returns.
+	// Probes are the names of its probes, and Keys the results of bpf.Probe.Key.
 	Probes []string
 	Keys   map[string]bool
-	// Count is the number of its events so far, and Cost what they took of the processor time of the
-	// programs.
+	// Count is the number of its events so far, and Cost the processor time of the programs that they
+	// took.
 	Count uint64
 	Cost  time.Duration
 }
@@ -68,7 +68,7 @@ func (m *Meter) Units() []*Unit { return m.units }
 // Full reports whether there is no room for another program.
 func (m *Meter) Full() bool { return len(m.programs) == bpf.MaxMetered }
 
-// Sections adds to the sections of the program of a probe those by which it is metered.
+// Sections adds the sections that meter a probe's program to the program's sections.
 func (m *Meter) Sections(p *bpf.Probe, sections []*bpf.Section) ([]*bpf.Section, error) {
 	slot, known := m.slots[p.Key()]
 	if !known && m.Full() {
@@ -92,7 +92,7 @@ func (m *Meter) Sections(p *bpf.Probe, sections []*bpf.Section) ([]*bpf.Section,
 	return slices.Concat([]*bpf.Section{first}, sections, []*bpf.Section{last}), nil
 }
 
-// unit returns the unit of a probe, which it adds to it.
+// unit returns the unit of a probe, and adds the probe to it.
 func (m *Meter) unit(p *bpf.Probe) *Unit {
 	name := unitName(p)
 	i := slices.IndexFunc(m.units, func(u *Unit) bool { return m.Whole || u.Name == name })
@@ -121,7 +121,7 @@ func unitName(p *bpf.Probe) string {
 	return p.String()
 }
 
-// Read adds to the units what has happened since it was called last.
+// Read adds the events and costs since its last call to the units.
 func (m *Meter) Read() error {
 	for slot, p := range m.programs {
 		hits, err := m.counters.Read(uint32(slot))
@@ -133,7 +133,7 @@ func (m *Meter) Read() error {
 	return nil
 }
 
-// add adds what a program has counted since it was read last. Some runs are measured, and stand for the others.
+// add adds the hits of a program since its last call. Only some runs are measured; they stand for the others.
 func (p *program) add(hits layout.Hits) {
 	count := hits.Count - p.last.Count
 	p.last = hits

@@ -14,8 +14,8 @@ type Processor struct {
 	used time.Duration
 }
 
-// Used returns the processor time that processes have used since it was called first, in nanoseconds. pids are those
-// that exist now: what another one used before it ended is included as far as it was seen.
+// Used returns the processor time that processes have used since its first call, in nanoseconds. pids are the
+// existing processes. The time of a process that has ended is included up to the last call that saw it.
 func (p *Processor) Used(pids []int) time.Duration {
 	first := p.last == nil
 	now := map[int]time.Duration{}

@@ -15,19 +15,19 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Operations are those from the probe of the first spec of a selector to that of the second.
+// Operations are the operations that start at the probe of a selector's first spec and end at the probe of its second one.
 type Operations struct {
-	// Plan and Tables are nil until there is a probe of each.
+	// Plan and Tables are nil until both a start and an end exist.
 	Plan   *bpf.Latency
 	Tables *bpf.OperationTables
 	// Shared divides the room among the users of the machine.
 	Shared bool
 
 	goroutines probes.Goroutines
-	purged     time.Time // when those of processes that have ended were last removed
+	purged     time.Time // when operations of ended processes were last removed
 }
 
-// Prepare decides what is evaluated where, and makes the tables, unless that was done.
+// Prepare decides which expressions are evaluated where, and creates the tables, unless this was done already.
 func (o *Operations) Prepare(s *probes.Selector, pairing bpf.Pairing) (err error) {
 	if o.Plan != nil {
 		return nil
@@ -43,7 +43,7 @@ func (o *Operations) Prepare(s *probes.Selector, pairing bpf.Pairing) (err error
 	return nil
 }
 
-// IsStart reports whether a probe is that of the start, and not that of the end.
+// IsStart reports whether a probe is the start, and not the end.
 func IsStart(s *probes.Selector, provider, probe string) (bool, error) {
 	start, end := s.Specs[0], s.Specs[1]
 	isStart := start.Match(provider, probe)
@@ -53,19 +53,19 @@ func IsStart(s *probes.Selector, provider, probe string) (bool, error) {
 	return isStart, nil
 }
 
-// ProcessFound finds out where the goroutines of a process have their IDs, for operations that are
-// paired by them. The error is why that is not known, once for each program that a process runs.
+// ProcessFound finds the offset of the goroutine IDs of a process, for operations that are paired by them. It returns
+// the reason if the offset is unknown, once for each program that a process runs.
 func (o *Operations) ProcessFound(env *bpf.Env, pid int) error {
 	return o.goroutines.Find(env, pid)
 }
 
-// Open reads the operations that are open, of processes that exist.
+// Open reads the open operations of processes that exist.
 func (o *Operations) Open() (open []layout.Open, err error) {
 	open, _, err = divide(o.Tables.Open)
 	return open, err
 }
 
-// divide reads the operations that are open, and those whose process has ended.
+// divide reads the open operations, and divides them by whether their process has ended.
 func divide(table *ebpf.Map) (open, dead []layout.Open, err error) {
 	all, err := layout.ReadOpen(table)
 	if err != nil {
@@ -82,13 +82,13 @@ func divide(table *ebpf.Map) (open, dead []layout.Open, err error) {
 	return open, dead, nil
 }
 
-// PurgeInterval is how often the operations of processes that have ended are removed.
+// PurgeInterval is the interval in which the operations of ended processes are removed.
 const PurgeInterval = 10 * time.Second
 
 // Due reports whether it is time for Purge.
 func (o *Operations) Due() bool { return o.Plan != nil && time.Since(o.purged) >= PurgeInterval }
 
-// Purge removes the operations that cannot end any more, because their process has, if that is Due.
+// Purge removes the operations that cannot end because their process has ended, if Due reports true.
 func (o *Operations) Purge() error {
 	if !o.Due() {
 		return nil
@@ -100,7 +100,7 @@ func (o *Operations) Purge() error {
 		return err
 	}
 	for _, d := range dead {
-		_ = o.Tables.Open.Delete(d.Key) // a new process can have the number, and have ended it
+		_ = o.Tables.Open.Delete(d.Key) // a new process with the same PID may have ended it
 	}
 	if o.Tables.Shares == nil {
 		return nil

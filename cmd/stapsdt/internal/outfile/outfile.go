@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package outfile makes the files to which commands write, and loses no file of a user.
+// Package outfile creates the files to which commands write, without overwriting other files of a user.
 package outfile
 
 import (
@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// Timeline is how a timeline begins.
+// Timeline is the beginning of a timeline file.
 const Timeline = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
 
-// Create makes a file for an output. What is there already stays, with an error: see Check.
+// Create creates a file for an output. If Check refuses to replace an existing file, it returns that error.
 func Create(path, begins string) (*os.File, error) {
 	if err := Check(path, begins); err != nil {
 		return nil, err
@@ -22,8 +22,8 @@ func Create(path, begins string) (*os.File, error) {
 	return os.Create(path)
 }
 
-// Check returns an error if a file must not be replaced: unless it is this user's, and is empty or begins like an output of the same kind. No
-// output begins with "". A terminal or a pipe is written to.
+// Check returns an error if a file must not be replaced. A file may be replaced if it belongs to this user, and is empty or begins like an output
+// of the same kind. begins is "" if no file does. A terminal or a pipe is written to.
 func Check(path, begins string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {

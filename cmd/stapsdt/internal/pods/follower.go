@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package pods follows the pods of this machine for a command: it selects their processes, and gives
-// programs in the kernel their names.
+// Package pods follows the pods of this machine for a command: it selects their processes, and passes
+// their names to BPF programs.
 package pods
 
 import (
@@ -18,23 +18,23 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Follower keeps the control groups of pods in maps of the kernel.
+// Follower keeps the control groups of pods in BPF maps.
 type Follower struct {
 	// Names has the names of all pods.
 	Names *bpf.PodNames
-	// Set has the groups that the patterns select, or is nil if there is none.
+	// Set has the groups that the patterns select. It is nil if there is no pattern.
 	Set *ebpf.Map
-	// Problem receives what keeps a pod from being followed.
+	// Problem is called with the error if a pod cannot be followed.
 	Problem func(error)
 
 	patterns []cgroup.Pattern
 	pods     *cgroup.Pods
 	groups   *cgroup.Groups
 	known    map[uint64]cgroup.Container
-	pending  bool // whether a container's link may yet come
+	pending  bool // whether a container's link may still appear
 }
 
-// Interval is how long a new pod can be unknown, after its link is there.
+// Interval is the maximum time until a new pod is known, once its link exists.
 const Interval = 100 * time.Millisecond
 
 // Here reports whether this machine runs pods, and Any whether there are any now.
@@ -49,7 +49,7 @@ func machine() *cgroup.Pods {
 	return p
 }
 
-// Follow begins to follow the pods of the machine, and to select those of patterns.
+// Follow begins to follow the pods of the machine, and to select the pods that match patterns.
 func Follow(patterns []cgroup.Pattern, problem func(error)) (f *Follower, err error) {
 	f = &Follower{patterns: patterns, pods: cgroup.NewPods(cgroup.Links), Problem: problem, known: map[uint64]cgroup.Container{}}
 	f.groups = cgroup.New(func(uint64) string { return "" }, f.pods)
@@ -74,10 +74,10 @@ func Follow(patterns []cgroup.Pattern, problem func(error)) (f *Follower, err er
 	return f, nil
 }
 
-// ErrNone means that this machine runs no pods, as far as can be seen.
+// ErrNone means that this machine runs no pods, or that they are not visible.
 var ErrNone = errors.New("this machine has no pods: there is no " + cgroup.Links + " that can be read")
 
-// Update looks for pods that have come or gone, which costs little if none has.
+// Update looks for pods that have come or gone. It costs little if there are none.
 func (f *Follower) Update() {
 	links := f.pods.Refresh()
 	if f.groups.Changed() || links || f.pending {
@@ -128,7 +128,7 @@ func (f *Follower) Selects(c *cgroup.Container) bool {
 	return slices.ContainsFunc(f.patterns, func(p cgroup.Pattern) bool { return p.Match(c) })
 }
 
-// Container returns the container of a control group, as far as it is known by now.
+// Container returns the container of a control group, as far as it is known.
 func (f *Follower) Container(id uint64) cgroup.Container {
 	c, _ := f.groups.Container(id, time.Now())
 	return c
@@ -164,7 +164,7 @@ func (f *Follower) has(pid int) bool {
 	return f.Selects(&c)
 }
 
-// PIDs returns the processes that patterns select now. It is an error if there is none.
+// PIDs returns the processes that patterns select now, or an error if there are none.
 func PIDs(patterns []cgroup.Pattern) ([]int, error) {
 	f := &Follower{patterns: patterns, pods: cgroup.NewPods(cgroup.Links)}
 	f.pods.Refresh()

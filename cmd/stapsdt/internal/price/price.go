@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package price measures what an event costs the program that is traced, by the instruction at the site:
-// it attaches an empty program to instructions of this process, and executes them.
+// Package price measures the cost of an event for the traced program, by the instruction at the site:
+// it attaches an empty BPF program to instructions of this process, and executes them.
 package price
 
 import (
@@ -22,10 +22,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Table has the processor time of an event by its instruction, without what its BPF program does.
+// Table maps instructions to the processor time of an event, without the work of its BPF program.
 type Table map[bpf.Instruction]time.Duration
 
-// Of returns the price of an instruction. That of an unknown one is the highest.
+// Of returns the price of an instruction. The price of an unknown instruction is the highest one.
 func (t Table) Of(i bpf.Instruction) time.Duration {
 	if price, known := t[i]; known {
 		return price
@@ -83,7 +83,7 @@ func measure(k bpf.Kernel) (Table, error) {
 			return nil, err
 		}
 		links, err := engine.AttachSites(prog, "/proc/self/exe", []sdt.Site{{Provider: "price", Name: string(name), Offset: offset}}, pid, k.Multi)
-		if errors.Is(err, errNotTraced) { // as a nop of ten bytes is not before Linux 7.2
+		if errors.Is(err, errNotTraced) { // such as a nop of ten bytes before Linux 7.2
 			continue
 		}
 		defer links.Close()
@@ -95,7 +95,7 @@ func measure(k bpf.Kernel) (Table, error) {
 	return execute(probed), nil
 }
 
-// errNotTraced is the kernel's ENOTSUPP: it attaches to no instruction of this kind.
+// errNotTraced is the kernel's ENOTSUPP: the kernel does not attach to instructions of this kind.
 const errNotTraced = unix.Errno(524)
 
 // execute executes each instruction, and returns the processor time that each took.
@@ -120,11 +120,11 @@ func execute(functions map[bpf.Instruction]uintptr) Table {
 // used returns the processor time of this thread.
 func used() time.Duration {
 	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // which has no errors
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // it cannot fail
 	return time.Duration(t.Nano())
 }
 
-// offsetOf returns where the code at an address of this process is in its file.
+// offsetOf returns the offset in its file of the code at an address of this process.
 func offsetOf(address uintptr) (uint64, error) {
 	all, err := proc.CodeMappings(os.Getpid())
 	if err != nil {

@@ -24,19 +24,19 @@ type output struct {
 	file      *recordfile.File
 	writer    *recorder.Writer
 	published bool              // the file has its name
-	numbers   map[string]uint32 // of probes, by their entries in the table
+	numbers   map[string]uint32 // the indexes of probes, by their entries in the table
 	recorded  uint64
 
 	words []uint64 // for the next event
 	texts []string
 }
 
-// create makes the file for the events of processes, or of all if there are none.
+// create creates the file for the events of processes, or of all processes if pids is empty.
 func create(to *console.Console, options *Options, pids []int) (o *output, err error) {
 	o = &output{Console: to, options: options, numbers: map[string]uint32{}}
 	if fd, open := descriptor(options.Path); open {
 		o.file, err = recordfile.Use(fd, options.Size)
-		o.published = true // it has no name
+		o.published = true // the file has no name
 	} else {
 		o.file, err = recordfile.Create(options.Path, options.Size)
 	}
@@ -83,7 +83,7 @@ func (o *output) publish() error {
 	return nil
 }
 
-// number returns the number of a probe in the file.
+// number returns the index of a probe in the file.
 func (o *output) number(entry *recording.Probe) (number uint32, err error) {
 	key := string(entry.Append(nil))
 	number, ok := o.numbers[key]
@@ -96,7 +96,7 @@ func (o *output) number(entry *recording.Probe) (number uint32, err error) {
 	return number, nil
 }
 
-// append records an event. The slices are those of o, or others.
+// append records an event. The slices may belong to o.
 func (o *output) append(number uint32, at time.Duration, pid, tid uint32, words []uint64, texts []string) {
 	o.writer.AppendForeign(number, uint64(at), pid, tid, words, texts)
 	o.words, o.texts = words, texts
@@ -111,7 +111,7 @@ func (o *output) failed() error {
 	return nil
 }
 
-// report says what the recording has.
+// report prints the number of events in the recording.
 func (o *output) report() error {
 	o.writer.Close()
 	reader, err := recording.NewReader(o.file.File)
@@ -132,7 +132,7 @@ func (o *output) report() error {
 	return nil
 }
 
-// close closes the file, and removes one that has no name.
+// close closes the file, and removes it if it has no name.
 func (o *output) close() {
 	o.writer.Close()
 	if !o.published {

@@ -20,21 +20,21 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Options say what is recorded, and where.
+// Options select what is recorded, and the file.
 type Options struct {
-	// Path is that of the file, and Size how many bytes of events it has room for.
+	// Path is the path of the file. Size is the number of bytes of events for which it has room.
 	Path string
 	Size int64
 	// Limit is the number of events after which the recording ends, or 0 for none.
 	Limit uint64
-	// TextSize is how many bytes of a text are recorded, at most MaxText.
+	// TextSize is the number of bytes of a string that are recorded, at most MaxText.
 	TextSize int
 }
 
 const (
-	// MaxText is what a program can read of a text without touching a third page.
+	// MaxText is the number of bytes of a string that a program can read without touching a third page.
 	MaxText = 4000
-	// MinSize and MaxSize are those of Options.Size.
+	// MinSize and MaxSize are the limits of Options.Size.
 	MinSize = 4 * recording.ChunkBytes
 	MaxSize = 16 << 30
 )
@@ -77,12 +77,12 @@ type consumer struct {
 	probes map[*recording.Probe]*probe
 
 	unreadable uint64 // events with an argument that could not be read
-	lost       uint64 // by the source, of which the recording knows
+	lost       uint64 // events that the source has lost, as far as the recording knows
 }
 
-// probe is what is recorded of the events of a probe.
+// probe holds what is recorded of the events of a probe.
 type probe struct {
-	number uint32 // in the recording
+	number uint32 // the index in the recording
 	full   bool   // the recording has no room for it
 	kept   []int  // the items that are recorded
 }
@@ -99,7 +99,7 @@ func (r *consumer) Tick() (next time.Duration, more bool, err error) {
 	return engine.Rest, true, r.failed()
 }
 
-// Event records an event. One with an argument that could not be read is left out: a recording cannot say that a value is unknown.
+// Event records an event. It leaves out an event with an unreadable argument: a recording cannot say that a value is unknown.
 func (r *consumer) Event(e *events.Event) error {
 	items, p := e.Items(), r.probes[e.Probe]
 	if p == nil {
@@ -146,7 +146,7 @@ func (r *consumer) add(known *recording.Probe, items []layout.Item) *probe {
 		}
 	}
 	if left := len(items) - len(p.kept); left > 0 {
-		r.Warn("%s:%s: %s can never be read, and not recorded", known.Provider, known.Name, render.Number(left, "argument"))
+		r.Warn("%s:%s is recorded without %s that can never be read", known.Provider, known.Name, render.Number(left, "argument"))
 	}
 	var err error
 	if p.number, err = r.number(entry); err != nil {
@@ -156,7 +156,7 @@ func (r *consumer) add(known *recording.Probe, items []layout.Item) *probe {
 	return p
 }
 
-// lose counts in the recording what the source has lost.
+// lose adds the source's lost events to the recording.
 func (r *consumer) lose() {
 	if lost := r.stream.Lost(); lost > r.lost {
 		r.writer.DropSome(lost - r.lost)
@@ -164,7 +164,7 @@ func (r *consumer) lose() {
 	}
 }
 
-// report says what the recording has.
+// report prints the result of the recording.
 func (r *consumer) report() error {
 	r.lose()
 	if err := r.output.report(); err != nil {

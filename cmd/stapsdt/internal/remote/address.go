@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Address is where a debugprobe handler is mounted.
+// Address is the address of a debugprobe handler.
 type Address struct {
 	url url.URL
 	// socket is the path of a Unix domain socket, or "".
 	socket string
 }
 
-// usual is where the documentation mounts the handler.
+// usual is the path on which the documentation mounts the handler.
 const usual = "/debug/probes/"
 
 // IsAddress reports whether an argument is an address and not a spec.
@@ -24,9 +24,9 @@ func IsAddress(word string) bool {
 	return strings.HasPrefix(word, "http://") || strings.HasPrefix(word, "https://")
 }
 
-// ParseAddress reads http://HOST/PATH/, https://HOST/PATH/ or http://unix:SOCKET:/PATH/. The
-// host may follow USER:PASSWORD@, and a path without its last slash means the same. Without a
-// path it is /debug/probes/.
+// ParseAddress parses http://HOST/PATH/, https://HOST/PATH/ or http://unix:SOCKET:/PATH/. The
+// host may follow USER:PASSWORD@, and the last slash of the path is optional. The default path
+// is /debug/probes/.
 func ParseAddress(text string) (*Address, error) {
 	a := &Address{}
 	rest, isSocket := strings.CutPrefix(text, "http://unix:")
@@ -39,7 +39,7 @@ func ParseAddress(text string) (*Address, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("the address is not a URL") // which may have a password
+		return nil, errors.New("the address is not a URL") // without the text, which may contain a password
 	}
 	switch {
 	case u.Host == "":
@@ -62,7 +62,7 @@ func (a *Address) String() string {
 	return a.url.Redacted()
 }
 
-// at returns the URL of something that the handler serves.
+// at returns the URL of a resource of the handler.
 func (a *Address) at(name string, query url.Values) string {
 	u := a.url
 	u.Path += name

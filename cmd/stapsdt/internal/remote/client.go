@@ -22,8 +22,8 @@ type Client struct {
 	http    http.Client
 }
 
-// patience is how long a server may take to answer, and how long it may be silent in a stream,
-// to which it writes every second.
+// patience is the time that a server may take to answer, or be silent in a stream, although it
+// writes to it every second.
 const patience = 15 * time.Second
 
 // NewClient returns a client for the handler at an address.
@@ -45,8 +45,8 @@ func NewClient(a *Address) *Client {
 // Error is a refusal of the server, or an answer that is not one of a debugprobe handler.
 type Error struct {
 	Status int // of HTTP
-	// Message is one sentence. Text, if there is any, shows in several lines where an
-	// expression is wrong.
+	// Message is one sentence. Text, if it is not "", marks the error in an expression, on
+	// several lines.
 	Message, Text string
 }
 
@@ -60,7 +60,7 @@ func (e *Error) Error() string {
 // ErrGone means that the connection ended before the stream did.
 var ErrGone = errors.New("the connection has ended")
 
-// Listing is what a program says of its probes.
+// Listing is a program's description of its probes.
 type Listing struct {
 	PID       int
 	Program   string
@@ -81,11 +81,11 @@ type Probe struct {
 	Provider string `json:"-"`
 	Name     string
 	Args     []struct{ Name, Type string }
-	Sites    int  // how many there are
+	Sites    int  // the number of sites
 	Traced   bool // by the kernel
 }
 
-// maxListing is more than a program has of probes.
+// maxListing limits the bytes of a listing. No program has that many.
 const maxListing = 64 << 20
 
 // Probes asks for the probes of the program.
@@ -113,7 +113,7 @@ func (c *Client) noHandler(status int, why string) error {
 	return &Error{Status: status, Message: fmt.Sprintf("there is no debugprobe at %s: %s", c.address, why)}
 }
 
-// get asks for something, and returns an answer that is good.
+// get requests a resource, and returns the response if it was successful.
 func (c *Client) get(ctx context.Context, name string, query url.Values) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address.at(name, query), nil)
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *Client) get(ctx context.Context, name string, query url.Values) (*http.
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		var wrapped *url.Error // which has the whole URL
+		var wrapped *url.Error // its message contains the whole URL
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
@@ -148,7 +148,7 @@ func (c *Client) get(ctx context.Context, name string, query url.Values) (*http.
 	}
 }
 
-// types are those that a program may say an argument has. Another one is an address.
+// types are the argument types that a program may send. Any other type is an address.
 var types = []expr.Type{
 	{Kind: expr.Int, Size: 1}, {Kind: expr.Int, Size: 2}, {Kind: expr.Int, Size: 4}, {Kind: expr.Int, Size: 8},
 	{Kind: expr.Uint, Size: 1}, {Kind: expr.Uint, Size: 2}, {Kind: expr.Uint, Size: 4}, {Kind: expr.Uint, Size: 8},
@@ -156,7 +156,7 @@ var types = []expr.Type{
 	{Kind: expr.Int, Size: 8, Duration: true},
 }
 
-// TypeOf returns the type of an argument that a program has described.
+// TypeOf returns the type of an argument by the program's description.
 func TypeOf(text string) expr.Type {
 	if i := slices.IndexFunc(types, func(t expr.Type) bool { return t.String() == text }); i >= 0 {
 		return types[i]

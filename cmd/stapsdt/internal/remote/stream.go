@@ -36,11 +36,11 @@ type Event struct {
 type Value struct {
 	Name string
 	V    any
-	// Cut says that the program has sent only the beginning of a text.
+	// Cut means that the program has sent only the beginning of a string.
 	Cut bool
 }
 
-// Counts are the numbers of a stream's events since it began.
+// Counts counts a stream's events since its beginning.
 type Counts struct {
 	Matched, Sent, Dropped, Faults uint64
 }
@@ -53,7 +53,7 @@ func (c *Counts) Add(other Counts) {
 	c.Faults += other.Faults
 }
 
-// Message is one of a stream: an event, the counts, or the end with its reason and the counts.
+// Message is a message of a stream: an event, the counts, or the end with its reason and the counts.
 type Message struct {
 	Event  *Event
 	Counts *Counts
@@ -98,7 +98,7 @@ func (s *Stream) Close() {
 	s.body.Close()
 }
 
-// Next waits for a message. The error wraps ErrGone if the connection has ended.
+// Next waits for the next message. The error wraps ErrGone if the connection has ended.
 func (s *Stream) Next() (*Message, error) {
 	name := ""
 	for s.lines.Scan() {
@@ -113,7 +113,7 @@ func (s *Stream) Next() (*Message, error) {
 		}
 		m, err := message(name, data)
 		if err != nil {
-			return nil, fmt.Errorf("the program has sent what is not an event: %w", err)
+			return nil, fmt.Errorf("the program has sent a malformed event: %w", err)
 		}
 		if m != nil {
 			return m, nil
@@ -130,7 +130,7 @@ func (s *Stream) Next() (*Message, error) {
 	return nil, fmt.Errorf("%w: %w", ErrGone, err)
 }
 
-// message decodes a message, and returns nil for one of a kind that it does not know.
+// message decodes a message, and returns nil if its kind is unknown.
 func message(name string, data []byte) (*Message, error) {
 	switch name {
 	case "":
@@ -187,8 +187,8 @@ func decode(data []byte) (*Event, error) {
 	return e, nil
 }
 
-// printable returns text of several lines with what is not printable replaced, so that a
-// server cannot control the terminal.
+// printable returns text, possibly of several lines, with unprintable characters replaced, so that
+// a server cannot control the terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {

@@ -14,12 +14,12 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// fields shows the struct that an argument points to: {path="/" status=200}, or in JSON.
+// fields formats the struct that an argument points to: {path="/" status=200}, or as JSON.
 type fields struct {
 	d    *layout.Details
 	v    *event.Value
 	json bool
-	// depth is how deep in structs and arrays it is.
+	// depth is the current nesting depth of structs and arrays.
 	depth int
 }
 
@@ -28,7 +28,7 @@ const (
 	maxElements = 16
 )
 
-// structure appends a struct that is at an offset of the whole.
+// structure appends a struct at an offset of the whole.
 func (f *fields) structure(to []byte, t *sdt.Type, at int64) []byte {
 	f.depth++
 	defer func() { f.depth-- }()
@@ -72,7 +72,7 @@ func (f *fields) field(to []byte, field sdt.Field, at int64) []byte {
 	return f.number(to, expr.Type{Kind: expr.Uint, Size: 8}, word>>unused)
 }
 
-// value appends a value that is at an offset of the whole.
+// value appends a value at an offset of the whole.
 func (f *fields) value(to []byte, t *sdt.Type, at int64) []byte {
 	if i := slices.IndexFunc(f.d.Texts, func(d layout.DetailText) bool { return int64(d.At) == at }); i >= 0 && t != nil &&
 		(t.IsString() || layout.IsGoString(t)) {
@@ -122,8 +122,8 @@ func (f *fields) bits(at, size int64) (bits uint64, ok bool) {
 	return binary.LittleEndian.Uint64(word[:]), true
 }
 
-// nothing appends what stands for a value that is not shown, such as one beyond what was
-// read of a large struct.
+// nothing appends a placeholder for a value that is not shown, such as a value beyond the part of a large struct that
+// was read.
 func (f *fields) nothing(to []byte) []byte {
 	if f.json {
 		return append(to, "null"...)
@@ -161,7 +161,7 @@ func (f *fields) isGo(at int64) bool {
 	return slices.ContainsFunc(f.d.Texts, func(d layout.DetailText) bool { return int64(d.At) == at && d.IsGo })
 }
 
-// array appends the first elements of an array, and one of chars as a text.
+// array appends the first elements of an array. An array of chars is formatted as a string.
 func (f *fields) array(to []byte, t *sdt.Type, at int64) []byte {
 	if t.Elem == nil || t.Elem.Size <= 0 {
 		return f.nothing(to)

@@ -22,15 +22,15 @@ import (
 type Bucket struct {
 	Low, High float64
 	Count     uint64
-	Sum       layout.Sum // of the values
+	Sum       layout.Sum // sum of the values
 }
 
 // Histogram is the distribution of a value.
 type Histogram struct {
 	Type expr.Type
-	// Buckets are those with values, in order.
+	// Buckets are the buckets with values, in order.
 	Buckets []Bucket
-	// Group returns the bounds of the bucket that is shown for one, if these are larger.
+	// Group returns the bounds of the larger bucket in which a bucket is shown.
 	Group func(Bucket) (low, high float64)
 }
 
@@ -48,7 +48,7 @@ func NewHistogram(of expr.Type, buckets layout.Buckets, counted layout.Tallies) 
 	return h
 }
 
-// PowersOfTwo shows buckets that begin and end at powers of two, and one for each of 0 and 1.
+// PowersOfTwo groups values into buckets that begin and end at powers of two, and into one bucket each for 0 and 1.
 func PowersOfTwo(b Bucket) (low, high float64) {
 	if b.Low < 2 {
 		return b.Low, b.High
@@ -57,7 +57,7 @@ func PowersOfTwo(b Bucket) (low, high float64) {
 	return low, 2 * low
 }
 
-// Quantiles are those that are shown.
+// Quantiles are the quantiles that are shown.
 var Quantiles = []struct {
 	Name string
 	Part float64
@@ -71,8 +71,8 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// average returns the average of the values of a bucket. While they are counted, their number and their sum can
-// be those of different moments, whose quotient is not in the bucket.
+// average returns the average of a bucket's values. During counting, their number and sum can be of different moments,
+// so that the quotient is not in the bucket.
 func (b *Bucket) average() float64 { return min(max(average(b.Sum, b.Count), b.Low), b.High) }
 
 func average(sum layout.Sum, count uint64) float64 {
@@ -89,13 +89,12 @@ func (h *Histogram) Average() float64 {
 	return average(sum, h.Count())
 }
 
-// Quantile returns the value below which a part of the values is: the average of the bucket
-// with that value.
+// Quantile returns the value below which the given part of the values lies: the average of the bucket with that value.
 func (h *Histogram) Quantile(part float64) float64 {
 	rank := uint64(math.Ceil(part * float64(h.Count())))
 	for i := range h.Buckets {
 		b := &h.Buckets[i]
-		if rank <= b.Count || i == len(h.Buckets)-1 { // a large number is rounded
+		if rank <= b.Count || i == len(h.Buckets)-1 { // rounded for large numbers
 			return b.average()
 		}
 		rank -= b.Count
@@ -103,14 +102,13 @@ func (h *Histogram) Quantile(part float64) float64 {
 	return 0
 }
 
-// The widths of a bar: as wide as bpftrace's, or less where there are fewer columns.
+// The widths of a bar: as wide as bpftrace's, or less if there are fewer columns.
 const (
 	minBar = 8
 	maxBar = 52
 )
 
-// Text writes the histogram for people, as bpftrace does, and the quantiles, within a number of
-// columns.
+// Text writes the histogram for people, as bpftrace does, with the quantiles, within a number of columns.
 func (h *Histogram) Text(w io.Writer, columns int) {
 	grouped := h.grouped()
 	var most uint64
@@ -146,7 +144,7 @@ func (h *Histogram) Text(w io.Writer, columns int) {
 	fmt.Fprintln(w, line)
 }
 
-// grouped returns the buckets that are shown, with empty ones between them.
+// grouped returns the buckets that are shown, including empty ones between them.
 func (h *Histogram) grouped() (all []Bucket) {
 	for _, b := range h.Buckets {
 		if h.Group != nil {
@@ -168,7 +166,7 @@ func (h *Histogram) grouped() (all []Bucket) {
 // maxGap is the maximum number of empty rows between two others.
 const maxGap = 8
 
-// gap returns the empty rows from a number up to another, or one that has no size for many.
+// gap returns the empty rows between two numbers, or one row without a size if there are many.
 func (h *Histogram) gap(from, to float64) (empty []Bucket) {
 	for at := from; at < to; {
 		_, high := h.Group(Bucket{Low: at, High: at + 1})
@@ -195,8 +193,8 @@ func (h *Histogram) label(b Bucket) string {
 	return fmt.Sprintf("[%s, %s)", h.Format(b.Low), h.Format(b.High))
 }
 
-// Format returns a number with at most four digits: as a duration, or with bpftrace's
-// suffixes for powers of 1024 if it is a whole number of these.
+// Format formats a number with at most four digits: as a duration, or with bpftrace's suffixes for powers of 1024 if it
+// is an integer multiple of one.
 func (h *Histogram) Format(f float64) string {
 	if h.Type.Duration {
 		return Duration(f)
@@ -213,7 +211,7 @@ func (h *Histogram) Format(f float64) string {
 	return strconv.FormatFloat(f, 'g', 4, 64)
 }
 
-// Duration returns a number of nanoseconds with three digits: from a thousand hours on in hours.
+// Duration formats a number of nanoseconds with three digits. It uses hours from a thousand hours on.
 func Duration(f float64) string {
 	const hour = float64(time.Hour)
 	if !(math.Abs(f) < 1000*hour) {
@@ -228,7 +226,7 @@ func Duration(f float64) string {
 	return d.Round(unit).String()
 }
 
-// OpenFor returns how long an operation has been open or, if its end may have been lost, at most.
+// OpenFor formats how long an operation has been open, or the maximum if its end may have been lost.
 func OpenFor(d time.Duration, unknown bool) string {
 	if unknown {
 		return "<=" + Duration(float64(d))
@@ -236,7 +234,7 @@ func OpenFor(d time.Duration, unknown bool) string {
 	return Duration(float64(d))
 }
 
-// AppendJSONFloat appends a number in JSON, which has no infinity: null.
+// AppendJSONFloat appends a number as JSON. Infinity becomes null.
 func AppendJSONFloat(to []byte, f float64) []byte {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return append(to, "null"...)

@@ -10,14 +10,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 )
 
-// NewEncoder writes objects, one per line. What is not printable in their texts is escaped.
+// NewEncoder returns an encoder that writes one object per line. It escapes unprintable characters in strings.
 func NewEncoder(w io.Writer) *json.Encoder {
 	encoder := json.NewEncoder(escaper{w})
 	encoder.SetEscapeHTML(false)
 	return encoder
 }
 
-// escaper writes JSON, in which only texts have what is not printable.
+// escaper escapes unprintable characters in JSON, which can only be in strings.
 type escaper struct{ io.Writer }
 
 func (e escaper) Write(b []byte) (n int, err error) {
@@ -35,19 +35,19 @@ func (e escaper) Write(b []byte) (n int, err error) {
 	return len(b), nil
 }
 
-// JSONText is a text in JSON, without control characters and bytes that are not UTF-8.
+// JSONText is a JSON string without control characters and bytes that are not UTF-8.
 type JSONText string
 
 // MarshalJSON implements json.Marshaler.
 func (t JSONText) MarshalJSON() ([]byte, error) { return AppendJSONString(nil, t), nil }
 
-// JSONFloat is a number in JSON, which has no infinity: null.
+// JSONFloat is a JSON number. Infinity becomes null.
 type JSONFloat float64
 
 // MarshalJSON implements json.Marshaler.
 func (f JSONFloat) MarshalJSON() ([]byte, error) { return AppendJSONFloat(nil, float64(f)), nil }
 
-// JSONObject is an object whose members have an order.
+// JSONObject is an object with ordered members.
 type JSONObject struct {
 	Names  []string
 	Values []json.RawMessage
@@ -81,7 +81,7 @@ type JSONBucket struct {
 	Count uint64    `json:"count"`
 }
 
-// JSON returns the histogram for programs.
+// JSON converts the histogram to JSON.
 func (h *Histogram) JSON() JSONHistogram {
 	quantile := func(part float64) JSONFloat { return JSONFloat(h.Quantile(part)) }
 	j := JSONHistogram{
@@ -95,7 +95,7 @@ func (h *Histogram) JSON() JSONHistogram {
 	return j
 }
 
-// JSONStack is a stack in JSON: its frames, the innermost first, and why it was cut.
+// JSONStack is a stack in JSON: its frames, the innermost first, and the reason if it was cut.
 type JSONStack struct {
 	Stack []JSONFrame `json:"stack"`
 	Cut   JSONText    `json:"cut,omitempty"`
@@ -109,7 +109,7 @@ type JSONFrame struct {
 	Module   JSONText `json:"module,omitempty"`
 }
 
-// NewJSONStack returns a stack for programs.
+// NewJSONStack converts a stack to JSON.
 func NewJSONStack(s *symbol.Stack) JSONStack {
 	j := JSONStack{Stack: []JSONFrame{}}
 	for i := range s.Frames {

@@ -7,15 +7,15 @@ import (
 
 // Table aligns columns.
 type Table struct {
-	// Right is how many of the first columns are aligned to the right.
+	// Right is the number of leading columns that are aligned to the right.
 	Right int
-	// Width is how many columns the table may take, or 0 for any number. Cells are cut to fit.
+	// Width is the maximum width of the table in characters, or 0 for no limit. Cells are cut to fit.
 	Width int
 
 	rows [][]string
 }
 
-// Add adds a row, in which what is not printable is replaced.
+// Add adds a row. It replaces unprintable characters.
 func (t *Table) Add(cells ...string) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
@@ -57,7 +57,7 @@ func (t *Table) Text() []byte {
 	return []byte(b.String())
 }
 
-// narrow takes columns from the widest cells, until all fit.
+// narrow shrinks the widest cells until all fit.
 func (t *Table) narrow(widths []int) {
 	total := 2 * (len(widths) - 1)
 	for _, w := range widths {
@@ -77,10 +77,10 @@ func (t *Table) narrow(widths []int) {
 	}
 }
 
-// minCell is how much of a cell is left at least.
+// minCell is the minimum width of a cell that is cut.
 const minCell = 4
 
-// Cut returns text with at most width characters. It ends in … if it was longer.
+// Cut cuts text to at most width characters. A text that was cut ends in ….
 func Cut(text string, width int) string {
 	if utf8.RuneCountInString(text) <= width {
 		return text

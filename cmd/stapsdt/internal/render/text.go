@@ -1,4 +1,4 @@
-// Package render turns what was traced into text and JSON.
+// Package render formats traced data as text and JSON.
 package render
 
 import (
@@ -10,7 +10,7 @@ import (
 // Printable is [text.Printable].
 func Printable(s string) string { return text.Printable(s) }
 
-// Number returns a number of things, whose name gets an s unless there is one.
+// Number formats a number with the name of the things it counts, which gets an s unless the number is 1.
 func Number[N int | uint64](n N, name string) string {
 	if n != 1 {
 		name += "s"

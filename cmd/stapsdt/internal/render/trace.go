@@ -13,7 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 )
 
-// Source is a probe as an event shows it.
+// Source is the description of a probe in an event.
 type Source struct {
 	Provider, Probe string
 	Items           []layout.Item
@@ -21,15 +21,15 @@ type Source struct {
 
 // Lines writes a line for each event.
 type Lines struct {
-	// JSON writes an object of JSON for each event, and otherwise it is text for people.
+	// JSON selects a JSON object for each event instead of text for people.
 	JSON bool
-	// Color is for a terminal.
+	// Color adds colors for a terminal.
 	Color bool
 	// Pods adds a column with the pod.
 	Pods bool
 
-	width    int // of the column of probes, so far
-	podWidth int // and of that of pods
+	width    int // width of the column of probes so far
+	podWidth int // width of the column of pods so far
 	buf      []byte
 	began    bool
 }
@@ -40,13 +40,13 @@ const (
 	maxPodWidth            = 96
 )
 
-// Known makes the column of probes wide enough for one, up to a limit: a hostile program chooses
-// the name, and each line has the width.
+// Known widens the column of probes for a probe, up to a limit: a hostile program chooses the name, and the width
+// affects every line.
 func (l *Lines) Known(provider, probe string) {
 	l.width = min(max(l.width, minWidth, len(provider)+1+len(probe)), maxWidth)
 }
 
-// Fired says when and by whom a probe was fired.
+// Fired holds the time of an event, and the process that fired it.
 type Fired struct {
 	At   time.Time
 	PID  uint32
@@ -56,7 +56,7 @@ type Fired struct {
 	Pod string
 }
 
-// Line adds an event to what Flush writes. value returns the i-th argument.
+// Line adds an event to the output of Flush. value returns the i-th argument.
 func (l *Lines) Line(s *Source, f Fired, value func(i int) event.Value) {
 	if l.JSON {
 		l.json(s, f, value)
@@ -75,7 +75,7 @@ func (l *Lines) Flush(w io.Writer) error {
 	return err
 }
 
-// Size is how many bytes Flush will write.
+// Size is the number of bytes that Flush will write.
 func (l *Lines) Size() int { return len(l.buf) }
 
 func (l *Lines) paint(color string) {
@@ -84,7 +84,7 @@ func (l *Lines) paint(color string) {
 	}
 }
 
-// pad adds spaces until the line, which began at start, is width characters long.
+// pad adds spaces until the line that began at start is width characters long.
 func (l *Lines) pad(start, width int) {
 	for len(l.buf)-start < width {
 		l.buf = append(l.buf, ' ')
@@ -101,7 +101,7 @@ func (l *Lines) text(s *Source, f Fired, value func(i int) event.Value) {
 	l.buf = append(l.buf, '\n')
 }
 
-// head adds what precedes the arguments of an event.
+// head adds the part of a line before the arguments.
 func (l *Lines) head(at time.Time, pid uint32, comm []byte, pod, provider, probe string, args bool) {
 	l.Known(provider, probe)
 	l.podWidth = min(max(l.podWidth, minWidth, len(pod)), maxPodWidth)
@@ -144,7 +144,7 @@ func (l *Lines) head(at time.Time, pid uint32, comm []byte, pod, provider, probe
 	}
 }
 
-// name adds what precedes the value of an argument.
+// name adds the part before the value of an argument.
 func (l *Lines) name(name string) {
 	l.buf = append(l.buf, ' ')
 	l.paint(cyan)
@@ -180,7 +180,7 @@ func (l *Lines) json(s *Source, f Fired, value func(i int) event.Value) {
 	l.endJSON(cut)
 }
 
-// beginJSON begins an event, up to its arguments. A negative thread is not known.
+// beginJSON begins an event, up to its arguments. A negative TID is unknown.
 func (l *Lines) beginJSON(at time.Time, provider, probe string, pid uint64, tid int64, comm []byte, pod string) {
 	l.buf = append(l.buf, `{"time":"`...)
 	l.buf = at.UTC().AppendFormat(l.buf, "2006-01-02T15:04:05.000000000Z07:00")
@@ -205,7 +205,7 @@ func (l *Lines) beginJSON(at time.Time, provider, probe string, pid uint64, tid 
 	l.buf = append(l.buf, `,"args":{`...)
 }
 
-// endJSON ends an event after its arguments, with the names of those that were cut.
+// endJSON ends an event after its arguments, with the names of the arguments that were cut.
 func (l *Lines) endJSON(cut []string) {
 	l.buf = append(l.buf, '}')
 	for i, name := range cut {

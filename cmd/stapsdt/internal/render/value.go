@@ -46,8 +46,8 @@ func appendText(to []byte, i *layout.Item, v event.Value) []byte {
 	return AppendNumber(to, v.Type, v.Bits)
 }
 
-// isOperation reports whether a value is the id of another operation, as package span and its instrumentations name it. It is 0 if there is
-// none, or if the start of that one is not reported to anyone.
+// isOperation reports whether a value is the ID of another operation, as package span and its instrumentations name it.
+// The ID is 0 if there is no such operation, or if its start was not traced.
 func isOperation(i *layout.Item) bool {
 	return (i.Name == "parent" || i.Name == "span") && i.Type == expr.Type{Kind: expr.Uint, Size: 8}
 }
@@ -67,8 +67,8 @@ func AppendNumber(to []byte, t expr.Type, bits uint64) []byte {
 	return strconv.AppendUint(to, bits, 10)
 }
 
-// appendJSON appends a value in JSON. What could not be read is null, and an address is a
-// text in hexadecimal, because JSON has no numbers for it.
+// appendJSON appends a value as JSON. An unreadable value becomes null. An address becomes a hexadecimal string,
+// because JSON has no numbers for it.
 func appendJSON(to []byte, i *layout.Item, v event.Value) []byte {
 	switch {
 	case i.Unreadable != nil, v.Missing, v.Type.Kind == expr.String && v.Bits == 0 && !i.IsGo, i.Names != nil && v.Bits == 0:
@@ -86,8 +86,8 @@ func appendJSON(to []byte, i *layout.Item, v event.Value) []byte {
 	return AppendJSONNumber(to, v.Type, v.Bits)
 }
 
-// AppendJSONNumber appends a number or a bool in JSON. A duration is its nanoseconds, and a
-// float that JSON has no number for is a text.
+// AppendJSONNumber appends a number or a bool as JSON. A duration becomes its nanoseconds, and a float without a JSON
+// number a string.
 func AppendJSONNumber(to []byte, t expr.Type, bits uint64) []byte {
 	t.Duration = false
 	if t.Kind == expr.Float {
@@ -99,8 +99,8 @@ func AppendJSONNumber(to []byte, t expr.Type, bits uint64) []byte {
 	return AppendNumber(to, t, bits)
 }
 
-// AppendJSONString appends a text in JSON, in which what is not printable is escaped: terminals obey U+009B as ESC [. Bytes that are not UTF-8
-// become U+FFFD.
+// AppendJSONString appends a JSON string, and escapes unprintable characters: terminals obey U+009B as ESC [. Bytes
+// that are not UTF-8 become U+FFFD.
 func AppendJSONString[T ~string | ~[]byte](to []byte, text T) []byte {
 	const hex = "0123456789abcdef"
 	s := string(text)
@@ -127,7 +127,7 @@ func AppendJSONString[T ~string | ~[]byte](to []byte, text T) []byte {
 	return append(to, '"')
 }
 
-// appendJSONRune appends a rune of a text in JSON.
+// appendJSONRune appends a rune of a JSON string.
 func appendJSONRune(to []byte, r rune) []byte {
 	if unicode.IsPrint(r) {
 		return utf8.AppendRune(to, r)
@@ -138,12 +138,12 @@ func appendJSONRune(to []byte, r rune) []byte {
 	return fmt.Appendf(to, `\u%04x`, r)
 }
 
-// KeyText returns a value of a key for people.
+// KeyText formats a value of a key for people.
 func KeyText(i *layout.Item, bits uint64, text []byte, cut bool) []byte {
 	return appendText(nil, i, keyValue(i, bits, text, cut))
 }
 
-// KeyJSON returns a value of a key in JSON.
+// KeyJSON formats a value of a key as JSON.
 func KeyJSON(i *layout.Item, bits uint64, text []byte) []byte {
 	return appendJSON(nil, i, keyValue(i, bits, text, false))
 }
@@ -151,7 +151,7 @@ func KeyJSON(i *layout.Item, bits uint64, text []byte) []byte {
 func keyValue(i *layout.Item, bits uint64, text []byte, cut bool) event.Value {
 	v := event.Value{Type: i.Type, Bits: bits, Text: text, Cut: cut}
 	if i.Type.Kind == expr.String {
-		v.Bits = 1 // it is not null
+		v.Bits = 1 // any value that is not null
 	}
 	return v
 }

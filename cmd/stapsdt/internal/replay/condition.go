@@ -9,14 +9,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Condition says which events something is about.
+// Condition selects events by an expression.
 type Condition struct {
 	where string
-	known map[*recording.Probe]*Measure // nil for one that does not have what it asks for
+	known map[*recording.Probe]*Measure // nil for a probe that does not have what the condition asks for
 	unfit probes.Unfit
 }
 
-// NewCondition returns a condition. All events meet "".
+// NewCondition returns a condition. Every event meets the empty condition.
 func NewCondition(where string) (*Condition, error) {
 	if where != "" {
 		if err := bpf.CheckSyntax(where); err != nil {
@@ -26,7 +26,7 @@ func NewCondition(where string) (*Condition, error) {
 	return &Condition{where: where, known: map[*recording.Probe]*Measure{}}, nil
 }
 
-// Check returns an error if it fits none of some probes.
+// Check returns an error if the condition fits none of the probes.
 func (c *Condition) Check(all []*recording.Probe) (err error) {
 	for _, p := range all {
 		if c.where == "" {
@@ -42,7 +42,7 @@ func (c *Condition) Check(all []*recording.Probe) (err error) {
 	return console.Usagef("%w", err)
 }
 
-// Meets reports whether an event meets the condition. That of a probe that does not have what it asks for does not.
+// Meets reports whether an event meets the condition. It is false if the probe does not have what the condition asks for.
 func (c *Condition) Meets(e *recording.Event) bool {
 	if c.where == "" {
 		return true
@@ -62,7 +62,7 @@ func (c *Condition) Meets(e *recording.Event) bool {
 	return meets
 }
 
-// Report says which of the probes whose events came were left out.
+// Report warns of the probes that were left out although they fired.
 func (c *Condition) Report(to *console.Console) {
 	if line := c.unfit.Take(len(c.known)); line != "" {
 		to.Warn("%s", line)

@@ -20,17 +20,17 @@ type Evaluator struct {
 	get   func(i int) expr.Value
 }
 
-// NewEvaluator returns that of a probe.
+// NewEvaluator returns the evaluator of a probe.
 func NewEvaluator(p *recording.Probe) *Evaluator {
 	v := &Evaluator{probe: p, vars: Variables(p)}
 	v.get = func(i int) expr.Value { return Variable(v.event, i) }
 	return v
 }
 
-// At makes an event the one for which expressions are evaluated.
+// At sets the event for which expressions are evaluated.
 func (v *Evaluator) At(e *recording.Event) { v.event = e }
 
-// Parse returns an expression. The error names the probe.
+// Parse parses an expression. The error names the probe.
 func (v *Evaluator) Parse(src string) (*expr.Expr, error) { return v.named(expr.Parse(src, v.vars)) }
 
 // ParseFilter is Parse for a condition.
@@ -38,7 +38,7 @@ func (v *Evaluator) ParseFilter(src string) (*expr.Expr, error) {
 	return v.named(expr.ParseFilter(src, v.vars))
 }
 
-// ParseInteger is Parse for an integer that something needs, such as "a histogram".
+// ParseInteger is Parse for an integer expression. what names its user in the error, such as "a histogram".
 func (v *Evaluator) ParseInteger(src, what string) (*expr.Expr, error) {
 	e, err := v.Parse(src)
 	if err != nil {
@@ -50,7 +50,7 @@ func (v *Evaluator) ParseInteger(src, what string) (*expr.Expr, error) {
 	return e, nil
 }
 
-// evaluation returns an expression and what describes its values.
+// evaluation parses an expression, and returns it with the item that describes its values.
 func (v *Evaluator) evaluation(src string) (evaluation, error) {
 	e, err := v.Parse(src)
 	if err != nil {
@@ -72,16 +72,16 @@ func (v *Evaluator) Has(src string) bool {
 	return err == nil
 }
 
-// Bool evaluates a condition. It is false if it divides by zero.
+// Bool evaluates a condition. fault means that it divides by zero; match is false then.
 func (v *Evaluator) Bool(e *expr.Expr) (match, fault bool) { return e.Bool(v.get) }
 
-// Number returns the bits of an integer. fault means that the expression divides by zero.
+// Number evaluates an integer expression and returns its bits. fault means that it divides by zero.
 func (v *Evaluator) Number(e *expr.Expr) (bits uint64, fault bool) {
 	value, fault := e.Eval(v.get)
 	return value.Uint(), fault
 }
 
-// Value returns what an expression is for the event.
+// Value evaluates an expression for the event.
 func (v *Evaluator) Value(e *expr.Expr, item *layout.Item) (value Value, fault bool) {
 	one, fault := e.Eval(v.get)
 	return newValue(item, one), fault
@@ -90,7 +90,7 @@ func (v *Evaluator) Value(e *expr.Expr, item *layout.Item) (value Value, fault b
 // Arg returns the i-th argument of the event.
 func (v *Evaluator) Arg(i int, item *layout.Item) Value { return newValue(item, v.get(i)) }
 
-// Value is a value in a row, as a table of the kernel would have it: of a text only the beginning.
+// Value is a value in a row. As in the kernel's tables, only the beginning of a string is kept.
 type Value struct {
 	Item *layout.Item // nil if there is no value
 	Bits uint64
@@ -115,12 +115,12 @@ func ValueIn(item *layout.Item, key []byte) Value {
 	return Value{item, bits, string(text), cut}
 }
 
-// ForText returns the value for people, and ForJSON for programs.
+// ForText formats the value for people.
 func (v *Value) ForText() string {
 	return string(render.KeyText(v.Item, v.Bits, []byte(v.Text), v.Cut))
 }
 
-// ForJSON returns the value in JSON.
+// ForJSON formats the value as JSON.
 func (v *Value) ForJSON() json.RawMessage { return render.KeyJSON(v.Item, v.Bits, []byte(v.Text)) }
 
 // NewItem describes the values of an expression.

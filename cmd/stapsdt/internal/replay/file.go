@@ -18,28 +18,28 @@ import (
 type File struct {
 	Path string
 	*recording.Reader
-	// Process is the one that writes to it, if that is known better than the recording says.
+	// Process is the process that writes to the recording, if it is known better than the recording says.
 	Process *Process
-	file    *os.File // if it is one
-	ended   int      // how often Follow has found that nothing writes to it
+	file    *os.File // nil for a recording in memory
+	ended   int      // counts the calls of Follow that found no writer
 	close   func()
-	filters []*Filter // by the numbers of probes
+	filters []*Filter // by the indexes of the probes
 	event   *recording.Event
-	missing uint64        // events before the next that is selected
-	held    bool          // event was read, and Next has not returned it
-	last    time.Duration // of the last event that was read
+	missing uint64        // lost events before the next selected event
+	held    bool          // event was read, but Next has not returned it
+	last    time.Duration // time of the last event that was read
 }
 
-// NewFile returns a File without a recording, for the events of a process that something else delivers.
+// NewFile returns a File without a recording, for a process whose events come from another source.
 func NewFile(p *Process) *File { return &File{Path: fmt.Sprintf("process %d", p.PID), Process: p} }
 
-// Passed says that the events until a time were delivered.
+// Passed records that the events until a time were delivered.
 func (f *File) Passed(until time.Duration) { f.last = until }
 
 // Last returns the time of the last event that was read, of any probe.
 func (f *File) Last() time.Duration { return f.last }
 
-// openFile opens a recording, and finds what it has.
+// openFile opens a recording and reads its probes.
 func openFile(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -61,7 +61,7 @@ func read(f *os.File) (*recording.Reader, error) {
 	case info.IsDir():
 		return nil, unix.EISDIR
 	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no regular file")
+		return nil, errors.New("it is not a regular file")
 	}
 	reader, err := recording.NewPart(f, info.Size())
 	if err != nil {
@@ -77,7 +77,7 @@ func read(f *os.File) (*recording.Reader, error) {
 	return reader, nil
 }
 
-// at is the place of the file's event in the order of all.
+// at returns the time by which the file's event is ordered among those of all files.
 func (f *File) at(s *Source) time.Duration { return s.Clock(f.event) }
 
 // advance moves to the file's next selected event, and reports whether there is one.

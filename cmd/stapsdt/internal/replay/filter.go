@@ -9,13 +9,13 @@ import (
 
 // Filter selects events of a probe.
 type Filter struct {
-	// Selected means that it selects any.
+	// Selected means that the filter selects any events.
 	Selected bool
 	where    *Measure // or nil
-	faults   *uint64  // events for which it could not be evaluated
+	faults   *uint64  // counts the events for which where could not be evaluated
 }
 
-// filter returns that of a probe.
+// filter returns the filter of a probe.
 func (f *File) filter(s *Source, number uint32) *Filter {
 	for len(f.filters) <= int(number) {
 		f.filters = append(f.filters, nil)
@@ -28,7 +28,7 @@ func (f *File) filter(s *Source, number uint32) *Filter {
 	return known
 }
 
-// NewFilter returns that of a probe, which Begin counts.
+// NewFilter returns the filter of a probe. The next Begin reports the probe if it is unfit.
 func (s *Source) NewFilter(p *recording.Probe) *Filter {
 	f := &Filter{Selected: s.Selects(p.Provider, p.Name), faults: &s.Faults}
 	if !f.Selected {
@@ -49,7 +49,7 @@ func (s *Source) NewFilter(p *recording.Probe) *Filter {
 	return f
 }
 
-// Unfit returns why the first probe is left out that does not have what is asked for, or nil.
+// Unfit returns why the first unfit probe is left out, or nil if none is.
 func (s *Source) Unfit() error { return s.unfit.Err() }
 
 // Matches reports whether an event of the probe is selected.

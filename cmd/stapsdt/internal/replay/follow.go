@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Follow is called when More has found nothing. It says which files nothing writes to any longer. When such a path names another recording, this
-// takes its place. It returns those whose place was taken.
+// Follow is called when More has found nothing. It warns of files that have no writer any longer. If the path of such a
+// file names another recording, this replaces the file. Follow returns the replaced files.
 func (s *Source) Follow(to *console.Console) (replaced []*File) {
 	for i, f := range s.files {
 		if f.ended == 0 && f.written() {
 			continue
 		}
 		switch f.ended++; f.ended {
-		case 1: // what was written until now has to be found first
+		case 1: // More has to find what was written until now first
 			continue
 		case 2:
 			to.Warn("the recording %s of process %d has ended", f.Path, f.Head().PID)
@@ -41,8 +41,8 @@ func (s *Source) Follow(to *console.Console) (replaced []*File) {
 	return replaced
 }
 
-// written reports whether a process may write to the file: its writer has locked it, or has closed all descriptors, as daemons do. A lock
-// that is tried would be in the way of a process that begins.
+// written reports whether a process may write to the file: its writer has locked it, or has closed all descriptors, as
+// daemons do. Trying the lock could obstruct a process that begins to write, so it is tried last.
 func (f *File) written() bool {
 	if f.Head().Ended {
 		return false
@@ -54,7 +54,7 @@ func (f *File) written() bool {
 	return false
 }
 
-// successor opens the recording that has the path of a file now, or returns nil if this is still the file or no recording.
+// successor opens the recording that now has the path of a file. It returns nil if this is still the same file, or is no recording.
 func (f *File) successor() *File {
 	before, err := f.file.Stat()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
-// Begin says which probes are left out, what a file that is cut lacks, and how the events of several are related.
+// Begin warns of probes that are left out and of files that are cut, and says how the events of several recordings are ordered.
 func (s *Source) Begin(to *console.Console) {
 	if line := s.unfit.Take(s.selected); line != "" {
 		to.Warn("%s", line)
@@ -37,18 +37,18 @@ func (s *Source) reportFile(to *console.Console, f *File, consequence string) {
 	}
 }
 
-// Report warns that what was made of the events is not of all, if the recordings have lost some, and says what that means.
+// Report warns if the recordings have lost events. consequence says what this means for the result.
 func (s *Source) Report(to *console.Console, consequence string) {
 	for _, f := range s.files {
 		s.reportFile(to, f, consequence)
 	}
 }
 
-// LowerBounds is the consequence of lost events for numbers.
+// LowerBounds is the consequence of lost events for counts.
 const LowerBounds = "the numbers are lower bounds"
 
-// Losses are numbers of lost events: of all, of those before the first and between others, of those after the last one that was read,
-// and of those of which the time is unknown.
+// Losses counts lost events: all of them, those before the first event and between others, those after the last event
+// that was read, and those whose time is unknown.
 type Losses struct {
 	Lost     uint64 `json:"lost"`
 	Before   uint64 `json:"before,omitempty"`
@@ -67,7 +67,7 @@ func (s *Source) Losses() Losses {
 	return all
 }
 
-// Encode writes an object for programs, if events were lost.
+// Encode writes the losses as a JSON object, if there are any.
 func (l Losses) Encode(out io.Writer) error {
 	if l.Lost == 0 {
 		return nil
@@ -75,7 +75,7 @@ func (l Losses) Encode(out io.Writer) error {
 	return render.NewEncoder(out).Encode(l)
 }
 
-// LossText says how many events a recording has lost, and where they are missing.
+// LossText describes how many events a recording has lost, and where they are missing.
 func (f *File) LossText() string {
 	m := f.Missing()
 	var parts []string
@@ -97,5 +97,5 @@ func (f *File) LossText() string {
 	return render.Number(f.Lost(), "event") + ": " + strings.Join(parts, ", ")
 }
 
-// Keeps reports whether a recording has all events from a time on, by CLOCK_MONOTONIC, as far as it is known.
+// Keeps reports whether a recording has all events since a time of CLOCK_MONOTONIC, as far as is known.
 func (f *File) Keeps(since time.Duration) bool { return f.Reader == nil || f.Reader.Keeps(since) }

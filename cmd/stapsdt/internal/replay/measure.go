@@ -11,10 +11,10 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Measure evaluates for the events of a probe what a bpf.Aggregate does in the kernel: a condition, the values by which they are counted, and
-// one that is added.
+// Measure evaluates for the events of a probe what a bpf.Aggregate evaluates in the kernel: a condition, the values by
+// which events are counted, and the value that is summed.
 type Measure struct {
-	// Values are those of By, and Bits is the value, of the event that Take was called with last. Type is the value's type.
+	// Values are the values of By for the event of the last Take, and Bits is its value to sum, which has the type Type.
 	Values []Value
 	Bits   uint64
 	Type   expr.Type
@@ -25,7 +25,7 @@ type Measure struct {
 	rises        bool
 }
 
-// NewMeasure parses the expressions for a probe, which the error names.
+// NewMeasure parses the expressions for a probe. Its errors name the probe.
 func NewMeasure(p *recording.Probe, c bpf.Counting) (m *Measure, err error) {
 	m = &Measure{Evaluator: NewEvaluator(p), Values: make([]Value, len(c.By)), rises: c.Rises}
 	if c.Where != "" {
@@ -52,7 +52,7 @@ func NewMeasure(p *recording.Probe, c bpf.Counting) (m *Measure, err error) {
 	return m, nil
 }
 
-// Take evaluates for an event. It reports whether the event counts, or else whether an expression could not be evaluated.
+// Take evaluates the expressions for an event. It reports whether the event counts, and if not, whether an expression could not be evaluated.
 func (m *Measure) Take(e *recording.Event) (counts, fault bool) {
 	m.At(e)
 	if m.where != nil {

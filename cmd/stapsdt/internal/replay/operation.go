@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// Operation is one that has started and not ended.
+// Operation is an operation that has started and not ended.
 type Operation struct {
 	File  *File
 	Kind  int
 	Since time.Duration // by CLOCK_MONOTONIC
-	// PID is the process of the start, and either TID or Goroutine is not 0.
+	// PID is the process of the start. Either TID or Goroutine is not 0.
 	PID, TID  uint32
 	Goroutine uint64
 	Key       Value
-	// Parent is the argument of the start with this name, or 0.
+	// Parent is the value of the start's argument with this name, or 0.
 	Parent  uint64
 	Details []Value
-	Columns *Columns // of Details
+	Columns *Columns // names the values of Details
 
-	// By are the values of the pairing's that were evaluated at the start.
+	// By are the values of the pairing's By that were evaluated at the start.
 	By []Value
 
 	selected bool
 }
 
-// Selected reports whether it meets the conditions that were evaluated at its start.
+// Selected reports whether the operation meets the conditions that were evaluated at its start.
 func (o *Operation) Selected() bool { return o.selected }
 
-// For returns how long an operation has been open when its recording ends.
+// For returns how long an operation had been open at the end of its recording.
 func (o *Operation) For() time.Duration { return max(o.File.Last()-o.Since, 0) }
 
-// IsOpen reports whether an operation that has no end is known to have none: the recording has all events since it began.
+// IsOpen reports whether an operation without an end is known to be open: the recording has all events since it began.
 func (o *Operation) IsOpen() bool { return o.File.Keeps(o.Since) }
 
-// SortOpen puts operations that have no end in order: those that are known to be open first, and of these the one that has been open longest.
+// SortOpen sorts operations without an end: those known to be open come first, the longest open first among them.
 func SortOpen(all []*Operation) {
 	unknown := func(o *Operation) int {
 		if o.IsOpen() {
@@ -50,23 +50,23 @@ func SortOpen(all []*Operation) {
 	})
 }
 
-// Outcome is what an event means: the start of an operation, its end, or neither.
+// Outcome describes the effect of an event: it starts an operation, ends one, or does neither.
 type Outcome struct {
 	// Started is the operation that has started, or nil.
 	Started *Operation
-	// Replaced is an operation that was open and had the key of the one that has started, or nil. It cannot end.
+	// Replaced is the open operation whose key the started one has taken, or nil. It cannot end.
 	Replaced *Operation
-	// Ended is the operation that has ended, if HasEnded.
+	// Ended is the operation that has ended, if HasEnded is set.
 	Ended    Ended
 	HasEnded bool
 }
 
-// Ended is an operation that has ended. By are the values of the pairing's.
+// Ended is an operation that has ended. By are the values of the pairing's By.
 type Ended struct {
 	Kind  int
 	Start *Operation
 	Took  time.Duration
 	By    []Value
-	// Selected is false if a condition of the pairing's is. Such operations are only returned if the plan has All.
+	// Selected is false if a condition of the pairing is false. Such operations are only returned if Plan.All is set.
 	Selected bool
 }

@@ -14,47 +14,46 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Operations pairs the events of all operations: of each NAME__start with its NAME__end or NAME__done,
-// by their first arguments.
+// Operations pairs the events of all operations by their first arguments: NAME__start with NAME__end or NAME__done.
 type Operations struct {
-	// Where and By are those of each kind of operation that has what they ask for. All is that of Plan.
+	// Where and By apply to each kind of operation that has what they ask for. All is as in Plan.
 	Where, By []string
 	All       bool
-	// TextSize is how many bytes of a text are kept.
+	// TextSize is the number of bytes of a string that are kept.
 	TextSize int
-	// Full is the number of starts for which there was no room.
+	// Full counts the starts for which there was no room.
 	Full uint64
 
 	kinds []*Kind
 	named map[string]*Kind
 	sides map[*recording.Probe]*Kind // nil for a probe that belongs to no operation
-	fails map[*recording.Probe]int   // the argument with the error, or -1
+	fails map[*recording.Probe]int   // the index of the argument with the error, or -1
 	open  int
-	over  uint64 // probes of kinds for which there was no room
+	over  uint64 // counts the probes of kinds for which there was no room
 }
 
-// Kind is a kind of operation, such as all with the name query of a provider.
+// Kind is a kind of operation, such as all operations of a provider with the name query.
 type Kind struct {
 	Name string // PROVIDER:NAME
-	// By says which of the operations' By this kind has, and Columns where in Operation.Details they are,
-	// or -1 if an open operation does not have them.
+	// By lists the expressions of Operations.By that this kind has, and Columns their indexes in Operation.Details, or -1
+	// if an open operation does not have them.
 	By      []int
 	Columns []int
 	// Fits reports whether the kind has what the conditions ask for.
 	Fits bool
 
-	Pairs  *Pairs // nil until there is a probe of each
+	Pairs  *Pairs // nil until both a start and an end are known
 	number int
-	first  [2]*recording.Probe // a start and an end
-	unfit  error               // if it does not fit
+	first  [2]*recording.Probe // the first start and the first end
+	unfit  error               // the error if the kind does not fit
 }
 
-// IsSpan reports whether the operations have ids that are unique in their process, and one of them as the parent.
+// IsSpan reports whether the operations have IDs that are unique in their process, and refer to their parents by ID.
 func (k *Kind) IsSpan() bool {
 	return slices.ContainsFunc(k.first[0].Args, func(a recording.Arg) bool { return a.Name == "parent" })
 }
 
-// The ends of the names of probes that belong to an operation.
+// The suffixes of the names of probes that belong to an operation.
 var (
 	startSuffix = "__start"
 	endSuffixes = []string{"__end", "__done"}
@@ -73,8 +72,8 @@ func NameOf(probe string) (name string, isStart bool) {
 	return "", false
 }
 
-// OperationSpecs returns the specs of the probes of operations, whose names they end with. others are the specs
-// that one of them stands for too.
+// OperationSpecs returns specs of the probes of the operations with some names. others has the further specs for which
+// a spec stands.
 func OperationSpecs(names []string) (specs []string, others map[string]string) {
 	others = map[string]string{}
 	for _, name := range names {
@@ -85,7 +84,7 @@ func OperationSpecs(names []string) (specs []string, others map[string]string) {
 	return specs, others
 }
 
-// Kinds returns the kinds of which there is a probe of the start and one of the end.
+// Kinds returns the kinds that have both a start and an end.
 func (o *Operations) Kinds() (all []*Kind) {
 	for _, k := range o.kinds {
 		if k.Pairs != nil {
@@ -121,7 +120,7 @@ func (o *Operations) Know(p *recording.Probe) {
 	switch {
 	case k.Pairs != nil:
 		if err := k.Pairs.AddSide(Side{p, k.number, isStart}); err != nil {
-			o.sides[p] = nil // another program has other arguments
+			o.sides[p] = nil // the arguments may differ in another program
 		}
 	case k.first[which] == nil:
 		k.first[which] = p
@@ -129,7 +128,7 @@ func (o *Operations) Know(p *recording.Probe) {
 	}
 }
 
-// kind returns the kind with a name, or nil if there are too many.
+// kind returns the kind with a name, and creates it if needed. It returns nil if there are too many kinds.
 func (o *Operations) kind(name string) *Kind {
 	k := o.named[name]
 	if k == nil && len(o.kinds) < bpf.MaxKinds {
@@ -139,7 +138,7 @@ func (o *Operations) kind(name string) *Kind {
 	return k
 }
 
-// pair begins to pair a kind, if both its probes are known.
+// pair begins to pair the events of a kind, if both of its probes are known.
 func (o *Operations) pair(k *Kind) {
 	if k.first[0] == nil || k.first[1] == nil {
 		return
@@ -174,12 +173,12 @@ func (o *Operations) pair(k *Kind) {
 	}
 	pairs, err := NewPairs(plan, []Side{{k.first[0], k.number, true}, {k.first[1], k.number, false}})
 	if err != nil {
-		return // the conditions were checked: it is of another kind of event
+		return // the conditions were checked, so the probe belongs to another kind of event
 	}
 	k.Pairs = pairs
 }
 
-// Check returns an error if no operation has what is asked for.
+// Check returns an error if no operation has what Where and By ask for.
 func (o *Operations) Check(all []*recording.Probe) error {
 	for _, p := range all {
 		o.Know(p)
@@ -214,7 +213,7 @@ func fits(kinds []*Kind, isFilter bool, src string) (err error) {
 	return console.Usagef("%w (and no other operation has all that this asks for)", err)
 }
 
-// Add adds an event. It returns the kind of operation that it starts or ends, or nil for another event.
+// Add adds an event. It returns the kind of operation that the event starts or ends, or nil if it does neither.
 func (o *Operations) Add(e *recording.Event, f *File) (*Kind, Outcome) {
 	if _, known := o.sides[e.Probe]; !known {
 		o.meet(e.Probe, f)
@@ -234,8 +233,8 @@ func (o *Operations) Add(e *recording.Event, f *File) (*Kind, Outcome) {
 	return k, outcome
 }
 
-// IsStray reports whether an event belongs to an operation, but has found no counterpart and is not one that may: it is an
-// end without a start, or there is only one of the two probes.
+// IsStray reports whether an event belongs to an operation but cannot be paired: it is an end without a start, or only
+// one of the two probes exists.
 func (o *Operations) IsStray(e *recording.Event) bool {
 	k := o.sides[e.Probe]
 	if k == nil || k.Pairs == nil {
@@ -245,8 +244,8 @@ func (o *Operations) IsStray(e *recording.Event) bool {
 	return !isStart && k.Fits
 }
 
-// Failed reports whether the event of an end is that of an operation that has failed: it has an argument with the name
-// error, which is not empty, 0 or false.
+// Failed reports whether the event ends an operation that has failed: its argument with the name error is not empty, 0
+// or false.
 func (o *Operations) Failed(e *recording.Event) bool {
 	at, known := o.fails[e.Probe]
 	if !known {
@@ -256,11 +255,11 @@ func (o *Operations) Failed(e *recording.Event) bool {
 		at = slices.IndexFunc(e.Probe.Args, func(a recording.Arg) bool { return a.Name == "error" })
 		o.fails[e.Probe] = at
 	}
-	return at >= 0 && e.Word(at) != 0 // of a text, the length
+	return at >= 0 && e.Word(at) != 0 // the length, if it is a string
 }
 
-// meet adds the probe of an event, and the others that its recording has by now: a start is only paired if the probe of its
-// end is known.
+// meet adds the probe of an event, and the other probes that its recording has by now: a start can only be paired if
+// the probe of its end is known.
 func (o *Operations) meet(p *recording.Probe, f *File) {
 	o.Know(p)
 	if f.Reader == nil {
@@ -271,7 +270,7 @@ func (o *Operations) meet(p *recording.Probe, f *File) {
 	}
 }
 
-// Forget forgets the operations that are open in a recording.
+// Forget drops the operations that are open in a recording.
 func (o *Operations) Forget(f *File) {
 	for _, k := range o.Kinds() {
 		before := k.Pairs.Len()
@@ -280,7 +279,7 @@ func (o *Operations) Forget(f *File) {
 	}
 }
 
-// Ends returns the number of operations that have ended, and whose start was not seen.
+// Ends returns the number of operations that ended, but whose start was not seen.
 func (o *Operations) Ends() (n uint64) {
 	for _, k := range o.Kinds() {
 		n += k.Pairs.Totals(k.number).Ends
@@ -288,7 +287,7 @@ func (o *Operations) Ends() (n uint64) {
 	return n
 }
 
-// Report says which operations are not included.
+// Report warns of operations that are not included.
 func (o *Operations) Report(to *console.Console) {
 	var unevaluated uint64
 	var unfit probes.Unfit

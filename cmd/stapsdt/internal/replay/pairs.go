@@ -12,48 +12,47 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Pairs pairs the events of two probes, the starts of operations and their ends, as the kernel does.
+// Pairs pairs the starts of operations with their ends, as the kernel does.
 type Pairs struct {
 	plan   Plan
-	sides  map[*recording.Probe]*side // nil for a probe that is none
-	first  [2]*Evaluator              // of a start and of an end
+	sides  map[*recording.Probe]*side // nil for a probe that is ignored
+	first  [2]*Evaluator              // the first start and the first end
 	kinds  map[int]*kindSides
-	unfit  map[int]error // why kinds were left out
+	unfit  map[int]error // why kinds were left out, by kind
 	open   map[pairKey]*Operation
 	totals map[int]*layout.Totals // by kind
-	// Full is the number of starts for which there was no room, Unknown that of events of which the
-	// recording does not say what pairs them, and Unevaluated that of events with an expression
-	// that divides by zero.
+	// Full counts the starts for which there was no room, Unknown the events for which the recording lacks the value that
+	// pairs them, and Unevaluated the events with an expression that divides by zero.
 	Full, Unknown, Unevaluated uint64
 }
 
-// kindSides are the first start and the first end of a kind of operation, and what is kept of its operations.
+// kindSides holds the first start and the first end of a kind of operation, and the columns of its details.
 type kindSides struct {
 	first   [2]*Evaluator
 	columns *Columns
 }
 
-// Columns are the names of Operation.Details. The first By of them are of the pairing's By. Key is the name that the start has for its first
-// argument.
+// Columns names the values of Operation.Details. The first By of them belong to the pairing's By. Key is the name of
+// the start's first argument.
 type Columns struct {
 	Names []string
 	By    int
 	Key   string
 }
 
-// Plan says which operations are paired, and what is kept of them.
+// Plan selects the operations that are paired, and the values that are kept.
 type Plan struct {
 	bpf.Pairing
-	// TextSize is how many bytes of a text in Operation.Details are kept, or 0 for as many as the kernel keeps.
+	// TextSize is the number of bytes of a string in Operation.Details that are kept, or 0 for the kernel's limit.
 	TextSize int
-	// All also returns the operations that do not meet the conditions.
+	// All also returns operations that do not meet the conditions.
 	All bool
-	// Unfit is not nil if kinds of which a side does not have what is asked for are left out, and counts their sides. It is an error if all
-	// are left out.
+	// Unfit, if it is not nil, leaves out kinds that have a side without what is asked for, and counts their sides. It is
+	// an error if all kinds are left out.
 	Unfit *probes.Unfit
 }
 
-// pairKey identifies an operation that is open.
+// pairKey identifies an open operation.
 type pairKey struct {
 	file *File
 	pid  uint32
@@ -62,8 +61,8 @@ type pairKey struct {
 	text string
 }
 
-// NewPairs returns what pairs the events of these probes. It decides by the first start and the first
-// end of each kind which expressions are evaluated where.
+// NewPairs returns a Pairs for some probes. The first start and the first end of each kind determine which side
+// evaluates each expression.
 func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
 	p := &Pairs{plan: plan, sides: map[*recording.Probe]*side{}, kinds: map[int]*kindSides{}, open: map[pairKey]*Operation{}, totals: map[int]*layout.Totals{}}
 	for _, s := range sides {
@@ -92,7 +91,7 @@ func NewPairs(plan Plan, sides []Side) (*Pairs, error) {
 	return p, nil
 }
 
-// kindOf returns the kind of a side, which may be the first of its kind.
+// kindOf returns the kind of a side, and creates it for the first side.
 func (p *Pairs) kindOf(s Side) *kindSides {
 	k := p.kinds[s.Kind]
 	if k == nil {
@@ -122,10 +121,10 @@ func (p *Pairs) Knows(probe *recording.Probe) bool {
 // Unfit reports whether a kind was left out.
 func (p *Pairs) Unfit(kind int) bool { return p.unfit[kind] != nil }
 
-// Ignore leaves a probe out.
+// Ignore leaves out a probe.
 func (p *Pairs) Ignore(probe *recording.Probe) { p.sides[probe] = nil }
 
-// AddSide adds a probe.
+// AddSide adds a side.
 func (p *Pairs) AddSide(of Side) error {
 	k := p.kindOf(of)
 	s := &side{Evaluator: NewEvaluator(of.Probe), Side: of, columns: k.columns}
@@ -136,7 +135,7 @@ func (p *Pairs) AddSide(of Side) error {
 	return nil
 }
 
-// columns decides which details of a start are kept.
+// columns selects the details of a start that are kept.
 func (p *Pairs) columns(start *Evaluator) *Columns {
 	c := &Columns{}
 	if args := start.probe.Args; len(args) > 0 {
@@ -161,7 +160,7 @@ func (p *Pairs) columns(start *Evaluator) *Columns {
 	return c
 }
 
-// Add adds an event, and returns what it means for the operations that are selected.
+// Add adds an event, and returns its effect on the selected operations.
 func (p *Pairs) Add(e *recording.Event, f *File) (o Outcome) {
 	s := p.sides[e.Probe]
 	if s == nil {
@@ -187,7 +186,7 @@ func (p *Pairs) Add(e *recording.Event, f *File) (o Outcome) {
 		if p.start(s, at, started, totals) {
 			o.Started = started
 		}
-		o.Replaced = replaced // for which there is always room
+		o.Replaced = replaced // there is always room for it
 		return o
 	}
 	open := p.open[at]
@@ -200,7 +199,7 @@ func (p *Pairs) Add(e *recording.Event, f *File) (o Outcome) {
 	return o
 }
 
-// end ends an operation. It reports whether this is returned.
+// end ends an operation. ok reports whether the operation is returned.
 func (p *Pairs) end(s *side, e *recording.Event, open *Operation, totals *layout.Totals) (ended Ended, ok bool) {
 	if open.selected {
 		totals.Pairs++
@@ -226,7 +225,7 @@ func (p *Pairs) end(s *side, e *recording.Event, open *Operation, totals *layout
 	return ended, true
 }
 
-// keyOf returns what pairs an event, if it is known.
+// keyOf returns the value that pairs an event, if it is known.
 func (p *Pairs) keyOf(s *side, e *recording.Event) (key Value, ok bool) {
 	if s.key.expr != nil {
 		key, fault := s.value(&s.key)
@@ -245,8 +244,8 @@ func (p *Pairs) keyOf(s *side, e *recording.Event) (key Value, ok bool) {
 	return key, key.Bits != 0
 }
 
-// start opens an operation, and reports whether it is returned. One that is not selected is open all the
-// same, so that its end is not one without a start.
+// start opens an operation, and reports whether it is returned. An operation that is not selected is opened too, so
+// that its end is not counted as one without a start.
 func (p *Pairs) start(s *side, at pairKey, o *Operation, totals *layout.Totals) bool {
 	if p.open[at] == nil && len(p.open) == bpf.MaxOpen {
 		p.Full++
@@ -292,7 +291,7 @@ func (p *Pairs) matches(s *side) bool {
 	return true
 }
 
-// Totals returns the numbers of a kind of operation.
+// Totals returns the totals of a kind of operation.
 func (p *Pairs) Totals(kind int) layout.Totals {
 	if t := p.totals[kind]; t != nil {
 		return *t
@@ -300,7 +299,7 @@ func (p *Pairs) Totals(kind int) layout.Totals {
 	return layout.Totals{}
 }
 
-// Forget forgets the operations that are open in a recording.
+// Forget drops the operations that are open in a recording.
 func (p *Pairs) Forget(f *File) {
 	for at := range p.open {
 		if at.file == f {
@@ -309,10 +308,10 @@ func (p *Pairs) Forget(f *File) {
 	}
 }
 
-// Len returns the number of operations that are open.
+// Len returns the number of open operations.
 func (p *Pairs) Len() int { return len(p.open) }
 
-// Open calls f with each operation that is open and selected.
+// Open calls f with each open operation that is selected.
 func (p *Pairs) Open(f func(*Operation)) {
 	for _, o := range p.open {
 		if o.selected {

@@ -16,19 +16,19 @@ import (
 // Process is a process that writes to a recording.
 type Process struct {
 	PID int
-	// Executable is the path of its program, and Comm its name, as the kernel has it.
+	// Executable is the path of the process's program, and Comm its name in the kernel.
 	Executable, Comm string
-	// Pod is that of the process, or nil.
+	// Pod is the pod of the process, or nil.
 	Pod *recording.Pod
 
-	looked time.Duration // when the pod was looked for last, by CLOCK_MONOTONIC
+	looked time.Duration // when the pod was last looked up, by CLOCK_MONOTONIC
 }
 
-// pods are those of this machine.
+// pods finds the pods of this machine.
 var pods = sync.OnceValue(func() *cgroup.Pods { return cgroup.NewPods(cgroup.Links) })
 
-// FindPod looks for the pod of a process that has none yet, at a time and at most four times a second: that of
-// a new container has no name in its first moments.
+// FindPod looks up the pod of a process that has none yet. It does so at most four times a second, by now, because the
+// pod of a new container has no name at first.
 func (p *Process) FindPod(now time.Duration) {
 	const again = 250 * time.Millisecond
 	if p.Pod != nil || p.looked != 0 && now-p.looked < again {
@@ -44,7 +44,7 @@ func (p *Process) FindPod(now time.Duration) {
 	}
 }
 
-// NewProcess returns what the kernel knows of a process.
+// NewProcess returns a Process with the kernel's data about it.
 func NewProcess(pid int) *Process {
 	p := &Process{PID: pid}
 	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Shown is how a value with a name is shown to people, and to programs.
+// Shown is a named value, formatted for people and for programs.
 type Shown struct {
 	Name, Text string
 	JSON       json.RawMessage // nil if the value is unknown
 }
 
-// Show returns how a value is shown.
+// Show formats a value.
 func Show(name string, v *Value) Shown {
 	if v.Item == nil {
 		return Shown{Name: name, Text: "-"}
@@ -28,7 +28,7 @@ func Show(name string, v *Value) Shown {
 // String returns NAME=VALUE.
 func (s *Shown) String() string { return render.Printable(s.Name) + "=" + s.Text }
 
-// Join returns all as NAME=VALUE, with spaces between them.
+// Join formats all values as NAME=VALUE, separated by spaces.
 func Join(all []Shown) string {
 	var texts []string
 	for i := range all {
@@ -37,7 +37,7 @@ func Join(all []Shown) string {
 	return strings.Join(texts, " ")
 }
 
-// Object returns those that are known as an object.
+// Object returns the known values as a JSON object.
 func Object(all []Shown) (o render.JSONObject) {
 	for _, s := range all {
 		if s.JSON != nil {
@@ -47,13 +47,13 @@ func Object(all []Shown) (o render.JSONObject) {
 	return o
 }
 
-// Arguments shows the arguments of the events of a probe.
+// Arguments formats the arguments of the events of a probe.
 type Arguments struct {
 	*Evaluator
 	items []*layout.Item
 }
 
-// NewArguments returns those of a probe, with at most that many bytes of a text.
+// NewArguments returns the Arguments of a probe. Strings are cut to textSize bytes.
 func NewArguments(p *recording.Probe, textSize int) *Arguments {
 	a := &Arguments{Evaluator: NewEvaluator(p)}
 	for i, v := range a.vars[:len(p.Args)] {
@@ -67,7 +67,7 @@ func NewArguments(p *recording.Probe, textSize int) *Arguments {
 	return a
 }
 
-// Show returns the arguments of an event that have none of some names.
+// Show formats the arguments of an event, without those with the given names.
 func (a *Arguments) Show(e *recording.Event, without ...string) (all []Shown) {
 	a.At(e)
 next:

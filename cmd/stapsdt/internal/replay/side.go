@@ -13,33 +13,33 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Side is a probe that starts operations of a kind, or ends them.
+// Side is a probe that starts or ends operations of a kind.
 type Side struct {
 	Probe   *recording.Probe
 	Kind    int
 	IsStart bool
 }
 
-// side is what is evaluated for the events of a Side.
+// side holds what is evaluated for the events of a Side.
 type side struct {
 	*Evaluator
 	Side
 	key     evaluation
 	where   []*expr.Expr
-	by      []evaluation // without an expression if the other side evaluates it
+	by      []evaluation // entries have no expression if the other side evaluates it
 	details []evaluation
-	columns *Columns // of its kind, or nil if the kind has no start
-	parent  int      // the argument with this name, or -1
+	columns *Columns // columns of the kind, or nil if the kind has no start
+	parent  int      // the index of the argument with this name, or -1
 }
 
-// evaluation is an expression, or an argument, and what describes its values.
+// evaluation is an expression or an argument, with the item that describes its values.
 type evaluation struct {
 	expr *expr.Expr
 	arg  int
 	item *layout.Item // nil if the probe does not have it
 }
 
-// parse parses what is evaluated at this side.
+// parse parses the expressions that this side evaluates.
 func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 	s.key.item = NewItem(p.plan.Key, expr.Type{Kind: expr.Uint, Size: 8})
 	if p.plan.Key != bpf.Goroutine && p.plan.Key != bpf.Thread {
@@ -93,12 +93,12 @@ func (s *side) parse(p *Pairs, start, end *Evaluator) error {
 	return nil
 }
 
-// detail finds what a start has of the columns.
+// detail finds the columns' values at a start.
 func (s *side) detail(p *Pairs) {
 	for i, name := range s.columns.Names {
 		one := evaluation{}
 		if i < s.columns.By {
-			one, _ = s.evaluation(name) // or nothing, if it does not have it
+			one, _ = s.evaluation(name) // empty if the start does not have it
 		} else {
 			for j, a := range s.probe.Args {
 				if a.Name == name {
@@ -111,7 +111,7 @@ func (s *side) detail(p *Pairs) {
 	}
 }
 
-// value evaluates. fault means that an expression divides by zero.
+// value evaluates an expression or an argument. fault means that the expression divides by zero.
 func (s *side) value(one *evaluation) (v Value, fault bool) {
 	switch {
 	case one.item == nil:

@@ -19,28 +19,27 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Source reads the events of recordings, merged by their times. A recording is a file, or memory to which
-// a program writes.
+// Source merges the events of recordings by their times. A recording is a file, or memory to which a program writes.
 type Source struct {
-	// Faults is how many events were left out because the condition could not be evaluated.
+	// Faults counts the events that were left out because the condition could not be evaluated.
 	Faults   uint64
 	files    []*File
-	gone     uint64 // events that were lost by recordings that were removed
+	gone     uint64 // events that removed recordings had lost
 	specs    []spec.Spec
 	where    string
 	fits     func(*recording.Probe) error // or nil
 	window   window
 	unfit    probes.Unfit
-	selected int  // probes, with those that are unfit
+	selected int  // number of selected probes, including unfit ones
 	live     bool // processes write to the recordings
-	realtime bool // the files are not known to be of one boot: only this clock relates them
+	realtime bool // the files may be of different boots: only this clock relates them
 	active   []*File
-	taken    bool // the first of active has to be advanced
+	taken    bool // the first file of active has to be advanced
 }
 
-// Open opens recordings for the events of the probes that specs name, all if there are none, and for
-// which an expression is true, unless it is empty. Probes that the expression or fits, unless it is nil, refuses are left out. It is an error if
-// all are.
+// Open opens recordings. The source delivers the events of the probes that the specs name, or of all probes if there
+// are no specs. If where is not empty, it must be true for the event. Probes that where or fits refuses are left out;
+// it is an error if all are. fits may be nil.
 func Open(from From, texts []string, where string, fits func(*recording.Probe) error) (s *Source, err error) {
 	opened := &Source{where: where, fits: fits, window: always}
 	defer func() {
@@ -51,7 +50,7 @@ func Open(from From, texts []string, where string, fits func(*recording.Probe) e
 	return opened, opened.open(from, texts)
 }
 
-// New returns a source without recordings, which Add adds. It is like Open otherwise.
+// New returns a source without recordings; Add adds them. Its parameters are those of Open.
 func New(texts []string, where string, fits func(*recording.Probe) error) (*Source, error) {
 	s := &Source{where: where, fits: fits, window: always, live: true}
 	return s, s.parse(texts)
@@ -86,12 +85,12 @@ func (s *Source) Add(memory io.ReaderAt, process *Process, close func()) (*File,
 	f := &File{Path: fmt.Sprintf("process %d", process.PID), Reader: reader, Process: process, close: close}
 	s.files = append(s.files, f)
 	for i := range f.Probes() {
-		f.filter(s, uint32(i)) // so that one line says which are left out
+		f.filter(s, uint32(i)) // one warning lists all probes that are left out
 	}
 	return f, nil
 }
 
-// Remove removes a recording, of which Next must not have returned an event since More was called.
+// Remove removes a recording. Next must not have returned an event of it since the last call of More.
 func (s *Source) Remove(f *File) {
 	s.gone += f.Lost()
 	s.files = slices.DeleteFunc(s.files, func(other *File) bool { return other == f })
@@ -118,9 +117,9 @@ func (s *Source) open(from From, texts []string) (err error) {
 	return s.check()
 }
 
-// check returns an error if no file has a selected probe, or if the expressions fit none.
+// check returns an error if no file has a selected probe, or if the expressions fit none of the probes.
 func (s *Source) check() error {
-	events := false // there is a probe
+	events := false // whether there is any probe
 	for _, f := range s.files {
 		for i := range f.Probes() {
 			f.filter(s, uint32(i))
@@ -138,7 +137,7 @@ func (s *Source) check() error {
 	return fmt.Errorf("%w: no recording has %s%s", probes.ErrNothing, s.names(), s.Nearest(s.every))
 }
 
-// names are the specs, for a message.
+// names returns the specs for a message.
 func (s *Source) names() string {
 	var all []string
 	for _, spec := range s.specs {
@@ -147,7 +146,7 @@ func (s *Source) names() string {
 	return strings.Join(all, " or ")
 }
 
-// Nearest returns the end of a message that says that none of the names is selected.
+// Nearest returns the end of a message that none of the names is selected. It suggests a similar name.
 func (s *Source) Nearest(names iter.Seq2[string, string]) string {
 	return probes.Nearest(s.specs, names)
 }
@@ -185,7 +184,7 @@ func (s *Source) Close() {
 // Files returns the recordings.
 func (s *Source) Files() []*File { return s.files }
 
-// Lost returns how many events of all probes the recordings no longer have.
+// Lost returns the number of events of all probes that the recordings no longer have.
 func (s *Source) Lost() (lost uint64) {
 	lost = s.gone
 	for _, f := range s.files {
@@ -194,8 +193,8 @@ func (s *Source) Lost() (lost uint64) {
 	return lost
 }
 
-// Position returns how many events the recordings had until now, whether they were selected or not, and whether more are known than
-// MoreUntil allowed.
+// Position returns how many events the recordings had until now, selected or not, and whether more events are known
+// than MoreUntil allowed.
 func (s *Source) Position() (passed uint64, more bool) {
 	for _, f := range s.files {
 		n, known := f.Position()
@@ -204,14 +203,14 @@ func (s *Source) Position() (passed uint64, more bool) {
 	return passed, more
 }
 
-// Unevaluated warns about events that were left out because of their expressions.
+// Unevaluated warns of events that were left out because their expressions could not be evaluated.
 func Unevaluated(to *console.Console, n uint64) {
 	if n > 0 {
 		to.Warn("%d events are not included, because an expression divided by zero or shifted by a negative count", n)
 	}
 }
 
-// More finds events that were written since it was called last, and reports whether there are any.
+// More finds the events that were written since the last call, and reports whether there are any.
 func (s *Source) More() (bool, error) {
 	more, failed, err := s.MoreUntil(math.MaxInt64)
 	if err != nil {
@@ -220,11 +219,11 @@ func (s *Source) More() (bool, error) {
 	return more, nil
 }
 
-// MoreUntil is More for events until a time by CLOCK_MONOTONIC. An error is that of one of the recordings.
+// MoreUntil is More for events until a time of CLOCK_MONOTONIC. If err is not nil, failed is the recording that caused it.
 func (s *Source) MoreUntil(until time.Duration) (found bool, failed *File, err error) {
 	s.active, s.taken = s.active[:0], false
 	for _, f := range s.files {
-		if f.held { // Next has been left: what the file has comes first
+		if f.held { // Next was not called to the end: the events that the file still has come first
 			s.active = append(s.active, f)
 			continue
 		}
@@ -250,7 +249,7 @@ func (s *Source) sort() {
 	slices.SortStableFunc(s.active, func(a, b *File) int { return cmp.Compare(a.at(s), b.at(s)) })
 }
 
-// settle puts the first file into its place, when it has moved to its next event.
+// settle moves the first file to its place after it has advanced to its next event.
 func (s *Source) settle() {
 	f, i := s.active[0], 1
 	for at := f.at(s); i < len(s.active) && s.active[i].at(s) < at; i++ {
@@ -259,7 +258,7 @@ func (s *Source) settle() {
 	s.active[i-1] = f
 }
 
-// Clock returns the time of an event by the clock that relates those of all recordings: CLOCK_MONOTONIC, unless they are of
+// Clock returns the time of an event by the clock that relates all recordings: CLOCK_MONOTONIC, unless they are of
 // different boots.
 func (s *Source) Clock(e *recording.Event) time.Duration {
 	if s.realtime {
@@ -268,8 +267,8 @@ func (s *Source) Clock(e *recording.Event) time.Duration {
 	return e.Monotonic
 }
 
-// Next returns the next event of those that More has found, and its file, or io.EOF. Another error is that of
-// the file.
+// Next returns the next event that More has found, and its file, or io.EOF. Another error comes from the file that is
+// returned.
 func (s *Source) Next() (*recording.Event, *File, error) {
 	if s.taken {
 		s.taken = false

@@ -13,7 +13,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// others are the variables after the arguments.
+// others are the variables that follow the arguments.
 var others = []expr.Var{
 	{Name: "pid", Type: expr.Type{Kind: expr.Uint, Size: 4}},
 	{Name: "tid", Type: expr.Type{Kind: expr.Uint, Size: 4}},
@@ -27,8 +27,8 @@ var others = []expr.Var{
 // noPod stands for a process that is in no pod.
 var noPod recording.Pod
 
-// Variables returns the names that an expression about a probe's events can use: those of the
-// arguments, arg0 and so on, pid, tid, goroutine, executable, namespace, pod and container. One that its recording does not have has no name.
+// Variables returns the variables of an expression about a probe's events: the arguments, arg0 and so on, pid, tid,
+// goroutine, executable, namespace, pod and container. A variable that the recording does not have has no name.
 func Variables(p *recording.Probe) []expr.Var {
 	var named, numbered []expr.Var
 	for i, a := range p.Args {
@@ -64,7 +64,7 @@ func typeOf(a recording.Arg) expr.Type {
 	return expr.Type{Kind: expr.Uint, Size: size}
 }
 
-// Argument returns the name and the type of a probe's i-th argument, as people read them.
+// Argument returns the name and the type of a probe's i-th argument for display.
 func Argument(p *recording.Probe, i int) (name, kind string) {
 	a := p.Args[i]
 	if a.Kind == recording.Pointer {
@@ -83,7 +83,7 @@ func Signature(p *recording.Probe) string {
 	return strings.Join(all, ", ")
 }
 
-// Variable returns the value of the i-th of an event's Variables.
+// Variable returns the value of an event's i-th variable, in the order of Variables.
 func Variable(e *recording.Event, i int) expr.Value {
 	n := len(e.Probe.Args)
 	pod := e.Pod
@@ -120,7 +120,7 @@ func Variable(e *recording.Event, i int) expr.Value {
 	return expr.UintValue(e.Word(i))
 }
 
-// Executable returns the name of the program that has fired, or "" if it is unknown.
+// Executable returns the name of the program that fired the event, or "" if it is unknown.
 func Executable(e *recording.Event) string {
 	if e.Executable == "" {
 		return ""
@@ -128,8 +128,7 @@ func Executable(e *recording.Event) string {
 	return path.Base(e.Executable)
 }
 
-// Bits returns the bits of a value of a type, as an event of the kernel has them: a float32 has those of
-// a float32.
+// Bits returns the bits of a value as the kernel's events have them: a float32 has the bits of a float32.
 func Bits(t expr.Type, v expr.Value) uint64 {
 	if t.Kind == expr.Float && t.Size == 4 {
 		return uint64(math.Float32bits(float32(v.Float())))

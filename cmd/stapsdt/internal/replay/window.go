@@ -13,27 +13,27 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 )
 
-// From names what is read in place of processes: recordings, or the page of a program.
+// From names the source that is read in place of processes: recordings, or the page of a program.
 type From struct {
-	// Paths are those of recordings. With Follow, what is written to them from now on is read too.
+	// Paths are the paths of recordings. With Follow, events that are written from now on are read too.
 	Paths  []string
 	Follow bool
-	// Address is that of the page.
+	// Address is the address of the page.
 	Address string
-	// Since and Until are times, or how long before the last event of all they are, or "".
+	// Since and Until are times, durations before the last event, or "".
 	Since, Until string
 }
 
-// Given reports whether something is named.
+// Given reports whether a source is named.
 func (f *From) Given() bool { return len(f.Paths) > 0 || f.Address != "" }
 
-// window is the time of the events that are read, by CLOCK_REALTIME.
+// window is the range of times of the events that are read, by CLOCK_REALTIME.
 type window struct{ since, until int64 }
 
 // always is the window of all events.
 var always = window{math.MinInt64, math.MaxInt64}
 
-// window returns the time of the events that are to be read.
+// window returns the range of times that Since and Until select.
 func (f *From) window() (w window, err error) {
 	w, last := always, sync.OnceValues(f.last)
 	if w.since, err = moment("--since", f.Since, last, w.since); err == nil {
@@ -42,7 +42,7 @@ func (f *From) window() (w window, err error) {
 	return w, err
 }
 
-// last returns the time of the last event of all.
+// last returns the time of the last event of all recordings.
 func (f *From) last() (last int64, err error) {
 	for _, path := range f.Paths {
 		file, err := openFile(path)
@@ -63,7 +63,7 @@ func (f *From) last() (last int64, err error) {
 	return last, nil
 }
 
-// moment returns the time that a flag means, or another one if it is "". It asks for the time of the last event only if that is needed.
+// moment parses the time in a flag, or returns otherwise if it is "". It calls last only if it needs the time of the last event.
 func moment(flag, text string, last func() (int64, error), otherwise int64) (int64, error) {
 	if text == "" {
 		return otherwise, nil
@@ -80,7 +80,7 @@ func moment(flag, text string, last func() (int64, error), otherwise int64) (int
 		if err != nil {
 			continue
 		}
-		if at.Year() == 0 { // the last such time of the recordings
+		if at.Year() == 0 { // a time without a date is the last such time of the recordings
 			nanoseconds, err := last()
 			if err != nil {
 				return 0, err

@@ -52,12 +52,12 @@ func Alerts(f *File) []byte {
 	encoder := yaml.NewEncoder(text)
 	encoder.SetIndent(2)
 	if err := encoder.Encode(file); err != nil {
-		panic(err) // texts and lists can be encoded
+		panic(err) // strings and lists can be encoded
 	}
 	return text.Bytes()
 }
 
-// ownAlerts are about the exporter.
+// ownAlerts returns the alerts about the exporter.
 func (f *File) ownAlerts() []alert {
 	all := []alert{
 		newAlert("StapsdtAbsent", "absent(stapsdt_rules_reload_success)", "5m", "No machine runs stapsdt export, or Prometheus cannot reach it."),
@@ -66,7 +66,7 @@ func (f *File) ownAlerts() []alert {
 		newAlert("StapsdtEventsLost", "increase(stapsdt_lost_events_total[10m]) > 0", "0m", "Events of {{ $labels.metric }} on {{ $labels.instance }} were lost: {{ $labels.reason }}."),
 		newAlert("StapsdtNothingAttached", "sum by (metric) (stapsdt_attached_sites) == 0", "30m", "No process on any machine has the probes of {{ $labels.metric }}."),
 	}
-	bounded := map[int][]string{} // the names of the metrics, by the numbers of their series
+	bounded := map[int][]string{} // the names of the metrics, by their maximum number of series
 	for _, m := range f.Metrics {
 		bounded[m.Series] = append(bounded[m.Series], m.Name)
 	}
@@ -80,7 +80,7 @@ func (f *File) ownAlerts() []alert {
 	return all
 }
 
-// alerts returns examples for a metric.
+// alerts returns example alerts for a metric.
 func (m *Metric) alerts() (all []alert) {
 	const window = "5m"
 	of, name := "", camel(m.Name)
@@ -106,8 +106,8 @@ func (m *Metric) alerts() (all []alert) {
 	return all
 }
 
-// limit returns what an alert compares a quantile with: 1, or the nearest bound below it, as
-// no quantile is above the last bound.
+// limit returns the bound with which an alert compares a quantile: 1, or the nearest bound below it, because no
+// quantile is above the last bound.
 func (m *Metric) limit() float64 {
 	limit := 1.0
 	for _, bound := range m.Bounds {
@@ -121,7 +121,7 @@ func (m *Metric) limit() float64 {
 	return limit
 }
 
-// camel returns a name in the way of alerts: ShopRequestSeconds.
+// camel converts a name to the form of an alert's name: ShopRequestSeconds.
 func camel(name string) string {
 	var b strings.Builder
 	for part := range strings.SplitSeq(name, "_") {

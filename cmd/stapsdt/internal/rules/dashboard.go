@@ -12,18 +12,17 @@ import (
 // object is an object of Grafana's JSON model.
 type object = map[string]any
 
-// query is a target of a panel.
+// query is a query of a panel.
 type query struct {
 	RefID        string `json:"refId"`
 	Expr         string `json:"expr"`
 	LegendFormat string `json:"legendFormat"`
 }
 
-// Dashboard returns a dashboard for Grafana, in JSON: a panel for each metric, and four about
-// the exporter.
+// Dashboard returns a dashboard for Grafana, in JSON: a panel for each metric, and four panels about the exporter.
 func Dashboard(f *File) []byte {
 	var panels []object
-	add := func(title, description, unit string, queries ...query) { // two in a row
+	add := func(title, description, unit string, queries ...query) { // two panels in a row
 		const width, height = 12, 8
 		n := len(panels)
 		panels = append(panels, object{
@@ -51,12 +50,12 @@ func Dashboard(f *File) []byte {
 		"time": object{"from": "now-1h", "to": "now"}, "templating": object{"list": []object{{"name": "datasource", "type": "datasource", "query": "prometheus"}}},
 	})
 	if err != nil {
-		panic(err) // texts and numbers can be encoded
+		panic(err) // strings and numbers can be encoded
 	}
 	return text.Bytes()
 }
 
-// sumQuery is a query for a sum by labels, which are the legend.
+// sumQuery returns a query for a sum by labels. The legend has the labels.
 func sumQuery(id string, labels []string, vector string) query {
 	var legend []string
 	for _, l := range labels {
@@ -65,7 +64,7 @@ func sumQuery(id string, labels []string, vector string) query {
 	return query{id, by(labels, vector), strings.Join(legend, " ")}
 }
 
-// queries returns what the panel of a metric shows: rates, values, or quantiles.
+// queries returns the queries of a metric's panel: rates, values, or quantiles.
 func (m *Metric) queries() (all []query) {
 	const window = "$__rate_interval"
 	switch m.Kind {
@@ -84,7 +83,7 @@ func (m *Metric) queries() (all []query) {
 	return all
 }
 
-// panelUnit returns the name that Grafana has for the unit of what the panel shows.
+// panelUnit returns Grafana's name for the unit of the panel.
 func (m *Metric) panelUnit() string {
 	switch {
 	case m.Kind == Counter && m.Unit == "bytes":

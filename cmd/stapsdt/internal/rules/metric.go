@@ -23,7 +23,7 @@ var (
 		[]string{"unit", "scale", "buckets", "by", "where", "labels", "series", "expire"}, selectKeys)
 )
 
-// metric reads a rule for a metric. named has the names of the metrics before it.
+// metric reads a rule for a metric. named maps the names of earlier metrics to their nodes.
 func (r *reader) metric(n *yaml.Node, named map[string]*yaml.Node) (m Metric, ok bool) {
 	fields := r.mapping(n, "a rule for a metric", metricKeys...)
 	if fields == nil {
@@ -56,7 +56,7 @@ func (r *reader) metric(n *yaml.Node, named map[string]*yaml.Node) (m Metric, ok
 	return m, true
 }
 
-// kind reads which kind a metric is of, and of which value. It reports whether there is one.
+// kind reads the kind and the value of a metric. It reports whether there is a kind.
 func (r *reader) kind(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) bool {
 	first := ""
 	for kind, key := range kindKeys {
@@ -86,7 +86,7 @@ func (r *reader) kind(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) boo
 	return first != ""
 }
 
-// probes reads the probes of a metric: one, or those of a start and an end.
+// probes reads the probes of a metric: one probe, or a start and an end.
 func (r *reader) probes(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) {
 	m.Probe, m.Start, m.End = r.probe(fields["probe"]), r.probe(fields["start"]), r.probe(fields["end"])
 	paired := m.Kind == Duration || m.Kind == InFlight
@@ -110,7 +110,7 @@ func (r *reader) probes(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) {
 	}
 }
 
-// key reads what pairs a start with its end.
+// key reads the key that pairs a start with its end.
 func (r *reader) key(n *yaml.Node, fields map[string]*yaml.Node, m *Metric) {
 	if m.Start == m.End {
 		r.errorf(fields["end"], "the start and the end are the same probe, %s", m.End)
@@ -147,11 +147,10 @@ func (r *reader) probe(n *yaml.Node) string {
 	return ""
 }
 
-// maxName is the length of the longest name that the kernel compares with: a text is cut
-// after 64 bytes, with the NUL.
+// maxName is the maximum length of a name with which the kernel compares: strings are cut after 64 bytes, with the NUL.
 const maxName = 63
 
-// selection reads which processes are selected.
+// selection reads the selection of processes.
 func (r *reader) selection(fields map[string]*yaml.Node) Select {
 	s := Select{Executable: r.text(fields["executable"]), Cgroup: r.text(fields["cgroup"]), User: r.text(fields["user"])}
 	switch text := strings.Trim(s.Executable, "*"); {
@@ -172,7 +171,7 @@ func (r *reader) selection(fields map[string]*yaml.Node) Select {
 const (
 	defaultSeries = 1000
 	maxSeries     = 10000
-	// maxNative is that of native histograms, a series of which takes 4 KiB.
+	// maxNative is the maximum for native histograms, which take 4 KiB per series.
 	maxNative = 2000
 )
 
@@ -194,11 +193,11 @@ func (r *reader) series(n *yaml.Node, m *Metric) {
 	m.Series = series
 }
 
-// defaultExpire is longer than most programs wait between two events that matter, and shorter
-// than a scan of a web server by strangers.
+// defaultExpire is longer than the pause between relevant events of most programs, and shorter than a scan of a web
+// server by strangers.
 const defaultExpire = 15 * time.Minute
 
-// expire reads how long a series without events stays.
+// expire reads the time after which a series without events is removed.
 func (r *reader) expire(n *yaml.Node, m *Metric) {
 	text := r.text(n)
 	switch {
@@ -216,7 +215,7 @@ func (r *reader) expire(n *yaml.Node, m *Metric) {
 	}
 }
 
-// help is the text of a metric whose rule has none.
+// help returns the help of a metric whose rule has none.
 func (m *Metric) help() string {
 	in := ""
 	if m.Unit != "" {

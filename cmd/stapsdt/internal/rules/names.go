@@ -13,12 +13,12 @@ import (
 
 var metricName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// own are the beginnings of the names of metrics that are about the exporter.
+// own are the prefixes of the names of metrics about the exporter.
 var own = []string{"stapsdt_", "go_", "process_", "promhttp_"}
 
-// checkName checks the name of a metric: by Prometheus's grammar, without the colon, which is
-// left to recording rules, and by what OpenMetrics demands. Without its suffix, a name would
-// change with the format in which Prometheus asks for it.
+// checkName checks the name of a metric: by Prometheus's grammar without the colon, which is reserved for recording
+// rules, and by the rules of OpenMetrics. A name without its suffix would change with the format that Prometheus
+// requests.
 func (r *reader) checkName(n *yaml.Node, m *Metric) {
 	if !metricName.MatchString(m.Name) {
 		r.errorf(n, "%q is no name of a metric: letters, digits and _ make one, and no digit begins it", m.Name)
@@ -50,7 +50,7 @@ func (r *reader) checkName(n *yaml.Node, m *Metric) {
 	}
 }
 
-// suggestion is a name with the suffixes that a metric should have.
+// suggestion returns a name with the suffixes that a metric should have.
 func (m *Metric) suggestion(stem string) string {
 	if m.Unit != "" && stem != m.Unit && !strings.HasSuffix(stem, "_"+m.Unit) {
 		stem += "_" + m.Unit
@@ -61,24 +61,24 @@ func (m *Metric) suggestion(stem string) string {
 	return stem
 }
 
-// The labels that say who fired.
+// The labels that identify the process.
 const (
 	Executable  = "executable"
 	Namespace   = "namespace"
 	Pod         = "pod"
-	Container   = "container" // its name in the pod
+	Container   = "container" // the name of the container in the pod
 	ContainerID = "container_id"
 )
 
 var (
-	// ProcessLabels are the labels that say who fired, in their order.
+	// ProcessLabels are the labels that identify the process, in their order.
 	ProcessLabels = []string{Executable, Namespace, Pod, Container, ContainerID}
-	// PodLabels are those that every series has. They are empty outside of pods: with honor_labels,
-	// Prometheus would otherwise write the names of the exporter's pod there.
+	// PodLabels are the labels that every series has. They are empty outside of pods: otherwise, with honor_labels,
+	// Prometheus would write the names of the exporter's pod there.
 	PodLabels = []string{Namespace, Pod, Container}
 )
 
-// labels reads what tells the series of a metric apart.
+// labels reads the labels of a metric.
 func (r *reader) labels(fields map[string]*yaml.Node, m *Metric) {
 	m.Process = slices.Clone(ProcessLabels)
 	if n := fields["labels"]; n != nil {
@@ -101,7 +101,7 @@ func (r *reader) labels(fields map[string]*yaml.Node, m *Metric) {
 	}
 }
 
-// label reads one of by: a name, or a name with an expression.
+// label reads an element of by: a name, or a name with an expression.
 func (r *reader) label(n *yaml.Node, m *Metric) {
 	name, value := n, n
 	if n.Kind == yaml.MappingNode && len(n.Content) == 2 {
@@ -123,12 +123,12 @@ func (r *reader) label(n *yaml.Node, m *Metric) {
 	}
 	l.Expr = r.expr(value)
 	m.By = append(m.By, l)
-	if l.Name != Executable { // the rule says what the label is
+	if l.Name != Executable { // the rule defines the label itself
 		m.Process = slices.DeleteFunc(m.Process, func(name string) bool { return name == l.Name })
 	}
 }
 
-// badLabel returns why a name cannot be that of a label of a metric, or "".
+// badLabel returns the reason that a metric cannot have a label with a name, or "".
 func (m *Metric) badLabel(name string) string {
 	switch {
 	case !metricName.MatchString(name):
@@ -136,7 +136,7 @@ func (m *Metric) badLabel(name string) string {
 	case strings.HasPrefix(name, "__"):
 		return fmt.Sprintf("the label %s begins with __, which is left to Prometheus", name)
 	case name == "otel_metric_overflow":
-		return fmt.Sprintf("the label %s says that there were too many series", name)
+		return fmt.Sprintf("the label %s is reserved for the overflow of series", name)
 	case name == "le" && (m.Kind == Histogram || m.Kind == Duration):
 		return "the label le is that of a histogram's buckets"
 	case slices.Contains(m.OpenLabels(), name):
@@ -147,8 +147,7 @@ func (m *Metric) badLabel(name string) string {
 	return ""
 }
 
-// OpenLabels returns the labels for what the rule leaves open of a probe's name, "provider" and
-// "probe".
+// OpenLabels returns the labels for the parts of a probe's name that the rule does not fix, "provider" and "probe".
 func (m *Metric) OpenLabels() (names []string) {
 	provider, probe, _ := strings.Cut(m.Probe, ":")
 	if strings.ContainsAny(provider, "*?[") {

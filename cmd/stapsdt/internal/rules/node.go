@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// reader reads the nodes of a file, and keeps what is wrong with them.
+// reader reads the nodes of a file, and collects the errors.
 type reader struct {
 	name  string
 	lines []string
@@ -29,7 +29,7 @@ func (r *reader) errorAt(line, column int, format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf("%s:%d:%d: %s", r.name, max(line, 1), max(column, 1), fmt.Sprintf(format, args...)))
 }
 
-// resolve returns what an alias stands for.
+// resolve returns the node to which an alias refers.
 func resolve(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -37,8 +37,8 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// mapping returns the values of a mapping by their keys, which must be among known. It
-// returns nil if the node is something else.
+// mapping returns the values of a mapping by their keys, which must be among known. It returns nil if the node is not a
+// mapping.
 func (r *reader) mapping(n *yaml.Node, what string, known ...string) map[string]*yaml.Node {
 	n = resolve(n)
 	if n.Kind != yaml.MappingNode {
@@ -63,10 +63,10 @@ func (r *reader) mapping(n *yaml.Node, what string, known ...string) map[string]
 	return fields
 }
 
-// maxKey is how long an unknown key may be that is compared with others.
+// maxKey is the maximum length of an unknown key for which a similar key is suggested.
 const maxKey = 64
 
-// unknown reports an unknown key, and suggests the one that resembles it.
+// unknown describes an unknown key, and suggests a similar one.
 func unknown(name string, known []string) string {
 	best, least := "", max(2, len(name)/3)+1
 	for _, k := range known {
@@ -103,7 +103,7 @@ func (r *reader) list(n *yaml.Node, key string) []*yaml.Node {
 	return all
 }
 
-// text returns a text that is not empty. It returns "" if there is no node.
+// text returns a string that is not empty. It returns "" if there is no node.
 func (r *reader) text(n *yaml.Node) string {
 	switch {
 	case n == nil:
@@ -118,7 +118,7 @@ func (r *reader) text(n *yaml.Node) string {
 	return ""
 }
 
-// expr returns an expression whose syntax is right. It returns "" if there is no node.
+// expr returns an expression with valid syntax. It returns "" if there is no node.
 func (r *reader) expr(n *yaml.Node) string {
 	src := r.text(n)
 	if src == "" {
@@ -133,8 +133,8 @@ func (r *reader) expr(n *yaml.Node) string {
 	return src
 }
 
-// within returns where an error in an expression is, if the file has the expression as it is,
-// and otherwise where the expression begins.
+// within returns the position of an error in an expression if the file has the expression verbatim, and otherwise the
+// position of the expression.
 func (r *reader) within(n *yaml.Node, e *expr.Error) (line, column int) {
 	column = n.Column
 	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {

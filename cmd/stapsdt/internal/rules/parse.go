@@ -18,11 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFile is the largest size of a file in bytes.
+// maxFile is the maximum size of a file in bytes.
 const maxFile = 1 << 20
 
-// Read reads a file of rules. Its errors are those of Parse. It does not wait for the writer of
-// a pipe that has a name.
+// Read reads a file of rules. Its errors are those of Parse. It does not wait for the writer of a named pipe.
 func Read(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -36,12 +35,11 @@ func Read(path string) (*File, error) {
 	return Parse(path, text)
 }
 
-// maxErrors is how many errors are reported at once.
+// maxErrors is the maximum number of errors that are reported at once.
 const maxErrors = 20
 
-// Parse reads the text of a file of rules, which is YAML. The error joins one for each thing
-// that is wrong, each of them with the name of the file, the line and the column. Of very
-// many, it has the first ones.
+// Parse parses a file of rules in YAML. The error joins one error for each problem, with the name of the file, the line
+// and the column. If there are very many, it has only the first ones.
 func Parse(name string, text []byte) (*File, error) {
 	r := &reader{name: name, lines: strings.Split(string(text), "\n")}
 	file := &File{}
@@ -87,7 +85,7 @@ func (r *reader) document(text []byte) *yaml.Node {
 	return document.Content[0]
 }
 
-// unreadable reports the first character that a file cannot have, and whether there is one.
+// unreadable reports the first character that a file must not have. It returns whether there is one.
 func (r *reader) unreadable(text string) bool {
 	line, column := 1, 0
 	for i, c := range text {
@@ -107,9 +105,9 @@ func (r *reader) unreadable(text string) bool {
 }
 
 var (
-	// yamlError is how package yaml says where something is wrong. It does not always say it.
+	// yamlError matches an error of package yaml, which may name a line.
 	yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?((?s:.*))$`)
-	// fromZero are the errors for which it counts lines from 0.
+	// fromZero matches the errors in which package yaml counts lines from 0.
 	fromZero = regexp.MustCompile(`^did not find expected (',' or|node content|key|'-' indicator|<)`)
 	anchor   = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
@@ -133,7 +131,7 @@ func (r *reader) syntax(err error) {
 	r.errorAt(line, column, "this is not valid YAML: %s", message)
 }
 
-// find returns where a text is first, or the beginning of the file.
+// find returns the first position of a string, or the beginning of the file.
 func (r *reader) find(text string) (line, column int) {
 	for i, l := range r.lines {
 		if before, _, found := strings.Cut(l, text); found {

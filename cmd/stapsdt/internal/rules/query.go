@@ -17,7 +17,7 @@ func by(labels []string, vector string) string {
 	return fmt.Sprintf("sum by (%s) (%s)", strings.Join(labels, ", "), vector)
 }
 
-// programs returns the label that tells programs apart, if the metric has it.
+// programs returns the label that distinguishes programs, if the metric has it.
 func (m *Metric) programs() []string {
 	if slices.Contains(m.Process, Executable) {
 		return []string{Executable}
@@ -25,7 +25,7 @@ func (m *Metric) programs() []string {
 	return nil
 }
 
-// labelNames returns the labels of a metric but for those of containers.
+// labelNames returns the labels of a metric without the labels of containers.
 func (m *Metric) labelNames() []string {
 	names := m.programs()
 	for _, l := range m.By {
@@ -34,7 +34,7 @@ func (m *Metric) labelNames() []string {
 	return append(names, m.OpenLabels()...)
 }
 
-// quantile returns the query for a quantile of a histogram.
+// quantile returns a query for a quantile of a histogram.
 func (m *Metric) quantile(q float64, window string) string {
 	name, labels := m.Name, m.programs()
 	if !m.Native {
@@ -43,7 +43,7 @@ func (m *Metric) quantile(q float64, window string) string {
 	return fmt.Sprintf("histogram_quantile(%v, %s)", q, by(labels, fmt.Sprintf("rate(%s[%s])", name, window)))
 }
 
-// failures returns a matcher of the series that are of failures, if a label tells them.
+// failures returns a matcher for the series of failures, if a label distinguishes them.
 func (m *Metric) failures() string {
 	for _, l := range m.By {
 		switch strings.ToLower(l.Name) {
@@ -67,8 +67,8 @@ func (m *Metric) allFailures() bool {
 	return failure.MatchString(m.Name) || failure.MatchString(m.Where) || failure.MatchString(m.Probe)
 }
 
-// events returns the name of the series that counts a metric's events. It is "" if there is
-// none, or none that every format has.
+// events returns the name of the series that counts a metric's events. It is "" if no series does, or none that every
+// format has.
 func (m *Metric) events() string {
 	switch {
 	case m.Kind == Counter && m.Value == "":

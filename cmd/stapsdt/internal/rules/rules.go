@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package rules reads the file that says which metrics and spans are made of which probes.
+// Package rules reads the file that defines the metrics and spans of probes.
 package rules
 
 import "time"
@@ -11,23 +11,21 @@ type File struct {
 	Spans   []Span
 }
 
-// Metric is a rule for one metric. It counts the events of Probe, or the operations that
-// begin with an event of Start and end with one of End.
+// Metric is a rule for one metric. It counts the events of Probe, or the operations from an event of Start to an event
+// of End.
 type Metric struct {
 	Name, Help string
 	// Probe, Start and End are PROVIDER:PROBE, and may contain patterns.
 	Probe, Start, End string
-	// Key is what a start and its end have in common: an expression, or "goroutine" or
-	// "thread". It is "arg0" if the file does not say.
+	// Key is the expression that is equal at a start and its end, or "goroutine" or "thread". The default is "arg0".
 	Key string
 
 	Kind Kind
-	// Value is the expression that is added up, shown or divided into buckets. It is "" if
-	// events are counted, and for Duration and InFlight.
+	// Value is the expression that is summed, shown or divided into buckets. It is "" if events are counted, and for
+	// Duration and InFlight.
 	Value string
-	// Scale is what a value is multiplied with to be in Unit. It is 0 if neither the file nor
-	// the name of the value says it: then Value must be a time.Duration, which is in
-	// nanoseconds.
+	// Scale is the factor that converts a value to Unit. It is 0 if neither the file nor the name of the value defines it.
+	// Value must then be a time.Duration, which is in nanoseconds.
 	Scale float64
 	// Unit is the unit of the metric, such as "seconds", or "".
 	Unit string
@@ -39,14 +37,13 @@ type Metric struct {
 	By    []Label
 	Where string // a condition, or ""
 	Select
-	// Process are the labels that say who fired: of ProcessLabels.
+	// Process are the labels that identify the process, from ProcessLabels.
 	Process []string
-	// PodIDs reports whether the label container_id is written for containers of pods, too, whose
-	// names tell them apart.
+	// PodIDs reports whether containers of pods have the label container_id too, although their names distinguish them.
 	PodIDs bool
-	// Series is how many combinations of labels are told apart.
+	// Series is the maximum number of combinations of labels.
 	Series int
-	// Expire is how long a series without events stays. It is 0 if series do not expire.
+	// Expire is how long a series without events is kept, or 0 if series do not expire.
 	Expire time.Duration
 }
 
@@ -55,14 +52,14 @@ type Kind int
 
 // The kinds.
 const (
-	Counter   Kind = iota // how many events, or the sum of their values
+	Counter   Kind = iota // the number of events, or the sum of their values
 	Gauge                 // the latest value
-	Histogram             // of a value
+	Histogram             // the distribution of a value
 	Duration              // a histogram of the time from Start to End, in nanoseconds
-	InFlight              // how many operations have started and not ended
+	InFlight              // the number of operations that have started and not ended
 )
 
-// Label is a label, whose value is that of an expression.
+// Label is a label with the value of an expression.
 type Label struct{ Name, Expr string }
 
 // Select selects processes. An empty field selects all.
@@ -71,15 +68,14 @@ type Select struct {
 	Executable string
 	// Cgroup is a pattern for the path of the control group, in which * matches slashes too.
 	Cgroup string
-	// User is a user's name or number.
+	// User is a user's name or UID.
 	User string
 }
 
-// Span is a rule for the spans that a probe's __start and __end make, as package span
-// fires them.
+// Span is a rule for the spans of a probe's __start and __end, as package span fires them.
 type Span struct {
 	// Probe is PROVIDER:NAME without __start and __end, and may contain patterns.
 	Probe string
-	Where string // a condition of the end's arguments, or ""
+	Where string // a condition on the end's arguments, or ""
 	Select
 }

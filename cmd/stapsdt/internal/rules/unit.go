@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// unitOf has the factors that make a base unit of others, by the last word of a value's name.
+// unitOf maps base units to the factors of other units, by the last word of a value's name.
 var unitOf = map[string]map[string]float64{
 	"seconds": {
 		"ns": 1e-9, "nanos": 1e-9, "nanoseconds": 1e-9,
@@ -31,7 +31,7 @@ var (
 	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// scale reads the unit of a metric, and what a value is multiplied with to be in it.
+// scale reads the unit of a metric, and the factor that converts a value to it.
 func (r *reader) scale(fields map[string]*yaml.Node, m *Metric) {
 	m.Unit, m.Scale = r.unit(fields["unit"]), 1
 	if m.Kind == Duration {
@@ -61,7 +61,7 @@ func (r *reader) scale(fields map[string]*yaml.Node, m *Metric) {
 	}
 }
 
-// unit reads the name of a unit, which must be a base unit if it is one of time or size.
+// unit reads the name of a unit. A unit of time or size must be a base unit.
 func (r *reader) unit(n *yaml.Node) string {
 	unit := r.text(n)
 	if unit != "" && !word.MatchString(unit) {
@@ -77,8 +77,8 @@ func (r *reader) unit(n *yaml.Node) string {
 	return unit
 }
 
-// inferred returns what makes a value be in a unit, by the last word of its name. It returns 0
-// if that is not a unit of time, and 1 if other units are wanted.
+// inferred returns the factor that converts a value to a unit, by the last word of the value's name. It returns 0 if
+// that is not a unit of time, and 1 if the metric has another unit.
 func inferred(value, unit string) float64 {
 	if identifier.MatchString(value) {
 		last := strings.ToLower(value[strings.LastIndexByte(value, '_')+1:])
@@ -92,7 +92,7 @@ func inferred(value, unit string) float64 {
 	return 1
 }
 
-// number reads a number, and returns NaN if it is none.
+// number reads a number. It returns NaN if the node is not a number.
 func (r *reader) number(n *yaml.Node) float64 {
 	v, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
@@ -102,11 +102,11 @@ func (r *reader) number(n *yaml.Node) float64 {
 	return v
 }
 
-// maxBounds is the largest number of bounds of a histogram.
+// maxBounds is the maximum number of bounds of a histogram.
 const maxBounds = 100
 
-// The bounds of histograms whose rules have none: for seconds those that Prometheus's
-// libraries have, and for bytes powers of 4 from 64 bytes to 1 GiB.
+// The default bounds of histograms: for seconds the bounds of Prometheus's libraries, and for bytes powers of 4 from 64
+// bytes to 1 GiB.
 var defaultBounds = map[string][]float64{
 	"seconds": {.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	"bytes":   {1 << 6, 1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30},

@@ -13,8 +13,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
-// Announce prints on a terminal, and if the command is verbose, what it has attached to, because it prints nothing else
-// until there are events or it ends.
+// Announce prints what the run is attached to, if the command is verbose or writes to a terminal: nothing else is printed
+// before the first event or the end.
 func (r *Run) Announce() {
 	if !r.Config.Announces(r.Console) || r.subscription.Sites() == 0 {
 		return
@@ -36,10 +36,10 @@ func (r *Run) Announce() {
 	r.Warn("%s", Announcement(len(names), processes, files, r.Duration))
 }
 
-// Announces reports whether the command says what is watched.
+// Announces reports whether the command prints an announcement.
 func (c *Config) Announces(to *console.Console) bool { return c.Verbose || console.IsTerminal(to.Err) }
 
-// stopped warns of the processes that fire nothing, because they are stopped.
+// stopped warns of stopped processes, which fire nothing.
 func (r *Run) stopped() {
 	for _, pid := range r.PIDs {
 		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -49,8 +49,8 @@ func (r *Run) stopped() {
 	}
 }
 
-// Announcement returns the numbers of probes and of their processes, or of their files if the
-// processes are not known, and what ends the command.
+// Announcement returns a line with the number of probes, the number of their processes (or of their files if the
+// processes are unknown), and how the command ends.
 func Announcement(probes, processes, files int, duration time.Duration) string {
 	of := render.Number(files, "file")
 	switch {

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// costInterval is how often the cost of the probes is compared with the budget, and costShare the
-	// part of a processor that this takes at most: one in this many.
+	// costInterval is the interval at which the cost of the probes is compared with the budget. The
+	// comparison takes at most 1/costShare of a processor.
 	costInterval = 50 * time.Millisecond
 	costShare    = 20
-	// maxStepped is the number of events of single-stepped probes in a second from which a warning is
+	// maxStepped is the rate of events of single-stepped probes, per second, above which a warning is
 	// printed.
 	maxStepped = 100_000
 )
 
-// cost watches what the probes of a run cost the programs. With a budget it detaches from those that are too
+// cost watches how much the probes of a run cost the programs. With a budget it detaches from probes that are too
 // expensive. Without one it only warns, and measures nothing but the rate of the probes that the kernel single-steps.
 type cost struct {
 	run       *Run
@@ -56,12 +56,12 @@ func newCost(r *Run, k bpf.Kernel) (c *cost, err error) {
 		return nil, err
 	}
 	if r.Verbose {
-		r.Warn("an event takes this processor time, and what its program does: %v", c.prices)
+		r.Warn("processor time of an event, in addition to the work of its BPF program: %v", c.prices)
 	}
 	return c, nil
 }
 
-// metered is a kernel that counts the events of programs.
+// metered is a kernel that counts the events of BPF programs.
 type metered struct {
 	engine.Kernel
 	cost *cost
@@ -76,8 +76,8 @@ func (m metered) Load(p *bpf.Probe, sections []*bpf.Section) (engine.Program, er
 	return m.Kernel.Load(p, sections)
 }
 
-// Attach implements engine.Kernel. Attaching to many probes takes longer than those that are attached to already
-// may exceed the budget.
+// Attach implements engine.Kernel. It checks the budget too: attaching to many probes takes long, and meanwhile the
+// attached ones may exceed it.
 func (m metered) Attach(p engine.Program, f *target.File, sites []sdt.Site, pid int) (engine.Links, error) {
 	if _, err := m.cost.check(); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (m metered) Attach(p engine.Program, f *target.File, sites []sdt.Site, pid 
 	return m.Kernel.Attach(p, f, sites, pid)
 }
 
-// sections adds to a program what counts its events, if they are of interest.
+// sections adds the section that counts a program's events, if the cost depends on them.
 func (c *cost) sections(p *bpf.Probe, sections []*bpf.Section) (_ []*bpf.Section, err error) {
 	if c.budget == nil && (!p.Instruction().Stepped() || c.meter != nil && c.meter.Full()) {
 		return sections, nil
@@ -99,11 +99,11 @@ func (c *cost) sections(p *bpf.Probe, sections []*bpf.Section) (_ []*bpf.Section
 	return c.meter.Sections(p, sections)
 }
 
-// check compares what the probes cost with what they may cost, if it is time to, and returns the time until the next
+// check compares the cost of the probes with the budget, if the interval is over, and returns the time until the next
 // check.
 func (c *cost) check() (next time.Duration, err error) {
 	if c.budget == nil && c.meter == nil {
-		return engine.Rest, nil // which wakes nobody sooner
+		return engine.Rest, nil // the engine wakes no earlier than without this
 	}
 	now := time.Now()
 	elapsed := now.Sub(c.checked)
@@ -178,13 +178,13 @@ func jsonTexts(texts []string) (all []render.JSONText) {
 	return all
 }
 
-// part returns a part of the processor time for programs.
+// part formats a share of the processor time for programs.
 func part(share float64) json.Number { return json.Number(fmt.Sprintf("%.6g", share)) }
 
-// percent returns a part of the processor time for people.
+// percent formats a share of the processor time for people.
 func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
 
-// some returns names for people, of which there may be many.
+// some formats a list of names, possibly a long one, for people.
 func some(names []string) string {
 	const most = 5
 	if len(names) > most {
@@ -193,10 +193,10 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// exhausted reports whether the budget has left nothing that is attached.
+// exhausted reports whether every probe was detached to keep the budget.
 func (c *cost) exhausted() bool { return c.withdrawn > 0 && c.run.subscription.Sites() == 0 }
 
-// report says what the probes have cost altogether.
+// report prints the total cost of the probes.
 func (c *cost) report() error {
 	if c.budget == nil || c.meter == nil {
 		return nil
@@ -223,7 +223,7 @@ func (c *cost) close() {
 	}
 }
 
-// watched is a consumer during whose run the cost is watched.
+// watched wraps a consumer and checks the cost while it runs.
 type watched struct {
 	engine.Consumer
 	cost *cost

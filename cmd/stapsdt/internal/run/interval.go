@@ -23,7 +23,7 @@ func NewInterval(every time.Duration) (*Interval, error) {
 	return &Interval{every: every, next: time.Now().Add(every)}, nil
 }
 
-// Due reports whether it is time for a report, or else how long to wait.
+// Due reports whether a report is due. If not, wait is the time until it is.
 func (i *Interval) Due() (due bool, wait time.Duration) {
 	if i.every == 0 {
 		return false, engine.Rest

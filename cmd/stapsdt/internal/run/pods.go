@@ -24,7 +24,7 @@ func (r *Run) followPods() (err error) {
 	return nil
 }
 
-// ShowsPods reports whether events are of several pods, so that their names belong to the output.
+// ShowsPods reports whether the output names the pods, because events may come from several.
 func (r *Run) ShowsPods() bool {
 	return r.pods != nil && (r.All || len(r.Pods) > 0) && (r.pods.Any() || len(r.Pods) > 0)
 }
@@ -40,8 +40,8 @@ type podConsumer struct {
 	due      time.Time
 }
 
-// newPodConsumer returns one that looks often if the processes of new pods are to be seen. The named ones have begun: their
-// containers are known, and so are most of those to come.
+// newPodConsumer returns a podConsumer, which looks for new pods often unless the command names processes (named): these
+// run already, so their containers and most of their later containers are known.
 func newPodConsumer(c engine.Consumer, follower *pods.Follower, named bool) *podConsumer {
 	interval := pods.Interval
 	if named {

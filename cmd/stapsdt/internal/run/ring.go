@@ -12,16 +12,16 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Ring takes the events of a run one after another. It is what subscribers that do so have in common: an
-// engine.Subscriber but for Section, and an engine.Consumer but for Tick.
+// Ring takes the events of a run one after another. Subscribers that print events embed it: it has all methods of an
+// engine.Subscriber except Section, and all methods of an engine.Consumer except Tick.
 type Ring struct {
 	run    *Run
 	events *ebpf.Map
 	stream *event.Stream
-	sizes  []int // of the records, by the numbers of the programs
+	sizes  []int // of the records, by program ID
 }
 
-// NewRing returns a ring of a size in bytes, which is a power of two.
+// NewRing returns a ring of size bytes, a power of two.
 func (r *Run) NewRing(size uint32) (ring *Ring, err error) {
 	ring = &Ring{run: r}
 	if ring.events, err = ebpf.NewMap(&ebpf.MapSpec{Name: "events", Type: ebpf.RingBuf, MaxEntries: size}); err != nil {
@@ -40,7 +40,7 @@ func (r *Ring) Close() {
 	r.events.Close()
 }
 
-// size returns the size of the records of a program.
+// size returns the size of a program's records.
 func (r *Ring) size(id uint32) int {
 	if int(id) >= len(r.sizes) {
 		return 0
@@ -48,7 +48,7 @@ func (r *Ring) size(id uint32) int {
 	return r.sizes[id]
 }
 
-// Add returns the section of a program whose events come in the ring. Their ID is the number of programs that were added before.
+// Add returns a section that sends a program's events to the ring. Their ID is the number of programs added before.
 func (r *Ring) Add(tr *bpf.Trace) (*bpf.Section, error) {
 	section, err := tr.Section(r.run.Env, r.events, uint32(len(r.sizes)))
 	if err == nil {
@@ -63,7 +63,7 @@ func (r *Ring) Problem(err error) { r.run.Problem(err) }
 // FDs implements engine.Consumer.
 func (r *Ring) FDs() []int { return []int{r.stream.FD()} }
 
-// Take calls f with the events that have their place in the order by now, and returns when there may be more.
+// Take calls f with the events whose order is final, and returns the time until the next call.
 func (r *Ring) Take(f func([]*event.Event) error) (next time.Duration, err error) {
 	events, err := r.stream.Read(0, false)
 	if err == nil {
@@ -75,7 +75,7 @@ func (r *Ring) Take(f func([]*event.Event) error) (next time.Duration, err error
 	return next, err
 }
 
-// Drain calls f with what was written before the detachment.
+// Drain calls f with the events that were written before the detachment.
 func (r *Ring) Drain(f func([]*event.Event) error) error {
 	for {
 		events, err := r.stream.Read(0, true)

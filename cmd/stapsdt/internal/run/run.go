@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package run is the run of a command: it attaches a subscriber to the probes that the command line
-// selects, until Ctrl-C, the end of the processes, or that of a duration.
+// Package run runs a command: it attaches a subscriber to the probes that the command line
+// selects, until Ctrl-C, the end of the processes, or the end of a duration.
 package run
 
 import (
@@ -21,15 +21,15 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
-// Config says which events of which processes a command is about, and when it ends.
+// Config selects the processes and events of a command, and determines when it ends.
 type Config struct {
 	probes.Target
-	// Specs are the probes. Others are names that a spec stands for too, by the spec.
+	// Specs select the probes. Others maps a spec to the other names that it stands for.
 	Specs  []string
 	Others map[string]string
-	// Together says that nothing is attached before each spec has a probe.
+	// Together delays attaching until each spec has a probe.
 	Together bool
-	// Where is the condition that events meet, or "".
+	// Where is the condition that selects events, or "".
 	Where string
 	// Duration is how long the run takes, or 0 for until Ctrl-C.
 	Duration time.Duration
@@ -37,15 +37,15 @@ type Config struct {
 	Await bool
 	// Single attaches to each site on its own, as before Linux 6.6.
 	Single bool
-	// Via is what delivers the events: Kernel or Socket, or "" for whichever can.
+	// Via selects how events are delivered: Kernel or Socket, or "" for either.
 	Via string
-	// Verbose says which of the two it is.
+	// Verbose prints which of the two is used.
 	Verbose bool
-	// Budget is the part of the processor time of the processes that the probes may take, or 0 for any.
-	// The most expensive ones are detached if it is exceeded, or all if they are of use as a Whole only.
+	// Budget is the share of the processes' processor time that the probes may take, or 0 for no limit.
+	// If it is exceeded, the most expensive probes are detached, or all of them if Whole is set.
 	Budget float64
 	Whole  bool
-	// JSON says that programs read the output.
+	// JSON selects output for programs.
 	JSON bool
 }
 
@@ -55,7 +55,7 @@ const (
 	Socket = "socket"
 )
 
-// Check returns an error if the command line is wrong, as far as that does not depend on the processes.
+// Check returns an error if the command line is invalid. It checks only what does not depend on the processes.
 func (c *Config) Check() error {
 	_, err := c.check()
 	return err
@@ -69,7 +69,7 @@ func (c *Config) CheckDuration() error {
 	return nil
 }
 
-// check checks what does not depend on the processes.
+// check returns the selector, or an error if the command line is invalid. It looks at no process.
 func (c *Config) check() (*probes.Selector, error) {
 	selector, err := c.Selector(c.Specs, c.Others)
 	if err == nil {
@@ -86,7 +86,7 @@ func (c *Config) check() (*probes.Selector, error) {
 	return selector, bpf.CheckSyntax(c.Where)
 }
 
-// Run is a run.
+// Run is a run of a command.
 type Run struct {
 	Config
 	*console.Console
@@ -102,8 +102,8 @@ type Run struct {
 	pods         *pods.Follower // nil unless the machine has pods
 }
 
-// New prepares what does not depend on the probes. It is an error if the command line is wrong, if
-// a process does not exist, and if rights are missing.
+// New prepares everything that does not depend on the probes. It returns an error if the command line
+// is invalid, a process does not exist, or rights are missing.
 func New(to *console.Console, c Config) (*Run, error) {
 	r := &Run{Config: c, Console: to}
 	if err := r.open(); err != nil {
@@ -117,7 +117,7 @@ func (r *Run) open() (err error) {
 	if r.Selector, err = r.check(); err != nil {
 		return err
 	}
-	// A process that does not exist is a better error than missing rights.
+	// Report a process that does not exist before missing rights.
 	for _, pid := range r.PIDs {
 		if !proc.Alive(pid) {
 			return fmt.Errorf("process %d: %w", pid, proc.ErrNoProcess)
@@ -159,10 +159,10 @@ func (r *Run) open() (err error) {
 	return err
 }
 
-// Problem warns of what keeps events from being seen.
+// Problem warns of an error that hides events.
 func (r *Run) Problem(err error) { r.Warn("%v", err) }
 
-// Began reports whether the subscriber was attached to what there is, and is now to what comes.
+// Began reports whether Wait was called, so that the subscriber is attached to existing probes and now to new ones.
 func (r *Run) Began() bool { return r.began }
 
 // Attach attaches a subscriber to the probes that exist. found is engine.Selection's ProcessFound.
@@ -200,7 +200,7 @@ func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 	return nil
 }
 
-// scan attaches to what the processes have mapped.
+// scan attaches to the files that the processes have mapped.
 func (r *Run) scan() error {
 	found, err := r.engine.Scan()
 	if err == nil {
@@ -218,12 +218,12 @@ func (r *Run) scan() error {
 	return nil
 }
 
-// nothing says that the processes have no probe that is selected.
+// nothing returns the error that the processes have no selected probe.
 func (r *Run) nothing() error {
 	return fmt.Errorf("%w: no file of the process has %s%s", probes.ErrNothing, r.Selector.Missing(), r.Selector.Nearest())
 }
 
-// noFunction returns an error if one of the specs of functions selects none.
+// noFunction returns an error if a function spec selects no function.
 func (r *Run) noFunction(finder *target.Finder) error {
 	for _, spec := range r.Selector.Specs {
 		if spec.First != nil || !spec.Functions {
@@ -237,8 +237,8 @@ func (r *Run) noFunction(finder *target.Finder) error {
 	return nil
 }
 
-// orNothing returns err, which may say that rights are missing, or the better error that the
-// processes have no probe that is selected, if they may be looked at.
+// orNothing returns the error of nothing if the processes can be read and have no selected probe,
+// because it is better than err, which may report missing rights. Otherwise it returns err.
 func (r *Run) orNothing(err error) error {
 	var refused *rights.Error
 	if !errors.As(err, &refused) || r.All || len(r.Pods) > 0 || r.Await || r.Selector.NamesFiles() {
@@ -264,9 +264,9 @@ func (r *Run) orNothing(err error) error {
 	return r.nothing()
 }
 
-// Wait lets the consumer take what the probes deliver until ctx is done, the time is over or the
-// processes have exited, and attaches to what appears meanwhile. It then ends the attachment: what
-// was fired is in the maps.
+// Wait lets the consumer take the events of the probes until ctx is done, the time is over or the
+// processes have exited, and attaches to probes that appear meanwhile. It then detaches: the maps have
+// everything that was fired.
 func (r *Run) Wait(ctx context.Context, c engine.Consumer) error {
 	r.began = true
 	r.stopped()
@@ -293,17 +293,17 @@ func (r *Run) Wait(ctx context.Context, c engine.Consumer) error {
 	return r.engine.Detach()
 }
 
-// Unevaluated says how many events could not be evaluated.
+// Unevaluated warns of the events that could not be evaluated.
 func (r *Run) Unevaluated(stats layout.Stats) {
 	if n := stats.Unevaluated; n > 0 {
 		r.Warn("%d events are not included, because an expression could not be evaluated: memory that was not readable, a text that was cut, or a division by 0", n)
 	}
 	if n := stats.Foreign; n > 0 {
-		r.Warn("%d events are not included, because they were not fired by a goroutine of a program that is known", n)
+		r.Warn("%d events are not included, because no goroutine of a known program fired them", n)
 	}
 }
 
-// Close releases everything.
+// Close releases all resources.
 func (r *Run) Close() {
 	if r.engine != nil {
 		r.engine.Close()

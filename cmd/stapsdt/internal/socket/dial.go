@@ -21,36 +21,36 @@ import (
 )
 
 const (
-	// patience is how long a process may take for an answer.
+	// patience is the time that a process may take to answer.
 	patience = 2 * time.Second
-	// longest is how long it may take to connect to a process, and to ask it.
+	// longest is the time that connecting to a process and asking it may take.
 	longest = 3 * patience
-	// together is how many processes of a user are asked at a time.
+	// together is the number of processes of a user that are asked at a time.
 	together = 8
-	// maxPlaces is how many sockets are tried for a process.
+	// maxPlaces is the maximum number of sockets that are tried for a process.
 	maxPlaces = 4
 )
 
 // Process is a process that listens.
 type Process struct {
-	// PID is its number here or, if it is Elsewhere, in its own PID namespace.
+	// PID is its PID in our namespace or, if it is Elsewhere, in its own.
 	PID       int
 	UID       uint32
 	Elsewhere bool
-	// Start is when it was started, in ticks since the boot. Another process with this PID has another.
+	// Start is its start time, in ticks since the boot. It differs from the start time of any other process with this PID.
 	Start uint64
 
 	places []place
 }
 
-// Key identifies a process, also after it has executed another program.
+// Key identifies a process, even after it has executed another program.
 type Key struct {
 	pid   int
 	start uint64
 	path  string // if it is Elsewhere
 }
 
-// Key returns that of the process.
+// Key returns the key of the process.
 func (p *Process) Key() Key {
 	k := Key{pid: p.PID, start: p.Start}
 	if p.Elsewhere {
@@ -59,7 +59,7 @@ func (p *Process) Key() Key {
 	return k
 }
 
-// Path returns where the process may listen, as it sees it.
+// Path returns the path on which the process may listen, as the process sees it.
 func (p *Process) Path() string { return p.places[0].path }
 
 // String names the process.
@@ -75,12 +75,12 @@ type Connection struct {
 	*wire.Client
 	*Process
 	at place
-	// Probes are those that the process had when it was connected to.
+	// Probes are the probes that the process had when the connection was made.
 	Probes []*recording.Probe
 }
 
-// Dial connects to the process, and asks for its probes. The process may have a file system that does not answer
-// where it says that it listens.
+// Dial connects to the process, and asks for its probes. The path on which the process claims to listen may be on a
+// file system that does not answer.
 func (p *Process) Dial() (*Connection, error) {
 	c, err := stall.Within(longest, p.Key(), p.dialAny, func(c *Connection) {
 		if c != nil {
@@ -93,10 +93,10 @@ func (p *Process) Dial() (*Connection, error) {
 	return c, nil
 }
 
-// Path returns where the process listens, as it sees it.
+// Path returns the path on which the process listens, as the process sees it.
 func (c *Connection) Path() string { return c.at.path }
 
-// Watch begins to watch the process, as that of a wire.Client does.
+// Watch begins to watch the process, like the Watch of a wire.Client.
 func (c *Connection) Watch(w wire.Watch) (*wire.Memory, error) {
 	m, err := c.Client.Watch(w)
 	if err != nil {
@@ -105,14 +105,14 @@ func (c *Connection) Watch(w wire.Watch) (*wire.Memory, error) {
 	return m, nil
 }
 
-// stallKey is the file system of a process that does not answer.
+// stallKey identifies a file system of a process that does not answer.
 type stallKey struct {
 	pid  int
 	path string
 }
 
-// dialAny connects to all places where the process may listen at a time, so that none delays another, and returns the
-// first connection. The error is that of the first place.
+// dialAny connects to all possible places of the process at the same time, so that none delays another, and returns the
+// first connection. The error is the error of the first place.
 func (p *Process) dialAny() (*Connection, error) {
 	places := p.likely()
 	type answer struct {
@@ -148,8 +148,8 @@ func (p *Process) dialAny() (*Connection, error) {
 	return nil, errs[0]
 }
 
-// likely returns the places that are tried: first those of which the user of the process owns the socket, then those of
-// which that is unknown. Where the file system does not answer, none is tried.
+// likely returns the places to try: first the sockets that the user of the process owns, then those whose owner is
+// unknown. It returns none on a file system that does not answer.
 func (p *Process) likely() (all []place) {
 	if len(p.places) == 1 {
 		return p.places
@@ -169,7 +169,7 @@ func (p *Process) likely() (all []place) {
 	return all[:min(len(all), maxPlaces)]
 }
 
-// rank returns how likely it is that a process listens there: the lower, the likelier.
+// rank returns how likely the process listens there. A lower rank is more likely.
 func (at place) rank(p *Process) int {
 	info, err := stall.Do(stallKey{p.PID, path.Dir(at.path)}, func() (os.FileInfo, error) { return os.Lstat(at.root + at.path) }, nil)
 	switch {
@@ -206,7 +206,7 @@ func (p *Process) dial(at place) (*Connection, error) {
 	return c, nil
 }
 
-// fromPeer says more of an error of a connection, unless the process has said what it is.
+// fromPeer adds context to an error of a connection, unless the process has sent the error itself.
 func fromPeer(err error) error {
 	if errors.As(err, new(*wire.Error)) || errors.Is(err, wire.ErrVersion) {
 		return err
@@ -217,11 +217,11 @@ func fromPeer(err error) error {
 	return fmt.Errorf("it has not answered as a program that listens: %w", err)
 }
 
-// connect connects by a short path, because that of a socket has at most 107 bytes.
+// connect connects by a short path, because the path of a socket has at most 107 bytes.
 func connect(at place) (*net.UnixConn, error) {
 	dir, err := unix.Open(at.root+path.Dir(at.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if (err == unix.EACCES || err == unix.EPERM) && at.root != "" {
-		// It can be the same file system, although it does not let others look.
+		// The process may have the same root as this command even if its root cannot be opened.
 		dir, err = unix.Open(path.Dir(at.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	}
 	if err != nil {
@@ -241,7 +241,7 @@ func connect(at place) (*net.UnixConn, error) {
 	return nil, fmt.Errorf("%w: %s: %w", ErrRefused, at.path, err)
 }
 
-// check refuses a peer that is another process: somebody may have put another socket in its place.
+// check refuses a peer that is another process, which may have replaced the socket by its own.
 func (p *Process) check(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -256,7 +256,7 @@ func (p *Process) check(conn *net.UnixConn) error {
 		return os.NewSyscallError("getsockopt", peerErr)
 	}
 	if int(peer.Pid) == os.Getpid() && p.PID != os.Getpid() {
-		peer.Pid = 0 // gVisor (2022) returns this process, and not its peer
+		peer.Pid = 0 // gVisor (2022) returns this process instead of its peer
 	}
 	switch {
 	case peer.Uid != p.UID && !(peer.Pid != 0 && int(peer.Pid) == p.PID):
@@ -267,8 +267,8 @@ func (p *Process) check(conn *net.UnixConn) error {
 	return nil
 }
 
-// Dialer connects to processes, a few of each user at a time, so that no user's delay those of others. The zero
-// Dialer is ready.
+// Dialer connects to processes, a few of each user at a time, so that no user can delay the others. The zero Dialer
+// is ready to use.
 type Dialer struct {
 	mu    sync.Mutex
 	users map[uint32]chan struct{}

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package socket finds the processes that listen (see package probesock), and connects to them. Each of
-// them may be hostile: what it says is checked, and none delays another.
+// Package socket finds the processes that listen (see package probesock), and connects to them. Any of
+// them may be hostile: their messages are checked, and none delays another.
 package socket
 
 import (
@@ -23,21 +23,21 @@ import (
 var (
 	// ErrNone means that a process does not listen.
 	ErrNone = errors.New("the process does not listen: its program has to call probesock.Listen, or with the C library to have STAPSDT_SOCKET=1 in its environment")
-	// ErrUser means that a process admits its own user and root only.
+	// ErrUser means that a process admits only its own user and root.
 	ErrUser = errors.New("its socket admits only its own user and root")
-	// ErrStale means that nobody listens on the socket that was found.
+	// ErrStale means that no process listens on the socket that was found.
 	ErrStale = errors.New("nobody listens on its socket any longer")
 	// ErrRefused means that its socket cannot be reached.
 	ErrRefused = errors.New("its socket cannot be reached")
 )
 
-// place is where a process may listen.
+// place is a path on which a process may listen.
 type place struct {
 	root string // /proc/PID/root, or ""
 	path string // below root
 }
 
-// process is what /proc says of a process.
+// process describes a process as /proc does.
 type process struct {
 	pid   int
 	own   int    // its PID in its own namespace
@@ -45,7 +45,7 @@ type process struct {
 	uid   uint32 // effective
 }
 
-// Started returns when a process was started, in ticks since the boot, or 0 if there is none.
+// Started returns the start time of a process in ticks since the boot, or 0 if there is no such process.
 func Started(pid int) uint64 {
 	p, err := readProcess(pid)
 	if err != nil {
@@ -54,7 +54,7 @@ func Started(pid int) uint64 {
 	return p.start
 }
 
-// readProcess reads it.
+// readProcess reads the description of a process from /proc.
 func readProcess(pid int) (p process, err error) {
 	p.pid, p.own = pid, pid
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -82,22 +82,22 @@ func readProcess(pid int) (p process, err error) {
 	return p, nil
 }
 
-// names is what sockets are called: the PID in the program's namespace, and when the program was started.
+// names matches the names of sockets: the PID in the program's namespace, and its start time.
 var names = regexp.MustCompile(`^(\d{1,10})-(\d{1,20})\.sock$`)
 
-// listens is the flag of sockets in /proc/net/unix that listen.
+// listens is the flag of listening sockets in /proc/net/unix.
 const listens = 0x10000
 
 const (
-	// maxSockets is how many lines of /proc/net/unix are read.
+	// maxSockets is the maximum number of lines of /proc/net/unix that are read.
 	maxSockets = 1 << 20
-	// maxPaths is how many sockets of one name are looked at. Any process of the network namespace may give its own sockets
-	// the name of another's.
+	// maxPaths is the maximum number of sockets of one name that are examined. Any process of the network namespace may give
+	// its own sockets the name of another process's socket.
 	maxPaths = 64
 )
 
-// listening returns the paths of sockets on which somebody listens in the network namespace of a process, by
-// their names.
+// listening returns the paths of the listening sockets in the network namespace of a process, by
+// name.
 func listening(pid int) map[string][]string {
 	all := map[string][]string{}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/net/unix", pid))
@@ -123,15 +123,15 @@ func listening(pid int) map[string][]string {
 	return all
 }
 
-// name is what the socket of a process is called.
+// name returns the file name of the process's socket.
 func (p *process) name() string { return fmt.Sprintf("%d-%d.sock", p.own, p.start) }
 
-// places returns where a process may listen: what its network namespace says, or where no socket is
-// listed, as in gVisor, what its directories have.
+// places returns the places where a process may listen: the sockets listed in its network namespace or,
+// if none is listed, as in gVisor, the sockets in its directories.
 func (p *process) places(sockets map[string][]string) (all []place) {
 	root := fmt.Sprintf("/proc/%d/root", p.pid)
 	paths := sockets[p.name()]
-	if len(paths) > maxPaths { // those of others; its own is in one of its directories
+	if len(paths) > maxPaths { // most belong to others; its own is in one of its directories
 		usual, _ := stall.Do(stallKey{p.pid, root}, func() ([]string, error) { return p.directories(), nil }, nil)
 		paths = slices.Clone(paths)
 		slices.SortStableFunc(paths, func(a, b string) int {
@@ -150,12 +150,12 @@ func (p *process) places(sockets map[string][]string) (all []place) {
 	return found
 }
 
-// directories returns where the process and this command would listen.
+// directories returns the directories in which the process and this command would listen.
 func (p *process) directories() []string {
 	return append(directories(p.uid, environment(p.pid)), directories(p.uid, os.Getenv)...)
 }
 
-// inDirectories returns where there are sockets of a process.
+// inDirectories returns the sockets of the process in its directories.
 func (p *process) inDirectories(root string) (all []place) {
 	for _, dir := range p.directories() {
 		at := place{root, path.Join(dir, p.name())}
@@ -179,7 +179,7 @@ func environment(pid int) func(name string) string {
 	}
 }
 
-// directories returns where a program of a user with some variables may listen.
+// directories returns the directories in which a program with this user and environment may listen.
 func directories(uid uint32, variable func(string) string) (all []string) {
 	if dir := variable("STAPSDT_DIR"); dir != "" {
 		all = append(all, dir)
@@ -195,8 +195,8 @@ func directories(uid uint32, variable func(string) string) (all []string) {
 	return slices.DeleteFunc(all, func(dir string) bool { return !path.IsAbs(dir) })
 }
 
-// Processes returns those that listen, as far as this user may connect to them, and those that are Elsewhere, whose sockets
-// are in a directory of this user.
+// Processes returns the listening processes to which this user may connect, including those Elsewhere, whose sockets are in a
+// directory of this user.
 func Processes() []*Process {
 	pids, err := proc.Processes()
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// longestUnseen is how long a process may listen in another network namespace, which was there before, until it is found.
+// longestUnseen is the maximum time until a process that listens in another, existing network namespace is found.
 const longestUnseen = 10 * time.Second
 
-// Newcomers says when to look for processes again, which is dear where there are many. The zero value is ready.
+// Newcomers decides when to look for processes again, which is expensive if there are many. The zero value is ready to use.
 type Newcomers struct {
 	state  string
 	looked time.Time
 }
 
-// Possible reports whether processes may have begun to listen since it has last reported true: threads were started since, there are
-// other sockets in the network namespaces of the processes, or it is long ago.
+// Possible reports whether processes may have begun to listen since it last reported true: threads were started, the network namespaces
+// of the processes have other sockets, or longestUnseen has passed.
 func (n *Newcomers) Possible(pids ...int) bool {
 	state := lastThread()
 	for _, pid := range pids {
@@ -38,7 +38,7 @@ func (n *Newcomers) Possible(pids ...int) bool {
 	return true
 }
 
-// lastThread returns what the kernel has numbered last: a thread of any process in this PID namespace, in the last field.
+// lastThread returns the content of /proc/loadavg, whose last field is the newest thread ID in this PID namespace.
 func lastThread() string {
 	b, _ := os.ReadFile("/proc/loadavg")
 	return string(b[bytes.LastIndexByte(b, ' ')+1:])

@@ -11,8 +11,8 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Profile returns the stacks as pprof reads them. The label probe is the probe, and those of
-// --by have the expressions as names.
+// Profile returns the stacks in the format of pprof. The label probe is the probe, and each expression of
+// --by is the name of a label.
 func (s *Stacks) Profile() *profile.Profile {
 	b := &profiler{
 		profile: &profile.Profile{
@@ -81,8 +81,8 @@ func (b *profiler) function(fn symbol.Function) *profile.Function {
 	return known
 }
 
-// mapping returns the part of a file that a frame is in. Its addresses are those of the file,
-// because processes have it at different ones.
+// mapping returns the part of a file that contains a frame. It has the addresses of the file, because
+// processes map the file at different addresses.
 func (b *profiler) mapping(f *symbol.Frame) *profile.Mapping {
 	if f.Module == nil {
 		return nil

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package stack shows from which stacks of functions events come.
+// Package stack counts events by the call stacks from which they were fired.
 package stack
 
 import (
@@ -17,20 +17,20 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
 
-// Options say what is counted, and how it is shown.
+// Options select what is counted, and how it is shown.
 type Options struct {
 	By []string
 	// Format is one of Formats.
 	Format string
-	// File is where the result is written, or "" for standard output.
+	// File is the output file, or "" for standard output.
 	File string
-	// Limit is how many stacks people are shown, or 0 for all.
+	// Limit is the maximum number of stacks in the text format, or 0 for all.
 	Limit int
 	// Verbose shows the frames of the stapsdt library too.
 	Verbose bool
 }
 
-// Formats are those of the result.
+// Formats are the formats of the result.
 var Formats = []string{"text", "json", "folded", "pprof"}
 
 func (o *Options) check(to *console.Console) error {
@@ -47,13 +47,13 @@ func (o *Options) check(to *console.Console) error {
 }
 
 const (
-	// interval is how often the functions of new stacks are found.
+	// interval is the interval at which the functions of new stacks are found.
 	interval = 50 * time.Millisecond
-	// share is the part of a processor that this takes: one in this many.
+	// share limits this to 1/share of a processor.
 	share = 20
 )
 
-// resolver finds the functions of stacks while these are counted, because processes may exit
+// resolver finds the functions of stacks while events are counted, because processes may exit
 // soon. It is an engine.Consumer.
 type resolver struct {
 	*count.Counter
@@ -84,7 +84,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	}
 	out := to.Out
 	if o.File != "" {
-		// What cannot be written is better known before than after.
+		// Fail before the run if the file cannot be written.
 		f, err := outfile.Create(o.File, "")
 		if err != nil {
 			return err

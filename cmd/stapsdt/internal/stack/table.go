@@ -17,14 +17,14 @@ import (
 type Stacks struct {
 	By   []string // the expressions
 	Rows []StackRow
-	// Limit is how many Text shows, or 0 for all.
+	// Limit is the maximum number of stacks that Text shows, or 0 for all.
 	Limit int
-	// Start and Duration are when the events were counted.
+	// Start and Duration are the time in which the events were counted.
 	Start    time.Time
 	Duration time.Duration
 }
 
-// StackRow is how often a probe was fired from a stack.
+// StackRow is the number of events of a probe from one stack.
 type StackRow struct {
 	Probe string
 	By    []string // the values of the expressions
@@ -73,8 +73,8 @@ func (s *Stacks) Text() []byte {
 	return table.Text()
 }
 
-// Folded returns a line for each stack, as programs that draw flame graphs read it: the probe,
-// the values of --by, and the functions, the outermost first, with a semicolon between them.
+// Folded returns a line for each stack in the format of flame graph programs: the probe, the values
+// of --by, and the functions, the outermost first, separated by semicolons.
 func (s *Stacks) Folded() []byte {
 	counts := map[string]uint64{}
 	for _, r := range s.Rows {

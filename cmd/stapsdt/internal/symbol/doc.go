@@ -1,12 +1,12 @@
 //go:build linux
 
-// Package symbol finds the functions that the addresses of a stack are in: those of Go in the
-// table that the runtime has too, which stripping leaves in a program, those of C in symbol
-// tables, and those of just-in-time compilers in the files that these write for perf.
+// Package symbol finds the functions at the addresses of a stack: Go functions in the runtime's
+// function table, which stripping does not remove, C functions in symbol tables, and functions
+// of just-in-time compilers in the files that these write for perf.
 //
-// What a process has mapped is read while it lives. The files are opened then too, so that
-// their functions can be found when the process has exited.
+// The memory map of a process is read, and its files are opened, while the process is alive, so
+// that their functions can be found after it has exited.
 //
-// Every file and every table is that of a traced program, which may be hostile. Nothing in
-// them is trusted.
+// All files and tables belong to traced programs, which may be hostile. Nothing in them is
+// trusted.
 package symbol

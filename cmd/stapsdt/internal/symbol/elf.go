@@ -18,14 +18,14 @@ import (
 	"github.com/ianlancetaylor/demangle"
 )
 
-// Module is a file that processes have mapped, or the vDSO. Its tables are read when one of
-// its addresses is looked up first.
+// Module is a file that processes have mapped, or the vDSO. Its tables are read at the first
+// lookup of one of its addresses.
 type Module struct {
-	// Path is as a process sees it.
+	// Path is the path that a process sees.
 	Path string
 
 	content io.ReaderAt // nil if it could not be opened
-	left    *int64      // how many bytes may be read of this and other modules
+	left    *int64      // the number of bytes that may still be read from this and other modules
 	close   func() error
 	tables  *tables
 }
@@ -42,8 +42,8 @@ type tables struct {
 type elfSymbol struct {
 	start, size uint64
 	name        string
-	// last is the end of this symbol and of all before it, so that the search for one that
-	// encloses an address can end.
+	// last is the largest end of this symbol and all before it, so that the search for a symbol
+	// that encloses an address can end.
 	last uint64
 	weak bool
 }
@@ -56,7 +56,7 @@ func (m *Module) Name() string {
 // BuildID returns the build ID in hexadecimal, or "".
 func (m *Module) BuildID() string { return m.read().buildID }
 
-// Segment returns the part of the file that can be executed and has an address: its own
+// Segment returns the executable part of the file that contains an address: its own
 // address, its end, and its offset in the file.
 func (m *Module) Segment(address uint64) (start, end, offset uint64) {
 	for _, p := range m.progs() {
@@ -93,7 +93,7 @@ func (m *Module) read() *tables {
 	}
 	limit(f)
 	m.tables.file = f
-	m.tables.go_, _ = gotable.New(f) // without it there are symbols
+	m.tables.go_, _ = gotable.New(f) // symbols are used instead
 	m.tables.isImage = f.Section(".symtab") == nil && f.Section(".init") == nil && f.Section(".plt") == nil
 	if id := f.Section(".note.gnu.build-id"); id != nil {
 		const header = 16 // sizes, type, and "GNU\0"
@@ -112,7 +112,7 @@ func (m *Module) read() *tables {
 	return m.tables
 }
 
-// budget reads a file until what is left for it and others has been read.
+// budget reads a file, until the number of bytes left for it and other files is used up.
 type budget struct {
 	io.ReaderAt
 	left *int64
@@ -126,14 +126,14 @@ func (b *budget) ReadAt(p []byte, off int64) (int, error) {
 	return b.ReaderAt.ReadAt(p, off)
 }
 
-// These limit what is read of a file with a wrong size: of the symbols or their names, and of all files.
+// Limits for files with wrong sizes: of the symbols or their names, and of all files together.
 const (
 	maxSymbols = 48 << 20
 	maxTables  = 512 << 20
 )
 
-// limit empties the sections of a file that are too large to be read. A compressed section can
-// be a thousand times as large as the file, and none that is needed here is compressed.
+// limit empties the sections of a file that are too large to be read, and compressed ones, which can
+// be a thousand times as large as the file. No section that is needed here is compressed.
 func limit(f *elf.File) {
 	for _, s := range f.Sections {
 		if s.Size > gotable.MaxPart || s.Flags&elf.SHF_COMPRESSED != 0 {
@@ -142,8 +142,8 @@ func limit(f *elf.File) {
 	}
 }
 
-// debugFile returns the file where a distribution keeps the symbols that it has stripped from
-// the file with a build ID, or nil. It is that of this machine, also for containers.
+// debugFile returns the file with the symbols that a distribution has stripped from the file
+// with a build ID, or nil. It is a file of this machine, for containers too.
 func debugFile(buildID string) *elf.File {
 	if len(buildID) < 3 {
 		return nil
@@ -155,7 +155,7 @@ func debugFile(buildID string) *elf.File {
 	return f
 }
 
-// address converts an offset in the file to the file's own addresses.
+// address converts an offset in the file to an address of the file.
 func (m *Module) address(offset uint64) (uint64, bool) {
 	for _, p := range m.progs() {
 		if offset >= p.Off && offset-p.Off < p.Filesz {
@@ -189,7 +189,7 @@ var isTop = map[string]bool{
 	"clone": true, "__clone": true, "clone3": true, "__clone3": true, "thread_start": true,
 }
 
-// symbol returns the symbol that has an address.
+// symbol returns the symbol that contains an address.
 func (t *tables) symbol(address uint64) *elfSymbol {
 	i := sort.Search(len(t.symbols), func(i int) bool { return t.symbols[i].start > address })
 	for i--; i >= 0; i-- {
@@ -204,12 +204,12 @@ func (t *tables) symbol(address uint64) *elfSymbol {
 	return nil
 }
 
-// elfSymbols returns the functions in the symbol tables of a file and the one with its debug
-// symbols, in the order of their addresses.
+// elfSymbols returns the functions in the symbol tables of a file and of the file with its debug
+// symbols, sorted by address.
 func elfSymbols(files ...*elf.File) (all []elfSymbol) {
 	for _, f := range files {
 		for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
-			// What was read before an error is better than nothing.
+			// Symbols that were read before an error are kept.
 			_ = elffile.Symbols(f, kind, maxSymbols, func(s *elf.Symbol) {
 				if isFunction(f, s) {
 					all = append(all, elfSymbol{start: s.Value, size: s.Size, name: s.Name, weak: elf.ST_BIND(s.Info) != elf.STB_GLOBAL})
@@ -220,8 +220,8 @@ func elfSymbols(files ...*elf.File) (all []elfSymbol) {
 	return sortSymbols(all)
 }
 
-// isFunction reports whether a symbol is a function, or a label of assembly. Those with a $
-// say what is code and what is data on ARM.
+// isFunction reports whether a symbol is a function or a label in assembly. On ARM, symbols with a $
+// mark code and data instead.
 func isFunction(f *elf.File, s *elf.Symbol) bool {
 	switch elf.ST_TYPE(s.Info) {
 	case elf.STT_FUNC, elf.STT_NOTYPE, elf.STT_GNU_IFUNC:
@@ -231,9 +231,9 @@ func isFunction(f *elf.File, s *elf.Symbol) bool {
 	return false
 }
 
-// sortSymbols sorts symbols by their addresses, and leaves one at each.
+// sortSymbols sorts symbols by address, and keeps one at each.
 func sortSymbols(all []elfSymbol) []elfSymbol {
-	// Of names for the same address, a global one is better than others, and a short one.
+	// At the same address, prefer a global name, and then a short one.
 	slices.SortFunc(all, func(a, b elfSymbol) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), compareBool(a.size == 0, b.size == 0), compareBool(a.weak, b.weak), cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name))
 	})
@@ -241,7 +241,7 @@ func sortSymbols(all []elfSymbol) []elfSymbol {
 	last := uint64(0)
 	for i := range all {
 		s := &all[i]
-		if s.size == 0 && i+1 < len(all) { // of assembly, it reaches to the next one
+		if s.size == 0 && i+1 < len(all) { // a label in assembly: it extends to the next symbol
 			s.size = all[i+1].start - s.start
 		}
 		if s.start+s.size < s.start {

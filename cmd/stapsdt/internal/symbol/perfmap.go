@@ -18,14 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// perfMap has the functions that a just-in-time compiler has generated. The compiler writes their
-// addresses to /tmp/perf-PID.map, where PID is that of its own namespace.
+// perfMap holds the functions that a just-in-time compiler has generated. The compiler writes their
+// addresses to /tmp/perf-PID.map, where PID is the PID in its own namespace.
 type perfMap struct {
 	path  string
-	total *int64    // the bytes that are left for the maps of all processes, of which it has size
+	total *int64    // the bytes left for the maps of all processes
 	size  int64     // of the file when it was read
 	taken int64     // of the total
-	next  time.Time // when to read it again without need
+	next  time.Time // when to read it again even if it is not needed
 	funcs []jitFunction
 }
 
@@ -35,8 +35,8 @@ type jitFunction struct {
 	name        string
 }
 
-// maxPerfMap limits what is read of a file, and maxPerfMaps what is kept of those of all processes.
-// In memory, a map can be several times as large.
+// maxPerfMap limits the bytes read from one file, and maxPerfMaps the bytes kept from the files of all
+// processes. In memory, a map can be several times as large.
 const maxPerfMap, maxPerfMaps = 32 << 20, 64 << 20
 
 // maxJitted is the maximum number of functions in a map. It bounds memory, because short lines take
@@ -58,7 +58,7 @@ func newPerfMap(pid int, total *int64) *perfMap {
 // rereadShare bounds the cost of rereading a map to 1/rereadShare of one processor.
 const rereadShare = 20
 
-// keep reads the map if that was not done lately, so that it is known when the process has
+// keep reads the map if it was not read recently, so that it is known after the process has
 // exited.
 func (p *perfMap) keep(uid uint32) {
 	start := time.Now()
@@ -69,8 +69,8 @@ func (p *perfMap) keep(uid uint32) {
 	p.next = time.Now().Add(rereadShare * time.Since(start))
 }
 
-// refresh reads what the compiler has written since the last time. The file must be the
-// process's own or root's, because anyone can make one in /tmp.
+// refresh reads the map again if the compiler has written to it. The file must belong to the
+// process's user or root, because anyone can create a file in /tmp.
 func (p *perfMap) refresh(uid uint32) {
 	fd, err := unix.Open(p.path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -89,8 +89,8 @@ func (p *perfMap) refresh(uid uint32) {
 	*p.total -= p.taken
 }
 
-// parsePerfMap reads lines such as "7f0e4c000000 1a0 LazyCompile:~handle /srv/app.js:7". Of
-// several functions at an address, it keeps the one that was written last.
+// parsePerfMap reads lines such as "7f0e4c000000 1a0 LazyCompile:~handle /srv/app.js:7". If
+// several functions have the same address, it keeps the last one.
 func parsePerfMap(r io.Reader) (funcs []jitFunction) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 64<<10)

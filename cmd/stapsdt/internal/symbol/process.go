@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processes finds the functions of processes. It is for one goroutine.
+// Processes finds the functions of processes. It must be used by one goroutine only.
 type Processes struct {
 	byPID   map[int]*process
 	modules map[fileKey]*Module
-	// perfMaps and tables are the bytes that are left for what just-in-time compilers write and for
-	// the tables of files: any user of the machine can make large ones.
+	// perfMaps and tables are the bytes left for the maps of just-in-time compilers and for the
+	// tables of files. They are limited because any user of the machine can make large ones.
 	perfMaps, tables int64
 	// Verbose keeps the frames of this library.
 	Verbose bool
@@ -32,11 +32,11 @@ type fileKey struct {
 	path          string
 }
 
-// process holds what is known about a process, also when it has exited.
+// process describes a process, also after it has exited.
 type process struct {
 	pid int
 	uid uint32
-	// maps are its memory maps, the newest last: a process can run another program.
+	// maps are its memory maps, the newest last. There may be several, because a process can exec another program.
 	maps [][]proc.Mapping
 	jit  *perfMap
 	vdso *Module
@@ -60,7 +60,7 @@ func (p *Processes) Close() {
 const maxMaps = 8
 
 // Look reads the memory map of a process, and opens the files in it, so that both are known
-// when it has exited. It does nothing if it has exited already.
+// after the process has exited. It does nothing if the process has exited already.
 func (p *Processes) Look(pid int) {
 	mappings, err := proc.CodeMappings(pid)
 	if err != nil || len(mappings) == 0 {
@@ -120,8 +120,8 @@ func readVDSO(pid int, m *proc.Mapping, left *int64) *Module {
 	return module
 }
 
-// Stack finds the functions of a stack from which a process has fired a probe. The addresses
-// begin with that of the site, and depth is how many there are at most.
+// Stack finds the functions of a stack from which a process has fired a probe. The first address
+// is the address of the site, and depth is the maximum number of addresses.
 func (p *Processes) Stack(pid int, probe string, addresses []uint64, depth int) *Stack {
 	s := &Stack{}
 	if !p.known(pid, addresses) {
@@ -142,8 +142,8 @@ func (p *Processes) Stack(pid int, probe string, addresses []uint64, depth int) 
 		}
 	}
 	for i, a := range addresses {
-		// What follows is not what a function returns to: it was read from a register that
-		// is no frame pointer.
+		// The following addresses are not return addresses: they were read from a register that
+		// is not a frame pointer.
 		if i > 0 && find(entry.maps[n], a) == nil {
 			break
 		}
@@ -160,7 +160,7 @@ func (p *Processes) Stack(pid int, probe string, addresses []uint64, depth int) 
 	return s
 }
 
-// known reports whether the newest memory map of a process has all addresses.
+// known reports whether the newest memory map of a process contains all addresses.
 func (p *Processes) known(pid int, addresses []uint64) bool {
 	entry := p.byPID[pid]
 	return entry != nil && coverage(entry.maps[len(entry.maps)-1], addresses) == len(addresses)
@@ -183,7 +183,7 @@ func find(mappings []proc.Mapping, address uint64) *proc.Mapping {
 	return &mappings[i]
 }
 
-// frame finds the functions at an address. One that a function returns to is after the call.
+// frame finds the functions at an address. If returns is set, it is a return address, which follows the call.
 func (p *Processes) frame(entry *process, mappings []proc.Mapping, address uint64, returns bool) Frame {
 	pc := address
 	if returns {

@@ -11,7 +11,7 @@ import (
 // Function is a function that contains an address.
 type Function struct {
 	Name string
-	// File and Line are where the call is, or the site. They are known for Go's functions only.
+	// File and Line are the position of the call or the site. They are known only for Go functions.
 	File string
 	Line int
 	// top means that it is the first function of a thread or a goroutine.
@@ -20,23 +20,23 @@ type Function struct {
 
 // Frame is an address of a stack.
 type Frame struct {
-	// Address is in the addresses that Module's file gives to its parts, or in those of the
-	// process if Module is nil.
+	// Address is an address of Module's file or, if Module is nil, an address of the
+	// process.
 	Address uint64
-	// Module is the file that has the address. It is nil if no file has it, or if it is not
-	// known.
+	// Module is the file that contains the address. It is nil if no file does, or if the file
+	// is unknown.
 	Module *Module
-	// Functions are those that contain the address: a function, and before it those that the
-	// compiler has inlined there. There are none if they are not known.
+	// Functions contain the address: the functions that the compiler has inlined there, and then
+	// the function itself. It is empty if they are unknown.
 	Functions []Function
 }
 
-// Cut tells why a stack lacks its callers.
+// Cut is the reason why a stack lacks its outermost callers.
 type Cut int
 
 // The values of a Cut.
 const (
-	Whole Cut = iota // it lacks none
+	Whole Cut = iota // it has all callers
 	// CutDepth means that the stack has more frames than the kernel reads.
 	CutDepth
 	// CutFrame means that a function has no frame pointer, so that its callers are unknown.
@@ -45,7 +45,7 @@ const (
 	CutUnread
 )
 
-// String returns what is shown in the place of the callers.
+// String returns the line that is shown in place of the missing callers.
 func (c Cut) String() string {
 	switch c {
 	case CutDepth:
@@ -60,17 +60,17 @@ func (c Cut) String() string {
 
 // Stack is the calls that led to the fire of a probe.
 type Stack struct {
-	// Frames begin with the innermost.
+	// Frames are the frames, the innermost first.
 	Frames []Frame
 	Cut    Cut
-	// Exited means that nothing is known about the addresses, because the process had exited
-	// before its memory map was read.
+	// Exited means that the addresses are unknown, because the process had exited before its
+	// memory map was read.
 	Exited bool
 
 	key string
 }
 
-// Key is equal for stacks that look the same.
+// Key returns a string that is equal for stacks that look the same.
 func (s *Stack) Key() string {
 	if s.key != "" {
 		return s.key
@@ -85,8 +85,8 @@ func (s *Stack) Key() string {
 	return s.key
 }
 
-// Names returns the names of the functions at an address: the inlined ones first. Of an
-// address without a function it is the file and the offset, or the address.
+// Names returns the names of the functions at an address, the inlined ones first. For an
+// address without a function, it returns the file and the offset, or the address.
 func (f *Frame) Names() (names []string) {
 	for _, fn := range f.Functions {
 		names = append(names, fn.Name)
@@ -97,7 +97,7 @@ func (f *Frame) Names() (names []string) {
 	return names
 }
 
-// Lines returns Names, with the place of each in its source or the name of its file.
+// Lines returns Names, each with its position in the source or the name of its file.
 func (f *Frame) Lines() (lines []string) {
 	for _, fn := range f.Functions {
 		switch {
@@ -124,8 +124,8 @@ func (f *Frame) place() string {
 
 func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// isLibrary reports whether a function is one of those between a program that fires a probe
-// and the probe's site.
+// isLibrary reports whether a function belongs to the library code between a program that fires
+// a probe and the probe's site.
 func isLibrary(name string) bool {
 	const module = "github.com/go-stapsdt/stapsdt"
 	rest, ok := strings.CutPrefix(name, module)
@@ -137,8 +137,8 @@ func isLibrary(name string) bool {
 	return name == "probeFire" || name == "probeFireV"
 }
 
-// trim removes the frames of a probe of this library: its site, which is all that its image
-// has, and what leads from the program to Fire: a span, or an instrumentation.
+// trim removes the frames of a probe of this library: its site, which is the only code of its image,
+// and the frames between the program and Fire, of a span or an instrumentation.
 func (s *Stack) trim(probe string) {
 	if len(s.Frames) < 2 || !s.Frames[0].isImageSite(probe) {
 		return
@@ -160,8 +160,8 @@ func (s *Stack) trim(probe string) {
 	}
 }
 
-// unwrap removes what Go's compiler generates to call a method or a function for another one,
-// as traces of the runtime do.
+// unwrap removes wrappers that Go's compiler generates to call another method or function, as
+// the runtime does in traces.
 func (s *Stack) unwrap() {
 	kept := s.Frames[:0]
 	for _, f := range s.Frames {
@@ -176,13 +176,13 @@ func (s *Stack) unwrap() {
 	s.Frames = kept
 }
 
-// isImageSite reports whether a frame is a site in an image, where a symbol of the probe's
-// name is at the site itself, and where nothing is that stripping would remove.
+// isImageSite reports whether a frame is a site in an image: the site itself has a symbol with
+// the probe's name, and the image contains nothing that stripping would remove.
 func (f *Frame) isImageSite(probe string) bool {
 	return f.Module != nil && f.Module.isSite(f.Address, probe)
 }
 
-// end finds out whether the stack was cut.
+// end determines whether the stack was cut.
 func (s *Stack) end(depth int) {
 	switch n := len(s.Frames); {
 	case n == 0:
@@ -195,8 +195,8 @@ func (s *Stack) end(depth int) {
 	}
 }
 
-// isWhole reports whether the last function is the first of its thread. main is as good as
-// its caller, which is in a C library that may have neither frame pointers nor symbols.
+// isWhole reports whether the last function is the first of its thread. main counts as well,
+// because its caller is in a C library that may have neither frame pointers nor symbols.
 func (s *Stack) isWhole() bool {
 	last := &s.Frames[len(s.Frames)-1]
 	if last.isTop() || last.isMain() {

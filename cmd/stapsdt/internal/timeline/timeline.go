@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package timeline writes events and operations in the Trace Event Format of Chrome, which Perfetto and
-// chrome://tracing draw on a time axis: a track for each goroutine, or thread.
+// Package timeline writes events and operations in the Trace Event Format of Chrome. Perfetto and
+// chrome://tracing draw them on a time axis, with a track for each goroutine or thread.
 // The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 package timeline
 
@@ -22,13 +22,13 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Options say what is written.
+// Options select what is written and where.
 type Options struct {
 	// Path is the file, or "-" for standard output.
 	Path string
 	// Limit is the number of events after which the run ends, or 0 for none.
 	Limit uint64
-	// From are the recordings whose events are written, instead of those of processes.
+	// From are the recordings to read instead of processes.
 	From replay.From
 }
 
@@ -37,7 +37,7 @@ type view struct {
 	options    *Options
 	stream     *events.Stream
 	operations replay.Operations
-	condition  *replay.Condition // on events that are no part of an operation
+	condition  *replay.Condition // on events that are not part of an operation
 	writer     *writer
 	tracks     tracks
 	open       map[*replay.Operation]*span
@@ -54,7 +54,7 @@ type span struct {
 	at    int64 // by the stream's clock, in nanoseconds
 	track *track
 	args  []replay.Shown
-	// selected says that it meets the conditions, as far as they are known.
+	// selected means that it meets the conditions that were evaluated so far.
 	selected bool
 }
 
@@ -103,7 +103,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	return err
 }
 
-// check returns an error if the condition fits neither an event nor an operation.
+// check returns an error if the condition is valid neither for an event nor for an operation.
 func (v *view) check(all []*recording.Probe) error {
 	if (&replay.Operations{Where: v.operations.Where}).Check(all) == nil {
 		return nil
@@ -162,7 +162,7 @@ func (v *view) Event(event *events.Event) error {
 	return v.writer.err
 }
 
-// merge adds the arguments of the end to those of the start. One that both have is added if it differs.
+// merge appends the arguments of the end to those of the start, without arguments that are equal in both.
 func merge(start, end []replay.Shown) []replay.Shown {
 	all := start
 	for _, one := range end {
@@ -186,7 +186,7 @@ func (v *view) begin(kind *replay.Kind, o *replay.Operation, e *recording.Event,
 	v.open[o] = s
 }
 
-// write writes a span, if it is selected. note is an argument that says what is known of an end that was not seen.
+// write writes a span, if it is selected. note is an argument that describes an end that was not seen, or "".
 func (v *view) write(s *span, end int64, note string) {
 	if s.track.open--; !s.selected {
 		return
@@ -199,7 +199,7 @@ func (v *view) write(s *span, end int64, note string) {
 	v.writer.span(s.name, s.track.process, v.tracks.number(s.track, lane), s.at-v.first, end-s.at, args)
 }
 
-// arguments returns what is shown of a probe's events.
+// arguments returns the arguments that are shown of a probe's events.
 func (v *view) arguments(p *recording.Probe) *replay.Arguments {
 	args := v.args[p]
 	if args == nil {
@@ -209,7 +209,7 @@ func (v *view) arguments(p *recording.Probe) *replay.Arguments {
 	return args
 }
 
-// instant writes an event that is no part of an operation.
+// instant writes an event that is not part of an operation.
 func (v *view) instant(e *recording.Event, f *replay.File) {
 	if !v.condition.Meets(e) {
 		return
@@ -219,7 +219,7 @@ func (v *view) instant(e *recording.Event, f *replay.File) {
 	v.writer.instant(e.Probe.Provider+":"+e.Probe.Name, t.process, v.tracks.number(t, 0), int64(v.stream.Clock(e))-v.first, args)
 }
 
-// leave writes the spans that are open, of a process or, if it is nil, of all.
+// leave writes the open spans of a process, or of all processes if f is nil.
 func (v *view) leave(f *replay.File) {
 	var left []*replay.Operation
 	for o := range v.open {
@@ -227,7 +227,7 @@ func (v *view) leave(f *replay.File) {
 			left = append(left, o)
 		}
 	}
-	// The one that has begun last is inside of the others.
+	// The span that has begun last is inside the others.
 	slices.SortFunc(left, func(a, b *replay.Operation) int { return cmp.Compare(b.Since, a.Since) })
 	for _, o := range left {
 		note := "open"
@@ -239,7 +239,7 @@ func (v *view) leave(f *replay.File) {
 	}
 }
 
-// end writes what is left.
+// end writes the open spans and completes the file.
 func (v *view) end() error {
 	v.leave(nil)
 	return v.writer.end(v.start, v.stream.Lost())

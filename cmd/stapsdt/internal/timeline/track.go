@@ -9,49 +9,49 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// maxTracks is the maximum number of tracks that are remembered. Then those without an open span are forgotten: they
-// get another number if they have events again.
+// maxTracks is the maximum number of tracks in memory. Beyond it, tracks without an open span are removed. They get
+// another number if they have events again.
 const maxTracks = 1 << 16
 
-// maxFinished is how many spans a lane remembers, in which later ones may lie.
+// maxFinished is the maximum number of finished spans that a lane remembers, to tell whether later ones lie in them.
 const maxFinished = 1000
 
-// maxPID is the largest PID that Linux gives.
+// maxPID is the largest PID that Linux assigns.
 const maxPID = 1 << 22
 
-// tracks are the tracks of all processes.
+// tracks holds the tracks of all processes.
 type tracks struct {
 	writer  *writer
 	all     map[place]*track
-	numbers map[process]int // under which the processes are drawn
-	taken   map[int]bool    // these numbers, also those of processes that have ended
+	numbers map[process]int // the PIDs under which the processes are drawn
+	taken   map[int]bool    // these PIDs, also of processes that have ended
 	extra   int             // the last number above maxPID
 	last    int             // the last number of a track
 }
 
-// process is one that has events. A recording may have those of several processes, and those of several containers or
-// boots may have the same PID.
+// process identifies a process with events. Recordings may hold several processes with the same PID, from several
+// containers or boots.
 type process struct {
 	file *replay.File
 	pid  uint32
 }
 
-// place is what has a track: a goroutine or a thread of a process.
+// place identifies a track: a goroutine or a thread of a process.
 type place struct {
 	process        process
 	goroutine, tid uint64
 }
 
-// track is a goroutine or a thread. Its spans are in the first lane, unless they overlap others without lying in
-// them: the format has no drawing for those in one track.
+// track is a goroutine or a thread. Its spans are in the first lane, unless they partly overlap others: the format
+// cannot show partly overlapping spans in one track.
 type track struct {
 	name    string
-	process int // the number under which it is drawn
+	process int // the PID under which it is drawn
 	open    int // spans
 	lanes   []lane
 }
 
-// lane has the spans that have ended, the first ones first, without those that lie in another one.
+// lane holds the spans that have ended, the earliest first, without spans that lie in another one.
 type lane struct {
 	number   int // 0 until something is written
 	finished []interval
@@ -85,8 +85,8 @@ func (t *tracks) of(e *recording.Event, f *replay.File) *track {
 	return known
 }
 
-// process returns the number under which the process of an event is drawn, and names it. It is the PID, unless another
-// process has that.
+// process returns the number under which the process of an event is drawn, and writes its name. The number is the PID,
+// unless another process has that number.
 func (t *tracks) process(e *recording.Event, f *replay.File) int {
 	of := process{f, e.PID}
 	if number, known := t.numbers[of]; known {
@@ -106,7 +106,7 @@ func (t *tracks) process(e *recording.Event, f *replay.File) int {
 	return number
 }
 
-// number returns the number of a lane, which it names.
+// number returns the number of a lane, and writes its name.
 func (t *tracks) number(of *track, index int) int {
 	l := &of.lanes[index]
 	if l.number == 0 {
@@ -121,7 +121,7 @@ func (t *tracks) number(of *track, index int) int {
 	return l.number
 }
 
-// forget forgets the tracks of a process that has ended.
+// forget removes the tracks of a process that has ended.
 func (t *tracks) forget(f *replay.File) {
 	for at := range t.all {
 		if at.process.file == f {
@@ -135,7 +135,7 @@ func (t *tracks) forget(f *replay.File) {
 	}
 }
 
-// lane returns the lane for a span that has ended, none before later.
+// lane returns the lane for a span. Spans are added in the order of their ends.
 func (t *track) lane(start, end int64) int {
 	if t.open == 0 && len(t.lanes) == 1 { // nothing that began earlier can end later
 		defer func() { t.lanes[0].finished = nil }()
@@ -149,7 +149,7 @@ func (t *track) lane(start, end int64) int {
 	return len(t.lanes) - 1
 }
 
-// add adds a span, unless one began before it and ended within it.
+// add adds a span and returns true, unless another span began before it and ended within it.
 func (l *lane) add(start, end int64) bool {
 	n := len(l.finished)
 	for n > 0 && l.finished[n-1].start >= start {

@@ -62,7 +62,7 @@ func (w *writer) keep(err error) {
 	}
 }
 
-// flush writes what was gathered.
+// flush writes the buffered events.
 func (w *writer) flush() error {
 	w.keep(w.to.Flush())
 	return w.err
@@ -115,7 +115,7 @@ func (w *writer) instant(name string, process, track int, at int64, args []repla
 	})
 }
 
-// process names a process, which is drawn under a number, and thread a track of it.
+// process writes the name of the process that is drawn under a number, and thread the name of one of its tracks.
 func (w *writer) process(number, pid int, name string) {
 	w.metadata("process_name", number, 0, fmt.Sprintf("%s %d", name, pid))
 }
@@ -129,7 +129,7 @@ func (w *writer) metadata(what string, process, track int, name string) {
 	w.event(event{Name: render.JSONText(what), Phase: "M", PID: process, TID: track, Args: &o})
 }
 
-// end writes what is after the events.
+// end writes the end of the file, after the events.
 func (w *writer) end(first time.Time, lost uint64) error {
 	_, err := fmt.Fprintf(w.to, "\n],\"otherData\":{\"start\":%q,\"lost_events\":%d}}\n", first.UTC().Format(time.RFC3339Nano), lost)
 	w.keep(err)

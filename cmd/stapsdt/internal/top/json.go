@@ -11,7 +11,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
-// jsonSnapshot is a screen for programs.
+// jsonSnapshot is a snapshot in JSON.
 type jsonSnapshot struct {
 	Time       time.Time  `json:"time"`
 	Seconds    float64    `json:"seconds"`

@@ -14,20 +14,20 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// state is what the keys have chosen.
+// state holds the choices made with keys.
 type state struct {
 	sort   *column
 	filter string
 	typing bool // whether keys are added to the filter
 	paused bool
 	help   bool
-	lower  bool // whether the table of open operations is the one with the selected row
+	lower  bool // whether the selected row is in the table of open operations
 	at     int  // the selected row
-	// selected identifies the selected row where the order changes.
+	// selected identifies the selected row when the order changes.
 	selected string
 	opened   *subject // the row that is shown alone, or nil
-	// first and firstOpen are the first rows of the tables that are shown, and scroll is the first line of what is
-	// shown alone.
+	// first and firstOpen are the first visible rows of the tables, and scroll is the first visible line of a row
+	// that is shown alone.
 	first, firstOpen, scroll int
 }
 
@@ -41,7 +41,7 @@ var helpLines = []string{
 	"q        end, as Ctrl-C does",
 }
 
-// key does what a key asks for, and reports whether that is to end.
+// key handles a key, and reports whether it ends the screen.
 func (st *state) key(e *tcell.EventKey, now *snapshot) (end bool) {
 	switch {
 	case e.Key() == tcell.KeyCtrlC:
@@ -100,10 +100,10 @@ func (st *state) rune(r rune) (end bool) {
 	return false
 }
 
-// maxFilter is how many characters a filter has at most.
+// maxFilter is the maximum number of characters of a filter.
 const maxFilter = 200
 
-// edit adds a key to the filter.
+// edit handles a key while the filter is typed.
 func (st *state) edit(e *tcell.EventKey) {
 	switch e.Key() {
 	case tcell.KeyEnter:
@@ -130,7 +130,7 @@ func (st *state) move(by int) {
 	st.selected = ""
 }
 
-// follow moves the selection to where its row is now, or keeps it within the table.
+// follow moves the selection to the new position of its row, or keeps it within the table.
 func (st *state) follow(rows []line, open []opened) {
 	if st.lower && len(open) == 0 {
 		st.lower, st.at, st.selected = false, 0, ""
@@ -151,10 +151,10 @@ func (st *state) follow(rows []line, open []opened) {
 	}
 }
 
-// identity distinguishes an open operation from others.
+// identity returns a string that distinguishes an open operation from others.
 func (o *opened) identity() string { return fmt.Sprint(o.name, " ", o.pid, " ", o.key.Text) }
 
-// subject is a row that is shown alone: an operation, or one that is open.
+// subject is a row that is shown alone: an operation, or an open operation.
 type subject struct {
 	title string
 	open  *opened // or nil
@@ -178,7 +178,7 @@ func (st *state) open(now *snapshot) {
 	}
 }
 
-// lines returns what is shown of the row.
+// lines returns the lines that show the row.
 func (s *subject) lines(now *snapshot, width int) []string {
 	if s.open != nil {
 		return s.openLines(now, width)
@@ -225,7 +225,7 @@ func (s *subject) openLines(now *snapshot, width int) []string {
 	return lines
 }
 
-// wrap divides a text into lines.
+// wrap divides a string into lines.
 func wrap(text string, width int) (lines []string) {
 	runes := []rune(text)
 	for len(runes) > width && width > 2 {

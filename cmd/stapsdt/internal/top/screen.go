@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// screen shows snapshots on a terminal, and takes keys. Its own goroutine draws, and another one makes the
+// screen shows snapshots on a terminal, and handles keys. One goroutine draws, and another one makes the
 // snapshots.
 type screen struct {
 	tcell.Screen
@@ -27,16 +27,16 @@ type screen struct {
 	warnings  warnings
 	restore   sync.Once
 	state     state
-	now       *snapshot // what is drawn, or nil
+	now       *snapshot // the snapshot that is drawn, or nil
 }
 
-// warnings keeps what is written to standard error until the terminal is restored.
+// warnings keeps the output to standard error until the terminal is restored.
 type warnings struct {
 	mu  sync.Mutex
 	all bytes.Buffer
 }
 
-// maxWarnings is how many bytes of warnings are kept.
+// maxWarnings is the maximum number of bytes of warnings that are kept.
 const maxWarnings = 64 << 10
 
 // Write implements io.Writer.
@@ -67,12 +67,12 @@ func openScreen(to *console.Console) (*screen, error) {
 		err = t.Init()
 	}
 	if err != nil {
-		return nil, nil // such as a terminal that is not known: it gets screens without keys
+		return nil, nil // such as an unknown terminal, which gets screens without keys
 	}
 	return &screen{Screen: t, to: to, snapshots: make(chan *snapshot, 1), state: state{sort: defaultColumn}}, nil
 }
 
-// take takes a snapshot in place of the one that was not drawn.
+// take passes a snapshot to the drawing goroutine, and replaces one that is not drawn yet.
 func (s *screen) take(new *snapshot) error {
 	for {
 		select {
@@ -90,8 +90,8 @@ func (s *screen) take(new *snapshot) error {
 // close restores the terminal.
 func (s *screen) close() { s.restore.Do(s.Fini) }
 
-// run draws what follow makes, until that ends or a key or ctx ends it. The terminal is restored before follow
-// detaches from probes, which may take a while.
+// run draws the snapshots that follow makes, until follow returns or a key or ctx ends it. The terminal is restored before
+// follow detaches from probes, which may take a while.
 func (s *screen) run(ctx context.Context, follow func(context.Context, *console.Console) error) (err error) {
 	defer s.close()
 	following, cancel := context.WithCancel(ctx)
@@ -119,7 +119,7 @@ func (s *screen) run(ctx context.Context, follow func(context.Context, *console.
 	return err
 }
 
-// loop draws until there is a reason to end. It returns the result of follow if that is it.
+// loop draws until a key, ctx or follow ends it. In the last case, it returns the result of follow.
 func (s *screen) loop(ctx context.Context, done chan error) *error {
 	events, quit := make(chan tcell.Event, 8), make(chan struct{})
 	defer close(quit)
@@ -161,11 +161,11 @@ func (s *screen) loop(ctx context.Context, done chan error) *error {
 	}
 }
 
-// stopPatience is how long a stop may take.
+// stopPatience is the maximum time that a stop takes.
 const stopPatience = 300 * time.Millisecond
 
-// suspend restores the terminal, and stops the process group, as the terminal does without this screen, until
-// the shell continues it.
+// suspend restores the terminal and stops the process group until the shell continues it, as the terminal does
+// without this screen.
 func (s *screen) suspend() {
 	if !continues() || s.Suspend() != nil {
 		return
@@ -182,8 +182,8 @@ func (s *screen) suspend() {
 	s.Sync()
 }
 
-// continues reports whether something can continue the process after a stop: its parent has to be of the same
-// session, as a shell is. The kernel does not let the terminal stop others either.
+// continues reports whether the parent can continue the process after a stop: it must be in the same session, as
+// a shell is. The kernel does not let the terminal stop other processes either.
 func continues() bool {
 	own, err := unix.Getsid(0)
 	parents, parentErr := unix.Getsid(os.Getppid())
@@ -198,7 +198,7 @@ var (
 	selected = plain.Bold(true).Underline(true)
 )
 
-// put writes a line, and what does not fit is cut. Texts of programs have been made printable.
+// put writes a line, cut to the width. Strings of programs are printable already.
 func (s *screen) put(y int, style tcell.Style, text string) {
 	width, height := s.Size()
 	if y < 0 || y >= height {
@@ -243,7 +243,7 @@ func (s *screen) drawLines(lines []string, height int) {
 	s.put(height-1, faint, "Esc back  ↑↓ scroll  q end")
 }
 
-// drawTables draws both tables, and what the keys do.
+// drawTables draws both tables and the footer.
 func (s *screen) drawTables(width, height int) {
 	y := 0
 	line := func(style tcell.Style, text string) {
@@ -259,7 +259,7 @@ func (s *screen) drawTables(width, height int) {
 	st := &s.state
 	rows, open := s.now.sorted(st.sort, st.filter), s.now.filtered(st.filter)
 	st.follow(rows, open)
-	room := max(height-1-y-3, 2) // without the headings, and the line between
+	room := max(height-1-y-3, 2) // without the headings and the line between the tables
 	forRows := min(len(rows), max(room-len(open), room/2))
 	st.first = window(st.first, st.at, forRows, len(rows), !st.lower)
 	st.firstOpen = window(st.firstOpen, st.at, max(room-forRows, 1), len(open), st.lower)
@@ -276,7 +276,7 @@ func (s *screen) drawTables(width, height int) {
 	s.put(height-1, faint, st.footer(s.warnings.last(), width))
 }
 
-// style returns that of a line of a table, whose heading is the first.
+// style returns the style of line i of a table. Line 0 is the heading.
 func style(i, at int, focused bool) tcell.Style {
 	switch {
 	case i == 0:
@@ -287,7 +287,7 @@ func style(i, at int, focused bool) tcell.Style {
 	return plain
 }
 
-// window returns the first of the rows that are shown, so that the selected one is among them.
+// window returns the index of the first visible row, such that the selected row is visible.
 func window(first, at, room, rows int, focused bool) int {
 	if focused {
 		first = min(max(first, at-room+1), at)
@@ -295,7 +295,7 @@ func window(first, at, room, rows int, focused bool) int {
 	return max(min(first, rows-room), 0)
 }
 
-// footer says what the keys do, or what was warned of.
+// footer returns the help for the keys, or the warning.
 func (st *state) footer(warning string, width int) string {
 	var parts []string
 	switch {

@@ -12,22 +12,22 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
-// maxOpen is how many open operations a snapshot has: those that have been open longest.
+// maxOpen is the maximum number of open operations in a snapshot. It keeps those that have been open longest.
 const maxOpen = 1000
 
-// snapshot is what there is to see at a time. It is not changed once it is made.
+// snapshot is the content of a screen at a time. It is immutable.
 type snapshot struct {
 	at     time.Time
-	window time.Duration // what rates and quantiles are of
+	window time.Duration // the time that rates and quantiles cover
 	lines  []line
 	open   []opened
 	names  []string // of --by
-	// These are numbers of operations: those that are open, those of rows for which there was no room, and those
-	// whose start found no room, and ends of those that began before. lost are events.
+	// These count operations: the open ones, those of rows that had no room, those whose start had no room, and those
+	// that ended but began before the run. lost counts events.
 	allOpen              int
 	others, full, before uint64
 	lost                 uint64
-	// unknown is the number of operations whose end may have been lost. If the source does not tell them, they are among those that are open.
+	// unknown counts operations whose end may have been lost. If the source cannot identify them, they count as open.
 	unknown int
 	told    bool
 }
@@ -36,7 +36,7 @@ type snapshot struct {
 type line struct {
 	name         string
 	by           []replay.Shown // in the order of --by
-	count        uint64         // of all
+	count        uint64         // of all operations
 	rate, errors float64        // per second
 	open         int
 	longest      time.Duration
@@ -47,7 +47,7 @@ type line struct {
 // opened is an operation that is open.
 type opened struct {
 	name      string
-	since     time.Duration // how long, or at most how long if its end may have been lost
+	since     time.Duration // how long it is open, at most if its end may have been lost
 	unknown   bool
 	pid, tid  uint32
 	goroutine uint64
@@ -56,7 +56,7 @@ type opened struct {
 	args      []replay.Shown
 }
 
-// snapshot returns what there is to see.
+// snapshot returns a snapshot of the table.
 func (t *table) snapshot(at time.Time, now time.Duration) *snapshot {
 	s := &snapshot{at: at, window: t.window(now), names: t.operations.By, others: t.others, full: t.operations.Full, before: t.operations.Ends()}
 	s.take(t)
@@ -75,7 +75,7 @@ func (t *table) snapshot(at time.Time, now time.Duration) *snapshot {
 	return s
 }
 
-// take takes the operations that are open, and counts them in the rows.
+// take adds the open operations, and counts them in the rows.
 func (s *snapshot) take(t *table) {
 	for _, r := range t.rows {
 		r.open, r.oldest = 0, 0
@@ -109,7 +109,7 @@ func (s *snapshot) take(t *table) {
 	}
 }
 
-// opened returns how an operation is shown.
+// opened returns the row of an open operation.
 func (t *table) opened(kind *replay.Kind, o *replay.Operation) opened {
 	shownAs := opened{
 		name: kind.Name, since: o.For(), unknown: !o.IsOpen(), pid: o.PID, tid: o.TID, goroutine: o.Goroutine,
@@ -129,7 +129,7 @@ func (t *table) opened(kind *replay.Kind, o *replay.Operation) opened {
 	return shownAs
 }
 
-// named returns the values of a row in the order of --by. Those that the kind does not have are unknown.
+// named returns the values of a row in the order of --by. Values that the kind does not have are unknown.
 func (t *table) named(kind *replay.Kind, values []replay.Value) []replay.Shown {
 	all := make([]replay.Shown, len(t.operations.By))
 	for i, name := range t.operations.By {
@@ -141,13 +141,13 @@ func (t *table) named(kind *replay.Kind, values []replay.Value) []replay.Shown {
 	return all
 }
 
-// arguments are what is known of an open operation, for people.
+// arguments formats the known values of an open operation for people.
 func (o *opened) arguments() string {
 	known := slices.DeleteFunc(slices.Clone(o.by), func(v replay.Shown) bool { return v.JSON == nil })
 	return replay.Join(append(known, o.args...))
 }
 
-// thread is the goroutine if it is known, or else the thread.
+// thread returns the goroutine ID if it is known, or else the thread ID.
 func (o *opened) thread() uint64 {
 	if o.goroutine != 0 {
 		return o.goroutine
@@ -155,7 +155,7 @@ func (o *opened) thread() uint64 {
 	return uint64(o.tid)
 }
 
-// title is the operation with its values of --by.
+// title returns the name of the operation with its values of --by.
 func (l *line) title() string { return strings.TrimSpace(l.name + " " + replay.Join(l.by)) }
 
 // of reports whether an open operation belongs to the row.
@@ -163,7 +163,7 @@ func (l *line) of(o *opened) bool {
 	return o.name == l.name && slices.EqualFunc(l.by, o.by, func(a, b replay.Shown) bool { return a.Text == b.Text })
 }
 
-// sorted returns the rows in an order, the first the largest, and those in which a text occurs.
+// sorted returns the rows that contain the filter, sorted by a column, the largest first.
 func (s *snapshot) sorted(by *column, filter string) []line {
 	rows := slices.Clone(s.lines)
 	rows = slices.DeleteFunc(rows, func(l line) bool { return !strings.Contains(l.title(), filter) })
@@ -177,7 +177,7 @@ func (s *snapshot) sorted(by *column, filter string) []line {
 	return rows
 }
 
-// filtered returns the open operations in which a text occurs.
+// filtered returns the open operations that contain the filter.
 func (s *snapshot) filtered(filter string) []opened {
 	return slices.DeleteFunc(slices.Clone(s.open), func(o opened) bool {
 		return !strings.Contains(o.name+" "+o.arguments(), filter)

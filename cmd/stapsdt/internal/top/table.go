@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// slots is how many screens an operation that has ended counts for.
+	// slots is the number of screens in which an operation that has ended is counted.
 	slots = 10
-	// maxRows is the maximum number of rows. The operations of others are counted together.
+	// maxRows is the maximum number of rows. Operations that have no row are counted together.
 	maxRows = 4096
 )
 
-// table has the numbers of the operations, by their kinds and the values of --by.
+// table counts the operations by kind and by the values of --by.
 type table struct {
 	operations replay.Operations
 	rows       map[string]*row
-	others     uint64 // operations that have ended, for which there was no row
-	slot       int    // of the present
+	others     uint64 // operations that have ended without a row
+	slot       int    // the present one
 	began      [slots]time.Duration
 	key        []byte
 }
@@ -31,14 +31,14 @@ type table struct {
 // row is a line of the table.
 type row struct {
 	kind   *replay.Kind
-	values []replay.Value // of --by; one that is unknown has no item
+	values []replay.Value // of --by; an unknown value has no item
 	slots  [slots]slot
 	count  uint64 // of all operations that have ended
 	open   int
-	oldest time.Duration // how long the oldest one is open
+	oldest time.Duration // how long the oldest operation has been open
 }
 
-// slot has the operations that have ended in a part of the time.
+// slot counts the operations that have ended in a part of the time.
 type slot struct {
 	count, errors uint64
 	took          layout.Tallies // by the buckets of layout.Powers
@@ -92,7 +92,7 @@ func (t *table) row(kind *replay.Kind, values []replay.Value) *row {
 	return r
 }
 
-// appendKey appends what distinguishes values.
+// appendKey appends bytes that distinguish a value from others.
 func appendKey(to []byte, v *replay.Value) []byte {
 	if v.Item == nil {
 		return append(to, '-')
@@ -104,7 +104,7 @@ func appendKey(to []byte, v *replay.Value) []byte {
 	return append(to, v.Text...)
 }
 
-// evict removes the rows of operations that are not busy, and reports whether there were any.
+// evict removes the rows of idle operations, and reports whether it removed any.
 func (t *table) evict() (found bool) {
 	for key, r := range t.rows {
 		if busy, _ := r.recent(); busy.count == 0 && r.open == 0 {
@@ -116,7 +116,7 @@ func (t *table) evict() (found bool) {
 	return found
 }
 
-// turn begins a new slot at a time.
+// turn begins a new slot at the time now.
 func (t *table) turn(now time.Duration) {
 	t.slot = (t.slot + 1) % slots
 	t.began[t.slot] = now
@@ -125,7 +125,7 @@ func (t *table) turn(now time.Duration) {
 	}
 }
 
-// window returns how much time the slots are of.
+// window returns the time that the slots cover.
 func (t *table) window(now time.Duration) time.Duration {
 	first := now
 	for _, began := range t.began {
@@ -136,7 +136,7 @@ func (t *table) window(now time.Duration) time.Duration {
 	return max(now-first, 0)
 }
 
-// recent returns the sum of the slots, and the histogram of them.
+// recent returns the sum of the slots, and their histogram.
 func (r *row) recent() (sum slot, h *render.Histogram) {
 	sum.took = layout.Tallies{}
 	for i := range r.slots {

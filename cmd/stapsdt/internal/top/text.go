@@ -16,7 +16,7 @@ type column struct {
 	name   string
 	number func(*line) float64 // nil for the name of the operation
 	text   func(*line) string
-	least  int // how wide the terminal is at least that shows it
+	least  int // the minimum width of a terminal that shows it
 }
 
 func perSecond(f float64) string {
@@ -36,7 +36,7 @@ func duration(f float64) string {
 	return render.Duration(f)
 }
 
-// columns are those of the table of operations.
+// columns are the columns of the table of operations.
 var columns = []column{
 	{"RATE/S", func(l *line) float64 { return l.rate }, func(l *line) string { return perSecond(l.rate) }, 40},
 	{"OPEN", func(l *line) float64 { return float64(l.open) }, func(l *line) string { return fmt.Sprint(l.open) }, 30},
@@ -47,10 +47,10 @@ var columns = []column{
 	{"OPERATION", nil, nil, 0},
 }
 
-// defaultColumn is the one by which rows are sorted at first: the busiest ones come first.
+// defaultColumn is the column by which rows are sorted initially, so that the busiest ones come first.
 var defaultColumn = &columns[0]
 
-// head is the first line.
+// head returns the first line.
 func (s *snapshot) head() string {
 	var rate, errors float64
 	for i := range s.lines {
@@ -64,7 +64,7 @@ func (s *snapshot) head() string {
 	return strings.Join(parts, "  ")
 }
 
-// notes say what is not shown.
+// notes returns lines about what is not shown.
 func (s *snapshot) notes() (all []string) {
 	if s.lost > 0 && !s.told {
 		all = append(all, fmt.Sprintf("%s lost: what has ended may be open here", render.Number(s.lost, "event")))
@@ -84,7 +84,7 @@ func (s *snapshot) notes() (all []string) {
 	return all
 }
 
-// rows returns the lines of the table of operations, the first of which is its heading.
+// rows returns the lines of the table of operations, beginning with the heading.
 func (s *snapshot) rows(all []line, width int) []string {
 	table := render.Table{Width: width}
 	var head []string
@@ -111,7 +111,7 @@ func (s *snapshot) rows(all []line, width int) []string {
 	return split(table.Text())
 }
 
-// openRows returns the lines of the table of operations that are open, the first of which is its heading.
+// openRows returns the lines of the table of open operations, beginning with the heading.
 func openRows(all []opened, width int) []string {
 	table := render.Table{Width: width, Right: 3}
 	thread := "TID"
@@ -165,5 +165,5 @@ func (s *snapshot) text(width int) []byte {
 	return b.Bytes()
 }
 
-// longest is how many open operations a screen without keys has.
+// longest is the maximum number of open operations on a screen without keys.
 const longest = 10

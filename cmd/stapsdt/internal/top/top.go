@@ -19,21 +19,21 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Options say what is shown.
+// Options select what is shown.
 type Options struct {
 	// By are expressions whose values divide the operations of a name.
 	By []string
-	// JSON is for programs: each screen is an object.
+	// JSON selects output for programs: each screen is an object.
 	JSON bool
 	// Screens is the number of screens after which the run ends, or 0 for none.
 	Screens int
 	// Interval is the time between two screens.
 	Interval time.Duration
-	// From are the recordings whose operations are shown, instead of those of processes.
+	// From are the recordings to read instead of processes.
 	From replay.From
 }
 
-// maxText is how many bytes of an argument are kept.
+// maxText is the maximum number of bytes of an argument that are kept.
 const maxText = events.TextSize
 
 // view makes snapshots of the operations. It is an events.Consumer.
@@ -44,10 +44,10 @@ type view struct {
 	last     time.Duration // the time of the last event, by the stream's clock
 	lastAt   time.Time
 	show     func(*snapshot) error
-	left     int // screens; negative if there is no limit
+	left     int // remaining screens; negative if there is no limit
 }
 
-// Run shows operations until the run ends. names are those of operations, PROVIDER:NAME.
+// Run shows operations until the run ends. names are names of operations, PROVIDER:NAME.
 func Run(ctx context.Context, to *console.Console, config run.Config, names []string, o Options) (err error) {
 	if o.Screens < 0 {
 		return console.Usagef("-n %d is negative", o.Screens)
@@ -141,7 +141,7 @@ func (v *view) Tick() (next time.Duration, more bool, err error) {
 	return next, v.left != 0, nil
 }
 
-// snapshot returns what there is to see now, or at the end of a recording.
+// snapshot returns the snapshot for now, or for the end of a recording.
 func (v *view) snapshot() *snapshot {
 	at, now := v.lastAt, v.last
 	if v.stream.Live {

@@ -20,23 +20,23 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Options say what is shown of the events.
+// Options select the events and the output.
 type Options struct {
-	// JSON is for programs, and not for people.
+	// JSON selects the output for programs.
 	JSON bool
 	// Limit is the number of events after which the trace ends, or 0 for none.
 	Limit uint64
-	// Show are the expressions that are shown instead of all arguments, if there are any.
+	// Show are expressions whose values are shown instead of all arguments, if there are any.
 	Show []string
-	// TextSize is how many bytes of a text are shown, at most MaxText.
+	// TextSize is the number of bytes of a string that are shown, at most MaxText.
 	TextSize int
 	// Verbose shows the fields of structs that arguments point to.
 	Verbose bool
-	// From are the recordings, or the page, whose events are shown instead of those of processes.
+	// From names the recordings or the page whose events are shown instead of the events of processes.
 	From replay.From
 }
 
-// MaxText is what a program can read of a text without touching a third page.
+// MaxText is the number of bytes of a string that a program can read without touching a third page.
 const MaxText = 4000
 
 // Run shows events until the run ends.
@@ -67,7 +67,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	return t.report()
 }
 
-// needs says what a program's own events have to have. Only the kernel reads what an argument points to.
+// needs returns the requirements for a program's own events. Only the kernel reads what an argument points to.
 func (o *Options) needs() live.Needs {
 	return live.Needs{Exprs: o.Show, Check: func(p *recording.Probe) error {
 		for _, a := range p.Args {
@@ -87,7 +87,7 @@ type trace struct {
 	lines   render.Lines
 	sources map[*recording.Probe]*render.Source
 	shown   uint64
-	lost    uint64 // that were reported, or shown where they are missing
+	lost    uint64 // events that were reported, or shown where they are missing
 }
 
 // Know implements events.Consumer.
@@ -136,7 +136,7 @@ func (t *trace) Tick() (next time.Duration, more bool, err error) {
 	return engine.Rest, true, t.lines.Flush(t.Out)
 }
 
-// warnLost says how many events were lost since it last did.
+// warnLost warns of the events that were lost since its last call.
 func (t *trace) warnLost() {
 	if lost := t.stream.Lost(); lost > t.lost {
 		t.stream.WarnLost(t.Console, lost-t.lost)
@@ -144,7 +144,7 @@ func (t *trace) warnLost() {
 	}
 }
 
-// hole says that events are missing before one. For people, the end of the trace says how many are before the first.
+// hole shows that events are missing before an event. For people, the end of the trace shows the number of events that are missing before the first.
 func (t *trace) hole(e *events.Event) error {
 	if err := t.lines.Flush(t.Out); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (t *trace) hole(e *events.Event) error {
 	return err
 }
 
-// encodeLost writes a number of lost events, before a time or, if it is "", at times that are not known or after the last event.
+// encodeLost writes the number of events lost before a time. If before is "", the time is unknown or after the last event.
 func (t *trace) encodeLost(before string, events uint64) error {
 	return render.NewEncoder(t.Out).Encode(struct {
 		Before string `json:"time,omitempty"`
@@ -168,7 +168,7 @@ func (t *trace) encodeLost(before string, events uint64) error {
 	}{before, events})
 }
 
-// report shows what is left, and says what is missing.
+// report prints the remaining events, and warns of missing ones.
 func (t *trace) report() error {
 	if err := t.lines.Flush(t.Out); err != nil {
 		return err

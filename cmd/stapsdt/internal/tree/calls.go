@@ -14,11 +14,11 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// calls makes trees of calls of functions: a call belongs to the last one that its goroutine has begun and
-// that is not over.
+// calls builds trees of function calls: the parent of a call is the last call that its goroutine has begun and
+// that has not ended.
 type calls struct {
 	goroutines map[goroutine]*callStack
-	trees      *list.List // of *callStack, the one with the oldest root first
+	trees      *list.List // of *callStack, the oldest root first
 	shows      map[*recording.Probe]*replay.Arguments
 	ids        uint64
 	size       int    // frames and operations of trees that are not finished
@@ -28,13 +28,13 @@ type calls struct {
 	finished                                   func(*tree, replay.Ended) error
 }
 
-// goroutine identifies one by the address of its g, which another one can have later.
+// goroutine identifies a goroutine by the address of its g, which another goroutine can have later.
 type goroutine struct {
 	file *replay.File
 	g    uint64
 }
 
-// callStack are the calls of a goroutine that are not over, the outermost first. There is at least one.
+// callStack holds the open calls of a goroutine, the outermost first. There is at least one.
 type callStack struct {
 	of     goroutine
 	id     uint64 // of the goroutine, or 0
@@ -43,11 +43,11 @@ type callStack struct {
 	place  *list.Element // in calls.trees
 }
 
-// frame is a call that is not over.
+// frame is an open call.
 type frame struct {
 	name  string
 	depth uint64
-	node  *node // nil if there was no room for it
+	node  *node // nil if the tree had no room for it
 	where []events.Truth
 }
 
@@ -55,8 +55,8 @@ func newCalls(finished func(*tree, replay.Ended) error) *calls {
 	return &calls{goroutines: map[goroutine]*callStack{}, trees: list.New(), shows: map[*recording.Probe]*replay.Arguments{}, finished: finished}
 }
 
-// add adds an event. A call at a depth, and a return, are after the end of all calls that are deeper: a
-// panic or Goexit has ended those whose return was not seen.
+// add adds an event. A call at a depth, or a return, means that all deeper calls have ended: calls whose return
+// was not seen were ended by a panic or Goexit.
 func (c *calls) add(e *recording.Event, file *replay.File, call *events.Call) error {
 	if call.G == 0 {
 		c.foreign++
@@ -64,7 +64,7 @@ func (c *calls) add(e *recording.Event, file *replay.File, call *events.Call) er
 	}
 	at := goroutine{file, call.G}
 	s := c.goroutines[at]
-	if s != nil && s.id != e.Goroutine { // another goroutine has its g now
+	if s != nil && s.id != e.Goroutine { // another goroutine uses this g now
 		c.unwind(s, 0)
 		s = nil
 	}
@@ -91,7 +91,7 @@ func (c *calls) add(e *recording.Event, file *replay.File, call *events.Call) er
 	return c.end(s, last, e, call)
 }
 
-// unwind removes the calls of a goroutine that are at a depth or deeper, and reports whether one is left.
+// unwind removes the calls of a goroutine at a depth or deeper, and reports whether a call is left.
 func (c *calls) unwind(s *callStack, depth uint64) bool {
 	for len(s.frames) > 0 && s.frames[len(s.frames)-1].depth >= depth {
 		if n := s.frames[len(s.frames)-1].node; n != nil {
@@ -108,7 +108,7 @@ func (c *calls) unwind(s *callStack, depth uint64) bool {
 	return false
 }
 
-// start adds a call: to those of its goroutine, or as the root of a tree if s is nil.
+// start adds a call to the stack of its goroutine, or as the root of a tree if s is nil.
 func (c *calls) start(s *callStack, at goroutine, f frame, e *recording.Event, call *events.Call) {
 	c.ids++
 	n := &node{
@@ -161,7 +161,7 @@ func (c *calls) show(e *recording.Event) []replay.Shown {
 	return show.Show(e)
 }
 
-// end ends the innermost call of a goroutine, and with the outermost its tree.
+// end ends the innermost call of a goroutine, and its tree if the call is the outermost.
 func (c *calls) end(s *callStack, f *frame, e *recording.Event, call *events.Call) error {
 	if n := f.node; n != nil {
 		n.ended, n.took, n.failed = true, e.Monotonic-n.since, call.Failed
@@ -185,7 +185,7 @@ func (c *calls) end(s *callStack, f *frame, e *recording.Event, call *events.Cal
 	return c.finished(s.tree, replay.Ended{Selected: selected})
 }
 
-// remove removes the calls of a goroutine, and their tree from those that are not finished.
+// remove removes the calls of a goroutine, and their tree from the unfinished ones.
 func (c *calls) remove(s *callStack) {
 	c.trees.Remove(s.place)
 	c.size -= len(s.frames) + s.tree.nodes
@@ -193,7 +193,7 @@ func (c *calls) remove(s *callStack) {
 	delete(c.goroutines, s.of)
 }
 
-// forget forgets the calls of a process that has ended.
+// forget removes the calls of a process that has ended.
 func (c *calls) forget(file *replay.File) {
 	for e := c.trees.Front(); e != nil; {
 		s := e.Value.(*callStack)
@@ -204,7 +204,7 @@ func (c *calls) forget(file *replay.File) {
 	}
 }
 
-// report says which calls are not shown.
+// report prints which calls are not shown.
 func (c *calls) report(to *console.Console) {
 	if c.strays > 0 {
 		to.Warn("not included: %s whose calls began earlier, or were lost", render.Number(c.strays, "return"))

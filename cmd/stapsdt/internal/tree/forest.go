@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// maxNodes is the maximum number of operations in trees that are not finished. Beyond it, the oldest tree is given
-	// up.
+	// maxNodes is the maximum number of operations in unfinished trees. If it is exceeded, the oldest tree is
+	// dropped.
 	maxNodes = 1 << 17
-	// maxPerTree is the maximum number of operations in a tree. Others are counted.
+	// maxPerTree is the maximum number of operations in a tree. Further ones are only counted.
 	maxPerTree = 10_000
 )
 
@@ -27,10 +27,10 @@ type node struct {
 	since     time.Duration // by CLOCK_MONOTONIC
 	took      time.Duration
 	ended     bool
-	unwound   bool // a call whose return was not seen, though it is over
+	unwound   bool // a call that has ended although its return was not seen
 	failed    bool
 	args      []replay.Shown // of the start
-	result    []replay.Shown // of the end, apart from what the start has too
+	result    []replay.Shown // of the end, without those of the start
 	process   *replay.File
 	pid, tid  uint32
 	goroutine uint64
@@ -39,22 +39,22 @@ type node struct {
 	tree      *tree
 }
 
-// tree is a root with what belongs to it.
+// tree is a root operation with its descendants.
 type tree struct {
 	root *node
-	// nodes is the number of operations, and dropped that of others, for which there was no room.
+	// nodes counts the operations, and dropped counts those for which there was no room.
 	nodes, dropped int
-	failed         bool // one of the operations has
-	// lost is the number of events that were lost before the root began, and afterwards the number of those that were
-	// lost while it was open.
+	failed         bool // an operation has failed
+	// lost is the number of events that were lost before the root began. When the root has ended, it is the number of events
+	// that were lost while it was open.
 	lost uint64
-	// partial says that the recording has lost events of the time when the root began.
+	// partial means that the recording has lost events of the time when the root began.
 	partial bool
 	keys    []key
 	place   *list.Element // in forest.trees
 }
 
-// key identifies an operation: spans have ids that are unique in their process, and others an id of their kind.
+// key identifies an operation: the ID of a span is unique in its process, and any other ID within its kind.
 type key struct {
 	file *replay.File
 	pid  uint32
@@ -63,7 +63,7 @@ type key struct {
 	text string
 }
 
-// forest makes trees of operations.
+// forest builds trees of operations.
 type forest struct {
 	operations replay.Operations
 	nodes      map[key]*node
@@ -72,8 +72,8 @@ type forest struct {
 	ends       map[*recording.Probe]*replay.Arguments
 	size       int
 	lost       uint64 // events
-	// givenUp is the number of trees that had to make room, and dropped that of operations of finished trees for which
-	// there was none.
+	// givenUp counts trees that were dropped to make room, and dropped counts operations that had no room in trees that
+	// are finished.
 	givenUp, dropped uint64
 	// finished is called with each tree whose root has ended.
 	finished func(*tree, replay.Ended) error
@@ -141,11 +141,11 @@ func (f *forest) start(kind *replay.Kind, o *replay.Operation, e *recording.Even
 	}
 }
 
-// end ends an operation, and with a root its tree.
+// end ends an operation, and its tree if the operation is a root.
 func (f *forest) end(ended replay.Ended, e *recording.Event) error {
 	n := f.open[ended.Start]
 	delete(f.open, ended.Start)
-	if n == nil || n.tree.place == nil { // there was no room for it, or its tree is finished
+	if n == nil || n.tree.place == nil { // its tree had no room for it, or is finished
 		return nil
 	}
 	n.ended, n.took, n.failed = true, ended.Took, f.operations.Failed(e)
@@ -169,7 +169,7 @@ func (f *forest) end(ended replay.Ended, e *recording.Event) error {
 	return f.finished(n.tree, ended)
 }
 
-// unknown returns the number of trees whose root may have ended: its end may have been lost.
+// unknown returns the number of trees whose root may have ended, because its end may have been lost.
 func (f *forest) unknown() (n int) {
 	for e := f.trees.Front(); e != nil; e = e.Next() {
 		if root := e.Value.(*tree).root; !root.isOpen() {
@@ -179,10 +179,10 @@ func (f *forest) unknown() (n int) {
 	return n
 }
 
-// isOpen reports whether an operation without an end is known to have none.
+// isOpen reports whether an operation whose end was not seen is known to be open.
 func (n *node) isOpen() bool { return n.process.Keeps(n.since) }
 
-// has reports whether one of some values has the name and the value of another.
+// has reports whether all contains a value with the name and the value of one.
 func has(all []replay.Shown, one replay.Shown) bool {
 	for _, other := range all {
 		if other.Name == one.Name && other.Text == one.Text {
@@ -192,7 +192,7 @@ func has(all []replay.Shown, one replay.Shown) bool {
 	return false
 }
 
-// remove removes a tree from those that are not finished.
+// remove removes a tree from the unfinished ones.
 func (f *forest) remove(t *tree) {
 	f.trees.Remove(t.place)
 	t.place = nil
@@ -205,7 +205,7 @@ func (f *forest) remove(t *tree) {
 	t.keys = nil
 }
 
-// forget forgets the operations of a process that has ended, and returns the number of its trees.
+// forget removes the operations of a process that has ended, and returns the number of its trees.
 func (f *forest) forget(file *replay.File) {
 	for e := f.trees.Front(); e != nil; {
 		t := e.Value.(*tree)

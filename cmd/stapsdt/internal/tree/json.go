@@ -10,8 +10,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
-// jsonTree is a tree for programs. The operations are a list, each after its parent: a hostile program makes a tree
-// deeper than readers of JSON go.
+// jsonTree is a tree in JSON. The operations are a list, each after its parent, because a hostile program can make a
+// tree deeper than JSON parsers allow.
 type jsonTree struct {
 	Time        time.Time       `json:"time"`
 	Operation   render.JSONText `json:"operation"`
@@ -19,7 +19,7 @@ type jsonTree struct {
 	PID         uint32          `json:"pid"`
 	Failed      bool            `json:"failed"`
 	Operations  []jsonNode      `json:"operations"`
-	// Parent is the id of an operation to which the tree belongs and that is not in it, or 0.
+	// Parent is the ID of the root's parent, which is not in the tree, or 0.
 	Parent  uint64 `json:"parent"`
 	Dropped int    `json:"dropped"`
 	Lost    uint64 `json:"lost"`
@@ -31,7 +31,7 @@ type jsonNode struct {
 	Parent      uint64            `json:"parent"`
 	Depth       int               `json:"depth"`
 	Operation   render.JSONText   `json:"operation"`
-	Start       time.Duration     `json:"start"` // after that of the root
+	Start       time.Duration     `json:"start"` // relative to the start of the root
 	Nanoseconds time.Duration     `json:"nanoseconds"`
 	Own         time.Duration     `json:"own"`
 	Part        float64           `json:"part"`

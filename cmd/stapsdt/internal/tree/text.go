@@ -13,17 +13,17 @@ import (
 
 const (
 	bold, dim, red, plain = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[0m"
-	// maxIndent is the depth from which operations are not indented further.
+	// maxIndent is the depth beyond which operations are not indented further.
 	maxIndent = 30
 )
 
 // writer writes trees for people.
 type writer struct {
 	color bool
-	width int // of a line, or 0 for any
+	width int // of a line, or 0 for no limit
 }
 
-// text returns a tree.
+// text formats a tree.
 func (w *writer) text(t *tree) []byte {
 	var b bytes.Buffer
 	root := t.root
@@ -67,8 +67,8 @@ func indent(depth int) string {
 	return strings.Repeat("  ", depth)
 }
 
-// columns returns the times of an operation: how long it took, how much of this was its own, and the part of the
-// root's time.
+// columns formats the times of an operation: its duration, the part of it without its children, and its percentage of
+// the root's time.
 func (n *node) columns(root *node) string {
 	took := n.end(root) - n.since
 	text := render.Duration(float64(took))
@@ -78,12 +78,12 @@ func (n *node) columns(root *node) string {
 	return fmt.Sprintf("%8s %8s  %3d%%  ", text, render.Duration(float64(n.own(root))), n.part(root))
 }
 
-// part is the operation's part of the root's time, in percent.
+// part returns the operation's share of the root's time, in percent.
 func (n *node) part(root *node) int {
 	return int((100*float64(n.end(root)-n.since))/float64(max(root.took, 1)) + 0.5)
 }
 
-// describe returns the name of an operation, and what is known of it.
+// describe returns the name of an operation and its known properties.
 func (n *node) describe() string {
 	text := render.Printable(n.name)
 	if all := append(append([]replay.Shown{}, n.args...), n.result...); len(all) > 0 {
@@ -103,7 +103,7 @@ func (n *node) describe() string {
 	return text
 }
 
-// notes say what is missing.
+// notes returns lines about missing events and operations.
 func (t *tree) notes() (all []string) {
 	if t.root.parent != 0 {
 		all = append(all, fmt.Sprintf("it belongs to the operation %d, which is not selected, began earlier, or was lost", t.root.parent))

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// end returns when an operation has ended, or what is known of that when its root has ended.
+// end returns the end of an operation or, if its own end was not seen, the end of its root.
 func (n *node) end(root *node) time.Duration {
 	if n.ended {
 		return n.since + n.took
@@ -16,7 +16,7 @@ func (n *node) end(root *node) time.Duration {
 	return max(n.since, root.since+root.took)
 }
 
-// own returns how much of the operation's time none of its children was open.
+// own returns the part of the operation's time in which none of its children was open.
 func (n *node) own(root *node) time.Duration {
 	first, last := n.since, n.end(root)
 	children := slices.Clone(n.children)
@@ -38,7 +38,7 @@ func (t *tree) walk(f func(n *node, depth int, last bool)) {
 		depth int
 		last  bool
 	}
-	// A hostile program makes a tree as deep as it likes: this needs no recursion.
+	// No recursion: a hostile program can make a tree of any depth.
 	stack := []step{{t.root, 0, true}}
 	for len(stack) > 0 {
 		s := stack[len(stack)-1]

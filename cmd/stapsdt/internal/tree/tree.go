@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package tree shows each operation with those that it consists of, when it has ended.
+// Package tree shows each operation that has ended as a tree, with the operations that it consists of.
 package tree
 
 import (
@@ -18,18 +18,18 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Options say which trees are shown.
+// Options select the trees that are shown.
 type Options struct {
-	// JSON is for programs: each tree is an object.
+	// JSON selects output for programs: each tree is an object.
 	JSON bool
 	// Limit is the number of trees after which the run ends, or 0 for none.
 	Limit int
-	// Slowest is how many trees are shown when the run ends, those whose roots took longest. If it is 0, each tree is
-	// shown when its root has ended.
+	// Slowest is the number of trees that are shown when the run ends: those whose roots took longest. If it is 0, each
+	// tree is shown when its root has ended.
 	Slowest int
-	// Errors selects the trees in which an operation has failed.
+	// Errors selects only trees in which an operation has failed.
 	Errors bool
-	// From are the recordings whose operations are shown, instead of those of processes.
+	// From are the recordings to read instead of processes.
 	From replay.From
 }
 
@@ -48,7 +48,7 @@ type view struct {
 	slowest []*tree // in the order of their times, the slowest first
 }
 
-// Run shows trees until the run ends. names are those of operations, PROVIDER:NAME.
+// Run shows trees until the run ends. names are names of operations, PROVIDER:NAME.
 func Run(ctx context.Context, to *console.Console, config run.Config, names []string, o Options) error {
 	config.JSON = o.JSON
 	switch {
@@ -84,7 +84,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	return v.report()
 }
 
-// plan decides what grows the trees, and returns the options of the stream.
+// plan creates the forest or the calls from which trees are built, and returns the options of the stream.
 func (v *view) plan(config *run.Config, names []string) (events.Options, error) {
 	functions, err := events.Functions(names)
 	switch {
@@ -113,7 +113,7 @@ func (v *view) lost() {
 	v.forest.lost = v.stream.Lost()
 }
 
-// report says what is not shown.
+// report prints what is not shown.
 func (v *view) report() error {
 	err := v.stream.Report(events.Unended, 0)
 	var open, unknown int
@@ -171,7 +171,7 @@ func (v *view) Tick() (next time.Duration, more bool, err error) {
 	return engine.Rest, true, nil
 }
 
-// finished shows a tree whose root has ended, if it is selected, or keeps it if it is among the slowest.
+// finished handles a selected tree whose root has ended: it shows the tree, or keeps it if it is among the slowest.
 func (v *view) finished(t *tree, ended replay.Ended) error {
 	if !ended.Selected || v.options.Errors && !t.failed {
 		return nil

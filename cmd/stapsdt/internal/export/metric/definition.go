@@ -17,14 +17,14 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// definition is what follows from a rule, wherever its events come from.
+// definition holds the data that follows from a rule, whatever the source of its events.
 type definition struct {
 	rules.Metric
 	by     []string // the expressions of the first labels
-	labels []string // the names of all
+	labels []string // the names of all labels
 	first  int      // the index of a native histogram's second bucket
 
-	containers rule.ContainerLabels // which follow those of by
+	containers rule.ContainerLabels // the labels that follow the labels of by
 }
 
 func define(text rules.Metric) definition {
@@ -48,12 +48,12 @@ func (m *definition) specs() []string {
 	return []string{m.Probe}
 }
 
-// counting returns what is counted of the events of a probe. A counter never falls.
+// counting returns the part of a program that the rule defines. A counter never falls.
 func (m *definition) counting() bpf.Counting {
 	return bpf.Counting{Value: m.Value, For: "a metric", Rises: m.Kind == rules.Counter, Latest: m.Kind == rules.Gauge, By: m.by, Where: m.Where}
 }
 
-// labelOf returns a value as a label. Gauges whose labels would become equal later must be one series, which has the latest of their values.
+// labelOf converts a value to a label. Gauges whose labels would become equal later must share a series, which has their latest value.
 func labelOf(v *replay.Value) string {
 	if v.Item.Type.Kind == expr.String {
 		return strings.ToValidUTF8(v.Text, "\uFFFD")
@@ -61,10 +61,10 @@ func labelOf(v *replay.Value) string {
 	return string(render.AppendNumber(nil, v.Item.Type, v.Bits))
 }
 
-// isOne reports whether there is one series only, so that its labels are known before its first event.
+// isOne reports whether there is only one series, so that its labels are known before its first event.
 func (m *definition) isOne() bool { return len(m.by) == 0 && len(m.OpenLabels()) == 0 }
 
-// openLabels returns the values of the labels OpenLabels.
+// openLabels returns the values of OpenLabels.
 func (m *definition) openLabels(provider, probe string) (values []string) {
 	for _, name := range m.OpenLabels() {
 		if name == "provider" {
@@ -76,7 +76,7 @@ func (m *definition) openLabels(provider, probe string) (values []string) {
 	return values
 }
 
-// scaleOf returns the factor for a value.
+// scaleOf returns the scale factor for a value of a type.
 func (m *definition) scaleOf(t expr.Type) (float64, error) {
 	switch {
 	case m.Scale != 0:
@@ -87,7 +87,7 @@ func (m *definition) scaleOf(t expr.Type) (float64, error) {
 	return 0, fmt.Errorf("the unit of %s is unknown: give scale, such as 1e-6 for microseconds", m.Value)
 }
 
-// bounds returns the bounds of the buckets, for a value.
+// bounds returns the bounds of the buckets for a value of a type.
 func (m *definition) bounds(t expr.Type) (*layout.Bounds, error) {
 	scale, err := m.scaleOf(t)
 	if err != nil {
@@ -100,7 +100,7 @@ func (m *definition) bounds(t expr.Type) (*layout.Bounds, error) {
 	return layout.NewBounds(list, scale, t)
 }
 
-// divide makes the buckets of a series, if it has none.
+// divide creates the buckets of a series, if it has none.
 func (m *definition) divide(s *expose.Series) {
 	if s.Buckets == nil && !m.Native {
 		s.Buckets = make([]uint64, len(m.Bounds)+1)
@@ -110,7 +110,7 @@ func (m *definition) divide(s *expose.Series) {
 	}
 }
 
-// count adds n events to the bucket of a series that has this number in the list of the bounds.
+// count adds n events to the bucket of a series with the index slot in the list of the bounds.
 func (m *definition) count(s *expose.Series, slot int, n uint64) {
 	switch {
 	case n == 0:

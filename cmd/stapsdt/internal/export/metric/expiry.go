@@ -22,9 +22,9 @@ type history struct {
 	// dropped is when a retired row was last dropped, because there were too many. A series that
 	// appears after that may have been there before: its counting begins then.
 	dropped  time.Time
-	events   uint64 // of the rows that were removed
+	events   uint64 // events of the rows that were removed
 	overflow uint64 // the events that had no room, at the last sweep
-	warned   bool   // and there were more than at the sweep before
+	warned   bool   // true after a warning, while overflow still rises
 }
 
 // rowKey identifies a row of a metric.
@@ -36,8 +36,8 @@ type rowKey struct {
 // activity is the state of a row at the last sweep.
 type activity struct {
 	count   uint64
-	changed time.Time // when count was last found to be another one
-	since   time.Time // when counting began, or zero if with the rule
+	changed time.Time // when count was last seen to change
+	since   time.Time // when counting began, or zero if it began with the rule
 }
 
 type retiredRow struct {
@@ -48,7 +48,7 @@ type retiredRow struct {
 // retiredPerSeries bounds the retired rows of a metric, by the number of its series.
 const retiredPerSeries = 4
 
-// purgeInterval returns how often a metric looks for rows that have expired.
+// purgeInterval returns the interval in which a metric removes expired rows.
 func (m *Metric) purgeInterval() time.Duration {
 	if m.Expire == 0 {
 		return time.Minute
@@ -105,7 +105,7 @@ func (h *history) activityOf(id rowKey, count uint64, now time.Time) activity {
 	return a
 }
 
-// began returns when the counting of a row began that the last sweep has not seen.
+// began returns when counting began for a row that the last sweep did not see.
 func (h *history) began(id rowKey) time.Time {
 	if before, ok := h.retired[id]; ok {
 		return before.since
@@ -113,7 +113,7 @@ func (h *history) began(id rowKey) time.Time {
 	return h.dropped
 }
 
-// warnFull warns that a metric has no room for further series, when that begins.
+// warnFull warns when a metric begins to lack room for further series.
 func (m *Metric) warnFull(overflow uint64) {
 	h := &m.history
 	more := overflow - h.overflow
@@ -123,7 +123,7 @@ func (m *Metric) warnFull(overflow uint64) {
 	h.overflow, h.warned = overflow, more > 0
 }
 
-// retire removes a row from its table. The last value of a gauge is of no use later.
+// retire removes a row from its table. It does not keep the last value of a gauge, which is of no use later.
 func (m *Metric) retire(id rowKey, a activity, r *layout.Row) error {
 	taken, err := id.of.Take(r)
 	if err != nil {
@@ -163,8 +163,8 @@ func (h *history) dropRetired(most int, now time.Time) {
 	}
 }
 
-// restore adds to a row what it had before it was removed. It returns when its counting began,
-// which is zero if it began with the rule.
+// restore adds the counts of a row before its removal to the row. It returns when its counting began, which is zero if
+// it began with the rule.
 func (h *history) restore(t *layout.Tables, r *layout.Row) (since time.Time) {
 	id := rowKey{t, string(r.Key)}
 	if before, ok := h.retired[id]; ok {

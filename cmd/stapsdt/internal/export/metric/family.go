@@ -20,7 +20,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// Family returns the metric and the number of events in it.
+// Family returns the metric, and its number of events.
 func (m *Metric) Family() (f *expose.Family, events uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -44,10 +44,10 @@ func (m *Metric) Family() (f *expose.Family, events uint64, err error) {
 // collection is the state of one Family call.
 type collection struct {
 	*Metric
-	series map[string]*expose.Series // by their labels, and containers
-	shown  map[string]bool           // the labels that there are
-	latest map[string]time.Duration  // when a gauge got its value, by its labels
-	read   time.Time                 // when what is being converted was read
+	series map[string]*expose.Series // by their labels and containers
+	shown  map[string]bool           // the labels that exist
+	latest map[string]time.Duration  // the time of a gauge's value, by its labels
+	read   time.Time                 // when the data being converted was read
 	events uint64
 }
 
@@ -56,11 +56,11 @@ func key(labels []string) string {
 	if labels == nil {
 		return "overflow"
 	}
-	return "\x00" + strings.Join(labels, "\x00") // is no other key, because texts have no NUL
+	return "\x00" + strings.Join(labels, "\x00") // equals no other key, because strings have no NUL
 }
 
-// at returns the series with the given labels, and creates it if necessary. A container that was
-// restarted has the same labels as before, and is another one.
+// at returns the series with the given labels, and creates it if necessary. A restarted container has the same labels
+// as before, but a series of its own.
 func (c *collection) at(labels []string, of cgroup.Container) *expose.Series {
 	id := c.keyOf(labels, of)
 	s := c.series[id]
@@ -75,7 +75,7 @@ func (c *collection) at(labels []string, of cgroup.Container) *expose.Series {
 	return s
 }
 
-// keyOf is key for a container's series. The latest value of a gauge is that of any of them.
+// keyOf is key for a container's series. Containers with the same labels share a gauge, which has the latest of their values.
 func (c *collection) keyOf(labels []string, of cgroup.Container) string {
 	if labels == nil || c.Kind == rules.Gauge || !c.containers.Whole() {
 		return key(labels)
@@ -83,7 +83,7 @@ func (c *collection) keyOf(labels []string, of cgroup.Container) string {
 	return key(labels) + "\x00" + of.ID
 }
 
-// rows reads the tables, and adds the rows that are selected.
+// rows reads the tables, and adds the selected rows.
 func (c *collection) rows(selected func(*layout.Tables, *layout.Row) bool) error {
 	c.events += c.history.events
 	past := maps.Clone(c.history.retired)
@@ -102,7 +102,7 @@ func (c *collection) rows(selected func(*layout.Tables, *layout.Row) bool) error
 		}
 	}
 	for _, r := range past {
-		// The series of a container that was restarted goes on, and must not fall.
+		// The series of a restarted container goes on, and must not fall.
 		s := c.shapes[r.ID]
 		if labels, _, pending := c.labelsOf(s.Keys, r.Key, s.probe); !pending && c.shown[key(labels)] {
 			c.add(s, r.Row, r.since)
@@ -111,12 +111,12 @@ func (c *collection) rows(selected func(*layout.Tables, *layout.Row) bool) error
 	return nil
 }
 
-// tableShapes returns the tables that programs write to, and a shape of each.
+// tableShapes returns the tables that programs write to, with a shape of each.
 func (m *Metric) tableShapes() iter.Seq2[*layout.Tables, *shape] {
 	return func(yield func(*layout.Tables, *shape) bool) {
 		for _, t := range m.tables {
 			i := slices.IndexFunc(m.shapes, func(s *shape) bool { return s.tables == t })
-			if i >= 0 && !yield(t, m.shapes[i]) { // else its program could not be loaded
+			if i >= 0 && !yield(t, m.shapes[i]) { // otherwise its program could not be loaded
 				return
 			}
 		}
@@ -125,7 +125,7 @@ func (m *Metric) tableShapes() iter.Seq2[*layout.Tables, *shape] {
 
 // removedRows counts the events of rows that were removed because their process had exited.
 type removedRows struct {
-	mu     sync.Mutex // for one reader at a time
+	mu     sync.Mutex // held by one reader at a time
 	events uint64
 }
 
@@ -143,7 +143,7 @@ func (c *collection) gauges() error {
 		if lives.Has(r.Process) {
 			return true
 		}
-		if !r.Overflow { // which is for all that have no room
+		if !r.Overflow { // the overflow row serves all processes
 			dead = append(dead, row{r, t})
 		}
 		return false
@@ -158,7 +158,7 @@ func (c *collection) gauges() error {
 	return err
 }
 
-// add adds a row to its series. since is when its counting began, or zero if with the rule.
+// add adds a row to its series. since is when its counting began, or zero if it began with the rule.
 func (c *collection) add(like *shape, r *layout.Row, since time.Time) {
 	s := like
 	var labels []string
@@ -176,7 +176,7 @@ func (c *collection) add(like *shape, r *layout.Row, since time.Time) {
 	}
 	switch {
 	case c.Kind == rules.Gauge:
-		// Programs whose arguments have other types have rows of their own.
+		// Programs with arguments of other types have rows of their own.
 		if latest := c.latest[key(labels)]; r.Time >= latest {
 			c.latest[key(labels)], to.Value = r.Time, asFloat(s.Value, r.Latest)*s.scale
 		}
@@ -203,8 +203,8 @@ func (c *collection) addBuckets(to *expose.Series, s *shape, r *layout.Row) {
 	}
 }
 
-// labelsOf returns the labels that a key has, with those of the probe, and the container. pending
-// reports whether the container's labels are not yet known.
+// labelsOf returns the labels in a key, followed by the probe's labels, and the container. pending reports whether the
+// container's labels are not known yet.
 func (c *collection) labelsOf(items []layout.Item, key []byte, probe []string) (labels []string, of cgroup.Container, pending bool) {
 	labels = make([]string, 0, len(c.labels))
 	for i := range items {
@@ -218,7 +218,7 @@ func (c *collection) labelsOf(items []layout.Item, key []byte, probe []string) (
 	return append(c.containers.Append(labels, &of), probe...), of, false
 }
 
-// inFlight counts the operations that are open.
+// inFlight counts the open operations.
 func (c *collection) inFlight() error {
 	o := c.pairs
 	if o.Plan == nil {
@@ -277,7 +277,7 @@ func (m *Metric) Full() (uint64, error) {
 	return totals.Full, err
 }
 
-// asFloat returns the value of an integer.
+// asFloat converts an integer to a float.
 func asFloat(t expr.Type, bits uint64) float64 {
 	if t.Kind == expr.Int {
 		return float64(int64(bits))

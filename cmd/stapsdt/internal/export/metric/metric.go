@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package metric keeps the metrics that rules make of probes.
+// Package metric keeps the metrics that rules define for probes.
 package metric
 
 import (
@@ -25,11 +25,11 @@ type Metric struct {
 	started time.Time
 	group   int // the index of the control group in by, or -1
 
-	mu     sync.RWMutex              // guards what follows: it is read by scrapes, and changed by the engine
-	shapes []*shape                  // by the numbers in rows
+	mu     sync.RWMutex              // guards the following fields, which scrapes read and the engine changes
+	shapes []*shape                  // by their indexes, which are the IDs in rows
 	tables map[string]*layout.Tables // by layout
 
-	pairs   *pairTables // of Start and End, and nil of Probe
+	pairs   *pairTables // nil for a metric of Probe
 	removed removedRows // of a gauge
 	history history
 }
@@ -38,7 +38,7 @@ type Metric struct {
 type shape struct {
 	*bpf.Aggregate
 	tables *layout.Tables
-	// probe has the labels for the parts of the probe's name that the rule leaves open.
+	// probe has the labels for the parts of the probe's name that the rule does not fix.
 	probe []string
 	scale float64
 }
@@ -108,7 +108,7 @@ func (m *Metric) Section(p *bpf.Probe) (*bpf.Section, error) {
 	return a.Section(m.Env, s.tables, id)
 }
 
-// isSpanEnd reports whether a probe is the end of a span, whose first argument is its id.
+// isSpanEnd reports whether a probe is the end of a span, with its ID as the first argument.
 func isSpanEnd(p *bpf.Probe) bool {
 	return strings.HasSuffix(p.Name, "__end") && len(p.Args) > 0 && p.Args[0].Name == "id" && !p.Args[0].Float
 }
@@ -120,7 +120,7 @@ const (
 	maxBytes = 8 << 20
 )
 
-// shape assigns tables and a number to a shape.
+// shape assigns tables and an ID to a shape.
 func (m *Metric) shape(s *shape) (id uint32, err error) {
 	key := s.String()
 	if s.tables = m.tables[key]; s.tables == nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// pairTables are the tables of a metric that measures operations.
+// pairTables holds the tables of a metric that measures operations.
 type pairTables struct {
 	operations.Operations
-	seen *ebpf.Map // of InFlight with labels, or nil
+	seen *ebpf.Map // for InFlight with labels, or nil
 }
 
 // pairSection generates the code of a start or of an end.
@@ -47,7 +47,7 @@ func (m *Metric) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	return o.Plan.End(m.Env, of, end, s.tables, id)
 }
 
-// prepare creates the tables, when there is a start and an end.
+// prepare creates the tables once there are a start and an end.
 func (m *Metric) prepare() error {
 	o := m.pairs
 	if o.Plan != nil {
@@ -74,8 +74,7 @@ func (o *pairTables) sweep() error {
 	return o.Purge()
 }
 
-// labels returns the labels of operations that living processes have started. It forgets those of
-// other processes.
+// labels returns the labels of operations that living processes have started. It deletes the labels of other processes.
 func (o *pairTables) labels() (all []layout.Seen, err error) {
 	if o.seen == nil {
 		return nil, nil
@@ -89,7 +88,7 @@ func (o *pairTables) labels() (all []layout.Seen, err error) {
 		if lives.Has(s.PID) {
 			all = append(all, s)
 		} else {
-			_ = o.seen.Delete(s.Key) // a new process can have the PID, and is seen again
+			_ = o.seen.Delete(s.Key) // a new process with the same PID will be seen again
 		}
 	}
 	return all, nil

@@ -26,19 +26,19 @@ type Recorded struct {
 	of       cgroup.Container
 	selector *probes.Selector
 	problem  func(error)
-	sides    []replay.Side // that were met, until pairs is there
+	sides    []replay.Side // sides seen before pairs exists
 	events   uint64
 	probes   map[*recording.Probe]*recordedProbe
-	pairs    *replay.Pairs // of Start and End, or nil
+	pairs    *replay.Pairs // nil for a metric of Probe
 	series   map[string]*expose.Series
-	created  time.Time // when the counting began
+	created  time.Time // when counting began
 	elapsed  *recordedValue
-	// overflow is the number of events that had no room in a series of their own, and unevaluated that
-	// of events with an expression that could not be evaluated.
+	// overflow counts the events without room in a series of their own, and unevaluated the events with an expression that
+	// could not be evaluated.
 	overflow, unevaluated uint64
 }
 
-// recordedProbe is what is evaluated for the events of a probe.
+// recordedProbe holds the expressions for the events of a probe.
 type recordedProbe struct {
 	*replay.Measure
 	open  []string // the values of OpenLabels
@@ -67,7 +67,7 @@ func NewRecorded(text rules.Metric, of cgroup.Container, created time.Time, prob
 // Specs returns the specs of the probes.
 func (m *Recorded) Specs() []string { return m.specs() }
 
-// Meet prepares for the events of a probe, if the rule is about it.
+// Meet prepares for the events of a probe, if the rule selects it.
 func (m *Recorded) Meet(p *recording.Probe) {
 	if _, known := m.probes[p]; known {
 		return
@@ -110,8 +110,8 @@ func (m *Recorded) valueOf(t expr.Type) (v *recordedValue, err error) {
 	return v, err
 }
 
-// pair prepares for the events of a start or an end, of a metric that is about operations. Until one of each was met,
-// nothing is paired.
+// pair prepares for the events of a start or an end, if the metric measures operations. It pairs nothing until it has
+// seen one of each.
 func (m *Recorded) pair(p *recording.Probe) error {
 	isStart, err := operations.IsStart(m.selector, p.Provider, p.Name)
 	if err != nil || !isStart && !m.selector.Specs[1].Match(p.Provider, p.Name) {
@@ -141,20 +141,20 @@ func (m *Recorded) pair(p *recording.Probe) error {
 	return nil
 }
 
-// Forget forgets the operations that are open in a recording.
+// Forget drops the operations that are open in a recording.
 func (m *Recorded) Forget(f *replay.File) {
 	if m.pairs != nil {
 		m.pairs.Forget(f)
 	}
 }
 
-// Events returns how many events there were in the metric.
+// Events returns the number of events in the metric.
 func (m *Recorded) Events() uint64 { return m.events }
 
-// Overflow returns how many events had no series of their own.
+// Overflow returns the number of events without a series of their own.
 func (m *Recorded) Overflow() uint64 { return m.overflow }
 
-// Unevaluated returns how many events are left out, because an expression could not be evaluated.
+// Unevaluated returns the number of events that were left out because an expression could not be evaluated.
 func (m *Recorded) Unevaluated() uint64 {
 	if m.pairs != nil {
 		return m.unevaluated + m.pairs.Unevaluated
@@ -162,7 +162,7 @@ func (m *Recorded) Unevaluated() uint64 {
 	return m.unevaluated
 }
 
-// Add adds an event. The rule may be about others.
+// Add adds an event, if the rule selects it.
 func (m *Recorded) Add(e *recording.Event, f *replay.File) {
 	m.Meet(e.Probe)
 	if m.Executable != "" {
@@ -192,7 +192,7 @@ func (m *Recorded) Add(e *recording.Event, f *replay.File) {
 	}
 }
 
-// record adds a value to a series. v is nil if events are counted.
+// record adds a value to a series. v is nil if the metric counts events.
 func (m *Recorded) record(s *expose.Series, v *recordedValue, bits uint64) {
 	switch {
 	case v == nil:
@@ -208,7 +208,7 @@ func (m *Recorded) record(s *expose.Series, v *recordedValue, bits uint64) {
 	}
 }
 
-// at returns the series with these labels, or the one for all that have no room.
+// at returns the series with these labels, or the overflow series if there is no room.
 func (m *Recorded) at(labels []string) *expose.Series {
 	if m.series[key(labels)] == nil && len(m.series) >= m.Series {
 		m.overflow++
@@ -225,7 +225,7 @@ func (m *Recorded) at(labels []string) *expose.Series {
 	return s
 }
 
-// labelsOf returns labels by the values of their expressions, with those of the container and of the probe.
+// labelsOf returns the labels for values, with the labels of the container and of the probe.
 func (m *Recorded) labelsOf(values []replay.Value, probe []string) []string {
 	labels := make([]string, 0, len(m.labels))
 	for i := range values {
@@ -236,7 +236,7 @@ func (m *Recorded) labelsOf(values []replay.Value, probe []string) []string {
 
 // Family returns the metric.
 func (m *Recorded) Family() *expose.Family {
-	if m.Kind == rules.InFlight { // those that were open at an earlier call
+	if m.Kind == rules.InFlight { // drop operations that were open at an earlier call
 		for _, s := range m.series {
 			s.Value = 0
 		}

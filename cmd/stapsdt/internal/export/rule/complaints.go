@@ -24,7 +24,7 @@ func NewComplaints(to *console.Console) *Complaints {
 const (
 	// complainEvery is the minimum time between two equal warnings.
 	complainEvery = time.Minute
-	// maxSaid is the number of warnings that are remembered.
+	// maxSaid is the maximum number of warnings that are kept.
 	maxSaid = 1000
 )
 

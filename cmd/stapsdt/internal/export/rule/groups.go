@@ -26,8 +26,8 @@ func newGroups(pattern string) (*groups, error) {
 	return &groups{pattern, set}, nil
 }
 
-// update adds groups that are new, and removes those that are gone. The error says that there is no room
-// for all. g may be nil.
+// update adds new groups, and removes groups that no longer exist. It returns an error if there is no room for all
+// groups. g may be nil.
 func (g *groups) update(now map[uint64]string) (err error) {
 	if g == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 )
 
-// The expressions that say who fires.
+// The expressions that identify the process.
 const (
 	Executable = "executable"
 	Cgroup     = "cgroup"
@@ -17,14 +17,14 @@ const (
 
 // ContainerLabels are the labels of a metric that follow from the container.
 type ContainerLabels struct {
-	// Names are those of all, which the rule may not ask for.
+	// Names are the names of all these labels, which the rule may not use otherwise.
 	Names []string
 	asked []string
-	ids   bool // also of containers in pods
+	ids   bool // whether containers in pods have them too
 }
 
-// NewContainerLabels returns those of a metric: those that the rule asks for, and rules.PodLabels,
-// unless the rule has a label of the name.
+// NewContainerLabels returns the container labels of a metric: those that the rule asks for, and rules.PodLabels unless
+// the rule has a label with such a name.
 func NewContainerLabels(m *rules.Metric) ContainerLabels {
 	l := ContainerLabels{ids: m.PodIDs}
 	for _, name := range rules.ProcessLabels {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package rule is what the rules of an exporter have in common, whatever they make of events.
+// Package rule holds the parts that all rules of an exporter share.
 package rule
 
 import (
@@ -33,7 +33,7 @@ type Host struct {
 // Base is the part that all rules share: the selected probes, and a counter of problems.
 type Base struct {
 	*Host
-	Label        string // of the exporter's own metrics, and in messages
+	Label        string // used in the exporter's own metrics and in messages
 	Env          *bpf.Env
 	Selection    engine.Selection
 	Subscription *engine.Subscription
@@ -76,13 +76,13 @@ func userNumber(name string) (uint32, error) {
 	}
 	u, err := user.Lookup(name)
 	if err != nil {
-		return 0, fmt.Errorf("there is no user %q here: give the number", name)
+		return 0, fmt.Errorf("the user %q is unknown here: use the UID", name)
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	return uint32(uid), err
 }
 
-// Common returns what the rule has in common with others.
+// Common returns the part that all rules share.
 func (b *Base) Common() *Base { return b }
 
 // Problem implements engine.Subscriber.

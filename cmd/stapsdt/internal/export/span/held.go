@@ -15,7 +15,7 @@ type heldSpan struct {
 	cgroup uint64
 }
 
-// maxHeld is how many spans of new containers wait for the names of these.
+// maxHeld is the maximum number of spans that wait for the names of new containers.
 const maxHeld = 1024
 
 // hold sends a span, at once if its container is known.
@@ -37,7 +37,7 @@ func (s *Rule) release(all bool) {
 	s.held = rest
 }
 
-// send sends a span and reports true, if its container is known or must do as it is.
+// send sends a span and reports true, if its container is known or must is true.
 func (s *Rule) send(span heldSpan, must bool) bool {
 	c, pending := s.Cgroups.Container(span.cgroup, time.Now())
 	if pending && !must {

@@ -21,7 +21,7 @@ type openSpans struct {
 	purged time.Time
 }
 
-// spanKey tells spans apart.
+// spanKey identifies a span.
 type spanKey struct {
 	pid uint32
 	id  uint64
@@ -30,14 +30,14 @@ type spanKey struct {
 // openSpan is the state of a span that has started.
 type openSpan struct {
 	start      time.Duration // CLOCK_MONOTONIC
-	parent     uint64        // of the same process, or 0
-	remote     uint64        // the parent that the context has
+	parent     uint64        // the parent in the same process, or 0
+	remote     uint64        // the parent in the context
 	trace      [16]byte
 	attributes []expose.Attribute
 }
 
-// maxOpenSpans is how many spans are remembered. The end of one that is not has all but the
-// arguments of its start.
+// maxOpenSpans is the maximum number of open spans that are kept. The end of any other span lacks only the arguments of
+// its start.
 const maxOpenSpans = 1 << 16
 
 func (o *openSpans) add(key spanKey, span *openSpan) {
@@ -46,8 +46,8 @@ func (o *openSpans) add(key spanKey, span *openSpan) {
 	}
 }
 
-// traceOf returns the trace of a span: that of its parent, if that is known, and otherwise one of
-// its own, which differs for each root, process and boot.
+// traceOf returns the trace of a span: the trace of its parent if that is known, or a new one that differs for each
+// root, process and boot.
 func (o *openSpans) traceOf(pid uint32, parent, id uint64) (trace [16]byte) {
 	root := id
 	if parent != 0 {
@@ -68,8 +68,8 @@ var bootID = sync.OnceValue(func() string {
 	return string(id)
 })
 
-// join makes a span a part of the trace that its context has. A root's parent is the span that
-// was current. A trace of zeros is none.
+// join makes a span a part of the trace in its context. The parent of a root is the current span of the context. A
+// trace ID of zeros means no trace.
 func (o *openSpan) join(high, low, span uint64) {
 	if high|low == 0 {
 		return
@@ -79,16 +79,16 @@ func (o *openSpan) join(high, low, span uint64) {
 	o.remote = span
 }
 
-// took sets the start of a span by the duration that its end has. It never starts after its end,
-// or before the machine has.
+// took sets the start of a span from the duration in its end. The start is never after the end, or before the machine's
+// boot.
 func (o *openSpan) took(end time.Duration, nanoseconds uint64) {
 	o.start = end - time.Duration(min(nanoseconds, uint64(max(end, 0))))
 }
 
-// longestSpan is the maximum time for which the start of a span is remembered.
+// longestSpan is how long the start of a span is kept.
 const longestSpan = 10 * time.Minute
 
-// sweep forgets the spans of processes that have ended, and those that take too long.
+// sweep drops the spans of processes that have ended, and spans that take too long.
 func (o *openSpans) sweep() {
 	if time.Since(o.purged) < operations.PurgeInterval {
 		return

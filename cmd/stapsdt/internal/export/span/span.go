@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package span makes the spans that rules ask for, of the events of probes.
+// Package span makes spans of the events of probes, by rules.
 package span
 
 import (
@@ -27,7 +27,7 @@ type Rule struct {
 
 	ring    *ebpf.Map
 	stream  *event.Stream
-	sources []*spanSource // by the numbers of their programs
+	sources []*spanSource // by the IDs of their programs
 	open    openSpans
 	clock   event.Clock
 	held    []heldSpan
@@ -39,10 +39,10 @@ type spanSource struct {
 	*bpf.Trace
 	provider, name string // of the span
 	part           string
-	items          map[string]int // the indices of its values
+	items          map[string]int // the indexes of its values
 }
 
-// The parts of a span, which are what the names of its probes end with.
+// The parts of a span, which are the suffixes of its probes' names.
 const (
 	spanStart   = "__start"
 	spanContext = "__context"
@@ -117,7 +117,7 @@ func (s *Rule) Section(p *bpf.Probe) (*bpf.Section, error) {
 	return section, nil
 }
 
-// Read converts the events in the ring buffer to spans. If drain is true, it waits for none.
+// Read converts the events in the ring buffer to spans. If drain is true, it does not wait for events.
 func (s *Rule) Read(drain bool) error {
 	for {
 		events, err := s.stream.Read(0, drain)
@@ -141,7 +141,7 @@ type values struct {
 	*event.Event
 }
 
-// number returns the value of a number, or 0 if the probe does not have it.
+// number returns the value of a number, or 0 if the probe lacks it.
 func (v values) number(name string) uint64 {
 	i, ok := v.items[name]
 	if !ok {
@@ -150,7 +150,7 @@ func (v values) number(name string) uint64 {
 	return v.Value(v.Items, i).Bits
 }
 
-// text returns the value of a string, or "" if the probe does not have it.
+// text returns the value of a string, or "" if the probe lacks it.
 func (v values) text(name string) string {
 	i, ok := v.items[name]
 	if !ok {
@@ -179,7 +179,7 @@ func (s *Rule) event(source *spanSource, e *event.Event) {
 func (s *Rule) end(key spanKey, v values) {
 	parent := v.number("parent")
 	o := s.open.spans[key]
-	if o == nil { // it began before the probes were attached to
+	if o == nil { // it began before the exporter attached to the probes
 		o = &openSpan{start: v.Time, parent: parent, trace: s.open.traceOf(v.PID, parent, key.id)}
 		if ns, ok := v.items["nanoseconds"]; ok {
 			o.took(v.Time, v.Value(v.Items, ns).Bits)
@@ -200,7 +200,7 @@ func (s *Rule) end(key spanKey, v values) {
 	s.hold(heldSpan{span, v.number(rule.Cgroup)})
 }
 
-// attributes returns the arguments that are no part of the convention.
+// attributes returns the arguments that are not part of the convention.
 func (v values) attributes() (all []expose.Attribute) {
 	for i, item := range v.Items {
 		switch item.Name {
@@ -209,7 +209,7 @@ func (v values) attributes() (all []expose.Attribute) {
 		}
 		value := v.Value(v.Items, i)
 		if value.Missing || item.Unreadable != nil {
-			continue // it is not known, which is not the same as 0
+			continue // it is unknown, which differs from 0
 		}
 		all = append(all, expose.Attribute{Name: item.Name, Value: attribute(value)})
 	}
@@ -230,13 +230,13 @@ func attribute(v event.Value) any {
 	return v.Bits
 }
 
-// FD is readable when there is something to take.
+// FD returns a descriptor that is readable when events can be read.
 func (s *Rule) FD() int { return s.stream.FD() }
 
-// Waiting reports whether there are events that wait for what may come before them.
+// Waiting reports whether there are events that wait for possible earlier ones.
 func (s *Rule) Waiting() bool { return s.stream.Waiting() }
 
-// Events returns the number of events that were taken.
+// Events returns the number of events that were read.
 func (s *Rule) Events() uint64 { return s.events.Load() }
 
 // Purge removes the spans that will not end.
