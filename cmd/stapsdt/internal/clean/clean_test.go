@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -58,9 +60,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 
 // TestHostileNames: nothing but regular files in the directory itself, of its owner, is removed.
 func TestHostileNames(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("chown needs root")
-	}
+	testenv.NeedsRoot(t) // for chown
 	directory, elsewhere := t.TempDir(), t.TempDir()
 	const name = "provider-0123456789abcdef0123456789abcdef.so"
 	require.NoError(t, os.Symlink(elsewhere, directory+"/link"))

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPace: scans take no more than their share, those for what was lost do not wait for long, nor does what is due.
+// TestPace: scans take at most their share of a processor, and a scan for lost mappings, or one that is due, waits at most maxLostDelay.
 func TestPace(t *testing.T) {
 	const cost = 200 * time.Millisecond
 	start := time.Now()

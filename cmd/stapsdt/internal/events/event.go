@@ -86,15 +86,8 @@ func (s *Show) of(p *recording.Probe) *shown {
 		all.exprs = append(all.exprs, e)
 		all.items = append(all.items, layout.Item{Name: src, Type: e.Type(), TextSize: s.TextSize})
 	}
-	if all.exprs != nil {
-		return all
-	}
-	for i, v := range replay.Variables(p)[:len(p.Args)] {
-		item := layout.Item{Name: v.Name, Type: v.Type, TextSize: s.TextSize}
-		if p.Args[i].Kind == recording.Pointer {
-			item.Described = replay.Pointer
-		}
-		all.items = append(all.items, item)
+	if all.exprs == nil {
+		all.items = replay.ArgItems(p, s.TextSize)
 	}
 	return all
 }

@@ -40,7 +40,7 @@ func openFiles(to *console.Console, config *run.Config, o *Options) (f *files, e
 	if err := config.CheckDuration(); err != nil {
 		return nil, err
 	}
-	specs := append(config.Specs[:len(config.Specs):len(config.Specs)], o.Needs.Others...)
+	specs := o.Needs.Specs(config)
 	f = &files{to: to, config: config, follow: o.From.Follow, show: o.Show}
 	if f.Source, err = replay.Open(o.From, specs, config.Where, o.Needs.Unfit); err != nil {
 		return nil, err
@@ -67,11 +67,8 @@ func (f *files) Report(consequence string, _ uint64) error {
 
 // Run implements Source.
 func (f *files) Run(ctx context.Context, c Consumer) error {
-	if f.config.Duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, f.config.Duration)
-		defer cancel()
-	}
+	ctx, cancel := f.config.WithDuration(ctx)
+	defer cancel()
 	for _, p := range f.Probes() {
 		c.Know(p)
 	}

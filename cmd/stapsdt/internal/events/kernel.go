@@ -35,7 +35,7 @@ type kernel struct {
 	run        *run.Run
 	goroutines *probes.Goroutines // or nil
 	consumer   Consumer           // set by Run
-	enough     bool               // the consumer wants no more
+	enough     bool               // the consumer needs no more events
 	sources    []*source          // by the IDs of the probes
 	processes  map[uint32]*replay.File
 	checked    time.Time

@@ -78,7 +78,7 @@ func openPage(to *console.Console, config *run.Config, o *Options) (p *page, err
 	if p.address, err = remote.ParseAddress(o.From.Address); err != nil {
 		return nil, console.Usagef("%w", err)
 	}
-	specs := append(config.Specs[:len(config.Specs):len(config.Specs)], o.Needs.Others...)
+	specs := o.Needs.Specs(config)
 	for _, text := range specs {
 		if one, err := spec.Parse(text); err == nil && one.Functions {
 			return nil, console.Usagef("%v selects functions, but a program at an address shows only its own probes", one)
@@ -262,11 +262,8 @@ type message struct {
 
 // Run implements Source.
 func (p *page) Run(ctx context.Context, c Consumer) error {
-	if p.config.Duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, p.config.Duration)
-		defer cancel()
-	}
+	ctx, cancel := p.config.WithDuration(ctx)
+	defer cancel()
 	for _, probe := range p.probes {
 		c.Know(probe)
 	}
@@ -299,7 +296,7 @@ func (p *page) Run(ctx context.Context, c Consumer) error {
 	return err
 }
 
-// follow takes the messages until ctx is done and the counts have come, the consumer needs no more, or the program is gone.
+// follow takes the messages until ctx is done and the counts have come, the consumer needs no more events, or the program is gone.
 func (p *page) follow(ctx context.Context, d *delivery, messages <-chan message) error {
 	ticker := time.NewTicker(reorderDelay / 4)
 	defer ticker.Stop()

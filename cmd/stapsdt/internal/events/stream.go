@@ -34,7 +34,7 @@ type Consumer interface {
 type Source interface {
 	// Probes returns the selected probes that are known so far.
 	Probes() []*recording.Probe
-	// Run passes events to a consumer until ctx is done, the configuration's time is over, the consumer needs no more, or
+	// Run passes events to a consumer until ctx is done, the configuration's time is over, the consumer needs no more events, or
 	// there are no more events.
 	Run(ctx context.Context, c Consumer) error
 	// Lost returns the number of events lost so far. Losses also says where they are missing, if that is known. Only the

@@ -52,7 +52,7 @@ const (
 	beginPatience = time.Second
 )
 
-// ErrEnough is returned by a consumer that needs no more events.
+// ErrEnough ends the run. A consumer returns it when it needs no more events.
 var ErrEnough = errors.New("enough events")
 
 // Consumer takes events.
@@ -124,11 +124,8 @@ func (f *Feed) Announce() {
 // Run lets a consumer take the events of the programs until ctx is done, the time is over, the processes have ended, or
 // the consumer needs no more.
 func (f *Feed) Run(ctx context.Context, c Consumer) error {
-	if f.config.Duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, f.config.Duration)
-		defer cancel()
-	}
+	ctx, cancel := f.config.WithDuration(ctx)
+	defer cancel()
 	if !f.watching {
 		f.watch()
 	}

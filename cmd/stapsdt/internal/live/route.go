@@ -82,6 +82,9 @@ type Needs struct {
 	where string // the condition
 }
 
+// Specs returns the specs of the configuration, and those of Others.
+func (n *Needs) Specs(c *run.Config) []string { return slices.Concat(c.Specs, n.Others) }
+
 // Unfit returns an error if a probe of a recording lacks something that the command needs.
 func (n *Needs) Unfit(p *recording.Probe) error {
 	v := replay.NewEvaluator(p)
@@ -219,11 +222,12 @@ func kernel() error {
 // connect connects to the programs that the configuration names.
 func connect(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 	n.where = c.Where
-	source, err := replay.New(append(slices.Clone(c.Specs), n.Others...), c.Where, n.fit)
+	specs := n.Specs(c)
+	source, err := replay.New(specs, c.Where, n.fit)
 	if err != nil {
 		return nil, err
 	}
-	f := newFeed(to, c, source, patterns(append(slices.Clone(c.Specs), n.Others...)))
+	f := newFeed(to, c, source, patterns(specs))
 	if c.All {
 		f.connectAll()
 		return f, nil

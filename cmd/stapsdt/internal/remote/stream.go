@@ -45,14 +45,6 @@ type Counts struct {
 	Matched, Sent, Dropped, Faults uint64
 }
 
-// Add adds the counts of another stream.
-func (c *Counts) Add(other Counts) {
-	c.Matched += other.Matched
-	c.Sent += other.Sent
-	c.Dropped += other.Dropped
-	c.Faults += other.Faults
-}
-
 // Message is a message of a stream: an event, the counts, or the end with its reason and the counts.
 type Message struct {
 	Event  *Event

@@ -47,31 +47,35 @@ func Object(all []Shown) (o render.JSONObject) {
 	return o
 }
 
+// ArgItems describes the arguments of a probe. Strings are cut to textSize bytes.
+func ArgItems(p *recording.Probe, textSize int) (items []layout.Item) {
+	for i, v := range Variables(p)[:len(p.Args)] {
+		item := layout.Item{Name: v.Name, Type: v.Type, TextSize: textSize}
+		if p.Args[i].Kind == recording.Pointer {
+			item.Described = Pointer
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
 // Arguments formats the arguments of the events of a probe.
 type Arguments struct {
 	*Evaluator
-	items []*layout.Item
+	items []layout.Item
 }
 
 // NewArguments returns the Arguments of a probe. Strings are cut to textSize bytes.
 func NewArguments(p *recording.Probe, textSize int) *Arguments {
-	a := &Arguments{Evaluator: NewEvaluator(p)}
-	for i, v := range a.vars[:len(p.Args)] {
-		item := NewItem(v.Name, v.Type)
-		item.TextSize = textSize
-		if p.Args[i].Kind == recording.Pointer {
-			item.Described = Pointer
-		}
-		a.items = append(a.items, item)
-	}
-	return a
+	return &Arguments{Evaluator: NewEvaluator(p), items: ArgItems(p, textSize)}
 }
 
 // Show formats the arguments of an event, without those with the given names.
 func (a *Arguments) Show(e *recording.Event, without ...string) (all []Shown) {
 	a.At(e)
 next:
-	for i, item := range a.items {
+	for i := range a.items {
+		item := &a.items[i]
 		for _, name := range without {
 			if item.Name == name {
 				continue next

@@ -69,6 +69,14 @@ func (c *Config) CheckDuration() error {
 	return nil
 }
 
+// WithDuration returns a context that ends with ctx, or after the duration if there is one.
+func (c *Config) WithDuration(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.Duration > 0 {
+		return context.WithTimeout(ctx, c.Duration)
+	}
+	return context.WithCancel(ctx)
+}
+
 // check returns the selector, or an error if the command line is invalid. It looks at no process.
 func (c *Config) check() (*probes.Selector, error) {
 	selector, err := c.Selector(c.Specs, c.Others)
@@ -270,11 +278,8 @@ func (r *Run) orNothing(err error) error {
 func (r *Run) Wait(ctx context.Context, c engine.Consumer) error {
 	r.began = true
 	r.stopped()
-	if r.Duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.Duration)
-		defer cancel()
-	}
+	ctx, cancel := r.WithDuration(ctx)
+	defer cancel()
 	if r.pods != nil {
 		c = newPodConsumer(c, r.pods, len(r.PIDs) > 0)
 	}
