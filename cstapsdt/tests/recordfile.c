@@ -135,7 +135,7 @@ static void expect_recorded_to(const char *name)
 static void beside(void)
 {
 	static const char *const others[] = {"9999", "x", "1.x", "1.2.3", "1.", "4294967296", "", "1-2"};
-	char names[4][96], name[96], rest[32];
+	char names[4][96], earlier[7][96], name[96], rest[32];
 	int locks[4];
 
 	load();
@@ -146,9 +146,9 @@ static void beside(void)
 	}
 	CHECK(test_count(directory, "recording-") == 5);
 	for (int i = 0; i < 7; i++) {
-		snprintf(rest, sizeof rest, i % 2 ? "%d" : "%d.2", 1000 + i);
-		name_beside(name, rest);
-		make_file(name, "stapsdt\x1a");
+		snprintf(rest, sizeof rest, i % 2 ? "%d" : "%d.2", 4200000 + i); /* more than a PID can be */
+		name_beside(earlier[i], rest);
+		make_file(earlier[i], "stapsdt\x1a");
 	}
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
 		name_beside(name, others[i]);
@@ -157,7 +157,8 @@ static void beside(void)
 	snprintf(names[0], sizeof names[0], "%s.%d.4", path, (int)getpid());
 	expect_recorded_to(names[0]);
 	CHECK(test_count(directory, "recording-") == 5);
-	CHECK(test_count(directory, "recording.10") == 0);
+	for (int i = 0; i < 7; i++)
+		CHECK(!exists(earlier[i]));
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
 		name_beside(names[0], others[i]);
 		CHECK(exists(names[0]));
