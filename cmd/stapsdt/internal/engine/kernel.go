@@ -29,17 +29,32 @@ func (b BPF) Load(p *bpf.Probe, sections []*bpf.Section) (Program, error) {
 }
 
 // Attach attaches a program to sites of a file. If the kernel takes too long, the error is stall.Err, and what it has attached is
-// closed as soon as it returns. The lease is not held until then: a file that is written in this time can have breakpoints.
+// closed as soon as it returns. Until then, the lease keeps writers waiting.
 func (b BPF) Attach(p Program, f *target.File, sites []sdt.Site, pid int) (Links, error) {
-	path, same, key, err := f.Reopen()
+	key, err := f.Answers()
 	if err != nil {
 		return nil, err
 	}
+	type attached struct {
+		Links
+		again *target.Again
+		err   error
+	}
 	patience := stall.Patience + time.Duration(len(sites))*time.Millisecond
-	return stall.Within(patience, key, func() (Links, error) {
-		defer same.Close() // not before, because the number would become that of another file
-		return AttachSites(p.(*ebpf.Program), path, sites, pid, b.Multi)
-	}, func(late Links) { _ = late.Close() })
+	a, err := stall.Within(patience, key, func() (a attached, _ error) {
+		if a.again, a.err = f.Reopen(); a.err == nil {
+			a.Links, a.err = AttachSites(p.(*ebpf.Program), a.again.Path, sites, pid, b.Multi)
+		}
+		return a, nil
+	}, func(late attached) {
+		_ = late.Links.Close()
+		_ = late.again.Close()
+	})
+	if err != nil {
+		return nil, err
+	}
+	_ = a.again.Close()
+	return a.Links, a.err
 }
 
 // PerProcess reports whether it can attach to sites in one process.

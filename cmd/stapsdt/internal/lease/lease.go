@@ -116,8 +116,11 @@ type Lease struct {
 	broken atomic.Bool
 
 	attaching sync.Mutex // locked from Hold to Let
-	mu        sync.Mutex
+	mu        sync.Mutex // guards attached
 	attached  map[*Attachment]bool
+
+	late int  // calls of Delay that have not ended; like owed, guarded by the mu of leases
+	owed bool // it was released while there were such calls
 }
 
 // Attachment is something that is attached to a file, until it is closed or the lease is broken.
@@ -200,15 +203,41 @@ func (l *Lease) Break() {
 	l.Release()
 }
 
-// Release gives the lease up. It must be called before the file is closed.
+// Release gives the lease up, at the end of the last Delay if there is one. It must be called before the file is closed.
 func (l *Lease) Release() {
 	l.leases.mu.Lock()
 	defer l.leases.mu.Unlock()
-	if l.leases.held[l] {
-		delete(l.leases.held, l)
-		_, _ = unix.FcntlInt(l.file.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
+	if !l.leases.held[l] {
+		return
+	}
+	delete(l.leases.held, l)
+	if l.owed = l.late > 0; !l.owed {
+		unlock(l.file)
 	}
 }
+
+// Delay keeps the lease from being given up before end is called, even if it is broken: the kernel may attach something for longer
+// than the caller waits. The file is a duplicate of the leased file's descriptor, and stays open until then. The error is ErrBroken.
+func (l *Lease) Delay(same *os.File) (end func(), err error) {
+	if l == nil {
+		return func() {}, nil
+	}
+	l.leases.mu.Lock()
+	defer l.leases.mu.Unlock()
+	if l.Broken() { // before it was released, which takes the lock too
+		return nil, ErrBroken
+	}
+	l.late++
+	return func() {
+		l.leases.mu.Lock()
+		defer l.leases.mu.Unlock()
+		if l.late--; l.late == 0 && l.owed {
+			unlock(same)
+		}
+	}, nil
+}
+
+func unlock(file *os.File) { _, _ = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK) }
 
 // demanded reports whether the kernel demands the lease back.
 func (l *Lease) demanded() bool {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // closer counts how often it is closed, which takes a while.
@@ -49,6 +50,44 @@ func attach(t *testing.T, l *Lease, links io.Closer) *Attachment {
 	require.NoError(t, l.Hold())
 	defer l.Let()
 	return l.Keep(links)
+}
+
+// TestDelay: a writer waits until what is attached too late is detached, although the lease was broken and its file closed.
+func TestDelay(t *testing.T) {
+	path := newFile(t)
+	leases := New()
+	defer leases.Close()
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	l, err := leases.Take(file)
+	require.NoError(t, err)
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	require.NoError(t, err)
+	same := os.NewFile(uintptr(fd), path)
+	defer same.Close()
+	first, err := l.Delay(same)
+	require.NoError(t, err)
+	second, err := l.Delay(same)
+	require.NoError(t, err)
+	var detached atomic.Bool
+	opened := make(chan bool)
+	go func() {
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		assert.NoError(t, err)
+		file.Close()
+		opened <- detached.Load()
+	}()
+	<-leases.Broken
+	l.Break()
+	require.NoError(t, file.Close())
+	_, err = l.Delay(same)
+	require.ErrorIs(t, err, ErrBroken)
+	first()
+	_, err = os.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK, 0)
+	require.ErrorIs(t, err, unix.EWOULDBLOCK)
+	detached.Store(true)
+	second()
+	require.True(t, <-opened)
 }
 
 // TestBreak: a writer waits until everything is detached, however long something else is being

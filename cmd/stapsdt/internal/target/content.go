@@ -3,6 +3,7 @@
 package target
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -80,9 +81,15 @@ func (c *Content) birth() (unix.StatxTimestamp, error) {
 
 // reopen returns another descriptor of the file, and a path of it that is valid until it is closed.
 func (c *Content) reopen() (path string, same *os.File, err error) {
-	fd, err := unix.FcntlInt(c.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	raw, err := c.file.SyscallConn()
 	if err != nil {
-		return "", nil, os.NewSyscallError("fcntl", err)
+		return "", nil, err
+	}
+	var fd int
+	var dupErr error
+	err = raw.Control(func(own uintptr) { fd, dupErr = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) }) // it may be closed meanwhile
+	if err = cmp.Or(err, os.NewSyscallError("fcntl", dupErr)); err != nil {
+		return "", nil, err
 	}
 	return fmt.Sprintf("/proc/self/fd/%d", fd), os.NewFile(uintptr(fd), c.file.Name()), nil
 }

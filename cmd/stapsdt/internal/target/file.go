@@ -113,17 +113,44 @@ func (f *File) AttachPath() string { return fmt.Sprintf("/proc/self/fd/%d", f.co
 // Stalled reports whether the file system did not answer when the probes or their types were read.
 func (f *File) Stalled() bool { return f.content != nil && f.content.stalled.Load() }
 
-// Reopen returns another descriptor of the file, a path that is valid until that is closed, and the key of the file system for
-// package stall. The error is stall.Err if the file system does not answer.
-func (f *File) Reopen() (path string, same *os.File, key any, err error) {
-	if _, err := f.content.stat(); err != nil {
-		if err == stall.Err { // of whom it was opened for
-			f.content.stalled.Store(true)
-		}
-		return "", nil, nil, err
+// Answers returns the key of the file system for package stall. The error is stall.Err if the file system does not answer.
+func (f *File) Answers() (key any, err error) {
+	if _, err = f.content.stat(); err == stall.Err { // of whom it was opened for
+		f.content.stalled.Store(true)
 	}
-	path, same, err = f.content.reopen()
-	return path, same, f.owner.stallKey(f.ID), err
+	return f.owner.stallKey(f.ID), err
+}
+
+// Again is a descriptor by which something is attached to a file. Until it is closed, nobody can change the file.
+type Again struct {
+	// Path is valid until Close.
+	Path string
+	file *os.File
+	key  any
+	end  func()
+}
+
+// Reopen returns another descriptor of the file. The error is lease.ErrBroken if the file is being changed.
+func (f *File) Reopen() (*Again, error) {
+	path, same, err := f.content.reopen()
+	if err != nil {
+		return nil, err
+	}
+	end, err := f.lease.Delay(same)
+	if err != nil {
+		same.Close()
+		return nil, err
+	}
+	return &Again{path, same, f.owner.stallKey(f.ID), end}, nil
+}
+
+// Close closes the descriptor. A nil Again has none.
+func (a *Again) Close() error {
+	if a == nil {
+		return nil
+	}
+	a.end()
+	return stall.Close(a.key, a.file)
 }
 
 // Is reports whether a path with this information leads to the file.
