@@ -32,7 +32,7 @@ var (
 	mu sync.Mutex
 	// stalls is how many calls hang, by their keys and by their owners.
 	stalls = map[any]int{}
-	// closers are to be closed when the calls with their keys have returned.
+	// closers are to be closed when a call has returned that has the same key or, if there is one, the same owner.
 	closers = map[any][]io.Closer{}
 	count   atomic.Uint64
 )
@@ -60,14 +60,22 @@ func add(key any, n int) {
 func nextCloser(key any) io.Closer {
 	mu.Lock()
 	defer mu.Unlock()
-	waiting := closers[key]
+	queue := queueOf(key)
+	waiting := closers[queue]
 	if len(waiting) == 0 {
-		delete(closers, key)
+		delete(closers, queue)
 		add(key, -1)
 		return nil
 	}
-	closers[key] = waiting[1:]
+	closers[queue] = waiting[1:]
 	return waiting[0]
+}
+
+func queueOf(key any) any {
+	if of, owned := key.(Of); owned {
+		return of.Owner
+	}
+	return key
 }
 
 // Count returns how often a call took longer than Patience.
@@ -127,13 +135,13 @@ func call[T any](patience time.Duration, key any, f func() (T, error), late func
 	return none, Err
 }
 
-// Close closes a file, and waits for Patience at most. While another call with the key hangs, it leaves the file to
-// be closed after that.
+// Close closes a file, and waits for Patience at most. While no other call may be made with the key, it leaves the file to
+// be closed after one that hangs.
 func Close(key any, c io.Closer) error {
 	mu.Lock()
-	known := stalls[key] > 0
+	known := hangs(key)
 	if known {
-		closers[key] = append(closers[key], c)
+		closers[queueOf(key)] = append(closers[queueOf(key)], c)
 	}
 	mu.Unlock()
 	if known {

@@ -96,8 +96,8 @@ func (c *closer) Close() error {
 	return nil
 }
 
-// TestOf: what hangs is its owner's alone, and no owner has more than maxStalls threads that hang. A file is closed as soon as
-// its file system answers again.
+// TestOf: what hangs is its owner's alone, and no owner has more than maxStalls threads that hang, not even to close files. A file
+// is closed as soon as the file systems answer again.
 func TestOf(t *testing.T) { synctest.Test(t, testOf) }
 
 func testOf(t *testing.T) {
@@ -114,14 +114,14 @@ func testOf(t *testing.T) {
 	require.ErrorIs(t, run(Of{"a", "local"}, nothing), Err)
 	require.NoError(t, run(Of{"b", "local"}, nothing))
 
-	var local, hung closer
-	require.NoError(t, Close(Of{"a", "local"}, &local))
-	require.True(t, bool(local))
+	var local, hung, other closer
+	require.ErrorIs(t, Close(Of{"a", "local"}, &local), Err)
 	require.ErrorIs(t, Close(Of{"a", 0}, &hung), Err)
-	require.False(t, bool(hung))
+	require.NoError(t, Close(Of{"b", "local"}, &other))
+	require.Equal(t, []closer{false, false, true}, []closer{local, hung, other})
 	close(answer)
 	synctest.Wait()
-	require.True(t, bool(hung))
+	require.Equal(t, []closer{true, true, true}, []closer{local, hung, other})
 	require.NoError(t, run(Of{"a", 0}, nothing))
 	require.NoError(t, run(Of{"a", "local"}, nothing))
 	require.Empty(t, stalls)
