@@ -82,7 +82,7 @@ type Connection struct {
 // Dial connects to the process, and asks for its probes. The path on which the process claims to listen may be on a
 // file system that does not answer.
 func (p *Process) Dial() (*Connection, error) {
-	c, err := stall.Within(longest, p.Key(), p.dialAny, func(c *Connection) {
+	c, err := stall.Within(longest, stallKey(p.PID, p.UID, p.Key()), p.dialAny, func(c *Connection) {
 		if c != nil {
 			c.Close()
 		}
@@ -103,12 +103,6 @@ func (c *Connection) Watch(w wire.Watch) (*wire.Memory, error) {
 		return nil, fmt.Errorf("%v: %w", c.Process, fromPeer(err))
 	}
 	return m, nil
-}
-
-// stallKey identifies a file system of a process that does not answer.
-type stallKey struct {
-	pid  int
-	path string
 }
 
 // dialAny connects to all possible places of the process at the same time, so that none delays another, and returns the
@@ -171,7 +165,7 @@ func (p *Process) likely() (all []place) {
 
 // rank returns how likely the process listens there. A lower rank is more likely.
 func (at place) rank(p *Process) int {
-	info, err := stall.Do(stallKey{p.PID, path.Dir(at.path)}, func() (os.FileInfo, error) { return os.Lstat(at.root + at.path) }, nil)
+	info, err := stall.Do(stallKey(p.PID, p.UID, path.Dir(at.path)), func() (os.FileInfo, error) { return os.Lstat(at.root + at.path) }, nil)
 	switch {
 	case errors.Is(err, stall.Err):
 		return 3
