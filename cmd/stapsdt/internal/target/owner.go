@@ -158,6 +158,9 @@ func (o *owners) of(pid int) *owner {
 	return known
 }
 
+// OwnerOf returns the owner of a process, which is equal for processes that share a budget.
+func OwnerOf(pid int) any { return identify(pid) }
+
 // identify returns the owner of a process, whose namespace is 0 if it has ended.
 func identify(pid int) ownerID {
 	id := ownerID{uid: userOf(pid)}

@@ -5,6 +5,7 @@ package span
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -13,12 +14,19 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
 // openSpans are the spans that have started and not ended.
 type openSpans struct {
 	spans  map[spanKey]*openSpan
+	owners map[uint32]any // of processes
+	owned  map[any]int    // the number of spans of each owner
 	purged time.Time
+}
+
+func newOpenSpans() openSpans {
+	return openSpans{spans: map[spanKey]*openSpan{}, owners: map[uint32]any{}, owned: map[any]int{}}
 }
 
 // spanKey identifies a span.
@@ -36,13 +44,30 @@ type openSpan struct {
 	attributes []expose.Attribute
 }
 
-// maxOpenSpans is the maximum number of open spans that are kept. The end of any other span lacks only the arguments of
-// its start.
+// maxOpenSpans is the maximum number of open spans that are kept. Each user of the machine may have as many as are free. The end of
+// any other span lacks only the arguments of its start.
 const maxOpenSpans = 1 << 16
 
+// ownerOf returns the owner of a process.
+var ownerOf = target.OwnerOf
+
 func (o *openSpans) add(key spanKey, span *openSpan) {
-	if len(o.spans) < maxOpenSpans {
+	o.remove(key)
+	owner := o.owners[key.pid]
+	if owner == nil {
+		owner = ownerOf(int(key.pid))
+		o.owners[key.pid] = owner
+	}
+	if o.owned[owner] < maxOpenSpans-len(o.spans) {
 		o.spans[key] = span
+		o.owned[owner]++
+	}
+}
+
+func (o *openSpans) remove(key spanKey) {
+	if o.spans[key] != nil {
+		delete(o.spans, key)
+		o.owned[o.owners[key.pid]]--
 	}
 }
 
@@ -97,7 +122,13 @@ func (o *openSpans) sweep() {
 	lives, now := probes.Lives{}, event.Now()
 	for key, span := range o.spans {
 		if !lives.Has(int(key.pid)) || now-span.start > longestSpan {
-			delete(o.spans, key)
+			o.remove(key)
 		}
 	}
+	for pid := range o.owners {
+		if !lives.Has(int(pid)) { // its spans are gone
+			delete(o.owners, pid)
+		}
+	}
+	maps.DeleteFunc(o.owned, func(_ any, spans int) bool { return spans == 0 })
 }

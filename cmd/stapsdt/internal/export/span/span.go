@@ -54,7 +54,7 @@ const spanRing = 1 << 20
 
 // New returns the rule. It checks everything that does not depend on the probes.
 func New(h *rule.Host, text rules.Span) (*Rule, error) {
-	s := &Rule{Span: text, open: openSpans{spans: map[spanKey]*openSpan{}}}
+	s := &Rule{Span: text, open: newOpenSpans()}
 	if err := s.prepare(h); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("%s: spans of %s: %w", h.File, s.Probe, err)
@@ -185,7 +185,7 @@ func (s *Rule) end(key spanKey, v values) {
 			o.took(v.Time, v.Value(v.Items, ns).Bits)
 		}
 	}
-	delete(s.open.spans, key)
+	s.open.remove(key)
 	end := s.clock.At(v.Time) // before its start, which then is by the same reading of the clock
 	span := expose.Span{
 		Provider: v.provider, Name: v.name, PID: int(v.PID), Error: v.text("error"),

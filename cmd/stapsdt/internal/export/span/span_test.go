@@ -6,8 +6,34 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+
 	"github.com/stretchr/testify/assert"
 )
+
+// TestOpenSpans: spans that never end leave room for those of other users.
+func TestOpenSpans(t *testing.T) {
+	defer func() { ownerOf = target.OwnerOf }()
+	ownerOf = func(pid int) any { return pid / 100 }
+	o := newOpenSpans()
+	for id := range uint64(maxOpenSpans) {
+		o.add(spanKey{uint32(100 + id%100), id}, &openSpan{})
+	}
+	assert.Len(t, o.spans, maxOpenSpans/2)
+	honest := spanKey{200, 1}
+	for range 3 {
+		o.add(honest, &openSpan{parent: 7})
+	}
+	assert.Equal(t, uint64(7), o.spans[honest].parent)
+	o.remove(honest)
+	o.remove(honest)
+	assert.Equal(t, map[any]int{1: maxOpenSpans / 2, 2: 0}, o.owned)
+	for key := range o.spans {
+		o.remove(key)
+	}
+	o.sweep()
+	assert.Empty(t, o.owned)
+}
 
 // TestHostileSpan: what a probe says does not make a span that a collector refuses.
 func TestHostileSpan(t *testing.T) {
