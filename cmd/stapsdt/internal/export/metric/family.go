@@ -5,6 +5,7 @@ package metric
 import (
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -24,7 +25,7 @@ import (
 func (m *Metric) Family() (f *expose.Family, events uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	c := &collection{Metric: m, series: map[string]*expose.Series{}, shown: map[string]bool{}, latest: map[string]time.Duration{}}
+	c := &collection{Metric: m, series: map[string]*expose.Series{}, shown: map[string]bool{}, latest: map[string]time.Duration{}, owned: map[uint64]int{}}
 	// Prometheus sees how much a series rises from the second value on, so that the first events
 	// need a 0 before them. Which labels there will be is not known.
 	if m.isOne() && m.Kind != rules.Gauge {
@@ -47,6 +48,7 @@ type collection struct {
 	series map[string]*expose.Series // by their labels and containers
 	shown  map[string]bool           // the labels that exist
 	latest map[string]time.Duration  // the time of a gauge's value, by its labels
+	owned  map[uint64]int            // the number of series of open operations that each user of the machine has begun
 	read   time.Time                 // when the data being converted was read
 	events uint64
 }
@@ -242,7 +244,7 @@ func (c *collection) inFlight() error {
 		if pending {
 			continue
 		}
-		if c.full(labels, of) {
+		if c.full(one.Owner, labels, of) {
 			labels = nil
 		}
 		c.at(labels, of).Value++
@@ -254,16 +256,24 @@ func (c *collection) inFlight() error {
 func (c *collection) zeros() error {
 	seen, err := c.pairs.labels()
 	for _, s := range seen {
-		if labels, of, pending := c.labelsOf(c.pairs.Plan.Open, s.Value, nil); !pending && !c.full(labels, of) {
+		if labels, of, pending := c.labelsOf(c.pairs.Plan.Open, s.Value, nil); !pending && !c.full(nobody, labels, of) {
 			c.at(labels, of)
 		}
 	}
 	return err
 }
 
-// full reports whether a series with these labels would exceed the limit.
-func (c *collection) full(labels []string, of cgroup.Container) bool {
-	return c.series[c.keyOf(labels, of)] == nil && len(c.series) >= c.Series
+// nobody stands for the user whose operations are not open any more.
+const nobody = math.MaxUint64
+
+// full reports whether a series with these labels would be too many for the user, who may have as many as are free. One alone can have
+// the limit, as of rows: see layout.Limits.
+func (c *collection) full(owner uint64, labels []string, of cgroup.Container) bool {
+	if c.series[c.keyOf(labels, of)] != nil {
+		return false
+	}
+	c.owned[owner]++
+	return c.owned[owner] > 2*c.Series-len(c.series)
 }
 
 // Full returns the number of operations that were not measured because too many were open.
