@@ -31,12 +31,11 @@ type Options struct {
 
 // view writes events. It is an events.Consumer.
 type view struct {
-	options   *Options
-	stream    *events.Stream
-	condition *replay.Condition
-	classes   map[*recording.Probe]uint32
-	writer    *writer
-	events    uint64
+	options *Options
+	stream  *events.Stream
+	classes map[*recording.Probe]uint32
+	writer  *writer
+	events  uint64
 }
 
 // Run writes events until the run ends.
@@ -45,12 +44,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return console.Usagef("-o ctf needs a directory: give -O DIRECTORY")
 	}
 	v := &view{options: &o, classes: map[*recording.Probe]uint32{}}
-	if v.condition, err = replay.NewCondition(config.Where); err != nil {
-		return err
-	}
-	needs := live.Needs{Kernel: live.Thread(config.Where), All: v.condition.Check}
-	config.Where = ""
-	if v.stream, err = events.Open(to, &config, events.Options{From: o.From, Needs: needs, Goroutines: true}); err != nil {
+	if v.stream, err = events.Open(to, &config, events.Options{From: o.From, Goroutines: true}); err != nil {
 		return err
 	}
 	defer v.stream.Close()
@@ -63,7 +57,6 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return err
 	}
 	err = v.stream.Report("what is written is not all", 0)
-	v.condition.Report(to)
 	to.Warn("wrote %s to %s: read it with babeltrace2", render.Number(v.events, "event"), o.Path)
 	return err
 }
@@ -81,9 +74,6 @@ func (v *view) Tick() (next time.Duration, more bool, err error) {
 
 // Event implements events.Consumer.
 func (v *view) Event(e *events.Event) error {
-	if !v.condition.Meets(e.Event) {
-		return nil
-	}
 	class, known := v.classes[e.Probe]
 	if !known {
 		class = v.writer.class(e.Probe)

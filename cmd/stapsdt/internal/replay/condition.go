@@ -14,6 +14,8 @@ type Condition struct {
 	where string
 	known map[*recording.Probe]*Measure // nil for a probe that does not have what the condition asks for
 	unfit probes.Unfit
+	// faults counts the events for which it could not be evaluated.
+	faults uint64
 }
 
 // NewCondition returns a condition. Every event meets the empty condition.
@@ -58,13 +60,17 @@ func (c *Condition) Meets(e *recording.Event) bool {
 	if m == nil {
 		return false
 	}
-	meets, _ := m.Take(e)
+	meets, fault := m.Take(e)
+	if fault {
+		c.faults++
+	}
 	return meets
 }
 
-// Report warns of the probes that were left out although they fired.
+// Report warns of the probes that were left out although they fired, and of the events for which the condition could not be evaluated.
 func (c *Condition) Report(to *console.Console) {
 	if line := c.unfit.Take(len(c.known)); line != "" {
 		to.Warn("%s", line)
 	}
+	Unevaluated(to, c.faults)
 }
