@@ -120,7 +120,7 @@ func (r *Row) Add(other *Row) {
 func (r *Row) add(l *Rows, parts []byte) {
 	for size := l.Size(); len(parts) >= size; parts = parts[size:] {
 		word := func(at int) uint64 { return binary.NativeEndian.Uint64(parts[at:]) }
-		r.Merge(Tally{word(RowCount), Sum{word(RowSum), int64(word(RowSum + 8))}})
+		r.Merge(Tally{word(RowCount), Sum{int64(word(RowSum)), int64(word(RowSum + 8))}})
 		switch {
 		case l.Latest:
 			r.Latest, r.Process, r.Time = word(RowLatest), int(word(RowProcess)), time.Duration(word(RowTime))

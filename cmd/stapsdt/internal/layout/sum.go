@@ -4,16 +4,16 @@ package layout
 
 import (
 	"math/big"
-	"math/bits"
 
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
 // Sum is a sum of integers of 64 bits. The kernel adds their halves separately, because it cannot carry
-// before Linux 5.12. The sum of the lower halves does not overflow for fewer than 2^32 values of a processor.
+// before Linux 5.12. The lower halves are signed, so that their sum is small where the values are, and overflows after 2^32 values
+// at the soonest.
 type Sum struct {
-	Low  uint64 // sum of the lower halves
-	High int64  // sum of the upper halves, which are signed for expr.Int
+	Low  int64 // sum of the lower halves
+	High int64 // sum of the upper halves, which are signed for expr.Int
 }
 
 // Add adds an integer.
@@ -22,13 +22,14 @@ func (s *Sum) Add(t expr.Type, v uint64) {
 	if t.Kind == expr.Int {
 		high = int64(v) >> 32
 	}
-	s.Merge(Sum{v & (1<<32 - 1), high})
+	s.Merge(Sum{int64(uint32(v)), high})
 }
 
 // Merge adds a sum.
 func (s *Sum) Merge(other Sum) {
-	low, carry := bits.Add64(s.Low, other.Low, 0)
-	s.Low, s.High = low, s.High+other.High+int64(carry<<32)
+	s.High += other.High + other.Low>>32
+	s.Low += int64(uint32(other.Low))
+	s.Low, s.High = int64(uint32(s.Low)), s.High+s.Low>>32
 }
 
 // Tally is a number of events with the sum of their values.
@@ -65,7 +66,7 @@ func (t Tallies) Of(bucket int) *Tally {
 // Int returns the sum.
 func (s Sum) Int() *big.Int {
 	sum := new(big.Int).Lsh(big.NewInt(s.High), 32)
-	return sum.Add(sum, new(big.Int).SetUint64(s.Low))
+	return sum.Add(sum, big.NewInt(s.Low))
 }
 
 // Float returns the sum.
