@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -190,5 +192,37 @@ func TestPairs(t *testing.T) {
 				require.NotZero(t, seen)
 			})
 		}
+		t.Run("export", exportPairs)
 	})
+}
+
+// pairRules count events and measure operations by the number and its text.
+const pairRules = `
+metrics:
+  - {name: fired_total, probe: "guestpairs:fired", counter: 1, where: 'text != "other"', by: [number, text], labels: []}
+  - {name: took_seconds, start: "guestpairs:fired", end: "guestpairs:done", key: thread, duration: true, unit: seconds, by: [number, text], labels: []}
+`
+
+func exportPairs(t *testing.T) {
+	tracetest.NeedUprobes(t)
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(rules, []byte(pairRules), 0o600))
+	server := tracetest.Child(t, "pairs")
+	server.Expect("ready", testenv.Patience)
+	exporter := tracetest.Command(t, exec.Command(commandPath(t), "export", "-c", rules, "--listen", "127.0.0.1:0"))
+	await(t, "the exporter", exporter, func() bool { return enabled(server, "0") })
+	const events = 10_000
+	require.True(t, enabled(server, strconv.Itoa(events)))
+	seen := map[string]int{}
+	for _, line := range scrape(t, exporter) {
+		part := regexp.MustCompile(`^(fired_total|took_seconds_count)\{.*\bnumber="(\d+)".*\btext="([^"]*)"\} (\d+)$`).FindStringSubmatch(line)
+		if part == nil {
+			continue
+		}
+		require.Equal(t, "text of "+part[2], part[3], line)
+		count, err := strconv.Atoi(part[4])
+		require.NoError(t, err)
+		seen[part[1]] += count
+	}
+	require.Equal(t, map[string]int{"fired_total": pairThreads * events, "took_seconds_count": pairThreads * events}, seen)
 }

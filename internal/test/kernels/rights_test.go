@@ -141,11 +141,8 @@ func TestCommandExport(t *testing.T) {
 	server := startServer(t)
 	exporter := tracetest.Command(t, exec.Command(commandPath(t), "export", "-c", rules, "--listen", "127.0.0.1:0"))
 	await(t, "the command to attach", exporter, func() bool { return enabled(server, "first") })
-	url := exporter.WaitSaid(regexp.MustCompile(`http://\S+/metrics`), starting)[0]
 	require.True(t, enabled(server, "all"))
-	response := tracetest.Must(http.Get(url))(t)
-	defer response.Body.Close()
-	text := tracetest.Must(io.ReadAll(response.Body))(t)
+	lines := scrape(t, exporter)
 	var sum time.Duration
 	for _, r := range requests() {
 		sum += r.elapsed
@@ -159,6 +156,15 @@ func TestCommandExport(t *testing.T) {
 		`stapsdt_lost_events_total{metric="events_total",reason="unevaluated"} 0`,
 		`stapsdt_errors_total{metric="jobs_in_flight"} 0`,
 	} {
-		require.Contains(t, strings.Split(string(text), "\n"), line)
+		require.Contains(t, lines, line)
 	}
+}
+
+// scrape returns the lines that an exporter answers to Prometheus.
+func scrape(t *testing.T, exporter *tracetest.Process) []string {
+	t.Helper()
+	url := exporter.WaitSaid(regexp.MustCompile(`http://\S+/metrics`), starting)[0]
+	response := tracetest.Must(http.Get(url))(t)
+	defer response.Body.Close()
+	return strings.Split(string(tracetest.Must(io.ReadAll(response.Body))(t)), "\n")
 }
