@@ -244,7 +244,7 @@ func TestCommandBudget(t *testing.T) {
 	server := startServer(t)
 	out, err := exec.Command(commandPath(t), "count", "-v", "--budget", "100%", "-d", "1s", "-p", strconv.Itoa(server.PID()), "guestserver:*").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	_, rest, found := strings.Cut(string(out), "and what its program does: ")
+	_, rest, found := strings.Cut(string(out), "in addition to the work of its BPF program: ")
 	require.True(t, found, "%s", out)
 	line, _, _ := strings.Cut(rest, "\n")
 	t.Log(line)
