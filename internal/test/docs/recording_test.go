@@ -106,7 +106,7 @@ func TestGuideRecording(t *testing.T) {
 	again := g.start(t, g.replace.Replace(next.command))
 	says := again.WaitLine("the recording of the last run is kept", testenv.Patience)
 	require.Contains(t, recordedShape(next.output[0]), `msg="the recording of the last run is kept" file=`)
-	kept := regexp.MustCompile(` file=(\S+) removed=""`).FindStringSubmatch(says)
+	kept := regexp.MustCompile(` file=(\S+)`).FindStringSubmatch(says)
 	require.NotNil(t, kept, says)
 	require.Contains(t, g.run(t, "stapsdt list --from "+kept[1]), "(process "+pid+", ")
 }
