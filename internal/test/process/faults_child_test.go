@@ -274,6 +274,9 @@ func content(path string) (all []byte) {
 	defer unix.Close(fd)
 	for buf := make([]byte, 64<<10); ; {
 		n, err := unix.Read(fd, buf)
+		if err == unix.EINTR { // which was meant for another call
+			continue
+		}
 		if n <= 0 || err != nil {
 			return all
 		}

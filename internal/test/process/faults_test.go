@@ -206,9 +206,9 @@ func TestEachSystemCallFails(t *testing.T) {
 }
 
 // inject runs the child until something was done to a call, and not to another of
-// its name: the runtime's, which come when they like, are counted too.
+// its name: the runtime's, which come when they like, are counted too, also those that come only sometimes.
 func (w *faultWay) inject(t *testing.T, image string, call *systemCall, what, temps string, done func(*strace) bool) (s strace) {
-	for range 10 {
+	for range 40 {
 		dir := w.directory(t, image)
 		s = runStrace(w.injections(*call, what), w.kind, dir, temps)
 		s.dir = dir

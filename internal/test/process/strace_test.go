@@ -149,10 +149,11 @@ func (s *strace) parse(log string) {
 			marks++
 		case marks%2 == 1:
 			c := systemCall{name: name, args: args, nth: counts[name], pair: marks / 2, injected: strings.HasSuffix(line, "(INJECTED)"), spoiled: spoiled[name]}
-			if c.ours() {
-				turns[place{name, c.pair}]++
+			at := place{name, c.pair}
+			c.turn = turns[at] + 1
+			if c.ours() && !(c.injected && strings.Contains(line, "EINTR")) { // which is made again
+				turns[at]++
 			}
-			c.turn = turns[place{name, c.pair}]
 			s.calls = append(s.calls, c)
 		}
 		if strings.HasSuffix(line, "(INJECTED)") {
