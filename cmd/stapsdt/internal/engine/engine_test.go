@@ -284,7 +284,7 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c := &consumer{next: time.Hour, tick: func(int) bool { cancel(); return true }}
 		require.NoError(t, e.Run(ctx, c))
-		if int(e.poller.events[0].Fd) != e.poller.woken { // the end of the check interval came first
+		if int(e.poller.events[0].Fd) != int(e.poller.woken.Fd()) { // the end of the check interval came first
 			over, err := e.poller.wait(testenv.Patience)
 			require.NoError(t, err)
 			require.False(t, over, "cancelling wakes it")

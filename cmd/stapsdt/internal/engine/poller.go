@@ -16,7 +16,7 @@ import (
 type poller struct {
 	fd     int      // of epoll
 	file   *os.File // the same
-	woken  int      // an eventfd
+	woken  *os.File // an eventfd, and a file so that a wake after close is harmless
 	fds    []int    // that are waited for
 	heard  []int    // and those of listen
 	hears  func() bool
@@ -24,15 +24,17 @@ type poller struct {
 }
 
 func newPoller() (p *poller, err error) {
-	p = &poller{fd: -1, woken: -1}
+	p = &poller{fd: -1}
 	defer func() {
 		if err != nil {
 			p.close()
 		}
 	}()
-	if p.woken, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+	woken, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
 		return nil, os.NewSyscallError("eventfd", err)
 	}
+	p.woken = os.NewFile(uintptr(woken), "eventfd")
 	if p.fd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, os.NewSyscallError("epoll_create", err)
 	}
@@ -40,7 +42,7 @@ func newPoller() (p *poller, err error) {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
 	p.file = os.NewFile(uintptr(p.fd), "epoll")
-	return p, p.control(unix.EPOLL_CTL_ADD, p.woken, unix.EPOLLIN)
+	return p, p.control(unix.EPOLL_CTL_ADD, woken, unix.EPOLLIN)
 }
 
 func (p *poller) control(op, fd int, events uint32) error {
@@ -49,7 +51,7 @@ func (p *poller) control(op, fd int, events uint32) error {
 }
 
 // wake ends a wait. It may be called by any goroutine.
-func (p *poller) wake() { _, _ = unix.Write(p.woken, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
+func (p *poller) wake() { _, _ = p.woken.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0}) }
 
 // watch sets the descriptors that end a wait as long as they are readable.
 func (p *poller) watch(fds []int) error { return p.set(&p.fds, fds) }
@@ -92,9 +94,9 @@ func (p *poller) wait(most time.Duration) (over bool, err error) {
 		n, _ := unix.EpollWait(p.fd, p.events[:], 0)
 		for _, e := range p.events[:max(n, 0)] {
 			done = done || !slices.Contains(p.heard, int(e.Fd))
-			if int(e.Fd) == p.woken {
+			if int(e.Fd) == int(p.woken.Fd()) {
 				var count [8]byte
-				_, _ = unix.Read(p.woken, count[:])
+				_, _ = p.woken.Read(count[:])
 			}
 		}
 		return done || p.hears != nil && p.hears()
@@ -111,7 +113,5 @@ func (p *poller) close() {
 	} else if p.fd >= 0 {
 		unix.Close(p.fd)
 	}
-	if p.woken >= 0 {
-		unix.Close(p.woken)
-	}
+	p.woken.Close()
 }

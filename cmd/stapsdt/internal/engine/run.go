@@ -40,7 +40,7 @@ func (e *Engine) Run(ctx context.Context, c Consumer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, e.Wake)()
-	go e.wakeWhenBroken(ctx)
+	go e.wakeWhenBroken(ctx, e.finder.Broken())
 	check := time.Now().Add(Interval)
 	look := true           // whether to look at what was mapped
 	pausing := time.Time{} // but not before
@@ -96,11 +96,11 @@ func (e *Engine) rest(look bool, most, pause time.Duration) (_ bool, err error) 
 	return e.watcher.Pending() || e.broken.Swap(false), errors.Join(err, e.poller.listen(nil, nil))
 }
 
-// wakeWhenBroken wakes Run when others write to a file, until ctx is done.
-func (e *Engine) wakeWhenBroken(ctx context.Context) {
+// wakeWhenBroken wakes Run when others write to a file, until ctx is done. It may end after the engine was closed.
+func (e *Engine) wakeWhenBroken(ctx context.Context, broken <-chan struct{}) {
 	for {
 		select {
-		case <-e.finder.Broken():
+		case <-broken:
 			e.broken.Store(true)
 			e.Wake()
 		case <-ctx.Done():
