@@ -231,7 +231,7 @@ func TestObserversAreLinkedForObserve(t *testing.T) {
 		dir := t.TempDir()
 		source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
 		program := "package main\nimport . \"github.com/go-stapsdt/stapsdt\"\nvar (\np = NewProvider(\"p\")\n" + definition +
-			"\n)\nfunc main() { println(p.Load(), len(p.Probes())) }\n"
+			"\n)\nfunc main() { println(p.Load(), len(p.Probes())); p1.Fire(1) }\n"
 		require.NoError(t, os.WriteFile(source, []byte(program), 0o600))
 		run := func(args ...string) string {
 			cmd := exec.Command("go", args...)
