@@ -5,7 +5,8 @@
 #   scripts/long.sh PART...          runs these parts
 #   scripts/long.sh --list           lists the parts
 #
-# Each part appends its result to $STAPSDT_RESULTS, by default out/long.json, as a line of JSON, and the table of the results
+# The parts from command to library run the tests that do more than in the gate: those that say so to internal/testenv, or ask whether
+# tests are short. Each part appends its result to $STAPSDT_RESULTS, by default out/long.json, as a line of JSON, and the table of the results
 # is printed at the end. `scripts/lib/results.py compare OLD NEW` compares two runs. Nothing is run again.
 #
 # What cannot be downloaded is not run, and says so: no change to this repository can mend it. A part in which something was not
@@ -20,7 +21,7 @@ process         the library in processes: system calls that fail, forks, the law
 docs            the guides, functions of interpreters, bindings of other languages, the page in a browser
 fleet           Prometheus, a collector, Grafana's types
 foreign         the tests of other modules with our probes, Debian's packages, a module proxy
-library         everything else: the packages of the library and of the command, the examples
+library         everything else: the packages of the library and of the command
 race            the short tests with the race detector, but those of the gate
 builds          the short tests without cgo, with each build tag, and without optimization
 versions        the short tests with the oldest and the newest Go
@@ -78,6 +79,9 @@ tested() { go test -json -shuffle=on -timeout 30m -p $(($(nproc) + 1)) "$@" | re
 # short ARGUMENT... runs the short tests.
 short() { tested -short "$@"; }
 
+# beyond PACKAGE... runs the tests that do more here than in the gate.
+beyond() { tested -run "$(go list -f '{{.Dir}}' "$@" | scripts/lib/longtests.py)" "$@"; }
+
 # The packages of each part.
 command_packages=(./internal/test/command/...)
 process_packages=(./internal/test/{process,arguments,law,kernels,sandbox}/...)
@@ -85,18 +89,18 @@ docs_packages=(./internal/test/{docs,functions,gofunctions,languages,browser}/..
 fleet_packages=(./internal/test/fleet/...)
 foreign_packages=(./internal/test/{instrument,corpus,debian,proxy}/... ./instrument/{grpc,otel}probe/...)
 
-long_command() { tested "${command_packages[@]}"; }
-long_process() { tested "${process_packages[@]}"; }
-long_docs() { tested "${docs_packages[@]}"; }
-long_fleet() { tested "${fleet_packages[@]}"; }
-long_foreign() { tested "${foreign_packages[@]}"; }
+long_command() { beyond "${command_packages[@]}"; }
+long_process() { beyond "${process_packages[@]}"; }
+long_docs() { beyond "${docs_packages[@]}"; }
+long_fleet() { beyond "${fleet_packages[@]}"; }
+long_foreign() { beyond "${foreign_packages[@]}"; }
 
 # Whatever is in no other part, so that no package is forgotten.
 long_library() {
 	local packages
 	mapfile -t packages < <(comm -23 <(go list ./... ./internal/test/... ./cmd/stapsdt/... | sort) \
 		<(go list "${command_packages[@]}" "${process_packages[@]}" "${docs_packages[@]}" "${fleet_packages[@]}" "${foreign_packages[@]}" | sort))
-	steps 'tested "${packages[@]}"' 'tested ./examples/{http,lua,wasm}/...'
+	beyond "${packages[@]}"
 }
 
 # What the gate's step does not run. The harnesses of programs have the goroutines of tests alone.
