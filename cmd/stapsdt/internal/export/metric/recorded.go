@@ -5,7 +5,9 @@ package metric
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
@@ -30,12 +32,21 @@ type Recorded struct {
 	events   uint64
 	probes   map[*recording.Probe]*recordedProbe
 	pairs    *replay.Pairs // nil for a metric of Probe
-	series   map[string]*expose.Series
-	created  time.Time // when counting began
+	series   map[string]*recordedSeries
+	retired  map[string]*recordedSeries // the expired series, for when they return
+	created  time.Time                  // when the counting of other series begins
 	elapsed  *recordedValue
 	// overflow counts the events without room in a series of their own, and unevaluated the events with an expression that
 	// could not be evaluated.
 	overflow, unevaluated uint64
+}
+
+// recordedSeries is a series, and its activity at the last call of Family.
+type recordedSeries struct {
+	expose.Series
+	events  uint64
+	seen    uint64    // events then
+	changed time.Time // when events was last seen to change
 }
 
 // recordedProbe holds the expressions for the events of a probe.
@@ -55,7 +66,7 @@ type recordedValue struct {
 // NewRecorded returns the metric of a rule for events since a time, of programs in a container, if it is
 // known. problem is called with the reason why the events of a probe are not counted.
 func NewRecorded(text rules.Metric, of cgroup.Container, created time.Time, problem func(error)) (m *Recorded, err error) {
-	m = &Recorded{definition: define(text), of: of, created: created, probes: map[*recording.Probe]*recordedProbe{}, series: map[string]*expose.Series{}}
+	m = &Recorded{definition: define(text), of: of, created: created, probes: map[*recording.Probe]*recordedProbe{}, series: map[string]*recordedSeries{}, retired: map[string]*recordedSeries{}}
 	m.problem = func(err error) { problem(fmt.Errorf("%s: %w", m.Name, err)) }
 	if m.User != "" || m.Cgroup != "" {
 		m.problem(errors.New("neither users nor control groups are known here: the events of all are included"))
@@ -193,7 +204,8 @@ func (m *Recorded) Add(e *recording.Event, f *replay.File) {
 }
 
 // record adds a value to a series. v is nil if the metric counts events.
-func (m *Recorded) record(s *expose.Series, v *recordedValue, bits uint64) {
+func (m *Recorded) record(s *recordedSeries, v *recordedValue, bits uint64) {
+	s.events++
 	switch {
 	case v == nil:
 		s.Value++
@@ -202,27 +214,58 @@ func (m *Recorded) record(s *expose.Series, v *recordedValue, bits uint64) {
 	case v.bounds == nil:
 		s.Value += asFloat(v.of, bits) * v.scale
 	default:
-		m.divide(s)
+		m.divide(&s.Series)
 		s.Sum += asFloat(v.of, bits) * v.scale
-		m.count(s, v.bounds.Slot(v.of, bits), 1)
+		m.count(&s.Series, v.bounds.Slot(v.of, bits), 1)
 	}
 }
 
 // at returns the series with these labels, or the overflow series if there is no room.
-func (m *Recorded) at(labels []string) *expose.Series {
-	if m.series[key(labels)] == nil && len(m.series) >= m.Series {
-		m.overflow++
-		labels = nil
+func (m *Recorded) at(labels []string) *recordedSeries {
+	id := key(labels)
+	s := m.series[id]
+	if s != nil {
+		return s
 	}
-	s := m.series[key(labels)]
-	if s == nil {
-		s = &expose.Series{Values: labels, Overflow: labels == nil, Created: m.created}
+	used := len(m.series)
+	if m.series[key(nil)] != nil {
+		used--
+	}
+	if labels != nil && used >= m.Series {
+		m.overflow++
+		return m.at(nil)
+	}
+	if s = m.retired[id]; s == nil {
+		s = &recordedSeries{Series: expose.Series{Values: labels, Overflow: labels == nil, Created: m.created}}
 		if labels != nil && m.containers.Whole() {
 			s.Container = m.of
 		}
-		m.series[key(labels)] = s
 	}
+	delete(m.retired, id)
+	m.series[id] = s
 	return s
+}
+
+// expire removes the series without events for as long as the rule says.
+func (m *Recorded) expire(now time.Time) {
+	for id, s := range m.series {
+		switch {
+		case s.events != s.seen || s.changed.IsZero():
+			s.seen, s.changed = s.events, now
+		case m.Kind == rules.InFlight || m.Expire == 0 || s.Overflow || now.Sub(s.changed) < m.Expire:
+		default:
+			delete(m.series, id)
+			if m.Kind == rules.Gauge {
+				continue // its last value is of no use later
+			}
+			m.retired[id] = s
+		}
+	}
+	for len(m.retired) > retiredPerSeries*m.Series {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(m.retired)), func(a, b string) int { return m.retired[a].changed.Compare(m.retired[b].changed) })
+		delete(m.retired, oldest)
+		m.created = now // of a series that appears later, and may have been there
+	}
 }
 
 // labelsOf returns the labels for values, with the labels of the container and of the probe.
@@ -242,10 +285,15 @@ func (m *Recorded) Family() *expose.Family {
 		}
 	}
 	if m.isOne() && m.Kind != rules.Gauge { // as an exporter shows it before the first event
-		m.divide(m.at(m.labelsOf(nil, nil)))
+		m.divide(&m.at(m.labelsOf(nil, nil)).Series)
 	}
 	if m.pairs != nil && m.Kind == rules.InFlight {
 		m.pairs.Open(func(o *replay.Operation) { m.at(m.labelsOf(o.By, nil)).Value++ })
 	}
-	return m.family(m.series)
+	m.expire(time.Now())
+	all := make(map[string]*expose.Series, len(m.series))
+	for id, s := range m.series {
+		all[id] = &s.Series
+	}
+	return m.family(all)
 }
