@@ -10,7 +10,7 @@ cd "$(dirname "$0")"
 
 need gcc=gcc clang=clang make=make pkg-config=pkg-config python3=python3 strace=strace \
 	/usr/lib/python3/dist-packages/prometheus_client=python3-prometheus-client bpftrace=bpftrace tplist-bpfcc=bpfcc-tools "perf=linux-perf|linux-tools-$(uname -r)|linux-tools-generic" \
-	eu-readelf=elfutils readelf=binutils llvm-dwarfdump=llvm file=file mandoc=mandoc unshare=util-linux curl=curl pgrep=procps tmux=tmux babeltrace2=babeltrace2 systemd-analyze=systemd pg_lsclusters=postgresql \
+	eu-readelf=elfutils readelf=binutils llvm-dwarfdump=llvm file=file mandoc=mandoc unshare=util-linux curl=curl pgrep=procps tmux=tmux systemd-analyze=systemd pg_lsclusters=postgresql \
 	/usr/include/libelf.h=libelf-dev /usr/include/"$(uname -m)"-linux-gnu/sys/sdt.h=systemtap-sdt-dev
 [ "${1:-}" = --all ] || exit 0
 

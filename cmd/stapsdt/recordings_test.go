@@ -94,7 +94,7 @@ func recordingVerbs(dir string) [][]string {
 	return [][]string{
 		{"list"}, {"list", "-o", "json"},
 		{"trace"}, {"trace", "-o", "json"}, {"trace", "--show", "a,pid,executable"}, {"trace", "-w", "a == a", "-n", "20"}, {"trace", "-w", "id % 3 == 1 || id >> 1 > 4"},
-		{"trace", "-o", "chrome", "-O", "-"}, {"trace", "-o", "ctf", "-O", filepath.Join(dir, "ctf")},
+		{"trace", "-o", "chrome", "-O", "-"}, {"trace", "-o", "perfetto", "-O", filepath.Join(dir, "timeline")},
 		{"count", "*:*"}, {"count", "*:*", "--by", "a"}, {"count", "*:*", "--by", "id/0x10,pid", "-o", "json"},
 		{"hist", "*:*", "a"}, {"hist", "*:*", "id", "--by", "a", "-o", "json"}, {"hist", "*:*", "a", "--linear", "0:100:10"},
 		{"latency", "*:*"}, {"latency", "*:*", "--by", "a"}, {"latency", "*:*", "-o", "json"}, {"latency", "*:*__start", "*:*__end", "--key", "goroutine"}, {"latency", "*:*__start", "*:*__end", "--key", "a"},
@@ -122,7 +122,7 @@ func TestRecordingVerbs(t *testing.T) {
 	path := filepath.Join(dir, "file")
 	// run runs a verb, and reports its status.
 	run := func(what string, content []byte, verb []string) (status int) {
-		require.NoError(t, os.RemoveAll(filepath.Join(dir, "ctf")))
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, "timeline")))
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		var out, warnings bytes.Buffer
 		defer func() {
@@ -285,7 +285,7 @@ func TestRecordingSentences(t *testing.T) {
 		{[]string{"count", "*:*", "--by", "none"}, whole, ``, `undefined: none`, 2, 0},
 		{[]string{"top", "-w", "rows > 1"}, whole, `p:query`, `stapsdt: 2 of 4 probes have no rows and are left out\n`, 0, 0},
 		{[]string{"tree", "-w", "rows > 1"}, whole, `p:query`, `stapsdt: 2 of 4 probes have no rows and are left out\n`, 0, 0},
-		{[]string{"trace", "-o", "ctf", "-O", filepath.Join(t.TempDir(), "ctf"), "-w", "rows > 1"}, whole, ``, `stapsdt: 4 of 5 probes have no rows and are left out\n`, 0, 0},
+		{[]string{"trace", "-o", "perfetto", "-O", filepath.Join(t.TempDir(), "timeline"), "-w", "rows > 1"}, whole, ``, `stapsdt: 2 of 4 probes have no rows and are left out\n`, 0, 0},
 		{[]string{"latency", "p:*", "--by", "key"}, whole, `(?s)p:cache__start → p:cache__end key=77`, `^stapsdt: 2 of 4 probes have no key`, 0, 0},
 		{[]string{"count", "*:*", "-w", "tid > 4"}, whole, ``, `undefined: tid.* goroutine`, 2, 0},
 		{[]string{"trace", "-d", "5s"}, whole, ``, `-d`, 2, 1},

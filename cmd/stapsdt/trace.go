@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/ctf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/timeline"
@@ -33,41 +32,35 @@ With --from, the events are those of recordings: see proberec.Create. This needs
 An address is that of a program that mounts debugprobe. The program itself then sends the
 events, and evaluates the expression of -w. This needs neither root nor Linux there.
 
-With -o chrome, the events and the operations between NAME__start and NAME__end are written
-for Perfetto and chrome://tracing, which draw them on a time axis. -w is then about an
-operation as a whole, as that of latency is. With -o ctf, the events are written for
-babeltrace2.`,
+With -o perfetto, or -o chrome for chrome://tracing and speedscope, the events and the
+operations between NAME__start and NAME__end are written for viewers that draw them on a
+time axis. -w is then about an operation as a whole, as that of latency is.`,
 		Example: `  stapsdt trace -p 1234 'myapp:*'
   stapsdt trace http://localhost:8080/debug/probes/ 'myapp:*' -w 'status >= 500'
   stapsdt trace --from /dev/shm/shop.rec 'http:*' -w 'status >= 500'
   stapsdt trace -a myapp:request__done -w 'status >= 500'
-  stapsdt trace -p 1234 'myapp:*' -d 5s -o chrome -O myapp.json
-  stapsdt trace -p 1234 'myapp:*' -d 5s -o ctf -O myapp.ctf && babeltrace2 myapp.ctf
+  stapsdt trace -p 1234 'myapp:*' -d 5s -o perfetto -O myapp.trace
   stapsdt trace postgres:postgresql:query__start --show 'pid,str(arg0)'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			config.Specs = cutAddress(args, &options.From)
 			options.JSON = format == "json"
-			if format == "chrome" || format == "ctf" {
+			if format == "chrome" || format == "perfetto" {
 				if err := checkFile(c, format, &options.From); err != nil {
 					return err
 				}
 				config.Verbose = options.Verbose
+				return timeline.Run(c.Context(), to, config, timeline.Options{Format: string(format), Path: path, Limit: options.Limit, From: options.From})
 			}
-			switch {
-			case format == "chrome":
-				return timeline.Run(c.Context(), to, config, timeline.Options{Path: path, Limit: options.Limit, From: options.From})
-			case format == "ctf":
-				return ctf.Run(c.Context(), to, config, ctf.Options{Path: path, Limit: options.Limit, From: options.From})
-			case path != "":
-				return console.Usagef("-O is for -o chrome and -o ctf")
+			if path != "" {
+				return console.Usagef("-O is for -o perfetto and -o chrome")
 			}
 			return trace.Run(c.Context(), to, config, options)
 		},
 	}
 	runFlags(c, &config)
-	c.Flags().VarP(&format, "output", "o", "`FORMAT`: text, json for one object per line, chrome for a timeline in the file of -O, or ctf for the Common Trace Format in the directory of -O")
+	c.Flags().VarP(&format, "output", "o", "`FORMAT`: text, json for one object per line, or perfetto or chrome for a timeline in the file of -O")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(traceFormats, cobra.ShellCompDirectiveNoFileComp))
-	c.Flags().StringVarP(&path, "output-file", "O", "", "the `FILE` of -o chrome, or - for standard output; or the new directory of -o ctf")
+	c.Flags().StringVarP(&path, "output-file", "O", "", "the `FILE` of -o perfetto or chrome, or - for standard output")
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")
 	c.Flags().StringArrayVar(&options.Show, "show", nil, "the values of the Go expressions `EXPR,...` instead of all arguments; str(arg0) is the text at arg0")
 	c.Flags().IntVar(&options.TextSize, "strlen", 256, fmt.Sprintf("show at most `N` bytes of a text, up to %d", trace.MaxText))
@@ -77,7 +70,7 @@ babeltrace2.`,
 }
 
 // traceFormats are the values of traceFormat.
-var traceFormats = []string{"text", "json", "chrome", "ctf"}
+var traceFormats = []string{"text", "json", "perfetto", "chrome"}
 
 // traceFormat is the value of -o of trace. The zero value is text.
 type traceFormat string
@@ -95,7 +88,7 @@ func (f *traceFormat) String() string {
 // Set sets the format.
 func (f *traceFormat) Set(text string) error {
 	if !slices.Contains(traceFormats, text) {
-		return fmt.Errorf("takes text, json, chrome or ctf, and not %q", text)
+		return fmt.Errorf("takes text, json, perfetto or chrome, and not %q", text)
 	}
 	*f = traceFormat(text)
 	return nil

@@ -95,7 +95,7 @@ func TestFromEnough(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "operator.rec")
 	tell(startOperator(t, file), "requests 3")
 	for _, args := range [][]string{
-		{"trace", "-n", "1"}, {"trace", "-n", "1", "-o", "chrome", "-O", "-"}, {"trace", "-n", "1", "-o", "ctf", "-O", file + ".ctf"}, {"tree", "-n", "1"}, {"top", "-n", "1"},
+		{"trace", "-n", "1"}, {"trace", "-n", "1", "-o", "chrome", "-O", "-"}, {"trace", "-n", "1", "-o", "perfetto", "-O", file + ".timeline"}, {"tree", "-n", "1"}, {"top", "-n", "1"},
 	} {
 		r := runCommand(t, append(args, "--from", file)...)
 		require.Zero(t, r.status, args)

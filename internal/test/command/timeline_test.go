@@ -5,14 +5,14 @@ package command_test
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 )
@@ -33,16 +33,50 @@ type traceEvent struct {
 	Args             map[string]any
 }
 
-// drawnBy returns what trace -o chrome writes of what a program does.
-func drawnBy(t *testing.T, source operated, act func(*tracetest.Process), args ...string) (all traceFile) {
+// drawnBy returns what trace writes of what a program does, in a format.
+func drawnBy(t *testing.T, source operated, format string, act func(*tracetest.Process), args ...string) (all []traceEvent) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "timeline.json")
-	source.run(t, act, append([]string{"trace", "-o", "chrome", "-O", file}, args...)...)
-	text := tracetest.Must(os.ReadFile(file))(t)
-	require.NoError(t, json.Unmarshal(text, &all))
-	require.Equal(t, "ns", all.DisplayTimeUnit)
-	require.Zero(t, all.OtherData.LostEvents)
-	checkTracks(t, all.TraceEvents)
+	path := filepath.Join(t.TempDir(), "timeline")
+	source.run(t, act, append([]string{"trace", "-o", format, "-O", path}, args...)...)
+	text := tracetest.Must(os.ReadFile(path))(t)
+	if format == "perfetto" {
+		return fromPerfetto(t, text)
+	}
+	var file traceFile
+	require.NoError(t, json.Unmarshal(text, &file))
+	require.Equal(t, "ns", file.DisplayTimeUnit)
+	require.Zero(t, file.OtherData.LostEvents)
+	checkTracks(t, file.TraceEvents)
+	return file.TraceEvents
+}
+
+// fromPerfetto returns what Perfetto draws as events of the other format.
+func fromPerfetto(t *testing.T, text []byte) (all []traceEvent) {
+	t.Helper()
+	drawn, clocks := eventtest.DrawPerfetto(text)
+	require.WithinDuration(t, time.Now(), time.Unix(0, int64(clocks[1])), time.Hour, "the time of day")
+	processes, tracks := map[string]int{}, map[[2]string]int{}
+	for _, d := range drawn {
+		if processes[d.Process] == 0 {
+			processes[d.Process] = len(processes) + 1
+			all = append(all, traceEvent{Ph: "M", Name: "process_name", PID: processes[d.Process], Args: map[string]any{"name": d.Process}})
+		}
+		at := [2]string{d.Process, d.Track}
+		if tracks[at] == 0 {
+			tracks[at] = len(tracks) + 1
+			all = append(all, traceEvent{Ph: "M", Name: "thread_name", PID: processes[d.Process], TID: tracks[at], Args: map[string]any{"name": d.Track}})
+		}
+		for name, value := range d.Args {
+			if n, ok := value.(int64); ok {
+				d.Args[name] = float64(n) // as in JSON
+			}
+		}
+		all = append(all, traceEvent{
+			Name: d.Name, Cat: d.Category, Ph: map[bool]string{false: "X", true: "i"}[d.Instant], S: "t",
+			Ts: float64(d.Start) / 1e3, Dur: float64(d.End-d.Start) / 1e3, PID: processes[d.Process], TID: tracks[at], Args: d.Args,
+		})
+	}
+	checkTracks(t, all)
 	return all
 }
 
@@ -90,107 +124,61 @@ func checkTracks(t *testing.T, all []traceEvent) {
 	}
 }
 
-// TestChrome: every source has the spans, in the tracks of their goroutines.
-func TestChrome(t *testing.T) {
-	t.Parallel()
+// eachTimeline calls f for each source and format.
+func eachTimeline(t *testing.T, f func(t *testing.T, source operated, format string)) {
 	for _, source := range sources() {
-		t.Run(source.name, func(t *testing.T) {
-			all := drawnBy(t, source, func(p *tracetest.Process) {
-				tell(p, "requests 10")
-				tell(p, "late")
-				tell(p, "hostile")
-				tell(p, "open 3")
-				tell(p, "storm 1000")
-			}, "operator:*")
-			counts := map[string]int{}
-			for _, e := range all.TraceEvents {
-				switch {
-				case e.Ph == "M":
-					counts[strings.TrimRight(e.Args["name"].(string), " 0123456789()")]++
-				case e.Args["open"] == true:
-					counts[e.Name+" open"]++
-				default:
-					require.Equal(t, "X", e.Ph)
-					counts[e.Name]++
-				}
-				if e.Name == "operator:query" && e.Args["text"] != "slow" {
-					require.GreaterOrEqual(t, e.Dur, 1000.)
-					require.NotZero(t, e.Args["parent"])
-				}
+		for _, format := range []string{"perfetto", "chrome"} {
+			t.Run(source.name+" "+format, func(t *testing.T) { f(t, source, format) })
+		}
+	}
+}
+
+// TestTimeline: every source has the spans, in the tracks of their goroutines.
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	eachTimeline(t, func(t *testing.T, source operated, format string) {
+		all := drawnBy(t, source, format, func(p *tracetest.Process) {
+			tell(p, "requests 10")
+			tell(p, "late")
+			tell(p, "hostile")
+			tell(p, "open 3")
+			tell(p, "storm 1000")
+		}, "operator:*")
+		counts := map[string]int{}
+		for _, e := range all {
+			switch {
+			case e.Ph == "M":
+				counts[strings.TrimRight(e.Args["name"].(string), " 0123456789()")]++
+			case e.Args["open"] == true:
+				counts[e.Name+" open"]++
+			default:
+				require.Equal(t, "X", e.Ph)
+				counts[e.Name]++
 			}
-			require.Equal(t, map[string]int{"operator:request": 1012, "operator:query": 21, "operator:request open": 3, "goroutine": counts["goroutine"], "": 1}, counts,
-				"the name of the program, apart from digits, is empty")
-			require.Greater(t, counts["goroutine"], 3, "each of the open ones has a lane, and two goroutines take turns")
-		})
-	}
-}
-
-// TestChromeSelection: a condition is about an operation as a whole, and an end that has no start is an event.
-func TestChromeSelection(t *testing.T) {
-	t.Parallel()
-	for _, source := range sources() {
-		t.Run(source.name, func(t *testing.T) {
-			all := drawnBy(t, source, func(p *tracetest.Process) { tell(p, "requests 10") }, "operator:*", "-w", "status == 500")
-			spans := 0
-			for _, e := range all.TraceEvents {
-				if e.Ph == "X" {
-					spans++
-					require.Equal(t, "operator:request", e.Name)
-					require.Equal(t, 500., e.Args["status"])
-				}
+			if e.Name == "operator:query" && e.Args["text"] != "slow" {
+				require.GreaterOrEqual(t, e.Dur, 1000.)
+				require.NotZero(t, e.Args["parent"])
 			}
-			require.Equal(t, 2, spans)
-		})
-	}
+		}
+		require.Equal(t, map[string]int{"operator:request": 1012, "operator:query": 21, "operator:request open": 3, "goroutine": counts["goroutine"], "": 1}, counts,
+			"the name of the program, apart from digits, is empty")
+		require.Greater(t, counts["goroutine"], 3, "each of the open ones has a lane, and two goroutines take turns")
+	})
 }
 
-// TestCTF: babeltrace2 reads all events of every source, with their times and values.
-func TestCTF(t *testing.T) {
+// TestTimelineSelection: a condition is about an operation as a whole, and an end that has no start is an event.
+func TestTimelineSelection(t *testing.T) {
 	t.Parallel()
-	babeltrace := testenv.NeedsTool(t, "babeltrace2", "babeltrace2")
-	for _, source := range sources() {
-		t.Run(source.name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "trace")
-			source.run(t, func(p *tracetest.Process) {
-				tell(p, "requests 5")
-				tell(p, "hostile")
-				tell(p, "storm 5000")
-			}, "trace", "operator:*", "-o", "ctf", "-O", dir)
-			out := runTool(t, exec.Command(babeltrace, "--clock-seconds", dir))
-			text := string(out)
-			require.Equal(t, 5+1+5000, strings.Count(text, " operator:request__end: "))
-			require.Equal(t, 10, strings.Count(text, " operator:query__start: "))
-			require.Regexp(t, `(?m)^\[\d+\.\d{9}\] \(\+\?\.\?{9}\) operator:request__start: \{ pid = \d+, tid = \d+, goroutine = \d+, procname = "\d*" \}, \{ id = 1, parent = 0, path = "/0" \}$`, text)
-			require.Regexp(t, `operator:request__end: .* \{ id = \d+, parent = 0, nanoseconds = \d+, error = "no such table", status = 500 \}`, text)
-			require.Contains(t, text, "forged")
-		})
-	}
-}
-
-// TestCTFSelection: -w and -n select events, and what exists is not overwritten.
-func TestCTFSelection(t *testing.T) {
-	t.Parallel()
-	babeltrace := testenv.NeedsTool(t, "babeltrace2", "babeltrace2")
-	file := filepath.Join(t.TempDir(), "operator.rec")
-	tell(startOperator(t, file), "requests 10")
-	run := func(dir string, args ...string) result {
-		return runCommand(t, append([]string{"trace", "--from", file, "-o", "ctf", "-O", dir}, args...)...)
-	}
-	dir := filepath.Join(t.TempDir(), "trace")
-	require.Contains(t, run(dir, "-w", "status == 500").stderr, "wrote 2 events to "+dir+": read it with babeltrace2")
-	require.Equal(t, 1, run(dir).status, "it exists")
-	few, none := dir+".few", dir+".none"
-	require.Contains(t, run(few, "-n", "7").stderr, "wrote 7 events")
-	require.Contains(t, run(none, "-w", "status == 404").stderr, "wrote 0 events")
-	for path, want := range map[string]int{dir: 2, few: 7, none: 0} {
-		out := runTool(t, exec.Command(babeltrace, path))
-		require.Equal(t, want, strings.Count(string(out), "operator:"), "%s", out)
-	}
-	out := runTool(t, exec.Command(babeltrace, dir, few))
-	require.Equal(t, 2+7, strings.Count(string(out), "operator:"), "both traces have one clock")
-	for _, args := range [][]string{{"-O", ""}, {"-O", "-"}, {"-w", "1 +"}, {"--show", "pid"}, {"-w", "nothing == 1"}} {
-		require.Equal(t, 2, run(dir+".refused", args...).status, args)
-		require.NoDirExists(t, dir+".refused")
-	}
-	require.NoFileExists(t, "-")
+	eachTimeline(t, func(t *testing.T, source operated, format string) {
+		all := drawnBy(t, source, format, func(p *tracetest.Process) { tell(p, "requests 10") }, "operator:*", "-w", "status == 500")
+		spans := 0
+		for _, e := range all {
+			if e.Ph == "X" {
+				spans++
+				require.Equal(t, "operator:request", e.Name)
+				require.Equal(t, 500., e.Args["status"])
+			}
+		}
+		require.Equal(t, 2, spans)
+	})
 }

@@ -127,7 +127,7 @@ func (a *asking) run(at *place) (status int, err error) {
 	if q.file != "" { // a timeline
 		extra = append(extra, "--output-file=-")
 		if q.file != "-" {
-			if out, err = outfile.Create(q.file, outfile.Timeline); err != nil {
+			if out, err = outfile.Create(q.file, outfile.Timelines[q.format]); err != nil {
 				return 0, err
 			}
 			defer func() { err = errors.Join(err, out.Close()) }()

@@ -327,11 +327,13 @@ func TestRecording(t *testing.T) {
 
 // TestTimeline: a timeline is written to a file of this machine.
 func TestTimeline(t *testing.T) {
-	r := newRun(t, testCluster(), "trace", "-p", "shop", "shop:*", "-o", "chrome", "-O", "shop.json")
-	require.Zero(t, r.wait(), r.err.String())
-	got, err := os.ReadFile(filepath.Join(r.directory, "shop.json"))
-	require.NoError(t, err)
-	assert.Equal(t, "trace --output=chrome --output-file=- -- shop:*\n", string(got))
+	for _, format := range []string{"chrome", "perfetto"} {
+		r := newRun(t, testCluster(), "trace", "-p", "shop", "shop:*", "-o", format, "-O", "shop.trace")
+		require.Zero(t, r.wait(), r.err.String())
+		got, err := os.ReadFile(filepath.Join(r.directory, "shop.trace"))
+		require.NoError(t, err)
+		assert.Equal(t, "trace --output="+format+" --output-file=- -- shop:*\n", string(got))
+	}
 }
 
 // TestUsage: wrong command lines.
@@ -345,8 +347,7 @@ func TestUsage(t *testing.T) {
 		"trace -a x:*":                               "-a is for the command on a node: kubectl stapsdt asks one pod, which -p names",
 		"count -p shop x:* --from f":                 "--from is for a file on this machine",
 		"trace -p shop x:* --wher y":                 "unknown flag: --wher: see kubectl stapsdt trace --help",
-		"trace -p shop x:* -O f":                     "-O is for -o chrome",
-		"trace -p shop x:* -o ctf":                   "-o ctf is for this machine",
+		"trace -p shop x:* -O f":                     "-O is for -o chrome and -o perfetto",
 		"count -p shop go:main.* --via=socket":       "go:main.* takes --via kernel",
 		"count -p shop x:* --budget=1% --via=socket": "--budget takes --via kernel",
 		"record -p shop x:*":                         "no file: give -O FILE",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -161,7 +162,7 @@ func (q *Question) check(flags *pflag.FlagSet) error {
 	if n := flags.Lookup("number"); n != nil && n.Changed && strings.Trim(n.Value.String(), "0123456789") != "" {
 		return console.Usagef("-n takes a number here, and not %q: give the namespace as in -p NAMESPACE/POD, or with --namespace", n.Value)
 	}
-	isChrome := q.verb == "trace" && q.format == "chrome"
+	isTimeline := q.verb == "trace" && outfile.Timelines[q.format] != ""
 	switch {
 	case q.pod == "":
 		return console.Usagef("no pod: give -p [NAMESPACE/]POD[/CONTAINER]")
@@ -171,12 +172,10 @@ func (q *Question) check(flags *pflag.FlagSet) error {
 		return console.Usagef("-p takes [NAMESPACE/]POD[/CONTAINER], and not %q", q.pod)
 	case q.namespace != "" && strings.Count(q.pod, "/") > 1:
 		return console.Usagef("--namespace excludes a namespace in -p")
-	case q.file == "" && (q.verb == "record" || isChrome):
+	case q.file == "" && (q.verb == "record" || isTimeline):
 		return console.Usagef("no file: give -O FILE")
-	case q.file != "" && q.verb == "trace" && !isChrome:
-		return console.Usagef("-O is for -o chrome")
-	case q.format == "ctf":
-		return console.Usagef("-o ctf is for this machine: record the events, and give the file to stapsdt trace -o ctf --from FILE")
+	case q.file != "" && q.verb == "trace" && !isTimeline:
+		return console.Usagef("-O is for -o chrome and -o perfetto")
 	case q.via != "" && q.via != "kernel" && q.via != "socket":
 		return console.Usagef("--via takes kernel or socket, and not %q", q.via)
 	}

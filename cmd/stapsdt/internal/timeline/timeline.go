@@ -1,8 +1,7 @@
 //go:build linux
 
-// Package timeline writes events and operations in the Trace Event Format of Chrome. Perfetto and
-// chrome://tracing draw them on a time axis, with a track for each goroutine or thread.
-// The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+// Package timeline writes events and operations for Perfetto and chrome://tracing, which draw them on a time axis, with a
+// track for each goroutine or thread.
 package timeline
 
 import (
@@ -24,6 +23,8 @@ import (
 
 // Options select what is written and where.
 type Options struct {
+	// Format is chrome or perfetto.
+	Format string
 	// Path is the file, or "-" for standard output.
 	Path string
 	// Limit is the number of events after which the run ends, or 0 for none.
@@ -61,7 +62,10 @@ type span struct {
 // Run writes events until the run ends.
 func Run(ctx context.Context, to *console.Console, config run.Config, o Options) (err error) {
 	if o.Path == "" {
-		return console.Usagef("-o chrome needs a file: give -O FILE, or -O - for standard output")
+		return console.Usagef("-o %s needs a file: give -O FILE, or -O - for standard output", o.Format)
+	}
+	if o.Path == "-" && o.Format == "perfetto" && console.IsTerminal(to.Out) {
+		return console.Usagef("-o perfetto is not for a terminal: give -O FILE, or a pipe")
 	}
 	if functions, err := events.Functions(config.Specs); err != nil || functions {
 		return cmp.Or(err, console.Usagef("a timeline shows the operations of probes, and not of functions: stapsdt tree shows these"))
@@ -82,7 +86,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return err
 	}
 	defer v.stream.Close()
-	if v.writer, err = create(to, o.Path); err != nil {
+	if v.writer, err = create(to, o.Path, o.Format); err != nil {
 		return err
 	}
 	v.tracks.writer = v.writer
@@ -98,7 +102,8 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	v.operations.Report(to)
 	v.condition.Report(to)
 	if o.Path != "-" {
-		to.Warn("wrote %s to %s: open it with https://ui.perfetto.dev or chrome://tracing", render.Number(v.events, "event"), o.Path)
+		with := map[string]string{"chrome": " or chrome://tracing"}[o.Format]
+		to.Warn("wrote %s to %s: open it with https://ui.perfetto.dev%s", render.Number(v.events, "event"), o.Path, with)
 	}
 	return err
 }
@@ -135,8 +140,7 @@ func (v *view) Event(event *events.Event) error {
 	}
 	v.last = max(v.last, at)
 	if e.Missing > 0 {
-		t := v.tracks.of(e, f)
-		v.writer.instant("stapsdt: "+render.Number(e.Missing, "event")+" lost before this", t.process, v.tracks.number(t, 0), at-v.first, nil)
+		v.instant("stapsdt: "+render.Number(e.Missing, "event")+" lost before this", e, f, nil)
 	}
 	kind, o := v.operations.Add(e, f)
 	if s := v.open[o.Replaced]; s != nil {
@@ -153,8 +157,8 @@ func (v *view) Event(event *events.Event) error {
 			s.args = merge(s.args, v.arguments(e.Probe).Show(e, "id", "parent"))
 		}
 		v.write(s, s.at+int64(o.Ended.Took), "")
-	case kind == nil, v.operations.IsStray(e):
-		v.instant(e, f)
+	case kind == nil && v.condition.Meets(e), kind != nil && v.operations.IsStray(e) && v.condition.Meets(e):
+		v.instant(e.Probe.Provider+":"+e.Probe.Name, e, f, v.arguments(e.Probe).Show(e))
 	}
 	if v.events++; v.events == v.options.Limit {
 		return live.ErrEnough
@@ -196,7 +200,7 @@ func (v *view) write(s *span, end int64, note string) {
 	if note != "" {
 		args = append(args, replay.Shown{Name: note, JSON: []byte("true")})
 	}
-	v.writer.span(s.name, s.track.process, v.tracks.number(s.track, lane), s.at-v.first, end-s.at, args)
+	v.writer.write(v.writer.span(&mark{s.name, s.track.process, v.tracks.number(s.track, lane), s.at - v.first, args}, end-s.at))
 }
 
 // arguments returns the arguments that are shown of a probe's events.
@@ -209,14 +213,10 @@ func (v *view) arguments(p *recording.Probe) *replay.Arguments {
 	return args
 }
 
-// instant writes an event that is not part of an operation.
-func (v *view) instant(e *recording.Event, f *replay.File) {
-	if !v.condition.Meets(e) {
-		return
-	}
+// instant writes a mark at the time of an event, in its track.
+func (v *view) instant(name string, e *recording.Event, f *replay.File, args []replay.Shown) {
 	t := v.tracks.of(e, f)
-	args := v.arguments(e.Probe).Show(e)
-	v.writer.instant(e.Probe.Provider+":"+e.Probe.Name, t.process, v.tracks.number(t, 0), int64(v.stream.Clock(e))-v.first, args)
+	v.writer.write(v.writer.instant(&mark{name, t.process, v.tracks.number(t, 0), int64(v.stream.Clock(e)) - v.first, args}))
 }
 
 // leave writes the open spans of a process, or of all processes if f is nil.
@@ -242,5 +242,6 @@ func (v *view) leave(f *replay.File) {
 // end writes the open spans and completes the file.
 func (v *view) end() error {
 	v.leave(nil)
-	return v.writer.end(v.start, v.stream.Lost())
+	v.writer.write(v.writer.end(v.start, v.stream.Lost()))
+	return v.writer.flush()
 }

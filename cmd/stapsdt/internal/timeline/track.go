@@ -42,8 +42,8 @@ type place struct {
 	goroutine, tid uint64
 }
 
-// track is a goroutine or a thread. Its spans are in the first lane, unless they partly overlap others: the format
-// cannot show partly overlapping spans in one track.
+// track is a goroutine or a thread. Its spans are in the first lane, unless they partly overlap others, or begin at the same time: no
+// format can show partly overlapping spans in one track, or say which of two is the inner one.
 type track struct {
 	name    string
 	process int // the PID under which it is drawn
@@ -102,7 +102,7 @@ func (t *tracks) process(e *recording.Event, f *replay.File) int {
 	if f.Process != nil && f.Process.Comm != "" {
 		program = f.Process.Comm
 	}
-	t.writer.process(number, int(e.PID), program)
+	t.writer.write(t.writer.process(number, int(e.PID), program))
 	return number
 }
 
@@ -116,7 +116,7 @@ func (t *tracks) number(of *track, index int) int {
 		if index > 0 {
 			name = fmt.Sprintf("%s (%d)", name, index+1)
 		}
-		t.writer.thread(of.process, l.number, name)
+		t.writer.write(t.writer.thread(of.process, l.number, name))
 	}
 	return l.number
 }
@@ -149,10 +149,10 @@ func (t *track) lane(start, end int64) int {
 	return len(t.lanes) - 1
 }
 
-// add adds a span and returns true, unless another span began before it and ended within it.
+// add adds a span and returns true, unless another span ended within it that did not begin after it.
 func (l *lane) add(start, end int64) bool {
 	n := len(l.finished)
-	for n > 0 && l.finished[n-1].start >= start {
+	for n > 0 && l.finished[n-1].start > start {
 		n--
 	}
 	if n > 0 && l.finished[n-1].end > start {

@@ -4,7 +4,6 @@ package timeline
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -12,47 +11,66 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/outfile"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 )
 
-// writer writes the file. The first error is kept.
-type writer struct {
-	path  string
-	file  io.Closer // nil for standard output
-	to    *bufio.Writer
-	began bool
-	err   error
+// format encodes what follows the beginning of a file, which outfile.Timelines has. Times are nanoseconds since the first event.
+type format interface {
+	// process names the process that is drawn under a number, and thread one of its tracks.
+	process(number, pid int, name string) []byte
+	thread(process, track int, name string) []byte
+	// span encodes an operation, and instant an event that takes no time.
+	span(m *mark, took int64) []byte
+	instant(m *mark) []byte
+	// end returns the end of a file with events. first is the time of day of the first one.
+	end(first time.Time, lost uint64) []byte
 }
 
-// event is an object of the Trace Event Format. Times are microseconds.
-type event struct {
-	Name     render.JSONText    `json:"name"`
-	Category render.JSONText    `json:"cat,omitempty"`
-	Phase    string             `json:"ph"`
-	Time     json.Number        `json:"ts,omitempty"`
-	Duration json.Number        `json:"dur,omitempty"`
-	PID      int                `json:"pid"`
-	TID      int                `json:"tid"`
-	Scope    string             `json:"s,omitempty"`
-	Args     *render.JSONObject `json:"args,omitempty"`
+// formats are the formats by their names.
+var formats = map[string]func() format{"chrome": func() format { return &chrome{} }, "perfetto": func() format { return perfetto{} }}
+
+// mark is an operation or an event in a track. Its name is PROVIDER:NAME.
+type mark struct {
+	name           string
+	process, track int
+	at             int64
+	args           []replay.Shown
+}
+
+// provider returns the provider, by which viewers group the names.
+func (m *mark) provider() string {
+	provider, _, _ := strings.Cut(m.name, ":")
+	return provider
+}
+
+// writer writes the file. The first error is kept.
+type writer struct {
+	format
+	path string
+	file io.Closer // nil for standard output
+	to   *bufio.Writer
+	err  error
 }
 
 // create makes the file.
-func create(to *console.Console, path string) (*writer, error) {
-	w := &writer{path: path}
+func create(to *console.Console, path, format string) (*writer, error) {
+	w := &writer{format: formats[format](), path: path}
 	if path == "-" {
 		w.to = bufio.NewWriter(to.Out)
 	} else {
-		f, err := outfile.Create(path, outfile.Timeline)
+		file, err := outfile.Create(path, outfile.Timelines[format])
 		if err != nil {
 			return nil, fmt.Errorf("-O %w", err)
 		}
-		w.file, w.to = f, bufio.NewWriter(f)
+		w.file, w.to = file, bufio.NewWriter(file)
 	}
-	_, err := w.to.WriteString(outfile.Timeline)
-	w.keep(err)
+	w.write([]byte(outfile.Timelines[format]))
 	return w, w.err
+}
+
+func (w *writer) write(b []byte) {
+	_, err := w.to.Write(b)
+	w.keep(err)
 }
 
 // keep keeps the first error.
@@ -74,64 +92,4 @@ func (w *writer) close() error {
 		w.keep(w.file.Close())
 	}
 	return w.err
-}
-
-// micros returns a time in microseconds.
-func micros(nanoseconds int64) json.Number {
-	sign := ""
-	if nanoseconds < 0 {
-		sign, nanoseconds = "-", -nanoseconds
-	}
-	return json.Number(fmt.Sprintf("%s%d.%03d", sign, nanoseconds/1000, nanoseconds%1000))
-}
-
-// event writes an event.
-func (w *writer) event(e event) {
-	b, err := json.Marshal(e)
-	w.keep(err)
-	if w.began {
-		b = append([]byte(",\n"), b...)
-	}
-	w.began = true
-	_, err = w.to.Write(b)
-	w.keep(err)
-}
-
-// span writes an operation. Its name is PROVIDER:NAME.
-func (w *writer) span(name string, process, track int, at, took int64, args []replay.Shown) {
-	o := replay.Object(args)
-	provider, _, _ := strings.Cut(name, ":")
-	w.event(event{
-		Name: render.JSONText(name), Category: render.JSONText(provider), Phase: "X", Time: micros(at), Duration: micros(took), PID: process, TID: track, Args: &o,
-	})
-}
-
-// instant writes an event that takes no time. Its name is PROVIDER:PROBE.
-func (w *writer) instant(name string, process, track int, at int64, args []replay.Shown) {
-	o := replay.Object(args)
-	provider, _, _ := strings.Cut(name, ":")
-	w.event(event{
-		Name: render.JSONText(name), Category: render.JSONText(provider), Phase: "i", Time: micros(at), PID: process, TID: track, Scope: "t", Args: &o,
-	})
-}
-
-// process writes the name of the process that is drawn under a number, and thread the name of one of its tracks.
-func (w *writer) process(number, pid int, name string) {
-	w.metadata("process_name", number, 0, fmt.Sprintf("%s %d", name, pid))
-}
-
-func (w *writer) thread(process, track int, name string) {
-	w.metadata("thread_name", process, track, name)
-}
-
-func (w *writer) metadata(what string, process, track int, name string) {
-	o := render.JSONObject{Names: []string{"name"}, Values: []json.RawMessage{render.AppendJSONString(nil, name)}}
-	w.event(event{Name: render.JSONText(what), Phase: "M", PID: process, TID: track, Args: &o})
-}
-
-// end writes the end of the file, after the events.
-func (w *writer) end(first time.Time, lost uint64) error {
-	_, err := fmt.Fprintf(w.to, "\n],\"otherData\":{\"start\":%q,\"lost_events\":%d}}\n", first.UTC().Format(time.RFC3339Nano), lost)
-	w.keep(err)
-	return w.flush()
 }
