@@ -26,10 +26,11 @@ func TestArgNames(t *testing.T) {
 	require.Nil(t, NewProbe2[int, int](p, "none", []string{}...).argNames())
 	require.Nil(t, NewProbe1[int](nil, "nil", "a").argNames())
 	require.NoError(t, p.err)
-	args := NewProbe1[time.Duration](p, "p1", "a").Args()
+	duration := NewProbe1[time.Duration](p, "duration", "a")
+	args := duration.Args()
 	require.Equal(t, []ArgInfo{{"a", Int64, KindDuration}}, args)
 	args[0].Name = "changed"
-	require.Equal(t, "a", p.Probes()[0].Args()[0].Name, "the caller has a copy")
+	require.Equal(t, "a", duration.Args()[0].Name, "the caller has a copy")
 	require.Equal(t, []ArgInfo{{"", String, KindString}}, NewProbe1[string](p, "unnamed").Args())
 	list := []string{"a", "b"}
 	probe := NewProbe2[int, int](p, "list", list...)
