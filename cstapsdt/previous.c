@@ -269,7 +269,7 @@ static bool is_of(int fd, const char *rest)
 	unsigned char head[4];
 	uint32_t pid;
 
-	if (!are_numbers(rest) || pread(fd, head, sizeof head, SDT_OFF_PID) != sizeof head)
+	if (!are_numbers(rest) || pread(fd, head, sizeof head, (off_t)SDT_OFF_PID) != sizeof head)
 		return true;
 	pid = sdt_get_u32(head);
 	return pid == 0 || pid == strtoul(rest + 1, NULL, 10);
