@@ -4,6 +4,7 @@ package list
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -39,10 +40,7 @@ func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 		source.Begin(to)
 		all, err := countRecorded(ctx, source)
 		if err == nil && o.JSON {
-			if err = all.json(out); err == nil {
-				err = out.Flush()
-			}
-			err = source.Losses().Encode(to.Out)
+			err = cmp.Or(all.json(out), out.Flush(), source.Losses().Encode(to.Out))
 			source.Report(to, replay.LowerBounds)
 		} else if err == nil {
 			all.text(out)
