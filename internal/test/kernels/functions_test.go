@@ -210,7 +210,7 @@ func exportPairs(t *testing.T) {
 	server := tracetest.Child(t, "pairs")
 	server.Expect("ready", testenv.Patience)
 	exporter := tracetest.Command(t, exec.Command(commandPath(t), "export", "-c", rules, "--listen", "127.0.0.1:0"))
-	await(t, "the exporter", exporter, func() bool { return enabled(server, "0") })
+	awaitSites(t, exporter, 1+2)
 	const events = 10_000
 	require.True(t, enabled(server, strconv.Itoa(events)))
 	seen := map[string]int{}

@@ -140,7 +140,7 @@ func TestCommandExport(t *testing.T) {
 	require.NoError(t, os.WriteFile(rules, fmt.Appendf(nil, exportRules, filepath.Base(executable)), 0o600))
 	server := startServer(t)
 	exporter := tracetest.Command(t, exec.Command(commandPath(t), "export", "-c", rules, "--listen", "127.0.0.1:0"))
-	await(t, "the command to attach", exporter, func() bool { return enabled(server, "first") })
+	awaitSites(t, exporter, 1+1+2)
 	require.True(t, enabled(server, "all"))
 	lines := scrape(t, exporter)
 	var sum time.Duration
@@ -158,6 +158,21 @@ func TestCommandExport(t *testing.T) {
 	} {
 		require.Contains(t, lines, line)
 	}
+}
+
+// awaitSites waits until an exporter has attached to the sites of all its metrics, which it does one after another.
+func awaitSites(t *testing.T, exporter *tracetest.Process, all int) {
+	t.Helper()
+	attached := regexp.MustCompile(`^stapsdt_attached_sites\{.*\} (\d)$`)
+	await(t, "the exporter", exporter, func() bool {
+		sites := 0
+		for _, line := range scrape(t, exporter) {
+			if m := attached.FindStringSubmatch(line); m != nil {
+				sites += int(m[1][0] - '0')
+			}
+		}
+		return sites == all
+	})
 }
 
 // scrape returns the lines that an exporter answers to Prometheus.
