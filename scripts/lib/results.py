@@ -29,7 +29,7 @@ def append(path, value):
 def tally():
     output = collections.defaultdict(list)  # what a test has printed, by package and name; a package's own has no name
     counts = collections.Counter()
-    failures, broken = [], set()
+    failures, broken, times = [], set(), []
     for line in sys.stdin:
         try:
             e = json.loads(line)
@@ -57,7 +57,9 @@ def tally():
                     failures.append(package + " " + test)
                     broken.add(package)
                 counts[action] += 1
+                times.append((e.get("Elapsed", 0), test))
     append(os.environ.get("STAPSDT_COUNTS"), {"passed": counts["pass"], "skipped": counts["skip"], "failures": failures})
+    print("slowest: " + ", ".join("%s %.0f s" % (test, seconds) for seconds, test in sorted(times, reverse=True)[:8] if seconds >= 10))
     print("%d passed, %d skipped, failed: %s" % (counts["pass"], counts["skip"], ", ".join(failures) or "none"))
     return bool(failures)
 
