@@ -112,11 +112,10 @@ long_race() {
 	short -race "${packages[@]}"
 }
 
-# The programs of the other tests are built without cgo anyway.
+# The gate has the build without cgo of what differs in it. The packages that only use the library are the same without optimization.
 long_builds() {
-	steps 'CGO_ENABLED=0 short ./... ./internal/test/{process,arguments}/...' \
-		'short -tags stapsdt_noload ./...' \
-		'short -tags stapsdt_nocgo -gcflags="all=-N -l" ./... ./internal/test/{process,arguments}/...'
+	steps 'CGO_ENABLED=0 short ./...' 'short -tags stapsdt_noload ./...' \
+		'short -tags stapsdt_nocgo -gcflags="all=-N -l" . ./internal/... ./{proberec,probesock,span} ./internal/test/{process,arguments}/...'
 }
 
 # version GO tests the root as its users build it with that version of Go.

@@ -103,12 +103,11 @@ build() {
 
 passed=0 failed=0 unfetched=0
 
-# check NAME INITRAMFS MEGABYTES SECONDS FLAG... boots a kernel, leaves its console
-# in $console and the numbers of tests in $good and $bad, and shows the console if
-# something is wrong with it.
+# check NAME waits for the end of a kernel, leaves its console in $console and the numbers of tests in $good and $bad,
+# and shows the console if something is wrong with it.
 check() {
-	console=$work/console
-	boot "${1%%-*}" "$cache/kernel-$1" "${@:2}" >"$console"
+	console=$work/console-$1
+	wait "${boots[$1]}"
 	good=$(count PASS) bad=$(count FAIL)
 	# Also wrong: a run that does not come to its end, one without tests, and a
 	# kernel that reports a fault of its own.
@@ -127,24 +126,36 @@ count() { grep -c "^--- $1: ${2:-Test}" "$console" || true; }
 # attribute NAME prints the value that a test gave it.
 attribute() { sed -n "s/^=== ATTR  [^ ]* $1 //p" "$console" | head -n 1; }
 
-# run NAME downloads and boots a kernel, and prints its row, in which the tests of the
-# command and those that use bpftrace have columns of their own.
-run() {
-	local suite arch=${1%%-*} command=TestCommand of=TestBpftrace flags=-test.short bpftrace='' stapsdt='' status=0
+# start NAME downloads and boots a kernel, which runs its tests in the background.
+declare -A boots
+start() {
+	local suite arch=${1%%-*} flags=-test.short status=0
 	suite=$(suite_of "$1")
 	{ fetch_kernel "$1" "$suite" "$arch" && build "$arch" && { [ -n "$quick" ] || fetch_bpftrace "$suite" "$arch"; }; } || status=$?
 	if [ $status -ne 0 ]; then
 		if [ $status -eq "$debian_fault" ]; then unfetched=$((unfetched + 1)); else failed=$((failed + 1)); fi
-		echo "| $1 | not run | | | | | | |"
 		return
 	fi
 	if [ -n "$quick" ]; then
 		# It is the same command everywhere, and takes about as long as all the rest.
 		[ "$1" = "${names[0]}" ] || flags+=" -test.skip=$command"
-		check "$1" "$work/$arch.cpio" 1024 900 "$flags"
+		boot "$arch" "$cache/kernel-$1" "$work/$arch.cpio" 1024 900 "$flags" >"$work/console-$1" &
 	else
 		cat "$work/$arch.cpio" "$cache/bpftrace-$suite-$arch.cpio" >"$work/large.cpio"
-		check "$1" "$work/large.cpio" 2048 2400
+		boot "$arch" "$cache/kernel-$1" "$work/large.cpio" 2048 2400 >"$work/console-$1" &
+	fi
+	boots[$1]=$!
+}
+
+command=TestCommand of=TestBpftrace
+
+# row NAME prints the row of a kernel, in which the tests of the command and those that use bpftrace have columns of their
+# own.
+row() {
+	local bpftrace='' stapsdt=''
+	[ -n "${boots[$1]:-}" ] || { echo "| $1 | not run | | | | | | |"; return; }
+	check "$1"
+	if [ -z "$quick" ]; then
 		bpftrace=$(printf ' %s: %d passed, %d failed, %d skipped' "$(attribute bpftrace)" \
 			"$(count PASS $of)" "$(count FAIL $of)" "$(count SKIP $of)")
 		good=$((good - $(count PASS $of))) bad=$((bad - $(count FAIL $of)))
@@ -156,12 +167,14 @@ run() {
 	echo "| $1 | $(attribute kernel) | $(attribute site) | $(attribute cost) | $good | $bad |$stapsdt |$bpftrace |"
 }
 
-# In this shell, as run counts.
+# In this shell, as row counts. Those of --quick run at the same time; the others would have too little memory.
+[ -z "$quick" ] || for name in "${names[@]}"; do start "$name"; done
 exec 3>&1 >"$work/table"
 echo "| name | kernel | site | traced cost of each kind | passed | failed | stapsdt | bpftrace |"
 echo "|---|---|---|---|---|---|---|---|"
 for name in "${names[@]}"; do
-	run "$name"
+	[ -n "$quick" ] || start "$name"
+	row "$name"
 	tail -n 1 "$work/table" >&2
 done
 exec >&3

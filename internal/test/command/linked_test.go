@@ -139,6 +139,7 @@ const (
 func TestBuilds(t *testing.T) {
 	testenv.NeedsRoot(t)
 	testenv.Long(t, "it builds a program in many ways")
+	t.Parallel()
 	testenv.NeedsTool(t, "gcc", "gcc")
 	for name, c := range map[string]struct {
 		cc    string
