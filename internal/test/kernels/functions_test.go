@@ -167,8 +167,8 @@ func TestPairs(t *testing.T) {
 				tracetest.NeedUprobes(t)
 				server := tracetest.Child(t, "pairs", tracetest.WithEnv("STAPSDT_DIR="+t.TempDir()))
 				server.Expect("ready", testenv.Patience)
-				command := tracetest.Command(t, exec.Command(commandPath(t), append(args, "-o", "json", "-p", strconv.Itoa(server.PID()))...))
-				await(t, "the command", command, func() bool { return enabled(server, "0") })
+				command := tracetest.Command(t, exec.Command(commandPath(t), append(args, "-v", "-o", "json", "-p", strconv.Itoa(server.PID()))...))
+				command.WaitSaid(regexp.MustCompile(`probes? of 1 process`), starting) // where each site is attached to on its own, one is enabled before the others
 				const events = 10_000
 				require.True(t, enabled(server, strconv.Itoa(events)))
 				command.Signal(os.Interrupt)
