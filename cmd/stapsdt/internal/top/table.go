@@ -3,6 +3,7 @@
 package top
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
@@ -23,6 +24,7 @@ type table struct {
 	operations replay.Operations
 	rows       map[string]*row
 	others     uint64 // operations that have ended without a row
+	full       bool   // no row has been idle since the slot began
 	slot       int    // the present one
 	began      [slots]time.Duration
 	key        []byte
@@ -84,7 +86,7 @@ func (t *table) row(kind *replay.Kind, values []replay.Value) *row {
 	if r := t.rows[string(t.key)]; r != nil {
 		return r
 	}
-	if len(t.rows) >= maxRows && !t.evict() {
+	if len(t.rows) >= maxRows && (t.full || !t.evict()) {
 		return nil
 	}
 	r := &row{kind: kind, values: append([]replay.Value(nil), values...)}
@@ -106,19 +108,21 @@ func appendKey(to []byte, v *replay.Value) []byte {
 
 // evict removes the rows of idle operations, and reports whether it removed any.
 func (t *table) evict() (found bool) {
+	isBusy := func(s slot) bool { return s.count > 0 }
 	for key, r := range t.rows {
-		if busy, _ := r.recent(); busy.count == 0 && r.open == 0 {
+		if r.open == 0 && !slices.ContainsFunc(r.slots[:], isBusy) {
 			t.others += r.count
 			delete(t.rows, key)
 			found = true
 		}
 	}
+	t.full = !found
 	return found
 }
 
 // turn begins a new slot at the time now.
 func (t *table) turn(now time.Duration) {
-	t.slot = (t.slot + 1) % slots
+	t.slot, t.full = (t.slot+1)%slots, false
 	t.began[t.slot] = now
 	for _, r := range t.rows {
 		r.slots[t.slot] = slot{}
