@@ -96,11 +96,11 @@ func Detect() (k Kernel, err error) {
 	}
 	// Without CAP_BPF this cannot find out whether there is a limit; a later error says so.
 	if err := rlimit.RemoveMemlock(); err != nil && rights.Has(rights.BPF) {
-		return k, rights.Wrap("locking memory", err, rights.Resource)
+		return k, unusable("locking memory", err, rights.Resource)
 	}
 	exists, ofProcesses, err := detectMulti()
 	if err != nil {
-		return k, rights.Wrap("loading BPF programs", err, rights.BPF, rights.Perfmon)
+		return k, unusable("loading BPF programs", err, rights.BPF, rights.Perfmon)
 	}
 	if exists {
 		return Kernel{Multi: ofProcesses, Sleepable: true, Preemption: detectPreemption()}, nil
@@ -117,6 +117,16 @@ func Detect() (k Kernel, err error) {
 		prog.Close()
 	}
 	return k, nil
+}
+
+// unusable returns a *rights.Error if rights are missing. Any other failure of these first calls wraps ebpf.ErrNotSupported: a sandbox, such as
+// gVisor, answers with errors of its own.
+func unusable(op string, err error, needed ...rights.Capability) error {
+	var refused *rights.Error
+	if err = rights.Wrap(op, err, needed...); !errors.As(err, &refused) && !errors.Is(err, ebpf.ErrNotSupported) {
+		return fmt.Errorf("%w (%w)", err, ebpf.ErrNotSupported)
+	}
+	return err
 }
 
 // initialPID is the inode of the initial PID namespace (PROC_PID_INIT_INO).
