@@ -88,6 +88,7 @@ type trace struct {
 	sources map[*recording.Probe]*render.Source
 	shown   uint64
 	lost    uint64 // events that were reported, or shown where they are missing
+	warned  time.Time
 }
 
 // Know implements events.Consumer.
@@ -136,11 +137,11 @@ func (t *trace) Tick() (next time.Duration, more bool, err error) {
 	return engine.Rest, true, t.lines.Flush(t.Out)
 }
 
-// warnLost warns of the events that were lost since its last call.
+// warnLost warns of the events that were lost since the last warning, once a second.
 func (t *trace) warnLost() {
-	if lost := t.stream.Lost(); lost > t.lost {
+	if lost := t.stream.Lost(); lost > t.lost && time.Since(t.warned) >= time.Second {
 		t.stream.WarnLost(t.Console, lost-t.lost)
-		t.lost = lost
+		t.lost, t.warned = lost, time.Now()
 	}
 }
 
