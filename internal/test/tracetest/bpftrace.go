@@ -180,6 +180,13 @@ func Table(t testing.TB, output, name string) map[string]int {
 	return entries
 }
 
+// Script runs a file with a bpftrace program on a process, as "bpftrace -p PID FILE ARGS" does, and returns when its
+// probes are attached. See [Bpftrace].
+func Script(t testing.TB, p *Process, file string, args ...string) *Tracer {
+	t.Helper()
+	return Bpftrace(t, read(t, file), append([]string{"-p", strconv.Itoa(p.PID())}, args...)...)
+}
+
 // FunctionScript returns the bpftrace program that examples/scripts/trace.sh, whose path is trace, runs for the
 // functions of a process, and its options.
 func FunctionScript(t testing.TB, p *Process, trace, language, name string) (program string, options []string) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -33,6 +34,7 @@ var (
 	stalls = map[any]int{}
 	// closers are to be closed when a call has returned that has the same key or, if there is one, the same owner.
 	closers = map[any][]io.Closer{}
+	count   atomic.Uint64
 )
 
 func hangs(key any) bool {
@@ -76,6 +78,9 @@ func queueOf(key any) any {
 	return key
 }
 
+// Count returns how often a call took longer than Patience.
+func Count() uint64 { return count.Load() }
+
 // Do calls f, which asks a file system, and returns its results. The key is that of the file system: a
 // device, a path if that is unknown, or an Of. The error is Err if there is no answer, or if an earlier call
 // still waits for one. If f returns later nevertheless, late is called with what it has returned,
@@ -114,6 +119,7 @@ func call[T any](patience time.Duration, key any, f func() (T, error), late func
 		return r.value, r.err
 	case <-timer.C:
 	}
+	count.Add(1)
 	mu.Lock()
 	add(key, 1)
 	mu.Unlock()

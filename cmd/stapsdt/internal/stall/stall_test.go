@@ -23,6 +23,7 @@ func testDo(t *testing.T) {
 	require.Equal(t, 7, value)
 	require.EqualError(t, err, "wrong")
 
+	before := Count()
 	answer := make(chan int)
 	late := 0
 	hang := func() (int, error) { return <-answer, nil }
@@ -35,6 +36,7 @@ func testDo(t *testing.T) {
 		require.NoError(t, run("other", func() error { return nil }))
 	}
 	require.Equal(t, Patience, time.Since(start))
+	require.Equal(t, before+1, Count())
 
 	answer <- 8
 	synctest.Wait()
