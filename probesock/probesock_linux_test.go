@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -123,6 +124,7 @@ func TestWatch(t *testing.T) {
 
 	all, err := connected(t, l.path).List()
 	require.NoError(t, err)
+	all = slices.DeleteFunc(all, func(p *recording.Probe) bool { return p.Provider == "brief" }) // of TestMany, until they are collected
 	require.Equal(t, []*recording.Probe{
 		{Provider: "watched", Name: "one", Args: []recording.Arg{{Name: "n", Type: -8, Kind: recording.Int64}, {Name: "text", Type: recording.TypeString, Kind: recording.String}}},
 		{Provider: "watched", Name: "two"},
