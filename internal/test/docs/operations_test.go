@@ -37,6 +37,7 @@ func seen(line string) string {
 
 // TestOperations follows docs/operations.md: its commands look at the shop, to which its requests are sent.
 func TestOperations(t *testing.T) {
+	testenv.Long(t, "the requests have to be made in the three seconds that the guide's commands take")
 	needs(t, "curl", "jq")
 	buildCommand(t)
 	d := module(t, "http")
