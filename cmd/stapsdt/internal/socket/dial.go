@@ -82,7 +82,7 @@ type Connection struct {
 // Dial connects to the process, and asks for its probes. The path on which the process claims to listen may be on a
 // file system that does not answer.
 func (p *Process) Dial() (*Connection, error) {
-	c, err := stall.Within(longest, stallKey(p.PID, p.UID, p.Key()), p.dialAny, func(c *Connection) {
+	c, err := stall.Within(longest, p.stallKey(p.Key()), p.dialAny, func(c *Connection) {
 		if c != nil {
 			c.Close()
 		}
@@ -91,6 +91,14 @@ func (p *Process) Dial() (*Connection, error) {
 		return nil, fmt.Errorf("%v: %w", p, err)
 	}
 	return c, nil
+}
+
+// stallKey is the function of this name. The sockets of a process that is Elsewhere are in directories of our own.
+func (p *Process) stallKey(system any) any {
+	if p.Elsewhere {
+		return stallKey(os.Getpid(), system)
+	}
+	return stallKey(p.PID, system)
 }
 
 // Path returns the path on which the process listens, as the process sees it.
@@ -165,7 +173,7 @@ func (p *Process) likely() (all []place) {
 
 // rank returns how likely the process listens there. A lower rank is more likely.
 func (at place) rank(p *Process) int {
-	info, err := stall.Do(stallKey(p.PID, p.UID, path.Dir(at.path)), func() (os.FileInfo, error) { return os.Lstat(at.root + at.path) }, nil)
+	info, err := stall.Do(p.stallKey(path.Dir(at.path)), func() (os.FileInfo, error) { return os.Lstat(at.root + at.path) }, nil)
 	switch {
 	case errors.Is(err, stall.Err):
 		return 3

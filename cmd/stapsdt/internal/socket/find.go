@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
 var (
@@ -82,18 +83,9 @@ func readProcess(pid int) (p process, err error) {
 	return p, nil
 }
 
-// stallKey returns the key for package stall of a file system to which a process has led. It is its user's or, of a process of root,
-// its container's.
-func stallKey(pid int, uid uint32, system any) any {
-	type owner struct {
-		uid       uint32
-		namespace string
-	}
-	o := owner{uid: uid}
-	if uid == 0 {
-		o.namespace, _ = os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid))
-	}
-	return stall.Of{Owner: o, System: [2]any{pid, system}}
+// stallKey returns the key for package stall of a file system to which a process has led.
+func stallKey(pid int, system any) any {
+	return stall.Of{Owner: target.OwnerOf(pid), System: [2]any{pid, system}}
 }
 
 // names matches the names of sockets: the PID in the program's namespace, and its start time.
@@ -146,7 +138,7 @@ func (p *process) places(sockets map[string][]string) (all []place) {
 	root := fmt.Sprintf("/proc/%d/root", p.pid)
 	paths := sockets[p.name()]
 	if len(paths) > maxPaths { // most belong to others; its own is in one of its directories
-		usual, _ := stall.Do(stallKey(p.pid, p.uid, root), func() ([]string, error) { return p.directories(), nil }, nil)
+		usual, _ := stall.Do(stallKey(p.pid, root), func() ([]string, error) { return p.directories(), nil }, nil)
 		paths = slices.Clone(paths)
 		slices.SortStableFunc(paths, func(a, b string) int {
 			return slices.Index(usual, path.Dir(b)) - slices.Index(usual, path.Dir(a))
@@ -160,7 +152,7 @@ func (p *process) places(sockets map[string][]string) (all []place) {
 		return all
 	}
 	// The process's memory and directories can be on a file system that does not answer.
-	found, _ := stall.Do(stallKey(p.pid, p.uid, root), func() ([]place, error) { return p.inDirectories(root), nil }, nil)
+	found, _ := stall.Do(stallKey(p.pid, root), func() ([]place, error) { return p.inDirectories(root), nil }, nil)
 	return found
 }
 
