@@ -84,13 +84,8 @@ func (m *message) text(field protowire.Number, v string) {
 	m.bytes(field, []byte(strings.ToValidUTF8(v, "\uFFFD")))
 }
 
-// packet encodes a packet of the only sequence.
-func packet(field protowire.Number, content message) []byte {
-	return packetAt(0, field, content)
-}
-
-// packetAt is packet for what happened at a time. The time 0 is left out, which means the same.
-func packetAt(at int64, field protowire.Number, content message) []byte {
+// packet encodes a packet of the only sequence. at is the time of an event, and 0 for descriptions.
+func packet(at int64, field protowire.Number, content message) []byte {
 	var p, trace message
 	p.number(packetTimestamp, uint64(max(at, 0)))
 	p.number(packetSequence, 1)
@@ -109,7 +104,7 @@ func (perfetto) process(number, pid int, name string) []byte {
 	process.text(processName, fmt.Sprintf("%s %d", name, pid))
 	track.number(trackUUID, processUUID(number))
 	track.bytes(trackProcess, process)
-	return packet(packetDescriptor, track)
+	return packet(0, packetDescriptor, track)
 }
 
 func (perfetto) thread(process, track int, name string) []byte {
@@ -117,7 +112,7 @@ func (perfetto) thread(process, track int, name string) []byte {
 	t.number(trackUUID, threadUUID(track))
 	t.number(trackParent, processUUID(process))
 	t.text(trackName, name)
-	return packet(packetDescriptor, t)
+	return packet(0, packetDescriptor, t)
 }
 
 // event encodes an event of a type in a track.
@@ -166,11 +161,11 @@ func (perfetto) span(m *mark, took int64) []byte {
 	var end message
 	end.number(eventType, sliceEnd)
 	end.number(eventTrack, threadUUID(m.track))
-	return append(packetAt(m.at, packetEvent, m.event(sliceBegin, threadUUID(m.track))), packetAt(m.at+took, packetEvent, end)...)
+	return append(packet(m.at, packetEvent, m.event(sliceBegin, threadUUID(m.track))), packet(m.at+took, packetEvent, end)...)
 }
 
 func (perfetto) instant(m *mark) []byte {
-	return packetAt(m.at, packetEvent, m.event(instant, threadUUID(m.track)))
+	return packet(m.at, packetEvent, m.event(instant, threadUUID(m.track)))
 }
 
 // end encodes what the time of day is at the time 0, and how many events were lost.
@@ -184,11 +179,11 @@ func (perfetto) end(first time.Time, lost uint64) []byte {
 	}
 	var b []byte
 	if !first.IsZero() {
-		b = packet(packetClocks, clocks)
+		b = packet(0, packetClocks, clocks)
 	}
 	if lost > 0 {
 		m := &mark{name: fmt.Sprintf("stapsdt: %d events lost", lost)}
-		b = append(b, packet(packetEvent, m.event(instant, noTrack))...)
+		b = append(b, packet(0, packetEvent, m.event(instant, noTrack))...)
 	}
 	return b
 }

@@ -105,7 +105,7 @@ func TestArguments(t *testing.T) {
 		m := &mark{name: "p:n", args: []replay.Shown{{Name: "a", JSON: json.RawMessage(text)}}}
 		var track message
 		track.number(trackUUID, threadUUID(0))
-		b := append(packet(packetDescriptor, track), perfetto{}.instant(m)...)
+		b := append(packet(0, packetDescriptor, track), perfetto{}.instant(m)...)
 		all, _ := eventtest.DrawPerfetto(b)
 		require.Equal(t, map[string]any{"a": want}, all[0].Args, text)
 	}

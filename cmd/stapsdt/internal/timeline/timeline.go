@@ -102,8 +102,11 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	v.operations.Report(to)
 	v.condition.Report(to)
 	if o.Path != "-" {
-		with := map[string]string{"chrome": " or chrome://tracing"}[o.Format]
-		to.Warn("wrote %s to %s: open it with https://ui.perfetto.dev%s", render.Number(v.events, "event"), o.Path, with)
+		viewers := "https://ui.perfetto.dev"
+		if o.Format == "chrome" {
+			viewers += " or chrome://tracing"
+		}
+		to.Warn("wrote %s to %s: open it with %s", render.Number(v.events, "event"), o.Path, viewers)
 	}
 	return err
 }
@@ -157,7 +160,7 @@ func (v *view) Event(event *events.Event) error {
 			s.args = merge(s.args, v.arguments(e.Probe).Show(e, "id", "parent"))
 		}
 		v.write(s, s.at+int64(o.Ended.Took), "")
-	case kind == nil && v.condition.Meets(e), kind != nil && v.operations.IsStray(e) && v.condition.Meets(e):
+	case (kind == nil || v.operations.IsStray(e)) && v.condition.Meets(e):
 		v.instant(e.Probe.Provider+":"+e.Probe.Name, e, f, v.arguments(e.Probe).Show(e))
 	}
 	if v.events++; v.events == v.options.Limit {
