@@ -263,7 +263,7 @@ func (c *collection) zeros() error {
 	return err
 }
 
-// nobody stands for the user whose operations are not open any more.
+// nobody is the owner of series whose operations have all ended.
 const nobody = math.MaxUint64
 
 // full reports whether a series with these labels would be too many for the user, who may have as many as are free. One alone can have
