@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"path"
 	"strings"
+
+	"github.com/go-stapsdt/stapsdt/proberec"
 )
 
 //go:embed page
@@ -32,6 +34,17 @@ func Handler(recorders ...Recorder) http.Handler {
 		"histogram.json": serveHistogram,
 		"recorder.json":  f.serve,
 		"recording.rec":  f.serveRecording,
+	}
+}
+
+// On returns an option of probeenv.Load: mux serves the page at /debug/probes/. Package debugprobe's warning applies.
+func On(mux *http.ServeMux) func(*proberec.Recorder) {
+	return func(r *proberec.Recorder) {
+		var recorders []Recorder
+		if r != nil {
+			recorders = append(recorders, r)
+		}
+		mux.Handle("/debug/probes/", Handler(recorders...))
 	}
 }
 

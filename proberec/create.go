@@ -27,14 +27,23 @@ import (
 //
 // If the file is truncated or its disk fails, the recording ends, and the program goes on: see [Recorder.Err].
 func Create(path string, size int64, providers ...*stapsdt.Provider) (*Recorder, error) {
-	f, err := recordfile.Create(path, max(size, minBytes))
+	r, err := create(path, size, providers)
+	if err == nil {
+		endEnvironment()
+	}
+	return r, err
+}
+
+func create(path string, size int64, providers []*stapsdt.Provider) (*Recorder, error) {
+	size = max(size, minBytes)
+	f, err := recordfile.Create(path, size)
 	if path == "" {
 		return nil, fmt.Errorf("proberec: create: %w", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("proberec: create %s: %w", path, err)
 	}
-	r := &Recorder{providers: slices.Clone(providers), file: f, writer: newWriter(f.Memory, f.Chunks, recorder.Options{})}
+	r := &Recorder{size: size, providers: slices.Clone(providers), file: f, writer: newWriter(f.Memory, f.Chunks, recorder.Options{})}
 	if err := f.Publish(path); err != nil {
 		f.Remove()
 		return nil, fmt.Errorf("proberec: create %s: %w", path, err)

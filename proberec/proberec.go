@@ -33,6 +33,8 @@
 // strings such as "0xc000012345". NaN and the infinities are the strings "NaN", "+Inf" and
 // "-Inf". In a string, bytes that are not UTF-8 become U+FFFD.
 //
+// With package probeenv, whoever deploys the program decides by an environment variable whether it records, and where.
+//
 // Arguments can be confidential. If they are, so is what WriteTo and WriteJSON write, and the
 // file of Create.
 package proberec
@@ -55,7 +57,7 @@ import (
 const minBytes = 4 * recording.ChunkBytes
 
 // Recorder keeps the last events of providers. Its methods are safe for concurrent use. The
-// zero Recorder has no providers.
+// zero Recorder records nothing.
 //
 // While it is started, the probes of its providers are enabled. Recording allocates nothing, and
 // a fire does not wait for another one. On amd64 with a version of Go that the package knows, a recorded event costs less
@@ -73,8 +75,8 @@ type Recorder struct {
 	closed bool
 }
 
-// New returns a recorder of some providers that keeps about size bytes of events, at least
-// 256 KiB. An event takes 24 bytes, plus 8 bytes for each argument, plus the text and 1 to 8
+// New returns a recorder that keeps about size bytes of events, at least 256 KiB, of some providers, or of all providers of the
+// process if none is given, including those that are defined later. An event takes 24 bytes, plus 8 bytes for each argument, plus the text and 1 to 8
 // bytes for each string. The memory is allocated by the first Start.
 func New(size int64, providers ...*stapsdt.Provider) *Recorder {
 	return &Recorder{size: max(size, minBytes), providers: slices.Clone(providers)}
@@ -84,16 +86,14 @@ func New(size int64, providers ...*stapsdt.Provider) *Recorder {
 func (r *Recorder) Start() {
 	r.state.Lock()
 	defer r.state.Unlock()
-	if r.stop != nil || r.closed {
+	if r.stop != nil || r.closed || r.size == 0 {
 		return
 	}
 	if r.writer == nil {
 		chunks := recorder.Chunks(r.size)
 		r.writer = newWriter(make([]byte, recorder.Size(chunks)), chunks, recorder.Options{})
 	}
-	if r.stop = func() {}; len(r.providers) > 0 { // none would stand for all
-		r.stop = stapsdt.RecordTo(&recorder.Sink{Writer: r.writer}, r.providers...)
-	}
+	r.stop = stapsdt.RecordTo(&recorder.Sink{Writer: r.writer}, r.providers...)
 }
 
 // Stop ends the recording. The events stay: WriteTo writes them, and Start continues after

@@ -63,15 +63,23 @@ type listener struct {
 var only struct {
 	sync.Mutex
 	*listener
+	own bool // the program has called Listen, and not its environment alone
 }
 
 var errListens = errors.New("this process listens already")
 
-func listen() (*listener, error) {
+// listen listens for the program itself, or for its environment, which gets nothing that the program has asked for.
+func listen(own bool) (*listener, error) {
 	only.Lock()
 	defer only.Unlock()
-	if only.listener != nil {
+	switch {
+	case !own && (only.own || only.listener != nil):
+		return only.listener, nil
+	case only.listener != nil && only.own:
 		return nil, errListens
+	case only.listener != nil:
+		only.own = true
+		return only.listener, nil
 	}
 	recorder.StartTemplateThread() // before the process may have no more threads, and not when a watcher comes
 	l := &listener{connections: map[*connection]bool{}, head: recording.Head{PID: uint32(os.Getpid())}}
@@ -81,7 +89,7 @@ func listen() (*listener, error) {
 		return nil, err
 	}
 	l.served.Go(l.accept)
-	only.listener = l
+	only.listener, only.own = l, own
 	return l, nil
 }
 

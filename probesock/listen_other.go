@@ -9,6 +9,6 @@ import (
 	"github.com/go-stapsdt/stapsdt"
 )
 
-func listen() (io.Closer, error) {
+func listen(bool) (io.Closer, error) {
 	return nil, fmt.Errorf("%w: it takes memory that processes of Linux share", stapsdt.ErrUnsupported)
 }

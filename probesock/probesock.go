@@ -33,6 +33,8 @@ package probesock
 import (
 	"fmt"
 	"io"
+
+	"github.com/go-stapsdt/stapsdt/internal/proc"
 )
 
 // Listen opens a socket through which processes of the same user and of root can watch the probes of this
@@ -40,11 +42,25 @@ import (
 //
 // The socket is in the directory in which images are kept: $STAPSDT_DIR, or stapsdt in
 // $XDG_RUNTIME_DIR, or stapsdt-UID in $TMPDIR or /tmp. Listen fails if none of them can be used, if the process
-// already listens, and with [stapsdt.ErrUnsupported] on systems other than Linux.
+// already listens, and with [stapsdt.ErrUnsupported] on systems other than Linux. What [FromEnvironment] has opened
+// becomes what this call has opened.
 func Listen() (io.Closer, error) {
-	l, err := listen()
+	l, err := listen(true)
 	if err != nil {
 		return nil, fmt.Errorf("probesock: listen: %w", err)
 	}
 	return l, nil
+}
+
+// FromEnvironment listens as [Listen] does if the environment variable STAPSDT_SOCKET is 1, until the process ends. It does nothing if
+// the program has called Listen, or if it gained rights when it was started, as a set-user-ID program does. Package probeenv calls
+// FromEnvironment.
+func FromEnvironment() error {
+	if proc.Getenv("STAPSDT_SOCKET") != "1" {
+		return nil
+	}
+	if _, err := listen(false); err != nil {
+		return fmt.Errorf("probesock: STAPSDT_SOCKET=1: %w", err)
+	}
+	return nil
 }

@@ -103,7 +103,7 @@ elsewhere() {
 	GOARCH=arm64 go build . ./internal/... ./proberec ./probesock
 	GOARCH=arm64 go vet . ./internal/{call,site} ./internal/recording/{barrier,recorder} ./cmd/stapsdt/internal/{bpf,price}
 	GOARCH=loong64 go build .
-	GOOS=darwin GOARCH=arm64 go build .
+	GOOS=darwin GOARCH=arm64 go build . ./probeenv ./debugprobe
 }
 
 # tested CGO ARGUMENT... runs the short tests, as many packages at a time as pays off where most tests wait.

@@ -109,11 +109,11 @@ func TestGuideWithoutRoot(t *testing.T) {
 	testenv.NeedsRoot(t)
 	needs(t)
 	g := readGuide(t, "without-root.md")
-	g.program(t, strings.Join(g.find(t, "probesock.Listen()").lines, "\n"))
+	g.program(t, strings.Join(g.find(t, "probeenv.Load()").lines, "\n"))
 	blocks := g.find(t, "./shop").consoles()
 	require.Len(t, blocks, 2)
 	g.inModule(t, "shop", blocks[0].command)
-	require.Equal(t, "./shop", blocks[1].command)
+	require.Equal(t, "STAPSDT_SOCKET=1 ./shop", blocks[1].command)
 	g.run(t, "go build -C "+repository(t)+"/cmd/stapsdt -o $PWD/stapsdt .")
 	for dir := g.dir; dir != filepath.Clean(os.TempDir()); dir = filepath.Dir(dir) {
 		require.NoError(t, os.Chmod(dir, 0o755))
@@ -122,7 +122,7 @@ func TestGuideWithoutRoot(t *testing.T) {
 	g.run(t, "go build -C "+repository(t)+"/internal/test -o $PWD/unprivileged ./sandbox/unprivileged")
 	as := "env -u STAPSDT_DIR -u XDG_RUNTIME_DIR TMPDIR=" + g.dir + "/tmp PATH=" + g.dir + ":$PATH " + g.dir + "/unprivileged 4242 /bin/bash -c "
 
-	p := g.start(t, as+"'exec ./shop'")
+	p := g.start(t, as+"'exec env "+blocks[1].command+"'")
 	pid := p.WaitMatch(regexp.MustCompile(`process (\d+)`), testenv.Patience)[1]
 	g.replace = strings.NewReplacer("PID", pid)
 	follow := func(c console) {

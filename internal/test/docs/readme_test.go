@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -98,6 +100,18 @@ func TestReadme(t *testing.T) {
 			cmd := exec.Command("bash", "-c", edited)
 			out, err := cmd.CombinedOutput()
 			require.Equal(t, status, cmd.ProcessState.ExitCode(), "%s: %v\n%s", edited, err, out)
+		}
+	})
+	t.Run("without root", func(t *testing.T) {
+		p.Signal(syscall.SIGKILL) // it has the address
+		_ = p.Wait(testenv.Patience)
+		recording := filepath.Join(t.TempDir(), "myapp.rec")
+		line := regexp.MustCompile(`(?m)^    \$ (STAPSDT_SOCKET=1 STAPSDT_RECORD=)/dev/shm/myapp.rec (\./myapp)$`).FindStringSubmatch(text)
+		p := d.start(t, "env "+line[1]+recording+" "+line[2])
+		request(t, "http://"+address+"/missing")
+		event := fmt.Sprintf(`(?m)^\S+ +%d myapp +myapp:request__done +path="/missing" status=404 elapsed=`, p.PID())
+		for _, source := range []string{"--via socket -p " + fmt.Sprint(p.PID()), "--from " + recording} {
+			require.Regexp(t, event, d.run(t, "stapsdt trace "+source+" myapp:request__done -n 1"))
 		}
 	})
 }

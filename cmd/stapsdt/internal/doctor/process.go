@@ -72,7 +72,7 @@ func listens(f *Facts) []Finding {
 	case err == nil:
 		return fine(fmt.Sprintf("Process %d listens: stapsdt watches its Go probes without rights and without the kernel.", f.PID))
 	case errors.Is(err, socket.ErrNone):
-		return fine(fmt.Sprintf("Process %d does not listen. If its program calls probesock.Listen, stapsdt needs no rights to watch it.", f.PID))
+		return fine(fmt.Sprintf("Process %d does not listen. If it is started with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, stapsdt needs no rights to watch it.", f.PID))
 	case errors.Is(err, socket.ErrUser):
 		cure = "Run stapsdt as that user. Root is not needed."
 	case errors.Is(err, wire.ErrVersion):

@@ -13,7 +13,7 @@ import (
 )
 
 // errSilent means that the program does not listen.
-var errSilent = errors.New("the program does not listen, because it neither calls probesock.Listen nor has STAPSDT_SOCKET=1 in its environment")
+var errSilent = errors.New("the program does not listen: start it with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, or let it call probesock.Listen")
 
 // way finds the place for a question: a waiting container in the pod if the program listens or is only listed, and otherwise
 // the node agent. If the agent can be asked, it also tells whether a container would help, and for which user.

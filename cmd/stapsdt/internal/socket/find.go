@@ -23,7 +23,7 @@ import (
 
 var (
 	// ErrNone means that a process does not listen.
-	ErrNone = errors.New("the process does not listen: its program has to call probesock.Listen, or with the C library to have STAPSDT_SOCKET=1 in its environment")
+	ErrNone = errors.New("the process does not listen: start it with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, or let it call probesock.Listen")
 	// ErrUser means that a process admits only its own user and root.
 	ErrUser = errors.New("its socket admits only its own user and root")
 	// ErrStale means that no process listens on the socket that was found.

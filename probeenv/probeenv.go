@@ -1,0 +1,47 @@
+// Package probeenv loads all providers of a program, and lets whoever deploys the program decide by its environment how its
+// probes can be watched:
+//
+//	func main() {
+//		if err := probeenv.Load(); err != nil {
+//			log.Print(err) // what failed is off, and the program runs on
+//		}
+//		...
+//	}
+//
+// With STAPSDT_RECORD=FILE or FILE,SIZE, the last events of all providers are kept in a file, which survives the program
+// (package proberec). With STAPSDT_SOCKET=1, processes of the same user watch the probes without root (package
+// probesock). Programs in other languages obey the same variables. Without them, Load is [stapsdt.LoadAll].
+//
+//	$ STAPSDT_SOCKET=1 STAPSDT_RECORD=/dev/shm/myapp-%p.rec,16M ./myapp
+//
+// What a program asks for wins over its environment: proberec.Create and probesock.Listen have their effect before Load and
+// after it, and take the place of what the variables ask for.
+//
+// It is a call, and not an import, because the package variables of a program are its providers: when an import is initialized,
+// those of the packages that import it do not exist yet.
+package probeenv
+
+import (
+	"errors"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/proberec"
+	"github.com/go-stapsdt/stapsdt/probesock"
+)
+
+// An Option is called by [Load] with the recorder that the environment asks for, or nil if there is none. That of package
+// debugprobe serves the page of the program's probes:
+//
+//	err := probeenv.Load(debugprobe.On(mux))
+type Option func(*proberec.Recorder)
+
+// Load loads all providers as [stapsdt.LoadAll] does, and obeys STAPSDT_RECORD and STAPSDT_SOCKET: see [proberec.FromEnvironment]
+// and [probesock.FromEnvironment]. It does everything that it can do, and returns the joined errors of the rest. What works
+// needs no second call; another call tries again what has failed, and loads the providers that were defined since.
+func Load(options ...Option) error {
+	recorder, err := proberec.FromEnvironment()
+	for _, o := range options {
+		o(recorder)
+	}
+	return errors.Join(err, probesock.FromEnvironment(), stapsdt.LoadAll())
+}

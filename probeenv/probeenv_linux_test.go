@@ -1,0 +1,359 @@
+package probeenv_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/debugprobe"
+	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
+	"github.com/go-stapsdt/stapsdt/probeenv"
+	"github.com/go-stapsdt/stapsdt/proberec"
+	"github.com/go-stapsdt/stapsdt/probesock"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain is also the programs whose environment is obeyed: see children.
+func TestMain(m *testing.M) {
+	if name := os.Getenv("PROBEENV_CHILD"); name != "" {
+		children[name]()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+var (
+	app  = stapsdt.NewProvider("app")
+	tick = stapsdt.NewProbe2[string, int](app, "tick", "text", "n")
+)
+
+// children are programs. A test runs each in a process of its own.
+var children = map[string]func(){
+	"plain": func() {
+		load()
+		fire()
+	},
+	"LoadAll": func() {
+		loadBy(stapsdt.LoadAll)
+		fire()
+	},
+	"own recording before": func() {
+		record(app)
+		load()
+		fire()
+	},
+	"own recording after": func() {
+		load()
+		tick.Fire("before", 0)
+		record(app)
+		fire()
+	},
+	"failed recording": func() {
+		load()
+		if _, err := proberec.Create("/proc/none", 0, app); err == nil {
+			panic("created")
+		}
+		fire()
+	},
+	"own socket before": func() {
+		listen()
+		load()
+		fire()
+	},
+	"own socket after": func() {
+		load()
+		listen()
+		if _, err := probesock.Listen(); err == nil {
+			panic("a program listens twice")
+		}
+		fire()
+	},
+	"own socket closed": func() {
+		load()
+		listen().Close()
+		load()
+		fire()
+	},
+	"page": func() {
+		mux := http.NewServeMux()
+		load(debugprobe.On(mux))
+		tick.Fire("first", 1)
+		for _, name := range []string{"probes.json", "recorder.json"} {
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/debug/probes/"+name, nil))
+			fmt.Println(w.Code, strings.ReplaceAll(w.Body.String(), "\n", " "))
+		}
+	},
+}
+
+func load(options ...probeenv.Option) {
+	loadBy(func() error {
+		err := probeenv.Load(options...)
+		options = nil
+		return err
+	})
+}
+
+// loadBy loads twice, as a program may, and prints whether the probes are loaded, how many descriptors and goroutines there are, and the
+// error.
+func loadBy(load func() error) {
+	err := load()
+	if again := load(); fmt.Sprint(again) != fmt.Sprint(err) {
+		panic(again)
+	}
+	entries, _ := os.ReadDir("/proc/self/fd")
+	fmt.Println(app.Loaded(), len(entries), testenv.Goroutines(), strings.ReplaceAll(fmt.Sprint(err), "\n", " "))
+}
+
+func listen() io.Closer {
+	closer, err := probesock.Listen()
+	if err != nil {
+		panic(err)
+	}
+	return closer
+}
+
+func record(p *stapsdt.Provider) {
+	r, err := proberec.Create(os.Getenv("PROBEENV_OWN"), 0, p)
+	if err != nil {
+		panic(err)
+	}
+	r.Start()
+}
+
+// fire fires probes of two providers, one of which did not exist before, and waits.
+func fire() {
+	tick.Fire("first", 1)
+	late := stapsdt.NewProbe1[int](stapsdt.NewProvider("late"), "tock", "n")
+	late.Fire(2)
+	fmt.Println("fired")
+	io.Copy(io.Discard, os.Stdin)
+}
+
+// child is a process.
+type child struct {
+	*exec.Cmd
+	*bufio.Reader
+	dir string // of its socket
+}
+
+// start starts a child.
+func start(t *testing.T, name string, variables ...string) *child {
+	c := &child{Cmd: exec.Command("/proc/self/exe"), dir: t.TempDir()}
+	require.NoError(t, os.Chmod(c.dir, 0o700))
+	c.Env = append(os.Environ(), append([]string{"PROBEENV_CHILD=" + name, "STAPSDT_DIR=" + c.dir}, variables...)...)
+	c.Stderr = os.Stderr
+	_, err := c.StdinPipe()
+	require.NoError(t, err)
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	c.Reader = bufio.NewReader(out)
+	require.NoError(t, c.Start())
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	return c
+}
+
+// line returns the next line that the child prints.
+func (c *child) line(t *testing.T) string {
+	t.Helper()
+	line, err := c.ReadString('\n')
+	require.NoError(t, err)
+	return strings.TrimSuffix(line, "\n")
+}
+
+// listed returns the probes that the child's socket shows, or nil if it has none.
+func (c *child) listed(t *testing.T) (all []string) {
+	t.Helper()
+	sockets, err := filepath.Glob(c.dir + "/*.sock")
+	require.NoError(t, err)
+	if len(sockets) == 0 {
+		return nil
+	}
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: sockets[0], Net: "unix"})
+	require.NoError(t, err)
+	client, err := wire.NewClient(conn, testenv.Patience)
+	require.NoError(t, err)
+	defer client.Close()
+	probes, err := client.List()
+	require.NoError(t, err)
+	for _, p := range probes {
+		all = append(all, p.Provider+":"+p.Name)
+	}
+	return all
+}
+
+// recorded returns the events of a recording.
+func recorded(t *testing.T, path string) (all []string) {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := recording.NewReader(f)
+	require.NoError(t, err)
+	_, err = r.More()
+	require.NoError(t, err)
+	for {
+		e, err := r.Next()
+		if err == io.EOF {
+			return all
+		}
+		require.NoError(t, err)
+		line := e.Probe.Provider + ":" + e.Probe.Name
+		for i, a := range e.Probe.Args {
+			if a.Kind == recording.String {
+				line += " " + string(e.Text(i))
+			} else {
+				line += fmt.Sprint(" ", e.Word(i))
+			}
+		}
+		all = append(all, line)
+	}
+}
+
+// both are the events that fire fires.
+var both = []string{"app:tick first 1", "late:tock 2"}
+
+// TestNothingAsked: without the variables, a program has what LoadAll leaves it with, and nothing else.
+func TestNothingAsked(t *testing.T) {
+	testenv.NotEmulated(t, "it starts itself as another program")
+	want := start(t, "LoadAll", "STAPSDT_RECORD=/missing/x.rec", "STAPSDT_SOCKET=1").line(t)
+	require.True(t, strings.HasPrefix(want, "true ") && strings.HasSuffix(want, " 0 <nil>"), want)
+	for _, variables := range [][]string{nil, {"STAPSDT_RECORD=", "STAPSDT_SOCKET="}, {"STAPSDT_SOCKET=0"}} {
+		c := start(t, "plain", variables...)
+		require.Equal(t, want, c.line(t))
+		require.Equal(t, "fired", c.line(t))
+		require.Empty(t, c.listed(t))
+	}
+}
+
+// TestRecord: the variable records all providers, those that are defined later too, and the file survives the process.
+func TestRecord(t *testing.T) {
+	testenv.NotEmulated(t, "it starts itself as another program")
+	dir := t.TempDir()
+	c := start(t, "plain", "STAPSDT_RECORD="+dir+"/a,%p-%p.rec,1M")
+	require.True(t, strings.HasPrefix(c.line(t), "true "))
+	require.Equal(t, "fired", c.line(t))
+	require.NoError(t, c.Process.Kill())
+	c.Wait()
+	path := fmt.Sprintf("%s/a,%d-%[2]d.rec", dir, c.Process.Pid)
+	require.Equal(t, both, recorded(t, path))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.EqualValues(t, 1<<20, info.Size()&^(1<<20-1))
+	require.Empty(t, c.listed(t))
+}
+
+// TestRefused: what cannot be obeyed is returned, and everything else is done.
+func TestRefused(t *testing.T) {
+	testenv.NotEmulated(t, "it starts itself as another program")
+	dir := t.TempDir()
+	form := ": it is FILE or FILE,SIZE, where SIZE may end in K, M or G"
+	for value, want := range map[string]string{
+		"/missing/x.rec":             "proberec: create /missing/x.rec: ",
+		",4M":                        "proberec: STAPSDT_RECORD=,4M" + form,
+		"x.rec,":                     "proberec: STAPSDT_RECORD=x.rec," + form,
+		"x.rec,0":                    "proberec: STAPSDT_RECORD=x.rec,0" + form,
+		"x.rec,-1":                   "proberec: STAPSDT_RECORD=x.rec,-1" + form,
+		"x.rec,K":                    "proberec: STAPSDT_RECORD=x.rec,K" + form,
+		"x.rec,1KK":                  "proberec: STAPSDT_RECORD=x.rec,1KK" + form,
+		"x.rec,9223372036854775808":  "proberec: STAPSDT_RECORD=x.rec,9223372036854775808" + form,
+		"x.rec,8589934592G":          "proberec: STAPSDT_RECORD=x.rec,8589934592G" + form,
+		dir + "/x.rec,8589934591G":   "proberec: create " + dir + "/x.rec: ",
+		dir + "/x.rec,999999999999K": "proberec: create " + dir + "/x.rec: ",
+	} {
+		c := start(t, "plain", "STAPSDT_SOCKET=1", "STAPSDT_RECORD="+value)
+		line := c.line(t)
+		require.True(t, strings.HasPrefix(line, "true "), line)
+		require.Contains(t, line, " "+want, value)
+		require.Equal(t, "fired", c.line(t))
+		require.Equal(t, []string{"app:tick", "late:tock"}, c.listed(t))
+	}
+	c := start(t, "plain", "STAPSDT_SOCKET=1", "STAPSDT_RECORD="+dir+"/beside", "STAPSDT_DIR=/dev/null")
+	require.Contains(t, c.line(t), " probesock: STAPSDT_SOCKET=1: ")
+	require.Equal(t, "fired", c.line(t))
+	require.Equal(t, both, recorded(t, dir+"/beside"))
+}
+
+// TestOwnCallsWin: what the program asks for takes the place of what its environment asks for.
+func TestOwnCallsWin(t *testing.T) {
+	testenv.NotEmulated(t, "it starts itself as another program")
+	for name, want := range map[string]struct{ own, environment []string }{
+		"own recording before": {own: both[:1]},
+		"own recording after":  {own: both[:1], environment: []string{"app:tick before 0"}},
+		"failed recording":     {environment: both},
+	} {
+		dir := t.TempDir()
+		c := start(t, name, "STAPSDT_RECORD="+dir+"/environment", "PROBEENV_OWN="+dir+"/own")
+		require.Contains(t, c.line(t), "<nil>")
+		require.Equal(t, "fired", c.line(t))
+		for file, want := range map[string][]string{"own": want.own, "environment": want.environment} {
+			if path := filepath.Join(dir, file); want == nil {
+				require.NoFileExists(t, path, name)
+			} else {
+				require.Equal(t, want, recorded(t, path), name)
+			}
+		}
+	}
+	for name, want := range map[string][]string{
+		"own socket before": {"app:tick", "late:tock"}, "own socket after": {"app:tick", "late:tock"}, "own socket closed": nil,
+	} {
+		c := start(t, name, "STAPSDT_SOCKET=1")
+		for c.line(t) != "fired" {
+		}
+		require.Equal(t, want, c.listed(t), name)
+	}
+}
+
+// TestPage: a mux serves the page, with the recording that the environment asks for.
+func TestPage(t *testing.T) {
+	testenv.NotEmulated(t, "it starts itself as another program")
+	for variable, events := range map[string]int{"STAPSDT_RECORD=" + t.TempDir() + "/page": 1, "STAPSDT_RECORD=": 0} {
+		c := start(t, "page", variable)
+		require.Contains(t, c.line(t), "<nil>")
+		require.Contains(t, c.line(t), `200 `)
+		code, body, _ := strings.Cut(c.line(t), " ")
+		if events == 0 {
+			require.Equal(t, "404", code) // the page has no recorder
+			continue
+		}
+		var event struct{ Args map[string]any }
+		require.NoError(t, json.Unmarshal([]byte(body), &event))
+		require.Equal(t, map[string]any{"text": "first", "n": 1.0}, event.Args)
+	}
+}
+
+// TestSetUserID: a program that gained rights when it was started does not obey whoever has started it.
+func TestSetUserID(t *testing.T) {
+	testenv.NotEmulated(t, "it starts itself as another program")
+	testenv.NeedsRoot(t)
+	dir, err := os.MkdirTemp("/tmp", "probeenv") // where others can execute a program
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	data, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(dir+"/app", data, 0o755))
+	require.NoError(t, os.Chmod(dir+"/app", 0o755|os.ModeSetuid))
+	cmd := exec.Command(dir + "/app")
+	cmd.Dir = "/"
+	cmd.Env = []string{"PROBEENV_CHILD=plain", "STAPSDT_SOCKET=1", "STAPSDT_RECORD=" + dir + "/x.rec"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	require.Regexp(t, `^true \d+ 0 <nil>\nfired\n$`, string(out))
+	require.NoFileExists(t, dir+"/x.rec")
+}
