@@ -91,7 +91,9 @@ sub _hook {
     return &$sub if $firing || index($key, 'Functions::') == 0; # perl calls a DESTROY so too
     local $firing = 1;
     %places = () if keys %places >= MOST; # a program may make subs without end
-    my $place = $places{$key} //= _place($sub);
+    my $place = $places{$key};
+    # Not //=: ask may empty the hash in a signal handler meanwhile.
+    $place = $places{$key} = _place($sub) unless defined $place;
     my $left;
     if ($place) {
         Stapsdt::probeFireV($enter->{probe}, $place->[0]);

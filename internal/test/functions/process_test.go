@@ -5,6 +5,7 @@ package functions
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
@@ -30,6 +31,16 @@ func TestFork(t *testing.T) {
 		delete(by, fmt.Sprintf("%d, 0", p.PID()))
 		require.Len(t, by, 1)
 	}, "python", "perl", "ruby")
+}
+
+// TestDetached: the tracer of a program in Perl leaves while the hook looks for a sub's place. Signals come there.
+func TestDetached(t *testing.T) {
+	testenv.Long(t, "it needs an interpreter and its packages")
+	perl := table[slices.IndexFunc(table, func(l language) bool { return l.name == "perl" })]
+	perl.needs(t)
+	p := perl.start(t, library(t), "perl -IBINDINGS/perl -MFunctions WORK.detached.pl")
+	require.Equal(t, "idle", p.Expect("42 ", testenv.Patience))
+	require.NoError(t, p.Wait(testenv.Patience))
 }
 
 // TestSame: a program in Perl, whose hook is in the place of each sub, does the same while it is
