@@ -3,6 +3,7 @@
 #include "socket.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,21 +64,40 @@ static int open_socket(void)
 	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-static struct sockaddr_un address_of(const char *path)
+/*
+ * sdt_place_address returns the address of a socket. It has room for 107 bytes, so a longer path begins with a
+ * descriptor of the directory. The caller closes that, unless it is -1.
+ */
+struct sockaddr_un sdt_place_address(const char *path, int *directory)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	const char *name = strrchr(path, '/');
+	char parent[PATH_MAX];
 
-	memcpy(address.sun_path, path, strnlen(path, sizeof address.sun_path - 1));
+	*directory = -1;
+	if (strlen(path) < sizeof address.sun_path) {
+		strcpy(address.sun_path, path);
+		return address;
+	}
+	snprintf(parent, sizeof parent, "%.*s", (int)(name - path), path);
+	*directory = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	snprintf(address.sun_path, sizeof address.sun_path, "/proc/thread-self/fd/%d%.80s", *directory, name);
 	return address;
+}
+
+static void close_directory(int directory)
+{
+	if (directory >= 0)
+		close(directory);
 }
 
 /* is_stale reports whether a file is a socket that nobody listens on, and is not new. */
 static bool is_stale(const char *path)
 {
-	struct sockaddr_un address = address_of(path);
+	struct sockaddr_un address;
 	struct stat status;
 	bool refused;
-	int fd;
+	int fd, parent;
 
 	if (lstat(path, &status) != 0 || !S_ISSOCK(status.st_mode) ||
 	    time(NULL) - status.st_mtime < STALE_SECONDS)
@@ -85,8 +105,10 @@ static bool is_stale(const char *path)
 	fd = open_socket();
 	if (fd < 0)
 		return false;
+	address = sdt_place_address(path, &parent);
 	refused = connect(fd, (const struct sockaddr *)&address, sizeof address) != 0 &&
 		  errno == ECONNREFUSED;
+	close_directory(parent);
 	close(fd);
 	return refused;
 }
@@ -96,13 +118,13 @@ static void remove_stale(const char *directory)
 {
 	DIR *entries = opendir(directory);
 	struct dirent *entry;
-	char path[SDT_SOCKET_PATH + 1];
+	char path[PATH_MAX];
 
 	while (entries && (entry = readdir(entries))) {
 		size_t length = strlen(entry->d_name);
 
 		if (length < 5 || strcmp(entry->d_name + length - 5, ".sock") != 0 ||
-		    snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) > SDT_SOCKET_PATH)
+		    snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) >= (int)sizeof path)
 			continue;
 		if (is_stale(path))
 			unlink(path);
@@ -134,24 +156,28 @@ static int check_directory(const char *directory, char *line)
 /* bind_socket makes a socket that only this user and root can connect to, and listens. */
 static int bind_socket(struct sdt_listener *listener, char *line)
 {
-	struct sockaddr_un address = address_of(listener->path);
+	struct sockaddr_un address;
+	int parent;
 
 	listener->fd = open_socket();
 	if (listener->fd < 0)
 		return fail(line, "open a socket: %m");
+	address = sdt_place_address(listener->path, &parent);
 	if (connect(listener->fd, (const struct sockaddr *)&address, sizeof address) == 0) {
-		close(listener->fd); /* it has been connected */
-		listener->fd = -1;
-		return fail(line, "%s: another program listens on it", listener->path);
+		fail(line, "%s: another program listens on it", listener->path);
+	} else {
+		unlink(listener->path); /* of a process that had this PID, and was started at the same time */
+		if (bind(listener->fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
+		    chmod(listener->path, 0600) == 0 && listen(listener->fd, BACKLOG) == 0) {
+			close_directory(parent);
+			return 0;
+		}
+		fail(line, "%s: %m", listener->path);
+		unlink(listener->path);
 	}
-	unlink(listener->path); /* of a process that had this PID, and was started at the same time */
-	if (bind(listener->fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
-	    chmod(listener->path, 0600) == 0 && listen(listener->fd, BACKLOG) == 0)
-		return 0;
-	fail(line, "%s: %m", listener->path);
+	close_directory(parent);
 	close(listener->fd);
 	listener->fd = -1;
-	unlink(listener->path);
 	return -1;
 }
 
@@ -168,9 +194,8 @@ static int open_in(struct sdt_listener *listener, const char *directory, char *l
 		return -1;
 	size = snprintf(listener->path, sizeof listener->path, "%s/%lu-%llu.sock", directory,
 			(unsigned long)listener->pid, (unsigned long long)listener->start);
-	if (size < 0 || (size_t)size > SDT_SOCKET_PATH)
-		return fail(line, "%s: the path of a socket has at most %d bytes", directory,
-			    SDT_SOCKET_PATH);
+	if (size < 0 || (size_t)size >= sizeof listener->path)
+		return fail(line, "%.64s...: the path is too long", directory);
 	remove_stale(directory);
 	return bind_socket(listener, line);
 }

@@ -254,12 +254,12 @@ unlock:
 /* wake lets the thread see that it is to stop: it connects to it. */
 static bool wake(void)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool woken;
+	int parent, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address = sdt_place_address(listener.path, &parent);
+	bool woken = fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
 
-	memcpy(address.sun_path, listener.path, sizeof address.sun_path);
-	woken = fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+	if (parent >= 0)
+		close(parent);
 	if (fd >= 0)
 		close(fd);
 	return woken;

@@ -6,13 +6,15 @@
 
 #include "recorder.h"
 
+#include <limits.h>
+#include <sys/un.h>
+
 #define SDT_WIRE(name, value) static const uint32_t SDT_WIRE_##name __attribute__((unused)) = (value);
 #include "wire.def"
 #undef SDT_WIRE
 
 enum {
 	SDT_CONNECTIONS = 32,
-	SDT_SOCKET_PATH = 107, /* the longest path of a socket */
 	SDT_BODY_SIZE = 65536, /* SDT_WIRE_MAX_BODY, for arrays */
 	SDT_NO_SINK = SDT_FILE_SINK /* no watcher has that one */
 };
@@ -22,12 +24,13 @@ struct sdt_listener {
 	int fd;
 	uint32_t pid;
 	uint64_t start; /* in ticks since the boot */
-	char path[108]; /* as long as that of a socket can be */
+	char path[PATH_MAX];
 };
 
 /* place.c: where the socket is. sdt_place_open writes a line of error. */
 void sdt_place_prepare(void);
 int sdt_place_open(struct sdt_listener *listener, char *line);
+struct sockaddr_un sdt_place_address(const char *path, int *directory);
 bool sdt_place_admits(int connection);
 
 /* watchmemory.c: the memory that a watcher reads, and its descriptor until it is sent. */

@@ -28,8 +28,8 @@ const (
 	acceptPause = 100 * time.Millisecond
 	// endPause is the least time between the ends of two watches.
 	endPause = 10 * time.Millisecond
-	// maxPath is the longest path of a socket.
-	maxPath = 107
+	// maxAddress is the longest address of a socket.
+	maxAddress = 107
 	// staleAge is how old a socket is at least before it is removed as stale: another process may
 	// just have made it.
 	staleAge = time.Minute
@@ -94,31 +94,39 @@ func listen(own bool) (*listener, error) {
 }
 
 // open opens the socket in a directory.
-func (l *listener) open(dir string, _ int) error {
-	removeStale(dir)
-	at := path.Join(dir, fmt.Sprintf("%d-%d.sock", l.hello.PID, l.hello.Start))
-	if len(at) > maxPath {
-		return fmt.Errorf("%s: the path of a socket has at most %d bytes, and this one %d", at, maxPath, len(at))
-	}
-	if c, err := net.DialTimeout("unix", at, time.Second); err == nil {
+func (l *listener) open(dir string, fd int) error {
+	removeStale(dir, fd)
+	name := fmt.Sprintf("%d-%d.sock", l.hello.PID, l.hello.Start)
+	at, address := path.Join(dir, name), address(dir, fd, name)
+	if c, err := net.DialTimeout("unix", address, time.Second); err == nil {
 		c.Close() // of a process in another PID namespace, perhaps, with which this one shares the directory
 		return fmt.Errorf("%s: another process listens on it", at)
 	}
 	_ = os.Remove(at) // of a process that had this PID, and was started at the same time
-	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: at, Net: "unix"})
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
 	if err != nil {
 		return err
 	}
+	socket.SetUnlinkOnClose(false) // the address may have the number of a descriptor that is closed
 	if err := os.Chmod(at, 0o600); err != nil {
 		socket.Close()
+		_ = os.Remove(at)
 		return err
 	}
 	l.socket, l.path = socket, at
 	return nil
 }
 
+// address returns the address of a socket in a directory. It may have 107 bytes, so a longer path begins with the directory's descriptor.
+func address(dir string, fd int, name string) string {
+	if at := path.Join(dir, name); len(at) <= maxAddress {
+		return at
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/%s", fd, name)
+}
+
 // removeStale removes the sockets of processes that were killed from a directory, which is the user's own.
-func removeStale(dir string) {
+func removeStale(dir string, fd int) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return
@@ -132,7 +140,7 @@ func removeStale(dir string) {
 			continue
 		}
 		at := path.Join(dir, e.Name())
-		c, err := net.DialTimeout("unix", at, time.Second)
+		c, err := net.DialTimeout("unix", address(dir, fd, e.Name()), time.Second)
 		if err == nil {
 			c.Close()
 		} else if errors.Is(err, unix.ECONNREFUSED) {
@@ -238,7 +246,8 @@ func (l *listener) Close() error {
 		c.Close()
 	}
 	l.mu.Unlock()
-	err := l.socket.Close() // which removes its path
+	_ = os.Remove(l.path)
+	err := l.socket.Close()
 	l.served.Wait()
 	only.Lock()
 	defer only.Unlock()

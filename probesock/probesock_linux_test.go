@@ -490,7 +490,8 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o700))
 	t.Setenv("STAPSDT_DIR", dir)
 	stale, young, other := filepath.Join(dir, "1-1.sock"), filepath.Join(dir, "2-2.sock"), filepath.Join(dir, "3.so")
-	for _, path := range []string{stale, young} {
+	far := filepath.Join(dir, "4-4.sock")
+	for _, path := range []string{stale, young, far} {
 		s, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 		require.NoError(t, err)
 		s.SetUnlinkOnClose(false)
@@ -501,6 +502,10 @@ func TestFiles(t *testing.T) {
 	later := time.Now().Add(time.Hour) // however long this test takes
 	require.NoError(t, os.Chtimes(young, later, later))
 	require.NoError(t, os.Chtimes(stale, old, old))
+	require.NoError(t, os.Chtimes(far, old, old))
+	long := filepath.Join(dir, strings.Repeat("x", 200)) // an address has room for 107 bytes
+	require.NoError(t, os.Mkdir(long, 0o700))
+	require.NoError(t, os.Rename(far, filepath.Join(long, "4-4.sock")))
 	require.NoError(t, os.Chtimes(other, old, old))
 	closer, err := Listen()
 	require.NoError(t, err)
@@ -527,9 +532,15 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, closer.Close())
 
-	t.Setenv("STAPSDT_DIR", filepath.Join(dir, strings.Repeat("x", 200)))
-	_, err = Listen()
-	require.ErrorContains(t, err, "at most 107 bytes")
+	t.Setenv("STAPSDT_DIR", long)
+	closer, err = Listen()
+	require.NoError(t, err)
+	require.NoFileExists(t, filepath.Join(long, "4-4.sock"))
+	path = closer.(*listener).path
+	require.Equal(t, long, filepath.Dir(path))
+	require.FileExists(t, path)
+	require.NoError(t, closer.Close())
+	require.NoFileExists(t, path)
 	t.Setenv("STAPSDT_DIR", filepath.Join(dir, "missing", "directory"))
 	_, err = Listen()
 	require.ErrorIs(t, err, os.ErrNotExist)

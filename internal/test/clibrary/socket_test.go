@@ -63,7 +63,9 @@ func (l *listener) sockets(t *testing.T) []string {
 func (l *listener) dial(t *testing.T) *net.UnixConn {
 	t.Helper()
 	require.Len(t, l.sockets(t), 1)
-	c := tracetest.Must(net.Dial("unix", l.sockets(t)[0]))(t)
+	dir := tracetest.Must(os.Open(l.dir))(t) // the path may be too long for an address
+	defer dir.Close()
+	c := tracetest.Must(net.Dial("unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(l.sockets(t)[0]))))(t)
 	t.Cleanup(func() { c.Close() })
 	require.NoError(t, c.SetDeadline(time.Now().Add(testenv.Patience)))
 	return c.(*net.UnixConn)
@@ -331,7 +333,17 @@ func testClosedDescriptors(t *testing.T, program string) {
 
 // testStopListening: after sdtStopListening there is no socket and no watch, and sdtListen opens another one.
 func testStopListening(t *testing.T, program string) {
-	l := listen(t, program)
+	for _, name := range []string{"short", strings.Repeat("x", 200)} {
+		cmd := command(t, program, "STAPSDT_SOCKET=1")
+		l := &listener{dir: filepath.Join(t.TempDir(), name)}
+		cmd.Env = append(cmd.Env, "STAPSDT_DIR="+l.dir)
+		l.Process = tracetest.Command(t, cmd)
+		require.Equal(t, "0", l.Expect("ready ", testenv.Patience))
+		l.stops(t)
+	}
+}
+
+func (l *listener) stops(t *testing.T) {
 	for range 3 {
 		c := l.client(t)
 		watch(t, c, all(0))
@@ -400,7 +412,10 @@ func testCommand(t *testing.T, program string) {
 	require.NoError(t, os.Chown(dir, 65533, 65533))
 	user := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65533, Gid: 65533}}
 	cmd := exec.Command(dir+"/app", "storm", "1")
-	cmd.Env, cmd.SysProcAttr = []string{"STAPSDT_SOCKET=1", "TMPDIR=" + dir}, user
+	long := dir + "/" + strings.Repeat("x", 100) // an address has room for 107 bytes
+	require.NoError(t, os.Mkdir(long, 0o755))
+	require.NoError(t, os.Chown(long, 65533, 65533))
+	cmd.Env, cmd.SysProcAttr = []string{"STAPSDT_SOCKET=1", "TMPDIR=" + long}, user
 	app := tracetest.Command(t, cmd)
 	app.Expect("ready ", testenv.Patience)
 	pid := strconv.Itoa(app.PID())
@@ -416,7 +431,7 @@ func testCommand(t *testing.T, program string) {
 	counts := exec.Command(dir+"/stapsdt", "count", "-p", pid, "capp:event", "--by", "thread", "-i", "100ms")
 	counts.SysProcAttr = user
 	tracetest.Command(t, counts).WaitMatch(regexp.MustCompile(`^ *\d+ +\d+ +capp:event +0$`), testenv.Patience)
-	require.DirExists(t, dir+"/stapsdt-65533")
+	require.DirExists(t, long+"/stapsdt-65533")
 }
 
 // testOtherUsers: another user is refused, even where the mode of the socket would admit it.

@@ -296,6 +296,23 @@ func TestSocketLife(t *testing.T) {
 	require.Equal(t, []any{"/item/0", "/item/1", "/item/2", "/item/4", "/item/5", "/item/0", "/item/1"}, args(events, "path"))
 }
 
+// TestSocketFarAway: a program is found in a directory whose path is too long for a socket's address.
+func TestSocketFarAway(t *testing.T) {
+	t.Parallel()
+	cmd := unprivileged(t, tracetest.Build(t, "subject"))
+	long := filepath.Join(userDirectory(t), strings.Repeat("x", 150))
+	cmd.Env = append(cmd.Env, "STAPSDT_DIR=", "XDG_RUNTIME_DIR=", "TMPDIR="+long)
+	require.NoError(t, os.Mkdir(long, 0o700))
+	require.NoError(t, os.Chown(long, user, user))
+	p := startProcess(t, cmd)
+	tell(p, "listen")
+	tr := startByUser(t, p, "count", "-p", pid(p), "subject:tick", "-o", "json")
+	tell(p, "storm 1 1")
+	require.Contains(t, tr.output(p), `"count":1`)
+	require.Contains(t, runByUser(t, "list", "-p", pid(p)).stdout, "can be watched without root: process "+pid(p))
+	require.Len(t, tracetest.Must(filepath.Glob(fmt.Sprintf("%s/stapsdt-%d/%d-*.sock", long, user, p.PID())))(t), 1)
+}
+
 // TestSocketFull: what is fired faster than it is read is counted: seen and lost are all.
 func TestSocketFull(t *testing.T) {
 	t.Parallel()

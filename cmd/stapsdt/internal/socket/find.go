@@ -133,7 +133,7 @@ func listening(pid int) map[string][]string {
 func (p *process) name() string { return fmt.Sprintf("%d-%d.sock", p.own, p.start) }
 
 // places returns the places where a process may listen: the sockets listed in its network namespace or,
-// if none is listed, as in gVisor, the sockets in its directories.
+// if none is listed, as in gVisor, or not by its path, the sockets in its directories.
 func (p *process) places(sockets map[string][]string) (all []place) {
 	root := fmt.Sprintf("/proc/%d/root", p.pid)
 	paths := sockets[p.name()]
@@ -145,10 +145,15 @@ func (p *process) places(sockets map[string][]string) (all []place) {
 		})
 		paths = paths[:maxPaths]
 	}
+	long := false
 	for _, at := range paths {
+		if strings.HasPrefix(at, "/proc/") { // by a descriptor of the directory, as the path is too long for an address
+			long = true
+			continue
+		}
 		all = append(all, place{root, at})
 	}
-	if len(all) > 0 || len(sockets) > 0 {
+	if len(all) > 0 || !long && len(sockets) > 0 {
 		return all
 	}
 	// The process's memory and directories can be on a file system that does not answer.
