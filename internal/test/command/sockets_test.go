@@ -124,6 +124,17 @@ func TestSockets(t *testing.T) {
 		require.Equal(t, 4, r.status)
 		require.Contains(t, r.stderr, "CAP_BPF")
 	})
+	t.Run("another user", func(t *testing.T) {
+		launcher := tracetest.Build(t, "../sandbox/unprivileged")
+		for _, via := range [][]string{nil, {"--via", "socket"}} {
+			r := runToEnd(t, exec.Command(launcher, append([]string{"4243", stapsdt(t), "trace", "-p", pid(p), "subject:*"}, via...)...))
+			require.Equal(t, 4, r.status)
+			require.Equal(t, fmt.Sprintf("stapsdt: process %s: its socket admits only its own user and root: it is of user %d\n", pid(p), user), r.stderr)
+		}
+		r := runToEnd(t, exec.Command(launcher, "4243", stapsdt(t), "doctor", "-p", pid(p)))
+		require.Contains(t, r.stdout, "root is not needed")
+		require.NotRegexp(t, `(?m)^fault.*\n.*sudo`, r.stdout)
+	})
 	t.Run("wrong", func(t *testing.T) {
 		r := runByUser(t, "trace", "-p", pid(p), "subject:request__done", "-w", "stauts > 1")
 		require.Equal(t, 2, r.status)

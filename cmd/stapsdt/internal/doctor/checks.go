@@ -2,7 +2,12 @@
 
 package doctor
 
-import "strings"
+import (
+	"errors"
+	"strings"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
+)
 
 // check looks for one cause.
 type check struct {
@@ -40,11 +45,12 @@ const kernelOnly = " user capability not-loaded lockdown seccomp sys uprobes ker
 
 // Diagnose returns the findings of the checks, in their order.
 func Diagnose(f *Facts) (all []Finding) {
-	listens := f.Process.Socket == nil && f.Process.Alive
+	toOther := errors.Is(f.Process.Socket, socket.ErrUser)
+	listens := f.Process.Alive && (f.Process.Socket == nil || toOther)
 	for _, c := range checks {
 		for _, found := range c.run(f) {
 			found.Cause, found.See = c.cause, "docs/nothing-shows.md#"+c.see
-			if listens && found.Level == Fault && strings.Contains(kernelOnly, " "+c.cause+" ") {
+			if listens && found.Level == Fault && !(toOther && c.cause == "user") && strings.Contains(kernelOnly, " "+c.cause+" ") {
 				found.Level = Note
 				found.Says += " This concerns only what needs the kernel, such as stack: the process listens."
 			}

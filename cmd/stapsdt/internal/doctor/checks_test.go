@@ -71,6 +71,10 @@ var diagnoses = []struct {
 	{"another user", func(f *Facts) {
 		f.Self.UID, f.Process.Refused, f.Images, f.Trial = 65534, fs.ErrPermission, nil, Trial{}
 	}, []string{"user fault Process 12 runs as user 1000, and this is user 65534"}, 4},
+	{"another user who listens", func(f *Facts) {
+		f.Self.UID, f.Process.Refused, f.Images, f.Trial = 65534, fs.ErrPermission, nil, Trial{}
+		f.Process.Socket = socket.ErrUser
+	}, []string{"socket note Root is not needed", "user fault Run stapsdt as user 1000: the process listens, and root is not needed."}, 4},
 	{"more capable", func(f *Facts) {
 		f.Self.UID, f.Process.Refused, f.Images, f.Trial = 1000, fs.ErrPermission, nil, Trial{}
 	}, []string{"user fault with every capability"}, 4},
@@ -153,6 +157,8 @@ var diagnoses = []struct {
 	{"an overlay", func(f *Facts) { f.Trial.During = false }, []string{"overlay fault executes another file"}, 6},
 	{"listens", func(f *Facts) { f.Process.Socket = nil }, nil, 0},
 	{"of another user", func(f *Facts) { f.Process.Socket = socket.ErrUser }, []string{"socket note as that user"}, 0},
+	{"has not listened", func(f *Facts) { f.Process.Asked = true }, []string{"socket note look at the error"}, 0},
+	{"deleted", func(f *Facts) { f.Process.Socket = socket.ErrDeleted }, []string{"socket note call Listen again"}, 0},
 	{"stale", func(f *Facts) { f.Process.Socket = socket.ErrStale }, []string{"socket note call Listen again"}, 0},
 	{"out of reach", func(f *Facts) { f.Process.Socket = socket.ErrRefused }, []string{"socket note in its container"}, 0},
 	{"too new", func(f *Facts) { f.Process.Socket = wire.ErrVersion }, []string{"socket note the same major version"}, 0},

@@ -73,6 +73,8 @@ type Process struct {
 	Parked bool
 	// Directory is its STAPSDT_DIR.
 	Directory string
+	// Asked tells whether its environment asks for a socket.
+	Asked bool
 	// Children are its descendants that have probes, if it has none.
 	Children []int
 	// Siblings are other processes that run the same program.

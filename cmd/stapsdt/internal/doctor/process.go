@@ -55,7 +55,10 @@ func otherUser(f *Facts) []Finding {
 		return nil
 	}
 	cure := "Run stapsdt as root (sudo)."
-	if f.Process.UID == f.Self.UID {
+	switch {
+	case errors.Is(f.Process.Socket, socket.ErrUser):
+		cure = fmt.Sprintf("Run stapsdt as user %d: the process listens, and root is not needed.", f.Process.UID)
+	case f.Process.UID == f.Self.UID:
 		cure = "Run stapsdt as root outside of the container, with every capability that the process has."
 	}
 	return fault(StatusRights, fmt.Sprintf("Process %d runs as user %d, and this is user %d: %v.", f.PID, f.Process.UID, f.Self.UID, f.Process.Refused), cure)
@@ -71,6 +74,9 @@ func listens(f *Facts) []Finding {
 	switch {
 	case err == nil:
 		return fine(fmt.Sprintf("Process %d listens: stapsdt watches its Go probes without rights and without the kernel.", f.PID))
+	case errors.Is(err, socket.ErrNone) && f.Process.Asked:
+		return note(fmt.Sprintf("Process %d does not listen, although STAPSDT_SOCKET=1 is in its environment.", f.PID),
+			"Let the program call probeenv.Load, or load a provider of the C library, and look at the error that it prints or returns.")
 	case errors.Is(err, socket.ErrNone):
 		return fine(fmt.Sprintf("Process %d does not listen. If it is started with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, stapsdt needs no rights to watch it.", f.PID))
 	case errors.Is(err, socket.ErrUser):

@@ -75,10 +75,10 @@ func (s system) process(pid int) Process {
 		Stopped: state != "" && strings.ContainsAny(state[:1], "Tt"),
 	}
 	for variable := range strings.SplitSeq(s.text("proc/"+number+"/environ"), "\x00") {
-		if value, ok := strings.CutPrefix(variable, "STAPSDT_DIR="); ok {
+		if value, ok := strings.CutPrefix(variable, "STAPSDT_DIR="); ok && p.Directory == "" { // the first counts
 			p.Directory = value
-			break // the first counts
 		}
+		p.Asked = p.Asked || variable == "STAPSDT_SOCKET=1"
 	}
 	return p
 }

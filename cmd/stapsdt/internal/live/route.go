@@ -162,7 +162,7 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 	}
 	f, err := connect(to, c, n)
 	if err != nil {
-		if demanded || refused != nil && !errors.Is(err, socket.ErrNone) && !errors.Is(err, socket.ErrUser) && !errors.Is(err, proc.ErrNoProcess) {
+		if demanded || refused != nil && !errors.Is(err, socket.ErrNone) && !errors.Is(err, proc.ErrNoProcess) {
 			return nil, err
 		}
 		return nil, nil

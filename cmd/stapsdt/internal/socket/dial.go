@@ -224,7 +224,9 @@ func connect(at place) (*net.UnixConn, error) {
 	dir, err := unix.Open(at.root+path.Dir(at.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if (err == unix.EACCES || err == unix.EPERM) && at.root != "" {
 		// The process may have the same root as this command even if its root cannot be opened.
-		dir, err = unix.Open(path.Dir(at.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if own, ownErr := unix.Open(path.Dir(at.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); ownErr == nil {
+			dir, err = own, nil
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, &os.PathError{Op: "open", Path: at.root + path.Dir(at.path), Err: err})
@@ -238,7 +240,7 @@ func connect(at place) (*net.UnixConn, error) {
 	case errors.Is(err, unix.ECONNREFUSED):
 		return nil, fmt.Errorf("%s: %w", at.path, ErrStale)
 	case errors.Is(err, unix.ENOENT):
-		return nil, fmt.Errorf("%w: the file %s was deleted", ErrRefused, at.path)
+		return nil, fmt.Errorf("%w: %s", ErrDeleted, at.path)
 	}
 	return nil, fmt.Errorf("%w: %s: %w", ErrRefused, at.path, err)
 }

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"regexp"
@@ -24,13 +25,20 @@ import (
 var (
 	// ErrNone means that a process does not listen.
 	ErrNone = errors.New("the process does not listen: start it with STAPSDT_SOCKET=1, which probeenv.Load and the C library obey, or let it call probesock.Listen")
-	// ErrUser means that a process admits only its own user and root.
-	ErrUser = errors.New("its socket admits only its own user and root")
+	// ErrUser means that a process admits only its own user and root. It is an fs.ErrPermission too.
+	ErrUser error = missingRight("its socket admits only its own user and root")
 	// ErrStale means that no process listens on the socket that was found.
 	ErrStale = errors.New("nobody listens on its socket any longer")
+	// ErrDeleted means that the file of its socket is gone, without which nobody can connect.
+	ErrDeleted = errors.New("the file of its socket was deleted")
 	// ErrRefused means that its socket cannot be reached.
 	ErrRefused = errors.New("its socket cannot be reached")
 )
+
+type missingRight string
+
+func (e missingRight) Error() string        { return string(e) }
+func (e missingRight) Is(target error) bool { return target == fs.ErrPermission }
 
 // place is a path on which a process may listen.
 type place struct {
