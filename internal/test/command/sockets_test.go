@@ -324,6 +324,27 @@ func TestSocketFarAway(t *testing.T) {
 	require.Len(t, tracetest.Must(filepath.Glob(fmt.Sprintf("%s/stapsdt-%d/%d-*.sock", long, user, p.PID())))(t), 1)
 }
 
+// TestSocketOutOfReach: the root of a process in a user namespace of another user cannot be opened, which one sentence says.
+func TestSocketOutOfReach(t *testing.T) {
+	testenv.NeedsRoot(t)
+	t.Parallel()
+	subject := tracetest.Build(t, "subject")
+	makeReadable(t, subject)
+	dir := userDirectory(t)
+	cmd := exec.Command("sh", "-c", fmt.Sprintf(`mount -t tmpfs -o mode=777 none %s && mkdir %[1]s/images && chmod 700 %[1]s/images && chown %d %[1]s/images &&
+		exec env STAPSDT_DIR=%[1]s/images setpriv --reuid %[2]d --clear-groups %s`, dir, user, subject))
+	all := []syscall.SysProcIDMap{{Size: 65534}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: all, GidMappings: all, GidMappingsEnableSetgroups: true}
+	p := startProcess(t, cmd)
+	tell(p, "listen")
+	sentence := fmt.Sprintf("stapsdt: process %s: its socket cannot be reached: open /proc/%[1]s/root%s/images: permission denied", pid(p), dir)
+	r := runByUser(t, "trace", "-p", pid(p), "subject:*")
+	require.Equal(t, 4, r.status)
+	require.Equal(t, sentence+"\n", r.stderr)
+	tr := &tracer{tracetest.Command(t, unprivileged(t, stapsdt(t), "trace", "-a", "subject:*")), t}
+	tr.WaitSaid(regexp.MustCompile("^"+regexp.QuoteMeta(sentence)+"$"), testenv.Patience)
+}
+
 // TestSocketFull: what is fired faster than it is read is counted: seen and lost are all.
 func TestSocketFull(t *testing.T) {
 	t.Parallel()

@@ -231,8 +231,8 @@ func Processes() []*Process {
 			continue
 		}
 		namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
-		if err != nil {
-			continue
+		if err != nil { // of another user namespace, perhaps: its socket may be in reach, or is reported
+			namespace = fmt.Sprint(pid)
 		}
 		sockets := byNamespace[namespace]
 		if sockets == nil {
