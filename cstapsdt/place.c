@@ -153,38 +153,66 @@ static int check_directory(const char *directory, char *line)
 	return 0;
 }
 
-/* bind_socket makes a socket that only this user and root can connect to, and listens. */
+/* listens reports whether a process listens on a socket. One that has just made the socket will do so in a moment. */
+static bool listens(const struct sockaddr_un *address)
+{
+	for (int i = 0; i < 10; i++) {
+		int fd = open_socket(), status, reason;
+
+		if (fd < 0)
+			return true;
+		status = connect(fd, (const struct sockaddr *)address, sizeof *address);
+		reason = errno;
+		close(fd);
+		if (status == 0 || reason != ECONNREFUSED)
+			return true;
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	return false;
+}
+
+static bool bind_to(int fd, const struct sockaddr_un *address)
+{
+	return bind(fd, (const struct sockaddr *)address, sizeof *address) == 0;
+}
+
+/*
+ * bind_socket makes a socket that only this user and root can connect to, and listens. It returns 1 if another
+ * process listens on it.
+ */
 static int bind_socket(struct sdt_listener *listener, char *line)
 {
 	struct sockaddr_un address;
+	bool bound, taken = false;
 	int parent;
 
 	listener->fd = open_socket();
 	if (listener->fd < 0)
 		return fail(line, "open a socket: %m");
 	address = sdt_place_address(listener->path, &parent);
-	if (connect(listener->fd, (const struct sockaddr *)&address, sizeof address) == 0) {
-		fail(line, "%s: another program listens on it", listener->path);
-	} else {
-		unlink(listener->path); /* of a process that had this PID, and was started at the same time */
-		if (bind(listener->fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
-		    chmod(listener->path, 0600) == 0 && listen(listener->fd, BACKLOG) == 0) {
-			close_directory(parent);
-			return 0;
+	bound = bind_to(listener->fd, &address);
+	if (!bound && errno == EADDRINUSE) {
+		taken = listens(&address);
+		if (!taken) { /* this process has left it, and then executed this program */
+			unlink(listener->path);
+			bound = bind_to(listener->fd, &address);
 		}
-		fail(line, "%s: %m", listener->path);
-		unlink(listener->path);
 	}
 	close_directory(parent);
+	if (bound && chmod(listener->path, 0600) == 0 && listen(listener->fd, BACKLOG) == 0)
+		return 0;
+	fail(line, "%s: %m", listener->path);
+	if (bound)
+		unlink(listener->path);
 	close(listener->fd);
 	listener->fd = -1;
-	return -1;
+	return taken ? 1 : -1;
 }
 
 /* open_in opens the socket in a directory, which it creates if it does not exist. */
 static int open_in(struct sdt_listener *listener, const char *directory, char *line)
 {
-	int size;
+	int size, status = 1;
 
 	if (*directory != '/')
 		return fail(line, "%s: it is no absolute path", directory);
@@ -192,12 +220,16 @@ static int open_in(struct sdt_listener *listener, const char *directory, char *l
 		(void)chmod(directory, 0700); /* the umask may have removed some bits */
 	if (check_directory(directory, line) != 0)
 		return -1;
-	size = snprintf(listener->path, sizeof listener->path, "%s/%lu-%llu.sock", directory,
-			(unsigned long)listener->pid, (unsigned long long)listener->start);
-	if (size < 0 || (size_t)size >= sizeof listener->path)
-		return fail(line, "%.64s...: the path is too long", directory);
 	remove_stale(directory);
-	return bind_socket(listener, line);
+	/* A process of another PID namespace, as in another container, may share the directory and have the same name. */
+	for (unsigned n = 1; status == 1 && n <= SDT_WIRE_MAX_NAMESAKES; n++) {
+		size = snprintf(listener->path, sizeof listener->path, n == 1 ? "%s/%lu-%llu.sock" : "%s/%lu-%llu-%u.sock",
+				directory, (unsigned long)listener->pid, (unsigned long long)listener->start, n);
+		if (size < 0 || (size_t)size >= sizeof listener->path)
+			return fail(line, "%.64s...: the path is too long", directory);
+		status = bind_socket(listener, line);
+	}
+	return status == 0 ? 0 : -1;
 }
 
 /* What the environment says, "" for nothing. The thread must not read it: a forked child may change it meanwhile. */

@@ -96,16 +96,28 @@ func listen(own bool) (*listener, error) {
 // open opens the socket in a directory.
 func (l *listener) open(dir string, fd int) error {
 	removeStale(dir, fd)
-	name := fmt.Sprintf("%d-%d.sock", l.hello.PID, l.hello.Start)
-	at, address := path.Join(dir, name), address(dir, fd, name)
-	if c, err := net.DialTimeout("unix", address, time.Second); err == nil {
-		c.Close() // of a process in another PID namespace, perhaps, with which this one shares the directory
-		return fmt.Errorf("%s: another process listens on it", at)
-	}
-	_ = os.Remove(at) // of a process that had this PID, and was started at the same time
-	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
-	if err != nil {
-		return err
+	var socket *net.UnixListener
+	var at string
+	for n := 1; socket == nil; n++ {
+		name := fmt.Sprintf("%d-%d.sock", l.hello.PID, l.hello.Start)
+		if n > 1 {
+			name = fmt.Sprintf("%d-%d-%d.sock", l.hello.PID, l.hello.Start, n)
+		}
+		at = path.Join(dir, name)
+		address := &net.UnixAddr{Name: address(dir, fd, name), Net: "unix"}
+		var err error
+		socket, err = net.ListenUnix("unix", address)
+		switch {
+		case !errors.Is(err, unix.EADDRINUSE):
+		case !listens(address): // this process has left it, and then executed this program
+			_ = os.Remove(at)
+			socket, err = net.ListenUnix("unix", address)
+		case n < wire.MaxNamesakes: // a process of another PID namespace, as in another container, shares the directory
+			continue
+		}
+		if err != nil {
+			return err
+		}
 	}
 	socket.SetUnlinkOnClose(false) // the address may have the number of a descriptor that is closed
 	if err := os.Chmod(at, 0o600); err != nil {
@@ -115,6 +127,21 @@ func (l *listener) open(dir string, fd int) error {
 	}
 	l.socket, l.path = socket, at
 	return nil
+}
+
+// listens reports whether a process listens on a socket. One that has just made the socket will do so in a moment.
+func listens(address *net.UnixAddr) bool {
+	for range 10 {
+		c, err := net.DialUnix("unix", nil, address)
+		if err == nil {
+			c.Close()
+		}
+		if err == nil || !errors.Is(err, unix.ECONNREFUSED) {
+			return true
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return false
 }
 
 // address returns the address of a socket in a directory. It may have 107 bytes, so a longer path begins with the directory's descriptor.

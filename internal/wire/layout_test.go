@@ -10,7 +10,7 @@ import (
 
 // layout holds the constants of this package under the names that cstapsdt/wire.def has for them.
 var layout = map[string]uint64{
-	"MAJOR": Major, "MINOR": Minor, "HEAD_BYTES": HeadBytes, "MAX_BODY": MaxBody, "MAX_PATTERNS": MaxPatterns,
+	"MAJOR": Major, "MINOR": Minor, "HEAD_BYTES": HeadBytes, "MAX_BODY": MaxBody, "MAX_PATTERNS": MaxPatterns, "MAX_NAMESAKES": MaxNamesakes,
 	"HELLO": uint64(KindHello), "LIST": uint64(KindList), "PROBES": uint64(KindProbes), "DONE": uint64(KindDone),
 	"WATCH": uint64(KindWatch), "WATCHING": uint64(KindWatching), "END": uint64(KindEnd), "ERROR": uint64(KindError),
 	"CODE_VERSION": uint64(CodeVersion), "CODE_MALFORMED": uint64(CodeMalformed), "CODE_UNKNOWN": uint64(CodeUnknown),

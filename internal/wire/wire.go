@@ -34,6 +34,8 @@ const (
 const (
 	// HeadBytes is the size of the head before a body: the body's size and the Kind.
 	HeadBytes = 8
+	// MaxNamesakes is how many processes of the same PID and start time may share a directory, each in a PID namespace of its own.
+	MaxNamesakes = 9
 	// MaxBody is the largest size of a body.
 	MaxBody = 64 << 10
 	// MaxPatterns is the largest number of patterns of a Watch.

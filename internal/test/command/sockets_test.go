@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -322,6 +323,81 @@ func TestSocketFarAway(t *testing.T) {
 	require.Contains(t, tr.output(p), `"count":1`)
 	require.Contains(t, runByUser(t, "list", "-p", pid(p)).stdout, "can be watched without root: process "+pid(p))
 	require.Len(t, tracetest.Must(filepath.Glob(fmt.Sprintf("%s/stapsdt-%d/%d-*.sock", long, user, p.PID())))(t), 1)
+}
+
+// startContainers starts two subjects of the user that are PID 1 of namespaces of their own, share a directory, and were started in
+// the same tick.
+func startContainers(t *testing.T, dir string) (both [2]*tracetest.Process) {
+	t.Helper()
+	for range 100 {
+		var starts [2]string
+		for i := range both {
+			cmd := exec.Command("sh", "-c", fmt.Sprintf("mount --make-rprivate / && mount -t proc none /proc && exec env STAPSDT_DIR=%s setpriv --reuid %d --clear-groups %s",
+				dir, user, tracetest.Build(t, "subject")))
+			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
+			both[i] = tracetest.Command(t, cmd)
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", both[i].PID()))
+			require.NoError(t, err)
+			starts[i] = strings.Fields(string(stat))[21]
+		}
+		for _, p := range both {
+			p.Expect("ready", testenv.Patience)
+		}
+		if starts[0] == starts[1] {
+			return both
+		}
+		for _, p := range both {
+			p.Signal(syscall.SIGKILL)
+			_ = p.Wait(testenv.Patience)
+		}
+	}
+	require.Fail(t, "no two processes were started in the same tick")
+	return both
+}
+
+// TestSocketNamesakes: the sockets of two programs differ in neither PID nor start time. Each is watched as itself from outside, and
+// from inside of its PID namespace, and from a third one both are.
+func TestSocketNamesakes(t *testing.T) {
+	testenv.NeedsRoot(t)
+	makeReadable(t, tracetest.Build(t, "subject"))
+	dir := userDirectory(t)
+	both := startContainers(t, dir)
+	for _, p := range both {
+		tell(p, "listen")
+	}
+	require.Len(t, tracetest.Must(filepath.Glob(dir+"/1-*.sock"))(t), 2)
+	tell(both[1], "fire 1000") // whose events are known by their numbers from here on
+	trace := func(first, second int, how ...string) {
+		t.Helper()
+		i := slices.Index(how, "--")
+		cmd := unprivileged(t, stapsdt(t), "trace", "subject:request__done", "-o", "json", "-v", "-n", strconv.Itoa(first+second))
+		wrapped := exec.Command(how[0], slices.Concat(how[1:i], cmd.Args, how[i+1:])...)
+		wrapped.Env = append(os.Environ(), "STAPSDT_DIR="+dir)
+		tr := &tracer{tracetest.Command(t, wrapped), t}
+		watched := min(first, 1) + min(second, 1)
+		require.Eventually(t, func() bool { return strings.Count(tr.Dump(), "is watched by its socket") == watched }, testenv.Patience, time.Millisecond)
+		tell(both[0], "fire 2")
+		tell(both[1], "fire 3")
+		for _, path := range args(tr.waitForEnd(), "path") {
+			if len(path.(string)) < len("/item/1000") {
+				first--
+			} else {
+				second--
+			}
+		}
+		require.Zero(t, first, how)
+		require.Zero(t, second, how)
+		for _, p := range both {
+			tell(p, "idle")
+		}
+	}
+	for i, p := range both {
+		first, second := 2*(1-i), 3*i
+		trace(first, second, "env", "--", "-p", pid(p))
+		trace(first, second, "nsenter", "--target", pid(p), "--pid", "--mount", "--", "-p", "1")
+	}
+	trace(2, 3, "env", "--", "-a")
+	trace(2, 3, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "-a")
 }
 
 // TestSocketOutOfReach: the root of a process in a user namespace of another user cannot be opened, which one sentence says.

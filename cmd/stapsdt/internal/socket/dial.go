@@ -74,7 +74,8 @@ func (p *Process) String() string {
 type Connection struct {
 	*wire.Client
 	*Process
-	at place
+	at    place
+	known bool // the other side has the process's PID
 	// Probes are the probes that the process had when the connection was made.
 	Probes []*recording.Probe
 }
@@ -114,7 +115,7 @@ func (c *Connection) Watch(w wire.Watch) (*wire.Memory, error) {
 }
 
 // dialAny connects to all possible places of the process at the same time, so that none delays another, and returns the
-// first connection. The error is the error of the first place.
+// first connection to it, or else one whose other side has no PID here. The error is the error of the first place.
 func (p *Process) dialAny() (*Connection, error) {
 	places := p.likely()
 	type answer struct {
@@ -129,25 +130,40 @@ func (p *Process) dialAny() (*Connection, error) {
 			answers <- answer{i, c, err}
 		}()
 	}
+	var likely *Connection
 	errs := make([]error, len(places))
 	for n := range places {
 		a := <-answers
-		if a.err == nil {
+		switch {
+		case a.err != nil:
+			errs[a.i] = a.err
+		case a.c.known:
 			go func() {
 				for range len(places) - n - 1 {
-					if late := <-answers; late.c != nil {
-						late.c.Close()
-					}
+					(<-answers).c.close()
 				}
 			}()
+			likely.close()
 			return a.c, nil
+		case likely == nil:
+			likely = a.c
+		default:
+			a.c.close()
 		}
-		errs[a.i] = a.err
 	}
-	if len(errs) == 0 {
+	switch {
+	case likely != nil:
+		return likely, nil
+	case len(errs) == 0:
 		return nil, fmt.Errorf("%w: %w", ErrRefused, stall.Err)
 	}
 	return nil, errs[0]
+}
+
+func (c *Connection) close() {
+	if c != nil {
+		c.Close()
+	}
 }
 
 // likely returns the places to try: first the sockets that the user of the process owns, then those whose owner is
@@ -191,7 +207,8 @@ func (p *Process) dial(at place) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.check(conn); err != nil {
+	known, err := p.check(conn)
+	if err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -200,7 +217,7 @@ func (p *Process) dial(at place) (*Connection, error) {
 		conn.Close()
 		return nil, fromPeer(err)
 	}
-	c := &Connection{Client: client, Process: p, at: at}
+	c := &Connection{Client: client, Process: p, at: at, known: known}
 	if c.Probes, err = client.List(); err != nil {
 		conn.Close()
 		return nil, fromPeer(err)
@@ -245,30 +262,33 @@ func connect(at place) (*net.UnixConn, error) {
 	return nil, fmt.Errorf("%w: %s: %w", ErrRefused, at.path, err)
 }
 
-// check refuses a peer that is another process, which may have replaced the socket by its own.
-func (p *Process) check(conn *net.UnixConn) error {
+// check refuses a peer that is another process, which may have replaced the socket by its own. It reports whether the peer is known
+// to be the process.
+func (p *Process) check(conn *net.UnixConn) (known bool, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return err
+		return false, err
 	}
 	var peer *unix.Ucred
 	var peerErr error
 	if err := raw.Control(func(fd uintptr) { peer, peerErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return err
+		return false, err
 	}
 	if peerErr != nil {
-		return os.NewSyscallError("getsockopt", peerErr)
+		return false, os.NewSyscallError("getsockopt", peerErr)
 	}
 	if int(peer.Pid) == os.Getpid() && p.PID != os.Getpid() {
 		peer.Pid = 0 // gVisor (2022) returns this process instead of its peer
 	}
 	switch {
 	case peer.Uid != p.UID && !(peer.Pid != 0 && int(peer.Pid) == p.PID):
-		return fmt.Errorf("%w: user %d listens there", ErrRefused, peer.Uid)
+		return false, fmt.Errorf("%w: user %d listens there", ErrRefused, peer.Uid)
+	case p.Elsewhere && peer.Pid != 0:
+		return false, fmt.Errorf("%w: process %d does, which is found by its PID", ErrStale, peer.Pid)
 	case !p.Elsewhere && peer.Pid != 0 && int(peer.Pid) != p.PID:
-		return fmt.Errorf("%w: process %d listens there", ErrRefused, peer.Pid)
+		return false, fmt.Errorf("%w: process %d listens there", ErrRefused, peer.Pid)
 	}
-	return nil
+	return peer.Pid != 0, nil
 }
 
 // Dialer connects to processes, a few of each user at a time, so that no user can delay the others. The zero Dialer

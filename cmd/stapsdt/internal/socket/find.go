@@ -20,6 +20,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
 )
 
 var (
@@ -96,8 +97,9 @@ func stallKey(pid int, system any) any {
 	return stall.Of{Owner: target.OwnerOf(pid), System: [2]any{pid, system}}
 }
 
-// names matches the names of sockets: the PID in the program's namespace, and its start time.
-var names = regexp.MustCompile(`^(\d{1,10})-(\d{1,20})\.sock$`)
+// names matches the names of sockets: the PID in the program's namespace, its start time, and a number if processes of several PID
+// namespaces have both in common.
+var names = regexp.MustCompile(`^((\d{1,10})-(\d{1,20}))(?:-\d)?\.sock$`)
 
 // listens is the flag of listening sockets in /proc/net/unix.
 const listens = 0x10000
@@ -111,7 +113,7 @@ const (
 )
 
 // listening returns the paths of the listening sockets in the network namespace of a process, by
-// name.
+// the PID and the start time in their names.
 func listening(pid int) map[string][]string {
 	all := map[string][]string{}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/net/unix", pid))
@@ -130,15 +132,15 @@ func listening(pid int) map[string][]string {
 		if err != nil || flags&listens == 0 || !strings.HasPrefix(at, "/") {
 			continue
 		}
-		if name := path.Base(at); names.MatchString(name) {
-			all[name] = append(all[name], at)
+		if match := names.FindStringSubmatch(path.Base(at)); match != nil {
+			all[match[1]] = append(all[match[1]], at)
 		}
 	}
 	return all
 }
 
-// name returns the file name of the process's socket.
-func (p *process) name() string { return fmt.Sprintf("%d-%d.sock", p.own, p.start) }
+// name returns what the name of the process's socket begins with.
+func (p *process) name() string { return fmt.Sprintf("%d-%d", p.own, p.start) }
 
 // places returns the places where a process may listen: the sockets listed in its network namespace or,
 // if none is listed, as in gVisor, or not by its path, the sockets in its directories.
@@ -177,9 +179,15 @@ func (p *process) directories() []string {
 // inDirectories returns the sockets of the process in its directories.
 func (p *process) inDirectories(root string) (all []place) {
 	for _, dir := range p.directories() {
-		at := place{root, path.Join(dir, p.name())}
-		if info, err := os.Lstat(root + at.path); err == nil && info.Mode().Type() == os.ModeSocket && !slices.Contains(all, at) {
-			all = append(all, at)
+		for n := range wire.MaxNamesakes {
+			suffix := ".sock"
+			if n > 0 {
+				suffix = fmt.Sprintf("-%d.sock", n+1)
+			}
+			at := place{root, path.Join(dir, p.name()+suffix)}
+			if info, err := os.Lstat(root + at.path); err == nil && info.Mode().Type() == os.ModeSocket && !slices.Contains(all, at) {
+				all = append(all, at)
+			}
 		}
 	}
 	return all
@@ -240,21 +248,24 @@ func Processes() []*Process {
 			byNamespace[namespace] = sockets
 		}
 		if places := p.places(sockets); len(places) > 0 {
-			seen[p.name()] = true
+			for _, at := range places {
+				name := path.Base(at.path)
+				seen[name] = seen[name] || len(places) == 1 // of several, one is its own
+			}
 			all = append(all, &Process{PID: pid, UID: p.uid, Start: p.start, places: places})
 		}
 	}
 	for _, dir := range directories(own, os.Getenv) {
 		entries, _ := stall.Do(dir, func() ([]os.DirEntry, error) { return os.ReadDir(dir) }, nil)
 		for _, e := range entries {
-			match := names.FindStringSubmatch(e.Name())
+			match, at := names.FindStringSubmatch(e.Name()), path.Join(dir, e.Name())
 			if match == nil || e.Type() != os.ModeSocket || seen[e.Name()] {
 				continue
 			}
 			seen[e.Name()] = true
-			pid, _ := strconv.Atoi(match[1])
-			start, _ := strconv.ParseUint(match[2], 10, 64)
-			all = append(all, &Process{PID: pid, UID: own, Start: start, Elsewhere: true, places: []place{{path: path.Join(dir, e.Name())}}})
+			pid, _ := strconv.Atoi(match[2])
+			start, _ := strconv.ParseUint(match[3], 10, 64)
+			all = append(all, &Process{PID: pid, UID: own, Start: start, Elsewhere: true, places: []place{{path: at}}})
 		}
 	}
 	return all
