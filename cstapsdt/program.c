@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,26 +15,53 @@
 
 static char error_line[SDT_LINE_SIZE + 16];
 
+/* The signals that were blocked before a fork. The lock guards it. */
+static sigset_t mask_of_fork;
+
+/*
+ * In a child, the handlers of signals wait until it has left what its parent has: their fires would be in nobody's
+ * recording. Those that an instruction causes stay unblocked: they would end the process.
+ */
+static void block_signals(sigset_t *before)
+{
+	static const int caused[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+	sigset_t all;
+
+	sigfillset(&all);
+	for (size_t i = 0; i < sizeof caused / sizeof caused[0]; i++)
+		sigdelset(&all, caused[i]);
+	pthread_sigmask(SIG_BLOCK, &all, before);
+}
+
 static void before_fork(void)
 {
+	sigset_t before;
+
+	block_signals(&before);
 	/* In this order: who ends the socket's thread waits for it, and the thread takes the second lock. */
 	sdt_socket_before_fork();
 	sdt_observe_lock();
+	mask_of_fork = before;
 }
 
 static void after_fork_in_parent(void)
 {
+	sigset_t before = mask_of_fork;
+
 	sdt_observe_unlock();
 	sdt_socket_after_fork();
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void after_fork_in_child(void)
 {
 	int reason = errno;
+	sigset_t before = mask_of_fork;
 
 	sdt_record_forked();
 	sdt_observe_unlock();
 	sdt_socket_forked();
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	errno = reason;
 }
 

@@ -254,6 +254,51 @@ static void raw_clone(void)
 	providerDestroy(provider);
 }
 
+static void fire_in_handler(int unused)
+{
+	(void)unused;
+	fire_times(1);
+}
+
+static bool raising;
+
+static void raise_in_child(void)
+{
+	if (raising)
+		raise(SIGUSR1);
+}
+
+/*
+ * A signal that comes before the library has switched a child is handled after that, and its fire is in the child's
+ * recording. This is the first test: handlers run in a child in the order of their registration.
+ */
+static void signal_in_new_child(void)
+{
+	struct sigaction action = {.sa_handler = fire_in_handler};
+	sigset_t mask;
+	pid_t child;
+
+	pthread_atfork(NULL, NULL, raise_in_child);
+	raising = true;
+	sigaction(SIGUSR1, &action, NULL);
+	load();
+	CHECK(sdtRecord(path, 1) == 0);
+	fire_times(3);
+	child = fork();
+	raising = false;
+	if (child == 0) {
+		CHECK(pthread_sigmask(SIG_BLOCK, NULL, &mask) == 0 && !sigismember(&mask, SIGUSR1));
+		fire_times(4);
+		end();
+	}
+	wait_for(child);
+	CHECK(pthread_sigmask(SIG_BLOCK, NULL, &mask) == 0 && !sigismember(&mask, SIGUSR1));
+	providerDestroy(provider);
+	sdtStopRecording();
+	expect_file(path_of(path, child), child, 5);
+	expect_file(path, getpid(), 3);
+}
+
 /* A daemon closes all descriptors. Its recording goes on, and its end closes no file of the daemon's. */
 static void closed_descriptors(void)
 {
@@ -312,6 +357,7 @@ static void killed(void)
 }
 
 static const struct test tests[] = {
+	{"signal in a new child", signal_in_new_child},
 	{"children", children},
 	{"%p in a path", pattern_of_process},
 	{"ended in a child", ended_in_a_child},
