@@ -135,6 +135,8 @@
  * standard error, with the provider, the path and the nop, and each function that
  * fails writes the line of providerError. A program that runs
  * with privileges of its own, such as a set-user-ID program, ignores all of them.
+ * sdtRecord and sdtListen win over the variables: they take the place of what those have
+ * begun, which begin nothing after them.
  *
  * Tracers. bcc, gdb, and bpftrace -p before version 0.25 find a loaded provider
  * both in memory and in a file. perf and later versions of bpftrace need a file:

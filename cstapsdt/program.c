@@ -106,6 +106,13 @@ static int finish(const char *what, int status, const char *line)
 	return status;
 }
 
+/* Whether the environment has asked for the recording or the socket, and the program has not. What the program asks for wins. */
+static bool environment_records, environment_listens;
+
+static bool take_over(bool *of_environment) { return __atomic_exchange_n(of_environment, false, __ATOMIC_SEQ_CST); }
+
+static void mark(bool *of_environment) { __atomic_store_n(of_environment, true, __ATOMIC_SEQ_CST); }
+
 int sdtRecord(const char *path, size_t size)
 {
 	char line[SDT_LINE_SIZE] = "";
@@ -116,7 +123,11 @@ int sdtRecord(const char *path, size_t size)
 	status = prepare(line);
 	if (status == 0)
 		status = sdt_record_begin(path, size ? size : DEFAULT_BYTES, line);
-	return finish("record to ", status, line);
+	if (status == 1 && take_over(&environment_records)) {
+		sdt_record_end();
+		status = sdt_record_begin(path, size ? size : DEFAULT_BYTES, line);
+	}
+	return finish("record to ", status == 0 ? 0 : -1, line);
 }
 
 void sdtStopRecording(void) { sdt_record_end(); }
@@ -128,7 +139,9 @@ int sdtListen(void)
 
 	if (status == 0)
 		status = sdt_socket_begin(line);
-	return finish("listen: ", status, line);
+	if (status == 1 && take_over(&environment_listens))
+		status = 0;
+	return finish("listen: ", status == 0 ? 0 : -1, line);
 }
 
 void sdtStopListening(void) { sdt_socket_end(); }
@@ -164,6 +177,7 @@ static void record_by_environment(void)
 	char path[SDT_PATH_SIZE], line[SDT_LINE_SIZE] = "";
 	uint64_t bytes = DEFAULT_BYTES;
 	size_t length;
+	int status;
 
 	if (!value || !*value)
 		return;
@@ -180,7 +194,12 @@ static void record_by_environment(void)
 	}
 	memcpy(path, value, length);
 	path[length] = '\0';
-	if (prepare(line) != 0 || sdt_record_begin(path, bytes, line) != 0)
+	status = prepare(line);
+	if (status == 0)
+		status = sdt_record_begin(path, bytes, line);
+	if (status == 0)
+		mark(&environment_records);
+	else if (status < 0)
 		sdt_complain("record to ", line);
 }
 
@@ -189,10 +208,16 @@ static void listen_by_environment(void)
 {
 	const char *value = secure_getenv("STAPSDT_SOCKET");
 	char line[SDT_LINE_SIZE] = "";
+	int status;
 
 	if (!value || strcmp(value, "1") != 0)
 		return;
-	if (prepare(line) != 0 || sdt_socket_begin(line) != 0)
+	status = prepare(line);
+	if (status == 0)
+		status = sdt_socket_begin(line);
+	if (status == 0)
+		mark(&environment_listens);
+	else if (status < 0)
 		sdt_complain("listen: ", line);
 }
 

@@ -171,7 +171,7 @@ static int record_to(const char *path, uint64_t bytes, char *line)
 	if (is_recording || sdt_record_waits != CHILD_DONE) {
 		snprintf(line, SDT_LINE_SIZE, "%.2048s: the process records to %.2000s already", path,
 			 is_recording ? file.path : wanted_path);
-		return -1;
+		return 1;
 	}
 	if (want_path(path) != 0) {
 		snprintf(line, SDT_LINE_SIZE, "%.64s: %s", path, strerror(errno));
@@ -181,7 +181,7 @@ static int record_to(const char *path, uint64_t bytes, char *line)
 	return begin_recording(line);
 }
 
-/* sdt_record_begin records to a file, and writes a line of error if that fails. */
+/* sdt_record_begin records to a file, and writes a line of error if that fails. It returns 1 if the process records already. */
 int sdt_record_begin(const char *path, uint64_t bytes, char *line)
 {
 	int status, cancel = sdt_cancel_hold();

@@ -219,7 +219,7 @@ static int create_thread(void *is_child)
 	return status == 0 ? 0 : -1;
 }
 
-/* sdt_socket_begin listens, and writes a line of error if that fails. */
+/* sdt_socket_begin listens, and writes a line of error if that fails. It returns 1 if the process listens already. */
 int sdt_socket_begin(char *line)
 {
 	int status = -1, cancel = sdt_cancel_hold();
@@ -227,6 +227,7 @@ int sdt_socket_begin(char *line)
 	pthread_mutex_lock(&lock);
 	if (state == BEGINNING || state == LISTENING) {
 		snprintf(line, SDT_LINE_SIZE, "this process listens already");
+		status = 1;
 		goto unlock;
 	}
 	__atomic_store_n(&stopping, 0, __ATOMIC_RELAXED);

@@ -27,7 +27,7 @@ func TestRecordings(t *testing.T) {
 	program := build(t) + "/app"
 	for name, test := range map[string]func(t *testing.T, program string){
 		"values": testRecorded, "overtaken": testOvertaken, "killed": testKilled,
-		"refuses": testRecordRefuses, "set-user-ID": testRecordIgnored,
+		"refuses": testRecordRefuses, "own": testOwnRecording, "set-user-ID": testRecordIgnored,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, program) })
 	}
@@ -180,6 +180,35 @@ func testKilled(t *testing.T, program string) {
 	kept := tracetest.Must(filepath.Glob(path + "-*"))(t)
 	require.Len(t, kept, min(rounds-1, 5))
 	t.Logf("%d kills left %d events", rounds, seen)
+}
+
+// testOwnRecording: what the program asks for takes the place of what its environment asks for.
+func testOwnRecording(t *testing.T, program string) {
+	dir := t.TempDir()
+	app := start(t, program, "STAPSDT_RECORD="+dir+"/environment", "listen")
+	tell := func(what, answer string) {
+		t.Helper()
+		app.Say(what)
+		require.Equal(t, answer, app.Expect(strings.Fields(what)[0]+"s ", testenv.Patience))
+	}
+	fire := func() { app.Say("fire 2"); app.Expect("done", testenv.Patience) }
+	fire()
+	tell("record "+dir+"/own", "0")
+	fire()
+	fire()
+	tell("record "+dir+"/other", fmt.Sprintf("-1record to %s/other: the process records to %[1]s/own already", dir))
+	for file, want := range map[string]int{"environment": 2, "own": 4} {
+		r, n := open(t, filepath.Join(dir, file)), 0
+		for e, err := r.Next(); err != io.EOF; e, err = r.Next() {
+			require.NoError(t, err)
+			require.Equal(t, "event", e.Probe.Name)
+			n++
+		}
+		require.Equal(t, want, n, file)
+	}
+	app.Hangup()
+	require.NoError(t, app.Wait(testenv.Patience))
+	require.NotContains(t, app.Dump(), "stapsdt: ")
 }
 
 // testRecordRefuses: a program whose variable cannot be obeyed runs on, and says why.

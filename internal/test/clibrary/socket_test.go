@@ -344,6 +344,8 @@ func testStopListening(t *testing.T, program string) {
 }
 
 func (l *listener) stops(t *testing.T) {
+	l.Say("listen") // wins over the environment
+	require.Equal(t, "0", l.Expect("listens ", testenv.Patience))
 	for range 3 {
 		c := l.client(t)
 		watch(t, c, all(0))

@@ -100,6 +100,7 @@ static void fork_child(void)
 static void obey(const char *line)
 {
 	unsigned long count;
+	char path[100];
 
 	if (sscanf(line, "fire %lu", &count) == 1) {
 		fire_events(count);
@@ -112,6 +113,8 @@ static void obey(const char *line)
 		puts("closed");
 	} else if (strcmp(line, "listen\n") == 0)
 		printf("listens %d%s\n", sdtListen(), sdtError());
+	else if (sscanf(line, "record %99s", path) == 1)
+		printf("records %d%s\n", sdtRecord(path, 0), sdtError());
 	else if (strcmp(line, "stop\n") == 0) {
 		sdtStopListening();
 		puts("stopped");
