@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -27,7 +28,7 @@ func TestRecordings(t *testing.T) {
 	program := build(t) + "/app"
 	for name, test := range map[string]func(t *testing.T, program string){
 		"values": testRecorded, "overtaken": testOvertaken, "killed": testKilled,
-		"refuses": testRecordRefuses, "own": testOwnRecording, "set-user-ID": testRecordIgnored,
+		"refuses": testRecordRefuses, "own": testOwnRecording, "dlclose": testRecordDlclose, "set-user-ID": testRecordIgnored,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, program) })
 	}
@@ -197,18 +198,46 @@ func testOwnRecording(t *testing.T, program string) {
 	fire()
 	fire()
 	tell("record "+dir+"/other", fmt.Sprintf("-1record to %s/other: the process records to %[1]s/own already", dir))
-	for file, want := range map[string]int{"environment": 2, "own": 4} {
-		r, n := open(t, filepath.Join(dir, file)), 0
-		for e, err := r.Next(); err != io.EOF; e, err = r.Next() {
-			require.NoError(t, err)
-			require.Equal(t, "event", e.Probe.Name)
-			n++
-		}
-		require.Equal(t, want, n, file)
+	for file, want := range map[string]uint64{"environment": 2, "own": 4} {
+		require.Equal(t, want, count(t, open(t, filepath.Join(dir, file))))
 	}
 	app.Hangup()
 	require.NoError(t, app.Wait(testenv.Patience))
 	require.NotContains(t, app.Dump(), "stapsdt: ")
+}
+
+// testRecordDlclose: a program that closes the library while it records goes on, and so does the recording. So does that of each
+// child of Python's multiprocessing.
+func testRecordDlclose(t *testing.T, program string) {
+	testenv.NeedsTool(t, "python3", "python3")
+	dir := t.TempDir()
+	cmd := exec.Command("python3", "-c", `
+import ctypes, _ctypes, multiprocessing, sys
+library = ctypes.CDLL(sys.argv[1])
+library.providerInit.restype = library.providerAddProbe.restype = ctypes.c_void_p
+provider = library.providerInit(b"python")
+probe = library.providerAddProbe(ctypes.c_void_p(provider), b"event", 1, 4)
+assert library.providerLoad(ctypes.c_void_p(provider)) == 0
+fire = library.probeFire
+def work(n):
+    for i in range(n):
+        fire(ctypes.c_void_p(probe), ctypes.c_uint32(i))
+for _ in range(3):
+    _ctypes.dlclose(library._handle)
+work(3)
+children = [multiprocessing.get_context("fork").Process(target=work, args=(n,)) for n in (5, 7)]
+for child in children:
+    child.start()
+for child in children:
+    child.join()
+print("done", *[child.pid for child in children], flush=True)`, filepath.Dir(program)+"/out/libstapsdt.so.0")
+	cmd.Env = append(os.Environ(), "STAPSDT_DIR="+dir, "STAPSDT_RECORD="+dir+"/%p.rec,1M")
+	app := tracetest.Command(t, cmd)
+	pids := strings.Fields(app.Expect("done ", testenv.Patience))
+	require.NoError(t, app.Wait(testenv.Patience))
+	for pid, want := range map[string]uint64{strconv.Itoa(app.PID()): 3, pids[0]: 5, pids[1]: 7} {
+		require.Equal(t, want, count(t, open(t, filepath.Join(dir, pid+".rec"))))
+	}
 }
 
 // testRecordRefuses: a program whose variable cannot be obeyed runs on, and says why.

@@ -46,10 +46,8 @@ func library(t testing.TB) (dir string) {
 	t.Helper()
 	testenv.NeedsTool(t, "gcc", "gcc")
 	testenv.NeedsTool(t, "make", "make")
-	dir = t.TempDir()
-	out, err := exec.Command("make", "-s", "-C", "../../../cstapsdt", "OUT="+dir, dir+"/libstapsdt.so").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return dir
+	source := tracetest.Must(filepath.Abs("../../../cstapsdt"))(t)
+	return tracetest.BuildShell(t, "make -s -C "+source+" OUT=$PWD $PWD/libstapsdt.so")
 }
 
 // needs skips a test without the language's tools.
@@ -115,8 +113,20 @@ func (p *program) traced(t testing.TB, name string) *tracetest.Tracer {
 	return tr
 }
 
-// each runs a test for each language, or for some.
+// each runs a test for each language, or for some, all at the same time.
 func each(t *testing.T, test func(t *testing.T, p *program), languages ...string) {
+	t.Helper()
+	run(t, (*testing.T).Parallel, test, languages)
+}
+
+// inTurn runs a test that measures times for each language, one after the other.
+func inTurn(t *testing.T, test func(t *testing.T, p *program)) {
+	t.Helper()
+	run(t, func(*testing.T) {}, test, nil)
+}
+
+func run(t *testing.T, begin func(*testing.T), test func(t *testing.T, p *program), languages []string) {
+	t.Helper()
 	testenv.Long(t, "it starts interpreters and tracers")
 	testenv.NotRaced(t, "it starts programs in other languages, which the detector does not know")
 	tracetest.NeedTracefs(t)
@@ -127,6 +137,7 @@ func each(t *testing.T, test func(t *testing.T, p *program), languages ...string
 		}
 		t.Run(l.name, func(t *testing.T) {
 			l.needs(t)
+			begin(t)
 			p := l.start(t, library, l.command)
 			p.does("flow") // before anybody looks
 			test(t, p)

@@ -21,7 +21,7 @@ import (
 
 // TestTime: what a function calls is in its inclusive time alone, and recursion counts once.
 func TestTime(t *testing.T) {
-	each(t, func(t *testing.T, p *program) {
+	inTurn(t, func(t *testing.T, p *program) {
 		tr := p.traced(t, "time")
 		p.does("work")
 		p.does("recursion")
@@ -43,7 +43,7 @@ func TestTime(t *testing.T) {
 // TestHot: 200 ms of the processor in spin, which outer called, and 100 in outer itself, at 499
 // samples a second. In Perl, the function that asks the time is a function too.
 func TestHot(t *testing.T) {
-	each(t, func(t *testing.T, p *program) {
+	inTurn(t, func(t *testing.T, p *program) {
 		tr := p.traced(t, "hot")
 		p.does("work")
 		samples := tracetest.Table(t, tr.Stop(), "samples")

@@ -1,0 +1,134 @@
+/* Tests of how a process ends that records: what it has fired is in the file. */
+#include "test.h"
+
+#include "recording.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+
+static char directory[] = "/dev/shm/sdtrecord-XXXXXX";
+static char path[64];
+
+static SDTProvider_t *provider;
+static SDTProbe_t *probe;
+static bool fires_at_end; /* in the child that is to */
+
+static void fire(void) { probeFire(probe, (uint64_t)(uintptr_t)"text", UINT64_C(1)); }
+
+static void begin(void)
+{
+	provider = rec_provider("recordend", &probe);
+	rec_begin(path, 1);
+}
+
+/* expect waits for a child, and expects its recording, which it has not ended itself. */
+static void expect(struct recording *r, pid_t child)
+{
+	int status;
+
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	CHECK(rec_read(r, path));
+	CHECK(!r->ended && r->process == (uint32_t)child);
+	unlink(path);
+}
+
+static void fire_at_exit(void)
+{
+	if (fires_at_end)
+		fire();
+}
+
+__attribute__((destructor)) static void fire_in_destructor(void)
+{
+	if (!fires_at_end)
+		return;
+	fire();
+	providerDestroy(provider);
+}
+
+/* Handlers of atexit and destructors are part of the program. */
+static void destructors(void)
+{
+	struct recording r;
+	pid_t child = fork();
+
+	if (child == 0) {
+		begin();
+		fires_at_end = true;
+		CHECK(atexit(fire_at_exit) == 0);
+		fire();
+		exit(test_failures != 0);
+	}
+	expect(&r, child);
+	CHECK(rec_total(&r) == 3);
+	rec_free(&r);
+}
+
+/* The recording ends when the process executes another program, which has nothing of it. */
+static void executed(void)
+{
+	struct recording r;
+	pid_t child = fork();
+
+	if (child == 0) {
+		begin();
+		fire();
+		fire();
+		execl("/bin/sh", "sh", "-c", "! grep -q recording /proc/self/maps && ! ls -l /proc/self/fd | grep recording", (char *)NULL);
+		_exit(1);
+	}
+	expect(&r, child);
+	CHECK(rec_total(&r) == 2);
+	rec_free(&r);
+}
+
+static atomic_ullong returned;
+
+static void *fire_always(void *unused)
+{
+	for (;;) {
+		fire();
+		atomic_fetch_add(&returned, 1);
+	}
+	return unused;
+}
+
+static void *exit_now(void *unused)
+{
+	exit(0);
+	return unused;
+}
+
+/* A thread calls exit while others fire. */
+static void exit_in_a_thread(void)
+{
+	struct recording r;
+	pthread_t thread;
+	pid_t child;
+
+	if (test_in_valgrind()) /* it asks a process that ends for what its threads have */
+		return;
+	child = fork();
+	if (child == 0) {
+		begin();
+		for (int i = 0; i < 2; i++)
+			CHECK(pthread_create(&thread, NULL, fire_always, NULL) == 0);
+		while (atomic_load(&returned) < 1000)
+			usleep(100);
+		CHECK(pthread_create(&thread, NULL, exit_now, NULL) == 0);
+		for (;;)
+			pause();
+	}
+	expect(&r, child);
+	CHECK(rec_total(&r) >= 1000);
+	rec_free(&r);
+}
+
+static const struct test tests[] = {
+	{"destructors", destructors},
+	{"executes another program", executed},
+	{"exit in another thread", exit_in_a_thread},
+};
+
+int main(void) { return rec_main("recordend", tests, sizeof tests / sizeof tests[0], directory, path); }
