@@ -22,6 +22,16 @@ static bool read_line(const char *path, char *line, size_t size)
 	return length > 0;
 }
 
+/* stat_field returns a field of /proc/self/stat, of which the third and later ones can be had, or "". */
+static const char *stat_field(char *line, size_t size, int number)
+{
+	const char *at = read_line("/proc/self/stat", line, size) ? strrchr(line, ')') : NULL;
+
+	for (int field = 2; at && field < number; field++)
+		at = strchr(at + 1, ' ');
+	return at ? at + 1 : "";
+}
+
 /*
  * sdt_start_time returns when the process was started, in ticks since the boot: field 22 of
  * /proc/self/stat. The name, which is the second field, may contain spaces and parentheses.
@@ -29,17 +39,19 @@ static bool read_line(const char *path, char *line, size_t size)
 uint64_t sdt_start_time(void)
 {
 	char line[1024];
-	const char *at;
 	uint64_t start = 0;
 
-	if (!read_line("/proc/self/stat", line, sizeof line))
-		return 0;
-	at = strrchr(line, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	for (at = at ? at + 1 : ""; *at >= '0' && *at <= '9'; at++)
+	for (const char *at = stat_field(line, sizeof line, 22); *at >= '0' && *at <= '9'; at++)
 		start = 10 * start + (uint64_t)(*at - '0');
 	return start;
+}
+
+/* sdt_is_last_thread reports whether the main thread and all others but this one have ended. */
+bool sdt_is_last_thread(void)
+{
+	char line[1024];
+
+	return *stat_field(line, sizeof line, 3) == 'Z' && strncmp(stat_field(line, sizeof line, 20), "2 ", 2) == 0;
 }
 
 static int hex_digit(char c)

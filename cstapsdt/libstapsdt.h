@@ -121,8 +121,8 @@
  * events, and knows how many. A forked child has a thread and a socket of its own, some
  * 20 ms after the fork: from then on, what the kernel refuses to a process with several
  * threads fails, such as unshare(CLONE_NEWUSER). Call it at once, or sdtStopListening
- * before it. If main ends by pthread_exit, the process lives as long as the thread, until
- * sdtStopListening or exit is called.
+ * before it. If all other threads have ended by pthread_exit, the process ends within a
+ * minute.
  *
  * Recordings and watchers copy the text of an argument of the type sdt_string, and of no
  * other: at most 4,095 bytes. The address must be readable until its NUL or for so

@@ -118,11 +118,14 @@ static int time_to_wait(void)
 	return next <= now ? 0 : (int)((next - now) / 1000000 + 1);
 }
 
-/* serve_once waits until something has to be done, and does it. */
-static void serve_once(int *pause)
+/*
+ * serve_once waits until something has to be done, and does it. It reports false if nothing was to be done for long,
+ * and all other threads have ended: then this one keeps a process alive that would have ended.
+ */
+static bool serve_once(int *pause)
 {
 	struct pollfd polled[SDT_CONNECTIONS + 1];
-	int wait = time_to_wait(), used = 1;
+	int wait = time_to_wait(), used = 1, ready;
 
 	/* A descriptor below 0 is ignored. No more are passed than are used: RLIMIT_NOFILE bounds them. */
 	polled[0] = (struct pollfd){*pause ? -1 : listener.fd, POLLIN, 0};
@@ -134,9 +137,10 @@ static void serve_once(int *pause)
 	}
 	if (*pause && *pause < wait)
 		wait = *pause;
-	if (poll(polled, (nfds_t)used, wait) < 0) {
+	ready = poll(polled, (nfds_t)used, wait);
+	if (ready < 0) {
 		nanosleep(&(struct timespec){.tv_nsec = 1000000 * ACCEPT_PAUSE}, NULL);
-		return;
+		return true;
 	}
 	used = 1;
 	for (int i = 0; i < SDT_CONNECTIONS; i++) {
@@ -146,14 +150,15 @@ static void serve_once(int *pause)
 		connections[i] = NULL;
 	}
 	*pause = polled[0].revents ? accept_connection() : 0;
+	return ready > 0 || !sdt_is_last_thread();
 }
 
 static void serve(void)
 {
 	int pause = 0;
 
-	while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE))
-		serve_once(&pause);
+	while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE) && serve_once(&pause))
+		;
 	for (int i = 0; i < SDT_CONNECTIONS; i++) {
 		if (connections[i])
 			sdt_connection_close(connections[i]);

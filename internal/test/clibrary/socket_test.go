@@ -33,7 +33,7 @@ func TestSocket(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, program string){
 		"watch": testWatch, "frozen watchers": testFrozenWatcher, "limits": testLimits, "hostile": testHostile,
 		"children": testSocketChildren, "closed descriptors": testClosedDescriptors,
-		"stop": testStopListening, "exec": testExec, "dlclose": testDlclose, "command": testCommand, "other users": testOtherUsers,
+		"stop": testStopListening, "left": testLeft, "exec": testExec, "dlclose": testDlclose, "command": testCommand, "other users": testOtherUsers,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, program) })
 	}
@@ -360,6 +360,15 @@ func (l *listener) stops(t *testing.T) {
 	}
 	l.Say("listen")
 	require.Equal(t, "-1listen: this process listens already", l.Expect("listens ", testenv.Patience))
+}
+
+// testLeft: a program whose main thread has left is not kept alive by the thread that serves watchers.
+func testLeft(t *testing.T, program string) {
+	testenv.Long(t, "the thread looks once a minute")
+	l := listen(t, program)
+	l.Say("leave")
+	require.NoError(t, l.Wait(testenv.Patience))
+	require.Empty(t, l.sockets(t))
 }
 
 // testExec: a program that executes another one is no longer found.
