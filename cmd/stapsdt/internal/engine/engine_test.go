@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,6 +94,21 @@ func TestShared(t *testing.T) {
 	require.Zero(t, w.attached())
 	require.NoError(t, e.scan())
 	require.Zero(t, w.attached())
+}
+
+// TestPair: the first spec of a pair, which is that of the starts, is attached to last.
+func TestPair(t *testing.T) {
+	for _, specs := range [][]string{{"app:a", "app:b"}, {"app:b", "app:a"}} {
+		w := &world{mapped: map[int][]*target.File{1: {newFile("/app", "a", "b")}}}
+		e := newEngine(t, w, Options{All: true})
+		s := subscribe(t, specs...)
+		e.add(s)
+		require.NoError(t, e.scan())
+		require.Len(t, w.order, 2)
+		require.Equal(t, []string{"app:a", "app:b"}, s.asked)
+		start := w.loaded[slices.Index(s.asked, specs[0])]
+		require.Same(t, start, w.order[1])
+	}
 }
 
 // TestLoadedApart: if the kernel does not take the program of several subscriptions, each gets

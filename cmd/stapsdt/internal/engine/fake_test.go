@@ -39,7 +39,8 @@ type world struct {
 	skips     target.Skips
 
 	loaded   []*fakeProgram
-	problems []string // that concern no subscription
+	order    []*fakeProgram // in which they were attached
+	problems []string       // that concern no subscription
 }
 
 // fakeProgram is a program that can be attached, and counts how often it is.
@@ -135,6 +136,7 @@ func (w *world) Attach(p Program, _ *target.File, _ []sdt.Site, _ int) (Links, e
 		return nil, w.attachErr
 	}
 	p.(*fakeProgram).attached.Add(1)
+	w.order = append(w.order, p.(*fakeProgram))
 	return Links{fakeLink{p.(*fakeProgram)}}, nil
 }
 

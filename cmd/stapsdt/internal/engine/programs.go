@@ -20,6 +20,7 @@ type group struct {
 	*sharedProgram
 	sites    []sdt.Site
 	attached int
+	order    int // of the first spec of its subscription that selects a site
 }
 
 // sharedProgram is a program that the kernel has, and its subscriptions.
@@ -90,11 +91,14 @@ func (e *Engine) groups(f *file, a *attachment, uses []probes.Use) error {
 		for _, p := range programs {
 			g := slices.IndexFunc(a.groups, func(g *group) bool { return g.sharedProgram == p })
 			if g < 0 {
-				g, a.groups = len(a.groups), append(a.groups, &group{sharedProgram: p})
+				order := p.subscriptions[0].Selector.Order(f.File, site)
+				g, a.groups = len(a.groups), append(a.groups, &group{sharedProgram: p, order: order})
 			}
 			a.groups[g].sites = append(a.groups[g].sites, *site)
 		}
 	}
+	// The first spec of a pair is that of the starts. An operation that starts before its end is attached to would be open for ever.
+	slices.SortStableFunc(a.groups, func(x, y *group) int { return y.order - x.order })
 	return nil
 }
 

@@ -89,8 +89,11 @@ func (s *Spec) in(f *target.File) bool {
 }
 
 // Selects reports whether a site of a file is selected.
-func (s *Selector) Selects(f *target.File, site *sdt.Site) bool {
-	return slices.ContainsFunc(s.Specs, func(spec *Spec) bool { return spec.selects(f, site) })
+func (s *Selector) Selects(f *target.File, site *sdt.Site) bool { return s.Order(f, site) >= 0 }
+
+// Order returns the index of the first spec that selects a site of a file, or -1 if none does.
+func (s *Selector) Order(f *target.File, site *sdt.Site) int {
+	return slices.IndexFunc(s.Specs, func(spec *Spec) bool { return spec.selects(f, site) })
 }
 
 // Find reports whether a site of a file is selected, and notes the first probe of each spec.
