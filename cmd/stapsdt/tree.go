@@ -27,6 +27,7 @@ its goroutine has begun. -w is about the root.`,
 		Example: `  stapsdt tree -p 1234 -w 'path == "/orders"'
   stapsdt tree -p 1234 --slowest 3 -d 10s
   stapsdt tree -p 1234 --errors
+  stapsdt tree --from /dev/shm/shop.rec --request 797
   stapsdt tree -p 1234 'go:main.*' -w 'req.Path == "/orders"'
   stapsdt tree --from /dev/shm/shop.rec --slowest 1 -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -40,6 +41,7 @@ its goroutine has begun. -w is about the root.`,
 	c.Flags().Lookup("where").Usage = "only trees for whose roots the Go expression `EXPR` is true, such as 'status >= 500'"
 	c.Flags().IntVarP(&options.Limit, "number", "n", 0, "end after `N` trees")
 	c.Flags().IntVar(&options.Slowest, "slowest", 0, "only the `N` slowest trees, when the command ends")
+	c.Flags().StringVar(&options.Request, "request", "", "only the tree of the operation with this `ID`, which trace and latency show")
 	c.Flags().BoolVar(&options.Errors, "errors", false, "only trees in which an operation has failed")
 	return c
 }

@@ -5,6 +5,7 @@ package docs_test
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -87,17 +88,23 @@ func TestGuideRecording(t *testing.T) {
 		return printed
 	}
 	follow("stapsdt list")
-	open := follow("stapsdt latency")
-	id := func(path string) string {
-		m := regexp.MustCompile(`(?m)^ +\S+ +` + pid + ` +\d+ +(\d+) +"` + path + `"`).FindStringSubmatch(open)
-		require.NotNil(t, m, open)
-		return m[1]
-	}
-	report, item := id("/report"), id("/items/2")
-	t.Run("trace", func(t *testing.T) {
-		c := g.find(t, "stapsdt trace").consoles()[0]
-		ids := strings.NewReplacer("/dev/shm/shop.rec", file, "parent == 797", "parent == "+report, "parent == 800", "parent == "+item)
-		requirePrinted(t, c, g.run(t, ids.Replace(c.command)))
+	var report string // its ID
+	t.Run("top", func(t *testing.T) {
+		c := g.find(t, "stapsdt top").consoles()[0]
+		printed := g.run(t, strings.NewReplacer("/dev/shm/shop.rec", file).Replace(c.command))
+		_, open, found := strings.Cut(printed, "\n\n") // what is above depends on how much of the requests was in the last second
+		require.True(t, found, printed)
+		require.Regexp(t, `^\S+ +\S+ operations/s +\S+ errors/s +4 open +of the last `, printed)
+		c.output = c.output[slices.IndexFunc(c.output, func(line string) bool { return strings.Contains(line, "OPEN FOR") }):]
+		requirePrinted(t, c, open)
+		report = regexp.MustCompile(`shop:request (\d+) +method="GET" path="/report"`).FindStringSubmatch(open)[1]
+	})
+	t.Run("tree", func(t *testing.T) {
+		c := g.find(t, "stapsdt tree").consoles()[0]
+		for i, line := range c.output {
+			c.output[i] = strings.ReplaceAll(line, "localhost:8080", address)
+		}
+		requirePrinted(t, c, g.run(t, strings.NewReplacer("/dev/shm/shop.rec", file, "797", report).Replace(c.command)))
 	})
 	follow("stapsdt hist")
 	follow("stapsdt count")

@@ -53,6 +53,7 @@ var Verbs = []Verb{
 	{"tree", "tree [SPEC...]", "Print what each operation consists of, when it has ended", []Flag{
 		where, duration, via, budget, verbose, output, number,
 		{"slowest", "", "N", "only the N slowest trees, when the command ends"},
+		{"request", "", "ID", "only the tree of the operation with this ID, which trace and latency show"},
 		{"errors", "", "", "only trees in which an operation has failed"},
 	}},
 	{"record", "record SPEC... -O FILE", "Record events in a file on this machine", []Flag{

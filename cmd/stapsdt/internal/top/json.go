@@ -44,6 +44,7 @@ type jsonOpen struct {
 	PID         uint32            `json:"pid"`
 	TID         uint32            `json:"tid,omitempty"`
 	Goroutine   uint64            `json:"goroutine,omitempty"`
+	Parent      uint64            `json:"parent,omitempty"`
 	Key         json.RawMessage   `json:"key"`
 	By          render.JSONObject `json:"by"`
 	Args        render.JSONObject `json:"args"`
@@ -68,7 +69,7 @@ func (s *snapshot) encode(w io.Writer) error {
 	for i := range s.open {
 		o := &s.open[i]
 		j.Longest = append(j.Longest, jsonOpen{
-			render.JSONText(o.name), o.since, o.unknown, o.pid, o.tid, o.goroutine, o.key.JSON, replay.Object(o.by), replay.Object(o.args),
+			render.JSONText(o.name), o.since, o.unknown, o.pid, o.tid, o.goroutine, o.parent, o.key.JSON, replay.Object(o.by), replay.Object(o.args),
 		})
 	}
 	return render.NewEncoder(w).Encode(j)

@@ -199,7 +199,7 @@ func (s *subject) lines(now *snapshot, width int) []string {
 			}
 		}
 		if len(own) > 0 {
-			lines = append(append(lines, ""), openRows(own, width)...)
+			lines = append(append(lines, ""), openRows(own, width, false)...)
 		}
 		return lines
 	}

@@ -30,6 +30,7 @@ type snapshot struct {
 	// unknown counts operations whose end may have been lost. If the source cannot identify them, they count as open.
 	unknown int
 	told    bool
+	nested  bool // open operations follow those that they are parts of
 }
 
 // line is a row of a snapshot.
@@ -51,14 +52,16 @@ type opened struct {
 	unknown   bool
 	pid, tid  uint32
 	goroutine uint64
+	parent    uint64 // its ID, or 0
+	depth     int    // if they are nested
 	key       replay.Shown
 	by        []replay.Shown // in the order of --by
 	args      []replay.Shown
 }
 
-// snapshot returns a snapshot of the table.
-func (t *table) snapshot(at time.Time, now time.Duration) *snapshot {
-	s := &snapshot{at: at, window: t.window(now), names: t.operations.By, others: t.others, full: t.operations.Full, before: t.operations.Ends()}
+// snapshot returns a snapshot of the table. That of a recording nests the open operations.
+func (t *table) snapshot(at time.Time, now time.Duration, recorded bool) *snapshot {
+	s := &snapshot{at: at, nested: recorded, window: t.window(now), names: t.operations.By, others: t.others, full: t.operations.Full, before: t.operations.Ends()}
 	s.take(t)
 	seconds := max(s.window.Seconds(), 1e-9)
 	for _, r := range t.rows {
@@ -104,15 +107,64 @@ func (s *snapshot) take(t *table) {
 		})
 	}
 	replay.SortOpen(all)
-	for _, o := range all[:min(len(all), maxOpen)] {
-		s.open = append(s.open, t.opened(kinds[o], o))
+	depths := make([]int, len(all))
+	if s.nested {
+		all, depths = nest(all, kinds)
 	}
+	for i, o := range all[:min(len(all), maxOpen)] {
+		s.open = append(s.open, t.opened(kinds[o], o))
+		s.open[i].depth = depths[i]
+	}
+}
+
+// nest orders operations so that each follows the one that it is a part of, and returns how many it is in.
+func nest(all []*replay.Operation, kinds map[*replay.Operation]*replay.Kind) (nested []*replay.Operation, depths []int) {
+	type id struct {
+		file *replay.File
+		pid  uint32
+		id   uint64
+	}
+	spans := map[id]*replay.Operation{}
+	for _, o := range all {
+		if kinds[o].IsSpan() {
+			spans[id{o.File, o.PID, o.Key.Bits}] = o
+		}
+	}
+	parts := map[*replay.Operation][]*replay.Operation{} // of nil are those that are parts of none
+	for _, o := range all {
+		var whole *replay.Operation
+		if o.Parent != 0 {
+			whole = spans[id{o.File, o.PID, o.Parent}]
+		}
+		parts[whole] = append(parts[whole], o)
+	}
+	type step struct {
+		o     *replay.Operation
+		depth int
+	}
+	seen := map[*replay.Operation]bool{}
+	// A hostile program can make operations that are parts of each other, and nest them at any depth.
+	for _, root := range slices.Concat(parts[nil], all) {
+		for stack := []step{{root, 0}}; len(stack) > 0; {
+			s := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			if seen[s.o] {
+				continue
+			}
+			seen[s.o] = true
+			nested, depths = append(nested, s.o), append(depths, s.depth)
+			for _, part := range slices.Backward(parts[s.o]) {
+				stack = append(stack, step{part, s.depth + 1})
+			}
+		}
+	}
+	return nested, depths
 }
 
 // opened returns the row of an open operation.
 func (t *table) opened(kind *replay.Kind, o *replay.Operation) opened {
 	shownAs := opened{
-		name: kind.Name, since: o.For(), unknown: !o.IsOpen(), pid: o.PID, tid: o.TID, goroutine: o.Goroutine,
+		name: kind.Name, since: o.For(), unknown: !o.IsOpen(), pid: o.PID, tid: o.TID, goroutine: o.Goroutine, parent: o.Parent,
 		key: replay.Show(o.Columns.Key, &o.Key), by: make([]replay.Shown, len(t.operations.By)),
 	}
 	for i, name := range t.operations.By {

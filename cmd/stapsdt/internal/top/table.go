@@ -129,6 +129,17 @@ func (t *table) turn(now time.Duration) {
 	}
 }
 
+// slotOfRecording is a slot of a recording, whose last second is shown.
+const slotOfRecording = time.Second / slots
+
+// turnTo begins the slots of a recording until the time now.
+func (t *table) turnTo(now time.Duration) {
+	began := max(t.began[t.slot], now-(slots+1)*slotOfRecording) // older ones are forgotten
+	for at := began + slotOfRecording; at <= now; at += slotOfRecording {
+		t.turn(at)
+	}
+}
+
 // window returns the time that the slots cover.
 func (t *table) window(now time.Duration) time.Duration {
 	first := now

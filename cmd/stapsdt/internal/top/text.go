@@ -111,8 +111,8 @@ func (s *snapshot) rows(all []line, width int) []string {
 	return split(table.Text())
 }
 
-// openRows returns the lines of the table of open operations, beginning with the heading.
-func openRows(all []opened, width int) []string {
+// openRows returns the lines of the table of open operations, beginning with the heading. Nested ones have their IDs.
+func openRows(all []opened, width int, nested bool) []string {
 	table := render.Table{Width: width, Right: 3}
 	thread := "TID"
 	for i := range all {
@@ -133,7 +133,11 @@ func openRows(all []opened, width int) []string {
 		if !narrow {
 			cells = append(cells, fmt.Sprint(o.pid), fmt.Sprint(o.thread()))
 		}
-		table.Add(append(cells, o.name, o.arguments())...)
+		name := o.name
+		if nested {
+			name = strings.Repeat("  ", min(o.depth, maxIndent)) + name + " " + o.key.Text
+		}
+		table.Add(append(cells, name, o.arguments())...)
 	}
 	return split(table.Text())
 }
@@ -155,7 +159,10 @@ func (s *snapshot) text(width int) []byte {
 	if len(s.open) > 0 {
 		fmt.Fprintln(&b)
 		most := min(len(s.open), longest)
-		for _, line := range openRows(s.open[:most], width) {
+		if s.nested {
+			most = min(len(s.open), longestRecorded)
+		}
+		for _, line := range openRows(s.open[:most], width, s.nested) {
 			fmt.Fprintln(&b, line)
 		}
 		if rest := s.allOpen + s.unknown - most; rest > 0 {
@@ -165,5 +172,10 @@ func (s *snapshot) text(width int) []byte {
 	return b.Bytes()
 }
 
-// longest is the maximum number of open operations on a screen without keys.
-const longest = 10
+const (
+	// longest is the maximum number of open operations on a screen without keys, and longestRecorded that of a recording.
+	longest         = 10
+	longestRecorded = 100
+	// maxIndent is the depth beyond which operations are not indented further.
+	maxIndent = 10
+)

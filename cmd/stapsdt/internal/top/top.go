@@ -114,6 +114,9 @@ func (v *view) Event(e *events.Event) error {
 	if v.last = v.stream.Clock(e.Event); v.table.began[v.table.slot] == 0 {
 		v.table.began[v.table.slot] = v.last
 	}
+	if !v.stream.Live {
+		v.table.turnTo(v.last)
+	}
 	v.table.add(e.Event, e.File)
 	return nil
 }
@@ -147,7 +150,7 @@ func (v *view) snapshot() *snapshot {
 	if v.stream.Live {
 		at, now = time.Now(), event.Now()
 	}
-	s := v.table.snapshot(at, now)
+	s := v.table.snapshot(at, now, !v.stream.Live)
 	s.lost, s.told = v.stream.Lost(), v.stream.TellsOpen
 	return s
 }

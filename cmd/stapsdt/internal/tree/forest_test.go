@@ -106,3 +106,33 @@ func TestOwn(t *testing.T) {
 	require.Equal(t, 10*time.Nanosecond, root.children[3].own(root))
 	require.Equal(t, 20, root.children[1].part(root))
 }
+
+// TestSlowest: the slowest trees are kept only as far as there is room for their operations.
+func TestSlowest(t *testing.T) {
+	v := &view{options: &Options{Slowest: 100}}
+	for i := range 50 {
+		took := time.Duration(i * 7 % 50)
+		v.keep(&tree{root: &node{took: took}, nodes: maxPerTree})
+	}
+	require.True(t, v.crowded)
+	require.Equal(t, 13*maxPerTree, v.kept)
+	require.Len(t, v.slowest, 13)
+	for i, one := range v.slowest {
+		require.Equal(t, time.Duration(49-i), one.root.took)
+	}
+	v = &view{options: &Options{Slowest: 2}}
+	for i := range 5 {
+		v.keep(&tree{root: &node{took: time.Duration(i)}, nodes: 1})
+	}
+	require.Equal(t, []any{false, 2, 2}, []any{v.crowded, v.kept, len(v.slowest)})
+}
+
+// TestRequest: the tree of one operation can be asked for, by a number or a text.
+func TestRequest(t *testing.T) {
+	for _, c := range []struct {
+		id, asked string
+		want      bool
+	}{{"7", "", true}, {"7", "7", true}, {"7", "77", false}, {`"x y"`, "x y", true}, {`"x y"`, `"x y"`, true}, {`"x"`, "y", false}} {
+		require.Equal(t, c.want, (&tree{id: c.id}).requested(c.asked), c)
+	}
+}

@@ -6,6 +6,7 @@ package tree
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
@@ -29,6 +30,8 @@ type Options struct {
 	Slowest int
 	// Errors selects only trees in which an operation has failed.
 	Errors bool
+	// Request is the ID of the operation whose tree is shown, or "".
+	Request string
 	// From are the recordings to read instead of processes.
 	From replay.From
 }
@@ -46,6 +49,8 @@ type view struct {
 	writer  writer
 	shown   int
 	slowest []*tree // in the order of their times, the slowest first
+	kept    int     // operations in the slowest
+	crowded bool    // fewer trees are kept than asked for, because of their operations
 }
 
 // Run shows trees until the run ends. names are names of operations, PROVIDER:NAME.
@@ -76,7 +81,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, names []st
 	if err := v.stream.Run(ctx, v); err != nil {
 		return err
 	}
-	for _, t := range v.slowest {
+	for _, t := range slices.Concat(v.slowest, v.unfinished()) {
 		if err := v.show(t); err != nil {
 			return err
 		}
@@ -90,6 +95,8 @@ func (v *view) plan(config *run.Config, names []string) (events.Options, error) 
 	switch {
 	case err != nil:
 		return events.Options{}, err
+	case functions && v.options.Request != "":
+		return events.Options{}, console.Usagef("calls of functions have no ID for --request")
 	case functions && v.options.From.Given():
 		return events.Options{}, console.Usagef("recordings do not tell the depth of calls, by which calls of functions are nested")
 	case functions:
@@ -126,6 +133,12 @@ func (v *view) report() error {
 		open, dropped, givenUp = v.forest.trees.Len(), v.forest.dropped, v.forest.givenUp
 		unknown = v.forest.unknown()
 	}
+	if v.options.Request != "" {
+		open, unknown = 0, 0 // they are shown
+		if v.shown == 0 {
+			v.Warn("no operation with the ID %s that is part of no other one", v.options.Request)
+		}
+	}
 	if open > unknown && v.options.Limit == 0 {
 		v.Warn("%s not shown, whose roots had not ended", render.Number(open-unknown, "tree"))
 	}
@@ -134,6 +147,9 @@ func (v *view) report() error {
 	}
 	if n := dropped; n > 0 {
 		v.Warn("%d operations had no room in their trees, of which each has %d", n, maxPerTree)
+	}
+	if v.crowded {
+		v.Warn("fewer trees are shown than --slowest %d, because they have more than %d operations", v.options.Slowest, maxNodes)
 	}
 	if n := givenUp; n > 0 {
 		v.Warn("%d trees were given up, because more than %d operations were in trees that had not ended", n, maxNodes)
@@ -173,7 +189,7 @@ func (v *view) Tick() (next time.Duration, more bool, err error) {
 
 // finished handles a selected tree whose root has ended: it shows the tree, or keeps it if it is among the slowest.
 func (v *view) finished(t *tree, ended replay.Ended) error {
-	if !ended.Selected || v.options.Errors && !t.failed {
+	if !ended.Selected || v.options.Errors && !t.failed || !t.requested(v.options.Request) {
 		return nil
 	}
 	t.lost = v.stream.Lost() - t.lost
@@ -186,6 +202,12 @@ func (v *view) finished(t *tree, ended replay.Ended) error {
 		}
 		return nil
 	}
+	v.keep(t)
+	return nil
+}
+
+// keep keeps a tree if it is among the slowest.
+func (v *view) keep(t *tree) {
 	at, _ := slices.BinarySearchFunc(v.slowest, t, func(a, b *tree) int {
 		if a.root.took >= b.root.took {
 			return -1
@@ -194,10 +216,31 @@ func (v *view) finished(t *tree, ended replay.Ended) error {
 	})
 	if at < v.options.Slowest {
 		v.slowest = slices.Insert(v.slowest, at, t)
-		v.slowest = v.slowest[:min(len(v.slowest), v.options.Slowest)]
+		v.kept += t.nodes
 	}
-	return nil
+	for last := len(v.slowest) - 1; last >= v.options.Slowest || v.kept > maxNodes; last-- {
+		v.crowded = v.crowded || last < v.options.Slowest
+		v.kept -= v.slowest[last].nodes
+		v.slowest = v.slowest[:last]
+	}
 }
+
+// unfinished returns the trees with the ID that is asked for whose roots have not ended.
+func (v *view) unfinished() (all []*tree) {
+	if v.options.Request == "" || v.forest == nil {
+		return nil
+	}
+	for e := v.forest.trees.Front(); e != nil; e = e.Next() {
+		if t := e.Value.(*tree); t.requested(v.options.Request) {
+			t.lost, t.root.took = v.stream.Lost()-t.lost, max(t.root.process.Last()-t.root.since, 0)
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// requested reports whether a tree has the ID that is asked for, or none is.
+func (t *tree) requested(id string) bool { return id == "" || id == t.id || strconv.Quote(id) == t.id }
 
 // show writes a tree.
 func (v *view) show(t *tree) error {
