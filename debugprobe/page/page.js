@@ -585,10 +585,13 @@ function showRecordings() {
   }));
 }
 
+// How many of a recorder's events are read, and of these shown.
+const lastEvents = 10000, shownEvents = 500;
+
 async function readRecorder() {
   $("read-count").textContent = "Reading.";
   try {
-    const response = await fetch("recorder.json?last=500");
+    const response = await fetch(`recorder.json?last=${lastEvents}`);
     const text = await response.text();
     if (!response.ok) throw new Error(JSON.parse(text).error.message);
     recorded = text.split("\n").filter((line) => line !== "").map((line) => ({ line, event: parse(line) }));
@@ -606,7 +609,7 @@ function showRecorded() {
   let n = 0;
   for (const { line, event } of recorded) {
     if (!line.toLowerCase().includes(wanted)) continue;
-    n++;
+    if (++n > shownEvents) continue;
     const types = find(`${event.provider}:${event.probe}`)?.[1].args ?? [];
     const time = element("td", "time", localTime(event.time)), args = element("td", "args");
     time.title = event.time;
@@ -616,7 +619,8 @@ function showRecorded() {
     rows.append(element("tr", "", time, element("td", "", visible(`${event.provider}:${event.probe}`)), args));
   }
   $("recorded").replaceChildren(rows);
-  $("read-count").textContent = `${count(n)} ${n === 1 ? "event" : "events"}, newest first`;
+  const more = n > shownEvents ? `, of which ${count(shownEvents)} are shown` : "";
+  $("read-count").textContent = `${count(n)} ${n === 1 ? "event" : "events"}, newest first${more}`;
 }
 
 // Operations. Each begins at NAME__start and ends at NAME__end or NAME__done, whose first arguments are equal. One with a
@@ -665,6 +669,7 @@ function showOperations() {
   const events = recorded.map(({ event }) => event).reverse();
   const roots = operations(events);
   $("operations").hidden = roots.length === 0;
+  $("operations-of").textContent = `Of the last ${count(events.length)} events.`;
   const now = events.length ? nanoseconds(events.at(-1).time) : 0n;
   const lines = [], open = [];
   const walk = (one, depth, visit) => {

@@ -343,5 +343,15 @@ func TestOperations(t *testing.T) {
 	require.Regexp(t, `^ *\d+\S* ms  operated:request path=/<b>\\u202e␛$`, lines[0], "the slowest is the first")
 	require.Regexp(t, `^ *\d+\S* ms    operated:query   failed: broken$`, lines[1])
 	require.Regexp(t, `^ *\S+ (?:µs|ms|ns)  operated:request path=/quick$`, lines[2])
+
+	for range 500 {
+		serve("/later", 0, nil)
+	}
+	b.click("#read")
+	b.wait(`document.querySelectorAll("#recorded tr").length === 500`)
+	require.Equal(t, "Of the last 2,009 events.", b.text("#operations-of"))
+	require.Contains(t, b.text("#read-count"), "2,009 events, newest first, of which 500 are shown")
+	require.Regexp(t, `path=/hangs  not ended yet$`, b.text("#open-now"), "older than what is shown")
+	require.Contains(t, b.text("#slowest"), "failed: broken")
 	require.Empty(t, b.complaints())
 }
