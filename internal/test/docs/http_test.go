@@ -43,8 +43,6 @@ func TestHTTP(t *testing.T) {
 
 	var f followers
 	f.follow(t, &book.document, `^@requests\[POST /items, 200\]: 1$`, recipe(" latency.bt"))
-	f.follow(t, &book.document, `^[0-9]+ us, 1 rows, /report: WITH RECURSIVE `, recipe(" slow.bt"))
-	f.follow(t, &book.document, `^@since\[[0-9]+, GET, /supplier\]: [0-9]+$`, recipe(" inflight.bt"))
 	f.follow(t, &book.document, `^@microseconds\[/report\]:`, recipe(" pool.bt"))
 	f.follow(t, &book.document, `^@by_request\[[0-9]+, /supplier\]: [0-9]{7}$`, recipe("/exe: offcpu.bt"))
 	callers := d.command(t, "bpftrace .*/callers")
