@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -69,19 +71,15 @@ func Colored(w any) bool {
 }
 
 // fit cuts text to the given size, so that it can be replaced later.
-func fit(text string, rows, columns int) string {
-	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
+func fit(s string, rows, columns int) string {
+	lines := strings.SplitAfter(strings.TrimSuffix(s, "\n"), "\n")
 	var b strings.Builder
 	for i, line := range lines {
 		if rest := len(lines) - i; i == rows-2 && rest > 1 {
 			fmt.Fprintf(&b, "… %d more lines\n", rest)
 			break
 		}
-		runes := []rune(strings.TrimSuffix(line, "\n"))
-		if len(runes) > columns {
-			runes = append(runes[:columns-1], '…')
-		}
-		b.WriteString(string(runes) + "\n")
+		b.WriteString(text.Cut(strings.TrimSuffix(line, "\n"), columns) + "\n")
 	}
 	return b.String()
 }

@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
@@ -134,7 +134,7 @@ func (h *Histogram) Text(w io.Writer, columns int) {
 		parts = append(parts, q.Name+" "+h.Format(h.Quantile(q.Part)))
 	}
 	for _, part := range parts {
-		if utf8.RuneCountInString(line+"  "+part) > columns {
+		if text.Width(line+"  "+part) > columns {
 			fmt.Fprintln(w, line)
 			line = part
 			continue

@@ -175,6 +175,15 @@ func TestTable(t *testing.T) {
 	table.Add("3", "longer:probe", "")
 	const want = "COUNT  PROBE         key\n   12  a:b           ä\n    3  longer:probe  \n"
 	assert.Equal(t, want, string(table.Text()))
+
+	wide := Table{Width: 20} // of columns, of which these characters take two or none
+	wide.Add("日本語", "e\u0301", "x")
+	wide.Add("a", "b", "日本語日本語")
+	assert.Equal(t, "日本語  e\u0301  x\na       b  日本語日…\n", string(wide.Text()))
+	for width, want := range map[int]string{7: "日本語a", 6: "日本…", 5: "日本…", 4: "日…", 1: "…", 0: "…"} {
+		assert.Equal(t, want, Cut("日本語a", width), width)
+	}
+	assert.Equal(t, "e\u0301…", Cut("e\u0301ab", 2), "a letter keeps its accent")
 }
 
 func FuzzJSONString(f *testing.F) {

@@ -2,14 +2,15 @@ package render
 
 import (
 	"strings"
-	"unicode/utf8"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 )
 
 // Table aligns columns.
 type Table struct {
 	// Right is the number of leading columns that are aligned to the right.
 	Right int
-	// Width is the maximum width of the table in characters, or 0 for no limit. Cells are cut to fit.
+	// Width is the maximum width of the table in columns, or 0 for no limit. Cells are cut to fit.
 	Width int
 
 	rows [][]string
@@ -32,7 +33,7 @@ func (t *Table) Text() []byte {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], text.Width(cell))
 		}
 	}
 	t.narrow(widths)
@@ -40,7 +41,7 @@ func (t *Table) Text() []byte {
 	for _, row := range t.rows {
 		for i, cell := range row {
 			cell = Cut(cell, widths[i])
-			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			space := strings.Repeat(" ", widths[i]-text.Width(cell))
 			switch {
 			case i < t.Right:
 				cell = space + cell
@@ -80,10 +81,5 @@ func (t *Table) narrow(widths []int) {
 // minCell is the minimum width of a cell that is cut.
 const minCell = 4
 
-// Cut cuts text to at most width characters. A text that was cut ends in ….
-func Cut(text string, width int) string {
-	if utf8.RuneCountInString(text) <= width {
-		return text
-	}
-	return string([]rune(text)[:max(width-1, 0)]) + "…"
-}
+// Cut cuts text to at most width columns of a terminal. A text that was cut ends in ….
+func Cut(s string, width int) string { return text.Cut(s, width) }

@@ -94,6 +94,7 @@ func TestNested(t *testing.T) {
 	require.Equal(t, []string{"1", " 2", "  3", " 4", "5", "6", "10", "7", " 8", "9"}, shown)
 	text := string(s.text(80))
 	require.Regexp(t, regexp.MustCompile(`(?m)^ +0s +1 +1  p:op 1 +\n +0s +1 +1    p:op 2 +\n +0s +1 +1      p:op 3 +$`), text)
+	require.Regexp(t, `^\d\d:\d\d:\d\d  10 open`, string(s.text(20)))
 	for depth := range uint64(1000) {
 		d.fire(0, d.start, 1000+depth, 999+depth)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/text"
 
 	"github.com/gdamore/tcell/v2"
 	"golang.org/x/sys/unix"
@@ -199,15 +200,15 @@ var (
 )
 
 // put writes a line, cut to the width. Strings of programs are printable already.
-func (s *screen) put(y int, style tcell.Style, text string) {
+func (s *screen) put(y int, style tcell.Style, line string) {
 	width, height := s.Size()
 	if y < 0 || y >= height {
 		return
 	}
 	if style == heading {
-		text += strings.Repeat(" ", max(width-len([]rune(text)), 0))
+		line += strings.Repeat(" ", max(width-text.Width(line), 0))
 	}
-	s.PutStrStyled(0, y, text, style)
+	s.PutStrStyled(0, y, line, style)
 }
 
 // draw draws the last snapshot.
@@ -252,7 +253,7 @@ func (s *screen) drawTables(width, height int) {
 		}
 		y++
 	}
-	line(strong, s.now.head())
+	line(strong, s.now.head(width))
 	for _, note := range s.now.notes() {
 		line(plain, note)
 	}

@@ -5,6 +5,7 @@ package top
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,8 +51,8 @@ var columns = []column{
 // defaultColumn is the column by which rows are sorted initially, so that the busiest ones come first.
 var defaultColumn = &columns[0]
 
-// head returns the first line.
-func (s *snapshot) head() string {
+// head returns the first line. What is most important is not cut on a narrow terminal.
+func (s *snapshot) head(width int) string {
 	var rate, errors float64
 	for i := range s.lines {
 		rate += s.lines[i].rate
@@ -60,6 +61,9 @@ func (s *snapshot) head() string {
 	parts := []string{
 		s.at.Format(time.TimeOnly), perSecond(rate) + " operations/s", perSecond(errors) + " errors/s", fmt.Sprintf("%d open", s.allOpen),
 		"of the last " + render.Duration(float64(s.window)),
+	}
+	if width < 60 {
+		parts[1], parts[3] = parts[3], parts[1]
 	}
 	return strings.Join(parts, "  ")
 }
@@ -120,13 +124,15 @@ func openRows(all []opened, width int, nested bool) []string {
 			thread = "GOROUTINE"
 		}
 	}
-	narrow := width < 60
+	narrow, tiny := width < 60, width < 40
+	head := []string{"OPEN FOR", "PID", thread, "OPERATION", "ARGUMENTS"}
 	if narrow {
-		table.Right = 1
-		table.Add("OPEN FOR", "OPERATION", "ARGUMENTS")
-	} else {
-		table.Add("OPEN FOR", "PID", thread, "OPERATION", "ARGUMENTS")
+		table.Right, head = 1, slices.Delete(head, 1, 3)
 	}
+	if tiny {
+		head = head[:2]
+	}
+	table.Add(head...)
 	for i := range all {
 		o := &all[i]
 		cells := []string{render.OpenFor(o.since, o.unknown)}
@@ -137,7 +143,10 @@ func openRows(all []opened, width int, nested bool) []string {
 		if nested {
 			name = strings.Repeat("  ", min(o.depth, maxIndent)) + name + " " + o.key.Text
 		}
-		table.Add(append(cells, name, o.arguments())...)
+		if cells = append(cells, name); !tiny {
+			cells = append(cells, o.arguments())
+		}
+		table.Add(cells...)
 	}
 	return split(table.Text())
 }
@@ -149,7 +158,7 @@ func split(text []byte) []string {
 // text returns a whole screen for a file or a pipe, or for a terminal that has no keys.
 func (s *snapshot) text(width int) []byte {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, render.Cut(s.head(), max(width, 1)))
+	fmt.Fprintln(&b, render.Cut(s.head(width), max(width, 1)))
 	for _, note := range s.notes() {
 		fmt.Fprintln(&b, render.Cut(note, max(width, 1)))
 	}
