@@ -133,7 +133,7 @@ func TestTreeText(t *testing.T) {
 			r := source.run(t, func(p *tracetest.Process) { tell(p, "hostile") }, "tree", "operator:*")
 			require.Regexp(t, `(?m)^ +TIME +OWN  PART  OPERATION$`, r.stdout)
 			require.Regexp(t, `(?m)^ *\S+ +\S+  100%  operator:request path=".*forged.*" error=".*" status=200  FAILED$`, r.stdout)
-			require.Regexp(t, regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d{6}  process \d+  goroutine \d+$`), r.stdout)
+			require.Regexp(t, regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d{6}  process \d+  goroutine \d+  id \d+$`), r.stdout)
 			for line := range strings.Lines(r.stdout) {
 				line = strings.TrimSuffix(line, "\n")
 				require.True(t, strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) < 0, "%q", line)

@@ -96,6 +96,40 @@ func TestPerfetto(t *testing.T) {
 	}
 }
 
+// TestProcesses: the goroutines of several processes, which have the same numbers, have tracks of their own, side by side.
+func TestProcesses(t *testing.T) {
+	var out bytes.Buffer
+	w, err := create(&console.Console{Out: &out}, "-", "perfetto")
+	require.NoError(t, err)
+	tracks, files := tracks{writer: w}, []*replay.File{{}, {}, {}}
+	for i := range 30 {
+		pid := i%3 + 1
+		e := &recording.Event{PID: uint32(pid), Goroutine: uint64(1 + i%2), Executable: fmt.Sprint("program", pid)}
+		to := tracks.of(e, files[i%3])
+		to.open++
+		start := int64(i / 6) // those of all processes overlap
+		to.open--
+		w.write(w.span(&mark{"p:span", to.process, tracks.number(to, to.lane(start, start+1)), start, []replay.Shown{{Name: "pid", JSON: json.RawMessage(fmt.Sprint(pid))}}}, 1))
+	}
+	w.write(w.end(time.Unix(1, 2), 3))
+	require.NoError(t, w.flush())
+	all, _ := eventtest.DrawPerfetto(out.Bytes())
+	shown := map[string]int{}
+	for _, d := range all {
+		if !d.Instant {
+			shown[fmt.Sprintf("%v: %s, %s", d.Args["pid"], d.Process, d.Track)]++
+			require.Zero(t, d.Depth)
+		}
+	}
+	want := map[string]int{}
+	for pid := 1; pid <= 3; pid++ {
+		for goroutine := 1; goroutine <= 2; goroutine++ {
+			want[fmt.Sprintf("%d: program%[1]d %[1]d, goroutine %d", pid, goroutine)] = 5
+		}
+	}
+	require.Equal(t, want, shown)
+}
+
 // TestArguments: the values of arguments keep their types.
 func TestArguments(t *testing.T) {
 	for text, want := range map[string]any{
