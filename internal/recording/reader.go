@@ -67,7 +67,8 @@ type shard struct {
 	pending []place // what More has found, in its order
 	buf     []byte  // records that were read
 	rest    []byte  // of buf
-	ticks   uint64  // of the event with which rest begins
+	first   record  // with which rest begins, if that is an event
+	ticks   uint64  // of it
 }
 
 // place is a part of a chunk that holds records of a shard.
@@ -320,7 +321,7 @@ func (s *shard) skip() (ok bool, err error) {
 			return false, err
 		}
 		if rec.number <= maxProbe {
-			s.ticks = rec.ticks
+			s.first, s.ticks = rec, rec.ticks
 			return true, nil
 		}
 		if body := s.rest[RecordHeadBytes:rec.size]; rec.number == ReadingRecord && len(body) >= 16 {
@@ -337,11 +338,16 @@ func (r *Reader) Next() (*Event, error) {
 	if err := r.advance(); err != nil {
 		return nil, err
 	}
-	if !r.ready() {
+	if len(r.active) == 0 {
+		return nil, io.EOF
+	}
+	s := r.active[0]
+	at, realtime := r.rate.convert(r.head.Clock, s.reading, s.ticks)
+	if at > r.until {
 		return nil, io.EOF
 	}
 	r.taken = true
-	return &r.event, r.take(r.active[0])
+	return &r.event, r.take(s, at, realtime)
 }
 
 // advance removes the event that Next has returned, and puts its shard into its place.
@@ -367,12 +373,9 @@ func (r *Reader) advance() error {
 	return nil
 }
 
-// take sets the event to the first of rest.
-func (r *Reader) take(s *shard) error {
-	rec, err := recordAt(s.rest)
-	if err != nil {
-		return err
-	}
+// take sets the event to the first of rest, whose times are given.
+func (r *Reader) take(s *shard, monotonic time.Duration, realtime int64) error {
+	rec := &s.first
 	if int(rec.number) >= len(r.probes) {
 		// It was added after the table was read, and before the record.
 		if err := r.readTable(); err != nil {
@@ -387,7 +390,6 @@ func (r *Reader) take(s *shard) error {
 		return err
 	}
 	e.Number, e.Ticks = rec.number, rec.ticks
-	monotonic, realtime := r.rate.convert(r.head.Clock, s.reading, rec.ticks)
 	e.Monotonic, e.Realtime = inOrder(monotonic, e.Monotonic), inOrder(realtime, e.Realtime)
 	if e.PID = s.at.process; e.PID != 0 {
 		e.Goroutine, e.TID = rec.origin, 0
