@@ -803,3 +803,46 @@ func TestExec(t *testing.T) {
 	require.ErrorIs(t, w.Gone(), io.EOF)
 	require.Equal(t, []string{"child:event n=1"}, w.events(t))
 }
+
+// FuzzConnection: whatever a peer sends, its connection ends, and leaves neither memory nor a watcher.
+func FuzzConnection(f *testing.F) {
+	hello := wire.Append(nil, wire.KindHello, (&wire.Hello{Major: wire.Major}).Append(nil))
+	list, end := wire.Append(nil, wire.KindList, nil), wire.Append(nil, wire.KindEnd, nil)
+	watch := wire.Append(nil, wire.KindWatch, (&wire.Watch{Bytes: 1 << 20, Patterns: []wire.Pattern{{Provider: "*", Probe: "*"}}}).Append(nil))
+	for _, requests := range [][][]byte{
+		{}, {hello}, {list}, {hello, list}, {hello, watch}, {hello, watch, watch}, {hello, watch, end, watch, end}, {hello, end, hello}, {hello, watch[:len(watch)-1]},
+		{wire.Append(nil, wire.KindHello, (&wire.Hello{Major: wire.Major + 1}).Append(nil)), list}, {hello, {255, 255, 255, 255, 5, 0, 0, 0}},
+	} {
+		f.Add(slices.Concat(requests...))
+	}
+	p := stapsdt.NewProvider("fuzzed")
+	f.Cleanup(func() { p.Close() })
+	probe := stapsdt.NewProbe1[string](p, "probe")
+	l := &listener{connections: map[*connection]bool{}, head: recording.Head{PID: uint32(os.Getpid())}, hello: wire.Hello{Major: wire.Major}}
+	f.Fuzz(func(t *testing.T, requests []byte) {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		require.NoError(t, err)
+		var conns [2]*net.UnixConn
+		for i, fd := range fds {
+			file := os.NewFile(uintptr(fd), "socket")
+			conn, err := net.FileConn(file)
+			require.NoError(t, err)
+			file.Close()
+			conns[i] = conn.(*net.UnixConn)
+		}
+		l.add(conns[0])
+		peer := conns[1]
+		defer peer.Close()
+		require.NoError(t, peer.SetDeadline(time.Now().Add(testenv.Patience)))
+		go func() {
+			_, _ = peer.Write(requests)
+			_ = peer.CloseWrite()
+		}()
+		_, _ = io.Copy(io.Discard, peer)
+		probe.Fire("text")
+		l.served.Wait()
+		require.Empty(t, l.connections)
+		require.Zero(t, l.watchers+int(l.memory))
+		require.False(t, probe.Enabled())
+	})
+}

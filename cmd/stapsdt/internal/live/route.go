@@ -51,6 +51,9 @@ func Refuse(err error, what string) error {
 	return err
 }
 
+// errThread means that an expression uses the thread that fires.
+var errThread = errors.New("tid needs the kernel, which alone knows the thread")
+
 // thread matches the variable with the thread that fires.
 var thread = regexp.MustCompile(`\btid\b`)
 
@@ -168,11 +171,15 @@ func open(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 		return nil, nil
 	}
 	if err := f.check(n); err != nil {
-		if demanded || refused != nil {
-			f.Close()
+		f.Close()
+		switch thread := errors.Is(err, errThread); {
+		case thread && demanded:
+			return nil, console.Usagef("%w, and --via socket excludes it", err)
+		case thread && refused != nil:
+			return nil, Refuse(refused, "tid")
+		case demanded || refused != nil:
 			return nil, err
 		}
-		f.Close()
 		return nil, nil
 	}
 	if other := f.unseen(c); other != "" && refused == nil && !demanded {
@@ -324,24 +331,28 @@ func (f *Feed) Probes() (all []*recording.Probe) {
 // fit returns an error if the expressions do not fit a probe. Only the kernel knows the thread that fires, and the
 // strings to which numbers point.
 func (n *Needs) fit(p *recording.Probe) error {
-	vars := replay.Variables(p)
-	vars = slices.DeleteFunc(vars, func(v expr.Var) bool {
+	all := replay.Variables(p)
+	vars := slices.DeleteFunc(slices.Clone(all), func(v expr.Var) bool {
 		return v.Name == "tid" && !slices.ContainsFunc(p.Args, func(a recording.Arg) bool { return a.Name == "tid" })
 	})
-	wrap := func(err error) error {
+	check := func(src string, parse func(string, []expr.Var) (*expr.Expr, error)) error {
+		_, err := parse(src, vars)
 		if err == nil {
 			return nil
+		}
+		if _, other := parse(src, all); other == nil {
+			return errThread
 		}
 		return console.Usagef("%s:%s: %w", p.Provider, p.Name, err)
 	}
 	if n.where != "" {
-		if _, err := expr.ParseFilter(n.where, vars); err != nil {
-			return wrap(err)
+		if err := check(n.where, expr.ParseFilter); err != nil {
+			return err
 		}
 	}
 	for _, src := range n.Exprs {
-		if _, err := expr.Parse(src, vars); err != nil {
-			return wrap(err)
+		if err := check(src, expr.Parse); err != nil {
+			return err
 		}
 	}
 	if n.Fits != nil {
