@@ -114,7 +114,7 @@ func TestSockets(t *testing.T) {
 	})
 	t.Run("kernel", func(t *testing.T) {
 		for _, args := range [][]string{
-			{"stack", "subject:*"}, {"latency", "subject:request__done", "subject:tick", "--key", "thread"},
+			{"stack", "subject:*"}, {"trace", "subject:*", "--show", "tid"}, {"latency", "subject:request__done", "subject:tick", "--key", "thread"},
 		} {
 			r := runByUser(t, append(args, "-p", pid(p))...)
 			require.Equal(t, 4, r.status)
@@ -137,7 +137,9 @@ func TestSockets(t *testing.T) {
 		require.NotRegexp(t, `(?m)^fault.*\n.*sudo`, r.stdout)
 	})
 	t.Run("wrong", func(t *testing.T) {
-		r := runByUser(t, "trace", "-p", pid(p), "subject:request__done", "-w", "stauts > 1")
+		r := runByUser(t, "trace", "-p", pid(p), "subject:*", "-w", "tid == 1", "--via", "socket")
+		require.Equal(t, result{status: 2, stderr: "stapsdt: tid needs the kernel, which alone knows the thread, and --via socket excludes it\n"}, r)
+		r = runByUser(t, "trace", "-p", pid(p), "subject:request__done", "-w", "stauts > 1")
 		require.Equal(t, 2, r.status)
 		require.Contains(t, r.stderr, "undefined: stauts")
 		r = runByUser(t, "trace", "-p", pid(p), "subject:nothing")
@@ -323,6 +325,24 @@ func TestSocketFarAway(t *testing.T) {
 	require.Contains(t, tr.output(p), `"count":1`)
 	require.Contains(t, runByUser(t, "list", "-p", pid(p)).stdout, "can be watched without root: process "+pid(p))
 	require.Len(t, tracetest.Must(filepath.Glob(fmt.Sprintf("%s/stapsdt-%d/%d-*.sock", long, user, p.PID())))(t), 1)
+}
+
+// TestSocketDeleted: a program whose socket was deleted cannot be watched, and this is said.
+func TestSocketDeleted(t *testing.T) {
+	t.Parallel()
+	cmd := unprivileged(t, tracetest.Build(t, "subject"))
+	p := startProcess(t, cmd)
+	tell(p, "listen")
+	sockets := tracetest.Must(filepath.Glob(strings.TrimPrefix(cmd.Env[len(cmd.Env)-1], "STAPSDT_DIR=") + "/*.sock"))(t)
+	require.Len(t, sockets, 1)
+	require.NoError(t, os.Remove(sockets[0]))
+	r := runByUser(t, "trace", "-p", pid(p), "subject:*")
+	require.Equal(t, 1, r.status)
+	require.Equal(t, fmt.Sprintf("stapsdt: process %s: the file of its socket was deleted: %s\n", pid(p), sockets[0]), r.stderr)
+	require.Contains(t, runByUser(t, "doctor", "-p", pid(p)).stdout, "call Listen again")
+	tell(p, "hush")
+	tell(p, "listen")
+	require.Contains(t, runByUser(t, "list", "-p", pid(p)).stdout, "can be watched without root")
 }
 
 // startContainers starts two subjects of the user that are PID 1 of namespaces of their own, share a directory, and were started in
