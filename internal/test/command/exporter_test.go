@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,6 +37,10 @@ func startExporter(t testing.TB, provider, rules string, options ...string) *exp
 	e := &exporter{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml")}
 	e.writeRules(provider, rules)
 	e.Process = tracetest.Command(t, exec.Command(stapsdt(t), append([]string{"export", "-c", e.rules, "--listen", "localhost:0"}, options...)...))
+	t.Cleanup(func() { // killed, it would detach from one file after another, which takes minutes
+		e.Signal(syscall.SIGTERM)
+		_ = e.Wait(testenv.Patience)
+	})
 	e.waitUntilServing()
 	return e
 }
