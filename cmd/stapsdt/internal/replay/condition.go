@@ -5,17 +5,13 @@ package replay
 import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
 // Condition selects events by an expression.
 type Condition struct {
-	where string
-	known map[*recording.Probe]*Measure // nil for a probe that does not have what the condition asks for
-	unfit probes.Unfit
-	// faults counts the events for which it could not be evaluated.
-	faults uint64
+	source  Source // of its filters
+	filters map[*recording.Probe]*Filter
 }
 
 // NewCondition returns a condition. Every event meets the empty condition.
@@ -25,16 +21,16 @@ func NewCondition(where string) (*Condition, error) {
 			return nil, err
 		}
 	}
-	return &Condition{where: where, known: map[*recording.Probe]*Measure{}}, nil
+	return &Condition{source: Source{where: where}, filters: map[*recording.Probe]*Filter{}}, nil
 }
 
 // Check returns an error if the condition fits none of the probes.
 func (c *Condition) Check(all []*recording.Probe) (err error) {
 	for _, p := range all {
-		if c.where == "" {
+		if c.source.where == "" {
 			return nil
 		}
-		if _, err = NewEvaluator(p).ParseFilter(c.where); err == nil {
+		if _, err = NewEvaluator(p).ParseFilter(c.source.where); err == nil {
 			return nil
 		}
 	}
@@ -46,31 +42,18 @@ func (c *Condition) Check(all []*recording.Probe) (err error) {
 
 // Meets reports whether an event meets the condition. It is false if the probe does not have what the condition asks for.
 func (c *Condition) Meets(e *recording.Event) bool {
-	if c.where == "" {
-		return true
+	f := c.filters[e.Probe]
+	if f == nil {
+		f = c.source.NewFilter(e.Probe)
+		c.filters[e.Probe] = f
 	}
-	m, known := c.known[e.Probe]
-	if !known {
-		var err error
-		if m, err = NewMeasure(e.Probe, bpf.Counting{Where: c.where}); err != nil {
-			c.unfit.Add(err)
-		}
-		c.known[e.Probe] = m
-	}
-	if m == nil {
-		return false
-	}
-	meets, fault := m.Take(e)
-	if fault {
-		c.faults++
-	}
-	return meets
+	return f.Matches(e)
 }
 
 // Report warns of the probes that were left out although they fired, and of the events for which the condition could not be evaluated.
 func (c *Condition) Report(to *console.Console) {
-	if line := c.unfit.Take(len(c.known)); line != "" {
+	if line := c.source.unfit.Take(len(c.filters)); line != "" {
 		to.Warn("%s", line)
 	}
-	Unevaluated(to, c.faults)
+	Unevaluated(to, c.source.Faults)
 }
