@@ -36,8 +36,8 @@ import (
 type Option func(*proberec.Recorder)
 
 // Load loads all providers as [stapsdt.LoadAll] does, and obeys STAPSDT_RECORD and STAPSDT_SOCKET: see [proberec.FromEnvironment]
-// and [probesock.FromEnvironment]. It does everything that it can do, and returns the joined errors of the rest. What works
-// needs no second call; another call tries again what has failed, and loads the providers that were defined since.
+// and [probesock.FromEnvironment]. It does everything that it can do, and returns the joined errors of the rest. Another
+// call tries again what has failed, and loads the providers that were defined since.
 func Load(options ...Option) error {
 	recorder, err := proberec.FromEnvironment()
 	for _, o := range options {
