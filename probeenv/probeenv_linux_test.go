@@ -1,3 +1,5 @@
+//go:build !stapsdt_noload
+
 package probeenv_test
 
 import (
