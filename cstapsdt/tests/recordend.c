@@ -51,8 +51,11 @@ __attribute__((destructor)) static void fire_in_destructor(void)
 static void destructors(void)
 {
 	struct recording r;
-	pid_t child = fork();
+	pid_t child;
 
+	if (test_in_valgrind()) /* a destructor closes libelf so late that the C library keeps it */
+		return;
+	child = fork();
 	if (child == 0) {
 		begin();
 		fires_at_end = true;
