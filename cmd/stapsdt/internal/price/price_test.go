@@ -4,6 +4,7 @@ package price
 
 import (
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
@@ -36,6 +37,15 @@ func TestMeasure(t *testing.T) {
 	for name, price := range table {
 		assert.Contains(t, before, name)
 		assert.Positive(t, price, "%s", name)
+	}
+}
+
+// TestCoarseClock: a clock with steps of 4 ms does not make events free.
+func TestCoarseClock(t *testing.T) {
+	for step, want := range map[time.Duration]time.Duration{1: 700, 4 * time.Millisecond: 700, time.Hour: 0} {
+		now := time.Duration(0)
+		got := priceOf(func(hits int) { now += 700 * time.Duration(hits) }, func() time.Duration { return now / step * step })
+		assert.InDelta(t, want, got, 300, step)
 	}
 }
 
