@@ -91,25 +91,32 @@ static void close_directory(int directory)
 		close(directory);
 }
 
+/* refuses reports whether nobody listens on a socket now. */
+static bool refuses(const struct sockaddr_un *address)
+{
+	int fd = open_socket();
+	bool refused = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
+		       errno == ECONNREFUSED;
+
+	if (fd >= 0)
+		close(fd);
+	return refused;
+}
+
 /* is_stale reports whether a file is a socket that nobody listens on, and is not new. */
 static bool is_stale(const char *path)
 {
 	struct sockaddr_un address;
 	struct stat status;
 	bool refused;
-	int fd, parent;
+	int parent;
 
 	if (lstat(path, &status) != 0 || !S_ISSOCK(status.st_mode) ||
 	    time(NULL) - status.st_mtime < STALE_SECONDS)
 		return false;
-	fd = open_socket();
-	if (fd < 0)
-		return false;
 	address = sdt_place_address(path, &parent);
-	refused = connect(fd, (const struct sockaddr *)&address, sizeof address) != 0 &&
-		  errno == ECONNREFUSED;
+	refused = refuses(&address);
 	close_directory(parent);
-	close(fd);
 	return refused;
 }
 
@@ -157,14 +164,7 @@ static int check_directory(const char *directory, char *line)
 static bool listens(const struct sockaddr_un *address)
 {
 	for (int i = 0; i < 10; i++) {
-		int fd = open_socket(), status, reason;
-
-		if (fd < 0)
-			return true;
-		status = connect(fd, (const struct sockaddr *)address, sizeof *address);
-		reason = errno;
-		close(fd);
-		if (status == 0 || reason != ECONNREFUSED)
+		if (!refuses(address))
 			return true;
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	}

@@ -99,10 +99,7 @@ func (l *listener) open(dir string, fd int) error {
 	var socket *net.UnixListener
 	var at string
 	for n := 1; socket == nil; n++ {
-		name := fmt.Sprintf("%d-%d.sock", l.hello.PID, l.hello.Start)
-		if n > 1 {
-			name = fmt.Sprintf("%d-%d-%d.sock", l.hello.PID, l.hello.Start, n)
-		}
+		name := wire.SocketName(l.hello.PID, l.hello.Start, n)
 		at = path.Join(dir, name)
 		address := &net.UnixAddr{Name: address(dir, fd, name), Net: "unix"}
 		var err error
@@ -132,16 +129,21 @@ func (l *listener) open(dir string, fd int) error {
 // listens reports whether a process listens on a socket. One that has just made the socket will do so in a moment.
 func listens(address *net.UnixAddr) bool {
 	for range 10 {
-		c, err := net.DialUnix("unix", nil, address)
-		if err == nil {
-			c.Close()
-		}
-		if err == nil || !errors.Is(err, unix.ECONNREFUSED) {
+		if !refuses(address.Name) {
 			return true
 		}
 		time.Sleep(time.Millisecond)
 	}
 	return false
+}
+
+// refuses reports whether nobody listens on a socket now.
+func refuses(address string) bool {
+	c, err := net.DialTimeout("unix", address, time.Second)
+	if err == nil {
+		c.Close()
+	}
+	return errors.Is(err, unix.ECONNREFUSED)
 }
 
 // address returns the address of a socket in a directory. It may have 107 bytes, so a longer path begins with the directory's descriptor.
@@ -166,12 +168,8 @@ func removeStale(dir string, fd int) {
 		if err != nil || time.Since(info.ModTime()) < staleAge {
 			continue
 		}
-		at := path.Join(dir, e.Name())
-		c, err := net.DialTimeout("unix", address(dir, fd, e.Name()), time.Second)
-		if err == nil {
-			c.Close()
-		} else if errors.Is(err, unix.ECONNREFUSED) {
-			_ = os.Remove(at)
+		if refuses(address(dir, fd, e.Name())) {
+			_ = os.Remove(path.Join(dir, e.Name()))
 		}
 	}
 }

@@ -54,6 +54,14 @@ func malformed(format string, args ...any) error {
 
 var le = binary.LittleEndian
 
+// SocketName returns the file name of the nth socket, from 1, of a program with a PID in its own namespace and a start time.
+func SocketName(pid uint32, start uint64, n int) string {
+	if n > 1 {
+		return fmt.Sprintf("%d-%d-%d.sock", pid, start, n)
+	}
+	return fmt.Sprintf("%d-%d.sock", pid, start)
+}
+
 // Append appends a message.
 func Append(dst []byte, kind Kind, body []byte) []byte {
 	dst = le.AppendUint32(dst, uint32(len(body)))

@@ -30,7 +30,7 @@ var (
 	ErrUser error = missingRight("its socket admits only its own user and root")
 	// ErrStale means that no process listens on the socket that was found.
 	ErrStale = errors.New("nobody listens on its socket any longer")
-	// ErrDeleted means that the file of its socket is gone, without which nobody can connect.
+	// ErrDeleted means that the file of its socket was deleted. Nobody can connect without it.
 	ErrDeleted = errors.New("the file of its socket was deleted")
 	// ErrRefused means that its socket cannot be reached.
 	ErrRefused = errors.New("its socket cannot be reached")
@@ -180,11 +180,7 @@ func (p *process) directories() []string {
 func (p *process) inDirectories(root string) (all []place) {
 	for _, dir := range p.directories() {
 		for n := range wire.MaxNamesakes {
-			suffix := ".sock"
-			if n > 0 {
-				suffix = fmt.Sprintf("-%d.sock", n+1)
-			}
-			at := place{root, path.Join(dir, p.name()+suffix)}
+			at := place{root, path.Join(dir, wire.SocketName(uint32(p.own), p.start, n+1))}
 			if info, err := os.Lstat(root + at.path); err == nil && info.Mode().Type() == os.ModeSocket && !slices.Contains(all, at) {
 				all = append(all, at)
 			}
