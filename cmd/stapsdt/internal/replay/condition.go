@@ -42,6 +42,9 @@ func (c *Condition) Check(all []*recording.Probe) (err error) {
 
 // Meets reports whether an event meets the condition. It is false if the probe does not have what the condition asks for.
 func (c *Condition) Meets(e *recording.Event) bool {
+	if c.source.where == "" {
+		return true
+	}
 	f := c.filters[e.Probe]
 	if f == nil {
 		f = c.source.NewFilter(e.Probe)

@@ -15,6 +15,8 @@ import (
 const (
 	// slots is the number of screens in which an operation that has ended is counted.
 	slots = 10
+	// slotOfRecording is the time of a slot of a recording, whose last second is shown.
+	slotOfRecording = time.Second / slots
 	// maxRows is the maximum number of rows. Operations that have no row are counted together.
 	maxRows = 4096
 )
@@ -128,9 +130,6 @@ func (t *table) turn(now time.Duration) {
 		r.slots[t.slot] = slot{}
 	}
 }
-
-// slotOfRecording is a slot of a recording, whose last second is shown.
-const slotOfRecording = time.Second / slots
 
 // turnTo begins the slots of a recording until the time now.
 func (t *table) turnTo(now time.Duration) {

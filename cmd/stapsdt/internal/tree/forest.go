@@ -50,7 +50,7 @@ type tree struct {
 	lost uint64
 	// partial means that the recording has lost events of the time when the root began.
 	partial bool
-	id      string // of the root
+	key     replay.Value // of the root
 	keys    []key
 	place   *list.Element // in forest.trees
 }
@@ -129,7 +129,7 @@ func (f *forest) start(kind *replay.Kind, o *replay.Operation, e *recording.Even
 		}
 		parent.children = append(parent.children, n)
 	} else {
-		n.tree = &tree{root: n, lost: f.lost, partial: o.File.Reader != nil && !o.File.Whole(e), id: replay.Show(o.Columns.Key, &o.Key).Text}
+		n.tree = &tree{root: n, lost: f.lost, partial: o.File.Reader != nil && !o.File.Whole(e), key: o.Key}
 		n.tree.place = f.trees.PushBack(n.tree)
 	}
 	at := keyOf(kind, o)

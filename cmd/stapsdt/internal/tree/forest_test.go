@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 
 	"github.com/stretchr/testify/require"
@@ -129,10 +130,13 @@ func TestSlowest(t *testing.T) {
 
 // TestRequest: the tree of one operation can be asked for, by a number or a text.
 func TestRequest(t *testing.T) {
+	seven, texts := replay.Value{Item: replay.NewItem("id", expr.Type{Kind: expr.Uint, Size: 8}), Bits: 7}, replay.NewItem("id", expr.Type{Kind: expr.String})
+	text := func(s string) replay.Value { return replay.Value{Item: texts, Text: s} }
 	for _, c := range []struct {
-		id, asked string
-		want      bool
-	}{{"7", "", true}, {"7", "7", true}, {"7", "77", false}, {`"x y"`, "x y", true}, {`"x y"`, `"x y"`, true}, {`"x"`, "y", false}} {
-		require.Equal(t, c.want, (&tree{id: c.id}).requested(c.asked), c)
+		key   replay.Value
+		asked string
+		want  bool
+	}{{seven, "", true}, {seven, "7", true}, {seven, "77", false}, {text("x y"), "x y", true}, {text("x y"), `"x y"`, true}, {text("x"), "y", false}} {
+		require.Equal(t, c.want, (&tree{key: c.key}).requested(c.asked), c)
 	}
 }

@@ -34,8 +34,8 @@ func (w *writer) text(t *tree) []byte {
 	case root.tid != 0:
 		head += fmt.Sprintf("  thread %d", root.tid)
 	}
-	if t.id != "" {
-		head += "  id " + t.id
+	if t.key.Item != nil {
+		head += "  id " + t.key.ForText()
 	}
 	w.line(&b, bold, head)
 	w.line(&b, dim, fmt.Sprintf("%8s %8s  %4s  %s", "TIME", "OWN", "PART", "OPERATION"))

@@ -227,7 +227,7 @@ func (v *view) keep(t *tree) {
 
 // unfinished returns the trees with the ID that is asked for whose roots have not ended.
 func (v *view) unfinished() (all []*tree) {
-	if v.options.Request == "" || v.forest == nil {
+	if v.options.Request == "" { // functions have none
 		return nil
 	}
 	for e := v.forest.trees.Front(); e != nil; e = e.Next() {
@@ -240,7 +240,9 @@ func (v *view) unfinished() (all []*tree) {
 }
 
 // requested reports whether a tree has the ID that is asked for, or none is.
-func (t *tree) requested(id string) bool { return id == "" || id == t.id || strconv.Quote(id) == t.id }
+func (t *tree) requested(id string) bool {
+	return id == "" || slices.Contains([]string{id, strconv.Quote(id)}, t.key.ForText())
+}
 
 // show writes a tree.
 func (v *view) show(t *tree) error {
