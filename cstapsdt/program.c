@@ -19,8 +19,8 @@ static char error_line[SDT_LINE_SIZE + 16];
 static sigset_t mask_of_fork;
 
 /*
- * In a child, the handlers of signals wait until it has left what its parent has: their fires would be in nobody's
- * recording. Those that an instruction causes stay unblocked: they would end the process.
+ * A forked child handles signals only after it has left its parent's recordings: what their handlers fired would be
+ * lost. Signals that an instruction causes stay unblocked, because they end a process that blocks them.
  */
 static void block_signals(sigset_t *before)
 {
@@ -111,7 +111,14 @@ static bool environment_records, environment_listens;
 
 static bool take_over(bool *of_environment) { return __atomic_exchange_n(of_environment, false, __ATOMIC_SEQ_CST); }
 
-static void mark(bool *of_environment) { __atomic_store_n(of_environment, true, __ATOMIC_SEQ_CST); }
+/* end_of_obeying notes what the environment has begun, or says why it has not. A status of 1 means that the program has. */
+static void end_of_obeying(bool *of_environment, int status, const char *what, const char *line)
+{
+	if (status == 0)
+		__atomic_store_n(of_environment, true, __ATOMIC_SEQ_CST);
+	else if (status < 0)
+		sdt_complain(what, line);
+}
 
 int sdtRecord(const char *path, size_t size)
 {
@@ -120,12 +127,13 @@ int sdtRecord(const char *path, size_t size)
 
 	if (!path || !*path)
 		return finish("record: ", -1, "no path");
+	size = size ? size : DEFAULT_BYTES;
 	status = prepare(line);
 	if (status == 0)
-		status = sdt_record_begin(path, size ? size : DEFAULT_BYTES, line);
+		status = sdt_record_begin(path, size, line);
 	if (status == 1 && take_over(&environment_records)) {
 		sdt_record_end();
-		status = sdt_record_begin(path, size ? size : DEFAULT_BYTES, line);
+		status = sdt_record_begin(path, size, line);
 	}
 	return finish("record to ", status == 0 ? 0 : -1, line);
 }
@@ -197,10 +205,7 @@ static void record_by_environment(void)
 	status = prepare(line);
 	if (status == 0)
 		status = sdt_record_begin(path, bytes, line);
-	if (status == 0)
-		mark(&environment_records);
-	else if (status < 0)
-		sdt_complain("record to ", line);
+	end_of_obeying(&environment_records, status, "record to ", line);
 }
 
 /* listen_by_environment obeys STAPSDT_SOCKET=1. */
@@ -215,10 +220,7 @@ static void listen_by_environment(void)
 	status = prepare(line);
 	if (status == 0)
 		status = sdt_socket_begin(line);
-	if (status == 0)
-		mark(&environment_listens);
-	else if (status < 0)
-		sdt_complain("listen: ", line);
+	end_of_obeying(&environment_listens, status, "listen: ", line);
 }
 
 static void obey_environment(void)
