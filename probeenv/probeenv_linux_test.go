@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/debugprobe"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
@@ -214,20 +215,12 @@ func recorded(t *testing.T, path string) (all []string) {
 			return all
 		}
 		require.NoError(t, err)
-		line := e.Probe.Provider + ":" + e.Probe.Name
-		for i, a := range e.Probe.Args {
-			if a.Kind == recording.String {
-				line += " " + string(e.Text(i))
-			} else {
-				line += fmt.Sprint(" ", e.Word(i))
-			}
-		}
-		all = append(all, line)
+		all = append(all, eventtest.Text(e))
 	}
 }
 
 // both are the events that fire fires.
-var both = []string{"app:tick first 1", "late:tock 2"}
+var both = []string{"app:tick text=first n=1", "late:tock n=2"}
 
 // TestNothingAsked: without the variables, a program has what LoadAll leaves it with, and nothing else.
 func TestNothingAsked(t *testing.T) {
@@ -295,7 +288,7 @@ func TestOwnCallsWin(t *testing.T) {
 	testenv.NotEmulated(t, "it starts itself as another program")
 	for name, want := range map[string]struct{ own, environment []string }{
 		"own recording before": {own: both[:1]},
-		"own recording after":  {own: both[:1], environment: []string{"app:tick before 0"}},
+		"own recording after":  {own: both[:1], environment: []string{"app:tick text=before n=0"}},
 		"failed recording":     {environment: both},
 	} {
 		dir := t.TempDir()

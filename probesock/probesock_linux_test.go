@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt"
+	"github.com/go-stapsdt/stapsdt/internal/eventtest"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/region"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
@@ -103,15 +104,7 @@ func (w *watcher) events(t *testing.T) (all []string) {
 			return all
 		}
 		require.NoError(t, err)
-		line := e.Probe.Provider + ":" + e.Probe.Name
-		for i, a := range e.Probe.Args {
-			if a.Kind == recording.String {
-				line += fmt.Sprintf(" %s=%s", a.Name, e.Text(i))
-			} else {
-				line += fmt.Sprintf(" %s=%d", a.Name, int64(e.Word(i)))
-			}
-		}
-		all = append(all, line)
+		all = append(all, eventtest.Text(e))
 	}
 }
 

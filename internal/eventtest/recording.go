@@ -2,6 +2,7 @@ package eventtest
 
 import (
 	"encoding/binary"
+	"fmt"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -82,4 +83,17 @@ func (r *Recording) Bytes() []byte {
 	h.Major, h.Clock, h.Shards, h.PID, h.Executable = recording.Major, recording.Monotonic, recording.MaxShards, 7, "/bin/app"
 	h.TableBytes, h.TableUsed, h.Chunks = uint64(len(r.table)), uint64(len(r.table)), uint64(len(r.chunks)/recording.ChunkBytes)
 	return append(append(h.Encode(), r.table...), r.chunks...)
+}
+
+// Text returns an event as text, such as app:tick text=first n=1.
+func Text(e *recording.Event) string {
+	line := e.Probe.Provider + ":" + e.Probe.Name
+	for i, a := range e.Probe.Args {
+		if a.Kind == recording.String {
+			line += fmt.Sprintf(" %s=%s", a.Name, e.Text(i))
+		} else {
+			line += fmt.Sprintf(" %s=%d", a.Name, int64(e.Word(i)))
+		}
+	}
+	return line
 }

@@ -122,7 +122,7 @@ func TestHostile(t *testing.T) {
 	testenv.NeedsRoot(t)
 	const provider = "hostile"
 	e := startExporter(t, provider, anyRule)
-	attacks, programs, reasons := kinds, 3, []string{"time", "probes"}
+	attacks, programs, reasons := kinds, 5, []string{"time", "probes"}
 	if testing.Short() {
 		attacks, programs, reasons = []string{"files", "probes", "mappings", "leases"}, 1, []string{"time", "probes", "descriptors", "mappings", "unresponsive"}
 		require.NoError(t, unix.Prlimit(e.PID(), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1024, Max: 1024}, nil))

@@ -394,7 +394,7 @@ func TestSocketNamesakes(t *testing.T) {
 		wrapped := exec.Command(how[0], slices.Concat(how[1:i], cmd.Args, how[i+1:])...)
 		wrapped.Env = append(os.Environ(), "STAPSDT_DIR="+dir)
 		tr := &tracer{tracetest.Command(t, wrapped), t}
-		watched := min(first, 1) + min(second, 1) // besides others of the user, if all are
+		watched := min(first, 1) + min(second, 1) // -a also watches other programs of the user
 		require.Eventually(t, func() bool {
 			return len(regexp.MustCompile(`process (1|`+pid(both[0])+`|`+pid(both[1])+`)( of another PID namespace)? is watched by its socket`).FindAllString(tr.Dump(), -1)) == watched
 		}, testenv.Patience, time.Millisecond)
