@@ -4,5 +4,5 @@ package proc
 
 import "os"
 
-// Getenv is os.Getenv: what the variables ask for fails on this system, whoever asks for it.
+// Getenv is os.Getenv. This system has nothing that the variables could turn on.
 func Getenv(name string) string { return os.Getenv(name) }
