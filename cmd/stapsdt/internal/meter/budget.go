@@ -66,6 +66,6 @@ func (b *Budget) Check(now time.Time, used time.Duration, units []*Unit) (over [
 		over = append(over, u)
 		total -= cost(u)
 	}
-	b.history = []sample{s} // only the cost from now on counts for the others
+	b.history = nil // the next call begins a new history: until these units are detached, they have more events
 	return over, taken
 }

@@ -85,10 +85,12 @@ func TestBudget(t *testing.T) {
 	require.Equal(t, []string{"a"}, over)
 	require.LessOrEqual(t, after, 200*time.Millisecond)
 
-	// What stays is judged by what it costs then.
+	// What stays is judged by what it costs then. The other one has events until it is detached.
 	l = newTimeline(0.01, "a", "b")
 	over, _, _ = l.steps(100, 0.5, 0.0099)
 	require.Equal(t, []string{"a"}, over)
+	over, _, _ = l.steps(1, 0.5, 0.0099)
+	require.Empty(t, over)
 	over, _, _ = l.steps(100, 0, 0.0099)
 	require.Empty(t, over)
 }
