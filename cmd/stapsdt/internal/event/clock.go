@@ -5,19 +5,12 @@ package event
 import (
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 )
-
-// Now returns CLOCK_MONOTONIC.
-func Now() time.Duration {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
-	return time.Duration(t.Nano())
-}
 
 // Clock finds the time of day of events. Its zero value is ready to use.
 type Clock struct {
-	boot  time.Time     // the time of day at which the clock of Now began
+	boot  time.Time     // the time of day at CLOCK_MONOTONIC began
 	asked time.Duration // when boot was determined
 }
 
@@ -26,12 +19,12 @@ const (
 	clockError    = time.Millisecond
 )
 
-// At returns the time of day of a time by the clock of Now. It reads both clocks again after a second, because the time of day can be set, and
+// At returns the time of day of a time by CLOCK_MONOTONIC. It reads both clocks again after a second, because the time of day can be set, and
 // because the other clock stops while the machine is suspended. Smaller differences between the clocks are ignored, so that events keep their
 // distances.
 func (c *Clock) At(t time.Duration) time.Time {
 	if c.boot.IsZero() || t-c.asked >= clockInterval {
-		c.asked = Now()
+		c.asked = clock.Now()
 		c.adjust(time.Now().Round(0).Add(-c.asked))
 	}
 	return c.boot.Add(t)

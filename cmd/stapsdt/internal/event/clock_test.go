@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/internal/clock"
+
 	"github.com/stretchr/testify/assert"
 )
 
@@ -24,6 +26,6 @@ func TestClock(t *testing.T) {
 	assert.Equal(t, boot.Add(59*time.Minute), c.At(time.Hour))
 
 	c.asked = 0
-	now := Now()
+	now := clock.Now()
 	assert.WithinDuration(t, time.Now(), c.At(max(now, clockInterval)), time.Minute, "it does not ask again")
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 
 	"github.com/cilium/ebpf"
@@ -171,7 +172,7 @@ func (s *Stream) Read(wait time.Duration, drain bool) ([]*Event, error) {
 	}
 	s.reader.SetDeadline(time.Now().Add(wait))
 	// Events that were written before now will have been read when the ring is empty.
-	certain := Now() - Slack
+	certain := clock.Now() - Slack
 	const batch = 4096
 	for i := 0; ; i++ {
 		if i == batch {

@@ -19,6 +19,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -232,7 +233,7 @@ func (k *kernel) Tick() (next time.Duration, more bool, err error) {
 
 // forget records that the events until now were delivered, and drops the processes that have ended.
 func (k *kernel) forget() {
-	now := event.Now()
+	now := clock.Now()
 	for _, f := range k.processes {
 		f.Passed(now)
 	}

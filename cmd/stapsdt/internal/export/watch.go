@@ -9,6 +9,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/export/metric"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -101,7 +102,7 @@ func (w *watch) Tick() (next time.Duration, more bool, err error) {
 	e := w.exporter
 	e.reload()
 	if next := e.reloaded(); next != nil {
-		w.handOver(next, live.Now())
+		w.handOver(next, clock.Now())
 		return 0, false, nil
 	}
 	if e.reloading {

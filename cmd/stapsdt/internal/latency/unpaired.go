@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 )
 
 // unpaired describes the unpaired events of a kind of operation.
@@ -56,7 +56,7 @@ func (t *traced) unpaired() ([]unpaired, error) {
 		return nil, err
 	}
 	slices.SortFunc(open, func(a, b layout.Open) int { return cmp.Compare(a.Since, b.Since) })
-	now := event.Now()
+	now := clock.Now()
 	for i := range open {
 		o := &open[i]
 		if o.Since == 0 || int(o.Kind) >= len(all) {

@@ -10,12 +10,12 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/pods"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
@@ -103,7 +103,7 @@ func newView(to *console.Console, config run.Config, names []string, o *Options)
 // run takes the events.
 func (v *view) run(ctx context.Context) error {
 	if v.stream.Live {
-		v.table.began[0] = event.Now()
+		v.table.began[0] = clock.Now()
 	}
 	return v.stream.Run(ctx, v)
 }
@@ -139,7 +139,7 @@ func (v *view) Tick() (next time.Duration, more bool, err error) {
 	if err := v.show(v.snapshot()); err != nil {
 		return 0, false, err
 	}
-	v.table.turn(event.Now())
+	v.table.turn(clock.Now())
 	v.left--
 	return next, v.left != 0, nil
 }
@@ -148,7 +148,7 @@ func (v *view) Tick() (next time.Duration, more bool, err error) {
 func (v *view) snapshot() *snapshot {
 	at, now := v.lastAt, v.last
 	if v.stream.Live {
-		at, now = time.Now(), event.Now()
+		at, now = time.Now(), clock.Now()
 	}
 	s := v.table.snapshot(at, now, !v.stream.Live)
 	s.lost, s.told = v.stream.Lost(), v.stream.TellsOpen

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/event"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/expose"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/operations"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 )
 
 // openSpans are the spans that have started and not ended.
@@ -119,7 +119,7 @@ func (o *openSpans) sweep() {
 		return
 	}
 	o.purged = time.Now()
-	lives, now := probes.Lives{}, event.Now()
+	lives, now := probes.Lives{}, clock.Now()
 	for key, span := range o.spans {
 		if !lives.Has(int(key.pid)) || now-span.start > longestSpan {
 			o.remove(key)
