@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 )
 
 // knownChunk is what the Reader knows of a chunk: its head, or nothing if its sequence number is 0.
@@ -70,7 +71,7 @@ func (r *Reader) look() ([]place, error) {
 		if !ok {
 			continue
 		}
-		changed = changed || known.sequence != before
+		changed = changed || known.sequence != before && r.isNew(known.reading)
 		s := &r.shards[known.shard]
 		switch p := (place{index: i, chunkHead: known.chunkHead}); {
 		case p.sequence > s.newest:
@@ -104,6 +105,12 @@ func (r *Reader) renew(known *knownChunk, index uint64) (ok bool, err error) {
 	return true, nil
 }
 
+// isNew reports whether a reading is so much newer than those from which the rate was learned that it is learned again.
+func (r *Reader) isNew(reading Reading) bool {
+	const enough = int64(100 * time.Millisecond)
+	return reading.Monotonic-r.learned >= min(enough, (r.learned-r.head.Reading.Monotonic)/4)
+}
+
 // learn learns the rate of the recording's clock from the readings of all chunks.
 func (r *Reader) learn() {
 	r.readings = append(r.readings[:0], r.head.Reading)
@@ -113,4 +120,5 @@ func (r *Reader) learn() {
 		}
 	}
 	r.rate.learn(r.readings)
+	r.learned = r.readings[len(r.readings)-1].Monotonic
 }

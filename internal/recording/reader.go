@@ -35,6 +35,7 @@ type Reader struct {
 	chunks   []knownChunk
 	found    []place
 	readings []Reading
+	learned  int64         // the time by CLOCK_MONOTONIC of the latest reading from which the rate was learned
 	until    time.Duration // by CLOCK_MONOTONIC: Next returns no later event
 	// whole is the time from which on no event is missing, by CLOCK_MONOTONIC and CLOCK_REALTIME, and hole the number of events that are
 	// missing before it and were not counted in missing yet.

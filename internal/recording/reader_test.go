@@ -173,6 +173,28 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// TestClockGoesOn: the rate of the counter is learned again from readings that are much later than the first ones.
+func TestClockGoesOn(t *testing.T) {
+	const second = uint64(time.Second)
+	early, late := newBuilder(Counter), newBuilder(Counter) // of 3 ticks per nanosecond, of which the first readings show 2
+	for _, b := range []*builder{early, late} {
+		b.chunk(chunkHead{sequence: 1, process: 1, reading: Reading{4e6, 2e6, 0}}, newRecord(0, 4e6+200, "", 1))
+	}
+	early.chunk(chunkHead{})
+	late.chunk(chunkHead{sequence: 2, process: 1, before: 1, reading: Reading{3 * second, int64(second), 0}}, newRecord(0, 3*second+300, "", 2))
+	data := early.bytes()
+	r, err := NewReader(bytes.NewReader(data))
+	require.NoError(t, err)
+	for _, want := range []uint64{2e6 + 100, second + 100} {
+		_, err = r.More()
+		require.NoError(t, err)
+		e, err := r.Next()
+		require.NoError(t, err)
+		require.InDelta(t, want, e.Monotonic, 2)
+		copy(data, late.bytes())
+	}
+}
+
 // swapped is a recording of which a chunk is replaced when it is read for the n-th time.
 type swapped struct {
 	data  []byte
