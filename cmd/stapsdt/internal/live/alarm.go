@@ -2,29 +2,28 @@
 
 package live
 
-import (
-	"os"
-	"time"
+import "time"
 
-	"golang.org/x/sys/unix"
-)
-
-// alarm wakes a goroutine after a time, with a timer of the kernel. A Go timer would wake a second thread of the
-// runtime each time, and an idle command would use twice as much processor time.
+// alarm wakes a goroutine after a time. Unlike a Go timer, it does not wake a second thread of the runtime each time: an idle
+// command would use twice as much processor time.
 type alarm struct {
 	rang  <-chan time.Time
-	timer *os.File // timer of the kernel, or nil
-	fd    int      // descriptor of timer, whose method Fd would make it blocking
+	timer *timer // or nil
+	doze  *timer // of sleep, or nil
 	spare *time.Timer
 }
 
+// over is the channel of an alarm that has rung.
+var over = func() <-chan time.Time { c := make(chan time.Time); close(c); return c }()
+
 func newAlarm() *alarm {
-	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	t, err := newTimer()
 	if err != nil {
 		return newSpareAlarm()
 	}
 	rang := make(chan time.Time, 1)
-	a := &alarm{rang: rang, timer: os.NewFile(uintptr(fd), "timerfd"), fd: fd}
+	a := &alarm{rang: rang, timer: t}
+	a.doze, _ = newTimer()
 	go a.wait(rang)
 	return a
 }
@@ -36,11 +35,7 @@ func newSpareAlarm() *alarm {
 
 // wait passes on the times at which the alarm rings until it is closed.
 func (a *alarm) wait(rang chan<- time.Time) {
-	var expirations [8]byte
-	for {
-		if _, err := a.timer.Read(expirations[:]); err != nil {
-			return
-		}
+	for a.timer.wait() == nil {
 		select {
 		case rang <- time.Time{}:
 		default:
@@ -54,16 +49,26 @@ func (a *alarm) set(after time.Duration) {
 		a.spare.Reset(after)
 		return
 	}
-	spec := &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(after, 1)))}
-	if err := unix.TimerfdSettime(a.fd, 0, spec, nil); err != nil {
-		panic(err) // it is a timer, and the time is valid
+	a.timer.set(after)
+}
+
+// sleep lets the calling goroutine sleep, and reports whether it did. It takes less of a processor than an alarm, for which
+// another goroutine wakes first.
+func (a *alarm) sleep(d time.Duration) bool {
+	if a.doze == nil {
+		return false
 	}
+	a.doze.set(d)
+	return a.doze.wait() == nil
 }
 
 func (a *alarm) close() {
-	if a.timer != nil {
-		a.timer.Close()
-	} else {
+	if a.timer == nil {
 		a.spare.Stop()
+		return
+	}
+	a.timer.Close()
+	if a.doze != nil {
+		a.doze.Close()
 	}
 }

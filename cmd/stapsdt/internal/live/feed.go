@@ -18,10 +18,9 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/wire"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -29,14 +28,14 @@ const (
 	// were found, and longest is the maximum pause otherwise. After the time idle without events, the pause is up to
 	// longestIdle: within it, five million events a second do not fill the memory of a program with at least idleRing.
 	shortest    = time.Millisecond
-	longestBusy = 8 * time.Millisecond
+	longestBusy = 25 * time.Millisecond
 	longest     = 50 * time.Millisecond
 	longestIdle = 100 * time.Millisecond
 	idle        = 5 * time.Second
 	idleRing    = 16 << 20
 	// share is the part of the memory that may be filled between two looks, as 1/share. eventBytes is the size of an event
 	// in the memory.
-	share      = 64
+	share      = 16
 	eventBytes = 64
 	// lookShare is the part of a processor that the search for events takes, without the events, as 1/lookShare.
 	lookShare = 10
@@ -173,7 +172,13 @@ func (f *Feed) follow(ctx context.Context, c Consumer) error {
 		}
 		l.last, l.ago = wait, time.Since(found)
 		wait = l.pause()
-		alarm.set(min(wait, next))
+		next = min(wait, next)
+		rang := alarm.rang
+		if l.events > 0 && alarm.sleep(next) {
+			rang = over
+		} else {
+			alarm.set(next)
+		}
 		select {
 		case <-ctx.Done():
 		case <-f.wake:
@@ -182,7 +187,7 @@ func (f *Feed) follow(ctx context.Context, c Consumer) error {
 		case all := <-f.scans:
 			f.scanning = false
 			f.dial(all)
-		case <-alarm.rang:
+		case <-rang:
 		}
 	}
 	return nil
@@ -217,13 +222,6 @@ func (f *Feed) scan() {
 	}()
 }
 
-// Now returns the time of CLOCK_MONOTONIC.
-func Now() time.Duration {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
-	return time.Duration(ts.Nano())
-}
-
 // look is a search of the programs' memory for events.
 type look struct {
 	last, took time.Duration // the pause before it, and the duration of the search
@@ -234,7 +232,7 @@ type look struct {
 	programs   int
 }
 
-// pause returns the time until the next look. While events come, about a 64th of the memory is filled meanwhile. The
+// pause returns the time until the next look. While events come, about a 16th of the memory is filled meanwhile. The
 // duration of a look counts up to a limit, because a busy machine may have delayed it while the memory was filling.
 func (l *look) pause() time.Duration {
 	next := min(2*l.last, longest)
@@ -253,7 +251,7 @@ func (l *look) pause() time.Duration {
 // deliverRecent delivers the events whose order is final by now, and returns the look.
 func (f *Feed) deliverRecent(ctx context.Context, c Consumer) (*look, error) {
 	before, _ := f.Position()
-	if _, err := f.deliver(ctx, c, Now()-slack); err != nil {
+	if _, err := f.deliver(ctx, c, clock.Now()-slack); err != nil {
 		return nil, err
 	}
 	after, more := f.Position()
@@ -298,7 +296,7 @@ func (f *Feed) deliverAll(c Consumer) error {
 			return err
 		}
 	}
-	_, err := f.deliver(context.Background(), c, Now()) // delivers nothing, but records the time until which events were delivered
+	_, err := f.deliver(context.Background(), c, clock.Now()) // delivers nothing, but records the time until which events were delivered
 	return err
 }
 

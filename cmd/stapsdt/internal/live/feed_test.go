@@ -18,10 +18,10 @@ func TestPause(t *testing.T) {
 		look look
 		want time.Duration
 	}{
-		{"many events", look{last: 50 * ms, events: 1_000_000, took: 50 * µs}, ms},
-		{"five million a second", look{last: 2 * ms, events: 10_000, took: 50 * µs}, 1638400 * time.Nanosecond},
+		{"many events", look{last: 50 * ms, events: 10_000_000, took: 50 * µs}, ms},
+		{"five million a second", look{last: 8 * ms, events: 40_000, took: 50 * µs}, 6553600 * time.Nanosecond},
 		{"few events", look{last: ms, events: 10, took: 50 * µs}, 2 * ms},
-		{"few events, for a while", look{last: 8 * ms, events: 80, took: 50 * µs}, 8 * ms},
+		{"few events, for a while", look{last: 25 * ms, events: 80, took: 50 * µs}, 25 * ms},
 		{"an event that is too young", look{last: 50 * ms, more: true, took: 50 * µs}, ms},
 		{"none", look{last: ms, took: 10 * µs, ago: 2 * ms}, 2 * ms},
 		{"none for a while", look{last: 32 * ms, took: 10 * µs, ago: 100 * ms}, 50 * ms},
@@ -29,7 +29,7 @@ func TestPause(t *testing.T) {
 		{"none for long, in little memory", look{last: 50 * ms, took: 10 * µs, ago: time.Minute, size: idleRing - 1}, 50 * ms},
 		{"events of one of many programs", look{last: ms, events: 10, took: ms, programs: 1000}, 10 * ms},
 		{"many programs", look{last: 50 * ms, took: 30 * ms, ago: 100 * ms, programs: 1000}, 300 * ms},
-		{"the look had to wait, and the memory fills", look{last: ms, events: 1_000_000, took: 30 * ms}, ms},
+		{"the look had to wait, and the memory fills", look{last: ms, events: 10_000_000, took: 30 * ms}, ms},
 	} {
 		if c.look.size == 0 {
 			c.look.size = size
@@ -48,6 +48,12 @@ func TestAlarm(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(began), 20*time.Millisecond)
 		a.set(0)
 		<-a.rang
+		began = time.Now()
+		if a.sleep(20 * time.Millisecond) {
+			require.GreaterOrEqual(t, time.Since(began), 20*time.Millisecond)
+		} else {
+			require.Nil(t, a.timer)
+		}
 		a.close()
 	}
 }
