@@ -52,17 +52,23 @@ type Row[S Subject] struct {
 	Buckets layout.Tallies
 	Stack   *symbol.Stack
 
-	key        string
-	last       *layout.Tally // the last result of bucket, with its index
-	lastBucket int
+	key    string
+	recent [32]recentTally
+}
+
+// recentTally is the last tally with a hash. Most events are in one of these.
+type recentTally struct {
+	*layout.Tally
+	bucket int
 }
 
 // bucket returns the tally of a bucket, and adds it if there is none.
 func (r *Row[S]) bucket(i int) *layout.Tally {
-	if r.last == nil || r.lastBucket != i {
-		r.last, r.lastBucket = r.Buckets.Of(i), i
+	recent := &r.recent[uint(i)%uint(len(r.recent))]
+	if recent.Tally == nil || recent.bucket != i {
+		*recent = recentTally{r.Buckets.Of(i), i}
 	}
-	return r.last
+	return recent.Tally
 }
 
 // maxRows and maxBytes bound a table with keys. A histogram's rows grow with the number of processors, so maxBytes is

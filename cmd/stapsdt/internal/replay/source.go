@@ -278,9 +278,10 @@ func (s *Source) Next() (*recording.Event, *File, error) {
 			s.active = s.active[1:]
 			return nil, f, fmt.Errorf("%s: %w", f.Path, err)
 		}
-		if !more {
+		switch {
+		case !more:
 			s.active = s.active[1:]
-		} else {
+		case len(s.active) > 1:
 			s.settle()
 		}
 	}
