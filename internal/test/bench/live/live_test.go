@@ -172,60 +172,80 @@ func BenchmarkFirst(b *testing.B) {
 }
 
 // BenchmarkServer measures how many commands a server answers that fires twice at each: unwatched, with a histogram by its socket,
-// and with one by the kernel. Each round measures all three, and the figures are medians.
+// and with one by the kernel. The machine's own speed varies, so three servers run in turn, for a fraction of a second each. The
+// figures are medians.
 func BenchmarkServer(b *testing.B) {
 	testenv.NeedsRoot(b)
 	client := testenv.NeedsTool(b, "redis-benchmark", "redis-tools")
-	p, port := startSubject(b, "serve")
-	ways := []string{"", "socket", "kernel"}
-	rates := map[string][]float64{}
-	for range 9 {
-		for _, via := range ways {
-			rates[via] = append(rates[via], serverRate(b, p, client, port, via))
-		}
+	const rounds = 150
+	var servers []*watched
+	for _, via := range []string{"", "socket", "kernel"} {
+		servers = append(servers, startWatched(b, via))
 	}
-	median := func(way string, of func(i int) float64) float64 {
-		var all []float64
-		for i := range rates[way] {
-			all = append(all, of(i))
+	for range rounds {
+		for _, s := range servers {
+			s.rates = append(s.rates, s.rate(b, client))
 		}
-		slices.Sort(all)
-		return all[len(all)/2]
 	}
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(median("", func(i int) float64 { return rates[""][i] }), "unwatched/s")
-	for _, via := range ways[1:] {
-		b.ReportMetric(median(via, func(i int) float64 { return rates[via][i] }), via+"/s")
-		b.ReportMetric(median(via, func(i int) float64 { return 100 * (1 - rates[via][i]/rates[""][i]) }), via+"-%slower")
+	unwatched := servers[0].rates
+	b.ReportMetric(median(unwatched), "unwatched/s")
+	for _, s := range servers[1:] {
+		s.end(b, rounds)
+		var slower []float64
+		for i, rate := range s.rates {
+			slower = append(slower, 100*(1-rate/unwatched[i]))
+		}
+		b.ReportMetric(median(s.rates), s.via+"/s")
+		b.ReportMetric(median(slower), s.via+"-%slower")
 	}
 }
 
-// serverRate returns how many commands a second the server answers.
-func serverRate(b *testing.B, p *tracetest.Process, client, port, via string) float64 {
+func median(all []float64) float64 { return slices.Sorted(slices.Values(all))[len(all)/2] }
+
+// watched is a server with the command that watches it, if any.
+type watched struct {
+	via, port string
+	watcher   *exec.Cmd // or nil
+	out       strings.Builder
+	rates     []float64
+}
+
+// requests is the number of commands that a server answers in a round.
+const requests = 100_000
+
+func startWatched(b *testing.B, via string) *watched {
 	b.Helper()
-	const requests = 1_000_000
-	var watcher *exec.Cmd
-	var out strings.Builder
+	p, port := startSubject(b, "serve")
+	s := &watched{via: via, port: port}
 	if via != "" {
-		watcher = exec.Command(command(b), "hist", "-o", "json", "--via", via, "-p", strconv.Itoa(p.PID()), "live:command__end", "elapsed")
-		watcher.Stdout, watcher.Stderr = &out, os.Stderr
-		require.NoError(b, watcher.Start())
-		time.Sleep(500 * time.Millisecond) // it watches by then, or the count below is too small
+		s.watcher = exec.Command(command(b), "hist", "-o", "json", "--via", via, "-p", strconv.Itoa(p.PID()), "live:command__end", "elapsed")
+		s.watcher.Stdout, s.watcher.Stderr = &s.out, os.Stderr
+		require.NoError(b, s.watcher.Start())
+		time.Sleep(500 * time.Millisecond) // it watches by then, or the count at the end is too small
 	}
-	report, err := exec.Command(client, "-p", port, "-t", "set", "-n", strconv.Itoa(requests), "-c", "20", "-P", "16", "-q").CombinedOutput()
+	return s
+}
+
+// rate returns how many commands a second the server answers.
+func (s *watched) rate(b *testing.B, client string) float64 {
+	b.Helper()
+	report, err := exec.Command(client, "-p", s.port, "-t", "set", "-n", strconv.Itoa(requests), "-c", "20", "-P", "16", "-q").CombinedOutput()
 	require.NoError(b, err, "%s", report)
 	match := regexp.MustCompile(`SET: ([\d.]+) requests per second`).FindAllSubmatch(report, -1)
 	require.NotEmpty(b, match, "%s", report)
-	rate := tracetest.Must(strconv.ParseFloat(string(match[len(match)-1][1]), 64))(b)
-	if watcher != nil {
-		require.NoError(b, watcher.Process.Signal(os.Interrupt))
-		require.NoError(b, watcher.Wait())
-		total := totals{}
-		require.NoError(b, total.read(strings.NewReader(out.String()), "hist"))
-		require.EqualValues(b, requests+2, total.seen, "the client asks for the configuration first")
-		require.Zero(b, total.lost)
-	}
-	return rate
+	return tracetest.Must(strconv.ParseFloat(string(match[len(match)-1][1]), 64))(b)
+}
+
+// end ends the watcher, which must have seen each command.
+func (s *watched) end(b *testing.B, rounds int) {
+	b.Helper()
+	require.NoError(b, s.watcher.Process.Signal(os.Interrupt))
+	require.NoError(b, s.watcher.Wait())
+	total := totals{}
+	require.NoError(b, total.read(strings.NewReader(s.out.String()), "hist"))
+	require.EqualValues(b, rounds*(requests+2), total.seen, "each client asks for the configuration first")
+	require.Zero(b, total.lost)
 }
 
 // BenchmarkIdle measures what the command takes of a processor while nothing happens, for 20 seconds.
