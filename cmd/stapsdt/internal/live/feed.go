@@ -144,7 +144,10 @@ func (f *Feed) Run(ctx context.Context, c Consumer) error {
 
 // follow delivers events until there is a reason to end the run.
 func (f *Feed) follow(ctx context.Context, c Consumer) error {
-	alarm := newAlarm()
+	alarm, err := newAlarm()
+	if err != nil {
+		return err
+	}
 	defer alarm.close()
 	wait, scanned := shortest, time.Now()
 	for found := scanned; ctx.Err() == nil; {
@@ -174,10 +177,11 @@ func (f *Feed) follow(ctx context.Context, c Consumer) error {
 		wait = l.pause()
 		next = min(wait, next)
 		rang := alarm.rang
-		if l.events > 0 && alarm.sleep(next) {
-			rang = over
-		} else {
+		if l.events == 0 {
 			alarm.set(next)
+		} else {
+			alarm.sleep(next)
+			rang = over
 		}
 		select {
 		case <-ctx.Done():
