@@ -89,6 +89,36 @@ func sources() []operated {
 	}
 }
 
+// TestReload: what looks at operations goes on when the probes are unloaded and loaded again.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	for _, source := range sources() {
+		t.Run(source.name, func(t *testing.T) {
+			act := func(p *tracetest.Process) {
+				tell(p, "requests 4")
+				tell(p, "reload")
+				if source.name == "kernel" {
+					allTraced(t, p, true)
+				}
+				tell(p, "requests 3")
+			}
+			require.Len(t, lines[grown](t, source.run(t, act, "tree", "-o", "json").stdout), 7)
+			counts := map[string]int{}
+			for _, o := range lastScreen(t, source.run(t, act, "top", "-o", "json")).Operations {
+				counts[o.Operation] += o.Count
+			}
+			require.Equal(t, map[string]int{"operator:request": 7, "operator:query": 14}, counts)
+			clear(counts)
+			for _, e := range drawnBy(t, source, "perfetto", act, "operator:*") {
+				if e.Ph == "X" {
+					counts[e.Name]++
+				}
+			}
+			require.Equal(t, map[string]int{"operator:request": 7, "operator:query": 14}, counts)
+		})
+	}
+}
+
 // TestFromEnough: -n ends what reads a recording, without an error.
 func TestFromEnough(t *testing.T) {
 	t.Parallel()
