@@ -20,4 +20,4 @@ need g++=g++ musl-gcc=musl-tools valgrind=valgrind gdb=gdb ip=iproute2 openssl=o
 	/usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring shellcheck=shellcheck \
 	"chromium=chromium|chromium-browser" promtool=prometheus \
 	perl=perl /usr/share/doc/libffi-platypus-perl=libffi-platypus-perl /usr/bin/ruby=ruby /usr/bin/php=php-cli node=nodejs npm=npm \
-	javac=default-jdk-headless
+	javac=default-jdk-headless runsc=runsc

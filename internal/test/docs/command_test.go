@@ -135,4 +135,23 @@ func TestGuideWithoutRoot(t *testing.T) {
 			follow(c)
 		}
 	}
+	t.Run("gVisor", func(t *testing.T) { watchInGVisor(t, g, blocks[1].command) })
+}
+
+// watchInGVisor watches the program from its own sandbox. gVisor has no BPF, and lists no sockets.
+func watchInGVisor(t *testing.T, g *guide, start string) {
+	testenv.Long(t, "gVisor starts, with a kernel of its own")
+	runsc := testenv.NeedsTool(t, "runsc", "runsc")
+	require.NoError(t, os.WriteFile(filepath.Join(g.dir, "inside"), []byte("cd "+g.dir+"\n"+start+` &
+until ./stapsdt list -p $! | grep -x "process $!, by its socket"; do sleep 0.1; done
+./stapsdt trace -p $! 'shop:*' -n 1 -o json
+./stapsdt count -a 'shop:*' -d 200ms -o json
+./stapsdt stack -p $! shop:request__done -n 1
+kill $!
+`), 0o644))
+	out := g.run(t, "env STAPSDT_DIR="+g.dir+"/tmp/inside "+runsc+" --network=none --ignore-cgroups do "+
+		"setpriv --reuid 4242 --regid 4242 --clear-groups --no-new-privs bash "+g.dir+"/inside 2>&1 | cat") // it does not append to a file
+	require.Contains(t, out, `"probe":"request__done"`)
+	require.Regexp(t, `"count":[1-9]`, out)
+	require.Contains(t, out, "only the kernel can do this (stack)")
 }
