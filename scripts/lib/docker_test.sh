@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the images of the Dockerfile and runs the commands of docs/containers.md, with their
-# bpftrace and with the newest one, and those of docs/recording.md on a container that is killed for
-# its memory. It needs root.
+# bpftrace and with the newest one, without privileges on the program of docs/without-root.md, and those of
+# docs/recording.md on a container that is killed for its memory. It needs root.
 #
 #   docker_test.sh [--built]
 #
@@ -19,11 +19,11 @@ cd "$(dirname "$0")/../.."
 need bpftrace=bpftrace curl=curl docker=docker.io /usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring
 [ "$(id -u)" -eq 0 ] || { echo "This attaches tracers: run it as root." >&2; exit 2; }
 
-app=docs$$ newest=newest$$ shop=shop$$ mounted=
+app=docs$$ newest=newest$$ shop=shop$$ listening=listening$$ mounted=
 volume=$(mktemp -d -p /dev/shm)
 cleanup() {
-	docker rm -f "$app" "$shop" >/dev/null 2>&1 || true
-	docker rmi "$newest" "$shop" >/dev/null 2>&1 || true
+	docker rm -f "$app" "$shop" "$listening" "$listening-2" >/dev/null 2>&1 || true
+	docker rmi "$newest" "$shop" "$listening" >/dev/null 2>&1 || true
 	rm -rf "$volume"
 	[ -z "$mounted" ] || umount /sys/kernel/tracing
 	finish
@@ -83,6 +83,31 @@ killed() { says "$1" "$(recording 'docker inspect')"; }
 
 go build -C cmd/stapsdt -o "$work/stapsdt" .
 PATH=$work:$PATH
+
+# unprivileged N: the Nth command of docs/containers.md's section on that, for an image, containers and a directory of this run.
+unprivileged() {
+	awk -v n="$1" '/^## / { on = $0 == "## Without privileges" } on && /^    \$ / && --n == 0' docs/containers.md |
+		sed "s/^    . docker run/docker run --network none/;s/--name shop/--name $listening/;s/:shop IMAGE/:$listening $listening/;s/ IMAGE / $listening /
+			s/ run --network none -d --user / run --network none -d --name $listening-2 --user /;s/\/run\/shop/${volume//\//\\/}\/run/g"
+}
+mkdir -p "$work/module" "$work/image/tmp"
+chmod 1777 "$work/image/tmp"
+awk '/^```go$/ { on = 1; next } /^```$/ { on = 0 } on' docs/without-root.md >"$work/module/main.go"
+check "an image of a program that listens" bash -ec "
+	export CGO_ENABLED=0
+	go build -C cmd/stapsdt -o $work/image .
+	export GOWORK=off GOFLAGS=-mod=mod
+	cd $work/module
+	go mod init shop
+	go mod edit -require github.com/go-stapsdt/stapsdt@v0.0.0 -replace github.com/go-stapsdt/stapsdt=$PWD
+	go build -o $work/image .
+	tar -C $work/image -c . | docker import - $listening"
+check "docker run a program that listens" bash -c "$(unprivileged 1)"
+check "the command in its PID namespace" eventually says 'shop:request__done .*status=200' "$(unprivileged 2)"
+install -d -o 1000 "$volume/run"
+check "docker run a program that listens in a volume" bash -c "$(unprivileged 3)"
+check "the command with this volume" eventually says 'shop:request__done .*status=200' "$(unprivileged 4)"
+
 check "an image of the shop" bash -ec "$(recording image; recording CGO_ENABLED; recording printf)"
 check "docker run shop" bash -ec "$(recording mkdir; recording 'docker run')"
 check "the shop serves" eventually serves
