@@ -13,7 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
-	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/internal/recording/steptest"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -69,13 +69,6 @@ func must(err error) {
 // killed, the recording has whole records, and the numbers that are seen, lost and missing at the end are
 // those that were recorded.
 func TestEveryInstruction(t *testing.T) {
-	testenv.NotEmulated(t, "it traces itself")
-	// The recording is read before an instruction is executed for the first times, because most steps copy
-	// texts.
-	steps, often := 40_000, 5
-	if testing.Short() {
-		steps, often = 2_000, 2
-	}
 	for _, counter := range []string{"", "yes"} {
 		t.Run("counter="+counter, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "recording")
@@ -95,36 +88,7 @@ func TestEveryInstruction(t *testing.T) {
 			require.NoError(t, err)
 			defer f.Close()
 
-			runtime.LockOSThread() // that traces
-			defer runtime.UnlockOSThread()
-			wait := func(tid int) {
-				var status unix.WaitStatus
-				_, err := unix.Wait4(tid, &status, unix.WALL, nil)
-				require.NoError(t, err)
-				require.True(t, status.Stopped(), "%#x", status)
-			}
-			testenv.Needs(t, "ptrace", unix.PtraceAttach(tid))
-			defer unix.PtraceDetach(tid)
-			wait(tid)
-			first := committed(t, f)
-			before, unread := first, false
-			visits := map[uint64]int{} // of each instruction
-			var regs unix.PtraceRegs
-			for range steps {
-				require.NoError(t, unix.PtraceGetRegs(tid, &regs))
-				pc := regs.PC()
-				if visits[pc]++; visits[pc] > often {
-					unread = true
-				} else {
-					all := committed(t, f)
-					require.GreaterOrEqual(t, all, before)
-					require.True(t, unread || all <= before+1, "%d after %d", all, before)
-					before, unread = all, false
-				}
-				require.NoError(t, unix.PtraceSingleStep(tid))
-				wait(tid)
-			}
-			t.Logf("stepped through %d instructions, and %d records", len(visits), before-first)
+			steptest.EachInstruction(t, tid, func() uint64 { return committed(t, f) })
 		})
 	}
 }

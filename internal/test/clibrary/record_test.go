@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
+	"github.com/go-stapsdt/stapsdt/internal/recording/steptest"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
@@ -27,7 +28,7 @@ import (
 func TestRecordings(t *testing.T) {
 	program := build(t) + "/app"
 	for name, test := range map[string]func(t *testing.T, program string){
-		"values": testRecorded, "overtaken": testOvertaken, "killed": testKilled,
+		"values": testRecorded, "overtaken": testOvertaken, "killed": testKilled, "every instruction": testEveryInstruction,
 		"refuses": testRecordRefuses, "own": testOwnRecording, "dlclose": testRecordDlclose, "set-user-ID": testRecordIgnored,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, program) })
@@ -94,10 +95,14 @@ func longest(t *testing.T, r *recording.Reader) (text string) {
 
 // storm is what a reader knows of the events of the program's threads.
 type storm struct {
-	next map[uint64]uint64
-	tids map[uint64]uint32
-	seen uint64
+	longest uint64 // text
+	next    map[uint64]uint64
+	tids    map[uint64]uint32
+	seen    uint64
 }
+
+// letters are the beginning of each text.
+var letters = strings.Repeat("abcdefghijklmnopqrstuvwxyz", 200)
 
 // read reads what there is, and requires that each event is whole and that those of each thread are in
 // their order.
@@ -113,7 +118,7 @@ func (s *storm) read(t *testing.T, r *recording.Reader, pid int) {
 		require.NoError(t, err)
 		thread, n := e.Word(0), e.Word(1)
 		require.Equal(t, (thread<<60^n)*0x9e3779b97f4a7c15, e.Word(2))
-		require.Equal(t, "abcdefghijklmnopqrstuvwxyz"[:n%27], string(e.Text(3)))
+		require.Equal(t, letters[:n%(s.longest+1)], string(e.Text(3)))
 		require.GreaterOrEqual(t, n, s.next[thread], "thread %d", thread)
 		require.EqualValues(t, pid, e.PID)
 		if _, ok := s.tids[thread]; !ok {
@@ -127,14 +132,14 @@ func (s *storm) read(t *testing.T, r *recording.Reader, pid int) {
 }
 
 func newStorm() *storm {
-	return &storm{next: map[uint64]uint64{}, tids: map[uint64]uint32{}}
+	return &storm{longest: 26, next: map[uint64]uint64{}, tids: map[uint64]uint32{}}
 }
 
 // testOvertaken: a reader that writers overtake all the time finds whole records only, and what it has seen and
 // lost is what was fired.
 func testOvertaken(t *testing.T, program string) {
 	path := filepath.Join(t.TempDir(), "capp.rec")
-	app := start(t, program, "STAPSDT_RECORD="+path+",1M", "storm", "4")
+	app := start(t, program, "STAPSDT_RECORD="+path+",1M", "storm", "4", "26")
 	r, s := open(t, path), newStorm()
 	for end := time.Now().Add(testenv.Patience); r.Lost() == 0 && time.Now().Before(end); {
 		time.Sleep(50 * time.Millisecond) // in which the writers may come around
@@ -161,7 +166,7 @@ func testKilled(t *testing.T, program string) {
 	}
 	seen := uint64(0)
 	for range rounds {
-		app := start(t, program, "STAPSDT_RECORD="+path+",1M", "storm", "4")
+		app := start(t, program, "STAPSDT_RECORD="+path+",1M", "storm", "4", "26")
 		r, s := open(t, path), newStorm()
 		require.Eventually(t, func() bool { s.read(t, r, app.PID()); return s.seen > 0 }, testenv.Patience, time.Millisecond)
 		time.Sleep(rand.N(20 * time.Millisecond))
@@ -181,6 +186,29 @@ func testKilled(t *testing.T, program string) {
 	kept := tracetest.Must(filepath.Glob(path + "-*"))(t)
 	require.Len(t, kept, min(rounds-1, 5))
 	t.Logf("%d kills left %d events", rounds, seen)
+}
+
+// testEveryInstruction: whenever the process is killed, its recording has whole records, and the numbers of those that are seen and
+// lost are right.
+func testEveryInstruction(t *testing.T, program string) {
+	path := filepath.Join(t.TempDir(), "capp.rec")
+	app := start(t, program, "STAPSDT_RECORD="+path+",1M", "storm", "1", "4000") // long texts, so that chunks are soon full
+	f := tracetest.Must(os.Open(path))(t)
+	defer f.Close()
+	read := func() *storm {
+		r, s := tracetest.Must(recording.NewReader(f))(t), newStorm()
+		s.longest = 4000
+		s.read(t, r, app.PID())
+		s.seen += r.Lost()
+		return s
+	}
+	tid := uint32(0)
+	require.Eventually(t, func() bool { tid = read().tids[0]; return tid != 0 }, testenv.Patience, time.Millisecond)
+	steptest.EachInstruction(t, int(tid), func() uint64 {
+		s := read()
+		require.Equal(t, s.next[0], s.seen)
+		return s.seen
+	})
 }
 
 // testOwnRecording: what the program asks for takes the place of what its environment asks for.

@@ -254,7 +254,7 @@ func testLimits(t *testing.T, program string) {
 
 // testHostile: whatever is sent, the program lives and serves others.
 func testHostile(t *testing.T, program string) {
-	l := listen(t, program, "storm", "2")
+	l := listen(t, program, "storm", "2", "26")
 	random := rand.New(rand.NewPCG(1, 2))
 	hello := wire.Hello{Major: wire.Major}
 	patterns := all(1 << 20)
@@ -422,7 +422,7 @@ func testCommand(t *testing.T, program string) {
 	}
 	require.NoError(t, os.Chown(dir, 65533, 65533))
 	user := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65533, Gid: 65533}}
-	cmd := exec.Command(dir+"/app", "storm", "1")
+	cmd := exec.Command(dir+"/app", "storm", "1", "26")
 	long := dir + "/" + strings.Repeat("x", 100) // an address has room for 107 bytes
 	require.NoError(t, os.Mkdir(long, 0o755))
 	require.NoError(t, os.Chown(long, 65533, 65533))

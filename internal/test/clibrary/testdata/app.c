@@ -1,5 +1,5 @@
 /*
- * A program with the C library: app values, or app storm THREADS. It says "ready", obeys the lines of its input, and ends
+ * A program with the C library: app values, or app storm THREADS LONGEST. It says "ready", obeys the lines of its input, and ends
  * at their end.
  */
 #define _GNU_SOURCE
@@ -56,16 +56,19 @@ static void fire_values(void)
 
 static atomic_uint started;
 static atomic_bool ending;
+static size_t longest_text;
 
 /* storm fires events that say whether they are whole, in the order of n. */
 static void *storm(void *argument)
 {
-	const char *letters = "abcdefghijklmnopqrstuvwxyz";
 	uint64_t thread = (uint64_t)(uintptr_t)argument, n;
-	char text[27];
+	char letters[4096], text[sizeof letters];
+
+	for (size_t i = 0; i < sizeof letters; i++)
+		letters[i] = (char)('a' + i % 26);
 
 	for (n = 0; !atomic_load_explicit(&ending, memory_order_relaxed); n++) {
-		size_t length = n % 27;
+		size_t length = n % (longest_text + 1);
 
 		memcpy(text, letters, length);
 		text[length] = '\0';
@@ -128,12 +131,13 @@ static void obey(const char *line)
 
 int main(int argc, char **argv)
 {
-	unsigned threads = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
+	unsigned threads = argc > 3 ? (unsigned)atoi(argv[2]) : 0;
 	unsigned long long total = 0;
 	pthread_t all[16];
 	char line[128];
 	void *fired;
 
+	longest_text = argc > 3 ? (size_t)atoi(argv[3]) : 0;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	define();
 	if (argc > 1 && strcmp(argv[1], "values") == 0)
