@@ -344,6 +344,11 @@ func testStopListening(t *testing.T, program string) {
 }
 
 func (l *listener) stops(t *testing.T) {
+	status := string(tracetest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/status", l.PID())))(t))
+	data := 0 // kB, of which a thread's stack usually takes 8,192
+	_, err := fmt.Sscan(status[strings.Index(status, "VmData:")+len("VmData:"):], &data)
+	require.NoError(t, err)
+	require.Less(t, data, 4096)
 	l.Say("listen") // wins over the environment
 	require.Equal(t, "0", l.Expect("listens ", testenv.Patience))
 	for range 3 {

@@ -15,7 +15,7 @@
 #include "libstapsdt.h"
 
 static SDTProvider_t *provider;
-static SDTProbe_t *probe;
+static SDTProbe_t *probe, *text_probe;
 
 /* now is this thread's time on a processor: what other jobs take of the machine is not in it. */
 static double now(void)
@@ -59,6 +59,16 @@ static double fire(long n)
 
 	for (long i = 0; i < n; i++)
 		probeFire(probe, (uint64_t)i, (uint64_t)200);
+	return now() - start;
+}
+
+static double text(long n)
+{
+	uint64_t string = (uint64_t)(uintptr_t) "0123456789abcdef";
+	double start = now();
+
+	for (long i = 0; i < n; i++)
+		probeFire(text_probe, string, (uint64_t)200);
 	return now() - start;
 }
 
@@ -177,6 +187,7 @@ static const struct {
 	{"sdt", sdt},
 	{"call", call},
 	{"fire", fire},
+	{"text", text},
 	{"enabled", enabled},
 	{"loadnew", load_file},
 	{"loadmemory", load_memory},
@@ -192,6 +203,7 @@ int main(void)
 
 	provider = providerInit("bench");
 	probe = providerAddProbe(provider, "two", 2, uint64, int32);
+	text_probe = providerAddProbe(provider, "text", 2, sdt_string, int32);
 	providerUseMemfd(provider, memfd_disabled);
 	if (providerLoad(provider) != 0)
 		die(provider);

@@ -94,7 +94,7 @@ func insideCases() []measurement {
 		list = append(list, fires(subject, "inside", n, "watchedtext")...)
 		list = append(list, allocations(subject, "inside", 10_000, insideRows...)...)
 	}
-	return list
+	return append(list, fires(cRecorded, "inside", n, "fire", "text")...)
 }
 
 // outsideCases are the events that another process sees.

@@ -33,6 +33,9 @@ func cSubject(kind string) string { return "c-" + kind }
 // chosen is the C program whose sites are those that this kernel gets.
 func chosen() string { return cSubject(site.Chosen().Name) }
 
+// cRecorded is that program, which records to a file.
+const cRecorded = "c-recorded"
+
 // siteKinds are the kinds of site that are measured in C: those that any kernel
 // attaches to, and the one that this kernel gets.
 func siteKinds() []string {
@@ -55,6 +58,7 @@ func startSubjects(t testing.TB) subjects {
 	for _, kind := range siteKinds() {
 		all.start(t, cSubject(kind), exec.Command(copyProgram(t, "csubject", kind)), "STAPSDT_SITE="+kind)
 	}
+	all.start(t, cRecorded, exec.Command(copyProgram(t, "csubject", cRecorded)), "STAPSDT_RECORD="+filepath.Join(*images, "c.rec"))
 	return all
 }
 
