@@ -27,6 +27,8 @@ type language struct {
 	installed, packages string
 	// build runs in the binding's directory before the programs do.
 	build, command string
+	// example runs the binding's own example.
+	example string
 	// exceptions are the classes for a defect of the definition, a wrong number of values, a
 	// value of another kind, and one that is out of range.
 	failure, count, kind, size string
@@ -36,17 +38,22 @@ type language struct {
 
 var table = []language{
 	{"python", "python3 -c 'import ctypes'", "python3", "",
-		"env PYTHONPATH=BINDING python3 CHECK/check.py", "Error", "TypeError", "TypeError", "OverflowError", false},
+		"env PYTHONPATH=BINDING python3 CHECK/check.py", "env PYTHONPATH=BINDING python3 BINDING/tasks.py",
+		"Error", "TypeError", "TypeError", "OverflowError", false},
 	{"perl", "perl -MFFI::Platypus -e 1", "libffi-platypus-perl", "",
-		"perl -IBINDING CHECK/check.pl", "died", "died", "died", "died", false},
+		"perl -IBINDING CHECK/check.pl", "perl -IBINDING BINDING/tasks.pl",
+		"died", "died", "died", "died", false},
 	{"ruby", "ruby -rfiddle -e 1", "ruby", "",
-		"ruby -IBINDING CHECK/check.rb", "Stapsdt::Error", "ArgumentError", "TypeError", "RangeError", true},
+		"ruby -IBINDING CHECK/check.rb", "ruby -IBINDING BINDING/tasks.rb",
+		"Stapsdt::Error", "ArgumentError", "TypeError", "RangeError", true},
 	{"node", "node --version && npm --version", "nodejs npm", "npm install --silent",
-		"env NODE_PATH=BINDING node CHECK/check.js", "Error", "TypeError", "TypeError", "RangeError", false},
+		"env NODE_PATH=BINDING node CHECK/check.js", "env NODE_PATH=BINDING node BINDING/tasks.js",
+		"Error", "TypeError", "TypeError", "RangeError", false},
 	{"php", "php -r 'exit(class_exists(\"FFI\") ? 0 : 1);'", "php-cli", "",
-		"php -d include_path=BINDING CHECK/check.php", `Stapsdt\Error`, "ArgumentCountError", "TypeError", "ValueError", false},
+		"php -d include_path=BINDING CHECK/check.php", "php -d include_path=BINDING BINDING/tasks.php",
+		`Stapsdt\Error`, "ArgumentCountError", "TypeError", "ValueError", false},
 	{"java", "javac -version", "default-jdk-headless", "make -s && javac -d out -cp out CHECK/Check.java CHECK/Bench.java",
-		"java -Djava.library.path=BINDING/out -cp BINDING/out Check",
+		"java -Djava.library.path=BINDING/out -cp BINDING/out Check", "java -Djava.library.path=BINDING/out -cp BINDING/out Tasks",
 		"ProbeException", "IllegalArgumentException", "IllegalArgumentException", "IllegalArgumentException", true},
 }
 

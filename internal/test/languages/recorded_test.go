@@ -35,6 +35,7 @@ func TestRecordedBindings(t *testing.T) {
 			binding := bindings + "/" + l.name
 			l.prepare(t, binding)
 			l.recorded(t, binding, strings.ReplaceAll(l.command, "CHECK", check), command)
+			t.Run("example", func(t *testing.T) { l.recordedExample(t, binding, command) })
 		})
 	}
 }
@@ -51,12 +52,36 @@ func asUser(line string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-func (l *language) recorded(t *testing.T, binding, program, command string) {
+// startRecorded starts a program as the user. It listens, and records in the directory of its images.
+func startRecorded(t *testing.T, binding, program string) *subject {
 	dir := tracetest.Must(os.MkdirTemp("/dev/shm", "languages"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	require.NoError(t, os.Chown(dir, 65533, 65533))
-	s := &subject{tracetest.Command(t, asUser(in(t, binding, program+" return"), "LD_LIBRARY_PATH="+binding+"/../../out",
+	return &subject{tracetest.Command(t, asUser(in(t, binding, program), "LD_LIBRARY_PATH="+binding+"/../../out",
 		"STAPSDT_DIR="+dir, "STAPSDT_RECORD="+dir+"/%p.rec,1M", "STAPSDT_SOCKET=1")), t, dir}
+}
+
+// kept kills the program, and returns what the user reads of its recording.
+func (s *subject) kept(command string) []string {
+	s.Signal(syscall.SIGKILL)
+	_ = s.Wait(testenv.Patience)
+	kept, err := asUser(command + " trace --from " + s.images + "/" + strconv.Itoa(s.PID()) + ".rec").CombinedOutput()
+	require.NoError(s.t, err, "%s", kept)
+	return strings.Split(strings.TrimSpace(string(kept)), "\n")
+}
+
+// recordedExample: what the binding's example does is seen live, and is there after its death, with its first task.
+func (l *language) recordedExample(t *testing.T, binding, command string) {
+	s := startRecorded(t, binding, l.example)
+	s.Expect("process ", testenv.Patience)
+	live, err := asUser(command + " trace --via socket -p " + strconv.Itoa(s.PID()) + " tasks:* -n 2").CombinedOutput()
+	require.NoError(t, err, "%s", live)
+	require.Regexp(t, `(?m) tasks:task__done +task="task \d+" microseconds=\d{5,} result=-\d+$`, string(live))
+	require.Regexp(t, ` tasks:task__done +task="task 1" microseconds=\d{5,} result=-1$`, s.kept(command)[1])
+}
+
+func (l *language) recorded(t *testing.T, binding, program, command string) {
+	s := startRecorded(t, binding, program+" return")
 	require.Equal(t, "true", s.Expect("enabled ", testenv.Patience))
 	l.refuses(s)
 	s.Expect("ready", testenv.Patience)
@@ -72,11 +97,7 @@ func (l *language) recorded(t *testing.T, binding, program, command string) {
 	require.NoError(t, tracer.Wait(testenv.Patience))
 	requireEvents(t, tracer.Lines())
 
-	s.Signal(syscall.SIGKILL)
-	_ = s.Wait(testenv.Patience)
-	kept, err := asUser(command + " trace --from " + dir + "/" + pid + ".rec languages:*").CombinedOutput()
-	require.NoError(t, err, "%s", kept)
-	requireEvents(t, strings.Split(strings.TrimSpace(string(kept)), "\n"))
+	requireEvents(t, s.kept(command))
 }
 
 // requireEvents requires a heading, and the events that the program of each language fires.
