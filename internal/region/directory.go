@@ -37,11 +37,8 @@ const directoryFlags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 // openDirectory opens a directory that only this user can write to, because a file that is
 // mapped executable must be ours. It creates the directory if it does not exist. The files
 // in the directory are reached through the descriptor that it returns, so that the
-// directory that was checked is the one that is used.
-func openDirectory(dir string) (int, error) { return openFor(dir, checkFileSystem) }
-
-// openFor is openDirectory with another check of the file system.
-func openFor(dir string, check func(*unix.Statfs_t) error) (int, error) {
+// directory that was checked is the one that is used. check checks its file system.
+func openDirectory(dir string, check func(*unix.Statfs_t) error) (int, error) {
 	if err := checkPath(dir); err != nil {
 		return -1, err
 	}

@@ -210,7 +210,7 @@ func fill(fd int, image []byte) error {
 
 // placeFile puts an image into a directory.
 func placeFile(dir, name string, image []byte) (*Home, error) {
-	dirfd, err := openDirectory(dir)
+	dirfd, err := openDirectory(dir, checkFileSystem)
 	if err != nil {
 		return nil, err
 	}

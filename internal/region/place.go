@@ -142,7 +142,7 @@ func (p *place) inDirectory(f func(dir string, fd int) error) error {
 	if p.err != nil {
 		return p.err
 	}
-	fd, err := openFor(p.dir, checkLocal)
+	fd, err := openDirectory(p.dir, checkLocal)
 	if err != nil {
 		return err
 	}

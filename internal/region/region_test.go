@@ -288,7 +288,7 @@ func TestBadFilesAreReplaced(t *testing.T) {
 // TestNamedTemporaryFile: where a file cannot be made without a name.
 func TestNamedTemporaryFile(t *testing.T) {
 	dir := t.TempDir()
-	dirfd, err := openDirectory(dir)
+	dirfd, err := openDirectory(dir, checkFileSystem)
 	require.NoError(t, err)
 	defer unix.Close(dirfd)
 	content := []byte("content")

@@ -47,9 +47,18 @@ func (c *streamCounter) run(ctx context.Context, s *events.Stream, r *reporter) 
 	return c.Report("values of --by")
 }
 
-// Event implements events.Consumer.
+// Event implements events.Consumer. The probe has all that the expressions use: the source leaves out other probes.
 func (c *streamCounter) Event(e *events.Event) error {
-	c.add(e.Event)
+	p, err := c.probe(e.Probe)
+	if err != nil {
+		return nil
+	}
+	switch counts, fault := p.Take(e.Event); {
+	case counts:
+		c.Add(p.number, p.Values, c.expressions.Buckets, p.Type, p.Bits)
+	case fault:
+		c.unevaluated++
+	}
 	return nil
 }
 
@@ -73,9 +82,6 @@ func (o *Options) needs() live.Needs {
 	}
 	return live.Needs{Exprs: exprs, Fits: newStreamCounter(o).fits}
 }
-
-// Rows implements source.
-func (c *streamCounter) Rows() ([]*Row[Probe], error) { return c.Recorded.Rows() }
 
 // Report implements source.
 func (c *streamCounter) Report(what string) error {
@@ -108,18 +114,4 @@ func (c *streamCounter) probe(p *recording.Probe) (*recordedProbe, error) {
 	r := &recordedProbe{m, c.Number(Probe{p.Provider, p.Name})}
 	c.probes[p] = r
 	return r, nil
-}
-
-// add counts an event of a probe that has all that the expressions use: its source leaves out other probes.
-func (c *streamCounter) add(e *recording.Event) {
-	p, err := c.probe(e.Probe)
-	if err != nil {
-		return
-	}
-	switch counts, fault := p.Take(e); {
-	case counts:
-		c.Add(p.number, p.Values, c.expressions.Buckets, p.Type, p.Bits)
-	case fault:
-		c.unevaluated++
-	}
 }
