@@ -727,22 +727,31 @@ func TestExhausted(t *testing.T) {
 }
 
 // makeThreads makes more threads than a child's goroutines can use at once. The runtime keeps them, so that it needs no new
-// one however busy the machine is.
+// one however busy the machine is. They wait in system calls: for goroutines that are bound to a thread, the runtime makes others
+// in a thread of its own, which may be late.
 func makeThreads() {
-	var running, free sync.WaitGroup
-	all := make(chan struct{})
-	for range 8 + runtime.GOMAXPROCS(0) {
-		running.Add(1)
-		free.Go(func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			running.Done()
-			<-all
-		})
+	threads := func() int {
+		all, _ := os.ReadDir("/proc/self/task")
+		return len(all)
 	}
-	running.Wait()
-	close(all)
+	var pipe [2]int
+	_ = unix.Pipe(pipe[:])
+	most := 8 + runtime.GOMAXPROCS(0)
+	var free sync.WaitGroup
+	for range most {
+		free.Go(func() { _, _ = unix.Read(pipe[0], make([]byte, 1)) })
+	}
+	for threads() < most {
+		time.Sleep(time.Millisecond)
+	}
+	unix.Close(pipe[1])
 	free.Wait()
+	for last, same := 0, 0; same < 20; same++ { // what the runtime has begun to make is there
+		if now := threads(); now != last {
+			last, same = now, 0
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // limitedChild has no room in its address space. Its threads are made before the limit is set, because each takes 8 MiB for
