@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm wakes a goroutine after a time. Unlike a Go timer, it does not wake a second thread of the runtime each time: an idle
-// command would use twice as much processor time.
+// alarm wakes a goroutine after a time. Unlike a Go timer, it does not wake a second thread of the runtime each time; with one,
+// an idle command would use twice as much processor time.
 type alarm struct {
 	rang        <-chan time.Time
 	timer, doze *timer
@@ -46,7 +46,7 @@ func newAlarm() (*alarm, error) {
 // set sets the time after which the alarm rings, in place of an earlier one. The alarm may have rung already.
 func (a *alarm) set(after time.Duration) { a.timer.set(after) }
 
-// sleep lets the calling goroutine sleep. It takes less of a processor than an alarm, for which another goroutine wakes first.
+// sleep lets the calling goroutine sleep. This takes less processor time than an alarm, which has to wake another goroutine first.
 func (a *alarm) sleep(d time.Duration) {
 	a.doze.set(d)
 	_ = a.doze.wait() // it is open
@@ -57,11 +57,11 @@ func (a *alarm) close() {
 	a.doze.Close()
 }
 
-// timer is a timer of the kernel. Its system calls never block, and the runtime is not told of them: it would wake its monitor
-// each time, which then looks at the process every 20 µs for a while.
+// timer is a timer of the kernel. Its system calls never block, and the runtime is not told of them: otherwise it would wake its
+// monitor each time, which then looks at the process every 20 µs for a while.
 type timer struct {
 	*os.File
-	fd          uintptr // whose method Fd would make it blocking
+	fd          uintptr // the method Fd would make it blocking
 	raw         syscall.RawConn
 	read        func(fd uintptr) bool
 	expirations uint64
@@ -78,7 +78,9 @@ func newTimer() (*timer, error) {
 		_, _, errno := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&t.expirations)), unsafe.Sizeof(t.expirations))
 		return errno != unix.EAGAIN
 	}
-	t.raw, err = t.SyscallConn()
+	if t.raw, err = t.SyscallConn(); err == nil {
+		err = t.SetReadDeadline(time.Time{}) // an error if the runtime cannot wait for it
+	}
 	return t, err
 }
 

@@ -31,7 +31,7 @@ func TestFamily(t *testing.T) {
 
 // TestStranger: a run does not wait for a stranger with the PID of a process that has ended.
 func TestStranger(t *testing.T) {
-	f := newFeed(nil, nil, nil, nil)
+	f := &Feed{}
 	for _, c := range []struct {
 		later uint64
 		left  bool

@@ -25,14 +25,15 @@ import (
 
 const (
 	// shortest and longestBusy are the minimum and maximum pause between two looks at the programs' memory after events
-	// were found, and longest is the maximum pause otherwise. After the time idle without events, the pause is up to
+	// were found, with longestRoomy in place of longestBusy if all programs have at least idleRing, and longest is the maximum pause otherwise. After the time idle without events, the pause is up to
 	// longestIdle: within it, five million events a second do not fill the memory of a program with at least idleRing.
-	shortest    = time.Millisecond
-	longestBusy = 25 * time.Millisecond
-	longest     = 50 * time.Millisecond
-	longestIdle = 100 * time.Millisecond
-	idle        = 5 * time.Second
-	idleRing    = 16 << 20
+	shortest     = time.Millisecond
+	longestBusy  = 8 * time.Millisecond
+	longestRoomy = 25 * time.Millisecond
+	longest      = 50 * time.Millisecond
+	longestIdle  = 100 * time.Millisecond
+	idle         = 5 * time.Second
+	idleRing     = 16 << 20
 	// share is the part of the memory that may be filled between two looks, as 1/share. eventBytes is the size of an event
 	// in the memory.
 	share      = 16
@@ -87,6 +88,7 @@ type Feed struct {
 	scans     chan []*socket.Process
 	wake      chan struct{}
 	closed    chan struct{} // closed when the feed no longer takes arrivals
+	alarm     *alarm
 	took      time.Duration // duration of the last look at the memory
 
 	count   atomic.Int64  // number of programs
@@ -101,12 +103,14 @@ type program struct {
 	gone chan struct{} // closed when the connection has ended, or was interrupted
 }
 
-func newFeed(to *console.Console, c *run.Config, source *replay.Source, patterns []wire.Pattern) *Feed {
+// newFeed returns a feed without programs. Its alarm comes before these take the descriptors that there are.
+func newFeed(to *console.Console, c *run.Config, source *replay.Source, patterns []wire.Pattern) (*Feed, error) {
+	alarm, err := newAlarm()
 	return &Feed{
 		Source: source, Console: to, config: c, patterns: patterns,
 		programs: map[socket.Key]*program{}, pending: map[socket.Key]bool{}, refused: refusals{}, named: family{}, family: family{},
-		arrivals: make(chan arrival), scans: make(chan []*socket.Process, 1), wake: make(chan struct{}, 1), closed: make(chan struct{}),
-	}
+		arrivals: make(chan arrival), scans: make(chan []*socket.Process, 1), wake: make(chan struct{}, 1), closed: make(chan struct{}), alarm: alarm,
+	}, err
 }
 
 // Announce prints what is watched, as run.Run does.
@@ -144,11 +148,6 @@ func (f *Feed) Run(ctx context.Context, c Consumer) error {
 
 // follow delivers events until there is a reason to end the run.
 func (f *Feed) follow(ctx context.Context, c Consumer) error {
-	alarm, err := newAlarm()
-	if err != nil {
-		return err
-	}
-	defer alarm.close()
 	wait, scanned := shortest, time.Now()
 	for found := scanned; ctx.Err() == nil; {
 		l, err := f.deliverRecent(ctx, c)
@@ -175,13 +174,12 @@ func (f *Feed) follow(ctx context.Context, c Consumer) error {
 		}
 		l.last, l.ago = wait, time.Since(found)
 		wait = l.pause()
-		next = min(wait, next)
-		rang := alarm.rang
-		if l.events == 0 {
-			alarm.set(next)
+		rang := over
+		if next = min(wait, next); l.events > 0 && next <= longestRoomy {
+			f.alarm.sleep(next)
 		} else {
-			alarm.sleep(next)
-			rang = over
+			f.alarm.set(next)
+			rang = f.alarm.rang
 		}
 		select {
 		case <-ctx.Done():
@@ -236,14 +234,18 @@ type look struct {
 	programs   int
 }
 
-// pause returns the time until the next look. While events come, about a 16th of the memory is filled meanwhile. The
+// pause returns the time until the next look. While events come, about a 16th of the memory is filled in it. The
 // duration of a look counts up to a limit, because a busy machine may have delayed it while the memory was filling.
 func (l *look) pause() time.Duration {
 	next := min(2*l.last, longest)
 	switch {
 	case l.events > 0:
 		room := time.Duration(l.size / share / eventBytes)
-		next = max(shortest, min(2*l.last, longestBusy, l.last*room/time.Duration(l.events)))
+		most := longestBusy
+		if l.size >= idleRing {
+			most = longestRoomy
+		}
+		next = max(shortest, min(2*l.last, most, l.last*room/time.Duration(l.events)))
 	case l.more:
 		next = shortest
 	case l.ago > idle && l.size >= idleRing:
@@ -384,6 +386,7 @@ func (f *Feed) Missing() uint64 { return f.missing.Load() }
 // Close closes the connections.
 func (f *Feed) Close() {
 	close(f.closed)
+	f.alarm.close()
 	for _, p := range f.programs {
 		p.Close()
 	}

@@ -22,6 +22,7 @@ func TestPause(t *testing.T) {
 		{"five million a second", look{last: 8 * ms, events: 40_000, took: 50 * µs}, 6553600 * time.Nanosecond},
 		{"few events", look{last: ms, events: 10, took: 50 * µs}, 2 * ms},
 		{"few events, for a while", look{last: 25 * ms, events: 80, took: 50 * µs}, 25 * ms},
+		{"few events, for a while, in little memory", look{last: 8 * ms, events: 80, took: 50 * µs, size: idleRing - 1}, 8 * ms},
 		{"an event that is too young", look{last: 50 * ms, more: true, took: 50 * µs}, ms},
 		{"none", look{last: ms, took: 10 * µs, ago: 2 * ms}, 2 * ms},
 		{"none for a while", look{last: 32 * ms, took: 10 * µs, ago: 100 * ms}, 50 * ms},

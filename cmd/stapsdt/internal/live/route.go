@@ -234,7 +234,10 @@ func connect(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := newFeed(to, c, source, patterns(specs))
+	f, err := newFeed(to, c, source, patterns(specs))
+	if err != nil {
+		return nil, err
+	}
 	if c.All {
 		f.connectAll()
 		return f, nil
