@@ -33,7 +33,7 @@ func TestSorted(t *testing.T) {
 	row := func(name string, values ...int64) *Row[Probe] {
 		r := &Row[Probe]{Of: Probe{name, name}, Value: of, Buckets: layout.Tallies{}}
 		for _, v := range values {
-			b := r.bucket(layout.Powers{}.Of(of, uint64(v)))
+			b := r.Buckets.Of(layout.Powers{}.Of(of, uint64(v)))
 			b.Count++
 			b.Sum.Add(of, uint64(v))
 			r.Count++

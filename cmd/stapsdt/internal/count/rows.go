@@ -20,6 +20,7 @@ type Recorded[S Subject] struct {
 	rows     map[string]*Row[S] // by the subject's index and the values of --by
 	key      []byte
 	recent   [1024]recentRow[S]
+	tallies  [1024]recentTally[S]
 }
 
 // recentRow is the last row with a hash, among rows with no value of --by or with one number as the only value. Most events are found there.
@@ -27,6 +28,13 @@ type recentRow[S Subject] struct {
 	number int
 	bits   uint64
 	row    *Row[S]
+}
+
+// recentTally is the tally that was used last for a hash.
+type recentTally[S Subject] struct {
+	*layout.Tally
+	row    *Row[S]
+	bucket int
 }
 
 // Number returns the index of a subject.
@@ -52,7 +60,11 @@ func (t *Recorded[S]) Add(number int, by []replay.Value, buckets layout.Buckets,
 		bucket = buckets.Of(of, value)
 	}
 	row.Count++
-	row.bucket(bucket).Add(of, value)
+	recent := &t.tallies[uint(64*row.index+bucket)%uint(len(t.tallies))]
+	if recent.row != row || recent.bucket != bucket {
+		*recent = recentTally[S]{row.Buckets.Of(bucket), row, bucket}
+	}
+	recent.Add(of, value)
 }
 
 // find returns the row of an event, or nil if there is no room for it.
@@ -94,7 +106,7 @@ func (t *Recorded[S]) findAny(number int, by []replay.Value) *Row[S] {
 }
 
 func (t *Recorded[S]) add(number int, by []replay.Value) *Row[S] {
-	row := &Row[S]{Of: t.subjects[number], Buckets: layout.Tallies{}, key: string(t.key)}
+	row := &Row[S]{Of: t.subjects[number], Buckets: layout.Tallies{}, key: string(t.key), index: len(t.rows)}
 	for i := range by {
 		row.Text, row.JSON = append(row.Text, by[i].ForText()), append(row.JSON, by[i].ForJSON())
 	}

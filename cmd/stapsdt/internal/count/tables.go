@@ -52,23 +52,8 @@ type Row[S Subject] struct {
 	Buckets layout.Tallies
 	Stack   *symbol.Stack
 
-	key    string
-	recent [32]recentTally
-}
-
-// recentTally is the last tally with a hash. Most events are in one of these.
-type recentTally struct {
-	*layout.Tally
-	bucket int
-}
-
-// bucket returns the tally of a bucket, and adds it if there is none.
-func (r *Row[S]) bucket(i int) *layout.Tally {
-	recent := &r.recent[uint(i)%uint(len(r.recent))]
-	if recent.Tally == nil || recent.bucket != i {
-		*recent = recentTally{r.Buckets.Of(i), i}
-	}
-	return recent.Tally
+	key   string
+	index int // among the rows of Recorded
 }
 
 // maxRows and maxBytes bound a table with keys. A histogram's rows grow with the number of processors, so maxBytes is
@@ -164,7 +149,7 @@ func (t *Tables[S]) merge(merged map[string]*Row[S], c *counter[S], r *layout.Ro
 		merged[n.key] = n
 	}
 	n.Count += r.Count
-	n.bucket(r.Bucket).Merge(r.Tally)
+	n.Buckets.Of(r.Bucket).Merge(r.Tally)
 }
 
 // Close releases the tables.
