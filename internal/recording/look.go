@@ -105,10 +105,12 @@ func (r *Reader) renew(known *knownChunk, index uint64) (ok bool, err error) {
 	return true, nil
 }
 
-// isNew reports whether a reading is so much newer than those from which the rate was learned that it is learned again.
+// isNew reports whether a reading is so much newer than those from which the rate was learned that the rate should be learned again.
+// So it should if the reading is older than the latest of them, which may have been damaged.
 func (r *Reader) isNew(reading Reading) bool {
 	const enough = int64(100 * time.Millisecond)
-	return reading.Monotonic-r.learned >= min(enough, (r.learned-r.head.Reading.Monotonic)/4)
+	since := reading.Monotonic - r.learned
+	return since < 0 || since >= min(enough, (r.learned-r.head.Reading.Monotonic)/4)
 }
 
 // learn learns the rate of the recording's clock from the readings of all chunks.

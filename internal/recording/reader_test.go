@@ -173,26 +173,37 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestClockGoesOn: the rate of the counter is learned again from readings that are much later than the first ones.
+// TestClockGoesOn: the rate of the counter is learned again from a reading that is much later than the first ones, and
+// not from each.
 func TestClockGoesOn(t *testing.T) {
-	const second = uint64(time.Second)
-	early, late := newBuilder(Counter), newBuilder(Counter) // of 3 ticks per nanosecond, of which the first readings show 2
-	for _, b := range []*builder{early, late} {
-		b.chunk(chunkHead{sequence: 1, process: 1, reading: Reading{4e6, 2e6, 0}}, newRecord(0, 4e6+200, "", 1))
+	const ms, second = uint64(time.Millisecond), uint64(time.Second)
+	b := newBuilder(Counter) // of 3 ticks per nanosecond, although the first readings suggest 2
+	b.chunk(chunkHead{sequence: 1, process: 1, reading: Reading{4 * ms, int64(2 * ms), 0}}, newRecord(0, 4*ms+200, "", 1))
+	for range 2 {
+		b.chunk(chunkHead{})
 	}
-	early.chunk(chunkHead{})
-	late.chunk(chunkHead{sequence: 2, process: 1, before: 1, reading: Reading{3 * second, int64(second), 0}}, newRecord(0, 3*second+300, "", 2))
-	data := early.bytes()
+	data := b.bytes()
 	r, err := NewReader(bytes.NewReader(data))
 	require.NoError(t, err)
-	for _, want := range []uint64{2e6 + 100, second + 100} {
+	event := func(want uint64) {
 		_, err = r.More()
 		require.NoError(t, err)
 		e, err := r.Next()
 		require.NoError(t, err)
 		require.InDelta(t, want, e.Monotonic, 2)
-		copy(data, late.bytes())
 	}
+	event(2*ms + 100)
+	b.chunks = b.chunks[:1]
+	b.chunk(chunkHead{sequence: 2, process: 1, before: 1, reading: Reading{3 * second, int64(second), 0}}, newRecord(0, 3*second+300, "", 2))
+	b.chunk(chunkHead{})
+	copy(data, b.bytes())
+	event(second + 100)
+	before := r.learned
+	b.chunks = b.chunks[:2]
+	b.chunk(chunkHead{sequence: 3, process: 1, before: 2, reading: Reading{3*second + 30*ms, int64(second + 10*ms), 0}}, newRecord(0, 3*second+30*ms+3, "", 3))
+	copy(data, b.bytes())
+	event(second + 10*ms + 1)
+	require.Equal(t, before, r.learned)
 }
 
 // swapped is a recording of which a chunk is replaced when it is read for the n-th time.
