@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the images of the Dockerfile and runs the commands of docs/containers.md, with their
-# bpftrace and with the newest one, without privileges on the program of docs/without-root.md, and those of
-# docs/recording.md on a container that is killed for its memory. It needs root.
+# Builds the images of the Dockerfile and runs the commands of docs/containers.md: with the images' bpftrace, with the
+# newest one, and without privileges. The program of the latter is that of docs/without-root.md. The commands of
+# docs/recording.md run on a container that is killed for its memory. It needs root.
 #
 #   docker_test.sh [--built]
 #
@@ -76,7 +76,7 @@ recording() {
 			s/localhost:8080/127.0.0.1:$port/;s/\/dev\/shm\/recordings/${volume//\//\\/}\/v/;s/\bpear\b/${work//\//\\/}\/pear/
 			s/shop\.rec-[0-9TZ.]*/shop.rec-*/"
 }
-says() { bash -c "$2" | tee /dev/stderr | grep -Eq "$1"; }
+says() { timeout 60 bash -c "${2:?there is no such command}" | tee /dev/stderr | grep -Eq "$1"; }
 serves() { curl -s -o "$work/none" "127.0.0.1:$port/items"; }
 # killed STATUS: the container was started again, and tells why.
 killed() { says "$1" "$(recording 'docker inspect')"; }
@@ -93,7 +93,7 @@ unprivileged() {
 mkdir -p "$work/module" "$work/image/tmp"
 chmod 1777 "$work/image/tmp"
 awk '/^```go$/ { on = 1; next } /^```$/ { on = 0 } on' docs/without-root.md >"$work/module/main.go"
-check "an image of a program that listens" bash -ec "
+check "an image of a program that listens" bash -o pipefail -ec "
 	export CGO_ENABLED=0
 	go build -C cmd/stapsdt -o $work/image .
 	export GOWORK=off GOFLAGS=-mod=mod
@@ -102,10 +102,10 @@ check "an image of a program that listens" bash -ec "
 	go mod edit -require github.com/go-stapsdt/stapsdt@v0.0.0 -replace github.com/go-stapsdt/stapsdt=$PWD
 	go build -o $work/image .
 	tar -C $work/image -c . | docker import - $listening"
-check "docker run a program that listens" bash -c "$(unprivileged 1)"
+check "docker run a program that listens" says '^[0-9a-f]{64}$' "$(unprivileged 1)"
 check "the command in its PID namespace" eventually says 'shop:request__done .*status=200' "$(unprivileged 2)"
 install -d -o 1000 "$volume/run"
-check "docker run a program that listens in a volume" bash -c "$(unprivileged 3)"
+check "docker run a program that listens in a volume" says '^[0-9a-f]{64}$' "$(unprivileged 3)"
 check "the command with this volume" eventually says 'shop:request__done .*status=200' "$(unprivileged 4)"
 
 check "an image of the shop" bash -ec "$(recording image; recording CGO_ENABLED; recording printf)"

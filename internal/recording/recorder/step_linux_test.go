@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 	"github.com/go-stapsdt/stapsdt/internal/recording/steptest"
+	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -69,6 +70,7 @@ func must(err error) {
 // killed, the recording has whole records, and the numbers that are seen, lost and missing at the end are
 // those that were recorded.
 func TestEveryInstruction(t *testing.T) {
+	testenv.NotEmulated(t, "it traces itself")
 	for _, counter := range []string{"", "yes"} {
 		t.Run("counter="+counter, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "recording")

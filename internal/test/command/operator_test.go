@@ -89,7 +89,7 @@ func sources() []operated {
 	}
 }
 
-// TestReload: what looks at operations goes on when the probes are unloaded and loaded again.
+// TestReload: commands that show operations go on when the probes are unloaded and loaded again.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	for _, source := range sources() {

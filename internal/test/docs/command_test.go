@@ -4,6 +4,7 @@ package docs_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -141,16 +142,21 @@ func TestGuideWithoutRoot(t *testing.T) {
 // watchInGVisor watches the program from its own sandbox. gVisor has no BPF, and lists no sockets.
 func watchInGVisor(t *testing.T, g *guide, start string) {
 	testenv.Long(t, "gVisor starts, with a kernel of its own")
-	runsc := testenv.NeedsTool(t, "runsc", "runsc")
+	runsc := testenv.NeedsTool(t, "runsc", "runsc") + " --network=none --ignore-cgroups do "
+	_, err := exec.Command("sh", "-c", runsc+"true").Output()
+	testenv.Needs(t, "gVisor, which runs in no other sandbox", err)
 	require.NoError(t, os.WriteFile(filepath.Join(g.dir, "inside"), []byte("cd "+g.dir+"\n"+start+` &
-until ./stapsdt list -p $! | grep -x "process $!, by its socket"; do sleep 0.1; done
-./stapsdt trace -p $! 'shop:*' -n 1 -o json
-./stapsdt count -a 'shop:*' -d 200ms -o json
+for i in $(seq 600); do
+	! ./stapsdt list -p $! | grep -x "process $!, by its socket" || break
+	sleep 0.1
+done
+./stapsdt trace -p $! 'shop:*' -n 1 -d 1m -o json
+./stapsdt count -a 'shop:*' -d 2s -o json
 ./stapsdt stack -p $! shop:request__done -n 1
 kill $!
 `), 0o644))
-	out := g.run(t, "env STAPSDT_DIR="+g.dir+"/tmp/inside "+runsc+" --network=none --ignore-cgroups do "+
-		"setpriv --reuid 4242 --regid 4242 --clear-groups --no-new-privs bash "+g.dir+"/inside 2>&1 | cat") // it does not append to a file
+	out := g.run(t, "env STAPSDT_DIR="+g.dir+"/tmp/inside "+runsc+
+		"setpriv --reuid 4242 --regid 4242 --clear-groups --no-new-privs bash "+g.dir+"/inside 2>&1 | cat") // to a file, runsc would not append
 	require.Contains(t, out, `"probe":"request__done"`)
 	require.Regexp(t, `"count":[1-9]`, out)
 	require.Contains(t, out, "only the kernel can do this (stack)")

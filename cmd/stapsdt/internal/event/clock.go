@@ -10,7 +10,7 @@ import (
 
 // Clock finds the time of day of events. Its zero value is ready to use.
 type Clock struct {
-	boot  time.Time     // the time of day at CLOCK_MONOTONIC began
+	boot  time.Time     // the time of day at which CLOCK_MONOTONIC began
 	asked time.Duration // when boot was determined
 }
 

@@ -66,6 +66,6 @@ func (b *Budget) Check(now time.Time, used time.Duration, units []*Unit) (over [
 		over = append(over, u)
 		total -= cost(u)
 	}
-	b.history = nil // the next call begins a new history: until these units are detached, they have more events
+	b.history = nil // the next call begins a new history: these units still have events until they are detached
 	return over, taken
 }

@@ -171,7 +171,7 @@ func BenchmarkFirst(b *testing.B) {
 	}
 }
 
-// BenchmarkServer measures how many commands a server answers that fires twice at each: unwatched, with a histogram by its socket,
+// BenchmarkServer measures how many commands are answered by a server that fires twice for each: unwatched, with a histogram by its socket,
 // and with one by the kernel. The machine's own speed varies, so three servers run in turn, for a fraction of a second each. The
 // figures are medians.
 func BenchmarkServer(b *testing.B) {
