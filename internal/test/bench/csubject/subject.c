@@ -198,14 +198,15 @@ static const struct {
 
 int main(void)
 {
+	static const SDTArgument_t texts[] = {{"text", sdt_string}, {"n", int32}};
 	char line[64], name[32];
 	long n;
 
 	provider = providerInit("bench");
 	probe = providerAddProbe(provider, "two", 2, uint64, int32);
-	text_probe = providerAddProbe(provider, "text", 2, sdt_string, int32);
+	text_probe = providerAddNamedProbe(provider, "text", 2, texts);
 	providerUseMemfd(provider, memfd_disabled);
-	if (providerLoad(provider) != 0)
+	if (probe == NULL || text_probe == NULL || providerLoad(provider) != 0)
 		die(provider);
 	puts("ready");
 	fflush(stdout);
