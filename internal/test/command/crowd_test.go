@@ -169,7 +169,9 @@ int main(void)
 	program := build("program", `DTRACE_PROBE1(mounts, fired, 1);`)
 	other := build("other", `if (line[0] == 'x') puts("this moves the site"); DTRACE_PROBE1(mounts, fired, 2);`)
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "mounts:fired")), t}
-	script := `exec 3<&0; "$1" <&3 & first=$!; mount --bind "$2" "$1"; echo mounted; wait $first; exec "$1" <&3`
+	script := `exec 3<&0; "$1" <&3 & first=$!
+until [ "$(readlink /proc/$first/exe)" = "$1" ]; do sleep 0.01; done # or it executes the other one
+mount --bind "$2" "$1"; echo mounted; wait $first; exec "$1" <&3`
 	p := tracetest.Command(t, exec.Command(unshare, "--mount", "sh", "-ec", script, "sh", program, other))
 	p.Expect("mounted", testenv.Patience)
 	fire := func(want float64) {
