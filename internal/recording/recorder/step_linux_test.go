@@ -71,6 +71,7 @@ func must(err error) {
 // those that were recorded.
 func TestEveryInstruction(t *testing.T) {
 	testenv.NotEmulated(t, "it traces itself")
+	testenv.NotRaced(t, "most instructions are the detector's")
 	for _, counter := range []string{"", "yes"} {
 		t.Run("counter="+counter, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "recording")
