@@ -37,7 +37,6 @@ func EachInstruction(t *testing.T, tid int, committed func() uint64) {
 	before, unread := first, false
 	visits := map[uint64]int{} // of each instruction
 	var regs unix.PtraceRegs
-	more := 100
 	for last := uint64(0); steps > 0; {
 		require.NoError(t, unix.PtraceGetRegs(tid, &regs))
 		pc := regs.PC()
@@ -54,10 +53,6 @@ func EachInstruction(t *testing.T, tid int, committed func() uint64) {
 		}
 		require.NoError(t, unix.PtraceSingleStep(tid))
 		wait()
-		if steps == 0 && more > 0 && committed() == first { // it copies a long text
-			steps, more = 1_000, more-1
-		}
 	}
-	require.Greater(t, committed(), first, "the thread has committed nothing")
 	t.Logf("stepped through %d instructions, and %d records", len(visits), before-first)
 }
