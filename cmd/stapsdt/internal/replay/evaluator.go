@@ -77,6 +77,9 @@ func (v *Evaluator) Bool(e *expr.Expr) (match, fault bool) { return e.Bool(v.get
 
 // Number evaluates an integer expression and returns its bits. fault means that it divides by zero.
 func (v *Evaluator) Number(e *expr.Expr) (bits uint64, fault bool) {
+	if n := len(v.probe.Args); e.Root.Op == expr.Load && e.Root.Var < 2*n { // most expressions are an argument
+		return v.event.Word(e.Root.Var % n), false
+	}
 	value, fault := e.Eval(v.get)
 	return value.Uint(), fault
 }

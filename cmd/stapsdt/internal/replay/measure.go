@@ -21,14 +21,13 @@ type Measure struct {
 
 	*Evaluator
 	where, value *expr.Expr // or nil
-	arg          int        // the index of the argument that is the value, or -1
 	by           []evaluation
 	rises        bool
 }
 
 // NewMeasure parses the expressions for a probe. Its errors name the probe.
 func NewMeasure(p *recording.Probe, c bpf.Counting) (m *Measure, err error) {
-	m = &Measure{Evaluator: NewEvaluator(p), Values: make([]Value, len(c.By)), arg: -1, rises: c.Rises}
+	m = &Measure{Evaluator: NewEvaluator(p), Values: make([]Value, len(c.By)), rises: c.Rises}
 	if c.Where != "" {
 		if m.where, err = m.ParseFilter(c.Where); err != nil {
 			return nil, err
@@ -46,9 +45,6 @@ func NewMeasure(p *recording.Probe, c bpf.Counting) (m *Measure, err error) {
 			return nil, err
 		}
 		m.Type = m.value.Type()
-		if root := m.value.Root; root.Op == expr.Load && root.Var < 2*len(p.Args) {
-			m.arg = root.Var % len(p.Args)
-		}
 		if err := layout.Fits(c.Buckets, m.Type); err != nil {
 			return nil, fmt.Errorf("%s:%s: %w", p.Provider, p.Name, err)
 		}
@@ -64,13 +60,8 @@ func (m *Measure) Take(e *recording.Event) (counts, fault bool) {
 			return false, fault
 		}
 	}
-	switch {
-	case m.arg >= 0:
-		m.Bits = e.Word(m.arg)
-	case m.value != nil:
-		m.Bits, fault = m.Number(m.value)
-	}
 	if m.value != nil {
+		m.Bits, fault = m.Number(m.value)
 		fault = fault || m.rises && m.Type.Kind == expr.Int && int64(m.Bits) < 0
 	}
 	for i := 0; i < len(m.by) && !fault; i++ {
