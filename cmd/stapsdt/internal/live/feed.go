@@ -25,15 +25,16 @@ import (
 
 const (
 	// shortest and longestBusy are the minimum and maximum pause between two looks at the programs' memory after events
-	// were found, with longestRoomy in place of longestBusy if all programs have at least idleRing, and longest is the maximum pause otherwise. After the time idle without events, the pause is up to
-	// longestIdle: within it, five million events a second do not fill the memory of a program with at least idleRing.
+	// were found, and longest is the maximum pause otherwise. If every program has at least roomy bytes, the pause is up to
+	// longestRoomy after events were found, and up to longestIdle after the time idle without events: within it, five million
+	// events a second do not fill this memory.
 	shortest     = time.Millisecond
 	longestBusy  = 8 * time.Millisecond
 	longestRoomy = 25 * time.Millisecond
 	longest      = 50 * time.Millisecond
 	longestIdle  = 100 * time.Millisecond
 	idle         = 5 * time.Second
-	idleRing     = 16 << 20
+	roomy        = 16 << 20
 	// share is the part of the memory that may be filled between two looks, as 1/share. eventBytes is the size of an event
 	// in the memory.
 	share      = 16
@@ -242,13 +243,13 @@ func (l *look) pause() time.Duration {
 	case l.events > 0:
 		room := time.Duration(l.size / share / eventBytes)
 		most := longestBusy
-		if l.size >= idleRing {
+		if l.size >= roomy {
 			most = longestRoomy
 		}
 		next = max(shortest, min(2*l.last, most, l.last*room/time.Duration(l.events)))
 	case l.more:
 		next = shortest
-	case l.ago > idle && l.size >= idleRing:
+	case l.ago > idle && l.size >= roomy:
 		next = longestIdle
 	}
 	return max(next, min(lookShare*l.took, time.Duration(l.programs)*lookLimit))
