@@ -131,13 +131,16 @@ static void obey(const char *line)
 
 int main(int argc, char **argv)
 {
-	unsigned threads = argc > 3 ? (unsigned)atoi(argv[2]) : 0;
+	unsigned threads = 0;
 	unsigned long long total = 0;
 	pthread_t all[16];
 	char line[128];
 	void *fired;
 
-	longest_text = argc > 3 ? (size_t)atoi(argv[3]) : 0;
+	if (argc > 3) {
+		threads = (unsigned)atoi(argv[2]);
+		longest_text = (size_t)atoi(argv[3]);
+	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	define();
 	if (argc > 1 && strcmp(argv[1], "values") == 0)
