@@ -91,7 +91,7 @@ static void close_directory(int directory)
 		close(directory);
 }
 
-/* refuses reports whether nobody listens on a socket now. */
+/* refuses reports whether a socket refuses connections: no process listens on it. */
 static bool refuses(const struct sockaddr_un *address)
 {
 	int fd = open_socket();

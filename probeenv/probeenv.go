@@ -1,5 +1,5 @@
-// Package probeenv loads all providers of a program, and obeys two environment variables. So whoever deploys the program decides
-// how its probes can be watched:
+// Package probeenv loads all providers of a program, and obeys two environment variables, so that whoever deploys the program
+// decides how its probes can be watched:
 //
 //	func main() {
 //		if err := probeenv.Load(); err != nil {

@@ -137,7 +137,7 @@ func listens(address *net.UnixAddr) bool {
 	return false
 }
 
-// refuses reports whether nobody listens on a socket now.
+// refuses reports whether a socket refuses connections: no process listens on it.
 func refuses(address string) bool {
 	c, err := net.DialTimeout("unix", address, time.Second)
 	if err == nil {
