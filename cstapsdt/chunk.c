@@ -102,10 +102,11 @@ static bool next(struct sdt_writer *writer, struct sdt_slot *slot)
 	if (before)
 		slot->retired = (int64_t)((uint64_t)(before - chunk_at(writer, 0)) / SDT_CHUNK_BYTES);
 	slot->chunk = chunk;
-	slot->next = chunk + SDT_CHUNK_HEAD_BYTES;
-	slot->room = (uint32_t)(SDT_CHUNK_BYTES - SDT_CHUNK_HEAD_BYTES);
+	slot->used = (uint32_t)SDT_CHUNK_HEAD_BYTES;
 	slot->read = reading.ticks;
-	if (slot->interval < writer->clock.second / 1024)
+	if (!writer->clock.counter)
+		slot->interval = UINT64_MAX; /* no time is computed from readings */
+	else if (slot->interval < writer->clock.second / 1024)
 		slot->interval = writer->clock.second / 1024;
 	if (before && lock_queue(writer)) { /* otherwise the next call retires it */
 		retire(writer, slot);

@@ -3,45 +3,14 @@
  * slot's entry, which reads as patched, so that an idle fire has nothing more to test.
  */
 #ifndef SDT_IN_GO
-#include "private.h"
-
-#include "recorder.h"
+#include "observe.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-/* The largest text that is copied, without its NUL, and what is recorded for NULL: "(null)". */
-enum { MAX_TEXT = 4095, NULL_LENGTH = 6 };
-
-/* A sink is a recording, and the probes that it has: all of them if patterns is NULL. */
-struct sink {
-	struct sdt_writer *writer;
-	const struct sdt_patterns *patterns;
-	uint32_t epoch; /* another one for each recording, or 0 */
-};
-
-/* What a probe is recorded to. */
-struct observation {
-	uint32_t sinks; /* a bit for each sink that has the probe */
-	uint32_t numbers[SDT_SINKS];
-	uint32_t size; /* of a record without the texts */
-	bool has_texts;
-	const struct sdt_probe *probe;
-};
-
-/*
- * What the probes of a provider are recorded to, in the order of their sites. It stays when the
- * provider is unloaded, so that the probes have the same numbers if it is loaded again.
- */
-struct sdt_observed {
-	uint32_t epochs[SDT_SINKS]; /* of the sinks that the numbers are of */
-	size_t count;
-	struct observation of[];
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sdt_provider *loaded_providers;
-static struct sink sinks[SDT_SINKS];
+struct sdt_sink sdt_sinks[SDT_SINKS];
 static uint32_t last_epoch;
 
 void sdt_observe_lock(void) { pthread_mutex_lock(&lock); }
@@ -57,25 +26,27 @@ const struct sdt_provider *sdt_observe_next(const struct sdt_provider *provider)
 static bool is_observed(void)
 {
 	for (int i = 0; i < SDT_SINKS; i++)
-		if (sinks[i].epoch)
+		if (sdt_sinks[i].epoch)
 			return true;
 	return false;
 }
 
 /* has_probe reports whether a sink has a probe. */
-static bool has_probe(const struct sink *sink, const struct sdt_provider *provider,
+static bool has_probe(const struct sdt_sink *sink, const struct sdt_provider *provider,
 		      const struct sdt_probe *probe)
 {
 	return !sink->patterns || sdt_patterns_select(sink->patterns, provider->name, probe->name);
 }
 
-static void describe_records(struct observation *o, const struct sdt_probe *probe)
+static void describe_records(struct sdt_observation *o, const struct sdt_probe *probe)
 {
 	o->probe = probe;
-	o->size = (uint32_t)(SDT_RECORD_HEAD_BYTES + 8 * (uint64_t)probe->list.probe.argCount);
+	o->types = probe->types;
+	o->count = (uint8_t)probe->list.probe.argCount;
+	o->size = (uint32_t)(SDT_RECORD_HEAD_BYTES + 8 * (uint64_t)o->count);
 	o->has_texts = false;
-	for (int i = 0; i < probe->list.probe.argCount; i++)
-		o->has_texts |= probe->types[i] == sdt_string;
+	for (int i = 0; i < o->count; i++)
+		o->has_texts |= o->types[i] == sdt_string;
 }
 
 /* reserve_observations makes room for all probes of a provider. It returns -1 if there is no memory. */
@@ -115,10 +86,10 @@ static void move_probe(const struct sdt_provider *provider, struct sdt_probe *pr
 }
 
 /* number_probe gives a probe the number that it has in a sink: probes of one name share one. */
-static void number_probe(const struct sink *sink, struct sdt_provider *provider, size_t index)
+static void number_probe(const struct sdt_sink *sink, struct sdt_provider *provider, size_t index)
 {
-	int i = (int)(sink - sinks);
-	struct observation *o = &provider->observed->of[index];
+	int i = (int)(sink - sdt_sinks);
+	struct sdt_observation *o = &provider->observed->of[index];
 	const struct sdt_probe *first = sdt_names_find(&provider->names, o->probe->name);
 
 	if (!has_probe(sink, provider, o->probe))
@@ -131,10 +102,10 @@ static void number_probe(const struct sink *sink, struct sdt_provider *provider,
 }
 
 /* observe_provider lets a sink have the probes of a provider that are not in it yet. */
-static void observe_provider(const struct sink *sink, struct sdt_provider *provider)
+static void observe_provider(const struct sdt_sink *sink, struct sdt_provider *provider)
 {
 	struct sdt_observed *observed = provider->observed;
-	int i = (int)(sink - sinks);
+	int i = (int)(sink - sdt_sinks);
 	uint32_t bit = UINT32_C(1) << i;
 
 	if (observed->epochs[i] != sink->epoch)
@@ -163,7 +134,7 @@ int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites)
 		return -1;
 	provider->sites = sites;
 	for (int i = 0; provider->observed && i < SDT_SINKS; i++)
-		observe_provider(&sinks[i], provider);
+		observe_provider(&sdt_sinks[i], provider);
 	provider->next = loaded_providers;
 	provider->link = &loaded_providers;
 	if (loaded_providers)
@@ -192,7 +163,7 @@ void sdt_observe_unload(struct sdt_provider *provider)
  */
 int sdt_observe_begin(int index, const struct sdt_memory *memory, const struct sdt_patterns *patterns)
 {
-	struct sink *sink = &sinks[index];
+	struct sdt_sink *sink = &sdt_sinks[index];
 
 	if (!sink->writer)
 		__atomic_store_n(&sink->writer, sdt_writer_make(), __ATOMIC_RELAXED);
@@ -220,7 +191,7 @@ int sdt_observe_begin(int index, const struct sdt_memory *memory, const struct s
  */
 bool sdt_observe_end(int index)
 {
-	struct sink *sink = &sinks[index];
+	struct sdt_sink *sink = &sdt_sinks[index];
 	bool quiet = !sink->epoch || sdt_writer_stop(sink->writer);
 
 	sink->epoch = 0;
@@ -239,8 +210,8 @@ bool sdt_observe_end(int index)
 /* sdt_observe_drop counts events of a sink that are lost. */
 void sdt_observe_drop(int index, uint64_t count)
 {
-	if (sinks[index].epoch)
-		sdt_writer_drop(sinks[index].writer, count);
+	if (sdt_sinks[index].epoch)
+		sdt_writer_drop(sdt_sinks[index].writer, count);
 }
 
 /*
@@ -252,63 +223,16 @@ void sdt_observe_forked(uint32_t kept)
 {
 	sdt_thread_forked();
 	for (int i = 0; i < SDT_SINKS; i++) {
-		if (sinks[i].writer)
-			sdt_writer_forget(sinks[i].writer);
-		sinks[i].epoch = 0;
-		sinks[i].patterns = NULL;
+		if (sdt_sinks[i].writer)
+			sdt_writer_forget(sdt_sinks[i].writer);
+		sdt_sinks[i].epoch = 0;
+		sdt_sinks[i].patterns = NULL;
 	}
 	for (struct sdt_provider *p = loaded_providers; p; p = p->next) {
 		for (size_t k = 0; p->observed && k < p->observed->count; k++)
 			p->observed->of[k].sinks &= kept;
 		if (p->observed)
 			move_probes(p);
-	}
-}
-
-/* measure_texts finds the lengths of the texts, and adds them to the size of the record. */
-static void measure_texts(struct sdt_event *event)
-{
-	for (int i = 0; i < event->count; i++) {
-		const char *text = (const char *)(uintptr_t)event->values[i];
-
-		if (event->types[i] != sdt_string)
-			continue;
-		event->lengths[i] = text ? (uint32_t)strnlen(text, MAX_TEXT) : NULL_LENGTH;
-		event->size += (event->lengths[i] + 8) & ~UINT32_C(7);
-	}
-}
-
-/*
- * sdt_observe_fire appends a fire of a probe, which has the address of its slot's entry, to the
- * recordings that have it. It reads only public members of the probe, which may be a copy.
- */
-void sdt_observe_fire(const SDTProbe_t *probe, uintptr_t entry, const uint64_t *values,
-		      uint32_t skipped)
-{
-	const struct sdt_provider *provider = (const struct sdt_provider *)probe->provider;
-	const struct sdt_observed *observed;
-	const struct observation *o;
-	struct sdt_event event;
-	uint32_t left;
-
-	sdt_acquire(); /* what was written before the probe got the address */
-	observed = __atomic_load_n(&provider->observed, __ATOMIC_ACQUIRE);
-	o = &observed->of[(entry - provider->sites) / SDT_SLOT];
-	left = __atomic_load_n(&o->sinks, __ATOMIC_ACQUIRE) & ~skipped;
-	if (!left)
-		return;
-	event.types = o->probe->types;
-	event.values = values;
-	event.count = o->probe->list.probe.argCount;
-	event.size = o->size;
-	if (o->has_texts)
-		measure_texts(&event);
-	for (; left; left &= left - 1) {
-		int i = __builtin_ctz(left);
-		struct sdt_writer *writer = __atomic_load_n(&sinks[i].writer, __ATOMIC_RELAXED);
-
-		if (writer)
-			sdt_writer_append(writer, &o->numbers[i], &event);
 	}
 }
 #endif

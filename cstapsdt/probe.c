@@ -65,37 +65,22 @@ static inline __attribute__((always_inline)) void call_site(void *site, const wo
 #define RECORD(probe, site, values) ((void)0)
 #else
 /*
- * record_fire appends a fire to recordings. site is the entry of a slot. It returns the slot's site
- * if that is enabled too, and NULL otherwise.
- */
-static __attribute__((noinline)) void *record_fire(const SDTProbe_t *probe, void *site,
-						   const word *values)
-{
-	unsigned char *traced = (unsigned char *)site - (uintptr_t)site % SDT_SLOT;
-	uint32_t skipped = 0;
-
-	if (__builtin_expect(__atomic_load_n(&sdt_record_waits, __ATOMIC_RELAXED) != 0, 0))
-		skipped = sdt_record_in_child();
-	sdt_observe_fire(probe, (uintptr_t)site, values, skipped);
-	return sdt_is_patched(*(const volatile unsigned char *)traced) ? traced : NULL;
-}
-
-/*
  * RECORD records a fire if the address of its site is that of the slot's entry, calls the site if it
- * is traced too, and returns from its function. The probe is kept in memory meanwhile. In a
- * register, which would have to be saved, it would cost every idle fire some instructions.
+ * is traced too, and returns from its function. What is needed after the call is kept in memory. In
+ * registers, which would have to be saved, it would cost every idle fire some instructions.
  */
 #define RECORD(probe, site, values)                                                               \
 	do {                                                                                       \
 		const SDTProbe_t *volatile kept = (probe);                                         \
+		void *volatile traced;                                                             \
 		uintptr_t into = (uintptr_t)(site);                                                \
-		void *traced;                                                                      \
                                                                                                    \
 		__asm__ volatile("" : "+r"(into) : : "memory");                                    \
 		if (__builtin_expect(into % SDT_SLOT == 0, 1))                                     \
 			break;                                                                     \
-		traced = record_fire((probe), (site), (values));                                   \
-		if (traced)                                                                        \
+		traced = (void *)(into - into % SDT_SLOT);                                         \
+		sdt_append_fire((probe), into, (values));                                          \
+		if (sdt_is_patched(*(const volatile unsigned char *)traced))                       \
 			call_site(traced, (values), kept->argCount);                               \
 		return;                                                                            \
 	} while (0)

@@ -128,19 +128,10 @@ struct sdt_probe;
 struct sdt_provider;
 
 /*
- * writer.c: appending events to a recording in memory. A writer is never freed, because a
- * fire may be about to ask whether it is alive.
+ * writer.c: the writer of a recording in memory. It is never freed, because a fire may be about
+ * to ask whether it is alive.
  */
 struct sdt_writer;
-
-/* What a fire appends. The size of the record is at most that of the largest event. */
-struct sdt_event {
-	const ArgType_t *types;
-	const uint64_t *values;
-	int count;
-	uint32_t size;
-	uint32_t lengths[12]; /* of the strings; other elements are not set */
-};
 
 /* The number of a probe for which the recording has no room: its events are dropped. */
 #define SDT_NO_NUMBER UINT32_MAX
@@ -160,8 +151,6 @@ int sdt_writer_begin(struct sdt_writer *writer, const struct sdt_memory *memory)
 void sdt_writer_start(struct sdt_writer *writer);
 bool sdt_writer_stop(struct sdt_writer *writer);
 void sdt_writer_forget(struct sdt_writer *writer);
-void sdt_writer_append(struct sdt_writer *writer, const uint32_t *number,
-		       const struct sdt_event *event);
 void sdt_writer_drop(struct sdt_writer *writer, uint64_t count);
 
 /* table.c: the numbers of probes. */
@@ -213,8 +202,7 @@ bool sdt_patterns_select(const struct sdt_patterns *patterns, const char *provid
 
 /*
  * observe.c: the loaded providers, and the recordings that their fires are appended to, which are
- * called sinks: a file, and the memory of each watcher. The lock is held, but in
- * sdt_observe_fire.
+ * called sinks: a file, and the memory of each watcher. The lock is held.
  */
 enum { SDT_FILE_SINK = 0, SDT_WATCHERS = 8, SDT_SINKS = 1 + SDT_WATCHERS };
 
@@ -228,9 +216,10 @@ void sdt_observe_drop(int sink, uint64_t count);
 void sdt_observe_forked(uint32_t kept);
 int sdt_observe_load(struct sdt_provider *provider, uintptr_t sites);
 void sdt_observe_unload(struct sdt_provider *provider);
-void sdt_observe_fire(const SDTProbe_t *probe, uintptr_t entry, const uint64_t *values,
-		      uint32_t skipped);
 const struct sdt_provider *sdt_observe_next(const struct sdt_provider *provider);
+
+/* append.c: what a fire of a recorded probe does. */
+void sdt_append_fire(const SDTProbe_t *probe, uintptr_t entry, const uint64_t *values);
 
 /* record.c: the recording in a file, which a forked child begins when it fires. */
 extern uint32_t sdt_record_waits;

@@ -138,8 +138,8 @@ bool sdt_slot_has_shard(struct sdt_writer *writer, struct sdt_slot *slot)
 static void reset_slot(struct sdt_slot *slot)
 {
 	slot->shard = SDT_NO_SHARD;
-	slot->room = 0;
-	slot->chunk = slot->next = NULL;
+	slot->used = (uint32_t)SDT_CHUNK_BYTES;
+	slot->chunk = NULL;
 	slot->events = slot->read = slot->interval = 0;
 	slot->retired = SDT_NO_CHUNK;
 }

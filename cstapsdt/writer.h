@@ -1,4 +1,4 @@
-/* The state of a recording's writer, which is private to its process: writer.c, table.c, chunk.c and shard.c. */
+/* The state of a recording's writer, which is private to its process: writer.c, append.c, table.c, chunk.c and shard.c. */
 #ifndef SDT_WRITER_H
 #define SDT_WRITER_H
 
@@ -23,12 +23,11 @@ struct sdt_slot {
 	uint32_t owner; /* the number of the thread, or 0 */
 	uint32_t busy;  /* 1 while a record is written: a signal handler may interrupt that */
 	int32_t shard;
-	uint32_t room;        /* bytes that are left in the chunk */
+	uint32_t used;        /* bytes of the chunk, or SDT_CHUNK_BYTES before the first one */
 	unsigned char *chunk; /* NULL before the first one */
-	unsigned char *next;  /* where the next record begins */
 	uint64_t events;      /* the number of the shard's events */
 	uint64_t read;        /* the clock at the last reading in the chunk */
-	uint64_t interval;    /* after how many ticks another reading follows */
+	uint64_t interval;    /* after how many ticks another reading follows: never without a counter */
 	int64_t retired;      /* the chunk before, unless others can have it: SDT_NO_CHUNK */
 } __attribute__((aligned(64)));
 
