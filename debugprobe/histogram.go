@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-stapsdt/stapsdt/internal/eventjson"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
@@ -93,7 +94,7 @@ func appendKey(b []byte, t expr.Type, v expr.Value) []byte {
 	case expr.Float:
 		return strconv.AppendFloat(b, v.Float(), 'g', -1, 8*t.Size)
 	case expr.String:
-		return append(b, cut(v.Text(), maxKey)...)
+		return append(b, eventjson.Cut(v.Text(), maxKey)...)
 	case expr.Int:
 		b = strconv.AppendInt(b, v.Int(), 10)
 	default:

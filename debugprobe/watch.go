@@ -15,6 +15,10 @@ import (
 // has two buffers of this size.
 const maxPending = 256 << 10
 
+// maxText is the largest number of bytes of a string that is shown. Longer ones are cut, and
+// end in "…".
+const maxText = 1024
+
 // viewers counts the streams and histograms that are being served, by all handlers of the
 // process.
 var viewers atomic.Int32
@@ -144,7 +148,7 @@ func (v *viewer) keep(e *stapsdt.Event) {
 	}
 	size := len(v.pending)
 	b := append(v.pending, v.before...)
-	b = appendEvent(b, v.enc, e)
+	b = v.enc.Append(b, e, maxText)
 	b = append(b, v.after...)
 	if len(b) > maxPending {
 		v.pending = b[:size]

@@ -28,7 +28,7 @@ SPEC is [FILE:]PROVIDER:PROBE. Without a FILE, -p or -a selects the processes.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			config.Specs = args
 			if from.Given() {
-				return console.Usagef("stack needs the kernel, because recordings have no stacks: list, trace, count, hist, latency and export take --from")
+				return console.Usagef("stack needs the kernel, because recordings have no stacks: list, trace, count, hist, latency, top and tree take --from")
 			}
 			return stack.Run(c.Context(), to, config, options)
 		},

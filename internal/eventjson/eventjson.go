@@ -40,8 +40,8 @@ func NewEncoder() *Encoder {
 	}
 }
 
-// Append appends an event to dst as JSON, without a newline.
-func (enc *Encoder) Append(dst []byte, e *stapsdt.Event) []byte {
+// Append appends an event to dst as JSON, without a newline. It cuts strings of more than most bytes.
+func (enc *Encoder) Append(dst []byte, e *stapsdt.Event, most int) []byte {
 	h := enc.Head(e.Probe())
 	dst = h.Begin(dst, enc.Time(e))
 	for i := range e.NumArgs() {
@@ -49,7 +49,7 @@ func (enc *Encoder) Append(dst []byte, e *stapsdt.Event) []byte {
 		dst = h.Field(dst, i)
 		switch v.Kind() {
 		case stapsdt.KindString:
-			dst = AppendString(dst, v.String())
+			dst = AppendString(dst, Cut(v.String(), most))
 		case stapsdt.KindFloat64:
 			dst = AppendNumber(dst, v.Kind(), math.Float64bits(v.Float64()))
 		default:
@@ -57,6 +57,18 @@ func (enc *Encoder) Append(dst []byte, e *stapsdt.Event) []byte {
 		}
 	}
 	return append(dst, "}}"...)
+}
+
+// Cut shortens a text to a number of bytes, but not within a character. What is cut ends in "…".
+func Cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	n := most
+	for n > most-utf8.UTFMax && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
 }
 
 // Time returns the time of day of an event.

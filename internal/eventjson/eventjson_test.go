@@ -36,7 +36,7 @@ func TestAppend(t *testing.T) {
 	enc := NewEncoder()
 	var texts []string
 	for _, e := range *list {
-		line := enc.Append(nil, e)
+		line := enc.Append(nil, e, math.MaxInt)
 		var event struct {
 			Time     time.Time
 			Provider string

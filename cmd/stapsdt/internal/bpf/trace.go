@@ -177,8 +177,6 @@ func (t *Trace) Section(env *Env, ring *ebpf.Map, id uint32) (*Section, error) {
 		asm.StoreMem(regRecord, layout.EventTime, regTime, asm.DWord),
 		asm.Mov.Imm(regMissing, 0),
 		asm.StoreImm(regRecord, layout.EventID, int64(id), asm.Word),
-		asm.FnGetSmpProcessorId.Call(),
-		asm.StoreMem(regRecord, layout.EventCPU, asm.R0, asm.Word),
 	)
 	b.pidTgid()
 	b.add(

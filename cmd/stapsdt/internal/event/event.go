@@ -28,7 +28,6 @@ type Event struct {
 	// Time is CLOCK_MONOTONIC.
 	Time     time.Duration
 	ID       uint32 // of the probe
-	CPU      uint32
 	PID, TID uint32
 	raw      []byte
 }
@@ -225,7 +224,7 @@ func (s *Stream) decode(e *Event) error {
 	if len(e.raw) >= layout.EventHeader {
 		word := func(at int) uint64 { return binary.NativeEndian.Uint64(e.raw[at:]) }
 		e.Time = layout.At(word(layout.EventTime))
-		e.ID, e.CPU = uint32(word(layout.EventID)), uint32(word(layout.EventID)>>32)
+		e.ID = uint32(word(layout.EventID))
 		e.TID, e.PID = uint32(word(layout.EventPID)), uint32(word(layout.EventPID)>>32)
 		if len(e.raw) == s.sizes(e.ID) {
 			return nil

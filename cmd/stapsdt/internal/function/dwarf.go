@@ -56,7 +56,7 @@ func newDebugging(f *elf.File) *debugging {
 			d.err = errors.New("its DWARF is compressed in a way that is not read")
 			return d
 		}
-		if s.Type == elf.SHT_NOBITS || !contains(debugSections, name) || sections[name] != nil {
+		if s.Type == elf.SHT_NOBITS || !slices.Contains(debugSections, name) || sections[name] != nil {
 			continue
 		}
 		data, err := elffile.Data(s, left)
@@ -75,15 +75,6 @@ func newDebugging(f *elf.File) *debugging {
 		d.types = types{debuginfo.Entries{R: d.Reader(), Left: typeWork}}
 	}
 	return d
-}
-
-func contains(all []string, name string) bool {
-	for _, s := range all {
-		if s == name {
-			return true
-		}
-	}
-	return false
 }
 
 // signatures reads the signatures of functions and returns them by entry. errs holds the errors of those that could not be read.

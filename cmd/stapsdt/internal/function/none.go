@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/gotable"
+	"github.com/go-stapsdt/stapsdt/internal/nearest"
 )
 
 // NoneError is the error that no function matches a pattern.
@@ -89,7 +90,7 @@ func (p *Program) nearest(pattern Pattern) (names []string) {
 		switch {
 		case f.Wrapper:
 		case len(part) <= len(last)+most && len(part)+most >= len(last):
-			n = distance(last, part)
+			n = nearest.Distance(last, part)
 		case pattern.IsGlob() && strings.Contains(part, last):
 			n = most
 		}
@@ -113,31 +114,6 @@ func lastPart(name string) string {
 		name = name[:i]
 	}
 	return strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
-}
-
-// distance returns the number of bytes to insert, remove, replace or swap with a neighbor to change one name
-// into the other.
-func distance(a, b string) int {
-	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next[0] = i + 1
-		for j := range len(b) {
-			d := row[j]
-			if a[i] != b[j] {
-				d++
-			}
-			d = min(d, row[j+1]+1, next[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				d = min(d, before[j-1]+1)
-			}
-			next[j+1] = d
-		}
-		before, row, next = row, next, before
-	}
-	return row[len(b)]
 }
 
 // common returns the length of the longest common prefix of two names.

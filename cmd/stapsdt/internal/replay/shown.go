@@ -4,6 +4,7 @@ package replay
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
@@ -73,16 +74,11 @@ func NewArguments(p *recording.Probe, textSize int) *Arguments {
 // Show formats the arguments of an event, without those with the given names.
 func (a *Arguments) Show(e *recording.Event, without ...string) (all []Shown) {
 	a.At(e)
-next:
 	for i := range a.items {
-		item := &a.items[i]
-		for _, name := range without {
-			if item.Name == name {
-				continue next
-			}
+		if item := &a.items[i]; !slices.Contains(without, item.Name) {
+			v := a.Arg(i, item)
+			all = append(all, Show(item.Name, &v))
 		}
-		v := a.Arg(i, item)
-		all = append(all, Show(item.Name, &v))
 	}
 	return all
 }

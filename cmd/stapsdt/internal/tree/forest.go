@@ -4,6 +4,7 @@ package tree
 
 import (
 	"container/list"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
@@ -185,12 +186,7 @@ func (n *node) isOpen() bool { return n.process.Keeps(n.since) }
 
 // has reports whether all contains a value with the name and the value of one.
 func has(all []replay.Shown, one replay.Shown) bool {
-	for _, other := range all {
-		if other.Name == one.Name && other.Text == one.Text {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(s replay.Shown) bool { return s.Name == one.Name && s.Text == one.Text })
 }
 
 // remove removes a tree from the unfinished ones.

@@ -48,7 +48,7 @@ type jsonNode struct {
 func (t *tree) encode(w io.Writer) error {
 	root := t.root
 	j := jsonTree{root.at.UTC(), render.JSONText(root.name), root.took, root.pid, t.failed, nil, root.parent, t.dropped, t.lost, t.partial}
-	t.walk(func(n *node, depth int, _ bool) {
+	t.walk(func(n *node, depth int) {
 		took := n.end(root) - n.since
 		j.Operations = append(j.Operations, jsonNode{
 			n.id, n.parent, depth, render.JSONText(n.name), n.since - root.since, took, n.own(root), float64(took) / float64(max(root.took, 1)),

@@ -39,7 +39,7 @@ func (w *writer) text(t *tree) []byte {
 	}
 	w.line(&b, bold, head)
 	w.line(&b, dim, fmt.Sprintf("%8s %8s  %4s  %s", "TIME", "OWN", "PART", "OPERATION"))
-	t.walk(func(n *node, depth int, _ bool) {
+	t.walk(func(n *node, depth int) {
 		color := ""
 		if n.failed {
 			color = red

@@ -32,20 +32,19 @@ func (n *node) own(root *node) time.Duration {
 }
 
 // walk calls f with each operation of a tree and its depth, each before its children.
-func (t *tree) walk(f func(n *node, depth int, last bool)) {
+func (t *tree) walk(f func(n *node, depth int)) {
 	type step struct {
 		n     *node
 		depth int
-		last  bool
 	}
 	// No recursion: a hostile program can make a tree of any depth.
-	stack := []step{{t.root, 0, true}}
+	stack := []step{{t.root, 0}}
 	for len(stack) > 0 {
 		s := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		f(s.n, s.depth, s.last)
+		f(s.n, s.depth)
 		for i := len(s.n.children) - 1; i >= 0; i-- {
-			stack = append(stack, step{s.n.children[i], s.depth + 1, i == len(s.n.children)-1})
+			stack = append(stack, step{s.n.children[i], s.depth + 1})
 		}
 	}
 }
