@@ -3,7 +3,6 @@
 package debugger
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"regexp"
@@ -103,22 +102,10 @@ type status struct {
 }
 
 func readStatus(pid int) (s status, err error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return s, err
-	}
-	for line := range bytes.Lines(b) {
-		fields := strings.Fields(string(line))
-		switch {
-		case len(fields) > 1 && fields[0] == "PPid:":
-			s.parent, _ = strconv.Atoi(fields[1])
-		case len(fields) > 2 && fields[0] == "Uid:":
-			s.uid = number(fields[2])
-		case len(fields) > 2 && fields[0] == "Gid:":
-			s.gid = number(fields[2])
-		}
-	}
-	return s, nil
+	status, err := proc.ReadStatus(pid)
+	s.parent, _ = strconv.Atoi(status.Word("PPid", 0))
+	s.uid, s.gid = number(status.Word("Uid", 1)), number(status.Word("Gid", 1))
+	return s, err
 }
 
 func number(text string) uint32 {

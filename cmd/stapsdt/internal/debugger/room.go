@@ -3,7 +3,6 @@
 package debugger
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 )
 
 // ErrShort means that the memory of a pod is short.
@@ -90,25 +91,17 @@ func (b *Budget) room() int64 {
 
 // resident returns the resident memory of a process without the contents of files on a disk.
 func resident(pid int) int64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
+	status, _ := proc.ReadStatus(pid)
 	if pid == os.Getpid() && held.Load() > 0 {
 		return sizeOf(status, "RssAnon") // its recording is counted already
 	}
 	return sizeOf(status, "RssAnon") + sizeOf(status, "RssShmem")
 }
 
-// sizeOf returns a size from /proc/PID/status in bytes, or 0.
-func sizeOf(status []byte, name string) int64 {
-	for line := range bytes.Lines(status) {
-		if size, ok := strings.CutPrefix(string(line), name+":"); ok {
-			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(size), " kB"), 10, 64)
-			return n << 10
-		}
-	}
-	return 0
+// sizeOf returns a size of a process in bytes, or 0.
+func sizeOf(status proc.Status, name string) int64 {
+	n, _ := strconv.ParseInt(status.Word(name, 0), 10, 64)
+	return n << 10
 }
 
 // inMemory returns the size of the in-memory files that a process sees, such as the files of an emptyDir. /dev/shm and others

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 )
 
 const (
@@ -60,6 +61,6 @@ func (b *Budget) watch(to *console.Console) {
 
 // ownSize returns a size of this process.
 func ownSize(name string) int64 {
-	status, _ := os.ReadFile("/proc/self/status")
+	status, _ := proc.ReadStatus(os.Getpid())
 	return sizeOf(status, name)
 }

@@ -3,9 +3,6 @@
 package probes
 
 import (
-	"bytes"
-	"fmt"
-	"os"
 	"slices"
 	"strconv"
 
@@ -82,13 +79,8 @@ func (p *Processes) Has(pid int) bool {
 
 // isProcess reports whether an ID is that of a process, and not of one of its other threads.
 func isProcess(pid int) bool {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return false
-	}
-	_, rest, _ := bytes.Cut(status, []byte("\nTgid:"))
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	return string(bytes.TrimSpace(line)) == strconv.Itoa(pid)
+	status, _ := proc.ReadStatus(pid)
+	return status.Word("Tgid", 0) == strconv.Itoa(pid)
 }
 
 // Purge removes processes that have exited and the IDs of threads, and reports whether a process

@@ -149,25 +149,12 @@ func Processes() ([]int, error) {
 
 // Alive reports whether a process exists and has not exited. A zombie has exited.
 func Alive(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	// The name, in parentheses, may contain anything.
-	rest := stat[bytes.LastIndexByte(stat, ')')+1:]
-	return len(rest) > 1 && rest[1] != 'Z' && rest[1] != 'X'
+	state := Stat(pid, 0)
+	return state != "" && state != "Z" && state != "X"
 }
 
 // Parent returns the PID of the parent of a process, or 0.
 func Parent(pid int) int {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 2 {
-		return 0
-	}
-	parent, _ := strconv.Atoi(string(fields[1]))
+	parent, _ := strconv.Atoi(Stat(pid, 1))
 	return parent
 }

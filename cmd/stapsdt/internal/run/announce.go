@@ -3,12 +3,11 @@
 package run
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
@@ -42,8 +41,7 @@ func (c *Config) Announces(to *console.Console) bool { return c.Verbose || conso
 // stopped warns of stopped processes, which fire nothing.
 func (r *Run) stopped() {
 	for _, pid := range r.PIDs {
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if after := stat[bytes.LastIndexByte(stat, ')')+1:]; bytes.HasPrefix(after, []byte(" T")) || bytes.HasPrefix(after, []byte(" t")) {
+		if state := proc.Stat(pid, 0); state == "T" || state == "t" {
 			r.Warn("process %d is stopped, by a signal or a debugger, and fires nothing until it continues", pid)
 		}
 	}

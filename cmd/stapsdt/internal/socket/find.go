@@ -67,27 +67,17 @@ func Started(pid int) uint64 {
 // readProcess reads the description of a process from /proc.
 func readProcess(pid int) (p process, err error) {
 	p.pid, p.own = pid, pid
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	status, err := proc.ReadStatus(pid)
 	if err != nil {
 		return p, proc.ErrNoProcess
 	}
-	for line := range bytes.Lines(status) {
-		fields := strings.Fields(string(line))
-		switch {
-		case len(fields) > 2 && fields[0] == "Uid:":
-			uid, _ := strconv.ParseUint(fields[2], 10, 32)
-			p.uid = uint32(uid)
-		case len(fields) > 1 && fields[0] == "NSpid:":
-			p.own, _ = strconv.Atoi(fields[len(fields)-1])
-		}
+	uid, _ := strconv.ParseUint(status.Word("Uid", 1), 10, 32)
+	p.uid = uint32(uid)
+	if own, err := strconv.Atoi(status.Word("NSpid", -1)); err == nil {
+		p.own = own
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
+	if p.start, err = strconv.ParseUint(proc.Stat(pid, 19), 10, 64); err != nil {
 		return p, proc.ErrNoProcess
-	}
-	// The name, in parentheses, may contain anything.
-	if fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]); len(fields) > 19 {
-		p.start, _ = strconv.ParseUint(string(fields[19]), 10, 64)
 	}
 	return p, nil
 }

@@ -4,7 +4,7 @@ package symbol
 
 import (
 	"bufio"
-	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +16,8 @@ import (
 
 	"github.com/ianlancetaylor/demangle"
 	"golang.org/x/sys/unix"
+
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 )
 
 // perfMap holds the functions that a just-in-time compiler has generated. The compiler writes their
@@ -44,14 +46,8 @@ const maxPerfMap, maxPerfMaps = 32 << 20, 64 << 20
 const maxJitted = 1 << 19
 
 func newPerfMap(pid int, total *int64) *perfMap {
-	inside := strconv.Itoa(pid)
-	if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil {
-		_, rest, _ := bytes.Cut(status, []byte("\nNSpid:"))
-		line, _, _ := bytes.Cut(rest, []byte("\n"))
-		if fields := bytes.Fields(line); len(fields) > 0 {
-			inside = string(fields[len(fields)-1])
-		}
-	}
+	status, _ := proc.ReadStatus(pid)
+	inside := cmp.Or(status.Word("NSpid", -1), strconv.Itoa(pid))
 	return &perfMap{total: total, path: fmt.Sprintf("/proc/%d/root/tmp/perf-%s.map", pid, inside)}
 }
 

@@ -3,12 +3,11 @@
 package target
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
 
 	"golang.org/x/sys/unix"
@@ -236,16 +235,8 @@ func (o *owners) indebted() (late bool) {
 // of another one may still have been made to map something. For a process in a user namespace, whose
 // users anyone can have made up, it is the user who created the namespace.
 func userOf(pid int) uint32 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return overflowUser
-	}
-	_, rest, _ := bytes.Cut(status, []byte("\nUid:"))
-	fields := bytes.Fields(rest)
-	if len(fields) == 0 {
-		return overflowUser
-	}
-	uid, err := strconv.ParseUint(string(fields[0]), 10, 32)
+	status, _ := proc.ReadStatus(pid)
+	uid, err := strconv.ParseUint(status.Word("Uid", 0), 10, 32)
 	if err != nil {
 		return overflowUser
 	}
