@@ -47,16 +47,12 @@ counting. If the file is wrong, the rules in force stay.`,
 	c.Flags().StringVar(&options.Web, "web.config.file", "", "the `FILE` with certificates and users, as Prometheus's exporters have it")
 	c.Flags().StringVar(&options.OTLP, "otlp", "", "send metrics and spans to this `ENDPOINT`, such as http://localhost:4318")
 	viaFlag(c, &options.Via, "the kernel, or without any capability the sockets of the user's programs that listen")
-	c.Flags().StringVar(&print, "print", "", "only check the rules and print `WHAT` follows from them: alerts for Prometheus, or a dashboard for Grafana")
-	_ = c.RegisterFlagCompletionFunc("print", cobra.FixedCompletions([]string{"alerts", "dashboard"}, cobra.ShellCompDirectiveNoFileComp))
+	choiceFlag(c, func(to string) { print = to }, "print", "", "", "only check the rules and print `WHAT` follows from them: alerts for Prometheus, or a dashboard for Grafana", "alerts", "dashboard")
 	return c
 }
 
 // printRules prints what follows from the rules.
 func printRules(to *console.Console, path, what string) error {
-	if what != "alerts" && what != "dashboard" {
-		return console.Usagef("--print takes alerts or dashboard")
-	}
 	file, err := rules.Read(path)
 	if err != nil {
 		return err

@@ -136,32 +136,38 @@ func (s share) Set(text string) error {
 	return nil
 }
 
-// route is the value of --via: what delivers the events.
-type route struct{ via *string }
-
-// Type is for the help.
-func (route) Type() string { return "ROUTE" }
-
-func (r route) String() string {
-	if r.via == nil {
-		return ""
-	}
-	return *r.via
+// choice is the value of a flag that takes one of some words.
+type choice struct {
+	now   string
+	words []string
+	set   func(string)
 }
 
-// Set sets the route.
-func (r route) Set(text string) error {
-	if text != run.Kernel && text != run.Socket {
-		return fmt.Errorf("takes kernel or socket, and not %q", text)
+// Type is for the help.
+func (*choice) Type() string { return "WORD" }
+
+func (v *choice) String() string { return v.now }
+
+// Set sets the word.
+func (v *choice) Set(text string) error {
+	if !slices.Contains(v.words, text) {
+		last := len(v.words) - 1
+		return fmt.Errorf("takes %s or %s, and not %q", strings.Join(v.words[:last], ", "), v.words[last], text)
 	}
-	*r.via = text
+	v.now = text
+	v.set(text)
 	return nil
+}
+
+// choiceFlag defines a flag that takes one of some words. Its default is now, for which set is not called.
+func choiceFlag(c *cobra.Command, set func(string), name, short, now, usage string, words ...string) {
+	c.Flags().VarP(&choice{now, words, set}, name, short, usage)
+	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // viaFlag is the flag of the commands that take events from the kernel or from sockets.
 func viaFlag(c *cobra.Command, via *string, otherwise string) {
-	c.Flags().Var(route{via}, "via", "what delivers the events: `ROUTE`, which is kernel or socket (default: "+otherwise+")")
-	_ = c.RegisterFlagCompletionFunc("via", cobra.FixedCompletions([]string{run.Kernel, run.Socket}, cobra.ShellCompDirectiveNoFileComp))
+	choiceFlag(c, func(to string) { *via = to }, "via", "", "", "what delivers the events: `ROUTE`, which is kernel or socket (default: "+otherwise+")", run.Kernel, run.Socket)
 }
 
 // verboseFlag is the flag of the commands that can tell from where the events come.
@@ -209,30 +215,7 @@ func checkWindow(c *cobra.Command) error {
 
 // outputFlag is the flag of the commands that print text or JSON.
 func outputFlag(c *cobra.Command, json *bool) {
-	c.Flags().VarP(format{json}, "output", "o", "`FORMAT`: text, or json for one object per line")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// format is the value of -o: text or json.
-type format struct{ json *bool }
-
-// Type is for the help.
-func (format) Type() string { return "FORMAT" }
-
-func (f format) String() string {
-	if f.json != nil && *f.json {
-		return "json"
-	}
-	return "text"
-}
-
-// Set sets the format.
-func (f format) Set(text string) error {
-	if text != "text" && text != "json" {
-		return fmt.Errorf("takes text or json, and not %q", text)
-	}
-	*f.json = text == "json"
-	return nil
+	choiceFlag(c, func(to string) { *json = to == "json" }, "output", "o", "text", "`FORMAT`: text, or json for one object per line", "text", "json")
 }
 
 // checkStrayPID returns an error if the first argument is a PID that was to belong to -p, as in

@@ -25,8 +25,7 @@ script has the probes that exist when it is made.`,
 		RunE: func(_ *cobra.Command, args []string) error { return script.Run(to, where, args, options) },
 	}
 	targetFlags(c, &where)
-	c.Flags().StringVar(&options.Tracer, "for", "", "the `TRACER`: bpftrace, or tracefs for a shell script")
+	choiceFlag(c, func(to string) { options.Tracer = to }, "for", "", "", "the `TRACER`: bpftrace, or tracefs for a shell script", "bpftrace", "tracefs")
 	c.Flags().StringSliceVar(&options.Texts, "str", nil, "the arguments `ARG,...` are texts, such as arg0, although the file does not say so")
-	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"bpftrace", "tracefs"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
@@ -19,7 +18,7 @@ func traceCommand(to *console.Console) *cobra.Command {
 	var config run.Config
 	var options trace.Options
 	var path string
-	var format traceFormat
+	format := "text"
 	c := &cobra.Command{
 		Use:   "trace (SPEC... (-p PID | -a | with FILE in each SPEC) | --from FILE [SPEC...] | http://HOST/debug/probes/ [SPEC...])",
 		Short: "Print a line for each event",
@@ -49,7 +48,7 @@ time axis. -w is then about an operation as a whole, as that of latency is.`,
 					return err
 				}
 				config.Verbose = options.Verbose
-				return timeline.Run(c.Context(), to, config, timeline.Options{Format: string(format), Path: path, Limit: options.Limit, From: options.From})
+				return timeline.Run(c.Context(), to, config, timeline.Options{Format: format, Path: path, Limit: options.Limit, From: options.From})
 			}
 			if path != "" {
 				return console.Usagef("-O is for -o perfetto and -o chrome")
@@ -58,8 +57,8 @@ time axis. -w is then about an operation as a whole, as that of latency is.`,
 		},
 	}
 	runFlags(c, &config)
-	c.Flags().VarP(&format, "output", "o", "`FORMAT`: text, json for one object per line, or perfetto or chrome for a timeline in the file of -O")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(traceFormats, cobra.ShellCompDirectiveNoFileComp))
+	choiceFlag(c, func(to string) { format = to }, "output", "o", format, "`FORMAT`: text, json for one object per line, or perfetto or chrome for a timeline in the file of -O",
+		"text", "json", "perfetto", "chrome")
 	c.Flags().StringVarP(&path, "output-file", "O", "", "the `FILE` of -o perfetto or chrome, or - for standard output")
 	c.Flags().Uint64VarP(&options.Limit, "number", "n", 0, "end after `N` events")
 	c.Flags().StringArrayVar(&options.Show, "show", nil, "the values of the Go expressions `EXPR,...` instead of all arguments; str(arg0) is the text at arg0")
@@ -69,33 +68,8 @@ time axis. -w is then about an operation as a whole, as that of latency is.`,
 	return c
 }
 
-// traceFormats are the values of traceFormat.
-var traceFormats = []string{"text", "json", "perfetto", "chrome"}
-
-// traceFormat is the value of -o of trace. The zero value is text.
-type traceFormat string
-
-// Type is for the help.
-func (traceFormat) Type() string { return "FORMAT" }
-
-func (f *traceFormat) String() string {
-	if *f == "" {
-		return traceFormats[0]
-	}
-	return string(*f)
-}
-
-// Set sets the format.
-func (f *traceFormat) Set(text string) error {
-	if !slices.Contains(traceFormats, text) {
-		return fmt.Errorf("takes text, json, perfetto or chrome, and not %q", text)
-	}
-	*f = traceFormat(text)
-	return nil
-}
-
 // checkFile checks the arguments of a format for a file. Flags about lines have no place there.
-func checkFile(c *cobra.Command, format traceFormat, from *replay.From) error {
+func checkFile(c *cobra.Command, format string, from *replay.From) error {
 	for _, name := range []string{"show", "strlen", "follow"} {
 		if c.Flags().Changed(name) {
 			return console.Usagef("--%s is not for -o %s", name, format)

@@ -189,7 +189,7 @@ func TestUsage(t *testing.T) {
 		{"record -p PID PROBE -O /nowhere/x", "no such file or directory", 3},
 		{"record -p PID PROBE -O DIRECTORY", "the file there is no recording", 1},
 		{"script -a a:b", "no tracer: give --for bpftrace or --for tracefs", 2},
-		{"script -a a:b --for perf", "no tracer: give", 2},
+		{"script -a a:b --for perf", "--for takes bpftrace or tracefs", 2},
 		{"script --for tracefs", "no probes: give", 2},
 		{"script a:b --for tracefs", "no processes: give", 2},
 		{"script FILE:csubject:none --for tracefs", "has no csubject:none", 3},

@@ -20,7 +20,7 @@ import (
 // Options select what is counted, and how it is shown.
 type Options struct {
 	By []string
-	// Format is one of Formats.
+	// Format is text, json, folded or pprof.
 	Format string
 	// File is the output file, or "" for standard output.
 	File string
@@ -30,18 +30,9 @@ type Options struct {
 	Verbose bool
 }
 
-// Formats are the formats of the result.
-var Formats = []string{"text", "json", "folded", "pprof"}
-
 func (o *Options) check(to *console.Console) error {
-	switch o.Format {
-	case "text", "json", "folded":
-	case "pprof":
-		if console.IsTerminal(to.Out) && o.File == "" {
-			return console.Usagef("a profile is not for a terminal: use -O FILE, or > FILE")
-		}
-	default:
-		return console.Usagef("the output format %q is none of text, json, folded and pprof", o.Format)
+	if o.Format == "pprof" && console.IsTerminal(to.Out) && o.File == "" {
+		return console.Usagef("a profile is not for a terminal: use -O FILE, or > FILE")
 	}
 	return count.CheckLimit(o.Limit)
 }
