@@ -166,7 +166,7 @@ func (d *describer) function(e *dwarf.Entry) (bool, error) {
 		return false, nil
 	}
 	name, _ := d.types.attr(e, dwarf.AttrName).(string)
-	params, rest, err := d.params()
+	params, rest, err := d.params(e)
 	if err != nil {
 		return false, err
 	}
@@ -182,26 +182,17 @@ func (d *describer) function(e *dwarf.Entry) (bool, error) {
 	return true, nil
 }
 
-// params reads the children of a function up to their end.
-func (d *describer) params() (params, rest []param, err error) {
-	for depth := 1; depth > 0; {
-		e, err := d.entries.Next()
-		if err != nil || e == nil {
-			return nil, nil, err
+// params reads the children of a function.
+func (d *describer) params(e *dwarf.Entry) (params, rest []param, err error) {
+	err = d.entries.Children(e, func(c *dwarf.Entry) {
+		switch c.Tag {
+		case dwarf.TagFormalParameter:
+			params = append(params, d.param(c))
+		case dwarf.TagVariable:
+			rest = append(rest, d.param(c))
 		}
-		switch {
-		case e.Tag == 0:
-			depth--
-		case depth == 1 && e.Tag == dwarf.TagFormalParameter:
-			params = append(params, d.param(e))
-		case depth == 1 && e.Tag == dwarf.TagVariable:
-			rest = append(rest, d.param(e))
-		}
-		if e.Children {
-			depth++
-		}
-	}
-	return params, rest, nil
+	})
+	return params, rest, err
 }
 
 func (d *describer) param(e *dwarf.Entry) param {

@@ -227,35 +227,11 @@ func baseKind(typ *Type, e *dwarf.Entry) Kind {
 	return KindOther
 }
 
-// children calls visit for each child of the entry that was read last.
-func (t *types) children(e *dwarf.Entry, visit func(*dwarf.Entry)) error {
-	if !e.Children {
-		return nil
-	}
-	for depth := 1; depth > 0; {
-		c, err := t.entries.Next()
-		if err != nil || c == nil {
-			return err
-		}
-		if c.Tag == 0 {
-			depth--
-			continue
-		}
-		if depth == 1 {
-			visit(c)
-		}
-		if c.Children {
-			depth++
-		}
-	}
-	return nil
-}
-
 // readArray makes an array of several dimensions an array of arrays.
 func (t *types) readArray(e *dwarf.Entry, typ *Type) error {
 	elem := t.target(e)
 	var counts []int64
-	err := t.children(e, func(c *dwarf.Entry) {
+	err := t.entries.Children(e, func(c *dwarf.Entry) {
 		if c.Tag != dwarf.TagSubrangeType || len(counts) == maxNesting {
 			return
 		}
@@ -280,7 +256,7 @@ func (t *types) readArray(e *dwarf.Entry, typ *Type) error {
 
 func (t *types) readStruct(e *dwarf.Entry, typ *Type) error {
 	typ.Kind = KindStruct
-	return t.children(e, func(c *dwarf.Entry) {
+	return t.entries.Children(e, func(c *dwarf.Entry) {
 		if c.Tag != dwarf.TagMember && c.Tag != dwarf.TagInheritance || c.Val(dwarf.AttrExternal) != nil {
 			return
 		}

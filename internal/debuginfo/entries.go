@@ -45,3 +45,27 @@ func (s *Entries) Next() (*dwarf.Entry, error) {
 	}
 	return e, nil
 }
+
+// Children reads what is below the entry that was read last, all of which counts as work, and calls visit with its children.
+func (s *Entries) Children(e *dwarf.Entry, visit func(*dwarf.Entry)) error {
+	if !e.Children {
+		return nil
+	}
+	for depth := 1; depth > 0; {
+		c, err := s.Next()
+		if err != nil || c == nil {
+			return err
+		}
+		if c.Tag == 0 {
+			depth--
+			continue
+		}
+		if depth == 1 {
+			visit(c)
+		}
+		if c.Children {
+			depth++
+		}
+	}
+	return nil
+}

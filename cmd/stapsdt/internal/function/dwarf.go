@@ -161,29 +161,11 @@ func (d *debugging) unit(u debuginfo.Unit, named bool, packages map[string]bool,
 			found(low, s, err)
 			continue
 		}
-		if err := d.skip(e); err != nil {
+		// A sibling attribute could lead anywhere.
+		if err := d.entries.Children(e, func(*dwarf.Entry) {}); err != nil {
 			return err
 		}
 	}
-}
-
-// skip reads the children of an entry, so that they count as work: a sibling attribute could lead anywhere.
-func (d *debugging) skip(e *dwarf.Entry) error {
-	if !e.Children {
-		return nil
-	}
-	for depth := 1; depth > 0; {
-		c, err := d.entries.Next()
-		switch {
-		case err != nil || c == nil:
-			return err
-		case c.Tag == 0:
-			depth--
-		case c.Children:
-			depth++
-		}
-	}
-	return nil
 }
 
 // has reports whether a unit contains one of the addresses.
@@ -210,29 +192,16 @@ func (d *debugging) has(root *dwarf.Entry, addresses map[uint64]bool) bool {
 func (d *debugging) signature(e *dwarf.Entry) (*signature, error) {
 	s := &signature{}
 	var wrong error
-	if !e.Children {
-		return s, nil
+	err := d.entries.Children(e, func(c *dwarf.Entry) {
+		if c.Tag == dwarf.TagFormalParameter && wrong == nil {
+			wrong = s.add(&d.types, c)
+		}
+	})
+	if err == nil && errors.Is(wrong, debuginfo.ErrBudget) {
+		err = wrong
 	}
-	for depth := 1; depth > 0; {
-		c, err := d.entries.Next()
-		if err != nil {
-			return nil, err
-		}
-		if c == nil {
-			break
-		}
-		if c.Tag == 0 {
-			depth--
-			continue
-		}
-		if depth == 1 && c.Tag == dwarf.TagFormalParameter && wrong == nil {
-			if wrong = s.add(&d.types, c); errors.Is(wrong, debuginfo.ErrBudget) {
-				return nil, wrong
-			}
-		}
-		if c.Children {
-			depth++
-		}
+	if err != nil {
+		return nil, err
 	}
 	return s, wrong
 }

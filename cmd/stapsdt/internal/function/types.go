@@ -1,6 +1,7 @@
 package function
 
 import (
+	"cmp"
 	"debug/dwarf"
 	"errors"
 	"fmt"
@@ -158,29 +159,23 @@ func (t *types) named(typ *goType, to dwarf.Offset, follow reach, depth int) (*g
 }
 
 func (t *types) structure(e *dwarf.Entry, typ *goType, follow reach, depth int) error {
-	if !e.Children {
-		return nil
-	}
 	type member struct {
 		name   string
 		offset int64
 		at     dwarf.Offset
 	}
 	var members []member
-	for {
-		c, err := t.entries.Next()
-		if err != nil {
-			return err
-		}
-		if c == nil || c.Tag == 0 {
-			break
-		}
+	var wrong error
+	err := t.entries.Children(e, func(c *dwarf.Entry) {
 		at, ok := c.Val(dwarf.AttrType).(dwarf.Offset)
 		offset, isOffset := c.Val(dwarf.AttrDataMemberLoc).(int64)
 		if c.Children || c.Tag != dwarf.TagMember || !ok || !isOffset {
-			return fmt.Errorf("%w: %s", errType, typ.name)
+			wrong = fmt.Errorf("%w: %s", errType, typ.name)
 		}
 		members = append(members, member{nameOf(c), offset, at})
+	})
+	if err = cmp.Or(err, wrong); err != nil {
+		return err
 	}
 	for _, m := range members {
 		field, err := t.read(m.at, max(follow-1, toNone), depth+1)
@@ -194,19 +189,13 @@ func (t *types) structure(e *dwarf.Entry, typ *goType, follow reach, depth int) 
 
 func (t *types) array(e *dwarf.Entry, typ *goType, to dwarf.Offset, depth int) (err error) {
 	typ.count = -1
-	if e.Children {
-		for {
-			c, err := t.entries.Next()
-			if err != nil {
-				return err
-			}
-			if c == nil || c.Tag == 0 {
-				break
-			}
-			if n, ok := c.Val(dwarf.AttrCount).(int64); ok && c.Tag == dwarf.TagSubrangeType && typ.count < 0 {
-				typ.count = n
-			}
+	err = t.entries.Children(e, func(c *dwarf.Entry) {
+		if n, ok := c.Val(dwarf.AttrCount).(int64); ok && c.Tag == dwarf.TagSubrangeType && typ.count < 0 {
+			typ.count = n
 		}
+	})
+	if err != nil {
+		return err
 	}
 	if typ.count < 0 {
 		return fmt.Errorf("%w: %s", errType, typ.name)

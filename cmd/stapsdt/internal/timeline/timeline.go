@@ -42,7 +42,7 @@ type view struct {
 	writer     *writer
 	tracks     tracks
 	open       map[*replay.Operation]*span
-	args       map[*recording.Probe]*replay.Arguments
+	args       events.ProbeArguments
 	start      time.Time // the time of day of the first event
 	first      int64     // its time by the stream's clock, in nanoseconds
 	last       int64
@@ -71,7 +71,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 		return cmp.Or(err, console.Usagef("a timeline shows the operations of probes, and not of functions: stapsdt tree shows these"))
 	}
 	v := &view{
-		options: &o, open: map[*replay.Operation]*span{}, args: map[*recording.Probe]*replay.Arguments{},
+		options: &o, open: map[*replay.Operation]*span{}, args: events.ProbeArguments{},
 		operations: replay.Operations{All: true, TextSize: events.TextSize},
 	}
 	if v.condition, err = replay.NewCondition(config.Where); err != nil {
@@ -157,11 +157,11 @@ func (v *view) Event(event *events.Event) error {
 		s := v.open[o.Ended.Start]
 		delete(v.open, o.Ended.Start)
 		if s.selected = o.Ended.Selected; s.selected {
-			s.args = merge(s.args, v.arguments(e.Probe).Show(e, "id", "parent"))
+			s.args = merge(s.args, v.args.Show(e, "id", "parent"))
 		}
 		v.write(s, s.at+int64(o.Ended.Took), "")
 	case (kind == nil || v.operations.IsStray(e)) && v.condition.Meets(e):
-		v.instant(e.Probe.Provider+":"+e.Probe.Name, e, f, v.arguments(e.Probe).Show(e))
+		v.instant(e.Probe.Provider+":"+e.Probe.Name, e, f, v.args.Show(e))
 	}
 	if v.events++; v.events == v.options.Limit {
 		return live.ErrEnough
@@ -189,7 +189,7 @@ func merge(start, end []replay.Shown) []replay.Shown {
 func (v *view) begin(kind *replay.Kind, o *replay.Operation, e *recording.Event, f *replay.File) {
 	s := &span{name: kind.Name, at: int64(v.stream.Clock(e)), track: v.tracks.of(e, f), selected: o.Selected() && kind.Fits}
 	s.track.open++
-	s.args = v.arguments(e.Probe).Show(e)
+	s.args = v.args.Show(e)
 	v.open[o] = s
 }
 
@@ -204,16 +204,6 @@ func (v *view) write(s *span, end int64, note string) {
 		args = append(args, replay.Shown{Name: note, JSON: []byte("true")})
 	}
 	v.writer.write(v.writer.span(&mark{s.name, s.track.process, v.tracks.number(s.track, lane), s.at - v.first, args}, end-s.at))
-}
-
-// arguments returns the arguments that are shown of a probe's events.
-func (v *view) arguments(p *recording.Probe) *replay.Arguments {
-	args := v.args[p]
-	if args == nil {
-		args = replay.NewArguments(p, events.TextSize)
-		v.args[p] = args
-	}
-	return args
 }
 
 // instant writes a mark at the time of an event, in its track.

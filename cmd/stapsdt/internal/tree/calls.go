@@ -19,7 +19,7 @@ import (
 type calls struct {
 	goroutines map[goroutine]*callStack
 	trees      *list.List // of *callStack, the oldest root first
-	shows      map[*recording.Probe]*replay.Arguments
+	shows      events.ProbeArguments
 	ids        uint64
 	size       int    // frames and operations of trees that are not finished
 	lost       uint64 // events
@@ -52,7 +52,7 @@ type frame struct {
 }
 
 func newCalls(finished func(*tree, replay.Ended) error) *calls {
-	return &calls{goroutines: map[goroutine]*callStack{}, trees: list.New(), shows: map[*recording.Probe]*replay.Arguments{}, finished: finished}
+	return &calls{goroutines: map[goroutine]*callStack{}, trees: list.New(), shows: events.ProbeArguments{}, finished: finished}
 }
 
 // add adds an event. A call at a depth, or a return, means that all deeper calls have ended: calls whose return
@@ -113,7 +113,7 @@ func (c *calls) start(s *callStack, at goroutine, f frame, e *recording.Event, c
 	c.ids++
 	n := &node{
 		name: f.name, id: c.ids, at: events.At(e), since: e.Monotonic, process: at.file, pid: e.PID, tid: e.TID, goroutine: e.Goroutine,
-		args: c.show(e),
+		args: c.shows.Show(e),
 	}
 	if s == nil {
 		s = &callStack{of: at, id: e.Goroutine, tree: &tree{root: n, lost: c.lost}}
@@ -151,21 +151,11 @@ func (s *callStack) parent() *node {
 	return nil
 }
 
-// show returns the arguments or the results of an event.
-func (c *calls) show(e *recording.Event) []replay.Shown {
-	show := c.shows[e.Probe]
-	if show == nil {
-		show = replay.NewArguments(e.Probe, events.TextSize)
-		c.shows[e.Probe] = show
-	}
-	return show.Show(e)
-}
-
 // end ends the innermost call of a goroutine, and its tree if the call is the outermost.
 func (c *calls) end(s *callStack, f *frame, e *recording.Event, call *events.Call) error {
 	if n := f.node; n != nil {
 		n.ended, n.took, n.failed = true, e.Monotonic-n.since, call.Failed
-		n.result = c.show(e)
+		n.result = c.shows.Show(e)
 		s.tree.failed = s.tree.failed || n.failed
 	}
 	selected := true

@@ -71,7 +71,7 @@ type forest struct {
 	nodes      map[key]*node
 	open       map[*replay.Operation]*node
 	trees      *list.List // of *tree, the oldest first
-	ends       map[*recording.Probe]*replay.Arguments
+	ends       events.ProbeArguments
 	size       int
 	lost       uint64 // events
 	// givenUp counts trees that were dropped to make room, and dropped counts operations that had no room in trees that
@@ -85,7 +85,7 @@ func newForest(where []string, finished func(*tree, replay.Ended) error) *forest
 	return &forest{
 		operations: replay.Operations{Where: where, All: true, TextSize: events.TextSize},
 		nodes:      map[key]*node{}, open: map[*replay.Operation]*node{}, trees: list.New(),
-		ends: map[*recording.Probe]*replay.Arguments{}, finished: finished,
+		ends: events.ProbeArguments{}, finished: finished,
 	}
 }
 
@@ -152,12 +152,7 @@ func (f *forest) end(ended replay.Ended, e *recording.Event) error {
 	}
 	n.ended, n.took, n.failed = true, ended.Took, f.operations.Failed(e)
 	n.tree.failed = n.tree.failed || n.failed
-	show := f.ends[e.Probe]
-	if show == nil {
-		show = replay.NewArguments(e.Probe, events.TextSize)
-		f.ends[e.Probe] = show
-	}
-	for i, one := range show.Show(e, "parent", "nanoseconds") {
+	for i, one := range f.ends.Show(e, "parent", "nanoseconds") {
 		isEmpty := one.Name == "error" && !n.failed
 		if i > 0 && !isEmpty && !has(n.args, one) { // the first is the id
 			n.result = append(n.result, one)
