@@ -63,7 +63,7 @@ func TestLatency(t *testing.T) {
 	t.Parallel()
 	p := startWorker(t)
 	for _, flag := range []string{"--interval=0", "--single"} {
-		tr := startLatency(t, p, "-o", "json", flag)
+		tr := startLatency(t, p, "-o", "json", "-v", flag)
 		tell(p, "jobs 31")
 		tell(p, "begin 3")
 		tell(p, "end 2")

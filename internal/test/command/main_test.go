@@ -193,6 +193,9 @@ func startTrace(t testing.TB, subject *tracetest.Process, args ...string) *trace
 	testenv.NeedsRoot(t)
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), args...)), t}
 	require.Eventually(t, func() bool { return areTraced(t, subject, args) }, testenv.Patience, 20*time.Millisecond, "it does not attach")
+	if slices.Contains(args, "--single") { // with -v: the kernel patches a site before it has the program
+		tr.WaitSaid(regexp.MustCompile("Ctrl-C ends$"), testenv.Patience)
+	}
 	return tr
 }
 
