@@ -89,12 +89,12 @@ asan="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fr
 	# Every valgrind reads DWARF 4 from every compiler.
 	build plain OUT="$OUT" CFLAGS="-O2 -gdwarf-4" all demo tests
 	run plain "$OUT" -- $all uprobe
-	run plain "$OUT" -- speed
 	if has -fsanitize=address,undefined; then
 		build "ASan and UBSan" OUT="$OUT/asan" CFLAGS="$asan" tests
 		run "ASan and UBSan" "$OUT/asan" -- $all uprobe
 	fi
 	if [ -z "${QUICK:-}" ]; then
+		run plain "$OUT" -- speed
 		if has -fsanitize=thread; then
 			build TSan OUT="$OUT/tsan" CFLAGS="-O1 -g -fsanitize=thread" "$OUT/tsan/tests/threads" "$OUT/tsan/tests/record" \
 				"$OUT/tsan/tests/socket"

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"syscall"
@@ -213,8 +214,10 @@ func TestFUSEWritten(t *testing.T) {
 		contents = append(contents, content)
 	}
 	// The collector waits for a thread that is between fork and exec, with all goroutines stopped, of which one must answer
-	// for the file that is executed.
+	// for the file that is executed. So none is at work, and none begins; a thread in fork keeps its processor too.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(4, runtime.NumCPU())))
 	fs := mountFUSE(t, contents[1])
 	file := filepath.Join(fs.dir, "file")
 	count := startCountingTrace(t, file+":"+provider+":hit")

@@ -62,11 +62,11 @@ func TestTraceOthers(t *testing.T) {
 func TestTraceWaits(t *testing.T) {
 	testenv.NeedsRoot(t)
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), "trace", "-o", "json", "-a", "csubject:other", "-n", "1")), t}
+	tr.WaitSaid(regexp.MustCompile("no process has csubject:other yet; waiting for one"), testenv.Patience)
 	p, _ := startCSubject(t)
 	require.Eventually(t, func() bool { return isTraced(t, p) }, testenv.Patience, 5*time.Millisecond)
 	tell(p, "fire 1")
 	require.Len(t, tr.waitForEnd(), 1)
-	require.Contains(t, tr.Dump(), "no process has csubject:other yet; waiting for one")
 }
 
 // TestTraceBrief: processes that live briefly, each with an image of its own, are found when

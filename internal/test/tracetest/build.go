@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -116,5 +117,7 @@ func build(program, directory string, env []string) error {
 	if err != nil {
 		return err
 	}
+	syscall.ForkLock.RLock() // a process that is started meanwhile would have the program open for writing, until its own exec
+	defer syscall.ForkLock.RUnlock()
 	return os.WriteFile(program, content, 0o755)
 }
