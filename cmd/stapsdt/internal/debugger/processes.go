@@ -102,9 +102,9 @@ type status struct {
 }
 
 func readStatus(pid int) (s status, err error) {
-	status, err := proc.ReadStatus(pid)
-	s.parent, _ = strconv.Atoi(status.Word("PPid", 0))
-	s.uid, s.gid = number(status.Word("Uid", 1)), number(status.Word("Gid", 1))
+	read, err := proc.ReadStatus(pid)
+	s.parent, _ = strconv.Atoi(read.Word("PPid", 0))
+	s.uid, s.gid = number(read.Word("Uid", 1)), number(read.Word("Gid", 1))
 	return s, err
 }
 

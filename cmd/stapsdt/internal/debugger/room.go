@@ -12,11 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/internal/recording/recordfile"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 )
 
 // ErrShort means that the memory of a pod is short.

@@ -14,10 +14,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
+
 	"github.com/ianlancetaylor/demangle"
 	"golang.org/x/sys/unix"
-
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 )
 
 // perfMap holds the functions that a just-in-time compiler has generated. The compiler writes their
