@@ -46,7 +46,7 @@ func (tr *tracer) stopCounting() []counted {
 // TestCount: each event is counted once, by its probe.
 func TestCount(t *testing.T) {
 	t.Parallel()
-	for _, flags := range [][]string{nil, {"--single", "-v"}} {
+	for _, flags := range [][]string{nil, {"--single"}} {
 		p, _ := startCSubject(t)
 		tr := startTrace(t, p, slices.Concat([]string{"count", "-p", pid(p), "csubject:*"}, flags)...)
 		tell(p, "fire 5")

@@ -21,6 +21,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
 
+	"github.com/cilium/ebpf/features"
 	"github.com/stretchr/testify/require"
 )
 
@@ -191,9 +192,13 @@ type tracer struct {
 func startTrace(t testing.TB, subject *tracetest.Process, args ...string) *tracer {
 	t.Helper()
 	testenv.NeedsRoot(t)
+	single := slices.Contains(args, "--single") || features.HaveBPFLinkUprobeMulti() != nil // the kernel patches a site before it has the program
+	if single {
+		args = append(args, "-v")
+	}
 	tr := &tracer{tracetest.Command(t, exec.Command(stapsdt(t), args...)), t}
 	require.Eventually(t, func() bool { return areTraced(t, subject, args) }, testenv.Patience, 20*time.Millisecond, "it does not attach")
-	if slices.Contains(args, "--single") { // with -v: the kernel patches a site before it has the program
+	if single {
 		tr.WaitSaid(regexp.MustCompile("Ctrl-C ends$"), testenv.Patience)
 	}
 	return tr

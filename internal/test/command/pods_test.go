@@ -145,13 +145,12 @@ func TestTracePods(t *testing.T) {
 	p := tracetest.Command(t, n.command("trace", "-p", "shop/web-*/app", "pods:said", "--show", "namespace,pod,container,text", "-w", `pod != "web-1" && strings.HasPrefix(namespace, "sh")`, "-n", "2", "-o", "json"))
 	p.WaitSaid(regexp.MustCompile("no process of shop/web-.*/app has pods:said yet"), testenv.Patience)
 	n.sees(p)
-	images := t.TempDir()
 	for _, pod := range []string{"web-0", "web-1", "db-0", "web-2"} {
 		id := newContainerID()
 		group := n.group("pod" + uid + "/" + id)
 		n.link("shop", pod, uid, "app", id)
 		cmd := inGroup(group, tracetest.Build(t, "exportee"), "pods")
-		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+images)
+		cmd.Env = append(os.Environ(), "STAPSDT_DIR="+t.TempDir())
 		said := startProcess(t, cmd)
 		if strings.HasPrefix(pod, "web") {
 			require.Eventually(t, func() bool { return isTraced(t, said) }, testenv.Patience, 10*time.Millisecond)

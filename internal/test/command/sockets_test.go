@@ -20,6 +20,7 @@ import (
 
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
 	"github.com/go-stapsdt/stapsdt/internal/testenv"
+	"github.com/go-stapsdt/stapsdt/internal/wire"
 
 	"github.com/stretchr/testify/require"
 )
@@ -225,9 +226,16 @@ func TestSocketBusy(t *testing.T) {
 	sockets := tracetest.Must(os.ReadFile("/proc/net/unix"))(t)
 	at := regexp.MustCompile(`/\S*/` + pid(p) + `-\d+\.sock`).FindString(string(sockets))
 	require.NotEmpty(t, at)
+	hello := wire.Append(nil, wire.KindHello, (&wire.Hello{Major: wire.Major}).Append(nil))
 	for range 32 {
 		c := tracetest.Must(net.Dial("unix", at))(t)
 		defer c.Close()
+		go func() { // a connection that is silent for long is closed
+			for _, err := c.Write(hello); err == nil; _, err = c.Write(wire.Append(nil, wire.KindEnd, nil)) {
+				_, err = io.ReadAtLeast(c, make([]byte, 100), 1)
+				time.Sleep(time.Second)
+			}
+		}()
 	}
 	for range 5 {
 		r := runByUser(t, "count", "-p", pid(p), "subject:*", "-d", "100ms")
@@ -349,7 +357,7 @@ func TestSocketDeleted(t *testing.T) {
 // the same tick.
 func startContainers(t *testing.T, dir string) (both [2]*tracetest.Process) {
 	t.Helper()
-	for range 100 {
+	for range 1000 {
 		var starts [2]string
 		for i := range both {
 			cmd := exec.Command("sh", "-c", fmt.Sprintf("mount --make-rprivate / && mount -t proc none /proc && exec env STAPSDT_DIR=%s setpriv --reuid %d --clear-groups %s",

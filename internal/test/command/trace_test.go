@@ -75,7 +75,7 @@ func TestTraceText(t *testing.T) {
 // floats, and forked children, by uprobe_multi and by an event for each site.
 func TestTraceC(t *testing.T) {
 	t.Parallel()
-	for _, flags := range [][]string{nil, {"--single", "-v"}} {
+	for _, flags := range [][]string{nil, {"--single"}} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
 			p, path := startCSubject(t)
 			semaphores := func() string {
