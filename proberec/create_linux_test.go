@@ -192,6 +192,7 @@ func TestPrevious(t *testing.T) {
 // TestBeside: several recordings of one path are files of their own, and what ended processes leave beside it, however lately, is kept and removed as
 // earlier recordings are. Files of other kinds are left alone.
 func TestBeside(t *testing.T) {
+	const noPID = 4194304 // what Linux gives are less
 	path := filepath.Join(t.TempDir(), "flight")
 	var all []*Recorder
 	for i := range 4 {
@@ -208,7 +209,7 @@ func TestBeside(t *testing.T) {
 		all = append(all, r)
 	}
 	for i := range recordfile.Keep + 2 {
-		require.NoError(t, os.WriteFile(fmt.Sprint(path, ".", 1000+i), []byte(recording.Magic), 0o600))
+		require.NoError(t, os.WriteFile(fmt.Sprint(path, ".", noPID+i), []byte(recording.Magic), 0o600))
 	}
 	others := []string{path + ".9999", path + ".x", path + ".1.x", path + ".1.2.3"} // the first may be of a process that begins
 	for _, name := range others {
@@ -228,7 +229,7 @@ func TestBeside(t *testing.T) {
 	for _, name := range append(others, all[1].Path()) {
 		require.FileExists(t, name)
 	}
-	require.NoFileExists(t, path+".1000")
+	require.NoFileExists(t, fmt.Sprint(path, ".", noPID))
 	for _, r := range append(all, r) {
 		require.NoError(t, r.Close())
 	}

@@ -338,9 +338,11 @@ static void killed(void)
 	CHECK(pipe(ready) == 0);
 	child = fork();
 	if (child == 0) {
-		if (sdtRecord(path, 1) == 0 && write(ready[1], "", 1) == 1)
-			for (;;)
+		if (sdtRecord(path, 1) == 0) {
+			fire_times(1);
+			for (ssize_t told = write(ready[1], "", 1); told == 1;)
 				fire_times(100);
+		}
 		_exit(1);
 	}
 	CHECK(read(ready[0], &byte, 1) == 1);

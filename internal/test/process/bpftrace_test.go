@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-stapsdt/stapsdt"
 	"github.com/go-stapsdt/stapsdt/internal/test/tracetest"
@@ -109,7 +108,7 @@ func run(t *testing.T, name string, args ...string) string {
 	}
 	path := testenv.NeedsTool(t, name, pkg)
 	p := tracetest.Command(t, exec.Command(path, args...))
-	err := p.Wait(time.Minute)
+	err := p.Wait(testenv.Patience)
 	require.NoError(t, err, p.Dump())
 	return strings.Join(p.Lines(), "\n")
 }

@@ -320,7 +320,7 @@ func TestNothingAnonymousIsExecutable(t *testing.T) {
 // its calls have failed.
 func requireFine(t *testing.T, child *tracetest.Process) {
 	t.Helper()
-	failed := child.Expect("failed ", time.Minute)
+	failed := child.Expect("failed ", testenv.Patience)
 	require.NotEqual(t, "0", failed, "nothing has failed")
 	require.NoError(t, child.Wait(testenv.Patience))
 	for _, line := range child.Lines() {

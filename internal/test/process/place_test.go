@@ -121,7 +121,7 @@ func TestDebug(t *testing.T) {
 // user's rights by being started.
 func TestSetUserID(t *testing.T) {
 	testenv.NeedsRoot(t)
-	const owner, user = 23458, 23459
+	owner, user := 1000000+2*os.Getpid(), 1000001+2*os.Getpid() // no other run of this test has them
 	binary, public := publicDirectory(t)
 	require.NoError(t, os.Chmod(public, 0o777))
 	require.NoError(t, os.Chown(binary, owner, owner))
@@ -132,7 +132,7 @@ func TestSetUserID(t *testing.T) {
 		cmd := exec.Command(binary, "file")
 		cmd.Dir = "/"
 		cmd.Env = []string{"STAPSDT_TEST_CHILD=place", "STAPSDT_DEBUG=1", variable + "=" + public + "/theirs"}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
 		var said bytes.Buffer
 		cmd.Stderr = &said
 		out, err := cmd.Output()

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/go-stapsdt/stapsdt"
@@ -126,7 +125,7 @@ func TestManyProcessesLoadAtOnce(t *testing.T) {
 		}
 		paths := map[string]bool{}
 		for _, c := range children {
-			paths[c.Expect("loaded ", time.Minute)] = true
+			paths[c.Expect("loaded ", testenv.Patience)] = true
 		}
 		require.Len(t, paths, 1)
 		// All have mapped the file that is there now.

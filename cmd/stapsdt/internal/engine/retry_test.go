@@ -18,9 +18,12 @@ import (
 )
 
 // hurry makes everything due that was put off.
-func hurry(e *Engine) {
+func hurry(e *Engine) { putOff(e, 0) }
+
+// putOff makes what is put off due after a time.
+func putOff(e *Engine, after time.Duration) {
 	for _, f := range e.files {
-		f.retry = time.Now()
+		f.retry = time.Now().Add(after)
 	}
 }
 
@@ -76,10 +79,16 @@ func TestRetry(t *testing.T) {
 	e := newEngine(t, w, Options{All: true, Daemon: true})
 	subscription := e.add(subscribe(t, "app:a"))
 	e.watch() // so that it looks at the processes seldom
+	start := time.Now()
 	require.NoError(t, e.scan())
+	for _, f := range e.files {
+		require.WithinRange(t, f.retry, start.Add(retryDelay), time.Now().Add(retryDelay))
+	}
+	putOff(e, time.Hour)
 	w.attachErr = nil
 	require.NoError(t, e.scan())
 	require.Zero(t, subscription.Sites(), "it is not due")
+	putOff(e, 50*time.Millisecond)
 	e.pace.rest = time.Hour // so that no other scan makes the attempt
 	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	defer cancel()
@@ -129,7 +138,9 @@ func TestCrowded(t *testing.T) {
 }
 
 // TestRetryLook: processes that a shortage kept from being looked at are looked at again after retryDelay.
-func TestRetryLook(t *testing.T) {
+func TestRetryLook(t *testing.T) { synctest.Test(t, testRetryLook) }
+
+func testRetryLook(t *testing.T) {
 	w := &world{mapped: map[int][]*target.File{1: {}}, skipped: unix.EMFILE}
 	e := newEngine(t, w, Options{All: true, Daemon: true})
 	e.add(subscribe(t, "app:a"))
