@@ -27,7 +27,7 @@ type Counting struct {
 	// ID is an expression for the ID of a span, which a histogram in a row keeps with its latest event, or "".
 	ID string
 	// Stacks, if it is not nil, also counts by the process and its stack.
-	Stacks *layout.Stacks
+	Stacks *layout.StackTable
 }
 
 // Aggregate generates a program that counts events in the kernel, in a row for each combination of keys.

@@ -52,10 +52,10 @@ type builder struct {
 
 	word  int16            // scratch
 	temps []int16          // temporaries of expressions
-	nums  map[source]int16 // the offsets of the numbers that were fetched
-	texts map[source]*text // the strings that were fetched
+	nums  map[origin]int16 // the offsets of the numbers that were fetched
+	texts map[origin]*text // the strings that were fetched
 	// place holds the offsets of strings that are part of a key.
-	place map[source]int16
+	place map[origin]int16
 	fault string // the target of a jump if something cannot be evaluated
 	sleep bool   // whether the program reads memory, and may sleep to do so
 
@@ -67,7 +67,7 @@ type builder struct {
 }
 
 func newBuilder(env *Env, probe *Probe) *builder {
-	b := &builder{env: env, probe: probe, nums: map[source]int16{}, texts: map[source]*text{}, place: map[source]int16{}, fault: labelFault}
+	b := &builder{env: env, probe: probe, nums: map[origin]int16{}, texts: map[origin]*text{}, place: map[origin]int16{}, fault: labelFault}
 	b.alias = map[string]string{}
 	b.word = b.alloc(8)
 	if env.Kernel.Sleepable {
@@ -274,7 +274,7 @@ func (b *builder) fetch(e *Expr, n *expr.Node) error {
 }
 
 // variable puts a variable on the stack, unless it is already there.
-func (b *builder) variable(s source, unreadable string) error {
+func (b *builder) variable(s origin, unreadable string) error {
 	if _, ok := b.nums[s]; ok || b.texts[s] != nil {
 		return nil
 	}
@@ -303,10 +303,10 @@ func (b *builder) variable(s source, unreadable string) error {
 
 // textVariable reads the string that an argument points to. The rest of its slot is zeroed, so that
 // strings can be compared and used as keys.
-func (b *builder) textVariable(s source, unreadable string) error {
+func (b *builder) textVariable(s origin, unreadable string) error {
 	at, isKey := b.place[s]
 	t := b.emptyText(at, isKey)
-	addr := source{fromArg, s.arg}
+	addr := origin{fromArg, s.arg}
 	if err := b.variable(addr, unreadable); err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func (m *machine) run(e *Expr, v *values) (bits uint64, fault bool) {
 }
 
 // putText emits code that puts a string, with its NUL, where a program has that of the source.
-func (b *builder) putText(src source, visible []byte) {
+func (b *builder) putText(src origin, visible []byte) {
 	at, length := b.alloc(textSlot), b.alloc(8)
 	var whole [textSlot]byte
 	copy(whole[:], visible)

@@ -56,9 +56,9 @@ func (b *builder) reserve(items []item, key int16) {
 }
 
 // text returns the source of an item that is a string.
-func (i *item) text() (source, bool) {
+func (i *item) text() (origin, bool) {
 	if i.Type.Kind != expr.String {
-		return source{}, false
+		return origin{}, false
 	}
 	return i.expr.vars.sources[i.expr.Root.Var], true
 }

@@ -87,7 +87,7 @@ func (p *Probe) texts(src string, vars *variables) (string, error) {
 		start, end := file.Offset(call.Pos()), file.Offset(call.End())
 		if i := p.length(src[start:end]); ok && i >= 0 {
 			name := underscored(text[start:end])
-			vars.add(name, ArgType(p.arg(i).Arg), source{fromArg, i})
+			vars.add(name, ArgType(p.arg(i).Arg), origin{fromArg, i})
 			return false
 		}
 		if !ok || f.Name != "str" {
@@ -98,7 +98,7 @@ func (p *Probe) texts(src string, vars *variables) (string, error) {
 			wrong = &expr.Error{Src: src, Pos: start, Msg: err.Error()}
 			return false
 		}
-		vars.add(underscored(text[start:end]), expr.Type{Kind: expr.String}, source{fromText, arg})
+		vars.add(underscored(text[start:end]), expr.Type{Kind: expr.String}, origin{fromText, arg})
 		return false
 	})
 	return string(text), wrong

@@ -51,7 +51,7 @@ func (b *builder) ofExecutable() error {
 	if len(p.text) > p.most() {
 		return fmt.Errorf("the name of the executable has %d bytes, at most %d are compared here", len(p.text), p.most())
 	}
-	name := source{kind: fromExecutable}
+	name := origin{kind: fromExecutable}
 	if err := b.variable(name, b.fault); err != nil {
 		return err
 	}

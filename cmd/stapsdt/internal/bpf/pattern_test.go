@@ -40,7 +40,7 @@ func (m *machine) selects(env *Env, executable string) bool {
 	result := func(env *Env, value int64, name string) bool {
 		b := newBuilder(env, sample())
 		b.begin()
-		b.putText(source{kind: fromExecutable}, []byte(name+"\x00"))
+		b.putText(origin{kind: fromExecutable}, []byte(name+"\x00"))
 		require.NoError(m.t, b.ofExecutable())
 		b.constant(asm.R0, value)
 		b.add(asm.Mov.Reg(regTime, asm.R0), asm.Mov.Imm(regMissing, 0))

@@ -60,7 +60,7 @@ func (p *PodNames) Close() {
 }
 
 // podText puts a name of the pod onto the stack. It is empty outside of pods.
-func (b *builder) podText(s source) error {
+func (b *builder) podText(s origin) error {
 	if b.env.Pods == nil {
 		return errNoPods
 	}

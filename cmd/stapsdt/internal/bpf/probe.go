@@ -142,8 +142,8 @@ const (
 	fromCall      // in a record only
 )
 
-// source is the origin of a variable's value.
-type source struct {
+// origin is the origin of a variable's value.
+type origin struct {
 	kind kind
 	arg  int // the index for Probe.arg
 }
@@ -151,10 +151,10 @@ type source struct {
 // variables are the variables that the expressions of a probe may use.
 type variables struct {
 	vars    []expr.Var
-	sources []source
+	sources []origin
 }
 
-func (v *variables) add(name string, t expr.Type, s source) {
+func (v *variables) add(name string, t expr.Type, s origin) {
 	v.vars = append(v.vars, expr.Var{Name: name, Type: t})
 	v.sources = append(v.sources, s)
 }
@@ -162,7 +162,7 @@ func (v *variables) add(name string, t expr.Type, s source) {
 // addArg adds an argument or a field, by its index for Probe.arg.
 func (v *variables) addArg(name string, a sdt.Arg, i int) {
 	t := ArgType(a)
-	s := source{fromArg, i}
+	s := origin{fromArg, i}
 	if t.Kind == expr.String {
 		s.kind = fromText
 	}

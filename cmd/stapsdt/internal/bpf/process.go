@@ -17,16 +17,16 @@ import (
 // the initial user namespace.
 func (v *variables) addProcess() {
 	number := expr.Type{Kind: expr.Uint, Size: 4}
-	v.add("pid", number, source{kind: fromPID})
-	v.add("tid", number, source{kind: fromTID})
-	v.add("cpu", number, source{kind: fromCPU})
-	v.add("uid", number, source{kind: fromUID})
-	v.add("cgroup", expr.Type{Kind: expr.Uint, Size: 8}, source{kind: fromCgroup})
-	v.add("comm", expr.Type{Kind: expr.String}, source{kind: fromComm})
-	v.add("executable", expr.Type{Kind: expr.String}, source{kind: fromExecutable})
-	v.add("namespace", expr.Type{Kind: expr.String}, source{kind: fromNamespace})
-	v.add("pod", expr.Type{Kind: expr.String}, source{kind: fromPod})
-	v.add("container", expr.Type{Kind: expr.String}, source{kind: fromContainer})
+	v.add("pid", number, origin{kind: fromPID})
+	v.add("tid", number, origin{kind: fromTID})
+	v.add("cpu", number, origin{kind: fromCPU})
+	v.add("uid", number, origin{kind: fromUID})
+	v.add("cgroup", expr.Type{Kind: expr.Uint, Size: 8}, origin{kind: fromCgroup})
+	v.add("comm", expr.Type{Kind: expr.String}, origin{kind: fromComm})
+	v.add("executable", expr.Type{Kind: expr.String}, origin{kind: fromExecutable})
+	v.add("namespace", expr.Type{Kind: expr.String}, origin{kind: fromNamespace})
+	v.add("pod", expr.Type{Kind: expr.String}, origin{kind: fromPod})
+	v.add("container", expr.Type{Kind: expr.String}, origin{kind: fromContainer})
 }
 
 // processNumber leaves a number that identifies the process in R0.
@@ -52,7 +52,7 @@ func (b *builder) processNumber(k kind) {
 func (b *builder) lower() { b.add(asm.LSh.Imm(asm.R0, 32), asm.RSh.Imm(asm.R0, 32)) }
 
 // ownText puts a string that is not an argument onto the stack.
-func (b *builder) ownText(s source, unreadable string) error {
+func (b *builder) ownText(s origin, unreadable string) error {
 	at, isKey := b.place[s]
 	if s.kind == fromComm {
 		if !isKey {

@@ -38,7 +38,7 @@ func (e *Env) awake() *Env {
 }
 
 // stackOf stores the process and its stack in a key.
-func (b *builder) stackOf(s *layout.Stacks, key int16) {
+func (b *builder) stackOf(s *layout.StackTable, key int16) {
 	b.pidTgid()
 	b.add(asm.RSh.Imm(asm.R0, 32), asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord))
 	const userStack = 1 << 8 // BPF_F_USER_STACK

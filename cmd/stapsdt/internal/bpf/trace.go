@@ -16,7 +16,7 @@ import (
 // item is a value that a program writes to a record or to a key.
 type item struct {
 	layout.Item
-	source source
+	source origin
 	isArg  bool
 	expr   *Expr
 }
@@ -66,7 +66,7 @@ func NewTrace(probe *Probe, filter string, show []string, textSize int, deep boo
 		for i, a := range probe.Args {
 			item := item{
 				Item:   layout.Item{Name: probe.ArgName(i), Type: ArgType(a.Arg), Described: a.Type, Unreadable: a.Err, IsGo: a.Length != nil, Names: a.Names},
-				source: source{fromArg, i}, isArg: true,
+				source: origin{fromArg, i}, isArg: true,
 			}
 			if a.Err == nil && a.Operand.Kind == sdt.OperandVector {
 				item.Unreadable = fmt.Errorf("the kernel does not show the register %s", a.Operand.Text)
@@ -110,7 +110,7 @@ func (t *Trace) AddGoroutine() { t.add(Goroutine, fromGoroutine, 8) }
 func (t *Trace) AddCall() { t.add(Call, fromCall, 16) }
 
 func (t *Trace) add(name string, from kind, size int) {
-	t.append(item{Item: layout.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Size: size}, source: source{kind: from}})
+	t.append(item{Item: layout.Item{Name: name, Type: expr.Type{Kind: expr.Uint, Size: 8}, Size: size}, source: origin{kind: from}})
 }
 
 // append adds an item to the records.

@@ -18,8 +18,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/run"
 )
 
-// source is a source of counts.
-type source interface {
+// results are the counts so far.
+type results interface {
 	// Rows returns the counts. The most frequent rows come first.
 	Rows() ([]*Row[Probe], error)
 	// Report warns of events that are not included. what names the keys if there were too many different ones.
@@ -28,7 +28,7 @@ type source interface {
 
 // reporter runs the commands count and hist.
 type reporter struct {
-	source
+	results
 	*console.Console
 	options  Options
 	interval *run.Interval
@@ -65,7 +65,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	defer r.Close()
 	counter := NewCounter(r, o.Expressions, nil)
 	defer counter.Close()
-	c.source = counter
+	c.results = counter
 	if err := counter.Attach(); err != nil {
 		return err
 	}
@@ -82,10 +82,10 @@ func newReporter(to *console.Console, o Options) *reporter {
 	return &reporter{Console: to, options: o, screen: console.Screen{Console: to}, before: time.Now(), counts: map[string]uint64{}}
 }
 
-// FDs implements engine.Consumer.
+// FDs implements engine.Ticker.
 func (c *reporter) FDs() []int { return nil }
 
-// Tick implements engine.Consumer.
+// Tick implements engine.Ticker.
 func (c *reporter) Tick() (next time.Duration, more bool, err error) {
 	due, next := c.interval.Due()
 	if due {

@@ -11,8 +11,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 )
 
-// Recorded counts events in this process, not in tables of the kernel.
-type Recorded[S Subject] struct {
+// Table counts events in this process, not in tables of the kernel.
+type Table[S Subject] struct {
 	// Lost counts the events for which there was no room.
 	Lost uint64
 
@@ -38,7 +38,7 @@ type recentTally[S Subject] struct {
 }
 
 // Number returns the index of a subject.
-func (t *Recorded[S]) Number(of S) int {
+func (t *Table[S]) Number(of S) int {
 	i := slices.Index(t.subjects, of)
 	if i < 0 {
 		i = len(t.subjects)
@@ -48,7 +48,7 @@ func (t *Recorded[S]) Number(of S) int {
 }
 
 // Add counts an event of a subject. With buckets, it counts the event in the bucket of its value.
-func (t *Recorded[S]) Add(number int, by []replay.Value, buckets layout.Buckets, of expr.Type, value uint64) {
+func (t *Table[S]) Add(number int, by []replay.Value, buckets layout.Buckets, of expr.Type, value uint64) {
 	row := t.find(number, by)
 	if row == nil {
 		t.Lost++
@@ -68,7 +68,7 @@ func (t *Recorded[S]) Add(number int, by []replay.Value, buckets layout.Buckets,
 }
 
 // find returns the row of an event, or nil if there is no room for it.
-func (t *Recorded[S]) find(number int, by []replay.Value) *Row[S] {
+func (t *Table[S]) find(number int, by []replay.Value) *Row[S] {
 	if len(by) > 1 || len(by) == 1 && by[0].Text != "" {
 		return t.findAny(number, by)
 	}
@@ -88,7 +88,7 @@ func (t *Recorded[S]) find(number int, by []replay.Value) *Row[S] {
 }
 
 // findAny is find for any values.
-func (t *Recorded[S]) findAny(number int, by []replay.Value) *Row[S] {
+func (t *Table[S]) findAny(number int, by []replay.Value) *Row[S] {
 	t.key = binary.NativeEndian.AppendUint64(t.key[:0], uint64(number))
 	for i := range by {
 		t.key = binary.NativeEndian.AppendUint64(t.key, by[i].Bits)
@@ -105,7 +105,7 @@ func (t *Recorded[S]) findAny(number int, by []replay.Value) *Row[S] {
 	return row
 }
 
-func (t *Recorded[S]) add(number int, by []replay.Value) *Row[S] {
+func (t *Table[S]) add(number int, by []replay.Value) *Row[S] {
 	row := &Row[S]{Of: t.subjects[number], Buckets: layout.Tallies{}, key: string(t.key), index: len(t.rows)}
 	for i := range by {
 		row.Text, row.JSON = append(row.Text, by[i].ForText()), append(row.JSON, by[i].ForJSON())
@@ -118,4 +118,4 @@ func (t *Recorded[S]) add(number int, by []replay.Value) *Row[S] {
 }
 
 // Rows returns the counts. The most frequent rows come first.
-func (t *Recorded[S]) Rows() ([]*Row[S], error) { return ordered(t.rows), nil }
+func (t *Table[S]) Rows() ([]*Row[S], error) { return ordered(t.rows), nil }

@@ -10,8 +10,8 @@ import (
 
 // Stacks finds the functions of the stacks that the kernel has counted, once for each stack.
 type Stacks struct {
-	kernel    *layout.Stacks
-	processes *symbol.Processes
+	kernel    *layout.StackTable
+	processes *symbol.Symbolizer
 	known     map[stackOf]*symbol.Stack
 	exited    int
 }
@@ -26,11 +26,11 @@ type stackOf struct {
 
 // NewStacks creates the tables of stacks in the kernel. verbose also shows the frames of the stapsdt library.
 func NewStacks(verbose bool) (*Stacks, error) {
-	kernel, err := layout.NewStacks()
+	kernel, err := layout.NewStackTable()
 	if err != nil {
 		return nil, bpf.MapError(err)
 	}
-	s := &Stacks{kernel: kernel, processes: symbol.NewProcesses(), known: map[stackOf]*symbol.Stack{}}
+	s := &Stacks{kernel: kernel, processes: symbol.NewSymbolizer(), known: map[stackOf]*symbol.Stack{}}
 	s.processes.Verbose = verbose
 	return s, nil
 }

@@ -15,7 +15,7 @@ import (
 // streamCounter counts the events of a stream. It is an events.Consumer.
 type streamCounter struct {
 	*reporter
-	Recorded[Probe]
+	Table[Probe]
 	stream      *events.Stream
 	expressions *Expressions
 	probes      map[*recording.Probe]*recordedProbe
@@ -36,7 +36,7 @@ func newStreamCounter(o *Options) *streamCounter {
 
 // run counts the events, and shows the result.
 func (c *streamCounter) run(ctx context.Context, s *events.Stream, r *reporter) error {
-	c.reporter, c.stream, r.source = r, s, c
+	c.reporter, c.stream, r.results = r, s, c
 	s.Announce()
 	if err := s.Run(ctx, c); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Consumer takes what the programs of subscriptions deliver.
-type Consumer interface {
+// Ticker takes what the programs of subscriptions deliver.
+type Ticker interface {
 	// FDs returns descriptors that are readable when there is something to take.
 	FDs() []int
 	// Tick takes what there is. It is called when one of the FDs is readable, after Wake, and at
@@ -35,7 +35,7 @@ const (
 
 // Run attaches to probes as they appear, and calls Tick, until ctx is done, no process is left,
 // or Tick ends it.
-func (e *Engine) Run(ctx context.Context, c Consumer) error {
+func (e *Engine) Run(ctx context.Context, c Ticker) error {
 	e.running = true
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

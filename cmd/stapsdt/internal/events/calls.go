@@ -91,7 +91,7 @@ func (c *Calls) check(all []*bpf.Probe) error {
 }
 
 // decode reads the Call of an event.
-func (c *Call) decode(e *event.Event, s *source) {
+func (c *Call) decode(e *event.Event, s *tracedProbe) {
 	*c = Call{Return: strings.HasSuffix(s.probe.Name, spec.ReturnSuffix), Where: c.Where[:0]}
 	if v := e.Value(s.shown.all, s.calls.call); !v.Missing {
 		c.G, c.Depth = v.Bits, e.Second(s.shown.all, s.calls.call)

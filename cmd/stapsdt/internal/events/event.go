@@ -125,7 +125,7 @@ type delivery struct {
 	event Event
 }
 
-// Event implements live.Consumer.
+// Event implements live.Receiver.
 func (d *delivery) Event(e *recording.Event, f *replay.File) error {
 	d.event.Event, d.event.File = e, f
 	if d.show != nil {

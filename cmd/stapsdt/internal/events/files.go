@@ -24,7 +24,7 @@ const (
 
 // files are recordings.
 type files struct {
-	*replay.Source
+	*replay.Reader
 	to     *console.Console
 	config *run.Config
 	follow bool
@@ -42,7 +42,7 @@ func openFiles(to *console.Console, config *run.Config, o *Options) (f *files, e
 	}
 	specs := o.Needs.Specs(config)
 	f = &files{to: to, config: config, follow: o.From.Follow, show: o.Show}
-	if f.Source, err = replay.Open(o.From, specs, config.Where, o.Needs.Unfit); err != nil {
+	if f.Reader, err = replay.Open(o.From, specs, config.Where, o.Needs.Unfit); err != nil {
 		return nil, err
 	}
 	if o.Needs.All != nil {
@@ -60,7 +60,7 @@ func (f *files) Announce() {}
 
 // Report implements Source.
 func (f *files) Report(consequence string, _ uint64) error {
-	f.Source.Report(f.to, consequence)
+	f.Reader.Report(f.to, consequence)
 	replay.Unevaluated(f.to, f.Faults)
 	return nil
 }

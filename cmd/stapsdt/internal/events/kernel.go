@@ -30,14 +30,14 @@ const ringSize = 32 << 20
 // checkInterval is the interval between checks for processes that have ended.
 const checkInterval = 2 * time.Second
 
-// kernel delivers the kernel's events in the form of recorded ones. It is an engine.Subscriber and an engine.Consumer.
+// kernel delivers the kernel's events in the form of recorded ones. It is an engine.Subscriber and an engine.Ticker.
 type kernel struct {
 	*run.Ring
 	run        *run.Run
 	goroutines *probes.Goroutines // or nil
 	consumer   Consumer           // set by Run
 	enough     bool               // the consumer needs no more events
-	sources    []*source          // by the IDs of the probes
+	sources    []*tracedProbe     // by the IDs of the probes
 	processes  map[uint32]*replay.File
 	checked    time.Time
 	clock      event.Clock
@@ -57,12 +57,12 @@ type kernel struct {
 
 var (
 	_ engine.Subscriber = (*kernel)(nil)
-	_ engine.Consumer   = (*kernel)(nil)
+	_ engine.Ticker     = (*kernel)(nil)
 	_ Source            = (*kernel)(nil)
 )
 
-// source is a probe whose events the kernel delivers.
-type source struct {
+// tracedProbe is a probe whose events the kernel delivers.
+type tracedProbe struct {
 	probe     *recording.Probe
 	shown     shown
 	goroutine int // the index of the item with the event's goroutine, or -1
@@ -152,7 +152,7 @@ func (k *kernel) Section(p *bpf.Probe) (*bpf.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{probe: &recording.Probe{Provider: p.Provider, Name: p.Name}, goroutine: -1, cgroup: -1}
+	s := &tracedProbe{probe: &recording.Probe{Provider: p.Provider, Name: p.Name}, goroutine: -1, cgroup: -1}
 	own := len(tr.Items)
 	if k.show == nil {
 		for i := range tr.Items {
@@ -215,7 +215,7 @@ func (k *kernel) Run(ctx context.Context, c Consumer) error {
 	return err
 }
 
-// Tick implements engine.Consumer.
+// Tick implements engine.Ticker.
 func (k *kernel) Tick() (next time.Duration, more bool, err error) {
 	due, err := k.Take(k.deliver)
 	if errors.Is(err, live.ErrEnough) {
@@ -315,7 +315,7 @@ func appendText(body, text []byte) []byte {
 }
 
 // pod returns the pod of the process that fired the event, or nil.
-func (k *kernel) pod(e *event.Event, s *source, f *replay.File) *recording.Pod {
+func (k *kernel) pod(e *event.Event, s *tracedProbe, f *replay.File) *recording.Pod {
 	if s.cgroup < 0 {
 		if k.show == nil {
 			f.Process.FindPod(e.Time)
@@ -333,7 +333,7 @@ func (k *kernel) pod(e *event.Event, s *source, f *replay.File) *recording.Pod {
 }
 
 // word returns an argument, or the length of a string.
-func (k *kernel) word(e *event.Event, s *source, i int) uint64 {
+func (k *kernel) word(e *event.Event, s *tracedProbe, i int) uint64 {
 	v := e.Value(s.shown.all, i)
 	isText := s.probe.Args[i].Kind == recording.String
 	item := &s.shown.items[i]
@@ -350,7 +350,7 @@ func (k *kernel) word(e *event.Event, s *source, i int) uint64 {
 }
 
 // text returns a string argument. A string that was cut ends in an ellipsis.
-func (k *kernel) text(e *event.Event, s *source, i int) []byte {
+func (k *kernel) text(e *event.Event, s *tracedProbe, i int) []byte {
 	v, item := e.Value(s.shown.all, i), &s.shown.items[i]
 	switch {
 	case item.Unreadable != nil:

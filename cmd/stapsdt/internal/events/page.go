@@ -41,7 +41,7 @@ var tooMany = fmt.Sprintf("the program sends at most %d per second, and drops wh
 
 // page delivers the events of a program that sends them itself with package debugprobe.
 type page struct {
-	*replay.Source // decides which events are selected, and has no recordings
+	*replay.Reader // decides which events are selected, and has no recordings
 	to             *console.Console
 	config         *run.Config
 	show           *Show
@@ -84,7 +84,7 @@ func openPage(to *console.Console, config *run.Config, o *Options) (p *page, err
 			return nil, console.Usagef("%v selects functions, but a program at an address shows only its own probes", one)
 		}
 	}
-	if p.Source, err = replay.New(specs, config.Where, o.Needs.Unfit); err != nil {
+	if p.Reader, err = replay.New(specs, config.Where, o.Needs.Unfit); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())

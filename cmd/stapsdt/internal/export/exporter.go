@@ -36,7 +36,7 @@ type exporter struct {
 	purged time.Time
 
 	mu      sync.RWMutex // guards the rules
-	metrics []*metric.Metric
+	metrics []*metric.Traced
 	spans   []*span.Rule
 	state   rulesState
 }
@@ -141,9 +141,9 @@ func (e *exporter) load() error {
 }
 
 // make returns the rules of a file: rules already in force, and new ones.
-func (e *exporter) make(file *rules.File) (metrics []*metric.Metric, spans []*span.Rule, fresh []anyRule, err error) {
+func (e *exporter) make(file *rules.File) (metrics []*metric.Traced, spans []*span.Rule, fresh []anyRule, err error) {
 	for _, text := range file.Metrics {
-		m := find(e.metrics, func(m *metric.Metric) bool { return reflect.DeepEqual(m.Metric, text) })
+		m := find(e.metrics, func(m *metric.Traced) bool { return reflect.DeepEqual(m.Metric, text) })
 		if m == nil {
 			if m, err = metric.New(e.Host, text); err != nil {
 				return nil, nil, fresh, err
@@ -200,7 +200,7 @@ func (e *exporter) group() {
 	}
 }
 
-// FDs implements engine.Consumer.
+// FDs implements engine.Ticker.
 func (e *exporter) FDs() (fds []int) {
 	for _, s := range e.spans {
 		fds = append(fds, s.FD())
@@ -208,7 +208,7 @@ func (e *exporter) FDs() (fds []int) {
 	return fds
 }
 
-// Tick implements engine.Consumer.
+// Tick implements engine.Ticker.
 func (e *exporter) Tick() (next time.Duration, more bool, err error) {
 	next = engine.Interval
 	e.group()

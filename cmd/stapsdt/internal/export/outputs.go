@@ -128,7 +128,7 @@ type outputs struct {
 }
 
 // open starts the server and the sender of a source's metrics. spans is called with the function that sends spans.
-func (options *Options) open(ctx context.Context, to *console.Console, source expose.Source, spans func(func(expose.Span))) (o *outputs, err error) {
+func (options *Options) open(ctx context.Context, to *console.Console, source expose.Collector, spans func(func(expose.Span))) (o *outputs, err error) {
 	own := prometheus.NewRegistry()
 	own.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(
 		// Two MemStats metrics have the same name in OpenMetrics.

@@ -11,7 +11,7 @@ import (
 )
 
 // Collect reads the metrics of all rules, and those about the exporter itself. It implements
-// expose.Source.
+// expose.Collector.
 func (e *exporter) Collect() ([]expose.Family, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()

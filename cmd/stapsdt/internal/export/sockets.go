@@ -138,7 +138,7 @@ func (e *socketExporter) run(ctx context.Context, hangup <-chan os.Signal) error
 	}
 }
 
-// Collect implements expose.Source.
+// Collect implements expose.Collector.
 func (e *socketExporter) Collect() ([]expose.Family, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 )
 
 // watch makes the metrics of some rules from the events of listening programs. When the rules change, a second watch
-// begins before the first ends, and each event belongs to one of them, by its time. It is a live.Consumer.
+// begins before the first ends, and each event belongs to one of them, by its time. It is a live.Receiver.
 type watch struct {
 	exporter *socketExporter
 	feed     *live.Feed
@@ -81,7 +81,7 @@ func (w *watch) gone(f *replay.File) {
 	}
 }
 
-// Event implements live.Consumer.
+// Event implements live.Receiver.
 func (w *watch) Event(event *recording.Event, f *replay.File) error {
 	if !w.owns(event, f) {
 		return nil
@@ -97,7 +97,7 @@ func (w *watch) Event(event *recording.Event, f *replay.File) error {
 // reloadInterval is the interval between checks whether the next watch has begun.
 const reloadInterval = 10 * time.Millisecond
 
-// Tick implements live.Consumer. A run ends when other rules are in force and have a watch.
+// Tick implements live.Receiver. A run ends when other rules are in force and have a watch.
 func (w *watch) Tick() (next time.Duration, more bool, err error) {
 	e := w.exporter
 	e.reload()

@@ -70,8 +70,8 @@ type Exemplar struct {
 	SpanID uint64
 }
 
-// Source is a source of metrics.
-type Source interface {
+// Collector is a source of metrics.
+type Collector interface {
 	// Collect reads the metrics. It may be called at any time, by any goroutine.
 	Collect() ([]Family, error)
 }

@@ -41,7 +41,7 @@ var start = time.Unix(1_700_000_000, 0)
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // handler returns the handler for a source.
-func handler(t testing.TB, source Source) http.Handler {
+func handler(t testing.TB, source Collector) http.Handler {
 	t.Helper()
 	h, err := NewHandler(NewMetrics(source, prometheus.NewRegistry()))
 	require.NoError(t, err)

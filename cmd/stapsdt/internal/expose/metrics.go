@@ -13,14 +13,14 @@ import (
 // Metrics combines the metrics of a Source with the exporter's own, for /metrics and for OTLP. It is a
 // [prometheus.Gatherer].
 type Metrics struct {
-	source Source
+	source Collector
 	own    *prometheus.Registry
 
 	failures, invalid prometheus.Counter
 }
 
 // NewMetrics returns the metrics of source and of own. It registers its counters in own.
-func NewMetrics(source Source, own *prometheus.Registry) *Metrics {
+func NewMetrics(source Collector, own *prometheus.Registry) *Metrics {
 	m := &Metrics{
 		source: source, own: own,
 		failures: prometheus.NewCounter(prometheus.CounterOpts{

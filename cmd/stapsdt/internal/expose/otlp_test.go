@@ -27,7 +27,7 @@ func until(t *testing.T, what string, is func() bool) {
 }
 
 // startOTLP begins to send a source's metrics.
-func startOTLP(t *testing.T, endpoint string, source Source, complain func(string)) (*OTLP, *Metrics) {
+func startOTLP(t *testing.T, endpoint string, source Collector, complain func(string)) (*OTLP, *Metrics) {
 	t.Helper()
 	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "50")
 	m := NewMetrics(source, prometheus.NewRegistry())

@@ -20,8 +20,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// source pairs events.
-type source interface {
+// times are the times of operations, from their paired events.
+type times interface {
 	// Rows returns the times of the operations that have ended.
 	Rows() ([]*count.Row[*operation], error)
 	// unpaired returns the unpaired events of each kind.
@@ -31,7 +31,7 @@ type source interface {
 // latency shows the times of operations.
 type latency struct {
 	*console.Console
-	source  source
+	source  times
 	options count.Options
 	pairs   *pairs
 	kinds   kinds

@@ -21,7 +21,7 @@ import (
 
 // streamed pairs the events of a stream. It is an events.Consumer.
 type streamed struct {
-	count.Recorded[*operation]
+	count.Table[*operation]
 	latency  *latency
 	stream   *events.Stream
 	pairs    *replay.Pairs

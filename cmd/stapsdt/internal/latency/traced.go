@@ -69,10 +69,10 @@ func (t *traced) report() error {
 	return nil
 }
 
-// FDs implements engine.Consumer.
+// FDs implements engine.Ticker.
 func (t *traced) FDs() []int { return nil }
 
-// Tick implements engine.Consumer.
+// Tick implements engine.Ticker.
 func (t *traced) Tick() (next time.Duration, more bool, err error) {
 	if err := t.operations.Purge(); err != nil {
 		return 0, false, err

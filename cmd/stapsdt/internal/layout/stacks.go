@@ -13,13 +13,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Stacks keeps the stacks from which probes were fired, each once.
+// StackTable keeps the stacks from which probes were fired, each once.
 //
 // The kernel puts a stack at the place of its hash, and refuses it if another stack has that place. The stack then goes
 // to the same place of the next map, so that stacks are lost only if more of them share a place than there are maps. A
 // hash table with stacks as keys is not possible: they are too large for a BPF program's own stack, and per-CPU memory
 // is not safe where programs are preempted, as programs of uprobes are.
-type Stacks struct {
+type StackTable struct {
 	Maps  []*ebpf.Map
 	depth int
 }
@@ -42,9 +42,9 @@ type StackID int64
 // NoStack is the stack of an event whose stack the kernel could not read.
 const NoStack StackID = -1
 
-// NewStacks creates the maps.
-func NewStacks() (s *Stacks, err error) {
-	s = &Stacks{depth: maxDepth}
+// NewStackTable creates the maps.
+func NewStackTable() (s *StackTable, err error) {
+	s = &StackTable{depth: maxDepth}
 	if text, err := os.ReadFile("/proc/sys/kernel/perf_event_max_stack"); err == nil {
 		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
 			s.depth = max(1, min(n, maxDepth))
@@ -61,7 +61,7 @@ func NewStacks() (s *Stacks, err error) {
 }
 
 // Close releases the maps.
-func (s *Stacks) Close() error {
+func (s *StackTable) Close() error {
 	var errs []error
 	for _, m := range s.Maps {
 		errs = append(errs, m.Close())
@@ -70,11 +70,11 @@ func (s *Stacks) Close() error {
 }
 
 // Depth returns the maximum number of frames in a stack. A stack with this many frames may have been cut.
-func (s *Stacks) Depth() int { return s.depth }
+func (s *StackTable) Depth() int { return s.depth }
 
 // Addresses returns the addresses of a stack's frames: the site, followed by the return addresses. It returns none for
 // NoStack.
-func (s *Stacks) Addresses(id StackID) ([]uint64, error) {
+func (s *StackTable) Addresses(id StackID) ([]uint64, error) {
 	if id < 0 {
 		return nil, nil
 	}

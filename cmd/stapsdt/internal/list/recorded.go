@@ -33,19 +33,19 @@ func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 		if i > 0 && !o.JSON {
 			fmt.Fprintln(out)
 		}
-		source, err := replay.Open(replay.From{Paths: []string{path}, Since: o.From.Since, Until: o.From.Until}, nil, "", nil)
+		reader, err := replay.Open(replay.From{Paths: []string{path}, Since: o.From.Since, Until: o.From.Until}, nil, "", nil)
 		if err != nil {
 			return err
 		}
-		source.Begin(to)
-		all, err := countRecorded(ctx, source)
+		reader.Begin(to)
+		all, err := countRecorded(ctx, reader)
 		if err == nil && o.JSON {
-			err = cmp.Or(all.json(out), out.Flush(), source.Losses().Encode(to.Out))
-			source.Report(to, replay.LowerBounds)
+			err = cmp.Or(all.json(out), out.Flush(), reader.Losses().Encode(to.Out))
+			reader.Report(to, replay.LowerBounds)
 		} else if err == nil {
 			all.text(out)
 		}
-		source.Close()
+		reader.Close()
 		if err != nil {
 			return err
 		}
@@ -53,14 +53,14 @@ func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 	return out.Flush()
 }
 
-// countRecorded reads all events of a source with one file.
-func countRecorded(ctx context.Context, source *replay.Source) (*recordedProbes, error) {
-	all := &recordedProbes{file: source.Files()[0]}
-	if _, err := source.More(); err != nil {
+// countRecorded reads all events of a reader with one file.
+func countRecorded(ctx context.Context, reader *replay.Reader) (*recordedProbes, error) {
+	all := &recordedProbes{file: reader.Files()[0]}
+	if _, err := reader.More(); err != nil {
 		return nil, err
 	}
 	for n := 0; n%1024 != 0 || ctx.Err() == nil; n++ {
-		e, _, err := source.Next()
+		e, _, err := reader.Next()
 		if err == io.EOF {
 			break
 		}

@@ -162,9 +162,9 @@ func (w *warnings) count(text string) int {
 func runAll(t *testing.T, enough func(*Feed) bool) (feed *Feed, said *warnings) {
 	t.Helper()
 	said = &warnings{}
-	source, err := replay.New([]string{"*:*"}, "", nil)
+	reader, err := replay.New([]string{"*:*"}, "", nil)
 	require.NoError(t, err)
-	feed, err = newFeed(&console.Console{Err: said}, &run.Config{Target: probes.Target{All: true}}, source, patterns([]string{"*:*"}))
+	feed, err = newFeed(&console.Console{Err: said}, &run.Config{Target: probes.Target{All: true}}, reader, patterns([]string{"*:*"}))
 	require.NoError(t, err)
 	defer feed.Close()
 	feed.connectAll()

@@ -56,8 +56,8 @@ const (
 // ErrEnough ends the run. A consumer returns it when it needs no more events.
 var ErrEnough = errors.New("enough events")
 
-// Consumer takes events.
-type Consumer interface {
+// Receiver takes events.
+type Receiver interface {
 	// Event takes an event. Returning ErrEnough ends the run.
 	Event(*recording.Event, *replay.File) error
 	// Tick is called when the consumer has taken all present events. It returns the maximum time until the next call, and
@@ -67,7 +67,7 @@ type Consumer interface {
 
 // Feed delivers the events of listening programs. Only dialing and scanning have goroutines of their own.
 type Feed struct {
-	*replay.Source
+	*replay.Reader
 	*console.Console
 	config   *run.Config
 	patterns []wire.Pattern
@@ -105,10 +105,10 @@ type program struct {
 }
 
 // newFeed returns a feed without programs. Its alarm comes before these take the descriptors that there are.
-func newFeed(to *console.Console, c *run.Config, source *replay.Source, patterns []wire.Pattern) (*Feed, error) {
+func newFeed(to *console.Console, c *run.Config, reader *replay.Reader, patterns []wire.Pattern) (*Feed, error) {
 	alarm, err := newAlarm()
 	return &Feed{
-		Source: source, Console: to, config: c, patterns: patterns,
+		Reader: reader, Console: to, config: c, patterns: patterns,
 		programs: map[socket.Key]*program{}, pending: map[socket.Key]bool{}, refused: refusals{}, named: family{}, family: family{},
 		arrivals: make(chan arrival), scans: make(chan []*socket.Process, 1), wake: make(chan struct{}, 1), closed: make(chan struct{}), alarm: alarm,
 	}, err
@@ -127,7 +127,7 @@ func (f *Feed) Announce() {
 
 // Run lets a consumer take the events of the programs until ctx is done, the time is over, the processes have ended, or
 // the consumer needs no more.
-func (f *Feed) Run(ctx context.Context, c Consumer) error {
+func (f *Feed) Run(ctx context.Context, c Receiver) error {
 	ctx, cancel := f.config.WithDuration(ctx)
 	defer cancel()
 	if !f.watching {
@@ -148,14 +148,14 @@ func (f *Feed) Run(ctx context.Context, c Consumer) error {
 }
 
 // follow delivers events until there is a reason to end the run.
-func (f *Feed) follow(ctx context.Context, c Consumer) error {
+func (f *Feed) follow(ctx context.Context, c Receiver) error {
 	wait, scanned := shortest, time.Now()
 	for found := scanned; ctx.Err() == nil; {
 		l, err := f.deliverRecent(ctx, c)
 		if err != nil {
 			return err
 		}
-		f.Source.Begin(f.Console) // warns of probes that are left out, once
+		f.Reader.Begin(f.Console) // warns of probes that are left out, once
 		f.count.Store(int64(len(f.programs)))
 		f.missing.Store(f.Lost())
 		next, more, err := c.Tick()
@@ -256,7 +256,7 @@ func (l *look) pause() time.Duration {
 }
 
 // deliverRecent delivers the events whose order is final by now, and returns the look.
-func (f *Feed) deliverRecent(ctx context.Context, c Consumer) (*look, error) {
+func (f *Feed) deliverRecent(ctx context.Context, c Receiver) (*look, error) {
 	before, _ := f.Position()
 	if _, err := f.deliver(ctx, c, clock.Now()-slack); err != nil {
 		return nil, err
@@ -270,7 +270,7 @@ func (f *Feed) deliverRecent(ctx context.Context, c Consumer) (*look, error) {
 }
 
 // deliver delivers the events until a time, and reports whether there were any.
-func (f *Feed) deliver(ctx context.Context, c Consumer, until time.Duration) (found bool, err error) {
+func (f *Feed) deliver(ctx context.Context, c Receiver, until time.Duration) (found bool, err error) {
 	began := time.Now()
 	more, failed, err := f.MoreUntil(until)
 	for ; err != nil; more, failed, err = f.MoreUntil(until) {
@@ -297,7 +297,7 @@ func (f *Feed) deliver(ctx context.Context, c Consumer, until time.Duration) (fo
 }
 
 // deliverAll delivers all events that exist.
-func (f *Feed) deliverAll(c Consumer) error {
+func (f *Feed) deliverAll(c Receiver) error {
 	for range 2 { // in the first round, some files may only return what was read before
 		if _, err := f.deliver(context.Background(), c, math.MaxInt64); err != nil {
 			return err
@@ -321,7 +321,7 @@ func (f *Feed) drop(file *replay.File, err error) {
 
 // forget delivers the last events of programs that are gone. It reports whether the run goes on, because programs
 // remain or may come.
-func (f *Feed) forget(c Consumer) (left bool, err error) {
+func (f *Feed) forget(c Receiver) (left bool, err error) {
 	var gone []socket.Key
 	for k, p := range f.programs {
 		select {
@@ -364,7 +364,7 @@ func (f *Feed) isNamedAlive() bool {
 }
 
 // end ends the watches, and delivers the events that were fired until then.
-func (f *Feed) end(c Consumer) error {
+func (f *Feed) end(c Receiver) error {
 	var group sync.WaitGroup
 	for _, p := range f.programs {
 		group.Go(func() {
@@ -391,5 +391,5 @@ func (f *Feed) Close() {
 	for _, p := range f.programs {
 		p.Close()
 	}
-	f.Source.Close()
+	f.Reader.Close()
 }

@@ -230,11 +230,11 @@ func kernel() error {
 func connect(to *console.Console, c *run.Config, n *Needs) (*Feed, error) {
 	n.where = c.Where
 	specs := n.Specs(c)
-	source, err := replay.New(specs, c.Where, n.fit)
+	reader, err := replay.New(specs, c.Where, n.fit)
 	if err != nil {
 		return nil, err
 	}
-	f, err := newFeed(to, c, source, patterns(specs))
+	f, err := newFeed(to, c, reader, patterns(specs))
 	if err != nil {
 		return nil, err
 	}

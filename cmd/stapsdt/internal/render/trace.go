@@ -13,8 +13,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/layout"
 )
 
-// Source is the description of a probe in an event.
-type Source struct {
+// Probe is the description of a probe in an event.
+type Probe struct {
 	Provider, Probe string
 	Items           []layout.Item
 }
@@ -57,7 +57,7 @@ type Fired struct {
 }
 
 // Line adds an event to the output of Flush. value returns the i-th argument.
-func (l *Lines) Line(s *Source, f Fired, value func(i int) event.Value) {
+func (l *Lines) Line(s *Probe, f Fired, value func(i int) event.Value) {
 	if l.JSON {
 		l.json(s, f, value)
 	} else {
@@ -91,7 +91,7 @@ func (l *Lines) pad(start, width int) {
 	}
 }
 
-func (l *Lines) text(s *Source, f Fired, value func(i int) event.Value) {
+func (l *Lines) text(s *Probe, f Fired, value func(i int) event.Value) {
 	l.head(f.At, f.PID, f.Comm, f.Pod, s.Provider, s.Probe, len(s.Items) > 0)
 	for i := range s.Items {
 		item := &s.Items[i]
@@ -161,7 +161,7 @@ func decimals(n uint32) int {
 	return digits
 }
 
-func (l *Lines) json(s *Source, f Fired, value func(i int) event.Value) {
+func (l *Lines) json(s *Probe, f Fired, value func(i int) event.Value) {
 	l.beginJSON(f.At, s.Provider, s.Probe, uint64(f.PID), f.TID, f.Comm, f.Pod)
 	var cut []string
 	for i := range s.Items {

@@ -10,7 +10,7 @@ import (
 
 // Condition selects events by an expression.
 type Condition struct {
-	source  Source // of its filters
+	reader  Reader // of its filters
 	filters map[*recording.Probe]*Filter
 }
 
@@ -21,16 +21,16 @@ func NewCondition(where string) (*Condition, error) {
 			return nil, err
 		}
 	}
-	return &Condition{source: Source{where: where}, filters: map[*recording.Probe]*Filter{}}, nil
+	return &Condition{reader: Reader{where: where}, filters: map[*recording.Probe]*Filter{}}, nil
 }
 
 // Check returns an error if the condition fits none of the probes.
 func (c *Condition) Check(all []*recording.Probe) (err error) {
 	for _, p := range all {
-		if c.source.where == "" {
+		if c.reader.where == "" {
 			return nil
 		}
-		if _, err = NewEvaluator(p).ParseFilter(c.source.where); err == nil {
+		if _, err = NewEvaluator(p).ParseFilter(c.reader.where); err == nil {
 			return nil
 		}
 	}
@@ -42,12 +42,12 @@ func (c *Condition) Check(all []*recording.Probe) (err error) {
 
 // Meets reports whether an event meets the condition. It is false if the probe does not have what the condition asks for.
 func (c *Condition) Meets(e *recording.Event) bool {
-	if c.source.where == "" {
+	if c.reader.where == "" {
 		return true
 	}
 	f := c.filters[e.Probe]
 	if f == nil {
-		f = c.source.NewFilter(e.Probe)
+		f = c.reader.NewFilter(e.Probe)
 		c.filters[e.Probe] = f
 	}
 	return f.Matches(e)
@@ -55,8 +55,8 @@ func (c *Condition) Meets(e *recording.Event) bool {
 
 // Report warns of the probes that were left out although they fired, and of the events for which the condition could not be evaluated.
 func (c *Condition) Report(to *console.Console) {
-	if line := c.source.unfit.Take(len(c.filters)); line != "" {
+	if line := c.reader.unfit.Take(len(c.filters)); line != "" {
 		to.Warn("%s", line)
 	}
-	Unevaluated(to, c.source.Faults)
+	Unevaluated(to, c.reader.Faults)
 }

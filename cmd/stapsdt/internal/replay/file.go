@@ -78,10 +78,10 @@ func read(f *os.File) (*recording.Reader, error) {
 }
 
 // at returns the time by which the file's event is ordered among those of all files.
-func (f *File) at(s *Source) time.Duration { return s.Clock(f.event) }
+func (f *File) at(r *Reader) time.Duration { return r.Clock(f.event) }
 
 // advance moves to the file's next selected event, and reports whether there is one.
-func (f *File) advance(s *Source) (bool, error) {
+func (f *File) advance(r *Reader) (bool, error) {
 	for {
 		e, err := f.Reader.Next()
 		if err == io.EOF {
@@ -90,7 +90,7 @@ func (f *File) advance(s *Source) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if e.Realtime > s.window.until {
+		if e.Realtime > r.window.until {
 			f.missing += e.Missing
 			continue
 		}
@@ -99,7 +99,7 @@ func (f *File) advance(s *Source) (bool, error) {
 			e.PID, e.Executable, e.Pod = uint32(p.PID), p.Executable, p.Pod
 		}
 		f.missing += e.Missing
-		if e.Realtime >= s.window.since && f.filter(s, e.Number).Matches(e) {
+		if e.Realtime >= r.window.since && f.filter(r, e.Number).Matches(e) {
 			e.Missing, f.missing = f.missing, 0
 			f.event, f.held = e, true
 			return true, nil

@@ -16,41 +16,41 @@ type Filter struct {
 }
 
 // filter returns the filter of a probe.
-func (f *File) filter(s *Source, number uint32) *Filter {
+func (f *File) filter(r *Reader, number uint32) *Filter {
 	for len(f.filters) <= int(number) {
 		f.filters = append(f.filters, nil)
 	}
 	known := f.filters[number]
 	if known == nil {
-		known = s.NewFilter(f.Probes()[number])
+		known = r.NewFilter(f.Probes()[number])
 		f.filters[number] = known
 	}
 	return known
 }
 
 // NewFilter returns the filter of a probe. The next Begin reports the probe if it is unfit.
-func (s *Source) NewFilter(p *recording.Probe) *Filter {
-	f := &Filter{Selected: s.Selects(p.Provider, p.Name), faults: &s.Faults}
+func (r *Reader) NewFilter(p *recording.Probe) *Filter {
+	f := &Filter{Selected: r.Selects(p.Provider, p.Name), faults: &r.Faults}
 	if !f.Selected {
 		return f
 	}
-	s.selected++
+	r.selected++
 	var err error
-	if s.where != "" {
-		f.where, err = NewMeasure(p, bpf.Counting{Where: s.where})
+	if r.where != "" {
+		f.where, err = NewMeasure(p, bpf.Counting{Where: r.where})
 	}
-	if err == nil && s.fits != nil {
-		err = s.fits(p)
+	if err == nil && r.fits != nil {
+		err = r.fits(p)
 	}
 	if err != nil {
 		*f = Filter{}
-		s.unfit.Add(err)
+		r.unfit.Add(err)
 	}
 	return f
 }
 
 // Unfit returns why the first unfit probe is left out, or nil if none is.
-func (s *Source) Unfit() error { return s.unfit.Err() }
+func (r *Reader) Unfit() error { return r.unfit.Err() }
 
 // Matches reports whether an event of the probe is selected.
 func (f *Filter) Matches(e *recording.Event) bool {

@@ -13,8 +13,8 @@ import (
 
 // Follow is called when More has found nothing. It warns of files that have no writer any longer. If the path of such a
 // file names another recording, this replaces the file. Follow returns the replaced files.
-func (s *Source) Follow(to *console.Console) (replaced []*File) {
-	for i, f := range s.files {
+func (r *Reader) Follow(to *console.Console) (replaced []*File) {
+	for i, f := range r.files {
 		if f.ended == 0 && f.written() {
 			continue
 		}
@@ -26,15 +26,15 @@ func (s *Source) Follow(to *console.Console) (replaced []*File) {
 		}
 		if next := f.successor(); next != nil {
 			to.Warn("%s is another recording now, of process %d", f.Path, next.Head().PID)
-			s.reportFile(to, f, "what is shown is not all")
-			s.gone += f.Lost()
+			r.reportFile(to, f, "what is shown is not all")
+			r.gone += f.Lost()
 			f.close()
-			s.files[i] = next
-			s.realtime = s.realtime || next.Head().Boot != s.files[0].Head().Boot
+			r.files[i] = next
+			r.realtime = r.realtime || next.Head().Boot != r.files[0].Head().Boot
 			for n := range next.Probes() {
-				next.filter(s, uint32(n))
+				next.filter(r, uint32(n))
 			}
-			s.Begin(to)
+			r.Begin(to)
 			replaced = append(replaced, f)
 		}
 	}

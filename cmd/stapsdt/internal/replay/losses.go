@@ -13,34 +13,34 @@ import (
 )
 
 // Begin warns of probes that are left out and of files that are cut, and says how the events of several recordings are ordered.
-func (s *Source) Begin(to *console.Console) {
-	if line := s.unfit.Take(s.selected); line != "" {
+func (r *Reader) Begin(to *console.Console) {
+	if line := r.unfit.Take(r.selected); line != "" {
 		to.Warn("%s", line)
 	}
-	if s.live {
+	if r.live {
 		return
 	}
-	for _, f := range s.files {
+	for _, f := range r.files {
 		if size, whole := f.Cut(); whole > 0 {
 			to.Warn("%s has %d of the recording's %d bytes: what was recorded in the others is missing", f.Path, size, whole)
 		}
 	}
-	if s.realtime {
+	if r.realtime {
 		to.Warn("the recordings are of different boots, or do not say of which: their events are ordered by the time of day")
 	}
 }
 
 // reportFile is Report for one of several files.
-func (s *Source) reportFile(to *console.Console, f *File, consequence string) {
+func (r *Reader) reportFile(to *console.Console, f *File, consequence string) {
 	if f.Lost() > 0 {
 		to.Warn("%s has lost %s: %s", f.Path, f.LossText(), consequence)
 	}
 }
 
 // Report warns if the recordings have lost events. consequence says what this means for the result.
-func (s *Source) Report(to *console.Console, consequence string) {
-	for _, f := range s.files {
-		s.reportFile(to, f, consequence)
+func (r *Reader) Report(to *console.Console, consequence string) {
+	for _, f := range r.files {
+		r.reportFile(to, f, consequence)
 	}
 }
 
@@ -58,9 +58,9 @@ type Losses struct {
 }
 
 // Losses returns how many events the recordings have lost.
-func (s *Source) Losses() Losses {
-	all := Losses{Lost: s.Lost()}
-	for _, f := range s.files {
+func (r *Reader) Losses() Losses {
+	all := Losses{Lost: r.Lost()}
+	for _, f := range r.files {
 		m := f.Missing()
 		all.Before, all.Between, all.After, all.Unplaced = all.Before+m.Before, all.Between+m.Between, all.After+m.After, all.Unplaced+m.Unplaced
 	}

@@ -225,13 +225,13 @@ func (c *cost) close() {
 
 // watched wraps a consumer and checks the cost while it runs.
 type watched struct {
-	engine.Consumer
+	engine.Ticker
 	cost *cost
 }
 
-// Tick implements engine.Consumer.
+// Tick implements engine.Ticker.
 func (w watched) Tick() (next time.Duration, more bool, err error) {
-	next, more, err = w.Consumer.Tick()
+	next, more, err = w.Ticker.Tick()
 	if err != nil || !more {
 		return next, more, err
 	}

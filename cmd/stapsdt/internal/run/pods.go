@@ -32,30 +32,30 @@ func (r *Run) ShowsPods() bool {
 // Container returns the container of a control group.
 func (r *Run) Container(id uint64) cgroup.Container { return r.pods.Container(id) }
 
-// podConsumer looks for new pods while a consumer waits for events.
-type podConsumer struct {
-	engine.Consumer
+// podTicker looks for new pods while a consumer waits for events.
+type podTicker struct {
+	engine.Ticker
 	update   func()
 	interval time.Duration
 	due      time.Time
 }
 
-// newPodConsumer returns a podConsumer, which looks for new pods often unless the command names processes (named): these
+// newPodTicker returns a podTicker, which looks for new pods often unless the command names processes (named): these
 // run already, so their containers and most of their later containers are known.
-func newPodConsumer(c engine.Consumer, follower *pods.Follower, named bool) *podConsumer {
+func newPodTicker(c engine.Ticker, follower *pods.Follower, named bool) *podTicker {
 	interval := pods.Interval
 	if named {
 		interval = time.Second
 	}
-	return &podConsumer{Consumer: c, update: follower.Update, interval: interval}
+	return &podTicker{Ticker: c, update: follower.Update, interval: interval}
 }
 
-// Tick implements engine.Consumer.
-func (c *podConsumer) Tick() (next time.Duration, more bool, err error) {
+// Tick implements engine.Ticker.
+func (c *podTicker) Tick() (next time.Duration, more bool, err error) {
 	if now := time.Now(); !now.Before(c.due) {
 		c.due = now.Add(c.interval)
 		c.update()
 	}
-	next, more, err = c.Consumer.Tick()
+	next, more, err = c.Ticker.Tick()
 	return min(next, c.interval), more, err
 }

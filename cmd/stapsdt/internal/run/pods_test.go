@@ -9,17 +9,17 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// busy is a consumer that wants to be called again at once.
+// busy is a Ticker that wants to be called again at once.
 type busy struct{ next time.Duration }
 
 func (busy) FDs() []int { return nil }
 
 func (b busy) Tick() (time.Duration, bool, error) { return b.next, true, nil }
 
-// TestPodConsumer: pods are looked for once in an interval, however often events come.
-func TestPodConsumer(t *testing.T) {
+// TestPodTicker: pods are looked for once in an interval, however often events come.
+func TestPodTicker(t *testing.T) {
 	looks := 0
-	c := &podConsumer{Consumer: busy{time.Millisecond}, update: func() { looks++ }, interval: time.Hour}
+	c := &podTicker{Ticker: busy{time.Millisecond}, update: func() { looks++ }, interval: time.Hour}
 	for range 100 {
 		next, more, err := c.Tick()
 		assert.Equal(t, time.Millisecond, next)
@@ -28,7 +28,7 @@ func TestPodConsumer(t *testing.T) {
 	}
 	assert.Equal(t, 1, looks)
 	c.due = time.Now()
-	c.Consumer = busy{2 * time.Hour}
+	c.Ticker = busy{2 * time.Hour}
 	next, _, _ := c.Tick()
 	assert.Equal(t, time.Hour, next)
 	assert.Equal(t, 2, looks)

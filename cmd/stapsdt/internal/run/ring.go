@@ -13,7 +13,7 @@ import (
 )
 
 // Ring takes the events of a run one after another. Subscribers that print events embed it: it has all methods of an
-// engine.Subscriber except Section, and all methods of an engine.Consumer except Tick.
+// engine.Subscriber except Section, and all methods of an engine.Ticker except Tick.
 type Ring struct {
 	run    *Run
 	events *ebpf.Map
@@ -60,7 +60,7 @@ func (r *Ring) Add(tr *bpf.Trace) (*bpf.Section, error) {
 // Problem implements engine.Subscriber.
 func (r *Ring) Problem(err error) { r.run.Problem(err) }
 
-// FDs implements engine.Consumer.
+// FDs implements engine.Ticker.
 func (r *Ring) FDs() []int { return []int{r.stream.FD()} }
 
 // Take calls f with the events whose order is final, and returns the time until the next call.

@@ -275,13 +275,13 @@ func (r *Run) orNothing(err error) error {
 // Wait lets the consumer take the events of the probes until ctx is done, the time is over or the
 // processes have exited, and attaches to probes that appear meanwhile. It then detaches: the maps have
 // everything that was fired.
-func (r *Run) Wait(ctx context.Context, c engine.Consumer) error {
+func (r *Run) Wait(ctx context.Context, c engine.Ticker) error {
 	r.began = true
 	r.stopped()
 	ctx, cancel := r.WithDuration(ctx)
 	defer cancel()
 	if r.pods != nil {
-		c = newPodConsumer(c, r.pods, len(r.PIDs) > 0)
+		c = newPodTicker(c, r.pods, len(r.PIDs) > 0)
 	}
 	err := r.engine.Run(ctx, watched{c, r.cost})
 	r.Finish()

@@ -13,18 +13,18 @@ import (
 
 // Profile returns the stacks in the format of pprof. The label probe is the probe, and each expression of
 // --by is the name of a label.
-func (s *Stacks) Profile() *profile.Profile {
+func (t *Table) Profile() *profile.Profile {
 	b := &profiler{
 		profile: &profile.Profile{
 			SampleType: []*profile.ValueType{{Type: "events", Unit: "count"}}, DefaultSampleType: "events",
-			TimeNanos: s.Start.UnixNano(), DurationNanos: s.Duration.Nanoseconds(),
+			TimeNanos: t.Start.UnixNano(), DurationNanos: t.Duration.Nanoseconds(),
 		},
 		functions: map[symbol.Function]*profile.Function{}, mappings: map[mappingKey]*profile.Mapping{}, locations: map[string]*profile.Location{},
 	}
-	for _, r := range s.Rows {
+	for _, r := range t.Rows {
 		sample := &profile.Sample{Value: []int64{int64(r.Count)}, Label: map[string][]string{"probe": {render.Printable(r.Probe)}}}
 		for i, text := range r.By {
-			sample.Label[s.By[i]] = []string{text}
+			sample.Label[t.By[i]] = []string{text}
 		}
 		for i := range r.Stack.Frames {
 			sample.Location = append(sample.Location, b.location(&r.Stack.Frames[i]))

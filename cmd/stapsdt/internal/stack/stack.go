@@ -45,16 +45,16 @@ const (
 )
 
 // resolver finds the functions of stacks while events are counted, because processes may exit
-// soon. It is an engine.Consumer.
+// soon. It is an engine.Ticker.
 type resolver struct {
 	*count.Counter
 	next time.Time
 }
 
-// FDs implements engine.Consumer.
+// FDs implements engine.Ticker.
 func (r *resolver) FDs() []int { return nil }
 
-// Tick implements engine.Consumer.
+// Tick implements engine.Ticker.
 func (r *resolver) Tick() (next time.Duration, more bool, err error) {
 	if wait := time.Until(r.next); wait > 0 {
 		return wait, true, nil
@@ -125,9 +125,9 @@ func (o *Options) write(to io.Writer, c *count.Counter, start time.Time) error {
 	if err != nil {
 		return err
 	}
-	stacks := Stacks{By: o.By, Limit: o.Limit, Start: start, Duration: time.Since(start)}
+	stacks := Table{By: o.By, Limit: o.Limit, Start: start, Duration: time.Since(start)}
 	for _, r := range rows {
-		stacks.Rows = append(stacks.Rows, StackRow{Probe: r.Of.String(), By: r.Text, Count: r.Count, Stack: r.Stack})
+		stacks.Rows = append(stacks.Rows, Row{Probe: r.Of.String(), By: r.Text, Count: r.Count, Stack: r.Stack})
 	}
 	switch o.Format {
 	case "json":

@@ -13,10 +13,10 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/symbol"
 )
 
-// Stacks are the stacks from which probes were fired, the most frequent first.
-type Stacks struct {
+// Table has the stacks from which probes were fired, the most frequent first.
+type Table struct {
 	By   []string // the expressions
-	Rows []StackRow
+	Rows []Row
 	// Limit is the maximum number of stacks that Text shows, or 0 for all.
 	Limit int
 	// Start and Duration are the time in which the events were counted.
@@ -24,8 +24,8 @@ type Stacks struct {
 	Duration time.Duration
 }
 
-// StackRow is the number of events of a probe from one stack.
-type StackRow struct {
+// Row is the number of events of a probe from one stack.
+type Row struct {
 	Probe string
 	By    []string // the values of the expressions
 	Count uint64
@@ -33,9 +33,9 @@ type StackRow struct {
 }
 
 // Text returns the stacks with a line for each function, the innermost first.
-func (s *Stacks) Text() []byte {
+func (t *Table) Text() []byte {
 	total := uint64(0)
-	for _, r := range s.Rows {
+	for _, r := range t.Rows {
 		total += r.Count
 	}
 	if total == 0 {
@@ -44,14 +44,14 @@ func (s *Stacks) Text() []byte {
 	table := render.Table{Right: 2}
 	table.Add("COUNT", "PERCENT", "PROBE")
 	percent := func(n uint64) string { return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(total)) }
-	shown := s.Rows
-	if s.Limit > 0 {
-		shown = shown[:min(s.Limit, len(shown))]
+	shown := t.Rows
+	if t.Limit > 0 {
+		shown = shown[:min(t.Limit, len(shown))]
 	}
 	for _, r := range shown {
 		title := r.Probe
 		for i, text := range r.By {
-			title += fmt.Sprintf(" %s=%s", s.By[i], text)
+			title += fmt.Sprintf(" %s=%s", t.By[i], text)
 		}
 		table.Add(fmt.Sprint(r.Count), percent(r.Count), title)
 		for i := range r.Stack.Frames {
@@ -63,7 +63,7 @@ func (s *Stacks) Text() []byte {
 			table.Add("", "", fmt.Sprintf("  [%v]", r.Stack.Cut))
 		}
 	}
-	if rest := s.Rows[len(shown):]; len(rest) > 0 {
+	if rest := t.Rows[len(shown):]; len(rest) > 0 {
 		n := uint64(0)
 		for _, r := range rest {
 			n += r.Count
@@ -75,12 +75,12 @@ func (s *Stacks) Text() []byte {
 
 // Folded returns a line for each stack in the format of flame graph programs: the probe, the values
 // of --by, and the functions, the outermost first, separated by semicolons.
-func (s *Stacks) Folded() []byte {
+func (t *Table) Folded() []byte {
 	counts := map[string]uint64{}
-	for _, r := range s.Rows {
+	for _, r := range t.Rows {
 		line := []string{r.Probe}
 		for i, text := range r.By {
-			line = append(line, s.By[i]+"="+text)
+			line = append(line, t.By[i]+"="+text)
 		}
 		line = append(line, callers(r.Stack)...)
 		for i := range line {

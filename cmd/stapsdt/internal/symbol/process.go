@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processes finds the functions of processes. It must be used by one goroutine only.
-type Processes struct {
+// Symbolizer finds the functions of processes. It must be used by one goroutine only.
+type Symbolizer struct {
 	byPID   map[int]*process
 	modules map[fileKey]*Module
 	// perfMaps and tables are the bytes left for the maps of just-in-time compilers and for the
@@ -42,14 +42,14 @@ type process struct {
 	vdso *Module
 }
 
-// NewProcesses returns an empty Processes.
-func NewProcesses() *Processes {
-	return &Processes{byPID: map[int]*process{}, modules: map[fileKey]*Module{}, perfMaps: maxPerfMaps, tables: maxTables}
+// NewSymbolizer returns a Symbolizer that knows no process.
+func NewSymbolizer() *Symbolizer {
+	return &Symbolizer{byPID: map[int]*process{}, modules: map[fileKey]*Module{}, perfMaps: maxPerfMaps, tables: maxTables}
 }
 
 // Close closes the files.
-func (p *Processes) Close() {
-	for _, m := range p.modules {
+func (s *Symbolizer) Close() {
+	for _, m := range s.modules {
 		if m.close != nil {
 			_ = m.close()
 		}
@@ -61,15 +61,15 @@ const maxMaps = 8
 
 // Look reads the memory map of a process, and opens the files in it, so that both are known
 // after the process has exited. It does nothing if the process has exited already.
-func (p *Processes) Look(pid int) {
+func (s *Symbolizer) Look(pid int) {
 	mappings, err := proc.CodeMappings(pid)
 	if err != nil || len(mappings) == 0 {
 		return
 	}
-	entry := p.byPID[pid]
+	entry := s.byPID[pid]
 	if entry == nil {
-		entry = &process{pid: pid, jit: newPerfMap(pid, &p.perfMaps)}
-		p.byPID[pid] = entry
+		entry = &process{pid: pid, jit: newPerfMap(pid, &s.perfMaps)}
+		s.byPID[pid] = entry
 		var stat unix.Stat_t
 		if unix.Stat(fmt.Sprintf("/proc/%d", pid), &stat) == nil {
 			entry.uid = stat.Uid
@@ -86,20 +86,20 @@ func (p *Processes) Look(pid int) {
 	for i := range mappings {
 		switch m := &mappings[i]; {
 		case m.IsFile():
-			p.open(pid, m)
+			s.open(pid, m)
 		case m.Path == "[vdso]" && entry.vdso == nil:
-			entry.vdso = readVDSO(pid, m, &p.tables)
+			entry.vdso = readVDSO(pid, m, &s.tables)
 		}
 	}
 }
 
-func (p *Processes) open(pid int, m *proc.Mapping) {
+func (s *Symbolizer) open(pid int, m *proc.Mapping) {
 	key := fileKey{m.Device, m.Inode, m.Path}
-	if known := p.modules[key]; known != nil && known.content != nil {
+	if known := s.modules[key]; known != nil && known.content != nil {
 		return
 	}
-	module := &Module{Path: m.Path, left: &p.tables}
-	p.modules[key] = module
+	module := &Module{Path: m.Path, left: &s.tables}
+	s.modules[key] = module
 	if f, err := target.OpenMapping(pid, *m); err == nil {
 		module.content, module.close = f, f.Close
 	}
@@ -122,18 +122,18 @@ func readVDSO(pid int, m *proc.Mapping, left *int64) *Module {
 
 // Stack finds the functions of a stack from which a process has fired a probe. The first address
 // is the address of the site, and depth is the maximum number of addresses.
-func (p *Processes) Stack(pid int, probe string, addresses []uint64, depth int) *Stack {
-	s := &Stack{}
-	if !p.known(pid, addresses) {
-		p.Look(pid)
+func (s *Symbolizer) Stack(pid int, probe string, addresses []uint64, depth int) *Stack {
+	stack := &Stack{}
+	if !s.known(pid, addresses) {
+		s.Look(pid)
 	}
-	entry := p.byPID[pid]
+	entry := s.byPID[pid]
 	if entry == nil {
-		s.Exited = true
+		stack.Exited = true
 		for _, a := range addresses {
-			s.Frames = append(s.Frames, Frame{Address: a})
+			stack.Frames = append(stack.Frames, Frame{Address: a})
 		}
-		return s
+		return stack
 	}
 	n := len(entry.maps) - 1
 	for i := n; i >= 0 && coverage(entry.maps[n], addresses) < len(addresses); i-- {
@@ -147,22 +147,22 @@ func (p *Processes) Stack(pid int, probe string, addresses []uint64, depth int) 
 		if i > 0 && find(entry.maps[n], a) == nil {
 			break
 		}
-		s.Frames = append(s.Frames, p.frame(entry, entry.maps[n], a, i > 0))
-		if s.Frames[i].isTop() {
+		stack.Frames = append(stack.Frames, s.frame(entry, entry.maps[n], a, i > 0))
+		if stack.Frames[i].isTop() {
 			break
 		}
 	}
-	s.end(depth)
-	if !p.Verbose {
-		s.trim(probe)
+	stack.end(depth)
+	if !s.Verbose {
+		stack.trim(probe)
 	}
-	s.unwrap()
-	return s
+	stack.unwrap()
+	return stack
 }
 
 // known reports whether the newest memory map of a process contains all addresses.
-func (p *Processes) known(pid int, addresses []uint64) bool {
-	entry := p.byPID[pid]
+func (s *Symbolizer) known(pid int, addresses []uint64) bool {
+	entry := s.byPID[pid]
 	return entry != nil && coverage(entry.maps[len(entry.maps)-1], addresses) == len(addresses)
 }
 
@@ -184,7 +184,7 @@ func find(mappings []proc.Mapping, address uint64) *proc.Mapping {
 }
 
 // frame finds the functions at an address. If returns is set, it is a return address, which follows the call.
-func (p *Processes) frame(entry *process, mappings []proc.Mapping, address uint64, returns bool) Frame {
+func (s *Symbolizer) frame(entry *process, mappings []proc.Mapping, address uint64, returns bool) Frame {
 	pc := address
 	if returns {
 		pc--
@@ -195,7 +195,7 @@ func (p *Processes) frame(entry *process, mappings []proc.Mapping, address uint6
 	}
 	module, offset := entry.vdso, address-m.Start+m.Offset
 	if m.IsFile() {
-		module = p.modules[fileKey{m.Device, m.Inode, m.Path}]
+		module = s.modules[fileKey{m.Device, m.Inode, m.Path}]
 	} else if m.Path != "[vdso]" {
 		module = nil
 	}

@@ -51,7 +51,7 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 	if o.Show, err = bpf.SplitExprs(o.Show); err != nil {
 		return err
 	}
-	t := &trace{Console: to, options: &o, sources: map[*recording.Probe]*render.Source{}}
+	t := &trace{Console: to, options: &o, sources: map[*recording.Probe]*render.Probe{}}
 	t.stream, err = events.Open(to, &config, events.Options{
 		From: o.From, Needs: o.needs(), Show: &events.Show{Exprs: o.Show, TextSize: o.TextSize, Verbose: o.Verbose},
 	})
@@ -85,7 +85,7 @@ type trace struct {
 	options *Options
 	stream  *events.Stream
 	lines   render.Lines
-	sources map[*recording.Probe]*render.Source
+	sources map[*recording.Probe]*render.Probe
 	shown   uint64
 	lost    uint64 // events that were reported, or shown where they are missing
 	warned  time.Time
@@ -106,7 +106,7 @@ func (t *trace) Event(e *events.Event) error {
 	}
 	source := t.sources[e.Probe]
 	if source == nil {
-		source = &render.Source{Provider: e.Probe.Provider, Probe: e.Probe.Name, Items: e.Items()}
+		source = &render.Probe{Provider: e.Probe.Provider, Probe: e.Probe.Name, Items: e.Items()}
 		t.sources[e.Probe] = source
 	}
 	fired := render.Fired{At: events.At(e.Event), PID: e.PID, TID: -1, Comm: e.Comm()}

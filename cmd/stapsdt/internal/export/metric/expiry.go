@@ -49,7 +49,7 @@ type retiredRow struct {
 const retiredPerSeries = 4
 
 // purgeInterval returns the interval in which a metric removes expired rows.
-func (m *Metric) purgeInterval() time.Duration {
+func (m *Traced) purgeInterval() time.Duration {
 	if m.Expire == 0 {
 		return time.Minute
 	}
@@ -57,7 +57,7 @@ func (m *Metric) purgeInterval() time.Duration {
 }
 
 // sweepRows removes the rows that have expired, and warns if the table is full.
-func (m *Metric) sweepRows(now time.Time) error {
+func (m *Traced) sweepRows(now time.Time) error {
 	h := &m.history
 	if m.Kind == rules.InFlight || now.Sub(h.purged) < m.purgeInterval() {
 		return nil
@@ -114,7 +114,7 @@ func (h *history) began(id rowKey) time.Time {
 }
 
 // warnFull warns when a metric begins to lack room for further series.
-func (m *Metric) warnFull(overflow uint64) {
+func (m *Traced) warnFull(overflow uint64) {
 	h := &m.history
 	more := overflow - h.overflow
 	if more > 0 && !h.warned {
@@ -124,7 +124,7 @@ func (m *Metric) warnFull(overflow uint64) {
 }
 
 // retire removes a row from its table. It does not keep the last value of a gauge, which is of no use later.
-func (m *Metric) retire(id rowKey, a activity, r *layout.Row) error {
+func (m *Traced) retire(id rowKey, a activity, r *layout.Row) error {
 	taken, err := id.of.Take(r)
 	if err != nil {
 		return err

@@ -22,10 +22,10 @@ import (
 )
 
 // Family returns the metric, and its number of events.
-func (m *Metric) Family() (f *expose.Family, events uint64, err error) {
+func (m *Traced) Family() (f *expose.Family, events uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	c := &collection{Metric: m, series: map[string]*expose.Series{}, shown: map[string]bool{}, latest: map[string]time.Duration{}, owned: map[uint64]int{}}
+	c := &collection{Traced: m, series: map[string]*expose.Series{}, shown: map[string]bool{}, latest: map[string]time.Duration{}, owned: map[uint64]int{}}
 	// Prometheus sees how much a series rises from the second value on, so that the first events
 	// need a 0 before them. Which labels there will be is not known.
 	if m.isOne() && m.Kind != rules.Gauge {
@@ -44,7 +44,7 @@ func (m *Metric) Family() (f *expose.Family, events uint64, err error) {
 
 // collection is the state of one Family call.
 type collection struct {
-	*Metric
+	*Traced
 	series map[string]*expose.Series // by their labels and containers
 	shown  map[string]bool           // the labels that exist
 	latest map[string]time.Duration  // the time of a gauge's value, by its labels
@@ -114,7 +114,7 @@ func (c *collection) rows(selected func(*layout.Tables, *layout.Row) bool) error
 }
 
 // tableShapes returns the tables that programs write to, with a shape of each.
-func (m *Metric) tableShapes() iter.Seq2[*layout.Tables, *shape] {
+func (m *Traced) tableShapes() iter.Seq2[*layout.Tables, *shape] {
 	return func(yield func(*layout.Tables, *shape) bool) {
 		for _, t := range m.tables {
 			i := slices.IndexFunc(m.shapes, func(s *shape) bool { return s.tables == t })
@@ -277,7 +277,7 @@ func (c *collection) full(owner uint64, labels []string, of cgroup.Container) bo
 }
 
 // Full returns the number of operations that were not measured because too many were open.
-func (m *Metric) Full() (uint64, error) {
+func (m *Traced) Full() (uint64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.pairs == nil || m.pairs.Plan == nil {

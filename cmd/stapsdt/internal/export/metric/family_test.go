@@ -14,9 +14,9 @@ import (
 
 // TestFull: one user alone can have all series of open operations, and leaves as many to others.
 func TestFull(t *testing.T) {
-	m := &Metric{}
+	m := &Traced{}
 	m.Series = 8
-	c := &collection{Metric: m, series: map[string]*expose.Series{}, shown: map[string]bool{}, owned: map[uint64]int{}}
+	c := &collection{Traced: m, series: map[string]*expose.Series{}, shown: map[string]bool{}, owned: map[uint64]int{}}
 	begin := func(owner uint64, n int) (series int) {
 		for i := range n {
 			labels := []string{fmt.Sprint(owner, i)}

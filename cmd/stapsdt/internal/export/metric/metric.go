@@ -18,8 +18,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rules"
 )
 
-// Metric keeps the metric of a rule. It is an engine.Subscriber.
-type Metric struct {
+// Traced keeps the metric of a rule. It is an engine.Subscriber.
+type Traced struct {
 	rule.Base
 	definition
 	started time.Time
@@ -43,7 +43,7 @@ type shape struct {
 	scale float64
 }
 
-func (m *Metric) processFound(pid int) error {
+func (m *Traced) processFound(pid int) error {
 	if err := m.pairs.ProcessFound(m.Env, pid); err != nil {
 		return fmt.Errorf("%w; its events are not included", err)
 	}
@@ -51,8 +51,8 @@ func (m *Metric) processFound(pid int) error {
 }
 
 // New returns the metric of a rule. It checks everything that does not depend on the probes.
-func New(h *rule.Host, text rules.Metric) (*Metric, error) {
-	m := &Metric{definition: define(text), started: time.Now(), group: -1, tables: map[string]*layout.Tables{}}
+func New(h *rule.Host, text rules.Metric) (*Traced, error) {
+	m := &Traced{definition: define(text), started: time.Now(), group: -1, tables: map[string]*layout.Tables{}}
 	if m.containers.Asked() {
 		m.group = len(m.by)
 		m.by = append(m.by, rule.Cgroup)
@@ -64,7 +64,7 @@ func New(h *rule.Host, text rules.Metric) (*Metric, error) {
 	return m, nil
 }
 
-func (m *Metric) open(h *rule.Host) error {
+func (m *Traced) open(h *rule.Host) error {
 	if slices.Contains(m.Process, rules.Executable) && !bpf.KnowsExecutable() {
 		return errors.New("this kernel does not say which executable a process has, because it has no BTF: give labels: [namespace, pod, container], or labels: []")
 	}
@@ -79,7 +79,7 @@ func (m *Metric) open(h *rule.Host) error {
 }
 
 // Section implements engine.Subscriber.
-func (m *Metric) Section(p *bpf.Probe) (*bpf.Section, error) {
+func (m *Traced) Section(p *bpf.Probe) (*bpf.Section, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.pairs != nil {
@@ -121,7 +121,7 @@ const (
 )
 
 // shape assigns tables and an ID to a shape.
-func (m *Metric) shape(s *shape) (id uint32, err error) {
+func (m *Traced) shape(s *shape) (id uint32, err error) {
 	key := s.String()
 	if s.tables = m.tables[key]; s.tables == nil {
 		limits := layout.Limits{Rows: m.Series, Places: min(2*m.Series, maxPlaces), Bytes: maxBytes, Shared: true}
@@ -147,7 +147,7 @@ func (s *shape) equal(other *shape) bool {
 
 // Purge removes the series that have expired, and the open operations of processes that have
 // ended.
-func (m *Metric) Purge() error {
+func (m *Traced) Purge() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.sweepRows(time.Now()); err != nil || m.pairs == nil {
@@ -157,7 +157,7 @@ func (m *Metric) Purge() error {
 }
 
 // Close releases everything.
-func (m *Metric) Close() {
+func (m *Traced) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.Base.Close()

@@ -19,7 +19,7 @@ type pairTables struct {
 }
 
 // pairSection generates the code of a start or of an end.
-func (m *Metric) pairSection(p *bpf.Probe) (*bpf.Section, error) {
+func (m *Traced) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 	o := m.pairs
 	if err := m.prepare(); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (m *Metric) pairSection(p *bpf.Probe) (*bpf.Section, error) {
 }
 
 // prepare creates the tables once there are a start and an end.
-func (m *Metric) prepare() error {
+func (m *Traced) prepare() error {
 	o := m.pairs
 	if o.Plan != nil {
 		return nil

@@ -19,8 +19,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
 
-// Source merges the events of recordings by their times. A recording is a file, or memory to which a program writes.
-type Source struct {
+// Reader merges the events of recordings by their times. A recording is a file, or memory to which a program writes.
+type Reader struct {
 	// Faults counts the events that were left out because the condition could not be evaluated.
 	Faults   uint64
 	files    []*File
@@ -37,11 +37,11 @@ type Source struct {
 	taken    bool // the first file of active has to be advanced
 }
 
-// Open opens recordings. The source delivers the events of the probes that the specs name, or of all probes if there
+// Open opens recordings. The reader delivers the events of the probes that the specs name, or of all probes if there
 // are no specs. If where is not empty, it must be true for the event. Probes that where or fits refuses are left out;
 // it is an error if all are. fits may be nil.
-func Open(from From, texts []string, where string, fits func(*recording.Probe) error) (s *Source, err error) {
-	opened := &Source{where: where, fits: fits, window: always}
+func Open(from From, texts []string, where string, fits func(*recording.Probe) error) (r *Reader, err error) {
+	opened := &Reader{where: where, fits: fits, window: always}
 	defer func() {
 		if err != nil {
 			opened.Close()
@@ -50,13 +50,13 @@ func Open(from From, texts []string, where string, fits func(*recording.Probe) e
 	return opened, opened.open(from, texts)
 }
 
-// New returns a source without recordings; Add adds them. Its parameters are those of Open.
-func New(texts []string, where string, fits func(*recording.Probe) error) (*Source, error) {
-	s := &Source{where: where, fits: fits, window: always, live: true}
-	return s, s.parse(texts)
+// New returns a reader without recordings; Add adds them. Its parameters are those of Open.
+func New(texts []string, where string, fits func(*recording.Probe) error) (*Reader, error) {
+	r := &Reader{where: where, fits: fits, window: always, live: true}
+	return r, r.parse(texts)
 }
 
-func (s *Source) parse(texts []string) error {
+func (r *Reader) parse(texts []string) error {
 	for _, text := range texts {
 		spec, err := spec.Parse(text)
 		if err != nil {
@@ -65,44 +65,44 @@ func (s *Source) parse(texts []string) error {
 		if spec.File != "" {
 			return console.Usagef("%q has a FILE, but recordings have the probes of their programs only", text)
 		}
-		s.specs = append(s.specs, spec)
+		r.specs = append(r.specs, spec)
 	}
 	return nil
 }
 
 // Selects reports whether the specs name a probe.
-func (s *Source) Selects(provider, probe string) bool {
-	return len(s.specs) == 0 || slices.ContainsFunc(s.specs, func(spec spec.Spec) bool { return spec.Match(provider, probe) })
+func (r *Reader) Selects(provider, probe string) bool {
+	return len(r.specs) == 0 || slices.ContainsFunc(r.specs, func(spec spec.Spec) bool { return spec.Match(provider, probe) })
 }
 
 // Add adds the recording to which a process writes. close is called when it is removed.
-func (s *Source) Add(memory io.ReaderAt, process *Process, close func()) (*File, error) {
+func (r *Reader) Add(memory io.ReaderAt, process *Process, close func()) (*File, error) {
 	reader, err := recording.NewReader(memory)
 	if err != nil {
 		close()
 		return nil, err
 	}
 	f := &File{Path: fmt.Sprintf("process %d", process.PID), Reader: reader, Process: process, close: close}
-	s.files = append(s.files, f)
+	r.files = append(r.files, f)
 	for i := range f.Probes() {
-		f.filter(s, uint32(i)) // one warning lists all probes that are left out
+		f.filter(r, uint32(i)) // one warning lists all probes that are left out
 	}
 	return f, nil
 }
 
 // Remove removes a recording. Next must not have returned an event of it since the last call of More.
-func (s *Source) Remove(f *File) {
-	s.gone += f.Lost()
-	s.files = slices.DeleteFunc(s.files, func(other *File) bool { return other == f })
-	s.active = slices.DeleteFunc(s.active, func(other *File) bool { return other == f })
+func (r *Reader) Remove(f *File) {
+	r.gone += f.Lost()
+	r.files = slices.DeleteFunc(r.files, func(other *File) bool { return other == f })
+	r.active = slices.DeleteFunc(r.active, func(other *File) bool { return other == f })
 	f.close()
 }
 
-func (s *Source) open(from From, texts []string) (err error) {
-	if err := s.parse(texts); err != nil {
+func (r *Reader) open(from From, texts []string) (err error) {
+	if err := r.parse(texts); err != nil {
 		return err
 	}
-	if s.window, err = from.window(); err != nil {
+	if r.window, err = from.window(); err != nil {
 		return err
 	}
 	for _, path := range from.Paths {
@@ -110,50 +110,50 @@ func (s *Source) open(from From, texts []string) (err error) {
 		if err != nil {
 			return err
 		}
-		s.files = append(s.files, f)
-		first := s.files[0].Head().Boot
-		s.realtime = s.realtime || f.Head().Boot != first || len(s.files) > 1 && first == [16]byte{}
+		r.files = append(r.files, f)
+		first := r.files[0].Head().Boot
+		r.realtime = r.realtime || f.Head().Boot != first || len(r.files) > 1 && first == [16]byte{}
 	}
-	return s.check()
+	return r.check()
 }
 
 // check returns an error if no file has a selected probe, or if the expressions fit none of the probes.
-func (s *Source) check() error {
+func (r *Reader) check() error {
 	events := false // whether there is any probe
-	for _, f := range s.files {
+	for _, f := range r.files {
 		for i := range f.Probes() {
-			f.filter(s, uint32(i))
+			f.filter(r, uint32(i))
 			events = true
 		}
 	}
 	switch {
-	case s.selected > s.unfit.Probes:
+	case r.selected > r.unfit.Probes:
 		return nil
-	case s.selected > 0:
-		return console.Usagef("%w", s.unfit.Err())
-	case len(s.specs) == 0 && !events: // nothing was fired
+	case r.selected > 0:
+		return console.Usagef("%w", r.unfit.Err())
+	case len(r.specs) == 0 && !events: // nothing was fired
 		return nil
 	}
-	return fmt.Errorf("%w: no recording has %s%s", probes.ErrNothing, s.names(), s.Nearest(s.every))
+	return fmt.Errorf("%w: no recording has %s%s", probes.ErrNothing, r.names(), r.Nearest(r.every))
 }
 
 // names returns the specs for a message.
-func (s *Source) names() string {
+func (r *Reader) names() string {
 	var all []string
-	for _, spec := range s.specs {
+	for _, spec := range r.specs {
 		all = append(all, spec.String())
 	}
 	return strings.Join(all, " or ")
 }
 
 // Nearest returns the end of a message that none of the names is selected. It suggests a similar name.
-func (s *Source) Nearest(names iter.Seq2[string, string]) string {
-	return probes.Nearest(s.specs, names)
+func (r *Reader) Nearest(names iter.Seq2[string, string]) string {
+	return probes.Nearest(r.specs, names)
 }
 
 // every calls yield with each probe, selected or not.
-func (s *Source) every(yield func(provider, probe string) bool) {
-	for _, f := range s.files {
+func (r *Reader) every(yield func(provider, probe string) bool) {
+	for _, f := range r.files {
 		for _, p := range f.Probes() {
 			if !yield(p.Provider, p.Name) {
 				return
@@ -163,10 +163,10 @@ func (s *Source) every(yield func(provider, probe string) bool) {
 }
 
 // Probes returns the selected probes of all files.
-func (s *Source) Probes() (all []*recording.Probe) {
-	for _, f := range s.files {
+func (r *Reader) Probes() (all []*recording.Probe) {
+	for _, f := range r.files {
 		for i, p := range f.Probes() {
-			if f.filter(s, uint32(i)).Selected {
+			if f.filter(r, uint32(i)).Selected {
 				all = append(all, p)
 			}
 		}
@@ -175,19 +175,19 @@ func (s *Source) Probes() (all []*recording.Probe) {
 }
 
 // Close closes the recordings.
-func (s *Source) Close() {
-	for _, f := range s.files {
+func (r *Reader) Close() {
+	for _, f := range r.files {
 		f.close()
 	}
 }
 
 // Files returns the recordings.
-func (s *Source) Files() []*File { return s.files }
+func (r *Reader) Files() []*File { return r.files }
 
 // Lost returns the number of events of all probes that the recordings no longer have.
-func (s *Source) Lost() (lost uint64) {
-	lost = s.gone
-	for _, f := range s.files {
+func (r *Reader) Lost() (lost uint64) {
+	lost = r.gone
+	for _, f := range r.files {
 		lost += f.Lost()
 	}
 	return lost
@@ -195,8 +195,8 @@ func (s *Source) Lost() (lost uint64) {
 
 // Position returns how many events the recordings had until now, selected or not, and whether more events are known
 // than MoreUntil allowed.
-func (s *Source) Position() (passed uint64, more bool) {
-	for _, f := range s.files {
+func (r *Reader) Position() (passed uint64, more bool) {
+	for _, f := range r.files {
 		n, known := f.Position()
 		passed, more = passed+n, more || known
 	}
@@ -211,8 +211,8 @@ func Unevaluated(to *console.Console, n uint64) {
 }
 
 // More finds the events that were written since the last call, and reports whether there are any.
-func (s *Source) More() (bool, error) {
-	more, failed, err := s.MoreUntil(math.MaxInt64)
+func (r *Reader) More() (bool, error) {
+	more, failed, err := r.MoreUntil(math.MaxInt64)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", failed.Path, err)
 	}
@@ -220,11 +220,11 @@ func (s *Source) More() (bool, error) {
 }
 
 // MoreUntil is More for events until a time of CLOCK_MONOTONIC. If err is not nil, failed is the recording that caused it.
-func (s *Source) MoreUntil(until time.Duration) (found bool, failed *File, err error) {
-	s.active, s.taken = s.active[:0], false
-	for _, f := range s.files {
+func (r *Reader) MoreUntil(until time.Duration) (found bool, failed *File, err error) {
+	r.active, r.taken = r.active[:0], false
+	for _, f := range r.files {
 		if f.held { // Next was not called to the end: the events that the file still has come first
-			s.active = append(s.active, f)
+			r.active = append(r.active, f)
 			continue
 		}
 		if until != math.MaxInt64 {
@@ -232,36 +232,36 @@ func (s *Source) MoreUntil(until time.Duration) (found bool, failed *File, err e
 		}
 		more, err := f.MoreUntil(until)
 		if err == nil && more {
-			more, err = f.advance(s)
+			more, err = f.advance(r)
 		}
 		if err != nil {
 			return false, f, err
 		}
 		if more {
-			s.active = append(s.active, f)
+			r.active = append(r.active, f)
 		}
 	}
-	s.sort()
-	return len(s.active) > 0, nil, nil
+	r.sort()
+	return len(r.active) > 0, nil, nil
 }
 
-func (s *Source) sort() {
-	slices.SortStableFunc(s.active, func(a, b *File) int { return cmp.Compare(a.at(s), b.at(s)) })
+func (r *Reader) sort() {
+	slices.SortStableFunc(r.active, func(a, b *File) int { return cmp.Compare(a.at(r), b.at(r)) })
 }
 
 // settle moves the first file to its place after it has advanced to its next event.
-func (s *Source) settle() {
-	f, i := s.active[0], 1
-	for at := f.at(s); i < len(s.active) && s.active[i].at(s) < at; i++ {
-		s.active[i-1] = s.active[i]
+func (r *Reader) settle() {
+	f, i := r.active[0], 1
+	for at := f.at(r); i < len(r.active) && r.active[i].at(r) < at; i++ {
+		r.active[i-1] = r.active[i]
 	}
-	s.active[i-1] = f
+	r.active[i-1] = f
 }
 
 // Clock returns the time of an event by the clock that relates all recordings: CLOCK_MONOTONIC, unless they are of
 // different boots.
-func (s *Source) Clock(e *recording.Event) time.Duration {
-	if s.realtime {
+func (r *Reader) Clock(e *recording.Event) time.Duration {
+	if r.realtime {
 		return time.Duration(e.Realtime)
 	}
 	return e.Monotonic
@@ -269,25 +269,25 @@ func (s *Source) Clock(e *recording.Event) time.Duration {
 
 // Next returns the next event that More has found, and its file, or io.EOF. Another error comes from the file that is
 // returned.
-func (s *Source) Next() (*recording.Event, *File, error) {
-	if s.taken {
-		s.taken = false
-		f := s.active[0]
-		more, err := f.advance(s)
+func (r *Reader) Next() (*recording.Event, *File, error) {
+	if r.taken {
+		r.taken = false
+		f := r.active[0]
+		more, err := f.advance(r)
 		if err != nil {
-			s.active = s.active[1:]
+			r.active = r.active[1:]
 			return nil, f, fmt.Errorf("%s: %w", f.Path, err)
 		}
 		switch {
 		case !more:
-			s.active = s.active[1:]
-		case len(s.active) > 1:
-			s.settle()
+			r.active = r.active[1:]
+		case len(r.active) > 1:
+			r.settle()
 		}
 	}
-	if len(s.active) == 0 {
+	if len(r.active) == 0 {
 		return nil, nil, io.EOF
 	}
-	s.taken, s.active[0].held = true, false
-	return s.active[0].event, s.active[0], nil
+	r.taken, r.active[0].held = true, false
+	return r.active[0].event, r.active[0], nil
 }
