@@ -93,15 +93,22 @@ func runSource(t *testing.T, args []string, ready func(said string) bool, fire f
 	return written.String()
 }
 
-// facts returns the objects of a verb without what differs from run to run.
-func facts(t *testing.T, out string) (all []string) {
+// facts returns the objects of a verb without what differs from run to run: a histogram of an argument does not.
+func facts(t *testing.T, verb, out string) (all []string) {
 	t.Helper()
+	varying := []string{"time", "tid", "goroutine", "comm", "since", "took", "self", "seconds", "start", "process", "executable", "nanoseconds", "own", "rate"}
+	if verb != "hist" {
+		varying = append(varying, "average", "p50", "p90", "p99", "p999", "max", "sum", "buckets")
+	}
 	var clean func(v any) any
 	clean = func(v any) any {
 		switch v := v.(type) {
 		case map[string]any:
-			for _, name := range []string{"time", "tid", "goroutine", "comm", "since", "took", "self", "average", "p50", "p90", "p99", "p999", "max", "sum", "buckets", "seconds", "start", "process", "executable", "nanoseconds", "own"} {
+			for _, name := range varying {
 				delete(v, name)
+			}
+			if _, isTime := v["longest"].(json.Number); isTime {
+				delete(v, "longest")
 			}
 			for name, one := range v {
 				v[name] = clean(one)
@@ -172,13 +179,18 @@ func TestSources(t *testing.T) {
 		{[]string{"count", "sources:*", "-o", "json"}, 3},
 		{[]string{"count", "sources:*", "-o", "json", "--by", "id%2 == 0"}, 4},
 		{[]string{"hist", "sources:*", "id", "-o", "json"}, 2},
+		{[]string{"hist", "sources:extreme", "low", "-o", "json", "--by", "part"}, 1},
+		{[]string{"hist", "sources:extreme", "high", "-o", "json"}, 1},
+		{[]string{"hist", "sources:extreme", "took", "-o", "json"}, 1},
+		{[]string{"top", "sources:order", "-o", "json"}, 1},
 		{[]string{"latency", "sources:order", "-o", "json"}, 2},
 		{[]string{"tree", "sources:order", "-o", "json"}, 3},
 	} {
 		var want []string
 		for _, name := range append([]string{"file"}, slices.Sorted(maps.Keys(sources))...) {
 			s := sources[name]
-			if verb.args[0] == "record" && name != "socket" && name != "kernel" {
+			switch processes := name == "socket" || name == "kernel"; {
+			case verb.args[0] == "record" && !processes, verb.args[0] == "top" && !processes && name != "file":
 				continue
 			}
 			args := slices.Concat(verb.args[:1], s.before, verb.args[1:], s.after)
@@ -190,7 +202,7 @@ func TestSources(t *testing.T) {
 			if verb.args[0] == "record" {
 				out = runSource(t, []string{"trace", "-o", "json", "--from", recorded}, nil, nil)
 			}
-			got := facts(t, out)
+			got := facts(t, verb.args[0], out)
 			slices.Sort(got)
 			if want == nil {
 				require.Len(t, got, verb.want, "%v", got)

@@ -173,6 +173,7 @@ func runPlain(ctx context.Context, to *console.Console, config run.Config, names
 		return screen.Show(s.text(console.Columns(to.Out)), last)
 	}
 	v.show = func(s *snapshot) error { return show(s, v.left == 1) }
+	v.stream.Announce()
 	if err := v.run(ctx); err != nil && !errors.Is(err, live.ErrEnough) {
 		return err
 	}
