@@ -9,13 +9,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"slices"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/remote"
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 	"github.com/go-stapsdt/stapsdt/sdt"
@@ -100,33 +101,16 @@ func Run(ctx context.Context, to *console.Console, where probes.Target, paths []
 	if len(found.Files)+len(bySocket) == 0 {
 		return fmt.Errorf("%w: no file there has SDT probes", probes.ErrNothing)
 	}
-	out := bufio.NewWriter(to.Out)
-	for i, f := range found.Files {
-		all := listed(f, found.Uses[f])
-		if o.JSON {
-			err = l.json(out, f, all)
-		} else {
-			if i > 0 {
-				fmt.Fprintln(out)
-			}
-			l.text(out, f, all)
-		}
-		if err != nil {
+	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &o}
+	for _, f := range found.Files {
+		if err := out.group(l.ofFile(f, found.Uses[f])); err != nil {
 			return err
 		}
 	}
-	for i, one := range bySocket {
-		if o.JSON {
-			if err := one.json(out, l.recordingOf(one.pids())); err != nil {
-				return err
-			}
-			continue
+	for _, one := range bySocket {
+		if err := out.group(fmt.Sprintf("%v, by its socket", one.Process), l.recordingLines(one.pids()), one.shown(l.recordingOf(one.pids()))); err != nil {
+			return err
 		}
-		if i+len(found.Files) > 0 {
-			fmt.Fprintln(out)
-		}
-		one.text(out)
-		l.recordings(out, one.pids())
 	}
 	return out.Flush()
 }
@@ -171,54 +155,83 @@ func (l *lister) find(finder *target.Finder, paths []string) (*probes.Found, err
 	return found, nil
 }
 
-// listedProbe is a name with all of its sites in a file.
-type listedProbe struct {
-	name  string // PROVIDER:PROBE
-	sites []sdt.Site
-	// pids are the processes that have mapped the file.
-	pids []int
-	// traced has the indexes of the sites to which a tracer is attached in some process.
-	traced map[int]bool
-	known  bool // whether traced is known for some process
+// ofFile returns the probes of a file, sorted by name, and what describes the file.
+func (l *lister) ofFile(f *target.File, uses []probes.Use) (heading string, lines []string, all []*probe) {
+	byName := map[string]*probe{}
+	pids := pidsOf(uses)
+	heading = f.Path
+	if len(pids) > 0 {
+		heading += " (" + processList(pids) + ")"
+	}
+	lines = l.podLines(pids)
+	listening := l.listeningOf(pids)
+	if len(listening) > 0 {
+		lines = append(lines, "can be watched without root: "+processList(listening))
+	}
+	lines = append(lines, l.recordingLines(pids)...)
+	for _, s := range f.Probes {
+		name := s.Provider + ":" + s.Name
+		p := byName[name]
+		if p == nil {
+			p = &probe{
+				File: render.JSONText(f.Path), Provider: render.JSONText(s.Provider), Probe: render.JSONText(s.Name), Args: arguments(&s), Semaphore: new(bool),
+				PIDs: pids, Listening: listening, Recordings: l.recordingOf(pids), Pods: l.podsOf(pids),
+			}
+			byName[name] = p
+			all = append(all, p)
+		}
+		p.sites, p.Sites = append(p.sites, s), append(p.Sites, newSite(&s))
+		*p.Semaphore = *p.Semaphore || s.Semaphore != 0
+	}
+	slices.SortFunc(all, func(a, b *probe) int { return cmp.Compare(a.Provider+":"+a.Probe, b.Provider+":"+b.Probe) })
+	traced, known := tracedSites(uses, all)
+	for _, p := range all {
+		p.remark(traced[p], known[p])
+	}
+	return heading, lines, all
 }
 
-// listed returns the probes of a file, sorted by name.
-func listed(f *target.File, uses []probes.Use) []*listedProbe {
-	byName := map[string]*listedProbe{}
-	var all []*listedProbe
-	for _, p := range f.Probes {
-		name := p.Provider + ":" + p.Name
-		lp := byName[name]
-		if lp == nil {
-			lp = &listedProbe{name: name, traced: map[int]bool{}}
-			byName[name] = lp
-			all = append(all, lp)
-		}
-		lp.sites = append(lp.sites, p)
-	}
-	slices.SortFunc(all, func(a, b *listedProbe) int { return cmp.Compare(a.name, b.name) })
+// tracedSites returns the number of sites of each probe to which a tracer is attached in some process, and the probes of which that is known.
+func tracedSites(uses []probes.Use, all []*probe) (traced map[*probe]int, known map[*probe]bool) {
+	traced, known = map[*probe]int{}, map[*probe]bool{}
+	seen := map[*sdt.Site]bool{}
 	for _, u := range uses {
 		memory, err := proc.OpenMemory(u.PID)
-		for _, lp := range all {
-			lp.pids = append(lp.pids, u.PID)
-			if err != nil {
-				continue
-			}
-			for i, site := range lp.sites {
-				traced, known := memory.Traced(u, u.Mappings, site.Offset)
-				lp.known = lp.known || known
-				if traced {
-					lp.traced[i] = true
+		if err != nil {
+			continue
+		}
+		for _, p := range all {
+			for i := range p.sites {
+				at := &p.sites[i]
+				is, tells := memory.Traced(u, u.Mappings, at.Offset)
+				known[p] = known[p] || tells
+				if is && !seen[at] {
+					seen[at] = true
+					traced[p]++
 				}
 			}
 		}
-		if err == nil {
-			memory.Close()
-		}
+		memory.Close()
 	}
-	return all
+	return traced, known
 }
 
-func (lp *listedProbe) semaphore() bool {
-	return slices.ContainsFunc(lp.sites, func(p sdt.Site) bool { return p.Semaphore != 0 })
+// remark notes at how many sites of a probe a tracer is attached, and whether that is known.
+func (p *probe) remark(traced int, known bool) {
+	if len(p.sites) > 1 {
+		p.notes = append(p.notes, fmt.Sprintf("%d sites", len(p.sites)))
+	}
+	if *p.Semaphore {
+		p.notes = append(p.notes, "semaphore")
+	}
+	switch {
+	case traced > 0 && traced == len(p.sites):
+		p.notes = append(p.notes, "traced now")
+	case traced > 0:
+		p.notes = append(p.notes, fmt.Sprintf("traced now at %d of them", traced))
+	}
+	if known {
+		is := traced > 0
+		p.Traced = &is
+	}
 }

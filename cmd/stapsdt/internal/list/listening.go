@@ -3,14 +3,12 @@
 package list
 
 import (
-	"bufio"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/socket"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
 )
@@ -90,35 +88,22 @@ func (one *listener) pids() []int {
 	return []int{one.PID}
 }
 
-// text shows the probes that only the socket shows.
-func (one *listener) text(out *bufio.Writer) {
-	fmt.Fprintf(out, "%v, by its socket\n", one.Process)
+// shown returns the probes that only the socket shows.
+func (one *listener) shown(recordings []Recording) (all []*probe) {
 	for _, p := range one.probes {
-		fmt.Fprintln(out, render.Printable(fmt.Sprintf("  %s:%s(%s)", p.Provider, p.Name, replay.Signature(p))))
+		shown := newProbe(p, one.pids()...)
+		shown.Socket, shown.Listening, shown.Recordings = render.JSONText(one.path), one.pids(), recordings
+		all = append(all, shown)
 	}
+	return all
 }
 
-// socketProbe is the JSON object of a probe that only a socket shows.
-type socketProbe struct {
-	Socket     render.JSONText `json:"socket"`
-	Provider   render.JSONText `json:"provider"`
-	Probe      render.JSONText `json:"probe"`
-	PIDs       []int           `json:"pids"`
-	Listening  []int           `json:"listening"`
-	Recordings []Recording     `json:"recordings,omitempty"`
-	Args       []jsonArg       `json:"args"`
-}
-
-func (one *listener) json(out *bufio.Writer, recordings []Recording) error {
-	encoder := render.NewEncoder(out)
-	for _, p := range one.probes {
-		j := socketProbe{
-			Socket: render.JSONText(one.path), Provider: render.JSONText(p.Provider), Probe: render.JSONText(p.Name),
-			PIDs: one.pids(), Listening: one.pids(), Recordings: recordings, Args: jsonArgs(p),
-		}
-		if err := encoder.Encode(j); err != nil {
-			return err
+// listeningOf returns those processes that listen.
+func (l *lister) listeningOf(pids []int) (listening []int) {
+	for _, pid := range pids {
+		if slices.ContainsFunc(l.listening, func(one *listener) bool { return !one.Elsewhere && one.PID == pid }) {
+			listening = append(listening, pid)
 		}
 	}
-	return nil
+	return listening
 }

@@ -3,13 +3,11 @@
 package list
 
 import (
-	"bufio"
 	"fmt"
 	"slices"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/cgroup"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
 // jsonPod is the container of a process in a pod.
@@ -44,8 +42,8 @@ func (l *lister) podsOf(pids []int) (all []jsonPod) {
 	return all
 }
 
-// podText writes a line for each container of some processes.
-func (l *lister) podText(out *bufio.Writer, pids []int) {
+// podLines describes the containers of some processes.
+func (l *lister) podLines(pids []int) (lines []string) {
 	of := map[string][]int{}
 	var paths []string
 	for _, pid := range pids {
@@ -61,6 +59,7 @@ func (l *lister) podText(out *bufio.Writer, pids []int) {
 	}
 	slices.Sort(paths)
 	for _, path := range paths {
-		fmt.Fprintf(out, "  in the pod %s: %s\n", render.Printable(path), processList(of[path]))
+		lines = append(lines, fmt.Sprintf("in the pod %s: %s", path, processList(of[path])))
 	}
+	return lines
 }

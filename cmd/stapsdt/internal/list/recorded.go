@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
@@ -28,22 +29,20 @@ func runRecorded(ctx context.Context, to *console.Console, o Options) error {
 	if o.Verbose {
 		return console.Usagef("-v shows the sites of files, and recordings have none")
 	}
-	out := bufio.NewWriter(to.Out)
-	for i, path := range o.From.Paths {
-		if i > 0 && !o.JSON {
-			fmt.Fprintln(out)
-		}
+	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &o}
+	for _, path := range o.From.Paths {
 		reader, err := replay.Open(replay.From{Paths: []string{path}, Since: o.From.Since, Until: o.From.Until}, nil, "", nil)
 		if err != nil {
 			return err
 		}
 		reader.Begin(to)
 		all, err := countRecorded(ctx, reader)
+		if err == nil {
+			err = out.group(all.heading(), nil, all.probes())
+		}
 		if err == nil && o.JSON {
-			err = cmp.Or(all.json(out), out.Flush(), reader.Losses().Encode(to.Out))
+			err = cmp.Or(out.Flush(), reader.Losses().Encode(to.Out))
 			reader.Report(to, replay.LowerBounds)
-		} else if err == nil {
-			all.text(out)
 		}
 		reader.Close()
 		if err != nil {
@@ -85,52 +84,36 @@ func (r *recordedProbes) count(number int) uint64 {
 	return 0
 }
 
-func (r *recordedProbes) text(out *bufio.Writer) {
+// heading describes the recording.
+func (r *recordedProbes) heading() string {
 	head := r.file.Head()
-	fmt.Fprintf(out, "%s (process %d, %s", render.Printable(r.file.Path), head.PID, render.Printable(head.Executable))
+	line := fmt.Sprintf("%s (process %d, %s", r.file.Path, head.PID, head.Executable)
 	if r.last != 0 {
 		const clock = "15:04:05.000000"
-		fmt.Fprintf(out, ", %s to %s", time.Unix(0, r.first).Format("2006-01-02 "+clock), time.Unix(0, r.last).Format(clock))
+		line += fmt.Sprintf(", %s to %s", time.Unix(0, r.first).Format("2006-01-02 "+clock), time.Unix(0, r.last).Format(clock))
 	}
 	if r.file.Lost() > 0 {
-		fmt.Fprintf(out, "; lost %s", r.file.LossText())
+		line += "; lost " + r.file.LossText()
 	}
-	fmt.Fprintln(out, ")")
+	return line + ")"
+}
+
+func (r *recordedProbes) probes() (all []*probe) {
 	for i, p := range r.file.Probes() {
-		line := fmt.Sprintf("  %s:%s(%s)  # %s", p.Provider, p.Name, replay.Signature(p), render.Number(r.count(i), "event"))
-		fmt.Fprintln(out, render.Printable(line))
-	}
-}
-
-// recordedProbe is the JSON object of a probe of a recording.
-type recordedProbe struct {
-	File     render.JSONText `json:"file"`
-	Provider render.JSONText `json:"provider"`
-	Probe    render.JSONText `json:"probe"`
-	PIDs     []int           `json:"pids"`
-	Args     []jsonArg       `json:"args"`
-	Events   uint64          `json:"events"`
-}
-
-func (r *recordedProbes) json(out *bufio.Writer) error {
-	encoder := render.NewEncoder(out)
-	for i, p := range r.file.Probes() {
-		j := recordedProbe{
-			File: render.JSONText(r.file.Path), Provider: render.JSONText(p.Provider), Probe: render.JSONText(p.Name),
-			PIDs: []int{int(r.file.Head().PID)}, Args: jsonArgs(p), Events: r.count(i),
-		}
-		if err := encoder.Encode(j); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// jsonArgs returns the JSON objects of a probe's arguments.
-func jsonArgs(p *recording.Probe) []jsonArg {
-	all := make([]jsonArg, len(p.Args))
-	for i := range p.Args {
-		all[i].Name, all[i].Type = replay.Argument(p, i)
+		n := r.count(i)
+		one := newProbe(p, int(r.file.Head().PID))
+		one.File, one.Events, one.notes = render.JSONText(r.file.Path), &n, []string{render.Number(n, "event")}
+		all = append(all, one)
 	}
 	return all
+}
+
+// newProbe returns a probe that a program describes.
+func newProbe(p *recording.Probe, pids ...int) *probe {
+	one := &probe{Provider: render.JSONText(p.Provider), Probe: render.JSONText(p.Name), PIDs: slices.Concat([]int{}, pids), Args: []argument{}}
+	for i := range p.Args {
+		name, kind := replay.Argument(p, i)
+		one.Args = append(one.Args, argument{render.JSONText(name), render.JSONText(kind)})
+	}
+	return one
 }

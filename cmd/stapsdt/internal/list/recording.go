@@ -3,7 +3,6 @@
 package list
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -67,11 +66,12 @@ func isRecording(path string, device uint64) bool {
 	return found && err == nil
 }
 
-// recordings prints the files to which some processes record.
-func (l *lister) recordings(out *bufio.Writer, pids []int) {
+// recordingLines describes the files to which some processes record.
+func (l *lister) recordingLines(pids []int) (lines []string) {
 	for _, r := range l.recordingOf(pids) {
-		fmt.Fprintf(out, "  recorded in %s by process %d\n", render.Printable(string(r.File)), r.PID)
+		lines = append(lines, fmt.Sprintf("recorded in %s by process %d", r.File, r.PID))
 	}
+	return lines
 }
 
 // recordingOf returns the recordings of some processes.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
@@ -29,22 +28,18 @@ func runRemote(ctx context.Context, to *console.Console, text string, o Options)
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(to.Out)
 	shown := false
+	out := &printer{Writer: bufio.NewWriter(to.Out), Options: &o}
 	for _, p := range listing.Providers {
 		if len(p.Probes) == 0 {
 			continue
 		}
 		slices.SortFunc(p.Probes, func(a, b remote.Probe) int { return cmp.Compare(a.Name, b.Name) })
-		if o.JSON {
-			err = remoteJSON(out, listing.PID, p)
-		} else {
-			if shown {
-				fmt.Fprintln(out)
-			}
-			remoteText(out, listing.PID, p)
+		file := p.Path
+		if !p.Loaded {
+			file = "not loaded"
 		}
-		if err != nil {
+		if err := out.group(fmt.Sprintf("%s (process %d)", file, listing.PID), nil, remoteProbes(listing.PID, &p)); err != nil {
 			return err
 		}
 		shown = true
@@ -55,45 +50,24 @@ func runRemote(ctx context.Context, to *console.Console, text string, o Options)
 	return out.Flush()
 }
 
-func remoteText(out *bufio.Writer, pid int, p remote.Provider) {
-	file := render.Printable(p.Path)
-	if !p.Loaded {
-		file = "not loaded"
+// remoteProbes returns the probes of a provider. Their sites are not known.
+func remoteProbes(pid int, p *remote.Provider) (all []*probe) {
+	for i := range p.Probes {
+		r := &p.Probes[i]
+		one := &probe{
+			File: render.JSONText(p.Path), Provider: render.JSONText(p.Name), Probe: render.JSONText(r.Name), PIDs: []int{pid}, Args: []argument{},
+			Sites: []site{}, Semaphore: new(bool), Traced: &r.Traced,
+		}
+		for _, a := range r.Args {
+			one.Args = append(one.Args, argument{render.JSONText(a.Name), render.JSONText(a.Type)})
+		}
+		if r.Sites > 1 {
+			one.notes = append(one.notes, fmt.Sprintf("%d sites", r.Sites))
+		}
+		if r.Traced {
+			one.notes = append(one.notes, "traced now")
+		}
+		all = append(all, one)
 	}
-	fmt.Fprintf(out, "%s (process %d)\n", file, pid)
-	for _, probe := range p.Probes {
-		var args, notes []string
-		for _, a := range probe.Args {
-			args = append(args, a.Name+" "+a.Type)
-		}
-		if probe.Sites > 1 {
-			notes = append(notes, fmt.Sprintf("%d sites", probe.Sites))
-		}
-		if probe.Traced {
-			notes = append(notes, "traced now")
-		}
-		line := fmt.Sprintf("  %s:%s(%s)", p.Name, probe.Name, strings.Join(args, ", "))
-		if len(notes) > 0 {
-			line += "  # " + strings.Join(notes, ", ")
-		}
-		fmt.Fprintln(out, render.Printable(line))
-	}
-}
-
-// remoteJSON prints the same objects as for a file, but without sites.
-func remoteJSON(out *bufio.Writer, pid int, p remote.Provider) error {
-	encoder := render.NewEncoder(out)
-	for _, probe := range p.Probes {
-		traced := probe.Traced
-		j := jsonProbe{
-			File: p.Path, Provider: p.Name, Probe: probe.Name, PIDs: []int{pid}, Args: []jsonArg{}, Sites: []jsonSite{}, Traced: &traced,
-		}
-		for _, a := range probe.Args {
-			j.Args = append(j.Args, jsonArg{a.Name, a.Type})
-		}
-		if err := encoder.Encode(j); err != nil {
-			return err
-		}
-	}
-	return nil
+	return all
 }
