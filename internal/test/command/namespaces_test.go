@@ -204,16 +204,19 @@ func TestListNamespaces(t *testing.T) {
 	require.Zero(t, r.status)
 	require.Contains(t, r.stdout, "process 1 of another PID namespace, by its socket\n")
 	require.Contains(t, r.stdout, "  subject:request__done(path string, status int32, elapsed time.Duration, cached bool)\n")
-	all := lines[struct {
+	found := 0
+	for _, one := range lines[struct {
 		listed
 		Socket string
-	}](t, runToEnd(t, inside(stapsdt(t), "list", "-a", "-o", "json")).stdout)
-	require.NotEmpty(t, all)
-	for _, one := range all {
-		require.Equal(t, sockets[0], one.Socket)
+	}](t, runToEnd(t, inside(stapsdt(t), "list", "-a", "-o", "json")).stdout) {
+		if one.Socket != sockets[0] { // of a program that has nothing to do with this test
+			continue
+		}
+		found++
 		require.Empty(t, one.PIDs)
 		require.Empty(t, one.Listening)
 	}
+	require.NotZero(t, found)
 }
 
 // TestTraceNew: a process that starts later and has a probe for which the expressions make
