@@ -73,7 +73,7 @@ func parse(value string) (path string, size int64, err error) {
 	return path, size, nil
 }
 
-// parseSize parses a number of bytes, or of K, M or G. It returns 0 for what is none.
+// parseSize parses a number of bytes, or of K, M or G. It returns 0 for anything else.
 func parseSize(text string) int64 {
 	shift := 0
 	if last := len(text) - 1; last >= 0 {

@@ -45,7 +45,7 @@ Without a SPEC, every probe of the process is selected.`,
 	return c
 }
 
-// statusError ends the command with a status, when what it has to say is printed already.
+// statusError is the exit status of a command that has already printed its result.
 type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }

@@ -56,8 +56,8 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	return fail(to, c, err)
 }
 
-// isReaderGone reports whether an error is that of a write to a file whose reader has ended. A socket's is of another
-// type, and means that what was asked for has failed.
+// isReaderGone reports whether an error comes from writing to a pipe whose reader has ended. The error of a socket has
+// another type, and is a failure.
 func isReaderGone(err error) bool {
 	var write *fs.PathError
 	return errors.As(err, &write) && errors.Is(write, unix.EPIPE)

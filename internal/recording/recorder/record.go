@@ -18,8 +18,8 @@ import (
 type record struct {
 	head  uint64         // the size, and above it the probe's number
 	n     uint64         // the number of words
-	words unsafe.Pointer // to them, or to pointers to numbers
-	types unsafe.Pointer // to those of the numbers, which are as in recording.Arg, or nil
+	words unsafe.Pointer // to the words, or to pointers to numbers
+	types unsafe.Pointer // to the types of the numbers, as in recording.Arg, or nil
 	count uint64         // the number of texts
 	texts *string
 	done  uint32 // 1 if it was appended, or lost, or inShared and more while the assembly is in a shared slot

@@ -12,8 +12,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// shown reports whether argument i of the start need not be recorded: it is the key, is in Open already, or is the ID
-// of a span's parent, which describes nothing by itself.
+// shown reports whether argument i of the start need not be recorded: it is the key, is in Open, or is the ID of the
+// parent.
 func (l *Latency) shown(start *Probe, i int) bool {
 	is := func(src string) bool { return src == start.ArgName(i) || src == fmt.Sprintf("arg%d", i) }
 	return is(l.pairing.Key) || is("parent") || slices.ContainsFunc(l.Open, func(item layout.Item) bool { return is(item.Name) })

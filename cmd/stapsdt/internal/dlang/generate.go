@@ -147,7 +147,7 @@ func (g *generator) name(name, prefix, suffix string, pos Pos) string {
 	if camel(name) == "" || !gotoken.IsIdentifier(in) {
 		add(&g.errors, pos, "%s has no name in Go: it would be %q", name, in)
 	} else if first, ok := g.names[in]; ok {
-		add(&g.errors, pos, "%s would have the name %s in Go, which is that of what is defined at %v", name, in, first)
+		add(&g.errors, pos, "%s would have the name %s in Go, which the definition at %v has already", name, in, first)
 	}
 	g.names[in] = pos
 	return in

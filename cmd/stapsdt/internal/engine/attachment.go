@@ -15,7 +15,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
-// retryDelay is how long after a shortage what it has made fail is tried again.
+// retryDelay is the time after which an attempt that failed for a shortage is repeated.
 const retryDelay = 2 * time.Second
 
 // file is the engine's state of a file.

@@ -23,7 +23,7 @@ type Finder interface {
 	probes.Opener
 	Knows(pid int, m *proc.Mapping) bool
 	Waiting() []int
-	// Order moves the processes to the end whose files have to wait for those of others.
+	// Order returns pids with the processes of users who have exceeded their budget last.
 	Order(pids []int) []int
 	// Skips returns the counters of files that were left out or postponed.
 	Skips() *target.Skips
@@ -144,8 +144,7 @@ func (e *Engine) Add(s Subscriber, selection Selection) *Subscription {
 	return added
 }
 
-// Remove ends subscriptions. What was attached for them and for others stays until the others end
-// too.
+// Remove ends subscriptions. An attachment that another subscription shares remains until that ends too.
 func (e *Engine) Remove(gone ...*Subscription) {
 	for _, s := range gone {
 		s.removed = true
@@ -181,9 +180,9 @@ func (e *Engine) Remove(gone ...*Subscription) {
 }
 
 // ends reports whether an error that concerns a subscription, or all of them for nil, ends the
-// engine. Nothing else decides that. A daemon ends for what keeps it from beginning, and for
-// nothing else. A command ends if something is wrong while it has nothing yet, if attaching is
-// refused, and if the processes cannot be listed. A shortage ends neither after the beginning.
+// engine. Nothing else decides that. Only an error that keeps a daemon from beginning ends it. A
+// command ends if something is wrong before it has attached to anything, if attaching is refused,
+// and if the processes cannot be listed. A shortage after the beginning ends neither.
 func (e *Engine) ends(s *Subscription, err error) bool {
 	var refused *rights.Error
 	if e.running && (e.options.Daemon || stall.Passes(err)) {

@@ -41,7 +41,7 @@ func (p *pace) want(at time.Time) {
 	}
 }
 
-// allows reports whether it is time for a scan: one that is made at intervals, or one for what was lost.
+// allows reports whether it is time for a scan, either because the interval is over or because the kernel lost events.
 func (p *pace) allows(now time.Time, interval time.Duration) bool {
 	return now.Sub(p.scanned) >= max(interval, p.rest) || p.waits(now) && p.allowsLost(now)
 }

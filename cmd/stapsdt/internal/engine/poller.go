@@ -18,7 +18,7 @@ type poller struct {
 	file   *os.File // the same
 	woken  *os.File // an eventfd, and a file so that a wake after close is harmless
 	fds    []int    // that are waited for
-	heard  []int    // and those of listen
+	heard  []int    // the descriptors of listen, which are waited for too
 	hears  func() bool
 	events [16]unix.EpollEvent
 }

@@ -76,8 +76,8 @@ func (e *Engine) Run(ctx context.Context, c Ticker) error {
 	return nil
 }
 
-// rest waits for at most the given time, and reports whether to look at what was mapped, which need not be known
-// during the pause. It is to be looked at all the time if the kernel does not tell.
+// rest waits for at most the given time, and reports whether to look for new mappings. News of these need not end the
+// pause. Without a watcher, it always reports true.
 func (e *Engine) rest(look bool, most, pause time.Duration) (_ bool, err error) {
 	if look {
 		_, err = e.poller.wait(min(most, pause))

@@ -55,8 +55,8 @@ func (e *Engine) Scan() (found *probes.Found, err error) {
 	return found, e.attachTo(found)
 }
 
-// lookAtAll finds the files of all processes, which are none if these need not be looked at. The kernel need not tell of them what
-// it had no room for.
+// lookAtAll finds the files of all processes, or none if the processes need not be looked at. It also finds the files of
+// which the kernel had no room to tell.
 func (e *Engine) lookAtAll() (*probes.Found, error) {
 	lost := e.lost
 	e.lost = false

@@ -158,7 +158,7 @@ func (l *Lease) Let() {
 	}
 }
 
-// Keep returns what closes links, once. Breaking the lease, which must be held, closes it too.
+// Keep returns an Attachment that closes links once. The lease must be held. When it is broken, the links are closed too.
 func (l *Lease) Keep(links io.Closer) *Attachment {
 	a := &Attachment{lease: l, links: links}
 	if l != nil {

@@ -108,7 +108,7 @@ func execute(functions map[bpf.Instruction]uintptr) Table {
 	for name, address := range functions {
 		call(address, warmup)
 		if price := priceOf(func(hits int) { call(address, hits) }, used); price > 0 {
-			table[name] = price // otherwise it is that of the dearest one
+			table[name] = price // otherwise the price of the dearest one counts
 		}
 	}
 	return table

@@ -22,8 +22,8 @@ type Found struct {
 	Uses  map[*target.File][]Use
 	// Any reports whether there are files with probes at all, also if none of them was kept.
 	Any bool
-	// Refused is the first refusal to look at a process, or nil. Incomplete is the number of
-	// processes that could not be looked at, or not at all of their files.
+	// Refused is the first refusal to look at a process, or nil. Incomplete counts the processes that could not be read
+	// completely.
 	Refused    *rights.Error
 	Incomplete int
 	// First is the refusal to look at process 1 although no right is missing, or nil: a hardened machine

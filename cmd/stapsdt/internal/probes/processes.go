@@ -77,7 +77,7 @@ func (p *Processes) Has(pid int) bool {
 	return p.Set.Lookup(uint32(pid), &value) == nil
 }
 
-// isProcess reports whether an ID is that of a process, and not of one of its other threads.
+// isProcess reports whether an ID is the ID of a process, and not of another of its threads.
 func isProcess(pid int) bool {
 	status, _ := proc.ReadStatus(pid)
 	return status.Word("Tgid", 0) == strconv.Itoa(pid)

@@ -35,7 +35,7 @@ type Spec struct {
 	// First is the first probe that was found, or nil.
 	First *bpf.Probe
 
-	near  *nearest.Name // of the probes that it was not
+	near  *nearest.Name // the nearest name among the probes that were not selected
 	other spec.Spec     // its alternative, or zero
 	file  *target.File  // nil while it is being written
 	path  string        // where the file was found

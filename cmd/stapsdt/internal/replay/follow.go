@@ -26,7 +26,7 @@ func (r *Reader) Follow(to *console.Console) (replaced []*File) {
 		}
 		if next := f.successor(); next != nil {
 			to.Warn("%s is another recording now, of process %d", f.Path, next.Head().PID)
-			r.reportFile(to, f, "what is shown is not all")
+			r.reportFile(to, f, "not all events are shown")
 			r.gone += f.Lost()
 			f.close()
 			r.files[i] = next

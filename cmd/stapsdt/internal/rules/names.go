@@ -138,9 +138,9 @@ func (m *Metric) badLabel(name string) string {
 	case name == "otel_metric_overflow":
 		return fmt.Sprintf("the label %s is reserved for the overflow of series", name)
 	case name == "le" && (m.Kind == Histogram || m.Kind == Duration):
-		return "the label le is that of a histogram's buckets"
+		return "the label le is reserved for the buckets of a histogram"
 	case slices.Contains(m.OpenLabels(), name):
-		return fmt.Sprintf("the label %s has what matches the pattern %s, and needs not be given", name, m.Probe)
+		return fmt.Sprintf("the label %s is set already, to the text that matches the pattern %s", name, m.Probe)
 	case name == Executable && slices.Contains(m.Process, name), slices.ContainsFunc(m.By, func(l Label) bool { return l.Name == name }):
 		return fmt.Sprintf("duplicate label %s", name)
 	}

@@ -82,7 +82,7 @@ func unknown(name string, known []string) string {
 		}
 	}
 	if best != "" {
-		return fmt.Sprintf("unknown key %q; did you mean %s?", name, best)
+		return fmt.Sprintf("unknown key %q; the nearest is %s", name, best)
 	}
 	return fmt.Sprintf("unknown key %q; the keys are %s", name, strings.Join(known, ", "))
 }

@@ -33,7 +33,7 @@ type Site struct {
 type File struct {
 	// Path leads to it, and is absolute.
 	Path string
-	// PID is 0, or the process without which there is no such path.
+	// PID is the process through whose /proc/PID/root Path leads, or 0.
 	PID int
 	// SHA256 is its checksum, in hexadecimal digits.
 	SHA256 string

@@ -11,8 +11,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/render"
 )
 
-// The script is the definitions between its head, a comment, and its body, which adds, prints
-// and removes what they define.
+// body follows the head of the script, which is a comment, and its definitions. It adds the probes that these define, prints their
+// events, and removes them.
 //
 //go:embed tracefs.sh
 var body string

@@ -159,7 +159,7 @@ func Stat(path string) (os.FileInfo, error) {
 // Reader reads a file of a file system that may not answer.
 type Reader struct {
 	io.ReaderAt
-	// Key is that of the file system, as for Do.
+	// Key identifies the file system, as for Do.
 	Key any
 }
 

@@ -32,7 +32,7 @@ type Finder struct {
 	skips  Skips
 	// written has the files that were open for writing when they were looked at.
 	written map[ID]*openWriter
-	// specs are those of functions, and reasons why they select none, by their strings.
+	// specs select functions. reasons says why a spec, by its string, selects none.
 	specs   []spec.Spec
 	reasons map[string]error
 }
@@ -77,8 +77,7 @@ func (f *Finder) Limit() {
 // Skips returns the counters of files that were left out or postponed.
 func (f *Finder) Skips() *Skips { return &f.skips }
 
-// Order moves the processes to the end whose owners owe most, because their files have to wait for those
-// of others.
+// Order returns pids with the processes of users who have exceeded their budget last.
 func (f *Finder) Order(pids []int) []int {
 	if !f.owners.indebted() {
 		return pids

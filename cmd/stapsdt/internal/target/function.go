@@ -23,8 +23,8 @@ type FunctionSite struct {
 	*function.Function
 	// Return means that the site is where the function returns.
 	Return bool
-	// Args are those of the site in the file, with what only functions have, and Fields are those of what
-	// they point to.
+	// Args are the arguments of the site in the file, with the details that only functions have. Fields are the fields of
+	// the structs to which they point.
 	Args, Fields []function.Arg
 
 	specs map[string]bool // that select it
@@ -40,7 +40,7 @@ type functions struct {
 // functionKey identifies the site of a function.
 func functionKey(p *sdt.Site) string { return fmt.Sprintf("%x %s", p.Offset, p.Name) }
 
-// Function returns what is known of a site that is one of a function, and nil for others.
+// Function returns the FunctionSite of a site, or nil if the site is not in a function that was selected.
 func (f *File) Function(p *sdt.Site) *FunctionSite {
 	if f.functions == nil || p.Provider != spec.FunctionProvider {
 		return nil
@@ -68,8 +68,8 @@ func (f *Finder) SelectFunctions(specs []spec.Spec) {
 // FunctionProblem returns why no function was found for a spec, or nil if that is not known.
 func (f *Finder) FunctionProblem(s spec.Spec) error { return f.reasons[s.String()] }
 
-// explain keeps the reason that a spec selects nothing in a file: that of a Go program says more than
-// that a library is none.
+// explain keeps the reason why a spec selects nothing in a file. A reason from a Go program replaces the reason that a
+// library is no Go program.
 func (f *Finder) explain(s spec.Spec, err error) {
 	if old := f.reasons[s.String()]; old == nil || errors.Is(old, gotable.ErrNoTable) {
 		f.reasons[s.String()] = err

@@ -28,7 +28,7 @@ type entry struct {
 	stamp stamp
 	until time.Time
 	skip  bool   // the file must not be looked at until then
-	owner *owner // who has mapped a file that does not matter, if that counts
+	owner *owner // the user to whom this entry is charged, or nil
 }
 
 // Knows reports whether a file that a process has mapped just now was looked at already, so that its

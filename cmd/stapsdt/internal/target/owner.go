@@ -55,7 +55,7 @@ type owner struct {
 	// debt is the time that was taken for the files, less that which has been granted until at.
 	debt time.Duration
 	at   time.Time
-	// files, probes and descriptors are those of the files that are open.
+	// files counts the open files, and probes and descriptors count what these have.
 	files, probes, descriptors int
 	kinds                      map[string]bool // by bpf.Probe.Key
 	ignored                    int             // bytes of paths
@@ -66,7 +66,7 @@ type owner struct {
 type owners struct {
 	byID  map[ownerID]*owner
 	skips *Skips
-	// root are the mount namespaces in which root is that of the machine.
+	// root has the mount namespaces whose root directory is the machine's.
 	root map[uint64]bool
 	now  func() time.Time
 	// share is the part of a processor that each owner has now: one in this many.

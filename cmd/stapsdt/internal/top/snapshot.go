@@ -22,8 +22,8 @@ type snapshot struct {
 	lines  []line
 	open   []opened
 	names  []string // of --by
-	// These count operations: the open ones, those of rows that had no room, those whose start had no room, and those
-	// that ended but began before the run. lost counts events.
+	// allOpen counts the open operations, others the operations of rows for which there was no room, full the operations
+	// whose start found no room, and before the operations that began before the run. lost counts events.
 	allOpen              int
 	others, full, before uint64
 	lost                 uint64
@@ -130,7 +130,7 @@ func nest(all []*replay.Operation, kinds map[*replay.Operation]*replay.Kind) (ne
 			spans[id{o.File, o.PID, o.Key.Bits}] = o
 		}
 	}
-	parts := map[*replay.Operation][]*replay.Operation{} // of nil are those that are parts of none
+	parts := map[*replay.Operation][]*replay.Operation{} // by the operation that contains them, or nil
 	for _, o := range all {
 		var whole *replay.Operation
 		if o.Parent != 0 {

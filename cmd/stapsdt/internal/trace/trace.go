@@ -183,5 +183,5 @@ func (t *trace) report() error {
 			return err
 		}
 	}
-	return t.stream.Report("what is shown is not all", t.lost)
+	return t.stream.Report("not all events are shown", t.lost)
 }
