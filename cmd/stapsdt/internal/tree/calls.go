@@ -3,7 +3,6 @@
 package tree
 
 import (
-	"container/list"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
@@ -18,14 +17,11 @@ import (
 // that has not ended.
 type calls struct {
 	goroutines map[goroutine]*callStack
-	trees      *list.List // of *callStack, the oldest root first
 	shows      events.ProbeArguments
 	ids        uint64
-	size       int    // frames and operations of trees that are not finished
-	lost       uint64 // events
-	// counters of what is not shown
-	givenUp, dropped, unwound, strays, foreign uint64
-	finished                                   func(*tree, replay.Ended) error
+	growth     // whose size includes the frames
+	// unwound, strays and foreign count calls that are not shown.
+	unwound, strays, foreign uint64
 }
 
 // goroutine identifies a goroutine by the address of its g, which another goroutine can have later.
@@ -40,7 +36,6 @@ type callStack struct {
 	id     uint64 // of the goroutine, or 0
 	tree   *tree
 	frames []frame
-	place  *list.Element // in calls.trees
 }
 
 // frame is an open call.
@@ -52,17 +47,18 @@ type frame struct {
 }
 
 func newCalls(finished func(*tree, replay.Ended) error) *calls {
-	return &calls{goroutines: map[goroutine]*callStack{}, trees: list.New(), shows: events.ProbeArguments{}, finished: finished}
+	return &calls{goroutines: map[goroutine]*callStack{}, shows: events.ProbeArguments{}, growth: growth{finished: finished}}
 }
 
 // add adds an event. A call at a depth, or a return, means that all deeper calls have ended: calls whose return
 // was not seen were ended by a panic or Goexit.
-func (c *calls) add(e *recording.Event, file *replay.File, call *events.Call) error {
+func (c *calls) add(event *events.Event) error {
+	e, call := event.Event, event.Call
 	if call.G == 0 {
 		c.foreign++
 		return nil
 	}
-	at := goroutine{file, call.G}
+	at := goroutine{event.File, call.G}
 	s := c.goroutines[at]
 	if s != nil && s.id != e.Goroutine { // another goroutine uses this g now
 		c.unwind(s, 0)
@@ -117,7 +113,7 @@ func (c *calls) start(s *callStack, at goroutine, f frame, e *recording.Event, c
 	}
 	if s == nil {
 		s = &callStack{of: at, id: e.Goroutine, tree: &tree{root: n, lost: c.lost}}
-		s.place = c.trees.PushBack(s)
+		s.tree.calls, s.tree.place = s, c.trees.PushBack(s.tree)
 		c.goroutines[at] = s
 		f.where = append(f.where, call.Where...)
 	}
@@ -137,7 +133,7 @@ func (c *calls) start(s *callStack, at goroutine, f frame, e *recording.Event, c
 	s.frames = append(s.frames, f)
 	if c.size++; c.size > maxNodes {
 		c.givenUp++
-		c.remove(c.trees.Front().Value.(*callStack))
+		c.remove(c.trees.Front().Value.(*tree).calls)
 	}
 }
 
@@ -177,7 +173,7 @@ func (c *calls) end(s *callStack, f *frame, e *recording.Event, call *events.Cal
 
 // remove removes the calls of a goroutine, and their tree from the unfinished ones.
 func (c *calls) remove(s *callStack) {
-	c.trees.Remove(s.place)
+	c.trees.Remove(s.tree.place)
 	c.size -= len(s.frames) + s.tree.nodes
 	s.frames = nil
 	delete(c.goroutines, s.of)
@@ -185,14 +181,14 @@ func (c *calls) remove(s *callStack) {
 
 // forget removes the calls of a process that has ended.
 func (c *calls) forget(file *replay.File) {
-	for e := c.trees.Front(); e != nil; {
-		s := e.Value.(*callStack)
-		e = e.Next()
-		if s.of.file == file {
+	for at, s := range c.goroutines {
+		if at.file == file {
 			c.remove(s)
 		}
 	}
 }
+
+func (c *calls) know(*recording.Probe) {}
 
 // report prints which calls are not shown.
 func (c *calls) report(to *console.Console) {

@@ -33,7 +33,7 @@ func TestCalls(t *testing.T) {
 		now++
 		e := &recording.Event{Monotonic: now, PID: 1, Goroutine: goroutine}
 		require.NoError(t, e.Decode(probes[name], nil))
-		require.NoError(t, c.add(e, file, &events.Call{G: g, Depth: depth, Return: returns}))
+		require.NoError(t, c.add(&events.Event{Event: e, File: file, Call: &events.Call{G: g, Depth: depth, Return: returns}}))
 	}
 	call := func(name string, goroutine, depth uint64) { fire(name, false, goroutine, 1, depth) }
 	end := func(name string, goroutine, depth uint64) { fire(name, true, goroutine, 1, depth) }

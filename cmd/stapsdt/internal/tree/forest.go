@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -19,6 +20,38 @@ const (
 	// maxPerTree is the maximum number of operations in a tree. Further ones are only counted.
 	maxPerTree = 10_000
 )
+
+// builder builds trees from events.
+type builder interface {
+	add(*events.Event) error
+	know(*recording.Probe)
+	// forget removes the trees of a process that has ended.
+	forget(*replay.File)
+	// report prints why some trees were not built.
+	report(*console.Console)
+}
+
+// growth has the trees of a builder that are not finished.
+type growth struct {
+	trees list.List // of *tree, the oldest first
+	size  int       // the number of their operations
+	lost  uint64    // events
+	// givenUp counts trees that were dropped to make room, and dropped counts operations that had no room in trees that
+	// are finished.
+	givenUp, dropped uint64
+	// finished is called with each tree whose root has ended.
+	finished func(*tree, replay.Ended) error
+}
+
+// unknown returns the number of trees whose root may have ended, because its end may have been lost.
+func (g *growth) unknown() (n int) {
+	for e := g.trees.Front(); e != nil; e = e.Next() {
+		if root := e.Value.(*tree).root; !root.isOpen() {
+			n++
+		}
+	}
+	return n
+}
 
 // node is an operation in a tree.
 type node struct {
@@ -53,7 +86,8 @@ type tree struct {
 	partial bool
 	key     replay.Value // of the root
 	keys    []key
-	place   *list.Element // in forest.trees
+	place   *list.Element // in growth.trees
+	calls   *callStack    // of its goroutine, if the operations are calls
 }
 
 // key identifies an operation: the ID of a span is unique in its process, and any other ID within its kind.
@@ -70,28 +104,25 @@ type forest struct {
 	operations replay.Operations
 	nodes      map[key]*node
 	open       map[*replay.Operation]*node
-	trees      *list.List // of *tree, the oldest first
 	ends       events.ProbeArguments
-	size       int
-	lost       uint64 // events
-	// givenUp counts trees that were dropped to make room, and dropped counts operations that had no room in trees that
-	// are finished.
-	givenUp, dropped uint64
-	// finished is called with each tree whose root has ended.
-	finished func(*tree, replay.Ended) error
+	growth
 }
 
 func newForest(where []string, finished func(*tree, replay.Ended) error) *forest {
 	return &forest{
 		operations: replay.Operations{Where: where, All: true, TextSize: events.TextSize},
-		nodes:      map[key]*node{}, open: map[*replay.Operation]*node{}, trees: list.New(),
-		ends: events.ProbeArguments{}, finished: finished,
+		nodes:      map[key]*node{}, open: map[*replay.Operation]*node{},
+		ends: events.ProbeArguments{}, growth: growth{finished: finished},
 	}
 }
 
+func (f *forest) know(p *recording.Probe)    { f.operations.Know(p) }
+func (f *forest) report(to *console.Console) { f.operations.Report(to) }
+
 // add adds an event.
-func (f *forest) add(e *recording.Event, file *replay.File) error {
-	kind, o := f.operations.Add(e, file)
+func (f *forest) add(event *events.Event) error {
+	e := event.Event
+	kind, o := f.operations.Add(e, event.File)
 	delete(f.open, o.Replaced)
 	switch {
 	case kind == nil:
@@ -164,16 +195,6 @@ func (f *forest) end(ended replay.Ended, e *recording.Event) error {
 	f.remove(n.tree)
 	f.dropped += uint64(n.tree.dropped)
 	return f.finished(n.tree, ended)
-}
-
-// unknown returns the number of trees whose root may have ended, because its end may have been lost.
-func (f *forest) unknown() (n int) {
-	for e := f.trees.Front(); e != nil; e = e.Next() {
-		if root := e.Value.(*tree).root; !root.isOpen() {
-			n++
-		}
-	}
-	return n
 }
 
 // isOpen reports whether an operation whose end was not seen is known to be open.

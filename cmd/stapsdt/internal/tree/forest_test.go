@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/replay"
 	"github.com/go-stapsdt/stapsdt/internal/expr"
 	"github.com/go-stapsdt/stapsdt/internal/recording"
@@ -48,7 +49,7 @@ func (s *source) fire(p *recording.Probe, words ...uint64) {
 		body = binary.LittleEndian.AppendUint64(body, w)
 	}
 	require.NoError(s.t, e.Decode(p, body))
-	require.NoError(s.t, s.forest.add(e, s.file))
+	require.NoError(s.t, s.forest.add(&events.Event{Event: e, File: s.file}))
 }
 
 // TestForest: roots that never end make room for others, and leave nothing.

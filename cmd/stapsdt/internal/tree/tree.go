@@ -43,8 +43,8 @@ const maxSlowest = 1000
 type view struct {
 	*console.Console
 	options *Options
-	forest  *forest // of operations, or nil
-	calls   *calls  // of functions, or nil
+	builder builder
+	growth  *growth // of the builder
 	stream  *events.Stream
 	writer  writer
 	shown   int
@@ -100,39 +100,27 @@ func (v *view) plan(config *run.Config, names []string) (events.Options, error) 
 	case functions && v.options.From.Given():
 		return events.Options{}, console.Usagef("recordings do not tell the depth of calls, by which calls of functions are nested")
 	case functions:
-		v.calls = newCalls(v.finished)
+		c := newCalls(v.finished)
+		v.builder, v.growth = c, &c.growth
 		return events.NewCalls(config, names)
 	}
 	plan, err := events.NewPlan(config, names, nil)
 	if err != nil {
 		return events.Options{}, err
 	}
-	v.forest = newForest(plan.Where, v.finished)
+	f := newForest(plan.Where, v.finished)
+	v.builder, v.growth = f, &f.growth
 	return plan.Options(v.options.From), nil
 }
 
 // lost notes how many events were lost, for the trees whose roots begin now.
-func (v *view) lost() {
-	if v.calls != nil {
-		v.calls.lost = v.stream.Lost()
-		return
-	}
-	v.forest.lost = v.stream.Lost()
-}
+func (v *view) lost() { v.growth.lost = v.stream.Lost() }
 
 // report prints what is not shown.
 func (v *view) report() error {
 	err := v.stream.Report(events.Unended, 0)
-	var open, unknown int
-	var dropped, givenUp uint64
-	if v.calls != nil {
-		v.calls.report(v.Console)
-		open, dropped, givenUp = v.calls.trees.Len(), v.calls.dropped, v.calls.givenUp
-	} else {
-		v.forest.operations.Report(v.Console)
-		open, dropped, givenUp = v.forest.trees.Len(), v.forest.dropped, v.forest.givenUp
-		unknown = v.forest.unknown()
-	}
+	v.builder.report(v.Console)
+	open, unknown := v.growth.trees.Len(), v.growth.unknown()
 	if v.options.Request != "" {
 		open, unknown = 0, 0 // they are shown
 		if v.shown == 0 {
@@ -145,41 +133,26 @@ func (v *view) report() error {
 	if unknown > 0 && v.options.Limit == 0 {
 		v.Warn("%s not shown, the ends of whose roots may be lost", render.Number(unknown, "tree"))
 	}
-	if n := dropped; n > 0 {
+	if n := v.growth.dropped; n > 0 {
 		v.Warn("%d operations had no room in their trees, of which each has %d", n, maxPerTree)
 	}
 	if v.crowded {
 		v.Warn("fewer trees are shown than --slowest %d, because they have more than %d operations", v.options.Slowest, maxNodes)
 	}
-	if n := givenUp; n > 0 {
+	if n := v.growth.givenUp; n > 0 {
 		v.Warn("%d trees were given up, because more than %d operations were in trees that had not ended", n, maxNodes)
 	}
 	return err
 }
 
 // Event implements events.Consumer.
-func (v *view) Event(e *events.Event) error {
-	if v.calls != nil {
-		return v.calls.add(e.Event, e.File, e.Call)
-	}
-	return v.forest.add(e.Event, e.File)
-}
+func (v *view) Event(e *events.Event) error { return v.builder.add(e) }
 
 // Know implements events.Consumer.
-func (v *view) Know(p *recording.Probe) {
-	if v.forest != nil {
-		v.forest.operations.Know(p)
-	}
-}
+func (v *view) Know(p *recording.Probe) { v.builder.know(p) }
 
 // Gone implements events.Consumer.
-func (v *view) Gone(f *replay.File) {
-	if v.calls != nil {
-		v.calls.forget(f)
-		return
-	}
-	v.forest.forget(f)
-}
+func (v *view) Gone(f *replay.File) { v.builder.forget(f) }
 
 // Tick implements events.Consumer.
 func (v *view) Tick() (next time.Duration, more bool, err error) {
@@ -230,7 +203,7 @@ func (v *view) unfinished() (all []*tree) {
 	if v.options.Request == "" { // functions have none
 		return nil
 	}
-	for e := v.forest.trees.Front(); e != nil; e = e.Next() {
+	for e := v.growth.trees.Front(); e != nil; e = e.Next() {
 		if t := e.Value.(*tree); t.requested(v.options.Request) {
 			t.lost, t.root.took = v.stream.Lost()-t.lost, max(t.root.process.Last()-t.root.since, 0)
 			all = append(all, t)
