@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/bpf"
-	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/probes"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/stall"
@@ -17,24 +16,20 @@ import (
 	"github.com/go-stapsdt/stapsdt/sdt"
 )
 
-// Finder finds the files of processes. A *target.Finder is one.
-type Finder interface {
-	probes.Finder
-	probes.Opener
+// Files finds the files of processes, and remembers them. A *target.Finder is one.
+type Files interface {
+	Process(pid int) (uses []target.Use, skipped error, err error)
+	Open(path string) (*target.File, error)
 	Knows(pid int, m *proc.Mapping) bool
 	Waiting() []int
 	// Order returns pids with the processes of users who have exceeded their budget last.
 	Order(pids []int) []int
-	// Skips returns the counters of files that were left out or postponed.
-	Skips() *target.Skips
-	Broken() <-chan struct{}
 	// Recheck makes it compare all files with what it knows of them, and Reconsider find those again that were ignored.
 	Recheck()
 	Reconsider()
 	// Ignore closes a file without selected probes, which is not found again for a while, and Drop one that is.
 	Ignore(f *target.File)
 	Drop(f *target.File)
-	Close() error
 }
 
 // Processes are the processes that files are looked for in.
@@ -77,9 +72,13 @@ type Watcher interface {
 
 // Options configure an engine.
 type Options struct {
-	Finder    Finder
+	Files     Files
 	Kernel    Kernel
 	Processes Processes
+	// Skips counts the files that were left out or postponed.
+	Skips *target.Skips
+	// Broken receives a value when others begin to write to a file. It may be nil.
+	Broken <-chan struct{}
 	// All means that Processes are all processes of the machine, of which some always end during
 	// a scan.
 	All bool
@@ -97,7 +96,7 @@ type Options struct {
 
 // Engine attaches to probes for its subscriptions.
 type Engine struct {
-	finder    Finder
+	finder    Files
 	kernel    Kernel
 	processes Processes
 	options   Options
@@ -129,7 +128,7 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	return &Engine{
-		finder: o.Finder, kernel: o.Kernel, processes: o.Processes, options: o, poller: poller,
+		finder: o.Files, kernel: o.Kernel, processes: o.Processes, options: o, poller: poller,
 		files: map[*target.File]*file{}, loaded: map[string][]*sharedProgram{}, processorTime: processorTime,
 	}, nil
 }
@@ -221,7 +220,7 @@ func (e *Engine) ScanTime() time.Duration { return time.Duration(e.scanTime.Load
 
 // Skips calls yield with the number of times that a file was left out or postponed, by reason. It may
 // be called by any goroutine.
-func (e *Engine) Skips(yield func(reason string, n uint64)) { e.finder.Skips().Counts(yield) }
+func (e *Engine) Skips(yield func(reason string, n uint64)) { e.options.Skips.Counts(yield) }
 
 // Missed returns the number of processes that had ended before their files could be looked at. It
 // may be called by any goroutine.
@@ -250,6 +249,5 @@ func (e *Engine) Close() {
 	if e.watcher != nil {
 		e.watcher.Close()
 	}
-	e.finder.Close()
 	e.poller.close()
 }

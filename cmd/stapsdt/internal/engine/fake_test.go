@@ -61,7 +61,7 @@ var errUnfit = errors.New("undefined: x")
 
 var errGone = fmt.Errorf("process 1: %w", proc.ErrNoProcess)
 
-// Finder
+// Files
 
 func (w *world) Process(pid int) (uses []target.Use, skipped, err error) {
 	files, ok := w.mapped[pid]
@@ -85,8 +85,6 @@ func (w *world) Open(string) (*target.File, error) { return nil, errors.ErrUnsup
 func (w *world) Knows(int, *proc.Mapping) bool     { w.asked++; return false }
 func (w *world) Waiting() []int                    { return nil }
 func (w *world) Order(pids []int) []int            { return pids }
-func (w *world) Skips() *target.Skips              { return &w.skips }
-func (w *world) Broken() <-chan struct{}           { return nil }
 func (w *world) Recheck()                          { w.rechecks++ }
 func (w *world) Reconsider()                       { w.ignored = nil }
 
@@ -95,7 +93,6 @@ func (w *world) Ignore(f *target.File) {
 	delete(w.found, f)
 }
 func (w *world) Drop(*target.File) {}
-func (w *world) Close() error      { return nil }
 
 // Processes
 
@@ -204,7 +201,7 @@ func newFile(path string, names ...string) *target.File {
 // newEngine returns an engine in a world.
 func newEngine(t *testing.T, w *world, o Options) *Engine {
 	t.Helper()
-	o.Finder, o.Kernel, o.Processes, o.Scan = w, w, w, true
+	o.Files, o.Kernel, o.Processes, o.Skips, o.Scan = w, w, w, &w.skips, true
 	o.Watch = func() (Watcher, error) { return watcher{w}, nil }
 	o.Problem = func(err error) { w.problems = append(w.problems, err.Error()) }
 	e, err := New(o)

@@ -30,7 +30,7 @@ func (e *Engine) renew() (changed, waiting bool, err error) {
 		}
 	}
 	for _, s := range e.subscriptions {
-		reopened, problems := s.Selector.Reopen(e.finder)
+		reopened, problems := s.Selector.Reopen(e.finder.Open)
 		for _, err := range problems {
 			s.Problem(err)
 		}

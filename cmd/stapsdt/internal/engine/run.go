@@ -40,7 +40,7 @@ func (e *Engine) Run(ctx context.Context, c Ticker) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, e.Wake)()
-	go e.wakeWhenBroken(ctx, e.finder.Broken())
+	go e.wakeWhenBroken(ctx, e.options.Broken)
 	check := time.Now().Add(Interval)
 	look := true           // whether to look at what was mapped
 	pausing := time.Time{} // but not before

@@ -83,7 +83,7 @@ func (e *Engine) lookAtAll() (*probes.Found, error) {
 func (e *Engine) lookAt(pids []int, all bool) (*probes.Found, error) {
 	found := &probes.Found{}
 	for _, pid := range pids {
-		uses, err := found.Look(e.finder, pid, all)
+		uses, err := found.Look(e.finder.Process, pid, all)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +157,7 @@ func (e *Engine) complete(found *probes.Found) {
 	e.crowd(found.Short)
 	e.retry(found.Short)
 	e.short = found.Short != nil
-	for _, err := range e.finder.Skips().Unsaid() {
+	for _, err := range e.options.Skips.Unsaid() {
 		e.options.Problem(err)
 	}
 }

@@ -32,6 +32,7 @@ import (
 type exporter struct {
 	*rule.Host
 	engine *engine.Engine
+	finder *target.Finder
 	made   *bpf.Groups // the control groups made since the exporter began, or nil if the kernel does not report them
 	purged time.Time
 
@@ -80,10 +81,10 @@ func (e *exporter) open() (err error) {
 		e.made = nil
 	}
 	e.Cgroups = cgroup.New(e.made.Path, cgroup.NewPods(cgroup.Links))
-	finder := target.NewTracer()
-	finder.Limit()
+	e.finder = target.NewTracer()
+	e.finder.Limit()
 	e.engine, err = engine.New(engine.Options{
-		Finder: finder, Kernel: engine.BPF{Kernel: e.Machine.Kernel}, Processes: engine.Everyone{}, All: true, Scan: true,
+		Files: e.finder, Skips: e.finder.Skips(), Broken: e.finder.Broken(), Kernel: engine.BPF{Kernel: e.Machine.Kernel}, Processes: engine.Everyone{}, All: true, Scan: true,
 		Watch: engine.WatchProcesses, Daemon: true, Problem: func(err error) { e.Complaints.Complain(err.Error()) },
 	})
 	if err != nil {
@@ -273,6 +274,9 @@ func (e *exporter) close() {
 	defer e.mu.Unlock()
 	if e.engine != nil {
 		e.engine.Close()
+	}
+	if e.finder != nil {
+		e.finder.Close()
 	}
 	for _, r := range e.rules() {
 		r.Close()

@@ -11,10 +11,8 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
 )
 
-// Finder finds the files with probes that processes have mapped. A *target.Finder is one.
-type Finder interface {
-	Process(pid int) (uses []target.Use, skipped error, err error)
-}
+// finding finds the files with probes that a process has mapped. The method Process of a *target.Finder is one.
+type finding = func(pid int) (uses []target.Use, skipped error, err error)
 
 // Found is the result of looking at processes.
 type Found struct {
@@ -69,10 +67,10 @@ type Use struct {
 }
 
 // Look returns what was found in processes, as Found.Look does.
-func Look(finder Finder, pids []int, all bool) (*Found, error) {
+func Look(find finding, pids []int, all bool) (*Found, error) {
 	found := &Found{}
 	for _, pid := range pids {
-		uses, err := found.Look(finder, pid, all)
+		uses, err := found.Look(find, pid, all)
 		if err != nil {
 			return nil, err
 		}
@@ -86,8 +84,8 @@ func Look(finder Finder, pids []int, all bool) (*Found, error) {
 // Look looks at a process, and returns the files with probes that it has mapped. It fails if the process has exited or cannot be
 // read, or if a shortage keeps one of its files from being opened. With all it does not fail, because some processes always
 // exit during a scan: it counts those that cannot be read.
-func (f *Found) Look(finder Finder, pid int, all bool) ([]target.Use, error) {
-	uses, skipped, err := finder.Process(pid)
+func (f *Found) Look(find finding, pid int, all bool) ([]target.Use, error) {
+	uses, skipped, err := find(pid)
 	if stall.Passes(skipped) {
 		err = errors.Join(err, skipped)
 	}

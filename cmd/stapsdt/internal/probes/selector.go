@@ -182,21 +182,19 @@ func (s *Selector) Drop(f *target.File) {
 // writeRetry is how long to wait before a file that is being written is opened again.
 const writeRetry = 20 * time.Millisecond
 
-// Opener opens files with probes. A *target.Finder is one.
-type Opener interface {
-	Open(path string) (*target.File, error)
-}
+// opening opens a file with probes. The method Open of a *target.Finder is one.
+type opening = func(path string) (*target.File, error)
 
-// Open opens the files that the specs name. Each must have what its spec names.
-func (s *Selector) Open(finder Opener) error {
+// Open opens the files that the specs name. Each must have the probes that its spec names.
+func (s *Selector) Open(open opening) error {
 	for _, spec := range s.Specs {
 		if spec.File == "" {
 			continue
 		}
-		f, err := finder.Open(spec.File)
+		f, err := open(spec.File)
 		for errors.Is(err, lease.ErrWritten) {
 			time.Sleep(writeRetry)
-			f, err = finder.Open(spec.File)
+			f, err = open(spec.File)
 		}
 		if errors.Is(err, sdt.ErrNoProbes) {
 			return fmt.Errorf("%w; if it is a program that loads its probes at run time, use -p or -a", err)
@@ -219,7 +217,7 @@ const minAge = 250 * time.Millisecond
 
 // Reopen opens the files whose paths lead to other ones by now, and reports whether there are any.
 // problems are the files that were not taken instead, and those that lack what is selected.
-func (s *Selector) Reopen(finder Opener) (reopened bool, problems []error) {
+func (s *Selector) Reopen(open opening) (reopened bool, problems []error) {
 	for _, spec := range s.Specs {
 		if spec.File == "" {
 			continue
@@ -228,7 +226,7 @@ func (s *Selector) Reopen(finder Opener) (reopened bool, problems []error) {
 		if err != nil || spec.file != nil && spec.file.Is(now) && !spec.file.Copied() || spec.wrong != nil && SameContent(now, spec.wrong) {
 			continue
 		}
-		f, err := finder.Open(spec.path)
+		f, err := open(spec.path)
 		switch {
 		case err == nil:
 			spec.file, spec.wrong, reopened = f, nil, true

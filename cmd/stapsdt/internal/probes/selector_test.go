@@ -29,7 +29,7 @@ func TestReopen(t *testing.T) {
 	require.NoError(t, err)
 	s.Specs[0].path = path
 	for i, open := range []opener{func() { write(2 * time.Hour) }, func() {}, func() {}} {
-		_, problems := s.Reopen(open)
+		_, problems := s.Reopen(open.Open)
 		require.Len(t, problems, i%2, i)
 	}
 }

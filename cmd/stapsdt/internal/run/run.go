@@ -150,7 +150,7 @@ func (r *Run) open() (err error) {
 		return err
 	}
 	o := engine.Options{
-		Finder: r.finder, Kernel: metered{engine.BPF{Kernel: machine.Kernel}, r.cost}, Processes: engine.Everyone{},
+		Files: r.finder, Skips: r.finder.Skips(), Broken: r.finder.Broken(), Kernel: metered{engine.BPF{Kernel: machine.Kernel}, r.cost}, Processes: engine.Everyone{},
 		All: true, Scan: r.All || len(r.Pods) > 0, Watch: engine.WatchProcesses, Problem: r.Problem,
 	}
 	if r.pods != nil {
@@ -177,7 +177,7 @@ func (r *Run) Began() bool { return r.began }
 func (r *Run) Attach(s engine.Subscriber, found func(pid int) error) error {
 	defer r.Slow("attaching to probes")()
 	r.subscription = r.engine.Add(s, engine.Selection{Selector: r.Selector, Together: r.Together, ProcessFound: found})
-	if err := r.Selector.Open(r.finder); err != nil {
+	if err := r.Selector.Open(r.finder.Open); err != nil {
 		return err
 	}
 	for _, f := range r.Selector.Files() {
@@ -312,6 +312,9 @@ func (r *Run) Unevaluated(stats layout.Stats) {
 func (r *Run) Close() {
 	if r.engine != nil {
 		r.engine.Close()
+	}
+	if r.finder != nil {
+		r.finder.Close()
 	}
 	if r.processes != nil {
 		r.processes.Close()

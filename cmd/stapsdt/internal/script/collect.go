@@ -71,7 +71,7 @@ func Run(to *console.Console, where probes.Target, specs []string, o Options) er
 
 // sites returns the sites that are selected, in the order of their files and names.
 func (g *collector) sites(finder *target.Finder, selector *probes.Selector) (sites []Site, err error) {
-	if err := selector.Open(finder); err != nil {
+	if err := selector.Open(finder.Open); err != nil {
 		return nil, err
 	}
 	found := &probes.Found{}
