@@ -253,9 +253,13 @@ func scratchCommand(t *testing.T, front []string, mounts, program string, args .
 	t.Helper()
 	root := t.TempDir()
 	overwrite(t, program, filepath.Join(root, "program"))
-	words := append(append(front, tracetest.Build(t, "jail"), root, mounts, "/program"), args...)
+	for name := range strings.SplitSeq(mounts, ",") {
+		require.NoError(t, os.Mkdir(filepath.Join(root, name), 0o755))
+	}
+	enter := `mount --make-rprivate / && mount -t proc proc "$0/proc" && if [ -d "$0/sys" ]; then mount -t sysfs -o ro sysfs "$0/sys"; fi && exec chroot "$0" /program "$@"`
+	words := slices.Concat(front, []string{testenv.NeedsTool(t, "unshare", "util-linux"), "--mount", "sh", "-c", enter, root}, args)
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Env = []string{} // and no $HOME or $TMPDIR
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // and no $HOME or $TMPDIR
 	t.Cleanup(func() {
 		names := tracetest.Must(filepath.Glob(root + "/*"))(t)
 		for _, name := range names {
