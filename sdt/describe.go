@@ -15,6 +15,7 @@ import (
 const (
 	functionWork = 1 << 21
 	typeWork     = 1 << 19
+	rangeWork    = 1 << 17 // ranges of addresses
 )
 
 // ReadTypes sets the Name and Type of the arguments of sites, as far as the DWARF of an
@@ -36,7 +37,7 @@ func ReadTypes(r io.ReaderAt, sites []Site) error {
 	if err != nil {
 		return err
 	}
-	d := describer{sites: map[uint64][]*Site{}}
+	d := describer{sites: map[uint64][]*Site{}, ranges: rangeWork}
 	for i := range sites {
 		p := &sites[i]
 		if len(p.Args) > 0 {
@@ -47,18 +48,17 @@ func ReadTypes(r io.ReaderAt, sites []Site) error {
 	if len(d.sites) == 0 {
 		return nil
 	}
-	debug, err := f.readDWARF()
-	if debug == nil || err != nil {
+	if d.data, err = f.readDWARF(); d.data == nil || err != nil {
 		return err
 	}
-	d.types = newTypes(debug.Data.Data, int64(f.pick(4, 8)))
-	d.entries = debuginfo.Entries{R: debug.Reader(), Left: functionWork}
+	d.types = newTypes(d.data.Data, int64(f.pick(4, 8)))
+	d.entries = debuginfo.Entries{R: d.data.Reader(), Left: functionWork}
 	for at := range d.sites {
 		d.addrs = append(d.addrs, at)
 	}
 	slices.Sort(d.addrs)
-	for _, u := range debug.Units {
-		if err := d.unit(u, debug.ranges[u.Offset]); err != nil {
+	for _, u := range d.data.Units {
+		if err := d.unit(u); err != nil {
 			d.errs = append(d.errs, fmt.Errorf(".debug_info+%#x: %w", u.Offset, err))
 			if errors.Is(err, debuginfo.ErrBudget) || len(d.errs) > maxErrors {
 				break
@@ -76,7 +76,9 @@ func ReadTypes(r io.ReaderAt, sites []Site) error {
 type describer struct {
 	sites   map[uint64][]*Site
 	addrs   []uint64 // the keys of sites, in order
+	data    *debuginfo.Data
 	entries debuginfo.Entries
+	ranges  int // the number of ranges that may still be read
 	types   *types
 	found   []description
 	errs    []error
@@ -94,9 +96,9 @@ type param struct {
 }
 
 // unit walks the functions of a compilation unit that can have sites.
-func (d *describer) unit(u debuginfo.Unit, ranges [][2]uint64) error {
+func (d *describer) unit(u debuginfo.Unit) error {
 	root, err := d.entries.At(u.Entry)
-	if err != nil || root == nil || !root.Children || !d.relevant(root, ranges) {
+	if err != nil || root == nil || !root.Children || !d.relevant(root) {
 		return err
 	}
 	// Depth counts the entries that we are in. Those in an opaque one are skipped by
@@ -135,26 +137,19 @@ func (d *describer) unit(u debuginfo.Unit, ranges [][2]uint64) error {
 	return nil
 }
 
-// relevant reports whether a unit can have a site: not if all of its addresses are known,
-// and no site among them.
-func (d *describer) relevant(root *dwarf.Entry, ranges [][2]uint64) bool {
-	low, isLow := root.Val(dwarf.AttrLowpc).(uint64)
-	switch high := root.Val(dwarf.AttrHighpc).(type) {
-	case uint64:
-		if isLow {
-			ranges = [][2]uint64{{low, high}}
-		}
-	case int64:
-		if isLow {
-			ranges = [][2]uint64{{low, low + uint64(high)}}
-		}
+// relevant reports whether a unit can have a site. A unit whose addresses are not known can.
+func (d *describer) relevant(root *dwarf.Entry) bool {
+	if d.ranges <= 0 {
+		return true
 	}
+	ranges, err := d.data.Ranges(root)
+	d.ranges -= len(ranges) + 1
 	for _, r := range ranges {
 		if i, _ := slices.BinarySearch(d.addrs, r[0]); i < len(d.addrs) && d.addrs[i] < r[1] {
 			return true
 		}
 	}
-	return len(ranges) == 0
+	return err != nil || len(ranges) == 0
 }
 
 // function collects the parameters of a function at a site. It reports whether it has read

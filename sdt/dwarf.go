@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/zlib"
 	"debug/elf"
-	"encoding/binary"
 	"fmt"
 	"io"
 
@@ -16,23 +15,17 @@ const (
 	maxExpansion = 32 // of a compressed section, which real ones stay well below
 )
 
-// dwarfFile is a file's DWARF.
-type dwarfFile struct {
-	*debuginfo.Data
-	ranges map[uint64][][2]uint64 // from .debug_aranges, by the unit's offset
-}
-
 // debugName reports whether a section has something that the types of parameters need.
 func debugName(name string) bool {
 	switch name {
-	case ".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_addr", ".debug_aranges":
+	case ".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets", ".debug_addr", ".debug_ranges", ".debug_rnglists":
 		return true
 	}
 	return false
 }
 
 // readDWARF returns nil if the file has none.
-func (f *elfFile) readDWARF() (*dwarfFile, error) {
+func (f *elfFile) readDWARF() (*debuginfo.Data, error) {
 	data := map[string][]byte{}
 	left := uint64(maxDWARF)
 	for _, s := range f.debug {
@@ -46,11 +39,7 @@ func (f *elfFile) readDWARF() (*dwarfFile, error) {
 		left -= uint64(len(b))
 		data[s.name] = b
 	}
-	opened, err := debuginfo.New(data, f.order)
-	if opened == nil || err != nil {
-		return nil, err
-	}
-	return &dwarfFile{opened, readRanges(data[".debug_aranges"], f.order)}, nil
+	return debuginfo.New(data, f.order)
 }
 
 // contents returns the bytes of a section. It fails if there are more than limit.
@@ -87,36 +76,4 @@ func (f *elfFile) contents(s section, limit uint64) ([]byte, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	return b.Bytes(), err
-}
-
-// readRanges reads .debug_aranges, of which everything is optional: what is damaged is left
-// out, and the units are then searched.
-func readRanges(b []byte, order binary.ByteOrder) map[uint64][][2]uint64 {
-	ranges := map[uint64][][2]uint64{}
-	for len(b) >= 12 {
-		length := uint64(order.Uint32(b))
-		if length == 0xffffffff || length < 8 || length > uint64(len(b)-4) {
-			break // sets of 64-bit DWARF are rare, and only save time
-		}
-		set := b[:4+length]
-		b = b[4+length:]
-		offset, size := uint64(order.Uint32(set[6:])), int(set[10])
-		if size != 4 && size != 8 || set[11] != 0 {
-			continue
-		}
-		word := func(b []byte) uint64 {
-			if size == 4 {
-				return uint64(order.Uint32(b))
-			}
-			return order.Uint64(b)
-		}
-		// The pairs begin at a multiple of their size.
-		for at := (12 + 2*size - 1) / (2 * size) * (2 * size); at+2*size <= len(set); at += 2 * size {
-			low, count := word(set[at:]), word(set[at+size:])
-			if count > 0 {
-				ranges[offset] = append(ranges[offset], [2]uint64{low, low + count})
-			}
-		}
-	}
-	return ranges
 }
