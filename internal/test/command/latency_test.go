@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -56,6 +57,24 @@ func startWorker(t testing.TB) *tracetest.Process {
 func startLatency(t testing.TB, p *tracetest.Process, args ...string) *tracer {
 	t.Helper()
 	return startTrace(t, p, slices.Concat([]string{"latency", "-p", pid(p), "worker:job__start", "worker:job__end"}, args)...)
+}
+
+// TestLatencyEnding: an operation counts as open, or as one without a start, only if it was so when the run ended, however long the
+// detaching from one probe after the other takes.
+func TestLatencyEnding(t *testing.T) {
+	t.Parallel()
+	for _, flags := range [][]string{{"-i", "50ms"}, {"-i", "50ms", "--single"}} {
+		p := startWorker(t)
+		tell(p, "jobs 1")
+		tr := startLatency(t, p, append(flags, "-o", "json")...)
+		tell(p, "jobs 1")
+		p.Say("jobs 1000000000") // one after the other
+		tr.WaitMatch(regexp.MustCompile(`"count":\d\d`), testenv.Patience)
+		_, unpaired := tr.stopMeasuring()
+		require.LessOrEqual(t, unpaired.Open, 1)
+		require.Equal(t, unpaired.Open, *unpaired.StartsWithoutEnd)
+		require.Zero(t, unpaired.EndsWithoutStart)
+	}
 }
 
 // TestLatency: pairs by the first argument, and what has no counterpart.

@@ -44,6 +44,7 @@ func (l *Latency) End(env *Env, of Operations, a *Aggregate, t *layout.Tables, i
 	}
 	b := newBuilder(env, probe)
 	b.begin()
+	b.unlessStopped(of)
 	b.now()
 	key, rowKey := b.alloc(int16(layout.KeyHeader+l.Key.Size)), b.alloc(int16(a.KeySize))
 	b.reserve([]item{keyItem}, key)
@@ -93,6 +94,11 @@ func (l *Latency) End(env *Env, of Operations, a *Aggregate, t *layout.Tables, i
 	b.increment(of.Totals, int32(of.Kind), layout.TotalEnds)
 	b.end()
 	return b.section()
+}
+
+// unlessStopped exits after OperationTables.Stop.
+func (b *builder) unlessStopped(of Operations) {
+	b.add(asm.LoadMapValue(asm.R1, of.stopped.FD(), 0), asm.LoadMem(asm.R1, asm.R1, 0, asm.DWord), asm.JNE.Imm(asm.R1, 0, labelExit))
 }
 
 // regStart is the time of the start. regThread is the thread and the process as numbered in the initial PID namespace.

@@ -89,6 +89,17 @@ func (l *Latency) Of(start *Probe) *Latency {
 type OperationTables struct {
 	Open, Totals *ebpf.Map
 	Shares       *layout.Shares
+
+	stopped *ebpf.Map // one word, which is 1 after Stop
+}
+
+// Stop ends the pairing of starts and ends at the same time. The programs are detached one after another: otherwise the
+// starts of one would be counted whose ends another no longer sees.
+func (t *OperationTables) Stop() error {
+	if t == nil {
+		return nil
+	}
+	return t.stopped.Put(uint32(0), uint64(1))
 }
 
 // Close closes the tables. They may be nil.
@@ -97,6 +108,7 @@ func (t *OperationTables) Close() {
 		t.Open.Close()
 		t.Totals.Close()
 		t.Shares.Close()
+		t.stopped.Close()
 	}
 }
 
@@ -124,6 +136,9 @@ func (l *Latency) NewTables(shared bool) (t *OperationTables, err error) {
 		return nil, err
 	}
 	t.Totals, err = ebpf.NewMap(&ebpf.MapSpec{Name: "totals", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: layout.TotalsSize, MaxEntries: MaxKinds})
+	if err == nil {
+		t.stopped, err = ebpf.NewMap(&ebpf.MapSpec{Name: "stopped", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+	}
 	if err == nil && shared {
 		t.Shares, err = layout.NewShares(most)
 	}

@@ -23,6 +23,7 @@ func (l *Latency) Start(env *Env, of Operations, probe *Probe) (*Section, error)
 	}
 	b := newBuilder(env, probe)
 	b.begin()
+	b.unlessStopped(of)
 	key, value := b.alloc(int16(layout.KeyHeader+l.Key.Size)), b.alloc(int16(l.valueSize))
 	b.reserve([]item{keyItem}, key)
 	b.reserve(items, value)

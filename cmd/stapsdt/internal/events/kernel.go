@@ -252,9 +252,12 @@ func (k *kernel) forget() {
 	}
 }
 
-// deliver delivers events.
+// deliver delivers events. It drops the events that come while the run detaches from one probe after another.
 func (k *kernel) deliver(events []*event.Event) error {
 	for _, e := range events {
+		if k.run.Ended != 0 && e.Time > k.run.Ended {
+			continue
+		}
 		if err := k.decode(e); err != nil {
 			return err
 		}

@@ -260,7 +260,11 @@ func (e *exporter) run(ctx context.Context, hangup <-chan os.Signal) error {
 
 // detach ends the attachments. The metrics can still be collected.
 func (e *exporter) detach() error {
-	errs := []error{e.engine.Detach()}
+	var errs []error
+	for _, m := range e.metrics {
+		errs = append(errs, m.Stop())
+	}
+	errs = append(errs, e.engine.Detach())
 	e.Cgroups.End()
 	for _, s := range e.spans {
 		errs = append(errs, s.Read(true))

@@ -47,6 +47,7 @@ func (l *latency) runTraced(ctx context.Context, config run.Config, interval *ru
 		return err
 	}
 	t.run.Announce()
+	t.run.Ending = func() error { return t.operations.Tables.Stop() }
 	if err := t.run.Wait(ctx, t); err != nil {
 		return err
 	}

@@ -56,7 +56,10 @@ func (t *traced) unpaired() ([]unpaired, error) {
 		return nil, err
 	}
 	slices.SortFunc(open, func(a, b layout.Open) int { return cmp.Compare(a.Since, b.Since) })
-	now := clock.Now()
+	now := t.run.Ended
+	if now == 0 {
+		now = clock.Now()
+	}
 	for i := range open {
 		o := &open[i]
 		if o.Since == 0 || int(o.Kind) >= len(all) {

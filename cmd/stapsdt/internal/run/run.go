@@ -19,6 +19,7 @@ import (
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/proc"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/rights"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/target"
+	"github.com/go-stapsdt/stapsdt/internal/clock"
 )
 
 // Config selects the processes and events of a command, and determines when it ends.
@@ -100,6 +101,10 @@ type Run struct {
 	*console.Console
 	Selector *probes.Selector
 	Env      *bpf.Env
+	// Ending is called when the run ends, before it detaches. It may be nil.
+	Ending func() error
+	// Ended is when the run ended, by CLOCK_MONOTONIC, or 0. Detaching takes some time after that.
+	Ended time.Duration
 
 	began        bool
 	finder       *target.Finder
@@ -284,6 +289,10 @@ func (r *Run) Wait(ctx context.Context, c engine.Ticker) error {
 		c = newPodTicker(c, r.pods, len(r.PIDs) > 0)
 	}
 	err := r.engine.Run(ctx, watched{c, r.cost})
+	r.Ended = clock.Now()
+	if err == nil && r.Ending != nil {
+		err = r.Ending()
+	}
 	r.Finish()
 	if err != nil {
 		return err

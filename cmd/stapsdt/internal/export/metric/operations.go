@@ -64,6 +64,14 @@ func (m *Traced) prepare() error {
 	return nil
 }
 
+// Stop ends the pairing of operations, before the programs are detached.
+func (m *Traced) Stop() error {
+	if m.pairs == nil {
+		return nil
+	}
+	return m.pairs.Tables.Stop()
+}
+
 // sweep removes the operations and labels of processes that have exited.
 func (o *pairTables) sweep() error {
 	if o.seen != nil && o.Due() {
