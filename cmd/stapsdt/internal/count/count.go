@@ -33,8 +33,14 @@ type reporter struct {
 	options  Options
 	interval *run.Interval
 	screen   console.Screen
-	before   time.Time         // when the counts were last shown
-	counts   map[string]uint64 // the counts that were last shown, by Row.key
+	until    func() time.Time // the time until which the events are counted
+	shown    [2]shown         // the last two screens, or the beginning of the run
+}
+
+// shown holds the counts of a screen.
+type shown struct {
+	at     time.Time
+	counts map[string]uint64 // by Row.key
 }
 
 // Run counts events until the run ends. It shows their counts, or histograms if the options have buckets.
@@ -79,7 +85,8 @@ func Run(ctx context.Context, to *console.Console, config run.Config, o Options)
 }
 
 func newReporter(to *console.Console, o Options) *reporter {
-	return &reporter{Console: to, options: o, screen: console.Screen{Console: to}, before: time.Now(), counts: map[string]uint64{}}
+	begin := shown{at: time.Now()}
+	return &reporter{Console: to, options: o, screen: console.Screen{Console: to}, until: time.Now, shown: [2]shown{begin, begin}}
 }
 
 // FDs implements engine.Ticker.
@@ -110,12 +117,12 @@ func (c *reporter) show(last bool) error {
 	if c.options.Buckets != nil {
 		return c.screen.Show(c.histograms(rows), last)
 	}
-	return c.screen.Show(c.table(rows), last)
+	return c.screen.Show(c.table(rows, last), last)
 }
 
 // table returns the counts as a table.
-func (c *reporter) table(rows []*Row[Probe]) []byte {
-	rates := c.rates(rows)
+func (c *reporter) table(rows []*Row[Probe], last bool) []byte {
+	rates := c.rates(rows, last)
 	rows, others := most(rows, c.options.Limit)
 	table := render.Table{Width: console.Columns(c.Out)}
 	header := []string{"COUNT"}
@@ -153,15 +160,21 @@ func (r *Row[S]) sumText() string {
 	return time.Duration(n.Int64()).String()
 }
 
-// rates returns the events per second of each row since the last call.
-func (c *reporter) rates(rows []*Row[Probe]) map[*Row[Probe]]float64 {
-	now := time.Now()
+// rates returns the events per second of each row since the last screen. The final screen can follow too soon for that: it has the
+// rates since the screen before.
+func (c *reporter) rates(rows []*Row[Probe], last bool) map[*Row[Probe]]float64 {
+	now, since := shown{c.until(), map[string]uint64{}}, c.shown[1]
+	if last && now.at.Sub(since.at) < c.options.Interval/2 {
+		since = c.shown[0]
+	}
 	rates := map[*Row[Probe]]float64{}
 	for _, r := range rows {
-		rates[r] = float64(r.Count-c.counts[r.key]) / now.Sub(c.before).Seconds()
-		c.counts[r.key] = r.Count
+		now.counts[r.key] = r.Count
+		if seconds := now.at.Sub(since.at).Seconds(); seconds > 0 {
+			rates[r] = float64(r.Count-since.counts[r.key]) / seconds
+		}
 	}
-	c.before = now
+	c.shown = [2]shown{c.shown[1], now}
 	return rates
 }
 

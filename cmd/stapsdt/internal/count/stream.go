@@ -5,6 +5,7 @@ package count
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/events"
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/live"
@@ -22,12 +23,13 @@ type streamCounter struct {
 	last        *recording.Probe // the probe of the previous event, with its expressions
 	ofLast      *recordedProbe
 	unevaluated uint64
+	began       bool // whether an event was seen
 }
 
 // recordedProbe holds the expressions for the events of a probe.
 type recordedProbe struct {
 	*replay.Measure
-	number int // the index in Recorded
+	number int // the index in Table
 }
 
 func newStreamCounter(o *Options) *streamCounter {
@@ -36,7 +38,7 @@ func newStreamCounter(o *Options) *streamCounter {
 
 // run counts the events, and shows the result.
 func (c *streamCounter) run(ctx context.Context, s *events.Stream, r *reporter) error {
-	c.reporter, c.stream, r.results = r, s, c
+	c.reporter, c.stream, r.results, r.until = r, s, c, s.Until
 	s.Announce()
 	if err := s.Run(ctx, c); err != nil {
 		return err
@@ -49,6 +51,10 @@ func (c *streamCounter) run(ctx context.Context, s *events.Stream, r *reporter) 
 
 // Event implements events.Consumer. The probe has all that the expressions use: the source leaves out other probes.
 func (c *streamCounter) Event(e *events.Event) error {
+	if !c.began {
+		c.began = true
+		c.begin(time.Unix(0, e.Realtime))
+	}
 	p, err := c.probe(e.Probe)
 	if err != nil {
 		return nil
@@ -60,6 +66,13 @@ func (c *streamCounter) Event(e *events.Event) error {
 		c.unevaluated++
 	}
 	return nil
+}
+
+// begin begins the first interval with the first event if it was recorded before the run.
+func (c *streamCounter) begin(first time.Time) {
+	if first.Before(c.shown[1].at) {
+		c.shown[0].at, c.shown[1].at = first, first
+	}
 }
 
 // Know implements events.Consumer.

@@ -53,7 +53,9 @@ type page struct {
 	filters        []*replay.Filter   // by the indexes of probes
 	byName         map[string][]int   // the indexes of the probes by name
 	pending        []pendingEvent
-	filtered       bool // the program evaluates the condition
+	delay          time.Duration // how long an event waits for earlier ones
+	lag            time.Duration // how much later than it was fired an event has come, at least
+	filtered       bool          // the program evaluates the condition
 	event          recording.Event
 	counts         remote.Counts
 	ended          string // why the program ended the stream
@@ -74,12 +76,15 @@ func openPage(to *console.Console, config *run.Config, o *Options) (p *page, err
 	if err := config.CheckDuration(); err != nil {
 		return nil, err
 	}
-	p = &page{to: to, config: config, show: o.Show}
+	p = &page{to: to, config: config, show: o.Show, delay: reorderDelay, lag: math.MaxInt64}
 	if p.address, err = remote.ParseAddress(o.From.Address); err != nil {
 		return nil, console.Usagef("%w", err)
 	}
 	specs := o.Needs.Specs(config)
 	for _, text := range specs {
+		if remote.IsAddress(text) {
+			return nil, console.Usagef("the events of one program can be shown at a time: give one address")
+		}
 		if one, err := spec.Parse(text); err == nil && one.Functions {
 			return nil, console.Usagef("%v selects functions, but a program at an address shows only its own probes", one)
 		}
@@ -285,6 +290,7 @@ func (p *page) Run(ctx context.Context, c Consumer) error {
 	d := &delivery{Consumer: c, show: p.show}
 	err := p.follow(ctx, d, messages)
 	if err == nil {
+		p.delay = 0
 		err = p.deliver(d, 0)
 	}
 	if errors.Is(err, live.ErrEnough) {
@@ -322,14 +328,16 @@ func (p *page) follow(ctx context.Context, d *delivery, messages <-chan message)
 				}
 				continue
 			}
-			if p.pending = append(p.pending, pendingEvent{m.Message.Event, time.Now()}); len(p.pending) < maxPending {
+			e := pendingEvent{m.Message.Event, time.Now()}
+			p.lag = min(p.lag, e.since.Sub(e.Time))
+			if p.pending = append(p.pending, e); len(p.pending) < maxPending {
 				continue
 			}
 			if err := p.deliver(d, 0); err != nil {
 				return err
 			}
 		case <-ticker.C:
-			if err := p.deliver(d, reorderDelay); err != nil {
+			if err := p.deliver(d, p.delay); err != nil {
 				return err
 			}
 			if _, more, err := d.Tick(); err != nil || !more {
@@ -343,8 +351,14 @@ func (p *page) follow(ctx context.Context, d *delivery, messages <-chan message)
 	return nil
 }
 
+// now returns the time by the clock of the program, which may be another machine's.
+func (p *page) now() time.Duration { return time.Duration(time.Now().Add(-p.lag).UnixNano()) }
+
 // count records the counts of the program, which only rise.
 func (p *page) count(c *remote.Counts) {
+	if c.Dropped > p.counts.Dropped && p.lag != math.MaxInt64 {
+		p.program.Missed(p.now())
+	}
 	p.counts.Dropped, p.counts.Faults = max(p.counts.Dropped, c.Dropped), max(p.counts.Faults, c.Faults)
 }
 
@@ -352,7 +366,11 @@ func (p *page) count(c *remote.Counts) {
 func (p *page) deliver(d *delivery, delay time.Duration) error {
 	slices.SortStableFunc(p.pending, func(a, b pendingEvent) int { return a.Time.Compare(b.Time) })
 	n := 0
-	defer func() { p.pending = slices.Delete(p.pending, 0, n) }()
+	defer func() {
+		if p.pending = slices.Delete(p.pending, 0, n); p.lag != math.MaxInt64 {
+			p.program.Passed(max(p.program.Last(), p.now()-delay))
+		}
+	}()
 	for n < len(p.pending) && time.Since(p.pending[n].since) >= delay {
 		e := p.pending[n].Event
 		n++

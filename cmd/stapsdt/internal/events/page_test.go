@@ -78,6 +78,9 @@ func TestPageGone(t *testing.T) {
 	require.NoError(t, p.Run(context.Background(), c))
 	require.Equal(t, []string{"x2first", "x1second"}, c.all, "of two probes of one name, by their arguments")
 	require.EqualValues(t, 3, p.Lost())
+	first := time.Duration(now.UnixNano())
+	require.False(t, p.program.Keeps(first), "the end of an operation can be among the lost")
+	require.Greater(t, p.program.Last(), first+1, "time has gone on since")
 	require.ErrorContains(t, p.Report("", 0), "has gone away")
 }
 

@@ -111,6 +111,14 @@ type Stream struct {
 	why string // the reason for lost events
 }
 
+// Until returns the time until which the events have been delivered.
+func (s *Stream) Until() time.Time {
+	if p, ok := s.Source.(*page); ok {
+		return time.Now().Add(-p.delay)
+	}
+	return time.Now()
+}
+
 // Open opens a stream of the events that a configuration selects. Its Where is the condition.
 func Open(to *console.Console, config *run.Config, o Options) (*Stream, error) {
 	s, err := OpenOutside(to, config, o)

@@ -141,7 +141,7 @@ func (r *streamed) report() {
 		to.Warn("%d starts are not included, because more than %d operations were open", r.pairs.Full, bpf.MaxOpen)
 	}
 	if r.pairs.Unknown > 0 {
-		to.Warn("%d events are not included, because the recording does not have their %ss", r.pairs.Unknown, r.latency.pairs.key)
+		to.Warn("%d events are not included, because it is not known which %s has fired them", r.pairs.Unknown, r.latency.pairs.key)
 	}
 	replay.Unevaluated(to, r.pairs.Unevaluated)
 }

@@ -5,6 +5,7 @@ package latency
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-stapsdt/stapsdt/cmd/stapsdt/internal/console"
@@ -70,14 +71,21 @@ func (l *latency) openTable(b *bytes.Buffer, u *unpaired) {
 	if len(u.oldest) == 0 {
 		return
 	}
-	table := render.Table{Right: 3, Width: console.Columns(l.Out)}
-	thread := "TID"
-	if u.oldest[0].goroutine != 0 {
-		thread = "GOROUTINE"
+	header := []string{"OPEN FOR", "PID"}
+	switch first := u.oldest[0]; {
+	case first.goroutine != 0:
+		header = append(header, "GOROUTINE")
+	case first.tid != 0: // a page tells neither
+		header = append(header, "TID")
 	}
-	table.Add(append([]string{"OPEN FOR", "PID", thread, strings.ToUpper(u.columns.Key)}, u.columns.Names...)...)
+	table := render.Table{Right: len(header), Width: console.Columns(l.Out)}
+	table.Add(slices.Concat(header, []string{strings.ToUpper(u.columns.Key)}, u.columns.Names)...)
 	for _, o := range u.oldest {
-		cells := []string{render.OpenFor(o.since, o.unknown), fmt.Sprint(o.pid), fmt.Sprint(uint64(o.tid) + o.goroutine), o.key.ForText()}
+		cells := []string{render.OpenFor(o.since, o.unknown), fmt.Sprint(o.pid)}
+		if len(header) > len(cells) {
+			cells = append(cells, fmt.Sprint(uint64(o.tid)+o.goroutine))
+		}
+		cells = append(cells, o.key.ForText())
 		for _, v := range o.details {
 			text := ""
 			if v.Item != nil {

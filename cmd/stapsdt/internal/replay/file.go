@@ -28,6 +28,7 @@ type File struct {
 	missing uint64        // lost events before the next selected event
 	held    bool          // event was read, but Next has not returned it
 	last    time.Duration // time of the last event that was read
+	missed  time.Duration // until when events were lost, without a recording
 }
 
 // NewFile returns a File without a recording, for a process whose events come from another source.
@@ -35,6 +36,9 @@ func NewFile(p *Process) *File { return &File{Path: fmt.Sprintf("process %d", p.
 
 // Passed records that the events until a time were delivered.
 func (f *File) Passed(until time.Duration) { f.last = until }
+
+// Missed records that some events until a time were lost, of a File without a recording.
+func (f *File) Missed(until time.Duration) { f.missed = until }
 
 // Last returns the time of the last event that was read, of any probe.
 func (f *File) Last() time.Duration { return f.last }

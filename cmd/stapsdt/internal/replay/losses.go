@@ -98,4 +98,9 @@ func (f *File) LossText() string {
 }
 
 // Keeps reports whether a recording has all events since a time of CLOCK_MONOTONIC, as far as is known.
-func (f *File) Keeps(since time.Duration) bool { return f.Reader == nil || f.Reader.Keeps(since) }
+func (f *File) Keeps(since time.Duration) bool {
+	if f.Reader == nil {
+		return since > f.missed
+	}
+	return f.Reader.Keeps(since)
+}
